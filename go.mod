@@ -1,0 +1,3 @@
+module dlpack
+
+go 1.26

@@ -1,0 +1,132 @@
+package dlpack
+
+import "strconv"
+
+// TypeCode is the header's DLDataTypeCode: what the bits of a scalar mean.
+type TypeCode uint8
+
+// The type codes of DLPack 1.3.
+const (
+	Int               TypeCode = 0
+	UInt              TypeCode = 1
+	Float             TypeCode = 2
+	OpaqueHandle      TypeCode = 3
+	Bfloat            TypeCode = 4
+	Complex           TypeCode = 5
+	Bool              TypeCode = 6
+	Float8E3M4        TypeCode = 7
+	Float8E4M3        TypeCode = 8
+	Float8E4M3B11FNUZ TypeCode = 9
+	Float8E4M3FN      TypeCode = 10
+	Float8E4M3FNUZ    TypeCode = 11
+	Float8E5M2        TypeCode = 12
+	Float8E5M2FNUZ    TypeCode = 13
+	Float8E8M0FNU     TypeCode = 14
+	Float6E2M3FN      TypeCode = 15
+	Float6E3M2FN      TypeCode = 16
+	Float4E2M1FN      TypeCode = 17
+)
+
+// typeCodes has the name of each code and the bits that its scalars can have.
+var typeCodes = [...]struct {
+	name string
+	bits []uint8
+}{
+	Int:               {"int", []uint8{1, 2, 4, 8, 16, 32, 64, 128}},
+	UInt:              {"uint", []uint8{1, 2, 4, 8, 16, 32, 64, 128}},
+	Float:             {"float", []uint8{16, 32, 64, 128}},
+	OpaqueHandle:      {"opaque_handle", []uint8{1, 2, 4, 8, 16, 32, 64, 128}},
+	Bfloat:            {"bfloat16", []uint8{16}},
+	Complex:           {"complex", []uint8{32, 64, 128}},
+	Bool:              {"bool", []uint8{8}},
+	Float8E3M4:        {"float8_e3m4", []uint8{8}},
+	Float8E4M3:        {"float8_e4m3", []uint8{8}},
+	Float8E4M3B11FNUZ: {"float8_e4m3b11fnuz", []uint8{8}},
+	Float8E4M3FN:      {"float8_e4m3fn", []uint8{8}},
+	Float8E4M3FNUZ:    {"float8_e4m3fnuz", []uint8{8}},
+	Float8E5M2:        {"float8_e5m2", []uint8{8}},
+	Float8E5M2FNUZ:    {"float8_e5m2fnuz", []uint8{8}},
+	Float8E8M0FNU:     {"float8_e8m0fnu", []uint8{8}},
+	Float6E2M3FN:      {"float6_e2m3fn", []uint8{6}},
+	Float6E3M2FN:      {"float6_e3m2fn", []uint8{6}},
+	Float4E2M1FN:      {"float4_e2m1fn", []uint8{4}},
+}
+
+// String is the name that array libraries give the type, without its bits where they vary: "int", "bfloat16".
+func (c TypeCode) String() string {
+	if int(c) < len(typeCodes) {
+		return typeCodes[c].name
+	}
+	return "type code " + strconv.Itoa(int(c))
+}
+
+// FixedBits is the number of bits of a code's scalars; 0 if it varies or the code is unknown.
+func (c TypeCode) FixedBits() uint8 {
+	if int(c) < len(typeCodes) && len(typeCodes[c].bits) == 1 {
+		return typeCodes[c].bits[0]
+	}
+	return 0
+}
+
+// DataType is the header's DLDataType, with its layout.
+type DataType struct {
+	Code  TypeCode
+	Bits  uint8
+	Lanes uint16
+}
+
+// ItemSize is the bytes of one item, all lanes together, rounded up.
+func (t DataType) ItemSize() int64 {
+	return (t.itemBits() + 7) / 8
+}
+
+func (t DataType) itemBits() int64 {
+	return int64(t.Bits) * int64(t.Lanes)
+}
+
+// Alignment is the natural alignment in bytes, that of one scalar, for a complex number of its half; 1 below a byte.
+// It is also the size of the words that have a byte order.
+func (t DataType) Alignment() uint64 {
+	if t.Code == Complex {
+		return max(uint64(t.Bits)/16, 1)
+	}
+	return max(uint64(t.Bits)/8, 1)
+}
+
+// Validate refuses a data type that the standard doesn't have.
+func (t DataType) Validate() error {
+	if int(t.Code) >= len(typeCodes) {
+		return t.invalid("unknown code; expected 0 to " + strconv.Itoa(len(typeCodes)-1) + ", the codes of DLPack " +
+			strconv.Itoa(MajorVersion) + "." + strconv.Itoa(MinorVersion))
+	}
+	if t.Lanes == 0 {
+		return t.invalid("no lanes; expected 1 or more")
+	}
+	known := &typeCodes[t.Code]
+	for _, bits := range known.bits {
+		if t.Bits == bits {
+			return nil
+		}
+	}
+	expected := ""
+	for i, bits := range known.bits {
+		switch {
+		case i == 0:
+		case i == len(known.bits)-1:
+			expected += " or "
+		default:
+			expected += ", "
+		}
+		expected += strconv.Itoa(int(bits))
+	}
+	return t.invalid("no such " + known.name + "; expected " + expected + " bits")
+}
+
+func (t DataType) invalid(why string) error {
+	return &Error{ValueError, t.fields() + ": " + why}
+}
+
+func (t DataType) fields() string {
+	return "dtype code " + strconv.Itoa(int(t.Code)) + ", bits " + strconv.Itoa(int(t.Bits)) + ", lanes " +
+		strconv.Itoa(int(t.Lanes))
+}

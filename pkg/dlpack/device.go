@@ -1,0 +1,88 @@
+package dlpack
+
+import "strconv"
+
+// DeviceType is the header's DLDeviceType.
+type DeviceType int32
+
+// The device types of DLPack 1.3.
+const (
+	CPU         DeviceType = 1
+	CUDA        DeviceType = 2
+	CUDAHost    DeviceType = 3
+	OpenCL      DeviceType = 4
+	Vulkan      DeviceType = 7
+	Metal       DeviceType = 8
+	VPI         DeviceType = 9
+	ROCM        DeviceType = 10
+	ROCMHost    DeviceType = 11
+	ExtDev      DeviceType = 12
+	CUDAManaged DeviceType = 13
+	OneAPI      DeviceType = 14
+	WebGPU      DeviceType = 15
+	Hexagon     DeviceType = 16
+	MAIA        DeviceType = 17
+	Trn         DeviceType = 18
+)
+
+var deviceTypes = [...]string{
+	CPU:         "kDLCPU",
+	CUDA:        "kDLCUDA",
+	CUDAHost:    "kDLCUDAHost",
+	OpenCL:      "kDLOpenCL",
+	Vulkan:      "kDLVulkan",
+	Metal:       "kDLMetal",
+	VPI:         "kDLVPI",
+	ROCM:        "kDLROCM",
+	ROCMHost:    "kDLROCMHost",
+	ExtDev:      "kDLExtDev",
+	CUDAManaged: "kDLCUDAManaged",
+	OneAPI:      "kDLOneAPI",
+	WebGPU:      "kDLWebGPU",
+	Hexagon:     "kDLHexagon",
+	MAIA:        "kDLMAIA",
+	Trn:         "kDLTrn",
+}
+
+// String is the header's name: "kDLCPU".
+func (t DeviceType) String() string {
+	if t >= 0 && int(t) < len(deviceTypes) && deviceTypes[t] != "" {
+		return deviceTypes[t]
+	}
+	return "device type " + strconv.Itoa(int(t))
+}
+
+// HasAddresses tells whether data is an address on such a device, to which an offset can be added. Elsewhere it is a
+// handle, and an offset has to stay in byte_offset.
+func (t DeviceType) HasAddresses() bool {
+	switch t {
+	case CPU, CUDA, CUDAHost, ROCM, ROCMHost, CUDAManaged, OneAPI:
+		return true
+	}
+	return false
+}
+
+// OnCPU tells whether the CPU can read such memory.
+func (t DeviceType) OnCPU() bool {
+	switch t {
+	case CPU, CUDAHost, ROCMHost, CUDAManaged:
+		return true
+	}
+	return false
+}
+
+// Device is the header's DLDevice, with its layout.
+type Device struct {
+	Type DeviceType
+	ID   int32
+}
+
+// String is the device as messages show it: "kDLCUDA:1".
+func (d Device) String() string {
+	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
+}
+
+// same tells whether two names mean one device: there is one CPU, whatever its id.
+func (d Device) same(other Device) bool {
+	return d == other || d.Type == CPU && other.Type == CPU
+}

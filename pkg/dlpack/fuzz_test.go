@@ -1,0 +1,252 @@
+package dlpack
+
+import (
+	"math"
+	"math/big"
+	"testing"
+)
+
+// The numbers that a fuzzed dimension or stride may be, besides small ones.
+var extremes = []int64{1 << 31, 1 << 32, 1 << 60, 1 << 61, 1 << 62, math.MaxInt64 / 3, math.MaxInt64 - 7, math.MaxInt64,
+	-1 << 31, -1 << 60, -1 << 62, math.MinInt64 + 8, math.MinInt64}
+
+// fuzzed is a number of a dimension: mostly a small one.
+func fuzzed(b byte) int64 {
+	if int(b) >= 256-len(extremes) {
+		return extremes[255-b]
+	}
+	return int64(b) - 64
+}
+
+// plain is what Validate should find, by the rules written out in numbers without limits.
+type plain struct {
+	kind          Kind // only where refused
+	refused       bool
+	below, above  *big.Int
+	compact       bool
+	strides       []int64 // bytes
+	nbytes, first *big.Int
+}
+
+func plainly(d *Description) plain {
+	no := func(kind Kind) plain { return plain{kind: kind, refused: true} }
+	int64s := func(n *big.Int) bool { return n.IsInt64() }
+	of := big.NewInt
+	if d.Device.Type < 1 || d.Device.Type != CPU && d.Device.ID < 0 || d.NDim < 0 || d.NDim > 64 {
+		return no(ValueError)
+	}
+	if d.DataType.Validate() != nil {
+		return no(ValueError)
+	}
+	padded, itemBits := d.Flags&SubbyteTypePadded != 0, int(d.DataType.Bits)*int(d.DataType.Lanes)
+	item := of(int64((itemBits + 7) / 8))
+	size, bounded := of(1), of(1)
+	for _, n := range d.Shape[:d.NDim] {
+		if n < 0 {
+			return no(ValueError)
+		}
+		size.Mul(size, of(n))
+		bounded.Mul(bounded, of(max(n, 1)))
+	}
+	if !int64s(new(big.Int).Mul(bounded, item)) || size.Sign() > 0 && d.Data == 0 {
+		return no(ValueError)
+	}
+	p := plain{below: of(0), above: new(big.Int).Set(item), compact: true, strides: make([]int64, d.NDim)}
+	compactStride := new(big.Int).Set(item)
+	odd := false
+	for i := d.NDim - 1; i >= 0; i-- {
+		n, stride := d.Shape[i], new(big.Int).Set(compactStride)
+		if d.HasStrides && size.Sign() > 0 && n > 1 {
+			stride = of(d.Strides[i])
+			if d.ElementStrides {
+				stride.Mul(stride, item)
+			}
+			odd = odd || new(big.Int).Rem(stride, item).Sign() != 0
+		}
+		p.compact = p.compact && stride.Cmp(compactStride) == 0
+		if !int64s(stride) {
+			return no(ValueError)
+		}
+		p.strides[i] = stride.Int64()
+		if reach := new(big.Int).Mul(stride, of(max(n-1, 0))); reach.Sign() < 0 {
+			p.below.Sub(p.below, reach)
+		} else {
+			p.above.Add(p.above, reach)
+		}
+		compactStride.Mul(compactStride, of(max(n, 1)))
+	}
+	packed := itemBits%8 != 0 && !padded
+	p.nbytes = new(big.Int).Mul(size, item)
+	if packed {
+		p.nbytes.Mul(size, of(int64(itemBits))).Add(p.nbytes, of(7)).Rsh(p.nbytes, 3)
+		p.compact = p.compact && p.below.Sign() == 0
+	}
+	if size.Sign() == 0 {
+		p.below, p.above = of(0), of(0)
+	}
+	data, offset := new(big.Int).SetUint64(d.Data), new(big.Int).SetUint64(d.Offset)
+	p.first = new(big.Int).Add(data, offset)
+	memory := new(big.Int).Lsh(of(1), 64)
+	if p.below.Cmp(memory) >= 0 || p.above.Cmp(memory) >= 0 {
+		return no(ValueError)
+	}
+	if packed && size.Sign() > 0 {
+		p.above = p.nbytes
+	}
+	if size.Sign() > 0 && d.Device.Type.HasAddresses() {
+		if p.first.Cmp(memory) >= 0 || p.below.Cmp(p.first) > 0 || new(big.Int).Add(p.first, p.above).Cmp(memory) > 0 {
+			return no(ValueError)
+		}
+	}
+	if size.Sign() > 0 && d.Span >= 0 {
+		if p.below.Cmp(offset) > 0 || new(big.Int).Add(offset, p.above).Cmp(of(d.Span)) > 0 {
+			return no(ValueError)
+		}
+	}
+	misaligned := new(big.Int).Rem(p.first, new(big.Int).SetUint64(d.DataType.Alignment())).Sign() != 0
+	switch {
+	case packed && !p.compact, padded && d.DataType.Bits < 8 && d.DataType.Lanes > 1:
+		p.kind, p.refused = BufferError, true
+	case d.Swapped && d.DataType.Alignment() > 1, odd, misaligned && size.Sign() > 0 && d.Device.Type.HasAddresses():
+		p.kind, p.refused = CopyError, true
+	}
+	return p
+}
+
+func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
+	const (
+		zero     = 64  // the byte of 0 in dims
+		smallest = 243 // of -2^63
+		huge     = 248 // of 2^63 - 1
+
+		given, elements, swapped = 1, 2, 4 // facts
+	)
+	add := func(t DataType, flags Flags, device DeviceType, data, offset uint64, span int64, facts uint8,
+		dims ...byte) {
+		f.Add(uint8(t.Code), t.Bits, t.Lanes, uint8(flags), int8(device), int8(0), data, offset, span, facts, dims)
+	}
+	add(int8Type, 0, CPU, data, 0, -1, 0)
+	// reversed and strided within a span
+	add(float32Type, 0, CPU, data, 96, 200, given, zero+2, zero-48, zero+3, zero+8)
+	// elements of a handle
+	add(DataType{Complex, 64, 2}, IsCopied, Metal, 1, 7, -1, given|elements, zero+5, zero-2)
+	// packed items, compact and not
+	add(float4Type, 0, CPU, data, 0, -1, given|elements, zero+5, zero+1)
+	add(DataType{Float4E2M1FN, 4, 3}, 0, CPU, data, 0, 5, 0, zero+3, zero)
+	add(float4Type, 0, CPU, data, 0, -1, given|elements, zero+5, zero+2)
+	// padded items
+	add(DataType{Int, 4, 1}, SubbyteTypePadded, CPU, data, 0, -1, given, zero+5, zero-1)
+	add(float32Type, SubbyteTypePadded, CPU, data, 0, -1, 0)
+	add(DataType{Int, 4, 2}, SubbyteTypePadded, CPU, data, 0, -1, swapped, zero+5, zero)
+	// swapped bytes, odd strides, a misaligned address
+	add(float32Type, 0, CPU, data, 0, -1, swapped, zero+5, zero)
+	add(float32Type, 0, CPU, data, 0, -1, given, zero+5, zero+6)
+	add(float32Type, 0, CUDA, data+1, 0, -1, 0, zero+5, zero)
+	// no items, beside a dimension that alone is not too large, and beside two that are together
+	add(int8Type, 0, CPU, 0, 0, -1, 0, zero, zero, huge, zero)
+	add(int8Type, 0, CPU, 0, 0, -1, 0, zero, zero, huge, zero, huge, zero)
+	// both ends of the addresses
+	add(int8Type, 0, CPU, math.MaxUint64-4, 0, -1, 0, zero+5, zero)
+	add(int8Type, 0, CPU, 4, 0, -1, given, zero+5, zero-1)
+	add(int8Type, 0, CPU, 8, math.MaxUint64-7, -1, 0, zero+5, zero)
+	// extreme strides that lead nowhere, that fit alone, and that lead too far together
+	add(int8Type, 0, CPU, 8, 0, -1, given, zero+1, smallest)
+	add(int8Type, 0, CPU, 1<<63, 0, -1, given|elements, zero+2, smallest)
+	add(int8Type, 0, Vulkan, 8, 0, -1, given, zero+2, huge, zero+2, huge, zero+2, zero+2)
+	f.Fuzz(func(t *testing.T, code, bits uint8, lanes uint16, flags uint8, device, id int8, data, offset uint64,
+		span int64, facts uint8, dims []byte) {
+		d := Description{
+			DataType: DataType{TypeCode(code), bits, lanes}, Swapped: facts&4 != 0, Flags: Flags(flags),
+			Device: Device{DeviceType(device), int32(id)}, Data: data, Offset: offset, Span: max(span, -1),
+			HasStrides: facts&1 != 0, ElementStrides: facts&2 != 0, NDim: len(dims) / 2,
+		}
+		for i := range min(d.NDim, MaxNDim) {
+			d.Shape[i], d.Strides[i] = fuzzed(dims[2*i]), fuzzed(dims[2*i+1])
+		}
+		if d.DataType.itemBits()%8 != 0 && !d.ElementStrides && d.Flags&SubbyteTypePadded == 0 {
+			d.HasStrides = false // no protocol counts the strides of packed items in bytes
+		}
+		original := d
+		want := plainly(&d)
+		var got Tensor
+		err := d.Validate(&got)
+		if (err != nil) != want.refused || err != nil && err.(*Error).Kind != want.kind {
+			t.Fatalf("got %v; want %+v", err, want)
+		}
+		if err != nil && want.kind != CopyError {
+			return
+		}
+		if got.NBytes != want.nbytes.Int64() || got.Compact != want.compact || !d.HasStrides || d.ElementStrides ||
+			!equal(d.Strides[:d.NDim], want.strides) || !equal(got.Shape[:got.NDim], d.Shape[:d.NDim]) {
+			t.Fatalf("got %+v; want %+v", got, want)
+		}
+		if got.Below != want.below.Uint64() || got.Above != want.above.Uint64() {
+			t.Fatalf("below %d, above %d; want %+v", got.Below, got.Above, want)
+		}
+		if err != nil {
+			return
+		}
+		for i, stride := range got.Strides[:got.NDim] {
+			if stride*got.ItemSize != d.Strides[i] {
+				t.Fatalf("strides %v, bytes %v", got.Strides[:got.NDim], d.Strides[:got.NDim])
+			}
+		}
+		tensorOfTensor(t, &d, &got)
+		if got.Remember {
+			remembered(t, &original, &got)
+		}
+	})
+}
+
+// tensorOfTensor checks that a tensor, described as DLPack does, is found valid and the same.
+func tensorOfTensor(t *testing.T, d *Description, want *Tensor) {
+	again := Description{
+		DataType: want.DataType, Flags: want.Flags, Device: want.Device,
+		Data: d.Data, Offset: want.Offset + want.ByteOffset, Span: d.Span, NDim: want.NDim, Shape: want.Shape,
+		HasStrides: true, ElementStrides: true, Strides: want.Strides,
+	}
+	if want.Size == 0 {
+		again.Data = 0
+	}
+	var got Tensor
+	if err := again.Validate(&got); err != nil {
+		t.Fatalf("%+v described again: %v", want, err)
+	}
+	// One item with another stride than its size becomes one that can forget its length.
+	got.MaxCount = want.MaxCount
+	if got != *want {
+		t.Fatalf("described again: %+v; want %+v", got, *want)
+	}
+}
+
+// remembered checks that what Validate found holds for other memory, as far as the tensor says so.
+func remembered(t *testing.T, d *Description, want *Tensor) {
+	lengths := []int64{d.Shape[0]}
+	if want.MaxCount > 0 {
+		lengths = []int64{1, 2, 1000, want.MaxCount}
+	}
+	for _, length := range lengths {
+		above := want.Above
+		if want.MaxCount > 0 {
+			above = uint64(length) * uint64(want.ItemSize)
+		}
+		for _, first := range []uint64{want.Alignment, want.Below, 1 << 40, -above} {
+			first &^= want.Alignment - 1
+			outside := d.Span >= 0 && d.Offset+above > uint64(d.Span)
+			if first <= d.Offset || first < want.Below || above > -first || outside {
+				continue
+			}
+			other, got := *d, Tensor{}
+			other.Data = first - d.Offset
+			expected := *want
+			if want.MaxCount > 0 {
+				other.Shape[0] = length
+				expected.Shape[0], expected.Size = length, length
+				expected.NBytes, expected.Above = int64(above), above
+			}
+			if err := other.Validate(&got); err != nil || got != expected {
+				t.Fatalf("at 0x%x: %v, %+v; want %+v", first, err, got, expected)
+			}
+		}
+	}
+}

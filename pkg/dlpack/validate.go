@@ -1,0 +1,276 @@
+package dlpack
+
+import (
+	"math"
+	"math/bits"
+	"strconv"
+)
+
+// Validate checks d once, and fills t.
+//
+// Errors come in the order ValueError, BufferError, CopyError. With none, or with a CopyError, d.Strides are in bytes
+// afterwards, those of every dimension that doesn't matter as in a compact layout; with a CopyError t has everything
+// but Strides (and Remember): enough to copy.
+func (d *Description) Validate(t *Tensor) error {
+	if err := d.validateHead(); err != nil {
+		return err
+	}
+	t.DataType, t.Flags, t.Device, t.NDim = d.DataType, d.Flags&knownFlags, d.Device, d.NDim
+	t.ItemSize, t.Alignment = d.DataType.ItemSize(), d.DataType.Alignment()
+	t.VersionedOnly = t.Flags&SubbyteTypePadded != 0 && d.DataType.Bits < 8
+	t.MaxCount, t.Remember = 0, false
+	if err := d.measure(t); err != nil {
+		return err
+	}
+	if d.Data == 0 && t.Size > 0 {
+		return &Error{ValueError, "data is NULL; expected an address, since shape " + shapeText(t.Shape[:t.NDim]) +
+			" has items"}
+	}
+	// Without strides, 1-d memory is the same at any length.
+	countable := t.NDim == 1 && t.Size > 0 && !d.HasStrides && !t.Packed()
+	odd, err := d.layOut(t)
+	if err != nil {
+		return err
+	}
+	if err := d.locate(t); err != nil {
+		return err
+	}
+	if err := d.checkSubbyte(t); err != nil {
+		return err
+	}
+	if err := d.checkCurable(t, odd); err != nil {
+		return err
+	}
+	t.Remember = t.Size > 0 && t.Device.Type == CPU
+	if countable {
+		t.MaxCount = math.MaxInt64 / t.ItemSize
+	}
+	return nil
+}
+
+// validateHead checks what needs no arithmetic. A CPU has one device id, 0.
+func (d *Description) validateHead() error {
+	switch {
+	case d.Device.Type == CPU:
+		d.Device.ID = 0
+	case d.Device.Type < CPU:
+		return &Error{ValueError, "device type is " + strconv.Itoa(int(d.Device.Type)) +
+			"; expected a DLDeviceType, 1 or more"}
+	case d.Device.ID < 0:
+		return &Error{ValueError, "device id is negative: " + strconv.Itoa(int(d.Device.ID)) + " on " +
+			d.Device.Type.String()}
+	}
+	if d.NDim < 0 || d.NDim > MaxNDim {
+		return &Error{ValueError, "ndim is " + strconv.Itoa(d.NDim) + "; expected 0 to " + strconv.Itoa(MaxNDim) +
+			" dimensions"}
+	}
+	if err := d.DataType.Validate(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// measure fills Shape and the sizes. Empty dimensions count as 1 against the limit, so that compact strides fit too,
+// and as numpy has it.
+func (d *Description) measure(t *Tensor) error {
+	count, size := uint64(1), uint64(1)
+	tooLarge := false
+	for i, n := range d.Shape[:d.NDim] {
+		if n < 0 {
+			return &Error{ValueError, "shape dimension " + strconv.Itoa(i) + " is negative: " + number(n)}
+		}
+		t.Shape[i] = n
+		size *= uint64(n)
+		high, low := bits.Mul64(count, uint64(max(n, 1)))
+		tooLarge = tooLarge || high != 0
+		count = low
+	}
+	high, low := bits.Mul64(count, uint64(t.ItemSize))
+	if tooLarge || high != 0 || low > math.MaxInt64 {
+		return &Error{ValueError, "shape " + shapeText(t.Shape[:t.NDim]) + " of items of " + number(t.ItemSize) +
+			" bytes is too large; expected at most " + number(math.MaxInt64) +
+			" bytes, an empty dimension counted as 1"}
+	}
+	t.Size = int64(size)
+	t.NBytes = t.Size * t.ItemSize
+	if t.Packed() {
+		high, low := bits.Mul64(size, uint64(d.DataType.itemBits()))
+		low, carry := bits.Add64(low, 7, 0)
+		t.NBytes = int64((high+carry)<<61 | low>>3)
+	}
+	return nil
+}
+
+// layOut fills Strides, Below, Above and Compact, and turns d.Strides to bytes. It returns the first dimension whose
+// stride is no multiple of the item size, or -1.
+func (d *Description) layOut(t *Tensor) (odd int, err error) {
+	odd = -1
+	below, above := uint64(0), uint64(t.ItemSize)
+	t.Compact = true
+	given := d.HasStrides && t.Size > 0
+	elements := int64(1) // the stride of dimension i in a compact layout
+	for i := d.NDim - 1; i >= 0; i-- {
+		n := t.Shape[i]
+		stride, step := elements, elements*t.ItemSize
+		elements *= max(n, 1)
+		// A stride says something only where it leads to another item.
+		if given && n > 1 {
+			compact := step
+			stride, step = d.Strides[i], d.Strides[i]
+			if d.ElementStrides {
+				var fits bool
+				if step, fits = multiply(stride, t.ItemSize); !fits {
+					return odd, d.tooFar(i)
+				}
+			} else if stride = step / t.ItemSize; stride*t.ItemSize != step {
+				odd = i
+			}
+			t.Compact = t.Compact && step == compact
+		}
+		t.Strides[i], d.Strides[i] = stride, step
+		if n > 1 {
+			high, reach := bits.Mul64(magnitude(step), uint64(n-1))
+			var carry uint64
+			if step < 0 {
+				below, carry = bits.Add64(below, reach, 0)
+			} else {
+				above, carry = bits.Add64(above, reach, 0)
+			}
+			if high != 0 || carry != 0 {
+				return odd, d.tooFar(i)
+			}
+		}
+	}
+	d.HasStrides, d.ElementStrides = true, false
+	t.Below, t.Above = below, above
+	switch {
+	case t.Size == 0:
+		t.Below, t.Above = 0, 0
+	case t.Packed():
+		t.Above = uint64(t.NBytes)
+	}
+	return odd, nil
+}
+
+func (d *Description) tooFar(dimension int) error {
+	unit := " bytes"
+	if d.ElementStrides {
+		unit = " elements"
+	}
+	return &Error{ValueError, "strides dimension " + strconv.Itoa(dimension) + " is " +
+		number(d.Strides[dimension]) + unit + ", too far for " + number(d.Shape[dimension]) +
+		" items; expected an extent within 2^64 addresses"}
+}
+
+// locate fills Offset and ByteOffset, and checks that every element lies within the addresses that there are, and
+// within Span. An empty tensor lies nowhere.
+func (d *Description) locate(t *Tensor) error {
+	t.Offset, t.ByteOffset = 0, 0
+	if t.Size == 0 {
+		return nil
+	}
+	if !d.Device.Type.HasAddresses() {
+		t.ByteOffset = d.Offset
+	} else {
+		t.Offset = d.Offset
+		first, carry := bits.Add64(d.Data, d.Offset, 0)
+		if carry != 0 {
+			return &Error{ValueError, "data 0x" + strconv.FormatUint(d.Data, 16) + " plus offset " +
+				strconv.FormatUint(d.Offset, 10) + " is beyond the last address"}
+		}
+		// 2^64 - first, the bytes from first on, is -first, since first is not 0.
+		if t.Below > first || t.Above > -first {
+			return &Error{ValueError, "data 0x" + strconv.FormatUint(first, 16) + ": shape and strides reach from " +
+				strconv.FormatUint(t.Below, 10) + " bytes below to " + strconv.FormatUint(t.Above, 10) +
+				" above this address; expected addresses of 64 bits"}
+		}
+	}
+	if d.Span < 0 {
+		return nil
+	}
+	end, carry := bits.Add64(d.Offset, t.Above, 0)
+	if t.Below > d.Offset || carry != 0 || end > uint64(d.Span) {
+		from, low := "", d.Offset-t.Below
+		if t.Below > d.Offset {
+			from, low = "-", -low
+		}
+		to := strconv.FormatUint(end, 10)
+		if carry != 0 {
+			to = "2^64 + " + to
+		}
+		return &Error{ValueError, "data has " + number(d.Span) + " bytes; shape, strides and offset need bytes " +
+			from + strconv.FormatUint(low, 10) + " to " + to + " of it"}
+	}
+	return nil
+}
+
+// checkSubbyte refuses what can't be said of items below a byte.
+func (d *Description) checkSubbyte(t *Tensor) error {
+	if t.Packed() && !t.Compact {
+		return &Error{BufferError, d.typeText() + ": items of " + number(d.DataType.itemBits()) +
+			" bits share bytes, so that only a compact layout can be said (copy it with the library that owns it)"}
+	}
+	if t.VersionedOnly && d.DataType.Lanes > 1 {
+		return &Error{BufferError, d.typeText() + ": padded items of " + strconv.Itoa(int(d.DataType.Lanes)) +
+			" lanes; DLPack doesn't say whether lanes are padded too (pass one lane an item)"}
+	}
+	return nil
+}
+
+// checkCurable refuses what a copy cures.
+func (d *Description) checkCurable(t *Tensor, odd int) error {
+	if d.Swapped && t.Alignment > 1 {
+		return &Error{CopyError, d.typeText() +
+			": big-endian; DLPack needs native byte order (pass copy=None to convert)"}
+	}
+	if odd >= 0 {
+		return &Error{CopyError, "strides dimension " + strconv.Itoa(odd) + " is " + number(d.Strides[odd]) +
+			" bytes; expected a multiple of the item size of " + number(t.ItemSize) + " bytes (pass copy=None to copy)"}
+	}
+	if first := d.Data + t.Offset; t.Size > 0 && d.Device.Type.HasAddresses() && first%t.Alignment != 0 {
+		return &Error{CopyError, "data 0x" + strconv.FormatUint(first, 16) + " is misaligned; expected a multiple of " +
+			strconv.FormatUint(t.Alignment, 10) + " (pass copy=None to copy)"}
+	}
+	return nil
+}
+
+// typeText names the data type as the protocol does.
+func (d *Description) typeText() string {
+	if d.Field == "" {
+		return d.DataType.fields()
+	}
+	return d.Field + " " + Quote(d.Text)
+}
+
+// shapeText is the shape as messages show it, cut behind the first dimensions.
+func shapeText(shape []int64) string {
+	const most = 6
+	text := "("
+	for i, n := range shape {
+		if i > 0 {
+			text += ", "
+		}
+		if i == most {
+			text += "..."
+			break
+		}
+		text += number(n)
+	}
+	return text + ")"
+}
+
+func magnitude(n int64) uint64 {
+	if n < 0 {
+		return -uint64(n)
+	}
+	return uint64(n)
+}
+
+// multiply tells whether stride * size fits, too. size is not negative.
+func multiply(stride, size int64) (product int64, fits bool) {
+	high, low := bits.Mul64(magnitude(stride), uint64(size))
+	if stride < 0 {
+		return -int64(low), high == 0 && low <= 1<<63
+	}
+	return int64(low), high == 0 && low < 1<<63
+}

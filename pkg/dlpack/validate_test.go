@@ -1,0 +1,396 @@
+package dlpack
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+const data = 1 << 20
+
+var (
+	int8Type    = DataType{Int, 8, 1}
+	float32Type = DataType{Float, 32, 1}
+	float4Type  = DataType{Float4E2M1FN, 4, 1}
+)
+
+// described is a description of CPU memory, changed.
+func described(t DataType, shape []int64, changes ...func(*Description)) *Description {
+	d := &Description{DataType: t, Device: Device{Type: CPU}, Data: data, Span: -1, NDim: len(shape)}
+	copy(d.Shape[:], shape)
+	for _, change := range changes {
+		change(d)
+	}
+	return d
+}
+
+func strides(bytes ...int64) func(*Description) {
+	return func(d *Description) {
+		d.HasStrides = true
+		copy(d.Strides[:], bytes)
+	}
+}
+
+func elements(strides ...int64) func(*Description) {
+	return func(d *Description) {
+		d.HasStrides, d.ElementStrides = true, true
+		copy(d.Strides[:], strides)
+	}
+}
+
+func on(device DeviceType) func(*Description) {
+	return func(d *Description) { d.Device.Type = device }
+}
+
+func at(data uint64) func(*Description) {
+	return func(d *Description) { d.Data = data }
+}
+
+func offset(bytes uint64) func(*Description) {
+	return func(d *Description) { d.Offset = bytes }
+}
+
+func span(bytes int64) func(*Description) {
+	return func(d *Description) { d.Span = bytes }
+}
+
+func flags(flags Flags) func(*Description) {
+	return func(d *Description) { d.Flags = flags }
+}
+
+func swapped(d *Description) { d.Swapped, d.Field, d.Text = true, "typestr", ">f4" }
+
+func equal(a, b []int64) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+func TestAValidDescriptionBecomesATensor(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		d            *Description
+		strides      []int64 // elements
+		bytes        []int64 // d.Strides afterwards
+		below, above uint64
+		nbytes       int64
+		compact      bool
+	}{
+		{"no dimensions", described(float32Type, nil), nil, nil, 0, 4, 4, true},
+		{"no strides", described(float32Type, []int64{2, 3}), []int64{3, 1}, []int64{12, 4}, 0, 24, 24, true},
+		{"compact strides", described(float32Type, []int64{2, 3}, strides(12, 4)), []int64{3, 1}, []int64{12, 4}, 0,
+			24, 24, true},
+		{"element strides", described(float32Type, []int64{2, 3}, elements(3, 1)), []int64{3, 1}, []int64{12, 4}, 0,
+			24, 24, true},
+		{"column-major", described(float32Type, []int64{2, 3}, strides(4, 8)), []int64{1, 2}, []int64{4, 8}, 0, 24,
+			24, false},
+		{"reversed", described(float32Type, []int64{3}, strides(-4)), []int64{-1}, []int64{-4}, 8, 4, 12, false},
+		{"reversed rows", described(float32Type, []int64{2, 3}, strides(-12, 4)), []int64{-3, 1}, []int64{-12, 4}, 12,
+			12, 24, false},
+		{"every second item", described(float32Type, []int64{3}, strides(8)), []int64{2}, []int64{8}, 0, 20, 12, false},
+		{"broadcast", described(float32Type, []int64{5, 2}, strides(0, 4)), []int64{0, 1}, []int64{0, 4}, 0, 8, 40,
+			false},
+		{"an odd stride of a dimension of 1", described(float32Type, []int64{2, 1, 3}, strides(12, 7, 4)),
+			[]int64{3, 3, 1}, []int64{12, 12, 4}, 0, 24, 24, true},
+		{"the smallest stride of a dimension of 1", described(float32Type, []int64{1}, elements(math.MinInt64)),
+			[]int64{1}, []int64{4}, 0, 4, 4, true},
+		{"no items", described(float32Type, []int64{2, 0, 3}), []int64{3, 3, 1}, []int64{12, 12, 4}, 0, 0, 0, true},
+		{"no items, and strides that lead nowhere", described(float32Type, []int64{2, 0, 3},
+			elements(math.MinInt64, 7, math.MaxInt64)),
+			[]int64{3, 3, 1}, []int64{12, 12, 4}, 0, 0, 0, true},
+		{"no items at NULL", described(float32Type, []int64{0}, at(0)), []int64{1}, []int64{4}, 0, 0, 0, true},
+		{"no items, misaligned", described(float32Type, []int64{0}, at(1)), []int64{1}, []int64{4}, 0, 0, 0, true},
+		{"up to the last address", described(int8Type, []int64{16}, at(1<<64-16)), []int64{1}, []int64{1}, 0, 16, 16,
+			true},
+		{"down to the first address", described(int8Type, []int64{16}, at(15), strides(-1)), []int64{-1}, []int64{-1},
+			15, 1, 16, false},
+		{"all of the span", described(int8Type, []int64{16}, span(16)), []int64{1}, []int64{1}, 0, 16, 16, true},
+		{"all of the span, backwards", described(int8Type, []int64{16}, span(16), offset(15), strides(-1)),
+			[]int64{-1}, []int64{-1}, 15, 1, 16, false},
+		{"misaligned handles", described(float32Type, []int64{2}, on(OpenCL), at(1)), []int64{1}, []int64{4}, 0, 8, 8,
+			true},
+		{"lanes", described(DataType{Float, 32, 4}, []int64{3}, at(data+4), elements(2)), []int64{2}, []int64{32}, 0,
+			80, 48, false},
+		{"several lanes a byte", described(DataType{Float4E2M1FN, 4, 2}, []int64{3}, elements(2)), []int64{2},
+			[]int64{2}, 0, 5, 3, false},
+		{"packed", described(float4Type, []int64{3, 3}), []int64{3, 1}, []int64{3, 1}, 0, 5, 5, true},
+		{"packed with compact strides", described(float4Type, []int64{3, 1, 3}, elements(3, 9, 1)), []int64{3, 3, 1},
+			[]int64{3, 3, 1}, 0, 5, 5, true},
+		{"packed in three bits a byte", described(DataType{Float6E2M3FN, 6, 2}, []int64{3}), []int64{1}, []int64{2},
+			0, 5, 5, true},
+		{"padded", described(float4Type, []int64{3, 3}, flags(SubbyteTypePadded), strides(-3, 2)), []int64{-3, 2},
+			[]int64{-3, 2}, 6, 5, 9, false},
+		{"swapped bytes", described(int8Type, []int64{3}, swapped), []int64{1}, []int64{1}, 0, 3, 3, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got Tensor
+			if err := test.d.Validate(&got); err != nil {
+				t.Fatal(err)
+			}
+			if !equal(got.Strides[:got.NDim], test.strides) || !equal(test.d.Strides[:got.NDim], test.bytes) {
+				t.Errorf("strides %v, bytes %v", got.Strides[:got.NDim], test.d.Strides[:got.NDim])
+			}
+			if got.Below != test.below || got.Above != test.above {
+				t.Errorf("below %d, above %d", got.Below, got.Above)
+			}
+			if got.NBytes != test.nbytes || got.Compact != test.compact {
+				t.Errorf("nbytes %d, compact %v", got.NBytes, got.Compact)
+			}
+		})
+	}
+}
+
+func TestADescriptionThatContradictsItselfIsAValueError(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		d    *Description
+		want string
+	}{
+		{"device 0", described(int8Type, nil, on(0)), "device type is 0; expected a DLDeviceType, 1 or more"},
+		{"a device id of -1", described(int8Type, nil, func(d *Description) { d.Device = Device{CUDA, -1} }),
+			"device id is negative: -1 on kDLCUDA"},
+		{"ndim -1", described(int8Type, nil, func(d *Description) { d.NDim = -1 }),
+			"ndim is -1; expected 0 to 64 dimensions"},
+		{"ndim 65", described(int8Type, nil, func(d *Description) { d.NDim = 65 }), "ndim is 65"},
+		{"a negative dimension", described(int8Type, []int64{2, 0, -3}), "shape dimension 2 is negative: -3"},
+		{"too many bytes", described(float32Type, []int64{1 << 61}),
+			"shape (2305843009213693952) of items of 4 bytes is too large"},
+		{"too many items", described(int8Type, []int64{1 << 62, 4}), "shape (4611686018427387904, 4)"},
+		{"far too many items", described(int8Type, []int64{1 << 62, 1 << 62, 0}),
+			"shape (4611686018427387904, 4611686018427387904, 0)"},
+		{"a product that wraps to 0", described(int8Type, []int64{1 << 32, 1 << 32}), "too large"},
+		{"a long shape", described(int8Type, []int64{9, 1 << 62, 3, 4, 5, 6, 7, 8}),
+			"shape (9, 4611686018427387904, 3, 4, 5, 6, ...)"},
+		{"a code of no type", described(DataType{99, 8, 1}, nil), "dtype code 99"},
+		{"NULL", described(int8Type, []int64{2, 3}, at(0)),
+			"data is NULL; expected an address, since shape (2, 3) has items"},
+		{"a NULL handle", described(int8Type, nil, on(Vulkan), at(0)), "data is NULL"},
+		{"an element stride that overflows", described(float32Type, []int64{2, 2}, elements(1<<61, 1)),
+			"strides dimension 0 is 2305843009213693952 elements, too far for 2 items"},
+		{"the smallest stride", described(int8Type, []int64{3}, strides(math.MinInt64)),
+			"strides dimension 0 is -9223372036854775808 bytes, too far for 3 items"},
+		{"strides that reach too far together", described(int8Type, []int64{2, 2, 2},
+			strides(math.MaxInt64, math.MaxInt64, 2)),
+			"strides dimension 0 is 9223372036854775807 bytes, too far for 2 items"},
+		{"an extent beyond the last address", described(int8Type, []int64{17}, at(1<<64-16)),
+			"data 0xfffffffffffffff0: shape and strides reach from 0 bytes below to 17 above this address"},
+		{"an extent below the first address", described(int8Type, []int64{17}, at(15), strides(-1)), "16 bytes below"},
+		{"an offset beyond the last address", described(int8Type, nil, at(8), offset(1<<64-8)),
+			"data 0x8 plus offset 18446744073709551608"},
+		{"an extent beyond the span", described(int8Type, []int64{17}, span(16)),
+			"data has 16 bytes; shape, strides and offset need bytes 0 to 17 of it"},
+		{"an extent below the span", described(int8Type, []int64{17}, span(32), offset(3), strides(-1)),
+			"need bytes -13 to 4"},
+		{"an offset beyond the span", described(int8Type, nil, span(16), offset(16)), "need bytes 16 to 17"},
+		{"contradiction before swapped bytes", described(float32Type, []int64{5}, swapped, span(16)),
+			"data has 16 bytes"},
+		{"contradiction before packed items", described(float4Type, []int64{5}, strides(2), at(0)), "data is NULL"},
+	} {
+		t.Run(test.name, func(t *testing.T) { refused(t, test.d, ValueError, test.want) })
+	}
+}
+
+func TestMemoryThatCannotBeExportedIsABufferError(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		d    *Description
+		want string
+	}{
+		{"packed with strides", described(float4Type, []int64{3}, elements(2)),
+			"dtype code 17, bits 4, lanes 1: items of 4 bits share bytes"},
+		{"packed and reversed", described(float4Type, []int64{3}, elements(-1)), "only a compact layout"},
+		{"padded lanes", described(DataType{Float4E2M1FN, 4, 2}, []int64{3}, flags(SubbyteTypePadded)),
+			"padded items of 2 lanes"},
+	} {
+		t.Run(test.name, func(t *testing.T) { refused(t, test.d, BufferError, test.want) })
+	}
+}
+
+func TestWhatACopyCuresIsACopyError(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		d     *Description
+		bytes []int64
+		want  string
+	}{
+		{"swapped bytes", described(float32Type, []int64{2, 1}, swapped, elements(2, 7)), []int64{8, 4},
+			`typestr ">f4": big-endian; DLPack needs native byte order (pass copy=None to convert)`},
+		{"swapped bytes of no items", described(float32Type, []int64{0}, swapped), []int64{4}, "big-endian"},
+		{"strides that are no multiple", described(float32Type, []int64{2, 2}, strides(6, 5)), []int64{6, 5},
+			"strides dimension 0 is 6 bytes; expected a multiple of the item size of 4 bytes (pass copy=None to copy)"},
+		{"a misaligned address", described(float32Type, []int64{2}, at(data+2)), []int64{4},
+			"data 0x100002 is misaligned; expected a multiple of 4 (pass copy=None to copy)"},
+		{"a misaligned offset", described(float32Type, []int64{2}, offset(1)), []int64{4},
+			"data 0x100001 is misaligned"},
+		{"a misaligned address of CUDA", described(float32Type, []int64{2}, on(CUDA), at(data+2)), []int64{4},
+			"misaligned"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := refused(t, test.d, CopyError, test.want)
+			if !test.d.HasStrides || test.d.ElementStrides || !equal(test.d.Strides[:test.d.NDim], test.bytes) {
+				t.Errorf("strides in bytes: %v", test.d.Strides[:test.d.NDim])
+			}
+			if got.Remember || got.MaxCount != 0 {
+				t.Error("remembered")
+			}
+			if got.ItemSize != 4 || got.NBytes != got.Size*4 ||
+				!equal(got.Shape[:got.NDim], test.d.Shape[:test.d.NDim]) {
+				t.Errorf("sizes: %+v", got)
+			}
+		})
+	}
+}
+
+func refused(t *testing.T, d *Description, kind Kind, want string) *Tensor {
+	t.Helper()
+	var got Tensor
+	err, _ := d.Validate(&got).(*Error)
+	if err == nil || err.Kind != kind || !strings.Contains(err.Message, want) {
+		t.Fatalf("got %+v; want kind %d, %q", err, kind, want)
+	}
+	if len(err.Message) > 300 {
+		t.Errorf("%q is too long", err.Message)
+	}
+	return &got
+}
+
+func TestOnlyCompactLinesForgetTheirLength(t *testing.T) {
+	const most = math.MaxInt64 / 4
+	for _, test := range []struct {
+		name string
+		d    *Description
+		want int64
+	}{
+		{"no strides", described(float32Type, []int64{3}), most},
+		{"the stride of the item", described(float32Type, []int64{3}, strides(4)), 0},
+		{"one item, with any stride", described(float32Type, []int64{1}, strides(8)), 0},
+		{"no items", described(float32Type, []int64{0}), 0},
+		{"another stride", described(float32Type, []int64{3}, strides(8)), 0},
+		{"two dimensions", described(float32Type, []int64{3, 1}), 0},
+		{"no dimensions", described(float32Type, nil), 0},
+		{"a span", described(float32Type, []int64{3}, span(12)), most},
+		{"packed items", described(float4Type, []int64{3}), 0},
+		{"padded items", described(float4Type, []int64{3}, flags(SubbyteTypePadded)), math.MaxInt64},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got Tensor
+			if err := test.d.Validate(&got); err != nil {
+				t.Fatal(err)
+			}
+			if got.MaxCount != test.want {
+				t.Errorf("got %d; want %d", got.MaxCount, test.want)
+			}
+			if want := got.Size > 0; got.Remember != want {
+				t.Errorf("remember is %v", got.Remember)
+			}
+		})
+	}
+}
+
+func TestOffsetsStayWithHandles(t *testing.T) {
+	var got Tensor
+	if err := described(int8Type, nil, on(Metal), offset(3)).Validate(&got); err != nil || got.Offset != 0 ||
+		got.ByteOffset != 3 {
+		t.Errorf("handle: %v, offset %d, byte offset %d", err, got.Offset, got.ByteOffset)
+	}
+	if got.Remember {
+		t.Error("memory that is not the CPU's is remembered")
+	}
+	if err := described(int8Type, nil, on(CUDA), offset(3)).Validate(&got); err != nil || got.Offset != 3 ||
+		got.ByteOffset != 0 {
+		t.Errorf("address: %v, offset %d, byte offset %d", err, got.Offset, got.ByteOffset)
+	}
+	if err := described(int8Type, []int64{0}, offset(3)).Validate(&got); err != nil || got.Offset != 0 ||
+		got.ByteOffset != 0 {
+		t.Errorf("no items: %v, offset %d, byte offset %d", err, got.Offset, got.ByteOffset)
+	}
+}
+
+func TestTheCPUHasOneDevice(t *testing.T) {
+	for _, id := range []int32{0, 7, -1} {
+		var got Tensor
+		d := described(int8Type, nil, func(d *Description) { d.Device.ID = id })
+		if err := d.Validate(&got); err != nil || got.Device != (Device{CPU, 0}) {
+			t.Errorf("id %d: %v, %v", id, err, got.Device)
+		}
+	}
+}
+
+func TestOnlyKnownFlagsArePassedOn(t *testing.T) {
+	var got Tensor
+	if err := described(int8Type, nil, flags(ReadOnly|IsCopied|1<<40|8)).Validate(&got); err != nil ||
+		got.Flags != ReadOnly|IsCopied {
+		t.Errorf("%v, flags %d", err, got.Flags)
+	}
+	if got.VersionedOnly {
+		t.Error("the legacy struct can say this")
+	}
+	if err := described(float32Type, nil, flags(SubbyteTypePadded)).Validate(&got); err != nil || got.VersionedOnly {
+		t.Errorf("%v, padded means nothing here", err)
+	}
+	if err := described(float4Type, nil, flags(SubbyteTypePadded)).Validate(&got); err != nil || !got.VersionedOnly {
+		t.Errorf("%v, the legacy struct can't say padded", err)
+	}
+}
+
+func TestACopyIsCompact(t *testing.T) {
+	d := described(float32Type, []int64{2, 0, 3}, offset(2), swapped)
+	var got Tensor
+	for range 2 {
+		d.Validate(&got)
+		got.MakeCompact()
+		if !got.Compact || !equal(got.Strides[:3], []int64{3, 3, 1}) || got.Offset != 0 ||
+			got.Above != uint64(got.NBytes) {
+			t.Errorf("%+v", got)
+		}
+		d = described(float32Type, []int64{2, 0, 3}, strides(3, 4, 5))
+	}
+}
+
+func TestTextFromOutsideIsQuoted(t *testing.T) {
+	for text, want := range map[string]string{
+		">f4":                    `">f4"`,
+		"a\"\\\n\x1b\xff\u00e9":  `"a\"\\\n\x1b\xff\u00e9"`,
+		strings.Repeat("x", 60):  `"` + strings.Repeat("x", 60) + `"`,
+		strings.Repeat("x", 100): `"` + strings.Repeat("x", 60) + `"...`,
+	} {
+		if got := Quote(text); got != want {
+			t.Errorf("got %s; want %s", got, want)
+		}
+	}
+}
+
+func TestAValidDescriptionAllocatesNothing(t *testing.T) {
+	d := described(float32Type, []int64{4, 3, 2}, strides(-24, 8, 4), offset(72))
+	var tensor Tensor
+	if allocations := testing.AllocsPerRun(100, func() {
+		if d.Validate(&tensor) != nil || CheckExport(tensor.Device, false, 0, true, tensor.Device) != nil {
+			t.Fatal("refused")
+		}
+	}); allocations != 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
+
+func BenchmarkValidate(b *testing.B) {
+	for _, bench := range []struct {
+		name string
+		d    *Description
+	}{
+		{"line", described(int8Type, []int64{1000})},
+		{"cube", described(float32Type, []int64{4, 3, 2}, strides(-24, 8, 4), offset(72))},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			var tensor Tensor
+			for b.Loop() {
+				if err := bench.d.Validate(&tensor); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,293 @@
+package protocol
+
+import (
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dlpack/pkg/dlpack"
+)
+
+func TestFormatsOfNumbersAreRead(t *testing.T) {
+	for _, test := range []struct {
+		text     string
+		itemsize int64
+		name     string
+		swapped  bool
+		shape    []int64
+	}{
+		{"?", 1, "bool", false, nil},
+		{"c", 1, "uint8", false, nil},
+		{"b", 1, "int8", false, nil},
+		{"B", 1, "uint8", false, nil},
+		{"h", 2, "int16", false, nil},
+		{"H", 2, "uint16", false, nil},
+		{"i", 4, "int32", false, nil},
+		{"I", 4, "uint32", false, nil},
+		{"l", 8, "int64", false, nil},
+		{"L", 8, "uint64", false, nil},
+		{"q", 8, "int64", false, nil},
+		{"Q", 8, "uint64", false, nil},
+		{"n", 8, "int64", false, nil},
+		{"N", 8, "uint64", false, nil},
+		{"e", 2, "float16", false, nil},
+		{"f", 4, "float32", false, nil},
+		{"d", 8, "float64", false, nil},
+		{"Zf", 8, "complex64", false, nil},
+		{"Zd", 16, "complex128", false, nil},
+		{"F", 8, "complex64", false, nil},
+		{"D", 16, "complex128", false, nil},
+
+		{"@l", 8, "int64", false, nil},
+		{"^l", 8, "int64", false, nil},
+		{"=l", 4, "int32", false, nil},
+		{"<L", 4, "uint32", false, nil},
+		{"<l", 8, "int64", false, nil}, // as ctypes says
+		{">L", 8, "uint64", true, nil},
+		{"(2)<l", 16, "int64", false, []int64{2}},
+		{">i", 4, "int32", true, nil},
+		{"!Zd", 16, "complex128", true, nil},
+		{" < i\n", 4, "int32", false, nil},
+
+		{"(2,3)d", 48, "float64", false, []int64{2, 3}},
+		{"( 2 , 3 ) d", 48, "float64", false, []int64{2, 3}},
+		{"(2)(3)d", 48, "float64", false, []int64{2, 3}},
+		{"(2)3d", 48, "float64", false, []int64{2, 3}},
+		{"(2,3)>d", 48, "float64", true, []int64{2, 3}},
+		{"<(2,3)Zf", 48, "complex64", false, []int64{2, 3}},
+		{"3B", 3, "uint8", false, []int64{3}},
+		{"1B", 1, "uint8", false, nil},
+		{"(1)B", 1, "uint8", false, []int64{1}},
+		{"0B", 0, "uint8", false, []int64{0}},
+		{"(4,0)i", 0, "int32", false, []int64{4, 0}},
+		{"(" + strings.Repeat("1,", 63) + "1)i", 4, "int32", false, ones(64)},
+	} {
+		var got Format
+		err := ParseFormat(test.text, test.itemsize, &got)
+		name, shape := string(AppendName(nil, got.DataType)), fmt.Sprint(got.Shape[:got.NDim])
+		if err != nil || name != test.name || got.Swapped != test.swapped || shape != fmt.Sprint(test.shape) {
+			t.Errorf("%q: %s, swapped %v, shape %s, %v; want %+v", test.text, name, got.Swapped, shape, err, test)
+		}
+	}
+}
+
+func ones(n int) []int64 {
+	shape := make([]int64, n)
+	for i := range shape {
+		shape[i] = 1
+	}
+	return shape
+}
+
+func TestAFormatThatDLPackCannotSayIsABufferErrorWithTheWayOut(t *testing.T) {
+	for text, want := range map[string]string{
+		"g":           `format "g": 80-bit or other long double; DLPack has float64 (convert with .astype('float64'))`,
+		"Zg":          "complex128",
+		"G":           "complex128",
+		"4s":          "text",
+		"p":           "text",
+		"<u":          "text",
+		"2w":          `format "2w": text; DLPack holds numbers (pass its bytes, .view('uint8'))`,
+		"O":           "objects",
+		"P":           "pointers",
+		"&i":          "pointers",
+		"X{}":         "pointers",
+		"T{i:a:d:b:}": `format "T{i:a:d:b:}": ` + noStructure,
+		"(2)T{i:a:}":  "structure",
+		"4x":          "padding",
+		"ix":          "padding",
+		"ii":          "structure",
+		"i <d":        "structure",
+		"BBB":         "structure",
+		"t":           "bit field",
+	} {
+		var f Format
+		refused(t, text, ParseFormat(text, 4, &f), dlpack.BufferError, want)
+	}
+}
+
+func TestAMalformedFormatIsAValueError(t *testing.T) {
+	const code, number, missing = "unknown or missing code", "expected a number", `expected "," or ")"`
+	for text, want := range map[string]string{
+		"":                            code + "; expected one of ?cbBhHiIlLqQnNefd, Zf or Zd",
+		" ":                           code,
+		"@":                           code,
+		"@@i":                         code,
+		"<>i":                         code,
+		"z":                           code,
+		"5":                           code,
+		"3 i":                         code,
+		"3<i":                         code,
+		"33":                          code,
+		"(2)":                         code,
+		"i)":                          code,
+		"i:a:":                        code,
+		"i?!":                         code,
+		"\x00":                        `format "\x00": unknown`,
+		"\xff":                        `format "\xff": unknown`,
+		"i\x00":                       code,
+		"Z":                           "unknown complex number; expected Zf or Zd",
+		"Zi":                          "unknown complex",
+		"Z?":                          "unknown complex",
+		"Z f":                         "unknown complex",
+		"(2":                          missing,
+		"(2,":                         number,
+		"(2,)d":                       number,
+		"()":                          number,
+		"((2))i":                      number,
+		"(-1)i":                       number,
+		"(+1)i":                       number,
+		"(2 3)i":                      missing,
+		"(9223372036854775808)i":      number,
+		"99999999999999999999i":       number,
+		"00i":                         number,
+		strings.Repeat("i", 999):      "structure",
+		strings.Repeat("(", 9999):     number,
+		strings.Repeat("(1)", 65):     "too many dimensions; expected at most 64",
+		strings.Repeat("i", 99) + "!": code,
+	} {
+		kind := dlpack.ValueError
+		if want == "structure" {
+			kind = dlpack.BufferError
+		}
+		var f Format
+		refused(t, text, ParseFormat(text, 4, &f), kind, want)
+	}
+}
+
+func TestAFormatOfAnotherSizeThanTheItemIsAValueError(t *testing.T) {
+	for _, test := range []struct {
+		text     string
+		itemsize int64
+		want     string
+	}{
+		{"i", 8, `format "i": an item of 4 bytes; expected the itemsize, 8`},
+		{"l", 4, "an item of 8 bytes; expected the itemsize, 4"},
+		{"<i", 8, "expected the itemsize, 8"},
+		{"<l", 16, "an item of 4 bytes"},
+		{"B", 0, "expected the itemsize, 0"},
+		{"B", -1, "expected the itemsize, -1"},
+		{"(2,3)d", 8, "an item of 48 bytes"},
+		{"0B", 1, "an item of 0 bytes"},
+		{"(4294967296,4294967296)B", 0, "an item of more than 9223372036854775807 bytes; expected the itemsize, 0"},
+		{"(4294967296,4294967296)B", -1, "expected the itemsize, -1"},
+		{"(9223372036854775807)h", -2, "expected the itemsize, -2"},
+	} {
+		var f Format
+		refused(t, test.text, ParseFormat(test.text, test.itemsize, &f), dlpack.ValueError, test.want)
+	}
+}
+
+func TestAFormatAllocatesNothing(t *testing.T) {
+	for text, itemsize := range map[string]int64{"B": 1, "<l": 8, ">Zd": 16, "(2, 3)d": 48, "3B": 3} {
+		var f Format
+		if n := testing.AllocsPerRun(100, func() {
+			if err := ParseFormat(text, itemsize, &f); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%q: %v allocations", text, n)
+		}
+	}
+}
+
+// A format of one item, in regular expressions: order, sub-array, order, count, code.
+var (
+	plainDims   = `((?:\([\s\v]*\d+[\s\v]*(?:,[\s\v]*\d+[\s\v]*)*\)|[\s\v])*)`
+	plainFormat = regexp.MustCompile(`^` + plainDims + `([@^=<>!]?)` + plainDims +
+		`(\d*)([?cbBhHiIlLqQnNefdFD]|Zf|Zd)[\s\v]*$`)
+	plainNumber = regexp.MustCompile(`\d+`)
+	plainCodes  = map[string]string{
+		"?": "bool", "c": "uint8", "b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32",
+		"l": "int64", "L": "uint64", "q": "int64", "Q": "uint64", "n": "int64", "N": "uint64",
+		"e": "float16", "f": "float32", "d": "float64",
+		"F": "complex64", "D": "complex128", "Zf": "complex64", "Zd": "complex128",
+	}
+	plainSizes = map[string]int64{
+		"bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8,
+		"float16": 2, "float32": 4, "float64": 8, "complex64": 8, "complex128": 16,
+	}
+)
+
+// plainly is what ParseFormat should find: the name, whether the bytes are swapped, and the shape.
+func plainly(text string, itemsize int64) (name string, swapped bool, shape []int64, ok bool) {
+	parts := plainFormat.FindStringSubmatch(text)
+	if parts == nil {
+		return
+	}
+	order, count, code := parts[2], parts[4], parts[5]
+	numbers := plainNumber.FindAllString(parts[1]+" "+parts[3], -1)
+	if count != "" && count != "1" {
+		numbers = append(numbers, count)
+	}
+	elements, bounded := big.NewInt(1), big.NewInt(1)
+	for _, number := range numbers {
+		n, _ := new(big.Int).SetString(number, 10)
+		if n.String() != number || !n.IsInt64() {
+			return
+		}
+		shape = append(shape, n.Int64())
+		elements.Mul(elements, n)
+		bounded.Mul(bounded, big.NewInt(max(n.Int64(), 1)))
+	}
+	name = plainCodes[code]
+	size := func() bool {
+		return new(big.Int).Mul(elements, big.NewInt(plainSizes[name])).Cmp(big.NewInt(itemsize)) == 0
+	}
+	swapped = order == ">" || order == "!"
+	if strings.ContainsAny(code, "lL") && order != "" && order != "@" && order != "^" && !size() || len(shape) > 64 {
+		name = strings.Replace(name, "64", "32", 1)
+	}
+	bounded.Mul(bounded, big.NewInt(plainSizes[name]))
+	return name, swapped, shape, size() && bounded.IsInt64() && len(shape) <= 64
+}
+
+func FuzzFormat(f *testing.F) {
+	f.Add("B", int64(1))
+	f.Add("<l", int64(8)) // as ctypes says
+	f.Add("<l", int64(4))
+	f.Add("(2)<l", int64(0))
+	f.Add("(0)<l", int64(0)) // of any size
+	f.Add("\t>Zd \v", int64(16))
+	f.Add("(2, 3)(1)!3d", int64(144))
+	f.Add("1B", int64(1))
+	f.Add("01B", int64(1))
+	f.Add("(4294967296,4294967296,0)i", int64(0)) // too large before it is empty
+	f.Add("ii", int64(8))
+	f.Add("T{i:a:}", int64(4))
+	f.Add("<(2)>i", int64(8))
+	f.Fuzz(func(t *testing.T, text string, itemsize int64) {
+		var got Format
+		err := ParseFormat(text, itemsize, &got)
+		name, swapped, shape, ok := plainly(text, itemsize)
+		if err != nil {
+			if ok {
+				t.Fatalf("%q, %d: %v; want %s, %v", text, itemsize, err, name, shape)
+			}
+			if message := err.Error(); !strings.HasPrefix(message, "format "+dlpack.Quote(text)+": ") {
+				t.Fatalf("%q doesn't name %q", message, text)
+			}
+			return
+		}
+		gotName, gotShape := string(AppendName(nil, got.DataType)), fmt.Sprint(got.Shape[:got.NDim])
+		if !ok || gotName != name || got.Swapped != swapped || gotShape != fmt.Sprint(shape) {
+			t.Fatalf("%q, %d: %s, %+v; want %v, %s, %v, %v", text, itemsize, gotName, got, ok, name, swapped, shape)
+		}
+	})
+}
+
+func BenchmarkFormat(b *testing.B) {
+	for text, itemsize := range map[string]int64{"B": 1, "(2,3)<d": 48} {
+		b.Run(text, func(b *testing.B) {
+			b.ReportAllocs()
+			var f Format
+			for b.Loop() {
+				if err := ParseFormat(text, itemsize, &f); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package protocol
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"dlpack/pkg/dlpack"
+)
+
+// ParseName reads the name of a data type: "int32", "bfloat16", "float8_e4m3fn", and with lanes "float4_e2m1fnx2". A
+// name doesn't say whether items below a byte are packed or padded.
+func ParseName(name string) (dlpack.DataType, error) {
+	for code := dlpack.Int; code <= dlpack.Float4E2M1FN; code++ {
+		rest, found := strings.CutPrefix(name, code.String())
+		if !found {
+			continue
+		}
+		bits := uint64(code.FixedBits())
+		if bits == 0 {
+			if bits, rest, found = readNumber(rest, math.MaxUint8); !found {
+				continue
+			}
+		}
+		lanes := uint64(1)
+		if after, found := strings.CutPrefix(rest, "x"); found {
+			if lanes, rest, found = readNumber(after, math.MaxUint16); !found || lanes < 2 {
+				continue
+			}
+		}
+		t := dlpack.DataType{Code: code, Bits: uint8(bits), Lanes: uint16(lanes)}
+		if rest == "" && t.Validate() == nil {
+			return t, nil
+		}
+	}
+	return dlpack.DataType{}, valueError("dtype", name,
+		`unknown; expected a name like "int32", "bfloat16" or "float32x4"`)
+}
+
+// AppendName appends the name of a valid data type.
+func AppendName(dst []byte, t dlpack.DataType) []byte {
+	dst = append(dst, t.Code.String()...)
+	if t.Code.FixedBits() == 0 {
+		dst = strconv.AppendUint(dst, uint64(t.Bits), 10)
+	}
+	if t.Lanes > 1 {
+		dst = append(dst, 'x')
+		dst = strconv.AppendUint(dst, uint64(t.Lanes), 10)
+	}
+	return dst
+}
+
+// readNumber reads the decimal digits that text begins with: at least one, no needless zero, and no more than most.
+func readNumber(text string, most uint64) (n uint64, rest string, ok bool) {
+	i := 0
+	for ; i < len(text) && '0' <= text[i] && text[i] <= '9'; i++ {
+		digit := uint64(text[i] - '0')
+		if n > (most-digit)/10 {
+			return 0, text, false
+		}
+		n = n*10 + digit
+	}
+	if i == 0 || i > 1 && text[0] == '0' {
+		return 0, text, false
+	}
+	return n, text[i:], true
+}
+
+func valueError(field, text, why string) error {
+	return &dlpack.Error{Kind: dlpack.ValueError, Message: field + " " + dlpack.Quote(text) + ": " + why}
+}
+
+func bufferError(field, text, why string) error {
+	return &dlpack.Error{Kind: dlpack.BufferError, Message: field + " " + dlpack.Quote(text) + ": " + why}
+}

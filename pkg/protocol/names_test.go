@@ -1,0 +1,106 @@
+package protocol
+
+import (
+	"strings"
+	"testing"
+
+	"dlpack/pkg/dlpack"
+)
+
+func TestNamesOfDataTypesAreThoseOfArrayLibraries(t *testing.T) {
+	for name, want := range map[string]dlpack.DataType{
+		"bool":                     {Code: dlpack.Bool, Bits: 8, Lanes: 1},
+		"int8":                     {Code: dlpack.Int, Bits: 8, Lanes: 1},
+		"int128":                   {Code: dlpack.Int, Bits: 128, Lanes: 1},
+		"uint64":                   {Code: dlpack.UInt, Bits: 64, Lanes: 1},
+		"int1":                     {Code: dlpack.Int, Bits: 1, Lanes: 1},
+		"uint2":                    {Code: dlpack.UInt, Bits: 2, Lanes: 1},
+		"float16":                  {Code: dlpack.Float, Bits: 16, Lanes: 1},
+		"float32x4":                {Code: dlpack.Float, Bits: 32, Lanes: 4},
+		"bfloat16":                 {Code: dlpack.Bfloat, Bits: 16, Lanes: 1},
+		"bfloat16x2":               {Code: dlpack.Bfloat, Bits: 16, Lanes: 2},
+		"complex64":                {Code: dlpack.Complex, Bits: 64, Lanes: 1},
+		"complex128":               {Code: dlpack.Complex, Bits: 128, Lanes: 1},
+		"opaque_handle64":          {Code: dlpack.OpaqueHandle, Bits: 64, Lanes: 1},
+		"float8_e4m3":              {Code: dlpack.Float8E4M3, Bits: 8, Lanes: 1},
+		"float8_e4m3fn":            {Code: dlpack.Float8E4M3FN, Bits: 8, Lanes: 1},
+		"float8_e4m3fnuz":          {Code: dlpack.Float8E4M3FNUZ, Bits: 8, Lanes: 1},
+		"float8_e4m3b11fnuzx65535": {Code: dlpack.Float8E4M3B11FNUZ, Bits: 8, Lanes: 65535},
+		"float8_e5m2":              {Code: dlpack.Float8E5M2, Bits: 8, Lanes: 1},
+		"float6_e2m3fn":            {Code: dlpack.Float6E2M3FN, Bits: 6, Lanes: 1},
+		"float4_e2m1fnx2":          {Code: dlpack.Float4E2M1FN, Bits: 4, Lanes: 2},
+	} {
+		if got, err := ParseName(name); err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", name, got, err, want)
+		}
+		if got := string(AppendName(nil, want)); got != name {
+			t.Errorf("%v: %q; want %q", want, got, name)
+		}
+	}
+}
+
+func TestANameOfNoDataTypeIsAValueError(t *testing.T) {
+	for _, name := range []string{
+		"", "int", "Int8", "int08", "int7", "int256", "int-8", "int8 ", " int8", "float8", "float8_e4m3fnu", "bfloat",
+		"bfloat32", "bool8", "complex", "complex8", "opaque_handle",
+		"x2", "int8x", "int8x0", "int8x1", "int8x01", "int8x65536", "int8x2x2",
+		"type code 18", "float32\x00", strings.Repeat("int8", 500),
+	} {
+		_, err := ParseName(name)
+		refused(t, name, err, dlpack.ValueError, "dtype "+dlpack.Quote(name)+`: unknown; expected a name like "int32"`)
+	}
+}
+
+func TestEveryDataTypeHasANameOfItsOwnThatIsReadBack(t *testing.T) {
+	seen := map[string]dlpack.DataType{}
+	for code := range 256 {
+		for bits := range 256 {
+			for _, lanes := range []uint16{0, 1, 2, 65535} {
+				want := dlpack.DataType{Code: dlpack.TypeCode(code), Bits: uint8(bits), Lanes: lanes}
+				if want.Validate() != nil {
+					continue
+				}
+				name := string(AppendName(nil, want))
+				if other, found := seen[name]; found {
+					t.Errorf("%q is %v and %v", name, other, want)
+				}
+				seen[name] = want
+				if got, err := ParseName(name); err != nil || got != want {
+					t.Errorf("%q: %v, %v; want %v", name, got, err, want)
+				}
+				if len(name) > 31 {
+					t.Errorf("%q does not fit where C keeps names", name)
+				}
+			}
+		}
+	}
+}
+
+func TestNamesAllocateNothing(t *testing.T) {
+	var buffer [32]byte
+	if n := testing.AllocsPerRun(100, func() {
+		got, err := ParseName("float8_e4m3b11fnuzx65535")
+		if err != nil || string(AppendName(buffer[:0], got)) != "float8_e4m3b11fnuzx65535" {
+			t.Fatal(got, err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzNamesThatAreReadAreWrittenTheSame(f *testing.F) {
+	f.Add("int32")
+	f.Add("float8_e4m3fnx2") // a code whose name begins with another's
+	f.Add("opaque_handle64x3")
+	f.Add("int8x65536") // too many lanes
+	f.Add("uint08")
+	f.Fuzz(func(t *testing.T, name string) {
+		got, err := ParseName(name)
+		if err != nil {
+			return
+		}
+		if written := string(AppendName(nil, got)); written != name || got.Validate() != nil {
+			t.Errorf("%q: %v, %q", name, got, written)
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package protocol
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"dlpack/pkg/dlpack"
+)
+
+func TestTypestrsOfNumbersAreRead(t *testing.T) {
+	for _, test := range []struct {
+		text    string
+		name    string
+		size    int64
+		flags   dlpack.Flags
+		swapped bool
+	}{
+		{"|b1", "bool", 1, 0, false},
+		{"<b1", "bool", 1, 0, false},
+		{"|i1", "int8", 1, 0, false},
+		{"|u1", "uint8", 1, 0, false},
+		{">u1", "uint8", 1, 0, true}, // one byte has no order: Validate knows
+		{"<i2", "int16", 2, 0, false},
+		{"=i4", "int32", 4, 0, false},
+		{"<u8", "uint64", 8, 0, false},
+		{"<f2", "float16", 2, 0, false},
+		{">f4", "float32", 4, 0, true},
+		{"<f8", "float64", 8, 0, false},
+		{"<c8", "complex64", 8, 0, false},
+		{">c16", "complex128", 16, 0, true},
+		{"<V2 bfloat16", "bfloat16", 2, 0, false},
+		{"|V2 bfloat16", "bfloat16", 2, 0, false},
+		{">V2 bfloat16", "bfloat16", 2, 0, true},
+		{"<W4 complex32", "complex32", 4, 0, false},
+		{"<f1 float8_e5m2", "float8_e5m2", 1, 0, false},
+		{"<V1 float8_e4m3b11fnuz", "float8_e4m3b11fnuz", 1, 0, false},
+		{"<V1 float8_e8m0fnu", "float8_e8m0fnu", 1, 0, false},
+		{"<V1 float6_e3m2fn", "float6_e3m2fn", 1, dlpack.SubbyteTypePadded, false},
+		{"<V1 float4_e2m1fn", "float4_e2m1fn", 1, dlpack.SubbyteTypePadded, false},
+		{"<V1 int4", "int4", 1, dlpack.SubbyteTypePadded, false},
+		{"<V1 uint1", "uint1", 1, dlpack.SubbyteTypePadded, false},
+		{"<V1 float4_e2m1fnx2", "float4_e2m1fnx2", 1, 0, false},
+	} {
+		got, flags, swapped, size, err := ParseTypestr(test.text)
+		if name := string(AppendName(nil, got)); err != nil || name != test.name || size != test.size ||
+			flags != test.flags || swapped != test.swapped {
+			t.Errorf("%q: %s, flags %d, swapped %v, size %d, %v; want %+v", test.text, name, flags, swapped, size,
+				err, test)
+		}
+	}
+}
+
+func TestATypestrThatDLPackCannotSayIsABufferErrorWithTheWayOut(t *testing.T) {
+	for text, want := range map[string]string{
+		"|O":                `typestr "|O": Python objects; DLPack holds numbers`,
+		"|O8":               "objects",
+		"|S4":               ".view('uint8')",
+		"|a4":               "text",
+		"<U4":               ".view('uint32')",
+		"<m8":               ".view('int64')",
+		"<M8[ns]":           `typestr "<M8[ns]": times; DLPack holds numbers (pass their ticks, .view('int64'))`,
+		"|t1":               "bit field",
+		"<f10":              "float64",
+		"<f12":              "float64",
+		"<f16":              `typestr "<f16": ` + noLongDouble,
+		"<c20":              "complex128",
+		"<c24":              "complex128",
+		"<c32":              "complex128",
+		"<f1":               "whose type has no name",
+		"<V2":               `typestr "<V2": bytes whose type has no name`,
+		"<V2 ":              "whose type has no name",
+		"|V16 void128":      "a structure",
+		"<V2 bfloat17":      `typestr "<V2 bfloat17": a structure, or a type that DLPack doesn't have`,
+		"<W4 bcomplex32":    "bcomplex32",
+		"<V2  bfloat16":     "a structure",
+		"<V2 bfloat16x2 x2": "a structure",
+	} {
+		typestrRefused(t, text, dlpack.BufferError, want)
+	}
+}
+
+func TestAMalformedTypestrIsAValueError(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                         `typestr "": malformed; expected byte order, kind and bytes, like "<f4"`,
+		"<":                        "malformed",
+		"<f":                       "malformed",
+		"f4":                       "malformed",
+		"?f4":                      "malformed",
+		"<f4 ":                     "expected nothing behind the bytes",
+		"<f4 float32":              "expected nothing behind the bytes",
+		"<f4x":                     "malformed",
+		"<f-4":                     "malformed",
+		"<f+4":                     "malformed",
+		"<f04":                     "malformed",
+		"<f4\x00":                  `typestr "<f4\x00"`,
+		" <f4":                     "malformed",
+		"<f0":                      "no such float; expected an item size of 2, 4 or 8",
+		"<f3":                      `typestr "<f3": no such float; expected an item size of 2, 4 or 8`,
+		"<i16":                     "no such int; expected an item size of 1, 2, 4 or 8",
+		"<u0":                      "no such uint",
+		"|b2":                      "no such bool; expected an item size of 1",
+		"<c4":                      "no such complex; expected an item size of 8 or 16",
+		"<q8":                      "unknown kind",
+		"<F4":                      "unknown kind",
+		"<\xff4":                   `typestr "<\xff4": unknown kind`,
+		"|f4":                      `typestr "|f4": no byte order, for items of 4 bytes; expected "<" or ">"`,
+		"|c16":                     "no byte order",
+		"<f4294967300":             "malformed",
+		"<f99999999999999999999":   "malformed",
+		"<V2 int4":                 "a name of items of 1 bytes; expected items of 2",
+		"<V4 bfloat16":             "items of 2 bytes; expected items of 4",
+		strings.Repeat("<f4", 999): `<f4"...: malformed`,
+	} {
+		typestrRefused(t, text, dlpack.ValueError, want)
+	}
+}
+
+func typestrRefused(t *testing.T, text string, kind dlpack.Kind, want string) {
+	t.Helper()
+	_, _, _, _, err := ParseTypestr(text)
+	refused(t, text, err, kind, want)
+}
+
+func refused(t *testing.T, text string, got error, kind dlpack.Kind, want string) {
+	t.Helper()
+	err, _ := got.(*dlpack.Error)
+	if err == nil || err.Kind != kind || !strings.Contains(err.Message, want) {
+		t.Errorf("%.99q: got %+v; want kind %d, %q", text, got, kind, want)
+	}
+	if err != nil && len(err.Message) > 300 {
+		t.Errorf("%q is too long", err.Message)
+	}
+}
+
+func TestATypestrAllocatesNothing(t *testing.T) {
+	for _, text := range []string{"|b1", "<f4", ">c16", "<V2 bfloat16", "<V1 float8_e4m3b11fnuz", "<V1 int4"} {
+		if n := testing.AllocsPerRun(100, func() {
+			if _, _, _, _, err := ParseTypestr(text); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%q: %v allocations", text, n)
+		}
+	}
+}
+
+// plainTypestr is what a regular expression and a table say of a typestr without a name.
+var plainTypestr = regexp.MustCompile(`^([<>=|])([biufc])(1|2|4|8|16)$`)
+
+func FuzzTypestr(f *testing.F) {
+	f.Add("|b1")
+	f.Add(">c16")
+	f.Add("=u8")
+	f.Add("<f12")         // 80 bits
+	f.Add("<M8[ns]")      // behind the bytes something that only times have
+	f.Add("|f4")          // no byte order where one is needed
+	f.Add("<V2 bfloat16") // a type by name
+	f.Add(">V1 int4")     // padded
+	f.Add("<V2 int4")     // of another size
+	f.Add("<V2 float4_e2m1fnx3")
+	f.Add("<W4 complex32")
+	f.Add("<f04")
+	f.Add("<f18446744073709551620")
+	numbers := map[string]string{
+		"b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64",
+		"u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64",
+		"f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128",
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, flags, swapped, size, err := ParseTypestr(text)
+		typestr, name, named := strings.Cut(text, " ")
+		want := ""
+		if parts := plainTypestr.FindStringSubmatch(text); parts != nil && !(parts[1] == "|" && parts[3] != "1") {
+			want = numbers[parts[2]+parts[3]]
+		}
+		if named && err == nil {
+			// What a name says is fuzzed with the names; here it has to fit.
+			kind, bytes := typestr[1], typestr[2:]
+			if kind != 'V' && kind != 'W' && typestr[1:] != "f1" || bytes != strconv.FormatInt(got.ItemSize(), 10) {
+				t.Fatalf("%q: %v", text, got)
+			}
+			want = name
+		}
+		if want == "" {
+			if err == nil {
+				t.Fatalf("%q: %v", text, got)
+			}
+			if message := err.Error(); !strings.HasPrefix(message, "typestr "+dlpack.Quote(text)+": ") {
+				t.Fatalf("%q doesn't name %q", message, text)
+			}
+			return
+		}
+		if err != nil || string(AppendName(nil, got)) != want || swapped != (text[0] == '>') ||
+			size != got.ItemSize() ||
+			(flags != 0) != (int(got.Bits)*int(got.Lanes)%8 != 0) || got.Validate() != nil {
+			t.Fatalf("%q: %v, flags %d, swapped %v, size %d, %v; want %s", text, got, flags, swapped, size, err, want)
+		}
+	})
+}
+
+func BenchmarkTypestr(b *testing.B) {
+	for _, text := range []string{"<f4", "<V2 bfloat16", "<V1 float4_e2m1fn"} {
+		b.Run(text, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, _, _, err := ParseTypestr(text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
