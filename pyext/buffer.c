@@ -1,0 +1,71 @@
+/* buffer.c: reads the buffer protocol (PEP 3118).
+ *
+ * It is C because a Py_buffer is a C structure, and its release must work without Go. */
+#include "extension.h"
+
+#include <string.h>
+
+/* A memoryview in a garbage cycle is cleared although it is exported, and crashes when the export is released after that
+ * (CPython's memory_clear). So of a memoryview a private one is held, which locks the memory too, and no export of it. */
+static int hold_memoryview(DLPackObject *self, PyObject *memoryview, Py_buffer *view, int flags)
+{
+    PyObject *own = PyMemoryView_FromObject(memoryview);
+    if (own == NULL) {
+        return -1;
+    }
+    if (PyObject_GetBuffer(own, view, flags) < 0) {
+        Py_DECREF(own);
+        return -1;
+    }
+    PyBuffer_Release(view);
+    self->object = own;
+    self->holding = HOLDS_OBJECT;
+    return 0;
+}
+
+const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags)
+{
+    Py_buffer *view = scratch;
+    if (PyMemoryView_Check(exporter)) {
+        if (hold_memoryview(self, exporter, view, flags) < 0) {
+            return NULL;
+        }
+    }
+    else {
+        view = &self->view;
+        if (PyObject_GetBuffer(exporter, view, flags) < 0) {
+            return NULL;
+        }
+        self->holding = HOLDS_VIEW;
+    }
+    if (view->readonly) {
+        self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+    }
+    return view;
+}
+
+int read_buffer(DLPackObject *self, struct request *request)
+{
+    if (!PyObject_CheckBuffer(self->obj)) {
+        return 0;
+    }
+    Py_buffer scratch;
+    const Py_buffer *view = hold_view(self, self->obj, &scratch, PyBUF_FULL_RO);
+    if (view == NULL) {
+        return -1;
+    }
+    self->protocol = "buffer";
+    request_init(request, PROTOCOL_BUFFER);
+    request->data = (uint64_t)(uintptr_t)view->buf;
+    request->itemsize = view->itemsize;
+    request->ndim = view->ndim;
+    bool compact = view->ndim == 1 && view->strides != NULL && view->strides[0] == view->itemsize;
+    request_dims(request, view->shape, compact ? NULL : view->strides);
+    request_format(request, view->format == NULL ? "B" : view->format);
+    for (int i = 0; i < view->ndim && view->suboffsets != NULL; i++) {
+        if (view->suboffsets[i] >= 0) {
+            request->facts |= FACT_INDIRECT;
+        }
+    }
+    return 1;
+}

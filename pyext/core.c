@@ -1,0 +1,419 @@
+/* core.c: starts the Go core when it is first needed, and afresh in a forked child; asks it, or remembers.
+ *
+ * It is C because it must run before there is a Go runtime, and where the one inherited through fork is dead. */
+#define _GNU_SOURCE
+#include "extension.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CORE_FILE "_core.so"
+
+enum {
+    ROOM_ADDRESSES = 1 << 30, /* bytes of address space that a Go runtime and its threads reserve: 0.8 GB measured */
+    ROOM_DATA = 192 << 20,    /* bytes of private writable memory that they map, most of it never touched */
+    ROOM_THREADS = 6,         /* threads that they start */
+    GIL_BYTES = 1 << 20,      /* a copy from this size on lets other Python threads run */
+    WIDEST_ITEM = 16,         /* bytes, where only Go can tell the item's size */
+};
+
+typedef void describe_function(struct request *, struct answer *);
+
+static _Atomic(describe_function *) describe_in_go; /* NULL: no core runs in this process */
+static atomic_uint_fast64_t calls;
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* held through a start, and through a fork */
+static bool opened;          /* a core was opened in this process or in one that it was forked from */
+static char **environment;   /* the process's first environment block, the one that Go reads */
+static char core_path[4096]; /* beside this library */
+
+/* The loader passes main's arguments to constructors; os.environ and environ may have moved since. */
+__attribute__((constructor)) static void find_environment(int argc, char **argv, char **envp)
+{
+    (void)envp;
+    environment = argv + argc + 1;
+}
+
+/* Where a start went wrong: the exception to raise, and its text. */
+struct failure {
+    enum { CANNOT_START, NO_MEMORY, NO_THREADS } kind;
+    char text[512];
+};
+
+static bool fail(struct failure *failure, int kind, const char *text, const char *detail)
+{
+    failure->kind = kind;
+    snprintf(failure->text, sizeof failure->text, "the Go core can't start: %.240s%.240s", text, detail);
+    return false;
+}
+
+/* Go ends the process where it gets no memory or no thread; so what it needs is taken and given back before. */
+static bool can_map(size_t bytes, int protection)
+{
+    void *room = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room == MAP_FAILED) {
+        return false;
+    }
+    munmap(room, bytes);
+    return true;
+}
+
+static void *wait_for_unlock(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+static bool can_start_threads(void)
+{
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[ROOM_THREADS];
+    int started = 0;
+    pthread_mutex_lock(&gate);
+    while (started < ROOM_THREADS && pthread_create(&threads[started], NULL, wait_for_unlock, &gate) == 0) {
+        started++;
+    }
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    return started == ROOM_THREADS;
+}
+
+static bool have_room(struct failure *failure)
+{
+    if (!can_map(ROOM_ADDRESSES, PROT_NONE)) {
+        return fail(failure, NO_MEMORY, "it reserves 1 GiB of address space, and a limit forbids that (ulimit -v)", "");
+    }
+    if (!can_map(ROOM_DATA, PROT_READ | PROT_WRITE)) {
+        return fail(failure, NO_MEMORY, "it maps 192 MiB of private memory, and a limit forbids that (ulimit -d)", "");
+    }
+    if (!can_start_threads()) {
+        return fail(failure, NO_THREADS,
+                    "it starts 6 threads, and a limit forbids that (ulimit -u, or pids of the cgroup)", "");
+    }
+    return true;
+}
+
+/* Copies the file at core_path to the descriptor. */
+static bool copy_core(int to)
+{
+    int from = open(core_path, O_RDONLY | O_CLOEXEC);
+    if (from < 0) {
+        return false;
+    }
+    char bytes[4096];
+    ssize_t got;
+    while ((got = read(from, bytes, sizeof bytes)) > 0) {
+        for (ssize_t done = 0, put; done < got; done += put) {
+            put = write(to, bytes + done, got - done);
+            if (put < 0) {
+                close(from);
+                return false;
+            }
+        }
+    }
+    close(from);
+    return got == 0;
+}
+
+/* Opens a library under a path by which the loader knows none yet: it would hand back the dead core. */
+static void *open_new(const char *path)
+{
+    void *known = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    if (known != NULL) {
+        dlclose(known);
+        return NULL;
+    }
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static void *open_memfd_copy(void)
+{
+    enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */ };
+    int fd = memfd_create("dlpack core", MFD_CLOEXEC | EXECUTABLE);
+    if (fd < 0) {
+        fd = memfd_create("dlpack core", MFD_CLOEXEC);
+    }
+    if (fd < 0) {
+        return NULL;
+    }
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/fd/%d", (int)getpid(), fd);
+    void *library = copy_core(fd) ? open_new(path) : NULL;
+    close(fd);
+    return library;
+}
+
+static void *open_file_copy(void)
+{
+    const char *folders[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && library == NULL; i++) {
+        char path[4096];
+        if (folders[i] == NULL ||
+            snprintf(path, sizeof path, "%s/dlpack-core-XXXXXX", folders[i]) >= (int)sizeof path) {
+            continue;
+        }
+        int fd = mkostemp(path, O_CLOEXEC);
+        if (fd < 0) {
+            continue;
+        }
+        library = copy_core(fd) ? open_new(path) : NULL;
+        unlink(path);
+        close(fd);
+    }
+    return library;
+}
+
+static bool enter_core(void *library, struct failure *failure)
+{
+    dlpack_core_function *entry = (dlpack_core_function *)dlsym(library, "dlpack_core");
+    struct core core = {0};
+    if (entry == NULL) {
+        return fail(failure, CANNOT_START, "", dlerror());
+    }
+    entry(&core);
+    if (core.request_size != sizeof(struct request) || core.answer_size != sizeof(struct answer)) {
+        return fail(failure, CANNOT_START, core_path, " is of another version of this package; restart the process");
+    }
+    atomic_store(&describe_in_go, core.describe);
+    return true;
+}
+
+static bool open_core(struct failure *failure)
+{
+    void *library;
+    if (!opened) {
+        library = dlopen(core_path, RTLD_NOW | RTLD_LOCAL);
+        if (library == NULL) {
+            return fail(failure, CANNOT_START, "", dlerror());
+        }
+    }
+    else {
+        library = open_memfd_copy();
+        if (library == NULL) {
+            library = open_file_copy();
+        }
+        if (library == NULL) {
+            return fail(failure, CANNOT_START,
+                        "after a fork it needs a copy of its file, and neither a memfd nor a temporary file can be "
+                        "executed here (use the spawn or forkserver start method, or call asdlpack only in the parent)",
+                        "");
+        }
+    }
+    opened = true;
+    return enter_core(library, failure);
+}
+
+/* Go's threads inherit this thread's signal mask: a signal blocked in Python's threads must not be taken by one of Go's. And
+ * a malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
+static bool start(struct failure *failure)
+{
+    static char nothing[] = "_=";
+    enum { MOST_HIDDEN = 64 };
+    char **hidden[MOST_HIDDEN], *values[MOST_HIDDEN];
+    int count = 0;
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = have_room(failure);
+    if (started) {
+        for (char **variable = environment; *variable != NULL && count < MOST_HIDDEN; variable++) {
+            if (strncmp(*variable, "GO", 2) == 0) {
+                hidden[count] = variable;
+                values[count++] = *variable;
+                *variable = nothing;
+            }
+        }
+        started = open_core(failure);
+        while (count > 0) {
+            count--;
+            *hidden[count] = values[count];
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+/* The core's describe; NULL with an exception set where no core can start. */
+static describe_function *running_core(void)
+{
+    describe_function *describe = atomic_load(&describe_in_go);
+    if (describe != NULL) {
+        return describe;
+    }
+    struct failure failure = {0};
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&starting);
+    if (atomic_load(&describe_in_go) != NULL || start(&failure)) {
+        describe = atomic_load(&describe_in_go);
+    }
+    pthread_mutex_unlock(&starting);
+    Py_END_ALLOW_THREADS
+    if (describe == NULL) {
+        PyObject *types[] = {PyExc_RuntimeError, PyExc_MemoryError, PyExc_OSError};
+        PyErr_SetString(types[failure.kind], failure.text);
+    }
+    return describe;
+}
+
+/* The runtime that a forked child inherits has lost its threads (golang/go#15538): the child forgets it. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&starting);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&starting);
+}
+
+static void after_fork_in_child(void)
+{
+    atomic_store(&describe_in_go, NULL);
+    mend_answers_after_fork();
+    pthread_mutex_unlock(&starting);
+}
+
+int core_init(void)
+{
+    static bool done;
+    if (done) {
+        return 0;
+    }
+    Dl_info here;
+    const char *slash;
+    if (dladdr((void *)core_init, &here) == 0 || (slash = strrchr(here.dli_fname, '/')) == NULL ||
+        snprintf(core_path, sizeof core_path, "%.*s/" CORE_FILE, (int)(slash - here.dli_fname), here.dli_fname) >=
+            (int)sizeof core_path) {
+        PyErr_SetString(PyExc_ImportError, "dlpack: the path of this extension can't be told, or is too long");
+        return -1;
+    }
+    if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    done = true;
+    return 0;
+}
+
+uint64_t core_calls(void)
+{
+    return atomic_load_explicit(&calls, memory_order_relaxed);
+}
+
+/* Go unblocks signals in a thread that calls it for the first time, so the mask is put back after every call. */
+static void call_core(describe_function *describe, struct request *request, struct answer *answer)
+{
+    sigset_t before;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    describe(request, answer);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
+}
+
+static bool may_copy_much(const struct request *request)
+{
+    if (request->copy == COPY_NEVER || request->ndim < 0 || request->ndim > MAX_NDIM ||
+        request->facts & FACT_NO_SHAPE) {
+        return false;
+    }
+    double bytes = request->itemsize > WIDEST_ITEM ? request->itemsize : WIDEST_ITEM;
+    for (int32_t i = 0; i < request->ndim; i++) {
+        bytes *= request->dims[i];
+    }
+    return bytes >= GIL_BYTES;
+}
+
+/* Whether a remembered answer holds for this request's data, span and length. */
+static bool fits(const struct request *request, struct answer *answer, int64_t length)
+{
+    uint64_t first = request->data + answer->offset;
+    if (length > 0) {
+        if (length > answer->max_count) {
+            return false;
+        }
+        answer->above = (uint64_t)length * (uint64_t)answer->itemsize;
+        answer->dims[0] = length;
+    }
+    return first >= request->data && first % answer->alignment == 0 && answer->below <= first &&
+           answer->above - 1 <= UINT64_MAX - first &&
+           (request->span < 0 || (answer->below <= answer->offset && answer->offset <= (uint64_t)request->span &&
+                                  answer->above <= (uint64_t)request->span - answer->offset));
+}
+
+static bool is_compact_1d(const struct request *request)
+{
+    return request->ndim == 1 && (request->facts & (FACT_NO_SHAPE | FACT_STRIDES)) == 0;
+}
+
+static int raise_answer(const struct answer *answer)
+{
+    PyObject *types[] = {
+        [STATUS_VALUE_ERROR] = PyExc_ValueError,
+        [STATUS_BUFFER_ERROR] = PyExc_BufferError,
+        [STATUS_MEMORY_ERROR] = PyExc_MemoryError,
+        [STATUS_RUNTIME_ERROR] = PyExc_RuntimeError,
+    };
+    PyErr_SetString(types[answer->status], answer->message);
+    return -1;
+}
+
+int ask(struct request *request, struct answer *answer)
+{
+    /* The length of compact 1-d memory is no part of its key: there stands 0, and no memory without items is remembered. */
+    int64_t length = is_compact_1d(request) ? request->dims[0] : 0;
+    bool may_recall = request->copy != COPY_ALWAYS && !request->has_stream && !request->has_target &&
+                      request->data != 0 && (length > 0 || !is_compact_1d(request));
+    if (may_recall) {
+        if (length > 0) {
+            request->dims[0] = 0;
+        }
+        bool known = recall(request, answer);
+        if (length > 0) {
+            request->dims[0] = length;
+        }
+        if (known && fits(request, answer, length)) {
+            return 0;
+        }
+    }
+
+    describe_function *describe = running_core();
+    if (describe == NULL) {
+        return -1;
+    }
+    answer->status = STATUS_OK;
+    answer->memory = NULL;
+    if (may_copy_much(request)) {
+        Py_BEGIN_ALLOW_THREADS
+        call_core(describe, request, answer);
+        Py_END_ALLOW_THREADS
+    }
+    else {
+        call_core(describe, request, answer);
+    }
+    if (answer->status != STATUS_OK) {
+        return raise_answer(answer);
+    }
+    if (may_recall && answer->remember && (length == 0 || answer->max_count > 0)) {
+        if (length > 0) {
+            request->dims[0] = 0;
+        }
+        remember(request, answer);
+        if (length > 0) {
+            request->dims[0] = length;
+        }
+    }
+    return 0;
+}

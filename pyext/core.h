@@ -1,0 +1,110 @@
+/* core.h: the whole contract between the C extension and the Go core.
+ *
+ * C reads a Python object into one struct request, Go answers with one struct answer. Nothing else crosses: no Python
+ * object, no Go pointer. Go allocates nothing for a good request, and never calls back. */
+#ifndef DLPACK_CORE_H
+#define DLPACK_CORE_H
+
+#include "dlpack.h"
+
+enum {
+    MAX_NDIM = 64,      /* dimensions of a request and of an answer; numpy's and the buffer protocol's limit too */
+    FORMAT_SIZE = 24,   /* a format of this many bytes or more is in long_format, and never remembered */
+    NAME_SIZE = 32,     /* the longest data type name, "float8_e4m3b11fnuzx65535", and its NUL fit */
+    MESSAGE_SIZE = 512, /* an error message with its NUL; Go shortens what it quotes */
+};
+
+/* Where the request was read from. */
+enum protocol {
+    PROTOCOL_DLTENSOR = 1, /* a DLTensor: dtype, strides in elements, byte_offset in `offset` */
+    PROTOCOL_ARRAY_INTERFACE,
+    PROTOCOL_ARRAY_STRUCT,
+    PROTOCOL_CUDA_ARRAY_INTERFACE,
+    PROTOCOL_BUFFER,
+};
+
+/* What was read besides numbers, in request.facts. */
+enum fact {
+    FACT_NO_SHAPE = 1, /* the shape pointer is NULL: dims holds nothing */
+    FACT_STRIDES = 2,  /* strides were given */
+    FACT_MASK = 4,     /* array interface, CUDA array interface: a mask other than None */
+    FACT_STREAM = 8,   /* CUDA array interface: a stream other than None */
+    FACT_INDIRECT = 16 /* buffer: a suboffset that is not negative */
+};
+
+/* The values of asdlpack's copy. */
+enum copy { COPY_NEVER, COPY_IF_NEEDED, COPY_ALWAYS };
+
+struct request {
+    /* What the answer depends on; up to the used part of dims it is the key under which an answer is remembered. */
+    uint8_t protocol;
+    uint8_t facts;
+    uint16_t version;       /* of the array interface or CUDA array interface; 0 where a protocol has none */
+    int32_t ndim;           /* as found; dims holds something only if it is 0 to MAX_NDIM */
+    int32_t stride_count;   /* how many strides were given: ndim or none, unless the object contradicts itself */
+    DLDataType dtype;       /* PROTOCOL_DLTENSOR only */
+    DLDevice device;        /* the device that the memory is on */
+    uint64_t flags;         /* PROTOCOL_DLTENSOR only: the DLPACK_FLAG_BITMASK_* of a versioned struct */
+    int64_t itemsize;       /* bytes; buffer only */
+    uint64_t offset;        /* bytes to add to data */
+    uint32_t format_length; /* bytes of the format, without a NUL */
+    uint32_t reserved;      /* zero: the key has no padding */
+    /* Padded with NULs. Buffer: the PEP 3118 format. The array interfaces and struct: the typestr, and behind a space
+     * obj.dtype.name where the typestr may hide the type ("<V2 bfloat16"). */
+    char format[FORMAT_SIZE];
+    int64_t dims[2 * MAX_NDIM]; /* shape, then from dims[ndim] on strides: bytes, but for PROTOCOL_DLTENSOR elements */
+
+    /* What C compares with a remembered answer. */
+    uint64_t data; /* address */
+    int64_t span;  /* bytes of memory from data on; -1: the protocol does not say */
+
+    /* What is asked for. */
+    const char *long_format; /* format_length bytes, where that is FORMAT_SIZE or more */
+    int64_t stream;          /* __dlpack__(stream=...), where has_stream */
+    DLDevice target;         /* __dlpack__(dl_device=...), where has_target */
+    uint8_t copy;            /* enum copy */
+    uint8_t has_stream, has_target;
+};
+
+/* What becomes of a request: a Python exception's type, but for STATUS_OK. */
+enum status {
+    STATUS_OK,
+    STATUS_VALUE_ERROR,
+    STATUS_BUFFER_ERROR,
+    STATUS_MEMORY_ERROR,
+    STATUS_RUNTIME_ERROR, /* a bug in the core: a panic was recovered */
+};
+
+struct answer {
+    int32_t status;
+    uint8_t remember; /* C may keep what follows, for equal requests whose data and span fit it */
+    void *memory;     /* a copy, from posix_memalign, which the caller frees; NULL where nothing was copied */
+
+    /* What is remembered, up to the used part of dims. */
+    int32_t ndim;
+    DLDataType dtype;
+    DLDevice device;
+    uint64_t flags;        /* DLPACK_FLAG_BITMASK_*, but for READ_ONLY, which C knows */
+    int64_t itemsize;      /* bytes */
+    uint64_t offset;       /* bytes to add to request.data, modulo 2**64: the first element; NULL where there is none */
+    uint64_t byte_offset;  /* what stays in DLTensor.byte_offset, for devices whose data is a handle */
+    uint64_t alignment;    /* bytes; data + offset is a multiple of it */
+    uint64_t below, above; /* bytes that the elements reach below and above data + offset */
+    int64_t max_count; /* > 0: the answer holds for every length from 1 to max_count, and above is length * itemsize */
+    uint64_t versioned_only;    /* 1: the legacy struct can't say what this tensor is */
+    char name[NAME_SIZE];       /* of the data type */
+    int64_t dims[2 * MAX_NDIM]; /* shape, then strides in elements from dims[ndim] on */
+
+    char message[MESSAGE_SIZE]; /* where status is not STATUS_OK */
+};
+
+/* The core's functions, as dlpack_core fills them in. The sizes tell a core of another build. */
+struct core {
+    uint32_t request_size, answer_size;
+    void (*describe)(struct request *, struct answer *);
+};
+
+/* The core's one entry, named "dlpack_core". It returns when the Go runtime is ready. */
+typedef void dlpack_core_function(struct core *);
+
+#endif

@@ -1,0 +1,121 @@
+// The Go core as a C shared library. Its one entry, dlpack_core, fills in the table of core.h.
+//
+// It knows C and no Python: what it is asked is a C.struct_request, what it answers a C.struct_answer.
+package main
+
+/*
+#include <stdlib.h>
+#include "../core.h"
+
+extern void dlpackDescribe(struct request *, struct answer *);
+*/
+import "C"
+
+import (
+	"strconv"
+	"unsafe"
+
+	"dlpack/pkg/dlpack"
+)
+
+//export dlpack_core
+func dlpack_core(core *C.struct_core) {
+	core.request_size = C.uint32_t(unsafe.Sizeof(C.struct_request{}))
+	core.answer_size = C.uint32_t(unsafe.Sizeof(C.struct_answer{}))
+	core.describe = (*[0]byte)(C.dlpackDescribe)
+}
+
+// dlpackDescribe answers the request. No panic leaves it: it becomes an error.
+//
+//export dlpackDescribe
+func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			C.free(answer.memory)
+			answer.memory = nil
+			refuse(answer, panicked(cause))
+		}
+	}()
+	if err := describe(request, answer); err != nil {
+		refuse(answer, err)
+	}
+}
+
+func describe(request *C.struct_request, answer *C.struct_answer) error {
+	var description dlpack.Description
+	var tensor dlpack.Tensor
+	if err := read(request, &description); err != nil {
+		return err
+	}
+	err := description.Validate(&tensor)
+	curable := isCurable(err)
+	if err != nil && !(curable && request.copy != C.COPY_NEVER) {
+		return err
+	}
+	if request.has_stream != 0 || request.has_target != 0 {
+		err := dlpack.CheckExport(tensor.Device, request.has_stream != 0, int64(request.stream),
+			request.has_target != 0, deviceOf(request.target))
+		if err != nil {
+			return err
+		}
+	}
+	if curable || request.copy == C.COPY_ALWAYS {
+		if err := duplicate(&description, &tensor, answer); err != nil {
+			return err
+		}
+	}
+	write(&description, &tensor, answer)
+	return nil
+}
+
+// panicked turns a recovered panic into the error that its cause deserves.
+func panicked(cause any) error {
+	if fault, ok := cause.(interface{ Addr() uintptr }); ok {
+		return &dlpack.Error{Kind: dlpack.BufferError, Message: "data: the memory at 0x" +
+			strconv.FormatUint(uint64(fault.Addr()), 16) + " can't be read; expected an address that is mapped"}
+	}
+	text := "unknown cause"
+	switch cause := cause.(type) {
+	case error:
+		text = cause.Error()
+	case string:
+		text = cause
+	}
+	return &bug{text}
+}
+
+// bug is a panic of this package itself.
+type bug struct{ text string }
+
+func (b *bug) Error() string {
+	return "bug in dlpack's core, please report it: " + b.text
+}
+
+func refuse(answer *C.struct_answer, err error) {
+	answer.status = C.STATUS_RUNTIME_ERROR
+	if known, ok := err.(*dlpack.Error); ok {
+		switch known.Kind {
+		case dlpack.ValueError:
+			answer.status = C.STATUS_VALUE_ERROR
+		case dlpack.BufferError, dlpack.CopyError:
+			answer.status = C.STATUS_BUFFER_ERROR
+		case dlpack.MemoryError:
+			answer.status = C.STATUS_MEMORY_ERROR
+		}
+	}
+	setText(answer.message[:], err.Error())
+}
+
+// setText writes text and a NUL, shortened to what fits without cutting a character.
+func setText(to []C.char, text string) {
+	n := min(len(text), len(to)-1)
+	for n < len(text) && n > 0 && text[n]&0xC0 == 0x80 {
+		n--
+	}
+	for i := range n {
+		to[i] = C.char(text[i])
+	}
+	to[n] = 0
+}
+
+func main() {}

@@ -1,0 +1,148 @@
+package main
+
+// #include "../core.h"
+import "C"
+
+import (
+	"strconv"
+	"unsafe"
+
+	"dlpack/pkg/dlpack"
+	"dlpack/pkg/protocol"
+)
+
+// read turns what C read of a Python object into a description, by the rules of its protocol.
+func read(request *C.struct_request, d *dlpack.Description) error {
+	d.Device = deviceOf(request.device)
+	d.Data, d.Offset, d.Span = uint64(request.data), uint64(request.offset), int64(request.span)
+	if err := readDims(request, d); err != nil {
+		return err
+	}
+	switch request.protocol {
+	case C.PROTOCOL_DLTENSOR:
+		d.DataType = dlpack.DataType{
+			Code:  dlpack.TypeCode(request.dtype.code),
+			Bits:  uint8(request.dtype.bits),
+			Lanes: uint16(request.dtype.lanes),
+		}
+		d.Flags = dlpack.Flags(request.flags)
+		d.ElementStrides = true
+		return nil
+	case C.PROTOCOL_BUFFER:
+		return readBuffer(request, d)
+	}
+	return readInterface(request, d)
+}
+
+func readDims(request *C.struct_request, d *dlpack.Description) error {
+	ndim := int(request.ndim)
+	if ndim < 0 || ndim > dlpack.MaxNDim {
+		return &dlpack.Error{Kind: dlpack.ValueError, Message: "ndim is " + strconv.Itoa(ndim) + "; expected 0 to " +
+			strconv.Itoa(dlpack.MaxNDim) + " dimensions"}
+	}
+	if request.facts&C.FACT_NO_SHAPE != 0 && ndim > 0 {
+		return &dlpack.Error{Kind: dlpack.ValueError, Message: "shape is NULL; expected " + strconv.Itoa(ndim) +
+			" dimensions, as ndim says"}
+	}
+	d.NDim = ndim
+	d.HasStrides = request.facts&C.FACT_STRIDES != 0
+	if d.HasStrides && request.stride_count != request.ndim {
+		return &dlpack.Error{Kind: dlpack.ValueError, Message: "strides has " + strconv.Itoa(int(request.stride_count)) +
+			" values; expected " + strconv.Itoa(ndim) + ", one for each dimension of shape"}
+	}
+	for i := range ndim {
+		d.Shape[i] = int64(request.dims[i])
+		if d.HasStrides {
+			d.Strides[i] = int64(request.dims[ndim+i])
+		}
+	}
+	return nil
+}
+
+func readBuffer(request *C.struct_request, d *dlpack.Description) error {
+	if request.facts&C.FACT_INDIRECT != 0 {
+		return &dlpack.Error{Kind: dlpack.BufferError, Message: "suboffsets: an indirect buffer is an array of pointers, " +
+			"and DLPack needs one piece of memory (copy it: bytes(memoryview(obj)))"}
+	}
+	var format protocol.Format
+	d.Field, d.Text = "format", formatText(request)
+	if err := protocol.ParseFormat(d.Text, int64(request.itemsize), &format); err != nil {
+		return err
+	}
+	d.DataType, d.Swapped = format.DataType, format.Swapped
+	return addDims(d, &format)
+}
+
+// addDims appends the dimensions of a sub-array, which lie compactly in each item.
+func addDims(d *dlpack.Description, format *protocol.Format) error {
+	ndim := d.NDim + format.NDim
+	if ndim > dlpack.MaxNDim {
+		return &dlpack.Error{Kind: dlpack.BufferError, Message: "format has " + strconv.Itoa(format.NDim) +
+			" dimensions of its own, " + strconv.Itoa(ndim) + " in all; expected at most " + strconv.Itoa(dlpack.MaxNDim)}
+	}
+	stride := d.DataType.ItemSize()
+	for i := format.NDim - 1; i >= 0; i-- {
+		d.Shape[d.NDim+i] = format.Shape[i]
+		d.Strides[d.NDim+i] = stride
+		stride *= format.Shape[i]
+	}
+	d.NDim = ndim
+	return nil
+}
+
+func readInterface(request *C.struct_request, d *dlpack.Description) error {
+	name, oldest, newest := "__array_interface__", 2, 3
+	switch request.protocol {
+	case C.PROTOCOL_CUDA_ARRAY_INTERFACE:
+		name, oldest = "__cuda_array_interface__", 0
+	case C.PROTOCOL_ARRAY_STRUCT:
+		oldest, newest = 0, 0
+	}
+	if version := int(request.version); version < oldest || version > newest {
+		return &dlpack.Error{Kind: dlpack.ValueError, Message: name + " version " + strconv.Itoa(version) + "; expected " +
+			strconv.Itoa(oldest) + " to " + strconv.Itoa(newest)}
+	}
+	if request.facts&C.FACT_MASK != 0 {
+		return &dlpack.Error{Kind: dlpack.BufferError, Message: name + " has a mask, which DLPack can't say " +
+			"(fill the masked elements, or export data and mask as two arrays)"}
+	}
+	if request.facts&C.FACT_STREAM != 0 {
+		if err := checkProducerStream(int64(request.stream)); err != nil {
+			return err
+		}
+	}
+	if d.Offset != 0 && d.Span < 0 {
+		return &dlpack.Error{Kind: dlpack.ValueError, Message: name + " offset " + strconv.FormatUint(d.Offset, 10) +
+			" beside an address; expected an offset only where data is a buffer (add it to the address)"}
+	}
+	d.Field, d.Text = "typestr", formatText(request)
+	var err error
+	d.DataType, d.Flags, d.Swapped, _, err = protocol.ParseTypestr(d.Text)
+	return err
+}
+
+// formatText is the format in C's memory, without a copy; a long typestr is cut, and no typestr is long.
+func formatText(request *C.struct_request) string {
+	length := int(request.format_length)
+	if length >= C.FORMAT_SIZE {
+		if request.long_format != nil {
+			return unsafe.String((*byte)(unsafe.Pointer(request.long_format)), length)
+		}
+		length = C.FORMAT_SIZE - 1
+	}
+	return unsafe.String((*byte)(unsafe.Pointer(&request.format[0])), length)
+}
+
+func deviceOf(device C.DLDevice) dlpack.Device {
+	return dlpack.Device{Type: dlpack.DeviceType(device.device_type), ID: int32(device.device_id)}
+}
+
+// checkProducerStream follows the CUDA array interface, version 3: 0 is no stream.
+func checkProducerStream(stream int64) error {
+	if stream == 0 {
+		return &dlpack.Error{Kind: dlpack.ValueError, Message: "__cuda_array_interface__ stream 0 is ambiguous; expected None, " +
+			"1 (legacy default stream), 2 (per-thread default stream) or a stream's address"}
+	}
+	return &dlpack.Error{Kind: dlpack.BufferError, Message: "__cuda_array_interface__ stream " + strconv.FormatInt(stream, 10) +
+		": streams can't be ordered yet; expected None (synchronise the stream before, and give None)"}
+}

@@ -1,0 +1,266 @@
+/* export.c: __dlpack__, the capsules that it makes and their deleters.
+ *
+ * It is C because a deleter runs on any thread, at any time, and must never enter Go. */
+#include "extension.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One export: the struct that the consumer gets, with its shape and strides behind it. manager_ctx is a reference to the
+ * DLPackObject, which keeps the memory alive. */
+struct block {
+    union {
+        DLManagedTensor legacy;
+        DLManagedTensorVersioned versioned;
+    };
+    int64_t dims[];
+};
+
+/* Once Python finalises, whoever takes the GIL never returns: what is held then is left to the process's end. */
+static void release(void *manager_ctx, void *block)
+{
+    if (python_is_gone()) {
+        return;
+    }
+    PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF((PyObject *)manager_ctx);
+    PyGILState_Release(state);
+    free(block);
+}
+
+static void delete_legacy(DLManagedTensor *self)
+{
+    release(self->manager_ctx, self);
+}
+
+static void delete_versioned(DLManagedTensorVersioned *self)
+{
+    release(self->manager_ctx, self);
+}
+
+/* A capsule dies: if it was not consumed, its tensor dies with it. */
+static void destroy_capsule(PyObject *capsule)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (PyCapsule_IsValid(capsule, capsule_versioned)) {
+        delete_versioned(PyCapsule_GetPointer(capsule, capsule_versioned));
+    }
+    else if (PyCapsule_IsValid(capsule, capsule_legacy)) {
+        delete_legacy(PyCapsule_GetPointer(capsule, capsule_legacy));
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
+static PyObject *make_capsule(DLPackObject *self, bool versioned)
+{
+    size_t bytes = 2 * (size_t)self->tensor.ndim * sizeof *self->tensor.shape;
+    struct block *block = malloc(sizeof *block + bytes);
+    if (block == NULL) {
+        return PyErr_NoMemory();
+    }
+    DLTensor *tensor;
+    if (versioned) {
+        block->versioned = (DLManagedTensorVersioned){
+            .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+            .manager_ctx = self,
+            .deleter = delete_versioned,
+            .flags = self->flags,
+        };
+        tensor = &block->versioned.dl_tensor;
+    }
+    else {
+        block->legacy = (DLManagedTensor){.manager_ctx = self, .deleter = delete_legacy};
+        tensor = &block->legacy.dl_tensor;
+    }
+    *tensor = self->tensor;
+    memcpy(block->dims, self->tensor.shape, bytes);
+    tensor->shape = block->dims;
+    tensor->strides = block->dims + tensor->ndim;
+    PyObject *capsule = PyCapsule_New(block, versioned ? capsule_versioned : capsule_legacy, destroy_capsule);
+    if (capsule == NULL) {
+        free(block);
+        return NULL;
+    }
+    Py_INCREF((PyObject *)self);
+    return capsule;
+}
+
+/* Arguments. */
+
+int parse_copy(PyObject *value, enum copy *copy)
+{
+    if (value == Py_None) {
+        *copy = COPY_IF_NEEDED;
+    }
+    else if (value == Py_False) {
+        *copy = COPY_NEVER;
+    }
+    else if (value == Py_True) {
+        *copy = COPY_ALWAYS;
+    }
+    else {
+        raise_unexpected(PyExc_TypeError, "copy: expected True, False or None", value);
+        return -1;
+    }
+    return 0;
+}
+
+int parse_device(PyObject *pair, DLDevice *device)
+{
+    int64_t values[2] = {0, 0};
+    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
+        return 0;
+    }
+    for (int i = 0; i < 2; i++) {
+        PyObject *value = PyTuple_GetItem(pair, i);
+        if (i == 1 && value == Py_None) {
+            break; /* paddle's CPU tensors say (1, None) */
+        }
+        int read = read_int(value, true, &values[i]);
+        if (read <= 0) {
+            return read;
+        }
+        if (values[i] < INT32_MIN || values[i] > INT32_MAX) {
+            return 0;
+        }
+    }
+    *device = (DLDevice){(int32_t)values[0], (int32_t)values[1]};
+    return 1;
+}
+
+int parse_max_version(PyObject *value, bool *versioned)
+{
+    *versioned = false;
+    if (value == NULL) {
+        return 0;
+    }
+    int64_t major = 0, minor;
+    int read = 0;
+    if (PyTuple_Check(value) && PyTuple_Size(value) == 2) {
+        read = read_int(PyTuple_GetItem(value, 0), true, &major);
+        if (read > 0) {
+            read = read_int(PyTuple_GetItem(value, 1), true, &minor);
+        }
+    }
+    if (read == 0) {
+        raise_unexpected(PyExc_TypeError, "max_version: expected None or a tuple of two ints, (major, minor)", value);
+        return -1;
+    }
+    *versioned = major >= DLPACK_MAJOR_VERSION;
+    return read < 0 ? -1 : 0;
+}
+
+/* What the tensor must meet besides being there: 1 where the arguments ask for anything, 0 where they don't; -1: error. */
+static int parse_conditions(const DLTensor *tensor, const struct export_arguments *arguments,
+                            struct request *conditions)
+{
+    enum copy copy = COPY_NEVER;
+    DLDevice device = tensor->device;
+    int read = 1;
+    if (arguments->copy != NULL && parse_copy(arguments->copy, &copy) < 0) {
+        return -1;
+    }
+    if (arguments->dl_device != NULL && (read = parse_device(arguments->dl_device, &device)) <= 0) {
+        if (read == 0) {
+            raise_unexpected(PyExc_TypeError,
+                             "dl_device: expected None or a tuple of two ints, (device type, device id)",
+                             arguments->dl_device);
+        }
+        return -1;
+    }
+    bool elsewhere = device.device_type != tensor->device.device_type || device.device_id != tensor->device.device_id;
+    if (arguments->stream == NULL && !elsewhere && copy != COPY_ALWAYS) {
+        return 0;
+    }
+    request_init(conditions, PROTOCOL_DLTENSOR);
+    conditions->copy = copy;
+    conditions->has_target = elsewhere;
+    conditions->target = device;
+    conditions->has_stream = arguments->stream != NULL;
+    if (arguments->stream != NULL && (read = read_int(arguments->stream, true, &conditions->stream)) <= 0) {
+        if (read == 0) {
+            raise_unexpected(PyExc_TypeError, "stream: expected None or an int of 64 bits", arguments->stream);
+        }
+        return -1;
+    }
+    return 1;
+}
+
+PyObject *export_tensor(DLPackObject *self, const struct export_arguments *arguments)
+{
+    bool versioned;
+    struct request conditions;
+    if (parse_max_version(arguments->max_version, &versioned) < 0) {
+        return NULL;
+    }
+    int asked = parse_conditions(&self->tensor, arguments, &conditions);
+    if (asked < 0) {
+        return NULL;
+    }
+    if (!versioned && self->versioned_only) {
+        PyErr_Format(PyExc_BufferError,
+                     "%s with one item in each byte can't be said by a legacy capsule; expected a consumer that passes "
+                     "max_version=(1, 0) or later",
+                     self->dtype_name);
+        return NULL;
+    }
+    if (asked == 0) {
+        return make_capsule(self, versioned);
+    }
+    DLPackObject *exported = object_under(self, &conditions);
+    if (exported == NULL) {
+        return NULL;
+    }
+    PyObject *capsule = make_capsule(exported, versioned);
+    Py_DECREF((PyObject *)exported);
+    return capsule;
+}
+
+PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct export_arguments arguments = {0};
+    const struct {
+        PyObject *name, **value;
+    } parameters[] = {
+        {names.stream, &arguments.stream},
+        {names.max_version, &arguments.max_version},
+        {names.dl_device, &arguments.dl_device},
+        {names.copy, &arguments.copy},
+    };
+    size_t known = sizeof parameters / sizeof *parameters;
+    if (nargs > 1) {
+        PyErr_Format(PyExc_TypeError, "__dlpack__() takes at most one positional argument, stream (%zd given)", nargs);
+        return NULL;
+    }
+    if (nargs == 1) {
+        arguments.stream = args[0];
+    }
+    Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
+    for (Py_ssize_t i = 0; i < keywords; i++) {
+        PyObject *name = PyTuple_GetItem(kwnames, i);
+        size_t which = 0;
+        while (which < known && name != parameters[which].name &&
+               PyUnicode_Compare(name, parameters[which].name) != 0) {
+            which++;
+        }
+        if (which == known || *parameters[which].value != NULL) {
+            PyErr_Format(
+                PyExc_TypeError,
+                "__dlpack__() got the keyword argument %R %s; it takes stream, max_version, dl_device and copy", name,
+                which == known ? "that it does not know" : "twice");
+            return NULL;
+        }
+        *parameters[which].value = args[nargs + i];
+    }
+    for (size_t i = 0; i < known; i++) {
+        if (*parameters[i].value == Py_None) {
+            *parameters[i].value = NULL;
+        }
+    }
+    DLPackObject *object = (DLPackObject *)self;
+    if (object_check(object) < 0) {
+        return NULL;
+    }
+    return object->delegate ? delegate_export(object, &arguments) : export_tensor(object, &arguments);
+}

@@ -1,0 +1,189 @@
+/* extension.h: what the C files of the extension share. An object goes through them in this order:
+ *
+ *   module.c     asdlpack(): which protocol the object speaks
+ *   buffer.c, interface.c, capsule.c, producer.c    read one protocol into a struct request (request.c)
+ *   core.c       asks the Go core what to make of the request, or recalls its answer (answers.c)
+ *   object.c     the DLPackObject that holds the memory
+ *   export.c     __dlpack__: capsules and their deleters
+ */
+#ifndef DLPACK_EXTENSION_H
+#define DLPACK_EXTENSION_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core.h"
+
+enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides need no allocation of their own */
+
+/* What a DLPackObject owns besides its reference to obj, and gives back when it dies. */
+enum holding { HOLDS_NOTHING, HOLDS_VIEW, HOLDS_OBJECT, HOLDS_LEGACY, HOLDS_VERSIONED, HOLDS_MEMORY };
+
+/* One piece of memory and what keeps it alive; or, where `delegate` is set, an object with __dlpack__ that is asked anew at
+ * every export, and `imported` once its tensor was needed here. */
+typedef struct DLPackObject {
+    PyObject_HEAD
+    PyObject *weakrefs;
+    PyObject *obj; /* what asdlpack was given; NULL for a copy, which keeps no source alive */
+    struct DLPackObject *imported;
+    const char *protocol; /* NULL before one is recognised, and after the garbage collector cleared the object */
+    union {
+        Py_buffer view;
+        PyObject *object;
+        void *managed; /* a DLManagedTensor or DLManagedTensorVersioned */
+        void *memory;  /* from posix_memalign */
+    };
+    uint8_t holding; /* enum holding: which of the union */
+    uint8_t copy;    /* enum copy: what asdlpack was told */
+    bool delegate;
+    bool versioned_only;
+    uint64_t flags; /* DLPACK_FLAG_BITMASK_* */
+    int64_t itemsize;
+    char dtype_name[NAME_SIZE];
+    DLTensor tensor; /* validated; shape and strides are dims or a malloc of their own */
+    int64_t dims[2 * INLINE_NDIM];
+} DLPackObject;
+
+/* Interned names, made once. */
+extern struct names {
+    PyObject *dlpack, *dlpack_device, *array_interface, *array_struct, *cuda_array_interface;
+    PyObject *stream, *max_version, *dl_device, *copy;
+    PyObject *shape, *typestr, *data, *strides, *offset, *mask, *version, *dtype, *name;
+} names;
+
+/* python.c */
+int python_init(void);
+
+/* True where Python is finalising or gone, and no reference may be touched. */
+bool python_is_gone(void);
+
+/* An attribute, without an exception where it is absent: 1: *value is a new reference; 0: absent, *value is NULL; -1: error. */
+int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);
+
+/* args[0].name(**keywords): the values of `count` keywords follow in args[1] and on. A new reference; NULL: error. */
+PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *const *keywords, size_t count);
+
+/* Reads an int, or what has __index__, into an int64_t or a uint64_t. 1: read; 0: no int, or one that does not fit; -1: error. */
+int read_int(PyObject *value, bool is_signed, void *into);
+
+/* "numpy.ndarray", "bytes": a new reference. */
+PyObject *type_name(PyObject *obj);
+
+/* The repr, cut where it is long: messages quote what comes from outside. A new reference; NULL: error. */
+PyObject *short_repr(PyObject *obj);
+
+/* Raises "<expected>, got <repr of value>". */
+void raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
+
+/* Clears the pending exception and returns "BufferError: its message", a new reference; NULL: error. */
+PyObject *take_exception_text(void);
+
+/* module.c */
+
+/* Describes self->obj by the first protocol other than __dlpack__ that it speaks. 1: done; 0: it speaks none; -1: error. */
+int describe_by_other_protocols(DLPackObject *self);
+
+/* buffer.c, interface.c: each reads one protocol of self->obj into the request, and lets self hold what must live.
+ * 1: read; 0: the object does not speak it; -1: error. */
+int read_buffer(DLPackObject *self, struct request *request);
+int read_array_interface(DLPackObject *self, struct request *request);
+int read_array_struct(DLPackObject *self, struct request *request);
+int read_cuda_array_interface(DLPackObject *self, struct request *request);
+
+/* Lets self hold the exporter's buffer locked, and returns a view of it to read: self's, or the scratch. NULL: error. */
+const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags);
+
+/* capsule.c */
+
+/* The names of capsules; the standard wants them static, since consumers may compare addresses. */
+extern const char capsule_legacy[], capsule_versioned[], capsule_used_legacy[], capsule_used_versioned[];
+
+/* Takes a "dltensor" or "dltensor_versioned" capsule over: renames it and owns its tensor. Refused, it is as it was. */
+int take_capsule(DLPackObject *self, PyObject *capsule);
+
+/* producer.c: objects with __dlpack__. */
+
+/* The arguments of __dlpack__, borrowed; NULL where absent or None. */
+struct export_arguments {
+    PyObject *stream, *max_version, *dl_device, *copy;
+};
+
+/* obj.__dlpack_device__(). 1: read; 0: obj has no such method; -1: error. */
+int producer_device(PyObject *obj, DLDevice *device);
+
+/* A new object with the producer's tensor as it is now. */
+DLPackObject *delegate_import(DLPackObject *self);
+
+/* The capsule that the producer gives for these arguments, or one of the tensor that it gives otherwise. */
+PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments);
+
+/* request.c */
+
+/* Empties a request, but for its dims. */
+void request_init(struct request *request, enum protocol protocol);
+
+/* The format is copied where it is short; a long one is borrowed until the request is answered. */
+void request_format(struct request *request, const char *format);
+
+/* Shape and strides (NULL: none) of request->ndim values each. */
+void request_dims(struct request *request, const int64_t *shape, const int64_t *strides);
+
+/* A request about a tensor, with the flags of its versioned struct. */
+void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags);
+
+/* core.c */
+int core_init(void);
+
+/* Answers the request: from memory, or by one call into Go. -1 with an exception set where the answer is an error. */
+int ask(struct request *request, struct answer *answer);
+
+/* How many calls into Go this process has made. */
+uint64_t core_calls(void);
+
+/* answers.c */
+bool recall(const struct request *request, struct answer *answer);
+void remember(const struct request *request, const struct answer *answer);
+void mend_answers_after_fork(void);
+
+/* object.c */
+extern PyTypeObject *DLPackObject_type;
+int object_init(PyObject *module);
+DLPackObject *object_new(PyObject *obj, enum copy copy);
+
+/* Lets the object own a managed tensor, or gives it back at once where a copy was made of it. */
+void object_hold_managed(DLPackObject *self, void *managed, bool versioned);
+
+/* Asks what to make of the request, and fills the tensor; a copy takes the place of what self held. -1: error. */
+int object_describe(DLPackObject *self, struct request *request);
+
+/* -1 with an exception set where the garbage collector cleared the object. */
+int object_check(DLPackObject *self);
+
+/* The object with the tensor: self, or for a delegate what was imported; borrowed. NULL: error. */
+DLPackObject *tensor_of(DLPackObject *self);
+
+/* The object that meets the conditions of an export: self, or a new one with a copy of its memory. NULL: error. */
+DLPackObject *object_under(DLPackObject *self, const struct request *conditions);
+
+/* A new object with a copy of the memory. */
+PyObject *object_copy(DLPackObject *self);
+
+/* export.c */
+
+/* 0: read; -1: error. */
+int parse_copy(PyObject *value, enum copy *copy);
+int parse_max_version(PyObject *value, bool *versioned);
+
+/* 1: read; 0: no pair of 32-bit ints; -1: error. */
+int parse_device(PyObject *pair, DLDevice *device);
+
+/* A capsule of self's tensor for these arguments. */
+PyObject *export_tensor(DLPackObject *self, const struct export_arguments *arguments);
+
+/* DLPackObject.__dlpack__ */
+PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+#endif

@@ -1,0 +1,353 @@
+/* interface.c: reads __array_interface__, __array_struct__ and __cuda_array_interface__.
+ *
+ * It is C because that is one pass over Python objects. What the values mean is decided in Go; here they only have to be of
+ * the types that the protocols name. */
+#include "extension.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The fields of an interface dict, in use: new references, NULL where absent or None. */
+struct fields {
+    const char *protocol;
+    PyObject *typestr, *shape, *strides, *data, *offset, *mask, *version, *stream;
+};
+
+static void drop_fields(struct fields *fields)
+{
+    Py_XDECREF(fields->typestr);
+    Py_XDECREF(fields->shape);
+    Py_XDECREF(fields->strides);
+    Py_XDECREF(fields->data);
+    Py_XDECREF(fields->offset);
+    Py_XDECREF(fields->mask);
+    Py_XDECREF(fields->version);
+    Py_XDECREF(fields->stream);
+}
+
+static int wrong(const char *protocol, const char *field, const char *expected, PyObject *value)
+{
+    if (value == NULL) {
+        PyErr_Format(PyExc_ValueError, "%s: no '%s'; expected %s", protocol, field, expected);
+        return -1;
+    }
+    PyObject *repr = short_repr(value);
+    if (repr != NULL) {
+        PyErr_Format(PyExc_ValueError, "%s['%s']: expected %s, got %U", protocol, field, expected, repr);
+        Py_DECREF(repr);
+    }
+    return -1;
+}
+
+static int take_field(PyObject *dict, PyObject *name, PyObject **value)
+{
+    PyObject *found = PyDict_GetItemWithError(dict, name);
+    if (found == NULL) {
+        return PyErr_Occurred() ? -1 : 0;
+    }
+    *value = found == Py_None ? NULL : Py_NewRef(found);
+    return 0;
+}
+
+static int take_fields(PyObject *dict, struct fields *fields)
+{
+    if (!PyDict_Check(dict)) {
+        PyObject *repr = short_repr(dict);
+        if (repr != NULL) {
+            PyErr_Format(PyExc_ValueError, "%s: expected a dict, got %U", fields->protocol, repr);
+            Py_DECREF(repr);
+        }
+        return -1;
+    }
+    if (take_field(dict, names.typestr, &fields->typestr) < 0 || take_field(dict, names.shape, &fields->shape) < 0 ||
+        take_field(dict, names.strides, &fields->strides) < 0 || take_field(dict, names.data, &fields->data) < 0 ||
+        take_field(dict, names.offset, &fields->offset) < 0 || take_field(dict, names.mask, &fields->mask) < 0 ||
+        take_field(dict, names.version, &fields->version) < 0 || take_field(dict, names.stream, &fields->stream) < 0) {
+        return -1;
+    }
+    return 0;
+}
+
+/* Reads a tuple (or list) of ints, at most MAX_NDIM of them, and counts all. */
+static int read_dims(const char *protocol, const char *field, PyObject *value, int64_t *dims, int32_t *count)
+{
+    static const char expected[] = "a tuple of ints of 64 bits";
+    if (value == NULL || !(PyTuple_Check(value) || PyList_Check(value))) {
+        return wrong(protocol, field, expected, value);
+    }
+    PyObject *tuple = PySequence_Tuple(value);
+    if (tuple == NULL) {
+        return -1;
+    }
+    Py_ssize_t size = PyTuple_Size(tuple);
+    int read = 1;
+    *count = size > INT32_MAX ? INT32_MAX : (int32_t)size;
+    for (Py_ssize_t i = 0; i < size && i < MAX_NDIM && read > 0; i++) {
+        read = read_int(PyTuple_GetItem(tuple, i), true, &dims[i]);
+    }
+    Py_DECREF(tuple);
+    return read == 0 ? wrong(protocol, field, expected, value) : read;
+}
+
+static int read_layout(const struct fields *fields, struct request *request)
+{
+    int64_t strides[MAX_NDIM];
+    if (read_dims(fields->protocol, "shape", fields->shape, request->dims, &request->ndim) < 0) {
+        return -1;
+    }
+    if (fields->strides != NULL) {
+        if (read_dims(fields->protocol, "strides", fields->strides, strides, &request->stride_count) < 0) {
+            return -1;
+        }
+        request->facts |= FACT_STRIDES;
+        if (request->stride_count == request->ndim && request->ndim <= MAX_NDIM) {
+            memcpy(request->dims + request->ndim, strides, (size_t)request->ndim * sizeof *strides);
+        }
+    }
+    return 0;
+}
+
+/* ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": there obj.dtype.name says what the items are. 0: also where obj has
+ * no such name. */
+static int read_hidden_name(PyObject *obj, PyObject **name)
+{
+    PyObject *dtype;
+    *name = NULL;
+    int found = optional_attribute(obj, names.dtype, &dtype);
+    if (found > 0) {
+        found = optional_attribute(dtype, names.name, name);
+        Py_DECREF(dtype);
+    }
+    if (*name != NULL && !PyUnicode_Check(*name)) {
+        Py_CLEAR(*name);
+    }
+    return found < 0 ? -1 : 0;
+}
+
+/* The typestr becomes the request's format, and where it may hide the type, the type's name behind it. */
+static int read_typestr(DLPackObject *self, struct request *request, const char *typestr)
+{
+    bool hides = strlen(typestr) > 2 && (typestr[1] == 'V' || typestr[1] == 'W' || strcmp(typestr + 1, "f1") == 0);
+    if (!hides) {
+        request_format(request, typestr);
+        return 0;
+    }
+    PyObject *name;
+    if (read_hidden_name(self->obj, &name) < 0) {
+        return -1;
+    }
+    const char *text = name == NULL ? "" : PyUnicode_AsUTF8AndSize(name, NULL);
+    if (text == NULL) {
+        Py_DECREF(name);
+        return -1;
+    }
+    char both[FORMAT_SIZE];
+    bool fits = name != NULL && snprintf(both, sizeof both, "%s %s", typestr, text) < (int)sizeof both;
+    request_format(request, fits ? both : typestr);
+    Py_XDECREF(name);
+    return 0;
+}
+
+/* (address, readonly) */
+static int read_address(DLPackObject *self, const struct fields *fields, struct request *request)
+{
+    static const char expected[] = "(address, readonly) with an address of 64 bits";
+    PyObject *data = fields->data;
+    if (data == NULL || !PyTuple_Check(data) || PyTuple_Size(data) != 2) {
+        return wrong(fields->protocol, "data", expected, data);
+    }
+    int read = read_int(PyTuple_GetItem(data, 0), false, &request->data);
+    if (read <= 0) {
+        return read < 0 ? -1 : wrong(fields->protocol, "data", expected, data);
+    }
+    int readonly = PyObject_IsTrue(PyTuple_GetItem(data, 1));
+    if (readonly > 0) {
+        self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+    }
+    return readonly < 0 ? -1 : 0;
+}
+
+static int read_view(DLPackObject *self, PyObject *exporter, struct request *request)
+{
+    Py_buffer scratch;
+    const Py_buffer *view = hold_view(self, exporter, &scratch, PyBUF_SIMPLE);
+    if (view == NULL) {
+        return -1;
+    }
+    request->data = (uint64_t)(uintptr_t)view->buf;
+    request->span = view->len;
+    return 0;
+}
+
+/* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is itself. */
+static bool is_scalar_with_buffer(PyObject *obj, const struct request *request)
+{
+    return request->ndim == 0 && PyObject_CheckBuffer(obj);
+}
+
+/* data as an address, as an object with a buffer, or absent: then the object itself has the buffer. */
+static int read_data(DLPackObject *self, const struct fields *fields, struct request *request)
+{
+    if (fields->offset != NULL) {
+        int read = read_int(fields->offset, false, &request->offset);
+        if (read <= 0) {
+            return read < 0 ? -1 : wrong(fields->protocol, "offset", "a number of bytes", fields->offset);
+        }
+    }
+    if (fields->data != NULL && PyTuple_Check(fields->data)) {
+        if (is_scalar_with_buffer(self->obj, request)) {
+            if (read_view(self, self->obj, request) == 0) {
+                return 0;
+            }
+            if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError)) {
+                return -1;
+            }
+            PyErr_Clear(); /* a 0-d array of a type that buffers can't say has an address that is its own */
+        }
+        return read_address(self, fields, request);
+    }
+    PyObject *exporter = fields->data == NULL ? self->obj : fields->data;
+    if (!PyObject_CheckBuffer(exporter)) {
+        return wrong(fields->protocol, "data",
+                     "(address, readonly), an object with a buffer, or nothing where the object itself has a buffer",
+                     fields->data);
+    }
+    return read_view(self, exporter, request);
+}
+
+static int read_version(const struct fields *fields, struct request *request, uint16_t otherwise)
+{
+    uint64_t version = otherwise;
+    if (fields->version != NULL) {
+        int read = read_int(fields->version, false, &version);
+        if (read <= 0) {
+            return read < 0 ? -1 : wrong(fields->protocol, "version", "an int", fields->version);
+        }
+    }
+    request->version = version > UINT16_MAX ? UINT16_MAX : (uint16_t)version;
+    return 0;
+}
+
+static int read_interface(DLPackObject *self, struct request *request, PyObject *attribute, enum protocol protocol,
+                          struct fields *fields)
+{
+    PyObject *dict;
+    int found = optional_attribute(self->obj, attribute, &dict);
+    if (found <= 0) {
+        return found;
+    }
+    if (dict == Py_None) {
+        Py_DECREF(dict);
+        return 0;
+    }
+    self->protocol = fields->protocol;
+    request_init(request, protocol);
+    int taken = take_fields(dict, fields);
+    Py_DECREF(dict);
+    if (taken < 0) {
+        return -1;
+    }
+    Py_ssize_t length = 0;
+    const char *typestr = NULL;
+    if (fields->typestr != NULL && PyUnicode_Check(fields->typestr)) {
+        typestr = PyUnicode_AsUTF8AndSize(fields->typestr, &length);
+        PyErr_Clear(); /* a lone surrogate: no typestr */
+    }
+    if (typestr == NULL || strlen(typestr) != (size_t)length) {
+        return wrong(fields->protocol, "typestr", "a str such as '<f4'", fields->typestr);
+    }
+    if (read_typestr(self, request, typestr) < 0 || read_layout(fields, request) < 0) {
+        return -1;
+    }
+    request->long_format = NULL; /* the dict goes; Go sees the beginning and the length of what is no typestr anyway */
+    if (fields->mask != NULL) {
+        request->facts |= FACT_MASK;
+    }
+    return 1;
+}
+
+int read_array_interface(DLPackObject *self, struct request *request)
+{
+    struct fields fields = {.protocol = "__array_interface__"};
+    int found = read_interface(self, request, names.array_interface, PROTOCOL_ARRAY_INTERFACE, &fields);
+    if (found > 0 && (read_data(self, &fields, request) < 0 || read_version(&fields, request, 3) < 0)) {
+        found = -1;
+    }
+    drop_fields(&fields);
+    return found;
+}
+
+int read_cuda_array_interface(DLPackObject *self, struct request *request)
+{
+    struct fields fields = {.protocol = "__cuda_array_interface__"};
+    int found = read_interface(self, request, names.cuda_array_interface, PROTOCOL_CUDA_ARRAY_INTERFACE, &fields);
+    if (found > 0) {
+        request->device = (DLDevice){kDLCUDA, 0};
+        if (fields.stream != NULL) {
+            request->facts |= FACT_STREAM;
+            int read = read_int(fields.stream, true, &request->stream);
+            found = read == 0 ? wrong(fields.protocol, "stream", "None or an int", fields.stream) : read;
+        }
+    }
+    if (found > 0 && (read_address(self, &fields, request) < 0 || read_version(&fields, request, 0) < 0)) {
+        found = -1;
+    }
+    drop_fields(&fields);
+    return found;
+}
+
+/* What an __array_struct__ capsule holds, as NumPy's array interface documentation lays it out. */
+struct array_interface {
+    int two;
+    int nd;
+    char typekind;
+    int itemsize;
+    int flags;
+    Py_ssize_t *shape;
+    Py_ssize_t *strides; /* bytes */
+    void *data;
+    PyObject *descr;
+};
+
+static int read_array_struct_capsule(DLPackObject *self, PyObject *capsule, struct request *request)
+{
+    enum { NOT_SWAPPED = 0x200, WRITEABLE = 0x400 };
+    if (!PyCapsule_CheckExact(capsule) || !PyCapsule_IsValid(capsule, NULL)) {
+        raise_unexpected(PyExc_ValueError, "__array_struct__: expected a capsule without a name", capsule);
+        return -1;
+    }
+    const struct array_interface *array = PyCapsule_GetPointer(capsule, NULL);
+    if (array->two != 2) {
+        PyErr_Format(PyExc_ValueError, "__array_struct__: its field two is %d, expected 2", array->two);
+        return -1;
+    }
+    char typestr[16];
+    snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & NOT_SWAPPED ? '<' : '>', array->typekind,
+             array->itemsize);
+    request_init(request, PROTOCOL_ARRAY_STRUCT);
+    request->ndim = array->nd;
+    request->data = (uint64_t)(uintptr_t)array->data;
+    request_dims(request, array->shape, array->strides);
+    if (!(array->flags & WRITEABLE)) {
+        self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+    }
+    return read_typestr(self, request, typestr);
+}
+
+int read_array_struct(DLPackObject *self, struct request *request)
+{
+    PyObject *capsule;
+    int found = optional_attribute(self->obj, names.array_struct, &capsule);
+    if (found <= 0) {
+        return found;
+    }
+    if (capsule == Py_None) {
+        Py_DECREF(capsule);
+        return 0;
+    }
+    /* The capsule is held, since its memory may be its own. */
+    self->object = capsule;
+    self->holding = HOLDS_OBJECT;
+    self->protocol = "__array_struct__";
+    return read_array_struct_capsule(self, capsule, request) < 0 ? -1 : 1;
+}

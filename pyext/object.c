@@ -1,0 +1,482 @@
+/* object.c: DLPackObject, which holds one piece of memory and says what it is.
+ *
+ * It is C because its slots and the release of what it holds must work without Go. */
+#include "extension.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <structmember.h>
+
+PyTypeObject *DLPackObject_type;
+
+static PyObject *DLDeviceType; /* the enum of dlpack._device */
+
+/* Ownership: what a DLPackObject holds, taken and given back. */
+
+DLPackObject *object_new(PyObject *obj, enum copy copy)
+{
+    DLPackObject *self = PyObject_GC_New(DLPackObject, DLPackObject_type);
+    if (self == NULL) {
+        return NULL;
+    }
+    memset((char *)self + offsetof(DLPackObject, weakrefs), 0, sizeof *self - offsetof(DLPackObject, weakrefs));
+    self->obj = Py_XNewRef(obj);
+    self->copy = copy;
+    PyObject_GC_Track(self);
+    return self;
+}
+
+/* A deleter may be NULL: then there is nothing to give back. */
+static void delete_managed(void *managed, bool versioned)
+{
+    if (versioned) {
+        DLManagedTensorVersioned *tensor = managed;
+        if (tensor->deleter != NULL) {
+            tensor->deleter(tensor);
+        }
+    }
+    else {
+        DLManagedTensor *tensor = managed;
+        if (tensor->deleter != NULL) {
+            tensor->deleter(tensor);
+        }
+    }
+}
+
+void object_hold_managed(DLPackObject *self, void *managed, bool versioned)
+{
+    if (self->holding == HOLDS_MEMORY) {
+        delete_managed(managed, versioned);
+    }
+    else {
+        self->holding = versioned ? HOLDS_VERSIONED : HOLDS_LEGACY;
+        self->managed = managed;
+    }
+}
+
+/* Exporters and deleters are foreign code: an exception that is pending meanwhile must outlive it. */
+static void give_back(DLPackObject *self)
+{
+    enum holding held = self->holding;
+    PyObject *type, *value, *traceback;
+    self->holding = HOLDS_NOTHING;
+    PyErr_Fetch(&type, &value, &traceback);
+    switch (held) {
+    case HOLDS_NOTHING:
+        break;
+    case HOLDS_VIEW:
+        PyBuffer_Release(&self->view);
+        break;
+    case HOLDS_OBJECT:
+        Py_CLEAR(self->object);
+        break;
+    case HOLDS_LEGACY:
+    case HOLDS_VERSIONED:
+        delete_managed(self->managed, held == HOLDS_VERSIONED);
+        break;
+    case HOLDS_MEMORY:
+        free(self->memory);
+        break;
+    }
+    Py_CLEAR(self->obj);
+    PyErr_Restore(type, value, traceback);
+}
+
+static int object_traverse(DLPackObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->obj);
+    Py_VISIT(self->imported);
+    if (self->holding == HOLDS_VIEW) {
+        Py_VISIT(self->view.obj);
+    }
+    else if (self->holding == HOLDS_OBJECT) {
+        Py_VISIT(self->object);
+    }
+    return 0;
+}
+
+/* A finaliser of the same garbage may still reach this object, and finds it unusable. */
+static int object_clear(DLPackObject *self)
+{
+    self->protocol = NULL;
+    give_back(self);
+    Py_CLEAR(self->imported);
+    return 0;
+}
+
+static void object_dealloc(DLPackObject *self)
+{
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    PyObject_GC_UnTrack(self);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    give_back(self);
+    Py_CLEAR(self->imported);
+    if (self->tensor.shape != self->dims) {
+        free(self->tensor.shape);
+    }
+    PyObject_GC_Del(self);
+    Py_DECREF((PyObject *)type);
+}
+
+/* Description: from the request to the tensor. */
+
+int object_describe(DLPackObject *self, struct request *request)
+{
+    struct answer answer;
+    request->copy = self->copy;
+    if (ask(request, &answer) < 0) {
+        return -1;
+    }
+    int64_t *dims = self->dims;
+    size_t bytes = 2 * (size_t)answer.ndim * sizeof *dims;
+    if (answer.ndim > INLINE_NDIM && (dims = malloc(bytes)) == NULL) {
+        free(answer.memory);
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(dims, answer.dims, bytes);
+    self->tensor = (DLTensor){
+        .data = (void *)(uintptr_t)(request->data + answer.offset),
+        .device = answer.device,
+        .ndim = answer.ndim,
+        .dtype = answer.dtype,
+        .shape = dims,
+        .strides = dims + answer.ndim,
+        .byte_offset = answer.byte_offset,
+    };
+    self->flags = answer.flags | (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
+    self->itemsize = answer.itemsize;
+    self->versioned_only = answer.versioned_only;
+    memcpy(self->dtype_name, answer.name, sizeof self->dtype_name);
+    if (answer.memory != NULL) {
+        give_back(self);
+        self->memory = answer.memory;
+        self->holding = HOLDS_MEMORY;
+        self->flags &= ~DLPACK_FLAG_BITMASK_READ_ONLY;
+    }
+    return 0;
+}
+
+DLPackObject *object_under(DLPackObject *self, const struct request *conditions)
+{
+    DLPackObject *other = object_new(NULL, conditions->copy);
+    if (other == NULL) {
+        return NULL;
+    }
+    other->protocol = self->protocol;
+    struct request request;
+    request_tensor(&request, &self->tensor, self->flags);
+    request.stream = conditions->stream;
+    request.target = conditions->target;
+    request.has_stream = conditions->has_stream;
+    request.has_target = conditions->has_target;
+    if (object_describe(other, &request) < 0) {
+        Py_DECREF((PyObject *)other);
+        return NULL;
+    }
+    if (other->holding != HOLDS_MEMORY) {
+        Py_DECREF((PyObject *)other);
+        return (DLPackObject *)Py_NewRef((PyObject *)self);
+    }
+    return other;
+}
+
+PyObject *object_copy(DLPackObject *self)
+{
+    struct request conditions;
+    DLPackObject *tensor = tensor_of(self);
+    if (tensor == NULL) {
+        return NULL;
+    }
+    request_init(&conditions, PROTOCOL_DLTENSOR);
+    conditions.copy = COPY_ALWAYS;
+    return (PyObject *)object_under(tensor, &conditions);
+}
+
+int object_check(DLPackObject *self)
+{
+    if (self->protocol == NULL) {
+        PyErr_SetString(PyExc_ValueError,
+                        "this DLPackObject is no longer usable: the garbage collector took its memory away");
+        return -1;
+    }
+    return 0;
+}
+
+DLPackObject *tensor_of(DLPackObject *self)
+{
+    if (object_check(self) < 0) {
+        return NULL;
+    }
+    if (!self->delegate) {
+        return self;
+    }
+    if (self->imported == NULL) {
+        DLPackObject *imported = delegate_import(self);
+        if (imported == NULL) {
+            return NULL;
+        }
+        if (self->imported == NULL) {
+            self->imported = imported;
+        }
+        else {
+            Py_DECREF((PyObject *)imported); /* the producer came back here, and the first import stays */
+        }
+    }
+    return self->imported;
+}
+
+/* Attributes. */
+
+static PyObject *tuple_of(const int64_t *values, int32_t count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int32_t i = 0; i < count && tuple != NULL; i++) {
+        PyObject *value = PyLong_FromLongLong(values[i]);
+        if (value == NULL || PyTuple_SetItem(tuple, i, value) < 0) {
+            Py_CLEAR(tuple);
+        }
+    }
+    return tuple;
+}
+
+static int64_t size_of(const DLTensor *tensor)
+{
+    int64_t size = 1;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        size *= tensor->shape[i];
+    }
+    return size;
+}
+
+/* Packed sub-byte items share bytes; padded ones fill itemsize each. */
+static int64_t nbytes_of(const DLPackObject *self)
+{
+    int64_t size = size_of(&self->tensor), bits = self->tensor.dtype.bits * self->tensor.dtype.lanes;
+    if (bits % 8 == 0 || self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) {
+        return size * self->itemsize;
+    }
+    return size / 8 * bits + (size % 8 * bits + 7) / 8;
+}
+
+static PyObject *device_of(const DLTensor *tensor)
+{
+    PyObject *type = PyObject_CallFunction(DLDeviceType, "i", (int)tensor->device.device_type);
+    return type == NULL ? NULL : Py_BuildValue("(Ni)", type, (int)tensor->device.device_id);
+}
+
+enum attribute {
+    IS_SHAPE,
+    IS_STRIDES,
+    IS_NDIM,
+    IS_SIZE,
+    IS_ITEMSIZE,
+    IS_NBYTES,
+    IS_DTYPE,
+    IS_DEVICE,
+    IS_READONLY,
+    IS_POINTER
+};
+
+static PyObject *get_attribute(DLPackObject *self, void *which)
+{
+    DLPackObject *holder = tensor_of(self);
+    if (holder == NULL) {
+        return NULL;
+    }
+    const DLTensor *tensor = &holder->tensor;
+    switch ((enum attribute)(intptr_t)which) {
+    case IS_SHAPE:
+        return tuple_of(tensor->shape, tensor->ndim);
+    case IS_STRIDES:
+        return tuple_of(tensor->strides, tensor->ndim);
+    case IS_NDIM:
+        return PyLong_FromLong(tensor->ndim);
+    case IS_SIZE:
+        return PyLong_FromLongLong(size_of(tensor));
+    case IS_ITEMSIZE:
+        return PyLong_FromLongLong(holder->itemsize);
+    case IS_NBYTES:
+        return PyLong_FromLongLong(nbytes_of(holder));
+    case IS_DTYPE:
+        return PyUnicode_FromString(holder->dtype_name);
+    case IS_DEVICE:
+        return device_of(tensor);
+    case IS_READONLY:
+        return PyBool_FromLong((holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
+    case IS_POINTER:
+        return PyLong_FromVoidPtr(tensor->data);
+    }
+    Py_UNREACHABLE();
+}
+
+static PyObject *get_protocol(DLPackObject *self, void *Py_UNUSED(closure))
+{
+    return object_check(self) < 0 ? NULL : PyUnicode_FromString(self->protocol);
+}
+
+static PyObject *get_obj(DLPackObject *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->obj == NULL ? Py_None : self->obj);
+}
+
+/* "float32[2, 3] at 0x7f0123456780, 24 bytes on kDLCPU:0, read-only" */
+static PyObject *tensor_text(DLPackObject *holder)
+{
+    PyObject *shape = tuple_of(holder->tensor.shape, holder->tensor.ndim), *list = NULL, *device = NULL, *name = NULL,
+             *text = NULL;
+    if (shape != NULL && (list = PySequence_List(shape)) != NULL && (device = device_of(&holder->tensor)) != NULL &&
+        (name = PyObject_GetAttr(PyTuple_GetItem(device, 0), names.name)) != NULL) {
+        text = PyUnicode_FromFormat("%s%S at %p, %lld bytes on %S:%d%s", holder->dtype_name, list, holder->tensor.data,
+                                    (long long)nbytes_of(holder), name, (int)holder->tensor.device.device_id,
+                                    holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? ", read-only" : "");
+    }
+    Py_XDECREF(shape);
+    Py_XDECREF(list);
+    Py_XDECREF(device);
+    Py_XDECREF(name);
+    return text;
+}
+
+/* A delegate whose producer refuses still has a repr, which says so. */
+static PyObject *object_repr(DLPackObject *self)
+{
+    DLPackObject *holder = tensor_of(self);
+    PyObject *text = NULL, *type = NULL, *repr = NULL;
+    if (holder != NULL) {
+        text = tensor_text(holder);
+    }
+    else if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+        text = take_exception_text();
+    }
+    if (text != NULL) {
+        if (self->protocol == NULL) {
+            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U>", text);
+        }
+        else if (self->obj == NULL) {
+            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, a copy, by %s>", text, self->protocol);
+        }
+        else if ((type = type_name(self->obj)) != NULL) {
+            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, from %U by %s>", text, type, self->protocol);
+        }
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    return repr;
+}
+
+/* Methods. */
+
+static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ignored))
+{
+    DLDevice device = self->tensor.device;
+    if (object_check(self) < 0) {
+        return NULL;
+    }
+    if (self->delegate) {
+        int found = producer_device(self->obj, &device);
+        if (found == 0) {
+            DLPackObject *holder = tensor_of(self);
+            if (holder == NULL) {
+                return NULL;
+            }
+            device = holder->tensor.device;
+        }
+        else if (found < 0) {
+            return NULL;
+        }
+    }
+    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
+}
+
+static PyObject *object_reduce(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+{
+    PyErr_SetString(
+        PyExc_TypeError,
+        "a DLPackObject can't be pickled or copied: it shares memory of this process (pickle the object it was "
+        "made from; for a copy of the memory: asdlpack(obj, copy=True))");
+    return NULL;
+}
+
+static PyMethodDef object_methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))object_dlpack, METH_FASTCALL | METH_KEYWORDS,
+     "__dlpack__($self, stream=None, *, max_version=None, dl_device=None, copy=None)\n"
+     "--\n\n"
+     "A capsule with this memory, as the array API standard says.\n\n"
+     "\"dltensor_versioned\" where max_version is (1, 0) or later, otherwise \"dltensor\". The capsule keeps the memory\n"
+     "alive until its consumer calls the deleter. Raises BufferError for a device or copy that can't be served, and\n"
+     "ValueError for a stream that the device does not have."},
+    {"__dlpack_device__", (PyCFunction)object_dlpack_device, METH_NOARGS,
+     "__dlpack_device__($self)\n"
+     "--\n\n"
+     "(device type, device id) as ints."},
+    {"__reduce__", object_reduce, METH_NOARGS, "Raises TypeError: memory can't be pickled."},
+    {NULL, NULL, 0, NULL},
+};
+
+#define ATTRIBUTE(name, which, doc) {name, (getter)get_attribute, NULL, doc, (void *)(intptr_t)which}
+
+static PyGetSetDef object_attributes[] = {
+    ATTRIBUTE("shape", IS_SHAPE, "Length of each dimension, in elements."),
+    ATTRIBUTE("strides", IS_STRIDES, "Distance of neighbours in each dimension, in elements."),
+    ATTRIBUTE("ndim", IS_NDIM, "Number of dimensions."),
+    ATTRIBUTE("size", IS_SIZE, "Number of elements."),
+    ATTRIBUTE("itemsize", IS_ITEMSIZE, "Bytes of one element; 1 for packed sub-byte types, which share bytes."),
+    ATTRIBUTE("nbytes", IS_NBYTES, "Bytes of all elements."),
+    ATTRIBUTE("dtype", IS_DTYPE, "Name of the data type: \"float32\", \"bfloat16\", \"float4_e2m1fnx2\"."),
+    ATTRIBUTE("device", IS_DEVICE, "(DLDeviceType, device id)."),
+    ATTRIBUTE("readonly", IS_READONLY, "Whether the memory must not be written."),
+    ATTRIBUTE("pointer", IS_POINTER, "Address of the first element; 0 where there is none."),
+    {"protocol", (getter)get_protocol, NULL, "The protocol by which the memory was described.", NULL},
+    {"obj", (getter)get_obj, NULL, "The object that asdlpack was given; None for a copy.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef object_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(DLPackObject, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot object_slots[] = {
+    {Py_tp_doc,
+     "Memory of another object, to be taken by any from_dlpack. Made by asdlpack.\n\n"
+     "It holds one reference that keeps the memory alive and locked; each capsule made from it holds one to it."},
+    {Py_tp_dealloc, object_dealloc},
+    {Py_tp_traverse, object_traverse},
+    {Py_tp_clear, object_clear},
+    {Py_tp_repr, object_repr},
+    {Py_tp_methods, object_methods},
+    {Py_tp_getset, object_attributes},
+    {Py_tp_members, object_members},
+    {0, NULL},
+};
+
+static PyType_Spec object_spec = {
+    .name = "dlpack.DLPackObject",
+    .basicsize = sizeof(DLPackObject),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = object_slots,
+};
+
+int object_init(PyObject *module)
+{
+    if (DLPackObject_type == NULL) {
+        PyObject *devices = PyImport_ImportModule("dlpack._device");
+        if (devices == NULL) {
+            return -1;
+        }
+        DLDeviceType = PyObject_GetAttrString(devices, "DLDeviceType");
+        Py_DECREF(devices);
+        if (DLDeviceType == NULL) {
+            return -1;
+        }
+        DLPackObject_type = (PyTypeObject *)PyType_FromSpec(&object_spec);
+        if (DLPackObject_type == NULL) {
+            return -1;
+        }
+    }
+    return PyModule_AddType(module, DLPackObject_type);
+}

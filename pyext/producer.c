@@ -1,0 +1,202 @@
+/* producer.c: asks objects that have __dlpack__, and serves by their other protocols where they refuse.
+ *
+ * It is C because it calls Python, which Go never does. */
+#include "extension.h"
+
+#include <string.h>
+
+/* Raises "<type of obj>.<method> returned <value>; expected <expected>". */
+static void raise_answer_of(PyObject *obj, const char *method, const char *expected, PyObject *value)
+{
+    PyObject *type = type_name(obj), *repr = short_repr(value);
+    if (type != NULL && repr != NULL) {
+        PyErr_Format(PyExc_ValueError, "%U.%s returned %U; expected %s", type, method, repr, expected);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(repr);
+}
+
+/* obj.__dlpack__ with the arguments that are there: a producer that knows no others must not be given them. */
+static PyObject *call_producer(PyObject *obj, const struct export_arguments *arguments)
+{
+    const struct {
+        PyObject *name, *value;
+    } all[] = {
+        {names.stream, arguments->stream},
+        {names.max_version, arguments->max_version},
+        {names.dl_device, arguments->dl_device},
+        {names.copy, arguments->copy},
+    };
+    PyObject *passed[5] = {obj}, *keywords[4];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].value != NULL) {
+            keywords[count++] = all[i].name;
+            passed[count] = all[i].value;
+        }
+    }
+    PyObject *capsule = call_method(names.dlpack, passed, keywords, count);
+    if (capsule != NULL && !PyCapsule_CheckExact(capsule)) {
+        raise_answer_of(obj, "__dlpack__", "a capsule", capsule);
+        Py_CLEAR(capsule);
+    }
+    return capsule;
+}
+
+/* Whether the pending exception says that the producer can't, rather than that something broke. */
+static bool is_refusal(void)
+{
+    return PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_TypeError) ||
+           (PyErr_ExceptionMatches(PyExc_RuntimeError) /* NotImplementedError is one */ &&
+            !PyErr_ExceptionMatches(PyExc_RecursionError));
+}
+
+static void raise_refused_by_all(DLPackObject *self, PyObject *refusal, const char *protocol, PyObject *other)
+{
+    PyObject *type = type_name(self->obj);
+    if (type == NULL) {
+        return;
+    }
+    if (protocol == NULL) {
+        PyErr_Format(PyExc_BufferError, "%U can't be exported: its only protocol is __dlpack__, which said %U", type,
+                     refusal);
+    }
+    else {
+        PyErr_Format(PyExc_BufferError, "%U can't be exported: __dlpack__ said %U; %s said %U", type, refusal, protocol,
+                     other);
+    }
+    Py_DECREF(type);
+}
+
+/* The tensor of a producer that just refused, by another protocol of it. */
+static DLPackObject *serve_by_others(DLPackObject *self)
+{
+    PyObject *refusal = take_exception_text();
+    DLPackObject *served = refusal == NULL ? NULL : object_new(self->obj, self->copy);
+    if (served != NULL) {
+        int found = describe_by_other_protocols(served);
+        if (found == 0) {
+            raise_refused_by_all(self, refusal, NULL, NULL);
+        }
+        else if (found < 0 && is_refusal()) {
+            PyObject *other = take_exception_text();
+            if (other != NULL) {
+                raise_refused_by_all(self, refusal, served->protocol == NULL ? "the next" : served->protocol, other);
+                Py_DECREF(other);
+            }
+        }
+        if (found <= 0) {
+            Py_CLEAR(served);
+        }
+    }
+    Py_XDECREF(refusal);
+    return served;
+}
+
+/* A new object with the tensor of a capsule that the producer gave; steals the capsule. */
+static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule)
+{
+    DLPackObject *imported = object_new(self->obj, self->copy);
+    if (imported != NULL) {
+        imported->protocol = self->protocol;
+        if (take_capsule(imported, capsule) < 0) {
+            Py_CLEAR(imported);
+        }
+    }
+    /* Its destructor is foreign code, and a refusal may be pending. */
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_DECREF(capsule);
+    PyErr_Restore(type, value, traceback);
+    return imported;
+}
+
+/* Imports the producer's tensor, versioned if it can; where it refuses, its other protocols serve. */
+static DLPackObject *import_tensor(DLPackObject *self, PyObject *stream)
+{
+    PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+    if (version == NULL) {
+        return NULL;
+    }
+    PyObject *capsule = call_producer(self->obj, &(struct export_arguments){.stream = stream, .max_version = version});
+    Py_DECREF(version);
+    if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        PyErr_Clear();
+        capsule = call_producer(self->obj, &(struct export_arguments){.stream = stream});
+    }
+    if (capsule != NULL) {
+        return import_capsule(self, capsule);
+    }
+    return is_refusal() ? serve_by_others(self) : NULL;
+}
+
+int producer_device(PyObject *obj, DLDevice *device)
+{
+    PyObject *method;
+    int found = optional_attribute(obj, names.dlpack_device, &method);
+    if (found <= 0) {
+        return found;
+    }
+    PyObject *pair = PyObject_CallNoArgs(method);
+    Py_DECREF(method);
+    if (pair == NULL) {
+        return -1;
+    }
+    found = parse_device(pair, device);
+    if (found == 0) {
+        raise_answer_of(obj, "__dlpack_device__", "a tuple of two ints, (device type, device id)", pair);
+        found = -1;
+    }
+    Py_DECREF(pair);
+    return found;
+}
+
+DLPackObject *delegate_import(DLPackObject *self)
+{
+    DLDevice device = {kDLCPU, 0};
+    if (producer_device(self->obj, &device) < 0) {
+        return NULL;
+    }
+    /* -1 off the CPU: the memory is looked at, not read, so no work on it need be waited for. */
+    PyObject *stream = device.device_type == kDLCPU ? NULL : PyLong_FromLong(-1);
+    if (stream == NULL && PyErr_Occurred()) {
+        return NULL;
+    }
+    DLPackObject *imported = import_tensor(self, stream);
+    Py_XDECREF(stream);
+    return imported;
+}
+
+PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
+{
+    bool versioned;
+    if (parse_max_version(arguments->max_version, &versioned) < 0) {
+        return NULL;
+    }
+    PyObject *capsule = call_producer(self->obj, arguments);
+    if (capsule != NULL && PyCapsule_IsValid(capsule, versioned ? capsule_versioned : capsule_legacy)) {
+        return capsule;
+    }
+    DLPackObject *tensor;
+    if (capsule != NULL) {
+        tensor = import_capsule(self, capsule);
+    }
+    else if (is_refusal()) {
+        PyErr_Clear();
+        tensor = import_tensor(self, arguments->stream);
+    }
+    else {
+        return NULL;
+    }
+    /* A producer that gave a capsule has seen to the stream; one that says it copied, to the copy. */
+    struct export_arguments rest = *arguments;
+    if (tensor != NULL && tensor->protocol == self->protocol) {
+        rest.stream = NULL;
+    }
+    if (tensor != NULL && tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
+        rest.copy = NULL;
+    }
+    capsule = tensor == NULL ? NULL : export_tensor(tensor, &rest);
+    Py_XDECREF((PyObject *)tensor);
+    return capsule;
+}

@@ -1,0 +1,158 @@
+/* python.c: what the other files need of Python's objects, and the stable ABI of 3.11 has not or not so short.
+ *
+ * It is C because it is CPython's C API. */
+#define _GNU_SOURCE
+#include "extension.h"
+
+#include <dlfcn.h>
+
+/* Functions of the running Python under their public or their older private name; NULL where it has neither. */
+static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **); /* public from 3.13 on */
+static int (*is_finalizing)(void);                                         /* public from 3.13 on */
+static PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t,
+                                      PyObject *); /* in the stable ABI from 3.12 on */
+
+static void *find_in_python(const char *name, const char *older_name)
+{
+    void *function = dlsym(RTLD_DEFAULT, name);
+    return function != NULL ? function : dlsym(RTLD_DEFAULT, older_name);
+}
+
+int python_init(void)
+{
+    get_optional_attribute = find_in_python("PyObject_GetOptionalAttr", "_PyObject_LookupAttr");
+    is_finalizing = find_in_python("Py_IsFinalizing", "_Py_IsFinalizing");
+    vectorcall_method = find_in_python("PyObject_VectorcallMethod", "_PyObject_VectorcallMethod");
+    if (vectorcall_method == NULL) {
+        PyErr_SetString(PyExc_ImportError, "dlpack needs CPython 3.11 or later: PyObject_VectorcallMethod is missing");
+        return -1;
+    }
+    return 0;
+}
+
+bool python_is_gone(void)
+{
+    return !Py_IsInitialized() || (is_finalizing != NULL && is_finalizing());
+}
+
+int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
+{
+    if (get_optional_attribute != NULL) {
+        return get_optional_attribute(obj, name, value);
+    }
+    *value = PyObject_GetAttr(obj, name);
+    if (*value != NULL) {
+        return 1;
+    }
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        return -1;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
+PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *const *keywords, size_t count)
+{
+    PyObject *kwnames = NULL;
+    if (count > 0) {
+        kwnames = PyTuple_New((Py_ssize_t)count);
+        for (size_t i = 0; i < count && kwnames != NULL; i++) {
+            PyTuple_SetItem(kwnames, (Py_ssize_t)i, Py_NewRef(keywords[i]));
+        }
+        if (kwnames == NULL) {
+            return NULL;
+        }
+    }
+    PyObject *result = vectorcall_method(name, args, 1, kwnames);
+    Py_XDECREF(kwnames);
+    return result;
+}
+
+int read_int(PyObject *value, bool is_signed, void *into)
+{
+    PyObject *number = PyNumber_Index(value);
+    if (number == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
+            return -1;
+        }
+        PyErr_Clear();
+        return 0;
+    }
+    if (is_signed) {
+        *(int64_t *)into = PyLong_AsLongLong(number);
+    }
+    else {
+        *(uint64_t *)into = PyLong_AsUnsignedLongLong(number);
+    }
+    Py_DECREF(number);
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError)) {
+            return -1;
+        }
+        PyErr_Clear();
+        return 0;
+    }
+    return 1;
+}
+
+/* Text from outside as messages quote it: cut where it is long. Steals the text, which may be NULL. */
+static PyObject *shorten(PyObject *text)
+{
+    enum { MOST = 100 };
+    if (text == NULL || PyUnicode_GetLength(text) <= MOST) {
+        return text;
+    }
+    PyObject *beginning = PyUnicode_Substring(text, 0, MOST), *shortened = NULL;
+    if (beginning != NULL) {
+        shortened = PyUnicode_FromFormat("%U...", beginning);
+        Py_DECREF(beginning);
+    }
+    Py_DECREF(text);
+    return shortened;
+}
+
+PyObject *type_name(PyObject *obj)
+{
+    PyObject *type = (PyObject *)Py_TYPE(obj), *name = PyType_GetQualName(Py_TYPE(obj));
+    PyObject *module = PyObject_GetAttrString(type, "__module__");
+    if (module == NULL) {
+        PyErr_Clear();
+    }
+    else if (name != NULL && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") != 0) {
+        PyObject *full_name = PyUnicode_FromFormat("%U.%U", module, name);
+        Py_DECREF(name);
+        name = full_name;
+    }
+    Py_XDECREF(module);
+    return shorten(name);
+}
+
+PyObject *short_repr(PyObject *obj)
+{
+    return shorten(PyObject_Repr(obj));
+}
+
+void raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
+{
+    PyObject *repr = short_repr(value);
+    if (repr != NULL) {
+        PyErr_Format(exception, "%s, got %U", expected, repr);
+        Py_DECREF(repr);
+    }
+}
+
+PyObject *take_exception_text(void)
+{
+    PyObject *type, *value, *traceback, *text = NULL;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *name = type_name(value);
+    if (name != NULL) {
+        text = PyUnicode_FromFormat("%U: %S", name, value);
+        Py_DECREF(name);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return text;
+}

@@ -1,0 +1,63 @@
+/* request.c: puts what was read of an object into a struct request.
+ *
+ * It is C because the values come from C structures, and no other side of the contract may see Python's. */
+#include "extension.h"
+
+#include <string.h>
+
+void request_init(struct request *request, enum protocol protocol)
+{
+    memset(request, 0, offsetof(struct request, dims));
+    memset(&request->data, 0, sizeof *request - offsetof(struct request, data));
+    request->protocol = protocol;
+    request->device.device_type = kDLCPU;
+    request->span = -1;
+}
+
+void request_format(struct request *request, const char *format)
+{
+    size_t length = strlen(format);
+    request->format_length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
+    if (length < FORMAT_SIZE) {
+        memcpy(request->format, format, length);
+    }
+    else {
+        memcpy(request->format, format, FORMAT_SIZE - 1);
+        request->long_format = format;
+    }
+}
+
+/* Of compact 1-d memory no strides are passed: they say nothing, and without them its length is no part of what is
+ * remembered. */
+void request_dims(struct request *request, const int64_t *shape, const int64_t *strides)
+{
+    if (shape == NULL && request->ndim > 0) {
+        request->facts |= FACT_NO_SHAPE;
+    }
+    if (strides != NULL) {
+        request->facts |= FACT_STRIDES;
+        request->stride_count = request->ndim;
+    }
+    if (request->ndim >= 0 && request->ndim <= MAX_NDIM) {
+        size_t bytes = (size_t)request->ndim * sizeof *shape;
+        if (shape != NULL) {
+            memcpy(request->dims, shape, bytes);
+        }
+        if (strides != NULL) {
+            memcpy(request->dims + request->ndim, strides, bytes);
+        }
+    }
+}
+
+void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags)
+{
+    request_init(request, PROTOCOL_DLTENSOR);
+    request->ndim = tensor->ndim;
+    request->dtype = tensor->dtype;
+    request->device = tensor->device;
+    request->flags = flags & ~DLPACK_FLAG_BITMASK_READ_ONLY;
+    request->offset = tensor->byte_offset;
+    request->data = (uint64_t)(uintptr_t)tensor->data;
+    bool compact = tensor->ndim == 1 && tensor->strides != NULL && tensor->strides[0] == 1;
+    request_dims(request, tensor->shape, compact ? NULL : tensor->strides);
+}

@@ -1,0 +1,24 @@
+"""Device types of DLPack."""
+
+from enum import IntEnum
+
+
+class DLDeviceType(IntEnum):
+    """Kinds of devices, under the names and numbers of dlpack.h 1.3."""
+
+    kDLCPU = 1
+    kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLROCMHost = 11
+    kDLExtDev = 12
+    kDLCUDAManaged = 13
+    kDLOneAPI = 14
+    kDLWebGPU = 15
+    kDLHexagon = 16
+    kDLMAIA = 17
+    kDLTrn = 18
