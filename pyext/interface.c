@@ -253,7 +253,7 @@ static int read_interface(DLPackObject *self, struct request *request, PyObject 
         typestr = PyUnicode_AsUTF8AndSize(fields->typestr, &length);
         PyErr_Clear(); /* a lone surrogate: no typestr */
     }
-    if (typestr == NULL || strlen(typestr) != (size_t)length) {
+    if (typestr == NULL || strlen(typestr) != (size_t)length || strchr(typestr, ' ') != NULL) {
         return wrong(fields->protocol, "typestr", "a str such as '<f4'", fields->typestr);
     }
     if (read_typestr(self, request, typestr) < 0 || read_layout(fields, request) < 0) {

@@ -1,12 +1,14 @@
-from types import CapsuleType
-from typing import Any, Literal, final
+from typing import Any, final
+
+from typing_extensions import CapsuleType
 
 from ._device import DLDeviceType
 
 __version__: str
 
-def asdlpack(obj: object, /, *, copy: Literal[False, True] | None = False) -> DLPackObject: ...
+def asdlpack(obj: object, /, *, copy: bool | None = False) -> DLPackObject: ...
 def _core_calls() -> int: ...
+
 @final
 class DLPackObject:
     @property
