@@ -1,0 +1,54 @@
+# demo, test, lint and bench each work from a fresh clone. They need python3 (3.11 or later, with its headers); test and
+# lint also need Go and a C compiler, which the others fetch where they are missing.
+
+PYTHON = .venv/bin/python
+PIP = $(PYTHON) -m pip install --quiet
+SOURCES := build.py go.mod $(shell find pyext pkg -name '*.[ch]' -o -name '*.go' -o -name '*.map')
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: demo test lint bench clean
+
+demo: .venv/package .venv/demo
+	$(PYTHON) examples/demo.py
+
+test: .venv/package .venv/test
+	go test ./...
+	$(PYTHON) -m pytest
+
+lint: .venv/lint
+	@files=$$(gofmt -l pkg pyext); test -z "$$files" || { echo "gofmt changes these:" $$files; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	CFLAGS=-Werror $(PYTHON) build.py
+	.venv/bin/clang-format --dry-run -Werror pyext/*.[ch]
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy --strict build.py python/dlpack examples benchmarks
+	.venv/bin/mypy tests
+
+bench: .venv/package .venv/test .venv-pydlpack/pydlpack
+	$(PYTHON) benchmarks/bench_asdlpack.py --pydlpack .venv-pydlpack/bin/python
+
+clean:
+	rm -rf .venv .venv-pydlpack dist python/dlpack/*.so
+
+# Stamps: a file is touched when what it stands for is installed.
+
+.venv/python:
+	python3 -m venv .venv
+	$(PIP) pip==26.3
+	touch $@
+
+.venv/package: .venv/python pyproject.toml $(SOURCES)
+	$(PIP) --editable .
+	touch $@
+
+.venv/demo .venv/test .venv/lint: .venv/python pyproject.toml
+	$(PIP) --group $(@F)
+	touch $@
+
+.venv-pydlpack/pydlpack: pyproject.toml
+	python3 -m venv .venv-pydlpack
+	.venv-pydlpack/bin/python -m pip install --quiet pip==26.3
+	.venv-pydlpack/bin/python -m pip install --quiet --group $(@F)
+	touch $@
