@@ -1,0 +1,231 @@
+"""Real capsules and real buffers, made and read with ctypes: what a producer or consumer written in C does."""
+
+import ctypes
+from ctypes import CFUNCTYPE, POINTER, PYFUNCTYPE, Structure, c_char_p, c_int, c_ssize_t, c_void_p, py_object
+from typing import Any
+
+import numpy as np
+
+DELETER = CFUNCTYPE(None, c_void_p)  # calling one releases the GIL, as a consumer's own thread would
+
+READ_ONLY, IS_COPIED, SUBBYTE_TYPE_PADDED = 1, 2, 4
+
+
+class DLPackVersion(Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
+
+
+class DLDevice(Structure):
+    _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
+
+
+class DLDataType(Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class DLTensor(Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("device", DLDevice),
+        ("ndim", ctypes.c_int32),
+        ("dtype", DLDataType),
+        ("shape", POINTER(ctypes.c_int64)),
+        ("strides", POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class DLManagedTensor(Structure):
+    _fields_ = [("dl_tensor", DLTensor), ("manager_ctx", c_void_p), ("deleter", DELETER)]
+
+
+class DLManagedTensorVersioned(Structure):
+    _fields_ = [
+        ("version", DLPackVersion),
+        ("manager_ctx", c_void_p),
+        ("deleter", DELETER),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", DLTensor),
+    ]
+
+
+STRUCTS = {b"dltensor": DLManagedTensor, b"dltensor_versioned": DLManagedTensorVersioned}
+USED = {name: b"used_" + name for name in STRUCTS}  # a capsule keeps the pointer: these live as long as the process
+
+
+def python_api(name, result, *arguments):
+    """A function of CPython with argument types of its own: those of ctypes.pythonapi belong to the whole process."""
+    return PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
+
+
+capsule_new = python_api("PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p)
+capsule_name = python_api("PyCapsule_GetName", c_char_p, py_object)
+capsule_pointer = python_api("PyCapsule_GetPointer", c_void_p, py_object, c_char_p)
+capsule_rename = python_api("PyCapsule_SetName", c_int, py_object, c_char_p)
+
+
+def look(capsule):
+    """The structure in a capsule that nobody has consumed. It keeps the capsule alive, and so itself."""
+    name = capsule_name(capsule)
+    managed = STRUCTS[name].from_address(capsule_pointer(capsule, name))
+    managed.capsule = capsule
+    return managed
+
+
+def consume(capsule):
+    """Takes the structure over, as a consumer does, who then calls managed.deleter(address(managed))."""
+    managed = look(capsule)
+    capsule_rename(capsule, USED[capsule_name(capsule)])
+    del managed.capsule
+    return managed
+
+
+address = ctypes.addressof
+
+
+class Managed:
+    """A managed tensor of a foreign producer, each field as the test wants it; counts the calls of its deleter."""
+
+    _all: "list[Managed]" = []  # a capsule may outlive the test that made it, and ends in this object's callbacks
+
+    def __init__(
+        self,
+        data=None,
+        *,
+        name=b"dltensor_versioned",
+        shape=(),
+        strides=None,
+        ndim=None,
+        dtype=(2, 32, 1),
+        device=(1, 0),
+        byte_offset=0,
+        flags=0,
+        version=(1, 3),
+        deleter=True,
+    ):
+        self.deleted = 0
+        self.name = name
+        self.struct = STRUCTS[name]()
+        tensor = self.struct.dl_tensor
+        tensor.data = data
+        tensor.device = device
+        tensor.ndim = len(shape or ()) if ndim is None else ndim
+        tensor.dtype = dtype
+        if shape is not None:
+            tensor.shape = (ctypes.c_int64 * len(shape))(*shape)
+        if strides is not None:
+            tensor.strides = (ctypes.c_int64 * len(strides))(*strides)
+        tensor.byte_offset = byte_offset
+        if name == b"dltensor_versioned":
+            self.struct.version = version
+            self.struct.flags = flags
+        if deleter:
+            self.struct.deleter = DELETER(self._delete)
+        self._all.append(self)
+
+    def _delete(self, managed):
+        assert managed == address(self.struct)
+        self.deleted += 1
+
+    def capsule(self, name=None):
+        """A new capsule, without a destructor: one that dies unconsumed calls nothing."""
+        return capsule_new(address(self.struct), name or self.name, None)
+
+
+class Py_buffer(Structure):
+    _fields_ = [
+        ("buf", c_void_p),
+        ("obj", c_void_p),
+        ("len", c_ssize_t),
+        ("itemsize", c_ssize_t),
+        ("readonly", c_int),
+        ("ndim", c_int),
+        ("format", c_char_p),
+        ("shape", POINTER(c_ssize_t)),
+        ("strides", POINTER(c_ssize_t)),
+        ("suboffsets", POINTER(c_ssize_t)),
+        ("internal", c_void_p),
+    ]
+
+
+class _Slot(Structure):
+    _fields_ = [("slot", c_int), ("function", c_void_p)]
+
+
+class _Spec(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("basicsize", c_int),
+        ("itemsize", c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", POINTER(_Slot)),
+    ]
+
+
+@CFUNCTYPE(c_int, py_object, POINTER(Py_buffer), c_int)
+def _get_buffer(exporter, view, flags):
+    ctypes.memmove(view, ctypes.byref(exporter.view), ctypes.sizeof(Py_buffer))
+    view.contents.obj = id(exporter)
+    _incref(exporter)
+    exporter.exports += 1
+    return 0
+
+
+@CFUNCTYPE(None, py_object, POINTER(Py_buffer))
+def _release_buffer(exporter, view):
+    if hasattr(exporter, "exports"):  # not where the garbage collector has emptied it already
+        exporter.exports -= 1
+
+
+_incref = python_api("Py_IncRef", None, py_object)
+_slots = (_Slot * 3)(
+    _Slot(1, ctypes.cast(_get_buffer, c_void_p)),  # Py_bf_getbuffer
+    _Slot(2, ctypes.cast(_release_buffer, c_void_p)),  # Py_bf_releasebuffer
+    _Slot(0, None),
+)
+_spec = _Spec(b"capi.Buffer", 0, 0, 1 << 10, _slots)  # Py_TPFLAGS_BASETYPE
+_Buffer: Any = python_api("PyType_FromSpec", py_object, c_void_p)(ctypes.byref(_spec))
+
+
+class Exporter(_Buffer):
+    """Exports a buffer with every field as the test wants it, true or not; counts the buffers that are not released."""
+
+    def __init__(
+        self,
+        data=bytes(8),
+        format=b"B",
+        itemsize=1,
+        shape=(8,),
+        strides=None,
+        suboffsets=None,
+        ndim=None,
+        readonly=True,
+    ):
+        self.data = (ctypes.c_char * max(len(data), 1)).from_buffer_copy(data or b"\0")
+        self.exports = 0
+        self.view = Py_buffer(
+            buf=address(self.data), len=len(data), itemsize=itemsize, readonly=readonly, format=format
+        )
+        self.view.ndim = len(shape or ()) if ndim is None else ndim
+        for field, values in ("shape", shape), ("strides", strides), ("suboffsets", suboffsets):
+            if values is not None:
+                setattr(self.view, field, (c_ssize_t * len(values))(*values))
+
+
+class Speaks:
+    """An object with these attributes and no other: one that speaks just the protocols a test wants."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+def array_at(x, dtype=None):
+    """The memory of a DLPackObject as a numpy array, by its attributes and nothing else."""
+    interface = {
+        "version": 3,
+        "typestr": f"|V{x.itemsize}",
+        "shape": x.shape,
+        "strides": tuple(stride * x.itemsize for stride in x.strides),
+        "data": (x.pointer, x.readonly),
+    }
+    return np.asarray(Speaks(__array_interface__=interface, keep=x)).view(x.dtype if dtype is None else dtype)

@@ -1,0 +1,140 @@
+"""What the fork tests do in their processes."""
+
+import ctypes
+import gc
+import itertools
+import os
+import select
+import signal
+import threading
+import traceback
+
+import dlpack
+from dlpack import _dlpack
+
+DEADLINE = 30  # seconds; a child that takes longer hangs
+
+_extents = itertools.count(1)
+
+
+def new_kind():
+    """Memory of a kind that this process has not met, nor any that it was forked from: its shape is part of the key."""
+    extent = next(_extents)
+    return memoryview(bytearray(3 * extent)).cast("B", (3, extent))
+
+
+def use_known_kinds():
+    """Nothing in here needs Go, once it was called."""
+    source = bytearray(b"known")
+    x = dlpack.asdlpack(source)
+    assert (x.shape, x.strides, x.dtype, x.readonly) == ((5,), (1,), "uint8", False)
+    assert dlpack.asdlpack(x.__dlpack__()).pointer == x.pointer
+    assert dlpack.asdlpack(x.__dlpack__(max_version=(1, 3))).pointer == x.pointer
+    x.__dlpack__()
+    repr(x)
+
+
+def use_all():
+    """Known and new kinds, a copy, a conversion, and what is refused."""
+    use_known_kinds()
+    source = new_kind()
+    assert dlpack.asdlpack(source).shape == source.shape
+    copy = dlpack.asdlpack(memoryview(b"0123456789")[::-2], copy=True)
+    assert bytes(memory_of(copy)) == b"97531"
+    for refused, error in (1, TypeError), (memoryview(bytearray(8)).cast("P"), BufferError):
+        try:
+            dlpack.asdlpack(refused)
+        except error:
+            continue
+        raise AssertionError(refused)
+    gc.collect()
+
+
+def memory_of(x):
+    return (ctypes.c_char * x.nbytes).from_address(x.pointer)
+
+
+def use_all_in_threads(count=4):
+    failures = []
+
+    def use():
+        try:
+            use_all()
+        except BaseException:
+            failures.append(traceback.format_exc())
+
+    threads = [threading.Thread(target=use) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
+def fork(child):
+    """Forks a child that runs the function. Returns its pid."""
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        child()
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def join(pid):
+    """Waits for a child that must end by itself, and well."""
+    descriptor = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    ended = poll.poll(DEADLINE * 1000)
+    os.close(descriptor)
+    if not ended:
+        os.kill(pid, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert ended, "a child hangs"
+    assert status == 0, f"a child ended with status {status}"
+
+
+def fork_and_join(child):
+    join(fork(child))
+
+
+class Load:
+    """Threads that call asdlpack of new kinds and copy, for as long as the with statement lasts."""
+
+    def __init__(self, count=4):
+        self.ended = False
+        self.started = threading.Barrier(count + 1)
+        self.failures = []
+        self.threads = [threading.Thread(target=self._work) for _ in range(count)]
+
+    def _work(self):
+        much = memoryview(bytearray(4 << 20))[::2]
+        self.started.wait()
+        try:
+            while not self.ended:
+                for _ in range(20):
+                    dlpack.asdlpack(new_kind())
+                dlpack.asdlpack(much, copy=True)
+        except BaseException:
+            self.failures.append(traceback.format_exc())
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        self.started.wait()
+        return self
+
+    def __exit__(self, *_):
+        self.ended = True
+        for thread in self.threads:
+            thread.join()
+        assert not self.failures, self.failures
+
+
+core_calls = _dlpack._core_calls

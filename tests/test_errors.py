@@ -1,0 +1,248 @@
+"""The error table of the design, row by row: each error names the field, its value and the way out."""
+
+import datetime
+import decimal
+import sys
+import types
+
+import numpy as np
+import pytest
+from capi import USED, Exporter, Managed, Speaks, address, capsule_new, consume
+
+from dlpack import asdlpack
+
+
+def interface(**changes):
+    keys = {"version": 3, "shape": (3, 4), "typestr": "<f4", "data": bytearray(64), **changes}
+    return Speaks(__array_interface__=keys)
+
+
+# No protocol found: a TypeError that names the type and what was looked for.
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [None, 5, 2.5, "text", [1, 2], (1,), {}, object(), Speaks(), len, decimal, datetime.date(2000, 1, 1)],
+    ids=repr,
+)
+def test_an_object_without_a_protocol_is_a_type_error_that_names_its_type_and_what_was_looked_for(obj):
+    with pytest.raises(TypeError) as caught:
+        asdlpack(obj)
+    message = str(caught.value)
+    assert type(obj).__name__ in message
+    for protocol in "__dlpack__", "__array_interface__", "__array_struct__", "__cuda_array_interface__", "buffer":
+        assert protocol in message
+
+
+@pytest.mark.parametrize("arguments", [(), (b"a", b"b"), (b"a", False)])
+def test_asdlpack_takes_one_positional_argument(arguments):
+    with pytest.raises(TypeError):
+        asdlpack(*arguments)
+
+
+@pytest.mark.parametrize("named", [{"obj": b"a"}, {"color": 1}])
+def test_asdlpack_takes_no_argument_of_another_name(named):
+    with pytest.raises(TypeError):
+        asdlpack(*(() if "obj" in named else (b"a",)), **named)
+
+
+# A description that contradicts itself: a ValueError. The other files have the cases of each protocol.
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"typestr": "<f3"}, ['typestr "<f3"']),
+        ({"shape": (3, -4)}, ["shape dimension 1 is negative: -4"]),
+        ({"strides": (4,)}, ["strides", "1", "2"]),
+        ({"shape": (2**62, 4)}, [str(2**62)]),
+        ({"data": ("x", False)}, ["data", "'x'"]),
+        ({"data": bytes(40)}, ["40", "48"]),
+        ({"offset": -8}, ["offset", "-8"]),
+        ({"version": 9}, ["version", "9", "2", "3"]),
+    ],
+    ids=str,
+)
+def test_a_description_that_contradicts_itself_is_a_value_error_that_names_field_and_value(changes, parts):
+    with pytest.raises(ValueError) as caught:
+        asdlpack(interface(**changes))
+    for part in parts:
+        assert part in str(caught.value)
+
+
+# Memory that cannot be exported: a BufferError with the way out.
+
+
+@pytest.mark.parametrize(
+    ("obj", "parts"),
+    [
+        (interface(typestr=">f4"), ['typestr ">f4"', "big-endian", "copy=None"]),
+        (Exporter(bytes(8), b">i", 4, (2,)), ['format ">i"', "big-endian", "copy=None"]),
+        (interface(mask=np.zeros(3)), ["mask"]),
+        (interface(typestr="|O8"), ['typestr "|O8"', "object"]),
+        (interface(typestr="<U4"), ['typestr "<U4"', "text"]),
+        (interface(typestr="<M8[ns]"), ['typestr "<M8[ns]"', ".view('int64')"]),
+        (interface(typestr="<f16", shape=(1,)), ['typestr "<f16"']),
+        (Exporter(bytes(16), b"g", 16, (1,)), ['format "g"', "80-bit"]),
+        (Exporter(bytes(8), b"T{i:a:i:b:}", 8, (1,)), ['format "T{i:a:i:b:}"']),
+        (interface(strides=(16, 3), shape=(2, 2)), ["strid", "3", "4", "copy=None"]),
+        (interface(data=bytearray(64), offset=1), ["align", "copy=None"]),
+    ],
+)
+def test_memory_that_cannot_be_exported_is_a_buffer_error_with_the_way_out(obj, parts):
+    with pytest.raises(BufferError) as caught:
+        asdlpack(obj)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", "m8[ns]"])
+def test_numpy_times_name_the_way_out_when_they_are_exported(dtype):
+    array = np.zeros(3, dtype)
+    with pytest.raises(BufferError, match=r"\.view\('int64'\)"):
+        asdlpack(array).__dlpack__()
+    assert np.from_dlpack(asdlpack(array.view("int64"))).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("array", [np.array(["a"]), np.array([b"a"]), np.array([object()]), np.zeros(2, "g")], ids=str)
+def test_numpy_arrays_of_other_types_are_a_buffer_error_when_they_are_exported(array):
+    x = asdlpack(array)
+    for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
+        with pytest.raises(BufferError, match="typestr"):
+            ask()
+
+
+def test_a_masked_array_is_never_exported_without_its_mask():
+    masked = np.ma.masked_array([1.0, 2.0], mask=[True, False])
+    keys = {**masked.__array_interface__, "mask": masked.mask}
+    with pytest.raises(BufferError, match="mask"):
+        asdlpack(Speaks(__array_interface__=keys))
+
+
+# A device, a version or a copy that the consumer asks for and cannot be served: a BufferError.
+
+
+def test_what_the_consumer_asks_for_and_cannot_be_served_is_a_buffer_error():
+    x = asdlpack(bytearray(8))
+    with pytest.raises(BufferError, match="kDLCUDA:1.*kDLCPU|kDLCPU.*kDLCUDA:1"):
+        x.__dlpack__(dl_device=(2, 1))
+    padded = asdlpack(Managed(4096, shape=(2,), dtype=(0, 4, 1), flags=4).capsule())
+    with pytest.raises(BufferError, match="max_version"):
+        padded.__dlpack__()
+    with pytest.raises(BufferError, match="copy=None"):
+        asdlpack(interface(typestr=">f4"), copy=False)
+
+
+# A capsule that was consumed, or has another name: a ValueError.
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_a_consumed_capsule_is_a_value_error_that_names_it(max_version):
+    capsule = asdlpack(bytearray(8)).__dlpack__(max_version=max_version)
+    managed = consume(capsule)
+    with pytest.raises(ValueError, match=USED[b"dltensor_versioned" if max_version else b"dltensor"].decode()):
+        asdlpack(capsule)
+    managed.deleter(address(managed))
+
+
+def test_a_capsule_of_another_name_is_a_value_error_that_names_it():
+    with pytest.raises(ValueError, match="datetime.datetime_CAPI"):
+        asdlpack(datetime.datetime_CAPI)
+    with pytest.raises(ValueError, match="arrow_array"):
+        asdlpack(capsule_new(4096, b"arrow_array", None))
+
+
+# Streams that the device does not have: a ValueError.
+
+
+@pytest.mark.parametrize(
+    ("device", "stream"),
+    [((1, 0), stream) for stream in (0, 1, 2, -1, 7)]
+    + [((2, 0), stream) for stream in (0, -2)]
+    + [((10, 0), stream) for stream in (1, 2, -2)],
+)
+def test_a_stream_that_the_device_does_not_have_is_a_value_error(device, stream):
+    x = asdlpack(Managed(4096, shape=(2,), device=device).capsule())
+    with pytest.raises(ValueError, match=f"stream.*{stream}"):
+        x.__dlpack__(stream=stream)
+
+
+# And always.
+
+
+def test_errors_begin_in_lowercase_and_are_one_line():
+    for obj in (
+        object(),
+        interface(typestr=">f4"),
+        interface(shape=(-1,)),
+        interface(typestr="<f3"),
+        interface(mask=1),
+        Exporter(bytes(16), b"g", 16, (1,)),
+        Managed(4096, shape=(-1,)).capsule(),
+        capsule_new(4096, b"other", None),
+        Speaks(__array_interface__=5),
+    ):
+        with pytest.raises((TypeError, ValueError, BufferError)) as caught:
+            asdlpack(obj)
+        message = str(caught.value)
+        assert message
+        assert not message[0].isupper() or message.startswith("NULL"), message
+        assert "\n" not in message and not message.endswith("."), message
+
+
+@pytest.mark.parametrize("text", ["<f4\0\n\x1b[31m", "<é4", '<"4', "<\\4", "<" + "9" * 100_000])
+def test_text_from_outside_is_quoted_and_shortened(text):
+    with pytest.raises(ValueError, match="typestr") as caught:
+        asdlpack(interface(typestr=text))
+    message = str(caught.value)
+    assert len(message) < 300
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shape": ["x"] * 100_000},
+        {"strides": "x" * 100_000},
+        {"data": b"x", "offset": "x" * 100_000},
+        {"version": "x" * 100_000},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_values_from_outside_are_shortened(changes):
+    with pytest.raises(ValueError) as caught:
+        asdlpack(interface(**changes))
+    assert len(str(caught.value)) < 400
+
+
+def test_a_long_type_name_is_shortened():
+    obj = type("X" * 10_000, (), {})()
+    with pytest.raises(TypeError) as caught:
+        asdlpack(obj)
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_sub_interpreter_cannot_import_the_extension():
+    interpreters = pytest.importorskip("_xxsubinterpreters")
+    interpreter = interpreters.create()
+    try:
+        with pytest.raises(interpreters.RunFailedError, match="ImportError"):
+            interpreters.run_string(interpreter, f"import sys; sys.path[:] = {sys.path!r}; import dlpack")
+    finally:
+        interpreters.destroy(interpreter)
+
+
+def test_an_error_leaves_the_object_usable():
+    x = asdlpack(bytearray(b"abc"))
+    with pytest.raises(BufferError):
+        x.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(ValueError):
+        x.__dlpack__(stream=1)
+    assert np.from_dlpack(x).tolist() == [97, 98, 99]
+
+
+def test_the_module_offers_what_it_says():
+    import dlpack
+
+    assert isinstance(dlpack, types.ModuleType)
+    assert {"asdlpack", "DLPackObject", "DLDeviceType", "__version__"} <= set(dir(dlpack))

@@ -1,0 +1,279 @@
+"""A forked child inherits a Go runtime without threads. It must work all the same: nothing hangs, nothing dies."""
+
+import pytest
+from alone import alone
+
+CHILDREN = 40
+
+
+@alone
+def test_children_of_an_idle_parent_work():
+    import forks
+
+    forks.use_all()
+    for _ in range(CHILDREN):
+        forks.fork_and_join(forks.use_all)
+    forks.use_all()
+
+
+@alone
+def test_children_of_a_parent_just_back_from_go_work():
+    import forks
+
+    import dlpack
+
+    for _ in range(CHILDREN):
+        dlpack.asdlpack(forks.new_kind())
+        forks.fork_and_join(forks.use_all)
+
+
+@alone(timeout=120)
+def test_children_of_a_parent_with_threads_inside_go_work():
+    import forks
+
+    with forks.Load():
+        for _ in range(CHILDREN):
+            forks.fork_and_join(forks.use_all)
+    forks.use_all()
+
+
+@alone
+def test_many_children_at_once_work():
+    import forks
+
+    forks.use_all()
+    children = [forks.fork(forks.use_all) for _ in range(CHILDREN)]
+    for child in children:
+        forks.join(child)
+
+
+@alone
+def test_a_child_of_a_parent_that_never_needed_the_core_starts_its_own():
+    import forks
+
+    for _ in range(5):
+        forks.fork_and_join(forks.use_all)
+    assert forks.core_calls() == 0
+    forks.use_all()
+
+
+@alone
+def test_a_child_starts_threads_that_work():
+    import forks
+
+    forks.use_all_in_threads()
+    for _ in range(10):
+        forks.fork_and_join(forks.use_all_in_threads)
+
+
+@alone(timeout=120)
+def test_forks_of_forks_work_five_deep():
+    import forks
+
+    def descend(depth):
+        forks.use_all()
+        forks.use_all_in_threads(2)
+        if depth > 0:
+            forks.fork_and_join(lambda: descend(depth - 1))
+        forks.use_all()
+
+    with forks.Load(2):
+        for _ in range(5):
+            forks.fork_and_join(lambda: descend(5))
+
+
+@alone
+def test_a_fork_of_a_child_that_used_nothing_works():
+    import forks
+
+    forks.use_all()
+    for _ in range(5):
+        forks.fork_and_join(lambda: forks.fork_and_join(forks.use_all))
+
+
+@alone
+def test_a_child_that_meets_known_kinds_alone_makes_no_call_into_go():
+    import forks
+
+    def use_known_kinds_without_go():
+        before = forks.core_calls()
+        forks.use_known_kinds()
+        assert forks.core_calls() == before
+
+    forks.use_known_kinds()
+    for _ in range(10):
+        forks.fork_and_join(use_known_kinds_without_go)
+
+
+@alone
+def test_a_child_drops_what_it_inherited():
+    import gc
+    import weakref
+
+    import forks
+    import numpy as np
+
+    import dlpack
+
+    class Memory(bytearray):
+        """A bytearray that can be referred to weakly."""
+
+    sources = [Memory(64) for _ in range(10)]
+    shared = [dlpack.asdlpack(source) for source in sources]
+    held = [
+        shared,
+        [np.from_dlpack(x) for x in shared],
+        [x.__dlpack__() for x in shared],
+        [x.__dlpack__(max_version=(1, 0)) for x in shared],
+        [dlpack.asdlpack(source, copy=True) for source in sources],
+        [dlpack.asdlpack(x.__dlpack__()) for x in shared],
+    ]
+    alive = [weakref.ref(source) for source in sources]
+
+    def drop():
+        before = forks.core_calls()
+        held.clear()
+        shared.clear()
+        sources.clear()
+        gc.collect()
+        assert not any(source() for source in alive)
+        assert forks.core_calls() == before
+        forks.use_all()
+
+    for _ in range(5):
+        forks.fork_and_join(drop)
+    assert all(source() for source in alive)
+    drop()
+
+
+@alone
+def test_a_child_exports_and_reads_what_it_inherited():
+    import forks
+    import numpy as np
+
+    import dlpack
+
+    source = bytearray(range(100))
+    x = dlpack.asdlpack(source)
+    delegate = dlpack.asdlpack(np.arange(6.0))
+
+    def use():
+        assert np.from_dlpack(x).tolist() == list(range(100))
+        assert np.from_dlpack(delegate).tolist() == list(range(6))
+        assert delegate.shape == (6,)
+        assert dlpack.asdlpack(x, copy=True).pointer != x.pointer
+        x.__dlpack__()
+
+    for _ in range(10):
+        forks.fork_and_join(use)
+    use()
+
+
+@pytest.mark.parametrize("limit", ["RLIMIT_NOFILE", "RLIMIT_FSIZE"])
+@alone
+def test_a_child_that_can_make_no_copy_of_the_core_says_so_and_recovers(limit):
+    import os
+    import resource
+
+    import forks
+
+    import dlpack
+
+    forks.use_all()
+
+    def use():
+        kind = getattr(resource, limit)
+        limits = resource.getrlimit(kind)
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(kind, (free if limit == "RLIMIT_NOFILE" else 4096, limits[1]))
+        forks.use_known_kinds()
+        with pytest.raises(RuntimeError, match="fork"):
+            dlpack.asdlpack(forks.new_kind())
+        resource.setrlimit(kind, limits)
+        forks.use_all()
+
+    forks.fork_and_join(use)
+
+
+@alone
+def test_a_core_started_in_a_child_leaves_no_file_open():
+    import forks
+    import process
+
+    def use():
+        before = process.open_files()
+        forks.use_all()
+        assert process.open_files() == before
+
+    forks.use_all()
+    forks.fork_and_join(use)
+
+
+@alone
+def test_children_of_a_parent_whose_core_is_starting_work():
+    import threading
+
+    import forks
+
+    def fork_while_the_core_starts():
+        starting = threading.Thread(target=forks.use_all)
+        starting.start()
+        forks.fork_and_join(forks.use_all)
+        starting.join()
+
+    for _ in range(20):
+        forks.fork_and_join(fork_while_the_core_starts)
+
+
+@alone
+def test_signals_reach_a_child_after_its_core_started():
+    import os
+    import signal
+
+    import forks
+
+    def use():
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        for _ in range(10):
+            forks.use_all()
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert signal.sigtimedwait({signal.SIGUSR1}, forks.DEADLINE) is not None
+
+    forks.use_all()
+    forks.fork_and_join(use)
+
+
+def work(number):
+    """Runs in the workers of a pool."""
+    import forks
+
+    forks.use_all()
+    return number
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@alone(timeout=120)
+def test_the_workers_of_multiprocessing_work(method):
+    import multiprocessing
+
+    import forks
+    import test_fork
+
+    forks.use_all()
+    with multiprocessing.get_context(method).Pool(3) as pool:
+        assert pool.map_async(test_fork.work, range(20)).get(forks.DEADLINE) == list(range(20))
+
+
+@alone
+def test_a_program_started_after_a_call_into_go_works():
+    import subprocess
+    import sys
+
+    import forks
+
+    forks.use_all()
+    for _ in range(5):
+        program = [sys.executable, "-c", "import dlpack; dlpack.asdlpack(b'1')"]
+        subprocess.run(program, check=True, timeout=forks.DEADLINE)
+        subprocess.run(["true"], check=True, timeout=forks.DEADLINE, preexec_fn=forks.use_all)

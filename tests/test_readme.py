@@ -1,0 +1,64 @@
+"""What the documents say is so: the examples of the README print what they say, the demo works, the commands exist."""
+
+import re
+import sys
+
+import pytest
+from alone import TESTS, run
+
+import dlpack
+
+ROOT = TESTS.parent
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+DEMO = ROOT / "examples" / "demo.py"
+
+
+def test_the_examples_of_the_readme_are_found():
+    assert len(EXAMPLES) >= 3
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=range(1, len(EXAMPLES) + 1))
+def test_an_example_of_the_readme_prints_what_its_comments_say(example):
+    said = re.findall(r"^ *print\(.*\)  # (.+)$", example, re.MULTILINE)
+    assert len(said) == example.count("print(")
+    result = run(sys.executable, "-c", example, timeout=120)
+    assert result.stdout.splitlines() == said, result.stderr
+
+
+def test_the_demo_shows_that_every_source_is_shared(tmp_path):
+    result = run(sys.executable, DEMO, environ={"TMPDIR": str(tmp_path)})
+    assert result.returncode == 0, result.stderr
+    assert len(re.findall(r" yes ", result.stdout)) == 6
+    assert not list(tmp_path.iterdir())  # what it wrote is gone
+
+
+def test_the_demo_fails_where_memory_is_copied():
+    copying = f"""
+import dlpack, functools, runpy
+dlpack.asdlpack = functools.partial(dlpack.asdlpack, copy=True)
+runpy.run_path({str(DEMO)!r}, run_name="__main__")
+"""
+    result = run(sys.executable, "-c", copying)
+    assert result.returncode == 1
+    assert "6 of the sources did not share their memory" in result.stderr
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_what_a_document_names_is_there(document):
+    text = (ROOT / document).read_text()
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"(?:`|^    )make ([a-z]+)", text, re.MULTILINE)) <= set(targets)
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+    layout = re.findall(r"^    (\w+(?:/\S*|\.\w+))  ", text, re.MULTILINE)
+    for path in links + layout:
+        assert list(ROOT.glob(path)), path
+
+
+def test_the_changelog_begins_with_this_version():
+    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == dlpack.__version__
+
+
+def test_the_benchmark_runs():
+    result = run(sys.executable, ROOT / "benchmarks" / "bench_asdlpack.py", "--rounds", 1, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert "asdlpack(some_bytearray)" in result.stdout
