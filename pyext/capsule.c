@@ -30,6 +30,8 @@ static int refuse_name(const char *name)
 static int read_managed(DLPackObject *self, void *managed, bool versioned, struct request *request)
 {
     if (!versioned) {
+        /* It can't say whether its memory may be written: jax's must not. So it may not, as in numpy. */
+        self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
         request_tensor(request, &((DLManagedTensor *)managed)->dl_tensor, 0);
         return 0;
     }

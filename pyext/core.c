@@ -45,13 +45,13 @@ __attribute__((constructor)) static void find_environment(int argc, char **argv,
 /* Where a start went wrong: the exception to raise, and its text. */
 struct failure {
     enum { CANNOT_START, NO_MEMORY, NO_THREADS } kind;
-    char text[512];
+    char text[1024];
 };
 
 static bool fail(struct failure *failure, int kind, const char *text, const char *detail)
 {
     failure->kind = kind;
-    snprintf(failure->text, sizeof failure->text, "the Go core can't start: %.240s%.240s", text, detail);
+    snprintf(failure->text, sizeof failure->text, "the Go core can't start: %.480s%.480s", text, detail);
     return false;
 }
 
@@ -262,7 +262,11 @@ static describe_function *running_core(void)
     pthread_mutex_unlock(&starting);
     Py_END_ALLOW_THREADS
     if (describe == NULL) {
-        PyObject *types[] = {PyExc_RuntimeError, PyExc_MemoryError, PyExc_OSError};
+        PyObject *types[] = {
+            [CANNOT_START] = PyExc_RuntimeError,
+            [NO_MEMORY] = PyExc_MemoryError,
+            [NO_THREADS] = PyExc_OSError,
+        };
         PyErr_SetString(types[failure.kind], failure.text);
     }
     return describe;
@@ -349,8 +353,9 @@ static bool fits(const struct request *request, struct answer *answer, int64_t l
     }
     return first >= request->data && first % answer->alignment == 0 && answer->below <= first &&
            answer->above - 1 <= UINT64_MAX - first &&
-           (request->span < 0 || (answer->below <= answer->offset && answer->offset <= (uint64_t)request->span &&
-                                  answer->above <= (uint64_t)request->span - answer->offset));
+           ((request->facts & FACT_SPAN) == 0 ||
+            (answer->below <= answer->offset && answer->offset <= (uint64_t)request->span &&
+             answer->above <= (uint64_t)request->span - answer->offset));
 }
 
 static bool is_compact_1d(const struct request *request)

@@ -25,11 +25,12 @@ enum protocol {
 
 /* What was read besides numbers, in request.facts. */
 enum fact {
-    FACT_NO_SHAPE = 1, /* the shape pointer is NULL: dims holds nothing */
-    FACT_STRIDES = 2,  /* strides were given */
-    FACT_MASK = 4,     /* array interface, CUDA array interface: a mask other than None */
-    FACT_STREAM = 8,   /* CUDA array interface: a stream other than None */
-    FACT_INDIRECT = 16 /* buffer: a suboffset that is not negative */
+    FACT_NO_SHAPE = 1,  /* the shape pointer is NULL: dims holds nothing */
+    FACT_STRIDES = 2,   /* strides were given */
+    FACT_MASK = 4,      /* array interface, CUDA array interface: a mask other than None */
+    FACT_STREAM = 8,    /* CUDA array interface: a stream other than None */
+    FACT_INDIRECT = 16, /* buffer: a suboffset that is not negative */
+    FACT_SPAN = 32      /* span was given */
 };
 
 /* The values of asdlpack's copy. */
@@ -56,7 +57,7 @@ struct request {
 
     /* What C compares with a remembered answer. */
     uint64_t data; /* address */
-    int64_t span;  /* bytes of memory from data on; -1: the protocol does not say */
+    int64_t span;  /* bytes of memory from data on, where FACT_SPAN */
 
     /* What is asked for. */
     const char *long_format; /* format_length bytes, where that is FORMAT_SIZE or more */

@@ -51,7 +51,7 @@ typedef struct DLPackObject {
 extern struct names {
     PyObject *dlpack, *dlpack_device, *array_interface, *array_struct, *cuda_array_interface;
     PyObject *stream, *max_version, *dl_device, *copy;
-    PyObject *shape, *typestr, *data, *strides, *offset, *mask, *version, *dtype, *name;
+    PyObject *shape, *typestr, *data, *strides, *offset, *mask, *version, *dtype, *name, *module;
 } names;
 
 /* python.c */
@@ -151,6 +151,8 @@ void mend_answers_after_fork(void);
 /* object.c */
 extern PyTypeObject *DLPackObject_type;
 int object_init(PyObject *module);
+
+/* An object that nobody sees: the garbage collector knows of it from object_describe, or from being a delegate, on. */
 DLPackObject *object_new(PyObject *obj, enum copy copy);
 
 /* Lets the object own a managed tensor, or gives it back at once where a copy was made of it. */

@@ -107,6 +107,24 @@ static int read_layout(const struct fields *fields, struct request *request)
     return 0;
 }
 
+/* The UTF-8 of a str. 1: *text is borrowed; 0: no str, or one with a NUL or a lone surrogate; -1: error. */
+static int read_text(PyObject *value, const char **text)
+{
+    Py_ssize_t length;
+    if (value == NULL || !PyUnicode_Check(value)) {
+        return 0;
+    }
+    *text = PyUnicode_AsUTF8AndSize(value, &length);
+    if (*text == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_UnicodeError)) {
+            return -1;
+        }
+        PyErr_Clear();
+        return 0;
+    }
+    return strlen(*text) == (size_t)length;
+}
+
 /* ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": there obj.dtype.name says what the items are. 0: also where obj has
  * no such name. */
 static int read_hidden_name(PyObject *obj, PyObject **name)
@@ -117,9 +135,6 @@ static int read_hidden_name(PyObject *obj, PyObject **name)
     if (found > 0) {
         found = optional_attribute(dtype, names.name, name);
         Py_DECREF(dtype);
-    }
-    if (*name != NULL && !PyUnicode_Check(*name)) {
-        Py_CLEAR(*name);
     }
     return found < 0 ? -1 : 0;
 }
@@ -136,16 +151,13 @@ static int read_typestr(DLPackObject *self, struct request *request, const char 
     if (read_hidden_name(self->obj, &name) < 0) {
         return -1;
     }
-    const char *text = name == NULL ? "" : PyUnicode_AsUTF8AndSize(name, NULL);
-    if (text == NULL) {
-        Py_DECREF(name);
-        return -1;
-    }
+    const char *text;
     char both[FORMAT_SIZE];
-    bool fits = name != NULL && snprintf(both, sizeof both, "%s %s", typestr, text) < (int)sizeof both;
+    int read = read_text(name, &text);
+    bool fits = read > 0 && snprintf(both, sizeof both, "%s %s", typestr, text) < (int)sizeof both;
     request_format(request, fits ? both : typestr);
     Py_XDECREF(name);
-    return 0;
+    return read < 0 ? -1 : 0;
 }
 
 /* (address, readonly) */
@@ -176,6 +188,7 @@ static int read_view(DLPackObject *self, PyObject *exporter, struct request *req
     }
     request->data = (uint64_t)(uintptr_t)view->buf;
     request->span = view->len;
+    request->facts |= FACT_SPAN;
     return 0;
 }
 
@@ -247,14 +260,13 @@ static int read_interface(DLPackObject *self, struct request *request, PyObject 
     if (taken < 0) {
         return -1;
     }
-    Py_ssize_t length = 0;
-    const char *typestr = NULL;
-    if (fields->typestr != NULL && PyUnicode_Check(fields->typestr)) {
-        typestr = PyUnicode_AsUTF8AndSize(fields->typestr, &length);
-        PyErr_Clear(); /* a lone surrogate: no typestr */
-    }
-    if (typestr == NULL || strlen(typestr) != (size_t)length || strchr(typestr, ' ') != NULL) {
+    const char *typestr;
+    int read = read_text(fields->typestr, &typestr);
+    if (read == 0 || (read > 0 && strchr(typestr, ' ') != NULL)) {
         return wrong(fields->protocol, "typestr", "a str such as '<f4'", fields->typestr);
+    }
+    if (read < 0) {
+        return -1;
     }
     if (read_typestr(self, request, typestr) < 0 || read_layout(fields, request) < 0) {
         return -1;

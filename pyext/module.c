@@ -69,6 +69,7 @@ static int recognise(DLPackObject *self)
     if (found > 0) {
         self->delegate = true;
         self->protocol = "__dlpack__";
+        PyObject_GC_Track(self);
     }
     return found != 0 ? found : describe_by_other_protocols(self);
 }
@@ -165,6 +166,7 @@ static int intern_names(void)
         {&names.version, "version"},
         {&names.dtype, "dtype"},
         {&names.name, "name"},
+        {&names.module, "__module__"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         *all[i].name = PyUnicode_InternFromString(all[i].text);

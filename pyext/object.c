@@ -22,7 +22,6 @@ DLPackObject *object_new(PyObject *obj, enum copy copy)
     memset((char *)self + offsetof(DLPackObject, weakrefs), 0, sizeof *self - offsetof(DLPackObject, weakrefs));
     self->obj = Py_XNewRef(obj);
     self->copy = copy;
-    PyObject_GC_Track(self);
     return self;
 }
 
@@ -157,6 +156,7 @@ int object_describe(DLPackObject *self, struct request *request)
         self->holding = HOLDS_MEMORY;
         self->flags &= ~DLPACK_FLAG_BITMASK_READ_ONLY;
     }
+    PyObject_GC_Track(self);
     return 0;
 }
 

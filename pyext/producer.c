@@ -8,8 +8,8 @@
 /* Raises "<type of obj>.<method> returned <value>; expected <expected>". */
 static void raise_answer_of(PyObject *obj, const char *method, const char *expected, PyObject *value)
 {
-    PyObject *type = type_name(obj), *repr = short_repr(value);
-    if (type != NULL && repr != NULL) {
+    PyObject *type = type_name(obj), *repr = type == NULL ? NULL : short_repr(value);
+    if (repr != NULL) {
         PyErr_Format(PyExc_ValueError, "%U.%s returned %U; expected %s", type, method, repr, expected);
     }
     Py_XDECREF(type);
@@ -111,18 +111,24 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule)
     return imported;
 }
 
-/* Imports the producer's tensor, versioned if it can; where it refuses, its other protocols serve. */
-static DLPackObject *import_tensor(DLPackObject *self, PyObject *stream)
+/* Imports the producer's tensor, versioned if it can; where it refuses, its other protocols serve. Of the arguments, the
+ * stream is passed on, and a copy=False. */
+static DLPackObject *import_tensor(DLPackObject *self, const struct export_arguments *arguments)
 {
     PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
     if (version == NULL) {
         return NULL;
     }
-    PyObject *capsule = call_producer(self->obj, &(struct export_arguments){.stream = stream, .max_version = version});
+    struct export_arguments passed = {
+        .stream = arguments->stream,
+        .max_version = version,
+        .copy = arguments->copy == Py_False ? Py_False : NULL,
+    };
+    PyObject *capsule = call_producer(self->obj, &passed);
     Py_DECREF(version);
     if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyErr_Clear();
-        capsule = call_producer(self->obj, &(struct export_arguments){.stream = stream});
+        capsule = call_producer(self->obj, &(struct export_arguments){.stream = arguments->stream});
     }
     if (capsule != NULL) {
         return import_capsule(self, capsule);
@@ -162,7 +168,7 @@ DLPackObject *delegate_import(DLPackObject *self)
     if (stream == NULL && PyErr_Occurred()) {
         return NULL;
     }
-    DLPackObject *imported = import_tensor(self, stream);
+    DLPackObject *imported = import_tensor(self, &(struct export_arguments){.stream = stream});
     Py_XDECREF(stream);
     return imported;
 }
@@ -183,7 +189,7 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     }
     else if (is_refusal()) {
         PyErr_Clear();
-        tensor = import_tensor(self, arguments->stream);
+        tensor = import_tensor(self, arguments);
     }
     else {
         return NULL;
@@ -194,6 +200,10 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
         rest.stream = NULL;
     }
     if (tensor != NULL && tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
+        if (arguments->copy == Py_False) {
+            PyErr_SetString(PyExc_BufferError, "copy=False: the producer gives a copy alone; pass copy=None or True");
+            Py_CLEAR(tensor);
+        }
         rest.copy = NULL;
     }
     capsule = tensor == NULL ? NULL : export_tensor(tensor, &rest);

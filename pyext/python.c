@@ -113,12 +113,12 @@ static PyObject *shorten(PyObject *text)
 
 PyObject *type_name(PyObject *obj)
 {
-    PyObject *type = (PyObject *)Py_TYPE(obj), *name = PyType_GetQualName(Py_TYPE(obj));
-    PyObject *module = PyObject_GetAttrString(type, "__module__");
-    if (module == NULL) {
-        PyErr_Clear();
+    PyObject *name = PyType_GetQualName(Py_TYPE(obj)), *module;
+    if (name == NULL || optional_attribute((PyObject *)Py_TYPE(obj), names.module, &module) < 0) {
+        Py_XDECREF(name);
+        return NULL;
     }
-    else if (name != NULL && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") != 0) {
+    if (module != NULL && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") != 0) {
         PyObject *full_name = PyUnicode_FromFormat("%U.%U", module, name);
         Py_DECREF(name);
         name = full_name;

@@ -11,7 +11,6 @@ void request_init(struct request *request, enum protocol protocol)
     memset(&request->data, 0, sizeof *request - offsetof(struct request, data));
     request->protocol = protocol;
     request->device.device_type = kDLCPU;
-    request->span = -1;
 }
 
 void request_format(struct request *request, const char *format)

@@ -21,6 +21,13 @@ def address_space():
     return int(status("VmSize")) * 1024
 
 
+def libraries():
+    """Device and inode of every file whose code is mapped."""
+    with open("/proc/self/maps") as lines:
+        fields = [line.split(maxsplit=5) for line in lines]
+    return {(device, inode) for _, protection, _, device, inode, *_ in fields if "x" in protection and inode != "0"}
+
+
 def open_files():
     """The descriptors and what they lead to, but for the one that this takes."""
     found = {}

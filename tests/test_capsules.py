@@ -176,6 +176,12 @@ def test_memory_of_other_devices_is_passed_on_untouched(device):
         assert tensor.byte_offset == 0
 
 
+def test_the_cpu_has_one_device_id():
+    x = asdlpack(Managed(DATA, shape=(3,), device=(1, 5)).capsule())
+    assert (tuple(x.device), x.__dlpack_device__()) == ((1, 0), (1, 0))
+    assert look(x.__dlpack__()).dl_tensor.device.device_id == 0
+
+
 HUGE = 2**62
 MALFORMED = {
     "a shape of NULL": ({"shape": None, "ndim": 1}, "shape"),

@@ -160,6 +160,15 @@ def test_true_copies_a_dlpack_object_and_leaves_it_alone():
     assert bytes(memoryview(np.from_dlpack(again))) == b"abc"
 
 
+@pytest.mark.parametrize("copy", [None, True])
+def test_a_copy_of_read_only_memory_may_be_written(copy):
+    array = np.arange(3, dtype=">i2")
+    array.flags.writeable = False
+    x = asdlpack(interface(array), copy=copy)
+    assert not x.readonly
+    assert np.from_dlpack(x).flags.writeable
+
+
 def test_a_write_to_a_copy_is_not_seen_by_its_source():
     data = bytearray(b"abc")
     np.from_dlpack(asdlpack(data, copy=True))[0] = 0

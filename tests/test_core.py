@@ -98,11 +98,10 @@ def test_each_description_asks_the_core_at_most_once_and_a_known_kind_never():
     import dlpack
 
     for source in sources():
-        x = dlpack.asdlpack(source)
-        if x.protocol == "__dlpack__":
-            x.shape  # noqa: B018  its tensor is imported now
-        error, calls = calls_of(lambda source=source: dlpack.asdlpack(source).shape)
-        assert (error, calls) == (None, 0), source
+        for most in 1, 0:
+            error, calls = calls_of(lambda source=source: dlpack.asdlpack(source).shape)
+            assert error is None, source
+            assert calls <= most, source
 
 
 def test_bytes_of_any_length_and_place_are_one_kind():
@@ -241,9 +240,6 @@ def works_or_raises_under_a_limit(folder, limit, value):
         assert dlpack.asdlpack(b"bytes").shape == (5,)
 
 
-works_or_raises_under_a_limit.__test__ = False
-
-
 @pytest.mark.parametrize("thread", ["main", "new"])
 @pytest.mark.parametrize("blocked", ["SIGCHLD", "SIGPROF", "SIGSEGV", "SIGUSR1", "all", "none"])
 @alone
@@ -317,11 +313,8 @@ def test_threads_that_need_the_core_first_at_once_start_one():
 
     import dlpack
 
-    before = process.threads()
-    dlpack.asdlpack(b"bytes")
-    of_one_core = process.threads() - before
-
     def start_in_child():
+        before = process.libraries()
         together = threading.Barrier(16)
 
         def start():
@@ -333,8 +326,9 @@ def test_threads_that_need_the_core_first_at_once_start_one():
             thread.start()
         for thread in threads:
             thread.join()
-        assert process.threads() < 2 * (1 + of_one_core)
+        assert len(process.libraries() - before) == 1
 
+    dlpack.asdlpack(b"bytes")
     for _ in range(10):
         forks.fork_and_join(start_in_child)
 
@@ -434,7 +428,8 @@ EXITS = {
     "with a delegate and its import": "y = dlpack.asdlpack(np.arange(3)); y.shape; keep = y.__dlpack__()",
     "with a copy": "y = dlpack.asdlpack(x, copy=True); keep = y, y.__dlpack__()",
     "in a forked child too": (
-        "import os\n"
+        "import os, warnings\n"
+        "warnings.simplefilter('ignore')  # of the core's threads, from Python 3.12 on\n"
         "child = os.fork()\n"
         "keep = x.__dlpack__(), dlpack.asdlpack(memoryview(bytes(13)).cast('B', (13, 1)))\n"
         "if child: assert os.wait()[1] == 0"
@@ -445,6 +440,17 @@ EXITS = {
         "    managed = capi.consume(x.__dlpack__(max_version=version))\n"
         "    deleter = ctypes.cast(managed.deleter, ctypes.c_void_p)\n"
         "    ctypes.CDLL(None).__cxa_atexit(deleter, ctypes.c_void_p(capi.address(managed)), None)"
+    ),
+    "while threads that it does not know call deleters": (
+        f"import ctypes, sys; sys.path.insert(0, {str(TESTS)!r}); import capi\n"
+        "start = ctypes.CDLL(None).pthread_create\n"
+        "start.argtypes = (ctypes.c_void_p,) * 4\n"
+        "managed = [capi.consume(dlpack.asdlpack(bytearray(9)).__dlpack__()) for _ in range(200)]\n"
+        "starts = [(ctypes.cast(m.deleter, ctypes.c_void_p), capi.address(m)) for m in managed]\n"
+        "class Last:\n"
+        "    def __del__(self, start=start, starts=starts, thread=ctypes.c_ulong(), byref=ctypes.byref):\n"
+        "        for deleter, address in starts: start(byref(thread), None, deleter, address)\n"
+        "last = Last(); last.self = last"
     ),
     "in the middle of a daemon thread's copy": (
         "import threading\n"

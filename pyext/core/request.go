@@ -14,7 +14,10 @@ import (
 // read turns what C read of a Python object into a description, by the rules of its protocol.
 func read(request *C.struct_request, d *dlpack.Description) error {
 	d.Device = deviceOf(request.device)
-	d.Data, d.Offset, d.Span = uint64(request.data), uint64(request.offset), int64(request.span)
+	d.Data, d.Offset, d.Span = uint64(request.data), uint64(request.offset), -1
+	if request.facts&C.FACT_SPAN != 0 {
+		d.Span = int64(request.span)
+	}
 	if err := readDims(request, d); err != nil {
 		return err
 	}

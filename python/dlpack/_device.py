@@ -22,3 +22,13 @@ class DLDeviceType(IntEnum):
     kDLHexagon = 16
     kDLMAIA = 17
     kDLTrn = 18
+
+    @classmethod
+    def _missing_(cls, value: object) -> "DLDeviceType | None":
+        """A later minor version of DLPack may have more: they are named by their number."""
+        if not isinstance(value, int) or value < 1:
+            return None
+        device_type = int.__new__(cls, value)
+        device_type._name_ = f"device type {value}"
+        device_type._value_ = value
+        return device_type

@@ -24,6 +24,7 @@ class TestMlx(Exchange):
         "0-d": lambda: mx.array(3.0),
         "transposed": lambda: mx.arange(6).reshape(2, 3).T,
     }
+    withheld: ClassVar = {"dtype": (lambda: mx.float32, TypeError)}
 
     def received(self, values):
         """It has no 64-bit floats to compute with."""

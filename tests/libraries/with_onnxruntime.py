@@ -20,6 +20,7 @@ class TestOnnxruntime(Exchange):
         "0-d": lambda: ortvalue(3.0),
         "empty": lambda: ortvalue(np.zeros((3, 0))),
     }
+    withheld: ClassVar = {"options": (onnxruntime.SessionOptions, TypeError)}
 
     @staticmethod
     def address(taken):
