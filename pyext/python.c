@@ -70,7 +70,7 @@ PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *const *ke
 
 int read_int(PyObject *value, bool is_signed, void *into)
 {
-    PyObject *number = PyNumber_Index(value);
+    PyObject *number = PyLong_CheckExact(value) ? Py_NewRef(value) : PyNumber_Index(value);
     if (number == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
             return -1;

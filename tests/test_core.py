@@ -353,6 +353,29 @@ def test_a_copy_too_large_for_memory_raises():
 
 
 @alone
+def test_a_copy_of_memory_that_is_not_there_raises():
+    import ctypes
+    import mmap
+
+    import pytest
+
+    import dlpack
+
+    class Array:
+        def __init__(self, address):
+            self.__array_interface__ = {"version": 3, "typestr": "<f4", "shape": (2, 1024), "data": (address, False)}
+
+    pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    assert protect(ctypes.c_void_p(address + mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
+    for wrong in (mmap.PAGESIZE, address):  # of the second, the first half is there
+        with pytest.raises(BufferError, match=r"^data: the memory at 0x[0-9a-f]+ can't be read"):
+            dlpack.asdlpack(Array(wrong), copy=True)
+    assert dlpack.asdlpack(bytes(5), copy=True).shape == (5,)
+
+
+@alone
 def test_importing_it_anew_works():
     import importlib
     import sys
