@@ -54,7 +54,6 @@ int read_buffer(DLPackObject *self, struct request *request)
     if (view == NULL) {
         return -1;
     }
-    self->protocol = "buffer";
     request_init(request, PROTOCOL_BUFFER);
     request->data = (uint64_t)(uintptr_t)view->buf;
     request->itemsize = view->itemsize;

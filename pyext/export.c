@@ -144,7 +144,8 @@ int parse_max_version(PyObject *value, bool *versioned)
         }
     }
     if (read == 0) {
-        raise_unexpected(PyExc_TypeError, "max_version: expected None or a tuple of two ints, (major, minor)", value);
+        raise_unexpected(PyExc_TypeError,
+                         "max_version: expected None or a tuple of two ints of 64 bits, (major, minor)", value);
         return -1;
     }
     *versioned = major >= DLPACK_MAJOR_VERSION;
@@ -164,7 +165,7 @@ static int parse_conditions(const DLTensor *tensor, const struct export_argument
     if (arguments->dl_device != NULL && (read = parse_device(arguments->dl_device, &device)) <= 0) {
         if (read == 0) {
             raise_unexpected(PyExc_TypeError,
-                             "dl_device: expected None or a tuple of two ints, (device type, device id)",
+                             "dl_device: expected None or a tuple of two ints of 32 bits, (device type, device id)",
                              arguments->dl_device);
         }
         return -1;

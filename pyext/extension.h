@@ -29,7 +29,7 @@ typedef struct DLPackObject {
     PyObject *weakrefs;
     PyObject *obj; /* what asdlpack was given; NULL for a copy, which keeps no source alive */
     struct DLPackObject *imported;
-    const char *protocol; /* NULL before one is recognised, and after the garbage collector cleared the object */
+    const char *protocol; /* NULL after the garbage collector cleared the object */
     union {
         Py_buffer view;
         PyObject *object;
@@ -86,7 +86,7 @@ PyObject *take_exception_text(void);
 /* Describes self->obj by the first protocol other than __dlpack__ that it speaks. 1: done; 0: it speaks none; -1: error. */
 int describe_by_other_protocols(DLPackObject *self);
 
-/* buffer.c, interface.c: each reads one protocol of self->obj into the request, and lets self hold what must live.
+/* buffer.c, interface.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold what must live.
  * 1: read; 0: the object does not speak it; -1: error. */
 int read_buffer(DLPackObject *self, struct request *request);
 int read_array_interface(DLPackObject *self, struct request *request);

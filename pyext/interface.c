@@ -234,7 +234,7 @@ static int read_version(const struct fields *fields, struct request *request, ui
     if (fields->version != NULL) {
         int read = read_int(fields->version, false, &version);
         if (read <= 0) {
-            return read < 0 ? -1 : wrong(fields->protocol, "version", "an int", fields->version);
+            return read < 0 ? -1 : wrong(fields->protocol, "version", "an int from 0 on", fields->version);
         }
     }
     request->version = version > UINT16_MAX ? UINT16_MAX : (uint16_t)version;
@@ -253,7 +253,6 @@ static int read_interface(DLPackObject *self, struct request *request, PyObject 
         Py_DECREF(dict);
         return 0;
     }
-    self->protocol = fields->protocol;
     request_init(request, protocol);
     int taken = take_fields(dict, fields);
     Py_DECREF(dict);
@@ -280,7 +279,7 @@ static int read_interface(DLPackObject *self, struct request *request, PyObject 
 
 int read_array_interface(DLPackObject *self, struct request *request)
 {
-    struct fields fields = {.protocol = "__array_interface__"};
+    struct fields fields = {.protocol = self->protocol};
     int found = read_interface(self, request, names.array_interface, PROTOCOL_ARRAY_INTERFACE, &fields);
     if (found > 0 && (read_data(self, &fields, request) < 0 || read_version(&fields, request, 3) < 0)) {
         found = -1;
@@ -291,14 +290,14 @@ int read_array_interface(DLPackObject *self, struct request *request)
 
 int read_cuda_array_interface(DLPackObject *self, struct request *request)
 {
-    struct fields fields = {.protocol = "__cuda_array_interface__"};
+    struct fields fields = {.protocol = self->protocol};
     int found = read_interface(self, request, names.cuda_array_interface, PROTOCOL_CUDA_ARRAY_INTERFACE, &fields);
     if (found > 0) {
         request->device = (DLDevice){kDLCUDA, 0};
         if (fields.stream != NULL) {
             request->facts |= FACT_STREAM;
             int read = read_int(fields.stream, true, &request->stream);
-            found = read == 0 ? wrong(fields.protocol, "stream", "None or an int", fields.stream) : read;
+            found = read == 0 ? wrong(fields.protocol, "stream", "None or an int of 64 bits", fields.stream) : read;
         }
     }
     if (found > 0 && (read_address(self, &fields, request) < 0 || read_version(&fields, request, 0) < 0)) {
@@ -360,6 +359,5 @@ int read_array_struct(DLPackObject *self, struct request *request)
     /* The capsule is held, since its memory may be its own. */
     self->object = capsule;
     self->holding = HOLDS_OBJECT;
-    self->protocol = "__array_struct__";
     return read_array_struct_capsule(self, capsule, request) < 0 ? -1 : 1;
 }

@@ -24,16 +24,20 @@ static bool speaks_buffer_alone(PyObject *obj)
 
 int describe_by_other_protocols(DLPackObject *self)
 {
-    static int (*const readers[])(DLPackObject *, struct request *) = {
-        read_array_interface,
-        read_array_struct,
-        read_cuda_array_interface,
-        read_buffer,
+    static const struct {
+        const char *name;
+        int (*read)(DLPackObject *, struct request *);
+    } protocols[] = {
+        {"__array_interface__", read_array_interface},
+        {"__array_struct__", read_array_struct},
+        {"__cuda_array_interface__", read_cuda_array_interface},
+        {"buffer", read_buffer},
     };
-    size_t last = sizeof readers / sizeof *readers - 1;
+    size_t last = sizeof protocols / sizeof *protocols - 1;
     struct request request;
     for (size_t i = speaks_buffer_alone(self->obj) ? last : 0; i <= last; i++) {
-        int found = readers[i](self, &request);
+        self->protocol = protocols[i].name;
+        int found = protocols[i].read(self, &request);
         if (found > 0) {
             found = object_describe(self, &request) < 0 ? -1 : 1;
         }
@@ -51,9 +55,8 @@ static void raise_no_protocol(PyObject *obj)
         PyErr_Format(
             PyExc_TypeError,
             "%U object shares no memory: asdlpack looked for __dlpack__, __array_interface__, __array_struct__, "
-            "__cuda_array_interface__ and the buffer protocol (numbers in a list: use array.array or "
-            "numpy.asarray)",
-            type);
+            "__cuda_array_interface__ and the buffer protocol%s",
+            type, PyList_Check(obj) || PyTuple_Check(obj) ? " (use array.array or numpy.asarray)" : "");
         Py_DECREF(type);
     }
 }
@@ -79,6 +82,10 @@ static PyObject *wrap(PyObject *obj, enum copy copy)
     if (PyType_Check(obj)) {
         PyErr_Format(PyExc_TypeError,
                      "asdlpack: expected an object that holds memory, got the type %R: pass an instance", obj);
+        return NULL;
+    }
+    if (PyWeakref_CheckProxy(obj)) {
+        PyErr_SetString(PyExc_TypeError, "asdlpack: a weak reference keeps no memory alive: pass the object itself");
         return NULL;
     }
     DLPackObject *self = object_new(obj, copy), *shared = NULL;

@@ -3,6 +3,7 @@
  * It is C because its slots and the release of what it holds must work without Go. */
 #include "extension.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <structmember.h>
@@ -328,9 +329,11 @@ static PyObject *tensor_text(DLPackObject *holder)
 {
     PyObject *shape = tuple_of(holder->tensor.shape, holder->tensor.ndim), *list = NULL, *device = NULL, *name = NULL,
              *text = NULL;
+    char address[20];
+    snprintf(address, sizeof address, "0x%llx", (unsigned long long)(uintptr_t)holder->tensor.data);
     if (shape != NULL && (list = PySequence_List(shape)) != NULL && (device = device_of(&holder->tensor)) != NULL &&
         (name = PyObject_GetAttr(PyTuple_GetItem(device, 0), names.name)) != NULL) {
-        text = PyUnicode_FromFormat("%s%S at %p, %lld bytes on %S:%d%s", holder->dtype_name, list, holder->tensor.data,
+        text = PyUnicode_FromFormat("%s%S at %s, %lld bytes on %S:%d%s", holder->dtype_name, list, address,
                                     (long long)nbytes_of(holder), name, (int)holder->tensor.device.device_id,
                                     holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? ", read-only" : "");
     }
@@ -349,18 +352,19 @@ static PyObject *object_repr(DLPackObject *self)
     if (holder != NULL) {
         text = tensor_text(holder);
     }
-    else if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+    else if (PyErr_ExceptionMatches(PyExc_Exception)) {
         text = take_exception_text();
     }
     if (text != NULL) {
-        if (self->protocol == NULL) {
+        const char *protocol = holder == NULL ? self->protocol : holder->protocol;
+        if (protocol == NULL) {
             repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U>", text);
         }
         else if (self->obj == NULL) {
-            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, a copy, by %s>", text, self->protocol);
+            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, a copy, by %s>", text, protocol);
         }
         else if ((type = type_name(self->obj)) != NULL) {
-            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, from %U by %s>", text, type, self->protocol);
+            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, from %U by %s>", text, type, protocol);
         }
     }
     Py_XDECREF(text);
@@ -430,7 +434,10 @@ static PyGetSetDef object_attributes[] = {
     ATTRIBUTE("device", IS_DEVICE, "(DLDeviceType, device id)."),
     ATTRIBUTE("readonly", IS_READONLY, "Whether the memory must not be written."),
     ATTRIBUTE("pointer", IS_POINTER, "Address of the first element; 0 where there is none."),
-    {"protocol", (getter)get_protocol, NULL, "The protocol by which the memory was described.", NULL},
+    {"protocol", (getter)get_protocol, NULL,
+     "The protocol that asdlpack found. What has __dlpack__ is asked at each export, and where it\n"
+     "refuses, its other protocols serve: the repr says which.",
+     NULL},
     {"obj", (getter)get_obj, NULL, "The object that asdlpack was given; None for a copy.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

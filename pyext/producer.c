@@ -78,10 +78,10 @@ static DLPackObject *serve_by_others(DLPackObject *self)
         if (found == 0) {
             raise_refused_by_all(self, refusal, NULL, NULL);
         }
-        else if (found < 0 && is_refusal()) {
+        else if (found < 0 && (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
             PyObject *other = take_exception_text();
             if (other != NULL) {
-                raise_refused_by_all(self, refusal, served->protocol == NULL ? "the next" : served->protocol, other);
+                raise_refused_by_all(self, refusal, served->protocol, other);
                 Py_DECREF(other);
             }
         }
@@ -150,7 +150,7 @@ int producer_device(PyObject *obj, DLDevice *device)
     }
     found = parse_device(pair, device);
     if (found == 0) {
-        raise_answer_of(obj, "__dlpack_device__", "a tuple of two ints, (device type, device id)", pair);
+        raise_answer_of(obj, "__dlpack_device__", "a tuple of two ints of 32 bits, (device type, device id)", pair);
         found = -1;
     }
     Py_DECREF(pair);
@@ -161,7 +161,7 @@ DLPackObject *delegate_import(DLPackObject *self)
 {
     DLDevice device = {kDLCPU, 0};
     if (producer_device(self->obj, &device) < 0) {
-        return NULL;
+        return is_refusal() ? serve_by_others(self) : NULL;
     }
     /* -1 off the CPU: the memory is looked at, not read, so no work on it need be waited for. */
     PyObject *stream = device.device_type == kDLCPU ? NULL : PyLong_FromLong(-1);
@@ -171,6 +171,37 @@ DLPackObject *delegate_import(DLPackObject *self)
     DLPackObject *imported = import_tensor(self, &(struct export_arguments){.stream = stream});
     Py_XDECREF(stream);
     return imported;
+}
+
+/* The tensor of a producer that refused what the consumer asks; what copy=None has to copy is copied once, and kept. */
+static DLPackObject *tensor_after_refusal(DLPackObject *self, const struct export_arguments *arguments)
+{
+    PyErr_Clear();
+    if (self->copy == COPY_IF_NEEDED) {
+        DLPackObject *kept = tensor_of(self);
+        if (kept == NULL || kept->holding == HOLDS_MEMORY) {
+            return (DLPackObject *)Py_XNewRef((PyObject *)kept);
+        }
+    }
+    return import_tensor(self, arguments);
+}
+
+/* Exports what was imported for these arguments. A producer that gave a capsule has seen to the stream, and one that says
+ * it copied, to the copy. */
+static PyObject *export_imported(DLPackObject *self, DLPackObject *tensor, const struct export_arguments *arguments)
+{
+    struct export_arguments rest = *arguments;
+    if (tensor->protocol == self->protocol) {
+        rest.stream = NULL;
+    }
+    if (tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED && tensor->holding != HOLDS_MEMORY) {
+        if (arguments->copy == Py_False) {
+            PyErr_SetString(PyExc_BufferError, "copy=False: the producer gives a copy alone; pass copy=None or True");
+            return NULL;
+        }
+        rest.copy = NULL;
+    }
+    return export_tensor(tensor, &rest);
 }
 
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
@@ -183,30 +214,17 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (capsule != NULL && PyCapsule_IsValid(capsule, versioned ? capsule_versioned : capsule_legacy)) {
         return capsule;
     }
-    DLPackObject *tensor;
+    DLPackObject *tensor = NULL;
     if (capsule != NULL) {
         tensor = import_capsule(self, capsule);
     }
     else if (is_refusal()) {
-        PyErr_Clear();
-        tensor = import_tensor(self, arguments);
+        tensor = tensor_after_refusal(self, arguments);
     }
-    else {
+    if (tensor == NULL) {
         return NULL;
     }
-    /* A producer that gave a capsule has seen to the stream; one that says it copied, to the copy. */
-    struct export_arguments rest = *arguments;
-    if (tensor != NULL && tensor->protocol == self->protocol) {
-        rest.stream = NULL;
-    }
-    if (tensor != NULL && tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
-        if (arguments->copy == Py_False) {
-            PyErr_SetString(PyExc_BufferError, "copy=False: the producer gives a copy alone; pass copy=None or True");
-            Py_CLEAR(tensor);
-        }
-        rest.copy = NULL;
-    }
-    capsule = tensor == NULL ? NULL : export_tensor(tensor, &rest);
-    Py_XDECREF((PyObject *)tensor);
+    capsule = export_imported(self, tensor, arguments);
+    Py_DECREF((PyObject *)tensor);
     return capsule;
 }

@@ -146,11 +146,12 @@ PyObject *take_exception_text(void)
     PyObject *type, *value, *traceback, *text = NULL;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *name = type_name(value);
-    if (name != NULL) {
-        text = PyUnicode_FromFormat("%U: %S", name, value);
-        Py_DECREF(name);
+    PyObject *name = type_name(value), *message = name == NULL ? NULL : PyObject_Str(value);
+    if (message != NULL) {
+        text = PyUnicode_FromFormat(PyUnicode_GetLength(message) > 0 ? "%U: %U" : "%U", name, message);
     }
+    Py_XDECREF(name);
+    Py_XDECREF(message);
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);

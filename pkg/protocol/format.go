@@ -32,12 +32,15 @@ func ParseFormat(text string, itemsize int64, f *Format) error {
 		// "l" has 4 bytes in standard mode, but ctypes writes "<l" for a native one of 8.
 		f.DataType.Bits = 64
 	}
+	if text == "B" && itemsize > 1 {
+		return r.refuse(noStructure) // what ctypes says of every union and packed structure
+	}
 	if size := f.size(f.DataType.ItemSize()); size < 0 || size != itemsize {
 		bytes := strconv.FormatInt(size, 10)
 		if size < 0 {
 			bytes = "more than " + strconv.Itoa(math.MaxInt64)
 		}
-		return r.malformed("an item of " + bytes + " bytes; expected the itemsize, " + strconv.FormatInt(itemsize, 10))
+		return r.malformed("size " + bytes + "; expected the itemsize, " + strconv.FormatInt(itemsize, 10))
 	}
 	return nil
 }
@@ -175,6 +178,8 @@ func (r *formatReader) code(f *Format) error {
 		code, size = dlpack.Complex, 16
 	case 'Z':
 		switch r.next() {
+		case 0:
+			return r.refuse(noPointers) // ctypes' c_wchar_p
 		case 'f':
 			code, size = dlpack.Complex, 8
 		case 'd':
@@ -192,12 +197,12 @@ func (r *formatReader) code(f *Format) error {
 		return r.refuse(noText)
 	case 'O':
 		return r.refuse(noObjects)
-	case 'P', '&', 'X':
-		return r.refuse("pointers; DLPack holds numbers (pass them as integers, .view('uint64'))")
+	case 'P', '&', 'X', 'z':
+		return r.refuse(noPointers)
 	case 'T':
 		return r.refuse(noStructure)
 	case 'x':
-		return r.refuse("padding; DLPack has one data type (pass a field of it, or its bytes, .view('uint8'))")
+		return r.refuse(noPadding)
 	case 't':
 		return r.refuse(noBitField)
 	default:

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -89,11 +90,13 @@ func TestAFormatThatDLPackCannotSayIsABufferErrorWithTheWayOut(t *testing.T) {
 		"4s":          "text",
 		"p":           "text",
 		"<u":          "text",
-		"2w":          `format "2w": text; DLPack holds numbers (pass its bytes, .view('uint8'))`,
+		"2w":          `format "2w": text; DLPack holds numbers (pass its bytes, .view('uint8') of an array or memoryview(obj).cast('B'))`,
 		"O":           "objects",
 		"P":           "pointers",
 		"&i":          "pointers",
 		"X{}":         "pointers",
+		"<z":          "pointers", // ctypes' c_char_p
+		"<Z":          "pointers", // ctypes' c_wchar_p
 		"T{i:a:d:b:}": `format "T{i:a:d:b:}": ` + noStructure,
 		"(2)T{i:a:}":  "structure",
 		"4x":          "padding",
@@ -116,7 +119,6 @@ func TestAMalformedFormatIsAValueError(t *testing.T) {
 		"@":                           code,
 		"@@i":                         code,
 		"<>i":                         code,
-		"z":                           code,
 		"5":                           code,
 		"3 i":                         code,
 		"3<i":                         code,
@@ -128,7 +130,6 @@ func TestAMalformedFormatIsAValueError(t *testing.T) {
 		"\x00":                        `format "\x00": unknown`,
 		"\xff":                        `format "\xff": unknown`,
 		"i\x00":                       code,
-		"Z":                           "unknown complex number; expected Zf or Zd",
 		"Zi":                          "unknown complex",
 		"Z?":                          "unknown complex",
 		"Z f":                         "unknown complex",
@@ -157,21 +158,28 @@ func TestAMalformedFormatIsAValueError(t *testing.T) {
 	}
 }
 
+func TestBytesOfAnotherItemSizeAreAStructureOfCtypes(t *testing.T) {
+	var refused *dlpack.Error
+	if err := ParseFormat("B", 4, new(Format)); !errors.As(err, &refused) || refused.Kind != dlpack.BufferError {
+		t.Errorf("got %v; want a BufferError", err)
+	}
+}
+
 func TestAFormatOfAnotherSizeThanTheItemIsAValueError(t *testing.T) {
 	for _, test := range []struct {
 		text     string
 		itemsize int64
 		want     string
 	}{
-		{"i", 8, `format "i": an item of 4 bytes; expected the itemsize, 8`},
-		{"l", 4, "an item of 8 bytes; expected the itemsize, 4"},
+		{"i", 8, `format "i": size 4; expected the itemsize, 8`},
+		{"l", 4, "size 8; expected the itemsize, 4"},
 		{"<i", 8, "expected the itemsize, 8"},
-		{"<l", 16, "an item of 4 bytes"},
+		{"<l", 16, "size 4"},
 		{"B", 0, "expected the itemsize, 0"},
 		{"B", -1, "expected the itemsize, -1"},
-		{"(2,3)d", 8, "an item of 48 bytes"},
-		{"0B", 1, "an item of 0 bytes"},
-		{"(4294967296,4294967296)B", 0, "an item of more than 9223372036854775807 bytes; expected the itemsize, 0"},
+		{"(2,3)d", 8, "size 48"},
+		{"0B", 1, "size 0"},
+		{"(4294967296,4294967296)B", 0, "size more than 9223372036854775807; expected the itemsize, 0"},
 		{"(4294967296,4294967296)B", -1, "expected the itemsize, -1"},
 		{"(9223372036854775807)h", -2, "expected the itemsize, -2"},
 	} {

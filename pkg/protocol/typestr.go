@@ -19,6 +19,7 @@ func ParseTypestr(text string) (t dlpack.DataType, flags dlpack.Flags, swapped b
 	fail := func(err error) (dlpack.DataType, dlpack.Flags, bool, int64, error) {
 		return dlpack.DataType{}, 0, false, 0, err
 	}
+	text, name, named := strings.Cut(text, " ")
 	if len(text) < 2 || strings.IndexByte("<>|=", text[0]) < 0 {
 		return fail(typestrError(text, `malformed; expected byte order, kind and bytes, like "<f4"`))
 	}
@@ -31,14 +32,14 @@ func ParseTypestr(text string) (t dlpack.DataType, flags dlpack.Flags, swapped b
 	}
 	bytes, rest, ok := readNumber(text[2:], math.MaxInt32)
 	size = int64(bytes)
-	if !ok || rest != "" && rest[0] != ' ' {
+	if !ok || rest != "" {
 		return fail(typestrError(text, `malformed; expected byte order, kind and bytes, like "<f4"`))
 	}
 	// ml_dtypes hides its types behind V, its complex numbers behind W, and one float of 8 bits behind "f1".
 	hidden := kind == 'V' || kind == 'W'
 	if hidden || kind == 'f' && size == 1 {
-		t, flags, err = typeByName(text, strings.TrimPrefix(rest, " "), size)
-	} else if rest != "" {
+		t, flags, err = typeByName(text, name, size)
+	} else if named {
 		err = typestrError(text, `malformed; expected nothing behind the bytes, like "<f4"`)
 	} else {
 		t, err = typeByKind(text, kind, size)
@@ -73,16 +74,16 @@ func refusedKind(kind byte) string {
 func typeByName(text, name string, size int64) (dlpack.DataType, dlpack.Flags, error) {
 	if name == "" {
 		return dlpack.DataType{}, 0, bufferError("typestr", text, "bytes whose type has no name; expected one like "+
-			"bfloat16 (pass a field of it, or its bytes, .view('uint8'))")
+			"bfloat16 (pass a field of it, or its "+asBytes+")")
 	}
 	t, err := ParseName(name)
 	if err != nil {
-		return t, 0, bufferError("typestr", text, "a structure, or a type that DLPack doesn't have (pass a field "+
-			"of it, or its bytes, .view('uint8'))")
+		return t, 0, bufferError("typestr", text, "dtype "+dlpack.Quote(name)+" is a structure, or a type that DLPack "+
+			"doesn't have (pass a field of it, or its "+asBytes+")")
 	}
 	if named := t.ItemSize(); named != size {
-		return t, 0, typestrError(text, "a name of items of "+strconv.FormatInt(named, 10)+" bytes; expected items of "+
-			strconv.FormatInt(size, 10))
+		return t, 0, typestrError(text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+strconv.FormatInt(named, 10)+
+			"; expected "+strconv.FormatInt(size, 10))
 	}
 	if int(t.Bits)*int(t.Lanes)%8 != 0 {
 		return t, dlpack.SubbyteTypePadded, nil

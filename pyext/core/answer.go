@@ -5,7 +5,6 @@ package main
 import "C"
 
 import (
-	"errors"
 	"runtime/debug"
 	"strconv"
 	"unsafe"
@@ -20,8 +19,8 @@ const copyAlignment = 64
 
 // isCurable tells whether a copy makes memory that Validate refused exportable.
 func isCurable(err error) bool {
-	var known *dlpack.Error
-	return errors.As(err, &known) && known.Kind == dlpack.CopyError
+	known, ok := err.(*dlpack.Error)
+	return ok && known.Kind == dlpack.CopyError
 }
 
 // duplicate copies the memory to new memory, compactly and in native byte order, and makes t the tensor of the copy. The

@@ -10,12 +10,12 @@ import (
 
 // Types of C can't be named in a test, but inferred.
 func arguments[Request, Answer any](func(*Request, *Answer)) (*Request, *Answer) {
-	return nil, new(Answer)
+	return new(Request), new(Answer)
 }
 
 func TestAPanicBecomesARuntimeErrorThatSaysWhatItWas(t *testing.T) {
-	request, answer := arguments(dlpackDescribe) // no request: a nil dereference
-	dlpackDescribe(request, answer)
+	_, answer := arguments(dlpackDescribe)
+	dlpackDescribe(nil, answer) // a nil dereference
 	if answer.status != 4 {
 		t.Errorf("status is %d; want 4, STATUS_RUNTIME_ERROR", answer.status)
 	}
@@ -30,6 +30,35 @@ func TestAPanicBecomesARuntimeErrorThatSaysWhatItWas(t *testing.T) {
 		if !strings.Contains(message.String(), want) {
 			t.Errorf("message is %q; want it to contain %q", message.String(), want)
 		}
+	}
+}
+
+// describeBytes returns a function that describes three bytes by the buffer protocol.
+func describeBytes(t testing.TB) func() {
+	request, answer := arguments(dlpackDescribe)
+	request.protocol = 5 // PROTOCOL_BUFFER
+	request.device.device_type = 1
+	request.ndim, request.dims[0] = 1, 3
+	request.format[0], request.format_length, request.itemsize = 'B', 1, 1
+	request.data = 1 << 20
+	dlpackDescribe(request, answer)
+	if answer.status != 0 || answer.ndim != 1 || answer.dims[0] != 3 || answer.remember != 1 {
+		t.Fatalf("status %d, ndim %d, shape %d, remember %d", answer.status, answer.ndim, answer.dims[0], answer.remember)
+	}
+	return func() { dlpackDescribe(request, answer) }
+}
+
+func TestAGoodRequestAllocatesNothing(t *testing.T) {
+	if allocations := testing.AllocsPerRun(100, describeBytes(t)); allocations != 0 {
+		t.Errorf("%v allocations; want 0", allocations)
+	}
+}
+
+func BenchmarkDescribe(b *testing.B) {
+	describe := describeBytes(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		describe()
 	}
 }
 

@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
@@ -118,9 +119,11 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 		return &dlpack.Error{Kind: dlpack.ValueError, Message: name + " offset " + strconv.FormatUint(d.Offset, 10) +
 			" beside an address; expected an offset only where data is a buffer (add it to the address)"}
 	}
-	d.Field, d.Text = "typestr", formatText(request)
+	text := formatText(request)
+	d.Field = "typestr"
+	d.Text, _, _ = strings.Cut(text, " ")
 	var err error
-	d.DataType, d.Flags, d.Swapped, _, err = protocol.ParseTypestr(d.Text)
+	d.DataType, d.Flags, d.Swapped, _, err = protocol.ParseTypestr(text)
 	return err
 }
 

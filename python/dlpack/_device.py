@@ -6,6 +6,8 @@ from enum import IntEnum
 class DLDeviceType(IntEnum):
     """Kinds of devices, under the names and numbers of dlpack.h 1.3."""
 
+    __module__ = "dlpack"
+
     kDLCPU = 1
     kDLCUDA = 2
     kDLCUDAHost = 3
