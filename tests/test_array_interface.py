@@ -1,13 +1,14 @@
 """The array interfaces: __array_interface__, __array_struct__ and __cuda_array_interface__, well-formed and not."""
 
 import ctypes
+import gc
 import sys
 
 import numpy as np
 import pytest
 from capi import Speaks, capsule_new, look
 
-from dlpack import DLDeviceType, asdlpack
+from dlpack import DLDeviceType, DLPackObject, asdlpack
 
 NUMBERS = np.arange(12, dtype="f4").reshape(3, 4)
 
@@ -534,3 +535,23 @@ def test_no_interface_leaks_a_reference_when_it_is_refused():
             asdlpack(obj)
     data.append(0)
     assert (sys.getrefcount(data), sys.getrefcount(keys), sys.getrefcount(obj)) == before
+
+
+def test_an_offset_beside_an_address_is_refused_also_after_a_buffer_had_one():
+    for _ in range(3):
+        assert asdlpack(interface(data=bytearray(64), offset=8)).shape == (3, 4)
+        with pytest.raises(ValueError, match="offset 8 beside an address"):
+            asdlpack(interface(offset=8))
+
+
+def test_nobody_sees_an_object_that_is_not_described_yet():
+    seen = []
+
+    class Index:
+        def __index__(self):
+            seen.extend(obj for obj in gc.get_objects() if type(obj) is DLPackObject)
+            return 3
+
+    x = asdlpack(interface(shape=(Index(), 4)))
+    assert (x.shape, seen) == ((3, 4), [])
+    assert any(obj is x for obj in gc.get_objects())

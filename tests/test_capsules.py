@@ -368,3 +368,11 @@ def test_a_dying_capsule_keeps_the_exception_that_is_pending(max_version):
         list(holders())
     assert source.deleted == 1
     data.append(0)
+
+
+def test_a_device_type_of_a_later_minor_version_is_named_by_its_number():
+    x = asdlpack(Managed(1 << 20, shape=(3,), device=(19, 2)).capsule())
+    assert x.__dlpack_device__() == (19, 2)
+    assert x.device == (19, 2)
+    assert x.device[0].name == "device type 19"
+    assert "on device type 19:2" in repr(x)

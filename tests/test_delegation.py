@@ -453,3 +453,64 @@ def test_a_producer_that_wraps_itself_without_end_is_a_recursion_error():
 
     with pytest.raises(RecursionError):
         asdlpack(Endless()).__dlpack__()
+
+
+def test_what_a_legacy_producer_gives_is_not_writable_through_a_versioned_consumer():
+    # As jax: its arrays are immutable, and it always answers with a legacy capsule.
+    array = np.arange(3.0)
+    x = asdlpack(Speaks(__dlpack__=lambda **_: array.__dlpack__(), __dlpack_device__=lambda: (1, 0)))
+    out = np.from_dlpack(x)
+    assert out.ctypes.data == array.ctypes.data
+    assert (x.readonly, out.flags.writeable) == (True, False)
+
+
+def test_a_copy_that_the_consumer_forbids_is_refused_where_the_producer_gives_nothing_else():
+    class Copies(Producer):
+        def __dlpack__(self, **arguments):
+            if arguments.pop("copy", None) is False:
+                raise BufferError("only copies")
+            return super().__dlpack__(**arguments, copy=True)
+
+    x = asdlpack(Copies())
+    with pytest.raises(BufferError, match="only copies"):
+        x.__dlpack__(max_version=(1, 0), copy=False)
+    assert look(x.__dlpack__(max_version=(1, 0))).flags & IS_COPIED
+
+    class CopiesSilently(Copies):
+        def __dlpack__(self, *, stream=None, max_version=None):
+            return ARRAY.__dlpack__(max_version=(1, 0), copy=True)
+
+    with pytest.raises(BufferError, match="copy=False"):
+        asdlpack(CopiesSilently()).__dlpack__(max_version=(1, 0), copy=False)
+
+
+def test_what_copy_none_has_to_copy_is_copied_once_for_all_exports():
+    x = asdlpack(np.arange(3, dtype=">f4"), copy=None)
+    outs = [np.from_dlpack(x), np.from_dlpack(x), np.from_dlpack(x, copy=False)]
+    assert {out.ctypes.data for out in outs} == {x.pointer}
+    assert np.from_dlpack(x, copy=True).ctypes.data != x.pointer
+
+
+def test_a_refused_device_leaves_the_other_protocols_to_serve():
+    def refuse(**_):
+        raise BufferError("no device")
+
+    x = asdlpack(
+        Speaks(__dlpack__=refuse, __dlpack_device__=refuse, __array_interface__=ARRAY.__array_interface__, array=ARRAY)
+    )
+    assert x.shape == (2, 3)
+    assert "by __array_interface__" in repr(x)
+    assert np.from_dlpack(x).tolist() == ARRAY.tolist()
+
+
+def test_a_value_error_of_the_other_protocols_is_listed_beside_the_refusal():
+    def refuse(**_):
+        raise BufferError()
+
+    x = asdlpack(
+        Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (1, 0), __array_interface__={"typestr": "?", "shape": ()})
+    )
+    with pytest.raises(
+        BufferError, match=r"__dlpack__ said BufferError; __array_interface__ said ValueError: .*'data'"
+    ):
+        x.__dlpack__()

@@ -4,6 +4,7 @@ import datetime
 import decimal
 import sys
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -246,3 +247,9 @@ def test_the_module_offers_what_it_says():
 
     assert isinstance(dlpack, types.ModuleType)
     assert {"asdlpack", "DLPackObject", "DLDeviceType", "__version__"} <= set(dir(dlpack))
+
+
+def test_a_weak_reference_is_refused_since_it_keeps_no_memory_alive():
+    array = np.zeros(3)
+    with pytest.raises(TypeError, match="weak reference"):
+        asdlpack(weakref.proxy(array))
