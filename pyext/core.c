@@ -32,6 +32,8 @@ static _Atomic(describe_function *) describe_in_go; /* NULL: no core runs in thi
 static atomic_uint_fast64_t calls;
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* held through a start, and through a fork */
 static bool opened;          /* a core was opened in this process or in one that it was forked from */
+static pthread_key_t go_key; /* under which Go keeps what it binds to a thread; valid where go_key_known */
+static bool go_key_known;
 static char **environment;   /* the process's first environment block, the one that Go reads */
 static char core_path[4096]; /* beside this library */
 
@@ -175,6 +177,23 @@ static void *open_file_copy(void)
     return library;
 }
 
+/* Calls the entry, and finds out under which key Go binds a thread that calls it: the one that gets a value. */
+static void call_entry(dlpack_core_function *entry, struct core *core)
+{
+    bool had[PTHREAD_KEYS_MAX];
+    for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
+        had[key] = pthread_getspecific(key) != NULL;
+    }
+    entry(core);
+    go_key_known = false;
+    for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX && !go_key_known; key++) {
+        if (!had[key] && pthread_getspecific(key) != NULL) {
+            go_key = key;
+            go_key_known = true;
+        }
+    }
+}
+
 static bool enter_core(void *library, struct failure *failure)
 {
     dlpack_core_function *entry = (dlpack_core_function *)dlsym(library, "dlpack_core");
@@ -182,7 +201,7 @@ static bool enter_core(void *library, struct failure *failure)
     if (entry == NULL) {
         return fail(failure, CANNOT_START, "", dlerror());
     }
-    entry(&core);
+    call_entry(entry, &core);
     if (core.request_size != sizeof(struct request) || core.answer_size != sizeof(struct answer)) {
         return fail(failure, CANNOT_START, core_path, " is of another version of this package; restart the process");
     }
@@ -220,7 +239,7 @@ static bool open_core(struct failure *failure)
 static bool start(struct failure *failure)
 {
     static char nothing[] = "_=";
-    enum { MOST_HIDDEN = 64 };
+    enum { MOST_HIDDEN = 256 };
     char **hidden[MOST_HIDDEN], *values[MOST_HIDDEN];
     int count = 0;
     sigset_t all, before;
@@ -254,13 +273,12 @@ static describe_function *running_core(void)
         return describe;
     }
     struct failure failure = {0};
-    Py_BEGIN_ALLOW_THREADS
+    /* With the GIL, since os.putenv must not change the environment meanwhile. */
     pthread_mutex_lock(&starting);
     if (atomic_load(&describe_in_go) != NULL || start(&failure)) {
         describe = atomic_load(&describe_in_go);
     }
     pthread_mutex_unlock(&starting);
-    Py_END_ALLOW_THREADS
     if (describe == NULL) {
         PyObject *types[] = {
             [CANNOT_START] = PyExc_RuntimeError,
@@ -272,7 +290,8 @@ static describe_function *running_core(void)
     return describe;
 }
 
-/* The runtime that a forked child inherits has lost its threads (golang/go#15538): the child forgets it. */
+/* The runtime that a forked child inherits has lost its threads (golang/go#15538): the child forgets it. What it bound to this
+ * thread is forgotten too, since its destructor, at the thread's end, would enter that runtime. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&starting);
@@ -286,6 +305,10 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     atomic_store(&describe_in_go, NULL);
+    if (go_key_known) {
+        pthread_setspecific(go_key, NULL);
+        go_key_known = false;
+    }
     mend_answers_after_fork();
     pthread_mutex_unlock(&starting);
 }
@@ -333,7 +356,7 @@ static bool may_copy_much(const struct request *request)
         request->facts & FACT_NO_SHAPE) {
         return false;
     }
-    double bytes = request->itemsize > WIDEST_ITEM ? request->itemsize : WIDEST_ITEM;
+    double bytes = WIDEST_ITEM + request->itemsize + request->dtype.bits * request->dtype.lanes / 8;
     for (int32_t i = 0; i < request->ndim; i++) {
         bytes *= request->dims[i];
     }

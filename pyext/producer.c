@@ -93,7 +93,8 @@ static DLPackObject *serve_by_others(DLPackObject *self)
     return served;
 }
 
-/* A new object with the tensor of a capsule that the producer gave; steals the capsule. */
+/* A new object with the tensor of a capsule that the producer gave, or where that can't be taken, by another protocol of it;
+ * steals the capsule. */
 static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule)
 {
     DLPackObject *imported = object_new(self->obj, self->copy);
@@ -108,6 +109,9 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule)
     PyErr_Fetch(&type, &value, &traceback);
     Py_DECREF(capsule);
     PyErr_Restore(type, value, traceback);
+    if (imported == NULL && PyErr_ExceptionMatches(PyExc_BufferError)) {
+        imported = serve_by_others(self);
+    }
     return imported;
 }
 

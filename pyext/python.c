@@ -6,11 +6,10 @@
 
 #include <dlfcn.h>
 
-/* Functions of the running Python under their public or their older private name; NULL where it has neither. */
-static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **); /* public from 3.13 on */
-static int (*is_finalizing)(void);                                         /* public from 3.13 on */
-static PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t,
-                                      PyObject *); /* in the stable ABI from 3.12 on */
+/* Functions of the running Python that the stable ABI has only later: each under its public or its older private name. */
+static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **);                /* public from 3.13 on */
+static int (*is_finalizing)(void);                                                        /* public from 3.13 on */
+static PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
 
 static void *find_in_python(const char *name, const char *older_name)
 {
@@ -22,9 +21,9 @@ int python_init(void)
 {
     get_optional_attribute = find_in_python("PyObject_GetOptionalAttr", "_PyObject_LookupAttr");
     is_finalizing = find_in_python("Py_IsFinalizing", "_Py_IsFinalizing");
-    vectorcall_method = find_in_python("PyObject_VectorcallMethod", "_PyObject_VectorcallMethod");
-    if (vectorcall_method == NULL) {
-        PyErr_SetString(PyExc_ImportError, "dlpack needs CPython 3.11 or later: PyObject_VectorcallMethod is missing");
+    vectorcall_method = dlsym(RTLD_DEFAULT, "PyObject_VectorcallMethod");
+    if (get_optional_attribute == NULL || is_finalizing == NULL || vectorcall_method == NULL) {
+        PyErr_SetString(PyExc_ImportError, "dlpack: this Python lacks functions that CPython 3.11 and later have");
         return -1;
     }
     return 0;
@@ -32,23 +31,12 @@ int python_init(void)
 
 bool python_is_gone(void)
 {
-    return !Py_IsInitialized() || (is_finalizing != NULL && is_finalizing());
+    return !Py_IsInitialized() || is_finalizing();
 }
 
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
 {
-    if (get_optional_attribute != NULL) {
-        return get_optional_attribute(obj, name, value);
-    }
-    *value = PyObject_GetAttr(obj, name);
-    if (*value != NULL) {
-        return 1;
-    }
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        return -1;
-    }
-    PyErr_Clear();
-    return 0;
+    return get_optional_attribute(obj, name, value);
 }
 
 PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *const *keywords, size_t count)

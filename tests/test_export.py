@@ -195,7 +195,7 @@ def test_a_copied_export_does_not_change_the_object():
     ids=str,
 )
 def test_an_argument_of_another_type_is_refused_by_its_name(arguments):
-    with pytest.raises((TypeError, ValueError, BufferError), match=next(iter(arguments))):
+    with pytest.raises(TypeError, match=next(iter(arguments))):
         asdlpack(bytearray(4)).__dlpack__(**arguments)
 
 

@@ -277,3 +277,29 @@ def test_a_program_started_after_a_call_into_go_works():
         program = [sys.executable, "-c", "import dlpack; dlpack.asdlpack(b'1')"]
         subprocess.run(program, check=True, timeout=forks.DEADLINE)
         subprocess.run(["true"], check=True, timeout=forks.DEADLINE, preexec_fn=forks.use_all)
+
+
+@alone(timeout=240)
+def test_a_thread_that_forked_may_end_in_the_child():
+    """Go binds something to each thread that calls it, and its destructor would enter the dead runtime."""
+    import os
+    import threading
+
+    import forks
+
+    import dlpack
+
+    children = []
+
+    def fork_and_return():
+        dlpack.asdlpack(forks.new_kind())
+        pid = os.fork()
+        if pid:
+            children.append(pid)
+
+    with forks.Load(2):
+        for _ in range(5 * CHILDREN):
+            thread = threading.Thread(target=fork_and_return)
+            thread.start()
+            thread.join()
+            forks.join(children.pop())
