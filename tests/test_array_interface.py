@@ -544,6 +544,13 @@ def test_an_offset_beside_an_address_is_refused_also_after_a_buffer_had_one():
             asdlpack(interface(offset=8))
 
 
+def test_a_layout_that_reaches_below_the_first_address_is_refused_also_where_it_is_known():
+    reversed_line = {"strides": (-4,), "shape": (3,)}
+    assert asdlpack(interface(**reversed_line, data=(NUMBERS.ctypes.data + 8, False))).strides == (-1,)
+    with pytest.raises(ValueError, match="below"):
+        asdlpack(interface(**reversed_line, data=(4, False)))
+
+
 def test_nobody_sees_an_object_that_is_not_described_yet():
     seen = []
 

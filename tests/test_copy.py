@@ -9,7 +9,7 @@ import pytest
 from capi import IS_COPIED, Managed, Speaks, array_at, look
 from test_protocols import DTYPES, LAYOUTS, PROTOCOLS
 
-from dlpack import asdlpack
+from dlpack import DLDeviceType, asdlpack
 
 
 def interface(array):
@@ -191,6 +191,14 @@ def test_items_of_several_lanes_are_copied_whole(code):
     x = asdlpack(managed.capsule(), copy=True)
     expected = b"".join(numbers.tobytes()[2 * i * itemsize :][:itemsize] for i in range(3))
     assert ctypes.string_at(x.pointer, x.nbytes) == expected
+
+
+@pytest.mark.parametrize("device_type", [DLDeviceType.kDLCUDAHost, DLDeviceType.kDLCUDAManaged])
+def test_a_copy_of_memory_that_the_cpu_reaches_is_plain_memory_of_the_cpu(device_type):
+    data = np.arange(3, dtype="f4")
+    x = asdlpack(Managed(data.ctypes.data, shape=(3,), device=(device_type, 1)).capsule(), copy=True)
+    assert x.device == (DLDeviceType.kDLCPU, 0)
+    assert np.from_dlpack(x).tolist() == [0, 1, 2]
 
 
 def test_packed_items_smaller_than_a_byte_are_copied_as_they_lie():

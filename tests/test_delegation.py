@@ -59,6 +59,9 @@ def test_a_stream_reaches_a_producer_on_a_device():
     x.__dlpack__(7)
     assert producer.calls == [{"stream": 7}] * 2
     assert x.__dlpack_device__() == (2, 1)
+    # Its capsule is of the other kind: what goes out instead is in the stream's order as well.
+    managed = look(x.__dlpack__(stream=7, max_version=(1, 0)))
+    assert (managed.version.major, managed.dl_tensor.data) == (1, 1 << 20)
 
 
 def test_the_capsule_is_handed_on_as_it_is():
@@ -514,3 +517,20 @@ def test_a_value_error_of_the_other_protocols_is_listed_beside_the_refusal():
         BufferError, match=r"__dlpack__ said BufferError; __array_interface__ said ValueError: .*'data'"
     ):
         x.__dlpack__()
+
+
+def test_a_producer_that_asks_its_own_wrapper_is_imported_once():
+    class AsksItself:
+        depth = 0
+
+        def __dlpack__(self, **arguments):
+            self.depth += 1
+            if self.depth == 1:
+                assert wrapper.shape == (3,)
+            self.managed = Managed(ARRAY.ctypes.data, shape=(3,))
+            return self.managed.capsule()
+
+    producer = AsksItself()
+    wrapper = asdlpack(producer)
+    assert wrapper.shape == (3,)
+    assert producer.managed.deleted == 1  # of two imports, the inner one came first and stays
