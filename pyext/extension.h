@@ -111,8 +111,8 @@ struct export_arguments {
     PyObject *stream, *max_version, *dl_device, *copy;
 };
 
-/* obj.__dlpack_device__(). 1: read; 0: obj has no such method; -1: error. */
-int producer_device(PyObject *obj, DLDevice *device);
+/* The producer's own device, or where it does not say, that of its tensor. 0: read; -1: error. */
+int delegate_device(DLPackObject *self, DLDevice *device);
 
 /* A new object with the producer's tensor as it is now. */
 DLPackObject *delegate_import(DLPackObject *self);

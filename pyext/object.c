@@ -333,9 +333,10 @@ static PyObject *tensor_text(DLPackObject *holder)
     snprintf(address, sizeof address, "0x%llx", (unsigned long long)(uintptr_t)holder->tensor.data);
     if (shape != NULL && (list = PySequence_List(shape)) != NULL && (device = device_of(&holder->tensor)) != NULL &&
         (name = PyObject_GetAttr(PyTuple_GetItem(device, 0), names.name)) != NULL) {
-        text = PyUnicode_FromFormat("%s%S at %s, %lld bytes on %S:%d%s", holder->dtype_name, list, address,
+        text = PyUnicode_FromFormat("%s%S at %s, %lld bytes on %S:%d%s%s", holder->dtype_name, list, address,
                                     (long long)nbytes_of(holder), name, (int)holder->tensor.device.device_id,
-                                    holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? ", read-only" : "");
+                                    holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? ", read-only" : "",
+                                    holder->holding == HOLDS_MEMORY ? ", a copy" : "");
     }
     Py_XDECREF(shape);
     Py_XDECREF(list);
@@ -361,7 +362,7 @@ static PyObject *object_repr(DLPackObject *self)
             repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U>", text);
         }
         else if (self->obj == NULL) {
-            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, a copy, by %s>", text, protocol);
+            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, by %s>", text, protocol);
         }
         else if ((type = type_name(self->obj)) != NULL) {
             repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, from %U by %s>", text, type, protocol);
@@ -377,21 +378,8 @@ static PyObject *object_repr(DLPackObject *self)
 static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ignored))
 {
     DLDevice device = self->tensor.device;
-    if (object_check(self) < 0) {
+    if (object_check(self) < 0 || (self->delegate && delegate_device(self, &device) < 0)) {
         return NULL;
-    }
-    if (self->delegate) {
-        int found = producer_device(self->obj, &device);
-        if (found == 0) {
-            DLPackObject *holder = tensor_of(self);
-            if (holder == NULL) {
-                return NULL;
-            }
-            device = holder->tensor.device;
-        }
-        else if (found < 0) {
-            return NULL;
-        }
     }
     return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }

@@ -140,7 +140,8 @@ static DLPackObject *import_tensor(DLPackObject *self, const struct export_argum
     return is_refusal() ? serve_by_others(self) : NULL;
 }
 
-int producer_device(PyObject *obj, DLDevice *device)
+/* obj.__dlpack_device__(). 1: read; 0: obj has no such method; -1: error. */
+static int producer_device(PyObject *obj, DLDevice *device)
 {
     PyObject *method;
     int found = optional_attribute(obj, names.dlpack_device, &method);
@@ -159,6 +160,26 @@ int producer_device(PyObject *obj, DLDevice *device)
     }
     Py_DECREF(pair);
     return found;
+}
+
+int delegate_device(DLPackObject *self, DLDevice *device)
+{
+    int found = producer_device(self->obj, device);
+    if (found > 0) {
+        return 0;
+    }
+    if (found < 0) {
+        if (!is_refusal()) {
+            return -1;
+        }
+        PyErr_Clear();
+    }
+    const DLPackObject *holder = tensor_of(self);
+    if (holder == NULL) {
+        return -1;
+    }
+    *device = holder->tensor.device;
+    return 0;
 }
 
 DLPackObject *delegate_import(DLPackObject *self)

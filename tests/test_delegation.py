@@ -491,6 +491,7 @@ def test_what_copy_none_has_to_copy_is_copied_once_for_all_exports():
     x = asdlpack(np.arange(3, dtype=">f4"), copy=None)
     outs = [np.from_dlpack(x), np.from_dlpack(x), np.from_dlpack(x, copy=False)]
     assert {out.ctypes.data for out in outs} == {x.pointer}
+    assert "a copy, from numpy.ndarray by __array_interface__" in repr(x)
     assert np.from_dlpack(x, copy=True).ctypes.data != x.pointer
 
 
@@ -503,6 +504,7 @@ def test_a_refused_device_leaves_the_other_protocols_to_serve():
     )
     assert x.shape == (2, 3)
     assert "by __array_interface__" in repr(x)
+    assert x.__dlpack_device__() == (1, 0)
     assert np.from_dlpack(x).tolist() == ARRAY.tolist()
 
 
