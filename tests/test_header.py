@@ -1,8 +1,8 @@
 """The numbers of DLPack in C, in Go and in Python are those of the standard's own header, dlpack.h of version 1.3."""
 
 import re
-import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,11 +10,6 @@ import pytest
 from dlpack import DLDeviceType
 
 ROOT = Path(__file__).parents[1]
-CC = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-GO = shutil.which("go")
-
-needs_cc = pytest.mark.skipif(CC is None, reason="needs a C compiler")
-needs_go = pytest.mark.skipif(GO is None, reason="needs Go")
 
 # The structures that pyext/dlpack.h has.
 FIELDS = {
@@ -45,7 +40,7 @@ def evaluate(header, expressions, folder):
         f'#include <stddef.h>\n#include <stdio.h>\n#include "{header}"\nint main(void)\n{{\n{lines}    return 0;\n}}\n'
     )
     program = folder / "print"
-    subprocess.run([CC, "-std=c11", str(source), "-o", str(program)], check=True)
+    subprocess.run(["cc", "-std=c11", str(source), "-o", str(program)], check=True)
     return numbers(subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout)
 
 
@@ -62,11 +57,8 @@ def names_in(header):
 @pytest.fixture(scope="module")
 def standard():
     """The standard's header, which the wheel of apache-tvm-ffi carries."""
-    package = pytest.importorskip("tvm_ffi", reason="needs the header inside apache-tvm-ffi")
-    header = Path(package.__file__).parent / "include" / "dlpack" / "dlpack.h"
-    text = header.read_text()
-    if "DLPACK_MINOR_VERSION 3\n" not in text:
-        pytest.skip("apache-tvm-ffi carries the header of another version")
+    header = Path(find_spec("tvm_ffi").origin).parent / "include" / "dlpack" / "dlpack.h"
+    assert "DLPACK_MINOR_VERSION 3\n" in header.read_text()
     return header
 
 
@@ -75,7 +67,6 @@ def expected(standard, tmp_path_factory):
     return evaluate(standard, names_in(standard) + LAYOUT, tmp_path_factory.mktemp("standard"))
 
 
-@needs_cc
 def test_the_c_header_has_the_standards_numbers_and_layout(expected, tmp_path):
     ours = ROOT / "pyext" / "dlpack.h"
     names = names_in(ours)
@@ -84,12 +75,10 @@ def test_the_c_header_has_the_standards_numbers_and_layout(expected, tmp_path):
     assert got == {name: expected[name] for name in names + LAYOUT}
 
 
-@needs_cc
-@needs_go
 def test_go_has_every_number_of_the_standard(expected):
     test = "TestNumbersAreTheHeaders"
     run = subprocess.run(
-        [GO, "test", "-count=1", "-v", "-run", f"^{test}$", "./pkg/dlpack"],
+        ["go", "test", "-count=1", "-v", "-run", f"^{test}$", "./pkg/dlpack"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -100,7 +89,6 @@ def test_go_has_every_number_of_the_standard(expected):
     assert [name for name in expected if name not in got and "(" not in name] == []
 
 
-@needs_cc
 def test_python_has_every_device_type_of_the_standard(expected, standard):
     enumeration = re.search(r"\{([^{}]*)\}\s*DLDeviceType;", standard.read_text())[1]
     names = re.findall(r"\b(kDL\w+)\s*=", enumeration)

@@ -124,6 +124,8 @@ def understood(obj, keys, copy):
 @example({"version": 3, "typestr": "<f4", "shape": (65, 1)}, False)
 @example({"version": 3, "typestr": ">i4", "shape": (3,), "strides": (7,), "offset": 3}, None)
 def test_a_random_interface_of_a_buffer_gives_its_values_or_is_refused(keys, copy):
+    if math.prod(size for size in keys["shape"] if size > 0) > 1 << 20:
+        copy = False  # strides of 0 make a few bytes look like more than the machine has
     try:
         x = understood(Speaks(__array_interface__={**keys, "data": MEMORY}), keys, copy)
     except (ValueError, BufferError, MemoryError) as error:
