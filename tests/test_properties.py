@@ -100,7 +100,7 @@ def understood(obj, keys, copy):
         strides = [item.itemsize * math.prod(keys["shape"][i + 1 :]) for i in range(len(keys["shape"]))]
     start = keys.get("offset", 0)
     values = []
-    if x.size <= 4096:
+    if 0 < x.size <= 4096:
         for index in np.ndindex(*keys["shape"]):
             at = start + sum(i * int(stride) for i, stride in zip(index, strides, strict=True))
             assert 0 <= at <= MEMORY.size - item.itemsize
