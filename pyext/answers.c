@@ -31,8 +31,21 @@ static struct slot {
 
 static atomic_uint next_way;
 
-static bool small_enough(const struct request *request)
+static bool is_compact_1d(const struct request *request)
 {
+    return request->ndim == 1 && (request->facts & (FACT_NO_SHAPE | FACT_STRIDES)) == 0;
+}
+
+bool any_length(const struct request *request)
+{
+    return is_compact_1d(request) && request->dims[0] > 0;
+}
+
+static bool rememberable(const struct request *request)
+{
+    if (is_compact_1d(request) && !any_length(request)) {
+        return false;
+    }
     return request->ndim >= 0 && request->ndim <= REMEMBERED_NDIM && request->format_length < FORMAT_SIZE &&
            (request->stride_count == 0 || request->stride_count == request->ndim) &&
            (request->facts & FACT_NO_SHAPE) == 0;
@@ -50,20 +63,26 @@ static uint64_t word_at(const void *words, size_t i)
     return word;
 }
 
-static uint64_t hash_of(const struct request *request, size_t words)
+/* A word of the key; 0 stands for the length that is no part of it, since no memory without items is remembered. */
+static uint64_t key_word(const struct request *request, size_t i, bool without_length)
+{
+    return without_length && i == KEY_HEAD / 8 ? 0 : word_at(request, i);
+}
+
+static uint64_t hash_of(const struct request *request, size_t words, bool without_length)
 {
     uint64_t hash = 0;
     for (size_t i = 0; i < words; i++) {
-        hash = (hash ^ word_at(request, i)) * 0x9E3779B97F4A7C15u;
+        hash = (hash ^ key_word(request, i, without_length)) * 0x9E3779B97F4A7C15u;
         hash ^= hash >> 32;
     }
     return hash;
 }
 
-static bool key_equals(struct slot *slot, const struct request *request, size_t words)
+static bool key_equals(struct slot *slot, const struct request *request, size_t words, bool without_length)
 {
     for (size_t i = 0; i < words; i++) {
-        if (atomic_load_explicit(&slot->key[i], memory_order_relaxed) != word_at(request, i)) {
+        if (atomic_load_explicit(&slot->key[i], memory_order_relaxed) != key_word(request, i, without_length)) {
             return false;
         }
     }
@@ -72,16 +91,17 @@ static bool key_equals(struct slot *slot, const struct request *request, size_t 
 
 bool recall(const struct request *request, struct answer *answer)
 {
-    if (!small_enough(request)) {
+    if (!rememberable(request)) {
         return false;
     }
+    bool without_length = any_length(request);
     size_t words = key_words(request);
-    uint64_t hash = hash_of(request, words);
+    uint64_t hash = hash_of(request, words, without_length);
     for (int way = 0; way < WAYS; way++) {
         struct slot *slot = &slots[hash % SETS][way];
         unsigned sequence = atomic_load_explicit(&slot->sequence, memory_order_acquire);
         if (sequence == 0 || sequence % 2 != 0 || atomic_load_explicit(&slot->hash, memory_order_relaxed) != hash ||
-            !key_equals(slot, request, words)) {
+            !key_equals(slot, request, words, without_length)) {
             continue;
         }
         char *kept = (char *)&answer->ndim;
@@ -104,11 +124,13 @@ bool recall(const struct request *request, struct answer *answer)
 
 void remember(const struct request *request, const struct answer *answer)
 {
-    if (!small_enough(request) || answer->ndim > REMEMBERED_NDIM) {
+    bool without_length = any_length(request);
+    if (!answer->remember || !rememberable(request) || answer->ndim > REMEMBERED_NDIM ||
+        (without_length && answer->max_count == 0)) {
         return;
     }
     size_t words = key_words(request);
-    uint64_t hash = hash_of(request, words);
+    uint64_t hash = hash_of(request, words, without_length);
     struct slot *set = slots[hash % SETS], *slot = &set[atomic_fetch_add(&next_way, 1) % WAYS];
     for (int way = 0; way < WAYS; way++) {
         if (atomic_load(&set[way].sequence) == 0) {
@@ -123,7 +145,7 @@ void remember(const struct request *request, const struct answer *answer)
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&slot->hash, hash, memory_order_relaxed);
     for (size_t i = 0; i < words; i++) {
-        atomic_store_explicit(&slot->key[i], word_at(request, i), memory_order_relaxed);
+        atomic_store_explicit(&slot->key[i], key_word(request, i, without_length), memory_order_relaxed);
     }
     for (size_t i = 0; i < ANSWER_HEAD / 8 + 2 * (size_t)answer->ndim; i++) {
         atomic_store_explicit(&slot->answer[i], word_at(&answer->ndim, i), memory_order_relaxed);

@@ -3,10 +3,9 @@
  * It is C because a Py_buffer is a C structure, and its release must work without Go. */
 #include "extension.h"
 
-#include <string.h>
-
-/* A memoryview in a garbage cycle is cleared although it is exported, and crashes when the export is released after that
- * (CPython's memory_clear). So of a memoryview a private one is held, which locks the memory too, and no export of it. */
+/* A memoryview in a garbage cycle is cleared although it is exported, and crashes when the export is released after
+ * that (CPython's memory_clear). So of a memoryview a private one is held, which locks the memory too, and no export
+ * of it. */
 static int hold_memoryview(DLPackObject *self, PyObject *memoryview, Py_buffer *view, int flags)
 {
     PyObject *own = PyMemoryView_FromObject(memoryview);
@@ -58,8 +57,7 @@ int read_buffer(DLPackObject *self, struct request *request)
     request->data = (uint64_t)(uintptr_t)view->buf;
     request->itemsize = view->itemsize;
     request->ndim = view->ndim;
-    bool compact = view->ndim == 1 && view->strides != NULL && view->strides[0] == view->itemsize;
-    request_dims(request, view->shape, compact ? NULL : view->strides);
+    request_dims(request, view->shape, view->strides, view->itemsize);
     request_format(request, view->format == NULL ? "B" : view->format);
     for (int i = 0; i < view->ndim && view->suboffsets != NULL; i++) {
         if (view->suboffsets[i] >= 0) {

@@ -234,8 +234,8 @@ static bool open_core(struct failure *failure)
     return enter_core(library, failure);
 }
 
-/* Go's threads inherit this thread's signal mask: a signal blocked in Python's threads must not be taken by one of Go's. And
- * a malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
+/* Go's threads inherit this thread's signal mask: a signal blocked in Python's threads must not be taken by one of
+ * Go's. And a malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
 static bool start(struct failure *failure)
 {
     static char nothing[] = "_=";
@@ -290,8 +290,8 @@ static describe_function *running_core(void)
     return describe;
 }
 
-/* The runtime that a forked child inherits has lost its threads (golang/go#15538): the child forgets it. What it bound to this
- * thread is forgotten too, since its destructor, at the thread's end, would enter that runtime. */
+/* The runtime that a forked child inherits has lost its threads (golang/go#15538): the child forgets it. What it
+ * bound to this thread is forgotten too, since its destructor, at the thread's end, would enter that runtime. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&starting);
@@ -364,10 +364,11 @@ static bool may_copy_much(const struct request *request)
 }
 
 /* Whether a remembered answer holds for this request's data, span and length. */
-static bool fits(const struct request *request, struct answer *answer, int64_t length)
+static bool fits(const struct request *request, struct answer *answer)
 {
     uint64_t first = request->data + answer->offset;
-    if (length > 0) {
+    if (any_length(request)) {
+        int64_t length = request->dims[0];
         if (length > answer->max_count) {
             return false;
         }
@@ -379,11 +380,6 @@ static bool fits(const struct request *request, struct answer *answer, int64_t l
            ((request->facts & FACT_SPAN) == 0 ||
             (answer->below <= answer->offset && answer->offset <= (uint64_t)request->span &&
              answer->above <= (uint64_t)request->span - answer->offset));
-}
-
-static bool is_compact_1d(const struct request *request)
-{
-    return request->ndim == 1 && (request->facts & (FACT_NO_SHAPE | FACT_STRIDES)) == 0;
 }
 
 static int raise_answer(const struct answer *answer)
@@ -400,23 +396,11 @@ static int raise_answer(const struct answer *answer)
 
 int ask(struct request *request, struct answer *answer)
 {
-    /* The length of compact 1-d memory is no part of its key: there stands 0, and no memory without items is remembered. */
-    int64_t length = is_compact_1d(request) ? request->dims[0] : 0;
-    bool may_recall = request->copy != COPY_ALWAYS && !request->has_stream && !request->has_target &&
-                      request->data != 0 && (length > 0 || !is_compact_1d(request));
-    if (may_recall) {
-        if (length > 0) {
-            request->dims[0] = 0;
-        }
-        bool known = recall(request, answer);
-        if (length > 0) {
-            request->dims[0] = length;
-        }
-        if (known && fits(request, answer, length)) {
-            return 0;
-        }
+    bool may_recall =
+        request->copy != COPY_ALWAYS && !request->has_stream && !request->has_target && request->data != 0;
+    if (may_recall && recall(request, answer) && fits(request, answer)) {
+        return 0;
     }
-
     describe_function *describe = running_core();
     if (describe == NULL) {
         return -1;
@@ -434,14 +418,8 @@ int ask(struct request *request, struct answer *answer)
     if (answer->status != STATUS_OK) {
         return raise_answer(answer);
     }
-    if (may_recall && answer->remember && (length == 0 || answer->max_count > 0)) {
-        if (length > 0) {
-            request->dims[0] = 0;
-        }
+    if (may_recall) {
         remember(request, answer);
-        if (length > 0) {
-            request->dims[0] = length;
-        }
     }
     return 0;
 }

@@ -25,7 +25,7 @@ enum protocol {
 
 /* What was read besides numbers, in request.facts. */
 enum fact {
-    FACT_NO_SHAPE = 1,  /* the shape pointer is NULL: dims holds nothing */
+    FACT_NO_SHAPE = 1,  /* the shape pointer is NULL although there are dimensions: dims holds nothing */
     FACT_STRIDES = 2,   /* strides were given */
     FACT_MASK = 4,      /* array interface, CUDA array interface: a mask other than None */
     FACT_STREAM = 8,    /* CUDA array interface: a stream other than None */

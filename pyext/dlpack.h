@@ -1,4 +1,5 @@
-/* dlpack.h: the structures of DLPack 1.3 under the standard's names. A test compares them with the standard's header. */
+/* dlpack.h: the structures of DLPack 1.3 under the standard's names. A test compares them with the standard's
+ * header. */
 #ifndef DLPACK_DLPACK_H
 #define DLPACK_DLPACK_H
 

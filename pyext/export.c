@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One export: the struct that the consumer gets, with its shape and strides behind it. manager_ctx is a reference to the
- * DLPackObject, which keeps the memory alive. */
+/* One export: the struct that the consumer gets, with its shape and strides behind it. manager_ctx is a reference to
+ * the DLPackObject, which keeps the memory alive. */
 struct block {
     union {
         DLManagedTensor legacy;
@@ -152,7 +152,8 @@ int parse_max_version(PyObject *value, bool *versioned)
     return read < 0 ? -1 : 0;
 }
 
-/* What the tensor must meet besides being there: 1 where the arguments ask for anything, 0 where they don't; -1: error. */
+/* What the tensor must meet besides being there: 1 where the arguments ask for anything, 0 where they don't; -1:
+ * error. */
 static int parse_conditions(const DLTensor *tensor, const struct export_arguments *arguments,
                             struct request *conditions)
 {

@@ -22,8 +22,8 @@ enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides need no allocati
 /* What a DLPackObject owns besides its reference to obj, and gives back when it dies. */
 enum holding { HOLDS_NOTHING, HOLDS_VIEW, HOLDS_OBJECT, HOLDS_LEGACY, HOLDS_VERSIONED, HOLDS_MEMORY };
 
-/* One piece of memory and what keeps it alive; or, where `delegate` is set, an object with __dlpack__ that is asked anew at
- * every export, and `imported` once its tensor was needed here. */
+/* One piece of memory and what keeps it alive; or, where `delegate` is set, an object with __dlpack__ that is asked
+ * anew at every export, and `imported` once its tensor was needed here. */
 typedef struct DLPackObject {
     PyObject_HEAD
     PyObject *weakrefs;
@@ -60,13 +60,15 @@ int python_init(void);
 /* True where Python is finalising or gone, and no reference may be touched. */
 bool python_is_gone(void);
 
-/* An attribute, without an exception where it is absent: 1: *value is a new reference; 0: absent, *value is NULL; -1: error. */
+/* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent, *value is NULL;
+ * -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);
 
 /* args[0].name(**keywords): the values of `count` keywords follow in args[1] and on. A new reference; NULL: error. */
 PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *const *keywords, size_t count);
 
-/* Reads an int, or what has __index__, into an int64_t or a uint64_t. 1: read; 0: no int, or one that does not fit; -1: error. */
+/* Reads an int, or what has __index__, into an int64_t or a uint64_t. 1: read; 0: no int, or one that does not fit;
+ * -1: error. */
 int read_int(PyObject *value, bool is_signed, void *into);
 
 /* "numpy.ndarray", "bytes": a new reference. */
@@ -83,17 +85,19 @@ PyObject *take_exception_text(void);
 
 /* module.c */
 
-/* Describes self->obj by the first protocol other than __dlpack__ that it speaks. 1: done; 0: it speaks none; -1: error. */
+/* Describes self->obj by the first protocol other than __dlpack__ that it speaks. 1: done; 0: it speaks none; -1:
+ * error. */
 int describe_by_other_protocols(DLPackObject *self);
 
-/* buffer.c, interface.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold what must live.
- * 1: read; 0: the object does not speak it; -1: error. */
+/* buffer.c, interface.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold
+ * what must live. 1: read; 0: the object does not speak it; -1: error. */
 int read_buffer(DLPackObject *self, struct request *request);
 int read_array_interface(DLPackObject *self, struct request *request);
 int read_array_struct(DLPackObject *self, struct request *request);
 int read_cuda_array_interface(DLPackObject *self, struct request *request);
 
-/* Lets self hold the exporter's buffer locked, and returns a view of it to read: self's, or the scratch. NULL: error. */
+/* Lets self hold the exporter's buffer locked, and returns a view of it to read: self's, or the scratch. NULL:
+ * error. */
 const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags);
 
 /* capsule.c */
@@ -128,8 +132,8 @@ void request_init(struct request *request, enum protocol protocol);
 /* The format is copied where it is short; a long one is borrowed until the request is answered. */
 void request_format(struct request *request, const char *format);
 
-/* Shape and strides (NULL: none) of request->ndim values each. */
-void request_dims(struct request *request, const int64_t *shape, const int64_t *strides);
+/* Shape and strides (NULL: none) of request->ndim values each; unit is the stride of neighbours in compact memory. */
+void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit);
 
 /* A request about a tensor, with the flags of its versioned struct. */
 void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags);
@@ -144,8 +148,16 @@ int ask(struct request *request, struct answer *answer);
 uint64_t core_calls(void);
 
 /* answers.c */
+
+/* Whether the request is known by its kind alone: 1-d compact memory with items, whose length is no part of its key. */
+bool any_length(const struct request *request);
+
+/* The answer to an equal request, whose data, span and length may be others; false: none is remembered. */
 bool recall(const struct request *request, struct answer *answer);
+
+/* Remembers the answer, if it may be. */
 void remember(const struct request *request, const struct answer *answer);
+
 void mend_answers_after_fork(void);
 
 /* object.c */

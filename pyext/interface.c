@@ -1,7 +1,7 @@
 /* interface.c: reads __array_interface__, __array_struct__ and __cuda_array_interface__.
  *
- * It is C because that is one pass over Python objects. What the values mean is decided in Go; here they only have to be of
- * the types that the protocols name. */
+ * It is C because that is one pass over Python objects. What the values mean is decided in Go; here they only have
+ * to be of the types that the protocols name. */
 #include "extension.h"
 
 #include <stdio.h>
@@ -125,8 +125,8 @@ static int read_text(PyObject *value, const char **text)
     return strlen(*text) == (size_t)length;
 }
 
-/* ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": there obj.dtype.name says what the items are. 0: also where obj has
- * no such name. */
+/* ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": there obj.dtype.name says what the items are. 0: also
+ * where obj has no such name. */
 static int read_hidden_name(PyObject *obj, PyObject **name)
 {
     PyObject *dtype;
@@ -338,7 +338,7 @@ static int read_array_struct_capsule(DLPackObject *self, PyObject *capsule, stru
     request_init(request, PROTOCOL_ARRAY_STRUCT);
     request->ndim = array->nd;
     request->data = (uint64_t)(uintptr_t)array->data;
-    request_dims(request, array->shape, array->strides);
+    request_dims(request, array->shape, array->strides, array->itemsize);
     if (!(array->flags & WRITEABLE)) {
         self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     }

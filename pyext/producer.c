@@ -3,8 +3,6 @@
  * It is C because it calls Python, which Go never does. */
 #include "extension.h"
 
-#include <string.h>
-
 /* Raises "<type of obj>.<method> returned <value>; expected <expected>". */
 static void raise_answer_of(PyObject *obj, const char *method, const char *expected, PyObject *value)
 {
@@ -93,8 +91,8 @@ static DLPackObject *serve_by_others(DLPackObject *self)
     return served;
 }
 
-/* A new object with the tensor of a capsule that the producer gave, or where that can't be taken, by another protocol of it;
- * steals the capsule. */
+/* A new object with the tensor of a capsule that the producer gave, or where that can't be taken, by another
+ * protocol of it; steals the capsule. */
 static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule)
 {
     DLPackObject *imported = object_new(self->obj, self->copy);
@@ -115,8 +113,8 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule)
     return imported;
 }
 
-/* Imports the producer's tensor, versioned if it can; where it refuses, its other protocols serve. Of the arguments, the
- * stream is passed on, and a copy=False. */
+/* Imports the producer's tensor, versioned if it can; where it refuses, its other protocols serve. Of the arguments,
+ * the stream is passed on, and a copy=False. */
 static DLPackObject *import_tensor(DLPackObject *self, const struct export_arguments *arguments)
 {
     PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
@@ -211,8 +209,8 @@ static DLPackObject *tensor_after_refusal(DLPackObject *self, const struct expor
     return import_tensor(self, arguments);
 }
 
-/* Exports what was imported for these arguments. A producer that gave a capsule has seen to the stream, and one that says
- * it copied, to the copy. */
+/* Exports what was imported for these arguments. A producer that gave a capsule has seen to the stream, and one that
+ * says it copied, to the copy. */
 static PyObject *export_imported(DLPackObject *self, DLPackObject *tensor, const struct export_arguments *arguments)
 {
     struct export_arguments rest = *arguments;

@@ -6,7 +6,8 @@
 
 #include <dlfcn.h>
 
-/* Functions of the running Python that the stable ABI has only later: each under its public or its older private name. */
+/* Functions of the running Python that the stable ABI has only later: each under its public or its older private
+ * name. */
 static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **);                /* public from 3.13 on */
 static int (*is_finalizing)(void);                                                        /* public from 3.13 on */
 static PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */

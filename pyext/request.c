@@ -26,10 +26,12 @@ void request_format(struct request *request, const char *format)
     }
 }
 
-/* Of compact 1-d memory no strides are passed: they say nothing, and without them its length is no part of what is
- * remembered. */
-void request_dims(struct request *request, const int64_t *shape, const int64_t *strides)
+void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit)
 {
+    /* Strides of compact 1-d memory say nothing, and without them its length is no part of what is remembered. */
+    if (request->ndim == 1 && strides != NULL && strides[0] == unit) {
+        strides = NULL;
+    }
     if (shape == NULL && request->ndim > 0) {
         request->facts |= FACT_NO_SHAPE;
     }
@@ -57,6 +59,5 @@ void request_tensor(struct request *request, const DLTensor *tensor, uint64_t fl
     request->flags = flags & ~DLPACK_FLAG_BITMASK_READ_ONLY;
     request->offset = tensor->byte_offset;
     request->data = (uint64_t)(uintptr_t)tensor->data;
-    bool compact = tensor->ndim == 1 && tensor->strides != NULL && tensor->strides[0] == 1;
-    request_dims(request, tensor->shape, compact ? NULL : tensor->strides);
+    request_dims(request, tensor->shape, tensor->strides, 1);
 }

@@ -23,8 +23,8 @@ func isCurable(err error) bool {
 	return ok && known.Kind == dlpack.CopyError
 }
 
-// duplicate copies the memory to new memory, compactly and in native byte order, and makes t the tensor of the copy. The
-// caller of the core frees answer.memory.
+// duplicate copies the memory to new memory, compactly and in native byte order, and makes t the tensor of the copy.
+// The caller of the core frees answer.memory.
 func duplicate(d *dlpack.Description, t *dlpack.Tensor, answer *C.struct_answer) error {
 	if !t.Device.Type.OnCPU() {
 		return &dlpack.Error{Kind: dlpack.BufferError, Message: "copy: memory on " + t.Device.String() +
@@ -64,7 +64,11 @@ func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) {
 func write(d *dlpack.Description, t *dlpack.Tensor, answer *C.struct_answer) {
 	answer.remember = flag(t.Remember && answer.memory == nil)
 	answer.ndim = C.int32_t(t.NDim)
-	answer.dtype = C.DLDataType{code: C.uint8_t(t.DataType.Code), bits: C.uint8_t(t.DataType.Bits), lanes: C.uint16_t(t.DataType.Lanes)}
+	answer.dtype = C.DLDataType{
+		code:  C.uint8_t(t.DataType.Code),
+		bits:  C.uint8_t(t.DataType.Bits),
+		lanes: C.uint16_t(t.DataType.Lanes),
+	}
 	answer.device = C.DLDevice{device_type: C.int32_t(t.Device.Type), device_id: C.int32_t(t.Device.ID)}
 	answer.flags = C.uint64_t(t.Flags)
 	answer.itemsize = C.int64_t(t.ItemSize)

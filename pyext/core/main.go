@@ -2,8 +2,8 @@
 //
 // It knows C and no Python: what it is asked is a C.struct_request, what it answers a C.struct_answer.
 //
-// The runtime is told not to look at the process's control group: it would keep two files open for that, and two more in
-// each forked child that starts a core.
+// The runtime is told not to look at the process's control group: it would keep two files open for that, and two more
+// in each forked child that starts a core.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0

@@ -44,7 +44,7 @@ func readDims(request *C.struct_request, d *dlpack.Description) error {
 		return &dlpack.Error{Kind: dlpack.ValueError, Message: "ndim is " + strconv.Itoa(ndim) + "; expected 0 to " +
 			strconv.Itoa(dlpack.MaxNDim) + " dimensions"}
 	}
-	if request.facts&C.FACT_NO_SHAPE != 0 && ndim > 0 {
+	if request.facts&C.FACT_NO_SHAPE != 0 {
 		return &dlpack.Error{Kind: dlpack.ValueError, Message: "shape is NULL; expected " + strconv.Itoa(ndim) +
 			" dimensions, as ndim says"}
 	}
@@ -146,9 +146,10 @@ func deviceOf(device C.DLDevice) dlpack.Device {
 // checkProducerStream follows the CUDA array interface, version 3: 0 is no stream.
 func checkProducerStream(stream int64) error {
 	if stream == 0 {
-		return &dlpack.Error{Kind: dlpack.ValueError, Message: "__cuda_array_interface__ stream 0 is ambiguous; expected None, " +
-			"1 (legacy default stream), 2 (per-thread default stream) or a stream's address"}
+		return &dlpack.Error{Kind: dlpack.ValueError, Message: "__cuda_array_interface__ stream 0 is ambiguous; " +
+			"expected None, 1 (legacy default stream), 2 (per-thread default stream) or a stream's address"}
 	}
-	return &dlpack.Error{Kind: dlpack.BufferError, Message: "__cuda_array_interface__ stream " + strconv.FormatInt(stream, 10) +
-		": streams can't be ordered yet; expected None (synchronise the stream before, and give None)"}
+	return &dlpack.Error{Kind: dlpack.BufferError, Message: "__cuda_array_interface__ stream " +
+		strconv.FormatInt(stream, 10) + ": streams can't be ordered yet; expected None (synchronise the stream before, " +
+		"and give None)"}
 }
