@@ -1,0 +1,63 @@
+"""The libraries that memory is exchanged with: how each is found without importing it, and what it speaks."""
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Library(NamedTuple):
+    """A library by the name that it is imported by."""
+
+    name: str
+    distributions: tuple[str, ...]  # each has the library in it; the first one installed tells the version
+    speaks: str  # the protocols of its arrays
+
+
+LIBRARIES = (
+    Library("numpy", ("numpy",), "DLPack, array interface, buffer"),
+    Library("ml_dtypes", ("ml_dtypes",), "array interface"),
+    Library("torch", ("torch",), "DLPack, C exchange API, CUDA array interface"),
+    Library("jax", ("jax",), "DLPack, CUDA array interface, buffer"),
+    Library("tensorflow", ("tensorflow", "tensorflow-cpu", "tf-nightly"), "DLPack"),
+    Library("cupy", ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"), "DLPack, CUDA array interface"),
+    Library("cudf", ("cudf-cu13", "cudf-cu12", "cudf"), "DLPack, CUDA array interface, Arrow"),
+    Library("numba", ("numba",), "CUDA array interface"),
+    Library("pyarrow", ("pyarrow",), "DLPack, Arrow, buffer"),
+    Library("mxnet", ("mxnet", "mxnet-cu112"), "DLPack capsules"),
+    Library("tvm", ("apache-tvm",), "DLPack, C exchange API"),
+    Library("tvm_ffi", ("apache-tvm-ffi",), "DLPack, C exchange API"),
+    Library("mpi4py", ("mpi4py",), "DLPack, CUDA array interface, buffer"),
+    Library("onnx", ("onnx",), "buffer"),
+    Library("onnxruntime", ("onnxruntime", "onnxruntime-gpu"), "DLPack"),
+    Library("tritonclient", ("tritonclient",), "DLPack"),
+    Library("paddle", ("paddlepaddle", "paddlepaddle-gpu"), "DLPack, C exchange API"),
+    Library("mlx", ("mlx",), "DLPack, buffer"),
+    Library("polars", ("polars",), "Arrow"),
+    Library("pandas", ("pandas",), "Arrow"),
+    Library("nanobind", ("nanobind",), "DLPack, buffer"),
+    Library("dask", ("dask",), "what its chunks speak"),
+    Library("xarray", ("xarray",), "what its variables' data speaks"),
+    Library("zarr", ("zarr",), "what its chunks speak"),
+    Library("h5py", ("h5py",), "what its chunks speak"),
+    Library("PIL", ("pillow",), "array interface, Arrow"),
+    Library("av", ("av",), "DLPack, buffer"),
+    Library("cv2", ("opencv-python", "opencv-python-headless"), "numpy's arrays"),
+)
+
+
+def installed() -> Iterator[tuple[Library, str]]:
+    """Yields each library that is installed, with its version. Imports none."""
+    for library in LIBRARIES:
+        if importlib.util.find_spec(library.name) is not None:
+            yield library, version(library)
+
+
+def version(library: Library) -> str:
+    """The version that the metadata tells, or "" where there is none."""
+    for distribution in library.distributions:
+        try:
+            return importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return ""

@@ -1,0 +1,62 @@
+"""The structures of dlpack.h 1.3 for ctypes, under the header's names.
+
+https://github.com/dmlc/dlpack/blob/v1.3/include/dlpack/dlpack.h
+"""
+
+from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+
+__all__ = [
+    "DLDataType",
+    "DLDevice",
+    "DLManagedTensor",
+    "DLManagedTensorVersioned",
+    "DLPackVersion",
+    "DLTensor",
+]
+
+# void (*deleter)(DLManagedTensor* self), and the same of a DLManagedTensorVersioned. A call of it releases the GIL.
+DELETER = CFUNCTYPE(None, c_void_p)
+
+
+class DLPackVersion(Structure):
+    _fields_ = [("major", c_uint32), ("minor", c_uint32)]
+
+
+class DLDevice(Structure):
+    _fields_ = [("device_type", c_int32), ("device_id", c_int32)]
+
+
+class DLDataType(Structure):
+    _fields_ = [("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16)]
+
+
+class DLTensor(Structure):
+    """The shape and the strides have ndim items each; strides count elements; byte_offset counts bytes from data."""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("device", DLDevice),
+        ("ndim", c_int32),
+        ("dtype", DLDataType),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]
+
+
+class DLManagedTensor(Structure):
+    """What a capsule named "dltensor" points to. Whoever takes it over calls its deleter once, with its address."""
+
+    _fields_ = [("dl_tensor", DLTensor), ("manager_ctx", c_void_p), ("deleter", DELETER)]
+
+
+class DLManagedTensorVersioned(Structure):
+    """What a capsule named "dltensor_versioned" points to. Whoever takes it over calls its deleter once, likewise."""
+
+    _fields_ = [
+        ("version", DLPackVersion),
+        ("manager_ctx", c_void_p),
+        ("deleter", DELETER),
+        ("flags", c_uint64),
+        ("dl_tensor", DLTensor),
+    ]

@@ -1,0 +1,10 @@
+"""What exchanges memory with what, tried on the libraries that are installed here.
+
+`python -m dlpack.tests` prints it as a table; `run()` returns it as data. It comes with the package, since no environment
+holds all libraries: whoever has some can try them.
+"""
+
+from .results import Check, Exchange, Report
+from .session import run
+
+__all__ = ["Check", "Exchange", "Report", "run"]

@@ -1,0 +1,183 @@
+"""One object handed to one consumer: whether its memory is shared, and that nothing is lost."""
+
+import contextlib
+import ctypes
+import gc
+import struct
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import dlpack
+
+from .capsules import Seen, compact
+from .expectations import Rule
+from .libraries import Consumer
+from .libraries.datatypes import FORMATS
+from .memory import Memory
+from .results import Exchange, Outcome
+
+
+class Wrong(Exception):
+    """Raised for what must never be; its text says what was seen and what was expected."""
+
+
+def expect(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise Wrong(otherwise)
+
+
+def one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+@dataclass
+class Handed:
+    """What became of it. Plain data: an exception would hold the frames, and these the memory."""
+
+    outcome: Outcome
+    proof: str = ""
+    refused_by: str = ""
+    text: str = ""
+
+
+def exchange(
+    consumer: Consumer, make: Callable[[], Memory], find_rule: Callable[[Memory], Rule], cell: Exchange
+) -> None:
+    """Hands an object to the consumer, and fills in the cell."""
+    memory = make()
+    rule = find_rule(memory)
+    cell.expected, cell.reason = rule.outcome, rule.reason
+    try:
+        handed = hand_over(consumer, memory, memory.copy, rule)
+        cell.outcome, cell.proof = handed.outcome, handed.proof
+        cell.refused_by, cell.text = handed.refused_by, handed.text
+        if handed.outcome == "refused":
+            cell.copy = "works" if hand_over(consumer, make(), True, rule).outcome == "copied" else "refused"
+    except Wrong as error:
+        cell.outcome, cell.text = "failed", str(error)
+    if cell.less_than_expected:
+        cell.text = f"{cell.outcome}, expected {cell.expected}. {cell.text}".rstrip()
+        cell.outcome = "failed"
+
+
+def hand_over(consumer: Consumer, memory: Memory, copy: bool | None, rule: Rule) -> Handed:
+    """Lets the consumer take the memory and drop it, and checks that all is as before."""
+    gc.collect()
+    before = memory.references() if memory.references else 0
+    wrapped, handed = take(consumer, memory, copy, rule, before)
+    gc.collect()
+    expect(wrapped() is None, "the DLPackObject outlives its last consumer")
+    if memory.references:
+        left = memory.references() - before
+        expect(left == 0, f"the memory's owner is left with {left:+d} references")
+    if memory.resize:
+        memory.resize()
+    return handed
+
+
+def take(
+    consumer: Consumer, memory: Memory, copy: bool | None, rule: Rule, before: int
+) -> tuple[Callable[[], Any], Handed]:
+    """Returns a weak reference to the DLPackObject, and what became of it."""
+    try:
+        x = dlpack.asdlpack(memory.obj, copy=copy)
+    except Exception as error:
+        return lambda: None, Handed("refused", refused_by="dlpack", text=one_line(error))
+    wrapped = weakref.ref(x)
+    try:
+        taken = consumer.take(x)
+    except Exception as error:
+        text = one_line(error)
+        by = "dlpack" if refuses_export(consumer, x) else consumer.name
+        return wrapped, Handed("refused", refused_by=by, text=text)
+    check_description(x, memory, copy)
+    del x
+    seen = consumer.see(taken)
+    check_values(seen, memory, rule)
+    if memory.size == 0:
+        return wrapped, Handed("shared", proof="empty")
+    if copy is True or not shares(consumer, taken, seen, memory):
+        return wrapped, Handed("copied")
+    if seen.readonly is not None:
+        expect(seen.readonly == memory.readonly, f"arrived with readonly {seen.readonly}, expected {memory.readonly}")
+    check_hold(memory, before)
+    check_values(consumer.see(taken), memory, rule)
+    return wrapped, Handed("shared", proof="write" if seen.address is None else "address")
+
+
+def refuses_export(consumer: Consumer, x: dlpack.DLPackObject) -> bool:
+    """Whether it is x, not the consumer, that raises. Asks once more, with x behind an object that listens."""
+    raised: list[str] = []
+
+    class Listener:
+        def __dlpack__(self, **arguments: Any) -> Any:
+            raised.clear()
+            try:
+                return x.__dlpack__(**arguments)
+            except BufferError as error:
+                raised.append(one_line(error))
+                raise
+
+        def __dlpack_device__(self) -> Any:
+            return x.__dlpack_device__()
+
+    with contextlib.suppress(Exception):
+        consumer.take(Listener())
+    return bool(raised)
+
+
+def check_description(x: dlpack.DLPackObject, memory: Memory, copy: bool | None) -> None:
+    """Whether the DLPackObject says of the memory what the library that owns it says."""
+    copied = memory.size > 0 and x.pointer != memory.address
+    expect(not copied or copy is not False, f"pointer is {x.pointer:#x}, expected {memory.address or 0:#x}")
+    expect(copied or copy is not True or memory.size == 0, "asdlpack(copy=True) did not copy")
+    expect(x.dtype == memory.dtype, f"dtype is {x.dtype}, expected {memory.dtype}")
+    expect(x.shape == memory.shape, f"shape is {x.shape}, expected {memory.shape}")
+    strides = compact(memory.shape) if copied else memory.strides
+    same = all(memory.shape[i] == 1 or x.strides[i] == stride for i, stride in enumerate(strides))
+    expect(same or memory.size == 0, f"strides are {x.strides}, expected {strides}")
+    expect(copied or x.readonly == memory.readonly, f"readonly is {x.readonly}, expected {memory.readonly}")
+
+
+def shares(consumer: Consumer, taken: Any, seen: Seen, memory: Memory) -> bool:
+    """Whether the consumer has the owner's address, where it tells one, and sees what is written there."""
+    if seen.address is not None and seen.address != memory.address:
+        return False
+    if memory.readonly:
+        return True
+    first = ctypes.c_uint8.from_address(memory.address or 0)
+    first.value ^= 1
+    written = consumer.see(taken).values
+    first.value ^= 1
+    if seen.address is None:
+        return written != seen.values
+    expect(written != seen.values, "has the memory's address, but does not see what is written to it")
+    return True
+
+
+def check_hold(memory: Memory, before: int) -> None:
+    """Whether the memory stays where it is as long as the consumer has it."""
+    if memory.references:
+        expect(memory.references() > before, "the consumer has the memory, but holds no reference to its owner")
+    if memory.resize:
+        try:
+            memory.resize()
+        except BufferError:
+            return
+        raise Wrong("the memory can be resized or closed although a consumer has it")
+
+
+def check_values(seen: Seen, memory: Memory, rule: Rule) -> None:
+    dtype = rule.becomes.get(memory.dtype, memory.dtype)
+    expect(seen.dtype == dtype, f"dtype arrived as {seen.dtype}, expected {dtype}")
+    expect(seen.shape == memory.shape, f"shape arrived as {seen.shape}, expected {memory.shape}")
+    if seen.values != memory.values:
+        same = dtype in FORMATS and dtype != memory.dtype
+        same = same and numbers(seen.values, dtype) == numbers(memory.values, memory.dtype)
+        expect(same, f"values arrived as {seen.values[:16].hex(' ')}..., expected {memory.values[:16].hex(' ')}...")
+
+
+def numbers(values: bytes, dtype: str) -> list[Any]:
+    return [number for item in struct.iter_unpack(f"={FORMATS[dtype]}", values) for number in item]

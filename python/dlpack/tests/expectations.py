@@ -1,0 +1,97 @@
+"""What is known of the libraries: where something else than sharing is expected, and why. The first rule that fits
+counts."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from .memory import Memory
+from .results import Outcome
+
+Condition = Callable[[Memory], bool]
+
+
+@dataclass(frozen=True)
+class Rule:
+    consumer: str  # fnmatch's patterns
+    outcome: Outcome
+    reason: str
+    when: Condition = lambda memory: True
+    provider: str = "*"  # "section: name"
+    before: tuple[int, ...] = ()  # holds for the versions of the library before this one
+    since: tuple[int, ...] = ()  # and from this one on
+    becomes: dict[str, str] = field(default_factory=dict)  # data types that arrive as others
+
+    def fits(self, consumer: str, version: str, provider: str, memory: Memory) -> bool:
+        number = release(version)
+        return (
+            fnmatchcase(consumer, self.consumer)
+            and fnmatchcase(provider, self.provider)
+            and (not self.before or number < self.before)
+            and (not self.since or number >= self.since)
+            and self.when(memory)
+        )
+
+
+def release(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version."""
+    numbers = []
+    for part in version.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if not digits:
+            break
+        numbers.append(int(digits))
+    return tuple(numbers)
+
+
+def dtype(*patterns: str) -> Condition:
+    return lambda memory: any(fnmatchcase(memory.dtype, pattern) for pattern in patterns)
+
+
+def negative_strides(memory: Memory) -> bool:
+    pairs = zip(memory.shape, memory.strides, strict=True)
+    return memory.size > 0 and any(stride < 0 and extent > 1 for extent, stride in pairs)
+
+
+def not_row_major(memory: Memory) -> bool:
+    return not memory.packed
+
+
+def not_packed(memory: Memory) -> bool:
+    """Whether there are gaps, in whatever order the dimensions lie."""
+    axes = sorted((stride, extent) for extent, stride in zip(memory.shape, memory.strides, strict=True) if extent != 1)
+    expected = 1
+    for stride, extent in axes:
+        if stride != expected:
+            return memory.size > 0
+        expected *= extent
+    return False
+
+
+SUBBYTE = dtype("float6*", "float4*", "int4", "uint4", "int2", "uint2")
+
+RULES = (
+    Rule("*", "refused", "DLPack has no structured types", provider="standard library: ctypes array of structures"),
+    Rule("C, versioned", "shared", "", SUBBYTE),
+    Rule("*", "refused", "it has no type with one such item in each byte", SUBBYTE),
+    # numpy
+    Rule("numpy", "refused", "numpy has no such type", dtype("bfloat16", "float8*")),
+    # torch
+    Rule("torch", "refused", "torch has no negative strides", negative_strides),
+    Rule("torch", "refused", "torch has no such type", dtype("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")),
+    # What asdlpack itself copies, where copy=None allows it.
+    Rule("*", "copied", "the bytes have to be swapped", provider="layouts: big-endian*"),
+    Rule("*", "copied", "DLPack needs items at multiples of their size", provider="layouts: misaligned*"),
+)
+
+# Libraries that can't be in one process.
+APART = {
+    frozenset(("paddle", "tensorflow")): "paddle and tensorflow crash each other at import",
+}
+
+
+def rule(consumer: str, version: str, provider: str, memory: Memory) -> Rule:
+    for candidate in RULES:
+        if candidate.fits(consumer, version, provider, memory):
+            return candidate
+    return Rule("*", "shared", "")

@@ -1,0 +1,197 @@
+"""Python's standard library only provides. The consumers are what a C program sees of either structure, by ctypes."""
+
+import array
+import ctypes
+import functools
+import mmap
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from multiprocessing import shared_memory
+from pathlib import Path
+from typing import Any
+
+import dlpack
+
+from ...structs import DLManagedTensor
+from ..capsules import Seen, capsule_name, capsule_new, consume, read_managed
+from ..memory import Memory, Skip, of_buffer
+from . import Consumer
+
+
+def a_bytearray() -> Memory:
+    memory = bytearray(range(200))
+    return of_buffer(memory, resize=lambda: memory.append(0))
+
+
+def an_array() -> Memory:
+    memory = array.array("d", range(20))
+    return of_buffer(memory, "float64", resize=lambda: memory.append(0))
+
+
+def an_mmap() -> Memory:
+    memory = mmap.mmap(-1, 4096)
+    memory[:5] = b"mmap!"
+    return of_buffer(memory, resize=memory.close)
+
+
+def an_mmap_of_a_file() -> Memory:
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(range(100)))
+        file.flush()
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return of_buffer(memory, resize=memory.close)
+
+
+def shared_between_processes() -> Memory:
+    memory = shared_memory.SharedMemory(create=True, size=64)
+    memory.unlink()  # the name goes, the memory stays until it is closed
+    view: Any = memory.buf
+    view[:7] = b"shared!"
+    provided = of_buffer(view, resize=memory.close)
+    provided.references = None  # what holds the memory is no reference to the view: it can be released
+    return provided
+
+
+class Point(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_float), ("y", ctypes.c_float), ("weights", ctypes.c_int32 * 4)]
+
+
+def a_field_of_a_structure() -> Memory:
+    point = Point(1, 2, (3, 4, 5, 6))
+    return of_buffer(point.weights, "int32")
+
+
+SOURCE = """
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef struct { int32_t device_type, device_id; } DLDevice;
+typedef struct { uint8_t code, bits; uint16_t lanes; } DLDataType;
+typedef struct {
+    void *data; DLDevice device; int32_t ndim; DLDataType dtype;
+    int64_t *shape, *strides; uint64_t byte_offset;
+} DLTensor;
+typedef struct DLManagedTensor {
+    DLTensor dl_tensor; void *manager_ctx; void (*deleter)(struct DLManagedTensor *);
+} DLManagedTensor;
+
+static struct { DLManagedTensor tensor; int64_t shape[2], strides[2]; _Alignas(64) float data[6]; } *block;
+int alive = 0;
+
+static void deleter(DLManagedTensor *tensor) { free(tensor->manager_ctx); alive--; }
+
+DLManagedTensor *make(void) {
+    if (!(block = aligned_alloc(64, (sizeof *block + 63) / 64 * 64))) return NULL;
+    for (int i = 0; i < 6; i++) block->data[i] = i;
+    block->shape[0] = 2; block->shape[1] = 3; block->strides[0] = 3; block->strides[1] = 1;
+    block->tensor = (DLManagedTensor){
+        {block->data, {1, 0}, 2, {2, 32, 1}, block->shape, block->strides, 0}, block, deleter};
+    alive++;
+    return &block->tensor;
+}
+"""
+
+
+@functools.cache
+def c_library() -> Any:
+    """SOURCE, compiled."""
+    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        raise Skip("no C compiler on PATH")
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder, "make.c"), Path(folder, "make.so")
+        source.write_text(SOURCE)
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+        loaded = ctypes.CDLL(str(library))
+    loaded.make.restype = ctypes.POINTER(DLManagedTensor)
+    return loaded
+
+
+def a_c_function() -> Memory:
+    library = c_library()
+    managed = library.make()
+    alive = ctypes.c_int.in_dll(library, "alive")
+    tensor = managed.contents.dl_tensor
+    values = ctypes.string_at(tensor.data, 24)
+    capsule = capsule_new(ctypes.addressof(managed.contents), b"dltensor", None)
+    # A legacy structure can't say that its memory may be written.
+    return Memory(
+        capsule,
+        "float32",
+        (2, 3),
+        values,
+        tensor.data,
+        readonly=True,
+        references=lambda: alive.value - (capsule_name(capsule) == b"dltensor"),
+    )
+
+
+PROVIDERS = {
+    "bytes": lambda: of_buffer(bytes(range(200))),
+    "bytearray": a_bytearray,
+    "memoryview": lambda: of_buffer(memoryview(bytearray(range(200)))),
+    "memoryview, 2-d": lambda: of_buffer(memoryview(bytearray(range(24))).cast("h", (3, 4)), "int16"),
+    "memoryview, every second": lambda: of_buffer(memoryview(bytearray(range(200)))[::2]),
+    "memoryview, reversed": lambda: of_buffer(memoryview(bytes(range(200)))[::-1]),
+    "array.array": an_array,
+    "mmap": an_mmap,
+    "mmap of a read-only file": an_mmap_of_a_file,
+    "ctypes array": lambda: of_buffer((ctypes.c_int32 * 3 * 2).from_buffer_copy(bytes(range(24))), "int32"),
+    "ctypes array in a structure": a_field_of_a_structure,
+    "ctypes array of structures": lambda: of_buffer((Point * 3)(), "structure"),
+    "SharedMemory": shared_between_processes,
+    "DLManagedTensor* of a C function": a_c_function,
+}
+
+
+class Consumed:
+    """A structure that was taken over. Its end calls the deleter."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.managed = consume(capsule)
+
+    def __del__(self) -> None:
+        self.managed.deleter(ctypes.addressof(self.managed))
+
+
+class Versioned(Consumer):
+    name = "C, versioned"
+    readonly = "flagged"
+
+    def take(self, x: Any) -> Consumed:
+        return Consumed(x.__dlpack__(max_version=(1, 3)))
+
+    def see(self, taken: Consumed) -> Seen:
+        return read_managed(taken.managed)
+
+
+class Legacy(Versioned):
+    name = "C, legacy"
+    readonly = "not known to it"
+
+    def take(self, x: Any) -> Consumed:
+        return Consumed(x.__dlpack__())
+
+
+CONSUMERS = [Versioned(), Legacy()]
+
+
+def shared_memory_is_seen_from_a_second_process() -> None:
+    memory = shared_memory.SharedMemory(create=True, size=64)
+    try:
+        taken = Consumed(dlpack.asdlpack(memory.buf).__dlpack__())
+        code = "from multiprocessing import resource_tracker, shared_memory; import sys\n"
+        code += "resource_tracker.register = lambda *arguments: None\n"  # its maker alone unlinks it
+        code += "m = shared_memory.SharedMemory(sys.argv[1]); m.buf[3] = 42; m.close()"
+        subprocess.run([sys.executable, "-c", code, memory.name], check=True)
+        assert read_managed(taken.managed).values[3] == 42
+        del taken
+    finally:
+        memory.close()
+        memory.unlink()
+
+
+CHECKS = {"shared memory is seen from a second process": shared_memory_is_seen_from_a_second_process}

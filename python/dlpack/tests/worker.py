@@ -1,0 +1,111 @@
+"""The process of one library. It is given a Task, and tells what it finds, a JSON object a line:
+
+    {"begins": "import torch"}          what is about to be tried, so that a crash has a name
+    {"exchange": {...}}, {"check": {...}}
+    {"absent": ["torch", "failed", "..."]}  a library can't be imported, and why
+
+The parent starts a new process for what is left when one dies.
+"""
+
+import dataclasses
+import functools
+import gc
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from .exchange import exchange, one_line
+from .expectations import rule
+from .expression import Expression
+from .libraries import Consumer, Module
+from .memory import Memory, Skip
+from .results import Check, Exchange
+
+
+@dataclass
+class Task:
+    library: str  # whose consumers and checks are run
+    version: str
+    providers: list[str]  # the modules whose objects they are given
+    checks: bool
+    expression: str
+    done: list[str]  # what was tried before: it is left out
+
+
+class Worker:
+    def __init__(self, task: Task, output: TextIO) -> None:
+        self.task = task
+        self.output = output
+        self.wanted = Expression(task.expression)
+
+    def tell(self, **event: Any) -> None:
+        self.output.write(json.dumps(event) + "\n")
+
+    def load(self, name: str) -> Module | None:
+        if not self.begin(f"import {name}"):
+            return None
+        try:
+            return Module(name)
+        except Skip as reason:
+            self.tell(absent=[name, "skipped", str(reason)])
+        except BaseException as error:
+            self.tell(absent=[name, "failed", one_line(error)])
+        return None
+
+    def begin(self, what: str) -> bool:
+        """Says what is about to be tried, unless it was tried before."""
+        if what in self.task.done:
+            return False
+        self.tell(begins=what)
+        return True
+
+    def run(self) -> None:
+        own = self.load(self.task.library)
+        if own is None:
+            return
+        modules = [own if name == own.name else self.load(name) for name in self.task.providers]
+        gc.collect()
+        gc.freeze()  # what the libraries made at their import is no garbage: looking at it anew takes most of the time
+        for consumer in own.consumers:
+            for module in filter(None, modules):
+                for name, make in module.providers.items():
+                    self.exchange(consumer, make, Exchange(consumer.name, name, module.section, "failed"))
+        for name, function in own.checks.items() if self.task.checks else ():
+            self.check(function, Check(own.section, name, "passed"))
+
+    def exchange(self, consumer: Consumer, make: Callable[[], Memory], cell: Exchange) -> None:
+        provider = f"{cell.section}: {cell.provider}"
+        if not self.wanted(f"{cell.consumer} {provider}") or not self.begin(f"{cell.consumer} takes {provider}"):
+            return
+        find_rule = functools.partial(rule, cell.consumer, self.task.version, provider)
+        try:
+            exchange(consumer, make, find_rule, cell)
+        except Skip as reason:
+            cell.outcome, cell.reason = "skipped", str(reason)
+        except BaseException as error:
+            cell.outcome, cell.text = "failed", one_line(error)
+        self.tell(exchange=dataclasses.asdict(cell))
+
+    def check(self, function: Callable[[], None], check: Check) -> None:
+        if not self.wanted(f"{check.library} {check.name}") or not self.begin(f"{check.library}: {check.name}"):
+            return
+        try:
+            function()
+        except Skip as reason:
+            check.outcome, check.text = "skipped", str(reason)
+        except BaseException as error:
+            check.outcome, check.text = "failed", one_line(error)
+        self.tell(check=dataclasses.asdict(check))
+
+
+def main() -> None:
+    """The whole program: its arguments are the task, as JSON, and the descriptor to write to."""
+    warnings.simplefilter("ignore")
+    with os.fdopen(int(sys.argv[2]), "w", buffering=1) as output:
+        Worker(Task(**json.loads(sys.argv[1])), output).run()
+    sys.stdout.flush()
+    os._exit(0)  # how libraries end is no part of an exchange, and some crash there
