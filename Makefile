@@ -6,7 +6,10 @@ PIP = $(PYTHON) -m pip install --quiet
 SOURCES := build.py go.mod $(shell find pyext pkg -name '*.[ch]' -o -name '*.go' -o -name '*.map')
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: demo test lint bench clean
+# What make matrix tries: the environment of the tests, and what does not fit in it.
+MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
+
+.PHONY: demo test lint bench matrix clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -29,8 +32,11 @@ lint: .venv/lint
 bench: .venv/package .venv/test .venv-pydlpack/pydlpack
 	$(PYTHON) benchmarks/bench_asdlpack.py --pydlpack .venv-pydlpack/bin/python
 
+matrix: .venv/package .venv/test $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(MATRIX)))
+	$(PYTHON) docs/matrix.py $(MATRIX:%=%/bin/python)
+
 clean:
-	rm -rf .venv .venv-pydlpack dist python/dlpack/*.so
+	rm -rf .venv .venv-* dist python/dlpack/*.so
 
 # Stamps: a file is touched when what it stands for is installed.
 
@@ -47,8 +53,8 @@ clean:
 	$(PIP) --group $(@F)
 	touch $@
 
-.venv-pydlpack/pydlpack: pyproject.toml
-	python3 -m venv .venv-pydlpack
-	.venv-pydlpack/bin/python -m pip install --quiet pip==26.3
-	.venv-pydlpack/bin/python -m pip install --quiet --group $(@F)
+.venv-%/pydlpack .venv-%/matrix: pyproject.toml
+	python3 -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet pip==26.3
+	$(@D)/bin/python -m pip install --quiet --group $*
 	touch $@

@@ -1,84 +1,35 @@
 """Real capsules and real buffers, made and read with ctypes: what a producer or consumer written in C does."""
 
 import ctypes
-from ctypes import CFUNCTYPE, POINTER, PYFUNCTYPE, Structure, c_char_p, c_int, c_ssize_t, c_void_p, py_object
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_ssize_t, c_void_p, py_object
 from typing import Any
 
 import numpy as np
 
-DELETER = CFUNCTYPE(None, c_void_p)  # calling one releases the GIL, as a consumer's own thread would
+from dlpack.structs import DELETER
+from dlpack.tests.capsules import (
+    IS_COPIED,
+    READ_ONLY,
+    STRUCTS,
+    SUBBYTE_TYPE_PADDED,
+    USED,
+    capsule_name,
+    capsule_new,
+    consume,
+    look,
+    python_api,
+)
+from dlpack.tests.memory import Py_buffer
 
-READ_ONLY, IS_COPIED, SUBBYTE_TYPE_PADDED = 1, 2, 4
-
-
-class DLPackVersion(Structure):
-    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32)]
-
-
-class DLDevice(Structure):
-    _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
-
-
-class DLDataType(Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
-
-
-class DLTensor(Structure):
-    _fields_ = [
-        ("data", c_void_p),
-        ("device", DLDevice),
-        ("ndim", ctypes.c_int32),
-        ("dtype", DLDataType),
-        ("shape", POINTER(ctypes.c_int64)),
-        ("strides", POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class DLManagedTensor(Structure):
-    _fields_ = [("dl_tensor", DLTensor), ("manager_ctx", c_void_p), ("deleter", DELETER)]
-
-
-class DLManagedTensorVersioned(Structure):
-    _fields_ = [
-        ("version", DLPackVersion),
-        ("manager_ctx", c_void_p),
-        ("deleter", DELETER),
-        ("flags", ctypes.c_uint64),
-        ("dl_tensor", DLTensor),
-    ]
-
-
-STRUCTS = {b"dltensor": DLManagedTensor, b"dltensor_versioned": DLManagedTensorVersioned}
-USED = {name: b"used_" + name for name in STRUCTS}  # a capsule keeps the pointer: these live as long as the process
-
-
-def python_api(name, result, *arguments):
-    """A function of CPython with argument types of its own: those of ctypes.pythonapi belong to the whole process."""
-    return PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
-
-
-capsule_new = python_api("PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p)
-capsule_name = python_api("PyCapsule_GetName", c_char_p, py_object)
-capsule_pointer = python_api("PyCapsule_GetPointer", c_void_p, py_object, c_char_p)
-capsule_rename = python_api("PyCapsule_SetName", c_int, py_object, c_char_p)
-
-
-def look(capsule):
-    """The structure in a capsule that nobody has consumed. It keeps the capsule alive, and so itself."""
-    name = capsule_name(capsule)
-    managed = STRUCTS[name].from_address(capsule_pointer(capsule, name))
-    managed.capsule = capsule
-    return managed
-
-
-def consume(capsule):
-    """Takes the structure over, as a consumer does, who then calls managed.deleter(address(managed))."""
-    managed = look(capsule)
-    capsule_rename(capsule, USED[capsule_name(capsule)])
-    del managed.capsule
-    return managed
-
+__all__ = [
+    "IS_COPIED",
+    "READ_ONLY",
+    "SUBBYTE_TYPE_PADDED",
+    "USED",
+    "capsule_name",
+    "consume",
+    "look",
+]
 
 address = ctypes.addressof
 
@@ -130,22 +81,6 @@ class Managed:
     def capsule(self, name=None):
         """A new capsule, without a destructor: one that dies unconsumed calls nothing."""
         return capsule_new(address(self.struct), name or self.name, None)
-
-
-class Py_buffer(Structure):
-    _fields_ = [
-        ("buf", c_void_p),
-        ("obj", c_void_p),
-        ("len", c_ssize_t),
-        ("itemsize", c_ssize_t),
-        ("readonly", c_int),
-        ("ndim", c_int),
-        ("format", c_char_p),
-        ("shape", POINTER(c_ssize_t)),
-        ("strides", POINTER(c_ssize_t)),
-        ("suboffsets", POINTER(c_ssize_t)),
-        ("internal", c_void_p),
-    ]
 
 
 class _Slot(Structure):

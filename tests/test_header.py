@@ -1,5 +1,6 @@
 """The numbers of DLPack in C, in Go and in Python are those of the standard's own header, dlpack.h of version 1.3."""
 
+import ctypes
 import re
 import subprocess
 from importlib.util import find_spec
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dlpack import DLDeviceType
+from dlpack import DLDeviceType, structs
 
 ROOT = Path(__file__).parents[1]
 
@@ -93,3 +94,15 @@ def test_python_has_every_device_type_of_the_standard(expected, standard):
     enumeration = re.search(r"\{([^{}]*)\}\s*DLDeviceType;", standard.read_text())[1]
     names = re.findall(r"\b(kDL\w+)\s*=", enumeration)
     assert {device.name: int(device) for device in DLDeviceType} == {name: expected[name] for name in names}
+
+
+def test_the_structures_for_ctypes_have_the_standards_layout(expected):
+    got = {}
+    for struct, fields in FIELDS.items():
+        ours = getattr(structs, struct)
+        got |= {f"sizeof({struct})": ctypes.sizeof(ours), f"_Alignof({struct})": ctypes.alignment(ours)}
+        assert [name for name, _ in ours._fields_] == fields
+        for field in fields:
+            got[f"offsetof({struct}, {field})"] = getattr(ours, field).offset
+            got[f"sizeof((({struct} *)0)->{field})"] = getattr(ours, field).size
+    assert got == {name: expected[name] for name in LAYOUT}

@@ -49,15 +49,17 @@ LIBRARIES = (
 def installed() -> Iterator[tuple[Library, str]]:
     """Yields each library that is installed, with its version. Imports none."""
     for library in LIBRARIES:
-        if importlib.util.find_spec(library.name) is not None:
-            yield library, version(library)
+        spec = importlib.util.find_spec(library.name)
+        number = version(library) if spec else ""
+        if spec and (number or spec.origin):  # a folder of that name is a package without an origin
+            yield library, number
 
 
 def version(library: Library) -> str:
     """The version that the metadata tells, or "" where there is none."""
     for distribution in library.distributions:
         try:
-            return importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
+            return importlib.metadata.version(distribution) or ""
+        except (importlib.metadata.PackageNotFoundError, KeyError):  # KeyError: metadata without a version
             continue
     return ""

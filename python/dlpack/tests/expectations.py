@@ -68,20 +68,55 @@ def not_packed(memory: Memory) -> bool:
     return False
 
 
-SUBBYTE = dtype("float6*", "float4*", "int4", "uint4", "int2", "uint2")
+def unaligned(memory: Memory) -> bool:
+    """Whether asdlpack hands on memory that is not at a multiple of 64 bytes, as a copy of its own would be."""
+    return memory.copy is False and memory.size > 0 and (memory.address or 0) % 64 != 0
+
+
+SUBBYTE = dtype("float6_*", "float4_*", "int4", "uint4", "int2", "uint2")
+TO_32_BITS = {"float64": "float32", "complex128": "complex64"}
 
 RULES = (
     Rule("*", "refused", "DLPack has no structured types", provider="standard library: ctypes array of structures"),
     Rule("C, versioned", "shared", "", SUBBYTE),
     Rule("*", "refused", "it has no type with one such item in each byte", SUBBYTE),
+    Rule("*", "refused", "torch exports no tensor that needs a gradient", provider="torch: *requires_grad"),
+    Rule("*", "refused", "Arrow's protocols are not read", provider="pyarrow: ChunkedArray"),
+    Rule("*", "refused", "Arrow's protocols are not read", provider="polars: Series"),
+    Rule("*", "refused", "Arrow's protocols are not read", provider="pandas: Series"),
     # numpy
     Rule("numpy", "refused", "numpy has no such type", dtype("bfloat16", "float8*")),
     # torch
     Rule("torch", "refused", "torch has no negative strides", negative_strides),
     Rule("torch", "refused", "torch has no such type", dtype("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")),
+    # jax
+    Rule("jax", "refused", "jax arrays are compact", not_packed),
+    Rule("jax", "copied", "jax copies what is not at a multiple of 64 bytes", unaligned),
+    # tensorflow
+    Rule("tensorflow", "refused", "tensorflow's tensors are compact and row-major", not_row_major),
+    Rule("tensorflow", "refused", "tensorflow takes no such type", dtype("float8*")),
+    # pyarrow
+    Rule("pyarrow.*", "refused", "pyarrow takes int, uint and float", dtype("bool", "complex*", "bfloat16", "float8*")),
+    Rule("pyarrow.Array", "refused", "an Array has one dimension", lambda memory: len(memory.shape) != 1),
+    Rule("pyarrow.Array", "refused", "an Array has no gaps", not_row_major),
+    Rule("pyarrow.Tensor", "refused", "a Tensor has no negative strides", negative_strides),
+    # tvm
+    Rule("tvm", "refused", "tvm's tensors are compact and row-major", not_row_major),
+    Rule("tvm", "refused", "tvm needs data at a multiple of 64 bytes", unaligned),
+    # onnxruntime
+    Rule("onnxruntime", "refused", "onnxruntime's tensors are compact and row-major", not_row_major),
+    Rule("onnxruntime", "refused", "onnxruntime takes no such type", dtype("bool", "complex*", "float8*")),
+    # paddle
+    Rule("paddle", "shared", "paddle calls uint16 bfloat16", dtype("uint16"), becomes={"uint16": "bfloat16"}),
+    Rule("paddle", "shared", "", dtype("float8_e4m3fn", "float8_e5m2")),
+    Rule("paddle", "refused", "paddle has no such type", dtype("float8*")),
+    # mlx
+    Rule("mlx", "refused", "mlx has no negative strides", negative_strides),
+    Rule("mlx", "refused", "mlx has no such type", dtype("float8*")),
+    Rule("mlx", "copied", "mlx copies memory of the CPU", lambda memory: memory.size > 0, becomes=TO_32_BITS),
     # What asdlpack itself copies, where copy=None allows it.
-    Rule("*", "copied", "the bytes have to be swapped", provider="layouts: big-endian*"),
-    Rule("*", "copied", "DLPack needs items at multiples of their size", provider="layouts: misaligned*"),
+    Rule("*", "copied", "the bytes have to be swapped", provider="*: *big-endian*"),
+    Rule("*", "copied", "DLPack needs items at multiples of their size", provider="*: *misaligned*"),
 )
 
 # Libraries that can't be in one process.

@@ -54,10 +54,11 @@ class Check:
 
 @dataclass
 class Report:
-    """All that a run found. The exchanges stand in the order of the table: consumer by consumer, provider by provider."""
+    """All that a run found. The exchanges stand consumer by consumer, and provider by provider."""
 
     about: dict[str, str] = field(default_factory=dict)  # dlpack, Python, platform, date
     libraries: dict[str, str] = field(default_factory=dict)  # name: version
+    consumers: dict[str, str] = field(default_factory=dict)  # name: what becomes of read-only memory
     exchanges: list[Exchange] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # what kept a library, or the run, from being tried: failures too
@@ -73,6 +74,12 @@ class Report:
     @property
     def ok(self) -> bool:
         return not self.failures
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Report":
+        exchanges = [Exchange(**each) for each in data["exchanges"]]
+        checks = [Check(**each) for each in data["checks"]]
+        return cls(**data | {"exchanges": exchanges, "checks": checks})
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data, as --json writes it."""

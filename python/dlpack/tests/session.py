@@ -45,7 +45,7 @@ def run(
     report = Report(about(), chosen)
     report.problems += [unusable(name) for name in libraries if name not in found]
     providers = [*EVERYWHERE, *chosen]
-    names = list(chosen) if libraries else ["standard", *chosen]
+    names = list(chosen) if libraries else ["standard", "conformance", *chosen]
     columns = [Column(name, chosen.get(name, ""), providers, expression, timeout) for name in names]
     with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
         finished = 0
@@ -82,6 +82,7 @@ class Column:
 
     def __init__(self, library: str, version: str, providers: list[str], expression: str, timeout: float) -> None:
         self.library = library
+        self.consumers: dict[str, str] = {}
         self.exchanges: list[Exchange] = []
         self.checks: list[Check] = []
         self.absent: dict[str, tuple[str, str]] = {}  # module: "failed" or "skipped", and why
@@ -134,7 +135,8 @@ class Column:
                     death = event["death"]
                 elif "begins" in event:
                     begun = event["begins"]
-                    self.done.append(begun)
+                    if not begun.startswith("import "):
+                        self.done.append(begun)
                     yield begun
                 else:
                     self.record(event)
@@ -146,6 +148,9 @@ class Column:
     def record(self, event: dict[str, Any]) -> None:
         if "exchange" in event:
             self.exchanges.append(Exchange(**event["exchange"]))
+        elif "consumer" in event:
+            name, readonly = event["consumer"]
+            self.consumers[name] = readonly
         elif "check" in event:
             self.checks.append(Check(**event["check"]))
         else:
@@ -155,6 +160,7 @@ class Column:
     def record_death(self, begun: str, text: str) -> None:
         kind, _, name = begun.partition(" ")
         if kind == "import":
+            self.done.append(begun)
             self.absent[name] = ("failed", text)
         elif " takes " in begun:
             consumer, _, provider = begun.partition(" takes ")
@@ -241,10 +247,10 @@ def gather(columns: list[Column], report: Report) -> None:
         report.problems += column.problems
         report.checks += column.checks
         cells = {(cell.consumer, cell.section, cell.provider): cell for cell in column.exchanges}
-        consumers = list(dict.fromkeys(cell.consumer for cell in column.exchanges))
         if column.library in column.absent:
-            consumers = [column.library]
-        for consumer in consumers:
+            column.consumers = {column.library: ""}
+        report.consumers |= column.consumers
+        for consumer in column.consumers:
             for section, provider in rows:
                 cell = cells.get((consumer, section, provider)) or column.untried(consumer, section, provider)
                 if cell:

@@ -1,6 +1,7 @@
 """The process of one library. It is given a Task, and tells what it finds, a JSON object a line:
 
     {"begins": "import torch"}          what is about to be tried, so that a crash has a name
+    {"consumer": ["torch", "..."]}      what the library has, and what becomes of read-only memory
     {"exchange": {...}}, {"check": {...}}
     {"absent": ["torch", "failed", "..."]}  a library can't be imported, and why
 
@@ -71,6 +72,7 @@ class Worker:
         gc.collect()
         gc.freeze()  # what the libraries made at their import is no garbage: looking at it anew takes most of the time
         for consumer in own.consumers:
+            self.tell(consumer=[consumer.name, consumer.readonly])
             for module in filter(None, modules):
                 for name, make in module.providers.items():
                     self.exchange(consumer, make, Exchange(consumer.name, name, module.section, "failed"))

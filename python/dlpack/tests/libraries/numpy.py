@@ -7,8 +7,27 @@ import numpy as np
 import dlpack
 
 from ..capsules import Seen
+from ..checks import gives, withholds
 from ..memory import Memory, references_of
 from . import Consumer
+from .datatypes import FORMATS
+
+from_dlpack = np.from_dlpack
+
+
+def known(obj: Any, array: Any = None) -> Memory:
+    """What numpy says of an array: the object itself, or one that shares the object's memory."""
+    array = obj if array is None else array
+    return Memory(
+        obj,
+        array.dtype.name,
+        array.shape,
+        array.tobytes(),
+        array.ctypes.data,
+        tuple(stride // array.itemsize for stride in array.strides),
+        not array.flags.writeable,
+        references=references_of(obj),
+    )
 
 
 def aligned(values: Any) -> Any:
@@ -21,24 +40,8 @@ def aligned(values: Any) -> Any:
     return copy
 
 
-def known(obj: Any, array: Any = None) -> Memory:
-    """What numpy says of an array, which is the object itself where none is given."""
-    array = obj if array is None else array
-    strides = tuple(stride // array.itemsize for stride in array.strides)
-    return Memory(
-        obj,
-        array.dtype.name,
-        array.shape,
-        array.tobytes(),
-        array.ctypes.data,
-        strides,
-        not array.flags.writeable,
-        references=references_of(obj),
-    )
-
-
-def matrix(dtype: str = "f4") -> Any:
-    return aligned(np.arange(12, dtype=dtype).reshape(3, 4))
+def matrix() -> Any:
+    return aligned(np.arange(12, dtype="f4").reshape(3, 4))
 
 
 def read_only(array: Any) -> Any:
@@ -46,12 +49,34 @@ def read_only(array: Any) -> Any:
     return array
 
 
+def big_endian() -> Memory:
+    array = np.arange(6, dtype=">f4")
+    memory = known(array)
+    memory.values = array.astype("f4").tobytes()
+    memory.copy = None
+    return memory
+
+
+PROVIDERS = {
+    "ndarray": lambda: known(matrix()),
+    "ndarray, read-only": lambda: known(read_only(matrix())),
+    "ndarray, transposed": lambda: known(matrix().T),
+    "ndarray, reversed": lambda: known(matrix()[::-1, ::-2]),
+    "ndarray, broadcast": lambda: known(np.broadcast_to(aligned(np.arange(3, dtype="f4")), (4, 3))),
+    "ndarray, big-endian, copy=None": big_endian,
+    "memoryview of an ndarray": lambda: known(memoryview(array := matrix()), array),
+    "memmap": lambda: known(np.memmap(__file__, np.uint8, "r", shape=(100,))),
+    "masked array's data": lambda: known(np.ma.array(np.arange(3), mask=[0, 1, 0]).data),
+    "scalar": lambda: known(number := np.float32(7), np.asarray(memoryview(number))),
+}
+
+
 class FromDLPack(Consumer):
     name = "numpy"
     readonly = "stays read-only"
 
     def take(self, x: Any) -> Any:
-        return np.from_dlpack(x)
+        return from_dlpack(x)
 
     def see(self, taken: Any) -> Seen:
         return Seen(taken.dtype.name, taken.shape, taken.tobytes(), taken.ctypes.data, not taken.flags.writeable)
@@ -59,16 +84,44 @@ class FromDLPack(Consumer):
 
 CONSUMERS = [FromDLPack()]
 
-PROVIDERS = {
-    "ndarray": lambda: known(matrix()),
-    "ndarray, transposed": lambda: known(matrix().T),
-}
+
+def gives_every_data_type() -> None:
+    gives(*(known(np.arange(6).reshape(2, 3).astype(dtype)) for dtype in FORMATS))
+
+
+def gives_arrays_of_every_layout() -> None:
+    gives(known(np.array(3.0)), known(np.zeros((3, 0))), known(np.ones((1,) * 30 + (2, 3))))
+    gives(known(np.matrix([[1, 2], [3, 4]])))
+
+
+def withholds_what_has_no_data_type_in_dlpack() -> None:
+    withholds(
+        {
+            "text": lambda: np.array(["a"]),
+            "objects": lambda: np.array([None, 1]),
+            "dates": lambda: np.array(["2020-01-01"], "M8[D]"),
+            "records": lambda: np.zeros(2, [("a", "i4"), ("b", "f8")]),
+            "80-bit floats": lambda: np.zeros(2, np.longdouble),
+            "other byte order": lambda: np.zeros(2, ">f4"),
+            "strides that are no multiple of the item": lambda: np.zeros(3, [("a", "f4"), ("b", "u1")])["a"],
+        }
+    )
 
 
 def writes_into_a_bytearray() -> None:
     source = bytearray(8)
-    np.from_dlpack(dlpack.asdlpack(source))[3] = 7
-    assert source == bytes([0, 0, 0, 7, 0, 0, 0, 0])
+    from_dlpack(dlpack.asdlpack(source))[3] = 7
+    assert source == bytes([0, 0, 0, 7, 0, 0, 0, 0]), source
 
 
-CHECKS = {"writes into a bytearray": writes_into_a_bytearray}
+def cannot_write_into_bytes() -> None:
+    assert not from_dlpack(dlpack.asdlpack(b"bytes")).flags.writeable
+
+
+CHECKS = {
+    "gives every data type": gives_every_data_type,
+    "gives arrays of every layout": gives_arrays_of_every_layout,
+    "withholds what has no data type in DLPack": withholds_what_has_no_data_type_in_dlpack,
+    "writes into a bytearray": writes_into_a_bytearray,
+    "cannot write into bytes": cannot_write_into_bytes,
+}

@@ -1,20 +1,68 @@
 """torch.from_dlpack, and torch's tensors."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+import dlpack
+
 from ..capsules import read
-from ..memory import Memory
+from ..checks import gives, withholds
+from ..memory import Memory, Skip
 from . import Consumer
 
+from_dlpack = torch.from_dlpack
+UNSIGNED = ("uint16", "uint32", "uint64")  # torch 1 has none of them
+FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 
-def known(tensor: Any, dtype: str = "float32") -> Memory:
-    """What torch says of a tensor."""
-    values = read(tensor.detach().contiguous()).values
+
+def known(obj: Any, tensor: Any = None) -> Memory:
+    """What torch says of a tensor: the object itself, or one that shares the object's memory."""
+    tensor = obj if tensor is None else tensor
     return Memory(
-        tensor, dtype, tuple(tensor.shape), values, tensor.data_ptr(), tensor.stride(), references=tensor._use_count
+        obj,
+        str(tensor.dtype).removeprefix("torch."),
+        tuple(tensor.shape),
+        read(tensor.cpu().contiguous()).values,
+        tensor.data_ptr(),
+        tuple(tensor.stride()),
+        references=getattr(tensor, "_use_count", None),  # torch 1 does not count for us
     )
+
+
+def matrix() -> Any:
+    return torch.arange(6.0).reshape(2, 3)
+
+
+def with_gradient() -> Memory:
+    tensor = matrix().requires_grad_()
+    return known(tensor, tensor.detach())
+
+
+def need_cuda() -> None:
+    if not torch.cuda.is_available():
+        raise Skip("no CUDA device")
+
+
+def on_cuda() -> Memory:
+    need_cuda()
+    return known(matrix().cuda())
+
+
+def pinned() -> Memory:
+    need_cuda()
+    return known(matrix().pin_memory())
+
+
+PROVIDERS: dict[str, Callable[[], Memory]] = {
+    "Tensor": lambda: known(matrix()),
+    "Tensor, transposed": lambda: known(matrix().T),
+    "Tensor, bfloat16": lambda: known(matrix().to(torch.bfloat16)),
+    "Tensor, requires_grad": with_gradient,
+    "Tensor in pinned memory": pinned,
+    "Tensor on CUDA": on_cuda,
+}
 
 
 class FromDLPack(Consumer):
@@ -22,8 +70,74 @@ class FromDLPack(Consumer):
     readonly = "not known to it: it would write"
 
     def take(self, x: Any) -> Any:
-        return torch.from_dlpack(x)
+        if torch.__version__ < "2" and any(stride < 0 for stride in x.strides):
+            raise RuntimeError("torch 1 would end the process")
+        return from_dlpack(x)
 
 
 CONSUMERS = [FromDLPack()]
-PROVIDERS = {"Tensor": lambda: known(torch.arange(6.0).reshape(2, 3))}
+
+
+def gives_every_data_type() -> None:
+    names = ["bool", "int8", "int16", "int32", "int64", "uint8", *UNSIGNED, "float16", "float32", "float64", "bfloat16"]
+    names += ["complex64", "complex128", *FLOAT8]
+    dtypes = [getattr(torch, name) for name in names if hasattr(torch, name)]
+    gives(*(known(torch.ones(2, 3).to(dtype)) for dtype in dtypes))
+
+
+def gives_tensors_of_every_layout() -> None:
+    gives(known(torch.tensor(3.0)), known(torch.zeros(3, 0)), known(torch.arange(10)[2:8:2]))
+    gives(known(torch.arange(3).expand(4, 3)), known(torch.nn.Parameter(torch.ones(2)).detach()))
+
+
+def withholds_what_dlpack_cannot_say() -> None:
+    withholds(
+        {
+            "a tensor with a gradient": lambda: torch.zeros(2, requires_grad=True),
+            "a conjugated tensor": lambda: torch.zeros(2, dtype=torch.complex64).conj(),
+            "a sparse tensor": lambda: torch.eye(2).to_sparse(),
+            "a tensor without memory": lambda: torch.zeros(2, device="meta"),
+        }
+    )
+
+
+def writes_into_a_bytearray() -> None:
+    source = bytearray(8)
+    from_dlpack(dlpack.asdlpack(source))[3] = 7
+    assert source == bytes([0, 0, 0, 7, 0, 0, 0, 0]), source
+
+
+def takes_a_capsule_of_either_kind() -> None:
+    x = dlpack.asdlpack(b"bytes")
+    for version in (None, (1, 3)):
+        address = from_dlpack(x.__dlpack__(max_version=version)).data_ptr()
+        assert address == x.pointer, f"max_version={version}: at {address:#x}, expected {x.pointer:#x}"
+
+
+def gives_two_packed_float4_a_byte_as_they_are() -> None:
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        raise Skip(f"torch {torch.__version__} has no float4")
+    tensor = torch.arange(4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    x = dlpack.asdlpack(tensor)
+    assert (x.dtype, x.itemsize, x.shape) == ("float4_e2m1fnx2", 1, (4,)), x
+    assert from_dlpack(x).data_ptr() == tensor.data_ptr(), "a copy came back"
+
+
+def copies_on_demand() -> None:
+    if torch.__version__ < "2":
+        raise Skip("torch 1's from_dlpack has no copy")
+    tensor = torch.arange(3)
+    copy = from_dlpack(dlpack.asdlpack(tensor), copy=True)
+    assert copy.data_ptr() != tensor.data_ptr(), "not copied"
+    assert copy.tolist() == [0, 1, 2], copy
+
+
+CHECKS = {
+    "gives every data type": gives_every_data_type,
+    "gives tensors of every layout": gives_tensors_of_every_layout,
+    "withholds what DLPack can't say": withholds_what_dlpack_cannot_say,
+    "writes into a bytearray": writes_into_a_bytearray,
+    "takes a capsule of either kind": takes_a_capsule_of_either_kind,
+    "gives two packed float4 a byte as they are": gives_two_packed_float4_a_byte_as_they_are,
+    "copies on demand": copies_on_demand,
+}

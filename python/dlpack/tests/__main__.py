@@ -1,0 +1,103 @@
+"""`python -m dlpack.tests`: tries what exchanges memory with what on this machine, and prints a table of it."""
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from . import html, session
+from .libraries import KNOWN
+from .results import Report
+from .text import lines
+
+RICH = importlib.util.find_spec("rich") is not None
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m dlpack.tests",
+        description="Hand every kind of memory that is found here to every library that is found here, each library in a "
+        "process of its own, and print what is shared, copied or refused. Exit status 1 where something fails.",
+        epilog=f"libraries that are known: {', '.join(KNOWN)}",
+    )
+    parser.add_argument(
+        "libraries", metavar="LIBRARY", nargs="*", help="try these alone (default: all that are installed)"
+    )
+    parser.add_argument(
+        "-k", metavar="EXPRESSION", default="", help='choose exchanges: "torch and not (bfloat16 or mmap)"'
+    )
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the results as JSON")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write them as one page for a browser")
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, default=120, help="for one exchange (default: 120)")
+    parser.add_argument("--jobs", metavar="N", type=int, help="processes at a time (default: one for each processor)")
+    options = parser.parse_args(arguments)
+    files: dict[str, IO[str]] = {}
+    problems = []
+    for option, path in ("--json", options.json), ("--html", options.html):
+        try:
+            if path:
+                files[option] = path.open("w", encoding="utf-8")  # before the long run, not after it
+        except OSError as error:
+            problems.append(f"{option} {path}: {error.strerror}")
+    if not RICH:
+        print("rich is not installed: no colours and no progress (pip install 'dlpack-go[tests]')", file=sys.stderr)
+    try:
+        with progress_bar() as progress:
+            report = session.run(
+                *options.libraries,
+                expression=options.k,
+                timeout=options.timeout,
+                jobs=options.jobs,
+                progress=progress,
+            )
+    except ValueError as error:
+        parser.error(str(error))
+    report.problems += problems
+    show(report)
+    for option, write in ("--json", as_json), ("--html", html.page):
+        if option in files:
+            with files[option] as file:
+                file.write(write(report))
+    return 0 if report.ok else 1
+
+
+def as_json(report: Report) -> str:
+    return json.dumps(report.as_dict(), indent=1) + "\n"
+
+
+@contextlib.contextmanager
+def progress_bar() -> Iterator["session.Progress | None"]:
+    """A bar on a terminal; nothing elsewhere."""
+    if not RICH or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+
+
+def show(report: Report) -> None:
+    if not RICH:
+        for line in lines(report):
+            print("".join(text for text, _ in line).rstrip())
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    for line in lines(report):
+        console.print(Text.assemble(*line))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
+    sys.exit(main(sys.argv[1:]))

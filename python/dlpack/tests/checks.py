@@ -1,0 +1,30 @@
+"""What the libraries' checks have in common."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import dlpack
+
+from .exchange import Wrong, expect, hand_over, one_line
+from .expectations import Rule
+from .libraries.standard import Versioned
+from .memory import Memory
+
+
+def gives(*memories: Memory) -> None:
+    """Whether a C program gets each memory without a copy, and gives it back."""
+    for memory in memories:
+        handed = hand_over(Versioned(), memory, memory.copy, Rule("*", "shared", ""))
+        expect(handed.outcome == "shared", f"{memory.dtype}{list(memory.shape)} is {handed.outcome}: {handed.text}")
+
+
+def withholds(objects: Mapping[str, Callable[[], Any]], error: type[Exception] = BufferError) -> None:
+    """Whether each object is refused with this error: an object without memory that can be shared, made anew."""
+    for name, make in objects.items():
+        try:
+            dlpack.asdlpack(make()).__dlpack__()
+        except error:
+            continue
+        except Exception as other:
+            raise Wrong(f"{name}: expected {error.__name__}, got {one_line(other)}") from None
+        raise Wrong(f"{name}: exported, expected {error.__name__}")

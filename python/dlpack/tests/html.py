@@ -1,0 +1,332 @@
+"""The report as one HTML page. It loads nothing and runs nothing, so that it can be sent as it is."""
+
+import itertools
+from collections.abc import Iterator
+from html import escape
+from string import Template
+
+from .results import Check, Exchange, Outcome, Report
+from .table import Cause, Row, Table, summary, word
+
+# The words of table.word(): class, symbol, and what it means.
+MARKS = {
+    "shared": ("shared", "●", "the same memory, by its address or by a write that the other side sees"),
+    "copied": ("copied", "◐", "taken, as a copy"),
+    "by copy": ("bycopy", "○", "refused as it is, taken with asdlpack(x, copy=True)"),
+    "refused": ("refused", "–", "by dlpack or by the consumer, as is known; with copy=True too"),
+    "skipped": ("skipped", "/", "can't be tried here"),
+    "FAILED": ("failed", "✖", "not what is expected"),
+}
+VERBS: dict[Outcome, str] = {
+    "shared": "shares",
+    "copied": "copies",
+    "refused": "refuses",
+    "skipped": "skipped",
+    "failed": "fails with",
+}
+NEWS = ("news", "★", "went better than was known")
+PROOFS = {
+    "address": "by its address",
+    "write": "by a write that the other side sees",
+    "empty": "there is no item to share",
+}
+CHECKS = {"passed": ("shared", "✓"), "skipped": ("skipped", "/"), "failed": ("failed", "✖")}
+
+
+def page(report: Report) -> str:
+    """One self-contained HTML page. The same report gives the same page."""
+    table = Table(report)
+    title = "What exchanges memory with what"
+    body = [
+        *heading(table, title),
+        *failures(report),
+        *matrix(table),
+        *consumers(table),
+        *checks(report),
+        *news(table),
+        "<footer>Made by <code>python -m dlpack.tests --html FILE</code>"
+        " (<code>pip install dlpack-go</code>).</footer>",
+    ]
+    verdict = "" if report.ok else f"{len(report.failures)} failed: "
+    return PAGE.substitute(title=escape(verdict + title), style=style(), body="\n".join(body))
+
+
+def heading(table: Table, title: str) -> Iterator[str]:
+    report = table.report
+    yield f"<header><h1>{title}</h1>"
+    yield "<p>" + " · ".join(f"{escape(name)} <b>{escape(value)}</b>" for name, value in report.about.items()) + "</p>"
+    yield "<ul class='libraries'>"
+    for name, version in report.libraries.items():
+        yield f"<li>{escape(name)} <b>{escape(version)}</b></li>"
+    yield "</ul>" if report.libraries else "<li>no library is installed that dlpack knows</li></ul>"
+    kind, symbol = CHECKS["passed" if report.ok else "failed"]
+    yield f"<p class='verdict {kind}'>{symbol} {escape(summary(table))}</p></header>"
+
+
+def failures(report: Report) -> Iterator[str]:
+    """What is wrong, and where: the same text is told once."""
+    groups: dict[str, list[str]] = {}
+    for failure in report.failures:
+        match failure:
+            case Exchange():
+                groups.setdefault(failure.text, []).append(arrow(failure))
+            case Check():
+                groups.setdefault(failure.text, []).append(f"{failure.library}: {failure.name}")
+            case _:
+                groups.setdefault(failure, [])
+    if groups:
+        yield "<section><h2>Failures</h2><ul class='cards'>"
+        for text, where in groups.items():
+            yield f"<li class='failure'><b>{escape(text)}</b><p>{'<br>'.join(map(escape, where))}</p></li>"
+        yield "</ul></section>"
+
+
+def arrow(cell: Exchange) -> str:
+    return f"{cell.section}: {cell.provider} → {cell.consumer}"
+
+
+def matrix(table: Table) -> Iterator[str]:
+    if not table.rows:
+        return
+    counts = table.counts()
+    counts["FAILED"] = sum(cell.failed for cell in table.report.exchanges)
+    yield "<section><h2>Who takes what</h2><ul class='legend'>"
+    for name, (kind, symbol, meaning) in {**MARKS, "news": NEWS}.items():
+        if counts[name]:
+            yield f"<li>{mark(kind, symbol)}<b>{counts[name]} {name}</b> {escape(meaning)}</li>"
+    yield "<li><i class='mark blank'></i><b>blank</b> not tried</li></ul>"
+    yield "<div class='box' tabindex='0' role='region' aria-label='Who takes what'>"
+    yield f"<table style='--columns: {len(table.consumers)}'>"
+    yield "<caption>Each row is an object, each column takes it through asdlpack. Point at a cell, or tap it.</caption>"
+    yield "<thead><tr><td></td>"
+    yield from (f"<th scope='col'><span>{escape(consumer)}</span></th>" for consumer in table.consumers)
+    yield "</tr></thead>"
+    for section, rows in itertools.groupby(table.rows, key=lambda row: row[0]):
+        width = len(table.consumers) + 1
+        yield f"<tbody><tr><th scope='rowgroup' colspan='{width}'><span>{escape(section)}</span></th>"
+        for _, provider in rows:
+            yield f"</tr><tr><th scope='row'>{escape(provider)}</th>"
+            yield "".join(table_cell(table.cell(consumer, section, provider)) for consumer in table.consumers)
+        yield "</tr></tbody>"
+    yield "</table></div></section>"
+
+
+def mark(kind: str, symbol: str) -> str:
+    return f"<i class='mark {kind}' aria-hidden='true'>{symbol}</i>"
+
+
+def table_cell(cell: Exchange | None) -> str:
+    if not cell:
+        return "<td></td>"
+    kind = MARKS[word(cell).rstrip(" *")][0] + (" news" if cell.news else "")
+    return f"<td class='{kind}' tabindex='-1'><span>{detail(cell)}</span></td>"
+
+
+def detail(cell: Exchange) -> str:
+    """All that is known of the exchange. It is read aloud, and shown where one points."""
+    parts = [f"<b>{word(cell)}</b> {escape(arrow(cell))}"]
+    if cell.proof:
+        parts.append(PROOFS.get(cell.proof, escape(cell.proof)))
+    if cell.text:
+        said = f"<code>{escape(cell.text)}</code>"
+        parts.append(f"{escape(cell.refused_by)} says {said}" if cell.refused_by else said)
+    if cell.reason:
+        parts.append(("known until now: " if cell.news else "") + escape(cell.reason))
+    if cell.copy:
+        parts.append("copy=True works" if cell.copy == "works" else "copy=True is refused too")
+    return "; ".join(parts)
+
+
+def consumers(table: Table) -> Iterator[str]:
+    """What each of them does not share, and why: the text that the table shows where one points, grouped."""
+    if table.consumers:
+        yield "<section><h2>What is not shared, and why</h2>"
+    for consumer in table.consumers:
+        counts: list[str] = []
+        body: list[str] = []
+        for outcome, verb in VERBS.items():
+            groups = table.grouped(consumer, outcome)
+            if groups:
+                counts.append(f"{verb} {sum(map(len, groups.values()))}")
+            if outcome not in ("shared", "failed"):
+                body += causes(groups, outcome)
+        readonly = table.report.consumers.get(consumer)
+        known = f"{', '.join(counts)}. Read-only memory: {readonly}." if readonly else ", ".join(counts)
+        title = f"<b>{escape(consumer)}</b> <small>{escape(known)}</small>"
+        yield f"<details><summary>{title}</summary>" if body else f"<p class='all'>{title}</p>"
+        yield from body
+        yield "</details>" if body else ""
+    if table.consumers:
+        yield "</section>"
+
+
+def causes(groups: dict[Cause, list[Row]], outcome: Outcome) -> Iterator[str]:
+    # A text may tell of one object alone, say its shape: it stands below what the cause has in common with others.
+    def key(item: tuple[Cause, list[Row]]) -> tuple[str, str, str]:
+        return item[0].reason, item[0].refused_by, item[0].copy
+
+    for (reason, refused_by, copy), items in itertools.groupby(sorted(groups.items(), key=key), key):
+        kind, symbol, _ = MARKS["by copy" if copy == "works" else outcome]
+        what = f"{outcome} by {refused_by}" if refused_by else outcome
+        what += {"works": "; copy=True works", "refused": "; with copy=True too", "": ""}[copy]
+        yield f"<h3>{mark(kind, symbol)}{escape(reason or what)} <small>{escape(what)}</small></h3><ul>"
+        for cause, rows in items:
+            said = f"<code>{escape(cause.text)}</code>" if cause.text else ""
+            yield f"<li>{names(rows)}{said}</li>"
+        yield "</ul>"
+
+
+def names(rows: list[Row]) -> str:
+    sections = itertools.groupby(rows, key=lambda row: row[0])
+    return "<br>".join(
+        f"<small>{escape(section)}:</small> {' · '.join(escape(provider) for _, provider in group)}"
+        for section, group in sections
+    )
+
+
+def checks(report: Report) -> Iterator[str]:
+    if not report.checks:
+        return
+    yield "<section><h2>What else was checked</h2><div class='columns'>"
+    for library, group in itertools.groupby(report.checks, key=lambda check: check.library):
+        yield f"<div><h3>{escape(library)}</h3><ul>"
+        for check in group:
+            kind, symbol = CHECKS[check.outcome]
+            outcome = "" if check.outcome == "passed" else f" <small>{check.outcome}: {escape(check.text)}</small>"
+            yield f"<li>{mark(kind, symbol)}{escape(check.name)}{outcome}</li>"
+        yield "</ul></div>"
+    yield "</div></section>"
+
+
+def news(table: Table) -> Iterator[str]:
+    if not table.news:
+        return
+    yield "<section><h2>News</h2><p>These went better than was known.</p><ul class='cards'>"
+    for cell in table.news:
+        known = f"{cell.outcome}; known until now: {cell.expected}" + (f", {cell.reason}" if cell.reason else "")
+        yield f"<li class='better'><b>{escape(arrow(cell))}</b> {escape(known)}</li>"
+    yield "</ul></section>"
+
+
+def style() -> str:
+    # The symbol, and that it is not to be read aloud: the words of the cell are.
+    symbol = "td.{0}::before {{ content: '{1}'; content: '{1}' / ''; }}\n"
+    return STYLE + "".join(symbol.format(kind, text) for kind, text, _ in MARKS.values())
+
+
+PAGE = Template("""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>$title</title>
+<style>
+$style</style>
+</head>
+<body>
+$body
+</body>
+</html>
+""")
+
+STYLE = """\
+:root {
+  --page: #fff; --text: #1f2328; --quiet: #59636e; --line: #d1d9e0; --card: #f6f8fa; --news: #8250df;
+  --shared: #116329; --shared-on: #d3f5db; --copied: #7a4d00; --copied-on: #ffeeb8;
+  --bycopy: #0550ae; --bycopy-on: #d8efff; --refused: #59636e; --refused-on: #e6eaef;
+  --failed: #fff; --failed-on: #cf222e;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --page: #0d1117; --text: #e6edf3; --quiet: #9198a1; --line: #30363d; --card: #161b22; --news: #c297ff;
+    --shared: #6fdd8b; --shared-on: #10301c; --copied: #f0c75e; --copied-on: #3a2d05;
+    --bycopy: #8cc8ff; --bycopy-on: #0d2b4e; --refused: #9198a1; --refused-on: #21262d;
+    --failed: #fff; --failed-on: #da3633;
+  }
+}
+* { box-sizing: border-box; }
+body {
+  margin: 0 auto; padding: 1.5rem 1rem 6rem; max-width: 84rem; background: var(--page); color: var(--text);
+  font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere;
+}
+h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .4rem; }
+h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
+h3 { font-size: 1rem; margin: 1rem 0 .2rem; }
+p { margin: .4rem 0; }
+ul { list-style: none; margin: 0; padding: 0; }
+code { font: .88em ui-monospace, monospace; }
+header b { font-weight: 600; }
+header p b { color: var(--text); }
+small, header p, footer, caption { color: var(--quiet); font-size: .9rem; font-weight: normal; }
+footer { margin-top: 3rem; }
+.libraries { display: flex; flex-wrap: wrap; gap: .3rem; margin: .6rem 0; }
+.libraries li { padding: .05rem .55rem; border: 1px solid var(--line); border-radius: 1rem; font-size: .85rem; }
+.verdict { padding: .6rem .8rem; border-radius: .4rem; font-size: 1rem; font-weight: 600; }
+.verdict.shared, .mark.shared, td.shared { color: var(--shared); background: var(--shared-on); }
+.verdict.failed, .mark.failed, td.failed { color: var(--failed); background: var(--failed-on); }
+.mark.copied, td.copied { color: var(--copied); background: var(--copied-on); }
+.mark.bycopy, td.bycopy { color: var(--bycopy); background: var(--bycopy-on); }
+.mark.refused, td.refused { color: var(--refused); background: var(--refused-on); }
+.mark.skipped, td.skipped { color: var(--quiet); background: var(--card); }
+.mark.news { color: var(--news); }
+.mark {
+  display: inline-block; width: 1.5rem; height: 1.5rem; margin-right: .45rem; border-radius: .25rem;
+  font-size: .85rem; font-style: normal; line-height: 1.5rem; text-align: center;
+}
+.mark.blank { border: 1px dotted var(--line); }
+.cards li { margin: .5rem 0; padding: .5rem .8rem; background: var(--card); border-left: 4px solid var(--line); }
+.cards p { columns: 22rem; font-size: .9rem; }
+.cards .failure { border-color: var(--failed-on); }
+.cards .better { border-color: var(--news); }
+.legend { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: .4rem 1.5rem; }
+.legend { margin-bottom: 1rem; }
+.legend b { color: var(--text); }
+.legend li { color: var(--quiet); font-size: .9rem; }
+.legend li, .columns li, details h3 { position: relative; min-height: 1.5rem; padding-left: 2rem; }
+.legend .mark, .columns .mark, details .mark { position: absolute; left: 0; }
+.box {
+  position: relative; /* else what the cells hide widens the page */
+  max-height: 90vh; max-width: 100%; width: fit-content; overflow: auto; border: 1px solid var(--line);
+}
+table { border-collapse: separate; border-spacing: 0; font-size: .85rem; line-height: 1.3; }
+caption { padding: .5rem .7rem; text-align: left; }
+tr > * { background: var(--page); background-clip: padding-box; border: 1px solid var(--page); padding: .15rem 0; }
+thead th, thead td { position: sticky; top: 0; z-index: 2; border-bottom-color: var(--line); vertical-align: bottom; }
+thead th { padding: .4rem 0; }
+thead span { writing-mode: vertical-rl; transform: rotate(180deg); white-space: nowrap; }
+tbody th { position: sticky; left: 0; z-index: 1; text-align: left; }
+thead td { left: 0; z-index: 3; }
+th[scope=row] { min-width: min(11rem, 40vw); max-width: 40vw; padding: .15rem .7rem; font-weight: normal; }
+th[scope=rowgroup] { padding: .9rem 0 .2rem; }
+th[scope=rowgroup] span { position: sticky; left: .7rem; }
+tbody td { min-width: clamp(2rem, 55vw / var(--columns), 4rem); border-radius: .3rem; text-align: center; }
+tr:hover > th[scope=row] { background: var(--card); }
+td.news::after { content: '★'; content: '★' / ''; color: var(--news); font-size: .7em; vertical-align: super; }
+td[class]:hover, td[class]:focus { outline: 2px solid currentColor; outline-offset: -2px; }
+td > span { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+td:hover > span, td:focus > span {
+  position: fixed; z-index: 9; inset: auto 0 0; width: auto; height: auto; clip-path: none; padding: .8rem 1rem;
+  background: var(--card); border-top: 2px solid var(--line); color: var(--text);
+  font-size: .95rem; text-align: left; pointer-events: none;
+}
+td:hover > span { z-index: 10; }
+summary, .all { margin: 0; padding: .5rem 0; }
+summary { cursor: pointer; }
+details ul { margin: 0 0 1rem 2rem; font-size: .92rem; }
+details li { margin: .25rem 0; }
+details code { display: block; color: var(--quiet); }
+.columns { columns: 20rem; column-gap: 2rem; }
+.columns div { margin-bottom: 1rem; break-inside: avoid; }
+.columns h3 { margin-top: 0; }
+.columns li { margin: .2rem 0; }
+@media print {
+  body { max-width: none; padding: 0; font-size: 11px; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  .box { max-height: none; overflow: visible; border: 0; }
+  thead th, thead td, tbody th { position: static; }
+  tbody td { min-width: 1.4rem; }
+  details::details-content { content-visibility: visible; }
+}
+"""

@@ -1,0 +1,88 @@
+"""OrtValue.from_dlpack, and onnxruntime's OrtValues."""
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from onnxruntime import OrtValue
+
+import dlpack
+
+from ..capsules import Seen, read
+from ..checks import gives, withholds
+from ..memory import Memory, Skip
+from . import Consumer
+
+from_dlpack = OrtValue.from_dlpack
+
+
+def known(value: Any) -> Memory:
+    """What onnxruntime says of an OrtValue."""
+    array = value.numpy()
+    return Memory(value, array.dtype.name, array.shape, array.tobytes(), value.data_ptr(), readonly=True)
+
+
+def matrix(dtype: str = "float32") -> Any:
+    # The memory of ortvalue_from_numpy's values is numpy's, and is not kept by what they export.
+    value = OrtValue.ortvalue_from_shape_and_type((2, 3), np.dtype(dtype).type)
+    value.update_inplace(np.arange(6).reshape(2, 3).astype(dtype))
+    return value
+
+
+PROVIDERS: dict[str, Callable[[], Memory]] = {"OrtValue": lambda: known(matrix())}
+
+
+class FromDLPack(Consumer):
+    name = "onnxruntime"
+
+    def take(self, x: Any) -> Any:
+        return from_dlpack(x)
+
+    def see(self, taken: Any) -> Seen:
+        return read(taken)._replace(address=taken.data_ptr())
+
+
+CONSUMERS = [FromDLPack()]
+
+
+def gives_every_data_type() -> None:
+    integers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    gives(*(known(matrix(name)) for name in (*integers, "float16", "float32", "float64")))
+
+
+def withholds_what_is_no_tensor() -> None:
+    withholds({"options": onnxruntime.SessionOptions}, TypeError)
+
+
+def doubling() -> bytes:
+    """A model that adds its input to itself."""
+    try:
+        from onnx import TensorProto, helper
+    except ImportError:
+        raise Skip("onnx is not installed") from None
+    given, result = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in ("given", "result"))
+    graph = helper.make_graph([helper.make_node("Add", ["given", "given"], ["result"])], "doubling", [given], [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
+def runs_a_session_on_shared_memory() -> None:
+    session = onnxruntime.InferenceSession(doubling(), providers=["CPUExecutionProvider"])
+    given, result = bytearray(struct.pack("4f", 1, 2, 3, 4)), bytearray(16)
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("given", from_dlpack(dlpack.asdlpack(memoryview(given).cast("f"))))
+    binding.bind_ortvalue_output("result", from_dlpack(dlpack.asdlpack(memoryview(result).cast("f"))))
+    session.run_with_iobinding(binding)
+    assert struct.unpack("4f", result) == (2, 4, 6, 8), result.hex(" ")
+    given[:] = struct.pack("4f", 5, 6, 7, 8)
+    session.run_with_iobinding(binding)
+    assert struct.unpack("4f", result) == (10, 12, 14, 16), result.hex(" ")
+
+
+CHECKS = {
+    "gives every data type": gives_every_data_type,
+    "withholds what is no tensor": withholds_what_is_no_tensor,
+    "runs a session on shared input and output": runs_a_session_on_shared_memory,
+}

@@ -1,0 +1,220 @@
+"""`python -m dlpack.tests`: what exchanges with what here, and that it finds out and says what is wrong."""
+
+import json
+import re
+import shutil
+import sys
+import venv
+
+import pytest
+from alone import TESTS, run
+
+from dlpack import tests
+from dlpack._libraries import LIBRARIES
+from dlpack.tests.expectations import APART
+
+ROOT = TESTS.parent
+
+# Installed by the test group. A library that is missing is a failure, not a skip.
+HERE = (
+    "numpy ml_dtypes torch jax tensorflow numba pyarrow tvm tvm_ffi mpi4py onnx onnxruntime paddle mlx polars pandas "
+)
+HERE += "nanobind dask xarray zarr h5py PIL av cv2"
+CONSUMERS = "numpy torch jax tensorflow pyarrow.Array pyarrow.Tensor tvm tvm_ffi mpi4py onnxruntime paddle mlx nanobind"
+
+
+def exchange(*arguments, python=sys.executable, status=0, **options):
+    """Runs the command; gives what it prints."""
+    result = run(python, "-m", "dlpack.tests", *arguments, **options)
+    assert result.returncode == status, f"exit status {result.returncode}\n{result.stdout}\n{result.stderr}"
+    return result.stdout + result.stderr
+
+
+@pytest.fixture(scope="module")
+def report():
+    """A run with all libraries."""
+    return tests.run()
+
+
+@pytest.mark.timeout(1200)  # the first test makes the report
+def test_all_libraries_are_tried(report):
+    assert report.problems == []
+    assert set(HERE.split()) <= set(report.libraries)
+    assert set(CONSUMERS.split()) <= set(report.consumers)
+
+
+@pytest.mark.parametrize("library", ["C, versioned", "C, legacy", "conformance", *HERE.split()])
+def test_nothing_fails_with(report, library):
+    exchanges = [each for each in report.exchanges if each.consumer.split(".")[0] == library]
+    checks = [each for each in report.checks if each.library == library]
+    rows = [each for each in report.exchanges if each.section == library]
+    assert exchanges or checks or rows
+    assert [each for each in exchanges + checks if each.failed] == []
+
+
+def test_every_kind_of_memory_is_handed_to_every_consumer(report):
+    rows = {(each.section, each.provider) for each in report.exchanges}
+    assert len(report.exchanges) == len(rows) * len(report.consumers)
+
+
+def test_the_table_of_expectations_is_up_to_date(report):
+    assert [each for each in report.exchanges if each.news] == []
+
+
+def test_only_what_needs_a_gpu_is_skipped(report):
+    skipped = {each.reason for each in report.exchanges if each.outcome == "skipped"}
+    skipped |= {each.text for each in report.checks if each.outcome == "skipped"}
+    assert skipped <= {"no CUDA device", *APART.values()}
+
+
+def test_every_refusal_has_a_reason_and_the_words_of_who_refuses(report):
+    for each in report.exchanges:
+        if each.outcome == "refused":
+            assert each.reason and each.text and each.refused_by in ("dlpack", each.consumer), each
+            assert each.copy in ("works", "refused")
+
+
+# The command.
+
+
+def test_the_named_libraries_alone_take_part(tmp_path):
+    printed = exchange("numpy", "--json", tmp_path / "report.json", "--html", tmp_path / "report.html")
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    assert list(found.libraries) == list(found.consumers) == ["numpy"]
+    assert {each.section for each in found.exchanges} == {"standard library", "layouts", "data types", "numpy"}
+    assert re.search(r"^  bytearray  .*shared$", printed, re.MULTILINE)
+    assert "\x1b" not in printed
+    page = (tmp_path / "report.html").read_text()
+    assert "bytearray" in page and "numpy" in page
+
+
+def test_an_expression_chooses(tmp_path):
+    exchange("numpy", "-k", "numpy and (bytearray or MMAP) and not (read-only or mem)", "--json", tmp_path / "report.json")
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    assert [each.provider for each in found.exchanges] == ["bytearray", "mmap"]
+
+
+@pytest.mark.parametrize("expression", ["numpy and", "(", "not", "a b"])
+def test_an_expression_that_is_none_is_a_mistake_of_the_caller(expression):
+    assert f"-k {expression!r}: expected" in exchange("-k", expression, status=2)
+    with pytest.raises(ValueError, match="expected words"):
+        tests.run(expression=expression)
+
+
+def test_it_needs_nothing_but_python(tmp_path):
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    printed = exchange("-k", "C", python=python, environ={"PYTHONPATH": str(ROOT / "python")})
+    assert "pip install 'dlpack-go[tests]'" in printed
+    assert "no library is installed that dlpack knows" in printed
+    assert re.search(r"^  bytes +shared +shared$", printed, re.MULTILINE)
+
+
+def test_a_library_that_it_does_not_know_is_one_line():
+    printed = exchange("numpyy", "numpy", "-k", "numpy and bytes", status=1)
+    assert re.search(r"^ *numpyy: unknown library", printed, re.MULTILINE)
+    assert re.search(r"^  bytes +shared$", printed, re.MULTILINE)
+
+
+def test_a_library_that_is_not_installed_is_one_line():
+    absent = next(each for each in LIBRARIES if each.name not in HERE.split())
+    printed = exchange(absent.name, "numpy", "-k", "numpy and bytes", status=1)
+    assert f"{absent.name}: not installed (pip install {absent.distributions[0]})" in printed
+
+
+def test_a_file_that_can_not_be_written_is_one_line(tmp_path):
+    printed = exchange("numpy", "-k", "bytes", "--html", tmp_path, "--json", tmp_path / "a" / "b", status=1)
+    assert f"--html {tmp_path}: Is a directory" in printed.replace("\n  ", " ")
+    assert "No such file or directory" in printed
+
+
+BROKEN = {
+    "raises": ("raise OSError('libfoo.so is missing')", "torch: OSError: libfoo.so is missing"),
+    "exits": ("raise SystemExit(3)", "torch: SystemExit: 3"),
+    "kills the process": ("import os; os.kill(os.getpid(), 9)", "torch: its process died of SIGKILL"),
+    "ends the process": ("import os; os._exit(4)", "torch: its process ended with status 4"),
+    "hangs": ("import signal; signal.pause()", "torch: still busy after 5 s"),
+    "has no from_dlpack": ("", "torch: AttributeError: module 'torch' has no attribute"),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_library_that(how, tmp_path):
+    """... is one line and one failed column, and the others are tried all the same."""
+    code, line = BROKEN[how]
+    (tmp_path / "torch.py").write_text(code)
+    options = ["torch", "numpy", "-k", "bytes", "--timeout", "5", "--json", tmp_path / "report.json"]
+    printed = exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    assert len(re.findall(rf"^ *{re.escape(line)}", printed, re.MULTILINE)) == 1, printed
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    outcomes = {(each.consumer, each.provider): each.outcome for each in found.exchanges}
+    assert outcomes["numpy", "bytes"] == "shared"
+    assert outcomes["torch", "bytes"] == "failed"
+
+
+DEADLY = {
+    "kills its process": ("os.kill(os.getpid(), 11)", "SIGSEGV"),
+    "hangs": ("signal.pause()", "still busy after 3"),
+}
+
+
+@pytest.mark.parametrize("how", DEADLY)
+def test_an_exchange_that(how, tmp_path):
+    """... is one failed cell in each column, and the rest is tried all the same."""
+    code, text = DEADLY[how]
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal\nfrom dlpack.tests.libraries import layouts\n"
+        f"layouts.PROVIDERS['columns'] = lambda: {code}\n"
+    )
+    options = ["numpy", "-k", "column or broadcast", "--timeout", "3", "--json", tmp_path / "report.json"]
+    exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    outcomes = {each.provider: (each.outcome, each.text) for each in found.exchanges}
+    assert outcomes["columns"][0] == "failed" and text in outcomes["columns"][1]
+    assert outcomes["one column"][0] == outcomes["broadcast"][0] == "shared"
+
+
+def test_a_library_whose_every_exchange_kills_is_given_up(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\nfrom dlpack.tests.libraries import layouts\n"
+        "layouts.PROVIDERS = {name: lambda: os._exit(1) for name in layouts.PROVIDERS}\n"
+    )
+    environ = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"}
+    printed = exchange("numpy", "-k", "layouts or types", status=1, environ=environ)
+    assert "numpy: 4 processes died; what was left is not tried" in printed
+
+
+# A broken asdlpack.
+
+BREAKS = {
+    "a wrong stride": ("export.c", "tensor->strides = block->dims + tensor->ndim;", "tensor->strides = block->dims;"),
+    "a missing lock": ("buffer.c", "self->holding = HOLDS_VIEW;", "PyBuffer_Release(view);"),
+    "a lost reference": ("export.c", "    Py_INCREF((PyObject *)self);\n    return capsule;", "    return capsule;"),
+    "a reference too many": (
+        "export.c",
+        "    Py_INCREF((PyObject *)self);\n    return capsule;",
+        "    Py_INCREF((PyObject *)self);\n    Py_INCREF((PyObject *)self);\n    return capsule;",
+    ),
+    "a wrong address": ("export.c", "*tensor = self->tensor;", "*tensor = self->tensor;\n    tensor->byte_offset = 4;"),
+    "a lost flag": ("export.c", ".flags = self->flags,", ".flags = 0,"),
+}
+
+
+@pytest.fixture
+def broken(request, tmp_path):
+    """The package in a folder of its own, built from changed source."""
+    file, old, new = BREAKS[request.param]
+    for name in "build.py", "pyproject.toml", "go.mod", "pyext", "pkg", "python":
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    source = tmp_path / "pyext" / file
+    assert source.read_text().count(old) == 1
+    source.write_text(source.read_text().replace(old, new))
+    assert run(sys.executable, tmp_path / "build.py", timeout=200).returncode == 0
+    return tmp_path / "python"
+
+
+@pytest.mark.parametrize("broken", BREAKS, indirect=True)
+def test_it_catches(broken):
+    printed = exchange("numpy", status=1, timeout=200, environ={"PYTHONPATH": str(broken)})
+    assert "FAILED" in printed
