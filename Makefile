@@ -26,7 +26,7 @@ lint: .venv/lint
 	.venv/bin/clang-format --dry-run -Werror pyext/*.[ch]
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
-	.venv/bin/mypy --strict build.py python/dlpack examples benchmarks
+	.venv/bin/mypy --strict build.py python/dlpack examples benchmarks docs
 	.venv/bin/mypy tests
 
 bench: .venv/package .venv/test .venv-pydlpack/pydlpack

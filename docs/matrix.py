@@ -1,5 +1,6 @@
-"""Runs the exchange tests in several environments, and writes matrix.md and matrix.html beside this file, and the table of
-consumers in the README. `make matrix` makes the environments, and calls this with their interpreters."""
+"""Runs the exchange tests in several environments, and writes what came out: matrix.md and matrix.html beside this
+file, and the table of consumers in the README. `make matrix` makes the environments and calls this with their
+interpreters."""
 
 import json
 import os
@@ -59,7 +60,7 @@ def markdown(report: Report) -> Iterator[str]:
     yield ", ".join(f"{name} {version}" for name, version in report.libraries.items()) + "."
     yield ""
     yield "shared: the same memory. copied: taken, as a copy. by copy: refused as it is, taken with"
-    yield "`asdlpack(..., copy=True)`. refused, skipped: for the reasons below. An empty cell was not in one environment."
+    yield "`asdlpack(..., copy=True)`. refused, skipped: for the reasons below. Empty: never in one environment."
     yield ""
     yield from row("", *table.consumers)
     yield from row("---", *[":---:"] * len(table.consumers))

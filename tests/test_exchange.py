@@ -89,13 +89,14 @@ def test_the_named_libraries_alone_take_part(tmp_path):
 
 
 def test_an_expression_chooses(tmp_path):
-    exchange("numpy", "-k", "numpy and (bytearray or MMAP) and not (read-only or mem)", "--json", tmp_path / "report.json")
+    expression = "numpy and (bytearray or MMAP) and not (read-only or mem)"
+    exchange("numpy", "-k", expression, "--json", tmp_path / "report.json")
     found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
     assert [each.provider for each in found.exchanges] == ["bytearray", "mmap"]
 
 
 @pytest.mark.parametrize("expression", ["numpy and", "(", "not", "a b"])
-def test_an_expression_that_is_none_is_a_mistake_of_the_caller(expression):
+def test_an_expression_that_is_none_is_a_usage_error(expression):
     assert f"-k {expression!r}: expected" in exchange("-k", expression, status=2)
     with pytest.raises(ValueError, match="expected words"):
         tests.run(expression=expression)
@@ -108,6 +109,14 @@ def test_it_needs_nothing_but_python(tmp_path):
     assert "pip install 'dlpack-go[tests]'" in printed
     assert "no library is installed that dlpack knows" in printed
     assert re.search(r"^  bytes +shared +shared$", printed, re.MULTILINE)
+
+
+def test_a_terminal_shows_colours_and_a_bar():
+    script = ["script", "--quiet", "--return", "--command", f"{sys.executable} -m dlpack.tests numpy", "/dev/null"]
+    result = run(*script, environ={"TERM": "xterm-256color", "COLUMNS": "100"})
+    assert result.returncode == 0
+    assert re.search(r"bytearray +\x1b\[32m +shared\x1b\[0m", result.stdout)
+    assert re.search(r"━.*0/1", result.stdout)
 
 
 def test_a_library_that_it_does_not_know_is_one_line():

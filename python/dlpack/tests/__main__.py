@@ -21,8 +21,8 @@ RICH = importlib.util.find_spec("rich") is not None
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m dlpack.tests",
-        description="Hand every kind of memory that is found here to every library that is found here, each library in a "
-        "process of its own, and print what is shared, copied or refused. Exit status 1 where something fails.",
+        description="Hand every kind of memory that is found here to every library that is found here, each library "
+        "in a process of its own, and print what is shared, copied or refused. Exit status 1 where something fails.",
         epilog=f"libraries that are known: {', '.join(KNOWN)}",
     )
     parser.add_argument(
@@ -57,6 +57,8 @@ def main(arguments: list[str]) -> int:
             )
     except ValueError as error:
         parser.error(str(error))
+    except KeyboardInterrupt:
+        return 130  # as a shell tells SIGINT
     report.problems += problems
     show(report)
     for option, write in ("--json", as_json), ("--html", html.page):

@@ -15,7 +15,7 @@ from .capsules import Seen, compact
 from .expectations import Rule
 from .libraries import Consumer
 from .libraries.datatypes import FORMATS
-from .memory import Memory
+from .memory import Memory, Skip
 from .results import Exchange, Outcome
 
 
@@ -49,6 +49,10 @@ def exchange(
     memory = make()
     rule = find_rule(memory)
     cell.expected, cell.reason = rule.outcome, rule.reason
+    if memory.gpu and not consumer.gpu:
+        raise Skip(f"{consumer.name} takes no memory of a GPU")
+    if rule.outcome == "skipped":
+        raise Skip(rule.reason)
     try:
         handed = hand_over(consumer, memory, memory.copy, rule)
         cell.outcome, cell.proof = handed.outcome, handed.proof
@@ -100,7 +104,7 @@ def take(
         return wrapped, Handed("shared", proof="empty")
     if copy is True or not shares(consumer, taken, seen, memory):
         return wrapped, Handed("copied")
-    if seen.readonly is not None:
+    if None not in (seen.readonly, memory.readonly):
         expect(seen.readonly == memory.readonly, f"arrived with readonly {seen.readonly}, expected {memory.readonly}")
     check_hold(memory, before)
     check_values(consumer.see(taken), memory, rule)
@@ -138,14 +142,15 @@ def check_description(x: dlpack.DLPackObject, memory: Memory, copy: bool | None)
     strides = compact(memory.shape) if copied else memory.strides
     same = all(memory.shape[i] == 1 or x.strides[i] == stride for i, stride in enumerate(strides))
     expect(same or memory.size == 0, f"strides are {x.strides}, expected {strides}")
-    expect(copied or x.readonly == memory.readonly, f"readonly is {x.readonly}, expected {memory.readonly}")
+    known = memory.readonly is not None and not copied
+    expect(not known or x.readonly == memory.readonly, f"readonly is {x.readonly}, expected {memory.readonly}")
 
 
 def shares(consumer: Consumer, taken: Any, seen: Seen, memory: Memory) -> bool:
     """Whether the consumer has the owner's address, where it tells one, and sees what is written there."""
     if seen.address is not None and seen.address != memory.address:
         return False
-    if memory.readonly:
+    if memory.readonly is not False or memory.gpu:
         return True
     first = ctypes.c_uint8.from_address(memory.address or 0)
     first.value ^= 1

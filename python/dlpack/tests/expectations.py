@@ -73,36 +73,70 @@ def unaligned(memory: Memory) -> bool:
     return memory.copy is False and memory.size > 0 and (memory.address or 0) % 64 != 0
 
 
+def column_major(memory: Memory) -> bool:
+    """Whether it is a matrix whose columns have no gaps."""
+    return len(memory.shape) == 2 and (memory.size == 0 or (memory.strides[0] == 1 and memory.strides[1] > 1))
+
+
+def read_only(memory: Memory) -> bool:
+    """Whether it arrives so: a copy may be written."""
+    return memory.readonly and memory.copy is False
+
+
 SUBBYTE = dtype("float6_*", "float4_*", "int4", "uint4", "int2", "uint2")
 TO_32_BITS = {"float64": "float32", "complex128": "complex64"}
 
 RULES = (
     Rule("*", "refused", "DLPack has no structured types", provider="standard library: ctypes array of structures"),
     Rule("C, versioned", "shared", "", SUBBYTE),
+    Rule("mpi4py", "shared", "", SUBBYTE),
     Rule("*", "refused", "it has no type with one such item in each byte", SUBBYTE),
     Rule("*", "refused", "torch exports no tensor that needs a gradient", provider="torch: *requires_grad"),
     Rule("*", "refused", "Arrow's protocols are not read", provider="pyarrow: ChunkedArray"),
     Rule("*", "refused", "Arrow's protocols are not read", provider="polars: Series"),
     Rule("*", "refused", "Arrow's protocols are not read", provider="pandas: Series"),
+    Rule("*", "refused", "an NDArray speaks no protocol: its capsules do", provider="mxnet: NDArray"),
     # numpy
     Rule("numpy", "refused", "numpy has no such type", dtype("bfloat16", "float8*")),
     # torch
     Rule("torch", "refused", "torch has no negative strides", negative_strides),
+    Rule("torch", "skipped", "torch before 2.3 never lets go of empty memory", lambda m: m.size == 0, before=(2, 3)),
     Rule("torch", "refused", "torch has no such type", dtype("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")),
+    Rule("torch", "refused", "torch before 2.2 takes no booleans", dtype("bool"), before=(2, 2)),
+    Rule("torch", "refused", "torch before 2.3 has no such type", dtype("uint16", "uint32", "uint64"), before=(2, 3)),
+    Rule("torch", "refused", "torch before 2.10 takes no float8", dtype("float8*"), before=(2, 10)),
     # jax
     Rule("jax", "refused", "jax arrays are compact", not_packed),
     Rule("jax", "copied", "jax copies what is not at a multiple of 64 bytes", unaligned),
     # tensorflow
     Rule("tensorflow", "refused", "tensorflow's tensors are compact and row-major", not_row_major),
     Rule("tensorflow", "refused", "tensorflow takes no such type", dtype("float8*")),
+    # cupy
+    Rule("cupy", "refused", "streams are not ordered for __cuda_array_interface__", provider="numba: *on CUDA"),
+    Rule("cupy", "refused", "streams are not ordered for __cuda_array_interface__", provider="cudf: Series on CUDA"),
+    Rule("cupy", "shared", "", provider="*on CUDA"),
+    Rule("cupy", "refused", "cupy takes what is on the GPU"),
+    # cudf
+    Rule("cudf", "refused", "a Series has no gaps", lambda m: len(m.shape) == 1 and not m.packed),
+    Rule("cudf", "refused", "a DataFrame is column-major", lambda m: len(m.shape) != 1 and not column_major(m)),
+    Rule("cudf", "refused", "cudf has no such type", dtype("bool", "float16", "complex*", "bfloat16", "float8*")),
+    Rule("cudf", "skipped", "a DataFrame without columns has no rows either", lambda m: m.shape[1:] == (0,)),
+    Rule("cudf", "copied", "cudf copies", lambda m: m.size > 0),
     # pyarrow
     Rule("pyarrow.*", "refused", "pyarrow takes int, uint and float", dtype("bool", "complex*", "bfloat16", "float8*")),
     Rule("pyarrow.Array", "refused", "an Array has one dimension", lambda memory: len(memory.shape) != 1),
     Rule("pyarrow.Array", "refused", "an Array has no gaps", not_row_major),
     Rule("pyarrow.Tensor", "refused", "a Tensor has no negative strides", negative_strides),
+    # mxnet
+    Rule("mxnet", "refused", "mxnet's arrays are compact and row-major", not_row_major),
+    Rule("mxnet", "refused", "mxnet takes no matrix without items", lambda m: m.size == 0 and len(m.shape) > 1),
+    Rule("mxnet", "refused", "mxnet has no such type", dtype("bool", "int16", "uint16", "uint32", "uint64")),
+    Rule("mxnet", "refused", "mxnet has no such type", dtype("bfloat16", "complex*", "float8*")),
     # tvm
     Rule("tvm", "refused", "tvm's tensors are compact and row-major", not_row_major),
     Rule("tvm", "refused", "tvm needs data at a multiple of 64 bytes", unaligned),
+    # mpi4py
+    Rule("mpi4py", "refused", "a message is compact, in any order of dimensions", not_packed),
     # onnxruntime
     Rule("onnxruntime", "refused", "onnxruntime's tensors are compact and row-major", not_row_major),
     Rule("onnxruntime", "refused", "onnxruntime takes no such type", dtype("bool", "complex*", "float8*")),
@@ -114,6 +148,8 @@ RULES = (
     Rule("mlx", "refused", "mlx has no negative strides", negative_strides),
     Rule("mlx", "refused", "mlx has no such type", dtype("float8*")),
     Rule("mlx", "copied", "mlx copies memory of the CPU", lambda memory: memory.size > 0, becomes=TO_32_BITS),
+    # nanobind
+    Rule("nanobind ndarray<>", "refused", "read-only memory needs ndarray<ro>", read_only),
     # What asdlpack itself copies, where copy=None allows it.
     Rule("*", "copied", "the bytes have to be swapped", provider="*: *big-endian*"),
     Rule("*", "copied", "DLPack needs items at multiples of their size", provider="*: *misaligned*"),

@@ -48,7 +48,7 @@ def page(report: Report) -> str:
         " (<code>pip install dlpack-go</code>).</footer>",
     ]
     verdict = "" if report.ok else f"{len(report.failures)} failed: "
-    return PAGE.substitute(title=escape(verdict + title), style=style(), body="\n".join(body))
+    return PAGE.substitute(title=verdict + title, style=style(), body="\n".join(body))
 
 
 def heading(table: Table, title: str) -> Iterator[str]:
@@ -60,11 +60,10 @@ def heading(table: Table, title: str) -> Iterator[str]:
         yield f"<li>{escape(name)} <b>{escape(version)}</b></li>"
     yield "</ul>" if report.libraries else "<li>no library is installed that dlpack knows</li></ul>"
     kind, symbol = CHECKS["passed" if report.ok else "failed"]
-    yield f"<p class='verdict {kind}'>{symbol} {escape(summary(table))}</p></header>"
+    yield f"<p class='verdict {kind}'>{symbol} {summary(table)}</p></header>"
 
 
 def failures(report: Report) -> Iterator[str]:
-    """What is wrong, and where: the same text is told once."""
     groups: dict[str, list[str]] = {}
     for failure in report.failures:
         match failure:
@@ -74,10 +73,28 @@ def failures(report: Report) -> Iterator[str]:
                 groups.setdefault(failure.text, []).append(f"{failure.library}: {failure.name}")
             case _:
                 groups.setdefault(failure, [])
+    yield from cards("Failures", "failure", groups)
+
+
+def news(table: Table) -> Iterator[str]:
+    groups: dict[str, list[str]] = {}
+    for cell in table.news:
+        known = f"{cell.expected}: {cell.reason}" if cell.reason else cell.expected
+        groups.setdefault(f"{cell.outcome}; known until now as {known}", []).append(arrow(cell))
+    yield from cards("News", "better", groups)
+
+
+def cards(title: str, kind: str, groups: dict[str, list[str]]) -> Iterator[str]:
+    """Texts, and what each is said of: folded where it is much."""
     if groups:
-        yield "<section><h2>Failures</h2><ul class='cards'>"
-        for text, where in groups.items():
-            yield f"<li class='failure'><b>{escape(text)}</b><p>{'<br>'.join(map(escape, where))}</p></li>"
+        yield f"<section><h2>{title}</h2><ul class='cards'>"
+        for text, names in groups.items():
+            where = "".join(f"<span>{escape(name)}</span>" for name in names)
+            if len(names) > 10:
+                where = f"<details><summary>{len(names)} times</summary><p>{where}</p></details>"
+            elif names:
+                where = f"<p>{where}</p>"
+            yield f"<li class='{kind}'><b>{escape(text)}</b>{where}</li>"
         yield "</ul></section>"
 
 
@@ -93,7 +110,7 @@ def matrix(table: Table) -> Iterator[str]:
     yield "<section><h2>Who takes what</h2><ul class='legend'>"
     for name, (kind, symbol, meaning) in {**MARKS, "news": NEWS}.items():
         if counts[name]:
-            yield f"<li>{mark(kind, symbol)}<b>{counts[name]} {name}</b> {escape(meaning)}</li>"
+            yield f"<li>{mark(kind, symbol)}<b>{counts[name]} {name}</b> {meaning}</li>"
     yield "<li><i class='mark blank'></i><b>blank</b> not tried</li></ul>"
     yield "<div class='box' tabindex='0' role='region' aria-label='Who takes what'>"
     yield f"<table style='--columns: {len(table.consumers)}'>"
@@ -131,7 +148,7 @@ def detail(cell: Exchange) -> str:
         said = f"<code>{escape(cell.text)}</code>"
         parts.append(f"{escape(cell.refused_by)} says {said}" if cell.refused_by else said)
     if cell.reason:
-        parts.append(("known until now: " if cell.news else "") + escape(cell.reason))
+        parts.append(("news, known until now: " if cell.news else "") + escape(cell.reason))
     if cell.copy:
         parts.append("copy=True works" if cell.copy == "works" else "copy=True is refused too")
     return "; ".join(parts)
@@ -149,7 +166,7 @@ def consumers(table: Table) -> Iterator[str]:
             if groups:
                 counts.append(f"{verb} {sum(map(len, groups.values()))}")
             if outcome not in ("shared", "failed"):
-                body += causes(groups, outcome)
+                body += causes(groups, outcome, len(table.rows))
         readonly = table.report.consumers.get(consumer)
         known = f"{', '.join(counts)}. Read-only memory: {readonly}." if readonly else ", ".join(counts)
         title = f"<b>{escape(consumer)}</b> <small>{escape(known)}</small>"
@@ -160,7 +177,7 @@ def consumers(table: Table) -> Iterator[str]:
         yield "</section>"
 
 
-def causes(groups: dict[Cause, list[Row]], outcome: Outcome) -> Iterator[str]:
+def causes(groups: dict[Cause, list[Row]], outcome: Outcome, total: int) -> Iterator[str]:
     # A text may tell of one object alone, say its shape: it stands below what the cause has in common with others.
     def key(item: tuple[Cause, list[Row]]) -> tuple[str, str, str]:
         return item[0].reason, item[0].refused_by, item[0].copy
@@ -172,7 +189,7 @@ def causes(groups: dict[Cause, list[Row]], outcome: Outcome) -> Iterator[str]:
         yield f"<h3>{mark(kind, symbol)}{escape(reason or what)} <small>{escape(what)}</small></h3><ul>"
         for cause, rows in items:
             said = f"<code>{escape(cause.text)}</code>" if cause.text else ""
-            yield f"<li>{names(rows)}{said}</li>"
+            yield f"<li>{'everything' if len(rows) == total else names(rows)}{said}</li>"
         yield "</ul>"
 
 
@@ -192,20 +209,11 @@ def checks(report: Report) -> Iterator[str]:
         yield f"<div><h3>{escape(library)}</h3><ul>"
         for check in group:
             kind, symbol = CHECKS[check.outcome]
-            outcome = "" if check.outcome == "passed" else f" <small>{check.outcome}: {escape(check.text)}</small>"
-            yield f"<li>{mark(kind, symbol)}{escape(check.name)}{outcome}</li>"
+            said = f" <small>{check.outcome}: {escape(check.text)}</small>" if check.text else ""
+            sign = f"<i class='mark {kind}' role='img' title='{check.outcome}'>{symbol}</i>"
+            yield f"<li>{sign}{escape(check.name)}{said}</li>"
         yield "</ul></div>"
     yield "</div></section>"
-
-
-def news(table: Table) -> Iterator[str]:
-    if not table.news:
-        return
-    yield "<section><h2>News</h2><p>These went better than was known.</p><ul class='cards'>"
-    for cell in table.news:
-        known = f"{cell.outcome}; known until now: {cell.expected}" + (f", {cell.reason}" if cell.reason else "")
-        yield f"<li class='better'><b>{escape(arrow(cell))}</b> {escape(known)}</li>"
-    yield "</ul></section>"
 
 
 def style() -> str:
@@ -279,6 +287,7 @@ footer { margin-top: 3rem; }
 .mark.blank { border: 1px dotted var(--line); }
 .cards li { margin: .5rem 0; padding: .5rem .8rem; background: var(--card); border-left: 4px solid var(--line); }
 .cards p { columns: 22rem; font-size: .9rem; }
+.cards span { display: block; break-inside: avoid; }
 .cards .failure { border-color: var(--failed-on); }
 .cards .better { border-color: var(--news); }
 .legend { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: .4rem 1.5rem; }
@@ -323,10 +332,12 @@ details code { display: block; color: var(--quiet); }
 .columns h3 { margin-top: 0; }
 .columns li { margin: .2rem 0; }
 @media print {
-  body { max-width: none; padding: 0; font-size: 11px; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  :root { font-size: 11px; }
+  li, tr, h2, h3, summary { break-inside: avoid; }
+  h2, h3, summary { break-after: avoid; }
+  body { max-width: none; padding: 0; font-size: 1rem; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .box { max-height: none; overflow: visible; border: 0; }
   thead th, thead td, tbody th { position: static; }
-  tbody td { min-width: 1.4rem; }
   details::details-content { content-visibility: visible; }
 }
 """

@@ -26,10 +26,11 @@ class Memory:
     values: bytes  # the items in row-major order
     address: int | None = None  # of the first item; None where the library does not tell
     strides: tuple[int, ...] = ()  # in elements; row-major where they are left out
-    readonly: bool = False
+    readonly: bool | None = False  # None where the library can't say: it exports the legacy structure alone
     resize: Callable[[], object] | None = None  # moves or closes the memory: a BufferError while it is shared
     references: Callable[[], int] | None = None  # how many hold the memory: more while it is shared
     copy: bool | None = False  # what asdlpack is called with
+    gpu: bool = False  # the address is one of a GPU
 
     def __post_init__(self) -> None:
         self.strides = self.strides or compact(self.shape)

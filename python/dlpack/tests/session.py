@@ -1,28 +1,18 @@
 """A run: a process for each library that is installed, several at a time, and all that they find in one Report."""
 
-import contextlib
 import datetime
-import json
 import os
 import platform
-import select
-import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
-from typing import IO, Any
 
 from .. import __version__, _libraries
-from .expectations import APART
+from .column import Column
 from .expression import Expression
 from .libraries import EVERYWHERE, KNOWN
-from .results import Check, Exchange, Report
-from .worker import Task
+from .results import Report
 
-LIVES = 4  # processes that a column may use up
+JOBS = 8  # at a time, at most: each needs one or two gigabytes
 
 Progress = Callable[[int, int, str], None]  # columns done, columns in all, what begins
 
@@ -37,7 +27,8 @@ def run(
     """Tries what exchanges with what, on the libraries that are installed, or on the named ones alone.
 
     expression chooses exchanges, as pytest's -k does. timeout is in seconds, for a single import or exchange. jobs is
-    how many processes run at a time; None means one for each processor. Raises ValueError where expression is none.
+    how many processes run at a time; None means one for each processor, but at most 8. Raises ValueError where
+    expression is none.
     """
     Expression(expression)
     found = {library.name: version for library, version in _libraries.installed()}
@@ -47,17 +38,24 @@ def run(
     providers = [*EVERYWHERE, *chosen]
     names = list(chosen) if libraries else ["standard", "conformance", *chosen]
     columns = [Column(name, chosen.get(name, ""), providers, expression, timeout) for name in names]
-    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
-        finished = 0
+    finished = 0
 
-        def work(column: "Column") -> None:
-            nonlocal finished
-            for what in column.run():
-                if progress:
-                    progress(finished, len(columns), what)
-            finished += 1
+    def work(column: Column) -> None:
+        nonlocal finished
+        for what in column.run():
+            if progress:
+                progress(finished, len(columns), what)
+        finished += 1
 
-        list(pool.map(work, columns))
+    if progress:
+        progress(0, len(columns), "")
+    with ThreadPoolExecutor(jobs or min(len(os.sched_getaffinity(0)), JOBS)) as pool:
+        try:
+            list(pool.map(work, columns))
+        except BaseException:  # Ctrl-C, say: what runs is of no use any more
+            for column in columns:
+                column.stop()
+            raise
     gather(columns, report)
     return report
 
@@ -75,165 +73,6 @@ def unusable(name: str) -> str:
     if name not in KNOWN:
         return f"{name}: unknown library; known are {', '.join(KNOWN)}"
     return f"{name}: not installed (pip install {KNOWN[name].distributions[0]})"
-
-
-class Column:
-    """What one library takes, and what else is checked of it."""
-
-    def __init__(self, library: str, version: str, providers: list[str], expression: str, timeout: float) -> None:
-        self.library = library
-        self.consumers: dict[str, str] = {}
-        self.exchanges: list[Exchange] = []
-        self.checks: list[Check] = []
-        self.absent: dict[str, tuple[str, str]] = {}  # module: "failed" or "skipped", and why
-        self.problems: list[str] = []
-        self.timeout = timeout
-        self.done: list[str] = []
-        self.tasks = [
-            Task(library, version, group, i == 0, expression, self.done)
-            for i, group in enumerate(groups(library, providers))
-        ]
-
-    def run(self) -> Iterator[str]:
-        """Yields what begins."""
-        lives = LIVES
-        for task in self.tasks:
-            while lives > 0 and self.library not in self.absent:
-                death = yield from self.live(task)
-                if not death:
-                    break
-                lives -= 1
-                if not lives:
-                    self.problems.append(f"{self.library}: {LIVES} processes died; what was left is not tried")
-
-    def untried(self, consumer: str, section: str, provider: str) -> Exchange | None:
-        """A cell that says why nothing was tried; None where it was not chosen."""
-        cell = Exchange(consumer, provider, section, "skipped")
-        for name in self.library, section:
-            if name in self.absent:
-                outcome, text = self.absent[name]
-                if outcome == "failed":
-                    cell.outcome, cell.text = "failed", f"{name}: {text}"
-                else:
-                    cell.reason = text
-                return cell
-        apart = APART.get(frozenset((self.library, section)))
-        if apart:
-            cell.reason = apart
-            return cell
-        if self.problems:
-            cell.outcome, cell.text = "failed", "not tried"
-            return cell
-        return None
-
-    def live(self, task: Task) -> Generator[str, None, str]:
-        """Runs one process; returns how it died, or "" where it came to its end."""
-        begun = death = ""
-        with tempfile.TemporaryFile("w+") as errors:
-            for event in events(task, self.timeout, errors):
-                if "death" in event:
-                    death = event["death"]
-                elif "begins" in event:
-                    begun = event["begins"]
-                    if not begun.startswith("import "):
-                        self.done.append(begun)
-                    yield begun
-                else:
-                    self.record(event)
-                    begun = ""
-            if death:
-                self.record_death(begun, death + last_words(errors))
-        return death
-
-    def record(self, event: dict[str, Any]) -> None:
-        if "exchange" in event:
-            self.exchanges.append(Exchange(**event["exchange"]))
-        elif "consumer" in event:
-            name, readonly = event["consumer"]
-            self.consumers[name] = readonly
-        elif "check" in event:
-            self.checks.append(Check(**event["check"]))
-        else:
-            name, outcome, text = event["absent"]
-            self.absent[name] = (outcome, text)
-
-    def record_death(self, begun: str, text: str) -> None:
-        kind, _, name = begun.partition(" ")
-        if kind == "import":
-            self.done.append(begun)
-            self.absent[name] = ("failed", text)
-        elif " takes " in begun:
-            consumer, _, provider = begun.partition(" takes ")
-            section, _, provider = provider.partition(": ")
-            self.exchanges.append(Exchange(consumer, provider, section, "failed", text=text))
-        elif begun:
-            section, _, check = begun.partition(": ")
-            self.checks.append(Check(section, check, "failed", text))
-        else:
-            self.absent[self.library] = ("failed", text)
-
-
-def events(task: Task, timeout: float, errors: IO[str]) -> Iterator[dict[str, Any]]:
-    """What the process tells, and last its death, if it died. Where it is silent for too long it is killed."""
-    reading, writing = os.pipe()
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__} import worker; worker.main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, json.dumps(asdict(task)), str(writing)],
-        stdin=subprocess.DEVNULL,
-        stdout=errors,
-        stderr=errors,
-        pass_fds=[writing],
-        start_new_session=True,  # what it starts goes with it
-    )
-    os.close(writing)
-    text = b""
-    with open(reading, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], timeout)[0]:
-            received = pipe.read(65536)
-            if not received:
-                break
-            *lines, text = (text + received).split(b"\n")
-            yield from map(json.loads, lines)
-        else:
-            end(process, 0)
-            yield {"death": f"still busy after {timeout:g} s"}
-            return
-    end(process, timeout)
-    if process.returncode < 0:
-        yield {"death": f"its process died of {signal.Signals(-process.returncode).name}"}
-    elif process.returncode > 0:
-        yield {"death": f"its process ended with status {process.returncode}"}
-
-
-def end(process: "subprocess.Popen[bytes]", timeout: float) -> None:
-    """Waits for the process, kills it where it stays, and in any case what it leaves behind."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def last_words(errors: IO[str]) -> str:
-    """The last line that a process printed, to tell why it died."""
-    errors.seek(0)
-    lines = [line.strip() for line in errors.read().splitlines() if line.strip()]
-    return f" ({lines[-1]})" if lines else ""
-
-
-def groups(library: str, providers: list[str]) -> list[list[str]]:
-    """The providers by process: each group can be together with the library and with each other."""
-    found: list[list[str]] = [[]]
-    for name in providers:
-        if frozenset((library, name)) in APART:
-            continue
-        for group in found:
-            if not any(frozenset((name, other)) in APART for other in group):
-                group.append(name)
-                break
-        else:
-            found.append([name])
-    return found
 
 
 def gather(columns: list[Column], report: Report) -> None:

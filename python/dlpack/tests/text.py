@@ -1,11 +1,12 @@
 """The report as lines of text, with styles for those who see colours."""
 
+import itertools
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .results import Report
-from .table import Table, summary, word
+from .table import Row, Table, summary, word
 
 Line = list[tuple[str, str]]  # pieces of text, each with its style: a colour of rich, or ""
 
@@ -36,6 +37,7 @@ def lines(report: Report, width: int = 0) -> Iterator[Line]:
         yield []
         yield from wrapped(LEGEND, width)
     yield from refusals(table, width)
+    yield from skipped(table, width)
     yield from checks(report, width)
     yield from failures(report, width)
     yield []
@@ -91,15 +93,33 @@ def block(table: Table, consumers: list[str]) -> Iterator[Line]:
 
 
 def refusals(table: Table, width: int) -> Iterator[Line]:
-    for consumer in table.consumers:
-        groups = table.refusals(consumer)
+    """By who refuses, and by cause: of each cause, the words of one refusal."""
+    for refused_by in ("dlpack", *table.consumers):
+        groups: dict[tuple[str, str], tuple[str, dict[Row, None]]] = {}
+        for cell in table.report.exchanges:
+            if cell.outcome == "refused" and cell.refused_by == refused_by:
+                _, rows = groups.setdefault((cell.reason, cell.copy), (cell.text, {}))
+                rows[cell.section, cell.provider] = None
         if groups:
             yield []
-            yield [(f"What {consumer} does not take", "bold")]
-        for (refused_by, text, reason, copy), providers in groups.items():
-            yield from wrapped(", ".join(f"{section}: {provider}" for section, provider in providers), width, 1)
-            way_out = "; copy=True works" if copy == "works" else "; nor with copy=True"
-            yield from wrapped(f"{reason or 'not known why'}{way_out}. {refused_by} says: {text}", width, 2, "dim")
+            yield [(f"What {refused_by} refuses", "bold")]
+        for (reason, copy), (text, rows) in groups.items():
+            yield from wrapped(f"{reason}{' (copy=True works)' * (copy == 'works')}", width, 1)
+            yield from wrapped(listed(rows), width, 2)
+            yield from wrapped(text, width, 2, "dim")
+
+
+def skipped(table: Table, width: int) -> Iterator[Line]:
+    groups: dict[str, dict[str, None]] = {}
+    for cell in table.report.exchanges:
+        if cell.outcome == "skipped":
+            groups.setdefault(cell.reason, {})[f"{cell.consumer} takes {cell.section}: {cell.provider}"] = None
+    if groups:
+        yield []
+        yield [("Skipped", "bold")]
+    for reason, names in groups.items():
+        yield from wrapped(reason, width, 1)
+        yield from wrapped(few(list(names)), width, 2, "dim")
 
 
 def checks(report: Report, width: int) -> Iterator[Line]:
@@ -132,8 +152,18 @@ def failures(report: Report, width: int) -> Iterator[Line]:
             yield [(title, style)]
         for text, names in groups.items():
             yield from wrapped(text, width, 1, style)
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            yield from wrapped(f"{'; '.join(names[:3])}{more}", width, 2)
+            yield from wrapped(few(names), width, 2)
+
+
+def listed(rows: Iterable[Row]) -> str:
+    """Each section named once."""
+    sections = itertools.groupby(rows, key=lambda row: row[0])
+    return "; ".join(f"{section}: {'; '.join(name for _, name in group)}" for section, group in sections)
+
+
+def few(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{'; '.join(names[:3])}{more}"
 
 
 def wrapped(text: str, width: int, indent: int = 0, style: str = "") -> Iterator[Line]:

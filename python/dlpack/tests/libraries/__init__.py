@@ -25,6 +25,7 @@ class Consumer:
 
     name: str
     readonly = "not known to it"  # what becomes of read-only memory: for people
+    gpu = False  # whether it takes memory of a GPU too
 
     def take(self, x: Any) -> Any:
         """The library's own object, made of x; or the library's own error."""

@@ -1,4 +1,4 @@
-"""Every data type that an array interface can say, 2 x 3 items of each."""
+"""Every data type that an array interface can say, six items of each."""
 
 import functools
 import struct
@@ -32,13 +32,13 @@ def native(dtype: str) -> Memory:
     parts = FORMATS[dtype]
     kind = {"b": "b", "u": "u", "i": "i", "f": "f", "c": "c"}[dtype[0]]
     data = b"".join(struct.pack(f"={parts}", *[value] * len(parts)) for value in ONES_AND_ZEROS)
-    return Array(f"<{kind}{len(data) // 6}", dtype, data).memory((2, 3))
+    return Array(f"<{kind}{len(data) // 6}", dtype, data).memory((6,))
 
 
 def named(dtype: str, one: bytes) -> Memory:
     """A type that a typestr can't say: the name of the object's dtype tells it, as with ml_dtypes."""
     data = b"".join(one if value else bytes(len(one)) for value in ONES_AND_ZEROS)
-    return Array(f"<V{len(one)}", dtype, data).memory((2, 3))
+    return Array(f"<V{len(one)}", dtype, data).memory((6,))
 
 
 PADDED = ("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "int4", "uint4", "int2", "uint2")  # a byte an item

@@ -32,7 +32,9 @@ def on_cuda() -> Memory:
         device = jax.devices("cuda")[0]
     except RuntimeError:
         raise Skip("no CUDA device") from None
-    return known(jax.device_put(matrix(), device))
+    memory = known(jax.device_put(matrix(), device))
+    memory.gpu = True
+    return memory
 
 
 PROVIDERS: dict[str, Callable[[], Memory]] = {
@@ -46,13 +48,17 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 class FromDLPack(Consumer):
     name = "jax"
     readonly = "never written"
+    gpu = True
 
     def take(self, x: Any) -> Any:
         return from_dlpack(x)
 
     def see(self, taken: Any) -> Seen:
-        # numpy.asarray(taken) is kept by jax, and is a copy where the array is transposed: it would not see what is written.
-        return read(taken)._replace(address=taken.unsafe_buffer_pointer())
+        address = taken.unsafe_buffer_pointer()
+        if taken.platform() == "gpu":
+            return Seen(taken.dtype.name, taken.shape, np.asarray(taken).tobytes(), address)
+        # numpy.asarray is of no use: jax keeps its result, which is a copy where the array is transposed.
+        return read(taken)._replace(address=address)
 
 
 CONSUMERS = [FromDLPack()]

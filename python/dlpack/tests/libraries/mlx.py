@@ -19,8 +19,8 @@ from_dlpack = mx.from_dlpack
 def known(array: Any) -> Memory:
     """What the buffer of an array says."""
     dtype = str(array.dtype).removeprefix("mlx.core.")
-    # An export holds no reference to the Python object, and a legacy structure can't say that its memory may be written.
-    return dataclasses.replace(of_buffer(array, dtype), references=None, readonly=True)
+    # What it exports holds no reference to the Python object. A legacy structure can't say that it may be written.
+    return dataclasses.replace(of_buffer(array, dtype), references=None, readonly=None)
 
 
 def matrix() -> Any:

@@ -8,21 +8,32 @@ namespace nb = nanobind;
 struct Taken {
     nb::ndarray<nb::ro> array;
 
-    size_t address() const { return (size_t) array.data(); }
-    nb::tuple dtype() const { return nb::make_tuple((int) array.dtype().code, array.dtype().bits, array.dtype().lanes); }
-    nb::list shape() const {
+    size_t address() const
+    {
+        return (size_t)array.data();
+    }
+    nb::tuple dtype() const
+    {
+        return nb::make_tuple((int)array.dtype().code, array.dtype().bits, array.dtype().lanes);
+    }
+    nb::list shape() const
+    {
         nb::list extents;
-        for (size_t i = 0; i < array.ndim(); i++) extents.append(array.shape(i));
+        for (size_t i = 0; i < array.ndim(); i++)
+            extents.append(array.shape(i));
         return extents;
     }
-    nb::list strides() const {
+    nb::list strides() const
+    {
         nb::list elements;
-        for (size_t i = 0; i < array.ndim(); i++) elements.append(array.stride(i));
+        for (size_t i = 0; i < array.ndim(); i++)
+            elements.append(array.stride(i));
         return elements;
     }
 };
 
-template <typename... Annotations> void def(nb::module_ &module, const char *name) {
+template <typename... Annotations> void def(nb::module_ &module, const char *name)
+{
     module.def(name, [](nb::ndarray<Annotations...> array) {
         if (array.dtype().bits % 8) // an ndarray does not tell padded items from packed ones
             throw nb::type_error("the items are no whole bytes");
@@ -32,14 +43,19 @@ template <typename... Annotations> void def(nb::module_ &module, const char *nam
 
 static int alive = 0; // memories of make that are still held
 
-template <typename... Annotations> nb::object make() {
+template <typename... Annotations> nb::object make()
+{
     float *items = new float[6]{0, 1, 2, 3, 4, 5};
     alive++;
-    nb::capsule owner(items, [](void *memory) noexcept { delete[] (float *) memory; alive--; });
+    nb::capsule owner(items, [](void *memory) noexcept {
+        delete[] (float *)memory;
+        alive--;
+    });
     return nb::cast(nb::ndarray<float, Annotations...>(items, {2, 3}, owner));
 }
 
-NB_MODULE(dlpack_nanobind, module) {
+NB_MODULE(dlpack_nanobind, module)
+{
     nb::class_<Taken>(module, "Taken")
         .def_prop_ro("address", &Taken::address)
         .def_prop_ro("dtype", &Taken::dtype)

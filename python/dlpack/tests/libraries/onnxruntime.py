@@ -21,17 +21,21 @@ from_dlpack = OrtValue.from_dlpack
 def known(value: Any) -> Memory:
     """What onnxruntime says of an OrtValue."""
     array = value.numpy()
-    return Memory(value, array.dtype.name, array.shape, array.tobytes(), value.data_ptr(), readonly=True)
+    return Memory(value, array.dtype.name, array.shape, array.tobytes(), value.data_ptr(), readonly=None)
 
 
-def matrix(dtype: str = "float32") -> Any:
+def value_of(array: Any) -> Any:
     # The memory of ortvalue_from_numpy's values is numpy's, and is not kept by what they export.
-    value = OrtValue.ortvalue_from_shape_and_type((2, 3), np.dtype(dtype).type)
-    value.update_inplace(np.arange(6).reshape(2, 3).astype(dtype))
+    value = OrtValue.ortvalue_from_shape_and_type(array.shape, array.dtype.type)
+    value.update_inplace(array)
     return value
 
 
-PROVIDERS: dict[str, Callable[[], Memory]] = {"OrtValue": lambda: known(matrix())}
+def matrix(dtype: str = "float32") -> Memory:
+    return known(value_of(np.arange(6).reshape(2, 3).astype(dtype)))
+
+
+PROVIDERS: dict[str, Callable[[], Memory]] = {"OrtValue": matrix}
 
 
 class FromDLPack(Consumer):
@@ -49,7 +53,11 @@ CONSUMERS = [FromDLPack()]
 
 def gives_every_data_type() -> None:
     integers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-    gives(*(known(matrix(name)) for name in (*integers, "float16", "float32", "float64")))
+    gives(*(matrix(name) for name in (*integers, "float16", "float32", "float64")))
+
+
+def gives_values_of_every_rank() -> None:
+    gives(*(known(value_of(np.ones(shape, "f4"))) for shape in ((), (3, 0), (1, 2, 1, 3, 2))))
 
 
 def withholds_what_is_no_tensor() -> None:
@@ -83,6 +91,7 @@ def runs_a_session_on_shared_memory() -> None:
 
 CHECKS = {
     "gives every data type": gives_every_data_type,
+    "gives values of every rank": gives_values_of_every_rank,
     "withholds what is no tensor": withholds_what_is_no_tensor,
     "runs a session on shared input and output": runs_a_session_on_shared_memory,
 }

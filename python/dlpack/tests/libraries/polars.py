@@ -9,7 +9,7 @@ import polars as pl
 import dlpack
 
 from ..checks import withholds
-from ..memory import Memory, Skip
+from ..memory import Memory, Skip, buffer_address
 from .datatypes import FORMATS
 
 NUMBERS = (1, 2, 3)
@@ -23,16 +23,12 @@ def by_itself() -> Memory:
     return Memory(series(), "float64", (3,), struct.pack("3d", *NUMBERS))
 
 
-def need_pyarrow() -> Any:
+def to_arrow() -> Memory:
     try:
-        from . import pyarrow
+        from .pyarrow import known
     except ImportError:
         raise Skip("pyarrow is not installed") from None
-    return pyarrow
-
-
-def to_arrow() -> Memory:
-    return need_pyarrow().known(series().to_arrow())
+    return known(series().to_arrow())
 
 
 def to_numpy() -> Memory:
@@ -51,14 +47,17 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 
 
 def becomes_a_series_without_a_copy_by_way_of_arrow() -> None:
-    arrow = need_pyarrow()
+    try:
+        from .pyarrow import from_dlpack, seen
+    except ImportError:
+        raise Skip("pyarrow is not installed") from None
     for dtype in ("int8", "int64", "uint32", "float32", "float64"):
         source = bytearray(struct.pack(f"3{FORMATS[dtype]}", *NUMBERS))
-        x = dlpack.asdlpack(memoryview(source).cast(FORMATS[dtype]))
-        taken = pl.Series(arrow.from_dlpack(x))
-        del x
-        address = arrow.seen(taken.to_arrow()).address
-        assert address == (expected := dlpack.asdlpack(source).pointer), f"{dtype}: at {address:#x}, not {expected:#x}"
+        view: Any = memoryview(source)
+        taken = pl.Series(from_dlpack(dlpack.asdlpack(view.cast(FORMATS[dtype]))))
+        del view
+        address, expected = seen(taken.to_arrow()).address, buffer_address(source)
+        assert address == expected, f"{dtype}: at {address}, expected {expected}"
         assert taken.to_list() == list(NUMBERS), taken
         try:
             source.append(0)

@@ -1,5 +1,6 @@
 """torch.from_dlpack, and torch's tensors."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -7,14 +8,17 @@ import torch
 
 import dlpack
 
-from ..capsules import read
+from ..capsules import Seen, read
 from ..checks import gives, withholds
 from ..memory import Memory, Skip
 from . import Consumer
+from .datatypes import FORMATS
 
 from_dlpack = torch.from_dlpack
-UNSIGNED = ("uint16", "uint32", "uint64")  # torch 1 has none of them
-FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
+LEGACY = "max_version" not in inspect.signature(torch.Tensor.__dlpack__).parameters
+
+
+FLOAT8 = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"]
 
 
 def known(obj: Any, tensor: Any = None) -> Memory:
@@ -27,7 +31,8 @@ def known(obj: Any, tensor: Any = None) -> Memory:
         read(tensor.cpu().contiguous()).values,
         tensor.data_ptr(),
         tuple(tensor.stride()),
-        references=getattr(tensor, "_use_count", None),  # torch 1 does not count for us
+        readonly=None if LEGACY else False,
+        references=getattr(tensor, "_use_count", None),
     )
 
 
@@ -47,7 +52,9 @@ def need_cuda() -> None:
 
 def on_cuda() -> Memory:
     need_cuda()
-    return known(matrix().cuda())
+    memory = known(matrix().cuda())
+    memory.gpu = True
+    return memory
 
 
 def pinned() -> Memory:
@@ -68,21 +75,25 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 class FromDLPack(Consumer):
     name = "torch"
     readonly = "not known to it: it would write"
+    gpu = True
 
     def take(self, x: Any) -> Any:
-        if torch.__version__ < "2" and any(stride < 0 for stride in x.strides):
-            raise RuntimeError("torch 1 would end the process")
+        # https://github.com/pytorch/pytorch/issues/188023
+        if torch.__version__ < "2.13" and any(stride < 0 for stride in x.strides):
+            raise RuntimeError("torch before 2.13 would end the process")
         return from_dlpack(x)
+
+    def see(self, taken: Any) -> Seen:
+        return read(taken.cpu().contiguous())._replace(address=taken.data_ptr()) if taken.is_cuda else read(taken)
 
 
 CONSUMERS = [FromDLPack()]
 
 
 def gives_every_data_type() -> None:
-    names = ["bool", "int8", "int16", "int32", "int64", "uint8", *UNSIGNED, "float16", "float32", "float64", "bfloat16"]
-    names += ["complex64", "complex128", *FLOAT8]
-    dtypes = [getattr(torch, name) for name in names if hasattr(torch, name)]
-    gives(*(known(torch.ones(2, 3).to(dtype)) for dtype in dtypes))
+    names = [*FORMATS, "bfloat16"] if torch.__version__ >= "2.3" else ["int64", "float32", "complex64", "bfloat16"]
+    names += FLOAT8 if torch.__version__ >= "2.10" else []
+    gives(*(known(matrix().to(getattr(torch, name))) for name in names))
 
 
 def gives_tensors_of_every_layout() -> None:
@@ -109,7 +120,7 @@ def writes_into_a_bytearray() -> None:
 
 def takes_a_capsule_of_either_kind() -> None:
     x = dlpack.asdlpack(b"bytes")
-    for version in (None, (1, 3)):
+    for version in (None,) if LEGACY else (None, (1, 3)):
         address = from_dlpack(x.__dlpack__(max_version=version)).data_ptr()
         assert address == x.pointer, f"max_version={version}: at {address:#x}, expected {x.pointer:#x}"
 
@@ -124,8 +135,8 @@ def gives_two_packed_float4_a_byte_as_they_are() -> None:
 
 
 def copies_on_demand() -> None:
-    if torch.__version__ < "2":
-        raise Skip("torch 1's from_dlpack has no copy")
+    if "copy" not in inspect.signature(from_dlpack).parameters:
+        raise Skip(f"torch {torch.__version__}'s from_dlpack has no copy")
     tensor = torch.arange(3)
     copy = from_dlpack(dlpack.asdlpack(tensor), copy=True)
     assert copy.data_ptr() != tensor.data_ptr(), "not copied"

@@ -1,0 +1,44 @@
+"""PyAV's planes and packets."""
+
+from collections.abc import Callable
+
+import av
+
+from ..capsules import gather
+from ..checks import withholds
+from ..memory import Memory, of_buffer
+
+SIZES = {"gray": (), "rgb24": (3,)}  # the bytes of a pixel
+
+
+def plane(pixels: str, width: int) -> Memory:
+    """A plane's own capsules are legacy ones: they can't say that the memory may be written."""
+    frame = av.VideoFrame(width, 8, pixels)
+    plane = frame.planes[0]
+    memoryview(plane)[:] = bytes(i % 251 for i in range(plane.buffer_size))
+    shape = (plane.height, plane.width, *SIZES[pixels])
+    strides = (plane.line_size, *SIZES[pixels], 1)
+    values = gather(plane.buffer_ptr, shape, strides, 1)
+    return Memory(plane, "uint8", shape, values, plane.buffer_ptr, strides, readonly=True)
+
+
+def audio() -> Memory:
+    frame = av.AudioFrame("fltp", "mono", 160)
+    memoryview(frame.planes[0])[:] = bytes(frame.planes[0].buffer_size)
+    return of_buffer(frame.planes[0])
+
+
+PROVIDERS: dict[str, Callable[[], Memory]] = {
+    "VideoPlane": lambda: plane("gray", 64),
+    "VideoPlane, padded": lambda: plane("gray", 30),
+    "VideoPlane, colours": lambda: plane("rgb24", 64),
+    "AudioPlane": audio,
+    "Packet": lambda: of_buffer(av.Packet(bytes(range(100)))),
+}
+
+
+def withholds_what_has_many_planes() -> None:
+    withholds({"a frame": lambda: av.VideoFrame(64, 32, "yuv420p")}, TypeError)
+
+
+CHECKS = {"withholds what has many planes": withholds_what_has_many_planes}

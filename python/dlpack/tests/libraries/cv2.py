@@ -1,0 +1,35 @@
+"""OpenCV's images are numpy's arrays."""
+
+from typing import Any
+
+import cv2
+import numpy as np
+
+import dlpack
+
+from ..checks import withholds
+from .numpy import aligned, known
+
+
+def picture() -> Any:
+    return cv2.cvtColor(np.arange(36, dtype="u1").reshape(3, 4, 3), cv2.COLOR_BGR2RGB)
+
+
+PROVIDERS = {"image": lambda: known(picture()), "Mat": lambda: known(cv2.Mat(aligned(picture())))}
+
+
+def withholds_what_may_be_elsewhere() -> None:
+    withholds({"a UMat": lambda: cv2.UMat(picture())}, TypeError)
+
+
+def writes_into_a_bytearray() -> None:
+    pixels = bytearray(12)
+    image = np.from_dlpack(dlpack.asdlpack(memoryview(pixels).cast("B", (3, 4))))
+    cv2.rectangle(image, (0, 0), (3, 2), 255, -1)
+    assert pixels == b"\xff" * 12, pixels
+
+
+CHECKS = {
+    "withholds what may be elsewhere": withholds_what_may_be_elsewhere,
+    "writes into a bytearray": writes_into_a_bytearray,
+}

@@ -1,0 +1,54 @@
+"""The types of ml_dtypes, in numpy's arrays. numpy's __dlpack__ refuses them; the array interface has their bytes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..capsules import FLOAT8
+from ..checks import gives, withholds
+from ..memory import Memory
+from .datatypes import PADDED
+from .numpy import aligned, known, read_only
+
+NAMES = ["bfloat16", "complex32", *(f"float8_{kind}" for kind in FLOAT8), *PADDED]
+DTYPES = [getattr(ml_dtypes, name) for name in NAMES if hasattr(ml_dtypes, name)]  # the last ones came with 0.5 and 0.6
+
+
+def matrix(dtype: Any) -> Any:
+    return aligned(np.array([[0, 1, 1], [1, 0, 1]]).astype(dtype))
+
+
+PROVIDERS: dict[str, Callable[[], Memory]] = {
+    "bfloat16": lambda: known(matrix(ml_dtypes.bfloat16)),
+    "bfloat16, read-only": lambda: known(read_only(matrix(ml_dtypes.bfloat16))),
+    "bfloat16, transposed": lambda: known(matrix(ml_dtypes.bfloat16).T),
+    "float8_e4m3fn": lambda: known(matrix(ml_dtypes.float8_e4m3fn)),
+    "float8_e5m2": lambda: known(matrix(ml_dtypes.float8_e5m2)),
+    "float4_e2m1fn": lambda: known(matrix(ml_dtypes.float4_e2m1fn)),
+    "int4": lambda: known(matrix(ml_dtypes.int4)),
+}
+
+
+def gives_every_data_type() -> None:
+    gives(*(known(matrix(dtype)) for dtype in DTYPES))
+    gives(*(known(read_only(matrix(dtype))) for dtype in DTYPES))
+
+
+def gives_arrays_of_every_layout() -> None:
+    for dtype in DTYPES:
+        array = matrix(dtype)
+        gives(*(known(view) for view in (array[:, ::-1], array.T, array[1:, 1], array[0, 0, ...], array[:0])))
+
+
+def withholds_what_has_no_data_type_in_dlpack() -> None:
+    if hasattr(ml_dtypes, "bcomplex32"):
+        withholds({"bcomplex32": lambda: np.zeros(2, ml_dtypes.bcomplex32)})
+
+
+CHECKS = {
+    "gives every data type": gives_every_data_type,
+    "gives arrays of every layout": gives_arrays_of_every_layout,
+    "withholds what has no data type in DLPack": withholds_what_has_no_data_type_in_dlpack,
+}

@@ -1,0 +1,198 @@
+"""mpi4py's buffers, and messages between two processes."""
+
+import ctypes
+import functools
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import mpi4py
+
+import dlpack
+
+from ..capsules import Seen, look, read_managed
+from ..exchange import numbers
+from ..memory import Memory, Skip, of_buffer, references_of
+from . import Consumer, datatypes
+
+mpi4py.rc.initialize = False  # the import alone would start MPI
+MPI: Any = importlib.import_module("mpi4py.MPI")
+
+
+def known(buffer: Any) -> Memory:
+    """What mpi4py says of a buffer."""
+    values, address, readonly = buffer.tobytes(), buffer.address, buffer.readonly
+    return Memory(
+        buffer, "uint8", (buffer.nbytes,), values, address, readonly=readonly, references=references_of(buffer)
+    )
+
+
+def allocated() -> Any:
+    buffer = MPI.buffer.allocate(64, clear=True)
+    buffer[:5] = b"bytes"
+    return buffer
+
+
+PROVIDERS: dict[str, Callable[[], Memory]] = {
+    "buffer": lambda: known(allocated()),
+    "buffer, read-only": lambda: known(allocated().toreadonly()),
+}
+
+
+class Buffer(Consumer):
+    name = "mpi4py"
+    readonly = "stays read-only"
+
+    def take(self, x: Any) -> Any:
+        return MPI.buffer(x)
+
+    def see(self, taken: Any) -> Seen:
+        """A buffer is bytes; what they stand for is in the capsule that it keeps."""
+        seen = read_managed(look(taken.obj))
+        assert taken.nbytes == len(seen.values), f"{taken.nbytes} bytes, expected {len(seen.values)}"
+        return seen._replace(address=taken.address, readonly=taken.readonly)
+
+
+CONSUMERS = [Buffer()]
+
+
+class Delegate:
+    """Answers with the capsules of another object."""
+
+    def __init__(self, obj: Any) -> None:
+        self.x = dlpack.asdlpack(obj)
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        return self.x.__dlpack__(**arguments)
+
+    def __dlpack_device__(self) -> Any:
+        return self.x.__dlpack_device__()
+
+
+def rank() -> int:
+    number: int = MPI.COMM_WORLD.Get_rank()
+    return number
+
+
+def pass_on(sent: Any, received: Any) -> None:
+    """From rank 0 to rank 1."""
+    if rank() == 0:
+        MPI.COMM_WORLD.Send(sent, dest=1)
+    else:
+        MPI.COMM_WORLD.Recv(received, source=0)
+
+
+def now(memory: Memory) -> bytes:
+    """The items as they are now."""
+    return ctypes.string_at(memory.address or 0, len(memory.values))
+
+
+def clear(memory: Memory) -> None:
+    ctypes.memset(memory.address or 0, 0, len(memory.values))
+
+
+def sends_bytes_into_a_bytearray() -> None:
+    received = bytearray(5)
+    pass_on(dlpack.asdlpack(b"bytes"), dlpack.asdlpack(received))
+    assert rank() == 0 or received == b"bytes", received
+
+
+def sends_and_receives_every_data_type() -> None:
+    for name, make in datatypes.PROVIDERS.items():
+        memory = make()
+        if rank() == 1:
+            clear(memory)
+        pass_on(dlpack.asdlpack(memory.obj), dlpack.asdlpack(memory.obj))
+        assert now(memory) == memory.values, f"{name}: {now(memory).hex(' ')}, expected {memory.values.hex(' ')}"
+
+
+def sends_and_receives_what_another_object_exports() -> None:
+    received = bytearray(5)
+    pass_on(dlpack.asdlpack(Delegate(b"bytes")), dlpack.asdlpack(Delegate(received)))
+    assert rank() == 0 or received == b"bytes", received
+
+
+def broadcasts_every_data_type() -> None:
+    for name, make in datatypes.PROVIDERS.items():
+        memory = make()
+        if rank() == 1:
+            clear(memory)
+        MPI.COMM_WORLD.Bcast(dlpack.asdlpack(memory.obj), root=0)
+        assert now(memory) == memory.values, f"{name}: {now(memory).hex(' ')}, expected {memory.values.hex(' ')}"
+
+
+def adds_up_over_both_ranks() -> None:
+    for name in sorted(datatypes.FORMATS.keys() - {"bool", "float16"}):  # MPI can't add these
+        part, total = datatypes.PROVIDERS[name](), datatypes.PROVIDERS[name]()
+        MPI.COMM_WORLD.Allreduce(dlpack.asdlpack(part.obj), dlpack.asdlpack(total.obj))
+        found, expected = numbers(now(total), name), [2 * number for number in numbers(part.values, name)]
+        assert found == expected, f"{name}: {found}, expected {expected}"
+
+
+def refuses_to_receive_into_read_only_memory() -> None:
+    received = bytes(8)
+    try:
+        MPI.COMM_WORLD.Allreduce(dlpack.asdlpack(memoryview(bytes(8))), dlpack.asdlpack(received))
+    except BufferError:
+        return
+    raise AssertionError(f"received {received!r}")
+
+
+def gives_back_what_was_exchanged() -> None:
+    memory = of_buffer(bytearray(8))
+    assert memory.references
+    before = memory.references()
+    for _ in range(10):
+        MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, dlpack.asdlpack(memory.obj))
+    memory.obj.append(0)  # a BufferError while it is shared
+    assert memory.references() == before, f"{memory.references() - before:+d} references"
+
+
+def gives_the_memory_of_a_window() -> None:
+    window = MPI.Win.Allocate(64)
+    buffer = window.tomemory()
+    x = dlpack.asdlpack(buffer)
+    assert (x.pointer, x.nbytes, x.readonly) == (buffer.address, 64, False), x
+    del x, buffer
+    window.Free()
+
+
+ON_TWO_RANKS = {
+    "sends bytes into a bytearray": sends_bytes_into_a_bytearray,
+    "sends and receives every data type": sends_and_receives_every_data_type,
+    "sends and receives what another object exports": sends_and_receives_what_another_object_exports,
+    "broadcasts every data type": broadcasts_every_data_type,
+    "adds up over both ranks": adds_up_over_both_ranks,
+    "refuses to receive into read-only memory": refuses_to_receive_into_read_only_memory,
+    "gives back what was exchanged": gives_back_what_was_exchanged,
+    "gives the memory of a window": gives_the_memory_of_a_window,
+}
+
+
+def on_two_ranks(name: str) -> None:
+    """Starts both by mpiexec: each calls be_a_rank."""
+    mpiexec = shutil.which("mpiexec", path=os.path.dirname(sys.executable)) or shutil.which("mpiexec")
+    if mpiexec is None:
+        raise Skip("no mpiexec beside Python or on PATH")
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import be_a_rank; be_a_rank({name!r})"
+    ranks = subprocess.run([mpiexec, "-n", "2", sys.executable, "-c", code], capture_output=True, text=True)
+    assert ranks.returncode == 0, f"exit status {ranks.returncode}: {' '.join(ranks.stderr.split())}"
+
+
+def be_a_rank(name: str) -> None:
+    MPI.Init()
+    try:
+        assert MPI.COMM_WORLD.Get_size() == 2, f"{MPI.COMM_WORLD.Get_size()} ranks, expected 2"
+        ON_TWO_RANKS[name]()
+    except BaseException:
+        traceback.print_exc()
+        MPI.COMM_WORLD.Abort(1)  # the other one would wait for this one
+    MPI.Finalize()
+
+
+CHECKS = {name: functools.partial(on_two_ranks, name) for name in ON_TWO_RANKS}

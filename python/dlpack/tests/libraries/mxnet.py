@@ -1,0 +1,116 @@
+"""mxnet's NDArrays. They speak no protocol: their memory comes and goes in legacy capsules."""
+
+from collections.abc import Callable
+from typing import Any
+
+import mxnet
+
+import dlpack
+
+from ..capsules import Seen, look, read_managed
+from ..checks import gives, withholds
+from ..memory import Memory, Skip
+from . import Consumer
+
+from_dlpack = mxnet.nd.from_dlpack
+DTYPES = ("int8", "int32", "int64", "uint8", "float16", "float32", "float64")
+
+
+def seen(array: Any) -> Seen:
+    """What mxnet says of an NDArray. To write it first waits for all that is pending."""
+    return read_managed(look(mxnet.nd.to_dlpack_for_write(array)))
+
+
+def known(array: Any, obj: Any) -> Memory:
+    """An NDArray's memory behind another object. A capsule can't say that its memory may be written."""
+    said = seen(array)
+    return Memory(obj, said.dtype, said.shape, said.values, said.address, readonly=True)
+
+
+def matrix() -> Any:
+    return mxnet.nd.arange(6).reshape((2, 3))
+
+
+def array() -> Memory:
+    array = matrix()
+    return known(array, array)
+
+
+def for_reading() -> Memory:
+    array = matrix()
+    return known(array, mxnet.nd.to_dlpack_for_read(array))
+
+
+def for_writing() -> Memory:
+    array = matrix()
+    return known(array, mxnet.nd.to_dlpack_for_write(array))
+
+
+def on_cuda() -> Memory:
+    if not mxnet.context.num_gpus():
+        raise Skip("no CUDA device")
+    array = matrix().as_in_context(mxnet.gpu())
+    return Memory(
+        mxnet.nd.to_dlpack_for_read(array),
+        "float32",
+        array.shape,
+        array.asnumpy().tobytes(),
+        look(mxnet.nd.to_dlpack_for_read(array)).dl_tensor.data,
+        readonly=True,
+    )
+
+
+PROVIDERS: dict[str, Callable[[], Memory]] = {
+    "NDArray": array,
+    "NDArray.to_dlpack_for_read": for_reading,
+    "NDArray.to_dlpack_for_write": for_writing,
+    "NDArray on CUDA": on_cuda,
+}
+
+
+class FromDLPack(Consumer):
+    name = "mxnet"
+    readonly = "not known to it: it would write"
+
+    def take(self, x: Any) -> Any:
+        return from_dlpack(x.__dlpack__())
+
+    def see(self, taken: Any) -> Seen:
+        return seen(taken)._replace(readonly=None)
+
+
+CONSUMERS = [FromDLPack()]
+
+
+def gives_every_data_type() -> None:
+    arrays = [matrix().astype(dtype) for dtype in DTYPES]
+    gives(*(known(array, mxnet.nd.to_dlpack_for_read(array)) for array in arrays))
+
+
+def withholds_an_array_without_its_capsule() -> None:
+    withholds({"an NDArray": matrix}, TypeError)
+
+
+def writes_into_a_bytearray() -> None:
+    source = bytearray(8)
+    taken = from_dlpack(dlpack.asdlpack(source).__dlpack__())
+    taken[3] = 7
+    taken.wait_to_read()
+    assert source == bytes([0, 0, 0, 7, 0, 0, 0, 0]), source
+
+
+def gives_memory_that_outlives_its_array() -> None:
+    array = matrix()
+    taken = dlpack.asdlpack(mxnet.nd.to_dlpack_for_read(array))
+    expected = seen(array).values
+    del array
+    mxnet.nd.ones((2, 3)).wait_to_read()  # would take the place of what is gone
+    assert read_managed(look(taken.__dlpack__())).values == expected
+
+
+CHECKS = {
+    "gives every data type": gives_every_data_type,
+    "withholds an array without its capsule": withholds_an_array_without_its_capsule,
+    "writes into a bytearray": writes_into_a_bytearray,
+    "gives memory that outlives its array": gives_memory_that_outlives_its_array,
+}

@@ -1,0 +1,169 @@
+"""nanobind's ndarrays, in an extension that is compiled here: nanobind.cpp."""
+
+import functools
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nanobind
+
+import dlpack
+
+from ..capsules import NAMES, WHOLE, Seen, gather, look, read_managed
+from ..memory import Array, Memory, Skip
+from . import Consumer
+from .layouts import floats
+from .standard import Consumed
+
+SOURCE = Path(__file__).with_suffix(".cpp")
+EXTENSION = "dlpack_nanobind"
+
+
+def compiler() -> str:
+    found = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++") or shutil.which("clang++")
+    if found is None:
+        raise Skip("no C++ compiler on PATH")
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        raise Skip("no Python.h")
+    return found
+
+
+COMPILER = compiler()
+
+
+@functools.cache
+def extension() -> Any:
+    """SOURCE, compiled: some seconds, so not at the import."""
+    sources, headers = nanobind.source_dir(), nanobind.include_dir()
+    hashes = Path(headers).parent / "ext" / "robin_map" / "include"
+    folders = [f"-I{folder}" for folder in (sysconfig.get_path("include"), headers, sources, hashes)]
+    options = ["-std=c++17", "-O0", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing"]
+    with tempfile.TemporaryDirectory() as folder:
+        library = str(Path(folder, f"{EXTENSION}.so"))
+        subprocess.run([COMPILER, *options, *folders, str(SOURCE), "-o", library], check=True)
+        loader = importlib.machinery.ExtensionFileLoader(EXTENSION, library)
+        spec = importlib.util.spec_from_loader(EXTENSION, loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+        return module
+
+
+def seen(taken: Any) -> Seen:
+    """What nanobind says of an ndarray."""
+    code, bits, lanes = taken.dtype
+    shape, strides = tuple(taken.shape), tuple(taken.strides)
+    values = gather(taken.address, shape, strides, bits * lanes / 8)
+    return Seen(WHOLE.get(code) or f"{NAMES[code]}{bits}", shape, values, taken.address)
+
+
+def known(array: Any, readonly: bool = False) -> Memory:
+    said = seen(extension().ro(array))
+    return Memory(array, said.dtype, said.shape, said.values, said.address, readonly=readonly)
+
+
+def a_capsule() -> Memory:
+    capsule = extension().make_capsule()
+    said = read_managed(look(capsule))
+    # A legacy structure can't say that its memory may be written.
+    return Memory(capsule, said.dtype, said.shape, said.values, said.address, readonly=True)
+
+
+PROVIDERS: dict[str, Callable[[], Memory]] = {
+    "ndarray<array_api>": lambda: known(extension().make()),
+    "ndarray<array_api, ro>": lambda: known(extension().make_read_only(), readonly=True),
+    "ndarray<>, a capsule": a_capsule,
+}
+
+
+class Writable(Consumer):
+    name = "nanobind ndarray<>"
+    readonly = "refused"
+
+    def take(self, x: Any) -> Any:
+        return extension().writable(x)
+
+    def see(self, taken: Any) -> Seen:
+        return seen(taken)
+
+
+class ReadOnly(Writable):
+    name = "nanobind ndarray<ro>"
+    readonly = "never written"
+
+    def take(self, x: Any) -> Any:
+        return extension().ro(x)
+
+
+CONSUMERS = [Writable(), ReadOnly()]
+
+
+def takes(function: str, memory: Memory) -> bool:
+    """Whether a function of the extension takes the memory, and if so without a copy."""
+    try:
+        taken = getattr(extension(), function)(dlpack.asdlpack(memory.obj))
+    except TypeError:
+        return False
+    assert taken.address == memory.address, f"{function} has a copy"
+    return True
+
+
+def takes_what_its_annotations_ask_for() -> None:
+    memories = {
+        "row-major": floats((3, 4)),
+        "column-major": floats((4, 3), (1, 4)),
+        "strided": floats((3, 2), (4, 1)),
+        "1-d": floats((12,)),
+        "read-only": floats((3, 4), readonly=True),
+        "float64": Array("<f8", "float64", bytes(48)).memory((2, 3)),
+    }
+    refused = {
+        "writable": {"read-only"},
+        "ro": set(),
+        "const_float": {"float64"},
+        "c_contig": {"column-major", "strided"},
+        "f_contig": {"row-major", "strided", "read-only", "float64"},  # these two are row-major too
+        "cpu": set(),
+        "cuda": set(memories),
+        "ndim_2": {"1-d"},
+    }
+    for function, expected in refused.items():
+        found = {name for name, memory in memories.items() if not takes(function, memory)}
+        assert found == expected, f"{function} refuses {sorted(found)}, expected {sorted(expected)}"
+
+
+def takes_a_compact_copy_under_c_contig() -> None:
+    taken = extension().c_contig(dlpack.asdlpack(floats((4, 3), (1, 4)).obj, copy=True))
+    assert tuple(taken.strides) == (3, 1), taken.strides
+
+
+def takes_a_capsule_of_either_kind() -> None:
+    x = dlpack.asdlpack(b"bytes")
+    for version in (None, (1, 3)):
+        address = extension().ro(x.__dlpack__(max_version=version)).address
+        assert address == x.pointer, f"max_version={version}: at {address:#x}, expected {x.pointer:#x}"
+
+
+def gives_memory_that_outlives_its_array() -> None:
+    before = extension().alive()
+    array = extension().make()
+    taken = Consumed(dlpack.asdlpack(array).__dlpack__())
+    del array
+    assert extension().alive() == before + 1, "the memory is gone while a consumer has it"
+    del taken
+    assert extension().alive() == before, "the memory is left behind"
+
+
+CHECKS = {
+    "takes what its annotations ask for": takes_what_its_annotations_ask_for,
+    "takes a compact copy under c_contig": takes_a_compact_copy_under_c_contig,
+    "takes a capsule of either kind": takes_a_capsule_of_either_kind,
+    "gives memory that outlives its array": gives_memory_that_outlives_its_array,
+}

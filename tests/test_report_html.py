@@ -1,0 +1,210 @@
+"""The report as an HTML page, of reports made by hand."""
+
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from dlpack.tests import Check, Exchange, Report
+from dlpack.tests.html import page
+from dlpack.tests.table import Cause, Table, summary, word
+
+HOSTILE = "<script>alert('x')</script> & \"quoted\""
+
+VOID = {"meta", "br"}
+
+
+def outcomes() -> list[Exchange]:
+    """One exchange of each kind."""
+    return [
+        Exchange("numpy", "bytes", "standard library", "shared", proof="address"),
+        Exchange("numpy", "big-endian", "layouts", "copied", "copied", reason="the bytes have to be swapped"),
+        Exchange(
+            "numpy",
+            "reversed",
+            "layouts",
+            "refused",
+            "refused",
+            "no negative strides",
+            "ValueError: -1",
+            "numpy",
+            "works",
+        ),
+        Exchange(
+            "numpy", "bfloat16", "data types", "refused", "refused", "no such type", "TypeError", "numpy", "refused"
+        ),
+        Exchange("numpy", "Array", "cupy", "skipped", reason="no CUDA device"),
+        Exchange("numpy", "Tensor", "torch", "failed", text="dtype arrived as int8, expected uint8"),
+        Exchange("torch", "reversed", "layouts", "shared", "refused", "no negative strides", proof="write"),
+    ]
+
+
+def report(*exchanges: Exchange, **rest: Any) -> Report:
+    return Report({"dlpack": "1.2.3"}, {"numpy": "2.4.6"}, exchanges=list(exchanges), **rest)
+
+
+class Page(HTMLParser):
+    """What a reader sees of a page, and its tags, which must be balanced."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.parts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.parts.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        Exchange(HOSTILE, HOSTILE, HOSTILE, "failed", text=HOSTILE),
+        Exchange(HOSTILE, HOSTILE, HOSTILE, "refused", "refused", HOSTILE, HOSTILE, HOSTILE, "works"),
+        Exchange(HOSTILE, HOSTILE, HOSTILE, "shared", "refused", HOSTILE, proof=HOSTILE),
+        Exchange(HOSTILE, HOSTILE, HOSTILE, "skipped", reason=HOSTILE),
+    ],
+    ids=lambda exchange: exchange.outcome,
+)
+def test_what_libraries_say_is_text_and_never_markup(exchange: Exchange) -> None:
+    found = Page(
+        page(
+            Report(
+                {HOSTILE: HOSTILE},
+                {HOSTILE: HOSTILE},
+                {HOSTILE: HOSTILE},
+                [exchange, Exchange(HOSTILE, "bytes", "standard library", "shared")],
+                [Check(HOSTILE, HOSTILE, "failed", HOSTILE), Check(HOSTILE, HOSTILE, "skipped", HOSTILE)],
+                [HOSTILE],
+            )
+        )
+    )
+    assert found.of("script") == []
+    assert HOSTILE in found.text
+
+
+def test_every_outcome_is_told_in_words() -> None:
+    found = Page(page(report(*outcomes())))
+    for name in "shared", "copied", "by copy", "refused", "skipped", "FAILED", "shared *", "news":
+        assert name in found.text
+
+
+def test_a_cell_tells_all_that_is_known_of_its_exchange() -> None:
+    text = Page(page(report(*outcomes()))).text
+    assert "shared standard library: bytes → numpy; by its address" in text
+    assert "by copy layouts: reversed → numpy; numpy says ValueError: -1; no negative strides; copy=True works" in text
+    assert "refused data types: bfloat16 → numpy; numpy says TypeError; no such type; copy=True is refused too" in text
+    assert "skipped cupy: Array → numpy; no CUDA device" in text
+    assert "shared * layouts: reversed → torch; by a write that the other side sees; news, known until now" in text
+
+
+def test_failures_stand_before_the_table_and_are_told_once() -> None:
+    failing = [Exchange("torch", name, "layouts", "failed", text="a wrong stride") for name in ("first", "second")]
+    checks = [Check("torch", "a check", "failed", "a lost reference")]
+    text = Page(page(report(*failing, checks=checks, problems=["mxnet: its process died"]))).text
+    failures, table = text.index("Failures"), text.index("Who takes what")
+    for told in "a wrong stride", "torch: a check", "a lost reference", "mxnet: its process died":
+        assert failures < text.index(told) < table
+    assert text[:table].count("a wrong stride") == 1
+
+
+def test_without_failures_none_are_mentioned() -> None:
+    text = Page(page(report(outcomes()[0]))).text
+    assert "1 shared, 0 failed" in text
+    assert "Failures" not in text
+
+
+def test_refusals_of_the_same_reason_stand_together() -> None:
+    refused = [
+        Exchange("torch", name, "layouts", "refused", "refused", "no negative strides", text, "torch", "works")
+        for name, text in (("first", "ValueError: -1"), ("second", "ValueError: -1"), ("third", "ValueError: -2"))
+    ]
+    shared = Exchange("torch", "fourth", "layouts", "shared")
+    text = Page(page(report(*refused, shared))).text
+    told = text[text.index("What is not shared") :]
+    assert told.count("no negative strides") == 1
+    assert "layouts: first · secondValueError: -1" in told
+    assert "layouts: thirdValueError: -2" in told
+
+
+def test_what_a_consumer_makes_of_read_only_memory_is_told() -> None:
+    text = Page(page(report(outcomes()[0], consumers={"numpy": "stays read-only"}))).text
+    assert "numpy shares 1. Read-only memory: stays read-only." in text
+
+
+def test_the_table_has_a_caption_and_headers() -> None:
+    found = Page(page(report(*outcomes())))
+    assert len(found.of("caption")) == 1
+    assert [attributes["scope"] for attributes in found.of("th")].count("col") == 2
+    assert [attributes["scope"] for attributes in found.of("th")].count("row") == 6
+
+
+def test_an_exchange_that_was_not_tried_leaves_its_cell_empty() -> None:
+    assert "<td></td>" in page(report(*outcomes())).partition("<tbody>")[2]
+
+
+def test_checks_are_told_with_the_reason_where_they_were_skipped() -> None:
+    checks = [Check("mpi4py", "Send and Recv", "skipped", "no mpiexec"), Check("numpy", "views", "passed")]
+    found = Page(page(report(checks=checks)))
+    assert "Send and Recv skipped: no mpiexec" in found.text
+    assert "views" in found.text
+    assert [sign["title"] for sign in found.of("i") if "title" in sign] == ["skipped", "passed"]
+
+
+def test_the_page_loads_nothing_and_runs_nothing() -> None:
+    text = page(report(*outcomes()))
+    found = Page(text)
+    assert all(not {"src", "href", "srcset", "action"} & attributes.keys() for _, attributes in found.tags)
+    assert {tag for tag, _ in found.tags}.isdisjoint({"script", "link", "img", "iframe", "object"})
+    assert "url(" not in text and "@import" not in text and "http:" not in text and "https:" not in text
+    assert "default-src 'none'" in text
+
+
+def test_the_same_report_gives_the_same_page() -> None:
+    assert page(report(*outcomes())) == page(report(*outcomes()))
+
+
+def test_a_report_of_nothing_is_a_page_too() -> None:
+    assert "no library is installed that dlpack knows" in Page(page(Report())).text
+
+
+def test_the_rows_of_a_section_stay_together() -> None:
+    pairs = ("layouts", "first"), ("numpy", "ndarray"), ("layouts", "second")
+    table = Table(report(*(Exchange("numpy", name, section, "shared") for section, name in pairs)))
+    assert table.rows == [("layouts", "first"), ("layouts", "second"), ("numpy", "ndarray")]
+
+
+def test_the_counts_take_each_exchange_once_and_failures_of_every_kind() -> None:
+    table = Table(report(*outcomes(), checks=[Check("numpy", "views", "failed")], problems=["mxnet: unusable"]))
+    assert summary(table) == "2 shared, 1 copied, 1 by copy, 1 refused, 1 skipped, 1 news, 3 failed"
+
+
+def test_the_words_are_those_of_the_outcomes() -> None:
+    words = ["shared", "copied", "by copy", "refused", "skipped", "FAILED", "shared *"]
+    assert [word(exchange) for exchange in outcomes()] == words
+
+
+def test_refusals_are_grouped_by_their_cause() -> None:
+    assert Table(report(*outcomes())).refusals("numpy") == {
+        Cause("numpy", "ValueError: -1", "no negative strides", "works"): [("layouts", "reversed")],
+        Cause("numpy", "TypeError", "no such type", "refused"): [("data types", "bfloat16")],
+    }
