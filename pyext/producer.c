@@ -66,11 +66,11 @@ static void raise_refused_by_all(DLPackObject *self, PyObject *refusal, const ch
     Py_DECREF(type);
 }
 
-/* The tensor of a producer that just refused, by another protocol of it. */
-static DLPackObject *serve_by_others(DLPackObject *self)
+/* The tensor of a producer that just refused, by another protocol of it, and copied where copy says so. */
+static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
 {
     PyObject *refusal = take_exception_text();
-    DLPackObject *served = refusal == NULL ? NULL : object_new(self->obj, self->copy);
+    DLPackObject *served = refusal == NULL ? NULL : object_new(self->obj, copy);
     if (served != NULL) {
         int found = describe_by_other_protocols(served);
         if (found == 0) {
@@ -93,7 +93,7 @@ static DLPackObject *serve_by_others(DLPackObject *self)
 
 /* A new object with the tensor of a capsule that the producer gave, or where that can't be taken, by another
  * protocol of it; steals the capsule. */
-static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule)
+static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, enum copy copy)
 {
     DLPackObject *imported = object_new(self->obj, self->copy);
     if (imported != NULL) {
@@ -108,15 +108,16 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule)
     Py_DECREF(capsule);
     PyErr_Restore(type, value, traceback);
     if (imported == NULL && PyErr_ExceptionMatches(PyExc_BufferError)) {
-        imported = serve_by_others(self);
+        imported = serve_by_others(self, copy);
     }
     return imported;
 }
 
 /* Imports the producer's tensor, versioned if it can; where it refuses, its other protocols serve. Of the arguments,
- * the stream is passed on, and a copy=False. */
+ * the stream is passed on, and a copy=False; with copy=True, what the other protocols say is copied, and converted. */
 static DLPackObject *import_tensor(DLPackObject *self, const struct export_arguments *arguments)
 {
+    enum copy copy = arguments->copy == Py_True ? COPY_ALWAYS : self->copy;
     PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
     if (version == NULL) {
         return NULL;
@@ -133,9 +134,9 @@ static DLPackObject *import_tensor(DLPackObject *self, const struct export_argum
         capsule = call_producer(self->obj, &(struct export_arguments){.stream = arguments->stream});
     }
     if (capsule != NULL) {
-        return import_capsule(self, capsule);
+        return import_capsule(self, capsule, copy);
     }
-    return is_refusal() ? serve_by_others(self) : NULL;
+    return is_refusal() ? serve_by_others(self, copy) : NULL;
 }
 
 /* obj.__dlpack_device__(). 1: read; 0: obj has no such method; -1: error. */
@@ -184,7 +185,7 @@ DLPackObject *delegate_import(DLPackObject *self)
 {
     DLDevice device = {kDLCPU, 0};
     if (producer_device(self->obj, &device) < 0) {
-        return is_refusal() ? serve_by_others(self) : NULL;
+        return is_refusal() ? serve_by_others(self, self->copy) : NULL;
     }
     /* -1 off the CPU: the memory is looked at, not read, so no work on it need be waited for. */
     PyObject *stream = device.device_type == kDLCPU ? NULL : PyLong_FromLong(-1);
@@ -210,14 +211,17 @@ static DLPackObject *tensor_after_refusal(DLPackObject *self, const struct expor
 }
 
 /* Exports what was imported for these arguments. A producer that gave a capsule has seen to the stream, and one that
- * says it copied, to the copy. */
+ * says it copied, to the copy; so has the import, where it copied for these arguments alone. */
 static PyObject *export_imported(DLPackObject *self, DLPackObject *tensor, const struct export_arguments *arguments)
 {
     struct export_arguments rest = *arguments;
     if (tensor->protocol == self->protocol) {
         rest.stream = NULL;
     }
-    if (tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED && tensor->holding != HOLDS_MEMORY) {
+    if (tensor->holding == HOLDS_MEMORY && arguments->copy == Py_True && tensor != self->imported) {
+        rest.copy = NULL;
+    }
+    else if (tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED && tensor->holding != HOLDS_MEMORY) {
         if (arguments->copy == Py_False) {
             PyErr_SetString(PyExc_BufferError, "copy=False: the producer gives a copy alone; pass copy=None or True");
             return NULL;
@@ -227,6 +231,21 @@ static PyObject *export_imported(DLPackObject *self, DLPackObject *tensor, const
     return export_tensor(tensor, &rest);
 }
 
+/* Whether a consumer gets the producer's capsule as it is: of the kind it asked for, and without an offset, which some
+ * consumers (onnxruntime, tensorflow) overlook. */
+static bool fits(PyObject *capsule, bool versioned)
+{
+    if (!PyCapsule_IsValid(capsule, versioned ? capsule_versioned : capsule_legacy)) {
+        return false;
+    }
+    if (!versioned) {
+        return ((DLManagedTensor *)PyCapsule_GetPointer(capsule, capsule_legacy))->dl_tensor.byte_offset == 0;
+    }
+    const DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
+    return managed->version.major != DLPACK_MAJOR_VERSION /* what follows is not known */ ||
+           managed->dl_tensor.byte_offset == 0;
+}
+
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
 {
     bool versioned;
@@ -234,12 +253,12 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
         return NULL;
     }
     PyObject *capsule = call_producer(self->obj, arguments);
-    if (capsule != NULL && PyCapsule_IsValid(capsule, versioned ? capsule_versioned : capsule_legacy)) {
+    if (capsule != NULL && fits(capsule, versioned)) {
         return capsule;
     }
     DLPackObject *tensor = NULL;
     if (capsule != NULL) {
-        tensor = import_capsule(self, capsule);
+        tensor = import_capsule(self, capsule, self->copy);
     }
     else if (is_refusal()) {
         tensor = tensor_after_refusal(self, arguments);

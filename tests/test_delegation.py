@@ -1,5 +1,7 @@
 """An object with __dlpack__ is asked when the consumer asks, with the consumer's arguments."""
 
+import sys
+
 import numpy as np
 import pytest
 from capi import IS_COPIED, Managed, Speaks, capsule_name, look
@@ -70,6 +72,30 @@ def test_the_capsule_is_handed_on_as_it_is():
     assert x.__dlpack__() is capsules[0]
     del capsules[0]
     assert x.__dlpack__(max_version=(1, 0)) is capsules[0]
+
+
+@pytest.mark.parametrize(("name", "max_version"), [(LEGACY, None), (VERSIONED, (1, 3))])
+def test_an_offset_is_folded_into_the_address_since_some_consumers_overlook_it(name, max_version):
+    made = []
+
+    def dlpack(**arguments):
+        managed = Managed(ARRAY.ctypes.data, name=name, shape=(2,), byte_offset=8)
+        made.append(managed)
+        return managed.capsule()
+
+    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (1, 0)))
+    capsule = x.__dlpack__(max_version=max_version)
+    tensor = look(capsule).dl_tensor
+    assert (tensor.data, tensor.byte_offset) == (ARRAY.ctypes.data + 8, 0)
+    del tensor, capsule
+    assert [managed.deleted for managed in made] == [1]
+
+
+def test_a_tensor_of_another_major_version_is_handed_on_unread():
+    managed = Managed(1 << 20, shape=(3,), byte_offset=8, version=(2, 0))
+    capsule = managed.capsule()
+    x = asdlpack(Speaks(__dlpack__=lambda **arguments: capsule, __dlpack_device__=lambda: (1, 0)))
+    assert x.__dlpack__(max_version=(2, 0)) is capsule
 
 
 def test_the_device_is_the_producers_own_and_asked_anew():
@@ -493,6 +519,20 @@ def test_what_copy_none_has_to_copy_is_copied_once_for_all_exports():
     assert {out.ctypes.data for out in outs} == {x.pointer}
     assert "a copy, from numpy.ndarray by __array_interface__" in repr(x)
     assert np.from_dlpack(x, copy=True).ctypes.data != x.pointer
+
+
+def test_a_copy_that_the_consumer_asks_for_is_converted():
+    values = np.arange(6, dtype=">f4").reshape(2, 3)
+    x = asdlpack(values)
+    before = sys.getrefcount(values)
+    first, second = (x.__dlpack__(max_version=(1, 3), copy=True) for _ in range(2))
+    tensors = [look(capsule) for capsule in (first, second)]
+    assert all(managed.flags == IS_COPIED for managed in tensors)
+    assert tensors[0].dl_tensor.data != tensors[1].dl_tensor.data
+    assert np.array_equal(np.from_dlpack(x, copy=True), values)
+    with pytest.raises(BufferError, match="big-endian"):
+        x.__dlpack__(max_version=(1, 3), copy=False)
+    assert sys.getrefcount(values) == before
 
 
 def test_a_refused_device_leaves_the_other_protocols_to_serve():

@@ -80,7 +80,7 @@ def column_major(memory: Memory) -> bool:
 
 def read_only(memory: Memory) -> bool:
     """Whether it arrives so: a copy may be written."""
-    return memory.readonly and memory.copy is False
+    return memory.readonly is True and memory.copy is False
 
 
 SUBBYTE = dtype("float6_*", "float4_*", "int4", "uint4", "int2", "uint2")
@@ -131,7 +131,7 @@ RULES = (
     Rule("mxnet", "refused", "mxnet's arrays are compact and row-major", not_row_major),
     Rule("mxnet", "refused", "mxnet takes no matrix without items", lambda m: m.size == 0 and len(m.shape) > 1),
     Rule("mxnet", "refused", "mxnet has no such type", dtype("bool", "int16", "uint16", "uint32", "uint64")),
-    Rule("mxnet", "refused", "mxnet has no such type", dtype("bfloat16", "complex*", "float8*")),
+    Rule("mxnet", "refused", "mxnet has no such type", dtype("complex*", "float8*")),
     # tvm
     Rule("tvm", "refused", "tvm's tensors are compact and row-major", not_row_major),
     Rule("tvm", "refused", "tvm needs data at a multiple of 64 bytes", unaligned),

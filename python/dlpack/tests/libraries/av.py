@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import av
 
+import dlpack
+
 from ..capsules import gather
 from ..checks import withholds
 from ..memory import Memory, of_buffer
@@ -41,4 +43,16 @@ def withholds_what_has_many_planes() -> None:
     withholds({"a frame": lambda: av.VideoFrame(64, 32, "yuv420p")}, TypeError)
 
 
-CHECKS = {"withholds what has many planes": withholds_what_has_many_planes}
+def takes_the_planes_of_a_frame() -> None:
+    brightness, colour = bytearray(64 * 32), bytearray(64 * 16)
+    views = memoryview(brightness).cast("B", (32, 64)), memoryview(colour).cast("B", (16, 32, 2))
+    frame = av.VideoFrame.from_dlpack(tuple(dlpack.asdlpack(view) for view in views), "nv12")
+    brightness[3] = colour[4] = 7
+    found = memoryview(frame.planes[0])[3], memoryview(frame.planes[1])[4]
+    assert found == (7, 7), f"{found}: copied, expected to be shared"
+
+
+CHECKS = {
+    "takes the planes of a frame": takes_the_planes_of_a_frame,
+    "withholds what has many planes": withholds_what_has_many_planes,
+}

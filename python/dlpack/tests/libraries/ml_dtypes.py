@@ -6,7 +6,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..capsules import FLOAT8
+import dlpack
+
+from ..capsules import FLOAT8, look, read_managed
 from ..checks import gives, withholds
 from ..memory import Memory
 from .datatypes import PADDED
@@ -47,8 +49,18 @@ def withholds_what_has_no_data_type_in_dlpack() -> None:
         withholds({"bcomplex32": lambda: np.zeros(2, ml_dtypes.bcomplex32)})
 
 
+def gives_a_scalar() -> None:
+    """Its array interface is that of an array which is gone when the interface is there."""
+    x = dlpack.asdlpack(ml_dtypes.bfloat16(1.5))
+    others = [np.zeros((), ml_dtypes.bfloat16) for _ in range(1000)]  # would take the place of what is gone
+    seen = read_managed(look(x.__dlpack__(max_version=(1, 3))))
+    assert seen == ("bfloat16", (), ml_dtypes.bfloat16(1.5).tobytes(), x.pointer, True), seen
+    del others
+
+
 CHECKS = {
     "gives every data type": gives_every_data_type,
     "gives arrays of every layout": gives_arrays_of_every_layout,
+    "gives a scalar": gives_a_scalar,
     "withholds what has no data type in DLPack": withholds_what_has_no_data_type_in_dlpack,
 }

@@ -39,21 +39,33 @@ COMPILER = compiler()
 
 
 @functools.cache
-def extension() -> Any:
-    """SOURCE, compiled: some seconds, so not at the import."""
+def compiled() -> tuple[Any, str]:
+    """SOURCE as a module; None where it does not compile, and why."""
     sources, headers = nanobind.source_dir(), nanobind.include_dir()
     hashes = Path(headers).parent / "ext" / "robin_map" / "include"
     folders = [f"-I{folder}" for folder in (sysconfig.get_path("include"), headers, sources, hashes)]
     options = ["-std=c++17", "-O0", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing"]
     with tempfile.TemporaryDirectory() as folder:
         library = str(Path(folder, f"{EXTENSION}.so"))
-        subprocess.run([COMPILER, *options, *folders, str(SOURCE), "-o", library], check=True)
+        command = [COMPILER, *options, *folders, str(SOURCE), "-o", library]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode != 0:
+            errors = [line for line in result.stderr.splitlines() if "error" in line]
+            return None, " ".join(errors[:1])
         loader = importlib.machinery.ExtensionFileLoader(EXTENSION, library)
         spec = importlib.util.spec_from_loader(EXTENSION, loader)
         assert spec is not None
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
-        return module
+        return module, ""
+
+
+def extension() -> Any:
+    """Compiled at its first use: that takes some seconds."""
+    module, error = compiled()
+    if module is None:
+        raise RuntimeError(f"{SOURCE.name} does not compile with nanobind {nanobind.__version__}: {error}")
+    return module
 
 
 def seen(taken: Any) -> Seen:
