@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 import venv
+from pathlib import Path
 
 import pytest
 from alone import TESTS, run
@@ -117,6 +118,20 @@ def test_a_terminal_shows_colours_and_a_bar():
     assert result.returncode == 0
     assert re.search(r"bytearray +\x1b\[32m +shared\x1b\[0m", result.stdout)
     assert re.search(r"━.*0/1", result.stdout)
+
+
+def test_ctrl_c_ends_it_and_all_that_it_started(tmp_path):
+    (tmp_path / "torch.py").write_text(
+        "import os, pathlib, signal\n"
+        f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
+        "os.kill(int(os.environ['PARENT']), signal.SIGINT)\n"
+        "signal.pause()\n"
+    )
+    code = "import os, runpy, sys; os.environ['PARENT'] = str(os.getpid()); sys.argv[1:] = ['torch']; "
+    code += "runpy.run_module('dlpack.tests', run_name='__main__')"
+    result = run(sys.executable, "-c", code, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    assert (result.returncode, result.stdout) == (130, "")
+    assert not Path("/proc", (tmp_path / "pid").read_text()).exists()
 
 
 def test_a_library_that_it_does_not_know_is_one_line():

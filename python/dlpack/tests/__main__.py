@@ -41,7 +41,8 @@ def main(arguments: list[str]) -> int:
     for option, path in ("--json", options.json), ("--html", options.html):
         try:
             if path:
-                files[option] = path.open("w", encoding="utf-8", errors="backslashreplace")  # before the long run, not after it
+                # Before the long run, not after it.
+                files[option] = path.open("w", encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             problems.append(f"{option} {path}: {error.strerror}")
     if not RICH:

@@ -22,7 +22,9 @@ LIVES = 4  # processes that a column may use up
 class Column:
     """What one library takes, and what else is checked of it."""
 
-    def __init__(self, library: str, version: str, providers: list[str], expression: str, timeout: float) -> None:
+    def __init__(
+        self, library: str, version: str, providers: list[str], expression: str, timeout: float, scratch: str
+    ) -> None:
         self.library = library
         self.consumers: dict[str, str] = {}
         self.exchanges: list[Exchange] = []
@@ -34,7 +36,7 @@ class Column:
         self.stopped = False
         self.done: list[str] = []
         self.tasks = [
-            Task(library, version, group, i == 0, expression, self.done)
+            Task(library, version, scratch, group, i == 0, expression, self.done)
             for i, group in enumerate(groups(library, providers))
         ]
 

@@ -150,8 +150,10 @@ def shares(consumer: Consumer, taken: Any, seen: Seen, memory: Memory) -> bool:
     """Whether the consumer has the owner's address, where it tells one, and sees what is written there."""
     if seen.address is not None and seen.address != memory.address:
         return False
-    if memory.readonly is not False or memory.gpu:
+    if seen.address is not None and (memory.readonly is not False or memory.gpu):
         return True
+    if memory.readonly is not False or memory.gpu:
+        raise Skip(f"{consumer.name} tells no address, and what may not be written can't show that it is shared")
     first = ctypes.c_uint8.from_address(memory.address or 0)
     first.value ^= 1
     written = consumer.see(taken).values

@@ -79,8 +79,8 @@ def column_major(memory: Memory) -> bool:
 
 
 def read_only(memory: Memory) -> bool:
-    """Whether it arrives so: a copy may be written."""
-    return memory.readonly is True and memory.copy is False
+    """Whether it arrives so, as what can't say it does; a copy may be written."""
+    return memory.readonly is not False and memory.copy is False
 
 
 SUBBYTE = dtype("float6_*", "float4_*", "int4", "uint4", "int2", "uint2")
@@ -98,6 +98,7 @@ RULES = (
     Rule("*", "refused", "an NDArray speaks no protocol: its capsules do", provider="mxnet: NDArray"),
     # numpy
     Rule("numpy", "refused", "numpy has no such type", dtype("bfloat16", "float8*")),
+    Rule("numpy", "refused", "numpy before 1.25 takes no booleans", dtype("bool"), before=(1, 25)),
     # torch
     Rule("torch", "refused", "torch has no negative strides", negative_strides),
     Rule("torch", "skipped", "torch before 2.3 never lets go of empty memory", lambda m: m.size == 0, before=(2, 3)),

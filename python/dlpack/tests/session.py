@@ -3,6 +3,7 @@
 import datetime
 import os
 import platform
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -37,7 +38,8 @@ def run(
     report.problems += [unusable(name) for name in libraries if name not in found]
     providers = [*EVERYWHERE, *chosen]
     names = list(chosen) if libraries else ["standard", "conformance", *chosen]
-    columns = [Column(name, chosen.get(name, ""), providers, expression, timeout) for name in names]
+    scratch = tempfile.TemporaryDirectory()
+    columns = [Column(name, chosen.get(name, ""), providers, expression, timeout, scratch.name) for name in names]
     finished = 0
 
     def work(column: Column) -> None:
@@ -49,7 +51,7 @@ def run(
 
     if progress:
         progress(0, len(columns), "")
-    with ThreadPoolExecutor(jobs or min(len(os.sched_getaffinity(0)), JOBS)) as pool:
+    with scratch, ThreadPoolExecutor(jobs or min(len(os.sched_getaffinity(0)), JOBS)) as pool:
         try:
             list(pool.map(work, columns))
         except BaseException:  # Ctrl-C, say: what runs is of no use any more

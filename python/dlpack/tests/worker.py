@@ -17,8 +17,10 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
+from . import libraries
 from .exchange import exchange, one_line
 from .expectations import rule
 from .expression import Expression
@@ -31,6 +33,7 @@ from .results import Check, Exchange
 class Task:
     library: str  # whose consumers and checks are run
     version: str
+    scratch: str  # a folder for what several processes compile
     providers: list[str]  # the modules whose objects they are given
     checks: bool
     expression: str
@@ -68,7 +71,8 @@ class Worker:
         own = self.load(self.task.library)
         if own is None:
             return
-        modules = [own if name == own.name else self.load(name) for name in self.task.providers]
+        needed = self.task.providers if own.consumers else []
+        modules = [own if name == own.name else self.load(name) for name in needed]
         gc.collect()
         gc.freeze()  # what the libraries made at their import is no garbage: looking at it anew takes most of the time
         for consumer in own.consumers:
@@ -107,7 +111,9 @@ class Worker:
 def main() -> None:
     """The whole program: its arguments are the task, as JSON, and the descriptor to write to."""
     warnings.simplefilter("ignore")
+    task = Task(**json.loads(sys.argv[1]))
+    libraries.scratch = Path(task.scratch)
     with os.fdopen(int(sys.argv[2]), "w", buffering=1) as output:
-        Worker(Task(**json.loads(sys.argv[1])), output).run()
+        Worker(task, output).run()
     sys.stdout.flush()
     os._exit(0)  # how libraries end is no part of an exchange, and some crash there

@@ -11,11 +11,14 @@ No library belongs to `standard`, `layouts` and `datatypes`: what these provide 
 
 import importlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ... import _libraries
 from ..capsules import Seen, read
 from ..memory import Memory
+
+scratch = Path()  # a folder of the run, for what several processes compile
 
 EVERYWHERE = {"standard": "standard library", "layouts": "layouts", "datatypes": "data types"}  # module: section
 

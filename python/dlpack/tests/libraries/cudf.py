@@ -29,7 +29,7 @@ def column() -> Any:
 def series() -> Memory:
     series = column()
     values = series.to_numpy().tobytes()
-    return Memory(series, "float32", (6,), values, address(series), references=references_of(series))
+    return Memory(series, "float32", (6,), values, address(series), references=references_of(series), gpu=True)
 
 
 def capsule() -> Memory:
@@ -37,7 +37,7 @@ def capsule() -> Memory:
     series = column()
     capsule = series.to_dlpack()
     data = look(capsule).dl_tensor.data
-    return Memory(capsule, "float32", (6,), series.to_numpy().tobytes(), data, readonly=True)
+    return Memory(capsule, "float32", (6,), series.to_numpy().tobytes(), data, readonly=True, gpu=True)
 
 
 PROVIDERS: dict[str, Callable[[], Memory]] = {
@@ -49,6 +49,7 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 class FromDLPack(Consumer):
     name = "cudf"
     readonly = "copied"
+    gpu = True
 
     def take(self, x: Any) -> Any:
         return from_dlpack(x.__dlpack__())

@@ -25,6 +25,7 @@ def known(array: Any) -> Memory:
         array.data.ptr,
         tuple(stride // array.itemsize for stride in array.strides),
         references=references_of(array),
+        gpu=True,
     )
 
 
@@ -42,6 +43,7 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 class FromDLPack(Consumer):
     name = "cupy"
     readonly = "not known to it: it would write"
+    gpu = True
 
     def take(self, x: Any) -> Any:
         return from_dlpack(x)

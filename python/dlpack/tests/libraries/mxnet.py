@@ -57,6 +57,7 @@ def on_cuda() -> Memory:
         array.asnumpy().tobytes(),
         look(mxnet.nd.to_dlpack_for_read(array)).dl_tensor.data,
         readonly=True,
+        gpu=True,
     )
 
 

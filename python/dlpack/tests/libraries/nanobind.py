@@ -16,6 +16,7 @@ import nanobind
 
 import dlpack
 
+from .. import libraries
 from ..capsules import NAMES, WHOLE, Seen, gather, look, read_managed
 from ..memory import Array, Memory, Skip
 from . import Consumer
@@ -45,19 +46,21 @@ def compiled() -> tuple[Any, str]:
     hashes = Path(headers).parent / "ext" / "robin_map" / "include"
     folders = [f"-I{folder}" for folder in (sysconfig.get_path("include"), headers, sources, hashes)]
     options = ["-std=c++17", "-O0", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing"]
-    with tempfile.TemporaryDirectory() as folder:
-        library = str(Path(folder, f"{EXTENSION}.so"))
-        command = [COMPILER, *options, *folders, str(SOURCE), "-o", library]
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode != 0:
-            errors = [line for line in result.stderr.splitlines() if "error" in line]
-            return None, " ".join(errors[:1])
-        loader = importlib.machinery.ExtensionFileLoader(EXTENSION, library)
-        spec = importlib.util.spec_from_loader(EXTENSION, loader)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-        return module, ""
+    library = libraries.scratch / f"{EXTENSION}.so"
+    if not library.exists():
+        with tempfile.TemporaryDirectory(dir=libraries.scratch) as folder:
+            built = Path(folder, library.name)
+            result = subprocess.run([COMPILER, *options, *folders, SOURCE, "-o", built], capture_output=True, text=True)
+            if result.returncode != 0:
+                errors = [line for line in result.stderr.splitlines() if "error" in line]
+                return None, " ".join(errors[:1])
+            built.replace(library)
+    loader = importlib.machinery.ExtensionFileLoader(EXTENSION, str(library))
+    spec = importlib.util.spec_from_loader(EXTENSION, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module, ""
 
 
 def extension() -> Any:

@@ -43,7 +43,9 @@ def device_array() -> Memory:
     if SIMULATED:
         raise Skip("no CUDA device")
     array = matrix()
-    return known(array, array.device_ctypes_pointer.value)
+    memory = known(array, array.device_ctypes_pointer.value)
+    memory.gpu = True
+    return memory
 
 
 def simulated() -> Memory:

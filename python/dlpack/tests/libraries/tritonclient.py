@@ -45,7 +45,7 @@ def tensor(datatype: str = "FP32", offset: int = 0) -> Memory:
     array = part(DTYPES[datatype], offset)
     start = array.ctypes.data - offset
     tensor = SharedMemoryTensor(datatype, (2, 3), start, offset, array.nbytes, -1)
-    return Memory(tensor, DTYPES[datatype], (2, 3), array.tobytes(), array.ctypes.data, readonly=True)
+    return Memory(tensor, DTYPES[datatype], (2, 3), array.tobytes(), array.ctypes.data, readonly=None)
 
 
 def on_cuda() -> Memory:
@@ -58,7 +58,7 @@ def on_cuda() -> Memory:
     array = np.arange(6, dtype="f4").reshape(2, 3)
     cuda_shared_memory.set_shared_memory_region(made, [array])
     tensor = cuda_shared_memory.as_shared_memory_tensor(made, "FP32", (2, 3))
-    return Memory(tensor, "float32", (2, 3), array.tobytes(), made._base_addr, readonly=True)
+    return Memory(tensor, "float32", (2, 3), array.tobytes(), made._base_addr, readonly=True, gpu=True)
 
 
 PROVIDERS: dict[str, Callable[[], Memory]] = {
