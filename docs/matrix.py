@@ -4,6 +4,7 @@ interpreters."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dlpack.tests import Report, html
-from dlpack.tests.table import Table, summary, word
+from dlpack.tests.capsules import FLOAT8
+from dlpack.tests.libraries.datatypes import PADDED
+from dlpack.tests.table import Row, Table, summary, word
+from dlpack.tests.text import listed
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -45,8 +49,10 @@ def merge(first: Report, other: Report) -> None:
         check.library = name(check.library)
         if (check.library, check.name) not in known_checks:
             first.checks.append(check)
-    first.consumers = {name(consumer): readonly for consumer, readonly in other.consumers.items()} | first.consumers
-    first.libraries |= {name(library): version for library, version in other.libraries.items()}
+    for consumer, readonly in other.consumers.items():
+        first.consumers.setdefault(name(consumer), readonly)
+    for library, version in other.libraries.items():
+        first.libraries.setdefault(name(library), "" if library in first.libraries else version)
     first.problems += other.problems
 
 
@@ -56,8 +62,8 @@ def markdown(report: Report) -> Iterator[str]:
     yield ""
     yield f"{len(report.exchanges)} exchanges: {summary(table)}. [The same as a page](matrix.html), with every detail."
     yield ""
-    yield ", ".join(f"{name} {value}" for name, value in report.about.items()) + "; "
-    yield ", ".join(f"{name} {version}" for name, version in report.libraries.items()) + "."
+    versions = {**report.about, **report.libraries}
+    yield ", ".join(f"{name} {version}".rstrip() for name, version in versions.items()) + "."
     yield ""
     yield "shared: the same memory. copied: taken, as a copy. by copy: refused as it is, taken with"
     yield "`asdlpack(..., copy=True)`. refused, skipped: for the reasons below. Empty: never in one environment."
@@ -85,35 +91,51 @@ def reasons(table: Table, consumer: str) -> Iterator[str]:
     lines = []
     for outcome in "refused", "copied", "skipped":
         for reason, providers in by_reason(table, consumer, outcome).items():
-            lines.append(f"- {outcome}: {reason} ({', '.join(providers)})")
+            lines.append(f"- {outcome}: {reason} ({listed(providers)})")
     if lines:
         yield from ("", f"## {consumer}", "", *lines)
 
 
-def by_reason(table: Table, consumer: str, *outcomes: str) -> dict[str, list[str]]:
-    """The names of the rows that came out so, by the reason that is known."""
-    found: dict[str, list[str]] = {}
+def by_reason(table: Table, consumer: str, outcome: str) -> dict[str, list[Row]]:
+    """The rows that came out so, by the reason that is known."""
+    found: dict[str, list[Row]] = {}
     for section, provider in table.rows:
         cell = table.cell(consumer, section, provider)
-        if cell and cell.outcome in outcomes:
-            found.setdefault(cell.reason, []).append(provider)
+        if cell and cell.outcome == outcome:
+            found.setdefault(cell.reason, []).append((section, provider))
     return found
 
 
 def consumers_table(report: Report) -> Iterator[str]:
     """For the README: what each consumer does not share of the data types and the layouts, and why."""
-    chosen = [cell for cell in report.exchanges if cell.section in ("data types", "layouts")]
-    table = Table(Report(exchanges=[cell for cell in chosen if not cell.consumer.startswith("C, ")]))
+    table = Table(report)
     yield from row("consumer", "refuses", "copies", "read-only memory")
     yield from row("---", "---", "---", "---")
-    for consumer in table.consumers:
-        version = report.libraries.get(consumer) or report.libraries.get(consumer.split(".")[0], "")
-        name = consumer if version in consumer else f"{consumer} {version}"
-        columns = []
-        for outcome in "refused", "copied":
-            causes = by_reason(table, consumer, outcome)
-            columns.append("; ".join(f"{reason}: {', '.join(names)}" for reason, names in causes.items()))
-        yield from row(name, *columns, report.consumers[consumer])
+    for consumer, readonly in report.consumers.items():
+        if not consumer.startswith("C, "):
+            library = re.match(r"\w+", consumer)
+            assert library is not None
+            version = report.libraries.get(consumer, report.libraries.get(library[0]))
+            columns = ["; ".join(kinds(table, consumer, outcome)) for outcome in ("refused", "copied")]
+            yield from row(f"{consumer} {version}".rstrip(), *columns, readonly)
+
+
+def kinds(table: Table, consumer: str, outcome: str) -> Iterator[str]:
+    """The reasons for this outcome; of data types, also their names. Left out is what even a C program does not share,
+    and the types that no library has."""
+    for reason, providers in by_reason(table, consumer, outcome).items():
+        own = [
+            (section, provider)
+            for section, provider in providers
+            if section in ("layouts", "data types") and provider not in PADDED
+            if (cell := table.cell("C, versioned", section, provider)) and cell.outcome == "shared"
+        ]
+        if own:
+            types = [provider for section, provider in own if section == "data types"]
+            float8 = [name for name in types if name.startswith("float8_")]
+            if len(float8) == len(FLOAT8):
+                types = [name for name in types if name not in float8] + ["float8"]
+            yield f"{reason}: {', '.join(types)}" if len(types) == len(own) or float8 else reason
 
 
 def row(*cells: str) -> Iterator[str]:
