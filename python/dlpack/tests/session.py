@@ -66,7 +66,7 @@ def about() -> dict[str, str]:
     return {
         "dlpack": __version__,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}, {' '.join(platform.libc_ver())}",
         "date": datetime.date.today().isoformat(),
     }
 
