@@ -151,7 +151,11 @@ def events(process: "subprocess.Popen[bytes]", reading: int, timeout: float) -> 
             if not received:
                 break
             *lines, text = (text + received).split(b"\n")
-            yield from map(json.loads, lines)
+            for event in map(json.loads, lines):
+                if "ends" in event:  # what it has started may keep the pipe open
+                    end(process, timeout)
+                    return
+                yield event
         else:
             end(process, 0)
             yield {"death": f"still busy after {timeout:g} s"}

@@ -4,6 +4,7 @@
     {"consumer": ["torch", "..."]}      what the library has, and what becomes of read-only memory
     {"exchange": {...}}, {"check": {...}}
     {"absent": ["torch", "failed", "..."]}  a library can't be imported, and why
+    {"ends": true}
 
 The parent starts a new process for what is left when one dies.
 """
@@ -114,6 +115,7 @@ def main() -> None:
     task = Task(**json.loads(sys.argv[1]))
     libraries.scratch = Path(task.scratch)
     with os.fdopen(int(sys.argv[2]), "w", buffering=1) as output:
-        Worker(task, output).run()
-    sys.stdout.flush()
+        worker = Worker(task, output)
+        worker.run()
+        worker.tell(ends=True)
     os._exit(0)  # how libraries end is no part of an exchange, and some crash there
