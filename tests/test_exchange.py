@@ -21,7 +21,7 @@ HERE = (
     "numpy ml_dtypes torch jax tensorflow numba pyarrow tvm tvm_ffi mpi4py onnx onnxruntime paddle mlx polars pandas "
 )
 HERE += "nanobind dask xarray zarr h5py PIL av cv2"
-CONSUMERS = "numpy torch jax tensorflow pyarrow.Array pyarrow.Tensor tvm tvm_ffi mpi4py onnxruntime paddle mlx nanobind"
+CONSUMERS = "C numpy torch jax tensorflow pyarrow tvm tvm_ffi mpi4py onnxruntime paddle mlx nanobind"
 
 
 def exchange(*arguments, python=sys.executable, status=0, **options):
@@ -41,12 +41,16 @@ def report():
 def test_all_libraries_are_tried(report):
     assert report.problems == []
     assert set(HERE.split()) <= set(report.libraries)
-    assert set(CONSUMERS.split()) <= set(report.consumers)
+    assert set(CONSUMERS.split()) <= {library_of(consumer) for consumer in report.consumers}
 
 
-@pytest.mark.parametrize("library", ["C, versioned", "C, legacy", "conformance", *HERE.split()])
+def library_of(consumer):
+    return re.match(r"\w+", consumer)[0]
+
+
+@pytest.mark.parametrize("library", ["C", "conformance", *HERE.split()])
 def test_nothing_fails_with(report, library):
-    exchanges = [each for each in report.exchanges if each.consumer.split(".")[0] == library]
+    exchanges = [each for each in report.exchanges if library_of(each.consumer) == library]
     checks = [each for each in report.checks if each.library == library]
     rows = [each for each in report.exchanges if each.section == library]
     assert exchanges or checks or rows
@@ -96,11 +100,39 @@ def test_an_expression_chooses(tmp_path):
     assert [each.provider for each in found.exchanges] == ["bytearray", "mmap"]
 
 
-@pytest.mark.parametrize("expression", ["numpy and", "(", "not", "a b"])
+@pytest.mark.parametrize("expression", ["numpy and", "(", "not", "a b", "a (b)", "not " * 5000 + "a"])
 def test_an_expression_that_is_none_is_a_usage_error(expression):
-    assert f"-k {expression!r}: expected" in exchange("-k", expression, status=2)
+    assert "expected words joined by and, or, not" in exchange("-k", expression, status=2)
     with pytest.raises(ValueError, match="expected words"):
         tests.run(expression=expression)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--timeout", "0"), ("--timeout", "-1"), ("--timeout", "nan"), ("--timeout", "inf"), ("--jobs", "0")]
+)
+def test_an_argument_of_no_use_is_a_usage_error(arguments, tmp_path):
+    file = tmp_path / "report.json"
+    file.write_text("an earlier report")
+    assert f"{arguments[0].strip('-')} {arguments[1]}: expected" in exchange(*arguments, "--json", file, status=2)
+    assert file.read_text() == "an earlier report"
+
+
+def test_an_expression_that_chooses_nothing_is_a_failure():
+    assert "-k 'nosuch': chooses nothing" in exchange("numpy", "-k", "nosuch", status=1)
+
+
+def test_libraries_go_by_the_names_of_their_distributions_too():
+    printed = exchange("Pillow", "ml-dtypes", "numpy", "numpy", "-k", "numpy and PIL")
+    assert re.search(r"^numpy \S+, ml_dtypes \S+, PIL \S+$", printed, re.MULTILINE)
+
+
+def test_the_tests_of_the_user_are_no_part_of_it(tmp_path):
+    (tmp_path / "conftest.py").write_text("raise RuntimeError\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    code = f"import os; os.chdir({str(tmp_path)!r})\n"
+    code += "from dlpack.tests.libraries import conformance; conformance.the_sentences_hold()"
+    result = run(sys.executable, "-c", code, timeout=200, environ={"PYTEST_ADDOPTS": "--no-such-option"})
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_it_needs_nothing_but_python(tmp_path):
@@ -150,6 +182,7 @@ def test_a_file_that_can_not_be_written_is_one_line(tmp_path):
     printed = exchange("numpy", "-k", "bytes", "--html", tmp_path, "--json", tmp_path / "a" / "b", status=1)
     assert f"--html {tmp_path}: Is a directory" in printed.replace("\n  ", " ")
     assert "No such file or directory" in printed
+    assert "--json /dev/full: No space left on device" in exchange("numpy", "--json", "/dev/full", status=1)
 
 
 BROKEN = {
@@ -158,6 +191,12 @@ BROKEN = {
     "kills the process": ("import os; os.kill(os.getpid(), 9)", "torch: its process died of SIGKILL"),
     "ends the process": ("import os; os._exit(4)", "torch: its process ended with status 4"),
     "hangs": ("import signal; signal.pause()", "torch: still busy after 5 s"),
+    "dies of a real-time signal": ("import os; os.kill(os.getpid(), 36)", "torch: its process died of signal 36"),
+    "says what is no text": (
+        "import os; os.write(1, b'caf\\xe9\\n'); os._exit(3)",
+        "torch: its process ended with status 3 (caf\N{REPLACEMENT CHARACTER})",
+    ),
+    "writes where it should not": ("import os, sys; os.write(int(sys.argv[2]), b'5\\n')", "torch: wrote b'5' to a file that it did not open"),
     "has no from_dlpack": ("", "torch: AttributeError: module 'torch' has no attribute"),
 }
 

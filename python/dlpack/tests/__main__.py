@@ -3,12 +3,12 @@
 import argparse
 import contextlib
 import importlib.util
+import io
 import json
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from . import html, session
 from .libraries import KNOWN
@@ -36,15 +36,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=120, help="for one exchange (default: 120)")
     parser.add_argument("--jobs", metavar="N", type=int, help="processes at a time (default: one for each processor)")
     options = parser.parse_args(arguments)
-    files: dict[str, IO[str]] = {}
-    problems = []
-    for option, path in ("--json", options.json), ("--html", options.html):
-        try:
-            if path:
-                # Before the long run, not after it.
-                files[option] = path.open("w", encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            problems.append(f"{option} {path}: {error.strerror}")
+    try:
+        session.validate(options.k, options.timeout, options.jobs)
+    except ValueError as error:
+        parser.error(str(error))
+    outputs = [("--json", options.json, as_json), ("--html", options.html, html.page)]
+    # Opened before the long run, to say at once what can't be written; what is in the file stays until then.
+    outputs = [each for each in outputs if each[1]]
+    good = [each for each in outputs if write(*each[:2], "a", "")]
     if not RICH:
         print("rich is not installed: no colours and no progress (pip install 'dlpack-go[tests]')", file=sys.stderr)
     try:
@@ -56,17 +55,25 @@ def main(arguments: list[str]) -> int:
                 jobs=options.jobs,
                 progress=progress,
             )
-    except ValueError as error:
-        parser.error(str(error))
+    except OSError as error:  # no folder for temporary files, no process to be had
+        print(error, file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130  # as a shell tells SIGINT
-    report.problems += problems
     show(report)
-    for option, write in ("--json", as_json), ("--html", html.page):
-        if option in files:
-            with files[option] as file:
-                file.write(write(report))
-    return 0 if report.ok else 1
+    good = [each for each in good if write(*each[:2], "w", each[2](report))]
+    return 0 if report.ok and good == outputs else 1
+
+
+def write(option: str, path: Path, mode: str, text: str) -> bool:
+    """Whether it could be written; where it could not, that is told."""
+    try:
+        with path.open(mode, encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError as error:
+        print(f"{option} {path}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
 
 
 def as_json(report: Report) -> str:
@@ -82,7 +89,7 @@ def progress_bar() -> Iterator["session.Progress | None"]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
@@ -103,4 +110,6 @@ def show(report: Report) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a library may say what the terminal can't show
     sys.exit(main(sys.argv[1:]))

@@ -81,7 +81,7 @@ class Column:
     def live(self, task: Task) -> Generator[str, None, str]:
         """Runs one process; returns how it died, or "" where it came to its end."""
         begun = death = ""
-        with tempfile.TemporaryFile("w+") as errors:
+        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
             self.process, reading = start(task, errors)
             for event in events(self.process, reading, self.timeout):
                 if "death" in event:
@@ -151,20 +151,33 @@ def events(process: "subprocess.Popen[bytes]", reading: int, timeout: float) -> 
             if not received:
                 break
             *lines, text = (text + received).split(b"\n")
-            for event in map(json.loads, lines):
+            for line in lines:
+                event = parsed(line)
                 if "ends" in event:  # what it has started may keep the pipe open
                     end(process, timeout)
                     return
                 yield event
+                if "death" in event:
+                    end(process, 0)
+                    return
         else:
             end(process, 0)
             yield {"death": f"still busy after {timeout:g} s"}
             return
     end(process, timeout)
     if process.returncode < 0:
-        yield {"death": f"its process died of {signal.Signals(-process.returncode).name}"}
+        yield {"death": f"its process died of {signal_name(-process.returncode)}"}
     elif process.returncode > 0:
         yield {"death": f"its process ended with status {process.returncode}"}
+
+
+def parsed(line: bytes) -> dict[str, Any]:
+    """The event of a line; a death where a library has written to the pipe, and nothing more can be believed."""
+    with contextlib.suppress(ValueError):
+        event = json.loads(line)
+        if isinstance(event, dict):
+            return event
+    return {"death": f"wrote {line[:40]!r} to a file that it did not open"}
 
 
 def end(process: "subprocess.Popen[bytes]", timeout: float) -> None:
@@ -174,6 +187,13 @@ def end(process: "subprocess.Popen[bytes]", timeout: float) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def last_words(errors: IO[str]) -> str:

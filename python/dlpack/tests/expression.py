@@ -3,6 +3,18 @@
 import ast
 import re
 
+GRAMMAR = (
+    ast.Expression,
+    ast.BoolOp,
+    ast.boolop,
+    ast.UnaryOp,
+    ast.Not,
+    ast.Subscript,
+    ast.Name,
+    ast.Load,
+    ast.Constant,
+)
+
 
 class Expression:
     """Raises ValueError where the text is no expression. An empty one is true of everything."""
@@ -12,8 +24,11 @@ class Expression:
         tokens = re.findall(r"[()]|[^\s()]+", text)
         python = " ".join(token if token in ("(", ")", "and", "or", "not") else self._word(token) for token in tokens)
         try:
-            self._code = compile(ast.parse(python or "True", mode="eval"), "-k", "eval")
-        except SyntaxError:
+            tree = ast.parse(python or "True", mode="eval")
+            if not all(isinstance(node, GRAMMAR) for node in ast.walk(tree)):
+                raise SyntaxError
+            self._code = compile(tree, "-k", "eval")
+        except (SyntaxError, RecursionError, MemoryError):
             raise ValueError(f"-k {text!r}: expected words joined by and, or, not and parentheses") from None
 
     def _word(self, token: str) -> str:

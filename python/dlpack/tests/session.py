@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .. import __version__, _libraries
 from .column import Column
+from .exchange import one_line
 from .expression import Expression
-from .libraries import EVERYWHERE, KNOWN
+from .libraries import ALIASES, EVERYWHERE, KNOWN
 from .results import Report
 
+YEAR = 366 * 24 * 3600  # what select() can wait
 JOBS = 8  # at a time, at most: each needs one or two gigabytes
 
 Progress = Callable[[int, int, str], None]  # columns done, columns in all, what begins
@@ -27,11 +29,12 @@ def run(
 ) -> Report:
     """Tries what exchanges with what, on the libraries that are installed, or on the named ones alone.
 
-    expression chooses exchanges, as pytest's -k does. timeout is in seconds, for a single import or exchange. jobs is
-    how many processes run at a time; None means one for each processor, but at most 8. Raises ValueError where
-    expression is none.
+    A library is named as it is imported, or as it is installed. expression chooses exchanges, as pytest's -k does.
+    timeout is in seconds, for a single import or exchange. jobs is how many processes run at a time; None means one for
+    each processor, but at most 8. Raises ValueError for an argument of no use, OSError where no process can be had.
     """
-    Expression(expression)
+    validate(expression, timeout, jobs)
+    libraries = tuple(dict.fromkeys(ALIASES.get(name.lower().replace("_", "-"), name) for name in libraries))
     found = {library.name: version for library, version in _libraries.installed()}
     chosen = {name: version for name, version in found.items() if not libraries or name in libraries}
     report = Report(about(), chosen)
@@ -44,9 +47,15 @@ def run(
 
     def work(column: Column) -> None:
         nonlocal finished
-        for what in column.run():
-            if progress:
-                progress(finished, len(columns), what)
+        try:
+            for what in column.run():
+                if progress:
+                    progress(finished, len(columns), what)
+        except OSError:
+            raise
+        except Exception as error:  # a library has written where it should not, say
+            column.stop()
+            column.problems.append(f"{column.library}: {one_line(error)}")
         finished += 1
 
     if progress:
@@ -59,7 +68,18 @@ def run(
                 column.stop()
             raise
     gather(columns, report)
+    if expression and not report.exchanges and not report.checks:
+        report.problems.append(f"-k {expression!r}: chooses nothing")
     return report
+
+
+def validate(expression: str, timeout: float, jobs: int | None) -> None:
+    """Raises ValueError for what run() can't take."""
+    Expression(expression)
+    if not 0 < timeout <= YEAR:
+        raise ValueError(f"timeout {timeout:g}: expected seconds, more than 0")
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs {jobs}: expected how many processes run at a time, 1 or more")
 
 
 def about() -> dict[str, str]:

@@ -113,6 +113,7 @@ def main() -> None:
     """The whole program: its arguments are the task, as JSON, and the descriptor to write to."""
     warnings.simplefilter("ignore")
     task = Task(**json.loads(sys.argv[1]))
+    os.set_inheritable(int(sys.argv[2]), False)
     libraries.scratch = Path(task.scratch)
     with os.fdopen(int(sys.argv[2]), "w", buffering=1) as output:
         worker = Worker(task, output)

@@ -52,3 +52,8 @@ class Module:
 
 
 KNOWN = {library.name: library for library in _libraries.LIBRARIES}
+ALIASES = {
+    distribution.replace("_", "-"): library.name
+    for library in _libraries.LIBRARIES
+    for distribution in library.distributions
+}

@@ -14,6 +14,9 @@ class Collector:
     def __init__(self) -> None:
         self.failed: list[str] = []
 
+    def pytest_collectreport(self, report: Any) -> None:
+        self.pytest_runtest_logreport(report)
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
             lines = str(report.longrepr).splitlines() or [""]
@@ -27,9 +30,11 @@ def the_sentences_hold() -> None:
     collector = Collector()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = folder
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the user's own are about the user's tests
+        os.environ.pop("PYTEST_ADDOPTS", None)
         import pytest
 
-        options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder]
+        options = ["-q", "-p", "no:cacheprovider", "--noconftest", "-c", os.devnull, "--rootdir", folder]
         status = pytest.main([*options, "--pyargs", "dlpack.tests.test_conformance"], [collector])
     if status != 0:
         raise AssertionError("; ".join(collector.failed) or f"pytest ended with status {status}")
