@@ -1,5 +1,6 @@
-# demo, test, lint and bench each work from a fresh clone. They need python3 (3.11 or later, with its headers); test and
-# lint also need Go and a C compiler, which the others fetch where they are missing.
+# demo, test, lint, bench and matrix each work from a fresh clone. They need python3 (3.11 or later, with its headers;
+# matrix just 3.11: mxnet and the oldest torch have nothing later); test, lint and matrix also need Go and a C compiler,
+# which the others fetch where they are missing.
 
 PYTHON = .venv/bin/python
 PIP = $(PYTHON) -m pip install --quiet

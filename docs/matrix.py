@@ -30,24 +30,30 @@ def try_out(python: str) -> Report:
         return Report.from_dict(json.load(results))
 
 
+def library_of(consumer: str) -> str:
+    name = re.match(r"\w+", consumer)
+    assert name is not None
+    return name[0]
+
+
 def merge(first: Report, other: Report) -> None:
-    """Adds what the other environment has beyond the first. Where both have a library, in two versions, the other's is
-    named with its version."""
+    """Adds what the other environment has beyond the first, and what failed there. Where both have a library, in two
+    versions, the other's is named with its version."""
 
     def name(consumer: str) -> str:
-        library = consumer.split(".")[0]
+        library = library_of(consumer)
         version = other.libraries.get(library, "")
         return consumer if first.libraries.get(library, version) == version else f"{consumer} {version}"
 
     known = {(cell.consumer, cell.section, cell.provider) for cell in first.exchanges}
     for cell in other.exchanges:
         cell.consumer = name(cell.consumer)
-        if (cell.consumer, cell.section, cell.provider) not in known:
+        if cell.failed or (cell.consumer, cell.section, cell.provider) not in known:
             first.exchanges.append(cell)
     known_checks = {(check.library, check.name) for check in first.checks}
     for check in other.checks:
         check.library = name(check.library)
-        if (check.library, check.name) not in known_checks:
+        if check.failed or (check.library, check.name) not in known_checks:
             first.checks.append(check)
     for consumer, readonly in other.consumers.items():
         first.consumers.setdefault(name(consumer), readonly)
@@ -109,13 +115,13 @@ def by_reason(table: Table, consumer: str, outcome: str) -> dict[str, list[Row]]
 def consumers_table(report: Report) -> Iterator[str]:
     """For the README: what each consumer does not share of the data types and the layouts, and why."""
     table = Table(report)
+    yield f"{', '.join(f'{name} {value}' for name, value in report.about.items())}:"
+    yield ""
     yield from row("consumer", "refuses", "copies", "read-only memory")
     yield from row("---", "---", "---", "---")
     for consumer, readonly in report.consumers.items():
         if not consumer.startswith("C, "):
-            library = re.match(r"\w+", consumer)
-            assert library is not None
-            version = report.libraries.get(consumer, report.libraries.get(library[0]))
+            version = report.libraries.get(consumer, report.libraries.get(library_of(consumer), ""))
             columns = ["; ".join(kinds(table, consumer, outcome)) for outcome in ("refused", "copied")]
             yield from row(f"{consumer} {version}".rstrip(), *columns, readonly)
 

@@ -152,18 +152,41 @@ def test_a_terminal_shows_colours_and_a_bar():
     assert re.search(r"━.*0/1", result.stdout)
 
 
-def test_ctrl_c_ends_it_and_all_that_it_started(tmp_path):
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_it_and_all_that_it_started(number, tmp_path):
     (tmp_path / "torch.py").write_text(
         "import os, pathlib, signal\n"
-        f"pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
-        "os.kill(int(os.environ['PARENT']), signal.SIGINT)\n"
+        "child = os.fork() or signal.pause()\n"
+        f"pathlib.Path({str(tmp_path / 'processes')!r}).write_text(f'{{os.getpid()}} {{child}}')\n"
+        f"os.kill(int(os.environ['PARENT']), signal.{number})\n"
         "signal.pause()\n"
     )
     code = "import os, runpy, sys; os.environ['PARENT'] = str(os.getpid()); sys.argv[1:] = ['torch']; "
     code += "runpy.run_module('dlpack.tests', run_name='__main__')"
     result = run(sys.executable, "-c", code, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
     assert (result.returncode, result.stdout) == (130, "")
-    assert not Path("/proc", (tmp_path / "pid").read_text()).exists()
+    for process in (tmp_path / "processes").read_text().split():
+        state = Path("/proc", process, "stat")
+        assert not state.exists() or state.read_text().split()[2] == "Z"  # dead; its new parent has not looked yet
+
+
+def test_what_a_library_says_is_printed_in_any_encoding(tmp_path):
+    (tmp_path / "torch.py").write_text("raise OSError('gr\u00fc\u00df')")
+    environ = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}", "PYTHONIOENCODING": "ascii"}
+    printed = exchange("torch", "--html", tmp_path / "report.html", status=1, environ=environ)
+    assert "torch: OSError: gr\\xfc\\xdf" in printed
+    assert "gr\u00fc\u00df" in (tmp_path / "report.html").read_text()
+
+
+def test_a_broken_rich_is_no_rich(tmp_path):
+    (tmp_path / "rich.py").write_text("raise OSError")
+    environ = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"}
+    assert "no colours" in exchange("numpy", "-k", "bytes", environ=environ)
+
+
+def test_it_works_without_a_standard_error():
+    command = f"{sys.executable} -m dlpack.tests numpy -k bytes 2>&-"
+    assert "0 failed" in run("sh", "-c", command).stdout
 
 
 def test_a_library_that_it_does_not_know_is_one_line():
@@ -196,7 +219,10 @@ BROKEN = {
         "import os; os.write(1, b'caf\\xe9\\n'); os._exit(3)",
         "torch: its process ended with status 3 (caf\N{REPLACEMENT CHARACTER})",
     ),
-    "writes where it should not": ("import os, sys; os.write(int(sys.argv[2]), b'5\\n')", "torch: wrote b'5' to a file that it did not open"),
+    "writes where it should not": (
+        "import os, sys; os.write(int(sys.argv[2]), b'5\\n')",
+        "torch: wrote b'5' to a file that",
+    ),
     "has no from_dlpack": ("", "torch: AttributeError: module 'torch' has no attribute"),
 }
 

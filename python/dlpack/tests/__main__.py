@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import importlib.util
 import io
 import json
 import signal
@@ -15,7 +14,13 @@ from .libraries import KNOWN
 from .results import Report
 from .text import lines
 
-RICH = importlib.util.find_spec("rich") is not None
+RICH = False
+with contextlib.suppress(Exception):  # it may be there and broken
+    import rich.console
+    import rich.progress
+    import rich.text
+
+    RICH = True
 
 
 def main(arguments: list[str]) -> int:
@@ -83,14 +88,16 @@ def as_json(report: Report) -> str:
 @contextlib.contextmanager
 def progress_bar() -> Iterator["session.Progress | None"]:
     """A bar on a terminal; nothing elsewhere."""
-    if not RICH or not sys.stderr.isatty():
+    if not RICH or sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (
+        rich.progress.BarColumn(),
+        rich.progress.MofNCompleteColumn(),
+        rich.progress.TimeElapsedColumn(),
+        rich.progress.TextColumn("{task.description}", markup=False),
+    )
+    with rich.progress.Progress(*columns, console=rich.console.Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
 
@@ -100,16 +107,15 @@ def show(report: Report) -> None:
         for line in lines(report):
             print("".join(text for text, _ in line).rstrip())
         return
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False, soft_wrap=True)
+    console = rich.console.Console(highlight=False, soft_wrap=True, width=1000)  # the lines are wrapped already
     for line in lines(report):
-        console.print(Text.assemble(*line))
+        console.print(rich.text.Text.assemble(*line))
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
+    for number in signal.SIGTERM, signal.SIGHUP:
+        signal.signal(number, signal.default_int_handler)  # what was started must end too
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a library may say what the terminal can't show
     sys.exit(main(sys.argv[1:]))

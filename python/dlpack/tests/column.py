@@ -56,7 +56,8 @@ class Column:
         """Ends the process that runs, and starts no other."""
         self.stopped = True
         if self.process:
-            self.process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def untried(self, consumer: str, section: str, provider: str) -> Exchange | None:
         """A cell that says why nothing was tried; None where it was not chosen."""
@@ -83,6 +84,8 @@ class Column:
         begun = death = ""
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
             self.process, reading = start(task, errors)
+            if self.stopped:  # while it was started
+                self.stop()
             for event in events(self.process, reading, self.timeout):
                 if "death" in event:
                     death = event["death"]

@@ -99,7 +99,10 @@ RULES = (
     # numpy
     Rule("numpy", "refused", "numpy has no such type", dtype("bfloat16", "float8*")),
     Rule("numpy", "refused", "numpy before 1.25 takes no booleans", dtype("bool"), before=(1, 25)),
-    # torch
+    # torch; the first: https://github.com/pytorch/pytorch/issues/188023
+    Rule(
+        "torch", "skipped", "torch before 2.13 ends the process at negative strides", negative_strides, before=(2, 13)
+    ),
     Rule("torch", "refused", "torch has no negative strides", negative_strides),
     Rule("torch", "skipped", "torch before 2.3 never lets go of empty memory", lambda m: m.size == 0, before=(2, 3)),
     Rule("torch", "refused", "torch has no such type", dtype("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")),

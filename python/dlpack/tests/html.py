@@ -112,9 +112,10 @@ def matrix(table: Table) -> Iterator[str]:
         if counts[name]:
             yield f"<li>{mark(kind, symbol)}<b>{counts[name]} {name}</b> {meaning}</li>"
     yield "<li><i class='mark blank'></i><b>blank</b> not tried</li></ul>"
+    yield "<p>Each row is an object, each column takes it through asdlpack. Point at a cell, or tap it.</p>"
     yield "<div class='box' tabindex='0' role='region' aria-label='Who takes what'>"
     yield f"<table style='--columns: {len(table.consumers)}'>"
-    yield "<caption>Each row is an object, each column takes it through asdlpack. Point at a cell, or tap it.</caption>"
+    yield "<caption>Objects by consumer</caption>"
     yield "<thead><tr><td></td>"
     yield from (f"<th scope='col'><span>{escape(consumer)}</span></th>" for consumer in table.consumers)
     yield "</tr></thead>"
@@ -301,7 +302,7 @@ footer { margin-top: 3rem; }
   max-height: 90vh; max-width: 100%; width: fit-content; overflow: auto; border: 1px solid var(--line);
 }
 table { border-collapse: separate; border-spacing: 0; font-size: .85rem; line-height: 1.3; }
-caption { padding: .5rem .7rem; text-align: left; }
+caption { position: absolute; clip-path: inset(50%); }
 tr > * { background: var(--page); background-clip: padding-box; border: 1px solid var(--page); padding: .15rem 0; }
 thead th, thead td { position: sticky; top: 0; z-index: 2; border-bottom-color: var(--line); vertical-align: bottom; }
 thead th { padding: .4rem 0; }
