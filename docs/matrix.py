@@ -26,7 +26,9 @@ def try_out(python: str) -> Report:
     with tempfile.NamedTemporaryFile() as results:
         command = [python, "-m", "dlpack.tests", "--json", results.name]
         environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
-        subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=False)
+        status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode
+        if status not in (0, 1):
+            sys.exit(f"{python} -m dlpack.tests ended with status {status}")
         return Report.from_dict(json.load(results))
 
 
@@ -90,16 +92,16 @@ def markdown(report: Report) -> Iterator[str]:
     yield ""
     for check in report.checks:
         why = f": {check.text}" if check.text else ""
-        yield f"- {check.library} {check.name}: {check.outcome}{why}"
+        yield escaped(f"- {check.library} {check.name}: {check.outcome}{why}")
 
 
 def reasons(table: Table, consumer: str) -> Iterator[str]:
     lines = []
     for outcome in "refused", "copied", "skipped":
         for reason, providers in by_reason(table, consumer, outcome).items():
-            lines.append(f"- {outcome}: {reason} ({listed(providers)})")
+            lines.append(escaped(f"- {outcome}: {reason} ({listed(providers)})"))
     if lines:
-        yield from ("", f"## {consumer}", "", *lines)
+        yield from ("", escaped(f"## {consumer}"), "", *lines)
 
 
 def by_reason(table: Table, consumer: str, outcome: str) -> dict[str, list[Row]]:
@@ -145,7 +147,12 @@ def kinds(table: Table, consumer: str, outcome: str) -> Iterator[str]:
 
 
 def row(*cells: str) -> Iterator[str]:
-    yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    yield "| " + " | ".join(map(escaped, cells)) + " |"
+
+
+def escaped(text: str) -> str:
+    """As Markdown's plain text: what looks like HTML would be left out."""
+    return text.replace("|", "\\|").replace("<", "\\<")
 
 
 def main(pythons: list[str]) -> None:
@@ -156,8 +163,8 @@ def main(pythons: list[str]) -> None:
     report, *others = reports
     for other in others:
         merge(report, other)
-    (DOCS / "matrix.html").write_text(html.page(report))
-    (DOCS / "matrix.md").write_text("\n".join(markdown(report)) + "\n")
+    (DOCS / "matrix.html").write_text(html.page(report), encoding="utf-8")
+    (DOCS / "matrix.md").write_text("\n".join(markdown(report)) + "\n", encoding="utf-8")
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text().partition(BEGIN)
     after = rest.partition(END)[2]

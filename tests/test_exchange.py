@@ -41,7 +41,9 @@ def report():
 def test_all_libraries_are_tried(report):
     assert report.problems == []
     assert set(HERE.split()) <= set(report.libraries)
-    assert set(CONSUMERS.split()) <= {library_of(consumer) for consumer in report.consumers}
+    found = {library_of(consumer) for consumer in report.consumers}
+    assert found == {"C"} | {each.name for each in LIBRARIES if each.consumer and each.name in report.libraries}
+    assert set(CONSUMERS.split()) <= found
 
 
 def library_of(consumer):
@@ -261,6 +263,27 @@ def test_an_exchange_that(how, tmp_path):
     outcomes = {each.provider: (each.outcome, each.text) for each in found.exchanges}
     assert outcomes["columns"][0] == "failed" and text in outcomes["columns"][1]
     assert outcomes["one column"][0] == outcomes["broadcast"][0] == "shared"
+
+
+def test_a_check_that_kills_its_process_is_one_failed_check(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\nfrom dlpack.tests.libraries import numpy\n"
+        "numpy.CHECKS = {'takes a: b': lambda: os._exit(3), 'goes on': lambda: None}\n"
+    )
+    options = ["numpy", "-k", "bytes or takes or goes", "--json", tmp_path / "report.json"]
+    exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    assert [(each.name, each.outcome) for each in found.checks] == [("takes a: b", "failed"), ("goes on", "passed")]
+    assert "bytes" in [each.provider for each in found.exchanges if each.outcome == "shared"]
+
+
+def test_a_broken_library_that_takes_nothing_is_no_column(tmp_path):
+    (tmp_path / "PIL.py").write_text("raise OSError('broken')")
+    options = ["PIL", "numpy", "-k", "bytes", "--json", tmp_path / "report.json"]
+    printed = exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    assert "PIL: OSError: broken" in printed
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    assert list(found.consumers) == ["numpy"]
 
 
 def test_a_library_whose_every_exchange_kills_is_given_up(tmp_path):

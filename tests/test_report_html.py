@@ -204,7 +204,7 @@ def test_the_words_are_those_of_the_outcomes() -> None:
 
 
 def test_refusals_are_grouped_by_their_cause() -> None:
-    assert Table(report(*outcomes())).refusals("numpy") == {
+    assert Table(report(*outcomes())).grouped("numpy", "refused") == {
         Cause("numpy", "ValueError: -1", "no negative strides", "works"): [("layouts", "reversed")],
         Cause("numpy", "TypeError", "no such type", "refused"): [("data types", "bfloat16")],
     }

@@ -1,6 +1,5 @@
 """`python -m dlpack.tests`: tries what exchanges memory with what on this machine, and prints a table of it."""
 
-import argparse
 import contextlib
 import io
 import json
@@ -9,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..__main__ import Parser
 from . import html, session
 from .libraries import KNOWN
 from .results import Report
@@ -24,11 +24,12 @@ with contextlib.suppress(Exception):  # it may be there and broken
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m dlpack.tests",
         description="Hand every kind of memory that is found here to every library that is found here, each library "
         "in a process of its own, and print what is shared, copied or refused. Exit status 1 where something fails.",
         epilog=f"libraries that are known: {', '.join(KNOWN)}",
+        allow_abbrev=False,
     )
     parser.add_argument(
         "libraries", metavar="LIBRARY", nargs="*", help="try these alone (default: all that are installed)"

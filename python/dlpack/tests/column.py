@@ -13,10 +13,12 @@ from dataclasses import asdict
 from typing import IO, Any
 
 from .expectations import APART
+from .expression import Expression
 from .results import Check, Exchange
 from .worker import Task
 
 LIVES = 4  # processes that a column may use up
+WORDS = 300  # characters of what a process printed last
 
 
 class Column:
@@ -26,6 +28,7 @@ class Column:
         self, library: str, version: str, providers: list[str], expression: str, timeout: float, scratch: str
     ) -> None:
         self.library = library
+        self.wanted = Expression(expression)
         self.consumers: dict[str, str] = {}
         self.exchanges: list[Exchange] = []
         self.checks: list[Check] = []
@@ -61,6 +64,8 @@ class Column:
 
     def untried(self, consumer: str, section: str, provider: str) -> Exchange | None:
         """A cell that says why nothing was tried; None where it was not chosen."""
+        if not self.wanted(f"{consumer} {section}: {provider}"):
+            return None
         cell = Exchange(consumer, provider, section, "skipped")
         for name in self.library, section:
             if name in self.absent:
@@ -81,7 +86,8 @@ class Column:
 
     def live(self, task: Task) -> Generator[str, None, str]:
         """Runs one process; returns how it died, or "" where it came to its end."""
-        begun = death = ""
+        begun: dict[str, Any] = {"begins": f"import {self.library}", "import": self.library}
+        death = ""
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
             self.process, reading = start(task, errors)
             if self.stopped:  # while it was started
@@ -90,13 +96,12 @@ class Column:
                 if "death" in event:
                     death = event["death"]
                 elif "begins" in event:
-                    begun = event["begins"]
-                    if not begun.startswith("import "):
-                        self.done.append(begun)
-                    yield begun
+                    begun = event
+                    if "import" not in begun:
+                        self.done.append(begun["begins"])
+                    yield begun["begins"]
                 else:
                     self.record(event)
-                    begun = ""
             if death:
                 self.record_death(begun, death + last_words(errors))
         return death
@@ -113,20 +118,14 @@ class Column:
             name, outcome, text = event["absent"]
             self.absent[name] = (outcome, text)
 
-    def record_death(self, begun: str, text: str) -> None:
-        kind, _, name = begun.partition(" ")
-        if kind == "import":
-            self.done.append(begun)
-            self.absent[name] = ("failed", text)
-        elif " takes " in begun:
-            consumer, _, provider = begun.partition(" takes ")
-            section, _, provider = provider.partition(": ")
-            self.exchanges.append(Exchange(consumer, provider, section, "failed", text=text))
-        elif begun:
-            section, _, check = begun.partition(": ")
-            self.checks.append(Check(section, check, "failed", text))
+    def record_death(self, begun: dict[str, Any], text: str) -> None:
+        if "import" in begun:
+            self.done.append(begun["begins"])
+            self.absent[begun["import"]] = ("failed", text)
+        elif "exchange" in begun:
+            self.exchanges.append(Exchange(**begun["exchange"] | {"outcome": "failed", "text": text}))
         else:
-            self.absent[self.library] = ("failed", text)
+            self.checks.append(Check(**begun["check"] | {"outcome": "failed", "text": text}))
 
 
 def start(task: Task, errors: IO[str]) -> tuple["subprocess.Popen[bytes]", int]:
@@ -203,7 +202,7 @@ def last_words(errors: IO[str]) -> str:
     """The last line that a process printed, to tell why it died."""
     errors.seek(0)
     lines = [line.strip() for line in errors.read().splitlines() if line.strip()]
-    return f" ({lines[-1]})" if lines else ""
+    return f" ({lines[-1][:WORDS]})" if lines else ""
 
 
 def groups(library: str, providers: list[str]) -> list[list[str]]:

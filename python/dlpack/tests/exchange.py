@@ -18,6 +18,8 @@ from .libraries.datatypes import FORMATS
 from .memory import Memory, Skip
 from .results import Exchange, Outcome
 
+LONGEST = 2000  # characters of what a library says
+
 
 class Wrong(Exception):
     """Raised for what must never be; its text says what was seen and what was expected."""
@@ -29,7 +31,7 @@ def expect(condition: bool, otherwise: str) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:LONGEST]
 
 
 @dataclass

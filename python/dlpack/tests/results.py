@@ -22,7 +22,7 @@ class Exchange:
     text: str = ""  # the refusal, or what is wrong
     refused_by: str = ""  # "dlpack", or the consumer
     copy: Literal["", "works", "refused"] = ""  # whether a refused object is taken with copy=True
-    proof: str = ""  # of sharing: "address", "write"
+    proof: str = ""  # of sharing: "address", "write", or "empty" where there is no item to share
 
     @property
     def failed(self) -> bool:

@@ -30,8 +30,9 @@ def run(
     """Tries what exchanges with what, on the libraries that are installed, or on the named ones alone.
 
     A library is named as it is imported, or as it is installed. expression chooses exchanges, as pytest's -k does.
-    timeout is in seconds, for a single import or exchange. jobs is how many processes run at a time; None means one for
-    each processor, but at most 8. Raises ValueError for an argument of no use, OSError where no process can be had.
+    timeout is in seconds, for a single import or exchange. jobs is how many processes run at a time; None means one
+    for each processor, but at most 8. progress is called when something begins, from several threads. Raises
+    ValueError for an argument of no use, and OSError where no process can be had.
     """
     validate(expression, timeout, jobs)
     libraries = tuple(dict.fromkeys(ALIASES.get(name.lower().replace("_", "-"), name) for name in libraries))
@@ -109,7 +110,8 @@ def gather(columns: list[Column], report: Report) -> None:
         report.checks += column.checks
         cells = {(cell.consumer, cell.section, cell.provider): cell for cell in column.exchanges}
         if column.library in column.absent:
-            column.consumers = {column.library: ""}
+            known = KNOWN.get(column.library)
+            column.consumers = {column.library: ""} if known and known.consumer else {}
         report.consumers |= column.consumers
         for consumer in column.consumers:
             for section, provider in rows:

@@ -41,10 +41,6 @@ class Table:
                 groups.setdefault(cause, []).append((section, provider))
         return groups
 
-    def refusals(self, consumer: str) -> dict[Cause, list[Row]]:
-        """What the consumer did not get as it is, by cause."""
-        return self.grouped(consumer, "refused")
-
     @property
     def news(self) -> list[Exchange]:
         return [cell for cell in self.report.exchanges if cell.news]

@@ -1,6 +1,7 @@
 """The process of one library. It is given a Task, and tells what it finds, a JSON object a line:
 
-    {"begins": "import torch"}          what is about to be tried, so that a crash has a name
+    {"begins": "import torch", "import": "torch"}   what is about to be tried, so that a crash has a name
+    {"begins": "...", "exchange": {...}}, {"begins": "...", "check": {...}}
     {"consumer": ["torch", "..."]}      what the library has, and what becomes of read-only memory
     {"exchange": {...}}, {"check": {...}}
     {"absent": ["torch", "failed", "..."]}  a library can't be imported, and why
@@ -51,7 +52,7 @@ class Worker:
         self.output.write(json.dumps(event) + "\n")
 
     def load(self, name: str) -> Module | None:
-        if not self.begin(f"import {name}"):
+        if not self.begin(f"import {name}", {"import": name}):
             return None
         try:
             return Module(name)
@@ -61,11 +62,11 @@ class Worker:
             self.tell(absent=[name, "failed", one_line(error)])
         return None
 
-    def begin(self, what: str) -> bool:
+    def begin(self, what: str, subject: dict[str, Any]) -> bool:
         """Says what is about to be tried, unless it was tried before."""
         if what in self.task.done:
             return False
-        self.tell(begins=what)
+        self.tell(begins=what, **subject)
         return True
 
     def run(self) -> None:
@@ -86,7 +87,9 @@ class Worker:
 
     def exchange(self, consumer: Consumer, make: Callable[[], Memory], cell: Exchange) -> None:
         provider = f"{cell.section}: {cell.provider}"
-        if not self.wanted(f"{cell.consumer} {provider}") or not self.begin(f"{cell.consumer} takes {provider}"):
+        if not self.wanted(f"{cell.consumer} {provider}"):
+            return
+        if not self.begin(f"{cell.consumer} takes {provider}", {"exchange": dataclasses.asdict(cell)}):
             return
         find_rule = functools.partial(rule, cell.consumer, self.task.version, provider)
         try:
@@ -98,7 +101,9 @@ class Worker:
         self.tell(exchange=dataclasses.asdict(cell))
 
     def check(self, function: Callable[[], None], check: Check) -> None:
-        if not self.wanted(f"{check.library} {check.name}") or not self.begin(f"{check.library}: {check.name}"):
+        if not self.wanted(f"{check.library} {check.name}"):
+            return
+        if not self.begin(f"{check.library}: {check.name}", {"check": dataclasses.asdict(check)}):
             return
         try:
             function()

@@ -36,7 +36,7 @@ template <typename... Annotations> void def(nb::module_ &module, const char *nam
 {
     module.def(name, [](nb::ndarray<Annotations...> array) {
         if (array.dtype().bits % 8) // an ndarray does not tell padded items from packed ones
-            throw nb::type_error("the items are no whole bytes");
+            throw nb::type_error("this test reads items of whole bytes alone");
         return Taken{nb::ndarray<nb::ro>(array)};
     });
 }

@@ -104,7 +104,10 @@ def c_library() -> Any:
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder, "make.c"), Path(folder, "make.so")
         source.write_text(SOURCE)
-        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+        command = [compiler, "-shared", "-fPIC", "-o", str(library), str(source)]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode != 0:
+            raise RuntimeError(f"{compiler}: {result.stderr.strip()}")
         loaded = ctypes.CDLL(str(library))
     loaded.make.restype = ctypes.POINTER(DLManagedTensor)
     return loaded
