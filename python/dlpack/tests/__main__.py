@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     outputs = [each for each in outputs if each[1]]
     good = [each for each in outputs if write(*each[:2], "a", "")]
     if not RICH:
-        print("rich is not installed: no colours and no progress (pip install 'dlpack-go[tests]')", file=sys.stderr)
+        print("without rich: no colours, no progress (pip install 'dlpack-go[tests]')", file=sys.stderr)
     try:
         with progress_bar() as progress:
             report = session.run(
@@ -64,11 +64,16 @@ def main(arguments: list[str]) -> int:
     except OSError as error:  # no folder for temporary files, no process to be had
         print(error, file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130  # as a shell tells SIGINT
+    except KeyboardInterrupt as error:
+        return 128 + (error.args[0] if error.args else signal.SIGINT)  # as a shell tells it
     show(report)
     good = [each for each in good if write(*each[:2], "w", each[2](report))]
     return 0 if report.ok and good == outputs else 1
+
+
+def interrupt(number: int, frame: object) -> None:
+    """Ends the run as Ctrl-C does: what it has started must end too."""
+    raise KeyboardInterrupt(number)
 
 
 def write(option: str, path: Path, mode: str, text: str) -> bool:
@@ -116,7 +121,8 @@ def show(report: Report) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
     for number in signal.SIGTERM, signal.SIGHUP:
-        signal.signal(number, signal.default_int_handler)  # what was started must end too
+        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
+            signal.signal(number, interrupt)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a library may say what the terminal can't show
     sys.exit(main(sys.argv[1:]))
