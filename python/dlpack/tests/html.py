@@ -58,7 +58,7 @@ def heading(table: Table, title: str) -> Iterator[str]:
     yield "<ul class='libraries'>"
     for name, version in report.libraries.items():
         yield f"<li>{escape(name)} <b>{escape(version)}</b></li>"
-    yield "</ul>" if report.libraries else "<li>no library is installed that dlpack knows</li></ul>"
+    yield "</ul>" if report.libraries else "<li>no library takes part</li></ul>"
     kind, symbol = CHECKS["passed" if report.ok else "failed"]
     yield f"<p class='verdict {kind}'>{symbol} {summary(table)}</p></header>"
 

@@ -48,7 +48,7 @@ def lines(report: Report, width: int = 0) -> Iterator[Line]:
 def heading(report: Report, width: int) -> Iterator[Line]:
     yield [(", ".join(f"{name} {value}" for name, value in report.about.items()), "bold")]
     libraries = ", ".join(f"{name} {version}" for name, version in report.libraries.items())
-    yield from wrapped(libraries or "no library is installed that dlpack knows", width)
+    yield from wrapped(libraries or "no library takes part", width)
 
 
 def name_width(table: Table) -> int:
