@@ -51,7 +51,7 @@ def library_of(consumer):
     return re.match(r"\w+", consumer)[0]
 
 
-@pytest.mark.parametrize("library", ["C", "conformance", *HERE.split()])
+@pytest.mark.parametrize("library", ["C", "asdlpack", "conformance", *HERE.split()])
 def test_nothing_fails_with(report, library):
     exchanges = [each for each in report.exchanges if library_of(each.consumer) == library]
     checks = [each for each in report.checks if each.library == library]

@@ -12,10 +12,15 @@ from .memory import Memory
 
 
 def gives(*memories: Memory) -> None:
-    """Whether a C program gets each memory without a copy, and gives it back."""
+    """Whether a C program gets each memory, without a copy or as one, and gives it back."""
     for memory in memories:
-        handed = hand_over(Versioned(), memory, memory.copy, Rule("*", "shared", ""))
-        expect(handed.outcome == "shared", f"{memory.dtype}{list(memory.shape)} is {handed.outcome}: {handed.text}")
+        for copy in True, memory.copy:
+            handed = hand_over(Versioned(), memory, copy, Rule("*", "shared", ""))
+            expected = "shared" if copy is False or memory.size == 0 else "copied"
+            expect(
+                handed.outcome == expected,
+                f"{memory.dtype}{list(memory.shape)}, copy={copy}, is {handed.outcome}: {handed.text}",
+            )
 
 
 def withholds(objects: Mapping[str, Callable[[], Any]], error: type[Exception] = BufferError) -> None:

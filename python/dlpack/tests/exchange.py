@@ -59,8 +59,12 @@ def exchange(
         handed = hand_over(consumer, memory, memory.copy, rule)
         cell.outcome, cell.proof = handed.outcome, handed.proof
         cell.refused_by, cell.text = handed.refused_by, handed.text
+        expect(memory.copy is not None or handed.outcome != "shared", "shared, although it has to be copied")
+        copied = hand_over(consumer, make(), True, rule)
         if handed.outcome == "refused":
-            cell.copy = "works" if hand_over(consumer, make(), True, rule).outcome == "copied" else "refused"
+            cell.copy = "works" if copied.outcome == "copied" else "refused"
+        elif not memory.gpu and memory.size > 0:
+            expect(copied.outcome == "copied", f"with copy=True it is {copied.outcome}: {copied.text}")
     except Wrong as error:
         cell.outcome, cell.text = "failed", str(error)
     if cell.less_than_expected:
@@ -139,13 +143,15 @@ def check_description(x: dlpack.DLPackObject, memory: Memory, copy: bool | None)
     copied = memory.size > 0 and x.pointer != memory.address
     expect(not copied or copy is not False, f"pointer is {x.pointer:#x}, expected {memory.address or 0:#x}")
     expect(copied or copy is not True or memory.size == 0, "asdlpack(copy=True) did not copy")
+    expect(not copied or x.pointer % 64 == 0, f"the copy is at {x.pointer:#x}, expected a multiple of 64")
     expect(x.dtype == memory.dtype, f"dtype is {x.dtype}, expected {memory.dtype}")
     expect(x.shape == memory.shape, f"shape is {x.shape}, expected {memory.shape}")
+    expect(x.nbytes == len(memory.values), f"nbytes is {x.nbytes}, expected {len(memory.values)}")
     strides = compact(memory.shape) if copied else memory.strides
     same = all(memory.shape[i] == 1 or x.strides[i] == stride for i, stride in enumerate(strides))
     expect(same or memory.size == 0, f"strides are {x.strides}, expected {strides}")
-    known = memory.readonly is not None and not copied
-    expect(not known or x.readonly == memory.readonly, f"readonly is {x.readonly}, expected {memory.readonly}")
+    readonly = memory.readonly and not copied and copy is not True
+    expect(readonly is None or x.readonly == readonly, f"readonly is {x.readonly}, expected {readonly}")
 
 
 def shares(consumer: Consumer, taken: Any, seen: Seen, memory: Memory) -> bool:

@@ -41,7 +41,7 @@ def run(
     report = Report(about(), chosen)
     report.problems += [unusable(name) for name in libraries if name not in found]
     providers = [*EVERYWHERE, *chosen]
-    names = list(chosen) if libraries else ["standard", "conformance", *chosen]
+    names = list(chosen) if libraries else ["standard", "asdlpack", "conformance", *chosen]
     scratch = tempfile.TemporaryDirectory()
     columns = [Column(name, chosen.get(name, ""), providers, expression, timeout, scratch.name) for name in names]
     finished = 0

@@ -6,7 +6,8 @@ A module is imported only where its library is installed. It may define
     CONSUMERS   a Consumer for each way in which the library takes memory
     CHECKS      name: a function that raises where something is wrong, and Skip where it can't be tried
 
-No library belongs to `standard`, `layouts` and `datatypes`: what these provide is there everywhere.
+No library belongs to `standard`, `layouts` and `datatypes`: what these provide is there everywhere. Nor to `asdlpack`
+and `conformance`, which have checks alone.
 """
 
 import importlib

@@ -1,8 +1,9 @@
 """The ways in which items may lie in memory: float32 behind an array interface."""
 
 import struct
+from types import SimpleNamespace
 
-from ..memory import Array, Memory
+from ..memory import Array, Memory, of_buffer, references_of
 
 FLOATS = struct.pack("12f", *range(12))
 
@@ -30,6 +31,16 @@ def misaligned() -> Memory:
     return memory
 
 
+def part_of_a_buffer() -> Memory:
+    """An array interface whose data is an object with a buffer: that is locked as the buffer protocol does it."""
+    whole = bytearray(FLOATS)
+    with memoryview(whole)[16:32].cast("f") as part:
+        memory = of_buffer(part, "float32", resize=lambda: whole.append(0))
+    shown = {"version": 3, "typestr": "<f4", "shape": (4,), "data": whole, "offset": 16}
+    memory.obj, memory.references = SimpleNamespace(__array_interface__=shown), references_of(whole)
+    return memory
+
+
 PROVIDERS = {
     "1-d": lambda: floats((12,)),
     "read-only": lambda: floats((12,), readonly=True),
@@ -45,6 +56,7 @@ PROVIDERS = {
     "reversed": lambda: floats((12,), (-1,), 11),
     "transposed": lambda: floats((4, 3), (1, 4)),
     "broadcast": lambda: floats((4, 3), (0, 1)),
+    "part of a buffer": part_of_a_buffer,
     "big-endian, copy=None": big_endian,
     "misaligned, copy=None": misaligned,
 }

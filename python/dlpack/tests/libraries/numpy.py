@@ -1,5 +1,6 @@
 """numpy.from_dlpack, and numpy's arrays."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,14 @@ def big_endian() -> Memory:
     return memory
 
 
+def array_struct(array: Any) -> Memory:
+    """The protocol from before buffers: the capsule holds the array, and numpy makes it anew each time."""
+    capsule = array.__array_struct__
+    memory = known(SimpleNamespace(__array_struct__=capsule), array)
+    memory.references = references_of(capsule)
+    return memory
+
+
 PROVIDERS = {
     "ndarray": lambda: known(matrix()),
     "ndarray, read-only": lambda: known(read_only(matrix())),
@@ -74,6 +83,7 @@ PROVIDERS = {
     "memmap": lambda: known(np.memmap(__file__, np.uint8, "r", shape=(100,))),
     "masked array's data": lambda: known(np.ma.array(np.arange(3), mask=[False, True, False]).data),
     "scalar": scalar,
+    "__array_struct__": lambda: array_struct(matrix().T),
 }
 
 
@@ -98,7 +108,17 @@ def gives_every_data_type() -> None:
 
 def gives_arrays_of_every_layout() -> None:
     gives(known(np.array(3.0)), known(np.zeros((3, 0))), known(np.ones((1,) * 30 + (2, 3))))
-    gives(known(np.matrix([[1, 2], [3, 4]])))
+    gives(known(np.matrix([[1, 2], [3, 4]])), known(np.arange(20_000).reshape(100, 200).T))
+    gives(array_struct(read_only(matrix())))
+
+
+def converts_every_data_type_of_another_byte_order() -> None:
+    for dtype in FORMATS:
+        values = np.arange(6).astype(dtype)
+        if values.itemsize > 1:
+            memory = known(values.astype(values.dtype.newbyteorder()))
+            memory.values, memory.copy = values.tobytes(), None
+            gives(memory)
 
 
 def withholds_what_has_no_data_type_in_dlpack() -> None:
@@ -130,6 +150,7 @@ def cannot_write_into_bytes() -> None:
 CHECKS = {
     "gives every data type": gives_every_data_type,
     "gives arrays of every layout": gives_arrays_of_every_layout,
+    "converts every data type of another byte order": converts_every_data_type_of_another_byte_order,
     "withholds what has no data type in DLPack": withholds_what_has_no_data_type_in_dlpack,
     "writes into a bytearray": writes_into_a_bytearray,
     "cannot write into bytes": cannot_write_into_bytes,

@@ -78,7 +78,7 @@ typedef struct DLManagedTensor {
     DLTensor dl_tensor; void *manager_ctx; void (*deleter)(struct DLManagedTensor *);
 } DLManagedTensor;
 
-static struct { DLManagedTensor tensor; int64_t shape[2], strides[2]; _Alignas(64) float data[6]; } *block;
+static struct { DLManagedTensor tensor; int64_t shape[2], strides[2]; _Alignas(64) float room[16], data[6]; } *block;
 int alive = 0;
 
 static void deleter(DLManagedTensor *tensor) { free(tensor->manager_ctx); alive--; }
@@ -88,7 +88,8 @@ DLManagedTensor *make(void) {
     for (int i = 0; i < 6; i++) block->data[i] = i;
     block->shape[0] = 2; block->shape[1] = 3; block->strides[0] = 3; block->strides[1] = 1;
     block->tensor = (DLManagedTensor){
-        {block->data, {1, 0}, 2, {2, 32, 1}, block->shape, block->strides, 0}, block, deleter};
+        {block->room, {1, 0}, 2, {2, 32, 1}, block->shape, block->strides, sizeof block->room}, block,
+        deleter};
     alive++;
     return &block->tensor;
 }
@@ -118,7 +119,8 @@ def a_c_function() -> Memory:
     managed = library.make()
     alive = ctypes.c_int.in_dll(library, "alive")
     tensor = managed.contents.dl_tensor
-    values = ctypes.string_at(tensor.data, 24)
+    address = tensor.data + tensor.byte_offset
+    values = ctypes.string_at(address, 24)
     capsule = capsule_new(ctypes.addressof(managed.contents), b"dltensor", None)
     # A legacy structure can't say that its memory may be written.
     return Memory(
@@ -126,7 +128,7 @@ def a_c_function() -> Memory:
         "float32",
         (2, 3),
         values,
-        tensor.data,
+        address,
         readonly=True,
         references=lambda: alive.value - (capsule_name(capsule) == b"dltensor"),
     )

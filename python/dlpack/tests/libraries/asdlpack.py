@@ -1,0 +1,158 @@
+"""Not a library: what asdlpack itself does, seen by a C program."""
+
+import array
+import contextlib
+import ctypes
+import gc
+import mmap
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dlpack
+
+from ..capsules import look
+from ..exchange import expect, hand_over
+from ..expectations import Rule
+from ..memory import Memory, Skip, of_buffer, references_of
+from . import layouts, standard
+
+
+def gives_every_data_type() -> None:
+    for code in "bBhHiIlLqQfd":
+        numbers = array.array(code, [0, 1, 2])
+        kind = "float" if code in "fd" else "uint" if code.isupper() else "int"
+        is_handed_over(of_buffer(numbers, f"{kind}{8 * numbers.itemsize}"), "shared")
+    is_handed_over(of_buffer(memoryview(bytearray(2)).cast("?"), "bool"), "shared")
+
+
+def converts_another_byte_order() -> None:
+    numbers = (ctypes.c_int32.__ctype_be__ * 3)(1, 2, 3)
+    memory = of_buffer((ctypes.c_int32 * 3)(1, 2, 3), "int32")
+    memory.obj, memory.copy, memory.references = numbers, None, references_of(numbers)
+    is_handed_over(memory, "copied")
+
+
+def is_handed_over(memory: Memory, expected: str) -> None:
+    handed = hand_over(standard.Versioned(), memory, memory.copy, Rule("*", "shared", ""))
+    expect(handed.outcome == expected, f"{memory.obj!r} is {handed.outcome}: {handed.text}")
+
+
+def what_can_be_shared_is_shared_with_copy_none() -> None:
+    for make in standard.PROVIDERS.values():
+        with contextlib.suppress(Skip):
+            memory = make()
+            if memory.dtype != "structure":
+                memory.copy = None
+                is_handed_over(memory, "shared")
+
+
+def memory_of_a_known_kind_is_looked_at_all_the_same() -> None:
+    known = layouts.floats((12,))
+    known.copy = None
+    is_handed_over(known, "shared")
+    is_handed_over(layouts.misaligned(), "copied")
+    shown = {"version": 3, "typestr": "<f4", "data": bytes(48)}
+    dlpack.asdlpack(SimpleNamespace(__array_interface__=shown | {"shape": (12,)}))
+    refused(lambda: dlpack.asdlpack(SimpleNamespace(__array_interface__=shown | {"shape": (13,)})))
+
+
+class Producer:
+    """It gives capsules of a DLPackObject, and is on a device of its own."""
+
+    def __init__(self, x: dlpack.DLPackObject) -> None:
+        self.__dlpack__ = x.__dlpack__
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def on_cuda() -> dlpack.DLPackObject:
+    shown = {"version": 3, "typestr": "<f4", "shape": (3,), "data": (64, False)}
+    return dlpack.asdlpack(SimpleNamespace(__cuda_array_interface__=shown))
+
+
+class Interface:
+    """It makes its array interface anew each time."""
+
+    def __init__(self, data: bytearray) -> None:
+        self.data = data
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {"version": 3, "typestr": "|u1", "shape": (len(self.data),), "data": memoryview(self.data)}
+
+
+def in_a_cycle(data: bytearray) -> None:
+    interface: Any = Interface(data)
+    interface.shared = dlpack.asdlpack(interface)
+
+
+def refused(use: Callable[[], Any]) -> None:
+    with contextlib.suppress(BufferError, TypeError, ValueError):
+        use()
+        raise AssertionError("it was not refused")
+
+
+USES: tuple[Callable[[bytearray], Any], ...] = (  # what a program does again and again
+    lambda data: dlpack.asdlpack(data).__dlpack__(),
+    lambda data: standard.Consumed(dlpack.asdlpack(data).__dlpack__(max_version=(1, 3))),
+    lambda data: dlpack.asdlpack(memoryview(data).cast("B", (1,) * 62 + (8, 8))).__dlpack__(),
+    lambda data: dlpack.asdlpack(dlpack.asdlpack(data).__dlpack__()),
+    lambda data: dlpack.asdlpack(Producer(dlpack.asdlpack(data))).shape,
+    lambda data: standard.Consumed(dlpack.asdlpack(Producer(dlpack.asdlpack(data))).__dlpack__()),
+    lambda data: dlpack.asdlpack(data, copy=True),
+    lambda data: dlpack.asdlpack(data).__dlpack__(copy=True),
+    lambda data: dlpack.asdlpack(Interface(data)),
+    in_a_cycle,
+    lambda data: on_cuda().__dlpack__(stream=-1),
+    lambda data: refused(lambda: dlpack.asdlpack(data).__dlpack__(stream=1)),
+    lambda data: refused(lambda: dlpack.asdlpack((ctypes.c_char_p * 8).from_buffer(data))),
+    lambda data: refused(lambda: dlpack.asdlpack([0] * 100)),
+)
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+
+def nothing_is_left_behind() -> None:
+    for i, use in enumerate(USES):
+        data = bytearray(64)
+        for _ in range(20_000):  # until Go collects its garbage too
+            use(data)
+        before = resident()
+        for _ in range(80_000):
+            use(data)
+        grown = resident() - before
+        assert grown < 4 << 20, f"use {i}: memory grew by {grown} bytes"
+        gc.collect()
+        data.append(0)
+
+
+def what_asdlpack_gave_is_copied_with_copy_true() -> None:
+    x = dlpack.asdlpack(bytearray(8))
+    for copied in dlpack.asdlpack(x, copy=True), dlpack.asdlpack(Producer(x), copy=True):
+        expect(copied.pointer != x.pointer, f"{copied!r} is no copy of {x!r}")
+
+
+def a_refused_capsule_can_be_taken_again() -> None:
+    capsule = dlpack.asdlpack(bytearray(8)).__dlpack__(max_version=(1, 3))
+    tensor = look(capsule).dl_tensor
+    tensor.dtype.lanes = 0
+    refused(lambda: dlpack.asdlpack(capsule))
+    tensor.dtype.lanes = 1
+    assert dlpack.asdlpack(capsule).shape == (8,)
+
+
+CHECKS = {
+    "gives every data type": gives_every_data_type,
+    "converts another byte order": converts_another_byte_order,
+    "shares with copy=None what can be shared": what_can_be_shared_is_shared_with_copy_none,
+    "looks at memory of a known kind all the same": memory_of_a_known_kind_is_looked_at_all_the_same,
+    "copies with copy=True what it gave": what_asdlpack_gave_is_copied_with_copy_true,
+    "leaves nothing behind": nothing_is_left_behind,
+    "leaves a refused capsule as it was": a_refused_capsule_can_be_taken_again,
+}
