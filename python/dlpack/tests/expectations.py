@@ -98,7 +98,7 @@ RULES = (
     Rule("*", "refused", "an NDArray speaks no protocol: its capsules do", provider="mxnet: NDArray"),
     # numpy
     Rule("numpy", "refused", "numpy has no such type", dtype("bfloat16", "float8*")),
-    Rule("numpy", "refused", "numpy before 1.25 takes no booleans", dtype("bool"), before=(1, 25)),
+    Rule("numpy", "refused", "an older numpy takes no booleans", dtype("bool"), before=(1, 25)),
     # torch; the first: https://github.com/pytorch/pytorch/issues/188023
     Rule(
         "torch", "skipped", "torch before 2.13 ends the process at negative strides", negative_strides, before=(2, 13)
@@ -106,9 +106,9 @@ RULES = (
     Rule("torch", "refused", "torch has no negative strides", negative_strides),
     Rule("torch", "skipped", "torch before 2.3 never lets go of empty memory", lambda m: m.size == 0, before=(2, 3)),
     Rule("torch", "refused", "torch has no such type", dtype("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")),
-    Rule("torch", "refused", "torch before 2.2 takes no booleans", dtype("bool"), before=(2, 2)),
-    Rule("torch", "refused", "torch before 2.3 has no such type", dtype("uint16", "uint32", "uint64"), before=(2, 3)),
-    Rule("torch", "refused", "torch before 2.10 takes no float8", dtype("float8*"), before=(2, 10)),
+    Rule("torch", "refused", "an older torch takes no booleans", dtype("bool"), before=(2, 2)),
+    Rule("torch", "refused", "an older torch has no such type", dtype("uint16", "uint32", "uint64"), before=(2, 3)),
+    Rule("torch", "refused", "an older torch takes no float8", dtype("float8*"), before=(2, 10)),
     # jax
     Rule("jax", "refused", "jax arrays are compact", not_packed),
     Rule("jax", "copied", "jax copies what is not at a multiple of 64 bytes", unaligned),

@@ -13,6 +13,7 @@ from typing import Any
 import dlpack
 
 from ..capsules import look
+from ..checks import gives
 from ..exchange import expect, hand_over
 from ..expectations import Rule
 from ..memory import Memory, Skip, of_buffer, references_of
@@ -23,20 +24,20 @@ def gives_every_data_type() -> None:
     for code in "bBhHiIlLqQfd":
         numbers = array.array(code, [0, 1, 2])
         kind = "float" if code in "fd" else "uint" if code.isupper() else "int"
-        is_handed_over(of_buffer(numbers, f"{kind}{8 * numbers.itemsize}"), "shared")
-    is_handed_over(of_buffer(memoryview(bytearray(2)).cast("?"), "bool"), "shared")
+        gives(of_buffer(numbers, f"{kind}{8 * numbers.itemsize}"))
+    gives(of_buffer(memoryview(bytearray(2)).cast("?"), "bool"))
 
 
 def converts_another_byte_order() -> None:
     numbers = (ctypes.c_int32.__ctype_be__ * 3)(1, 2, 3)
     memory = of_buffer((ctypes.c_int32 * 3)(1, 2, 3), "int32")
     memory.obj, memory.copy, memory.references = numbers, None, references_of(numbers)
-    is_handed_over(memory, "copied")
+    gives(memory)
 
 
-def is_handed_over(memory: Memory, expected: str) -> None:
-    handed = hand_over(standard.Versioned(), memory, memory.copy, Rule("*", "shared", ""))
-    expect(handed.outcome == expected, f"{memory.obj!r} is {handed.outcome}: {handed.text}")
+def is_shared_with_copy_none(memory: Memory) -> None:
+    handed = hand_over(standard.Versioned(), memory, None, Rule("*", "shared", ""))
+    expect(handed.outcome == "shared", f"{memory.obj!r} is {handed.outcome}: {handed.text}")
 
 
 def what_can_be_shared_is_shared_with_copy_none() -> None:
@@ -44,15 +45,12 @@ def what_can_be_shared_is_shared_with_copy_none() -> None:
         with contextlib.suppress(Skip):
             memory = make()
             if memory.dtype != "structure":
-                memory.copy = None
-                is_handed_over(memory, "shared")
+                is_shared_with_copy_none(memory)
 
 
 def memory_of_a_known_kind_is_looked_at_all_the_same() -> None:
-    known = layouts.floats((12,))
-    known.copy = None
-    is_handed_over(known, "shared")
-    is_handed_over(layouts.misaligned(), "copied")
+    is_shared_with_copy_none(layouts.floats((12,)))
+    gives(layouts.misaligned())
     shown = {"version": 3, "typestr": "<f4", "data": bytes(48)}
     dlpack.asdlpack(SimpleNamespace(__array_interface__=shown | {"shape": (12,)}))
     refused(lambda: dlpack.asdlpack(SimpleNamespace(__array_interface__=shown | {"shape": (13,)})))
