@@ -1,10 +1,12 @@
 /* extension.h: what the C files of the extension share. An object goes through them in this order:
  *
  *   module.c     asdlpack(): which protocol the object speaks
- *   buffer.c, interface.c, capsule.c, producer.c    read one protocol into a struct request (request.c)
+ *   memory.c     frombuffer(), from_pointer(): the caller says what the memory is
+ *   capsule.c, producer.c, interface.c, buffer.c, arrow.c    read one protocol into a struct request (request.c)
  *   core.c       asks the Go core what to make of the request, or recalls its answer (answers.c)
  *   object.c     the DLPackObject that holds the memory
  *   export.c     __dlpack__: capsules and their deleters
+ *   export_buffer.c, export_interface.c, export_arrow.c    the other protocols out
  */
 #ifndef DLPACK_EXTENSION_H
 #define DLPACK_EXTENSION_H
@@ -15,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core.h"
+#include "core/core.h"
 
 enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides need no allocation of their own */
 
@@ -40,16 +42,21 @@ typedef struct DLPackObject {
     uint8_t copy;    /* enum copy: what asdlpack was told */
     bool delegate;
     bool versioned_only;
-    uint64_t flags; /* DLPACK_FLAG_BITMASK_* */
+    bool on_cpu;           /* the CPU can read the memory */
+    int32_t exports;       /* buffers that are not released: the garbage collector takes no memory from under them */
+    DLPackVersion version; /* of the versioned struct that was taken over; 0.0 where there was none */
+    uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */
     int64_t itemsize;
     char dtype_name[NAME_SIZE];
+    char format[LETTERS_SIZE], arrow[LETTERS_SIZE], typestr[TYPESTR_SIZE]; /* as in struct answer */
     DLTensor tensor; /* validated; shape and strides are dims or a malloc of their own */
     int64_t dims[2 * INLINE_NDIM];
 } DLPackObject;
 
 /* Interned names, made once. */
 extern struct names {
-    PyObject *dlpack, *dlpack_device, *array_interface, *array_struct, *cuda_array_interface;
+    PyObject *dlpack, *dlpack_device, *array_interface, *array_struct, *cuda_array_interface, *arrow_c_array,
+        *arrow_c_stream;
     PyObject *stream, *max_version, *dl_device, *copy;
     PyObject *shape, *typestr, *data, *strides, *offset, *mask, *version, *dtype, *name, *module;
 } names;
@@ -80,6 +87,10 @@ PyObject *short_repr(PyObject *obj);
 /* Raises "<expected>, got <repr of value>". */
 void raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
 
+/* Calls a function of a module ("dlpack._arguments"), for what is rare and Python's own library does. Steals args, a
+ * tuple, which may be NULL. A new reference; NULL: error. */
+PyObject *call_python(const char *module, const char *function, PyObject *args);
+
 /* Clears the pending exception and returns "BufferError: its message", a new reference; NULL: error. */
 PyObject *take_exception_text(void);
 
@@ -89,12 +100,14 @@ PyObject *take_exception_text(void);
  * error. */
 int describe_by_other_protocols(DLPackObject *self);
 
-/* buffer.c, interface.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold
+/* buffer.c, interface.c, arrow.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold
  * what must live. 1: read; 0: the object does not speak it; -1: error. */
 int read_buffer(DLPackObject *self, struct request *request);
 int read_array_interface(DLPackObject *self, struct request *request);
 int read_array_struct(DLPackObject *self, struct request *request);
 int read_cuda_array_interface(DLPackObject *self, struct request *request);
+int read_arrow_array(DLPackObject *self, struct request *request);
+int read_arrow_stream(DLPackObject *self, struct request *request);
 
 /* Lets self hold the exporter's buffer locked, and returns a view of it to read: self's, or the scratch. NULL:
  * error. */
@@ -199,5 +212,18 @@ PyObject *export_tensor(DLPackObject *self, const struct export_arguments *argum
 
 /* DLPackObject.__dlpack__ */
 PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* export_buffer.c: slots of DLPackObject */
+int object_get_buffer(PyObject *self, Py_buffer *view, int flags);
+void object_release_buffer(PyObject *self, Py_buffer *view);
+
+/* export_interface.c: attributes of DLPackObject, absent (AttributeError) where they don't apply; and __array__ */
+PyObject *get_array_interface(PyObject *self, void *closure);
+PyObject *get_array_struct(PyObject *self, void *closure);
+PyObject *get_cuda_array_interface(PyObject *self, void *closure);
+PyObject *object_array(PyObject *self, PyObject *args, PyObject *kwargs);
+
+/* export_arrow.c: DLPackObject.__arrow_c_array__ */
+PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *kwargs);
 
 #endif

@@ -32,10 +32,12 @@ int describe_by_other_protocols(DLPackObject *self)
         {"__array_struct__", read_array_struct},
         {"__cuda_array_interface__", read_cuda_array_interface},
         {"buffer", read_buffer},
+        {"__arrow_c_array__", read_arrow_array},
+        {"__arrow_c_stream__", read_arrow_stream},
     };
-    size_t last = sizeof protocols / sizeof *protocols - 1;
+    enum { BUFFER = 3 };
     struct request request;
-    for (size_t i = speaks_buffer_alone(self->obj) ? last : 0; i <= last; i++) {
+    for (size_t i = speaks_buffer_alone(self->obj) ? BUFFER : 0; i < sizeof protocols / sizeof *protocols; i++) {
         self->protocol = protocols[i].name;
         int found = protocols[i].read(self, &request);
         if (found > 0) {
@@ -55,7 +57,7 @@ static void raise_no_protocol(PyObject *obj)
         PyErr_Format(
             PyExc_TypeError,
             "%U object shares no memory: asdlpack looked for __dlpack__, __array_interface__, __array_struct__, "
-            "__cuda_array_interface__ and the buffer protocol%s",
+            "__cuda_array_interface__, the buffer protocol, __arrow_c_array__ and __arrow_c_stream__%s",
             type, PyList_Check(obj) || PyTuple_Check(obj) ? " (use array.array or numpy.asarray)" : "");
         Py_DECREF(type);
     }
@@ -160,6 +162,8 @@ static int intern_names(void)
         {&names.array_interface, "__array_interface__"},
         {&names.array_struct, "__array_struct__"},
         {&names.cuda_array_interface, "__cuda_array_interface__"},
+        {&names.arrow_c_array, "__arrow_c_array__"},
+        {&names.arrow_c_stream, "__arrow_c_stream__"},
         {&names.stream, "stream"},
         {&names.max_version, "max_version"},
         {&names.dl_device, "dl_device"},

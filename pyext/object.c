@@ -96,9 +96,13 @@ static int object_traverse(DLPackObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* A finaliser of the same garbage may still reach this object, and finds it unusable. */
+/* A finaliser of the same garbage may still reach this object, and finds it unusable. Where it may still reach the
+ * memory, by a memoryview of the same garbage, the memory stays until that is released, which breaks the cycle too. */
 static int object_clear(DLPackObject *self)
 {
+    if (self->exports > 0) {
+        return 0;
+    }
     self->protocol = NULL;
     give_back(self);
     Py_CLEAR(self->imported);
@@ -150,7 +154,11 @@ int object_describe(DLPackObject *self, struct request *request)
     self->flags = answer.flags | (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
     self->itemsize = answer.itemsize;
     self->versioned_only = answer.versioned_only;
+    self->on_cpu = answer.on_cpu;
     memcpy(self->dtype_name, answer.name, sizeof self->dtype_name);
+    memcpy(self->format, answer.format, sizeof self->format);
+    memcpy(self->arrow, answer.arrow, sizeof self->arrow);
+    memcpy(self->typestr, answer.typestr, sizeof self->typestr);
     if (answer.memory != NULL) {
         give_back(self);
         self->memory = answer.memory;
@@ -405,6 +413,18 @@ static PyMethodDef object_methods[] = {
      "__dlpack_device__($self)\n"
      "--\n\n"
      "(device type, device id) as ints."},
+    {"__array__", (PyCFunction)(void (*)(void))object_array, METH_VARARGS | METH_KEYWORDS,
+     "__array__($self, dtype=None, *, copy=None)\n"
+     "--\n\n"
+     "This memory as a numpy array; of types that numpy lacks, one of ml_dtypes, where that is installed.\n\n"
+     "Shares the memory unless dtype or copy ask for other. Raises BufferError where the CPU can't read the memory or\n"
+     "no such array can say its type."},
+    {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_VARARGS | METH_KEYWORDS,
+     "__arrow_c_array__($self, requested_schema=None)\n"
+     "--\n\n"
+     "(schema capsule, array capsule) of the Arrow PyCapsule interface, for compact memory of the CPU.\n\n"
+     "More than one dimension goes out as arrow.fixed_shape_tensor, bool as arrow.bool8. requested_schema is ignored,\n"
+     "as the interface allows. Raises BufferError where Arrow can't say the memory."},
     {"__reduce__", object_reduce, METH_NOARGS, "Raises TypeError: memory can't be pickled."},
     {NULL, NULL, 0, NULL},
 };
@@ -427,6 +447,9 @@ static PyGetSetDef object_attributes[] = {
      "refuses, its other protocols serve: the repr says which.",
      NULL},
     {"obj", (getter)get_obj, NULL, "The object that asdlpack was given; None for a copy.", NULL},
+    {"__array_interface__", get_array_interface, NULL, "Version 3, of memory that the CPU can read.", NULL},
+    {"__array_struct__", get_array_struct, NULL, "The same as a C structure in a capsule.", NULL},
+    {"__cuda_array_interface__", get_cuda_array_interface, NULL, "Version 3, of memory of CUDA.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -446,6 +469,8 @@ static PyType_Slot object_slots[] = {
     {Py_tp_methods, object_methods},
     {Py_tp_getset, object_attributes},
     {Py_tp_members, object_members},
+    {Py_bf_getbuffer, object_get_buffer},
+    {Py_bf_releasebuffer, object_release_buffer},
     {0, NULL},
 };
 

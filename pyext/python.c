@@ -130,6 +130,21 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     }
 }
 
+PyObject *call_python(const char *module, const char *function, PyObject *args)
+{
+    PyObject *result = NULL, *loaded = args == NULL ? NULL : PyImport_ImportModule(module);
+    if (loaded != NULL) {
+        PyObject *callable = PyObject_GetAttrString(loaded, function);
+        if (callable != NULL) {
+            result = PyObject_CallObject(callable, args);
+            Py_DECREF(callable);
+        }
+        Py_DECREF(loaded);
+    }
+    Py_XDECREF(args);
+    return result;
+}
+
 PyObject *take_exception_text(void)
 {
     PyObject *type, *value, *traceback, *text = NULL;

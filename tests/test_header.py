@@ -12,7 +12,7 @@ from dlpack import DLDeviceType, structs
 
 ROOT = Path(__file__).parents[1]
 
-# The structures that pyext/dlpack.h has.
+# The structures that pyext/core/dlpack.h has.
 FIELDS = {
     "DLPackVersion": ["major", "minor"],
     "DLDevice": ["device_type", "device_id"],
@@ -69,7 +69,7 @@ def expected(standard, tmp_path_factory):
 
 
 def test_the_c_header_has_the_standards_numbers_and_layout(expected, tmp_path):
-    ours = ROOT / "pyext" / "dlpack.h"
+    ours = ROOT / "pyext" / "core" / "dlpack.h"
     names = names_in(ours)
     assert {"DLPACK_MAJOR_VERSION", "DLPACK_FLAG_BITMASK_READ_ONLY", "kDLCPU"} <= set(names)
     got = evaluate(ours, names + LAYOUT, tmp_path)

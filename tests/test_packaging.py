@@ -104,7 +104,7 @@ def test_the_sdist_holds_sources_alone(built):
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames()}
-    assert {"build.py", "go.mod", "pyproject.toml", "LICENSE", "README.md", "pyext/core.h"} <= names
+    assert {"build.py", "go.mod", "pyproject.toml", "LICENSE", "README.md", "pyext/core/core.h"} <= names
     assert not [name for name in names if name.endswith((".so", ".pyc"))]
 
 

@@ -1,7 +1,7 @@
 package main
 
 // #include <stdlib.h>
-// #include "../core.h"
+// #include "core.h"
 import "C"
 
 import (
@@ -84,7 +84,8 @@ func write(d *dlpack.Description, t *dlpack.Tensor, answer *C.struct_answer) {
 	answer.alignment = C.uint64_t(t.Alignment)
 	answer.below, answer.above = C.uint64_t(t.Below), C.uint64_t(t.Above)
 	answer.max_count = C.int64_t(t.MaxCount)
-	answer.versioned_only = C.uint64_t(flag(t.VersionedOnly))
+	answer.versioned_only = C.uint32_t(flag(t.VersionedOnly))
+	answer.on_cpu = C.uint32_t(flag(t.Device.Type.OnCPU()))
 	var name [C.NAME_SIZE]byte
 	setText(answer.name[:], unsafe.String(&name[0], len(protocol.AppendName(name[:0], t.DataType))))
 	for i := range t.NDim {

@@ -11,7 +11,7 @@ package main
 
 /*
 #include <stdlib.h>
-#include "../core.h"
+#include "core.h"
 
 extern void dlpackDescribe(struct request *, struct answer *);
 */

@@ -1,6 +1,6 @@
 package main
 
-// #include "../core.h"
+// #include "core.h"
 import "C"
 
 import (

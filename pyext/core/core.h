@@ -11,6 +11,8 @@ enum {
     MAX_NDIM = 64,      /* dimensions of a request and of an answer; numpy's and the buffer protocol's limit too */
     FORMAT_SIZE = 24,   /* a format of this many bytes or more is in long_format, and never remembered */
     NAME_SIZE = 32,     /* the longest data type name, "float8_e4m3b11fnuzx65535", and its NUL fit */
+    LETTERS_SIZE = 4,   /* what another protocol calls a data type, "Zf", and its NUL fit */
+    TYPESTR_SIZE = 8,   /* "<c16" and its NUL fit */
     MESSAGE_SIZE = 512, /* an error message with its NUL; Go shortens what it quotes */
 };
 
@@ -21,6 +23,8 @@ enum protocol {
     PROTOCOL_ARRAY_STRUCT,
     PROTOCOL_CUDA_ARRAY_INTERFACE,
     PROTOCOL_BUFFER,
+    PROTOCOL_ARROW,  /* an ArrowArray of primitive items: strides in elements, `offset` in items */
+    PROTOCOL_MEMORY, /* frombuffer, from_pointer: the caller says what it is; strides in elements, one -1 in shape */
 };
 
 /* What was read besides numbers, in request.facts. */
@@ -30,7 +34,9 @@ enum fact {
     FACT_MASK = 4,      /* array interface, CUDA array interface: a mask other than None */
     FACT_STREAM = 8,    /* CUDA array interface: a stream other than None */
     FACT_INDIRECT = 16, /* buffer: a suboffset that is not negative */
-    FACT_SPAN = 32      /* span was given */
+    FACT_SPAN = 32,     /* span was given */
+    FACT_NULLS = 64,    /* Arrow: null_count is not 0 */
+    FACT_ENCODED = 128, /* Arrow: the items are indices into a dictionary */
 };
 
 /* The values of asdlpack's copy. */
@@ -47,13 +53,15 @@ struct request {
     DLDevice device;        /* the device that the memory is on */
     uint64_t flags;         /* PROTOCOL_DLTENSOR only: the DLPACK_FLAG_BITMASK_* of a versioned struct */
     int64_t itemsize;       /* bytes; buffer only */
-    uint64_t offset;        /* bytes to add to data */
+    uint64_t offset;        /* bytes to add to data; Arrow: items to skip */
     uint32_t format_length; /* bytes of the format, without a NUL */
     uint32_t reserved;      /* zero: the key has no padding */
     /* Padded with NULs. Buffer: the PEP 3118 format. The array interfaces and struct: the typestr, and behind a space
-     * obj.dtype.name where the typestr may hide the type ("<V2 bfloat16"). */
+     * obj.dtype.name where the typestr may hide the type ("<V2 bfloat16"). Arrow: the format of the items. Memory: a
+     * data type's name, or such a typestr. */
     char format[FORMAT_SIZE];
-    int64_t dims[2 * MAX_NDIM]; /* shape, then from dims[ndim] on strides: bytes, but for PROTOCOL_DLTENSOR elements */
+    int64_t
+        dims[2 * MAX_NDIM]; /* shape, then from dims[ndim] on strides: bytes, or where `protocol` says so elements */
 
     /* What C compares with a remembered answer. */
     uint64_t data; /* address */
@@ -61,6 +69,7 @@ struct request {
 
     /* What is asked for. */
     const char *long_format; /* format_length bytes, where that is FORMAT_SIZE or more */
+    int64_t null_count;      /* where FACT_NULLS */
     int64_t stream;          /* __dlpack__(stream=...), where has_stream */
     DLDevice target;         /* __dlpack__(dl_device=...), where has_target */
     uint8_t copy;            /* enum copy */
@@ -92,8 +101,12 @@ struct answer {
     uint64_t alignment;    /* bytes; data + offset is a multiple of it */
     uint64_t below, above; /* bytes that the elements reach below and above data + offset */
     int64_t max_count; /* > 0: the answer holds for every length from 1 to max_count, and above is length * itemsize */
-    uint64_t versioned_only;    /* 1: the legacy struct can't say what this tensor is */
-    char name[NAME_SIZE];       /* of the data type */
+    uint32_t versioned_only;    /* 1: the legacy struct can't say what this tensor is */
+    uint32_t on_cpu;            /* 1: the CPU can read the memory */
+    char name[NAME_SIZE];       /* of the data type; and what other protocols call it, empty where they have none: */
+    char format[LETTERS_SIZE];  /* buffer protocol */
+    char arrow[LETTERS_SIZE];   /* Arrow; of a bool, that of its bytes: "c" */
+    char typestr[TYPESTR_SIZE]; /* array interfaces */
     int64_t dims[2 * MAX_NDIM]; /* shape, then strides in elements from dims[ndim] on */
 
     char message[MESSAGE_SIZE]; /* where status is not STATUS_OK */
