@@ -43,6 +43,19 @@ const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *sc
     return view;
 }
 
+int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
+{
+    Py_buffer scratch;
+    const Py_buffer *view = hold_view(self, exporter, &scratch, PyBUF_SIMPLE);
+    if (view == NULL) {
+        return -1;
+    }
+    request->data = (uint64_t)(uintptr_t)view->buf;
+    request->span = view->len;
+    request->facts |= FACT_SPAN;
+    return 0;
+}
+
 int read_buffer(DLPackObject *self, struct request *request)
 {
     if (!PyObject_CheckBuffer(self->obj)) {

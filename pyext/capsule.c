@@ -1,4 +1,5 @@
-/* capsule.c: takes over the tensor of a DLPack capsule, as the Python specification of DLPack tells consumers.
+/* capsule.c: takes over the tensor of a DLPack capsule, as the Python specification of DLPack tells consumers, and of
+ * a ctypes pointer to a structure of dlpack.structs.
  *
  * It is C because capsules and deleters are C. */
 #include "extension.h"
@@ -27,12 +28,10 @@ static int refuse_name(const char *name)
 }
 
 /* Reads the managed tensor; of another major version only the version may be read. */
-static int read_managed(DLPackObject *self, void *managed, bool versioned, struct request *request)
+static int read_managed(DLPackObject *self, const void *managed, bool versioned, struct request *request)
 {
     if (!versioned) {
-        /* It can't say whether its memory may be written: jax's must not. So it may not, as in numpy. */
-        self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
-        request_tensor(request, &((DLManagedTensor *)managed)->dl_tensor, 0);
+        request_tensor(request, &((const DLManagedTensor *)managed)->dl_tensor, 0);
         return 0;
     }
     const DLManagedTensorVersioned *tensor = managed;
@@ -41,36 +40,162 @@ static int read_managed(DLPackObject *self, void *managed, bool versioned, struc
                      tensor->version.major, tensor->version.minor);
         return -1;
     }
+    self->version = tensor->version;
     self->flags |= tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
     request_tensor(request, &tensor->dl_tensor, tensor->flags);
     return 0;
 }
 
-int take_capsule(DLPackObject *self, PyObject *capsule)
+static int describe_managed(DLPackObject *self, const void *managed, bool versioned)
+{
+    struct request request;
+    return read_managed(self, managed, versioned, &request) < 0 ? -1 : object_describe(self, &request);
+}
+
+/* The struct of a capsule that was not consumed; NULL: error. */
+static void *managed_of(DLPackObject *self, PyObject *capsule, bool *versioned)
 {
     const char *name = PyCapsule_GetName(capsule);
     if (name == NULL && PyErr_Occurred()) {
-        return -1;
+        return NULL;
     }
-    bool versioned = name != NULL && strcmp(name, capsule_versioned) == 0;
-    if (!versioned && (name == NULL || strcmp(name, capsule_legacy) != 0)) {
-        return refuse_name(name);
+    *versioned = name != NULL && strcmp(name, capsule_versioned) == 0;
+    if (!*versioned && (name == NULL || strcmp(name, capsule_legacy) != 0)) {
+        refuse_name(name);
+        return NULL;
     }
-    void *managed = PyCapsule_GetPointer(capsule, name);
-    struct request request;
+    if (!*versioned) {
+        /* It can't say whether its memory may be written: jax's must not. So it may not, as in numpy. */
+        self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+    }
+    if (self->protocol == NULL) {
+        self->protocol = *versioned ? capsule_versioned : capsule_legacy;
+    }
+    return PyCapsule_GetPointer(capsule, name);
+}
+
+int take_capsule(DLPackObject *self, PyObject *capsule)
+{
+    bool versioned;
+    void *managed = managed_of(self, capsule, &versioned);
     /* Renamed first: from here on no other thread can take it. */
     if (managed == NULL || PyCapsule_SetName(capsule, versioned ? capsule_used_versioned : capsule_used_legacy) < 0) {
         return -1;
     }
-    if (read_managed(self, managed, versioned, &request) < 0 || object_describe(self, &request) < 0) {
+    if (describe_managed(self, managed, versioned) < 0) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
-        PyCapsule_SetName(capsule, name);
+        PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy);
         PyErr_Restore(type, value, traceback);
         return -1;
     }
-    if (self->protocol == NULL) {
-        self->protocol = versioned ? capsule_versioned : capsule_legacy;
+    object_hold_managed(self, managed, versioned);
+    return 0;
+}
+
+int look_at_capsule(DLPackObject *self, PyObject *capsule)
+{
+    bool versioned;
+    const void *managed = managed_of(self, capsule, &versioned);
+    return managed == NULL ? -1 : describe_managed(self, managed, versioned);
+}
+
+/* The classes of dlpack.structs, which registers them: a ctypes pointer to a structure is known by its type. */
+
+static struct {
+    const char *name;
+    PyTypeObject *structure, *pointer; /* NULL: dlpack.structs was never imported */
+} structures[] = {
+    [STRUCTURE_TENSOR] = {"DLTensor", NULL, NULL},
+    [STRUCTURE_LEGACY] = {"DLManagedTensor", NULL, NULL},
+    [STRUCTURE_VERSIONED] = {"DLManagedTensorVersioned", NULL, NULL},
+};
+
+PyObject *register_structures(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyTypeObject *types[6];
+    if (!PyArg_ParseTuple(args, "O!O!O!O!O!O!:_register_structures", &PyType_Type, &types[0], &PyType_Type, &types[1],
+                          &PyType_Type, &types[2], &PyType_Type, &types[3], &PyType_Type, &types[4], &PyType_Type,
+                          &types[5])) {
+        return NULL;
+    }
+    for (int kind = 0; kind < 3; kind++) {
+        Py_XDECREF((PyObject *)structures[kind].structure);
+        Py_XDECREF((PyObject *)structures[kind].pointer);
+        structures[kind].structure = (PyTypeObject *)Py_NewRef((PyObject *)types[2 * kind]);
+        structures[kind].pointer = (PyTypeObject *)Py_NewRef((PyObject *)types[2 * kind + 1]);
+    }
+    Py_RETURN_NONE;
+}
+
+int find_structure(PyObject *obj, enum structure *kind)
+{
+    for (int i = 0; i < 3 && structures[i].pointer != NULL; i++) {
+        if (Py_IS_TYPE(obj, structures[i].pointer)) {
+            *kind = i;
+            return 1;
+        }
+        if (Py_IS_TYPE(obj, structures[i].structure)) {
+            PyErr_Format(PyExc_TypeError,
+                         "asdlpack: expected a pointer to the %s, got the structure itself (pass "
+                         "ctypes.pointer of it)",
+                         structures[i].name);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The address in a ctypes pointer, which becomes NULL where the structure is taken over: so it is taken once. */
+static void *address_in(PyObject *pointer, enum structure kind, bool take)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(pointer, &view, PyBUF_WRITABLE) < 0) {
+        return NULL;
+    }
+    void *address = *(void **)view.buf;
+    if (take) {
+        *(void **)view.buf = NULL;
+    }
+    PyBuffer_Release(&view);
+    if (address == NULL) {
+        PyErr_Format(PyExc_ValueError, "pointer to a %s is NULL%s", structures[kind].name,
+                     kind == STRUCTURE_TENSOR ? "; expected the structure's address"
+                                              : "; expected the structure's address (one that asdlpack took over is "
+                                                "NULL from then on)");
+    }
+    return address;
+}
+
+int look_at_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
+{
+    self->protocol = structures[kind].name;
+    const void *address = address_in(pointer, kind, false);
+    if (address == NULL) {
+        return -1;
+    }
+    if (kind != STRUCTURE_TENSOR) {
+        return describe_managed(self, address, kind == STRUCTURE_VERSIONED);
+    }
+    struct request request;
+    request_tensor(&request, address, 0);
+    return object_describe(self, &request);
+}
+
+int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
+{
+    bool versioned = kind == STRUCTURE_VERSIONED;
+    self->protocol = structures[kind].name;
+    void *managed = address_in(pointer, kind, true);
+    if (managed == NULL) {
+        return -1;
+    }
+    if (describe_managed(self, managed, versioned) < 0) {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        delete_managed(managed, versioned);
+        PyErr_Restore(type, value, traceback);
+        return -1;
     }
     object_hold_managed(self, managed, versioned);
     return 0;

@@ -57,7 +57,7 @@ typedef struct DLPackObject {
 extern struct names {
     PyObject *dlpack, *dlpack_device, *array_interface, *array_struct, *cuda_array_interface, *arrow_c_array,
         *arrow_c_stream;
-    PyObject *stream, *max_version, *dl_device, *copy;
+    PyObject *stream, *max_version, *dl_device, *copy, *owner;
     PyObject *shape, *typestr, *data, *strides, *offset, *mask, *version, *dtype, *name, *module;
 } names;
 
@@ -78,6 +78,13 @@ PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *const *ke
  * -1: error. */
 int read_int(PyObject *value, bool is_signed, void *into);
 
+/* Reads a tuple or list of ints, at most MAX_NDIM of them, and counts all. 1: read; 0: no such, or an int that does not
+ * fit; -1: error. */
+int read_ints(PyObject *sequence, int64_t *into, int32_t *count);
+
+/* The UTF-8 of a str. 1: *text is borrowed; 0: no str, or one with a NUL or a lone surrogate; -1: error. */
+int read_text(PyObject *value, const char **text);
+
 /* "numpy.ndarray", "bytes": a new reference. */
 PyObject *type_name(PyObject *obj);
 
@@ -96,9 +103,17 @@ PyObject *take_exception_text(void);
 
 /* module.c */
 
+/* asdlpack(obj, copy=copy); owner is what a borrowed DLTensor's memory lives by, or NULL. */
+DLPackObject *share(PyObject *obj, enum copy copy, PyObject *owner);
+
 /* Describes self->obj by the first protocol other than __dlpack__ that it speaks. 1: done; 0: it speaks none; -1:
  * error. */
 int describe_by_other_protocols(DLPackObject *self);
+
+/* memory.c */
+extern const char frombuffer_doc[], from_pointer_doc[];
+PyObject *frombuffer(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *from_pointer(PyObject *module, PyObject *args, PyObject *kwargs);
 
 /* buffer.c, interface.c, arrow.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold
  * what must live. 1: read; 0: the object does not speak it; -1: error. */
@@ -113,6 +128,9 @@ int read_arrow_stream(DLPackObject *self, struct request *request);
  * error. */
 const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags);
 
+/* The exporter's compact buffer, locked, as the bytes that the request is about: its data and span. -1: error. */
+int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request);
+
 /* capsule.c */
 
 /* The names of capsules; the standard wants them static, since consumers may compare addresses. */
@@ -120,6 +138,23 @@ extern const char capsule_legacy[], capsule_versioned[], capsule_used_legacy[], 
 
 /* Takes a "dltensor" or "dltensor_versioned" capsule over: renames it and owns its tensor. Refused, it is as it was. */
 int take_capsule(DLPackObject *self, PyObject *capsule);
+
+/* What the structures of dlpack.structs are to asdlpack: borrowed or taken over. */
+enum structure { STRUCTURE_TENSOR, STRUCTURE_LEGACY, STRUCTURE_VERSIONED };
+
+/* dlpack._dlpack._register_structures: three times a structure's type and the type of ctypes pointers to it. */
+PyObject *register_structures(PyObject *module, PyObject *args);
+
+/* 1: obj is a ctypes pointer to such a structure; 0: it is none; -1: error, it is the structure itself. */
+int find_structure(PyObject *obj, enum structure *kind);
+
+/* Takes over the managed tensor that a ctypes pointer leads to, and makes the pointer NULL. Its deleter is called
+ * exactly once, also where the tensor is refused. */
+int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
+
+/* These describe and take nothing over: what they lead to must outlive self. */
+int look_at_capsule(DLPackObject *self, PyObject *capsule);
+int look_at_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
 
 /* producer.c: objects with __dlpack__. */
 
@@ -177,8 +212,14 @@ void mend_answers_after_fork(void);
 extern PyTypeObject *DLPackObject_type;
 int object_init(PyObject *module);
 
+/* Bytes of all elements. */
+int64_t object_nbytes(const DLPackObject *self);
+
 /* An object that nobody sees: the garbage collector knows of it from object_describe, or from being a delegate, on. */
 DLPackObject *object_new(PyObject *obj, enum copy copy);
+
+/* Calls the deleter, if there is one. */
+void delete_managed(void *managed, bool versioned);
 
 /* Lets the object own a managed tensor, or gives it back at once where a copy was made of it. */
 void object_hold_managed(DLPackObject *self, void *managed, bool versioned);

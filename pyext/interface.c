@@ -68,25 +68,10 @@ static int take_fields(PyObject *dict, struct fields *fields)
     return 0;
 }
 
-/* Reads a tuple (or list) of ints, at most MAX_NDIM of them, and counts all. */
 static int read_dims(const char *protocol, const char *field, PyObject *value, int64_t *dims, int32_t *count)
 {
-    static const char expected[] = "a tuple of ints of 64 bits";
-    if (value == NULL || !(PyTuple_Check(value) || PyList_Check(value))) {
-        return wrong(protocol, field, expected, value);
-    }
-    PyObject *tuple = PySequence_Tuple(value);
-    if (tuple == NULL) {
-        return -1;
-    }
-    Py_ssize_t size = PyTuple_Size(tuple);
-    int read = 1;
-    *count = size > INT32_MAX ? INT32_MAX : (int32_t)size;
-    for (Py_ssize_t i = 0; i < size && i < MAX_NDIM && read > 0; i++) {
-        read = read_int(PyTuple_GetItem(tuple, i), true, &dims[i]);
-    }
-    Py_DECREF(tuple);
-    return read == 0 ? wrong(protocol, field, expected, value) : read;
+    int read = value == NULL ? 0 : read_ints(value, dims, count);
+    return read == 0 ? wrong(protocol, field, "a tuple of ints of 64 bits", value) : read;
 }
 
 static int read_layout(const struct fields *fields, struct request *request)
@@ -105,24 +90,6 @@ static int read_layout(const struct fields *fields, struct request *request)
         }
     }
     return 0;
-}
-
-/* The UTF-8 of a str. 1: *text is borrowed; 0: no str, or one with a NUL or a lone surrogate; -1: error. */
-static int read_text(PyObject *value, const char **text)
-{
-    Py_ssize_t length;
-    if (value == NULL || !PyUnicode_Check(value)) {
-        return 0;
-    }
-    *text = PyUnicode_AsUTF8AndSize(value, &length);
-    if (*text == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_UnicodeError)) {
-            return -1;
-        }
-        PyErr_Clear();
-        return 0;
-    }
-    return strlen(*text) == (size_t)length;
 }
 
 /* ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": there obj.dtype.name says what the items are. 0: also
@@ -179,19 +146,6 @@ static int read_address(DLPackObject *self, const struct fields *fields, struct 
     return readonly < 0 ? -1 : 0;
 }
 
-static int read_view(DLPackObject *self, PyObject *exporter, struct request *request)
-{
-    Py_buffer scratch;
-    const Py_buffer *view = hold_view(self, exporter, &scratch, PyBUF_SIMPLE);
-    if (view == NULL) {
-        return -1;
-    }
-    request->data = (uint64_t)(uintptr_t)view->buf;
-    request->span = view->len;
-    request->facts |= FACT_SPAN;
-    return 0;
-}
-
 /* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is itself. */
 static bool is_scalar_with_buffer(PyObject *obj, const struct request *request)
 {
@@ -209,7 +163,7 @@ static int read_data(DLPackObject *self, const struct fields *fields, struct req
     }
     if (fields->data != NULL && PyTuple_Check(fields->data)) {
         if (is_scalar_with_buffer(self->obj, request)) {
-            if (read_view(self, self->obj, request) == 0) {
+            if (read_bytes(self, self->obj, request) == 0) {
                 return 0;
             }
             if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError)) {
@@ -225,7 +179,7 @@ static int read_data(DLPackObject *self, const struct fields *fields, struct req
                      "(address, readonly), an object with a buffer, or nothing where the object itself has a buffer",
                      fields->data);
     }
-    return read_view(self, exporter, request);
+    return read_bytes(self, exporter, request);
 }
 
 static int read_version(const struct fields *fields, struct request *request, uint16_t otherwise)

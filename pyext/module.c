@@ -3,6 +3,8 @@
  * It is C because only C can define a module of CPython's stable ABI. */
 #include "extension.h"
 
+#include <string.h>
+
 struct names names;
 
 static int has_dlpack(PyObject *obj)
@@ -63,14 +65,37 @@ static void raise_no_protocol(PyObject *obj)
     }
 }
 
+/* A DLTensor is borrowed: it lives by its owner. */
+static int borrow_tensor(DLPackObject *self, PyObject *owner)
+{
+    if (look_at_structure(self, self->obj, STRUCTURE_TENSOR) < 0) {
+        return -1;
+    }
+    if (self->holding == HOLDS_NOTHING) {
+        self->object = Py_NewRef(owner == NULL ? Py_None : owner);
+        self->holding = HOLDS_OBJECT;
+    }
+    return 0;
+}
+
 /* Recognises the protocol of self->obj. 1: done; 0: it speaks none; -1: error. */
-static int recognise(DLPackObject *self)
+static int recognise(DLPackObject *self, PyObject *owner)
 {
     PyObject *obj = self->obj;
     if (PyCapsule_CheckExact(obj)) {
         return take_capsule(self, obj) < 0 ? -1 : 1;
     }
-    int found = speaks_buffer_alone(obj) ? 0 : has_dlpack(obj);
+    if (speaks_buffer_alone(obj)) {
+        return describe_by_other_protocols(self);
+    }
+    enum structure kind;
+    int found = find_structure(obj, &kind);
+    if (found > 0) {
+        return (kind == STRUCTURE_TENSOR ? borrow_tensor(self, owner) : take_structure(self, obj, kind)) < 0 ? -1 : 1;
+    }
+    if (found == 0) {
+        found = has_dlpack(obj);
+    }
     if (found > 0) {
         self->delegate = true;
         self->protocol = "__dlpack__";
@@ -79,8 +104,35 @@ static int recognise(DLPackObject *self)
     return found != 0 ? found : describe_by_other_protocols(self);
 }
 
-static PyObject *wrap(PyObject *obj, enum copy copy)
+static int check_owner(PyObject *obj, PyObject *owner)
 {
+    enum structure kind;
+    if (owner == NULL) {
+        return 0;
+    }
+    int found = find_structure(obj, &kind);
+    if (found < 0 || (found > 0 && kind == STRUCTURE_TENSOR)) {
+        return found < 0 ? -1 : 0;
+    }
+    PyObject *type = type_name(obj);
+    if (type != NULL) {
+        PyErr_Format(PyExc_TypeError,
+                     "owner: expected only beside a pointer to a dlpack.structs.DLTensor, which is borrowed, got %U "
+                     "(which is kept alive itself)",
+                     type);
+        Py_DECREF(type);
+    }
+    return -1;
+}
+
+DLPackObject *share(PyObject *obj, enum copy copy, PyObject *owner)
+{
+    if (check_owner(obj, owner) < 0) {
+        return NULL;
+    }
+    if (Py_IS_TYPE(obj, DLPackObject_type)) {
+        return (DLPackObject *)(copy == COPY_ALWAYS ? object_copy((DLPackObject *)obj) : Py_NewRef(obj));
+    }
     if (PyType_Check(obj)) {
         PyErr_Format(PyExc_TypeError,
                      "asdlpack: expected an object that holds memory, got the type %R: pass an instance", obj);
@@ -94,7 +146,7 @@ static PyObject *wrap(PyObject *obj, enum copy copy)
     if (self == NULL) {
         return NULL;
     }
-    int found = recognise(self);
+    int found = recognise(self, owner);
     if (found == 0) {
         raise_no_protocol(obj);
     }
@@ -104,46 +156,103 @@ static PyObject *wrap(PyObject *obj, enum copy copy)
     }
     Py_XINCREF((PyObject *)shared);
     Py_DECREF((PyObject *)self);
-    return (PyObject *)shared;
+    return shared;
 }
 
 PyDoc_STRVAR(
     asdlpack_doc,
-    "asdlpack(obj, /, *, copy=False)\n"
+    "asdlpack(obj, /, *, copy=False, owner=None)\n"
     "--\n\n"
     "Share the memory of any object as a DLPackObject, which every from_dlpack takes.\n\n"
-    "The first of these that obj has is used: a DLPack capsule (which is taken over, so that it can't be used\n"
-    "again), __dlpack__, __array_interface__, __array_struct__, __cuda_array_interface__, the buffer protocol.\n"
+    "The first of these that obj is or has is used: a DLPack capsule (which is taken over, so that it can't be used\n"
+    "again), a ctypes pointer to a structure of dlpack.structs, __dlpack__, __array_interface__, __array_struct__,\n"
+    "__cuda_array_interface__, the buffer protocol, __arrow_c_array__, __arrow_c_stream__.\n"
     "The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.\n\n"
     "copy=False never copies, copy=None copies only what can't be shared as it is (another byte order, strides\n"
-    "that are no multiple of the item, misaligned data), copy=True always copies. A copy is compact, row-major,\n"
-    "64-byte aligned and writable.\n\n"
+    "that are no multiple of the item, misaligned data, bit-packed booleans, several chunks), copy=True always\n"
+    "copies. A copy is compact, row-major, 64-byte aligned and writable.\n\n"
+    "A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL: its deleter\n"
+    "is called exactly once, also where the tensor is refused. A DLTensor is borrowed: its memory must live until all\n"
+    "that was exported from it is gone, and owner is an object that is kept alive so long.\n\n"
     "Raises TypeError where obj has none of the protocols, ValueError where its description contradicts itself,\n"
     "and BufferError where the memory can't be exported.");
 
 static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     enum copy copy = COPY_NEVER;
+    PyObject *owner = NULL;
     if (nargs != 1) {
         PyErr_Format(PyExc_TypeError, "asdlpack() takes exactly one positional argument (%zd given)", nargs);
         return NULL;
     }
     Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
     for (Py_ssize_t i = 0; i < keywords; i++) {
-        PyObject *name = PyTuple_GetItem(kwnames, i);
-        if (PyUnicode_Compare(name, names.copy) != 0) {
-            PyErr_Format(PyExc_TypeError, "asdlpack() got an unexpected keyword argument %R; it takes copy", name);
-            return NULL;
+        PyObject *name = PyTuple_GetItem(kwnames, i), *value = args[nargs + i];
+        if (PyUnicode_Compare(name, names.copy) == 0) {
+            if (parse_copy(value, &copy) < 0) {
+                return NULL;
+            }
         }
-        if (parse_copy(args[nargs + i], &copy) < 0) {
+        else if (PyUnicode_Compare(name, names.owner) == 0) {
+            owner = value == Py_None ? NULL : value;
+        }
+        else {
+            PyErr_Format(PyExc_TypeError, "asdlpack() got an unexpected keyword argument %R; it takes copy and owner",
+                         name);
             return NULL;
         }
     }
+    return (PyObject *)share(args[0], copy, owner);
+}
 
-    if (!Py_IS_TYPE(args[0], DLPackObject_type)) {
-        return wrap(args[0], copy);
+/* (name of the capsule or None, the tensor or None, its DLPack version or None, its flags): nothing is consumed, and
+ * of a capsule that is not to be consumed just the name is read. */
+static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
+{
+    enum structure kind;
+    bool is_capsule = PyCapsule_CheckExact(obj);
+    const char *name = is_capsule ? PyCapsule_GetName(obj) : NULL;
+    if (is_capsule && (name == NULL || (strcmp(name, capsule_legacy) != 0 && strcmp(name, capsule_versioned) != 0))) {
+        PyErr_Clear();
+        return Py_BuildValue("(sOOi)", name == NULL ? "" : name, Py_None, Py_None, 0);
     }
-    return copy == COPY_ALWAYS ? object_copy((DLPackObject *)args[0]) : Py_NewRef(args[0]);
+    int found = is_capsule ? 0 : find_structure(obj, &kind);
+    DLPackObject *self = NULL, *holder = NULL;
+    if (is_capsule || found > 0) {
+        self = object_new(obj, COPY_NEVER);
+        if (self != NULL && (is_capsule ? look_at_capsule(self, obj) : look_at_structure(self, obj, kind)) < 0) {
+            Py_CLEAR(self);
+        }
+    }
+    else if (found == 0) {
+        self = share(obj, COPY_NEVER, NULL);
+    }
+    PyObject *looked = NULL;
+    if (self != NULL && (holder = tensor_of(self)) != NULL) {
+        PyObject *version = holder->version.major == 0
+                                ? Py_NewRef(Py_None)
+                                : Py_BuildValue("(II)", holder->version.major, holder->version.minor);
+        looked = Py_BuildValue("(zONK)", name, holder, version, (unsigned long long)holder->flags);
+    }
+    Py_XDECREF((PyObject *)self);
+    return looked;
+}
+
+PyDoc_STRVAR(
+    describe_doc,
+    "describe(obj, /)\n"
+    "--\n\n"
+    "What is known of the memory of anything that asdlpack takes, of a DLPackObject or a capsule: a dict.\n\n"
+    "Nothing is consumed, and nothing is copied. Of a capsule that was consumed only the name is read: what it points\n"
+    "to is its consumer's. A stream that can be read only once is not read. What can't be shared as it is has its\n"
+    "error under \"refused\". print() shows one entry a line.\n\n"
+    "strides count elements, byte_strides and alignment bytes; alignment is the largest power of two that the address\n"
+    "is a multiple of; contiguous is \"C\", \"Fortran\", \"C and Fortran\" or \"neither\".\n\n"
+    "Raises TypeError where obj has no memory.");
+
+static PyObject *describe(PyObject *Py_UNUSED(module), PyObject *obj)
+{
+    return call_python("dlpack._describe", "describe", PyTuple_Pack(1, obj));
 }
 
 static PyObject *count_core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
@@ -168,6 +277,7 @@ static int intern_names(void)
         {&names.max_version, "max_version"},
         {&names.dl_device, "dl_device"},
         {&names.copy, "copy"},
+        {&names.owner, "owner"},
         {&names.shape, "shape"},
         {&names.typestr, "typestr"},
         {&names.data, "data"},
@@ -203,6 +313,11 @@ static int module_exec(PyObject *module)
 
 static PyMethodDef module_methods[] = {
     {"asdlpack", (PyCFunction)(void (*)(void))asdlpack, METH_FASTCALL | METH_KEYWORDS, asdlpack_doc},
+    {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_VARARGS | METH_KEYWORDS, frombuffer_doc},
+    {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_VARARGS | METH_KEYWORDS, from_pointer_doc},
+    {"describe", describe, METH_O, describe_doc},
+    {"_look", look, METH_O, "What dlpack.describe knows of a tensor, without consuming it."},
+    {"_register_structures", register_structures, METH_VARARGS, "Tells asdlpack the classes of dlpack.structs."},
     {"_core_calls", count_core_calls, METH_NOARGS, "How many calls into the Go core this process has made."},
     {NULL, NULL, 0, NULL},
 };

@@ -26,8 +26,7 @@ DLPackObject *object_new(PyObject *obj, enum copy copy)
     return self;
 }
 
-/* A deleter may be NULL: then there is nothing to give back. */
-static void delete_managed(void *managed, bool versioned)
+void delete_managed(void *managed, bool versioned)
 {
     if (versioned) {
         DLManagedTensorVersioned *tensor = managed;
@@ -262,7 +261,7 @@ static int64_t size_of(const DLTensor *tensor)
 }
 
 /* Packed sub-byte items share bytes; padded ones fill itemsize each. */
-static int64_t nbytes_of(const DLPackObject *self)
+int64_t object_nbytes(const DLPackObject *self)
 {
     int64_t size = size_of(&self->tensor), bits = self->tensor.dtype.bits * self->tensor.dtype.lanes;
     if (bits % 8 == 0 || self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) {
@@ -309,7 +308,7 @@ static PyObject *get_attribute(DLPackObject *self, void *which)
     case IS_ITEMSIZE:
         return PyLong_FromLongLong(holder->itemsize);
     case IS_NBYTES:
-        return PyLong_FromLongLong(nbytes_of(holder));
+        return PyLong_FromLongLong(object_nbytes(holder));
     case IS_DTYPE:
         return PyUnicode_FromString(holder->dtype_name);
     case IS_DEVICE:
@@ -342,7 +341,7 @@ static PyObject *tensor_text(DLPackObject *holder)
     if (shape != NULL && (list = PySequence_List(shape)) != NULL && (device = device_of(&holder->tensor)) != NULL &&
         (name = PyObject_GetAttr(PyTuple_GetItem(device, 0), names.name)) != NULL) {
         text = PyUnicode_FromFormat("%s%S at %s, %lld bytes on %S:%d%s%s", holder->dtype_name, list, address,
-                                    (long long)nbytes_of(holder), name, (int)holder->tensor.device.device_id,
+                                    (long long)object_nbytes(holder), name, (int)holder->tensor.device.device_id,
                                     holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? ", read-only" : "",
                                     holder->holding == HOLDS_MEMORY ? ", a copy" : "");
     }

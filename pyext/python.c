@@ -5,6 +5,7 @@
 #include "extension.h"
 
 #include <dlfcn.h>
+#include <string.h>
 
 /* Functions of the running Python that the stable ABI has only later: each under its public or its older private
  * name. */
@@ -82,6 +83,42 @@ int read_int(PyObject *value, bool is_signed, void *into)
         return 0;
     }
     return 1;
+}
+
+int read_ints(PyObject *sequence, int64_t *into, int32_t *count)
+{
+    if (!PyTuple_Check(sequence) && !PyList_Check(sequence)) {
+        return 0;
+    }
+    PyObject *tuple = PySequence_Tuple(sequence);
+    if (tuple == NULL) {
+        return -1;
+    }
+    Py_ssize_t size = PyTuple_Size(tuple);
+    *count = size > INT32_MAX ? INT32_MAX : (int32_t)size;
+    int read = 1;
+    for (Py_ssize_t i = 0; i < size && i < MAX_NDIM && read > 0; i++) {
+        read = read_int(PyTuple_GetItem(tuple, i), true, &into[i]);
+    }
+    Py_DECREF(tuple);
+    return read;
+}
+
+int read_text(PyObject *value, const char **text)
+{
+    Py_ssize_t length;
+    if (value == NULL || !PyUnicode_Check(value)) {
+        return 0;
+    }
+    *text = PyUnicode_AsUTF8AndSize(value, &length);
+    if (*text == NULL) {
+        if (!PyErr_ExceptionMatches(PyExc_UnicodeError)) {
+            return -1;
+        }
+        PyErr_Clear();
+        return 0;
+    }
+    return strlen(*text) == (size_t)length;
 }
 
 /* Text from outside as messages quote it: cut where it is long. Steals the text, which may be NULL. */

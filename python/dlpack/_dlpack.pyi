@@ -6,7 +6,31 @@ from ._device import DLDeviceType
 
 __version__: str
 
-def asdlpack(obj: object, /, *, copy: bool | None = False) -> DLPackObject: ...
+def asdlpack(obj: object, /, *, copy: bool | None = False, owner: object = None) -> DLPackObject: ...
+def frombuffer(
+    obj: object,
+    /,
+    dtype: object,
+    shape: int | tuple[int, ...] | list[int] | None = None,
+    *,
+    offset: int = 0,
+    strides: int | tuple[int, ...] | list[int] | None = None,
+    copy: bool | None = False,
+) -> DLPackObject: ...
+def from_pointer(
+    pointer: object,
+    /,
+    shape: int | tuple[int, ...] | list[int],
+    dtype: object,
+    *,
+    strides: int | tuple[int, ...] | list[int] | None = None,
+    device: str | tuple[int, int] = "cpu",
+    readonly: bool = False,
+    owner: object = None,
+) -> DLPackObject: ...
+def describe(obj: object, /) -> dict[str, Any]: ...
+def _look(obj: object, /) -> tuple[str | None, DLPackObject | None, tuple[int, int] | None, int]: ...
+def _register_structures(*types: type) -> None: ...
 def _core_calls() -> int: ...
 
 @final

@@ -5,6 +5,8 @@ https://github.com/dmlc/dlpack/blob/v1.3/include/dlpack/dlpack.h
 
 from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 
+from ._dlpack import _register_structures
+
 __all__ = [
     "DLDataType",
     "DLDevice",
@@ -60,3 +62,13 @@ class DLManagedTensorVersioned(Structure):
         ("flags", c_uint64),
         ("dl_tensor", DLTensor),
     ]
+
+
+_register_structures(
+    DLTensor,
+    POINTER(DLTensor),
+    DLManagedTensor,
+    POINTER(DLManagedTensor),
+    DLManagedTensorVersioned,
+    POINTER(DLManagedTensorVersioned),
+)

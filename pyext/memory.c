@@ -1,0 +1,247 @@
+/* memory.c: frombuffer() and from_pointer(), where the caller says what the memory is.
+ *
+ * It is C because it reads Python's arguments; what they make of the memory is decided in Go. */
+#include "extension.h"
+
+/* Raises what an argument should have been: a TypeError, but for an int that does not fit. */
+static int wrong_argument(PyObject *value, bool is_number, const char *expected)
+{
+    raise_unexpected(is_number ? PyExc_ValueError : PyExc_TypeError, expected, value);
+    return -1;
+}
+
+/* An int, or a tuple or list of them. */
+static int read_lengths(PyObject *value, int64_t *into, int32_t *count, const char *expected)
+{
+    int read;
+    if (PyIndex_Check(value)) {
+        *count = 1;
+        read = read_int(value, true, into);
+    }
+    else {
+        read = read_ints(value, into, count);
+    }
+    return read == 0 ? wrong_argument(value, PyIndex_Check(value), expected) : read;
+}
+
+/* shape and strides (elements), as the caller gave them; without a shape, one dimension with all that is there. */
+static int read_layout(PyObject *shape, PyObject *strides, struct request *request)
+{
+    int64_t values[MAX_NDIM];
+    request->ndim = 1;
+    request->dims[0] = -1;
+    if (shape != Py_None && read_lengths(shape, request->dims, &request->ndim,
+                                         "shape: expected an int, or a tuple of ints, of 64 bits") < 0) {
+        return -1;
+    }
+    if (strides == Py_None) {
+        return 0;
+    }
+    if (read_lengths(strides, values, &request->stride_count,
+                     "strides: expected elements, an int or a tuple of ints, of 64 bits") < 0) {
+        return -1;
+    }
+    request->facts |= FACT_STRIDES;
+    for (int32_t i = 0; i < request->stride_count && request->ndim <= MAX_NDIM && i < request->ndim; i++) {
+        request->dims[request->ndim + i] = values[i];
+    }
+    return 0;
+}
+
+/* The data type's text, which the request borrows: a new reference; NULL: error. */
+static PyObject *read_dtype(PyObject *dtype, struct request *request)
+{
+    const char *name;
+    PyObject *text = PyUnicode_Check(dtype) ? Py_NewRef(dtype)
+                                            : call_python("dlpack._arguments", "dtype_text", PyTuple_Pack(1, dtype));
+    if (text == NULL) {
+        return NULL;
+    }
+    int read = read_text(text, &name);
+    if (read <= 0) {
+        if (read == 0) {
+            raise_unexpected(PyExc_ValueError, "dtype: expected a name such as 'float32'", text);
+        }
+        Py_DECREF(text);
+        return NULL;
+    }
+    request_format(request, name);
+    return text;
+}
+
+static bool is_compact(const DLTensor *tensor)
+{
+    int64_t stride = 1;
+    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
+        if (tensor->strides[i] != stride) {
+            return false;
+        }
+        stride *= tensor->shape[i] > 1 ? tensor->shape[i] : 1;
+    }
+    return true;
+}
+
+/* The bytes of a tensor that asdlpack makes of the object. */
+static int read_tensor(DLPackObject *self, PyObject *obj, struct request *request)
+{
+    DLPackObject *shared = share(obj, COPY_NEVER, NULL), *holder = shared == NULL ? NULL : tensor_of(shared);
+    if (holder == NULL) {
+        Py_XDECREF((PyObject *)shared);
+        return -1;
+    }
+    self->object = (PyObject *)shared;
+    self->holding = HOLDS_OBJECT;
+    self->protocol = holder->protocol;
+    self->flags |= holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+    if (!is_compact(&holder->tensor)) {
+        PyErr_SetString(PyExc_BufferError,
+                        "frombuffer: the memory has gaps or another order than row-major; expected it compact (pass "
+                        "asdlpack(obj, copy=True), which is)");
+        return -1;
+    }
+    request->device = holder->tensor.device;
+    request->data = (uint64_t)(uintptr_t)holder->tensor.data;
+    request->span = object_nbytes(holder);
+    request->facts |= FACT_SPAN;
+    if (holder->tensor.byte_offset > 0) {
+        PyErr_Format(PyExc_BufferError, "frombuffer: memory on this device has a handle, not an address; expected "
+                                        "memory of the CPU or of a device with addresses, such as CUDA");
+        return -1;
+    }
+    return 0;
+}
+
+/* The object's bytes: its buffer, which has any type; where it gives none, what asdlpack makes of it. */
+static int read_memory(DLPackObject *self, PyObject *obj, struct request *request)
+{
+    if (PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type)) {
+        self->protocol = "buffer";
+        if (read_bytes(self, obj, request) == 0) {
+            return 0;
+        }
+        if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError)) {
+            return -1;
+        }
+        PyErr_Clear();
+    }
+    return read_tensor(self, obj, request);
+}
+
+const char frombuffer_doc[] =
+    "frombuffer(obj, /, dtype, shape=None, *, offset=0, strides=None, copy=False)\n"
+    "--\n\n"
+    "Share the bytes of an object as a DLPackObject of a data type and shape of one's choice.\n\n"
+    "obj: anything with the buffer protocol, or that asdlpack takes; its memory must be compact, and is taken as\n"
+    "bytes, whatever its type. dtype: a name (\"bfloat16\", \"float8_e4m3fn\", \"float4_e2m1fnx2\"), a typestr (\">f4\"),\n"
+    "or an object that carries one, of numpy, ml_dtypes, torch, jax or tensorflow. shape: elements; one of them may\n"
+    "be -1, as many as there are; None is (-1,). offset: bytes from the beginning of obj. strides: elements.\n"
+    "copy: as in asdlpack; misaligned data needs copy=None.\n\n"
+    "The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.\n\n"
+    "Raises TypeError where obj has no memory, ValueError where the memory does not hold what shape, strides and\n"
+    "offset say, and BufferError where it can't be exported so.";
+
+PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = {"", "dtype", "shape", "offset", "strides", "copy", NULL};
+    PyObject *obj, *dtype, *shape = Py_None, *offset = NULL, *strides = Py_None, *copied = Py_False;
+    enum copy copy;
+    struct request request;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$OOO:frombuffer", keywords, &obj, &dtype, &shape, &offset,
+                                     &strides, &copied) ||
+        parse_copy(copied, &copy) < 0) {
+        return NULL;
+    }
+    request_init(&request, PROTOCOL_MEMORY);
+    int read = offset == NULL ? 1 : read_int(offset, false, &request.offset);
+    if (read == 0) {
+        wrong_argument(offset, PyIndex_Check(offset), "offset: expected bytes, an int of 64 bits from 0 on");
+    }
+    if (read <= 0 || read_layout(shape, strides, &request) < 0) {
+        return NULL;
+    }
+    PyObject *text = read_dtype(dtype, &request);
+    DLPackObject *self = text == NULL ? NULL : object_new(obj, copy);
+    if (self != NULL && (read_memory(self, obj, &request) < 0 || object_describe(self, &request) < 0)) {
+        Py_CLEAR(self);
+    }
+    Py_XDECREF(text);
+    return (PyObject *)self;
+}
+
+/* An int, or what is in a ctypes pointer. */
+static int read_pointer(PyObject *pointer, uint64_t *address)
+{
+    static const char expected[] = "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer";
+    PyObject *number = PyIndex_Check(pointer) ? Py_NewRef(pointer)
+                                              : call_python("dlpack._arguments", "address", PyTuple_Pack(1, pointer));
+    if (number == NULL) {
+        return -1;
+    }
+    int read = number == Py_None ? 0 : read_int(number, false, address);
+    if (read == 0) {
+        wrong_argument(pointer, number != Py_None, expected);
+        read = -1;
+    }
+    Py_DECREF(number);
+    return read;
+}
+
+static int read_device(PyObject *value, DLDevice *device)
+{
+    PyObject *pair =
+        PyUnicode_Check(value) ? call_python("dlpack._arguments", "device", PyTuple_Pack(1, value)) : Py_NewRef(value);
+    if (pair == NULL) {
+        return -1;
+    }
+    int read = parse_device(pair, device);
+    Py_DECREF(pair);
+    if (read == 0) {
+        wrong_argument(value, false,
+                       "device: expected a name such as 'cpu' or 'cuda:1', or a tuple of two ints of 32 bits, "
+                       "(device type, device id)");
+        return -1;
+    }
+    return read;
+}
+
+const char from_pointer_doc[] =
+    "from_pointer(pointer, /, shape, dtype, *, strides=None, device='cpu', readonly=False, owner=None)\n"
+    "--\n\n"
+    "Share memory at an address as a DLPackObject. Nothing is copied, and nothing can check the address.\n\n"
+    "pointer: the address of the first element, an int or a ctypes pointer. shape: elements, an int or a tuple.\n"
+    "dtype: as in frombuffer. strides: elements; None is compact, row-major. device: \"cpu\", \"cuda:1\" or\n"
+    "(device type, device id). readonly: whether consumers must not write. owner: any object that keeps the memory\n"
+    "alive; it is held until the DLPackObject and all that was exported from it are gone. Without an owner the\n"
+    "caller sees to that.\n\n"
+    "Raises ValueError for NULL with elements, or where shape and strides reach beyond the addresses that there are,\n"
+    "and BufferError for a misaligned address.";
+
+PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *keywords[] = {"", "shape", "dtype", "strides", "device", "readonly", "owner", NULL};
+    PyObject *pointer, *shape, *dtype, *strides = Py_None, *device = NULL, *owner = Py_None;
+    int readonly = 0;
+    struct request request;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$OOpO:from_pointer", keywords, &pointer, &shape, &dtype,
+                                     &strides, &device, &readonly, &owner)) {
+        return NULL;
+    }
+    request_init(&request, PROTOCOL_MEMORY);
+    if (read_pointer(pointer, &request.data) < 0 || read_layout(shape, strides, &request) < 0 ||
+        (device != NULL && read_device(device, &request.device) < 0)) {
+        return NULL;
+    }
+    /* A ctypes pointer knows what it leads to. */
+    PyObject *kept = owner != Py_None ? owner : PyIndex_Check(pointer) ? NULL : pointer;
+    PyObject *text = read_dtype(dtype, &request);
+    DLPackObject *self = text == NULL ? NULL : object_new(kept, COPY_NEVER);
+    if (self != NULL) {
+        self->protocol = "pointer";
+        self->flags = readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+        if (object_describe(self, &request) < 0) {
+            Py_CLEAR(self);
+        }
+    }
+    Py_XDECREF(text);
+    return (PyObject *)self;
+}

@@ -1,0 +1,51 @@
+"""What arguments mean that are no plain numbers or names: the extension asks here."""
+
+import sys
+from typing import Any
+
+from ._device import DLDeviceType
+
+DEVICES = {type.name.removeprefix("kDL").lower(): type for type in DLDeviceType}
+BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # as in numpy
+
+
+def dtype_text(dtype: Any) -> str:
+    """The name of the data type that an object carries; of numpy's dtypes their typestr, as in the array interface."""
+    numpy = sys.modules.get("numpy")
+    if dtype in BUILTINS.keys():
+        return BUILTINS[dtype]
+    if isinstance(dtype, type) and numpy is not None and issubclass(dtype, numpy.generic):
+        dtype = numpy.dtype(dtype)
+    dtype = getattr(dtype, "dtype", dtype)  # jax.numpy.float32
+    name = getattr(dtype, "name", None)
+    if numpy is not None and isinstance(dtype, numpy.dtype):
+        hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
+        return f"{dtype.str} {name}" if hidden else dtype.str
+    if not isinstance(name, str):
+        name = str(dtype)  # torch.bfloat16
+    name = name.rpartition(".")[2].replace("_x2", "x2")
+    if dtype is None or not name.isidentifier():
+        expected = "expected a name such as 'float32', or an object that carries one (of numpy, ml_dtypes or torch)"
+        raise TypeError(f"dtype: {expected}, got {dtype!r:.100}")
+    return name
+
+
+def device(text: str) -> tuple[int, int]:
+    """ "cpu" or "cuda:1" as (device type, device id)."""
+    name, colon, number = text.partition(":")
+    device_type = DEVICES.get(name.removeprefix("kDL").lower())
+    if device_type is None:
+        raise ValueError(
+            f"device {text!r:.100}: unknown; expected one of {', '.join(DEVICES)}, and an id as in 'cuda:1'"
+        )
+    if colon and not (number.isascii() and number.isdigit() and int(number) < 2**31):
+        raise ValueError(f"device {text!r:.100}: expected the id behind the colon, as in 'cuda:1'")
+    return device_type, int(number or 0)
+
+
+def address(pointer: Any) -> int | None:
+    """The address in a ctypes pointer; None where it is no such pointer."""
+    ctypes = sys.modules.get("ctypes")
+    if ctypes is None or not isinstance(pointer, (ctypes.c_void_p, ctypes.c_char_p, ctypes._Pointer)):
+        return None
+    return ctypes.cast(pointer, ctypes.c_void_p).value or 0

@@ -1,0 +1,91 @@
+"""dlpack.describe, which is imported when it is first called."""
+
+from typing import Any
+
+from ._dlpack import DLPackObject, _look
+
+FLAGS = {1: "READ_ONLY", 2: "IS_COPIED", 4: "SUBBYTE_TYPE_PADDED"}  # DLPACK_FLAG_BITMASK_...
+
+
+class Description(dict[str, Any]):
+    """A dict that prints one entry a line."""
+
+    def __str__(self) -> str:
+        width = max(map(len, self))
+        return "\n".join(f"{name:{width}}  {shown(name, value)}" for name, value in self.items())
+
+
+def describe(obj: object, /) -> dict[str, Any]:
+    about = Description(owner=type_name(obj))
+    if is_read_once(obj):
+        about.update(protocol="__arrow_c_stream__", refused="it can be read only once, so it is not read")
+        return about
+    try:
+        capsule, x, version, flags = _look(obj)
+    except (BufferError, ValueError, RuntimeError) as error:
+        about.update(refused=f"{type(error).__name__}: {error}")
+        return about
+    if capsule is not None:
+        about.update(capsule=capsule)
+    if x is not None:
+        about.update(properties(x, version, flags))
+    return about
+
+
+def properties(x: DLPackObject, version: tuple[int, int] | None, flags: int) -> dict[str, Any]:
+    device_type, device_id = x.device
+    packed = x.nbytes < x.size * x.itemsize  # items that share bytes have no address of their own
+    return {
+        "protocol": x.protocol,
+        "version": version,
+        "flags": [name for bit, name in FLAGS.items() if flags & bit],
+        "device": f"{device_type.name}:{device_id}",
+        "dtype": x.dtype,
+        "shape": x.shape,
+        "strides": x.strides,
+        "byte_strides": None if packed else tuple(stride * x.itemsize for stride in x.strides),
+        "size": x.size,
+        "nbytes": x.nbytes,
+        "pointer": x.pointer,
+        "alignment": x.pointer & -x.pointer,
+        "contiguous": contiguity(x),
+        "readonly": x.readonly,
+    }
+
+
+def contiguity(x: DLPackObject) -> str:
+    row_major = is_compact(x.shape[::-1], x.strides[::-1])
+    column_major = is_compact(x.shape, x.strides)
+    if row_major and column_major:
+        return "C and Fortran"
+    return "C" if row_major else "Fortran" if column_major else "neither"
+
+
+def is_compact(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether the first dimension's neighbours lie side by side, and each further dimension behind the one before."""
+    expected = 1
+    for length, stride in zip(shape, strides, strict=True):
+        if length > 1 and stride != expected and 0 not in shape:
+            return False
+        expected *= length
+    return True
+
+
+def is_read_once(obj: object) -> bool:
+    """An Arrow stream that is no container: reading it would consume it."""
+    others = ["__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__len__"]
+    return hasattr(obj, "__arrow_c_stream__") and not any(hasattr(obj, name) for name in others)
+
+
+def type_name(obj: object) -> str:
+    owner = obj.obj if isinstance(obj, DLPackObject) else obj
+    name = type(owner).__qualname__
+    return name if type(owner).__module__ == "builtins" else f"{type(owner).__module__}.{name}"
+
+
+def shown(name: str, value: Any) -> str:
+    if name == "pointer":
+        return hex(value)
+    if name == "version":
+        return "-" if value is None else ".".join(map(str, value))
+    return ", ".join(value) or "none" if name == "flags" else str(value)
