@@ -77,8 +77,10 @@ def is_read_once(obj: object) -> bool:
     return hasattr(obj, "__arrow_c_stream__") and not any(hasattr(obj, name) for name in others)
 
 
-def type_name(obj: object) -> str:
+def type_name(obj: object) -> str | None:
     owner = obj.obj if isinstance(obj, DLPackObject) else obj
+    if owner is None and owner is not obj:
+        return None  # a copy, or a pointer without an owner
     name = type(owner).__qualname__
     return name if type(owner).__module__ == "builtins" else f"{type(owner).__module__}.{name}"
 
