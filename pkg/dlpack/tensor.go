@@ -5,7 +5,11 @@ type Description struct {
 	DataType DataType
 	Swapped  bool // the bytes of each word are in the other order
 	Flags    Flags
-	Device   Device
+	Nulls    int64 // items that have no value
+
+	BitPacked bool  // each item is a bit, the lowest of a byte first; DataType is that of a copy, Bool
+	FirstBit  uint8 // BitPacked: the bit of its byte, 0 to 7, that is the first item
+	Device    Device
 
 	Data   uint64 // address, or handle
 	Offset uint64 // bytes to add to Data
@@ -13,6 +17,7 @@ type Description struct {
 
 	NDim           int
 	Shape          [MaxNDim]int64
+	OpenShape      bool // one dimension may be -1: as many as Span has room for from Offset on, which lies within it
 	HasStrides     bool // without strides the layout is compact
 	ElementStrides bool // strides count elements, not bytes
 	Strides        [MaxNDim]int64

@@ -19,6 +19,10 @@ func (d *Description) Validate(t *Tensor) error {
 	t.ItemSize, t.Alignment = d.DataType.ItemSize(), d.DataType.Alignment()
 	t.VersionedOnly = t.Flags&SubbyteTypePadded != 0 && d.DataType.Bits < 8
 	t.MaxCount, t.Remember = 0, false
+	closed, err := d.closeShape(t)
+	if err != nil {
+		return err
+	}
 	if err := d.measure(t); err != nil {
 		return err
 	}
@@ -38,10 +42,14 @@ func (d *Description) Validate(t *Tensor) error {
 	if err := d.checkSubbyte(t); err != nil {
 		return err
 	}
+	if d.Nulls != 0 {
+		return &Error{BufferError, d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
+			"DLPack has no nulls (give them a value, as with .fill_null(0), or in pandas .fillna(0))"}
+	}
 	if err := d.checkCurable(t, odd); err != nil {
 		return err
 	}
-	t.Remember = t.Size > 0 && t.Device.Type == CPU
+	t.Remember = t.Size > 0 && t.Device.Type == CPU && !closed // by what Span is
 	if countable {
 		t.MaxCount = math.MaxInt64 / t.ItemSize
 	}
@@ -77,7 +85,7 @@ func (d *Description) measure(t *Tensor) error {
 	tooLarge := false
 	for i, n := range d.Shape[:d.NDim] {
 		if n < 0 {
-			return &Error{ValueError, "shape dimension " + strconv.Itoa(i) + " is negative: " + number(n)}
+			return negative(i, n)
 		}
 		t.Shape[i] = n
 		size *= uint64(n)
@@ -87,9 +95,7 @@ func (d *Description) measure(t *Tensor) error {
 	}
 	high, low := bits.Mul64(count, uint64(t.ItemSize))
 	if tooLarge || high != 0 || low > math.MaxInt64 {
-		return &Error{ValueError, "shape " + shapeText(t.Shape[:t.NDim]) + " of items of " + number(t.ItemSize) +
-			" bytes is too large; expected at most " + number(math.MaxInt64) +
-			" bytes, an empty dimension counted as 1"}
+		return d.tooLarge(t.ItemSize)
 	}
 	t.Size = int64(size)
 	t.NBytes = t.Size * t.ItemSize
@@ -99,6 +105,15 @@ func (d *Description) measure(t *Tensor) error {
 		t.NBytes = int64((high+carry)<<61 | low>>3)
 	}
 	return nil
+}
+
+func negative(dimension int, n int64) error {
+	return &Error{ValueError, "shape dimension " + strconv.Itoa(dimension) + " is negative: " + number(n)}
+}
+
+func (d *Description) tooLarge(itemSize int64) error {
+	return &Error{ValueError, "shape " + shapeText(d.Shape[:d.NDim]) + " of items of " + number(itemSize) +
+		" bytes is too large; expected at most " + number(math.MaxInt64) + " bytes, an empty dimension counted as 1"}
 }
 
 // layOut fills Strides, Below, Above and Compact, and turns d.Strides to bytes. It returns the first dimension whose
@@ -148,6 +163,8 @@ func (d *Description) layOut(t *Tensor) (odd int, err error) {
 		t.Below, t.Above = 0, 0
 	case t.Packed():
 		t.Above = uint64(t.NBytes)
+	case d.BitPacked:
+		t.Above = (uint64(d.FirstBit) + uint64(t.Size) + 7) / 8
 	}
 	return odd, nil
 }
@@ -206,9 +223,13 @@ func (d *Description) locate(t *Tensor) error {
 
 // checkSubbyte refuses what can't be said of items below a byte.
 func (d *Description) checkSubbyte(t *Tensor) error {
-	if t.Packed() && !t.Compact {
-		return &Error{BufferError, d.typeText() + ": items of " + number(d.DataType.itemBits()) +
-			" bits share bytes, so that only a compact layout can be said (copy it with the library that owns it)"}
+	if (t.Packed() || d.BitPacked) && !t.Compact {
+		size := number(d.DataType.itemBits()) + " bits"
+		if d.BitPacked {
+			size = "a bit"
+		}
+		return &Error{BufferError, d.typeText() + ": items of " + size +
+			" share bytes, so that only a compact layout can be said (copy it with the library that owns it)"}
 	}
 	if t.VersionedOnly && d.DataType.Lanes > 1 {
 		return &Error{BufferError, d.typeText() + ": padded items of " + strconv.Itoa(int(d.DataType.Lanes)) +
@@ -222,6 +243,10 @@ func (d *Description) checkCurable(t *Tensor, odd int) error {
 	if d.Swapped && t.Alignment > 1 {
 		return &Error{CopyError, d.typeText() +
 			": big-endian; DLPack needs native byte order (pass copy=None to convert)"}
+	}
+	if d.BitPacked && t.Size > 0 {
+		return &Error{CopyError, d.typeText() +
+			": bit-packed booleans; expected a byte an item (pass copy=None to copy)"}
 	}
 	if odd >= 0 {
 		return &Error{CopyError, "strides dimension " + strconv.Itoa(odd) + " is " + number(d.Strides[odd]) +

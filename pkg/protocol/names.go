@@ -33,8 +33,15 @@ func ParseName(name string) (dlpack.DataType, error) {
 			return t, nil
 		}
 	}
-	return dlpack.DataType{}, valueError("dtype", name,
-		`unknown; expected a name like "int32", "bfloat16" or "float32x4"`)
+	return dlpack.DataType{}, unknownName(name)
+}
+
+func unknownName(name string) error {
+	why := `unknown; expected a name like "int32", "bfloat16" or "float32x4"`
+	if nearest := nearestNames(name); nearest != nil {
+		why += ` (did you mean "` + strings.Join(nearest, `" or "`) + `"?)`
+	}
+	return valueError("dtype", name, why)
 }
 
 // AppendName appends the name of a valid data type.

@@ -12,43 +12,43 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// ParseTypestr reads a typestr of the array interface: a byte order, a kind and the bytes of an item, "<f4". Behind a
+// ParseTypestr reads a typestr of the array interface, which messages call field: a byte order, a kind and the bytes of an item, "<f4". Behind a
 // space may follow the dtype's name, which says what the types of ml_dtypes are, since their typestr doesn't: "<V2
 // bfloat16". They hold one item a byte or more, so those below a byte are padded. size is the bytes of an item.
-func ParseTypestr(text string) (t dlpack.DataType, flags dlpack.Flags, swapped bool, size int64, err error) {
+func ParseTypestr(field, text string) (t dlpack.DataType, flags dlpack.Flags, swapped bool, size int64, err error) {
 	fail := func(err error) (dlpack.DataType, dlpack.Flags, bool, int64, error) {
 		return dlpack.DataType{}, 0, false, 0, err
 	}
 	text, name, named := strings.Cut(text, " ")
 	if len(text) < 2 || strings.IndexByte("<>|=", text[0]) < 0 {
-		return fail(typestrError(text, `malformed; expected byte order, kind and bytes, like "<f4"`))
+		return fail(valueError(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`))
 	}
 	order, kind := text[0], text[1]
 	if why := refusedKind(kind); why != "" {
-		return fail(bufferError("typestr", text, why))
+		return fail(bufferError(field, text, why))
 	}
 	if strings.IndexByte("biufcVW", kind) < 0 {
-		return fail(typestrError(text, "unknown kind; expected b, i, u, f or c"))
+		return fail(valueError(field, text, "unknown kind; expected b, i, u, f or c"))
 	}
 	bytes, rest, ok := readNumber(text[2:], math.MaxInt32)
 	size = int64(bytes)
 	if !ok || rest != "" {
-		return fail(typestrError(text, `malformed; expected byte order, kind and bytes, like "<f4"`))
+		return fail(valueError(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`))
 	}
 	// ml_dtypes hides its types behind V, its complex numbers behind W, and one float of 8 bits behind "f1".
 	hidden := kind == 'V' || kind == 'W'
 	if hidden || kind == 'f' && size == 1 {
-		t, flags, err = typeByName(text, name, size)
+		t, flags, err = typeByName(field, text, name, size)
 	} else if named {
-		err = typestrError(text, `malformed; expected nothing behind the bytes, like "<f4"`)
+		err = valueError(field, text, `malformed; expected nothing behind the bytes, like "<f4"`)
 	} else {
-		t, err = typeByKind(text, kind, size)
+		t, err = typeByKind(field, text, kind, size)
 	}
 	if err != nil {
 		return fail(err)
 	}
 	if order == '|' && !hidden && size > 1 {
-		return fail(typestrError(text, `no byte order, for items of `+strconv.FormatInt(size, 10)+
+		return fail(valueError(field, text, `no byte order, for items of `+strconv.FormatInt(size, 10)+
 			` bytes; expected "<" or ">"`))
 	}
 	return t, flags, order == '>', size, nil
@@ -71,18 +71,18 @@ func refusedKind(kind byte) string {
 	return ""
 }
 
-func typeByName(text, name string, size int64) (dlpack.DataType, dlpack.Flags, error) {
+func typeByName(field, text, name string, size int64) (dlpack.DataType, dlpack.Flags, error) {
 	if name == "" {
-		return dlpack.DataType{}, 0, bufferError("typestr", text, "bytes whose type has no name; expected one like "+
+		return dlpack.DataType{}, 0, bufferError(field, text, "bytes whose type has no name; expected one like "+
 			"bfloat16 (pass a field of it, or its "+asBytes+")")
 	}
 	t, err := ParseName(name)
 	if err != nil {
-		return t, 0, bufferError("typestr", text, "dtype "+dlpack.Quote(name)+" is a structure, or a type that DLPack "+
+		return t, 0, bufferError(field, text, "dtype "+dlpack.Quote(name)+" is a structure, or a type that DLPack "+
 			"doesn't have (pass a field of it, or its "+asBytes+")")
 	}
 	if named := t.ItemSize(); named != size {
-		return t, 0, typestrError(text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+strconv.FormatInt(named, 10)+
+		return t, 0, valueError(field, text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+strconv.FormatInt(named, 10)+
 			"; expected "+strconv.FormatInt(size, 10))
 	}
 	if int(t.Bits)*int(t.Lanes)%8 != 0 {
@@ -91,7 +91,7 @@ func typeByName(text, name string, size int64) (dlpack.DataType, dlpack.Flags, e
 	return t, 0, nil
 }
 
-func typeByKind(text string, kind byte, size int64) (dlpack.DataType, error) {
+func typeByKind(field, text string, kind byte, size int64) (dlpack.DataType, error) {
 	code, expected := dlpack.Int, "1, 2, 4 or 8"
 	ok := size == 1 || size == 2 || size == 4 || size == 8
 	switch kind {
@@ -101,21 +101,17 @@ func typeByKind(text string, kind byte, size int64) (dlpack.DataType, error) {
 		code = dlpack.UInt
 	case 'f':
 		if size == 10 || size == 12 || size == 16 {
-			return dlpack.DataType{}, bufferError("typestr", text, noLongDouble)
+			return dlpack.DataType{}, bufferError(field, text, noLongDouble)
 		}
 		code, ok, expected = dlpack.Float, size == 2 || size == 4 || size == 8, "2, 4 or 8"
 	case 'c':
 		if size == 20 || size == 24 || size == 32 {
-			return dlpack.DataType{}, bufferError("typestr", text, noLongComplex)
+			return dlpack.DataType{}, bufferError(field, text, noLongComplex)
 		}
 		code, ok, expected = dlpack.Complex, size == 8 || size == 16, "8 or 16"
 	}
 	if !ok {
-		return dlpack.DataType{}, typestrError(text, "no such "+code.String()+"; expected an item size of "+expected)
+		return dlpack.DataType{}, valueError(field, text, "no such "+code.String()+"; expected an item size of "+expected)
 	}
 	return dlpack.DataType{Code: code, Bits: uint8(8 * size), Lanes: 1}, nil
-}
-
-func typestrError(text, why string) error {
-	return valueError("typestr", text, why)
 }

@@ -43,7 +43,7 @@ func TestTypestrsOfNumbersAreRead(t *testing.T) {
 		{"<V1 uint1", "uint1", 1, dlpack.SubbyteTypePadded, false},
 		{"<V1 float4_e2m1fnx2", "float4_e2m1fnx2", 1, 0, false},
 	} {
-		got, flags, swapped, size, err := ParseTypestr(test.text)
+		got, flags, swapped, size, err := ParseTypestr("typestr", test.text)
 		if name := string(AppendName(nil, got)); err != nil || name != test.name || size != test.size ||
 			flags != test.flags || swapped != test.swapped {
 			t.Errorf("%q: %s, flags %d, swapped %v, size %d, %v; want %+v", test.text, name, flags, swapped, size,
@@ -119,7 +119,7 @@ func TestAMalformedTypestrIsAValueError(t *testing.T) {
 
 func typestrRefused(t *testing.T, text string, kind dlpack.Kind, want string) {
 	t.Helper()
-	_, _, _, _, err := ParseTypestr(text)
+	_, _, _, _, err := ParseTypestr("typestr", text)
 	refused(t, text, err, kind, want)
 }
 
@@ -137,7 +137,7 @@ func refused(t *testing.T, text string, got error, kind dlpack.Kind, want string
 func TestATypestrAllocatesNothing(t *testing.T) {
 	for _, text := range []string{"|b1", "<f4", ">c16", "<V2 bfloat16", "<V1 float8_e4m3b11fnuz", "<V1 int4"} {
 		if n := testing.AllocsPerRun(100, func() {
-			if _, _, _, _, err := ParseTypestr(text); err != nil {
+			if _, _, _, _, err := ParseTypestr("typestr", text); err != nil {
 				t.Fatal(err)
 			}
 		}); n != 0 {
@@ -169,7 +169,7 @@ func FuzzTypestr(f *testing.F) {
 		"f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128",
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, flags, swapped, size, err := ParseTypestr(text)
+		got, flags, swapped, size, err := ParseTypestr("typestr", text)
 		typestr, name, named := strings.Cut(text, " ")
 		want := ""
 		if parts := plainTypestr.FindStringSubmatch(text); parts != nil && !(parts[1] == "|" && parts[3] != "1") {
@@ -206,7 +206,7 @@ func BenchmarkTypestr(b *testing.B) {
 		b.Run(text, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, _, _, err := ParseTypestr(text); err != nil {
+				if _, _, _, _, err := ParseTypestr("typestr", text); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -49,6 +49,10 @@ func duplicate(d *dlpack.Description, t *dlpack.Tensor, answer *C.struct_answer)
 func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) {
 	first := d.Data + t.Offset
 	from := *(*unsafe.Pointer)(unsafe.Pointer(&first)) // an address of C's, not of Go's: vet can't know
+	if d.BitPacked {
+		strided.Unpack(to, from, int(d.FirstBit), int(t.Size))
+		return
+	}
 	if t.Packed() {
 		strided.Copy(to, from, []int64{t.NBytes}, []int64{1}, 1, 0)
 		return
@@ -88,6 +92,13 @@ func write(d *dlpack.Description, t *dlpack.Tensor, answer *C.struct_answer) {
 	answer.on_cpu = C.uint32_t(flag(t.Device.Type.OnCPU()))
 	var name [C.NAME_SIZE]byte
 	setText(answer.name[:], unsafe.String(&name[0], len(protocol.AppendName(name[:0], t.DataType))))
+	names := protocol.NamesElsewhere(t.DataType)
+	setText(answer.typestr[:], names.Typestr)
+	if !t.Device.Type.OnCPU() {
+		names = protocol.OtherNames{} // the other two protocols know of no device
+	}
+	setText(answer.format[:], names.Format)
+	setText(answer.arrow[:], names.Arrow)
 	for i := range t.NDim {
 		answer.dims[i] = C.int64_t(t.Shape[i])
 		answer.dims[t.NDim+i] = C.int64_t(t.Strides[i])

@@ -4,6 +4,7 @@ package main
 import "C"
 
 import (
+	"math/bits"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -34,6 +35,10 @@ func read(request *C.struct_request, d *dlpack.Description) error {
 		return nil
 	case C.PROTOCOL_BUFFER:
 		return readBuffer(request, d)
+	case C.PROTOCOL_ARROW:
+		return readArrow(request, d)
+	case C.PROTOCOL_MEMORY:
+		return readMemory(request, d)
 	}
 	return readInterface(request, d)
 }
@@ -123,7 +128,49 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 	d.Field = "typestr"
 	d.Text, _, _ = strings.Cut(text, " ")
 	var err error
-	d.DataType, d.Flags, d.Swapped, _, err = protocol.ParseTypestr(text)
+	d.DataType, d.Flags, d.Swapped, _, err = protocol.ParseTypestr(d.Field, text)
+	return err
+}
+
+func readArrow(request *C.struct_request, d *dlpack.Description) error {
+	d.Field, d.Text = "Arrow format", formatText(request)
+	if request.facts&C.FACT_ENCODED != 0 {
+		return &dlpack.Error{Kind: dlpack.BufferError, Message: d.Field + " " + dlpack.Quote(d.Text) +
+			": dictionary-encoded items; DLPack holds numbers (decode them, as with .cast('float64'))"}
+	}
+	var err error
+	if d.DataType, d.BitPacked, err = protocol.ParseArrow(d.Text); err != nil {
+		return err
+	}
+	if request.facts&C.FACT_NULLS != 0 {
+		d.Nulls = int64(request.null_count)
+	}
+	d.ElementStrides = true
+	if d.BitPacked {
+		d.Offset, d.FirstBit = d.Offset/8, uint8(d.Offset%8)
+		return nil
+	}
+	high, offset := bits.Mul64(d.Offset, uint64(d.DataType.ItemSize()))
+	if high != 0 {
+		return &dlpack.Error{Kind: dlpack.ValueError, Message: "offset " + strconv.FormatUint(d.Offset, 10) +
+			" items is beyond the last address; expected an offset within the array's memory"}
+	}
+	d.Offset = offset
+	return nil
+}
+
+// readMemory reads what the caller says of memory: a data type's name, or what numpy says of one.
+func readMemory(request *C.struct_request, d *dlpack.Description) error {
+	text := formatText(request)
+	d.Field = "dtype"
+	d.Text, _, _ = strings.Cut(text, " ")
+	d.ElementStrides, d.OpenShape = true, true
+	var err error
+	if text != "" && strings.IndexByte("<>|=", text[0]) >= 0 {
+		d.DataType, d.Flags, d.Swapped, _, err = protocol.ParseTypestr(d.Field, text)
+	} else {
+		d.DataType, err = protocol.ParseName(text)
+	}
 	return err
 }
 

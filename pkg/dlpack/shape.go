@@ -1,0 +1,74 @@
+package dlpack
+
+import (
+	"math/bits"
+	"strconv"
+)
+
+// closeShape puts a number in the place of the -1 of an open shape. It tells whether there was one.
+func (d *Description) closeShape(t *Tensor) (closed bool, err error) {
+	if !d.OpenShape {
+		return false, nil
+	}
+	if d.Span >= 0 && d.Offset > uint64(d.Span) {
+		return false, &Error{ValueError, "offset " + strconv.FormatUint(d.Offset, 10) + " is beyond the end of data; " +
+			"expected at most its " + number(d.Span) + " bytes"}
+	}
+	open, others, overflow := -1, uint64(1), uint64(0)
+	for i, n := range d.Shape[:d.NDim] {
+		switch {
+		case n == -1 && open >= 0:
+			return false, openError(i, "beside another; expected at most one")
+		case n == -1:
+			open = i
+		case n < 0:
+			return false, negative(i, n)
+		default:
+			high, low := bits.Mul64(others, uint64(n))
+			others, overflow = low, overflow|high
+		}
+	}
+	switch {
+	case open < 0:
+		return false, nil
+	case d.Span < 0:
+		return false, openError(open, "but a pointer has no length; expected the number of items")
+	case d.HasStrides:
+		return false, openError(open, "beside strides; expected the number of items")
+	case overflow == 0 && others == 0:
+		return false, openError(open, "beside a dimension of 0, where any number fits; expected the number of items")
+	}
+	// In bits, since packed items share bytes; the quotient has to have at most 63.
+	itemBits, room := uint64(t.ItemSize)*8, uint64(d.Span)-d.Offset
+	if t.Packed() {
+		itemBits = uint64(d.DataType.itemBits())
+	}
+	high, low := bits.Mul64(room, 8)
+	over, step := bits.Mul64(others, itemBits)
+	if overflow != 0 || over != 0 || high<<1|low>>63 >= step {
+		return false, d.tooLarge(t.ItemSize)
+	}
+	n, rest := bits.Div64(high, low, step)
+	if rest != 0 {
+		return false, d.noMultiple(t, room, others)
+	}
+	d.Shape[open] = int64(n)
+	return true, nil
+}
+
+func openError(dimension int, why string) error {
+	return &Error{ValueError, "shape dimension " + strconv.Itoa(dimension) + " is -1, " + why}
+}
+
+func (d *Description) noMultiple(t *Tensor, room, others uint64) error {
+	items, size := " items of ", number(t.ItemSize)+" bytes"
+	if others == 1 {
+		items = " item of "
+	}
+	if t.Packed() {
+		size = number(d.DataType.itemBits()) + " bits"
+	}
+	return &Error{ValueError, "shape " + shapeText(d.Shape[:d.NDim]) + ": the " + strconv.FormatUint(room, 10) +
+		" bytes from offset " + strconv.FormatUint(d.Offset, 10) + " on are no multiple of " +
+		strconv.FormatUint(others, 10) + items + size + " (give the number instead of -1, and the rest is left out)"}
+}

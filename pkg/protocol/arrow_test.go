@@ -1,0 +1,144 @@
+package protocol
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"dlpack/pkg/dlpack"
+)
+
+func TestArrowFormatsOfNumbersAreRead(t *testing.T) {
+	for text, want := range map[string]string{
+		"b": "bool", "c arrow.bool8": "bool", "c": "int8", "s": "int16", "i": "int32", "l": "int64", "C": "uint8",
+		"S": "uint16", "I": "uint32", "L": "uint64", "e": "float16", "f": "float32", "g": "float64",
+	} {
+		got, bitPacked, err := ParseArrow(text)
+		if name := string(AppendName(nil, got)); err != nil || name != want || bitPacked != (text == "b") {
+			t.Errorf("%q: %s, bit-packed %v, %v; want %s", text, name, bitPacked, err, want)
+		}
+	}
+}
+
+func TestAnArrowFormatThatDLPackCannotSayIsABufferErrorWithTheWayOut(t *testing.T) {
+	for text, want := range map[string]string{
+		"n":          `Arrow format "n": nulls alone; DLPack holds numbers (give them values, as with .cast('float64').fill_null(0))`,
+		"z":          "(pass the bytes of one item)",
+		"Z":          "bytes of any length",
+		"vz":         "bytes of any length",
+		"u":          `Arrow format "u": text; DLPack holds numbers (convert it, as with .cast('float64'))`,
+		"U":          "text",
+		"vu":         "text",
+		"w:16":       ".view('int32')",
+		"d:19,10":    `Arrow format "d:19,10": decimals; DLPack has float64 (convert them, as with .cast('float64'))`,
+		"d:9,2,32":   "decimals",
+		"tdD":        "times; DLPack holds numbers (pass their ticks, .cast('int32'))",
+		"tdm":        ".cast('int64')",
+		"tts":        ".cast('int32')",
+		"ttm":        ".cast('int32')",
+		"ttu":        ".cast('int64')",
+		"ttn":        ".cast('int64')",
+		"tss:":       ".cast('int64')",
+		"tsm:UTC":    ".cast('int64')",
+		"tsu:":       ".cast('int64')",
+		"tsn:+01:00": `Arrow format "tsn:+01:00": times`,
+		"tDs":        ".cast('int64')",
+		"tDm":        ".cast('int64')",
+		"tDu":        ".cast('int64')",
+		"tDn":        ".cast('int64')",
+		"tiM":        ".cast('int32')",
+		"tiD":        "times of several numbers",
+		"tin":        "times of several numbers",
+		"+l":         "cast to a fixed-size list",
+		"+L":         ".flatten()",
+		"+vl":        "lists of any length",
+		"+vL":        "lists of any length",
+		"+s":         "a structure; DLPack has one data type (pass one of its fields)",
+		"+m":         "maps",
+		"+ud:0,1":    "a union",
+		"+us:0":      "a union",
+		"+r":         "run_end_decode",
+	} {
+		arrowRefused(t, text, dlpack.BufferError, want)
+	}
+}
+
+func TestAnUnknownArrowFormatIsAValueError(t *testing.T) {
+	const expected = "unknown; expected one of b, c, C, s, S, i, I, l, L, e, f or g"
+	for text, want := range map[string]string{
+		"":                       `Arrow format "": ` + expected,
+		"x":                      expected,
+		"ii":                     expected,
+		"i ":                     expected,
+		"c ":                     expected,
+		"c  arrow.bool8":         expected,
+		"i arrow.bool8":          expected,
+		"c arrow.bool":           expected,
+		"ts":                     expected,
+		"tss":                    expected,
+		"tdDx":                   expected,
+		"d":                      expected,
+		"+":                      expected,
+		"+w":                     expected,
+		"+lx":                    expected,
+		"+u":                     expected,
+		"g\x00":                  `Arrow format "g\x00"`,
+		"\xff":                   `Arrow format "\xff"`,
+		"+w:":                    `Arrow format "+w:": malformed; expected "+w:", a length, and one child`,
+		"+w:-3":                  "malformed",
+		strings.Repeat("+w", 99): "unknown",
+	} {
+		arrowRefused(t, text, dlpack.ValueError, want)
+	}
+}
+
+func arrowRefused(t *testing.T, text string, kind dlpack.Kind, want string) {
+	t.Helper()
+	_, _, err := ParseArrow(text)
+	refused(t, text, err, kind, want)
+}
+
+func TestAnArrowFormatAllocatesNothing(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() {
+		for _, text := range []string{"b", "c arrow.bool8", "g"} {
+			if _, _, err := ParseArrow(text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// plainArrow is the formats of the Arrow C data interface, one group for each outcome.
+var plainArrow = regexp.MustCompile(`(?s)^(?:(b|c arrow\.bool8|[csilCSILefg])|` +
+	`n|v?[zu]|[ZU]|[wd]:.*|td[Dm]|tt[smun]|ts[smun]:.*|tD[smun]|ti[MDn]|\+v?[lL]|\+[smr]|\+u[ds]:.*)$`)
+
+func FuzzArrow(f *testing.F) {
+	f.Add("b")
+	f.Add("c arrow.bool8")
+	f.Add("L")
+	f.Add("n")
+	f.Add("vz")
+	f.Add("w:16")
+	f.Add("d:19,10")
+	f.Add("tsn:Europe/Berlin\n")
+	f.Add("tss")
+	f.Add("+w:3")
+	f.Add("+us:0,1")
+	f.Fuzz(func(t *testing.T, text string) {
+		got, bitPacked, err := ParseArrow(text)
+		parts := plainArrow.FindStringSubmatch(text)
+		if parts != nil && parts[1] != "" {
+			if err != nil || got.Validate() != nil || bitPacked != (text == "b") {
+				t.Fatalf("%q: %v, bit-packed %v, %v", text, got, bitPacked, err)
+			}
+			return
+		}
+		refused, _ := err.(*dlpack.Error)
+		if refused == nil || (refused.Kind == dlpack.BufferError) != (parts != nil) ||
+			!strings.HasPrefix(refused.Message, "Arrow format "+dlpack.Quote(text)+": ") {
+			t.Fatalf("%q: %v", text, err)
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package protocol
+
+import "dlpack/pkg/dlpack"
+
+// OtherNames is what other protocols call a data type; empty where they have no such type.
+type OtherNames struct {
+	Format  string // the buffer protocol's, as numpy says it
+	Typestr string // the array interfaces'
+	Arrow   string // the Arrow C data interface's; of a bool, that of its bytes
+}
+
+var otherNames = [...]struct {
+	code  dlpack.TypeCode
+	bits  uint8
+	names OtherNames
+}{
+	{dlpack.Bool, 8, OtherNames{"?", "|b1", "c"}},
+	{dlpack.Int, 8, OtherNames{"b", "|i1", "c"}},
+	{dlpack.Int, 16, OtherNames{"h", "<i2", "s"}},
+	{dlpack.Int, 32, OtherNames{"i", "<i4", "i"}},
+	{dlpack.Int, 64, OtherNames{"l", "<i8", "l"}},
+	{dlpack.UInt, 8, OtherNames{"B", "|u1", "C"}},
+	{dlpack.UInt, 16, OtherNames{"H", "<u2", "S"}},
+	{dlpack.UInt, 32, OtherNames{"I", "<u4", "I"}},
+	{dlpack.UInt, 64, OtherNames{"L", "<u8", "L"}},
+	{dlpack.Float, 16, OtherNames{"e", "<f2", "e"}},
+	{dlpack.Float, 32, OtherNames{"f", "<f4", "f"}},
+	{dlpack.Float, 64, OtherNames{"d", "<f8", "g"}},
+	{dlpack.Complex, 64, OtherNames{"Zf", "<c8", ""}},
+	{dlpack.Complex, 128, OtherNames{"Zd", "<c16", ""}},
+}
+
+// NamesElsewhere is what other protocols call a data type of memory that they can reach.
+func NamesElsewhere(t dlpack.DataType) OtherNames {
+	for i := range otherNames {
+		if known := &otherNames[i]; t.Code == known.code && t.Bits == known.bits && t.Lanes == 1 {
+			return known.names
+		}
+	}
+	return OtherNames{}
+}

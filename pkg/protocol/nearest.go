@@ -1,0 +1,112 @@
+package protocol
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"dlpack/pkg/dlpack"
+)
+
+// words are what people call data types besides their names, and the names that they may mean.
+var words = [...]struct {
+	word  string
+	names []string
+}{
+	{"boolean", []string{"bool"}},
+	{"byte", []string{"uint8", "int8"}},
+	{"short", []string{"int16"}},
+	{"int", []string{"int32", "int64"}},
+	{"integer", []string{"int32", "int64"}},
+	{"long", []string{"int64"}},
+	{"uint", []string{"uint32", "uint64"}},
+	{"half", []string{"float16"}},
+	{"bfloat", []string{"bfloat16"}},
+	{"bf16", []string{"bfloat16"}},
+	{"float", []string{"float32", "float64"}},
+	{"single", []string{"float32"}},
+	{"double", []string{"float64"}},
+	{"complex", []string{"complex64", "complex128"}},
+	{"float8", []string{"float8_e4m3fn", "float8_e5m2"}},
+	{"fp8", []string{"float8_e4m3fn", "float8_e5m2"}},
+	{"f8_e4m3", []string{"float8_e4m3fn"}}, // these three are safetensors' words
+	{"f8_e5m2", []string{"float8_e5m2"}},
+	{"f8_e8m0", []string{"float8_e8m0fnu"}},
+	{"float6", []string{"float6_e2m3fn", "float6_e3m2fn"}},
+	{"float4", []string{"float4_e2m1fn"}},
+	{"fp4", []string{"float4_e2m1fn"}},
+}
+
+// nearestNames are the names of data types, at most three, that a wrong name may mean: those at the least edit distance,
+// where that changes no more than a third of it. The case and a module before a dot don't matter. As well as by its
+// name, a type is known by words, by bytes ("f4", as in numpy) and by bits ("f32").
+func nearestNames(wrong string) []string {
+	const most = 3
+	wrong = strings.ToLower(wrong[strings.LastIndexByte(wrong, '.')+1:])
+	least := len(wrong) / 3
+	var found []string
+	consider := func(spelling string, names ...string) {
+		distance := editDistance(wrong, spelling, least)
+		if distance > least {
+			return
+		}
+		if distance < least {
+			least, found = distance, nil
+		}
+		for _, name := range names {
+			if len(found) < most && !slices.Contains(found, name) {
+				found = append(found, name)
+			}
+		}
+	}
+	for _, known := range words {
+		consider(known.word, known.names...)
+	}
+	for code := dlpack.Int; code <= dlpack.Float4E2M1FN; code++ {
+		for _, bits := range []uint8{64, 32, 16, 8, 128, 6, 4, 2, 1} { // the usual ones first
+			t := dlpack.DataType{Code: code, Bits: bits, Lanes: 1}
+			if t.Validate() != nil {
+				continue
+			}
+			name := string(AppendName(nil, t))
+			consider(name, name)
+			if typestr := NamesElsewhere(t).Typestr; typestr != "" {
+				consider(typestr[1:], name)
+				consider(typestr[1:2]+strconv.Itoa(int(bits)), name)
+			}
+		}
+	}
+	return found
+}
+
+// editDistance is how many bytes have to be inserted, left out, replaced or exchanged with their neighbour to make b of
+// a, as far as that is at most `most`. (Levenshtein's, with transpositions.)
+func editDistance(a, b string, most int) int {
+	if max(len(a)-len(b), len(b)-len(a)) > most {
+		return most + 1
+	}
+	// rows[i%3][j] is the distance of the first i bytes of a and the first j of b.
+	var rows [3][]int
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+	}
+	for i := range len(a) + 1 {
+		row, above, before := rows[i%3], rows[(i+2)%3], rows[(i+1)%3]
+		for j := range row {
+			switch {
+			case i == 0:
+				row[j] = j
+			case j == 0:
+				row[j] = i
+			case a[i-1] == b[j-1]:
+				row[j] = above[j-1]
+			default:
+				row[j] = 1 + min(above[j-1], above[j], row[j-1])
+				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+					row[j] = min(row[j], 1+before[j-2])
+				}
+			}
+		}
+	}
+	return rows[len(a)%3][len(b)]
+}

@@ -1,0 +1,107 @@
+package protocol
+
+import (
+	"strings"
+	"testing"
+
+	"dlpack/pkg/dlpack"
+)
+
+func TestAWrongNameSuggestsTheNearest(t *testing.T) {
+	for wrong, want := range map[string]string{
+		"bfloat61":        "bfloat16",
+		"flaot32":         "float32",
+		"unit8":           "uint8",
+		"int08":           "int8",
+		"uint 8":          "uint8",
+		"int16x":          "int16",
+		"bool8":           "bool",
+		"float8_e4m3fnu":  "float8_e4m3fn float8_e4m3fnuz",
+		"float8e5m2":      "float8_e5m2",
+		"complex256":      "complex64 complex128 complex32",
+		"opaque_handl64":  "opaque_handle64 opaque_handle4",
+		"BFLOAT16":        "bfloat16",
+		"torch.bfloat16":  "bfloat16",
+		"float":           "float32 float64",
+		"double":          "float64",
+		"half":            "float16",
+		"single":          "float32",
+		"int":             "int32 int64",
+		"uint":            "uint32 uint64",
+		"long":            "int64",
+		"short":           "int16",
+		"bytes":           "uint8 int8",
+		"boolean":         "bool",
+		"complex":         "complex64 complex128",
+		"BF16":            "bfloat16",
+		"fp16":            "float16",
+		"fp8":             "float8_e4m3fn float8_e5m2",
+		"F8_E4M3":         "float8_e4m3fn",
+		"F8_E5M2":         "float8_e5m2",
+		"f4":              "float32", // numpy counts bytes
+		"f32":             "float32", // others bits
+		"i8":              "int64 int8",
+		"c16":             "complex128",
+		"":                "",
+		"x2":              "",
+		"datetime64":      "",
+		"object":          "",
+		"str":             "",
+		"\u03b1\u03b2":    "",
+		"float32\x00":     "float32",
+		"float32 float32": "",
+	} {
+		if got := strings.Join(nearestNames(wrong), " "); got != want {
+			t.Errorf("%q: %s; want %s", wrong, got, want)
+		}
+		_, err := ParseName(wrong)
+		suggestion := ` (did you mean "` + strings.ReplaceAll(want, " ", `" or "`) + `"?)`
+		if want == "" {
+			suggestion = ""
+		}
+		if err == nil || err.Error() != "dtype "+dlpack.Quote(wrong)+
+			`: unknown; expected a name like "int32", "bfloat16" or "float32x4"`+suggestion {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
+
+func TestEveryNameIsNearestToItself(t *testing.T) {
+	for code := range 18 {
+		for bits := range 129 {
+			known := dlpack.DataType{Code: dlpack.TypeCode(code), Bits: uint8(bits), Lanes: 1}
+			if known.Validate() != nil {
+				continue
+			}
+			name := string(AppendName(nil, known))
+			if got := nearestNames(strings.ToUpper(name)); len(got) != 1 || got[0] != name {
+				t.Errorf("%q: %q", name, got)
+			}
+		}
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0},
+		{"int", "int", 0},
+		{"int", "uint", 1},
+		{"bool8", "bool", 1},
+		{"int7", "int8", 1},
+		{"itn8", "int8", 1},
+		{"", "int", 3},
+		{"abc", "cba", 2},
+		{"kitten", "sitting", 3},
+		{"ca", "abc", 3}, // nothing is inserted between what was exchanged
+	} {
+		if got := editDistance(test.a, test.b, 9); got != test.want {
+			t.Errorf("%q to %q: %d; want %d", test.a, test.b, got, test.want)
+		}
+		if got := editDistance(test.b, test.a, 9); got != test.want {
+			t.Errorf("%q to %q: %d; want %d", test.b, test.a, got, test.want)
+		}
+	}
+}
