@@ -132,6 +132,10 @@ def test_a_byte_order_is_converted_where_a_copy_is_allowed():
     assert np.from_dlpack(frombuffer(memory, ">f4", copy=None)).tolist() == [0, 1, 2]
 
 
+def array_interface(array):
+    return Speaks(__array_interface__=array.__array_interface__, keep=array)
+
+
 MEMORY = bytes(range(24))
 SOURCES = {
     "bytes": lambda: MEMORY,
@@ -146,7 +150,7 @@ SOURCES = {
     "DLPackObject": lambda: asdlpack(bytearray(MEMORY)),
     "torch": lambda: torch.frombuffer(bytearray(MEMORY), dtype=torch.int64).reshape(3, 1),
     "ml_dtypes": lambda: np.frombuffer(bytearray(MEMORY), ml_dtypes.bfloat16),
-    "array interface": lambda: Speaks(__array_interface__=np.frombuffer(bytearray(MEMORY), "f8").__array_interface__),
+    "array interface": lambda: array_interface(np.frombuffer(bytearray(MEMORY), "f8")),
     "pyarrow.Buffer": lambda: pyarrow.py_buffer(MEMORY),
 }
 
@@ -330,11 +334,10 @@ BAD = {
 def test_a_bad_argument_is_named_with_what_was_expected(case):
     arguments, exception, message = BAD[case]
     exporter = Exporter(bytes(10), shape=(10,))
-    before = sys.getrefcount(exporter), sys.getrefcount(arguments["dtype"])
+    before = sys.getrefcount(exporter)
     with pytest.raises(exception, match=message):
         frombuffer(exporter, **arguments)
-    assert exporter.exports == 0
-    assert (sys.getrefcount(exporter), sys.getrefcount(arguments["dtype"])) == before
+    assert (exporter.exports, sys.getrefcount(exporter)) == (0, before)
 
 
 @pytest.mark.parametrize("arguments", [(), (b"",), (b"", "uint8", 0, 0)])
@@ -386,6 +389,14 @@ def test_a_failing_dtype_object_passes_its_error_on():
 
     with pytest.raises(KeyError, match="mine"):
         frombuffer(b"", Dtype())
+
+
+def test_a_data_type_that_is_an_object_is_let_go():
+    dtype = np.dtype([("a", "i4")])
+    before = sys.getrefcount(dtype)
+    with pytest.raises(BufferError):
+        frombuffer(bytes(8), dtype)
+    assert sys.getrefcount(dtype) == before
 
 
 def test_nothing_is_left_of_views_that_are_gone():

@@ -48,4 +48,4 @@ def address(pointer: Any) -> int | None:
     ctypes = sys.modules.get("ctypes")
     if ctypes is None or not isinstance(pointer, (ctypes.c_void_p, ctypes.c_char_p, ctypes._Pointer)):
         return None
-    return ctypes.cast(pointer, ctypes.c_void_p).value or 0
+    return ctypes.c_void_p.from_buffer(pointer).value or 0  # ctypes.cast would make a reference cycle
