@@ -17,25 +17,25 @@ struct block {
 };
 
 /* Once Python finalises, whoever takes the GIL never returns: what is held then is left to the process's end. */
-static void release(void *manager_ctx, void *block)
+void release_export(void *owner, void *block)
 {
     if (python_is_gone()) {
         return;
     }
     PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF((PyObject *)manager_ctx);
+    Py_DECREF((PyObject *)owner);
     PyGILState_Release(state);
     free(block);
 }
 
 static void delete_legacy(DLManagedTensor *self)
 {
-    release(self->manager_ctx, self);
+    release_export(self->manager_ctx, self);
 }
 
 static void delete_versioned(DLManagedTensorVersioned *self)
 {
-    release(self->manager_ctx, self);
+    release_export(self->manager_ctx, self);
 }
 
 /* A capsule dies: if it was not consumed, its tensor dies with it. */

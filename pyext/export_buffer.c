@@ -1,17 +1,134 @@
-/* export_buffer.c: gives a DLPackObject's memory by the buffer protocol (PEP 3118). */
+/* export_buffer.c: gives a DLPackObject's memory by the buffer protocol (PEP 3118).
+ *
+ * It is C because a Py_buffer is a C structure, and its release must work without Go. */
 #include "extension.h"
+
+#include <stdlib.h>
+
+static bool asks_for(int flags, int what)
+{
+    return (flags & what) == what;
+}
+
+/* Whether a buffer can say the memory as the flags ask. */
+static int check_flags(const DLPackObject *self, int flags)
+{
+    if (object_check_cpu(self) < 0) {
+        return -1;
+    }
+    if (asks_for(flags, PyBUF_WRITABLE) && self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
+        PyErr_SetString(PyExc_BufferError, "readonly True: expected memory that may be written (asdlpack(x, copy=True) "
+                                           "makes a copy that may)");
+        return -1;
+    }
+    if (asks_for(flags, PyBUF_ND) && object_is_packed(self)) {
+        PyErr_Format(PyExc_BufferError,
+                     "dtype %s: items share bytes, and those of a buffer don't (dlpack.frombuffer(x, \"uint8\") shares "
+                     "the bytes)",
+                     self->dtype_name);
+        return -1;
+    }
+    if (asks_for(flags, PyBUF_ND | PyBUF_FORMAT) && self->format[0] == '\0') {
+        PyErr_Format(PyExc_BufferError,
+                     "dtype %s: the buffer protocol has no format for it (numpy.asarray(x) knows what ml_dtypes knows, "
+                     "dlpack.frombuffer(x, \"uint8\") shares the bytes)",
+                     self->dtype_name);
+        return -1;
+    }
+    bool row_major = object_is_compact(self, 'C'), column_major = object_is_compact(self, 'F');
+    if (!row_major && (!asks_for(flags, PyBUF_STRIDES) || asks_for(flags, PyBUF_C_CONTIGUOUS) ||
+                       (!column_major && asks_for(flags, PyBUF_ANY_CONTIGUOUS)))) {
+        object_refuse_strides(self, "row-major memory without gaps (asdlpack(x, copy=True) makes it so)");
+        return -1;
+    }
+    if (!column_major && asks_for(flags, PyBUF_F_CONTIGUOUS)) {
+        object_refuse_strides(self, "column-major memory without gaps (numpy.asfortranarray(x) makes it so)");
+        return -1;
+    }
+    return 0;
+}
+
+/* The strides in bytes: view->internal where they are in no other place. NULL: error. */
+static Py_ssize_t *byte_strides(DLPackObject *self, Py_buffer *view)
+{
+    if (self->itemsize == 1) {
+        return self->tensor.strides;
+    }
+    Py_ssize_t *strides = malloc((size_t)view->ndim * sizeof *strides);
+    if (strides == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (int i = 0; i < view->ndim; i++) {
+        strides[i] = self->tensor.strides[i] * self->itemsize;
+    }
+    view->internal = strides;
+    return strides;
+}
+
+static int fill_view(DLPackObject *self, Py_buffer *view, int flags)
+{
+    bool readonly = self->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+    /* Without items there is no address, and consumers take NULL for an error. */
+    void *data = self->tensor.data == NULL ? self->dims : self->tensor.data;
+    if (!asks_for(flags, PyBUF_ND)) {
+        return PyBuffer_FillInfo(view, (PyObject *)self, data, object_nbytes(self), readonly, flags);
+    }
+    *view = (Py_buffer){
+        .buf = data,
+        .len = object_nbytes(self),
+        .itemsize = self->itemsize,
+        .readonly = readonly,
+        .ndim = self->tensor.ndim,
+        .format = asks_for(flags, PyBUF_FORMAT) ? self->format : NULL,
+    };
+    if (view->ndim > 0) {
+        view->shape = self->tensor.shape;
+        if (asks_for(flags, PyBUF_STRIDES) && (view->strides = byte_strides(self, view)) == NULL) {
+            return -1;
+        }
+    }
+    view->obj = Py_NewRef((PyObject *)self);
+    return 0;
+}
 
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
-    (void)self;
-    (void)flags;
     view->obj = NULL;
-    PyErr_SetString(PyExc_BufferError, "to come");
-    return -1;
+    DLPackObject *holder = tensor_of((DLPackObject *)self);
+    if (holder == NULL) {
+        return -1;
+    }
+    if ((PyObject *)holder != self) {
+        return PyObject_GetBuffer((PyObject *)holder, view,
+                                  flags); /* redirected: the buffer locks what has the memory */
+    }
+    if (check_flags(holder, flags) < 0 || fill_view(holder, view, flags) < 0) {
+        return -1;
+    }
+    holder->exports++;
+    return 0;
 }
 
 void object_release_buffer(PyObject *self, Py_buffer *view)
 {
-    (void)self;
-    (void)view;
+    free(view->internal);
+    ((DLPackObject *)self)->exports--;
+}
+
+/* bytes(x) would ask for a buffer with a format, which not every data type has. */
+PyObject *object_bytes(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    DLPackObject *holder = tensor_of((DLPackObject *)self);
+    Py_buffer view;
+    if (holder == NULL ||
+        PyObject_GetBuffer((PyObject *)holder, &view, object_is_packed(holder) ? PyBUF_SIMPLE : PyBUF_STRIDED_RO) < 0) {
+        return NULL;
+    }
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, view.len);
+    if (bytes != NULL && PyBuffer_ToContiguous(PyBytes_AsString(bytes), &view, view.len, 'C') < 0) {
+        Py_CLEAR(bytes);
+    }
+    PyBuffer_Release(&view);
+    return bytes;
 }

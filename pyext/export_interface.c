@@ -1,29 +1,170 @@
-/* export_interface.c: gives a DLPackObject's memory by the array interfaces, and to numpy by __array__. */
+/* export_interface.c: gives a DLPackObject's memory by the array interfaces, and to numpy by __array__.
+ *
+ * It is C because these are attributes of a C type, and a capsule's structure must be released without Go. */
+#include "array_struct.h"
 #include "extension.h"
 
-PyObject *get_array_interface(PyObject *self, void *closure)
+#include <stdlib.h>
+
+/* hasattr(x, ...) must be able to say no: what can't be had is absent, and only what broke passes as it is. */
+static void become_absent(const char *attribute)
 {
-    (void)self;
-    (void)closure;
-    PyErr_SetString(PyExc_AttributeError, "to come");
-    return NULL;
+    if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) {
+        return;
+    }
+    PyObject *reason = take_exception_text();
+    if (reason != NULL) {
+        PyErr_Format(PyExc_AttributeError, "%s: %U", attribute, reason);
+        Py_DECREF(reason);
+    }
 }
 
-PyObject *get_array_struct(PyObject *self, void *closure)
+static int check_typestr(const DLPackObject *holder)
 {
-    return get_array_interface(self, closure);
+    if (holder->typestr[0] != '\0') {
+        return 0;
+    }
+    PyErr_Format(PyExc_BufferError, "dtype %s: no typestr says it (numpy.asarray(x) knows what ml_dtypes knows)",
+                 holder->dtype_name);
+    return -1;
 }
 
-PyObject *get_cuda_array_interface(PyObject *self, void *closure)
+/* The object with the tensor, where the array interface can say it; NULL: the attribute is absent. */
+static DLPackObject *on_cpu(PyObject *self, const char *attribute)
 {
-    return get_array_interface(self, closure);
+    DLPackObject *holder = tensor_of((DLPackObject *)self);
+    if (holder == NULL || object_check_cpu(holder) < 0 || check_typestr(holder) < 0) {
+        become_absent(attribute);
+        return NULL;
+    }
+    return holder;
+}
+
+static PyObject *make_interface(const DLPackObject *holder)
+{
+    const DLTensor *tensor = &holder->tensor;
+    PyObject *strides =
+        object_is_compact(holder, 'C') ? Py_NewRef(Py_None) : tuple_of(tensor->strides, tensor->ndim, holder->itemsize);
+    return Py_BuildValue("{s:i,s:s,s:N,s:N,s:(NN)}", "version", 3, "typestr", holder->typestr, "shape",
+                         tuple_of(tensor->shape, tensor->ndim, 1), "strides", strides, "data",
+                         PyLong_FromVoidPtr(tensor->data),
+                         PyBool_FromLong((holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0));
+}
+
+PyObject *get_array_interface(PyObject *self, void *Py_UNUSED(closure))
+{
+    const DLPackObject *holder = on_cpu(self, "__array_interface__");
+    return holder == NULL ? NULL : make_interface(holder);
+}
+
+/* An __array_struct__: what its capsule holds, with the strides behind it. The reference to the owner keeps the memory
+ * and the shape. */
+struct array_block {
+    PyArrayInterface array;
+    PyObject *owner;
+    Py_ssize_t strides[];
+};
+
+static void destroy_array_struct(PyObject *capsule)
+{
+    struct array_block *block = PyCapsule_GetPointer(capsule, NULL);
+    Py_DECREF(block->owner);
+    free(block);
+}
+
+PyObject *get_array_struct(PyObject *self, void *Py_UNUSED(closure))
+{
+    DLPackObject *holder = on_cpu(self, "__array_struct__");
+    if (holder == NULL) {
+        return NULL;
+    }
+    const DLTensor *tensor = &holder->tensor;
+    struct array_block *block = malloc(sizeof *block + (size_t)tensor->ndim * sizeof *block->strides);
+    if (block == NULL) {
+        return PyErr_NoMemory();
+    }
+    block->owner = (PyObject *)holder;
+    block->array = (PyArrayInterface){
+        .two = 2,
+        .nd = tensor->ndim,
+        .typekind = holder->typestr[1],
+        .itemsize = (int)holder->itemsize,
+        .flags = ARRAY_ALIGNED | ARRAY_NOTSWAPPED,
+        .shape = tensor->shape,
+        .strides = block->strides,
+        .data = tensor->data,
+    };
+    block->array.flags |= object_is_compact(holder, 'C') ? ARRAY_C_CONTIGUOUS : 0;
+    block->array.flags |= object_is_compact(holder, 'F') ? ARRAY_F_CONTIGUOUS : 0;
+    block->array.flags |= holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? 0 : ARRAY_WRITEABLE;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        block->strides[i] = tensor->strides[i] * holder->itemsize;
+    }
+    PyObject *capsule = PyCapsule_New(block, NULL, destroy_array_struct);
+    if (capsule == NULL) {
+        free(block);
+        return NULL;
+    }
+    Py_INCREF(block->owner);
+    return capsule;
+}
+
+static int check_cuda(const DLPackObject *holder)
+{
+    enum { kDLCUDAManaged = 13 };
+    int32_t type = holder->tensor.device.device_type;
+    if (type == kDLCUDA || type == kDLCUDAManaged) {
+        return 0;
+    }
+    PyErr_Format(PyExc_BufferError, "device type %d: expected memory of CUDA, type %d or %d", (int)type, (int)kDLCUDA,
+                 (int)kDLCUDAManaged);
+    return -1;
+}
+
+/* DLPack's memory is ordered for the legacy default stream, 1, unless its consumer named another; a producer orders it
+ * when it is asked. Of other memory no stream is known: None. */
+static PyObject *order(DLPackObject *self, const DLPackObject *holder)
+{
+    if (holder->holding != HOLDS_LEGACY && holder->holding != HOLDS_VERSIONED) {
+        return Py_NewRef(Py_None);
+    }
+    return self->delegate && delegate_order(self) < 0 ? NULL : PyLong_FromLong(1);
+}
+
+PyObject *get_cuda_array_interface(PyObject *self, void *Py_UNUSED(closure))
+{
+    const DLPackObject *holder = tensor_of((DLPackObject *)self);
+    PyObject *stream = NULL;
+    if (holder == NULL || check_cuda(holder) < 0 || check_typestr(holder) < 0 ||
+        (stream = order((DLPackObject *)self, holder)) == NULL) {
+        become_absent("__cuda_array_interface__");
+        return NULL;
+    }
+    PyObject *interface = make_interface(holder);
+    if (interface != NULL && PyDict_SetItem(interface, names.stream, stream) < 0) {
+        Py_CLEAR(interface);
+    }
+    Py_DECREF(stream);
+    return interface;
 }
 
 PyObject *object_array(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    (void)args;
-    (void)kwargs;
-    (void)self;
-    PyErr_SetString(PyExc_BufferError, "to come");
-    return NULL;
+    static char *keywords[] = {"dtype", "copy", NULL};
+    PyObject *dtype = Py_None, *copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:__array__", keywords, &dtype, &copy)) {
+        return NULL;
+    }
+    const DLPackObject *holder = tensor_of((DLPackObject *)self);
+    if (holder == NULL || object_check_cpu(holder) < 0) {
+        return NULL;
+    }
+    if (object_is_packed(holder)) {
+        PyErr_Format(
+            PyExc_BufferError,
+            "dtype %s: items share bytes, and numpy's don't (dlpack.frombuffer(x, \"uint8\") shares the bytes)",
+            holder->dtype_name);
+        return NULL;
+    }
+    return call_python("dlpack._array", "to_numpy", Py_BuildValue("(OOO)", self, dtype, copy));
 }

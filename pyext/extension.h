@@ -169,6 +169,9 @@ int delegate_device(DLPackObject *self, DLDevice *device);
 /* A new object with the producer's tensor as it is now. */
 DLPackObject *delegate_import(DLPackObject *self);
 
+/* Has the producer order its work on the imported memory before the legacy default stream's. */
+int delegate_order(DLPackObject *self);
+
 /* The capsule that the producer gives for these arguments, or one of the tensor that it gives otherwise. */
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments);
 
@@ -227,6 +230,24 @@ void object_hold_managed(DLPackObject *self, void *managed, bool versioned);
 /* Asks what to make of the request, and fills the tensor; a copy takes the place of what self held. -1: error. */
 int object_describe(DLPackObject *self, struct request *request);
 
+/* Bytes of all elements. */
+int64_t object_nbytes(const DLPackObject *self);
+
+/* Whether items share bytes; padded sub-byte items fill itemsize each. */
+bool object_is_packed(const DLPackObject *self);
+
+/* Whether the items lie without gaps, in row-major ('C') or column-major order ('F'). */
+bool object_is_compact(const DLPackObject *self, char order);
+
+/* -1 with a BufferError set where the CPU can't read the memory. */
+int object_check_cpu(const DLPackObject *self);
+
+/* Raises "strides <...> of shape <...>: expected <...>". */
+void object_refuse_strides(const DLPackObject *self, const char *expected);
+
+/* The values, each times the unit. */
+PyObject *tuple_of(const int64_t *values, int32_t count, int64_t unit);
+
 /* -1 with an exception set where the garbage collector cleared the object. */
 int object_check(DLPackObject *self);
 
@@ -248,15 +269,19 @@ int parse_max_version(PyObject *value, bool *versioned);
 /* 1: read; 0: no pair of 32-bit ints; -1: error. */
 int parse_device(PyObject *pair, DLDevice *device);
 
+/* Gives back the reference to the owner and frees the block that had it; on any thread, at any time. */
+void release_export(void *owner, void *block);
+
 /* A capsule of self's tensor for these arguments. */
 PyObject *export_tensor(DLPackObject *self, const struct export_arguments *arguments);
 
 /* DLPackObject.__dlpack__ */
 PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
-/* export_buffer.c: slots of DLPackObject */
+/* export_buffer.c: slots of DLPackObject, and __bytes__ */
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags);
 void object_release_buffer(PyObject *self, Py_buffer *view);
+PyObject *object_bytes(PyObject *self, PyObject *ignored);
 
 /* export_interface.c: attributes of DLPackObject, absent (AttributeError) where they don't apply; and __array__ */
 PyObject *get_array_interface(PyObject *self, void *closure);

@@ -2,6 +2,7 @@
  *
  * It is C because that is one pass over Python objects. What the values mean is decided in Go; here they only have
  * to be of the types that the protocols name. */
+#include "array_struct.h"
 #include "extension.h"
 
 #include <stdio.h>
@@ -261,39 +262,25 @@ int read_cuda_array_interface(DLPackObject *self, struct request *request)
     return found;
 }
 
-/* What an __array_struct__ capsule holds, as NumPy's array interface documentation lays it out. */
-struct array_interface {
-    int two;
-    int nd;
-    char typekind;
-    int itemsize;
-    int flags;
-    Py_ssize_t *shape;
-    Py_ssize_t *strides; /* bytes */
-    void *data;
-    PyObject *descr;
-};
-
 static int read_array_struct_capsule(DLPackObject *self, PyObject *capsule, struct request *request)
 {
-    enum { NOT_SWAPPED = 0x200, WRITEABLE = 0x400 };
     if (!PyCapsule_CheckExact(capsule) || !PyCapsule_IsValid(capsule, NULL)) {
         raise_unexpected(PyExc_ValueError, "__array_struct__: expected a capsule without a name", capsule);
         return -1;
     }
-    const struct array_interface *array = PyCapsule_GetPointer(capsule, NULL);
+    const PyArrayInterface *array = PyCapsule_GetPointer(capsule, NULL);
     if (array->two != 2) {
         PyErr_Format(PyExc_ValueError, "__array_struct__: its field two is %d, expected 2", array->two);
         return -1;
     }
     char typestr[16];
-    snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & NOT_SWAPPED ? '<' : '>', array->typekind,
+    snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & ARRAY_NOTSWAPPED ? '<' : '>', array->typekind,
              array->itemsize);
     request_init(request, PROTOCOL_ARRAY_STRUCT);
     request->ndim = array->nd;
     request->data = (uint64_t)(uintptr_t)array->data;
     request_dims(request, array->shape, array->strides, array->itemsize);
-    if (!(array->flags & WRITEABLE)) {
+    if (!(array->flags & ARRAY_WRITEABLE)) {
         self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     }
     return read_typestr(self, request, typestr);

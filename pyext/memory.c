@@ -69,18 +69,6 @@ static PyObject *read_dtype(PyObject *dtype, struct request *request)
     return text;
 }
 
-static bool is_compact(const DLTensor *tensor)
-{
-    int64_t stride = 1;
-    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
-        if (tensor->strides[i] != stride) {
-            return false;
-        }
-        stride *= tensor->shape[i] > 1 ? tensor->shape[i] : 1;
-    }
-    return true;
-}
-
 /* The bytes of a tensor that asdlpack makes of the object. */
 static int read_tensor(DLPackObject *self, PyObject *obj, struct request *request)
 {
@@ -93,7 +81,7 @@ static int read_tensor(DLPackObject *self, PyObject *obj, struct request *reques
     self->holding = HOLDS_OBJECT;
     self->protocol = holder->protocol;
     self->flags |= holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
-    if (!is_compact(&holder->tensor)) {
+    if (!object_is_compact(holder, 'C')) {
         PyErr_SetString(PyExc_BufferError,
                         "frombuffer: the memory has gaps or another order than row-major; expected it compact (pass "
                         "asdlpack(obj, copy=True), which is)");

@@ -239,11 +239,11 @@ DLPackObject *tensor_of(DLPackObject *self)
 
 /* Attributes. */
 
-static PyObject *tuple_of(const int64_t *values, int32_t count)
+PyObject *tuple_of(const int64_t *values, int32_t count, int64_t unit)
 {
     PyObject *tuple = PyTuple_New(count);
     for (int32_t i = 0; i < count && tuple != NULL; i++) {
-        PyObject *value = PyLong_FromLongLong(values[i]);
+        PyObject *value = PyLong_FromLongLong(values[i] * unit);
         if (value == NULL || PyTuple_SetItem(tuple, i, value) < 0) {
             Py_CLEAR(tuple);
         }
@@ -260,20 +260,80 @@ static int64_t size_of(const DLTensor *tensor)
     return size;
 }
 
-/* Packed sub-byte items share bytes; padded ones fill itemsize each. */
+static int64_t bits_of(const DLPackObject *self)
+{
+    return self->tensor.dtype.bits * self->tensor.dtype.lanes;
+}
+
+bool object_is_packed(const DLPackObject *self)
+{
+    return bits_of(self) % 8 != 0 && !(self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+}
+
 int64_t object_nbytes(const DLPackObject *self)
 {
-    int64_t size = size_of(&self->tensor), bits = self->tensor.dtype.bits * self->tensor.dtype.lanes;
-    if (bits % 8 == 0 || self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) {
-        return size * self->itemsize;
+    int64_t size = size_of(&self->tensor), bits = bits_of(self);
+    return object_is_packed(self) ? size / 8 * bits + (size % 8 * bits + 7) / 8 : size * self->itemsize;
+}
+
+bool object_is_compact(const DLPackObject *self, char order)
+{
+    const DLTensor *tensor = &self->tensor;
+    int64_t following = 1;
+    bool compact = true;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        int32_t dimension = order == 'C' ? tensor->ndim - 1 - i : i;
+        int64_t length = tensor->shape[dimension];
+        if (length == 0) {
+            return true;
+        }
+        compact = compact && (length == 1 || tensor->strides[dimension] == following);
+        following *= length;
     }
-    return size / 8 * bits + (size % 8 * bits + 7) / 8;
+    return compact;
 }
 
 static PyObject *device_of(const DLTensor *tensor)
 {
     PyObject *type = PyObject_CallFunction(DLDeviceType, "i", (int)tensor->device.device_type);
     return type == NULL ? NULL : Py_BuildValue("(Ni)", type, (int)tensor->device.device_id);
+}
+
+/* "kDLCUDA:0" */
+static PyObject *device_text(const DLTensor *tensor)
+{
+    PyObject *device = device_of(tensor), *text = NULL;
+    PyObject *name = device == NULL ? NULL : PyObject_GetAttr(PyTuple_GetItem(device, 0), names.name);
+    if (name != NULL) {
+        text = PyUnicode_FromFormat("%S:%d", name, (int)tensor->device.device_id);
+    }
+    Py_XDECREF(device);
+    Py_XDECREF(name);
+    return text;
+}
+
+int object_check_cpu(const DLPackObject *self)
+{
+    PyObject *device = self->on_cpu ? NULL : device_text(&self->tensor);
+    if (device != NULL) {
+        PyErr_Format(PyExc_BufferError,
+                     "device %U: the CPU can't read this memory (copy it to the host with the library that owns it)",
+                     device);
+        Py_DECREF(device);
+    }
+    return self->on_cpu ? 0 : -1;
+}
+
+void object_refuse_strides(const DLPackObject *self, const char *expected)
+{
+    const DLTensor *tensor = &self->tensor;
+    PyObject *shape = tuple_of(tensor->shape, tensor->ndim, 1);
+    PyObject *strides = shape == NULL ? NULL : tuple_of(tensor->strides, tensor->ndim, 1);
+    if (strides != NULL) {
+        PyErr_Format(PyExc_BufferError, "strides %R of shape %R: expected %s", strides, shape, expected);
+        Py_DECREF(strides);
+    }
+    Py_XDECREF(shape);
 }
 
 enum attribute {
@@ -298,9 +358,9 @@ static PyObject *get_attribute(DLPackObject *self, void *which)
     const DLTensor *tensor = &holder->tensor;
     switch ((enum attribute)(intptr_t)which) {
     case IS_SHAPE:
-        return tuple_of(tensor->shape, tensor->ndim);
+        return tuple_of(tensor->shape, tensor->ndim, 1);
     case IS_STRIDES:
-        return tuple_of(tensor->strides, tensor->ndim);
+        return tuple_of(tensor->strides, tensor->ndim, 1);
     case IS_NDIM:
         return PyLong_FromLong(tensor->ndim);
     case IS_SIZE:
@@ -334,21 +394,19 @@ static PyObject *get_obj(DLPackObject *self, void *Py_UNUSED(closure))
 /* "float32[2, 3] at 0x7f0123456780, 24 bytes on kDLCPU:0, read-only" */
 static PyObject *tensor_text(DLPackObject *holder)
 {
-    PyObject *shape = tuple_of(holder->tensor.shape, holder->tensor.ndim), *list = NULL, *device = NULL, *name = NULL,
+    PyObject *shape = tuple_of(holder->tensor.shape, holder->tensor.ndim, 1), *list = NULL, *device = NULL,
              *text = NULL;
     char address[20];
     snprintf(address, sizeof address, "0x%llx", (unsigned long long)(uintptr_t)holder->tensor.data);
-    if (shape != NULL && (list = PySequence_List(shape)) != NULL && (device = device_of(&holder->tensor)) != NULL &&
-        (name = PyObject_GetAttr(PyTuple_GetItem(device, 0), names.name)) != NULL) {
-        text = PyUnicode_FromFormat("%s%S at %s, %lld bytes on %S:%d%s%s", holder->dtype_name, list, address,
-                                    (long long)object_nbytes(holder), name, (int)holder->tensor.device.device_id,
+    if (shape != NULL && (list = PySequence_List(shape)) != NULL && (device = device_text(&holder->tensor)) != NULL) {
+        text = PyUnicode_FromFormat("%s%S at %s, %lld bytes on %U%s%s", holder->dtype_name, list, address,
+                                    (long long)object_nbytes(holder), device,
                                     holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? ", read-only" : "",
                                     holder->holding == HOLDS_MEMORY ? ", a copy" : "");
     }
     Py_XDECREF(shape);
     Py_XDECREF(list);
     Py_XDECREF(device);
-    Py_XDECREF(name);
     return text;
 }
 
@@ -412,6 +470,10 @@ static PyMethodDef object_methods[] = {
      "__dlpack_device__($self)\n"
      "--\n\n"
      "(device type, device id) as ints."},
+    {"__bytes__", object_bytes, METH_NOARGS,
+     "__bytes__($self)\n"
+     "--\n\n"
+     "A copy of the items' bytes in row-major order, of any data type."},
     {"__array__", (PyCFunction)(void (*)(void))object_array, METH_VARARGS | METH_KEYWORDS,
      "__array__($self, dtype=None, *, copy=None)\n"
      "--\n\n"

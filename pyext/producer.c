@@ -197,6 +197,26 @@ DLPackObject *delegate_import(DLPackObject *self)
     return imported;
 }
 
+int delegate_order(DLPackObject *self)
+{
+    PyObject *stream = PyLong_FromLong(1);
+    if (stream == NULL) {
+        return -1;
+    }
+    DLPackObject *ordered = import_tensor(self, &(struct export_arguments){.stream = stream});
+    Py_DECREF(stream);
+    if (ordered == NULL) {
+        return -1;
+    }
+    bool same = ordered->tensor.data == self->imported->tensor.data;
+    Py_DECREF((PyObject *)ordered);
+    if (!same) {
+        PyErr_SetString(PyExc_BufferError, "the producer gives other memory at each export, so that no stream orders "
+                                           "this one (use __dlpack__)");
+    }
+    return same ? 0 : -1;
+}
+
 /* The tensor of a producer that refused what the consumer asks; what copy=None has to copy is copied once, and kept. */
 static DLPackObject *tensor_after_refusal(DLPackObject *self, const struct export_arguments *arguments)
 {
