@@ -1,16 +1,728 @@
-/* arrow.c: reads __arrow_c_array__ and __arrow_c_stream__, the Arrow PyCapsule interface. */
+/* arrow.c: reads __arrow_c_array__ and __arrow_c_stream__, the Arrow PyCapsule interface.
+ *
+ * It is C because what the capsules hold are C structures: their callbacks are called here, some without the GIL, and
+ * a release must work without Go. */
 #include "extension.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "arrow.h"
+
+/* What self holds: both structures, moved out of where they came from. The format stays as long as the memory, since
+ * the request may borrow it. */
+struct held {
+    struct ArrowSchema schema;
+    struct ArrowArray array; /* its release is NULL where there is none */
+};
+
+enum { COPY_ALIGNMENT = 64 }; /* bytes; as Go's copies, so that jax takes it as it is */
+
+static const char held_name[] = "dlpack.held";
+
+static void release_schema(struct ArrowSchema *schema)
+{
+    if (schema->release != NULL) {
+        schema->release(schema);
+    }
+}
+
+static void release_array(struct ArrowArray *array)
+{
+    if (array->release != NULL) {
+        array->release(array);
+    }
+}
+
+static void release_held(PyObject *capsule)
+{
+    struct held *held = PyCapsule_GetPointer(capsule, held_name);
+    release_array(&held->array);
+    release_schema(&held->schema);
+    free(held);
+}
+
+/* Moves the structures to where self holds them. NULL: error, and nothing was moved. */
+static const struct held *hold(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArray *array)
+{
+    struct held *held = malloc(sizeof *held);
+    PyObject *capsule = held == NULL ? PyErr_NoMemory() : PyCapsule_New(held, held_name, release_held);
+    if (capsule == NULL) {
+        free(held);
+        return NULL;
+    }
+    held->schema = *schema;
+    held->array = *array;
+    schema->release = NULL;
+    array->release = NULL;
+    self->object = capsule;
+    self->holding = HOLDS_OBJECT;
+    self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY; /* Arrow data are immutable */
+    return held;
+}
+
+/* The way from an array down to its items: each fixed-size list is a dimension. */
+struct walk {
+    const char *protocol;
+    int64_t first, count; /* what is in use of the array that is looked at, before its own offset */
+    int64_t nulls;        /* among these, in the outermost array that has any */
+    int32_t ndim;
+    bool permuted;
+    int64_t shape[MAX_NDIM], strides[MAX_NDIM]; /* in elements of the array that is looked at */
+};
+
+static int malformed(const struct walk *walk, const struct ArrowSchema *schema, const char *field, int64_t value,
+                     const char *expected)
+{
+    PyErr_Format(PyExc_ValueError, "%s: %s of the array of format \"%.100s\" is %lld; expected %s", walk->protocol,
+                 field, schema->format, (long long)value, expected);
+    return -1;
+}
+
+static int is_null(const char *protocol, const char *field, const char *expected)
+{
+    PyErr_Format(PyExc_ValueError, "%s: %s is NULL; expected %s", protocol, field, expected);
+    return -1;
+}
+
+static int too_large(const char *protocol)
+{
+    PyErr_Format(PyExc_ValueError, "%s: lengths, offsets and list sizes overflow 64 bits; expected what fits memory",
+                 protocol);
+    return -1;
+}
+
+static int check_schema(const struct walk *walk, const struct ArrowSchema *schema)
+{
+    if (schema->release == NULL) {
+        return is_null(walk->protocol, "ArrowSchema.release", "a schema that was not released or moved before");
+    }
+    if (schema->format == NULL) {
+        return is_null(walk->protocol, "ArrowSchema.format", "the text of a format");
+    }
+    if (schema->n_children < 0) {
+        return malformed(walk, schema, "ArrowSchema.n_children", schema->n_children, "0 or more");
+    }
+    return 0;
+}
+
+/* Checks the array and that it has the elements in use. */
+static int check_array(const struct walk *walk, const struct ArrowSchema *schema, const struct ArrowArray *array)
+{
+    int64_t end;
+    if (array->release == NULL) {
+        return is_null(walk->protocol, "ArrowArray.release", "an array that was not released or moved before");
+    }
+    if (array->length < 0) {
+        return malformed(walk, schema, "ArrowArray.length", array->length, "0 or more");
+    }
+    if (array->offset < 0) {
+        return malformed(walk, schema, "ArrowArray.offset", array->offset, "0 or more");
+    }
+    if (__builtin_add_overflow(array->offset, array->length, &end)) {
+        return too_large(walk->protocol);
+    }
+    if (array->length < walk->first + walk->count) {
+        return malformed(walk, schema, "ArrowArray.length", array->length, "as many items as the lists around it hold");
+    }
+    if (array->n_children != schema->n_children) {
+        return malformed(walk, schema, "ArrowArray.n_children", array->n_children, "the n_children of its schema");
+    }
+    return 0;
+}
+
+/* The bits that are 0. */
+static int64_t count_nulls(const uint8_t *validity, int64_t first, int64_t count)
+{
+    int64_t i = first, end = first + count, valid = 0;
+    while (i < end) {
+        if (i % 8 == 0 && end - i >= 64) {
+            uint64_t bits;
+            memcpy(&bits, validity + i / 8, sizeof bits);
+            valid += __builtin_popcountll(bits);
+            i += 64;
+        }
+        else {
+            valid += validity[i / 8] >> i % 8 & 1;
+            i++;
+        }
+    }
+    return count - valid;
+}
+
+/* Checks the buffers, of which the first is the validity bitmap, and counts the nulls: null_count is of the whole
+ * array, and may be unknown. */
+static int read_buffers(struct walk *walk, const struct ArrowSchema *schema, const struct ArrowArray *array,
+                        int64_t n_buffers)
+{
+    if (array->n_buffers != n_buffers) {
+        return malformed(walk, schema, "ArrowArray.n_buffers", array->n_buffers,
+                         n_buffers == 1 ? "1, the validity bitmap" : "2, the validity bitmap and the items");
+    }
+    if (array->buffers == NULL) {
+        return is_null(walk->protocol, "ArrowArray.buffers", "an array of n_buffers pointers");
+    }
+    if (array->null_count < -1) {
+        return malformed(walk, schema, "ArrowArray.null_count", array->null_count, "-1 (unknown), 0 or more");
+    }
+    const uint8_t *validity = array->buffers[0];
+    if (validity == NULL && array->null_count > 0) {
+        return malformed(walk, schema, "ArrowArray.null_count", array->null_count, "0 where there is no bitmap");
+    }
+    if (walk->nulls == 0 && array->null_count != 0 && validity != NULL) {
+        walk->nulls = count_nulls(validity, array->offset + walk->first, walk->count);
+    }
+    return 0;
+}
+
+/* The only child of schema and array, whose elements in use are `size` for each of theirs. */
+static int enter_child(struct walk *walk, const struct ArrowSchema **schema, const struct ArrowArray **array,
+                       int64_t size)
+{
+    const struct ArrowArray *parent = *array;
+    if ((*schema)->children == NULL || (*schema)->children[0] == NULL) {
+        return is_null(walk->protocol, "ArrowSchema.children", "n_children schemas");
+    }
+    if (parent != NULL) {
+        if (parent->children == NULL || parent->children[0] == NULL) {
+            return is_null(walk->protocol, "ArrowArray.children", "n_children arrays");
+        }
+        int64_t end;
+        walk->first += parent->offset;
+        if (__builtin_mul_overflow(walk->first + walk->count, size, &end)) {
+            return too_large(walk->protocol);
+        }
+        walk->first *= size;
+        walk->count *= size;
+        walk->nulls *= size;
+        *array = parent->children[0];
+    }
+    *schema = (*schema)->children[0];
+    return 0;
+}
+
+/* Appends dimensions of `size` elements: the lengths as they lie in memory, and their order in the shape. */
+static int add_dims(struct walk *walk, int64_t size, int32_t ndim, const int64_t *lengths, const int64_t *order)
+{
+    int64_t strides[MAX_NDIM], stride = 1;
+    for (int32_t i = 0; i < walk->ndim; i++) {
+        if (__builtin_mul_overflow(walk->strides[i], size, &walk->strides[i])) {
+            return too_large(walk->protocol);
+        }
+    }
+    for (int32_t i = ndim - 1; i >= 0; i--) {
+        strides[i] = stride;
+        if (__builtin_mul_overflow(stride, lengths[i], &stride)) {
+            return too_large(walk->protocol);
+        }
+    }
+    for (int32_t i = 0; i < ndim; i++) {
+        walk->shape[walk->ndim] = lengths[order[i]];
+        walk->strides[walk->ndim++] = strides[order[i]];
+        walk->permuted = walk->permuted || order[i] != i;
+    }
+    return 0;
+}
+
+/* The value of a key of the schema's metadata: their number, and each key and value behind its length. 1: found,
+ * borrowed; 0: there is none; -1: error. */
+static int find_metadata(const struct walk *walk, const struct ArrowSchema *schema, const char *key, const char **value,
+                         int32_t *length)
+{
+    const char *at = schema->metadata;
+    int32_t pairs = 0;
+    if (at != NULL) {
+        memcpy(&pairs, at, sizeof pairs);
+        at += sizeof pairs;
+    }
+    for (int32_t i = 0; i < pairs; i++) {
+        const char *texts[2];
+        int32_t lengths[2];
+        for (int part = 0; part < 2; part++) {
+            memcpy(&lengths[part], at, sizeof *lengths);
+            if (lengths[part] < 0) {
+                return malformed(walk, schema, "a length in ArrowSchema.metadata", lengths[part], "0 or more");
+            }
+            texts[part] = at + sizeof *lengths;
+            at = texts[part] + lengths[part];
+        }
+        if ((size_t)lengths[0] == strlen(key) && memcmp(texts[0], key, strlen(key)) == 0) {
+            *value = texts[1];
+            *length = lengths[1];
+            return 1;
+        }
+    }
+    return pairs < 0 ? malformed(walk, schema, "the first number in ArrowSchema.metadata", pairs, "0 or more") : 0;
+}
+
+/* 1: the schema is of this extension type; 0: it is not; -1: error. */
+static int is_extension(const struct walk *walk, const struct ArrowSchema *schema, const char *extension)
+{
+    const char *name;
+    int32_t length;
+    int found = find_metadata(walk, schema, "ARROW:extension:name", &name, &length);
+    if (found > 0) {
+        found = (size_t)length == strlen(extension) && memcmp(name, extension, strlen(extension)) == 0;
+    }
+    return found;
+}
+
+/* Lists of an arrow.fixed_shape_tensor: its metadata, JSON, tell the dimensions, which Python's side checks. */
+static int add_tensor(struct walk *walk, const struct ArrowSchema *schema, int64_t size)
+{
+    const char *metadata = "";
+    int32_t length = 0, ndim;
+    int64_t lengths[MAX_NDIM], order[MAX_NDIM];
+    PyObject *shape, *permutation;
+    if (find_metadata(walk, schema, "ARROW:extension:metadata", &metadata, &length) < 0) {
+        return -1;
+    }
+    PyObject *args = Py_BuildValue("y#Li", metadata, (Py_ssize_t)length, (long long)size, MAX_NDIM - walk->ndim);
+    PyObject *layout = call_python("dlpack._arrow", "tensor_layout", args);
+    if (layout == NULL) {
+        return -1;
+    }
+    int added = -1;
+    if (PyArg_ParseTuple(layout, "OO", &shape, &permutation) && read_ints(shape, lengths, &ndim) > 0 &&
+        read_ints(permutation, order, &ndim) > 0) {
+        added = add_dims(walk, size, ndim, lengths, order);
+    }
+    Py_DECREF(layout);
+    return added;
+}
+
+/* "+w:6": lists of six. */
+static bool read_list_size(const char *format, int64_t *size)
+{
+    if (strncmp(format, "+w:", 3) != 0 || format[3] == '\0') {
+        return false;
+    }
+    const char *at = format + 3;
+    *size = 0;
+    while (*at >= '0' && *at <= '9') {
+        if (__builtin_mul_overflow(*size, 10, size) || __builtin_add_overflow(*size, *at++ - '0', size)) {
+            return false;
+        }
+    }
+    return *at == '\0';
+}
+
+static int enter_list(struct walk *walk, const struct ArrowSchema **schema, const struct ArrowArray **array,
+                      int64_t size)
+{
+    if (*array != NULL && read_buffers(walk, *schema, *array, 1) < 0) {
+        return -1;
+    }
+    int tensor = is_extension(walk, *schema, "arrow.fixed_shape_tensor");
+    if (tensor < 0 || (tensor > 0 && add_tensor(walk, *schema, size) < 0)) {
+        return -1;
+    }
+    if (tensor == 0) {
+        if (walk->ndim == MAX_NDIM) {
+            PyErr_Format(PyExc_ValueError, "%s: lists in lists, more than %d dimensions; expected at most %d",
+                         walk->protocol, MAX_NDIM, MAX_NDIM);
+            return -1;
+        }
+        if (add_dims(walk, size, 1, &size, &(int64_t){0}) < 0) {
+            return -1;
+        }
+    }
+    return enter_child(walk, schema, array, size);
+}
+
+static int refuse_columns(const struct walk *walk, const struct ArrowSchema *schema)
+{
+    enum { MOST = 3 };
+    PyObject *columns = PyUnicode_FromString("");
+    for (int64_t i = 0; i < schema->n_children && i < MOST && columns != NULL; i++) {
+        const struct ArrowSchema *child = schema->children == NULL ? NULL : schema->children[i];
+        PyObject *more = PyUnicode_FromFormat("%U%s'%.50s'", columns, i == 0 ? ": " : ", ",
+                                              child == NULL || child->name == NULL ? "" : child->name);
+        Py_DECREF(columns);
+        columns = more;
+    }
+    if (columns != NULL) {
+        PyErr_Format(PyExc_BufferError,
+                     "%s: %lld columns%U%s; DLPack holds one array (pass one column, as with table['a'])",
+                     walk->protocol, (long long)schema->n_children, columns, schema->n_children > MOST ? ", ..." : "");
+        Py_DECREF(columns);
+    }
+    return -1;
+}
+
+/* A table or record batch of one column is that column. */
+static int enter_column(struct walk *walk, const struct ArrowSchema **schema, const struct ArrowArray **array)
+{
+    if ((*schema)->n_children != 1) {
+        return refuse_columns(walk, *schema);
+    }
+    if (*array != NULL && read_buffers(walk, *schema, *array, 1) < 0) {
+        return -1;
+    }
+    return enter_child(walk, schema, array, 1);
+}
+
+/* Formats whose arrays have a validity bitmap and a buffer of items. Go refuses the others. */
+static bool is_primitive(const char *format)
+{
+    return strlen(format) == 1 && strchr("bcCsSiIlLefg", *format) != NULL;
+}
+
+static int read_items(struct walk *walk, const struct ArrowSchema *schema, const struct ArrowArray *array,
+                      struct request *request)
+{
+    const char *format = schema->format;
+    int bool8 = strcmp(format, "c") == 0 ? is_extension(walk, schema, "arrow.bool8") : 0;
+    if (bool8 < 0) {
+        return -1;
+    }
+    request_format(request, bool8 ? "c arrow.bool8" : format);
+    if (schema->dictionary != NULL) {
+        request->facts |= FACT_ENCODED;
+    }
+    if (array != NULL && is_primitive(format)) {
+        if (read_buffers(walk, schema, array, 2) < 0) {
+            return -1;
+        }
+        request->data = (uint64_t)(uintptr_t)array->buffers[1];
+        request->offset = (uint64_t)(array->offset + walk->first);
+    }
+    return 0;
+}
+
+/* Reads what an array holds into the request, which borrows the schema's format; array is NULL where there is none. */
+static int read_column(const char *protocol, const struct ArrowSchema *schema, const struct ArrowArray *array,
+                       struct request *request)
+{
+    struct walk walk = {.protocol = protocol, .ndim = 1, .strides = {1}};
+    request_init(request, PROTOCOL_ARROW);
+    if (array != NULL) {
+        walk.count = walk.shape[0] = array->length;
+    }
+    for (bool outermost = true;; outermost = false) {
+        int64_t size;
+        if (check_schema(&walk, schema) < 0 || (array != NULL && check_array(&walk, schema, array) < 0)) {
+            return -1;
+        }
+        if (outermost && strcmp(schema->format, "+s") == 0) {
+            if (enter_column(&walk, &schema, &array) < 0) {
+                return -1;
+            }
+        }
+        else if (schema->dictionary == NULL && schema->n_children == 1 && read_list_size(schema->format, &size)) {
+            if (enter_list(&walk, &schema, &array, size) < 0) {
+                return -1;
+            }
+        }
+        else {
+            break;
+        }
+    }
+    if (read_items(&walk, schema, array, request) < 0) {
+        return -1;
+    }
+    if (walk.nulls > 0) {
+        request->facts |= FACT_NULLS;
+        request->null_count = walk.nulls;
+    }
+    request->ndim = walk.ndim;
+    request_dims(request, walk.shape, walk.permuted ? walk.strides : NULL, 1);
+    return 0;
+}
+
+/* Calls the method without arguments. 1: *exported is a new reference; 0: absent or None; -1: error. */
+static int call_exporter(PyObject *obj, PyObject *name, PyObject **exported)
+{
+    PyObject *method;
+    int found = optional_attribute(obj, name, &method);
+    if (found <= 0) {
+        return found;
+    }
+    if (method == Py_None) {
+        found = 0;
+    }
+    else {
+        *exported = PyObject_CallNoArgs(method);
+        found = *exported == NULL ? -1 : 1;
+    }
+    Py_DECREF(method);
+    return found;
+}
+
+static int read_pair(DLPackObject *self, PyObject *pair, struct request *request)
+{
+    PyObject *schema = NULL, *array = NULL;
+    if (PyTuple_Check(pair) && PyTuple_Size(pair) == 2) {
+        schema = PyTuple_GetItem(pair, 0);
+        array = PyTuple_GetItem(pair, 1);
+    }
+    if (schema == NULL || !PyCapsule_IsValid(schema, "arrow_schema") || !PyCapsule_IsValid(array, "arrow_array")) {
+        raise_unexpected(PyExc_ValueError,
+                         "__arrow_c_array__: expected a tuple of two capsules, \"arrow_schema\" and \"arrow_array\"",
+                         pair);
+        return -1;
+    }
+    const struct held *held =
+        hold(self, PyCapsule_GetPointer(schema, "arrow_schema"), PyCapsule_GetPointer(array, "arrow_array"));
+    return held == NULL ? -1 : read_column(self->protocol, &held->schema, &held->array, request);
+}
 
 int read_arrow_array(DLPackObject *self, struct request *request)
 {
-    (void)self;
-    (void)request;
+    PyObject *pair;
+    int found = call_exporter(self->obj, names.arrow_c_array, &pair);
+    if (found > 0) {
+        found = read_pair(self, pair, request) < 0 ? -1 : 1;
+        Py_DECREF(pair);
+    }
+    return found;
+}
+
+/* A stream in use: its schema, and its chunks but for the empty ones. */
+struct chunks {
+    const char *protocol;
+    struct ArrowArrayStream stream;
+    struct ArrowSchema schema;
+    struct ArrowArray *arrays;
+    size_t count;
+};
+
+/* The callbacks of a stream are called without the GIL: its producer may wait for a thread that runs Python. */
+static void release_chunks(struct chunks *chunks)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_BEGIN_ALLOW_THREADS
+    for (size_t i = 0; i < chunks->count; i++) {
+        release_array(&chunks->arrays[i]);
+    }
+    release_schema(&chunks->schema);
+    chunks->stream.release(&chunks->stream);
+    Py_END_ALLOW_THREADS
+    free(chunks->arrays);
+    PyErr_Restore(type, value, traceback);
+}
+
+static int raise_stream_error(struct chunks *chunks, const char *callback, int code)
+{
+    const char *said = NULL;
+    if (chunks->stream.get_last_error != NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        said = chunks->stream.get_last_error(&chunks->stream);
+        Py_END_ALLOW_THREADS
+    }
+    PyErr_Format(PyExc_BufferError, "%s: %s failed with errno %d (%s)%s%.300s", chunks->protocol, callback, code,
+                 strerror(code), said == NULL ? "" : ": ", said == NULL ? "" : said);
+    return -1;
+}
+
+static int get_schema(struct chunks *chunks)
+{
+    int code;
+    Py_BEGIN_ALLOW_THREADS
+    code = chunks->stream.get_schema(&chunks->stream, &chunks->schema);
+    Py_END_ALLOW_THREADS
+    if (code != 0) {
+        chunks->schema.release = NULL;
+        return raise_stream_error(chunks, "get_schema", code);
+    }
+    return 0;
+}
+
+/* The next chunk that has items. 1: there is one; 0: the stream has ended; -1: error. */
+static int get_next(struct chunks *chunks, struct ArrowArray *array)
+{
+    int code;
+    bool ended, empty;
+    do {
+        if (PyErr_CheckSignals() < 0) {
+            return -1;
+        }
+        *array = (struct ArrowArray){0};
+        Py_BEGIN_ALLOW_THREADS
+        code = chunks->stream.get_next(&chunks->stream, array);
+        ended = code != 0 || array->release == NULL;
+        empty = !ended && array->length == 0;
+        if (empty) {
+            array->release(array);
+        }
+        Py_END_ALLOW_THREADS
+    } while (empty);
+    return code != 0 ? raise_stream_error(chunks, "get_next", code) : !ended;
+}
+
+/* Takes all chunks out of the stream; where nothing may be copied two are enough to know that. */
+static int get_chunks(struct chunks *chunks, enum copy copy)
+{
+    int found;
+    do {
+        struct ArrowArray *arrays = realloc(chunks->arrays, (chunks->count + 1) * sizeof *arrays);
+        if (arrays == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        chunks->arrays = arrays;
+        found = get_next(chunks, &arrays[chunks->count]);
+        chunks->count += found > 0;
+    } while (found > 0 && !(copy == COPY_NEVER && chunks->count == 2));
+    return found < 0 ? -1 : 0;
+}
+
+/* What the copy of all chunks is, as it is filled. */
+struct joined {
+    char *memory; /* from posix_memalign */
+    int64_t rows, filled;
+    size_t bytes; /* of a row */
+};
+
+static int count_rows(struct chunks *chunks, struct joined *joined)
+{
+    struct request request;
+    for (size_t i = 0; i < chunks->count; i++) {
+        if (read_column(chunks->protocol, &chunks->schema, &chunks->arrays[i], &request) < 0) {
+            return -1;
+        }
+        if (__builtin_add_overflow(joined->rows, chunks->arrays[i].length, &joined->rows)) {
+            return too_large(chunks->protocol);
+        }
+    }
+    return 0;
+}
+
+static int allocate(struct chunks *chunks, struct joined *joined, const struct answer *answer)
+{
+    size_t bytes = (size_t)answer->itemsize;
+    for (int32_t i = 1; i < answer->ndim; i++) {
+        bytes *= (size_t)answer->dims[i];
+    }
+    joined->bytes = bytes;
+    if (__builtin_mul_overflow(bytes, joined->rows, &bytes) || bytes > INT64_MAX) {
+        return too_large(chunks->protocol);
+    }
+    if (posix_memalign((void **)&joined->memory, COPY_ALIGNMENT, bytes > 0 ? bytes : 1) != 0) {
+        joined->memory = NULL;
+        PyErr_Format(PyExc_MemoryError, "copy: no memory for %zu bytes", bytes);
+        return -1;
+    }
+    return 0;
+}
+
+/* Appends a chunk, as Go describes it: what is bit-packed, misaligned or permuted it copies first. */
+static int append(struct chunks *chunks, struct joined *joined, const struct ArrowArray *array, struct answer *answer)
+{
+    struct request request;
+    if (read_column(chunks->protocol, &chunks->schema, array, &request) < 0) {
+        return -1;
+    }
+    request.copy = request.facts & FACT_STRIDES ? COPY_ALWAYS : COPY_IF_NEEDED;
+    if (ask(&request, answer) < 0) {
+        return -1;
+    }
+    int done = joined->memory == NULL ? allocate(chunks, joined, answer) : 0;
+    size_t bytes = joined->bytes * (size_t)array->length;
+    if (done == 0 && bytes > 0) {
+        char *to = joined->memory + joined->bytes * (size_t)joined->filled;
+        const void *from = (const void *)(uintptr_t)(request.data + answer->offset);
+        Py_BEGIN_ALLOW_THREADS
+        memcpy(to, from, bytes);
+        Py_END_ALLOW_THREADS
+    }
+    joined->filled += array->length;
+    free(answer->memory);
+    return done;
+}
+
+/* Copies all chunks to one memory, which self holds. */
+static int join_chunks(DLPackObject *self, struct chunks *chunks, struct request *request)
+{
+    struct answer answer;
+    struct joined joined = {0};
+    int done = count_rows(chunks, &joined);
+    for (size_t i = 0; i < chunks->count && done == 0; i++) {
+        done = append(chunks, &joined, &chunks->arrays[i], &answer);
+    }
+    if (done < 0) {
+        free(joined.memory);
+        return -1;
+    }
+    Py_CLEAR(self->obj);
+    self->memory = joined.memory;
+    self->holding = HOLDS_MEMORY;
+    self->copy = COPY_IF_NEEDED; /* it is one already */
+    request_init(request, PROTOCOL_DLTENSOR);
+    request->ndim = answer.ndim;
+    request->dtype = answer.dtype;
+    request->flags = DLPACK_FLAG_BITMASK_IS_COPIED;
+    request->data = (uint64_t)(uintptr_t)joined.memory;
+    answer.dims[0] = joined.rows;
+    request_dims(request, answer.dims, NULL, 1);
+    return 0;
+}
+
+/* What can't be exported for another reason gives that one. */
+static int refuse_chunks(struct chunks *chunks)
+{
+    struct request request;
+    struct answer answer;
+    if (read_column(chunks->protocol, &chunks->schema, &chunks->arrays[0], &request) < 0 ||
+        ask(&request, &answer) < 0) {
+        return -1;
+    }
+    PyErr_Format(PyExc_BufferError,
+                 "%s: 2 chunks or more; expected one (pass copy=None to copy them into one, or combine them before, as "
+                 "with .combine_chunks() or .rechunk())",
+                 chunks->protocol);
+    return -1;
+}
+
+static int read_stream(DLPackObject *self, struct chunks *chunks, struct request *request)
+{
+    if (get_schema(chunks) < 0 || get_chunks(chunks, self->copy) < 0) {
+        return -1;
+    }
+    if (chunks->count > 1) {
+        return self->copy == COPY_NEVER ? refuse_chunks(chunks) : join_chunks(self, chunks, request);
+    }
+    /* get_chunks made room for one array, and the stream's end left a released one there. */
+    const struct held *held = hold(self, &chunks->schema, &chunks->arrays[0]);
+    return held == NULL ? -1
+                        : read_column(self->protocol, &held->schema, chunks->count == 0 ? NULL : &held->array, request);
+}
+
+/* Moves the stream out of its capsule: from then on no other consumer can use it. */
+static int take_stream(struct chunks *chunks, PyObject *capsule)
+{
+    static const char name[] = "arrow_array_stream";
+    if (!PyCapsule_IsValid(capsule, name)) {
+        raise_unexpected(PyExc_ValueError, "__arrow_c_stream__: expected a capsule \"arrow_array_stream\"", capsule);
+        return -1;
+    }
+    struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, name);
+    if (stream->release == NULL) {
+        return is_null(chunks->protocol, "ArrowArrayStream.release", "a stream that was not released or moved before");
+    }
+    if (stream->get_schema == NULL || stream->get_next == NULL) {
+        return is_null(chunks->protocol,
+                       stream->get_schema == NULL ? "ArrowArrayStream.get_schema" : "ArrowArrayStream.get_next",
+                       "a function");
+    }
+    chunks->stream = *stream;
+    stream->release = NULL;
     return 0;
 }
 
 int read_arrow_stream(DLPackObject *self, struct request *request)
 {
-    (void)self;
-    (void)request;
-    return 0;
+    PyObject *capsule;
+    int found = call_exporter(self->obj, names.arrow_c_stream, &capsule);
+    if (found > 0) {
+        struct chunks chunks = {.protocol = self->protocol};
+        found = take_stream(&chunks, capsule);
+        Py_DECREF(capsule);
+        if (found == 0) {
+            found = read_stream(self, &chunks, request) < 0 ? -1 : 1;
+            release_chunks(&chunks);
+        }
+    }
+    return found;
 }
