@@ -215,9 +215,6 @@ void mend_answers_after_fork(void);
 extern PyTypeObject *DLPackObject_type;
 int object_init(PyObject *module);
 
-/* Bytes of all elements. */
-int64_t object_nbytes(const DLPackObject *self);
-
 /* An object that nobody sees: the garbage collector knows of it from object_describe, or from being a delegate, on. */
 DLPackObject *object_new(PyObject *obj, enum copy copy);
 
