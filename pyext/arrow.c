@@ -123,7 +123,12 @@ static int check_array(const struct walk *walk, const struct ArrowSchema *schema
         return too_large(walk->protocol);
     }
     if (array->length < walk->first + walk->count) {
-        return malformed(walk, schema, "ArrowArray.length", array->length, "as many items as the lists around it hold");
+        PyErr_Format(
+            PyExc_ValueError,
+            "%s: ArrowArray.length of the array of format \"%.100s\" is %lld; expected %lld or more, which the "
+            "array around it uses",
+            walk->protocol, schema->format, (long long)array->length, (long long)(walk->first + walk->count));
+        return -1;
     }
     if (array->n_children != schema->n_children) {
         return malformed(walk, schema, "ArrowArray.n_children", array->n_children, "the n_children of its schema");

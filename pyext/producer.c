@@ -129,7 +129,8 @@ static DLPackObject *import_tensor(DLPackObject *self, const struct export_argum
     };
     PyObject *capsule = call_producer(self->obj, &passed);
     Py_DECREF(version);
-    if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    /* A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal. */
+    if (capsule == NULL && PyErr_Occurred() == PyExc_TypeError) {
         PyErr_Clear();
         capsule = call_producer(self->obj, &(struct export_arguments){.stream = arguments->stream});
     }
