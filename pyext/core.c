@@ -358,7 +358,7 @@ static bool may_copy_much(const struct request *request)
     }
     double bytes = WIDEST_ITEM + request->itemsize + request->dtype.bits * request->dtype.lanes / 8;
     for (int32_t i = 0; i < request->ndim; i++) {
-        bytes *= request->dims[i];
+        bytes *= request->dims[i] == -1 ? request->span : request->dims[i];
     }
     return bytes >= GIL_BYTES;
 }

@@ -93,6 +93,10 @@ func plainly(d *Description) plain {
 	if packed && size.Sign() > 0 {
 		p.above = p.nbytes
 	}
+	if d.BitPacked && size.Sign() > 0 {
+		p.above = new(big.Int).Add(size, of(int64(d.FirstBit)+7))
+		p.above.Rsh(p.above, 3)
+	}
 	if size.Sign() > 0 && d.Device.Type.HasAddresses() {
 		if p.first.Cmp(memory) >= 0 || p.below.Cmp(p.first) > 0 || new(big.Int).Add(p.first, p.above).Cmp(memory) > 0 {
 			return no(ValueError)
@@ -105,9 +109,10 @@ func plainly(d *Description) plain {
 	}
 	misaligned := new(big.Int).Rem(p.first, new(big.Int).SetUint64(d.DataType.Alignment())).Sign() != 0
 	switch {
-	case packed && !p.compact, padded && d.DataType.Bits < 8 && d.DataType.Lanes > 1:
+	case (packed || d.BitPacked) && !p.compact, padded && d.DataType.Bits < 8 && d.DataType.Lanes > 1, d.Nulls != 0:
 		p.kind, p.refused = BufferError, true
-	case d.Swapped && d.DataType.Alignment() > 1, odd, misaligned && size.Sign() > 0 && d.Device.Type.HasAddresses():
+	case d.Swapped && d.DataType.Alignment() > 1, odd, d.BitPacked && size.Sign() > 0,
+		misaligned && size.Sign() > 0 && d.Device.Type.HasAddresses():
 		p.kind, p.refused = CopyError, true
 	}
 	return p
@@ -119,7 +124,7 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 		smallest = 243 // of -2^63
 		huge     = 248 // of 2^63 - 1
 
-		given, elements, swapped = 1, 2, 4 // facts
+		given, elements, swapped, bitPacked, nulls = 1, 2, 4, 8, 16 // facts; the three highest bits are FirstBit
 	)
 	add := func(t DataType, flags Flags, device DeviceType, data, offset uint64, span int64, facts uint8,
 		dims ...byte) {
@@ -138,6 +143,14 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 	add(DataType{Int, 4, 1}, SubbyteTypePadded, CPU, data, 0, -1, given, zero+5, zero-1)
 	add(float32Type, SubbyteTypePadded, CPU, data, 0, -1, 0)
 	add(DataType{Int, 4, 2}, SubbyteTypePadded, CPU, data, 0, -1, swapped, zero+5, zero)
+	// a bit an item, compact, from the last bit on, within a span, and not compact
+	add(DataType{Bool, 8, 1}, 0, CPU, data, 0, -1, bitPacked, zero+9, zero)
+	add(DataType{Bool, 8, 1}, 0, CPU, data, 0, 2, bitPacked|7<<5, zero+9, zero)
+	add(DataType{Bool, 8, 1}, 0, CPU, data, 0, 3, bitPacked|7<<5, zero+10, zero)
+	add(DataType{Bool, 8, 1}, 0, CPU, data, 0, -1, bitPacked|given, zero+9, zero+2)
+	add(DataType{Bool, 8, 1}, 0, CPU, 0, 0, -1, bitPacked, zero, zero)
+	// nulls
+	add(int8Type, 0, CPU, data, 0, -1, nulls, zero+5, zero)
 	// swapped bytes, odd strides, a misaligned address
 	add(float32Type, 0, CPU, data, 0, -1, swapped, zero+5, zero)
 	add(float32Type, 0, CPU, data, 0, -1, given, zero+5, zero+6)
@@ -159,6 +172,10 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 			DataType: DataType{TypeCode(code), bits, lanes}, Swapped: facts&4 != 0, Flags: Flags(flags),
 			Device: Device{DeviceType(device), int32(id)}, Data: data, Offset: offset, Span: max(span, -1),
 			HasStrides: facts&1 != 0, ElementStrides: facts&2 != 0, NDim: len(dims) / 2,
+			BitPacked: facts&8 != 0, FirstBit: facts >> 5, Nulls: int64(facts) & 16,
+		}
+		if d.BitPacked {
+			d.DataType = DataType{Bool, 8, 1}
 		}
 		for i := range min(d.NDim, MaxNDim) {
 			d.Shape[i], d.Strides[i] = fuzzed(dims[2*i]), fuzzed(dims[2*i+1])

@@ -38,13 +38,13 @@ func (d *Description) closeShape(t *Tensor) (closed bool, err error) {
 	case overflow == 0 && others == 0:
 		return false, openError(open, "beside a dimension of 0, where any number fits; expected the number of items")
 	}
-	// In bits, since packed items share bytes; the quotient has to have at most 63.
-	itemBits, room := uint64(t.ItemSize)*8, uint64(d.Span)-d.Offset
+	// Packed items share bytes, so these are counted in bits. The quotient has to have at most 63.
+	room, unit, item := uint64(d.Span)-d.Offset, uint64(1), uint64(t.ItemSize)
 	if t.Packed() {
-		itemBits = uint64(d.DataType.itemBits())
+		unit, item = 8, uint64(d.DataType.itemBits())
 	}
-	high, low := bits.Mul64(room, 8)
-	over, step := bits.Mul64(others, itemBits)
+	high, low := bits.Mul64(room, unit)
+	over, step := bits.Mul64(others, item)
 	if overflow != 0 || over != 0 || high<<1|low>>63 >= step {
 		return false, d.tooLarge(t.ItemSize)
 	}

@@ -11,6 +11,7 @@ const data = 1 << 20
 var (
 	int8Type    = DataType{Int, 8, 1}
 	float32Type = DataType{Float, 32, 1}
+	boolType    = DataType{Bool, 8, 1}
 	float4Type  = DataType{Float4E2M1FN, 4, 1}
 )
 
@@ -56,6 +57,16 @@ func span(bytes int64) func(*Description) {
 
 func flags(flags Flags) func(*Description) {
 	return func(d *Description) { d.Flags = flags }
+}
+
+func bitPacked(first uint8) func(*Description) {
+	return func(d *Description) {
+		d.BitPacked, d.FirstBit, d.Field, d.Text = true, first, "Arrow format", "b"
+	}
+}
+
+func nulls(n int64) func(*Description) {
+	return func(d *Description) { d.Nulls, d.Field, d.Text = n, "Arrow format", "l" }
 }
 
 func swapped(d *Description) { d.Swapped, d.Field, d.Text = true, "typestr", ">f4" }
@@ -124,6 +135,7 @@ func TestAValidDescriptionBecomesATensor(t *testing.T) {
 		{"padded", described(float4Type, []int64{3, 3}, flags(SubbyteTypePadded), strides(-3, 2)), []int64{-3, 2},
 			[]int64{-3, 2}, 6, 5, 9, false},
 		{"swapped bytes", described(int8Type, []int64{3}, swapped), []int64{1}, []int64{1}, 0, 3, 3, true},
+		{"no bits", described(boolType, []int64{0}, bitPacked(7), at(0)), []int64{1}, []int64{1}, 0, 0, 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got Tensor
@@ -204,6 +216,13 @@ func TestMemoryThatCannotBeExportedIsABufferError(t *testing.T) {
 		{"packed and reversed", described(float4Type, []int64{3}, elements(-1)), "only a compact layout"},
 		{"padded lanes", described(DataType{Float4E2M1FN, 4, 2}, []int64{3}, flags(SubbyteTypePadded)),
 			"padded items of 2 lanes"},
+		{"bits with strides", described(boolType, []int64{3}, bitPacked(0), elements(2)),
+			`Arrow format "b": items of a bit share bytes, so that only a compact layout can be said`},
+		{"nulls", described(int8Type, []int64{5}, nulls(2)), `Arrow format "l": 2 of 5 items are null; DLPack has no ` +
+			`nulls (give them a value, as with .fill_null(0), or in pandas .fillna(0))`},
+		{"nulls of rows", described(int8Type, []int64{2, 3}, nulls(1)), "1 of 6 items"},
+		{"nulls, which a copy doesn't cure, before what it does", described(float32Type, []int64{5}, nulls(2), at(1)),
+			"2 of 5 items are null"},
 	} {
 		t.Run(test.name, func(t *testing.T) { refused(t, test.d, BufferError, test.want) })
 	}
@@ -242,6 +261,31 @@ func TestWhatACopyCuresIsACopyError(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestBitsAreCopiedFromTheBytesThatTheyReach(t *testing.T) {
+	for _, test := range []struct {
+		first uint8
+		shape []int64
+		above uint64
+	}{
+		{0, nil, 1},
+		{0, []int64{8}, 1},
+		{1, []int64{8}, 2},
+		{7, []int64{1}, 1},
+		{7, []int64{2, 5}, 3},
+		{7, []int64{math.MaxInt64}, 1<<60 + 1},
+	} {
+		d := described(boolType, test.shape, bitPacked(test.first), span(int64(test.above)))
+		got := refused(t, d, CopyError,
+			`Arrow format "b": bit-packed booleans; expected a byte an item (pass copy=None to copy)`)
+		if got.Above != test.above || got.Below != 0 || got.NBytes != got.Size || got.Remember || got.MaxCount != 0 {
+			t.Errorf("%v from bit %d: %+v", test.shape, test.first, got)
+		}
+		d = described(boolType, test.shape, bitPacked(test.first), span(int64(test.above)-1))
+		refused(t, d, ValueError, "data has")
+	}
+	refused(t, described(boolType, []int64{9}, bitPacked(0), at(math.MaxUint64)), ValueError, "0 bytes below to 2 above")
 }
 
 func refused(t *testing.T, d *Description, kind Kind, want string) *Tensor {

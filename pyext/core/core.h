@@ -57,8 +57,8 @@ struct request {
     uint32_t format_length; /* bytes of the format, without a NUL */
     uint32_t reserved;      /* zero: the key has no padding */
     /* Padded with NULs. Buffer: the PEP 3118 format. The array interfaces and struct: the typestr, and behind a space
-     * obj.dtype.name where the typestr may hide the type ("<V2 bfloat16"). Arrow: the format of the items. Memory: a
-     * data type's name, or such a typestr. */
+     * obj.dtype.name where the typestr may hide the type ("<V2 bfloat16"). Arrow: the format of the items, or for
+     * their bytes "c arrow.bool8". Memory: a data type's name, or such a typestr. */
     char format[FORMAT_SIZE];
     int64_t
         dims[2 * MAX_NDIM]; /* shape, then from dims[ndim] on strides: bytes, or where `protocol` says so elements */

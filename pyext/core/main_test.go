@@ -13,22 +13,28 @@ func arguments[Request, Answer any](func(*Request, *Answer)) (*Request, *Answer)
 	return new(Request), new(Answer)
 }
 
+// text is what C's letters say up to a NUL.
+func text[Letter ~int8](letters []Letter) string {
+	var text strings.Builder
+	for _, letter := range letters {
+		if letter == 0 {
+			break
+		}
+		text.WriteByte(byte(letter))
+	}
+	return text.String()
+}
+
 func TestAPanicBecomesARuntimeErrorThatSaysWhatItWas(t *testing.T) {
 	_, answer := arguments(dlpackDescribe)
 	dlpackDescribe(nil, answer) // a nil dereference
 	if answer.status != 4 {
 		t.Errorf("status is %d; want 4, STATUS_RUNTIME_ERROR", answer.status)
 	}
-	var message strings.Builder
-	for _, letter := range answer.message {
-		if letter == 0 {
-			break
-		}
-		message.WriteByte(byte(letter))
-	}
+	message := text(answer.message[:])
 	for _, want := range []string{"bug in dlpack", "please report", "nil pointer"} {
-		if !strings.Contains(message.String(), want) {
-			t.Errorf("message is %q; want it to contain %q", message.String(), want)
+		if !strings.Contains(message, want) {
+			t.Errorf("message is %q; want it to contain %q", message, want)
 		}
 	}
 }

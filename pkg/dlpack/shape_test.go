@@ -1,0 +1,213 @@
+package dlpack
+
+import (
+	"math"
+	"math/big"
+	"strings"
+	"testing"
+)
+
+// open is memory of so many bytes whose shape its caller gives.
+func open(t DataType, bytes int64, shape []int64, changes ...func(*Description)) *Description {
+	d := described(t, shape, changes...)
+	d.Span, d.OpenShape = bytes, true
+	d.Field, d.Text = "dtype", "float32"
+	return d
+}
+
+func TestADimensionOfMinusOneIsWhatTheMemoryHasRoomFor(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		d    *Description
+		want []int64
+	}{
+		{"all of it", open(float32Type, 12, []int64{-1}), []int64{3}},
+		{"from the offset on", open(float32Type, 12, []int64{-1}, offset(8)), []int64{1}},
+		{"none at the end", open(float32Type, 12, []int64{-1}, offset(12)), []int64{0}},
+		{"none of nothing, at NULL", open(float32Type, 0, []int64{-1, 3}, at(0)), []int64{0, 3}},
+		{"the first dimension", open(float32Type, 48, []int64{-1, 2, 3}), []int64{2, 2, 3}},
+		{"one between others", open(float32Type, 48, []int64{2, -1, 3}), []int64{2, 2, 3}},
+		{"the last dimension", open(float32Type, 48, []int64{2, 3, -1}), []int64{2, 3, 2}},
+		{"of items with lanes", open(DataType{Float, 32, 4}, 48, []int64{-1}), []int64{3}},
+		{"of packed items", open(float4Type, 3, []int64{-1}), []int64{6}},
+		{"of packed items, by rows", open(float4Type, 3, []int64{-1, 3}), []int64{2, 3}},
+		{"of packed items, from the offset on", open(float4Type, 3, []int64{-1}, offset(2)), []int64{2}},
+		{"of items of six bits", open(DataType{Float6E2M3FN, 6, 1}, 3, []int64{-1}), []int64{4}},
+		{"of packed lanes", open(DataType{Float6E2M3FN, 6, 2}, 3, []int64{-1}), []int64{2}},
+		{"of padded items", open(float4Type, 3, []int64{-1}, flags(SubbyteTypePadded)), []int64{3}},
+		{"on a device", open(float32Type, 12, []int64{-1}, on(CUDA)), []int64{3}},
+		{"more than there are", open(int8Type, 1<<62, []int64{-1, 1 << 61}), []int64{2, 1 << 61}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got Tensor
+			if err := test.d.Validate(&got); err != nil {
+				t.Fatal(err)
+			}
+			if !equal(got.Shape[:got.NDim], test.want) {
+				t.Errorf("shape %v; want %v", got.Shape[:got.NDim], test.want)
+			}
+			if got.Remember {
+				t.Error("what depends on the span is remembered")
+			}
+		})
+	}
+}
+
+func TestAnOpenShapeThatIsClosedIsRemembered(t *testing.T) {
+	var got Tensor
+	if err := open(float32Type, 12, []int64{2}, offset(4)).Validate(&got); err != nil || !got.Remember ||
+		got.MaxCount != math.MaxInt64/4 {
+		t.Errorf("%v, %+v", err, got)
+	}
+	if err := open(float32Type, 24, []int64{2, 2}, elements(3, 1)).Validate(&got); err != nil || !got.Remember {
+		t.Errorf("%v, %+v", err, got)
+	}
+}
+
+func TestADimensionOfMinusOneThatSaysNothingIsAValueError(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		d    *Description
+		want string
+	}{
+		{"two", open(float32Type, 48, []int64{-1, 3, -1}),
+			"shape dimension 2 is -1, beside another; expected at most one"},
+		{"of a pointer", open(float32Type, -1, []int64{2, -1}),
+			"shape dimension 1 is -1, but a pointer has no length; expected the number of items"},
+		{"beside strides", open(float32Type, 48, []int64{-1, 3}, elements(3, 1)),
+			"shape dimension 0 is -1, beside strides; expected the number of items"},
+		{"beside 0", open(float32Type, 0, []int64{-1, 0}),
+			"shape dimension 0 is -1, beside a dimension of 0, where any number fits; expected the number of items"},
+		{"beside another negative number", open(float32Type, 48, []int64{-1, -3}),
+			"shape dimension 1 is negative: -3"},
+		{"no multiple of the item", open(float32Type, 13, []int64{-1}),
+			"shape (-1): the 13 bytes from offset 0 on are no multiple of 1 item of 4 bytes (give the number instead of " +
+				"-1, and the rest is left out)"},
+		{"no multiple of a row", open(float32Type, 20, []int64{-1, 3}, offset(4)),
+			"shape (-1, 3): the 16 bytes from offset 4 on are no multiple of 3 items of 4 bytes"},
+		{"no multiple of a row of bits", open(float4Type, 5, []int64{-1, 3}),
+			"shape (-1, 3): the 5 bytes from offset 0 on are no multiple of 3 items of 4 bits"},
+		{"rows that are too large", open(float32Type, 12, []int64{-1, 1 << 62}), "too large"},
+		{"rows whose length overflows", open(float32Type, 12, []int64{-1, 1 << 32, 1 << 32, 3}), "too large"},
+		{"too many bits", open(DataType{UInt, 1, 1}, math.MaxInt64, []int64{-1}), "shape (-1) of items of 1 bytes is too large"},
+		{"2^63 bits", open(DataType{UInt, 1, 1}, 1<<60, []int64{-1}), "too large"},
+		{"an offset beyond the end", open(float32Type, 12, []int64{-1}, offset(13)),
+			"offset 13 is beyond the end of data; expected at most its 12 bytes"},
+		{"an offset beyond the end, of no items", open(float32Type, 12, []int64{0}, offset(13)), "offset 13 is beyond"},
+		{"a large offset", open(float32Type, 12, []int64{0}, offset(math.MaxUint64)), "offset 18446744073709551615 is"},
+		{"a number without an open shape", described(float32Type, []int64{-1}, span(12)),
+			"shape dimension 0 is negative: -1"},
+	} {
+		t.Run(test.name, func(t *testing.T) { refused(t, test.d, ValueError, test.want) })
+	}
+}
+
+func TestAnOpenShapeAllocatesNothing(t *testing.T) {
+	d := open(float32Type, 48, []int64{-1, 3})
+	var tensor Tensor
+	if allocations := testing.AllocsPerRun(100, func() {
+		d.Shape[0] = -1
+		d.HasStrides = false
+		if d.Validate(&tensor) != nil {
+			t.Fatal("refused")
+		}
+	}); allocations != 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
+
+// plainNumber is what a dimension of -1 becomes, found in numbers without limits: the n at which n times the other
+// dimensions take all bits.
+func plainNumber(d *Description) (n *big.Int, ok bool) {
+	bits := int64(d.DataType.Bits) * int64(d.DataType.Lanes)
+	if bits%8 != 0 && d.Flags&SubbyteTypePadded != 0 {
+		bits += 8 - bits%8
+	}
+	room := new(big.Int).Sub(big.NewInt(d.Span), new(big.Int).SetUint64(d.Offset))
+	step, open := big.NewInt(bits), 0
+	for _, size := range d.Shape[:d.NDim] {
+		if size == -1 {
+			open++
+		} else if size <= 0 {
+			return nil, false
+		} else {
+			step.Mul(step, big.NewInt(size))
+		}
+	}
+	if open != 1 || d.HasStrides || d.Span < 0 || room.Sign() < 0 {
+		return nil, false
+	}
+	n, rest := new(big.Int).QuoRem(room.Mul(room, big.NewInt(8)), step, new(big.Int))
+	return n, rest.Sign() == 0
+}
+
+func FuzzAnOpenShapeIsWhatUnlimitedNumbersFind(f *testing.F) {
+	const open, zero = 63, 64 // the bytes of -1 and 0 in dims
+	add := func(t DataType, flags Flags, offset uint64, span int64, strides bool, dims ...byte) {
+		f.Add(uint8(t.Code), t.Bits, t.Lanes, uint8(flags), offset, span, strides, dims)
+	}
+	add(float32Type, 0, 4, 28, false, open, zero+3)
+	add(float32Type, 0, 5, 4, false, open)
+	add(float32Type, 0, 0, 13, false, zero+3, open)
+	add(float32Type, 0, 0, -1, false, open)
+	add(float32Type, 0, 0, 12, true, open)
+	add(float32Type, 0, 0, 12, false, open, open)
+	add(float32Type, 0, 0, 0, false, open, zero)
+	add(float4Type, 0, 0, 3, false, open, zero+3)
+	add(float4Type, SubbyteTypePadded, 0, 3, false, open, zero+3)
+	add(DataType{UInt, 1, 1}, 0, 0, math.MaxInt64, false, open)
+	add(DataType{UInt, 1, 1}, 0, 0, math.MaxInt64, false, open, 255, 254)
+	add(int8Type, 0, 0, math.MaxInt64, false, zero+1, open)
+	f.Fuzz(func(t *testing.T, code, bits uint8, lanes uint16, flags uint8, offset uint64, span int64, strides bool,
+		dims []byte) {
+		d := Description{
+			DataType: DataType{TypeCode(code), bits, lanes}, Flags: Flags(flags), Device: Device{Type: CPU}, Data: 1,
+			Offset: offset, Span: max(span, -1), OpenShape: true, HasStrides: strides, ElementStrides: true,
+			NDim: min(len(dims), MaxNDim),
+		}
+		if d.DataType.Validate() != nil {
+			return
+		}
+		for i := range d.NDim {
+			d.Shape[i], d.Strides[i] = fuzzed(dims[i]), 1
+		}
+		given := d
+		n, ok := plainNumber(&given)
+		var got Tensor
+		err := d.Validate(&got)
+		if err != nil && d.DataType.itemBits()%8 != 0 && strings.Contains(err.Error(), "too large") {
+			return // for packed items the limit is 2^64 bits
+		}
+		known := true
+		for _, size := range given.Shape[:d.NDim] {
+			known = known && size != -1
+		}
+		if known || !ok || !n.IsInt64() {
+			if !known && err == nil {
+				t.Fatalf("%v became %v", given.Shape[:d.NDim], d.Shape[:d.NDim])
+			}
+			if offset > math.MaxInt64 && span >= 0 && err == nil {
+				t.Fatalf("offset %d of %d bytes", offset, span)
+			}
+			return
+		}
+		// It is no other than the same memory with that shape.
+		closed := given
+		closed.OpenShape = false
+		for i, size := range closed.Shape[:d.NDim] {
+			if size == -1 {
+				closed.Shape[i] = n.Int64()
+			}
+		}
+		var want Tensor
+		wanted := closed.Validate(&want)
+		want.Remember = false
+		if (err == nil) != (wanted == nil) || err != nil && err.(*Error).Kind != wanted.(*Error).Kind ||
+			err == nil && got != want {
+			t.Fatalf("%v, %+v; want %v, %+v", err, got, wanted, want)
+		}
+		if err == nil && uint64(got.NBytes) != uint64(span)-offset {
+			t.Fatalf("%d bytes of %d", got.NBytes, uint64(span)-offset)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package strided
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"unsafe"
+)
+
+// unpack unpacks into memory with a guard behind it.
+func unpack(t testing.TB, src []byte, first, n int) []byte {
+	t.Helper()
+	dst := bytes.Repeat([]byte{guard}, n+1)
+	Unpack(unsafe.Pointer(&dst[0]), unsafe.Pointer(unsafe.SliceData(src)), first, n)
+	if dst[n] != guard {
+		t.Fatalf("a byte behind the destination's %d was written", n)
+	}
+	return dst[:n]
+}
+
+func TestBitsBecomeBytesTheLowestFirst(t *testing.T) {
+	for _, test := range []struct {
+		src      []byte
+		first, n int
+		want     []byte
+	}{
+		{nil, 0, 0, nil},
+		{[]byte{0b1}, 0, 1, []byte{1}},
+		{[]byte{0b10110010}, 0, 8, []byte{0, 1, 0, 0, 1, 1, 0, 1}},
+		{[]byte{0b10110010}, 4, 3, []byte{1, 1, 0}},
+		{[]byte{0b10000000, 0b1}, 7, 2, []byte{1, 1}},
+		{[]byte{0b10000000, 0b11111101, 0b10}, 7, 11, []byte{1, 1, 0, 1, 1, 1, 1, 1, 1, 0, 1}},
+	} {
+		if got := unpack(t, test.src, test.first, test.n); !bytes.Equal(got, test.want) {
+			t.Errorf("%08b from bit %d: %v; want %v", test.src, test.first, got, test.want)
+		}
+	}
+}
+
+func TestUnpackReadsNoByteWithoutABitOfItsOwn(t *testing.T) {
+	// A slice of exactly the bytes needed: the checker of pointers finds what goes beyond.
+	random := rand.NewChaCha8([32]byte{})
+	for first := range 8 {
+		for n := 1; n < 70; n++ {
+			src := make([]byte, (first+n+7)/8)
+			random.Read(src)
+			for i, got := range unpack(t, src, first, n) {
+				if want := src[(first+i)/8] >> ((first + i) % 8) & 1; got != want {
+					t.Fatalf("bit %d of %08b from bit %d: %d", i, src, first, got)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkUnpack(b *testing.B) {
+	src, dst := make([]byte, 1<<17), make([]byte, 1<<20-8)
+	for _, first := range []int{0, 3} {
+		b.Run(strconv.Itoa(first), func(b *testing.B) {
+			b.SetBytes(int64(len(dst)))
+			b.ReportAllocs()
+			for b.Loop() {
+				Unpack(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), first, len(dst))
+			}
+		})
+	}
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+)
+
+// The values of core.h, whose names a test can't use.
+const (
+	arrow, memory = 6, 7
+
+	withStrides, withSpan, withNulls, encoded = 2, 32, 64, 128
+
+	copyNever, copyIfNeeded = 0, 1
+
+	statusOK, valueError, bufferError, memoryError = 0, 1, 2, 3
+
+	cpu, cuda = 1, 2
+)
+
+// asked is what requests of Arrow and of memory differ in.
+type asked struct {
+	protocol    int64
+	format      string
+	shape       []int64
+	facts       int64
+	strides     []int64
+	offset      uint64
+	span, nulls int64
+	device      int64  // 0: CPU
+	data        []byte // nil: memory that isn't read
+	copy        int64
+}
+
+// told is an answer.
+type told struct {
+	status                       int64
+	message                      string
+	name, format, typestr, arrow string
+	shape                        []int64
+	offset                       uint64
+	flags                        uint64
+	remember                     bool
+	copied                       []byte
+	allocations                  float64
+}
+
+func set[Number ~uint8 | ~int32 | ~uint32 | ~int64 | ~uint64](to *Number, value int64) {
+	*to = Number(value)
+}
+
+func setAll[Number ~int64](to []Number, values []int64) {
+	for i, value := range values {
+		to[i] = Number(value)
+	}
+}
+
+func setLetters[Letter ~int8](to []Letter, text string) {
+	for i := range text {
+		to[i] = Letter(text[i])
+	}
+}
+
+func numbers[Number ~int64](from []Number) []int64 {
+	var to []int64
+	for _, number := range from {
+		to = append(to, int64(number))
+	}
+	return to
+}
+
+// ask gives what the core answers. A copy's memory stays until the process ends.
+func ask(asked asked) told {
+	request, answer := arguments(dlpackDescribe)
+	set(&request.protocol, asked.protocol)
+	set(&request.facts, asked.facts)
+	set(&request.ndim, int64(len(asked.shape)))
+	set(&request.stride_count, int64(len(asked.strides)))
+	set(&request.device.device_type, max(asked.device, cpu))
+	set(&request.offset, int64(asked.offset))
+	set(&request.format_length, int64(len(asked.format)))
+	setLetters(request.format[:], asked.format)
+	setAll(request.dims[:], asked.shape)
+	setAll(request.dims[len(asked.shape):], asked.strides)
+	set(&request.span, asked.span)
+	set(&request.null_count, asked.nulls)
+	set(&request.copy, asked.copy)
+	set(&request.data, 1<<20)
+	if asked.data != nil {
+		set(&request.data, int64(uintptr(unsafe.Pointer(unsafe.SliceData(asked.data)))))
+	}
+	dlpackDescribe(request, answer)
+	told := told{
+		status:   int64(answer.status),
+		message:  text(answer.message[:]),
+		name:     text(answer.name[:]),
+		format:   text(answer.format[:]),
+		typestr:  text(answer.typestr[:]),
+		arrow:    text(answer.arrow[:]),
+		shape:    numbers(answer.dims[:answer.ndim]),
+		offset:   uint64(answer.offset),
+		flags:    uint64(answer.flags),
+		remember: answer.remember != 0,
+	}
+	if answer.memory != nil {
+		size := int64(answer.itemsize)
+		for _, n := range told.shape {
+			size *= n
+		}
+		told.copied = bytes.Clone(unsafe.Slice((*byte)(answer.memory), size))
+	} else if answer.status == statusOK {
+		told.allocations = testing.AllocsPerRun(10, func() { dlpackDescribe(request, answer) })
+	}
+	runtime.KeepAlive(asked.data)
+	return told
+}
+
+func TestMemoryIsWhatTheCallerSays(t *testing.T) {
+	for _, test := range []struct {
+		asked    asked
+		name     string
+		shape    []int64
+		remember bool
+	}{
+		{asked{format: "bfloat16", shape: []int64{3}, facts: withSpan, span: 6}, "bfloat16", []int64{3}, true},
+		{asked{format: "bfloat16", shape: []int64{-1}, facts: withSpan, span: 6}, "bfloat16", []int64{3}, false},
+		{asked{format: "float32", shape: []int64{2, 2}, strides: []int64{-2, 1}, offset: 8, facts: withSpan | withStrides,
+			span: 16}, "float32", []int64{2, 2}, true},
+		{asked{format: "float4_e2m1fn", shape: []int64{3, -1}, facts: withSpan, span: 3}, "float4_e2m1fn",
+			[]int64{3, 2}, false},
+		{asked{format: "float4_e2m1fnx2", shape: []int64{3}}, "float4_e2m1fnx2", []int64{3}, true},
+		{asked{format: "<V2 bfloat16", shape: []int64{3}}, "bfloat16", []int64{3}, true},
+		{asked{format: "<f1 float8_e5m2", shape: []int64{3}}, "float8_e5m2", []int64{3}, true},
+		{asked{format: "=i4", shape: nil}, "int32", nil, true},
+		{asked{format: "int8", shape: []int64{0}, offset: 3, facts: withSpan, span: 3}, "int8", []int64{0}, false},
+		{asked{format: "int8", shape: []int64{4}, device: cuda}, "int8", []int64{4}, false},
+	} {
+		test.asked.protocol = memory
+		got := ask(test.asked)
+		if got.status != statusOK || got.name != test.name || !slices.Equal(got.shape, test.shape) ||
+			got.remember != test.remember || got.flags != 0 || got.allocations != 0 {
+			t.Errorf("%+v: %+v", test.asked, got)
+		}
+		if got.name != "int8" && got.offset != test.asked.offset {
+			t.Errorf("%+v: offset %d", test.asked, got.offset)
+		}
+	}
+	if got := ask(asked{protocol: memory, format: "|V1 int4", shape: []int64{3}}); got.flags != 4 || got.name != "int4" {
+		t.Errorf("%+v; want items that are padded", got)
+	}
+}
+
+func TestMemoryThatACopyCuresIsCopied(t *testing.T) {
+	for _, test := range []struct {
+		asked asked
+		want  string // message without a copy
+		copy  []byte
+	}{
+		{asked{format: ">u2", shape: []int64{-1}, facts: withSpan, span: 4, data: []byte{1, 2, 3, 4}},
+			`dtype ">u2": big-endian; DLPack needs native byte order (pass copy=None to convert)`, []byte{2, 1, 4, 3}},
+		{asked{format: "uint16", shape: []int64{1}, offset: 1, facts: withSpan, span: 4, data: []byte{1, 2, 3, 4}},
+			"is misaligned; expected a multiple of 2 (pass copy=None to copy)", []byte{2, 3}},
+	} {
+		test.asked.protocol = memory
+		if got := ask(test.asked); got.status != bufferError || !strings.Contains(got.message, test.want) {
+			t.Errorf("%+v: %+v", test.asked, got)
+		}
+		test.asked.copy = copyIfNeeded
+		if got := ask(test.asked); got.status != statusOK || !bytes.Equal(got.copied, test.copy) || got.remember {
+			t.Errorf("%+v: %+v", test.asked, got)
+		}
+	}
+}
+
+func TestMemoryThatIsSaidWrongIsAValueError(t *testing.T) {
+	for _, test := range []struct {
+		asked asked
+		want  string
+	}{
+		{asked{format: "f4", shape: []int64{3}}, `dtype "f4": unknown; expected a name like "int32"`},
+		{asked{format: "f4", shape: []int64{3}}, `(did you mean "float32"?)`},
+		{asked{format: "", shape: []int64{3}}, `dtype "": unknown`},
+		{asked{format: "int8 ", shape: []int64{3}}, `dtype "int8 ": unknown`},
+		{asked{format: "<f3", shape: []int64{3}}, `dtype "<f3": no such float; expected an item size of 2, 4 or 8`},
+		{asked{format: "int8", shape: []int64{-1}}, "a pointer has no length"},
+		{asked{format: "int8", shape: []int64{0}, offset: 4, facts: withSpan, span: 3}, "offset 4 is beyond the end"},
+		{asked{format: "int8", shape: []int64{4}, facts: withSpan, span: 3}, "data has 3 bytes"},
+	} {
+		test.asked.protocol = memory
+		if got := ask(test.asked); got.status != valueError || !strings.Contains(got.message, test.want) {
+			t.Errorf("%+v: %+v; want %q", test.asked, got, test.want)
+		}
+	}
+	got := ask(asked{protocol: memory, format: "|O", shape: []int64{3}})
+	if got.status != bufferError || !strings.HasPrefix(got.message, `dtype "|O": Python objects`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestArrowDataBeginsAtItsOffset(t *testing.T) {
+	for _, test := range []struct {
+		asked  asked
+		name   string
+		offset uint64
+	}{
+		{asked{format: "g", shape: []int64{3}, offset: 5}, "float64", 40},
+		{asked{format: "c arrow.bool8", shape: []int64{3}, offset: 5}, "bool", 5},
+		{asked{format: "s", shape: []int64{3, 2}, offset: 1}, "int16", 2},
+		{asked{format: "i", shape: []int64{3, 2}, strides: []int64{1, 3}, facts: withStrides}, "int32", 0},
+	} {
+		test.asked.protocol = arrow
+		got := ask(test.asked)
+		if got.status != statusOK || got.name != test.name || got.offset != test.offset || !got.remember ||
+			!slices.Equal(got.shape, test.asked.shape) || got.allocations != 0 {
+			t.Errorf("%+v: %+v", test.asked, got)
+		}
+	}
+}
+
+func TestBitsOfArrowAreCopiedToBytes(t *testing.T) {
+	bits := asked{protocol: arrow, format: "b", shape: []int64{2, 3}, offset: 9, data: []byte{0xFF, 0b01001100, 0xFF}}
+	got := ask(bits)
+	if want := `Arrow format "b": bit-packed booleans; expected a byte an item (pass copy=None to copy)`; got.status !=
+		bufferError || got.message != want {
+		t.Errorf("%+v; want %q", got, want)
+	}
+	bits.copy = copyIfNeeded
+	got = ask(bits)
+	if got.status != statusOK || got.name != "bool" || !bytes.Equal(got.copied, []byte{0, 1, 1, 0, 0, 1}) ||
+		!slices.Equal(got.shape, bits.shape) || got.remember || got.flags != 2 {
+		t.Errorf("%+v", got)
+	}
+	bits.shape, bits.copy = []int64{0}, copyNever
+	if got := ask(bits); got.status != statusOK || got.copied != nil || got.remember {
+		t.Errorf("no items: %+v", got)
+	}
+}
+
+func TestArrowDataThatCannotBeExported(t *testing.T) {
+	for _, test := range []struct {
+		asked  asked
+		status int64
+		want   string
+	}{
+		{asked{format: "l", shape: []int64{5}, facts: withNulls, nulls: 2}, bufferError,
+			`Arrow format "l": 2 of 5 items are null`},
+		{asked{format: "b", shape: []int64{5}, facts: withNulls, nulls: 2, copy: copyIfNeeded}, bufferError,
+			"2 of 5 items are null"},
+		{asked{format: "c", shape: []int64{5}, facts: encoded | withNulls, nulls: 2}, bufferError,
+			`Arrow format "c": dictionary-encoded items; DLPack holds numbers (decode them, as with .cast('float64'))`},
+		{asked{format: "u", shape: []int64{5}, facts: withNulls, nulls: 2}, bufferError, `Arrow format "u": text`},
+		{asked{format: "b", shape: []int64{5, 2}, facts: withStrides, strides: []int64{1, 5}, copy: copyIfNeeded},
+			bufferError, "only a compact layout"},
+		{asked{format: "l", shape: []int64{-5}, facts: withNulls, nulls: 2}, valueError, "negative"},
+		{asked{format: "l", shape: []int64{5}, offset: math.MaxUint64 / 8}, valueError, "offset"},
+		{asked{format: "l", shape: []int64{0}, offset: math.MaxUint64}, valueError,
+			"offset 18446744073709551615 items is beyond the last address"},
+		{asked{format: "b", shape: []int64{math.MaxInt64}, offset: math.MaxUint64, copy: copyIfNeeded}, memoryError,
+			"no memory for 9223372036854775807 bytes"},
+		{asked{format: "q", shape: []int64{5}}, valueError, `Arrow format "q": unknown`},
+	} {
+		test.asked.protocol = arrow
+		if got := ask(test.asked); got.status != test.status || !strings.Contains(got.message, test.want) {
+			t.Errorf("%+v: %+v; want %q", test.asked, got, test.want)
+		}
+	}
+}
+
+func TestAnAnswerSaysWhatOtherProtocolsCallTheType(t *testing.T) {
+	for _, test := range []struct {
+		asked                  asked
+		format, typestr, arrow string
+	}{
+		{asked{format: "float64", shape: []int64{3}}, "d", "<f8", "g"},
+		{asked{format: "complex128", shape: []int64{3}}, "Zd", "<c16", ""},
+		{asked{format: "bool", shape: []int64{3}}, "?", "|b1", "c"},
+		{asked{format: "bfloat16", shape: []int64{3}}, "", "", ""},
+		{asked{format: "float32x2", shape: []int64{3}}, "", "", ""},
+		{asked{format: "float64", shape: []int64{3}, device: cuda}, "", "<f8", ""},
+		{asked{format: ">i2", shape: []int64{1}, copy: copyIfNeeded, data: []byte{1, 2}}, "h", "<i2", "s"},
+	} {
+		test.asked.protocol = memory
+		got := ask(test.asked)
+		if got.status != statusOK || got.format != test.format || got.typestr != test.typestr || got.arrow != test.arrow {
+			t.Errorf("%+v: %+v", test.asked, got)
+		}
+	}
+}
