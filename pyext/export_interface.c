@@ -111,14 +111,12 @@ PyObject *get_array_struct(PyObject *self, void *Py_UNUSED(closure))
 
 static int check_cuda(const DLPackObject *holder)
 {
-    enum { kDLCUDAManaged = 13 };
     int32_t type = holder->tensor.device.device_type;
-    if (type == kDLCUDA || type == kDLCUDAManaged) {
-        return 0;
+    if (type != kDLCUDA && type != kDLCUDAManaged) {
+        object_refuse_device(holder, "expected memory of CUDA");
+        return -1;
     }
-    PyErr_Format(PyExc_BufferError, "device type %d: expected memory of CUDA, type %d or %d", (int)type, (int)kDLCUDA,
-                 (int)kDLCUDAManaged);
-    return -1;
+    return 0;
 }
 
 /* DLPack's memory is ordered for the legacy default stream, 1, unless its consumer named another; a producer orders it

@@ -239,6 +239,9 @@ bool object_is_compact(const DLPackObject *self, char order);
 /* -1 with a BufferError set where the CPU can't read the memory. */
 int object_check_cpu(const DLPackObject *self);
 
+/* Raises "device <name>:<id>: <reason>". */
+void object_refuse_device(const DLPackObject *self, const char *reason);
+
 /* Raises "strides <...> of shape <...>: expected <...>". */
 void object_refuse_strides(const DLPackObject *self, const char *expected);
 

@@ -312,14 +312,20 @@ static PyObject *device_text(const DLTensor *tensor)
     return text;
 }
 
+void object_refuse_device(const DLPackObject *self, const char *reason)
+{
+    PyObject *device = device_text(&self->tensor);
+    if (device != NULL) {
+        PyErr_Format(PyExc_BufferError, "device %U: %s", device, reason);
+        Py_DECREF(device);
+    }
+}
+
 int object_check_cpu(const DLPackObject *self)
 {
-    PyObject *device = self->on_cpu ? NULL : device_text(&self->tensor);
-    if (device != NULL) {
-        PyErr_Format(PyExc_BufferError,
-                     "device %U: the CPU can't read this memory (copy it to the host with the library that owns it)",
-                     device);
-        Py_DECREF(device);
+    if (!self->on_cpu) {
+        object_refuse_device(self,
+                             "the CPU can't read this memory (copy it to the host with the library that owns it)");
     }
     return self->on_cpu ? 0 : -1;
 }

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from ._dlpack import DLPackObject
 
 if TYPE_CHECKING:
-    import numpy
     from numpy.typing import DTypeLike, NDArray
 
 
@@ -31,15 +30,13 @@ def share(x: DLPackObject, interface: dict[str, Any]) -> "NDArray[Any]":
     return numpy.asarray(SimpleNamespace(__array_interface__=interface, memory=x))
 
 
-def type_of(name: str) -> "numpy.dtype[Any]":
-    import numpy
-
+def type_of(name: str) -> Any:
     try:
         import ml_dtypes
     except ImportError:
         reason = "numpy has no such type (with ml_dtypes installed it has some)"
     else:
         if hasattr(ml_dtypes, name):
-            return numpy.dtype(getattr(ml_dtypes, name))
+            return getattr(ml_dtypes, name)
         reason = "neither numpy nor ml_dtypes has such a type"
     raise BufferError(f'dtype {name}: {reason}; dlpack.frombuffer(x, "uint8") shares the bytes')

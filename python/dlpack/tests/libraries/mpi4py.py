@@ -44,23 +44,6 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 }
 
 
-class Buffer(Consumer):
-    name = "mpi4py"
-    readonly = "stays read-only"
-
-    def take(self, x: Any) -> Any:
-        return MPI.buffer(x)
-
-    def see(self, taken: Any) -> Seen:
-        """A buffer is bytes; what they stand for is in the capsule that it keeps."""
-        seen = read_managed(look(taken.obj))
-        assert taken.nbytes == len(seen.values), f"{taken.nbytes} bytes, expected {len(seen.values)}"
-        return seen._replace(address=taken.address, readonly=taken.readonly)
-
-
-CONSUMERS = [Buffer()]
-
-
 class Delegate:
     """Answers with the capsules of another object."""
 
@@ -72,6 +55,23 @@ class Delegate:
 
     def __dlpack_device__(self) -> Any:
         return self.x.__dlpack_device__()
+
+
+class Buffer(Consumer):
+    name = "mpi4py"
+    readonly = "stays read-only"
+
+    def take(self, x: Any) -> Any:
+        return MPI.buffer(Delegate(x))  # of x itself it takes the buffer
+
+    def see(self, taken: Any) -> Seen:
+        """A buffer is bytes; what they stand for is in the capsule that it keeps."""
+        seen = read_managed(look(taken.obj))
+        assert taken.nbytes == len(seen.values), f"{taken.nbytes} bytes, expected {len(seen.values)}"
+        return seen._replace(address=taken.address, readonly=taken.readonly)
+
+
+CONSUMERS = [Buffer()]
 
 
 def rank() -> int:
