@@ -29,6 +29,8 @@ lint: .venv/lint
 	.venv/bin/ruff format --check
 	.venv/bin/mypy --strict build.py python/dlpack examples benchmarks docs
 	.venv/bin/mypy tests
+	PYTHONPATH=python .venv/bin/stubtest --mypy-config-file pyproject.toml dlpack._dlpack
+	.venv/bin/pyright --pythonpath $(PYTHON)
 
 bench: .venv/package .venv/test .venv-pydlpack/pydlpack
 	$(PYTHON) benchmarks/bench_asdlpack.py --pydlpack .venv-pydlpack/bin/python

@@ -1,29 +1,32 @@
-from typing import Any, final
+from ctypes import _Pointer, c_char_p, c_void_p
+from typing import Any, TypeAlias, final
 
-from typing_extensions import CapsuleType
+from typing_extensions import Buffer, CapsuleType
 
 from ._device import DLDeviceType
 
 __version__: str
+
+_Ints: TypeAlias = int | tuple[int, ...] | list[int]
 
 def asdlpack(obj: object, /, *, copy: bool | None = False, owner: object = None) -> DLPackObject: ...
 def frombuffer(
     obj: object,
     /,
     dtype: object,
-    shape: int | tuple[int, ...] | list[int] | None = None,
+    shape: _Ints | None = None,
     *,
     offset: int = 0,
-    strides: int | tuple[int, ...] | list[int] | None = None,
+    strides: _Ints | None = None,
     copy: bool | None = False,
 ) -> DLPackObject: ...
 def from_pointer(
-    pointer: object,
+    pointer: int | c_void_p | c_char_p | _Pointer[Any],
     /,
-    shape: int | tuple[int, ...] | list[int],
+    shape: _Ints,
     dtype: object,
     *,
-    strides: int | tuple[int, ...] | list[int] | None = None,
+    strides: _Ints | None = None,
     device: str | tuple[int, int] = "cpu",
     readonly: bool = False,
     owner: object = None,
@@ -34,7 +37,7 @@ def _register_structures(*types: type) -> None: ...
 def _core_calls() -> int: ...
 
 @final
-class DLPackObject:
+class DLPackObject(Buffer):
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property
@@ -59,6 +62,12 @@ class DLPackObject:
     def protocol(self) -> str: ...
     @property
     def obj(self) -> Any: ...
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+    @property
+    def __array_struct__(self) -> CapsuleType: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __dlpack__(
         self,
         stream: int | None = None,
@@ -68,3 +77,5 @@ class DLPackObject:
         copy: bool | None = None,
     ) -> CapsuleType: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __array__(self, dtype: Any = None, *, copy: bool | None = None) -> Any: ...
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[CapsuleType, CapsuleType]: ...
