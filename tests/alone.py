@@ -13,7 +13,7 @@ import pytest
 TESTS = Path(__file__).parent
 
 
-def run(*command, timeout=60, environ=None):
+def run(*command, timeout=60, environ=None, cwd=None):
     """Runs a program to its end, and ends it with all that it started where it takes longer."""
     arguments = [str(argument) for argument in command]
     process = subprocess.Popen(
@@ -23,6 +23,7 @@ def run(*command, timeout=60, environ=None):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **(environ or {})},
+        cwd=cwd,
         start_new_session=True,
     )
     with process:
