@@ -242,21 +242,29 @@ func (d *Description) checkSubbyte(t *Tensor) error {
 func (d *Description) checkCurable(t *Tensor, odd int) error {
 	if d.Swapped && t.Alignment > 1 {
 		return &Error{CopyError, d.typeText() +
-			": big-endian; DLPack needs native byte order (pass copy=None to convert)"}
+			": big-endian; DLPack needs native byte order (" + d.cure("convert") + ")"}
 	}
 	if d.BitPacked && t.Size > 0 {
 		return &Error{CopyError, d.typeText() +
-			": bit-packed booleans; expected a byte an item (pass copy=None to copy)"}
+			": bit-packed booleans; expected a byte an item (" + d.cure("copy") + ")"}
 	}
 	if odd >= 0 {
 		return &Error{CopyError, "strides dimension " + strconv.Itoa(odd) + " is " + number(d.Strides[odd]) +
-			" bytes; expected a multiple of the item size of " + number(t.ItemSize) + " bytes (pass copy=None to copy)"}
+			" bytes; expected a multiple of the item size of " + number(t.ItemSize) + " bytes (" + d.cure("copy") + ")"}
 	}
 	if first := d.Data + t.Offset; t.Size > 0 && d.Device.Type.HasAddresses() && first%t.Alignment != 0 {
 		return &Error{CopyError, "data 0x" + strconv.FormatUint(first, 16) + " is misaligned; expected a multiple of " +
-			strconv.FormatUint(t.Alignment, 10) + " (pass copy=None to copy)"}
+			strconv.FormatUint(t.Alignment, 10) + " (" + d.cure("copy") + ")"}
 	}
 	return nil
+}
+
+// cure is the way out of what a copy cures. A bare pointer is only ever shared.
+func (d *Description) cure(verb string) string {
+	if d.OpenShape && d.Span < 0 {
+		return "take it as bytes, copied with ctypes.string_at, by frombuffer"
+	}
+	return "pass copy=None to " + verb
 }
 
 // typeText names the data type as the protocol does.
