@@ -1,5 +1,6 @@
-// Package protocol reads how Python's protocols name data types: the typestr of the array interfaces, the format of the
-// buffer protocol, and the names that array libraries print. Nothing in it allocates for a good input.
+// Package protocol reads how Python's protocols name data types: the typestr of the array interfaces, the formats of the
+// buffer protocol and of Arrow, and the names that array libraries print; and it tells what the protocols call a type.
+// Nothing in it allocates for a good input.
 //
 // Native byte order is little-endian, as on every platform that is supported.
 package protocol

@@ -1,4 +1,4 @@
-// Package strided copies memory that is laid out by strides into compact, row-major memory.
+// Package strided copies memory that is laid out by strides, or in bits, into compact, row-major memory.
 //
 // A copy is planned, then walked. The plan merges dimensions that continue each other, makes a compact innermost
 // dimension part of the item, and picks two dimensions for the innermost loops. These are always one kernel, gather:

@@ -2,14 +2,21 @@ package strided
 
 import "unsafe"
 
-// Unpack writes n bytes to dst, each 0 or 1 as the bits of src are, the lowest of a byte first, from bit `first` on.
+// Unpack writes n bytes to dst, each 0 or 1 as the bits of src are, the lowest of a byte first, from bit `first`, 0 to
+// 7, on.
 //
-// Like Copy it trusts its arguments: the bytes that the bits are in can be read, and dst overlaps none.
+// Like Copy it trusts its arguments: the bytes that the bits are in can be read, and dst overlaps none of them.
 func Unpack(dst, src unsafe.Pointer, first, n int) {
 	to := unsafe.Slice((*byte)(dst), n)
 	from := unsafe.Slice((*byte)(src), (first+n+7)/8)
-	for i := range to {
-		bit := first + i
-		to[i] = from[bit/8] >> (bit % 8) & 1
+	i := 0
+	for ; i+8 < n; i += 8 { // one more bit follows, so there is a next byte
+		bits := from[i/8]>>first | from[i/8+1]<<(8-first)
+		// Each byte of the word gets all bits, keeps its own, and becomes 1 where that is set.
+		own := uint64(bits) * 0x01_01_01_01_01_01_01_01 & 0x80_40_20_10_08_04_02_01
+		*(*uint64)(unsafe.Add(dst, i)) = (own + 0x7F_7F_7F_7F_7F_7F_7F_7F) >> 7 & 0x01_01_01_01_01_01_01_01
+	}
+	for ; i < n; i++ {
+		to[i] = from[(first+i)/8] >> ((first + i) % 8) & 1
 	}
 }
