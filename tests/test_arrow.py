@@ -171,6 +171,14 @@ def test_offsets_of_a_batch_and_of_its_column_add_up():
     assert np.from_dlpack(asdlpack(by_hand.exporter())).tolist() == [6, 7, 8, 9]
 
 
+def test_a_slice_without_items_has_no_address():
+    for array in pa.array(NUMBERS)[3:3], pa.array([True] * 9)[4:4], lists(NUMBERS, 2)[12:], pa.array([None, 1])[1:1]:
+        for copy in False, None, True:
+            x = asdlpack(only_arrow(array), copy=copy)
+            assert (x.size, x.shape[0], x.pointer) == (0, 0, 0)
+    assert asdlpack(pl.Series([], dtype=pl.Boolean)).shape == (0,)
+
+
 # Dimensions.
 
 
@@ -420,6 +428,8 @@ def test_a_copy_of_chunks_is_exported_as_a_copy():
         (lambda: duckdb.sql("select null::integer as a"), "1 of 1 items are null"),
         (lambda: pl.Series([[1, 2], None], dtype=pl.Array(pl.Int8, 2)), "2 of 4 items are null"),
         (lambda: pl.Series([[1, None]], dtype=pl.Array(pl.Int8, 2)), "1 of 2 items are null"),
+        (lambda: pl.Series([{"a": 1}, None, {"a": 3}]), "1 of 3 items are null"),
+        (lambda: pl.Series([[[1, 2], None], None], dtype=pl.Array(pl.Int8, (2, 2))), "4 of 8 items are null"),
     ],
 )
 @pytest.mark.parametrize("copy", [False, None, True])
@@ -511,6 +521,15 @@ def test_a_scalar_of_arrow_shares_nothing():
 
 
 # The protocols themselves.
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int8", "bool"])
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (3, 1, 2), (2, 0, 3), (0,)])
+def test_what_goes_out_by_arrow_comes_in_as_it_was(dtype, shape):
+    array = np.ones(shape, dtype)
+    x = asdlpack(only_arrow(asdlpack(array)))
+    assert (x.protocol, x.dtype, x.shape, x.readonly) == ("__arrow_c_array__", dtype, shape, True)
+    assert x.pointer == (array.ctypes.data if array.size else 0)
 
 
 def test_the_array_comes_before_the_stream():
