@@ -4,6 +4,8 @@ import re
 import sys
 
 import pytest
+import safetensors.torch
+import torch
 from alone import TESTS, run
 from documents import check, examples
 
@@ -19,8 +21,10 @@ def test_the_examples_of_the_readme_are_found():
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_of_the_readme_prints_what_its_comments_say(example):
-    check(example)
+def test_an_example_of_the_readme_prints_what_its_comments_say(example, tmp_path):
+    weights = torch.ones(2, 3, dtype=torch.bfloat16)
+    safetensors.torch.save_file({"weights": weights, "bias": torch.ones(3)}, tmp_path / "model.safetensors")
+    check(example, cwd=tmp_path)
 
 
 def test_the_demo_shows_that_every_source_is_shared(tmp_path):
