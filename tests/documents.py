@@ -22,7 +22,7 @@ def examples(document):
 
 
 def check(example, **options):
-    """Runs the example alone. Comments beside a print, or in the lines below it, say what it prints; "..." is anything."""
+    """Runs the example alone. The comment beside a print, or below it, is what it prints; "..." stands for anything."""
     said = [beside or below.replace("\n# ", "\n").lstrip() for beside, below in PRINT.findall(example)]
     assert len(said) == example.count("print(") > 0
     result = run(sys.executable, "-c", example, timeout=120, **options)

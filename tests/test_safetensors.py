@@ -16,8 +16,6 @@ import safetensors.torch
 import torch
 from alone import TESTS, run
 
-import dlpack
-
 EXAMPLE = TESTS.parent / "examples" / "safetensors_file.py"
 load = runpy.run_path(str(EXAMPLE))["load"]
 
