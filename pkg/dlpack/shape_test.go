@@ -89,6 +89,8 @@ func TestADimensionOfMinusOneThatSaysNothingIsAValueError(t *testing.T) {
 			"shape (-1, 3): the 5 bytes from offset 0 on are no multiple of 3 items of 4 bits"},
 		{"rows that are too large", open(float32Type, 12, []int64{-1, 1 << 62}), "too large"},
 		{"rows whose length overflows", open(float32Type, 12, []int64{-1, 1 << 32, 1 << 32, 3}), "too large"},
+		{"rows whose length wraps to 1", open(float32Type, 12, []int64{-1, math.MaxInt64, math.MaxInt64}),
+			"shape (-1, 9223372036854775807, 9223372036854775807) of items of 4 bytes is too large"},
 		{"too many bits", open(DataType{UInt, 1, 1}, math.MaxInt64, []int64{-1}), "shape (-1) of items of 1 bytes is too large"},
 		{"2^63 bits", open(DataType{UInt, 1, 1}, 1<<60, []int64{-1}), "too large"},
 		{"an offset beyond the end", open(float32Type, 12, []int64{-1}, offset(13)),

@@ -23,6 +23,7 @@ func TestAWrongNameSuggestsTheNearest(t *testing.T) {
 		"BFLOAT16":        "bfloat16",
 		"torch.bfloat16":  "bfloat16",
 		"float":           "float32 float64",
+		"float_":          "float32 float64 float8_e4m3fn", // three at most
 		"double":          "float64",
 		"half":            "float16",
 		"single":          "float32",
@@ -95,7 +96,8 @@ func TestEditDistance(t *testing.T) {
 		{"", "int", 3},
 		{"abc", "cba", 2},
 		{"kitten", "sitting", 3},
-		{"ca", "abc", 3}, // nothing is inserted between what was exchanged
+		{"ca", "abc", 3},           // nothing is inserted between what was exchanged
+		{"", "more than nine", 10}, // more than asked for
 	} {
 		if got := editDistance(test.a, test.b, 9); got != test.want {
 			t.Errorf("%q to %q: %d; want %d", test.a, test.b, got, test.want)
