@@ -5,15 +5,15 @@ type Description struct {
 	DataType DataType
 	Swapped  bool // the bytes of each word are in the other order
 	Flags    Flags
-	Nulls    int64 // items that have no value
-
-	BitPacked bool  // each item is a bit, the lowest of a byte first; DataType is that of a copy, Bool
-	FirstBit  uint8 // BitPacked: the bit of its byte, 0 to 7, that is the first item
-	Device    Device
+	Device   Device
 
 	Data   uint64 // address, or handle
 	Offset uint64 // bytes to add to Data
 	Span   int64  // bytes of memory from Data on; -1: unknown
+
+	Nulls     int64 // items that have no value
+	BitPacked bool  // each item is a bit, the lowest of a byte first; DataType is that of a copy, Bool
+	FirstBit  uint8 // BitPacked: the bit of its byte, 0 to 7, that is the first item
 
 	NDim           int
 	Shape          [MaxNDim]int64

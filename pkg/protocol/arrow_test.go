@@ -22,7 +22,8 @@ func TestArrowFormatsOfNumbersAreRead(t *testing.T) {
 
 func TestAnArrowFormatThatDLPackCannotSayIsABufferErrorWithTheWayOut(t *testing.T) {
 	for text, want := range map[string]string{
-		"n":          `Arrow format "n": nulls alone; DLPack holds numbers (give them values, as with .cast('float64').fill_null(0))`,
+		"n": `Arrow format "n": nulls alone; DLPack holds numbers (give them values, as with ` +
+			`.cast('float64').fill_null(0))`,
 		"z":          "(pass the bytes of one item)",
 		"Z":          "bytes of any length",
 		"vz":         "bytes of any length",

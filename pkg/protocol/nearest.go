@@ -37,9 +37,9 @@ var words = [...]struct {
 	{"fp4", []string{"float4_e2m1fn"}},
 }
 
-// nearestNames are the names of data types, at most three, that a wrong name may mean: those at the least edit distance,
-// where that changes no more than a third of it. The case and a module before a dot don't matter. As well as by its
-// name, a type is known by words, by bytes ("f4", as in numpy) and by bits ("f32").
+// nearestNames are the names of data types, at most three, that a wrong name may mean: those at the least edit
+// distance, where that changes no more than a third of it. Its case and a module before a dot don't matter. A type is
+// known by its name, by words, by bytes ("f4", as in numpy) and by bits ("f32").
 func nearestNames(wrong string) []string {
 	const most = 3
 	wrong = strings.ToLower(wrong[strings.LastIndexByte(wrong, '.')+1:])

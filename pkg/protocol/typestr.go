@@ -1,6 +1,6 @@
-// Package protocol reads how Python's protocols name data types: the typestr of the array interfaces, the formats of the
-// buffer protocol and of Arrow, and the names that array libraries print; and it tells what the protocols call a type.
-// Nothing in it allocates for a good input.
+// Package protocol reads how Python's protocols name data types: the typestr of the array interfaces, the formats of
+// the buffer protocol and of Arrow, and the names that array libraries print; and it tells what the protocols call a
+// type. Nothing in it allocates for a good input.
 //
 // Native byte order is little-endian, as on every platform that is supported.
 package protocol
@@ -13,9 +13,10 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// ParseTypestr reads a typestr of the array interface, which messages call field: a byte order, a kind and the bytes of an item, "<f4". Behind a
+// ParseTypestr reads a typestr of the array interface: a byte order, a kind and the bytes of an item, "<f4". Behind a
 // space may follow the dtype's name, which says what the types of ml_dtypes are, since their typestr doesn't: "<V2
-// bfloat16". They hold one item a byte or more, so those below a byte are padded. size is the bytes of an item.
+// bfloat16". They hold one item a byte or more, so those below a byte are padded. size is the bytes of an item. Errors
+// call the typestr `field`.
 func ParseTypestr(field, text string) (t dlpack.DataType, flags dlpack.Flags, swapped bool, size int64, err error) {
 	fail := func(err error) (dlpack.DataType, dlpack.Flags, bool, int64, error) {
 		return dlpack.DataType{}, 0, false, 0, err
