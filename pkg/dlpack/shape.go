@@ -70,5 +70,5 @@ func (d *Description) noMultiple(t *Tensor, room, others uint64) error {
 	}
 	return &Error{ValueError, "shape " + shapeText(d.Shape[:d.NDim]) + ": the " + strconv.FormatUint(room, 10) +
 		" bytes from offset " + strconv.FormatUint(d.Offset, 10) + " on are no multiple of " +
-		strconv.FormatUint(others, 10) + items + size + " (give the number instead of -1, and the rest is left out)"}
+		strconv.FormatUint(others, 10) + items + size + " (give the length, and the rest is left out)"}
 }

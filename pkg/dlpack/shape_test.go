@@ -81,8 +81,8 @@ func TestADimensionOfMinusOneThatSaysNothingIsAValueError(t *testing.T) {
 		{"beside another negative number", open(float32Type, 48, []int64{-1, -3}),
 			"shape dimension 1 is negative: -3"},
 		{"no multiple of the item", open(float32Type, 13, []int64{-1}),
-			"shape (-1): the 13 bytes from offset 0 on are no multiple of 1 item of 4 bytes (give the number instead of " +
-				"-1, and the rest is left out)"},
+			"shape (-1): the 13 bytes from offset 0 on are no multiple of 1 item of 4 bytes (give the length, " +
+				"and the rest is left out)"},
 		{"no multiple of a row", open(float32Type, 20, []int64{-1, 3}, offset(4)),
 			"shape (-1, 3): the 16 bytes from offset 4 on are no multiple of 3 items of 4 bytes"},
 		{"no multiple of a row of bits", open(float4Type, 5, []int64{-1, 3}),
