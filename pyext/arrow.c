@@ -1,7 +1,6 @@
-/* arrow.c: reads __arrow_c_array__ and __arrow_c_stream__, the Arrow PyCapsule interface.
+/* arrow.c: reads __arrow_c_array__ of the Arrow PyCapsule interface, and what an ArrowArray holds.
  *
- * It is C because what the capsules hold are C structures: their callbacks are called here, some without the GIL, and
- * a release must work without Go. */
+ * It is C because what the capsules hold are C structures, whose release must work without Go. */
 #include "extension.h"
 
 #include <stdlib.h>
@@ -16,49 +15,18 @@ struct held {
     struct ArrowArray array; /* its release is NULL where there is none */
 };
 
-enum { COPY_ALIGNMENT = 64 }; /* bytes; as Go's copies, so that jax takes it as it is */
-
 static const char held_name[] = "dlpack.held";
-
-static void release_schema(struct ArrowSchema *schema)
-{
-    if (schema->release != NULL) {
-        schema->release(schema);
-    }
-}
-
-static void release_array(struct ArrowArray *array)
-{
-    if (array->release != NULL) {
-        array->release(array);
-    }
-}
 
 static void release_held(PyObject *capsule)
 {
     struct held *held = PyCapsule_GetPointer(capsule, held_name);
-    release_array(&held->array);
-    release_schema(&held->schema);
-    free(held);
-}
-
-/* Moves the structures to where self holds them. NULL: error, and nothing was moved. */
-static const struct held *hold(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArray *array)
-{
-    struct held *held = malloc(sizeof *held);
-    PyObject *capsule = held == NULL ? PyErr_NoMemory() : PyCapsule_New(held, held_name, release_held);
-    if (capsule == NULL) {
-        free(held);
-        return NULL;
+    if (held->array.release != NULL) {
+        held->array.release(&held->array);
     }
-    held->schema = *schema;
-    held->array = *array;
-    schema->release = NULL;
-    array->release = NULL;
-    self->object = capsule;
-    self->holding = HOLDS_OBJECT;
-    self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY; /* Arrow data are immutable */
-    return held;
+    if (held->schema.release != NULL) {
+        held->schema.release(&held->schema);
+    }
+    free(held);
 }
 
 /* The way from an array down to its items: each fixed-size list is a dimension. */
@@ -79,13 +47,13 @@ static int malformed(const struct walk *walk, const struct ArrowSchema *schema, 
     return -1;
 }
 
-static int is_null(const char *protocol, const char *field, const char *expected)
+int raise_null(const char *protocol, const char *field, const char *expected)
 {
     PyErr_Format(PyExc_ValueError, "%s: %s is NULL; expected %s", protocol, field, expected);
     return -1;
 }
 
-static int too_large(const char *protocol)
+int raise_too_large(const char *protocol)
 {
     PyErr_Format(PyExc_ValueError, "%s: lengths, offsets and list sizes overflow 64 bits; expected what fits memory",
                  protocol);
@@ -95,10 +63,10 @@ static int too_large(const char *protocol)
 static int check_schema(const struct walk *walk, const struct ArrowSchema *schema)
 {
     if (schema->release == NULL) {
-        return is_null(walk->protocol, "ArrowSchema.release", "a schema that was not released or moved before");
+        return raise_null(walk->protocol, "ArrowSchema.release", "a schema that was not released or moved before");
     }
     if (schema->format == NULL) {
-        return is_null(walk->protocol, "ArrowSchema.format", "the text of a format");
+        return raise_null(walk->protocol, "ArrowSchema.format", "the text of a format");
     }
     if (schema->n_children < 0) {
         return malformed(walk, schema, "ArrowSchema.n_children", schema->n_children, "0 or more");
@@ -111,7 +79,7 @@ static int check_array(const struct walk *walk, const struct ArrowSchema *schema
 {
     int64_t end;
     if (array->release == NULL) {
-        return is_null(walk->protocol, "ArrowArray.release", "an array that was not released or moved before");
+        return raise_null(walk->protocol, "ArrowArray.release", "an array that was not released or moved before");
     }
     if (array->length < 0) {
         return malformed(walk, schema, "ArrowArray.length", array->length, "0 or more");
@@ -120,7 +88,7 @@ static int check_array(const struct walk *walk, const struct ArrowSchema *schema
         return malformed(walk, schema, "ArrowArray.offset", array->offset, "0 or more");
     }
     if (__builtin_add_overflow(array->offset, array->length, &end)) {
-        return too_large(walk->protocol);
+        return raise_too_large(walk->protocol);
     }
     if (array->length < walk->first + walk->count) {
         PyErr_Format(
@@ -165,7 +133,7 @@ static int read_buffers(struct walk *walk, const struct ArrowSchema *schema, con
                          n_buffers == 1 ? "1, the validity bitmap" : "2, the validity bitmap and the items");
     }
     if (array->buffers == NULL) {
-        return is_null(walk->protocol, "ArrowArray.buffers", "an array of n_buffers pointers");
+        return raise_null(walk->protocol, "ArrowArray.buffers", "an array of n_buffers pointers");
     }
     if (array->null_count < -1) {
         return malformed(walk, schema, "ArrowArray.null_count", array->null_count, "-1 (unknown), 0 or more");
@@ -186,16 +154,16 @@ static int enter_child(struct walk *walk, const struct ArrowSchema **schema, con
 {
     const struct ArrowArray *parent = *array;
     if ((*schema)->children == NULL || (*schema)->children[0] == NULL) {
-        return is_null(walk->protocol, "ArrowSchema.children", "n_children schemas");
+        return raise_null(walk->protocol, "ArrowSchema.children", "n_children schemas");
     }
     if (parent != NULL) {
         if (parent->children == NULL || parent->children[0] == NULL) {
-            return is_null(walk->protocol, "ArrowArray.children", "n_children arrays");
+            return raise_null(walk->protocol, "ArrowArray.children", "n_children arrays");
         }
         int64_t end;
         walk->first += parent->offset;
         if (__builtin_mul_overflow(walk->first + walk->count, size, &end)) {
-            return too_large(walk->protocol);
+            return raise_too_large(walk->protocol);
         }
         walk->first *= size;
         walk->count *= size;
@@ -212,13 +180,13 @@ static int add_dims(struct walk *walk, int64_t size, int32_t ndim, const int64_t
     int64_t strides[MAX_NDIM], stride = 1;
     for (int32_t i = 0; i < walk->ndim; i++) {
         if (__builtin_mul_overflow(walk->strides[i], size, &walk->strides[i])) {
-            return too_large(walk->protocol);
+            return raise_too_large(walk->protocol);
         }
     }
     for (int32_t i = ndim - 1; i >= 0; i--) {
         strides[i] = stride;
         if (__builtin_mul_overflow(stride, lengths[i], &stride)) {
-            return too_large(walk->protocol);
+            return raise_too_large(walk->protocol);
         }
     }
     for (int32_t i = 0; i < ndim; i++) {
@@ -395,9 +363,8 @@ static int read_items(struct walk *walk, const struct ArrowSchema *schema, const
     return 0;
 }
 
-/* Reads what an array holds into the request, which borrows the schema's format; array is NULL where there is none. */
-static int read_column(const char *protocol, const struct ArrowSchema *schema, const struct ArrowArray *array,
-                       struct request *request)
+int read_column(const char *protocol, const struct ArrowSchema *schema, const struct ArrowArray *array,
+                struct request *request)
 {
     struct walk walk = {.protocol = protocol, .ndim = 1, .strides = {1}};
     request_init(request, PROTOCOL_ARROW);
@@ -435,8 +402,27 @@ static int read_column(const char *protocol, const struct ArrowSchema *schema, c
     return 0;
 }
 
-/* Calls the method without arguments. 1: *exported is a new reference; 0: absent or None; -1: error. */
-static int call_exporter(PyObject *obj, PyObject *name, PyObject **exported)
+int share_column(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArray *array, struct request *request)
+{
+    struct held *held = calloc(1, sizeof *held);
+    PyObject *capsule = held == NULL ? PyErr_NoMemory() : PyCapsule_New(held, held_name, release_held);
+    if (capsule == NULL) {
+        free(held);
+        return -1;
+    }
+    held->schema = *schema;
+    schema->release = NULL;
+    if (array != NULL) {
+        held->array = *array;
+        array->release = NULL;
+    }
+    self->object = capsule;
+    self->holding = HOLDS_OBJECT;
+    self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY; /* Arrow data are immutable */
+    return read_column(self->protocol, &held->schema, array == NULL ? NULL : &held->array, request);
+}
+
+int call_exporter(PyObject *obj, PyObject *name, PyObject **exported)
 {
     PyObject *method;
     int found = optional_attribute(obj, name, &method);
@@ -467,9 +453,8 @@ static int read_pair(DLPackObject *self, PyObject *pair, struct request *request
                          pair);
         return -1;
     }
-    const struct held *held =
-        hold(self, PyCapsule_GetPointer(schema, "arrow_schema"), PyCapsule_GetPointer(array, "arrow_array"));
-    return held == NULL ? -1 : read_column(self->protocol, &held->schema, &held->array, request);
+    return share_column(self, PyCapsule_GetPointer(schema, "arrow_schema"), PyCapsule_GetPointer(array, "arrow_array"),
+                        request);
 }
 
 int read_arrow_array(DLPackObject *self, struct request *request)
@@ -478,256 +463,7 @@ int read_arrow_array(DLPackObject *self, struct request *request)
     int found = call_exporter(self->obj, names.arrow_c_array, &pair);
     if (found > 0) {
         found = read_pair(self, pair, request) < 0 ? -1 : 1;
-        Py_DECREF(pair);
-    }
-    return found;
-}
-
-/* A stream in use: its schema, and its chunks but for the empty ones. */
-struct chunks {
-    const char *protocol;
-    struct ArrowArrayStream stream;
-    struct ArrowSchema schema;
-    struct ArrowArray *arrays;
-    size_t count;
-};
-
-/* The callbacks of a stream are called without the GIL: its producer may wait for a thread that runs Python. */
-static void release_chunks(struct chunks *chunks)
-{
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    Py_BEGIN_ALLOW_THREADS
-    for (size_t i = 0; i < chunks->count; i++) {
-        release_array(&chunks->arrays[i]);
-    }
-    release_schema(&chunks->schema);
-    chunks->stream.release(&chunks->stream);
-    Py_END_ALLOW_THREADS
-    free(chunks->arrays);
-    PyErr_Restore(type, value, traceback);
-}
-
-static int raise_stream_error(struct chunks *chunks, const char *callback, int code)
-{
-    const char *said = NULL;
-    if (chunks->stream.get_last_error != NULL) {
-        Py_BEGIN_ALLOW_THREADS
-        said = chunks->stream.get_last_error(&chunks->stream);
-        Py_END_ALLOW_THREADS
-    }
-    PyErr_Format(PyExc_BufferError, "%s: %s failed with errno %d (%s)%s%.300s", chunks->protocol, callback, code,
-                 strerror(code), said == NULL ? "" : ": ", said == NULL ? "" : said);
-    return -1;
-}
-
-static int get_schema(struct chunks *chunks)
-{
-    int code;
-    Py_BEGIN_ALLOW_THREADS
-    code = chunks->stream.get_schema(&chunks->stream, &chunks->schema);
-    Py_END_ALLOW_THREADS
-    if (code != 0) {
-        chunks->schema.release = NULL;
-        return raise_stream_error(chunks, "get_schema", code);
-    }
-    return 0;
-}
-
-/* The next chunk that has items. 1: there is one; 0: the stream has ended; -1: error. */
-static int get_next(struct chunks *chunks, struct ArrowArray *array)
-{
-    int code;
-    bool ended, empty;
-    do {
-        if (PyErr_CheckSignals() < 0) {
-            return -1;
-        }
-        *array = (struct ArrowArray){0};
-        Py_BEGIN_ALLOW_THREADS
-        code = chunks->stream.get_next(&chunks->stream, array);
-        ended = code != 0 || array->release == NULL;
-        empty = !ended && array->length == 0;
-        if (empty) {
-            array->release(array);
-        }
-        Py_END_ALLOW_THREADS
-    } while (empty);
-    return code != 0 ? raise_stream_error(chunks, "get_next", code) : !ended;
-}
-
-/* Takes all chunks out of the stream; where nothing may be copied two are enough to know that. */
-static int get_chunks(struct chunks *chunks, enum copy copy)
-{
-    int found;
-    do {
-        struct ArrowArray *arrays = realloc(chunks->arrays, (chunks->count + 1) * sizeof *arrays);
-        if (arrays == NULL) {
-            PyErr_NoMemory();
-            return -1;
-        }
-        chunks->arrays = arrays;
-        found = get_next(chunks, &arrays[chunks->count]);
-        chunks->count += found > 0;
-    } while (found > 0 && !(copy == COPY_NEVER && chunks->count == 2));
-    return found < 0 ? -1 : 0;
-}
-
-/* What the copy of all chunks is, as it is filled. */
-struct joined {
-    char *memory; /* from posix_memalign */
-    int64_t rows, filled;
-    size_t bytes; /* of a row */
-};
-
-static int count_rows(struct chunks *chunks, struct joined *joined)
-{
-    struct request request;
-    for (size_t i = 0; i < chunks->count; i++) {
-        if (read_column(chunks->protocol, &chunks->schema, &chunks->arrays[i], &request) < 0) {
-            return -1;
-        }
-        if (__builtin_add_overflow(joined->rows, chunks->arrays[i].length, &joined->rows)) {
-            return too_large(chunks->protocol);
-        }
-    }
-    return 0;
-}
-
-static int allocate(struct chunks *chunks, struct joined *joined, const struct answer *answer)
-{
-    size_t bytes = (size_t)answer->itemsize;
-    for (int32_t i = 1; i < answer->ndim; i++) {
-        bytes *= (size_t)answer->dims[i];
-    }
-    joined->bytes = bytes;
-    if (__builtin_mul_overflow(bytes, joined->rows, &bytes) || bytes > INT64_MAX) {
-        return too_large(chunks->protocol);
-    }
-    if (posix_memalign((void **)&joined->memory, COPY_ALIGNMENT, bytes > 0 ? bytes : 1) != 0) {
-        joined->memory = NULL;
-        PyErr_Format(PyExc_MemoryError, "copy: no memory for %zu bytes", bytes);
-        return -1;
-    }
-    return 0;
-}
-
-/* Appends a chunk, as Go describes it: what is bit-packed, misaligned or permuted it copies first. */
-static int append(struct chunks *chunks, struct joined *joined, const struct ArrowArray *array, struct answer *answer)
-{
-    struct request request;
-    if (read_column(chunks->protocol, &chunks->schema, array, &request) < 0) {
-        return -1;
-    }
-    request.copy = request.facts & FACT_STRIDES ? COPY_ALWAYS : COPY_IF_NEEDED;
-    if (ask(&request, answer) < 0) {
-        return -1;
-    }
-    int done = joined->memory == NULL ? allocate(chunks, joined, answer) : 0;
-    size_t bytes = joined->bytes * (size_t)array->length;
-    if (done == 0 && bytes > 0) {
-        char *to = joined->memory + joined->bytes * (size_t)joined->filled;
-        const void *from = (const void *)(uintptr_t)(request.data + answer->offset);
-        Py_BEGIN_ALLOW_THREADS
-        memcpy(to, from, bytes);
-        Py_END_ALLOW_THREADS
-    }
-    joined->filled += array->length;
-    free(answer->memory);
-    return done;
-}
-
-/* Copies all chunks to one memory, which self holds. */
-static int join_chunks(DLPackObject *self, struct chunks *chunks, struct request *request)
-{
-    struct answer answer;
-    struct joined joined = {0};
-    int done = count_rows(chunks, &joined);
-    for (size_t i = 0; i < chunks->count && done == 0; i++) {
-        done = append(chunks, &joined, &chunks->arrays[i], &answer);
-    }
-    if (done < 0) {
-        free(joined.memory);
-        return -1;
-    }
-    Py_CLEAR(self->obj);
-    self->memory = joined.memory;
-    self->holding = HOLDS_MEMORY;
-    self->copy = COPY_IF_NEEDED; /* it is one already */
-    request_init(request, PROTOCOL_DLTENSOR);
-    request->ndim = answer.ndim;
-    request->dtype = answer.dtype;
-    request->flags = DLPACK_FLAG_BITMASK_IS_COPIED;
-    request->data = (uint64_t)(uintptr_t)joined.memory;
-    answer.dims[0] = joined.rows;
-    request_dims(request, answer.dims, NULL, 1);
-    return 0;
-}
-
-/* What can't be exported for another reason gives that one. */
-static int refuse_chunks(struct chunks *chunks)
-{
-    struct request request;
-    struct answer answer;
-    if (read_column(chunks->protocol, &chunks->schema, &chunks->arrays[0], &request) < 0 ||
-        ask(&request, &answer) < 0) {
-        return -1;
-    }
-    PyErr_Format(PyExc_BufferError,
-                 "%s: 2 chunks or more; expected one (pass copy=None to copy them into one, or combine them before, as "
-                 "with .combine_chunks() or .rechunk())",
-                 chunks->protocol);
-    return -1;
-}
-
-static int read_stream(DLPackObject *self, struct chunks *chunks, struct request *request)
-{
-    if (get_schema(chunks) < 0 || get_chunks(chunks, self->copy) < 0) {
-        return -1;
-    }
-    if (chunks->count > 1) {
-        return self->copy == COPY_NEVER ? refuse_chunks(chunks) : join_chunks(self, chunks, request);
-    }
-    /* get_chunks made room for one array, and the stream's end left a released one there. */
-    const struct held *held = hold(self, &chunks->schema, &chunks->arrays[0]);
-    return held == NULL ? -1
-                        : read_column(self->protocol, &held->schema, chunks->count == 0 ? NULL : &held->array, request);
-}
-
-/* Moves the stream out of its capsule: from then on no other consumer can use it. */
-static int take_stream(struct chunks *chunks, PyObject *capsule)
-{
-    static const char name[] = "arrow_array_stream";
-    if (!PyCapsule_IsValid(capsule, name)) {
-        raise_unexpected(PyExc_ValueError, "__arrow_c_stream__: expected a capsule \"arrow_array_stream\"", capsule);
-        return -1;
-    }
-    struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, name);
-    if (stream->release == NULL) {
-        return is_null(chunks->protocol, "ArrowArrayStream.release", "a stream that was not released or moved before");
-    }
-    if (stream->get_schema == NULL || stream->get_next == NULL) {
-        return is_null(chunks->protocol,
-                       stream->get_schema == NULL ? "ArrowArrayStream.get_schema" : "ArrowArrayStream.get_next",
-                       "a function");
-    }
-    chunks->stream = *stream;
-    stream->release = NULL;
-    return 0;
-}
-
-int read_arrow_stream(DLPackObject *self, struct request *request)
-{
-    PyObject *capsule;
-    int found = call_exporter(self->obj, names.arrow_c_stream, &capsule);
-    if (found > 0) {
-        struct chunks chunks = {.protocol = self->protocol};
-        found = take_stream(&chunks, capsule);
-        Py_DECREF(capsule);
-        if (found == 0) {
-            found = read_stream(self, &chunks, request) < 0 ? -1 : 1;
-            release_chunks(&chunks);
-        }
+        drop_capsule(pair);
     }
     return found;
 }

@@ -2,7 +2,8 @@
  *
  *   module.c     asdlpack(): which protocol the object speaks
  *   memory.c     frombuffer(), from_pointer(): the caller says what the memory is
- *   capsule.c, producer.c, interface.c, buffer.c, arrow.c    read one protocol into a struct request (request.c)
+ *   capsule.c, producer.c, interface.c, buffer.c, arrow.c, arrow_stream.c    read one protocol into a struct request
+ *                (request.c)
  *   core.c       asks the Go core what to make of the request, or recalls its answer (answers.c)
  *   object.c     the DLPackObject that holds the memory
  *   export.c     __dlpack__: capsules and their deleters
@@ -98,6 +99,10 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
  * tuple, which may be NULL. A new reference; NULL: error. */
 PyObject *call_python(const char *module, const char *function, PyObject *args);
 
+/* Gives a reference back to what may be a capsule: its destructor is foreign code, and an exception that is pending
+ * outlives it. */
+void drop_capsule(PyObject *capsule);
+
 /* Clears the pending exception and returns "BufferError: its message", a new reference; NULL: error. */
 PyObject *take_exception_text(void);
 
@@ -115,14 +120,33 @@ extern const char frombuffer_doc[], from_pointer_doc[];
 PyObject *frombuffer(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *from_pointer(PyObject *module, PyObject *args, PyObject *kwargs);
 
-/* buffer.c, interface.c, arrow.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold
- * what must live. 1: read; 0: the object does not speak it; -1: error. */
+/* buffer.c, interface.c, arrow.c, arrow_stream.c: each reads the protocol self->protocol of self->obj into the request,
+ * and lets self hold what must live. 1: read; 0: the object does not speak it; -1: error. */
 int read_buffer(DLPackObject *self, struct request *request);
 int read_array_interface(DLPackObject *self, struct request *request);
 int read_array_struct(DLPackObject *self, struct request *request);
 int read_cuda_array_interface(DLPackObject *self, struct request *request);
 int read_arrow_array(DLPackObject *self, struct request *request);
 int read_arrow_stream(DLPackObject *self, struct request *request);
+
+/* arrow.c: of arrays and of the chunks of streams. */
+struct ArrowSchema;
+struct ArrowArray;
+
+/* obj.name(). 1: *exported is a new reference; 0: absent or None; -1: error. */
+int call_exporter(PyObject *obj, PyObject *name, PyObject **exported);
+
+/* Reads what an array holds into the request, which borrows the schema's format. The array is NULL where there is
+ * none. 0: read; -1: error. */
+int read_column(const char *protocol, const struct ArrowSchema *schema, const struct ArrowArray *array,
+                struct request *request);
+
+/* The same, of structures that are moved to where self holds them. */
+int share_column(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArray *array, struct request *request);
+
+/* Raise ValueError. -1. */
+int raise_null(const char *protocol, const char *field, const char *expected);
+int raise_too_large(const char *protocol);
 
 /* Lets self hold the exporter's buffer locked, and returns a view of it to read: self's, or the scratch. NULL:
  * error. */

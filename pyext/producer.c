@@ -102,11 +102,7 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, enum 
             Py_CLEAR(imported);
         }
     }
-    /* Its destructor is foreign code, and a refusal may be pending. */
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    Py_DECREF(capsule);
-    PyErr_Restore(type, value, traceback);
+    drop_capsule(capsule);
     if (imported == NULL && PyErr_ExceptionMatches(PyExc_BufferError)) {
         imported = serve_by_others(self, copy);
     }

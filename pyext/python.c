@@ -182,6 +182,14 @@ PyObject *call_python(const char *module, const char *function, PyObject *args)
     return result;
 }
 
+void drop_capsule(PyObject *capsule)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Py_DECREF(capsule);
+    PyErr_Restore(type, value, traceback);
+}
+
 PyObject *take_exception_text(void)
 {
     PyObject *type, *value, *traceback, *text = NULL;

@@ -19,6 +19,7 @@ from arrow_c import Column, Stream, bits
 from capi import IS_COPIED, Speaks, look
 
 from dlpack import asdlpack
+from dlpack._dlpack import _core_calls
 
 NUMBERS = np.arange(1, 25, dtype="i4")
 TYPES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
@@ -406,6 +407,15 @@ def test_chunks_are_released_as_soon_as_they_are_copied():
     x = asdlpack(pa.chunked_array([pa.array(range(1000)), pa.array(range(1000))]), copy=None)
     assert x.size == 2000
     assert pa.total_allocated_bytes() == before
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_a_copy_of_chunks_is_not_copied_again(copy):
+    """What is known already and not copied by Go needs no call into it."""
+    asdlpack(chunked([1], [2, 3]), copy=copy)
+    before = _core_calls()
+    assert asdlpack(chunked([4], [5, 6]), copy=copy).size == 3
+    assert _core_calls() == before
 
 
 def test_a_copy_of_chunks_is_exported_as_a_copy():

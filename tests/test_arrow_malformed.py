@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from alone import alone
-from arrow_c import ArrowArray, ArrowArrayStream, ArrowSchema, Column, Stream, bits, metadata, pointers
-from capi import Speaks
+from arrow_c import RELEASE, ArrowArray, ArrowArrayStream, ArrowSchema, Column, Stream, bits, metadata, pointers
+from capi import Speaks, capsule_new
 
 from dlpack import asdlpack
 
@@ -294,6 +294,25 @@ def test_what_is_no_pair_of_arrow_capsules_is_a_value_error_and_left_as_it_is(an
         asdlpack(Speaks(__arrow_c_array__=lambda: answer(column)))
     assert column.released == (0, 0)
     assert asdlpack(column.exporter()).shape == (12,)
+
+
+def test_an_error_outlives_the_destructor_of_a_capsule_that_is_refused():
+    """A destructor may run Python while the error is pending."""
+    destroyed = []
+    destructor = RELEASE(destroyed.append)
+    foreign = ctypes.cast(destructor, ctypes.c_void_p).value
+    column, stream = Column(items=NUMBERS), Stream(Column(items=NUMBERS))
+
+    def capsule(structure):
+        return capsule_new(ctypes.addressof(structure), b"foreign", foreign)
+
+    for obj in (
+        Speaks(__arrow_c_array__=lambda: (capsule(column.schema), capsule(column.array))),
+        Speaks(__arrow_c_stream__=lambda: capsule(stream.stream)),
+    ):
+        with pytest.raises(ValueError, match="expected a"):
+            asdlpack(obj)
+    assert len(destroyed) == 3
 
 
 @pytest.mark.parametrize("answer", [None, 3, (), "arrow_array_stream"])
