@@ -4,9 +4,9 @@
 #include "extension.h"
 
 /* Raises what an argument should have been: a TypeError, but for an int that does not fit. */
-static int wrong_argument(PyObject *value, bool is_number, const char *expected)
+static int wrong_argument(PyObject *value, const char *expected)
 {
-    raise_unexpected(is_number ? PyExc_ValueError : PyExc_TypeError, expected, value);
+    raise_unexpected(PyLong_Check(value) ? PyExc_ValueError : PyExc_TypeError, expected, value);
     return -1;
 }
 
@@ -21,7 +21,7 @@ static int read_lengths(PyObject *value, int64_t *into, int32_t *count, const ch
     else {
         read = read_ints(value, into, count);
     }
-    return read == 0 ? wrong_argument(value, PyIndex_Check(value), expected) : read;
+    return read == 0 ? wrong_argument(value, expected) : read;
 }
 
 /* shape and strides (elements), as the caller gave them; without a shape, one dimension with all that is there. */
@@ -142,7 +142,7 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwar
     request_init(&request, PROTOCOL_MEMORY);
     int read = offset == NULL ? 1 : read_int(offset, false, &request.offset);
     if (read == 0) {
-        wrong_argument(offset, PyIndex_Check(offset), "offset: expected bytes, an int of 64 bits from 0 on");
+        wrong_argument(offset, "offset: expected bytes, an int of 64 bits from 0 on");
     }
     if (read <= 0 || read_layout(shape, strides, &request) < 0) {
         return NULL;
@@ -167,7 +167,7 @@ static int read_pointer(PyObject *pointer, uint64_t *address)
     }
     int read = number == Py_None ? 0 : read_int(number, false, address);
     if (read == 0) {
-        wrong_argument(pointer, number != Py_None, expected);
+        wrong_argument(pointer, expected);
         read = -1;
     }
     Py_DECREF(number);
@@ -184,23 +184,24 @@ static int read_device(PyObject *value, DLDevice *device)
     int read = parse_device(pair, device);
     Py_DECREF(pair);
     if (read == 0) {
-        wrong_argument(value, false,
-                       "device: expected a name such as 'cpu' or 'cuda:1', or a tuple of two ints of 32 bits, "
-                       "(device type, device id)");
-        return -1;
+        raise_unexpected(PyExc_TypeError,
+                         "device: expected a name such as 'cpu' or 'cuda:1', or a tuple of two ints of 32 bits, "
+                         "(device type, device id)",
+                         value);
     }
-    return read;
+    return read > 0 ? 0 : -1;
 }
 
 const char from_pointer_doc[] =
     "from_pointer(pointer, /, shape, dtype, *, strides=None, device='cpu', readonly=False, owner=None)\n"
     "--\n\n"
     "Share memory at an address as a DLPackObject. Nothing is copied, and nothing can check the address.\n\n"
-    "pointer: the address of the first element, an int or a ctypes pointer. shape: elements, an int or a tuple.\n"
-    "dtype: as in frombuffer. strides: elements; None is compact, row-major. device: \"cpu\", \"cuda:1\" or\n"
-    "(device type, device id). readonly: whether consumers must not write. owner: any object that keeps the memory\n"
-    "alive; it is held until the DLPackObject and all that was exported from it are gone. Without an owner the\n"
-    "caller sees to that.\n\n"
+    "pointer: the address of the first element, an int or a ctypes pointer. shape: elements, an int or a tuple; a\n"
+    "pointer has no length, so none of them is -1. dtype: as in frombuffer. strides: elements; None is compact,\n"
+    "row-major. device: \"cpu\", \"cuda:1\" or (device type, device id); work on the memory of a GPU has to be complete.\n"
+    "readonly: whether consumers must not write. owner: any object that keeps the memory alive; it is held until the\n"
+    "DLPackObject and all that was exported from it are gone. Without an owner the caller sees to that; a ctypes\n"
+    "pointer is held itself.\n\n"
     "Raises ValueError for NULL with elements, or where shape and strides reach beyond the addresses that there are,\n"
     "and BufferError for a misaligned address.";
 

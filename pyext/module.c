@@ -246,8 +246,10 @@ PyDoc_STRVAR(
     "Nothing is consumed, and nothing is copied. Of a capsule that was consumed only the name is read: what it points\n"
     "to is its consumer's. A stream that can be read only once is not read. What can't be shared as it is has its\n"
     "error under \"refused\". print() shows one entry a line.\n\n"
-    "strides count elements, byte_strides and alignment bytes; alignment is the largest power of two that the address\n"
-    "is a multiple of; contiguous is \"C\", \"Fortran\", \"C and Fortran\" or \"neither\".\n\n"
+    "The keys: owner (its type), protocol, capsule (its name), version (of the capsule's structure), flags (of a\n"
+    "versioned capsule of it), device, dtype, shape, strides, byte_strides, size, nbytes, pointer, alignment,\n"
+    "contiguous, readonly. strides count elements, byte_strides and alignment bytes; alignment is the largest power\n"
+    "of two that the address is a multiple of; contiguous is \"C\", \"Fortran\", \"C and Fortran\" or \"neither\".\n\n"
     "Raises TypeError where obj has no memory.");
 
 static PyObject *describe(PyObject *Py_UNUSED(module), PyObject *obj)

@@ -510,13 +510,15 @@ static PyGetSetDef object_attributes[] = {
     ATTRIBUTE("readonly", IS_READONLY, "Whether the memory must not be written."),
     ATTRIBUTE("pointer", IS_POINTER, "Address of the first element; 0 where there is none."),
     {"protocol", (getter)get_protocol, NULL,
-     "The protocol that asdlpack found. What has __dlpack__ is asked at each export, and where it\n"
-     "refuses, its other protocols serve: the repr says which.",
+     "The protocol that was found: \"buffer\", \"__dlpack__\", a capsule's or a structure's name, \"pointer\". What has\n"
+     "__dlpack__ is asked at each export, and where it refuses, its other protocols serve: the repr says which.",
      NULL},
-    {"obj", (getter)get_obj, NULL, "The object that asdlpack was given; None for a copy.", NULL},
-    {"__array_interface__", get_array_interface, NULL, "Version 3, of memory that the CPU can read.", NULL},
+    {"obj", (getter)get_obj, NULL, "The object that was given, of from_pointer the owner; None for a copy.", NULL},
+    {"__array_interface__", get_array_interface, NULL,
+     "Version 3, of memory that the CPU can read; absent where it does not apply.", NULL},
     {"__array_struct__", get_array_struct, NULL, "The same as a C structure in a capsule.", NULL},
-    {"__cuda_array_interface__", get_cuda_array_interface, NULL, "Version 3, of memory of CUDA.", NULL},
+    {"__cuda_array_interface__", get_cuda_array_interface, NULL, "Version 3, of memory of CUDA; absent elsewhere.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -527,7 +529,8 @@ static PyMemberDef object_members[] = {
 
 static PyType_Slot object_slots[] = {
     {Py_tp_doc,
-     "Memory of another object, to be taken by any from_dlpack. Made by asdlpack.\n\n"
+     "Memory of another object, to be taken by any from_dlpack, and by what knows buffers, array interfaces or Arrow.\n"
+     "Made by asdlpack, frombuffer and from_pointer.\n\n"
      "It holds one reference that keeps the memory alive and locked; each capsule made from it holds one to it."},
     {Py_tp_dealloc, object_dealloc},
     {Py_tp_traverse, object_traverse},
