@@ -69,13 +69,11 @@ static Py_ssize_t *byte_strides(DLPackObject *self, Py_buffer *view)
 static int fill_view(DLPackObject *self, Py_buffer *view, int flags)
 {
     bool readonly = self->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
-    /* Without items there is no address, and consumers take NULL for an error. */
-    void *data = self->tensor.data == NULL ? self->dims : self->tensor.data;
     if (!asks_for(flags, PyBUF_ND)) {
-        return PyBuffer_FillInfo(view, (PyObject *)self, data, object_nbytes(self), readonly, flags);
+        return PyBuffer_FillInfo(view, (PyObject *)self, object_address(self), object_nbytes(self), readonly, flags);
     }
     *view = (Py_buffer){
-        .buf = data,
+        .buf = object_address(self),
         .len = object_nbytes(self),
         .itemsize = self->itemsize,
         .readonly = readonly,

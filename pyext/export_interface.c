@@ -4,6 +4,7 @@
 #include "array_struct.h"
 #include "extension.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* hasattr(x, ...) must be able to say no: what can't be had is absent, and only what broke passes as it is. */
@@ -40,21 +41,20 @@ static DLPackObject *on_cpu(PyObject *self, const char *attribute)
     return holder;
 }
 
-static PyObject *make_interface(const DLPackObject *holder)
+static PyObject *make_interface(const DLPackObject *holder, const char *typestr, void *data)
 {
     const DLTensor *tensor = &holder->tensor;
     PyObject *strides =
         object_is_compact(holder, 'C') ? Py_NewRef(Py_None) : tuple_of(tensor->strides, tensor->ndim, holder->itemsize);
-    return Py_BuildValue("{s:i,s:s,s:N,s:N,s:(NN)}", "version", 3, "typestr", holder->typestr, "shape",
-                         tuple_of(tensor->shape, tensor->ndim, 1), "strides", strides, "data",
-                         PyLong_FromVoidPtr(tensor->data),
+    return Py_BuildValue("{s:i,s:s,s:N,s:N,s:(NN)}", "version", 3, "typestr", typestr, "shape",
+                         tuple_of(tensor->shape, tensor->ndim, 1), "strides", strides, "data", PyLong_FromVoidPtr(data),
                          PyBool_FromLong((holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0));
 }
 
 PyObject *get_array_interface(PyObject *self, void *Py_UNUSED(closure))
 {
-    const DLPackObject *holder = on_cpu(self, "__array_interface__");
-    return holder == NULL ? NULL : make_interface(holder);
+    DLPackObject *holder = on_cpu(self, "__array_interface__");
+    return holder == NULL ? NULL : make_interface(holder, holder->typestr, object_address(holder));
 }
 
 /* An __array_struct__: what its capsule holds, with the strides behind it. The reference to the owner keeps the memory
@@ -92,7 +92,7 @@ PyObject *get_array_struct(PyObject *self, void *Py_UNUSED(closure))
         .flags = ARRAY_ALIGNED | ARRAY_NOTSWAPPED,
         .shape = tensor->shape,
         .strides = block->strides,
-        .data = tensor->data,
+        .data = object_address(holder),
     };
     block->array.flags |= object_is_compact(holder, 'C') ? ARRAY_C_CONTIGUOUS : 0;
     block->array.flags |= object_is_compact(holder, 'F') ? ARRAY_F_CONTIGUOUS : 0;
@@ -138,7 +138,7 @@ PyObject *get_cuda_array_interface(PyObject *self, void *Py_UNUSED(closure))
         become_absent("__cuda_array_interface__");
         return NULL;
     }
-    PyObject *interface = make_interface(holder);
+    PyObject *interface = make_interface(holder, holder->typestr, holder->tensor.data); /* 0 where there are no items */
     if (interface != NULL && PyDict_SetItem(interface, names.stream, stream) < 0) {
         Py_CLEAR(interface);
     }
@@ -153,7 +153,7 @@ PyObject *object_array(PyObject *self, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:__array__", keywords, &dtype, &copy)) {
         return NULL;
     }
-    const DLPackObject *holder = tensor_of((DLPackObject *)self);
+    DLPackObject *holder = tensor_of((DLPackObject *)self);
     if (holder == NULL || object_check_cpu(holder) < 0) {
         return NULL;
     }
@@ -164,5 +164,9 @@ PyObject *object_array(PyObject *self, PyObject *args, PyObject *kwargs)
             holder->dtype_name);
         return NULL;
     }
-    return call_python("dlpack._array", "to_numpy", Py_BuildValue("(OOO)", self, dtype, copy));
+    char bytes[24]; /* "|V2": items of which numpy knows the size alone */
+    snprintf(bytes, sizeof bytes, "|V%lld", (long long)holder->itemsize);
+    const char *typestr = holder->typestr[0] == '\0' ? bytes : holder->typestr;
+    PyObject *interface = make_interface(holder, typestr, object_address(holder));
+    return call_python("dlpack._array", "to_numpy", Py_BuildValue("(ONOO)", self, interface, dtype, copy));
 }

@@ -260,6 +260,9 @@ bool object_is_packed(const DLPackObject *self);
 /* Whether the items lie without gaps, in row-major ('C') or column-major order ('F'). */
 bool object_is_compact(const DLPackObject *self, char order);
 
+/* The address of the first item; where there is none any address, since consumers take NULL for an error. */
+void *object_address(DLPackObject *self);
+
 /* -1 with a BufferError set where the CPU can't read the memory. */
 int object_check_cpu(const DLPackObject *self);
 

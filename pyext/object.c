@@ -299,6 +299,11 @@ static PyObject *device_of(const DLTensor *tensor)
     return type == NULL ? NULL : Py_BuildValue("(Ni)", type, (int)tensor->device.device_id);
 }
 
+void *object_address(DLPackObject *self)
+{
+    return self->tensor.data == NULL ? self->dims : self->tensor.data;
+}
+
 /* "kDLCUDA:0" */
 static PyObject *device_text(const DLTensor *tensor)
 {

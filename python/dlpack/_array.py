@@ -9,25 +9,16 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 
-def to_numpy(x: DLPackObject, dtype: "DTypeLike | None", copy: bool | None) -> "NDArray[Any]":
-    """x is memory that the CPU can read, with a byte or more for each item."""
+def to_numpy(
+    x: DLPackObject, interface: dict[str, Any], dtype: "DTypeLike | None", copy: bool | None
+) -> "NDArray[Any]":
+    """The interface is that of x; its typestr is "|V2" or the like where no other says the data type."""
     import numpy
 
-    if hasattr(x, "__array_interface__"):
-        array = share(x, x.__array_interface__)
-    else:
-        missing = type_of(x.dtype)
-        strides = tuple(stride * x.itemsize for stride in x.strides)
-        interface = {"version": 3, "typestr": f"|V{x.itemsize}", "shape": x.shape, "strides": strides}
-        array = share(x, {**interface, "data": (x.pointer, x.readonly)}).view(missing)
+    array = numpy.asarray(SimpleNamespace(__array_interface__=interface, memory=x))
+    if array.dtype.kind == "V":
+        array = array.view(type_of(x.dtype))
     return numpy.asarray(array, dtype) if copy is None else numpy.array(array, dtype, copy=copy)
-
-
-def share(x: DLPackObject, interface: dict[str, Any]) -> "NDArray[Any]":
-    """Not numpy.asarray(x), which may come back here."""
-    import numpy
-
-    return numpy.asarray(SimpleNamespace(__array_interface__=interface, memory=x))
 
 
 def type_of(name: str) -> Any:
