@@ -12,15 +12,16 @@ BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 def dtype_text(dtype: Any) -> str:
     """The name of the data type that an object carries; of numpy's dtypes their typestr, as in the array interface."""
     numpy = sys.modules.get("numpy")
-    if dtype in BUILTINS.keys():
-        return BUILTINS[dtype]
-    if isinstance(dtype, type) and numpy is not None and issubclass(dtype, numpy.generic):
-        dtype = numpy.dtype(dtype)
+    if isinstance(dtype, type):
+        if dtype in BUILTINS:
+            return BUILTINS[dtype]
+        if numpy is not None and issubclass(dtype, numpy.generic):
+            dtype = numpy.dtype(dtype)
     dtype = getattr(dtype, "dtype", dtype)  # jax.numpy.float32
-    name = getattr(dtype, "name", None)
     if numpy is not None and isinstance(dtype, numpy.dtype):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
-        return f"{dtype.str} {name}" if hidden else dtype.str
+        return f"{dtype.str} {dtype.name}" if hidden else str(dtype.str)
+    name = getattr(dtype, "name", None)
     if not isinstance(name, str):
         name = str(dtype)  # torch.bfloat16
     name = name.rpartition(".")[2].replace("_x2", "x2")
