@@ -180,23 +180,29 @@ def test_without_a_cuda_driver_there_is_none(tmp_path):
 
 
 def test_a_file_is_described(file):
-    lines = dict(line.split("  ", 1) for line in prints(file, "--dtype", "float32", "--shape", "2,3").splitlines())
-    facts = {label: value.lstrip() for label, value in lines.items()}
-    address, aligned = facts.pop("address").split(", a multiple of ")
-    assert int(address, 16) % int(aligned) == 0
-    assert facts.pop("repr").startswith(
+    lines = dict(line.split(None, 1) for line in prints(file, "--dtype", "float32", "--shape", "2,3").splitlines())
+    address = lines.pop("pointer")
+    assert int(address, 16) % int(lines.pop("alignment")) == 0
+    assert lines.pop("repr").startswith(
         f"<dlpack.DLPackObject: float32[2, 3] at {address}, 24 bytes on kDLCPU:0, read-only"
     )
-    assert facts == {
+    assert lines == {
         "file": str(file),
+        "file_bytes": "40",
+        "offset": "0",
+        "owner": "mmap.mmap",
+        "protocol": "buffer",
+        "version": "-",
+        "flags": "READ_ONLY",
+        "device": "kDLCPU:0",
         "dtype": "float32",
         "shape": "(2, 3)",
-        "strides": "(3, 1) in items",
-        "bytes": "24 of 40, from byte 0 on",
-        "device": "kDLCPU:0",
-        "read-only": "yes",
-        "contiguous": "yes",
-        "protocol": "__array_interface__",
+        "strides": "(3, 1)",
+        "byte_strides": "(12, 4)",
+        "size": "6",
+        "nbytes": "24",
+        "contiguous": "C",
+        "readonly": "True",
     }
 
 
@@ -208,16 +214,20 @@ def test_a_file_is_described_as_json(file):
         "file": str(file),
         "file_bytes": 40,
         "offset": 8,
+        "owner": "mmap.mmap",
+        "protocol": "buffer",
+        "version": None,
+        "flags": ["READ_ONLY"],
+        "device": "kDLCPU:0",
         "dtype": "float32",
         "shape": [2, 3],
         "strides": [3, 1],
-        "itemsize": 4,
+        "byte_strides": [12, 4],
+        "size": 6,
         "nbytes": 24,
         "alignment": 8,
-        "device": {"type": "kDLCPU", "id": 0},
+        "contiguous": "C",
         "readonly": True,
-        "contiguous": True,
-        "protocol": "__array_interface__",
     }
 
 
@@ -226,38 +236,10 @@ def test_a_file_is_bytes_and_all_of_them_unless_said_otherwise(file):
     assert (facts["dtype"], facts["shape"], facts["nbytes"]) == ("uint8", [40], 40)
 
 
-@pytest.mark.parametrize(
-    ("name", "itemsize"),
-    [
-        ("bool", 1),
-        ("int64", 8),
-        ("uint16", 2),
-        ("float16", 2),
-        ("bfloat16", 2),
-        ("complex64", 8),
-        ("complex128", 16),
-        ("float8_e3m4", 1),
-        ("float8_e4m3", 1),
-        ("float8_e4m3b11fnuz", 1),
-        ("float8_e4m3fn", 1),
-        ("float8_e4m3fnuz", 1),
-        ("float8_e5m2", 1),
-        ("float8_e5m2fnuz", 1),
-        ("float8_e8m0fnu", 1),
-        ("float6_e2m3fn", 1),
-        ("float6_e3m2fn", 1),
-        ("float4_e2m1fn", 1),
-        ("float4_e2m1fnx2", 1),
-        ("int4", 1),
-        ("uint2", 1),
-        ("float32x4", 16),
-        ("opaque_handle64", 8),
-        ("boolx2", 2),
-    ],
-)
-def test_every_data_type_of_dlpack_has_its_name(file, name, itemsize):
+@pytest.mark.parametrize(("name", "nbytes"), [("bfloat16", 4), ("float8_e5m2", 2), ("int4", 1), ("float32x4", 32)])
+def test_a_data_type_is_one_of_dlpack(file, name, nbytes):
     facts = tells(file, "--dtype", name, "--shape", "2")
-    assert (facts["dtype"], facts["itemsize"], facts["nbytes"]) == (name, itemsize, 2 * itemsize)
+    assert (facts["dtype"], facts["nbytes"]) == (name, nbytes)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +262,7 @@ def test_one_dimension_may_be_what_is_there(file, arguments, shape):
 
 def test_an_array_without_items_has_no_address(file):
     assert tells(file, "--shape", "0")["pointer"] == 0
-    assert "address     NULL, without items\n" in prints(file, "--shape", "0")
+    assert "pointer       0x0\n" in prints(file, "--shape", "0")
 
 
 def test_a_file_is_not_read_so_it_may_be_larger_than_memory(tmp_path):
@@ -302,73 +284,32 @@ def test_any_file_name_can_be_printed(tmp_path, name, locale):
         if option:
             assert os.fsencode(json.loads(result.stdout)["file"]) == path
         else:
-            assert result.stdout.startswith(b"file        " + path + b"\n")
+            assert result.stdout.startswith(b"file          " + path + b"\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--offset", "40"], "--offset 40: out of range; the file has 40 bytes, expected 0 to 39"),
-        (["--offset", "-1"], "--offset -1: out of range; the file has 40 bytes, expected 0 to 39"),
-        (
-            ["--dtype", "float32", "--shape", "3,4"],
-            "--shape 3,4: needs 12 items; the file has 10 items of float32 in 40 bytes from byte 0 on",
-        ),
-        (
-            ["--dtype", "float32", "--shape", "3", "--offset", "32"],
-            "--shape 3: needs 3 items; the file has 2 items of float32 in 8 bytes from byte 32 on",
-        ),
-        (
-            ["--dtype", "int64", "--offset", "1"],
-            "--shape -1: the file has 4 items of int64 in 39 bytes from byte 1 on; expected a multiple of 8 bytes "
-            "(pass a shape without -1)",
-        ),
-        (
-            ["--shape", "-1,3", "--offset", "39"],
-            "--shape -1,3: the file has 1 item of uint8 in 1 byte from byte 39 on; expected a multiple of 3 bytes "
-            "(pass a shape without -1)",
-        ),
-        (["--shape", "-1,0"], "--shape -1,0: -1 beside 0 can be any number; expected no 0"),
+        (["--offset", "41"], "offset 41 is beyond the end of data; expected at most its 40 bytes"),
+        (["--offset", "-1"], "offset: expected bytes, an int of 64 bits from 0 on, got -1"),
+        (["--dtype", "float32", "--shape", "3,4"], "data has 40 bytes; shape, strides and offset need bytes 0 to 48"),
+        (["--dtype", "int64", "--offset", "1"], "the 39 bytes from offset 1 on are no multiple of 1 item of 8 bytes"),
+        (["--shape", "-1,0"], "shape dimension 0 is -1, beside a dimension of 0"),
+        (["--shape", "-1,-1"], "shape dimension 1 is -1, beside another"),
         (["--shape", "0,9223372036854775807,2"], "too large"),
         (["--shape", ",".join("1" * 65)], "ndim is 65; expected 0 to 64 dimensions"),
-        (["--dtype", "int32", "--offset", "1", "--shape", "1"], "asdlpack refuses this: data 0x"),
+        (["--dtype", "int32", "--offset", "1", "--shape", "1"], "this can't be shared: data 0x"),
+        (["--dtype", "float33"], 'dtype "float33": unknown; expected a name like "int32"'),
     ],
 )
 def test_an_array_that_the_file_does_not_hold_is_refused_with_what_it_holds(file, arguments, message):
     assert message in refuses(file, *arguments)
 
 
-@pytest.mark.parametrize(
-    "shape", ["", ",", "2,,3", "2,3,", "2x3", "(2,3)", "-2", "-1,-1", "1.5", "1_0", "9" * 20, "\u0663"]
-)
+@pytest.mark.parametrize("shape", ["", ",", "2,,3", "2,3,", "2x3", "(2,3)", "-2", "1.5", "1_0", "9" * 20, "\u0663"])
 def test_a_malformed_shape_is_refused(file, shape):
     quoted = json.dumps(shape, ensure_ascii=False)
     assert refuses(file, "--shape", shape) == f"--shape {quoted}: expected numbers such as 2,3, of which one may be -1"
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        "",
-        "float",
-        "f4",
-        "<f4",
-        "float33",
-        "float032",
-        "Float32",
-        "float32 ",
-        "float32x0",
-        "int0",
-        "int4x3",
-        "datetime64",
-    ]
-    + ["bfloat8", "float8", "x2", "int99999999999", "complex128x65535", "\u0663int8", "a\nb"],
-)
-def test_a_data_type_that_dlpack_does_not_have_is_refused(file, dtype):
-    quoted = json.dumps(dtype, ensure_ascii=False)
-    assert refuses(file, "--dtype", dtype).startswith(
-        f"--dtype {quoted}: DLPack has no such type; expected a name like "
-    )
 
 
 def test_a_file_that_cannot_be_mapped_is_refused(tmp_path):

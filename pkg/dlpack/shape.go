@@ -61,14 +61,18 @@ func openError(dimension int, why string) error {
 }
 
 func (d *Description) noMultiple(t *Tensor, room, others uint64) error {
-	items, size := " items of ", number(t.ItemSize)+" bytes"
+	items, size, unit := " items of ", t.ItemSize, " byte"
 	if others == 1 {
 		items = " item of "
 	}
 	if t.Packed() {
-		size = number(d.DataType.itemBits()) + " bits"
+		size, unit = d.DataType.itemBits(), " bit"
+	}
+	if size != 1 {
+		unit += "s"
 	}
 	return &Error{ValueError, "shape " + shapeText(d.Shape[:d.NDim]) + ": the " + strconv.FormatUint(room, 10) +
 		" bytes from offset " + strconv.FormatUint(d.Offset, 10) + " on are no multiple of " +
-		strconv.FormatUint(others, 10) + items + size + " (give the length, and the rest is left out)"}
+		strconv.FormatUint(others, 10) + items + number(size) + unit +
+		" (give the length, and the rest is left out)"}
 }

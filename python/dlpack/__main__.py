@@ -3,20 +3,18 @@
 import argparse
 import ctypes
 import json
-import math
 import mmap
 import os
 import re
 import signal
 import stat
 import sys
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from . import DLPackObject, __version__, _dlpack, asdlpack
+from . import __version__, _dlpack, describe, frombuffer
+from ._describe import Description
 from ._libraries import installed
 
-NAME = re.compile(r"(?:bool|[a-z_]+?([0-9]{1,3})[a-z0-9_]*?)(?:x([0-9]{1,5}))?")  # bits, and lanes
 NUMBER = re.compile(r"-1|[0-9]{1,19}")
 
 
@@ -40,8 +38,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument(
         "--dtype",
         metavar="NAME",
-        help="a data type of DLPack: float32, bfloat16, float8_e4m3fn, float4_e2m1fnx2, ... (default: uint8). Types "
-        "below a byte, such as int4, have one item a byte",
+        help="a data type of DLPack: float32, bfloat16, float8_e4m3fn, float4_e2m1fnx2, ... (default: uint8)",
     )
     parser.add_argument(
         "--shape",
@@ -55,8 +52,8 @@ def main(arguments: list[str]) -> None:
     as_json = options.pop("json", False)
     try:
         if "file" in options:
-            facts = describe(**options)
-            text = description_text
+            facts = about_file(**options)
+            text = file_text
         elif options:
             raise ValueError(f"--{next(iter(options))} describes FILE; expected FILE too")
         else:
@@ -64,7 +61,7 @@ def main(arguments: list[str]) -> None:
             text = report_text
         output = json.dumps(facts, indent=2) if as_json else text(facts)
     except BufferError as error:
-        parser.error(f"asdlpack refuses this: {error}")
+        parser.error(f"this can't be shared: {error}")
     except (MemoryError, OSError, ValueError) as error:
         parser.error(str(error))
     try:
@@ -147,48 +144,14 @@ def report_text(facts: dict[str, Any]) -> str:
     return "\n".join(lines + libraries)
 
 
-def describe(file: str, dtype: str = "uint8", shape: str = "-1", offset: int = 0) -> dict[str, Any]:
+def about_file(file: str, dtype: str = "uint8", shape: str = "-1", offset: int = 0) -> dict[str, Any]:
     memory = map_file(file)
-    if not 0 <= offset < len(memory):
-        there = f"the file has {count(len(memory), 'byte')}"
-        raise ValueError(f"--offset {offset}: out of range; {there}, expected 0 to {len(memory) - 1}")
-    itemsize = size_of_item(dtype)
-    numbers = fit(shape, len(memory), offset, dtype, itemsize)
-    x = asdlpack(FileArray(memory, dtype, itemsize, numbers, offset))
-    device_type, device_id = x.device
-    return {
-        "file": file,
-        "file_bytes": len(memory),
-        "offset": offset,
-        "dtype": x.dtype,
-        "shape": x.shape,
-        "strides": x.strides,
-        "itemsize": x.itemsize,
-        "nbytes": x.nbytes,
-        "pointer": x.pointer,
-        "alignment": x.pointer & -x.pointer,
-        "device": {"type": device_type.name, "id": device_id},
-        "readonly": x.readonly,
-        "contiguous": is_contiguous(x),
-        "protocol": x.protocol,
-        "repr": repr(x),
-    }
+    x = frombuffer(memory, dtype, lengths(shape), offset=offset)
+    return {"file": file, "file_bytes": len(memory), "offset": offset, **describe(x), "repr": repr(x)}
 
 
-class FileArray:
-    """Mapped memory with a data type. Types that a typestr can't say go by dtype.name, as those of ml_dtypes do."""
-
-    def __init__(
-        self, memory: mmap.mmap | bytes, dtype: str, itemsize: int, shape: tuple[int, ...], offset: int
-    ) -> None:
-        self.__array_interface__ = {
-            "version": 3,
-            "typestr": f"|V{itemsize}",
-            "shape": shape,
-            "data": memory,
-            "offset": offset,
-        }
-        self.dtype = SimpleNamespace(name=dtype)
+def file_text(facts: dict[str, Any]) -> str:
+    return str(Description(facts))
 
 
 def map_file(path: str) -> mmap.mmap:
@@ -205,82 +168,17 @@ def map_file(path: str) -> mmap.mmap:
         raise ValueError(f"{quote(path)}: {reason(error)}") from None
 
 
-def size_of_item(dtype: str) -> int:
-    """The bytes of an item, by the bits in its type's name. Which names there are, asdlpack knows."""
-    if match := NAME.fullmatch(dtype):
-        bits, lanes = match.groups()
-        size = (int(bits or 8) * int(lanes or 1) + 7) // 8
-        try:
-            asdlpack(FileArray(b"", dtype, size, (0,), 0))
-            return size
-        except (BufferError, ValueError):
-            pass
-    raise ValueError(
-        f"--dtype {quote(dtype)}: DLPack has no such type; expected a name like int32, bfloat16 or float8_e4m3fn"
-    )
-
-
-def fit(shape: str, memory: int, offset: int, dtype: str, itemsize: int) -> tuple[int, ...]:
-    """The shape, with the number that -1 stands for: all the items that are there."""
+def lengths(shape: str) -> tuple[int, ...]:
     texts = shape.split(",")
-    if not all(NUMBER.fullmatch(text) for text in texts) or texts.count("-1") > 1:
+    if not all(NUMBER.fullmatch(text) for text in texts):
         raise ValueError(f"--shape {quote(shape)}: expected numbers such as 2,3, of which one may be -1")
-    lengths = [int(text) for text in texts]
-    size = memory - offset
-    items = size // itemsize
-    there = f"the file has {count(items, 'item')} of {dtype} in {count(size, 'byte')} from byte {offset} on"
-    if -1 not in lengths:
-        if math.prod(lengths) > items:
-            raise ValueError(f"--shape {shape}: needs {count(math.prod(lengths), 'item')}; {there}")
-        return tuple(lengths)
-    others = -math.prod(lengths)
-    if others == 0:
-        raise ValueError(f"--shape {shape}: -1 beside 0 can be any number; expected no 0")
-    if size % (others * itemsize) != 0:
-        expected = f"expected a multiple of {count(others * itemsize, 'byte')} (pass a shape without -1)"
-        raise ValueError(f"--shape {shape}: {there}; {expected}")
-    lengths[lengths.index(-1)] = size // (others * itemsize)
-    return tuple(lengths)
-
-
-def is_contiguous(x: DLPackObject) -> bool:
-    """Whether the items lie one behind the other, the last dimension's first. A dimension of 1 may have any stride."""
-    expected = 1
-    for length, stride in zip(reversed(x.shape), reversed(x.strides), strict=True):
-        if length > 1 and stride != expected:
-            return x.size == 0
-        expected *= length
-    return True
-
-
-def description_text(facts: dict[str, Any]) -> str:
-    address = (
-        f"{facts['pointer']:#x}, a multiple of {facts['alignment']}" if facts["pointer"] else "NULL, without items"
-    )
-    lines = table(
-        ("file", facts["file"]),
-        ("dtype", facts["dtype"]),
-        ("shape", facts["shape"]),
-        ("strides", f"{facts['strides']} in items"),
-        ("bytes", f"{facts['nbytes']} of {facts['file_bytes']}, from byte {facts['offset']} on"),
-        ("address", address),
-        ("device", f"{facts['device']['type']}:{facts['device']['id']}"),
-        ("read-only", "yes" if facts["readonly"] else "no"),
-        ("contiguous", "yes" if facts["contiguous"] else "no"),
-        ("protocol", facts["protocol"]),
-        ("repr", facts["repr"]),
-    )
-    return "\n".join(lines)
+    return tuple(map(int, texts))
 
 
 def table(*rows: tuple[object, ...]) -> list[str]:
     """Each row as a line, its cells below one another."""
     widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{cell!s:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def reason(error: OSError) -> str:
