@@ -170,3 +170,8 @@ class Stream:
 def bits(*values):
     """Values as a bitmap, the least significant bit first."""
     return (ctypes.c_uint8 * ((len(values) + 7) // 8))(*np.packbits(values, bitorder="little"))
+
+
+def only_arrow(obj):
+    """The same object without its other protocols: pyarrow's arrays have __dlpack__."""
+    return Speaks(__arrow_c_array__=obj.__arrow_c_array__)

@@ -17,8 +17,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from alone import alone
-from arrow_c import RELEASE, ArrowArray, ArrowArrayStream, ArrowSchema, Column, Stream, bits, metadata, pointers
+from arrow_c import (
+    RELEASE,
+    ArrowArray,
+    ArrowArrayStream,
+    ArrowSchema,
+    Column,
+    Stream,
+    bits,
+    metadata,
+    only_arrow,
+    pointers,
+)
 from capi import Speaks, capsule_new
+from test_ownership import resident
 
 from dlpack import asdlpack
 
@@ -169,6 +181,15 @@ def test_malformed_data_are_a_value_error_and_released_once(kind):
             asdlpack(stream.exporter(), copy=copy)
         assert (stream.released, stream.schema.schema_released) == (1, 1)
         assert [chunk.array_released for chunk in stream.chunks] == [1, 1]
+
+
+@pytest.mark.parametrize("format", [b"i", b"+w:2"])
+def test_items_that_are_indices_into_a_dictionary_are_refused(format):
+    schema = {"dictionary": ctypes.addressof(NOT_NULL.schema)}
+    column = listed(schema=schema) if format == b"+w:2" else Column(format, NUMBERS, schema=schema)
+    with pytest.raises(BufferError, match="dictionary-encoded"):
+        asdlpack(column.exporter())
+    assert column.released == (1, 1)
 
 
 MALFORMED_METADATA = {
@@ -442,6 +463,37 @@ def test_a_refusal_releases_all():
     assert [chunk.array_released for chunk in stream.chunks] == [1, 1, 0]
 
 
+BITS = pa.array([True, False] * 50_000)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pa.chunked_array([BITS, BITS]),
+        lambda: pa.chunked_array([BITS, pa.nulls(1, pa.bool_())]),
+        lambda: pa.chunked_array([["text"], ["text"]]),
+        lambda: pa.table({"a": BITS, "b": BITS}),
+        lambda: only_arrow(BITS),
+    ],
+    ids=["chunks", "a chunk with nulls", "chunks of text", "two columns", "an array"],
+)
+@pytest.mark.parametrize("copy", [False, None, True])
+def test_memory_does_not_grow(make, copy):
+    def use():
+        try:
+            asdlpack(make(), copy=copy)
+        except BufferError:
+            pass
+
+    for _ in range(100):
+        use()
+    before, arrow = resident(), pa.total_allocated_bytes()
+    for _ in range(300):
+        use()
+    assert resident() - before < 8 << 20  # a leak of one chunk's items is 30 MB
+    assert pa.total_allocated_bytes() == arrow
+
+
 # Streams.
 
 
@@ -522,27 +574,34 @@ def test_chunks_that_no_memory_can_hold_are_refused(length):
     assert stream.released == 1
 
 
-def test_a_stream_may_wait_for_a_thread_that_runs_python():
-    class Waiting(Stream):
-        def _get_next(self, stream, out):
-            return in_thread(super()._get_next, stream, out)
+def test_the_callbacks_of_a_stream_are_called_without_the_gil():
+    """A producer may wait for a thread that runs Python. As a callback PyGILState_Check returns 1 where it is held."""
+    for callback in "get_schema", "get_next":
+        function = dict(ArrowArrayStream._fields_)[callback]
+        held = ctypes.cast(ctypes.pythonapi.PyGILState_Check, function)
+        stream = Stream(schema=Column(items=NUMBERS), stream={callback: held})
+        if callback == "get_schema":  # which gives none
+            with pytest.raises(ValueError, match="ArrowSchema.release is NULL"):
+                asdlpack(stream.exporter())
+        else:
+            assert asdlpack(stream.exporter()).shape == (0,)
 
+
+def test_what_a_failing_callback_leaves_is_not_released():
+    class Failing(Stream):
         def _get_schema(self, stream, out):
-            return in_thread(super()._get_schema, stream, out)
+            return super()._get_schema(stream, out) or errno.EIO
 
-        def _release(self, stream):
-            in_thread(super()._release, stream)
+    class FailingLater(Stream):
+        def _get_next(self, stream, out):
+            return super()._get_next(stream, out) or errno.EIO
 
-    def in_thread(function, *args):
-        results = []
-        thread = threading.Thread(target=lambda: results.append(function(*args)))
-        thread.start()
-        thread.join()
-        return results[0]
-
-    stream = Waiting(Column(items=NUMBERS), Column(items=NUMBERS))
-    assert asdlpack(stream.exporter(), copy=None).shape == (24,)
-    assert stream.released == 1
+    for kind in Failing, FailingLater:
+        stream = kind(Column(items=NUMBERS))
+        with pytest.raises(BufferError, match="failed with errno 5"):
+            asdlpack(stream.exporter())
+        assert stream.released == 1
+        assert stream.chunks[0].released == (0 if kind is Failing else 1, 0)
 
 
 def test_an_error_of_python_behind_a_stream_is_told():
