@@ -90,18 +90,12 @@ static int fill_view(DLPackObject *self, Py_buffer *view, int flags)
     return 0;
 }
 
+/* The buffer is one of the object with the tensor, which a delegate is not: it locks what has the memory. */
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     view->obj = NULL;
     DLPackObject *holder = tensor_of((DLPackObject *)self);
-    if (holder == NULL) {
-        return -1;
-    }
-    if ((PyObject *)holder != self) {
-        return PyObject_GetBuffer((PyObject *)holder, view,
-                                  flags); /* redirected: the buffer locks what has the memory */
-    }
-    if (check_flags(holder, flags) < 0 || fill_view(holder, view, flags) < 0) {
+    if (holder == NULL || check_flags(holder, flags) < 0 || fill_view(holder, view, flags) < 0) {
         return -1;
     }
     holder->exports++;
