@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import operator
 import struct
 import weakref
 from collections.abc import Callable
@@ -19,6 +20,15 @@ from .memory import Memory, Skip
 from .results import Exchange, Outcome
 
 LONGEST = 2000  # characters of what a library says
+
+
+EXPORTS: dict[str, Callable[[Any], Any]] = {  # how memory is asked for, but for DLPack
+    "buffer": memoryview,
+    "__array__": operator.methodcaller("__array__"),
+    "__array_interface__": operator.attrgetter("__array_interface__"),
+    "__array_struct__": operator.attrgetter("__array_struct__"),
+    "__arrow_c_array__": operator.methodcaller("__arrow_c_array__"),
+}
 
 
 class Wrong(Exception):
@@ -92,7 +102,7 @@ def take(
 ) -> tuple[Callable[[], Any], Handed]:
     """Returns a weak reference to the DLPackObject, and what became of it."""
     try:
-        x = dlpack.asdlpack(memory.obj, copy=copy)
+        x = memory.share(memory.obj, copy=copy)
     except Exception as error:
         return lambda: None, Handed("refused", refused_by="dlpack", text=one_line(error))
     wrapped = weakref.ref(x)
@@ -119,6 +129,12 @@ def take(
 
 def refuses_export(consumer: Consumer, x: dlpack.DLPackObject) -> bool:
     """Whether it is x, not the consumer, that raises. Asks once more, with x behind an object that listens."""
+    if consumer.protocol in EXPORTS:
+        try:
+            EXPORTS[consumer.protocol](x)
+        except Exception:
+            return True
+        return False
     raised: list[str] = []
 
     class Listener:

@@ -1,7 +1,8 @@
 """What is known of the libraries: where something else than sharing is expected, and why. The first rule that fits
 counts."""
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -68,6 +69,12 @@ def not_packed(memory: Memory) -> bool:
     return False
 
 
+def not_contiguous(memory: Memory) -> bool:
+    """Whether it is neither row-major nor column-major, which is row-major with the dimensions turned around."""
+    turned = dataclasses.replace(memory, shape=memory.shape[::-1], strides=memory.strides[::-1])
+    return not memory.packed and not turned.packed
+
+
 def unaligned(memory: Memory) -> bool:
     """Whether asdlpack hands on memory that is not at a multiple of 64 bytes, as a copy of its own would be."""
     return memory.copy is False and memory.size > 0 and (memory.address or 0) % 64 != 0
@@ -86,19 +93,35 @@ def read_only(memory: Memory) -> bool:
 SUBBYTE = dtype("float6_*", "float4_*", "int4", "uint4", "int2", "uint2")
 TO_32_BITS = {"float64": "float32", "complex128": "complex64"}
 
+
+def in_ml_dtypes(memory: Memory) -> bool:
+    try:
+        import ml_dtypes
+    except ImportError:
+        return False
+    return hasattr(ml_dtypes, memory.dtype)
+
+
+def arrow(consumer: str) -> Iterator[Rule]:
+    """What takes Arrow's arrays."""
+    yield Rule(consumer, "refused", "Arrow has no such type", dtype("complex*", "bfloat16", "float8*"))
+    yield Rule(consumer, "refused", "Arrow's arrays have a length", lambda memory: memory.shape == ())
+    yield Rule(consumer, "refused", "Arrow's arrays are compact and row-major", not_row_major)
+
+
 RULES = (
     Rule("*", "refused", "DLPack has no structured types", provider="standard library: ctypes array of structures"),
     Rule("C, versioned", "shared", "", SUBBYTE),
     Rule("mpi4py", "shared", "", SUBBYTE),
+    Rule("numpy.asarray", "shared", "", in_ml_dtypes),
     Rule("*", "refused", "it has no type with one such item in each byte", SUBBYTE),
     Rule("*", "refused", "torch exports no tensor that needs a gradient", provider="torch: *requires_grad"),
-    Rule("*", "refused", "Arrow's protocols are not read", provider="pyarrow: ChunkedArray"),
-    Rule("*", "refused", "Arrow's protocols are not read", provider="polars: Series"),
-    Rule("*", "refused", "Arrow's protocols are not read", provider="pandas: Series"),
     Rule("*", "refused", "an NDArray speaks no protocol: its capsules do", provider="mxnet: NDArray"),
     # numpy
-    Rule("numpy", "refused", "numpy has no such type", dtype("bfloat16", "float8*")),
+    Rule("numpy*", "refused", "numpy has no such type", dtype("bfloat16", "float8*")),
     Rule("numpy", "refused", "an older numpy takes no booleans", dtype("bool"), before=(1, 25)),
+    # memoryview
+    Rule("memoryview", "refused", "the buffer protocol has no such type", dtype("bfloat16", "float8*")),
     # torch; the first: https://github.com/pytorch/pytorch/issues/188023
     Rule(
         "torch", "skipped", "torch before 2.13 ends the process at negative strides", negative_strides, before=(2, 13)
@@ -126,11 +149,21 @@ RULES = (
     Rule("cudf", "refused", "cudf has no such type", dtype("bool", "float16", "complex*", "bfloat16", "float8*")),
     Rule("cudf", "skipped", "a DataFrame without columns has no rows either", lambda m: m.shape[1:] == (0,)),
     Rule("cudf", "copied", "cudf copies", lambda m: m.size > 0),
-    # pyarrow
-    Rule("pyarrow.*", "refused", "pyarrow takes int, uint and float", dtype("bool", "complex*", "bfloat16", "float8*")),
+    # Arrow, pyarrow
+    *arrow("pyarrow.array"),
+    *arrow("polars"),
+    *arrow("nanoarrow"),
+    Rule(
+        "pyarrow.[AT]*",
+        "refused",
+        "pyarrow takes int, uint and float",
+        dtype("bool", "complex*", "bfloat16", "float8*"),
+    ),
     Rule("pyarrow.Array", "refused", "an Array has one dimension", lambda memory: len(memory.shape) != 1),
     Rule("pyarrow.Array", "refused", "an Array has no gaps", not_row_major),
     Rule("pyarrow.Tensor", "refused", "a Tensor has no negative strides", negative_strides),
+    # polars
+    Rule("polars", "refused", "polars panics at lists without items", lambda m: m.size == 0 and len(m.shape) > 1),
     # mxnet
     Rule("mxnet", "refused", "mxnet's arrays are compact and row-major", not_row_major),
     Rule("mxnet", "refused", "mxnet takes no matrix without items", lambda m: m.size == 0 and len(m.shape) > 1),
@@ -140,7 +173,7 @@ RULES = (
     Rule("tvm", "refused", "tvm's tensors are compact and row-major", not_row_major),
     Rule("tvm", "refused", "tvm needs data at a multiple of 64 bytes", unaligned),
     # mpi4py
-    Rule("mpi4py", "refused", "a message is compact, in any order of dimensions", not_packed),
+    Rule("mpi4py", "refused", "a message is row-major or column-major", not_contiguous),
     # onnxruntime
     Rule("onnxruntime", "refused", "onnxruntime's tensors are compact and row-major", not_row_major),
     Rule("onnxruntime", "refused", "onnxruntime takes no such type", dtype("bool", "complex*", "float8*")),
@@ -157,6 +190,8 @@ RULES = (
     # What asdlpack itself copies, where copy=None allows it.
     Rule("*", "copied", "the bytes have to be swapped", provider="*: *big-endian*"),
     Rule("*", "copied", "DLPack needs items at multiples of their size", provider="*: *misaligned*"),
+    Rule("*", "copied", "DLPack needs a byte an item", provider="*: *booleans*"),
+    Rule("*", "copied", "the chunks have to be joined", provider="*: *two chunks*"),
 )
 
 # Libraries that can't be in one process.

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import dlpack
+
 from .capsules import compact, gather, python_api
 
 
@@ -29,7 +31,8 @@ class Memory:
     readonly: bool | None = False  # None where the library can't say: it exports the legacy structure alone
     resize: Callable[[], object] | None = None  # moves or closes the memory: a BufferError while it is shared
     references: Callable[[], int] | None = None  # how many hold the memory: more while it is shared
-    copy: bool | None = False  # what asdlpack is called with
+    copy: bool | None = False  # what share is called with
+    share: Callable[..., dlpack.DLPackObject] = dlpack.asdlpack  # called with obj and copy
     gpu: bool = False  # the address is one of a GPU
 
     def __post_init__(self) -> None:

@@ -66,6 +66,8 @@ class Worker:
         """Says what is about to be tried, unless it was tried before."""
         if what in self.task.done:
             return False
+        gc.collect()
+        gc.freeze()  # what the libraries have imported is no garbage: looking at it anew would take most of the time
         self.tell(begins=what, **subject)
         return True
 
@@ -75,8 +77,6 @@ class Worker:
             return
         needed = self.task.providers if own.consumers else []
         modules = [own if name == own.name else self.load(name) for name in needed]
-        gc.collect()
-        gc.freeze()  # what the libraries made at their import is no garbage: looking at it anew takes most of the time
         for consumer in own.consumers:
             self.tell(consumer=[consumer.name, consumer.readonly])
             for module in filter(None, modules):

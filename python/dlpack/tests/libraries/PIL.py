@@ -45,4 +45,16 @@ def gives_a_snapshot() -> None:
     assert (seen.values, seen.readonly) == (before, True), seen
 
 
-CHECKS = {"gives every mode": gives_every_mode, "gives a snapshot": gives_a_snapshot}
+def becomes_an_image_by_its_array_interface() -> None:
+    for mode, dtype in MODES.items():
+        if mode != "I;16":  # fromarray has a mode of its own for it
+            original = picture(mode)
+            image = PIL.Image.fromarray(dlpack.asdlpack(original), mode=mode)
+            assert image.tobytes() == original.tobytes(), f"{mode}: {dtype}"
+
+
+CHECKS = {
+    "gives every mode": gives_every_mode,
+    "gives a snapshot": gives_a_snapshot,
+    "our memory becomes an image by its array interface": becomes_an_image_by_its_array_interface,
+}

@@ -29,6 +29,7 @@ class Consumer:
 
     name: str
     readonly = "not known to it"  # what becomes of read-only memory: for people
+    protocol = "__dlpack__"  # what it asks for last
     gpu = False  # whether it takes memory of a GPU too
 
     def take(self, x: Any) -> Any:

@@ -3,6 +3,7 @@
 import array
 import contextlib
 import ctypes
+import functools
 import gc
 import mmap
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from ..checks import gives
 from ..exchange import expect, hand_over
 from ..expectations import Rule
 from ..memory import Memory, Skip, of_buffer, references_of
-from . import layouts, standard
+from . import datatypes, layouts, standard
 
 
 def gives_every_data_type() -> None:
@@ -33,6 +34,23 @@ def converts_another_byte_order() -> None:
     memory = of_buffer((ctypes.c_int32 * 3)(1, 2, 3), "int32")
     memory.obj, memory.copy, memory.references = numbers, None, references_of(numbers)
     gives(memory)
+
+
+def frombuffer_gives_every_data_type() -> None:
+    for make in datatypes.PROVIDERS.values():
+        memory = make()
+        if memory.dtype not in datatypes.PADDED:
+            for shape, strides in ((2, 3), ()), ((3, 2), (1, 3)):
+                typed = standard.raw(memory.dtype, memory.values, shape, strides)
+                typed.resize = None  # it moves the memory
+                gives(typed)
+
+
+def from_pointer_gives_every_data_type() -> None:
+    for make in datatypes.PROVIDERS.values():
+        memory = make()
+        if memory.dtype not in datatypes.PADDED:
+            gives(standard.pointed_to(memory.obj, memory.address or 0, memory.dtype, (2, 3), memory.values))
 
 
 def is_shared_with_copy_none(memory: Memory) -> None:
@@ -87,6 +105,34 @@ def in_a_cycle(data: bytearray) -> None:
     interface.shared = dlpack.asdlpack(interface)
 
 
+WAYS_OUT: dict[str, Callable[[dlpack.DLPackObject], Any]] = {
+    "a capsule": lambda x: x.__dlpack__(max_version=(1, 3)),
+    "__dlpack__": Producer,
+    "a buffer": memoryview,
+    "__array_interface__": lambda x: SimpleNamespace(__array_interface__=x.__array_interface__, memory=x),
+    "__array_struct__": lambda x: SimpleNamespace(__array_struct__=x.__array_struct__),
+    "__arrow_c_array__": lambda x: SimpleNamespace(__arrow_c_array__=x.__arrow_c_array__),
+}
+
+
+def what_it_gives_can_be_given_on() -> None:
+    for protocol, way in WAYS_OUT.items():
+        numbers = array.array("d", range(6))
+        memory = of_buffer(numbers, "float64")
+        memory.obj, memory.references = way(dlpack.asdlpack(numbers)), None
+        memory.readonly = protocol == "__arrow_c_array__"
+        gives(memory)
+        del memory
+        taken = standard.Consumed(dlpack.asdlpack(way(dlpack.asdlpack(numbers))).__dlpack__())
+        refused(lambda numbers=numbers: numbers.append(0))  # type: ignore[misc]
+        del taken
+        numbers.append(0)
+
+
+def there_and_back(way: Callable[[dlpack.DLPackObject], Any], data: bytearray) -> None:
+    standard.Consumed(dlpack.asdlpack(way(dlpack.asdlpack(data))).__dlpack__())
+
+
 def refused(use: Callable[[], Any]) -> None:
     with contextlib.suppress(BufferError, TypeError, ValueError):
         use()
@@ -108,6 +154,12 @@ USES: tuple[Callable[[bytearray], Any], ...] = (  # what a program does again an
     lambda data: refused(lambda: dlpack.asdlpack(data).__dlpack__(stream=1)),
     lambda data: refused(lambda: dlpack.asdlpack((ctypes.c_char_p * 8).from_buffer(data))),
     lambda data: refused(lambda: dlpack.asdlpack([0] * 100)),
+    lambda data: dlpack.frombuffer(data, "bfloat16", (-1, 2), offset=8).__dlpack__(),
+    lambda data: refused(lambda: dlpack.frombuffer(data, "bfloat16", 100)),
+    lambda data: dlpack.from_pointer(64, (1,) * 8, "int8", owner=data).__dlpack__(),
+    lambda data: dlpack.describe(data),
+    lambda data: refused(lambda: memoryview(dlpack.frombuffer(data, "bfloat16"))),
+    *(functools.partial(there_and_back, way) for way in WAYS_OUT.values()),
 )
 
 
@@ -150,7 +202,10 @@ def a_refused_capsule_can_be_taken_again() -> None:
 
 
 CHECKS = {
+    "gives on what it gave, by each protocol": what_it_gives_can_be_given_on,
     "gives every data type": gives_every_data_type,
+    "gives every data type by frombuffer": frombuffer_gives_every_data_type,
+    "gives every data type by from_pointer": from_pointer_gives_every_data_type,
     "converts another byte order": converts_another_byte_order,
     "shares with copy=None what can be shared": what_can_be_shared_is_shared_with_copy_none,
     "looks at memory of a known kind all the same": memory_of_a_known_kind_is_looked_at_all_the_same,

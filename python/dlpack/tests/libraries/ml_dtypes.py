@@ -58,7 +58,17 @@ def gives_a_scalar() -> None:
     del others
 
 
+def becomes_an_array_by_numpy_asarray() -> None:
+    for dtype in DTYPES:
+        array = matrix(dtype)
+        taken: Any = np.asarray(dlpack.asdlpack(array.T))
+        assert (taken.dtype, taken.shape, taken.strides) == (array.dtype, (3, 2), array.T.strides), taken
+        array[1, 0] = 0
+        assert taken.tobytes() == array.T.tobytes(), f"{array.dtype.name}: {taken}, expected {array.T}"
+
+
 CHECKS = {
+    "our memory becomes an array of every data type by numpy.asarray": becomes_an_array_by_numpy_asarray,
     "gives every data type": gives_every_data_type,
     "gives arrays of every layout": gives_arrays_of_every_layout,
     "gives a scalar": gives_a_scalar,

@@ -99,7 +99,36 @@ class FromDLPack(Consumer):
         return Seen(taken.dtype.name, taken.shape, taken.tobytes(), taken.ctypes.data, readonly)
 
 
-CONSUMERS = [FromDLPack()]
+class AsArray(FromDLPack):
+    """By the buffer protocol, or as an array of ml_dtypes where those are installed."""
+
+    name = "numpy.asarray"
+    protocol = "__array__"
+
+    def take(self, x: Any) -> Any:
+        return np.asarray(x)
+
+    def see(self, taken: Any) -> Seen:
+        return super().see(taken)._replace(readonly=not taken.flags.writeable)
+
+
+class ByArrayInterface(AsArray):
+    protocol = "__array_interface__"
+    name = f"numpy, {protocol}"
+
+    def take(self, x: Any) -> Any:
+        return np.asarray(SimpleNamespace(__array_interface__=x.__array_interface__, keeps=x))
+
+
+class ByArrayStruct(AsArray):
+    protocol = "__array_struct__"
+    name = f"numpy, {protocol}"
+
+    def take(self, x: Any) -> Any:
+        return np.asarray(SimpleNamespace(__array_struct__=x.__array_struct__))
+
+
+CONSUMERS = [FromDLPack(), AsArray(), ByArrayInterface(), ByArrayStruct()]
 
 
 def gives_every_data_type() -> None:

@@ -1,4 +1,4 @@
-"""pandas' Series and DataFrames. pandas takes no DLPack: it takes numpy's arrays, without a copy."""
+"""pandas' Series and DataFrames. pandas takes no DLPack: it takes numpy's arrays, and Arrow's."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,20 +22,29 @@ def by_itself() -> Memory:
     return known(provided, provided.to_numpy())
 
 
-def arrow_backed() -> Memory:
+def arrow() -> Any:
     try:
         from . import pyarrow
-
-        provided = pd.Series([1, 2, 3], dtype="int64[pyarrow]")
     except ImportError:
         raise Skip("pyarrow is not installed") from None
-    return pyarrow.known(provided.array.__arrow_array__().chunk(0))
+    return pyarrow
+
+
+def of_arrow() -> Any:
+    return pd.Series([1, 2, 3], dtype="int64[pyarrow]")
+
+
+def array_of_arrow() -> Memory:
+    memory: Memory = arrow().known(of_arrow().array.__arrow_array__().chunk(0))
+    return memory
 
 
 PROVIDERS: dict[str, Callable[[], Memory]] = {
     "Series": by_itself,
     "Series.to_numpy()": lambda: known(series().to_numpy()),
-    "Series, Arrow-backed: its pyarrow array": arrow_backed,
+    "Series, Arrow-backed": lambda: arrow().of_column(of_arrow()),
+    "Series, Arrow-backed: its pyarrow array": array_of_arrow,
+    "DataFrame of a column": lambda: arrow().only_column(pd.DataFrame({"a": series()})),
     "DataFrame column": lambda: known(pd.DataFrame(np.arange(6.0).reshape(3, 2))[1].to_numpy()),
 }
 
@@ -47,11 +56,27 @@ def becomes_a_series_without_a_copy_by_way_of_numpy() -> None:
     assert taken.tolist() == [0, 0, 0, 7, 0, 0, 0, 0], taken
 
 
-def speaks_no_protocol_that_asdlpack_reads() -> None:
-    withholds({"a DataFrame": lambda: pd.DataFrame({"a": [1, 2]})}, TypeError)
+def becomes_a_series_by_arrow() -> None:
+    arrow()
+    if not hasattr(pd.Series, "from_arrow"):
+        raise Skip(f"pandas {pd.__version__} has no Series.from_arrow")
+    x = dlpack.asdlpack(series().to_numpy())
+    taken = pd.Series.from_arrow(x)
+    assert taken.tolist() == [1, 2, 3], taken
+
+
+def withholds_what_is_no_plain_memory() -> None:
+    withholds(
+        {
+            "nulls": lambda: pd.Series([1, None], dtype="Int64"),
+            "text": lambda: pd.Series(["text"]),
+            "two columns": lambda: pd.DataFrame({"a": [1, 2], "b": [1, 2]}),
+        }
+    )
 
 
 CHECKS = {
     "our memory becomes a Series without a copy, by way of numpy": becomes_a_series_without_a_copy_by_way_of_numpy,
-    "a DataFrame speaks no protocol that asdlpack reads": speaks_no_protocol_that_asdlpack_reads,
+    "our memory becomes a Series by Arrow": becomes_a_series_by_arrow,
+    "withholds what is no plain memory": withholds_what_is_no_plain_memory,
 }

@@ -1,34 +1,34 @@
-"""polars' Series. polars takes no DLPack: it takes pyarrow's arrays, without a copy."""
+"""polars' Series and DataFrames. polars takes no DLPack: it takes Arrow's arrays, without a copy."""
 
-import struct
 from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 
-import dlpack
-
+from ..capsules import Seen
 from ..checks import withholds
-from ..memory import Memory, Skip, buffer_address
-from .datatypes import FORMATS
+from ..memory import Memory, Skip
+from . import Consumer
 
 NUMBERS = (1, 2, 3)
+
+
+def arrow() -> Any:
+    """polars tells no addresses: pyarrow does."""
+    try:
+        from . import pyarrow
+    except ImportError:
+        raise Skip("pyarrow is not installed") from None
+    return pyarrow
 
 
 def series() -> Any:
     return pl.Series(NUMBERS, dtype=pl.Float64)
 
 
-def by_itself() -> Memory:
-    return Memory(series(), "float64", (3,), struct.pack("3d", *NUMBERS))
-
-
-def to_arrow() -> Memory:
-    try:
-        from .pyarrow import known
-    except ImportError:
-        raise Skip("pyarrow is not installed") from None
-    return known(series().to_arrow())
+def booleans() -> Memory:
+    """Eight items share a byte."""
+    return Memory(pl.Series([True, False, True]), "bool", (3,), bytes([1, 0, 1]), 0, readonly=True, copy=None)
 
 
 def to_numpy() -> Memory:
@@ -40,37 +40,46 @@ def to_numpy() -> Memory:
 
 
 PROVIDERS: dict[str, Callable[[], Memory]] = {
-    "Series": by_itself,
-    "Series.to_arrow()": to_arrow,
+    "Series": lambda: arrow().of_column(series()),
+    "Series, sliced": lambda: arrow().of_column(series()[1:]),
+    "Series of arrays": lambda: arrow().of_column(pl.Series([[1, 2], [3, 4]], dtype=pl.Array(pl.Int32, 2))),
+    "Series of booleans, copy=None": booleans,
+    "Series.to_arrow()": lambda: arrow().known(series().to_arrow()),
     "Series.to_numpy()": to_numpy,
+    "DataFrame of a column": lambda: arrow().only_column(pl.DataFrame({"a": series()})),
 }
 
 
-def becomes_a_series_without_a_copy_by_way_of_arrow() -> None:
-    try:
-        from .pyarrow import from_dlpack, seen
-    except ImportError:
-        raise Skip("pyarrow is not installed") from None
-    for dtype in ("int8", "int64", "uint32", "float32", "float64"):
-        source = bytearray(struct.pack(f"3{FORMATS[dtype]}", *NUMBERS))
-        view: Any = memoryview(source)
-        taken = pl.Series(from_dlpack(dlpack.asdlpack(view.cast(FORMATS[dtype]))))
-        del view
-        address, expected = seen(taken.to_arrow()).address, buffer_address(source)
-        assert address == expected, f"{dtype}: at {address}, expected {expected}"
-        assert taken.to_list() == list(NUMBERS), taken
+class Series(Consumer):
+    name = "polars"
+    readonly = "never written"
+    protocol = "__arrow_c_array__"
+
+    def take(self, x: Any) -> Any:
         try:
-            source.append(0)
-        except BufferError:
-            continue
-        raise AssertionError("the bytearray can be resized although a Series has its memory")
+            return pl.Series(x)
+        except pl.exceptions.PanicException as panic:  # it is no Exception
+            raise RuntimeError(str(panic)) from None
+
+    def see(self, taken: Any) -> Seen:
+        seen: Seen = arrow().seen(taken.to_arrow())
+        return seen._replace(readonly=None)
 
 
-def speaks_no_protocol_that_asdlpack_reads() -> None:
-    withholds({"a DataFrame": lambda: pl.DataFrame({"a": NUMBERS})}, TypeError)
+CONSUMERS = [Series()]
 
 
-CHECKS = {
-    "our memory becomes a Series without a copy, by way of pyarrow": becomes_a_series_without_a_copy_by_way_of_arrow,
-    "a DataFrame speaks no protocol that asdlpack reads": speaks_no_protocol_that_asdlpack_reads,
-}
+def withholds_what_is_no_plain_memory() -> None:
+    withholds(
+        {
+            "booleans": lambda: pl.Series([True]),
+            "nulls": lambda: pl.Series([1, None]),
+            "text": lambda: pl.Series(["text"]),
+            "lists": lambda: pl.Series([[1, 2], [3]]),
+            "two chunks": lambda: series().append(series()),
+            "two columns": lambda: pl.DataFrame({"a": NUMBERS, "b": NUMBERS}),
+        }
+    )
+
+
+CHECKS = {"withholds what is no plain memory": withholds_what_is_no_plain_memory}

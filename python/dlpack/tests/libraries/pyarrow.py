@@ -1,4 +1,4 @@
-"""The from_dlpack of pyarrow's Array and Tensor, and what else of pyarrow has memory."""
+"""The from_dlpack of pyarrow's Array and Tensor, pyarrow.array, and what else of pyarrow has memory."""
 
 import struct
 import warnings
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import dlpack
 
-from ..capsules import Seen, look, read_managed
+from ..capsules import Seen, gather, look, read_managed
 from ..checks import gives, withholds
 from ..memory import Memory, buffer_address
 from . import Consumer
@@ -20,11 +20,18 @@ tensor_from_dlpack = pa.Tensor.from_dlpack
 
 
 def seen(array: Any) -> Seen:
-    """What pyarrow says of an Array."""
-    buffer, itemsize = array.buffers()[1], array.type.bit_width // 8
-    part = buffer.slice(array.offset * itemsize, len(array) * itemsize)
-    dtype = NAMES.get(str(array.type), str(array.type))
-    return Seen(dtype, (len(array),), part.to_pybytes(), part.address, not buffer.is_mutable)
+    """What pyarrow says of an Array: of lists of one length, the items."""
+    shape = [len(array)]
+    while isinstance(array, pa.FixedShapeTensorArray | pa.FixedSizeListArray):
+        is_tensor = isinstance(array, pa.FixedShapeTensorArray)
+        shape += array.type.shape if is_tensor else [array.type.list_size]
+        array = (array.storage if is_tensor else array).flatten()
+    is_bool = isinstance(array, pa.Bool8Array)
+    storage = array.storage if is_bool else array
+    buffer, itemsize = storage.buffers()[1], storage.type.bit_width // 8
+    part = buffer.slice(storage.offset * itemsize, len(storage) * itemsize)
+    dtype = "bool" if is_bool else NAMES.get(str(array.type), str(array.type))
+    return Seen(dtype, tuple(shape), part.to_pybytes(), part.address, not buffer.is_mutable)
 
 
 def known(obj: Any, array: Any = None) -> Memory:
@@ -54,12 +61,42 @@ def buffer() -> Memory:
     return Memory(memory, "int8", (100,), memory.to_pybytes(), memory.address, readonly=not memory.is_mutable)
 
 
-def chunked(chunks: list[list[float]]) -> Any:
+def chunked(chunks: list[list[float | None]]) -> Any:
     return pa.chunked_array(chunks, pa.float64())
 
 
-def chunked_array() -> Memory:
-    return Memory(chunked([[1], [2]]), "float64", (2,), struct.pack("2d", 1, 2))
+def of_column(obj: Any) -> Memory:
+    """What pyarrow says of a column of one chunk, which may be another library's."""
+    return known(obj, pa.chunked_array(obj).chunk(0))
+
+
+def only_column(table: Any) -> Memory:
+    """The same of the only column of a table."""
+    return known(table, pa.table(table).column(0).chunk(0))
+
+
+def two_chunks() -> Memory:
+    return Memory(chunked([[1], [2]]), "float64", (2,), struct.pack("2d", 1, 2), 0, readonly=True, copy=None)
+
+
+def booleans() -> Memory:
+    """Eight items share a byte."""
+    array = pa.array([True, False, True])
+    return Memory(array, "bool", (3,), bytes([1, 0, 1]), array.buffers()[1].address, readonly=True, copy=None)
+
+
+def lists() -> Any:
+    return pa.FixedSizeListArray.from_arrays(pa.array(range(12), pa.int32()), 6)
+
+
+def tensors() -> Memory:
+    """Matrices of two columns, each of which lies column by column."""
+    memory = known(lists())
+    layout = pa.fixed_shape_tensor(pa.int32(), [2, 3], permutation=[1, 0])
+    memory.obj = pa.ExtensionArray.from_storage(layout, memory.obj)
+    memory.shape, memory.strides = (2, 3, 2), (6, 1, 3)
+    memory.values = gather(memory.address or 0, memory.shape, memory.strides, 4)
+    return memory
 
 
 PROVIDERS: dict[str, Callable[[], Memory]] = {
@@ -68,8 +105,16 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
     "Table column": lambda: known(pa.table({"a": [1.5, 2.5]}).column(0).chunk(0)),
     "Tensor": tensor,
     "Buffer": buffer,
-    "ChunkedArray": chunked_array,
+    "ChunkedArray": lambda: of_column(chunked([[1, 2]])),
+    "ChunkedArray, sliced": lambda: of_column(chunked([[1, 2, 3]])[1:]),
     "ChunkedArray, combined": lambda: known(chunked([[1], [2]]).combine_chunks()),
+    "ChunkedArray of two chunks, copy=None": two_chunks,
+    "RecordBatch of a column": lambda: only_column(pa.record_batch({"a": [1.5, 2.5]})),
+    "Table of a column": lambda: only_column(pa.table({"a": [1.5, 2.5]})),
+    "Array of booleans, copy=None": booleans,
+    "FixedSizeListArray": lambda: known(lists()),
+    "FixedSizeListArray, sliced": lambda: known(lists()[1:]),
+    "FixedShapeTensorArray": tensors,
 }
 
 
@@ -95,7 +140,19 @@ class TensorFromDLPack(Consumer):
         return seen_tensor(taken)
 
 
-CONSUMERS = [ArrayFromDLPack(), TensorFromDLPack()]
+class Array(ArrayFromDLPack):
+    name = "pyarrow.array"
+    readonly = "never written"
+    protocol = "__arrow_c_array__"
+
+    def take(self, x: Any) -> Any:
+        return pa.array(x)
+
+    def see(self, taken: Any) -> Seen:
+        return seen(taken)._replace(readonly=None)
+
+
+CONSUMERS = [ArrayFromDLPack(), TensorFromDLPack(), Array()]
 
 
 def gives_every_data_type() -> None:
@@ -111,9 +168,12 @@ def withholds_what_is_no_plain_memory() -> None:
             "text": lambda: pa.array(["text"]),
             "lists": lambda: pa.array([[1, 2], [3]]),
             "dates": lambda: pa.array([1], pa.date32()),
+            "a dictionary": lambda: pa.array([1, 1]).dictionary_encode(),
+            "two chunks": lambda: chunked([[1], [2]]),
+            "a column with nulls": lambda: chunked([[1, None]]),
+            "two columns": lambda: pa.table({"a": [1], "b": [1]}),
         }
     )
-    withholds({"a table": lambda: pa.table({"a": [1]})}, TypeError)
 
 
 def says_why_it_withholds_nulls() -> None:

@@ -1,11 +1,14 @@
-"""Python's standard library only provides. The consumers are what a C program sees of either structure, by ctypes."""
+"""Python's standard library provides, and takes by memoryview. The other consumers are what a C program sees of either
+structure, by ctypes."""
 
 import array
 import ctypes
 import functools
+import math
 import mmap
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -16,9 +19,10 @@ from typing import Any
 import dlpack
 
 from ...structs import DLManagedTensor
-from ..capsules import Seen, capsule_name, capsule_new, consume, read_managed
-from ..memory import Memory, Skip, of_buffer
+from ..capsules import Seen, capsule_name, capsule_new, compact, consume, gather, read_managed
+from ..memory import Memory, Skip, buffer_address, of_buffer, references_of
 from . import Consumer
+from .datatypes import FORMATS
 
 
 def a_bytearray() -> Memory:
@@ -114,24 +118,50 @@ def c_library() -> Any:
     return loaded
 
 
-def a_c_function() -> Memory:
+def a_pointer() -> Memory:
+    """What a C function gives. The pointer is NULL once the structure was taken over."""
     library = c_library()
     managed = library.make()
     alive = ctypes.c_int.in_dll(library, "alive")
     tensor = managed.contents.dl_tensor
     address = tensor.data + tensor.byte_offset
     values = ctypes.string_at(address, 24)
-    capsule = capsule_new(ctypes.addressof(managed.contents), b"dltensor", None)
-    # A legacy structure can't say that its memory may be written.
-    return Memory(
-        capsule,
-        "float32",
-        (2, 3),
-        values,
-        address,
-        readonly=True,
-        references=lambda: alive.value - (capsule_name(capsule) == b"dltensor"),
-    )
+    return Memory(managed, "float32", (2, 3), values, address, references=lambda: alive.value - bool(managed))
+
+
+def a_capsule() -> Memory:
+    memory = a_pointer()
+    alive = ctypes.c_int.in_dll(c_library(), "alive")
+    capsule = capsule_new(ctypes.addressof(memory.obj.contents), b"dltensor", None)
+    memory.obj = capsule
+    memory.readonly = True  # a legacy structure can't say that its memory may be written
+    memory.references = lambda: alive.value - (capsule_name(capsule) == b"dltensor")
+    return memory
+
+
+def raw(dtype: str, items: bytes, shape: tuple[int, ...], strides: tuple[int, ...] = ()) -> Memory:
+    """Bytes behind a header, of which the caller says what they are."""
+    header = bytes(64)
+    memory = bytearray(header + items)
+    address, itemsize = buffer_address(memory) + len(header), len(items) // math.prod(shape)
+    values = gather(address, shape, strides or compact(shape), itemsize)
+    share = functools.partial(dlpack.frombuffer, dtype=dtype, shape=shape, strides=strides or None, offset=len(header))
+    resize, references = lambda: memory.append(0), references_of(memory)
+    return Memory(memory, dtype, shape, values, address, strides, False, resize, references, share=share)
+
+
+def pointed_to(owner: Any, address: int, dtype: str, shape: tuple[int, ...], values: bytes) -> Memory:
+    """Memory at an address, of which the caller says what it is."""
+
+    def share(owner: Any, copy: bool | None) -> dlpack.DLPackObject:
+        return dlpack.asdlpack(dlpack.from_pointer(address, shape, dtype, owner=owner), copy=copy)
+
+    return Memory(owner, dtype, shape, values, address, references=references_of(owner), share=share)
+
+
+def an_address() -> Memory:
+    owner = (ctypes.c_double * 6)(*range(6))
+    return pointed_to(owner, ctypes.addressof(owner), "float64", (2, 3), bytes(owner))
 
 
 PROVIDERS = {
@@ -148,7 +178,12 @@ PROVIDERS = {
     "ctypes array in a structure": a_field_of_a_structure,
     "ctypes array of structures": lambda: of_buffer((Point * 3)(), "structure"),
     "SharedMemory": shared_between_processes,
-    "DLManagedTensor* of a C function": a_c_function,
+    "DLManagedTensor* of a C function": a_pointer,
+    "DLManagedTensor* in a capsule": a_capsule,
+    "frombuffer, bfloat16": lambda: raw("bfloat16", struct.pack("6H", *[0, 0x3F80] * 3), (2, 3)),
+    "frombuffer, float8_e5m2": lambda: raw("float8_e5m2", b"\0\x3c" * 3, (6,)),
+    "frombuffer, transposed": lambda: raw("float32", struct.pack("6f", *range(6)), (3, 2), (1, 3)),
+    "from_pointer": an_address,
 }
 
 
@@ -181,7 +216,22 @@ class Legacy(Versioned):
         return Consumed(x.__dlpack__())
 
 
-CONSUMERS = [Versioned(), Legacy()]
+class AsMemoryview(Consumer):
+    name = "memoryview"
+    readonly = "stays read-only"
+    protocol = "buffer"
+
+    def take(self, x: Any) -> memoryview:
+        return memoryview(x)
+
+    def see(self, taken: memoryview) -> Seen:
+        return Seen(DTYPES[taken.format], taken.shape or (), taken.tobytes(), buffer_address(taken), taken.readonly)
+
+
+DTYPES = {f"Z{parts[0]}" if len(parts) > 1 else parts: dtype for dtype, parts in FORMATS.items()}
+DTYPES |= {"l": DTYPES["q"], "L": DTYPES["Q"]}
+
+CONSUMERS = [Versioned(), Legacy(), AsMemoryview()]
 
 
 def shared_memory_is_seen_from_a_second_process() -> None:

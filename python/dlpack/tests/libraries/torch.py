@@ -140,7 +140,21 @@ def copies_on_demand() -> None:
     assert copy.tolist() == [0, 1, 2], copy
 
 
+def takes_a_buffer() -> None:
+    source = bytearray(8)
+    taken = torch.frombuffer(dlpack.asdlpack(source), dtype=torch.int16)
+    taken[1] = -1
+    assert source == bytes([0, 0, 255, 255, 0, 0, 0, 0]), source
+
+
+def takes_an_array_by_as_tensor() -> None:
+    tensor = torch.as_tensor(dlpack.asdlpack(matrix().T))
+    assert torch.equal(tensor, matrix().T), tensor
+
+
 CHECKS = {
+    "takes a buffer": takes_a_buffer,
+    "takes an array by as_tensor": takes_an_array_by_as_tensor,
     "gives every data type": gives_every_data_type,
     "gives tensors of every layout": gives_tensors_of_every_layout,
     "withholds what DLPack can't say": withholds_what_dlpack_cannot_say,
