@@ -15,7 +15,7 @@ import zlib
 import ml_dtypes
 import numpy as np
 import pytest
-from capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, address
+from capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, address, capsule_new
 from test_ownership import resident
 from test_protocols import DTYPES, LAYOUTS
 
@@ -378,26 +378,18 @@ def test_garbage_with_views_of_the_object_is_collected(held, through, first):
     assert alive() is None
 
 
-class Last:
-    """The garbage collector does not know of it: its end comes while the garbage around it is cleared."""
-
-    __slots__ = ()
-    seen: list[int] = []
-    source: Exporter
-
-    def __del__(self):
-        self.seen.append(self.source.exports)
-
-
 def test_memory_in_garbage_stays_locked_until_its_view_is_cleared():
-    """The collector clears one object after the other; the object comes before the view."""
-    Last.source, Last.seen = Exporter(bytes(8)), []
-    x = asdlpack(Last.source)
-    garbage = [Last()]
-    garbage += [x, memoryview(x), garbage]
-    del x, garbage
+    """The collector clears one object after the other, this one before the view. A capsule, unknown to it, ends
+    in between, and its destructor may run anything."""
+    source, seen = Exporter(bytes(8)), []
+    destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda capsule: seen.append(source.exports))
+    x = asdlpack(source)
+    garbage = []
+    view = memoryview(x)
+    garbage += [x, view, garbage, capsule_new(address(source.data), None, ctypes.cast(destructor, ctypes.c_void_p))]
+    del x, view, garbage
     gc.collect()
-    assert (Last.seen, Last.source.exports) == ([1], 0)
+    assert (seen, source.exports) == ([1], 0)
 
 
 def test_views_give_back_all_that_they_take():
