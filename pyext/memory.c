@@ -69,34 +69,41 @@ static PyObject *read_dtype(PyObject *dtype, struct request *request)
     return text;
 }
 
-/* The bytes of a tensor that asdlpack makes of the object. */
-static int read_tensor(DLPackObject *self, PyObject *obj, struct request *request)
+/* The bytes of memory that is described already: locked where the CPU can read it, since buffers of self may be. */
+static int read_described(DLPackObject *self, DLPackObject *holder, struct request *request)
 {
-    DLPackObject *shared = share(obj, COPY_NEVER, NULL), *holder = shared == NULL ? NULL : tensor_of(shared);
-    if (holder == NULL) {
-        Py_XDECREF((PyObject *)shared);
-        return -1;
-    }
-    self->object = (PyObject *)shared;
-    self->holding = HOLDS_OBJECT;
     self->protocol = holder->protocol;
-    self->flags |= holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
     if (!object_is_compact(holder, 'C')) {
         PyErr_SetString(PyExc_BufferError,
                         "frombuffer: the memory has gaps or another order than row-major; expected it compact (pass "
                         "asdlpack(obj, copy=True), which is)");
         return -1;
     }
-    request->device = holder->tensor.device;
-    request->data = (uint64_t)(uintptr_t)holder->tensor.data;
-    request->span = object_nbytes(holder);
-    request->facts |= FACT_SPAN;
     if (holder->tensor.byte_offset > 0) {
         PyErr_Format(PyExc_BufferError, "frombuffer: memory on this device has a handle, not an address; expected "
                                         "memory of the CPU or of a device with addresses, such as CUDA");
         return -1;
     }
+    request->device = holder->tensor.device;
+    if (holder->on_cpu) {
+        return read_bytes(self, (PyObject *)holder, request);
+    }
+    self->object = Py_NewRef((PyObject *)holder);
+    self->holding = HOLDS_OBJECT;
+    self->flags |= holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+    request->data = (uint64_t)(uintptr_t)holder->tensor.data;
+    request->span = object_nbytes(holder);
+    request->facts |= FACT_SPAN;
     return 0;
+}
+
+/* The bytes of a tensor that asdlpack makes of the object. */
+static int read_tensor(DLPackObject *self, PyObject *obj, struct request *request)
+{
+    DLPackObject *shared = share(obj, COPY_NEVER, NULL), *holder = shared == NULL ? NULL : tensor_of(shared);
+    int read = holder == NULL ? -1 : read_described(self, holder, request);
+    Py_XDECREF((PyObject *)shared);
+    return read;
 }
 
 /* The object's bytes: its buffer, which has any type; where it gives none, what asdlpack makes of it. */
