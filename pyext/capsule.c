@@ -200,3 +200,10 @@ int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
     object_hold_managed(self, managed, versioned);
     return 0;
 }
+
+bool holds_structure(const DLPackObject *self)
+{
+    bool managed = self->holding == HOLDS_LEGACY || self->holding == HOLDS_VERSIONED;
+    return managed && (self->protocol == structures[STRUCTURE_LEGACY].name ||
+                       self->protocol == structures[STRUCTURE_VERSIONED].name);
+}

@@ -176,6 +176,9 @@ int find_structure(PyObject *obj, enum structure *kind);
  * exactly once, also where the tensor is refused. */
 int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
 
+/* Whether self took a managed tensor over through such a pointer. */
+bool holds_structure(const DLPackObject *self);
+
 /* These describe and take nothing over: what they lead to must outlive self. */
 int look_at_capsule(DLPackObject *self, PyObject *capsule);
 int look_at_structure(DLPackObject *self, PyObject *pointer, enum structure kind);

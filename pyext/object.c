@@ -81,10 +81,14 @@ static void give_back(DLPackObject *self)
     PyErr_Restore(type, value, traceback);
 }
 
+/* ctypes frees a structure, and the function that is its deleter, when the collector clears them, which may be before
+ * this object is cleared: so the pointer that they live by isn't shown to it. */
 static int object_traverse(DLPackObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->obj);
+    if (!holds_structure(self)) {
+        Py_VISIT(self->obj);
+    }
     Py_VISIT(self->imported);
     if (self->holding == HOLDS_VIEW) {
         Py_VISIT(self->view.obj);
