@@ -112,13 +112,9 @@ static int object_clear(DLPackObject *self)
     return 0;
 }
 
-static void object_dealloc(DLPackObject *self)
+static void object_free(DLPackObject *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
-    PyObject_GC_UnTrack(self);
-    if (self->weakrefs != NULL) {
-        PyObject_ClearWeakRefs((PyObject *)self);
-    }
     give_back(self);
     Py_CLEAR(self->imported);
     if (self->tensor.shape != self->dims) {
@@ -126,6 +122,32 @@ static void object_dealloc(DLPackObject *self)
     }
     PyObject_GC_Del(self);
     Py_DECREF((PyObject *)type);
+}
+
+/* What an object gives back may be the last reference to another, and so on: a long chain would overflow the stack, so
+ * behind the first ones the rest waits until these are gone. */
+static void object_dealloc(DLPackObject *self)
+{
+    enum { MOST = 50 };
+    static _Thread_local int depth;
+    static _Thread_local DLPackObject *waiting; /* linked by weakrefs, of which none are left */
+    PyObject_GC_UnTrack(self);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    if (depth == MOST) {
+        self->weakrefs = (PyObject *)waiting;
+        waiting = self;
+        return;
+    }
+    depth++;
+    object_free(self);
+    while (depth == 1 && waiting != NULL) {
+        DLPackObject *next = waiting;
+        waiting = (DLPackObject *)next->weakrefs;
+        object_free(next);
+    }
+    depth--;
 }
 
 /* Description: from the request to the tensor. */
