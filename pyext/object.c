@@ -240,6 +240,24 @@ int object_check(DLPackObject *self)
     return 0;
 }
 
+/* A producer's memory may be said to be that of a DLPackObject, and so on in a circle: Python counts the calls of its
+ * own functions, and none need be among these. */
+static DLPackObject *import_nested(DLPackObject *self)
+{
+    enum { MOST = 50 };
+    static _Thread_local int depth;
+    if (depth == MOST) {
+        PyErr_Format(PyExc_RecursionError,
+                     "asdlpack: a producer's memory is another's, and so on %d times; expected memory at the end",
+                     MOST);
+        return NULL;
+    }
+    depth++;
+    DLPackObject *imported = delegate_import(self);
+    depth--;
+    return imported;
+}
+
 DLPackObject *tensor_of(DLPackObject *self)
 {
     if (object_check(self) < 0) {
@@ -249,7 +267,7 @@ DLPackObject *tensor_of(DLPackObject *self)
         return self;
     }
     if (self->imported == NULL) {
-        DLPackObject *imported = delegate_import(self);
+        DLPackObject *imported = import_nested(self);
         if (imported == NULL) {
             return NULL;
         }
