@@ -29,10 +29,11 @@ static int check_flags(const DLPackObject *self, int flags)
         return -1;
     }
     if (asks_for(flags, PyBUF_ND | PyBUF_FORMAT) && self->format[0] == '\0') {
-        PyErr_Format(PyExc_BufferError,
-                     "dtype %s: the buffer protocol has no format for it (numpy.asarray(x) knows what ml_dtypes knows, "
-                     "dlpack.frombuffer(x, \"uint8\") shares the bytes)",
-                     self->dtype_name);
+        PyErr_Format(
+            PyExc_BufferError,
+            "dtype %s: the buffer protocol has no format for it (with ml_dtypes numpy.asarray(x) has most such "
+            "types; dlpack.frombuffer(x, \"uint8\") shares the bytes)",
+            self->dtype_name);
         return -1;
     }
     bool row_major = object_is_compact(self, 'C'), column_major = object_is_compact(self, 'F');

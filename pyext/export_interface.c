@@ -25,7 +25,9 @@ static int check_typestr(const DLPackObject *holder)
     if (holder->typestr[0] != '\0') {
         return 0;
     }
-    PyErr_Format(PyExc_BufferError, "dtype %s: no typestr says it (numpy.asarray(x) knows what ml_dtypes knows)",
+    PyErr_Format(PyExc_BufferError,
+                 "dtype %s: no typestr says it (with ml_dtypes numpy.asarray(x) has most such "
+                 "types; dlpack.frombuffer(x, \"uint8\") shares the bytes)",
                  holder->dtype_name);
     return -1;
 }

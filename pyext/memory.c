@@ -31,14 +31,14 @@ static int read_layout(PyObject *shape, PyObject *strides, struct request *reque
     request->ndim = 1;
     request->dims[0] = -1;
     if (shape != Py_None && read_lengths(shape, request->dims, &request->ndim,
-                                         "shape: expected an int, or a tuple of ints, of 64 bits") < 0) {
+                                         "shape: expected an int, or a tuple or list of ints, of 64 bits") < 0) {
         return -1;
     }
     if (strides == Py_None) {
         return 0;
     }
     if (read_lengths(strides, values, &request->stride_count,
-                     "strides: expected elements, an int or a tuple of ints, of 64 bits") < 0) {
+                     "strides: expected elements, an int or a tuple or list of ints, of 64 bits") < 0) {
         return -1;
     }
     request->facts |= FACT_STRIDES;
@@ -75,8 +75,8 @@ static int read_described(DLPackObject *self, DLPackObject *holder, struct reque
     self->protocol = holder->protocol;
     if (!object_is_compact(holder, 'C')) {
         PyErr_SetString(PyExc_BufferError,
-                        "frombuffer: the memory has gaps or another order than row-major; expected it compact (pass "
-                        "asdlpack(obj, copy=True), which is)");
+                        "frombuffer: the memory has gaps or another order than row-major; expected it compact (use "
+                        "frombuffer(asdlpack(obj, copy=True), ...))");
         return -1;
     }
     if (holder->tensor.byte_offset > 0) {
@@ -106,13 +106,52 @@ static int read_tensor(DLPackObject *self, PyObject *obj, struct request *reques
     return read;
 }
 
+/* A capsule or a managed tensor would be lost where the rest is refused, and a pointer has no length. */
+static int check_memory(PyObject *obj)
+{
+    enum structure kind;
+    if (!PyCapsule_CheckExact(obj)) {
+        int found = find_structure(obj, &kind);
+        if (found <= 0) {
+            return found;
+        }
+    }
+    PyErr_SetString(PyExc_TypeError,
+                    "frombuffer: expected an object with memory of its own, got a capsule or a pointer "
+                    "to a structure (pass asdlpack of it)");
+    return -1;
+}
+
+/* Bytes as many as a pointer has: whether they are one of ctypes. */
+static int check_bytes(PyObject *obj, const struct request *request)
+{
+    if (request->span != sizeof(void *) || PyBytes_CheckExact(obj) || PyByteArray_CheckExact(obj)) {
+        return 0;
+    }
+    PyObject *address = call_python("dlpack._arguments", "address", PyTuple_Pack(1, obj));
+    if (address == NULL) {
+        return -1;
+    }
+    bool is_pointer = address != Py_None;
+    Py_DECREF(address);
+    if (is_pointer) {
+        PyErr_SetString(PyExc_TypeError, "frombuffer: expected an object with memory of its own, got a ctypes pointer, "
+                                         "which has no length (pass from_pointer(pointer, shape, dtype))");
+        return -1;
+    }
+    return 0;
+}
+
 /* The object's bytes: its buffer, which has any type; where it gives none, what asdlpack makes of it. */
 static int read_memory(DLPackObject *self, PyObject *obj, struct request *request)
 {
+    if (check_memory(obj) < 0) {
+        return -1;
+    }
     if (PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type)) {
         self->protocol = "buffer";
         if (read_bytes(self, obj, request) == 0) {
-            return 0;
+            return check_bytes(obj, request);
         }
         if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError)) {
             return -1;
@@ -126,11 +165,12 @@ const char frombuffer_doc[] =
     "frombuffer(obj, /, dtype, shape=None, *, offset=0, strides=None, copy=False)\n"
     "--\n\n"
     "Share the bytes of an object as a DLPackObject of a data type and shape of one's choice.\n\n"
-    "obj: anything with the buffer protocol, or that asdlpack takes; its memory must be compact, and is taken as\n"
-    "bytes, whatever its type. dtype: a name (\"bfloat16\", \"float8_e4m3fn\", \"float4_e2m1fnx2\"), a typestr (\">f4\"),\n"
-    "or an object that carries one, of numpy, ml_dtypes, torch, jax or tensorflow. shape: elements; one of them may\n"
-    "be -1, as many as there are; None is (-1,). offset: bytes from the beginning of obj. strides: elements.\n"
-    "copy: as in asdlpack; misaligned data needs copy=None.\n\n"
+    "obj: anything with the buffer protocol, or that asdlpack takes, but for capsules and pointers; its memory must be\n"
+    "compact, and is taken as bytes, whatever its type. dtype: a name (\"bfloat16\", \"float8_e4m3fn\",\n"
+    "\"float4_e2m1fnx2\"), a typestr (\">f4\"), or an object that carries one, of numpy, ml_dtypes, torch, jax or\n"
+    "tensorflow; \"int4\" is packed, as DLPack has it, and ml_dtypes.int4 has a byte an item, as there. shape:\n"
+    "elements; one of them may be -1, as many as there are; None is (-1,). offset: bytes from the beginning of obj.\n"
+    "strides: elements, not bytes. copy: as in asdlpack; misaligned data needs copy=None.\n\n"
     "The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.\n\n"
     "Raises TypeError where obj has no memory, ValueError where the memory does not hold what shape, strides and\n"
     "offset say, and BufferError where it can't be exported so.";
@@ -166,7 +206,8 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwar
 /* An int, or what is in a ctypes pointer. */
 static int read_pointer(PyObject *pointer, uint64_t *address)
 {
-    static const char expected[] = "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer";
+    static const char expected[] = "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes "
+                                   "pointer (what has memory itself goes by asdlpack or frombuffer)";
     PyObject *number = PyIndex_Check(pointer) ? Py_NewRef(pointer)
                                               : call_python("dlpack._arguments", "address", PyTuple_Pack(1, pointer));
     if (number == NULL) {
@@ -193,7 +234,7 @@ static int read_device(PyObject *value, DLDevice *device)
     if (read == 0) {
         raise_unexpected(PyExc_TypeError,
                          "device: expected a name such as 'cpu' or 'cuda:1', or a tuple of two ints of 32 bits, "
-                         "(device type, device id)",
+                         "(device type, device id) (of a torch.device pass the str)",
                          value);
     }
     return read > 0 ? 0 : -1;
@@ -204,8 +245,8 @@ const char from_pointer_doc[] =
     "--\n\n"
     "Share memory at an address as a DLPackObject. Nothing is copied, and nothing can check the address.\n\n"
     "pointer: the address of the first element, an int or a ctypes pointer. shape: elements, an int or a tuple; a\n"
-    "pointer has no length, so none of them is -1. dtype: as in frombuffer. strides: elements; None is compact,\n"
-    "row-major. device: \"cpu\", \"cuda:1\" or (device type, device id); work on the memory of a GPU has to be complete.\n"
+    "pointer has no length, so none of them is -1. dtype: as in frombuffer. strides: elements, not bytes; None is\n"
+    "compact, row-major. device: \"cpu\", \"cuda:1\" or (device type, device id); work on the memory of a GPU has to be complete.\n"
     "readonly: whether consumers must not write. owner: any object that keeps the memory alive; it is held until the\n"
     "DLPackObject and all that was exported from it are gone. Without an owner the caller sees to that; a ctypes\n"
     "pointer is held itself.\n\n"

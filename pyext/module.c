@@ -55,14 +55,16 @@ int describe_by_other_protocols(DLPackObject *self)
 static void raise_no_protocol(PyObject *obj)
 {
     PyObject *type = type_name(obj);
-    if (type != NULL) {
+    PyObject *way_out = type == NULL ? NULL : call_python("dlpack._arguments", "way_out", PyTuple_Pack(1, obj));
+    if (way_out != NULL) {
         PyErr_Format(
             PyExc_TypeError,
             "%U object shares no memory: asdlpack looked for __dlpack__, __array_interface__, __array_struct__, "
-            "__cuda_array_interface__, the buffer protocol, __arrow_c_array__ and __arrow_c_stream__%s",
-            type, PyList_Check(obj) || PyTuple_Check(obj) ? " (use array.array or numpy.asarray)" : "");
-        Py_DECREF(type);
+            "__cuda_array_interface__, the buffer protocol, __arrow_c_array__ and __arrow_c_stream__%U",
+            type, way_out);
+        Py_DECREF(way_out);
     }
+    Py_XDECREF(type);
 }
 
 /* A DLTensor is borrowed: it lives by its owner. */
@@ -163,7 +165,8 @@ PyDoc_STRVAR(
     asdlpack_doc,
     "asdlpack(obj, /, *, copy=False, owner=None)\n"
     "--\n\n"
-    "Share the memory of any object as a DLPackObject, which every from_dlpack takes.\n\n"
+    "Share the memory of any object as a DLPackObject, which every from_dlpack takes, and what knows buffers, array\n"
+    "interfaces or Arrow instead.\n\n"
     "The first of these that obj is or has is used: a DLPack capsule (which is taken over, so that it can't be used\n"
     "again), a ctypes pointer to a structure of dlpack.structs, __dlpack__, __array_interface__, __array_struct__,\n"
     "__cuda_array_interface__, the buffer protocol, __arrow_c_array__, __arrow_c_stream__.\n"
@@ -175,7 +178,8 @@ PyDoc_STRVAR(
     "is called exactly once, also where the tensor is refused. A DLTensor is borrowed: its memory must live until all\n"
     "that was exported from it is gone, and owner is an object that is kept alive so long.\n\n"
     "Raises TypeError where obj has none of the protocols, ValueError where its description contradicts itself,\n"
-    "and BufferError where the memory can't be exported.");
+    "and BufferError where the memory can't be exported. An object with __dlpack__ is asked when it is used: what it\n"
+    "refuses raises there.");
 
 static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -205,7 +209,7 @@ static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py
     return (PyObject *)share(args[0], copy, owner);
 }
 
-/* (name of the capsule or None, the tensor or None, its DLPack version or None, its flags): nothing is consumed, and
+/* (name of the capsule or None, the tensor or None, its strides in bytes or None, its DLPack version or None, flags): nothing is consumed, and
  * of a capsule that is not to be consumed just the name is read. */
 static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
 {
@@ -214,7 +218,7 @@ static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
     const char *name = is_capsule ? PyCapsule_GetName(obj) : NULL;
     if (is_capsule && (name == NULL || (strcmp(name, capsule_legacy) != 0 && strcmp(name, capsule_versioned) != 0))) {
         PyErr_Clear();
-        return Py_BuildValue("(sOOi)", name == NULL ? "" : name, Py_None, Py_None, 0);
+        return Py_BuildValue("(sOOOi)", name == NULL ? "" : name, Py_None, Py_None, Py_None, 0);
     }
     int found = is_capsule ? 0 : find_structure(obj, &kind);
     DLPackObject *self = NULL, *holder = NULL;
@@ -229,10 +233,13 @@ static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
     }
     PyObject *looked = NULL;
     if (self != NULL && (holder = tensor_of(self)) != NULL) {
+        const DLTensor *tensor = &holder->tensor;
         PyObject *version = holder->version.major == 0
                                 ? Py_NewRef(Py_None)
                                 : Py_BuildValue("(II)", holder->version.major, holder->version.minor);
-        looked = Py_BuildValue("(zONK)", name, holder, version, (unsigned long long)holder->flags);
+        PyObject *byte_strides =
+            object_is_packed(holder) ? Py_NewRef(Py_None) : tuple_of(tensor->strides, tensor->ndim, holder->itemsize);
+        looked = Py_BuildValue("(zONNK)", name, holder, byte_strides, version, (unsigned long long)holder->flags);
     }
     Py_XDECREF((PyObject *)self);
     return looked;

@@ -155,7 +155,15 @@ PyObject *type_name(PyObject *obj)
 
 PyObject *short_repr(PyObject *obj)
 {
-    return shorten(PyObject_Repr(obj));
+    enum { MOST = 100 };
+    bool is_flat = PyBytes_CheckExact(obj) || PyByteArray_CheckExact(obj) || PyUnicode_CheckExact(obj);
+    PyObject *beginning = is_flat ? PySequence_GetSlice(obj, 0, MOST) : Py_NewRef(obj);
+    if (beginning == NULL) {
+        return NULL;
+    }
+    PyObject *repr = shorten(PyObject_Repr(beginning));
+    Py_DECREF(beginning);
+    return repr;
 }
 
 void raise_unexpected(PyObject *exception, const char *expected, PyObject *value)

@@ -196,8 +196,8 @@ numpy.asarray(x)
 
 def test_without_ml_dtypes_its_types_are_an_error_that_names_it():
     assert python(WITHOUT_ML_DTYPES).stderr.splitlines()[-1] == (
-        "BufferError: dtype bfloat16: numpy has no such type (with ml_dtypes installed it has some); "
-        'dlpack.frombuffer(x, "uint8") shares the bytes'
+        "BufferError: dtype bfloat16: numpy has no such type, but with ml_dtypes installed has some "
+        '(dlpack.frombuffer(x, "uint8") shares the bytes)'
     )
 
 

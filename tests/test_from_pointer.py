@@ -140,17 +140,22 @@ def test_no_elements_need_no_address():
 
 
 BAD = {
-    "NULL": ({"pointer": 0}, ValueError, r"data is NULL; expected an address, since shape \(2\) has items"),
+    "NULL": ({"pointer": 0}, ValueError, r"data is NULL; expected an address, since shape \(2,\) has items"),
     "a NULL of ctypes": ({"pointer": ctypes.c_void_p()}, ValueError, r"data is NULL"),
     "a negative address": ({"pointer": -8}, ValueError, r"pointer: expected an address, .* got -8"),
     "an address too large": ({"pointer": 2**64}, ValueError, r"pointer: expected an address, .* 64 bits"),
     "no address": (
         {"pointer": 1.5},
         TypeError,
-        r"pointer: expected an address, an int .* or a ctypes pointer, got 1\.5",
+        r"pointer: expected an address, an int .* or a ctypes pointer \(.* frombuffer\), got 1\.5",
     ),
     "an array of ctypes": ({"pointer": floats()}, TypeError, r"pointer: expected an address, .* or a ctypes pointer"),
     "bytes": ({"pointer": b"abcd"}, TypeError, r"pointer: expected an address"),
+    "misaligned on a GPU": (
+        {"pointer": 4097, "device": "cuda"},
+        BufferError,
+        r"is misaligned; expected a multiple of 4 \(copy it with the library that owns it\)",
+    ),
     "misaligned": (
         {"pointer": 4097},
         BufferError,

@@ -13,7 +13,7 @@ import pyarrow
 import pytest
 import tensorflow
 import torch
-from capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Speaks, look
+from capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look
 
 import dlpack
 from dlpack import asdlpack, frombuffer
@@ -259,6 +259,11 @@ BAD = {
     "no item's multiple": ({"dtype": "float32"}, ValueError, r"10 bytes.*4"),
     "no row's multiple": ({"dtype": "uint8", "shape": (3, -1)}, ValueError, r"10 bytes.*3"),
     "no multiple behind an offset": ({"dtype": "int16", "offset": 3}, ValueError, r"7 bytes.*2"),
+    "strides in bytes": (
+        {"dtype": "int16", "shape": (2, 2), "strides": (4, 2)},
+        ValueError,
+        r"bytes 0 to 14 of it \(strides count elements, offset bytes\)",
+    ),
     "too many elements": ({"dtype": "uint8", "shape": 11}, ValueError, r"data has 10 bytes; .* need bytes 0 to 11"),
     "beyond the end": ({"dtype": "uint8", "shape": 8, "offset": 3}, ValueError, r"data has 10 bytes; .* bytes 3 to 11"),
     "an offset beyond the end": ({"dtype": "uint8", "offset": 11}, ValueError, r"offset.* 11.*10 bytes|10 bytes.*11"),
@@ -302,7 +307,7 @@ BAD = {
     "a shape of text": (
         {"dtype": "uint8", "shape": "3"},
         TypeError,
-        r"shape: expected an int, or a tuple of ints, .* got '3'",
+        r"shape: expected an int, or a tuple or list of ints, .* got '3'",
     ),
     "a shape of floats": ({"dtype": "uint8", "shape": (1.0,)}, TypeError, r"shape: expected .* got \(1\.0,\)"),
     "strides of text": (
@@ -358,10 +363,35 @@ def test_what_has_no_memory_is_a_type_error(obj):
     ids=["columns", "transposed", "torch, transposed", "every second"],
 )
 def test_memory_with_gaps_is_refused_with_the_way_out(obj):
-    with pytest.raises(BufferError, match=r"expected it compact \(pass asdlpack\(obj, copy=True\)"):
+    with pytest.raises(BufferError, match=r"expected it compact \(use frombuffer\(asdlpack\(obj, copy=True\), "):
         frombuffer(obj, "uint8")
     x = frombuffer(asdlpack(obj, copy=True), "uint8")
     assert x.size == asdlpack(obj).nbytes
+
+
+def test_a_capsule_or_a_structure_is_refused_and_left_as_it_is():
+    capsule, producer = np.zeros(2).__dlpack__(), Managed(1, shape=(1,))
+    pointer = ctypes.pointer(producer.struct)
+    for obj in capsule, pointer:
+        with pytest.raises(TypeError, match=r"got a capsule or a pointer to a structure \(pass asdlpack of it\)"):
+            frombuffer(obj, "uint8")
+    assert (capsule_name(capsule), bool(pointer), producer.deleted) == (b"dltensor", True, 0)
+    assert frombuffer(asdlpack(capsule), "uint8").size == 16
+
+
+@pytest.mark.parametrize(
+    "pointer", [ctypes.pointer(ctypes.c_int(3)), ctypes.c_void_p(4096), ctypes.c_char_p(b"abc")], ids=repr
+)
+def test_a_pointer_is_not_taken_for_bytes(pointer):
+    with pytest.raises(TypeError, match=r"got a ctypes pointer, which has no length \(pass from_pointer"):
+        frombuffer(pointer, "uint8")
+    assert frombuffer((ctypes.c_void_p * 1)(5), "uint64").size == 1
+
+
+def test_a_long_argument_is_quoted_in_part():
+    with pytest.raises(TypeError) as caught:
+        frombuffer(b"", "uint8", bytes(1 << 28))
+    assert len(str(caught.value)) < 300
 
 
 def test_read_only_memory_stays_read_only():

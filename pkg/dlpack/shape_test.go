@@ -81,7 +81,7 @@ func TestADimensionOfMinusOneThatSaysNothingIsAValueError(t *testing.T) {
 		{"beside another negative number", open(float32Type, 48, []int64{-1, -3}),
 			"shape dimension 1 is negative: -3"},
 		{"no multiple of the item", open(float32Type, 13, []int64{-1}),
-			"shape (-1): the 13 bytes from offset 0 on are no multiple of 1 item of 4 bytes (give the length, " +
+			"shape (-1,): the 13 bytes from offset 0 on are no multiple of 1 item of 4 bytes (give the length, " +
 				"and the rest is left out)"},
 		{"no multiple of a row", open(float32Type, 20, []int64{-1, 3}, offset(4)),
 			"shape (-1, 3): the 16 bytes from offset 4 on are no multiple of 3 items of 4 bytes"},
@@ -92,7 +92,7 @@ func TestADimensionOfMinusOneThatSaysNothingIsAValueError(t *testing.T) {
 		{"rows whose length wraps to 1", open(float32Type, 12, []int64{-1, math.MaxInt64, math.MaxInt64}),
 			"shape (-1, 9223372036854775807, 9223372036854775807) of items of 4 bytes is too large"},
 		{"too many bits", open(DataType{UInt, 1, 1}, math.MaxInt64, []int64{-1}),
-			"shape (-1) of items of 1 bytes is too large"},
+			"shape (-1,) of items of 1 bytes is too large"},
 		{"2^63 bits", open(DataType{UInt, 1, 1}, 1<<60, []int64{-1}), "too large"},
 		{"an offset beyond the end", open(float32Type, 12, []int64{-1}, offset(13)),
 			"offset 13 is beyond the end of data; expected at most its 12 bytes"},

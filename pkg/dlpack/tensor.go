@@ -22,6 +22,8 @@ type Description struct {
 	ElementStrides bool // strides count elements, not bytes
 	Strides        [MaxNDim]int64
 
+	OnlyShared bool // a copy can't be asked for
+
 	// Field and Text name the data type in messages: "typestr" and ">f4". Without them its codes do.
 	Field, Text string
 }

@@ -44,7 +44,8 @@ func (d *Description) Validate(t *Tensor) error {
 	}
 	if d.Nulls != 0 {
 		return &Error{BufferError, d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
-			"DLPack has no nulls (give them a value, as with .fill_null(0), or in pandas .fillna(0))"}
+			"DLPack has no nulls (give them a value, as with .fill_null(0), or in pandas .fillna(0); a NaN that " +
+			"pandas counts as null stays one in its .to_numpy())"}
 	}
 	if err := d.checkCurable(t, odd); err != nil {
 		return err
@@ -215,8 +216,12 @@ func (d *Description) locate(t *Tensor) error {
 		if carry != 0 {
 			to = "2^64 + " + to
 		}
+		units := ""
+		if d.OpenShape {
+			units = " (strides count elements, offset bytes)"
+		}
 		return &Error{ValueError, "data has " + number(d.Span) + " bytes; shape, strides and offset need bytes " +
-			from + strconv.FormatUint(low, 10) + " to " + to + " of it"}
+			from + strconv.FormatUint(low, 10) + " to " + to + " of it" + units}
 	}
 	return nil
 }
@@ -259,12 +264,15 @@ func (d *Description) checkCurable(t *Tensor, odd int) error {
 	return nil
 }
 
-// cure is the way out of what a copy cures. A bare pointer is only ever shared.
+// cure is the way out of what a copy cures.
 func (d *Description) cure(verb string) string {
-	if d.OpenShape && d.Span < 0 {
+	switch {
+	case !d.OnlyShared:
+		return "pass copy=None to " + verb
+	case d.Device.Type.OnCPU():
 		return "take it as bytes, copied with ctypes.string_at, by frombuffer"
 	}
-	return "pass copy=None to " + verb
+	return "copy it with the library that owns it"
 }
 
 // typeText names the data type as the protocol does.
@@ -288,6 +296,9 @@ func shapeText(shape []int64) string {
 			break
 		}
 		text += number(n)
+	}
+	if len(shape) == 1 {
+		text += ","
 	}
 	return text + ")"
 }

@@ -169,7 +169,7 @@ func TestADescriptionThatContradictsItselfIsAValueError(t *testing.T) {
 		{"ndim 65", described(int8Type, nil, func(d *Description) { d.NDim = 65 }), "ndim is 65"},
 		{"a negative dimension", described(int8Type, []int64{2, 0, -3}), "shape dimension 2 is negative: -3"},
 		{"too many bytes", described(float32Type, []int64{1 << 61}),
-			"shape (2305843009213693952) of items of 4 bytes is too large"},
+			"shape (2305843009213693952,) of items of 4 bytes is too large"},
 		{"too many items", described(int8Type, []int64{1 << 62, 4}), "shape (4611686018427387904, 4)"},
 		{"far too many items", described(int8Type, []int64{1 << 62, 1 << 62, 0}),
 			"shape (4611686018427387904, 4611686018427387904, 0)"},
@@ -219,7 +219,7 @@ func TestMemoryThatCannotBeExportedIsABufferError(t *testing.T) {
 		{"bits with strides", described(boolType, []int64{3}, bitPacked(0), elements(2)),
 			`Arrow format "b": items of a bit share bytes, so that only a compact layout can be said`},
 		{"nulls", described(int8Type, []int64{5}, nulls(2)), `Arrow format "l": 2 of 5 items are null; DLPack has no ` +
-			`nulls (give them a value, as with .fill_null(0), or in pandas .fillna(0))`},
+			`nulls (give them a value, as with .fill_null(0), or in pandas .fillna(0)`},
 		{"nulls of rows", described(int8Type, []int64{2, 3}, nulls(1)), "1 of 6 items"},
 		{"nulls, which a copy doesn't cure, before what it does", described(float32Type, []int64{5}, nulls(2), at(1)),
 			"2 of 5 items are null"},

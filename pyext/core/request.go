@@ -136,7 +136,8 @@ func readArrow(request *C.struct_request, d *dlpack.Description) error {
 	d.Field, d.Text = "Arrow format", formatText(request)
 	if request.facts&C.FACT_ENCODED != 0 {
 		return &dlpack.Error{Kind: dlpack.BufferError, Message: d.Field + " " + dlpack.Quote(d.Text) +
-			": dictionary-encoded items; DLPack holds numbers (decode them, as with .cast('float64'))"}
+			": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow, .to_physical() in " +
+			"polars, .cat.codes in pandas; or cast them to what they stand for)"}
 	}
 	var err error
 	if d.DataType, d.BitPacked, err = protocol.ParseArrow(d.Text); err != nil {
@@ -165,9 +166,14 @@ func readMemory(request *C.struct_request, d *dlpack.Description) error {
 	d.Field = "dtype"
 	d.Text, _, _ = strings.Cut(text, " ")
 	d.ElementStrides, d.OpenShape = true, true
+	d.OnlyShared = request.facts&C.FACT_SPAN == 0 // a pointer's memory has no known end
 	var err error
 	if text != "" && strings.IndexByte("<>|=", text[0]) >= 0 {
 		d.DataType, d.Flags, d.Swapped, _, err = protocol.ParseTypestr(d.Field, text)
+		if refusal, ok := err.(*dlpack.Error); ok && refusal.Kind == dlpack.BufferError {
+			why, _, _ := strings.Cut(refusal.Message, " (") // the way out is an array's
+			refusal.Message = why + ` (name a type that DLPack has: "int64" for times, "uint8" for any bytes)`
+		}
 	} else {
 		d.DataType, err = protocol.ParseName(text)
 	}

@@ -252,7 +252,7 @@ func TestArrowDataThatCannotBeExported(t *testing.T) {
 		{asked{format: "b", shape: []int64{5}, facts: withNulls, nulls: 2, copy: copyIfNeeded}, bufferError,
 			"2 of 5 items are null"},
 		{asked{format: "c", shape: []int64{5}, facts: encoded | withNulls, nulls: 2}, bufferError,
-			`Arrow format "c": dictionary-encoded items; DLPack holds numbers (decode them, as with .cast('float64'))`},
+			`Arrow format "c": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow`},
 		{asked{format: "u", shape: []int64{5}, facts: withNulls, nulls: 2}, bufferError, `Arrow format "u": text`},
 		{asked{format: "b", shape: []int64{5, 2}, facts: withStrides, strides: []int64{1, 5}, copy: copyIfNeeded},
 			bufferError, "only a compact layout"},

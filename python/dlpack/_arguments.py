@@ -1,5 +1,6 @@
 """What arguments mean that are no plain numbers or names: the extension asks here."""
 
+import os
 import sys
 from typing import Any
 
@@ -50,3 +51,25 @@ def address(pointer: Any) -> int | None:
     if ctypes is None or not isinstance(pointer, (ctypes.c_void_p, ctypes.c_char_p, ctypes._Pointer)):
         return None
     return ctypes.c_void_p.from_buffer(pointer).value or 0  # ctypes.cast would make a reference cycle
+
+
+def way_out(obj: Any) -> str:
+    """What to pass instead of an object without memory, in parentheses; empty where nothing is known."""
+    try:
+        if isinstance(obj, list | tuple):
+            instead = "use array.array or numpy.asarray"
+        elif isinstance(obj, int):
+            instead = "an address goes by dlpack.from_pointer"
+        elif hasattr(obj, "getbuffer"):
+            instead = "pass its getbuffer()"
+        elif isinstance(obj, str | os.PathLike) or hasattr(obj, "fileno"):
+            instead = "of a file: mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)"
+        elif hasattr(obj, "__array__"):
+            instead = "pass numpy.asarray(obj)"
+        elif type(obj).__name__ == "CArgObject":
+            instead = "pass ctypes.pointer instead of ctypes.byref"
+        else:
+            return ""
+    except Exception:  # of the object's own: it has no memory all the same
+        return ""
+    return f" ({instead})"

@@ -25,9 +25,9 @@ def type_of(name: str) -> Any:
     try:
         import ml_dtypes
     except ImportError:
-        reason = "numpy has no such type (with ml_dtypes installed it has some)"
+        reason = "numpy has no such type, but with ml_dtypes installed has some"
     else:
         if hasattr(ml_dtypes, name):
             return getattr(ml_dtypes, name)
         reason = "neither numpy nor ml_dtypes has such a type"
-    raise BufferError(f'dtype {name}: {reason}; dlpack.frombuffer(x, "uint8") shares the bytes')
+    raise BufferError(f'dtype {name}: {reason} (dlpack.frombuffer(x, "uint8") shares the bytes)')

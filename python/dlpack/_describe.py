@@ -21,30 +21,31 @@ def describe(obj: object, /) -> dict[str, Any]:
         about.update(protocol="__arrow_c_stream__", refused="it can be read only once, so it is not read")
         return about
     try:
-        capsule, x, version, flags = _look(obj)
+        capsule, x, byte_strides, version, flags = _look(obj)
     except (BufferError, ValueError, RuntimeError) as error:
         about.update(refused=f"{type(error).__name__}: {error}")
         return about
     if capsule is not None:
         about.update(capsule=capsule)
     if x is not None:
-        about.update(properties(x, version, flags))
+        names = [name for bit, name in FLAGS.items() if flags & bit]
+        about.update(properties(x), byte_strides=byte_strides, version=version, flags=names if version else None)
     return about
 
 
-def properties(x: DLPackObject, version: tuple[int, int] | None, flags: int) -> dict[str, Any]:
+def properties(x: DLPackObject) -> dict[str, Any]:
     device_type, device_id = x.device
-    packed = x.nbytes < x.size * x.itemsize  # items that share bytes have no address of their own
     return {
         "protocol": x.protocol,
-        "version": version,
-        "flags": [name for bit, name in FLAGS.items() if flags & bit],
+        "version": None,
+        "flags": None,
         "device": f"{device_type.name}:{device_id}",
         "dtype": x.dtype,
         "shape": x.shape,
         "strides": x.strides,
-        "byte_strides": None if packed else tuple(stride * x.itemsize for stride in x.strides),
+        "byte_strides": None,
         "size": x.size,
+        "itemsize": x.itemsize,
         "nbytes": x.nbytes,
         "pointer": x.pointer,
         "alignment": x.pointer & -x.pointer,
@@ -86,8 +87,10 @@ def type_name(obj: object) -> str | None:
 
 
 def shown(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
     if name == "pointer":
         return hex(value)
     if name == "version":
-        return "-" if value is None else ".".join(map(str, value))
+        return ".".join(map(str, value))
     return ", ".join(value) or "none" if name == "flags" else str(value)

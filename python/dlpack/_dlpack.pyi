@@ -1,5 +1,5 @@
 from ctypes import _Pointer, c_char_p, c_void_p
-from typing import Any, TypeAlias, final
+from typing import Any, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -7,7 +7,7 @@ from ._device import DLDeviceType
 
 __version__: str
 
-_Ints: TypeAlias = int | tuple[int, ...] | list[int]
+_Ints: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | list[int]
 
 def asdlpack(obj: object, /, *, copy: bool | None = False, owner: object = None) -> DLPackObject: ...
 def frombuffer(
@@ -16,12 +16,12 @@ def frombuffer(
     dtype: object,
     shape: _Ints | None = None,
     *,
-    offset: int = 0,
+    offset: SupportsIndex = 0,
     strides: _Ints | None = None,
     copy: bool | None = False,
 ) -> DLPackObject: ...
 def from_pointer(
-    pointer: int | c_void_p | c_char_p | _Pointer[Any],
+    pointer: SupportsIndex | c_void_p | c_char_p | _Pointer[Any],
     /,
     shape: _Ints,
     dtype: object,
@@ -32,7 +32,9 @@ def from_pointer(
     owner: object = None,
 ) -> DLPackObject: ...
 def describe(obj: object, /) -> dict[str, Any]: ...
-def _look(obj: object, /) -> tuple[str | None, DLPackObject | None, tuple[int, int] | None, int]: ...
+def _look(
+    obj: object, /
+) -> tuple[str | None, DLPackObject | None, tuple[int, ...] | None, tuple[int, int] | None, int]: ...
 def _register_structures(*types: type) -> None: ...
 def _core_calls() -> int: ...
 
