@@ -4,10 +4,6 @@
 
 #include <stdint.h>
 
-#define ARROW_FLAG_DICTIONARY_ORDERED 1
-#define ARROW_FLAG_NULLABLE 2
-#define ARROW_FLAG_MAP_KEYS_SORTED 4
-
 /* Whoever holds one calls its release, once; NULL marks one that was released or moved. */
 struct ArrowSchema {
     const char *format, *name, *metadata;

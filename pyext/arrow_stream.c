@@ -116,10 +116,11 @@ static int count_rows(struct chunks *chunks, struct joined *joined)
 {
     struct request request;
     for (size_t i = 0; i < chunks->count; i++) {
-        if (read_column(chunks->protocol, &chunks->schema, &chunks->arrays[i], &request) < 0) {
-            return -1;
+        const struct ArrowArray *array = &chunks->arrays[i];
+        if (array->length < 0) {
+            return read_column(chunks->protocol, &chunks->schema, array, &request); /* raises that */
         }
-        if (__builtin_add_overflow(joined->rows, chunks->arrays[i].length, &joined->rows)) {
+        if (__builtin_add_overflow(joined->rows, array->length, &joined->rows)) {
             return raise_too_large(chunks->protocol);
         }
     }

@@ -33,7 +33,7 @@ static int check_typestr(const DLPackObject *holder)
 }
 
 /* The object with the tensor, where the array interface can say it; NULL: the attribute is absent. */
-static DLPackObject *on_cpu(PyObject *self, const char *attribute)
+static DLPackObject *holder_for(PyObject *self, const char *attribute)
 {
     DLPackObject *holder = tensor_of((DLPackObject *)self);
     if (holder == NULL || object_check_cpu(holder) < 0 || check_typestr(holder) < 0) {
@@ -55,13 +55,13 @@ static PyObject *make_interface(const DLPackObject *holder, const char *typestr,
 
 PyObject *get_array_interface(PyObject *self, void *Py_UNUSED(closure))
 {
-    DLPackObject *holder = on_cpu(self, "__array_interface__");
+    DLPackObject *holder = holder_for(self, "__array_interface__");
     return holder == NULL ? NULL : make_interface(holder, holder->typestr, object_address(holder));
 }
 
 /* An __array_struct__: what its capsule holds, with the strides behind it. The reference to the owner keeps the memory
  * and the shape. */
-struct array_block {
+struct interface_block {
     PyArrayInterface array;
     PyObject *owner;
     Py_ssize_t strides[];
@@ -69,19 +69,19 @@ struct array_block {
 
 static void destroy_array_struct(PyObject *capsule)
 {
-    struct array_block *block = PyCapsule_GetPointer(capsule, NULL);
+    struct interface_block *block = PyCapsule_GetPointer(capsule, NULL);
     Py_DECREF(block->owner);
     free(block);
 }
 
 PyObject *get_array_struct(PyObject *self, void *Py_UNUSED(closure))
 {
-    DLPackObject *holder = on_cpu(self, "__array_struct__");
+    DLPackObject *holder = holder_for(self, "__array_struct__");
     if (holder == NULL) {
         return NULL;
     }
     const DLTensor *tensor = &holder->tensor;
-    struct array_block *block = malloc(sizeof *block + (size_t)tensor->ndim * sizeof *block->strides);
+    struct interface_block *block = malloc(sizeof *block + (size_t)tensor->ndim * sizeof *block->strides);
     if (block == NULL) {
         return PyErr_NoMemory();
     }
@@ -123,7 +123,7 @@ static int check_cuda(const DLPackObject *holder)
 
 /* DLPack's memory is ordered for the legacy default stream, 1, unless its consumer named another; a producer orders it
  * when it is asked. Of other memory no stream is known: None. */
-static PyObject *order(DLPackObject *self, const DLPackObject *holder)
+static PyObject *stream_of(DLPackObject *self, const DLPackObject *holder)
 {
     if (holder->holding != HOLDS_LEGACY && holder->holding != HOLDS_VERSIONED) {
         return Py_NewRef(Py_None);
@@ -136,7 +136,7 @@ PyObject *get_cuda_array_interface(PyObject *self, void *Py_UNUSED(closure))
     const DLPackObject *holder = tensor_of((DLPackObject *)self);
     PyObject *stream = NULL;
     if (holder == NULL || check_cuda(holder) < 0 || check_typestr(holder) < 0 ||
-        (stream = order((DLPackObject *)self, holder)) == NULL) {
+        (stream = stream_of((DLPackObject *)self, holder)) == NULL) {
         become_absent("__cuda_array_interface__");
         return NULL;
     }

@@ -1,4 +1,4 @@
-"""Share the memory of any object with every library that speaks DLPack, without a copy."""
+"""Share the memory of any object, without a copy, with every library that speaks DLPack, buffers or Arrow."""
 
 from ._device import DLDeviceType
 from ._dlpack import DLPackObject, __version__, asdlpack, describe, from_pointer, frombuffer
