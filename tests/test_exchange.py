@@ -147,7 +147,7 @@ def test_it_needs_nothing_but_python(tmp_path):
     printed = exchange("-k", "C", python=python, environ={"PYTHONPATH": str(ROOT / "python")})
     assert "pip install 'dlpack-go[tests]'" in printed
     assert "no library takes part" in printed
-    assert re.search(r"^  bytes +shared +shared$", printed, re.MULTILINE)
+    assert re.search(r"^  bytes( +shared)+$", printed, re.MULTILINE)
 
 
 def test_a_terminal_shows_colours_and_a_bar():
@@ -198,7 +198,7 @@ def test_it_works_without_a_standard_error():
 def test_a_library_that_it_does_not_know_is_one_line():
     printed = exchange("numpyy", "numpy", "-k", "numpy and bytes", status=1)
     assert re.search(r"^ *numpyy: unknown library", printed, re.MULTILINE)
-    assert re.search(r"^  bytes +shared$", printed, re.MULTILINE)
+    assert re.search(r"^  bytes( +shared)+$", printed, re.MULTILINE)
 
 
 def test_a_library_that_is_not_installed_is_one_line():
@@ -287,7 +287,7 @@ def test_a_broken_library_that_takes_nothing_is_no_column(tmp_path):
     printed = exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
     assert "PIL: OSError: broken" in printed
     found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
-    assert list(found.consumers) == ["numpy"]
+    assert {library_of(consumer) for consumer in found.consumers} == {"numpy"}
 
 
 def test_a_library_whose_every_exchange_kills_is_given_up(tmp_path):
@@ -297,7 +297,7 @@ def test_a_library_whose_every_exchange_kills_is_given_up(tmp_path):
     )
     environ = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"}
     printed = exchange("numpy", "-k", "layouts or types", status=1, environ=environ)
-    assert "numpy: 4 processes died; what was left is not tried" in printed
+    assert "numpy: 8 processes died; what was left is not tried" in printed
 
 
 # A broken asdlpack.

@@ -17,7 +17,7 @@ from .expression import Expression
 from .results import Check, Exchange
 from .worker import Task
 
-LIVES = 4  # processes that a column may use up
+LIVES = 8  # processes that a column may use up
 WORDS = 300  # characters of what a process printed last
 
 
