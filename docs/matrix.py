@@ -151,8 +151,8 @@ def row(*cells: str) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """As Markdown's plain text: what looks like HTML would be left out."""
-    return text.replace("|", "\\|").replace("<", "\\<")
+    """As Markdown's plain text: what looks like HTML would be left out, and what is between __ would be bold."""
+    return text.replace("|", "\\|").replace("<", "\\<").replace("__", "\\_\\_")
 
 
 def main(pythons: list[str]) -> None:

@@ -313,6 +313,13 @@ BREAKS = {
     ),
     "a wrong address": ("export.c", "*tensor = self->tensor;", "*tensor = self->tensor;\n    tensor->byte_offset = 4;"),
     "a lost flag": ("export.c", ".flags = self->flags,", ".flags = 0,"),
+    "a buffer that may be written": ("export_buffer.c", ".readonly = readonly,", ".readonly = 0,"),
+    "an array struct without its owner": (
+        "export_interface.c",
+        "    Py_INCREF(block->owner);\n    return capsule;",
+        "    return capsule;",
+    ),
+    "an Arrow array that is kept": ("export_arrow.c", "release_export(block->owner, block);", "free(block);"),
 }
 
 
@@ -332,5 +339,5 @@ def broken(request, tmp_path):
 
 @pytest.mark.parametrize("broken", BREAKS, indirect=True)
 def test_it_catches(broken):
-    printed = exchange("numpy", status=1, timeout=200, environ={"PYTHONPATH": str(broken)})
+    printed = exchange("numpy", "nanoarrow", status=1, timeout=200, environ={"PYTHONPATH": str(broken)})
     assert "FAILED" in printed

@@ -90,16 +90,16 @@ def read_only(memory: Memory) -> bool:
     return memory.readonly is not False and memory.copy is False
 
 
-SUBBYTE = dtype("float6_*", "float4_*", "int4", "uint4", "int2", "uint2")
-TO_32_BITS = {"float64": "float32", "complex128": "complex64"}
-
-
 def in_ml_dtypes(memory: Memory) -> bool:
     try:
         import ml_dtypes
     except ImportError:
         return False
     return hasattr(ml_dtypes, memory.dtype)
+
+
+SUBBYTE = dtype("float6_*", "float4_*", "int4", "uint4", "int2", "uint2")
+TO_32_BITS = {"float64": "float32", "complex128": "complex64"}
 
 
 def arrow(consumer: str) -> Iterator[Rule]:

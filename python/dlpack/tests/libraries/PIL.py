@@ -46,11 +46,10 @@ def gives_a_snapshot() -> None:
 
 
 def becomes_an_image_by_its_array_interface() -> None:
-    for mode, dtype in MODES.items():
-        if mode != "I;16":  # fromarray has a mode of its own for it
-            original = picture(mode)
-            image = PIL.Image.fromarray(dlpack.asdlpack(original), mode=mode)
-            assert image.tobytes() == original.tobytes(), f"{mode}: {dtype}"
+    for mode in "L", "I", "F", "RGB", "RGBA":
+        pixels = picture(mode)
+        image = PIL.Image.fromarray(dlpack.asdlpack(pixels))
+        assert (image.mode, image.size, image.tobytes()) == (mode, pixels.size, pixels.tobytes()), image
 
 
 CHECKS = {

@@ -129,6 +129,8 @@ def gives_two_packed_float4_a_byte_as_they_are() -> None:
     x = dlpack.asdlpack(tensor)
     assert (x.dtype, x.itemsize, x.shape) == ("float4_e2m1fnx2", 1, (4,)), x
     assert from_dlpack(x).data_ptr() == tensor.data_ptr(), "a copy came back"
+    taken = from_dlpack(dlpack.frombuffer(bytearray(range(4)), "float4_e2m1fnx2"))
+    assert (taken.dtype, taken.view(torch.uint8).tolist()) == (tensor.dtype, [0, 1, 2, 3]), taken
 
 
 def copies_on_demand() -> None:
