@@ -209,8 +209,8 @@ static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py
     return (PyObject *)share(args[0], copy, owner);
 }
 
-/* (name of the capsule or None, the tensor or None, its strides in bytes or None, its DLPack version or None, flags): nothing is consumed, and
- * of a capsule that is not to be consumed just the name is read. */
+/* (name of the capsule or None, the object with the tensor or None): nothing is consumed, and of a capsule that is not
+ * to be consumed just the name is read. */
 static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     enum structure kind;
@@ -218,7 +218,7 @@ static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
     const char *name = is_capsule ? PyCapsule_GetName(obj) : NULL;
     if (is_capsule && (name == NULL || (strcmp(name, capsule_legacy) != 0 && strcmp(name, capsule_versioned) != 0))) {
         PyErr_Clear();
-        return Py_BuildValue("(sOOOi)", name == NULL ? "" : name, Py_None, Py_None, Py_None, 0);
+        return Py_BuildValue("(sO)", name == NULL ? "" : name, Py_None);
     }
     int found = is_capsule ? 0 : find_structure(obj, &kind);
     DLPackObject *self = NULL, *holder = NULL;
@@ -231,18 +231,34 @@ static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
     else if (found == 0) {
         self = share(obj, COPY_NEVER, NULL);
     }
-    PyObject *looked = NULL;
-    if (self != NULL && (holder = tensor_of(self)) != NULL) {
-        const DLTensor *tensor = &holder->tensor;
-        PyObject *version = holder->version.major == 0
-                                ? Py_NewRef(Py_None)
-                                : Py_BuildValue("(II)", holder->version.major, holder->version.minor);
-        PyObject *byte_strides =
-            object_is_packed(holder) ? Py_NewRef(Py_None) : tuple_of(tensor->strides, tensor->ndim, holder->itemsize);
-        looked = Py_BuildValue("(zONNK)", name, holder, byte_strides, version, (unsigned long long)holder->flags);
+    if (self != NULL) {
+        holder = tensor_of(self);
     }
+    PyObject *looked = holder == NULL ? NULL : Py_BuildValue("(zO)", name, holder);
     Py_XDECREF((PyObject *)self);
     return looked;
+}
+
+/* (strides in bytes or None where items share bytes, whether it is row-major and column-major without gaps, the DLPack
+ * version of its structure or None, its flags) */
+static PyObject *facts(PyObject *Py_UNUSED(module), PyObject *obj)
+{
+    if (!Py_IS_TYPE(obj, DLPackObject_type)) {
+        raise_unexpected(PyExc_TypeError, "expected a DLPackObject", obj);
+        return NULL;
+    }
+    const DLPackObject *holder = tensor_of((DLPackObject *)obj);
+    if (holder == NULL) {
+        return NULL;
+    }
+    PyObject *strides = object_is_packed(holder)
+                            ? Py_NewRef(Py_None)
+                            : tuple_of(holder->tensor.strides, holder->tensor.ndim, holder->itemsize);
+    PyObject *version = holder->version.major == 0
+                            ? Py_NewRef(Py_None)
+                            : Py_BuildValue("(II)", holder->version.major, holder->version.minor);
+    return Py_BuildValue("(NNNNK)", strides, PyBool_FromLong(object_is_compact(holder, 'C')),
+                         PyBool_FromLong(object_is_compact(holder, 'F')), version, (unsigned long long)holder->flags);
 }
 
 PyDoc_STRVAR(
@@ -253,9 +269,9 @@ PyDoc_STRVAR(
     "Nothing is consumed, and nothing is copied. Of a capsule that was consumed only the name is read: what it points\n"
     "to is its consumer's. A stream that can be read only once is not read. What can't be shared as it is has its\n"
     "error under \"refused\". print() shows one entry a line.\n\n"
-    "The keys: owner (its type), protocol, capsule (its name), version (of the capsule's structure), flags (of a\n"
-    "versioned capsule of it), device, dtype, shape, strides, byte_strides, size, nbytes, pointer, alignment,\n"
-    "contiguous, readonly. strides count elements, byte_strides and alignment bytes; alignment is the largest power\n"
+    "The keys: owner (its type), protocol, capsule (its name), version and flags (of the capsule's structure, where it\n"
+    "has them), device, dtype, shape, strides, byte_strides, size, itemsize, nbytes, pointer, alignment, contiguous,\n"
+    "readonly. strides count elements, byte_strides and alignment bytes; alignment is the largest power\n"
     "of two that the address is a multiple of; contiguous is \"C\", \"Fortran\", \"C and Fortran\" or \"neither\".\n\n"
     "Raises TypeError where obj has no memory.");
 
@@ -325,7 +341,8 @@ static PyMethodDef module_methods[] = {
     {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_VARARGS | METH_KEYWORDS, frombuffer_doc},
     {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_VARARGS | METH_KEYWORDS, from_pointer_doc},
     {"describe", describe, METH_O, describe_doc},
-    {"_look", look, METH_O, "What dlpack.describe knows of a tensor, without consuming it."},
+    {"_look", look, METH_O, "The tensor of an object or a capsule for dlpack.describe, without consuming it."},
+    {"_facts", facts, METH_O, "What dlpack.describe knows of a DLPackObject besides its attributes."},
     {"_register_structures", register_structures, METH_VARARGS, "Tells asdlpack the classes of dlpack.structs."},
     {"_core_calls", count_core_calls, METH_NOARGS, "How many calls into the Go core this process has made."},
     {NULL, NULL, 0, NULL},

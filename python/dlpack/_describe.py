@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ._dlpack import DLPackObject, _look
+from ._dlpack import DLPackObject, _facts, _look
 
 FLAGS = {1: "READ_ONLY", 2: "IS_COPIED", 4: "SUBBYTE_TYPE_PADDED"}  # DLPACK_FLAG_BITMASK_...
 
@@ -21,55 +21,37 @@ def describe(obj: object, /) -> dict[str, Any]:
         about.update(protocol="__arrow_c_stream__", refused="it can be read only once, so it is not read")
         return about
     try:
-        capsule, x, byte_strides, version, flags = _look(obj)
+        capsule, x = _look(obj)
     except (BufferError, ValueError, RuntimeError) as error:
         about.update(refused=f"{type(error).__name__}: {error}")
         return about
     if capsule is not None:
         about.update(capsule=capsule)
     if x is not None:
-        names = [name for bit, name in FLAGS.items() if flags & bit]
-        about.update(properties(x), byte_strides=byte_strides, version=version, flags=names if version else None)
+        about.update(properties(x))
     return about
 
 
 def properties(x: DLPackObject) -> dict[str, Any]:
+    byte_strides, row_major, column_major, version, flags = _facts(x)
     device_type, device_id = x.device
     return {
         "protocol": x.protocol,
-        "version": None,
-        "flags": None,
+        "version": version,
+        "flags": [name for bit, name in FLAGS.items() if flags & bit] if version else None,
         "device": f"{device_type.name}:{device_id}",
         "dtype": x.dtype,
         "shape": x.shape,
         "strides": x.strides,
-        "byte_strides": None,
+        "byte_strides": byte_strides,
         "size": x.size,
         "itemsize": x.itemsize,
         "nbytes": x.nbytes,
         "pointer": x.pointer,
         "alignment": x.pointer & -x.pointer,
-        "contiguous": contiguity(x),
+        "contiguous": " and ".join(["C"] * row_major + ["Fortran"] * column_major) or "neither",
         "readonly": x.readonly,
     }
-
-
-def contiguity(x: DLPackObject) -> str:
-    row_major = is_compact(x.shape[::-1], x.strides[::-1])
-    column_major = is_compact(x.shape, x.strides)
-    if row_major and column_major:
-        return "C and Fortran"
-    return "C" if row_major else "Fortran" if column_major else "neither"
-
-
-def is_compact(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether the first dimension's neighbours lie side by side, and each further dimension behind the one before."""
-    expected = 1
-    for length, stride in zip(shape, strides, strict=True):
-        if length > 1 and stride != expected and 0 not in shape:
-            return False
-        expected *= length
-    return True
 
 
 def is_read_once(obj: object) -> bool:
