@@ -402,6 +402,16 @@ int read_column(const char *protocol, const struct ArrowSchema *schema, const st
     return 0;
 }
 
+int check_rows(PyObject *obj, const struct ArrowSchema *schema, int64_t rows)
+{
+    if (strcmp(schema->format, "+s") != 0) {
+        return 0;
+    }
+    PyObject *checked = call_python("dlpack._arrow", "check_rows", Py_BuildValue("OL", obj, (long long)rows));
+    Py_XDECREF(checked);
+    return checked == NULL ? -1 : 0;
+}
+
 int share_column(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArray *array, struct request *request)
 {
     struct held *held = calloc(1, sizeof *held);
@@ -419,7 +429,10 @@ int share_column(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArr
     self->object = capsule;
     self->holding = HOLDS_OBJECT;
     self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY; /* Arrow data are immutable */
-    return read_column(self->protocol, &held->schema, array == NULL ? NULL : &held->array, request);
+    if (read_column(self->protocol, &held->schema, array == NULL ? NULL : &held->array, request) < 0) {
+        return -1;
+    }
+    return check_rows(self->obj, &held->schema, request->dims[0]);
 }
 
 int call_exporter(PyObject *obj, PyObject *name, PyObject **exported)

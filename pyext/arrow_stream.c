@@ -179,6 +179,9 @@ static int join_chunks(DLPackObject *self, struct chunks *chunks, struct request
     for (size_t i = 0; i < chunks->count && done == 0; i++) {
         done = append(chunks, &joined, &chunks->arrays[i], &answer);
     }
+    if (done == 0) {
+        done = check_rows(self->obj, &chunks->schema, joined.rows);
+    }
     if (done < 0) {
         free(joined.memory);
         return -1;

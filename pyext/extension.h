@@ -148,6 +148,9 @@ int share_column(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArr
 int raise_null(const char *protocol, const char *field, const char *expected);
 int raise_too_large(const char *protocol);
 
+/* Refuses an array that gives itself as a table, and so loses its shape. */
+int check_rows(PyObject *obj, const struct ArrowSchema *schema, int64_t rows);
+
 /* Lets self hold the exporter's buffer locked, and returns a view of it to read: self's, or the scratch. NULL:
  * error. */
 const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags);

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import torch
+import xarray
 from alone import python
 from arrow_c import Column, Stream, bits, only_arrow
 from capi import IS_COPIED, Speaks, look
@@ -573,3 +574,15 @@ for obj in polars.Series([1, 2, 3]), nanoarrow.c_array([1, 2, 3], nanoarrow.int6
     print(numpy.from_dlpack(dlpack.asdlpack(obj)))
 """)
     assert (result.stdout, result.stderr) == ("[1 2 3]\n[1 2 3]\n", "")
+
+
+def test_an_array_that_gives_itself_as_a_table_keeps_its_shape_or_is_refused():
+    array = np.arange(6.0).reshape(2, 3)
+    for copy in False, None, True:
+        with pytest.raises(
+            BufferError, match=r"shape \(2, 3\): its Arrow table has 6 rows .*pass numpy.asarray\(obj\)"
+        ):
+            asdlpack(xarray.DataArray(array), copy=copy)
+    assert np.from_dlpack(asdlpack(np.asarray(xarray.DataArray(array)))).tolist() == array.tolist()
+    table = pa.table({"a": pa.chunked_array([[1, 2], [3]])})
+    assert np.from_dlpack(asdlpack(table, copy=None)).tolist() == [1, 2, 3]

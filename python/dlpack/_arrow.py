@@ -2,7 +2,7 @@
 
 import json
 import math
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 
 def tensor_layout(metadata: bytes, size: int, most: int) -> tuple[list[int], list[int]]:
@@ -27,6 +27,13 @@ def tensor_layout(metadata: bytes, size: int, most: int) -> tuple[list[int], lis
     elif not is_ints(permutation) or sorted(permutation) != list(range(len(shape))):
         raise malformed("permutation", permutation, f"each of 0 to {len(shape) - 1} once")
     return shape, permutation
+
+
+def check_rows(obj: Any, rows: int) -> None:
+    """What gives itself as a table of so many rows may be an array of another shape: xarray's are."""
+    shape = getattr(obj, "shape", None) if hasattr(obj, "__array__") else None
+    if isinstance(shape, tuple) and shape and shape[0] != rows:
+        raise BufferError(f"shape {shape}: its Arrow table has {rows} rows instead (pass numpy.asarray(obj))")
 
 
 def is_ints(value: object) -> TypeGuard[list[int]]:

@@ -21,7 +21,7 @@ PROVIDERS = {
 def withholds_what_is_labelled() -> None:
     withholds({"a Dataset": lambda: labelled().to_dataset(name="a")}, TypeError)
     if hasattr(xarray.DataArray, "__arrow_c_stream__"):
-        withholds({"a DataArray with labels": lambda: labelled().assign_coords(x=[1, 2, 3])})
+        withholds({"a DataArray": labelled, "a DataArray with labels": lambda: labelled().assign_coords(x=[1, 2, 3])})
 
 
 CHECKS = {"withholds what is labelled": withholds_what_is_labelled}
