@@ -9,7 +9,7 @@ import pytest
 from alone import alone
 from capi import Managed, address
 
-from dlpack import asdlpack, frombuffer
+from dlpack import asdlpack, from_pointer, frombuffer
 from dlpack.structs import DELETER, DLManagedTensor
 
 
@@ -107,3 +107,13 @@ def test_the_structure_and_its_deleter_outlive_the_tensor_in_garbage():
     assert len(deleted) == 1
     gc.collect()
     assert [reference() for reference in alive] == [None, None]
+
+
+def test_a_device_id_of_any_length_is_quoted_in_the_error():
+    with pytest.raises(ValueError, match=r"device 'cuda:1{94}.*: expected the id behind the colon"):
+        from_pointer(4096, 1, "int8", device="cuda:" + 5000 * "1")
+
+
+def test_what_follows_a_typestr_is_quoted_in_the_error():
+    with pytest.raises(ValueError, match='dtype "<f4 float32": malformed; expected nothing behind the bytes'):
+        frombuffer(bytes(8), "<f4 float32")

@@ -42,7 +42,7 @@ func ParseTypestr(field, text string) (t dlpack.DataType, flags dlpack.Flags, sw
 	if hidden || kind == 'f' && size == 1 {
 		t, flags, err = typeByName(field, text, name, size)
 	} else if named {
-		err = valueError(field, text, `malformed; expected nothing behind the bytes, like "<f4"`)
+		err = valueError(field, text+" "+name, `malformed; expected nothing behind the bytes, like "<f4"`)
 	} else {
 		t, err = typeByKind(field, text, kind, size)
 	}

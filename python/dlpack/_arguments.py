@@ -40,7 +40,7 @@ def device(text: str) -> tuple[int, int]:
         raise ValueError(
             f"device {text!r:.100}: unknown; expected one of {', '.join(DEVICES)}, and an id as in 'cuda:1'"
         )
-    if colon and not (number.isascii() and number.isdigit() and int(number) < 2**31):
+    if colon and not (number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31):
         raise ValueError(f"device {text!r:.100}: expected the id behind the colon, as in 'cuda:1'")
     return device_type, int(number or 0)
 
