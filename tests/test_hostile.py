@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import mmap
 import weakref
 
 import numpy as np
@@ -80,8 +81,11 @@ class Garbage:
 def test_a_view_in_garbage_reads_the_memory_of_the_object_that_its_own_was_made_of(delegate):
     garbage = Garbage()
     gc.disable()
-    memory = b"ab" * 5_000_000
-    garbage.cycle(frombuffer(asdlpack(np.frombuffer(memory, "u1") if delegate else bytearray(memory)), "uint8"))
+    items = mmap.mmap(-1, 10_000_000)  # gone when it is freed, which a heap's memory need not be
+    items[5_000_000:5_000_002] = b"ab"
+    source = asdlpack(np.frombuffer(items, "u1") if delegate else items)
+    garbage.cycle(frombuffer(source, "uint8"))
+    del items, source
     gc.collect()
     assert garbage.seen == [b"ab"]
 
