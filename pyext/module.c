@@ -175,8 +175,9 @@ PyDoc_STRVAR(
     "that are no multiple of the item, misaligned data, bit-packed booleans, several chunks), copy=True always\n"
     "copies. A copy is compact, row-major, 64-byte aligned and writable.\n\n"
     "A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL: its deleter\n"
-    "is called exactly once, also where the tensor is refused. A DLTensor is borrowed: its memory must live until all\n"
-    "that was exported from it is gone, and owner is an object that is kept alive so long.\n\n"
+    "is called exactly once, also where the tensor is refused. The structure has to live until then; one that ctypes\n"
+    "made lives by the pointer, so don't let that point to another. A DLTensor is borrowed: its memory must live\n"
+    "until all that was exported from it is gone, and owner is an object that is kept alive so long.\n\n"
     "Raises TypeError where obj has none of the protocols, ValueError where its description contradicts itself,\n"
     "and BufferError where the memory can't be exported. An object with __dlpack__ is asked when it is used: what it\n"
     "refuses raises there.");
@@ -269,9 +270,9 @@ PyDoc_STRVAR(
     "Nothing is consumed, and nothing is copied. Of a capsule that was consumed only the name is read: what it points\n"
     "to is its consumer's. A stream that can be read only once is not read. What can't be shared as it is has its\n"
     "error under \"refused\". print() shows one entry a line.\n\n"
-    "The keys: owner (its type), protocol, capsule (its name), version and flags (of the capsule's structure, where it\n"
-    "has them), device, dtype, shape, strides, byte_strides, size, itemsize, nbytes, pointer, alignment, contiguous,\n"
-    "readonly. strides count elements, byte_strides and alignment bytes; alignment is the largest power\n"
+    "The keys: owner (its type), protocol, capsule (its name), version and flags (of the capsule's structure, where\n"
+    "it has them), device, dtype, shape, strides, byte_strides, size, itemsize, nbytes, pointer, alignment,\n"
+    "contiguous, readonly. strides count elements, byte_strides and alignment bytes; alignment is the largest power\n"
     "of two that the address is a multiple of; contiguous is \"C\", \"Fortran\", \"C and Fortran\" or \"neither\".\n\n"
     "Raises TypeError where obj has no memory.");
 

@@ -559,8 +559,8 @@ static PyGetSetDef object_attributes[] = {
     ATTRIBUTE("readonly", IS_READONLY, "Whether the memory must not be written."),
     ATTRIBUTE("pointer", IS_POINTER, "Address of the first element; 0 where there is none."),
     {"protocol", (getter)get_protocol, NULL,
-     "The protocol that was found: \"buffer\", \"__dlpack__\", a capsule's or a structure's name, \"pointer\". What has\n"
-     "__dlpack__ is asked at each export, and where it refuses, its other protocols serve: the repr says which.",
+     "The protocol that was found: \"buffer\", \"__dlpack__\", a capsule's or a structure's name, \"pointer\". What\n"
+     "has __dlpack__ is asked at each export, and where it refuses, its other protocols serve: the repr says which.",
      NULL},
     {"obj", (getter)get_obj, NULL, "The object that was given, of from_pointer the owner; None for a copy.", NULL},
     {"__array_interface__", get_array_interface, NULL,

@@ -40,7 +40,7 @@ const (
 	arrowTimes32   = "times; DLPack holds numbers (cast them to their ticks, int32" + casts
 	arrowTimes64   = "times; DLPack holds numbers (cast them to their ticks, int64" + casts
 	arrowIntervals = "times of several numbers; DLPack has one data type (pass their days and ticks as columns)"
-	arrowLists     = "lists of any length; DLPack needs one length (cast them to fixed-size lists, or pass their items in one column)"
+	arrowLists     = "lists of any length; DLPack needs one length (cast them to fixed-size lists, or pass their items)"
 	arrowStruct    = "a structure; DLPack has one data type (pass one of its fields)"
 	arrowMaps      = "maps; DLPack has one data type (pass their keys or their items)"
 	arrowUnions    = "a union; DLPack has one data type (pass one of its fields)"

@@ -50,7 +50,7 @@ func TestAnArrowFormatThatDLPackCannotSayIsABufferErrorWithTheWayOut(t *testing.
 		"tiD":        "times of several numbers",
 		"tin":        "times of several numbers",
 		"+l":         "cast them to fixed-size lists",
-		"+L":         "in one column",
+		"+L":         "or pass their items",
 		"+vl":        "lists of any length",
 		"+vL":        "lists of any length",
 		"+s":         "a structure; DLPack has one data type (pass one of its fields)",
