@@ -95,8 +95,8 @@ PyObject *short_repr(PyObject *obj);
 /* Raises "<expected>, got <repr of value>". */
 void raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
 
-/* Calls a function of a module ("dlpack._arguments"), for what is rare and Python's own library does. Steals args, a
- * tuple, which may be NULL. A new reference; NULL: error. */
+/* Calls a function of a module of this package ("dlpack._arguments"), for what is rare and Python's own library does.
+ * Steals args, a tuple, which may be NULL. A new reference; NULL: error. */
 PyObject *call_python(const char *module, const char *function, PyObject *args);
 
 /* Gives a reference back to what may be a capsule: its destructor is foreign code, and an exception that is pending

@@ -262,25 +262,6 @@ static PyObject *facts(PyObject *Py_UNUSED(module), PyObject *obj)
                          PyBool_FromLong(object_is_compact(holder, 'F')), version, (unsigned long long)holder->flags);
 }
 
-PyDoc_STRVAR(
-    describe_doc,
-    "describe(obj, /)\n"
-    "--\n\n"
-    "What is known of the memory of anything that asdlpack takes, of a DLPackObject or a capsule: a dict.\n\n"
-    "Nothing is consumed, and nothing is copied. Of a capsule that was consumed only the name is read: what it points\n"
-    "to is its consumer's. A stream that can be read only once is not read. What can't be shared as it is has its\n"
-    "error under \"refused\". print() shows one entry a line.\n\n"
-    "The keys: owner (its type), protocol, capsule (its name), version and flags (of the capsule's structure, where\n"
-    "it has them), device, dtype, shape, strides, byte_strides, size, itemsize, nbytes, pointer, alignment,\n"
-    "contiguous, readonly. strides count elements, byte_strides and alignment bytes; alignment is the largest power\n"
-    "of two that the address is a multiple of; contiguous is \"C\", \"Fortran\", \"C and Fortran\" or \"neither\".\n\n"
-    "Raises TypeError where obj has no memory.");
-
-static PyObject *describe(PyObject *Py_UNUSED(module), PyObject *obj)
-{
-    return call_python("dlpack._describe", "describe", PyTuple_Pack(1, obj));
-}
-
 static PyObject *count_core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return PyLong_FromUnsignedLongLong(core_calls());
@@ -324,6 +305,20 @@ static int intern_names(void)
     return 0;
 }
 
+/* What call_python calls: a child that is forked while another thread imports it would wait for ever. */
+static int import_modules(void)
+{
+    static const char *const modules[] = {"dlpack._arguments", "dlpack._array", "dlpack._arrow"};
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        PyObject *imported = PyImport_ImportModule(modules[i]);
+        if (imported == NULL) {
+            return -1;
+        }
+        Py_DECREF(imported);
+    }
+    return 0;
+}
+
 static int module_exec(PyObject *module)
 {
     /* The deleters take the GIL by PyGILState_Ensure, which knows the main interpreter alone. */
@@ -331,7 +326,7 @@ static int module_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "dlpack works in the main interpreter only, and this is a sub-interpreter");
         return -1;
     }
-    if (python_init() < 0 || core_init() < 0 || intern_names() < 0 || object_init(module) < 0) {
+    if (python_init() < 0 || core_init() < 0 || intern_names() < 0 || import_modules() < 0 || object_init(module) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "__version__", DLPACK_GO_VERSION);
@@ -341,7 +336,6 @@ static PyMethodDef module_methods[] = {
     {"asdlpack", (PyCFunction)(void (*)(void))asdlpack, METH_FASTCALL | METH_KEYWORDS, asdlpack_doc},
     {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_VARARGS | METH_KEYWORDS, frombuffer_doc},
     {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_VARARGS | METH_KEYWORDS, from_pointer_doc},
-    {"describe", describe, METH_O, describe_doc},
     {"_look", look, METH_O, "The tensor of an object or a capsule for dlpack.describe, without consuming it."},
     {"_facts", facts, METH_O, "What dlpack.describe knows of a DLPackObject besides its attributes."},
     {"_register_structures", register_structures, METH_VARARGS, "Tells asdlpack the classes of dlpack.structs."},

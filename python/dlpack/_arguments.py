@@ -1,10 +1,15 @@
 """What arguments mean that are no plain numbers or names: the extension asks here."""
 
+from __future__ import annotations
+
 import os
 import sys
-from typing import Any
 
 from ._device import DLDeviceType
+
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 DEVICES = {type.name.removeprefix("kDL").lower(): type for type in DLDeviceType}
 BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # as in numpy

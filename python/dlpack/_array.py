@@ -1,17 +1,19 @@
 """DLPackObject.__array__: a numpy array of the memory, with the types of ml_dtypes where numpy has none."""
 
+from __future__ import annotations
+
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
-from ._dlpack import DLPackObject
-
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy.typing import DTypeLike, NDArray
 
+    from ._dlpack import DLPackObject
 
-def to_numpy(
-    x: DLPackObject, interface: dict[str, Any], dtype: "DTypeLike | None", copy: bool | None
-) -> "NDArray[Any]":
+
+def to_numpy(x: DLPackObject, interface: dict[str, Any], dtype: DTypeLike | None, copy: bool | None) -> NDArray[Any]:
     """The interface is that of x; its typestr is "|V2" or the like where no other says the data type."""
     import numpy
 

@@ -1,13 +1,19 @@
 """What reading Arrow needs of Python's library: the JSON of extension types."""
 
-import json
+from __future__ import annotations
+
 import math
-from typing import Any, TypeGuard
+
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
+if TYPE_CHECKING:
+    from typing import Any, TypeGuard
 
 
 def tensor_layout(metadata: bytes, size: int, most: int) -> tuple[list[int], list[int]]:
     """What the metadata of arrow.fixed_shape_tensor say of lists of `size` items: the lengths of at most `most`
     dimensions as they lie in memory, and the permutation that gives their order."""
+    import json
+
     try:
         layout = json.loads(metadata)
     except (ValueError, RecursionError) as error:

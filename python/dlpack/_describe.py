@@ -1,13 +1,17 @@
-"""dlpack.describe, which is imported when it is first called."""
+"""describe: everything that is known of an object's memory, without consuming it."""
 
-from typing import Any
+from __future__ import annotations
 
 from ._dlpack import DLPackObject, _facts, _look
+
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 FLAGS = {1: "READ_ONLY", 2: "IS_COPIED", 4: "SUBBYTE_TYPE_PADDED"}  # DLPACK_FLAG_BITMASK_...
 
 
-class Description(dict[str, Any]):
+class Description(dict[str, object]):
     """A dict that prints one entry a line."""
 
     def __str__(self) -> str:
@@ -16,6 +20,19 @@ class Description(dict[str, Any]):
 
 
 def describe(obj: object, /) -> dict[str, Any]:
+    """What is known of the memory of anything that asdlpack takes, of a DLPackObject or a capsule.
+
+    Nothing is consumed, and nothing is copied. Of a capsule that was consumed only the name is read: what it points to
+    is its consumer's. A stream that can be read only once is not read. What can't be shared as it is has its error
+    under "refused". print() shows one entry a line.
+
+    The keys: owner (its type), protocol, capsule (its name), version and flags (of the capsule's structure, where it
+    has them), device, dtype, shape, strides, byte_strides, size, itemsize, nbytes, pointer, alignment, contiguous,
+    readonly. strides count elements, byte_strides and alignment bytes; alignment is the largest power of two that the
+    address is a multiple of; contiguous is "C", "Fortran", "C and Fortran" or "neither".
+
+    Raises TypeError where obj has no memory.
+    """
     about = Description(owner=type_name(obj))
     if is_read_once(obj):
         about.update(protocol="__arrow_c_stream__", refused="it can be read only once, so it is not read")
