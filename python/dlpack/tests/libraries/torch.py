@@ -150,6 +150,8 @@ def takes_a_buffer() -> None:
 
 
 def takes_an_array_by_as_tensor() -> None:
+    if LEGACY:
+        raise Skip(f"torch {torch.__version__}'s as_tensor takes just what it knows")
     tensor = torch.as_tensor(dlpack.asdlpack(matrix().T))
     assert torch.equal(tensor, matrix().T), tensor
 
