@@ -115,15 +115,17 @@ def by_reason(table: Table, consumer: str, outcome: str) -> dict[str, list[Row]]
 
 
 def consumers_table(report: Report) -> Iterator[str]:
-    """For the README: what each consumer does not share of the data types and the layouts, and why."""
+    """For the README: what each consumer does not share of the data types and the layouts, and why. A C program takes
+    everything, and numpy by its own interfaces what it takes by numpy.asarray."""
     table = Table(report)
     yield f"{', '.join(f'{name} {value}' for name, value in report.about.items())}:"
     yield ""
     yield from row("consumer", "refuses", "copies", "read-only memory")
     yield from row("---", "---", "---", "---")
     for consumer, readonly in report.consumers.items():
-        if not consumer.startswith("C, "):
-            version = report.libraries.get(consumer, report.libraries.get(library_of(consumer), ""))
+        if not consumer.startswith(("C, ", "numpy, ")):
+            named = re.search(r" \d", consumer)  # with the version, where another environment has another
+            version = "" if named else report.libraries.get(library_of(consumer), "")
             columns = ["; ".join(kinds(table, consumer, outcome)) for outcome in ("refused", "copied")]
             yield from row(f"{consumer} {version}".rstrip(), *columns, readonly)
 
