@@ -147,6 +147,22 @@ class Exporter(_Buffer):
                 setattr(self.view, field, (c_ssize_t * len(values))(*values))
 
 
+class PyArrayInterface(Structure):
+    """What an __array_struct__ capsule holds."""
+
+    _fields_ = [
+        ("two", ctypes.c_int),
+        ("nd", ctypes.c_int),
+        ("typekind", ctypes.c_char),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_int),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("data", ctypes.c_void_p),
+        ("descr", ctypes.c_void_p),
+    ]
+
+
 class Speaks:
     """An object with these attributes and no other: one that speaks just the protocols a test wants."""
 

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from capi import Speaks, capsule_new, look
+from capi import PyArrayInterface, Speaks, capsule_new, look
 
 from dlpack import DLDeviceType, DLPackObject, asdlpack
 
@@ -299,20 +299,6 @@ def test_a_float8_by_typestr_alone_is_refused():
 
 
 # The structure.
-
-
-class PyArrayInterface(ctypes.Structure):
-    _fields_ = [
-        ("two", ctypes.c_int),
-        ("nd", ctypes.c_int),
-        ("typekind", ctypes.c_char),
-        ("itemsize", ctypes.c_int),
-        ("flags", ctypes.c_int),
-        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("data", ctypes.c_void_p),
-        ("descr", ctypes.c_void_p),
-    ]
 
 
 C_CONTIGUOUS, ALIGNED, NOTSWAPPED, WRITEABLE = 1, 0x100, 0x200, 0x400

@@ -1,6 +1,5 @@
 """The array interfaces of a DLPackObject, for the CPU and for CUDA: there where they apply, and true."""
 
-import ctypes
 import gc
 import sys
 import weakref
@@ -10,7 +9,7 @@ import numba.cuda
 import numpy as np
 import pytest
 import torch
-from capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, address
+from capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, PyArrayInterface, Speaks, address
 from PIL import Image
 from test_protocols import DTYPES, LAYOUTS
 
@@ -20,20 +19,6 @@ from dlpack.tests.capsules import capsule_pointer
 ATTRIBUTES = ["__array_interface__", "__array_struct__", "__cuda_array_interface__"]
 CPU, CUDA = (1, 0), (2, 0)
 C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE = 0x1, 0x2, 0x400
-
-
-class PyArrayInterface(ctypes.Structure):
-    _fields_ = [
-        ("two", ctypes.c_int),
-        ("nd", ctypes.c_int),
-        ("typekind", ctypes.c_char),
-        ("itemsize", ctypes.c_int),
-        ("flags", ctypes.c_int),
-        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("data", ctypes.c_void_p),
-        ("descr", ctypes.c_void_p),
-    ]
 
 
 def struct_of(obj):
