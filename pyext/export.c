@@ -222,40 +222,17 @@ PyObject *export_tensor(DLPackObject *self, const struct export_arguments *argum
 PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct export_arguments arguments = {0};
-    const struct {
-        PyObject *name, **value;
-    } parameters[] = {
+    const struct parameter parameters[] = {
         {names.stream, &arguments.stream},
         {names.max_version, &arguments.max_version},
         {names.dl_device, &arguments.dl_device},
         {names.copy, &arguments.copy},
     };
-    size_t known = sizeof parameters / sizeof *parameters;
-    if (nargs > 1) {
-        PyErr_Format(PyExc_TypeError, "__dlpack__() takes at most one positional argument, stream (%zd given)", nargs);
+    enum { COUNT = sizeof parameters / sizeof *parameters };
+    if (read_arguments("__dlpack__", parameters, COUNT, 1, 0, args, nargs, kwnames) < 0) {
         return NULL;
     }
-    if (nargs == 1) {
-        arguments.stream = args[0];
-    }
-    Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
-    for (Py_ssize_t i = 0; i < keywords; i++) {
-        PyObject *name = PyTuple_GetItem(kwnames, i);
-        size_t which = 0;
-        while (which < known && name != parameters[which].name &&
-               PyUnicode_Compare(name, parameters[which].name) != 0) {
-            which++;
-        }
-        if (which == known || *parameters[which].value != NULL) {
-            PyErr_Format(
-                PyExc_TypeError,
-                "__dlpack__() got the keyword argument %R %s; it takes stream, max_version, dl_device and copy", name,
-                which == known ? "that it does not know" : "twice");
-            return NULL;
-        }
-        *parameters[which].value = args[nargs + i];
-    }
-    for (size_t i = 0; i < known; i++) {
+    for (int i = 0; i < COUNT; i++) {
         if (*parameters[i].value == Py_None) {
             *parameters[i].value = NULL;
         }

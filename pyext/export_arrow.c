@@ -234,11 +234,11 @@ static int fill(PyObject *schema_capsule, PyObject *array_capsule, DLPackObject 
     return fill_tensor_schema(schema, self, list_size) < 0 ? -1 : fill_tensor(array, self, list_size);
 }
 
-PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *kwargs)
+PyObject *object_arrow_c_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    static char *keywords[] = {"requested_schema", NULL};
-    PyObject *requested_schema = NULL; /* to be met as well as can be: the consumer converts */
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:__arrow_c_array__", keywords, &requested_schema)) {
+    PyObject *requested_schema; /* to be met as well as can be: the consumer converts */
+    const struct parameter parameters[] = {{names.requested_schema, &requested_schema}};
+    if (read_arguments("__arrow_c_array__", parameters, 1, 1, 0, args, nargs, kwnames) < 0) {
         return NULL;
     }
     int64_t list_size;

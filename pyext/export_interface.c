@@ -148,11 +148,11 @@ PyObject *get_cuda_array_interface(PyObject *self, void *Py_UNUSED(closure))
     return interface;
 }
 
-PyObject *object_array(PyObject *self, PyObject *args, PyObject *kwargs)
+PyObject *object_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    static char *keywords[] = {"dtype", "copy", NULL};
     PyObject *dtype = Py_None, *copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:__array__", keywords, &dtype, &copy)) {
+    const struct parameter parameters[] = {{names.dtype, &dtype}, {names.copy, &copy}};
+    if (read_arguments("__array__", parameters, 2, 1, 0, args, nargs, kwnames) < 0) {
         return NULL;
     }
     DLPackObject *holder = tensor_of((DLPackObject *)self);

@@ -58,7 +58,7 @@ typedef struct DLPackObject {
 extern struct names {
     PyObject *dlpack, *dlpack_device, *array_interface, *array_struct, *cuda_array_interface, *arrow_c_array,
         *arrow_c_stream;
-    PyObject *stream, *max_version, *dl_device, *copy, *owner;
+    PyObject *stream, *max_version, *dl_device, *copy, *owner, *device, *readonly, *requested_schema;
     PyObject *shape, *typestr, *data, *strides, *offset, *mask, *version, *dtype, *name, *module;
 } names;
 
@@ -71,6 +71,17 @@ bool python_is_gone(void);
 /* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent, *value is NULL;
  * -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);
+
+/* A parameter of a function: its name, NULL where it is given by position alone, and where its value goes, borrowed. */
+struct parameter {
+    PyObject *name;
+    PyObject **value;
+};
+
+/* Puts the arguments of a METH_FASTCALL | METH_KEYWORDS function where its parameters say. The first `positional` may
+ * be given by position, the first `required` must be given. -1: error. */
+int read_arguments(const char *function, const struct parameter *parameters, int count, int positional, int required,
+                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* args[0].name(**keywords): the values of `count` keywords follow in args[1] and on. A new reference; NULL: error. */
 PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *const *keywords, size_t count);
@@ -117,8 +128,8 @@ int describe_by_other_protocols(DLPackObject *self);
 
 /* memory.c */
 extern const char frombuffer_doc[], from_pointer_doc[];
-PyObject *frombuffer(PyObject *module, PyObject *args, PyObject *kwargs);
-PyObject *from_pointer(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* buffer.c, interface.c, arrow.c, arrow_stream.c: each reads the protocol self->protocol of self->obj into the request,
  * and lets self hold what must live. 1: read; 0: the object does not speak it; -1: error. */
@@ -320,9 +331,9 @@ PyObject *object_bytes(PyObject *self, PyObject *ignored);
 PyObject *get_array_interface(PyObject *self, void *closure);
 PyObject *get_array_struct(PyObject *self, void *closure);
 PyObject *get_cuda_array_interface(PyObject *self, void *closure);
-PyObject *object_array(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *object_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* export_arrow.c: DLPackObject.__arrow_c_array__ */
-PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *object_arrow_c_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 #endif

@@ -175,15 +175,20 @@ const char frombuffer_doc[] =
     "Raises TypeError where obj has no memory, ValueError where the memory does not hold what shape, strides and\n"
     "offset say, and BufferError where it can't be exported so.";
 
-PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    static char *keywords[] = {"", "dtype", "shape", "offset", "strides", "copy", NULL};
     PyObject *obj, *dtype, *shape = Py_None, *offset = NULL, *strides = Py_None, *copied = Py_False;
+    const struct parameter parameters[] = {
+        {NULL, &obj},
+        {names.dtype, &dtype},
+        {names.shape, &shape},
+        {names.offset, &offset},
+        {names.strides, &strides},
+        {names.copy, &copied},
+    };
     enum copy copy;
     struct request request;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|O$OOO:frombuffer", keywords, &obj, &dtype, &shape, &offset,
-                                     &strides, &copied) ||
-        parse_copy(copied, &copy) < 0) {
+    if (read_arguments("frombuffer", parameters, 6, 3, 2, args, nargs, kwnames) < 0 || parse_copy(copied, &copy) < 0) {
         return NULL;
     }
     request_init(&request, PROTOCOL_MEMORY);
@@ -253,14 +258,19 @@ const char from_pointer_doc[] =
     "Raises ValueError for NULL with elements, or where shape and strides reach beyond the addresses that there are,\n"
     "and BufferError for a misaligned address.";
 
-PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    static char *keywords[] = {"", "shape", "dtype", "strides", "device", "readonly", "owner", NULL};
-    PyObject *pointer, *shape, *dtype, *strides = Py_None, *device = NULL, *owner = Py_None;
-    int readonly = 0;
+    PyObject *pointer, *shape, *dtype, *strides = Py_None, *device = NULL, *flag = Py_False, *owner = Py_None;
+    const struct parameter parameters[] = {
+        {NULL, &pointer},        {names.shape, &shape},   {names.dtype, &dtype}, {names.strides, &strides},
+        {names.device, &device}, {names.readonly, &flag}, {names.owner, &owner},
+    };
     struct request request;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|$OOpO:from_pointer", keywords, &pointer, &shape, &dtype,
-                                     &strides, &device, &readonly, &owner)) {
+    if (read_arguments("from_pointer", parameters, 7, 3, 3, args, nargs, kwnames) < 0) {
+        return NULL;
+    }
+    int readonly = PyObject_IsTrue(flag);
+    if (readonly < 0) {
         return NULL;
     }
     request_init(&request, PROTOCOL_MEMORY);

@@ -184,30 +184,13 @@ PyDoc_STRVAR(
 
 static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    enum copy copy = COPY_NEVER;
-    PyObject *owner = NULL;
-    if (nargs != 1) {
-        PyErr_Format(PyExc_TypeError, "asdlpack() takes exactly one positional argument (%zd given)", nargs);
+    PyObject *obj, *copied = Py_False, *owner = Py_None;
+    const struct parameter parameters[] = {{NULL, &obj}, {names.copy, &copied}, {names.owner, &owner}};
+    enum copy copy;
+    if (read_arguments("asdlpack", parameters, 3, 1, 1, args, nargs, kwnames) < 0 || parse_copy(copied, &copy) < 0) {
         return NULL;
     }
-    Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
-    for (Py_ssize_t i = 0; i < keywords; i++) {
-        PyObject *name = PyTuple_GetItem(kwnames, i), *value = args[nargs + i];
-        if (PyUnicode_Compare(name, names.copy) == 0) {
-            if (parse_copy(value, &copy) < 0) {
-                return NULL;
-            }
-        }
-        else if (PyUnicode_Compare(name, names.owner) == 0) {
-            owner = value == Py_None ? NULL : value;
-        }
-        else {
-            PyErr_Format(PyExc_TypeError, "asdlpack() got an unexpected keyword argument %R; it takes copy and owner",
-                         name);
-            return NULL;
-        }
-    }
-    return (PyObject *)share(args[0], copy, owner);
+    return (PyObject *)share(obj, copy, owner == Py_None ? NULL : owner);
 }
 
 /* (name of the capsule or None, the object with the tensor or None): nothing is consumed, and of a capsule that is not
@@ -285,6 +268,9 @@ static int intern_names(void)
         {&names.dl_device, "dl_device"},
         {&names.copy, "copy"},
         {&names.owner, "owner"},
+        {&names.device, "device"},
+        {&names.readonly, "readonly"},
+        {&names.requested_schema, "requested_schema"},
         {&names.shape, "shape"},
         {&names.typestr, "typestr"},
         {&names.data, "data"},
@@ -334,8 +320,8 @@ static int module_exec(PyObject *module)
 
 static PyMethodDef module_methods[] = {
     {"asdlpack", (PyCFunction)(void (*)(void))asdlpack, METH_FASTCALL | METH_KEYWORDS, asdlpack_doc},
-    {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_VARARGS | METH_KEYWORDS, frombuffer_doc},
-    {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_VARARGS | METH_KEYWORDS, from_pointer_doc},
+    {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, frombuffer_doc},
+    {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_FASTCALL | METH_KEYWORDS, from_pointer_doc},
     {"_look", look, METH_O, "The tensor of an object or a capsule for dlpack.describe, without consuming it."},
     {"_facts", facts, METH_O, "What dlpack.describe knows of a DLPackObject besides its attributes."},
     {"_register_structures", register_structures, METH_VARARGS, "Tells asdlpack the classes of dlpack.structs."},

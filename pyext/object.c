@@ -529,13 +529,13 @@ static PyMethodDef object_methods[] = {
      "__bytes__($self)\n"
      "--\n\n"
      "A copy of the items' bytes in row-major order, of any data type."},
-    {"__array__", (PyCFunction)(void (*)(void))object_array, METH_VARARGS | METH_KEYWORDS,
+    {"__array__", (PyCFunction)(void (*)(void))object_array, METH_FASTCALL | METH_KEYWORDS,
      "__array__($self, dtype=None, *, copy=None)\n"
      "--\n\n"
      "This memory as a numpy array; of types that numpy lacks, one of ml_dtypes, where that is installed.\n\n"
      "Shares the memory unless dtype or copy ask for other. Raises BufferError where the CPU can't read the memory or\n"
      "no such array can say its type."},
-    {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_VARARGS | METH_KEYWORDS,
+    {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_FASTCALL | METH_KEYWORDS,
      "__arrow_c_array__($self, requested_schema=None)\n"
      "--\n\n"
      "(schema capsule, array capsule) of the Arrow PyCapsule interface, for compact memory of the CPU.\n\n"

@@ -58,6 +58,81 @@ PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *const *ke
     return result;
 }
 
+/* "a, b and c", of what may be given by name: a new reference; NULL: error. */
+static PyObject *list_names(const struct parameter *parameters, int count)
+{
+    PyObject *list = PyUnicode_FromString("");
+    for (int i = 0; i < count && list != NULL; i++) {
+        if (parameters[i].name != NULL) {
+            const char *between = PyUnicode_GetLength(list) == 0 ? "" : i == count - 1 ? " and " : ", ";
+            PyObject *longer = PyUnicode_FromFormat("%U%s%U", list, between, parameters[i].name);
+            Py_DECREF(list);
+            list = longer;
+        }
+    }
+    return list;
+}
+
+static int raise_keyword(const char *function, const struct parameter *parameters, int count, PyObject *name,
+                         const char *what)
+{
+    PyObject *list = list_names(parameters, count);
+    if (list != NULL) {
+        PyErr_Format(PyExc_TypeError, "%s() got the keyword argument %R %s; it takes %U", function, name, what, list);
+        Py_DECREF(list);
+    }
+    return -1;
+}
+
+static int find_parameter(const struct parameter *parameters, int count, PyObject *name)
+{
+    for (int i = 0; i < count; i++) {
+        if (parameters[i].name == name) {
+            return i;
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        if (parameters[i].name != NULL && PyUnicode_Compare(parameters[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return count;
+}
+
+int read_arguments(const char *function, const struct parameter *parameters, int count, int positional, int required,
+                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (nargs > positional) {
+        PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional argument%s (%zd given)", function, positional,
+                     positional == 1 ? "" : "s", nargs);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < nargs; i++) {
+        *parameters[i].value = args[i];
+    }
+    if (kwnames == NULL && nargs >= required) {
+        return 0;
+    }
+    uint32_t given = (1u << nargs) - 1;
+    Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
+    for (Py_ssize_t i = 0; i < keywords; i++) {
+        PyObject *name = PyTuple_GetItem(kwnames, i);
+        int which = find_parameter(parameters, count, name);
+        if (which == count || given & 1u << which) {
+            return raise_keyword(function, parameters, count, name, which == count ? "that it does not know" : "twice");
+        }
+        *parameters[which].value = args[nargs + i];
+        given |= 1u << which;
+    }
+    for (int i = 0; i < required; i++) {
+        if (!(given & 1u << i)) {
+            PyErr_Format(PyExc_TypeError, "%s() misses its argument %d of %d that it needs", function, i + 1, required);
+            return -1;
+        }
+    }
+    return 0;
+}
+
 int read_int(PyObject *value, bool is_signed, void *into)
 {
     PyObject *number = PyLong_CheckExact(value) ? Py_NewRef(value) : PyNumber_Index(value);

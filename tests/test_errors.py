@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from capi import USED, Exporter, Managed, Speaks, address, capsule_new, consume
 
-from dlpack import asdlpack
+from dlpack import asdlpack, from_pointer, frombuffer
 
 
 def interface(**changes):
@@ -235,3 +235,50 @@ def test_a_weak_reference_is_refused_since_it_keeps_no_memory_alive():
     array = np.zeros(3)
     with pytest.raises(TypeError, match="weak reference"):
         asdlpack(weakref.proxy(array))
+
+
+# Arguments that a function does not take: a TypeError that names the function, the argument and those that it takes.
+
+
+@pytest.mark.parametrize(
+    ("function", "positional", "named", "message"),
+    [
+        (asdlpack, [], {}, "asdlpack() misses its argument 1 of 1 that it needs"),
+        (asdlpack, [b"a", None], {}, "asdlpack() takes at most 1 positional argument (2 given)"),
+        (
+            asdlpack,
+            [b"a"],
+            {"color": 1},
+            "asdlpack() got the keyword argument 'color' that it does not know; it takes ",
+        ),
+        (asdlpack, [b"a"], {"color": 1}, "it takes copy and owner"),
+        (frombuffer, [b"a"], {}, "frombuffer() misses its argument 2 of 2"),
+        (frombuffer, [], {"dtype": "uint8"}, "frombuffer() misses its argument 1 of 2"),
+        (
+            frombuffer,
+            [],
+            {"obj": b"a", "dtype": "uint8"},
+            "'obj' that it does not know; it takes dtype, shape, offset, ",
+        ),
+        (frombuffer, [b"a", "uint8"], {"dtype": "uint8"}, "frombuffer() got the keyword argument 'dtype' twice"),
+        (from_pointer, [64], {"dtype": "uint8"}, "from_pointer() misses its argument 2 of 3"),
+        (from_pointer, [64, 1, "uint8", None], {}, "from_pointer() takes at most 3 positional arguments (4 given)"),
+        (
+            asdlpack(b"a").__dlpack__,
+            [1],
+            {"stream": 1},
+            "__dlpack__() got the keyword argument 'stream' twice; it takes",
+        ),
+        (asdlpack(b"a").__array__, [None, None], {}, "__array__() takes at most 1 positional argument (2 given)"),
+        (asdlpack(b"a").__arrow_c_array__, [], {"schema": 1}, "it takes requested_schema"),
+    ],
+)
+def test_arguments_that_a_function_does_not_take_are_a_type_error(function, positional, named, message):
+    with pytest.raises(TypeError) as caught:
+        function(*positional, **named)
+    assert message in str(caught.value)
+
+
+def test_keyword_arguments_need_no_interned_names():
+    names = {"".join(["d", "type"]): "uint8", "".join(["off", "set"]): 1}
+    assert frombuffer(b"ab", **names).size == 1
