@@ -6,6 +6,7 @@
  *                (request.c)
  *   core.c       asks the Go core what to make of the request, or recalls its answer (answers.c)
  *   object.c     the DLPackObject that holds the memory
+ *   type.c       its attributes, methods and slots
  *   export.c     __dlpack__: capsules and their deleters
  *   export_buffer.c, export_interface.c, export_arrow.c    the other protocols out
  */
@@ -253,9 +254,6 @@ void remember(const struct request *request, const struct answer *answer);
 void mend_answers_after_fork(void);
 
 /* object.c */
-extern PyTypeObject *DLPackObject_type;
-int object_init(PyObject *module);
-
 /* An object that nobody sees: the garbage collector knows of it from object_describe, or from being a delegate, on. */
 DLPackObject *object_new(PyObject *obj, enum copy copy);
 
@@ -267,6 +265,27 @@ void object_hold_managed(DLPackObject *self, void *managed, bool versioned);
 
 /* Asks what to make of the request, and fills the tensor; a copy takes the place of what self held. -1: error. */
 int object_describe(DLPackObject *self, struct request *request);
+
+/* -1 with an exception set where the garbage collector cleared the object. */
+int object_check(DLPackObject *self);
+
+/* The object with the tensor: self, or for a delegate what was imported; borrowed. NULL: error. */
+DLPackObject *tensor_of(DLPackObject *self);
+
+/* The object that meets the conditions of an export: self, or a new one with a copy of its memory. NULL: error. */
+DLPackObject *object_under(DLPackObject *self, const struct request *conditions);
+
+/* A new object with a copy of the memory. */
+PyObject *object_copy(DLPackObject *self);
+
+/* Slots. */
+int object_traverse(DLPackObject *self, visitproc visit, void *arg);
+int object_clear(DLPackObject *self);
+void object_dealloc(DLPackObject *self);
+
+/* type.c */
+extern PyTypeObject *DLPackObject_type;
+int type_init(PyObject *module);
 
 /* Bytes of all elements. */
 int64_t object_nbytes(const DLPackObject *self);
@@ -291,18 +310,6 @@ void object_refuse_strides(const DLPackObject *self, const char *expected);
 
 /* The values, each times the unit. */
 PyObject *tuple_of(const int64_t *values, int32_t count, int64_t unit);
-
-/* -1 with an exception set where the garbage collector cleared the object. */
-int object_check(DLPackObject *self);
-
-/* The object with the tensor: self, or for a delegate what was imported; borrowed. NULL: error. */
-DLPackObject *tensor_of(DLPackObject *self);
-
-/* The object that meets the conditions of an export: self, or a new one with a copy of its memory. NULL: error. */
-DLPackObject *object_under(DLPackObject *self, const struct request *conditions);
-
-/* A new object with a copy of the memory. */
-PyObject *object_copy(DLPackObject *self);
 
 /* export.c */
 

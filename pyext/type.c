@@ -1,0 +1,352 @@
+/* type.c: the type DLPackObject: its attributes, methods and slots, and what they say of the tensor.
+ *
+ * It is C because only C can define a type of CPython's stable ABI. */
+#include "extension.h"
+
+#include <stdio.h>
+#include <structmember.h>
+
+PyTypeObject *DLPackObject_type;
+
+static PyObject *DLDeviceType; /* the enum of dlpack._device */
+
+/* What the tensor is. */
+
+PyObject *tuple_of(const int64_t *values, int32_t count, int64_t unit)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int32_t i = 0; i < count && tuple != NULL; i++) {
+        PyObject *value = PyLong_FromLongLong(values[i] * unit);
+        if (value == NULL || PyTuple_SetItem(tuple, i, value) < 0) {
+            Py_CLEAR(tuple);
+        }
+    }
+    return tuple;
+}
+
+static int64_t size_of(const DLTensor *tensor)
+{
+    int64_t size = 1;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        size *= tensor->shape[i];
+    }
+    return size;
+}
+
+static int64_t bits_of(const DLPackObject *self)
+{
+    return self->tensor.dtype.bits * self->tensor.dtype.lanes;
+}
+
+bool object_is_packed(const DLPackObject *self)
+{
+    return bits_of(self) % 8 != 0 && !(self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
+}
+
+int64_t object_nbytes(const DLPackObject *self)
+{
+    int64_t size = size_of(&self->tensor), bits = bits_of(self);
+    return object_is_packed(self) ? size / 8 * bits + (size % 8 * bits + 7) / 8 : size * self->itemsize;
+}
+
+bool object_is_compact(const DLPackObject *self, char order)
+{
+    const DLTensor *tensor = &self->tensor;
+    int64_t following = 1;
+    bool compact = true;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        int32_t dimension = order == 'C' ? tensor->ndim - 1 - i : i;
+        int64_t length = tensor->shape[dimension];
+        if (length == 0) {
+            return true;
+        }
+        compact = compact && (length == 1 || tensor->strides[dimension] == following);
+        following *= length;
+    }
+    return compact;
+}
+
+static PyObject *device_of(const DLTensor *tensor)
+{
+    PyObject *type = PyObject_CallFunction(DLDeviceType, "i", (int)tensor->device.device_type);
+    return type == NULL ? NULL : Py_BuildValue("(Ni)", type, (int)tensor->device.device_id);
+}
+
+void *object_address(DLPackObject *self)
+{
+    return self->tensor.data == NULL ? self->dims : self->tensor.data;
+}
+
+/* "kDLCUDA:0" */
+static PyObject *device_text(const DLTensor *tensor)
+{
+    PyObject *device = device_of(tensor), *text = NULL;
+    PyObject *name = device == NULL ? NULL : PyObject_GetAttr(PyTuple_GetItem(device, 0), names.name);
+    if (name != NULL) {
+        text = PyUnicode_FromFormat("%S:%d", name, (int)tensor->device.device_id);
+    }
+    Py_XDECREF(device);
+    Py_XDECREF(name);
+    return text;
+}
+
+void object_refuse_device(const DLPackObject *self, const char *reason)
+{
+    PyObject *device = device_text(&self->tensor);
+    if (device != NULL) {
+        PyErr_Format(PyExc_BufferError, "device %U: %s", device, reason);
+        Py_DECREF(device);
+    }
+}
+
+int object_check_cpu(const DLPackObject *self)
+{
+    if (!self->on_cpu) {
+        object_refuse_device(self,
+                             "the CPU can't read this memory (copy it to the host with the library that owns it)");
+    }
+    return self->on_cpu ? 0 : -1;
+}
+
+void object_refuse_strides(const DLPackObject *self, const char *expected)
+{
+    const DLTensor *tensor = &self->tensor;
+    PyObject *shape = tuple_of(tensor->shape, tensor->ndim, 1);
+    PyObject *strides = shape == NULL ? NULL : tuple_of(tensor->strides, tensor->ndim, 1);
+    if (strides != NULL) {
+        PyErr_Format(PyExc_BufferError, "strides %R of shape %R: expected %s", strides, shape, expected);
+        Py_DECREF(strides);
+    }
+    Py_XDECREF(shape);
+}
+
+/* Attributes. */
+
+enum attribute {
+    IS_SHAPE,
+    IS_STRIDES,
+    IS_NDIM,
+    IS_SIZE,
+    IS_ITEMSIZE,
+    IS_NBYTES,
+    IS_DTYPE,
+    IS_DEVICE,
+    IS_READONLY,
+    IS_POINTER
+};
+
+static PyObject *get_attribute(DLPackObject *self, void *which)
+{
+    DLPackObject *holder = tensor_of(self);
+    if (holder == NULL) {
+        return NULL;
+    }
+    const DLTensor *tensor = &holder->tensor;
+    switch ((enum attribute)(intptr_t)which) {
+    case IS_SHAPE:
+        return tuple_of(tensor->shape, tensor->ndim, 1);
+    case IS_STRIDES:
+        return tuple_of(tensor->strides, tensor->ndim, 1);
+    case IS_NDIM:
+        return PyLong_FromLong(tensor->ndim);
+    case IS_SIZE:
+        return PyLong_FromLongLong(size_of(tensor));
+    case IS_ITEMSIZE:
+        return PyLong_FromLongLong(holder->itemsize);
+    case IS_NBYTES:
+        return PyLong_FromLongLong(object_nbytes(holder));
+    case IS_DTYPE:
+        return PyUnicode_FromString(holder->dtype_name);
+    case IS_DEVICE:
+        return device_of(tensor);
+    case IS_READONLY:
+        return PyBool_FromLong((holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
+    case IS_POINTER:
+        return PyLong_FromVoidPtr(tensor->data);
+    }
+    Py_UNREACHABLE();
+}
+
+static PyObject *get_protocol(DLPackObject *self, void *Py_UNUSED(closure))
+{
+    return object_check(self) < 0 ? NULL : PyUnicode_FromString(self->protocol);
+}
+
+static PyObject *get_obj(DLPackObject *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->obj == NULL ? Py_None : self->obj);
+}
+
+/* "float32[2, 3] at 0x7f0123456780, 24 bytes on kDLCPU:0, read-only" */
+static PyObject *tensor_text(DLPackObject *holder)
+{
+    PyObject *shape = tuple_of(holder->tensor.shape, holder->tensor.ndim, 1), *list = NULL, *device = NULL,
+             *text = NULL;
+    char address[20];
+    snprintf(address, sizeof address, "0x%llx", (unsigned long long)(uintptr_t)holder->tensor.data);
+    if (shape != NULL && (list = PySequence_List(shape)) != NULL && (device = device_text(&holder->tensor)) != NULL) {
+        text = PyUnicode_FromFormat("%s%S at %s, %lld bytes on %U%s%s", holder->dtype_name, list, address,
+                                    (long long)object_nbytes(holder), device,
+                                    holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? ", read-only" : "",
+                                    holder->holding == HOLDS_MEMORY ? ", a copy" : "");
+    }
+    Py_XDECREF(shape);
+    Py_XDECREF(list);
+    Py_XDECREF(device);
+    return text;
+}
+
+/* A delegate whose producer refuses still has a repr, which says so. */
+static PyObject *object_repr(DLPackObject *self)
+{
+    DLPackObject *holder = tensor_of(self);
+    PyObject *text = NULL, *type = NULL, *repr = NULL;
+    if (holder != NULL) {
+        text = tensor_text(holder);
+    }
+    else if (PyErr_ExceptionMatches(PyExc_Exception)) {
+        text = take_exception_text();
+    }
+    if (text != NULL) {
+        const char *protocol = holder == NULL ? self->protocol : holder->protocol;
+        if (protocol == NULL) {
+            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U>", text);
+        }
+        else if (self->obj == NULL) {
+            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, by %s>", text, protocol);
+        }
+        else if ((type = type_name(self->obj)) != NULL) {
+            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, from %U by %s>", text, type, protocol);
+        }
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    return repr;
+}
+
+/* Methods. */
+
+static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ignored))
+{
+    DLDevice device = self->tensor.device;
+    if (object_check(self) < 0 || (self->delegate && delegate_device(self, &device) < 0)) {
+        return NULL;
+    }
+    return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
+}
+
+static PyObject *object_reduce(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+{
+    PyErr_SetString(
+        PyExc_TypeError,
+        "a DLPackObject can't be pickled or copied: it shares memory of this process (pickle the object it was "
+        "made from; for a copy of the memory: asdlpack(obj, copy=True))");
+    return NULL;
+}
+
+static PyMethodDef object_methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))object_dlpack, METH_FASTCALL | METH_KEYWORDS,
+     "__dlpack__($self, stream=None, *, max_version=None, dl_device=None, copy=None)\n"
+     "--\n\n"
+     "A capsule with this memory, as the array API standard says.\n\n"
+     "\"dltensor_versioned\" where max_version is (1, 0) or later, otherwise \"dltensor\". The capsule keeps the memory\n"
+     "alive until its consumer calls the deleter. Raises BufferError for a device or copy that can't be served, and\n"
+     "ValueError for a stream that the device does not have."},
+    {"__dlpack_device__", (PyCFunction)object_dlpack_device, METH_NOARGS,
+     "__dlpack_device__($self)\n"
+     "--\n\n"
+     "(device type, device id) as ints."},
+    {"__bytes__", object_bytes, METH_NOARGS,
+     "__bytes__($self)\n"
+     "--\n\n"
+     "A copy of the items' bytes in row-major order, of any data type."},
+    {"__array__", (PyCFunction)(void (*)(void))object_array, METH_FASTCALL | METH_KEYWORDS,
+     "__array__($self, dtype=None, *, copy=None)\n"
+     "--\n\n"
+     "This memory as a numpy array; of types that numpy lacks, one of ml_dtypes, where that is installed.\n\n"
+     "Shares the memory unless dtype or copy ask for other. Raises BufferError where the CPU can't read the memory or\n"
+     "no such array can say its type."},
+    {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_FASTCALL | METH_KEYWORDS,
+     "__arrow_c_array__($self, requested_schema=None)\n"
+     "--\n\n"
+     "(schema capsule, array capsule) of the Arrow PyCapsule interface, for compact memory of the CPU.\n\n"
+     "More than one dimension goes out as arrow.fixed_shape_tensor, bool as arrow.bool8. requested_schema is ignored,\n"
+     "as the interface allows. Raises BufferError where Arrow can't say the memory."},
+    {"__reduce__", object_reduce, METH_NOARGS, "Raises TypeError: memory can't be pickled."},
+    {NULL, NULL, 0, NULL},
+};
+
+#define ATTRIBUTE(name, which, doc) {name, (getter)get_attribute, NULL, doc, (void *)(intptr_t)which}
+
+static PyGetSetDef object_attributes[] = {
+    ATTRIBUTE("shape", IS_SHAPE, "Length of each dimension, in elements."),
+    ATTRIBUTE("strides", IS_STRIDES, "Distance of neighbours in each dimension, in elements."),
+    ATTRIBUTE("ndim", IS_NDIM, "Number of dimensions."),
+    ATTRIBUTE("size", IS_SIZE, "Number of elements."),
+    ATTRIBUTE("itemsize", IS_ITEMSIZE, "Bytes of one element; 1 for packed sub-byte types, which share bytes."),
+    ATTRIBUTE("nbytes", IS_NBYTES, "Bytes of all elements."),
+    ATTRIBUTE("dtype", IS_DTYPE, "Name of the data type: \"float32\", \"bfloat16\", \"float4_e2m1fnx2\"."),
+    ATTRIBUTE("device", IS_DEVICE, "(DLDeviceType, device id)."),
+    ATTRIBUTE("readonly", IS_READONLY, "Whether the memory must not be written."),
+    ATTRIBUTE("pointer", IS_POINTER, "Address of the first element; 0 where there is none."),
+    {"protocol", (getter)get_protocol, NULL,
+     "The protocol that was found: \"buffer\", \"__dlpack__\", a capsule's or a structure's name, \"pointer\". What\n"
+     "has __dlpack__ is asked at each export, and where it refuses, its other protocols serve: the repr says which.",
+     NULL},
+    {"obj", (getter)get_obj, NULL, "The object that was given, of from_pointer the owner; None for a copy.", NULL},
+    {"__array_interface__", get_array_interface, NULL,
+     "Version 3, of memory that the CPU can read; absent where it does not apply.", NULL},
+    {"__array_struct__", get_array_struct, NULL, "The same as a C structure in a capsule.", NULL},
+    {"__cuda_array_interface__", get_cuda_array_interface, NULL, "Version 3, of memory of CUDA; absent elsewhere.",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef object_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(DLPackObject, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot object_slots[] = {
+    {Py_tp_doc,
+     "Memory of another object, to be taken by any from_dlpack, and by what knows buffers, array interfaces or Arrow.\n"
+     "Made by asdlpack, frombuffer and from_pointer.\n\n"
+     "It holds one reference that keeps the memory alive and locked; each capsule made from it holds one to it."},
+    {Py_tp_dealloc, object_dealloc},
+    {Py_tp_traverse, object_traverse},
+    {Py_tp_clear, object_clear},
+    {Py_tp_repr, object_repr},
+    {Py_tp_methods, object_methods},
+    {Py_tp_getset, object_attributes},
+    {Py_tp_members, object_members},
+    {Py_bf_getbuffer, object_get_buffer},
+    {Py_bf_releasebuffer, object_release_buffer},
+    {0, NULL},
+};
+
+static PyType_Spec object_spec = {
+    .name = "dlpack.DLPackObject",
+    .basicsize = sizeof(DLPackObject),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = object_slots,
+};
+
+int type_init(PyObject *module)
+{
+    if (DLPackObject_type == NULL) {
+        PyObject *devices = PyImport_ImportModule("dlpack._device");
+        if (devices == NULL) {
+            return -1;
+        }
+        DLDeviceType = PyObject_GetAttrString(devices, "DLDeviceType");
+        Py_DECREF(devices);
+        if (DLDeviceType == NULL) {
+            return -1;
+        }
+        DLPackObject_type = (PyTypeObject *)PyType_FromSpec(&object_spec);
+        if (DLPackObject_type == NULL) {
+            return -1;
+        }
+    }
+    return PyModule_AddType(module, DLPackObject_type);
+}
