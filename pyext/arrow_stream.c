@@ -9,8 +9,6 @@
 
 #include "arrow.h"
 
-enum { COPY_ALIGNMENT = 64 }; /* bytes; as Go's copies, so that jax takes it as it is */
-
 /* A stream in use: its schema, and its chunks but for the empty ones. */
 struct chunks {
     const char *protocol;

@@ -14,9 +14,6 @@ import (
 	"dlpack/pkg/strided"
 )
 
-// copyAlignment is where copies begin, in bytes: jax takes CPU memory without a copy of its own from 64 on.
-const copyAlignment = 64
-
 // isCurable tells whether a copy makes memory that Validate refused exportable.
 func isCurable(err error) bool {
 	known, ok := err.(*dlpack.Error)
@@ -30,7 +27,7 @@ func duplicate(d *dlpack.Description, t *dlpack.Tensor, answer *C.struct_answer)
 		return &dlpack.Error{Kind: dlpack.BufferError, Message: "copy: memory on " + t.Device.String() +
 			" can't be copied yet; expected memory that the CPU can read (copy it with the library that owns it)"}
 	}
-	if C.posix_memalign(&answer.memory, copyAlignment, C.size_t(max(t.NBytes, 1))) != 0 {
+	if C.posix_memalign(&answer.memory, C.COPY_ALIGNMENT, C.size_t(max(t.NBytes, 1))) != 0 {
 		answer.memory = nil
 		return &dlpack.Error{Kind: dlpack.MemoryError, Message: "copy: no memory for " +
 			strconv.FormatInt(t.NBytes, 10) + " bytes"}

@@ -8,12 +8,13 @@
 #include "dlpack.h"
 
 enum {
-    MAX_NDIM = 64,      /* dimensions of a request and of an answer; numpy's and the buffer protocol's limit too */
-    FORMAT_SIZE = 24,   /* a format of this many bytes or more is in long_format, and never remembered */
-    NAME_SIZE = 32,     /* the longest data type name, "float8_e4m3b11fnuzx65535", and its NUL fit */
-    LETTERS_SIZE = 4,   /* what another protocol calls a data type, "Zf", and its NUL fit */
-    TYPESTR_SIZE = 8,   /* "<c16" and its NUL fit */
-    MESSAGE_SIZE = 512, /* an error message with its NUL; Go shortens what it quotes */
+    MAX_NDIM = 64,       /* dimensions of a request and of an answer; numpy's and the buffer protocol's limit too */
+    FORMAT_SIZE = 24,    /* a format of this many bytes or more is in long_format, and never remembered */
+    NAME_SIZE = 32,      /* the longest data type name, "float8_e4m3b11fnuzx65535", and its NUL fit */
+    LETTERS_SIZE = 4,    /* what another protocol calls a data type, "Zf", and its NUL fit */
+    TYPESTR_SIZE = 8,    /* "<c16" and its NUL fit */
+    COPY_ALIGNMENT = 64, /* bytes; where copies begin: jax takes CPU memory without a copy of its own from 64 on */
+    MESSAGE_SIZE = 512,  /* an error message with its NUL; Go shortens what it quotes */
 };
 
 /* Where the request was read from. */
@@ -60,8 +61,8 @@ struct request {
      * obj.dtype.name where the typestr may hide the type ("<V2 bfloat16"). Arrow: the format of the items, or for
      * their bytes "c arrow.bool8". Memory: a data type's name, or such a typestr. */
     char format[FORMAT_SIZE];
-    int64_t
-        dims[2 * MAX_NDIM]; /* shape, then from dims[ndim] on strides: bytes, or where `protocol` says so elements */
+    /* The shape, then from dims[ndim] on strides: in bytes, or where `protocol` says so in elements. */
+    int64_t dims[2 * MAX_NDIM];
 
     /* What C compares with a remembered answer. */
     uint64_t data; /* address */
