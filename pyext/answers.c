@@ -116,6 +116,7 @@ bool recall(const struct request *request, struct answer *answer)
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&slot->sequence, memory_order_relaxed) == sequence) {
             answer->memory = NULL;
+            answer->device_memory = NULL;
             return true;
         }
     }

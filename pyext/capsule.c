@@ -49,7 +49,11 @@ static int read_managed(DLPackObject *self, const void *managed, bool versioned,
 static int describe_managed(DLPackObject *self, const void *managed, bool versioned)
 {
     struct request request;
-    return read_managed(self, managed, versioned, &request) < 0 ? -1 : object_describe(self, &request);
+    if (read_managed(self, managed, versioned, &request) < 0) {
+        return -1;
+    }
+    request.producer_stream = self->stream;
+    return object_describe(self, &request);
 }
 
 /* The struct of a capsule that was not consumed; NULL: error. */

@@ -363,6 +363,12 @@ static bool may_copy_much(const struct request *request)
     return bytes >= GIL_BYTES;
 }
 
+/* A driver's calls may wait for the device, or for threads that wait for the GIL. */
+static bool may_need_driver(const struct request *request)
+{
+    return request->device.device_type != kDLCPU || (request->has_target && request->target.device_type != kDLCPU);
+}
+
 /* Whether a remembered answer holds for this request's data, span and length. */
 static bool fits(const struct request *request, struct answer *answer)
 {
@@ -407,7 +413,8 @@ int ask(struct request *request, struct answer *answer)
     }
     answer->status = STATUS_OK;
     answer->memory = NULL;
-    if (may_copy_much(request)) {
+    answer->device_memory = NULL;
+    if (may_copy_much(request) || may_need_driver(request)) {
         Py_BEGIN_ALLOW_THREADS
         call_core(describe, request, answer);
         Py_END_ALLOW_THREADS

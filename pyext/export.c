@@ -129,6 +129,11 @@ int parse_device(PyObject *pair, DLDevice *device)
     return 1;
 }
 
+bool same_device(DLDevice one, DLDevice other)
+{
+    return one.device_type == other.device_type && (one.device_id == other.device_id || one.device_type == kDLCPU);
+}
+
 int parse_max_version(PyObject *value, bool *versioned)
 {
     *versioned = false;
@@ -154,11 +159,11 @@ int parse_max_version(PyObject *value, bool *versioned)
 
 /* What the tensor must meet besides being there: 1 where the arguments ask for anything, 0 where they don't; -1:
  * error. */
-static int parse_conditions(const DLTensor *tensor, const struct export_arguments *arguments,
+static int parse_conditions(const DLPackObject *self, const struct export_arguments *arguments,
                             struct request *conditions)
 {
-    enum copy copy = COPY_NEVER;
-    DLDevice device = tensor->device;
+    enum copy copy = COPY_IF_NEEDED;
+    DLDevice device = self->tensor.device;
     int read = 1;
     if (arguments->copy != NULL && parse_copy(arguments->copy, &copy) < 0) {
         return -1;
@@ -171,12 +176,15 @@ static int parse_conditions(const DLTensor *tensor, const struct export_argument
         }
         return -1;
     }
-    bool elsewhere = device.device_type != tensor->device.device_type || device.device_id != tensor->device.device_id;
-    if (arguments->stream == NULL && !elsewhere && copy != COPY_ALWAYS) {
+    bool elsewhere = !same_device(device, self->tensor.device);
+    /* For a consumer that names no stream, and does not use the CPU. */
+    bool ordered = self->stream == STREAM_UNKNOWN || (self->stream == STREAM_LEGACY && !self->on_cpu);
+    if (arguments->stream == NULL && ordered && !elsewhere && copy != COPY_ALWAYS) {
         return 0;
     }
     request_init(conditions, PROTOCOL_DLTENSOR);
     conditions->copy = copy;
+    conditions->exports = true;
     conditions->has_target = elsewhere;
     conditions->target = device;
     conditions->has_stream = arguments->stream != NULL;
@@ -196,7 +204,7 @@ PyObject *export_tensor(DLPackObject *self, const struct export_arguments *argum
     if (parse_max_version(arguments->max_version, &versioned) < 0) {
         return NULL;
     }
-    int asked = parse_conditions(&self->tensor, arguments, &conditions);
+    int asked = parse_conditions(self, arguments, &conditions);
     if (asked < 0) {
         return NULL;
     }

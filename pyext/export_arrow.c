@@ -153,9 +153,6 @@ static int fill_tensor(struct ArrowArray *array, DLPackObject *self, int64_t lis
 /* Whether Arrow can say the memory, and how many items a row has. */
 static int check(const DLPackObject *self, int64_t *list_size)
 {
-    if (object_check_cpu(self) < 0) {
-        return -1;
-    }
     if (self->arrow[0] == '\0') {
         PyErr_Format(PyExc_BufferError,
                      "dtype %s: expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them "
@@ -242,7 +239,7 @@ PyObject *object_arrow_c_array(PyObject *self, PyObject *const *args, Py_ssize_t
         return NULL;
     }
     int64_t list_size;
-    DLPackObject *holder = tensor_of((DLPackObject *)self);
+    DLPackObject *holder = cpu_tensor_of((DLPackObject *)self);
     if (holder == NULL || check(holder, &list_size) < 0) {
         return NULL;
     }

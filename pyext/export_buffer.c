@@ -13,9 +13,6 @@ static bool asks_for(int flags, int what)
 /* Whether a buffer can say the memory as the flags ask. */
 static int check_flags(const DLPackObject *self, int flags)
 {
-    if (object_check_cpu(self) < 0) {
-        return -1;
-    }
     if (asks_for(flags, PyBUF_WRITABLE) && self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
         PyErr_SetString(PyExc_BufferError, "readonly True: expected memory that may be written (asdlpack(x, copy=True) "
                                            "makes a copy that may)");
@@ -95,7 +92,7 @@ static int fill_view(DLPackObject *self, Py_buffer *view, int flags)
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     view->obj = NULL;
-    DLPackObject *holder = tensor_of((DLPackObject *)self);
+    DLPackObject *holder = cpu_tensor_of((DLPackObject *)self);
     if (holder == NULL || check_flags(holder, flags) < 0 || fill_view(holder, view, flags) < 0) {
         return -1;
     }
@@ -112,7 +109,7 @@ void object_release_buffer(PyObject *self, Py_buffer *view)
 /* bytes(x) would ask for a buffer with a format, which not every data type has. */
 PyObject *object_bytes(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    DLPackObject *holder = tensor_of((DLPackObject *)self);
+    DLPackObject *holder = cpu_tensor_of((DLPackObject *)self);
     Py_buffer view;
     if (holder == NULL ||
         PyObject_GetBuffer((PyObject *)holder, &view, object_is_packed(holder) ? PyBUF_SIMPLE : PyBUF_STRIDED_RO) < 0) {

@@ -35,8 +35,8 @@ static int check_typestr(const DLPackObject *holder)
 /* The object with the tensor, where the array interface can say it; NULL: the attribute is absent. */
 static DLPackObject *holder_for(PyObject *self, const char *attribute)
 {
-    DLPackObject *holder = tensor_of((DLPackObject *)self);
-    if (holder == NULL || object_check_cpu(holder) < 0 || check_typestr(holder) < 0) {
+    DLPackObject *holder = cpu_tensor_of((DLPackObject *)self);
+    if (holder == NULL || check_typestr(holder) < 0) {
         become_absent(attribute);
         return NULL;
     }
@@ -121,30 +121,27 @@ static int check_cuda(const DLPackObject *holder)
     return 0;
 }
 
-/* DLPack's memory is ordered for the legacy default stream, 1, unless its consumer named another; a producer orders it
- * when it is asked. Of other memory no stream is known: None. */
-static PyObject *stream_of(DLPackObject *self, const DLPackObject *holder)
+static PyObject *stream_of(const DLPackObject *holder)
 {
-    if (holder->holding != HOLDS_LEGACY && holder->holding != HOLDS_VERSIONED) {
-        return Py_NewRef(Py_None);
-    }
-    return self->delegate && delegate_order(self) < 0 ? NULL : PyLong_FromLong(1);
+    int64_t stream = producer_stream(holder);
+    return stream == STREAM_UNKNOWN ? Py_NewRef(Py_None) : PyLong_FromLongLong(stream);
 }
 
 PyObject *get_cuda_array_interface(PyObject *self, void *Py_UNUSED(closure))
 {
     const DLPackObject *holder = tensor_of((DLPackObject *)self);
-    PyObject *stream = NULL;
     if (holder == NULL || check_cuda(holder) < 0 || check_typestr(holder) < 0 ||
-        (stream = stream_of((DLPackObject *)self, holder)) == NULL) {
+        ordered_tensor_of((DLPackObject *)self) == NULL) {
         become_absent("__cuda_array_interface__");
         return NULL;
     }
-    PyObject *interface = make_interface(holder, holder->typestr, holder->tensor.data); /* 0 where there are no items */
+    PyObject *stream = stream_of(holder);
+    PyObject *interface =
+        stream == NULL ? NULL : make_interface(holder, holder->typestr, holder->tensor.data); /* 0: no items */
     if (interface != NULL && PyDict_SetItem(interface, names.stream, stream) < 0) {
         Py_CLEAR(interface);
     }
-    Py_DECREF(stream);
+    Py_XDECREF(stream);
     return interface;
 }
 
@@ -155,8 +152,8 @@ PyObject *object_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, 
     if (read_arguments("__array__", parameters, 2, 1, 0, args, nargs, kwnames) < 0) {
         return NULL;
     }
-    DLPackObject *holder = tensor_of((DLPackObject *)self);
-    if (holder == NULL || object_check_cpu(holder) < 0) {
+    DLPackObject *holder = cpu_tensor_of((DLPackObject *)self);
+    if (holder == NULL) {
         return NULL;
     }
     if (object_is_packed(holder)) {

@@ -5,7 +5,7 @@
  *   capsule.c, producer.c, interface.c, buffer.c, arrow.c, arrow_stream.c    read one protocol into a struct request
  *                (request.c)
  *   core.c       asks the Go core what to make of the request, or recalls its answer (answers.c)
- *   object.c     the DLPackObject that holds the memory
+ *   object.c     the DLPackObject that holds the memory (device_memory.c: that of a copy on a GPU)
  *   type.c       its attributes, methods and slots
  *   export.c     __dlpack__: capsules and their deleters
  *   export_buffer.c, export_interface.c, export_arrow.c    the other protocols out
@@ -24,7 +24,7 @@
 enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides need no allocation of their own */
 
 /* What a DLPackObject owns besides its reference to obj, and gives back when it dies. */
-enum holding { HOLDS_NOTHING, HOLDS_VIEW, HOLDS_OBJECT, HOLDS_LEGACY, HOLDS_VERSIONED, HOLDS_MEMORY };
+enum holding { HOLDS_NOTHING, HOLDS_VIEW, HOLDS_OBJECT, HOLDS_LEGACY, HOLDS_VERSIONED, HOLDS_MEMORY, HOLDS_DEVICE };
 
 /* One piece of memory and what keeps it alive; or, where `delegate` is set, an object with __dlpack__ that is asked
  * anew at every export, and `imported` once its tensor was needed here. */
@@ -39,12 +39,15 @@ typedef struct DLPackObject {
         PyObject *object;
         void *managed; /* a DLManagedTensor or DLManagedTensorVersioned */
         void *memory;  /* from posix_memalign */
+        struct device_memory *device_memory;
     };
     uint8_t holding; /* enum holding: which of the union */
     uint8_t copy;    /* enum copy: what asdlpack was told */
     bool delegate;
     bool versioned_only;
     bool on_cpu;           /* the CPU can read the memory */
+    int64_t stream;        /* by whose order the memory is complete, or STREAM_UNKNOWN */
+    unsigned long thread;  /* whose STREAM_PER_THREAD that is */
     int32_t exports;       /* buffers that are not released: the garbage collector takes no memory from under them */
     DLPackVersion version; /* of the versioned struct that was taken over; 0.0 where there was none */
     uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */
@@ -120,14 +123,25 @@ PyObject *take_exception_text(void);
 
 /* module.c */
 
-/* asdlpack(obj, copy=copy); owner is what a borrowed DLTensor's memory lives by, or NULL. */
-DLPackObject *share(PyObject *obj, enum copy copy, PyObject *owner);
+/* What asdlpack is told besides obj. */
+struct share_arguments {
+    enum copy copy;
+    PyObject *owner;        /* what a borrowed DLTensor's memory lives by; NULL: none */
+    const DLDevice *device; /* where the memory shall be; NULL: where it is */
+};
+
+/* asdlpack(obj, ...) */
+DLPackObject *share(PyObject *obj, const struct share_arguments *arguments);
 
 /* Describes self->obj by the first protocol other than __dlpack__ that it speaks. 1: done; 0: it speaks none; -1:
  * error. */
 int describe_by_other_protocols(DLPackObject *self);
 
 /* memory.c */
+
+/* A device by its name, or as a pair. -1: error. */
+int read_device(PyObject *value, DLDevice *device);
+
 extern const char frombuffer_doc[], from_pointer_doc[];
 PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
@@ -175,7 +189,8 @@ int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request);
 /* The names of capsules; the standard wants them static, since consumers may compare addresses. */
 extern const char capsule_legacy[], capsule_versioned[], capsule_used_legacy[], capsule_used_versioned[];
 
-/* Takes a "dltensor" or "dltensor_versioned" capsule over: renames it and owns its tensor. Refused, it is as it was. */
+/* Takes a "dltensor" or "dltensor_versioned" capsule over: renames it and owns its tensor, which is complete by the
+ * order of self->stream. Refused, it is as it was. */
 int take_capsule(DLPackObject *self, PyObject *capsule);
 
 /* What the structures of dlpack.structs are to asdlpack: borrowed or taken over. */
@@ -211,8 +226,11 @@ int delegate_device(DLPackObject *self, DLDevice *device);
 /* A new object with the producer's tensor as it is now. */
 DLPackObject *delegate_import(DLPackObject *self);
 
-/* Has the producer order its work on the imported memory before the legacy default stream's. */
+/* Has the producer order its work on the imported memory of CUDA before the legacy default stream's. */
 int delegate_order(DLPackObject *self);
+
+/* A new object with the producer's memory on another device: as the producer gives it there, or copied. */
+DLPackObject *delegate_move(DLPackObject *self, const struct request *conditions);
 
 /* The capsule that the producer gives for these arguments, or one of the tensor that it gives otherwise. */
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments);
@@ -272,11 +290,23 @@ int object_check(DLPackObject *self);
 /* The object with the tensor: self, or for a delegate what was imported; borrowed. NULL: error. */
 DLPackObject *tensor_of(DLPackObject *self);
 
-/* The object that meets the conditions of an export: self, or a new one with a copy of its memory. NULL: error. */
+/* The same where the memory is about to be used here: a producer's work on it is ordered before the legacy default
+ * stream's. */
+DLPackObject *ordered_tensor_of(DLPackObject *self);
+
+/* The same where the CPU is about to use the memory, which is waited for. NULL: error, also where the CPU can't. */
+DLPackObject *cpu_tensor_of(DLPackObject *self);
+
+/* The object that meets the conditions: self, or a new one with a copy of its memory, or with the same memory on
+ * another device. NULL: error. */
 DLPackObject *object_under(DLPackObject *self, const struct request *conditions);
 
-/* A new object with a copy of the memory. */
-PyObject *object_copy(DLPackObject *self);
+/* By whose order the memory is complete for this thread: CUDA's legacy default stream waits for the per-thread ones of
+ * all threads, and stands for that of another. */
+int64_t producer_stream(const DLPackObject *self);
+
+/* The object with the memory on a device, and copied where copy says so. NULL: error. */
+DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy);
 
 /* Slots. */
 int object_traverse(DLPackObject *self, visitproc visit, void *arg);
@@ -299,9 +329,6 @@ bool object_is_compact(const DLPackObject *self, char order);
 /* The address of the first item; where there is none any address, since consumers take NULL for an error. */
 void *object_address(DLPackObject *self);
 
-/* -1 with a BufferError set where the CPU can't read the memory. */
-int object_check_cpu(const DLPackObject *self);
-
 /* Raises "device <name>:<id>: <reason>". */
 void object_refuse_device(const DLPackObject *self, const char *reason);
 
@@ -311,6 +338,9 @@ void object_refuse_strides(const DLPackObject *self, const char *expected);
 /* The values, each times the unit. */
 PyObject *tuple_of(const int64_t *values, int32_t count, int64_t unit);
 
+/* device_memory.c */
+void free_device_memory(struct device_memory *memory);
+
 /* export.c */
 
 /* 0: read; -1: error. */
@@ -319,6 +349,9 @@ int parse_max_version(PyObject *value, bool *versioned);
 
 /* 1: read; 0: no pair of 32-bit ints; -1: error. */
 int parse_device(PyObject *pair, DLDevice *device);
+
+/* Whether two names mean one device: the CPU has one id. */
+bool same_device(DLDevice one, DLDevice other);
 
 /* Gives back the reference to the owner and frees the block that had it; on any thread, at any time. */
 void release_export(void *owner, void *block);

@@ -251,7 +251,7 @@ int read_cuda_array_interface(DLPackObject *self, struct request *request)
         request->device = (DLDevice){kDLCUDA, 0};
         if (fields.stream != NULL) {
             request->facts |= FACT_STREAM;
-            int read = read_int(fields.stream, true, &request->stream);
+            int read = read_int(fields.stream, true, &request->producer_stream);
             found = read == 0 ? wrong(fields.protocol, "stream", "None or an int of 64 bits", fields.stream) : read;
         }
     }

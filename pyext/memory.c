@@ -85,6 +85,7 @@ static int read_described(DLPackObject *self, DLPackObject *holder, struct reque
         return -1;
     }
     request->device = holder->tensor.device;
+    request->producer_stream = producer_stream(holder);
     if (holder->on_cpu) {
         return read_bytes(self, (PyObject *)holder, request);
     }
@@ -100,7 +101,8 @@ static int read_described(DLPackObject *self, DLPackObject *holder, struct reque
 /* The bytes of a tensor that asdlpack makes of the object. */
 static int read_tensor(DLPackObject *self, PyObject *obj, struct request *request)
 {
-    DLPackObject *shared = share(obj, COPY_NEVER, NULL), *holder = shared == NULL ? NULL : tensor_of(shared);
+    DLPackObject *shared = share(obj, &(struct share_arguments){.copy = COPY_NEVER});
+    DLPackObject *holder = shared == NULL ? NULL : ordered_tensor_of(shared);
     int read = holder == NULL ? -1 : read_described(self, holder, request);
     Py_XDECREF((PyObject *)shared);
     return read;
@@ -227,7 +229,7 @@ static int read_pointer(PyObject *pointer, uint64_t *address)
     return read;
 }
 
-static int read_device(PyObject *value, DLDevice *device)
+int read_device(PyObject *value, DLDevice *device)
 {
     PyObject *pair =
         PyUnicode_Check(value) ? call_python("dlpack._arguments", "device", PyTuple_Pack(1, value)) : Py_NewRef(value);
@@ -245,28 +247,44 @@ static int read_device(PyObject *value, DLDevice *device)
     return read > 0 ? 0 : -1;
 }
 
+static int read_stream(PyObject *value, struct request *request)
+{
+    if (value == Py_None) {
+        return 0;
+    }
+    request->facts |= FACT_STREAM;
+    int read = read_int(value, true, &request->producer_stream);
+    if (read == 0) {
+        raise_unexpected(PyExc_TypeError, "stream: expected None or an int of 64 bits", value);
+    }
+    return read > 0 ? 0 : -1;
+}
+
 const char from_pointer_doc[] =
-    "from_pointer(pointer, /, shape, dtype, *, strides=None, device='cpu', readonly=False, owner=None)\n"
+    "from_pointer(pointer, /, shape, dtype, *, strides=None, device='cpu', readonly=False, owner=None, stream=None)\n"
     "--\n\n"
-    "Share memory at an address as a DLPackObject. Nothing is copied, and nothing can check the address.\n\n"
+    "Share memory at an address as a DLPackObject. Nothing is copied, and on the CPU nothing can check the address.\n\n"
     "pointer: the address of the first element, an int or a ctypes pointer. shape: elements, an int or a tuple; a\n"
     "pointer has no length, so none of them is -1. dtype: as in frombuffer. strides: elements, not bytes; None is\n"
-    "compact, row-major. device: \"cpu\", \"cuda:1\" or (device type, device id); work on the memory of a GPU has to\n"
-    "be complete. readonly: whether consumers must not write. owner: any object that keeps the memory alive; it is\n"
-    "held until the DLPackObject and all that was exported from it are gone. Without an owner the caller sees to\n"
-    "that; a ctypes pointer is held itself.\n\n"
-    "Raises ValueError for NULL with elements, or where shape and strides reach beyond the addresses that there are,\n"
-    "and BufferError for a misaligned address.";
+    "compact, row-major. device: \"cpu\", \"cuda:1\" or (device type, device id). readonly: whether consumers must not\n"
+    "write. owner: any object that keeps the memory alive; it is held until the DLPackObject and all that was\n"
+    "exported from it are gone. Without an owner the caller sees to that; a ctypes pointer is held itself. stream: on\n"
+    "which stream the memory of a GPU is written (1: CUDA's legacy default stream, 2: its per-thread default stream,\n"
+    "or a handle): consumers' streams wait for it; None: the work on the memory is complete.\n\n"
+    "Raises ValueError for NULL with elements, where shape and strides reach beyond the addresses that there are, or\n"
+    "where the CUDA driver does not know the address on that device, and BufferError for a misaligned address, and\n"
+    "where no CUDA driver runs in this process.";
 
 PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *pointer, *shape, *dtype, *strides = Py_None, *device = NULL, *flag = Py_False, *owner = Py_None;
+    PyObject *stream = Py_None;
     const struct parameter parameters[] = {
         {NULL, &pointer},        {names.shape, &shape},   {names.dtype, &dtype}, {names.strides, &strides},
-        {names.device, &device}, {names.readonly, &flag}, {names.owner, &owner},
+        {names.device, &device}, {names.readonly, &flag}, {names.owner, &owner}, {names.stream, &stream},
     };
     struct request request;
-    if (read_arguments("from_pointer", parameters, 7, 3, 3, args, nargs, kwnames) < 0) {
+    if (read_arguments("from_pointer", parameters, 8, 3, 3, args, nargs, kwnames) < 0) {
         return NULL;
     }
     int readonly = PyObject_IsTrue(flag);
@@ -275,7 +293,7 @@ PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     }
     request_init(&request, PROTOCOL_MEMORY);
     if (read_pointer(pointer, &request.data) < 0 || read_layout(shape, strides, &request) < 0 ||
-        (device != NULL && read_device(device, &request.device) < 0)) {
+        (device != NULL && read_device(device, &request.device) < 0) || read_stream(stream, &request) < 0) {
         return NULL;
     }
     /* A ctypes pointer knows what it leads to. */

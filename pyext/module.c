@@ -84,6 +84,7 @@ static int borrow_tensor(DLPackObject *self, PyObject *owner)
 static int recognise(DLPackObject *self, PyObject *owner)
 {
     PyObject *obj = self->obj;
+    self->stream = STREAM_LEGACY; /* of a managed tensor, whose consumer names no stream */
     if (PyCapsule_CheckExact(obj)) {
         return take_capsule(self, obj) < 0 ? -1 : 1;
     }
@@ -127,13 +128,25 @@ static int check_owner(PyObject *obj, PyObject *owner)
     return -1;
 }
 
-DLPackObject *share(PyObject *obj, enum copy copy, PyObject *owner)
+/* The object as asdlpack gives it: copied, and where it shall be. A delegate copies nothing before its tensor is there. */
+static DLPackObject *finish(DLPackObject *self, const struct share_arguments *arguments)
 {
-    if (check_owner(obj, owner) < 0) {
+    if (arguments->device != NULL) {
+        return object_on(self, arguments->device, arguments->copy);
+    }
+    DLPackObject *shared = arguments->copy == COPY_ALWAYS ? tensor_of(self) : self;
+    return (DLPackObject *)Py_XNewRef((PyObject *)shared);
+}
+
+DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
+{
+    if (check_owner(obj, arguments->owner) < 0) {
         return NULL;
     }
     if (Py_IS_TYPE(obj, DLPackObject_type)) {
-        return (DLPackObject *)(copy == COPY_ALWAYS ? object_copy((DLPackObject *)obj) : Py_NewRef(obj));
+        DLPackObject *self = (DLPackObject *)obj;
+        return arguments->copy == COPY_ALWAYS ? object_on(self, arguments->device, COPY_ALWAYS)
+                                              : finish(self, arguments);
     }
     if (PyType_Check(obj)) {
         PyErr_Format(PyExc_TypeError,
@@ -144,26 +157,26 @@ DLPackObject *share(PyObject *obj, enum copy copy, PyObject *owner)
         PyErr_SetString(PyExc_TypeError, "asdlpack: a weak reference keeps no memory alive: pass the object itself");
         return NULL;
     }
-    DLPackObject *self = object_new(obj, copy), *shared = NULL;
+    /* What goes to a device is copied on its way there. */
+    bool twice = arguments->device != NULL && arguments->copy == COPY_ALWAYS;
+    DLPackObject *self = object_new(obj, twice ? COPY_IF_NEEDED : arguments->copy), *shared = NULL;
     if (self == NULL) {
         return NULL;
     }
-    int found = recognise(self, owner);
+    int found = recognise(self, arguments->owner);
     if (found == 0) {
         raise_no_protocol(obj);
     }
     else if (found > 0) {
-        /* A delegate copies nothing before its tensor is there. */
-        shared = copy == COPY_ALWAYS ? tensor_of(self) : self;
+        shared = finish(self, arguments);
     }
-    Py_XINCREF((PyObject *)shared);
     Py_DECREF((PyObject *)self);
     return shared;
 }
 
 PyDoc_STRVAR(
     asdlpack_doc,
-    "asdlpack(obj, /, *, copy=False, owner=None)\n"
+    "asdlpack(obj, /, *, copy=False, device=None, owner=None)\n"
     "--\n\n"
     "Share the memory of any object as a DLPackObject, which every from_dlpack takes, and what knows buffers, array\n"
     "interfaces or Arrow instead.\n\n"
@@ -173,7 +186,10 @@ PyDoc_STRVAR(
     "The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.\n\n"
     "copy=False never copies, copy=None copies only what can't be shared as it is (another byte order, strides\n"
     "that are no multiple of the item, misaligned data, bit-packed booleans, several chunks), copy=True always\n"
-    "copies. A copy is compact, row-major, 64-byte aligned and writable.\n\n"
+    "copies. A copy is compact, row-major, 64-byte aligned, writable, and complete when asdlpack returns.\n\n"
+    "device: where the memory shall be: \"cpu\", \"cuda:1\" or (device type, device id); None leaves it where it is. What\n"
+    "the CPU can read (CUDA's pinned and managed memory) goes to \"cpu\" without a copy; what needs one, between the CPU\n"
+    "and CUDA or between CUDA's devices, needs copy=None or True.\n\n"
     "A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL: its deleter\n"
     "is called exactly once, also where the tensor is refused. The structure has to live until then; one that ctypes\n"
     "made lives by the pointer, so don't let that point to another. A DLTensor is borrowed: its memory must live\n"
@@ -184,13 +200,20 @@ PyDoc_STRVAR(
 
 static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyObject *obj, *copied = Py_False, *owner = Py_None;
-    const struct parameter parameters[] = {{NULL, &obj}, {names.copy, &copied}, {names.owner, &owner}};
-    enum copy copy;
-    if (read_arguments("asdlpack", parameters, 3, 1, 1, args, nargs, kwnames) < 0 || parse_copy(copied, &copy) < 0) {
+    PyObject *obj, *copied = Py_False, *target = Py_None, *owner = Py_None;
+    const struct parameter parameters[] = {{NULL, &obj},
+                                           {names.copy, &copied},
+                                           {names.device, &target},
+                                           {names.owner, &owner}};
+    struct share_arguments arguments = {0};
+    DLDevice device;
+    if (read_arguments("asdlpack", parameters, 4, 1, 1, args, nargs, kwnames) < 0 ||
+        parse_copy(copied, &arguments.copy) < 0 || (target != Py_None && read_device(target, &device) < 0)) {
         return NULL;
     }
-    return (PyObject *)share(obj, copy, owner == Py_None ? NULL : owner);
+    arguments.owner = owner == Py_None ? NULL : owner;
+    arguments.device = target == Py_None ? NULL : &device;
+    return (PyObject *)share(obj, &arguments);
 }
 
 /* (name of the capsule or None, the object with the tensor or None): nothing is consumed, and of a capsule that is not
@@ -213,7 +236,7 @@ static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
         }
     }
     else if (found == 0) {
-        self = share(obj, COPY_NEVER, NULL);
+        self = share(obj, &(struct share_arguments){.copy = COPY_NEVER});
     }
     if (self != NULL) {
         holder = tensor_of(self);

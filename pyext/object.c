@@ -38,7 +38,7 @@ void delete_managed(void *managed, bool versioned)
 
 void object_hold_managed(DLPackObject *self, void *managed, bool versioned)
 {
-    if (self->holding == HOLDS_MEMORY) {
+    if (self->holding == HOLDS_MEMORY || self->holding == HOLDS_DEVICE) {
         delete_managed(managed, versioned);
     }
     else {
@@ -69,6 +69,9 @@ static void give_back(DLPackObject *self)
         break;
     case HOLDS_MEMORY:
         free(self->memory);
+        break;
+    case HOLDS_DEVICE:
+        free_device_memory(self->device_memory);
         break;
     }
     Py_CLEAR(self->obj);
@@ -157,6 +160,9 @@ int object_describe(DLPackObject *self, struct request *request)
     size_t bytes = 2 * (size_t)answer.ndim * sizeof *dims;
     if (answer.ndim > INLINE_NDIM && (dims = malloc(bytes)) == NULL) {
         free(answer.memory);
+        if (answer.device_memory != NULL) {
+            free_device_memory(answer.device_memory);
+        }
         PyErr_NoMemory();
         return -1;
     }
@@ -174,18 +180,31 @@ int object_describe(DLPackObject *self, struct request *request)
     self->itemsize = answer.itemsize;
     self->versioned_only = answer.versioned_only;
     self->on_cpu = answer.on_cpu;
+    self->stream = answer.stream;
+    self->thread = PyThread_get_thread_ident();
     memcpy(self->dtype_name, answer.name, sizeof self->dtype_name);
     memcpy(self->format, answer.format, sizeof self->format);
     memcpy(self->arrow, answer.arrow, sizeof self->arrow);
     memcpy(self->typestr, answer.typestr, sizeof self->typestr);
-    if (answer.memory != NULL) {
+    if (answer.memory != NULL || answer.device_memory != NULL) {
         give_back(self);
-        self->memory = answer.memory;
-        self->holding = HOLDS_MEMORY;
+        self->holding = answer.memory != NULL ? HOLDS_MEMORY : HOLDS_DEVICE;
+        if (answer.memory != NULL) {
+            self->memory = answer.memory;
+        }
+        else {
+            self->device_memory = answer.device_memory;
+        }
         self->flags &= ~DLPACK_FLAG_BITMASK_READ_ONLY;
     }
     PyObject_GC_Track(self);
     return 0;
+}
+
+int64_t producer_stream(const DLPackObject *self)
+{
+    bool elsewhere = self->stream == STREAM_PER_THREAD && self->thread != PyThread_get_thread_ident();
+    return elsewhere ? STREAM_LEGACY : self->stream;
 }
 
 DLPackObject *object_under(DLPackObject *self, const struct request *conditions)
@@ -195,8 +214,11 @@ DLPackObject *object_under(DLPackObject *self, const struct request *conditions)
         return NULL;
     }
     other->protocol = self->protocol;
+    other->flags = self->flags;
     struct request request;
     request_tensor(&request, &self->tensor, self->flags);
+    request.producer_stream = producer_stream(self);
+    request.exports = conditions->exports;
     request.stream = conditions->stream;
     request.target = conditions->target;
     request.has_stream = conditions->has_stream;
@@ -205,23 +227,40 @@ DLPackObject *object_under(DLPackObject *self, const struct request *conditions)
         Py_DECREF((PyObject *)other);
         return NULL;
     }
-    if (other->holding != HOLDS_MEMORY) {
+    if (other->holding != HOLDS_NOTHING) {
+        return other;
+    }
+    if (same_device(other->tensor.device, self->tensor.device)) {
         Py_DECREF((PyObject *)other);
         return (DLPackObject *)Py_NewRef((PyObject *)self);
     }
+    other->obj = Py_XNewRef(self->obj);
+    other->object = Py_NewRef((PyObject *)self);
+    other->holding = HOLDS_OBJECT;
     return other;
 }
 
-PyObject *object_copy(DLPackObject *self)
+DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy)
 {
     struct request conditions;
-    DLPackObject *tensor = tensor_of(self);
-    if (tensor == NULL) {
-        return NULL;
-    }
     request_init(&conditions, PROTOCOL_DLTENSOR);
-    conditions.copy = COPY_ALWAYS;
-    return (PyObject *)object_under(tensor, &conditions);
+    conditions.copy = copy;
+    if (device != NULL) {
+        DLDevice here = self->tensor.device;
+        if (self->delegate && delegate_device(self, &here) < 0) {
+            return NULL;
+        }
+        conditions.has_target = !same_device(here, *device);
+        conditions.target = *device;
+    }
+    if (!conditions.has_target && copy != COPY_ALWAYS) {
+        return (DLPackObject *)Py_NewRef((PyObject *)self);
+    }
+    if (conditions.has_target && self->delegate) {
+        return delegate_move(self, &conditions);
+    }
+    DLPackObject *tensor = ordered_tensor_of(self);
+    return tensor == NULL ? NULL : object_under(tensor, &conditions);
 }
 
 int object_check(DLPackObject *self)
@@ -273,4 +312,36 @@ DLPackObject *tensor_of(DLPackObject *self)
         }
     }
     return self->imported;
+}
+
+static bool is_of_cuda(const DLPackObject *self)
+{
+    int32_t type = self->tensor.device.device_type;
+    return type == kDLCUDA || type == kDLCUDAHost || type == kDLCUDAManaged;
+}
+
+DLPackObject *ordered_tensor_of(DLPackObject *self)
+{
+    DLPackObject *holder = tensor_of(self);
+    if (holder != NULL && self->delegate && is_of_cuda(holder) && delegate_order(self) < 0) {
+        return NULL;
+    }
+    return holder;
+}
+
+DLPackObject *cpu_tensor_of(DLPackObject *self)
+{
+    DLPackObject *holder = tensor_of(self);
+    if (holder == NULL || holder->tensor.device.device_type == kDLCPU) {
+        return holder;
+    }
+    if (!holder->on_cpu) {
+        object_refuse_device(holder, "the CPU can't read this memory (asdlpack(x, device=\"cpu\", copy=None) copies it "
+                                     "to the host)");
+        return NULL;
+    }
+    static const DLDevice cpu = {kDLCPU, 0};
+    DLPackObject *waited = ordered_tensor_of(self) == NULL ? NULL : object_on(holder, &cpu, COPY_NEVER);
+    Py_XDECREF((PyObject *)waited);
+    return waited == NULL ? NULL : holder;
 }

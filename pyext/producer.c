@@ -91,13 +91,26 @@ static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
     return served;
 }
 
-/* A new object with the tensor of a capsule that the producer gave, or where that can't be taken, by another
- * protocol of it; steals the capsule. */
-static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, enum copy copy)
+/* The stream by whose order a producer's memory is complete, which was asked for this one; None is the legacy default
+ * stream. */
+static int64_t stream_ordered_by(PyObject *stream)
+{
+    int64_t number = STREAM_LEGACY;
+    if (stream != NULL && read_int(stream, true, &number) <= 0) {
+        PyErr_Clear();
+        return STREAM_UNKNOWN;
+    }
+    return number < 0 ? STREAM_UNKNOWN : number;
+}
+
+/* A new object with the tensor of a capsule that the producer gave for this stream, or where that can't be taken, by
+ * another protocol of it; steals the capsule. */
+static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, PyObject *stream, enum copy copy)
 {
     DLPackObject *imported = object_new(self->obj, self->copy);
     if (imported != NULL) {
         imported->protocol = self->protocol;
+        imported->stream = stream_ordered_by(stream);
         if (take_capsule(imported, capsule) < 0) {
             Py_CLEAR(imported);
         }
@@ -131,7 +144,7 @@ static DLPackObject *import_tensor(DLPackObject *self, const struct export_argum
         capsule = call_producer(self->obj, &(struct export_arguments){.stream = arguments->stream});
     }
     if (capsule != NULL) {
-        return import_capsule(self, capsule, copy);
+        return import_capsule(self, capsule, arguments->stream, copy);
     }
     return is_refusal() ? serve_by_others(self, copy) : NULL;
 }
@@ -184,8 +197,9 @@ DLPackObject *delegate_import(DLPackObject *self)
     if (producer_device(self->obj, &device) < 0) {
         return is_refusal() ? serve_by_others(self, self->copy) : NULL;
     }
-    /* -1 off the CPU: the memory is looked at, not read, so no work on it need be waited for. */
-    PyObject *stream = device.device_type == kDLCPU ? NULL : PyLong_FromLong(-1);
+    /* -1 off the CPU: where the memory is looked at, not read, no work on it need be waited for. */
+    bool looks = device.device_type != kDLCPU && self->copy == COPY_NEVER;
+    PyObject *stream = looks ? PyLong_FromLong(-1) : NULL;
     if (stream == NULL && PyErr_Occurred()) {
         return NULL;
     }
@@ -196,7 +210,7 @@ DLPackObject *delegate_import(DLPackObject *self)
 
 int delegate_order(DLPackObject *self)
 {
-    PyObject *stream = PyLong_FromLong(1);
+    PyObject *stream = PyLong_FromLong(STREAM_LEGACY);
     if (stream == NULL) {
         return -1;
     }
@@ -206,17 +220,55 @@ int delegate_order(DLPackObject *self)
         return -1;
     }
     bool same = ordered->tensor.data == self->imported->tensor.data;
+    self->imported->stream = ordered->stream;
+    self->imported->thread = ordered->thread;
     Py_DECREF((PyObject *)ordered);
     if (!same) {
         PyErr_SetString(PyExc_BufferError, "the producer gives other memory at each export, so that no stream orders "
                                            "this one (use __dlpack__)");
+        return -1;
     }
-    return same ? 0 : -1;
+    return 0;
+}
+
+DLPackObject *delegate_move(DLPackObject *self, const struct request *conditions)
+{
+    PyObject *const copies[] = {[COPY_NEVER] = Py_False, [COPY_IF_NEEDED] = NULL, [COPY_ALWAYS] = Py_True};
+    PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+    PyObject *device = Py_BuildValue("(ii)", conditions->target.device_type, conditions->target.device_id);
+    DLPackObject *tensor = NULL, *moved = NULL;
+    if (version != NULL && device != NULL) {
+        struct export_arguments arguments = {
+            .max_version = version,
+            .dl_device = device,
+            .copy = copies[conditions->copy],
+        };
+        PyObject *capsule = call_producer(self->obj, &arguments);
+        if (capsule != NULL) {
+            tensor = import_capsule(self, capsule, NULL, self->copy);
+        }
+        else if (is_refusal()) {
+            PyErr_Clear();
+            tensor = import_tensor(self, &(struct export_arguments){0});
+        }
+    }
+    if (tensor != NULL) {
+        bool copied = tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
+        struct request rest = *conditions;
+        rest.copy = copied && rest.copy == COPY_ALWAYS ? COPY_IF_NEEDED : rest.copy;
+        moved = object_under(tensor, &rest);
+    }
+    Py_XDECREF((PyObject *)tensor);
+    Py_XDECREF(version);
+    Py_XDECREF(device);
+    return moved;
 }
 
 /* The tensor of a producer that refused what the consumer asks; what copy=None has to copy is copied once, and kept. */
 static DLPackObject *tensor_after_refusal(DLPackObject *self, const struct export_arguments *arguments)
 {
+    struct export_arguments without_stream = *arguments;
+    without_stream.stream = NULL;
     PyErr_Clear();
     if (self->copy == COPY_IF_NEEDED) {
         DLPackObject *kept = tensor_of(self);
@@ -224,7 +276,8 @@ static DLPackObject *tensor_after_refusal(DLPackObject *self, const struct expor
             return (DLPackObject *)Py_XNewRef((PyObject *)kept);
         }
     }
-    return import_tensor(self, arguments);
+    /* For another device the stream is that device's. */
+    return import_tensor(self, arguments->dl_device == NULL ? arguments : &without_stream);
 }
 
 /* Exports what was imported for these arguments. A producer that gave a capsule has seen to the stream, and one that
@@ -232,7 +285,7 @@ static DLPackObject *tensor_after_refusal(DLPackObject *self, const struct expor
 static PyObject *export_imported(DLPackObject *self, DLPackObject *tensor, const struct export_arguments *arguments)
 {
     struct export_arguments rest = *arguments;
-    if (tensor->protocol == self->protocol) {
+    if (tensor->protocol == self->protocol && tensor->stream == STREAM_UNKNOWN && arguments->dl_device == NULL) {
         rest.stream = NULL;
     }
     if (tensor->holding == HOLDS_MEMORY && arguments->copy == Py_True && tensor != self->imported) {
@@ -275,7 +328,7 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     }
     DLPackObject *tensor = NULL;
     if (capsule != NULL) {
-        tensor = import_capsule(self, capsule, self->copy);
+        tensor = import_capsule(self, capsule, arguments->stream, self->copy);
     }
     else if (is_refusal()) {
         tensor = tensor_after_refusal(self, arguments);

@@ -99,15 +99,6 @@ void object_refuse_device(const DLPackObject *self, const char *reason)
     }
 }
 
-int object_check_cpu(const DLPackObject *self)
-{
-    if (!self->on_cpu) {
-        object_refuse_device(self,
-                             "the CPU can't read this memory (copy it to the host with the library that owns it)");
-    }
-    return self->on_cpu ? 0 : -1;
-}
-
 void object_refuse_strides(const DLPackObject *self, const char *expected)
 {
     const DLTensor *tensor = &self->tensor;

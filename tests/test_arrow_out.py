@@ -268,7 +268,7 @@ REFUSED = {
     "bfloat16": (lambda: asdlpack(np.zeros(3, ml_dtypes.bfloat16)), f"dtype bfloat16: {TYPES}", BYTES),
     "packed": (lambda: on_device((1, 0), (0, 4, 1)), f"dtype int4: {TYPES}", BYTES),
     "lanes": (lambda: on_device((1, 0), (2, 32, 2)), f"dtype float32x2: {TYPES}", BYTES),
-    "CUDA": (lambda: on_device((2, 1)), "device kDLCUDA:1: the CPU can't read this memory", "copy it to the host"),
+    "CUDA": (lambda: on_device((2, 1)), "device kDLCUDA:1: the CPU can't read this memory", "copies it to the host"),
     "long rows": (
         lambda: on_device((1, 0), (0, 8, 1), (2, 1 << 31)),
         "shape: rows of 2147483648 items; expected at most 2147483647, the longest of Arrow's fixed-size lists",

@@ -165,7 +165,7 @@ def misfits():
     yield "size 0", bytearray(0), None
     yield "size 0 in two dimensions", memoryview(np.zeros((3, 0))), None
     device = {"shape": (2,), "typestr": "<f4", "data": (1 << 40, False), "version": 3, "stream": None}
-    yield "device memory", Speaks(__cuda_array_interface__=device), None
+    yield "memory of CUDA without a driver", Speaks(__cuda_array_interface__=device), BufferError
     yield "text", Speaks(__array_interface__=np.array(["text"]).__array_interface__), BufferError
     yield "big-endian", memoryview(np.arange(3, dtype=">i4")), BufferError
     yield "pointers", memoryview(bytearray(8)).cast("P"), BufferError

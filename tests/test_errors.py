@@ -251,7 +251,7 @@ def test_a_weak_reference_is_refused_since_it_keeps_no_memory_alive():
             {"color": 1},
             "asdlpack() got the keyword argument 'color' that it does not know; it takes ",
         ),
-        (asdlpack, [b"a"], {"color": 1}, "it takes copy and owner"),
+        (asdlpack, [b"a"], {"color": 1}, "it takes copy, device and owner"),
         (frombuffer, [b"a"], {}, "frombuffer() misses its argument 2 of 2"),
         (frombuffer, [], {"dtype": "uint8"}, "frombuffer() misses its argument 1 of 2"),
         (

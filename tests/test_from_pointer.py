@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from capi import READ_ONLY, look
+from cuda_driver import Driver, with_driver
 
 from dlpack import DLDeviceType, asdlpack, from_pointer
 
@@ -113,14 +114,12 @@ def test_read_only_is_what_the_caller_says():
     [
         ("cpu", (1, 0)),
         ("CPU", (1, 0)),
-        ("cuda", (2, 0)),
-        ("cuda:1", (2, 1)),
-        ("kDLCUDA:1", (2, 1)),
-        ("cudahost:0", (3, 0)),
+        ("rocm", (10, 0)),
         ("rocm:3", (10, 3)),
+        ("kDLROCM:3", (10, 3)),
         ("metal", (8, 0)),
-        ((2, 1), (2, 1)),
-        ((DLDeviceType.kDLCUDAManaged, 0), (13, 0)),
+        ((10, 1), (10, 1)),
+        ((DLDeviceType.kDLOneAPI, 0), (14, 0)),
         ((99, 0), (99, 0)),
     ],
     ids=str,
@@ -130,6 +129,24 @@ def test_a_device_is_a_name_or_a_pair(device, expected):
     assert x.device == x.__dlpack_device__() == expected
     tensor = look(x.__dlpack__()).dl_tensor
     assert ((tensor.device.device_type, tensor.device.device_id), tensor.data) == (expected, 4096)
+
+
+@with_driver
+def test_a_device_of_cuda_is_where_the_memory_is():
+    driver = Driver()
+    plain, managed, host = (driver.allocate(8, 1, kind) for kind in ("plain", "managed", "host"))
+    for memory, device, expected in [
+        (plain, "cuda:1", (2, 1)),
+        (plain, (2, 1), (2, 1)),
+        (managed, "cudamanaged", (13, 0)),
+        (managed, "cuda:1", (2, 1)),
+        (host, "cudahost", (3, 0)),
+    ]:
+        x = from_pointer(memory.address, (2,), "float32", device=device)
+        assert (x.device, x.pointer) == (expected, memory.address)
+    for memory, device in (plain, "cuda"), (plain, "cudahost"), (managed, "cudahost"), (host, "cuda:1"):
+        with pytest.raises(ValueError, match=r"device kDLCUDA.*: the memory at 0x.* is on kDLCUDA.*\(pass that device"):
+            from_pointer(memory.address, (2,), "float32", device=device)
 
 
 def test_no_elements_need_no_address():

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 import torch
 from capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, PyArrayInterface, Speaks, address
+from cuda_driver import Driver, with_driver
 from PIL import Image
+from process import in_thread
 from test_protocols import DTYPES, LAYOUTS
 
 from dlpack import asdlpack, from_pointer
@@ -164,7 +166,7 @@ def test_memory_of_cuda_does_not_look_like_memory_of_the_cpu():
     assert numba.cuda.is_cuda_array(x)
     for name in ATTRIBUTES[:2]:
         with pytest.raises(
-            AttributeError, match=rf"{name}: .*device kDLCUDA:1: the CPU can't read .*copy it to the host"
+            AttributeError, match=rf"{name}: .*device kDLCUDA:1: the CPU can't read .*copies it to the host"
         ):
             getattr(x, name)
 
@@ -257,21 +259,28 @@ def test_a_producer_that_cannot_order_its_work_has_no_cuda_interface():
         x.__cuda_array_interface__  # noqa: B018
 
 
-@pytest.mark.parametrize("keys", [{}, {"stream": None}])
-def test_of_memory_without_a_known_stream_the_stream_is_none(keys):
-    interface = {"version": 3, "typestr": "<f4", "shape": (3,), "data": (4096, False), **keys}
-    assert asdlpack(Speaks(__cuda_array_interface__=interface)).__cuda_array_interface__["stream"] is None
-    assert from_pointer(4096, (3,), "float32", device="cuda").__cuda_array_interface__["stream"] is None
+@with_driver
+def test_the_stream_is_the_producers_and_none_where_none_is_known():
+    driver = Driver()
+    memory, handle = driver.allocate(12), driver.stream()
+    for stream in None, 1, 2, handle:
+        array = memory.array((3,), "<f4", stream=stream)
+        assert asdlpack(array).__cuda_array_interface__["stream"] == stream
+        x = from_pointer(memory.address, (3,), "float32", device="cuda", stream=stream)
+        assert x.__cuda_array_interface__["stream"] == stream
+    x = asdlpack(memory.array((3,), "<f4", stream=2))
+    assert in_thread(lambda: x.__cuda_array_interface__["stream"]) == 1  # which waits for the first thread's
 
 
+@with_driver
 def test_a_refusing_producer_is_served_by_its_own_cuda_interface():
-    interface = {"version": 3, "typestr": "<f4", "shape": (3,), "data": (4096, False)}
+    interface = Driver().allocate(12).array((3,), "<f4").__cuda_array_interface__
 
     def refuse(**_):
         raise BufferError("not today")
 
     x = asdlpack(Speaks(__cuda_array_interface__=interface, __dlpack__=refuse, __dlpack_device__=lambda: CUDA))
-    assert x.__cuda_array_interface__ == {**interface, "strides": None, "stream": None}
+    assert x.__cuda_array_interface__ == interface
 
 
 class Fails:

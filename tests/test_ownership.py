@@ -11,6 +11,7 @@ import weakref
 import numpy as np
 import pytest
 from capi import Exporter, Managed, Speaks, address, consume
+from cuda_driver import Driver, with_driver
 
 import dlpack
 from dlpack import DLPackObject, asdlpack
@@ -31,7 +32,6 @@ SOURCES = {
         __array_interface__={**KEYS, "data": Exporter(bytes(16), shape=(16,))}
     ),
     "__array_struct__": lambda: Speaks(__array_struct__=np.zeros(4, "f4").__array_struct__),
-    "__cuda_array_interface__": lambda: Speaks(__cuda_array_interface__={**KEYS, "data": (4096, False)}),
 }
 USES = {
     "wrapped": lambda x: None,
@@ -58,14 +58,24 @@ def refused(*calls):
         raise AssertionError("not refused")
 
 
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("source", SOURCES)
-def test_reference_counts_are_exact_after_every_use(source, use):
-    obj = SOURCES[source]()
+def check_reference_counts(obj, use):
     before = sys.getrefcount(obj)
     for _ in range(3):
         USES[use](asdlpack(obj))
         assert sys.getrefcount(obj) == before
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("source", SOURCES)
+def test_reference_counts_are_exact_after_every_use(source, use):
+    check_reference_counts(SOURCES[source](), use)
+
+
+@with_driver
+def test_reference_counts_of_memory_of_cuda_are_exact_after_every_use():
+    array = Driver().allocate(16).array((4,), "<f4")
+    for use in USES:
+        check_reference_counts(array, use)
 
 
 def test_what_holds_the_object_is_exactly_what_was_made_of_it():

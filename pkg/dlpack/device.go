@@ -71,6 +71,15 @@ func (t DeviceType) OnCPU() bool {
 	return false
 }
 
+// OfCUDA tells whether the CUDA driver knows such memory.
+func (t DeviceType) OfCUDA() bool {
+	return t == CUDA || t == CUDAHost || t == CUDAManaged
+}
+
+func (t DeviceType) ofROCm() bool {
+	return t == ROCM || t == ROCMHost
+}
+
 // Device is the header's DLDevice, with its layout.
 type Device struct {
 	Type DeviceType
@@ -82,7 +91,12 @@ func (d Device) String() string {
 	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
 }
 
-// same tells whether two names mean one device: there is one CPU, whatever its id.
-func (d Device) same(other Device) bool {
+// Same tells whether two names mean one device: there is one CPU, whatever its id.
+func (d Device) Same(other Device) bool {
 	return d == other || d.Type == CPU && other.Type == CPU
+}
+
+// Reaches tells whether memory of d is memory of the target as well: what the CPU can read is memory of the CPU.
+func (d Device) Reaches(target Device) bool {
+	return d.Same(target) || target.Type == CPU && d.Type.OnCPU()
 }

@@ -2,8 +2,8 @@
 // description of memory, of which nothing is trusted, becomes a tensor that every consumer can rely on.
 //
 // The way of the data: a protocol fills a [Description], [Description.Validate] checks it once and fills a [Tensor],
-// and [CheckExport] decides whether a consumer's wishes can be met. Nothing here allocates for a good input, reads
-// the memory described, or keeps state.
+// and [CheckTarget], [CheckStream] and [CheckOrder] decide whether a consumer's wishes can be met. Nothing here allocates
+// for a good input, reads the memory described, or keeps state.
 package dlpack
 
 // The version of DLPack whose codes and structures these are.

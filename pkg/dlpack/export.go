@@ -1,42 +1,91 @@
 package dlpack
 
-// CheckExport refuses what a consumer asks of __dlpack__ and can't be served: another device (dl_device), or the
-// ordering of its stream. None is has... == false. The numbers are those of the Python array API standard.
-func CheckExport(device Device, hasStream bool, stream int64, hasTarget bool, target Device) error {
-	if hasStream {
-		if err := checkStream(device, stream); err != nil {
-			return err
-		}
+// Streams that have numbers in the Python array API standard and in the CUDA array interface. Other numbers are
+// handles.
+const (
+	NoOrder         = -1 // the consumer's: nothing is to be ordered
+	UnknownStream   = 0  // of memory, not of CUDA: nothing is known to be queued on it
+	LegacyStream    = 1  // CUDA's legacy default stream, and what None means on CUDA
+	PerThreadStream = 2  // CUDA's default stream of a thread
+)
+
+// CheckStream refuses a stream that a consumer's device does not have.
+func CheckStream(device Device, stream int64) error {
+	const noOrder = "None, -1, "
+	switch {
+	case device.Type == CPU:
+		return &Error{ValueError, "stream " + number(stream) + ": memory of the CPU has no streams; expected None"}
+	case stream == NoOrder || device.hasStream(stream):
+		return nil
 	}
-	if hasTarget && !target.same(device) {
-		return &Error{BufferError, "dl_device " + target.String() + ": the data is on " + device.String() +
-			", and is not copied between devices (copy it with the library that owns it)"}
+	return &Error{ValueError, "stream " + number(stream) + ": " + device.Type.String() + " has no such stream; expected " +
+		noOrder + device.streams()}
+}
+
+// CheckProducerStream refuses a stream that memory can't have been written on.
+func CheckProducerStream(device Device, stream int64) error {
+	switch {
+	case device.Type == CPU:
+		return CheckStream(device, stream)
+	case device.hasStream(stream):
+		return nil
+	}
+	return &Error{ValueError, "stream " + number(stream) + ": " + device.Type.String() +
+		" has no such stream; expected None (nothing is queued on the memory), " + device.streams()}
+}
+
+// hasStream follows the standard: 0 is ambiguous on CUDA, 1 and 2 are on ROCm.
+func (d Device) hasStream(stream int64) bool {
+	switch {
+	case stream < 0:
+		return false
+	case d.Type.OfCUDA():
+		return stream != 0
+	case d.Type.ofROCm():
+		return stream != 1 && stream != 2
+	}
+	return true
+}
+
+func (d Device) streams() string {
+	switch {
+	case d.Type.OfCUDA():
+		return "1 (legacy default stream), 2 (per-thread default stream) or a stream's handle"
+	case d.Type.ofROCm():
+		return "0 (default stream) or a stream's handle"
+	}
+	return "a stream's handle"
+}
+
+// CheckOrder refuses to order streams where that can't be done: elsewhere than on CUDA.
+func CheckOrder(device Device, producer int64, hasConsumer bool, consumer int64) error {
+	if device.Type == CPU || device.Type.OfCUDA() || consumer == producer && producer != UnknownStream {
+		return nil
+	}
+	if hasConsumer && consumer != NoOrder {
+		return &Error{BufferError, "stream " + number(consumer) + ": the order of streams on " + device.Type.String() +
+			" can't be kept (pass stream=-1, and synchronise before)"}
+	}
+	if !hasConsumer && producer != UnknownStream {
+		return &Error{BufferError, "stream None: the memory is written on stream " + number(producer) + ", and the order of " +
+			"streams on " + device.Type.String() + " can't be kept (pass stream=-1, and synchronise before)"}
 	}
 	return nil
 }
 
-func checkStream(device Device, stream int64) error {
-	const noOrder = -1
-	expected := ""
-	switch device.Type {
-	case CPU:
-		return &Error{ValueError, "stream " + number(stream) + ": memory of the CPU has no streams; expected None"}
-	case CUDA, CUDAHost, CUDAManaged:
-		if stream == 0 || stream < noOrder {
-			expected = "None, -1, 1, 2 or a stream's address"
-		}
-	case ROCM, ROCMHost:
-		if stream == 1 || stream == 2 || stream < noOrder {
-			expected = "None, -1, 0 or a stream's address"
-		}
-	}
-	switch {
-	case expected != "":
-		return &Error{ValueError, "stream " + number(stream) + ": " + device.Type.String() +
-			" has no such stream; expected " + expected}
-	case stream == noOrder:
+// CheckTarget refuses to have memory of one device on another where it would have to be copied, and must not be, or
+// can't.
+func CheckTarget(device, target Device, mayCopy bool) error {
+	if device.Reaches(target) {
 		return nil
 	}
-	return &Error{BufferError, "stream " + number(stream) + ": the order of streams on " + device.Type.String() +
-		" can't be kept (pass stream=-1, and synchronise before)"}
+	asked := "device " + target.String() + ": the data is on " + device.String()
+	if !(device.Type.OnCPU() || device.Type == CUDA) || !(target.Type == CPU || target.Type == CUDA) {
+		return &Error{BufferError, asked + ", and is copied between the CPU and CUDA alone (copy it with the library that " +
+			"owns it)"}
+	}
+	if !mayCopy {
+		return &Error{BufferError, asked + ", and copy=False forbids to copy it (pass copy=None)"}
+	}
+	return nil
 }

@@ -5,77 +5,121 @@ import (
 	"testing"
 )
 
-func TestStreamsAreTakenAsTheStandardSays(t *testing.T) {
-	const served = Kind(255)
+const served = Kind(255)
+
+// kindOf is the kind of an error, whose message must have all of the words.
+func kindOf(t *testing.T, err error, words ...string) Kind {
+	if err == nil {
+		return served
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q doesn't name %s", err, word)
+		}
+	}
+	return err.(*Error).Kind
+}
+
+func TestStreamsAreThoseOfTheStandard(t *testing.T) {
 	for _, test := range []struct {
-		device DeviceType
-		stream int64
-		want   Kind
+		device             DeviceType
+		stream             int64
+		consumer, producer Kind
 	}{
-		{CPU, 0, ValueError},
-		{CPU, -1, ValueError},
-		{CPU, 1 << 40, ValueError},
-		{CUDA, -1, served},
-		{CUDA, 0, ValueError},
-		{CUDA, -2, ValueError},
-		{CUDA, 1, BufferError},
-		{CUDA, 2, BufferError},
-		{CUDA, 1 << 40, BufferError},
-		{CUDAHost, 0, ValueError},
-		{CUDAHost, -1, served},
-		{CUDAManaged, 0, ValueError},
-		{CUDAManaged, 1, BufferError},
-		{ROCM, -1, served},
-		{ROCM, 0, BufferError}, // ROCm's default stream
-		{ROCM, 1, ValueError},
-		{ROCM, 2, ValueError},
-		{ROCM, 3, BufferError},
-		{ROCM, -2, ValueError},
-		{ROCMHost, 1, ValueError},
-		{Metal, -1, served},
-		{Metal, 0, BufferError},
-		{99, 7, BufferError},
+		{CPU, 0, ValueError, ValueError},
+		{CPU, -1, ValueError, ValueError},
+		{CPU, 1 << 40, ValueError, ValueError},
+		{CUDA, -1, served, ValueError},
+		{CUDA, 0, ValueError, ValueError},
+		{CUDA, -2, ValueError, ValueError},
+		{CUDA, 1, served, served},
+		{CUDA, 2, served, served},
+		{CUDA, 1 << 40, served, served},
+		{CUDAHost, 0, ValueError, ValueError},
+		{CUDAHost, -1, served, ValueError},
+		{CUDAManaged, 0, ValueError, ValueError},
+		{CUDAManaged, 1, served, served},
+		{ROCM, -1, served, ValueError},
+		{ROCM, 0, served, served}, // ROCm's default stream
+		{ROCM, 1, ValueError, ValueError},
+		{ROCM, 2, ValueError, ValueError},
+		{ROCM, 3, served, served},
+		{ROCM, -2, ValueError, ValueError},
+		{ROCMHost, 1, ValueError, ValueError},
+		{Metal, -1, served, ValueError},
+		{Metal, 0, served, served},
+		{99, 7, served, served},
 	} {
-		got := served
-		err := CheckExport(Device{Type: test.device}, true, test.stream, false, Device{})
-		if err != nil {
-			got = err.(*Error).Kind
-			if message := err.Error(); !strings.Contains(message, "stream "+number(test.stream)) {
-				t.Errorf("%q doesn't name the stream", message)
-			}
+		device, name := Device{Type: test.device}, "stream "+number(test.stream)+":"
+		if got := kindOf(t, CheckStream(device, test.stream), name, "expected None"); got != test.consumer {
+			t.Errorf("consumer's stream %d on %s: kind %d; want %d", test.stream, test.device, got, test.consumer)
 		}
-		if got != test.want {
-			t.Errorf("stream %d on %s: got %v; want kind %d", test.stream, test.device, err, test.want)
-		}
-		if err := CheckExport(Device{Type: test.device}, false, test.stream, false, Device{}); err != nil {
-			t.Errorf("stream None on %s: %v", test.device, err)
+		if got := kindOf(t, CheckProducerStream(device, test.stream), name, "expected None"); got != test.producer {
+			t.Errorf("producer's stream %d on %s: kind %d; want %d", test.stream, test.device, got, test.producer)
 		}
 	}
 }
 
-func TestOnlyTheDeviceOfTheMemoryIsServed(t *testing.T) {
+func TestTheOrderOfStreamsIsKeptOnCUDAAlone(t *testing.T) {
+	const none = -100
+	for _, test := range []struct {
+		device             DeviceType
+		producer, consumer int64
+		want               Kind
+	}{
+		{CUDA, 5, 7, served},
+		{CUDAManaged, 1, none, served},
+		{CPU, UnknownStream, none, served},
+		{ROCM, UnknownStream, none, served},
+		{ROCM, UnknownStream, NoOrder, served},
+		{ROCM, UnknownStream, 0, BufferError},
+		{ROCM, UnknownStream, 7, BufferError},
+		{ROCM, 7, 7, served},
+		{ROCM, 7, NoOrder, served},
+		{ROCM, 7, 8, BufferError},
+		{ROCM, 7, none, BufferError},
+		{OneAPI, 7, 8, BufferError},
+	} {
+		consumer, name := test.consumer, number(test.consumer)
+		if consumer == none {
+			consumer, name = 0, "None"
+		}
+		err := CheckOrder(Device{Type: test.device}, test.producer, test.consumer != none, consumer)
+		if got := kindOf(t, err, "stream "+name+":", test.device.String(), "stream=-1"); got != test.want {
+			t.Errorf("stream %s of memory on %s, written on %d: %v; want kind %d", name, test.device, test.producer, err,
+				test.want)
+		}
+	}
+}
+
+func TestADeviceIsReachedAtOnceOrByACopy(t *testing.T) {
+	const shared, copied, refused = 0, 1, 2
 	for _, test := range []struct {
 		device, target Device
-		served         bool
+		want           int
 	}{
-		{Device{CPU, 0}, Device{CPU, 0}, true},
-		{Device{CPU, 0}, Device{CPU, 7}, true},
-		{Device{CUDA, 1}, Device{CUDA, 1}, true},
-		{Device{CUDA, 1}, Device{CUDA, 0}, false},
-		{Device{CUDA, 0}, Device{CPU, 0}, false},
-		{Device{CPU, 0}, Device{99, 0}, false},
+		{Device{CPU, 0}, Device{CPU, 0}, shared},
+		{Device{CPU, 0}, Device{CPU, 7}, shared},
+		{Device{CUDA, 1}, Device{CUDA, 1}, shared},
+		{Device{Metal, 1}, Device{Metal, 1}, shared},
+		{Device{CUDAHost, 0}, Device{CPU, 0}, shared},
+		{Device{CUDAManaged, 0}, Device{CPU, 0}, shared},
+		{Device{ROCMHost, 0}, Device{CPU, 0}, shared},
+		{Device{CUDA, 1}, Device{CUDA, 0}, copied},
+		{Device{CUDA, 0}, Device{CPU, 0}, copied},
+		{Device{CPU, 0}, Device{CUDA, 3}, copied},
+		{Device{CUDAHost, 0}, Device{CUDA, 0}, copied},
+		{Device{CUDAManaged, 0}, Device{CUDA, 0}, copied},
+		{Device{CPU, 0}, Device{CUDAHost, 0}, refused},
+		{Device{CUDA, 0}, Device{CUDAManaged, 0}, refused},
+		{Device{CPU, 0}, Device{99, 0}, refused},
+		{Device{ROCM, 0}, Device{CPU, 0}, refused},
+		{Device{CUDA, 0}, Device{ROCM, 0}, refused},
 	} {
-		err := CheckExport(test.device, false, 0, true, test.target)
-		if (err == nil) != test.served {
-			t.Errorf("%s for %s: %v", test.target, test.device, err)
-		}
-		if err != nil {
-			message := err.Error()
-			if !strings.Contains(message, test.device.String()) || !strings.Contains(message, test.target.String()) {
-				t.Errorf("%q doesn't name both devices", message)
-			}
-			if err.(*Error).Kind != BufferError {
-				t.Errorf("%q is no BufferError", message)
+		for want, mayCopy := range []bool{test.want > shared, test.want > copied} {
+			err := CheckTarget(test.device, test.target, want == 1)
+			if got := kindOf(t, err, test.device.String(), test.target.String()); (got == BufferError) != mayCopy {
+				t.Errorf("%s to %s, may copy %v: %v", test.device, test.target, want == 1, err)
 			}
 		}
 	}

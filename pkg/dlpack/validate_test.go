@@ -411,7 +411,7 @@ func TestAValidDescriptionAllocatesNothing(t *testing.T) {
 	d := described(float32Type, []int64{4, 3, 2}, strides(-24, 8, 4), offset(72))
 	var tensor Tensor
 	if allocations := testing.AllocsPerRun(100, func() {
-		if d.Validate(&tensor) != nil || CheckExport(tensor.Device, false, 0, true, tensor.Device) != nil {
+		if d.Validate(&tensor) != nil || CheckTarget(tensor.Device, tensor.Device, false) != nil {
 			t.Fatal("refused")
 		}
 	}); allocations != 0 {

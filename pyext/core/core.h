@@ -33,12 +33,15 @@ enum fact {
     FACT_NO_SHAPE = 1,  /* the shape pointer is NULL although there are dimensions: dims holds nothing */
     FACT_STRIDES = 2,   /* strides were given */
     FACT_MASK = 4,      /* array interface, CUDA array interface: a mask other than None */
-    FACT_STREAM = 8,    /* CUDA array interface: a stream other than None */
+    FACT_STREAM = 8,    /* CUDA array interface, from_pointer: a stream other than None, producer_stream */
     FACT_INDIRECT = 16, /* buffer: a suboffset that is not negative */
     FACT_SPAN = 32,     /* span was given */
     FACT_NULLS = 64,    /* Arrow: null_count is not 0 */
     FACT_ENCODED = 128, /* Arrow: the items are indices into a dictionary */
 };
+
+/* Numbers of streams, as in the Python array API standard and in the CUDA array interface; others are handles. */
+enum { STREAM_UNKNOWN = 0, STREAM_LEGACY = 1, STREAM_PER_THREAD = 2 };
 
 /* The values of asdlpack's copy. */
 enum copy { COPY_NEVER, COPY_IF_NEEDED, COPY_ALWAYS };
@@ -71,9 +74,11 @@ struct request {
     /* What is asked for. */
     const char *long_format; /* format_length bytes, where that is FORMAT_SIZE or more */
     int64_t null_count;      /* where FACT_NULLS */
-    int64_t stream;          /* __dlpack__(stream=...), where has_stream */
+    int64_t producer_stream; /* by whose order the memory is complete; 0: not known, unless FACT_STREAM */
+    int64_t stream;          /* __dlpack__(stream=...), where has_stream; None otherwise */
     DLDevice target;         /* __dlpack__(dl_device=...), where has_target */
     uint8_t copy;            /* enum copy */
+    uint8_t exports;         /* the memory goes to a consumer now, in the order of its stream */
     uint8_t has_stream, has_target;
 };
 
@@ -86,10 +91,26 @@ enum status {
     STATUS_RUNTIME_ERROR, /* a bug in the core: a panic was recovered */
 };
 
+/* Memory on a device of CUDA, as Go allocated it, with what frees it: without Go, in the context that it is of, and in
+ * no other process than its own. */
+struct device_memory {
+    uint64_t address;
+    void *context;    /* CUcontext */
+    int32_t retained; /* the device whose primary context this keeps alive, or -1 */
+    int32_t process;  /* getpid() */
+    /* The driver's functions, in the order of their use. Each returns a CUresult. */
+    int (*ctx_push_current)(void *context);
+    int (*thread_exchange_stream_capture_mode)(int *mode);
+    int (*mem_free)(unsigned long long address);
+    int (*ctx_pop_current)(void **context);
+    int (*device_primary_ctx_release)(int device);
+};
+
 struct answer {
     int32_t status;
     uint8_t remember; /* C may keep what follows, for equal requests whose data and span fit it */
-    void *memory;     /* a copy, from posix_memalign, which the caller frees; NULL where nothing was copied */
+    void *memory; /* a copy, from posix_memalign, which the caller frees; NULL where nothing was copied to the CPU */
+    struct device_memory *device_memory; /* a copy, from malloc; NULL where nothing was copied to a device */
 
     /* What is remembered, up to the used part of dims. */
     int32_t ndim;
@@ -101,6 +122,7 @@ struct answer {
     uint64_t byte_offset;  /* what stays in DLTensor.byte_offset, for devices whose data is a handle */
     uint64_t alignment;    /* bytes; data + offset is a multiple of it */
     uint64_t below, above; /* bytes that the elements reach below and above data + offset */
+    int64_t stream;        /* by whose order the memory is complete; 0: not known, or there is nothing to wait for */
     int64_t max_count; /* > 0: the answer holds for every length from 1 to max_count, and above is length * itemsize */
     uint32_t versioned_only;    /* 1: the legacy struct can't say what this tensor is */
     uint32_t on_cpu;            /* 1: the CPU can read the memory */

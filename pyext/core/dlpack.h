@@ -12,7 +12,7 @@
 #define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1)
 #define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED (1UL << 2)
 
-enum { kDLCPU = 1, kDLCUDA = 2, kDLCUDAManaged = 13 };
+enum { kDLCPU = 1, kDLCUDA = 2, kDLCUDAHost = 3, kDLCUDAManaged = 13 };
 
 typedef struct {
     uint32_t major, minor;

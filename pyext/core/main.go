@@ -37,8 +37,6 @@ func dlpack_core(core *C.struct_core) {
 func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			C.free(answer.memory)
-			answer.memory = nil
 			refuse(answer, panicked(cause))
 		}
 	}()
@@ -54,23 +52,14 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 		return err
 	}
 	err := description.Validate(&tensor)
-	curable := isCurable(err)
-	if err != nil && !(curable && request.copy != C.COPY_NEVER) {
+	if err != nil && !(isCurable(err) && request.copy != C.COPY_NEVER) {
 		return err
 	}
-	if request.has_stream != 0 || request.has_target != 0 {
-		err := dlpack.CheckExport(tensor.Device, request.has_stream != 0, int64(request.stream),
-			request.has_target != 0, deviceOf(request.target))
-		if err != nil {
-			return err
-		}
+	stream, err := settle(request, &description, &tensor, answer, err != nil || request.copy == C.COPY_ALWAYS)
+	if err != nil {
+		return err
 	}
-	if curable || request.copy == C.COPY_ALWAYS {
-		if err := duplicate(&description, &tensor, answer); err != nil {
-			return err
-		}
-	}
-	write(&description, &tensor, answer)
+	write(&description, &tensor, stream, answer)
 	return nil
 }
 
@@ -98,6 +87,9 @@ func (b *bug) Error() string {
 }
 
 func refuse(answer *C.struct_answer, err error) {
+	C.free(answer.memory)
+	C.free(unsafe.Pointer(answer.device_memory))
+	answer.memory, answer.device_memory = nil, nil
 	answer.status = C.STATUS_RUNTIME_ERROR
 	if known, ok := err.(*dlpack.Error); ok {
 		switch known.Kind {

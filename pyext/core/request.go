@@ -23,6 +23,11 @@ func read(request *C.struct_request, d *dlpack.Description) error {
 	if err := readDims(request, d); err != nil {
 		return err
 	}
+	if request.facts&C.FACT_STREAM != 0 {
+		if err := dlpack.CheckProducerStream(d.Device, int64(request.producer_stream)); err != nil {
+			return err
+		}
+	}
 	switch request.protocol {
 	case C.PROTOCOL_DLTENSOR:
 		d.DataType = dlpack.DataType{
@@ -115,11 +120,6 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 		return &dlpack.Error{Kind: dlpack.BufferError, Message: name + " has a mask, which DLPack can't say " +
 			"(fill the masked elements, or export data and mask as two arrays)"}
 	}
-	if request.facts&C.FACT_STREAM != 0 {
-		if err := checkProducerStream(int64(request.stream)); err != nil {
-			return err
-		}
-	}
 	if d.Offset != 0 && d.Span < 0 {
 		return &dlpack.Error{Kind: dlpack.ValueError, Message: name + " offset " + strconv.FormatUint(d.Offset, 10) +
 			" beside an address; expected an offset only where data is a buffer (add it to the address)"}
@@ -194,15 +194,4 @@ func formatText(request *C.struct_request) string {
 
 func deviceOf(device C.DLDevice) dlpack.Device {
 	return dlpack.Device{Type: dlpack.DeviceType(device.device_type), ID: int32(device.device_id)}
-}
-
-// checkProducerStream follows the CUDA array interface, version 3: 0 is no stream.
-func checkProducerStream(stream int64) error {
-	if stream == 0 {
-		return &dlpack.Error{Kind: dlpack.ValueError, Message: "__cuda_array_interface__ stream 0 is ambiguous; " +
-			"expected None, 1 (legacy default stream), 2 (per-thread default stream) or a stream's address"}
-	}
-	return &dlpack.Error{Kind: dlpack.BufferError, Message: "__cuda_array_interface__ stream " +
-		strconv.FormatInt(stream, 10) + ": streams can't be ordered yet; expected None (synchronise the stream before, " +
-		"and give None)"}
 }

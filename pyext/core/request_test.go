@@ -20,7 +20,7 @@ const (
 
 	statusOK, valueError, bufferError, memoryError = 0, 1, 2, 3
 
-	cpu, cuda = 1, 2
+	onCPU, onROCm = 1, 10
 )
 
 // asked is what requests of Arrow and of memory differ in.
@@ -81,7 +81,7 @@ func ask(asked asked) told {
 	set(&request.facts, asked.facts)
 	set(&request.ndim, int64(len(asked.shape)))
 	set(&request.stride_count, int64(len(asked.strides)))
-	set(&request.device.device_type, max(asked.device, cpu))
+	set(&request.device.device_type, max(asked.device, onCPU))
 	set(&request.offset, int64(asked.offset))
 	set(&request.format_length, int64(len(asked.format)))
 	setLetters(request.format[:], asked.format)
@@ -138,7 +138,7 @@ func TestMemoryIsWhatTheCallerSays(t *testing.T) {
 		{asked{format: "<f1 float8_e5m2", shape: []int64{3}}, "float8_e5m2", []int64{3}, true},
 		{asked{format: "=i4", shape: nil}, "int32", nil, true},
 		{asked{format: "int8", shape: []int64{0}, offset: 3, facts: withSpan, span: 3}, "int8", []int64{0}, false},
-		{asked{format: "int8", shape: []int64{4}, device: cuda}, "int8", []int64{4}, false},
+		{asked{format: "int8", shape: []int64{4}, device: onROCm}, "int8", []int64{4}, false},
 	} {
 		test.asked.protocol = memory
 		got := ask(test.asked)
@@ -281,7 +281,7 @@ func TestAnAnswerSaysWhatOtherProtocolsCallTheType(t *testing.T) {
 		{asked{format: "bool", shape: []int64{3}}, "?", "|b1", "c"},
 		{asked{format: "bfloat16", shape: []int64{3}}, "", "", ""},
 		{asked{format: "float32x2", shape: []int64{3}}, "", "", ""},
-		{asked{format: "float64", shape: []int64{3}, device: cuda}, "", "<f8", ""},
+		{asked{format: "float64", shape: []int64{3}, device: onROCm}, "", "<f8", ""},
 		{asked{format: ">i2", shape: []int64{1}, copy: copyIfNeeded, data: []byte{1, 2}}, "h", "<i2", "s"},
 	} {
 		test.asked.protocol = memory

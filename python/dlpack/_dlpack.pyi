@@ -7,9 +7,12 @@ from ._device import DLDeviceType
 
 __version__: str
 
+_Device: TypeAlias = str | tuple[int, int]
 _Ints: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | list[int]
 
-def asdlpack(obj: object, /, *, copy: bool | None = False, owner: object = None) -> DLPackObject: ...
+def asdlpack(
+    obj: object, /, *, copy: bool | None = False, device: _Device | None = None, owner: object = None
+) -> DLPackObject: ...
 def frombuffer(
     obj: object,
     /,
@@ -27,9 +30,10 @@ def from_pointer(
     dtype: object,
     *,
     strides: _Ints | None = None,
-    device: str | tuple[int, int] = "cpu",
+    device: _Device = "cpu",
     readonly: bool = False,
     owner: object = None,
+    stream: SupportsIndex | None = None,
 ) -> DLPackObject: ...
 def _look(obj: object, /) -> tuple[str | None, DLPackObject | None]: ...
 def _facts(x: DLPackObject, /) -> tuple[tuple[int, ...] | None, bool, bool, tuple[int, int] | None, int]: ...

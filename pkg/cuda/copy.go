@@ -1,0 +1,246 @@
+package cuda
+
+import (
+	"strings"
+	"unsafe"
+
+	"dlpack/pkg/dlpack"
+	"dlpack/pkg/strided"
+)
+
+// ToHost copies the items compactly, in row-major order, to dst, and returns when they are there.
+func (d *Driver) ToHost(dst unsafe.Pointer, source *Source) error {
+	bytes := source.bytes()
+	if bytes == 0 {
+		return nil
+	}
+	err := d.inRelaxedMode(func() error { return d.toHost(dst, source, bytes) })
+	if err != nil {
+		err = explain(err, noCopy(bytes, source.Device.String(), "the host"))
+	}
+	return err
+}
+
+// toHost carries out a plan, if there is one and the bytes keep their order. Else the items go through memory of the
+// host: planned, or with all that lies between them, where that is not much more.
+func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
+	var p plan
+	planned, err := d.plan(&p, source)
+	if err != nil {
+		return err
+	}
+	if planned && source.Swap == 0 {
+		return d.fetch(dst, source, &p, source.Address)
+	}
+	shape, strides := []int64{bytes / int64(source.ItemSize)}, []int64{int64(source.ItemSize)}
+	size, from, begin := bytes, source.Address, uint64(0)
+	if !planned {
+		extent := source.Below + source.Above
+		if extent > 2*uint64(bytes) {
+			return noPlan(source, "make it compact with the library that owns it")
+		}
+		shape, strides = source.Shape, source.Strides
+		size, from, begin = int64(extent), source.Address-source.Below, source.Below
+		p = plan{width: size, rows: dim{n: 1}, slices: dim{n: 1}}
+	}
+	scratch := allocate(size)
+	if scratch == nil {
+		return &dlpack.Error{Kind: dlpack.MemoryError, Message: "copy: no memory of the host for " + decimal(size) + " bytes"}
+	}
+	defer free(scratch)
+	if err := d.fetch(scratch, source, &p, from); err != nil {
+		return err
+	}
+	strided.Copy(dst, unsafe.Add(scratch, begin), shape, strides, source.ItemSize, source.Swap)
+	return nil
+}
+
+// fetch carries out a plan to memory of the host.
+func (d *Driver) fetch(dst unsafe.Pointer, source *Source, p *plan, from uint64) error {
+	return d.copyFrom(source, func(own queue) error {
+		return d.carryOut(p, hostMemory, uint64(uintptr(dst)), from, own.stream)
+	})
+}
+
+// ToDevice copies the items compactly, in row-major order, to new memory of a device, and returns when they are there.
+func (d *Driver) ToDevice(target dlpack.Device, source *Source) (Allocation, error) {
+	bytes := source.bytes()
+	return d.newMemory(target, bytes, source.Device.String(), func(a *Allocation) error {
+		return d.toDevice(target, source, bytes, a)
+	})
+}
+
+// FromHost copies bytes of the host to new memory of a device, and returns when they are there.
+func (d *Driver) FromHost(target dlpack.Device, src unsafe.Pointer, bytes int64) (Allocation, error) {
+	return d.newMemory(target, bytes, "the host", func(a *Allocation) error {
+		if err := d.allocate(a, Memory{Device: target}, bytes); err != nil {
+			return err
+		}
+		return d.onOwnStream(a.context(), func(own queue) error {
+			return d.memcpyHtoDAsync(a.Address, uint64(uintptr(src)), bytes, own.stream)
+		})
+	})
+}
+
+// newMemory gives what f allocates and fills, and frees it where f fails.
+func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f func(*Allocation) error) (Allocation, error) {
+	a := Allocation{Retained: -1}
+	if err := d.checkDevice(target); err != nil || bytes == 0 {
+		return a, err
+	}
+	err := d.inRelaxedMode(func() error {
+		err := f(&a)
+		if err != nil {
+			d.release(&a)
+		}
+		return err
+	})
+	if err != nil {
+		d.release(&a) // where f did not fail, but the mode could not be put back
+		err = explain(err, noCopy(bytes, from, target.String()))
+	}
+	return a, err
+}
+
+func (d *Driver) toDevice(target dlpack.Device, source *Source, bytes int64, a *Allocation) (err error) {
+	const wayOut = "copy it with the library that owns it, or to the host: dl_device=(1, 0)"
+	if source.Swap != 0 {
+		return bufferError("copy: a device can't reverse the bytes of items (" + wayOut + ")")
+	}
+	var p plan
+	if planned, err := d.plan(&p, source); err != nil || !planned {
+		return first(err, noPlan(source, wayOut))
+	}
+	if target == source.Device {
+		if err := d.allocate(a, source.Memory, bytes); err != nil {
+			return err
+		}
+		return d.copyFrom(source, func(own queue) error {
+			return d.carryOut(&p, deviceMemory, a.Address, source.Address, own.stream)
+		})
+	}
+	if err := d.allocate(a, Memory{Device: target}, bytes); err != nil {
+		return err
+	}
+	compact := Allocation{Address: source.Address, Retained: -1}
+	if !p.isCompact() {
+		defer func() { err = first(err, d.release(&compact)) }()
+		if err := d.allocate(&compact, source.Memory, bytes); err != nil {
+			return err
+		}
+	}
+	return d.copyFrom(source, func(own queue) error {
+		if !p.isCompact() {
+			if err := d.carryOut(&p, deviceMemory, compact.Address, source.Address, own.stream); err != nil {
+				return err
+			}
+		}
+		return d.memcpyPeerAsync(a.Address, a.context(), compact.Address, own.context, bytes, own.stream)
+	})
+}
+
+// plan plans the copy of a source, and tells whether there is a plan.
+func (d *Driver) plan(p *plan, source *Source) (bool, error) {
+	pitch, err := d.maxPitch(source.Device.ID)
+	return err == nil && p.make(source, pitch), err
+}
+
+// carryOut queues a plan's copies.
+func (d *Driver) carryOut(p *plan, dstType memoryType, dst, src uint64, on stream) error {
+	return p.each(dst, src, func(dst, src uint64) error {
+		switch {
+		case p.rows.n > 1:
+			b := p.block(dstType, dst, src)
+			return d.memcpy3DAsync(&b, on)
+		case dstType == hostMemory:
+			return d.memcpyDtoHAsync(dst, src, p.width, on)
+		default:
+			return d.memcpyDtoDAsync(dst, src, p.width, on)
+		}
+	})
+}
+
+// copyFrom calls f with a stream that is in order with the source's.
+func (d *Driver) copyFrom(source *Source, f func(queue) error) (err error) {
+	h, err := d.homeOf(source.Memory)
+	if err != nil {
+		return err
+	}
+	defer func() { err = first(err, d.leave(h)) }()
+	return d.onOwnStream(h.context, func(own queue) error {
+		if source.Stream != NoStream {
+			err := d.onStream("producer", source.Stream, source.Memory, func(from queue) error {
+				return d.order(from, own)
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return f(own)
+	})
+}
+
+// onOwnStream calls f with a stream made for it, and waits for what f has queued there: also after a failure, since
+// what was queued before it still reads and writes memory that may be freed next.
+func (d *Driver) onOwnStream(c context, f func(queue) error) error {
+	return d.within(c, func() (err error) {
+		s, err := d.streamCreate()
+		if err != nil {
+			return err
+		}
+		defer func() { err = first(err, d.streamDestroy(s)) }()
+		err = f(queue{"copy", s, c})
+		return first(err, d.streamSynchronize(s))
+	})
+}
+
+// allocate fills in a with memory of the device of m, in the context that is m's.
+func (d *Driver) allocate(a *Allocation, m Memory, bytes int64) error {
+	h, err := d.homeOf(m)
+	if err != nil {
+		return err
+	}
+	*a = Allocation{0, pointer(uint64(h.context)), h.retained, d.freeFunctions()}
+	return d.within(h.context, func() (err error) {
+		a.Address, err = d.memAlloc(bytes)
+		return err
+	})
+}
+
+// release frees an allocation, or what there is of it.
+func (d *Driver) release(a *Allocation) (err error) {
+	if a.Address != 0 {
+		err = d.within(a.context(), func() error { return d.memFree(a.Address) })
+	}
+	err = first(err, d.leave(home{a.context(), a.Retained}))
+	*a = Allocation{Retained: -1}
+	return err
+}
+
+func (a *Allocation) context() context {
+	return context(uintptr(a.Context))
+}
+
+func (s *Source) bytes() int64 {
+	bytes := int64(s.ItemSize)
+	for _, n := range s.Shape {
+		bytes *= n
+	}
+	return bytes
+}
+
+func noCopy(bytes int64, from, to string) string {
+	return "copy: " + decimal(bytes) + " bytes can't be copied from " + from + " to " + to
+}
+
+func noPlan(source *Source, wayOut string) error {
+	var text strings.Builder
+	for k, n := range source.Strides {
+		if k > 0 {
+			text.WriteString(", ")
+		}
+		text.WriteString(decimal(n))
+	}
+	return bufferError("copy: strides of " + text.String() + " bytes on " + source.Device.String() + ": CUDA's copies " +
+		"would move the items one by one, or in more than " + decimal(mostCalls) + " blocks (" + wayOut + ")")
+}

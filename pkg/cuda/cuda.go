@@ -1,0 +1,77 @@
+// Package cuda asks the CUDA driver about memory, orders streams, and copies between devices and the host.
+//
+// The driver is libcuda.so.1, opened when it is first needed and never linked: a machine without one is a normal
+// machine. Streams are numbered as in the Python array API standard and in the CUDA array interface: 1 is the legacy
+// default stream, 2 the per-thread default stream of the calling thread, any other positive number a handle.
+//
+// What a call changes of the driver's state (contexts pushed, primary contexts retained, the mode of captures, streams,
+// events) it has changed back when it returns, whatever failed meanwhile. Nothing here switches threads.
+package cuda
+
+import (
+	"unsafe"
+
+	"dlpack/pkg/dlpack"
+)
+
+// NoStream stands for a stream that is not known, whose work nobody waits for.
+const NoStream = 0
+
+// Memory is memory of a CUDA device, or of the host where CUDA knows it.
+type Memory struct {
+	Device  dlpack.Device
+	Address uint64
+}
+
+// A Source is what is copied.
+type Source struct {
+	Memory               // Address is that of the item whose indices are all 0
+	Stream       int64   // by whose order the memory is complete, or NoStream
+	Shape        []int64 // elements
+	Strides      []int64 // bytes, of any sign
+	ItemSize     int     // bytes
+	Swap         int     // bytes of the words whose bytes are reversed on the way: 2, 4 or 8, or 0 for none
+	Below, Above uint64  // bytes that the items reach below and above Address
+}
+
+// An Allocation is device memory that was allocated here. Whoever has it frees it without Go: by the driver's own
+// functions, in the context that it is of. That of no bytes has the address 0, and nothing to free.
+type Allocation struct {
+	Address  uint64
+	Context  unsafe.Pointer // CUcontext
+	Retained int32          // the device whose primary context it keeps alive, or -1
+	Free     FreeFunctions
+}
+
+// FreeFunctions are addresses of the driver's functions that free an Allocation, in the order of their use. A driver
+// too old to capture graphs has no ThreadExchangeStreamCaptureMode: it is nil.
+type FreeFunctions struct {
+	CtxPushCurrent, ThreadExchangeStreamCaptureMode, MemFree, CtxPopCurrent, DevicePrimaryCtxRelease unsafe.Pointer
+}
+
+// A Driver is the CUDA driver of this process.
+type Driver struct{ api }
+
+// Running returns the driver where this process has initialised it. Where there is none, or it is not initialised, the
+// error is a BufferError that says so.
+func Running() (*Driver, error) {
+	d, err := open()
+	if err != nil {
+		return nil, err
+	}
+	return d, d.running()
+}
+
+func (d *Driver) running() error {
+	_, err := d.ctxGetCurrent()
+	return explain(err, "the CUDA driver is not running in this process")
+}
+
+// Start returns the driver, and initialises it. Errors: BufferError.
+func Start() (*Driver, error) {
+	d, err := open()
+	if err != nil {
+		return nil, err
+	}
+	return d, explain(d.init(), "the CUDA driver can't be initialised")
+}

@@ -1,0 +1,183 @@
+package cuda
+
+import (
+	"runtime/debug"
+	"strconv"
+	"unsafe"
+)
+
+// Order lets the consumer's stream wait for what was queued on the producer's, without waiting itself. There is nothing
+// to do where the producer's is not known, where they are the same, and where the consumer asks for nothing, by -1.
+func (d *Driver) Order(memory Memory, producer, consumer int64) error {
+	if producer == NoStream || producer == consumer || consumer == -1 {
+		return nil
+	}
+	err := d.onStream("producer", producer, memory, func(from queue) error {
+		return d.onStream("consumer", consumer, memory, func(to queue) error {
+			return d.order(from, to)
+		})
+	})
+	if err != nil {
+		err = explain(err, "the consumer's stream "+decimal(consumer)+" can't be made to wait for the producer's stream "+
+			decimal(producer))
+	}
+	return err
+}
+
+// Finish waits for what was queued on the producer's stream.
+func (d *Driver) Finish(memory Memory, producer int64) error {
+	if producer == NoStream {
+		return nil
+	}
+	err := d.inRelaxedMode(func() error {
+		return d.onStream("producer", producer, memory, func(q queue) error {
+			if c, err := d.captureOf(q); err != nil || c.status != notCapturing {
+				return first(err, captured(q))
+			}
+			return d.within(q.context, func() error { return d.streamSynchronize(q.stream) })
+		})
+	})
+	if err != nil {
+		err = explain(err, "the producer's stream "+decimal(producer)+" can't be waited for")
+	}
+	return err
+}
+
+// A queue is a stream, and the context in which calls name it.
+type queue struct {
+	whose   string
+	stream  stream
+	context context
+}
+
+func (q queue) String() string {
+	return "the " + q.whose + "'s stream " + decimal(int64(q.stream))
+}
+
+// onStream calls f with a stream, which is one of the context of the memory unless it has a context of its own.
+func (d *Driver) onStream(whose string, number int64, m Memory, f func(queue) error) (err error) {
+	const perThread = 2 // CU_STREAM_PER_THREAD; CU_STREAM_LEGACY is 1
+	q := queue{whose: whose, stream: stream(number)}
+	if number > perThread || number < 0 {
+		if q.context, err = d.contextOf(q); err != nil {
+			return err
+		}
+		return f(q)
+	}
+	h, err := d.homeOf(m)
+	if err != nil {
+		return err
+	}
+	defer func() { err = first(err, d.leave(h)) }()
+	q.context = h.context
+	return f(q)
+}
+
+// contextOf is the context of a stream's handle.
+func (d *Driver) contextOf(q queue) (context, error) {
+	why := "there is no memory that can be read"
+	if readable(uint64(q.stream)) {
+		c, err := d.streamGetCtx(q.stream)
+		switch resultOf(err) {
+		case invalidHandle, invalidContext, contextIsDestroyed:
+			why = err.Error()
+		default:
+			return c, err
+		}
+	}
+	return 0, valueError(q.String() + " is no stream's handle (" + why + "); expected 1 (the legacy default stream), " +
+		"2 (the per-thread default stream) or the handle of a stream that is not destroyed")
+}
+
+// readable tells whether a byte can be read at the address. The driver reads there without asking, and a fault of C's
+// would end the process; a fault of Go's becomes a panic.
+func readable(address uint64) (is bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { is = recover() == nil }()
+	peek(pointer(address))
+	return
+}
+
+//go:noinline
+func peek(p unsafe.Pointer) byte {
+	return *(*byte)(p)
+}
+
+// order lets one stream wait for what was queued on another. Where one captures a graph, the other has to be in the
+// same capture: any other order would break it, or end with it.
+func (d *Driver) order(from, to queue) error {
+	before, err := d.captureOf(from)
+	if err != nil {
+		return err
+	}
+	after, err := d.captureOf(to)
+	if err != nil {
+		return err
+	}
+	if before != after {
+		if before.status == notCapturing {
+			return captured(to)
+		}
+		return captured(from)
+	}
+	return d.within(from.context, func() (err error) {
+		e, err := d.eventCreate()
+		if err != nil {
+			return err
+		}
+		defer func() { err = first(err, d.eventDestroy(e)) }()
+		if err := d.eventRecord(e, from.stream); err != nil {
+			return err
+		}
+		return d.within(to.context, func() error { return d.streamWaitEvent(to.stream, e) })
+	})
+}
+
+// captureOf is the capture that a stream is in. It asks without harm to any.
+func (d *Driver) captureOf(q queue) (c capture, err error) {
+	err = d.within(q.context, func() error {
+		status, err := d.streamIsCapturing(q.stream)
+		switch {
+		case resultOf(err) == missing: // the driver can't capture
+			return nil
+		case resultOf(err) == streamCaptureImplicit:
+			return captured(q)
+		case err != nil || status == notCapturing:
+			return err
+		case status != capturing:
+			return captured(q)
+		}
+		c, err = d.streamGetCaptureInfo(q.stream)
+		if resultOf(err) == missing {
+			return captured(q)
+		}
+		return err
+	})
+	return c, err
+}
+
+func captured(q queue) error {
+	return bufferError(q.String() + " is in the capture of a graph, whose work runs later: it can't wait for other work, " +
+		"nor other work for it (take the memory before or after the capture)")
+}
+
+// inRelaxedMode calls f in the mode in which the driver refuses no call because a graph is being captured elsewhere,
+// and no such call breaks the capture.
+func (d *Driver) inRelaxedMode(f func() error) (err error) {
+	mode, err := d.threadExchangeStreamCaptureMode(relaxed)
+	if resultOf(err) == missing { // the driver can't capture
+		return f()
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, later := d.threadExchangeStreamCaptureMode(mode)
+		err = first(err, later)
+	}()
+	return f()
+}
+
+func decimal(n int64) string {
+	return strconv.FormatInt(n, 10)
+}

@@ -1,0 +1,125 @@
+package cuda
+
+import "dlpack/pkg/dlpack"
+
+// mostCalls is how many calls of the driver a copy may take: each costs microseconds.
+const mostCalls = 1024
+
+// A dim is a dimension of a copy: n steps, each of so many bytes in the destination and in the source.
+type dim struct{ n, dst, src int64 }
+
+// A plan is how the driver copies items to compact, row-major memory: in equal blocks, each of slices of rows of bytes.
+type plan struct {
+	width        int64 // bytes of a row
+	rows, slices dim
+	loops        [dlpack.MaxNDim]dim // over blocks, innermost first
+	depth        int                 // of the loops
+}
+
+// make plans a copy. There is no plan where single items lie apart, or in too many blocks.
+func (p *plan) make(source *Source, maxPitch int64) bool {
+	dims := p.merge(source)
+	if len(dims) > 0 && p.width == int64(source.ItemSize) {
+		return false
+	}
+	p.rows, p.slices = dim{n: 1}, dim{n: 1}
+	row, slice := p.choose(dims, maxPitch)
+	calls := int64(1)
+	p.depth = 0
+	for k, d := range dims {
+		switch k {
+		case row:
+			p.rows = d
+		case slice:
+			p.slices = d
+		default:
+			if d.n > mostCalls/calls {
+				return false
+			}
+			calls *= d.n
+			p.loops[p.depth] = d // not beyond dims[k], which may lie there
+			p.depth++
+		}
+	}
+	return true
+}
+
+// merge gives the dimensions outside of a row, innermost first, those merged that continue each other.
+func (p *plan) merge(source *Source) []dim {
+	dims := p.loops[:0]
+	p.width = int64(source.ItemSize)
+	dst := p.width
+	for k := len(source.Shape) - 1; k >= 0; k-- {
+		n, src := source.Shape[k], source.Strides[k]
+		last := len(dims) - 1
+		switch {
+		case n == 1:
+		case last < 0 && src == p.width:
+			p.width *= n
+		case last >= 0 && src == dims[last].n*dims[last].src:
+			dims[last].n *= n
+		default:
+			dims = append(dims, dim{n, dst, src})
+		}
+		dst *= n
+	}
+	return dims
+}
+
+// choose finds the two dimensions that make the largest block by the rules of cuMemcpy3D, or -1 for none: rows don't
+// overlap, slices don't, a slice begins at a multiple of the rows' pitch, and no pitch is above the device's.
+func (p *plan) choose(dims []dim, maxPitch int64) (row, slice int) {
+	row, slice = -1, -1
+	most := int64(1)
+	for i, r := range dims {
+		if r.src < p.width || r.src > maxPitch || r.dst > maxPitch {
+			continue
+		}
+		if r.n > most {
+			row, slice, most = i, -1, r.n
+		}
+		for j := i + 1; j < len(dims); j++ { // in the destination, any dimension further out can be the slices
+			if s := dims[j]; s.src%r.src == 0 && s.src/r.src >= r.n && r.n*s.n > most {
+				row, slice, most = i, j, r.n*s.n
+			}
+		}
+	}
+	return row, slice
+}
+
+// isCompact tells whether the source is, as the destination will be.
+func (p *plan) isCompact() bool {
+	return p.rows.n == 1 && p.depth == 0
+}
+
+// each calls f with where each block goes to, and where it comes from.
+func (p *plan) each(dst, src uint64, f func(dst, src uint64) error) error {
+	return p.loop(p.depth, dst, src, f)
+}
+
+func (p *plan) loop(depth int, dst, src uint64, f func(dst, src uint64) error) error {
+	if depth == 0 {
+		return f(dst, src)
+	}
+	d := p.loops[depth-1]
+	for i := range d.n {
+		if err := p.loop(depth-1, dst+uint64(i*d.dst), src+uint64(i*d.src), f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// block is the block of a plan that goes to dst, memory of dstType, and comes from src.
+func (p *plan) block(dstType memoryType, dst, src uint64) block {
+	b := block{
+		dstType: dstType, dst: dst, src: src,
+		dstPitch: p.rows.dst, srcPitch: p.rows.src,
+		dstHeight: p.rows.n, srcHeight: p.rows.n,
+		width: p.width, rows: p.rows.n, slices: p.slices.n,
+	}
+	if p.slices.n > 1 {
+		b.dstHeight, b.srcHeight = p.slices.dst/p.rows.dst, p.slices.src/p.rows.src
+	}
+	return b
+}

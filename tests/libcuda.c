@@ -1,0 +1,1486 @@
+/* libcuda.c: a CUDA driver for tests, without a GPU. It has the entry points that dlpack calls and those that libraries
+ * make memory, streams and captures with, and says what NVIDIA's documentation says that they say.
+ *
+ * Three devices. Their memory is reserved addresses, which the CPU can't touch; the bytes are elsewhere (fake_bytes).
+ * Work that is queued on a stream is done when something waits for it, and not before: where a wait is missing, values
+ * are wrong each time. What may be an error in a real driver is one here.
+ *
+ * The functions fake_* are the tests' own. -DcuStreamGetCtx=other makes a driver without that function. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* CUresult */
+#define RESULTS(X)                                                                                                     \
+    X(SUCCESS, 0)                                                                                                      \
+    X(ERROR_INVALID_VALUE, 1)                                                                                          \
+    X(ERROR_OUT_OF_MEMORY, 2)                                                                                          \
+    X(ERROR_NOT_INITIALIZED, 3)                                                                                        \
+    X(ERROR_DEINITIALIZED, 4)                                                                                          \
+    X(ERROR_NO_DEVICE, 100)                                                                                            \
+    X(ERROR_INVALID_DEVICE, 101)                                                                                       \
+    X(ERROR_INVALID_CONTEXT, 201)                                                                                      \
+    X(ERROR_ECC_UNCORRECTABLE, 214)                                                                                    \
+    X(ERROR_INVALID_HANDLE, 400)                                                                                       \
+    X(ERROR_ILLEGAL_STATE, 401)                                                                                        \
+    X(ERROR_ILLEGAL_ADDRESS, 700)                                                                                      \
+    X(ERROR_CONTEXT_IS_DESTROYED, 709)                                                                                 \
+    X(ERROR_LAUNCH_FAILED, 719)                                                                                        \
+    X(ERROR_NOT_SUPPORTED, 801)                                                                                        \
+    X(ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)                                                                           \
+    X(ERROR_STREAM_CAPTURE_INVALIDATED, 901)                                                                           \
+    X(ERROR_STREAM_CAPTURE_MERGE, 902)                                                                                 \
+    X(ERROR_STREAM_CAPTURE_UNMATCHED, 903)                                                                             \
+    X(ERROR_STREAM_CAPTURE_UNJOINED, 904)                                                                              \
+    X(ERROR_STREAM_CAPTURE_ISOLATION, 905)                                                                             \
+    X(ERROR_STREAM_CAPTURE_IMPLICIT, 906)                                                                              \
+    X(ERROR_CAPTURED_EVENT, 907)                                                                                       \
+    X(ERROR_STREAM_CAPTURE_WRONG_THREAD, 908)                                                                          \
+    X(ERROR_TIMEOUT, 909)                                                                                              \
+    X(ERROR_UNKNOWN, 999)
+
+#define CONSTANT(name, value) name = value,
+typedef enum { RESULTS(CONSTANT) } CUresult;
+
+enum { DEVICES = 3, DEPTH = 64 };
+enum { MEMORY_TYPE_HOST = 1, MEMORY_TYPE_DEVICE = 2, MEMORY_TYPE_UNIFIED = 4 }; /* CU_MEMORYTYPE_* */
+enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };                          /* CU_STREAM_CAPTURE_MODE_* */
+enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED };                     /* CU_STREAM_CAPTURE_STATUS_* */
+static const size_t total_memory = (size_t)1 << 30;                             /* of each device */
+
+typedef unsigned long long CUdeviceptr;
+
+/* CUcontext, CUstream, CUevent. A handle is an address: it is read without a question, as by a real driver. What is
+ * destroyed stays readable, and says so. */
+struct object {
+    enum kind { CONTEXT = 0x43545821, STREAM = 0x53545221, EVENT = 0x45564e21 } kind;
+    int number;
+    bool dead;
+    struct context *context;
+    struct object *next;
+};
+
+struct context {
+    struct object object;
+    int device;
+    int retained; /* of a primary context */
+};
+
+struct capture {
+    unsigned long long id;
+    int mode, status;
+    bool ended;
+    pthread_t thread;
+    struct stream *origin;
+};
+
+struct stream {
+    struct object object;
+    enum { CREATED, LEGACY, PER_THREAD } role;
+    pthread_t thread; /* where PER_THREAD */
+    bool nonblocking;
+    struct capture *capture;
+    int captured; /* operations in the capture */
+    bool joined;  /* another stream waits for all of them */
+};
+
+struct event {
+    struct object object;
+    unsigned long long recorded; /* the number of the work, 0: none */
+    struct capture *capture;     /* where it was recorded in one */
+    struct stream *stream;
+    int captured;
+};
+
+struct memory {
+    CUdeviceptr address;
+    uint8_t *bytes;
+    size_t size;
+    enum { PLAIN, MANAGED, HOST, REGISTERED, POOL } kind;
+    int number, device;
+    struct context *context;
+    struct memory *next;
+};
+
+/* Work on a stream, in the order of all streams: a block of bytes that is filled or copied (a record: none) when what
+ * it waits for is done. */
+struct work {
+    unsigned long long number, waits_for;
+    struct stream *stream;
+    uint8_t *to;
+    const uint8_t *from; /* NULL: filled with value */
+    int value;
+    size_t width, height, depth, to_pitch, to_slice, from_pitch, from_slice;
+    struct work *next;
+};
+
+typedef struct {
+    size_t srcXInBytes, srcY, srcZ, srcLOD;
+    int srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    void *srcArray, *reserved0;
+    size_t srcPitch, srcHeight;
+    size_t dstXInBytes, dstY, dstZ, dstLOD;
+    int dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    void *dstArray, *reserved1;
+    size_t dstPitch, dstHeight;
+    size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pid_t process; /* that called cuInit */
+static struct object *objects;
+static struct memory *memories;
+static struct work *queue;
+static struct context *primary[DEVICES];
+static size_t used[DEVICES];
+
+static _Thread_local struct context *stack[DEPTH];
+static _Thread_local int depth, mode;
+
+/* The log, and calls that are made to fail or to wait. */
+
+static char *text;
+static size_t text_length, text_size;
+static int text_copy = -1;
+
+static struct {
+    const char *name; /* NULL: any function */
+    int nth;
+    CUresult result;
+} failure;
+static _Thread_local CUresult planned;
+
+static struct {
+    const char *name;
+    sem_t reached, resumed;
+} pause_at;
+
+static const char *result_name(CUresult result)
+{
+#define NAME(name, value)                                                                                              \
+    case value:                                                                                                        \
+        return "CUDA_" #name;
+    switch (result) {
+        RESULTS(NAME)
+    }
+    return NULL;
+}
+
+/* Lives until eight more are made. */
+static char *print(const char *format, ...)
+{
+    static _Thread_local char texts[8][64];
+    static _Thread_local int next;
+    char *text = texts[next++ % 8];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof texts[0], format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+/* "s1", "e2", "c3", "primary0"; the numbers of the default streams. */
+static const char *name_of(const void *handle)
+{
+    if ((uintptr_t)handle <= 2) {
+        return print("%d", (int)(uintptr_t)handle);
+    }
+    const struct object *object = handle;
+    switch (object->kind) {
+    case CONTEXT:
+        return object->number ? print("c%d", object->number)
+                              : print("primary%d", ((const struct context *)handle)->device);
+    case STREAM:
+        return print("s%d", object->number);
+    case EVENT:
+        return print("e%d", object->number);
+    }
+    return "?";
+}
+
+static struct memory *find_memory(CUdeviceptr address)
+{
+    struct memory *memory = memories;
+    while (memory != NULL && address - memory->address >= memory->size) {
+        memory = memory->next;
+    }
+    return memory;
+}
+
+/* "m1", "m1+8"; "host" for what no function here allocated. */
+static const char *memory_name(CUdeviceptr address)
+{
+    const struct memory *memory = find_memory(address);
+    if (memory == NULL) {
+        return "host";
+    }
+    size_t offset = address - memory->address;
+    return offset == 0 ? print("m%d", memory->number) : print("m%d+%zu", memory->number, offset);
+}
+
+static void write_log(const char *line)
+{
+    size_t length = strlen(line);
+    if (text_length + length + 1 > text_size) {
+        text_size = 2 * (text_length + length + 1);
+        text = realloc(text, text_size);
+    }
+    memcpy(text + text_length, line, length + 1);
+    text_length += length;
+    if (text_copy >= 0 && write(text_copy, line, length) < 0) {
+        abort();
+    }
+}
+
+static CUresult check_context(void)
+{
+    if (depth == 0) {
+        return ERROR_INVALID_CONTEXT;
+    }
+    return stack[depth - 1]->object.dead ? ERROR_CONTEXT_IS_DESTROYED : SUCCESS;
+}
+
+/* Each entry begins and ends with these; the mutex is held between them. What gives something back does so although it
+ * fails: a real driver may return the error of earlier work by it. */
+enum { ANYTIME = 1, IN_CONTEXT = 2, GIVES_BACK = 4 };
+
+static CUresult begin(const char *name, int flags)
+{
+    const char *waiting = __atomic_load_n(&pause_at.name, __ATOMIC_ACQUIRE);
+    if (waiting != NULL && strcmp(waiting, name) == 0) {
+        __atomic_store_n(&pause_at.name, NULL, __ATOMIC_RELEASE);
+        sem_post(&pause_at.reached);
+        struct timespec end;
+        clock_gettime(CLOCK_REALTIME, &end);
+        end.tv_sec += 10;
+        int ended;
+        while ((ended = sem_timedwait(&pause_at.resumed, &end)) != 0 && errno == EINTR) {
+        }
+        if (ended != 0) {
+            pthread_mutex_lock(&mutex);
+            return ERROR_TIMEOUT;
+        }
+    }
+    pthread_mutex_lock(&mutex);
+    planned = SUCCESS;
+    if (failure.nth > 0 && (failure.name == NULL || strcmp(failure.name, name) == 0) && --failure.nth == 0) {
+        if (!(flags & GIVES_BACK)) {
+            return failure.result;
+        }
+        planned = failure.result;
+    }
+    if (!(flags & ANYTIME) && process != getpid()) {
+        return ERROR_NOT_INITIALIZED;
+    }
+    return flags & IN_CONTEXT ? check_context() : SUCCESS;
+}
+
+static CUresult end(const char *name, CUresult result, const char *format, ...)
+{
+    char arguments[256], line[512];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(arguments, sizeof arguments, format, values);
+    va_end(values);
+    if (result == SUCCESS) {
+        result = planned;
+    }
+    planned = SUCCESS;
+    const char *said = result == SUCCESS ? "" : result_name(result);
+    snprintf(line, sizeof line, "%s(%s)%s%s\n", name, arguments, *said ? " = " : "", said);
+    write_log(line);
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+#define BEGIN(flags) CUresult result = begin(__func__, flags)
+#define END(...) return end(__func__, result, __VA_ARGS__)
+
+/* Objects. */
+
+static void *new_object(enum kind kind, size_t size, struct context *context, int number)
+{
+    struct object *object = calloc(1, size);
+    *object = (struct object){.kind = kind, .number = number, .context = context, .next = objects};
+    objects = object;
+    return object;
+}
+
+static void kill_object(struct object *dying)
+{
+    dying->dead = true;
+    for (struct object **object = &objects; *object != NULL; object = &(*object)->next) {
+        if (*object == dying) {
+            *object = dying->next;
+            return;
+        }
+    }
+}
+
+static CUresult check_object(const void *handle, enum kind kind)
+{
+    const struct object *object = handle;
+    if (object == NULL || object->kind != kind) {
+        return kind == CONTEXT ? ERROR_INVALID_CONTEXT : ERROR_INVALID_HANDLE;
+    }
+    if (kind == CONTEXT ? object->dead : object->context->object.dead) {
+        return ERROR_CONTEXT_IS_DESTROYED;
+    }
+    return object->dead ? ERROR_INVALID_HANDLE : SUCCESS;
+}
+
+static struct context *new_context(int device, int number)
+{
+    struct context *context = new_object(CONTEXT, sizeof *context, NULL, number);
+    context->device = device;
+    return context;
+}
+
+static struct stream *default_stream(struct context *context, bool legacy)
+{
+    for (struct object *object = objects; object != NULL; object = object->next) {
+        struct stream *stream = (struct stream *)object;
+        if (object->kind == STREAM && object->context == context && stream->role != CREATED &&
+            (legacy ? stream->role == LEGACY
+                    : stream->role == PER_THREAD && pthread_equal(stream->thread, pthread_self()))) {
+            return stream;
+        }
+    }
+    struct stream *stream = new_object(STREAM, sizeof *stream, context, 0);
+    stream->role = legacy ? LEGACY : PER_THREAD;
+    stream->thread = pthread_self();
+    return stream;
+}
+
+/* The stream of a handle or number; of the current context where it is a number. */
+static CUresult find_stream(void *handle, struct stream **stream)
+{
+    if ((uintptr_t)handle <= 2) {
+        CUresult result = check_context();
+        if (result == SUCCESS) {
+            *stream = default_stream(stack[depth - 1], (uintptr_t)handle != 2);
+        }
+        return result;
+    }
+    *stream = handle;
+    return check_object(handle, STREAM);
+}
+
+/* Work. */
+
+static void invalidate(struct capture *capture)
+{
+    capture->status = CAPTURE_INVALIDATED;
+}
+
+/* The legacy stream waits for the blocking streams of its context, and they for it. */
+static bool follows(const struct stream *stream, const struct stream *other)
+{
+    return stream == other || (stream->object.context == other->object.context && !stream->nonblocking &&
+                               !other->nonblocking && (stream->role == LEGACY || other->role == LEGACY));
+}
+
+static struct work *next_before(const struct work *work)
+{
+    struct work *other = queue;
+    while (other != work && !follows(work->stream, other->stream) && other->number != work->waits_for) {
+        other = other->next;
+    }
+    return other;
+}
+
+static void run(struct work *work)
+{
+    struct work *other;
+    while ((other = next_before(work)) != work) {
+        run(other);
+    }
+    for (size_t z = 0; z < work->depth; z++) {
+        for (size_t y = 0; y < work->height; y++) {
+            uint8_t *to = work->to + z * work->to_slice + y * work->to_pitch;
+            if (work->from == NULL) {
+                memset(to, work->value, work->width);
+            }
+            else {
+                memmove(to, work->from + z * work->from_slice + y * work->from_pitch, work->width);
+            }
+        }
+    }
+    struct work **place = &queue;
+    while (*place != work) {
+        place = &(*place)->next;
+    }
+    *place = work->next;
+    free(work);
+}
+
+/* Does what is queued on a stream, or on a device. */
+static void complete(const struct stream *stream, int device)
+{
+    struct work *work = queue;
+    while (work != NULL) {
+        bool waited = stream == NULL
+                          ? work->stream->object.context->device == device
+                          : work->stream == stream || (stream->role == LEGACY && follows(stream, work->stream));
+        if (waited) {
+            run(work);
+            work = queue;
+        }
+        else {
+            work = work->next;
+        }
+    }
+}
+
+/* The legacy stream can't be used while a blocking stream of its context captures. */
+static struct capture *implicit_capture(const struct stream *stream)
+{
+    if (stream->role != LEGACY) {
+        return NULL;
+    }
+    for (struct object *object = objects; object != NULL; object = object->next) {
+        struct stream *other = (struct stream *)object;
+        if (object->kind == STREAM && object->context == stream->object.context && !other->nonblocking &&
+            other->capture != NULL) {
+            return other->capture;
+        }
+    }
+    return NULL;
+}
+
+static CUresult check_use(const struct stream *stream)
+{
+    struct capture *capture = implicit_capture(stream);
+    if (capture != NULL) {
+        invalidate(capture);
+        return ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    return stream->capture != NULL && stream->capture->status == CAPTURE_INVALIDATED ? ERROR_STREAM_CAPTURE_INVALIDATED
+                                                                                     : SUCCESS;
+}
+
+/* What cuThreadExchangeStreamCaptureMode calls potentially unsafe calls: they break captures that forbid them. */
+static CUresult check_safe(void)
+{
+    CUresult result = SUCCESS;
+    for (struct object *object = objects; object != NULL; object = object->next) {
+        struct capture *capture = object->kind == STREAM ? ((struct stream *)object)->capture : NULL;
+        if (capture != NULL && mode != MODE_RELAXED &&
+            (pthread_equal(capture->thread, pthread_self()) ? capture->mode != MODE_RELAXED
+                                                            : mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL)) {
+            invalidate(capture);
+            result = ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+    }
+    return result;
+}
+
+static CUresult enqueue(struct stream *stream, struct work work, unsigned long long *number)
+{
+    static unsigned long long last;
+    CUresult result = check_use(stream);
+    if (result != SUCCESS) {
+        return result;
+    }
+    if (stream->capture != NULL) {
+        stream->captured++;
+        stream->joined = false;
+        return SUCCESS;
+    }
+    struct work *added = malloc(sizeof *added);
+    *added = work;
+    added->stream = stream;
+    added->number = ++last;
+    added->next = NULL;
+    struct work **place = &queue;
+    while (*place != NULL) {
+        place = &(*place)->next;
+    }
+    *place = added;
+    if (number != NULL) {
+        *number = added->number;
+    }
+    return SUCCESS;
+}
+
+/* Memory. */
+
+static CUresult allocate(CUdeviceptr *address, size_t size, int kind, struct context *context, int device)
+{
+    static int last;
+    if (size == 0) {
+        return ERROR_INVALID_VALUE;
+    }
+    if (size > total_memory - used[device]) {
+        return ERROR_OUT_OF_MEMORY;
+    }
+    struct memory *memory = calloc(1, sizeof *memory);
+    memory->size = size;
+    memory->kind = kind;
+    memory->device = device;
+    memory->context = context;
+    memory->number = ++last;
+    memory->bytes = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+    memset(memory->bytes, 0xcd, size < 65536 ? size : 65536);
+    memory->address = (CUdeviceptr)(uintptr_t)memory->bytes;
+    if (kind == PLAIN || kind == POOL) {
+        memory->address = (uintptr_t)mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    }
+    memory->next = memories;
+    memories = memory;
+    used[device] += size;
+    *address = memory->address;
+    return SUCCESS;
+}
+
+static void release(struct memory *memory)
+{
+    for (const struct work *work = queue; work != NULL; work = work->next) {
+        if (work->depth != 0 && ((size_t)(work->to - memory->bytes) < memory->size ||
+                                 (work->from != NULL && (size_t)(work->from - memory->bytes) < memory->size))) {
+            fprintf(stderr, "m%d is freed while work on it is queued\n", memory->number);
+            abort();
+        }
+    }
+    struct memory **place = &memories;
+    while (*place != memory) {
+        place = &(*place)->next;
+    }
+    *place = memory->next;
+    if (memory->kind == PLAIN || memory->kind == POOL) {
+        munmap((void *)(uintptr_t)memory->address, memory->size);
+    }
+    if (memory->kind != REGISTERED) {
+        used[memory->device] -= memory->size;
+        free(memory->bytes);
+    }
+    free(memory);
+}
+
+/* Frees the memory that begins at an address, when its device is idle. */
+static CUresult free_memory(CUdeviceptr address, bool of_host)
+{
+    struct memory *memory = find_memory(address);
+    if (memory == NULL || memory->address != address || memory->kind == REGISTERED ||
+        (memory->kind == HOST) != of_host) {
+        return ERROR_INVALID_VALUE;
+    }
+    CUresult result = check_safe();
+    if (result == SUCCESS) {
+        complete(NULL, memory->device);
+        release(memory);
+    }
+    return result;
+}
+
+/* Where bytes at an address of a device are, if that device (-1: any) has them all; NULL: it doesn't. */
+static uint8_t *device_bytes(CUdeviceptr address, size_t size, int device)
+{
+    const struct memory *memory = find_memory(address);
+    if (memory == NULL || size > memory->size - (address - memory->address) ||
+        (device >= 0 && memory->device != device && (memory->kind == PLAIN || memory->kind == POOL))) {
+        return NULL;
+    }
+    return memory->bytes + (address - memory->address);
+}
+
+static uint8_t *host_bytes(const void *address)
+{
+    const struct memory *memory = find_memory((uintptr_t)address);
+    return memory != NULL && (memory->kind == PLAIN || memory->kind == POOL) ? NULL : (uint8_t *)address;
+}
+
+static CUresult copy(void *handle, uint8_t *to, const uint8_t *from, size_t size)
+{
+    struct stream *stream;
+    CUresult result = find_stream(handle, &stream);
+    if (result == SUCCESS && (to == NULL || from == NULL)) {
+        result = ERROR_INVALID_VALUE;
+    }
+    return result != SUCCESS
+               ? result
+               : enqueue(stream, (struct work){.to = to, .from = from, .width = size, .height = 1, .depth = 1}, NULL);
+}
+
+static int stream_device(void *handle)
+{
+    struct stream *stream;
+    return find_stream(handle, &stream) == SUCCESS ? stream->object.context->device : -1;
+}
+
+/* The driver's functions: the process and its devices. */
+
+CUresult cuInit(unsigned flags)
+{
+    BEGIN(ANYTIME);
+    if (result == SUCCESS && flags != 0) {
+        result = ERROR_INVALID_VALUE;
+    }
+    if (result == SUCCESS && process != 0 && process != getpid()) {
+        result = ERROR_NOT_INITIALIZED;
+    }
+    if (result == SUCCESS) {
+        process = getpid();
+    }
+    END("%u", flags);
+}
+
+CUresult cuDriverGetVersion(int *version)
+{
+    BEGIN(ANYTIME);
+    *version = 13000;
+    END("");
+}
+
+CUresult cuGetErrorName(CUresult error, const char **name)
+{
+    BEGIN(ANYTIME);
+    *name = result_name(error);
+    if (*name == NULL) {
+        result = ERROR_INVALID_VALUE;
+    }
+    END("%d", error);
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    BEGIN(0);
+    if (result == SUCCESS) {
+        *count = DEVICES;
+    }
+    END("");
+}
+
+static CUresult check_device(int device)
+{
+    return device < 0 || device >= DEVICES ? ERROR_INVALID_DEVICE : SUCCESS;
+}
+
+CUresult cuDeviceGet(int *device, int ordinal)
+{
+    BEGIN(0);
+    if (result == SUCCESS && (result = check_device(ordinal)) == SUCCESS) {
+        *device = ordinal;
+    }
+    END("%d", ordinal);
+}
+
+CUresult cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    BEGIN(0);
+    if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
+        switch (attribute) {
+        case 11:
+            *value = INT32_MAX;
+            break; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */
+        case 41:   /* CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING */
+        case 115:
+            *value = 1;
+            break; /* CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED */
+        default:
+            result = ERROR_INVALID_VALUE;
+        }
+    }
+    END("%d, %d", attribute, device);
+}
+
+/* Contexts. */
+
+/* What is a context's dies with it. */
+static void destroy(struct context *context)
+{
+    complete(NULL, context->device);
+    struct memory *memory = memories;
+    while (memory != NULL) {
+        struct memory *next = memory->next;
+        if (memory->context == context) {
+            release(memory);
+        }
+        memory = next;
+    }
+    struct object *object = objects;
+    while (object != NULL) {
+        struct object *next = object->next;
+        if (object->context == context) {
+            kill_object(object);
+        }
+        object = next;
+    }
+    kill_object(&context->object);
+}
+
+CUresult cuDevicePrimaryCtxRetain(struct context **context, int device)
+{
+    BEGIN(0);
+    if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
+        if (primary[device] == NULL) {
+            primary[device] = new_context(device, 0);
+        }
+        primary[device]->retained++;
+        *context = primary[device];
+    }
+    END("%d", device);
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(int device)
+{
+    BEGIN(GIVES_BACK);
+    if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
+        if (primary[device] == NULL) {
+            result = ERROR_INVALID_CONTEXT;
+        }
+        else if (--primary[device]->retained == 0) {
+            destroy(primary[device]);
+            primary[device] = NULL;
+        }
+    }
+    END("%d", device);
+}
+
+CUresult cuCtxCreate_v2(struct context **context, unsigned flags, int device)
+{
+    static int last;
+    BEGIN(0);
+    if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
+        *context = stack[depth++] = new_context(device, ++last);
+    }
+    END("%u, %d", flags, device);
+}
+
+CUresult cuCtxDestroy_v2(struct context *context)
+{
+    BEGIN(GIVES_BACK);
+    if (result == SUCCESS && (result = check_object(context, CONTEXT)) == SUCCESS) {
+        destroy(context);
+        if (depth > 0 && stack[depth - 1] == context) {
+            depth--;
+        }
+    }
+    END("%s", name_of(context));
+}
+
+CUresult cuCtxGetCurrent(struct context **context)
+{
+    BEGIN(0);
+    if (result == SUCCESS) {
+        *context = depth == 0 ? NULL : stack[depth - 1];
+    }
+    END("");
+}
+
+CUresult cuCtxGetDevice(int *device)
+{
+    BEGIN(IN_CONTEXT);
+    if (result == SUCCESS) {
+        *device = stack[depth - 1]->device;
+    }
+    END("");
+}
+
+CUresult cuCtxSetCurrent(struct context *context)
+{
+    BEGIN(0);
+    if (result == SUCCESS && context != NULL) {
+        result = check_object(context, CONTEXT);
+    }
+    if (result == SUCCESS) {
+        depth -= depth > 0;
+        if (context != NULL) {
+            stack[depth++] = context;
+        }
+    }
+    END("%s", name_of(context));
+}
+
+CUresult cuCtxPushCurrent_v2(struct context *context)
+{
+    BEGIN(0);
+    if (result == SUCCESS && (result = check_object(context, CONTEXT)) == SUCCESS) {
+        stack[depth++] = context;
+    }
+    END("%s", name_of(context));
+}
+
+CUresult cuCtxPopCurrent_v2(struct context **context)
+{
+    BEGIN(GIVES_BACK);
+    struct context *popped = NULL;
+    if (result == SUCCESS && depth == 0) {
+        result = ERROR_INVALID_CONTEXT;
+    }
+    if (result == SUCCESS) {
+        popped = stack[--depth];
+        if (context != NULL) {
+            *context = popped;
+        }
+    }
+    END("%s", name_of(popped));
+}
+
+/* Memory. */
+
+static CUresult attribute_of(const struct memory *memory, int attribute, void *data)
+{
+    bool on_host = memory != NULL && (memory->kind == HOST || memory->kind == REGISTERED);
+    switch (attribute) {
+    case 1: /* CU_POINTER_ATTRIBUTE_CONTEXT */
+        *(struct context **)data = memory == NULL ? NULL : memory->context;
+        return SUCCESS;
+    case 2: /* CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
+        *(int *)data = memory == NULL ? 0 : on_host ? MEMORY_TYPE_HOST : MEMORY_TYPE_DEVICE;
+        return SUCCESS;
+    case 8: /* CU_POINTER_ATTRIBUTE_IS_MANAGED */
+        *(int *)data = memory != NULL && memory->kind == MANAGED;
+        return SUCCESS;
+    case 9: /* CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL */
+        *(int *)data = memory == NULL ? 0 : memory->device;
+        return SUCCESS;
+    case 11: /* CU_POINTER_ATTRIBUTE_RANGE_START_ADDR */
+        *(CUdeviceptr *)data = memory == NULL ? 0 : memory->address;
+        return SUCCESS;
+    case 12: /* CU_POINTER_ATTRIBUTE_RANGE_SIZE */
+        *(size_t *)data = memory == NULL ? 0 : memory->size;
+        return SUCCESS;
+    default:
+        return ERROR_INVALID_VALUE;
+    }
+}
+
+CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr address)
+{
+    BEGIN(0);
+    const struct memory *memory = find_memory(address);
+    if (result == SUCCESS) {
+        result = memory == NULL ? ERROR_INVALID_VALUE : attribute_of(memory, attribute, data);
+    }
+    END("%d, %s", attribute, memory_name(address));
+}
+
+CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **data, CUdeviceptr address)
+{
+    BEGIN(0);
+    for (unsigned i = 0; result == SUCCESS && i < count; i++) {
+        result = attribute_of(find_memory(address), attributes[i], data[i]);
+    }
+    END("%s", memory_name(address));
+}
+
+static CUresult allocate_here(CUdeviceptr *address, size_t size, int kind)
+{
+    CUresult result = check_safe();
+    struct context *context = stack[depth - 1];
+    return result == SUCCESS ? allocate(address, size, kind, context, context->device) : result;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size)
+{
+    BEGIN(IN_CONTEXT);
+    if (result == SUCCESS) {
+        result = allocate_here(address, size, PLAIN);
+    }
+    END("%zu", size);
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned flags)
+{
+    BEGIN(IN_CONTEXT);
+    if (result == SUCCESS) {
+        result = flags != 1 && flags != 2 ? ERROR_INVALID_VALUE : allocate_here(address, size, MANAGED);
+    }
+    END("%zu, %u", size, flags);
+}
+
+CUresult cuMemHostAlloc(void **pointer, size_t size, unsigned flags)
+{
+    BEGIN(IN_CONTEXT);
+    CUdeviceptr address;
+    if (result == SUCCESS && (result = allocate_here(&address, size, HOST)) == SUCCESS) {
+        *pointer = (void *)(uintptr_t)address;
+    }
+    END("%zu, %u", size, flags);
+}
+
+CUresult cuMemHostRegister_v2(void *pointer, size_t size, unsigned flags)
+{
+    BEGIN(IN_CONTEXT);
+    if (result == SUCCESS) {
+        struct memory *memory = calloc(1, sizeof *memory);
+        *memory = (struct memory){
+            .address = (uintptr_t)pointer,
+            .bytes = pointer,
+            .size = size,
+            .kind = REGISTERED,
+            .device = stack[depth - 1]->device,
+            .context = stack[depth - 1],
+            .next = memories,
+        };
+        memories = memory;
+    }
+    END("%zu, %u", size, flags);
+}
+
+CUresult cuMemHostUnregister(void *pointer)
+{
+    BEGIN(IN_CONTEXT);
+    struct memory *memory = find_memory((uintptr_t)pointer);
+    if (result == SUCCESS) {
+        complete(NULL, memory->device);
+        release(memory);
+    }
+    END("");
+}
+
+/* Memory of the device's pool, which is no context's. */
+CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, void *handle)
+{
+    BEGIN(IN_CONTEXT);
+    if (result == SUCCESS) {
+        struct stream *stream;
+        result = find_stream(handle, &stream);
+        if (result == SUCCESS) {
+            result = allocate(address, size, POOL, NULL, stream->object.context->device);
+        }
+    }
+    END("%zu, %s", size, name_of(handle));
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address)
+{
+    BEGIN(IN_CONTEXT | GIVES_BACK);
+    const char *name = memory_name(address);
+    if (result == SUCCESS) {
+        result = free_memory(address, false);
+    }
+    END("%s", name);
+}
+
+CUresult cuMemFreeHost(void *pointer)
+{
+    BEGIN(IN_CONTEXT | GIVES_BACK);
+    const char *name = memory_name((uintptr_t)pointer);
+    if (result == SUCCESS) {
+        result = free_memory((uintptr_t)pointer, true);
+    }
+    END("%s", name);
+}
+
+CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+    BEGIN(IN_CONTEXT);
+    if (result == SUCCESS) {
+        *total = total_memory;
+        *available = total_memory - used[stack[depth - 1]->device];
+    }
+    END("");
+}
+
+/* Copies. */
+
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, void *stream)
+{
+    BEGIN(IN_CONTEXT);
+    if (result == SUCCESS) {
+        result = copy(stream, host_bytes(to), device_bytes(from, size, stream_device(stream)), size);
+    }
+    END("%s, %s, %zu, %s", memory_name((uintptr_t)to), memory_name(from), size, name_of(stream));
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size, void *stream)
+{
+    BEGIN(IN_CONTEXT);
+    if (result == SUCCESS) {
+        result = copy(stream, device_bytes(to, size, stream_device(stream)), host_bytes(from), size);
+    }
+    END("%s, %s, %zu, %s", memory_name(to), memory_name((uintptr_t)from), size, name_of(stream));
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, void *stream)
+{
+    BEGIN(IN_CONTEXT);
+    if (result == SUCCESS) {
+        int device = stream_device(stream);
+        result = copy(stream, device_bytes(to, size, device), device_bytes(from, size, device), size);
+    }
+    END("%s, %s, %zu, %s", memory_name(to), memory_name(from), size, name_of(stream));
+}
+
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context,
+                           size_t size, void *stream)
+{
+    BEGIN(IN_CONTEXT);
+    if (result == SUCCESS && (result = check_object(to_context, CONTEXT)) == SUCCESS &&
+        (result = check_object(from_context, CONTEXT)) == SUCCESS) {
+        result = copy(stream, device_bytes(to, size, to_context->device),
+                      device_bytes(from, size, from_context->device), size);
+    }
+    END("%s, %s, %s, %s, %zu, %s", memory_name(to), name_of(to_context), memory_name(from), name_of(from_context), size,
+        name_of(stream));
+}
+
+/* Where a side of a block begins; NULL where it is not as the documentation says. */
+static uint8_t *block_bytes(int type, const void *host, CUdeviceptr address, size_t x, size_t y, size_t z, size_t pitch,
+                            size_t height, const CUDA_MEMCPY3D *block, int device)
+{
+    if ((block->Height > 1 || block->Depth > 1) && pitch < x + block->WidthInBytes) {
+        return NULL;
+    }
+    if (block->Depth > 1 && height < y + block->Height) {
+        return NULL;
+    }
+    size_t begin = (z * height + y) * pitch + x;
+    size_t size = ((block->Depth - 1) * height + block->Height - 1) * pitch + block->WidthInBytes;
+    switch (type) {
+    case MEMORY_TYPE_HOST:
+        return host_bytes((const char *)host + begin);
+    case MEMORY_TYPE_DEVICE:
+    case MEMORY_TYPE_UNIFIED:
+        return device_bytes(address + begin, size, device);
+    default:
+        return NULL;
+    }
+}
+
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *block, void *handle)
+{
+    BEGIN(IN_CONTEXT);
+    struct stream *stream;
+    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS) {
+        int device = stream->object.context->device;
+        struct work work = {
+            .to = block_bytes(block->dstMemoryType, block->dstHost, block->dstDevice, block->dstXInBytes, block->dstY,
+                              block->dstZ, block->dstPitch, block->dstHeight, block, device),
+            .from = block_bytes(block->srcMemoryType, block->srcHost, block->srcDevice, block->srcXInBytes, block->srcY,
+                                block->srcZ, block->srcPitch, block->srcHeight, block, device),
+            .width = block->WidthInBytes,
+            .height = block->Height,
+            .depth = block->Depth,
+            .to_pitch = block->dstPitch,
+            .to_slice = block->dstPitch * block->dstHeight,
+            .from_pitch = block->srcPitch,
+            .from_slice = block->srcPitch * block->srcHeight,
+        };
+        bool good = work.to != NULL && work.from != NULL && block->WidthInBytes > 0 && block->Height > 0 &&
+                    block->Depth > 0 && block->reserved0 == NULL && block->reserved1 == NULL &&
+                    block->srcPitch <= INT32_MAX && block->dstPitch <= INT32_MAX && block->srcLOD == 0 &&
+                    block->dstLOD == 0;
+        result = good ? enqueue(stream, work, NULL) : ERROR_INVALID_VALUE;
+    }
+    END("%s, %s, %zux%zux%zu, %s",
+        memory_name(block->dstMemoryType == MEMORY_TYPE_HOST ? (uintptr_t)block->dstHost : block->dstDevice),
+        memory_name(block->srcMemoryType == MEMORY_TYPE_HOST ? (uintptr_t)block->srcHost : block->srcDevice),
+        block->Depth, block->Height, block->WidthInBytes, name_of(handle));
+}
+
+/* Streams and events. */
+
+CUresult cuStreamCreate(struct stream **created, unsigned flags)
+{
+    static int last;
+    BEGIN(IN_CONTEXT);
+    const char *name = "";
+    if (result == SUCCESS && flags > 1) {
+        result = ERROR_INVALID_VALUE;
+    }
+    if (result == SUCCESS) {
+        *created = new_object(STREAM, sizeof **created, stack[depth - 1], ++last);
+        (*created)->nonblocking = flags;
+        name = name_of(*created);
+    }
+    END("%s, %u", name, flags);
+}
+
+CUresult cuStreamDestroy_v2(struct stream *stream)
+{
+    BEGIN(IN_CONTEXT | GIVES_BACK);
+    if (result == SUCCESS && (result = check_object(stream, STREAM)) == SUCCESS) {
+        if (stream->capture != NULL) {
+            invalidate(stream->capture);
+        }
+        kill_object(&stream->object);
+    }
+    END("%s", name_of(stream));
+}
+
+CUresult cuStreamGetCtx(void *handle, struct context **context)
+{
+    BEGIN(0);
+    struct stream *stream;
+    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS) {
+        *context = stream->object.context;
+    }
+    END("%s", name_of(handle));
+}
+
+CUresult cuStreamSynchronize(void *handle)
+{
+    BEGIN(IN_CONTEXT);
+    struct stream *stream;
+    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS &&
+        (result = check_use(stream)) == SUCCESS) {
+        if (stream->capture != NULL) {
+            invalidate(stream->capture);
+            result = ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+        else if ((result = check_safe()) == SUCCESS) {
+            complete(stream, -1);
+        }
+    }
+    END("%s", name_of(handle));
+}
+
+static CUresult wait_for(struct stream *stream, struct event *event)
+{
+    CUresult result = check_use(stream);
+    if (result != SUCCESS) {
+        return result;
+    }
+    if (event->capture == NULL) {
+        if (event->recorded == 0) {
+            return SUCCESS;
+        }
+        if (stream->capture != NULL) {
+            invalidate(stream->capture);
+            return ERROR_STREAM_CAPTURE_ISOLATION;
+        }
+        return enqueue(stream, (struct work){.waits_for = event->recorded}, NULL);
+    }
+    if (event->capture->ended) {
+        return ERROR_CAPTURED_EVENT;
+    }
+    if (event->capture->status == CAPTURE_INVALIDATED) {
+        return ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
+    if (stream->role == LEGACY) {
+        invalidate(event->capture);
+        return ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    if (stream->capture != NULL && stream->capture != event->capture) {
+        invalidate(stream->capture);
+        invalidate(event->capture);
+        return ERROR_STREAM_CAPTURE_MERGE;
+    }
+    stream->capture = event->capture;
+    if (event->stream != stream && event->captured == event->stream->captured) {
+        event->stream->joined = true;
+    }
+    return enqueue(stream, (struct work){0}, NULL);
+}
+
+CUresult cuStreamWaitEvent(void *handle, struct event *event, unsigned flags)
+{
+    BEGIN(IN_CONTEXT);
+    struct stream *stream;
+    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS &&
+        (result = check_object(event, EVENT)) == SUCCESS) {
+        result = flags != 0 ? ERROR_INVALID_VALUE : wait_for(stream, event);
+    }
+    END("%s, %s", name_of(handle), name_of(event));
+}
+
+CUresult cuEventCreate(struct event **created, unsigned flags)
+{
+    static int last;
+    BEGIN(IN_CONTEXT);
+    const char *name = "";
+    if (result == SUCCESS) {
+        *created = new_object(EVENT, sizeof **created, stack[depth - 1], ++last);
+        name = name_of(*created);
+    }
+    END("%s, %u", name, flags);
+}
+
+CUresult cuEventRecord(struct event *event, void *handle)
+{
+    BEGIN(IN_CONTEXT);
+    struct stream *stream;
+    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS &&
+        (result = check_object(event, EVENT)) == SUCCESS) {
+        result = stream->object.context != event->object.context ? ERROR_INVALID_HANDLE
+                                                                 : enqueue(stream, (struct work){0}, &event->recorded);
+        if (result == SUCCESS) {
+            event->capture = stream->capture;
+            event->stream = stream;
+            event->captured = stream->captured;
+        }
+    }
+    END("%s, %s", name_of(event), name_of(handle));
+}
+
+CUresult cuEventDestroy_v2(struct event *event)
+{
+    BEGIN(IN_CONTEXT | GIVES_BACK);
+    if (result == SUCCESS && (result = check_object(event, EVENT)) == SUCCESS) {
+        kill_object(&event->object);
+    }
+    END("%s", name_of(event));
+}
+
+/* Captures. */
+
+CUresult cuThreadExchangeStreamCaptureMode(int *exchanged)
+{
+    BEGIN(GIVES_BACK);
+    int set = *exchanged;
+    if (result == SUCCESS && (set < MODE_GLOBAL || set > MODE_RELAXED)) {
+        result = ERROR_INVALID_VALUE;
+    }
+    if (result == SUCCESS) {
+        *exchanged = mode;
+        mode = set;
+    }
+    END("%d", set);
+}
+
+CUresult cuStreamBeginCapture_v2(void *handle, int capture_mode)
+{
+    static unsigned long long last;
+    BEGIN(IN_CONTEXT);
+    struct stream *stream;
+    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS) {
+        if (stream->role == LEGACY) {
+            result = ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+        else if (stream->capture != NULL) {
+            result = ERROR_ILLEGAL_STATE;
+        }
+        else {
+            stream->capture = calloc(1, sizeof *stream->capture);
+            *stream->capture = (struct capture){
+                .id = ++last,
+                .mode = capture_mode,
+                .status = CAPTURE_ACTIVE,
+                .thread = pthread_self(),
+                .origin = stream,
+            };
+        }
+    }
+    END("%s, %d", name_of(handle), capture_mode);
+}
+
+CUresult cuStreamEndCapture(void *handle, void **graph)
+{
+    BEGIN(IN_CONTEXT);
+    struct stream *stream;
+    *graph = NULL;
+    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS) {
+        struct capture *capture = stream->capture;
+        if (capture == NULL) {
+            result = ERROR_ILLEGAL_STATE;
+        }
+        else if (capture->origin != stream) {
+            invalidate(capture);
+            result = ERROR_STREAM_CAPTURE_UNMATCHED;
+        }
+        else if (capture->mode != MODE_RELAXED && !pthread_equal(capture->thread, pthread_self())) {
+            result = ERROR_STREAM_CAPTURE_WRONG_THREAD;
+        }
+        else {
+            result = capture->status == CAPTURE_INVALIDATED ? ERROR_STREAM_CAPTURE_INVALIDATED : SUCCESS;
+            capture->ended = true;
+            for (struct object *object = objects; object != NULL; object = object->next) {
+                struct stream *other = (struct stream *)object;
+                if (object->kind == STREAM && other->capture == capture) {
+                    if (result == SUCCESS && other != stream && !other->joined) {
+                        result = ERROR_STREAM_CAPTURE_UNJOINED;
+                    }
+                    other->capture = NULL;
+                }
+            }
+            if (result == SUCCESS) {
+                *graph = capture;
+            }
+        }
+    }
+    END("%s", name_of(handle));
+}
+
+static CUresult look_at_capture(void *handle, int *status, unsigned long long *id)
+{
+    struct stream *stream;
+    CUresult result = find_stream(handle, &stream);
+    if (result != SUCCESS) {
+        return result;
+    }
+    if (implicit_capture(stream) != NULL) {
+        return ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    *status = stream->capture == NULL ? CAPTURE_NONE : stream->capture->status;
+    if (id != NULL && *status == CAPTURE_ACTIVE) {
+        *id = stream->capture->id;
+    }
+    return SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(void *handle, int *status)
+{
+    BEGIN(IN_CONTEXT);
+    if (result == SUCCESS) {
+        result = look_at_capture(handle, status, NULL);
+    }
+    END("%s", name_of(handle));
+}
+
+CUresult cuStreamGetCaptureInfo_v2(void *handle, int *status, unsigned long long *id, void **graph,
+                                   const void **dependencies, size_t *count)
+{
+    BEGIN(IN_CONTEXT);
+    if (graph != NULL || dependencies != NULL || count != NULL) {
+        result = ERROR_NOT_SUPPORTED; /* by this driver */
+    }
+    if (result == SUCCESS) {
+        result = look_at_capture(handle, status, id);
+    }
+    END("%s", name_of(handle));
+}
+
+CUresult cuStreamGetCaptureInfo_v3(void *handle, int *status, unsigned long long *id, void **graph,
+                                   const void **dependencies, const void **edges, size_t *count)
+{
+    BEGIN(IN_CONTEXT);
+    if (graph != NULL || dependencies != NULL || edges != NULL || count != NULL) {
+        result = ERROR_NOT_SUPPORTED; /* by this driver */
+    }
+    if (result == SUCCESS) {
+        result = look_at_capture(handle, status, id);
+    }
+    END("%s", name_of(handle));
+}
+
+/* The tests' own functions. */
+
+/* Kernels: one fills, one copies. */
+CUresult fake_launch(void *handle, CUdeviceptr to, int value, size_t size)
+{
+    pthread_mutex_lock(&mutex);
+    struct stream *stream;
+    CUresult result = find_stream(handle, &stream);
+    if (result == SUCCESS) {
+        struct work work = {.to = device_bytes(to, size, -1), .value = value, .width = size, .height = 1, .depth = 1};
+        result = work.to == NULL ? ERROR_ILLEGAL_ADDRESS : enqueue(stream, work, NULL);
+    }
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+CUresult fake_launch_copy(void *handle, CUdeviceptr to, CUdeviceptr from, size_t size)
+{
+    pthread_mutex_lock(&mutex);
+    CUresult result = copy(handle, device_bytes(to, size, -1), device_bytes(from, size, -1), size);
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+/* Where the bytes of a device's memory are, as they are now. */
+void *fake_bytes(CUdeviceptr address)
+{
+    pthread_mutex_lock(&mutex);
+    void *bytes = device_bytes(address, 1, -1);
+    pthread_mutex_unlock(&mutex);
+    return bytes;
+}
+
+/* A line a call, in the order of their ends, since fake_clear. It is valid until the next call. */
+const char *fake_log(void)
+{
+    return text_length == 0 ? "" : text;
+}
+
+void fake_clear(void)
+{
+    pthread_mutex_lock(&mutex);
+    text_length = 0;
+    pthread_mutex_unlock(&mutex);
+}
+
+/* From now on the log goes to a file, too. */
+void fake_copy_log(int descriptor)
+{
+    text_copy = descriptor;
+}
+
+/* The nth next call of a function (NULL: of any) fails; 0: none does. */
+void fake_fail(const char *name, int nth, CUresult result)
+{
+    pthread_mutex_lock(&mutex);
+    free((char *)failure.name);
+    failure.name = name == NULL ? NULL : strdup(name);
+    failure.nth = nth;
+    failure.result = result;
+    pthread_mutex_unlock(&mutex);
+}
+
+/* Calls until the one that is made to fail; 0: it has come. */
+int fake_calls_left(void)
+{
+    return failure.nth;
+}
+
+/* The next call of a function waits for fake_resume, and returns CUDA_ERROR_TIMEOUT where that does not come. */
+void fake_pause(const char *name)
+{
+    sem_init(&pause_at.reached, 0, 0);
+    sem_init(&pause_at.resumed, 0, 0);
+    __atomic_store_n(&pause_at.name, strdup(name), __ATOMIC_RELEASE);
+}
+
+void fake_wait_paused(void)
+{
+    while (sem_wait(&pause_at.reached) != 0) {
+    }
+}
+
+void fake_resume(void)
+{
+    sem_post(&pause_at.resumed);
+}
+
+struct live {
+    int allocations, events, streams, retained; /* of the process */
+    int pushed, mode;                           /* of this thread */
+};
+
+void fake_live(struct live *live)
+{
+    pthread_mutex_lock(&mutex);
+    *live = (struct live){.pushed = depth, .mode = mode};
+    for (const struct memory *memory = memories; memory != NULL; memory = memory->next) {
+        live->allocations++;
+    }
+    for (const struct object *object = objects; object != NULL; object = object->next) {
+        live->events += object->kind == EVENT;
+        live->streams += object->kind == STREAM && ((const struct stream *)object)->role == CREATED;
+    }
+    for (int i = 0; i < DEVICES; i++) {
+        live->retained += primary[i] == NULL ? 0 : primary[i]->retained;
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+static void lock(void)
+{
+    pthread_mutex_lock(&mutex);
+}
+
+static void unlock(void)
+{
+    pthread_mutex_unlock(&mutex);
+}
+
+__attribute__((constructor)) static void keep_forks_whole(void)
+{
+    pthread_atfork(lock, unlock, unlock);
+}
