@@ -9,6 +9,7 @@ import ctypes
 import functools
 import os
 import tempfile
+import threading
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 
@@ -80,6 +81,12 @@ class DriverError(Exception):
     """What a function of the driver returned, where that is not CUDA_SUCCESS."""
 
 
+def cuda_array(address, shape=(8,), typestr="|u1", keep=None, **keys):
+    """An object with the CUDA array interface and nothing else; of no stream unless one is said."""
+    interface = {"version": 3, "shape": shape, "typestr": typestr, "data": (address, False), "stream": None, **keys}
+    return Speaks(__cuda_array_interface__=interface, keep=keep)
+
+
 class Live(ctypes.Structure):
     """How many there are of the process; how many contexts this thread has pushed, and its mode."""
 
@@ -96,18 +103,8 @@ class Memory:
         self.bytes = np.frombuffer((ctypes.c_uint8 * nbytes).from_address(bytes_at), "u1")
         self.bytes[...] = 0
 
-    def array(self, shape=None, typestr="|u1", strides=None, offset=0, **keys):
-        """An object with the CUDA array interface of this memory and no other; of no stream unless one is said."""
-        shape = (self.nbytes,) if shape is None else shape
-        interface = {
-            "version": 3,
-            "shape": shape,
-            "typestr": typestr,
-            "data": (self.address + offset, False),
-            "strides": strides,
-            "stream": None,
-        }
-        return Speaks(__cuda_array_interface__=interface | keys, keep=self)
+    def array(self, shape=None, typestr="|u1", offset=0, **keys):
+        return cuda_array(self.address + offset, (self.nbytes,) if shape is None else shape, typestr, keep=self, **keys)
 
     def free(self):
         with self.driver.current(self.device):
@@ -122,10 +119,14 @@ class Memory:
 class Driver:
     """The driver, initialised, with the primary contexts of all devices; that of device 0 is this thread's."""
 
-    def __init__(self):
+    def __init__(self, initialise=True):
         self.library = ctypes.CDLL("libcuda.so.1")
         self.library.fake_bytes.restype = c_void_p
         self.library.fake_log.restype = ctypes.c_char_p
+        if initialise:
+            self.initialise()
+
+    def initialise(self):
         self.call("cuInit", 0)
         self.primary = [self.give("cuDevicePrimaryCtxRetain", device) for device in range(DEVICES)]
         self.call("cuCtxSetCurrent", self.primary[0])
@@ -198,6 +199,15 @@ class Driver:
         with self.current(device):
             self.call("cuStreamSynchronize", stream)
 
+    def order(self, producer, consumer):
+        """Has the consumer's stream wait for the producer's, with an event of the current context."""
+        event = self.give("cuEventCreate", 2)
+        try:
+            self.call("cuEventRecord", event, producer)
+            self.call("cuStreamWaitEvent", consumer, event, 0)
+        finally:
+            self.call("cuEventDestroy_v2", event)
+
     def begin_capture(self, stream, mode=GLOBAL):
         self.call("cuStreamBeginCapture_v2", stream, mode)
 
@@ -221,6 +231,23 @@ class Driver:
         left = self.library.fake_calls_left()
         self.library.fake_fail(None, 0, 0)
         return left == 0
+
+    def while_inside(self, name, call, other):
+        """What call() returns; its first call of a function of the driver waits there for other(), which another thread
+        does. Who holds the GIL inside of the driver keeps it from that: the driver's function fails then."""
+
+        def meet():
+            self.library.fake_wait_paused()
+            other()
+            self.library.fake_resume()
+
+        self.library.fake_pause(name.encode())
+        thread = threading.Thread(target=meet)
+        thread.start()
+        try:
+            return call()
+        finally:
+            thread.join()
 
     def live(self):
         live = Live()

@@ -300,8 +300,12 @@ static CUresult end(const char *name, CUresult result, const char *format, ...)
         result = planned;
     }
     planned = SUCCESS;
-    const char *said = result == SUCCESS ? "" : result_name(result);
-    snprintf(line, sizeof line, "%s(%s)%s%s\n", name, arguments, *said ? " = " : "", said);
+    int length = snprintf(line, sizeof line, "%s(%s)", name, arguments);
+    if (result != SUCCESS) {
+        const char *known = result_name(result);
+        length += snprintf(line + length, sizeof line - length, " = %s", known != NULL ? known : print("%d", result));
+    }
+    snprintf(line + length, sizeof line - length, "\n");
     write_log(line);
     pthread_mutex_unlock(&mutex);
     return result;

@@ -27,15 +27,6 @@ def raises(result):
     return pytest.raises(DriverError, match=f"^{result}$")
 
 
-def order(driver, producer, consumer):
-    event = driver.give("cuEventCreate", 2)
-    try:
-        driver.call("cuEventRecord", event, producer)
-        driver.call("cuStreamWaitEvent", consumer, event, 0)
-    finally:
-        driver.call("cuEventDestroy_v2", event)
-
-
 @with_driver
 def test_work_is_done_when_its_stream_is_waited_for_and_not_before():
     driver = Driver()
@@ -57,7 +48,7 @@ def test_an_event_orders_two_streams_although_it_is_destroyed_at_once():
     driver.copy(two, result, memory.address)
     driver.synchronize(two)
     assert result.bytes.tolist() == [0] * 8
-    order(driver, one, two)
+    driver.order(one, two)
     driver.copy(two, result, memory.address)
     driver.synchronize(two)
     assert result.bytes.tolist() == [7] * 8
@@ -145,9 +136,9 @@ def test_what_is_captured_is_not_done():
     memory = driver.allocate(8)
     driver.begin_capture(one)
     driver.fill(one, memory, 7)
-    order(driver, one, two)
+    driver.order(one, two)
     driver.fill(two, memory, 8)
-    order(driver, two, one)
+    driver.order(two, one)
     driver.end_capture(one)
     driver.synchronize(one)
     driver.synchronize(two)
@@ -177,20 +168,20 @@ def test_captures_break_as_documented():
     def merge():
         driver.begin_capture(two)
         try:
-            order(driver, two, one)
+            driver.order(two, one)
         finally:
             with raises(INVALIDATED):
                 driver.end_capture(two)
 
     for stream, breaks, error in [
-        (one, lambda: order(driver, two, one), ISOLATION),
+        (one, lambda: driver.order(two, one), ISOLATION),
         (one, lambda: driver.synchronize(one), UNSUPPORTED),
         (one, lambda: driver.allocate(8), UNSUPPORTED),
         (one, allocate_elsewhere, UNSUPPORTED),
         (one, memory.free, UNSUPPORTED),
         (one, merge, MERGE),
         (blocking, lambda: driver.fill(LEGACY, memory, 1), IMPLICIT),
-        (blocking, lambda: order(driver, one, LEGACY), IMPLICIT),
+        (blocking, lambda: driver.order(one, LEGACY), IMPLICIT),
     ]:
         driver.begin_capture(stream)
         with raises(error):
@@ -199,7 +190,7 @@ def test_captures_break_as_documented():
             driver.end_capture(stream)
 
     driver.begin_capture(one)
-    order(driver, one, two)
+    driver.order(one, two)
     with raises(UNJOINED):
         driver.end_capture(one)
 
