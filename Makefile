@@ -24,7 +24,7 @@ lint: .venv/lint
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	CFLAGS=-Werror $(PYTHON) build.py
-	.venv/bin/clang-format --dry-run -Werror $$(find pyext -name "*.[ch]")
+	.venv/bin/clang-format --dry-run -Werror $$(find pyext pkg tests -name "*.[ch]")
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy --strict build.py python/dlpack examples benchmarks docs

@@ -12,9 +12,9 @@ enum {
     SETS = 64, /* a power of two */
     WAYS = 4,
     KEY_HEAD = offsetof(struct request, dims),
-    KEY_WORDS = KEY_HEAD / 8 + 2 * REMEMBERED_NDIM,
+    KEY_HEAD_WORDS = KEY_HEAD / 8,
     ANSWER_HEAD = offsetof(struct answer, dims) - offsetof(struct answer, ndim),
-    ANSWER_WORDS = ANSWER_HEAD / 8 + 2 * REMEMBERED_NDIM,
+    ANSWER_HEAD_WORDS = ANSWER_HEAD / 8,
 };
 
 _Static_assert(KEY_HEAD % 8 == 0 && ANSWER_HEAD % 8 == 0 && offsetof(struct answer, ndim) % 8 == 0,
@@ -25,8 +25,8 @@ typedef _Atomic(uint64_t) atomic_word;
 static struct slot {
     atomic_uint sequence; /* 0: empty; odd: being written */
     atomic_word hash;
-    atomic_word key[KEY_WORDS];
-    atomic_word answer[ANSWER_WORDS];
+    atomic_word key[KEY_HEAD_WORDS + 2 * REMEMBERED_NDIM];
+    atomic_word answer[ANSWER_HEAD_WORDS + 2 * REMEMBERED_NDIM];
 } slots[SETS][WAYS];
 
 static atomic_uint next_way;
@@ -51,9 +51,10 @@ static bool rememberable(const struct request *request)
            (request->facts & FACT_NO_SHAPE) == 0;
 }
 
-static size_t key_words(const struct request *request)
+/* Words of the key behind its head. The length of 1-d compact memory is no part of it. */
+static size_t key_tail(const struct request *request)
 {
-    return KEY_HEAD / 8 + (size_t)(request->ndim + request->stride_count);
+    return any_length(request) ? 0 : (size_t)(request->ndim + request->stride_count);
 }
 
 static uint64_t word_at(const void *words, size_t i)
@@ -63,30 +64,44 @@ static uint64_t word_at(const void *words, size_t i)
     return word;
 }
 
-/* A word of the key; 0 stands for the length that is no part of it, since no memory without items is remembered. */
-static uint64_t key_word(const struct request *request, size_t i, bool without_length)
+/* Sums of products: no step waits for the one before. */
+static uint64_t hash_of(const struct request *request, size_t tail)
 {
-    return without_length && i == KEY_HEAD / 8 ? 0 : word_at(request, i);
-}
-
-static uint64_t hash_of(const struct request *request, size_t words, bool without_length)
-{
+    const uint64_t golden = 0x9E3779B97F4A7C15u; /* 2**64 over the golden ratio, odd */
     uint64_t hash = 0;
-    for (size_t i = 0; i < words; i++) {
-        hash = (hash ^ key_word(request, i, without_length)) * 0x9E3779B97F4A7C15u;
-        hash ^= hash >> 32;
+    for (size_t i = 0; i < KEY_HEAD_WORDS; i++) {
+        hash += word_at(request, i) * (golden * (2 * i + 1));
     }
-    return hash;
+    for (size_t i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i++) {
+        hash += word_at(request, i) * (golden * (2 * i + 1));
+    }
+    return hash ^ hash >> 32;
 }
 
-static bool key_equals(struct slot *slot, const struct request *request, size_t words, bool without_length)
+static bool key_equals(struct slot *slot, const struct request *request, size_t tail)
 {
-    for (size_t i = 0; i < words; i++) {
-        if (atomic_load_explicit(&slot->key[i], memory_order_relaxed) != key_word(request, i, without_length)) {
-            return false;
-        }
+    uint64_t differences = 0;
+    for (size_t i = 0; i < KEY_HEAD_WORDS; i++) {
+        differences |= atomic_load_explicit(&slot->key[i], memory_order_relaxed) ^ word_at(request, i);
     }
-    return true;
+    for (size_t i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i++) {
+        differences |= atomic_load_explicit(&slot->key[i], memory_order_relaxed) ^ word_at(request, i);
+    }
+    return differences == 0;
+}
+
+static void copy_answer(struct slot *slot, struct answer *answer)
+{
+    char *kept = (char *)&answer->ndim;
+    for (size_t i = 0; i < ANSWER_HEAD_WORDS; i++) {
+        uint64_t word = atomic_load_explicit(&slot->answer[i], memory_order_relaxed);
+        memcpy(kept + 8 * i, &word, 8);
+    }
+    /* While another thread writes, ndim is any it ever was. */
+    for (size_t i = ANSWER_HEAD_WORDS; i < ANSWER_HEAD_WORDS + 2 * (size_t)answer->ndim; i++) {
+        uint64_t word = atomic_load_explicit(&slot->answer[i], memory_order_relaxed);
+        memcpy(kept + 8 * i, &word, 8);
+    }
 }
 
 bool recall(const struct request *request, struct answer *answer)
@@ -94,25 +109,16 @@ bool recall(const struct request *request, struct answer *answer)
     if (!rememberable(request)) {
         return false;
     }
-    bool without_length = any_length(request);
-    size_t words = key_words(request);
-    uint64_t hash = hash_of(request, words, without_length);
+    size_t tail = key_tail(request);
+    uint64_t hash = hash_of(request, tail);
     for (int way = 0; way < WAYS; way++) {
         struct slot *slot = &slots[hash % SETS][way];
         unsigned sequence = atomic_load_explicit(&slot->sequence, memory_order_acquire);
         if (sequence == 0 || sequence % 2 != 0 || atomic_load_explicit(&slot->hash, memory_order_relaxed) != hash ||
-            !key_equals(slot, request, words, without_length)) {
+            !key_equals(slot, request, tail)) {
             continue;
         }
-        char *kept = (char *)&answer->ndim;
-        size_t count = ANSWER_HEAD / 8;
-        for (size_t i = 0; i < count; i++) {
-            uint64_t word = atomic_load_explicit(&slot->answer[i], memory_order_relaxed);
-            memcpy(kept + 8 * i, &word, 8);
-            if (i + 1 == ANSWER_HEAD / 8) {
-                count += 2 * (size_t)answer->ndim;
-            }
-        }
+        copy_answer(slot, answer);
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&slot->sequence, memory_order_relaxed) == sequence) {
             answer->memory = NULL;
@@ -125,13 +131,12 @@ bool recall(const struct request *request, struct answer *answer)
 
 void remember(const struct request *request, const struct answer *answer)
 {
-    bool without_length = any_length(request);
     if (!answer->remember || !rememberable(request) || answer->ndim > REMEMBERED_NDIM ||
-        (without_length && answer->max_count == 0)) {
+        (any_length(request) && answer->max_count == 0)) {
         return;
     }
-    size_t words = key_words(request);
-    uint64_t hash = hash_of(request, words, without_length);
+    size_t tail = key_tail(request);
+    uint64_t hash = hash_of(request, tail);
     struct slot *set = slots[hash % SETS], *slot = &set[atomic_fetch_add(&next_way, 1) % WAYS];
     for (int way = 0; way < WAYS; way++) {
         if (atomic_load(&set[way].sequence) == 0) {
@@ -145,10 +150,10 @@ void remember(const struct request *request, const struct answer *answer)
     }
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&slot->hash, hash, memory_order_relaxed);
-    for (size_t i = 0; i < words; i++) {
-        atomic_store_explicit(&slot->key[i], key_word(request, i, without_length), memory_order_relaxed);
+    for (size_t i = 0; i < KEY_HEAD_WORDS + tail; i++) {
+        atomic_store_explicit(&slot->key[i], word_at(request, i), memory_order_relaxed);
     }
-    for (size_t i = 0; i < ANSWER_HEAD / 8 + 2 * (size_t)answer->ndim; i++) {
+    for (size_t i = 0; i < ANSWER_HEAD_WORDS + 2 * (size_t)answer->ndim; i++) {
         atomic_store_explicit(&slot->answer[i], word_at(&answer->ndim, i), memory_order_relaxed);
     }
     atomic_store_explicit(&slot->sequence, sequence + 2, memory_order_release);

@@ -43,11 +43,13 @@ typedef struct DLPackObject {
     };
     uint8_t holding; /* enum holding: which of the union */
     uint8_t copy;    /* enum copy: what asdlpack was told */
+    bool has_target; /* it was told a device, too */
     bool delegate;
     bool versioned_only;
-    bool on_cpu;           /* the CPU can read the memory */
+    bool on_cpu; /* the CPU can read the memory */
+    DLDevice target;
     int64_t stream;        /* by whose order the memory is complete, or STREAM_UNKNOWN */
-    unsigned long thread;  /* whose STREAM_PER_THREAD that is */
+    uint64_t thread;       /* whose STREAM_PER_THREAD that is, by a number of its own */
     int32_t exports;       /* buffers that are not released: the garbage collector takes no memory from under them */
     DLPackVersion version; /* of the versioned struct that was taken over; 0.0 where there was none */
     uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */

@@ -128,8 +128,8 @@ static int check_owner(PyObject *obj, PyObject *owner)
     return -1;
 }
 
-/* The object as asdlpack gives it: copied, and where it shall be. A delegate copies nothing before its tensor is there. */
-static DLPackObject *finish(DLPackObject *self, const struct share_arguments *arguments)
+/* A delegate copies nothing before its tensor is there. */
+static DLPackObject *settle_delegate(DLPackObject *self, const struct share_arguments *arguments)
 {
     if (arguments->device != NULL) {
         return object_on(self, arguments->device, arguments->copy);
@@ -144,9 +144,7 @@ DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
         return NULL;
     }
     if (Py_IS_TYPE(obj, DLPackObject_type)) {
-        DLPackObject *self = (DLPackObject *)obj;
-        return arguments->copy == COPY_ALWAYS ? object_on(self, arguments->device, COPY_ALWAYS)
-                                              : finish(self, arguments);
+        return object_on((DLPackObject *)obj, arguments->device, arguments->copy);
     }
     if (PyType_Check(obj)) {
         PyErr_Format(PyExc_TypeError,
@@ -157,18 +155,20 @@ DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
         PyErr_SetString(PyExc_TypeError, "asdlpack: a weak reference keeps no memory alive: pass the object itself");
         return NULL;
     }
-    /* What goes to a device is copied on its way there. */
-    bool twice = arguments->device != NULL && arguments->copy == COPY_ALWAYS;
-    DLPackObject *self = object_new(obj, twice ? COPY_IF_NEEDED : arguments->copy), *shared = NULL;
+    DLPackObject *self = object_new(obj, arguments->copy), *shared = NULL;
     if (self == NULL) {
         return NULL;
+    }
+    if (arguments->device != NULL) {
+        self->has_target = true;
+        self->target = *arguments->device;
     }
     int found = recognise(self, arguments->owner);
     if (found == 0) {
         raise_no_protocol(obj);
     }
     else if (found > 0) {
-        shared = finish(self, arguments);
+        shared = self->delegate ? settle_delegate(self, arguments) : (DLPackObject *)Py_NewRef((PyObject *)self);
     }
     Py_DECREF((PyObject *)self);
     return shared;

@@ -3,6 +3,7 @@
  * It is C because the release of what it holds must work without Go. */
 #include "extension.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,10 +150,25 @@ void object_dealloc(DLPackObject *self)
 
 /* Description: from the request to the tensor. */
 
+/* A number of this thread's own: its ident may be that of one that has ended. */
+static uint64_t this_thread(void)
+{
+    static atomic_uint_fast64_t last;
+    static _Thread_local uint64_t number;
+    if (number == 0) {
+        number = atomic_fetch_add(&last, 1) + 1;
+    }
+    return number;
+}
+
 int object_describe(DLPackObject *self, struct request *request)
 {
     struct answer answer;
     request->copy = self->copy;
+    if (self->has_target && !(self->target.device_type == kDLCPU && request->device.device_type == kDLCPU)) {
+        request->has_target = true;
+        request->target = self->target;
+    }
     if (ask(request, &answer) < 0) {
         return -1;
     }
@@ -181,7 +197,7 @@ int object_describe(DLPackObject *self, struct request *request)
     self->versioned_only = answer.versioned_only;
     self->on_cpu = answer.on_cpu;
     self->stream = answer.stream;
-    self->thread = PyThread_get_thread_ident();
+    self->thread = answer.stream == STREAM_PER_THREAD ? this_thread() : 0;
     memcpy(self->dtype_name, answer.name, sizeof self->dtype_name);
     memcpy(self->format, answer.format, sizeof self->format);
     memcpy(self->arrow, answer.arrow, sizeof self->arrow);
@@ -203,7 +219,7 @@ int object_describe(DLPackObject *self, struct request *request)
 
 int64_t producer_stream(const DLPackObject *self)
 {
-    bool elsewhere = self->stream == STREAM_PER_THREAD && self->thread != PyThread_get_thread_ident();
+    bool elsewhere = self->stream == STREAM_PER_THREAD && self->thread != this_thread();
     return elsewhere ? STREAM_LEGACY : self->stream;
 }
 

@@ -99,8 +99,7 @@ class Memory:
     def __init__(self, driver, address, nbytes, device, kind, owner=None):
         self.driver, self.address, self.nbytes, self.device, self.kind = driver, address, nbytes, device, kind
         self.owner = owner
-        bytes_at = driver.library.fake_bytes(c_uint64(address))
-        self.bytes = np.frombuffer((ctypes.c_uint8 * nbytes).from_address(bytes_at), "u1")
+        self.bytes = driver.bytes_at(address, nbytes)
         self.bytes[...] = 0
 
     def array(self, shape=None, typestr="|u1", offset=0, **keys):
@@ -175,6 +174,30 @@ class Driver:
                 self.call("cuMemHostRegister_v2", address, nbytes, 0)
         return Memory(self, address, nbytes, device, kind, owner)
 
+    def bytes_at(self, address, nbytes):
+        """The bytes at an address that the driver knows, as an array that writes there."""
+        return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(self.library.fake_bytes(c_uint64(address))), "u1")
+
+    def put(self, array, device=0, kind="plain", stream=None, typestr=None):
+        """An object with the CUDA array interface of memory with what the array's has, exactly: of the same shape and
+        strides. Where there is a stream, a kernel on it writes that memory."""
+        low, high = np.lib.array_utils.byte_bounds(array)
+        source = np.frombuffer((ctypes.c_uint8 * max(high - low, 1)).from_address(low), "u1")
+        memory = self.allocate(source.size, device, kind)
+        if stream is None:
+            memory.bytes[...] = source
+        else:
+            staged = self.allocate(source.size, device)
+            staged.bytes[...] = source
+            self.copy(stream, memory, staged.address)
+        return memory.array(
+            array.shape,
+            typestr or array.dtype.str,
+            array.__array_interface__["data"][0] - low,
+            strides=array.strides,
+            stream=stream,
+        )
+
     def new_context(self, device):
         """Another context than the primary one; it is current nowhere."""
         context = self.give("cuCtxCreate_v2", 0, device)
@@ -222,15 +245,16 @@ class Driver:
         lines = self.library.fake_log().decode().splitlines()
         return [line for line in lines if not names or line.split("(")[0] in names]
 
-    def fail(self, name, nth, result):
-        """Has the nth next call of a function (None: of any) fail; those that give back do so nevertheless."""
-        self.library.fake_fail(None if name is None else name.encode(), nth, result)
+    def fail(self, name, nth, result, count=1):
+        """Has the nth next call of a function (None: of any) fail, and those after it up to this count. Those that give
+        something back, or wait, do so nevertheless."""
+        self.library.fake_fail(None if name is None else name.encode(), nth, count, result)
 
-    def has_failed(self):
-        """Whether the call came that was made to fail. From here on none fails."""
-        left = self.library.fake_calls_left()
-        self.library.fake_fail(None, 0, 0)
-        return left == 0
+    def failures_left(self):
+        """How many calls that are to fail have not come. From here on none fails."""
+        left = self.library.fake_failures_left()
+        self.fail(None, 0, 0, count=0)
+        return left
 
     def while_inside(self, name, call, other):
         """What call() returns; its first call of a function of the driver waits there for other(), which another thread

@@ -80,14 +80,14 @@ struct capture {
     unsigned long long id;
     int mode, status;
     bool ended;
-    pthread_t thread;
+    int thread;
     struct stream *origin;
 };
 
 struct stream {
     struct object object;
     enum { CREATED, LEGACY, PER_THREAD } role;
-    pthread_t thread; /* where PER_THREAD */
+    int thread; /* where PER_THREAD */
     bool nonblocking;
     struct capture *capture;
     int captured; /* operations in the capture */
@@ -151,6 +151,17 @@ static size_t used[DEVICES];
 static _Thread_local struct context *stack[DEPTH];
 static _Thread_local int depth, mode;
 
+/* A number that no other thread ever has. */
+static int this_thread(void)
+{
+    static int last;
+    static _Thread_local int number;
+    if (number == 0) {
+        number = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+    }
+    return number;
+}
+
 /* The log, and calls that are made to fail or to wait. */
 
 static char *text;
@@ -159,7 +170,7 @@ static int text_copy = -1;
 
 static struct {
     const char *name; /* NULL: any function */
-    int nth;
+    int nth, count;
     CUresult result;
 } failure;
 static _Thread_local CUresult planned;
@@ -254,9 +265,18 @@ static CUresult check_context(void)
     return stack[depth - 1]->object.dead ? ERROR_CONTEXT_IS_DESTROYED : SUCCESS;
 }
 
-/* Each entry begins and ends with these; the mutex is held between them. What gives something back does so although it
- * fails: a real driver may return the error of earlier work by it. */
-enum { ANYTIME = 1, IN_CONTEXT = 2, GIVES_BACK = 4 };
+static bool is_to_fail(const char *name)
+{
+    if (failure.count == 0 || (failure.name != NULL && strcmp(failure.name, name) != 0) || --failure.nth > 0) {
+        return false;
+    }
+    failure.count--;
+    return true;
+}
+
+/* Each entry begins and ends with these; the mutex is held between them. What gives something back, or waits, does so
+ * although it fails: a real driver may return the error of earlier work by it. */
+enum { ANYTIME = 1, IN_CONTEXT = 2, FAILS_LATE = 4 };
 
 static CUresult begin(const char *name, int flags)
 {
@@ -277,8 +297,8 @@ static CUresult begin(const char *name, int flags)
     }
     pthread_mutex_lock(&mutex);
     planned = SUCCESS;
-    if (failure.nth > 0 && (failure.name == NULL || strcmp(failure.name, name) == 0) && --failure.nth == 0) {
-        if (!(flags & GIVES_BACK)) {
+    if (is_to_fail(name)) {
+        if (!(flags & FAILS_LATE)) {
             return failure.result;
         }
         planned = failure.result;
@@ -359,14 +379,13 @@ static struct stream *default_stream(struct context *context, bool legacy)
     for (struct object *object = objects; object != NULL; object = object->next) {
         struct stream *stream = (struct stream *)object;
         if (object->kind == STREAM && object->context == context && stream->role != CREATED &&
-            (legacy ? stream->role == LEGACY
-                    : stream->role == PER_THREAD && pthread_equal(stream->thread, pthread_self()))) {
+            (legacy ? stream->role == LEGACY : stream->role == PER_THREAD && stream->thread == this_thread())) {
             return stream;
         }
     }
     struct stream *stream = new_object(STREAM, sizeof *stream, context, 0);
     stream->role = legacy ? LEGACY : PER_THREAD;
-    stream->thread = pthread_self();
+    stream->thread = this_thread();
     return stream;
 }
 
@@ -484,8 +503,8 @@ static CUresult check_safe(void)
     for (struct object *object = objects; object != NULL; object = object->next) {
         struct capture *capture = object->kind == STREAM ? ((struct stream *)object)->capture : NULL;
         if (capture != NULL && mode != MODE_RELAXED &&
-            (pthread_equal(capture->thread, pthread_self()) ? capture->mode != MODE_RELAXED
-                                                            : mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL)) {
+            (capture->thread == this_thread() ? capture->mode != MODE_RELAXED
+                                              : mode == MODE_GLOBAL && capture->mode == MODE_GLOBAL)) {
             invalidate(capture);
             result = ERROR_STREAM_CAPTURE_UNSUPPORTED;
         }
@@ -742,7 +761,7 @@ CUresult cuDevicePrimaryCtxRetain(struct context **context, int device)
 
 CUresult cuDevicePrimaryCtxRelease_v2(int device)
 {
-    BEGIN(GIVES_BACK);
+    BEGIN(FAILS_LATE);
     if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
         if (primary[device] == NULL) {
             result = ERROR_INVALID_CONTEXT;
@@ -751,6 +770,16 @@ CUresult cuDevicePrimaryCtxRelease_v2(int device)
             destroy(primary[device]);
             primary[device] = NULL;
         }
+    }
+    END("%d", device);
+}
+
+CUresult cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    BEGIN(0);
+    if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
+        *flags = 0;
+        *active = primary[device] != NULL;
     }
     END("%d", device);
 }
@@ -767,7 +796,7 @@ CUresult cuCtxCreate_v2(struct context **context, unsigned flags, int device)
 
 CUresult cuCtxDestroy_v2(struct context *context)
 {
-    BEGIN(GIVES_BACK);
+    BEGIN(FAILS_LATE);
     if (result == SUCCESS && (result = check_object(context, CONTEXT)) == SUCCESS) {
         destroy(context);
         if (depth > 0 && stack[depth - 1] == context) {
@@ -821,7 +850,7 @@ CUresult cuCtxPushCurrent_v2(struct context *context)
 
 CUresult cuCtxPopCurrent_v2(struct context **context)
 {
-    BEGIN(GIVES_BACK);
+    BEGIN(FAILS_LATE);
     struct context *popped = NULL;
     if (result == SUCCESS && depth == 0) {
         result = ERROR_INVALID_CONTEXT;
@@ -964,7 +993,7 @@ CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, void *handle)
 
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
-    BEGIN(IN_CONTEXT | GIVES_BACK);
+    BEGIN(IN_CONTEXT | FAILS_LATE);
     const char *name = memory_name(address);
     if (result == SUCCESS) {
         result = free_memory(address, false);
@@ -974,7 +1003,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 
 CUresult cuMemFreeHost(void *pointer)
 {
-    BEGIN(IN_CONTEXT | GIVES_BACK);
+    BEGIN(IN_CONTEXT | FAILS_LATE);
     const char *name = memory_name((uintptr_t)pointer);
     if (result == SUCCESS) {
         result = free_memory((uintptr_t)pointer, true);
@@ -1109,7 +1138,7 @@ CUresult cuStreamCreate(struct stream **created, unsigned flags)
 
 CUresult cuStreamDestroy_v2(struct stream *stream)
 {
-    BEGIN(IN_CONTEXT | GIVES_BACK);
+    BEGIN(IN_CONTEXT | FAILS_LATE);
     if (result == SUCCESS && (result = check_object(stream, STREAM)) == SUCCESS) {
         if (stream->capture != NULL) {
             invalidate(stream->capture);
@@ -1131,7 +1160,7 @@ CUresult cuStreamGetCtx(void *handle, struct context **context)
 
 CUresult cuStreamSynchronize(void *handle)
 {
-    BEGIN(IN_CONTEXT);
+    BEGIN(IN_CONTEXT | FAILS_LATE);
     struct stream *stream;
     if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS &&
         (result = check_use(stream)) == SUCCESS) {
@@ -1226,7 +1255,7 @@ CUresult cuEventRecord(struct event *event, void *handle)
 
 CUresult cuEventDestroy_v2(struct event *event)
 {
-    BEGIN(IN_CONTEXT | GIVES_BACK);
+    BEGIN(IN_CONTEXT | FAILS_LATE);
     if (result == SUCCESS && (result = check_object(event, EVENT)) == SUCCESS) {
         kill_object(&event->object);
     }
@@ -1237,8 +1266,8 @@ CUresult cuEventDestroy_v2(struct event *event)
 
 CUresult cuThreadExchangeStreamCaptureMode(int *exchanged)
 {
-    BEGIN(GIVES_BACK);
     int set = *exchanged;
+    BEGIN(set == MODE_RELAXED ? 0 : FAILS_LATE);
     if (result == SUCCESS && (set < MODE_GLOBAL || set > MODE_RELAXED)) {
         result = ERROR_INVALID_VALUE;
     }
@@ -1267,7 +1296,7 @@ CUresult cuStreamBeginCapture_v2(void *handle, int capture_mode)
                 .id = ++last,
                 .mode = capture_mode,
                 .status = CAPTURE_ACTIVE,
-                .thread = pthread_self(),
+                .thread = this_thread(),
                 .origin = stream,
             };
         }
@@ -1289,7 +1318,7 @@ CUresult cuStreamEndCapture(void *handle, void **graph)
             invalidate(capture);
             result = ERROR_STREAM_CAPTURE_UNMATCHED;
         }
-        else if (capture->mode != MODE_RELAXED && !pthread_equal(capture->thread, pthread_self())) {
+        else if (capture->mode != MODE_RELAXED && capture->thread != this_thread()) {
             result = ERROR_STREAM_CAPTURE_WRONG_THREAD;
         }
         else {
@@ -1416,21 +1445,22 @@ void fake_copy_log(int descriptor)
     text_copy = descriptor;
 }
 
-/* The nth next call of a function (NULL: of any) fails; 0: none does. */
-void fake_fail(const char *name, int nth, CUresult result)
+/* The nth next call of a function (NULL: of any) fails, and those after it up to this count. */
+void fake_fail(const char *name, int nth, int count, CUresult result)
 {
     pthread_mutex_lock(&mutex);
     free((char *)failure.name);
     failure.name = name == NULL ? NULL : strdup(name);
     failure.nth = nth;
+    failure.count = count;
     failure.result = result;
     pthread_mutex_unlock(&mutex);
 }
 
-/* Calls until the one that is made to fail; 0: it has come. */
-int fake_calls_left(void)
+/* How many of them are still to come. */
+int fake_failures_left(void)
 {
-    return failure.nth;
+    return failure.count;
 }
 
 /* The next call of a function waits for fake_resume, and returns CUDA_ERROR_TIMEOUT where that does not come. */

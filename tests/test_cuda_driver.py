@@ -216,7 +216,7 @@ def test_a_call_is_made_to_fail_once():
     driver.allocate(8)
     with raises(OUT_OF_MEMORY):
         driver.allocate(8)
-    assert driver.has_failed()
+    assert driver.failures_left() == 0
     memory = driver.allocate(8)
     live = driver.live()
     driver.fail("cuMemFree_v2", 1, OUT_OF_MEMORY)

@@ -5,10 +5,11 @@ it reads what was there before.
 """
 
 import ctypes
+import threading
 
 import pytest
 from capi import Managed, Speaks, look
-from cuda_driver import LEGACY, PER_THREAD, Driver, with_driver
+from cuda_driver import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL, Driver, with_driver
 from process import in_thread
 
 from dlpack import asdlpack, from_pointer
@@ -128,15 +129,14 @@ def test_none_is_the_legacy_stream():
 
 
 @with_driver
-@pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_memory_of_no_known_stream_is_ordered_after_nothing(version):
+def test_memory_of_no_known_stream_is_ordered_after_nothing():
     driver = Driver()
     memory = driver.allocate(8)
     stream = driver.stream()
     interface = memory.array().__cuda_array_interface__
     del interface["stream"]
-    for keys in {}, {"stream": None}:
-        x = asdlpack(Speaks(__cuda_array_interface__={**interface, **keys, "version": version}))
+    for keys in {"version": 0}, {"version": 1}, {"version": 2}, {"version": 3}, {"version": 3, "stream": None}:
+        x = asdlpack(Speaks(__cuda_array_interface__={**interface, **keys}))
         driver.clear()
         for s in NOT_GIVEN, None, -1, LEGACY, PER_THREAD, stream:
             assert export(x, s) == memory.address
@@ -297,6 +297,27 @@ def test_the_per_thread_stream_is_that_of_the_thread_that_said_it_and_on_others_
 
 
 @with_driver
+def test_a_thread_is_not_taken_for_one_that_has_ended_and_had_its_number():
+    driver = Driver()
+    memory = driver.allocate(8)
+
+    def write():
+        driver.fill(PER_THREAD, memory, 7)
+        return asdlpack(memory.array(stream=PER_THREAD)), threading.get_ident()
+
+    def read(number):
+        if threading.get_ident() != number:
+            return {7}
+        return consumed(driver, x, PER_THREAD)
+
+    for _ in range(20):
+        memory.bytes[...] = 0
+        x, number = in_thread(write)
+        assert in_thread(lambda number=number: read(number)) == {7}
+        driver.synchronize(LEGACY)
+
+
+@with_driver
 def test_the_stream_goes_out_by_the_cuda_array_interface():
     driver = Driver()
     memory = driver.allocate(8)
@@ -309,17 +330,15 @@ def test_the_stream_goes_out_by_the_cuda_array_interface():
 
 
 @with_driver
-@pytest.mark.parametrize("stream", [0, -1, -2, -(2**63)])
-def test_a_stream_that_memory_can_not_be_written_on_is_a_value_error(stream):
+def test_a_stream_that_memory_can_not_be_written_on_is_a_value_error():
     driver = Driver()
     memory = driver.allocate(8)
-    refused(ValueError, lambda: asdlpack(memory.array(stream=stream)), f"stream {stream}", "None")
-    refused(
-        ValueError,
-        lambda: from_pointer(memory.address, 8, "uint8", device="cuda:0", stream=stream),
-        f"stream {stream}",
-        "None",
-    )
+    for stream in 0, -1, -2, -(2**63):
+        for refusing in (
+            lambda stream=stream: asdlpack(memory.array(stream=stream)),
+            lambda stream=stream: from_pointer(memory.address, 8, "uint8", device="cuda:0", stream=stream),
+        ):
+            refused(ValueError, refusing, f"stream {stream}", "None")
 
 
 @with_driver
@@ -373,19 +392,19 @@ def test_ordering_streams_needs_a_running_driver():
 
 
 @with_driver
-@pytest.mark.parametrize("mode", [0, 1, 2])
-def test_a_stream_that_captures_and_one_that_does_not_are_refused_and_the_capture_goes_on(mode):
+def test_a_stream_that_captures_and_one_that_does_not_are_refused_and_the_capture_goes_on():
     driver = Driver()
     memory = driver.allocate(8)
     capturing, other = driver.stream(), driver.stream()
     for p, s in (capturing, other), (other, capturing), (LEGACY, capturing), (capturing, None), (capturing, LEGACY):
         x = asdlpack(memory.array(stream=p))
         live = driver.live()
-        driver.begin_capture(capturing, mode)
-        refused(BufferError, lambda x=x, s=s: export(x, s), "captur")
-        refused(BufferError, lambda x=x, s=s: in_thread_raising(lambda: export(x, s)), "captur")
-        driver.end_capture(capturing)
-        assert driver.live() == live
+        for mode in GLOBAL, THREAD_LOCAL, RELAXED:
+            driver.begin_capture(capturing, mode)
+            refused(BufferError, lambda x=x, s=s: export(x, s), "captur")
+            refused(BufferError, lambda x=x, s=s: in_thread_raising(lambda: export(x, s)), "captur")
+            driver.end_capture(capturing)
+            assert driver.live() == live
         assert export(x, s) == memory.address
 
 
@@ -432,7 +451,7 @@ def test_a_capture_elsewhere_is_not_broken_and_hinders_nobody():
     driver = Driver()
     memory = driver.allocate(8)
     capturing, one, two = driver.stream(), driver.stream(), driver.stream()
-    for mode in 0, 1, 2:
+    for mode in GLOBAL, THREAD_LOCAL, RELAXED:
         memory.bytes[...] = 0
         driver.fill(one, memory, 7)
         driver.begin_capture(capturing, mode)

@@ -9,6 +9,7 @@ type api interface {
 	maxPitch(device int32) (int64, error) // of cuDeviceGetAttribute
 	devicePrimaryCtxRetain(device int32) (context, error)
 	devicePrimaryCtxRelease(device int32) error
+	devicePrimaryCtxIsActive(device int32) (bool, error) // by cuDevicePrimaryCtxGetState
 
 	ctxGetCurrent() (context, error) // 0 where the thread has none
 	ctxGetDevice() (int32, error)

@@ -45,7 +45,8 @@ func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
 	}
 	scratch := allocate(size)
 	if scratch == nil {
-		return &dlpack.Error{Kind: dlpack.MemoryError, Message: "copy: no memory of the host for " + decimal(size) + " bytes"}
+		return &dlpack.Error{Kind: dlpack.MemoryError, Message: "copy: no memory of the host for " + decimal(size) +
+			" bytes"}
 	}
 	defer free(scratch)
 	if err := d.fetch(scratch, source, &p, from); err != nil {
@@ -82,13 +83,15 @@ func (d *Driver) FromHost(target dlpack.Device, src unsafe.Pointer, bytes int64)
 	})
 }
 
-// newMemory gives what f allocates and fills, and frees it where f fails.
-func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f func(*Allocation) error) (Allocation, error) {
-	a := Allocation{Retained: -1}
+// newMemory gives what f allocates and fills, and frees it where anything fails.
+func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f func(*Allocation) error) (
+	a Allocation, err error,
+) {
+	a.Retained = -1
 	if err := d.checkDevice(target); err != nil || bytes == 0 {
 		return a, err
 	}
-	err := d.inRelaxedMode(func() error {
+	err = d.inRelaxedMode(func() error {
 		err := f(&a)
 		if err != nil {
 			d.release(&a)
@@ -122,20 +125,21 @@ func (d *Driver) toDevice(target dlpack.Device, source *Source, bytes int64, a *
 	if err := d.allocate(a, Memory{Device: target}, bytes); err != nil {
 		return err
 	}
-	compact := Allocation{Address: source.Address, Retained: -1}
+	compact, scratch := source.Address, Allocation{Retained: -1}
 	if !p.isCompact() {
-		defer func() { err = first(err, d.release(&compact)) }()
-		if err := d.allocate(&compact, source.Memory, bytes); err != nil {
+		defer func() { err = first(err, d.release(&scratch)) }()
+		if err := d.allocate(&scratch, source.Memory, bytes); err != nil {
 			return err
 		}
+		compact = scratch.Address
 	}
 	return d.copyFrom(source, func(own queue) error {
 		if !p.isCompact() {
-			if err := d.carryOut(&p, deviceMemory, compact.Address, source.Address, own.stream); err != nil {
+			if err := d.carryOut(&p, deviceMemory, compact, source.Address, own.stream); err != nil {
 				return err
 			}
 		}
-		return d.memcpyPeerAsync(a.Address, a.context(), compact.Address, own.context, bytes, own.stream)
+		return d.memcpyPeerAsync(a.Address, a.context(), compact, own.context, bytes, own.stream)
 	})
 }
 
@@ -166,11 +170,11 @@ func (d *Driver) copyFrom(source *Source, f func(queue) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = first(err, d.leave(h)) }()
+	defer func() { err = first(err, d.leave(h.retained)) }()
 	return d.onOwnStream(h.context, func(own queue) error {
-		if source.Stream != NoStream {
+		if source.Stream != dlpack.UnknownStream {
 			err := d.onStream("producer", source.Stream, source.Memory, func(from queue) error {
-				return d.order(from, own)
+				return d.orderQueues(from, own)
 			})
 			if err != nil {
 				return err
@@ -197,6 +201,9 @@ func (d *Driver) onOwnStream(c context, f func(queue) error) error {
 // allocate fills in a with memory of the device of m, in the context that is m's.
 func (d *Driver) allocate(a *Allocation, m Memory, bytes int64) error {
 	h, err := d.homeOf(m)
+	if err == nil {
+		err = d.keep(&h)
+	}
 	if err != nil {
 		return err
 	}
@@ -212,7 +219,7 @@ func (d *Driver) release(a *Allocation) (err error) {
 	if a.Address != 0 {
 		err = d.within(a.context(), func() error { return d.memFree(a.Address) })
 	}
-	err = first(err, d.leave(home{a.context(), a.Retained}))
+	err = first(err, d.leave(a.Retained))
 	*a = Allocation{Retained: -1}
 	return err
 }

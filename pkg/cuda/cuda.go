@@ -14,9 +14,6 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// NoStream stands for a stream that is not known, whose work nobody waits for.
-const NoStream = 0
-
 // Memory is memory of a CUDA device, or of the host where CUDA knows it.
 type Memory struct {
 	Device  dlpack.Device
@@ -26,7 +23,7 @@ type Memory struct {
 // A Source is what is copied.
 type Source struct {
 	Memory               // Address is that of the item whose indices are all 0
-	Stream       int64   // by whose order the memory is complete, or NoStream
+	Stream       int64   // by whose order the memory is complete, or dlpack.UnknownStream
 	Shape        []int64 // elements
 	Strides      []int64 // bytes, of any sign
 	ItemSize     int     // bytes
@@ -56,22 +53,33 @@ type Driver struct{ api }
 // error is a BufferError that says so.
 func Running() (*Driver, error) {
 	d, err := open()
+	if err == nil {
+		err = explainState(d.running())
+	}
 	if err != nil {
 		return nil, err
 	}
-	return d, d.running()
+	return d, nil
 }
 
+// running fails where the process has not initialised the driver.
 func (d *Driver) running() error {
 	_, err := d.ctxGetCurrent()
+	return err
+}
+
+func explainState(err error) error {
 	return explain(err, "the CUDA driver is not running in this process")
 }
 
-// Start returns the driver, and initialises it. Errors: BufferError.
+// Start returns the driver, and initialises it: for copies to a device alone.
 func Start() (*Driver, error) {
 	d, err := open()
+	if err == nil {
+		err = explain(d.init(), "the CUDA driver can't be initialised")
+	}
 	if err != nil {
 		return nil, err
 	}
-	return d, explain(d.init(), "the CUDA driver can't be initialised")
+	return d, nil
 }

@@ -25,6 +25,7 @@ const (
 	cuDeviceGetAttribute
 	cuDevicePrimaryCtxRetain
 	cuDevicePrimaryCtxRelease
+	cuDevicePrimaryCtxGetState
 	cuCtxGetCurrent
 	cuCtxGetDevice
 	cuCtxPushCurrent
@@ -50,7 +51,7 @@ const (
 	cuEventDestroy
 )
 
-// names are those that cuda.h's macros give the functions.
+// names are the symbols that cuda.h of CUDA 12 stands for the functions. Later drivers have them too.
 var names = [...]string{
 	cuGetErrorName:                    "cuGetErrorName",
 	cuInit:                            "cuInit",
@@ -58,6 +59,7 @@ var names = [...]string{
 	cuDeviceGetAttribute:              "cuDeviceGetAttribute",
 	cuDevicePrimaryCtxRetain:          "cuDevicePrimaryCtxRetain",
 	cuDevicePrimaryCtxRelease:         "cuDevicePrimaryCtxRelease_v2",
+	cuDevicePrimaryCtxGetState:        "cuDevicePrimaryCtxGetState",
 	cuCtxGetCurrent:                   "cuCtxGetCurrent",
 	cuCtxGetDevice:                    "cuCtxGetDevice",
 	cuCtxPushCurrent:                  "cuCtxPushCurrent_v2",
@@ -98,7 +100,8 @@ func open() (*Driver, error) {
 	defer C.free(unsafe.Pointer(name))
 	handle := C.dlopen(name, C.RTLD_LAZY|C.RTLD_LOCAL)
 	if handle == nil {
-		return nil, bufferError("CUDA memory needs the CUDA driver, which can't be opened (" + C.GoString(C.dlerror()) + ")")
+		why := C.GoString(C.dlerror())
+		return nil, bufferError("CUDA memory needs the CUDA driver, which can't be opened (" + why + ")")
 	}
 	var l library
 	for f := range l {
@@ -152,6 +155,12 @@ func (l *library) devicePrimaryCtxRetain(device int32) (context, error) {
 func (l *library) devicePrimaryCtxRelease(device int32) error {
 	r := C.call_cuDevicePrimaryCtxRelease(l[cuDevicePrimaryCtxRelease], C.CUdevice(device))
 	return l.check(cuDevicePrimaryCtxRelease, r)
+}
+
+func (l *library) devicePrimaryCtxIsActive(device int32) (bool, error) {
+	v := C.call_cuDevicePrimaryCtxGetState(l[cuDevicePrimaryCtxGetState], C.CUdevice(device))
+	active, err := l.value(cuDevicePrimaryCtxGetState, v)
+	return active != 0, err
 }
 
 func (l *library) ctxGetCurrent() (context, error) {

@@ -1,9 +1,9 @@
 /* The CUDA driver API as far as it is used, for driver.go: Go can't call a C function by its address.
 
-   Written by hand after NVIDIA's cuda.h (the newest versions of its functions, structures and constants that CUDA 11
-   and later all have), so that no header of NVIDIA's is needed. A call takes the function's address, and gives MISSING
-   where that is NULL; what the driver returns through a pointer is returned with the result, so that no pointer into
-   Go's memory is passed. Handles are integers on Go's side, as api.go says. */
+   Written by hand, so that no header of NVIDIA's is needed; the names and values are those of cuda.h. A call takes the
+   function's address, and gives MISSING where that is NULL. What the driver returns through a pointer is returned with
+   the result: no pointer into Go's memory is kept, or moves under a call. Handles are integers on Go's side, as api.go
+   says. */
 
 #ifndef DLPACK_DRIVER_H
 #define DLPACK_DRIVER_H
@@ -103,6 +103,14 @@ static inline struct value call_cuDevicePrimaryCtxRetain(void *f, CUdevice devic
 static inline CUresult call_cuDevicePrimaryCtxRelease(void *f, CUdevice device)
 {
     return f ? ((CUresult (*)(CUdevice))f)(device) : MISSING;
+}
+
+static inline struct value call_cuDevicePrimaryCtxGetState(void *f, CUdevice device)
+{
+    unsigned int flags = 0;
+    int active = 0;
+    CUresult result = f ? ((CUresult (*)(CUdevice, unsigned int *, int *))f)(device, &flags, &active) : MISSING;
+    return (struct value){result, (uint64_t)active};
 }
 
 static inline struct value call_cuCtxGetCurrent(void *f)

@@ -37,7 +37,8 @@ func (d *Driver) CurrentDevice() dlpack.Device {
 // A home is the context that a call is made in.
 type home struct {
 	context  context
-	retained int32 // the device whose primary context it is, retained for the call, or -1
+	device   int32
+	retained int32 // the device, where the context is its primary one and was retained, or -1
 }
 
 // homeOf finds the context of memory: its own; else the thread's current one, if that is of the same device; else the
@@ -46,11 +47,14 @@ func (d *Driver) homeOf(m Memory) (home, error) {
 	device := m.Device.ID
 	if m.Address != 0 {
 		known, err := d.pointerGetAttributes(m.Address)
-		if err != nil || known.context != 0 {
-			return home{known.context, -1}, err
+		if err != nil {
+			return home{}, err
 		}
 		if known.memoryType != 0 {
 			device = known.device
+		}
+		if known.context != 0 {
+			return home{known.context, device, -1}, nil
 		}
 	}
 	current, err := d.ctxGetCurrent()
@@ -59,18 +63,38 @@ func (d *Driver) homeOf(m Memory) (home, error) {
 	}
 	if current != 0 {
 		if on, err := d.ctxGetDevice(); err != nil || on == device {
-			return home{current, -1}, err
+			return home{current, device, -1}, err
 		}
 	}
 	primary, err := d.devicePrimaryCtxRetain(device)
-	return home{primary, device}, err
+	return home{primary, device, device}, err
 }
 
-func (d *Driver) leave(h home) error {
-	if h.retained < 0 {
+// keep retains the home where that is the primary context of its device: whoever retains it now may let it go.
+func (d *Driver) keep(h *home) error {
+	if h.retained >= 0 {
 		return nil
 	}
-	return d.devicePrimaryCtxRelease(h.retained)
+	active, err := d.devicePrimaryCtxIsActive(h.device)
+	if err != nil || !active {
+		return err
+	}
+	primary, err := d.devicePrimaryCtxRetain(h.device)
+	if err != nil {
+		return err
+	}
+	if primary != h.context {
+		return d.devicePrimaryCtxRelease(h.device)
+	}
+	h.retained = h.device
+	return nil
+}
+
+func (d *Driver) leave(retained int32) error {
+	if retained < 0 {
+		return nil
+	}
+	return d.devicePrimaryCtxRelease(retained)
 }
 
 // within calls f with the context current.

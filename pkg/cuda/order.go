@@ -4,17 +4,29 @@ import (
 	"runtime/debug"
 	"strconv"
 	"unsafe"
+
+	"dlpack/pkg/dlpack"
 )
 
 // Order lets the consumer's stream wait for what was queued on the producer's, without waiting itself. There is nothing
-// to do where the producer's is not known, where they are the same, and where the consumer asks for nothing, by -1.
-func (d *Driver) Order(memory Memory, producer, consumer int64) error {
-	if producer == NoStream || producer == consumer || consumer == -1 {
+// to do, and no driver is needed, where the producer's is not known, where they are the same, and where the consumer
+// asks for nothing, by dlpack.NoOrder.
+func Order(memory Memory, producer, consumer int64) error {
+	if !memory.Device.Type.OfCUDA() || producer == dlpack.UnknownStream || producer == consumer ||
+		consumer == dlpack.NoOrder {
 		return nil
 	}
+	d, err := Running()
+	if err != nil {
+		return err
+	}
+	return d.order(memory, producer, consumer)
+}
+
+func (d *Driver) order(memory Memory, producer, consumer int64) error {
 	err := d.onStream("producer", producer, memory, func(from queue) error {
 		return d.onStream("consumer", consumer, memory, func(to queue) error {
-			return d.order(from, to)
+			return d.orderQueues(from, to)
 		})
 	})
 	if err != nil {
@@ -24,11 +36,25 @@ func (d *Driver) Order(memory Memory, producer, consumer int64) error {
 	return err
 }
 
-// Finish waits for what was queued on the producer's stream.
-func (d *Driver) Finish(memory Memory, producer int64) error {
-	if producer == NoStream {
+// Finish waits for what was queued on the producer's stream: nothing, where no driver is there and initialised.
+func Finish(memory Memory, producer int64) error {
+	if !memory.Device.Type.OfCUDA() || producer == dlpack.UnknownStream {
 		return nil
 	}
+	d, err := open()
+	if err != nil {
+		return nil
+	}
+	switch err := d.running(); {
+	case resultOf(err) == notInitialized:
+		return nil
+	case err != nil:
+		return explainState(err)
+	}
+	return d.finish(memory, producer)
+}
+
+func (d *Driver) finish(memory Memory, producer int64) error {
 	err := d.inRelaxedMode(func() error {
 		return d.onStream("producer", producer, memory, func(q queue) error {
 			if c, err := d.captureOf(q); err != nil || c.status != notCapturing {
@@ -56,9 +82,8 @@ func (q queue) String() string {
 
 // onStream calls f with a stream, which is one of the context of the memory unless it has a context of its own.
 func (d *Driver) onStream(whose string, number int64, m Memory, f func(queue) error) (err error) {
-	const perThread = 2 // CU_STREAM_PER_THREAD; CU_STREAM_LEGACY is 1
 	q := queue{whose: whose, stream: stream(number)}
-	if number > perThread || number < 0 {
+	if number > dlpack.PerThreadStream || number < 0 {
 		if q.context, err = d.contextOf(q); err != nil {
 			return err
 		}
@@ -68,7 +93,7 @@ func (d *Driver) onStream(whose string, number int64, m Memory, f func(queue) er
 	if err != nil {
 		return err
 	}
-	defer func() { err = first(err, d.leave(h)) }()
+	defer func() { err = first(err, d.leave(h.retained)) }()
 	q.context = h.context
 	return f(q)
 }
@@ -103,9 +128,9 @@ func peek(p unsafe.Pointer) byte {
 	return *(*byte)(p)
 }
 
-// order lets one stream wait for what was queued on another. Where one captures a graph, the other has to be in the
-// same capture: any other order would break it, or end with it.
-func (d *Driver) order(from, to queue) error {
+// orderQueues lets one stream wait for what was queued on another. Where one captures a graph, the other has to be in
+// the same capture: any other order would break it, or end with it.
+func (d *Driver) orderQueues(from, to queue) error {
 	before, err := d.captureOf(from)
 	if err != nil {
 		return err
@@ -157,8 +182,8 @@ func (d *Driver) captureOf(q queue) (c capture, err error) {
 }
 
 func captured(q queue) error {
-	return bufferError(q.String() + " is in the capture of a graph, whose work runs later: it can't wait for other work, " +
-		"nor other work for it (take the memory before or after the capture)")
+	return bufferError(q.String() + " is in the capture of a graph, whose work runs later: it can't wait for other " +
+		"work, nor other work for it (take the memory before or after the capture)")
 }
 
 // inRelaxedMode calls f in the mode in which the driver refuses no call because a graph is being captured elsewhere,

@@ -51,7 +51,7 @@ func duplicate(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlp
 }
 
 func copyOnCPU(d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.struct_answer) error {
-	if err := finish(memoryOf(d, t), stream); err != nil {
+	if err := cuda.Finish(memoryOf(d, t), stream); err != nil {
 		return err
 	}
 	if err := allocate(&answer.memory, t.NBytes); err != nil {
@@ -69,7 +69,7 @@ func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack
 	if err := prepare(answer); err != nil {
 		return err
 	}
-	if err := finish(memoryOf(d, t), stream); err != nil {
+	if err := cuda.Finish(memoryOf(d, t), stream); err != nil {
 		return err
 	}
 	src := pointer(memoryOf(d, t).Address)

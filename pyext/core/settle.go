@@ -38,7 +38,7 @@ func settle(request *C.struct_request, d *dlpack.Description, t *dlpack.Tensor, 
 	case copies || !t.Device.Reaches(target):
 		return dlpack.UnknownStream, duplicate(d, t, stream, target, answer)
 	case !t.Device.Same(target):
-		if err := finish(memoryOf(d, t), stream); err != nil {
+		if err := cuda.Finish(memoryOf(d, t), stream); err != nil {
 			return 0, err
 		}
 		t.Device, stream = target, dlpack.UnknownStream
@@ -47,12 +47,12 @@ func settle(request *C.struct_request, d *dlpack.Description, t *dlpack.Tensor, 
 			return 0, err
 		}
 		if hasConsumer {
-			return stream, order(memoryOf(d, t), stream, consumer)
+			return stream, cuda.Order(memoryOf(d, t), stream, consumer)
 		}
 		if t.Device.Type.OnCPU() { // so may a consumer be that has no streams, such as numpy
-			return stream, finish(memoryOf(d, t), stream)
+			return stream, cuda.Finish(memoryOf(d, t), stream)
 		}
-		return stream, order(memoryOf(d, t), stream, dlpack.LegacyStream)
+		return stream, cuda.Order(memoryOf(d, t), stream, dlpack.LegacyStream)
 	}
 	return stream, nil
 }
@@ -93,28 +93,4 @@ func locate(request *C.struct_request, d *dlpack.Description, t *dlpack.Tensor) 
 // memoryOf is the memory as the driver knows it, by the address of its first item.
 func memoryOf(d *dlpack.Description, t *dlpack.Tensor) cuda.Memory {
 	return cuda.Memory{Device: t.Device, Address: d.Data + t.Offset}
-}
-
-// finish waits for what is queued on the memory. Where no driver runs, nothing is.
-func finish(memory cuda.Memory, stream int64) error {
-	if stream == dlpack.UnknownStream || !memory.Device.Type.OfCUDA() {
-		return nil
-	}
-	driver, err := cuda.Running()
-	if err != nil {
-		return nil
-	}
-	return driver.Finish(memory, stream)
-}
-
-func order(memory cuda.Memory, producer, consumer int64) error {
-	if producer == dlpack.UnknownStream || consumer == dlpack.NoOrder || producer == consumer ||
-		!memory.Device.Type.OfCUDA() {
-		return nil
-	}
-	driver, err := cuda.Running()
-	if err != nil {
-		return err
-	}
-	return driver.Order(memory, producer, consumer)
 }

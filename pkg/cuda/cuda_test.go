@@ -1,0 +1,27 @@
+package cuda
+
+import (
+	"testing"
+
+	"dlpack/pkg/dlpack"
+)
+
+func TestTheDriverOfThisProcessIsNotRunning(t *testing.T) {
+	d, err := Running() // there is none, or this process has not initialised it
+	if kindOf(t, err, "CUDA driver") != dlpack.BufferError || d != nil {
+		t.Error(d, err)
+	}
+}
+
+func TestADriverThatIsNotInitialisedIsNotRunning(t *testing.T) {
+	f, d := newFake(t)
+	if err := d.running(); err != nil {
+		t.Error(err)
+	}
+	f.failAt, f.result = 2, notInitialized
+	err := explainState(d.running())
+	words := []string{"not running in this process", "cuCtxGetCurrent", "CUDA_ERROR_3", "spawn or forkserver"}
+	if kindOf(t, err, words...) != dlpack.BufferError {
+		t.Error(err)
+	}
+}

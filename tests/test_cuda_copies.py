@@ -1,0 +1,627 @@
+"""Copies between the host and devices of CUDA: complete when they return, in the order of the producer's stream."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from capi import IS_COPIED, Managed, Speaks, array_at, look
+from cuda_driver import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL, Driver, with_driver
+from process import in_thread
+from test_protocols import DTYPES, LAYOUTS
+
+from dlpack import DLDeviceType, asdlpack, from_pointer, frombuffer
+
+COPIES = [f"cuMemcpy{kind}" for kind in ("DtoHAsync_v2", "HtoDAsync_v2", "DtoDAsync_v2", "3DAsync_v2", "PeerAsync")]
+CPU = (DLDeviceType.kDLCPU, 0)
+
+
+def cuda(device):
+    return (DLDeviceType.kDLCUDA, device)
+
+
+def numbers(*shape, dtype="i4"):
+    return np.arange(1, 1 + np.prod(shape)).astype(dtype).reshape(shape)
+
+
+# What the driver copies in blocks, and what only a gather on the host can make compact.
+BLOCKS = {
+    "compact": numbers(4, 5, 6),
+    "scalar": numbers(),
+    "one item": numbers(3)[1:2],
+    "columns": numbers(6, 8)[:, 2:7],
+    "every third row": numbers(9, 8)[::3],
+    "a block": numbers(5, 6, 7)[1:4, 2:5, 3:6],
+    "every second slice": numbers(6, 4, 5)[::2, 1:3, 1:4],
+    "slices in another order": numbers(3, 4, 5).transpose(1, 0, 2),
+    "four dimensions": numbers(4, 3, 4, 5)[::2, ::2, 1:3, :4],
+    "rows backwards": numbers(7, 5)[::-1],
+    "slices backwards": numbers(4, 3, 5)[::-1, :, 1:],
+    "a row over and over": np.broadcast_to(numbers(5), (7, 5)),
+    "a matrix over and over": np.broadcast_to(numbers(3, 5), (4, 3, 5)),
+    "rows that overlap": np.lib.stride_tricks.sliding_window_view(numbers(20), 6),
+    "windows of two dimensions": np.lib.stride_tricks.sliding_window_view(numbers(6, 7), (3, 4)),
+    "odd dimensions of one item": numbers(3, 4)[None, :, None, 1:],
+    "bytes": numbers(7, 9, dtype="u1")[1:, 3:],
+    "complex numbers": numbers(4, 4, dtype="c16")[:, 1:],
+    "empty": numbers(0, 3),
+    "an empty part": numbers(4, 4)[1:1, 2:],
+}
+GATHERED = {
+    "transposed": numbers(4, 5).T,
+    "column-major": np.asfortranarray(numbers(4, 5, 6)),
+    "backwards": numbers(9)[::-1],
+    "columns backwards": numbers(4, 5)[:, ::-1],
+    "all backwards": numbers(3, 4, 5)[::-1, ::-1, ::-1],
+    "every second": numbers(20)[::2],
+    "every second column": numbers(6, 8)[:, ::2],
+    "an item over and over": np.broadcast_to(numbers(), (3, 4)),
+    "each item over and over": np.broadcast_to(numbers(3, 1), (3, 4)),
+    "many rows backwards": numbers(3000, 2)[::-1],
+}
+
+
+def unchanged(driver, live):
+    assert driver.live() == live, (driver.live(), live)
+
+
+def check_host(x, array):
+    assert (x.device, x.shape, x.readonly, x.obj) == (CPU, array.shape, False, None)
+    assert x.pointer % 64 == 0
+    assert look(x.__dlpack__(max_version=(1, 0))).flags == IS_COPIED
+    out = np.from_dlpack(x)
+    assert out.flags.c_contiguous
+    assert out.dtype == array.dtype.newbyteorder("=")
+    assert out.tolist() == array.tolist()
+
+
+def check_device(driver, x, device, array):
+    assert (x.device, x.shape, x.readonly, x.obj) == (cuda(device), array.shape, False, None)
+    assert x.strides == tuple(
+        s // array.itemsize for s in np.empty([max(n, 1) for n in array.shape], array.dtype).strides
+    )
+    tensor = look(x.__dlpack__(max_version=(1, 0)))
+    assert (tensor.flags, tensor.dl_tensor.data or 0) == (IS_COPIED, x.pointer)
+    if x.size == 0:
+        assert x.pointer == 0
+        return
+    assert x.pointer % 64 == 0
+    native = array.dtype.newbyteorder("=")
+    assert driver.bytes_at(x.pointer, x.nbytes).view(native).reshape(array.shape).tolist() == array.tolist()
+
+
+@with_driver
+def test_memory_of_a_device_is_copied_to_the_host_in_every_layout():
+    driver = Driver()
+    for name, array in {**BLOCKS, **GATHERED}.items():
+        for device, p in (0, driver.stream()), (2, driver.stream(2)), (1, None):
+            obj = driver.put(array, device, stream=p)
+            live = driver.live()
+            driver.clear()
+            check_host(asdlpack(obj, device="cpu", copy=None), array)
+            assert driver.log("cuMemcpy3DAsync_v2", "cuMemcpyDtoHAsync_v2") != [] or array.size == 0, name
+            check_host(asdlpack(obj, device="cpu", copy=True), array)
+            out = np.from_dlpack(asdlpack(obj), device="cpu")
+            assert (out.tolist(), out.flags.writeable) == (array.tolist(), True), name
+            unchanged(driver, live)
+
+
+@with_driver
+def test_items_of_every_type_are_copied_both_ways():
+    driver = Driver()
+    for layout in LAYOUTS.keys() - {"reversed columns of every third row"}:  # spread thin
+        for dtype in DTYPES:
+            array = LAYOUTS[layout](dtype)
+            obj = driver.put(array, 1, stream=driver.stream(1))
+            check_host(asdlpack(obj, device="cpu", copy=None), array)
+            check_device(driver, asdlpack(array, device="cuda:2", copy=None), 2, array)
+
+
+@with_driver
+def test_items_of_another_byte_order_are_swapped_on_their_way():
+    driver = Driver()
+    for dtype in ">i2", ">f4", ">f8", ">c8", ">u8":
+        for array in numbers(24, dtype=dtype), numbers(4, 6, dtype=dtype)[:, 1:5], numbers(4, 6, dtype=dtype).T:
+            obj = driver.put(array, 1, stream=driver.stream(1))
+            with pytest.raises(BufferError, match="copy=None"):
+                asdlpack(obj, device="cpu")
+            check_host(asdlpack(obj, device="cpu", copy=None), array)
+            check_host(asdlpack(obj, device="cpu", copy=True), array)
+            live = driver.live()
+            for refused in (
+                lambda obj=obj: asdlpack(obj, copy=None),
+                lambda obj=obj: asdlpack(obj, copy=True),
+                lambda obj=obj: asdlpack(obj, device="cuda:0", copy=None),
+            ):
+                with pytest.raises(BufferError, match=r"dl_device=\(1, 0\)"):
+                    refused()
+            unchanged(driver, live)
+            check_device(driver, asdlpack(array, device="cuda:1", copy=None), 1, array)
+
+
+@with_driver
+def test_a_copy_on_the_device_is_compact():
+    driver = Driver()
+    for device in 0, 1:
+        with driver.current(device):
+            for array in BLOCKS.values():
+                obj = driver.put(array, device, stream=driver.stream(device))
+                live = driver.live()
+                x = asdlpack(obj, copy=True)
+                check_device(driver, x, device, array)
+                y = asdlpack(asdlpack(obj).__dlpack__(copy=True, max_version=(1, 0)))
+                check_device(driver, asdlpack(y, copy=True), device, array)
+                assert len({0, obj.keep.address, x.pointer, y.pointer}) == (4 if x.size else 2)
+                del x, y
+                unchanged(driver, live)
+
+
+@with_driver
+def test_what_has_no_blocks_is_not_copied_on_the_device():
+    driver = Driver()
+    for name, array in GATHERED.items():
+        obj = driver.put(array, 1, stream=driver.stream(1))
+        live = driver.live()
+        driver.clear()
+        for copies in (
+            lambda obj=obj: asdlpack(obj, copy=True),
+            lambda obj=obj: asdlpack(obj).__dlpack__(copy=True),
+            lambda obj=obj: asdlpack(obj).__dlpack__(dl_device=(2, 0)),
+            lambda obj=obj: asdlpack(obj, device="cuda:2", copy=None),
+        ):
+            with pytest.raises(BufferError, match=r"strides .*library that owns it.*dl_device=\(1, 0\)"):
+                copies()
+        unchanged(driver, live)
+        assert driver.log(*COPIES) == [], name
+
+
+@with_driver
+def test_what_is_spread_thin_is_refused_rather_than_copied_item_by_item_or_with_all_that_lies_between():
+    driver = Driver()
+    for array in numbers(90)[::3], numbers(9, 9)[::3, ::3], numbers(9, 9).T[::3], numbers(4000, 2, 4)[::-2, :, ::2]:
+        obj = driver.put(array)
+        live = driver.live()
+        driver.clear()
+        for copies in (
+            lambda obj=obj: asdlpack(obj, device="cpu", copy=None),
+            lambda obj=obj: np.from_dlpack(asdlpack(obj), device="cpu"),
+        ):
+            with pytest.raises(BufferError, match="strides .*make it compact"):
+                copies()
+        unchanged(driver, live)
+        assert driver.log(*COPIES) == []
+
+
+@with_driver
+def test_memory_is_copied_between_devices():
+    driver = Driver()
+    for name, array in BLOCKS.items():
+        obj = driver.put(array, 0, stream=driver.stream(0))
+        live = driver.live()
+        x = asdlpack(obj, device="cuda:2", copy=None)
+        check_device(driver, x, 2, array)
+        y = asdlpack(asdlpack(obj).__dlpack__(dl_device=(2, 1), max_version=(1, 0)))
+        assert y.device == cuda(1)
+        z = asdlpack(y, device=(2, 0), copy=True)
+        check_device(driver, z, 0, array)
+        check_host(asdlpack(z, device="cpu", copy=None), array)
+        del x, y, z
+        unchanged(driver, live)
+        assert driver.log("cuMemcpyPeerAsync") != [], name
+
+
+@with_driver
+def test_memory_of_a_pool_and_of_other_contexts_is_copied():
+    driver = Driver()
+    array = numbers(6, 8)[:, 1:5]
+    context = driver.new_context(1)
+    obj = driver.put(array, 1, "pool", stream=driver.stream(1))
+    memory = driver.allocate(48, 1, context=context)
+    driver.fill(LEGACY, memory, 7, context=context)
+    live = driver.live()
+    for current in driver.primary[0], driver.primary[1], context:
+        with driver.context(current):
+            check_host(asdlpack(obj, device="cpu", copy=None), array)
+            check_device(driver, asdlpack(obj, copy=True), 1, array)
+            check_device(driver, asdlpack(obj, device="cuda:2", copy=None), 2, array)
+            x = asdlpack(memory.array(stream=LEGACY), device="cpu", copy=None)
+            assert set(np.from_dlpack(x).tolist()) == {7}
+    in_thread(lambda: check_host(asdlpack(obj, device="cpu", copy=None), array))
+    in_thread(lambda: check_device(driver, asdlpack(obj, copy=True), 1, array))
+    unchanged(driver, live)
+
+
+@with_driver
+def test_memory_of_the_host_is_copied_to_a_device_in_every_layout():
+    driver = Driver()
+    for device in 0, 1, 2:
+        for array in {**BLOCKS, **GATHERED}.values():
+            live = driver.live()
+            x = asdlpack(array, device=f"cuda:{device}", copy=None)
+            check_device(driver, x, device, array)
+            y = asdlpack(asdlpack(array).__dlpack__(dl_device=(2, device), max_version=(1, 0)))
+            assert y.device == cuda(device)
+            check_host(asdlpack(y, device="cpu", copy=None), array)
+            check_device(driver, asdlpack(array, device=cuda(device), copy=True), device, array)
+            del x, y
+            unchanged(driver, live)
+
+
+@with_driver
+def test_any_object_is_copied_to_a_device():
+    driver = Driver()
+    for obj in (
+        b"12345678",
+        bytearray(b"12345678"),
+        memoryview(b"1-2-3-4-5-6-7-8-")[::2],
+        np.frombuffer(b"12345678", "u1"),
+    ):
+        x = asdlpack(obj, device="cuda:1", copy=None)
+        assert (x.device, x.readonly) == (cuda(1), False)
+        assert driver.bytes_at(x.pointer, 8).tobytes() == b"12345678"
+
+
+@with_driver
+def test_packed_items_are_copied_as_they_lie():
+    driver = Driver()
+    data = np.arange(1, 9, dtype="u1")
+    packed = asdlpack(Managed(data.ctypes.data, shape=(3, 5), dtype=(1, 4, 1)).capsule())
+    live = driver.live()
+    x = asdlpack(packed, device="cuda:1", copy=None)
+    assert (x.device, x.dtype, x.shape) == (cuda(1), "uint4", (3, 5))
+    assert driver.bytes_at(x.pointer, 8).tolist() == data.tolist()
+    for y in asdlpack(x, copy=True), asdlpack(x, device="cuda:0", copy=None):
+        assert (y.dtype, y.shape) == ("uint4", (3, 5))
+        assert driver.bytes_at(y.pointer, 8).tolist() == data.tolist()
+    z = asdlpack(x, device="cpu", copy=None)
+    assert (z.device, z.dtype, z.shape) == (CPU, "uint4", (3, 5))
+    assert ctypes.string_at(z.pointer, 8) == data.tobytes()
+    del x, y, z
+    unchanged(driver, live)
+
+
+@with_driver
+def test_misaligned_items_are_copied():
+    driver = Driver()
+    memory = driver.allocate(64)
+    memory.bytes[...] = np.arange(64)
+    obj = memory.array((4,), "<i4", offset=3)
+    expected = np.frombuffer(memory.bytes.tobytes()[3:19], "<i4")
+    with pytest.raises(BufferError, match="copy=None"):
+        asdlpack(obj)
+    check_device(driver, asdlpack(obj, copy=None), 0, expected)
+    check_host(asdlpack(obj, device="cpu", copy=None), expected)
+
+
+@with_driver
+def test_a_copy_is_complete_when_it_returns_and_needs_its_source_no_more():
+    driver = Driver()
+    array = numbers(8)
+    for p in driver.stream(), driver.stream(blocking=True), LEGACY, PER_THREAD:
+        for arguments in {"device": "cpu", "copy": None}, {"copy": True}, {"device": "cuda:1", "copy": None}:
+            obj = driver.put(array, stream=p)
+            x = asdlpack(obj, **arguments)
+            obj.keep.bytes[...] = 0
+            obj.keep.free()
+            if x.device == CPU:
+                check_host(x, array)
+            else:
+                check_device(driver, x, x.device[1], array)
+    array = numbers(8)
+    x = asdlpack(array, device="cuda:0", copy=None)
+    array[...] = 0
+    check_device(driver, x, 0, numbers(8))
+
+
+@with_driver
+def test_a_copy_waits_for_the_producers_stream_alone():
+    driver = Driver()
+    memory, other = driver.allocate(8), driver.allocate(8)
+    p, q = driver.stream(), driver.stream()
+    blocking = driver.stream(blocking=True)
+    driver.fill(p, memory, 7)
+    for stream in q, blocking, LEGACY:
+        driver.fill(stream, other, 7)
+    x = asdlpack(memory.array(stream=p), device="cpu", copy=None)
+    assert set(np.from_dlpack(x).tolist()) == {7}
+    assert set(other.bytes.tolist()) == {0}
+    driver.fill(p, memory, 8)
+    x = asdlpack(memory.array(stream=None), device="cpu", copy=None)
+    assert set(np.from_dlpack(x).tolist()) == {7}
+
+
+@with_driver
+def test_consumers_of_a_copy_on_a_device_have_nothing_to_wait_for():
+    driver = Driver()
+    obj = driver.put(numbers(8), stream=driver.stream())
+    consumer = driver.stream(1)
+    x = asdlpack(obj, device="cuda:1", copy=None)
+    driver.clear()
+    for s in None, -1, LEGACY, PER_THREAD, consumer:
+        look(x.__dlpack__(stream=s))
+    assert driver.log() == []
+    assert x.__cuda_array_interface__["stream"] is None
+    look(asdlpack(obj).__dlpack__(stream=consumer, dl_device=(2, 1)))
+    assert driver.log("cuStreamWaitEvent", "cuStreamSynchronize") != []
+
+
+@with_driver
+def test_a_copy_to_the_host_has_no_stream():
+    driver = Driver()
+    obj = driver.put(numbers(8), stream=driver.stream())
+    for s in LEGACY, PER_THREAD, driver.stream(), -1:
+        with pytest.raises(ValueError, match=f"stream {s}"):
+            asdlpack(obj).__dlpack__(stream=s, dl_device=(1, 0))
+
+
+@with_driver
+def test_copy_false_never_copies():
+    driver = Driver()
+    array = numbers(8)
+    obj = driver.put(array)
+    live = driver.live()
+    for copies in (
+        lambda: asdlpack(obj, device="cpu"),
+        lambda: asdlpack(obj, device="cuda:1"),
+        lambda: asdlpack(array, device="cuda:0"),
+        lambda: asdlpack(obj).__dlpack__(dl_device=(1, 0), copy=False),
+        lambda: asdlpack(obj).__dlpack__(dl_device=(2, 1), copy=False),
+        lambda: np.from_dlpack(asdlpack(obj), device="cpu", copy=False),
+    ):
+        with pytest.raises(BufferError, match="copy=None"):
+            copies()
+    for same in asdlpack(obj, device="cuda:0"), asdlpack(obj, device=(2, 0)), asdlpack(asdlpack(obj), device="cuda:0"):
+        assert (same.pointer, same.device) == (obj.keep.address, cuda(0))
+    unchanged(driver, live)
+
+
+@with_driver
+def test_a_device_that_is_not_there_is_refused():
+    driver = Driver()
+    obj = driver.put(numbers(8))
+    live = driver.live()
+    for device in 3, 100, 2**31 - 1, -1:
+        for copies in (
+            lambda device=device: asdlpack(numbers(8), device=(2, device), copy=None),
+            lambda device=device: asdlpack(obj, device=(2, device), copy=None),
+            lambda device=device: asdlpack(obj).__dlpack__(dl_device=(2, device)),
+            lambda device=device: asdlpack(bytearray(8)).__dlpack__(dl_device=(2, device)),
+        ):
+            with pytest.raises(BufferError, match=f"kDLCUDA:{device}.* 3"):
+                copies()
+    for device in (3, 0), (13, 0), (10, 0), (8, 0):
+        with pytest.raises(BufferError, match="between the CPU and CUDA alone"):
+            asdlpack(obj, device=device, copy=None)
+    unchanged(driver, live)
+
+
+@with_driver
+def test_a_device_without_memory_is_a_memory_error_that_says_how_much_was_asked_for():
+    driver = Driver()
+    array = np.zeros(1 << 20, "u1")
+    obj = driver.put(array, 1)
+    driver.allocate(driver.available(1) - 1000, 1)
+    live = driver.live()
+    for copies in (
+        lambda: asdlpack(array, device="cuda:1", copy=None),
+        lambda: asdlpack(obj, copy=True),
+        lambda: asdlpack(asdlpack(array, device="cuda:0", copy=None), device="cuda:1", copy=None),
+    ):
+        with pytest.raises(MemoryError, match="1048576"):
+            copies()
+    unchanged(driver, live)
+
+
+# Memory that the CPU can read, too.
+
+
+@with_driver
+@pytest.mark.parametrize("kind", ["managed", "host", "registered"])
+def test_memory_that_the_cpu_reaches_is_memory_of_the_cpu_without_a_copy(kind):
+    driver = Driver()
+    for p in None, driver.stream(1), driver.stream(1, blocking=True), driver.stream(0), LEGACY, PER_THREAD:
+        memory = driver.allocate(8, 1, kind)
+        obj = memory.array(stream=p)
+        x = asdlpack(obj)
+        for share in (
+            lambda obj=obj: np.from_dlpack(asdlpack(obj, device="cpu")),
+            lambda x=x: np.from_dlpack(asdlpack(x, device="cpu")),
+            lambda x=x: np.from_dlpack(x, device="cpu"),
+            lambda x=x: np.from_dlpack(x, device="cpu", copy=False),
+            lambda x=x: np.asarray(memoryview(x)),
+            lambda x=x: np.asarray(x),
+            lambda x=x: np.asarray(Speaks(__array_interface__=x.__array_interface__, keep=x)),
+            lambda x=x: np.asarray(Speaks(__array_struct__=x.__array_struct__, keep=x)),
+        ):
+            memory.bytes[...] = 0
+            if p is not None:
+                driver.fill(p, memory, 7)
+            driver.clear()
+            out = share()
+            assert out.ctypes.data == memory.address
+            assert driver.log(*COPIES) == []
+            assert driver.log("cuStreamSynchronize") != [] or p is None
+            assert set(out.tolist()) == {0 if p is None else 7}
+            out[0] = 9
+            assert memory.bytes[0] == 9
+        y = asdlpack(obj, device="cpu")
+        assert (y.device, y.pointer, y.obj is obj) == (CPU, memory.address, True)
+        assert look(y.__dlpack__(max_version=(1, 0))).flags == 0
+        with pytest.raises(ValueError, match="stream 1"):
+            y.__dlpack__(stream=1)
+
+
+@with_driver
+@pytest.mark.parametrize("kind", ["managed", "host", "registered"])
+def test_a_copy_of_memory_that_the_cpu_reaches_is_plain_memory(kind):
+    driver = Driver()
+    for array in numbers(4, 6), numbers(4, 6).T, numbers(30)[::3], numbers(4, 6, dtype=">i2"):
+        obj = driver.put(array, 1, kind, stream=driver.stream(1))
+        check_host(asdlpack(obj, copy=True), array)
+        obj = driver.put(array, 1, kind, stream=driver.stream(1))
+        check_device(driver, asdlpack(obj, device="cuda:1", copy=None), 1, array)
+        obj = driver.put(array, 1, kind, stream=driver.stream(1))
+        check_device(driver, asdlpack(obj, device="cuda:2", copy=True), 2, array)
+
+
+@with_driver
+def test_arrow_waits_for_memory_that_the_cpu_reaches():
+    import pyarrow
+
+    driver = Driver()
+    memory = driver.allocate(8, 1, "managed")
+    p = driver.stream(1)
+    driver.fill(p, memory, 7)
+    assert pyarrow.array(asdlpack(memory.array(stream=p))).to_pylist() == [7] * 8
+
+
+# Captures of graphs go on.
+
+
+@with_driver
+def test_copies_and_what_frees_them_break_no_capture():
+    driver = Driver()
+    array = numbers(6, 8)[:, 1:5]
+    capturing, p = driver.stream(), driver.stream()
+    obj = driver.put(array, stream=p)
+
+    def copy():
+        check_host(asdlpack(obj, device="cpu", copy=None), array)
+        check_device(driver, asdlpack(obj, copy=True), 0, array)
+        check_device(driver, asdlpack(obj, device="cuda:1", copy=None), 1, array)
+        check_device(driver, asdlpack(array, device="cuda:0", copy=None), 0, array)
+        return driver.live()["mode"]
+
+    for mode in GLOBAL, THREAD_LOCAL, RELAXED:
+        driver.begin_capture(capturing, mode)
+        assert copy() == GLOBAL
+        assert in_thread(copy) == GLOBAL
+        driver.end_capture(capturing)
+    for mode in THREAD_LOCAL, RELAXED:
+        driver.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(ctypes.c_int(mode)))
+        assert copy() == mode
+
+
+@with_driver
+def test_what_is_being_captured_is_not_copied_nor_waited_for():
+    driver = Driver()
+    capturing = driver.stream()
+    memory = driver.allocate(8)
+    managed = driver.allocate(8, kind="managed")
+    x, y = asdlpack(memory.array(stream=capturing)), asdlpack(managed.array(stream=capturing))
+    live = driver.live()
+    driver.begin_capture(capturing)
+    for refused in (
+        lambda: asdlpack(x, device="cpu", copy=None),
+        lambda: asdlpack(x, copy=True),
+        lambda: asdlpack(x, device="cuda:1", copy=None),
+        lambda: asdlpack(y, device="cpu"),
+        lambda: asdlpack(y, copy=True),
+        lambda: memoryview(y),
+        lambda: np.from_dlpack(y, device="cpu"),
+    ):
+        with pytest.raises(BufferError, match="captur"):
+            refused()
+    driver.end_capture(capturing)
+    unchanged(driver, live)
+
+
+# Other ways in.
+
+
+class Producer:
+    """Has __dlpack__ and no other protocol; a kernel of its own stream writes its memory."""
+
+    def __init__(self, driver, device=0, knows_devices=True):
+        self.driver, self.device, self.knows_devices = driver, device, knows_devices
+        self.memory = driver.allocate(8, device)
+        self.stream = driver.stream(device)
+        self.asked = []
+
+    def __dlpack_device__(self):
+        return 2, self.device
+
+    def __dlpack__(self, *, stream=None, **others):
+        self.asked.append((stream, others))
+        if others and not self.knows_devices:
+            raise TypeError("__dlpack__() got an unexpected keyword argument")
+        if others.get("copy") or others.get("dl_device", (2, self.device)) != (2, self.device):
+            raise BufferError("this producer copies nothing")
+        self.driver.fill(self.stream, self.memory, 7)
+        if stream != -1:
+            with self.driver.current(self.device):
+                self.driver.order(self.stream, 1 if stream is None else stream)
+        name = b"dltensor_versioned" if "max_version" in others else b"dltensor"
+        return Managed(self.memory.address, name=name, shape=(8,), dtype=(1, 8, 1), device=(2, self.device)).capsule()
+
+
+@with_driver
+@pytest.mark.parametrize("knows_devices", [True, False])
+def test_a_producers_memory_is_copied_when_it_is_written(knows_devices):
+    driver = Driver()
+    for copies in (
+        lambda x: np.from_dlpack(asdlpack(x, device="cpu", copy=None)),
+        lambda x: np.from_dlpack(asdlpack(x, device="cpu", copy=True)),
+        lambda x: np.from_dlpack(asdlpack(asdlpack(x), device="cpu", copy=None)),
+        lambda x: np.from_dlpack(asdlpack(x), device="cpu"),
+    ):
+        producer = Producer(driver, 1, knows_devices)
+        assert set(copies(producer).tolist()) == {7}
+    for arguments in {"copy": True}, {"device": "cuda:2", "copy": None}:
+        producer = Producer(driver, 1, knows_devices)
+        x = asdlpack(producer, **arguments)
+        assert set(driver.bytes_at(x.pointer, 8).tolist()) == {7}
+
+
+@with_driver
+def test_a_producers_memory_is_ordered_for_the_consumers_stream():
+    driver = Driver()
+    consumer = driver.stream(1)
+    for knows_devices in True, False:
+        producer = Producer(driver, 1, knows_devices)
+        address = look(asdlpack(producer).__dlpack__(stream=consumer)).dl_tensor.data
+        driver.copy(consumer, result := driver.allocate(8, 1), address)
+        driver.synchronize(consumer, 1)
+        assert set(result.bytes.tolist()) == {7}
+
+
+@with_driver
+def test_the_bytes_of_an_object_of_cuda_keep_its_device_and_its_stream():
+    driver = Driver()
+    p, consumer = driver.stream(1), driver.stream(1)
+    memory = driver.allocate(8, 1)
+    driver.fill(p, memory, 1)
+    x = frombuffer(asdlpack(memory.array(stream=p)), "uint16", (2, 2))
+    assert (x.device, x.shape, x.pointer) == (cuda(1), (2, 2), memory.address)
+    assert x.__cuda_array_interface__["stream"] == p
+    driver.copy(consumer, result := driver.allocate(8, 1), look(x.__dlpack__(stream=consumer)).dl_tensor.data)
+    driver.synchronize(consumer, 1)
+    assert set(result.bytes.tolist()) == {1}
+    assert np.from_dlpack(asdlpack(x, device="cpu", copy=None)).tolist() == [[257, 257], [257, 257]]
+
+
+@with_driver
+def test_memory_at_a_pointer_is_copied():
+    driver = Driver()
+    p = driver.stream(1)
+    memory = driver.allocate(64, 1)
+    driver.fill(p, memory, 1)
+    x = from_pointer(memory.address, (4, 4), "int32", device="cuda:1", stream=p)
+    assert np.from_dlpack(asdlpack(x, device="cpu", copy=None)).tolist() == [[0x01010101] * 4] * 4
+    assert array_at(asdlpack(x, device="cpu", copy=True)).shape == (4, 4)
+
+
+@with_driver
+def test_the_driver_is_initialised_for_a_copy_to_a_device_and_for_nothing_else():
+    driver = Driver(initialise=False)
+    x = asdlpack(Managed(1 << 20, shape=(8,), dtype=(1, 8, 1), device=(2, 1)).capsule())
+    for refused in lambda: asdlpack(x, device="cpu", copy=None), lambda: asdlpack(x, copy=True):
+        with pytest.raises(BufferError, match="CUDA_ERROR_NOT_INITIALIZED"):
+            refused()
+    assert driver.log("cuInit") == []
+    copied = asdlpack(numbers(8), device="cuda:1", copy=None)
+    assert driver.log("cuInit") == ["cuInit(0)"]
+    assert driver.live()["pushed"] == 0
+    assert driver.live()["retained"] == 1
+    check_host(asdlpack(copied, device="cpu", copy=None), numbers(8))
+    del copied
+    assert driver.live() == {"allocations": 0, "events": 0, "streams": 0, "retained": 0, "pushed": 0, "mode": GLOBAL}
