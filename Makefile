@@ -1,6 +1,6 @@
 # demo, test, lint, bench and matrix each work from a fresh clone. They need python3 (3.11 or later, with its headers;
 # matrix just 3.11: mxnet and the oldest torch have nothing later); test, lint and matrix also need Go and a C compiler,
-# which the others fetch where they are missing.
+# which the others fetch where they are missing. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
 
 PYTHON = .venv/bin/python
 PIP = $(PYTHON) -m pip install --quiet
@@ -10,7 +10,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
-.PHONY: demo test lint bench matrix clean
+.PHONY: demo test test-cuda lint bench bench-cuda matrix clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -18,6 +18,9 @@ demo: .venv/package .venv/demo
 test: .venv/package .venv/test
 	go test ./...
 	$(PYTHON) -m pytest
+
+test-cuda: .venv/package .venv-cuda/matrix
+	PYTHONPATH=python .venv-cuda/bin/python -m pytest tests/cuda
 
 lint: .venv/lint
 	@files=$$(gofmt -l pkg pyext); test -z "$$files" || { echo "gofmt changes these:" $$files; exit 1; }
@@ -34,6 +37,9 @@ lint: .venv/lint
 
 bench: .venv/package .venv/test .venv-pydlpack/pydlpack
 	$(PYTHON) benchmarks/bench_asdlpack.py --pydlpack .venv-pydlpack/bin/python
+
+bench-cuda: .venv/package .venv-cuda/matrix
+	PYTHONPATH=python .venv-cuda/bin/python benchmarks/bench_cuda.py
 
 matrix: .venv/package .venv/test $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(MATRIX)))
 	$(PYTHON) docs/matrix.py $(MATRIX:%=%/bin/python)

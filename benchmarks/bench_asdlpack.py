@@ -89,11 +89,11 @@ def objects() -> dict[str, Any]:
 class Timing:
     """The least time of a statement, in ns a call."""
 
-    def __init__(self, statement: str, known: dict[str, Any]) -> None:
+    def __init__(self, statement: str, known: dict[str, Any], trial: int = 100) -> None:
         self.timer = timeit.Timer(statement, globals=known)
-        self.timer.timeit(100)  # what a first call sets up is no part of it
-        self.number = max(1, round(100 * ROUND / self.timer.timeit(100)))
-        self.calls = 200
+        self.timer.timeit(trial)  # what a first call sets up is no part of it
+        self.number = max(1, round(trial * ROUND / self.timer.timeit(trial)))
+        self.calls = 2 * trial
         self.least = math.inf
 
     def sample(self) -> None:

@@ -48,7 +48,7 @@ def alone(test=None, **options):
     @functools.wraps(test)
     def run_alone(**parameters):
         result = python(
-            f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
+            f"import sys; sys.path[:0] = {str(Path(test.__code__.co_filename).parent)!r}, {str(TESTS)!r}\n"
             f"import {test.__module__} as tests; tests.{test.__name__}.__wrapped__(**{parameters!r})",
             **options,
         )

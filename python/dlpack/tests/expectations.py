@@ -139,8 +139,6 @@ RULES = (
     Rule("tensorflow", "refused", "tensorflow's tensors are compact and row-major", not_row_major),
     Rule("tensorflow", "refused", "tensorflow takes no such type", dtype("float8*")),
     # cupy
-    Rule("cupy", "refused", "streams are not ordered for __cuda_array_interface__", provider="numba: *on CUDA"),
-    Rule("cupy", "refused", "streams are not ordered for __cuda_array_interface__", provider="cudf: Series on CUDA"),
     Rule("cupy", "shared", "", provider="*on CUDA"),
     Rule("cupy", "refused", "cupy takes what is on the GPU"),
     # cudf

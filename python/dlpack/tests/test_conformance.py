@@ -347,13 +347,8 @@ def capsule_on(device: tuple[int, int]) -> Any:
     return capsule_new(ctypes.addressof(managed), VERSIONED, None)
 
 
-def on_cuda() -> Speaks:
-    shown = {"version": 3, "typestr": f"{NATIVE}f4", "shape": (3,), "data": (1 << 20, False)}
-    return Speaks(__cuda_array_interface__=shown)
-
-
-CUDA: dict[str, Callable[[], Any]] = {"interface": on_cuda, "capsule": lambda: capsule_on((2, 0))}
-cuda = pytest.mark.parametrize("obj", CUDA.values(), ids=CUDA)
+def on_cuda() -> Any:
+    return asdlpack(capsule_on((2, 0)))
 
 
 def rocm() -> Any:
@@ -441,21 +436,19 @@ def test_on_the_cpu_only_none_is_accepted_as_stream_whatever_the_producer_accept
         asdlpack(careless).__dlpack__(stream=-1)
 
 
-@cuda
 @drawn
 @given(st.one_of(st.integers(max_value=-2), st.text(), st.floats()))
-def test_a_stream_is_an_integer_of_at_least_minus_1(obj: Callable[[], Any], stream: Any) -> None:
+def test_a_stream_is_an_integer_of_at_least_minus_1(stream: Any) -> None:
     """2024.12, 2025.12: __dlpack__, stream."""
     with pytest.raises((ValueError, TypeError)):
-        asdlpack(obj()).__dlpack__(stream=stream)
+        on_cuda().__dlpack__(stream=stream)
     with pytest.raises((ValueError, TypeError)):
         rocm().__dlpack__(stream=stream)
 
 
-@cuda
-def test_minus_1_asks_for_no_synchronization_and_is_served(obj: Callable[[], Any]) -> None:
+def test_minus_1_asks_for_no_synchronization_and_is_served() -> None:
     """2024.12, 2025.12: __dlpack__, stream."""
-    assert look(asdlpack(obj()).__dlpack__(stream=-1)).dl_tensor.data == 1 << 20
+    assert look(on_cuda().__dlpack__(stream=-1)).dl_tensor.data == 1 << 20
     assert look(rocm().__dlpack__(stream=-1)).dl_tensor.data == 1 << 20
 
 
@@ -468,16 +461,15 @@ def test_the_stream_reaches_the_producer(stream: int | None) -> None:
     assert [keywords.get("stream") for keywords in producer.asked] == [stream]
 
 
-@cuda
-def test_the_stream_stays_the_consumers(obj: Callable[[], Any]) -> None:
+def test_the_stream_stays_the_consumers() -> None:
     """2024.12, 2025.12: __dlpack__, stream: its ownership."""
     stream = int("100000")  # an integer that nothing else refers to
-    x = asdlpack(obj())
+    x = on_cuda()
     before = sys.getrefcount(stream)
     try:
         capsule = x.__dlpack__(stream=stream)
-    except BufferError:
-        capsule = x.__dlpack__(stream=-1)  # the first note: support for streams is optional
+    except (BufferError, ValueError):  # no driver runs, or it has no such stream
+        capsule = x.__dlpack__(stream=-1)
     assert (sys.getrefcount(stream), capsule_name(capsule)) == (before, LEGACY)
 
 
@@ -489,31 +481,28 @@ def test_a_queue_of_another_kind_reaches_the_producer_that_agreed_on_it() -> Non
     assert producer.asked[0]["stream"] is queue
 
 
-@cuda
 @drawn
 @given(st.one_of(st.sampled_from([1, 2]), pointers))
-def test_on_cuda_1_2_and_pointers_are_streams_whose_support_is_optional(obj: Callable[[], Any], stream: int) -> None:
+def test_on_cuda_1_2_and_pointers_are_streams_whose_support_is_optional(stream: int) -> None:
     """2024.12, 2025.12: __dlpack__, values of stream for CUDA, and the first note."""
     try:
-        capsule = asdlpack(obj()).__dlpack__(stream=stream)
-    except BufferError as error:
-        assert str(stream) in str(error)
+        capsule = on_cuda().__dlpack__(stream=stream)
+    except (BufferError, ValueError) as error:  # no driver runs, or it has no such stream
+        assert "driver" in str(error) or str(stream) in str(error)
     else:
         assert look(capsule).dl_tensor.data == 1 << 20
 
 
-@cuda
-def test_on_cuda_none_is_the_default(obj: Callable[[], Any]) -> None:
+def test_on_cuda_none_is_the_default() -> None:
     """2024.12, 2025.12: __dlpack__, values of stream for CUDA."""
-    x = asdlpack(obj())
+    x = on_cuda()
     assert look(x.__dlpack__(stream=None)).dl_tensor.data == look(x.__dlpack__()).dl_tensor.data == 1 << 20
 
 
-@cuda
-def test_on_cuda_0_is_disallowed(obj: Callable[[], Any]) -> None:
+def test_on_cuda_0_is_disallowed() -> None:
     """2024.12, 2025.12: __dlpack__, values of stream for CUDA."""
     with pytest.raises(ValueError, match="stream 0"):
-        asdlpack(obj()).__dlpack__(stream=0)
+        on_cuda().__dlpack__(stream=0)
 
 
 def test_on_rocm_none_is_the_default() -> None:
@@ -542,7 +531,7 @@ def test_on_rocm_1_and_2_are_not_supported(stream: int) -> None:
 
 
 @drawn
-@given(st.sampled_from([*CUDA.values(), lambda: bytearray(12)]), st.one_of(st.sampled_from([-1, 0, 1, 2]), pointers))
+@given(st.sampled_from([on_cuda, lambda: bytearray(12)]), st.one_of(st.sampled_from([-1, 0, 1, 2]), pointers))
 def test_with_dl_device_kdlcpu_a_stream_must_be_none(obj: Callable[[], Any], stream: int) -> None:
     """2024.12, 2025.12: __dlpack__, the note on dl_device and stream."""
     with pytest.raises((ValueError, BufferError)):
@@ -723,13 +712,10 @@ def test_memory_of_the_cpu_is_offered_as_kdlcpu(memory: Array, keywords: dict[st
     assert (device.device_type, device.device_id) == CPU
 
 
-@cuda
-def test_memory_elsewhere_that_the_cpu_may_only_have_as_a_copy_is_a_buffer_error_without_one(
-    obj: Callable[[], Any],
-) -> None:
+def test_memory_elsewhere_that_the_cpu_may_only_have_as_a_copy_is_a_buffer_error_without_one() -> None:
     """2024.12, 2025.12: __dlpack__, dl_device with copy=False."""
     with pytest.raises(BufferError):
-        asdlpack(obj()).__dlpack__(dl_device=CPU, copy=False)
+        on_cuda().__dlpack__(dl_device=CPU, copy=False)
 
 
 def test_a_producer_that_offers_its_memory_to_the_cpu_is_asked_for_it() -> None:
@@ -951,11 +937,6 @@ def test_the_device_types_have_the_numbers_of_the_standard() -> None:
     assert [DLDeviceType[f"kDL{name}"].value for name in names] == devices_of_the_standard()
 
 
-def test_memory_of_the_cuda_array_interface_is_on_cuda() -> None:
-    """2024.12, 2025.12: __dlpack_device__, returns; data interchange mechanisms, the note on protocols of a device."""
-    assert asdlpack(on_cuda()).__dlpack_device__()[0] == DLDeviceType.kDLCUDA
-
-
 @pytest.mark.xfail(strict=True, reason="the device type is a plain integer, as numpy's; x.device has the enum's member")
 def test_the_device_type_is_a_member_of_an_enum() -> None:
     """2024.12, 2025.12: __dlpack_device__, returns."""
@@ -997,15 +978,12 @@ def test_an_array_on_the_cpu_may_be_asked_for(exchange: tuple[Consumer, Array]) 
 
 # jax looks for a device of the kind before it asks x, and torch for a driver.
 @pytest.mark.parametrize("consumer", [one for one in CONSUMERS if one.name in ("ctypes", "numpy")], ids=repr)
-@cuda
-def test_data_that_would_have_to_be_copied_to_the_cpu_is_an_error_with_copy_false(
-    obj: Callable[[], Any], consumer: Consumer
-) -> None:
+def test_data_that_would_have_to_be_copied_to_the_cpu_is_an_error_with_copy_false(consumer: Consumer) -> None:
     """2024.12, 2025.12: from_dlpack, device, copy and raises: BufferError in one sentence, ValueError in two."""
     if not consumer.knows("copy"):
         pytest.skip(f"this {consumer}'s from_dlpack has no copy")
     with pytest.raises((BufferError, ValueError)):
-        consumer.from_dlpack(asdlpack(obj()), device=consumer.cpu(), copy=False)
+        consumer.from_dlpack(on_cuda(), device=consumer.cpu(), copy=False)
 
 
 @drawn

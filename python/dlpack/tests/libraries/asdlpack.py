@@ -85,6 +85,7 @@ class Producer:
 
 
 def on_cuda() -> dlpack.DLPackObject:
+    """It is refused: there is nothing at that address."""
     shown = {"version": 3, "typestr": "<f4", "shape": (3,), "data": (64, False)}
     return dlpack.asdlpack(SimpleNamespace(__cuda_array_interface__=shown))
 
@@ -150,7 +151,7 @@ USES: tuple[Callable[[bytearray], Any], ...] = (  # what a program does again an
     lambda data: dlpack.asdlpack(data).__dlpack__(copy=True),
     lambda data: dlpack.asdlpack(Interface(data)),
     in_a_cycle,
-    lambda data: on_cuda().__dlpack__(stream=-1),
+    lambda data: refused(on_cuda),
     lambda data: refused(lambda: dlpack.asdlpack(data).__dlpack__(stream=1)),
     lambda data: refused(lambda: dlpack.asdlpack((ctypes.c_char_p * 8).from_buffer(data))),
     lambda data: refused(lambda: dlpack.asdlpack([0] * 100)),

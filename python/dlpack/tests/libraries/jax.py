@@ -1,7 +1,10 @@
 """jax.dlpack.from_dlpack, and jax's arrays."""
 
+import os
 from collections.abc import Callable
 from typing import Any
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes have the GPU at a time
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +17,7 @@ from . import Consumer
 from .datatypes import FORMATS
 
 jax.config.update("jax_enable_x64", True)  # without it, jax makes 32-bit copies of 64-bit types
+jax.config.update("jax_default_device", jax.devices("cpu")[0])  # else what is made here is on the GPU, if there is one
 from_dlpack = jax.dlpack.from_dlpack
 
 
