@@ -27,6 +27,16 @@ static int refuse_name(const char *name)
     return -1;
 }
 
+int check_version(DLPackVersion version)
+{
+    if (version.major != DLPACK_MAJOR_VERSION) {
+        PyErr_Format(PyExc_BufferError, "DLPack version %u.%u: expected 1.x (ask the producer with max_version=(1, 3))",
+                     version.major, version.minor);
+        return -1;
+    }
+    return 0;
+}
+
 /* Reads the managed tensor; of another major version only the version may be read. */
 static int read_managed(DLPackObject *self, const void *managed, bool versioned, struct request *request)
 {
@@ -35,9 +45,7 @@ static int read_managed(DLPackObject *self, const void *managed, bool versioned,
         return 0;
     }
     const DLManagedTensorVersioned *tensor = managed;
-    if (tensor->version.major != DLPACK_MAJOR_VERSION) {
-        PyErr_Format(PyExc_BufferError, "DLPack version %u.%u: expected 1.x (ask the producer with max_version=(1, 3))",
-                     tensor->version.major, tensor->version.minor);
+    if (check_version(tensor->version) < 0) {
         return -1;
     }
     self->version = tensor->version;
@@ -54,6 +62,15 @@ static int describe_managed(DLPackObject *self, const void *managed, bool versio
     }
     request.producer_stream = self->stream;
     return object_describe(self, &request);
+}
+
+int take_managed(DLPackObject *self, void *managed, bool versioned)
+{
+    if (describe_managed(self, managed, versioned) < 0) {
+        return -1;
+    }
+    object_hold_managed(self, managed, versioned);
+    return 0;
 }
 
 /* The struct of a capsule that was not consumed; NULL: error. */
@@ -86,14 +103,13 @@ int take_capsule(DLPackObject *self, PyObject *capsule)
     if (managed == NULL || PyCapsule_SetName(capsule, versioned ? capsule_used_versioned : capsule_used_legacy) < 0) {
         return -1;
     }
-    if (describe_managed(self, managed, versioned) < 0) {
+    if (take_managed(self, managed, versioned) < 0) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
         PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy);
         PyErr_Restore(type, value, traceback);
         return -1;
     }
-    object_hold_managed(self, managed, versioned);
     return 0;
 }
 
@@ -194,14 +210,13 @@ int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
     if (managed == NULL) {
         return -1;
     }
-    if (describe_managed(self, managed, versioned) < 0) {
+    if (take_managed(self, managed, versioned) < 0) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
         delete_managed(managed, versioned);
         PyErr_Restore(type, value, traceback);
         return -1;
     }
-    object_hold_managed(self, managed, versioned);
     return 0;
 }
 

@@ -52,12 +52,14 @@ static void destroy_capsule(PyObject *capsule)
     PyErr_Restore(type, value, traceback);
 }
 
-static PyObject *make_capsule(DLPackObject *self, bool versioned)
+/* A block of self's tensor. NULL: error. */
+static struct block *make_block(DLPackObject *self, bool versioned)
 {
     size_t bytes = 2 * (size_t)self->tensor.ndim * sizeof *self->tensor.shape;
     struct block *block = malloc(sizeof *block + bytes);
     if (block == NULL) {
-        return PyErr_NoMemory();
+        PyErr_NoMemory();
+        return NULL;
     }
     DLTensor *tensor;
     if (versioned) {
@@ -77,12 +79,26 @@ static PyObject *make_capsule(DLPackObject *self, bool versioned)
     memcpy(block->dims, self->tensor.shape, bytes);
     tensor->shape = block->dims;
     tensor->strides = block->dims + tensor->ndim;
-    PyObject *capsule = PyCapsule_New(block, versioned ? capsule_versioned : capsule_legacy, destroy_capsule);
-    if (capsule == NULL) {
-        free(block);
+    Py_INCREF((PyObject *)self);
+    return block;
+}
+
+DLManagedTensorVersioned *make_managed(DLPackObject *self)
+{
+    struct block *block = make_block(self, true);
+    return block == NULL ? NULL : &block->versioned;
+}
+
+static PyObject *make_capsule(DLPackObject *self, bool versioned)
+{
+    struct block *block = make_block(self, versioned);
+    if (block == NULL) {
         return NULL;
     }
-    Py_INCREF((PyObject *)self);
+    PyObject *capsule = PyCapsule_New(block, versioned ? capsule_versioned : capsule_legacy, destroy_capsule);
+    if (capsule == NULL) {
+        release_export(self, block);
+    }
     return capsule;
 }
 
@@ -157,6 +173,11 @@ int parse_max_version(PyObject *value, bool *versioned)
     return read < 0 ? -1 : 0;
 }
 
+bool is_complete(const DLPackObject *self)
+{
+    return self->stream == STREAM_UNKNOWN || (self->stream == STREAM_LEGACY && !self->on_cpu);
+}
+
 /* What the tensor must meet besides being there: 1 where the arguments ask for anything, 0 where they don't; -1:
  * error. */
 static int parse_conditions(const DLPackObject *self, const struct export_arguments *arguments,
@@ -177,9 +198,7 @@ static int parse_conditions(const DLPackObject *self, const struct export_argume
         return -1;
     }
     bool elsewhere = !same_device(device, self->tensor.device);
-    /* For a consumer that names no stream, and does not use the CPU. */
-    bool ordered = self->stream == STREAM_UNKNOWN || (self->stream == STREAM_LEGACY && !self->on_cpu);
-    if (arguments->stream == NULL && ordered && !elsewhere && copy != COPY_ALWAYS) {
+    if (arguments->stream == NULL && is_complete(self) && !elsewhere && copy != COPY_ALWAYS) {
         return 0;
     }
     request_init(conditions, PROTOCOL_DLTENSOR);

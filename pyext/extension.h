@@ -8,6 +8,7 @@
  *   object.c     the DLPackObject that holds the memory (device_memory.c: that of a copy on a GPU)
  *   type.c       its attributes, methods and slots
  *   export.c     __dlpack__: capsules and their deleters
+ *   exchange_api.c    __dlpack_c_exchange_api__: the same for consumers in C
  *   export_buffer.c, export_interface.c, export_arrow.c    the other protocols out
  */
 #ifndef DLPACK_EXTENSION_H
@@ -191,6 +192,13 @@ int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request);
 /* The names of capsules; the standard wants them static, since consumers may compare addresses. */
 extern const char capsule_legacy[], capsule_versioned[], capsule_used_legacy[], capsule_used_versioned[];
 
+/* Refuses structures of another major version. */
+int check_version(DLPackVersion version);
+
+/* Owns a managed tensor, which is complete by the order of self->stream. Refused, it is not self's, and no deleter was
+ * called. */
+int take_managed(DLPackObject *self, void *managed, bool versioned);
+
 /* Takes a "dltensor" or "dltensor_versioned" capsule over: renames it and owns its tensor, which is complete by the
  * order of self->stream. Refused, it is as it was. */
 int take_capsule(DLPackObject *self, PyObject *capsule);
@@ -355,6 +363,12 @@ int parse_device(PyObject *pair, DLDevice *device);
 /* Whether two names mean one device: the CPU has one id. */
 bool same_device(DLDevice one, DLDevice other);
 
+/* Whether the memory is complete for a consumer that names no stream. */
+bool is_complete(const DLPackObject *self);
+
+/* A managed tensor of self's, which holds a reference to self. NULL: error. */
+DLManagedTensorVersioned *make_managed(DLPackObject *self);
+
 /* Gives back the reference to the owner and frees the block that had it; on any thread, at any time. */
 void release_export(void *owner, void *block);
 
@@ -363,6 +377,9 @@ PyObject *export_tensor(DLPackObject *self, const struct export_arguments *argum
 
 /* DLPackObject.__dlpack__ */
 PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* exchange_api.c: sets DLPackObject.__dlpack_c_exchange_api__ */
+int exchange_api_init(void);
 
 /* export_buffer.c: slots of DLPackObject, and __bytes__ */
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags);

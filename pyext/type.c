@@ -282,9 +282,11 @@ static PyGetSetDef object_attributes[] = {
     ATTRIBUTE("pointer", IS_POINTER, "Address of the first element; 0 where there is none."),
     {"protocol", (getter)get_protocol, NULL,
      "The protocol that was found: \"buffer\", \"__dlpack__\", a capsule's or a structure's name, \"pointer\". What\n"
-     "has __dlpack__ is asked at each export, and where it refuses, its other protocols serve: the repr says which.",
+     "has __dlpack__ is asked at each export, and where it refuses, its other protocols serve: the repr says which. Of\n"
+     "what a C library gave: \"__dlpack_c_exchange_api__\".",
      NULL},
-    {"obj", (getter)get_obj, NULL, "The object that was given, of from_pointer the owner; None for a copy.", NULL},
+    {"obj", (getter)get_obj, NULL,
+     "The object that was given, of from_pointer the owner; None for a copy or a C library's tensor.", NULL},
     {"__array_interface__", get_array_interface, NULL,
      "Version 3, of memory that the CPU can read; absent where it does not apply.", NULL},
     {"__array_struct__", get_array_struct, NULL, "The same as a C structure in a capsule.", NULL},
@@ -339,5 +341,5 @@ int type_init(PyObject *module)
             return -1;
         }
     }
-    return PyModule_AddType(module, DLPackObject_type);
+    return exchange_api_init() < 0 ? -1 : PyModule_AddType(module, DLPackObject_type);
 }

@@ -1,5 +1,5 @@
 from ctypes import _Pointer, c_char_p, c_void_p
-from typing import Any, SupportsIndex, TypeAlias, final
+from typing import Any, ClassVar, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -42,6 +42,7 @@ def _core_calls() -> int: ...
 
 @final
 class DLPackObject(Buffer):
+    __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property

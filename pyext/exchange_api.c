@@ -1,0 +1,208 @@
+/* exchange_api.c: __dlpack_c_exchange_api__, the functions by which consumers written in C exchange tensors without a
+ * capsule.
+ *
+ * It is C because C calls it: the allocator also without the GIL. Memory is complete in the order of the default stream:
+ * what goes out is ordered before it, and what comes in was written on it, since current_work_stream names no other. */
+#include "extension.h"
+
+#include <stdlib.h>
+
+static const char attribute[] = "__dlpack_c_exchange_api__";
+
+static PyObject *max_version; /* (1, 3) */
+
+static DLPackObject *checked(PyObject *obj)
+{
+    if (!Py_IS_TYPE(obj, DLPackObject_type)) {
+        raise_unexpected(PyExc_TypeError, "py_object: expected a DLPackObject, as asdlpack gives", obj);
+        return NULL;
+    }
+    return object_check((DLPackObject *)obj) < 0 ? NULL : (DLPackObject *)obj;
+}
+
+/* Has the default stream wait for the memory. -1: error. */
+static int complete(DLPackObject *self)
+{
+    if (is_complete(self)) {
+        return 0;
+    }
+    struct request conditions;
+    request_init(&conditions, PROTOCOL_DLTENSOR);
+    conditions.exports = true;
+    DLPackObject *ordered = object_under(self, &conditions);
+    Py_XDECREF((PyObject *)ordered);
+    return ordered == NULL ? -1 : 0;
+}
+
+/* The tensor that the producer gives now, as from __dlpack__. */
+static DLManagedTensorVersioned *managed_of_delegate(DLPackObject *self)
+{
+    PyObject *capsule = delegate_export(self, &(struct export_arguments){.max_version = max_version});
+    if (capsule == NULL) {
+        return NULL;
+    }
+    DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
+    if (managed != NULL &&
+        (check_version(managed->version) < 0 || PyCapsule_SetName(capsule, capsule_used_versioned) < 0)) {
+        managed = NULL;
+    }
+    drop_capsule(capsule);
+    return managed;
+}
+
+static int managed_tensor_from_py_object_no_sync(void *obj, DLManagedTensorVersioned **out)
+{
+    *out = NULL;
+    DLPackObject *self = checked(obj);
+    if (self != NULL && self->delegate) {
+        *out = managed_of_delegate(self);
+    }
+    else if (self != NULL && complete(self) == 0) {
+        *out = make_managed(self);
+    }
+    return *out == NULL ? -1 : 0;
+}
+
+/* The shape and the strides live as long as the object. */
+static int dltensor_from_py_object_no_sync(void *obj, DLTensor *out)
+{
+    DLPackObject *self = checked(obj), *holder = self == NULL ? NULL : ordered_tensor_of(self);
+    if (holder == NULL || complete(holder) < 0) {
+        return -1;
+    }
+    if (holder->versioned_only) {
+        PyErr_Format(PyExc_BufferError,
+                     "%s with one item in each byte can't be said by a DLTensor; expected a consumer that calls "
+                     "managed_tensor_from_py_object_no_sync",
+                     holder->dtype_name);
+        return -1;
+    }
+    *out = holder->tensor;
+    return 0;
+}
+
+/* Where this fails the tensor stays the caller's: the header says just "stolen", and tvm-ffi then calls the deleter. */
+static int managed_tensor_to_py_object_no_sync(DLManagedTensorVersioned *tensor, void **out)
+{
+    *out = NULL;
+    if (tensor == NULL) {
+        return raise_null("managed_tensor_to_py_object_no_sync", "tensor", "a DLManagedTensorVersioned");
+    }
+    DLPackObject *self = object_new(NULL, COPY_NEVER);
+    if (self == NULL) {
+        return -1;
+    }
+    self->protocol = attribute;
+    self->stream = STREAM_LEGACY;
+    if (take_managed(self, tensor, true) < 0) {
+        Py_DECREF((PyObject *)self);
+        return -1;
+    }
+    *out = self;
+    return 0;
+}
+
+/* New memory that nobody sees but by what is exported of it. NULL: error. */
+static DLPackObject *allocate(const DLTensor *prototype)
+{
+    DLPackObject *self = object_new(NULL, COPY_NEVER);
+    if (self == NULL) {
+        return NULL;
+    }
+    self->protocol = attribute;
+    DLTensor tensor = {
+        .data = (void *)COPY_ALIGNMENT, /* until it is known how much memory the tensor needs */
+        .device = prototype->device,
+        .ndim = prototype->ndim,
+        .dtype = prototype->dtype,
+        .shape = prototype->shape,
+    };
+    struct request request;
+    request_tensor(&request, &tensor, 0);
+    if (object_describe(self, &request) < 0) {
+        goto failed;
+    }
+    if (self->tensor.device.device_type != kDLCPU) {
+        object_refuse_device(self, "managed_tensor_allocator allocates memory of the CPU alone (allocate it with the "
+                                   "library that uses the device)");
+        goto failed;
+    }
+    int64_t bytes = object_nbytes(self);
+    if (bytes > 0) {
+        if (posix_memalign(&self->memory, COPY_ALIGNMENT, (size_t)bytes) != 0) {
+            PyErr_Format(PyExc_MemoryError, "managed_tensor_allocator: no memory for %lld bytes", (long long)bytes);
+            goto failed;
+        }
+        self->holding = HOLDS_MEMORY;
+        self->tensor.data = self->memory;
+    }
+    return self;
+failed:
+    Py_DECREF((PyObject *)self);
+    return NULL;
+}
+
+/* Hands the pending exception to the caller. */
+static void set_error(void *error_ctx, void (*SetError)(void *, const char *, const char *))
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *name = PyType_GetName(Py_TYPE(value)), *text = name == NULL ? NULL : PyObject_Str(value);
+    const char *kind = NULL, *message = NULL;
+    bool known = read_text(name, &kind) > 0 && read_text(text, &message) > 0;
+    SetError(error_ctx, known ? kind : "MemoryError", known ? message : "managed_tensor_allocator: no memory");
+    Py_XDECREF(name);
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+}
+
+static int managed_tensor_allocator(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
+                                    void (*SetError)(void *error_ctx, const char *kind, const char *message))
+{
+    *out = NULL;
+    if (python_is_gone()) {
+        SetError(error_ctx, "RuntimeError", "managed_tensor_allocator: Python is finalising; expected a running one");
+        return -1;
+    }
+    PyGILState_STATE state = PyGILState_Ensure();
+    DLPackObject *self = allocate(prototype);
+    if (self != NULL) {
+        *out = make_managed(self);
+        Py_DECREF((PyObject *)self);
+    }
+    if (*out == NULL) {
+        set_error(error_ctx, SetError);
+    }
+    PyGILState_Release(state);
+    return *out == NULL ? -1 : 0;
+}
+
+/* NULL is the default stream. To a consumer that was built for per-thread default streams that is another one, which
+ * waits for the legacy one. */
+static int current_work_stream(int32_t Py_UNUSED(device_type), int32_t Py_UNUSED(device_id), void **out)
+{
+    *out = NULL;
+    return 0;
+}
+
+int exchange_api_init(void)
+{
+    static DLPackExchangeAPI api = {
+        .header = {.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}},
+        .managed_tensor_allocator = managed_tensor_allocator,
+        .managed_tensor_from_py_object_no_sync = managed_tensor_from_py_object_no_sync,
+        .managed_tensor_to_py_object_no_sync = managed_tensor_to_py_object_no_sync,
+        .dltensor_from_py_object_no_sync = dltensor_from_py_object_no_sync,
+        .current_work_stream = current_work_stream,
+    };
+    if (max_version == NULL) {
+        max_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+    }
+    PyObject *capsule = max_version == NULL ? NULL : PyCapsule_New(&api, "dlpack_exchange_api", NULL);
+    int set = capsule == NULL ? -1 : PyObject_SetAttrString((PyObject *)DLPackObject_type, attribute, capsule);
+    Py_XDECREF(capsule);
+    return set;
+}
