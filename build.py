@@ -51,16 +51,24 @@ def compile_core(directory: Path, cc: list[str]) -> Path:
 def compile_extension(directory: Path, cc: list[str]) -> Path:
     output = directory / f"_dlpack{'.abi3.so' if STABLE_ABI else sysconfig.get_config_var('EXT_SUFFIX')}"
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", f"-I{include()}"]
+    flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", f"-I{include()}"]
     flags.append(f'-DDLPACK_GO_VERSION="{version}"')
     if STABLE_ABI:
         flags.append("-DPy_LIMITED_API=0x030b0000")
-    flags += shlex.split(os.environ.get("CFLAGS", ""))
+    flags += link_time_optimisation(cc, directory) + shlex.split(os.environ.get("CFLAGS", ""))
     sources = sorted((ROOT / "pyext").glob("*.c"))
     # No libpython: the interpreter that loads the extension brings Python's symbols.
     libraries = ["-shared", "-pthread", "-ldl", *shlex.split(os.environ.get("LDFLAGS", ""))]
     subprocess.run([*cc, *flags, *sources, *libraries, "-o", output], check=True)
     return output
+
+
+def link_time_optimisation(cc: list[str], directory: Path) -> list[str]:
+    """The flags for it, where the compiler has a linker that can."""
+    probe = directory / "probe.c"
+    probe.write_text("int probe;\n")
+    command = [*cc, "-flto=auto", "-shared", "-fPIC", probe, "-o", probe.with_suffix(".so")]
+    return ["-flto=auto"] if subprocess.run(command, capture_output=True).returncode == 0 else []
 
 
 def check_platform() -> None:

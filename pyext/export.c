@@ -41,15 +41,17 @@ static void delete_versioned(DLManagedTensorVersioned *self)
 /* A capsule dies: if it was not consumed, its tensor dies with it. */
 static void destroy_capsule(PyObject *capsule)
 {
+    const char *name = PyCapsule_GetName(capsule);
+    bool versioned = name == capsule_versioned || (name != NULL && strcmp(name, capsule_versioned) == 0);
+    if (!versioned && name != capsule_legacy && (name == NULL || strcmp(name, capsule_legacy) != 0)) {
+        return;
+    }
+    struct block *block = PyCapsule_GetPointer(capsule, name);
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    if (PyCapsule_IsValid(capsule, capsule_versioned)) {
-        delete_versioned(PyCapsule_GetPointer(capsule, capsule_versioned));
-    }
-    else if (PyCapsule_IsValid(capsule, capsule_legacy)) {
-        delete_legacy(PyCapsule_GetPointer(capsule, capsule_legacy));
-    }
+    Py_DECREF((PyObject *)(versioned ? block->versioned.manager_ctx : block->legacy.manager_ctx));
     PyErr_Restore(type, value, traceback);
+    free(block);
 }
 
 /* A block of self's tensor. NULL: error. */
@@ -158,7 +160,7 @@ int parse_max_version(PyObject *value, bool *versioned)
     }
     int64_t major = 0, minor;
     int read = 0;
-    if (PyTuple_Check(value) && PyTuple_Size(value) == 2) {
+    if ((PyTuple_CheckExact(value) || PyTuple_Check(value)) && PyTuple_Size(value) == 2) {
         read = read_int(PyTuple_GetItem(value, 0), true, &major);
         if (read > 0) {
             read = read_int(PyTuple_GetItem(value, 1), true, &minor);

@@ -1,6 +1,6 @@
 /* extension.h: what the C files of the extension share. An object goes through them in this order:
  *
- *   module.c     asdlpack(): which protocol the object speaks
+ *   module.c     asdlpack(): which protocol the object speaks (buffer_types.c: the types of which that is known)
  *   memory.c     frombuffer(), from_pointer(): the caller says what the memory is
  *   capsule.c, producer.c, interface.c, buffer.c, arrow.c, arrow_stream.c    read one protocol into a struct request
  *                (request.c)
@@ -35,16 +35,9 @@ typedef struct DLPackObject {
     PyObject *obj; /* what asdlpack was given; NULL for a copy, which keeps no source alive */
     struct DLPackObject *imported;
     const char *protocol; /* NULL after the garbage collector cleared the object */
-    union {
-        Py_buffer view;
-        PyObject *object;
-        void *managed; /* a DLManagedTensor or DLManagedTensorVersioned */
-        void *memory;  /* from posix_memalign */
-        struct device_memory *device_memory;
-    };
-    uint8_t holding; /* enum holding: which of the union */
-    uint8_t copy;    /* enum copy: what asdlpack was told */
-    bool has_target; /* it was told a device, too */
+    uint8_t holding;      /* enum holding: which of the union */
+    uint8_t copy;         /* enum copy: what asdlpack was told */
+    bool has_target;      /* it was told a device, too */
     bool delegate;
     bool versioned_only;
     bool on_cpu; /* the CPU can read the memory */
@@ -54,11 +47,19 @@ typedef struct DLPackObject {
     int32_t exports;       /* buffers that are not released: the garbage collector takes no memory from under them */
     DLPackVersion version; /* of the versioned struct that was taken over; 0.0 where there was none */
     uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */
+    DLTensor tensor;       /* validated; shape and strides are dims or a malloc of their own */
+    /* Behind here a new object is not zeroed. */
     int64_t itemsize;
     char dtype_name[NAME_SIZE];
     char format[LETTERS_SIZE], arrow[LETTERS_SIZE], typestr[TYPESTR_SIZE]; /* as in struct answer */
-    DLTensor tensor; /* validated; shape and strides are dims or a malloc of their own */
     int64_t dims[2 * INLINE_NDIM];
+    union {
+        Py_buffer view;
+        PyObject *object;
+        void *managed; /* a DLManagedTensor or DLManagedTensorVersioned */
+        void *memory;  /* from posix_memalign */
+        struct device_memory *device_memory;
+    };
 } DLPackObject;
 
 /* Interned names, made once. */
@@ -90,8 +91,9 @@ struct parameter {
 int read_arguments(const char *function, const struct parameter *parameters, int count, int positional, int required,
                    PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
-/* args[0].name(**keywords): the values of `count` keywords follow in args[1] and on. A new reference; NULL: error. */
-PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *const *keywords, size_t count);
+/* args[0].name(**kwnames): the values of the keywords in the tuple follow in args[1] and on. A new reference; NULL:
+ * error. */
+PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *kwnames);
 
 /* Reads an int, or what has __index__, into an int64_t or a uint64_t. 1: read; 0: no int, or one that does not fit;
  * -1: error. */
@@ -148,6 +150,14 @@ int read_device(PyObject *value, DLDevice *device);
 extern const char frombuffer_doc[], from_pointer_doc[];
 PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* buffer_types.c */
+
+/* Whether objects of this type are known to speak the buffer protocol and no other. */
+bool speaks_buffer_alone(PyObject *obj);
+
+/* Remembers that of the object's type, which was just seen to do so, where it can't change. -1: error. */
+int remember_buffer_alone(PyObject *obj);
 
 /* buffer.c, interface.c, arrow.c, arrow_stream.c: each reads the protocol self->protocol of self->obj into the request,
  * and lets self hold what must live. 1: read; 0: the object does not speak it; -1: error. */

@@ -18,12 +18,6 @@ static int has_dlpack(PyObject *obj)
     return found;
 }
 
-/* These types can't be given another protocol; looking for one would cost more than all the rest. */
-static bool speaks_buffer_alone(PyObject *obj)
-{
-    return PyBytes_CheckExact(obj) || PyByteArray_CheckExact(obj) || Py_IS_TYPE(obj, &PyMemoryView_Type);
-}
-
 int describe_by_other_protocols(DLPackObject *self)
 {
     static const struct {
@@ -104,7 +98,13 @@ static int recognise(DLPackObject *self, PyObject *owner)
         self->protocol = "__dlpack__";
         PyObject_GC_Track(self);
     }
-    return found != 0 ? found : describe_by_other_protocols(self);
+    if (found == 0) {
+        found = describe_by_other_protocols(self);
+        if (found > 0 && self->holding == HOLDS_VIEW && remember_buffer_alone(obj) < 0) {
+            found = -1;
+        }
+    }
+    return found;
 }
 
 static int check_owner(PyObject *obj, PyObject *owner)

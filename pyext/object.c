@@ -15,7 +15,8 @@ DLPackObject *object_new(PyObject *obj, enum copy copy)
     if (self == NULL) {
         return NULL;
     }
-    memset((char *)self + offsetof(DLPackObject, weakrefs), 0, sizeof *self - offsetof(DLPackObject, weakrefs));
+    memset((char *)self + offsetof(DLPackObject, weakrefs), 0,
+           offsetof(DLPackObject, itemsize) - offsetof(DLPackObject, weakrefs));
     self->obj = Py_XNewRef(obj);
     self->copy = copy;
     return self;

@@ -3,6 +3,8 @@
  * It is C because it calls Python, which Go never does. */
 #include "extension.h"
 
+#include <stdatomic.h>
+
 /* Raises "<type of obj>.<method> returned <value>; expected <expected>". */
 static void raise_answer_of(PyObject *obj, const char *method, const char *expected, PyObject *value)
 {
@@ -14,26 +16,44 @@ static void raise_answer_of(PyObject *obj, const char *method, const char *expec
     Py_XDECREF(repr);
 }
 
+/* The names of the arguments whose bits are set, a tuple made once for each combination: borrowed. NULL: error. */
+static PyObject *keywords_of(unsigned which)
+{
+    static _Atomic(PyObject *) made[16];
+    PyObject *keywords = atomic_load(&made[which]), *none = NULL;
+    if (keywords != NULL) {
+        return keywords;
+    }
+    PyObject *const all[] = {names.stream, names.max_version, names.dl_device, names.copy};
+    PyObject *list = PyList_New(0);
+    for (int i = 0; i < 4 && list != NULL; i++) {
+        if (which & 1u << i && PyList_Append(list, all[i]) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    keywords = list == NULL ? NULL : PyList_AsTuple(list);
+    Py_XDECREF(list);
+    if (keywords != NULL && !atomic_compare_exchange_strong(&made[which], &none, keywords)) {
+        Py_DECREF(keywords);
+        keywords = none; /* another thread's */
+    }
+    return keywords;
+}
+
 /* obj.__dlpack__ with the arguments that are there: a producer that knows no others must not be given them. */
 static PyObject *call_producer(PyObject *obj, const struct export_arguments *arguments)
 {
-    const struct {
-        PyObject *name, *value;
-    } all[] = {
-        {names.stream, arguments->stream},
-        {names.max_version, arguments->max_version},
-        {names.dl_device, arguments->dl_device},
-        {names.copy, arguments->copy},
-    };
-    PyObject *passed[5] = {obj}, *keywords[4];
-    size_t count = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].value != NULL) {
-            keywords[count++] = all[i].name;
-            passed[count] = all[i].value;
+    PyObject *const all[] = {arguments->stream, arguments->max_version, arguments->dl_device, arguments->copy};
+    PyObject *passed[5] = {obj};
+    unsigned which = 0, count = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        if (all[i] != NULL) {
+            which |= 1u << i;
+            passed[++count] = all[i];
         }
     }
-    PyObject *capsule = call_method(names.dlpack, passed, keywords, count);
+    PyObject *keywords = keywords_of(which);
+    PyObject *capsule = keywords == NULL ? NULL : call_method(names.dlpack, passed, keywords);
     if (capsule != NULL && !PyCapsule_CheckExact(capsule)) {
         raise_answer_of(obj, "__dlpack__", "a capsule", capsule);
         Py_CLEAR(capsule);

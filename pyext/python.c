@@ -41,21 +41,9 @@ int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
     return get_optional_attribute(obj, name, value);
 }
 
-PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *const *keywords, size_t count)
+PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *kwnames)
 {
-    PyObject *kwnames = NULL;
-    if (count > 0) {
-        kwnames = PyTuple_New((Py_ssize_t)count);
-        for (size_t i = 0; i < count && kwnames != NULL; i++) {
-            PyTuple_SetItem(kwnames, (Py_ssize_t)i, Py_NewRef(keywords[i]));
-        }
-        if (kwnames == NULL) {
-            return NULL;
-        }
-    }
-    PyObject *result = vectorcall_method(name, args, 1, kwnames);
-    Py_XDECREF(kwnames);
-    return result;
+    return vectorcall_method(name, args, 1, kwnames);
 }
 
 /* "a, b and c", of what may be given by name: a new reference; NULL: error. */
@@ -135,6 +123,11 @@ int read_arguments(const char *function, const struct parameter *parameters, int
 
 int read_int(PyObject *value, bool is_signed, void *into)
 {
+    if (is_signed && PyLong_CheckExact(value)) { /* most are, and small */
+        int overflow;
+        *(int64_t *)into = PyLong_AsLongLongAndOverflow(value, &overflow);
+        return overflow == 0;
+    }
     PyObject *number = PyLong_CheckExact(value) ? Py_NewRef(value) : PyNumber_Index(value);
     if (number == NULL) {
         if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
