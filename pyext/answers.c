@@ -69,7 +69,8 @@ static uint64_t hash_of(const struct request *request, size_t tail)
 {
     const uint64_t golden = 0x9E3779B97F4A7C15u; /* 2**64 over the golden ratio, odd */
     uint64_t hash = 0;
-    for (size_t i = 0; i < KEY_HEAD_WORDS; i++) {
+    _Pragma("GCC unroll 16") for (size_t i = 0; i < KEY_HEAD_WORDS; i++)
+    {
         hash += word_at(request, i) * (golden * (2 * i + 1));
     }
     for (size_t i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i++) {
@@ -81,7 +82,8 @@ static uint64_t hash_of(const struct request *request, size_t tail)
 static bool key_equals(struct slot *slot, const struct request *request, size_t tail)
 {
     uint64_t differences = 0;
-    for (size_t i = 0; i < KEY_HEAD_WORDS; i++) {
+    _Pragma("GCC unroll 16") for (size_t i = 0; i < KEY_HEAD_WORDS; i++)
+    {
         differences |= atomic_load_explicit(&slot->key[i], memory_order_relaxed) ^ word_at(request, i);
     }
     for (size_t i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i++) {
@@ -93,7 +95,8 @@ static bool key_equals(struct slot *slot, const struct request *request, size_t 
 static void copy_answer(struct slot *slot, struct answer *answer)
 {
     char *kept = (char *)&answer->ndim;
-    for (size_t i = 0; i < ANSWER_HEAD_WORDS; i++) {
+    _Pragma("GCC unroll 32") for (size_t i = 0; i < ANSWER_HEAD_WORDS; i++)
+    {
         uint64_t word = atomic_load_explicit(&slot->answer[i], memory_order_relaxed);
         memcpy(kept + 8 * i, &word, 8);
     }

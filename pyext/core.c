@@ -381,7 +381,7 @@ static bool fits(const struct request *request, struct answer *answer)
         answer->above = (uint64_t)length * (uint64_t)answer->itemsize;
         answer->dims[0] = length;
     }
-    return first >= request->data && first % answer->alignment == 0 && answer->below <= first &&
+    return first >= request->data && (first & (answer->alignment - 1)) == 0 && answer->below <= first &&
            answer->above - 1 <= UINT64_MAX - first &&
            ((request->facts & FACT_SPAN) == 0 ||
             (answer->below <= answer->offset && answer->offset <= (uint64_t)request->span &&

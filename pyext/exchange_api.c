@@ -148,7 +148,7 @@ static void set_error(void *error_ctx, void (*SetError)(void *, const char *, co
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *name = PyType_GetName(Py_TYPE(value)), *text = name == NULL ? NULL : PyObject_Str(value);
+    PyObject *name = type_name(value), *text = name == NULL ? NULL : PyObject_Str(value);
     const char *kind = NULL, *message = NULL;
     bool known = read_text(name, &kind) > 0 && read_text(text, &message) > 0;
     SetError(error_ctx, known ? kind : "MemoryError", known ? message : "managed_tensor_allocator: no memory");

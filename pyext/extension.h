@@ -295,6 +295,9 @@ void mend_answers_after_fork(void);
 /* An object that nobody sees: the garbage collector knows of it from object_describe, or from being a delegate, on. */
 DLPackObject *object_new(PyObject *obj, enum copy copy);
 
+/* Whether the memory is self's own: a copy. */
+bool holds_memory(const DLPackObject *self);
+
 /* Calls the deleter, if there is one. */
 void delete_managed(void *managed, bool versioned);
 

@@ -22,6 +22,11 @@ DLPackObject *object_new(PyObject *obj, enum copy copy)
     return self;
 }
 
+bool holds_memory(const DLPackObject *self)
+{
+    return self->holding == HOLDS_MEMORY || self->holding == HOLDS_DEVICE;
+}
+
 void delete_managed(void *managed, bool versioned)
 {
     if (versioned) {
@@ -40,7 +45,7 @@ void delete_managed(void *managed, bool versioned)
 
 void object_hold_managed(DLPackObject *self, void *managed, bool versioned)
 {
-    if (self->holding == HOLDS_MEMORY || self->holding == HOLDS_DEVICE) {
+    if (holds_memory(self)) {
         delete_managed(managed, versioned);
     }
     else {
@@ -353,8 +358,10 @@ DLPackObject *cpu_tensor_of(DLPackObject *self)
         return holder;
     }
     if (!holder->on_cpu) {
-        object_refuse_device(holder, "the CPU can't read this memory (asdlpack(x, device=\"cpu\", copy=None) copies it "
-                                     "to the host)");
+        object_refuse_device(holder, holder->tensor.device.device_type == kDLCUDA
+                                         ? "the CPU can't read this memory (asdlpack(x, device=\"cpu\", copy=None) "
+                                           "copies it to the host)"
+                                         : "the CPU can't read this memory (copy it with the library that owns it)");
         return NULL;
     }
     static const DLDevice cpu = {kDLCPU, 0};

@@ -142,33 +142,6 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, PyObj
     return imported;
 }
 
-/* Imports the producer's tensor, versioned if it can; where it refuses, its other protocols serve. Of the arguments,
- * the stream is passed on, and a copy=False; with copy=True, what the other protocols say is copied, and converted. */
-static DLPackObject *import_tensor(DLPackObject *self, const struct export_arguments *arguments)
-{
-    enum copy copy = arguments->copy == Py_True ? COPY_ALWAYS : self->copy;
-    PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
-    if (version == NULL) {
-        return NULL;
-    }
-    struct export_arguments passed = {
-        .stream = arguments->stream,
-        .max_version = version,
-        .copy = arguments->copy == Py_False ? Py_False : NULL,
-    };
-    PyObject *capsule = call_producer(self->obj, &passed);
-    Py_DECREF(version);
-    /* A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal. */
-    if (capsule == NULL && PyErr_Occurred() == PyExc_TypeError) {
-        PyErr_Clear();
-        capsule = call_producer(self->obj, &(struct export_arguments){.stream = arguments->stream});
-    }
-    if (capsule != NULL) {
-        return import_capsule(self, capsule, arguments->stream, copy);
-    }
-    return is_refusal() ? serve_by_others(self, copy) : NULL;
-}
-
 /* obj.__dlpack_device__(). 1: read; 0: obj has no such method; -1: error. */
 static int producer_device(PyObject *obj, DLDevice *device)
 {
@@ -189,6 +162,65 @@ static int producer_device(PyObject *obj, DLDevice *device)
     }
     Py_DECREF(pair);
     return found;
+}
+
+/* Whether a producer is told CUDA's legacy default stream where nobody named one: None means that, but not to torch,
+ * which then orders nothing. Torch's pinned tensors, kDLCUDAHost, take no stream. */
+static bool has_default_stream(DLDevice device)
+{
+    return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
+}
+
+/* The stream to name where nobody named one, or NULL. 0: found; -1: error. */
+static int default_stream(PyObject *obj, PyObject **stream)
+{
+    DLDevice device;
+    *stream = NULL;
+    int found = producer_device(obj, &device);
+    if (found < 0 && is_refusal()) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (found > 0 && has_default_stream(device)) {
+        *stream = PyLong_FromLong(STREAM_LEGACY);
+        return *stream == NULL ? -1 : 0;
+    }
+    return found < 0 ? -1 : 0;
+}
+
+/* Imports the producer's tensor, versioned if it can; where it refuses, its other protocols serve. Of the arguments,
+ * the stream is passed on, and a copy=False; with copy=True, what the other protocols say is copied, and converted. */
+static DLPackObject *import_tensor(DLPackObject *self, const struct export_arguments *arguments)
+{
+    enum copy copy = arguments->copy == Py_True ? COPY_ALWAYS : self->copy;
+    PyObject *stream = Py_XNewRef(arguments->stream);
+    if (stream == NULL && default_stream(self->obj, &stream) < 0) {
+        return NULL;
+    }
+    PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION), *capsule = NULL;
+    if (version != NULL) {
+        struct export_arguments passed = {
+            .stream = stream,
+            .max_version = version,
+            .copy = arguments->copy == Py_False ? Py_False : NULL,
+        };
+        capsule = call_producer(self->obj, &passed);
+        Py_DECREF(version);
+        /* A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal. */
+        if (capsule == NULL && PyErr_Occurred() == PyExc_TypeError) {
+            PyErr_Clear();
+            capsule = call_producer(self->obj, &(struct export_arguments){.stream = stream});
+        }
+    }
+    DLPackObject *imported = NULL;
+    if (capsule != NULL) {
+        imported = import_capsule(self, capsule, stream, copy);
+    }
+    else if (is_refusal()) {
+        imported = serve_by_others(self, copy);
+    }
+    Py_XDECREF(stream);
+    return imported;
 }
 
 int delegate_device(DLPackObject *self, DLDevice *device)
@@ -230,12 +262,7 @@ DLPackObject *delegate_import(DLPackObject *self)
 
 int delegate_order(DLPackObject *self)
 {
-    PyObject *stream = PyLong_FromLong(STREAM_LEGACY);
-    if (stream == NULL) {
-        return -1;
-    }
-    DLPackObject *ordered = import_tensor(self, &(struct export_arguments){.stream = stream});
-    Py_DECREF(stream);
+    DLPackObject *ordered = import_tensor(self, &(struct export_arguments){0});
     if (ordered == NULL) {
         return -1;
     }
@@ -292,7 +319,7 @@ static DLPackObject *tensor_after_refusal(DLPackObject *self, const struct expor
     PyErr_Clear();
     if (self->copy == COPY_IF_NEEDED) {
         DLPackObject *kept = tensor_of(self);
-        if (kept == NULL || kept->holding == HOLDS_MEMORY) {
+        if (kept == NULL || holds_memory(kept)) {
             return (DLPackObject *)Py_XNewRef((PyObject *)kept);
         }
     }
@@ -308,10 +335,10 @@ static PyObject *export_imported(DLPackObject *self, DLPackObject *tensor, const
     if (tensor->protocol == self->protocol && tensor->stream == STREAM_UNKNOWN && arguments->dl_device == NULL) {
         rest.stream = NULL;
     }
-    if (tensor->holding == HOLDS_MEMORY && arguments->copy == Py_True && tensor != self->imported) {
+    if (holds_memory(tensor) && arguments->copy == Py_True && tensor != self->imported) {
         rest.copy = NULL;
     }
-    else if (tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED && tensor->holding != HOLDS_MEMORY) {
+    else if (tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED && !holds_memory(tensor)) {
         if (arguments->copy == Py_False) {
             PyErr_SetString(PyExc_BufferError, "copy=False: the producer gives a copy alone; pass copy=None or True");
             return NULL;
@@ -321,19 +348,44 @@ static PyObject *export_imported(DLPackObject *self, DLPackObject *tensor, const
     return export_tensor(tensor, &rest);
 }
 
-/* Whether a consumer gets the producer's capsule as it is: of the kind it asked for, and without an offset, which some
- * consumers (onnxruntime, tensorflow) overlook. */
-static bool fits(PyObject *capsule, bool versioned)
+/* The tensor in a capsule that a producer gave; NULL where it is of another kind or major version. */
+static const DLTensor *tensor_in(PyObject *capsule)
 {
-    if (!PyCapsule_IsValid(capsule, versioned ? capsule_versioned : capsule_legacy)) {
-        return false;
+    if (PyCapsule_IsValid(capsule, capsule_legacy)) {
+        return &((DLManagedTensor *)PyCapsule_GetPointer(capsule, capsule_legacy))->dl_tensor;
     }
-    if (!versioned) {
-        return ((DLManagedTensor *)PyCapsule_GetPointer(capsule, capsule_legacy))->dl_tensor.byte_offset == 0;
+    if (!PyCapsule_IsValid(capsule, capsule_versioned)) {
+        return NULL;
     }
     const DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
-    return managed->version.major != DLPACK_MAJOR_VERSION /* what follows is not known */ ||
-           managed->dl_tensor.byte_offset == 0;
+    return managed->version.major == DLPACK_MAJOR_VERSION ? &managed->dl_tensor : NULL;
+}
+
+/* Whether a consumer gets the producer's capsule as it is: of the kind it asked for, and without an offset, which some
+ * consumers (onnxruntime, tensorflow) overlook. Of another major version no more is known. */
+static bool fits(PyObject *capsule, bool versioned)
+{
+    const DLTensor *tensor = tensor_in(capsule);
+    return PyCapsule_IsValid(capsule, versioned ? capsule_versioned : capsule_legacy) &&
+           (tensor == NULL || tensor->byte_offset == 0);
+}
+
+/* The producer's capsule for a consumer's arguments. Of memory of CUDA it is asked for anew where they name no stream:
+ * before, nobody could know that there is one to name. */
+static PyObject *call_for_consumer(DLPackObject *self, const struct export_arguments *arguments)
+{
+    PyObject *capsule = call_producer(self->obj, arguments);
+    const DLTensor *tensor = capsule == NULL ? NULL : tensor_in(capsule);
+    if (tensor == NULL || arguments->stream != NULL || arguments->dl_device != NULL ||
+        !has_default_stream(tensor->device)) {
+        return capsule;
+    }
+    drop_capsule(capsule);
+    struct export_arguments named = *arguments;
+    named.stream = PyLong_FromLong(STREAM_LEGACY);
+    capsule = named.stream == NULL ? NULL : call_producer(self->obj, &named);
+    Py_XDECREF(named.stream);
+    return capsule;
 }
 
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
@@ -342,7 +394,7 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (parse_max_version(arguments->max_version, &versioned) < 0) {
         return NULL;
     }
-    PyObject *capsule = call_producer(self->obj, arguments);
+    PyObject *capsule = call_for_consumer(self, arguments);
     if (capsule != NULL && fits(capsule, versioned)) {
         return capsule;
     }

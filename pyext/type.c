@@ -179,7 +179,7 @@ static PyObject *tensor_text(DLPackObject *holder)
         text = PyUnicode_FromFormat("%s%S at %s, %lld bytes on %U%s%s", holder->dtype_name, list, address,
                                     (long long)object_nbytes(holder), device,
                                     holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? ", read-only" : "",
-                                    holder->holding == HOLDS_MEMORY ? ", a copy" : "");
+                                    holds_memory(holder) ? ", a copy" : "");
     }
     Py_XDECREF(shape);
     Py_XDECREF(list);

@@ -274,29 +274,37 @@ static bool is_to_fail(const char *name)
     return true;
 }
 
+/* Waits where fake_pause says so. False: for too long. */
+static bool pass_pause(const char *name)
+{
+    const char *paused = __atomic_load_n(&pause_at.name, __ATOMIC_ACQUIRE);
+    if (paused == NULL || strcmp(paused, name) != 0) {
+        return true;
+    }
+    __atomic_store_n(&pause_at.name, NULL, __ATOMIC_RELEASE);
+    sem_post(&pause_at.reached);
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 10;
+    int waited;
+    do {
+        waited = sem_timedwait(&pause_at.resumed, &end);
+    } while (waited != 0 && errno == EINTR);
+    return waited == 0;
+}
+
 /* Each entry begins and ends with these; the mutex is held between them. What gives something back, or waits, does so
  * although it fails: a real driver may return the error of earlier work by it. */
 enum { ANYTIME = 1, IN_CONTEXT = 2, FAILS_LATE = 4 };
 
 static CUresult begin(const char *name, int flags)
 {
-    const char *waiting = __atomic_load_n(&pause_at.name, __ATOMIC_ACQUIRE);
-    if (waiting != NULL && strcmp(waiting, name) == 0) {
-        __atomic_store_n(&pause_at.name, NULL, __ATOMIC_RELEASE);
-        sem_post(&pause_at.reached);
-        struct timespec end;
-        clock_gettime(CLOCK_REALTIME, &end);
-        end.tv_sec += 10;
-        int ended;
-        while ((ended = sem_timedwait(&pause_at.resumed, &end)) != 0 && errno == EINTR) {
-        }
-        if (ended != 0) {
-            pthread_mutex_lock(&mutex);
-            return ERROR_TIMEOUT;
-        }
-    }
+    bool resumed = pass_pause(name);
     pthread_mutex_lock(&mutex);
     planned = SUCCESS;
+    if (!resumed) {
+        return ERROR_TIMEOUT;
+    }
     if (is_to_fail(name)) {
         if (!(flags & FAILS_LATE)) {
             return failure.result;
@@ -594,7 +602,7 @@ static void release(struct memory *memory)
     free(memory);
 }
 
-/* Frees the memory that begins at an address, when its device is idle. */
+/* Frees the memory that begins at an address, when its device is idle; a pool's at once. */
 static CUresult free_memory(CUdeviceptr address, bool of_host)
 {
     struct memory *memory = find_memory(address);
@@ -604,7 +612,9 @@ static CUresult free_memory(CUdeviceptr address, bool of_host)
     }
     CUresult result = check_safe();
     if (result == SUCCESS) {
-        complete(NULL, memory->device);
+        if (memory->kind != POOL) {
+            complete(NULL, memory->device);
+        }
         release(memory);
     }
     return result;
@@ -1372,19 +1382,6 @@ CUresult cuStreamGetCaptureInfo_v2(void *handle, int *status, unsigned long long
 {
     BEGIN(IN_CONTEXT);
     if (graph != NULL || dependencies != NULL || count != NULL) {
-        result = ERROR_NOT_SUPPORTED; /* by this driver */
-    }
-    if (result == SUCCESS) {
-        result = look_at_capture(handle, status, id);
-    }
-    END("%s", name_of(handle));
-}
-
-CUresult cuStreamGetCaptureInfo_v3(void *handle, int *status, unsigned long long *id, void **graph,
-                                   const void **dependencies, const void **edges, size_t *count)
-{
-    BEGIN(IN_CONTEXT);
-    if (graph != NULL || dependencies != NULL || edges != NULL || count != NULL) {
         result = ERROR_NOT_SUPPORTED; /* by this driver */
     }
     if (result == SUCCESS) {

@@ -1,6 +1,7 @@
 """Copies between the host and devices of CUDA: complete when they return, in the order of the producer's stream."""
 
 import ctypes
+from random import Random
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ BLOCKS = {
     "a block": numbers(5, 6, 7)[1:4, 2:5, 3:6],
     "every second slice": numbers(6, 4, 5)[::2, 1:3, 1:4],
     "slices in another order": numbers(3, 4, 5).transpose(1, 0, 2),
+    "slices that begin between two rows": numbers(4, 50)[:, :40].reshape(4, 2, 20)[:, :, :15],
     "four dimensions": numbers(4, 3, 4, 5)[::2, ::2, 1:3, :4],
     "rows backwards": numbers(7, 5)[::-1],
     "slices backwards": numbers(4, 3, 5)[::-1, :, 1:],
@@ -89,6 +91,17 @@ def check_device(driver, x, device, array):
     assert driver.bytes_at(x.pointer, x.nbytes).view(native).reshape(array.shape).tolist() == array.tolist()
 
 
+def check_rows(driver, memory, dtype):
+    x = from_pointer(memory.address, (4, 2), dtype, device="cuda:1", strides=(3, 1))
+    rows = [memory.bytes[row * 3 * x.itemsize :][: 2 * x.itemsize].tobytes() for row in range(4)]
+    on_host, on_device = asdlpack(x, device="cpu", copy=None), asdlpack(x, device="cuda:2", copy=None)
+    assert on_host.dtype == on_device.dtype == dtype
+    assert ctypes.string_at(on_host.pointer, on_host.nbytes) == b"".join(rows)
+    assert driver.bytes_at(on_device.pointer, on_device.nbytes).tobytes() == b"".join(rows)
+    back = asdlpack(on_host, device="cuda:0", copy=None)
+    assert driver.bytes_at(back.pointer, back.nbytes).tobytes() == b"".join(rows)
+
+
 @with_driver
 def test_memory_of_a_device_is_copied_to_the_host_in_every_layout():
     driver = Driver()
@@ -116,6 +129,64 @@ def test_items_of_every_type_are_copied_both_ways():
             check_device(driver, asdlpack(array, device="cuda:2", copy=None), 2, array)
 
 
+def some_layout(random):
+    """A view of an array, of any shape and strides that numpy's own functions give."""
+    dtype = random.choice(["u1", "i2", "f4", "f8", "c16"])
+    array = numbers(*(random.randint(1, 7) for _ in range(random.randint(1, 4))), dtype=dtype)
+    for _ in range(random.randint(0, 3)):
+        axis = random.randrange(array.ndim)
+        match random.randrange(5):
+            case 0:
+                array = array.transpose(random.sample(range(array.ndim), array.ndim))
+            case 1:
+                index = [slice(None)] * array.ndim
+                index[axis] = slice(None, None, random.choice([-3, -2, -1, 2, 3]))
+                array = array[tuple(index)]
+            case 2:
+                start = random.randrange(array.shape[axis])
+                array = np.moveaxis(np.moveaxis(array, axis, 0)[start:], 0, axis)
+            case 3:
+                array = np.broadcast_to(array[..., None], (*array.shape, random.randint(1, 3)))
+            case 4:
+                width = random.randint(1, array.shape[axis])
+                array = np.lib.stride_tricks.sliding_window_view(array, width, axis)
+    return array
+
+
+@with_driver
+def test_any_layout_is_copied_rightly_or_refused():
+    driver = Driver()
+    random = Random(0)
+    copied = 0
+    for _ in range(400):
+        array = some_layout(random)
+        low, high = np.lib.array_utils.byte_bounds(array)
+        obj = driver.put(array, stream=driver.stream())
+        live = driver.live()
+        try:
+            check_host(asdlpack(obj, device="cpu", copy=None), array)
+        except BufferError:
+            assert high - low > 2 * array.nbytes
+        try:
+            check_device(driver, asdlpack(obj, copy=True), 0, array)
+            copied += 1
+            check_device(driver, asdlpack(obj, device="cuda:1", copy=None), 1, array)
+        except BufferError as error:
+            assert "strides" in str(error)
+        check_device(driver, asdlpack(array, device="cuda:2", copy=None), 2, array)
+        unchanged(driver, live)
+    assert copied > 100
+
+
+@with_driver
+def test_items_of_types_that_numpy_lacks_are_copied_as_bytes():
+    driver = Driver()
+    memory = driver.allocate(256, 1)
+    memory.bytes[...] = np.arange(256)
+    for dtype in "bfloat16", "float8_e4m3fn", "float4_e2m1fnx2", "float32x4", "int32x2":
+        check_rows(driver, memory, dtype)
+
+
 @with_driver
 def test_items_of_another_byte_order_are_swapped_on_their_way():
     driver = Driver()
@@ -132,7 +203,7 @@ def test_items_of_another_byte_order_are_swapped_on_their_way():
                 lambda obj=obj: asdlpack(obj, copy=True),
                 lambda obj=obj: asdlpack(obj, device="cuda:0", copy=None),
             ):
-                with pytest.raises(BufferError, match=r"dl_device=\(1, 0\)"):
+                with pytest.raises(BufferError, match=r'asdlpack\(x, device="cpu", copy=None\)'):
                     refused()
             unchanged(driver, live)
             check_device(driver, asdlpack(array, device="cuda:1", copy=None), 1, array)
@@ -168,7 +239,7 @@ def test_what_has_no_blocks_is_not_copied_on_the_device():
             lambda obj=obj: asdlpack(obj).__dlpack__(dl_device=(2, 0)),
             lambda obj=obj: asdlpack(obj, device="cuda:2", copy=None),
         ):
-            with pytest.raises(BufferError, match=r"strides .*library that owns it.*dl_device=\(1, 0\)"):
+            with pytest.raises(BufferError, match=r'strides .*library that owns it, or .*device="cpu"'):
                 copies()
         unchanged(driver, live)
         assert driver.log(*COPIES) == [], name
@@ -187,6 +258,8 @@ def test_what_is_spread_thin_is_refused_rather_than_copied_item_by_item_or_with_
         ):
             with pytest.raises(BufferError, match="strides .*make it compact"):
                 copies()
+        with pytest.raises(BufferError, match=r"strides .*\(copy it with the library that owns it\)"):
+            asdlpack(obj, copy=True)
         unchanged(driver, live)
         assert driver.log(*COPIES) == []
 
@@ -330,6 +403,18 @@ def test_a_copy_waits_for_the_producers_stream_alone():
 
 
 @with_driver
+def test_a_copy_on_another_thread_waits_for_the_per_thread_stream_of_the_first():
+    driver = Driver()
+    for arguments in {"device": "cpu", "copy": None}, {"copy": True}, {"device": "cuda:1", "copy": None}:
+        x = asdlpack(driver.put(numbers(8), stream=PER_THREAD))
+        y = in_thread(lambda x=x, arguments=arguments: asdlpack(x, **arguments))
+        if y.device == CPU:
+            check_host(y, numbers(8))
+        else:
+            check_device(driver, y, y.device[1], numbers(8))
+
+
+@with_driver
 def test_consumers_of_a_copy_on_a_device_have_nothing_to_wait_for():
     driver = Driver()
     obj = driver.put(numbers(8), stream=driver.stream())
@@ -399,7 +484,8 @@ def test_a_device_without_memory_is_a_memory_error_that_says_how_much_was_asked_
     driver = Driver()
     array = np.zeros(1 << 20, "u1")
     obj = driver.put(array, 1)
-    driver.allocate(driver.available(1) - 1000, 1)
+    with driver.current(1):
+        driver.give("cuMemAlloc_v2", driver.available(1) - 1000)
     live = driver.live()
     for copies in (
         lambda: asdlpack(array, device="cuda:1", copy=None),
@@ -554,20 +640,30 @@ class Producer:
         return Managed(self.memory.address, name=name, shape=(8,), dtype=(1, 8, 1), device=(2, self.device)).capsule()
 
 
+class LikeTorch(Producer):
+    """Orders nothing for a call that names no stream."""
+
+    def __dlpack__(self, *, stream=-1, **others):
+        return super().__dlpack__(stream=stream, **others)
+
+
 @with_driver
 @pytest.mark.parametrize("knows_devices", [True, False])
-def test_a_producers_memory_is_copied_when_it_is_written(knows_devices):
+@pytest.mark.parametrize("producer_class", ["Producer", "LikeTorch"])
+def test_a_producers_memory_is_copied_when_it_is_written(knows_devices, producer_class):
     driver = Driver()
+    make = {"Producer": Producer, "LikeTorch": LikeTorch}[producer_class]
     for copies in (
         lambda x: np.from_dlpack(asdlpack(x, device="cpu", copy=None)),
         lambda x: np.from_dlpack(asdlpack(x, device="cpu", copy=True)),
         lambda x: np.from_dlpack(asdlpack(asdlpack(x), device="cpu", copy=None)),
         lambda x: np.from_dlpack(asdlpack(x), device="cpu"),
+        lambda x: np.from_dlpack(asdlpack(x, copy=None), device="cpu"),
     ):
-        producer = Producer(driver, 1, knows_devices)
+        producer = make(driver, 1, knows_devices)
         assert set(copies(producer).tolist()) == {7}
     for arguments in {"copy": True}, {"device": "cuda:2", "copy": None}:
-        producer = Producer(driver, 1, knows_devices)
+        producer = make(driver, 1, knows_devices)
         x = asdlpack(producer, **arguments)
         assert set(driver.bytes_at(x.pointer, 8).tolist()) == {7}
 
@@ -576,12 +672,33 @@ def test_a_producers_memory_is_copied_when_it_is_written(knows_devices):
 def test_a_producers_memory_is_ordered_for_the_consumers_stream():
     driver = Driver()
     consumer = driver.stream(1)
-    for knows_devices in True, False:
-        producer = Producer(driver, 1, knows_devices)
-        address = look(asdlpack(producer).__dlpack__(stream=consumer)).dl_tensor.data
-        driver.copy(consumer, result := driver.allocate(8, 1), address)
-        driver.synchronize(consumer, 1)
-        assert set(result.bytes.tolist()) == {7}
+    for make in Producer, LikeTorch:
+        for knows_devices in True, False:
+            for arguments in {"stream": consumer}, {"stream": None}, {}, {"max_version": (1, 0)}:
+                stream = arguments.get("stream") or LEGACY
+                capsule = asdlpack(make(driver, 1, knows_devices)).__dlpack__(**arguments)
+                result = driver.allocate(8, 1)
+                driver.copy(stream, result, look(capsule).dl_tensor.data)
+                driver.synchronize(stream, 1)
+                assert set(result.bytes.tolist()) == {7}, arguments
+
+
+@with_driver
+def test_what_a_refusing_producer_has_copied_is_copied_once():
+    driver = Driver()
+    memory = driver.allocate(16, 1)
+
+    def refuse(**_):
+        raise BufferError("not today")
+
+    interface = memory.array((3,), "<f4", 1).__cuda_array_interface__
+    x = asdlpack(
+        Speaks(__dlpack__=refuse, __dlpack_device__=lambda: cuda(1), __cuda_array_interface__=interface), copy=None
+    )
+    addresses = {look(x.__dlpack__(stream=stream)).dl_tensor.data for stream in (1, driver.stream(1), -1)}
+    assert addresses == {x.pointer} != {memory.address + 1}
+    assert repr(x).startswith(f"<dlpack.DLPackObject: float32[3] at {x.pointer:#x}, 12 bytes on kDLCUDA:1, a copy, ")
+    assert driver.live()["allocations"] == 2
 
 
 @with_driver

@@ -14,6 +14,7 @@ from cuda_driver import (
     OUT_OF_MEMORY,
     PER_THREAD,
     Driver,
+    DriverError,
     with_driver,
 )
 from process import in_thread
@@ -243,6 +244,27 @@ def test_an_error_that_stays_is_told_and_harms_nothing():
 
 
 @with_driver
+def test_what_fails_breaks_no_capture_elsewhere():
+    driver = Driver()
+    capturing = driver.stream()
+    for name in OPERATIONS.keys() - {"order_in_a_capture"}:
+        operation = OPERATIONS[name](driver)
+        for nth in range(1, MOST_CALLS):
+            driver.begin_capture(capturing)
+            _, reached = fail(driver, operation, nth, LAUNCH_FAILED)
+            failed = [line for line in driver.log() if line.endswith(" = CUDA_ERROR_LAUNCH_FAILED")]
+            try:
+                driver.end_capture(capturing)
+            except DriverError:  # what can't be made sure of
+                assert failed == ["cuThreadExchangeStreamCaptureMode(0) = CUDA_ERROR_LAUNCH_FAILED"], (
+                    name,
+                    driver.log(),
+                )
+            if not reached:
+                break
+
+
+@with_driver
 def test_a_copy_that_can_not_be_freed_is_let_go_without_a_word():
     driver = Driver()
     array = numbers(8)
@@ -277,3 +299,12 @@ def test_what_failed_for_a_consumer_works_for_the_next():
     with pytest.raises(BufferError, match="cuStreamSynchronize.*CUDA_ERROR_LAUNCH_FAILED"):
         np.from_dlpack(x, device="cpu")
     assert np.from_dlpack(x, device="cpu").tolist() == [7] * 8
+
+
+@with_driver(without=["cuPointerGetAttribute"])
+def test_memory_that_could_not_be_freed_is_not_allocated():
+    driver = Driver()
+    live = driver.live()
+    with pytest.raises(BufferError, match="too old.*cuPointerGetAttribute"):
+        asdlpack(bytearray(8), device="cuda", copy=None)
+    assert driver.live() == live

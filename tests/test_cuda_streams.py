@@ -12,7 +12,7 @@ from capi import Managed, Speaks, look
 from cuda_driver import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL, Driver, with_driver
 from process import in_thread
 
-from dlpack import asdlpack, from_pointer
+from dlpack import asdlpack, describe, from_pointer
 
 ORDER = ("cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy_v2")
 NOT_GIVEN = object()
@@ -106,6 +106,35 @@ def test_without_an_order_the_consumer_reads_too_early():
     driver.synchronize(consumer)
     assert set(result.bytes.tolist()) == {0}
     assert consumed(driver, x, consumer) == {7}
+
+
+@with_driver
+def test_a_consumer_that_names_the_memorys_own_device_is_ordered_as_well():
+    driver = Driver()
+    memory = driver.allocate(8, 1)
+    producer, consumer = driver.stream(1), driver.stream(1)
+    x = asdlpack(memory.array(stream=producer))
+    for arguments in {}, {"copy": False}, {"copy": None, "max_version": (1, 0)}:
+        memory.bytes[...] = 0
+        driver.fill(producer, memory, 7)
+        address = look(x.__dlpack__(stream=consumer, dl_device=(2, 1), **arguments)).dl_tensor.data
+        assert address == memory.address
+        driver.copy(consumer, result := driver.allocate(8, 1), address)
+        driver.synchronize(consumer, 1)
+        assert set(result.bytes.tolist()) == {7}
+
+
+@with_driver
+def test_to_look_at_memory_asks_for_no_order():
+    driver = Driver()
+    x = asdlpack(driver.allocate(8, 1).array(stream=driver.stream(1)))
+    driver.clear()
+    assert "kDLCUDA:1" in repr(x)
+    assert describe(x)["device"] == "kDLCUDA:1"
+    assert (x.shape, x.strides, x.dtype, x.nbytes) == ((8,), (1,), "uint8", 8)
+    x.__dlpack_device__()
+    asdlpack(x)
+    assert driver.log(*ORDER, "cuStreamSynchronize") == []
 
 
 @with_driver
@@ -339,6 +368,8 @@ def test_a_stream_that_memory_can_not_be_written_on_is_a_value_error():
             lambda stream=stream: from_pointer(memory.address, 8, "uint8", device="cuda:0", stream=stream),
         ):
             refused(ValueError, refusing, f"stream {stream}", "None")
+    for stream in "1", 1.5, [1], 2**63, object():
+        refused((TypeError, ValueError), lambda stream=stream: asdlpack(memory.array(stream=stream)), "stream", "None")
 
 
 @with_driver
@@ -475,7 +506,7 @@ def test_a_capturing_stream_that_needs_no_order_is_served():
     driver.end_capture(capturing)
 
 
-@with_driver(without=["cuStreamGetCaptureInfo_v2", "cuStreamGetCaptureInfo_v3"])
+@with_driver(without=["cuStreamGetCaptureInfo_v2"])
 def test_a_driver_that_can_not_tell_captures_apart_has_two_of_them():
     driver = Driver()
     memory = driver.allocate(8)
@@ -493,7 +524,6 @@ def test_a_driver_that_can_not_tell_captures_apart_has_two_of_them():
     without=[
         "cuStreamIsCapturing",
         "cuStreamGetCaptureInfo_v2",
-        "cuStreamGetCaptureInfo_v3",
         "cuThreadExchangeStreamCaptureMode",
         "cuStreamBeginCapture_v2",
     ]

@@ -4,11 +4,12 @@ import ctypes
 
 import numpy as np
 import pytest
-from capi import IS_COPIED, READ_ONLY, Speaks, address, capsule_name, consume, look
+from capi import IS_COPIED, READ_ONLY, Managed, Speaks, address, capsule_name, consume, look
 
 from dlpack import DLDeviceType, asdlpack
 
 NUMBERS = np.arange(6, dtype="f4").reshape(2, 3)
+DATA = ctypes.create_string_buffer(4)
 
 
 @pytest.fixture(params=["buffer", "__dlpack__", "__array_interface__", "dltensor_versioned"])
@@ -118,6 +119,20 @@ def test_memory_of_the_cpu_has_no_streams(stream):
     for export in (lambda: x.__dlpack__(stream), lambda: x.__dlpack__(stream=stream)):
         with pytest.raises(ValueError, match=f"stream.*{stream}.*None"):
             export()
+
+
+@pytest.mark.parametrize(
+    ("device", "default"),
+    [((8, 0), [None, -1]), ((10, 0), [None, -1, 0]), ((11, 0), [None, -1, 0]), ((14, 0), [None, -1])],
+)
+def test_elsewhere_than_on_cuda_the_memory_of_a_capsule_is_complete_in_the_order_that_none_means(device, default):
+    x = asdlpack(Managed(address(DATA), shape=(4,), dtype=(1, 8, 1), device=device).capsule())
+    for stream in default:
+        assert look(x.__dlpack__(stream=stream)).dl_tensor.data == address(DATA)
+    with pytest.raises((BufferError, ValueError), match="stream 1: .*stream=-1|stream 1: .*expected None, -1, 0"):
+        x.__dlpack__(stream=1)
+    with pytest.raises(BufferError, match="stream 4096: .*can't be kept .*stream=-1"):
+        x.__dlpack__(stream=4096)
 
 
 @pytest.mark.parametrize("device", [(1, 0), (1, 7), (DLDeviceType.kDLCPU, 0), None])

@@ -38,7 +38,7 @@ type api interface {
 	eventRecord(event, stream) error
 	eventDestroy(event) error
 
-	freeFunctions() FreeFunctions
+	freeFunctions() (FreeFunctions, error)
 }
 
 // Handles, CUcontext, CUstream and CUevent, are no pointers here: Go would take the streams 1 and 2 for corrupt ones.

@@ -22,7 +22,7 @@ func (d *Driver) ToHost(dst unsafe.Pointer, source *Source) error {
 }
 
 // toHost carries out a plan, if there is one and the bytes keep their order. Else the items go through memory of the
-// host: planned, or with all that lies between them, where that is not much more.
+// host: planned, or with all that lies between them, where they are dense.
 func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
 	var p plan
 	planned, err := d.plan(&p, source)
@@ -35,12 +35,11 @@ func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
 	shape, strides := []int64{bytes / int64(source.ItemSize)}, []int64{int64(source.ItemSize)}
 	size, from, begin := bytes, source.Address, uint64(0)
 	if !planned {
-		extent := source.Below + source.Above
-		if extent > 2*uint64(bytes) {
+		if !source.isDense(bytes) {
 			return noPlan(source, "make it compact with the library that owns it")
 		}
 		shape, strides = source.Shape, source.Strides
-		size, from, begin = int64(extent), source.Address-source.Below, source.Below
+		size, from, begin = int64(source.Below+source.Above), source.Address-source.Below, source.Below
 		p = plan{width: size, rows: dim{n: 1}, slices: dim{n: 1}}
 	}
 	scratch := allocate(size)
@@ -106,13 +105,20 @@ func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f fun
 }
 
 func (d *Driver) toDevice(target dlpack.Device, source *Source, bytes int64, a *Allocation) (err error) {
-	const wayOut = "copy it with the library that owns it, or to the host: dl_device=(1, 0)"
-	if source.Swap != 0 {
-		return bufferError("copy: a device can't reverse the bytes of items (" + wayOut + ")")
-	}
 	var p plan
-	if planned, err := d.plan(&p, source); err != nil || !planned {
-		return first(err, noPlan(source, wayOut))
+	planned, err := d.plan(&p, source)
+	if err != nil {
+		return err
+	}
+	wayOut := "copy it with the library that owns it"
+	if planned || source.isDense(bytes) {
+		wayOut += `, or to the host: asdlpack(x, device="cpu", copy=None)`
+	}
+	switch {
+	case source.Swap != 0:
+		return bufferError("copy: a device can't reverse the bytes of items (" + wayOut + ")")
+	case !planned:
+		return noPlan(source, wayOut)
 	}
 	if target == source.Device {
 		if err := d.allocate(a, source.Memory, bytes); err != nil {
@@ -200,6 +206,10 @@ func (d *Driver) onOwnStream(c context, f func(queue) error) error {
 
 // allocate fills in a with memory of the device of m, in the context that is m's.
 func (d *Driver) allocate(a *Allocation, m Memory, bytes int64) error {
+	free, err := d.freeFunctions()
+	if err != nil {
+		return err
+	}
 	h, err := d.homeOf(m)
 	if err == nil {
 		err = d.keep(&h)
@@ -207,7 +217,7 @@ func (d *Driver) allocate(a *Allocation, m Memory, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	*a = Allocation{0, pointer(uint64(h.context)), h.retained, d.freeFunctions()}
+	*a = Allocation{0, pointer(uint64(h.context)), h.retained, free}
 	return d.within(h.context, func() (err error) {
 		a.Address, err = d.memAlloc(bytes)
 		return err
@@ -234,6 +244,11 @@ func (s *Source) bytes() int64 {
 		bytes *= n
 	}
 	return bytes
+}
+
+// isDense tells whether all that lies between the items is not much more than they are.
+func (s *Source) isDense(bytes int64) bool {
+	return s.Below+s.Above <= 2*uint64(bytes)
 }
 
 func noCopy(bytes int64, from, to string) string {

@@ -43,7 +43,8 @@ type Allocation struct {
 // FreeFunctions are addresses of the driver's functions that free an Allocation, in the order of their use. A driver
 // too old to capture graphs has no ThreadExchangeStreamCaptureMode: it is nil.
 type FreeFunctions struct {
-	CtxPushCurrent, ThreadExchangeStreamCaptureMode, MemFree, CtxPopCurrent, DevicePrimaryCtxRelease unsafe.Pointer
+	PointerGetAttribute, CtxPushCurrent, ThreadExchangeStreamCaptureMode, MemFree, CtxPopCurrent,
+	DevicePrimaryCtxRelease unsafe.Pointer
 }
 
 // A Driver is the CUDA driver of this process.

@@ -30,6 +30,7 @@ const (
 	cuCtxGetDevice
 	cuCtxPushCurrent
 	cuCtxPopCurrent
+	cuPointerGetAttribute
 	cuPointerGetAttributes
 	cuMemAlloc
 	cuMemFree
@@ -64,6 +65,7 @@ var names = [...]string{
 	cuCtxGetDevice:                    "cuCtxGetDevice",
 	cuCtxPushCurrent:                  "cuCtxPushCurrent_v2",
 	cuCtxPopCurrent:                   "cuCtxPopCurrent_v2",
+	cuPointerGetAttribute:             "cuPointerGetAttribute",
 	cuPointerGetAttributes:            "cuPointerGetAttributes",
 	cuMemAlloc:                        "cuMemAlloc_v2",
 	cuMemFree:                         "cuMemFree_v2",
@@ -281,14 +283,21 @@ func (l *library) eventDestroy(e event) error {
 	return l.check(cuEventDestroy, C.call_cuEventDestroy(l[cuEventDestroy], C.uintptr_t(e)))
 }
 
-func (l *library) freeFunctions() FreeFunctions {
+func (l *library) freeFunctions() (FreeFunctions, error) {
+	for _, f := range []function{cuPointerGetAttribute, cuCtxPushCurrent, cuMemFree, cuCtxPopCurrent,
+		cuDevicePrimaryCtxRelease} {
+		if l[f] == nil {
+			return FreeFunctions{}, l.check(f, C.MISSING)
+		}
+	}
 	return FreeFunctions{
+		PointerGetAttribute:             l[cuPointerGetAttribute],
 		CtxPushCurrent:                  l[cuCtxPushCurrent],
 		ThreadExchangeStreamCaptureMode: l[cuThreadExchangeStreamCaptureMode],
 		MemFree:                         l[cuMemFree],
 		CtxPopCurrent:                   l[cuCtxPopCurrent],
 		DevicePrimaryCtxRelease:         l[cuDevicePrimaryCtxRelease],
-	}
+	}, nil
 }
 
 // allocate gives memory of the host, of C's allocator, or nil where there is none.

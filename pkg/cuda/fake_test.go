@@ -424,6 +424,6 @@ func (f *fake) eventDestroy(e event) error {
 	return f.call("cuEventDestroy_v2", "destroy event")
 }
 
-func (f *fake) freeFunctions() FreeFunctions {
-	return FreeFunctions{MemFree: unsafe.Pointer(f)}
+func (f *fake) freeFunctions() (FreeFunctions, error) {
+	return FreeFunctions{MemFree: unsafe.Pointer(f)}, nil
 }

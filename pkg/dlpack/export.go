@@ -57,20 +57,18 @@ func (d Device) streams() string {
 	return "a stream's handle"
 }
 
-// CheckOrder refuses to order streams where that can't be done: elsewhere than on CUDA.
+// CheckOrder refuses to order streams where that can't be done: elsewhere than on CUDA. There the stream 0 is no other
+// than none, UnknownStream or None: on ROCm it is the default stream, which None means.
 func CheckOrder(device Device, producer int64, hasConsumer bool, consumer int64) error {
-	if device.Type == CPU || device.Type.OfCUDA() || consumer == producer && producer != UnknownStream {
+	if device.Type == CPU || device.Type.OfCUDA() || consumer == producer || hasConsumer && consumer == NoOrder {
 		return nil
 	}
-	if hasConsumer && consumer != NoOrder {
-		return &Error{BufferError, "stream " + number(consumer) + ": the order of streams on " + device.Type.String() +
-			" can't be kept (pass stream=-1, and synchronise before)"}
+	stream := "stream None: the memory is written on stream " + number(producer) + ", and"
+	if hasConsumer {
+		stream = "stream " + number(consumer) + ":"
 	}
-	if !hasConsumer && producer != UnknownStream {
-		return &Error{BufferError, "stream None: the memory is written on stream " + number(producer) + ", and the order of " +
-			"streams on " + device.Type.String() + " can't be kept (pass stream=-1, and synchronise before)"}
-	}
-	return nil
+	return &Error{BufferError, stream + " the order of streams on " + device.Type.String() +
+		" can't be kept (pass stream=-1, and synchronise before)"}
 }
 
 // CheckTarget refuses to have memory of one device on another where it would have to be copied, and must not be, or

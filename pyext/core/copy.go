@@ -155,6 +155,7 @@ func keep(allocation cuda.Allocation, answer *C.struct_answer) {
 		context:                             allocation.Context,
 		retained:                            C.int32_t(allocation.Retained),
 		process:                             C.int32_t(syscall.Getpid()),
+		pointer_get_attribute:               (*[0]byte)(allocation.Free.PointerGetAttribute),
 		ctx_push_current:                    (*[0]byte)(allocation.Free.CtxPushCurrent),
 		thread_exchange_stream_capture_mode: (*[0]byte)(allocation.Free.ThreadExchangeStreamCaptureMode),
 		mem_free:                            (*[0]byte)(allocation.Free.MemFree),

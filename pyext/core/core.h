@@ -99,6 +99,7 @@ struct device_memory {
     int32_t retained; /* the device whose primary context this keeps alive, or -1 */
     int32_t process;  /* getpid() */
     /* The driver's functions, in the order of their use. Each returns a CUresult. */
+    int (*pointer_get_attribute)(void *data, int attribute, unsigned long long address);
     int (*ctx_push_current)(void *context);
     int (*thread_exchange_stream_capture_mode)(int *mode);
     int (*mem_free)(unsigned long long address);
@@ -120,7 +121,7 @@ struct answer {
     int64_t itemsize;      /* bytes */
     uint64_t offset;       /* bytes to add to request.data, modulo 2**64: the first element; NULL where there is none */
     uint64_t byte_offset;  /* what stays in DLTensor.byte_offset, for devices whose data is a handle */
-    uint64_t alignment;    /* bytes; data + offset is a multiple of it */
+    uint64_t alignment;    /* bytes, a power of two; data + offset is a multiple of it */
     uint64_t below, above; /* bytes that the elements reach below and above data + offset */
     int64_t stream;        /* by whose order the memory is complete; 0: not known, or there is nothing to wait for */
     int64_t max_count; /* > 0: the answer holds for every length from 1 to max_count, and above is length * itemsize */

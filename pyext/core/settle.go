@@ -31,7 +31,8 @@ func settle(request *C.struct_request, d *dlpack.Description, t *dlpack.Tensor, 
 		}
 	}
 	stream = int64(request.producer_stream)
-	if t.Device.Type == dlpack.CPU || t.Size == 0 {
+	isDefault := stream == dlpack.LegacyStream && !t.Device.Type.OfCUDA() // what None means elsewhere has no number
+	if t.Device.Type == dlpack.CPU || t.Size == 0 || isDefault {
 		stream = dlpack.UnknownStream
 	}
 	switch {
