@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 enum {
     ROOM_ADDRESSES = 1 << 30, /* bytes of address space that a Go runtime and its threads reserve: 0.8 GB measured */
     ROOM_DATA = 192 << 20,    /* bytes of private writable memory that they map, most of it never touched */
-    ROOM_THREADS = 6,         /* threads that they start */
+    ROOM_THREADS = 4,         /* threads that they start, besides one for each of Go's processors */
     GIL_BYTES = 1 << 20,      /* a copy from this size on lets other Python threads run */
     WIDEST_ITEM = 16,         /* bytes, where only Go can tell the item's size */
 };
@@ -75,20 +76,27 @@ static void *wait_for_unlock(void *mutex)
     return NULL;
 }
 
-static bool can_start_threads(void)
+static bool can_start_threads(int count)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t threads[ROOM_THREADS];
+    pthread_t threads[ROOM_THREADS + MOST_CPUS + SPARE_CPUS];
     int started = 0;
     pthread_mutex_lock(&gate);
-    while (started < ROOM_THREADS && pthread_create(&threads[started], NULL, wait_for_unlock, &gate) == 0) {
+    while (started < count && pthread_create(&threads[started], NULL, wait_for_unlock, &gate) == 0) {
         started++;
     }
     pthread_mutex_unlock(&gate);
     for (int i = 0; i < started; i++) {
         pthread_join(threads[i], NULL);
     }
-    return started == ROOM_THREADS;
+    return started == count;
+}
+
+static int usable_cpus(void)
+{
+    cpu_set_t cpus;
+    int count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : MOST_CPUS;
+    return count < MOST_CPUS ? count : MOST_CPUS;
 }
 
 static bool have_room(struct failure *failure)
@@ -99,9 +107,12 @@ static bool have_room(struct failure *failure)
     if (!can_map(ROOM_DATA, PROT_READ | PROT_WRITE)) {
         return fail(failure, NO_MEMORY, "it maps 192 MiB of private memory, and a limit forbids that (ulimit -d)", "");
     }
-    if (!can_start_threads()) {
-        return fail(failure, NO_THREADS,
-                    "it starts 6 threads, and a limit forbids that (ulimit -u, or pids of the cgroup)", "");
+    int threads = ROOM_THREADS + usable_cpus() + SPARE_CPUS;
+    if (!can_start_threads(threads)) {
+        char text[128];
+        snprintf(text, sizeof text,
+                 "it starts up to %d threads, and a limit forbids that (ulimit -u, or pids of the cgroup)", threads);
+        return fail(failure, NO_THREADS, text, "");
     }
     return true;
 }

@@ -1,15 +1,17 @@
 // Package strided copies memory that is laid out by strides, or in bits, into compact, row-major memory.
 //
-// A copy is planned, then walked. The plan merges dimensions that continue each other, makes a compact innermost
-// dimension part of the item, and picks two dimensions for the innermost loops. These are always one kernel, gather:
-// straight from source to destination, or twice, through a tile, where the source is dense in another dimension than
-// the destination.
+// A copy is planned, then walked. The plan merges dimensions that continue each other, makes a short run of items one
+// item, and picks two dimensions for the innermost loops. These are always one kernel, gather: straight from source to
+// destination, or twice, through a tile, where the source is dense in another dimension than the destination. A large
+// copy is cut into pieces, each walked by the worker that comes to it first.
 package strided
 
 import "unsafe"
 
-// maxDims is 64 dimensions and one for the words of an item whose bytes are swapped.
-const maxDims = 65
+const (
+	maxDims  = 65        // 64 dimensions and one for the words of an item whose bytes are swapped
+	runBytes = 256 << 10 // at most moved at once: from 1 MiB on, Go writes past the cache, which fresh memory is in
+)
 
 // A dim is a dimension of a copy: n steps, each of so many bytes in the destination and in the source.
 type dim struct{ n, dst, src int }
@@ -20,38 +22,50 @@ type dim struct{ n, dst, src int }
 // points to the item whose indices are all 0. An item has itemSize bytes, at least 1. swap is the size in bytes of the
 // words whose bytes are reversed: 2, 4 or 8 (of a complex number: its half), or 0 or 1 for none.
 //
+// A large copy is shared by as many goroutines as there are CPUs for. All are done when Copy returns, and a fault in one
+// of them becomes a panic of the caller's, as if that had called debug.SetPanicOnFault.
+//
 // Copy trusts its arguments: the caller has proved that all items lie in memory that is its own, and that dst, which
 // holds all of them, overlaps none. Neither dst nor src need be aligned, or be memory of Go's.
-func Copy(dst, src unsafe.Pointer, shape, strides []int64, itemSize int, swap int) {
+func Copy(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
 	var memory [maxDims]dim
-	dims, size, swapped := memory[:0], itemSize, swap > 1
+	c, bytes := plan(memory[:0], shape, strides, itemSize, swap)
+	workers := 1
+	if bytes >= 2*workerBytes {
+		workers = min(cpus(), bytes/workerBytes)
+	}
+	switch {
+	case bytes == 0:
+	case workers == 1:
+		c.copy(dst, src)
+	default:
+		c.share(dst, src, workers, max(pieceBytes, bytes/(workers*workerPieces)))
+	}
+}
+
+// plan plans a copy, whose dimensions it puts into dims, and gives its bytes.
+func plan(dims []dim, shape, strides []int64, itemSize, swap int) (c copier, bytes int) {
+	size, swapped, bytes := itemSize, swap > 1, itemSize
 	if swapped {
 		dims, size = push(dims, dim{itemSize / swap, swap, swap}), swap
 	}
-	bytes := itemSize
 	for k := len(shape) - 1; k >= 0; k-- {
 		dims = push(dims, dim{int(shape[k]), bytes, int(strides[k])})
 		bytes *= int(shape[k])
 	}
-	if bytes == 0 {
-		return
-	}
-	if len(dims) > 0 && dims[0].src == size && !swapped {
+	if len(dims) > 0 && dims[0].src == size && !swapped && size*dims[0].n <= runBytes {
 		dims, size = dims[1:], size*dims[0].n
 	}
-	c := copier{outer: dim{n: 1}, inner: dim{1, size, size}, size: size, swapped: swapped}
-	if len(dims) > 0 {
-		c.inner, dims = dims[0], dims[1:]
+	for len(dims) < 2 {
+		dims = append(dims, dim{1, bytes, bytes})
 	}
-	if k := c.partner(dims); k >= 0 && bytes > tileBytes {
-		c.outer = dims[k]
-		c.walkTiled(dst, src, append(dims[:k], dims[k+1:]...))
-		return
+	c = copier{dims: dims, size: size, swapped: swapped}
+	if k := c.partner(); k > 0 && bytes > tileBytes {
+		d := dims[k]
+		copy(dims[2:], dims[1:k])
+		dims[1], c.tiled = d, true
 	}
-	if len(dims) > 0 {
-		c.outer, dims = dims[0], dims[1:]
-	}
-	c.walk(dst, src, dims, nil)
+	return c, bytes
 }
 
 // push adds a dimension to those inside it, dims, innermost first: as one of its own, or, where each of its steps goes
@@ -67,24 +81,32 @@ func push(dims []dim, d dim) []dim {
 	return append(dims, d)
 }
 
-// A copier is a planned copy: what the two innermost loops do.
+// A copier is a planned copy.
 type copier struct {
-	outer, inner dim // inner is compact in the destination
-	size         int // bytes of an item
-	swapped      bool
+	dims           []dim // two or more, in the order of the loops; the innermost, first, is compact in the destination
+	size           int   // bytes of an item
+	swapped, tiled bool
 }
 
-// walk copies what dims, innermost first, and the copier's own two dimensions span; through buffer, if there is one.
-func (c *copier) walk(dst, src unsafe.Pointer, dims []dim, buffer *tile) {
-	k := len(dims) - 1
+func (c *copier) copy(dst, src unsafe.Pointer) {
+	if c.tiled {
+		c.copyTiled(dst, src)
+	} else {
+		c.walk(dst, src, len(c.dims), nil)
+	}
+}
+
+// walk copies what the first n dimensions span; through buffer, if there is one.
+func (c *copier) walk(dst, src unsafe.Pointer, n int, buffer *tile) {
 	switch {
-	case k >= 0:
-		for i := range dims[k].n {
-			c.walk(unsafe.Add(dst, i*dims[k].dst), unsafe.Add(src, i*dims[k].src), dims[:k], buffer)
+	case n > 2:
+		d := c.dims[n-1]
+		for i := range d.n {
+			c.walk(unsafe.Add(dst, i*d.dst), unsafe.Add(src, i*d.src), n-1, buffer)
 		}
 	case buffer != nil:
 		c.tiles(dst, src, buffer)
 	default:
-		gather(dst, src, c.outer, c.inner, c.size, c.swapped)
+		gather(dst, src, c.dims[1], c.dims[0], c.size, c.swapped)
 	}
 }

@@ -76,8 +76,10 @@ func (s *source) slowCopy() []byte {
 
 const guard = 0xA5
 
-// copy makes a Copy into memory that is misaligned by skew, and fails where a byte around it has changed.
-func (s *source) copy(t testing.TB, skew int) []byte {
+type copyFunc func(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int)
+
+// copy copies into memory that is misaligned by skew, and fails where a byte around it has changed.
+func (s *source) copy(t testing.TB, skew int, to copyFunc) []byte {
 	t.Helper()
 	size := s.size()
 	around := bytes.Repeat([]byte{guard}, skew+size+16)
@@ -86,7 +88,7 @@ func (s *source) copy(t testing.TB, skew int) []byte {
 	if size > 0 {
 		src = unsafe.Pointer(&s.memory[s.offset])
 	}
-	Copy(unsafe.Pointer(&around[skew]), src, s.shape, s.strides, s.itemSize, s.swap)
+	to(unsafe.Pointer(&around[skew]), src, s.shape, s.strides, s.itemSize, s.swap)
 	for _, b := range slices.Concat(around[:skew], around[skew+size:]) {
 		if b != guard {
 			t.Fatalf("a byte next to the destination's %d was written", size)
@@ -95,10 +97,10 @@ func (s *source) copy(t testing.TB, skew int) []byte {
 	return around[skew : skew+size]
 }
 
-func (s *source) check(t testing.TB, skew int) {
+func (s *source) check(t testing.TB, skew int, to copyFunc) {
 	t.Helper()
 	before := bytes.Clone(s.memory)
-	got, want := s.copy(t, skew), s.slowCopy()
+	got, want := s.copy(t, skew, to), s.slowCopy()
 	if !bytes.Equal(got, want) {
 		at := 0
 		for got[at] == want[at] {
@@ -112,7 +114,13 @@ func (s *source) check(t testing.TB, skew int) {
 	}
 }
 
-func TestCopy(t *testing.T) {
+// A layout's strides count items.
+type layout struct {
+	name           string
+	shape, strides []int64
+}
+
+var layouts = func() []layout {
 	type ints = []int64
 	var many, reversed, transposed ints // 64 dimensions, 11 of them with two items
 	for k := range 64 {
@@ -122,10 +130,7 @@ func TestCopy(t *testing.T) {
 			many[k] = 2
 		}
 	}
-	tests := []struct {
-		name           string
-		shape, strides ints // strides count items
-	}{
+	return []layout{
 		{"a scalar is one item", ints{}, ints{}},
 		{"an empty array copies nothing", ints{3, 0, 2}, ints{7, 5, 1}},
 		{"a huge empty array copies nothing", ints{1 << 40, 1 << 40, 0}, ints{1, 1, 1}},
@@ -160,22 +165,93 @@ func TestCopy(t *testing.T) {
 		{"64 dimensions, reversed", many, reversed},
 		{"64 dimensions, transposed", many, transposed},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			for _, item := range []struct{ size, swap int }{
-				{1, 0}, {2, 1}, {3, 0}, {4, 0}, {6, 0}, {8, 0}, {12, 0}, {16, 0}, {24, 0}, {100, 0},
-				{2, 2}, {4, 4}, {8, 8}, {8, 4}, {16, 8}, {4, 2}, {24, 8},
-			} {
-				strides := make([]int64, len(test.strides))
-				for k, s := range test.strides {
-					strides[k] = s * int64(item.size)
-				}
+}()
+
+var itemSizes = []struct{ size, swap int }{
+	{1, 0}, {2, 1}, {3, 0}, {4, 0}, {6, 0}, {8, 0}, {12, 0}, {16, 0}, {24, 0}, {100, 0},
+	{2, 2}, {4, 4}, {8, 8}, {8, 4}, {16, 8}, {4, 2}, {24, 8},
+}
+
+func (l *layout) source(itemSize, swap, skew int) source {
+	strides := make([]int64, len(l.strides))
+	for k, s := range l.strides {
+		strides[k] = s * int64(itemSize)
+	}
+	return lay(l.shape, strides, itemSize, swap, skew)
+}
+
+func TestCopy(t *testing.T) {
+	for _, layout := range layouts {
+		t.Run(layout.name, func(t *testing.T) {
+			for _, item := range itemSizes {
 				for _, skew := range []int{0, 1} {
-					s := lay(test.shape, strides, item.size, item.swap, skew)
-					s.check(t, 3*skew)
+					s := layout.source(item.size, item.swap, skew)
+					s.check(t, 3*skew, Copy)
 				}
 			}
 		})
+	}
+}
+
+// by gives a Copy by so many workers, in pieces of so many bytes.
+func by(workers, pieceBytes int) copyFunc {
+	return func(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
+		var memory [maxDims]dim
+		if c, bytes := plan(memory[:0], shape, strides, itemSize, swap); bytes > 0 {
+			c.share(dst, src, workers, pieceBytes)
+		}
+	}
+}
+
+func TestWorkersCopyWhatOneDoes(t *testing.T) {
+	for _, layout := range layouts {
+		t.Run(layout.name, func(t *testing.T) {
+			for i, item := range itemSizes {
+				s := layout.source(item.size, item.swap, 1)
+				for workers := 1; workers <= 5; workers++ {
+					s.check(t, 3, by(workers, 1<<((i+3*workers)%15)))
+				}
+			}
+		})
+	}
+}
+
+func TestALargeCopyIsShared(t *testing.T) {
+	const n = 1500
+	for _, strides := range [][]int64{{4 * n, 4}, {4, 4 * n}, {-4 * n, 4}, {4 * n, -4}, {0, 4}} {
+		for _, swap := range []int{0, 4} {
+			s := lay([]int64{n, n}, strides, 4, swap, 1)
+			s.check(t, 3, Copy)
+		}
+	}
+}
+
+func TestNoWorkerIsLeftWhenTheMemoryFaults(t *testing.T) {
+	const pages, page = 64, 4096
+	memory, err := syscall.Mmap(-1, 0, pages*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Munmap(memory)
+	const hole = 40
+	if err := syscall.Mprotect(memory[hole*page:(hole+1)*page], syscall.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	dst, src := make([]byte, len(memory)), unsafe.Pointer(&memory[0])
+	for workers := 1; workers <= 5; workers++ {
+		for _, strides := range [][]int64{{page, 1}, {1, pages}} {
+			func() {
+				defer func() {
+					fault, ok := recover().(interface{ Addr() uintptr })
+					if !ok || fault.Addr()-uintptr(src) < hole*page || fault.Addr()-uintptr(src) >= (hole+1)*page {
+						t.Errorf("%d workers, strides %d: %v; want a fault of page %d", workers, strides, fault, hole)
+					}
+				}()
+				shape := []int64{pages, page}
+				by(workers, page)(unsafe.Pointer(&dst[0]), src, shape, strides, 1, 0)
+			}()
+			clear(dst) // the race detector's: no worker still writes
+		}
 	}
 }
 
@@ -194,7 +270,7 @@ func TestCopyReachesItemsGigabytesApart(t *testing.T) {
 		for i := range int64(4) {
 			memory[int64(s.offset)+i/2*strides[0]+i%2*strides[1]] = byte(i + 1)
 		}
-		if got := s.copy(t, 0); !bytes.Equal(got, []byte{1, 2, 3, 4}) {
+		if got := s.copy(t, 0, Copy); !bytes.Equal(got, []byte{1, 2, 3, 4}) {
 			t.Errorf("strides %d: %d", strides, got)
 		}
 	}
@@ -215,15 +291,15 @@ func TestCopyAllocatesNothing(t *testing.T) {
 
 func FuzzCopy(f *testing.F) {
 	// Each pair of bytes in layout is a dimension: its size, and its stride in bytes, as an int8.
-	f.Add([]byte{}, uint8(4), uint8(0), uint8(0))                           // a scalar
-	f.Add([]byte{3, 0, 0, 4}, uint8(4), uint8(0), uint8(0))                 // no items
-	f.Add([]byte{9, 28, 7, 4}, uint8(4), uint8(0), uint8(0))                // compact
-	f.Add([]byte{150, 2, 120, 100}, uint8(2), uint8(0), uint8(1))           // transposed, misaligned
-	f.Add([]byte{150, 254, 120, 156}, uint8(2), uint8(1), uint8(1))         // transposed, reversed, swapped
-	f.Add([]byte{9, 0, 7, 1, 5, 0}, uint8(1), uint8(0), uint8(0))           // broadcast
-	f.Add([]byte{9, 1, 7, 3, 5, 255}, uint8(24), uint8(3), uint8(2))        // items that overlap
-	f.Add([]byte{2, 3, 20, 1, 20, 20, 3, 90}, uint8(3), uint8(0), uint8(0)) // items of 3 bytes
-	f.Fuzz(func(t *testing.T, layout []byte, itemSize, swap, skew uint8) {
+	f.Add([]byte{}, uint8(4), uint8(0), uint8(0), uint8(7))                           // a scalar
+	f.Add([]byte{3, 0, 0, 4}, uint8(4), uint8(0), uint8(0), uint8(7))                 // no items
+	f.Add([]byte{9, 28, 7, 4}, uint8(4), uint8(0), uint8(0), uint8(7))                // compact
+	f.Add([]byte{150, 2, 120, 100}, uint8(2), uint8(0), uint8(1), uint8(7))           // transposed, misaligned
+	f.Add([]byte{150, 254, 120, 156}, uint8(2), uint8(1), uint8(1), uint8(7))         // transposed, reversed, swapped
+	f.Add([]byte{9, 0, 7, 1, 5, 0}, uint8(1), uint8(0), uint8(0), uint8(7))           // broadcast
+	f.Add([]byte{9, 1, 7, 3, 5, 255}, uint8(24), uint8(3), uint8(2), uint8(7))        // items that overlap
+	f.Add([]byte{2, 3, 20, 1, 20, 20, 3, 90}, uint8(3), uint8(0), uint8(0), uint8(7)) // items of 3 bytes
+	f.Fuzz(func(t *testing.T, layout []byte, itemSize, swap, skew, pieces uint8) {
 		var shape, strides []int64
 		size := max(int(itemSize), 1)
 		word := 1 << (swap % 4)
@@ -237,7 +313,8 @@ func FuzzCopy(f *testing.F) {
 			strides = append(strides, int64(int8(layout[1])))
 		}
 		s := lay(shape, strides, size, word, int(skew%16))
-		s.check(t, int(skew/16))
+		s.check(t, int(skew/16), Copy)
+		s.check(t, int(skew/16), by(1+int(pieces%5), 1<<(pieces/16)))
 	})
 }
 

@@ -15,42 +15,45 @@ type tile [tileBytes]byte
 
 // partner gives the index of the dimension to pair with the innermost one in tiles: where each item of a row lies in a
 // cache line of its own, the dimension along which these lines hold most items. -1: there is none.
-func (c *copier) partner(dims []dim) int {
+func (c *copier) partner() int {
 	best, found := cacheLine, -1
-	if c.size >= cacheLine || abs(c.inner.src) < cacheLine {
+	if c.size >= cacheLine || abs(c.dims[0].src) < cacheLine {
 		return found
 	}
-	for k, d := range dims {
+	for k, d := range c.dims[1:] {
 		if s := abs(d.src); s != 0 && s < best {
-			best, found = s, k
+			best, found = s, k+1
 		}
 	}
 	return found
 }
 
-// walkTiled is walk with a buffer. Not inlined: copies that need no buffer need no stack for one.
+// copyTiled is copy through a buffer. Not inlined: copies that need no buffer need no stack for one.
 //
 //go:noinline
-func (c *copier) walkTiled(dst, src unsafe.Pointer, dims []dim) {
+func (c *copier) copyTiled(dst, src unsafe.Pointer) {
 	var buffer tile
-	c.walk(dst, src, dims, &buffer)
+	c.walk(dst, src, len(c.dims), &buffer)
 }
 
-// tiles copies the copier's two dimensions block by block: square ones, longer where one of the dimensions is short.
+// tileRows is how many steps of the second dimension a tile has, where the first is long enough.
+func (c *copier) tileRows() int { return min(c.dims[1].n, tileSide/c.size) }
+
+// tiles copies the first two dimensions block by block: square ones, longer where one of the dimensions is short.
 func (c *copier) tiles(dst, src unsafe.Pointer, buffer *tile) {
-	capacity := tileBytes / c.size
-	rows := min(c.outer.n, tileSide/c.size)
-	columns := min(c.inner.n, capacity/rows)
-	rows = min(c.outer.n, capacity/columns)
+	inner, outer, capacity := c.dims[0], c.dims[1], tileBytes/c.size
+	rows := c.tileRows()
+	columns := min(inner.n, capacity/rows)
+	rows = min(outer.n, capacity/columns)
 	b := unsafe.Pointer(buffer)
-	for i := 0; i < c.outer.n; i += rows {
-		n := min(rows, c.outer.n-i)
-		for j := 0; j < c.inner.n; j += columns {
-			m := min(columns, c.inner.n-j)
-			from := unsafe.Add(src, i*c.outer.src+j*c.inner.src)
-			to := unsafe.Add(dst, i*c.outer.dst+j*c.inner.dst)
-			gather(b, from, dim{m, n * c.size, c.inner.src}, dim{n, c.size, c.outer.src}, c.size, false)
-			gather(to, b, dim{n, c.outer.dst, c.size}, dim{m, c.size, n * c.size}, c.size, c.swapped)
+	for i := 0; i < outer.n; i += rows {
+		n := min(rows, outer.n-i)
+		for j := 0; j < inner.n; j += columns {
+			m := min(columns, inner.n-j)
+			from := unsafe.Add(src, i*outer.src+j*inner.src)
+			to := unsafe.Add(dst, i*outer.dst+j*inner.dst)
+			gather(b, from, dim{m, n * c.size, inner.src}, dim{n, c.size, outer.src}, c.size, false)
+			gather(to, b, dim{n, outer.dst, c.size}, dim{m, c.size, n * c.size}, c.size, c.swapped)
 		}
 	}
 }

@@ -14,6 +14,8 @@ enum {
     LETTERS_SIZE = 4,    /* what another protocol calls a data type, "Zf", and its NUL fit */
     TYPESTR_SIZE = 8,    /* "<c16" and its NUL fit */
     COPY_ALIGNMENT = 64, /* bytes; where copies begin: jax takes CPU memory without a copy of its own from 64 on */
+    MOST_CPUS = 16,      /* that Go uses; it has a processor (its word) for each of them */
+    SPARE_CPUS = 4,      /* more processors: a call need not wait until a large copy by all the others gives one up */
     MESSAGE_SIZE = 512,  /* an error message with its NUL; Go shortens what it quotes */
 };
 

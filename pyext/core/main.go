@@ -3,7 +3,7 @@
 // It knows C and no Python: what it is asked is a C.struct_request, what it answers a C.struct_answer.
 //
 // The runtime is told not to look at the process's control group: it would keep two files open for that, and two more
-// in each forked child that starts a core.
+// in each forked child that starts a core. Copies look at it (pkg/strided).
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0
@@ -18,6 +18,7 @@ extern void dlpackDescribe(struct request *, struct answer *);
 import "C"
 
 import (
+	"runtime"
 	"strconv"
 	"unsafe"
 
@@ -26,6 +27,7 @@ import (
 
 //export dlpack_core
 func dlpack_core(core *C.struct_core) {
+	runtime.GOMAXPROCS(min(runtime.NumCPU(), C.MOST_CPUS) + C.SPARE_CPUS)
 	core.request_size = C.uint32_t(unsafe.Sizeof(C.struct_request{}))
 	core.answer_size = C.uint32_t(unsafe.Sizeof(C.struct_answer{}))
 	core.describe = (*[0]byte)(C.dlpackDescribe)

@@ -1,0 +1,88 @@
+package strided
+
+import (
+	"math"
+	"math/bits"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+)
+
+const mostWorkers = 16 // more wait for the memory
+
+// granted is read when the package is loaded: while the core starts, no fork takes an open file along.
+var granted = grantedCPUs("/proc/self/cgroup", "/sys/fs/cgroup")
+
+// cpus gives how many CPUs a copy may use: some that the calling thread may run on, as many as its control groups grant.
+func cpus() int {
+	return min(mostWorkers, affinity(), granted)
+}
+
+// affinity is how many CPUs the calling thread may run on: Go knows how many these were at its start.
+func affinity() int {
+	var set [128]uint64
+	n, _, failed := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
+	if failed != 0 {
+		return runtime.NumCPU()
+	}
+	count := 0
+	for _, word := range set[:n/8] {
+		count += bits.OnesCount64(word)
+	}
+	return count
+}
+
+// grantedCPUs gives how much time of CPUs the process's control groups grant, in CPUs, rounded up. `groups` says which
+// groups these are (cgroups(7)); their folders are below root, and in a container what is the root there is one's own.
+func grantedCPUs(groups, root string) int {
+	least := math.MaxInt
+	for line := range strings.Lines(read(groups)) {
+		_, line, _ = strings.Cut(strings.TrimSpace(line), ":")
+		controllers, group, _ := strings.Cut(line, ":")
+		isV2 := controllers == ""
+		if !isV2 && !slices.Contains(strings.Split(controllers, ","), "cpu") {
+			continue
+		}
+		for group = strings.TrimRight(group, "/"); ; group = group[:strings.LastIndexByte(group, '/')] {
+			if isV2 {
+				least = min(least, quota(read(root+group+"/cpu.max")))
+			} else {
+				folder := root + "/cpu" + group
+				least = min(least, quota(read(folder+"/cpu.cfs_quota_us")+read(folder+"/cpu.cfs_period_us")))
+			}
+			if !strings.Contains(group, "/") {
+				break
+			}
+		}
+	}
+	return least
+}
+
+// quota reads the microseconds that are granted and, behind them, the period that they are granted for.
+func quota(text string) int {
+	fields := strings.Fields(text)
+	if len(fields) != 2 {
+		return math.MaxInt
+	}
+	granted, err := strconv.ParseInt(fields[0], 10, 64)
+	period, failed := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil || failed != nil || granted <= 0 || period <= 0 {
+		return math.MaxInt // "max" and -1 are no limit
+	}
+	return int((granted-1)/period + 1)
+}
+
+// read gives what is in a small file, nothing where it can't be read.
+func read(path string) string {
+	file, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return ""
+	}
+	defer syscall.Close(file)
+	var text [8 << 10]byte
+	n, _ := syscall.Read(file, text[:])
+	return string(text[:max(n, 0)])
+}

@@ -1,0 +1,93 @@
+package strided
+
+import (
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
+
+const (
+	workerBytes  = 1 << 20 // less is copied before another worker has woken up
+	pieceBytes   = 2 << 20 // a large page: two workers in one that is fresh would both clear it
+	workerPieces = 8       // pieces a worker, at least, of a large copy: who is late, or slow, does fewer
+)
+
+// A job is a copy that several workers do.
+type job struct {
+	copier
+	dst, src unsafe.Pointer
+	steps    []int // of a piece, along each dimension
+	pieces   int64
+	next     atomic.Int64 // the piece that no worker has begun
+	done     sync.WaitGroup
+	cause    atomic.Pointer[any] // of the first panic
+}
+
+// share copies pieces of so many bytes with so many workers, the caller's goroutine one of them.
+func (c *copier) share(dst, src unsafe.Pointer, workers, bytes int) {
+	j := &job{copier: copier{slices.Clone(c.dims), c.size, c.swapped, c.tiled}, dst: dst, src: src}
+	j.cut(bytes)
+	j.done.Add(workers)
+	for range workers - 1 {
+		go j.work()
+	}
+	j.work()
+	j.done.Wait()
+	if cause := j.cause.Load(); cause != nil {
+		panic(*cause)
+	}
+}
+
+// cut plans pieces of so many bytes, or fewer: of neighbours in the destination, and of no part of a tile.
+func (j *job) cut(bytes int) {
+	rows := 1
+	if j.tiled {
+		rows = j.tileRows()
+	}
+	j.pieces = 1
+	size := j.size * rows
+	for k, d := range j.dims {
+		step := max(1, min(d.n, bytes/size))
+		switch {
+		case k == 0:
+			size = j.size
+		case k == 1 && step < d.n:
+			step = max(rows, step-step%rows)
+		}
+		size *= step
+		j.steps = append(j.steps, step)
+		j.pieces *= int64((d.n + step - 1) / step)
+	}
+}
+
+// work copies pieces until none is left. A panic ends the work of all.
+func (j *job) work() {
+	defer j.done.Done()
+	defer func() {
+		if cause := recover(); cause != nil {
+			j.cause.CompareAndSwap(nil, &cause)
+			j.next.Store(j.pieces)
+		}
+	}()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	for i := j.next.Add(1) - 1; i < j.pieces; i = j.next.Add(1) - 1 {
+		j.copyPiece(int(i))
+	}
+}
+
+func (j *job) copyPiece(i int) {
+	var memory [maxDims]dim
+	c, dst, src := j.copier, j.dst, j.src
+	c.dims = append(memory[:0], j.dims...)
+	for k, step := range j.steps {
+		d := &c.dims[k]
+		count := (d.n + step - 1) / step
+		at := i % count * step
+		i /= count
+		dst, src = unsafe.Add(dst, at*d.dst), unsafe.Add(src, at*d.src)
+		d.n = min(step, d.n-at)
+	}
+	c.copy(dst, src)
+}
