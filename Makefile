@@ -1,16 +1,23 @@
 # demo, test, lint, bench and matrix each work from a fresh clone. They need python3 (3.11 or later, with its headers;
-# matrix just 3.11: mxnet and the oldest torch have nothing later); test, lint and matrix also need Go and a C compiler,
-# which the others fetch where they are missing. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
+# matrix just 3.11: mxnet and the oldest torch have nothing later); all but demo also need Go and a C compiler, which demo
+# fetches where they are missing. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
 
 PYTHON = .venv/bin/python
 PIP = $(PYTHON) -m pip install --quiet
 SOURCES := build.py go.mod $(shell find pyext pkg -name '*.[ch]' -o -name '*.go' -o -name '*.map')
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+
+# What bench-compare puts beside the tree as it is.
+REF = HEAD
+
+# The free-threaded interpreter that make bench times threads with, where there is one.
+FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v python$(version)t)))
 
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
-.PHONY: demo test test-cuda lint bench bench-cuda matrix clean
+.PHONY: demo test test-cuda lint bench bench-compare bench-cuda matrix clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -27,7 +34,7 @@ lint: .venv/lint
 	go vet ./...
 	go run $(STATICCHECK) ./...
 	CFLAGS=-Werror $(PYTHON) build.py
-	.venv/bin/clang-format --dry-run -Werror $$(find pyext pkg tests -name "*.[ch]")
+	.venv/bin/clang-format --dry-run -Werror $$(find pyext pkg tests benchmarks -name "*.[ch]")
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy --strict build.py python/dlpack examples benchmarks docs
@@ -35,8 +42,14 @@ lint: .venv/lint
 	PYTHONPATH=python .venv/bin/stubtest --mypy-config-file pyproject.toml dlpack._dlpack
 	.venv/bin/pyright --pythonpath $(PYTHON)
 
-bench: .venv/package .venv/test .venv-pydlpack/pydlpack
-	$(PYTHON) benchmarks/bench_asdlpack.py --pydlpack .venv-pydlpack/bin/python
+bench: .venv/package .venv/test .venv-pydlpack/pydlpack $(FREE_THREADED:%=.venv-free-threaded/package)
+	$(PYTHON) benchmarks/run.py --json docs/speed.json --pydlpack .venv-pydlpack/bin/python \
+		$(FREE_THREADED:%=--free-threaded .venv-free-threaded/bin/python)
+	$(PYTHON) benchmarks/report.py docs/speed.json
+	$(PYTHON) benchmarks/bench_go.py $(BENCHSTAT)
+
+bench-compare: .venv/package .venv/test
+	$(PYTHON) benchmarks/compare.py $(REF) $(BENCHSTAT)
 
 bench-cuda: .venv/package .venv-cuda/matrix
 	PYTHONPATH=python .venv-cuda/bin/python benchmarks/bench_cuda.py
@@ -60,6 +73,12 @@ clean:
 
 .venv/demo .venv/test .venv/lint: .venv/python pyproject.toml
 	$(PIP) --group $(@F)
+	touch $@
+
+.venv-free-threaded/package: pyproject.toml $(SOURCES)
+	$(FREE_THREADED) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet pip==26.3
+	$(@D)/bin/python -m pip install --quiet .
 	touch $@
 
 .venv-%/pydlpack .venv-%/matrix: pyproject.toml

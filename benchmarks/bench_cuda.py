@@ -16,26 +16,26 @@ import cupy
 import cupyx
 import numpy
 import torch
-from bench_asdlpack import Rows, Timing, cpu, print_table
+from timing import Pairs, Row, Table, Timing, cpu, print_table
 
 from dlpack import __version__, asdlpack
 
-WRAPPING: Rows = [
+WRAPPING: Pairs = [
     ("asdlpack(interface)", "cupy.asarray(interface)", 1.0),
     ("asdlpack(interface)", "torch.as_tensor(interface)", 1.0),
     ("asdlpack(tensor)", "torch.as_tensor(interface)", None),
 ]
-EXPORTING: Rows = [
+EXPORTING: Pairs = [
     ("wrapped.__dlpack__(stream=1)", "array.__dlpack__(stream=1)", None),
     ("wrapped.__dlpack__(stream=1)", "tensor.__dlpack__(stream=1)", None),
 ]
-HANDING_ON: Rows = [
+HANDING_ON: Pairs = [
     ("cupy.from_dlpack(asdlpack(interface))", "cupy.asarray(interface)", None),
     ("cupy.from_dlpack(asdlpack(tensor))", "cupy.from_dlpack(tensor)", None),
     ("torch.from_dlpack(asdlpack(interface))", "torch.as_tensor(interface)", None),
     ("torch.from_dlpack(asdlpack(array))", "torch.from_dlpack(array)", None),
 ]
-ORDERING: Rows = [
+ORDERING: Pairs = [
     ("wrapped_on_stream.__dlpack__(stream=stream.ptr)", "wrapped.__dlpack__(stream=1)", None),
     ("wrapped_on_stream.__dlpack__(stream=other.ptr)", "other.wait_event(stream.record())", None),
     ("wrapped_on_stream.__dlpack__(stream=other.ptr)", "array.__dlpack__(stream=other.ptr)", None),
@@ -123,7 +123,8 @@ def time_calls(rounds: int) -> None:
             timing.sample()
             torch.cuda.synchronize()
     for title, rows in TABLES.items():
-        print_table(title, [(s, timings[s].least, peer, timings[peer].least, goal) for s, peer, goal in rows])
+        pairs = [Row(s, timings[s].least, peer, timings[peer].least, goal) for s, peer, goal in rows]
+        print_table(Table(title, "ns", pairs))
 
 
 def time_copies(rounds: int) -> None:
@@ -131,7 +132,7 @@ def time_copies(rounds: int) -> None:
     print("\n" + line("copying", "", "us", "GB/s", "of torch's", "of cupy's"))
     for name, size in SIZES.items():
         known = objects(size)
-        timings = {what: [Timing(it, known, trial=1) for it in three] for what, three in COPYING.items()}
+        timings = {what: [Timing(it, known) for it in three] for what, three in COPYING.items()}
         for _ in range(rounds):
             for three in timings.values():
                 for timing in three:

@@ -1,0 +1,42 @@
+"""Copies of 64 MiB beside numpy's and torch's, and copies from 4 KiB to 1 GiB.
+
+torch has as many threads as the process has CPUs, asdlpack as many of these as pay, numpy one. A second process has
+one CPU, so that all have one. What a copy is written to is fresh memory, for all of them."""
+
+from collections.abc import Iterator
+
+from timing import Table, Worker, beside
+
+SIZES = ["4KiB", "16KiB", "64KiB", "256KiB", "1MiB", "4MiB", "16MiB", "64MiB", "256MiB", "1GiB"]
+
+BESIDE_NUMPY = [
+    ("asdlpack(transposed_64MiB, copy=True)", "transposed_64MiB.copy()", 0.2),
+    ("asdlpack(rotated_64MiB, copy=True)", "rotated_64MiB.copy()", 0.2),
+    ("asdlpack(reversed_rows_64MiB, copy=True)", "reversed_rows_64MiB.copy()", 0.9),
+    ("asdlpack(second_columns_64MiB, copy=True)", "second_columns_64MiB.copy()", 0.9),
+    ("asdlpack(compact_64MiB, copy=True)", "compact_64MiB.copy()", 1.0),
+    ("asdlpack(swapped_64MiB, copy=True)", "swapped_64MiB.astype('f4')", 1.0),
+]
+BESIDE_TORCH = [
+    ("asdlpack(transposed_64MiB, copy=True)", "torch.from_numpy(transposed_64MiB).contiguous()", 0.7),
+    ("asdlpack(rotated_64MiB, copy=True)", "torch.from_numpy(rotated_64MiB).contiguous()", 0.7),
+    ("asdlpack(second_columns_64MiB, copy=True)", "torch.from_numpy(second_columns_64MiB).contiguous()", 0.7),
+    ("asdlpack(compact_64MiB, copy=True)", "torch.from_numpy(compact_64MiB).clone()", None),
+]
+
+
+def tables(rounds: int) -> Iterator[Table]:
+    with Worker() as worker:
+        yield beside("copying", worker, BESIDE_NUMPY + BESIDE_TORCH, rounds)
+    with Worker(cpus=1) as worker:
+        yield beside("copying with one CPU", worker, BESIDE_TORCH, rounds)
+
+
+def sizes(rounds: int) -> Iterator[Table]:
+    for layout, torchs in ("compact", "clone"), ("transposed", "contiguous"):
+        pairs = []
+        for array in (f"{layout}_{size}" for size in SIZES):
+            ours = f"asdlpack({array}, copy=True)"
+            pairs += [(ours, f"{array}.copy()", None), (ours, f"torch.from_numpy({array}).{torchs}()", None)]
+        with Worker() as worker:
+            yield beside(f"copying {layout} memory", worker, pairs, rounds)

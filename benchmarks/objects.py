@@ -1,0 +1,182 @@
+"""What the statements name: each function makes the object of its name, once a process. Nothing is imported that no
+statement needs, since pydlpack's environment and a free-threaded interpreter's have few libraries."""
+
+import array
+import ctypes
+import math
+import mmap
+import os
+from importlib import import_module
+from typing import Any
+
+
+class Interface:
+    """An array interface as an instance attribute, and no other protocol."""
+
+    def __init__(self, array: Any) -> None:
+        self.__array_interface__ = array.__array_interface__
+        self.array = array
+
+
+class InterfaceProperty:
+    """The same as a property, as libraries have it."""
+
+    def __init__(self, array: Any) -> None:
+        self.interface = array.__array_interface__
+        self.array = array
+
+    @property
+    def __array_interface__(self) -> Any:
+        return self.interface
+
+
+class Producer:
+    """`__dlpack__`, and no other protocol."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        return self.array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+# Libraries.
+
+
+def asdlpack() -> Any:
+    return import_module("dlpack").asdlpack
+
+
+def numpy() -> Any:
+    return import_module("numpy")
+
+
+def torch() -> Any:
+    library = import_module("torch")
+    library.set_num_threads(len(os.sched_getaffinity(0)))  # as many as asdlpack's copies may use
+    return library
+
+
+def tvm_ffi() -> Any:
+    return import_module("tvm_ffi")
+
+
+# Memory of 4 KiB.
+
+
+def some_bytes() -> bytes:
+    return bytes(4096)
+
+
+def some_bytearray() -> bytearray:
+    return bytearray(4096)
+
+
+def some_array() -> Any:
+    return array.array("f", bytes(4096))
+
+
+def some_view() -> memoryview:
+    return memoryview(bytearray(4096))
+
+
+def some_mmap() -> mmap.mmap:
+    return mmap.mmap(-1, 4096)
+
+
+def some_ctypes() -> Any:
+    return (ctypes.c_float * 1024)()
+
+
+def ndarray() -> Any:
+    return numpy().ones(1024, "f4")
+
+
+def interface() -> Interface:
+    return Interface(ndarray())
+
+
+def interface_property() -> InterfaceProperty:
+    return InterfaceProperty(ndarray())
+
+
+def producer() -> Producer:
+    return Producer(ndarray())
+
+
+def wrapped() -> Any:
+    return asdlpack()(some_bytearray())
+
+
+def wrapped_ndarray() -> Any:
+    return asdlpack()(ndarray())
+
+
+def exchanged() -> Any:
+    """A DLPackObject, where its type has the C exchange API."""
+    obj = wrapped()
+    type(obj).__dlpack_c_exchange_api__  # noqa: B018
+    return obj
+
+
+def tensor() -> Any:
+    return torch().ones(1024)
+
+
+# Memory that grows.
+
+
+def view(ndim: int) -> memoryview:
+    return memoryview(array_of(ndim))
+
+
+def array_of(ndim: int) -> Any:
+    """16 items in so many dimensions: of two while it lasts, then of one."""
+    return numpy().ones([2] * min(ndim, 4) + [1] * (ndim - 4), "f4")
+
+
+def shared(count: int) -> bytearray:
+    """Wrapped so many times already."""
+    memory = bytearray(4096)
+    live.extend(asdlpack()(memory) for _ in range(count))
+    return memory
+
+
+live: list[Any] = []
+
+
+# What is copied: float32, written to, so that its pages are there.
+
+
+def square(nbytes: int) -> Any:
+    side = math.isqrt(nbytes // 4)
+    return numpy().ones((side, side), "f4")
+
+
+def compact(nbytes: int) -> Any:
+    return square(nbytes)
+
+
+def transposed(nbytes: int) -> Any:
+    return square(nbytes).T
+
+
+def rotated(nbytes: int) -> Any:
+    """Of 64 MiB: 64 x 256 x 1024, its axes in the order 2, 0, 1."""
+    return numpy().ones((64, 256, nbytes // 65536), "f4").transpose(2, 0, 1)
+
+
+def reversed_rows(nbytes: int) -> Any:
+    return square(nbytes)[::-1]
+
+
+def second_columns(nbytes: int) -> Any:
+    return square(nbytes)[:, ::2]
+
+
+def swapped(nbytes: int) -> Any:
+    array = square(nbytes)
+    return array.astype(array.dtype.newbyteorder())
