@@ -67,7 +67,7 @@ def link_time_optimisation(cc: list[str], directory: Path) -> list[str]:
     """The flags for it, where the compiler has a linker that can."""
     probe = directory / "probe.c"
     probe.write_text("int probe;\n")
-    command = [*cc, "-flto=auto", "-shared", "-fPIC", probe, "-o", probe.with_suffix(".so")]
+    command = [*cc, "-flto=auto", "-shared", "-fPIC", str(probe), "-o", str(probe.with_suffix(".so"))]
     return ["-flto=auto"] if subprocess.run(command, capture_output=True).returncode == 0 else []
 
 

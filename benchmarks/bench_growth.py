@@ -70,9 +70,9 @@ def memory(pydlpack: str | None) -> Iterator[Table]:
 
     statements = dict.fromkeys(statement for row in (*OBJECTS, *CAPSULES) for statement in row)
     taken = {statement: measure(statement) for statement in statements}
-    for title, pairs in {"an object": OBJECTS, "a capsule": CAPSULES}.items():
-        rows = [Row(it, taken[it], peer, taken[peer]) for it, peer in pairs]
-        if pydlpack:
-            it = rows[0].what
-            rows.append(Row(it, rows[0].value, "pydlpack's", measure(it, pydlpack, path="")))
+    objects, capsules = ([Row(it, taken[it], peer, taken[peer]) for it, peer in pairs] for pairs in (OBJECTS, CAPSULES))
+    if pydlpack:  # it makes no second capsule of an object
+        it = objects[0].what
+        objects.append(Row(it, taken[it], "pydlpack's", measure(it, pydlpack, path="")))
+    for title, rows in {"an object": objects, "a capsule": capsules}.items():
         yield Table(f"memory of {title}", "bytes", [row for row in rows if not math.isnan(row.ratio)])

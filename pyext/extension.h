@@ -1,6 +1,6 @@
 /* extension.h: what the C files of the extension share. An object goes through them in this order:
  *
- *   module.c     asdlpack(): which protocol the object speaks (buffer_types.c: the types of which that is known)
+ *   module.c     asdlpack(): which protocol the object speaks (known_types.c: the types of which that is known)
  *   memory.c     frombuffer(), from_pointer(): the caller says what the memory is
  *   capsule.c, producer.c, interface.c, buffer.c, arrow.c, arrow_stream.c    read one protocol into a struct request
  *                (request.c)
@@ -151,13 +151,14 @@ extern const char frombuffer_doc[], from_pointer_doc[];
 PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
-/* buffer_types.c */
+/* known_types.c */
+enum known_type { NOT_KNOWN, BUFFER_ALONE, HAS_DLPACK, CHANGES };
 
-/* Whether objects of this type are known to speak the buffer protocol and no other. */
-bool speaks_buffer_alone(PyObject *obj);
+/* By which protocol the objects of this one's type are recognised, as far as that is known. */
+enum known_type known_type(PyObject *obj);
 
-/* Remembers that of the object's type, which was just seen to do so, where it can't change. -1: error. */
-int remember_buffer_alone(PyObject *obj);
+/* Remembers that of the object's type, which was just seen to be so, where it can't change. -1: error. */
+int remember_type(PyObject *obj, enum known_type known);
 
 /* buffer.c, interface.c, arrow.c, arrow_stream.c: each reads the protocol self->protocol of self->obj into the request,
  * and lets self hold what must live. 1: read; 0: the object does not speak it; -1: error. */

@@ -33,7 +33,7 @@ int describe_by_other_protocols(DLPackObject *self)
     };
     enum { BUFFER = 3 };
     struct request request;
-    for (size_t i = speaks_buffer_alone(self->obj) ? BUFFER : 0; i < sizeof protocols / sizeof *protocols; i++) {
+    for (size_t i = known_type(self->obj) == BUFFER_ALONE ? BUFFER : 0; i < sizeof protocols / sizeof *protocols; i++) {
         self->protocol = protocols[i].name;
         int found = protocols[i].read(self, &request);
         if (found > 0) {
@@ -82,16 +82,20 @@ static int recognise(DLPackObject *self, PyObject *owner)
     if (PyCapsule_CheckExact(obj)) {
         return take_capsule(self, obj) < 0 ? -1 : 1;
     }
-    if (speaks_buffer_alone(obj)) {
+    enum known_type known = known_type(obj);
+    if (known == BUFFER_ALONE) {
         return describe_by_other_protocols(self);
     }
     enum structure kind;
-    int found = find_structure(obj, &kind);
+    int found = known == HAS_DLPACK ? 0 : find_structure(obj, &kind);
     if (found > 0) {
         return (kind == STRUCTURE_TENSOR ? borrow_tensor(self, owner) : take_structure(self, obj, kind)) < 0 ? -1 : 1;
     }
     if (found == 0) {
-        found = has_dlpack(obj);
+        found = known == HAS_DLPACK ? 1 : has_dlpack(obj);
+    }
+    if (found > 0 && known == NOT_KNOWN && remember_type(obj, HAS_DLPACK) < 0) {
+        found = -1;
     }
     if (found > 0) {
         self->delegate = true;
@@ -100,7 +104,7 @@ static int recognise(DLPackObject *self, PyObject *owner)
     }
     if (found == 0) {
         found = describe_by_other_protocols(self);
-        if (found > 0 && self->holding == HOLDS_VIEW && remember_buffer_alone(obj) < 0) {
+        if (found > 0 && known == NOT_KNOWN && self->holding == HOLDS_VIEW && remember_type(obj, BUFFER_ALONE) < 0) {
             found = -1;
         }
     }
@@ -128,10 +132,11 @@ static int check_owner(PyObject *obj, PyObject *owner)
     return -1;
 }
 
-/* A delegate copies nothing before its tensor is there. */
+/* A delegate copies nothing before its tensor is there; for a device, once, from where it is to where it shall be. */
 static DLPackObject *settle_delegate(DLPackObject *self, const struct share_arguments *arguments)
 {
     if (arguments->device != NULL) {
+        self->copy = arguments->copy == COPY_NEVER ? COPY_NEVER : COPY_IF_NEEDED;
         return object_on(self, arguments->device, arguments->copy);
     }
     DLPackObject *shared = arguments->copy == COPY_ALWAYS ? tensor_of(self) : self;

@@ -345,10 +345,10 @@ static bool is_of_cuda(const DLPackObject *self)
 DLPackObject *ordered_tensor_of(DLPackObject *self)
 {
     DLPackObject *holder = tensor_of(self);
-    if (holder != NULL && self->delegate && is_of_cuda(holder) && delegate_order(self) < 0) {
-        return NULL;
+    if (holder == NULL || !self->delegate || !is_of_cuda(holder) || holds_memory(holder)) {
+        return holder;
     }
-    return holder;
+    return delegate_order(self) < 0 ? NULL : holder;
 }
 
 DLPackObject *cpu_tensor_of(DLPackObject *self)

@@ -52,8 +52,8 @@ static PyObject *call_producer(PyObject *obj, const struct export_arguments *arg
             passed[++count] = all[i];
         }
     }
-    PyObject *keywords = keywords_of(which);
-    PyObject *capsule = keywords == NULL ? NULL : call_method(names.dlpack, passed, keywords);
+    PyObject *keywords = which == 0 ? NULL : keywords_of(which);
+    PyObject *capsule = which != 0 && keywords == NULL ? NULL : call_method(names.dlpack, passed, keywords);
     if (capsule != NULL && !PyCapsule_CheckExact(capsule)) {
         raise_answer_of(obj, "__dlpack__", "a capsule", capsule);
         Py_CLEAR(capsule);

@@ -698,7 +698,24 @@ def test_what_a_refusing_producer_has_copied_is_copied_once():
     addresses = {look(x.__dlpack__(stream=stream)).dl_tensor.data for stream in (1, driver.stream(1), -1)}
     assert addresses == {x.pointer} != {memory.address + 1}
     assert repr(x).startswith(f"<dlpack.DLPackObject: float32[3] at {x.pointer:#x}, 12 bytes on kDLCUDA:1, a copy, ")
+    assert x.__cuda_array_interface__["data"] == (x.pointer, False)
+    assert frombuffer(x, "uint8").pointer == x.pointer
     assert driver.live()["allocations"] == 2
+
+
+@with_driver
+def test_a_producers_memory_is_copied_once_from_where_it_is_to_where_it_shall_be():
+    driver = Driver()
+    producer = LikeTorch(driver, 1)
+    for device, where, copies in (
+        ("cpu", CPU, "cuMemcpyDtoHAsync_v2"),
+        ("cuda:1", cuda(1), "cuMemcpyDtoDAsync_v2"),
+        ("cuda:2", cuda(2), "cuMemcpyPeerAsync"),
+    ):
+        driver.clear()
+        x = asdlpack(producer, device=device, copy=True)
+        assert (x.device, x.obj) == (where, None)
+        assert [line.split("(")[0] for line in driver.log(*COPIES)] == [copies]
 
 
 @with_driver

@@ -70,7 +70,7 @@ func (d *Driver) running() error {
 }
 
 func explainState(err error) error {
-	return explain(err, "the CUDA driver is not running in this process")
+	return explain(err, "the CUDA driver is not running in this process; the library that owns the memory starts it")
 }
 
 // Start returns the driver, and initialises it: for copies to a device alone.

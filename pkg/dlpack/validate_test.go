@@ -420,12 +420,19 @@ func TestAValidDescriptionAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkValidate(b *testing.B) {
+	var ones [64]int64
+	for i := range ones {
+		ones[i] = 1
+	}
 	for _, bench := range []struct {
 		name string
 		d    *Description
 	}{
 		{"line", described(int8Type, []int64{1000})},
 		{"cube", described(float32Type, []int64{4, 3, 2}, strides(-24, 8, 4), offset(72))},
+		{"cube by elements", described(float32Type, []int64{4, 3, 2}, elements(6, 2, 1))},
+		{"64 dimensions", described(int8Type, ones[:])},
+		{"no items", described(int8Type, []int64{3, 0})},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()

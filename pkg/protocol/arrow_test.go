@@ -142,3 +142,16 @@ func FuzzArrow(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkParseArrow(b *testing.B) {
+	for _, text := range []string{"g", "c arrow.bool8"} {
+		b.Run(text, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := ParseArrow(text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -104,3 +104,24 @@ func FuzzNamesThatAreReadAreWrittenTheSame(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkParseName(b *testing.B) {
+	for _, name := range []string{"int8", "float32", "float8_e4m3b11fnuz", "float4_e2m1fnx2"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := ParseName(name); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkAppendName(b *testing.B) {
+	var name [32]byte
+	b.ReportAllocs()
+	for b.Loop() {
+		AppendName(name[:0], dlpack.DataType{Code: dlpack.Float, Bits: 32, Lanes: 4})
+	}
+}

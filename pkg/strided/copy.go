@@ -9,8 +9,9 @@ package strided
 import "unsafe"
 
 const (
-	maxDims  = 65        // 64 dimensions and one for the words of an item whose bytes are swapped
-	runBytes = 256 << 10 // at most moved at once: from 1 MiB on, Go writes past the cache, which fresh memory is in
+	maxDims    = 65        // 64 dimensions and one for the words of an item whose bytes are swapped
+	freshBytes = 32 << 20  // from here on C's allocator always maps new memory (mallopt(3))
+	runBytes   = 256 << 10 // that new memory is written by: more than 1 MiB at once would go past the cache that it is in
 )
 
 // A dim is a dimension of a copy: n steps, each of so many bytes in the destination and in the source.
@@ -30,17 +31,14 @@ type dim struct{ n, dst, src int }
 func Copy(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
 	var memory [maxDims]dim
 	c, bytes := plan(memory[:0], shape, strides, itemSize, swap)
-	workers := 1
-	if bytes >= 2*workerBytes {
-		workers = min(cpus(), bytes/workerBytes)
+	if bytes == 0 {
+		return
 	}
-	switch {
-	case bytes == 0:
-	case workers == 1:
-		c.copy(dst, src)
-	default:
+	if workers := c.workers(bytes); workers > 1 {
 		c.share(dst, src, workers, max(pieceBytes, bytes/(workers*workerPieces)))
+		return
 	}
+	c.copy(dst, src)
 }
 
 // plan plans a copy, whose dimensions it puts into dims, and gives its bytes.
@@ -53,13 +51,16 @@ func plan(dims []dim, shape, strides []int64, itemSize, swap int) (c copier, byt
 		dims = push(dims, dim{int(shape[k]), bytes, int(strides[k])})
 		bytes *= int(shape[k])
 	}
-	if len(dims) > 0 && dims[0].src == size && !swapped && size*dims[0].n <= runBytes {
+	if len(dims) > 0 && dims[0].src == size && !swapped && size*dims[0].n <= tileBytes {
 		dims, size = dims[1:], size*dims[0].n
 	}
 	for len(dims) < 2 {
 		dims = append(dims, dim{1, bytes, bytes})
 	}
-	c = copier{dims: dims, size: size, swapped: swapped}
+	c = copier{dims: dims, size: size, run: bytes, swapped: swapped}
+	if bytes >= freshBytes {
+		c.run = runBytes
+	}
 	if k := c.partner(); k > 0 && bytes > tileBytes {
 		d := dims[k]
 		copy(dims[2:], dims[1:k])
@@ -85,6 +86,7 @@ func push(dims []dim, d dim) []dim {
 type copier struct {
 	dims           []dim // two or more, in the order of the loops; the innermost, first, is compact in the destination
 	size           int   // bytes of an item
+	run            int   // bytes to move at once, at most
 	swapped, tiled bool
 }
 
@@ -107,6 +109,6 @@ func (c *copier) walk(dst, src unsafe.Pointer, n int, buffer *tile) {
 	case buffer != nil:
 		c.tiles(dst, src, buffer)
 	default:
-		gather(dst, src, c.dims[1], c.dims[0], c.size, c.swapped)
+		c.gather(dst, src, c.dims[1], c.dims[0], c.swapped)
 	}
 }

@@ -318,6 +318,19 @@ func FuzzCopy(f *testing.F) {
 	})
 }
 
+func BenchmarkPlan(b *testing.B) {
+	for _, layout := range layouts {
+		b.Run(layout.name, func(b *testing.B) {
+			s := layout.source(4, 0, 0)
+			b.ReportAllocs()
+			for b.Loop() {
+				var memory [maxDims]dim
+				plan(memory[:0], s.shape, s.strides, s.itemSize, s.swap)
+			}
+		})
+	}
+}
+
 func BenchmarkCopy(b *testing.B) {
 	const n = 4096
 	type ints = []int64

@@ -5,11 +5,11 @@ import (
 	"unsafe"
 )
 
-// gather copies outer.n rows of inner.n items, compact in the destination, of size bytes each. All the memory that a
+// gather copies outer.n rows of inner.n items, compact in the destination. All the memory that a
 // copy touches, it touches here. Pointers are made from a row's first item and an offset, never stepped: one past the
 // last item may point into memory that is another's.
-func gather(dst, src unsafe.Pointer, outer, inner dim, size int, swapped bool) {
-	switch {
+func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool) {
+	switch size := c.size; {
 	case swapped && size == 2:
 		swappedWords[uint16](dst, src, outer, inner)
 	case swapped && size == 4:
@@ -17,7 +17,7 @@ func gather(dst, src unsafe.Pointer, outer, inner dim, size int, swapped bool) {
 	case swapped && size == 8:
 		swappedWords[uint64](dst, src, outer, inner)
 	case inner.src == size:
-		runs(dst, src, outer, dim{n: 1}, size*inner.n)
+		runs(dst, src, outer, dim{n: 1}, size*inner.n, c.run)
 	case size == 1:
 		items[[1]byte](dst, src, outer, inner)
 	case size == 2:
@@ -35,7 +35,7 @@ func gather(dst, src unsafe.Pointer, outer, inner dim, size int, swapped bool) {
 	case size == 16:
 		items[[16]byte](dst, src, outer, inner)
 	default:
-		runs(dst, src, outer, inner, size)
+		runs(dst, src, outer, inner, size, c.run)
 	}
 }
 
@@ -110,13 +110,13 @@ func reverse[T uint16 | uint32 | uint64](x T) T {
 	}
 }
 
-func runs(dst, src unsafe.Pointer, outer, inner dim, size int) {
+func runs(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
 	for i := range outer.n {
 		for j := range inner.n {
 			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.dst+j*size)), size)
 			from := unsafe.Slice((*byte)(unsafe.Add(src, i*outer.src+j*inner.src)), size)
-			for ; len(to) > runBytes; to, from = to[runBytes:], from[runBytes:] {
-				copy(to[:runBytes], from)
+			for ; len(to) > run; to, from = to[run:], from[run:] {
+				copy(to[:run], from)
 			}
 			copy(to, from)
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	workerBytes  = 1 << 20 // less is copied before another worker has woken up
-	pieceBytes   = 2 << 20 // a large page: two workers in one that is fresh would both clear it
+	workerBytes  = 4 << 20 // with less, another worker has hardly woken up when all is done
+	pieceBytes   = 2 << 20 // a huge page: two workers that are first to write to one would both clear one
 	workerPieces = 8       // pieces a worker, at least, of a large copy: who is late, or slow, does fewer
 )
 
@@ -25,9 +25,20 @@ type job struct {
 	cause    atomic.Pointer[any] // of the first panic
 }
 
+// workers is how many copy so many bytes: what is tiled takes several times as long.
+func (c *copier) workers(bytes int) int {
+	if c.tiled {
+		bytes *= 4
+	}
+	if bytes < 2*workerBytes {
+		return 1
+	}
+	return min(cpus(), bytes/workerBytes)
+}
+
 // share copies pieces of so many bytes with so many workers, the caller's goroutine one of them.
 func (c *copier) share(dst, src unsafe.Pointer, workers, bytes int) {
-	j := &job{copier: copier{slices.Clone(c.dims), c.size, c.swapped, c.tiled}, dst: dst, src: src}
+	j := &job{copier: copier{slices.Clone(c.dims), c.size, c.run, c.swapped, c.tiled}, dst: dst, src: src}
 	j.cut(bytes)
 	j.done.Add(workers)
 	for range workers - 1 {

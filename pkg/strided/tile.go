@@ -52,8 +52,8 @@ func (c *copier) tiles(dst, src unsafe.Pointer, buffer *tile) {
 			m := min(columns, inner.n-j)
 			from := unsafe.Add(src, i*outer.src+j*inner.src)
 			to := unsafe.Add(dst, i*outer.dst+j*inner.dst)
-			gather(b, from, dim{m, n * c.size, inner.src}, dim{n, c.size, outer.src}, c.size, false)
-			gather(to, b, dim{n, outer.dst, c.size}, dim{m, c.size, n * c.size}, c.size, c.swapped)
+			c.gather(b, from, dim{m, n * c.size, inner.src}, dim{n, c.size, outer.src}, false)
+			c.gather(to, b, dim{n, outer.dst, c.size}, dim{m, c.size, n * c.size}, c.swapped)
 		}
 	}
 }

@@ -164,22 +164,20 @@ func keep(allocation cuda.Allocation, answer *C.struct_answer) {
 	}
 }
 
-// hugePage is the size of the pages that the kernel is asked for where a copy holds some. (It clears one of 2 MiB in a
-// tenth of the time that as many of 4 KiB take, which is most of the time of a copy to fresh memory.)
-const hugePage = 2 << 20
+// hugeBytes is the least memory that huge pages are asked for. They take most of the time away that a copy to fresh
+// memory spends, which the kernel clears page by page.
+const hugeBytes = 4 << 20
 
 // allocate gets memory of C's, aligned as copies are.
 func allocate(memory *unsafe.Pointer, bytes int64) error {
-	isHuge, alignment := bytes >= 2*hugePage, C.size_t(C.COPY_ALIGNMENT)
-	if isHuge {
-		alignment = hugePage
-	}
-	if C.posix_memalign(memory, alignment, C.size_t(max(bytes, 1))) != 0 {
+	if C.posix_memalign(memory, C.COPY_ALIGNMENT, C.size_t(max(bytes, 1))) != 0 {
 		*memory = nil
 		return &dlpack.Error{Kind: dlpack.MemoryError, Message: "copy: no memory for " + strconv.FormatInt(bytes, 10) + " bytes"}
 	}
-	if isHuge {
-		syscall.Madvise(unsafe.Slice((*byte)(*memory), bytes), syscall.MADV_HUGEPAGE) // a kernel without them refuses
+	if bytes >= hugeBytes {
+		page := uintptr(syscall.Getpagesize())
+		first := -uintptr(*memory) % page
+		syscall.Madvise(unsafe.Slice((*byte)(unsafe.Add(*memory, first)), uintptr(bytes)-first), syscall.MADV_HUGEPAGE)
 	}
 	return nil
 }
