@@ -250,8 +250,9 @@ DLPackObject *delegate_import(DLPackObject *self);
 /* Has the producer order its work on the imported memory of CUDA before the legacy default stream's. */
 int delegate_order(DLPackObject *self);
 
-/* A new object with the producer's memory on another device: as the producer gives it there, or copied. */
-DLPackObject *delegate_move(DLPackObject *self, const struct request *conditions);
+/* A new object with the producer's memory, which is here, on another device: as the producer gives it there, or
+ * copied. */
+DLPackObject *delegate_move(DLPackObject *self, DLDevice here, const struct request *conditions);
 
 /* The capsule that the producer gives for these arguments, or one of the tensor that it gives otherwise. */
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments);
@@ -376,6 +377,9 @@ int parse_device(PyObject *pair, DLDevice *device);
 
 /* Whether two names mean one device: the CPU has one id. */
 bool same_device(DLDevice one, DLDevice other);
+
+/* Whether the CUDA driver knows such memory. */
+bool is_of_cuda(DLDevice device);
 
 /* Whether the memory is complete for a consumer that names no stream. */
 bool is_complete(const DLPackObject *self);

@@ -267,8 +267,8 @@ DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy co
     struct request conditions;
     request_init(&conditions, PROTOCOL_DLTENSOR);
     conditions.copy = copy;
+    DLDevice here = self->tensor.device;
     if (device != NULL) {
-        DLDevice here = self->tensor.device;
         if (self->delegate && delegate_device(self, &here) < 0) {
             return NULL;
         }
@@ -279,7 +279,7 @@ DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy co
         return (DLPackObject *)Py_NewRef((PyObject *)self);
     }
     if (conditions.has_target && self->delegate) {
-        return delegate_move(self, &conditions);
+        return delegate_move(self, here, &conditions);
     }
     DLPackObject *tensor = ordered_tensor_of(self);
     return tensor == NULL ? NULL : object_under(tensor, &conditions);
@@ -336,16 +336,10 @@ DLPackObject *tensor_of(DLPackObject *self)
     return self->imported;
 }
 
-static bool is_of_cuda(const DLPackObject *self)
-{
-    int32_t type = self->tensor.device.device_type;
-    return type == kDLCUDA || type == kDLCUDAHost || type == kDLCUDAManaged;
-}
-
 DLPackObject *ordered_tensor_of(DLPackObject *self)
 {
     DLPackObject *holder = tensor_of(self);
-    if (holder == NULL || !self->delegate || !is_of_cuda(holder) || holds_memory(holder)) {
+    if (holder == NULL || !self->delegate || !is_of_cuda(holder->tensor.device) || holds_memory(holder)) {
         return holder;
     }
     return delegate_order(self) < 0 ? NULL : holder;

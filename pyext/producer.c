@@ -86,6 +86,26 @@ static void raise_refused_by_all(DLPackObject *self, PyObject *refusal, const ch
     Py_DECREF(type);
 }
 
+/* Before version 3 the CUDA array interface names no stream, and what is queued by a producer that has __dlpack__ is
+ * waited for by nobody. */
+static int check_stream_named(PyObject *obj)
+{
+    PyObject *interface = PyObject_GetAttr(obj, names.cuda_array_interface);
+    PyObject *number = interface == NULL ? NULL : PyObject_GetItem(interface, names.version);
+    int64_t version = 0;
+    int read = number == NULL ? -1 : read_int(number, true, &version);
+    Py_XDECREF(interface);
+    Py_XDECREF(number);
+    if (read > 0 && version < 3) {
+        PyErr_Format(PyExc_BufferError,
+                     "version %lld names no stream that its memory could be ordered by (make the memory's device the "
+                     "current one, as with torch.cuda.device(1))",
+                     (long long)version);
+        read = -1;
+    }
+    return read;
+}
+
 /* The tensor of a producer that just refused, by another protocol of it, and copied where copy says so. */
 static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
 {
@@ -93,6 +113,9 @@ static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
     DLPackObject *served = refusal == NULL ? NULL : object_new(self->obj, copy);
     if (served != NULL) {
         int found = describe_by_other_protocols(served);
+        if (found > 0 && is_of_cuda(served->tensor.device)) {
+            found = check_stream_named(self->obj) < 0 ? -1 : 1;
+        }
         if (found == 0) {
             raise_refused_by_all(self, refusal, NULL, NULL);
         }
@@ -188,31 +211,64 @@ static int default_stream(PyObject *obj, PyObject **stream)
     return found < 0 ? -1 : 0;
 }
 
+/* obj.__dlpack__ for a stream, versioned if it can be. */
+static PyObject *call_for_import(PyObject *obj, PyObject *stream, PyObject *copy)
+{
+    PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+    if (version == NULL) {
+        return NULL;
+    }
+    PyObject *capsule =
+        call_producer(obj, &(struct export_arguments){.stream = stream, .max_version = version, .copy = copy});
+    Py_DECREF(version);
+    /* A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal. */
+    if (capsule == NULL && PyErr_Occurred() == PyExc_TypeError) {
+        PyErr_Clear();
+        capsule = call_producer(obj, &(struct export_arguments){.stream = stream});
+    }
+    return capsule;
+}
+
+/* The same after a refusal, which may be that of the stream: torch knows no per-thread default one. What it completes
+ * for the default stream is ordered here. */
+static PyObject *call_for_default_stream(PyObject *obj, PyObject **stream, PyObject *copy)
+{
+    PyObject *type, *value, *traceback, *other;
+    if (*stream == NULL || stream_ordered_by(*stream) == STREAM_LEGACY) {
+        return NULL;
+    }
+    PyErr_Fetch(&type, &value, &traceback);
+    int found = default_stream(obj, &other);
+    if (found == 0 && other == NULL) {
+        PyErr_Restore(type, value, traceback);
+        return NULL;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    if (found < 0) {
+        return NULL;
+    }
+    Py_DECREF(*stream);
+    *stream = other;
+    return call_for_import(obj, *stream, copy);
+}
+
 /* Imports the producer's tensor, versioned if it can; where it refuses, its other protocols serve. Of the arguments,
  * the stream is passed on, and a copy=False; with copy=True, what the other protocols say is copied, and converted. */
 static DLPackObject *import_tensor(DLPackObject *self, const struct export_arguments *arguments)
 {
     enum copy copy = arguments->copy == Py_True ? COPY_ALWAYS : self->copy;
+    PyObject *never = arguments->copy == Py_False ? Py_False : NULL;
     PyObject *stream = Py_XNewRef(arguments->stream);
     if (stream == NULL && default_stream(self->obj, &stream) < 0) {
         return NULL;
     }
-    PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION), *capsule = NULL;
-    if (version != NULL) {
-        struct export_arguments passed = {
-            .stream = stream,
-            .max_version = version,
-            .copy = arguments->copy == Py_False ? Py_False : NULL,
-        };
-        capsule = call_producer(self->obj, &passed);
-        Py_DECREF(version);
-        /* A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal. */
-        if (capsule == NULL && PyErr_Occurred() == PyExc_TypeError) {
-            PyErr_Clear();
-            capsule = call_producer(self->obj, &(struct export_arguments){.stream = stream});
-        }
-    }
     DLPackObject *imported = NULL;
+    PyObject *capsule = call_for_import(self->obj, stream, never);
+    if (capsule == NULL && is_refusal()) {
+        capsule = call_for_default_stream(self->obj, &stream, never);
+    }
     if (capsule != NULL) {
         imported = import_capsule(self, capsule, stream, copy);
     }
@@ -278,12 +334,18 @@ int delegate_order(DLPackObject *self)
     return 0;
 }
 
-DLPackObject *delegate_move(DLPackObject *self, const struct request *conditions)
+/* What the producer gives on another device. NULL without an exception: it refuses, or is better not asked. What it
+ * copies to CUDA is complete by the order of a stream that nobody knows; to the CPU, when it returns. */
+static DLPackObject *moved_by_producer(DLPackObject *self, DLDevice here, const struct request *conditions)
 {
     PyObject *const copies[] = {[COPY_NEVER] = Py_False, [COPY_IF_NEEDED] = NULL, [COPY_ALWAYS] = Py_True};
+    bool copied_here = here.device_type == kDLCPU || is_of_cuda(here);
+    if (conditions->target.device_type == kDLCUDA && copied_here) {
+        return NULL;
+    }
     PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
     PyObject *device = Py_BuildValue("(ii)", conditions->target.device_type, conditions->target.device_id);
-    DLPackObject *tensor = NULL, *moved = NULL;
+    DLPackObject *moved = NULL;
     if (version != NULL && device != NULL) {
         struct export_arguments arguments = {
             .max_version = version,
@@ -292,22 +354,30 @@ DLPackObject *delegate_move(DLPackObject *self, const struct request *conditions
         };
         PyObject *capsule = call_producer(self->obj, &arguments);
         if (capsule != NULL) {
-            tensor = import_capsule(self, capsule, NULL, self->copy);
+            moved = import_capsule(self, capsule, NULL, self->copy);
         }
         else if (is_refusal()) {
             PyErr_Clear();
-            tensor = import_tensor(self, &(struct export_arguments){0});
         }
+    }
+    Py_XDECREF(version);
+    Py_XDECREF(device);
+    return moved;
+}
+
+DLPackObject *delegate_move(DLPackObject *self, DLDevice here, const struct request *conditions)
+{
+    DLPackObject *tensor = moved_by_producer(self, here, conditions), *moved = NULL;
+    if (tensor == NULL && !PyErr_Occurred()) {
+        tensor = import_tensor(self, &(struct export_arguments){0});
     }
     if (tensor != NULL) {
         bool copied = tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
         struct request rest = *conditions;
         rest.copy = copied && rest.copy == COPY_ALWAYS ? COPY_IF_NEEDED : rest.copy;
         moved = object_under(tensor, &rest);
+        Py_DECREF((PyObject *)tensor);
     }
-    Py_XDECREF((PyObject *)tensor);
-    Py_XDECREF(version);
-    Py_XDECREF(device);
     return moved;
 }
 

@@ -1,6 +1,7 @@
 """Copies between the host and devices of CUDA: complete when they return, in the order of the producer's stream."""
 
 import ctypes
+import mmap
 from random import Random
 
 import numpy as np
@@ -544,7 +545,7 @@ def test_a_copy_of_memory_that_the_cpu_reaches_is_plain_memory(kind):
         obj = driver.put(array, 1, kind, stream=driver.stream(1))
         check_host(asdlpack(obj, copy=True), array)
         obj = driver.put(array, 1, kind, stream=driver.stream(1))
-        check_device(driver, asdlpack(obj, device="cuda:1", copy=None), 1, array)
+        check_device(driver, asdlpack(obj, device="cuda:1", copy=None if kind != "managed" else True), 1, array)
         obj = driver.put(array, 1, kind, stream=driver.stream(1))
         check_device(driver, asdlpack(obj, device="cuda:2", copy=True), 2, array)
 
@@ -683,6 +684,29 @@ def test_a_producers_memory_is_ordered_for_the_consumers_stream():
                 assert set(result.bytes.tolist()) == {7}, arguments
 
 
+class KnowsNoThreads(LikeTorch):
+    def __dlpack__(self, *, stream=-1, **others):
+        if stream == PER_THREAD:
+            raise BufferError("per-thread default stream is not supported.")
+        return super().__dlpack__(stream=stream, **others)
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"version": 2, "shape": (8,), "typestr": "|u1", "data": (self.memory.address, False)}
+
+
+@with_driver
+def test_for_a_stream_that_a_producer_refuses_its_memory_is_ordered_after_the_default_stream():
+    driver = Driver()
+    producer = KnowsNoThreads(driver)
+    capsule = asdlpack(producer).__dlpack__(stream=PER_THREAD)
+    driver.copy(PER_THREAD, result := driver.allocate(8), look(capsule).dl_tensor.data)
+    driver.synchronize(PER_THREAD)
+    assert set(result.bytes.tolist()) == {7}
+    assert [stream for stream, _ in producer.asked] == [LEGACY]
+    assert driver.log("cuStreamWaitEvent")[-1].startswith(f"cuStreamWaitEvent({PER_THREAD}, ")
+
+
 @with_driver
 def test_what_a_refusing_producer_has_copied_is_copied_once():
     driver = Driver()
@@ -745,6 +769,22 @@ def test_memory_at_a_pointer_is_copied():
 
 
 @with_driver
+def test_a_wrong_address_of_the_host_is_an_error_before_the_driver_reads_there():
+    driver = Driver()
+    pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(begin + mmap.PAGESIZE), mmap.PAGESIZE, 0)
+    asdlpack(from_pointer(begin, mmap.PAGESIZE, "uint8", owner=pages), device="cuda:1", copy=None)
+    live = driver.live()
+    for shape, strides in ((2, mmap.PAGESIZE), None), ((mmap.PAGESIZE + 1,), None), ((2, 8), (mmap.PAGESIZE, 1)):
+        x = from_pointer(begin, shape, "uint8", strides=strides, owner=pages)
+        with pytest.raises(BufferError, match="data: the memory at 0x[0-9a-f]+ can't be read"):
+            asdlpack(x, device="cuda:1", copy=None)
+        unchanged(driver, live)
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(begin + mmap.PAGESIZE), mmap.PAGESIZE, 3)
+
+
+@with_driver
 def test_the_driver_is_initialised_for_a_copy_to_a_device_and_for_nothing_else():
     driver = Driver(initialise=False)
     x = asdlpack(Managed(1 << 20, shape=(8,), dtype=(1, 8, 1), device=(2, 1)).capsule())
@@ -759,3 +799,61 @@ def test_the_driver_is_initialised_for_a_copy_to_a_device_and_for_nothing_else()
     check_host(asdlpack(copied, device="cpu", copy=None), numbers(8))
     del copied
     assert driver.live() == {"allocations": 0, "events": 0, "streams": 0, "retained": 0, "pushed": 0, "mode": GLOBAL}
+
+
+@with_driver
+def test_a_producer_is_not_asked_to_copy_to_a_gpu_since_nobody_knows_when_it_is_done():
+    driver = Driver()
+
+    class Copies(Producer):
+        """Copies where it is asked to, on a stream of its own."""
+
+        def __dlpack__(self, *, stream=None, dl_device=None, **others):
+            assert dl_device is None or dl_device[0] != 2
+            return super().__dlpack__(stream=stream, **others)
+
+    for device in 0, 2:
+        producer = Copies(driver, 1)
+        x = asdlpack(producer, device=(2, device), copy=None)
+        assert x.device == (2, device)
+        assert set(driver.bytes_at(x.pointer, 8).tolist()) == {7}
+
+
+@with_driver
+def test_managed_memory_is_memory_of_each_gpu_without_a_copy_and_in_the_order_of_its_stream():
+    driver = Driver()
+    memory, consumer = driver.allocate(8, 1, "managed"), driver.stream()
+    stream = driver.stream(1)
+    array = memory.array(stream=stream)
+    for x in asdlpack(array, device="cuda:0"), asdlpack(asdlpack(array), device="cuda:2"):
+        assert x.device[0] == 2
+        assert x.pointer == memory.address
+        driver.fill(stream, memory, 5)
+        capsule = x.__dlpack__(stream=consumer)
+        assert (look(capsule).dl_tensor.device.device_type, look(capsule).dl_tensor.data) == (2, memory.address)
+        driver.synchronize(consumer)
+        assert set(memory.bytes.tolist()) == {5}
+        memory.bytes[...] = 0
+    tensor = look(asdlpack(array).__dlpack__(dl_device=(2, 1), copy=False)).dl_tensor
+    assert (tensor.device.device_type, tensor.device.device_id, tensor.data) == (2, 1, memory.address)
+
+
+@with_driver
+def test_a_refusing_producer_whose_interface_names_no_stream_is_refused():
+    """As torch's tensors on another device than the current one."""
+    driver = Driver()
+    producer = Producer(driver, 1)
+
+    def refuse(**_):
+        raise BufferError("not the current device")
+
+    keys = {"shape": (8,), "typestr": "|u1", "data": (producer.memory.address, False)}
+    for version in 1, 2, 3:
+        interface = {"version": version, **keys}
+        x = asdlpack(Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (2, 1), __cuda_array_interface__=interface))
+        if version == 3:
+            assert x.shape == (8,)
+            continue
+        for ask in (lambda: x.shape, x.__dlpack__, lambda: asdlpack(x, device="cpu", copy=None)):  # noqa: B023
+            with pytest.raises(BufferError, match=f"not the current device.*version {version} names no stream"):
+                ask()

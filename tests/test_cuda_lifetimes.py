@@ -276,6 +276,7 @@ def test_a_forked_child_touches_nothing_of_cuda_and_its_parents_memory_stays():
     driver = Driver()
     array = driver.put(numbers(), 1, stream=driver.stream(1))
     wrapped = asdlpack(array)
+    pinned = asdlpack(driver.put(numbers(), 1, "host", stream=driver.stream(1)))
     held = [make() for make in copies(driver)]
     live = driver.live()
 
@@ -289,6 +290,8 @@ def test_a_forked_child_touches_nothing_of_cuda_and_its_parents_memory_stays():
             lambda: asdlpack(array),
             lambda: asdlpack(wrapped, device="cpu", copy=None),
             lambda: asdlpack(wrapped, copy=True),
+            lambda: asdlpack(pinned, device="cpu"),
+            lambda: memoryview(pinned),
             lambda: look(wrapped.__dlpack__(stream=2)),
             lambda: asdlpack(numbers(), device="cuda:0", copy=None),
             lambda: from_pointer(array.keep.address, 8, "int32", device="cuda:1"),

@@ -36,7 +36,8 @@ func (d *Driver) order(memory Memory, producer, consumer int64) error {
 	return err
 }
 
-// Finish waits for what was queued on the producer's stream: nothing, where no driver is there and initialised.
+// Finish waits for what was queued on the producer's stream. Nothing was, where there is no driver, or where it is not
+// initialised and DLPack alone implies the stream. (Any other was named here, or before a fork.)
 func Finish(memory Memory, producer int64) error {
 	if !memory.Device.Type.OfCUDA() || producer == dlpack.UnknownStream {
 		return nil
@@ -46,7 +47,7 @@ func Finish(memory Memory, producer int64) error {
 		return nil
 	}
 	switch err := d.running(); {
-	case resultOf(err) == notInitialized:
+	case resultOf(err) == notInitialized && producer == dlpack.LegacyStream:
 		return nil
 	case err != nil:
 		return explainState(err)
@@ -101,7 +102,7 @@ func (d *Driver) onStream(whose string, number int64, m Memory, f func(queue) er
 // contextOf is the context of a stream's handle.
 func (d *Driver) contextOf(q queue) (context, error) {
 	why := "there is no memory that can be read"
-	if readable(uint64(q.stream)) {
+	if Readable(uint64(q.stream), 1) {
 		c, err := d.streamGetCtx(q.stream)
 		switch resultOf(err) {
 		case invalidHandle, invalidContext, contextIsDestroyed:
@@ -114,12 +115,18 @@ func (d *Driver) contextOf(q queue) (context, error) {
 		"2 (the per-thread default stream) or the handle of a stream that is not destroyed")
 }
 
-// readable tells whether a byte can be read at the address. The driver reads there without asking, and a fault of C's
-// would end the process; a fault of Go's becomes a panic.
-func readable(address uint64) (is bool) {
+// Readable tells whether memory of the host can be read, by a byte of each page. The driver reads without asking, and a
+// fault of C's would end the process; a fault of Go's becomes a panic.
+func Readable(address uint64, bytes int64) (is bool) {
+	const page = 4096 // bytes, the smallest of Linux
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { is = recover() == nil }()
-	peek(pointer(address))
+	for i := int64(0); i < bytes; i += page {
+		peek(pointer(address + uint64(i)))
+	}
+	if bytes > 0 {
+		peek(pointer(address + uint64(bytes-1)))
+	}
 	return
 }
 

@@ -96,7 +96,8 @@ func (d Device) Same(other Device) bool {
 	return d == other || d.Type == CPU && other.Type == CPU
 }
 
-// Reaches tells whether memory of d is memory of the target as well: what the CPU can read is memory of the CPU.
+// Reaches tells whether memory of d is memory of the target as well: what the CPU can read is memory of the CPU, and
+// every device of CUDA reads managed memory.
 func (d Device) Reaches(target Device) bool {
-	return d.Same(target) || target.Type == CPU && d.Type.OnCPU()
+	return d.Same(target) || target.Type == CPU && d.Type.OnCPU() || target.Type == CUDA && d.Type == CUDAManaged
 }

@@ -110,7 +110,7 @@ func TestADeviceIsReachedAtOnceOrByACopy(t *testing.T) {
 		{Device{CUDA, 0}, Device{CPU, 0}, copied},
 		{Device{CPU, 0}, Device{CUDA, 3}, copied},
 		{Device{CUDAHost, 0}, Device{CUDA, 0}, copied},
-		{Device{CUDAManaged, 0}, Device{CUDA, 0}, copied},
+		{Device{CUDAManaged, 0}, Device{CUDA, 1}, shared},
 		{Device{CPU, 0}, Device{CUDAHost, 0}, refused},
 		{Device{CUDA, 0}, Device{CUDAManaged, 0}, refused},
 		{Device{CPU, 0}, Device{99, 0}, refused},

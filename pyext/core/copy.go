@@ -81,6 +81,8 @@ func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack
 		defer C.free(scratch)
 		copyItems(scratch, d, t)
 		src = scratch
+	} else if t.Device.Type == dlpack.CPU && !cuda.Readable(d.Data+t.Offset, t.NBytes) {
+		return unreadable(d.Data + t.Offset)
 	}
 	allocation, err := driver.FromHost(target, src, t.NBytes)
 	if err != nil {

@@ -68,8 +68,7 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 // panicked turns a recovered panic into the error that its cause deserves.
 func panicked(cause any) error {
 	if fault, ok := cause.(interface{ Addr() uintptr }); ok {
-		return &dlpack.Error{Kind: dlpack.BufferError, Message: "data: the memory at 0x" +
-			strconv.FormatUint(uint64(fault.Addr()), 16) + " can't be read; expected an address that is mapped"}
+		return unreadable(uint64(fault.Addr()))
 	}
 	text := "unknown cause"
 	switch cause := cause.(type) {
@@ -79,6 +78,11 @@ func panicked(cause any) error {
 		text = cause
 	}
 	return &bug{text}
+}
+
+func unreadable(address uint64) error {
+	return &dlpack.Error{Kind: dlpack.BufferError, Message: "data: the memory at 0x" + strconv.FormatUint(address, 16) +
+		" can't be read; expected an address that is mapped"}
 }
 
 // bug is a panic of this package itself.

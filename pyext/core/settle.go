@@ -35,15 +35,16 @@ func settle(request *C.struct_request, d *dlpack.Description, t *dlpack.Tensor, 
 	if t.Device.Type == dlpack.CPU || t.Size == 0 || isDefault {
 		stream = dlpack.UnknownStream
 	}
-	switch {
-	case copies || !t.Device.Reaches(target):
+	if copies || !t.Device.Reaches(target) {
 		return dlpack.UnknownStream, duplicate(d, t, stream, target, answer)
-	case !t.Device.Same(target):
-		if err := cuda.Finish(memoryOf(d, t), stream); err != nil {
-			return 0, err
-		}
-		t.Device, stream = target, dlpack.UnknownStream
-	case request.exports != 0:
+	}
+	if !t.Device.Same(target) && target.Type == dlpack.CPU {
+		err := cuda.Finish(memoryOf(d, t), stream)
+		t.Device = target
+		return dlpack.UnknownStream, err
+	}
+	t.Device = target
+	if request.exports != 0 {
 		if err := dlpack.CheckOrder(t.Device, stream, hasConsumer, consumer); err != nil {
 			return 0, err
 		}
