@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// gather copies outer.n rows of inner.n items, compact in the destination. All the memory that a
-// copy touches, it touches here. Pointers are made from a row's first item and an offset, never stepped: one past the
-// last item may point into memory that is another's.
+// gather copies outer.n rows of inner.n items, compact in the destination. All the memory that a copy touches, it
+// touches here. Pointers are made from a row's first item and an offset, never stepped: one past the last item may
+// point into memory that is another's.
 func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool) {
 	switch size := c.size; {
 	case swapped && size == 2:
@@ -56,40 +56,55 @@ func items[T any](dst, src unsafe.Pointer, outer, inner dim) {
 }
 
 func swappedWords[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, outer, inner dim) {
+	var word T
+	size := int(unsafe.Sizeof(word))
 	for i := range outer.n {
-		row := unsafe.Slice((*T)(unsafe.Add(dst, i*outer.dst)), inner.n)
-		from := unsafe.Add(src, i*outer.src)
-		first := 0
-		if inner.src == int(unsafe.Sizeof(row[0])) {
-			first = swappedRun(row, from)
+		to, from, done := unsafe.Add(dst, i*outer.dst), unsafe.Add(src, i*outer.src), 0
+		if inner.src == size {
+			done = swappedRun[T](to, from, inner.n*size) / size
 		}
-		at := first * inner.src
-		for j := first; j < len(row); j++ {
-			row[j] = reverse(*(*T)(unsafe.Add(from, at)))
-			at += inner.src
+		if done < inner.n {
+			swappedRow[T](unsafe.Add(to, done*size), unsafe.Add(from, done*inner.src), inner.n-done, inner.src)
 		}
 	}
 }
 
-// swappedRun copies words that lie side by side, eight bytes at once, and gives how many it has copied: all but the
-// last few. Not inlined, for its loop to have all registers.
+// swappedRow and swappedRun are not inlined, for their loops to have all registers.
 //
 //go:noinline
-func swappedRun[T uint16 | uint32 | uint64](row []T, src unsafe.Pointer) int {
-	eights := len(row) * int(unsafe.Sizeof(row[0])) / 8
-	to, from := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(row))), eights), unsafe.Slice((*uint64)(src), eights)
-	for i, x := range from {
-		to[i] = reverseEach[T](x)
+func swappedRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int) {
+	at := 0
+	row := unsafe.Slice((*T)(dst), n)
+	for j := range row {
+		row[j] = reverse(*(*T)(unsafe.Add(src, at)))
+		at += step
 	}
-	return eights * 8 / int(unsafe.Sizeof(row[0]))
 }
 
+// swappedRun copies words that lie side by side, 32 bytes at once, and gives how many bytes it has copied: all but the
+// last few.
+//
+//go:noinline
+func swappedRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) int {
+	low, at := lowBytes, 0
+	for ; at+32 <= bytes; at += 32 {
+		to, from := (*[4]uint64)(unsafe.Add(dst, at)), (*[4]uint64)(unsafe.Add(src, at))
+		to[0] = reverseEach[T](from[0], low)
+		to[1] = reverseEach[T](from[1], low)
+		to[2] = reverseEach[T](from[2], low)
+		to[3] = reverseEach[T](from[3], low)
+	}
+	return at
+}
+
+// lowBytes is where the low bytes of words of two are. A variable: as a constant it would be loaded for each use.
+var lowBytes uint64 = 0x00FF_00FF_00FF_00FF
+
 // reverseEach gives x with the bytes of each of its words in the other order. The compiler keeps one case of a T.
-func reverseEach[T uint16 | uint32 | uint64](x uint64) uint64 {
+func reverseEach[T uint16 | uint32 | uint64](x, low uint64) uint64 {
 	var word T
 	switch unsafe.Sizeof(word) {
 	case 2:
-		const low = 0x00FF_00FF_00FF_00FF
 		return x&low<<8 | x>>8&low
 	case 4:
 		return bits.RotateLeft64(bits.ReverseBytes64(x), 32)
