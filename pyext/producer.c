@@ -200,8 +200,8 @@ static int default_stream(PyObject *obj, PyObject **stream)
     DLDevice device;
     *stream = NULL;
     int found = producer_device(obj, &device);
-    if (found < 0 && is_refusal()) {
-        PyErr_Clear();
+    if (found < 0 && (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
+        PyErr_Clear(); /* what it has to say it says in __dlpack__, too */
         return 0;
     }
     if (found > 0 && has_default_stream(device)) {
@@ -233,12 +233,10 @@ static PyObject *call_for_import(PyObject *obj, PyObject *stream, PyObject *copy
  * for the default stream is ordered here. */
 static PyObject *call_for_default_stream(PyObject *obj, PyObject **stream, PyObject *copy)
 {
-    PyObject *type, *value, *traceback, *other;
-    if (*stream == NULL || stream_ordered_by(*stream) == STREAM_LEGACY) {
-        return NULL;
-    }
+    PyObject *type, *value, *traceback, *other = NULL;
     PyErr_Fetch(&type, &value, &traceback);
-    int found = default_stream(obj, &other);
+    bool is_other = *stream != NULL && stream_ordered_by(*stream) != STREAM_LEGACY;
+    int found = is_other ? default_stream(obj, &other) : 0;
     if (found == 0 && other == NULL) {
         PyErr_Restore(type, value, traceback);
         return NULL;

@@ -305,11 +305,11 @@ def test_a_library_whose_every_exchange_kills_is_given_up(tmp_path):
 BREAKS = {
     "a wrong stride": ("export.c", "tensor->strides = block->dims + tensor->ndim;", "tensor->strides = block->dims;"),
     "a missing lock": ("buffer.c", "self->holding = HOLDS_VIEW;", "PyBuffer_Release(view);"),
-    "a lost reference": ("export.c", "    Py_INCREF((PyObject *)self);\n    return capsule;", "    return capsule;"),
+    "a lost reference": ("export.c", "    Py_INCREF((PyObject *)self);\n    return block;", "    return block;"),
     "a reference too many": (
         "export.c",
-        "    Py_INCREF((PyObject *)self);\n    return capsule;",
-        "    Py_INCREF((PyObject *)self);\n    Py_INCREF((PyObject *)self);\n    return capsule;",
+        "    Py_INCREF((PyObject *)self);\n    return block;",
+        "    Py_INCREF((PyObject *)self);\n    Py_INCREF((PyObject *)self);\n    return block;",
     ),
     "a wrong address": ("export.c", "*tensor = self->tensor;", "*tensor = self->tensor;\n    tensor->byte_offset = 4;"),
     "a lost flag": ("export.c", ".flags = self->flags,", ".flags = 0,"),

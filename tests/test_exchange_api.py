@@ -129,7 +129,7 @@ def test_no_capsule_and_no_call_into_go_is_made():
     assert core_calls() == before
 
 
-NOT_OBJECTS = [None, 1, b"abc", bytearray(8), NUMBERS, DLPackObject, object(), [asdlpack(b"abc")]]
+NOT_OBJECTS = [None, 1, b"abc", bytearray(8), NUMBERS, DLPackObject, object(), [np.zeros(3)]]
 
 
 @pytest.mark.parametrize("obj", NOT_OBJECTS, ids=lambda obj: type(obj).__name__)
