@@ -3,6 +3,7 @@
  * It is C because a deleter runs on any thread, at any time, and must never enter Go. */
 #include "extension.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,9 +23,14 @@ void release_export(void *owner, void *block)
     if (python_is_gone()) {
         return;
     }
-    PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF((PyObject *)owner);
-    PyGILState_Release(state);
+    if (holds_gil()) {
+        Py_DECREF((PyObject *)owner);
+    }
+    else {
+        PyGILState_STATE state = PyGILState_Ensure();
+        Py_DECREF((PyObject *)owner);
+        PyGILState_Release(state);
+    }
     free(block);
 }
 
@@ -47,10 +53,7 @@ static void destroy_capsule(PyObject *capsule)
         return;
     }
     struct block *block = PyCapsule_GetPointer(capsule, name);
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
     Py_DECREF((PyObject *)(versioned ? block->versioned.manager_ctx : block->legacy.manager_ctx));
-    PyErr_Restore(type, value, traceback);
     free(block);
 }
 
@@ -157,10 +160,34 @@ bool is_of_cuda(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAHost || device.device_type == kDLCUDAManaged;
 }
 
+/* Consumers pass a constant: those that mean version 1 are remembered, the first few, and kept alive. */
+static _Atomic(PyObject *) known_versions[4];
+
+static bool is_known_version(PyObject *value)
+{
+    for (int i = 0; i < 4; i++) {
+        if (atomic_load_explicit(&known_versions[i], memory_order_relaxed) == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void remember_version(PyObject *value)
+{
+    for (int i = 0; i < 4; i++) {
+        PyObject *none = NULL;
+        if (atomic_compare_exchange_strong(&known_versions[i], &none, value)) {
+            Py_INCREF(value);
+            return;
+        }
+    }
+}
+
 int parse_max_version(PyObject *value, bool *versioned)
 {
-    *versioned = false;
-    if (value == NULL) {
+    *versioned = value != NULL && is_known_version(value);
+    if (value == NULL || *versioned) {
         return 0;
     }
     int64_t major = 0, minor;
@@ -177,6 +204,10 @@ int parse_max_version(PyObject *value, bool *versioned)
         return -1;
     }
     *versioned = major >= DLPACK_MAJOR_VERSION;
+    if (*versioned && PyTuple_CheckExact(value) && PyLong_CheckExact(PyTuple_GetItem(value, 0)) &&
+        PyLong_CheckExact(PyTuple_GetItem(value, 1))) {
+        remember_version(value);
+    }
     return read < 0 ? -1 : 0;
 }
 

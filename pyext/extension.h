@@ -76,6 +76,9 @@ int python_init(void);
 /* True where Python is finalising or gone, and no reference may be touched. */
 bool python_is_gone(void);
 
+/* Whether this thread may use Python as it is: it costs less to know than to take the GIL again. */
+bool holds_gil(void);
+
 /* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent, *value is NULL;
  * -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);

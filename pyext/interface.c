@@ -63,7 +63,7 @@ static int take_fields(PyObject *dict, struct fields *fields)
     if (take_field(dict, names.typestr, &fields->typestr) < 0 || take_field(dict, names.shape, &fields->shape) < 0 ||
         take_field(dict, names.strides, &fields->strides) < 0 || take_field(dict, names.data, &fields->data) < 0 ||
         take_field(dict, names.offset, &fields->offset) < 0 || take_field(dict, names.mask, &fields->mask) < 0 ||
-        take_field(dict, names.version, &fields->version) < 0 || take_field(dict, names.stream, &fields->stream) < 0) {
+        take_field(dict, names.version, &fields->version) < 0) {
         return -1;
     }
     return 0;
@@ -210,6 +210,9 @@ static int read_interface(DLPackObject *self, struct request *request, PyObject 
     }
     request_init(request, protocol);
     int taken = take_fields(dict, fields);
+    if (taken == 0 && protocol == PROTOCOL_CUDA_ARRAY_INTERFACE) {
+        taken = take_field(dict, names.stream, &fields->stream);
+    }
     Py_DECREF(dict);
     if (taken < 0) {
         return -1;

@@ -18,7 +18,7 @@ static int has_dlpack(PyObject *obj)
     return found;
 }
 
-int describe_by_other_protocols(DLPackObject *self)
+static int describe_by(DLPackObject *self, bool buffer_alone)
 {
     static const struct {
         const char *name;
@@ -33,7 +33,7 @@ int describe_by_other_protocols(DLPackObject *self)
     };
     enum { BUFFER = 3 };
     struct request request;
-    for (size_t i = known_type(self->obj) == BUFFER_ALONE ? BUFFER : 0; i < sizeof protocols / sizeof *protocols; i++) {
+    for (size_t i = buffer_alone ? BUFFER : 0; i < sizeof protocols / sizeof *protocols; i++) {
         self->protocol = protocols[i].name;
         int found = protocols[i].read(self, &request);
         if (found > 0) {
@@ -44,6 +44,11 @@ int describe_by_other_protocols(DLPackObject *self)
         }
     }
     return 0;
+}
+
+int describe_by_other_protocols(DLPackObject *self)
+{
+    return describe_by(self, false);
 }
 
 static void raise_no_protocol(PyObject *obj)
@@ -84,7 +89,7 @@ static int recognise(DLPackObject *self, PyObject *owner)
     }
     enum known_type known = known_type(obj);
     if (known == BUFFER_ALONE) {
-        return describe_by_other_protocols(self);
+        return describe_by(self, true);
     }
     enum structure kind;
     int found = known == HAS_DLPACK ? 0 : find_structure(obj, &kind);
@@ -103,7 +108,7 @@ static int recognise(DLPackObject *self, PyObject *owner)
         PyObject_GC_Track(self);
     }
     if (found == 0) {
-        found = describe_by_other_protocols(self);
+        found = describe_by(self, false);
         if (found > 0 && known == NOT_KNOWN && self->holding == HOLDS_VIEW && remember_type(obj, BUFFER_ALONE) < 0) {
             found = -1;
         }

@@ -11,6 +11,7 @@
  * name. */
 static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **);                /* public from 3.13 on */
 static int (*is_finalizing)(void);                                                        /* public from 3.13 on */
+static PyThreadState *(*attached_thread_state)(void);                                     /* public from 3.13 on */
 static PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
 
 static void *find_in_python(const char *name, const char *older_name)
@@ -23,8 +24,10 @@ int python_init(void)
 {
     get_optional_attribute = find_in_python("PyObject_GetOptionalAttr", "_PyObject_LookupAttr");
     is_finalizing = find_in_python("Py_IsFinalizing", "_Py_IsFinalizing");
+    attached_thread_state = find_in_python("PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet");
     vectorcall_method = dlsym(RTLD_DEFAULT, "PyObject_VectorcallMethod");
-    if (get_optional_attribute == NULL || is_finalizing == NULL || vectorcall_method == NULL) {
+    if (get_optional_attribute == NULL || is_finalizing == NULL || attached_thread_state == NULL ||
+        vectorcall_method == NULL) {
         PyErr_SetString(PyExc_ImportError, "dlpack: this Python lacks functions that CPython 3.11 and later have");
         return -1;
     }
@@ -34,6 +37,12 @@ int python_init(void)
 bool python_is_gone(void)
 {
     return !Py_IsInitialized() || is_finalizing();
+}
+
+bool holds_gil(void)
+{
+    PyThreadState *attached = attached_thread_state();
+    return attached != NULL && attached == PyGILState_GetThisThreadState();
 }
 
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)

@@ -467,7 +467,7 @@ def test_a_cuda_array_interface_that_cannot_be_served_says_why(changes, error, m
 def test_the_cuda_array_interface_of_every_version_is_described():
     memory = Driver().allocate(48, device=1)
     for version in range(4):
-        array = memory.array((3, 4), "<f4", (4, 12), version=version, data=(memory.address, version == 2))
+        array = memory.array((3, 4), "<f4", strides=(4, 12), version=version, data=(memory.address, version == 2))
         x = asdlpack(array)
         assert (x.protocol, x.device) == ("__cuda_array_interface__", (DLDeviceType.kDLCUDA, 1))
         assert (x.shape, x.strides, x.dtype, x.itemsize) == ((3, 4), (1, 3), "float32", 4)
