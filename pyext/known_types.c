@@ -6,16 +6,24 @@
 
 #include <stdatomic.h>
 
-enum { MOST = 32 };
+enum {
+    PLACES = 64, /* a power of two */
+    TRIES = 4,   /* places that a type may have */
+};
 
-/* Weak references, since a type may go, and another take its address. Filled once, never emptied: no lock. */
+/* Weak references, since a type may go, and another take its address. A place is taken once, and never given back: no
+ * lock. */
 static struct {
-    _Atomic(PyTypeObject *) type; /* NULL: not filled yet */
-    PyObject *reference;
+    _Atomic(PyObject *) reference; /* NULL: the place is free */
+    _Atomic(PyTypeObject *) type;  /* NULL: what is known is not there yet */
     enum known_type known;
-} types[MOST];
+} types[PLACES];
 
-static atomic_int claimed;
+static size_t place_of(PyTypeObject *type, size_t attempt)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)type * 0x9E3779B97F4A7C15u;
+    return ((hash >> 32) + attempt) % PLACES;
+}
 
 enum known_type known_type(PyObject *obj)
 {
@@ -23,10 +31,11 @@ enum known_type known_type(PyObject *obj)
     if (type == &PyBytes_Type || type == &PyByteArray_Type || type == &PyMemoryView_Type) {
         return BUFFER_ALONE;
     }
-    for (int i = 0; i < MOST && i < atomic_load_explicit(&claimed, memory_order_relaxed); i++) {
-        if (atomic_load_explicit(&types[i].type, memory_order_acquire) == type &&
-            PyWeakref_GetObject(types[i].reference) == (PyObject *)type) {
-            return types[i].known;
+    for (size_t i = 0; i < TRIES; i++) {
+        size_t place = place_of(type, i);
+        PyTypeObject *known = atomic_load_explicit(&types[place].type, memory_order_acquire);
+        if (known == type && PyWeakref_GetObject(types[place].reference) == (PyObject *)type) {
+            return types[place].known;
         }
     }
     return NOT_KNOWN;
@@ -67,30 +76,47 @@ static int has_dlpack_method(PyTypeObject *type)
     return is_method;
 }
 
+/* Whether the type has none of the attributes that come before the buffer: an object may lack one that another has, and
+ * the array interface may lead to a buffer, too. -1: error. */
+static int has_buffer_alone(PyTypeObject *type)
+{
+    PyObject *const attributes[] = {names.dlpack, names.array_interface, names.array_struct,
+                                    names.cuda_array_interface};
+    int found = 0;
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes && found == 0; i++) {
+        PyObject *value;
+        found = optional_attribute((PyObject *)type, attributes[i], &value);
+        Py_XDECREF(value);
+    }
+    return found < 0 ? -1 : found == 0;
+}
+
 int remember_type(PyObject *obj, enum known_type known)
 {
     PyTypeObject *type = Py_TYPE(obj);
-    if (!PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE) || atomic_load(&claimed) >= MOST) {
+    if (!PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) {
         return 0;
     }
     int fixed = is_immutable(type);
     if (fixed > 0) {
         fixed = has_no_dict(type);
     }
-    if (fixed > 0 && known == HAS_DLPACK) {
-        fixed = has_dlpack_method(type);
+    if (fixed > 0) {
+        fixed = known == HAS_DLPACK ? has_dlpack_method(type) : has_buffer_alone(type);
     }
     PyObject *reference = fixed < 0 ? NULL : PyWeakref_NewRef((PyObject *)type, NULL);
     if (reference == NULL) {
         return -1;
     }
-    int place = atomic_fetch_add(&claimed, 1);
-    if (place >= MOST) {
-        Py_DECREF(reference);
-        return 0;
+    for (size_t i = 0; i < TRIES; i++) {
+        size_t place = place_of(type, i);
+        PyObject *none = NULL;
+        if (atomic_compare_exchange_strong(&types[place].reference, &none, reference)) {
+            types[place].known = fixed ? known : CHANGES;
+            atomic_store_explicit(&types[place].type, type, memory_order_release);
+            return 0;
+        }
     }
-    types[place].reference = reference;
-    types[place].known = fixed ? known : CHANGES;
-    atomic_store_explicit(&types[place].type, type, memory_order_release);
+    Py_DECREF(reference);
     return 0;
 }

@@ -119,7 +119,8 @@ _slots = (_Slot * 3)(
     _Slot(0, None),
 )
 _spec = _Spec(b"capi.Buffer", 0, 0, 1 << 10, _slots)  # Py_TPFLAGS_BASETYPE
-_Buffer: Any = python_api("PyType_FromSpec", py_object, c_void_p)(ctypes.byref(_spec))
+_type_from_spec: Any = python_api("PyType_FromSpec", py_object, c_void_p)
+_Buffer: Any = _type_from_spec(ctypes.byref(_spec))
 
 
 class Exporter(_Buffer):
@@ -145,6 +146,42 @@ class Exporter(_Buffer):
         for field, values in ("shape", shape), ("strides", strides), ("suboffsets", suboffsets):
             if values is not None:
                 setattr(self.view, field, (c_ssize_t * len(values))(*values))
+
+
+class _Member(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("type", c_int),
+        ("offset", c_ssize_t),
+        ("flags", c_int),
+        ("doc", c_char_p),
+    ]
+
+
+_bytes = ctypes.create_string_buffer(16)
+_fill_info = python_api("PyBuffer_FillInfo", c_int, POINTER(Py_buffer), py_object, c_void_p, c_ssize_t, c_int, c_int)
+
+
+@CFUNCTYPE(c_int, py_object, POINTER(Py_buffer), c_int)
+def _get_bytes(exporter, view, flags):
+    return _fill_info(view, exporter, address(_bytes), 16, 0, flags)
+
+
+def immutable_type(attribute):
+    """A new immutable type of C's: its objects have a buffer, and the attribute only where one was set."""
+    members = (_Member * 2)(_Member(attribute.encode(), 16, object.__basicsize__))  # T_OBJECT_EX
+    slots = (_Slot * 3)(
+        _Slot(1, ctypes.cast(_get_bytes, c_void_p)),  # Py_bf_getbuffer
+        _Slot(72, ctypes.cast(members, c_void_p)),  # Py_tp_members
+        _Slot(0, None),
+    )
+    spec = _Spec(b"capi.Immutable", object.__basicsize__ + 8, 0, 1 << 8, slots)  # Py_TPFLAGS_IMMUTABLETYPE
+    made = _type_from_spec(ctypes.byref(spec))
+    _kept.append(members)  # the type borrows the attribute's name
+    return made
+
+
+_kept: list[Any] = []
 
 
 class PyArrayInterface(Structure):

@@ -11,7 +11,7 @@ import weakref
 import numpy as np
 import pytest
 from alone import alone
-from capi import Speaks
+from capi import Speaks, immutable_type
 
 from dlpack import asdlpack
 
@@ -76,6 +76,22 @@ def test_an_attribute_of_the_object_alone_is_seen():
     obj.__array_interface__ = INTERFACE
     assert protocol(obj) == "__array_interface__"
     assert protocol((ctypes.c_float * 3)()) == "buffer"
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int16, np.bool_, np.complex64])
+def test_an_array_interface_that_leads_to_a_buffer_stays_the_protocol(kind):
+    assert protocol(kind(1)) == "__array_interface__"
+
+
+@pytest.mark.parametrize("name", ["__dlpack__", "__array_interface__", "__array_struct__"])
+@pytest.mark.parametrize("first", ["with", "without"])
+def test_an_attribute_that_some_objects_of_an_immutable_type_lack_is_looked_for_in_each(name, first):
+    kind = immutable_type(name)
+    objects = {"with": kind(), "without": kind()}
+    setattr(objects["with"], name, getattr(NUMBERS, name))
+    expected = {"with": name, "without": "buffer"}
+    assert protocol(objects[first]) == expected[first]
+    assert {which: protocol(obj) for which, obj in objects.items()} == expected
 
 
 def test_a_metaclass_decides_nothing():

@@ -1,7 +1,8 @@
 /* core.h: the whole contract between the C extension and the Go core.
  *
  * C reads a Python object into one struct request, Go answers with one struct answer. Nothing else crosses: no Python
- * object, no Go pointer. Go allocates nothing for a good request, and never calls back. */
+ * object, no Go pointer. Go allocates nothing for a good request that needs no large copy and no driver, and never calls
+ * back. */
 #ifndef DLPACK_CORE_H
 #define DLPACK_CORE_H
 
