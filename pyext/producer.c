@@ -90,13 +90,17 @@ static void raise_refused_by_all(DLPackObject *self, PyObject *refusal, const ch
  * waited for by nobody. */
 static int check_stream_named(PyObject *obj)
 {
-    PyObject *interface = PyObject_GetAttr(obj, names.cuda_array_interface);
-    PyObject *number = interface == NULL ? NULL : PyObject_GetItem(interface, names.version);
+    PyObject *interface = PyObject_GetAttr(obj, names.cuda_array_interface), *number = NULL;
     int64_t version = 0;
-    int read = number == NULL ? -1 : read_int(number, true, &version);
+    if (interface != NULL && PyDict_Check(interface)) {
+        number = PyDict_GetItemWithError(interface, names.version);
+    }
+    int read = interface == NULL || PyErr_Occurred() ? -1 : 0;
+    if (number != NULL) {
+        read = read_int(number, true, &version);
+    }
     Py_XDECREF(interface);
-    Py_XDECREF(number);
-    if (read > 0 && version < 3) {
+    if (read >= 0 && version < 3) {
         PyErr_Format(PyExc_BufferError,
                      "version %lld names no stream that its memory could be ordered by (make the memory's device the "
                      "current one, as with torch.cuda.device(1))",

@@ -848,8 +848,8 @@ def test_a_refusing_producer_whose_interface_names_no_stream_is_refused():
         raise BufferError("not the current device")
 
     keys = {"shape": (8,), "typestr": "|u1", "data": (producer.memory.address, False)}
-    for version in 1, 2, 3:
-        interface = {"version": version, **keys}
+    for version in 0, 1, 2, 3:
+        interface = {"version": version, **keys} if version else keys
         x = asdlpack(Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (2, 1), __cuda_array_interface__=interface))
         if version == 3:
             assert x.shape == (8,)
