@@ -17,8 +17,8 @@ def blocks(document, language):
         yield text.count("\n", 0, block.start()) + 1, block[1]
 
 
-def examples(document):
-    return [pytest.param(code, id=f"line {line}") for line, code in blocks(document, "python")]
+def examples(document, language="python"):
+    return [pytest.param(code, id=f"line {line}") for line, code in blocks(document, language)]
 
 
 def check(example, **options):

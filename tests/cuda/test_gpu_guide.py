@@ -1,0 +1,10 @@
+"""The guide's recipes for a GPU print what their comments say."""
+
+import pytest
+from alone import TESTS
+from documents import check, examples
+
+
+@pytest.mark.parametrize("example", examples(TESTS.parent / "docs" / "guide.md", "python cuda"))
+def test_a_recipe_prints_what_its_comments_say(example):
+    check(example)
