@@ -58,9 +58,11 @@ int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
 
 int read_buffer(DLPackObject *self, struct request *request)
 {
-    if (!PyObject_CheckBuffer(self->obj)) {
-        return 0;
-    }
+    return PyObject_CheckBuffer(self->obj) ? lock_buffer(self, request) : 0;
+}
+
+int lock_buffer(DLPackObject *self, struct request *request)
+{
     Py_buffer scratch;
     const Py_buffer *view = hold_view(self, self->obj, &scratch, PyBUF_FULL_RO);
     if (view == NULL) {

@@ -74,7 +74,7 @@ static int dltensor_from_py_object_no_sync(void *obj, DLTensor *out)
         PyErr_Format(PyExc_BufferError,
                      "%s with one item in each byte can't be said by a DLTensor; expected a consumer that calls "
                      "managed_tensor_from_py_object_no_sync",
-                     holder->dtype_name);
+                     holder->names.dtype);
         return -1;
     }
     *out = holder->tensor;

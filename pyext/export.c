@@ -48,8 +48,11 @@ static void delete_versioned(DLManagedTensorVersioned *self)
 static void destroy_capsule(PyObject *capsule)
 {
     const char *name = PyCapsule_GetName(capsule);
-    bool versioned = name == capsule_versioned || (name != NULL && strcmp(name, capsule_versioned) == 0);
-    if (!versioned && name != capsule_legacy && (name == NULL || strcmp(name, capsule_legacy) != 0)) {
+    if (name == NULL || name[0] != capsule_legacy[0]) {
+        return; /* "used_..." */
+    }
+    bool versioned = name == capsule_versioned || strcmp(name, capsule_versioned) == 0;
+    if (!versioned && name != capsule_legacy && strcmp(name, capsule_legacy) != 0) {
         return;
     }
     struct block *block = PyCapsule_GetPointer(capsule, name);
@@ -269,7 +272,7 @@ PyObject *export_tensor(DLPackObject *self, const struct export_arguments *argum
         PyErr_Format(PyExc_BufferError,
                      "%s with one item in each byte can't be said by a legacy capsule; expected a consumer that passes "
                      "max_version=(1, 0) or later",
-                     self->dtype_name);
+                     self->names.dtype);
         return NULL;
     }
     if (asked == 0) {

@@ -85,8 +85,8 @@ static struct schema_block *fill_schema(struct ArrowSchema *schema, const char *
 
 static int fill_items_schema(struct ArrowSchema *schema, const DLPackObject *self)
 {
-    bool boolean = strcmp(self->dtype_name, "bool") == 0;
-    return fill_schema(schema, self->arrow, boolean ? "arrow.bool8" : NULL, "") == NULL ? -1 : 0;
+    bool boolean = strcmp(self->names.dtype, "bool") == 0;
+    return fill_schema(schema, self->names.arrow, boolean ? "arrow.bool8" : NULL, "") == NULL ? -1 : 0;
 }
 
 static int fill_tensor_schema(struct ArrowSchema *schema, const DLPackObject *self, int64_t list_size)
@@ -153,11 +153,11 @@ static int fill_tensor(struct ArrowArray *array, DLPackObject *self, int64_t lis
 /* Whether Arrow can say the memory, and how many items a row has. */
 static int check(const DLPackObject *self, int64_t *list_size)
 {
-    if (self->arrow[0] == '\0') {
+    if (self->names.arrow[0] == '\0') {
         PyErr_Format(PyExc_BufferError,
                      "dtype %s: expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them "
                      "(dlpack.frombuffer(x, \"uint8\") shares the bytes)",
-                     self->dtype_name);
+                     self->names.dtype);
         return -1;
     }
     if (self->tensor.ndim == 0) {

@@ -22,15 +22,15 @@ static int check_flags(const DLPackObject *self, int flags)
         PyErr_Format(PyExc_BufferError,
                      "dtype %s: items share bytes, and those of a buffer don't (dlpack.frombuffer(x, \"uint8\") shares "
                      "the bytes)",
-                     self->dtype_name);
+                     self->names.dtype);
         return -1;
     }
-    if (asks_for(flags, PyBUF_ND | PyBUF_FORMAT) && self->format[0] == '\0') {
+    if (asks_for(flags, PyBUF_ND | PyBUF_FORMAT) && self->names.format[0] == '\0') {
         PyErr_Format(
             PyExc_BufferError,
             "dtype %s: the buffer protocol has no format for it (with ml_dtypes numpy.asarray(x) has most such "
             "types; dlpack.frombuffer(x, \"uint8\") shares the bytes)",
-            self->dtype_name);
+            self->names.dtype);
         return -1;
     }
     bool row_major = object_is_compact(self, 'C'), column_major = object_is_compact(self, 'F');
@@ -76,7 +76,7 @@ static int fill_view(DLPackObject *self, Py_buffer *view, int flags)
         .itemsize = self->itemsize,
         .readonly = readonly,
         .ndim = self->tensor.ndim,
-        .format = asks_for(flags, PyBUF_FORMAT) ? self->format : NULL,
+        .format = asks_for(flags, PyBUF_FORMAT) ? self->names.format : NULL,
     };
     if (view->ndim > 0) {
         view->shape = self->tensor.shape;

@@ -22,13 +22,13 @@ static void become_absent(const char *attribute)
 
 static int check_typestr(const DLPackObject *holder)
 {
-    if (holder->typestr[0] != '\0') {
+    if (holder->names.typestr[0] != '\0') {
         return 0;
     }
     PyErr_Format(PyExc_BufferError,
                  "dtype %s: no typestr says it (with ml_dtypes numpy.asarray(x) has most such "
                  "types; dlpack.frombuffer(x, \"uint8\") shares the bytes)",
-                 holder->dtype_name);
+                 holder->names.dtype);
     return -1;
 }
 
@@ -56,7 +56,7 @@ static PyObject *make_interface(const DLPackObject *holder, const char *typestr,
 PyObject *get_array_interface(PyObject *self, void *Py_UNUSED(closure))
 {
     DLPackObject *holder = holder_for(self, "__array_interface__");
-    return holder == NULL ? NULL : make_interface(holder, holder->typestr, object_address(holder));
+    return holder == NULL ? NULL : make_interface(holder, holder->names.typestr, object_address(holder));
 }
 
 /* An __array_struct__: what its capsule holds, with the strides behind it. The reference to the owner keeps the memory
@@ -89,7 +89,7 @@ PyObject *get_array_struct(PyObject *self, void *Py_UNUSED(closure))
     block->array = (PyArrayInterface){
         .two = 2,
         .nd = tensor->ndim,
-        .typekind = holder->typestr[1],
+        .typekind = holder->names.typestr[1],
         .itemsize = (int)holder->itemsize,
         .flags = ARRAY_ALIGNED | ARRAY_NOTSWAPPED,
         .shape = tensor->shape,
@@ -137,7 +137,7 @@ PyObject *get_cuda_array_interface(PyObject *self, void *Py_UNUSED(closure))
     }
     PyObject *stream = stream_of(holder);
     PyObject *interface =
-        stream == NULL ? NULL : make_interface(holder, holder->typestr, holder->tensor.data); /* 0: no items */
+        stream == NULL ? NULL : make_interface(holder, holder->names.typestr, holder->tensor.data); /* 0: no items */
     if (interface != NULL && PyDict_SetItem(interface, names.stream, stream) < 0) {
         Py_CLEAR(interface);
     }
@@ -160,12 +160,12 @@ PyObject *object_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, 
         PyErr_Format(
             PyExc_BufferError,
             "dtype %s: items share bytes, and numpy's don't (dlpack.frombuffer(x, \"uint8\") shares the bytes)",
-            holder->dtype_name);
+            holder->names.dtype);
         return NULL;
     }
     char bytes[24]; /* "|V2": items of which numpy knows the size alone */
     snprintf(bytes, sizeof bytes, "|V%lld", (long long)holder->itemsize);
-    const char *typestr = holder->typestr[0] == '\0' ? bytes : holder->typestr;
+    const char *typestr = holder->names.typestr[0] == '\0' ? bytes : holder->names.typestr;
     PyObject *interface = make_interface(holder, typestr, object_address(holder));
     return call_python("dlpack._array", "to_numpy", Py_BuildValue("(ONOO)", self, interface, dtype, copy));
 }

@@ -50,8 +50,7 @@ typedef struct DLPackObject {
     DLTensor tensor;       /* validated; shape and strides are dims or a malloc of their own */
     /* Behind here a new object is not zeroed. */
     int64_t itemsize;
-    char dtype_name[NAME_SIZE];
-    char format[LETTERS_SIZE], arrow[LETTERS_SIZE], typestr[TYPESTR_SIZE]; /* as in struct answer */
+    struct type_names names;
     int64_t dims[2 * INLINE_NDIM];
     union {
         Py_buffer view;
@@ -166,6 +165,7 @@ int remember_type(PyObject *obj, enum known_type known);
 /* buffer.c, interface.c, arrow.c, arrow_stream.c: each reads the protocol self->protocol of self->obj into the request,
  * and lets self hold what must live. 1: read; 0: the object does not speak it; -1: error. */
 int read_buffer(DLPackObject *self, struct request *request);
+int lock_buffer(DLPackObject *self, struct request *request); /* of an object that is known to have one */
 int read_array_interface(DLPackObject *self, struct request *request);
 int read_array_struct(DLPackObject *self, struct request *request);
 int read_cuda_array_interface(DLPackObject *self, struct request *request);

@@ -18,12 +18,26 @@ static int has_dlpack(PyObject *obj)
     return found;
 }
 
-static int describe_by(DLPackObject *self, bool buffer_alone)
+struct protocol_in {
+    const char *name;
+    int (*read)(DLPackObject *, struct request *);
+};
+
+/* 1: done; 0: self->obj does not speak it; -1: error. */
+static int describe_by(DLPackObject *self, const struct protocol_in *protocol)
 {
-    static const struct {
-        const char *name;
-        int (*read)(DLPackObject *, struct request *);
-    } protocols[] = {
+    struct request request;
+    self->protocol = protocol->name;
+    int found = protocol->read(self, &request);
+    if (found > 0 && object_describe(self, &request) < 0) {
+        return -1;
+    }
+    return found;
+}
+
+int describe_by_other_protocols(DLPackObject *self)
+{
+    static const struct protocol_in protocols[] = {
         {"__array_interface__", read_array_interface},
         {"__array_struct__", read_array_struct},
         {"__cuda_array_interface__", read_cuda_array_interface},
@@ -31,24 +45,11 @@ static int describe_by(DLPackObject *self, bool buffer_alone)
         {"__arrow_c_array__", read_arrow_array},
         {"__arrow_c_stream__", read_arrow_stream},
     };
-    enum { BUFFER = 3 };
-    struct request request;
-    for (size_t i = buffer_alone ? BUFFER : 0; i < sizeof protocols / sizeof *protocols; i++) {
-        self->protocol = protocols[i].name;
-        int found = protocols[i].read(self, &request);
-        if (found > 0) {
-            found = object_describe(self, &request) < 0 ? -1 : 1;
-        }
-        if (found != 0) {
-            return found;
-        }
+    int found = 0;
+    for (size_t i = 0; i < sizeof protocols / sizeof *protocols && found == 0; i++) {
+        found = describe_by(self, &protocols[i]);
     }
-    return 0;
-}
-
-int describe_by_other_protocols(DLPackObject *self)
-{
-    return describe_by(self, false);
+    return found;
 }
 
 static void raise_no_protocol(PyObject *obj)
@@ -89,7 +90,7 @@ static int recognise(DLPackObject *self, PyObject *owner)
     }
     enum known_type known = known_type(obj);
     if (known == BUFFER_ALONE) {
-        return describe_by(self, true);
+        return describe_by(self, &(struct protocol_in){"buffer", lock_buffer});
     }
     enum structure kind;
     int found = known == HAS_DLPACK ? 0 : find_structure(obj, &kind);
@@ -108,7 +109,7 @@ static int recognise(DLPackObject *self, PyObject *owner)
         PyObject_GC_Track(self);
     }
     if (found == 0) {
-        found = describe_by(self, false);
+        found = describe_by_other_protocols(self);
         if (found > 0 && known == NOT_KNOWN && self->holding == HOLDS_VIEW && remember_type(obj, BUFFER_ALONE) < 0) {
             found = -1;
         }
@@ -324,7 +325,8 @@ static int intern_names(void)
     return 0;
 }
 
-/* What call_python calls: a child that is forked while another thread imports it would wait for ever. */
+/* What call_python calls, but for dlpack._device: a child that is forked while another thread imports it would wait for
+ * ever. */
 static int import_modules(void)
 {
     static const char *const modules[] = {"dlpack._arguments", "dlpack._array", "dlpack._arrow"};

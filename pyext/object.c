@@ -58,9 +58,12 @@ void object_hold_managed(DLPackObject *self, void *managed, bool versioned)
 static void give_back(DLPackObject *self)
 {
     enum holding held = self->holding;
+    bool pending = PyErr_Occurred() != NULL;
     PyObject *type, *value, *traceback;
     self->holding = HOLDS_NOTHING;
-    PyErr_Fetch(&type, &value, &traceback);
+    if (pending) {
+        PyErr_Fetch(&type, &value, &traceback);
+    }
     switch (held) {
     case HOLDS_NOTHING:
         break;
@@ -82,7 +85,9 @@ static void give_back(DLPackObject *self)
         break;
     }
     Py_CLEAR(self->obj);
-    PyErr_Restore(type, value, traceback);
+    if (pending) {
+        PyErr_Restore(type, value, traceback);
+    }
 }
 
 /* ctypes frees a structure, and the function that is its deleter, when the collector clears them, which may be before
@@ -167,6 +172,16 @@ static uint64_t this_thread(void)
     return number;
 }
 
+/* What recall() wrote a moment ago is read in words as it was written: a wider load would have to wait for the stores. */
+static void copy_words(void *into, const void *from, size_t bytes)
+{
+    typedef uint64_t __attribute__((may_alias)) word;
+    const volatile word *words = from;
+    for (size_t i = 0; i < bytes / sizeof *words; i++) {
+        ((word *)into)[i] = words[i];
+    }
+}
+
 int object_describe(DLPackObject *self, struct request *request)
 {
     struct answer answer;
@@ -188,7 +203,7 @@ int object_describe(DLPackObject *self, struct request *request)
         PyErr_NoMemory();
         return -1;
     }
-    memcpy(dims, answer.dims, bytes);
+    copy_words(dims, answer.dims, bytes);
     self->tensor = (DLTensor){
         .data = (void *)(uintptr_t)(request->data + answer.offset),
         .device = answer.device,
@@ -204,10 +219,7 @@ int object_describe(DLPackObject *self, struct request *request)
     self->on_cpu = answer.on_cpu;
     self->stream = answer.stream;
     self->thread = answer.stream == STREAM_PER_THREAD ? this_thread() : 0;
-    memcpy(self->dtype_name, answer.name, sizeof self->dtype_name);
-    memcpy(self->format, answer.format, sizeof self->format);
-    memcpy(self->arrow, answer.arrow, sizeof self->arrow);
-    memcpy(self->typestr, answer.typestr, sizeof self->typestr);
+    copy_words(&self->names, &answer.names, sizeof self->names);
     if (answer.memory != NULL || answer.device_memory != NULL) {
         give_back(self);
         self->holding = answer.memory != NULL ? HOLDS_MEMORY : HOLDS_DEVICE;

@@ -420,44 +420,46 @@ static PyObject *export_imported(DLPackObject *self, DLPackObject *tensor, const
     return export_tensor(tensor, &rest);
 }
 
-/* The tensor in a capsule that a producer gave; NULL where it is of another kind or major version. */
-static const DLTensor *tensor_in(PyObject *capsule)
-{
-    if (PyCapsule_IsValid(capsule, capsule_legacy)) {
-        return &((DLManagedTensor *)PyCapsule_GetPointer(capsule, capsule_legacy))->dl_tensor;
-    }
-    if (!PyCapsule_IsValid(capsule, capsule_versioned)) {
-        return NULL;
-    }
-    const DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
-    return managed->version.major == DLPACK_MAJOR_VERSION ? &managed->dl_tensor : NULL;
-}
+/* A capsule that a producer gave. */
+struct given {
+    PyObject *capsule;      /* a new reference; NULL: error */
+    const char *name;       /* which of the two it has; NULL: neither */
+    const DLTensor *tensor; /* NULL: of neither name, or of another major version, of which no more is known */
+};
 
-/* Whether a consumer gets the producer's capsule as it is: of the kind it asked for, and without an offset, which some
- * consumers (onnxruntime, tensorflow) overlook. Of another major version no more is known. */
-static bool fits(PyObject *capsule, bool versioned)
+static struct given look_into(PyObject *capsule)
 {
-    const DLTensor *tensor = tensor_in(capsule);
-    return PyCapsule_IsValid(capsule, versioned ? capsule_versioned : capsule_legacy) &&
-           (tensor == NULL || tensor->byte_offset == 0);
+    struct given given = {.capsule = capsule};
+    if (capsule == NULL) {
+        return given;
+    }
+    if (PyCapsule_IsValid(capsule, capsule_versioned)) {
+        const DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
+        given.name = capsule_versioned;
+        given.tensor = managed->version.major == DLPACK_MAJOR_VERSION ? &managed->dl_tensor : NULL;
+    }
+    else if (PyCapsule_IsValid(capsule, capsule_legacy)) {
+        given.name = capsule_legacy;
+        given.tensor = &((const DLManagedTensor *)PyCapsule_GetPointer(capsule, capsule_legacy))->dl_tensor;
+    }
+    return given;
 }
 
 /* The producer's capsule for a consumer's arguments. Of memory of CUDA it is asked for anew where they name no stream:
  * before, nobody could know that there is one to name. */
-static PyObject *call_for_consumer(DLPackObject *self, const struct export_arguments *arguments)
+static struct given call_for_consumer(DLPackObject *self, const struct export_arguments *arguments)
 {
-    PyObject *capsule = call_producer(self->obj, arguments);
-    const DLTensor *tensor = capsule == NULL ? NULL : tensor_in(capsule);
-    if (tensor == NULL || arguments->stream != NULL || arguments->dl_device != NULL ||
-        !has_default_stream(tensor->device)) {
-        return capsule;
+    struct given given = look_into(call_producer(self->obj, arguments));
+    if (given.tensor == NULL || arguments->stream != NULL || arguments->dl_device != NULL ||
+        !has_default_stream(given.tensor->device)) {
+        return given;
     }
-    drop_capsule(capsule);
+    drop_capsule(given.capsule);
     struct export_arguments named = *arguments;
     named.stream = PyLong_FromLong(STREAM_LEGACY);
-    capsule = named.stream == NULL ? NULL : call_producer(self->obj, &named);
+    given = look_into(named.stream == NULL ? NULL : call_producer(self->obj, &named));
     Py_XDECREF(named.stream);
-    return capsule;
+    return given;
 }
 
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
@@ -466,13 +468,15 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (parse_max_version(arguments->max_version, &versioned) < 0) {
         return NULL;
     }
-    PyObject *capsule = call_for_consumer(self, arguments);
-    if (capsule != NULL && fits(capsule, versioned)) {
-        return capsule;
+    struct given given = call_for_consumer(self, arguments);
+    /* Some consumers (onnxruntime, tensorflow) overlook an offset. */
+    if (given.name == (versioned ? capsule_versioned : capsule_legacy) &&
+        (given.tensor == NULL || given.tensor->byte_offset == 0)) {
+        return given.capsule;
     }
     DLPackObject *tensor = NULL;
-    if (capsule != NULL) {
-        tensor = import_capsule(self, capsule, arguments->stream, self->copy);
+    if (given.capsule != NULL) {
+        tensor = import_capsule(self, given.capsule, arguments->stream, self->copy);
     }
     else if (is_refusal()) {
         tensor = tensor_after_refusal(self, arguments);
@@ -480,7 +484,7 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (tensor == NULL) {
         return NULL;
     }
-    capsule = export_imported(self, tensor, arguments);
+    PyObject *capsule = export_imported(self, tensor, arguments);
     Py_DECREF((PyObject *)tensor);
     return capsule;
 }

@@ -15,15 +15,16 @@ void request_init(struct request *request, enum protocol protocol)
 
 void request_format(struct request *request, const char *format)
 {
-    size_t length = strlen(format);
-    request->format_length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
-    if (length < FORMAT_SIZE) {
-        memcpy(request->format, format, length);
+    size_t length = 0;
+    while (length < FORMAT_SIZE - 1 && format[length] != 0) {
+        request->format[length] = format[length];
+        length++;
     }
-    else {
-        memcpy(request->format, format, FORMAT_SIZE - 1);
+    if (format[length] != 0) {
+        length = strlen(format);
         request->long_format = format;
     }
+    request->format_length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 }
 
 void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit)

@@ -8,7 +8,7 @@
 
 PyTypeObject *DLPackObject_type;
 
-static PyObject *DLDeviceType; /* the enum of dlpack._device */
+static PyObject *cpu; /* (kDLCPU, 0), what most objects say of their device */
 
 /* What the tensor is. */
 
@@ -68,7 +68,8 @@ bool object_is_compact(const DLPackObject *self, char order)
 
 static PyObject *device_of(const DLTensor *tensor)
 {
-    PyObject *type = PyObject_CallFunction(DLDeviceType, "i", (int)tensor->device.device_type);
+    PyObject *type =
+        call_python("dlpack._device", "DLDeviceType", Py_BuildValue("(i)", (int)tensor->device.device_type));
     return type == NULL ? NULL : Py_BuildValue("(Ni)", type, (int)tensor->device.device_id);
 }
 
@@ -147,7 +148,7 @@ static PyObject *get_attribute(DLPackObject *self, void *which)
     case IS_NBYTES:
         return PyLong_FromLongLong(object_nbytes(holder));
     case IS_DTYPE:
-        return PyUnicode_FromString(holder->dtype_name);
+        return PyUnicode_FromString(holder->names.dtype);
     case IS_DEVICE:
         return device_of(tensor);
     case IS_READONLY:
@@ -176,7 +177,7 @@ static PyObject *tensor_text(DLPackObject *holder)
     char address[20];
     snprintf(address, sizeof address, "0x%llx", (unsigned long long)(uintptr_t)holder->tensor.data);
     if (shape != NULL && (list = PySequence_List(shape)) != NULL && (device = device_text(&holder->tensor)) != NULL) {
-        text = PyUnicode_FromFormat("%s%S at %s, %lld bytes on %U%s%s", holder->dtype_name, list, address,
+        text = PyUnicode_FromFormat("%s%S at %s, %lld bytes on %U%s%s", holder->names.dtype, list, address,
                                     (long long)object_nbytes(holder), device,
                                     holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? ", read-only" : "",
                                     holds_memory(holder) ? ", a copy" : "");
@@ -222,6 +223,9 @@ static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ig
     DLDevice device = self->tensor.device;
     if (object_check(self) < 0 || (self->delegate && delegate_device(self, &device) < 0)) {
         return NULL;
+    }
+    if (device.device_type == kDLCPU && device.device_id == 0) {
+        return Py_NewRef(cpu);
     }
     return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
@@ -327,13 +331,8 @@ static PyType_Spec object_spec = {
 int type_init(PyObject *module)
 {
     if (DLPackObject_type == NULL) {
-        PyObject *devices = PyImport_ImportModule("dlpack._device");
-        if (devices == NULL) {
-            return -1;
-        }
-        DLDeviceType = PyObject_GetAttrString(devices, "DLDeviceType");
-        Py_DECREF(devices);
-        if (DLDeviceType == NULL) {
+        cpu = Py_BuildValue("(ii)", kDLCPU, 0);
+        if (cpu == NULL) {
             return -1;
         }
         DLPackObject_type = (PyTypeObject *)PyType_FromSpec(&object_spec);

@@ -2,11 +2,12 @@
 
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
-from alone import TESTS, alone, python
+from alone import TESTS, alone, python, run
 
 MALFORMED = {"GOMEMLIMIT": "much", "GODEBUG": "x=y,,=", "GOGC": "often", "GOMAXPROCS": "-3", "GOTRACEBACK": "?"}
 
@@ -22,10 +23,28 @@ def package():
         yield shutil.copytree(installed, Path(folder) / "dlpack", ignore=shutil.ignore_patterns("__pycache__"))
 
 
+def test_an_import_imports_nothing_that_is_slow():
+    import dlpack
+
+    folder = str(Path(dlpack.__file__).parents[1])
+    code = f"import sys; sys.path.append({folder!r}); import dlpack; print(*sys.modules)"
+    result = run(sys.executable, "-I", "-S", "-c", code)
+    assert result.returncode == 0, result.stderr
+    assert not {"ctypes", "dlpack._device", "enum", "typing"} & set(result.stdout.split())
+
+
+@alone
+def test_what_is_imported_at_its_first_use_is_there_before():
+    import dlpack
+
+    assert "DLDeviceType" in dir(dlpack)
+    assert dlpack.DLDeviceType is dlpack.asdlpack(b"").device[0].__class__ is dlpack.DLDeviceType
+    with pytest.raises(AttributeError, match="module 'dlpack' has no attribute 'DLDeviceTypes'"):
+        _ = dlpack.DLDeviceTypes
+
+
 @alone
 def test_an_import_starts_no_thread_catches_no_signal_and_takes_little_address_space():
-    import enum  # noqa: F401  what dlpack imports itself
-
     import process
 
     before = process.threads(), process.caught_signals()

@@ -197,6 +197,21 @@ def test_a_child_that_can_make_no_copy_of_the_core_says_so_and_recovers(limit):
 
 
 @alone
+def test_a_child_finds_imported_what_its_parent_did_not_need_yet():
+    import sys
+
+    import forks
+
+    import dlpack  # noqa: F401
+
+    def use():
+        assert "dlpack._device" in sys.modules
+
+    assert "dlpack._device" not in sys.modules
+    forks.fork_and_join(use)
+
+
+@alone
 def test_a_core_started_in_a_child_leaves_no_file_open():
     import forks
     import process

@@ -41,14 +41,14 @@ func write(d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.stru
 	answer.versioned_only = C.uint32_t(flag(t.VersionedOnly))
 	answer.on_cpu = C.uint32_t(flag(t.Device.Type.OnCPU()))
 	var name [C.NAME_SIZE]byte
-	setText(answer.name[:], unsafe.String(&name[0], len(protocol.AppendName(name[:0], t.DataType))))
+	setText(answer.names.dtype[:], unsafe.String(&name[0], len(protocol.AppendName(name[:0], t.DataType))))
 	names := protocol.NamesElsewhere(t.DataType)
-	setText(answer.typestr[:], names.Typestr)
+	setText(answer.names.typestr[:], names.Typestr)
 	if !t.Device.Type.OnCPU() {
 		names = protocol.OtherNames{} // the other two protocols know of no device
 	}
-	setText(answer.format[:], names.Format)
-	setText(answer.arrow[:], names.Arrow)
+	setText(answer.names.format[:], names.Format)
+	setText(answer.names.arrow[:], names.Arrow)
 	for i := range t.NDim {
 		answer.dims[i] = C.int64_t(t.Shape[i])
 		answer.dims[t.NDim+i] = C.int64_t(t.Strides[i])

@@ -110,6 +110,14 @@ struct device_memory {
     int (*device_primary_ctx_release)(int device);
 };
 
+/* What a data type is called; empty where a protocol has no name for it. */
+struct type_names {
+    char dtype[NAME_SIZE];
+    char format[LETTERS_SIZE];  /* buffer protocol */
+    char arrow[LETTERS_SIZE];   /* Arrow; of a bool, that of its bytes: "c" */
+    char typestr[TYPESTR_SIZE]; /* array interfaces */
+};
+
 struct answer {
     int32_t status;
     uint8_t remember; /* C may keep what follows, for equal requests whose data and span fit it */
@@ -128,12 +136,9 @@ struct answer {
     uint64_t below, above; /* bytes that the elements reach below and above data + offset */
     int64_t stream;        /* by whose order the memory is complete; 0: not known, or there is nothing to wait for */
     int64_t max_count; /* > 0: the answer holds for every length from 1 to max_count, and above is length * itemsize */
-    uint32_t versioned_only;    /* 1: the legacy struct can't say what this tensor is */
-    uint32_t on_cpu;            /* 1: the CPU can read the memory */
-    char name[NAME_SIZE];       /* of the data type; and what other protocols call it, empty where they have none: */
-    char format[LETTERS_SIZE];  /* buffer protocol */
-    char arrow[LETTERS_SIZE];   /* Arrow; of a bool, that of its bytes: "c" */
-    char typestr[TYPESTR_SIZE]; /* array interfaces */
+    uint32_t versioned_only; /* 1: the legacy struct can't say what this tensor is */
+    uint32_t on_cpu;         /* 1: the CPU can read the memory */
+    struct type_names names;
     int64_t dims[2 * MAX_NDIM]; /* shape, then strides in elements from dims[ndim] on */
 
     char message[MESSAGE_SIZE]; /* where status is not STATUS_OK */

@@ -1,7 +1,33 @@
 """Share the memory of any object, without a copy, with every library that speaks DLPack, buffers or Arrow."""
 
+import os
+
 from ._describe import describe
-from ._device import DLDeviceType
 from ._dlpack import DLPackObject, __version__, asdlpack, from_pointer, frombuffer
 
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
+if TYPE_CHECKING:
+    from ._device import DLDeviceType
+
 __all__ = ["DLDeviceType", "DLPackObject", "__version__", "asdlpack", "describe", "from_pointer", "frombuffer"]
+
+
+def __getattr__(name: str) -> object:
+    if name != "DLDeviceType":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ._device import DLDeviceType
+
+    globals()[name] = DLDeviceType
+    return DLDeviceType
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _before_fork() -> None:
+    """A child would wait for ever for a module that another thread was importing when it was forked."""
+    from . import _device  # noqa: F401
+
+
+os.register_at_fork(before=_before_fork)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
-from ._device import DLDeviceType
-
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from typing import Any
 
-DEVICES = {type.name.removeprefix("kDL").lower(): type for type in DLDeviceType}
 BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # as in numpy
 
 
@@ -35,19 +32,6 @@ def dtype_text(dtype: Any) -> str:
         expected = "expected a name such as 'float32', or an object that carries one (of numpy, ml_dtypes or torch)"
         raise TypeError(f"dtype: {expected}, got {dtype!r:.100}")
     return name
-
-
-def device(text: str) -> tuple[int, int]:
-    """ "cpu" or "cuda:1" as (device type, device id)."""
-    name, colon, number = text.partition(":")
-    device_type = DEVICES.get(name.removeprefix("kDL").lower())
-    if device_type is None:
-        raise ValueError(
-            f"device {text!r:.100}: unknown; expected one of {', '.join(DEVICES)}, and an id as in 'cuda:1'"
-        )
-    if colon and not (number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31):
-        raise ValueError(f"device {text!r:.100}: expected the id behind the colon, as in 'cuda:1'")
-    return device_type, int(number or 0)
 
 
 def address(pointer: Any) -> int | None:

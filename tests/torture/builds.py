@@ -13,7 +13,7 @@ SOURCES = ["build.py", "go.mod", "pkg", "pyext", "pyproject.toml", "python"]
 
 
 def build(folder, *go_flags, cflags="", ldflags="", python=sys.executable):
-    """Builds a copy of the sources, with flags of `go build` and of the C compiler; returns what belongs in PYTHONPATH."""
+    """Builds a copy of the sources, with flags of `go build` and the C compiler; returns what belongs in PYTHONPATH."""
     for name in SOURCES:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
