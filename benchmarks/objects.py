@@ -6,7 +6,13 @@ import ctypes
 import math
 import mmap
 import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tempfile
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
@@ -62,6 +68,28 @@ def torch() -> Any:
 
 def tvm_ffi() -> Any:
     return import_module("tvm_ffi")
+
+
+def floor() -> Any:
+    """The extension of floor.c, compiled for this interpreter."""
+    with tempfile.TemporaryDirectory() as scratch:
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        flags = ["-std=gnu11", "-O3", "-fPIC", "-shared", f"-I{sysconfig.get_path('include')}"]
+        source, library = Path(__file__).with_name("floor.c"), Path(scratch, "floor.so")
+        subprocess.run([*compiler, *flags, str(source), "-o", str(library)], check=True)
+        sys.path.insert(0, scratch)
+        try:
+            return import_module("floor")
+        finally:
+            sys.path.remove(scratch)
+
+
+def floor_held() -> Any:
+    return import_module("floor").hold(some_bytearray())
+
+
+def floor_exchanged() -> Any:
+    return import_module("floor").Exchanged()
 
 
 # Memory of 4 KiB.

@@ -17,6 +17,7 @@ from timing import UNITS, Row, Table, amount
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- make bench writes this -->\n", "<!-- up to here -->\n"
 CALLS = ["wrapping", "exporting", "handing on"]
+LEAST = "beside the least that C can do"
 SIZES = ["copying compact memory", "copying transposed memory"]
 NAMES = {"some_array": "array.array", "some_view": "memoryview", "some_": "", "wrapped": "x", "exchanged": "x"}
 
@@ -161,11 +162,12 @@ def nbytes(text: str) -> int:
 def readme_table(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
     yield ", ".join(f"{name} {value}" for name, value in about.items()) + ":"
     yield ""
-    yield "| call | | beside | | ratio | goal |"
-    yield "|---|---:|---|---:|---:|---:|"
+    yield "| call | | beside | | ratio | goal | least |"
+    yield "|---|---:|---|---:|---:|---:|---:|"
+    least = {row.what: row.other for table in tables if table.title == LEAST for row in table.rows}
     for table in tables:
         if table.title in (*CALLS, "importing", "copying"):
-            yield from (markdown(row) for row in table.rows if row.goal)
+            yield from (markdown(row, least.get(row.what)) for row in table.rows if row.goal)
     yield ""
     for table in tables:
         if table.title == "after 1 ms of sleep" or "pydlpack" in table.title:
@@ -174,9 +176,11 @@ def readme_table(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
             yield f"{len(ratios)} calls {table.title}: ratios of {min(ratios):.3f} to {max(ratios):.3f} (goal {goal})."
 
 
-def markdown(row: Row) -> str:
+def markdown(row: Row, least: float | None) -> str:
+    """One line; least is what floor.c takes for the same."""
     ours, peer = amount(row.value, "ns"), amount(row.other, "ns")
-    return f"| `{plain(row.what)}` | {ours} | `{plain(row.beside)}` | {peer} | {row.ratio:.2f} | {row.goal} |"
+    floor = "" if least is None else f"{least / row.other:.2f}"
+    return f"| `{plain(row.what)}` | {ours} | `{plain(row.beside)}` | {peer} | {row.ratio:.2f} | {row.goal} | {floor} |"
 
 
 def main(file: str) -> None:
