@@ -31,33 +31,32 @@ static struct slot {
 
 static atomic_uint next_way;
 
-static bool is_compact_1d(const struct request *request)
+bool any_shape(const struct request *request)
 {
-    return request->ndim == 1 && (request->facts & (FACT_NO_SHAPE | FACT_STRIDES)) == 0;
-}
-
-bool any_length(const struct request *request)
-{
-    return is_compact_1d(request) && request->dims[0] > 0;
-}
-
-static bool rememberable(const struct request *request)
-{
-    if (is_compact_1d(request) && !any_length(request)) {
-        return false;
+    bool any = request->ndim > 0 && request->ndim <= MAX_NDIM && request->stride_count == 0 &&
+               (request->facts & (FACT_NO_SHAPE | FACT_STRIDES)) == 0;
+    for (int32_t i = 0; any && i < request->ndim; i++) {
+        any = request->dims[i] > 0;
     }
-    return request->ndim >= 0 && request->ndim <= REMEMBERED_NDIM && request->format_length < FORMAT_SIZE &&
-           (request->stride_count == 0 || request->stride_count == request->ndim) &&
-           (request->facts & FACT_NO_SHAPE) == 0;
+    return any;
 }
 
-/* Words of the key behind its head. The length of 1-d compact memory is no part of it. */
-static size_t key_tail(const struct request *request)
+/* How many words of dims, which are behind its head, the key has: of memory in any shape none. -1: it is none that is
+ * remembered. */
+static int key_tail(const struct request *request)
 {
-    return any_length(request) ? 0 : (size_t)(request->ndim + request->stride_count);
+    if (request->format_length >= FORMAT_SIZE) {
+        return -1;
+    }
+    if (any_shape(request)) {
+        return 0;
+    }
+    bool has_room = request->ndim >= 0 && request->ndim <= REMEMBERED_NDIM;
+    bool is_whole = (request->facts & FACT_NO_SHAPE) == 0 && request->stride_count == request->ndim;
+    return has_room && is_whole ? 2 * request->ndim : -1;
 }
 
-static uint64_t word_at(const void *words, size_t i)
+static uint64_t word_at(const void *words, int i)
 {
     uint64_t word;
     memcpy(&word, (const char *)words + 8 * i, 8);
@@ -65,43 +64,42 @@ static uint64_t word_at(const void *words, size_t i)
 }
 
 /* Sums of products: no step waits for the one before. */
-static uint64_t hash_of(const struct request *request, size_t tail)
+static uint64_t hash_of(const struct request *request, int tail)
 {
     const uint64_t golden = 0x9E3779B97F4A7C15u; /* 2**64 over the golden ratio, odd */
     uint64_t hash = 0;
-    _Pragma("GCC unroll 16") for (size_t i = 0; i < KEY_HEAD_WORDS; i++)
+    _Pragma("GCC unroll 16") for (int i = 0; i < KEY_HEAD_WORDS; i++)
     {
-        hash += word_at(request, i) * (golden * (2 * i + 1));
+        hash += word_at(request, i) * (golden * (2 * (uint64_t)i + 1));
     }
-    for (size_t i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i++) {
-        hash += word_at(request, i) * (golden * (2 * i + 1));
+    for (int i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i++) {
+        hash += word_at(request, i) * (golden * (2 * (uint64_t)i + 1));
     }
     return hash ^ hash >> 32;
 }
 
-static bool key_equals(struct slot *slot, const struct request *request, size_t tail)
+static bool key_equals(struct slot *slot, const struct request *request, int tail)
 {
     uint64_t differences = 0;
-    _Pragma("GCC unroll 16") for (size_t i = 0; i < KEY_HEAD_WORDS; i++)
+    _Pragma("GCC unroll 16") for (int i = 0; i < KEY_HEAD_WORDS; i++)
     {
         differences |= atomic_load_explicit(&slot->key[i], memory_order_relaxed) ^ word_at(request, i);
     }
-    for (size_t i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i++) {
+    for (int i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i++) {
         differences |= atomic_load_explicit(&slot->key[i], memory_order_relaxed) ^ word_at(request, i);
     }
     return differences == 0;
 }
 
-static void copy_answer(struct slot *slot, struct answer *answer)
+static void copy_answer(struct slot *slot, int dims, struct answer *answer)
 {
     char *kept = (char *)&answer->ndim;
-    _Pragma("GCC unroll 32") for (size_t i = 0; i < ANSWER_HEAD_WORDS; i++)
+    _Pragma("GCC unroll 32") for (int i = 0; i < ANSWER_HEAD_WORDS; i++)
     {
         uint64_t word = atomic_load_explicit(&slot->answer[i], memory_order_relaxed);
         memcpy(kept + 8 * i, &word, 8);
     }
-    /* While another thread writes, ndim is any it ever was. */
-    for (size_t i = ANSWER_HEAD_WORDS; i < ANSWER_HEAD_WORDS + 2 * (size_t)answer->ndim; i++) {
+    for (int i = ANSWER_HEAD_WORDS; i < ANSWER_HEAD_WORDS + dims; i++) {
         uint64_t word = atomic_load_explicit(&slot->answer[i], memory_order_relaxed);
         memcpy(kept + 8 * i, &word, 8);
     }
@@ -109,10 +107,10 @@ static void copy_answer(struct slot *slot, struct answer *answer)
 
 bool recall(const struct request *request, struct answer *answer)
 {
-    if (!rememberable(request)) {
+    int tail = key_tail(request);
+    if (tail < 0) {
         return false;
     }
-    size_t tail = key_tail(request);
     uint64_t hash = hash_of(request, tail);
     for (int way = 0; way < WAYS; way++) {
         struct slot *slot = &slots[hash % SETS][way];
@@ -121,7 +119,7 @@ bool recall(const struct request *request, struct answer *answer)
             !key_equals(slot, request, tail)) {
             continue;
         }
-        copy_answer(slot, answer);
+        copy_answer(slot, tail, answer);
         atomic_thread_fence(memory_order_acquire);
         if (atomic_load_explicit(&slot->sequence, memory_order_relaxed) == sequence) {
             answer->memory = NULL;
@@ -134,11 +132,11 @@ bool recall(const struct request *request, struct answer *answer)
 
 void remember(const struct request *request, const struct answer *answer)
 {
-    if (!answer->remember || !rememberable(request) || answer->ndim > REMEMBERED_NDIM ||
-        (any_length(request) && answer->max_count == 0)) {
+    int tail = key_tail(request);
+    if (!answer->remember || tail < 0 || answer->ndim != request->ndim ||
+        (any_shape(request) && answer->max_count == 0)) {
         return;
     }
-    size_t tail = key_tail(request);
     uint64_t hash = hash_of(request, tail);
     struct slot *set = slots[hash % SETS], *slot = &set[atomic_fetch_add(&next_way, 1) % WAYS];
     for (int way = 0; way < WAYS; way++) {
@@ -153,10 +151,10 @@ void remember(const struct request *request, const struct answer *answer)
     }
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&slot->hash, hash, memory_order_relaxed);
-    for (size_t i = 0; i < KEY_HEAD_WORDS + tail; i++) {
+    for (int i = 0; i < KEY_HEAD_WORDS + tail; i++) {
         atomic_store_explicit(&slot->key[i], word_at(request, i), memory_order_relaxed);
     }
-    for (size_t i = 0; i < ANSWER_HEAD_WORDS + 2 * (size_t)answer->ndim; i++) {
+    for (int i = 0; i < ANSWER_HEAD_WORDS + tail; i++) {
         atomic_store_explicit(&slot->answer[i], word_at(&answer->ndim, i), memory_order_relaxed);
     }
     atomic_store_explicit(&slot->sequence, sequence + 2, memory_order_release);

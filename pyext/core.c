@@ -384,13 +384,17 @@ static bool may_need_driver(const struct request *request)
 static bool fits(const struct request *request, struct answer *answer)
 {
     uint64_t first = request->data + answer->offset;
-    if (any_length(request)) {
-        int64_t length = request->dims[0];
-        if (length > answer->max_count) {
-            return false;
+    if (any_shape(request)) {
+        int64_t count = 1;
+        for (int32_t i = request->ndim - 1; i >= 0; i--) {
+            if (request->dims[i] > answer->max_count / count) {
+                return false;
+            }
+            answer->dims[i] = request->dims[i];
+            answer->dims[answer->ndim + i] = count;
+            count *= request->dims[i];
         }
-        answer->above = (uint64_t)length * (uint64_t)answer->itemsize;
-        answer->dims[0] = length;
+        answer->above = (uint64_t)count * (uint64_t)answer->itemsize;
     }
     return first >= request->data && (first & (answer->alignment - 1)) == 0 && answer->below <= first &&
            answer->above - 1 <= UINT64_MAX - first &&

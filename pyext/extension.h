@@ -285,10 +285,11 @@ uint64_t core_calls(void);
 
 /* answers.c */
 
-/* Whether the request is known by its kind alone: 1-d compact memory with items, whose length is no part of its key. */
-bool any_length(const struct request *request);
+/* Whether the request is known by its kind alone: compact memory with items, whose shape is no part of its key. */
+bool any_shape(const struct request *request);
 
-/* The answer to an equal request, whose data, span and length may be others; false: none is remembered. */
+/* The answer to an equal request, whose data and span, and where they are no part of the key its dims, may be others;
+ * false: none is remembered. */
 bool recall(const struct request *request, struct answer *answer);
 
 /* Remembers the answer, if it may be. */

@@ -27,10 +27,21 @@ void request_format(struct request *request, const char *format)
     request->format_length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 }
 
+static bool is_row_major(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t unit)
+{
+    uint64_t following = (uint64_t)unit;
+    bool row_major = shape != NULL && ndim <= MAX_NDIM;
+    for (int32_t i = ndim - 1; i >= 0 && row_major; i--) {
+        row_major = shape[i] > 0 && (uint64_t)strides[i] == following;
+        following *= (uint64_t)shape[i];
+    }
+    return row_major;
+}
+
 void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit)
 {
-    /* Strides of compact 1-d memory say nothing, and without them its length is no part of what is remembered. */
-    if (request->ndim == 1 && strides != NULL && strides[0] == unit) {
+    /* Strides of compact memory say nothing, and without them its shape is no part of what is remembered. */
+    if (strides != NULL && is_row_major(request->ndim, shape, strides, unit)) {
         strides = NULL;
     }
     if (shape == NULL && request->ndim > 0) {

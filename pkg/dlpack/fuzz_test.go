@@ -238,15 +238,29 @@ func tensorOfTensor(t *testing.T, d *Description, want *Tensor) {
 
 // remembered checks that what Validate found holds for other memory, as far as the tensor says so.
 func remembered(t *testing.T, d *Description, want *Tensor) {
-	lengths := []int64{d.Shape[0]}
+	shapes := [][MaxNDim]int64{d.Shape}
 	if want.MaxCount > 0 {
-		lengths = []int64{1, 2, 1000, want.MaxCount}
-	}
-	for _, length := range lengths {
-		above := want.Above
-		if want.MaxCount > 0 {
-			above = uint64(length) * uint64(want.ItemSize)
+		for i, length := range []int64{1, 2, 1000, want.MaxCount} {
+			shape := [MaxNDim]int64{}
+			for dimension := range want.NDim {
+				shape[dimension] = 1
+			}
+			shape[i%want.NDim] = length
+			shapes = append(shapes, shape)
 		}
+	}
+	for _, shape := range shapes {
+		expected := *want
+		if want.MaxCount > 0 {
+			expected.Size = 1
+			for dimension := want.NDim - 1; dimension >= 0; dimension-- {
+				expected.Shape[dimension], expected.Strides[dimension] = shape[dimension], expected.Size
+				expected.Size *= shape[dimension]
+			}
+			expected.NBytes = expected.Size * want.ItemSize
+			expected.Above = uint64(expected.NBytes)
+		}
+		above := expected.Above
 		for _, first := range []uint64{want.Alignment, want.Below, 1 << 40, -above} {
 			first &^= want.Alignment - 1
 			outside := d.Span >= 0 && d.Offset+above > uint64(d.Span)
@@ -254,13 +268,7 @@ func remembered(t *testing.T, d *Description, want *Tensor) {
 				continue
 			}
 			other, got := *d, Tensor{}
-			other.Data = first - d.Offset
-			expected := *want
-			if want.MaxCount > 0 {
-				other.Shape[0] = length
-				expected.Shape[0], expected.Size = length, length
-				expected.NBytes, expected.Above = int64(above), above
-			}
+			other.Data, other.Shape = first-d.Offset, shape
 			if err := other.Validate(&got); err != nil || got != expected {
 				t.Fatalf("at 0x%x: %v, %+v; want %+v", first, err, got, expected)
 			}

@@ -47,8 +47,8 @@ type Tensor struct {
 	Below, Above uint64 // bytes that the elements reach below and above the first element's address
 
 	// Remember tells that all this holds for any Data whose first element is aligned, and that has Below and Above
-	// bytes around it, of the addresses and of Span. MaxCount > 0 tells that but for Shape, sizes and Above, which is
-	// NBytes, it holds for any length from 1 to MaxCount, too.
+	// bytes around it, of the addresses and of Span. MaxCount > 0 tells that but for Shape, the
+	// Strides of its compact layout, sizes and Above, which is NBytes, it holds for any shape of 1 to MaxCount items, too.
 	Remember bool
 	MaxCount int64
 

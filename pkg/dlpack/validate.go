@@ -30,8 +30,8 @@ func (d *Description) Validate(t *Tensor) error {
 		return &Error{ValueError, "data is NULL; expected an address, since shape " + shapeText(t.Shape[:t.NDim]) +
 			" has items"}
 	}
-	// Without strides, 1-d memory is the same at any length.
-	countable := t.NDim == 1 && t.Size > 0 && !d.HasStrides && !t.Packed()
+	// Without strides, memory is the same in any shape.
+	countable := t.NDim > 0 && t.Size > 0 && !d.HasStrides && !t.Packed()
 	odd, err := d.layOut(t)
 	if err != nil {
 		return err

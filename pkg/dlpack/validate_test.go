@@ -301,7 +301,7 @@ func refused(t *testing.T, d *Description, kind Kind, want string) *Tensor {
 	return &got
 }
 
-func TestOnlyCompactLinesForgetTheirLength(t *testing.T) {
+func TestOnlyCompactMemoryForgetsItsShape(t *testing.T) {
 	const most = math.MaxInt64 / 4
 	for _, test := range []struct {
 		name string
@@ -313,7 +313,9 @@ func TestOnlyCompactLinesForgetTheirLength(t *testing.T) {
 		{"one item, with any stride", described(float32Type, []int64{1}, strides(8)), 0},
 		{"no items", described(float32Type, []int64{0}), 0},
 		{"another stride", described(float32Type, []int64{3}, strides(8)), 0},
-		{"two dimensions", described(float32Type, []int64{3, 1}), 0},
+		{"two dimensions", described(float32Type, []int64{3, 1}), most},
+		{"two dimensions without items", described(float32Type, []int64{3, 0}), 0},
+		{"two dimensions with strides", described(float32Type, []int64{3, 2}, strides(8, 4)), 0},
 		{"no dimensions", described(float32Type, nil), 0},
 		{"a span", described(float32Type, []int64{3}, span(12)), most},
 		{"packed items", described(float4Type, []int64{3}), 0},
