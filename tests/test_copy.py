@@ -56,6 +56,17 @@ def test_none_swaps_the_bytes_of_every_dtype_in_every_layout(dtype, layout):
     check_copy(asdlpack(interface(swapped[..., None].T), copy=None), array[..., None].T)
 
 
+@pytest.mark.parametrize("strides", [(16,), (-16,), (24,)])
+@pytest.mark.parametrize("name", ["int128", "uint128", "float128"])
+def test_none_swaps_the_bytes_of_types_that_numpy_lacks(name, strides):
+    memory = np.arange(64, dtype="u1")
+    start = 48 if strides[0] < 0 else 0
+    keys = {"version": 3, "typestr": ">V16", "shape": (3,), "strides": strides, "data": memory, "offset": start}
+    x = asdlpack(Speaks(__array_interface__=keys, dtype=Speaks(name=name)), copy=None)
+    items = [memory[start + i * strides[0] :][:16] for i in range(3)]
+    assert (x.dtype, bytes(x)) == (name, b"".join(item[::-1].tobytes() for item in items))
+
+
 def every_third_byte(dtype):
     return np.lib.stride_tricks.as_strided(np.arange(96, dtype="u1").view(dtype), (5,), (3,))
 

@@ -21,7 +21,7 @@ type dim struct{ n, dst, src int }
 //
 // The shape has up to 64 dimensions, none of them negative. The strides are in bytes, of any sign and alignment; src
 // points to the item whose indices are all 0. An item has itemSize bytes, at least 1. swap is the size in bytes of the
-// words whose bytes are reversed: 2, 4 or 8 (of a complex number: its half), or 0 or 1 for none.
+// words whose bytes are reversed: 2, 4, 8 or 16 (of a complex number: its half), or 0 or 1 for none.
 //
 // A large copy is shared by as many goroutines as there are CPUs for. All are done when Copy returns, and a fault in one
 // of them becomes a panic of the caller's, as if that had called debug.SetPanicOnFault.

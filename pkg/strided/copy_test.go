@@ -169,7 +169,7 @@ var layouts = func() []layout {
 
 var itemSizes = []struct{ size, swap int }{
 	{1, 0}, {2, 1}, {3, 0}, {4, 0}, {6, 0}, {8, 0}, {12, 0}, {16, 0}, {24, 0}, {100, 0},
-	{2, 2}, {4, 4}, {8, 8}, {8, 4}, {16, 8}, {4, 2}, {24, 8},
+	{2, 2}, {4, 4}, {8, 8}, {8, 4}, {16, 8}, {4, 2}, {24, 8}, {16, 16}, {32, 16},
 }
 
 func (l *layout) source(itemSize, swap, skew int) source {
@@ -299,10 +299,11 @@ func FuzzCopy(f *testing.F) {
 	f.Add([]byte{9, 0, 7, 1, 5, 0}, uint8(1), uint8(0), uint8(0), uint8(7))           // broadcast
 	f.Add([]byte{9, 1, 7, 3, 5, 255}, uint8(24), uint8(3), uint8(2), uint8(7))        // items that overlap
 	f.Add([]byte{2, 3, 20, 1, 20, 20, 3, 90}, uint8(3), uint8(0), uint8(0), uint8(7)) // items of 3 bytes
+	f.Add([]byte{9, 96, 7, 223}, uint8(32), uint8(4), uint8(1), uint8(7))             // words of 16 bytes
 	f.Fuzz(func(t *testing.T, layout []byte, itemSize, swap, skew, pieces uint8) {
 		var shape, strides []int64
 		size := max(int(itemSize), 1)
-		word := 1 << (swap % 4)
+		word := 1 << (swap % 5)
 		if size%word != 0 {
 			word = 0
 		}

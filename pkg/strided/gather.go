@@ -16,6 +16,8 @@ func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool)
 		swappedWords[uint32](dst, src, outer, inner)
 	case swapped && size == 8:
 		swappedWords[uint64](dst, src, outer, inner)
+	case swapped:
+		swappedLongWords(dst, src, outer, inner, size)
 	case inner.src == size:
 		runs(dst, src, outer, dim{n: 1}, size*inner.n, c.run)
 	case size == 1:
@@ -95,6 +97,19 @@ func swappedRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) 
 		to[3] = reverseEach[T](from[3], low)
 	}
 	return at
+}
+
+// swappedLongWords copies words of more bytes than a register has.
+func swappedLongWords(dst, src unsafe.Pointer, outer, inner dim, size int) {
+	for i := range outer.n {
+		for j := range inner.n {
+			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.dst+j*size)), size)
+			from := unsafe.Slice((*byte)(unsafe.Add(src, i*outer.src+j*inner.src)), size)
+			for k := range to {
+				to[k] = from[size-1-k]
+			}
+		}
+	}
 }
 
 // lowBytes is where the low bytes of words of two are. A variable: as a constant it would be loaded for each use.
