@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -207,6 +208,7 @@ var (
 	plainFormat = regexp.MustCompile(`^` + plainDims + `([@^=<>!]?)` + plainDims +
 		`(\d*)([?cbBhHiIlLqQnNefdFD]|Zf|Zd)[\s\v]*$`)
 	plainNumber = regexp.MustCompile(`\d+`)
+	plainCount  = regexp.MustCompile(`\d*$`)
 	plainCodes  = map[string]string{
 		"?": "bool", "c": "uint8", "b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32",
 		"l": "int64", "L": "uint64", "q": "int64", "Q": "uint64", "n": "int64", "N": "uint64",
@@ -252,6 +254,44 @@ func plainly(text string, itemsize int64) (name string, swapped bool, shape []in
 	return name, swapped, shape, size() && bounded.IsInt64() && len(shape) <= 64
 }
 
+// plainItem is an item that a format begins with, well-formed but for its numbers; what DLPack has no type for is of
+// the group "refused". plainKindOfFormat is the kind of error that a format which means nothing is refused with: that of the
+// first item which is not to be had.
+var plainItem = regexp.MustCompile(`^(?P<dims>` + plainDims + `[@^=<>!]?` + plainDims +
+	`\d*)(?:[?cbBhHiIlLqQnNefdFD]|Z[fd]|(?P<refused>[gGspuwOP&XzTxt]|Z(?:g|$)))`)
+
+func plainKindOfFormat(text string, itemsize int64) dlpack.Kind {
+	if plainFormat.MatchString(text) {
+		if text == "B" && itemsize > 1 {
+			return dlpack.BufferError // ctypes' word for structures
+		}
+		return dlpack.ValueError // of another size
+	}
+	for rest := text; ; {
+		parts := plainItem.FindStringSubmatch(rest)
+		if parts == nil {
+			return dlpack.ValueError
+		}
+		dims := 0
+		for _, number := range plainNumber.FindAllString(parts[1], -1) {
+			if n, err := strconv.ParseInt(number, 10, 64); err != nil || strconv.FormatInt(n, 10) != number {
+				return dlpack.ValueError
+			}
+			dims++
+		}
+		if plainCount.FindString(parts[1]) == "1" { // no dimension
+			dims--
+		}
+		if dims > dlpack.MaxNDim {
+			return dlpack.ValueError
+		}
+		rest = strings.TrimLeft(rest[len(parts[0]):], " \t\n\v\f\r")
+		if parts[plainItem.SubexpIndex("refused")] != "" || rest == "" {
+			return dlpack.BufferError
+		}
+	}
+}
+
 func FuzzFormat(f *testing.F) {
 	f.Add("B", int64(1))
 	f.Add("<l", int64(8)) // as ctypes says
@@ -266,6 +306,11 @@ func FuzzFormat(f *testing.F) {
 	f.Add("ii", int64(8))
 	f.Add("T{i:a:}", int64(4))
 	f.Add("<(2)>i", int64(8))
+	f.Add("B", int64(4)) // as ctypes says of a union
+	f.Add("3s", int64(3))
+	f.Add("i 4x", int64(8))
+	f.Add("(99999999999999999999)O", int64(8)) // malformed before it is refused
+	f.Add("iZ", int64(8))
 	f.Fuzz(func(t *testing.T, text string, itemsize int64) {
 		var got Format
 		err := ParseFormat(text, itemsize, &got)
@@ -274,8 +319,10 @@ func FuzzFormat(f *testing.F) {
 			if ok {
 				t.Fatalf("%q, %d: %v; want %s, %v", text, itemsize, err, name, shape)
 			}
-			if message := err.Error(); !strings.HasPrefix(message, "format "+dlpack.Quote(text)+": ") {
-				t.Fatalf("%q doesn't name %q", message, text)
+			refused, _ := err.(*dlpack.Error)
+			if refused == nil || refused.Kind != plainKindOfFormat(text, itemsize) ||
+				!strings.HasPrefix(refused.Message, "format "+dlpack.Quote(text)+": ") {
+				t.Fatalf("%q, %d: %+v; want kind %d", text, itemsize, err, plainKindOfFormat(text, itemsize))
 			}
 			return
 		}

@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -88,19 +90,40 @@ func TestNamesAllocateNothing(t *testing.T) {
 	}
 }
 
-func FuzzNamesThatAreReadAreWrittenTheSame(f *testing.F) {
+// plainName is the names of all data types, and their lanes.
+var plainName = regexp.MustCompile(`^(?:(?:u?int|opaque_handle)(?:1|2|4|8|16|32|64|128)|float(?:16|32|64|128)|` +
+	`complex(?:32|64|128)|bool|bfloat16|float8_(?:e3m4|e4m3|e4m3b11fnuz|e4m3fn|e4m3fnuz|e5m2|e5m2fnuz|e8m0fnu)|` +
+	`float6_(?:e2m3fn|e3m2fn)|float4_e2m1fn)(?:x([1-9]\d{0,4}))?$`)
+
+func FuzzName(f *testing.F) {
 	f.Add("int32")
 	f.Add("float8_e4m3fnx2") // a code whose name begins with another's
+	f.Add("float8_e4m3b11fnuzx65535")
 	f.Add("opaque_handle64x3")
 	f.Add("int8x65536") // too many lanes
+	f.Add("int8x1")     // lanes that say nothing
+	f.Add("bool8")      // bits that say nothing
+	f.Add("float8")
 	f.Add("uint08")
+	f.Add("int8\n")
 	f.Fuzz(func(t *testing.T, name string) {
 		got, err := ParseName(name)
-		if err != nil {
+		parts := plainName.FindStringSubmatch(name)
+		if parts != nil && parts[1] != "" {
+			if lanes, _ := strconv.Atoi(parts[1]); lanes < 2 || lanes > 65535 {
+				parts = nil
+			}
+		}
+		if parts == nil {
+			refused, _ := err.(*dlpack.Error)
+			if refused == nil || refused.Kind != dlpack.ValueError ||
+				!strings.HasPrefix(refused.Message, "dtype "+dlpack.Quote(name)+": unknown; ") {
+				t.Fatalf("%q: %v, %v", name, got, err)
+			}
 			return
 		}
-		if written := string(AppendName(nil, got)); written != name || got.Validate() != nil {
-			t.Errorf("%q: %v, %q", name, got, written)
+		if err != nil || string(AppendName(nil, got)) != name || got.Validate() != nil {
+			t.Fatalf("%q: %v, %v", name, got, err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,4 +107,56 @@ func TestEditDistance(t *testing.T) {
 			t.Errorf("%q to %q: %d; want %d", test.b, test.a, got, test.want)
 		}
 	}
+}
+
+// plainDistance is the definition of the distance.
+func plainDistance(a, b string) int {
+	if a == "" || b == "" {
+		return len(a) + len(b)
+	}
+	least := 1 + min(plainDistance(a[1:], b), plainDistance(a, b[1:]))
+	same := plainDistance(a[1:], b[1:])
+	if a[0] != b[0] {
+		same++
+	}
+	least = min(least, same)
+	if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
+		least = min(least, 1+plainDistance(a[2:], b[2:]))
+	}
+	return least
+}
+
+func FuzzEditDistance(f *testing.F) {
+	f.Add("itn8", "int8", uint8(2)) // exchanged
+	f.Add("ca", "abc", uint8(3))    // exchanged, and something between
+	f.Add("", "uint", uint8(3))     // further than asked for
+	f.Add("abab", "baba", uint8(9)) // exchanged twice, or moved
+	f.Add("u\xff", "\xffu", uint8(1))
+	f.Fuzz(func(t *testing.T, a, b string, most uint8) {
+		a, b = a[:min(len(a), 6)], b[:min(len(b), 6)] // the definition takes for ever
+		got, want := editDistance(a, b, int(most)), plainDistance(a, b)
+		if got != want && (got <= int(most) || want <= int(most)) {
+			t.Fatalf("%q to %q: %d; want %d, at most %d", a, b, got, want, most)
+		}
+	})
+}
+
+func FuzzNearestNames(f *testing.F) {
+	f.Add("flaot32")
+	f.Add("torch.float")
+	f.Add("BF16")
+	f.Add("f4")
+	f.Add("\u0130nt8") // in lower case it has more bytes
+	f.Add(strings.Repeat("int8", 99))
+	f.Fuzz(func(t *testing.T, wrong string) {
+		names := nearestNames(wrong)
+		if len(names) > 3 {
+			t.Fatalf("%q: %q", wrong, names)
+		}
+		for i, name := range names {
+			if _, err := ParseName(name); err != nil || slices.Contains(names[:i], name) {
+				t.Fatalf("%q: %q", wrong, names)
+			}
+		}
+	})
 }

@@ -149,6 +149,26 @@ func TestATypestrAllocatesNothing(t *testing.T) {
 // plainTypestr is what a regular expression and a table say of a typestr without a name.
 var plainTypestr = regexp.MustCompile(`^([<>=|])([biufc])(1|2|4|8|16)$`)
 
+// plainRefused is the typestrs of what DLPack doesn't have, and plainHidden those whose type has a name, or none.
+var (
+	plainRefused = regexp.MustCompile(`(?s)^[<>=|](?:[OSaUmMt].*|f1[026]|c(?:20|24|32))$`)
+	plainHidden  = regexp.MustCompile(`(?s)^[<>=|](?:f1|[VW](0|[1-9]\d*))(?: (.*))?$`)
+)
+
+// plainKind is the kind of error that a typestr which means nothing is refused with.
+func plainKind(text string) dlpack.Kind {
+	if plainRefused.MatchString(text) {
+		return dlpack.BufferError
+	}
+	if parts := plainHidden.FindStringSubmatch(text); parts != nil {
+		_, tooLarge := strconv.ParseInt("0"+parts[1], 10, 32)
+		if _, unknown := ParseName(parts[2]); tooLarge == nil && unknown != nil {
+			return dlpack.BufferError
+		}
+	}
+	return dlpack.ValueError
+}
+
 func FuzzTypestr(f *testing.F) {
 	f.Add("|b1")
 	f.Add(">c16")
@@ -163,6 +183,10 @@ func FuzzTypestr(f *testing.F) {
 	f.Add("<W4 complex32")
 	f.Add("<f04")
 	f.Add("<f18446744073709551620")
+	f.Add("<V2 structure")
+	f.Add(">V16 int128")
+	f.Add("|S4 name")
+	f.Add("<f16 name")
 	numbers := map[string]string{
 		"b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64",
 		"u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64",
@@ -188,8 +212,13 @@ func FuzzTypestr(f *testing.F) {
 				t.Fatalf("%q: %v", text, got)
 			}
 			typestr, _, _ := strings.Cut(text, " ")
-			if message := err.Error(); !strings.HasPrefix(message, "typestr "+dlpack.Quote(typestr)+": ") {
-				t.Fatalf("%q doesn't name %q", message, typestr)
+			refused, _ := err.(*dlpack.Error)
+			if refused == nil || refused.Kind != plainKind(text) {
+				t.Fatalf("%q: %+v; want kind %d", text, err, plainKind(text))
+			}
+			if !strings.HasPrefix(refused.Message, "typestr "+dlpack.Quote(typestr)+": ") &&
+				!strings.HasPrefix(refused.Message, "typestr "+dlpack.Quote(text)+": ") {
+				t.Fatalf("%q doesn't name %q", refused.Message, text)
 			}
 			return
 		}
