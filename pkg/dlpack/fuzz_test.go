@@ -3,8 +3,71 @@ package dlpack
 import (
 	"math"
 	"math/big"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 )
+
+// plainCodes are the codes of the standard, and the bits that a scalar of each can have.
+var plainCodes = []string{"1 2 4 8 16 32 64 128", "1 2 4 8 16 32 64 128", "16 32 64 128", "1 2 4 8 16 32 64 128", "16",
+	"32 64 128", "8", "8", "8", "8", "8", "8", "8", "8", "8", "6", "6", "4"}
+
+func FuzzDataType(f *testing.F) {
+	f.Add(uint8(Float), uint8(32), uint16(4))
+	f.Add(uint8(Bool), uint8(1), uint16(1))
+	f.Add(uint8(Complex), uint8(32), uint16(1)) // a half of 2 bytes
+	f.Add(uint8(UInt), uint8(1), uint16(9))     // more than a byte
+	f.Add(uint8(Float6E2M3FN), uint8(6), uint16(4))
+	f.Add(uint8(Int), uint8(128), uint16(65535))
+	f.Add(uint8(Int), uint8(8), uint16(0))
+	f.Add(uint8(18), uint8(8), uint16(1))
+	f.Fuzz(func(t *testing.T, code, bits uint8, lanes uint16) {
+		d := DataType{TypeCode(code), bits, lanes}
+		err := d.Validate()
+		known := int(code) < len(plainCodes) && lanes > 0 &&
+			slices.Contains(strings.Fields(plainCodes[code]), strconv.Itoa(int(bits)))
+		if !known {
+			refused, _ := err.(*Error)
+			if refused == nil || refused.Kind != ValueError || !strings.HasPrefix(refused.Message, d.fields()+": ") {
+				t.Fatalf("%+v: %v", d, err)
+			}
+			return
+		}
+		bytes, word := 0, int(bits)
+		for bytes*8 < int(bits)*int(lanes) {
+			bytes++
+		}
+		if d.Code == Complex {
+			word /= 2
+		}
+		if err != nil || d.ItemSize() != int64(bytes) || d.Alignment() != uint64(max(word, 8))/8 ||
+			(d.Code.FixedBits() == bits) == strings.Contains(plainCodes[code], " ") {
+			t.Fatalf("%+v: %v, %d bytes, aligned to %d", d, err, d.ItemSize(), d.Alignment())
+		}
+	})
+}
+
+func FuzzQuote(f *testing.F) {
+	f.Add("<f4")
+	f.Add("\x00\xff\"")
+	f.Add(strings.Repeat("\u03b1", 31)) // cut within a character
+	f.Fuzz(func(t *testing.T, text string) {
+		quoted, cut := strings.CutSuffix(Quote(text), `"...`)
+		if cut {
+			quoted += `"`
+		}
+		back, err := strconv.Unquote(quoted)
+		if err != nil || back != text[:min(len(text), 60)] || cut != (len(text) > 60) {
+			t.Fatalf("%q: %s", text, Quote(text))
+		}
+		for _, letter := range []byte(quoted) {
+			if letter < ' ' || letter > '~' {
+				t.Fatalf("%q: %s", text, quoted)
+			}
+		}
+	})
+}
 
 // The numbers that a fuzzed dimension or stride may be, besides small ones.
 var extremes = []int64{1 << 31, 1 << 32, 1 << 60, 1 << 61, 1 << 62, math.MaxInt64 / 3, math.MaxInt64 - 7, math.MaxInt64,

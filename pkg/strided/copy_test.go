@@ -290,28 +290,33 @@ func TestCopyAllocatesNothing(t *testing.T) {
 }
 
 func FuzzCopy(f *testing.F) {
-	// Each pair of bytes in layout is a dimension: its size, and its stride in bytes, as an int8.
-	f.Add([]byte{}, uint8(4), uint8(0), uint8(0), uint8(7))                           // a scalar
-	f.Add([]byte{3, 0, 0, 4}, uint8(4), uint8(0), uint8(0), uint8(7))                 // no items
-	f.Add([]byte{9, 28, 7, 4}, uint8(4), uint8(0), uint8(0), uint8(7))                // compact
-	f.Add([]byte{150, 2, 120, 100}, uint8(2), uint8(0), uint8(1), uint8(7))           // transposed, misaligned
-	f.Add([]byte{150, 254, 120, 156}, uint8(2), uint8(1), uint8(1), uint8(7))         // transposed, reversed, swapped
-	f.Add([]byte{9, 0, 7, 1, 5, 0}, uint8(1), uint8(0), uint8(0), uint8(7))           // broadcast
-	f.Add([]byte{9, 1, 7, 3, 5, 255}, uint8(24), uint8(3), uint8(2), uint8(7))        // items that overlap
-	f.Add([]byte{2, 3, 20, 1, 20, 20, 3, 90}, uint8(3), uint8(0), uint8(0), uint8(7)) // items of 3 bytes
-	f.Add([]byte{9, 96, 7, 223}, uint8(32), uint8(4), uint8(1), uint8(7))             // words of 16 bytes
-	f.Fuzz(func(t *testing.T, layout []byte, itemSize, swap, skew, pieces uint8) {
+	// Each pair of bytes in layout is a dimension: its size, and its stride, as an int8 times `unit` bytes.
+	f.Add([]byte{}, uint8(4), uint8(0), uint8(0), uint8(7), uint8(1))                           // a scalar
+	f.Add([]byte{3, 0, 0, 4}, uint8(4), uint8(0), uint8(0), uint8(7), uint8(1))                 // no items
+	f.Add([]byte{9, 28, 7, 4}, uint8(4), uint8(0), uint8(0), uint8(7), uint8(1))                // compact
+	f.Add([]byte{150, 2, 120, 100}, uint8(2), uint8(0), uint8(1), uint8(7), uint8(1))           // transposed, misaligned
+	f.Add([]byte{150, 254, 120, 156}, uint8(2), uint8(1), uint8(1), uint8(7), uint8(1))         // and reversed, swapped
+	f.Add([]byte{150, 1, 99, 120}, uint8(4), uint8(2), uint8(0), uint8(199), uint8(4))          // rows far apart
+	f.Add([]byte{9, 0, 7, 1, 5, 0}, uint8(1), uint8(0), uint8(0), uint8(7), uint8(1))           // broadcast
+	f.Add([]byte{9, 1, 7, 3, 5, 255}, uint8(24), uint8(3), uint8(2), uint8(7), uint8(1))        // items that overlap
+	f.Add([]byte{2, 3, 20, 1, 20, 20, 3, 90}, uint8(3), uint8(0), uint8(0), uint8(7), uint8(1)) // items of 3 bytes
+	f.Add([]byte{9, 96, 7, 223}, uint8(32), uint8(4), uint8(1), uint8(7), uint8(1))             // words of 16 bytes
+	f.Fuzz(func(t *testing.T, layout []byte, itemSize, swap, skew, pieces, unit uint8) {
 		var shape, strides []int64
 		size := max(int(itemSize), 1)
 		word := 1 << (swap % 5)
 		if size%word != 0 {
 			word = 0
 		}
-		items := 1
+		items, reach := 1, 0
 		for ; len(layout) >= 2 && len(shape) < 64 && items*int(layout[0])*size <= 1<<16; layout = layout[2:] {
+			stride := int(int8(layout[1])) * int(unit)
+			if reach += int(layout[0]) * max(stride, -stride); reach > 1<<18 {
+				break
+			}
 			items *= int(layout[0])
 			shape = append(shape, int64(layout[0]))
-			strides = append(strides, int64(int8(layout[1])))
+			strides = append(strides, int64(stride))
 		}
 		s := lay(shape, strides, size, word, int(skew%16))
 		s.check(t, int(skew/16), Copy)

@@ -2,8 +2,10 @@ package strided
 
 import (
 	"math"
+	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -52,6 +54,33 @@ func write(t *testing.T, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func FuzzQuota(f *testing.F) {
+	f.Add("max 100000\n")
+	f.Add("-1\n100000\n")
+	f.Add("150000 100000")
+	f.Add("9223372036854775807 1")
+	f.Add("9223372036854775808 1")
+	f.Add("1 0")
+	f.Add("+2 01 3")
+	f.Fuzz(func(t *testing.T, text string) {
+		want := math.MaxInt
+		if fields := strings.Fields(text); len(fields) == 2 {
+			granted, ok := new(big.Int).SetString(fields[0], 10)
+			period, alsoOK := new(big.Int).SetString(fields[1], 10)
+			if ok && alsoOK && granted.IsInt64() && period.IsInt64() && granted.Sign() > 0 && period.Sign() > 0 {
+				whole, rest := new(big.Int).QuoRem(granted, period, new(big.Int))
+				want = int(whole.Int64())
+				if rest.Sign() > 0 {
+					want++
+				}
+			}
+		}
+		if got := quota(text); got != want {
+			t.Fatalf("%q: %d; want %d", text, got, want)
+		}
+	})
 }
 
 func TestThereIsACPUToCopyWith(t *testing.T) {

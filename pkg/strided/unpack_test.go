@@ -54,6 +54,28 @@ func TestUnpackReadsNoByteWithoutABitOfItsOwn(t *testing.T) {
 	}
 }
 
+func FuzzUnpack(f *testing.F) {
+	f.Add([]byte{}, uint8(0), uint8(0))
+	f.Add([]byte{0b10110010}, uint8(4), uint8(0))
+	f.Add([]byte{0b10000000, 0b1}, uint8(7), uint8(7)) // a bit of each byte
+	f.Add([]byte("eight bits at once"), uint8(3), uint8(2))
+	f.Fuzz(func(t *testing.T, src []byte, first, behind uint8) {
+		src = bytes.Clone(src) // of its own size, which the checker of pointers knows
+		var want []byte
+		for _, letter := range src {
+			for range 8 {
+				want = append(want, letter%2)
+				letter /= 2
+			}
+		}
+		begin := min(int(first%8), len(want))
+		want = want[begin:max(begin, len(want)-int(behind%8))]
+		if got := unpack(t, src, begin, len(want)); !bytes.Equal(got, want) {
+			t.Fatalf("%08b from bit %d: %v; want %v", src, begin, got, want)
+		}
+	})
+}
+
 func BenchmarkUnpack(b *testing.B) {
 	src, dst := make([]byte, 1<<17), make([]byte, 1<<20-8)
 	for _, first := range []int{0, 3} {

@@ -50,7 +50,7 @@ type told struct {
 	allocations                  float64
 }
 
-func set[Number ~uint8 | ~int32 | ~uint32 | ~int64 | ~uint64](to *Number, value int64) {
+func set[Number ~uint8 | ~uint16 | ~int32 | ~uint32 | ~int64 | ~uint64](to *Number, value int64) {
 	*to = Number(value)
 }
 
