@@ -178,8 +178,8 @@ func FuzzDescribe(f *testing.F) {
 	f.Add(uint8(5), []byte{3, 6, 2, 24}, uint8(2), uint8(1), int16(40), uint8(strides|8))      // and misaligned, copied
 	f.Add(uint8(6), []byte{3, 240, 2, 0}, uint8(32), uint8(0), int16(48), uint8(strides|4))    // reversed, broadcast
 	f.Add(uint8(8), []byte{3, 24}, uint8(0), uint8(0), int16(64), uint8(strides|4))            // swapped, with gaps
-	f.Add(uint8(14), []byte{3, 1}, uint8(4), uint8(0), int16(15), uint8(ifNeeded))                    // a byte too few
-	f.Add(uint8(12), []byte{5, 0}, uint8(13), uint8(0), int16(-1), uint8(ifNeeded))             // bits from the middle on
+	f.Add(uint8(14), []byte{3, 1}, uint8(4), uint8(0), int16(15), uint8(ifNeeded))             // a byte too few
+	f.Add(uint8(12), []byte{5, 0}, uint8(13), uint8(0), int16(-1), uint8(ifNeeded))            // bits from the middle on
 	f.Add(uint8(12), []byte{2, 1, 2, 2}, uint8(0), uint8(0), int16(-1), uint8(strides|8))      // bits that are not compact
 	f.Add(uint8(10), []byte{3, 0}, uint8(0), uint8(0), int16(-1), uint8(nulls))                // nulls
 	f.Add(uint8(13), []byte{0, 0}, uint8(9), uint8(0), int16(8), uint8(0))                     // no items beyond the end
