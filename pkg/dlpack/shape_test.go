@@ -94,6 +94,8 @@ func TestADimensionOfMinusOneThatSaysNothingIsAValueError(t *testing.T) {
 		{"too many bits", open(DataType{UInt, 1, 1}, math.MaxInt64, []int64{-1}),
 			"shape (-1,) of items of 1 bytes is too large"},
 		{"2^63 bits", open(DataType{UInt, 1, 1}, 1<<60, []int64{-1}), "too large"},
+		{"strides beyond the end", open(float32Type, 12, []int64{2}, elements(3)),
+			"data has 12 bytes; shape, strides and offset need bytes 0 to 16 of it (strides count elements, offset bytes)"},
 		{"an offset beyond the end", open(float32Type, 12, []int64{-1}, offset(13)),
 			"offset 13 is beyond the end of data; expected at most its 12 bytes"},
 		{"an offset beyond the end, of no items", open(float32Type, 12, []int64{0}, offset(13)), "offset 13 is beyond"},

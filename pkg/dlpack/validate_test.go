@@ -182,6 +182,9 @@ func TestADescriptionThatContradictsItselfIsAValueError(t *testing.T) {
 		{"a NULL handle", described(int8Type, nil, on(Vulkan), at(0)), "data is NULL"},
 		{"an element stride that overflows", described(float32Type, []int64{2, 2}, elements(1<<61, 1)),
 			"strides dimension 0 is 2305843009213693952 elements, too far for 2 items"},
+		{"a negative element stride that overflows", described(float32Type, []int64{2, 2}, elements(-1<<62, 1)),
+			"strides dimension 0 is -4611686018427387904 elements, too far for 2 items"},
+		{"one that overflows by one item", described(float32Type, []int64{2}, elements(-1<<61-1)), "too far"},
 		{"the smallest stride", described(int8Type, []int64{3}, strides(math.MinInt64)),
 			"strides dimension 0 is -9223372036854775808 bytes, too far for 3 items"},
 		{"strides that reach too far together", described(int8Type, []int64{2, 2, 2},
@@ -393,6 +396,13 @@ func TestACopyIsCompact(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		d = described(float32Type, []int64{2, 0, 3}, strides(3, 4, 5))
+	}
+	d = described(float32Type, []int64{2, 3}, strides(4, 8))
+	if err := d.Validate(&got); err != nil || got.Compact {
+		t.Fatal(err)
+	}
+	if got.MakeCompact(); !got.Compact || !equal(got.Strides[:2], []int64{3, 1}) || got.Remember || got.MaxCount != 0 {
+		t.Errorf("%+v", got)
 	}
 }
 

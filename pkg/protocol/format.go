@@ -67,7 +67,7 @@ func (f *Format) size(elementSize int64) int64 {
 type formatReader struct {
 	text, rest string
 	order      byte
-	long       bool // the last item was an "l" or "L" of standard size: the codes that have two sizes
+	long       bool // an item was an "l" or "L" of standard size: the codes that have two sizes
 }
 
 // item reads byte order, shape, count and code of one item.
@@ -136,7 +136,6 @@ func (r *formatReader) addDimension(f *Format, n int64) error {
 // code reads the code of an item, and a "Z" before it.
 func (r *formatReader) code(f *Format) error {
 	standard := r.order != '@' && r.order != '^'
-	r.long = false
 	code, size := dlpack.Int, int64(0)
 	switch letter := r.next(); letter {
 	case '?':

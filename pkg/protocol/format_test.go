@@ -3,6 +3,7 @@ package protocol
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"regexp"
 	"strconv"
@@ -301,12 +302,14 @@ func FuzzFormat(f *testing.F) {
 	f.Add("\t>Zd \v", int64(16))
 	f.Add("(2, 3)(1)!3d", int64(144))
 	f.Add("1B", int64(1))
+	f.Add("(9223372036854775807)B", int64(math.MaxInt64)) // as many as there can be
 	f.Add("01B", int64(1))
 	f.Add("(4294967296,4294967296,0)i", int64(0)) // too large before it is empty
 	f.Add("ii", int64(8))
 	f.Add("T{i:a:}", int64(4))
 	f.Add("<(2)>i", int64(8))
 	f.Add("B", int64(4)) // as ctypes says of a union
+	f.Add("B", int64(2))
 	f.Add("3s", int64(3))
 	f.Add("i 4x", int64(8))
 	f.Add("(99999999999999999999)O", int64(8)) // malformed before it is refused

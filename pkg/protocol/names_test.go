@@ -102,7 +102,9 @@ func FuzzName(f *testing.F) {
 	f.Add("opaque_handle64x3")
 	f.Add("int8x65536") // too many lanes
 	f.Add("int8x1")     // lanes that say nothing
-	f.Add("bool8")      // bits that say nothing
+	f.Add("")
+	f.Add("16")    // bits of no type
+	f.Add("bool8") // bits that say nothing
 	f.Add("float8")
 	f.Add("uint08")
 	f.Add("int8\n")

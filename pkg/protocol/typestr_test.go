@@ -173,8 +173,9 @@ func FuzzTypestr(f *testing.F) {
 	f.Add("|b1")
 	f.Add(">c16")
 	f.Add("=u8")
-	f.Add("<f12")         // 80 bits
-	f.Add("<M8[ns]")      // behind the bytes something that only times have
+	f.Add("<f12")    // 80 bits
+	f.Add("<M8[ns]") // behind the bytes something that only times have
+	f.Add("|i2")
 	f.Add("|f4")          // no byte order where one is needed
 	f.Add("<V2 bfloat16") // a type by name
 	f.Add(">V1 int4")     // padded
