@@ -1,0 +1,120 @@
+"""What the suites of numpy, torch, jax, tvm-ffi and nanobind ask of DLPack, and no other file here does."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+import tvm_ffi
+
+from dlpack import asdlpack
+
+COMPLEX = torch.tensor([1 + 2j, 3 - 4j])
+
+NO_PLAIN_MEMORY = {
+    "conjugated": (lambda: torch.conj(COMPLEX), "conjugate bit"),
+    "sparse": (lambda: torch.eye(2).to_sparse(), "torch.strided"),
+    "sparse by rows": (lambda: torch.eye(2).to_sparse_csr(), "torch.strided"),
+    "quantized": (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 10, torch.qint8), "QInt"),
+    "of bits": (lambda: torch.zeros(3, dtype=torch.uint8).view(torch.bits8), "Bit types"),
+    "nested": (
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
+        "torch.strided",
+    ),
+    "with a gradient": (lambda: torch.nn.Parameter(torch.ones(3)), "gradient"),
+    "of jax, deleted": (lambda: deleted(jnp.ones(3)), "__dlpack__"),
+    "of jax, 4 bits an item": (lambda: jnp.ones(3, jnp.int4), "S4"),
+    "of numpy, text": (lambda: np.array(["a"], np.dtypes.StringDType()), "__array_interface__"),
+    "of numpy, with fields": (lambda: np.rec.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f4")]), "structure"),
+}
+
+
+def deleted(array):
+    array.delete()
+    return array
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch: some of these are prototypes
+@pytest.mark.parametrize("copy", [False, None, True])
+@pytest.mark.parametrize("kind", NO_PLAIN_MEMORY)
+def test_an_array_without_plain_memory_is_refused_with_the_words_of_its_library(kind, copy):
+    make, words = NO_PLAIN_MEMORY[kind]
+    with pytest.raises(BufferError, match=words):
+        asdlpack(make(), copy=copy).__dlpack__(max_version=(1, 0))
+    with pytest.raises(BufferError, match=words):
+        _ = asdlpack(make(), copy=copy).shape
+
+
+@pytest.mark.parametrize("copy", [False, None, True])
+def test_a_tensor_of_shapes_alone_is_refused_with_the_words_of_torch(copy):
+    with pytest.raises(ValueError, match="meta"):
+        _ = asdlpack(torch.empty(3, device="meta"), copy=copy).shape
+
+
+def test_a_negated_tensor_of_torch_is_what_torch_itself_exports():
+    """Its opposite, in 2.15: the README says so."""
+    negated = torch.conj(COMPLEX).imag
+    assert np.from_dlpack(asdlpack(negated)).tolist() == np.from_dlpack(negated).tolist()
+    assert np.from_dlpack(asdlpack(negated.resolve_neg())).tolist() == negated.tolist() == [-2, 4]
+
+
+def test_an_array_that_jax_only_traces_is_refused():
+    refused = []
+
+    @jax.jit
+    def trace(array):
+        with pytest.raises(BufferError, match="Tracer"):
+            refused.append(asdlpack(array).shape)
+        return array
+
+    trace(jnp.ones(3))
+    assert refused == []
+
+
+def test_a_field_of_a_structured_array_is_copied_where_that_is_allowed():
+    fields = np.array([(1, 7), (2, 8), (3, 9)], dtype=[("number", "i4"), ("letter", "i1")])
+    with pytest.raises(BufferError, match="multiple of the item size"):
+        asdlpack(fields["number"]).__dlpack__()
+    assert np.from_dlpack(asdlpack(fields["number"], copy=None)).tolist() == [1, 2, 3]
+    assert np.shares_memory(np.from_dlpack(asdlpack(fields["letter"])), fields)
+
+
+@pytest.mark.parametrize("arguments", [{"copy": np.arange(3)}, {"copy": 1}, {"stream": object()}], ids=str)
+def test_an_argument_that_numpy_or_torch_would_have_to_guess_at_is_a_type_error(arguments):
+    with pytest.raises(TypeError, match=next(iter(arguments))):
+        asdlpack(b"abc").__dlpack__(**arguments)
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("shape", [(0, 100), (100, 0), (1, 100), (100, 1), (0, 0, 0), (4, 0, 4), (1, 1)], ids=str)
+def test_memory_without_items_or_with_one_row_is_contiguous_in_both_orders(shape, order):
+    x = asdlpack(np.zeros(shape, "i2", order=order))
+    flags = np.asarray(x).flags
+    assert (flags.c_contiguous, flags.f_contiguous) == (True, True)
+    assert torch.from_dlpack(x).is_contiguous() and tvm_ffi.from_dlpack(x).is_contiguous()
+
+
+def test_a_tensor_of_one_strided_item_is_shared():
+    items = torch.rand(16)[::3][:1]
+    out = torch.from_dlpack(asdlpack(items))
+    assert (out.shape, out.data_ptr(), out.item()) == (items.shape, items.data_ptr(), items.item())
+
+
+def test_torch_makes_tensors_of_the_objects():
+    assert torch.tensor(asdlpack(torch.arange(5.0))).tolist() == [0, 1, 2, 3, 4]
+    assert torch.stack([torch.as_tensor(asdlpack(torch.arange(2.0)))] * 2).tolist() == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_a_capsule_that_dies_while_an_exception_passes_changes_nothing(max_version):
+    data = bytearray(3)
+
+    def fail():
+        _ = asdlpack(data).__dlpack__(max_version=max_version)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        fail()
+    caught.value.__traceback__ = None
+    del caught
+    data.append(0)
