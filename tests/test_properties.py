@@ -3,6 +3,9 @@
 import math
 
 import numpy as np
+import pyarrow
+import pytest
+import torch
 from capi import Managed, Speaks, array_at, capsule_name
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -10,7 +13,7 @@ from hypothesis.extra import numpy as nps
 from numpy.lib.stride_tricks import as_strided
 from test_protocols import DTYPES, PROTOCOLS
 
-from dlpack import asdlpack
+from dlpack import asdlpack, frombuffer
 
 
 @st.composite
@@ -75,6 +78,46 @@ def test_a_chain_of_exports_and_imports_changes_nothing(array):
         assert (y.shape, y.strides, y.dtype, y.pointer) == (x.shape, x.strides, x.dtype, x.pointer)
         x = y
     assert same(np.from_dlpack(x), array)
+
+
+def from_arrow(x):
+    """The items of an array, below its extension types and lists of fixed size."""
+    items = pyarrow.array(x)
+    while isinstance(items, pyarrow.ExtensionArray | pyarrow.FixedSizeListArray):
+        items = items.storage if isinstance(items, pyarrow.ExtensionArray) else items.flatten()
+    return items.to_numpy().view(x.dtype).reshape(x.shape)
+
+
+WAYS_OUT = {
+    "dltensor": lambda x: np.from_dlpack(
+        Speaks(__dlpack__=lambda **_: x.__dlpack__(), __dlpack_device__=x.__dlpack_device__)
+    ),
+    "dltensor_versioned": np.from_dlpack,
+    "buffer": lambda x: np.asarray(memoryview(x)),
+    "__array_interface__": lambda x: np.asarray(Speaks(__array_interface__=x.__array_interface__, keep=x)),
+    "__array_struct__": lambda x: np.asarray(Speaks(__array_struct__=x.__array_struct__, keep=x)),
+    "__array__": lambda x: x.__array__(),
+    "torch": lambda x: torch.from_dlpack(x).numpy(),
+    "arrow": from_arrow,
+}
+
+
+@settings(max_examples=600)
+@given(views(), st.sampled_from(list(PROTOCOLS)), st.sampled_from(list(WAYS_OUT)), st.booleans())
+def test_every_view_goes_from_every_protocol_out_by_every_way(array, protocol, way, copy):
+    x = asdlpack(PROTOCOLS[protocol](array), copy=copy)
+    said = copy or array.size == 0 or array.flags.c_contiguous
+    if way == "arrow" and (array.ndim == 0 or array.dtype.kind == "c" or not said):
+        with pytest.raises(BufferError):
+            from_arrow(x)
+    elif way == "torch" and any(stride < 0 for stride in x.strides):
+        with pytest.raises((BufferError, ValueError, RuntimeError)):  # whichever of them torch means by it
+            WAYS_OUT[way](x)
+    else:
+        out = WAYS_OUT[way](x)
+        assert same(out, array)
+        if array.size:
+            assert (out.ctypes.data == array.ctypes.data) == (not copy)
 
 
 MEMORY = np.arange(256, dtype="u1")
@@ -149,6 +192,58 @@ def test_a_random_dictionary_is_described_or_refused(keys, name):
         assert (repr(x), len(x.shape)) and x.ndim == len(x.strides)
     except (ValueError, BufferError) as error:
         assert str(error)
+
+
+def bytes_as(dtype, shape, offset, strides):
+    """The items that the arguments of frombuffer mean in MEMORY, each read by itself, or ValueError."""
+    size = dtype.itemsize
+    if -1 in shape:
+        others = math.prod(length for length in shape if length != -1)
+        if shape.count(-1) > 1 or strides is not None or others <= 0 or (MEMORY.size - offset) % (others * size):
+            raise ValueError
+        shape = [(MEMORY.size - offset) // (others * size) if length == -1 else length for length in shape]
+    if strides is None:
+        strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    if min(shape, default=0) < 0 or len(strides) != len(shape) or not 0 <= offset <= MEMORY.size:
+        raise ValueError
+    items = []
+    for index in np.ndindex(*shape):
+        at = offset + size * sum(i * stride for i, stride in zip(index, strides, strict=True))
+        if not 0 <= at <= MEMORY.size - size:
+            raise ValueError
+        items.append(MEMORY[at : at + size].view(dtype))
+    return np.array(items, dtype).reshape(shape)
+
+
+@settings(max_examples=1000)
+@given(
+    st.sampled_from(DTYPES).map(np.dtype),
+    st.lists(st.integers(-1, 9), max_size=4),
+    st.one_of(st.just(0), st.integers(0, 260)),
+    st.one_of(st.none(), st.lists(st.integers(-9, 9), max_size=4)),
+    st.sampled_from([False, None, True]),
+)
+@example(np.dtype("f4"), [-1, 8], 0, None, False)
+@example(np.dtype("f4"), [3, 2], 248, [-2, -9], False)
+@example(np.dtype("i2"), [3], 1, None, None)
+@example(np.dtype("i2"), [0], 260, None, False)
+def test_frombuffer_gives_the_items_that_are_there_or_refuses(dtype, shape, offset, strides, copy):
+    try:
+        expected = bytes_as(dtype, shape, offset, strides)
+    except ValueError:
+        with pytest.raises(ValueError):
+            frombuffer(MEMORY, dtype.name, shape, offset=offset, strides=strides, copy=copy)
+        return
+    alignment = np.dtype(dtype.type(0).real).itemsize if dtype.kind == "c" else dtype.itemsize
+    misaligned = expected.size and (MEMORY.ctypes.data + offset) % alignment
+    if misaligned and copy is False:
+        with pytest.raises(BufferError, match="misaligned"):
+            frombuffer(MEMORY, dtype.name, shape, offset=offset, strides=strides)
+        return
+    x = frombuffer(MEMORY, dtype.name, shape, offset=offset, strides=strides, copy=copy)
+    assert same(array_at(x, dtype), expected)
+    if expected.size:
+        assert (x.pointer == MEMORY.ctypes.data + offset) == (not misaligned and not copy)
 
 
 # Enough of them for every ndim that is read.

@@ -1,6 +1,7 @@
 package dlpack
 
 import (
+	"bytes"
 	"math"
 	"math/big"
 	"slices"
@@ -216,6 +217,7 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 	// padded items
 	add(DataType{Int, 4, 1}, SubbyteTypePadded, CPU, data, 0, -1, given, zero+5, zero-1)
 	add(float32Type, SubbyteTypePadded, CPU, data, 0, -1, 0)
+	add(int8Type, SubbyteTypePadded, CPU, data, 0, -1, 0)
 	add(DataType{Int, 4, 2}, SubbyteTypePadded, CPU, data, 0, -1, swapped, zero+5, zero)
 	// a bit an item, compact, from the last bit on, within a span, and not compact
 	add(DataType{Bool, 8, 1}, 0, CPU, data, 0, -1, bitPacked, zero+9, zero)
@@ -233,6 +235,9 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 	// no items, beside a dimension that alone is not too large, and beside two that are together
 	add(int8Type, 0, CPU, 0, 0, -1, 0, zero, zero, huge, zero)
 	add(int8Type, 0, CPU, 0, 0, -1, 0, zero, zero, huge, zero, huge, zero)
+	// as many dimensions as there can be, and one more
+	add(int8Type, 0, CPU, data, 0, -1, 0, bytes.Repeat([]byte{zero + 1, zero}, 64)...)
+	add(int8Type, 0, CPU, data, 0, -1, 0, bytes.Repeat([]byte{zero + 1, zero}, 65)...)
 	// both ends of the addresses
 	add(int8Type, 0, CPU, math.MaxUint64-4, 0, -1, 0, zero+5, zero)
 	add(int8Type, 0, CPU, 4, 0, -1, given, zero+5, zero-1)
@@ -271,6 +276,9 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 		if got.NBytes != want.nbytes.Int64() || got.Compact != want.compact || !d.HasStrides || d.ElementStrides ||
 			!equal(d.Strides[:d.NDim], want.strides) || !equal(got.Shape[:got.NDim], d.Shape[:d.NDim]) {
 			t.Fatalf("got %+v; want %+v", got, want)
+		}
+		if got.VersionedOnly != (d.Flags&SubbyteTypePadded != 0 && d.DataType.Bits < 8) {
+			t.Fatalf("%+v: versioned only: %v", d, got.VersionedOnly)
 		}
 		if got.Below != want.below.Uint64() || got.Above != want.above.Uint64() {
 			t.Fatalf("below %d, above %d; want %+v", got.Below, got.Above, want)

@@ -401,7 +401,9 @@ func TestACopyIsCompact(t *testing.T) {
 	if err := d.Validate(&got); err != nil || got.Compact {
 		t.Fatal(err)
 	}
-	if got.MakeCompact(); !got.Compact || !equal(got.Strides[:2], []int64{3, 1}) || got.Remember || got.MaxCount != 0 {
+	got.Offset, got.ByteOffset = 1, 2
+	if got.MakeCompact(); got.Offset != 0 || got.ByteOffset != 0 || !got.Compact ||
+		!equal(got.Strides[:2], []int64{3, 1}) || got.Remember || got.MaxCount != 0 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -136,7 +136,8 @@ func FuzzArrow(f *testing.F) {
 		got, bitPacked, err := ParseArrow(text)
 		parts := plainArrow.FindStringSubmatch(text)
 		if parts != nil && parts[1] != "" {
-			if err != nil || string(AppendName(nil, got)) != plainArrowTypes[text] || bitPacked != (text == "b") {
+			name := string(AppendName(nil, got))
+			if err != nil || got.Validate() != nil || name != plainArrowTypes[text] || bitPacked != (text == "b") {
 				t.Fatalf("%q: %v, bit-packed %v, %v", text, got, bitPacked, err)
 			}
 			return

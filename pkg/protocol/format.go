@@ -76,7 +76,7 @@ func (r *formatReader) item(f *Format) error {
 	for ordered := false; ; {
 		r.skipSpace()
 		switch next := r.peek(); {
-		case !ordered && next != 0 && strings.IndexByte("@^=<>!", next) >= 0:
+		case !ordered && strings.IndexByte("@^=<>!", next) >= 0:
 			r.order, ordered = next, true
 			r.rest = r.rest[1:]
 		case next == '(':
