@@ -3,6 +3,20 @@
  * It is C because a Py_buffer is a C structure, and its release must work without Go. */
 #include "extension.h"
 
+static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
+{
+    if (PyObject_GetBuffer(exporter, view, flags) < 0) {
+        return -1;
+    }
+    Py_ssize_t length = view->len;
+    if (length < 0) {
+        PyBuffer_Release(view); /* before the exception: the exporter is foreign code */
+        PyErr_Format(PyExc_ValueError, "buffer: len is negative: %zd", length);
+        return -1;
+    }
+    return 0;
+}
+
 /* A memoryview in a garbage cycle is cleared although it is exported, and crashes when the export is released after
  * that (CPython's memory_clear). So of a memoryview a private one is held, which locks the memory too, and no export
  * of it. */
@@ -12,7 +26,7 @@ static int hold_memoryview(DLPackObject *self, PyObject *memoryview, Py_buffer *
     if (own == NULL) {
         return -1;
     }
-    if (PyObject_GetBuffer(own, view, flags) < 0) {
+    if (get_buffer(own, view, flags) < 0) {
         Py_DECREF(own);
         return -1;
     }
@@ -32,7 +46,7 @@ const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *sc
     }
     else {
         view = &self->view;
-        if (PyObject_GetBuffer(exporter, view, flags) < 0) {
+        if (get_buffer(exporter, view, flags) < 0) {
             return NULL;
         }
         self->holding = HOLDS_VIEW;
@@ -56,6 +70,23 @@ int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
     return 0;
 }
 
+/* A consumer reads as many bytes as the shape says, whatever the length is. What overflows here Go refuses. -1: error. */
+static int check_length(const Py_buffer *view)
+{
+    Py_ssize_t bytes = view->itemsize;
+    for (int i = 0; i < view->ndim && i < MAX_NDIM && view->shape != NULL; i++) {
+        if (__builtin_mul_overflow(bytes, view->shape[i], &bytes)) {
+            return 0;
+        }
+    }
+    if (bytes > view->len) {
+        PyErr_Format(PyExc_ValueError, "buffer: len is %zd; expected %zd bytes, as itemsize and shape say", view->len,
+                     bytes);
+        return -1;
+    }
+    return 0;
+}
+
 int read_buffer(DLPackObject *self, struct request *request)
 {
     return PyObject_CheckBuffer(self->obj) ? lock_buffer(self, request) : 0;
@@ -65,7 +96,7 @@ int lock_buffer(DLPackObject *self, struct request *request)
 {
     Py_buffer scratch;
     const Py_buffer *view = hold_view(self, self->obj, &scratch, PyBUF_FULL_RO);
-    if (view == NULL) {
+    if (view == NULL || check_length(view) < 0) {
         return -1;
     }
     request_init(request, PROTOCOL_BUFFER);
@@ -74,7 +105,7 @@ int lock_buffer(DLPackObject *self, struct request *request)
     request->ndim = view->ndim;
     request_dims(request, view->shape, view->strides, view->itemsize);
     request_format(request, view->format == NULL ? "B" : view->format);
-    for (int i = 0; i < view->ndim && view->suboffsets != NULL; i++) {
+    for (int i = 0; i < view->ndim && i < MAX_NDIM && view->suboffsets != NULL; i++) {
         if (view->suboffsets[i] >= 0) {
             request->facts |= FACT_INDIRECT;
         }

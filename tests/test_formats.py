@@ -6,9 +6,9 @@ from array import array
 
 import numpy as np
 import pytest
-from capi import Exporter, array_at
+from capi import Exporter, Speaks, array_at
 
-from dlpack import asdlpack
+from dlpack import asdlpack, frombuffer
 
 NATIVE = {
     "?": "bool",
@@ -288,10 +288,13 @@ def test_suboffsets_that_are_all_negative_mean_a_direct_buffer():
         ({"shape": (2, -3)}, "shape dimension 1 is negative: -3"),
         ({"shape": (2**62, 4)}, "shape|size"),
         ({"shape": (3,), "strides": (2**63 - 1,)}, "stride|extent|address"),
-        ({"shape": (2**40,), "strides": (-(2**40),)}, "stride|extent|address"),
+        ({"shape": (8,), "strides": (-(2**62),)}, "stride|extent|address"),
+        ({"shape": (9,)}, "len is 8; expected 9 bytes, as itemsize and shape say"),
+        ({"shape": (2, 2**40)}, "len is 8; expected 2199023255552 bytes"),
         ({"shape": None, "ndim": 1}, "shape"),
         ({"shape": (1,) * 65}, "65"),
         ({"shape": (1,), "ndim": -1}, "-1"),
+        ({"suboffsets": (-1,), "ndim": 2_000_000_000}, "ndim is 2000000000; expected 0 to 64"),
     ],
 )
 def test_a_buffer_that_contradicts_itself_is_a_value_error(fields, message):
@@ -299,6 +302,24 @@ def test_a_buffer_that_contradicts_itself_is_a_value_error(fields, message):
     with pytest.raises(ValueError, match=message):
         asdlpack(buffer)
     assert buffer.exports == 0
+
+
+@pytest.mark.parametrize("wrap", [lambda buffer: buffer, memoryview])
+def test_a_buffer_of_a_negative_length_is_a_value_error(wrap):
+    """As the data of an interface too, where the length is what bounds the memory."""
+    buffer = Exporter()
+    buffer.view.len = -8
+    obj = wrap(buffer)
+    before = buffer.exports
+    keys = {"version": 3, "typestr": "|u1", "shape": (100,)}
+    for use in (
+        asdlpack,
+        lambda obj: frombuffer(obj, "uint8", 100),
+        lambda obj: asdlpack(Speaks(__array_interface__={**keys, "data": obj})),
+    ):
+        with pytest.raises(ValueError, match="buffer: len is negative: -8"):
+            use(obj)
+        assert buffer.exports == before
 
 
 def test_a_released_memoryview_says_so_itself():
