@@ -18,6 +18,20 @@ struct chunks {
     size_t count;
 };
 
+/* Before each call: the callbacks get the stream itself, and may release it. */
+static int check_stream(const char *protocol, const struct ArrowArrayStream *stream)
+{
+    if (stream->release == NULL) {
+        return raise_null(protocol, "ArrowArrayStream.release", "a stream that was not released or moved before");
+    }
+    if (stream->get_schema == NULL || stream->get_next == NULL) {
+        return raise_null(protocol,
+                          stream->get_schema == NULL ? "ArrowArrayStream.get_schema" : "ArrowArrayStream.get_next",
+                          "a function");
+    }
+    return 0;
+}
+
 /* The callbacks of a stream are called without the GIL: its producer may wait for a thread that runs Python. */
 static void release_chunks(struct chunks *chunks)
 {
@@ -32,7 +46,9 @@ static void release_chunks(struct chunks *chunks)
     if (chunks->schema.release != NULL) {
         chunks->schema.release(&chunks->schema);
     }
-    chunks->stream.release(&chunks->stream);
+    if (chunks->stream.release != NULL) {
+        chunks->stream.release(&chunks->stream);
+    }
     Py_END_ALLOW_THREADS
     free(chunks->arrays);
     PyErr_Restore(type, value, traceback);
@@ -41,7 +57,7 @@ static void release_chunks(struct chunks *chunks)
 static int raise_stream_error(struct chunks *chunks, const char *callback, int code)
 {
     const char *said = NULL;
-    if (chunks->stream.get_last_error != NULL) {
+    if (chunks->stream.release != NULL && chunks->stream.get_last_error != NULL) {
         Py_BEGIN_ALLOW_THREADS
         said = chunks->stream.get_last_error(&chunks->stream);
         Py_END_ALLOW_THREADS
@@ -70,7 +86,7 @@ static int get_next(struct chunks *chunks, struct ArrowArray *array)
     int code;
     bool ended, empty;
     do {
-        if (PyErr_CheckSignals() < 0) {
+        if (PyErr_CheckSignals() < 0 || check_stream(chunks->protocol, &chunks->stream) < 0) {
             return -1;
         }
         *array = (struct ArrowArray){0};
@@ -234,14 +250,8 @@ static int take_stream(struct chunks *chunks, PyObject *capsule)
         return -1;
     }
     struct ArrowArrayStream *stream = PyCapsule_GetPointer(capsule, name);
-    if (stream->release == NULL) {
-        return raise_null(chunks->protocol, "ArrowArrayStream.release",
-                          "a stream that was not released or moved before");
-    }
-    if (stream->get_schema == NULL || stream->get_next == NULL) {
-        return raise_null(chunks->protocol,
-                          stream->get_schema == NULL ? "ArrowArrayStream.get_schema" : "ArrowArrayStream.get_next",
-                          "a function");
+    if (check_stream(chunks->protocol, stream) < 0) {
+        return -1;
     }
     chunks->stream = *stream;
     stream->release = NULL;

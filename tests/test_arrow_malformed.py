@@ -541,6 +541,24 @@ def test_a_stream_that_gives_no_schema_is_a_value_error():
     assert stream.chunks[0].array_released == 1
 
 
+@pytest.mark.parametrize("field", ["release", "get_next"])
+@pytest.mark.parametrize("callback", ["get_schema", "get_next"])
+def test_a_stream_whose_callback_empties_it_is_a_value_error(callback, field):
+    """Each callback gets the stream; one that fails may have released it."""
+    stream = Stream(Column(items=NUMBERS), Column(items=NUMBERS))
+    answer = getattr(stream, f"_{callback}")
+
+    def emptying(given, out):
+        setattr(ArrowArrayStream.from_address(given), field, getattr(ArrowArrayStream(), field))
+        return answer(given, out)
+
+    setattr(stream.stream, callback, dict(ArrowArrayStream._fields_)[callback](emptying))
+    with pytest.raises(ValueError, match=f"ArrowArrayStream.{field} is NULL"):
+        asdlpack(stream.exporter(), copy=None)
+    assert stream.released == (field != "release")
+    assert [chunk.array_released for chunk in stream.chunks] == [callback == "get_next", 0]
+
+
 def test_a_later_chunk_that_is_malformed_or_has_nulls_refuses_all():
     for broken, error, said in [
         (Column(items=NUMBERS, array={"n_buffers": 3}), ValueError, "n_buffers"),
