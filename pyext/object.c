@@ -47,6 +47,7 @@ void object_hold_managed(DLPackObject *self, void *managed, bool versioned)
 {
     if (holds_memory(self)) {
         delete_managed(managed, versioned);
+        PyErr_Clear(); /* what a deleter leaves is no error of the copy's */
     }
     else {
         self->holding = versioned ? HOLDS_VERSIONED : HOLDS_LEGACY;

@@ -22,6 +22,7 @@ from capi import (
 )
 
 from dlpack import asdlpack
+from dlpack.structs import DELETER
 
 LEGACY, VERSIONED = NAMES = b"dltensor", b"dltensor_versioned"
 NUMBERS = np.arange(24, dtype="f4")
@@ -294,6 +295,13 @@ def test_a_copy_of_a_capsule_consumes_it_and_gives_its_memory_back_at_once(name)
     assert (x.obj, array_at(x).tolist()) == (None, [0, 1, 2])
     del x, capsule
     assert managed.deleted == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_exception_that_a_deleter_leaves_is_none_of_the_copys(name):
+    managed = Managed(DATA, name=name, shape=(3,))
+    managed.struct.deleter = DELETER.from_buffer(ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p))
+    assert array_at(asdlpack(managed.capsule(), copy=True)).tolist() == [0, 1, 2]
 
 
 # Our own capsules, and their deleters.
