@@ -93,12 +93,13 @@ static int check_stream_named(PyObject *obj)
     PyObject *interface = PyObject_GetAttr(obj, names.cuda_array_interface), *number = NULL;
     int64_t version = 0;
     if (interface != NULL && PyDict_Check(interface)) {
-        number = PyDict_GetItemWithError(interface, names.version);
+        number = Py_XNewRef(PyDict_GetItemWithError(interface, names.version)); /* its __index__ may change the dict */
     }
     int read = interface == NULL || PyErr_Occurred() ? -1 : 0;
     if (number != NULL) {
         read = read_int(number, true, &version);
     }
+    Py_XDECREF(number);
     Py_XDECREF(interface);
     if (read >= 0 && version < 3) {
         PyErr_Format(PyExc_BufferError,
