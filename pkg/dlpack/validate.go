@@ -143,7 +143,6 @@ func (d *Description) layOut(t *Tensor) (odd int, err error) {
 			}
 			t.Compact = t.Compact && step == compact
 		}
-		t.Strides[i], d.Strides[i] = stride, step
 		if n > 1 {
 			high, reach := bits.Mul64(magnitude(step), uint64(n-1))
 			var carry uint64
@@ -156,6 +155,7 @@ func (d *Description) layOut(t *Tensor) (odd int, err error) {
 				return odd, d.tooFar(i)
 			}
 		}
+		t.Strides[i], d.Strides[i] = stride, step
 	}
 	d.HasStrides, d.ElementStrides = true, false
 	t.Below, t.Above = below, above

@@ -185,6 +185,8 @@ func TestADescriptionThatContradictsItselfIsAValueError(t *testing.T) {
 		{"a negative element stride that overflows", described(float32Type, []int64{2, 2}, elements(-1<<62, 1)),
 			"strides dimension 0 is -4611686018427387904 elements, too far for 2 items"},
 		{"one that overflows by one item", described(float32Type, []int64{2}, elements(-1<<61-1)), "too far"},
+		{"element strides that reach too far", described(float32Type, []int64{65}, elements(1<<60)),
+			"strides dimension 0 is 1152921504606846976 elements, too far for 65 items"},
 		{"the smallest stride", described(int8Type, []int64{3}, strides(math.MinInt64)),
 			"strides dimension 0 is -9223372036854775808 bytes, too far for 3 items"},
 		{"strides that reach too far together", described(int8Type, []int64{2, 2, 2},
