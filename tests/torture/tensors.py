@@ -1,0 +1,73 @@
+"""Managed tensors of a producer written in C, as capsules and as structures, which count the calls of their deleter.
+Nothing of a tensor stays once it was deleted."""
+
+import ctypes
+from ctypes import PYFUNCTYPE, c_char_p, c_int64, c_void_p
+
+from dlpack.structs import DELETER
+from dlpack.tests.capsules import STRUCTS, USED, capsule_new, python_api
+
+LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
+MEMORY = (ctypes.c_uint8 * 4096)(*(i % 251 for i in range(4096)))
+MIDDLE = ctypes.addressof(MEMORY) + 2048  # a multiple of 8
+ROOM = 64  # a shape and strides have so many lengths, whatever ndim says
+
+_owned: dict[int, "Tensor"] = {}  # by address: what somebody has to delete
+strays: list[int] = []  # what was deleted that nobody owned, or was deleted before
+
+
+class Tensor:
+    """Of 3 floats at MIDDLE, unless the test says otherwise."""
+
+    def __init__(self, name=VERSIONED, *, data=MIDDLE, shape=(3,), strides=None, ndim=None, byte_offset=0, **fields):
+        self.name = name
+        self.deleted = 0
+        self.struct = STRUCTS[name]()
+        self.address = ctypes.addressof(self.struct)
+        tensor = self.struct.dl_tensor
+        tensor.data, tensor.byte_offset = data, byte_offset
+        tensor.device, tensor.dtype = fields.pop("device", (1, 0)), fields.pop("dtype", (2, 32, 1))
+        tensor.ndim = len(shape or ()) if ndim is None else ndim
+        if shape is not None:
+            tensor.shape = (c_int64 * max(ROOM, len(shape)))(*shape)
+        if strides is not None:
+            tensor.strides = (c_int64 * max(ROOM, len(strides)))(*strides)
+        if name == VERSIONED:
+            self.struct.version, self.struct.flags = fields.pop("version", (1, 3)), fields.pop("flags", 0)
+        self.struct.deleter = fields.pop("deleter", _delete)
+        assert not fields, fields
+
+    def owned(self):
+        """The structure, which whoever has it deletes once."""
+        _owned[self.address] = self
+        return self.struct
+
+    def capsule(self, name=None):
+        """A new capsule, which owns the tensor until a consumer renames it."""
+        self.owned()
+        return capsule_new(self.address, self.name if name is None else name, _destroy)
+
+
+def owned():
+    """How many tensors nobody has deleted yet."""
+    return len(_owned)
+
+
+@DELETER
+def _delete(address):
+    tensor = _owned.pop(address, None)
+    if tensor is None:
+        strays.append(address)
+    else:
+        tensor.deleted += 1
+
+
+_name_of = python_api("PyCapsule_GetName", c_char_p, c_void_p)
+_pointer_of = python_api("PyCapsule_GetPointer", c_void_p, c_void_p, c_void_p)
+_name_pointer_of = python_api("PyCapsule_GetName", c_void_p, c_void_p)
+
+
+@PYFUNCTYPE(None, c_void_p)  # no py_object: the capsule is dying
+def _destroy(capsule):
+    if _name_of(capsule) not in USED.values():
+        _delete(_pointer_of(capsule, _name_pointer_of(capsule)))
