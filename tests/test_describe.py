@@ -204,3 +204,10 @@ def test_a_stream_that_can_be_read_only_once_is_not_read():
     reader = pyarrow.table({"a": [1, 2]}).to_reader()
     assert describe(reader)["protocol"] == "__arrow_c_stream__"
     assert reader.read_all().num_rows == 2
+
+
+def test_an_object_that_says_it_is_of_another_class_is_described_as_what_it_is():
+    class Liar(bytearray):
+        __class__ = dlpack.DLPackObject
+
+    assert describe(Liar(3))["shape"] == (3,)

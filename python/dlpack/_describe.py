@@ -78,7 +78,7 @@ def is_read_once(obj: object) -> bool:
 
 
 def type_name(obj: object) -> str | None:
-    owner = obj.obj if isinstance(obj, DLPackObject) else obj
+    owner = obj.obj if type(obj) is DLPackObject else obj  # isinstance asks the object
     if owner is None and owner is not obj:
         return None  # a copy, or a pointer without an owner
     name = type(owner).__qualname__
