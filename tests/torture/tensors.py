@@ -22,6 +22,8 @@ class Tensor:
     def __init__(self, name=VERSIONED, *, data=MIDDLE, shape=(3,), strides=None, ndim=None, byte_offset=0, **fields):
         self.name = name
         self.deleted = 0
+        self.given = False  # so that somebody has to delete it
+        self.then = None  # what its deleter does besides
         self.struct = STRUCTS[name]()
         self.address = ctypes.addressof(self.struct)
         tensor = self.struct.dl_tensor
@@ -39,6 +41,7 @@ class Tensor:
 
     def owned(self):
         """The structure, which whoever has it deletes once."""
+        self.given = True
         _owned[self.address] = self
         return self.struct
 
@@ -58,8 +61,10 @@ def _delete(address):
     tensor = _owned.pop(address, None)
     if tensor is None:
         strays.append(address)
-    else:
-        tensor.deleted += 1
+        return
+    tensor.deleted += 1
+    if tensor.then is not None:
+        tensor.then()
 
 
 _name_of = python_api("PyCapsule_GetName", c_char_p, c_void_p)
