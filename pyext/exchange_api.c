@@ -142,7 +142,7 @@ failed:
     return NULL;
 }
 
-/* Hands the pending exception to the caller. */
+/* Hands the pending exception to the caller, who gets no other: what fails here is one too. */
 static void set_error(void *error_ctx, void (*SetError)(void *, const char *, const char *))
 {
     PyObject *type, *value, *traceback;
@@ -151,6 +151,7 @@ static void set_error(void *error_ctx, void (*SetError)(void *, const char *, co
     PyObject *name = type_name(value), *text = name == NULL ? NULL : PyObject_Str(value);
     const char *kind = NULL, *message = NULL;
     bool known = read_text(name, &kind) > 0 && read_text(text, &message) > 0;
+    PyErr_Clear();
     SetError(error_ctx, known ? kind : "MemoryError", known ? message : "managed_tensor_allocator: no memory");
     Py_XDECREF(name);
     Py_XDECREF(text);
