@@ -213,6 +213,9 @@ static bool enter_core(void *library, struct failure *failure)
         return fail(failure, CANNOT_START, "", dlerror());
     }
     call_entry(entry, &core);
+    if (core.describe == NULL) {
+        return fail(failure, CANNOT_START, "bug in dlpack's core, please report it: a panic", "");
+    }
     if (core.request_size != sizeof(struct request) || core.answer_size != sizeof(struct answer)) {
         return fail(failure, CANNOT_START, core_path, " is of another version of this package; restart the process");
     }

@@ -37,8 +37,14 @@ func affinity() int {
 
 // grantedCPUs gives how much time of CPUs the process's control groups grant, in CPUs, rounded up. `groups` says which
 // groups these are (cgroups(7)); their folders are below root, and in a container what is the root there is one's own.
-func grantedCPUs(groups, root string) int {
-	least := math.MaxInt
+// A panic here, where the package is loaded, would end the process.
+func grantedCPUs(groups, root string) (least int) {
+	defer func() {
+		if recover() != nil {
+			least = math.MaxInt
+		}
+	}()
+	least = math.MaxInt
 	for line := range strings.Lines(read(groups)) {
 		_, line, _ = strings.Cut(strings.TrimSpace(line), ":")
 		controllers, group, _ := strings.Cut(line, ":")

@@ -144,7 +144,7 @@ struct answer {
     char message[MESSAGE_SIZE]; /* where status is not STATUS_OK */
 };
 
-/* The core's functions, as dlpack_core fills them in. The sizes tell a core of another build. */
+/* The core's functions, as dlpack_core fills them in; NULL where that panicked. The sizes tell a core of another build. */
 struct core {
     uint32_t request_size, answer_size;
     void (*describe)(struct request *, struct answer *);

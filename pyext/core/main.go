@@ -25,8 +25,11 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
+// dlpack_core fills in the table. No panic leaves it: the table then lacks describe.
+//
 //export dlpack_core
 func dlpack_core(core *C.struct_core) {
+	defer func() { recover() }()
 	runtime.GOMAXPROCS(min(runtime.NumCPU(), C.MOST_CPUS) + C.SPARE_CPUS)
 	core.request_size = C.uint32_t(unsafe.Sizeof(C.struct_request{}))
 	core.answer_size = C.uint32_t(unsafe.Sizeof(C.struct_answer{}))
