@@ -24,6 +24,14 @@ def figure(request):
     return figures.__setitem__
 
 
+@pytest.fixture(scope="session")
+def faulty(tmp_path_factory):
+    """A build of the package in which calls can be made to fail, and Go functions to panic: faults.py runs it."""
+    import faults
+
+    return faults.build_faulty(tmp_path_factory.mktemp("faulty"))
+
+
 def pytest_terminal_summary(terminalreporter, config):
     figures = {test: counts for test, counts in config.stash[FIGURES].items() if counts}
     if not config.getoption("torture") or not figures:

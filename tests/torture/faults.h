@@ -1,0 +1,149 @@
+/* faults.h: makes each call that can fail fail in turn, and each Go function panic. Builds for tests include it in
+ * pyext/core/core.h and pkg/cuda/driver.h, where it stands in for what their C calls: for the allocator, for functions of
+ * CPython where the file knows Python, and for what a start of the core needs. */
+#ifndef FAULTS_H
+#define FAULTS_H
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* What faults.c has; weak, since it is found when the library is loaded. */
+#pragma weak faults_strike
+#pragma weak faults_interrupts
+#pragma weak faults_forgets
+#pragma weak faults_panic
+#pragma weak faults_malloc
+#pragma weak faults_calloc
+#pragma weak faults_realloc
+#pragma weak faults_posix_memalign
+#pragma weak faults_free
+
+/* Whether this call shall fail. */
+bool faults_strike(void);
+
+/* Whether a call of CPython then raises KeyboardInterrupt, and not MemoryError. */
+bool faults_interrupts(void);
+
+/* Whether no answer of the core is remembered. */
+bool faults_forgets(void);
+
+/* How the Go function that calls this shall panic; 0: not at all. */
+int faults_panic(void);
+
+/* The allocator, with a count of what is not freed. */
+void *faults_malloc(size_t bytes);
+void *faults_calloc(size_t count, size_t bytes);
+void *faults_realloc(void *memory, size_t bytes);
+int faults_posix_memalign(void **memory, size_t alignment, size_t bytes);
+void faults_free(void *memory);
+
+#define malloc(bytes) faults_malloc(bytes)
+#define calloc(count, bytes) faults_calloc(count, bytes)
+#define realloc(memory, bytes) faults_realloc(memory, bytes)
+#define posix_memalign(memory, alignment, bytes) faults_posix_memalign(memory, alignment, bytes)
+#define free(memory) faults_free(memory)
+
+#ifdef Py_PYTHON_H
+
+#define mmap(...) (faults_strike() ? MAP_FAILED : mmap(__VA_ARGS__))
+#define pthread_create(...) (faults_strike() ? EAGAIN : pthread_create(__VA_ARGS__))
+#define pthread_atfork(...) (faults_strike() ? ENOMEM : pthread_atfork(__VA_ARGS__))
+#define dladdr(...) (faults_strike() ? 0 : dladdr(__VA_ARGS__))
+#define dlopen(...) (faults_strike() ? NULL : dlopen(__VA_ARGS__))
+#define memfd_create(...) (faults_strike() ? -1 : memfd_create(__VA_ARGS__))
+#define mkostemp(...) (faults_strike() ? -1 : mkostemp(__VA_ARGS__))
+#define open(...) (faults_strike() ? -1 : open(__VA_ARGS__))
+#define write(...) (faults_strike() ? -1 : write(__VA_ARGS__))
+
+static inline bool faults_raise(void)
+{
+    if (!faults_strike()) {
+        return false;
+    }
+    if (faults_interrupts()) {
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
+    }
+    else {
+        PyErr_NoMemory();
+    }
+    return true;
+}
+
+/* What takes references over takes them also where it fails. */
+static inline PyObject *faults_drop(PyObject *made)
+{
+    if (made != NULL && faults_raise()) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
+}
+
+#define FAULT(failed, call) (faults_raise() ? (failed) : (call))
+
+#undef Py_BuildValue
+#define Py_BuildValue(...) faults_drop(_Py_BuildValue_SizeT(__VA_ARGS__))
+#define PyTuple_SetItem(...) (PyTuple_SetItem(__VA_ARGS__) < 0 || faults_raise() ? -1 : 0)
+#define PyBool_FromLong(...) faults_drop(PyBool_FromLong(__VA_ARGS__))
+
+#define get_optional_attribute(obj, name, value)                                                                       \
+    (faults_raise() ? (*(value) = NULL, -1) : get_optional_attribute(obj, name, value))
+#define vectorcall_method(...) FAULT(NULL, vectorcall_method(__VA_ARGS__))
+
+#undef PyArg_ParseTuple
+#define PyArg_ParseTuple(...) FAULT(0, _PyArg_ParseTuple_SizeT(__VA_ARGS__))
+#define PyBuffer_FillInfo(...) FAULT(-1, PyBuffer_FillInfo(__VA_ARGS__))
+#define PyBuffer_ToContiguous(...) FAULT(-1, PyBuffer_ToContiguous(__VA_ARGS__))
+#define PyBytes_FromStringAndSize(...) FAULT(NULL, PyBytes_FromStringAndSize(__VA_ARGS__))
+#define PyCapsule_New(...) FAULT(NULL, PyCapsule_New(__VA_ARGS__))
+#define PyDict_GetItemWithError(...) FAULT(NULL, PyDict_GetItemWithError(__VA_ARGS__))
+#define PyDict_SetItem(...) FAULT(-1, PyDict_SetItem(__VA_ARGS__))
+#define PyErr_CheckSignals(...) FAULT(-1, PyErr_CheckSignals(__VA_ARGS__))
+#define PyErr_Format(...) FAULT(NULL, PyErr_Format(__VA_ARGS__))
+#define PyErr_SetString(...) FAULT((void)0, PyErr_SetString(__VA_ARGS__))
+#define PyImport_ImportModule(...) FAULT(NULL, PyImport_ImportModule(__VA_ARGS__))
+#define PyList_Append(...) FAULT(-1, PyList_Append(__VA_ARGS__))
+#define PyList_AsTuple(...) FAULT(NULL, PyList_AsTuple(__VA_ARGS__))
+#define PyList_New(...) FAULT(NULL, PyList_New(__VA_ARGS__))
+#define PyLong_FromLong(...) FAULT(NULL, PyLong_FromLong(__VA_ARGS__))
+#define PyLong_FromLongLong(...) FAULT(NULL, PyLong_FromLongLong(__VA_ARGS__))
+#define PyLong_FromUnsignedLongLong(...) FAULT(NULL, PyLong_FromUnsignedLongLong(__VA_ARGS__))
+#define PyLong_FromVoidPtr(...) FAULT(NULL, PyLong_FromVoidPtr(__VA_ARGS__))
+#define PyMemoryView_FromObject(...) FAULT(NULL, PyMemoryView_FromObject(__VA_ARGS__))
+#define PyModule_AddStringConstant(...) FAULT(-1, PyModule_AddStringConstant(__VA_ARGS__))
+#define PyModule_AddType(...) FAULT(-1, PyModule_AddType(__VA_ARGS__))
+#define PyNumber_Index(...) FAULT(NULL, PyNumber_Index(__VA_ARGS__))
+#define PyObject_CallNoArgs(...) FAULT(NULL, PyObject_CallNoArgs(__VA_ARGS__))
+#define PyObject_CallObject(...) FAULT(NULL, PyObject_CallObject(__VA_ARGS__))
+#undef PyObject_CallFunction
+#define PyObject_CallFunction(...) FAULT(NULL, _PyObject_CallFunction_SizeT(__VA_ARGS__))
+#define _PyObject_GC_New(...) FAULT(NULL, _PyObject_GC_New(__VA_ARGS__))
+#define PyObject_GetAttr(...) FAULT(NULL, PyObject_GetAttr(__VA_ARGS__))
+#define PyObject_GetAttrString(...) FAULT(NULL, PyObject_GetAttrString(__VA_ARGS__))
+#define PyObject_GetBuffer(...) FAULT(-1, PyObject_GetBuffer(__VA_ARGS__))
+#define PyObject_IsTrue(...) FAULT(-1, PyObject_IsTrue(__VA_ARGS__))
+#define PyObject_Repr(...) FAULT(NULL, PyObject_Repr(__VA_ARGS__))
+#undef PyObject_SetAttrString
+#define PyObject_SetAttrString(...) FAULT(-1, (PyObject_SetAttrString)(__VA_ARGS__))
+#define PyObject_Str(...) FAULT(NULL, PyObject_Str(__VA_ARGS__))
+#define PySequence_GetSlice(...) FAULT(NULL, PySequence_GetSlice(__VA_ARGS__))
+#define PySequence_List(...) FAULT(NULL, PySequence_List(__VA_ARGS__))
+#define PySequence_Tuple(...) FAULT(NULL, PySequence_Tuple(__VA_ARGS__))
+#define PyTuple_New(...) FAULT(NULL, PyTuple_New(__VA_ARGS__))
+#define PyTuple_Pack(...) FAULT(NULL, PyTuple_Pack(__VA_ARGS__))
+#define PyType_FromSpec(...) FAULT(NULL, PyType_FromSpec(__VA_ARGS__))
+#define PyType_GetQualName(...) FAULT(NULL, PyType_GetQualName(__VA_ARGS__))
+#define PyUnicode_AsUTF8AndSize(...) FAULT(NULL, PyUnicode_AsUTF8AndSize(__VA_ARGS__))
+#define PyUnicode_FromFormat(...) FAULT(NULL, PyUnicode_FromFormat(__VA_ARGS__))
+#define PyUnicode_FromString(...) FAULT(NULL, PyUnicode_FromString(__VA_ARGS__))
+#define PyUnicode_InternFromString(...) FAULT(NULL, PyUnicode_InternFromString(__VA_ARGS__))
+#define PyUnicode_Substring(...) FAULT(NULL, PyUnicode_Substring(__VA_ARGS__))
+#define PyWeakref_NewRef(...) FAULT(NULL, PyWeakref_NewRef(__VA_ARGS__))
+
+#endif
+#endif

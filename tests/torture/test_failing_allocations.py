@@ -1,0 +1,51 @@
+"""Each allocation and each call of CPython that can fail fails in turn, on every way into the package and out of it: an
+error is raised, nothing is lost, and what failed works the next time."""
+
+import re
+
+import pytest
+from alone import run
+from faults import HERE, in_faulty
+
+from dlpack import _dlpack
+
+# Of what the extension calls: what looks at an object or at a pending exception, or gives something back, can't fail
+# where its arguments are of the right type. What reads an int fails where it does not fit, which has tests of its own.
+CANNOT_FAIL = """
+    PyBuffer_Release PyBytes_AsString PyCapsule_GetName PyCapsule_GetPointer PyCapsule_IsValid PyCapsule_SetName
+    PyErr_Clear PyErr_ExceptionMatches PyErr_Fetch PyErr_NoMemory PyErr_NormalizeException PyErr_Occurred PyErr_Restore
+    PyEval_RestoreThread PyEval_SaveThread PyGILState_Ensure PyGILState_GetThisThreadState PyGILState_Release
+    PyIndex_Check PyInterpreterState_Get PyInterpreterState_GetID PyLong_AsLongLong PyLong_AsLongLongAndOverflow
+    PyLong_AsUnsignedLongLong PyModuleDef_Init PyObject_CheckBuffer PyObject_ClearWeakRefs PyObject_GC_Del
+    PyObject_GC_Track PyObject_GC_UnTrack PyObject_GenericGetAttr PyTuple_GetItem PyTuple_Size PyType_GetFlags
+    PyType_GetSlot PyUnicode_Compare PyUnicode_CompareWithASCIIString PyUnicode_GetLength PyWeakref_GetObject
+    Py_IsInitialized _Py_Dealloc
+"""
+
+
+def test_every_function_of_cpython_that_can_fail_is_made_to():
+    wrapped = set(re.findall(r"^#define (\w+)\(", (HERE / "faults.h").read_text(), re.MULTILINE))
+    used = run("nm", "-D", "--undefined-only", _dlpack.__file__).stdout.split()
+    functions = {name for name in used if re.match("_?Py(?!Exc_)", name) and not re.search("Type$|Struct$", name)}
+    called = {re.sub("^_(.*)_SizeT$", r"\1", name) for name in functions}
+    assert called - wrapped - set(CANNOT_FAIL.split()) == set(), "wrap these in faults.h, or add them to CANNOT_FAIL"
+
+
+@pytest.mark.parametrize("with_interrupt", [False, True], ids=["MemoryError", "KeyboardInterrupt"])
+def test_each_call_may_fail(faulty, effort, figure, with_interrupt):
+    in_faulty(faulty, figure, f"fail_each_call({with_interrupt}, every={effort(1 + 4 * with_interrupt, 1)})")
+
+
+@pytest.mark.parametrize("forever", [False, True], ids=["one", "all from one on"])
+def test_each_allocation_of_cpython_may_fail(faulty, figure, forever):
+    in_faulty(faulty, figure, f"fail_each_allocation(forever={forever})")
+
+
+@pytest.mark.parametrize("after_one", [False, True], ids=["the first", "one after a fork"])
+def test_each_call_of_a_start_of_the_core_may_fail(faulty, effort, figure, after_one):
+    most = effort(40, 1000)
+    in_faulty(faulty, figure, f"fail_each_start(after_one={after_one}, most={most})")
+
+
+def test_each_call_of_an_import_may_fail(faulty, figure):
+    in_faulty(faulty, figure, "fail_each_import()")
