@@ -248,6 +248,24 @@ static bool open_core(struct failure *failure)
     return enter_core(library, failure);
 }
 
+/* Signals that the runtime takes and the core does without: they stay what they are to the process. Go preempts by
+ * SIGURG, which is turned off (build.py); its SIGPIPE is for programs that write; its divisors are checked. */
+static const int kept_signals[] = {SIGURG, SIGPIPE, SIGFPE};
+enum { KEPT_SIGNALS = sizeof kept_signals / sizeof *kept_signals };
+
+static bool open_core_keeping_signals(struct failure *failure)
+{
+    struct sigaction actions[KEPT_SIGNALS];
+    for (int i = 0; i < KEPT_SIGNALS; i++) {
+        sigaction(kept_signals[i], NULL, &actions[i]);
+    }
+    bool opened_now = open_core(failure);
+    for (int i = 0; i < KEPT_SIGNALS; i++) {
+        sigaction(kept_signals[i], &actions[i], NULL);
+    }
+    return opened_now;
+}
+
 /* Go's threads inherit this thread's signal mask: a signal blocked in Python's threads must not be taken by one of
  * Go's. And a malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
 static bool start(struct failure *failure)
@@ -269,7 +287,7 @@ static bool start(struct failure *failure)
                 *variable = nothing;
             }
         }
-        started = open_core(failure);
+        started = open_core_keeping_signals(failure);
         while (count > 0) {
             count--;
             *hidden[count] = values[count];

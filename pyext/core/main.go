@@ -1,12 +1,7 @@
 // The Go core as a C shared library. Its one entry, dlpack_core, fills in the table of core.h.
 //
 // It knows C and no Python: what it is asked is a C.struct_request, what it answers a C.struct_answer.
-//
-// The runtime is told not to look at the process's control group: it would keep two files open for that, and two more
-// in each forked child that starts a core. Copies look at it (pkg/strided).
-//
-//go:debug containermaxprocs=0
-//go:debug updatemaxprocs=0
+// What the runtime is told is in build.py.
 package main
 
 /*
