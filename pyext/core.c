@@ -35,6 +35,7 @@ static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* held through a s
 static bool opened;          /* a core was opened in this process or in one that it was forked from */
 static pthread_key_t go_key; /* under which Go keeps what it binds to a thread; valid where go_key_known */
 static bool go_key_known;
+static sigset_t deferred;    /* signals that wait for the end of a call into Go */
 static char **environment;   /* the process's first environment block, the one that Go reads */
 static char core_path[4096]; /* beside this library */
 
@@ -359,6 +360,11 @@ int core_init(void)
         PyErr_SetString(PyExc_ImportError, "dlpack: the path of this extension can't be told, or is too long");
         return -1;
     }
+    static const int raised_by_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    sigfillset(&deferred);
+    for (size_t i = 0; i < sizeof raised_by_faults / sizeof *raised_by_faults; i++) {
+        sigdelset(&deferred, raised_by_faults[i]);
+    }
     if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
         PyErr_NoMemory();
         return -1;
@@ -370,16 +376,6 @@ int core_init(void)
 uint64_t core_calls(void)
 {
     return atomic_load_explicit(&calls, memory_order_relaxed);
-}
-
-/* Go unblocks signals in a thread that calls it for the first time, so the mask is put back after every call. */
-static void call_core(describe_function *describe, struct request *request, struct answer *answer)
-{
-    sigset_t before;
-    pthread_sigmask(SIG_SETMASK, NULL, &before);
-    describe(request, answer);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 
 static bool may_copy_much(const struct request *request)
@@ -399,6 +395,18 @@ static bool may_copy_much(const struct request *request)
 static bool may_need_driver(const struct request *request)
 {
     return request->device.device_type != kDLCPU || (request->has_target && request->target.device_type != kDLCPU);
+}
+
+/* No handler runs on Go's small stacks: not every library says SA_ONSTACK. So signals wait for the call's end, but for
+ * those that a thread raises itself, and but for calls that may wait for a device. Go unblocks some in a thread that
+ * calls it for the first time, so the mask is put back after every call. */
+static void call_core(describe_function *describe, struct request *request, struct answer *answer)
+{
+    sigset_t before;
+    pthread_sigmask(SIG_BLOCK, may_need_driver(request) ? NULL : &deferred, &before);
+    describe(request, answer);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 
 /* Whether a remembered answer holds for this request's data, span and length. */
