@@ -57,8 +57,7 @@ func copyOnCPU(d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.
 	if err := allocate(&answer.memory, t.NBytes); err != nil {
 		return err
 	}
-	copyItems(answer.memory, d, t)
-	return nil
+	return copyItems(answer.memory, d, t)
 }
 
 func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack.Device, answer *C.struct_answer) error {
@@ -79,7 +78,9 @@ func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack
 			return err
 		}
 		defer C.free(scratch)
-		copyItems(scratch, d, t)
+		if err := copyItems(scratch, d, t); err != nil {
+			return err
+		}
 		src = scratch
 	} else if t.Device.Type == dlpack.CPU && !cuda.Readable(d.Data+t.Offset, t.NBytes) {
 		return unreadable(d.Data + t.Offset)
@@ -170,6 +171,9 @@ func keep(allocation cuda.Allocation, answer *C.struct_answer) {
 // memory spends, which the kernel clears page by page.
 const hugeBytes = 4 << 20
 
+// nilPage ends the addresses at which Go takes a fault for the use of a nil pointer, a bug of its own.
+const nilPage = 4096
+
 // allocate gets memory of C's, aligned as copies are.
 func allocate(memory *unsafe.Pointer, bytes int64) error {
 	if C.posix_memalign(memory, C.COPY_ALIGNMENT, C.size_t(max(bytes, 1))) != 0 {
@@ -186,21 +190,34 @@ func allocate(memory *unsafe.Pointer, bytes int64) error {
 
 // copyItems copies what the CPU can read. A wrong address faults here, and the fault becomes a panic, which becomes an
 // error.
-func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) {
+func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) (err error) {
 	if t.Size == 0 {
-		return
+		return nil
 	}
+	first := d.Data + t.Offset - t.Below
+	if first < nilPage {
+		return unreadable(first)
+	}
+	defer func() {
+		cause := recover()
+		if fault, ok := cause.(interface{ Addr() uintptr }); ok {
+			err = unreadable(max(uint64(fault.Addr()), first)) // 0 where no memory can have the address
+		} else if cause != nil {
+			panic(cause)
+		}
+	}()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	from := pointer(d.Data + t.Offset)
 	if d.BitPacked {
 		strided.Unpack(to, from, int(d.FirstBit), int(t.Size))
-		return
+		return nil
 	}
 	if t.Packed() {
 		strided.Copy(to, from, []int64{t.NBytes}, []int64{1}, 1, 0)
-		return
+		return nil
 	}
 	strided.Copy(to, from, t.Shape[:t.NDim], d.Strides[:d.NDim], int(t.ItemSize), swap(d, t))
+	return nil
 }
 
 // swap is the size of the words whose bytes are reversed, 0 for none.

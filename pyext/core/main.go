@@ -63,11 +63,8 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 	return nil
 }
 
-// panicked turns a recovered panic into the error that its cause deserves.
+// panicked turns a recovered panic into an error.
 func panicked(cause any) error {
-	if fault, ok := cause.(interface{ Addr() uintptr }); ok {
-		return unreadable(uint64(fault.Addr()))
-	}
 	text := "unknown cause"
 	switch cause := cause.(type) {
 	case error:
