@@ -1,0 +1,53 @@
+/* Signal handlers and system calls of C, as Python's own don't show them. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/select.h>
+#include <time.h>
+#include <unistd.h>
+
+volatile long handled;
+
+static void handler(int number)
+{
+    enum { MUCH = 16 << 10 }; /* of the 32 KiB that Go's own signal stacks have */
+    volatile char room[MUCH];
+    (void)number;
+    memset((char *)room, 0x5a, sizeof room);
+    handled++;
+}
+
+/* As signal(3) does: without SA_ONSTACK. */
+void handle(int number)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigaction(number, &action, NULL);
+}
+
+/* Which of the calls that SA_RESTART does not begin again was interrupted, NULL for none. */
+const char *wait_a_while(int reading)
+{
+    struct timespec little = {0, 300000};
+    struct timeval as_little = {0, 300};
+    struct pollfd file = {reading, POLLIN, 0};
+    fd_set files;
+    sigset_t none;
+    FD_ZERO(&files);
+    FD_SET(reading, &files);
+    sigemptyset(&none);
+    if (nanosleep(&little, NULL) != 0) {
+        return "nanosleep";
+    }
+    if (poll(&file, 1, 1) < 0) {
+        return "poll";
+    }
+    if (select(reading + 1, &files, NULL, NULL, &as_little) < 0) {
+        return "select";
+    }
+    if (sigtimedwait(&none, NULL, &little) < 0 && errno == EINTR) {
+        return "sigtimedwait";
+    }
+    return NULL;
+}
