@@ -22,6 +22,11 @@
 
 #include "core/core.h"
 
+/* Whatever leads to an error is laid out away from what works. */
+extern __typeof__(PyErr_Format) PyErr_Format __attribute__((cold));
+extern __typeof__(PyErr_SetString) PyErr_SetString __attribute__((cold));
+extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
+
 enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides need no allocation of their own */
 
 /* What a DLPackObject owns besides its reference to obj, and gives back when it dies. */
