@@ -24,8 +24,8 @@ PACKAGE = ROOT / "python" / "dlpack"
 # gcc clears and copies some dozen bytes by an instruction of x86-64 that takes longer to begin than the rest takes.
 SHORT_MEMORY = "-mstringop-strategy=unrolled_loop"
 # The core's runtime sends its threads no SIGURG, which the program may use: handlers would see it, and system calls end
-# with EINTR. And it does not look at the process's control group (copies do, in pkg/strided): it would keep two files open
-# for that, and two more in each forked child that starts a core. Go's own `//go:debug` does not know the first.
+# with EINTR. And it does not look at the process's control group (copies do, in pkg/strided): it would keep two files
+# open for that, and two more in each forked child that starts a core. Go's own `//go:debug` does not know the first.
 GODEBUG = "asyncpreemptoff=1,containermaxprocs=0,updatemaxprocs=0"
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded CPython has none before 3.15
 

@@ -15,7 +15,10 @@ from typing import Any
 from timing import UNITS, Row, Table, amount
 
 ROOT = Path(__file__).resolve().parents[1]
-BEGIN, END = "<!-- make bench writes this -->\n", "<!-- up to here -->\n"
+sys.path.append(str(ROOT / "docs"))
+
+from section import write_section  # noqa: E402
+
 CALLS = ["wrapping", "exporting", "handing on"]
 LEAST = "beside the least that C can do"
 SIZES = ["copying compact memory", "copying transposed memory"]
@@ -190,13 +193,7 @@ def main(file: str) -> None:
     ]
     calls(tables).write(ROOT / "docs" / "speed.svg")
     bandwidth(tables).write(ROOT / "docs" / "bandwidth.svg")
-    readme = ROOT / "README.md"
-    before, mark, rest = readme.read_text().partition(BEGIN)
-    if not mark:
-        sys.exit(f"README.md: no line {BEGIN.strip()}, so the table has no place")
-    after = rest.partition(END)[2]
-    lines = (f"{line}\n" for line in readme_table(tables, results["about"]))
-    readme.write_text("".join((before, BEGIN, *lines, END, after)))
+    write_section(ROOT / "README.md", "bench", readme_table(tables, results["about"]))
 
 
 if __name__ == "__main__":

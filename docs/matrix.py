@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from section import write_section
+
 from dlpack.tests import Report, html
 from dlpack.tests.capsules import FLOAT8
 from dlpack.tests.libraries.datatypes import PADDED
@@ -19,7 +21,6 @@ from dlpack.tests.text import listed
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
-BEGIN, END = "<!-- make matrix writes this -->\n", "<!-- up to here -->\n"
 
 
 def try_out(python: str) -> Report:
@@ -167,10 +168,7 @@ def main(pythons: list[str]) -> None:
         merge(report, other)
     (DOCS / "matrix.html").write_text(html.page(report), encoding="utf-8")
     (DOCS / "matrix.md").write_text("\n".join(markdown(report)) + "\n", encoding="utf-8")
-    readme = ROOT / "README.md"
-    before, _, rest = readme.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    readme.write_text("".join((before, BEGIN, *(f"{line}\n" for line in consumers_table(report)), END, after)))
+    write_section(ROOT / "README.md", "matrix", consumers_table(report))
     print(f"{len(report.exchanges)} exchanges: {summary(Table(report))}")
     for failure in report.failures:
         print(failure)
