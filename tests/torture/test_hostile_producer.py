@@ -11,9 +11,7 @@ import json
 import mmap
 import random
 import resource
-import subprocess
 import sys
-import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +25,7 @@ import numpy as np
 from alone import run
 from arrow_c import ArrowArrayStream, Column, Stream
 from capi import Py_buffer, PyArrayInterface, Speaks, capsule_new
+from libraries import library
 from process import status
 from tensors import LEGACY, MEMORY, MIDDLE, ROOM, VERSIONED, Tensor, owned, strays
 
@@ -113,12 +112,8 @@ PROTOCOLS = [
 
 def exporter_type():
     """The type of hostile.c."""
-    with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder, "hostile.so")
-        include = sysconfig.get_paths()["include"]
-        source = Path(__file__).with_name("hostile.c")
-        subprocess.run(["cc", "-shared", "-fPIC", f"-I{include}", "-o", library, source], check=True)
-        make = ctypes.PyDLL(str(library)).make_exporter
+    with library("hostile") as path:
+        make = ctypes.PyDLL(str(path)).make_exporter
     make.restype = ctypes.py_object
     return make()
 
