@@ -176,9 +176,10 @@ func (r *formatReader) code(f *Format) error {
 	case 'D':
 		code, size = dlpack.Complex, 16
 	case 'Z':
-		switch r.next() {
-		case 0:
+		if r.rest == "" {
 			return r.refuse(noPointers) // ctypes' c_wchar_p
+		}
+		switch r.next() {
 		case 'f':
 			code, size = dlpack.Complex, 8
 		case 'd':
