@@ -1,4 +1,4 @@
-# demo, test, lint, bench and matrix each work from a fresh clone. They need python3 (3.11 or later, with its headers;
+# demo, test, torture, lint, bench and matrix each work from a fresh clone. They need python3 (3.11 or later, with its headers;
 # matrix just 3.11: mxnet and the oldest torch have nothing later); all but demo also need Go and a C compiler, which demo
 # fetches where they are missing. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
 
@@ -28,6 +28,7 @@ test: .venv/package .venv/test
 
 torture: .venv/package .venv/test
 	$(PYTHON) -m pytest tests/torture --torture --timeout 1800 --figures docs/torture.json
+	$(PYTHON) docs/figures.py docs/torture.json
 
 test-cuda: .venv/package .venv-cuda/matrix
 	PYTHONPATH=python .venv-cuda/bin/python -m pytest tests/cuda
