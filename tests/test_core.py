@@ -423,10 +423,7 @@ def test_a_copy_of_memory_that_is_not_there_raises():
     for wrong in (mmap.PAGESIZE, address):  # of the second, the first half is there
         with pytest.raises(BufferError, match=r"^data: the memory at 0x[0-9a-f]+ can't be read"):
             dlpack.asdlpack(Array(wrong), copy=True)
-    for wrong in (
-        64,
-        1 << 60,
-    ):  # Go takes the first for a nil pointer; the second can be no address, and none is reported
+    for wrong in 64, 1 << 60:  # a nil pointer to Go; and what can be no address, so that none is reported
         with pytest.raises(BufferError, match=f"^data: the memory at {wrong:#x} can't be read"):
             dlpack.asdlpack(Array(wrong), copy=True)
     assert dlpack.asdlpack(bytes(5), copy=True).shape == (5,)
