@@ -59,12 +59,9 @@ void object_hold_managed(DLPackObject *self, void *managed, bool versioned)
 static void give_back(DLPackObject *self)
 {
     enum holding held = self->holding;
-    bool pending = PyErr_Occurred() != NULL;
     PyObject *type, *value, *traceback;
     self->holding = HOLDS_NOTHING;
-    if (pending) {
-        PyErr_Fetch(&type, &value, &traceback);
-    }
+    PyErr_Fetch(&type, &value, &traceback);
     switch (held) {
     case HOLDS_NOTHING:
         break;
@@ -86,9 +83,7 @@ static void give_back(DLPackObject *self)
         break;
     }
     Py_CLEAR(self->obj);
-    if (pending) {
-        PyErr_Restore(type, value, traceback);
-    }
+    PyErr_Restore(type, value, traceback);
 }
 
 /* ctypes frees a structure, and the function that is its deleter, when the collector clears them, which may be before

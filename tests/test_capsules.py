@@ -304,6 +304,13 @@ def test_an_exception_that_a_deleter_leaves_is_none_of_the_copys(name):
     assert array_at(asdlpack(managed.capsule(), copy=True)).tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_an_exception_that_a_deleter_leaves_is_not_raised_where_the_object_dies(name):
+    managed = Managed(DATA, name=name, shape=(3,))
+    managed.struct.deleter = DELETER.from_buffer(ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p))
+    assert len([asdlpack(managed.capsule())]) == 1
+
+
 # Our own capsules, and their deleters.
 
 
