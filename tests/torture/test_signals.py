@@ -305,27 +305,33 @@ def test_no_function_changes_the_signal_mask_of_its_thread(effort, figure):
 
 
 @alone(timeout=300)
-def handlers_have_room(library, number, timer, seconds):
+def handlers_have_room(library, number, timer, count):
     """Three threads share large copies while the signal comes 2,000 times a second."""
+    import concurrent.futures
     import ctypes
     import signal
-    import time
 
     import forks
 
     import dlpack
 
     handlers = ctypes.CDLL(library)
-    much = memoryview(bytes(range(256)) * (16 << 12))[::-1]
+    much = memoryview(bytes(range(256)) * (64 << 12))[::-1]  # 64 MB
     expected = bytes(much)
     dlpack.asdlpack(much, copy=True)
     handlers.handle(number)
-    signal.setitimer(timer, 5e-4, 5e-4)
-    end = time.monotonic() + seconds
-    with forks.Load(2):
-        while time.monotonic() < end:
+
+    def copy():
+        for _ in range(count):
             x = dlpack.asdlpack(much, copy=True)
-            assert bytes(forks.memory_of(x)) == expected
+        assert bytes(forks.memory_of(x)) == expected
+
+    signal.setitimer(timer, 5e-4, 5e-4)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        copies = [pool.submit(copy) for _ in range(2)]
+        copy()
+    for done in copies:
+        done.result()
     signal.setitimer(timer, 0)
     assert ctypes.c_long.in_dll(handlers, "handled").value > 10
 
@@ -333,11 +339,9 @@ def handlers_have_room(library, number, timer, seconds):
 @pytest.mark.parametrize("timer", ["REAL", "PROF", "VIRTUAL"])
 def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, timer, effort, figure):
     number = {"REAL": signal.SIGALRM, "PROF": signal.SIGPROF, "VIRTUAL": signal.SIGVTALRM}[timer]
-    seconds = effort(0.5, 10)
-    handlers_have_room(
-        library=handlers, number=int(number), timer=int(getattr(signal, f"ITIMER_{timer}")), seconds=seconds
-    )
-    figure("seconds", seconds)
+    count = effort(5, 200)
+    handlers_have_room(library=handlers, number=int(number), timer=int(getattr(signal, f"ITIMER_{timer}")), count=count)
+    figure("copies of 64 MB", 3 * count)
 
 
 @alone(timeout=300)
