@@ -55,7 +55,8 @@ struct failure {
 static bool fail(struct failure *failure, int kind, const char *text, const char *detail)
 {
     failure->kind = kind;
-    snprintf(failure->text, sizeof failure->text, "the Go core can't start: %.480s%.480s", text, detail);
+    snprintf(failure->text, sizeof failure->text, "the Go core can't start: %.480s%s%.480s", text,
+             *text != 0 && *detail != 0 ? ": " : "", detail);
     return false;
 }
 
@@ -218,7 +219,7 @@ static bool enter_core(void *library, struct failure *failure)
         return fail(failure, CANNOT_START, "bug in dlpack's core, please report it: a panic", "");
     }
     if (core.request_size != sizeof(struct request) || core.answer_size != sizeof(struct answer)) {
-        return fail(failure, CANNOT_START, core_path, " is of another version of this package; restart the process");
+        return fail(failure, CANNOT_START, core_path, "it is of another version of this package; restart the process");
     }
     atomic_store(&describe_in_go, core.describe);
     return true;
@@ -239,10 +240,11 @@ static bool open_core(struct failure *failure)
             library = open_file_copy();
         }
         if (library == NULL) {
+            const char *error = dlerror();
             return fail(failure, CANNOT_START,
                         "after a fork it needs a copy of its file, and neither a memfd nor a temporary file can be "
                         "executed here (use the spawn or forkserver start method, or call asdlpack only in the parent)",
-                        "");
+                        error == NULL ? "" : error);
         }
     }
     opened = true;
