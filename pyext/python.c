@@ -254,15 +254,16 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
 
 PyObject *call_python(const char *module, const char *function, PyObject *args)
 {
-    PyObject *result = NULL, *loaded = args == NULL ? NULL : PyImport_ImportModule(module);
-    if (loaded != NULL) {
-        PyObject *callable = PyObject_GetAttrString(loaded, function);
-        if (callable != NULL) {
-            result = PyObject_CallObject(callable, args);
-            Py_DECREF(callable);
-        }
-        Py_DECREF(loaded);
+    /* Interned, since Python's cache of attributes goes by a name's address, and keeps each name that it meets. */
+    PyObject *result = NULL, *name = PyUnicode_InternFromString(function);
+    PyObject *loaded = args == NULL || name == NULL ? NULL : PyImport_ImportModule(module);
+    PyObject *callable = loaded == NULL ? NULL : PyObject_GetAttr(loaded, name);
+    if (callable != NULL) {
+        result = PyObject_CallObject(callable, args);
     }
+    Py_XDECREF(callable);
+    Py_XDECREF(loaded);
+    Py_XDECREF(name);
     Py_XDECREF(args);
     return result;
 }

@@ -352,6 +352,22 @@ def test_memory_does_not_grow(use):
     data.append(0)
 
 
+def test_errors_that_python_words_leave_no_block_behind():
+    """Python's cache of attributes goes by a name's address, and keeps the names that it meets, up to 4096."""
+
+    def fail(count):
+        """Each time with other free addresses."""
+        kept = []
+        for number in range(count):
+            kept.append(f"{number:07}")
+            refused(lambda: asdlpack(1))
+
+    fail(10)
+    before = sys.getallocatedblocks()
+    fail(1000)
+    assert sys.getallocatedblocks() - before < 100
+
+
 def test_many_exports_of_one_object_live_at_once():
     data = bytearray(b"abc")
     x = asdlpack(data)
