@@ -415,7 +415,11 @@ int check_rows(PyObject *obj, const struct ArrowSchema *schema, int64_t rows)
 int share_column(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArray *array, struct request *request)
 {
     struct held *held = calloc(1, sizeof *held);
-    PyObject *capsule = held == NULL ? PyErr_NoMemory() : PyCapsule_New(held, held_name, release_held);
+    if (held == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    PyObject *capsule = PyCapsule_New(held, held_name, release_held);
     if (capsule == NULL) {
         free(held);
         return -1;
