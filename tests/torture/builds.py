@@ -12,9 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ["build.py", "go.mod", "pkg", "pyext", "pyproject.toml", "python"]
 
 
-def build(folder, *go_flags, cflags="", ldflags="", python=sys.executable, edit=None):
-    """Builds a copy of the sources, with flags of `go build` and the C compiler; returns what belongs in PYTHONPATH.
-    edit(folder) changes the copy first."""
+def copy_sources(folder, edit=None):
+    """edit(folder) changes the copy."""
     for name in SOURCES:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
@@ -22,6 +21,24 @@ def build(folder, *go_flags, cflags="", ldflags="", python=sys.executable, edit=
         library.unlink()
     if edit:
         edit(folder)
-    result = run(python, "build.py", *go_flags, cwd=folder, environ={"CFLAGS": cflags, "LDFLAGS": ldflags}, timeout=300)
+
+
+def build(folder, *go_flags, cflags="", ldflags="", python=sys.executable, edit=None):
+    """Builds a copy of the sources, with flags of `go build` and of gcc; returns what belongs in PYTHONPATH."""
+    copy_sources(folder, edit)
+    environ = {"CC": "gcc", "CFLAGS": cflags, "LDFLAGS": ldflags}
+    result = run(python, "build.py", *go_flags, cwd=folder, environ=environ, timeout=300)
     assert result.returncode == 0, result.stderr
     return folder / "python"
+
+
+def seed(*faults):
+    """An edit: each is a file, what stands in it once, and what takes its place."""
+
+    def edit(folder):
+        for name, code, fault in faults:
+            text = (folder / name).read_text()
+            assert text.count(code) == 1, f"{name} has another code now; expected once\n{code}"
+            (folder / name).write_text(text.replace(code, fault))
+
+    return edit

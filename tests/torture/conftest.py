@@ -9,6 +9,14 @@ FIGURES = pytest.StashKey()
 
 def pytest_configure(config):
     config.stash[FIGURES] = {}
+    config.addinivalue_line("markers", "torture: has a long form alone")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("torture"):
+        long = [item for item in items if item.get_closest_marker("torture")]
+        items[:] = [item for item in items if item not in long]
+        config.hook.pytest_deselected(items=long)
 
 
 @pytest.fixture

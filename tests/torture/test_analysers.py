@@ -1,0 +1,60 @@
+"""gcc's analyser and clang's, over the C files. The symbols of the libraries are checked by tests/test_packaging.py."""
+
+import re
+import shutil
+import sysconfig
+
+import pytest
+from alone import run
+from builds import ROOT
+
+FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-fPIC", "-DPy_LIMITED_API=0x030b0000", '-DDLPACK_GO_VERSION="0"']
+FLAGS.append(f"-I{sysconfig.get_path('include')}")
+
+
+@pytest.mark.torture
+def test_gccs_analyser_finds_nothing(tmp_path, figure):
+    sources = sorted((ROOT / "pyext").glob("*.c"))
+    for source in sources:
+        result = run("gcc", *FLAGS, "-O2", "-fanalyzer", "-c", source, "-o", tmp_path / "object.o", timeout=300)
+        assert (result.returncode, result.stderr) == (0, "")
+    figure("files", len(sources))
+
+
+def unity(folder):
+    """All sources as one, so that the analyser sees what each function of another file does. What two files have of one
+    name is of two."""
+    sources = {path: path.read_text() for path in sorted((ROOT / "pyext").glob("*.c"))}
+    own = {path: set(re.findall(r"^static [\w *]*?([a-z]\w*)\(", text, re.M)) for path, text in sources.items()}
+    file = folder / "unity.c"
+    with file.open("w") as out:
+        for path in sources:
+            others = set().union(*(own[other] for other in sources if other != path))
+            twice = sorted(own[path] & others)
+            out.writelines(f"#define {name} {path.stem}_{name}\n" for name in twice)
+            out.write(sources[path])
+            out.writelines(f"#undef {name}\n" for name in twice)
+    return file
+
+
+# The lines that clang's analyser suspects, and why they are right.
+EXPLAINED = {
+    "request->ndim = answer.ndim;": "two chunks or more are joined, and each that is appended fills the answer",
+    "return one.device_type == other.device_type && (one.device_id == other.device_id || one.device_type == kDLCPU);": (
+        "asdlpack passes a device on where its target is not None, and there read_device has filled it"
+    ),
+    "return read < 0 ? -1 : 0;": "request_format copies what is shorter than FORMAT_SIZE, as all text in `both` is",
+}
+
+
+@pytest.mark.torture
+def test_clangs_analyser_suspects_only_what_is_explained(tmp_path, figure):
+    program = shutil.which("clang-tidy", path=sysconfig.get_path("scripts")) or shutil.which("clang-tidy")
+    assert program, "no clang-tidy: install it (PyPI: clang-tidy)"
+    # Off is the check that wants memcpy_s and its like, which glibc has not.
+    checks = "-*,clang-analyzer-*,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling"
+    include = f"-I{ROOT / 'pyext'}"
+    result = run(program, "--quiet", f"--checks={checks}", unity(tmp_path), "--", *FLAGS, include, timeout=1500)
+    found = re.findall(r": (?:warning|error): .*\n *\d+ \| *(.*)\n", result.stdout)
+    figure("explained", len(found))
+    assert set(found) == set(EXPLAINED), result.stdout + result.stderr
