@@ -424,11 +424,12 @@ int share_column(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArr
         free(held);
         return -1;
     }
+    /* Of two threads that take one structure, one gets its release, and the other is refused. */
     held->schema = *schema;
-    schema->release = NULL;
+    held->schema.release = __atomic_exchange_n(&schema->release, NULL, __ATOMIC_ACQ_REL);
     if (array != NULL) {
         held->array = *array;
-        array->release = NULL;
+        held->array.release = __atomic_exchange_n(&array->release, NULL, __ATOMIC_ACQ_REL);
     }
     self->object = capsule;
     self->holding = HOLDS_OBJECT;

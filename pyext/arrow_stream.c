@@ -254,8 +254,8 @@ static int take_stream(struct chunks *chunks, PyObject *capsule)
         return -1;
     }
     chunks->stream = *stream;
-    stream->release = NULL;
-    return 0;
+    chunks->stream.release = __atomic_exchange_n(&stream->release, NULL, __ATOMIC_ACQ_REL);
+    return check_stream(chunks->protocol, &chunks->stream); /* another thread may have been first */
 }
 
 int read_arrow_stream(DLPackObject *self, struct request *request)

@@ -4,6 +4,7 @@
  * It is C because capsules and deleters are C. */
 #include "extension.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 const char capsule_legacy[] = "dltensor";
@@ -98,15 +99,24 @@ static void *managed_of(DLPackObject *self, PyObject *capsule, bool *versioned)
 int take_capsule(DLPackObject *self, PyObject *capsule)
 {
     bool versioned;
-    void *managed = managed_of(self, capsule, &versioned);
+    void *managed;
+    int renamed = -1;
     /* Renamed first: from here on no other thread can take it. */
-    if (managed == NULL || PyCapsule_SetName(capsule, versioned ? capsule_used_versioned : capsule_used_legacy) < 0) {
+    Py_BEGIN_CRITICAL_SECTION(capsule);
+    managed = managed_of(self, capsule, &versioned);
+    if (managed != NULL) {
+        renamed = PyCapsule_SetName(capsule, versioned ? capsule_used_versioned : capsule_used_legacy);
+    }
+    Py_END_CRITICAL_SECTION();
+    if (renamed < 0) {
         return -1;
     }
     if (take_managed(self, managed, versioned) < 0) {
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
+        Py_BEGIN_CRITICAL_SECTION(capsule);
         PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy);
+        Py_END_CRITICAL_SECTION();
         PyErr_Restore(type, value, traceback);
         return -1;
     }
@@ -124,7 +134,7 @@ int look_at_capsule(DLPackObject *self, PyObject *capsule)
 
 static struct {
     const char *name;
-    PyTypeObject *structure, *pointer; /* NULL: dlpack.structs was never imported */
+    _Atomic(PyObject *) structure, pointer; /* NULL: dlpack.structs was never imported */
 } structures[] = {
     [STRUCTURE_TENSOR] = {"DLTensor", NULL, NULL},
     [STRUCTURE_LEGACY] = {"DLManagedTensor", NULL, NULL},
@@ -140,22 +150,21 @@ PyObject *register_structures(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     for (int kind = 0; kind < 3; kind++) {
-        Py_XDECREF((PyObject *)structures[kind].structure);
-        Py_XDECREF((PyObject *)structures[kind].pointer);
-        structures[kind].structure = (PyTypeObject *)Py_NewRef((PyObject *)types[2 * kind]);
-        structures[kind].pointer = (PyTypeObject *)Py_NewRef((PyObject *)types[2 * kind + 1]);
+        Py_XDECREF(atomic_exchange(&structures[kind].structure, Py_NewRef((PyObject *)types[2 * kind])));
+        Py_XDECREF(atomic_exchange(&structures[kind].pointer, Py_NewRef((PyObject *)types[2 * kind + 1])));
     }
     Py_RETURN_NONE;
 }
 
 int find_structure(PyObject *obj, enum structure *kind)
 {
+    PyObject *type = (PyObject *)Py_TYPE(obj);
     for (int i = 0; i < 3 && structures[i].pointer != NULL; i++) {
-        if (Py_IS_TYPE(obj, structures[i].pointer)) {
+        if (type == structures[i].pointer) {
             *kind = i;
             return 1;
         }
-        if (Py_IS_TYPE(obj, structures[i].structure)) {
+        if (type == structures[i].structure) {
             PyErr_Format(PyExc_TypeError,
                          "asdlpack: expected a pointer to the %s, got the structure itself (pass "
                          "ctypes.pointer of it)",
@@ -173,10 +182,13 @@ static void *address_in(PyObject *pointer, enum structure kind, bool take)
     if (PyObject_GetBuffer(pointer, &view, PyBUF_WRITABLE) < 0) {
         return NULL;
     }
-    void *address = *(void **)view.buf;
+    void *address;
+    Py_BEGIN_CRITICAL_SECTION(pointer);
+    address = *(void **)view.buf;
     if (take) {
         *(void **)view.buf = NULL;
     }
+    Py_END_CRITICAL_SECTION();
     PyBuffer_Release(&view);
     if (address == NULL) {
         PyErr_Format(PyExc_ValueError, "pointer to a %s is NULL%s", structures[kind].name,

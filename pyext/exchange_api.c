@@ -41,11 +41,14 @@ static DLManagedTensorVersioned *managed_of_delegate(DLPackObject *self)
     if (capsule == NULL) {
         return NULL;
     }
-    DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
+    DLManagedTensorVersioned *managed;
+    Py_BEGIN_CRITICAL_SECTION(capsule);
+    managed = PyCapsule_GetPointer(capsule, capsule_versioned);
     if (managed != NULL &&
         (check_version(managed->version) < 0 || PyCapsule_SetName(capsule, capsule_used_versioned) < 0)) {
         managed = NULL;
     }
+    Py_END_CRITICAL_SECTION();
     drop_capsule(capsule);
     return managed;
 }

@@ -96,14 +96,18 @@ int object_get_buffer(PyObject *self, Py_buffer *view, int flags)
     if (holder == NULL || check_flags(holder, flags) < 0 || fill_view(holder, view, flags) < 0) {
         return -1;
     }
+    Py_BEGIN_CRITICAL_SECTION((PyObject *)holder);
     holder->exports++;
+    Py_END_CRITICAL_SECTION();
     return 0;
 }
 
 void object_release_buffer(PyObject *self, Py_buffer *view)
 {
     free(view->internal);
+    Py_BEGIN_CRITICAL_SECTION(self);
     ((DLPackObject *)self)->exports--;
+    Py_END_CRITICAL_SECTION();
 }
 
 /* bytes(x) would ask for a buffer with a format, which not every data type has. */

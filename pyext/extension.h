@@ -17,6 +17,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -26,6 +27,12 @@
 extern __typeof__(PyErr_Format) PyErr_Format __attribute__((cold));
 extern __typeof__(PyErr_SetString) PyErr_SetString __attribute__((cold));
 extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
+
+/* Without a GIL, what two threads do to one object may happen at once. */
+#ifndef Py_BEGIN_CRITICAL_SECTION
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
 
 enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides need no allocation of their own */
 
@@ -37,12 +44,12 @@ enum holding { HOLDS_NOTHING, HOLDS_VIEW, HOLDS_OBJECT, HOLDS_LEGACY, HOLDS_VERS
 typedef struct DLPackObject {
     PyObject_HEAD
     PyObject *weakrefs;
-    PyObject *obj; /* what asdlpack was given; NULL for a copy, which keeps no source alive */
-    struct DLPackObject *imported;
-    const char *protocol; /* NULL after the garbage collector cleared the object */
-    uint8_t holding;      /* enum holding: which of the union */
-    uint8_t copy;         /* enum copy: what asdlpack was told */
-    bool has_target;      /* it was told a device, too */
+    PyObject *obj;                           /* what asdlpack was given; NULL for a copy, which keeps no source alive */
+    _Atomic(struct DLPackObject *) imported; /* set once */
+    const char *protocol;                    /* NULL after the garbage collector cleared the object */
+    uint8_t holding;                         /* enum holding: which of the union */
+    uint8_t copy;                            /* enum copy: what asdlpack was told */
+    bool has_target;                         /* it was told a device, too */
     bool delegate;
     bool versioned_only;
     bool on_cpu; /* the CPU can read the memory */
@@ -86,6 +93,9 @@ bool holds_gil(void);
 /* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent, *value is NULL;
  * -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);
+
+/* dict[key]. 1: *value is a new reference; 0: absent, *value is NULL; -1: error. */
+int dict_item(PyObject *dict, PyObject *key, PyObject **value);
 
 /* A parameter of a function: its name, NULL where it is given by position alone, and where its value goes, borrowed. */
 struct parameter {

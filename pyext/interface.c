@@ -42,12 +42,11 @@ static int wrong(const char *protocol, const char *field, const char *expected, 
 
 static int take_field(PyObject *dict, PyObject *name, PyObject **value)
 {
-    PyObject *found = PyDict_GetItemWithError(dict, name);
-    if (found == NULL) {
-        return PyErr_Occurred() ? -1 : 0;
+    int found = dict_item(dict, name, value);
+    if (*value == Py_None) {
+        Py_CLEAR(*value);
     }
-    *value = found == Py_None ? NULL : Py_NewRef(found);
-    return 0;
+    return found < 0 ? -1 : 0;
 }
 
 static int take_fields(PyObject *dict, struct fields *fields)

@@ -11,13 +11,33 @@ enum {
     TRIES = 4,   /* places that a type may have */
 };
 
-/* Weak references, since a type may go, and another take its address. A place is taken once, and never given back: no
- * lock. */
+/* A type may go, and another take its address: a weak reference tells when. A place is taken once, and never given
+ * back: no lock. */
 static struct {
     _Atomic(PyObject *) reference; /* NULL: the place is free */
-    _Atomic(PyTypeObject *) type;  /* NULL: what is known is not there yet */
+    _Atomic(PyTypeObject *) type;  /* NULL: what is known is not there yet, or the type is gone */
     enum known_type known;
 } types[PLACES];
+
+static PyObject *forget_type(PyObject *Py_UNUSED(self), PyObject *reference)
+{
+    for (size_t place = 0; place < PLACES; place++) {
+        if (atomic_load(&types[place].reference) == reference) {
+            atomic_store(&types[place].type, NULL);
+        }
+    }
+    Py_RETURN_NONE;
+}
+
+/* A new weak reference to the type. NULL: error. */
+static PyObject *watch_type(PyTypeObject *type)
+{
+    static PyMethodDef method = {"forget_type", forget_type, METH_O, NULL};
+    PyObject *callback = PyCFunction_NewEx(&method, NULL, NULL);
+    PyObject *reference = callback == NULL ? NULL : PyWeakref_NewRef((PyObject *)type, callback);
+    Py_XDECREF(callback);
+    return reference;
+}
 
 static size_t place_of(PyTypeObject *type, size_t attempt)
 {
@@ -33,8 +53,7 @@ enum known_type known_type(PyObject *obj)
     }
     for (size_t i = 0; i < TRIES; i++) {
         size_t place = place_of(type, i);
-        PyTypeObject *known = atomic_load_explicit(&types[place].type, memory_order_acquire);
-        if (known == type && PyWeakref_GetObject(types[place].reference) == (PyObject *)type) {
+        if (atomic_load_explicit(&types[place].type, memory_order_acquire) == type) {
             return types[place].known;
         }
     }
@@ -104,7 +123,7 @@ int remember_type(PyObject *obj, enum known_type known)
     if (fixed > 0) {
         fixed = known == HAS_DLPACK ? has_dlpack_method(type) : has_buffer_alone(type);
     }
-    PyObject *reference = fixed < 0 ? NULL : PyWeakref_NewRef((PyObject *)type, NULL);
+    PyObject *reference = fixed < 0 ? NULL : watch_type(type);
     if (reference == NULL) {
         return -1;
     }

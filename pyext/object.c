@@ -329,19 +329,18 @@ DLPackObject *tensor_of(DLPackObject *self)
     if (!self->delegate) {
         return self;
     }
-    if (self->imported == NULL) {
+    DLPackObject *kept = self->imported;
+    if (kept == NULL) {
         DLPackObject *imported = import_nested(self);
         if (imported == NULL) {
             return NULL;
         }
-        if (self->imported == NULL) {
-            self->imported = imported;
+        if (atomic_compare_exchange_strong(&self->imported, &kept, imported)) {
+            return imported;
         }
-        else {
-            Py_DECREF((PyObject *)imported); /* the producer came back here, and the first import stays */
-        }
+        Py_DECREF((PyObject *)imported); /* another thread, or the producer, came here, and the first import stays */
     }
-    return self->imported;
+    return kept;
 }
 
 DLPackObject *ordered_tensor_of(DLPackObject *self)

@@ -92,11 +92,11 @@ static int check_stream_named(PyObject *obj)
 {
     PyObject *interface = PyObject_GetAttr(obj, names.cuda_array_interface), *number = NULL;
     int64_t version = 0;
+    int read = interface == NULL ? -1 : 0;
     if (interface != NULL && PyDict_Check(interface)) {
-        number = Py_XNewRef(PyDict_GetItemWithError(interface, names.version)); /* its __index__ may change the dict */
+        read = dict_item(interface, names.version, &number);
     }
-    int read = interface == NULL || PyErr_Occurred() ? -1 : 0;
-    if (number != NULL) {
+    if (read > 0) {
         read = read_int(number, true, &version);
     }
     Py_XDECREF(number);

@@ -50,6 +50,16 @@ int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
     return get_optional_attribute(obj, name, value);
 }
 
+int dict_item(PyObject *dict, PyObject *key, PyObject **value)
+{
+#ifdef Py_GIL_DISABLED
+    return PyDict_GetItemRef(dict, key, value);
+#else
+    *value = Py_XNewRef(PyDict_GetItemWithError(dict, key));
+    return *value != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
+#endif
+}
+
 PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *kwnames)
 {
     return vectorcall_method(name, args, 1, kwnames);
