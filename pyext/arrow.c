@@ -454,7 +454,7 @@ int call_exporter(PyObject *obj, PyObject *name, PyObject **exported)
         *exported = PyObject_CallNoArgs(method);
         found = *exported == NULL ? -1 : 1;
     }
-    Py_DECREF(method);
+    Py_DecRef(method);
     return found;
 }
 

@@ -153,7 +153,7 @@ PyObject *register_structures(PyObject *Py_UNUSED(module), PyObject *args)
         Py_XDECREF(atomic_exchange(&structures[kind].structure, Py_NewRef((PyObject *)types[2 * kind])));
         Py_XDECREF(atomic_exchange(&structures[kind].pointer, Py_NewRef((PyObject *)types[2 * kind + 1])));
     }
-    Py_RETURN_NONE;
+    return new_none();
 }
 
 int find_structure(PyObject *obj, enum structure *kind)

@@ -47,7 +47,7 @@ static PyObject *make_interface(const DLPackObject *holder, const char *typestr,
 {
     const DLTensor *tensor = &holder->tensor;
     PyObject *strides =
-        object_is_compact(holder, 'C') ? Py_NewRef(Py_None) : tuple_of(tensor->strides, tensor->ndim, holder->itemsize);
+        object_is_compact(holder, 'C') ? new_none() : tuple_of(tensor->strides, tensor->ndim, holder->itemsize);
     return Py_BuildValue("{s:i,s:s,s:N,s:N,s:(NN)}", "version", 3, "typestr", typestr, "shape",
                          tuple_of(tensor->shape, tensor->ndim, 1), "strides", strides, "data", PyLong_FromVoidPtr(data),
                          PyBool_FromLong((holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0));
@@ -124,7 +124,7 @@ static int check_cuda(const DLPackObject *holder)
 static PyObject *stream_of(const DLPackObject *holder)
 {
     int64_t stream = producer_stream(holder);
-    return stream == STREAM_UNKNOWN ? Py_NewRef(Py_None) : PyLong_FromLongLong(stream);
+    return stream == STREAM_UNKNOWN ? new_none() : PyLong_FromLongLong(stream);
 }
 
 PyObject *get_cuda_array_interface(PyObject *self, void *Py_UNUSED(closure))

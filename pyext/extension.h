@@ -90,6 +90,11 @@ bool python_is_gone(void);
 /* Whether this thread may use Python as it is: it costs less to know than to take the GIL again. */
 bool holds_gil(void);
 
+/* A new reference to None. From 3.12 on nobody counts those, but the macros here do, as 3.11: 2**30 more or fewer, and
+ * None is no longer known as immortal, nor as None. So what may be None is counted by Python's own functions where it
+ * goes to Python or comes from it: by this one, and by Py_DecRef. */
+PyObject *new_none(void);
+
 /* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent, *value is NULL;
  * -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);

@@ -204,7 +204,7 @@ static int read_interface(DLPackObject *self, struct request *request, PyObject 
         return found;
     }
     if (dict == Py_None) {
-        Py_DECREF(dict);
+        Py_DecRef(dict);
         return 0;
     }
     request_init(request, protocol);
@@ -296,7 +296,7 @@ int read_array_struct(DLPackObject *self, struct request *request)
         return found;
     }
     if (capsule == Py_None) {
-        Py_DECREF(capsule);
+        Py_DecRef(capsule);
         return 0;
     }
     /* The capsule is held, since its memory may be its own. */

@@ -26,7 +26,7 @@ static PyObject *forget_type(PyObject *Py_UNUSED(self), PyObject *reference)
             atomic_store(&types[place].type, NULL);
         }
     }
-    Py_RETURN_NONE;
+    return new_none();
 }
 
 /* A new weak reference to the type. NULL: error. */

@@ -135,7 +135,7 @@ static int check_bytes(PyObject *obj, const struct request *request)
         return -1;
     }
     bool is_pointer = address != Py_None;
-    Py_DECREF(address);
+    Py_DecRef(address);
     if (is_pointer) {
         PyErr_SetString(PyExc_TypeError, "frombuffer: expected an object with memory of its own, got a ctypes pointer, "
                                          "which has no length (pass from_pointer(pointer, shape, dtype))");
@@ -215,8 +215,8 @@ static int read_pointer(PyObject *pointer, uint64_t *address)
 {
     static const char expected[] = "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes "
                                    "pointer (what has memory itself goes by asdlpack or frombuffer)";
-    PyObject *number = PyIndex_Check(pointer) ? Py_NewRef(pointer)
-                                              : call_python("dlpack._arguments", "address", PyTuple_Pack(1, pointer));
+    PyObject *number =
+        PyIndex_Check(pointer) ? pointer : call_python("dlpack._arguments", "address", PyTuple_Pack(1, pointer));
     if (number == NULL) {
         return -1;
     }
@@ -225,7 +225,9 @@ static int read_pointer(PyObject *pointer, uint64_t *address)
         wrong_argument(pointer, expected);
         read = -1;
     }
-    Py_DECREF(number);
+    if (number != pointer) {
+        Py_DecRef(number);
+    }
     return read;
 }
 

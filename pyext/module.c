@@ -13,7 +13,7 @@ static int has_dlpack(PyObject *obj)
     int found = optional_attribute(obj, names.dlpack, &method);
     if (found > 0) {
         found = method != Py_None;
-        Py_DECREF(method);
+        Py_DecRef(method);
     }
     return found;
 }
@@ -269,12 +269,10 @@ static PyObject *facts(PyObject *Py_UNUSED(module), PyObject *obj)
     if (holder == NULL) {
         return NULL;
     }
-    PyObject *strides = object_is_packed(holder)
-                            ? Py_NewRef(Py_None)
-                            : tuple_of(holder->tensor.strides, holder->tensor.ndim, holder->itemsize);
-    PyObject *version = holder->version.major == 0
-                            ? Py_NewRef(Py_None)
-                            : Py_BuildValue("(II)", holder->version.major, holder->version.minor);
+    PyObject *strides =
+        object_is_packed(holder) ? new_none() : tuple_of(holder->tensor.strides, holder->tensor.ndim, holder->itemsize);
+    PyObject *version =
+        holder->version.major == 0 ? new_none() : Py_BuildValue("(II)", holder->version.major, holder->version.minor);
     return Py_BuildValue("(NNNNK)", strides, PyBool_FromLong(object_is_compact(holder, 'C')),
                          PyBool_FromLong(object_is_compact(holder, 'F')), version, (unsigned long long)holder->flags);
 }

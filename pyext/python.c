@@ -45,6 +45,12 @@ bool holds_gil(void)
     return attached != NULL && attached == PyGILState_GetThisThreadState();
 }
 
+PyObject *new_none(void)
+{
+    Py_IncRef(Py_None);
+    return Py_None;
+}
+
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
 {
     return get_optional_attribute(obj, name, value);
@@ -282,7 +288,7 @@ void drop_capsule(PyObject *capsule)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    Py_DECREF(capsule);
+    Py_DecRef(capsule);
     PyErr_Restore(type, value, traceback);
 }
 

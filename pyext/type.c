@@ -166,7 +166,7 @@ static PyObject *get_protocol(DLPackObject *self, void *Py_UNUSED(closure))
 
 static PyObject *get_obj(DLPackObject *self, void *Py_UNUSED(closure))
 {
-    return Py_NewRef(self->obj == NULL ? Py_None : self->obj);
+    return self->obj == NULL ? new_none() : Py_NewRef(self->obj);
 }
 
 /* "float32[2, 3] at 0x7f0123456780, 24 bytes on kDLCPU:0, read-only" */

@@ -244,9 +244,9 @@ def test_an_interface_changes_while_it_is_read(effort, figure):
         for i in range(rounds):
             if number == 0:
                 length = 8 + i % 8
-                interface["shape"] = tuple([length])
+                interface["shape"] = (length,)
                 interface["data"] = (memory.ctypes.data + i % 8, bool(i % 2))
-                interface["strides"] = tuple([int("1")])
+                interface["strides"] = (int("1"),)
                 del interface["strides"]
             else:
                 assert 8 <= dlpack.asdlpack(source).nbytes < 16
@@ -268,8 +268,8 @@ def test_threads_begin_together():
     def work():
         try:
             together.wait()
-            x = dlpack.asdlpack(bytearray(3))
-            assert dlpack.asdlpack(x.__dlpack__(max_version=tuple([1, 0]))).shape == (3,)
+            x, version = dlpack.asdlpack(bytearray(3)), (1, int("0"))  # of which each thread has its own
+            assert dlpack.asdlpack(x.__dlpack__(max_version=version)).shape == (3,)
             assert dlpack.asdlpack(dlpack.asdlpack(memoryview(x)), copy=True).nbytes == 3
             from dlpack import structs
 
