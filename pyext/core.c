@@ -362,10 +362,10 @@ int core_init(void)
         PyErr_SetString(PyExc_ImportError, "dlpack: the path of this extension can't be told, or is too long");
         return -1;
     }
-    static const int raised_by_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     sigfillset(&deferred);
-    for (size_t i = 0; i < sizeof raised_by_faults / sizeof *raised_by_faults; i++) {
-        sigdelset(&deferred, raised_by_faults[i]);
+    for (size_t i = 0; i < sizeof fault_signals / sizeof *fault_signals; i++) {
+        sigdelset(&deferred, fault_signals[i]);
     }
     if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
         PyErr_NoMemory();

@@ -109,10 +109,10 @@ def test_threads_meet_new_kinds_together():
     def work(number):
         for extent in range(1, 400):
             rows = 1 + (extent + number) % 7
-            values = memoryview(bytearray(rows * extent)).cast("B", (rows, extent))
+            values = memoryview(np.zeros((1 + rows, 1 + extent, 2), "u1")[..., 0])
             x = dlpack.asdlpack(values)
-            assert (x.shape, x.strides, x.dtype) == ((rows, extent), (extent, 1), "uint8")
-            assert dlpack.asdlpack(values).nbytes == rows * extent
+            assert (x.shape, x.strides, x.dtype) == ((1 + rows, 1 + extent), (2 + 2 * extent, 2), "uint8")
+            assert dlpack.asdlpack(values).nbytes == (1 + rows) * (1 + extent)
 
     in_threads(work)
 

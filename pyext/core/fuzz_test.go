@@ -248,7 +248,7 @@ func FuzzDescribe(f *testing.F) {
 			flags |= isCopied
 		}
 		ndim := len(want.shape)
-		if name := text(answer.name[:]); name != r.name || int(answer.ndim) != ndim ||
+		if name := text(answer.names.dtype[:]); name != r.name || int(answer.ndim) != ndim ||
 			!slices.Equal(numbers(answer.dims[:ndim]), want.shape) || int64(answer.itemsize) != r.size ||
 			int64(answer.alignment) != r.align || int64(answer.flags) != flags || (answer.memory != nil) != want.copied ||
 			want.copied && answer.remember != 0 {

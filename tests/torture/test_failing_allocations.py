@@ -18,7 +18,7 @@ CANNOT_FAIL = """
     PyIndex_Check PyInterpreterState_Get PyInterpreterState_GetID PyLong_AsLongLong PyLong_AsLongLongAndOverflow
     PyLong_AsUnsignedLongLong PyModuleDef_Init PyObject_CheckBuffer PyObject_ClearWeakRefs PyObject_GC_Del
     PyObject_GC_Track PyObject_GC_UnTrack PyObject_GenericGetAttr PyTuple_GetItem PyTuple_Size PyType_GetFlags
-    PyType_GetSlot PyUnicode_Compare PyUnicode_CompareWithASCIIString PyUnicode_GetLength PyWeakref_GetObject
+    PyType_GetSlot PyUnicode_Compare PyUnicode_CompareWithASCIIString PyUnicode_GetLength Py_DecRef Py_IncRef
     Py_IsInitialized _Py_Dealloc
 """
 

@@ -223,7 +223,7 @@ def calls():
         "memory that is not there": lambda: refused(lambda: dlpack.asdlpack(nowhere, copy=True)),
         "asdlpack of a capsule": lambda: dlpack.asdlpack(x.__dlpack__()),
         "asdlpack of a structure": lambda: dlpack.asdlpack(ctypes.pointer(tensor), owner=source),
-        "asdlpack of a producer": lambda: dlpack.asdlpack(np.zeros(forks.new_kind().shape)).shape,
+        "asdlpack of a producer": lambda: dlpack.asdlpack(np.asarray(forks.new_kind())).shape,
         "frombuffer": lambda: dlpack.frombuffer(bytes(12), "bfloat16", (2, 3)),
         "from_pointer": lambda: dlpack.from_pointer(x.pointer, (3,), "float64", owner=source),
         "describe": lambda: dlpack.describe(forks.new_kind()),
