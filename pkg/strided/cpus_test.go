@@ -61,7 +61,8 @@ func FuzzQuota(f *testing.F) {
 	f.Add("-1\n100000\n")
 	f.Add("150000 100000")
 	f.Add("9223372036854775807 1")
-	f.Add("9223372036854775808 1")
+	f.Add("9223372036854775808 10")
+	f.Add("10 9223372036854775808")
 	f.Add("1 0")
 	f.Add("+2 01 3")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -315,6 +315,9 @@ func FuzzAnyRequest(f *testing.F) {
 	f.Add([]byte{4, 8, 3, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 64, 0, 3}, "|V8 opaque_handle64 and much more")
 	f.Add([]byte{7, 32, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 64, 64, 0, 239}, "float8_e4m3b11fnuzx65535")
 	f.Add([]byte{6, 96, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 255, 64, 64, 1, 3}, "b")
+	f.Add([]byte{1, 0, 0, 241, 0, 2, 32, 1, 1}, "") // 65 dimensions
+	f.Add([]byte{1, 0, 0, 239, 0, 2, 32, 1, 1}, "") // -1
+	f.Add([]byte{1, 2, 0, 240, 64, 2, 32, 1, 3, 0, 0, 0, 0, 0, 64}, "")
 	f.Add([]byte{5, 0, 0, 240, 0, 0, 0, 0, 1}, "(9223372036854775807)B\x00\xff")
 	f.Fuzz(func(t *testing.T, some []byte, format string) {
 		next := func() int64 {
@@ -375,6 +378,10 @@ func FuzzAnyRequest(f *testing.F) {
 		}
 		if answer.status != statusOK {
 			return
+		}
+		readable := slices.Contains([]int64{1, 3, 11, 13}, int64(answer.device.device_type))
+		if (answer.on_cpu != 0) != readable {
+			t.Fatalf("%+v, %q: %+v", request, format, answer)
 		}
 		// What is answered is a tensor, which asked about as one is the same.
 		ndim := int(answer.ndim)

@@ -73,3 +73,22 @@ func TestAPanicOfAnyTypeHasAText(t *testing.T) {
 		}
 	}
 }
+
+func TestALongTextIsCutBetweenCharacters(t *testing.T) {
+	_, answer := arguments(dlpackDescribe)
+	to := answer.typestr[:] // 8 letters, one of them the NUL
+	for whole, want := range map[string]string{
+		"1234567":      "1234567",
+		"12345678":     "1234567",
+		"123456\u00e9": "123456",
+		"12345\u20ac":  "12345",
+		"1234\u20ac":   "1234\u20ac",
+		"1234\u20ac5":  "1234\u20ac",
+		"\u20ac":       "\u20ac",
+	} {
+		setText(to, whole)
+		if got := text(to); got != want {
+			t.Errorf("%q: %q; want %q", whole, got, want)
+		}
+	}
+}
