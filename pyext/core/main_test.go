@@ -76,7 +76,7 @@ func TestAPanicOfAnyTypeHasAText(t *testing.T) {
 
 func TestALongTextIsCutBetweenCharacters(t *testing.T) {
 	_, answer := arguments(dlpackDescribe)
-	to := answer.typestr[:] // 8 letters, one of them the NUL
+	to := answer.names.typestr[:] // 8 letters, one of them the NUL
 	for whole, want := range map[string]string{
 		"1234567":      "1234567",
 		"12345678":     "1234567",

@@ -32,4 +32,7 @@ def test_no_input_is_answered_otherwise_than_by_the_second_implementation(packag
         assert f"--- PASS: {target}/seed#0 " in seeds
         if seconds:
             flags = ["-run", "^$", "-fuzz", f"^{target}$", "-fuzztime", f"{seconds}s", "-fuzzminimizetime", "1x"]
-            figure(f"inputs of {target}", int(re.findall(r"execs: (\d+) ", go_test(package, *flags))[-1]))
+            said = go_test(package, *flags)
+            inputs = re.findall(r"execs: (\d+) ", said)
+            assert inputs, f"not one input in {seconds} s: {said}"
+            figure(f"inputs of {target}", int(inputs[-1]))
