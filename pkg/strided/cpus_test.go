@@ -30,6 +30,9 @@ func TestCPUsAreThoseThatTheControlGroupsGrant(t *testing.T) {
 		{"a period of 0 is no limit", "0::/\n", files{"cpu.max": "1 0\n"}, math.MaxInt},
 		{"version 1", "3:cpuset:/\n2:cpuacct,cpu:/a\n1:name=systemd:/\n0::/\n", files{"cpu/a/cpu.cfs_quota_us": "250000\n",
 			"cpu/a/cpu.cfs_period_us": "100000\n", "cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3},
+		{"version 1, with a group of another controller", "2:cpuset:/b\n1:cpu:/a\n", files{
+			"cpu/b/cpu.cfs_quota_us": "100000\n", "cpu/b/cpu.cfs_period_us": "100000\n",
+			"cpu/a/cpu.cfs_quota_us": "300000\n", "cpu/a/cpu.cfs_period_us": "100000\n"}, 3},
 		{"version 1 without a limit", "1:cpu:/\n", files{"cpu/cpu.cfs_quota_us": "-1\n",
 			"cpu/cpu.cfs_period_us": "100000\n"}, math.MaxInt},
 	} {
@@ -64,6 +67,7 @@ func FuzzQuota(f *testing.F) {
 	f.Add("9223372036854775808 10")
 	f.Add("10 9223372036854775808")
 	f.Add("1 0")
+	f.Add("0 100000")
 	f.Add("+2 01 3")
 	f.Fuzz(func(t *testing.T, text string) {
 		want := math.MaxInt
