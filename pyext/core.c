@@ -345,6 +345,7 @@ static void after_fork_in_child(void)
         go_key_known = false;
     }
     mend_answers_after_fork();
+    python_after_fork();
     pthread_mutex_unlock(&starting);
 }
 

@@ -167,11 +167,11 @@ static int managed_tensor_allocator(DLTensor *prototype, DLManagedTensorVersione
                                     void (*SetError)(void *error_ctx, const char *kind, const char *message))
 {
     *out = NULL;
-    if (python_is_gone()) {
+    PyGILState_STATE state;
+    if (!take_gil(&state)) {
         SetError(error_ctx, "RuntimeError", "managed_tensor_allocator: Python is finalising; expected a running one");
         return -1;
     }
-    PyGILState_STATE state = PyGILState_Ensure();
     DLPackObject *self = allocate(prototype);
     if (self != NULL) {
         *out = make_managed(self);

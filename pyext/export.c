@@ -17,7 +17,7 @@ struct block {
     int64_t dims[];
 };
 
-/* Once Python finalises, whoever takes the GIL never returns: what is held then is left to the process's end. */
+/* Once Python ends, what is held is left to the process's end. */
 void release_export(void *owner, void *block)
 {
     if (python_is_gone()) {
@@ -27,7 +27,10 @@ void release_export(void *owner, void *block)
         Py_DECREF((PyObject *)owner);
     }
     else {
-        PyGILState_STATE state = PyGILState_Ensure();
+        PyGILState_STATE state;
+        if (!take_gil(&state)) {
+            return;
+        }
         Py_DECREF((PyObject *)owner);
         PyGILState_Release(state);
     }

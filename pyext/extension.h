@@ -95,6 +95,11 @@ bool holds_gil(void);
  * goes to Python or comes from it: by this one, and by Py_DecRef. */
 PyObject *new_none(void);
 
+/* Takes the GIL, until PyGILState_Release. false: Python ends, and no reference may be touched. */
+bool take_gil(PyGILState_STATE *state);
+
+void python_after_fork(void);
+
 /* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent, *value is NULL;
  * -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);

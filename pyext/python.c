@@ -5,6 +5,8 @@
 #include "extension.h"
 
 #include <dlfcn.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* Functions of the running Python that the stable ABI has only later: each under its public or its older private
@@ -20,6 +22,41 @@ static void *find_in_python(const char *name, const char *older_name)
     return function != NULL ? function : dlsym(RTLD_DEFAULT, older_name);
 }
 
+/* A thread that asks for the GIL while Python finalises never gets it, and one that asks a moment later crashes. So from
+ * atexit on, which comes before, none asks any more, and Python waits for those that did. */
+static atomic_bool ending;
+static atomic_int asking; /* threads */
+
+static PyObject *end(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+{
+    atomic_store(&ending, true);
+    Py_BEGIN_ALLOW_THREADS
+    while (atomic_load(&asking) > 0) {
+        sched_yield();
+    }
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+void python_after_fork(void)
+{
+    atomic_store(&asking, 0); /* these threads are the parent's */
+}
+
+static int call_at_exit(void)
+{
+    static PyMethodDef method = {"end", end, METH_NOARGS, NULL};
+    PyObject *atexit = PyImport_ImportModule("atexit"), *registered = NULL;
+    PyObject *callable = atexit == NULL ? NULL : PyCFunction_New(&method, NULL);
+    if (callable != NULL) {
+        registered = PyObject_CallMethod(atexit, "register", "O", callable);
+        Py_DECREF(callable);
+    }
+    Py_XDECREF(atexit);
+    Py_XDECREF(registered);
+    return registered == NULL ? -1 : 0;
+}
+
 int python_init(void)
 {
     get_optional_attribute = find_in_python("PyObject_GetOptionalAttr", "_PyObject_LookupAttr");
@@ -31,7 +68,8 @@ int python_init(void)
         PyErr_SetString(PyExc_ImportError, "dlpack: this Python lacks functions that CPython 3.11 and later have");
         return -1;
     }
-    return 0;
+    atomic_store(&ending, false); /* Python may start anew */
+    return call_at_exit();
 }
 
 bool python_is_gone(void)
@@ -49,6 +87,17 @@ PyObject *new_none(void)
 {
     Py_IncRef(Py_None);
     return Py_None;
+}
+
+bool take_gil(PyGILState_STATE *state)
+{
+    atomic_fetch_add(&asking, 1);
+    bool taken = !python_is_gone() && (!atomic_load(&ending) || holds_gil());
+    if (taken) {
+        *state = PyGILState_Ensure();
+    }
+    atomic_fetch_sub(&asking, 1);
+    return taken;
 }
 
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
