@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "dlpack.h"
 
@@ -54,6 +53,12 @@ int deleted(int often)
     return count;
 }
 
+/* How many were taken by a thread. */
+int entered(void)
+{
+    return atomic_load(&next);
+}
+
 void take(DLManagedTensorVersioned *managed)
 {
     taken[taken_count++] = managed;
@@ -84,14 +89,21 @@ void start(int threads)
     }
 }
 
-/* Python is gone: what the threads have not begun yet this one and another delete, too. A thread that waits for Python
- * then may wait for ever, or end. */
+/* Waits until each deleter has returned. */
+void wait_for_all(void)
+{
+    while (atomic_load(&left) < taken_count) {
+        sched_yield();
+    }
+}
+
+/* Python is gone: what the threads have not begun yet this one and another delete, too. */
 static void delete_rest(void)
 {
     start_thread();
     delete_all(NULL);
-    int entered = atomic_load(&next) < taken_count ? atomic_load(&next) : taken_count;
-    printf("%d %d %d\n", entered, deleted(1), deleted(2));
+    wait_for_all();
+    printf("%d %d\n", deleted(1), deleted(2));
     fflush(stdout);
 }
 
@@ -108,16 +120,8 @@ int hold_off(void)
     while (atomic_load(&next) == 0) {
         sched_yield();
     }
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 100; i++) {
         sched_yield();
     }
     return atomic_load(&left) - before;
-}
-
-/* Without the GIL: waits for the threads. */
-void wait_for_all(void)
-{
-    while (atomic_load(&left) < taken_count) {
-        sched_yield();
-    }
 }

@@ -12,6 +12,7 @@ import weakref
 import numpy as np
 import pytest
 from alone import alone, python
+from builds import build
 from capi import address, consume
 from forks import new_kind, use_all
 from libraries import library
@@ -276,27 +277,47 @@ print(library.deleted(1), library.deleted(2))
     assert (result.returncode, result.stdout, result.stderr) == (0, "0\n1 0\n", "")
 
 
+def end_while_threads_delete(path, count, **options):
+    """How many of the deleters found Python running; each returns, at the latest when Python is gone."""
+    result = python(
+        SCRIPT.format(path=str(path), count=count)
+        + """
+library.delete_at_exit()
+library.start(4)
+while not library.entered():
+    pass
+""",
+        **options,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    deleted, twice = map(int, result.stdout.split())
+    assert twice == 0
+    return deleted
+
+
 def test_foreign_threads_delete_while_and_after_python_finalises(effort, figure):
     """What they begin before is deleted; what they begin after is left to the process's end."""
     rounds, count = effort(4, 100), 20_000
-    early = 0
     with library("deleters") as path:
-        for _ in range(rounds):
-            result = python(
-                SCRIPT.format(path=str(path), count=count)
-                + """
-library.delete_at_exit()
-library.start(4)
-while not library.deleted(1):
-    pass
-"""
-            )
-            assert (result.returncode, result.stderr) == (0, "")
-            entered, deleted, twice = map(int, result.stdout.split())
-            assert entered == count
-            assert 0 < deleted <= count
-            assert twice == 0
-            early += deleted
+        early = [end_while_threads_delete(path, count) for _ in range(rounds)]
+    assert all(0 < deleted <= count for deleted in early)
     figure("processes that end while 4 foreign threads delete", rounds)
-    figure("deleters that they entered", rounds * count)
-    figure("of these before Python was finalised", early)
+    figure("deleters that these entered", rounds * count)
+    figure("of them before Python finalised", sum(early))
+
+
+LATE = """
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <unistd.h>
+#define PyGILState_Ensure() (usleep(500000), PyGILState_Ensure())
+"""
+
+
+def test_python_does_not_finalise_before_who_asks_for_the_gil_has_it(tmp_path):
+    """A thread may stop anywhere: here, in a build for this test, where it has seen that Python runs."""
+    header = tmp_path / "late.h"
+    header.write_text(LATE)
+    package = build(tmp_path, cflags=f"-include {header}")
+    with library("deleters") as path:
+        assert end_while_threads_delete(path, 20, environ={"PYTHONPATH": str(package)}) >= 4
