@@ -435,8 +435,17 @@ static bool fits(const struct request *request, struct answer *answer)
              answer->above <= (uint64_t)request->span - answer->offset));
 }
 
+void free_copy(const struct answer *answer)
+{
+    free(answer->memory);
+    if (answer->device_memory != NULL) {
+        free_device_memory(answer->device_memory);
+    }
+}
+
 static int raise_answer(const struct answer *answer)
 {
+    free_copy(answer);
     PyObject *types[] = {
         [STATUS_VALUE_ERROR] = PyExc_ValueError,
         [STATUS_BUFFER_ERROR] = PyExc_BufferError,

@@ -302,8 +302,12 @@ void request_tensor(struct request *request, const DLTensor *tensor, uint64_t fl
 /* core.c */
 int core_init(void);
 
-/* Answers the request: from memory, or by one call into Go. -1 with an exception set where the answer is an error. */
+/* Answers the request: from memory, or by one call into Go. -1 with an exception set where the answer is an error, which
+ * has no copy. */
 int ask(struct request *request, struct answer *answer);
+
+/* Frees the memory of the answer's copy, if it has one. */
+void free_copy(const struct answer *answer);
 
 /* How many calls into Go this process has made. */
 uint64_t core_calls(void);

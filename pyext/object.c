@@ -192,10 +192,7 @@ int object_describe(DLPackObject *self, struct request *request)
     int64_t *dims = self->dims;
     size_t bytes = 2 * (size_t)answer.ndim * sizeof *dims;
     if (answer.ndim > INLINE_NDIM && (dims = malloc(bytes)) == NULL) {
-        free(answer.memory);
-        if (answer.device_memory != NULL) {
-            free_device_memory(answer.device_memory);
-        }
+        free_copy(&answer);
         PyErr_NoMemory();
         return -1;
     }

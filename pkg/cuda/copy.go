@@ -82,7 +82,7 @@ func (d *Driver) FromHost(target dlpack.Device, src unsafe.Pointer, bytes int64)
 	})
 }
 
-// newMemory gives what f allocates and fills, and frees it where anything fails.
+// newMemory gives what f allocates and fills, and frees it where anything fails or panics.
 func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f func(*Allocation) error) (
 	a Allocation, err error,
 ) {
@@ -91,10 +91,14 @@ func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f fun
 		return a, err
 	}
 	err = d.inRelaxedMode(func() error {
+		filled := false
+		defer func() {
+			if !filled {
+				d.release(&a)
+			}
+		}()
 		err := f(&a)
-		if err != nil {
-			d.release(&a)
-		}
+		filled = err == nil
 		return err
 	})
 	if err != nil {
@@ -190,8 +194,8 @@ func (d *Driver) copyFrom(source *Source, f func(queue) error) (err error) {
 	})
 }
 
-// onOwnStream calls f with a stream made for it, and waits for what f has queued there: also after a failure, since
-// what was queued before it still reads and writes memory that may be freed next.
+// onOwnStream calls f with a stream made for it, and waits for what f has queued there: also after a failure or a panic,
+// since what was queued before it still reads and writes memory that may be freed next.
 func (d *Driver) onOwnStream(c context, f func(queue) error) error {
 	return d.within(c, func() (err error) {
 		s, err := d.streamCreate()
@@ -199,8 +203,8 @@ func (d *Driver) onOwnStream(c context, f func(queue) error) error {
 			return err
 		}
 		defer func() { err = first(err, d.streamDestroy(s)) }()
-		err = f(queue{"copy", s, c})
-		return first(err, d.streamSynchronize(s))
+		defer func() { err = first(err, d.streamSynchronize(s)) }()
+		return f(queue{"copy", s, c})
 	})
 }
 

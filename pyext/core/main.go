@@ -5,7 +5,6 @@
 package main
 
 /*
-#include <stdlib.h>
 #include "core.h"
 
 extern void dlpackDescribe(struct request *, struct answer *);
@@ -87,10 +86,8 @@ func (b *bug) Error() string {
 	return "bug in dlpack's core, please report it: " + b.text
 }
 
+// refuse leaves the memory that a copy was made to, if any, to who asked.
 func refuse(answer *C.struct_answer, err error) {
-	C.free(answer.memory)
-	C.free(unsafe.Pointer(answer.device_memory))
-	answer.memory, answer.device_memory = nil, nil
 	answer.status = C.STATUS_RUNTIME_ERROR
 	if known, ok := err.(*dlpack.Error); ok {
 		switch known.Kind {
