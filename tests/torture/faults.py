@@ -16,6 +16,8 @@ from builds import build
 
 HERE = Path(__file__).parent
 
+driver = None  # of CUDA, where there is one
+
 
 def build_faulty(folder):
     """Returns what belongs in PYTHONPATH, and the library that has to be loaded before, for all to see."""
@@ -66,7 +68,7 @@ def edit(folder):
     for place in "pyext/core", "pkg/cuda", "pkg/faults":
         shutil.copy(HERE / "faults.h", folder / place)
     for path in [*(folder / "pkg").glob("*/*.go"), *(folder / "pyext" / "core").glob("*.go")]:
-        if path.parent.name != "faults" and not path.name.endswith("_test.go"):
+        if path.parent.name != "faults" and not re.search("_test.go$|cuda/driver.go$", str(path)):
             path.write_text(with_points(path.read_text()))
 
 
@@ -90,12 +92,12 @@ def with_points(source):
     return "\n".join(lines)
 
 
-def in_faulty(faulty, figure, call):
+def in_faulty(faulty, figure, call, **environ):
     """Calls a function of this module in a fresh interpreter that has such a build, and notes what it reports."""
     package, library = faulty
     result = python(
         f"import sys; sys.path[:0] = {str(HERE)!r}, {str(TESTS)!r}\nimport faults; faults.load(); faults.{call}",
-        environ={"PYTHONPATH": str(package), "FAULTS": str(library), "PYTHONFAULTHANDLER": "1"},
+        environ={"PYTHONPATH": str(package), "FAULTS": str(library), "PYTHONFAULTHANDLER": "1", **environ},
         timeout=250,
     )
     assert (result.returncode, result.stderr) == (0, ""), f"{result.returncode}\n{result.stdout}\n{result.stderr}"
@@ -182,7 +184,7 @@ def growth(attempt):
         grown = [now - then for now, then in zip(left_behind(), before, strict=True)]
         if max(grown) < times:
             return None
-    return f"{grown} blocks of Python's, allocations of C's and references more after {times} times"
+    return f"after {times} times more blocks of Python's, allocations of C's, references and what CUDA has: {grown}"
 
 
 def disarm():
@@ -202,23 +204,31 @@ def left_behind():
     import dlpack
 
     gc.collect()
-    return sys.getallocatedblocks(), faults.faults_live(), sys.getrefcount(dlpack.DLPackObject)
+    counts = sys.getallocatedblocks(), faults.faults_live(), sys.getrefcount(dlpack.DLPackObject)
+    return (*counts, *driver.live().values()) if driver else counts
 
 
-def trials(reason, every):
-    """Of the scenarios, every so many-th."""
+def trials(reason, every, cuda=False):
+    """Of the scenarios, or those with a driver of CUDA, every so many-th."""
+    global driver
     import scenarios
 
-    made = [Trial(name, make, use, reason) for name, (make, use) in [*scenarios.SCENARIOS.items()][::every]]
+    tried = scenarios.SCENARIOS
+    if cuda:
+        from cuda_driver import Driver
+
+        driver = Driver()
+        tried = scenarios.of_cuda(driver)
+    made = [Trial(name, make, use, reason) for name, (make, use) in [*tried.items()][::every]]
     gc.collect()
     gc.freeze()
     return made
 
 
-def fail_each_call(with_interrupt, every):
+def fail_each_call(with_interrupt, every, cuda=False):
     """Each call of each scenario fails in turn; then the scenario passes."""
     calls = attempts = 0
-    for trial in trials("KeyboardInterrupt|MemoryError" if with_interrupt else "MemoryError", every):
+    for trial in trials("KeyboardInterrupt|MemoryError" if with_interrupt else "MemoryError", every, cuda):
         n, struck = 0, True
         while struck:
             n += 1
@@ -274,11 +284,17 @@ def fail_each_allocation(*, forever):
     report({"allocations that failed": failures, "attempts": attempts})
 
 
-def panic_in_each_function(kind, every):
+def panic_in_each_function(kind, every, cuda=False):
     """Each Go function panics in turn, as often as a scenario enters one; then the scenario passes."""
+    global driver
     faults.faults_forget(True)
     attempts = panics = 0
-    for trial in trials(rf"RuntimeError.*bug in dlpack's core, please report it: .*{PANICS[kind]}", every):
+    reason = rf"RuntimeError.*bug in dlpack's core, please report it: .*{PANICS[kind]}"
+    if cuda:
+        reason += "|no memory that can be read|can't be read; expected an address"  # what is read with care
+    tried = trials(reason, every, cuda)
+    driver = None  # a panic may leave behind what CUDA has
+    for trial in tried:
         n, struck = 0, True
         while struck:
             n += 1
@@ -362,6 +378,27 @@ def fail_each_start(*, after_one, most):
         return struck
 
     report({"calls that failed": fail_in_children(child, most)})
+
+
+def fail_each_opening_of_the_driver():
+    """What is called until the driver of CUDA is open and used fails in turn, in a child each time."""
+    import dlpack
+
+    def child(n):
+        from cuda_driver import Driver
+
+        array = Driver().allocate(8, 1).array()
+        dlpack.asdlpack(memoryview(bytearray(6)).cast("B", (2, 3)))  # starts the core
+        faults.faults_arm(n, False)
+        try:
+            dlpack.asdlpack(array)
+        except (MemoryError, OSError):
+            pass
+        struck = disarm()
+        assert dlpack.asdlpack(array).device == (2, 1)
+        return struck
+
+    report({"calls that failed": fail_in_children(child)})
 
 
 def fail_each_import():

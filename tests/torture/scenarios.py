@@ -399,6 +399,63 @@ SCENARIOS: dict[str, Any] = {
     "a pickle": (wrapped(), lambda x: x.__reduce__()),
 }
 
+
+def of_cuda(driver):
+    """The same where there is a driver; what is made once, since the driver's memory is no object's."""
+    numbers = np.arange(24, dtype="i4").reshape(4, 6)
+    stream = driver.stream(1)
+    on_device, strided = driver.put(numbers, 1), driver.put(numbers[:, ::2], 1)
+    written, host = driver.put(numbers, 1, stream=stream), driver.put(numbers, 0, "host")
+    managed = driver.put(numbers, 0, "managed")
+
+    def made(obj):
+        return lambda: Producer(__cuda_array_interface__=obj.__cuda_array_interface__)
+
+    def at(obj):
+        return obj.__cuda_array_interface__["data"][0]
+
+    def wrap_here(obj):
+        x = dlpack.asdlpack(obj)
+        return x.dtype, x.shape, x.strides, x.device
+
+    def to_host(obj):
+        return wrap(obj, device="cpu", copy=None)
+
+    def to(device, **arguments):
+        def copy(obj):
+            x = dlpack.asdlpack(obj, device=device, copy=None)
+            return x.dtype, x.shape, x.device, bytes(dlpack.asdlpack(x, device="cpu", copy=None))
+
+        return copy
+
+    def interface_of(obj):
+        return sorted(dlpack.asdlpack(obj).__cuda_array_interface__)
+
+    def exported(obj, **arguments):
+        return dlpack.asdlpack(dlpack.asdlpack(obj).__dlpack__(max_version=(1, 3), **arguments)).shape
+
+    return {
+        "an array on a GPU": (made(on_device), wrap_here),
+        "an array on a GPU that is written": (made(written), wrap_here),
+        "an array on the host": (made(host), wrap_here),
+        "an array on the host for the CPU": (made(host), to_host),
+        "managed memory": (made(managed), wrap_here),
+        "a pointer": (nothing, lambda _: dlpack.from_pointer(at(on_device), 24, "int32", device="cuda:1").shape),
+        "a pointer to elsewhere": (nothing, lambda _: dlpack.from_pointer(at(on_device), 24, "int32", device="cuda:2")),
+        "a copy to the host": (made(on_device), to_host),
+        "a copy of what is written": (made(written), to_host),
+        "a strided copy to the host": (made(strided), to_host),
+        "a copy to a GPU": (lambda: dlpack.asdlpack(numbers), to("cuda:1")),
+        "a strided copy to a GPU": (lambda: dlpack.asdlpack(numbers[:, ::2]), to("cuda:1")),
+        "a copy to another GPU": (made(on_device), to("cuda:2")),
+        "a strided copy to another GPU": (made(strided), to("cuda:2")),
+        "its interface": (made(on_device), interface_of),
+        "an export for a stream": (made(written), lambda obj: exported(obj, stream=2)),
+        "an export for the default stream": (made(written), exported),
+        "an export of a copy": (made(on_device), lambda obj: exported(obj, copy=True)),
+    }
+
+
 unchecked: Any = dlpack.asdlpack
 
 # One call of C each, where a frame of Python's would be one more thing that fails.

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from alone import run
+from cuda_driver import environ
 from faults import HERE, in_faulty
 
 from dlpack import _dlpack
@@ -34,6 +35,15 @@ def test_every_function_of_cpython_that_can_fail_is_made_to():
 @pytest.mark.parametrize("with_interrupt", [False, True], ids=["MemoryError", "KeyboardInterrupt"])
 def test_each_call_may_fail(faulty, effort, figure, with_interrupt):
     in_faulty(faulty, figure, f"fail_each_call({with_interrupt}, every={effort(1 + 4 * with_interrupt, 1)})")
+
+
+@pytest.mark.parametrize("with_interrupt", [False, True], ids=["MemoryError", "KeyboardInterrupt"])
+def test_each_call_may_fail_where_there_is_a_gpu(faulty, effort, figure, with_interrupt):
+    in_faulty(faulty, figure, f"fail_each_call({with_interrupt}, every={effort(3, 1)}, cuda=True)", **environ())
+
+
+def test_each_call_before_the_first_use_of_a_gpu_may_fail(faulty, figure):
+    in_faulty(faulty, figure, "fail_each_opening_of_the_driver()", **environ())
 
 
 @pytest.mark.parametrize("forever", [False, True], ids=["one", "all from one on"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cuda_driver import environ
 from faults import PANICS, in_faulty
 
 import dlpack
@@ -16,6 +17,11 @@ kinds = pytest.mark.parametrize("kind", PANICS, ids=PANICS.values())
 @kinds
 def test_each_function_may_panic(faulty, effort, figure, kind):
     in_faulty(faulty, figure, f"panic_in_each_function({kind}, every={effort(20, 1)})")
+
+
+@kinds
+def test_each_function_may_panic_where_there_is_a_gpu(faulty, effort, figure, kind):
+    in_faulty(faulty, figure, f"panic_in_each_function({kind}, every={effort(9, 1)}, cuda=True)", **environ())
 
 
 @kinds
