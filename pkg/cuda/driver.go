@@ -98,22 +98,24 @@ func open() (*Driver, error) {
 	if d := opened.Load(); d != nil {
 		return d, nil
 	}
-	name := C.CString("libcuda.so.1")
-	defer C.free(unsafe.Pointer(name))
-	handle := C.dlopen(name, C.RTLD_LAZY|C.RTLD_LOCAL)
+	handle := C.dlopen(text("libcuda.so.1"), C.RTLD_LAZY|C.RTLD_LOCAL)
 	if handle == nil {
 		why := C.GoString(C.dlerror())
 		return nil, bufferError("CUDA memory needs the CUDA driver, which can't be opened (" + why + ")")
 	}
 	var l library
 	for f := range l {
-		symbol := C.CString(names[f])
-		l[f] = C.dlsym(handle, symbol)
-		C.free(unsafe.Pointer(symbol))
+		l[f] = C.dlsym(handle, text(names[f]))
 	}
 	d := &Driver{&l}
 	opened.Store(d)
 	return d, nil
+}
+
+// text is a string for a call of C, in Go's memory: C.CString would end the process where there is none of C's.
+func text(s string) *C.char {
+	bytes := append([]byte(s), 0)
+	return (*C.char)(unsafe.Pointer(&bytes[0]))
 }
 
 // check makes the result of a function an error.
