@@ -1,8 +1,11 @@
 """Settings that the tests share. Their shared helpers are in capi.py."""
 
+import shutil
+import tempfile
 from pathlib import Path
 
 import hypothesis
+import pytest
 
 # The same examples every time: what fails once fails again.
 hypothesis.settings.register_profile("dlpack", deadline=None, derandomize=True)
@@ -12,3 +15,14 @@ hypothesis.settings.load_profile("dlpack")
 def pytest_addoption(parser):
     parser.addoption("--torture", action="store_true", help="run the long forms of tests/torture")
     parser.addoption("--figures", type=Path, metavar="FILE", help="add what tests/torture counts to this JSON file")
+
+
+@pytest.fixture
+def package():
+    """A copy of the installed package that every user can read."""
+    import dlpack
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        installed = Path(dlpack.__file__).parent
+        yield shutil.copytree(installed, Path(folder) / "dlpack", ignore=shutil.ignore_patterns("__pycache__"))

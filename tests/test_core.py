@@ -1,26 +1,13 @@
 """The Go core: when it starts, what it leaves alone, and how seldom it is asked."""
 
-import shutil
 import signal
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 from alone import TESTS, alone, python, run
 
 MALFORMED = {"GOMEMLIMIT": "much", "GODEBUG": "x=y,,=", "GOGC": "often", "GOMAXPROCS": "-3", "GOTRACEBACK": "?"}
-
-
-@pytest.fixture
-def package():
-    """A copy of the installed package that every user can read."""
-    import dlpack
-
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        installed = Path(dlpack.__file__).parent
-        yield shutil.copytree(installed, Path(folder) / "dlpack", ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def test_an_import_imports_nothing_that_is_slow():

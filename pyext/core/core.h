@@ -146,6 +146,7 @@ struct answer {
 
 /* The core's functions, as dlpack_core fills them in; NULL where that panicked. The sizes tell a core of another build. */
 struct core {
+    uint32_t processors; /* that Go shall have; the rest is its answer */
     uint32_t request_size, answer_size;
     void (*describe)(struct request *, struct answer *);
 };

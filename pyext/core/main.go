@@ -14,6 +14,7 @@ import "C"
 import (
 	"runtime"
 	"strconv"
+	"sync"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
@@ -24,10 +25,27 @@ import (
 //export dlpack_core
 func dlpack_core(core *C.struct_core) {
 	defer func() { recover() }()
-	runtime.GOMAXPROCS(min(runtime.NumCPU(), C.MOST_CPUS) + C.SPARE_CPUS)
+	runtime.GOMAXPROCS(int(core.processors))
+	startThreads(int(core.processors))
 	core.request_size = C.uint32_t(unsafe.Sizeof(C.struct_request{}))
 	core.answer_size = C.uint32_t(unsafe.Sizeof(C.struct_answer{}))
 	core.describe = (*[0]byte)(C.dlpackDescribe)
+}
+
+// startThreads has the runtime start its threads now, when there is room for them: it ends the process where a later one
+// can't start. It keeps those that are idle.
+func startThreads(count int) {
+	var started, ended sync.WaitGroup
+	started.Add(count)
+	for range count {
+		ended.Go(func() {
+			runtime.LockOSThread()
+			started.Done()
+			started.Wait()
+			runtime.UnlockOSThread()
+		})
+	}
+	ended.Wait()
 }
 
 // dlpackDescribe answers the request. No panic leaves it: it becomes an error.
