@@ -7,7 +7,7 @@ package main
 /*
 #include "core.h"
 
-extern void dlpackDescribe(struct request *, struct answer *);
+extern void dlpack_describe_with_room(struct request *, struct answer *);
 */
 import "C"
 
@@ -29,7 +29,7 @@ func dlpack_core(core *C.struct_core) {
 	startThreads(int(core.processors))
 	core.request_size = C.uint32_t(unsafe.Sizeof(C.struct_request{}))
 	core.answer_size = C.uint32_t(unsafe.Sizeof(C.struct_answer{}))
-	core.describe = (*[0]byte)(C.dlpackDescribe)
+	core.describe = (*[0]byte)(C.dlpack_describe_with_room)
 }
 
 // startThreads has the runtime start its threads now, when there is room for them: it ends the process where a later one

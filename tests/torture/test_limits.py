@@ -1,0 +1,127 @@
+"""Under whatever limit, the import, the core's start and its use work or raise: nothing aborts, nothing hangs."""
+
+import json
+import resource
+import shutil
+from pathlib import Path
+
+import pytest
+from alone import TESTS, alone, python
+
+HERE = Path(__file__).parent
+MB = 1 << 20
+
+SHORT = {
+    "RLIMIT_AS": [megabytes * MB for megabytes in (60, 600, 1200, 1700, 1800, 2100, 2500)],
+    "RLIMIT_DATA": [megabytes * MB for megabytes in (8, 64, 120, 160, 200, 260)],
+    "RLIMIT_NPROC": [1, 2, 8, 13, 20],
+    "RLIMIT_NOFILE": range(3, 12, 2),
+    "RLIMIT_FSIZE": [0, 4096],
+}
+LONG = {
+    "RLIMIT_AS": range(30 * MB, 2600 * MB, 2 * MB),
+    "RLIMIT_DATA": range(2 * MB, 320 * MB, MB),
+    "RLIMIT_NPROC": range(1, 40),
+    "RLIMIT_NOFILE": range(3, 30),
+    "RLIMIT_FSIZE": [0, 1, 4096, MB, 2 * MB, 4 * MB],
+}
+
+
+@pytest.fixture
+def folder(package):
+    """Where an ordinary user finds the package and what the tests do with it."""
+    for module in TESTS / "forks.py", TESTS / "process.py", HERE / "limits.py":
+        shutil.copy(module, package.parent)
+    return package.parent
+
+
+@pytest.mark.parametrize("limit", SHORT)
+def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit, effort, figure):
+    values = list(effort(SHORT, LONG)[limit])
+    code = f"import sys; sys.path.insert(0, {str(folder)!r}); import limits; limits.sweep({limit!r}, {values!r})"
+    result = python(code, timeout=900)
+    assert result.returncode == 0, result.stderr
+    happened = json.loads(result.stdout)
+    for what, times in happened.items():
+        figure(what, times)
+    assert set(happened) <= {"works", "MemoryError", "OSError", "RuntimeError", "ImportError"}, happened
+    assert happened.get("works", 0) < len(values) or limit in ("RLIMIT_FSIZE", "RLIMIT_NOFILE")
+
+
+@pytest.mark.parametrize("limit", ["RLIMIT_NPROC", "RLIMIT_AS", "RLIMIT_DATA"])
+@alone(timeout=120)
+def test_a_limit_that_is_reached_once_the_core_has_started_ends_no_process(limit):
+    """Go ends the process where it gets no thread, or no memory: it has all its threads from the start, and some memory
+    kept back."""
+    import resource
+
+    import forks
+    import process
+
+    import dlpack
+
+    much = memoryview(bytearray(64 << 20))[::2]
+    forks.use_known_kinds()
+    value = {
+        "RLIMIT_NPROC": 1,
+        "RLIMIT_AS": process.address_space(),
+        "RLIMIT_DATA": int(process.status("VmData")) << 10,
+    }[limit]
+    process.become_ordinary_user()
+    resource.setrlimit(getattr(resource, limit), (value, value))
+    worked = 0
+    for i in range(200):
+        try:
+            forks.use_all()
+            if i % 20 == 0:
+                dlpack.asdlpack(much, copy=True)
+        except MemoryError:
+            continue
+        worked += 1
+    assert worked == 200 or limit != "RLIMIT_NPROC"
+
+
+@alone(timeout=120)
+def test_threads_at_work_when_no_more_can_be_started_go_on():
+    import resource
+    import threading
+
+    import forks
+    import process
+
+    import dlpack
+
+    much = memoryview(bytearray(64 << 20))[::2]
+    together = threading.Barrier(9)
+    worked = []
+
+    def work():
+        together.wait()
+        for _ in range(10):
+            forks.use_all()
+            dlpack.asdlpack(much, copy=True)
+        worked.append(True)
+
+    forks.use_known_kinds()
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    process.become_ordinary_user()
+    resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    together.wait()
+    for thread in threads:
+        thread.join()
+    assert len(worked) == 8
+
+
+@pytest.mark.parametrize("size", [100_003, 1 * MB, 3 * MB + 1, 64 * MB, 1024 * MB, resource.RLIM_INFINITY])
+def test_stacks_of_any_size_work_or_raise(package, size):
+    """The limit that a process starts under is the size of its threads' stacks, Go's too."""
+    code = (
+        "import os, resource, sys\n"
+        f"resource.setrlimit(resource.RLIMIT_STACK, ({size}, resource.getrlimit(resource.RLIMIT_STACK)[1]))\n"
+        f"os.execv(sys.executable, [sys.executable, {str(HERE / 'limits.py')!r}])"
+    )
+    result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() in ("works", "OSError", "MemoryError")
