@@ -24,7 +24,7 @@ def build_faulty(folder):
     library = folder / "faults.so"
     result = run("cc", "-O2", "-shared", "-fPIC", HERE / "faults.c", "-o", library)
     assert result.returncode == 0, result.stderr
-    return build(folder, edit=edit), library
+    return build(folder, cflags=os.environ.get("FAULTS_CFLAGS", ""), edit=edit), library  # make coverage has some
 
 
 POINT = """// Package faults is where the functions of a build for tests panic.
