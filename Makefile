@@ -17,7 +17,7 @@ FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v pytho
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
-.PHONY: demo test torture test-cuda lint bench bench-compare bench-cuda matrix clean
+.PHONY: demo test torture coverage test-cuda lint bench bench-compare bench-cuda matrix clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -29,6 +29,9 @@ test: .venv/package .venv/test
 torture: .venv/package .venv/test
 	$(PYTHON) -m pytest tests/torture --torture --timeout 1800 --figures docs/torture.json
 	$(PYTHON) docs/figures.py docs/torture.json
+
+coverage: .venv/package .venv/test .venv/coverage
+	$(PYTHON) tests/torture/lines.py
 
 test-cuda: .venv/package .venv-cuda/matrix
 	PYTHONPATH=python .venv-cuda/bin/python -m pytest tests/cuda
@@ -75,7 +78,7 @@ clean:
 	$(PIP) --editable .
 	touch $@
 
-.venv/demo .venv/test .venv/lint: .venv/python pyproject.toml
+.venv/demo .venv/test .venv/lint .venv/coverage: .venv/python pyproject.toml
 	$(PIP) --group $(@F)
 	touch $@
 
