@@ -17,7 +17,7 @@ FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v pytho
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
-.PHONY: demo test torture coverage test-cuda lint bench bench-compare bench-cuda matrix clean
+.PHONY: demo test torture coverage interpreters test-cuda lint bench bench-compare bench-cuda matrix clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -32,6 +32,9 @@ torture: .venv/package .venv/test
 
 coverage: .venv/package .venv/test .venv/coverage
 	$(PYTHON) tests/torture/lines.py
+
+interpreters: .venv/package .venv/test
+	$(PYTHON) tests/torture/interpreters.py
 
 test-cuda: .venv/package .venv-cuda/matrix
 	PYTHONPATH=python .venv-cuda/bin/python -m pytest tests/cuda
@@ -65,7 +68,7 @@ matrix: .venv/package .venv/test $(patsubst .venv-%,.venv-%/matrix,$(filter-out 
 	$(PYTHON) docs/matrix.py $(MATRIX:%=%/bin/python)
 
 clean:
-	rm -rf .venv .venv-* dist python/dlpack/*.so
+	rm -rf .venv .venv-* .interpreters dist python/dlpack/*.so
 
 # Stamps: a file is touched when what it stands for is installed.
 

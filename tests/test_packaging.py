@@ -120,6 +120,10 @@ def test_the_extension_keeps_to_the_stable_abi_of_3_11(libraries):
     assert not [name for name in needed if Symbol(name) not in stable or stable[Symbol(name)].added > PyVersion(3, 11)]
 
 
+def test_abi3audit_finds_nothing_in_the_wheel(wheel):
+    succeeds(Path(sys.executable).with_name("abi3audit"), "--strict", wheel)
+
+
 def test_the_core_knows_no_python(libraries):
     assert not [name for name in symbols(libraries / "_core.so")[1] if name.startswith(("Py", "_Py"))]
 
