@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CORE_FILE "_core.so"
@@ -140,10 +142,25 @@ static bool have_room(int processors, struct failure *failure)
     return have;
 }
 
-/* Copies the file at core_path to the descriptor. */
+/* The core's file, where a copy of it may be written: beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores
+ * and which ends the process otherwise. */
+static int open_original(void)
+{
+    struct stat file;
+    struct rlimit limit;
+    int original = open(core_path, O_RDONLY | O_CLOEXEC);
+    if (original >= 0 && (fstat(original, &file) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+                          (rlim_t)file.st_size > limit.rlim_cur)) {
+        close(original);
+        return -1;
+    }
+    return original;
+}
+
+/* Copies the core's file to the descriptor. */
 static bool copy_core(int to)
 {
-    int from = open(core_path, O_RDONLY | O_CLOEXEC);
+    int from = open_original();
     if (from < 0) {
         return false;
     }
