@@ -19,8 +19,8 @@ SHORT = {
     "RLIMIT_FSIZE": [0, 4096],
 }
 LONG = {
-    "RLIMIT_AS": range(30 * MB, 2600 * MB, 2 * MB),
-    "RLIMIT_DATA": range(2 * MB, 320 * MB, MB),
+    "RLIMIT_AS": range(30 * MB, 2600 * MB, 4 * MB),
+    "RLIMIT_DATA": range(2 * MB, 320 * MB, 2 * MB),
     "RLIMIT_NPROC": range(1, 40),
     "RLIMIT_NOFILE": range(3, 30),
     "RLIMIT_FSIZE": [0, 1, 4096, MB, 2 * MB, 4 * MB],

@@ -1,0 +1,241 @@
+"""Where a program runs: system calls that are forbidden, a read-only file system, no /proc, odd settings."""
+
+import pytest
+from alone import TESTS, alone, python
+
+MALFORMED = {
+    "GOMEMLIMIT": ["", "much", "-1", "1", "1KiB", "9" * 40, "\xff"],
+    "GODEBUG": ["", "=", ",", "x=y,,=", "gctrace=1", "madvdontneed=x", "cgocheck=9", "asyncpreemptoff=?", "\xff=1"],
+    "GOGC": ["", "often", "-1", "0", "1", "9" * 40],
+    "GOMAXPROCS": ["", "0", "-3", "many", "1", "9" * 40],
+    "GOTRACEBACK": ["", "?", "crash", "9" * 40],
+}
+
+
+def copies_of_the_core():
+    """The files whose code is mapped as a copy of the core's."""
+    with open("/proc/self/maps") as lines:
+        paths = {line.split(maxsplit=5)[5].strip() for line in lines if " r-xp " in line and line.count("/")}
+    return [path for path in paths if "dlpack core" in path or "dlpack-core" in path]
+
+
+@alone
+def test_a_child_runs_a_copy_of_the_core_in_memory():
+    import everything
+    import forks
+    import test_containers
+
+    def use():
+        everything.use()
+        [copy] = test_containers.copies_of_the_core()
+        assert copy.startswith("/memfd:")
+
+    everything.use()
+    forks.fork_and_join(use)
+
+
+@alone
+def test_a_child_that_gets_no_memfd_runs_a_temporary_file():
+    import os
+    import tempfile
+
+    import everything
+    import forks
+    import process
+    import seccomp
+    import test_containers
+
+    def use():
+        seccomp.forbid(seccomp.NO_MEMFD)
+        before = process.open_files()
+        everything.use()
+        [copy] = test_containers.copies_of_the_core()
+        assert copy.startswith(folder + "/dlpack-core-")
+        assert copy.endswith("(deleted)")
+        assert (os.listdir(folder), process.open_files()) == ([], before)
+        forks.fork_and_join(everything.use)
+
+    everything.use()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TMPDIR"] = folder
+        for _ in range(5):
+            forks.fork_and_join(use)
+
+
+@alone
+def test_a_child_that_gets_neither_says_so_and_lives():
+    import os
+
+    import everything
+    import forks
+    import process
+    import pytest
+    import seccomp
+
+    import dlpack
+
+    def use():
+        seccomp.forbid(seccomp.NO_MEMFD + seccomp.NO_NEW_FILES)
+        before = process.open_files()
+        for _ in range(3):
+            forks.use_known_kinds()
+            with pytest.raises(RuntimeError, match="neither a memfd nor a temporary file can be executed here"):
+                dlpack.asdlpack(forks.new_kind())
+        inherited.drop()
+        assert process.open_files() == before
+        os.close(os.pidfd_open(os.getpid()))
+
+    everything.use()
+    inherited = everything.Inherited()
+    forks.fork_and_join(use)
+
+
+@pytest.mark.parametrize("filter", ["DOCKER", "NO_NEW_FILES"])
+@alone
+def test_everything_works_under_a_filter(filter):
+    import ctypes
+    import os
+
+    import everything
+    import forks
+    import pytest
+    import seccomp
+
+    seccomp.forbid(getattr(seccomp, filter))
+    assert (ctypes.CDLL(None).unshare(0) == 0) == (filter != "DOCKER")
+    if filter == "NO_NEW_FILES":
+        with pytest.raises(OSError, match="Read-only"):
+            os.open("/tmp/file", os.O_CREAT | os.O_WRONLY)
+    everything.use()
+    everything.use()
+    forks.use_all_in_threads()
+    for _ in range(3):
+        forks.fork_and_join(everything.use)
+
+
+NAMESPACE = (
+    "needs mount namespaces: root with CAP_SYS_ADMIN, or users that may make namespaces (user.max_user_namespaces)"
+)
+
+
+def enter_namespace():
+    """Mounts of this process's own, as root or as a user who becomes root in it."""
+    import ctypes
+    import os
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    new_mounts, new_user = 0x00020000, 0x10000000
+    flags = new_mounts if os.getuid() == 0 else new_mounts | new_user
+    recursive_private = 0x4000 | 0x40000
+    if libc.unshare(flags) != 0 or libc.mount(b"none", b"/", None, ctypes.c_ulong(recursive_private), None) != 0:
+        raise OSError(ctypes.get_errno(), NAMESPACE)
+    return libc
+
+
+@pytest.mark.parametrize("started", [False, True])
+@alone
+def test_everything_works_without_proc(started):
+    """And in a child by a temporary file: a memfd has no path then."""
+    import os
+
+    import everything
+    import forks
+    import test_containers
+
+    if started:
+        everything.use()
+    libc = test_containers.enter_namespace()
+    assert libc.mount(b"none", b"/proc", b"tmpfs", 0, None) == 0
+    assert os.listdir("/proc") == []
+    everything.use()
+    forks.use_all_in_threads()
+    for _ in range(3):
+        forks.fork_and_join(lambda: (everything.use(), forks.fork_and_join(everything.use)))
+
+
+@pytest.mark.parametrize("started", [False, True])
+@alone
+def test_everything_works_on_a_read_only_file_system(started):
+    import ctypes
+    import errno
+    import os
+    import tempfile
+
+    import everything
+    import forks
+    import pytest
+    import test_containers
+
+    if started:
+        everything.use()
+    with tempfile.TemporaryDirectory() as folder:
+        libc = test_containers.enter_namespace()
+        mount_setattr, here, recursive, read_only = 442, -100, 0x8000, 1
+        attributes = (ctypes.c_uint64 * 4)(read_only, 0, 0, 0)
+        arguments = mount_setattr, here, b"/", recursive, attributes, ctypes.sizeof(attributes)
+        assert libc.syscall(*(ctypes.c_long(a) if isinstance(a, int) else a for a in arguments)) == 0
+        for tried in folder, "/tmp", "/dev/shm":
+            with pytest.raises(OSError, match="Read-only") as refused:
+                os.open(f"{tried}/file", os.O_CREAT | os.O_WRONLY)
+            assert refused.value.errno == errno.EROFS
+        everything.use()
+        forks.use_all_in_threads()
+        for _ in range(3):
+            forks.fork_and_join(everything.use)
+        os._exit(0)  # the folder is removed by who can
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_no_setting_of_go_reaches_the_core(name, effort, figure):
+    use = "import forks; forks.use_all(); forks.fork_and_join(forks.use_all)"
+    values = MALFORMED[name][: effort(2, None)]
+    for value in values:
+        result = python(f"import sys; sys.path.append({str(TESTS)!r}); {use}", environ={name: value})
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", ""), value
+    figure("values", len(values))
+
+
+@alone
+def test_an_import_changes_nothing_of_the_process():
+    import ctypes
+    import os
+    import signal
+    import sys
+
+    import process
+
+    libc = ctypes.CDLL(None)
+
+    def state():
+        actions = []
+        for number in range(1, signal.NSIG):
+            action = ctypes.create_string_buffer(256)
+            libc.sigaction(number, None, action)
+            actions.append((action.raw[:16], action.raw[136:140]))  # handler, mask and flags
+        stack = ctypes.create_string_buffer(64)
+        libc.sigaltstack(None, stack)
+        with open("/proc/self/limits") as file:
+            limits = file.read()
+        return {
+            "threads": process.threads(),
+            "actions": actions,
+            "mask": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+            "alternate stack": stack.raw,
+            "files": process.open_files(),
+            "environment": dict(os.environ),
+            "limits": limits,
+            "affinity": os.sched_getaffinity(0),
+            "umask and more": [
+                process.status(field) for field in ("Umask", "Seccomp", "NoNewPrivs", "SigBlk", "SigIgn")
+            ],
+            "working directory": os.getcwd(),
+            "hooks": (sys.excepthook, sys.getswitchinterval(), signal.getsignal(signal.SIGINT)),
+        }
+
+    before, libraries, space = state(), process.libraries(), process.address_space()
+    import dlpack
+
+    assert {what: now for what, now in state().items() if now != before[what]} == {}
+    assert process.address_space() - space < 16 << 20
+    assert len(process.libraries() - libraries) == 1
+    assert dlpack._dlpack._core_calls() == 0
