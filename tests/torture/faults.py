@@ -362,7 +362,7 @@ def fail_each_start(*, after_one, most):
     import dlpack
 
     def kind(rows):
-        return memoryview(bytearray(12)).cast("B", (rows, 12 // rows))
+        return memoryview(bytearray(12))[:: 1 + rows]  # with gaps, or it would be known
 
     if after_one:
         dlpack.asdlpack(kind(1))
@@ -374,7 +374,7 @@ def fail_each_start(*, after_one, most):
         except (MemoryError, OSError, RuntimeError) as error:
             assert not str(error) or "the Go core can't start" in str(error), error
         struck = disarm()
-        assert dlpack.asdlpack(kind(3)).shape == (3, 4)
+        assert dlpack.asdlpack(kind(3)).shape == (3,)
         return struck
 
     report({"calls that failed": fail_in_children(child, most)})
