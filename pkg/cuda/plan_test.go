@@ -121,6 +121,8 @@ func TestPlan(t *testing.T) {
 		{"a row broadcast to all rows", ints{20, 30}, ints{0, 1}, 20, ints{120, 1, 1}},
 		{"rows that overlap", ints{20, 30}, ints{29, 1}, 20, ints{120, 1, 1}},
 		{"slices that overlap", ints{9, 20, 30}, ints{40, 40, 1}, 9, ints{120, 20, 1}},
+		{"rows side by side in the source alone", ints{4, 3, 5}, ints{5, 20, 1}, 3, ints{20, 4, 1}},
+		{"rows as far apart as the largest pitch", ints{20, 30}, ints{maxPitch / 4, 1}, 1, ints{120, 20, 1}},
 		{"rows further apart than the largest pitch", ints{20, 30}, ints{maxPitch, 1}, 20, ints{120, 1, 1}},
 		{"slices further apart in the destination than the largest pitch", ints{9, 20, 20000}, ints{25000, 0, 1}, 180,
 			ints{80000, 1, 1}},
