@@ -307,16 +307,47 @@ static bool open_core_keeping_signals(int processors, struct failure *failure)
     return opened_now;
 }
 
+static char hidden[] = "_=";
+
+static bool is_of_go(const char *variable)
+{
+    return strncmp(variable, "GO", 2) == 0;
+}
+
+/* Puts `hidden` in the place of each GO* variable. Gives these, in their order, for show_settings; NULL: no memory. */
+static char **hide_settings(void)
+{
+    size_t count = 0;
+    for (char **variable = environment; *variable != NULL; variable++) {
+        count += is_of_go(*variable);
+    }
+    char **settings = malloc((count + 1) * sizeof *settings);
+    count = 0;
+    for (char **variable = environment; settings != NULL && *variable != NULL; variable++) {
+        if (is_of_go(*variable)) {
+            settings[count++] = *variable;
+            *variable = hidden;
+        }
+    }
+    return settings;
+}
+
+static void show_settings(char **settings)
+{
+    size_t count = 0;
+    for (char **variable = environment; *variable != NULL; variable++) {
+        if (*variable == hidden) {
+            *variable = settings[count++];
+        }
+    }
+    free(settings);
+}
+
 /* Go's threads inherit this thread's signal mask: a signal blocked in Python's threads must not be taken by one of
  * Go's. And a malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
 static bool start(struct failure *failure)
 {
-    static char nothing[] = "_=";
-    enum { MOST_HIDDEN = 256 };
-    char **hidden[MOST_HIDDEN], *values[MOST_HIDDEN];
-    int count = 0;
     sigset_t all, before;
-
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int processors = usable_cpus() + SPARE_CPUS;
@@ -325,19 +356,13 @@ static bool start(struct failure *failure)
         processors = LEAST_PROCESSORS;
         started = have_room(processors, failure);
     }
-    if (started) {
-        for (char **variable = environment; *variable != NULL && count < MOST_HIDDEN; variable++) {
-            if (strncmp(*variable, "GO", 2) == 0) {
-                hidden[count] = variable;
-                values[count++] = *variable;
-                *variable = nothing;
-            }
-        }
+    char **settings = started ? hide_settings() : NULL;
+    if (settings != NULL) {
         started = open_core_keeping_signals(processors, failure);
-        while (count > 0) {
-            count--;
-            *hidden[count] = values[count];
-        }
+        show_settings(settings);
+    }
+    else if (started) {
+        started = fail(failure, NO_MEMORY, "no memory", "");
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;

@@ -195,6 +195,15 @@ def test_no_setting_of_go_reaches_the_core(name, effort, figure):
     figure("values", len(values))
 
 
+def test_no_setting_of_go_reaches_the_core_however_many_there_are():
+    others = {f"GO_{number}": "" for number in range(500)}
+    use = "import os, forks; before = dict(os.environ); forks.use_all(); assert dict(os.environ) == before"
+    code = f"import sys; sys.path.append({str(TESTS)!r}); {use}"
+    for environ in others | {"GOMEMLIMIT": "much"}, {"GOMEMLIMIT": "much"} | others:
+        result = python(code, environ=environ)
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
 @alone
 def test_an_import_changes_nothing_of_the_process():
     import ctypes
