@@ -6,7 +6,7 @@ import sys
 import pytest
 from alone import alone, python
 
-SECONDS = 45  # of one long form of children; a slow machine forks fewer
+SECONDS = 60  # of one long form of children; a slow machine forks fewer
 
 PARENTS = ["right after the import", "idle", "just back from Go", "with threads inside Go"]
 
@@ -25,6 +25,7 @@ def test_children_use_everything_and_fork_five_deep(parent, effort, figure):
 def fork_children(parent, count, seconds):
     """Prints how many there were."""
     import contextlib
+    import gc
     import itertools
     import threading
     import time
@@ -40,6 +41,8 @@ def fork_children(parent, count, seconds):
         everything.use()
         inherited.append(everything.Inherited())
     numbers = itertools.count()
+    gc.collect()
+    gc.freeze()  # collections in the children need not look at all the modules
 
     def descend(depth):
         everything.use()
