@@ -139,7 +139,7 @@ def test_mixed_operations_are_clean_and_leak_nothing(sanitized, effort, figure):
 
 
 def test_the_suite_is_clean(sanitized, effort, figure):
-    passed = pytest_of(effort(CORE, SUITE), environ=sanitized.environ(), timeout=1200)
+    passed = pytest_of(effort(CORE, SUITE), environ=sanitized.environ())
     figure("tests under AddressSanitizer and UndefinedBehaviorSanitizer", passed)
     assert not sanitized.errors()
 
@@ -170,7 +170,7 @@ INT_FAULT = ("pyext/type.c", "values[i] * unit)", "values[i] * unit + (values[i]
 def test_seeded_faults_are_found(tmp_path):
     package = build(tmp_path, cflags=SANITIZERS, edit=seed(*MEMORY_FAULTS, INT_FAULT))
     sanitized = Sanitized(package, tmp_path)
-    run(*operations(700), environ=sanitized.environ(detect_leaks=1))
+    run(*operations(700), environ=sanitized.environ(detect_leaks=1), timeout=600)
     found = "\n".join(sanitized.errors())
     for report, function in (
         ("leak of", "fill_items_schema"),
@@ -221,7 +221,7 @@ def test_a_seeded_race_is_found(tmp_path):
     """Between workers of a copy: what calls C in between counts as ordered."""
     piece = "func (j *job) copyPiece(i int) {\n"
     copy_sources(tmp_path, seed(("pkg/strided/share.go", piece, f"var copied int\n\n{piece}\tcopied++\n")))
-    result = run(host(tmp_path, tmp_path), 20, environ=HALT)
+    result = run(host(tmp_path, tmp_path), 20, environ=HALT, timeout=600)
     assert result.returncode == 66 and "WARNING: DATA RACE" in result.stderr
 
 
@@ -251,7 +251,7 @@ def test_go_breaks_no_rule_of_pointers(tmp_path, figure, flags, edits):
 )
 def test_a_seeded_breach_of_the_rules_of_pointers_is_found(tmp_path, flags, edits, message):
     package = build(tmp_path, *flags, edit=seed(*edits))
-    result = run(*operations(1), environ={"PYTHONPATH": path(package)})
+    result = run(*operations(1), environ={"PYTHONPATH": path(package)}, timeout=600)
     assert result.returncode != 0 and message in result.stderr
 
 
