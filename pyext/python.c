@@ -35,7 +35,7 @@ static PyObject *end(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
         sched_yield();
     }
     Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+    return new_none();
 }
 
 void python_after_fork(void)
