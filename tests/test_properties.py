@@ -88,10 +88,12 @@ def from_arrow(x):
     return items.to_numpy().view(x.dtype).reshape(x.shape)
 
 
+def from_legacy(x):
+    return np.from_dlpack(Speaks(__dlpack__=lambda **_: x.__dlpack__(), __dlpack_device__=x.__dlpack_device__))
+
+
 WAYS_OUT = {
-    "dltensor": lambda x: np.from_dlpack(
-        Speaks(__dlpack__=lambda **_: x.__dlpack__(), __dlpack_device__=x.__dlpack_device__)
-    ),
+    "dltensor": from_legacy,
     "dltensor_versioned": np.from_dlpack,
     "buffer": lambda x: np.asarray(memoryview(x)),
     "__array_interface__": lambda x: np.asarray(Speaks(__array_interface__=x.__array_interface__, keep=x)),
