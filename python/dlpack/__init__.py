@@ -27,7 +27,7 @@ def __dir__() -> list[str]:
 
 def _before_fork() -> None:
     """A child would wait for ever for a module that another thread was importing when it was forked."""
-    from . import _device  # noqa: F401
+    __import__(f"{__name__}._device")
 
 
 os.register_at_fork(before=_before_fork)
