@@ -20,19 +20,16 @@ struct block {
 /* Once Python ends, what is held is left to the process's end. */
 void release_export(void *owner, void *block)
 {
-    if (python_is_gone()) {
-        return;
-    }
+    PyGILState_STATE state;
     if (holds_gil()) {
         Py_DECREF((PyObject *)owner);
     }
-    else {
-        PyGILState_STATE state;
-        if (!take_gil(&state)) {
-            return;
-        }
+    else if (take_gil(&state)) {
         Py_DECREF((PyObject *)owner);
         PyGILState_Release(state);
+    }
+    else {
+        return;
     }
     free(block);
 }

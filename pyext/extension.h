@@ -84,10 +84,8 @@ extern struct names {
 /* python.c */
 int python_init(void);
 
-/* True where Python is finalising or gone, and no reference may be touched. */
-bool python_is_gone(void);
-
-/* Whether this thread may use Python as it is: it costs less to know than to take the GIL again. */
+/* Whether this thread may use Python as it is: it costs less to know than to take the GIL again. Where Python is
+ * finalising or gone, no reference may be touched. */
 bool holds_gil(void);
 
 /* A new reference to None. From 3.12 on nobody counts those, but the macros here do, as 3.11: 2**30 more or fewer, and

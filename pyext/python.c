@@ -72,15 +72,10 @@ int python_init(void)
     return call_at_exit();
 }
 
-bool python_is_gone(void)
-{
-    return !Py_IsInitialized() || is_finalizing();
-}
-
 bool holds_gil(void)
 {
     PyThreadState *attached = attached_thread_state();
-    return attached != NULL && attached == PyGILState_GetThisThreadState();
+    return attached != NULL && attached == PyGILState_GetThisThreadState() && !is_finalizing();
 }
 
 PyObject *new_none(void)
@@ -92,7 +87,8 @@ PyObject *new_none(void)
 bool take_gil(PyGILState_STATE *state)
 {
     atomic_fetch_add(&asking, 1);
-    bool taken = !python_is_gone() && (!atomic_load(&ending) || holds_gil());
+    bool gone = !Py_IsInitialized() || is_finalizing();
+    bool taken = !gone && (!atomic_load(&ending) || holds_gil());
     if (taken) {
         *state = PyGILState_Ensure();
     }
