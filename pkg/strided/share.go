@@ -38,13 +38,25 @@ func (c *copier) workers(bytes int) int {
 	return min(cpus(), bytes/workerBytes)
 }
 
-// share copies pieces of so many bytes with so many workers, the caller's goroutine one of them.
+// helpers is how many goroutines help callers now. Each has a thread of its own, also where it has to wait for a processor,
+// and they leave enough of the threads that the core started with: the runtime ends the process where it can't start one.
+var helpers atomic.Int64
+
+// share copies pieces of so many bytes with up to so many workers, the caller's goroutine one of them.
 func (c *copier) share(dst, src unsafe.Pointer, workers, bytes int) {
 	j := &job{copier: copier{slices.Clone(c.dims), c.size, c.run, c.swapped, c.tiled}, dst: dst, src: src}
 	j.cut(bytes)
-	j.done.Add(workers)
 	for range workers - 1 {
-		go j.work()
+		if helpers.Add(1) > int64(runtime.GOMAXPROCS(0)/2) {
+			helpers.Add(-1)
+			break
+		}
+		j.done.Add(1)
+		go func() {
+			defer helpers.Add(-1)
+			defer j.done.Done()
+			j.work()
+		}()
 	}
 	j.work()
 	j.done.Wait()
@@ -77,7 +89,6 @@ func (j *job) cut(bytes int) {
 
 // work copies pieces until none is left. A panic ends the work of all.
 func (j *job) work() {
-	defer j.done.Done()
 	defer func() {
 		if cause := recover(); cause != nil {
 			j.cause.CompareAndSwap(nil, &cause)

@@ -87,23 +87,25 @@ def test_threads_at_work_when_no_more_can_be_started_go_on():
     import threading
 
     import forks
+    import numpy as np
     import process
 
     import dlpack
 
-    much = memoryview(bytearray(64 << 20))[::2]
-    together = threading.Barrier(9)
+    much = np.zeros((2048, 2048), "f4").T  # a piece of it is not done before others want the processor
+    count = 24
+    together = threading.Barrier(count + 1)
     worked = []
 
     def work():
         together.wait()
-        for _ in range(10):
+        for _ in range(4):
             forks.use_all()
             dlpack.asdlpack(much, copy=True)
         worked.append(True)
 
     forks.use_known_kinds()
-    threads = [threading.Thread(target=work) for _ in range(8)]
+    threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()
     process.become_ordinary_user()
@@ -111,7 +113,7 @@ def test_threads_at_work_when_no_more_can_be_started_go_on():
     together.wait()
     for thread in threads:
         thread.join()
-    assert len(worked) == 8
+    assert len(worked) == count
 
 
 @pytest.mark.parametrize("size", [100_003, 1 * MB, 3 * MB + 1, 64 * MB, 1024 * MB, resource.RLIM_INFINITY])
