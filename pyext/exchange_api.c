@@ -180,7 +180,7 @@ static int managed_tensor_allocator(DLTensor *prototype, DLManagedTensorVersione
     if (*out == NULL) {
         set_error(error_ctx, SetError);
     }
-    PyGILState_Release(state);
+    give_gil_back(state);
     return *out == NULL ? -1 : 0;
 }
 

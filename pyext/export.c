@@ -26,7 +26,7 @@ void release_export(void *owner, void *block)
     }
     else if (take_gil(&state)) {
         Py_DECREF((PyObject *)owner);
-        PyGILState_Release(state);
+        give_gil_back(state);
     }
     else {
         return;

@@ -5,9 +5,9 @@
 #include "extension.h"
 
 #include <dlfcn.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Functions of the running Python that the stable ABI has only later: each under its public or its older private
  * name. */
@@ -22,19 +22,23 @@ static void *find_in_python(const char *name, const char *older_name)
     return function != NULL ? function : dlsym(RTLD_DEFAULT, older_name);
 }
 
-/* A thread that asks for the GIL while Python finalises never gets it, and one that asks a moment later crashes. So from
- * atexit on, which comes before, none asks any more, and Python waits for those that did. */
+/* A thread that asks for the GIL while Python finalises never gets it, and one that asks a moment later crashes; nor does
+ * one get it back that let it go for a while, as any Python code does: its deleter then never returns. So from atexit on,
+ * which comes before, none asks any more, and Python waits for those that did, until they need it no longer. */
 static atomic_bool ending;
 static atomic_int asking; /* threads */
 
 static PyObject *end(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
 {
     atomic_store(&ending, true);
-    Py_BEGIN_ALLOW_THREADS
     while (atomic_load(&asking) > 0) {
-        sched_yield();
+        if (PyErr_CheckSignals() < 0) { /* Ctrl-C: a deleter may wait for ever */
+            return NULL;
+        }
+        Py_BEGIN_ALLOW_THREADS
+        usleep(1000);
+        Py_END_ALLOW_THREADS
     }
-    Py_END_ALLOW_THREADS
     return new_none();
 }
 
@@ -88,12 +92,18 @@ bool take_gil(PyGILState_STATE *state)
 {
     atomic_fetch_add(&asking, 1);
     bool gone = !Py_IsInitialized() || is_finalizing();
-    bool taken = !gone && (!atomic_load(&ending) || holds_gil());
-    if (taken) {
-        *state = PyGILState_Ensure();
+    if (gone || (atomic_load(&ending) && !holds_gil())) {
+        atomic_fetch_sub(&asking, 1);
+        return false;
     }
+    *state = PyGILState_Ensure();
+    return true;
+}
+
+void give_gil_back(PyGILState_STATE state)
+{
+    PyGILState_Release(state);
     atomic_fetch_sub(&asking, 1);
-    return taken;
 }
 
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)

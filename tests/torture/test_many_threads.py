@@ -321,3 +321,38 @@ def test_python_does_not_finalise_before_who_asks_for_the_gil_has_it(tmp_path):
     package = build(tmp_path, cflags=f"-include {header}")
     with library("deleters") as path:
         assert end_while_threads_delete(path, 20, environ={"PYTHONPATH": str(package)}) > 0
+
+
+SLOW = """
+import time
+import numpy as np
+
+class Slow:
+    \"\"\"Whose end lets the GIL go, again and again.\"\"\"
+
+    def __init__(self):
+        self.data = np.zeros(3, "u1")
+        self.__array_interface__ = self.data.__array_interface__
+
+    def __del__(self, sleep=time.sleep):
+        began.append(True)
+        for _ in range(20):
+            sleep(0.01)
+        print("done")
+
+began = []
+x = asdlpack(Slow())
+library.take(ctypes.addressof(consume(x.__dlpack__(max_version=(1, 3)))))
+del x
+library.delete_at_exit()
+library.start(1)
+while not began:
+    pass
+"""
+
+
+def test_python_does_not_finalise_while_a_foreign_thread_runs_python():
+    """The thread would not get the GIL back, and not return from the deleter that it called."""
+    with library("deleters") as path:
+        result = python(SCRIPT.format(path=str(path), count=0) + SLOW)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "done\n0 0\n", "")
