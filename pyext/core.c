@@ -480,7 +480,7 @@ static void call_core(describe_function *describe, struct request *request, stru
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 
-/* Whether a remembered answer holds for this request's data, span and length. */
+/* Whether a remembered answer holds for this request's data, span and shape; the shape becomes the answer's. */
 static bool fits(const struct request *request, struct answer *answer)
 {
     uint64_t first = request->data + answer->offset;
