@@ -39,7 +39,7 @@ func (c *copier) workers(bytes int) int {
 }
 
 // helpers is how many goroutines help callers now. Each has a thread of its own, also where it has to wait for a processor,
-// and they leave enough of the threads that the core started with: the runtime ends the process where it can't start one.
+// and there are threads for fewer of them than processors: the runtime ends the process where it can't start one.
 var helpers atomic.Int64
 
 // share copies pieces of so many bytes with up to so many workers, the caller's goroutine one of them.
@@ -47,7 +47,7 @@ func (c *copier) share(dst, src unsafe.Pointer, workers, bytes int) {
 	j := &job{copier: copier{slices.Clone(c.dims), c.size, c.run, c.swapped, c.tiled}, dst: dst, src: src}
 	j.cut(bytes)
 	for range workers - 1 {
-		if helpers.Add(1) > int64(runtime.GOMAXPROCS(0)/2) {
+		if helpers.Add(1) >= int64(runtime.GOMAXPROCS(0)) {
 			helpers.Add(-1)
 			break
 		}

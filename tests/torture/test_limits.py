@@ -14,7 +14,7 @@ MB = 1 << 20
 SHORT = {
     "RLIMIT_AS": [megabytes * MB for megabytes in (60, 600, 1200, 1700, 1800, 2100, 2500)],
     "RLIMIT_DATA": [megabytes * MB for megabytes in (8, 64, 120, 160, 200, 260)],
-    "RLIMIT_NPROC": [1, 2, 8, 13, 20],
+    "RLIMIT_NPROC": [1, 2, 8, *range(13, 24)],
     "RLIMIT_NOFILE": range(3, 12, 2),
     "RLIMIT_FSIZE": [0, 4096],
 }
