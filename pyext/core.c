@@ -26,14 +26,14 @@ enum {
      * threads with 6 processors, 43 to 55 with 20. */
     ROOM_ADDRESSES = 832 << 20,
     ROOM_DATA = 96 << 20,
-    ROOM_THREADS = 4,      /* besides up to three for each processor: two, and those that wake them */
+    ROOM_THREADS = 4,      /* besides up to four for each processor: three, and those that wake them */
     ROOM_ARENA = 64 << 20, /* addresses that malloc reserves for each thread, besides its stack */
     LEAST_PROCESSORS = 2,  /* where a limit forbids more */
     GIL_BYTES = 1 << 20,   /* a copy from this size on lets other Python threads run */
     WIDEST_ITEM = 16,      /* bytes, where only Go can tell the item's size */
 };
 
-#define THREADS(processors) (ROOM_THREADS + 3 * (processors))
+#define THREADS(processors) (ROOM_THREADS + 4 * (processors))
 
 typedef void describe_function(struct request *, struct answer *);
 

@@ -26,7 +26,7 @@ import (
 func dlpack_core(core *C.struct_core) {
 	defer func() { recover() }()
 	runtime.GOMAXPROCS(int(core.processors))
-	startThreads(2 * int(core.processors)) // a thread that waits for the kernel lends its processor to another
+	startThreads(3 * int(core.processors)) // those that run, those that lent their processor, those on their way to idle
 	core.request_size = C.uint32_t(unsafe.Sizeof(C.struct_request{}))
 	core.answer_size = C.uint32_t(unsafe.Sizeof(C.struct_answer{}))
 	core.describe = (*[0]byte)(C.dlpack_describe_with_room)

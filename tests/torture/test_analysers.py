@@ -43,7 +43,9 @@ EXPLAINED = {
     "return one.device_type == other.device_type && (one.device_id == other.device_id || one.device_type == kDLCPU);": (
         "asdlpack passes a device on where its target is not None, and there read_device has filled it"
     ),
-    "return read < 0 ? -1 : 0;": "request_format copies what is shorter than FORMAT_SIZE, as all text in `both` is",
+    "settings[count++] = *variable;": "the same variables were counted a moment before, with the GIL",
+    "*variable = settings[count++];": "the same variables were stored a moment before, with the GIL",
+    "if (request->dims[i] > answer->max_count / count) {": "what has any shape has at most MAX_NDIM dimensions",
 }
 
 

@@ -69,7 +69,17 @@ def pytest_of(names, **options):
     deselected = [option for test in NOT_SO for option in ("--deselect", f"tests/{test}")]
     files = [f"tests/{name}" for name in names]
     result = run(
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *deselected, *files, cwd=ROOT, **options
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *deselected,
+        *files,
+        cwd=ROOT,
+        timeout=1700,
+        **options,
     )
     assert result.returncode == 0, result.stdout[-5000:] + result.stderr
     return int(re.search(r"(\d+) passed", result.stdout)[1])
