@@ -52,12 +52,12 @@ def test_every_statement_of_a_subject_is_timed_beside_its_peer(tmp_path):
     result = benchmark("calls", "lookup", "imports", "dimensions", "--rounds", 1, "--json", results)
     assert result.returncode == 0, result.stderr
     written = json.loads(results.read_text())
-    rows = [row for table in written["tables"] for row in table["rows"]]
+    rows = [row for table in written["tables"] if "sleep" not in table["title"] for row in table["rows"]]
     assert {"asdlpack(some_bytearray)", "torch.from_dlpack(asdlpack(some_bytearray))", "import dlpack"} <= {
         row["what"] for row in rows
     }
     assert "tvm_ffi.from_dlpack(floor_exchanged)" in {row["beside"] for row in rows}
-    assert all(row["value"] > 0 and row["other"] > 0 for row in rows if "sleep" not in row["what"])
+    assert all(row["value"] > 0 and row["other"] > 0 for row in rows)
 
 
 def test_a_row_is_left_out_where_a_statement_raises(monkeypatch, capsys):

@@ -17,10 +17,6 @@ NO_PLAIN_MEMORY = {
     "sparse by rows": (lambda: torch.eye(2).to_sparse_csr(), "torch.strided"),
     "quantized": (lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 10, torch.qint8), "QInt"),
     "of bits": (lambda: torch.zeros(3, dtype=torch.uint8).view(torch.bits8), "Bit types"),
-    "nested": (
-        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
-        "torch.strided",
-    ),
     "with a gradient": (lambda: torch.nn.Parameter(torch.ones(3)), "gradient"),
     "of jax, deleted": (lambda: deleted(jnp.ones(3)), "__dlpack__"),
     "of jax, 4 bits an item": (lambda: jnp.ones(3, jnp.int4), "S4"),
