@@ -1,6 +1,7 @@
 """A build of the package in which any call that can fail can be made to, and what tries that."""
 
 import ctypes
+import functools
 import gc
 import json
 import os
@@ -225,23 +226,27 @@ def trials(reason, every, cuda=False):
     return made
 
 
-def fail_each_call(with_interrupt, every, cuda=False):
-    """Each call of each scenario fails in turn; then the scenario passes."""
-    calls = attempts = 0
-    for trial in trials("KeyboardInterrupt|MemoryError" if with_interrupt else "MemoryError", every, cuda):
+def strike_in_turn(tried, arm):
+    """Strikes each trial at its n-th call, for n = 1, 2, ..., until it passes: how often, and in how many attempts."""
+    strikes = attempts = 0
+    for trial in tried:
         n, struck = 0, True
         while struck:
             n += 1
-
-            def arm(n=n):
-                faults.faults_arm(n, with_interrupt)
-
-            trial.check(arm)
+            armed = functools.partial(arm, n)
+            trial.check(armed)
             struck = trial.struck
-            trial.check_leaks(arm)
+            trial.check_leaks(armed)
         assert trial.attempt(None) == trial.expected
-        calls += n - 1
+        strikes += n - 1
         attempts += trial.attempts
+    return strikes, attempts
+
+
+def fail_each_call(with_interrupt, every, cuda=False):
+    """Each call of each scenario fails in turn; then the scenario passes."""
+    tried = trials("KeyboardInterrupt|MemoryError" if with_interrupt else "MemoryError", every, cuda)
+    calls, attempts = strike_in_turn(tried, lambda n: faults.faults_arm(n, with_interrupt))
     report({"calls that failed": calls, "attempts": attempts})
 
 
@@ -288,26 +293,12 @@ def panic_in_each_function(kind, every, cuda=False):
     """Each Go function panics in turn, as often as a scenario enters one; then the scenario passes."""
     global driver
     faults.faults_forget(True)
-    attempts = panics = 0
     reason = rf"RuntimeError.*bug in dlpack's core, please report it: .*{PANICS[kind]}"
     if cuda:
         reason += "|no memory that can be read|can't be read; expected an address"  # what is read with care
     tried = trials(reason, every, cuda)
     driver = None  # a panic may leave behind what CUDA has
-    for trial in tried:
-        n, struck = 0, True
-        while struck:
-            n += 1
-
-            def arm(n=n):
-                faults.faults_arm_panic(n, kind)
-
-            trial.check(arm)
-            struck = trial.struck
-            trial.check_leaks(arm)
-        assert trial.attempt(None) == trial.expected
-        panics += n - 1
-        attempts += trial.attempts
+    panics, attempts = strike_in_turn(tried, lambda n: faults.faults_arm_panic(n, kind))
     report({"panics": panics, "attempts": attempts})
 
 
