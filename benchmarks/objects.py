@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ def tvm_ffi() -> Any:
     return import_module("tvm_ffi")
 
 
+@cache
 def floor() -> Any:
     """The extension of floor.c, compiled for this interpreter."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -85,11 +87,11 @@ def floor() -> Any:
 
 
 def floor_held() -> Any:
-    return import_module("floor").hold(some_bytearray())
+    return floor().hold(some_bytearray())
 
 
 def floor_exchanged() -> Any:
-    return import_module("floor").Exchanged()
+    return floor().Exchanged()
 
 
 # Memory of 4 KiB.
