@@ -1,5 +1,5 @@
-# demo, test, torture, lint, bench and matrix each work from a fresh clone. They need python3 (3.11 or later, with its headers;
-# matrix just 3.11: mxnet and the oldest torch have nothing later); all but demo also need Go and a C compiler, which demo
+# demo, test, torture, lint, bench and matrix work from a fresh clone. They need python3 (3.11 or later, with headers;
+# matrix just 3.11: mxnet and the oldest torch have nothing later); all but demo need Go and a C compiler, which demo
 # fetches where they are missing. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
 
 PYTHON = .venv/bin/python

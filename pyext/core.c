@@ -22,8 +22,8 @@
 #define CORE_FILE "_core.so"
 
 enum {
-    /* What a Go runtime takes. Measured: 0.75 GB of addresses and 52 MB of private memory besides its threads; 16 to 19
-     * threads with 6 processors, 43 to 55 with 20. */
+    /* What a Go runtime takes. Measured: 0.75 GB of addresses and 52 MB of private memory besides its threads; 22 to 24
+     * threads with 6 processors. */
     ROOM_ADDRESSES = 832 << 20,
     ROOM_DATA = 96 << 20,
     ROOM_THREADS = 4,      /* besides up to four for each processor: three, and those that wake them */
