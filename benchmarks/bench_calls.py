@@ -15,6 +15,7 @@ WRAPPING = [
     ("asdlpack(some_bytes)", "memoryview(some_bytes)", None),
     ("asdlpack(some_view)", "memoryview(some_view)", None),
     ("asdlpack(interface_property)", "numpy.asarray(interface_property)", None),
+    ("dlpack.frombuffer(some_bytearray, 'float32')", "numpy.frombuffer(some_bytearray, 'float32')", None),
     ("asdlpack(ndarray.__dlpack__())", "torch.from_dlpack(ndarray.__dlpack__())", None),
 ]
 EXPORTING = [

@@ -53,8 +53,12 @@ class Producer:
 # Libraries.
 
 
+def dlpack() -> Any:
+    return import_module("dlpack")
+
+
 def asdlpack() -> Any:
-    return import_module("dlpack").asdlpack
+    return dlpack().asdlpack
 
 
 def numpy() -> Any:

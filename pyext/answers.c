@@ -31,10 +31,20 @@ static struct slot {
 
 static atomic_uint next_way;
 
+/* frombuffer without a shape: one dimension, as long as there is memory. */
+static bool is_open(const struct request *request)
+{
+    return request->protocol == PROTOCOL_MEMORY && request->ndim == 1 && request->dims[0] == -1 &&
+           (request->facts & FACT_SPAN) != 0;
+}
+
 bool any_shape(const struct request *request)
 {
     bool any = request->ndim > 0 && request->ndim <= MAX_NDIM && request->stride_count == 0 &&
                (request->facts & (FACT_NO_SHAPE | FACT_STRIDES)) == 0;
+    if (any && is_open(request)) {
+        return true;
+    }
     for (int32_t i = 0; any && i < request->ndim; i++) {
         any = request->dims[i] > 0;
     }

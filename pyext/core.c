@@ -480,6 +480,19 @@ static void call_core(describe_function *describe, struct request *request, stru
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 
+/* The length of one dimension; of the open one, of the memory behind the offset, or 0 where that is no whole number. */
+static int64_t length_of(const struct request *request, const struct answer *answer, int32_t dimension)
+{
+    int64_t length = request->dims[dimension];
+    uint64_t span = (uint64_t)request->span, itemsize = (uint64_t)answer->itemsize;
+    if (length != -1) {
+        return length;
+    }
+    return answer->offset > span || (span - answer->offset) % itemsize != 0
+               ? 0
+               : (int64_t)((span - answer->offset) / itemsize);
+}
+
 /* Whether a remembered answer holds for this request's data, span and shape; the shape becomes the answer's. */
 static bool fits(const struct request *request, struct answer *answer)
 {
@@ -487,12 +500,13 @@ static bool fits(const struct request *request, struct answer *answer)
     if (any_shape(request)) {
         int64_t count = 1;
         for (int32_t i = request->ndim - 1; i >= 0; i--) {
-            if (request->dims[i] > answer->max_count / count) {
+            int64_t length = length_of(request, answer, i);
+            if (length == 0 || length > answer->max_count / count) {
                 return false;
             }
-            answer->dims[i] = request->dims[i];
+            answer->dims[i] = length;
             answer->dims[answer->ndim + i] = count;
-            count *= request->dims[i];
+            count *= length;
         }
         answer->above = (uint64_t)count * (uint64_t)answer->itemsize;
     }

@@ -402,6 +402,22 @@ def test_known_kinds_of_memory_need_no_call_into_go():
         frombuffer(memory, "float8_e4m3fn", 65)
 
 
+def test_known_kinds_of_memory_need_no_call_into_go_for_their_length():
+    frombuffer(bytearray(64), "float8_e5m2fnuz")
+    frombuffer(bytearray(64), "complex64", offset=8)
+    calls = dlpack._dlpack._core_calls()
+    for length in range(1, 100):
+        wrapped = frombuffer(bytearray(length), "float8_e5m2fnuz")
+        assert (wrapped.shape, wrapped.strides) == ((length,), (1,))
+        assert frombuffer(bytearray(8 * length + 8), "complex64", offset=8).shape == (length,)
+    assert dlpack._dlpack._core_calls() == calls
+    assert frombuffer(b"", "float8_e5m2fnuz").shape == frombuffer(bytes(8), "complex64", offset=8).shape == (0,)
+    with pytest.raises(ValueError, match="offset 8 is beyond the end of data; expected at most its 7 bytes"):
+        frombuffer(bytes(7), "complex64", offset=8)
+    with pytest.raises(ValueError, match="no multiple"):
+        frombuffer(bytes(17), "complex64", offset=8)
+
+
 def test_a_failing_dtype_object_passes_its_error_on():
     class Dtype:
         @property

@@ -50,7 +50,7 @@ func (d *Description) Validate(t *Tensor) error {
 	if err := d.checkCurable(t, odd); err != nil {
 		return err
 	}
-	t.Remember = t.Size > 0 && t.Device.Type == CPU && !closed // by what Span is
+	t.Remember = t.Size > 0 && t.Device.Type == CPU && (!closed || countable) // a closed shape is one of many
 	if countable {
 		t.MaxCount = math.MaxInt64 / t.ItemSize
 	}
