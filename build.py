@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parent
 PACKAGE = ROOT / "python" / "dlpack"
 # gcc clears and copies some dozen bytes by an instruction of x86-64 that takes longer to begin than the rest takes.
 SHORT_MEMORY = "-mstringop-strategy=unrolled_loop"
+# Python's functions are found when the extension is loaded, and called without a detour.
+DIRECT_CALLS = ("-fno-plt", "-Wl,-z,now")
 # The core's runtime sends its threads no SIGURG, which the program may use: handlers would see it, and system calls end
 # with EINTR. And it does not look at the process's control group (copies do, in pkg/strided): it would keep two files
 # open for that, and two more in each forked child that starts a core. Go's own `//go:debug` does not know the first.
@@ -62,7 +64,7 @@ def compile_extension(directory: Path, cc: list[str]) -> Path:
     flags.append(f'-DDLPACK_GO_VERSION="{version}"')
     if STABLE_ABI:
         flags.append("-DPy_LIMITED_API=0x030b0000")
-    for better in ("-flto=auto", SHORT_MEMORY):
+    for better in ("-flto=auto", SHORT_MEMORY, *DIRECT_CALLS):
         flags += [better] if takes(cc, better, directory) else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
     sources = sorted((ROOT / "pyext").glob("*.c"))

@@ -53,7 +53,7 @@ bool any_shape(const struct request *request)
 
 /* How many words of dims, which are behind its head, the key has: of memory in any shape none. -1: it is none that is
  * remembered. */
-static int key_tail(const struct request *request)
+HOT static int key_tail(const struct request *request)
 {
     if (request->format_length >= FORMAT_SIZE) {
         return -1;

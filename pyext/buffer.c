@@ -92,7 +92,7 @@ int read_buffer(DLPackObject *self, struct request *request)
     return PyObject_CheckBuffer(self->obj) ? lock_buffer(self, request) : 0;
 }
 
-int lock_buffer(DLPackObject *self, struct request *request)
+HOT int lock_buffer(DLPackObject *self, struct request *request)
 {
     Py_buffer scratch;
     const Py_buffer *view = hold_view(self, self->obj, &scratch, PyBUF_FULL_RO);

@@ -538,7 +538,7 @@ static int raise_answer(const struct answer *answer)
     return -1;
 }
 
-int ask(struct request *request, struct answer *answer)
+HOT int ask(struct request *request, struct answer *answer)
 {
     bool may_recall =
         request->copy != COPY_ALWAYS && !request->has_stream && !request->has_target && request->data != 0;

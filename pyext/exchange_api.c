@@ -53,7 +53,7 @@ static DLManagedTensorVersioned *managed_of_delegate(DLPackObject *self)
     return managed;
 }
 
-static int managed_tensor_from_py_object_no_sync(void *obj, DLManagedTensorVersioned **out)
+HOT static int managed_tensor_from_py_object_no_sync(void *obj, DLManagedTensorVersioned **out)
 {
     *out = NULL;
     DLPackObject *self = checked(obj);

@@ -34,18 +34,18 @@ void release_export(void *owner, void *block)
     free(block);
 }
 
-static void delete_legacy(DLManagedTensor *self)
+HOT static void delete_legacy(DLManagedTensor *self)
 {
     release_export(self->manager_ctx, self);
 }
 
-static void delete_versioned(DLManagedTensorVersioned *self)
+HOT static void delete_versioned(DLManagedTensorVersioned *self)
 {
     release_export(self->manager_ctx, self);
 }
 
 /* A capsule dies: if it was not consumed, its tensor dies with it. */
-static void destroy_capsule(PyObject *capsule)
+HOT static void destroy_capsule(PyObject *capsule)
 {
     const char *name = PyCapsule_GetName(capsule);
     if (name == NULL || name[0] != capsule_legacy[0]) {
@@ -61,7 +61,7 @@ static void destroy_capsule(PyObject *capsule)
 }
 
 /* A block of self's tensor. NULL: error. */
-static struct block *make_block(DLPackObject *self, bool versioned)
+HOT static struct block *make_block(DLPackObject *self, bool versioned)
 {
     size_t bytes = 2 * (size_t)self->tensor.ndim * sizeof *self->tensor.shape;
     struct block *block = malloc(sizeof *block + bytes);
@@ -91,7 +91,7 @@ static struct block *make_block(DLPackObject *self, bool versioned)
     return block;
 }
 
-DLManagedTensorVersioned *make_managed(DLPackObject *self)
+HOT DLManagedTensorVersioned *make_managed(DLPackObject *self)
 {
     struct block *block = make_block(self, true);
     return block == NULL ? NULL : &block->versioned;
@@ -187,7 +187,7 @@ static void remember_version(PyObject *value)
     }
 }
 
-int parse_max_version(PyObject *value, bool *versioned)
+HOT int parse_max_version(PyObject *value, bool *versioned)
 {
     *versioned = value != NULL && is_known_version(value);
     if (value == NULL || *versioned) {
@@ -257,7 +257,7 @@ static int parse_conditions(const DLPackObject *self, const struct export_argume
     return 1;
 }
 
-PyObject *export_tensor(DLPackObject *self, const struct export_arguments *arguments)
+HOT PyObject *export_tensor(DLPackObject *self, const struct export_arguments *arguments)
 {
     bool versioned;
     struct request conditions;
@@ -287,7 +287,7 @@ PyObject *export_tensor(DLPackObject *self, const struct export_arguments *argum
     return capsule;
 }
 
-PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+HOT PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct export_arguments arguments = {0};
     const struct parameter parameters[] = {

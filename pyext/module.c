@@ -24,7 +24,7 @@ struct protocol_in {
 };
 
 /* 1: done; 0: self->obj does not speak it; -1: error. */
-static int describe_by(DLPackObject *self, const struct protocol_in *protocol)
+HOT static int describe_by(DLPackObject *self, const struct protocol_in *protocol)
 {
     struct request request;
     self->protocol = protocol->name;
@@ -149,7 +149,7 @@ static DLPackObject *settle_delegate(DLPackObject *self, const struct share_argu
     return (DLPackObject *)Py_XNewRef((PyObject *)shared);
 }
 
-DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
+HOT DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
 {
     if (check_owner(obj, arguments->owner) < 0) {
         return NULL;
@@ -209,7 +209,7 @@ PyDoc_STRVAR(
     "and BufferError where the memory can't be exported. An object with __dlpack__ is asked when it is used: what it\n"
     "refuses raises there.");
 
-static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *obj, *copied = Py_False, *target = Py_None, *owner = Py_None;
     const struct parameter parameters[] = {{NULL, &obj},

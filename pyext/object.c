@@ -9,7 +9,7 @@
 
 /* Ownership. */
 
-DLPackObject *object_new(PyObject *obj, enum copy copy)
+HOT DLPackObject *object_new(PyObject *obj, enum copy copy)
 {
     DLPackObject *self = PyObject_GC_New(DLPackObject, DLPackObject_type);
     if (self == NULL) {
@@ -56,7 +56,7 @@ void object_hold_managed(DLPackObject *self, void *managed, bool versioned)
 }
 
 /* Exporters and deleters are foreign code: an exception that is pending meanwhile must outlive it. */
-static void give_back(DLPackObject *self)
+HOT static void give_back(DLPackObject *self)
 {
     enum holding held = self->holding;
     PyObject *type, *value, *traceback;
@@ -131,7 +131,7 @@ static void object_free(DLPackObject *self)
 
 /* What an object gives back may be the last reference to another, and so on: a long chain would overflow the stack, so
  * behind the first ones the rest waits until these are gone. */
-void object_dealloc(DLPackObject *self)
+HOT void object_dealloc(DLPackObject *self)
 {
     enum { MOST = 50 };
     static _Thread_local int depth;
@@ -178,7 +178,7 @@ static void copy_words(void *into, const void *from, size_t bytes)
     }
 }
 
-int object_describe(DLPackObject *self, struct request *request)
+HOT int object_describe(DLPackObject *self, struct request *request)
 {
     struct answer answer;
     request->copy = self->copy;

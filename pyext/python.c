@@ -167,8 +167,8 @@ static int find_parameter(const struct parameter *parameters, int count, PyObjec
     return count;
 }
 
-int read_arguments(const char *function, const struct parameter *parameters, int count, int positional, int required,
-                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+HOT int read_arguments(const char *function, const struct parameter *parameters, int count, int positional,
+                       int required, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     if (nargs > positional) {
         PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional argument%s (%zd given)", function, positional,

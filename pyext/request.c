@@ -38,7 +38,7 @@ static bool is_row_major(int32_t ndim, const int64_t *shape, const int64_t *stri
     return row_major;
 }
 
-void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit)
+HOT void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit)
 {
     /* Strides of compact memory say nothing, and without them its shape is no part of what is remembered. */
     if (strides != NULL && is_row_major(request->ndim, shape, strides, unit)) {
