@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from builds import build  # noqa: E402
+from builds import build, seed  # noqa: E402
 
 LEAST = 95  # percent
 
@@ -69,12 +69,9 @@ def instrument(folder):
     core = folder / "pyext" / "core"
     (core / "coverage.go").write_text(WRITE_GO)
     (core / "coverage.c").write_text(WRITE_C)
-    hides = 'strncmp(*variable, "GO", 2) == 0'
-    text = (folder / "pyext" / "core.c").read_text()
-    assert hides in text
-    (folder / "pyext" / "core.c").write_text(
-        text.replace(hides, f'{hides} && strncmp(*variable, "GOCOVERDIR", 10) != 0')
-    )
+    hides = 'strncmp(variable, "GO", 2) == 0'
+    shows = f'{hides} && strncmp(variable, "GOCOVERDIR", 10) != 0'
+    seed(("pyext/core.c", hides, shows))(folder)
 
 
 def call(*command, check=True, **environ):
