@@ -31,6 +31,13 @@ def test_what_is_imported_at_its_first_use_is_there_before():
 
 
 @alone
+def test_only_what_the_package_offers_has_a_public_name():
+    import dlpack
+
+    assert {name for name in dir(dlpack) if not name.startswith("_")} == set(dlpack.__all__) - {"__version__"}
+
+
+@alone
 def test_an_import_starts_no_thread_catches_no_signal_and_takes_little_address_space():
     import process
 

@@ -31,3 +31,4 @@ def _before_fork() -> None:
 
 
 os.register_at_fork(before=_before_fork)
+del os, TYPE_CHECKING  # dir() and completion show what this package offers
