@@ -136,28 +136,6 @@ def test_a_fork_warns_of_nothing_before_the_core_has_started():
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def work(number):
-    """Runs in the workers of a pool."""
-    import everything
-
-    everything.use()
-    return number
-
-
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-@alone(timeout=280)
-def test_the_workers_of_multiprocessing_use_everything(method):
-    import multiprocessing
-
-    import everything
-    import forks
-    import test_many_forks
-
-    everything.use()
-    with multiprocessing.get_context(method).Pool(2) as pool:
-        assert pool.map_async(test_many_forks.work, range(10), 1).get(8 * forks.DEADLINE) == list(range(10))
-
-
 @alone(timeout=280)
 def epochs_of_a_data_loader(count):
     import mmap
