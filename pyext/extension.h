@@ -4,7 +4,7 @@
  *   memory.c     frombuffer(), from_pointer(): the caller says what the memory is
  *   capsule.c, producer.c, interface.c, buffer.c, arrow.c, arrow_stream.c    read one protocol into a struct request
  *                (request.c)
- *   core.c       asks the Go core what to make of the request, or recalls its answer (answers.c)
+ *   core.c       asks the Go core (start.c) what to make of the request, or recalls its answer (answers.c)
  *   object.c     the DLPackObject that holds the memory (device_memory.c: that of a copy on a GPU)
  *   type.c       its attributes, methods and slots
  *   export.c     __dlpack__: capsules and their deleters
@@ -300,6 +300,13 @@ void request_dims(struct request *request, const int64_t *shape, const int64_t *
 
 /* A request about a tensor, with the flags of its versioned struct. */
 void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags);
+
+/* start.c */
+int start_init(void);
+
+/* The core's describe. NULL: no core can start; with an exception set. */
+typedef void describe_function(struct request *, struct answer *);
+describe_function *running_core(void);
 
 /* core.c */
 int core_init(void);
