@@ -82,8 +82,9 @@ static uint64_t hash_of(const struct request *request, int tail)
     {
         hash += word_at(request, i) * (golden * (2 * (uint64_t)i + 1));
     }
-    for (int i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i++) {
+    for (int i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i += 2) { /* shape and strides: an even number */
         hash += word_at(request, i) * (golden * (2 * (uint64_t)i + 1));
+        hash += word_at(request, i + 1) * (golden * (2 * (uint64_t)i + 3));
     }
     return hash ^ hash >> 32;
 }
@@ -95,8 +96,9 @@ static bool key_equals(struct slot *slot, const struct request *request, int tai
     {
         differences |= atomic_load_explicit(&slot->key[i], memory_order_relaxed) ^ word_at(request, i);
     }
-    for (int i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i++) {
+    for (int i = KEY_HEAD_WORDS; i < KEY_HEAD_WORDS + tail; i += 2) {
         differences |= atomic_load_explicit(&slot->key[i], memory_order_relaxed) ^ word_at(request, i);
+        differences |= atomic_load_explicit(&slot->key[i + 1], memory_order_relaxed) ^ word_at(request, i + 1);
     }
     return differences == 0;
 }
