@@ -295,7 +295,8 @@ void request_init(struct request *request, enum protocol protocol);
 /* The format is copied where it is short; a long one is borrowed until the request is answered. */
 void request_format(struct request *request, const char *format);
 
-/* Shape and strides (NULL: none) of request->ndim values each; unit is the stride of neighbours in compact memory. */
+/* Shape and strides (NULL: none) of request->ndim values each; unit is the stride of neighbours in memory whose
+ * compact strides say nothing; 0: they are kept. */
 void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit);
 
 /* A request about a tensor, with the flags of its versioned struct. */

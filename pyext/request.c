@@ -71,5 +71,7 @@ void request_tensor(struct request *request, const DLTensor *tensor, uint64_t fl
     request->flags = flags & ~DLPACK_FLAG_BITMASK_READ_ONLY;
     request->offset = tensor->byte_offset;
     request->data = (uint64_t)(uintptr_t)tensor->data;
-    request_dims(request, tensor->shape, tensor->strides, 1);
+    /* What packed items reach depends on their shape, so it is remembered with them, as strides are. */
+    bool packed = tensor->dtype.bits * tensor->dtype.lanes % 8 != 0;
+    request_dims(request, tensor->shape, tensor->strides, packed ? 0 : 1);
 }

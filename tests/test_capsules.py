@@ -21,6 +21,7 @@ from capi import (
     look,
 )
 
+import dlpack
 from dlpack import asdlpack
 from dlpack.structs import DELETER
 
@@ -148,6 +149,16 @@ def test_packed_items_smaller_than_a_byte_are_passed_on_where_they_are_compact()
     assert (x.dtype, x.shape, x.strides, x.nbytes) == ("int4", (3, 5), (5, 1), 8)
     with pytest.raises(BufferError, match="4 bits"):
         asdlpack(Managed(DATA, shape=(3, 5), strides=(10, 2), dtype=(0, 4, 1)).capsule())
+
+
+def test_packed_items_are_known_by_their_shape():
+    shapes = [((3, 5), (5, 1)), ((2, 6), (6, 1)), ((7,), (1,))]
+    for most in len(shapes), 0:
+        before = dlpack._dlpack._core_calls()
+        for shape, strides in shapes:
+            x = asdlpack(Managed(DATA, shape=shape, strides=strides, dtype=(1, 4, 1)).capsule())
+            assert (x.dtype, x.shape, x.strides, x.nbytes) == ("uint4", shape, strides, (x.size + 1) // 2)
+        assert dlpack._dlpack._core_calls() - before <= most
 
 
 def test_padded_items_smaller_than_a_byte_keep_their_flag_and_need_the_versioned_structure():
