@@ -150,8 +150,9 @@ void remember(const struct request *request, const struct answer *answer)
         return;
     }
     uint64_t hash = hash_of(request, tail);
-    struct slot *set = slots[hash % SETS], *slot = &set[atomic_fetch_add(&next_way, 1) % WAYS];
-    for (int way = 0; way < WAYS; way++) {
+    int first = tail == 0 ? 0 : 1; /* one way of each set is for kinds whose shape is no part of them: these are few */
+    struct slot *set = slots[hash % SETS], *slot = &set[first + atomic_fetch_add(&next_way, 1) % (WAYS - first)];
+    for (int way = first; way < WAYS; way++) {
         if (atomic_load(&set[way].sequence) == 0) {
             slot = &set[way];
             break;

@@ -126,6 +126,19 @@ def test_bytes_of_any_length_and_place_are_one_kind():
         assert calls_of(lambda length=length: dlpack.asdlpack(bytearray(length))) == (None, 0)
 
 
+def test_a_compact_kind_stays_known_whatever_strides_there_are_beside_it():
+    import numpy as np
+
+    import dlpack
+
+    values = np.zeros((130, 90), "u2")
+    dlpack.asdlpack(memoryview(values))
+    for i in range(1, 100):
+        for j in range(1, 30):
+            dlpack.asdlpack(memoryview(values[:i, :j]))
+    assert calls_of(lambda: dlpack.asdlpack(memoryview(values[:7]))) == (None, 0)
+
+
 def test_compact_arrays_of_any_shape_are_one_kind():
     import numpy as np
 
