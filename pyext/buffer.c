@@ -74,7 +74,10 @@ int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
 static int check_length(const Py_buffer *view)
 {
     Py_ssize_t bytes = view->itemsize;
-    for (int i = 0; i < view->ndim && i < MAX_NDIM && view->shape != NULL; i++) {
+    if (view->ndim > MAX_NDIM) {
+        return 0; /* Go refuses it: its shape is not read, for there may be none */
+    }
+    for (int i = 0; i < view->ndim && view->shape != NULL; i++) {
         if (__builtin_mul_overflow(bytes, view->shape[i], &bytes)) {
             return 0;
         }
@@ -105,7 +108,7 @@ HOT int lock_buffer(DLPackObject *self, struct request *request)
     request->ndim = view->ndim;
     request_dims(request, view->shape, view->strides, view->itemsize);
     request_format(request, view->format == NULL ? "B" : view->format);
-    for (int i = 0; i < view->ndim && i < MAX_NDIM && view->suboffsets != NULL; i++) {
+    for (int i = 0; view->ndim <= MAX_NDIM && i < view->ndim && view->suboffsets != NULL; i++) {
         if (view->suboffsets[i] >= 0) {
             request->facts |= FACT_INDIRECT;
         }

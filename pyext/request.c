@@ -30,10 +30,10 @@ void request_format(struct request *request, const char *format)
 static bool is_row_major(int32_t ndim, const int64_t *shape, const int64_t *strides, int64_t unit)
 {
     uint64_t following = (uint64_t)unit;
-    bool row_major = shape != NULL && ndim <= MAX_NDIM;
-    for (int32_t i = ndim - 1; i >= 0 && row_major; i--) {
-        row_major = shape[i] > 0 && (uint64_t)strides[i] == following;
-        following *= (uint64_t)shape[i];
+    bool row_major = shape != NULL && ndim >= 0 && ndim <= MAX_NDIM;
+    for (int32_t i = ndim; i > 0 && row_major; i--) {
+        row_major = shape[i - 1] > 0 && (uint64_t)strides[i - 1] == following;
+        following *= (uint64_t)shape[i - 1];
     }
     return row_major;
 }

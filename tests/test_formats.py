@@ -6,6 +6,7 @@ from array import array
 
 import numpy as np
 import pytest
+from alone import alone
 from capi import Exporter, Speaks, array_at
 
 from dlpack import asdlpack, frombuffer
@@ -300,6 +301,18 @@ def test_suboffsets_that_are_all_negative_mean_a_direct_buffer():
 def test_a_buffer_that_contradicts_itself_is_a_value_error(fields, message):
     buffer = Exporter(bytes(8), b"B", 1, **fields)
     with pytest.raises(ValueError, match=message):
+        asdlpack(buffer)
+    assert buffer.exports == 0
+
+
+@pytest.mark.parametrize("ndim", [65, 2**31 - 1, -1, -(2**31)])
+@pytest.mark.parametrize("field", ["shape", "strides", "suboffsets"])
+@alone
+def test_of_a_buffer_of_an_impossible_number_of_dimensions_none_is_read(ndim, field):
+    buffer = Exporter(bytes(8), b"B", 1, ndim=ndim)
+    nowhere = ctypes.cast(8, ctypes.POINTER(ctypes.c_ssize_t))
+    setattr(buffer.view, field, nowhere)
+    with pytest.raises(ValueError, match=f"ndim is {ndim}; expected 0 to 64"):
         asdlpack(buffer)
     assert buffer.exports == 0
 

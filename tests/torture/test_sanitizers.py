@@ -45,6 +45,7 @@ SUITE = [
     "test_threads.py",
 ]
 NOT_SO = [
+    "test_large_copies.py::test_a_thread_bound_to_one_cpu_copies_by_itself",  # threads' ticks: a sanitizer works, too
     "test_ownership.py::test_memory_does_not_grow",  # a sanitizer keeps for a while what is freed
 ]
 
@@ -75,6 +76,7 @@ def pytest_of(names, **options):
         "-q",
         "-p",
         "no:cacheprovider",
+        "--capture=sys",  # what is undefined is told on stderr
         *deselected,
         *files,
         cwd=ROOT,
