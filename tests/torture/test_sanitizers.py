@@ -24,7 +24,7 @@ SANITIZERS = (
 )
 
 # Tests that need no library but numpy and ml_dtypes, and those of the CUDA driver that are about lifetimes.
-CORE = ["test_capsules.py", "test_export.py"]
+CORE = ["test_capsules.py", "test_export.py", "torture/test_malformed_tensors.py"]
 SUITE = [
     *CORE,
     "test_hostile.py",
