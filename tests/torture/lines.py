@@ -169,7 +169,7 @@ def main():
     for language, files in languages.items():
         for name, lines in sorted(files.items()):
             if missed := [line for line, ran in lines.items() if not ran]:
-                print(f"{name}: {ranges(missed)}")
+                print(f"{name}: {100 - 100 * len(missed) / len(lines):.0f} %, without {ranges(missed)}")
         ran = sum(sum(lines.values()) for lines in files.values())
         count = sum(map(len, files.values()))
         enough = enough and 100 * ran >= LEAST * count
