@@ -339,6 +339,11 @@ int type_init(PyObject *module)
         if (DLPackObject_type == NULL) {
             return -1;
         }
+#ifdef Py_GIL_DISABLED
+        /* Each object takes a reference to its type. Threads that count them in one place wait for each other: two wrap
+         * less than one. What Python can't count is immortal; the module keeps the type for ever anyway. */
+        Py_SET_REFCNT((PyObject *)DLPackObject_type, PY_SSIZE_T_MAX);
+#endif
     }
     return exchange_api_init() < 0 ? -1 : PyModule_AddType(module, DLPackObject_type);
 }

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import sysconfig
 import threading
 import weakref
 
@@ -72,6 +73,15 @@ dlpack.asdlpack(bytearray(3)).__dlpack__()
 assert enabled() is before
 """)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_threads_do_not_share_a_count_of_objects():
+    """Without a GIL each would wait for the others, to count one more or one less."""
+    before = sys.getrefcount(dlpack.DLPackObject)
+    kept = [dlpack.asdlpack(bytearray(1)) for _ in range(100)]
+    counted = sys.getrefcount(dlpack.DLPackObject) - before
+    assert counted == (0 if sysconfig.get_config_var("Py_GIL_DISABLED") else 100)
+    del kept
 
 
 @pytest.mark.parametrize("max_version", [None, (1, 3)])
