@@ -93,7 +93,7 @@ def test_the_report_as_json_has_the_same_facts():
         "version": ".".join(map(str, sys.version_info[:3])),
         "implementation": "cpython",
         "free_threaded": "t" in sys.abiflags,
-        "gil": True,
+        "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
     }
     assert about["platform"] == {
         "system": "Linux",
