@@ -11,8 +11,9 @@ BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 # What bench-compare puts beside the tree as it is.
 REF = HEAD
 
-# The free-threaded interpreter that make bench times threads with, where there is one.
-FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v python$(version)t)))
+# The free-threaded interpreter that make bench times threads with: an installed one, or that of make interpreters.
+FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v python$(version)t)) \
+	$(wildcard .interpreters/3.13t/bin/python3.13t))
 
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
@@ -85,10 +86,9 @@ clean:
 	$(PIP) --group $(@F)
 	touch $@
 
-.venv-free-threaded/package: pyproject.toml $(SOURCES)
-	$(FREE_THREADED) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet pip==26.3
-	$(@D)/bin/python -m pip install --quiet .
+.venv-free-threaded/package: .venv/python pyproject.toml $(SOURCES)
+	$(FREE_THREADED) -m venv --without-pip $(@D)
+	$(PYTHON) -m pip --python $(@D)/bin/python install --quiet .
 	touch $@
 
 .venv-%/pydlpack .venv-%/matrix: pyproject.toml

@@ -177,6 +177,14 @@ def readme_table(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
             ratios = [row.ratio for row in table.rows]
             goal = table.rows[0].goal
             yield f"{len(ratios)} calls {table.title}: ratios of {min(ratios):.3f} to {max(ratios):.3f} (goal {goal})."
+    if by_threads := [table for table in tables if table.title.startswith("by threads")]:
+        yield f"Calls of 2 threads beside those of 1: {', '.join(map(more_calls, by_threads))}."
+
+
+def more_calls(table: Table) -> str:
+    """How many times as many 2 threads make as 1 makes meanwhile."""
+    one, two = table.rows[:2]
+    return f"{one.value / two.value:.2f} times as many in {table.title.removeprefix('by threads, ')}"
 
 
 def markdown(row: Row, least: float | None) -> str:

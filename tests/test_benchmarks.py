@@ -42,6 +42,11 @@ def tables(report):
             "after 1 ms of sleep", "ns", [row("asdlpack(some_array)", 30.0, "memoryview(some_array)", 20.0, 2)]
         ),
         report.Table("beside pydlpack 0.2.1", "ns", [row("asdlpack(some_array)", 150.0, "pydlpack's", 15000.0, 0.02)]),
+        report.Table(
+            "by threads, Python 3.13.15 without the GIL",
+            "ns",
+            [row(f"asdlpack(some_array) in {n}", 120.0 / n, f"memoryview(some_array) in {n}", 100.0) for n in (1, 2)],
+        ),
         report.Table("copying compact memory", "ns", copies),
         report.Table("copying transposed memory", "ns", copies),
     ]
@@ -109,3 +114,4 @@ def test_the_readme_gets_what_has_a_goal(report, tables):
     assert lines[0] == "machine two CPUs:"
     assert "| `asdlpack(array.array)` | 150 ns | `memoryview(array.array)` | 100 ns | 1.50 | 1.4 | 0.50 |" in lines
     assert "1 calls beside pydlpack 0.2.1: ratios of 0.010 to 0.010 (goal 0.02)." in lines
+    assert "Calls of 2 threads beside those of 1: 2.00 times as many in Python 3.13.15 without the GIL." in lines
