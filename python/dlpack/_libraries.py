@@ -63,6 +63,6 @@ def version(library: Library) -> str:
     for distribution in library.distributions:
         try:
             return importlib.metadata.version(distribution) or ""
-        except (importlib.metadata.PackageNotFoundError, KeyError):  # KeyError: metadata without a version
+        except (ImportError, KeyError, FileNotFoundError):  # no distribution, no version in it; 3.15: no metadata in it
             continue
     return ""
