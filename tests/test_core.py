@@ -352,6 +352,7 @@ def test_a_handler_in_python_runs_and_sigint_interrupts():
     import forks
 
     caught = []
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
     forks.use_all()
     signal.signal(signal.SIGUSR1, lambda *_: caught.append(1))
     signal.signal(signal.SIGPROF, lambda *_: caught.append(2))
