@@ -468,10 +468,11 @@ def test_a_write_to_a_closed_pipe_is_what_the_program_chose(ignored, where):
 
 
 @alone(timeout=300)
-def no_call_is_interrupted(library, seconds):
+def calls_are_interrupted(library, seconds, by_a_timer):
     """Threads wait in system calls and copy by turns, so that a signal meant for Go would come to a call of theirs."""
     import ctypes
     import os
+    import signal
     import threading
     import time
 
@@ -495,15 +496,25 @@ def no_call_is_interrupted(library, seconds):
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:
             thread.start()
+        if by_a_timer:
+            signal.signal(signal.SIGALRM, lambda *_: None)
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])  # here, so that it comes there
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
         for thread in threads:
             thread.join()
-    assert set(interrupted) == {None}
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    assert None in interrupted
+    assert any(interrupted) == by_a_timer
 
 
 def test_no_system_call_of_the_program_is_interrupted(handlers, effort, figure):
     seconds = effort(1, 20)
-    no_call_is_interrupted(library=handlers, seconds=seconds)
+    calls_are_interrupted(library=handlers, seconds=seconds, by_a_timer=False)
     figure("seconds", seconds)
+
+
+def test_system_calls_that_are_interrupted_are_noticed(handlers):
+    calls_are_interrupted(library=handlers, seconds=1, by_a_timer=True)
 
 
 @alone
