@@ -25,7 +25,7 @@ def unity(folder):
     """All sources as one, so that the analyser sees what each function of another file does. What two files have of one
     name is of two."""
     sources = {path: path.read_text() for path in sorted((ROOT / "pyext").glob("*.c"))}
-    own = {path: set(re.findall(r"^static [\w *]*?([a-z]\w*)\(", text, re.M)) for path, text in sources.items()}
+    own = {path: set(re.findall(r"^(?:HOT )?static [\w *]*?([a-z]\w*)\(", text, re.M)) for path, text in sources.items()}
     file = folder / "unity.c"
     with file.open("w") as out:
         for path in sources:
@@ -45,7 +45,7 @@ EXPLAINED = {
     ),
     "settings[count++] = *variable;": "the same variables were counted a moment before, with the GIL",
     "*variable = settings[count++];": "the same variables were stored a moment before, with the GIL",
-    "if (request->dims[i] > answer->max_count / count) {": "what has any shape has at most MAX_NDIM dimensions",
+    "answer->dims[i] = length;": "what has any shape has at most MAX_NDIM dimensions, and each was read",
 }
 
 
