@@ -87,13 +87,15 @@ def run_tests(scratch, arguments):
     package = build(scratch / "package", "-cover", *mode, cflags=gcov, edit=instrument)
     (scratch / "coverage.ini").write_text(COVERAGE.format(folder=scratch))
     call("go", "test", *mode, "./...", "-args", f"-test.gocoverdir={scratch / 'go'}")
-    call(
+    tests = call(
         *(sys.executable, "-m", "coverage", "run", f"--rcfile={scratch / 'coverage.ini'}", "-m", "pytest", *arguments),
         PYTHONPATH=str(package),
         GOCOVERDIR=str(scratch / "go"),
         FAULTS_CFLAGS=gcov + "faulty-",
         check=False,
     )
+    if tests.returncode not in (0, 1):  # 1: some failed
+        sys.exit(f"pytest ended with status {tests.returncode}: what its process ran is not counted")
 
 
 def lines_of_go(scratch):
