@@ -65,7 +65,8 @@ def test_memory_without_items_is_exported_too():
     managed = from_object(asdlpack(np.empty((2, 0, 3), "f4")))
     assert tuple(managed.dl_tensor.shape[:3]) == (2, 0, 3)
     delete(managed)
-    assert borrow(asdlpack(bytearray())).shape[0] == 0
+    x = asdlpack(bytearray())
+    assert borrow(x).shape[0] == 0
 
 
 def test_what_one_side_writes_the_other_sees():
