@@ -6,7 +6,7 @@ import sys
 import pytest
 from alone import alone, python
 
-SECONDS = 150  # of one long form of children; a slow machine forks fewer
+SECONDS = 200  # of one long form of children; a slow machine forks fewer
 
 PARENTS = ["right after the import", "idle", "just back from Go", "with threads inside Go"]
 
