@@ -62,7 +62,9 @@ def version(library: Library) -> str:
     """The version that the metadata tells, or "" where there is none."""
     for distribution in library.distributions:
         try:
-            return importlib.metadata.version(distribution) or ""
-        except (ImportError, KeyError, FileNotFoundError):  # no distribution, no version in it; 3.15: no metadata in it
+            found = importlib.metadata.metadata(distribution)
+        except (ImportError, FileNotFoundError):  # no distribution; 3.15: no metadata in it
             continue
+        if "Version" in found:
+            return found["Version"]
     return ""
