@@ -72,6 +72,7 @@ void request_tensor(struct request *request, const DLTensor *tensor, uint64_t fl
     request->offset = tensor->byte_offset;
     request->data = (uint64_t)(uintptr_t)tensor->data;
     /* What packed items reach depends on their shape, so it is remembered with them, as strides are. */
-    bool packed = tensor->dtype.bits * tensor->dtype.lanes % 8 != 0;
+    bool packed =
+        tensor->dtype.bits * tensor->dtype.lanes % 8 != 0 && (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) == 0;
     request_dims(request, tensor->shape, tensor->strides, packed ? 0 : 1);
 }

@@ -161,6 +161,14 @@ def test_packed_items_are_known_by_their_shape():
         assert dlpack._dlpack._core_calls() - before <= most
 
 
+def test_padded_items_are_one_kind_in_any_shape():
+    for shape, strides, most in ((3, 5), (5, 1), 1), ((2, 6), (6, 1), 0), ((4, 2), (2, 1), 0):
+        before = dlpack._dlpack._core_calls()
+        capsule = Managed(DATA, shape=shape, strides=strides, dtype=(17, 4, 1), flags=SUBBYTE_TYPE_PADDED).capsule()
+        assert asdlpack(capsule).shape == shape
+        assert dlpack._dlpack._core_calls() - before <= most
+
+
 def test_padded_items_smaller_than_a_byte_keep_their_flag_and_need_the_versioned_structure():
     x = asdlpack(Managed(DATA, shape=(3,), dtype=(17, 4, 1), flags=SUBBYTE_TYPE_PADDED).capsule())
     assert (x.dtype, x.itemsize, x.nbytes) == ("float4_e2m1fn", 1, 3)
