@@ -42,11 +42,8 @@ bool any_shape(const struct request *request)
 {
     bool any = request->ndim > 0 && request->ndim <= MAX_NDIM && request->stride_count == 0 &&
                (request->facts & (FACT_NO_SHAPE | FACT_STRIDES)) == 0;
-    if (any && is_open(request)) {
-        return true;
-    }
     for (int32_t i = 0; any && i < request->ndim; i++) {
-        any = request->dims[i] > 0;
+        any = request->dims[i] > 0 || is_open(request);
     }
     return any;
 }

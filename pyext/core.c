@@ -66,13 +66,12 @@ static void call_core(describe_function *describe, struct request *request, stru
 static int64_t length_of(const struct request *request, const struct answer *answer, int32_t dimension)
 {
     int64_t length = request->dims[dimension];
-    uint64_t span = (uint64_t)request->span, itemsize = (uint64_t)answer->itemsize;
     if (length != -1) {
         return length;
     }
-    return answer->offset > span || (span - answer->offset) % itemsize != 0
-               ? 0
-               : (int64_t)((span - answer->offset) / itemsize);
+    uint64_t span = (uint64_t)request->span, rest = span - answer->offset, itemsize = (uint64_t)answer->itemsize;
+    bool whole = answer->offset <= span && rest % itemsize == 0;
+    return whole ? (int64_t)(rest / itemsize) : 0;
 }
 
 /* Whether a remembered answer holds for this request's data, span and shape; the shape becomes the answer's. */
