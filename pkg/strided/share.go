@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"unsafe"
 )
 
@@ -96,19 +95,9 @@ func (j *job) work() {
 		}
 	}()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	deferSignals()
 	for i := j.next.Add(1) - 1; i < j.pieces; i = j.next.Add(1) - 1 {
 		j.copyPiece(int(i))
 	}
-}
-
-// deferSignals blocks in this thread what Go unblocks, so that no handler that lacks SA_ONSTACK runs on a goroutine's
-// small stack. Faults, which have to be seen, stay as they are, and so do the signals that the C library keeps for itself.
-func deferSignals() {
-	set := uint64(1<<(syscall.SIGPROF-1) | 1<<(syscall.SIGCHLD-1))
-	syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, 0 /* SIG_BLOCK */, uintptr(unsafe.Pointer(&set)), 0, unsafe.Sizeof(set), 0, 0)
 }
 
 func (j *job) copyPiece(i int) {

@@ -11,7 +11,6 @@ from alone import alone, python
 SOURCE = Path(__file__).parent / "handler.c"
 
 FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGABRT"}
-UNBLOCKED_BY_GO = {"SIGCHLD", "SIGPROF", "SIGRTMIN", "SIGSTKFLT"}  # its threads may take them; and faults
 
 
 def names(*omitted):
@@ -175,7 +174,7 @@ def test_each_signal_that_is_blocked_and_waited_for_arrives(where):
     import process
     import test_signals
 
-    numbers = test_signals.names(test_signals.FAULTS, test_signals.UNBLOCKED_BY_GO)
+    numbers = test_signals.names(test_signals.FAULTS)  # Go would unblock SIGCHLD, SIGPROF, SIGRTMIN and SIGSTKFLT
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     much = memoryview(bytearray(16 << 20))[::-1]
 
@@ -256,7 +255,7 @@ def refused(call):
 MASKS = {
     "nothing": (),
     "everything": signal.valid_signals(),
-    "what Go unblocks": (signal.SIGCHLD, signal.SIGPROF, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE),
+    "what Go would unblock": (signal.SIGCHLD, signal.SIGPROF, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE),
     "what calls defer": (signal.SIGINT, signal.SIGALRM, signal.SIGURG),
 }
 
@@ -305,16 +304,18 @@ def test_no_function_changes_the_signal_mask_of_its_thread(effort, figure):
 
 
 @alone(timeout=300)
-def handlers_have_room(library, number, timer, count):
+def handlers_have_room(library, number, timer, count, cpus):
     """Three threads share large copies while the signal comes 2,000 times a second."""
     import concurrent.futures
     import ctypes
+    import os
     import signal
 
     import forks
 
     import dlpack
 
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cpus])
     handlers = ctypes.CDLL(library)
     much = memoryview(bytes(range(256)) * (64 << 12))[::-1]  # 64 MB
     expected = bytes(much)
@@ -336,12 +337,48 @@ def handlers_have_room(library, number, timer, count):
     assert ctypes.c_long.in_dll(handlers, "handled").value > 10
 
 
+@pytest.mark.parametrize("cpus", [1, 2])
 @pytest.mark.parametrize("timer", ["REAL", "PROF", "VIRTUAL"])
-def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, timer, effort, figure):
+def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, timer, cpus, effort, figure):
     number = {"REAL": signal.SIGALRM, "PROF": signal.SIGPROF, "VIRTUAL": signal.SIGVTALRM}[timer]
     count = effort(5, 200)
-    handlers_have_room(library=handlers, number=int(number), timer=int(getattr(signal, f"ITIMER_{timer}")), count=count)
+    timer = getattr(signal, f"ITIMER_{timer}")
+    handlers_have_room(library=handlers, number=int(number), timer=int(timer), count=count, cpus=cpus)
     figure("copies of 64 MB", 3 * count)
+
+
+@alone(timeout=300)
+def first_calls_of_threads_have_room(library, rounds):
+    """Go prepares a thread at its first call, of which there are many here, while SIGPROF comes as often as it can."""
+    import ctypes
+    import signal
+    import threading
+
+    import forks
+
+    import dlpack
+
+    def call():
+        dlpack.asdlpack(forks.new_kind())
+
+    handlers = ctypes.CDLL(library)
+    call()
+    handlers.handle(signal.SIGPROF)
+    signal.setitimer(signal.ITIMER_PROF, 1e-4, 1e-4)
+    for _ in range(rounds):
+        threads = [threading.Thread(target=call) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    assert ctypes.c_long.in_dll(handlers, "handled").value > 0
+
+
+def test_handlers_that_lack_sa_onstack_have_room_in_a_first_call(handlers, effort, figure):
+    rounds = effort(50, 1000)
+    first_calls_of_threads_have_room(library=handlers, rounds=rounds)
+    figure("threads", 20 * rounds)
 
 
 @alone(timeout=300)
