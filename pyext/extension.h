@@ -102,6 +102,14 @@ void give_gil_back(PyGILState_STATE state);
 
 void python_after_fork(void);
 
+/* How many calls of a kind are nested: context variables, since greenlets share a thread, and each has its own context. */
+extern PyObject *nested_imports, *nested_frees;
+
+/* Counts a call that may lead to another of its kind. 1: counted, until leave_nested gets the token; 0: `most` are nested
+ * already; -1: error. */
+int enter_nested(PyObject *counter, int most, PyObject **token);
+void leave_nested(PyObject *counter, PyObject *token);
+
 /* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent, *value is NULL;
  * -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);

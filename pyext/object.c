@@ -129,29 +129,55 @@ static void object_free(DLPackObject *self)
     Py_DECREF((PyObject *)type);
 }
 
-/* What an object gives back may be the last reference to another, and so on: a long chain would overflow the stack, so
- * behind the first ones the rest waits until these are gone. */
-HOT void object_dealloc(DLPackObject *self)
+/* The objects that are put aside, linked by weakrefs, of which they have none left. */
+static _Thread_local DLPackObject *waiting;
+
+static void free_with_waiting(DLPackObject *self)
 {
-    enum { MOST = 50 };
-    static _Thread_local int depth;
-    static _Thread_local DLPackObject *waiting; /* linked by weakrefs, of which none are left */
-    PyObject_GC_UnTrack(self);
-    if (self->weakrefs != NULL) {
-        PyObject_ClearWeakRefs((PyObject *)self);
-    }
-    if (depth == MOST) {
-        self->weakrefs = (PyObject *)waiting;
-        waiting = self;
-        return;
-    }
-    depth++;
     object_free(self);
-    while (depth == 1 && waiting != NULL) {
+    while (waiting != NULL) {
         DLPackObject *next = waiting;
         waiting = (DLPackObject *)next->weakrefs;
         object_free(next);
     }
+}
+
+/* The same where so many calls of this thread are under way that the stack might end. Greenlets share a thread, and one
+ * that switches while it frees, in an owner's __del__, leaves its calls in the thread's count, though they are not below
+ * the others' on the stack. So those of the context are counted, of which each greenlet has its own. */
+static void free_or_put_aside(DLPackObject *self, int most)
+{
+    PyObject *type, *value, *traceback, *token;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (enter_nested(nested_frees, most, &token) > 0) {
+        free_with_waiting(self);
+        leave_nested(nested_frees, token);
+    }
+    else {
+        PyErr_Clear();
+        self->weakrefs = (PyObject *)waiting;
+        waiting = self;
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
+/* Trashcan: bounds the depth of recursive deallocation. Freeing an object may drop the last reference to another, and a
+ * long chain of these would overflow the stack: too deep ones are put aside, and freed by the call that is one less
+ * deep. */
+HOT void object_dealloc(DLPackObject *self)
+{
+    enum { MOST = 50 };
+    static _Thread_local int depth;
+    PyObject_GC_UnTrack(self);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
+    if (depth >= MOST) {
+        free_or_put_aside(self, MOST);
+        return;
+    }
+    depth++;
+    free_with_waiting(self);
     depth--;
 }
 
@@ -300,21 +326,23 @@ int object_check(DLPackObject *self)
     return 0;
 }
 
-/* A producer's memory may be said to be that of a DLPackObject, and so on in a circle: Python counts the calls of its
- * own functions, and none need be among these. */
+/* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
+ * recursion limit does not end that: no Python function need be on the stack. */
 static DLPackObject *import_nested(DLPackObject *self)
 {
     enum { MOST = 50 };
-    static _Thread_local int depth;
-    if (depth == MOST) {
-        PyErr_Format(PyExc_RecursionError,
-                     "asdlpack: a producer's memory is another's, and so on %d times; expected memory at the end",
-                     MOST);
+    PyObject *token;
+    int entered = enter_nested(nested_imports, MOST, &token);
+    if (entered <= 0) {
+        if (entered == 0) {
+            PyErr_Format(PyExc_RecursionError,
+                         "asdlpack: a producer's memory is another's, and so on %d times; expected memory at the end",
+                         MOST);
+        }
         return NULL;
     }
-    depth++;
     DLPackObject *imported = delegate_import(self);
-    depth--;
+    leave_nested(nested_imports, token);
     return imported;
 }
 

@@ -15,6 +15,12 @@ static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **);      
 static int (*is_finalizing)(void);                                                        /* public from 3.13 on */
 static PyThreadState *(*attached_thread_state)(void);                                     /* public from 3.13 on */
 static PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
+static PyObject *(*context_new)(const char *, PyObject *);                                /* not in the stable ABI */
+static int (*context_get)(PyObject *, PyObject *, PyObject **);
+static PyObject *(*context_set)(PyObject *, PyObject *);
+static int (*context_reset)(PyObject *, PyObject *);
+
+PyObject *nested_imports, *nested_frees;
 
 static void *find_in_python(const char *name, const char *older_name)
 {
@@ -67,13 +73,20 @@ int python_init(void)
     is_finalizing = find_in_python("Py_IsFinalizing", "_Py_IsFinalizing");
     attached_thread_state = find_in_python("PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet");
     vectorcall_method = dlsym(RTLD_DEFAULT, "PyObject_VectorcallMethod");
+    context_new = dlsym(RTLD_DEFAULT, "PyContextVar_New");
+    context_get = dlsym(RTLD_DEFAULT, "PyContextVar_Get");
+    context_set = dlsym(RTLD_DEFAULT, "PyContextVar_Set");
+    context_reset = dlsym(RTLD_DEFAULT, "PyContextVar_Reset");
     if (get_optional_attribute == NULL || is_finalizing == NULL || attached_thread_state == NULL ||
-        vectorcall_method == NULL) {
+        vectorcall_method == NULL || context_new == NULL || context_get == NULL || context_set == NULL ||
+        context_reset == NULL) {
         PyErr_SetString(PyExc_ImportError, "dlpack: this Python lacks functions that CPython 3.11 and later have");
         return -1;
     }
     atomic_store(&ending, false); /* Python may start anew */
-    return call_at_exit();
+    nested_imports = context_new("dlpack.nested_imports", NULL);
+    nested_frees = context_new("dlpack.nested_frees", NULL);
+    return nested_imports == NULL || nested_frees == NULL ? -1 : call_at_exit();
 }
 
 bool holds_gil(void)
@@ -104,6 +117,34 @@ void give_gil_back(PyGILState_STATE state)
 {
     PyGILState_Release(state);
     atomic_fetch_sub(&asking, 1);
+}
+
+int enter_nested(PyObject *counter, int most, PyObject **token)
+{
+    PyObject *value;
+    if (context_get(counter, NULL, &value) < 0) {
+        return -1;
+    }
+    long depth = value == NULL ? 0 : PyLong_AsLong(value);
+    Py_XDECREF(value);
+    if (depth >= most) {
+        return 0;
+    }
+    PyObject *deeper = PyLong_FromLong(depth + 1);
+    *token = deeper == NULL ? NULL : context_set(counter, deeper);
+    Py_XDECREF(deeper);
+    return *token == NULL ? -1 : 1;
+}
+
+void leave_nested(PyObject *counter, PyObject *token)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (context_reset(counter, token) < 0) {
+        PyErr_WriteUnraisable(counter);
+    }
+    Py_DECREF(token);
+    PyErr_Restore(type, value, traceback);
 }
 
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)

@@ -94,6 +94,9 @@ static inline PyObject *faults_drop(PyObject *made)
 #define get_optional_attribute(obj, name, value)                                                                       \
     (faults_raise() ? (*(value) = NULL, -1) : get_optional_attribute(obj, name, value))
 #define vectorcall_method(...) FAULT(NULL, vectorcall_method(__VA_ARGS__))
+#define context_new(...) FAULT(NULL, context_new(__VA_ARGS__))
+#define context_get(...) FAULT(-1, context_get(__VA_ARGS__))
+#define context_set(...) FAULT(NULL, context_set(__VA_ARGS__))
 
 #undef PyArg_ParseTuple
 #define PyArg_ParseTuple(...) FAULT(0, _PyArg_ParseTuple_SizeT(__VA_ARGS__))
