@@ -234,7 +234,7 @@ static int read_pointer(PyObject *pointer, uint64_t *address)
 int read_device(PyObject *value, DLDevice *device)
 {
     PyObject *pair =
-        PyUnicode_Check(value) ? call_python("dlpack._device", "device", PyTuple_Pack(1, value)) : Py_NewRef(value);
+        PyUnicode_Check(value) ? call_python("dlpack._arguments", "device", PyTuple_Pack(1, value)) : Py_NewRef(value);
     if (pair == NULL) {
         return -1;
     }

@@ -323,8 +323,7 @@ static int intern_names(void)
     return 0;
 }
 
-/* What call_python calls, but for dlpack._device: a child that is forked while another thread imports it would wait for
- * ever. */
+/* What call_python calls: a child that is forked while another thread imports a module would wait for it for ever. */
 static int import_modules(void)
 {
     static const char *const modules[] = {"dlpack._arguments", "dlpack._array", "dlpack._arrow"};

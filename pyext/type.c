@@ -69,7 +69,7 @@ bool object_is_compact(const DLPackObject *self, char order)
 static PyObject *device_of(const DLTensor *tensor)
 {
     PyObject *type =
-        call_python("dlpack._device", "DLDeviceType", Py_BuildValue("(i)", (int)tensor->device.device_type));
+        call_python("dlpack._arguments", "device_type", Py_BuildValue("(i)", (int)tensor->device.device_type));
     return type == NULL ? NULL : Py_BuildValue("(Ni)", type, (int)tensor->device.device_id);
 }
 
@@ -81,14 +81,8 @@ void *object_address(DLPackObject *self)
 /* "kDLCUDA:0" */
 static PyObject *device_text(const DLTensor *tensor)
 {
-    PyObject *device = device_of(tensor), *text = NULL;
-    PyObject *name = device == NULL ? NULL : PyObject_GetAttr(PyTuple_GetItem(device, 0), names.name);
-    if (name != NULL) {
-        text = PyUnicode_FromFormat("%S:%d", name, (int)tensor->device.device_id);
-    }
-    Py_XDECREF(device);
-    Py_XDECREF(name);
-    return text;
+    return call_python("dlpack._arguments", "device_text",
+                       Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
 }
 
 void object_refuse_device(const DLPackObject *self, const char *reason)

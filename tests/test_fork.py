@@ -1,7 +1,7 @@
 """A forked child inherits a Go runtime without threads. It must work all the same: nothing hangs, nothing dies."""
 
 import pytest
-from alone import alone
+from alone import alone, python
 
 CHILDREN = 40
 
@@ -199,21 +199,6 @@ def test_a_child_that_can_make_no_copy_of_the_core_says_so_and_recovers(limit):
 
 
 @alone
-def test_a_child_finds_imported_what_its_parent_did_not_need_yet():
-    import sys
-
-    import forks
-
-    import dlpack  # noqa: F401
-
-    def use():
-        assert "dlpack._device" in sys.modules
-
-    assert "dlpack._device" not in sys.modules
-    forks.fork_and_join(use)
-
-
-@alone
 def test_a_core_started_in_a_child_leaves_no_file_open():
     import forks
     import process
@@ -320,3 +305,54 @@ def test_a_thread_that_forked_may_end_in_the_child():
             thread.start()
             thread.join()
             forks.join(children.pop())
+
+
+@alone
+def test_a_child_forked_during_the_import_of_device_types_has_them():
+    import os
+    import sys
+    import threading
+
+    import forks
+
+    import dlpack
+
+    class Slow:
+        def find_spec(self, name, path=None, target=None):
+            if name == "dlpack._device":
+                entered.set()
+                forking.wait()
+
+    entered, forking = threading.Event(), threading.Event()
+    os.register_at_fork(before=forking.set)  # called before those that were registered earlier
+    sys.meta_path.insert(0, Slow())
+    x = dlpack.asdlpack(b"bytes")
+    thread = threading.Thread(target=lambda: x.device)
+    thread.start()
+    entered.wait()
+
+    def child():
+        assert x.device[0].name == "kDLCPU"
+
+    forks.fork_and_join(child)
+    thread.join()
+
+
+def test_a_fork_after_chroot_prints_nothing_and_its_child_works(tmp_path, package):
+    """No module can be imported any more: device types that were not imported before are plain ints."""
+    result = python(
+        "import os, sys\n"
+        f"sys.path.insert(0, {str(package.parent)!r})\n"
+        "import dlpack\n"
+        "x = dlpack.asdlpack(b'bytes')\n"
+        "if os.getuid(): os.unshare(os.CLONE_NEWUSER)\n"
+        f"os.chroot({str(tmp_path)!r})\n"
+        "os.chdir('/')\n"
+        "for _ in range(3):\n"
+        "    if os.fork() == 0: break\n"
+        "    assert os.wait()[1] == 0\n"
+        "assert x.device == (1, 0), x.device\n"
+        "assert 'on device type 1:0' in repr(x), repr(x)\n"
+        "assert dlpack.asdlpack(bytearray(3)).shape == (3,)\n"
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -1,7 +1,5 @@
 """Share the memory of any object, without a copy, with every library that speaks DLPack, buffers or Arrow."""
 
-import os
-
 from ._describe import describe
 from ._dlpack import DLPackObject, __version__, asdlpack, from_pointer, frombuffer
 
@@ -15,20 +13,14 @@ __all__ = ["DLDeviceType", "DLPackObject", "__version__", "asdlpack", "describe"
 def __getattr__(name: str) -> object:
     if name != "DLDeviceType":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._device import DLDeviceType
+    from ._arguments import devices
 
-    globals()[name] = DLDeviceType
-    return DLDeviceType
+    globals()[name] = devices().DLDeviceType
+    return globals()[name]
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _before_fork() -> None:
-    """A child would wait for ever for a module that another thread was importing when it was forked."""
-    __import__(f"{__name__}._device")
-
-
-os.register_at_fork(before=_before_fork)
-del os, TYPE_CHECKING  # dir() and completion show what this package offers
+del TYPE_CHECKING  # dir() and completion show what this package offers

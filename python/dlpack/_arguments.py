@@ -1,13 +1,48 @@
-"""What arguments mean that are no plain numbers or names: the extension asks here."""
+"""What arguments mean that are no plain numbers or names, and devices by their names: the extension asks here."""
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
+    from types import ModuleType
     from typing import Any
+
+# A child that is forked while another thread imports a module would wait for ever for that thread to finish: so a fork
+# waits until nobody imports dlpack._device, the one module that is imported later than the package.
+importing = _thread.RLock()
+os.register_at_fork(before=importing.acquire, after_in_parent=importing.release, after_in_child=importing.release)
+
+
+def devices() -> ModuleType:
+    """dlpack._device, which is imported at its first use, since enum takes longer than all the rest."""
+    with importing:
+        from . import _device
+    return _device
+
+
+def device(text: str) -> tuple[int, int]:
+    """ "cpu" or "cuda:1" as (device type, device id)."""
+    pair: tuple[int, int] = devices().device(text)
+    return pair
+
+
+def device_type(number: int) -> int:
+    """The DLDeviceType; a plain int where no module can be imported any more, since Python ends or the root changed."""
+    try:
+        named: int = devices().DLDeviceType(number)
+    except ImportError:
+        return number
+    return named
+
+
+def device_text(number: int, device_id: int) -> str:
+    """ "kDLCUDA:0"."""
+    name = getattr(device_type(number), "name", f"device type {number}")
+    return f"{name}:{device_id}"
 
 BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # as in numpy
 

@@ -1,4 +1,4 @@
-"""Device types of DLPack, and their names. It is imported at its first use: enum takes longer than all the rest."""
+"""Device types of DLPack, and their names: devices() of dlpack._arguments imports it at its first use."""
 
 from enum import IntEnum
 
