@@ -95,7 +95,8 @@ bool holds_gil(void);
  * goes to Python or comes from it: by this one, and by Py_DecRef. */
 PyObject *new_none(void);
 
-/* Takes the GIL. Python does not finalise until it is given back. false: Python ends, and no reference may be touched. */
+/* Takes the GIL. Python does not finalise until it is given back. False while Python finalises, or where this thread holds
+ * a sub-interpreter's GIL: touch no reference. */
 bool take_gil(PyGILState_STATE *state);
 
 void give_gil_back(PyGILState_STATE state);

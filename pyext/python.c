@@ -22,6 +22,8 @@ static int (*context_reset)(PyObject *, PyObject *);
 
 PyObject *nested_imports, *nested_frees;
 
+static PyInterpreterState *main_interpreter; /* this package is imported nowhere else */
+
 static void *find_in_python(const char *name, const char *older_name)
 {
     void *function = dlsym(RTLD_DEFAULT, name);
@@ -83,16 +85,29 @@ int python_init(void)
         PyErr_SetString(PyExc_ImportError, "dlpack: this Python lacks functions that CPython 3.11 and later have");
         return -1;
     }
+    main_interpreter = PyInterpreterState_Get();
     atomic_store(&ending, false); /* Python may start anew */
     nested_imports = context_new("dlpack.nested_imports", NULL);
     nested_frees = context_new("dlpack.nested_frees", NULL);
     return nested_imports == NULL || nested_frees == NULL ? -1 : call_at_exit();
 }
 
+/* Whether the thread state that Python calls attached is this thread's. In 3.11 it is that of whoever holds the GIL,
+ * which all interpreters share. */
+static bool is_attached(PyThreadState *attached)
+{
+    return attached != NULL && (Py_Version >= 0x030c0000 || attached == PyGILState_GetThisThreadState());
+}
+
+static bool is_of_main(PyThreadState *attached)
+{
+    return Py_Version < 0x030c0000 || PyThreadState_GetInterpreter(attached) == main_interpreter;
+}
+
 bool holds_gil(void)
 {
     PyThreadState *attached = attached_thread_state();
-    return attached != NULL && attached == PyGILState_GetThisThreadState() && !is_finalizing();
+    return is_attached(attached) && is_of_main(attached) && !is_finalizing();
 }
 
 PyObject *new_none(void)
@@ -105,7 +120,10 @@ bool take_gil(PyGILState_STATE *state)
 {
     atomic_fetch_add(&asking, 1);
     bool gone = !Py_IsInitialized() || is_finalizing();
-    if (gone || (atomic_load(&ending) && !holds_gil())) {
+    PyThreadState *attached = gone ? NULL : attached_thread_state();
+    /* Who asks for the main interpreter's GIL with that of another in hand may wait for ever. */
+    bool elsewhere = is_attached(attached) && !is_of_main(attached);
+    if (gone || elsewhere || (atomic_load(&ending) && !holds_gil())) {
         atomic_fetch_sub(&asking, 1);
         return false;
     }

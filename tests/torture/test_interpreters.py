@@ -88,6 +88,36 @@ def test_no_count_of_none_true_or_false_drifts():
     assert counts() == before
 
 
+@alone
+def test_a_deleter_called_in_a_sub_interpreter_returns():
+    """It would have to wait for the main interpreter's GIL, which its own thread keeps others from: so it leaves the
+    memory. In 3.11 nothing tells a thread that it is in a sub-interpreter."""
+    if sys.version_info < (3, 12):
+        return
+    try:
+        import _interpreters as interpreters
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+
+    memory = bytearray(8)
+    capsule = dlpack.asdlpack(memory).__dlpack__()
+    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    managed = get_pointer(capsule, b"dltensor")
+    ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(capsule), b"used_dltensor")
+    deleter = structs.DLManagedTensor.from_address(managed).deleter
+    address = ctypes.cast(deleter, ctypes.c_void_p).value
+    legacy = ("legacy",) if sys.version_info >= (3, 13) else ()
+    inside = interpreters.create(*legacy) if legacy else interpreters.create(isolated=False)
+    code = f"import ctypes; ctypes.PYFUNCTYPE(None, ctypes.c_void_p)({address})({managed})"
+    failed = interpreters.run_string(inside, code)
+    assert failed is None, failed
+    with pytest.raises(BufferError):
+        memory.append(0)
+    interpreters.destroy(inside)
+
+
 class Nothing:
     """Says None in each protocol."""
 
