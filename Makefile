@@ -18,7 +18,7 @@ FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v pytho
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
-.PHONY: demo test torture coverage interpreters test-cuda lint bench bench-compare bench-cuda matrix clean
+.PHONY: demo test test-one-cpu one-cpu-processes one-cpu-rest torture coverage interpreters test-cuda lint bench bench-compare bench-cuda matrix clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -26,6 +26,16 @@ demo: .venv/package .venv/demo
 test: .venv/package .venv/test
 	go test ./...
 	$(PYTHON) -m pytest
+
+# All Python tests as where there is one CPU, as in most containers: half of them on one, half on another.
+test-one-cpu: .venv/package .venv/test
+	$(MAKE) --jobs 2 --output-sync one-cpu-processes one-cpu-rest
+
+one-cpu-processes:
+	$(PYTHON) -m pytest --cpu 0 tests/torture
+
+one-cpu-rest:
+	$(PYTHON) -m pytest --cpu 1 --ignore tests/torture
 
 torture: .venv/package .venv/test
 	$(PYTHON) -m pytest tests/torture --torture --timeout 1800 --figures docs/torture.json

@@ -1,5 +1,6 @@
 """Settings that the tests share. Their shared helpers are in capi.py."""
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -14,7 +15,14 @@ hypothesis.settings.load_profile("dlpack")
 
 def pytest_addoption(parser):
     parser.addoption("--torture", action="store_true", help="run the long forms of tests/torture")
+    parser.addoption("--cpu", type=int, metavar="N", help="run on one CPU alone, the Nth of those that may be used")
     parser.addoption("--figures", type=Path, metavar="FILE", help="add what tests/torture counts to this JSON file")
+
+
+def pytest_configure(config):
+    if (number := config.getoption("cpu")) is not None:
+        usable = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {usable[number % len(usable)]})  # of the processes that tests start, too
 
 
 @pytest.fixture
