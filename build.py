@@ -60,14 +60,16 @@ def compile_core(directory: Path, cc: list[str], *flags: str) -> Path:
 def compile_extension(directory: Path, cc: list[str]) -> Path:
     output = directory / f"_dlpack{'.abi3.so' if STABLE_ABI else sysconfig.get_config_var('EXT_SUFFIX')}"
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", f"-I{include()}"]
+    flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden"]
+    flags += [f"-I{ROOT / 'pyext'}", f"-I{include()}"]
     flags.append(f'-DDLPACK_GO_VERSION="{version}"')
     if STABLE_ABI:
         flags.append("-DPy_LIMITED_API=0x030b0000")
     for better in ("-flto=auto", SHORT_MEMORY, *DIRECT_CALLS):
         flags += [better] if takes(cc, better, directory) else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
-    sources = sorted((ROOT / "pyext").glob("*.c"))
+    # Of all rooms but the core, whose C is compiled with its Go. In one command, so that calls are inlined between them.
+    sources = sorted(path for path in (ROOT / "pyext").glob("*/*.c") if path.parent.name != "core")
     # No libpython: the interpreter that loads the extension brings Python's symbols.
     libraries = ["-shared", "-pthread", "-ldl", *shlex.split(os.environ.get("LDFLAGS", ""))]
     subprocess.run([*cc, *flags, *sources, *libraries, "-o", output], check=True)

@@ -11,13 +11,14 @@ from timing import Row, Table
 
 GOAL = 15.0  # ns
 SOURCE = Path(__file__).with_name("lookup.c")
+PYEXT = SOURCE.parents[1] / "pyext"
 
 
 def table() -> Table:
     with tempfile.TemporaryDirectory() as scratch:
         program = Path(scratch, "lookup")
         compiler = shlex.split(os.environ.get("CC", "cc"))
-        flags = ["-std=gnu11", "-O3", "-DPy_LIMITED_API=0x030b0000", f"-I{sysconfig.get_path('include')}"]
+        flags = ["-std=gnu11", "-O3", "-DPy_LIMITED_API=0x030b0000", f"-I{PYEXT}", f"-I{sysconfig.get_path('include')}"]
         subprocess.run([*compiler, *flags, str(SOURCE), "-o", str(program)], check=True)
         lines = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     rows = []

@@ -1,7 +1,7 @@
 /* lookup.c: prints what it takes to recall an answer, in ns, for 0 to 4 dimensions without and with strides.
  *
  * It is C because the look-up is never called alone, and shorter than any call from Python. */
-#include "../pyext/answers.c"
+#include "ask/answers.c"
 
 #include <stdio.h>
 #include <time.h>

@@ -9,6 +9,8 @@ from alone import run
 ROOT = Path(__file__).resolve().parents[2]
 
 
+# The extension's; the core's are compiled with its Go.
+C_SOURCES = sorted(path for path in (ROOT / "pyext").glob("*/*.c") if path.parent.name != "core")
 SOURCES = ["build.py", "go.mod", "pkg", "pyext", "pyproject.toml", "python"]
 
 

@@ -59,7 +59,7 @@ def edit(folder):
     for path, before, after in (
         ("pyext/core/core.h", '#include "dlpack.h"', '#include "faults.h"\n#include "dlpack.h"'),
         ("pkg/cuda/driver.h", "#include <stddef.h>", '#include "faults.h"'),
-        ("pyext/answers.c", "if (!answer->remember", "if (faults_forgets() || !answer->remember"),
+        ("pyext/ask/answers.c", "if (!answer->remember", "if (faults_forgets() || !answer->remember"),
     ):
         text = (folder / path).read_text()
         assert before in text, path

@@ -71,7 +71,7 @@ def instrument(folder):
     (core / "coverage.c").write_text(WRITE_C)
     hides = 'strncmp(variable, "GO", 2) == 0'
     shows = f'{hides} && strncmp(variable, "GOCOVERDIR", 10) != 0'
-    seed(("pyext/start.c", hides, shows))(folder)
+    seed(("pyext/ask/start.c", hides, shows))(folder)
 
 
 def call(*command, check=True, **environ):
@@ -128,8 +128,8 @@ def lines_of_c(scratch):
     for report in map(json.loads, result.stdout.splitlines()):
         for file in report["files"]:
             path = Path(file["file"])
-            if path.parent.name == "pyext":
-                found = lines[f"pyext/{path.name}"]
+            if path.parent.parent.name == "pyext":
+                found = lines["/".join(path.parts[-3:])]
                 for line in file["lines"]:
                     found[line["line_number"]] = found.get(line["line_number"], False) or line["count"] > 0
     return lines

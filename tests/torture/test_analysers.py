@@ -6,25 +6,24 @@ import sysconfig
 
 import pytest
 from alone import run
-from builds import ROOT
+from builds import C_SOURCES, ROOT
 
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-fPIC", "-DPy_LIMITED_API=0x030b0000", '-DDLPACK_GO_VERSION="0"']
-FLAGS.append(f"-I{sysconfig.get_path('include')}")
+FLAGS += [f"-I{ROOT / 'pyext'}", f"-I{sysconfig.get_path('include')}"]
 
 
 @pytest.mark.torture
 def test_gccs_analyser_finds_nothing(tmp_path, figure):
-    sources = sorted((ROOT / "pyext").glob("*.c"))
-    for source in sources:
+    for source in C_SOURCES:
         result = run("gcc", *FLAGS, "-O2", "-fanalyzer", "-c", source, "-o", tmp_path / "object.o", timeout=300)
         assert (result.returncode, result.stderr) == (0, "")
-    figure("files", len(sources))
+    figure("files", len(C_SOURCES))
 
 
 def unity(folder):
     """All sources as one, so that the analyser sees what each function of another file does. What two files have of one
     name is of two."""
-    sources = {path: path.read_text() for path in sorted((ROOT / "pyext").glob("*.c"))}
+    sources = {path: path.read_text() for path in C_SOURCES}
     own = {path: set(re.findall(r"^[HOT ]*static [\w *]*?([a-z]\w*)\(", text, re.M)) for path, text in sources.items()}
     file = folder / "unity.c"
     with file.open("w") as out:
@@ -55,8 +54,7 @@ def test_clangs_analyser_suspects_only_what_is_explained(tmp_path, figure):
     assert program, "no clang-tidy: install it (PyPI: clang-tidy)"
     # Off is the check that wants memcpy_s and its like, which glibc has not.
     checks = "-*,clang-analyzer-*,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling"
-    include = f"-I{ROOT / 'pyext'}"
-    result = run(program, "--quiet", f"--checks={checks}", unity(tmp_path), "--", *FLAGS, include, timeout=1500)
+    result = run(program, "--quiet", f"--checks={checks}", unity(tmp_path), "--", *FLAGS, timeout=1500)
     found = re.findall(r": (?:warning|error): .*\n *\d+ \| *(.*)\n", result.stdout)
     figure("explained", len(found))
     assert set(found) == set(EXPLAINED), result.stdout + result.stderr

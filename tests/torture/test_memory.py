@@ -46,9 +46,9 @@ def test_nothing_grows_over_mixed_operations_and_errors(effort, figure):
 
 GONE = "    else {\n        return;\n    }\n"
 LEAKS = [
-    ("pyext/export.c", f"{GONE}    free(block);\n", GONE),
-    ("pyext/producer.c", "    Py_XDECREF(type);\n    Py_XDECREF(repr);\n}", "    Py_XDECREF(type);\n}"),
-    ("pyext/interface.c", "    Py_XDECREF(fields->data);\n", ""),
+    ("pyext/object/export.c", f"{GONE}    free(block);\n", GONE),
+    ("pyext/delegate/producer.c", "    Py_XDECREF(type);\n    Py_XDECREF(repr);\n}", "    Py_XDECREF(type);\n}"),
+    ("pyext/read/interface.c", "    Py_XDECREF(fields->data);\n", ""),
 ]
 
 

@@ -158,24 +158,24 @@ def test_the_suite_is_clean(sanitized, effort, figure):
 
 MEMORY_FAULTS = [
     (  # a leak
-        "pyext/export_arrow.c",
+        "pyext/out/export_arrow.c",
         "    schema->release = NULL;\n    free(schema->private_data);",
         "    schema->release = NULL;",
     ),
     (  # a use after free
-        "pyext/export.c",
+        "pyext/object/export.c",
         "    Py_DECREF((PyObject *)(versioned ? block->versioned.manager_ctx : block->legacy.manager_ctx));\n"
         "    free(block);\n",
         "    free(block);\n"
         "    Py_DECREF((PyObject *)(versioned ? block->versioned.manager_ctx : block->legacy.manager_ctx));\n",
     ),
     (  # a write behind a block
-        "pyext/object.c",
+        "pyext/object/object.c",
         "(dims = malloc(bytes)) == NULL",
         "(dims = malloc(bytes - 8)) == NULL",
     ),
 ]
-INT_FAULT = ("pyext/type.c", "values[i] * unit)", "values[i] * unit + (values[i] == 123 ? INT64_MAX : 0))")
+INT_FAULT = ("pyext/out/type.c", "values[i] * unit)", "values[i] * unit + (values[i] == 123 ? INT64_MAX : 0))")
 
 
 @pytest.mark.torture

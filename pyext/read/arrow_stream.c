@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arrow.h"
+#include "read/arrow.h"
 
 /* A stream in use: its schema, and its chunks but for the empty ones. */
 struct chunks {

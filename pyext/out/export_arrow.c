@@ -2,7 +2,7 @@
  *
  * It is C because the structures of the Arrow C data interface are, and they are released on any thread, at any time. A
  * consumer may move a child out of its parent: each structure has a release and a block of its own. */
-#include "arrow.h"
+#include "read/arrow.h"
 #include "extension.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arrow.h"
+#include "read/arrow.h"
 
 /* What self holds: both structures, moved out of where they came from. The format stays as long as the memory, since
  * the request may borrow it. */

@@ -2,7 +2,7 @@
  *
  * It is C because that is one pass over Python objects. What the values mean is decided in Go; here they only have
  * to be of the types that the protocols name. */
-#include "array_struct.h"
+#include "read/array_struct.h"
 #include "extension.h"
 
 #include <stdio.h>

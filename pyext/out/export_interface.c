@@ -1,7 +1,7 @@
 /* export_interface.c: gives a DLPackObject's memory by the array interfaces, and to numpy by __array__.
  *
  * It is C because these are attributes of a C type, and a capsule's structure must be released without Go. */
-#include "array_struct.h"
+#include "read/array_struct.h"
 #include "extension.h"
 
 #include <stdio.h>
