@@ -319,8 +319,6 @@ typedef void describe_function(struct request *, struct answer *);
 describe_function *running_core(void);
 
 /* core.c */
-int core_init(void);
-
 /* Answers the request: from memory, or by one call into Go. -1 with an exception set where the answer is an error, which
  * has no copy. */
 int ask(struct request *request, struct answer *answer);

@@ -1,12 +1,12 @@
 /* core.c: asks the Go core what to make of a request, or recalls what it said of such memory before.
  *
  * It is C because what is remembered needs no Go, and the thread's signals wait for the end of a call into it. */
-#define _GNU_SOURCE
 #include "extension.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+
+#include "platform/platform.h"
 
 enum {
     GIL_BYTES = 1 << 20, /* a copy from this size on lets other Python threads run */
@@ -14,17 +14,6 @@ enum {
 };
 
 static atomic_uint_fast64_t calls;
-static sigset_t deferred; /* signals that wait for the end of a call into Go */
-
-int core_init(void)
-{
-    static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-    sigfillset(&deferred);
-    for (size_t i = 0; i < sizeof fault_signals / sizeof *fault_signals; i++) {
-        sigdelset(&deferred, fault_signals[i]);
-    }
-    return start_init();
-}
 
 uint64_t core_calls(void)
 {
@@ -56,9 +45,14 @@ static bool may_need_driver(const struct request *request)
 static void call_core(describe_function *describe, struct request *request, struct answer *answer)
 {
     sigset_t before;
-    pthread_sigmask(SIG_BLOCK, may_need_driver(request) ? NULL : &deferred, &before);
+    if (may_need_driver(request)) {
+        save_signals(&before);
+    }
+    else {
+        defer_signals(&before);
+    }
     describe(request, answer);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    restore_signals(&before);
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 

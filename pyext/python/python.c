@@ -4,10 +4,11 @@
 #define _GNU_SOURCE
 #include "extension.h"
 
-#include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "platform/platform.h"
 
 /* Functions of the running Python that the stable ABI has only later: each under its public or its older private
  * name. */
@@ -26,8 +27,8 @@ static PyInterpreterState *main_interpreter; /* this package is imported nowhere
 
 static void *find_in_python(const char *name, const char *older_name)
 {
-    void *function = dlsym(RTLD_DEFAULT, name);
-    return function != NULL ? function : dlsym(RTLD_DEFAULT, older_name);
+    void *function = find_in_process(name);
+    return function != NULL ? function : find_in_process(older_name);
 }
 
 /* A thread that asks for the GIL while Python finalises never gets it, and one that asks a moment later crashes; nor does
@@ -74,11 +75,11 @@ int python_init(void)
     get_optional_attribute = find_in_python("PyObject_GetOptionalAttr", "_PyObject_LookupAttr");
     is_finalizing = find_in_python("Py_IsFinalizing", "_Py_IsFinalizing");
     attached_thread_state = find_in_python("PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet");
-    vectorcall_method = dlsym(RTLD_DEFAULT, "PyObject_VectorcallMethod");
-    context_new = dlsym(RTLD_DEFAULT, "PyContextVar_New");
-    context_get = dlsym(RTLD_DEFAULT, "PyContextVar_Get");
-    context_set = dlsym(RTLD_DEFAULT, "PyContextVar_Set");
-    context_reset = dlsym(RTLD_DEFAULT, "PyContextVar_Reset");
+    vectorcall_method = find_in_process("PyObject_VectorcallMethod");
+    context_new = find_in_process("PyContextVar_New");
+    context_get = find_in_process("PyContextVar_Get");
+    context_set = find_in_process("PyContextVar_Set");
+    context_reset = find_in_process("PyContextVar_Reset");
     if (get_optional_attribute == NULL || is_finalizing == NULL || attached_thread_state == NULL ||
         vectorcall_method == NULL || context_new == NULL || context_get == NULL || context_set == NULL ||
         context_reset == NULL) {

@@ -1,0 +1,369 @@
+/* linux.c: Linux with glibc.
+ *
+ * It is C because it must run before there is a Go runtime. */
+#define _GNU_SOURCE
+#include "platform/platform.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    /* What a Go runtime takes. Measured: 0.75 GB of addresses and 52 MB of private memory besides its threads; 22 to 24
+     * threads with 6 processors. */
+    ROOM_ADDRESSES = 832 << 20,
+    ROOM_DATA = 96 << 20,
+    ROOM_THREADS = 4,      /* besides up to four for each processor: three, and those that wake them */
+    ROOM_ARENA = 64 << 20, /* addresses that malloc reserves for each thread, besides its stack */
+};
+
+#define THREADS(processors) (ROOM_THREADS + 4 * (processors))
+
+static pthread_key_t go_key; /* under which Go keeps what it binds to a thread; valid where go_key_known */
+static bool go_key_known;
+static char **environment; /* the process's first environment block, the one that Go reads */
+static sigset_t deferred;  /* signals that wait for the end of a call into Go */
+
+/* The loader passes main's arguments to constructors; os.environ and environ may have moved since. */
+__attribute__((constructor)) static void prepare(int argc, char **argv, char **envp)
+{
+    static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    (void)envp;
+    environment = argv + argc + 1;
+    sigfillset(&deferred);
+    for (size_t i = 0; i < sizeof fault_signals / sizeof *fault_signals; i++) {
+        sigdelset(&deferred, fault_signals[i]);
+    }
+}
+
+bool fail(struct failure *failure, int kind, const char *text, const char *detail)
+{
+    failure->kind = kind;
+    snprintf(failure->text, sizeof failure->text, "the Go core can't start: %.480s%s%.480s", text,
+             *text != 0 && *detail != 0 ? ": " : "", detail);
+    return false;
+}
+
+/* Libraries. */
+
+void *find_in_process(const char *name)
+{
+    return dlsym(RTLD_DEFAULT, name);
+}
+
+bool path_beside(const char *file, char *path, size_t size)
+{
+    Dl_info here;
+    const char *slash;
+    return dladdr((void *)path_beside, &here) != 0 && (slash = strrchr(here.dli_fname, '/')) != NULL &&
+           snprintf(path, size, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, file) < (int)size;
+}
+
+void *open_library(const char *path, struct failure *failure)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        fail(failure, CANNOT_START, "", dlerror());
+    }
+    return library;
+}
+
+void *find_function(void *library, const char *name, struct failure *failure)
+{
+    void *function = dlsym(library, name);
+    if (function == NULL) {
+        fail(failure, CANNOT_START, "", dlerror());
+    }
+    return function;
+}
+
+/* The library's file, where a copy of it may be written: beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores
+ * and which ends the process otherwise. */
+static int open_original(const char *path)
+{
+    struct stat file;
+    struct rlimit limit;
+    int original = open(path, O_RDONLY | O_CLOEXEC);
+    if (original >= 0 && (fstat(original, &file) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+                          (rlim_t)file.st_size > limit.rlim_cur)) {
+        close(original);
+        return -1;
+    }
+    return original;
+}
+
+/* Copies the library's file to the descriptor. */
+static bool copy_file(const char *path, int to)
+{
+    int from = open_original(path);
+    if (from < 0) {
+        return false;
+    }
+    char bytes[4096];
+    ssize_t got;
+    while ((got = read(from, bytes, sizeof bytes)) > 0) {
+        for (ssize_t done = 0, put; done < got; done += put) {
+            put = write(to, bytes + done, got - done);
+            if (put < 0) {
+                close(from);
+                return false;
+            }
+        }
+    }
+    close(from);
+    return got == 0;
+}
+
+/* Opens a library under a path by which the loader knows none yet: it would hand back the library that it knows. */
+static void *open_new(const char *path)
+{
+    void *known = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    if (known != NULL) {
+        dlclose(known);
+        return NULL;
+    }
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static void *open_memfd_copy(const char *original)
+{
+    enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */ };
+    int fd = memfd_create("dlpack core", MFD_CLOEXEC | EXECUTABLE);
+    if (fd < 0) {
+        fd = memfd_create("dlpack core", MFD_CLOEXEC);
+    }
+    if (fd < 0) {
+        return NULL;
+    }
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/fd/%d", (int)getpid(), fd);
+    void *library = copy_file(original, fd) ? open_new(path) : NULL;
+    close(fd);
+    return library;
+}
+
+static void *open_file_copy(const char *original)
+{
+    const char *folders[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders && library == NULL; i++) {
+        char path[4096];
+        if (folders[i] == NULL ||
+            snprintf(path, sizeof path, "%s/dlpack-core-XXXXXX", folders[i]) >= (int)sizeof path) {
+            continue;
+        }
+        int fd = mkostemp(path, O_CLOEXEC);
+        if (fd < 0) {
+            continue;
+        }
+        library = copy_file(original, fd) ? open_new(path) : NULL;
+        unlink(path);
+        close(fd);
+    }
+    return library;
+}
+
+void *open_library_copy(const char *path, struct failure *failure)
+{
+    void *library = open_memfd_copy(path);
+    if (library == NULL) {
+        library = open_file_copy(path);
+    }
+    if (library == NULL) {
+        const char *error = dlerror();
+        fail(failure, CANNOT_START,
+             "after a fork it needs a copy of its file, and neither a memfd nor a temporary file can be executed here "
+             "(use the spawn or forkserver start method, or call asdlpack only in the parent)",
+             error == NULL ? "" : error);
+    }
+    return library;
+}
+
+/* Limits. */
+
+/* Go ends the process where it gets no memory or no thread; so what it needs is taken, all at once, and given back. */
+static void *take_room(size_t bytes, int protection)
+{
+    return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+static void give_back(void *room, size_t bytes)
+{
+    if (room != MAP_FAILED) {
+        munmap(room, bytes);
+    }
+}
+
+static void *wait_for_unlock(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+static bool can_start_threads(int count)
+{
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[THREADS(MOST_CPUS + SPARE_CPUS)];
+    int started = 0;
+    pthread_mutex_lock(&gate);
+    while (started < count && pthread_create(&threads[started], NULL, wait_for_unlock, &gate) == 0) {
+        started++;
+    }
+    pthread_mutex_unlock(&gate);
+    for (int i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    return started == count;
+}
+
+int usable_cpus(void)
+{
+    cpu_set_t cpus;
+    int count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : MOST_CPUS;
+    return count < MOST_CPUS ? count : MOST_CPUS;
+}
+
+bool have_room(int processors, struct failure *failure)
+{
+    int threads = THREADS(processors);
+    size_t reserved = ROOM_ADDRESSES + threads * (size_t)ROOM_ARENA;
+    void *addresses = take_room(reserved, PROT_NONE), *data = take_room(ROOM_DATA, PROT_READ | PROT_WRITE);
+    bool have = false;
+    char text[160];
+    if (addresses == MAP_FAILED) {
+        snprintf(text, sizeof text, "it reserves %zu MiB of address space, and a limit forbids that (ulimit -v)",
+                 reserved >> 20);
+        fail(failure, NO_MEMORY, text, "");
+    }
+    else if (data == MAP_FAILED) {
+        fail(failure, NO_MEMORY, "it maps 96 MiB of private memory, and a limit forbids that (ulimit -d, -v)", "");
+    }
+    else if (!can_start_threads(threads)) {
+        snprintf(
+            text, sizeof text,
+            "it starts up to %d threads, and a limit forbids that, or their stacks (ulimit -u, -s, -d, -v; or pids of "
+            "the cgroup)",
+            threads);
+        fail(failure, NO_THREADS, text, "");
+    }
+    else {
+        have = true;
+    }
+    give_back(addresses, reserved);
+    give_back(data, ROOM_DATA);
+    return have;
+}
+
+/* What a Go runtime does to a thread and to the process. */
+
+/* Calls the entry, and finds out under which key Go binds a thread that calls it: the one that gets a value. */
+void call_entry(dlpack_core_function *entry, struct core *core)
+{
+    bool had[PTHREAD_KEYS_MAX];
+    for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
+        had[key] = pthread_getspecific(key) != NULL;
+    }
+    entry(core);
+    go_key_known = false;
+    for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX && !go_key_known; key++) {
+        if (!had[key] && pthread_getspecific(key) != NULL) {
+            go_key = key;
+            go_key_known = true;
+        }
+    }
+}
+
+void unbind_thread(void)
+{
+    if (go_key_known) {
+        pthread_setspecific(go_key, NULL);
+        go_key_known = false;
+    }
+}
+
+/* Signals that the runtime takes and the core does without: they stay what they are to the process. Go preempts by
+ * SIGURG, which is turned off (build.py); its SIGPIPE is for programs that write; its divisors are checked. */
+static const int kept_signals[KEPT_SIGNALS] = {SIGURG, SIGPIPE, SIGFPE};
+
+
+void save_actions(struct signal_actions *actions)
+{
+    for (int i = 0; i < KEPT_SIGNALS; i++) {
+        sigaction(kept_signals[i], NULL, &actions->actions[i]);
+    }
+}
+
+void restore_actions(const struct signal_actions *actions)
+{
+    for (int i = 0; i < KEPT_SIGNALS; i++) {
+        sigaction(kept_signals[i], &actions->actions[i], NULL);
+    }
+}
+
+void block_signals(sigset_t *before)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+}
+
+void defer_signals(sigset_t *before)
+{
+    pthread_sigmask(SIG_BLOCK, &deferred, before);
+}
+
+void save_signals(sigset_t *before)
+{
+    pthread_sigmask(SIG_BLOCK, NULL, before);
+}
+
+void restore_signals(const sigset_t *before)
+{
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+static char hidden[] = "_=";
+
+static bool is_of_go(const char *variable)
+{
+    return strncmp(variable, "GO", 2) == 0;
+}
+
+/* Puts `hidden` in the place of each GO* variable. Gives these, in their order, for show_settings; NULL: no memory. */
+char **hide_settings(void)
+{
+    size_t count = 0;
+    for (char **variable = environment; *variable != NULL; variable++) {
+        count += is_of_go(*variable);
+    }
+    char **settings = malloc((count + 1) * sizeof *settings);
+    count = 0;
+    for (char **variable = environment; settings != NULL && *variable != NULL; variable++) {
+        if (is_of_go(*variable)) {
+            settings[count++] = *variable;
+            *variable = hidden;
+        }
+    }
+    return settings;
+}
+
+void show_settings(char **settings)
+{
+    size_t count = 0;
+    for (char **variable = environment; *variable != NULL; variable++) {
+        if (*variable == hidden) {
+            *variable = settings[count++];
+        }
+    }
+    free(settings);
+}

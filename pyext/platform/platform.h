@@ -1,0 +1,70 @@
+/* platform.h: the room of what differs between systems, above the core's contract and below all that knows Python.
+ *
+ * Each system has one file, which defines all of this; linux.c is the only one. Nothing here raises: a function that
+ * fails says so in its result, and where a text is worth having, in a struct failure. */
+#ifndef DLPACK_PLATFORM_H
+#define DLPACK_PLATFORM_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/core.h"
+
+/* Why the core can't start: which kind of exception says so, and its text. */
+struct failure {
+    enum { CANNOT_START, NO_MEMORY, NO_THREADS } kind;
+    char text[1024];
+};
+
+/* Fills the failure in. false, so that a caller can return it. */
+bool fail(struct failure *failure, int kind, const char *text, const char *detail);
+
+/* A function of the program that this library was loaded into; NULL: absent. */
+void *find_in_process(const char *name);
+
+/* Writes the path of a file that lies beside this library. false: it can't be told, or is too long. */
+bool path_beside(const char *file, char *path, size_t size);
+
+/* Opens a library. NULL: failed. */
+void *open_library(const char *path, struct failure *failure);
+
+/* Opens a copy of a library's file, under a path that this process has never loaded: the loader would hand back the
+ * library that it knows. NULL: failed. */
+void *open_library_copy(const char *path, struct failure *failure);
+
+/* NULL: the library has no such function. */
+void *find_function(void *library, const char *name, struct failure *failure);
+
+/* How many processors this process may run on, at most MOST_CPUS. */
+int usable_cpus(void);
+
+/* Whether the limits of this process leave what a Go runtime takes with so many processors. */
+bool have_room(int processors, struct failure *failure);
+
+/* Calls the core's entry, which binds this thread to its Go runtime. */
+void call_entry(dlpack_core_function *entry, struct core *core);
+
+/* In a forked child, forgets what call_entry bound: its destructor would enter the parent's runtime. */
+void unbind_thread(void);
+
+/* Hide the GO* variables from a Go runtime that starts meanwhile. hide_settings returns what show_settings needs, and
+ * frees; NULL: no memory. */
+char **hide_settings(void);
+void show_settings(char **settings);
+
+/* The signals that this thread blocks. `before` is what restore_signals puts back. */
+void block_signals(sigset_t *before); /* all */
+void defer_signals(sigset_t *before); /* all but those that a fault of this thread raises */
+void save_signals(sigset_t *before);  /* none besides those that it blocks already */
+void restore_signals(const sigset_t *before);
+
+/* What the process does on signals that a Go runtime takes at its start, and the core does without. */
+enum { KEPT_SIGNALS = 3 };
+struct signal_actions {
+    struct sigaction actions[KEPT_SIGNALS];
+};
+void save_actions(struct signal_actions *actions);
+void restore_actions(const struct signal_actions *actions);
+
+#endif
