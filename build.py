@@ -68,7 +68,7 @@ def compile_extension(directory: Path, cc: list[str]) -> Path:
     for better in ("-flto=auto", SHORT_MEMORY, *DIRECT_CALLS):
         flags += [better] if takes(cc, better, directory) else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
-    # Of all rooms but the core, whose C is compiled with its Go. In one command, so that calls are inlined between them.
+    # All rooms in one command, so that calls are inlined between them; but the core's C is compiled with its Go.
     sources = sorted(path for path in (ROOT / "pyext").glob("*/*.c") if path.parent.name != "core")
     # No libpython: the interpreter that loads the extension brings Python's symbols.
     libraries = ["-shared", "-pthread", "-ldl", *shlex.split(os.environ.get("LDFLAGS", ""))]

@@ -2,7 +2,7 @@
  *
  * It is C because calling Go costs more than what it saves. A fixed table without locks: each slot is written under a
  * sequence number that is odd meanwhile, and a reader who saw it change takes nothing. */
-#include "extension.h"
+#include "ask/ask.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -1,12 +1,11 @@
 /* core.c: asks the Go core what to make of a request, or recalls what it said of such memory before.
  *
  * It is C because what is remembered needs no Go, and the thread's signals wait for the end of a call into it. */
-#include "extension.h"
+#include "ask/ask.h"
+#include "platform/platform.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
-
-#include "platform/platform.h"
 
 enum {
     GIL_BYTES = 1 << 20, /* a copy from this size on lets other Python threads run */

@@ -1,7 +1,7 @@
 /* request.c: puts what was read of an object into a struct request.
  *
  * It is C because the values come from C structures, and no other side of the contract may see Python's. */
-#include "extension.h"
+#include "ask/ask.h"
 
 #include <string.h>
 
@@ -62,6 +62,11 @@ HOT void request_dims(struct request *request, const int64_t *shape, const int64
     }
 }
 
+bool is_packed(DLDataType dtype, uint64_t flags)
+{
+    return dtype.bits * dtype.lanes % 8 != 0 && (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) == 0;
+}
+
 void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags)
 {
     request_init(request, PROTOCOL_DLTENSOR);
@@ -72,7 +77,5 @@ void request_tensor(struct request *request, const DLTensor *tensor, uint64_t fl
     request->offset = tensor->byte_offset;
     request->data = (uint64_t)(uintptr_t)tensor->data;
     /* What packed items reach depends on their shape, so it is remembered with them, as strides are. */
-    bool packed =
-        tensor->dtype.bits * tensor->dtype.lanes % 8 != 0 && (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) == 0;
-    request_dims(request, tensor->shape, tensor->strides, packed ? 0 : 1);
+    request_dims(request, tensor->shape, tensor->strides, is_packed(tensor->dtype, flags) ? 0 : 1);
 }

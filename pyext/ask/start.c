@@ -1,12 +1,11 @@
 /* start.c: starts the Go core when it is first needed, and afresh in a forked child.
  *
  * It is C because it must run before there is a Go runtime, and where the one inherited through fork is dead. */
-#include "extension.h"
+#include "ask/ask.h"
+#include "platform/platform.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-#include "platform/platform.h"
 
 #define CORE_FILE "_core.so"
 

@@ -1,7 +1,7 @@
 /* producer.c: asks objects that have __dlpack__, and serves by their other protocols where they refuse.
  *
  * It is C because it calls Python, which Go never does. */
-#include "extension.h"
+#include "delegate/delegate.h"
 
 #include <stdatomic.h>
 
@@ -117,7 +117,7 @@ static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
     PyObject *refusal = take_exception_text();
     DLPackObject *served = refusal == NULL ? NULL : object_new(self->obj, copy);
     if (served != NULL) {
-        int found = describe_by_other_protocols(served);
+        int found = describe_by_protocols(served);
         if (found > 0 && is_of_cuda(served->tensor.device)) {
             found = check_stream_named(self->obj) < 0 ? -1 : 1;
         }
@@ -238,17 +238,17 @@ static PyObject *call_for_import(PyObject *obj, PyObject *stream, PyObject *copy
  * for the default stream is ordered here. */
 static PyObject *call_for_default_stream(PyObject *obj, PyObject **stream, PyObject *copy)
 {
-    PyObject *type, *value, *traceback, *other = NULL;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *other = NULL;
+    struct pending refusal = set_aside();
     bool is_other = *stream != NULL && stream_ordered_by(*stream) != STREAM_LEGACY;
     int found = is_other ? default_stream(obj, &other) : 0;
     if (found == 0 && other == NULL) {
-        PyErr_Restore(type, value, traceback);
+        put_back(refusal);
         return NULL;
     }
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
+    Py_XDECREF(refusal.type);
+    Py_XDECREF(refusal.value);
+    Py_XDECREF(refusal.traceback);
     if (found < 0) {
         return NULL;
     }

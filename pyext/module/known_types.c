@@ -2,7 +2,7 @@
  * attributes costs tens of nanoseconds each, more than all the rest.
  *
  * It is C because it is asked before anything else is known of an object. */
-#include "extension.h"
+#include "module/module.h"
 
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 /* memory.c: frombuffer() and from_pointer(), where the caller says what the memory is.
  *
  * It is C because it reads Python's arguments; what they make of the memory is decided in Go. */
-#include "extension.h"
+#include "module/module.h"
 
 /* Raises what an argument should have been: a TypeError, but for an int that does not fit. */
 static int wrong_argument(PyObject *value, const char *expected)

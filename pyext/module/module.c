@@ -1,11 +1,9 @@
 /* module.c: the module, and asdlpack(), which finds the protocol that an object speaks.
  *
  * It is C because only C can define a module of CPython's stable ABI. */
-#include "extension.h"
+#include "module/module.h"
 
 #include <string.h>
-
-struct names names;
 
 static int has_dlpack(PyObject *obj)
 {
@@ -14,40 +12,6 @@ static int has_dlpack(PyObject *obj)
     if (found > 0) {
         found = method != Py_None;
         Py_DecRef(method);
-    }
-    return found;
-}
-
-struct protocol_in {
-    const char *name;
-    int (*read)(DLPackObject *, struct request *);
-};
-
-/* 1: done; 0: self->obj does not speak it; -1: error. */
-HOT static int describe_by(DLPackObject *self, const struct protocol_in *protocol)
-{
-    struct request request;
-    self->protocol = protocol->name;
-    int found = protocol->read(self, &request);
-    if (found > 0 && object_describe(self, &request) < 0) {
-        return -1;
-    }
-    return found;
-}
-
-int describe_by_other_protocols(DLPackObject *self)
-{
-    static const struct protocol_in protocols[] = {
-        {"__array_interface__", read_array_interface},
-        {"__array_struct__", read_array_struct},
-        {"__cuda_array_interface__", read_cuda_array_interface},
-        {"buffer", read_buffer},
-        {"__arrow_c_array__", read_arrow_array},
-        {"__arrow_c_stream__", read_arrow_stream},
-    };
-    int found = 0;
-    for (size_t i = 0; i < sizeof protocols / sizeof *protocols && found == 0; i++) {
-        found = describe_by(self, &protocols[i]);
     }
     return found;
 }
@@ -90,7 +54,7 @@ static int recognise(DLPackObject *self, PyObject *owner)
     }
     enum known_type known = known_type(obj);
     if (known == BUFFER_ALONE) {
-        return describe_by(self, &(struct protocol_in){"buffer", lock_buffer});
+        return describe_by_buffer(self);
     }
     enum structure kind;
     int found = known == HAS_DLPACK ? 0 : find_structure(obj, &kind);
@@ -109,7 +73,7 @@ static int recognise(DLPackObject *self, PyObject *owner)
         PyObject_GC_Track(self);
     }
     if (found == 0) {
-        found = describe_by_other_protocols(self);
+        found = describe_by_protocols(self);
         if (found > 0 && known == NOT_KNOWN && self->holding == HOLDS_VIEW && remember_type(obj, BUFFER_ALONE) < 0) {
             found = -1;
         }
@@ -282,47 +246,6 @@ static PyObject *count_core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUS
     return PyLong_FromUnsignedLongLong(core_calls());
 }
 
-static int intern_names(void)
-{
-    const struct {
-        PyObject **name;
-        const char *text;
-    } all[] = {
-        {&names.dlpack, "__dlpack__"},
-        {&names.dlpack_device, "__dlpack_device__"},
-        {&names.array_interface, "__array_interface__"},
-        {&names.array_struct, "__array_struct__"},
-        {&names.cuda_array_interface, "__cuda_array_interface__"},
-        {&names.arrow_c_array, "__arrow_c_array__"},
-        {&names.arrow_c_stream, "__arrow_c_stream__"},
-        {&names.stream, "stream"},
-        {&names.max_version, "max_version"},
-        {&names.dl_device, "dl_device"},
-        {&names.copy, "copy"},
-        {&names.owner, "owner"},
-        {&names.device, "device"},
-        {&names.readonly, "readonly"},
-        {&names.requested_schema, "requested_schema"},
-        {&names.shape, "shape"},
-        {&names.typestr, "typestr"},
-        {&names.data, "data"},
-        {&names.strides, "strides"},
-        {&names.offset, "offset"},
-        {&names.mask, "mask"},
-        {&names.version, "version"},
-        {&names.dtype, "dtype"},
-        {&names.name, "name"},
-        {&names.module, "__module__"},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        *all[i].name = PyUnicode_InternFromString(all[i].text);
-        if (*all[i].name == NULL) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
 /* What call_python calls: a child that is forked while another thread imports a module would wait for it for ever. */
 static int import_modules(void)
 {
@@ -344,7 +267,7 @@ static int module_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "dlpack works in the main interpreter only, and this is a sub-interpreter");
         return -1;
     }
-    if (python_init() < 0 || start_init() < 0 || intern_names() < 0 || import_modules() < 0 || type_init(module) < 0) {
+    if (python_init() < 0 || start_init() < 0 || import_modules() < 0 || type_init(module) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "__version__", DLPACK_GO_VERSION);

@@ -1,11 +1,16 @@
 /* export.c: __dlpack__, the capsules that it makes and their deleters.
  *
  * It is C because a deleter runs on any thread, at any time, and must never enter Go. */
-#include "extension.h"
+#include "object/object.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+const char capsule_legacy[] = "dltensor";
+const char capsule_versioned[] = "dltensor_versioned";
+const char capsule_used_legacy[] = "used_dltensor";
+const char capsule_used_versioned[] = "used_dltensor_versioned";
 
 /* One export: the struct that the consumer gets, with its shape and strides behind it. manager_ctx is a reference to
  * the DLPackObject, which keeps the memory alive. */
@@ -285,29 +290,4 @@ HOT PyObject *export_tensor(DLPackObject *self, const struct export_arguments *a
     PyObject *capsule = make_capsule(exported, versioned);
     Py_DECREF((PyObject *)exported);
     return capsule;
-}
-
-HOT PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-{
-    struct export_arguments arguments = {0};
-    const struct parameter parameters[] = {
-        {names.stream, &arguments.stream},
-        {names.max_version, &arguments.max_version},
-        {names.dl_device, &arguments.dl_device},
-        {names.copy, &arguments.copy},
-    };
-    enum { COUNT = sizeof parameters / sizeof *parameters };
-    if (read_arguments("__dlpack__", parameters, COUNT, 1, 0, args, nargs, kwnames) < 0) {
-        return NULL;
-    }
-    for (int i = 0; i < COUNT; i++) {
-        if (*parameters[i].value == Py_None) {
-            *parameters[i].value = NULL;
-        }
-    }
-    DLPackObject *object = (DLPackObject *)self;
-    if (object_check(object) < 0) {
-        return NULL;
-    }
-    return object->delegate ? delegate_export(object, &arguments) : export_tensor(object, &arguments);
 }

@@ -1,11 +1,13 @@
 /* object.c: what a DLPackObject holds, taken and given back; and its tensor, as Go describes it.
  *
  * It is C because the release of what it holds must work without Go. */
-#include "extension.h"
+#include "object/object.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+PyTypeObject *DLPackObject_type;
 
 /* Ownership. */
 
@@ -59,9 +61,8 @@ void object_hold_managed(DLPackObject *self, void *managed, bool versioned)
 HOT static void give_back(DLPackObject *self)
 {
     enum holding held = self->holding;
-    PyObject *type, *value, *traceback;
     self->holding = HOLDS_NOTHING;
-    PyErr_Fetch(&type, &value, &traceback);
+    struct pending pending = set_aside();
     switch (held) {
     case HOLDS_NOTHING:
         break;
@@ -83,7 +84,7 @@ HOT static void give_back(DLPackObject *self)
         break;
     }
     Py_CLEAR(self->obj);
-    PyErr_Restore(type, value, traceback);
+    put_back(pending);
 }
 
 /* ctypes frees a structure, and the function that is its deleter, when the collector clears them, which may be before
@@ -91,7 +92,7 @@ HOT static void give_back(DLPackObject *self)
 int object_traverse(DLPackObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE((PyObject *)self));
-    if (!holds_structure(self)) {
+    if (!self->hides_obj) {
         Py_VISIT(self->obj);
     }
     Py_VISIT(self->imported);
@@ -293,29 +294,6 @@ DLPackObject *object_under(DLPackObject *self, const struct request *conditions)
     return other;
 }
 
-DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy)
-{
-    struct request conditions;
-    request_init(&conditions, PROTOCOL_DLTENSOR);
-    conditions.copy = copy;
-    DLDevice here = self->tensor.device;
-    if (device != NULL) {
-        if (self->delegate && delegate_device(self, &here) < 0) {
-            return NULL;
-        }
-        conditions.has_target = !same_device(here, *device);
-        conditions.target = *device;
-    }
-    if (!conditions.has_target && copy != COPY_ALWAYS) {
-        return (DLPackObject *)Py_NewRef((PyObject *)self);
-    }
-    if (conditions.has_target && self->delegate) {
-        return delegate_move(self, here, &conditions);
-    }
-    DLPackObject *tensor = ordered_tensor_of(self);
-    return tensor == NULL ? NULL : object_under(tensor, &conditions);
-}
-
 int object_check(DLPackObject *self)
 {
     if (self->protocol == NULL) {
@@ -324,74 +302,4 @@ int object_check(DLPackObject *self)
         return -1;
     }
     return 0;
-}
-
-/* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
- * recursion limit does not end that: no Python function need be on the stack. */
-static DLPackObject *import_nested(DLPackObject *self)
-{
-    enum { MOST = 50 };
-    PyObject *token;
-    int entered = enter_nested(nested_imports, MOST, &token);
-    if (entered <= 0) {
-        if (entered == 0) {
-            PyErr_Format(PyExc_RecursionError,
-                         "asdlpack: a producer's memory is another's, and so on %d times; expected memory at the end",
-                         MOST);
-        }
-        return NULL;
-    }
-    DLPackObject *imported = delegate_import(self);
-    leave_nested(nested_imports, token);
-    return imported;
-}
-
-DLPackObject *tensor_of(DLPackObject *self)
-{
-    if (object_check(self) < 0) {
-        return NULL;
-    }
-    if (!self->delegate) {
-        return self;
-    }
-    DLPackObject *kept = self->imported;
-    if (kept == NULL) {
-        DLPackObject *imported = import_nested(self);
-        if (imported == NULL) {
-            return NULL;
-        }
-        if (atomic_compare_exchange_strong(&self->imported, &kept, imported)) {
-            return imported;
-        }
-        Py_DECREF((PyObject *)imported); /* another thread, or the producer, came here, and the first import stays */
-    }
-    return kept;
-}
-
-DLPackObject *ordered_tensor_of(DLPackObject *self)
-{
-    DLPackObject *holder = tensor_of(self);
-    if (holder == NULL || !self->delegate || !is_of_cuda(holder->tensor.device) || holds_memory(holder)) {
-        return holder;
-    }
-    return delegate_order(self) < 0 ? NULL : holder;
-}
-
-DLPackObject *cpu_tensor_of(DLPackObject *self)
-{
-    DLPackObject *holder = tensor_of(self);
-    if (holder == NULL || holder->tensor.device.device_type == kDLCPU) {
-        return holder;
-    }
-    if (!holder->on_cpu) {
-        object_refuse_device(holder, holder->tensor.device.device_type == kDLCUDA
-                                         ? "the CPU can't read this memory (asdlpack(x, device=\"cpu\", copy=None) "
-                                           "copies it to the host)"
-                                         : "the CPU can't read this memory (copy it with the library that owns it)");
-        return NULL;
-    }
-    static const DLDevice cpu = {kDLCPU, 0};
-    DLPackObject *waited = ordered_tensor_of(self) == NULL ? NULL : object_on(holder, &cpu, COPY_NEVER);
-    Py_XDECREF((PyObject *)waited);
-    return waited == NULL ? NULL : holder;
 }

@@ -3,7 +3,7 @@
  *
  * It is C because C calls it: the allocator also without the GIL. Memory is complete in the order of the default stream:
  * what goes out is ordered before it, and what comes in was written on it, since current_work_stream names no other. */
-#include "extension.h"
+#include "out/out.h"
 
 #include <stdlib.h>
 
@@ -89,7 +89,9 @@ static int managed_tensor_to_py_object_no_sync(DLManagedTensorVersioned *tensor,
 {
     *out = NULL;
     if (tensor == NULL) {
-        return raise_null("managed_tensor_to_py_object_no_sync", "tensor", "a DLManagedTensorVersioned");
+        PyErr_SetString(PyExc_ValueError, "managed_tensor_to_py_object_no_sync: tensor is NULL; expected a "
+                                          "DLManagedTensorVersioned");
+        return -1;
     }
     DLPackObject *self = object_new(NULL, COPY_NEVER);
     if (self == NULL) {

@@ -2,8 +2,8 @@
  *
  * It is C because the structures of the Arrow C data interface are, and they are released on any thread, at any time. A
  * consumer may move a child out of its parent: each structure has a release and a block of its own. */
+#include "out/out.h"
 #include "read/arrow.h"
-#include "extension.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,13 +197,12 @@ static void destroy_schema(PyObject *capsule)
 
 static void destroy_array(PyObject *capsule)
 {
-    PyObject *type, *value, *traceback;
     struct ArrowArray *array = PyCapsule_GetPointer(capsule, array_name);
-    PyErr_Fetch(&type, &value, &traceback);
+    struct pending pending = set_aside();
     if (array->release != NULL) {
         array->release(array);
     }
-    PyErr_Restore(type, value, traceback);
+    put_back(pending);
     free(array);
 }
 

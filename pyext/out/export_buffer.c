@@ -1,7 +1,7 @@
 /* export_buffer.c: gives a DLPackObject's memory by the buffer protocol (PEP 3118).
  *
  * It is C because a Py_buffer is a C structure, and its release must work without Go. */
-#include "extension.h"
+#include "out/out.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* export_interface.c: gives a DLPackObject's memory by the array interfaces, and to numpy by __array__.
  *
  * It is C because these are attributes of a C type, and a capsule's structure must be released without Go. */
+#include "out/out.h"
 #include "read/array_struct.h"
-#include "extension.h"
 
 #include <stdio.h>
 #include <stdlib.h>

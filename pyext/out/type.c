@@ -1,110 +1,12 @@
 /* type.c: the type DLPackObject: its attributes, methods and slots, and what they say of the tensor.
  *
  * It is C because only C can define a type of CPython's stable ABI. */
-#include "extension.h"
+#include "out/out.h"
 
 #include <stdio.h>
 #include <structmember.h>
 
-PyTypeObject *DLPackObject_type;
-
 static PyObject *cpu; /* (kDLCPU, 0), what most objects say of their device */
-
-/* What the tensor is. */
-
-PyObject *tuple_of(const int64_t *values, int32_t count, int64_t unit)
-{
-    PyObject *tuple = PyTuple_New(count);
-    for (int32_t i = 0; i < count && tuple != NULL; i++) {
-        PyObject *value = PyLong_FromLongLong(values[i] * unit);
-        if (value == NULL || PyTuple_SetItem(tuple, i, value) < 0) {
-            Py_CLEAR(tuple);
-        }
-    }
-    return tuple;
-}
-
-static int64_t size_of(const DLTensor *tensor)
-{
-    int64_t size = 1;
-    for (int32_t i = 0; i < tensor->ndim; i++) {
-        size *= tensor->shape[i];
-    }
-    return size;
-}
-
-static int64_t bits_of(const DLPackObject *self)
-{
-    return self->tensor.dtype.bits * self->tensor.dtype.lanes;
-}
-
-bool object_is_packed(const DLPackObject *self)
-{
-    return bits_of(self) % 8 != 0 && !(self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED);
-}
-
-int64_t object_nbytes(const DLPackObject *self)
-{
-    int64_t size = size_of(&self->tensor), bits = bits_of(self);
-    return object_is_packed(self) ? size / 8 * bits + (size % 8 * bits + 7) / 8 : size * self->itemsize;
-}
-
-bool object_is_compact(const DLPackObject *self, char order)
-{
-    const DLTensor *tensor = &self->tensor;
-    int64_t following = 1;
-    bool compact = true;
-    for (int32_t i = 0; i < tensor->ndim; i++) {
-        int32_t dimension = order == 'C' ? tensor->ndim - 1 - i : i;
-        int64_t length = tensor->shape[dimension];
-        if (length == 0) {
-            return true;
-        }
-        compact = compact && (length == 1 || tensor->strides[dimension] == following);
-        following *= length;
-    }
-    return compact;
-}
-
-static PyObject *device_of(const DLTensor *tensor)
-{
-    PyObject *type =
-        call_python("dlpack._arguments", "device_type", Py_BuildValue("(i)", (int)tensor->device.device_type));
-    return type == NULL ? NULL : Py_BuildValue("(Ni)", type, (int)tensor->device.device_id);
-}
-
-void *object_address(DLPackObject *self)
-{
-    return self->tensor.data == NULL ? self->dims : self->tensor.data;
-}
-
-/* "kDLCUDA:0" */
-static PyObject *device_text(const DLTensor *tensor)
-{
-    return call_python("dlpack._arguments", "device_text",
-                       Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
-}
-
-void object_refuse_device(const DLPackObject *self, const char *reason)
-{
-    PyObject *device = device_text(&self->tensor);
-    if (device != NULL) {
-        PyErr_Format(PyExc_BufferError, "device %U: %s", device, reason);
-        Py_DECREF(device);
-    }
-}
-
-void object_refuse_strides(const DLPackObject *self, const char *expected)
-{
-    const DLTensor *tensor = &self->tensor;
-    PyObject *shape = tuple_of(tensor->shape, tensor->ndim, 1);
-    PyObject *strides = shape == NULL ? NULL : tuple_of(tensor->strides, tensor->ndim, 1);
-    if (strides != NULL) {
-        PyErr_Format(PyExc_BufferError, "strides %R of shape %R: expected %s", strides, shape, expected);
-        Py_DECREF(strides);
-    }
-    Py_XDECREF(shape);
-}
 
 /* Attributes. */
 
@@ -211,6 +113,31 @@ static PyObject *object_repr(DLPackObject *self)
 }
 
 /* Methods. */
+
+HOT static PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct export_arguments arguments = {0};
+    const struct parameter parameters[] = {
+        {names.stream, &arguments.stream},
+        {names.max_version, &arguments.max_version},
+        {names.dl_device, &arguments.dl_device},
+        {names.copy, &arguments.copy},
+    };
+    enum { COUNT = sizeof parameters / sizeof *parameters };
+    if (read_arguments("__dlpack__", parameters, COUNT, 1, 0, args, nargs, kwnames) < 0) {
+        return NULL;
+    }
+    for (int i = 0; i < COUNT; i++) {
+        if (*parameters[i].value == Py_None) {
+            *parameters[i].value = NULL;
+        }
+    }
+    DLPackObject *object = (DLPackObject *)self;
+    if (object_check(object) < 0) {
+        return NULL;
+    }
+    return object->delegate ? delegate_export(object, &arguments) : export_tensor(object, &arguments);
+}
 
 static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ignored))
 {

@@ -1,14 +1,12 @@
 /* python.c: what the other files need of Python's objects, and the stable ABI of 3.11 has not or not so short.
  *
  * It is C because it is CPython's C API. */
-#define _GNU_SOURCE
-#include "extension.h"
+#include "python/python.h"
+#include "platform/platform.h"
 
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "platform/platform.h"
 
 /* Functions of the running Python that the stable ABI has only later: each under its public or its older private
  * name. */
@@ -56,6 +54,25 @@ void python_after_fork(void)
     atomic_store(&asking, 0); /* these threads are the parent's */
 }
 
+struct names names;
+
+static int make_names(void)
+{
+#define ENTRY(name, text) {&names.name, text},
+    static const struct {
+        PyObject **name;
+        const char *text;
+    } all[] = {NAMES(ENTRY)};
+#undef ENTRY
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        *all[i].name = PyUnicode_InternFromString(all[i].text);
+        if (*all[i].name == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static int call_at_exit(void)
 {
     static PyMethodDef method = {"end", end, METH_NOARGS, NULL};
@@ -90,7 +107,7 @@ int python_init(void)
     atomic_store(&ending, false); /* Python may start anew */
     nested_imports = context_new("dlpack.nested_imports", NULL);
     nested_frees = context_new("dlpack.nested_frees", NULL);
-    return nested_imports == NULL || nested_frees == NULL ? -1 : call_at_exit();
+    return nested_imports == NULL || nested_frees == NULL || make_names() < 0 ? -1 : call_at_exit();
 }
 
 /* Whether the thread state that Python calls attached is this thread's. In 3.11 it is that of whoever holds the GIL,
@@ -399,12 +416,23 @@ PyObject *call_python(const char *module, const char *function, PyObject *args)
     return result;
 }
 
+struct pending set_aside(void)
+{
+    struct pending pending;
+    PyErr_Fetch(&pending.type, &pending.value, &pending.traceback);
+    return pending;
+}
+
+void put_back(struct pending pending)
+{
+    PyErr_Restore(pending.type, pending.value, pending.traceback);
+}
+
 void drop_capsule(PyObject *capsule)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    struct pending pending = set_aside();
     Py_DecRef(capsule);
-    PyErr_Restore(type, value, traceback);
+    put_back(pending);
 }
 
 PyObject *take_exception_text(void)

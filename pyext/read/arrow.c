@@ -1,12 +1,11 @@
 /* arrow.c: reads __arrow_c_array__ of the Arrow PyCapsule interface, and what an ArrowArray holds.
  *
  * It is C because what the capsules hold are C structures, whose release must work without Go. */
-#include "extension.h"
+#include "read/arrow.h"
+#include "read/read.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "read/arrow.h"
 
 /* What self holds: both structures, moved out of where they came from. The format stays as long as the memory, since
  * the request may borrow it. */

@@ -2,12 +2,11 @@
  * one memory.
  *
  * It is C because a stream is C callbacks, which are called without the GIL. */
-#include "extension.h"
+#include "read/arrow.h"
+#include "read/read.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "read/arrow.h"
 
 /* A stream in use: its schema, and its chunks but for the empty ones. */
 struct chunks {
@@ -35,8 +34,7 @@ static int check_stream(const char *protocol, const struct ArrowArrayStream *str
 /* The callbacks of a stream are called without the GIL: its producer may wait for a thread that runs Python. */
 static void release_chunks(struct chunks *chunks)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    struct pending pending = set_aside();
     Py_BEGIN_ALLOW_THREADS
     for (size_t i = 0; i < chunks->count; i++) {
         if (chunks->arrays[i].release != NULL) {
@@ -51,7 +49,7 @@ static void release_chunks(struct chunks *chunks)
     }
     Py_END_ALLOW_THREADS
     free(chunks->arrays);
-    PyErr_Restore(type, value, traceback);
+    put_back(pending);
 }
 
 static int raise_stream_error(struct chunks *chunks, const char *callback, int code)

@@ -1,7 +1,7 @@
 /* buffer.c: reads the buffer protocol (PEP 3118).
  *
  * It is C because a Py_buffer is a C structure, and its release must work without Go. */
-#include "extension.h"
+#include "read/read.h"
 
 static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
 {

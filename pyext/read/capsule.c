@@ -2,15 +2,10 @@
  * a ctypes pointer to a structure of dlpack.structs.
  *
  * It is C because capsules and deleters are C. */
-#include "extension.h"
+#include "read/read.h"
 
 #include <stdatomic.h>
 #include <string.h>
-
-const char capsule_legacy[] = "dltensor";
-const char capsule_versioned[] = "dltensor_versioned";
-const char capsule_used_legacy[] = "used_dltensor";
-const char capsule_used_versioned[] = "used_dltensor_versioned";
 
 static int refuse_name(const char *name)
 {
@@ -112,12 +107,11 @@ int take_capsule(DLPackObject *self, PyObject *capsule)
         return -1;
     }
     if (take_managed(self, managed, versioned) < 0) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
+        struct pending pending = set_aside();
         Py_BEGIN_CRITICAL_SECTION(capsule);
         PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy);
         Py_END_CRITICAL_SECTION();
-        PyErr_Restore(type, value, traceback);
+        put_back(pending);
         return -1;
     }
     return 0;
@@ -223,18 +217,11 @@ int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
         return -1;
     }
     if (take_managed(self, managed, versioned) < 0) {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
+        struct pending pending = set_aside();
         delete_managed(managed, versioned);
-        PyErr_Restore(type, value, traceback);
+        put_back(pending);
         return -1;
     }
+    self->hides_obj = !holds_memory(self);
     return 0;
-}
-
-bool holds_structure(const DLPackObject *self)
-{
-    bool managed = self->holding == HOLDS_LEGACY || self->holding == HOLDS_VERSIONED;
-    return managed && (self->protocol == structures[STRUCTURE_LEGACY].name ||
-                       self->protocol == structures[STRUCTURE_VERSIONED].name);
 }

@@ -3,7 +3,7 @@
  * It is C because that is one pass over Python objects. What the values mean is decided in Go; here they only have
  * to be of the types that the protocols name. */
 #include "read/array_struct.h"
-#include "extension.h"
+#include "read/read.h"
 
 #include <stdio.h>
 #include <string.h>

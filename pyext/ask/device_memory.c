@@ -1,7 +1,7 @@
 /* device_memory.c: frees device memory that Go allocated for a copy.
  *
  * It is C because a deleter must work without Go. */
-#include "extension.h"
+#include "ask/ask.h"
 
 #include <stdlib.h>
 #include <unistd.h>

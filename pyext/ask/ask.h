@@ -1,0 +1,69 @@
+/* ask.h: the room of questions to the Go core: the request, the remembered answers, the core's start and the call into
+ * it.
+ *
+ * Ownership: requests and answers are the caller's, and a request borrows all that it leads to. A copy that an answer
+ * carries is the caller's to free. Errors: NULL or -1 with an exception set. */
+#ifndef DLPACK_ASK_H
+#define DLPACK_ASK_H
+
+#include "python/python.h"
+
+/* request.c */
+
+/* Empties a request, but for its dims. */
+void request_init(struct request *request, enum protocol protocol);
+
+/* The format is copied where it is short; a long one is borrowed until the request is answered. */
+void request_format(struct request *request, const char *format);
+
+/* Shape and strides (NULL: none) of request->ndim values each; unit is the stride of neighbours in memory whose
+ * compact strides say nothing; 0: they are kept. */
+void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit);
+
+/* A request about a tensor, with the flags of its versioned struct. */
+void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags);
+
+/* Whether items share bytes: packed items fill less than a byte each, padded ones one or more. */
+bool is_packed(DLDataType dtype, uint64_t flags);
+
+/* core.c */
+
+/* Answers the request: from memory, or by one call into Go. -1 with an exception set where the answer is an error, which
+ * has no copy. */
+int ask(struct request *request, struct answer *answer);
+
+/* Frees the memory of the answer's copy, if it has one. */
+void free_copy(const struct answer *answer);
+
+/* How many calls into Go this process has made. */
+uint64_t core_calls(void);
+
+/* device_memory.c */
+
+/* Frees a copy on a device, without Go. */
+void free_device_memory(struct device_memory *memory);
+
+/* start.c */
+
+/* Finds the core's file and sees to forks; the core starts when it is first asked. Called once per import. */
+int start_init(void);
+
+/* The core's describe, after its start where none runs yet. NULL: none can start; with an exception set. */
+typedef void describe_function(struct request *, struct answer *);
+describe_function *running_core(void);
+
+/* answers.c */
+
+/* Whether the request is known by its kind alone: compact memory with items, whose shape is no part of its key. */
+bool any_shape(const struct request *request);
+
+/* The answer to an equal request, whose data and span, and where they are no part of the key its dims, may be others;
+ * false: none is remembered. */
+bool recall(const struct request *request, struct answer *answer);
+
+/* Remembers the answer, if it may be. */
+void remember(const struct request *request, const struct answer *answer);
+
+void mend_answers_after_fork(void);
+
+#endif

@@ -1,0 +1,43 @@
+/* delegate.h: the room of objects with __dlpack__, which are asked when their memory is needed: delegates.
+ *
+ * Ownership: a delegate holds its producer, and at most one import of its tensor, which is kept; other imports are the
+ * caller's. Errors: NULL or -1 with an exception set. */
+#ifndef DLPACK_DELEGATE_H
+#define DLPACK_DELEGATE_H
+
+#include "read/read.h"
+
+/* tensor.c: of any DLPackObject, a delegate or not. */
+
+/* The object with the tensor: self, or for a delegate what was imported; borrowed. NULL: error. */
+DLPackObject *tensor_of(DLPackObject *self);
+
+/* The same where the memory is about to be used here: a producer's work on it is ordered before the legacy default
+ * stream's. */
+DLPackObject *ordered_tensor_of(DLPackObject *self);
+
+/* The same where the CPU is about to use the memory, which is waited for. NULL: error, also where the CPU can't. */
+DLPackObject *cpu_tensor_of(DLPackObject *self);
+
+/* The object with the memory on a device, and copied where copy says so. NULL: error. */
+DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy);
+
+/* producer.c: of delegates alone. */
+
+/* The producer's own device, or where it does not say, that of its tensor. 0: read; -1: error. */
+int delegate_device(DLPackObject *self, DLDevice *device);
+
+/* A new object with the producer's tensor as it is now. */
+DLPackObject *delegate_import(DLPackObject *self);
+
+/* Has the producer order its work on the imported memory of CUDA before the legacy default stream's. */
+int delegate_order(DLPackObject *self);
+
+/* A new object with the producer's memory, which is here, on another device: as the producer gives it there, or
+ * copied. */
+DLPackObject *delegate_move(DLPackObject *self, DLDevice here, const struct request *conditions);
+
+/* The capsule that the producer gives for these arguments, or one of the tensor that it gives otherwise. */
+PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments);
+
+#endif

@@ -1,0 +1,99 @@
+/* tensor.c: the tensor of a DLPackObject, which a delegate imports when it is first needed.
+ *
+ * It is C because attributes and exports ask for it each time. */
+#include "delegate/delegate.h"
+
+#include <stdatomic.h>
+
+/* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
+ * recursion limit does not end that: no Python function need be on the stack. */
+static DLPackObject *import_nested(DLPackObject *self)
+{
+    enum { MOST = 50 };
+    PyObject *token;
+    int entered = enter_nested(nested_imports, MOST, &token);
+    if (entered <= 0) {
+        if (entered == 0) {
+            PyErr_Format(PyExc_RecursionError,
+                         "asdlpack: a producer's memory is another's, and so on %d times; expected memory at the end",
+                         MOST);
+        }
+        return NULL;
+    }
+    DLPackObject *imported = delegate_import(self);
+    leave_nested(nested_imports, token);
+    return imported;
+}
+
+DLPackObject *tensor_of(DLPackObject *self)
+{
+    if (object_check(self) < 0) {
+        return NULL;
+    }
+    if (!self->delegate) {
+        return self;
+    }
+    DLPackObject *kept = self->imported;
+    if (kept == NULL) {
+        DLPackObject *imported = import_nested(self);
+        if (imported == NULL) {
+            return NULL;
+        }
+        if (atomic_compare_exchange_strong(&self->imported, &kept, imported)) {
+            return imported;
+        }
+        Py_DECREF((PyObject *)imported); /* another thread, or the producer, came here, and the first import stays */
+    }
+    return kept;
+}
+
+DLPackObject *ordered_tensor_of(DLPackObject *self)
+{
+    DLPackObject *holder = tensor_of(self);
+    if (holder == NULL || !self->delegate || !is_of_cuda(holder->tensor.device) || holds_memory(holder)) {
+        return holder;
+    }
+    return delegate_order(self) < 0 ? NULL : holder;
+}
+
+DLPackObject *cpu_tensor_of(DLPackObject *self)
+{
+    DLPackObject *holder = tensor_of(self);
+    if (holder == NULL || holder->tensor.device.device_type == kDLCPU) {
+        return holder;
+    }
+    if (!holder->on_cpu) {
+        object_refuse_device(holder, holder->tensor.device.device_type == kDLCUDA
+                                         ? "the CPU can't read this memory (asdlpack(x, device=\"cpu\", copy=None) "
+                                           "copies it to the host)"
+                                         : "the CPU can't read this memory (copy it with the library that owns it)");
+        return NULL;
+    }
+    static const DLDevice cpu = {kDLCPU, 0};
+    DLPackObject *waited = ordered_tensor_of(self) == NULL ? NULL : object_on(holder, &cpu, COPY_NEVER);
+    Py_XDECREF((PyObject *)waited);
+    return waited == NULL ? NULL : holder;
+}
+
+DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy)
+{
+    struct request conditions;
+    request_init(&conditions, PROTOCOL_DLTENSOR);
+    conditions.copy = copy;
+    DLDevice here = self->tensor.device;
+    if (device != NULL) {
+        if (self->delegate && delegate_device(self, &here) < 0) {
+            return NULL;
+        }
+        conditions.has_target = !same_device(here, *device);
+        conditions.target = *device;
+    }
+    if (!conditions.has_target && copy != COPY_ALWAYS) {
+        return (DLPackObject *)Py_NewRef((PyObject *)self);
+    }
+    if (conditions.has_target && self->delegate) {
+        return delegate_move(self, here, &conditions);
+    }
+    DLPackObject *tensor = ordered_tensor_of(self);
+    return tensor == NULL ? NULL : object_under(tensor, &conditions);
+}

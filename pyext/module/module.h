@@ -1,0 +1,39 @@
+/* module.h: the room of the module: asdlpack, frombuffer, from_pointer, and which protocol an object speaks.
+ *
+ * Ownership: new references. Errors: NULL or -1 with an exception set. */
+#ifndef DLPACK_MODULE_H
+#define DLPACK_MODULE_H
+
+#include "out/out.h"
+
+/* module.c */
+
+/* What asdlpack is told besides obj. */
+struct share_arguments {
+    enum copy copy;
+    PyObject *owner;        /* what a borrowed DLTensor's memory lives by; NULL: none */
+    const DLDevice *device; /* where the memory shall be; NULL: where it is */
+};
+
+/* asdlpack(obj, ...) */
+DLPackObject *share(PyObject *obj, const struct share_arguments *arguments);
+
+/* memory.c */
+
+/* A device by its name, or as a pair. -1: error. */
+int read_device(PyObject *value, DLDevice *device);
+
+extern const char frombuffer_doc[], from_pointer_doc[];
+PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* known_types.c */
+enum known_type { NOT_KNOWN, BUFFER_ALONE, HAS_DLPACK, CHANGES };
+
+/* By which protocol the objects of this one's type are recognised, as far as that is known. */
+enum known_type known_type(PyObject *obj);
+
+/* Remembers that of the object's type, which was just seen to be so, where it can't change. -1: error. */
+int remember_type(PyObject *obj, enum known_type known);
+
+#endif

@@ -1,0 +1,154 @@
+/* object.h: the room of DLPackObject: what it holds, its layout, its capsules and deleters.
+ *
+ * Ownership: a DLPackObject holds one reference, view, tensor or block that keeps its memory alive, and gives it back
+ * when it dies. Each capsule and each managed tensor made of it holds one reference to it. Functions return new
+ * references unless they say borrowed. Errors: NULL or -1 with an exception set. */
+#ifndef DLPACK_OBJECT_H
+#define DLPACK_OBJECT_H
+
+#include "ask/ask.h"
+
+enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides need no allocation of their own */
+
+/* What a DLPackObject owns besides its reference to obj, and gives back when it dies. */
+enum holding { HOLDS_NOTHING, HOLDS_VIEW, HOLDS_OBJECT, HOLDS_LEGACY, HOLDS_VERSIONED, HOLDS_MEMORY, HOLDS_DEVICE };
+
+/* One piece of memory and what keeps it alive; or, where `delegate` is set, an object with __dlpack__ that is asked
+ * anew at every export, and `imported` once its tensor was needed here. */
+typedef struct DLPackObject {
+    PyObject_HEAD
+    PyObject *weakrefs;
+    PyObject *obj;                           /* what asdlpack was given; NULL for a copy, which keeps no source alive */
+    _Atomic(struct DLPackObject *) imported; /* set once */
+    const char *protocol;                    /* NULL after the garbage collector cleared the object */
+    uint8_t holding;                         /* enum holding: which of the union */
+    uint8_t copy;                            /* enum copy: what asdlpack was told */
+    bool has_target;                         /* it was told a device, too */
+    bool delegate;
+    bool hides_obj; /* from the garbage collector: a structure that was taken over lives by it */
+    bool versioned_only;
+    bool on_cpu; /* the CPU can read the memory */
+    DLDevice target;
+    int64_t stream;        /* by whose order the memory is complete, or STREAM_UNKNOWN */
+    uint64_t thread;       /* whose STREAM_PER_THREAD that is, by a number of its own */
+    int32_t exports;       /* buffers that are not released: the garbage collector takes no memory from under them */
+    DLPackVersion version; /* of the versioned struct that was taken over; 0.0 where there was none */
+    uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */
+    DLTensor tensor;       /* validated; shape and strides are dims or a malloc of their own */
+    /* Behind here a new object is not zeroed. */
+    int64_t itemsize;
+    struct type_names names;
+    int64_t dims[2 * INLINE_NDIM];
+    union {
+        Py_buffer view;
+        PyObject *object;
+        void *managed; /* a DLManagedTensor or DLManagedTensorVersioned */
+        void *memory;  /* from posix_memalign */
+        struct device_memory *device_memory;
+    };
+} DLPackObject;
+
+/* object.c */
+
+/* Set by the room that makes the type, out/, before the first object. */
+extern PyTypeObject *DLPackObject_type;
+
+/* An object that nobody sees: the garbage collector knows of it from object_describe, or from being a delegate, on. */
+DLPackObject *object_new(PyObject *obj, enum copy copy);
+
+/* Whether the memory is self's own: a copy. */
+bool holds_memory(const DLPackObject *self);
+
+/* Calls the deleter, if there is one. */
+void delete_managed(void *managed, bool versioned);
+
+/* Lets the object own a managed tensor, or gives it back at once where a copy was made of it. */
+void object_hold_managed(DLPackObject *self, void *managed, bool versioned);
+
+/* Asks what to make of the request, and fills the tensor; a copy takes the place of what self held. -1: error. */
+int object_describe(DLPackObject *self, struct request *request);
+
+/* -1 with an exception set where the garbage collector cleared the object. */
+int object_check(DLPackObject *self);
+
+/* The object that meets the conditions: self, or a new one with a copy of its memory, or with the same memory on
+ * another device. NULL: error. */
+DLPackObject *object_under(DLPackObject *self, const struct request *conditions);
+
+/* By whose order the memory is complete for this thread: CUDA's legacy default stream waits for the per-thread ones of
+ * all threads, and stands for that of another. */
+int64_t producer_stream(const DLPackObject *self);
+
+/* Slots. */
+int object_traverse(DLPackObject *self, visitproc visit, void *arg);
+int object_clear(DLPackObject *self);
+void object_dealloc(DLPackObject *self);
+
+/* layout.c */
+
+/* Bytes of all elements. */
+int64_t object_nbytes(const DLPackObject *self);
+
+/* Whether items share bytes; padded sub-byte items fill itemsize each. */
+bool object_is_packed(const DLPackObject *self);
+
+/* Whether the items lie without gaps, in row-major ('C') or column-major order ('F'). */
+bool object_is_compact(const DLPackObject *self, char order);
+
+/* The address of the first item; where there is none any address, since consumers take NULL for an error. */
+void *object_address(DLPackObject *self);
+
+/* Raises "device <name>:<id>: <reason>". */
+void object_refuse_device(const DLPackObject *self, const char *reason);
+
+/* Raises "strides <...> of shape <...>: expected <...>". */
+void object_refuse_strides(const DLPackObject *self, const char *expected);
+
+/* (device type, device id), the first a dlpack.DLDeviceType. */
+PyObject *device_of(const DLTensor *tensor);
+
+/* "kDLCUDA:0" */
+PyObject *device_text(const DLTensor *tensor);
+
+/* Elements, whatever they take. */
+int64_t size_of(const DLTensor *tensor);
+
+/* The values, each times the unit. */
+PyObject *tuple_of(const int64_t *values, int32_t count, int64_t unit);
+
+/* export.c */
+
+/* The names of capsules; the standard wants them static, since consumers may compare addresses. */
+extern const char capsule_legacy[], capsule_versioned[], capsule_used_legacy[], capsule_used_versioned[];
+
+/* The arguments of __dlpack__, borrowed; NULL where absent or None. */
+struct export_arguments {
+    PyObject *stream, *max_version, *dl_device, *copy;
+};
+
+/* 0: read; -1: error. */
+int parse_copy(PyObject *value, enum copy *copy);
+int parse_max_version(PyObject *value, bool *versioned);
+
+/* 1: read; 0: no pair of 32-bit ints; -1: error. */
+int parse_device(PyObject *pair, DLDevice *device);
+
+/* Whether two names mean one device: the CPU has one id. */
+bool same_device(DLDevice one, DLDevice other);
+
+/* Whether the CUDA driver knows such memory. */
+bool is_of_cuda(DLDevice device);
+
+/* Whether the memory is complete for a consumer that names no stream. */
+bool is_complete(const DLPackObject *self);
+
+/* A managed tensor of self's, which holds a reference to self. NULL: error. */
+DLManagedTensorVersioned *make_managed(DLPackObject *self);
+
+/* Gives back the reference to the owner and frees the block that had it; on any thread, at any time. */
+void release_export(void *owner, void *block);
+
+/* A capsule of self's tensor for these arguments. */
+PyObject *export_tensor(DLPackObject *self, const struct export_arguments *arguments);
+
+#endif

@@ -1,0 +1,152 @@
+/* python.h: the room of CPython: names, arguments, the GIL, attributes. It knows objects of Python, and nothing of memory.
+ *
+ * Ownership: what a function returns or stores is a new reference, and what it takes is borrowed, unless it says
+ * otherwise. Errors: NULL or -1 with an exception set; a function that also answers 0 has then set none. */
+#ifndef DLPACK_PYTHON_H
+#define DLPACK_PYTHON_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/core.h"
+
+/* What every wrap, export and release runs lies together, and whatever leads to an error lies elsewhere: what runs takes
+ * few lines of the processor's instruction cache, most of which the libraries on both sides need. */
+#define HOT __attribute__((hot))
+extern __typeof__(PyErr_Format) PyErr_Format __attribute__((cold));
+extern __typeof__(PyErr_SetString) PyErr_SetString __attribute__((cold));
+extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
+
+/* Without a GIL, what two threads do to one object may happen at once. */
+#ifndef Py_BEGIN_CRITICAL_SECTION
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
+/* Each name.<first> is the interned str <second>, made once and kept for ever. */
+#define NAMES(NAME)                                                                                                    \
+    NAME(dlpack, "__dlpack__")                                                                                         \
+    NAME(dlpack_device, "__dlpack_device__")                                                                           \
+    NAME(array_interface, "__array_interface__")                                                                       \
+    NAME(array_struct, "__array_struct__")                                                                             \
+    NAME(cuda_array_interface, "__cuda_array_interface__")                                                             \
+    NAME(arrow_c_array, "__arrow_c_array__")                                                                           \
+    NAME(arrow_c_stream, "__arrow_c_stream__")                                                                         \
+    NAME(stream, "stream")                                                                                             \
+    NAME(max_version, "max_version")                                                                                   \
+    NAME(dl_device, "dl_device")                                                                                       \
+    NAME(copy, "copy")                                                                                                 \
+    NAME(owner, "owner")                                                                                               \
+    NAME(device, "device")                                                                                             \
+    NAME(readonly, "readonly")                                                                                         \
+    NAME(requested_schema, "requested_schema")                                                                         \
+    NAME(shape, "shape")                                                                                               \
+    NAME(typestr, "typestr")                                                                                           \
+    NAME(data, "data")                                                                                                 \
+    NAME(strides, "strides")                                                                                           \
+    NAME(offset, "offset")                                                                                             \
+    NAME(mask, "mask")                                                                                                 \
+    NAME(version, "version")                                                                                           \
+    NAME(dtype, "dtype")                                                                                               \
+    NAME(name, "name")                                                                                                 \
+    NAME(module, "__module__")
+
+#define MEMBER(name, text) PyObject *name;
+extern struct names {
+    NAMES(MEMBER)
+} names;
+#undef MEMBER
+
+/* Finds functions that Python has and the stable ABI has not, and makes the names. Called once per import. */
+int python_init(void);
+
+/* In a forked child. */
+void python_after_fork(void);
+
+/* Whether this thread may use Python as it is: it costs less to know than to take the GIL again. Where Python is
+ * finalising or gone, no reference may be touched. */
+bool holds_gil(void);
+
+/* A new reference to None. From 3.12 on nobody counts those, but the macros here do, as 3.11: 2**30 more or fewer, and
+ * None is no longer known as immortal, nor as None. So what may be None is counted by Python's own functions where it
+ * goes to Python or comes from it: by this one, and by Py_DecRef. */
+PyObject *new_none(void);
+
+/* Takes the GIL. Python does not finalise until it is given back. False while Python finalises, or where this thread holds
+ * a sub-interpreter's GIL: touch no reference. */
+bool take_gil(PyGILState_STATE *state);
+
+void give_gil_back(PyGILState_STATE state);
+
+/* How many calls of a kind are nested: context variables, since greenlets share a thread, and each has its own context. */
+extern PyObject *nested_imports, *nested_frees;
+
+/* Counts a call that may lead to another of its kind. 1: counted, until leave_nested gets the token; 0: `most` are nested
+ * already; -1: error. */
+int enter_nested(PyObject *counter, int most, PyObject **token);
+void leave_nested(PyObject *counter, PyObject *token);
+
+/* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent, *value is NULL;
+ * -1: error. */
+int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);
+
+/* dict[key]. 1: *value is a new reference; 0: absent, *value is NULL; -1: error. */
+int dict_item(PyObject *dict, PyObject *key, PyObject **value);
+
+/* A parameter of a function: its name, NULL where it is given by position alone, and where its value goes, borrowed. */
+struct parameter {
+    PyObject *name;
+    PyObject **value;
+};
+
+/* Puts the arguments of a METH_FASTCALL | METH_KEYWORDS function where its parameters say. The first `positional` may
+ * be given by position, the first `required` must be given. -1: error. */
+int read_arguments(const char *function, const struct parameter *parameters, int count, int positional, int required,
+                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* args[0].name(**kwnames): the values of the keywords in the tuple follow in args[1] and on. A new reference; NULL:
+ * error. */
+PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *kwnames);
+
+/* Reads an int, or what has __index__, into an int64_t or a uint64_t. 1: read; 0: no int, or one that does not fit;
+ * -1: error. */
+int read_int(PyObject *value, bool is_signed, void *into);
+
+/* Reads a tuple or list of ints, at most MAX_NDIM of them, and counts all. 1: read; 0: no such, or an int that does not
+ * fit; -1: error. */
+int read_ints(PyObject *sequence, int64_t *into, int32_t *count);
+
+/* The UTF-8 of a str. 1: *text is borrowed; 0: no str, or one with a NUL or a lone surrogate; -1: error. */
+int read_text(PyObject *value, const char **text);
+
+/* "numpy.ndarray", "bytes": a new reference. */
+PyObject *type_name(PyObject *obj);
+
+/* The repr, cut where it is long: messages quote what comes from outside. A new reference; NULL: error. */
+PyObject *short_repr(PyObject *obj);
+
+/* Raises "<expected>, got <repr of value>". */
+void raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
+
+/* Calls a function of a module of this package ("dlpack._arguments"), for what is rare and Python's own library does.
+ * Steals args, a tuple, which may be NULL. A new reference; NULL: error. */
+PyObject *call_python(const char *module, const char *function, PyObject *args);
+
+/* An exception that is pending, set aside while foreign code runs, and what that leaves behind dropped. */
+struct pending {
+    PyObject *type, *value, *traceback;
+};
+struct pending set_aside(void);
+void put_back(struct pending pending);
+
+/* Gives a reference back to what may be a capsule: its destructor is foreign code, and an exception that is pending
+ * outlives it. */
+void drop_capsule(PyObject *capsule);
+
+/* Clears the pending exception and returns "BufferError: its message", a new reference; NULL: error. */
+PyObject *take_exception_text(void);
+
+#endif

@@ -1,0 +1,43 @@
+/* protocols.c: by which of its protocols, other than __dlpack__, an object is described.
+ *
+ * It is C because it calls the readers, which are. */
+#include "read/read.h"
+
+struct protocol_in {
+    const char *name;
+    int (*read)(DLPackObject *, struct request *);
+};
+
+/* 1: done; 0: self->obj does not speak it; -1: error. */
+HOT static int describe_by(DLPackObject *self, const struct protocol_in *protocol)
+{
+    struct request request;
+    self->protocol = protocol->name;
+    int found = protocol->read(self, &request);
+    if (found > 0 && object_describe(self, &request) < 0) {
+        return -1;
+    }
+    return found;
+}
+
+HOT int describe_by_buffer(DLPackObject *self)
+{
+    return describe_by(self, &(struct protocol_in){"buffer", lock_buffer});
+}
+
+int describe_by_protocols(DLPackObject *self)
+{
+    static const struct protocol_in protocols[] = {
+        {"__array_interface__", read_array_interface},
+        {"__array_struct__", read_array_struct},
+        {"__cuda_array_interface__", read_cuda_array_interface},
+        {"buffer", read_buffer},
+        {"__arrow_c_array__", read_arrow_array},
+        {"__arrow_c_stream__", read_arrow_stream},
+    };
+    int found = 0;
+    for (size_t i = 0; i < sizeof protocols / sizeof *protocols && found == 0; i++) {
+        found = describe_by(self, &protocols[i]);
+    }
+    return found;
+}

@@ -1,0 +1,88 @@
+/* read.h: the room of the protocols in: each file reads one of them into a request, and lets the object hold what must
+ * live.
+ *
+ * Ownership: a reader leaves in self what keeps the memory alive, also where it fails; the caller drops self. Errors: -1
+ * with an exception set; 0 where the object does not speak the protocol, without one. */
+#ifndef DLPACK_READ_H
+#define DLPACK_READ_H
+
+#include "object/object.h"
+
+/* protocols.c */
+
+/* Describe self->obj, and set self->protocol to what it was read by. 1: done; 0: it speaks none; -1: error. */
+int describe_by_buffer(DLPackObject *self);    /* of an object that is known to have a buffer */
+int describe_by_protocols(DLPackObject *self); /* by the first protocol other than __dlpack__ that it speaks */
+
+/* capsule.c */
+
+/* Refuses structures of another major version. */
+int check_version(DLPackVersion version);
+
+/* Owns a managed tensor, which is complete by the order of self->stream. Refused, it is not self's, and no deleter was
+ * called. */
+int take_managed(DLPackObject *self, void *managed, bool versioned);
+
+/* Takes a "dltensor" or "dltensor_versioned" capsule over: renames it and owns its tensor, which is complete by the
+ * order of self->stream. Refused, it is as it was. */
+int take_capsule(DLPackObject *self, PyObject *capsule);
+
+/* What the structures of dlpack.structs are to asdlpack: borrowed or taken over. */
+enum structure { STRUCTURE_TENSOR, STRUCTURE_LEGACY, STRUCTURE_VERSIONED };
+
+/* dlpack._dlpack._register_structures: three times a structure's type and the type of ctypes pointers to it. */
+PyObject *register_structures(PyObject *module, PyObject *args);
+
+/* 1: obj is a ctypes pointer to such a structure; 0: it is none; -1: error, it is the structure itself. */
+int find_structure(PyObject *obj, enum structure *kind);
+
+/* Takes over the managed tensor that a ctypes pointer leads to, and makes the pointer NULL. Its deleter is called
+ * exactly once, also where the tensor is refused. */
+int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
+
+/* These describe and take nothing over: what they lead to must outlive self. */
+int look_at_capsule(DLPackObject *self, PyObject *capsule);
+int look_at_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
+
+/* buffer.c, interface.c, arrow.c, arrow_stream.c: each reads the protocol self->protocol of self->obj into the request,
+ * and lets self hold what must live. 1: read; 0: the object does not speak it; -1: error. */
+int read_buffer(DLPackObject *self, struct request *request);
+int lock_buffer(DLPackObject *self, struct request *request); /* the same of an object that is known to have one */
+int read_array_interface(DLPackObject *self, struct request *request);
+int read_array_struct(DLPackObject *self, struct request *request);
+int read_cuda_array_interface(DLPackObject *self, struct request *request);
+int read_arrow_array(DLPackObject *self, struct request *request);
+int read_arrow_stream(DLPackObject *self, struct request *request);
+
+/* buffer.c */
+
+/* Lets self hold the exporter's buffer locked, and returns a view of it to read: self's, or the scratch. NULL:
+ * error. */
+const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags);
+
+/* The exporter's compact buffer, locked, as the bytes that the request is about: its data and span. -1: error. */
+int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request);
+
+/* arrow.c: of arrays and of the chunks of streams. */
+struct ArrowSchema;
+struct ArrowArray;
+
+/* obj.name(). 1: *exported is a new reference; 0: absent or None; -1: error. */
+int call_exporter(PyObject *obj, PyObject *name, PyObject **exported);
+
+/* Reads what an array holds into the request, which borrows the schema's format. The array is NULL where there is
+ * none. 0: read; -1: error. */
+int read_column(const char *protocol, const struct ArrowSchema *schema, const struct ArrowArray *array,
+                struct request *request);
+
+/* The same, of structures that are moved to where self holds them. */
+int share_column(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArray *array, struct request *request);
+
+/* Raise ValueError. -1. */
+int raise_null(const char *protocol, const char *field, const char *expected);
+int raise_too_large(const char *protocol);
+
+/* Refuses an array that gives itself as a table, and so loses its shape. */
+int check_rows(PyObject *obj, const struct ArrowSchema *schema, int64_t rows);
+
+#endif
