@@ -107,6 +107,7 @@ def sources():
     yield from (np.ones(3, ml_dtypes.bfloat16), np.ones((2, 2), ml_dtypes.float8_e5m2), np.ones(3, ml_dtypes.int4))
 
 
+@alone
 def test_each_description_asks_the_core_at_most_once_and_a_known_kind_never():
     import dlpack
 
@@ -168,6 +169,7 @@ def test_compact_memory_whose_shape_goes_beyond_all_memory_is_no_known_kind():
                 dlpack.frombuffer(memory, "int32", shape)
 
 
+@alone
 def test_arrays_with_gaps_of_equal_shape_are_one_kind_and_of_another_shape_another():
     import numpy as np
 
@@ -183,17 +185,40 @@ def test_arrays_with_gaps_of_equal_shape_are_one_kind_and_of_another_shape_anoth
     assert wrap((17, 19, 23)) == 0
 
 
+@alone
 def test_more_kinds_than_can_be_remembered_get_the_right_answers():
     import numpy as np
 
     import dlpack
 
-    memory = bytearray(3 * 2000)
+    memory = bytearray(3 * 10_000)
     for _ in range(3):
-        for extent in range(1, 2000):
+        for extent in range(1, 10_000):
             values = np.frombuffer(memory, "u1").reshape(-1, 3)[:extent, 1:]
             x = dlpack.asdlpack(memoryview(values))
             assert (x.shape, x.strides, x.nbytes) == ((extent, 2), (3 if extent > 1 else 2, 1), 2 * extent)
+
+
+@alone
+def test_where_no_more_kinds_with_gaps_are_remembered_the_known_stay_known():
+    """What is remembered is never given up; and kinds of any shape, which are few, have places of their own."""
+    import array
+
+    import dlpack
+
+    def wrap(source):
+        return calls_of(lambda: dlpack.asdlpack(source))[1]
+
+    with_gaps = [memoryview(bytearray(2 * extent))[::2] for extent in range(2, 10_000)]
+    assert [wrap(source) for source in with_gaps] == [1] * len(with_gaps)
+    again = [wrap(source) for source in with_gaps]
+    assert again[:1000] == [0] * 1000
+    assert sum(again) > 5000
+    for source, calls in zip(with_gaps, again, strict=True):
+        assert wrap(source) <= calls
+    for offset in range(8, 8 * 1000, 8):
+        assert dlpack.frombuffer(bytes(8000), "int64", offset=offset).nbytes == 8000 - offset
+    assert [wrap(array.array("d", [1.5] * extent)) for extent in range(1, 10)] == [1] + [0] * 8
 
 
 def test_an_answer_is_used_only_where_it_holds():

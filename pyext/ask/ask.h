@@ -64,6 +64,4 @@ bool recall(const struct request *request, struct answer *answer);
 /* Remembers the answer, if it may be. */
 void remember(const struct request *request, const struct answer *answer);
 
-void mend_answers_after_fork(void);
-
 #endif

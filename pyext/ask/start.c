@@ -111,7 +111,6 @@ static void after_fork_in_child(void)
 {
     atomic_store(&describe_in_go, NULL);
     unbind_thread();
-    mend_answers_after_fork();
     python_after_fork();
     pthread_mutex_unlock(&starting);
 }
