@@ -239,11 +239,12 @@ static PyObject *call_for_import(PyObject *obj, PyObject *stream, PyObject *copy
 static PyObject *call_for_default_stream(PyObject *obj, PyObject **stream, PyObject *copy)
 {
     PyObject *other = NULL;
-    struct pending refusal = set_aside();
+    struct pending refusal;
+    set_aside(&refusal);
     bool is_other = *stream != NULL && stream_ordered_by(*stream) != STREAM_LEGACY;
     int found = is_other ? default_stream(obj, &other) : 0;
     if (found == 0 && other == NULL) {
-        put_back(refusal);
+        put_back(&refusal);
         return NULL;
     }
     Py_XDECREF(refusal.type);

@@ -62,7 +62,8 @@ HOT static void give_back(DLPackObject *self)
 {
     enum holding held = self->holding;
     self->holding = HOLDS_NOTHING;
-    struct pending pending = set_aside();
+    struct pending pending;
+    set_aside(&pending);
     switch (held) {
     case HOLDS_NOTHING:
         break;
@@ -84,7 +85,7 @@ HOT static void give_back(DLPackObject *self)
         break;
     }
     Py_CLEAR(self->obj);
-    put_back(pending);
+    put_back(&pending);
 }
 
 /* ctypes frees a structure, and the function that is its deleter, when the collector clears them, which may be before

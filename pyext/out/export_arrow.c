@@ -198,11 +198,12 @@ static void destroy_schema(PyObject *capsule)
 static void destroy_array(PyObject *capsule)
 {
     struct ArrowArray *array = PyCapsule_GetPointer(capsule, array_name);
-    struct pending pending = set_aside();
+    struct pending pending;
+    set_aside(&pending);
     if (array->release != NULL) {
         array->release(array);
     }
-    put_back(pending);
+    put_back(&pending);
     free(array);
 }
 

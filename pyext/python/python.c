@@ -416,23 +416,22 @@ PyObject *call_python(const char *module, const char *function, PyObject *args)
     return result;
 }
 
-struct pending set_aside(void)
+void set_aside(struct pending *pending)
 {
-    struct pending pending;
-    PyErr_Fetch(&pending.type, &pending.value, &pending.traceback);
-    return pending;
+    PyErr_Fetch(&pending->type, &pending->value, &pending->traceback);
 }
 
-void put_back(struct pending pending)
+void put_back(const struct pending *pending)
 {
-    PyErr_Restore(pending.type, pending.value, pending.traceback);
+    PyErr_Restore(pending->type, pending->value, pending->traceback);
 }
 
 void drop_capsule(PyObject *capsule)
 {
-    struct pending pending = set_aside();
+    struct pending pending;
+    set_aside(&pending);
     Py_DecRef(capsule);
-    put_back(pending);
+    put_back(&pending);
 }
 
 PyObject *take_exception_text(void)

@@ -139,8 +139,8 @@ PyObject *call_python(const char *module, const char *function, PyObject *args);
 struct pending {
     PyObject *type, *value, *traceback;
 };
-struct pending set_aside(void);
-void put_back(struct pending pending);
+void set_aside(struct pending *pending);
+void put_back(const struct pending *pending);
 
 /* Gives a reference back to what may be a capsule: its destructor is foreign code, and an exception that is pending
  * outlives it. */

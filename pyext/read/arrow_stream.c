@@ -34,7 +34,8 @@ static int check_stream(const char *protocol, const struct ArrowArrayStream *str
 /* The callbacks of a stream are called without the GIL: its producer may wait for a thread that runs Python. */
 static void release_chunks(struct chunks *chunks)
 {
-    struct pending pending = set_aside();
+    struct pending pending;
+    set_aside(&pending);
     Py_BEGIN_ALLOW_THREADS
     for (size_t i = 0; i < chunks->count; i++) {
         if (chunks->arrays[i].release != NULL) {
@@ -49,7 +50,7 @@ static void release_chunks(struct chunks *chunks)
     }
     Py_END_ALLOW_THREADS
     free(chunks->arrays);
-    put_back(pending);
+    put_back(&pending);
 }
 
 static int raise_stream_error(struct chunks *chunks, const char *callback, int code)

@@ -107,11 +107,12 @@ int take_capsule(DLPackObject *self, PyObject *capsule)
         return -1;
     }
     if (take_managed(self, managed, versioned) < 0) {
-        struct pending pending = set_aside();
+        struct pending pending;
+        set_aside(&pending);
         Py_BEGIN_CRITICAL_SECTION(capsule);
         PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy);
         Py_END_CRITICAL_SECTION();
-        put_back(pending);
+        put_back(&pending);
         return -1;
     }
     return 0;
@@ -217,9 +218,10 @@ int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
         return -1;
     }
     if (take_managed(self, managed, versioned) < 0) {
-        struct pending pending = set_aside();
+        struct pending pending;
+        set_aside(&pending);
         delete_managed(managed, versioned);
-        put_back(pending);
+        put_back(&pending);
         return -1;
     }
     self->hides_obj = !holds_memory(self);
