@@ -121,18 +121,21 @@ def test_a_class_that_finds_attributes_itself_is_asked_each_time():
 
 
 @alone
-def test_a_type_that_is_gone_is_forgotten_and_none_is_kept_alive():
-    """More of them than are remembered, and of one size, so that each takes the place of one before."""
-    for _ in range(100):
+def test_types_that_come_and_go_are_never_mistaken_and_few_are_kept():
+    """Of what can't change each type is remembered, and kept, while there is room: then one that goes leaves its address
+    to the next."""
+    types = []
+    for _ in range(300):
         sys.modules.pop("array", None)
         fresh = importlib.import_module("array")
         assert protocol(fresh.array("f", [1, 2, 3])) == "buffer"
-        gone = weakref.ref(fresh.array)
+        types.append(weakref.ref(fresh.array))
         del sys.modules["array"], fresh
         gc.collect()
-        assert gone() is None
         Own = type("Own", (bytearray,), {"__array_interface__": INTERFACE})
         assert protocol(Own(12)) == "__array_interface__"
+    assert 1 < sum(type() is not None for type in types) <= 64
+    assert types[-1]() is None
 
 
 def test_objects_that_speak_nothing_are_refused_each_time():

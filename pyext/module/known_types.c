@@ -9,40 +9,18 @@
 enum {
     PLACES = 64, /* a power of two */
     TRIES = 4,   /* places that a type may have */
+    KNOWN = 3,   /* the bits of a place that are no part of the type's address */
 };
 
-/* A type may go, and another take its address: a weak reference tells when. A place is taken once, and never given
- * back: no lock. */
-static struct {
-    _Atomic(PyObject *) reference; /* NULL: the place is free */
-    _Atomic(PyTypeObject *) type;  /* NULL: what is known is not there yet, or the type is gone */
-    enum known_type known;
-} types[PLACES];
+/* A type's address, and in its lowest bits an enum known_type; 0: free. A place is filled once, and holds a reference to
+ * its type for ever, so that no other type can take its address: at most PLACES types are kept alive, of those that can't
+ * change, which are of libraries. */
+static atomic_uintptr_t places[PLACES];
 
-static PyObject *forget_type(PyObject *Py_UNUSED(self), PyObject *reference)
-{
-    for (size_t place = 0; place < PLACES; place++) {
-        if (atomic_load(&types[place].reference) == reference) {
-            atomic_store(&types[place].type, NULL);
-        }
-    }
-    return new_none();
-}
-
-/* A new weak reference to the type. NULL: error. */
-static PyObject *watch_type(PyTypeObject *type)
-{
-    static PyMethodDef method = {"forget_type", forget_type, METH_O, NULL};
-    PyObject *callback = PyCFunction_NewEx(&method, NULL, NULL);
-    PyObject *reference = callback == NULL ? NULL : PyWeakref_NewRef((PyObject *)type, callback);
-    Py_XDECREF(callback);
-    return reference;
-}
-
-static size_t place_of(PyTypeObject *type, size_t attempt)
+static atomic_uintptr_t *place_of(PyTypeObject *type, size_t attempt)
 {
     uint64_t hash = (uint64_t)(uintptr_t)type * 0x9E3779B97F4A7C15u;
-    return ((hash >> 32) + attempt) % PLACES;
+    return &places[((hash >> 32) + attempt) % PLACES];
 }
 
 enum known_type known_type(PyObject *obj)
@@ -51,10 +29,10 @@ enum known_type known_type(PyObject *obj)
     if (type == &PyBytes_Type || type == &PyByteArray_Type || type == &PyMemoryView_Type) {
         return BUFFER_ALONE;
     }
-    for (size_t i = 0; i < TRIES; i++) {
-        size_t place = place_of(type, i);
-        if (atomic_load_explicit(&types[place].type, memory_order_acquire) == type) {
-            return types[place].known;
+    for (size_t attempt = 0; attempt < TRIES; attempt++) {
+        uintptr_t place = atomic_load_explicit(place_of(type, attempt), memory_order_relaxed);
+        if ((place & ~(uintptr_t)KNOWN) == (uintptr_t)type) {
+            return place & KNOWN;
         }
     }
     return NOT_KNOWN;
@@ -123,19 +101,17 @@ int remember_type(PyObject *obj, enum known_type known)
     if (fixed > 0) {
         fixed = known == HAS_DLPACK ? has_dlpack_method(type) : has_buffer_alone(type);
     }
-    PyObject *reference = fixed < 0 ? NULL : watch_type(type);
-    if (reference == NULL) {
+    if (fixed < 0) {
         return -1;
     }
-    for (size_t i = 0; i < TRIES; i++) {
-        size_t place = place_of(type, i);
-        PyObject *none = NULL;
-        if (atomic_compare_exchange_strong(&types[place].reference, &none, reference)) {
-            types[place].known = fixed ? known : CHANGES;
-            atomic_store_explicit(&types[place].type, type, memory_order_release);
+    uintptr_t filled = (uintptr_t)type | (fixed ? known : CHANGES);
+    Py_INCREF((PyObject *)type);
+    for (size_t attempt = 0; attempt < TRIES; attempt++) {
+        uintptr_t place = 0;
+        if (atomic_compare_exchange_strong(place_of(type, attempt), &place, filled)) {
             return 0;
         }
     }
-    Py_DECREF(reference);
+    Py_DECREF((PyObject *)type);
     return 0;
 }
