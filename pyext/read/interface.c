@@ -8,48 +8,43 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The fields of an interface dict, in use: new references, NULL where absent or None. */
+/* The fields of an interface dict, in use. Only the CUDA array interface has a stream. */
+enum field { TYPESTR, SHAPE, STRIDES, DATA, OFFSET, MASK, VERSION, STREAM, FIELDS };
+
+static PyObject *const *const field_names[FIELDS] = {
+    &names.typestr, &names.shape, &names.strides, &names.data,
+    &names.offset,  &names.mask,  &names.version, &names.stream,
+};
+
 struct fields {
     const char *protocol;
-    PyObject *typestr, *shape, *strides, *data, *offset, *mask, *version, *stream;
+    PyObject *values[FIELDS]; /* new references, NULL where absent or None */
 };
 
 static void drop_fields(struct fields *fields)
 {
-    Py_XDECREF(fields->typestr);
-    Py_XDECREF(fields->shape);
-    Py_XDECREF(fields->strides);
-    Py_XDECREF(fields->data);
-    Py_XDECREF(fields->offset);
-    Py_XDECREF(fields->mask);
-    Py_XDECREF(fields->version);
-    Py_XDECREF(fields->stream);
+    for (int i = 0; i < FIELDS; i++) {
+        Py_XDECREF(fields->values[i]);
+    }
 }
 
-static int wrong(const char *protocol, const char *field, const char *expected, PyObject *value)
+/* Raises ValueError for a field that is absent or not what was expected. -1. */
+static int wrong(const struct fields *fields, enum field field, const char *expected)
 {
+    PyObject *value = fields->values[field], *name = *field_names[field];
     if (value == NULL) {
-        PyErr_Format(PyExc_ValueError, "%s: no '%s'; expected %s", protocol, field, expected);
+        PyErr_Format(PyExc_ValueError, "%s: no '%U'; expected %s", fields->protocol, name, expected);
         return -1;
     }
     PyObject *repr = short_repr(value);
     if (repr != NULL) {
-        PyErr_Format(PyExc_ValueError, "%s['%s']: expected %s, got %U", protocol, field, expected, repr);
+        PyErr_Format(PyExc_ValueError, "%s['%U']: expected %s, got %U", fields->protocol, name, expected, repr);
         Py_DECREF(repr);
     }
     return -1;
 }
 
-static int take_field(PyObject *dict, PyObject *name, PyObject **value)
-{
-    int found = dict_item(dict, name, value);
-    if (*value == Py_None) {
-        Py_CLEAR(*value);
-    }
-    return found < 0 ? -1 : 0;
-}
-
-static int take_fields(PyObject *dict, struct fields *fields)
+static int take_fields(PyObject *dict, struct fields *fields, enum field count)
 {
     if (!PyDict_Check(dict)) {
         PyObject *repr = short_repr(dict);
@@ -59,35 +54,46 @@ static int take_fields(PyObject *dict, struct fields *fields)
         }
         return -1;
     }
-    if (take_field(dict, names.typestr, &fields->typestr) < 0 || take_field(dict, names.shape, &fields->shape) < 0 ||
-        take_field(dict, names.strides, &fields->strides) < 0 || take_field(dict, names.data, &fields->data) < 0 ||
-        take_field(dict, names.offset, &fields->offset) < 0 || take_field(dict, names.mask, &fields->mask) < 0 ||
-        take_field(dict, names.version, &fields->version) < 0) {
-        return -1;
+    for (enum field i = 0; i < count; i++) {
+        PyObject **value = &fields->values[i];
+        if (dict_item(dict, *field_names[i], value) < 0) {
+            return -1;
+        }
+        if (*value == Py_None) {
+            Py_CLEAR(*value);
+        }
     }
     return 0;
 }
 
-static int read_dims(const char *protocol, const char *field, PyObject *value, int64_t *dims, int32_t *count)
+static int read_number(const struct fields *fields, enum field field, bool is_signed, void *into, const char *expected)
 {
+    int read = read_int(fields->values[field], is_signed, into);
+    return read == 0 ? wrong(fields, field, expected) : read;
+}
+
+static int read_dims(const struct fields *fields, enum field field, int64_t *dims, int32_t *count)
+{
+    PyObject *value = fields->values[field];
     int read = value == NULL ? 0 : read_ints(value, dims, count);
-    return read == 0 ? wrong(protocol, field, "a tuple of ints of 64 bits", value) : read;
+    return read == 0 ? wrong(fields, field, "a tuple of ints of 64 bits") : read;
 }
 
 static int read_layout(const struct fields *fields, struct request *request)
 {
     int64_t strides[MAX_NDIM];
-    if (read_dims(fields->protocol, "shape", fields->shape, request->dims, &request->ndim) < 0) {
+    if (read_dims(fields, SHAPE, request->dims, &request->ndim) < 0) {
         return -1;
     }
-    if (fields->strides != NULL) {
-        if (read_dims(fields->protocol, "strides", fields->strides, strides, &request->stride_count) < 0) {
-            return -1;
-        }
-        request->facts |= FACT_STRIDES;
-        if (request->stride_count == request->ndim && request->ndim <= MAX_NDIM) {
-            memcpy(request->dims + request->ndim, strides, (size_t)request->ndim * sizeof *strides);
-        }
+    if (fields->values[STRIDES] == NULL) {
+        return 0;
+    }
+    if (read_dims(fields, STRIDES, strides, &request->stride_count) < 0) {
+        return -1;
+    }
+    request->facts |= FACT_STRIDES;
+    if (request->stride_count == request->ndim && request->ndim <= MAX_NDIM) {
+        memcpy(request->dims + request->ndim, strides, (size_t)request->ndim * sizeof *strides);
     }
     return 0;
 }
@@ -130,14 +136,13 @@ static int read_typestr(DLPackObject *self, struct request *request, const char 
 /* (address, readonly) */
 static int read_address(DLPackObject *self, const struct fields *fields, struct request *request)
 {
-    static const char expected[] = "(address, readonly) with an address of 64 bits";
-    PyObject *data = fields->data;
-    if (data == NULL || !PyTuple_Check(data) || PyTuple_Size(data) != 2) {
-        return wrong(fields->protocol, "data", expected, data);
+    PyObject *data = fields->values[DATA];
+    int read = 0;
+    if (data != NULL && PyTuple_Check(data) && PyTuple_Size(data) == 2) {
+        read = read_int(PyTuple_GetItem(data, 0), false, &request->data);
     }
-    int read = read_int(PyTuple_GetItem(data, 0), false, &request->data);
     if (read <= 0) {
-        return read < 0 ? -1 : wrong(fields->protocol, "data", expected, data);
+        return read < 0 ? -1 : wrong(fields, DATA, "(address, readonly) with an address of 64 bits");
     }
     int readonly = PyObject_IsTrue(PyTuple_GetItem(data, 1));
     if (readonly > 0) {
@@ -155,13 +160,12 @@ static bool is_scalar_with_buffer(PyObject *obj, const struct request *request)
 /* data as an address, as an object with a buffer, or absent: then the object itself has the buffer. */
 static int read_data(DLPackObject *self, const struct fields *fields, struct request *request)
 {
-    if (fields->offset != NULL) {
-        int read = read_int(fields->offset, false, &request->offset);
-        if (read <= 0) {
-            return read < 0 ? -1 : wrong(fields->protocol, "offset", "a number of bytes", fields->offset);
-        }
+    PyObject *data = fields->values[DATA];
+    if (fields->values[OFFSET] != NULL &&
+        read_number(fields, OFFSET, false, &request->offset, "a number of bytes") < 0) {
+        return -1;
     }
-    if (fields->data != NULL && PyTuple_Check(fields->data)) {
+    if (data != NULL && PyTuple_Check(data)) {
         if (is_scalar_with_buffer(self->obj, request)) {
             if (read_bytes(self, self->obj, request) == 0) {
                 return 0;
@@ -173,11 +177,10 @@ static int read_data(DLPackObject *self, const struct fields *fields, struct req
         }
         return read_address(self, fields, request);
     }
-    PyObject *exporter = fields->data == NULL ? self->obj : fields->data;
+    PyObject *exporter = data == NULL ? self->obj : data;
     if (!PyObject_CheckBuffer(exporter)) {
-        return wrong(fields->protocol, "data",
-                     "(address, readonly), an object with a buffer, or nothing where the object itself has a buffer",
-                     fields->data);
+        return wrong(fields, DATA,
+                     "(address, readonly), an object with a buffer, or nothing where the object itself has a buffer");
     }
     return read_bytes(self, exporter, request);
 }
@@ -185,19 +188,49 @@ static int read_data(DLPackObject *self, const struct fields *fields, struct req
 static int read_version(const struct fields *fields, struct request *request, uint16_t otherwise)
 {
     uint64_t version = otherwise;
-    if (fields->version != NULL) {
-        int read = read_int(fields->version, false, &version);
-        if (read <= 0) {
-            return read < 0 ? -1 : wrong(fields->protocol, "version", "an int from 0 on", fields->version);
-        }
+    if (fields->values[VERSION] != NULL && read_number(fields, VERSION, false, &version, "an int from 0 on") < 0) {
+        return -1;
     }
     request->version = version > UINT16_MAX ? UINT16_MAX : (uint16_t)version;
     return 0;
 }
 
-static int read_interface(DLPackObject *self, struct request *request, PyObject *attribute, enum protocol protocol,
-                          struct fields *fields)
+/* What the interfaces have in common, but for where the data are: typestr, shape, strides, mask. */
+static int read_items(DLPackObject *self, const struct fields *fields, struct request *request)
 {
+    const char *typestr;
+    int read = read_text(fields->values[TYPESTR], &typestr);
+    if (read < 0) {
+        return -1;
+    }
+    if (read == 0 || strchr(typestr, ' ') != NULL) {
+        return wrong(fields, TYPESTR, "a str such as '<f4'");
+    }
+    if (read_typestr(self, request, typestr) < 0 || read_layout(fields, request) < 0) {
+        return -1;
+    }
+    request->long_format = NULL; /* the dict goes; Go sees the beginning and the length of what is no typestr anyway */
+    if (fields->values[MASK] != NULL) {
+        request->facts |= FACT_MASK;
+    }
+    return 0;
+}
+
+static int read_stream(const struct fields *fields, struct request *request)
+{
+    if (fields->values[STREAM] == NULL) {
+        return 0;
+    }
+    request->facts |= FACT_STREAM;
+    return read_number(fields, STREAM, true, &request->producer_stream, "None or an int of 64 bits");
+}
+
+/* The attribute's dict; what it leads to is read while the dict and its fields are held. 1: read; 0: absent or None; -1:
+ * error. */
+static int read_interface(DLPackObject *self, struct request *request, PyObject *attribute, enum protocol protocol)
+{
+    bool of_cuda = protocol == PROTOCOL_CUDA_ARRAY_INTERFACE;
+    struct fields fields = {.protocol = self->protocol};
     PyObject *dict;
     int found = optional_attribute(self->obj, attribute, &dict);
     if (found <= 0) {
@@ -208,60 +241,32 @@ static int read_interface(DLPackObject *self, struct request *request, PyObject 
         return 0;
     }
     request_init(request, protocol);
-    int taken = take_fields(dict, fields);
-    if (taken == 0 && protocol == PROTOCOL_CUDA_ARRAY_INTERFACE) {
-        taken = take_field(dict, names.stream, &fields->stream);
+    if (take_fields(dict, &fields, of_cuda ? FIELDS : STREAM) < 0 || read_items(self, &fields, request) < 0) {
+        found = -1;
+    }
+    else if (of_cuda) {
+        request->device = (DLDevice){kDLCUDA, 0};
+        if (read_stream(&fields, request) < 0 || read_address(self, &fields, request) < 0 ||
+            read_version(&fields, request, 0) < 0) {
+            found = -1;
+        }
+    }
+    else if (read_data(self, &fields, request) < 0 || read_version(&fields, request, 3) < 0) {
+        found = -1;
     }
     Py_DECREF(dict);
-    if (taken < 0) {
-        return -1;
-    }
-    const char *typestr;
-    int read = read_text(fields->typestr, &typestr);
-    if (read == 0 || (read > 0 && strchr(typestr, ' ') != NULL)) {
-        return wrong(fields->protocol, "typestr", "a str such as '<f4'", fields->typestr);
-    }
-    if (read < 0) {
-        return -1;
-    }
-    if (read_typestr(self, request, typestr) < 0 || read_layout(fields, request) < 0) {
-        return -1;
-    }
-    request->long_format = NULL; /* the dict goes; Go sees the beginning and the length of what is no typestr anyway */
-    if (fields->mask != NULL) {
-        request->facts |= FACT_MASK;
-    }
-    return 1;
+    drop_fields(&fields);
+    return found;
 }
 
 int read_array_interface(DLPackObject *self, struct request *request)
 {
-    struct fields fields = {.protocol = self->protocol};
-    int found = read_interface(self, request, names.array_interface, PROTOCOL_ARRAY_INTERFACE, &fields);
-    if (found > 0 && (read_data(self, &fields, request) < 0 || read_version(&fields, request, 3) < 0)) {
-        found = -1;
-    }
-    drop_fields(&fields);
-    return found;
+    return read_interface(self, request, names.array_interface, PROTOCOL_ARRAY_INTERFACE);
 }
 
 int read_cuda_array_interface(DLPackObject *self, struct request *request)
 {
-    struct fields fields = {.protocol = self->protocol};
-    int found = read_interface(self, request, names.cuda_array_interface, PROTOCOL_CUDA_ARRAY_INTERFACE, &fields);
-    if (found > 0) {
-        request->device = (DLDevice){kDLCUDA, 0};
-        if (fields.stream != NULL) {
-            request->facts |= FACT_STREAM;
-            int read = read_int(fields.stream, true, &request->producer_stream);
-            found = read == 0 ? wrong(fields.protocol, "stream", "None or an int of 64 bits", fields.stream) : read;
-        }
-    }
-    if (found > 0 && (read_address(self, &fields, request) < 0 || read_version(&fields, request, 0) < 0)) {
-        found = -1;
-    }
-    drop_fields(&fields);
-    return found;
+    return read_interface(self, request, names.cuda_array_interface, PROTOCOL_CUDA_ARRAY_INTERFACE);
 }
 
 static int read_array_struct_capsule(DLPackObject *self, PyObject *capsule, struct request *request)

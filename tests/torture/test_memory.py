@@ -48,7 +48,7 @@ GONE = "    else {\n        return;\n    }\n"
 LEAKS = [
     ("pyext/object/export.c", f"{GONE}    free(block);\n", GONE),
     ("pyext/delegate/producer.c", "    Py_XDECREF(type);\n    Py_XDECREF(repr);\n}", "    Py_XDECREF(type);\n}"),
-    ("pyext/read/interface.c", "    Py_XDECREF(fields->data);\n", ""),
+    ("pyext/read/interface.c", "        Py_XDECREF(fields->values[i]);\n", ""),
 ]
 
 
