@@ -149,8 +149,9 @@ static void free_with_waiting(DLPackObject *self)
  * the others' on the stack. So those of the context are counted, of which each greenlet has its own. */
 static void free_or_put_aside(DLPackObject *self, int most)
 {
-    PyObject *type, *value, *traceback, *token;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *token;
+    struct pending pending;
+    set_aside(&pending);
     if (enter_nested(nested_frees, most, &token) > 0) {
         free_with_waiting(self);
         leave_nested(nested_frees, token);
@@ -160,7 +161,7 @@ static void free_or_put_aside(DLPackObject *self, int most)
         self->weakrefs = (PyObject *)waiting;
         waiting = self;
     }
-    PyErr_Restore(type, value, traceback);
+    put_back(&pending);
 }
 
 /* Trashcan: bounds the depth of recursive deallocation. Freeing an object may drop the last reference to another, and a

@@ -174,13 +174,13 @@ int enter_nested(PyObject *counter, int most, PyObject **token)
 
 void leave_nested(PyObject *counter, PyObject *token)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    struct pending pending;
+    set_aside(&pending);
     if (context_reset(counter, token) < 0) {
         PyErr_WriteUnraisable(counter);
     }
     Py_DECREF(token);
-    PyErr_Restore(type, value, traceback);
+    put_back(&pending);
 }
 
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
