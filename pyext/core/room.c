@@ -3,34 +3,35 @@
  * It is C because Go's runtime maps its memory by C's mmap, and within this library that is the one below. */
 #define _GNU_SOURCE
 #include "core.h"
+#include "limits.h"
 
-#include <errno.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
 enum {
-    ROOM = 32 << 20, /* bytes: several times what a call into Go, and a garbage collection, were seen to map */
+    ROOM = 32 << 20,    /* bytes: several times what a call into Go, and a garbage collection, were seen to map */
+    ROOM_MAPPINGS = 16, /* where one was seen */
     KIND = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 };
 
 static _Atomic(void *) room; /* NULL: it was needed */
 
-static bool have_room(void)
+/* Takes the room where there is none. Returns NULL, or the limit that forbids it. */
+static const char *take_room(void)
 {
     if (atomic_load(&room) != NULL) {
-        return true;
+        return NULL;
     }
     void *taken = mmap64(NULL, ROOM, PROT_READ | PROT_WRITE, KIND, -1, 0), *none = NULL;
     if (taken == MAP_FAILED) {
-        return false;
+        return limit_met(errno);
     }
-    if (!atomic_compare_exchange_strong(&room, &none, taken)) {
+    bool split = split_mapping(taken, (size_t)sysconf(_SC_PAGESIZE), ROOM_MAPPINGS, PROT_NONE);
+    if (!split || !atomic_compare_exchange_strong(&room, &none, taken)) {
         munmap(taken, ROOM);
     }
-    return true;
+    return split ? NULL : "vm.max_map_count";
 }
 
 void *mmap(void *address, size_t length, int protection, int flags, int file, off_t offset)
@@ -47,13 +48,14 @@ extern void dlpackDescribe(struct request *, struct answer *);
 
 void dlpack_describe_with_room(struct request *request, struct answer *answer)
 {
-    if (!have_room()) {
+    const char *limit = take_room();
+    if (limit != NULL) {
         answer->status = STATUS_MEMORY_ERROR;
         snprintf(answer->message, sizeof answer->message,
-                 "the Go core needs %d MiB that it may map, and no memory or address space is left (ulimit -v, -d)",
-                 ROOM >> 20);
+                 "the Go core needs %d MiB that it may map, in %d mappings, and a limit forbids that (%s)", ROOM >> 20,
+                 ROOM_MAPPINGS, limit);
         return;
     }
     dlpackDescribe(request, answer);
-    have_room(); /* again, before others use up what is left */
+    take_room(); /* again, before others use up what is left */
 }

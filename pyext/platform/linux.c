@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "platform/platform.h"
 
+#include "core/limits.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -24,6 +26,7 @@ enum {
     ROOM_DATA = 96 << 20,
     ROOM_THREADS = 4,      /* besides up to four for each processor: three, and those that wake them */
     ROOM_ARENA = 64 << 20, /* addresses that malloc reserves for each thread, besides its stack */
+    ROOM_MAPPINGS = 64,    /* besides two for each thread's stack and two for its arena; measured: 27 to 40 */
 };
 
 #define THREADS(processors) (ROOM_THREADS + 4 * (processors))
@@ -233,26 +236,34 @@ int usable_cpus(void)
     return count < MOST_CPUS ? count : MOST_CPUS;
 }
 
+/* All at once; but the mappings of the threads' stacks are given back for the threads that are started to try. */
 bool have_room(int processors, struct failure *failure)
 {
-    int threads = THREADS(processors);
-    size_t reserved = ROOM_ADDRESSES + threads * (size_t)ROOM_ARENA;
-    void *addresses = take_room(reserved, PROT_NONE), *data = take_room(ROOM_DATA, PROT_READ | PROT_WRITE);
+    int threads = THREADS(processors), stacks = 2 * threads, mappings = ROOM_MAPPINGS + 2 * threads + stacks;
+    size_t reserved = ROOM_ADDRESSES + threads * (size_t)ROOM_ARENA, page = (size_t)sysconf(_SC_PAGESIZE);
+    void *addresses = take_room(reserved, PROT_NONE), *data = MAP_FAILED;
     bool have = false;
-    char text[160];
+    char text[240];
     if (addresses == MAP_FAILED) {
-        snprintf(text, sizeof text, "it reserves %zu MiB of address space, and a limit forbids that (ulimit -v)",
-                 reserved >> 20);
+        snprintf(text, sizeof text, "it reserves %zu MiB of address space, and a limit forbids that (%s)",
+                 reserved >> 20, limit_met(errno));
         fail(failure, NO_MEMORY, text, "");
     }
-    else if (data == MAP_FAILED) {
-        fail(failure, NO_MEMORY, "it maps 96 MiB of private memory, and a limit forbids that (ulimit -d, -v)", "");
+    else if ((data = take_room(ROOM_DATA, PROT_READ | PROT_WRITE)) == MAP_FAILED) {
+        snprintf(text, sizeof text, "it maps %d MiB of private memory, and a limit forbids that (%s)", ROOM_DATA >> 20,
+                 limit_met(errno));
+        fail(failure, NO_MEMORY, text, "");
     }
-    else if (!can_start_threads(threads)) {
+    else if (!split_mapping(addresses, page, mappings, PROT_READ)) {
+        snprintf(text, sizeof text, "it makes up to %d mappings, and a limit forbids that (vm.max_map_count)",
+                 mappings);
+        fail(failure, NO_MEMORY, text, "");
+    }
+    else if (mprotect(addresses, stacks * page, PROT_NONE) != 0 || !can_start_threads(threads)) {
         snprintf(
             text, sizeof text,
-            "it starts up to %d threads, and a limit forbids that, or their stacks (ulimit -u, -s, -d, -v; or pids of "
-            "the cgroup)",
+            "it starts up to %d threads, and a limit forbids that, or their stacks (ulimit -u, -s, -d, -v; pids of the "
+            "cgroup; vm.overcommit_memory)",
             threads);
         fail(failure, NO_THREADS, text, "");
     }

@@ -51,6 +51,7 @@ void faults_free(void *memory);
 #ifdef Py_PYTHON_H
 
 #define mmap(...) (faults_strike() ? MAP_FAILED : mmap(__VA_ARGS__))
+#define mprotect(...) (faults_strike() ? -1 : mprotect(__VA_ARGS__))
 #define pthread_create(...) (faults_strike() ? EAGAIN : pthread_create(__VA_ARGS__))
 #define pthread_atfork(...) (faults_strike() ? ENOMEM : pthread_atfork(__VA_ARGS__))
 #define dladdr(...) (faults_strike() ? 0 : dladdr(__VA_ARGS__))

@@ -53,7 +53,7 @@ def test_each_allocation_of_cpython_may_fail(faulty, figure, forever):
 
 @pytest.mark.parametrize("after_one", [False, True], ids=["the first", "one after a fork"])
 def test_each_call_of_a_start_of_the_core_may_fail(faulty, effort, figure, after_one):
-    most = effort(40, 1000)
+    most = effort(150, 1200)
     in_faulty(faulty, figure, f"fail_each_start(after_one={after_one}, most={most})")
 
 

@@ -48,6 +48,39 @@ def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit,
     assert happened.get("works", 0) < len(values) or limit in ("RLIMIT_FSIZE", "RLIMIT_NOFILE")
 
 
+@pytest.mark.parametrize("reached", ["at the import", "after the start", "in a child"])
+def test_any_number_of_mappings_left_gives_work_or_an_exception(folder, reached, effort, figure):
+    """vm.max_map_count; a start takes 100 to 400 of them, by the number of CPUs."""
+    values = [*effort([0, 1, 2, 8, 20, 50, 90, 105, 120, 150, 180, 250, 410], range(480))]
+    call = f"limits.sweep_mappings({reached!r}, {values})"
+    result = python(f"import sys; sys.path.insert(0, {str(folder)!r}); import limits; {call}", timeout=600)
+    assert result.returncode == 0, result.stderr
+    happened = json.loads(result.stdout)
+    for what, times in happened.items():
+        figure(what, times)
+    assert set(happened) <= {"works", "MemoryError", "OSError", "RuntimeError", "ImportError"}, happened
+    assert happened["works"] == len(values) if reached == "after the start" else 0 < happened["works"] < len(values)
+
+
+@pytest.mark.parametrize("left", [0, 2, 50, 100])
+@alone
+def test_a_start_with_few_mappings_left_names_their_limit(left):
+    import forks
+    import limits
+    import pytest
+
+    import dlpack
+
+    source = forks.new_kind()
+    mappings = limits.Mappings()
+    mappings.leave(left)
+    with pytest.raises(MemoryError, match="vm.max_map_count") as raised:
+        dlpack.asdlpack(source)
+    assert "ulimit" not in str(raised.value)
+    mappings.leave(1000)
+    forks.use_all()
+
+
 @pytest.mark.parametrize("limit", ["RLIMIT_NPROC", "RLIMIT_AS", "RLIMIT_DATA"])
 @alone(timeout=120)
 def test_a_limit_that_is_reached_once_the_core_has_started_ends_no_process(limit):
@@ -81,12 +114,14 @@ def test_a_limit_that_is_reached_once_the_core_has_started_ends_no_process(limit
     assert worked == 200 or limit != "RLIMIT_NPROC"
 
 
+@pytest.mark.parametrize("limit", ["RLIMIT_NPROC", "vm.max_map_count"])
 @alone(timeout=120)
-def test_threads_at_work_when_no_more_can_be_started_go_on():
+def test_threads_at_work_when_no_more_can_be_started_go_on(limit):
     import resource
     import threading
 
     import forks
+    import limits
     import numpy as np
     import process
 
@@ -100,16 +135,22 @@ def test_threads_at_work_when_no_more_can_be_started_go_on():
     def work():
         together.wait()
         for _ in range(4):
-            forks.use_all()
-            dlpack.asdlpack(much, copy=True)
+            try:
+                forks.use_all()
+                dlpack.asdlpack(much, copy=True)
+            except MemoryError:  # a copy takes a mapping
+                assert limit == "vm.max_map_count"
         worked.append(True)
 
     forks.use_known_kinds()
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()
-    process.become_ordinary_user()
-    resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    if limit == "RLIMIT_NPROC":
+        process.become_ordinary_user()
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    else:
+        limits.Mappings().leave(0)
     together.wait()
     for thread in threads:
         thread.join()
