@@ -7,6 +7,7 @@
 #include "core/limits.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -213,20 +214,33 @@ static void *wait_for_unlock(void *mutex)
     return NULL;
 }
 
-static bool can_start_threads(int count)
+/* Returns 0, or pthread_create's error. */
+static int try_threads(int count)
 {
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_t threads[THREADS(MOST_CPUS + SPARE_CPUS)];
-    int started = 0;
+    int started = 0, error = 0;
     pthread_mutex_lock(&gate);
-    while (started < count && pthread_create(&threads[started], NULL, wait_for_unlock, &gate) == 0) {
+    while (started < count && (error = pthread_create(&threads[started], NULL, wait_for_unlock, &gate)) == 0) {
         started++;
     }
     pthread_mutex_unlock(&gate);
     for (int i = 0; i < started; i++) {
         pthread_join(threads[i], NULL);
     }
-    return started == count;
+    return error;
+}
+
+static const char *threads_forbidden_by(int error)
+{
+    switch (error) {
+    case EINVAL:
+        return "after unshare(CLONE_NEWPID) a process can't start any: fork first";
+    case EPERM:
+        return "a filter of system calls forbids that";
+    default:
+        return "a limit forbids that, or their stacks (ulimit -u, -s, -d, -v; pids of the cgroup; vm.overcommit_memory; SCHED_DEADLINE)";
+    }
 }
 
 int usable_cpus(void)
@@ -243,6 +257,7 @@ bool have_room(int processors, struct failure *failure)
     size_t reserved = ROOM_ADDRESSES + threads * (size_t)ROOM_ARENA, page = (size_t)sysconf(_SC_PAGESIZE);
     void *addresses = take_room(reserved, PROT_NONE), *data = MAP_FAILED;
     bool have = false;
+    int error = 0;
     char text[240];
     if (addresses == MAP_FAILED) {
         snprintf(text, sizeof text, "it reserves %zu MiB of address space, and a limit forbids that (%s)",
@@ -259,12 +274,8 @@ bool have_room(int processors, struct failure *failure)
                  mappings);
         fail(failure, NO_MEMORY, text, "");
     }
-    else if (mprotect(addresses, stacks * page, PROT_NONE) != 0 || !can_start_threads(threads)) {
-        snprintf(
-            text, sizeof text,
-            "it starts up to %d threads, and a limit forbids that, or their stacks (ulimit -u, -s, -d, -v; pids of the "
-            "cgroup; vm.overcommit_memory)",
-            threads);
+    else if (mprotect(addresses, stacks * page, PROT_NONE) != 0 || (error = try_threads(threads)) != 0) {
+        snprintf(text, sizeof text, "it starts up to %d threads, and %s", threads, threads_forbidden_by(error));
         fail(failure, NO_THREADS, text, "");
     }
     else {

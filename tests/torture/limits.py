@@ -106,8 +106,8 @@ def report(values, try_value):
     print(json.dumps(Counter(f"{how} under {value}" if "ended" in how else how for value, how in said.items())))
 
 
-def sweep(limit, values):
-    """Tries each value of a resource limit."""
+def sweep(limit, reached, values):
+    """Tries each value of a resource limit: at the import, or in a child of a process in which the core was started."""
     number = getattr(resource, limit)
 
     def try_value(value):
@@ -118,6 +118,8 @@ def sweep(limit, values):
         return attempt(prepare, fill=3000 if limit in ("RLIMIT_AS", "RLIMIT_DATA") else 0)
 
     import_library()
+    if reached == "in a child":
+        use()
     report(values, try_value)
 
 
@@ -139,6 +141,13 @@ def sweep_mappings(reached, values):
         return attempt(prepare)
 
     report(values, try_value)
+
+
+def take_keys():
+    """All of pthread_key_create's that are left."""
+    libc, key = ctypes.CDLL(None), ctypes.c_uint()
+    while libc.pthread_key_create(ctypes.byref(key), None) == 0:
+        pass
 
 
 def use_with_threads():

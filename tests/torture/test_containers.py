@@ -63,6 +63,36 @@ def test_a_child_that_gets_no_memfd_runs_a_temporary_file():
 
 
 @alone
+def test_threads_that_can_not_be_started_say_why():
+    import errno
+
+    import forks
+    import pytest
+    import seccomp
+    import test_containers
+
+    import dlpack
+
+    source = forks.new_kind()
+
+    def use_in_half_a_namespace():
+        libc = test_containers.enter_namespace()
+        new_pids = 0x20000000
+        assert libc.unshare(new_pids) == 0
+        with pytest.raises(OSError, match=r"after unshare\(CLONE_NEWPID\) .* fork first"):
+            dlpack.asdlpack(source)
+        forks.fork_and_join(forks.use_all)
+
+    def use_under_a_filter():
+        seccomp.forbid([(name, 0, 0, errno.EPERM) for name in ("clone", "clone3")])
+        with pytest.raises(OSError, match="a filter of system calls"):
+            dlpack.asdlpack(source)
+
+    forks.fork_and_join(use_in_half_a_namespace)
+    forks.fork_and_join(use_under_a_filter)
+
+
+@alone
 def test_a_child_that_gets_neither_says_so_and_lives():
     import os
 

@@ -35,11 +35,12 @@ def folder(package):
     return package.parent
 
 
+@pytest.mark.parametrize("reached", ["at the import", "in a child"])
 @pytest.mark.parametrize("limit", SHORT)
-def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit, effort, figure):
+def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit, reached, effort, figure):
     values = list(effort(SHORT, LONG)[limit])
-    code = f"import sys; sys.path.insert(0, {str(folder)!r}); import limits; limits.sweep({limit!r}, {values!r})"
-    result = python(code, timeout=900)
+    call = f"limits.sweep({limit!r}, {reached!r}, {values})"
+    result = python(f"import sys; sys.path.insert(0, {str(folder)!r}); import limits; {call}", timeout=900)
     assert result.returncode == 0, result.stderr
     happened = json.loads(result.stdout)
     for what, times in happened.items():
@@ -79,6 +80,70 @@ def test_a_start_with_few_mappings_left_names_their_limit(left):
     assert "ulimit" not in str(raised.value)
     mappings.leave(1000)
     forks.use_all()
+
+
+@pytest.mark.parametrize("reached", ["at the import", "after the start", "in a child"])
+@pytest.mark.parametrize("limit", ["RLIMIT_SIGPENDING", "pthread_key_create", "one CPU", "SCHED_IDLE"])
+@alone
+def test_a_limit_on_what_the_core_does_not_need_changes_nothing(limit, reached):
+    import os
+    import resource
+
+    import limits
+
+    if reached != "at the import":
+        limits.use()
+    if limit == "RLIMIT_SIGPENDING":
+        resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))
+    elif limit == "pthread_key_create":
+        limits.take_keys()
+    elif limit == "one CPU":
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    else:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+    import forks
+
+    def use():
+        limits.use()
+        forks.use_all_in_threads()
+
+    if reached == "in a child":
+        forks.fork_and_join(use)
+    else:
+        use()
+
+
+@pytest.mark.parametrize("started", [False, True])
+@alone
+def test_locked_memory_ends_no_process_and_its_limit_is_named(started):
+    """mlockall(MCL_FUTURE) counts all that is mapped from then on."""
+    import ctypes
+    import resource
+
+    import forks
+    import process
+    import pytest
+
+    import dlpack
+
+    source = forks.new_kind()
+    if started:
+        forks.use_all()
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
+    process.become_ordinary_user()
+    future = 2
+    assert ctypes.CDLL(None).mlockall(future) == 0
+    if not started:
+        with pytest.raises(MemoryError, match="ulimit -l, since mlockall"):
+            dlpack.asdlpack(source)
+        return
+    for _ in range(200):
+        try:
+            forks.use_all()
+            dlpack.asdlpack(memoryview(bytearray(4 << 20))[::2], copy=True)
+        except MemoryError:
+            continue
 
 
 @pytest.mark.parametrize("limit", ["RLIMIT_NPROC", "RLIMIT_AS", "RLIMIT_DATA"])
