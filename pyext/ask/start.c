@@ -90,7 +90,7 @@ describe_function *running_core(void)
             [NO_MEMORY] = PyExc_MemoryError,
             [NO_THREADS] = PyExc_OSError,
         };
-        PyErr_SetString(types[failure.kind], failure.text);
+        PyErr_Format(types[failure.kind], "%s", failure.text); /* paths in it need not be UTF-8 */
     }
     return describe;
 }

@@ -32,6 +32,7 @@ enum {
 
 #define THREADS(processors) (ROOM_THREADS + 4 * (processors))
 
+static unsigned copies; /* of libraries, opened in this process and in those that it was forked from */
 static pthread_key_t go_key; /* under which Go keeps what it binds to a thread; valid where go_key_known */
 static bool go_key_known;
 static char **environment; /* the process's first environment block, the one that Go reads */
@@ -52,7 +53,7 @@ __attribute__((constructor)) static void prepare(int argc, char **argv, char **e
 bool fail(struct failure *failure, int kind, const char *text, const char *detail)
 {
     failure->kind = kind;
-    snprintf(failure->text, sizeof failure->text, "the Go core can't start: %.480s%s%.480s", text,
+    snprintf(failure->text, sizeof failure->text, "the Go core can't start: %.960s%s%.960s", text,
              *text != 0 && *detail != 0 ? ": " : "", detail);
     return false;
 }
@@ -72,15 +73,6 @@ bool path_beside(const char *file, char *path, size_t size)
            snprintf(path, size, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, file) < (int)size;
 }
 
-void *open_library(const char *path, struct failure *failure)
-{
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        fail(failure, CANNOT_START, "", dlerror());
-    }
-    return library;
-}
-
 void *find_function(void *library, const char *name, struct failure *failure)
 {
     void *function = dlsym(library, name);
@@ -90,27 +82,36 @@ void *find_function(void *library, const char *name, struct failure *failure)
     return function;
 }
 
-/* The library's file, where a copy of it may be written: beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores
+enum { CAUSES = 960 };
+
+/* Adds why one way to a copy of a library failed. Returns NULL. */
+static void *add_cause(char *causes, const char *where, const char *why)
+{
+    size_t length = strlen(causes);
+    snprintf(causes + length, CAUSES - length, "%s%s: %s", length > 0 ? "; " : "", where, why);
+    return NULL;
+}
+
+/* Whether a file of this one's size may be written: beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores
  * and which ends the process otherwise. */
-static int open_original(const char *path)
+static bool may_write_as_much(int original)
 {
     struct stat file;
     struct rlimit limit;
-    int original = open(path, O_RDONLY | O_CLOEXEC);
-    if (original >= 0 && (fstat(original, &file) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
-                          (rlim_t)file.st_size > limit.rlim_cur)) {
-        close(original);
-        return -1;
-    }
-    return original;
+    return fstat(original, &file) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+           (rlim_t)file.st_size <= limit.rlim_cur;
 }
 
-/* Copies the library's file to the descriptor. */
-static bool copy_file(const char *path, int to)
+/* Copies a file to the descriptor. Returns NULL, or why not. */
+static const char *copy_file(const char *path, int to)
 {
-    int from = open_original(path);
+    int from = open(path, O_RDONLY | O_CLOEXEC);
     if (from < 0) {
-        return false;
+        return strerror(errno);
+    }
+    if (!may_write_as_much(from)) {
+        close(from);
+        return "a copy is larger than ulimit -f allows";
     }
     char bytes[4096];
     ssize_t got;
@@ -118,27 +119,35 @@ static bool copy_file(const char *path, int to)
         for (ssize_t done = 0, put; done < got; done += put) {
             put = write(to, bytes + done, got - done);
             if (put < 0) {
+                const char *cause = strerror(errno);
                 close(from);
-                return false;
+                return cause;
             }
         }
     }
+    const char *cause = got == 0 ? NULL : strerror(errno);
     close(from);
-    return got == 0;
+    return cause;
 }
 
-/* Opens a library under a path by which the loader knows none yet: it would hand back the library that it knows. */
-static void *open_new(const char *path)
+/* Copies a library to the descriptor, and opens the copy under a path by which the loader knows none yet: it would hand
+ * back the library that it knows. */
+static void *open_copy(const char *original, int fd, const char *path, char *causes)
 {
-    void *known = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-    if (known != NULL) {
-        dlclose(known);
-        return NULL;
+    const char *cause = copy_file(original, fd);
+    if (cause != NULL) {
+        return add_cause(causes, path, cause);
     }
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    if (library != NULL) {
+        dlclose(library);
+        return add_cause(causes, path, "the loader knows another library by this path");
+    }
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return library == NULL ? add_cause(causes, "dlopen", dlerror()) : library;
 }
 
-static void *open_memfd_copy(const char *original)
+static void *open_memfd_copy(const char *original, char *causes)
 {
     enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */ };
     int fd = memfd_create("dlpack core", MFD_CLOEXEC | EXECUTABLE);
@@ -146,16 +155,21 @@ static void *open_memfd_copy(const char *original)
         fd = memfd_create("dlpack core", MFD_CLOEXEC);
     }
     if (fd < 0) {
-        return NULL;
+        return add_cause(causes, "memfd_create", strerror(errno));
     }
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/task/%d/fd/%d", (int)getpid(), fd);
-    void *library = copy_file(original, fd) ? open_new(path) : NULL;
+    /* A /proc that was mounted for another PID namespace does not have this process under its getpid(). No earlier copy
+     * was opened by this path, since it spells their number: bit by bit, as "/." and "/". */
+    char path[128] = "/proc/thread-self", name[32];
+    for (unsigned bits = copies; bits != 0; bits >>= 1) {
+        strcat(path, bits & 1 ? "/." : "/");
+    }
+    snprintf(name, sizeof name, "/fd/%d", fd);
+    void *library = open_copy(original, fd, strcat(path, name), causes);
     close(fd);
     return library;
 }
 
-static void *open_file_copy(const char *original)
+static void *open_file_copy(const char *original, char *causes)
 {
     const char *folders[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
     void *library = NULL;
@@ -167,28 +181,63 @@ static void *open_file_copy(const char *original)
         }
         int fd = mkostemp(path, O_CLOEXEC);
         if (fd < 0) {
+            add_cause(causes, folders[i], strerror(errno));
             continue;
         }
-        library = copy_file(original, fd) ? open_new(path) : NULL;
+        library = open_copy(original, fd, path, causes);
         unlink(path);
         close(fd);
     }
     return library;
 }
 
+static bool can_read(const char *path, struct failure *failure)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+        close(file);
+        return true;
+    }
+    bool gone = errno != EMFILE && errno != ENFILE;
+    char cause[400];
+    snprintf(cause, sizeof cause, "%s%s", strerror(errno),
+             gone ? " (the process has to read this file: put it back, make it readable, or call asdlpack before the "
+                    "process changes its root directory or its user, in a forked child again)"
+                  : "");
+    return fail(failure, CANNOT_START, path, cause);
+}
+
+void *open_library(const char *path, struct failure *failure)
+{
+    if (!can_read(path, failure)) {
+        return NULL;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        fail(failure, CANNOT_START, "", dlerror());
+    }
+    return library;
+}
+
 void *open_library_copy(const char *path, struct failure *failure)
 {
-    void *library = open_memfd_copy(path);
+    if (!can_read(path, failure)) {
+        return NULL;
+    }
+    char causes[CAUSES] = "";
+    void *library = open_memfd_copy(path, causes);
     if (library == NULL) {
-        library = open_file_copy(path);
+        library = open_file_copy(path, causes);
     }
     if (library == NULL) {
-        const char *error = dlerror();
         fail(failure, CANNOT_START,
-             "after a fork it needs a copy of its file, and neither a memfd nor a temporary file can be executed here "
-             "(use the spawn or forkserver start method, or call asdlpack only in the parent)",
-             error == NULL ? "" : error);
+             "after a fork it needs a copy of its file, and neither a memfd nor a temporary file could be made and "
+             "executed (set TMPDIR to a folder from which files may be executed, use the spawn or forkserver start "
+             "method, or call asdlpack only in the parent)",
+             causes);
+        return NULL;
     }
+    copies++;
     return library;
 }
 
@@ -239,7 +288,8 @@ static const char *threads_forbidden_by(int error)
     case EPERM:
         return "a filter of system calls forbids that";
     default:
-        return "a limit forbids that, or their stacks (ulimit -u, -s, -d, -v; pids of the cgroup; vm.overcommit_memory; SCHED_DEADLINE)";
+        return "a limit forbids that, or their stacks (ulimit -u, -s, -d, -v; pids of the cgroup; "
+               "vm.overcommit_memory; SCHED_DEADLINE)";
     }
 }
 

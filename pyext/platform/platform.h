@@ -14,7 +14,7 @@
 /* Why the core can't start: which kind of exception says so, and its text. */
 struct failure {
     enum { CANNOT_START, NO_MEMORY, NO_THREADS } kind;
-    char text[1024];
+    char text[2048];
 };
 
 /* Fills the failure in. false, so that a caller can return it. */

@@ -1,5 +1,7 @@
 """Where a program runs: system calls that are forbidden, a read-only file system, no /proc, odd settings."""
 
+import os
+
 import pytest
 from alone import TESTS, alone, python
 
@@ -62,6 +64,171 @@ def test_a_child_that_gets_no_memfd_runs_a_temporary_file():
             forks.fork_and_join(use)
 
 
+def forbid_execution(libc):
+    """Mounts over where temporary files are made."""
+    no_exec = 8
+    for folder in "/tmp", "/var/tmp", "/dev/shm":
+        assert libc.mount(b"none", folder.encode(), b"tmpfs", no_exec, None) == 0
+
+
+@alone
+def test_a_child_in_a_new_pid_namespace_runs_a_copy_in_memory():
+    """Its /proc is the old one, where it has another number than getpid() gives; and no temporary file may run."""
+    import os
+
+    import everything
+    import forks
+    import test_containers
+
+    def use():
+        everything.use()
+        assert all(copy.startswith("/memfd:") for copy in test_containers.copies_of_the_core())
+
+    def first():
+        assert os.getpid() == 1 != int(os.readlink("/proc/self"))
+        use()
+        forks.fork_and_join(lambda: (use(), forks.fork_and_join(use)))
+
+    everything.use()
+    libc = test_containers.enter_namespace()
+    test_containers.forbid_execution(libc)
+    new_pids = 0x20000000
+    assert libc.unshare(new_pids) == 0
+    forks.fork_and_join(first)
+
+
+@alone
+def test_a_child_with_the_number_of_a_dead_ancestor_runs_a_copy_in_memory():
+    """The loader must not take its copy for its ancestor's, which was opened in a process of the same number."""
+    import os
+
+    import everything
+    import forks
+    import test_containers
+
+    reading, writing = os.pipe()
+
+    def parent():  # process 2 of a new namespace, which ends before its child goes on
+        everything.use()
+        forks.fork(child)
+
+    def child():
+        os.read(reading, 1)
+        everything.use()
+        with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+            file.write("1")
+        grandchild = forks.fork(everything.use)
+        assert grandchild == 2
+        forks.join(grandchild)
+
+    def first():
+        forks.join(forks.fork(parent))
+        os.write(writing, b"x")
+        assert os.wait()[1] == 0  # the child is this process's now
+
+    libc = test_containers.enter_namespace()
+    test_containers.forbid_execution(libc)
+    new_pids = 0x20000000
+    assert libc.unshare(new_pids) == 0
+    forks.fork_and_join(first)
+
+
+@alone
+def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir():
+    import os
+
+    import everything
+    import forks
+    import pytest
+    import seccomp
+    import test_containers
+
+    import dlpack
+
+    def use():
+        seccomp.forbid(seccomp.NO_MEMFD)
+        with pytest.raises(RuntimeError, match="set TMPDIR to a folder") as raised:
+            dlpack.asdlpack(forks.new_kind())
+        text = str(raised.value)
+        assert "memfd_create: Operation not permitted" in text
+        for path in "/tmp", "/var/tmp", "/dev/shm":
+            assert f"dlopen: {path}/dlpack-core-" in text
+        assert text.count("failed to map segment") == 3
+        os.environ["TMPDIR"] = folder
+        everything.use()
+
+    everything.use()
+    os.environ.pop("TMPDIR", None)
+    libc = test_containers.enter_namespace()
+    test_containers.forbid_execution(libc)
+    folder = "/tmp/executable"
+    os.mkdir(folder)
+    assert libc.mount(b"none", folder.encode(), b"tmpfs", 0, None) == 0
+    forks.fork_and_join(use)
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("why", ["No such file", "Permission denied"])
+def test_a_core_that_can_not_be_read_is_named_until_it_can(package, why, started):
+    core = package / "_core.so"
+    code = f"""if True:
+        import os, forks, process, pytest, dlpack
+
+        path = {str(core)!r}
+        if {started}:
+            forks.use_all()
+
+        def use():
+            os.chmod(path, 0)
+            process.become_ordinary_user()
+            if {why!r} == "No such file":
+                os.rename(path, path + ".moved")
+            with pytest.raises(RuntimeError, match=path + ": {why}.*put it back, make it readable"):
+                dlpack.asdlpack(forks.new_kind())
+            if {why!r} == "No such file":
+                os.rename(path + ".moved", path)
+            os.chmod(path, 0o755)
+            forks.use_all()
+
+        forks.fork_and_join(use)"""
+    if os.getuid() == 0:
+        for path in package, core:
+            os.chown(path, 65534, 65534)
+    result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("started", [False, True])
+@alone
+def test_a_process_that_changed_its_root_says_what_it_can_not_read(started):
+    """And the way out that the error names, a use before, works: in the process itself, and in a child."""
+    import os
+
+    import everything
+    import forks
+    import pytest
+    import test_containers
+
+    import dlpack
+
+    def use_before():
+        everything.use()
+        os.chroot("/proc/self/fdinfo")
+        forks.use_all()
+
+    def use_after():
+        os.chroot("/proc/self/fdinfo")
+        with pytest.raises(RuntimeError, match="/_core.so: No such file or directory .* before the process changes"):
+            dlpack.asdlpack(source)
+
+    source = forks.new_kind()
+    if started:
+        everything.use()
+    test_containers.enter_namespace()
+    forks.fork_and_join(use_after)
+    forks.fork_and_join(use_before)
+
+
 @alone
 def test_threads_that_can_not_be_started_say_why():
     import errno
@@ -109,7 +276,7 @@ def test_a_child_that_gets_neither_says_so_and_lives():
         before = process.open_files()
         for _ in range(3):
             forks.use_known_kinds()
-            with pytest.raises(RuntimeError, match="neither a memfd nor a temporary file can be executed here"):
+            with pytest.raises(RuntimeError, match="neither a memfd nor a temporary file could be"):
                 dlpack.asdlpack(forks.new_kind())
         inherited.drop()
         assert process.open_files() == before
