@@ -131,24 +131,16 @@ func explain(err error, what string) error {
 	if !ok {
 		return err
 	}
-	kind, wayOut := dlpack.BufferError, ""
+	why := f.Error()
 	switch f.result {
 	case outOfMemory:
-		kind = dlpack.MemoryError
+		return dlpack.OutOfMemory(what + " (" + why + ")")
 	case notInitialized:
-		wayOut = "; a forked child can't use CUDA: use the spawn or forkserver start method"
+		why += "; a forked child can't use CUDA: use the spawn or forkserver start method"
 	case missing:
-		wayOut = "; update it"
+		why += "; update it"
 	}
-	return &dlpack.Error{Kind: kind, Message: what + " (" + f.Error() + wayOut + ")"}
-}
-
-func bufferError(message string) error {
-	return &dlpack.Error{Kind: dlpack.BufferError, Message: message}
-}
-
-func valueError(message string) error {
-	return &dlpack.Error{Kind: dlpack.ValueError, Message: message}
+	return dlpack.Unsupported(what + " (" + why + ")")
 }
 
 // first is the first of two errors: what is put back after a failure may fail because of it.

@@ -44,8 +44,8 @@ func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
 	}
 	scratch := allocate(size)
 	if scratch == nil {
-		return &dlpack.Error{Kind: dlpack.MemoryError, Message: "copy: no memory of the host for " + decimal(size) +
-			" bytes"}
+		return dlpack.OutOfMemory("copy: no memory of the host for " + decimal(size) +
+			" bytes")
 	}
 	defer free(scratch)
 	if err := d.fetch(scratch, source, &p, from); err != nil {
@@ -120,7 +120,7 @@ func (d *Driver) toDevice(target dlpack.Device, source *Source, bytes int64, a *
 	}
 	switch {
 	case source.Swap != 0:
-		return bufferError("copy: a device can't reverse the bytes of items (" + wayOut + ")")
+		return dlpack.Unsupported("copy: a device can't reverse the bytes of items (" + wayOut + ")")
 	case !planned:
 		return noPlan(source, wayOut)
 	}
@@ -267,6 +267,6 @@ func noPlan(source *Source, wayOut string) error {
 		}
 		text.WriteString(decimal(n))
 	}
-	return bufferError("copy: strides of " + text.String() + " bytes on " + source.Device.String() + ": CUDA's copies " +
+	return dlpack.Unsupported("copy: strides of " + text.String() + " bytes on " + source.Device.String() + ": CUDA's copies " +
 		"would move the items one by one, or in more than " + decimal(mostCalls) + " blocks (" + wayOut + ")")
 }

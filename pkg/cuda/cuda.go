@@ -51,7 +51,7 @@ type FreeFunctions struct {
 type Driver struct{ api }
 
 // Running returns the driver where this process has initialised it. Where there is none, or it is not initialised, the
-// error is a BufferError that says so.
+// error says so.
 func Running() (*Driver, error) {
 	d, err := open()
 	if err == nil {

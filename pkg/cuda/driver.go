@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"unsafe"
+
+	"dlpack/pkg/dlpack"
 )
 
 // A function of the driver is known by its place in names.
@@ -101,7 +103,7 @@ func open() (*Driver, error) {
 	handle := C.dlopen(text("libcuda.so.1"), C.RTLD_LAZY|C.RTLD_LOCAL)
 	if handle == nil {
 		why := C.GoString(C.dlerror())
-		return nil, bufferError("CUDA memory needs the CUDA driver, which can't be opened (" + why + ")")
+		return nil, dlpack.Unsupported("CUDA memory needs the CUDA driver, which can't be opened (" + why + ")")
 	}
 	var l library
 	for f := range l {

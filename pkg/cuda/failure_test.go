@@ -99,13 +99,13 @@ func TestWhateverFailsIsNamedAndLeavesNothing(t *testing.T) {
 					}
 					failed := slices.IndexFunc(f.log, func(line string) bool { return strings.HasSuffix(line, " fails") })
 					function := strings.TrimSuffix(f.log[failed], " fails")
-					expected := dlpack.BufferError
+					expected := dlpack.KindUnsupported
 					words := []string{function, "CUDA_ERROR_" + decimal(int64(r))}
 					switch {
 					case r == outOfMemory:
-						expected = dlpack.MemoryError
+						expected = dlpack.KindOutOfMemory
 					case function == "cuStreamGetCtx" && slices.Contains([]result{201, 400, 709}, r):
-						expected = dlpack.ValueError
+						expected = dlpack.KindMalformed
 					case function == "cuStreamIsCapturing" && r == streamCaptureImplicit:
 						words = []string{"capture"}
 					case r == notInitialized:
@@ -140,10 +140,10 @@ func TestAFunctionThatTheDriverLacksIsNamed(t *testing.T) {
 					}
 					continue
 				case function == "cuStreamGetCaptureInfo_v2":
-					if kindOf(t, err, "capture") != dlpack.BufferError {
+					if kindOf(t, err, "capture") != dlpack.KindUnsupported {
 						t.Error(err)
 					}
-				case kindOf(t, err, "the driver is too old: it has no "+function+"; update it") != dlpack.BufferError:
+				case kindOf(t, err, "the driver is too old: it has no "+function+"; update it") != dlpack.KindUnsupported:
 					t.Error(err)
 				}
 				f.balanced(4, 0, memory)

@@ -8,7 +8,7 @@ import (
 
 // Locate says on which device the memory at an address is: kDLCUDA and its ordinal; kDLCUDAManaged:0 where it is
 // managed; kDLCUDAHost:0 where it is the host's, allocated by or registered with CUDA. An address that the driver does
-// not know is a ValueError.
+// not know is malformed.
 func (d *Driver) Locate(address uint64) (dlpack.Device, error) {
 	known, err := d.pointerGetAttributes(address)
 	switch {
@@ -21,7 +21,7 @@ func (d *Driver) Locate(address uint64) (dlpack.Device, error) {
 	case known.memoryType == deviceMemory:
 		return dlpack.Device{Type: dlpack.CUDA, ID: known.device}, nil
 	}
-	return dlpack.Device{}, valueError("data " + hex(address) + " is no address that the CUDA driver knows; expected " +
+	return dlpack.Device{}, dlpack.Malformed("data " + hex(address) + " is no address that the CUDA driver knows; expected " +
 		"memory allocated by or registered with CUDA, and not freed")
 }
 
@@ -113,7 +113,7 @@ func (d *Driver) checkDevice(device dlpack.Device) error {
 		return explain(err, "the CUDA driver can't count its devices")
 	}
 	if device.ID < 0 || device.ID >= count {
-		return bufferError("device " + device.String() + " is not there; the CUDA driver has " +
+		return dlpack.Unsupported("device " + device.String() + " is not there; the CUDA driver has " +
 			strconv.Itoa(int(count)) + ", counted from 0")
 	}
 	return nil

@@ -35,10 +35,10 @@ func TestMemoryIsLocatedByWhatTheDriverKnows(t *testing.T) {
 	}
 }
 
-func TestAnUnknownAddressIsAValueError(t *testing.T) {
+func TestAnUnknownAddressIsMalformed(t *testing.T) {
 	_, d := newFake(t)
 	_, err := d.Locate(0xABC0)
-	if kindOf(t, err, "data 0xabc0", "expected memory allocated by or registered with CUDA") != dlpack.ValueError {
+	if kindOf(t, err, "data 0xabc0", "expected memory allocated by or registered with CUDA") != dlpack.KindMalformed {
 		t.Error(err)
 	}
 }

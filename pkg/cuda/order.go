@@ -111,7 +111,7 @@ func (d *Driver) contextOf(q queue) (context, error) {
 			return c, err
 		}
 	}
-	return 0, valueError(q.String() + " is no stream's handle (" + why + "); expected 1 (the legacy default stream), " +
+	return 0, dlpack.Malformed(q.String() + " is no stream's handle (" + why + "); expected 1 (the legacy default stream), " +
 		"2 (the per-thread default stream) or the handle of a stream that is not destroyed")
 }
 
@@ -189,7 +189,7 @@ func (d *Driver) captureOf(q queue) (c capture, err error) {
 }
 
 func captured(q queue) error {
-	return bufferError(q.String() + " is in the capture of a graph, whose work runs later: it can't wait for other " +
+	return dlpack.Unsupported(q.String() + " is in the capture of a graph, whose work runs later: it can't wait for other " +
 		"work, nor other work for it (take the memory before or after the capture)")
 }
 

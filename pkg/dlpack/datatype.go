@@ -123,7 +123,7 @@ func (t DataType) Validate() error {
 }
 
 func (t DataType) invalid(why string) error {
-	return &Error{ValueError, t.fields() + ": " + why}
+	return Malformed(t.fields() + ": " + why)
 }
 
 func (t DataType) fields() string {

@@ -2,28 +2,57 @@ package dlpack
 
 import "strconv"
 
-// Kind is the class of an [Error]: the exception that it becomes.
+// Kind says what is wrong, for a caller that decides by it what to do next. The text of an error is for people.
 type Kind uint8
 
-// The kinds of errors.
+// The kinds of errors. 0 is none of them: see [KindOf].
 const (
-	ValueError  Kind = iota // the description contradicts itself
-	BufferError             // the memory can't be exported, or not as the consumer asks
-	CopyError               // a BufferError that a copy cures
-	MemoryError             // no memory for a copy
+	KindMalformed   Kind = 1 + iota // the description, or what is asked for, contradicts itself or the standard
+	KindUnsupported                 // it is well formed, and can't be shared or done
+	KindNeedsCopy                   // it can't be shared, but a copy of it can
+	KindOutOfMemory                 // there is no memory for a copy
 )
 
-// Error says which field was wrong, its value, what was expected and the way out.
-type Error struct {
-	Kind    Kind
-	Message string
+// failure is the one type of this package's errors. Its message names the field that is wrong, its value, what was
+// expected and the way out.
+type failure struct {
+	kind    Kind
+	message string
 }
 
-func (e *Error) Error() string {
-	return e.Message
+func (f *failure) Error() string {
+	return f.message
 }
 
-// Quote is text from outside as messages show it: in quotes, escaped to ASCII, and shortened if long.
+// KindOf tells what kind an error is, and 0 for nil and for errors that no function below made.
+func KindOf(err error) Kind {
+	if f, ok := err.(*failure); ok {
+		return f.kind
+	}
+	return 0
+}
+
+// Malformed makes an error of KindMalformed.
+func Malformed(message string) error {
+	return &failure{KindMalformed, message}
+}
+
+// Unsupported makes an error of KindUnsupported.
+func Unsupported(message string) error {
+	return &failure{KindUnsupported, message}
+}
+
+// NeedsCopy makes an error of KindNeedsCopy.
+func NeedsCopy(message string) error {
+	return &failure{KindNeedsCopy, message}
+}
+
+// OutOfMemory makes an error of KindOutOfMemory.
+func OutOfMemory(message string) error {
+	return &failure{KindOutOfMemory, message}
+}
+
+// Quote puts text from outside into quotes, as error messages show it: escaped to ASCII, and shortened if it is long.
 func Quote(text string) string {
 	const most = 60
 	if len(text) > most {

@@ -14,12 +14,12 @@ func CheckStream(device Device, stream int64) error {
 	const noOrder = "None, -1, "
 	switch {
 	case device.Type == CPU:
-		return &Error{ValueError, "stream " + number(stream) + ": memory of the CPU has no streams; expected None"}
+		return Malformed("stream " + number(stream) + ": memory of the CPU has no streams; expected None")
 	case stream == NoOrder || device.hasStream(stream):
 		return nil
 	}
-	return &Error{ValueError, "stream " + number(stream) + ": " + device.Type.String() + " has no such stream; expected " +
-		noOrder + device.streams()}
+	return Malformed("stream " + number(stream) + ": " + device.Type.String() + " has no such stream; expected " +
+		noOrder + device.streams())
 }
 
 // CheckProducerStream refuses a stream that memory can't have been written on.
@@ -30,8 +30,8 @@ func CheckProducerStream(device Device, stream int64) error {
 	case device.hasStream(stream):
 		return nil
 	}
-	return &Error{ValueError, "stream " + number(stream) + ": " + device.Type.String() +
-		" has no such stream; expected None (nothing is queued on the memory), " + device.streams()}
+	return Malformed("stream " + number(stream) + ": " + device.Type.String() +
+		" has no such stream; expected None (nothing is queued on the memory), " + device.streams())
 }
 
 // hasStream follows the standard: 0 is ambiguous on CUDA, 1 and 2 are on ROCm.
@@ -67,8 +67,8 @@ func CheckOrder(device Device, producer int64, hasConsumer bool, consumer int64)
 	if hasConsumer {
 		stream = "stream " + number(consumer) + ":"
 	}
-	return &Error{BufferError, stream + " the order of streams on " + device.Type.String() +
-		" can't be kept (pass stream=-1, and synchronise before)"}
+	return Unsupported(stream + " the order of streams on " + device.Type.String() +
+		" can't be kept (pass stream=-1, and synchronise before)")
 }
 
 // CheckTarget refuses to have memory of one device on another where it would have to be copied, and must not be, or
@@ -79,11 +79,11 @@ func CheckTarget(device, target Device, mayCopy bool) error {
 	}
 	asked := "device " + target.String() + ": the data is on " + device.String()
 	if !(device.Type.OnCPU() || device.Type == CUDA) || !(target.Type == CPU || target.Type == CUDA) {
-		return &Error{BufferError, asked + ", and is copied between the CPU and CUDA alone (copy it with the library that " +
-			"owns it)"}
+		return Unsupported(asked + ", and is copied between the CPU and CUDA alone (copy it with the library that " +
+			"owns it)")
 	}
 	if !mayCopy {
-		return &Error{BufferError, asked + ", and copy=False forbids to copy it (pass copy=None)"}
+		return Unsupported(asked + ", and copy=False forbids to copy it (pass copy=None)")
 	}
 	return nil
 }

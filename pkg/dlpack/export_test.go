@@ -17,7 +17,7 @@ func kindOf(t *testing.T, err error, words ...string) Kind {
 			t.Errorf("%q doesn't name %s", err, word)
 		}
 	}
-	return err.(*Error).Kind
+	return KindOf(err)
 }
 
 func TestStreamsAreThoseOfTheStandard(t *testing.T) {
@@ -26,27 +26,27 @@ func TestStreamsAreThoseOfTheStandard(t *testing.T) {
 		stream             int64
 		consumer, producer Kind
 	}{
-		{CPU, 0, ValueError, ValueError},
-		{CPU, -1, ValueError, ValueError},
-		{CPU, 1 << 40, ValueError, ValueError},
-		{CUDA, -1, served, ValueError},
-		{CUDA, 0, ValueError, ValueError},
-		{CUDA, -2, ValueError, ValueError},
+		{CPU, 0, KindMalformed, KindMalformed},
+		{CPU, -1, KindMalformed, KindMalformed},
+		{CPU, 1 << 40, KindMalformed, KindMalformed},
+		{CUDA, -1, served, KindMalformed},
+		{CUDA, 0, KindMalformed, KindMalformed},
+		{CUDA, -2, KindMalformed, KindMalformed},
 		{CUDA, 1, served, served},
 		{CUDA, 2, served, served},
 		{CUDA, 1 << 40, served, served},
-		{CUDAHost, 0, ValueError, ValueError},
-		{CUDAHost, -1, served, ValueError},
-		{CUDAManaged, 0, ValueError, ValueError},
+		{CUDAHost, 0, KindMalformed, KindMalformed},
+		{CUDAHost, -1, served, KindMalformed},
+		{CUDAManaged, 0, KindMalformed, KindMalformed},
 		{CUDAManaged, 1, served, served},
-		{ROCM, -1, served, ValueError},
+		{ROCM, -1, served, KindMalformed},
 		{ROCM, 0, served, served}, // ROCm's default stream
-		{ROCM, 1, ValueError, ValueError},
-		{ROCM, 2, ValueError, ValueError},
+		{ROCM, 1, KindMalformed, KindMalformed},
+		{ROCM, 2, KindMalformed, KindMalformed},
 		{ROCM, 3, served, served},
-		{ROCM, -2, ValueError, ValueError},
-		{ROCMHost, 1, ValueError, ValueError},
-		{Metal, -1, served, ValueError},
+		{ROCM, -2, KindMalformed, KindMalformed},
+		{ROCMHost, 1, KindMalformed, KindMalformed},
+		{Metal, -1, served, KindMalformed},
 		{Metal, 0, served, served},
 		{99, 7, served, served},
 	} {
@@ -73,13 +73,13 @@ func TestTheOrderOfStreamsIsKeptOnCUDAAlone(t *testing.T) {
 		{ROCM, UnknownStream, none, served},
 		{ROCM, UnknownStream, NoOrder, served},
 		{ROCM, UnknownStream, 0, served},
-		{ROCM, 7, 0, BufferError},
-		{ROCM, UnknownStream, 7, BufferError},
+		{ROCM, 7, 0, KindUnsupported},
+		{ROCM, UnknownStream, 7, KindUnsupported},
 		{ROCM, 7, 7, served},
 		{ROCM, 7, NoOrder, served},
-		{ROCM, 7, 8, BufferError},
-		{ROCM, 7, none, BufferError},
-		{OneAPI, 7, 8, BufferError},
+		{ROCM, 7, 8, KindUnsupported},
+		{ROCM, 7, none, KindUnsupported},
+		{OneAPI, 7, 8, KindUnsupported},
 	} {
 		consumer, name := test.consumer, number(test.consumer)
 		if consumer == none {
@@ -119,7 +119,7 @@ func TestADeviceIsReachedAtOnceOrByACopy(t *testing.T) {
 	} {
 		for want, mayCopy := range []bool{test.want > shared, test.want > copied} {
 			err := CheckTarget(test.device, test.target, want == 1)
-			if got := kindOf(t, err, test.device.String(), test.target.String()); (got == BufferError) != mayCopy {
+			if got := kindOf(t, err, test.device.String(), test.target.String()); (got == KindUnsupported) != mayCopy {
 				t.Errorf("%s to %s, may copy %v: %v", test.device, test.target, want == 1, err)
 			}
 		}

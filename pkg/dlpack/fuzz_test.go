@@ -21,8 +21,7 @@ func checkDataType(t *testing.T, d DataType) {
 	known := int(d.Code) < len(plainCodes) && d.Lanes > 0 &&
 		slices.Contains(strings.Fields(plainCodes[d.Code]), strconv.Itoa(int(d.Bits)))
 	if !known {
-		refused, _ := err.(*Error)
-		if refused == nil || refused.Kind != ValueError || !strings.HasPrefix(refused.Message, d.fields()+": ") {
+		if KindOf(err) != KindMalformed || !strings.HasPrefix(err.Error(), d.fields()+": ") {
 			t.Fatalf("%+v: %v", d, err)
 		}
 		return
@@ -108,23 +107,23 @@ func plainly(d *Description) plain {
 	int64s := func(n *big.Int) bool { return n.IsInt64() }
 	of := big.NewInt
 	if d.Device.Type < 1 || d.Device.Type != CPU && d.Device.ID < 0 || d.NDim < 0 || d.NDim > 64 {
-		return no(ValueError)
+		return no(KindMalformed)
 	}
 	if d.DataType.Validate() != nil {
-		return no(ValueError)
+		return no(KindMalformed)
 	}
 	padded, itemBits := d.Flags&SubbyteTypePadded != 0, int(d.DataType.Bits)*int(d.DataType.Lanes)
 	item := of(int64((itemBits + 7) / 8))
 	size, bounded := of(1), of(1)
 	for _, n := range d.Shape[:d.NDim] {
 		if n < 0 {
-			return no(ValueError)
+			return no(KindMalformed)
 		}
 		size.Mul(size, of(n))
 		bounded.Mul(bounded, of(max(n, 1)))
 	}
 	if !int64s(new(big.Int).Mul(bounded, item)) || size.Sign() > 0 && d.Data == 0 {
-		return no(ValueError)
+		return no(KindMalformed)
 	}
 	p := plain{below: of(0), above: new(big.Int).Set(item), compact: true, strides: make([]int64, d.NDim)}
 	compactStride := new(big.Int).Set(item)
@@ -140,7 +139,7 @@ func plainly(d *Description) plain {
 		}
 		p.compact = p.compact && stride.Cmp(compactStride) == 0
 		if !int64s(stride) {
-			return no(ValueError)
+			return no(KindMalformed)
 		}
 		p.strides[i] = stride.Int64()
 		if reach := new(big.Int).Mul(stride, of(max(n-1, 0))); reach.Sign() < 0 {
@@ -163,7 +162,7 @@ func plainly(d *Description) plain {
 	p.first = new(big.Int).Add(data, offset)
 	memory := new(big.Int).Lsh(of(1), 64)
 	if p.below.Cmp(memory) >= 0 || p.above.Cmp(memory) >= 0 {
-		return no(ValueError)
+		return no(KindMalformed)
 	}
 	if packed && size.Sign() > 0 {
 		p.above = p.nbytes
@@ -174,21 +173,21 @@ func plainly(d *Description) plain {
 	}
 	if size.Sign() > 0 && d.Device.Type.HasAddresses() {
 		if p.first.Cmp(memory) >= 0 || p.below.Cmp(p.first) > 0 || new(big.Int).Add(p.first, p.above).Cmp(memory) > 0 {
-			return no(ValueError)
+			return no(KindMalformed)
 		}
 	}
 	if size.Sign() > 0 && d.Span >= 0 {
 		if p.below.Cmp(offset) > 0 || new(big.Int).Add(offset, p.above).Cmp(of(d.Span)) > 0 {
-			return no(ValueError)
+			return no(KindMalformed)
 		}
 	}
 	misaligned := new(big.Int).Rem(p.first, new(big.Int).SetUint64(d.DataType.Alignment())).Sign() != 0
 	switch {
 	case (packed || d.BitPacked) && !p.compact, padded && d.DataType.Bits < 8 && d.DataType.Lanes > 1, d.Nulls != 0:
-		p.kind, p.refused = BufferError, true
+		p.kind, p.refused = KindUnsupported, true
 	case d.Swapped && d.DataType.Alignment() > 1, odd, d.BitPacked && size.Sign() > 0,
 		misaligned && size.Sign() > 0 && d.Device.Type.HasAddresses():
-		p.kind, p.refused = CopyError, true
+		p.kind, p.refused = KindNeedsCopy, true
 	}
 	return p
 }
@@ -267,10 +266,10 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 		want := plainly(&d)
 		var got Tensor
 		err := d.Validate(&got)
-		if (err != nil) != want.refused || err != nil && err.(*Error).Kind != want.kind {
+		if (err != nil) != want.refused || err != nil && KindOf(err) != want.kind {
 			t.Fatalf("got %v; want %+v", err, want)
 		}
-		if err != nil && want.kind != CopyError {
+		if err != nil && want.kind != KindNeedsCopy {
 			return
 		}
 		if got.NBytes != want.nbytes.Int64() || got.Compact != want.compact || !d.HasStrides || d.ElementStrides ||

@@ -11,8 +11,8 @@ func (d *Description) closeShape(t *Tensor) (closed bool, err error) {
 		return false, nil
 	}
 	if d.Span >= 0 && d.Offset > uint64(d.Span) {
-		return false, &Error{ValueError, "offset " + strconv.FormatUint(d.Offset, 10) + " is beyond the end of data; " +
-			"expected at most its " + number(d.Span) + " bytes"}
+		return false, Malformed("offset " + strconv.FormatUint(d.Offset, 10) + " is beyond the end of data; " +
+			"expected at most its " + number(d.Span) + " bytes")
 	}
 	open, others, overflow := -1, uint64(1), uint64(0)
 	for i, n := range d.Shape[:d.NDim] {
@@ -57,7 +57,7 @@ func (d *Description) closeShape(t *Tensor) (closed bool, err error) {
 }
 
 func openError(dimension int, why string) error {
-	return &Error{ValueError, "shape dimension " + strconv.Itoa(dimension) + " is -1, " + why}
+	return Malformed("shape dimension " + strconv.Itoa(dimension) + " is -1, " + why)
 }
 
 func (d *Description) noMultiple(t *Tensor, room, others uint64) error {
@@ -71,8 +71,8 @@ func (d *Description) noMultiple(t *Tensor, room, others uint64) error {
 	if size != 1 {
 		unit += "s"
 	}
-	return &Error{ValueError, "shape " + shapeText(d.Shape[:d.NDim]) + ": the " + strconv.FormatUint(room, 10) +
+	return Malformed("shape " + shapeText(d.Shape[:d.NDim]) + ": the " + strconv.FormatUint(room, 10) +
 		" bytes from offset " + strconv.FormatUint(d.Offset, 10) + " on are no multiple of " +
 		strconv.FormatUint(others, 10) + items + number(size) + unit +
-		" (give the length, and the rest is left out)"}
+		" (give the length, and the rest is left out)")
 }

@@ -8,8 +8,8 @@ import (
 
 // Validate checks d once, and fills t.
 //
-// Errors come in the order ValueError, BufferError, CopyError. With none, or with a CopyError, d.Strides are in bytes
-// afterwards, those of every dimension that doesn't matter as in a compact layout; with a CopyError t has everything
+// Errors come in the order of their kinds. With none, or with one of KindNeedsCopy, d.Strides are in bytes afterwards,
+// those of every dimension that doesn't matter as in a compact layout; with one of KindNeedsCopy t has everything
 // but Strides (and Remember): enough to copy.
 func (d *Description) Validate(t *Tensor) error {
 	if err := d.validateHead(); err != nil {
@@ -27,8 +27,8 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Data == 0 && t.Size > 0 {
-		return &Error{ValueError, "data is NULL; expected an address, since shape " + shapeText(t.Shape[:t.NDim]) +
-			" has items"}
+		return Malformed("data is NULL; expected an address, since shape " + shapeText(t.Shape[:t.NDim]) +
+			" has items")
 	}
 	// Without strides, memory is the same in any shape.
 	countable := t.NDim > 0 && t.Size > 0 && !d.HasStrides && !t.Packed()
@@ -43,9 +43,9 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Nulls != 0 {
-		return &Error{BufferError, d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
+		return Unsupported(d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
 			"DLPack has no nulls (give them a value, as with .fill_null(0), or in pandas .fillna(0); a NaN that " +
-			"pandas counts as null stays one in its .to_numpy())"}
+			"pandas counts as null stays one in its .to_numpy())")
 	}
 	if err := d.checkCurable(t, odd); err != nil {
 		return err
@@ -63,15 +63,15 @@ func (d *Description) validateHead() error {
 	case d.Device.Type == CPU:
 		d.Device.ID = 0
 	case d.Device.Type < CPU:
-		return &Error{ValueError, "device type is " + strconv.Itoa(int(d.Device.Type)) +
-			"; expected a DLDeviceType, 1 or more"}
+		return Malformed("device type is " + strconv.Itoa(int(d.Device.Type)) +
+			"; expected a DLDeviceType, 1 or more")
 	case d.Device.ID < 0:
-		return &Error{ValueError, "device id is negative: " + strconv.Itoa(int(d.Device.ID)) + " on " +
-			d.Device.Type.String()}
+		return Malformed("device id is negative: " + strconv.Itoa(int(d.Device.ID)) + " on " +
+			d.Device.Type.String())
 	}
 	if d.NDim < 0 || d.NDim > MaxNDim {
-		return &Error{ValueError, "ndim is " + strconv.Itoa(d.NDim) + "; expected 0 to " + strconv.Itoa(MaxNDim) +
-			" dimensions"}
+		return Malformed("ndim is " + strconv.Itoa(d.NDim) + "; expected 0 to " + strconv.Itoa(MaxNDim) +
+			" dimensions")
 	}
 	if err := d.DataType.Validate(); err != nil {
 		return err
@@ -109,12 +109,12 @@ func (d *Description) measure(t *Tensor) error {
 }
 
 func negative(dimension int, n int64) error {
-	return &Error{ValueError, "shape dimension " + strconv.Itoa(dimension) + " is negative: " + number(n)}
+	return Malformed("shape dimension " + strconv.Itoa(dimension) + " is negative: " + number(n))
 }
 
 func (d *Description) tooLarge(itemSize int64) error {
-	return &Error{ValueError, "shape " + shapeText(d.Shape[:d.NDim]) + " of items of " + number(itemSize) +
-		" bytes is too large; expected at most " + number(math.MaxInt64) + " bytes, an empty dimension counted as 1"}
+	return Malformed("shape " + shapeText(d.Shape[:d.NDim]) + " of items of " + number(itemSize) +
+		" bytes is too large; expected at most " + number(math.MaxInt64) + " bytes, an empty dimension counted as 1")
 }
 
 // layOut fills Strides, Below, Above and Compact, and turns d.Strides to bytes. It returns the first dimension whose
@@ -175,9 +175,9 @@ func (d *Description) tooFar(dimension int) error {
 	if d.ElementStrides {
 		unit = " elements"
 	}
-	return &Error{ValueError, "strides dimension " + strconv.Itoa(dimension) + " is " +
+	return Malformed("strides dimension " + strconv.Itoa(dimension) + " is " +
 		number(d.Strides[dimension]) + unit + ", too far for " + number(d.Shape[dimension]) +
-		" items; expected an extent within 2^64 addresses"}
+		" items; expected an extent within 2^64 addresses")
 }
 
 // locate fills Offset and ByteOffset, and checks that every element lies within the addresses that there are, and
@@ -193,14 +193,14 @@ func (d *Description) locate(t *Tensor) error {
 		t.Offset = d.Offset
 		first, carry := bits.Add64(d.Data, d.Offset, 0)
 		if carry != 0 {
-			return &Error{ValueError, "data 0x" + strconv.FormatUint(d.Data, 16) + " plus offset " +
-				strconv.FormatUint(d.Offset, 10) + " is beyond the last address"}
+			return Malformed("data 0x" + strconv.FormatUint(d.Data, 16) + " plus offset " +
+				strconv.FormatUint(d.Offset, 10) + " is beyond the last address")
 		}
 		// 2^64 - first, the bytes from first on, is -first, since first is not 0.
 		if t.Below > first || t.Above > -first {
-			return &Error{ValueError, "data 0x" + strconv.FormatUint(first, 16) + ": shape and strides reach from " +
+			return Malformed("data 0x" + strconv.FormatUint(first, 16) + ": shape and strides reach from " +
 				strconv.FormatUint(t.Below, 10) + " bytes below to " + strconv.FormatUint(t.Above, 10) +
-				" above this address; expected addresses of 64 bits"}
+				" above this address; expected addresses of 64 bits")
 		}
 	}
 	if d.Span < 0 {
@@ -220,8 +220,8 @@ func (d *Description) locate(t *Tensor) error {
 		if d.OpenShape {
 			units = " (strides count elements, offset bytes)"
 		}
-		return &Error{ValueError, "data has " + number(d.Span) + " bytes; shape, strides and offset need bytes " +
-			from + strconv.FormatUint(low, 10) + " to " + to + " of it" + units}
+		return Malformed("data has " + number(d.Span) + " bytes; shape, strides and offset need bytes " +
+			from + strconv.FormatUint(low, 10) + " to " + to + " of it" + units)
 	}
 	return nil
 }
@@ -233,12 +233,12 @@ func (d *Description) checkSubbyte(t *Tensor) error {
 		if d.BitPacked {
 			size = "a bit"
 		}
-		return &Error{BufferError, d.typeText() + ": items of " + size +
-			" share bytes, so that only a compact layout can be said (copy it with the library that owns it)"}
+		return Unsupported(d.typeText() + ": items of " + size +
+			" share bytes, so that only a compact layout can be said (copy it with the library that owns it)")
 	}
 	if t.VersionedOnly && d.DataType.Lanes > 1 {
-		return &Error{BufferError, d.typeText() + ": padded items of " + strconv.Itoa(int(d.DataType.Lanes)) +
-			" lanes; DLPack doesn't say whether lanes are padded too (pass one lane an item)"}
+		return Unsupported(d.typeText() + ": padded items of " + strconv.Itoa(int(d.DataType.Lanes)) +
+			" lanes; DLPack doesn't say whether lanes are padded too (pass one lane an item)")
 	}
 	return nil
 }
@@ -246,20 +246,20 @@ func (d *Description) checkSubbyte(t *Tensor) error {
 // checkCurable refuses what a copy cures.
 func (d *Description) checkCurable(t *Tensor, odd int) error {
 	if d.Swapped && t.Alignment > 1 {
-		return &Error{CopyError, d.typeText() +
-			": big-endian; DLPack needs native byte order (" + d.cure("convert") + ")"}
+		return NeedsCopy(d.typeText() +
+			": big-endian; DLPack needs native byte order (" + d.cure("convert") + ")")
 	}
 	if d.BitPacked && t.Size > 0 {
-		return &Error{CopyError, d.typeText() +
-			": bit-packed booleans; expected a byte an item (" + d.cure("copy") + ")"}
+		return NeedsCopy(d.typeText() +
+			": bit-packed booleans; expected a byte an item (" + d.cure("copy") + ")")
 	}
 	if odd >= 0 {
-		return &Error{CopyError, "strides dimension " + strconv.Itoa(odd) + " is " + number(d.Strides[odd]) +
-			" bytes; expected a multiple of the item size of " + number(t.ItemSize) + " bytes (" + d.cure("copy") + ")"}
+		return NeedsCopy("strides dimension " + strconv.Itoa(odd) + " is " + number(d.Strides[odd]) +
+			" bytes; expected a multiple of the item size of " + number(t.ItemSize) + " bytes (" + d.cure("copy") + ")")
 	}
 	if first := d.Data + t.Offset; t.Size > 0 && d.Device.Type.HasAddresses() && first%t.Alignment != 0 {
-		return &Error{CopyError, "data 0x" + strconv.FormatUint(first, 16) + " is misaligned; expected a multiple of " +
-			strconv.FormatUint(t.Alignment, 10) + " (" + d.cure("copy") + ")"}
+		return NeedsCopy("data 0x" + strconv.FormatUint(first, 16) + " is misaligned; expected a multiple of " +
+			strconv.FormatUint(t.Alignment, 10) + " (" + d.cure("copy") + ")")
 	}
 	return nil
 }

@@ -20,13 +20,13 @@ func ParseArrow(text string) (t dlpack.DataType, bitPacked bool, err error) {
 	for i := range arrowRefusals {
 		known := &arrowRefusals[i]
 		if text == known.format || strings.HasSuffix(known.format, ":") && strings.HasPrefix(text, known.format) {
-			return t, false, bufferError("Arrow format", text, known.why)
+			return t, false, unsupported("Arrow format", text, known.why)
 		}
 	}
 	if strings.HasPrefix(text, "+w:") {
-		return t, false, valueError("Arrow format", text, `malformed; expected "+w:", a length, and one child`)
+		return t, false, malformed("Arrow format", text, `malformed; expected "+w:", a length, and one child`)
 	}
-	return t, false, valueError("Arrow format", text, `unknown; expected one of b, c, C, s, S, i, I, l, L, e, f or g`)
+	return t, false, malformed("Arrow format", text, `unknown; expected one of b, c, C, s, S, i, I, l, L, e, f or g`)
 }
 
 const (

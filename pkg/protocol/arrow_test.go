@@ -20,7 +20,7 @@ func TestArrowFormatsOfNumbersAreRead(t *testing.T) {
 	}
 }
 
-func TestAnArrowFormatThatDLPackCannotSayIsABufferErrorWithTheWayOut(t *testing.T) {
+func TestAnArrowFormatThatDLPackCannotSayIsUnsupportedWithTheWayOut(t *testing.T) {
 	for text, want := range map[string]string{
 		"n":          `Arrow format "n": nulls alone; DLPack holds numbers (cast them to numbers, and fill them`,
 		"z":          "(pass the bytes of one item)",
@@ -59,11 +59,11 @@ func TestAnArrowFormatThatDLPackCannotSayIsABufferErrorWithTheWayOut(t *testing.
 		"+us:0":      "a union",
 		"+r":         "run_end_decode",
 	} {
-		arrowRefused(t, text, dlpack.BufferError, want)
+		arrowRefused(t, text, dlpack.KindUnsupported, want)
 	}
 }
 
-func TestAnUnknownArrowFormatIsAValueError(t *testing.T) {
+func TestAnUnknownArrowFormatIsMalformed(t *testing.T) {
 	const expected = "unknown; expected one of b, c, C, s, S, i, I, l, L, e, f or g"
 	for text, want := range map[string]string{
 		"":                       `Arrow format "": ` + expected,
@@ -88,7 +88,7 @@ func TestAnUnknownArrowFormatIsAValueError(t *testing.T) {
 		"+w:-3":                  "malformed",
 		strings.Repeat("+w", 99): "unknown",
 	} {
-		arrowRefused(t, text, dlpack.ValueError, want)
+		arrowRefused(t, text, dlpack.KindMalformed, want)
 	}
 }
 
@@ -142,9 +142,11 @@ func FuzzArrow(f *testing.F) {
 			}
 			return
 		}
-		refused, _ := err.(*dlpack.Error)
-		if refused == nil || (refused.Kind == dlpack.BufferError) != (parts != nil) ||
-			!strings.HasPrefix(refused.Message, "Arrow format "+dlpack.Quote(text)+": ") {
+		kind := dlpack.KindMalformed
+		if parts != nil {
+			kind = dlpack.KindUnsupported
+		}
+		if dlpack.KindOf(err) != kind || !strings.HasPrefix(err.Error(), "Arrow format "+dlpack.Quote(text)+": ") {
 			t.Fatalf("%q: %v", text, err)
 		}
 	})

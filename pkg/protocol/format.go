@@ -255,9 +255,9 @@ func (r *formatReader) next() byte {
 }
 
 func (r *formatReader) malformed(why string) error {
-	return valueError("format", r.text, why)
+	return malformed("format", r.text, why)
 }
 
 func (r *formatReader) refuse(why string) error {
-	return bufferError("format", r.text, why)
+	return unsupported("format", r.text, why)
 }

@@ -41,7 +41,7 @@ func unknownName(name string) error {
 	if nearest := nearestNames(name); nearest != nil {
 		why += ` (did you mean "` + strings.Join(nearest, `" or "`) + `"?)`
 	}
-	return valueError("dtype", name, why)
+	return malformed("dtype", name, why)
 }
 
 // AppendName appends the name of a valid data type.
@@ -73,10 +73,10 @@ func readNumber(text string, most uint64) (n uint64, rest string, ok bool) {
 	return n, text[i:], true
 }
 
-func valueError(field, text, why string) error {
-	return &dlpack.Error{Kind: dlpack.ValueError, Message: field + " " + dlpack.Quote(text) + ": " + why}
+func malformed(field, text, why string) error {
+	return dlpack.Malformed(field + " " + dlpack.Quote(text) + ": " + why)
 }
 
-func bufferError(field, text, why string) error {
-	return &dlpack.Error{Kind: dlpack.BufferError, Message: field + " " + dlpack.Quote(text) + ": " + why}
+func unsupported(field, text, why string) error {
+	return dlpack.Unsupported(field + " " + dlpack.Quote(text) + ": " + why)
 }

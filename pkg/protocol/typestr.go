@@ -23,26 +23,26 @@ func ParseTypestr(field, text string) (t dlpack.DataType, flags dlpack.Flags, sw
 	}
 	text, name, named := strings.Cut(text, " ")
 	if len(text) < 2 || strings.IndexByte("<>|=", text[0]) < 0 {
-		return fail(valueError(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`))
+		return fail(malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`))
 	}
 	order, kind := text[0], text[1]
 	if why := refusedKind(kind); why != "" {
-		return fail(bufferError(field, text, why))
+		return fail(unsupported(field, text, why))
 	}
 	if strings.IndexByte("biufcVW", kind) < 0 {
-		return fail(valueError(field, text, "unknown kind; expected b, i, u, f or c"))
+		return fail(malformed(field, text, "unknown kind; expected b, i, u, f or c"))
 	}
 	bytes, rest, ok := readNumber(text[2:], math.MaxInt32)
 	size = int64(bytes)
 	if !ok || rest != "" {
-		return fail(valueError(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`))
+		return fail(malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`))
 	}
 	// ml_dtypes hides its types behind V, its complex numbers behind W, and one float of 8 bits behind "f1".
 	hidden := kind == 'V' || kind == 'W'
 	if hidden || kind == 'f' && size == 1 {
 		t, flags, err = typeByName(field, text, name, size)
 	} else if named {
-		err = valueError(field, text+" "+name, `malformed; expected nothing behind the bytes, like "<f4"`)
+		err = malformed(field, text+" "+name, `malformed; expected nothing behind the bytes, like "<f4"`)
 	} else {
 		t, err = typeByKind(field, text, kind, size)
 	}
@@ -50,7 +50,7 @@ func ParseTypestr(field, text string) (t dlpack.DataType, flags dlpack.Flags, sw
 		return fail(err)
 	}
 	if order == '|' && !hidden && size > 1 {
-		return fail(valueError(field, text, `no byte order, for items of `+strconv.FormatInt(size, 10)+
+		return fail(malformed(field, text, `no byte order, for items of `+strconv.FormatInt(size, 10)+
 			` bytes; expected "<" or ">"`))
 	}
 	return t, flags, order == '>', size, nil
@@ -75,16 +75,16 @@ func refusedKind(kind byte) string {
 
 func typeByName(field, text, name string, size int64) (dlpack.DataType, dlpack.Flags, error) {
 	if name == "" {
-		return dlpack.DataType{}, 0, bufferError(field, text, "bytes whose type has no name; expected one like "+
+		return dlpack.DataType{}, 0, unsupported(field, text, "bytes whose type has no name; expected one like "+
 			"bfloat16 (pass a field of it, or its "+asBytes+")")
 	}
 	t, err := ParseName(name)
 	if err != nil {
-		return t, 0, bufferError(field, text, "dtype "+dlpack.Quote(name)+" is a structure, or a type that DLPack "+
+		return t, 0, unsupported(field, text, "dtype "+dlpack.Quote(name)+" is a structure, or a type that DLPack "+
 			"doesn't have (pass a field of it, or its "+asBytes+")")
 	}
 	if named := t.ItemSize(); named != size {
-		return t, 0, valueError(field, text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+strconv.FormatInt(named, 10)+
+		return t, 0, malformed(field, text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+strconv.FormatInt(named, 10)+
 			"; expected "+strconv.FormatInt(size, 10))
 	}
 	if int(t.Bits)*int(t.Lanes)%8 != 0 {
@@ -103,17 +103,17 @@ func typeByKind(field, text string, kind byte, size int64) (dlpack.DataType, err
 		code = dlpack.UInt
 	case 'f':
 		if size == 10 || size == 12 || size == 16 {
-			return dlpack.DataType{}, bufferError(field, text, noLongDouble)
+			return dlpack.DataType{}, unsupported(field, text, noLongDouble)
 		}
 		code, ok, expected = dlpack.Float, size == 2 || size == 4 || size == 8, "2, 4 or 8"
 	case 'c':
 		if size == 20 || size == 24 || size == 32 {
-			return dlpack.DataType{}, bufferError(field, text, noLongComplex)
+			return dlpack.DataType{}, unsupported(field, text, noLongComplex)
 		}
 		code, ok, expected = dlpack.Complex, size == 8 || size == 16, "8 or 16"
 	}
 	if !ok {
-		return dlpack.DataType{}, valueError(field, text, "no such "+code.String()+"; expected an item size of "+expected)
+		return dlpack.DataType{}, malformed(field, text, "no such "+code.String()+"; expected an item size of "+expected)
 	}
 	return dlpack.DataType{Code: code, Bits: uint8(8 * size), Lanes: 1}, nil
 }

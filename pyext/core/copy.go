@@ -18,8 +18,7 @@ import (
 
 // isCurable tells whether a copy makes memory that Validate refused exportable.
 func isCurable(err error) bool {
-	known, ok := err.(*dlpack.Error)
-	return ok && known.Kind == dlpack.CopyError
+	return dlpack.KindOf(err) == dlpack.KindNeedsCopy
 }
 
 // duplicate copies the memory to new memory of the target, compactly and in native byte order, when what is queued on
@@ -38,8 +37,8 @@ func duplicate(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlp
 	case t.Device.Type == dlpack.CUDA:
 		err = download(d, t, stream, answer)
 	default:
-		err = &dlpack.Error{Kind: dlpack.BufferError, Message: "copy: memory on " + t.Device.String() +
-			" can't be copied; expected memory of the CPU or of CUDA (copy it with the library that owns it)"}
+		err = dlpack.Unsupported("copy: memory on " + t.Device.String() +
+			" can't be copied; expected memory of the CPU or of CUDA (copy it with the library that owns it)")
 	}
 	if err != nil {
 		return err
@@ -121,8 +120,8 @@ func copyOnDevice(d *dlpack.Description, t *dlpack.Tensor, stream int64, target 
 }
 
 func noDriver(err error, t *dlpack.Tensor, target dlpack.Device) error {
-	return &dlpack.Error{Kind: dlpack.BufferError, Message: "copy from " + t.Device.String() + " to " + target.String() + ": " +
-		err.Error()}
+	return dlpack.Unsupported("copy from " + t.Device.String() + " to " + target.String() + ": " +
+		err.Error())
 }
 
 func sourceOf(d *dlpack.Description, t *dlpack.Tensor, stream int64) *cuda.Source {
@@ -146,7 +145,7 @@ func sourceOf(d *dlpack.Description, t *dlpack.Tensor, stream int64) *cuda.Sourc
 func prepare(answer *C.struct_answer) error {
 	answer.device_memory = (*C.struct_device_memory)(C.calloc(1, C.sizeof_struct_device_memory))
 	if answer.device_memory == nil {
-		return &dlpack.Error{Kind: dlpack.MemoryError, Message: "copy: no memory"}
+		return dlpack.OutOfMemory("copy: no memory")
 	}
 	return nil
 }
@@ -178,7 +177,7 @@ const nilPage = 4096
 func allocate(memory *unsafe.Pointer, bytes int64) error {
 	if C.posix_memalign(memory, C.COPY_ALIGNMENT, C.size_t(max(bytes, 1))) != 0 {
 		*memory = nil
-		return &dlpack.Error{Kind: dlpack.MemoryError, Message: "copy: no memory for " + strconv.FormatInt(bytes, 10) + " bytes"}
+		return dlpack.OutOfMemory("copy: no memory for " + strconv.FormatInt(bytes, 10) + " bytes")
 	}
 	if bytes >= hugeBytes {
 		page := uintptr(syscall.Getpagesize())

@@ -93,8 +93,8 @@ func panicked(cause any) error {
 }
 
 func unreadable(address uint64) error {
-	return &dlpack.Error{Kind: dlpack.BufferError, Message: "data: the memory at 0x" + strconv.FormatUint(address, 16) +
-		" can't be read; expected an address that is mapped"}
+	return dlpack.Unsupported("data: the memory at 0x" + strconv.FormatUint(address, 16) +
+		" can't be read; expected an address that is mapped")
 }
 
 // bug is a panic of this package itself.
@@ -107,15 +107,13 @@ func (b *bug) Error() string {
 // refuse leaves the memory that a copy was made to, if any, to who asked.
 func refuse(answer *C.struct_answer, err error) {
 	answer.status = C.STATUS_RUNTIME_ERROR
-	if known, ok := err.(*dlpack.Error); ok {
-		switch known.Kind {
-		case dlpack.ValueError:
-			answer.status = C.STATUS_VALUE_ERROR
-		case dlpack.BufferError, dlpack.CopyError:
-			answer.status = C.STATUS_BUFFER_ERROR
-		case dlpack.MemoryError:
-			answer.status = C.STATUS_MEMORY_ERROR
-		}
+	switch dlpack.KindOf(err) {
+	case dlpack.KindMalformed:
+		answer.status = C.STATUS_VALUE_ERROR
+	case dlpack.KindUnsupported, dlpack.KindNeedsCopy:
+		answer.status = C.STATUS_BUFFER_ERROR
+	case dlpack.KindOutOfMemory:
+		answer.status = C.STATUS_MEMORY_ERROR
 	}
 	setText(answer.message[:], err.Error())
 }

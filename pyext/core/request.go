@@ -51,18 +51,18 @@ func read(request *C.struct_request, d *dlpack.Description) error {
 func readDims(request *C.struct_request, d *dlpack.Description) error {
 	ndim := int(request.ndim)
 	if ndim < 0 || ndim > dlpack.MaxNDim {
-		return &dlpack.Error{Kind: dlpack.ValueError, Message: "ndim is " + strconv.Itoa(ndim) + "; expected 0 to " +
-			strconv.Itoa(dlpack.MaxNDim) + " dimensions"}
+		return dlpack.Malformed("ndim is " + strconv.Itoa(ndim) + "; expected 0 to " +
+			strconv.Itoa(dlpack.MaxNDim) + " dimensions")
 	}
 	if request.facts&C.FACT_NO_SHAPE != 0 {
-		return &dlpack.Error{Kind: dlpack.ValueError, Message: "shape is NULL; expected " + strconv.Itoa(ndim) +
-			" dimensions, as ndim says"}
+		return dlpack.Malformed("shape is NULL; expected " + strconv.Itoa(ndim) +
+			" dimensions, as ndim says")
 	}
 	d.NDim = ndim
 	d.HasStrides = request.facts&C.FACT_STRIDES != 0
 	if d.HasStrides && request.stride_count != request.ndim {
-		return &dlpack.Error{Kind: dlpack.ValueError, Message: "strides has " + strconv.Itoa(int(request.stride_count)) +
-			" values; expected " + strconv.Itoa(ndim) + ", one for each dimension of shape"}
+		return dlpack.Malformed("strides has " + strconv.Itoa(int(request.stride_count)) +
+			" values; expected " + strconv.Itoa(ndim) + ", one for each dimension of shape")
 	}
 	for i := range ndim {
 		d.Shape[i] = int64(request.dims[i])
@@ -75,8 +75,8 @@ func readDims(request *C.struct_request, d *dlpack.Description) error {
 
 func readBuffer(request *C.struct_request, d *dlpack.Description) error {
 	if request.facts&C.FACT_INDIRECT != 0 {
-		return &dlpack.Error{Kind: dlpack.BufferError, Message: "suboffsets: an indirect buffer is an array of pointers, " +
-			"and DLPack needs one piece of memory (copy it: bytes(memoryview(obj)))"}
+		return dlpack.Unsupported("suboffsets: an indirect buffer is an array of pointers, " +
+			"and DLPack needs one piece of memory (copy it: bytes(memoryview(obj)))")
 	}
 	var format protocol.Format
 	d.Field, d.Text = "format", formatText(request)
@@ -91,8 +91,8 @@ func readBuffer(request *C.struct_request, d *dlpack.Description) error {
 func addDims(d *dlpack.Description, format *protocol.Format) error {
 	ndim := d.NDim + format.NDim
 	if ndim > dlpack.MaxNDim {
-		return &dlpack.Error{Kind: dlpack.BufferError, Message: "format has " + strconv.Itoa(format.NDim) +
-			" dimensions of its own, " + strconv.Itoa(ndim) + " in all; expected at most " + strconv.Itoa(dlpack.MaxNDim)}
+		return dlpack.Unsupported("format has " + strconv.Itoa(format.NDim) +
+			" dimensions of its own, " + strconv.Itoa(ndim) + " in all; expected at most " + strconv.Itoa(dlpack.MaxNDim))
 	}
 	stride := d.DataType.ItemSize()
 	for i := format.NDim - 1; i >= 0; i-- {
@@ -113,16 +113,16 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 		oldest, newest = 0, 0
 	}
 	if version := int(request.version); version < oldest || version > newest {
-		return &dlpack.Error{Kind: dlpack.ValueError, Message: name + " version " + strconv.Itoa(version) + "; expected " +
-			strconv.Itoa(oldest) + " to " + strconv.Itoa(newest)}
+		return dlpack.Malformed(name + " version " + strconv.Itoa(version) + "; expected " +
+			strconv.Itoa(oldest) + " to " + strconv.Itoa(newest))
 	}
 	if request.facts&C.FACT_MASK != 0 {
-		return &dlpack.Error{Kind: dlpack.BufferError, Message: name + " has a mask, which DLPack can't say " +
-			"(fill the masked elements, or export data and mask as two arrays)"}
+		return dlpack.Unsupported(name + " has a mask, which DLPack can't say " +
+			"(fill the masked elements, or export data and mask as two arrays)")
 	}
 	if d.Offset != 0 && d.Span < 0 {
-		return &dlpack.Error{Kind: dlpack.ValueError, Message: name + " offset " + strconv.FormatUint(d.Offset, 10) +
-			" beside an address; expected an offset only where data is a buffer (add it to the address)"}
+		return dlpack.Malformed(name + " offset " + strconv.FormatUint(d.Offset, 10) +
+			" beside an address; expected an offset only where data is a buffer (add it to the address)")
 	}
 	text := formatText(request)
 	d.Field = "typestr"
@@ -135,9 +135,9 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 func readArrow(request *C.struct_request, d *dlpack.Description) error {
 	d.Field, d.Text = "Arrow format", formatText(request)
 	if request.facts&C.FACT_ENCODED != 0 {
-		return &dlpack.Error{Kind: dlpack.BufferError, Message: d.Field + " " + dlpack.Quote(d.Text) +
+		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
 			": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow, .to_physical() in " +
-			"polars, .cat.codes in pandas; or cast them to what they stand for)"}
+			"polars, .cat.codes in pandas; or cast them to what they stand for)")
 	}
 	var err error
 	if d.DataType, d.BitPacked, err = protocol.ParseArrow(d.Text); err != nil {
@@ -153,8 +153,8 @@ func readArrow(request *C.struct_request, d *dlpack.Description) error {
 	}
 	high, offset := bits.Mul64(d.Offset, uint64(d.DataType.ItemSize()))
 	if high != 0 {
-		return &dlpack.Error{Kind: dlpack.ValueError, Message: "offset " + strconv.FormatUint(d.Offset, 10) +
-			" items is beyond the last address; expected an offset within the array's memory"}
+		return dlpack.Malformed("offset " + strconv.FormatUint(d.Offset, 10) +
+			" items is beyond the last address; expected an offset within the array's memory")
 	}
 	d.Offset = offset
 	return nil
@@ -170,9 +170,9 @@ func readMemory(request *C.struct_request, d *dlpack.Description) error {
 	var err error
 	if text != "" && strings.IndexByte("<>|=", text[0]) >= 0 {
 		d.DataType, d.Flags, d.Swapped, _, err = protocol.ParseTypestr(d.Field, text)
-		if refusal, ok := err.(*dlpack.Error); ok && refusal.Kind == dlpack.BufferError {
-			why, _, _ := strings.Cut(refusal.Message, " (") // the way out is an array's
-			refusal.Message = why + ` (name a type that DLPack has: "int64" for times, "uint8" for any bytes)`
+		if dlpack.KindOf(err) == dlpack.KindUnsupported {
+			why, _, _ := strings.Cut(err.Error(), " (") // the way out is an array's
+			err = dlpack.Unsupported(why + ` (name a type that DLPack has: "int64" for times, "uint8" for any bytes)`)
 		}
 	} else {
 		d.DataType, err = protocol.ParseName(text)

@@ -86,8 +86,8 @@ func locate(request *C.struct_request, d *dlpack.Description, t *dlpack.Tensor) 
 	// A kernel may use managed memory as any of its device's; the ids of such memory, and of the host's, say nothing.
 	managed := said.Type == dlpack.CUDA && found.Type == dlpack.CUDAManaged
 	if found.Type != said.Type && !managed || found.Type == dlpack.CUDA && found.ID != said.ID {
-		return &dlpack.Error{Kind: dlpack.ValueError, Message: "device " + said.String() + ": the memory at 0x" +
-			strconv.FormatUint(memoryOf(d, t).Address, 16) + " is on " + found.String() + " (pass that device)"}
+		return dlpack.Malformed("device " + said.String() + ": the memory at 0x" +
+			strconv.FormatUint(memoryOf(d, t).Address, 16) + " is on " + found.String() + " (pass that device)")
 	}
 	return nil
 }
