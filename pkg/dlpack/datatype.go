@@ -80,6 +80,12 @@ func (t DataType) ItemSize() int64 {
 	return (t.itemBits() + 7) / 8
 }
 
+// WholeBytes tells whether an item takes whole bytes. Others are packed, so that they share bytes, or padded, as
+// [SubbyteTypePadded] says.
+func (t DataType) WholeBytes() bool {
+	return t.itemBits()%8 == 0
+}
+
 func (t DataType) itemBits() int64 {
 	return int64(t.Bits) * int64(t.Lanes)
 }

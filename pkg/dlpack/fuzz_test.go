@@ -248,10 +248,13 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, code, bits uint8, lanes uint16, flags uint8, device, id int8, data, offset uint64,
 		span int64, facts uint8, dims []byte) {
 		d := Description{
-			DataType: DataType{TypeCode(code), bits, lanes}, Swapped: facts&4 != 0, Flags: Flags(flags),
+			Item: Item{
+				DataType: DataType{TypeCode(code), bits, lanes}, Flags: Flags(flags), Swapped: facts&4 != 0,
+				BitPacked: facts&8 != 0,
+			},
 			Device: Device{DeviceType(device), int32(id)}, Data: data, Offset: offset, Span: max(span, -1),
 			HasStrides: facts&1 != 0, ElementStrides: facts&2 != 0, NDim: len(dims) / 2,
-			BitPacked: facts&8 != 0, FirstBit: facts >> 5, Nulls: int64(facts) & 16,
+			FirstBit: facts >> 5, Nulls: int64(facts) & 16,
 		}
 		if d.BitPacked {
 			d.DataType = DataType{Bool, 8, 1}
@@ -266,14 +269,18 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 		want := plainly(&d)
 		var got Tensor
 		err := d.Validate(&got)
+		if d != original {
+			t.Fatalf("the description became %+v; it was %+v", d, original)
+		}
 		if (err != nil) != want.refused || err != nil && KindOf(err) != want.kind {
 			t.Fatalf("got %v; want %+v", err, want)
 		}
 		if err != nil && want.kind != KindNeedsCopy {
 			return
 		}
-		if got.NBytes != want.nbytes.Int64() || got.Compact != want.compact || !d.HasStrides || d.ElementStrides ||
-			!equal(d.Strides[:d.NDim], want.strides) || !equal(got.Shape[:got.NDim], d.Shape[:d.NDim]) {
+		byteStrides := d.ByteStrides(&got)
+		if got.NBytes != want.nbytes.Int64() || got.Compact != want.compact ||
+			!equal(byteStrides[:d.NDim], want.strides) || !equal(got.Shape[:got.NDim], d.Shape[:d.NDim]) {
 			t.Fatalf("got %+v; want %+v", got, want)
 		}
 		if got.VersionedOnly != (d.Flags&SubbyteTypePadded != 0 && d.DataType.Bits < 8) {
@@ -286,13 +293,13 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 			return
 		}
 		for i, stride := range got.Strides[:got.NDim] {
-			if stride*got.ItemSize != d.Strides[i] {
-				t.Fatalf("strides %v, bytes %v", got.Strides[:got.NDim], d.Strides[:got.NDim])
+			if stride*got.ItemSize != want.strides[i] {
+				t.Fatalf("strides %v, bytes %v", got.Strides[:got.NDim], want.strides)
 			}
 		}
 		tensorOfTensor(t, &d, &got)
-		if got.Remember {
-			remembered(t, &original, &got)
+		if reuse := d.Reuse(&got); reuse.AnyData {
+			reused(t, &d, &got, reuse.MaxCount)
 		}
 	})
 }
@@ -300,7 +307,7 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 // tensorOfTensor checks that a tensor, described as DLPack does, is found valid and the same.
 func tensorOfTensor(t *testing.T, d *Description, want *Tensor) {
 	again := Description{
-		DataType: want.DataType, Flags: want.Flags, Device: want.Device,
+		Item: Item{DataType: want.DataType, Flags: want.Flags}, Device: want.Device,
 		Data: d.Data, Offset: want.Offset + want.ByteOffset, Span: d.Span, NDim: want.NDim, Shape: want.Shape,
 		HasStrides: true, ElementStrides: true, Strides: want.Strides,
 	}
@@ -311,18 +318,16 @@ func tensorOfTensor(t *testing.T, d *Description, want *Tensor) {
 	if err := again.Validate(&got); err != nil {
 		t.Fatalf("%+v described again: %v", want, err)
 	}
-	// One item with another stride than its size becomes one that can forget its length.
-	got.MaxCount = want.MaxCount
 	if got != *want {
 		t.Fatalf("described again: %+v; want %+v", got, *want)
 	}
 }
 
-// remembered checks that what Validate found holds for other memory, as far as the tensor says so.
-func remembered(t *testing.T, d *Description, want *Tensor) {
+// reused checks that what Validate found holds for other memory, and for other shapes where there is a maxCount.
+func reused(t *testing.T, d *Description, want *Tensor, maxCount int64) {
 	shapes := [][MaxNDim]int64{d.Shape}
-	if want.MaxCount > 0 {
-		for i, length := range []int64{1, 2, 1000, want.MaxCount} {
+	if maxCount > 0 {
+		for i, length := range []int64{1, 2, 1000, maxCount} {
 			shape := [MaxNDim]int64{}
 			for dimension := range want.NDim {
 				shape[dimension] = 1
@@ -333,7 +338,7 @@ func remembered(t *testing.T, d *Description, want *Tensor) {
 	}
 	for _, shape := range shapes {
 		expected := *want
-		if want.MaxCount > 0 {
+		if maxCount > 0 {
 			expected.Size = 1
 			for dimension := want.NDim - 1; dimension >= 0; dimension-- {
 				expected.Shape[dimension], expected.Strides[dimension] = shape[dimension], expected.Size
@@ -343,8 +348,9 @@ func remembered(t *testing.T, d *Description, want *Tensor) {
 			expected.Above = uint64(expected.NBytes)
 		}
 		above := expected.Above
-		for _, first := range []uint64{want.Alignment, want.Below, 1 << 40, -above} {
-			first &^= want.Alignment - 1
+		alignment := want.DataType.Alignment()
+		for _, first := range []uint64{alignment, want.Below, 1 << 40, -above} {
+			first &^= alignment - 1
 			outside := d.Span >= 0 && d.Offset+above > uint64(d.Span)
 			if first <= d.Offset || first < want.Below || above > -first || outside {
 				continue

@@ -5,24 +5,24 @@ import (
 	"strconv"
 )
 
-// closeShape puts a number in the place of the -1 of an open shape. It tells whether there was one.
-func (d *Description) closeShape(t *Tensor) (closed bool, err error) {
+// closeShape puts a number into t.Shape, where the -1 of an open shape is.
+func (d *Description) closeShape(t *Tensor) error {
 	if !d.OpenShape {
-		return false, nil
+		return nil
 	}
 	if d.Span >= 0 && d.Offset > uint64(d.Span) {
-		return false, Malformed("offset " + strconv.FormatUint(d.Offset, 10) + " is beyond the end of data; " +
+		return Malformed("offset " + strconv.FormatUint(d.Offset, 10) + " is beyond the end of data; " +
 			"expected at most its " + number(d.Span) + " bytes")
 	}
 	open, others, overflow := -1, uint64(1), uint64(0)
-	for i, n := range d.Shape[:d.NDim] {
+	for i, n := range t.Shape[:t.NDim] {
 		switch {
 		case n == -1 && open >= 0:
-			return false, openError(i, "beside another; expected at most one")
+			return openError(i, "beside another; expected at most one")
 		case n == -1:
 			open = i
 		case n < 0:
-			return false, negative(i, n)
+			return negative(i, n)
 		default:
 			high, low := bits.Mul64(others, uint64(n))
 			others, overflow = low, overflow|high
@@ -30,13 +30,13 @@ func (d *Description) closeShape(t *Tensor) (closed bool, err error) {
 	}
 	switch {
 	case open < 0:
-		return false, nil
+		return nil
 	case d.Span < 0:
-		return false, openError(open, "but a pointer has no length; expected the number of items")
+		return openError(open, "but a pointer has no length; expected the number of items")
 	case d.HasStrides:
-		return false, openError(open, "beside strides; expected the number of items")
+		return openError(open, "beside strides; expected the number of items")
 	case overflow == 0 && others == 0:
-		return false, openError(open, "beside a dimension of 0, where any number fits; expected the number of items")
+		return openError(open, "beside a dimension of 0, where any number fits; expected the number of items")
 	}
 	// Packed items share bytes, so these are counted in bits. The quotient has to have at most 63.
 	room, unit, item := uint64(d.Span)-d.Offset, uint64(1), uint64(t.ItemSize)
@@ -46,14 +46,14 @@ func (d *Description) closeShape(t *Tensor) (closed bool, err error) {
 	high, low := bits.Mul64(room, unit)
 	over, step := bits.Mul64(others, item)
 	if overflow != 0 || over != 0 || high<<1|low>>63 >= step {
-		return false, d.tooLarge(t.ItemSize)
+		return t.tooLarge()
 	}
 	n, rest := bits.Div64(high, low, step)
 	if rest != 0 {
-		return false, d.noMultiple(t, room, others)
+		return d.noMultiple(t, room, others)
 	}
-	d.Shape[open] = int64(n)
-	return true, nil
+	t.Shape[open] = int64(n)
+	return nil
 }
 
 func openError(dimension int, why string) error {
@@ -71,7 +71,7 @@ func (d *Description) noMultiple(t *Tensor, room, others uint64) error {
 	if size != 1 {
 		unit += "s"
 	}
-	return Malformed("shape " + shapeText(d.Shape[:d.NDim]) + ": the " + strconv.FormatUint(room, 10) +
+	return Malformed("shape " + shapeText(t.Shape[:t.NDim]) + ": the " + strconv.FormatUint(room, 10) +
 		" bytes from offset " + strconv.FormatUint(d.Offset, 10) + " on are no multiple of " +
 		strconv.FormatUint(others, 10) + items + number(size) + unit +
 		" (give the length, and the rest is left out)")

@@ -40,27 +40,35 @@ func TestADimensionOfMinusOneIsWhatTheMemoryHasRoomFor(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got Tensor
+			before := *test.d
 			if err := test.d.Validate(&got); err != nil {
 				t.Fatal(err)
+			}
+			if *test.d != before {
+				t.Errorf("the description became %+v", *test.d)
 			}
 			if !equal(got.Shape[:got.NDim], test.want) {
 				t.Errorf("shape %v; want %v", got.Shape[:got.NDim], test.want)
 			}
-			if got.Remember && got.MaxCount == 0 {
-				t.Error("what depends on the span is remembered as the one shape")
+			if reuse := test.d.Reuse(&got); reuse.AnyData && reuse.MaxCount == 0 {
+				t.Error("what depends on the span is kept for other memory")
 			}
 		})
 	}
 }
 
-func TestAnOpenShapeThatIsClosedIsRemembered(t *testing.T) {
-	var got Tensor
-	if err := open(float32Type, 12, []int64{2}, offset(4)).Validate(&got); err != nil || !got.Remember ||
-		got.MaxCount != math.MaxInt64/4 {
-		t.Errorf("%v, %+v", err, got)
-	}
-	if err := open(float32Type, 24, []int64{2, 2}, elements(3, 1)).Validate(&got); err != nil || !got.Remember {
-		t.Errorf("%v, %+v", err, got)
+func TestAnOpenShapeWithoutMinusOneIsReused(t *testing.T) {
+	for _, test := range []struct {
+		d    *Description
+		want Reuse
+	}{
+		{open(float32Type, 12, []int64{2}, offset(4)), Reuse{true, math.MaxInt64 / 4}},
+		{open(float32Type, 24, []int64{2, 2}, elements(3, 1)), Reuse{true, 0}},
+	} {
+		var got Tensor
+		if err := test.d.Validate(&got); err != nil || test.d.Reuse(&got) != test.want {
+			t.Errorf("%v, %+v; want %+v", err, test.d.Reuse(&got), test.want)
+		}
 	}
 }
 
@@ -111,8 +119,6 @@ func TestAnOpenShapeAllocatesNothing(t *testing.T) {
 	d := open(float32Type, 48, []int64{-1, 3})
 	var tensor Tensor
 	if allocations := testing.AllocsPerRun(100, func() {
-		d.Shape[0] = -1
-		d.HasStrides = false
 		if d.Validate(&tensor) != nil {
 			t.Fatal("refused")
 		}
@@ -166,7 +172,7 @@ func FuzzAnOpenShapeIsWhatUnlimitedNumbersFind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, code, bits uint8, lanes uint16, flags uint8, offset uint64, span int64, strides bool,
 		dims []byte) {
 		d := Description{
-			DataType: DataType{TypeCode(code), bits, lanes}, Flags: Flags(flags), Device: Device{Type: CPU}, Data: 1,
+			Item: Item{DataType: DataType{TypeCode(code), bits, lanes}, Flags: Flags(flags)}, Device: Device{Type: CPU}, Data: 1,
 			Offset: offset, Span: max(span, -1), OpenShape: true, HasStrides: strides, ElementStrides: true,
 			NDim: min(len(dims), MaxNDim),
 		}
@@ -182,6 +188,9 @@ func FuzzAnOpenShapeIsWhatUnlimitedNumbersFind(f *testing.F) {
 		err := d.Validate(&got)
 		if err != nil && d.DataType.itemBits()%8 != 0 && strings.Contains(err.Error(), "too large") {
 			return // for packed items the limit is 2^64 bits
+		}
+		if d != given {
+			t.Fatalf("the description became %+v; it was %+v", d, given)
 		}
 		known := true
 		for _, size := range given.Shape[:d.NDim] {
@@ -206,8 +215,10 @@ func FuzzAnOpenShapeIsWhatUnlimitedNumbersFind(f *testing.F) {
 		}
 		var want Tensor
 		wanted := closed.Validate(&want)
-		want.Remember = want.Remember && want.MaxCount > 0
-		if (err == nil) != (wanted == nil) || KindOf(err) != KindOf(wanted) || err == nil && got != want {
+		wantReuse := closed.Reuse(&want)
+		wantReuse.AnyData = wantReuse.MaxCount > 0
+		if (err == nil) != (wanted == nil) || KindOf(err) != KindOf(wanted) ||
+			err == nil && (got != want || d.Reuse(&got) != wantReuse) {
 			t.Fatalf("%v, %+v; want %v, %+v", err, got, wanted, want)
 		}
 		if err == nil && uint64(got.NBytes) != uint64(span)-offset {

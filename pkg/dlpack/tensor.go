@@ -1,19 +1,24 @@
 package dlpack
 
+// Item is what a protocol says of each item of an array.
+type Item struct {
+	DataType  DataType
+	Flags     Flags // of an item just SubbyteTypePadded; a DLTensor says all of them
+	Swapped   bool  // the bytes of each word are in the other order
+	BitPacked bool  // each item is a bit, the lowest of a byte first; DataType is that of a copy, Bool
+}
+
 // Description is what a protocol says of memory, in the protocol's units. Nothing in it is trusted.
 type Description struct {
-	DataType DataType
-	Swapped  bool // the bytes of each word are in the other order
-	Flags    Flags
-	Device   Device
+	Item
+	Device Device
 
 	Data   uint64 // address, or handle
 	Offset uint64 // bytes to add to Data
 	Span   int64  // bytes of memory from Data on; -1: unknown
 
-	Nulls     int64 // items that have no value
-	BitPacked bool  // each item is a bit, the lowest of a byte first; DataType is that of a copy, Bool
-	FirstBit  uint8 // BitPacked: the bit of its byte, 0 to 7, that is the first item
+	Nulls    int64 // items that have no value
+	FirstBit uint8 // BitPacked: the bit of its byte, 0 to 7, that is the first item
 
 	NDim           int
 	Shape          [MaxNDim]int64
@@ -26,6 +31,29 @@ type Description struct {
 
 	// Field and Text name the data type in messages: "typestr" and ">f4". Without them its codes do.
 	Field, Text string
+}
+
+// strideCounts tells whether a stride leads to another item. One that doesn't says nothing, whatever its value.
+func (d *Description) strideCounts(dimension int, t *Tensor) bool {
+	return d.HasStrides && t.Size > 0 && t.Shape[dimension] > 1
+}
+
+// ByteStrides gives the strides by which a copy reads memory that Validate took, or refused with [KindNeedsCopy]: in
+// bytes, and as in a compact layout where a stride leads to no other item.
+func (d *Description) ByteStrides(t *Tensor) (strides [MaxNDim]int64) {
+	compact := t.ItemSize
+	for i := t.NDim - 1; i >= 0; i-- {
+		switch {
+		case !d.strideCounts(i, t):
+			strides[i] = compact
+		case d.ElementStrides:
+			strides[i] = d.Strides[i] * t.ItemSize
+		default:
+			strides[i] = d.Strides[i]
+		}
+		compact *= max(t.Shape[i], 1)
+	}
+	return strides
 }
 
 // Tensor is memory that was validated: what a consumer may rely on.
@@ -43,14 +71,7 @@ type Tensor struct {
 
 	ItemSize, Size, NBytes int64
 
-	Alignment    uint64 // bytes that the first element's address is a multiple of, where there are addresses
 	Below, Above uint64 // bytes that the elements reach below and above the first element's address
-
-	// Remember tells that all this holds for any Data whose first element is aligned, and that has Below and Above
-	// bytes around it, of the addresses and of Span. MaxCount > 0 tells that but for Shape, the
-	// Strides of its compact layout, sizes and Above, which is NBytes, it holds for any shape of 1 to MaxCount items, too.
-	Remember bool
-	MaxCount int64
 
 	VersionedOnly bool // the legacy struct can't say what this tensor is: it has no flags
 	Compact       bool // row-major without gaps
@@ -58,7 +79,7 @@ type Tensor struct {
 
 // Packed tells whether items share bytes, so that a single one has no address.
 func (t *Tensor) Packed() bool {
-	return t.DataType.itemBits()%8 != 0 && t.Flags&SubbyteTypePadded == 0
+	return !t.DataType.WholeBytes() && t.Flags&SubbyteTypePadded == 0
 }
 
 // MakeCompact turns t into the tensor of its compact, row-major copy, which begins at its data.
@@ -70,6 +91,5 @@ func (t *Tensor) MakeCompact() {
 	}
 	t.Offset, t.ByteOffset = 0, 0
 	t.Below, t.Above = 0, uint64(t.NBytes)
-	t.MaxCount, t.Remember = 0, false
 	t.Compact = true
 }

@@ -6,32 +6,31 @@ import (
 	"strconv"
 )
 
-// Validate checks d once, and fills t.
+// Validate checks d once, and fills t. It neither changes d nor reads the memory.
 //
-// Errors come in the order of their kinds. With none, or with one of KindNeedsCopy, d.Strides are in bytes afterwards,
-// those of every dimension that doesn't matter as in a compact layout; with one of KindNeedsCopy t has everything
-// but Strides (and Remember): enough to copy.
+// Where several things are wrong, the error is of the lowest [Kind]. With one of [KindNeedsCopy] t has everything but
+// Strides: enough to make a copy, by [Description.ByteStrides].
 func (d *Description) Validate(t *Tensor) error {
 	if err := d.validateHead(); err != nil {
 		return err
 	}
 	t.DataType, t.Flags, t.Device, t.NDim = d.DataType, d.Flags&knownFlags, d.Device, d.NDim
-	t.ItemSize, t.Alignment = d.DataType.ItemSize(), d.DataType.Alignment()
+	if t.Device.Type == CPU {
+		t.Device.ID = 0 // there is one CPU, whatever it is called
+	}
+	t.ItemSize = d.DataType.ItemSize()
 	t.VersionedOnly = t.Flags&SubbyteTypePadded != 0 && d.DataType.Bits < 8
-	t.MaxCount, t.Remember = 0, false
-	closed, err := d.closeShape(t)
-	if err != nil {
+	copy(t.Shape[:t.NDim], d.Shape[:])
+	if err := d.closeShape(t); err != nil {
 		return err
 	}
-	if err := d.measure(t); err != nil {
+	if err := t.measure(); err != nil {
 		return err
 	}
 	if d.Data == 0 && t.Size > 0 {
 		return Malformed("data is NULL; expected an address, since shape " + shapeText(t.Shape[:t.NDim]) +
 			" has items")
 	}
-	// Without strides, memory is the same in any shape.
-	countable := t.NDim > 0 && t.Size > 0 && !d.HasStrides && !t.Packed()
 	odd, err := d.layOut(t)
 	if err != nil {
 		return err
@@ -47,48 +46,42 @@ func (d *Description) Validate(t *Tensor) error {
 			"DLPack has no nulls (give them a value, as with .fill_null(0), or in pandas .fillna(0); a NaN that " +
 			"pandas counts as null stays one in its .to_numpy())")
 	}
-	if err := d.checkCurable(t, odd); err != nil {
-		return err
-	}
-	t.Remember = t.Size > 0 && t.Device.Type == CPU && (!closed || countable) // a closed shape is one of many
-	if countable {
-		t.MaxCount = math.MaxInt64 / t.ItemSize
-	}
-	return nil
+	return d.checkCurable(t, odd)
 }
 
-// validateHead checks what needs no arithmetic. A CPU has one device id, 0.
+// validateHead checks what needs no arithmetic.
 func (d *Description) validateHead() error {
 	switch {
-	case d.Device.Type == CPU:
-		d.Device.ID = 0
 	case d.Device.Type < CPU:
 		return Malformed("device type is " + strconv.Itoa(int(d.Device.Type)) +
 			"; expected a DLDeviceType, 1 or more")
-	case d.Device.ID < 0:
+	case d.Device.ID < 0 && d.Device.Type != CPU:
 		return Malformed("device id is negative: " + strconv.Itoa(int(d.Device.ID)) + " on " +
 			d.Device.Type.String())
 	}
-	if d.NDim < 0 || d.NDim > MaxNDim {
-		return Malformed("ndim is " + strconv.Itoa(d.NDim) + "; expected 0 to " + strconv.Itoa(MaxNDim) +
-			" dimensions")
-	}
-	if err := d.DataType.Validate(); err != nil {
+	if err := CheckNDim(d.NDim); err != nil {
 		return err
+	}
+	return d.DataType.Validate()
+}
+
+// CheckNDim refuses a number of dimensions that there can't be.
+func CheckNDim(ndim int) error {
+	if ndim < 0 || ndim > MaxNDim {
+		return Malformed("ndim is " + strconv.Itoa(ndim) + "; expected 0 to " + strconv.Itoa(MaxNDim) + " dimensions")
 	}
 	return nil
 }
 
-// measure fills Shape and the sizes. Empty dimensions count as 1 against the limit, so that compact strides fit too,
-// and as numpy has it.
-func (d *Description) measure(t *Tensor) error {
+// measure fills the sizes. An empty dimension counts as 1 against the limit, so that compact strides fit as well; numpy
+// does the same.
+func (t *Tensor) measure() error {
 	count, size := uint64(1), uint64(1)
 	tooLarge := false
-	for i, n := range d.Shape[:d.NDim] {
+	for i, n := range t.Shape[:t.NDim] {
 		if n < 0 {
 			return negative(i, n)
 		}
-		t.Shape[i] = n
 		size *= uint64(n)
 		high, low := bits.Mul64(count, uint64(max(n, 1)))
 		tooLarge = tooLarge || high != 0
@@ -96,12 +89,12 @@ func (d *Description) measure(t *Tensor) error {
 	}
 	high, low := bits.Mul64(count, uint64(t.ItemSize))
 	if tooLarge || high != 0 || low > math.MaxInt64 {
-		return d.tooLarge(t.ItemSize)
+		return t.tooLarge()
 	}
 	t.Size = int64(size)
 	t.NBytes = t.Size * t.ItemSize
 	if t.Packed() {
-		high, low := bits.Mul64(size, uint64(d.DataType.itemBits()))
+		high, low := bits.Mul64(size, uint64(t.DataType.itemBits()))
 		low, carry := bits.Add64(low, 7, 0)
 		t.NBytes = int64((high+carry)<<61 | low>>3)
 	}
@@ -112,31 +105,29 @@ func negative(dimension int, n int64) error {
 	return Malformed("shape dimension " + strconv.Itoa(dimension) + " is negative: " + number(n))
 }
 
-func (d *Description) tooLarge(itemSize int64) error {
-	return Malformed("shape " + shapeText(d.Shape[:d.NDim]) + " of items of " + number(itemSize) +
+func (t *Tensor) tooLarge() error {
+	return Malformed("shape " + shapeText(t.Shape[:t.NDim]) + " of items of " + number(t.ItemSize) +
 		" bytes is too large; expected at most " + number(math.MaxInt64) + " bytes, an empty dimension counted as 1")
 }
 
-// layOut fills Strides, Below, Above and Compact, and turns d.Strides to bytes. It returns the first dimension whose
-// stride is no multiple of the item size, or -1.
+// layOut fills Strides, Below, Above and Compact. It returns the first dimension whose stride is no multiple of the item
+// size, or -1.
 func (d *Description) layOut(t *Tensor) (odd int, err error) {
 	odd = -1
 	below, above := uint64(0), uint64(t.ItemSize)
 	t.Compact = true
-	given := d.HasStrides && t.Size > 0
 	elements := int64(1) // the stride of dimension i in a compact layout
 	for i := d.NDim - 1; i >= 0; i-- {
 		n := t.Shape[i]
 		stride, step := elements, elements*t.ItemSize
 		elements *= max(n, 1)
-		// A stride says something only where it leads to another item.
-		if given && n > 1 {
+		if d.strideCounts(i, t) {
 			compact := step
 			stride, step = d.Strides[i], d.Strides[i]
 			if d.ElementStrides {
 				var fits bool
 				if step, fits = multiply(stride, t.ItemSize); !fits {
-					return odd, d.tooFar(i)
+					return odd, d.tooFar(i, n)
 				}
 			} else if stride = step / t.ItemSize; stride*t.ItemSize != step {
 				odd = i
@@ -152,12 +143,11 @@ func (d *Description) layOut(t *Tensor) (odd int, err error) {
 				above, carry = bits.Add64(above, reach, 0)
 			}
 			if high != 0 || carry != 0 {
-				return odd, d.tooFar(i)
+				return odd, d.tooFar(i, n)
 			}
 		}
-		t.Strides[i], d.Strides[i] = stride, step
+		t.Strides[i] = stride
 	}
-	d.HasStrides, d.ElementStrides = true, false
 	t.Below, t.Above = below, above
 	switch {
 	case t.Size == 0:
@@ -170,13 +160,13 @@ func (d *Description) layOut(t *Tensor) (odd int, err error) {
 	return odd, nil
 }
 
-func (d *Description) tooFar(dimension int) error {
+func (d *Description) tooFar(dimension int, items int64) error {
 	unit := " bytes"
 	if d.ElementStrides {
 		unit = " elements"
 	}
 	return Malformed("strides dimension " + strconv.Itoa(dimension) + " is " +
-		number(d.Strides[dimension]) + unit + ", too far for " + number(d.Shape[dimension]) +
+		number(d.Strides[dimension]) + unit + ", too far for " + number(items) +
 		" items; expected an extent within 2^64 addresses")
 }
 
@@ -245,7 +235,8 @@ func (d *Description) checkSubbyte(t *Tensor) error {
 
 // checkCurable refuses what a copy cures.
 func (d *Description) checkCurable(t *Tensor, odd int) error {
-	if d.Swapped && t.Alignment > 1 {
+	alignment := t.DataType.Alignment()
+	if d.Swapped && alignment > 1 {
 		return NeedsCopy(d.typeText() +
 			": big-endian; DLPack needs native byte order (" + d.cure("convert") + ")")
 	}
@@ -257,9 +248,9 @@ func (d *Description) checkCurable(t *Tensor, odd int) error {
 		return NeedsCopy("strides dimension " + strconv.Itoa(odd) + " is " + number(d.Strides[odd]) +
 			" bytes; expected a multiple of the item size of " + number(t.ItemSize) + " bytes (" + d.cure("copy") + ")")
 	}
-	if first := d.Data + t.Offset; t.Size > 0 && d.Device.Type.HasAddresses() && first%t.Alignment != 0 {
+	if first := d.Data + t.Offset; t.Size > 0 && d.Device.Type.HasAddresses() && first%alignment != 0 {
 		return NeedsCopy("data 0x" + strconv.FormatUint(first, 16) + " is misaligned; expected a multiple of " +
-			strconv.FormatUint(t.Alignment, 10) + " (" + d.cure("copy") + ")")
+			strconv.FormatUint(alignment, 10) + " (" + d.cure("copy") + ")")
 	}
 	return nil
 }

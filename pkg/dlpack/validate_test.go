@@ -17,7 +17,7 @@ var (
 
 // described is a description of CPU memory, changed.
 func described(t DataType, shape []int64, changes ...func(*Description)) *Description {
-	d := &Description{DataType: t, Device: Device{Type: CPU}, Data: data, Span: -1, NDim: len(shape)}
+	d := &Description{Item: Item{DataType: t}, Device: Device{Type: CPU}, Data: data, Span: -1, NDim: len(shape)}
 	copy(d.Shape[:], shape)
 	for _, change := range changes {
 		change(d)
@@ -85,7 +85,7 @@ func TestAValidDescriptionBecomesATensor(t *testing.T) {
 		name         string
 		d            *Description
 		strides      []int64 // elements
-		bytes        []int64 // d.Strides afterwards
+		bytes        []int64 // the strides in bytes
 		below, above uint64
 		nbytes       int64
 		compact      bool
@@ -142,8 +142,9 @@ func TestAValidDescriptionBecomesATensor(t *testing.T) {
 			if err := test.d.Validate(&got); err != nil {
 				t.Fatal(err)
 			}
-			if !equal(got.Strides[:got.NDim], test.strides) || !equal(test.d.Strides[:got.NDim], test.bytes) {
-				t.Errorf("strides %v, bytes %v", got.Strides[:got.NDim], test.d.Strides[:got.NDim])
+			bytes := test.d.ByteStrides(&got)
+			if !equal(got.Strides[:got.NDim], test.strides) || !equal(bytes[:got.NDim], test.bytes) {
+				t.Errorf("strides %v, bytes %v", got.Strides[:got.NDim], bytes[:got.NDim])
 			}
 			if got.Below != test.below || got.Above != test.above {
 				t.Errorf("below %d, above %d", got.Below, got.Above)
@@ -254,11 +255,8 @@ func TestWhatACopyCuresNeedsACopy(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := refused(t, test.d, KindNeedsCopy, test.want)
-			if !test.d.HasStrides || test.d.ElementStrides || !equal(test.d.Strides[:test.d.NDim], test.bytes) {
-				t.Errorf("strides in bytes: %v", test.d.Strides[:test.d.NDim])
-			}
-			if got.Remember || got.MaxCount != 0 {
-				t.Error("remembered")
+			if bytes := test.d.ByteStrides(got); !equal(bytes[:got.NDim], test.bytes) {
+				t.Errorf("strides in bytes: %v", bytes[:got.NDim])
 			}
 			if got.ItemSize != 4 || got.NBytes != got.Size*4 ||
 				!equal(got.Shape[:got.NDim], test.d.Shape[:test.d.NDim]) {
@@ -284,7 +282,7 @@ func TestBitsAreCopiedFromTheBytesThatTheyReach(t *testing.T) {
 		d := described(boolType, test.shape, bitPacked(test.first), span(int64(test.above)))
 		got := refused(t, d, KindNeedsCopy,
 			`Arrow format "b": bit-packed booleans; expected a byte an item (pass copy=None to copy)`)
-		if got.Above != test.above || got.Below != 0 || got.NBytes != got.Size || got.Remember || got.MaxCount != 0 {
+		if got.Above != test.above || got.Below != 0 || got.NBytes != got.Size {
 			t.Errorf("%v from bit %d: %+v", test.shape, test.first, got)
 		}
 		d = described(boolType, test.shape, bitPacked(test.first), span(int64(test.above)-1))
@@ -296,7 +294,11 @@ func TestBitsAreCopiedFromTheBytesThatTheyReach(t *testing.T) {
 func refused(t *testing.T, d *Description, kind Kind, want string) *Tensor {
 	t.Helper()
 	var got Tensor
+	before := *d
 	err := d.Validate(&got)
+	if *d != before {
+		t.Errorf("the description became %+v", *d)
+	}
 	if KindOf(err) != kind || !strings.Contains(err.Error(), want) {
 		t.Fatalf("got %v; want kind %d, %q", err, kind, want)
 	}
@@ -306,7 +308,7 @@ func refused(t *testing.T, d *Description, kind Kind, want string) *Tensor {
 	return &got
 }
 
-func TestOnlyCompactMemoryForgetsItsShape(t *testing.T) {
+func TestOnlyCompactMemoryIsReusedForAnyShape(t *testing.T) {
 	const most = math.MaxInt64 / 4
 	for _, test := range []struct {
 		name string
@@ -331,11 +333,8 @@ func TestOnlyCompactMemoryForgetsItsShape(t *testing.T) {
 			if err := test.d.Validate(&got); err != nil {
 				t.Fatal(err)
 			}
-			if got.MaxCount != test.want {
-				t.Errorf("got %d; want %d", got.MaxCount, test.want)
-			}
-			if want := got.Size > 0; got.Remember != want {
-				t.Errorf("remember is %v", got.Remember)
+			if got, want := test.d.Reuse(&got), (Reuse{got.Size > 0, test.want}); got != want {
+				t.Errorf("got %+v; want %+v", got, want)
 			}
 		})
 	}
@@ -343,12 +342,12 @@ func TestOnlyCompactMemoryForgetsItsShape(t *testing.T) {
 
 func TestOffsetsStayWithHandles(t *testing.T) {
 	var got Tensor
-	if err := described(int8Type, nil, on(Metal), offset(3)).Validate(&got); err != nil || got.Offset != 0 ||
-		got.ByteOffset != 3 {
+	d := described(int8Type, nil, on(Metal), offset(3))
+	if err := d.Validate(&got); err != nil || got.Offset != 0 || got.ByteOffset != 3 {
 		t.Errorf("handle: %v, offset %d, byte offset %d", err, got.Offset, got.ByteOffset)
 	}
-	if got.Remember {
-		t.Error("memory that is not the CPU's is remembered")
+	if reuse := d.Reuse(&got); reuse != (Reuse{}) {
+		t.Errorf("memory that is not the CPU's is remembered: %+v", reuse)
 	}
 	if err := described(int8Type, nil, on(CUDA), offset(3)).Validate(&got); err != nil || got.Offset != 3 ||
 		got.ByteOffset != 0 {
@@ -405,7 +404,7 @@ func TestACopyIsCompact(t *testing.T) {
 	}
 	got.Offset, got.ByteOffset = 1, 2
 	if got.MakeCompact(); got.Offset != 0 || got.ByteOffset != 0 || !got.Compact ||
-		!equal(got.Strides[:2], []int64{3, 1}) || got.Remember || got.MaxCount != 0 {
+		!equal(got.Strides[:2], []int64{3, 1}) {
 		t.Errorf("%+v", got)
 	}
 }

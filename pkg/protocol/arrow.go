@@ -6,27 +6,50 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
+// arrowBits is the format of booleans of one bit each, and arrowBool8 that of booleans of a byte.
+const (
+	arrowBits  = "b"
+	arrowBool8 = "c arrow.bool8"
+)
+
 // ParseArrow reads a format of the Arrow C data interface: "i", "g". Behind a space may follow the extension that makes
-// bytes booleans: "c arrow.bool8". bitPacked tells that an item is one bit: "b".
-func ParseArrow(text string) (t dlpack.DataType, bitPacked bool, err error) {
-	if text == "b" || text == "c arrow.bool8" {
-		return dlpack.DataType{Code: dlpack.Bool, Bits: 8, Lanes: 1}, text == "b", nil
+// bytes booleans: "c arrow.bool8".
+func ParseArrow(text string) (item dlpack.Item, err error) {
+	if text == arrowBits || text == arrowBool8 {
+		item.DataType = dlpack.DataType{Code: dlpack.Bool, Bits: 8, Lanes: 1}
+		item.BitPacked = text == arrowBits
+		return item, nil
 	}
 	for i := range otherNames {
-		if known := &otherNames[i]; text != "" && text == known.names.Arrow && known.code != dlpack.Bool {
-			return dlpack.DataType{Code: known.code, Bits: known.bits, Lanes: 1}, false, nil
+		if known := &otherNames[i]; text != "" && text == known.arrowItems() {
+			item.DataType = dlpack.DataType{Code: known.code, Bits: known.bits, Lanes: 1}
+			return item, nil
 		}
 	}
 	for i := range arrowRefusals {
 		known := &arrowRefusals[i]
 		if text == known.format || strings.HasSuffix(known.format, ":") && strings.HasPrefix(text, known.format) {
-			return t, false, unsupported("Arrow format", text, known.why)
+			return item, unsupported("Arrow format", text, known.why)
 		}
 	}
 	if strings.HasPrefix(text, "+w:") {
-		return t, false, malformed("Arrow format", text, `malformed; expected "+w:", a length, and one child`)
+		return item, malformed("Arrow format", text, `malformed; expected "+w:", a length, and one child`)
 	}
-	return t, false, malformed("Arrow format", text, `unknown; expected one of b, c, C, s, S, i, I, l, L, e, f or g`)
+	return item, malformed("Arrow format", text, "unknown; expected one of "+arrowFormats())
+}
+
+// arrowFormats is the formats that ParseArrow reads, as an error lists them.
+func arrowFormats() string {
+	list, last := arrowBits, ""
+	for i := range otherNames {
+		if format := otherNames[i].arrowItems(); format != "" {
+			if last != "" {
+				list += ", " + last
+			}
+			last = format
+		}
+	}
+	return list + " or " + last
 }
 
 const (

@@ -13,9 +13,9 @@ func TestArrowFormatsOfNumbersAreRead(t *testing.T) {
 		"b": "bool", "c arrow.bool8": "bool", "c": "int8", "s": "int16", "i": "int32", "l": "int64", "C": "uint8",
 		"S": "uint16", "I": "uint32", "L": "uint64", "e": "float16", "f": "float32", "g": "float64",
 	} {
-		got, bitPacked, err := ParseArrow(text)
-		if name := string(AppendName(nil, got)); err != nil || name != want || bitPacked != (text == "b") {
-			t.Errorf("%q: %s, bit-packed %v, %v; want %s", text, name, bitPacked, err, want)
+		got, err := ParseArrow(text)
+		if name := string(AppendName(nil, got.DataType)); err != nil || name != want || got.BitPacked != (text == "b") {
+			t.Errorf("%q: %+v, %v; want %s", text, got, err, want)
 		}
 	}
 }
@@ -94,14 +94,14 @@ func TestAnUnknownArrowFormatIsMalformed(t *testing.T) {
 
 func arrowRefused(t *testing.T, text string, kind dlpack.Kind, want string) {
 	t.Helper()
-	_, _, err := ParseArrow(text)
+	_, err := ParseArrow(text)
 	refused(t, text, err, kind, want)
 }
 
 func TestAnArrowFormatAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		for _, text := range []string{"b", "c arrow.bool8", "g"} {
-			if _, _, err := ParseArrow(text); err != nil {
+			if _, err := ParseArrow(text); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -133,12 +133,13 @@ func FuzzArrow(f *testing.F) {
 	f.Add("+w:3")
 	f.Add("+us:0,1")
 	f.Fuzz(func(t *testing.T, text string) {
-		got, bitPacked, err := ParseArrow(text)
+		got, err := ParseArrow(text)
 		parts := plainArrow.FindStringSubmatch(text)
 		if parts != nil && parts[1] != "" {
-			name := string(AppendName(nil, got))
-			if err != nil || got.Validate() != nil || name != plainArrowTypes[text] || bitPacked != (text == "b") {
-				t.Fatalf("%q: %v, bit-packed %v, %v", text, got, bitPacked, err)
+			name := string(AppendName(nil, got.DataType))
+			if err != nil || got.DataType.Validate() != nil || name != plainArrowTypes[text] ||
+				got != (dlpack.Item{DataType: got.DataType, BitPacked: text == "b"}) {
+				t.Fatalf("%q: %+v, %v", text, got, err)
 			}
 			return
 		}
@@ -157,7 +158,7 @@ func BenchmarkParseArrow(b *testing.B) {
 		b.Run(text, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := ParseArrow(text); err != nil {
+				if _, err := ParseArrow(text); err != nil {
 					b.Fatal(err)
 				}
 			}

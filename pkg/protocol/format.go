@@ -9,70 +9,82 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// Format is what a format of the buffer protocol says of each item.
-type Format struct {
-	DataType dlpack.DataType
-	Swapped  bool                  // big-endian
-	NDim     int                   // dimensions of a sub-array, which are behind those of the buffer
-	Shape    [dlpack.MaxNDim]int64 // of the sub-array
-}
-
-// ParseFormat reads a format of PEP 3118 for items of itemsize bytes: the codes of module struct, complex numbers (Zf,
-// Zd; F, D as Python 3.14 has them), and sub-arrays, "(2,3)d" or "3B". A "c" is a byte, uint8.
-func ParseFormat(text string, itemsize int64, f *Format) error {
+// ParseFormat reads a format of PEP 3118, as the buffer protocol has it, for items of itemsize bytes: the codes of
+// module struct, complex numbers (Zf, Zd; F, D as Python 3.14 has them), and sub-arrays, "(2,3)d" or "3B". A "c" is a
+// byte, uint8.
+//
+// A sub-array's dimensions, ndim of them, are put into shape; they follow those of the buffer.
+func ParseFormat(text string, itemsize int64, shape *[dlpack.MaxNDim]int64) (item dlpack.Item, ndim int, err error) {
 	r := formatReader{text: text, rest: text, order: '@'}
-	if err := r.item(f); err != nil {
-		return err
+	array := subArray{shape: shape}
+	item, long, err := r.item(&array)
+	if err == nil {
+		err = r.fit(&item, &array, long, itemsize)
 	}
-	long := r.long
-	if r.skipSpace(); r.rest != "" {
-		return r.severalItems()
-	}
-	if long && f.size(8) == itemsize {
-		// "l" has 4 bytes in standard mode, but ctypes writes "<l" for a native one of 8.
-		f.DataType.Bits = 64
-	}
-	if text == "B" && itemsize > 1 {
-		return r.refuse(noStructure) // what ctypes says of every union and packed structure
-	}
-	if size := f.size(f.DataType.ItemSize()); size < 0 || size != itemsize {
-		bytes := strconv.FormatInt(size, 10)
-		if size < 0 {
-			bytes = "more than " + strconv.Itoa(math.MaxInt64)
-		}
-		return r.malformed("size " + bytes + "; expected the itemsize, " + strconv.FormatInt(itemsize, 10))
-	}
-	return nil
+	return item, array.ndim, err
 }
 
-// size is the bytes of an item whose elements have elementSize, or -1 if they are no int64. For that limit, an empty
-// dimension counts as 1, as in dlpack.Description.Validate.
-func (f *Format) size(elementSize int64) int64 {
-	size, empty := uint64(elementSize), false
-	for _, n := range f.Shape[:f.NDim] {
-		empty = empty || n == 0
-		high, low := bits.Mul64(size, uint64(max(n, 1)))
-		if high != 0 || low > math.MaxInt64 {
-			return -1
-		}
-		size = low
-	}
-	if empty {
-		return 0
-	}
-	return int64(size)
-}
-
-// formatReader reads a format from left to right. A byte order holds until the next one.
+// formatReader reads a format from left to right.
 type formatReader struct {
 	text, rest string
-	order      byte
-	long       bool // an item was an "l" or "L" of standard size: the codes that have two sizes
+	order      byte // holds until the next one
 }
 
-// item reads byte order, shape, count and code of one item.
-func (r *formatReader) item(f *Format) error {
-	f.NDim = 0
+// subArray is the dimensions of an item. (In the reader, which keeps text, they would count as kept, and be allocated.)
+type subArray struct {
+	shape *[dlpack.MaxNDim]int64
+	ndim  int
+}
+
+// A formatCode is what a letter means: a type, or the reason why there is none for it.
+type formatCode struct {
+	code           dlpack.TypeCode
+	bytes          uint8 // in native mode, "@" or "^"
+	standardBytes  uint8 // in standard mode, where it is another size
+	whyUnsupported string
+}
+
+// formatCodes has the code of each letter. One without bytes and without a reason is unknown. "F", "D" and "G" are also
+// what "Zf", "Zd" and "Zg" mean.
+var formatCodes = [256]formatCode{
+	'?': {code: dlpack.Bool, bytes: 1},
+	'b': {code: dlpack.Int, bytes: 1},
+	'c': {code: dlpack.UInt, bytes: 1},
+	'B': {code: dlpack.UInt, bytes: 1},
+	'h': {code: dlpack.Int, bytes: 2},
+	'H': {code: dlpack.UInt, bytes: 2},
+	'i': {code: dlpack.Int, bytes: 4},
+	'I': {code: dlpack.UInt, bytes: 4},
+	'l': {code: dlpack.Int, bytes: 8, standardBytes: 4},
+	'L': {code: dlpack.UInt, bytes: 8, standardBytes: 4},
+	'q': {code: dlpack.Int, bytes: 8},
+	'Q': {code: dlpack.UInt, bytes: 8},
+	'n': {code: dlpack.Int, bytes: 8},
+	'N': {code: dlpack.UInt, bytes: 8},
+	'e': {code: dlpack.Float, bytes: 2},
+	'f': {code: dlpack.Float, bytes: 4},
+	'd': {code: dlpack.Float, bytes: 8},
+	'F': {code: dlpack.Complex, bytes: 8},
+	'D': {code: dlpack.Complex, bytes: 16},
+
+	'g': {whyUnsupported: noLongDouble},
+	'G': {whyUnsupported: noLongComplex},
+	's': {whyUnsupported: noText},
+	'p': {whyUnsupported: noText},
+	'u': {whyUnsupported: noText},
+	'w': {whyUnsupported: noText},
+	'O': {whyUnsupported: noObjects},
+	'P': {whyUnsupported: noPointers},
+	'&': {whyUnsupported: noPointers},
+	'X': {whyUnsupported: noPointers},
+	'z': {whyUnsupported: noPointers},
+	'T': {whyUnsupported: noStructure},
+	'x': {whyUnsupported: noPadding},
+	't': {whyUnsupported: noBitField},
+}
+
+// item reads byte order, shape, count and code of one item. long tells that the code is "l" or "L" of standard size.
+func (r *formatReader) item(array *subArray) (item dlpack.Item, long bool, err error) {
 	for ordered := false; ; {
 		r.skipSpace()
 		switch next := r.peek(); {
@@ -81,36 +93,36 @@ func (r *formatReader) item(f *Format) error {
 			r.rest = r.rest[1:]
 		case next == '(':
 			r.rest = r.rest[1:]
-			if err := r.shape(f); err != nil {
-				return err
+			if err := r.dimensions(array); err != nil {
+				return item, false, err
 			}
 		case '0' <= next && next <= '9':
 			n, err := r.number()
 			if err != nil {
-				return err
+				return item, false, err
 			}
 			// As in numpy, a count of 1 is no dimension.
 			if n != 1 {
-				if err := r.addDimension(f, n); err != nil {
-					return err
+				if err := r.addDimension(array, n); err != nil {
+					return item, false, err
 				}
 			}
-			return r.code(f)
+			return r.code()
 		default:
-			return r.code(f)
+			return r.code()
 		}
 	}
 }
 
-// shape reads the dimensions of a sub-array, behind its "(".
-func (r *formatReader) shape(f *Format) error {
+// dimensions reads those of a sub-array, behind its "(".
+func (r *formatReader) dimensions(array *subArray) error {
 	for {
 		r.skipSpace()
 		n, err := r.number()
 		if err != nil {
 			return err
 		}
-		if err := r.addDimension(f, n); err != nil {
+		if err := r.addDimension(array, n); err != nil {
 			return err
 		}
 		r.skipSpace()
@@ -124,104 +136,98 @@ func (r *formatReader) shape(f *Format) error {
 	}
 }
 
-func (r *formatReader) addDimension(f *Format, n int64) error {
-	if f.NDim == dlpack.MaxNDim {
+func (r *formatReader) addDimension(array *subArray, n int64) error {
+	if array.ndim == dlpack.MaxNDim {
 		return r.malformed("too many dimensions; expected at most " + strconv.Itoa(dlpack.MaxNDim))
 	}
-	f.Shape[f.NDim] = n
-	f.NDim++
+	array.shape[array.ndim] = n
+	array.ndim++
 	return nil
 }
 
 // code reads the code of an item, and a "Z" before it.
-func (r *formatReader) code(f *Format) error {
-	standard := r.order != '@' && r.order != '^'
-	code, size := dlpack.Int, int64(0)
-	switch letter := r.next(); letter {
-	case '?':
-		code, size = dlpack.Bool, 1
-	case 'b':
-		size = 1
-	case 'c', 'B':
-		code, size = dlpack.UInt, 1
-	case 'h':
-		size = 2
-	case 'H':
-		code, size = dlpack.UInt, 2
-	case 'i':
-		size = 4
-	case 'I':
-		code, size = dlpack.UInt, 4
-	case 'l', 'L':
-		size = 8
-		if standard {
-			size = 4
-		}
-		if letter == 'L' {
-			code = dlpack.UInt
-		}
-		r.long = standard
-	case 'q', 'n':
-		size = 8
-	case 'Q', 'N':
-		code, size = dlpack.UInt, 8
-	case 'e':
-		code, size = dlpack.Float, 2
-	case 'f':
-		code, size = dlpack.Float, 4
-	case 'd':
-		code, size = dlpack.Float, 8
-	case 'F':
-		code, size = dlpack.Complex, 8
-	case 'D':
-		code, size = dlpack.Complex, 16
-	case 'Z':
+func (r *formatReader) code() (item dlpack.Item, long bool, err error) {
+	letter := r.next()
+	if letter == 'Z' {
 		if r.rest == "" {
-			return r.refuse(noPointers) // ctypes' c_wchar_p
+			return item, false, r.unsupported(noPointers) // ctypes' c_wchar_p
 		}
 		switch r.next() {
 		case 'f':
-			code, size = dlpack.Complex, 8
+			letter = 'F'
 		case 'd':
-			code, size = dlpack.Complex, 16
+			letter = 'D'
 		case 'g':
-			return r.refuse(noLongComplex)
+			letter = 'G'
 		default:
-			return r.malformed("unknown complex number; expected Zf or Zd")
+			return item, false, r.malformed("unknown complex number; expected Zf or Zd")
 		}
-	case 'g':
-		return r.refuse(noLongDouble)
-	case 'G':
-		return r.refuse(noLongComplex)
-	case 's', 'p', 'u', 'w':
-		return r.refuse(noText)
-	case 'O':
-		return r.refuse(noObjects)
-	case 'P', '&', 'X', 'z':
-		return r.refuse(noPointers)
-	case 'T':
-		return r.refuse(noStructure)
-	case 'x':
-		return r.refuse(noPadding)
-	case 't':
-		return r.refuse(noBitField)
-	default:
-		return r.malformed("unknown or missing code; expected one of ?cbBhHiIlLqQnNefd, Zf or Zd")
 	}
-	f.DataType = dlpack.DataType{Code: code, Bits: uint8(8 * size), Lanes: 1}
-	f.Swapped = r.order == '>' || r.order == '!'
+	code := &formatCodes[letter]
+	switch {
+	case code.whyUnsupported != "":
+		return item, false, r.unsupported(code.whyUnsupported)
+	case code.bytes == 0:
+		return item, false, r.malformed("unknown or missing code; expected one of ?cbBhHiIlLqQnNefd, Zf or Zd")
+	}
+	bytes := code.bytes
+	if code.standardBytes != 0 && r.order != '@' && r.order != '^' {
+		bytes, long = code.standardBytes, true
+	}
+	item.DataType = dlpack.DataType{Code: code.code, Bits: 8 * bytes, Lanes: 1}
+	item.Swapped = r.order == '>' || r.order == '!'
+	return item, long, nil
+}
+
+// fit checks that the format ends behind its first item, and that this has itemsize bytes.
+func (r *formatReader) fit(item *dlpack.Item, array *subArray, long bool, itemsize int64) error {
+	if r.skipSpace(); r.rest != "" {
+		return r.severalItems(array)
+	}
+	if long && array.size(8) == itemsize {
+		// "l" has 4 bytes in standard mode, but ctypes writes "<l" for a native one of 8.
+		item.DataType.Bits = 64
+	}
+	if r.text == "B" && itemsize > 1 {
+		return r.unsupported(noStructure) // ctypes describes every union and packed structure by "B"
+	}
+	if size := array.size(item.DataType.ItemSize()); size < 0 || size != itemsize {
+		bytes := strconv.FormatInt(size, 10)
+		if size < 0 {
+			bytes = "more than " + strconv.Itoa(math.MaxInt64)
+		}
+		return r.malformed("size " + bytes + "; expected the itemsize, " + strconv.FormatInt(itemsize, 10))
+	}
 	return nil
 }
 
-// severalItems refuses what follows the first item, which is an error of either kind.
-func (r *formatReader) severalItems() error {
-	var further Format
+// size is the bytes of an item whose elements have elementSize, or -1 if they are no int64. For that limit, an empty
+// dimension counts as 1, as in dlpack.Description.Validate.
+func (a *subArray) size(elementSize int64) int64 {
+	size, empty := uint64(elementSize), false
+	for _, n := range a.shape[:a.ndim] {
+		empty = empty || n == 0
+		high, low := bits.Mul64(size, uint64(max(n, 1)))
+		if high != 0 || low > math.MaxInt64 {
+			return -1
+		}
+		size = low
+	}
+	if empty {
+		return 0
+	}
+	return int64(size)
+}
+
+// severalItems refuses a format of several items: as a structure, or as malformed where one of them is.
+func (r *formatReader) severalItems(array *subArray) error {
 	for ; r.rest != ""; r.skipSpace() {
-		if err := r.item(&further); err != nil {
+		array.ndim = 0
+		if _, _, err := r.item(array); err != nil {
 			return err
 		}
 	}
-	return r.refuse(noStructure)
+	return r.unsupported(noStructure)
 }
 
 func (r *formatReader) number() (int64, error) {
@@ -258,6 +264,6 @@ func (r *formatReader) malformed(why string) error {
 	return malformed("format", r.text, why)
 }
 
-func (r *formatReader) refuse(why string) error {
+func (r *formatReader) unsupported(why string) error {
 	return unsupported("format", r.text, why)
 }

@@ -9,25 +9,36 @@ type OtherNames struct {
 	Arrow   string // the Arrow C data interface's; of a bool, that of its bytes
 }
 
-var otherNames = [...]struct {
+type namedType struct {
 	code  dlpack.TypeCode
 	bits  uint8
 	names OtherNames
-}{
+}
+
+// otherNames has the data types that another protocol has a name for. It is the one place where Arrow's letters are.
+var otherNames = [...]namedType{
 	{dlpack.Bool, 8, OtherNames{"?", "|b1", "c"}},
 	{dlpack.Int, 8, OtherNames{"b", "|i1", "c"}},
-	{dlpack.Int, 16, OtherNames{"h", "<i2", "s"}},
-	{dlpack.Int, 32, OtherNames{"i", "<i4", "i"}},
-	{dlpack.Int, 64, OtherNames{"l", "<i8", "l"}},
 	{dlpack.UInt, 8, OtherNames{"B", "|u1", "C"}},
+	{dlpack.Int, 16, OtherNames{"h", "<i2", "s"}},
 	{dlpack.UInt, 16, OtherNames{"H", "<u2", "S"}},
+	{dlpack.Int, 32, OtherNames{"i", "<i4", "i"}},
 	{dlpack.UInt, 32, OtherNames{"I", "<u4", "I"}},
+	{dlpack.Int, 64, OtherNames{"l", "<i8", "l"}},
 	{dlpack.UInt, 64, OtherNames{"L", "<u8", "L"}},
 	{dlpack.Float, 16, OtherNames{"e", "<f2", "e"}},
 	{dlpack.Float, 32, OtherNames{"f", "<f4", "f"}},
 	{dlpack.Float, 64, OtherNames{"d", "<f8", "g"}},
 	{dlpack.Complex, 64, OtherNames{"Zf", "<c8", ""}},
 	{dlpack.Complex, 128, OtherNames{"Zd", "<c16", ""}},
+}
+
+// arrowItems is the Arrow format of items of this type, empty where there is none: a bool's is that of int8.
+func (n *namedType) arrowItems() string {
+	if n.code == dlpack.Bool {
+		return ""
+	}
+	return n.names.Arrow
 }
 
 // NamesElsewhere is what other protocols call a data type of memory that they can reach.

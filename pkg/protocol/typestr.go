@@ -1,8 +1,3 @@
-// Package protocol reads how Python's protocols name data types: the typestr of the array interfaces, the formats of
-// the buffer protocol and of Arrow, and the names that array libraries print; and it tells what the protocols call a
-// type. Nothing in it allocates for a good input.
-//
-// Native byte order is little-endian, as on every platform that is supported.
 package protocol
 
 import (
@@ -15,45 +10,42 @@ import (
 
 // ParseTypestr reads a typestr of the array interface: a byte order, a kind and the bytes of an item, "<f4". Behind a
 // space may follow the dtype's name, which says what the types of ml_dtypes are, since their typestr doesn't: "<V2
-// bfloat16". They hold one item a byte or more, so those below a byte are padded. size is the bytes of an item. Errors
-// call the typestr `field`.
-func ParseTypestr(field, text string) (t dlpack.DataType, flags dlpack.Flags, swapped bool, size int64, err error) {
-	fail := func(err error) (dlpack.DataType, dlpack.Flags, bool, int64, error) {
-		return dlpack.DataType{}, 0, false, 0, err
-	}
+// bfloat16". These have one item a byte or more, so items below a byte are padded. Errors call the typestr `field`.
+func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	text, name, named := strings.Cut(text, " ")
 	if len(text) < 2 || strings.IndexByte("<>|=", text[0]) < 0 {
-		return fail(malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`))
+		return item, malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`)
 	}
 	order, kind := text[0], text[1]
 	if why := refusedKind(kind); why != "" {
-		return fail(unsupported(field, text, why))
+		return item, unsupported(field, text, why)
 	}
 	if strings.IndexByte("biufcVW", kind) < 0 {
-		return fail(malformed(field, text, "unknown kind; expected b, i, u, f or c"))
+		return item, malformed(field, text, "unknown kind; expected b, i, u, f or c")
 	}
 	bytes, rest, ok := readNumber(text[2:], math.MaxInt32)
-	size = int64(bytes)
+	size := int64(bytes)
 	if !ok || rest != "" {
-		return fail(malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`))
+		return item, malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`)
 	}
 	// ml_dtypes hides its types behind V, its complex numbers behind W, and one float of 8 bits behind "f1".
 	hidden := kind == 'V' || kind == 'W'
 	if hidden || kind == 'f' && size == 1 {
-		t, flags, err = typeByName(field, text, name, size)
+		item, err = itemByName(field, text, name, size)
 	} else if named {
 		err = malformed(field, text+" "+name, `malformed; expected nothing behind the bytes, like "<f4"`)
 	} else {
-		t, err = typeByKind(field, text, kind, size)
+		item.DataType, err = typeByKind(field, text, kind, size)
 	}
 	if err != nil {
-		return fail(err)
+		return dlpack.Item{}, err
 	}
 	if order == '|' && !hidden && size > 1 {
-		return fail(malformed(field, text, `no byte order, for items of `+strconv.FormatInt(size, 10)+
-			` bytes; expected "<" or ">"`))
+		return dlpack.Item{}, malformed(field, text, `no byte order, for items of `+strconv.FormatInt(size, 10)+
+			` bytes; expected "<" or ">"`)
 	}
-	return t, flags, order == '>', size, nil
+	item.Swapped = order == '>'
+	return item, nil
 }
 
 // refusedKind says why a kind can't be exported, and the way out.
@@ -73,24 +65,23 @@ func refusedKind(kind byte) string {
 	return ""
 }
 
-func typeByName(field, text, name string, size int64) (dlpack.DataType, dlpack.Flags, error) {
+func itemByName(field, text, name string, size int64) (item dlpack.Item, err error) {
 	if name == "" {
-		return dlpack.DataType{}, 0, unsupported(field, text, "bytes whose type has no name; expected one like "+
+		return item, unsupported(field, text, "bytes whose type has no name; expected one like "+
 			"bfloat16 (pass a field of it, or its "+asBytes+")")
 	}
-	t, err := ParseName(name)
-	if err != nil {
-		return t, 0, unsupported(field, text, "dtype "+dlpack.Quote(name)+" is a structure, or a type that DLPack "+
+	if item.DataType, err = ParseName(name); err != nil {
+		return item, unsupported(field, text, "dtype "+dlpack.Quote(name)+" is a structure, or a type that DLPack "+
 			"doesn't have (pass a field of it, or its "+asBytes+")")
 	}
-	if named := t.ItemSize(); named != size {
-		return t, 0, malformed(field, text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+strconv.FormatInt(named, 10)+
+	if named := item.DataType.ItemSize(); named != size {
+		return item, malformed(field, text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+strconv.FormatInt(named, 10)+
 			"; expected "+strconv.FormatInt(size, 10))
 	}
-	if int(t.Bits)*int(t.Lanes)%8 != 0 {
-		return t, dlpack.SubbyteTypePadded, nil
+	if !item.DataType.WholeBytes() {
+		item.Flags = dlpack.SubbyteTypePadded
 	}
-	return t, 0, nil
+	return item, nil
 }
 
 func typeByKind(field, text string, kind byte, size int64) (dlpack.DataType, error) {

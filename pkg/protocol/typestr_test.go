@@ -43,11 +43,10 @@ func TestTypestrsOfNumbersAreRead(t *testing.T) {
 		{"<V1 uint1", "uint1", 1, dlpack.SubbyteTypePadded, false},
 		{"<V1 float4_e2m1fnx2", "float4_e2m1fnx2", 1, 0, false},
 	} {
-		got, flags, swapped, size, err := ParseTypestr("typestr", test.text)
-		if name := string(AppendName(nil, got)); err != nil || name != test.name || size != test.size ||
-			flags != test.flags || swapped != test.swapped {
-			t.Errorf("%q: %s, flags %d, swapped %v, size %d, %v; want %+v", test.text, name, flags, swapped, size,
-				err, test)
+		got, err := ParseTypestr("typestr", test.text)
+		if name := string(AppendName(nil, got.DataType)); err != nil || name != test.name ||
+			got.DataType.ItemSize() != test.size || got.Flags != test.flags || got.Swapped != test.swapped {
+			t.Errorf("%q: %+v, %v; want %+v", test.text, got, err, test)
 		}
 	}
 }
@@ -119,7 +118,7 @@ func TestAMalformedTypestrIsRefused(t *testing.T) {
 
 func typestrRefused(t *testing.T, text string, kind dlpack.Kind, want string) {
 	t.Helper()
-	_, _, _, _, err := ParseTypestr("typestr", text)
+	_, err := ParseTypestr("typestr", text)
 	refused(t, text, err, kind, want)
 }
 
@@ -136,7 +135,7 @@ func refused(t *testing.T, text string, got error, kind dlpack.Kind, want string
 func TestATypestrAllocatesNothing(t *testing.T) {
 	for _, text := range []string{"|b1", "<f4", ">c16", "<V2 bfloat16", "<V1 float8_e4m3b11fnuz", "<V1 int4"} {
 		if n := testing.AllocsPerRun(100, func() {
-			if _, _, _, _, err := ParseTypestr("typestr", text); err != nil {
+			if _, err := ParseTypestr("typestr", text); err != nil {
 				t.Fatal(err)
 			}
 		}); n != 0 {
@@ -193,7 +192,8 @@ func FuzzTypestr(f *testing.F) {
 		"f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128",
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, flags, swapped, size, err := ParseTypestr("typestr", text)
+		item, err := ParseTypestr("typestr", text)
+		got := item.DataType
 		typestr, name, named := strings.Cut(text, " ")
 		want := ""
 		if parts := plainTypestr.FindStringSubmatch(text); parts != nil && !(parts[1] == "|" && parts[3] != "1") {
@@ -221,10 +221,14 @@ func FuzzTypestr(f *testing.F) {
 			}
 			return
 		}
-		if err != nil || string(AppendName(nil, got)) != want || swapped != (text[0] == '>') ||
-			size != got.ItemSize() ||
-			(flags != 0) != (int(got.Bits)*int(got.Lanes)%8 != 0) || got.Validate() != nil {
-			t.Fatalf("%q: %v, flags %d, swapped %v, size %d, %v; want %s", text, got, flags, swapped, size, err, want)
+		padded := int(got.Bits)*int(got.Lanes)%8 != 0
+		if err != nil || string(AppendName(nil, got)) != want || item.Swapped != (text[0] == '>') ||
+			(item.Flags == dlpack.SubbyteTypePadded) != padded || item.Flags&^dlpack.SubbyteTypePadded != 0 ||
+			item.BitPacked || got.Validate() != nil {
+			t.Fatalf("%q: %+v, %v; want %s", text, item, err, want)
+		}
+		if bytes := strings.TrimLeft(typestr, "<>|=biufcVW"); bytes != strconv.FormatInt(got.ItemSize(), 10) {
+			t.Fatalf("%q: %+v has %d bytes", text, item, got.ItemSize())
 		}
 	})
 }
@@ -234,7 +238,7 @@ func BenchmarkTypestr(b *testing.B) {
 		b.Run(text, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, _, _, err := ParseTypestr("typestr", text); err != nil {
+				if _, err := ParseTypestr("typestr", text); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -12,8 +12,11 @@ import (
 
 // write puts the tensor into the answer, and whose stream its memory is complete by the order of.
 func write(d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.struct_answer) {
-	copied := answer.memory != nil || answer.device_memory != nil
-	answer.remember = flag(t.Remember && !copied)
+	var reuse dlpack.Reuse // of a copy: none
+	if answer.memory == nil && answer.device_memory == nil {
+		reuse = d.Reuse(t)
+	}
+	answer.remember, answer.max_count = flag(reuse.AnyData), C.int64_t(reuse.MaxCount)
 	answer.ndim = C.int32_t(t.NDim)
 	answer.dtype = C.DLDataType{
 		code:  C.uint8_t(t.DataType.Code),
@@ -34,9 +37,8 @@ func write(d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.stru
 		answer.offset = C.uint64_t(t.Offset)
 	}
 	answer.byte_offset = C.uint64_t(t.ByteOffset)
-	answer.alignment = C.uint64_t(t.Alignment)
+	answer.alignment = C.uint64_t(t.DataType.Alignment())
 	answer.below, answer.above = C.uint64_t(t.Below), C.uint64_t(t.Above)
-	answer.max_count = C.int64_t(t.MaxCount)
 	answer.stream = C.int64_t(stream)
 	answer.versioned_only = C.uint32_t(flag(t.VersionedOnly))
 	answer.on_cpu = C.uint32_t(flag(t.Device.Type.OnCPU()))

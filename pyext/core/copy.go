@@ -125,11 +125,12 @@ func noDriver(err error, t *dlpack.Tensor, target dlpack.Device) error {
 }
 
 func sourceOf(d *dlpack.Description, t *dlpack.Tensor, stream int64) *cuda.Source {
+	strides := d.ByteStrides(t)
 	source := &cuda.Source{
 		Memory:   memoryOf(d, t),
 		Stream:   stream,
 		Shape:    slices.Clone(t.Shape[:t.NDim]), // t and d stay on the stack
-		Strides:  slices.Clone(d.Strides[:t.NDim]),
+		Strides:  slices.Clone(strides[:t.NDim]),
 		ItemSize: int(t.ItemSize),
 		Swap:     swap(d, t),
 		Below:    t.Below,
@@ -215,7 +216,8 @@ func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) (err 
 		strided.Copy(to, from, []int64{t.NBytes}, []int64{1}, 1, 0)
 		return nil
 	}
-	strided.Copy(to, from, t.Shape[:t.NDim], d.Strides[:d.NDim], int(t.ItemSize), swap(d, t))
+	strides := d.ByteStrides(t)
+	strided.Copy(to, from, t.Shape[:t.NDim], strides[:t.NDim], int(t.ItemSize), swap(d, t))
 	return nil
 }
 

@@ -50,9 +50,8 @@ func read(request *C.struct_request, d *dlpack.Description) error {
 
 func readDims(request *C.struct_request, d *dlpack.Description) error {
 	ndim := int(request.ndim)
-	if ndim < 0 || ndim > dlpack.MaxNDim {
-		return dlpack.Malformed("ndim is " + strconv.Itoa(ndim) + "; expected 0 to " +
-			strconv.Itoa(dlpack.MaxNDim) + " dimensions")
+	if err := dlpack.CheckNDim(ndim); err != nil {
+		return err
 	}
 	if request.facts&C.FACT_NO_SHAPE != 0 {
 		return dlpack.Malformed("shape is NULL; expected " + strconv.Itoa(ndim) +
@@ -78,27 +77,28 @@ func readBuffer(request *C.struct_request, d *dlpack.Description) error {
 		return dlpack.Unsupported("suboffsets: an indirect buffer is an array of pointers, " +
 			"and DLPack needs one piece of memory (copy it: bytes(memoryview(obj)))")
 	}
-	var format protocol.Format
+	var shape [dlpack.MaxNDim]int64
 	d.Field, d.Text = "format", formatText(request)
-	if err := protocol.ParseFormat(d.Text, int64(request.itemsize), &format); err != nil {
+	item, ndim, err := protocol.ParseFormat(d.Text, int64(request.itemsize), &shape)
+	if err != nil {
 		return err
 	}
-	d.DataType, d.Swapped = format.DataType, format.Swapped
-	return addDims(d, &format)
+	d.Item = item
+	return addDims(d, shape[:ndim])
 }
 
 // addDims appends the dimensions of a sub-array, which lie compactly in each item.
-func addDims(d *dlpack.Description, format *protocol.Format) error {
-	ndim := d.NDim + format.NDim
+func addDims(d *dlpack.Description, shape []int64) error {
+	ndim := d.NDim + len(shape)
 	if ndim > dlpack.MaxNDim {
-		return dlpack.Unsupported("format has " + strconv.Itoa(format.NDim) +
+		return dlpack.Unsupported("format has " + strconv.Itoa(len(shape)) +
 			" dimensions of its own, " + strconv.Itoa(ndim) + " in all; expected at most " + strconv.Itoa(dlpack.MaxNDim))
 	}
 	stride := d.DataType.ItemSize()
-	for i := format.NDim - 1; i >= 0; i-- {
-		d.Shape[d.NDim+i] = format.Shape[i]
+	for i := len(shape) - 1; i >= 0; i-- {
+		d.Shape[d.NDim+i] = shape[i]
 		d.Strides[d.NDim+i] = stride
-		stride *= format.Shape[i]
+		stride *= shape[i]
 	}
 	d.NDim = ndim
 	return nil
@@ -128,7 +128,7 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 	d.Field = "typestr"
 	d.Text, _, _ = strings.Cut(text, " ")
 	var err error
-	d.DataType, d.Flags, d.Swapped, _, err = protocol.ParseTypestr(d.Field, text)
+	d.Item, err = protocol.ParseTypestr(d.Field, text)
 	return err
 }
 
@@ -140,7 +140,7 @@ func readArrow(request *C.struct_request, d *dlpack.Description) error {
 			"polars, .cat.codes in pandas; or cast them to what they stand for)")
 	}
 	var err error
-	if d.DataType, d.BitPacked, err = protocol.ParseArrow(d.Text); err != nil {
+	if d.Item, err = protocol.ParseArrow(d.Text); err != nil {
 		return err
 	}
 	if request.facts&C.FACT_NULLS != 0 {
@@ -169,7 +169,7 @@ func readMemory(request *C.struct_request, d *dlpack.Description) error {
 	d.OnlyShared = request.facts&C.FACT_SPAN == 0 // a pointer's memory has no known end
 	var err error
 	if text != "" && strings.IndexByte("<>|=", text[0]) >= 0 {
-		d.DataType, d.Flags, d.Swapped, _, err = protocol.ParseTypestr(d.Field, text)
+		d.Item, err = protocol.ParseTypestr(d.Field, text)
 		if dlpack.KindOf(err) == dlpack.KindUnsupported {
 			why, _, _ := strings.Cut(err.Error(), " (") // the way out is an array's
 			err = dlpack.Unsupported(why + ` (name a type that DLPack has: "int64" for times, "uint8" for any bytes)`)
