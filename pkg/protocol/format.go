@@ -17,10 +17,10 @@ import (
 func ParseFormat(text string, itemsize int64, shape *[dlpack.MaxNDim]int64) (item dlpack.Item, ndim int, err error) {
 	r := formatReader{text: text, rest: text, order: '@'}
 	array := subArray{shape: shape}
-	item, long, err := r.item(&array)
-	if err == nil {
-		err = r.fit(&item, &array, long, itemsize)
+	if err := r.item(&item, &array); err != nil {
+		return item, 0, err
 	}
+	err = r.fit(&item, &array, itemsize)
 	return item, array.ndim, err
 }
 
@@ -28,6 +28,7 @@ func ParseFormat(text string, itemsize int64, shape *[dlpack.MaxNDim]int64) (ite
 type formatReader struct {
 	text, rest string
 	order      byte // holds until the next one
+	long       bool // the item is an "l" or "L" of standard size
 }
 
 // subArray is the dimensions of an item. (In the reader, which keeps text, they would count as kept, and be allocated.)
@@ -83,8 +84,8 @@ var formatCodes = [256]formatCode{
 	't': {whyUnsupported: noBitField},
 }
 
-// item reads byte order, shape, count and code of one item. long tells that the code is "l" or "L" of standard size.
-func (r *formatReader) item(array *subArray) (item dlpack.Item, long bool, err error) {
+// item reads byte order, shape, count and code of one item.
+func (r *formatReader) item(item *dlpack.Item, array *subArray) error {
 	for ordered := false; ; {
 		r.skipSpace()
 		switch next := r.peek(); {
@@ -94,22 +95,22 @@ func (r *formatReader) item(array *subArray) (item dlpack.Item, long bool, err e
 		case next == '(':
 			r.rest = r.rest[1:]
 			if err := r.dimensions(array); err != nil {
-				return item, false, err
+				return err
 			}
 		case '0' <= next && next <= '9':
 			n, err := r.number()
 			if err != nil {
-				return item, false, err
+				return err
 			}
 			// As in numpy, a count of 1 is no dimension.
 			if n != 1 {
 				if err := r.addDimension(array, n); err != nil {
-					return item, false, err
+					return err
 				}
 			}
-			return r.code()
+			return r.code(item)
 		default:
-			return r.code()
+			return r.code(item)
 		}
 	}
 }
@@ -146,11 +147,11 @@ func (r *formatReader) addDimension(array *subArray, n int64) error {
 }
 
 // code reads the code of an item, and a "Z" before it.
-func (r *formatReader) code() (item dlpack.Item, long bool, err error) {
+func (r *formatReader) code(item *dlpack.Item) error {
 	letter := r.next()
 	if letter == 'Z' {
 		if r.rest == "" {
-			return item, false, r.unsupported(noPointers) // ctypes' c_wchar_p
+			return r.unsupported(noPointers) // ctypes' c_wchar_p
 		}
 		switch r.next() {
 		case 'f':
@@ -160,31 +161,32 @@ func (r *formatReader) code() (item dlpack.Item, long bool, err error) {
 		case 'g':
 			letter = 'G'
 		default:
-			return item, false, r.malformed("unknown complex number; expected Zf or Zd")
+			return r.malformed("unknown complex number; expected Zf or Zd")
 		}
 	}
 	code := &formatCodes[letter]
-	switch {
-	case code.whyUnsupported != "":
-		return item, false, r.unsupported(code.whyUnsupported)
-	case code.bytes == 0:
-		return item, false, r.malformed("unknown or missing code; expected one of ?cbBhHiIlLqQnNefd, Zf or Zd")
+	if code.bytes == 0 && code.whyUnsupported != "" {
+		return r.unsupported(code.whyUnsupported)
+	}
+	if code.bytes == 0 {
+		return r.malformed("unknown or missing code; expected one of ?cbBhHiIlLqQnNefd, Zf or Zd")
 	}
 	bytes := code.bytes
-	if code.standardBytes != 0 && r.order != '@' && r.order != '^' {
-		bytes, long = code.standardBytes, true
+	r.long = code.standardBytes != 0 && r.order != '@' && r.order != '^'
+	if r.long {
+		bytes = code.standardBytes
 	}
 	item.DataType = dlpack.DataType{Code: code.code, Bits: 8 * bytes, Lanes: 1}
 	item.Swapped = r.order == '>' || r.order == '!'
-	return item, long, nil
+	return nil
 }
 
 // fit checks that the format ends behind its first item, and that this has itemsize bytes.
-func (r *formatReader) fit(item *dlpack.Item, array *subArray, long bool, itemsize int64) error {
+func (r *formatReader) fit(item *dlpack.Item, array *subArray, itemsize int64) error {
 	if r.skipSpace(); r.rest != "" {
 		return r.severalItems(array)
 	}
-	if long && array.size(8) == itemsize {
+	if r.long && array.size(8) == itemsize {
 		// "l" has 4 bytes in standard mode, but ctypes writes "<l" for a native one of 8.
 		item.DataType.Bits = 64
 	}
@@ -223,7 +225,8 @@ func (a *subArray) size(elementSize int64) int64 {
 func (r *formatReader) severalItems(array *subArray) error {
 	for ; r.rest != ""; r.skipSpace() {
 		array.ndim = 0
-		if _, _, err := r.item(array); err != nil {
+		var item dlpack.Item
+		if err := r.item(&item, array); err != nil {
 			return err
 		}
 	}
