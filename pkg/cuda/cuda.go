@@ -20,6 +20,11 @@ type Memory struct {
 	Address uint64
 }
 
+// Pointer is for memory that the CPU can read. It is none to memory of Go's.
+func (m Memory) Pointer() unsafe.Pointer {
+	return pointer(m.Address)
+}
+
 // A Source is what is copied.
 type Source struct {
 	Memory               // Address is that of the item whose indices are all 0

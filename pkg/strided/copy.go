@@ -6,12 +6,16 @@
 // copy is cut into pieces, each walked by the worker that comes to it first.
 package strided
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"dlpack/pkg/dlpack"
+)
 
 const (
-	maxDims    = 65        // 64 dimensions and one for the words of an item whose bytes are swapped
-	freshBytes = 32 << 20  // from here on C's allocator always maps new memory (mallopt(3))
-	runBytes   = 256 << 10 // that new memory is written by: more than 1 MiB at once would go past the cache that it is in
+	maxDims    = dlpack.MaxNDim + 1 // one more for the words of an item whose bytes are swapped
+	freshBytes = 32 << 20           // from here on C's allocator always maps new memory (mallopt(3))
+	runBytes   = 256 << 10          // such memory is written in runs: more than 1 MiB at once would bypass the cache
 )
 
 // A dim is a dimension of a copy: n steps, each of so many bytes in the destination and in the source.
@@ -19,7 +23,7 @@ type dim struct{ n, dst, src int }
 
 // Copy writes the items of a strided source, in row-major order and compactly, to dst.
 //
-// The shape has up to 64 dimensions, none of them negative. The strides are in bytes, of any sign and alignment; src
+// The shape has up to dlpack.MaxNDim dimensions, none of them negative. The strides are in bytes, of any sign and alignment; src
 // points to the item whose indices are all 0. An item has itemSize bytes, at least 1. swap is the size in bytes of the
 // words whose bytes are reversed: 2, 4, 8 or 16 (of a complex number: its half), or 0 or 1 for none.
 //

@@ -13,11 +13,11 @@ import "C"
 
 import (
 	"runtime"
-	"strconv"
 	"sync"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
+	"dlpack/pkg/handover"
 )
 
 // dlpack_core fills in the table. No panic leaves it: the table then lacks describe.
@@ -68,11 +68,7 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 	if err := read(request, &description); err != nil {
 		return err
 	}
-	err := description.Validate(&tensor)
-	if err != nil && !(isCurable(err) && request.copy != C.COPY_NEVER) {
-		return err
-	}
-	stream, err := settle(request, &description, &tensor, answer, err != nil || request.copy == C.COPY_ALWAYS)
+	stream, err := handover.Prepare(&description, &tensor, readTerms(request), answerMemory{answer})
 	if err != nil {
 		return err
 	}
@@ -90,11 +86,6 @@ func panicked(cause any) error {
 		text = cause
 	}
 	return &bug{text}
-}
-
-func unreadable(address uint64) error {
-	return dlpack.Unsupported("data: the memory at 0x" + strconv.FormatUint(address, 16) +
-		" can't be read; expected an address that is mapped")
 }
 
 // bug is a panic of this package itself.

@@ -10,8 +10,12 @@ import (
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
+	"dlpack/pkg/handover"
 	"dlpack/pkg/protocol"
 )
+
+// core.h and pkg/dlpack have one limit of dimensions: another makes this index invalid.
+var _ = [1]struct{}{}[C.MAX_NDIM-dlpack.MaxNDim]
 
 // read turns what C read of a Python object into a description, by the rules of its protocol.
 func read(request *C.struct_request, d *dlpack.Description) error {
@@ -46,6 +50,32 @@ func read(request *C.struct_request, d *dlpack.Description) error {
 		return readMemory(request, d)
 	}
 	return readInterface(request, d)
+}
+
+// readTerms turns what is asked for into the terms of the handover.
+func readTerms(request *C.struct_request) handover.Terms {
+	terms := handover.Terms{
+		MayCopy:   request.copy != C.COPY_NEVER,
+		MustCopy:  request.copy == C.COPY_ALWAYS,
+		Producer:  int64(request.producer_stream),
+		HasTarget: request.has_target != 0,
+		Target:    deviceOf(request.target),
+		Exports:   request.exports != 0,
+		HasStream: request.has_stream != 0,
+		Consumer:  int64(request.stream),
+	}
+	switch {
+	case request.protocol == C.PROTOCOL_CUDA_ARRAY_INTERFACE:
+		terms.Device = handover.FromDriver
+	case isPointer(request):
+		terms.Device = handover.FromCaller
+	}
+	return terms
+}
+
+// isPointer tells memory that a caller passes by its address from memory of an object, which has an end.
+func isPointer(request *C.struct_request) bool {
+	return request.protocol == C.PROTOCOL_MEMORY && request.facts&C.FACT_SPAN == 0
 }
 
 func readDims(request *C.struct_request, d *dlpack.Description) error {
@@ -166,7 +196,7 @@ func readMemory(request *C.struct_request, d *dlpack.Description) error {
 	d.Field = "dtype"
 	d.Text, _, _ = strings.Cut(text, " ")
 	d.ElementStrides, d.OpenShape = true, true
-	d.OnlyShared = request.facts&C.FACT_SPAN == 0 // a pointer's memory has no known end
+	d.OnlyShared = isPointer(request)
 	var err error
 	if text != "" && strings.IndexByte("<>|=", text[0]) >= 0 {
 		d.Item, err = protocol.ParseTypestr(d.Field, text)

@@ -1,0 +1,195 @@
+package handover
+
+import (
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"dlpack/pkg/cuda"
+	"dlpack/pkg/dlpack"
+	"dlpack/pkg/strided"
+)
+
+// duplicate copies the memory to new memory of the target, compactly and in native byte order, when what is queued on
+// the stream is done, and makes t the tensor of the copy. What the CPU can read is copied to the CPU, unless the target
+// is a device.
+func duplicate(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack.Device, allocator Allocator) error {
+	var err error
+	switch onCPU, toCUDA := t.Device.Type.OnCPU(), target.Type == dlpack.CUDA; {
+	case onCPU && toCUDA:
+		err = upload(d, t, stream, target, allocator)
+	case onCPU:
+		target = dlpack.Device{Type: dlpack.CPU}
+		err = copyOnCPU(d, t, stream, allocator)
+	case t.Device.Type == dlpack.CUDA && toCUDA:
+		err = copyOnDevice(d, t, stream, target, allocator)
+	case t.Device.Type == dlpack.CUDA:
+		err = download(d, t, stream, allocator)
+	default:
+		err = dlpack.Unsupported("copy: memory on " + t.Device.String() +
+			" can't be copied; expected memory of the CPU or of CUDA (copy it with the library that owns it)")
+	}
+	if err != nil {
+		return err
+	}
+	t.MakeCompact()
+	t.Flags |= dlpack.IsCopied
+	t.Device = target
+	return nil
+}
+
+func copyOnCPU(d *dlpack.Description, t *dlpack.Tensor, stream int64, allocator Allocator) error {
+	if err := cuda.Finish(memoryOf(d, t), stream); err != nil {
+		return err
+	}
+	memory := allocator.ForCopy(t.NBytes)
+	if memory == nil {
+		return noMemory(t.NBytes)
+	}
+	return copyItems(memory, d, t)
+}
+
+func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack.Device, allocator Allocator) error {
+	driver, err := cuda.Start()
+	if err != nil {
+		return noDriver(err, t, target)
+	}
+	if err := reserve(allocator); err != nil {
+		return err
+	}
+	if err := cuda.Finish(memoryOf(d, t), stream); err != nil {
+		return err
+	}
+	from := memoryOf(d, t)
+	src := from.Pointer()
+	if !t.Compact || d.Swapped || d.BitPacked {
+		scratch := allocator.Scratch(t.NBytes)
+		if scratch == nil {
+			return noMemory(t.NBytes)
+		}
+		defer allocator.Free(scratch)
+		if err := copyItems(scratch, d, t); err != nil {
+			return err
+		}
+		src = scratch
+	} else if t.Device.Type == dlpack.CPU && !cuda.Readable(from.Address, t.NBytes) {
+		return unreadable(from.Address)
+	}
+	allocation, err := driver.FromHost(target, src, t.NBytes)
+	if err != nil {
+		return err
+	}
+	allocator.Keep(allocation)
+	return nil
+}
+
+func download(d *dlpack.Description, t *dlpack.Tensor, stream int64, allocator Allocator) error {
+	driver, err := cuda.Running()
+	if err != nil {
+		return noDriver(err, t, dlpack.Device{Type: dlpack.CPU})
+	}
+	memory := allocator.ForCopy(t.NBytes)
+	if memory == nil {
+		return noMemory(t.NBytes)
+	}
+	return driver.ToHost(memory, sourceOf(d, t, stream))
+}
+
+func copyOnDevice(
+	d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack.Device, allocator Allocator,
+) error {
+	driver, err := cuda.Running()
+	if err != nil {
+		return noDriver(err, t, target)
+	}
+	if err := reserve(allocator); err != nil {
+		return err
+	}
+	allocation, err := driver.ToDevice(target, sourceOf(d, t, stream))
+	if err != nil {
+		return err
+	}
+	allocator.Keep(allocation)
+	return nil
+}
+
+func reserve(allocator Allocator) error {
+	if !allocator.Reserve() {
+		return dlpack.OutOfMemory("copy: no memory")
+	}
+	return nil
+}
+
+func noMemory(bytes int64) error {
+	return dlpack.OutOfMemory("copy: no memory for " + strconv.FormatInt(bytes, 10) + " bytes")
+}
+
+func noDriver(err error, t *dlpack.Tensor, target dlpack.Device) error {
+	return dlpack.Unsupported("copy from " + t.Device.String() + " to " + target.String() + ": " + err.Error())
+}
+
+func sourceOf(d *dlpack.Description, t *dlpack.Tensor, stream int64) *cuda.Source {
+	strides := d.ByteStrides(t)
+	source := &cuda.Source{
+		Memory:   memoryOf(d, t),
+		Stream:   stream,
+		Shape:    slices.Clone(t.Shape[:t.NDim]), // so that t stays on the stack
+		Strides:  slices.Clone(strides[:t.NDim]),
+		ItemSize: int(t.ItemSize),
+		Swap:     wordSize(d),
+		Below:    t.Below,
+		Above:    t.Above,
+	}
+	if t.Packed() {
+		source.Shape, source.Strides, source.ItemSize = []int64{t.NBytes}, []int64{1}, 1
+	}
+	return source
+}
+
+// nilPage ends the addresses at which Go takes a fault for the use of a nil pointer, a bug of its own.
+const nilPage = 4096
+
+// copyItems copies what the CPU can read. A wrong address faults here; the fault becomes a panic, and that an error.
+func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) (err error) {
+	if t.Size == 0 {
+		return nil
+	}
+	memory := memoryOf(d, t)
+	lowest := memory.Address - t.Below
+	if lowest < nilPage {
+		return unreadable(lowest)
+	}
+	defer func() {
+		cause := recover()
+		if fault, ok := cause.(interface{ Addr() uintptr }); ok {
+			err = unreadable(max(uint64(fault.Addr()), lowest)) // 0 where no memory can have the address
+		} else if cause != nil {
+			panic(cause)
+		}
+	}()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	from := memory.Pointer()
+	switch strides := d.ByteStrides(t); {
+	case d.BitPacked:
+		strided.Unpack(to, from, int(d.FirstBit), int(t.Size))
+	case t.Packed():
+		strided.Copy(to, from, []int64{t.NBytes}, []int64{1}, 1, 0)
+	default:
+		strided.Copy(to, from, t.Shape[:t.NDim], strides[:t.NDim], int(t.ItemSize), wordSize(d))
+	}
+	return nil
+}
+
+func unreadable(address uint64) error {
+	return dlpack.Unsupported("data: the memory at 0x" + strconv.FormatUint(address, 16) +
+		" can't be read; expected an address that is mapped")
+}
+
+// wordSize is the bytes of the words whose bytes a copy reverses, 0 for none.
+func wordSize(d *dlpack.Description) int {
+	if d.Swapped {
+		return int(d.DataType.Alignment())
+	}
+	return 0
+}
