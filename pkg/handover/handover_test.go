@@ -1,0 +1,407 @@
+package handover
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"dlpack/pkg/cuda"
+	"dlpack/pkg/dlpack"
+)
+
+// An allocator gives memory of Go's, at most so many bytes at once.
+type allocator struct {
+	most   int64
+	copied []byte
+}
+
+func (a *allocator) ForCopy(bytes int64) unsafe.Pointer {
+	if bytes > a.most {
+		return nil
+	}
+	a.copied = make([]byte, max(bytes, 1))[:bytes]
+	return unsafe.Pointer(unsafe.SliceData(a.copied))
+}
+
+// What follows is for devices, of which these tests have none.
+func (*allocator) Scratch(int64) unsafe.Pointer { panic("scratch memory") }
+func (*allocator) Free(unsafe.Pointer)          { panic("scratch memory") }
+func (*allocator) Reserve() bool                { panic("device memory") }
+func (*allocator) Keep(cuda.Allocation)         { panic("device memory") }
+
+// items are six bytes in memory, of which the descriptions here are.
+var items = []byte{1, 2, 3, 4, 5, 6}
+
+func address() uint64 {
+	return uint64(uintptr(unsafe.Pointer(&items[0])))
+}
+
+// described is a description of items on the CPU, as three of 16 bits, changed.
+func described(changes ...func(*dlpack.Description)) *dlpack.Description {
+	d := &dlpack.Description{
+		Item:   dlpack.Item{DataType: dlpack.DataType{Code: dlpack.UInt, Bits: 16, Lanes: 1}},
+		Device: dlpack.Device{Type: dlpack.CPU}, Data: address(), Span: int64(len(items)), NDim: 1,
+	}
+	d.Shape[0] = 3
+	for _, change := range changes {
+		change(d)
+	}
+	return d
+}
+
+func reversed(d *dlpack.Description) {
+	d.Offset, d.HasStrides, d.Strides[0] = 4, true, -2
+}
+
+func swapped(d *dlpack.Description) {
+	d.Swapped, d.Field, d.Text = true, "typestr", ">u2"
+}
+
+func misaligned(d *dlpack.Description) {
+	d.Offset, d.Shape[0] = 1, 2
+}
+
+func bits(d *dlpack.Description) {
+	d.Item = dlpack.Item{DataType: dlpack.DataType{Code: dlpack.Bool, Bits: 8, Lanes: 1}, BitPacked: true}
+	d.FirstBit, d.Shape[0] = 7, 5
+}
+
+func nibbles(d *dlpack.Description) {
+	d.DataType = dlpack.DataType{Code: dlpack.UInt, Bits: 4, Lanes: 1}
+	d.Shape[0] = 5
+}
+
+func on(device dlpack.DeviceType) func(*dlpack.Description) {
+	return func(d *dlpack.Description) { d.Device.Type = device }
+}
+
+func shape(n int64) func(*dlpack.Description) {
+	return func(d *dlpack.Description) { d.Shape[0] = n }
+}
+
+func refused(t *testing.T, err error, kind dlpack.Kind, want string) {
+	t.Helper()
+	if dlpack.KindOf(err) != kind || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v; want kind %d, %q", err, kind, want)
+	}
+}
+
+func TestMemoryThatFitsIsSharedWithoutAnAllocation(t *testing.T) {
+	for _, d := range []*dlpack.Description{described(), described(reversed), described(on(dlpack.Metal))} {
+		var got dlpack.Tensor
+		var allocator allocator
+		if n := testing.AllocsPerRun(10, func() {
+			stream, err := Prepare(d, &got, Terms{MayCopy: true, Exports: true}, &allocator)
+			if err != nil || stream != dlpack.UnknownStream {
+				t.Fatal(stream, err)
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations", n)
+		}
+		if got.Flags != 0 || got.Device != d.Device || got.Shape[0] != 3 {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func TestACopyIsCompactAndInNativeByteOrder(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		d     *dlpack.Description
+		needs bool // a copy
+		want  []byte
+	}{
+		{"compact", described(), false, []byte{1, 2, 3, 4, 5, 6}},
+		{"reversed", described(reversed), false, []byte{5, 6, 3, 4, 1, 2}},
+		{"swapped", described(swapped), true, []byte{2, 1, 4, 3, 6, 5}},
+		{"misaligned", described(misaligned), true, []byte{2, 3, 4, 5}},
+		{"bits", described(bits), true, []byte{0, 0, 1, 0, 0}},
+		{"packed items", described(nibbles), false, []byte{1, 2, 3}},
+		{"no items", described(shape(0)), false, []byte{}},
+		{"no items, swapped", described(swapped, shape(0)), true, []byte{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got dlpack.Tensor
+			_, err := Prepare(test.d, &got, Terms{}, &allocator{})
+			if test.needs {
+				refused(t, err, dlpack.KindNeedsCopy, "pass copy=None")
+			} else if err != nil {
+				t.Error(err)
+			}
+			for _, terms := range []Terms{{MayCopy: true}, {MayCopy: true, MustCopy: true}} {
+				memory := allocator{most: 100}
+				stream, err := Prepare(test.d, &got, terms, &memory)
+				if err != nil || stream != dlpack.UnknownStream {
+					t.Fatal(stream, err)
+				}
+				if !test.needs && !terms.MustCopy {
+					if memory.copied != nil || got.Flags != 0 {
+						t.Errorf("copied to %v", memory.copied)
+					}
+					continue
+				}
+				if !bytes.Equal(memory.copied, test.want) || got.Flags != dlpack.IsCopied || !got.Compact ||
+					got.Offset != 0 || got.Strides[0] != 1 || got.Shape[0] != test.d.Shape[0] {
+					t.Errorf("%v, %+v; want %v", memory.copied, got, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestMemoryThatIsNotToBeSharedIsNotCopiedEither(t *testing.T) {
+	everything := Terms{MayCopy: true, MustCopy: true}
+	for _, test := range []struct {
+		d    *dlpack.Description
+		kind dlpack.Kind
+		want string
+	}{
+		{described(shape(-3)), dlpack.KindMalformed, "shape dimension 0 is negative: -3"},
+		{described(shape(4)), dlpack.KindMalformed, "data has 6 bytes"},
+		{described(func(d *dlpack.Description) { d.Nulls = 2 }), dlpack.KindUnsupported, "2 of 3 items are null"},
+		{described(on(dlpack.Metal)), dlpack.KindUnsupported, "copy: memory on kDLMetal:0 can't be copied"},
+		{described(on(dlpack.CUDAManaged), on(dlpack.OneAPI)), dlpack.KindUnsupported, "kDLOneAPI:0"},
+	} {
+		memory := allocator{most: 100}
+		_, err := Prepare(test.d, new(dlpack.Tensor), everything, &memory)
+		if refused(t, err, test.kind, test.want); memory.copied != nil {
+			t.Errorf("%s: copied", test.want)
+		}
+	}
+}
+
+func TestACopyWithoutMemoryIsOutOfMemory(t *testing.T) {
+	for _, most := range []int64{0, 5} {
+		_, err := Prepare(described(), new(dlpack.Tensor), Terms{MayCopy: true, MustCopy: true}, &allocator{most: most})
+		refused(t, err, dlpack.KindOutOfMemory, "copy: no memory for 6 bytes")
+	}
+}
+
+func TestACopyOfMemoryThatCannotBeReadIsRefused(t *testing.T) {
+	page := syscall.Getpagesize()
+	pages, err := syscall.Mmap(-1, 0, 2*page, syscall.PROT_READ, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Munmap(pages)
+	if err := syscall.Mprotect(pages[page:], syscall.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	begin := uint64(uintptr(unsafe.Pointer(&pages[0])))
+	at := func(address uint64) func(*dlpack.Description) {
+		return func(d *dlpack.Description) { d.Data, d.Span = address, -1 }
+	}
+	for _, d := range []*dlpack.Description{
+		described(at(begin + uint64(page) - 2)),
+		described(at(begin+uint64(page)), swapped),
+		described(at(begin+uint64(page)), nibbles),
+		described(at(begin+uint64(page)), bits),
+		described(at(8)),             // where Go takes a fault for a bug of its own
+		described(at(1<<63), bits),   // no address of memory
+		described(at(100), reversed), // down to there
+	} {
+		_, err := Prepare(d, new(dlpack.Tensor), Terms{MayCopy: true, MustCopy: true}, &allocator{most: 100})
+		refused(t, err, dlpack.KindUnsupported, "can't be read; expected an address that is mapped")
+	}
+}
+
+func TestTheStreamOfTheMemoryIsKept(t *testing.T) {
+	const none = -100
+	for _, test := range []struct {
+		device             dlpack.DeviceType
+		producer, consumer int64
+		want               int64 // -1: refused
+	}{
+		{dlpack.ROCM, 7, 7, 7},
+		{dlpack.ROCM, 7, dlpack.NoOrder, 7},
+		{dlpack.ROCM, 7, 8, -1},
+		{dlpack.ROCM, 7, none, -1},
+		{dlpack.ROCM, dlpack.LegacyStream, none, dlpack.UnknownStream}, // what None means on ROCm has no number
+		{dlpack.CPU, 7, none, dlpack.UnknownStream},
+		{dlpack.CPU, dlpack.UnknownStream, 1, -1},
+		{dlpack.CUDA, dlpack.LegacyStream, dlpack.LegacyStream, dlpack.LegacyStream},
+		{dlpack.CUDA, dlpack.LegacyStream, none, dlpack.LegacyStream},
+		{dlpack.CUDA, dlpack.LegacyStream, 7, -1}, // takes a driver, which does not run here
+		{dlpack.CUDAHost, dlpack.LegacyStream, none, dlpack.LegacyStream},
+	} {
+		terms := Terms{Producer: test.producer, Exports: true, HasStream: test.consumer != none}
+		if terms.HasStream {
+			terms.Consumer = test.consumer
+		}
+		got, err := Prepare(described(on(test.device)), new(dlpack.Tensor), terms, &allocator{})
+		if err != nil {
+			got = -1
+		}
+		if got != test.want {
+			t.Errorf("%s from stream %d to %d: %d, %v; want %d", test.device, test.producer, test.consumer, got, err,
+				test.want)
+		}
+	}
+}
+
+func TestOnlyTheDriverKnowsWhereSomeMemoryIs(t *testing.T) {
+	for _, source := range []DeviceSource{FromCaller, FromDriver} {
+		_, err := Prepare(described(on(dlpack.CUDA)), new(dlpack.Tensor), Terms{Device: source}, &allocator{})
+		refused(t, err, dlpack.KindUnsupported, "CUDA driver") // it does not run here
+		if _, err := Prepare(described(), new(dlpack.Tensor), Terms{Device: source}, &allocator{}); err != nil {
+			t.Error(err) // the CPU's
+		}
+	}
+}
+
+// reach says what it takes to have memory of a device, by the first word, on others: nothing, or a copy. Else it can't be.
+var reach = map[dlpack.DeviceType]string{
+	dlpack.CPU:         "CPU shared, CUDA copied",
+	dlpack.CUDA:        "CUDA shared, CPU copied",
+	dlpack.CUDAHost:    "CUDAHost shared, CPU shared, CUDA copied",
+	dlpack.CUDAManaged: "CUDAManaged shared, CPU shared, CUDA shared",
+	dlpack.ROCM:        "ROCM shared",
+	dlpack.ROCMHost:    "ROCMHost shared, CPU shared, CUDA copied",
+	dlpack.Metal:       "Metal shared",
+}
+
+// An outcome is what Prepare should find, by rules that are written out.
+type outcome struct {
+	kind    dlpack.Kind // 0: served
+	copied  bool
+	device  dlpack.DeviceType
+	stream  int64
+	unknown bool // it depends on the machine
+}
+
+func plainly(kind dlpack.Kind, empty bool, device dlpack.DeviceType, terms Terms) outcome {
+	no := func(kind dlpack.Kind) outcome { return outcome{kind: kind} }
+	is := func(d dlpack.DeviceType, names ...dlpack.DeviceType) bool { return slices.Contains(names, d) }
+	ofCUDA := func(d dlpack.DeviceType) bool { return is(d, dlpack.CUDA, dlpack.CUDAHost, dlpack.CUDAManaged) }
+	onCPU := is(device, dlpack.CPU, dlpack.CUDAHost, dlpack.CUDAManaged, dlpack.ROCMHost)
+	if kind != 0 && (kind != dlpack.KindNeedsCopy || !terms.MayCopy) {
+		return no(kind)
+	}
+	if ofCUDA(device) && terms.Device != FromProtocol {
+		return no(dlpack.KindUnsupported) // the driver does not run
+	}
+	target := device
+	copies := kind != 0 || terms.MustCopy
+	if terms.HasTarget {
+		target = terms.Target.Type
+		name := strings.TrimPrefix(target.String(), "kDL")
+		ways := strings.Split(reach[device], ", ")
+		switch {
+		case slices.Contains(ways, name+" shared"):
+		case slices.Contains(ways, name+" copied") && terms.MayCopy:
+			copies = true
+		default:
+			return no(dlpack.KindUnsupported)
+		}
+	}
+	if s := terms.Consumer; terms.HasStream {
+		known := s >= -1
+		switch {
+		case target == dlpack.CPU:
+			known = false
+		case ofCUDA(target):
+			known = known && s != 0
+		case is(target, dlpack.ROCM, dlpack.ROCMHost):
+			known = known && s != 1 && s != 2
+		}
+		if !known {
+			return no(dlpack.KindMalformed)
+		}
+	}
+	producer := terms.Producer
+	if device == dlpack.CPU || empty || producer == 1 && !ofCUDA(device) {
+		producer = 0
+	}
+	switch {
+	case copies && onCPU && target == dlpack.CUDA:
+		return outcome{unknown: true} // a driver may be there, and start
+	case copies && onCPU:
+		return outcome{copied: true, device: dlpack.CPU}
+	case copies:
+		return no(dlpack.KindUnsupported)
+	case device != dlpack.CPU && target == dlpack.CPU:
+		return outcome{device: target}
+	}
+	if terms.Exports && !is(target, dlpack.CPU) {
+		same := terms.Consumer == producer || terms.HasStream && terms.Consumer == -1
+		queued := producer != 0 && (terms.HasStream || producer != 1)
+		if !same && (!ofCUDA(target) || queued) {
+			return no(dlpack.KindUnsupported)
+		}
+	}
+	return outcome{device: target, stream: producer}
+}
+
+func FuzzPrepare(f *testing.F) {
+	layouts := []struct {
+		change func(*dlpack.Description)
+		kind   dlpack.Kind
+		want   []byte // a copy's
+	}{
+		{reversed, 0, []byte{5, 6, 3, 4, 1, 2}},
+		{swapped, dlpack.KindNeedsCopy, []byte{2, 1, 4, 3, 6, 5}},
+		{shape(0), 0, []byte{}},
+		{shape(-1), dlpack.KindMalformed, nil},
+		{func(d *dlpack.Description) { d.Nulls = 1 }, dlpack.KindUnsupported, nil},
+	}
+	devices := []dlpack.DeviceType{dlpack.CPU, dlpack.CUDA, dlpack.CUDAHost, dlpack.CUDAManaged, dlpack.ROCM,
+		dlpack.ROCMHost, dlpack.Metal}
+	const mayCopy, mustCopy, hasTarget, exports, hasStream, fromCaller, fromDriver = 1, 3, 4, 8, 16, 32, 64
+	f.Add(uint8(0), uint8(0), uint8(0), uint8(exports), int64(0), int64(0))
+	f.Add(uint8(1), uint8(0), uint8(0), uint8(mayCopy), int64(0), int64(0))
+	f.Add(uint8(1), uint8(2), uint8(0), uint8(mayCopy|hasTarget), int64(1), int64(0))
+	f.Add(uint8(2), uint8(1), uint8(0), uint8(mustCopy), int64(1), int64(0))
+	f.Add(uint8(0), uint8(3), uint8(1), uint8(hasTarget|exports|hasStream), int64(1), int64(2))
+	f.Add(uint8(0), uint8(4), uint8(4), uint8(exports|hasStream), int64(7), int64(7))
+	f.Add(uint8(0), uint8(4), uint8(0), uint8(exports), int64(1), int64(0))
+	f.Add(uint8(0), uint8(5), uint8(0), uint8(hasTarget|hasStream), int64(7), int64(-1))
+	f.Add(uint8(0), uint8(1), uint8(1), uint8(fromDriver|exports), int64(0), int64(0))
+	f.Add(uint8(0), uint8(1), uint8(1), uint8(fromCaller|exports), int64(0), int64(0))
+	f.Add(uint8(3), uint8(6), uint8(6), uint8(mustCopy), int64(0), int64(0))
+	f.Add(uint8(4), uint8(0), uint8(6), uint8(mayCopy|hasTarget), int64(0), int64(0))
+	f.Fuzz(func(t *testing.T, layout, device, target, facts uint8, producer, consumer int64) {
+		has := func(fact uint8) bool { return facts&fact == fact }
+		l := layouts[int(layout)%len(layouts)]
+		d := described(l.change, on(devices[int(device)%len(devices)]))
+		terms := Terms{
+			MayCopy: has(mayCopy), MustCopy: has(mustCopy), Producer: max(producer, 0), Exports: has(exports),
+			HasTarget: has(hasTarget), Target: dlpack.Device{Type: devices[int(target)%len(devices)]},
+			HasStream: has(hasStream), Consumer: consumer,
+		}
+		switch {
+		case has(fromDriver):
+			terms.Device = FromDriver
+		case has(fromCaller):
+			terms.Device = FromCaller
+		}
+		if !terms.HasStream {
+			terms.Consumer = 0
+		}
+		if d.Device.Type.OfCUDA() {
+			terms.Producer %= 2 // another stream is waited for where a driver is installed
+		}
+		want := plainly(l.kind, d.Shape[0] == 0, d.Device.Type, terms)
+		if want.unknown {
+			return
+		}
+		var got dlpack.Tensor
+		memory := allocator{most: 100}
+		stream, err := Prepare(d, &got, terms, &memory)
+		if dlpack.KindOf(err) != want.kind || (err == nil) != (want.kind == 0) {
+			t.Fatalf("%+v of %+v: %v; want kind %d", terms, d.Device, err, want.kind)
+		}
+		if err != nil {
+			return
+		}
+		if got.Device.Type != want.device || stream != want.stream || (memory.copied != nil) != want.copied ||
+			(got.Flags&dlpack.IsCopied != 0) != want.copied {
+			t.Fatalf("%+v of %+v: %+v, stream %d, copied %v; want %+v", terms, d.Device, got, stream, memory.copied, want)
+		}
+		if want.copied && !bytes.Equal(memory.copied, l.want) {
+			t.Fatalf("%+v: %v; want %v", terms, memory.copied, l.want)
+		}
+	})
+}
