@@ -124,6 +124,7 @@ struct work {
     struct work *next;
 };
 
+/* cuda.h's, written out a second time: taken from pkg/cuda/driver.h, a mistake in that would go unseen. */
 typedef struct {
     size_t srcXInBytes, srcY, srcZ, srcLOD;
     int srcMemoryType;

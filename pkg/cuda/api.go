@@ -41,16 +41,16 @@ type api interface {
 	freeFunctions() (FreeFunctions, error)
 }
 
-// Handles, CUcontext, CUstream and CUevent, are no pointers here: Go would take the streams 1 and 2 for corrupt ones.
+// Handles (CUcontext, CUstream and CUevent) are integers here: as pointers, the streams 1 and 2 would be invalid to Go.
 type (
 	context uintptr
 	stream  uintptr
 	event   uintptr
 )
 
-// attributes are those of a pointer. Of one that the driver doesn't know, the memory type is 0.
+// attributes are those of a pointer. The memory type is 0 where the driver doesn't know it.
 type attributes struct {
-	context    context // 0 where it is of none: memory of pools, and of virtual memory management
+	context    context // 0 for memory of pools and of virtual memory management, which belongs to none
 	memoryType memoryType
 	managed    bool
 	device     int32
@@ -80,7 +80,7 @@ const (
 	capturing    captureStatus = 1 // CU_STREAM_CAPTURE_STATUS_ACTIVE
 )
 
-// A capture is that of a graph, if the status says so: its id is its own over the lifetime of the process.
+// A capture tells whether a graph is being captured, and which: no other capture in the process has its id.
 type capture struct {
 	status captureStatus
 	id     uint64
@@ -92,7 +92,7 @@ const relaxed captureMode = 2 // CU_STREAM_CAPTURE_MODE_RELAXED
 
 type result int32
 
-// The results that something follows from. The names are cuda.h's, less CUDA_ERROR.
+// The results that are treated differently from others. The names are cuda.h's, without CUDA_ERROR.
 const (
 	missing               result = -1 // the driver has no such function
 	outOfMemory           result = 2
@@ -117,7 +117,7 @@ func (f *failure) Error() string {
 	return f.function + ": " + f.name
 }
 
-// resultOf is the result of the call that failed with err, and 0, CUDA_SUCCESS, for any other err.
+// resultOf is the driver's result that err is made of, and 0, CUDA_SUCCESS, for any other err.
 func resultOf(err error) result {
 	if f, ok := err.(*failure); ok {
 		return f.result
@@ -125,7 +125,7 @@ func resultOf(err error) result {
 	return 0
 }
 
-// explain makes the error that the caller sees of a call that failed: what could not be done, and why.
+// explain makes the error that the caller sees from a failure: what could not be done, and why.
 func explain(err error, what string) error {
 	f, ok := err.(*failure)
 	if !ok {
@@ -143,7 +143,7 @@ func explain(err error, what string) error {
 	return dlpack.Unsupported(what + " (" + why + ")")
 }
 
-// first is the first of two errors: what is put back after a failure may fail because of it.
+// first is the first of two errors: after a failure, undoing what was done before may fail as well.
 func first(err, later error) error {
 	if err != nil {
 		return err

@@ -21,8 +21,8 @@ func (d *Driver) ToHost(dst unsafe.Pointer, source *Source) error {
 	return err
 }
 
-// toHost carries out a plan, if there is one and the bytes keep their order. Else the items go through memory of the
-// host: planned, or with all that lies between them, where they are dense.
+// toHost carries out a plan, if there is one and no bytes are swapped. Otherwise the items are first brought to other
+// memory of the host, and copied from there: by the plan, or, where they lie dense, with all that lies between them.
 func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
 	var p plan
 	planned, err := d.plan(&p, source)
@@ -44,8 +44,7 @@ func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
 	}
 	scratch := allocate(size)
 	if scratch == nil {
-		return dlpack.OutOfMemory("copy: no memory of the host for " + decimal(size) +
-			" bytes")
+		return dlpack.OutOfMemory("copy: no memory of the host for " + decimal(size) + " bytes")
 	}
 	defer free(scratch)
 	if err := d.fetch(scratch, source, &p, from); err != nil {
@@ -82,7 +81,7 @@ func (d *Driver) FromHost(target dlpack.Device, src unsafe.Pointer, bytes int64)
 	})
 }
 
-// newMemory gives what f allocates and fills, and frees it where anything fails or panics.
+// newMemory returns what f allocates and fills, and frees it where anything fails or panics.
 func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f func(*Allocation) error) (
 	a Allocation, err error,
 ) {
@@ -102,7 +101,7 @@ func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f fun
 		return err
 	})
 	if err != nil {
-		d.release(&a) // where f did not fail, but the mode could not be put back
+		d.release(&a) // f succeeded, but the mode could not be restored
 		err = explain(err, noCopy(bytes, from, target.String()))
 	}
 	return a, err
@@ -174,7 +173,7 @@ func (d *Driver) carryOut(p *plan, dstType memoryType, dst, src uint64, on strea
 	})
 }
 
-// copyFrom calls f with a stream that is in order with the source's.
+// copyFrom calls f with a stream that waits for the source's.
 func (d *Driver) copyFrom(source *Source, f func(queue) error) (err error) {
 	h, err := d.homeOf(source.Memory)
 	if err != nil {
@@ -194,8 +193,8 @@ func (d *Driver) copyFrom(source *Source, f func(queue) error) (err error) {
 	})
 }
 
-// onOwnStream calls f with a stream made for it, and waits for what f has queued there: also after a failure or a panic,
-// since what was queued before it still reads and writes memory that may be freed next.
+// onOwnStream calls f with a new stream, and waits for what f has queued there: also after a failure or a panic, since
+// work that is queued still reads and writes memory that may be freed next.
 func (d *Driver) onOwnStream(c context, f func(queue) error) error {
 	return d.within(c, func() (err error) {
 		s, err := d.streamCreate()
@@ -208,7 +207,7 @@ func (d *Driver) onOwnStream(c context, f func(queue) error) error {
 	})
 }
 
-// allocate fills in a with memory of the device of m, in the context that is m's.
+// allocate fills in a with memory of m's device, in m's context.
 func (d *Driver) allocate(a *Allocation, m Memory, bytes int64) error {
 	free, err := d.freeFunctions()
 	if err != nil {
@@ -250,7 +249,7 @@ func (s *Source) bytes() int64 {
 	return bytes
 }
 
-// isDense tells whether all that lies between the items is not much more than they are.
+// isDense tells whether the items and all that lies between them have at most twice the bytes of the items.
 func (s *Source) isDense(bytes int64) bool {
 	return s.Below+s.Above <= 2*uint64(bytes)
 }
@@ -267,6 +266,7 @@ func noPlan(source *Source, wayOut string) error {
 		}
 		text.WriteString(decimal(n))
 	}
-	return dlpack.Unsupported("copy: strides of " + text.String() + " bytes on " + source.Device.String() + ": CUDA's copies " +
-		"would move the items one by one, or in more than " + decimal(mostCalls) + " blocks (" + wayOut + ")")
+	return dlpack.Unsupported("copy: strides of " + text.String() + " bytes on " + source.Device.String() +
+		": CUDA's copies would move the items one by one, or in more than " + decimal(mostCalls) + " blocks (" +
+		wayOut + ")")
 }

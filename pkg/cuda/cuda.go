@@ -4,8 +4,8 @@
 // machine. Streams are numbered as in the Python array API standard and in the CUDA array interface: 1 is the legacy
 // default stream, 2 the per-thread default stream of the calling thread, any other positive number a handle.
 //
-// What a call changes of the driver's state (contexts pushed, primary contexts retained, the mode of captures, streams,
-// events) it has changed back when it returns, whatever failed meanwhile. Nothing here switches threads.
+// A call leaves the driver's state as it was (contexts pushed, primary contexts retained, the mode of captures,
+// streams, events), whatever failed meanwhile. Nothing here switches threads.
 package cuda
 
 import (
@@ -20,7 +20,7 @@ type Memory struct {
 	Address uint64
 }
 
-// Pointer is for memory that the CPU can read. It is none to memory of Go's.
+// Pointer is the address as a pointer, for memory that the CPU can read.
 func (m Memory) Pointer() unsafe.Pointer {
 	return pointer(m.Address)
 }
@@ -28,7 +28,7 @@ func (m Memory) Pointer() unsafe.Pointer {
 // A Source is what is copied.
 type Source struct {
 	Memory               // Address is that of the item whose indices are all 0
-	Stream       int64   // by whose order the memory is complete, or dlpack.UnknownStream
+	Stream       int64   // work queued on it may still write the memory; or dlpack.UnknownStream
 	Shape        []int64 // elements
 	Strides      []int64 // bytes, of any sign
 	ItemSize     int     // bytes
@@ -36,8 +36,8 @@ type Source struct {
 	Below, Above uint64  // bytes that the items reach below and above Address
 }
 
-// An Allocation is device memory that was allocated here. Whoever has it frees it without Go: by the driver's own
-// functions, in the context that it is of. That of no bytes has the address 0, and nothing to free.
+// An Allocation is device memory that was allocated here. Its owner frees it without Go: by the driver's own functions,
+// in the memory's context. One of no bytes has the address 0, and needs no freeing.
 type Allocation struct {
 	Address  uint64
 	Context  unsafe.Pointer // CUcontext
@@ -55,8 +55,8 @@ type FreeFunctions struct {
 // A Driver is the CUDA driver of this process.
 type Driver struct{ api }
 
-// Running returns the driver where this process has initialised it. Where there is none, or it is not initialised, the
-// error says so.
+// Running returns the driver if this process has initialised it. If there is none, or it is not initialised, the error
+// says so.
 func Running() (*Driver, error) {
 	d, err := open()
 	if err == nil {
@@ -68,7 +68,7 @@ func Running() (*Driver, error) {
 	return d, nil
 }
 
-// running fails where the process has not initialised the driver.
+// running fails if the process has not initialised the driver.
 func (d *Driver) running() error {
 	_, err := d.ctxGetCurrent()
 	return err
@@ -78,7 +78,7 @@ func explainState(err error) error {
 	return explain(err, "the CUDA driver is not running in this process; the library that owns the memory starts it")
 }
 
-// Start returns the driver, and initialises it: for copies to a device alone.
+// Start returns the driver, which it initialises. Only copies to a device do so.
 func Start() (*Driver, error) {
 	d, err := open()
 	if err == nil {

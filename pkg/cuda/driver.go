@@ -5,7 +5,7 @@ package cuda
 // #include <stdlib.h>
 // #include "driver.h"
 //
-// // C.malloc itself ends the process where there is no memory.
+// // C.malloc, as cgo has it, ends the process where there is no memory.
 // static void *allocate(size_t bytes) { return malloc(bytes); }
 import "C"
 
@@ -17,7 +17,7 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// A function of the driver is known by its place in names.
+// A function of the driver is its index in names.
 type function int
 
 const (
@@ -54,7 +54,7 @@ const (
 	cuEventDestroy
 )
 
-// names are the symbols that cuda.h of CUDA 12 stands for the functions. Later drivers have them too.
+// names are the symbols that CUDA 12's cuda.h maps the functions to. Later drivers have them too.
 var names = [...]string{
 	cuGetErrorName:                    "cuGetErrorName",
 	cuInit:                            "cuInit",
@@ -89,11 +89,11 @@ var names = [...]string{
 	cuEventDestroy:                    "cuEventDestroy_v2",
 }
 
-// A library is libcuda.so.1: the addresses of its functions, nil for those that it lacks.
+// A library is libcuda.so.1: the addresses of its functions, nil for those that it doesn't have.
 type library [len(names)]unsafe.Pointer
 
-// opened is the driver, once it is open: it stays so. One that can't be opened is looked for again, since it may come
-// into the process by another path.
+// opened is the driver, which stays open once it is. After a failure the next call tries again, since another library
+// may have loaded the driver meanwhile, from another path.
 var opened atomic.Pointer[Driver]
 
 func open() (*Driver, error) {
@@ -114,13 +114,13 @@ func open() (*Driver, error) {
 	return d, nil
 }
 
-// text is a string for a call of C, in Go's memory: C.CString would end the process where there is none of C's.
+// text is a string for a call of C. It is in Go's memory: C.CString ends the process where C has no memory.
 func text(s string) *C.char {
 	bytes := append([]byte(s), 0)
 	return (*C.char)(unsafe.Pointer(&bytes[0]))
 }
 
-// check makes the result of a function an error.
+// check turns a function's result into an error.
 func (l *library) check(f function, r C.CUresult) error {
 	if r == 0 {
 		return nil
@@ -304,7 +304,7 @@ func (l *library) freeFunctions() (FreeFunctions, error) {
 	}, nil
 }
 
-// allocate gives memory of the host, of C's allocator, or nil where there is none.
+// allocate gives memory of the host from C's allocator, or nil where there is none left.
 func allocate(bytes int64) unsafe.Pointer {
 	return C.allocate(C.size_t(bytes))
 }
@@ -313,7 +313,8 @@ func free(memory unsafe.Pointer) {
 	C.free(memory)
 }
 
-// pointer is for addresses of C's, not of Go's: vet can't know.
+// pointer is for addresses in C's memory. Written like this, because go vet takes any conversion for one of Go's
+// memory.
 func pointer(address uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }

@@ -143,7 +143,8 @@ func TestAFunctionThatTheDriverLacksIsNamed(t *testing.T) {
 					if kindOf(t, err, "capture") != dlpack.KindUnsupported {
 						t.Error(err)
 					}
-				case kindOf(t, err, "the driver is too old: it has no "+function+"; update it") != dlpack.KindUnsupported:
+				case kindOf(t, err, "the driver is too old: it has no "+function+"; update it") !=
+					dlpack.KindUnsupported:
 					t.Error(err)
 				}
 				f.balanced(4, 0, memory)

@@ -14,18 +14,19 @@ func (d *Driver) Locate(address uint64) (dlpack.Device, error) {
 	switch {
 	case err != nil:
 		return dlpack.Device{}, explain(err, "data "+hex(address)+": the CUDA driver can't tell its device")
-	case known.managed: // whatever the type of the memory that it is in now
+	case known.managed: // wherever its pages are at this moment
 		return dlpack.Device{Type: dlpack.CUDAManaged}, nil
 	case known.memoryType == hostMemory:
 		return dlpack.Device{Type: dlpack.CUDAHost}, nil
 	case known.memoryType == deviceMemory:
 		return dlpack.Device{Type: dlpack.CUDA, ID: known.device}, nil
 	}
-	return dlpack.Device{}, dlpack.Malformed("data " + hex(address) + " is no address that the CUDA driver knows; expected " +
-		"memory allocated by or registered with CUDA, and not freed")
+	return dlpack.Device{}, dlpack.Malformed("data " + hex(address) + " is no address that the CUDA driver knows; " +
+		"expected memory allocated by or registered with CUDA, and not freed")
 }
 
-// CurrentDevice is the calling thread's, and kDLCUDA:0 where it has none: that of memory without items.
+// CurrentDevice is the calling thread's device, or kDLCUDA:0 if it has none. It stands for that of memory without
+// items.
 func (d *Driver) CurrentDevice() dlpack.Device {
 	device, err := d.ctxGetDevice()
 	if err != nil {
@@ -38,11 +39,11 @@ func (d *Driver) CurrentDevice() dlpack.Device {
 type home struct {
 	context  context
 	device   int32
-	retained int32 // the device, where the context is its primary one and was retained, or -1
+	retained int32 // the device whose primary context was retained for this, or -1
 }
 
 // homeOf finds the context of memory: its own; else the thread's current one, if that is of the same device; else the
-// device's primary context. Who has it leaves it.
+// device's primary context. The caller gives it back by leave.
 func (d *Driver) homeOf(m Memory) (home, error) {
 	device := m.Device.ID
 	if m.Address != 0 {
@@ -70,7 +71,7 @@ func (d *Driver) homeOf(m Memory) (home, error) {
 	return home{primary, device, device}, err
 }
 
-// keep retains the home where that is the primary context of its device: whoever retains it now may let it go.
+// keep retains the context if it is the primary one of its device: those who hold it now may release it.
 func (d *Driver) keep(h *home) error {
 	if h.retained >= 0 {
 		return nil

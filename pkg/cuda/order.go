@@ -8,9 +8,9 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// Order lets the consumer's stream wait for what was queued on the producer's, without waiting itself. There is nothing
-// to do, and no driver is needed, where the producer's is not known, where they are the same, and where the consumer
-// asks for nothing, by dlpack.NoOrder.
+// Order makes the consumer's stream wait for what is queued on the producer's, and returns at once. It does nothing,
+// and needs no driver, if the producer's stream is not known, if both are the same, or if the consumer asks for no
+// order (dlpack.NoOrder).
 func Order(memory Memory, producer, consumer int64) error {
 	if !memory.Device.Type.OfCUDA() || producer == dlpack.UnknownStream || producer == consumer ||
 		consumer == dlpack.NoOrder {
@@ -36,8 +36,9 @@ func (d *Driver) order(memory Memory, producer, consumer int64) error {
 	return err
 }
 
-// Finish waits for what was queued on the producer's stream. Nothing was, where there is no driver, or where it is not
-// initialised and DLPack alone implies the stream. (Any other was named here, or before a fork.)
+// Finish waits for what is queued on the producer's stream. Without a driver nothing can be queued; nor on the legacy
+// stream of a driver that is not initialised, which DLPack implies where nobody named a stream. (Another stream was
+// named by someone, perhaps before a fork: that is an error.)
 func Finish(memory Memory, producer int64) error {
 	if !memory.Device.Type.OfCUDA() || producer == dlpack.UnknownStream {
 		return nil
@@ -70,7 +71,7 @@ func (d *Driver) finish(memory Memory, producer int64) error {
 	return err
 }
 
-// A queue is a stream, and the context in which calls name it.
+// A queue is a stream and its context.
 type queue struct {
 	whose   string
 	stream  stream
@@ -81,7 +82,7 @@ func (q queue) String() string {
 	return "the " + q.whose + "'s stream " + decimal(int64(q.stream))
 }
 
-// onStream calls f with a stream, which is one of the context of the memory unless it has a context of its own.
+// onStream calls f with a stream. A handle has a context of its own; the default streams are those of the memory's.
 func (d *Driver) onStream(whose string, number int64, m Memory, f func(queue) error) (err error) {
 	q := queue{whose: whose, stream: stream(number)}
 	if number > dlpack.PerThreadStream || number < 0 {
@@ -99,7 +100,7 @@ func (d *Driver) onStream(whose string, number int64, m Memory, f func(queue) er
 	return f(q)
 }
 
-// contextOf is the context of a stream's handle.
+// contextOf is the context of a stream that is a handle.
 func (d *Driver) contextOf(q queue) (context, error) {
 	why := "there is no memory that can be read"
 	if Readable(uint64(q.stream), 1) {
@@ -111,14 +112,15 @@ func (d *Driver) contextOf(q queue) (context, error) {
 			return c, err
 		}
 	}
-	return 0, dlpack.Malformed(q.String() + " is no stream's handle (" + why + "); expected 1 (the legacy default stream), " +
-		"2 (the per-thread default stream) or the handle of a stream that is not destroyed")
+	return 0, dlpack.Malformed(q.String() + " is no stream's handle (" + why + "); expected " +
+		"1 (the legacy default stream), 2 (the per-thread default stream) or the handle of a stream that is not " +
+		"destroyed")
 }
 
-// Readable tells whether memory of the host can be read, by a byte of each page. The driver reads without asking, and a
-// fault of C's would end the process; a fault of Go's becomes a panic.
+// Readable tells whether memory of the host can be read. It tries a byte of each page: a fault in Go becomes a panic,
+// where one in the driver would end the process.
 func Readable(address uint64, bytes int64) (is bool) {
-	const page = 4096 // bytes, the smallest of Linux
+	const page = 4096 // bytes, Linux's smallest
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() { is = recover() == nil }()
 	for i := int64(0); i < bytes; i += page {
@@ -135,8 +137,8 @@ func peek(p unsafe.Pointer) byte {
 	return *(*byte)(p)
 }
 
-// orderQueues lets one stream wait for what was queued on another. Where one captures a graph, the other has to be in
-// the same capture: any other order would break it, or end with it.
+// orderQueues makes one stream wait for what is queued on another. If one is in the capture of a graph, the other has
+// to be in the same: otherwise the order would break the capture, or hold only when the graph runs.
 func (d *Driver) orderQueues(from, to queue) error {
 	before, err := d.captureOf(from)
 	if err != nil {
@@ -165,7 +167,7 @@ func (d *Driver) orderQueues(from, to queue) error {
 	})
 }
 
-// captureOf is the capture that a stream is in. It asks without harm to any.
+// captureOf is the capture that a stream is in. Asking breaks no capture.
 func (d *Driver) captureOf(q queue) (c capture, err error) {
 	err = d.within(q.context, func() error {
 		status, err := d.streamIsCapturing(q.stream)
@@ -189,12 +191,12 @@ func (d *Driver) captureOf(q queue) (c capture, err error) {
 }
 
 func captured(q queue) error {
-	return dlpack.Unsupported(q.String() + " is in the capture of a graph, whose work runs later: it can't wait for other " +
-		"work, nor other work for it (take the memory before or after the capture)")
+	return dlpack.Unsupported(q.String() + " is in the capture of a graph, whose work runs later: it can't wait for " +
+		"other work, nor other work for it (take the memory before or after the capture)")
 }
 
 // inRelaxedMode calls f in the mode in which the driver refuses no call because a graph is being captured elsewhere,
-// and no such call breaks the capture.
+// and in which no call breaks that capture.
 func (d *Driver) inRelaxedMode(f func() error) (err error) {
 	mode, err := d.threadExchangeStreamCaptureMode(relaxed)
 	if resultOf(err) == missing { // the driver can't capture

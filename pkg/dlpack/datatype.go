@@ -90,8 +90,8 @@ func (t DataType) itemBits() int64 {
 	return int64(t.Bits) * int64(t.Lanes)
 }
 
-// Alignment is the natural alignment in bytes, that of one scalar, for a complex number of its half; 1 below a byte.
-// It is also the size of the words that have a byte order.
+// Alignment is the natural alignment in bytes: that of one scalar, of a complex number that of its half, and 1 for what
+// is smaller than a byte. Words of this size have a byte order.
 func (t DataType) Alignment() uint64 {
 	if t.Code == Complex {
 		return max(uint64(t.Bits)/16, 1)

@@ -91,13 +91,13 @@ func (d Device) String() string {
 	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
 }
 
-// Same tells whether two names mean one device: there is one CPU, whatever its id.
+// Same tells whether d and other are one device. There is one CPU, whatever its id.
 func (d Device) Same(other Device) bool {
 	return d == other || d.Type == CPU && other.Type == CPU
 }
 
-// Reaches tells whether memory of d is memory of the target as well: what the CPU can read is memory of the CPU, and
-// every device of CUDA reads managed memory.
+// Reaches tells whether the target can use memory of d without a copy: the CPU can use what it can read, and every
+// device of CUDA managed memory.
 func (d Device) Reaches(target Device) bool {
 	return d.Same(target) || target.Type == CPU && d.Type.OnCPU() || target.Type == CUDA && d.Type == CUDAManaged
 }

@@ -1,9 +1,14 @@
-// Package dlpack is the DLPack standard in Go: its data types, devices and flags, and the rules by which a
-// description of memory, of which nothing is trusted, becomes a tensor that every consumer can rely on.
+// Package dlpack is the DLPack standard in Go: its data types, devices and flags, and the rules by which a description
+// of memory becomes a tensor.
 //
-// The way of the data: a protocol fills a [Description], [Description.Validate] checks it once and fills a [Tensor],
-// and [CheckTarget], [CheckStream] and [CheckOrder] decide whether a consumer's wishes can be met. Nothing here allocates
-// for a good input, reads the memory described, or keeps state.
+// A protocol fills a [Description], whose fields nobody has checked. [Description.Validate] checks it once and fills a
+// [Tensor], which every consumer can rely on. [CheckTarget], [CheckStream] and [CheckOrder] then decide whether the
+// consumer can have the memory where it wants it, and in the order of its stream.
+//
+// An error has a [Kind], by which a program decides, and a text for people, which names the field, its value, what was
+// expected and the way out. [Malformed] and its three siblings make such errors in other packages.
+//
+// Nothing here reads the memory that is described or keeps state. A good input allocates nothing.
 package dlpack
 
 // The version of DLPack whose codes and structures these are.
@@ -25,6 +30,5 @@ const (
 	SubbyteTypePadded Flags = 1 << 2
 )
 
-// knownFlags are the flags of this version. Others are not passed on: what they promise may not hold of what leaves
-// here.
+// knownFlags are the flags of this version. Others are dropped: nobody here can tell whether they still hold.
 const knownFlags = ReadOnly | IsCopied | SubbyteTypePadded

@@ -7,13 +7,13 @@ type Kind uint8
 
 // The kinds of errors. 0 is none of them: see [KindOf].
 const (
-	KindMalformed   Kind = 1 + iota // the description, or what is asked for, contradicts itself or the standard
-	KindUnsupported                 // it is well formed, and can't be shared or done
-	KindNeedsCopy                   // it can't be shared, but a copy of it can
+	KindMalformed   Kind = 1 + iota // a description or a wish contradicts itself or the standard
+	KindUnsupported                 // it is well formed, but can't be exported or done
+	KindNeedsCopy                   // the memory can't be exported as it is, but a copy of it can
 	KindOutOfMemory                 // there is no memory for a copy
 )
 
-// failure is the one type of this package's errors. Its message names the field that is wrong, its value, what was
+// failure is the only type of this package's errors. Its message names the field that is wrong, its value, what was
 // expected and the way out.
 type failure struct {
 	kind    Kind

@@ -57,8 +57,8 @@ func (d Device) streams() string {
 	return "a stream's handle"
 }
 
-// CheckOrder refuses to order streams where that can't be done: elsewhere than on CUDA. There the stream 0 is no other
-// than none, UnknownStream or None: on ROCm it is the default stream, which None means.
+// CheckOrder refuses to order two streams where that can't be done: on devices other than CUDA's. There, a consumer's
+// stream 0 equals UnknownStream and None: on ROCm it is the default stream, which None means.
 func CheckOrder(device Device, producer int64, hasConsumer bool, consumer int64) error {
 	if device.Type == CPU || device.Type.OfCUDA() || consumer == producer || hasConsumer && consumer == NoOrder {
 		return nil
@@ -71,8 +71,8 @@ func CheckOrder(device Device, producer int64, hasConsumer bool, consumer int64)
 		" can't be kept (pass stream=-1, and synchronise before)")
 }
 
-// CheckTarget refuses to have memory of one device on another where it would have to be copied, and must not be, or
-// can't.
+// CheckTarget refuses to bring memory of one device to another where that takes a copy which is forbidden or
+// impossible.
 func CheckTarget(device, target Device, mayCopy bool) error {
 	if device.Reaches(target) {
 		return nil

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Reuse says for which other memory a tensor holds as well, so that who keeps it need not ask again. The memory is
-// described as the tensor's was, but for Data, Span and, where MaxCount says so, Shape.
+// Reuse says for which other descriptions a tensor is right as well, so that a cache of tensors need not validate them.
 type Reuse struct {
-	// AnyData: the tensor holds for each Data whose first element is aligned, to DataType.Alignment, and has Below and
-	// Above bytes around it: of the addresses that there are, and of Span.
+	// AnyData: for those that differ in Data and Span alone, if the first element is aligned (DataType.Alignment), and
+	// Below and Above bytes around it are addresses of 64 bits and lie within Span.
 	AnyData bool
-	// MaxCount > 0: it holds for each shape of 1 to MaxCount items, too. Its Shape, sizes, compact Strides and Above,
-	// which is NBytes, are then the other's.
+	// MaxCount > 0: also for those whose Shape differs, with as many dimensions and 1 to MaxCount items. Shape, Size,
+	// NBytes, the compact Strides, and Above, which equals NBytes, then follow from the other Shape.
 	MaxCount int64
 }
 
-// Reuse tells for which other memory t holds, which Validate made of d: for none but the CPU's.
+// Reuse tells for which other descriptions t is right, the tensor that Validate made of d. Only memory of the CPU is
+// reused.
 func (d *Description) Reuse(t *Tensor) Reuse {
 	switch {
 	case t.Size == 0 || d.Device.Type != CPU:
@@ -24,6 +24,6 @@ func (d *Description) Reuse(t *Tensor) Reuse {
 	case t.NDim > 0 && !d.HasStrides && !t.Packed(): // without strides, memory is the same in any shape
 		return Reuse{AnyData: true, MaxCount: math.MaxInt64 / t.ItemSize}
 	}
-	// What a -1 became, it became by this Span.
+	// The number that a -1 became depends on this Span.
 	return Reuse{AnyData: !slices.Contains(d.Shape[:d.NDim], -1)}
 }

@@ -38,7 +38,7 @@ func (d *Description) closeShape(t *Tensor) error {
 	case overflow == 0 && others == 0:
 		return openError(open, "beside a dimension of 0, where any number fits; expected the number of items")
 	}
-	// Packed items share bytes, so these are counted in bits. The quotient has to have at most 63.
+	// Packed items share bytes, so they are counted in bits. The quotient must fit into 63 bits.
 	room, unit, item := uint64(d.Span)-d.Offset, uint64(1), uint64(t.ItemSize)
 	if t.Packed() {
 		unit, item = 8, uint64(d.DataType.itemBits())

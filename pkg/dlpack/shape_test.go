@@ -172,8 +172,9 @@ func FuzzAnOpenShapeIsWhatUnlimitedNumbersFind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, code, bits uint8, lanes uint16, flags uint8, offset uint64, span int64, strides bool,
 		dims []byte) {
 		d := Description{
-			Item: Item{DataType: DataType{TypeCode(code), bits, lanes}, Flags: Flags(flags)}, Device: Device{Type: CPU}, Data: 1,
-			Offset: offset, Span: max(span, -1), OpenShape: true, HasStrides: strides, ElementStrides: true,
+			Item:   Item{DataType: DataType{TypeCode(code), bits, lanes}, Flags: Flags(flags)},
+			Device: Device{Type: CPU}, Data: 1, Offset: offset, Span: max(span, -1), OpenShape: true,
+			HasStrides: strides, ElementStrides: true,
 			NDim: min(len(dims), MaxNDim),
 		}
 		if d.DataType.Validate() != nil {

@@ -3,7 +3,7 @@ package dlpack
 // Item is what a protocol says of each item of an array.
 type Item struct {
 	DataType  DataType
-	Flags     Flags // of an item just SubbyteTypePadded; a DLTensor says all of them
+	Flags     Flags // of the DLTensor; other protocols know of SubbyteTypePadded alone
 	Swapped   bool  // the bytes of each word are in the other order
 	BitPacked bool  // each item is a bit, the lowest of a byte first; DataType is that of a copy, Bool
 }
@@ -15,31 +15,31 @@ type Description struct {
 
 	Data   uint64 // address, or handle
 	Offset uint64 // bytes to add to Data
-	Span   int64  // bytes of memory from Data on; -1: unknown
+	Span   int64  // bytes of memory that begin at Data; -1: unknown
 
 	Nulls    int64 // items that have no value
 	FirstBit uint8 // BitPacked: the bit of its byte, 0 to 7, that is the first item
 
 	NDim           int
 	Shape          [MaxNDim]int64
-	OpenShape      bool // one dimension may be -1: as many as Span has room for from Offset on, which lies within it
+	OpenShape      bool // one dimension may be -1: it becomes as many as fit between Offset and the end of Span
 	HasStrides     bool // without strides the layout is compact
 	ElementStrides bool // strides count elements, not bytes
 	Strides        [MaxNDim]int64
 
-	OnlyShared bool // a copy can't be asked for
+	OnlyShared bool // the caller has no way to ask for a copy, so that messages suggest another way out
 
-	// Field and Text name the data type in messages: "typestr" and ">f4". Without them its codes do.
+	// Field and Text name the data type in messages: "typestr" and ">f4". Without them, messages show its codes.
 	Field, Text string
 }
 
-// strideCounts tells whether a stride leads to another item. One that doesn't says nothing, whatever its value.
+// strideCounts tells whether a stride leads to another item. If not, its value means nothing.
 func (d *Description) strideCounts(dimension int, t *Tensor) bool {
 	return d.HasStrides && t.Size > 0 && t.Shape[dimension] > 1
 }
 
-// ByteStrides gives the strides by which a copy reads memory that Validate took, or refused with [KindNeedsCopy]: in
-// bytes, and as in a compact layout where a stride leads to no other item.
+// ByteStrides gives the strides in bytes, by which a copy reads memory that Validate accepted, or refused with
+// [KindNeedsCopy]. Where a stride leads to no other item, it is that of a compact layout.
 func (d *Description) ByteStrides(t *Tensor) (strides [MaxNDim]int64) {
 	compact := t.ItemSize
 	for i := t.NDim - 1; i >= 0; i-- {

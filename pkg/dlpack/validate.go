@@ -110,8 +110,8 @@ func (t *Tensor) tooLarge() error {
 		" bytes is too large; expected at most " + number(math.MaxInt64) + " bytes, an empty dimension counted as 1")
 }
 
-// layOut fills Strides, Below, Above and Compact. It returns the first dimension whose stride is no multiple of the item
-// size, or -1.
+// layOut fills Strides, Below, Above and Compact. It returns the first dimension whose stride is no multiple of the
+// item size, or -1.
 func (d *Description) layOut(t *Tensor) (odd int, err error) {
 	odd = -1
 	below, above := uint64(0), uint64(t.ItemSize)
@@ -216,7 +216,7 @@ func (d *Description) locate(t *Tensor) error {
 	return nil
 }
 
-// checkSubbyte refuses what can't be said of items below a byte.
+// checkSubbyte refuses layouts of items below a byte that DLPack can't express.
 func (d *Description) checkSubbyte(t *Tensor) error {
 	if (t.Packed() || d.BitPacked) && !t.Compact {
 		size := number(d.DataType.itemBits()) + " bits"
@@ -274,7 +274,7 @@ func (d *Description) typeText() string {
 	return d.Field + " " + Quote(d.Text)
 }
 
-// shapeText is the shape as messages show it, cut behind the first dimensions.
+// shapeText is the shape as messages show it: its first dimensions.
 func shapeText(shape []int64) string {
 	const most = 6
 	text := "("
@@ -301,7 +301,7 @@ func magnitude(n int64) uint64 {
 	return uint64(n)
 }
 
-// multiply tells whether stride * size fits, too. size is not negative.
+// multiply gives stride * size, and tells whether that fits. size is not negative.
 func multiply(stride, size int64) (product int64, fits bool) {
 	high, low := bits.Mul64(magnitude(stride), uint64(size))
 	if stride < 0 {

@@ -11,9 +11,9 @@ import (
 	"dlpack/pkg/strided"
 )
 
-// duplicate copies the memory to new memory of the target, compactly and in native byte order, when what is queued on
-// the stream is done, and makes t the tensor of the copy. What the CPU can read is copied to the CPU, unless the target
-// is a device.
+// duplicate copies to new memory of the target, compactly and in native byte order, once the work that is queued on the
+// stream is done. t becomes the tensor of the copy. Memory that the CPU can read is copied to the CPU, unless the target
+// is a device of CUDA.
 func duplicate(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack.Device, allocator Allocator) error {
 	var err error
 	switch onCPU, toCUDA := t.Device.Type.OnCPU(), target.Type == dlpack.CUDA; {
@@ -147,7 +147,7 @@ func sourceOf(d *dlpack.Description, t *dlpack.Tensor, stream int64) *cuda.Sourc
 	return source
 }
 
-// nilPage ends the addresses at which Go takes a fault for the use of a nil pointer, a bug of its own.
+// nilPage is the first address that can be tried. Go takes a fault below it for its own use of a nil pointer.
 const nilPage = 4096
 
 // copyItems copies what the CPU can read. A wrong address faults here; the fault becomes a panic, and that an error.

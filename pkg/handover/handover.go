@@ -20,7 +20,7 @@ type Terms struct {
 	MustCopy bool // even where it can
 
 	Device   DeviceSource
-	Producer int64 // the stream by whose order the memory is complete, or dlpack.UnknownStream
+	Producer int64 // work queued on this stream may still write the memory; or dlpack.UnknownStream
 
 	HasTarget bool
 	Target    dlpack.Device // where the consumer wants the memory; without HasTarget, where it is
@@ -30,30 +30,31 @@ type Terms struct {
 	Consumer  int64 // its stream, or dlpack.NoOrder; without HasStream it is None
 }
 
-// DeviceSource tells who knows on which device of CUDA memory is.
+// DeviceSource tells who knows on which of CUDA's devices the memory is.
 type DeviceSource uint8
 
 const (
 	FromProtocol DeviceSource = iota // the description
-	FromCaller                       // the description, by the word of a caller, whom the driver may contradict
+	FromCaller                       // the description, as a caller filled it: the driver is asked whether it is right
 	FromDriver                       // the driver alone: the CUDA array interface names no device
 )
 
-// Allocator provides the memory for copies, and is its owner from then on, also where the copy fails.
+// Allocator provides the memory for a copy, and owns it from the start: it frees the memory of a copy that fails, too.
 type Allocator interface {
-	// ForCopy gives memory of the CPU that a copy is made to, or nil where there is none left. It is asked once.
+	// ForCopy gives memory of the CPU that a copy is made to, or nil if there is none left. It is called at most once.
 	ForCopy(bytes int64) unsafe.Pointer
-	// Scratch gives memory of the CPU that Free takes back before Prepare returns, or nil where there is none left.
+	// Scratch gives memory of the CPU that is freed by Free before Prepare returns, or nil if there is none left.
 	Scratch(bytes int64) unsafe.Pointer
 	Free(scratch unsafe.Pointer)
-	// Reserve makes sure that Keep can't fail. It tells whether it could.
+	// Reserve is called before a copy to a device, so that Keep can't fail afterwards. False: there is no memory left.
 	Reserve() bool
-	// Keep takes over memory of a device, the copy.
+	// Keep takes over the memory of a device that a copy was made to.
 	Keep(cuda.Allocation)
 }
 
-// Prepare validates d, fills t with the tensor that the consumer gets, and returns the stream by whose order its memory
-// is complete from then on. Where it copies, the tensor is that of the copy, whose memory the allocator has.
+// Prepare validates d and fills t with the tensor that the consumer gets. It returns the stream on which work that writes
+// the memory may still be queued, or dlpack.UnknownStream. If it copies, the tensor is that of the copy, whose memory the
+// allocator has.
 func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms Terms, allocator Allocator) (stream int64, err error) {
 	err = d.Validate(t)
 	if err != nil && !(dlpack.KindOf(err) == dlpack.KindNeedsCopy && terms.MayCopy) {

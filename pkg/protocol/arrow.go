@@ -70,7 +70,8 @@ const (
 	arrowRuns      = "run-end encoded items; DLPack holds each item (decode them, as pyarrow's run_end_decode does)"
 )
 
-// arrowRefusals are the formats that can't be exported, those that end with a colon with anything behind it, and why.
+// arrowRefusals are the formats that can't be exported, and why. One that ends with a colon may be followed by
+// anything.
 var arrowRefusals = [...]struct{ format, why string }{
 	{"n", arrowNulls},
 	{"z", arrowBytes},

@@ -260,8 +260,8 @@ func plainly(text string, itemsize int64) (name string, swapped bool, shape []in
 }
 
 // plainItem is an item that a format begins with, well-formed but for its numbers; what DLPack has no type for is of
-// the group "refused". plainKindOfFormat is the kind of error that a format which means nothing is refused with: that of the
-// first item which is not to be had.
+// the group "refused". plainKindOfFormat is the kind of error that a format which means nothing is refused with: that
+// of the first item which is not to be had.
 var plainItem = regexp.MustCompile(`^(?P<dims>` + plainDims + `[@^=<>!]?` + plainDims +
 	`\d*)(?:[?cbBhHiIlLqQnNefdFD]|Z[fd]|(?P<refused>[gGspuwOP&XzTxt]|Z(?:g|$)))`)
 

@@ -49,7 +49,8 @@ func TestANameOfNoDataTypeIsMalformed(t *testing.T) {
 		"type code 18", "float32\x00", strings.Repeat("int8", 500),
 	} {
 		_, err := ParseName(name)
-		refused(t, name, err, dlpack.KindMalformed, "dtype "+dlpack.Quote(name)+`: unknown; expected a name like "int32"`)
+		refused(t, name, err, dlpack.KindMalformed,
+			"dtype "+dlpack.Quote(name)+`: unknown; expected a name like "int32"`)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// words are what people call data types besides their names, and the names that they may mean.
+// words are what people call data types, and the names that they may mean by it.
 var words = [...]struct {
 	word  string
 	names []string
@@ -37,9 +37,9 @@ var words = [...]struct {
 	{"fp4", []string{"float4_e2m1fn"}},
 }
 
-// nearestNames are the names of data types, at most three, that a wrong name may mean: those at the least edit
-// distance, where that changes no more than a third of it. Its case and a module before a dot don't matter. A type is
-// known by its name, by words, by bytes ("f4", as in numpy) and by bits ("f32").
+// nearestNames are the names of data types, at most three, that a wrong name may mean: those at the smallest edit
+// distance, if that is no more than a third of its length. Case and a module before a dot don't matter. Besides by its
+// name, a type is found by the words above, by its bytes ("f4", as in numpy) and by its bits ("f32").
 func nearestNames(wrong string) []string {
 	const most = 3
 	wrong = strings.ToLower(wrong[strings.LastIndexByte(wrong, '.')+1:])
@@ -79,8 +79,8 @@ func nearestNames(wrong string) []string {
 	return found
 }
 
-// editDistance is how many bytes have to be inserted, left out, replaced or exchanged with their neighbour to make b of
-// a, as far as that is at most `most`. (Levenshtein's, with transpositions.)
+// editDistance is how many bytes have to be inserted, left out, replaced or exchanged with their neighbour to turn a
+// into b (Levenshtein's distance with transpositions), or some number above `most` if it is larger.
 func editDistance(a, b string, most int) int {
 	if max(len(a)-len(b), len(b)-len(a)) > most {
 		return most + 1

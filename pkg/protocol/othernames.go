@@ -4,9 +4,9 @@ import "dlpack/pkg/dlpack"
 
 // OtherNames is what other protocols call a data type; empty where they have no such type.
 type OtherNames struct {
-	Format  string // the buffer protocol's, as numpy says it
-	Typestr string // the array interfaces'
-	Arrow   string // the Arrow C data interface's; of a bool, that of its bytes
+	Format  string // of the buffer protocol, as numpy writes it
+	Typestr string // of the array interfaces
+	Arrow   string // of the Arrow C data interface; a bool has that of its bytes
 }
 
 type namedType struct {
@@ -33,7 +33,7 @@ var otherNames = [...]namedType{
 	{dlpack.Complex, 128, OtherNames{"Zd", "<c16", ""}},
 }
 
-// arrowItems is the Arrow format of items of this type, empty where there is none: a bool's is that of int8.
+// arrowItems is the Arrow format that means this type, if there is one. "c" means int8, not bool.
 func (n *namedType) arrowItems() string {
 	if n.code == dlpack.Bool {
 		return ""
@@ -41,7 +41,7 @@ func (n *namedType) arrowItems() string {
 	return n.names.Arrow
 }
 
-// NamesElsewhere is what other protocols call a data type of memory that they can reach.
+// NamesElsewhere is what other protocols call a data type.
 func NamesElsewhere(t dlpack.DataType) OtherNames {
 	for i := range otherNames {
 		if known := &otherNames[i]; t.Code == known.code && t.Bits == known.bits && t.Lanes == 1 {

@@ -1,6 +1,6 @@
 package protocol
 
-// Why a data type can't be exported, and the way out: what typestrs and formats have in common.
+// Why a data type can't be exported, and the way out, as errors about typestrs and formats say it.
 const (
 	asBytes = "bytes, .view('uint8') of an array or memoryview(obj).cast('B')"
 

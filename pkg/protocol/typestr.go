@@ -75,8 +75,8 @@ func itemByName(field, text, name string, size int64) (item dlpack.Item, err err
 			"doesn't have (pass a field of it, or its "+asBytes+")")
 	}
 	if named := item.DataType.ItemSize(); named != size {
-		return item, malformed(field, text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+strconv.FormatInt(named, 10)+
-			"; expected "+strconv.FormatInt(size, 10))
+		return item, malformed(field, text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+
+			strconv.FormatInt(named, 10)+"; expected "+strconv.FormatInt(size, 10))
 	}
 	if !item.DataType.WholeBytes() {
 		item.Flags = dlpack.SubbyteTypePadded

@@ -1,9 +1,11 @@
 // Package strided copies memory that is laid out by strides, or in bits, into compact, row-major memory.
 //
-// A copy is planned, then walked. The plan merges dimensions that continue each other, makes a short run of items one
-// item, and picks two dimensions for the innermost loops. These are always one kernel, gather: straight from source to
-// destination, or twice, through a tile, where the source is dense in another dimension than the destination. A large
-// copy is cut into pieces, each walked by the worker that comes to it first.
+// [Copy] does strides of any sign and size, and swaps bytes; [Unpack] turns bits into bytes.
+//
+// A copy is planned, then carried out. The plan merges dimensions that continue each other, treats a short run of items
+// as one item, and picks two dimensions for the innermost loops. These two are always the same code, gather: once, from
+// source to destination; or twice, through a small buffer (a tile), where the source is dense in another dimension than
+// the destination. A large copy is cut into pieces, which several goroutines take one after another.
 package strided
 
 import (
@@ -23,15 +25,15 @@ type dim struct{ n, dst, src int }
 
 // Copy writes the items of a strided source, in row-major order and compactly, to dst.
 //
-// The shape has up to dlpack.MaxNDim dimensions, none of them negative. The strides are in bytes, of any sign and alignment; src
-// points to the item whose indices are all 0. An item has itemSize bytes, at least 1. swap is the size in bytes of the
-// words whose bytes are reversed: 2, 4, 8 or 16 (of a complex number: its half), or 0 or 1 for none.
+// The shape has up to [dlpack.MaxNDim] dimensions, none of them negative. The strides are in bytes, of any sign and
+// alignment; src points to the item whose indices are all 0. An item has itemSize bytes, at least 1. swap is the size
+// in bytes of the words whose bytes are reversed: 2, 4, 8 or 16 (of a complex number: its half), or 0 or 1 for none.
 //
-// A large copy is shared by as many goroutines as there are CPUs for. All are done when Copy returns, and a fault in one
-// of them becomes a panic of the caller's, as if that had called debug.SetPanicOnFault.
+// A large copy is shared by as many goroutines as there are CPUs. All are done when Copy returns. A fault in one of
+// them becomes a panic of the caller, as if that had called debug.SetPanicOnFault.
 //
-// Copy trusts its arguments: the caller has proved that all items lie in memory that is its own, and that dst, which
-// holds all of them, overlaps none. Neither dst nor src need be aligned, or be memory of Go's.
+// Copy trusts its arguments: the caller has made sure that all items can be read, and that dst has room for them and
+// overlaps none. Neither dst nor src need be aligned, or be Go's memory.
 func Copy(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
 	var memory [maxDims]dim
 	c, bytes := plan(memory[:0], shape, strides, itemSize, swap)
@@ -45,7 +47,7 @@ func Copy(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
 	c.copy(dst, src)
 }
 
-// plan plans a copy, whose dimensions it puts into dims, and gives its bytes.
+// plan plans a copy, whose dimensions it appends to dims, and gives its bytes.
 func plan(dims []dim, shape, strides []int64, itemSize, swap int) (c copier, bytes int) {
 	size, swapped, bytes := itemSize, swap > 1, itemSize
 	if swapped {
@@ -73,8 +75,8 @@ func plan(dims []dim, shape, strides []int64, itemSize, swap int) (c copier, byt
 	return c, bytes
 }
 
-// push adds a dimension to those inside it, dims, innermost first: as one of its own, or, where each of its steps goes
-// on where the last dimension ends, as more steps of that.
+// push adds a dimension outside of dims, which has the innermost first. If each of its steps begins where the last
+// dimension ends, it becomes more steps of that.
 func push(dims []dim, d dim) []dim {
 	if d.n == 1 {
 		return dims
@@ -102,7 +104,7 @@ func (c *copier) copy(dst, src unsafe.Pointer) {
 	}
 }
 
-// walk copies what the first n dimensions span; through buffer, if there is one.
+// walk copies the first n dimensions, through buffer if there is one.
 func (c *copier) walk(dst, src unsafe.Pointer, n int, buffer *tile) {
 	switch {
 	case n > 2:

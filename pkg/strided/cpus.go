@@ -11,17 +11,18 @@ import (
 	"unsafe"
 )
 
-const mostWorkers = 16 // more wait for the memory
+const mostWorkers = 16 // more of them would only wait for the memory
 
-// granted is read when the package is loaded: while the core starts, no fork takes an open file along.
+// granted is read when the package is loaded. The core starts then, and no fork can inherit a file that is open.
 var granted = grantedCPUs("/proc/self/cgroup", "/sys/fs/cgroup")
 
-// cpus gives how many CPUs a copy may use: some that the calling thread may run on, as many as its control groups grant.
+// cpus gives how many CPUs a copy may use: those that the calling thread may run on, and as many as its control groups
+// grant.
 func cpus() int {
 	return min(mostWorkers, affinity(), granted)
 }
 
-// affinity is how many CPUs the calling thread may run on: Go knows how many these were at its start.
+// affinity is how many CPUs the calling thread may run on now. Go only knows how many there were at its start.
 func affinity() int {
 	var set [128]uint64
 	n, _, failed := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
@@ -35,9 +36,9 @@ func affinity() int {
 	return count
 }
 
-// grantedCPUs gives how much time of CPUs the process's control groups grant, in CPUs, rounded up. `groups` says which
-// groups these are (cgroups(7)); their folders are below root, and in a container what is the root there is one's own.
-// A panic here, where the package is loaded, would end the process.
+// grantedCPUs gives how many CPUs' time the process's control groups grant, rounded up. The file `groups` names them
+// (cgroups(7)). Their folders are below root; in a container, root itself is the process's group. A panic here would
+// end the process, since the package is being loaded.
 func grantedCPUs(groups, root string) (least int) {
 	defer func() {
 		if recover() != nil {
@@ -67,7 +68,7 @@ func grantedCPUs(groups, root string) (least int) {
 	return least
 }
 
-// quota reads the microseconds that are granted and, behind them, the period that they are granted for.
+// quota reads two numbers: the microseconds that are granted, and the period in which they are.
 func quota(text string) int {
 	fields := strings.Fields(text)
 	if len(fields) != 2 {
@@ -81,7 +82,7 @@ func quota(text string) int {
 	return int((granted-1)/period + 1)
 }
 
-// read gives what is in a small file, nothing where it can't be read.
+// read gives the content of a small file, or nothing if it can't be read.
 func read(path string) string {
 	file, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// gather copies outer.n rows of inner.n items, compact in the destination. All the memory that a copy touches, it
-// touches here. Pointers are made from a row's first item and an offset, never stepped: one past the last item may
-// point into memory that is another's.
+// gather copies outer.n rows of inner.n items, compact in the destination. No other function touches the memory of a
+// copy. A pointer is always made from a row's first item and an offset: stepping it would leave one that points past
+// the last item, into memory that may belong to another object.
 func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool) {
 	switch size := c.size; {
 	case swapped && size == 2:
@@ -42,7 +42,7 @@ func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool)
 }
 
 // items copies items of a size that the compiler knows, so that it moves each with an instruction or two. Not inlined:
-// in gather, which then has ten such loops, the compiler runs out of registers.
+// with ten such loops in gather, the compiler would run out of registers.
 //
 //go:noinline
 func items[T any](dst, src unsafe.Pointer, outer, inner dim) {
@@ -71,7 +71,7 @@ func swappedWords[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, outer, in
 	}
 }
 
-// swappedRow and swappedRun are not inlined, for their loops to have all registers.
+// swappedRow and swappedRun are not inlined, so that their loops have all registers.
 //
 //go:noinline
 func swappedRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int) {
@@ -83,8 +83,8 @@ func swappedRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int
 	}
 }
 
-// swappedRun copies words that lie side by side, 32 bytes at once, and gives how many bytes it has copied: all but the
-// last few.
+// swappedRun copies words that lie side by side, 32 bytes at once. It returns how many bytes it has copied: a multiple
+// of 32.
 //
 //go:noinline
 func swappedRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) int {
@@ -112,10 +112,10 @@ func swappedLongWords(dst, src unsafe.Pointer, outer, inner dim, size int) {
 	}
 }
 
-// lowBytes is where the low bytes of words of two are. A variable: as a constant it would be loaded for each use.
+// lowBytes masks the low byte of each word of two bytes. As a constant it would be loaded again for each use.
 var lowBytes uint64 = 0x00FF_00FF_00FF_00FF
 
-// reverseEach gives x with the bytes of each of its words in the other order. The compiler keeps one case of a T.
+// reverseEach gives x with the bytes of each of its words in the other order. For each T the compiler keeps one case.
 func reverseEach[T uint16 | uint32 | uint64](x, low uint64) uint64 {
 	var word T
 	switch unsafe.Sizeof(word) {

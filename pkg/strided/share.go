@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	workerBytes  = 4 << 20 // with less, another worker has hardly woken up when all is done
-	pieceBytes   = 2 << 20 // a huge page: two workers that are first to write to one would both clear one
-	workerPieces = 8       // pieces a worker, at least, of a large copy: who is late, or slow, does fewer
+	workerBytes  = 4 << 20 // below, the copy would be done before another worker wakes up
+	pieceBytes   = 2 << 20 // a huge page: two workers that write to the same new one would both clear it
+	workerPieces = 8       // of a large copy, at least, for each worker: a slow one does fewer than others
 )
 
 // A job is a copy that several workers do.
@@ -26,7 +26,7 @@ type job struct {
 	cause    atomic.Pointer[any] // of the first panic
 }
 
-// workers is how many copy so many bytes: what is tiled takes several times as long.
+// workers is how many share a copy of so many bytes. A tiled one takes several times as long.
 func (c *copier) workers(bytes int) int {
 	if c.tiled {
 		bytes *= 4
@@ -37,11 +37,12 @@ func (c *copier) workers(bytes int) int {
 	return min(cpus(), bytes/workerBytes)
 }
 
-// helpers is how many goroutines help callers now. Each has a thread of its own, also where it has to wait for a processor,
-// and there are threads for fewer of them than processors: the runtime ends the process where it can't start one.
+// helpers counts the goroutines that help callers now. Each takes a thread, even while it waits for a processor. There
+// are always fewer of them than processors, for which the core has started threads: where the runtime needs one more
+// and can't start it, it ends the process.
 var helpers atomic.Int64
 
-// share copies pieces of so many bytes with up to so many workers, the caller's goroutine one of them.
+// share copies in pieces of so many bytes, with up to so many workers. The caller's goroutine is one of them.
 func (c *copier) share(dst, src unsafe.Pointer, workers, bytes int) {
 	j := &job{copier: copier{slices.Clone(c.dims), c.size, c.run, c.swapped, c.tiled}, dst: dst, src: src}
 	j.cut(bytes)
@@ -64,7 +65,7 @@ func (c *copier) share(dst, src unsafe.Pointer, workers, bytes int) {
 	}
 }
 
-// cut plans pieces of so many bytes, or fewer: of neighbours in the destination, and of no part of a tile.
+// cut plans pieces of at most so many bytes. A piece is contiguous in the destination, and cuts no tile.
 func (j *job) cut(bytes int) {
 	rows := 1
 	if j.tiled {
@@ -86,7 +87,7 @@ func (j *job) cut(bytes int) {
 	}
 }
 
-// work copies pieces until none is left. A panic ends the work of all.
+// work copies pieces until none is left. A panic ends the work of all workers.
 func (j *job) work() {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -8,13 +8,13 @@ const (
 	cacheLine = 64
 )
 
-// A tile is a block of the source in the source's order, read along the source and written along the destination. So
-// each cache line is used whole while it is at hand; going from line to line instead, the lines of an array whose rows
-// are a power of two apart drive each other out of the cache.
+// A tile is a block of the source in the source's order. It is read in the order of the source and written in that of
+// the destination, so that each cache line is used whole while it is in the cache. Without it, the lines of an array
+// whose rows are a power of two apart would evict each other.
 type tile [tileBytes]byte
 
-// partner gives the index of the dimension to pair with the innermost one in tiles: where each item of a row lies in a
-// cache line of its own, the dimension along which these lines hold most items. -1: there is none.
+// partner gives the index of the dimension that makes tiles with the innermost one, or -1. Tiles pay where each item of
+// a row lies in a cache line of its own; the partner is the dimension along which such a line has the most items.
 func (c *copier) partner() int {
 	best, found := cacheLine, -1
 	if c.size >= cacheLine || abs(c.dims[0].src) < cacheLine {
@@ -28,7 +28,7 @@ func (c *copier) partner() int {
 	return found
 }
 
-// copyTiled is copy through a buffer. Not inlined: copies that need no buffer need no stack for one.
+// copyTiled copies through a buffer. Not inlined: other copies would need stack for the buffer, too.
 //
 //go:noinline
 func (c *copier) copyTiled(dst, src unsafe.Pointer) {
@@ -36,10 +36,10 @@ func (c *copier) copyTiled(dst, src unsafe.Pointer) {
 	c.walk(dst, src, len(c.dims), &buffer)
 }
 
-// tileRows is how many steps of the second dimension a tile has, where the first is long enough.
+// tileRows is how many steps of the second dimension a tile has, if the first is long enough.
 func (c *copier) tileRows() int { return min(c.dims[1].n, tileSide/c.size) }
 
-// tiles copies the first two dimensions block by block: square ones, longer where one of the dimensions is short.
+// tiles copies the first two dimensions block by block. Blocks are square, or longer if one of the dimensions is short.
 func (c *copier) tiles(dst, src unsafe.Pointer, buffer *tile) {
 	inner, outer, capacity := c.dims[0], c.dims[1], tileBytes/c.size
 	rows := c.tileRows()

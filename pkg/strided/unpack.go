@@ -2,8 +2,8 @@ package strided
 
 import "unsafe"
 
-// Unpack writes n bytes to dst, each 0 or 1 as the bits of src are, the lowest of a byte first, from bit `first`, 0 to
-// 7, on.
+// Unpack writes n bits of src to dst, as bytes of 0 or 1. The first is bit `first`, 0 to 7, of the first byte; the
+// lowest bit of a byte comes first.
 //
 // Like Copy it trusts its arguments: the bytes that the bits are in can be read, and dst overlaps none of them.
 func Unpack(dst, src unsafe.Pointer, first, n int) {
@@ -12,7 +12,7 @@ func Unpack(dst, src unsafe.Pointer, first, n int) {
 	i := 0
 	for ; i+8 < n; i += 8 { // one more bit follows, so there is a next byte
 		bits := from[i/8]>>first | from[i/8+1]<<(8-first)
-		// Each byte of the word gets all bits, keeps its own, and becomes 1 where that is set.
+		// Each byte of the word gets all bits, keeps one of its own, and becomes 1 if that is set.
 		own := uint64(bits) * 0x01_01_01_01_01_01_01_01 & 0x80_40_20_10_08_04_02_01
 		*(*uint64)(unsafe.Add(dst, i)) = (own + 0x7F_7F_7F_7F_7F_7F_7F_7F) >> 7 & 0x01_01_01_01_01_01_01_01
 	}

@@ -10,9 +10,9 @@ import (
 	"dlpack/pkg/protocol"
 )
 
-// write puts the tensor into the answer, and whose stream its memory is complete by the order of.
+// write puts the tensor into the answer, and the stream by whose order its memory is complete.
 func write(d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.struct_answer) {
-	var reuse dlpack.Reuse // of a copy: none
+	var reuse dlpack.Reuse // a copy is not reused
 	if answer.memory == nil && answer.device_memory == nil {
 		reuse = d.Reuse(t)
 	}
@@ -47,7 +47,7 @@ func write(d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.stru
 	names := protocol.NamesElsewhere(t.DataType)
 	setText(answer.names.typestr[:], names.Typestr)
 	if !t.Device.Type.OnCPU() {
-		names = protocol.OtherNames{} // the other two protocols know of no device
+		names = protocol.OtherNames{} // buffers and Arrow arrays are on the CPU
 	}
 	setText(answer.names.format[:], names.Format)
 	setText(answer.names.arrow[:], names.Arrow)

@@ -1,7 +1,7 @@
 // The Go core as a C shared library. Its one entry, dlpack_core, fills in the table of core.h.
 //
-// It knows C and no Python: what it is asked is a C.struct_request, what it answers a C.struct_answer.
-// What the runtime is told is in build.py.
+// It knows C and no Python: a C.struct_request asks, a C.struct_answer answers. The settings of Go's runtime are in
+// build.py.
 package main
 
 /*
@@ -20,7 +20,7 @@ import (
 	"dlpack/pkg/handover"
 )
 
-// dlpack_core fills in the table. No panic leaves it: the table then lacks describe.
+// dlpack_core fills in the table. No panic leaves it: after one, the table has no describe.
 //
 //export dlpack_core
 func dlpack_core(core *C.struct_core) {
@@ -48,7 +48,7 @@ func startThreads(count int) {
 	ended.Wait()
 }
 
-// dlpackDescribe answers the request. No panic leaves it: it becomes an error.
+// dlpackDescribe answers the request. No panic leaves it: one becomes an error.
 //
 //export dlpackDescribe
 func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
@@ -95,7 +95,8 @@ func (b *bug) Error() string {
 	return "bug in dlpack's core, please report it: " + b.text
 }
 
-// refuse leaves the memory that a copy was made to, if any, to who asked.
+// refuse puts an error into the answer, by the kind of Python exception that it becomes. If a copy has memory already,
+// the caller frees it.
 func refuse(answer *C.struct_answer, err error) {
 	answer.status = C.STATUS_RUNTIME_ERROR
 	switch dlpack.KindOf(err) {

@@ -14,7 +14,7 @@ import (
 	"dlpack/pkg/protocol"
 )
 
-// core.h and pkg/dlpack have one limit of dimensions: another makes this index invalid.
+// The limits of dimensions of core.h and of pkg/dlpack are equal, or this index does not compile.
 var _ = [1]struct{}{}[C.MAX_NDIM-dlpack.MaxNDim]
 
 // read turns what C read of a Python object into a description, by the rules of its protocol.
@@ -52,7 +52,7 @@ func read(request *C.struct_request, d *dlpack.Description) error {
 	return readInterface(request, d)
 }
 
-// readTerms turns what is asked for into the terms of the handover.
+// readTerms turns what is asked for into terms for package handover.
 func readTerms(request *C.struct_request) handover.Terms {
 	terms := handover.Terms{
 		MayCopy:   request.copy != C.COPY_NEVER,
@@ -73,7 +73,7 @@ func readTerms(request *C.struct_request) handover.Terms {
 	return terms
 }
 
-// isPointer tells memory that a caller passes by its address from memory of an object, which has an end.
+// isPointer tells whether a caller passed an address (from_pointer), of which only the caller knows what lies there.
 func isPointer(request *C.struct_request) bool {
 	return request.protocol == C.PROTOCOL_MEMORY && request.facts&C.FACT_SPAN == 0
 }
@@ -121,8 +121,8 @@ func readBuffer(request *C.struct_request, d *dlpack.Description) error {
 func addDims(d *dlpack.Description, shape []int64) error {
 	ndim := d.NDim + len(shape)
 	if ndim > dlpack.MaxNDim {
-		return dlpack.Unsupported("format has " + strconv.Itoa(len(shape)) +
-			" dimensions of its own, " + strconv.Itoa(ndim) + " in all; expected at most " + strconv.Itoa(dlpack.MaxNDim))
+		return dlpack.Unsupported("format has " + strconv.Itoa(len(shape)) + " dimensions of its own, " +
+			strconv.Itoa(ndim) + " in all; expected at most " + strconv.Itoa(dlpack.MaxNDim))
 	}
 	stride := d.DataType.ItemSize()
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -210,7 +210,8 @@ func readMemory(request *C.struct_request, d *dlpack.Description) error {
 	return err
 }
 
-// formatText is the format in C's memory, without a copy; a long typestr is cut, and no typestr is long.
+// formatText is the format, not copied from C's memory. Without long_format, a format too long for its field is cut: a
+// typestr, and no valid one is so long.
 func formatText(request *C.struct_request) string {
 	length := int(request.format_length)
 	if length >= C.FORMAT_SIZE {
