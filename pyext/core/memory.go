@@ -24,13 +24,11 @@ func (a answerMemory) ForCopy(bytes int64) unsafe.Pointer {
 	return a.answer.memory
 }
 
-func (a answerMemory) Scratch(bytes int64) unsafe.Pointer {
+func (answerMemory) Scratch(bytes int64) unsafe.Pointer {
 	return allocate(bytes)
 }
 
-func (a answerMemory) Free(scratch unsafe.Pointer) {
-	C.free(scratch)
-}
+func (answerMemory) Free(scratch unsafe.Pointer) { C.free(scratch) }
 
 func (a answerMemory) Reserve() bool {
 	a.answer.device_memory = (*C.struct_device_memory)(C.calloc(1, C.sizeof_struct_device_memory))
