@@ -55,7 +55,7 @@ type Allocator interface {
 // Prepare validates d and fills t with the tensor that the consumer gets. It returns the stream on which work that writes
 // the memory may still be queued, or dlpack.UnknownStream. If it copies, the tensor is that of the copy, whose memory the
 // allocator has.
-func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms Terms, allocator Allocator) (stream int64, err error) {
+func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms *Terms, allocator Allocator) (stream int64, err error) {
 	err = d.Validate(t)
 	if err != nil && !(dlpack.KindOf(err) == dlpack.KindNeedsCopy && terms.MayCopy) {
 		return 0, err
@@ -97,7 +97,7 @@ func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms Terms, allocator All
 }
 
 // order makes the memory complete for who works on the consumer's stream, or waits until it is.
-func order(d *dlpack.Description, t *dlpack.Tensor, producer int64, terms Terms) error {
+func order(d *dlpack.Description, t *dlpack.Tensor, producer int64, terms *Terms) error {
 	if err := dlpack.CheckOrder(t.Device, producer, terms.HasStream, terms.Consumer); err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func TestMemoryThatFitsIsSharedWithoutAnAllocation(t *testing.T) {
 		var got dlpack.Tensor
 		var allocator allocator
 		if n := testing.AllocsPerRun(10, func() {
-			stream, err := Prepare(d, &got, Terms{MayCopy: true, Exports: true}, &allocator)
+			stream, err := Prepare(d, &got, &Terms{MayCopy: true, Exports: true}, &allocator)
 			if err != nil || stream != dlpack.UnknownStream {
 				t.Fatal(stream, err)
 			}
@@ -125,13 +125,13 @@ func TestACopyIsCompactAndInNativeByteOrder(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got dlpack.Tensor
-			_, err := Prepare(test.d, &got, Terms{}, &allocator{})
+			_, err := Prepare(test.d, &got, &Terms{}, &allocator{})
 			if test.needs {
 				refused(t, err, dlpack.KindNeedsCopy, "pass copy=None")
 			} else if err != nil {
 				t.Error(err)
 			}
-			for _, terms := range []Terms{{MayCopy: true}, {MayCopy: true, MustCopy: true}} {
+			for _, terms := range []*Terms{{MayCopy: true}, {MayCopy: true, MustCopy: true}} {
 				memory := allocator{most: 100}
 				stream, err := Prepare(test.d, &got, terms, &memory)
 				if err != nil || stream != dlpack.UnknownStream {
@@ -153,7 +153,7 @@ func TestACopyIsCompactAndInNativeByteOrder(t *testing.T) {
 }
 
 func TestMemoryThatIsNotToBeSharedIsNotCopiedEither(t *testing.T) {
-	everything := Terms{MayCopy: true, MustCopy: true}
+	everything := &Terms{MayCopy: true, MustCopy: true}
 	for _, test := range []struct {
 		d    *dlpack.Description
 		kind dlpack.Kind
@@ -175,7 +175,7 @@ func TestMemoryThatIsNotToBeSharedIsNotCopiedEither(t *testing.T) {
 
 func TestACopyWithoutMemoryIsOutOfMemory(t *testing.T) {
 	for _, most := range []int64{0, 5} {
-		_, err := Prepare(described(), new(dlpack.Tensor), Terms{MayCopy: true, MustCopy: true}, &allocator{most: most})
+		_, err := Prepare(described(), new(dlpack.Tensor), &Terms{MayCopy: true, MustCopy: true}, &allocator{most: most})
 		refused(t, err, dlpack.KindOutOfMemory, "copy: no memory for 6 bytes")
 	}
 }
@@ -203,7 +203,7 @@ func TestACopyOfMemoryThatCannotBeReadIsRefused(t *testing.T) {
 		described(at(1<<63), bits),   // no address of memory
 		described(at(100), reversed), // down to there
 	} {
-		_, err := Prepare(d, new(dlpack.Tensor), Terms{MayCopy: true, MustCopy: true}, &allocator{most: 100})
+		_, err := Prepare(d, new(dlpack.Tensor), &Terms{MayCopy: true, MustCopy: true}, &allocator{most: 100})
 		refused(t, err, dlpack.KindUnsupported, "can't be read; expected an address that is mapped")
 	}
 }
@@ -227,7 +227,7 @@ func TestTheStreamOfTheMemoryIsKept(t *testing.T) {
 		{dlpack.CUDA, dlpack.LegacyStream, 7, -1}, // takes a driver, which does not run here
 		{dlpack.CUDAHost, dlpack.LegacyStream, none, dlpack.LegacyStream},
 	} {
-		terms := Terms{Producer: test.producer, Exports: true, HasStream: test.consumer != none}
+		terms := &Terms{Producer: test.producer, Exports: true, HasStream: test.consumer != none}
 		if terms.HasStream {
 			terms.Consumer = test.consumer
 		}
@@ -244,9 +244,9 @@ func TestTheStreamOfTheMemoryIsKept(t *testing.T) {
 
 func TestOnlyTheDriverKnowsWhereSomeMemoryIs(t *testing.T) {
 	for _, source := range []DeviceSource{FromCaller, FromDriver} {
-		_, err := Prepare(described(on(dlpack.CUDA)), new(dlpack.Tensor), Terms{Device: source}, &allocator{})
+		_, err := Prepare(described(on(dlpack.CUDA)), new(dlpack.Tensor), &Terms{Device: source}, &allocator{})
 		refused(t, err, dlpack.KindUnsupported, "CUDA driver") // it does not run here
-		if _, err := Prepare(described(), new(dlpack.Tensor), Terms{Device: source}, &allocator{}); err != nil {
+		if _, err := Prepare(described(), new(dlpack.Tensor), &Terms{Device: source}, &allocator{}); err != nil {
 			t.Error(err) // the CPU's
 		}
 	}
@@ -273,7 +273,7 @@ type outcome struct {
 	unknown bool // it depends on the machine
 }
 
-func plainly(kind dlpack.Kind, empty bool, device dlpack.DeviceType, terms Terms) outcome {
+func plainly(kind dlpack.Kind, empty bool, device dlpack.DeviceType, terms *Terms) outcome {
 	no := func(kind dlpack.Kind) outcome { return outcome{kind: kind} }
 	is := func(d dlpack.DeviceType, names ...dlpack.DeviceType) bool { return slices.Contains(names, d) }
 	ofCUDA := func(d dlpack.DeviceType) bool { return is(d, dlpack.CUDA, dlpack.CUDAHost, dlpack.CUDAManaged) }
@@ -367,7 +367,7 @@ func FuzzPrepare(f *testing.F) {
 		has := func(fact uint8) bool { return facts&fact == fact }
 		l := layouts[int(layout)%len(layouts)]
 		d := described(l.change, on(devices[int(device)%len(devices)]))
-		terms := Terms{
+		terms := &Terms{
 			MayCopy: has(mayCopy), MustCopy: has(mustCopy), Producer: max(producer, 0), Exports: has(exports),
 			HasTarget: has(hasTarget), Target: dlpack.Device{Type: devices[int(target)%len(devices)]},
 			HasStream: has(hasStream), Consumer: consumer,

@@ -65,10 +65,12 @@ func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
 func describe(request *C.struct_request, answer *C.struct_answer) error {
 	var description dlpack.Description
 	var tensor dlpack.Tensor
+	var terms handover.Terms
 	if err := read(request, &description); err != nil {
 		return err
 	}
-	stream, err := handover.Prepare(&description, &tensor, readTerms(request), answerMemory{answer})
+	readTerms(request, &terms)
+	stream, err := handover.Prepare(&description, &tensor, &terms, answerMemory{answer})
 	if err != nil {
 		return err
 	}

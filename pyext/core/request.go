@@ -53,24 +53,18 @@ func read(request *C.struct_request, d *dlpack.Description) error {
 }
 
 // readTerms turns what is asked for into terms for package handover.
-func readTerms(request *C.struct_request) handover.Terms {
-	terms := handover.Terms{
-		MayCopy:   request.copy != C.COPY_NEVER,
-		MustCopy:  request.copy == C.COPY_ALWAYS,
-		Producer:  int64(request.producer_stream),
-		HasTarget: request.has_target != 0,
-		Target:    deviceOf(request.target),
-		Exports:   request.exports != 0,
-		HasStream: request.has_stream != 0,
-		Consumer:  int64(request.stream),
-	}
+func readTerms(request *C.struct_request, terms *handover.Terms) {
+	terms.MayCopy, terms.MustCopy = request.copy != C.COPY_NEVER, request.copy == C.COPY_ALWAYS
 	switch {
 	case request.protocol == C.PROTOCOL_CUDA_ARRAY_INTERFACE:
 		terms.Device = handover.FromDriver
 	case isPointer(request):
 		terms.Device = handover.FromCaller
 	}
-	return terms
+	terms.Producer = int64(request.producer_stream)
+	terms.HasTarget, terms.Target = request.has_target != 0, deviceOf(request.target)
+	terms.Exports = request.exports != 0
+	terms.HasStream, terms.Consumer = request.has_stream != 0, int64(request.stream)
 }
 
 // isPointer tells whether a caller passed an address (from_pointer), of which only the caller knows what lies there.
