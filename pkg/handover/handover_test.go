@@ -22,8 +22,19 @@ func (a *allocator) ForCopy(bytes int64) unsafe.Pointer {
 	if bytes > a.most {
 		return nil
 	}
-	a.copied = make([]byte, max(bytes, 1))[:bytes]
+	a.copied = append(make([]byte, bytes), guard...)[:bytes]
 	return unsafe.Pointer(unsafe.SliceData(a.copied))
+}
+
+const guard = "not a byte of it"
+
+// contents is what was copied; the test fails where a byte behind it was written.
+func (a *allocator) contents(t *testing.T) []byte {
+	t.Helper()
+	if a.copied != nil && string(a.copied[:len(a.copied)+len(guard)][len(a.copied):]) != guard {
+		t.Error("a byte behind the copy was written")
+	}
+	return a.copied
 }
 
 // What follows is for devices, of which these tests have none.
@@ -122,6 +133,7 @@ func TestACopyIsCompactAndInNativeByteOrder(t *testing.T) {
 		{"packed items", described(nibbles), false, []byte{1, 2, 3}},
 		{"no items", described(shape(0)), false, []byte{}},
 		{"no items, swapped", described(swapped, shape(0)), true, []byte{}},
+		{"no items at NULL", described(shape(0), func(d *dlpack.Description) { d.Data = 0 }), false, []byte{}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got dlpack.Tensor
@@ -143,7 +155,7 @@ func TestACopyIsCompactAndInNativeByteOrder(t *testing.T) {
 					}
 					continue
 				}
-				if !bytes.Equal(memory.copied, test.want) || got.Flags != dlpack.IsCopied || !got.Compact ||
+				if !bytes.Equal(memory.contents(t), test.want) || got.Flags != dlpack.IsCopied || !got.Compact ||
 					got.Offset != 0 || got.Strides[0] != 1 || got.Shape[0] != test.d.Shape[0] {
 					t.Errorf("%v, %+v; want %v", memory.copied, got, test.want)
 				}
@@ -336,8 +348,9 @@ func plainly(kind dlpack.Kind, empty bool, device dlpack.DeviceType, terms *Term
 	return outcome{device: target, stream: producer}
 }
 
-func FuzzPrepare(f *testing.F) {
-	layouts := []struct {
+// What the numbers of checkRules choose from.
+var (
+	layouts = []struct {
 		change func(*dlpack.Description)
 		kind   dlpack.Kind
 		want   []byte // a copy's
@@ -348,62 +361,87 @@ func FuzzPrepare(f *testing.F) {
 		{shape(-1), dlpack.KindMalformed, nil},
 		{func(d *dlpack.Description) { d.Nulls = 1 }, dlpack.KindUnsupported, nil},
 	}
-	devices := []dlpack.DeviceType{dlpack.CPU, dlpack.CUDA, dlpack.CUDAHost, dlpack.CUDAManaged, dlpack.ROCM,
+	devices = []dlpack.DeviceType{dlpack.CPU, dlpack.CUDA, dlpack.CUDAHost, dlpack.CUDAManaged, dlpack.ROCM,
 		dlpack.ROCMHost, dlpack.Metal}
-	const mayCopy, mustCopy, hasTarget, exports, hasStream, fromCaller, fromDriver = 1, 3, 4, 8, 16, 32, 64
+)
+
+const mayCopy, mustCopy, hasTarget, exports, hasStream, fromCaller, fromDriver = 1, 3, 4, 8, 16, 32, 64
+
+// checkRules fails the test where Prepare finds another outcome than plainly does.
+func checkRules(t *testing.T, layout, device, target, facts uint8, producer, consumer int64) {
+	t.Helper()
+	has := func(fact uint8) bool { return facts&fact == fact }
+	l := layouts[int(layout)%len(layouts)]
+	d := described(l.change, on(devices[int(device)%len(devices)]))
+	terms := &Terms{
+		MayCopy: has(mayCopy), MustCopy: has(mustCopy), Producer: max(producer, 0), Exports: has(exports),
+		HasTarget: has(hasTarget), Target: dlpack.Device{Type: devices[int(target)%len(devices)]},
+		HasStream: has(hasStream), Consumer: consumer,
+	}
+	switch {
+	case has(fromDriver):
+		terms.Device = FromDriver
+	case has(fromCaller):
+		terms.Device = FromCaller
+	}
+	if !terms.HasStream {
+		terms.Consumer = 0
+	}
+	if d.Device.Type.OfCUDA() {
+		terms.Producer %= 2 // another stream is waited for where a driver is installed
+	}
+	want := plainly(l.kind, d.Shape[0] == 0, d.Device.Type, terms)
+	if want.unknown {
+		return
+	}
+	var got dlpack.Tensor
+	memory := allocator{most: 100}
+	stream, err := Prepare(d, &got, terms, &memory)
+	if dlpack.KindOf(err) != want.kind || (err == nil) != (want.kind == 0) {
+		t.Fatalf("%+v of %+v: %v; want kind %d", *terms, d.Device, err, want.kind)
+	}
+	if err != nil {
+		return
+	}
+	if got.Device.Type != want.device || stream != want.stream || (memory.copied != nil) != want.copied ||
+		(got.Flags&dlpack.IsCopied != 0) != want.copied {
+		t.Fatalf("%+v of %+v: %+v, stream %d, copied %v; want %+v", *terms, d.Device, got, stream, memory.copied, want)
+	}
+	if want.copied && !bytes.Equal(memory.contents(t), l.want) {
+		t.Fatalf("%+v: %v; want %v", *terms, memory.copied, l.want)
+	}
+}
+
+func TestEachHandoverIsWhatItsRulesSay(t *testing.T) {
+	for layout := range layouts {
+		for device := range devices {
+			for target := range devices {
+				for facts := range uint8(2 * fromDriver) {
+					if facts&hasTarget == 0 && target > 0 {
+						continue
+					}
+					consumers := []int64{0}
+					if facts&hasStream != 0 {
+						consumers = []int64{-2, -1, 0, 1, 2, 7}
+					}
+					for _, producer := range []int64{0, 1, 7} {
+						for _, consumer := range consumers {
+							checkRules(t, uint8(layout), uint8(device), uint8(target), facts, producer, consumer)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func FuzzPrepare(f *testing.F) {
 	f.Add(uint8(0), uint8(0), uint8(0), uint8(exports), int64(0), int64(0))
-	f.Add(uint8(1), uint8(0), uint8(0), uint8(mayCopy), int64(0), int64(0))
 	f.Add(uint8(1), uint8(2), uint8(0), uint8(mayCopy|hasTarget), int64(1), int64(0))
 	f.Add(uint8(2), uint8(1), uint8(0), uint8(mustCopy), int64(1), int64(0))
 	f.Add(uint8(0), uint8(3), uint8(1), uint8(hasTarget|exports|hasStream), int64(1), int64(2))
-	f.Add(uint8(0), uint8(4), uint8(4), uint8(exports|hasStream), int64(7), int64(7))
-	f.Add(uint8(0), uint8(4), uint8(0), uint8(exports), int64(1), int64(0))
 	f.Add(uint8(0), uint8(5), uint8(0), uint8(hasTarget|hasStream), int64(7), int64(-1))
 	f.Add(uint8(0), uint8(1), uint8(1), uint8(fromDriver|exports), int64(0), int64(0))
-	f.Add(uint8(0), uint8(1), uint8(1), uint8(fromCaller|exports), int64(0), int64(0))
-	f.Add(uint8(3), uint8(6), uint8(6), uint8(mustCopy), int64(0), int64(0))
-	f.Add(uint8(4), uint8(0), uint8(6), uint8(mayCopy|hasTarget), int64(0), int64(0))
-	f.Fuzz(func(t *testing.T, layout, device, target, facts uint8, producer, consumer int64) {
-		has := func(fact uint8) bool { return facts&fact == fact }
-		l := layouts[int(layout)%len(layouts)]
-		d := described(l.change, on(devices[int(device)%len(devices)]))
-		terms := &Terms{
-			MayCopy: has(mayCopy), MustCopy: has(mustCopy), Producer: max(producer, 0), Exports: has(exports),
-			HasTarget: has(hasTarget), Target: dlpack.Device{Type: devices[int(target)%len(devices)]},
-			HasStream: has(hasStream), Consumer: consumer,
-		}
-		switch {
-		case has(fromDriver):
-			terms.Device = FromDriver
-		case has(fromCaller):
-			terms.Device = FromCaller
-		}
-		if !terms.HasStream {
-			terms.Consumer = 0
-		}
-		if d.Device.Type.OfCUDA() {
-			terms.Producer %= 2 // another stream is waited for where a driver is installed
-		}
-		want := plainly(l.kind, d.Shape[0] == 0, d.Device.Type, terms)
-		if want.unknown {
-			return
-		}
-		var got dlpack.Tensor
-		memory := allocator{most: 100}
-		stream, err := Prepare(d, &got, terms, &memory)
-		if dlpack.KindOf(err) != want.kind || (err == nil) != (want.kind == 0) {
-			t.Fatalf("%+v of %+v: %v; want kind %d", terms, d.Device, err, want.kind)
-		}
-		if err != nil {
-			return
-		}
-		if got.Device.Type != want.device || stream != want.stream || (memory.copied != nil) != want.copied ||
-			(got.Flags&dlpack.IsCopied != 0) != want.copied {
-			t.Fatalf("%+v of %+v: %+v, stream %d, copied %v; want %+v", terms, d.Device, got, stream, memory.copied,
-				want)
-		}
-		if want.copied && !bytes.Equal(memory.copied, l.want) {
-			t.Fatalf("%+v: %v; want %v", terms, memory.copied, l.want)
-		}
-	})
+	f.Add(uint8(3), uint8(6), uint8(6), uint8(mustCopy|fromCaller), int64(0), int64(1<<40))
+	f.Fuzz(checkRules)
 }
