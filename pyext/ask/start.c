@@ -13,7 +13,7 @@ enum { LEAST_PROCESSORS = 2 }; /* that Go gets where a limit forbids more */
 
 static _Atomic(describe_function *) describe_in_go;          /* NULL: no core runs in this process */
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* held through a start, and through a fork */
-static bool opened;          /* a core was opened in this process or in one that it was forked from */
+static unsigned cores;       /* how many were opened in this process and in those that it was forked from */
 static char core_path[4096]; /* beside this library */
 
 static bool enter_core(void *library, int processors, struct failure *failure)
@@ -36,11 +36,11 @@ static bool enter_core(void *library, int processors, struct failure *failure)
 
 static bool open_core(int processors, struct failure *failure)
 {
-    void *library = opened ? open_library_copy(core_path, failure) : open_library(core_path, failure);
+    void *library = cores > 0 ? open_library_copy(core_path, cores, failure) : open_library(core_path, failure);
     if (library == NULL) {
         return false;
     }
-    opened = true;
+    cores++;
     return enter_core(library, processors, failure);
 }
 

@@ -32,7 +32,6 @@ enum {
 
 #define THREADS(processors) (ROOM_THREADS + 4 * (processors))
 
-static unsigned copies; /* of libraries, opened in this process and in those that it was forked from */
 static pthread_key_t go_key; /* under which Go keeps what it binds to a thread; valid where go_key_known */
 static bool go_key_known;
 static char **environment; /* the process's first environment block, the one that Go reads */
@@ -73,6 +72,36 @@ bool path_beside(const char *file, char *path, size_t size)
            snprintf(path, size, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, file) < (int)size;
 }
 
+static bool can_read(const char *path, struct failure *failure)
+{
+    int original = open(path, O_RDONLY | O_CLOEXEC);
+    if (original >= 0) {
+        close(original);
+        return true;
+    }
+    if (errno == EMFILE || errno == ENFILE) {
+        return true; /* the file is not to blame */
+    }
+    char cause[400];
+    snprintf(cause, sizeof cause,
+             "%s (the process has to read this file: put it back, make it readable, or call asdlpack before the "
+             "process changes its root directory or its user, in a forked child again)",
+             strerror(errno));
+    return fail(failure, CANNOT_START, path, cause);
+}
+
+void *open_library(const char *path, struct failure *failure)
+{
+    if (!can_read(path, failure)) {
+        return NULL;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        fail(failure, CANNOT_START, "", dlerror());
+    }
+    return library;
+}
+
 void *find_function(void *library, const char *name, struct failure *failure)
 {
     void *function = dlsym(library, name);
@@ -84,7 +113,7 @@ void *find_function(void *library, const char *name, struct failure *failure)
 
 enum { CAUSES = 960 };
 
-/* Adds why one way to a copy of a library failed. Returns NULL. */
+/* Adds why one way to a copy failed. Returns NULL. */
 static void *add_cause(char *causes, const char *where, const char *why)
 {
     size_t length = strlen(causes);
@@ -94,15 +123,14 @@ static void *add_cause(char *causes, const char *where, const char *why)
 
 /* Whether a file of this one's size may be written: beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores
  * and which ends the process otherwise. */
-static bool may_write_as_much(int original)
+static bool may_write_as_much(int file)
 {
-    struct stat file;
+    struct stat facts;
     struct rlimit limit;
-    return fstat(original, &file) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
-           (rlim_t)file.st_size <= limit.rlim_cur;
+    return fstat(file, &facts) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && (rlim_t)facts.st_size <= limit.rlim_cur;
 }
 
-/* Copies a file to the descriptor. Returns NULL, or why not. */
+/* Copies the library's file to the descriptor. Returns NULL, or why not. */
 static const char *copy_file(const char *path, int to)
 {
     int from = open(path, O_RDONLY | O_CLOEXEC);
@@ -130,7 +158,7 @@ static const char *copy_file(const char *path, int to)
     return cause;
 }
 
-/* Copies a library to the descriptor, and opens the copy under a path by which the loader knows none yet: it would hand
+/* Copies the library to the descriptor, and opens that under a path by which the loader knows none yet: it would hand
  * back the library that it knows. */
 static void *open_copy(const char *original, int fd, const char *path, char *causes)
 {
@@ -147,7 +175,7 @@ static void *open_copy(const char *original, int fd, const char *path, char *cau
     return library == NULL ? add_cause(causes, "dlopen", dlerror()) : library;
 }
 
-static void *open_memfd_copy(const char *original, char *causes)
+static void *open_memfd_copy(const char *original, unsigned copies, char *causes)
 {
     enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */ };
     int fd = memfd_create("dlpack core", MFD_CLOEXEC | EXECUTABLE);
@@ -191,41 +219,13 @@ static void *open_file_copy(const char *original, char *causes)
     return library;
 }
 
-static bool can_read(const char *path, struct failure *failure)
-{
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file >= 0) {
-        close(file);
-        return true;
-    }
-    bool gone = errno != EMFILE && errno != ENFILE;
-    char cause[400];
-    snprintf(cause, sizeof cause, "%s%s", strerror(errno),
-             gone ? " (the process has to read this file: put it back, make it readable, or call asdlpack before the "
-                    "process changes its root directory or its user, in a forked child again)"
-                  : "");
-    return fail(failure, CANNOT_START, path, cause);
-}
-
-void *open_library(const char *path, struct failure *failure)
-{
-    if (!can_read(path, failure)) {
-        return NULL;
-    }
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        fail(failure, CANNOT_START, "", dlerror());
-    }
-    return library;
-}
-
-void *open_library_copy(const char *path, struct failure *failure)
+void *open_library_copy(const char *path, unsigned copies, struct failure *failure)
 {
     if (!can_read(path, failure)) {
         return NULL;
     }
     char causes[CAUSES] = "";
-    void *library = open_memfd_copy(path, causes);
+    void *library = open_memfd_copy(path, copies, causes);
     if (library == NULL) {
         library = open_file_copy(path, causes);
     }
@@ -235,9 +235,7 @@ void *open_library_copy(const char *path, struct failure *failure)
              "executed (set TMPDIR to a folder from which files may be executed, use the spawn or forkserver start "
              "method, or call asdlpack only in the parent)",
              causes);
-        return NULL;
     }
-    copies++;
     return library;
 }
 
@@ -366,7 +364,6 @@ void unbind_thread(void)
 /* Signals that the runtime takes and the core does without: they stay what they are to the process. Go preempts by
  * SIGURG, which is turned off (build.py); its SIGPIPE is for programs that write; its divisors are checked. */
 static const int kept_signals[KEPT_SIGNALS] = {SIGURG, SIGPIPE, SIGFPE};
-
 
 void save_actions(struct signal_actions *actions)
 {

@@ -30,8 +30,9 @@ bool path_beside(const char *file, char *path, size_t size);
 void *open_library(const char *path, struct failure *failure);
 
 /* Opens a copy of a library's file, under a path that this process has never loaded: the loader would hand back the
- * library that it knows. NULL: failed. */
-void *open_library_copy(const char *path, struct failure *failure);
+ * library that it knows. The number of earlier copies, in this process and in those that it was forked from, tells the
+ * paths apart. NULL: failed. */
+void *open_library_copy(const char *path, unsigned copies, struct failure *failure);
 
 /* NULL: the library has no such function. */
 void *find_function(void *library, const char *name, struct failure *failure);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* What faults.c has; weak, since it is found when the library is loaded. */
 #pragma weak faults_strike
@@ -48,7 +49,7 @@ void faults_free(void *memory);
 #define posix_memalign(memory, alignment, bytes) faults_posix_memalign(memory, alignment, bytes)
 #define free(memory) faults_free(memory)
 
-#ifdef Py_PYTHON_H
+#if defined Py_PYTHON_H || defined DLPACK_PLATFORM_H
 
 #define mmap(...) (faults_strike() ? MAP_FAILED : mmap(__VA_ARGS__))
 #define mprotect(...) (faults_strike() ? -1 : mprotect(__VA_ARGS__))
@@ -60,6 +61,10 @@ void faults_free(void *memory);
 #define mkostemp(...) (faults_strike() ? -1 : mkostemp(__VA_ARGS__))
 #define open(...) (faults_strike() ? -1 : open(__VA_ARGS__))
 #define write(...) (faults_strike() ? -1 : write(__VA_ARGS__))
+
+#endif
+
+#ifdef Py_PYTHON_H
 
 static inline bool faults_raise(void)
 {
