@@ -68,20 +68,25 @@ static uint64_t word_at(const void *words, int i)
 HOT static bool make_key(const struct request *request, struct key *key)
 {
     static const uint64_t golden = 0x9E3779B97F4A7C15u; /* 2**64 over the golden ratio, odd */
-    bool is_whole = (request->facts & FACT_NO_SHAPE) == 0 && request->stride_count == request->ndim;
+    int count = KEY_HEAD_WORDS;
+    uint64_t hash = 0;
     if (request->format_length >= FORMAT_SIZE) {
         return false;
     }
-    *key = (struct key){.words = request, .count = KEY_HEAD_WORDS};
     if (!any_shape(request)) {
+        bool is_whole = (request->facts & FACT_NO_SHAPE) == 0 && request->stride_count == request->ndim;
         if (!is_whole || request->ndim < 0 || request->ndim > REMEMBERED_NDIM) {
             return false;
         }
-        key->count += 2 * request->ndim;
+        count += 2 * request->ndim;
     }
-    for (int i = 0; i < key->count; i++) {
-        key->hash += word_at(request, i) * (golden * (2 * (uint64_t)i + 1)); /* no step waits for the one before */
+    for (int i = 0; i < KEY_HEAD_WORDS; i++) { /* a sum of products: no step waits for the one before */
+        hash += word_at(request, i) * (golden * (2 * (uint64_t)i + 1));
     }
+    for (int i = KEY_HEAD_WORDS; i < count; i++) {
+        hash += word_at(request, i) * (golden * (2 * (uint64_t)i + 1));
+    }
+    *key = (struct key){request, count, hash};
     return true;
 }
 
@@ -95,11 +100,15 @@ static struct entry *place_of(const struct request *request, const struct key *k
 
 static bool is_of(const struct entry *entry, const struct key *key)
 {
-    uint64_t differences = entry->hash ^ key->hash;
-    for (int i = 0; i < key->count; i++) {
-        differences |= entry->key[i] ^ word_at(key->words, i);
+    if (entry->hash != key->hash) {
+        return false;
     }
-    return differences == 0;
+    for (int i = 0; i < key->count; i++) {
+        if (entry->key[i] != word_at(key->words, i)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool recall(const struct request *request, struct answer *answer)

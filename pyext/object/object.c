@@ -197,16 +197,6 @@ static uint64_t this_thread(void)
     return number;
 }
 
-/* What recall() wrote a moment ago is read in words as it was written: a wider load would have to wait for the stores. */
-static void copy_words(void *into, const void *from, size_t bytes)
-{
-    typedef uint64_t __attribute__((may_alias)) word;
-    const volatile word *words = from;
-    for (size_t i = 0; i < bytes / sizeof *words; i++) {
-        ((word *)into)[i] = words[i];
-    }
-}
-
 HOT int object_describe(DLPackObject *self, struct request *request)
 {
     struct answer answer;
@@ -225,7 +215,7 @@ HOT int object_describe(DLPackObject *self, struct request *request)
         PyErr_NoMemory();
         return -1;
     }
-    copy_words(dims, answer.dims, bytes);
+    memcpy(dims, answer.dims, bytes);
     self->tensor = (DLTensor){
         .data = (void *)(uintptr_t)(request->data + answer.offset),
         .device = answer.device,
@@ -241,7 +231,7 @@ HOT int object_describe(DLPackObject *self, struct request *request)
     self->on_cpu = answer.on_cpu;
     self->stream = answer.stream;
     self->thread = answer.stream == STREAM_PER_THREAD ? this_thread() : 0;
-    copy_words(&self->names, &answer.names, sizeof self->names);
+    self->names = answer.names;
     if (answer.memory != NULL || answer.device_memory != NULL) {
         give_back(self);
         self->holding = answer.memory != NULL ? HOLDS_MEMORY : HOLDS_DEVICE;
