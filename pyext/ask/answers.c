@@ -21,10 +21,12 @@ enum {
 
 _Static_assert(offsetof(struct request, dims) % 8 == 0, "keys are compared in words");
 
+enum state { FREE, BEING_FILLED, PUBLISHED };
+
 /* Filled once, then published, and never changed or freed: a reader needs no lock, and a forked child finds an entry
  * whole or not at all. */
 struct entry {
-    enum { FREE, BEING_FILLED, PUBLISHED } _Atomic state;
+    atomic_int state;
     uint64_t hash;
     uint64_t key[KEY_HEAD_WORDS + 2 * REMEMBERED_NDIM];
     char head[ANSWER_HEAD];

