@@ -122,8 +122,8 @@ def test_a_class_that_finds_attributes_itself_is_asked_each_time():
 
 @alone
 def test_types_that_come_and_go_are_never_mistaken_and_few_are_kept():
-    """Of what can't change each type is remembered, and kept, while there is room: then one that goes leaves its address
-    to the next."""
+    """A type that can't change is remembered, and kept, while there is room; after that, one that goes leaves its
+    address to the next."""
     types = []
     for _ in range(300):
         sys.modules.pop("array", None)

@@ -14,7 +14,7 @@ enum {
      * KiB, but only when they are first used. */
     COMPACT_KINDS = 512,
     OTHER_KINDS = 4096,
-    TRIES = 8, /* places that a kind may have */
+    ATTEMPTS = 8, /* places that a kind may have */
     KEY_HEAD_WORDS = offsetof(struct request, dims) / 8,
     ANSWER_HEAD = offsetof(struct answer, dims) - offsetof(struct answer, ndim),
 };
@@ -119,7 +119,7 @@ bool recall(const struct request *request, struct answer *answer)
     if (!make_key(request, &key)) {
         return false;
     }
-    for (uint64_t attempt = 0; attempt < TRIES; attempt++) {
+    for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
         const struct entry *entry = place_of(request, &key, attempt);
         int state = atomic_load_explicit(&entry->state, memory_order_acquire);
         if (state == FREE) {
@@ -143,7 +143,7 @@ void remember(const struct request *request, const struct answer *answer)
         (any_shape(request) && answer->max_count == 0)) {
         return;
     }
-    for (uint64_t attempt = 0; attempt < TRIES; attempt++) {
+    for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
         struct entry *entry = place_of(request, &key, attempt);
         int state = FREE;
         if (atomic_compare_exchange_strong(&entry->state, &state, BEING_FILLED)) {
