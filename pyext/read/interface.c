@@ -81,21 +81,15 @@ static int read_dims(const struct fields *fields, enum field field, int64_t *dim
 
 static int read_layout(const struct fields *fields, struct request *request)
 {
-    int64_t strides[MAX_NDIM];
     if (read_dims(fields, SHAPE, request->dims, &request->ndim) < 0) {
         return -1;
     }
     if (fields->values[STRIDES] == NULL) {
         return 0;
     }
-    if (read_dims(fields, STRIDES, strides, &request->stride_count) < 0) {
-        return -1;
-    }
     request->facts |= FACT_STRIDES;
-    if (request->stride_count == request->ndim && request->ndim <= MAX_NDIM) {
-        memcpy(request->dims + request->ndim, strides, (size_t)request->ndim * sizeof *strides);
-    }
-    return 0;
+    int64_t *strides = request->dims + (request->ndim <= MAX_NDIM ? request->ndim : 0);
+    return read_dims(fields, STRIDES, strides, &request->stride_count);
 }
 
 /* ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": there obj.dtype.name says what the items are. 0: also

@@ -39,12 +39,9 @@ def unity(folder):
 # The lines that clang's analyser suspects, and why they are right.
 EXPLAINED = {
     "request->ndim = answer.ndim;": "two chunks or more are joined, and each that is appended fills the answer",
-    "return one.device_type == other.device_type && (one.device_id == other.device_id || one.device_type == kDLCPU);": (
-        "asdlpack passes a device on where its target is not None, and there read_device has filled it"
-    ),
     "settings[count++] = *variable;": "the same variables were counted a moment before, with the GIL",
     "*variable = settings[count++];": "the same variables were stored a moment before, with the GIL",
-    "answer->dims[i] = length;": "what has any shape has at most MAX_NDIM dimensions, and each was read",
+    "uint32_t given = (1u << nargs) - 1;": "Python counts the arguments that it passes, from 0 on",
 }
 
 
