@@ -1,12 +1,15 @@
 """The error table of the design, row by row: each error names the field, its value and the way out."""
 
+import ctypes
 import datetime
 import decimal
+import sys
 import types
 import weakref
 
 import numpy as np
 import pytest
+from alone import alone
 from capi import USED, Exporter, Managed, Speaks, address, capsule_new, consume
 
 from dlpack import asdlpack, from_pointer, frombuffer
@@ -237,48 +240,69 @@ def test_a_weak_reference_is_refused_since_it_keeps_no_memory_alive():
         asdlpack(weakref.proxy(array))
 
 
-# Arguments that a function does not take: a TypeError that names the function, the argument and those that it takes.
+# Arguments that a function does not take: a TypeError that names the function and the argument.
 
 
 @pytest.mark.parametrize(
     ("function", "positional", "named", "message"),
     [
-        (asdlpack, [], {}, "asdlpack() misses its argument 1 of 1 that it needs"),
+        (asdlpack, [], {}, "asdlpack() missing required argument 'obj' (pos 1)"),
         (asdlpack, [b"a", None], {}, "asdlpack() takes at most 1 positional argument (2 given)"),
-        (
-            asdlpack,
-            [b"a"],
-            {"color": 1},
-            "asdlpack() got the keyword argument 'color' that it does not know; it takes ",
-        ),
-        (asdlpack, [b"a"], {"color": 1}, "it takes copy, device and owner"),
-        (frombuffer, [b"a"], {}, "frombuffer() misses its argument 2 of 2"),
-        (frombuffer, [], {"dtype": "uint8"}, "frombuffer() misses its argument 1 of 2"),
-        (
-            frombuffer,
-            [],
-            {"obj": b"a", "dtype": "uint8"},
-            "'obj' that it does not know; it takes dtype, shape, offset, ",
-        ),
-        (frombuffer, [b"a", "uint8"], {"dtype": "uint8"}, "frombuffer() got the keyword argument 'dtype' twice"),
-        (from_pointer, [64], {"dtype": "uint8"}, "from_pointer() misses its argument 2 of 3"),
+        (asdlpack, [b"a"], {"color": 1}, "asdlpack() got an unexpected keyword argument 'color'"),
+        (frombuffer, [b"a"], {}, "frombuffer() missing required argument 'dtype' (pos 2)"),
+        (frombuffer, [], {"dtype": "uint8"}, "frombuffer() missing required argument 'obj' (pos 1)"),
+        (frombuffer, [], {"obj": b"a", "dtype": "uint8"}, "frombuffer() got an unexpected keyword argument 'obj'"),
+        (frombuffer, [b"a", "uint8"], {"dtype": "uint8"}, "frombuffer() got multiple values for argument 'dtype'"),
+        (from_pointer, [64], {"dtype": "uint8"}, "from_pointer() missing required argument 'shape' (pos 2)"),
         (from_pointer, [64, 1, "uint8", None], {}, "from_pointer() takes at most 3 positional arguments (4 given)"),
-        (
-            asdlpack(b"a").__dlpack__,
-            [1],
-            {"stream": 1},
-            "__dlpack__() got the keyword argument 'stream' twice; it takes",
-        ),
+        (asdlpack(b"a").__dlpack__, [1], {"stream": 1}, "__dlpack__() got multiple values for argument 'stream'"),
         (asdlpack(b"a").__array__, [None, None], {}, "__array__() takes at most 1 positional argument (2 given)"),
-        (asdlpack(b"a").__arrow_c_array__, [], {"schema": 1}, "it takes requested_schema"),
+        (
+            asdlpack(b"a").__arrow_c_array__,
+            [],
+            {"schema": 1},
+            "__arrow_c_array__() got an unexpected keyword argument 'schema'",
+        ),
     ],
 )
 def test_arguments_that_a_function_does_not_take_are_a_type_error(function, positional, named, message):
     with pytest.raises(TypeError) as caught:
         function(*positional, **named)
-    assert message in str(caught.value)
+    assert str(caught.value) == message
 
 
 def test_keyword_arguments_need_no_interned_names():
     names = {"".join(["d", "type"]): "uint8", "".join(["off", "set"]): 1}
     assert frombuffer(b"ab", **names).size == 1
+
+
+class Unexported:
+    def __dlpack__(self, **arguments):
+        raise BufferError("not now")
+
+
+@alone
+def test_errors_are_worded_where_no_module_can_be_imported_any_more():
+    """As after os.chroot, and while Python finalises."""
+    strided = asdlpack(np.arange(6, dtype="u1")[::2])
+    of_cpu = asdlpack(bytearray(4))
+    calls = {
+        "unexpected keyword argument 'color'": lambda: asdlpack(b"", color=1),
+        "int object shares no memory": lambda: asdlpack(5),
+        "Unexported can't be exported": lambda: asdlpack(Unexported()).shape,
+        "dtype: expected a name such as 'float32'": lambda: frombuffer(b"", None),
+        "offset: expected bytes": lambda: frombuffer(b"", "uint8", offset=-1),
+        "pointer: expected an address": lambda: from_pointer(b"", 1, "uint8"),
+        "got a ctypes pointer": lambda: frombuffer(ctypes.c_void_p(8), "uint8"),
+        'capsule "x": expected the name': lambda: asdlpack(capsule_new(8, b"x", None)),
+        "strides (2,) of shape (3,): expected row-major memory": lambda: strided.__arrow_c_array__(),
+        "for __cuda_array_interface__": lambda: of_cpu.__cuda_array_interface__,
+    }
+    sys.meta_path.clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "dlpack"]:
+        del sys.modules[name]
+    for words, call in calls.items():
+        with pytest.raises((AttributeError, BufferError, TypeError, ValueError)) as caught:
+            call()
+        assert words in str(caught.value)
+    assert "uint8[4] at 0x" in repr(of_cpu)

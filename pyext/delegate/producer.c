@@ -5,15 +5,9 @@
 
 #include <stdatomic.h>
 
-/* Raises "<type of obj>.<method> returned <value>; expected <expected>". */
 static void raise_answer_of(PyObject *obj, const char *method, const char *expected, PyObject *value)
 {
-    PyObject *type = type_name(obj), *repr = type == NULL ? NULL : short_repr(value);
-    if (repr != NULL) {
-        PyErr_Format(PyExc_ValueError, "%U.%s returned %U; expected %s", type, method, repr, expected);
-    }
-    Py_XDECREF(type);
-    Py_XDECREF(repr);
+    raise_text(PyExc_ValueError, PYTHON_WRONG_ANSWER, Py_BuildValue("(OssO)", obj, method, expected, value));
 }
 
 /* The names of the arguments whose bits are set, a tuple made once for each combination: borrowed. NULL: error. */
@@ -69,48 +63,6 @@ static bool is_refusal(void)
             !PyErr_ExceptionMatches(PyExc_RecursionError));
 }
 
-static void raise_refused_by_all(DLPackObject *self, PyObject *refusal, const char *protocol, PyObject *other)
-{
-    PyObject *type = type_name(self->obj);
-    if (type == NULL) {
-        return;
-    }
-    if (protocol == NULL) {
-        PyErr_Format(PyExc_BufferError, "%U can't be exported: its only protocol is __dlpack__, which said %U", type,
-                     refusal);
-    }
-    else {
-        PyErr_Format(PyExc_BufferError, "%U can't be exported: __dlpack__ said %U; %s said %U", type, refusal, protocol,
-                     other);
-    }
-    Py_DECREF(type);
-}
-
-/* Before version 3 the CUDA array interface names no stream, and what is queued by a producer that has __dlpack__ is
- * waited for by nobody. */
-static int check_stream_named(PyObject *obj)
-{
-    PyObject *interface = PyObject_GetAttr(obj, names.cuda_array_interface), *number = NULL;
-    int64_t version = 0;
-    int read = interface == NULL ? -1 : 0;
-    if (interface != NULL && PyDict_Check(interface)) {
-        read = dict_item(interface, names.version, &number);
-    }
-    if (read > 0) {
-        read = read_int(number, true, &version);
-    }
-    Py_XDECREF(number);
-    Py_XDECREF(interface);
-    if (read >= 0 && version < 3) {
-        PyErr_Format(PyExc_BufferError,
-                     "version %lld names no stream that its memory could be ordered by (make the memory's device the "
-                     "current one, as with torch.cuda.device(1))",
-                     (long long)version);
-        read = -1;
-    }
-    return read;
-}
-
 /* The tensor of a producer that just refused, by another protocol of it, and copied where copy says so. */
 static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
 {
@@ -119,15 +71,16 @@ static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
     if (served != NULL) {
         int found = describe_by_protocols(served);
         if (found > 0 && is_of_cuda(served->tensor.device)) {
-            found = check_stream_named(self->obj) < 0 ? -1 : 1;
+            found = check_in_python(PYTHON_CHECK_STREAM_NAMED, PyTuple_Pack(1, self->obj)) < 0 ? -1 : 1;
         }
         if (found == 0) {
-            raise_refused_by_all(self, refusal, NULL, NULL);
+            raise_text(PyExc_BufferError, PYTHON_REFUSED_BY_ALL, PyTuple_Pack(4, self->obj, refusal, Py_None, Py_None));
         }
         else if (found < 0 && (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
             PyObject *other = take_exception_text();
             if (other != NULL) {
-                raise_refused_by_all(self, refusal, served->protocol, other);
+                raise_text(PyExc_BufferError, PYTHON_REFUSED_BY_ALL,
+                           Py_BuildValue("(OOsO)", self->obj, refusal, served->protocol, other));
                 Py_DECREF(other);
             }
         }

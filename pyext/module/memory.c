@@ -3,70 +3,41 @@
  * It is C because it reads Python's arguments; what they make of the memory is decided in Go. */
 #include "module/module.h"
 
-/* Raises what an argument should have been: a TypeError, but for an int that does not fit. */
-static int wrong_argument(PyObject *value, const char *expected)
+/* An int, or a tuple or list of them. 1: read; 0: no such; -1: error. */
+static int read_lengths(PyObject *value, int64_t *into, int32_t *count)
 {
-    raise_unexpected(PyLong_Check(value) ? PyExc_ValueError : PyExc_TypeError, expected, value);
-    return -1;
-}
-
-/* An int, or a tuple or list of them. */
-static int read_lengths(PyObject *value, int64_t *into, int32_t *count, const char *expected)
-{
-    int read;
     if (PyIndex_Check(value)) {
         *count = 1;
-        read = read_int(value, true, into);
+        return read_int(value, true, into);
     }
-    else {
-        read = read_ints(value, into, count);
-    }
-    return read == 0 ? wrong_argument(value, expected) : read;
+    return read_ints(value, into, count);
 }
 
-/* shape and strides (elements), as the caller gave them; without a shape, one dimension with all that is there. */
-static int read_layout(PyObject *shape, PyObject *strides, struct request *request)
-{
-    int64_t values[MAX_NDIM];
-    request->ndim = 1;
-    request->dims[0] = -1;
-    if (shape != Py_None && read_lengths(shape, request->dims, &request->ndim,
-                                         "shape: expected an int, or a tuple or list of ints, of 64 bits") < 0) {
-        return -1;
-    }
-    if (strides == Py_None) {
-        return 0;
-    }
-    if (read_lengths(strides, values, &request->stride_count,
-                     "strides: expected elements, an int or a tuple or list of ints, of 64 bits") < 0) {
-        return -1;
-    }
-    request->facts |= FACT_STRIDES;
-    for (int32_t i = 0; i < request->stride_count && request->ndim <= MAX_NDIM && i < request->ndim; i++) {
-        request->dims[request->ndim + i] = values[i];
-    }
-    return 0;
-}
-
-/* The data type's text, which the request borrows: a new reference; NULL: error. */
-static PyObject *read_dtype(PyObject *dtype, struct request *request)
+/* The data type's name, which the request borrows, the shape and the strides (elements) that the caller gave; without a
+ * shape, one dimension with all that is there. 1: read; 0: Python has to look at them; -1: error. */
+static int read_layout(PyObject *dtype, PyObject *shape, PyObject *strides, struct request *request)
 {
     const char *name;
-    PyObject *text = PyUnicode_Check(dtype) ? Py_NewRef(dtype)
-                                            : call_python("dlpack._arguments", "dtype_text", PyTuple_Pack(1, dtype));
-    if (text == NULL) {
-        return NULL;
-    }
-    int read = read_text(text, &name);
+    int64_t values[MAX_NDIM];
+    int read = read_text(dtype, &name);
     if (read <= 0) {
-        if (read == 0) {
-            raise_unexpected(PyExc_ValueError, "dtype: expected a name such as 'float32'", text);
-        }
-        Py_DECREF(text);
-        return NULL;
+        return read;
     }
     request_format(request, name);
-    return text;
+    request->ndim = 1;
+    request->dims[0] = -1;
+    if (shape != Py_None && (read = read_lengths(shape, request->dims, &request->ndim)) <= 0) {
+        return read;
+    }
+    if (strides == Py_None) {
+        return 1;
+    }
+    request->facts |= FACT_STRIDES;
+    read = read_lengths(strides, values, &request->stride_count);
+    for (int32_t i = 0; i < request->stride_count && request->ndim <= MAX_NDIM && i < request->ndim && read > 0; i++) {
+        request->dims[request->ndim + i] = values[i];
+    }
+    return read;
 }
 
 /* The bytes of memory that is described already: locked where the CPU can read it, since buffers of self may be. */
@@ -130,18 +101,7 @@ static int check_bytes(PyObject *obj, const struct request *request)
     if (request->span != sizeof(void *) || PyBytes_CheckExact(obj) || PyByteArray_CheckExact(obj)) {
         return 0;
     }
-    PyObject *address = call_python("dlpack._arguments", "address", PyTuple_Pack(1, obj));
-    if (address == NULL) {
-        return -1;
-    }
-    bool is_pointer = address != Py_None;
-    Py_DecRef(address);
-    if (is_pointer) {
-        PyErr_SetString(PyExc_TypeError, "frombuffer: expected an object with memory of its own, got a ctypes pointer, "
-                                         "which has no length (pass from_pointer(pointer, shape, dtype))");
-        return -1;
-    }
-    return 0;
+    return check_in_python(PYTHON_REFUSE_POINTER, PyTuple_Pack(1, obj));
 }
 
 /* The object's bytes: its buffer, which has any type; where it gives none, what asdlpack makes of it. */
@@ -177,16 +137,12 @@ const char frombuffer_doc[] =
     "Raises TypeError where obj has no memory, ValueError where the memory does not hold what shape, strides and\n"
     "offset say, and BufferError where it can't be exported so.";
 
-PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *obj, *dtype, *shape = Py_None, *offset = NULL, *strides = Py_None, *copied = Py_False;
     const struct parameter parameters[] = {
-        {NULL, &obj},
-        {names.dtype, &dtype},
-        {names.shape, &shape},
-        {names.offset, &offset},
-        {names.strides, &strides},
-        {names.copy, &copied},
+        {names.obj, &obj},       {names.dtype, &dtype},     {names.shape, &shape},
+        {names.offset, &offset}, {names.strides, &strides}, {names.copy, &copied},
     };
     enum copy copy;
     struct request request;
@@ -195,71 +151,20 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     }
     request_init(&request, PROTOCOL_MEMORY);
     int read = offset == NULL ? 1 : read_int(offset, false, &request.offset);
-    if (read == 0) {
-        wrong_argument(offset, "offset: expected bytes, an int of 64 bits from 0 on");
+    if (read > 0) {
+        read = read_layout(dtype, shape, strides, &request);
     }
-    if (read <= 0 || read_layout(shape, strides, &request) < 0) {
-        return NULL;
+    if (read <= 0) {
+        PyObject *start = offset == NULL ? Py_False : offset; /* 0 */
+        return read < 0
+                   ? NULL
+                   : call_python(PYTHON_FROMBUFFER, PyTuple_Pack(7, module, obj, dtype, shape, start, strides, copied));
     }
-    PyObject *text = read_dtype(dtype, &request);
-    DLPackObject *self = text == NULL ? NULL : object_new(obj, copy);
+    DLPackObject *self = object_new(obj, copy);
     if (self != NULL && (read_memory(self, obj, &request) < 0 || object_describe(self, &request) < 0)) {
         Py_CLEAR(self);
     }
-    Py_XDECREF(text);
     return (PyObject *)self;
-}
-
-/* An int, or what is in a ctypes pointer. */
-static int read_pointer(PyObject *pointer, uint64_t *address)
-{
-    static const char expected[] = "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes "
-                                   "pointer (what has memory itself goes by asdlpack or frombuffer)";
-    PyObject *number =
-        PyIndex_Check(pointer) ? pointer : call_python("dlpack._arguments", "address", PyTuple_Pack(1, pointer));
-    if (number == NULL) {
-        return -1;
-    }
-    int read = number == Py_None ? 0 : read_int(number, false, address);
-    if (read == 0) {
-        wrong_argument(pointer, expected);
-        read = -1;
-    }
-    if (number != pointer) {
-        Py_DecRef(number);
-    }
-    return read;
-}
-
-int read_device(PyObject *value, DLDevice *device)
-{
-    PyObject *pair =
-        PyUnicode_Check(value) ? call_python("dlpack._arguments", "device", PyTuple_Pack(1, value)) : Py_NewRef(value);
-    if (pair == NULL) {
-        return -1;
-    }
-    int read = parse_device(pair, device);
-    Py_DECREF(pair);
-    if (read == 0) {
-        raise_unexpected(PyExc_TypeError,
-                         "device: expected a name such as 'cpu' or 'cuda:1', or a tuple of two ints of 32 bits, "
-                         "(device type, device id) (of a torch.device pass the str)",
-                         value);
-    }
-    return read > 0 ? 0 : -1;
-}
-
-static int read_stream(PyObject *value, struct request *request)
-{
-    if (value == Py_None) {
-        return 0;
-    }
-    request->facts |= FACT_STREAM;
-    int read = read_int(value, true, &request->producer_stream);
-    if (read == 0) {
-        raise_unexpected(PyExc_TypeError, "stream: expected None or an int of 64 bits", value);
-    }
-    return read > 0 ? 0 : -1;
 }
 
 const char from_pointer_doc[] =
@@ -277,13 +182,13 @@ const char from_pointer_doc[] =
     "where the CUDA driver does not know the address on that device, and BufferError for a misaligned address, and\n"
     "where no CUDA driver runs in this process.";
 
-PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyObject *pointer, *shape, *dtype, *strides = Py_None, *device = NULL, *flag = Py_False, *owner = Py_None;
+    PyObject *pointer, *shape, *dtype, *strides = Py_None, *device = names.cpu, *flag = Py_False, *owner = Py_None;
     PyObject *stream = Py_None;
     const struct parameter parameters[] = {
-        {NULL, &pointer},        {names.shape, &shape},   {names.dtype, &dtype}, {names.strides, &strides},
-        {names.device, &device}, {names.readonly, &flag}, {names.owner, &owner}, {names.stream, &stream},
+        {names.pointer, &pointer}, {names.shape, &shape},   {names.dtype, &dtype}, {names.strides, &strides},
+        {names.device, &device},   {names.readonly, &flag}, {names.owner, &owner}, {names.stream, &stream},
     };
     struct request request;
     if (read_arguments("from_pointer", parameters, 8, 3, 3, args, nargs, kwnames) < 0) {
@@ -294,21 +199,31 @@ PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
         return NULL;
     }
     request_init(&request, PROTOCOL_MEMORY);
-    if (read_pointer(pointer, &request.data) < 0 || read_layout(shape, strides, &request) < 0 ||
-        (device != NULL && read_device(device, &request.device) < 0) || read_stream(stream, &request) < 0) {
+    int read = read_int(pointer, false, &request.data);
+    if (read > 0) {
+        read = read_layout(dtype, shape, strides, &request);
+    }
+    if (read > 0 && device != names.cpu) {
+        read = parse_device(device, &request.device);
+    }
+    if (read > 0 && stream != Py_None) {
+        request.facts |= FACT_STREAM;
+        read = read_int(stream, true, &request.producer_stream);
+    }
+    if (read <= 0) {
+        flag = readonly ? Py_True : Py_False;
+        return read < 0 ? NULL
+                        : call_python(PYTHON_FROM_POINTER, PyTuple_Pack(9, module, pointer, shape, dtype, strides,
+                                                                        device, flag, owner, stream));
+    }
+    DLPackObject *self = object_new(owner == Py_None ? NULL : owner, COPY_NEVER);
+    if (self == NULL) {
         return NULL;
     }
-    /* A ctypes pointer knows what it leads to. */
-    PyObject *kept = owner != Py_None ? owner : PyIndex_Check(pointer) ? NULL : pointer;
-    PyObject *text = read_dtype(dtype, &request);
-    DLPackObject *self = text == NULL ? NULL : object_new(kept, COPY_NEVER);
-    if (self != NULL) {
-        self->protocol = "pointer";
-        self->flags = readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
-        if (object_describe(self, &request) < 0) {
-            Py_CLEAR(self);
-        }
+    self->protocol = "pointer";
+    self->flags = readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+    if (object_describe(self, &request) < 0) {
+        Py_CLEAR(self);
     }
-    Py_XDECREF(text);
     return (PyObject *)self;
 }

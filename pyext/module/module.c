@@ -16,21 +16,6 @@ static int has_dlpack(PyObject *obj)
     return found;
 }
 
-static void raise_no_protocol(PyObject *obj)
-{
-    PyObject *type = type_name(obj);
-    PyObject *way_out = type == NULL ? NULL : call_python("dlpack._arguments", "way_out", PyTuple_Pack(1, obj));
-    if (way_out != NULL) {
-        PyErr_Format(
-            PyExc_TypeError,
-            "%U object shares no memory: asdlpack looked for __dlpack__, __array_interface__, __array_struct__, "
-            "__cuda_array_interface__, the buffer protocol, __arrow_c_array__ and __arrow_c_stream__%U",
-            type, way_out);
-        Py_DECREF(way_out);
-    }
-    Py_XDECREF(type);
-}
-
 /* A DLTensor is borrowed: it lives by its owner. */
 static int borrow_tensor(DLPackObject *self, PyObject *owner)
 {
@@ -91,14 +76,7 @@ static int check_owner(PyObject *obj, PyObject *owner)
     if (found < 0 || (found > 0 && kind == STRUCTURE_TENSOR)) {
         return found < 0 ? -1 : 0;
     }
-    PyObject *type = type_name(obj);
-    if (type != NULL) {
-        PyErr_Format(PyExc_TypeError,
-                     "owner: expected only beside a pointer to a dlpack.structs.DLTensor, which is borrowed, got %U "
-                     "(which is kept alive itself)",
-                     type);
-        Py_DECREF(type);
-    }
+    raise_text(PyExc_TypeError, PYTHON_NEEDLESS_OWNER, PyTuple_Pack(1, obj));
     return -1;
 }
 
@@ -140,7 +118,7 @@ HOT DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
     }
     int found = recognise(self, arguments->owner);
     if (found == 0) {
-        raise_no_protocol(obj);
+        raise_text(PyExc_TypeError, PYTHON_NO_PROTOCOL, PyTuple_Pack(1, obj));
     }
     else if (found > 0) {
         shared = self->delegate ? settle_delegate(self, arguments) : (DLPackObject *)Py_NewRef((PyObject *)self);
@@ -173,18 +151,24 @@ PyDoc_STRVAR(
     "and BufferError where the memory can't be exported. An object with __dlpack__ is asked when it is used: what it\n"
     "refuses raises there.");
 
-HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+HOT static PyObject *asdlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *obj, *copied = Py_False, *target = Py_None, *owner = Py_None;
-    const struct parameter parameters[] = {{NULL, &obj},
-                                           {names.copy, &copied},
-                                           {names.device, &target},
-                                           {names.owner, &owner}};
+    const struct parameter parameters[] = {
+        {names.obj, &obj},
+        {names.copy, &copied},
+        {names.device, &target},
+        {names.owner, &owner},
+    };
     struct share_arguments arguments = {0};
     DLDevice device;
     if (read_arguments("asdlpack", parameters, 4, 1, 1, args, nargs, kwnames) < 0 ||
-        parse_copy(copied, &arguments.copy) < 0 || (target != Py_None && read_device(target, &device) < 0)) {
+        parse_copy(copied, &arguments.copy) < 0) {
         return NULL;
+    }
+    int read = target == Py_None ? 1 : parse_device(target, &device);
+    if (read <= 0) {
+        return read < 0 ? NULL : call_python(PYTHON_ASDLPACK, PyTuple_Pack(5, module, obj, copied, target, owner));
     }
     arguments.owner = owner == Py_None ? NULL : owner;
     arguments.device = target == Py_None ? NULL : &device;
@@ -246,20 +230,6 @@ static PyObject *count_core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUS
     return PyLong_FromUnsignedLongLong(core_calls());
 }
 
-/* What call_python calls: a child that is forked while another thread imports a module would wait for it for ever. */
-static int import_modules(void)
-{
-    static const char *const modules[] = {"dlpack._arguments", "dlpack._array", "dlpack._arrow"};
-    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
-        PyObject *imported = PyImport_ImportModule(modules[i]);
-        if (imported == NULL) {
-            return -1;
-        }
-        Py_DECREF(imported);
-    }
-    return 0;
-}
-
 static int module_exec(PyObject *module)
 {
     /* The deleters take the GIL by PyGILState_Ensure, which knows the main interpreter alone. */
@@ -267,7 +237,7 @@ static int module_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "dlpack works in the main interpreter only, and this is a sub-interpreter");
         return -1;
     }
-    if (python_init() < 0 || start_init() < 0 || import_modules() < 0 || type_init(module) < 0) {
+    if (python_init() < 0 || start_init() < 0 || fetch_functions() < 0 || type_init(module) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "__version__", DLPACK_GO_VERSION);

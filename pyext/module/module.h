@@ -20,9 +20,6 @@ DLPackObject *share(PyObject *obj, const struct share_arguments *arguments);
 
 /* memory.c */
 
-/* A device by its name, or as a pair. -1: error. */
-int read_device(PyObject *value, DLDevice *device);
-
 extern const char frombuffer_doc[], from_pointer_doc[];
 PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);

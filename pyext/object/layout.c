@@ -59,9 +59,8 @@ bool object_is_compact(const DLPackObject *self, char order)
 
 PyObject *device_of(const DLTensor *tensor)
 {
-    PyObject *type =
-        call_python("dlpack._arguments", "device_type", Py_BuildValue("(i)", (int)tensor->device.device_type));
-    return type == NULL ? NULL : Py_BuildValue("(Ni)", type, (int)tensor->device.device_id);
+    return call_python(PYTHON_DEVICE,
+                       Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
 }
 
 void *object_address(DLPackObject *self)
@@ -69,29 +68,12 @@ void *object_address(DLPackObject *self)
     return self->tensor.data == NULL ? self->dims : self->tensor.data;
 }
 
-PyObject *device_text(const DLTensor *tensor)
-{
-    return call_python("dlpack._arguments", "device_text",
-                       Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
-}
-
 void object_refuse_device(const DLPackObject *self, const char *reason)
 {
-    PyObject *device = device_text(&self->tensor);
-    if (device != NULL) {
-        PyErr_Format(PyExc_BufferError, "device %U: %s", device, reason);
-        Py_DECREF(device);
-    }
+    raise_text(PyExc_BufferError, PYTHON_WRONG_DEVICE, Py_BuildValue("(Os)", self, reason));
 }
 
 void object_refuse_strides(const DLPackObject *self, const char *expected)
 {
-    const DLTensor *tensor = &self->tensor;
-    PyObject *shape = tuple_of(tensor->shape, tensor->ndim, 1);
-    PyObject *strides = shape == NULL ? NULL : tuple_of(tensor->strides, tensor->ndim, 1);
-    if (strides != NULL) {
-        PyErr_Format(PyExc_BufferError, "strides %R of shape %R: expected %s", strides, shape, expected);
-        Py_DECREF(strides);
-    }
-    Py_XDECREF(shape);
+    raise_text(PyExc_BufferError, PYTHON_WRONG_STRIDES, Py_BuildValue("(Os)", self, expected));
 }

@@ -107,9 +107,6 @@ void object_refuse_strides(const DLPackObject *self, const char *expected);
 /* (device type, device id), the first a dlpack.DLDeviceType. */
 PyObject *device_of(const DLTensor *tensor);
 
-/* "kDLCUDA:0" */
-PyObject *device_text(const DLTensor *tensor);
-
 /* Elements, whatever they take. */
 int64_t size_of(const DLTensor *tensor);
 

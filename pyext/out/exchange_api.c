@@ -153,7 +153,7 @@ static void set_error(void *error_ctx, void (*SetError)(void *, const char *, co
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *name = type_name(value), *text = name == NULL ? NULL : PyObject_Str(value);
+    PyObject *name = PyType_GetQualName(Py_TYPE(value)), *text = name == NULL ? NULL : PyObject_Str(value);
     const char *kind = NULL, *message = NULL;
     bool known = read_text(name, &kind) > 0 && read_text(text, &message) > 0;
     PyErr_Clear();

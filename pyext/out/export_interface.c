@@ -4,7 +4,6 @@
 #include "out/out.h"
 #include "read/array_struct.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* hasattr(x, ...) must be able to say no: what can't be had is absent, and only what broke passes as it is. */
@@ -111,16 +110,6 @@ PyObject *get_array_struct(PyObject *self, void *Py_UNUSED(closure))
     return capsule;
 }
 
-static int check_cuda(const DLPackObject *holder)
-{
-    int32_t type = holder->tensor.device.device_type;
-    if (type != kDLCUDA && type != kDLCUDAManaged) {
-        object_refuse_device(holder, "expected memory of CUDA");
-        return -1;
-    }
-    return 0;
-}
-
 static PyObject *stream_of(const DLPackObject *holder)
 {
     int64_t stream = producer_stream(holder);
@@ -130,8 +119,13 @@ static PyObject *stream_of(const DLPackObject *holder)
 PyObject *get_cuda_array_interface(PyObject *self, void *Py_UNUSED(closure))
 {
     const DLPackObject *holder = tensor_of((DLPackObject *)self);
-    if (holder == NULL || check_cuda(holder) < 0 || check_typestr(holder) < 0 ||
-        ordered_tensor_of((DLPackObject *)self) == NULL) {
+    if (holder != NULL && holder->tensor.device.device_type != kDLCUDA &&
+        holder->tensor.device.device_type != kDLCUDAManaged) {
+        raise_text(PyExc_AttributeError, PYTHON_WRONG_DEVICE,
+                   Py_BuildValue("(Os)", holder, "expected memory of CUDA for __cuda_array_interface__"));
+        return NULL;
+    }
+    if (holder == NULL || check_typestr(holder) < 0 || ordered_tensor_of((DLPackObject *)self) == NULL) {
         become_absent("__cuda_array_interface__");
         return NULL;
     }
@@ -156,16 +150,7 @@ PyObject *object_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, 
     if (holder == NULL) {
         return NULL;
     }
-    if (object_is_packed(holder)) {
-        PyErr_Format(
-            PyExc_BufferError,
-            "dtype %s: items share bytes, and numpy's don't (dlpack.frombuffer(x, \"uint8\") shares the bytes)",
-            holder->names.dtype);
-        return NULL;
-    }
-    char bytes[24]; /* "|V2": items of which numpy knows the size alone */
-    snprintf(bytes, sizeof bytes, "|V%lld", (long long)holder->itemsize);
-    const char *typestr = holder->names.typestr[0] == '\0' ? bytes : holder->names.typestr;
-    PyObject *interface = make_interface(holder, typestr, object_address(holder));
-    return call_python("dlpack._array", "to_numpy", Py_BuildValue("(ONOO)", self, interface, dtype, copy));
+    PyObject *interface = make_interface(holder, holder->names.typestr, object_address(holder));
+    PyObject *is_packed = object_is_packed(holder) ? Py_True : Py_False;
+    return call_python(PYTHON_TO_NUMPY, Py_BuildValue("(ONOOO)", self, interface, is_packed, dtype, copy));
 }

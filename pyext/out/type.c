@@ -3,7 +3,6 @@
  * It is C because only C can define a type of CPython's stable ABI. */
 #include "out/out.h"
 
-#include <stdio.h>
 #include <structmember.h>
 
 static PyObject *cpu; /* (kDLCPU, 0), what most objects say of their device */
@@ -65,51 +64,22 @@ static PyObject *get_obj(DLPackObject *self, void *Py_UNUSED(closure))
     return self->obj == NULL ? new_none() : Py_NewRef(self->obj);
 }
 
-/* "float32[2, 3] at 0x7f0123456780, 24 bytes on kDLCPU:0, read-only" */
-static PyObject *tensor_text(DLPackObject *holder)
-{
-    PyObject *shape = tuple_of(holder->tensor.shape, holder->tensor.ndim, 1), *list = NULL, *device = NULL,
-             *text = NULL;
-    char address[20];
-    snprintf(address, sizeof address, "0x%llx", (unsigned long long)(uintptr_t)holder->tensor.data);
-    if (shape != NULL && (list = PySequence_List(shape)) != NULL && (device = device_text(&holder->tensor)) != NULL) {
-        text = PyUnicode_FromFormat("%s%S at %s, %lld bytes on %U%s%s", holder->names.dtype, list, address,
-                                    (long long)object_nbytes(holder), device,
-                                    holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? ", read-only" : "",
-                                    holds_memory(holder) ? ", a copy" : "");
-    }
-    Py_XDECREF(shape);
-    Py_XDECREF(list);
-    Py_XDECREF(device);
-    return text;
-}
-
 /* A delegate whose producer refuses still has a repr, which says so. */
 static PyObject *object_repr(DLPackObject *self)
 {
     DLPackObject *holder = tensor_of(self);
-    PyObject *text = NULL, *type = NULL, *repr = NULL;
-    if (holder != NULL) {
-        text = tensor_text(holder);
-    }
-    else if (PyErr_ExceptionMatches(PyExc_Exception)) {
-        text = take_exception_text();
-    }
-    if (text != NULL) {
-        const char *protocol = holder == NULL ? self->protocol : holder->protocol;
-        if (protocol == NULL) {
-            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U>", text);
-        }
-        else if (self->obj == NULL) {
-            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, by %s>", text, protocol);
-        }
-        else if ((type = type_name(self->obj)) != NULL) {
-            repr = PyUnicode_FromFormat("<dlpack.DLPackObject: %U, from %U by %s>", text, type, protocol);
+    PyObject *refusal = NULL;
+    if (holder == NULL) {
+        refusal = PyErr_ExceptionMatches(PyExc_Exception) ? take_exception_text() : NULL;
+        if (refusal == NULL) {
+            return NULL;
         }
     }
-    Py_XDECREF(text);
-    Py_XDECREF(type);
-    return repr;
+    PyObject *args = Py_BuildValue("(OzOOO)", self, holder == NULL ? self->protocol : holder->protocol,
+                                   holder == NULL ? Py_None : (PyObject *)holder, refusal == NULL ? Py_None : refusal,
+                                   holder != NULL && holds_memory(holder) ? Py_True : Py_False);
+    Py_XDECREF(refusal);
+    return call_python(PYTHON_REPR, args);
 }
 
 /* Methods. */

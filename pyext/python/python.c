@@ -201,41 +201,15 @@ PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *kwnames)
     return vectorcall_method(name, args, 1, kwnames);
 }
 
-/* "a, b and c", of what may be given by name: a new reference; NULL: error. */
-static PyObject *list_names(const struct parameter *parameters, int count)
+static int find_parameter(const struct parameter *parameters, int first, int count, PyObject *name)
 {
-    PyObject *list = PyUnicode_FromString("");
-    for (int i = 0; i < count && list != NULL; i++) {
-        if (parameters[i].name != NULL) {
-            const char *between = PyUnicode_GetLength(list) == 0 ? "" : i == count - 1 ? " and " : ", ";
-            PyObject *longer = PyUnicode_FromFormat("%U%s%U", list, between, parameters[i].name);
-            Py_DECREF(list);
-            list = longer;
-        }
-    }
-    return list;
-}
-
-static int raise_keyword(const char *function, const struct parameter *parameters, int count, PyObject *name,
-                         const char *what)
-{
-    PyObject *list = list_names(parameters, count);
-    if (list != NULL) {
-        PyErr_Format(PyExc_TypeError, "%s() got the keyword argument %R %s; it takes %U", function, name, what, list);
-        Py_DECREF(list);
-    }
-    return -1;
-}
-
-static int find_parameter(const struct parameter *parameters, int count, PyObject *name)
-{
-    for (int i = 0; i < count; i++) {
+    for (int i = first; i < count; i++) {
         if (parameters[i].name == name) {
             return i;
         }
     }
-    for (int i = 0; i < count; i++) {
-        if (parameters[i].name != NULL && PyUnicode_Compare(parameters[i].name, name) == 0) {
+    for (int i = first; i < count; i++) {
+        if (PyUnicode_Compare(parameters[i].name, name) == 0) {
             return i;
         }
     }
@@ -260,16 +234,21 @@ HOT int read_arguments(const char *function, const struct parameter *parameters,
     Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
     for (Py_ssize_t i = 0; i < keywords; i++) {
         PyObject *name = PyTuple_GetItem(kwnames, i);
-        int which = find_parameter(parameters, count, name);
+        int which = find_parameter(parameters, required > 0, count, name);
         if (which == count || given & 1u << which) {
-            return raise_keyword(function, parameters, count, name, which == count ? "that it does not know" : "twice");
+            PyErr_Format(PyExc_TypeError,
+                         which == count ? "%s() got an unexpected keyword argument %R"
+                                        : "%s() got multiple values for argument %R",
+                         function, name);
+            return -1;
         }
         *parameters[which].value = args[nargs + i];
         given |= 1u << which;
     }
     for (int i = 0; i < required; i++) {
         if (!(given & 1u << i)) {
-            PyErr_Format(PyExc_TypeError, "%s() misses its argument %d of %d that it needs", function, i + 1, required);
+            PyErr_Format(PyExc_TypeError, "%s() missing required argument %R (pos %d)", function, parameters[i].name,
+                         i + 1);
             return -1;
         }
     }
@@ -344,73 +323,61 @@ int read_text(PyObject *value, const char **text)
     return strlen(*text) == (size_t)length;
 }
 
-/* Text from outside as messages quote it: cut where it is long. Steals the text, which may be NULL. */
-static PyObject *shorten(PyObject *text)
+/* Fetched once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
+#define FUNCTION(index, module, name) [index] = {module, name, NULL},
+static struct {
+    const char *module, *name;
+    PyObject *callable;
+} functions[] = {PYTHON_FUNCTIONS(FUNCTION)};
+
+int fetch_functions(void)
 {
-    enum { MOST = 100 };
-    if (text == NULL || PyUnicode_GetLength(text) <= MOST) {
-        return text;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        PyObject *module = PyImport_ImportModule(functions[i].module);
+        if (module == NULL) {
+            return -1;
+        }
+        functions[i].callable = PyObject_GetAttrString(module, functions[i].name);
+        Py_DECREF(module);
+        if (functions[i].callable == NULL) {
+            return -1;
+        }
     }
-    PyObject *beginning = PyUnicode_Substring(text, 0, MOST), *shortened = NULL;
-    if (beginning != NULL) {
-        shortened = PyUnicode_FromFormat("%U...", beginning);
-        Py_DECREF(beginning);
-    }
-    Py_DECREF(text);
-    return shortened;
+    return 0;
 }
 
-PyObject *type_name(PyObject *obj)
+PyObject *call_python(enum python_function function, PyObject *args)
 {
-    PyObject *name = PyType_GetQualName(Py_TYPE(obj)), *module;
-    if (name == NULL || optional_attribute((PyObject *)Py_TYPE(obj), names.module, &module) < 0) {
-        Py_XDECREF(name);
-        return NULL;
-    }
-    if (module != NULL && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "builtins") != 0) {
-        PyObject *full_name = PyUnicode_FromFormat("%U.%U", module, name);
-        Py_DECREF(name);
-        name = full_name;
-    }
-    Py_XDECREF(module);
-    return shorten(name);
+    PyObject *result = args == NULL ? NULL : PyObject_CallObject(functions[function].callable, args);
+    Py_XDECREF(args);
+    return result;
 }
 
-PyObject *short_repr(PyObject *obj)
+int check_in_python(enum python_function function, PyObject *args)
 {
-    enum { MOST = 100 };
-    bool is_flat = PyBytes_CheckExact(obj) || PyByteArray_CheckExact(obj) || PyUnicode_CheckExact(obj);
-    PyObject *beginning = is_flat ? PySequence_GetSlice(obj, 0, MOST) : Py_NewRef(obj);
-    if (beginning == NULL) {
-        return NULL;
+    PyObject *none = call_python(function, args);
+    int checked = none == NULL ? -1 : 0;
+    Py_DecRef(none);
+    return checked;
+}
+
+void raise_text(PyObject *exception, enum python_function words, PyObject *args)
+{
+    PyObject *text = call_python(words, args);
+    if (text != NULL) {
+        PyErr_SetObject(exception, text);
+        Py_DECREF(text);
     }
-    PyObject *repr = shorten(PyObject_Repr(beginning));
-    Py_DECREF(beginning);
-    return repr;
 }
 
 void raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
 {
-    PyObject *repr = short_repr(value);
-    if (repr != NULL) {
-        PyErr_Format(exception, "%s, got %U", expected, repr);
-        Py_DECREF(repr);
-    }
+    raise_text(exception, PYTHON_UNEXPECTED, Py_BuildValue("(sO)", expected, value));
 }
 
-PyObject *call_python(const char *module, const char *function, PyObject *args)
+PyObject *short_repr(PyObject *obj)
 {
-    /* Interned, since Python's cache of attributes goes by a name's address, and keeps each name that it meets. */
-    PyObject *result = NULL, *loaded = NULL, *callable = NULL, *name = PyUnicode_InternFromString(function);
-    if (args != NULL && name != NULL && (loaded = PyImport_ImportModule(module)) != NULL &&
-        (callable = PyObject_GetAttr(loaded, name)) != NULL) {
-        result = PyObject_CallObject(callable, args);
-    }
-    Py_XDECREF(callable);
-    Py_XDECREF(loaded);
-    Py_XDECREF(name);
-    Py_XDECREF(args);
-    return result;
+    return call_python(PYTHON_SHORT_REPR, PyTuple_Pack(1, obj));
 }
 
 void set_aside(struct pending *pending)
@@ -433,15 +400,10 @@ void drop_capsule(PyObject *capsule)
 
 PyObject *take_exception_text(void)
 {
-    PyObject *type, *value, *traceback, *text = NULL;
+    PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *name = type_name(value), *message = name == NULL ? NULL : PyObject_Str(value);
-    if (message != NULL) {
-        text = PyUnicode_FromFormat(PyUnicode_GetLength(message) > 0 ? "%U: %U" : "%U", name, message);
-    }
-    Py_XDECREF(name);
-    Py_XDECREF(message);
+    PyObject *text = call_python(PYTHON_EXCEPTION_TEXT, PyTuple_Pack(1, value));
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);

@@ -52,7 +52,9 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
     NAME(version, "version")                                                                                           \
     NAME(dtype, "dtype")                                                                                               \
     NAME(name, "name")                                                                                                 \
-    NAME(module, "__module__")
+    NAME(obj, "obj")                                                                                                   \
+    NAME(pointer, "pointer")                                                                                           \
+    NAME(cpu, "cpu")
 
 #define MEMBER(name, text) PyObject *name;
 extern struct names {
@@ -94,14 +96,14 @@ int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);
 /* dict[key]. 1: *value is a new reference; 0: absent, *value is NULL; -1: error. */
 int dict_item(PyObject *dict, PyObject *key, PyObject **value);
 
-/* A parameter of a function: its name, NULL where it is given by position alone, and where its value goes, borrowed. */
+/* A parameter of a function: its name, and where its value goes, borrowed. */
 struct parameter {
     PyObject *name;
     PyObject **value;
 };
 
 /* Puts the arguments of a METH_FASTCALL | METH_KEYWORDS function where its parameters say. The first `positional` may
- * be given by position, the first `required` must be given. -1: error. */
+ * be given by position, the first `required` must be given, and the very first of these has no keyword. -1: error. */
 int read_arguments(const char *function, const struct parameter *parameters, int count, int positional, int required,
                    PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
@@ -120,18 +122,50 @@ int read_ints(PyObject *sequence, int64_t *into, int32_t *count);
 /* The UTF-8 of a str. 1: *text is borrowed; 0: no str, or one with a NUL or a lone surrogate; -1: error. */
 int read_text(PyObject *value, const char **text);
 
-/* "numpy.ndarray", "bytes": a new reference. */
-PyObject *type_name(PyObject *obj);
-
 /* The repr, cut where it is long: messages quote what comes from outside. A new reference; NULL: error. */
 PyObject *short_repr(PyObject *obj);
 
 /* Raises "<expected>, got <repr of value>". */
 void raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
 
-/* Calls a function of a module, mostly one of this package's that does what is rare ("dlpack._arguments").
- * Steals args, a tuple, which may be NULL. A new reference; NULL: error. */
-PyObject *call_python(const char *module, const char *function, PyObject *args);
+/* Functions of this package's Python modules: what is rare, or mostly words. */
+#define PYTHON_FUNCTIONS(X)                                                                                            \
+    X(PYTHON_ASDLPACK, "dlpack._arguments", "asdlpack")                                                                \
+    X(PYTHON_FROMBUFFER, "dlpack._arguments", "frombuffer")                                                            \
+    X(PYTHON_FROM_POINTER, "dlpack._arguments", "from_pointer")                                                        \
+    X(PYTHON_REFUSE_POINTER, "dlpack._arguments", "refuse_pointer")                                                    \
+    X(PYTHON_TENSOR_LAYOUT, "dlpack._arrow", "tensor_layout")                                                          \
+    X(PYTHON_CHECK_ROWS, "dlpack._arrow", "check_rows")                                                                \
+    X(PYTHON_CHECK_STREAM_NAMED, "dlpack._errors", "check_stream_named")                                               \
+    X(PYTHON_CAPSULE_NAME, "dlpack._errors", "capsule_name")                                                           \
+    X(PYTHON_EXCEPTION_TEXT, "dlpack._errors", "exception_text")                                                       \
+    X(PYTHON_NEEDLESS_OWNER, "dlpack._errors", "needless_owner")                                                       \
+    X(PYTHON_NO_PROTOCOL, "dlpack._errors", "no_protocol")                                                             \
+    X(PYTHON_REFUSED_BY_ALL, "dlpack._errors", "refused_by_all")                                                       \
+    X(PYTHON_SHORT_REPR, "dlpack._errors", "short_repr")                                                               \
+    X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected")                                                               \
+    X(PYTHON_WRONG_ANSWER, "dlpack._errors", "wrong_answer")                                                           \
+    X(PYTHON_WRONG_DEVICE, "dlpack._object", "wrong_device")                                                           \
+    X(PYTHON_WRONG_STRIDES, "dlpack._object", "wrong_strides")                                                         \
+    X(PYTHON_DEVICE, "dlpack._object", "device")                                                                       \
+    X(PYTHON_REPR, "dlpack._object", "repr_of")                                                                        \
+    X(PYTHON_TO_NUMPY, "dlpack._object", "to_numpy")
+
+#define INDEX(index, module, name) index,
+enum python_function { PYTHON_FUNCTIONS(INDEX) };
+#undef INDEX
+
+/* Imports the modules of these functions. -1: error. */
+int fetch_functions(void);
+
+/* Steals args, a tuple, which may be NULL. A new reference; NULL: error. */
+PyObject *call_python(enum python_function function, PyObject *args);
+
+/* The same of a function that raises or returns None. 0: it returned; -1: error. */
+int check_in_python(enum python_function function, PyObject *args);
+
+/* Raises the exception with the text that the function returns. */
+void raise_text(PyObject *exception, enum python_function words, PyObject *args);
 
 /* An exception that is pending, set aside while foreign code runs, and what that leaves behind dropped. */
 struct pending {

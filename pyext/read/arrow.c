@@ -250,7 +250,7 @@ static int add_tensor(struct walk *walk, const struct ArrowSchema *schema, int64
         return -1;
     }
     PyObject *args = Py_BuildValue("y#Li", metadata, (Py_ssize_t)length, (long long)size, MAX_NDIM - walk->ndim);
-    PyObject *layout = call_python("dlpack._arrow", "tensor_layout", args);
+    PyObject *layout = call_python(PYTHON_TENSOR_LAYOUT, args);
     if (layout == NULL) {
         return -1;
     }
@@ -406,9 +406,7 @@ int check_rows(PyObject *obj, const struct ArrowSchema *schema, int64_t rows)
     if (strcmp(schema->format, "+s") != 0) {
         return 0;
     }
-    PyObject *checked = call_python("dlpack._arrow", "check_rows", Py_BuildValue("OL", obj, (long long)rows));
-    Py_XDECREF(checked);
-    return checked == NULL ? -1 : 0;
+    return check_in_python(PYTHON_CHECK_ROWS, Py_BuildValue("OL", obj, (long long)rows));
 }
 
 int share_column(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArray *array, struct request *request)

@@ -7,22 +7,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static int refuse_name(const char *name)
-{
-    if (name != NULL && (strcmp(name, capsule_used_legacy) == 0 || strcmp(name, capsule_used_versioned) == 0)) {
-        PyErr_Format(
-            PyExc_ValueError,
-            "capsule \"%s\": it was consumed before, and a capsule is consumed once (ask its producer for another, or "
-            "keep what asdlpack gave: that can be exported any number of times)",
-            name);
-    }
-    else {
-        PyErr_Format(PyExc_ValueError, "capsule \"%.100s\": expected the name \"%s\" or \"%s\"",
-                     name == NULL ? "" : name, capsule_legacy, capsule_versioned);
-    }
-    return -1;
-}
-
 int check_version(DLPackVersion version)
 {
     if (version.major != DLPACK_MAJOR_VERSION) {
@@ -78,7 +62,8 @@ static void *managed_of(DLPackObject *self, PyObject *capsule, bool *versioned)
     }
     *versioned = name != NULL && strcmp(name, capsule_versioned) == 0;
     if (!*versioned && (name == NULL || strcmp(name, capsule_legacy) != 0)) {
-        refuse_name(name);
+        raise_text(PyExc_ValueError, PYTHON_CAPSULE_NAME,
+                   Py_BuildValue("(yss)", name, capsule_legacy, capsule_versioned));
         return NULL;
     }
     if (!*versioned) {

@@ -13,7 +13,7 @@ __all__ = ["DLDeviceType", "DLPackObject", "__version__", "asdlpack", "describe"
 def __getattr__(name: str) -> object:
     if name != "DLDeviceType":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._arguments import devices
+    from ._object import devices
 
     globals()[name] = devices().DLDeviceType
     return globals()[name]

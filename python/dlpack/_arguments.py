@@ -1,54 +1,132 @@
-"""What arguments mean that are no plain numbers or names, and devices by their names: the extension asks here."""
+"""Arguments that C does not read: everything but plain names, ints and tuples. C calls these functions, and they call
+the extension again with plain arguments, or raise."""
 
 from __future__ import annotations
 
-import _thread
-import os
 import sys
+
+from ._errors import short_repr
+from ._object import devices
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
-
-# A child that is forked while another thread imports a module would wait for ever for that thread to finish: so a fork
-# waits until nobody imports dlpack._device, the one module that is imported later than the package.
-importing = _thread.RLock()
-os.register_at_fork(before=importing.acquire, after_in_parent=importing.release, after_in_child=importing.release)
-
-
-def devices() -> ModuleType:
-    """dlpack._device, which is imported at its first use, since enum takes longer than all the rest."""
-    with importing:
-        from . import _device
-    return _device
-
-
-def device(text: str) -> tuple[int, int]:
-    """ "cpu" or "cuda:1" as (device type, device id)."""
-    pair: tuple[int, int] = devices().device(text)
-    return pair
-
-
-def device_type(number: int) -> int:
-    """The DLDeviceType; a plain int where no module can be imported any more, since Python ends or the root changed."""
-    try:
-        named: int = devices().DLDeviceType(number)
-    except ImportError:
-        return number
-    return named
-
-
-def device_text(number: int, device_id: int) -> str:
-    """ "kDLCUDA:0"."""
-    name = getattr(device_type(number), "name", f"device type {number}")
-    return f"{name}:{device_id}"
 
 BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # as in numpy
 
+SHAPE = "shape: expected an int, or a tuple or list of ints, of 64 bits"
+STRIDES = "strides: expected elements, an int or a tuple or list of ints, of 64 bits"
+OFFSET = "offset: expected bytes, an int of 64 bits from 0 on"
+POINTER = (
+    "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer (what has memory itself goes by "
+    "asdlpack or frombuffer)"
+)
+DEVICE = (
+    "device: expected a name such as 'cpu' or 'cuda:1', or a tuple of two ints of 32 bits, (device type, device id) "
+    "(of a torch.device pass the str)"
+)
 
-def dtype_text(dtype: Any) -> str:
-    """The name of the data type that an object carries; of numpy's dtypes their typestr, as in the array interface."""
+
+def asdlpack(extension: Any, obj: object, copy: bool | None, device: object, owner: object) -> Any:
+    return extension.asdlpack(obj, copy=copy, device=device_pair(device), owner=owner)
+
+
+def frombuffer(
+    extension: Any, obj: object, dtype: object, shape: object, offset: object, strides: object, copy: bool | None
+) -> Any:
+    if (start := integer(offset, 0, 2**64)) is None:
+        raise wrong(offset, OFFSET)
+    return extension.frombuffer(
+        obj, dtype_text(dtype), lengths(shape, SHAPE), offset=start, strides=lengths(strides, STRIDES), copy=copy
+    )
+
+
+def from_pointer(
+    extension: Any,
+    pointer: object,
+    shape: object,
+    dtype: object,
+    strides: object,
+    device: object,
+    readonly: bool,
+    owner: object,
+    stream: object,
+) -> Any:
+    if (start := integer(pointer, 0, 2**64)) is None:
+        if (start := address(pointer)) is None:
+            raise wrong(pointer, POINTER)
+        if owner is None:
+            owner = pointer  # it knows what it leads to
+    if stream is not None and (number := integer(stream)) is None:
+        raise TypeError(f"stream: expected None or an int of 64 bits, got {short_repr(stream)}")
+    return extension.from_pointer(
+        start,
+        lengths(shape, SHAPE),
+        dtype_text(dtype),
+        strides=lengths(strides, STRIDES),
+        device=device_pair(device),
+        readonly=readonly,
+        owner=owner,
+        stream=None if stream is None else number,
+    )
+
+
+def integer(value: Any, least: int = -(2**63), end: int = 2**63) -> int | None:
+    """An int, or what has __index__, as an int itself; None where it is neither, or not from least to below end."""
+    if type(value) is not int:
+        index = getattr(type(value), "__index__", None)
+        if index is None:
+            return None
+        try:
+            value = int.__index__(index(value))  # a subclass may compare as it likes
+        except TypeError:
+            return None
+    return value if least <= value < end else None
+
+
+def lengths(value: object, expected: str) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    found = tuple([integer(item) for item in (value if isinstance(value, (tuple, list)) else (value,))])
+    if None in found:
+        raise wrong(value, expected)
+    return found  # type: ignore[return-value]
+
+
+def wrong(value: object, expected: str) -> Exception:
+    """An int that does not fit has the wrong value, everything else the wrong type."""
+    text = f"{expected}, got {short_repr(value)}"
+    return ValueError(text) if isinstance(value, int) else TypeError(text)
+
+
+def device_pair(device: object) -> tuple[int, int]:
+    """A device by its name, or as a pair of ints; paddle's CPU tensors say (1, None)."""
+    if isinstance(device, str):
+        pair: tuple[int, int] = devices().device(device)
+        return pair
+    if isinstance(device, tuple) and len(device) == 2:
+        number, id = (integer(0 if item is None else item, -(2**31), 2**31) for item in device)
+        if number is not None and id is not None:
+            return number, id
+    raise TypeError(f"{DEVICE}, got {short_repr(device)}")
+
+
+def dtype_text(dtype: object) -> str:
+    """The name of a data type; of numpy's dtypes their typestr, as in the array interface."""
+    text = str.__str__(dtype) if isinstance(dtype, str) else carried_name(dtype)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        readable = False
+    else:
+        readable = "\0" not in text
+    if not readable:
+        raise ValueError(f"dtype: expected a name such as 'float32', got {short_repr(text)}")
+    return text
+
+
+def carried_name(dtype: Any) -> str:
+    """The name of the data type that an object carries."""
     numpy = sys.modules.get("numpy")
     if isinstance(dtype, type):
         if dtype in BUILTINS:
@@ -77,23 +155,10 @@ def address(pointer: Any) -> int | None:
     return ctypes.c_void_p.from_buffer(pointer).value or 0  # ctypes.cast would make a reference cycle
 
 
-def way_out(obj: Any) -> str:
-    """What to pass instead of an object without memory, in parentheses; empty where nothing is known."""
-    try:
-        if isinstance(obj, list | tuple):
-            instead = "use array.array or numpy.asarray"
-        elif isinstance(obj, int):
-            instead = "an address goes by dlpack.from_pointer"
-        elif hasattr(obj, "getbuffer"):
-            instead = "pass its getbuffer()"
-        elif isinstance(obj, str | os.PathLike) or hasattr(obj, "fileno"):
-            instead = "of a file: mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)"
-        elif hasattr(obj, "__array__"):
-            instead = "pass numpy.asarray(obj)"
-        elif type(obj).__name__ == "CArgObject":
-            instead = "pass ctypes.pointer instead of ctypes.byref"
-        else:
-            return ""
-    except Exception:  # of the object's own: it has no memory all the same
-        return ""
-    return f" ({instead})"
+def refuse_pointer(obj: object) -> None:
+    """frombuffer's object: a ctypes pointer's buffer is the pointer itself, not what it leads to."""
+    if address(obj) is not None:
+        raise TypeError(
+            "frombuffer: expected an object with memory of its own, got a ctypes pointer, which has no length "
+            "(pass from_pointer(pointer, shape, dtype))"
+        )

@@ -1,0 +1,108 @@
+"""The words of errors. C calls these functions, and raises what they return."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
+if TYPE_CHECKING:
+    from typing import Any
+
+MOST = 100  # characters of a text from outside
+
+
+def type_name(obj: object) -> str:
+    """ "numpy.ndarray", "bytes"."""
+    name, module = type(obj).__qualname__, getattr(type(obj), "__module__", None)
+    return shorten(f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name)
+
+
+def short_repr(value: Any) -> str:
+    """A long text or buffer is cut before its repr is made."""
+    kind = type(value)
+    is_flat = kind is bytes or kind is bytearray or kind is str  # `in` would ask a foreign metaclass
+    return shorten(repr(value[:MOST] if is_flat else value))
+
+
+def shorten(text: str) -> str:
+    return text if len(text) <= MOST else f"{text[:MOST]}..."
+
+
+def exception_text(error: BaseException) -> str:
+    """ "BufferError: its message"."""
+    message = str(error)
+    return f"{type_name(error)}: {message}" if message else type_name(error)
+
+
+def unexpected(expected: str, value: object) -> str:
+    return f"{expected}, got {short_repr(value)}"
+
+
+def no_protocol(obj: object) -> str:
+    return (
+        f"{type_name(obj)} object shares no memory: asdlpack looked for __dlpack__, __array_interface__, "
+        "__array_struct__, __cuda_array_interface__, the buffer protocol, __arrow_c_array__ and "
+        f"__arrow_c_stream__{way_out(obj)}"
+    )
+
+
+def way_out(obj: Any) -> str:
+    """What to pass instead of an object without memory, in parentheses; empty where nothing is known."""
+    try:
+        if isinstance(obj, list | tuple):
+            instead = "use array.array or numpy.asarray"
+        elif isinstance(obj, int):
+            instead = "an address goes by dlpack.from_pointer"
+        elif hasattr(obj, "getbuffer"):
+            instead = "pass its getbuffer()"
+        elif isinstance(obj, str | os.PathLike) or hasattr(obj, "fileno"):
+            instead = "of a file: mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)"
+        elif hasattr(obj, "__array__"):
+            instead = "pass numpy.asarray(obj)"
+        elif type(obj).__name__ == "CArgObject":
+            instead = "pass ctypes.pointer instead of ctypes.byref"
+        else:
+            return ""
+    except Exception:  # of the object's own: it has no memory all the same
+        return ""
+    return f" ({instead})"
+
+
+def needless_owner(obj: object) -> str:
+    return (
+        "owner: expected only beside a pointer to a dlpack.structs.DLTensor, which is borrowed, got "
+        f"{type_name(obj)} (which is kept alive itself)"
+    )
+
+
+def wrong_answer(obj: object, method: str, expected: str, answer: object) -> str:
+    return f"{type_name(obj)}.{method} returned {short_repr(answer)}; expected {expected}"
+
+
+def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str | None) -> str:
+    """What a producer's __dlpack__ said, and what its other protocol said, if it has one."""
+    if protocol is None:
+        return f"{type_name(obj)} can't be exported: its only protocol is __dlpack__, which said {refusal}"
+    return f"{type_name(obj)} can't be exported: __dlpack__ said {refusal}; {protocol} said {other}"
+
+
+def check_stream_named(obj: Any) -> None:
+    """Before version 3 the CUDA array interface names no stream, and nobody waits for what a producer that has
+    __dlpack__ has queued."""
+    interface = obj.__cuda_array_interface__
+    version = dict.get(interface, "version", 0) if isinstance(interface, dict) else 0
+    if not hasattr(version, "__index__") or version < 3:
+        raise BufferError(
+            f"version {short_repr(version)} names no stream that its memory could be ordered by (make the memory's "
+            "device the current one, as with torch.cuda.device(1))"
+        )
+
+
+def capsule_name(name: bytes | None, legacy: str, versioned: str) -> str:
+    text = "" if name is None else name.decode(errors="replace")
+    if text in (f"used_{legacy}", f"used_{versioned}"):
+        return (
+            f'capsule "{text}": it was consumed before, and a capsule is consumed once (ask its producer for another, '
+            "or keep what asdlpack gave: that can be exported any number of times)"
+        )
+    return f'capsule "{text:.{MOST}}": expected the name "{legacy}" or "{versioned}"'
