@@ -205,8 +205,8 @@ static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
     return looked;
 }
 
-/* (strides in bytes or None where items share bytes, whether it is row-major and column-major without gaps, the DLPack
- * version of its structure or None, its flags) */
+/* (whether items share bytes, whether it is row-major and column-major without gaps, the DLPack version of its structure
+ * or (0, 0), its flags) */
 static PyObject *facts(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     if (!Py_IS_TYPE(obj, DLPackObject_type)) {
@@ -217,12 +217,10 @@ static PyObject *facts(PyObject *Py_UNUSED(module), PyObject *obj)
     if (holder == NULL) {
         return NULL;
     }
-    PyObject *strides =
-        object_is_packed(holder) ? new_none() : tuple_of(holder->tensor.strides, holder->tensor.ndim, holder->itemsize);
-    PyObject *version =
-        holder->version.major == 0 ? new_none() : Py_BuildValue("(II)", holder->version.major, holder->version.minor);
-    return Py_BuildValue("(NNNNK)", strides, PyBool_FromLong(object_is_compact(holder, 'C')),
-                         PyBool_FromLong(object_is_compact(holder, 'F')), version, (unsigned long long)holder->flags);
+    return Py_BuildValue("(NNN(II)K)", PyBool_FromLong(object_is_packed(holder)),
+                         PyBool_FromLong(object_is_compact(holder, 'C')),
+                         PyBool_FromLong(object_is_compact(holder, 'F')), holder->version.major, holder->version.minor,
+                         (unsigned long long)holder->flags);
 }
 
 static PyObject *count_core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))

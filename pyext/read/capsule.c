@@ -112,26 +112,19 @@ int look_at_capsule(DLPackObject *self, PyObject *capsule)
 
 /* The classes of dlpack.structs, which registers them: a ctypes pointer to a structure is known by its type. */
 
-static struct {
-    const char *name;
-    _Atomic(PyObject *) structure, pointer; /* NULL: dlpack.structs was never imported */
-} structures[] = {
-    [STRUCTURE_TENSOR] = {"DLTensor", NULL, NULL},
-    [STRUCTURE_LEGACY] = {"DLManagedTensor", NULL, NULL},
-    [STRUCTURE_VERSIONED] = {"DLManagedTensorVersioned", NULL, NULL},
+static const char *const structure_names[] = {
+    [STRUCTURE_TENSOR] = "DLTensor",
+    [STRUCTURE_LEGACY] = "DLManagedTensor",
+    [STRUCTURE_VERSIONED] = "DLManagedTensorVersioned",
 };
+
+/* Of each structure its type, and that of pointers to it. NULL: dlpack.structs was never imported. */
+static _Atomic(PyObject *) structure_types[3][2];
 
 PyObject *register_structures(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyTypeObject *types[6];
-    if (!PyArg_ParseTuple(args, "O!O!O!O!O!O!:_register_structures", &PyType_Type, &types[0], &PyType_Type, &types[1],
-                          &PyType_Type, &types[2], &PyType_Type, &types[3], &PyType_Type, &types[4], &PyType_Type,
-                          &types[5])) {
-        return NULL;
-    }
-    for (int kind = 0; kind < 3; kind++) {
-        Py_XDECREF(atomic_exchange(&structures[kind].structure, Py_NewRef((PyObject *)types[2 * kind])));
-        Py_XDECREF(atomic_exchange(&structures[kind].pointer, Py_NewRef((PyObject *)types[2 * kind + 1])));
+    for (Py_ssize_t i = 0; i < 6 && i < PyTuple_Size(args); i++) {
+        Py_XDECREF(atomic_exchange(&structure_types[i / 2][i % 2], Py_NewRef(PyTuple_GetItem(args, i))));
     }
     return new_none();
 }
@@ -139,16 +132,15 @@ PyObject *register_structures(PyObject *Py_UNUSED(module), PyObject *args)
 int find_structure(PyObject *obj, enum structure *kind)
 {
     PyObject *type = (PyObject *)Py_TYPE(obj);
-    for (int i = 0; i < 3 && structures[i].pointer != NULL; i++) {
-        if (type == structures[i].pointer) {
+    for (int i = 0; i < 3; i++) {
+        if (type == structure_types[i][1]) {
             *kind = i;
             return 1;
         }
-        if (type == structures[i].structure) {
+        if (type == structure_types[i][0]) {
             PyErr_Format(PyExc_TypeError,
-                         "asdlpack: expected a pointer to the %s, got the structure itself (pass "
-                         "ctypes.pointer of it)",
-                         structures[i].name);
+                         "asdlpack: expected a pointer to the %s, got the structure itself (pass ctypes.pointer of it)",
+                         structure_names[i]);
             return -1;
         }
     }
@@ -171,7 +163,7 @@ static void *address_in(PyObject *pointer, enum structure kind, bool take)
     Py_END_CRITICAL_SECTION();
     PyBuffer_Release(&view);
     if (address == NULL) {
-        PyErr_Format(PyExc_ValueError, "pointer to a %s is NULL%s", structures[kind].name,
+        PyErr_Format(PyExc_ValueError, "pointer to a %s is NULL%s", structure_names[kind],
                      kind == STRUCTURE_TENSOR ? "; expected the structure's address"
                                               : "; expected the structure's address (one that asdlpack took over is "
                                                 "NULL from then on)");
@@ -181,7 +173,7 @@ static void *address_in(PyObject *pointer, enum structure kind, bool take)
 
 int look_at_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
 {
-    self->protocol = structures[kind].name;
+    self->protocol = structure_names[kind];
     const void *address = address_in(pointer, kind, false);
     if (address == NULL) {
         return -1;
@@ -197,7 +189,7 @@ int look_at_structure(DLPackObject *self, PyObject *pointer, enum structure kind
 int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
 {
     bool versioned = kind == STRUCTURE_VERSIONED;
-    self->protocol = structures[kind].name;
+    self->protocol = structure_names[kind];
     void *managed = address_in(pointer, kind, true);
     if (managed == NULL) {
         return -1;

@@ -50,17 +50,17 @@ def describe(obj: object, /) -> dict[str, Any]:
 
 
 def properties(x: DLPackObject) -> dict[str, Any]:
-    byte_strides, row_major, column_major, version, flags = _facts(x)
+    is_packed, row_major, column_major, version, flags = _facts(x)
     device_type, device_id = x.device
     return {
         "protocol": x.protocol,
-        "version": version,
-        "flags": [name for bit, name in FLAGS.items() if flags & bit] if version else None,
+        "version": version if version[0] else None,
+        "flags": [name for bit, name in FLAGS.items() if flags & bit] if version[0] else None,
         "device": f"{device_type.name}:{device_id}",
         "dtype": x.dtype,
         "shape": x.shape,
         "strides": x.strides,
-        "byte_strides": byte_strides,
+        "byte_strides": None if is_packed else tuple([stride * x.itemsize for stride in x.strides]),
         "size": x.size,
         "itemsize": x.itemsize,
         "nbytes": x.nbytes,
