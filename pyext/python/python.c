@@ -375,11 +375,6 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     raise_text(exception, PYTHON_UNEXPECTED, Py_BuildValue("(sO)", expected, value));
 }
 
-PyObject *short_repr(PyObject *obj)
-{
-    return call_python(PYTHON_SHORT_REPR, PyTuple_Pack(1, obj));
-}
-
 void set_aside(struct pending *pending)
 {
     PyErr_Fetch(&pending->type, &pending->value, &pending->traceback);

@@ -122,9 +122,6 @@ int read_ints(PyObject *sequence, int64_t *into, int32_t *count);
 /* The UTF-8 of a str. 1: *text is borrowed; 0: no str, or one with a NUL or a lone surrogate; -1: error. */
 int read_text(PyObject *value, const char **text);
 
-/* The repr, cut where it is long: messages quote what comes from outside. A new reference; NULL: error. */
-PyObject *short_repr(PyObject *obj);
-
 /* Raises "<expected>, got <repr of value>". */
 void raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
 
@@ -142,7 +139,7 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_NEEDLESS_OWNER, "dlpack._errors", "needless_owner")                                                       \
     X(PYTHON_NO_PROTOCOL, "dlpack._errors", "no_protocol")                                                             \
     X(PYTHON_REFUSED_BY_ALL, "dlpack._errors", "refused_by_all")                                                       \
-    X(PYTHON_SHORT_REPR, "dlpack._errors", "short_repr")                                                               \
+    X(PYTHON_WRONG_FIELD, "dlpack._errors", "wrong_field")                                                             \
     X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected")                                                               \
     X(PYTHON_WRONG_ANSWER, "dlpack._errors", "wrong_answer")                                                           \
     X(PYTHON_WRONG_DEVICE, "dlpack._object", "wrong_device")                                                           \

@@ -32,26 +32,16 @@ static void drop_fields(struct fields *fields)
 static int wrong(const struct fields *fields, enum field field, const char *expected)
 {
     PyObject *value = fields->values[field], *name = *field_names[field];
-    if (value == NULL) {
-        PyErr_Format(PyExc_ValueError, "%s: no '%U'; expected %s", fields->protocol, name, expected);
-        return -1;
-    }
-    PyObject *repr = short_repr(value);
-    if (repr != NULL) {
-        PyErr_Format(PyExc_ValueError, "%s['%U']: expected %s, got %U", fields->protocol, name, expected, repr);
-        Py_DECREF(repr);
-    }
+    raise_text(PyExc_ValueError, PYTHON_WRONG_FIELD,
+               Py_BuildValue(value == NULL ? "(sOs)" : "(sOsO)", fields->protocol, name, expected, value));
     return -1;
 }
 
 static int take_fields(PyObject *dict, struct fields *fields, enum field count)
 {
     if (!PyDict_Check(dict)) {
-        PyObject *repr = short_repr(dict);
-        if (repr != NULL) {
-            PyErr_Format(PyExc_ValueError, "%s: expected a dict, got %U", fields->protocol, repr);
-            Py_DECREF(repr);
-        }
+        raise_text(PyExc_ValueError, PYTHON_UNEXPECTED,
+                   Py_BuildValue("(NO)", PyUnicode_FromFormat("%s: expected a dict", fields->protocol), dict));
         return -1;
     }
     for (enum field i = 0; i < count; i++) {

@@ -38,6 +38,13 @@ def unexpected(expected: str, value: object) -> str:
     return f"{expected}, got {short_repr(value)}"
 
 
+def wrong_field(protocol: str, field: str, expected: str, *value: object) -> str:
+    """Of an array interface; no value: the field is absent."""
+    if not value:
+        return f"{protocol}: no '{field}'; expected {expected}"
+    return unexpected(f"{protocol}['{field}']: expected {expected}", *value)
+
+
 def no_protocol(obj: object) -> str:
     return (
         f"{type_name(obj)} object shares no memory: asdlpack looked for __dlpack__, __array_interface__, "
