@@ -356,3 +356,17 @@ def test_a_fork_after_chroot_prints_nothing_and_its_child_works(tmp_path, packag
         "assert dlpack.asdlpack(bytearray(3)).shape == (3,)\n"
     )
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_a_destructor_at_the_end_of_python_forks_and_reads_attributes():
+    result = python(
+        "import os, dlpack\n"
+        "class Late:\n"
+        "    def __init__(self): self.x, self.os = dlpack.asdlpack(b'bytes'), os\n"
+        "    def __del__(self):\n"
+        "        if self.os.fork(): self.os.wait()\n"
+        "        print(self.x.device == (1, 0), self.x.shape, repr(self.x).split(',')[1], flush=True)\n"
+        "late = Late()\n"  # goes when sys.meta_path is None
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == 2 * "True (5,)  5 bytes on device type 1:0\n"

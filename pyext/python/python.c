@@ -76,11 +76,13 @@ static int make_names(void)
 static int call_at_exit(void)
 {
     static PyMethodDef method = {"end", end, METH_NOARGS, NULL};
-    PyObject *callable = PyCFunction_New(&method, NULL);
-    if (callable == NULL) {
-        return -1;
+    PyObject *atexit = PyImport_ImportModule("atexit"), *registered = NULL;
+    PyObject *callable = atexit == NULL ? NULL : PyCFunction_New(&method, NULL);
+    if (callable != NULL) {
+        registered = PyObject_CallMethod(atexit, "register", "O", callable);
+        Py_DECREF(callable);
     }
-    PyObject *registered = call_python("atexit", "register", Py_BuildValue("(N)", callable));
+    Py_XDECREF(atexit);
     Py_XDECREF(registered);
     return registered == NULL ? -1 : 0;
 }
