@@ -288,7 +288,8 @@ func TestBitsAreCopiedFromTheBytesThatTheyReach(t *testing.T) {
 		d = described(boolType, test.shape, bitPacked(test.first), span(int64(test.above)-1))
 		refused(t, d, KindMalformed, "data has")
 	}
-	refused(t, described(boolType, []int64{9}, bitPacked(0), at(math.MaxUint64)), KindMalformed, "0 bytes below to 2 above")
+	refused(t, described(boolType, []int64{9}, bitPacked(0), at(math.MaxUint64)), KindMalformed,
+		"0 bytes below to 2 above")
 }
 
 func refused(t *testing.T, d *Description, kind Kind, want string) *Tensor {

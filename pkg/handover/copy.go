@@ -11,9 +11,9 @@ import (
 	"dlpack/pkg/strided"
 )
 
-// duplicate copies to new memory of the target, compactly and in native byte order, once the work that is queued on the
-// stream is done. t becomes the tensor of the copy. Memory that the CPU can read is copied to the CPU, unless the target
-// is a device of CUDA.
+// duplicate copies to new memory of the target, compactly and in native byte order, once the work that is queued on
+// the stream is done. t becomes the tensor of the copy. Memory that the CPU can read is copied to the CPU, unless
+// the target is a device of CUDA.
 func duplicate(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack.Device, allocator Allocator) error {
 	var err error
 	switch onCPU, toCUDA := t.Device.Type.OnCPU(), target.Type == dlpack.CUDA; {

@@ -52,9 +52,9 @@ type Allocator interface {
 	Keep(cuda.Allocation)
 }
 
-// Prepare validates d and fills t with the tensor that the consumer gets. It returns the stream on which work that writes
-// the memory may still be queued, or dlpack.UnknownStream. If it copies, the tensor is that of the copy, whose memory the
-// allocator has.
+// Prepare validates d and fills t with the tensor that the consumer gets. It returns the stream on which work that
+// writes the memory may still be queued, or dlpack.UnknownStream. If it copies, the tensor is that of the copy,
+// whose memory the allocator has.
 func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms *Terms, allocator Allocator) (stream int64, err error) {
 	err = d.Validate(t)
 	if err != nil && !(dlpack.KindOf(err) == dlpack.KindNeedsCopy && terms.MayCopy) {
