@@ -16,12 +16,11 @@ import (
 // A sub-array's dimensions, ndim of them, are put into shape; they follow those of the buffer.
 func ParseFormat(text string, itemsize int64, shape *[dlpack.MaxNDim]int64) (item dlpack.Item, ndim int, err error) {
 	r := formatReader{text: text, rest: text, order: '@'}
-	array := subArray{shape: shape}
-	if err := r.item(&item, &array); err != nil {
-		return item, 0, err
+	f := format{shape: shape}
+	if err := r.item(&f); err != nil {
+		return f.item, 0, err
 	}
-	err = r.fit(&item, &array, itemsize)
-	return item, array.ndim, err
+	return f.item, f.ndim, r.fit(&f, itemsize)
 }
 
 // formatReader reads a format from left to right.
@@ -31,9 +30,11 @@ type formatReader struct {
 	long       bool // the item is an "l" or "L" of standard size
 }
 
-// subArray is the dimensions of an item. (In the reader, which keeps text, they would count as kept, and be allocated.)
-type subArray struct {
-	shape *[dlpack.MaxNDim]int64
+// format is what the reader finds. It is not part of the reader: the compiler takes what that holds for kept, and the
+// caller's shape would be allocated.
+type format struct {
+	item  dlpack.Item
+	shape *[dlpack.MaxNDim]int64 // of the sub-array
 	ndim  int
 }
 
@@ -85,7 +86,7 @@ var formatCodes = [256]formatCode{
 }
 
 // item reads byte order, shape, count and code of one item.
-func (r *formatReader) item(item *dlpack.Item, array *subArray) error {
+func (r *formatReader) item(f *format) error {
 	for ordered := false; ; {
 		r.skipSpace()
 		switch next := r.peek(); {
@@ -94,7 +95,7 @@ func (r *formatReader) item(item *dlpack.Item, array *subArray) error {
 			r.rest = r.rest[1:]
 		case next == '(':
 			r.rest = r.rest[1:]
-			if err := r.dimensions(array); err != nil {
+			if err := r.dimensions(f); err != nil {
 				return err
 			}
 		case '0' <= next && next <= '9':
@@ -104,26 +105,26 @@ func (r *formatReader) item(item *dlpack.Item, array *subArray) error {
 			}
 			// As in numpy, a count of 1 is no dimension.
 			if n != 1 {
-				if err := r.addDimension(array, n); err != nil {
+				if err := r.addDimension(f, n); err != nil {
 					return err
 				}
 			}
-			return r.code(item)
+			return r.code(f)
 		default:
-			return r.code(item)
+			return r.code(f)
 		}
 	}
 }
 
 // dimensions reads those of a sub-array, behind its "(".
-func (r *formatReader) dimensions(array *subArray) error {
+func (r *formatReader) dimensions(f *format) error {
 	for {
 		r.skipSpace()
 		n, err := r.number()
 		if err != nil {
 			return err
 		}
-		if err := r.addDimension(array, n); err != nil {
+		if err := r.addDimension(f, n); err != nil {
 			return err
 		}
 		r.skipSpace()
@@ -137,17 +138,17 @@ func (r *formatReader) dimensions(array *subArray) error {
 	}
 }
 
-func (r *formatReader) addDimension(array *subArray, n int64) error {
-	if array.ndim == dlpack.MaxNDim {
+func (r *formatReader) addDimension(f *format, n int64) error {
+	if f.ndim == dlpack.MaxNDim {
 		return r.malformed("too many dimensions; expected at most " + strconv.Itoa(dlpack.MaxNDim))
 	}
-	array.shape[array.ndim] = n
-	array.ndim++
+	f.shape[f.ndim] = n
+	f.ndim++
 	return nil
 }
 
 // code reads the code of an item, and a "Z" before it.
-func (r *formatReader) code(item *dlpack.Item) error {
+func (r *formatReader) code(f *format) error {
 	letter := r.next()
 	if letter == 'Z' {
 		if r.rest == "" {
@@ -176,24 +177,24 @@ func (r *formatReader) code(item *dlpack.Item) error {
 	if r.long {
 		bytes = code.standardBytes
 	}
-	item.DataType = dlpack.DataType{Code: code.code, Bits: 8 * bytes, Lanes: 1}
-	item.Swapped = r.order == '>' || r.order == '!'
+	f.item.DataType = dlpack.DataType{Code: code.code, Bits: 8 * bytes, Lanes: 1}
+	f.item.Swapped = r.order == '>' || r.order == '!'
 	return nil
 }
 
 // fit checks that the format ends behind its first item, and that this has itemsize bytes.
-func (r *formatReader) fit(item *dlpack.Item, array *subArray, itemsize int64) error {
+func (r *formatReader) fit(f *format, itemsize int64) error {
 	if r.skipSpace(); r.rest != "" {
-		return r.severalItems(array)
+		return r.severalItems(f)
 	}
-	if r.long && array.size(8) == itemsize {
+	if r.long && f.size(8) == itemsize {
 		// "l" has 4 bytes in standard mode, but ctypes writes "<l" for a native one of 8.
-		item.DataType.Bits = 64
+		f.item.DataType.Bits = 64
 	}
 	if r.text == "B" && itemsize > 1 {
 		return r.unsupported(noStructure) // ctypes describes every union and packed structure by "B"
 	}
-	if size := array.size(item.DataType.ItemSize()); size < 0 || size != itemsize {
+	if size := f.size(f.item.DataType.ItemSize()); size < 0 || size != itemsize {
 		bytes := strconv.FormatInt(size, 10)
 		if size < 0 {
 			bytes = "more than " + strconv.Itoa(math.MaxInt64)
@@ -205,9 +206,9 @@ func (r *formatReader) fit(item *dlpack.Item, array *subArray, itemsize int64) e
 
 // size is the bytes of an item whose elements have elementSize, or -1 if they are no int64. For that limit, an empty
 // dimension counts as 1, as in dlpack.Description.Validate.
-func (a *subArray) size(elementSize int64) int64 {
+func (f *format) size(elementSize int64) int64 {
 	size, empty := uint64(elementSize), false
-	for _, n := range a.shape[:a.ndim] {
+	for _, n := range f.shape[:f.ndim] {
 		empty = empty || n == 0
 		high, low := bits.Mul64(size, uint64(max(n, 1)))
 		if high != 0 || low > math.MaxInt64 {
@@ -222,11 +223,10 @@ func (a *subArray) size(elementSize int64) int64 {
 }
 
 // severalItems refuses a format of several items: as a structure, or as malformed where one of them is.
-func (r *formatReader) severalItems(array *subArray) error {
+func (r *formatReader) severalItems(f *format) error {
 	for ; r.rest != ""; r.skipSpace() {
-		array.ndim = 0
-		var item dlpack.Item
-		if err := r.item(&item, array); err != nil {
+		f.ndim = 0
+		if err := r.item(f); err != nil {
 			return err
 		}
 	}
