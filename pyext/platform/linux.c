@@ -84,7 +84,7 @@ static bool can_read(const char *path, struct failure *failure)
     if (errno == EMFILE || errno == ENFILE) {
         return true; /* the file is not to blame */
     }
-    char cause[400];
+    char cause[600];
     snprintf(cause, sizeof cause,
              "%s (the process has to read this file: put it back, make it readable, or call asdlpack before the "
              "process changes its root directory or its user, in a forked child again)",

@@ -1,7 +1,16 @@
 """Share the memory of any object, without a copy, with every library that speaks DLPack, buffers or Arrow."""
 
+try:
+    from ._dlpack import DLPackObject, __version__, asdlpack, from_pointer, frombuffer
+except ModuleNotFoundError:
+    archive = getattr(__spec__.loader, "archive", None)
+    if archive is None:
+        raise
+    raise ImportError(
+        f"dlpack can't be imported from inside the zip file {archive}: its shared libraries have to be files "
+        "(unpack it, or make the application with shiv or pex, which unpack themselves)"
+    ) from None
 from ._describe import describe
-from ._dlpack import DLPackObject, __version__, asdlpack, from_pointer, frombuffer
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
