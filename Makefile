@@ -23,12 +23,12 @@ MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/drive
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
 
-test: .venv/package .venv/test
+test: .venv/package .venv/test .venv-freezers/freezers
 	go test ./...
 	$(PYTHON) -m pytest
 
 # All Python tests as where there is one CPU, as in most containers: half of them on one, half on another.
-test-one-cpu: .venv/package .venv/test
+test-one-cpu: .venv/package .venv/test .venv-freezers/freezers
 	$(MAKE) --jobs 2 --output-sync one-cpu-processes one-cpu-rest
 
 one-cpu-processes:
@@ -37,7 +37,7 @@ one-cpu-processes:
 one-cpu-rest:
 	$(PYTHON) -m pytest --cpu 1 --ignore tests/torture
 
-torture: .venv/package .venv/test
+torture: .venv/package .venv/test .venv-freezers/freezers
 	$(PYTHON) -m pytest tests/torture --torture --timeout 1800 --figures docs/torture.json
 	$(PYTHON) docs/figures.py docs/torture.json
 
@@ -101,7 +101,7 @@ clean:
 	$(PYTHON) -m pip --python $(@D)/bin/python install --quiet .
 	touch $@
 
-.venv-%/pydlpack .venv-%/matrix: pyproject.toml
+.venv-%/pydlpack .venv-%/matrix .venv-%/freezers: pyproject.toml
 	python3 -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet pip==26.3
 	$(@D)/bin/python -m pip install --quiet --group $*

@@ -87,7 +87,8 @@ static bool can_read(const char *path, struct failure *failure)
     char cause[600];
     snprintf(cause, sizeof cause,
              "%s (the process has to read this file: put it back, make it readable, or call asdlpack before the "
-             "process changes its root directory or its user, in a forked child again)",
+             "process changes its root directory or its user, in a forked child again; an application has to bring it "
+             "along beside the extension, and to keep it until its last process ends)",
              strerror(errno));
     return fail(failure, CANNOT_START, path, cause);
 }
