@@ -235,7 +235,7 @@ static int module_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "dlpack works in the main interpreter only, and this is a sub-interpreter");
         return -1;
     }
-    if (python_init() < 0 || start_init() < 0 || fetch_functions() < 0 || type_init(module) < 0) {
+    if (python_init() < 0 || start_init() < 0 || type_init(module) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "__version__", DLPACK_GO_VERSION);

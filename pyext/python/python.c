@@ -73,16 +73,37 @@ static int make_names(void)
     return 0;
 }
 
+/* Fetched once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
+#define FUNCTION(index, module, name) [index] = {module, name, NULL},
+static struct {
+    const char *module, *name;
+    PyObject *callable;
+} functions[] = {PYTHON_FUNCTIONS(FUNCTION)};
+
+static int fetch_functions(void)
+{
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        PyObject *module = PyImport_ImportModule(functions[i].module);
+        if (module == NULL) {
+            return -1;
+        }
+        functions[i].callable = PyObject_GetAttrString(module, functions[i].name);
+        Py_DECREF(module);
+        if (functions[i].callable == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 static int call_at_exit(void)
 {
     static PyMethodDef method = {"end", end, METH_NOARGS, NULL};
-    PyObject *atexit = PyImport_ImportModule("atexit"), *registered = NULL;
-    PyObject *callable = atexit == NULL ? NULL : PyCFunction_New(&method, NULL);
-    if (callable != NULL) {
-        registered = PyObject_CallMethod(atexit, "register", "O", callable);
-        Py_DECREF(callable);
+    PyObject *callable = PyCFunction_New(&method, NULL);
+    if (callable == NULL) {
+        return -1;
     }
-    Py_XDECREF(atexit);
+    PyObject *registered = call_python(PYTHON_REGISTER, Py_BuildValue("(N)", callable));
     Py_XDECREF(registered);
     return registered == NULL ? -1 : 0;
 }
@@ -107,7 +128,10 @@ int python_init(void)
     atomic_store(&ending, false); /* Python may start anew */
     nested_imports = context_new("dlpack.nested_imports", NULL);
     nested_frees = context_new("dlpack.nested_frees", NULL);
-    return nested_imports == NULL || nested_frees == NULL || make_names() < 0 ? -1 : call_at_exit();
+    if (nested_imports == NULL || nested_frees == NULL || make_names() < 0 || fetch_functions() < 0) {
+        return -1;
+    }
+    return call_at_exit();
 }
 
 /* Whether the thread state that Python calls attached is this thread's. In 3.11 it is that of whoever holds the GIL,
@@ -323,29 +347,6 @@ int read_text(PyObject *value, const char **text)
         return 0;
     }
     return strlen(*text) == (size_t)length;
-}
-
-/* Fetched once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
-#define FUNCTION(index, module, name) [index] = {module, name, NULL},
-static struct {
-    const char *module, *name;
-    PyObject *callable;
-} functions[] = {PYTHON_FUNCTIONS(FUNCTION)};
-
-int fetch_functions(void)
-{
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        PyObject *module = PyImport_ImportModule(functions[i].module);
-        if (module == NULL) {
-            return -1;
-        }
-        functions[i].callable = PyObject_GetAttrString(module, functions[i].name);
-        Py_DECREF(module);
-        if (functions[i].callable == NULL) {
-            return -1;
-        }
-    }
-    return 0;
 }
 
 PyObject *call_python(enum python_function function, PyObject *args)

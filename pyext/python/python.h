@@ -62,7 +62,8 @@ extern struct names {
 } names;
 #undef MEMBER
 
-/* Finds functions that Python has and the stable ABI has not, and makes the names. Called once per import. */
+/* Finds functions that Python has and the stable ABI has not, makes the names, and fetches the Python functions. Called
+ * once per import. */
 int python_init(void);
 
 /* In a forked child. */
@@ -125,8 +126,9 @@ int read_text(PyObject *value, const char **text);
 /* Raises "<expected>, got <repr of value>". */
 void raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
 
-/* Functions of this package's Python modules: what is rare, or mostly words. */
+/* Functions of Python's modules and of this package's, which do what is rare, or mostly words. */
 #define PYTHON_FUNCTIONS(X)                                                                                            \
+    X(PYTHON_REGISTER, "atexit", "register")                                                                           \
     X(PYTHON_ASDLPACK, "dlpack._arguments", "asdlpack")                                                                \
     X(PYTHON_FROMBUFFER, "dlpack._arguments", "frombuffer")                                                            \
     X(PYTHON_FROM_POINTER, "dlpack._arguments", "from_pointer")                                                        \
@@ -151,9 +153,6 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
 #define INDEX(index, module, name) index,
 enum python_function { PYTHON_FUNCTIONS(INDEX) };
 #undef INDEX
-
-/* Imports the modules of these functions. -1: error. */
-int fetch_functions(void);
 
 /* Steals args, a tuple, which may be NULL. A new reference; NULL: error. */
 PyObject *call_python(enum python_function function, PyObject *args);

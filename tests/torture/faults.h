@@ -131,8 +131,6 @@ static inline PyObject *faults_drop(PyObject *made)
 #define PyNumber_Index(...) FAULT(NULL, PyNumber_Index(__VA_ARGS__))
 #define PyObject_CallNoArgs(...) FAULT(NULL, PyObject_CallNoArgs(__VA_ARGS__))
 #define PyObject_CallObject(...) FAULT(NULL, PyObject_CallObject(__VA_ARGS__))
-#undef PyObject_CallMethod
-#define PyObject_CallMethod(...) FAULT(NULL, _PyObject_CallMethod_SizeT(__VA_ARGS__))
 #define _PyObject_GC_New(...) FAULT(NULL, _PyObject_GC_New(__VA_ARGS__))
 #define PyObject_GetAttr(...) FAULT(NULL, PyObject_GetAttr(__VA_ARGS__))
 #define PyObject_GetAttrString(...) FAULT(NULL, PyObject_GetAttrString(__VA_ARGS__))
