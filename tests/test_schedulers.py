@@ -23,28 +23,27 @@ class Waiting:
         return self.array.__dlpack__(**arguments)
 
 
+def waiting_for(x, attribute):
+    """A greenlet that reads the attribute, and stands still inside x's producer."""
+    one = greenlet.greenlet(lambda: getattr(x, attribute))
+    one.switch()
+    return one
+
+
 def test_greenlets_that_wait_inside_their_producers_all_get_their_tensor():
-    producers = [Waiting(np.arange(float(n))) for n in range(MANY)]
-    waiting = [greenlet.greenlet(lambda x=asdlpack(producer): x.shape) for producer in producers]
-    for one in waiting:
-        one.switch()
+    waiting = [waiting_for(asdlpack(Waiting(np.arange(float(n)))), "shape") for n in range(MANY)]
     assert [one.switch() for one in waiting] == [(n,) for n in range(MANY)]
 
 
 def test_greenlets_that_ask_one_object_get_the_same_tensor():
     x = asdlpack(Waiting(np.arange(3.0)))
-    waiting = [greenlet.greenlet(lambda: x.pointer) for _ in range(MANY)]
-    for one in waiting:
-        one.switch()
+    waiting = [waiting_for(x, "pointer") for _ in range(MANY)]
     assert {one.switch() for one in waiting} == {x.obj.array.ctypes.data}
 
 
-def test_an_import_may_go_on_in_another_greenlet():
-    """Imports that end in another order than they began count as what they are."""
+def test_imports_that_end_in_another_order_than_they_began_are_counted_right():
     for _ in range(MANY):
-        first, second = (greenlet.greenlet(lambda x=asdlpack(Waiting(np.zeros(n))): x.shape) for n in (1, 2))
-        first.switch()
-        second.switch()
+        first, second = (waiting_for(asdlpack(Waiting(np.zeros(n))), "shape") for n in (1, 2))
         assert first.switch() == (1,)
         assert second.switch() == (2,)
 

@@ -368,7 +368,6 @@ void unbind_thread(void)
  * SIGURG, which is turned off (build.py); its SIGPIPE is for programs that write; its divisors are checked. */
 static const int kept_signals[KEPT_SIGNALS] = {SIGURG, SIGPIPE, SIGFPE};
 
-
 void save_actions(struct signal_actions *actions)
 {
     for (int i = 0; i < KEPT_SIGNALS; i++) {

@@ -33,8 +33,8 @@ def __dir__() -> list[str]:
 
 
 def _show_freezers() -> None:
-    """Never called: freezers follow these imports, since they can't look into the extension. It imports the modules, and
-    opens _core.so, which is no module, by dlopen."""
+    """Never called: freezers follow these imports, since they can't look into the extension. It imports the modules,
+    and opens _core.so, which is no module, by dlopen."""
     from . import _arguments, _arrow, _core, _errors, _object  # noqa: F401
 
 
