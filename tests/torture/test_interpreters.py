@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import importlib
 import sys
 
 import numpy as np
@@ -94,11 +95,7 @@ def test_a_deleter_called_in_a_sub_interpreter_returns():
     memory. In 3.11 nothing tells a thread that it is in a sub-interpreter."""
     if sys.version_info < (3, 12):
         return
-    try:
-        import _interpreters as interpreters
-    except ImportError:
-        import _xxsubinterpreters as interpreters
-
+    interpreters = importlib.import_module("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
     memory = bytearray(8)
     capsule = dlpack.asdlpack(memory).__dlpack__()
     get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
