@@ -1,21 +1,38 @@
 package protocol
 
 import (
+	"math"
 	"strings"
 
 	"dlpack/pkg/dlpack"
 )
 
-// arrowBits is the format of booleans of one bit each, and arrowBool8 that of booleans of a byte.
+// arrowBits is the format of booleans of one bit each, and arrowListPrefix how that of lists of a fixed size begins.
 const (
-	arrowBits  = "b"
-	arrowBool8 = "c arrow.bool8"
+	arrowBits       = "b"
+	arrowListPrefix = "+w:"
 )
 
-// ParseArrow reads a format of the Arrow C data interface: "i", "g". Behind a space may follow the extension that makes
-// bytes booleans: "c arrow.bool8".
+// Formats with a meaning beside that of their items.
+const (
+	ArrowTable = "+s"            // as the outermost format a table or record batch, whose children are its columns
+	ArrowByte  = "c"             // the extension type arrow.bool8 makes these bytes booleans,
+	ArrowBool8 = "c arrow.bool8" // which is written so
+)
+
+// ParseArrowList reads the format of lists of a fixed size, "+w:6". ok tells whether it is one.
+func ParseArrowList(text string) (size int64, ok bool) {
+	text, ok = strings.CutPrefix(text, arrowListPrefix)
+	if !ok {
+		return 0, false
+	}
+	n, rest, ok := readNumber(text, math.MaxInt64)
+	return int64(n), ok && rest == ""
+}
+
+// ParseArrow reads a format of the Arrow C data interface: "i", "g", or [ArrowBool8].
 func ParseArrow(text string) (item dlpack.Item, err error) {
-	if text == arrowBits || text == arrowBool8 {
+	if text == arrowBits || text == ArrowBool8 {
 		item.DataType = dlpack.DataType{Code: dlpack.Bool, Bits: 8, Lanes: 1}
 		item.BitPacked = text == arrowBits
 		return item, nil
@@ -32,7 +49,7 @@ func ParseArrow(text string) (item dlpack.Item, err error) {
 			return item, unsupported("Arrow format", text, known.why)
 		}
 	}
-	if strings.HasPrefix(text, "+w:") {
+	if strings.HasPrefix(text, arrowListPrefix) {
 		return item, malformed("Arrow format", text, `malformed; expected "+w:", a length, and one child`)
 	}
 	return item, malformed("Arrow format", text, "unknown; expected one of "+arrowFormats())
@@ -103,7 +120,7 @@ var arrowRefusals = [...]struct{ format, why string }{
 	{"+L", arrowLists},
 	{"+vl", arrowLists},
 	{"+vL", arrowLists},
-	{"+s", arrowStruct},
+	{ArrowTable, arrowStruct},
 	{"+m", arrowMaps},
 	{"+ud:", arrowUnions},
 	{"+us:", arrowUnions},

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"math"
 	"regexp"
 	"strings"
 	"testing"
@@ -96,6 +97,20 @@ func arrowRefused(t *testing.T, text string, kind dlpack.Kind, want string) {
 	t.Helper()
 	_, err := ParseArrow(text)
 	refused(t, text, err, kind, want)
+}
+
+func TestArrowListsHaveASize(t *testing.T) {
+	for text, want := range map[string]int64{"+w:0": 0, "+w:6": 6, "+w:9223372036854775807": math.MaxInt64} {
+		if size, ok := ParseArrowList(text); size != want || !ok {
+			t.Errorf("%s: %d, %v", text, size, ok)
+		}
+	}
+	for _, text := range []string{"", "w:6", "+w", "+w:", "+w:-1", "+w:+1", "+w:06", "+w:6 ", "+w:6,7", "+l",
+		"+w:9223372036854775808", "+w:18446744073709551622"} {
+		if size, ok := ParseArrowList(text); ok {
+			t.Errorf("%q: %d", text, size)
+		}
+	}
 }
 
 func TestAnArrowFormatAllocatesNothing(t *testing.T) {

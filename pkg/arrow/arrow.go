@@ -1,0 +1,413 @@
+// Package arrow reads what the Arrow C data interface says of a column of numbers: a schema and arrays, structures of C
+// that other libraries filled in.
+//
+// [Source.Describe] follows them from a table or a column down to the items. Nothing in them is trusted: what contradicts
+// itself is an error, and so is an address that can't be read. Nothing is released, kept or copied here.
+package arrow
+
+import (
+	"math/bits"
+	"runtime/debug"
+	"strconv"
+	"unsafe"
+
+	"dlpack/pkg/dlpack"
+	"dlpack/pkg/protocol"
+)
+
+// Schema is C's struct ArrowSchema. What is a pointer there is an address here, since no memory of Go's is meant.
+type Schema struct {
+	Format, Name, Metadata uint64
+	Flags, NChildren       int64
+	Children, Dictionary   uint64
+	Release, PrivateData   uint64
+}
+
+// Array is C's struct ArrowArray.
+type Array struct {
+	Length, NullCount, Offset, NBuffers, NChildren int64
+	Buffers, Children, Dictionary                  uint64
+	Release, PrivateData                           uint64
+}
+
+// A Source is what an exporter gave: a schema, and as arrays of it, one behind the other, the chunks of a column.
+type Source struct {
+	Protocol       string // how they were given; errors begin with it
+	Schema, Arrays uint64
+	Count          int // of arrays
+}
+
+// The extension types whose items DLPack can say.
+const (
+	extensionName     = "ARROW:extension:name"
+	extensionMetadata = "ARROW:extension:metadata"
+
+	bool8Extension  = "arrow.bool8"
+	tensorExtension = "arrow.fixed_shape_tensor"
+)
+
+// A node is a schema and its array: the outermost ones, or a child.
+type node struct {
+	schema   Schema
+	format   string // of the schema, in C's memory
+	array    Array
+	hasArray bool // false: there is none, as of a stream without chunks
+}
+
+// A reader goes from the outermost node down to the items. Each fixed-size list on the way is a dimension.
+type reader struct {
+	memory
+	d            *dlpack.Description
+	first, count int64 // the elements of the node's array that are in use, without the array's own offset
+	nulls        int64 // among these, counted in the outermost array that has any
+	lists        int   // on the way so far
+	permuted     bool
+}
+
+// Describe describes a chunk, whose text d borrows; of a source without chunks, an empty column.
+func (s *Source) Describe(chunk int, d *dlpack.Description) (err error) {
+	r := reader{memory: memory{protocol: s.Protocol}, d: d}
+	defer r.catch(&err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	d.Device, d.Span = dlpack.Device{Type: dlpack.CPU}, -1
+	array := uint64(0)
+	if chunk < s.Count {
+		array = s.chunk(chunk)
+	}
+	return r.read(s.Schema, array)
+}
+
+// Rows is the length of all chunks.
+func (s *Source) Rows() (rows int64, err error) {
+	m := memory{protocol: s.Protocol}
+	defer m.catch(&err)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	for i := range s.Count {
+		length := load[Array](&m, "ArrowArray", s.chunk(i)).Length
+		if length < 0 {
+			return 0, s.Describe(i, new(dlpack.Description)) // which says that
+		}
+		if rows += length; rows < 0 {
+			return 0, m.tooLarge()
+		}
+	}
+	return rows, nil
+}
+
+func (s *Source) chunk(i int) uint64 {
+	return s.Arrays + uint64(i)*uint64(unsafe.Sizeof(Array{}))
+}
+
+func (r *reader) read(schema, array uint64) error {
+	d := r.d
+	d.NDim, d.Strides[0], d.ElementStrides = 1, 1, true
+	var n node
+	for outermost := true; ; outermost = false {
+		if err := r.load(&n, schema, array); err != nil {
+			return err
+		}
+		if outermost {
+			r.count, d.Shape[0] = n.array.Length, n.array.Length
+		}
+		size, isList := protocol.ParseArrowList(n.format)
+		var err error
+		switch {
+		case outermost && n.format == protocol.ArrowTable:
+			err = r.column(&n)
+			size = 1
+		case isList && n.schema.NChildren == 1 && n.schema.Dictionary == 0:
+			err = r.list(&n, size)
+		default:
+			d.HasStrides, d.Nulls = r.permuted, r.nulls
+			return r.items(&n)
+		}
+		if err != nil {
+			return err
+		}
+		if schema, array, err = r.child(&n, size); err != nil {
+			return err
+		}
+	}
+}
+
+// load reads both structures and checks what holds of any node. Only children may be where nothing can be read.
+func (r *reader) load(n *node, schema, array uint64) error {
+	n.schema = load[Schema](&r.memory, "ArrowSchema.children", schema)
+	switch s := &n.schema; {
+	case s.Release == 0:
+		return r.isNull("ArrowSchema.release", "a schema that was not released or moved before")
+	case s.Format == 0:
+		return r.isNull("ArrowSchema.format", "the text of a format")
+	}
+	n.format = r.text("ArrowSchema.format", n.schema.Format)
+	if n.schema.NChildren < 0 {
+		return r.malformed(n, "ArrowSchema.n_children", n.schema.NChildren, "0 or more")
+	}
+	if n.hasArray = array != 0; !n.hasArray {
+		return nil
+	}
+	n.array = load[Array](&r.memory, "ArrowArray.children", array)
+	a := &n.array
+	switch {
+	case a.Release == 0:
+		return r.isNull("ArrowArray.release", "an array that was not released or moved before")
+	case a.Length < 0:
+		return r.malformed(n, "ArrowArray.length", a.Length, "0 or more")
+	case a.Offset < 0:
+		return r.malformed(n, "ArrowArray.offset", a.Offset, "0 or more")
+	case a.Offset+a.Length < 0:
+		return r.tooLarge()
+	case a.Length < r.first+r.count:
+		return r.malformed(n, "ArrowArray.length", a.Length, number(r.first+r.count)+
+			" or more, which the array around it uses")
+	case a.NChildren != n.schema.NChildren:
+		return r.malformed(n, "ArrowArray.n_children", a.NChildren, "the n_children of its schema")
+	}
+	return nil
+}
+
+// buffers checks the array's buffers, of which the first is the validity bitmap, and counts the nulls: NullCount is of
+// the whole array, and may be unknown. It returns the address of the last buffer.
+func (r *reader) buffers(n *node, expected int64, which string) (last uint64, err error) {
+	const field = "ArrowArray.buffers"
+	a := &n.array
+	switch {
+	case a.NBuffers != expected:
+		return 0, r.malformed(n, "ArrowArray.n_buffers", a.NBuffers, which)
+	case a.Buffers == 0:
+		return 0, r.isNull(field, "an array of n_buffers pointers")
+	case a.NullCount < -1:
+		return 0, r.malformed(n, "ArrowArray.null_count", a.NullCount, "-1 (unknown), 0 or more")
+	}
+	validity := load[uint64](&r.memory, field, a.Buffers)
+	if validity == 0 && a.NullCount > 0 {
+		return 0, r.malformed(n, "ArrowArray.null_count", a.NullCount, "0 where there is no bitmap")
+	}
+	if r.nulls == 0 && a.NullCount != 0 && validity != 0 {
+		r.nulls = r.count - r.countBits("the validity bitmap in ArrowArray.buffers", validity, a.Offset+r.first, r.count)
+	}
+	return load[uint64](&r.memory, field, a.Buffers+8*uint64(expected-1)), nil
+}
+
+// column checks a table or record batch: one of one column is that column.
+func (r *reader) column(n *node) error {
+	if n.schema.NChildren != 1 {
+		return r.refuseColumns(n)
+	}
+	if n.hasArray {
+		_, err := r.buffers(n, 1, "1, the validity bitmap")
+		return err
+	}
+	return nil
+}
+
+func (r *reader) refuseColumns(n *node) error {
+	const most, field = 3, "ArrowSchema.children"
+	columns := ""
+	for i := range min(n.schema.NChildren, most) {
+		separator := ", "
+		if i == 0 {
+			separator = ": "
+		}
+		name := ""
+		if n.schema.Children != 0 {
+			if child := load[uint64](&r.memory, field, n.schema.Children+8*uint64(i)); child != 0 {
+				if at := load[Schema](&r.memory, field, child).Name; at != 0 {
+					name = r.text("ArrowSchema.name", at)
+				}
+			}
+		}
+		columns += separator + dlpack.Quote(name)
+	}
+	if n.schema.NChildren > most {
+		columns += ", ..."
+	}
+	return dlpack.Unsupported(r.protocol + ": " + number(n.schema.NChildren) + " columns" +
+		columns + "; DLPack holds one array (pass one column, as with table['a'])")
+}
+
+// list adds the dimension of lists of `size` elements, or where these are tensors theirs.
+func (r *reader) list(n *node, size int64) error {
+	if n.hasArray {
+		if _, err := r.buffers(n, 1, "1, the validity bitmap"); err != nil {
+			return err
+		}
+	}
+	t := tensor{ndim: 1}
+	t.lengths[0] = size
+	isTensor, err := r.isExtension(n, tensorExtension)
+	if err != nil {
+		return err
+	}
+	if isTensor {
+		text, err := r.metadata(n, extensionMetadata)
+		if err != nil {
+			return err
+		}
+		if err := parseTensor(text, size, dlpack.MaxNDim-r.d.NDim, &t); err != nil {
+			return err
+		}
+	}
+	// A tensor may have no dimension, and a list be its own child.
+	if r.lists++; r.lists == dlpack.MaxNDim || r.d.NDim+t.ndim > dlpack.MaxNDim {
+		most := strconv.Itoa(dlpack.MaxNDim)
+		return r.refuse("lists in lists, more than " + most + " dimensions; expected at most " + most)
+	}
+	return r.addDims(size, &t)
+}
+
+// addDims appends the dimensions of a list of `size` elements, of which the tensor has each one once.
+func (r *reader) addDims(size int64, t *tensor) error {
+	d := r.d
+	fits := true
+	for i := range d.NDim {
+		d.Strides[i] = multiply(d.Strides[i], size, &fits)
+	}
+	var strides [dlpack.MaxNDim]int64
+	stride := int64(1)
+	for i := t.ndim - 1; i >= 0; i-- {
+		strides[i] = stride
+		stride = multiply(stride, t.lengths[i], &fits)
+	}
+	for i, from := range t.order[:t.ndim] {
+		d.Shape[d.NDim], d.Strides[d.NDim] = t.lengths[from], strides[from]
+		d.NDim++
+		r.permuted = r.permuted || from != int64(i)
+	}
+	if !fits {
+		return r.tooLarge()
+	}
+	return nil
+}
+
+// child gives the addresses of the only child of both structures, of whose elements the node's have `size` each.
+func (r *reader) child(n *node, size int64) (schema, array uint64, err error) {
+	if n.schema.Children != 0 {
+		schema = load[uint64](&r.memory, "ArrowSchema.children", n.schema.Children)
+	}
+	if schema == 0 {
+		return 0, 0, r.isNull("ArrowSchema.children", "n_children schemas")
+	}
+	if !n.hasArray {
+		return schema, 0, nil
+	}
+	if n.array.Children != 0 {
+		array = load[uint64](&r.memory, "ArrowArray.children", n.array.Children)
+	}
+	if array == 0 {
+		return 0, 0, r.isNull("ArrowArray.children", "n_children arrays")
+	}
+	fits := true
+	r.first += n.array.Offset
+	multiply(r.first+r.count, size, &fits)
+	if !fits {
+		return 0, 0, r.tooLarge()
+	}
+	r.first *= size
+	r.count *= size
+	r.nulls *= size
+	return schema, array, nil
+}
+
+// items reads the innermost node: its data type, and where its items lie.
+func (r *reader) items(n *node) error {
+	d := r.d
+	d.Field, d.Text = "Arrow format", n.format
+	if n.format == protocol.ArrowByte {
+		isBool8, err := r.isExtension(n, bool8Extension)
+		if err != nil {
+			return err
+		}
+		if isBool8 {
+			d.Text = protocol.ArrowBool8
+		}
+	}
+	if n.schema.Dictionary != 0 {
+		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
+			": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow, .to_physical() in " +
+			"polars, .cat.codes in pandas; or cast them to what they stand for)")
+	}
+	var err error
+	if d.Item, err = protocol.ParseArrow(d.Text); err != nil || !n.hasArray {
+		return err
+	}
+	if d.Data, err = r.buffers(n, 2, "2, the validity bitmap and the items"); err != nil {
+		return err
+	}
+	d.Nulls = r.nulls
+	offset := uint64(n.array.Offset + r.first)
+	if d.BitPacked {
+		d.Offset, d.FirstBit = offset/8, uint8(offset%8)
+		return nil
+	}
+	high, low := bits.Mul64(offset, uint64(d.DataType.ItemSize()))
+	if high != 0 {
+		return dlpack.Malformed("offset " + strconv.FormatUint(offset, 10) +
+			" items is beyond the last address; expected an offset within the array's memory")
+	}
+	d.Offset = low
+	return nil
+}
+
+func (r *reader) isExtension(n *node, extension string) (bool, error) {
+	name, err := r.metadata(n, extensionName)
+	return name == extension, err
+}
+
+// metadata is the value of a key of the schema's metadata, in C's memory; empty where there is no such key. Metadata are
+// the number of pairs, then each key and value behind its length.
+func (r *reader) metadata(n *node, key string) (value string, err error) {
+	const field = "ArrowSchema.metadata"
+	at := n.schema.Metadata
+	if at == 0 {
+		return "", nil
+	}
+	pairs := load[int32](&r.memory, field, at)
+	at += 4
+	if pairs < 0 {
+		return "", r.malformed(n, "the first number in "+field, int64(pairs), "0 or more")
+	}
+	for range pairs {
+		var pair [2]string
+		for i := range pair {
+			length := load[int32](&r.memory, field, at)
+			if length < 0 {
+				return "", r.malformed(n, "a length in "+field, int64(length), "0 or more")
+			}
+			pair[i] = r.bytes(field, at+4, uint64(length))
+			at += 4 + uint64(length)
+		}
+		if pair[0] == key {
+			return pair[1], nil
+		}
+	}
+	return "", nil
+}
+
+// multiply multiplies what is not negative, and clears fits where the result takes more than 63 bits.
+func multiply(a, b int64, fits *bool) int64 {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	*fits = *fits && high == 0 && int64(low) >= 0
+	return int64(low)
+}
+
+func (m *memory) refuse(text string) error {
+	return dlpack.Malformed(m.protocol + ": " + text)
+}
+
+func (m *memory) malformed(n *node, field string, value int64, expected string) error {
+	return m.refuse(field + " of the array of format " + dlpack.Quote(n.format) + " is " + number(value) +
+		"; expected " + expected)
+}
+
+func (m *memory) isNull(field, expected string) error {
+	return m.refuse(field + " is NULL; expected " + expected)
+}
+
+func (m *memory) tooLarge() error {
+	return m.refuse("lengths, offsets and list sizes overflow 64 bits; expected what fits memory")
+}
+
+func number(n int64) string {
+	return strconv.FormatInt(n, 10)
+}

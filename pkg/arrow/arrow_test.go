@@ -1,0 +1,437 @@
+package arrow
+
+import (
+	"encoding/binary"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"dlpack/pkg/dlpack"
+	"dlpack/pkg/protocol"
+)
+
+// released stands for the address of a release function, which nothing here calls.
+const released = 1 << 20
+
+// addresses makes addresses, and keeps what lies there: the garbage collector does not see them.
+type addresses struct{ kept []any }
+
+func addressOf[T any](a *addresses, values ...T) uint64 {
+	values = append(slices.Clone(values), *new(T)) // what is empty has an address too
+	a.kept = append(a.kept, values)
+	return uint64(uintptr(unsafe.Pointer(&values[0])))
+}
+
+func (a *addresses) text(text string) uint64 {
+	return addressOf(a, []byte(text)...) // and a NUL
+}
+
+// metadata lays pairs of texts out as the C data interface does.
+func (a *addresses) metadata(texts ...string) uint64 {
+	layout := binary.NativeEndian.AppendUint32(nil, uint32(len(texts)/2))
+	for _, text := range texts {
+		layout = binary.NativeEndian.AppendUint32(layout, uint32(len(text)))
+		layout = append(layout, text...)
+	}
+	return addressOf(a, layout...)
+}
+
+// A column is a schema and an array, with its child's.
+type column struct {
+	Schema
+	Array
+}
+
+// items makes a column of items that lie at an address.
+func (a *addresses) items(format string, length int64, data uint64) *column {
+	return &column{
+		Schema{Format: a.text(format), Release: released},
+		Array{Length: length, NBuffers: 2, Buffers: addressOf(a, 0, data), Release: released},
+	}
+}
+
+// around makes a column of lists, or a table, around another column.
+func (a *addresses) around(format string, length int64, child *column) *column {
+	schema, array := addressOf(a, child.Schema), addressOf(a, child.Array)
+	return &column{
+		Schema{Format: a.text(format), NChildren: 1, Children: addressOf(a, schema), Release: released},
+		Array{Length: length, NBuffers: 1, Buffers: addressOf(a, uint64(0)), NChildren: 1, Children: addressOf(a, array),
+			Release: released},
+	}
+}
+
+func (a *addresses) source(columns ...*column) *Source {
+	var arrays []Array
+	for _, column := range columns {
+		arrays = append(arrays, column.Array)
+	}
+	return &Source{"exporter", addressOf(a, columns[0].Schema), addressOf(a, arrays...), len(arrays)}
+}
+
+func (a *addresses) tensor(size, length int64, json string) *column {
+	lists := a.around("+w:"+strconv.FormatInt(size, 10), length, a.items("i", size*length, 1<<20))
+	lists.Metadata = a.metadata("ARROW:extension:name", "arrow.fixed_shape_tensor", "ARROW:extension:metadata", json)
+	return lists
+}
+
+func TestColumnsAreDescribed(t *testing.T) {
+	var a addresses
+	sliced := a.around("+w:3", 2, a.items("s", 12, 1<<20))
+	sliced.Offset = 1
+	lists := a.around("+w:3", 2, a.around("+w:2", 6, a.items("g", 12, 1<<20)))
+	table := a.around("+s", 5, a.items("C", 9, 1<<20))
+	table.Offset = 4
+	bits := a.items("b", 7, 1<<20)
+	bits.Offset = 13
+	booleans := a.items("c", 7, 1<<20)
+	booleans.Metadata = a.metadata("other", "key", "ARROW:extension:name", "arrow.bool8")
+	nulls := a.items("i", 10, 1<<20)
+	nulls.Offset, nulls.NullCount, nulls.Buffers = 1, -1, addressOf(&a, a.text("\xf0\xfe"), 1<<20)
+	for _, test := range []struct {
+		column *column
+		name   string
+		shape  []int64
+		bits   uint64 // from 1<<20 to the first item
+		nulls  int64
+	}{
+		{a.items("i", 12, 1<<20), "int32", []int64{12}, 0, 0},
+		{a.items("i", 0, 0), "int32", []int64{0}, 0, 0},
+		{sliced, "int16", []int64{2, 3}, 3 * 16, 0},
+		{lists, "float64", []int64{2, 3, 2}, 0, 0},
+		{table, "uint8", []int64{5}, 4 * 8, 0},
+		{bits, "bool", []int64{7}, 13, 0},
+		{booleans, "bool", []int64{7}, 0, 0},
+		{nulls, "int32", []int64{10}, 32, 4},
+		{a.tensor(6, 2, `{"shape": [2, 3]}`), "int32", []int64{2, 2, 3}, 0, 0},
+		{a.tensor(6, 2, `{"shape": [2, 3], "permutation": [1, 0]}`), "int32", []int64{2, 3, 2}, 0, 0},
+	} {
+		var d dlpack.Description
+		source := a.source(test.column)
+		if err := source.Describe(0, &d); err != nil {
+			t.Errorf("%v: %v", test, err)
+			continue
+		}
+		from := d.Data + d.Offset - 1<<20
+		if d.Data == 0 {
+			from = 0
+		}
+		name := string(protocol.AppendName(nil, d.DataType))
+		if name != test.name || !slices.Equal(d.Shape[:d.NDim], test.shape) ||
+			from*8+uint64(d.FirstBit) != test.bits || d.Nulls != test.nulls {
+			t.Errorf("%v: %s of %v, %d bits on, %d nulls", test, name, d.Shape[:d.NDim], from*8+uint64(d.FirstBit), d.Nulls)
+		}
+		if n := testing.AllocsPerRun(10, func() { source.Describe(0, &d) }); n != 0 {
+			t.Errorf("%v: %v allocations", test, n)
+		}
+	}
+}
+
+func TestColumnsThatContradictThemselvesAreRefused(t *testing.T) {
+	var a addresses
+	bad := func(format string, change func(*column)) *column {
+		c := a.items(format, 12, 1<<20)
+		if strings.HasPrefix(format, "+") {
+			c = a.around(format, 4, a.items("i", 12, 1<<20))
+		}
+		change(c)
+		return c
+	}
+	for _, test := range []struct {
+		column *column
+		kind   dlpack.Kind
+		want   string
+	}{
+		{bad("i", func(c *column) { c.Format = 0 }), dlpack.KindMalformed,
+			"exporter: ArrowSchema.format is NULL; expected the text"},
+		{bad("i", func(c *column) { c.Schema.Release = 0 }), dlpack.KindMalformed, "ArrowSchema.release is NULL"},
+		{bad("i", func(c *column) { c.Array.Release = 0 }), dlpack.KindMalformed, "ArrowArray.release is NULL"},
+		{bad("i", func(c *column) { c.Length = -3 }), dlpack.KindMalformed,
+			`ArrowArray.length of the array of format "i" is -3; expected 0 or more`},
+		{bad("i", func(c *column) { c.Offset = -1 }), dlpack.KindMalformed, "ArrowArray.offset"},
+		{bad("i", func(c *column) { c.Offset = 1<<63 - 5 }), dlpack.KindMalformed, "overflow 64 bits"},
+		{bad("l", func(c *column) { c.Offset = 1 << 61 }), dlpack.KindMalformed, "offset 2305843009213693952 items is beyond"},
+		{bad("i", func(c *column) { c.NBuffers = 3 }), dlpack.KindMalformed,
+			`n_buffers of the array of format "i" is 3; expected 2`},
+		{bad("+w:3", func(c *column) { c.NBuffers = 2 }), dlpack.KindMalformed, "is 2; expected 1, the validity bitmap"},
+		{bad("i", func(c *column) { c.Buffers = 0 }), dlpack.KindMalformed, "ArrowArray.buffers is NULL"},
+		{bad("i", func(c *column) { c.NullCount = -2 }), dlpack.KindMalformed, "ArrowArray.null_count"},
+		{bad("i", func(c *column) { c.NullCount = 2 }), dlpack.KindMalformed, "is 2; expected 0 where there is no bitmap"},
+		{bad("i", func(c *column) { c.Schema.NChildren = -1 }), dlpack.KindMalformed, "ArrowSchema.n_children"},
+		{bad("i", func(c *column) { c.Array.NChildren = 1 }), dlpack.KindMalformed, "expected the n_children of its schema"},
+		{bad("+w:3", func(c *column) { c.Schema.Children = 0 }), dlpack.KindMalformed, "ArrowSchema.children is NULL"},
+		{bad("+w:3", func(c *column) { c.Array.Children = 0 }), dlpack.KindMalformed, "ArrowArray.children is NULL"},
+		{bad("+w:4", func(*column) {}), dlpack.KindMalformed, `"i" is 12; expected 16 or more, which the array around it uses`},
+		{bad("+s", func(c *column) { c.Schema.NChildren, c.Array.NChildren = 0, 0 }), dlpack.KindUnsupported,
+			"exporter: 0 columns; DLPack holds one array"},
+		{bad("i", func(c *column) { c.Schema.Dictionary = 8 }), dlpack.KindUnsupported, "dictionary-encoded"},
+		{bad("+w:3", func(c *column) { c.Schema.Dictionary = 8 }), dlpack.KindUnsupported, "dictionary-encoded"},
+		{bad("+w:03", func(*column) {}), dlpack.KindMalformed, `"+w:03": malformed`},
+		{bad("u", func(*column) {}), dlpack.KindUnsupported, `Arrow format "u": text`},
+		{bad("c", func(c *column) { c.Metadata = addressOf(&a, int32(-1)) }), dlpack.KindMalformed, "the first number"},
+		{bad("c", func(c *column) { c.Metadata = addressOf(&a, int32(1), int32(-2)) }), dlpack.KindMalformed, "a length"},
+		{bad("c", func(c *column) { c.Metadata = 8 }), dlpack.KindMalformed,
+			"exporter: ArrowSchema.metadata leads to 0x8, which can't be read; expected an address that is mapped"},
+		{bad("c", func(c *column) { c.Format = 7 << 60 }), dlpack.KindMalformed,
+			"exporter: ArrowSchema.format leads to 0x7000000000000000, which can't be read"},
+		{a.tensor(6, 2, `{"shape": [2, 4]}`), dlpack.KindMalformed,
+			`arrow.fixed_shape_tensor: shape is "[2, 4]"; expected the 6`},
+	} {
+		var d dlpack.Description
+		err := a.source(test.column).Describe(0, &d)
+		if dlpack.KindOf(err) != test.kind || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v; want %q", err, test.want)
+		}
+	}
+	lists := a.items("i", 0, 0)
+	for range 64 {
+		lists = a.around("+w:1", 0, lists)
+	}
+	var d dlpack.Description
+	if err := a.source(lists).Describe(0, &d); err == nil || !strings.Contains(err.Error(), "more than 64 dimensions") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAListThatIsItsOwnChildIsRefused(t *testing.T) {
+	var a addresses
+	for _, json := range []string{`{"shape": []}`, `{"shape": [1]}`} {
+		source := a.source(a.tensor(1, 1, json))
+		(*Schema)(pointerTo(source.Schema)).Children = addressOf(&a, source.Schema)
+		(*Array)(pointerTo(source.Arrays)).Children = addressOf(&a, source.Arrays)
+		var d dlpack.Description
+		err := source.Describe(0, &d)
+		if err == nil || !strings.Contains(err.Error(), "dimensions") {
+			t.Errorf("%s: %v", json, err)
+		}
+	}
+}
+
+func TestASourceWithoutChunksIsAnEmptyColumn(t *testing.T) {
+	var a addresses
+	source := a.source(a.around("+w:3", 4, a.items("i", 12, 1<<20)))
+	source.Count = 0
+	var d dlpack.Description
+	if err := source.Describe(0, &d); err != nil || !slices.Equal(d.Shape[:d.NDim], []int64{0, 3}) || d.Data != 0 {
+		t.Errorf("%v: %v", d.Shape[:d.NDim], err)
+	}
+}
+
+func TestRowsAreThoseOfAllChunks(t *testing.T) {
+	var a addresses
+	for _, test := range []struct {
+		lengths []int64
+		rows    int64
+		want    string
+	}{
+		{[]int64{3}, 3, ""},
+		{[]int64{3, 0, 4}, 7, ""},
+		{[]int64{3, -4, 5}, 0, "is -4; expected 0 or more"},
+		{[]int64{1 << 62, 1 << 62}, 0, "overflow 64 bits"},
+	} {
+		var chunks []*column
+		for _, length := range test.lengths {
+			chunks = append(chunks, a.items("i", length, 1<<20))
+		}
+		rows, err := a.source(chunks...).Rows()
+		if rows != test.rows || (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: %d, %v", test.lengths, rows, err)
+		}
+	}
+}
+
+// A plainLevel is an array in a chain of lists, each element as often as a list has some.
+type plainLevel struct {
+	format   string
+	size     int64 // elements of the child for each of these
+	turned   int64 // > 1: each list is a tensor of so many columns, which are its rows
+	offset   int64
+	validity byte // every other byte of the bitmap, and inverted those between; 0: null_count is 0, and says that of all
+}
+
+// plainly is the items that each element stands for, in order, and the nulls of the outermost array that has any.
+func plainly(levels []plainLevel, length int64) (items []int64, nulls int64) {
+	used := []int64{}
+	for i := range length {
+		used = append(used, i)
+	}
+	for _, level := range levels {
+		var inner []int64
+		zeros := int64(0)
+		for i := range used {
+			used[i] += level.offset
+			if bits := level.validity ^ byte(-(used[i] / 8 % 2)); level.validity != 0 && bits>>(used[i]%8)&1 == 0 {
+				zeros++
+			}
+			for k := range level.size {
+				if n := level.turned; n > 1 {
+					k = k%(level.size/n)*n + k/(level.size/n)
+				}
+				inner = append(inner, used[i]*level.size+k)
+			}
+		}
+		if nulls *= level.size; nulls == 0 {
+			nulls = zeros * level.size
+		}
+		used = inner
+	}
+	return used, nulls
+}
+
+func FuzzDescribe(f *testing.F) {
+	// Each 4 bytes are a level: what it is, its offset, the list's size, and validity.
+	f.Add([]byte{0, 1, 3, 0}, int8(5), int8(0), uint16(0), uint64(0))
+	f.Add([]byte{16, 2, 1, 255, 1, 1, 3, 0, 2, 0, 6, 77, 1, 5, 1, 200}, int8(2), int8(2), uint16(0), uint64(0))
+	f.Add([]byte{2, 1, 6, 0, 3, 3, 1, 0}, int8(3), int8(0), uint16(0), uint64(0))
+	f.Add([]byte{1, 1, 4, 0, 4, 3, 1, 0}, int8(3), int8(-1), uint16(0), uint64(0))
+	f.Add([]byte{0, 1, 3, 7}, int8(5), int8(0), uint16(258), uint64(8))
+	f.Add([]byte{1, 1, 3, 7, 0, 1, 1, 1}, int8(5), int8(0), uint16(6), uint64(7<<60))
+	formats := []string{"i", "s", "l", "c", "b"}
+	bytes := []int64{4, 2, 8, 1, 1}
+	f.Fuzz(func(t *testing.T, layout []byte, length, spare int8, poked uint16, value uint64) {
+		var levels []plainLevel
+		for rest := layout; len(rest) >= 4 && len(levels) < 5; rest = rest[4:] {
+			last := len(rest) < 8 || len(levels) == 4
+			level := plainLevel{size: int64(rest[2] % 7), offset: int64(rest[1] % 20), validity: rest[3]}
+			switch kind := rest[0]; {
+			case last:
+				level.format, level.size = formats[int(kind)%len(formats)], 1
+			case kind == 16 && len(levels) == 0:
+				level.format, level.size = "+s", 1
+			default:
+				level.format = "+w:" + strconv.Itoa(int(level.size))
+				if kind == 2 && level.size%2 == 0 && level.size > 0 {
+					level.turned = 2
+				}
+			}
+			levels = append(levels, level)
+		}
+		if len(levels) == 0 || length < 0 {
+			return
+		}
+		// The lengths from the outside in, of which the innermost may have too few elements.
+		lengths := []int64{int64(length)}
+		for i, level := range levels[1:] {
+			parent := levels[i]
+			lengths = append(lengths, (lengths[i]+parent.offset)*parent.size)
+			if lengths[i+1]+level.offset > 1<<12 {
+				return
+			}
+		}
+		innermost := len(levels) - 1
+		short := false
+		if innermost > 0 {
+			changed := max(lengths[innermost]+int64(spare)%3, 0)
+			short = changed < lengths[innermost]
+			lengths[innermost] = changed
+		}
+
+		var a addresses
+		var made *column
+		for i := len(levels) - 1; i >= 0; i-- {
+			level := levels[i]
+			if made == nil {
+				made = a.items(level.format, lengths[i], 1<<20)
+			} else {
+				made = a.around(level.format, lengths[i], made)
+			}
+			made.Offset = level.offset
+			made.Buffers = addressOf(&a, addressOf(&a, slices.Repeat([]byte{level.validity, ^level.validity}, 1<<8)...), 1<<20)
+			if level.validity != 0 {
+				made.NullCount = -1
+			}
+			if n := level.turned; n > 1 {
+				made.Metadata = a.metadata("ARROW:extension:name", "arrow.fixed_shape_tensor", "ARROW:extension:metadata",
+					`{"permutation":[1,0],"shape":[`+strconv.FormatInt(level.size/n, 10)+`,2]}`)
+			}
+		}
+		source := a.source(made)
+		poke := int(poked) % 20
+		switch {
+		case poke == 0:
+		case poke <= 9:
+			(*[9]uint64)(pointerTo(source.Schema))[poke-1] = value
+		default:
+			(*[10]uint64)(pointerTo(source.Arrays))[poke-10] = value
+		}
+		var d dlpack.Description
+		err := source.Describe(0, &d)
+		if err != nil {
+			isText := !strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' || r > '~' })
+			if kind := dlpack.KindOf(err); kind != dlpack.KindMalformed && kind != dlpack.KindUnsupported || !isText {
+				t.Fatalf("%q", err)
+			}
+		}
+		if poke != 0 {
+			return
+		}
+		if (err != nil) != short {
+			t.Fatalf("%+v, %v: %v; want an error: %v", levels, lengths, err, short)
+		}
+		if err != nil {
+			return
+		}
+		items, nulls := plainly(levels, lengths[0])
+		leaf := slices.Index(formats, levels[len(levels)-1].format)
+		var tensor dlpack.Tensor
+		checked := d
+		checked.Nulls = 0
+		if err := checked.Validate(&tensor); err != nil && tensor.Size != int64(len(items)) {
+			t.Fatalf("%+v: %v", levels, err)
+		}
+		strides := d.Strides[:d.NDim]
+		if !d.HasStrides {
+			for i, stride := d.NDim-1, int64(1); i >= 0; i-- {
+				strides[i] = stride
+				stride *= d.Shape[i]
+			}
+		}
+		var got []int64
+		index := make([]int64, d.NDim)
+		for range items {
+			at := int64(d.Offset) / bytes[leaf]
+			if d.BitPacked {
+				at = int64(d.Offset)*8 + int64(d.FirstBit)
+			}
+			for i, k := range index {
+				at += k * strides[i]
+			}
+			got = append(got, at)
+			for i := d.NDim - 1; i >= 0; i-- {
+				if index[i]++; index[i] < d.Shape[i] {
+					break
+				}
+				index[i] = 0
+			}
+		}
+		if !slices.Equal(got, items) || d.Nulls != nulls {
+			t.Fatalf("%+v, %v: items %v, %d nulls; want %v, %d", levels, lengths, got, d.Nulls, items, nulls)
+		}
+	})
+}
+
+// pointerTo is what addressOf was given.
+func pointerTo(address uint64) unsafe.Pointer {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+}
+
+func BenchmarkDescribe(b *testing.B) {
+	var a addresses
+	for name, column := range map[string]*column{
+		"items":  a.items("l", 1000, 1<<20),
+		"lists":  a.around("+w:3", 4, a.items("l", 12, 1<<20)),
+		"tensor": a.tensor(6, 2, `{"shape": [2, 3], "permutation": [1, 0]}`),
+	} {
+		source := a.source(column)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var d dlpack.Description
+				if err := source.Describe(0, &d); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,228 @@
+package arrow
+
+import (
+	"strconv"
+	"strings"
+)
+
+// mostNested is how deep JSON may be nested here; a tensor's is two levels deep.
+const mostNested = 64
+
+// A jsonReader reads JSON (RFC 8259) from the front of its text. Other than encoding/json it needs no reflection.
+type jsonReader struct{ rest string }
+
+// isObject tells whether text is one JSON object and nothing else.
+func isObject(text string) bool {
+	r := jsonReader{text}
+	value, ok := r.value(0)
+	r.skipSpace()
+	return ok && r.rest == "" && value[0] == '{'
+}
+
+// member is the value of a member of an object, of the last one where several have the name; empty where none has.
+func member(object, name string) (value string) {
+	r := jsonReader{object}
+	r.take('{')
+	for !r.take('}') {
+		key, v, _ := r.member(0)
+		if isName(key, name) {
+			value = v
+		}
+		r.take(',')
+	}
+	return value
+}
+
+// integers reads an array of integers that are not negative, and counts them, up to one more than `into` has room for.
+func integers(array string, into []int64) (count int, ok bool) {
+	r := jsonReader{array}
+	if !r.take('[') {
+		return 0, false
+	}
+	for ; count <= len(into) && !r.take(']'); count++ {
+		text, _ := r.value(0)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || text[0] == '-' {
+			return 0, false
+		}
+		if count < len(into) {
+			into[count] = n
+		}
+		r.take(',')
+	}
+	return count, true
+}
+
+// isName compares what is between the quotes of a string, where any letter may be escaped, with a name in ASCII.
+func isName(text, name string) bool {
+	for ; name != ""; name = name[1:] {
+		if strings.HasPrefix(text, `\u`) {
+			letter, _ := strconv.ParseUint(text[2:6], 16, 16)
+			if letter != uint64(name[0]) {
+				return false
+			}
+			text = text[6:]
+			continue
+		}
+		if text == "" || text[0] != name[0] {
+			return false
+		}
+		text = text[1:]
+	}
+	return text == ""
+}
+
+// value reads a value; false: there is none.
+func (r *jsonReader) value(depth int) (text string, ok bool) {
+	r.skipSpace()
+	before := r.rest
+	if before == "" || depth >= mostNested {
+		return "", false
+	}
+	switch before[0] {
+	case '{':
+		r.rest = before[1:]
+		ok = r.take('}') || r.members(depth+1)
+	case '[':
+		r.rest = before[1:]
+		ok = r.take(']') || r.elements(depth+1)
+	case '"':
+		_, ok = r.text()
+	case 'n':
+		ok = r.word("null")
+	case 't':
+		ok = r.word("true")
+	case 'f':
+		ok = r.word("false")
+	default:
+		ok = r.number()
+	}
+	return before[:len(before)-len(r.rest)], ok
+}
+
+func (r *jsonReader) word(word string) bool {
+	rest, found := strings.CutPrefix(r.rest, word)
+	r.rest = rest
+	return found
+}
+
+// members reads the members of an object and the brace behind them.
+func (r *jsonReader) members(depth int) bool {
+	for {
+		if _, _, ok := r.member(depth); !ok {
+			return false
+		}
+		if !r.take(',') {
+			return r.take('}')
+		}
+	}
+}
+
+func (r *jsonReader) member(depth int) (name, value string, ok bool) {
+	if name, ok = r.text(); !ok || !r.take(':') {
+		return "", "", false
+	}
+	value, ok = r.value(depth)
+	return name, value, ok
+}
+
+// elements reads the elements of an array and the bracket behind them.
+func (r *jsonReader) elements(depth int) bool {
+	for {
+		if _, ok := r.value(depth); !ok {
+			return false
+		}
+		if !r.take(',') {
+			return r.take(']')
+		}
+	}
+}
+
+// text reads a string, and gives what is between its quotes.
+func (r *jsonReader) text() (text string, ok bool) {
+	if !r.take('"') {
+		return "", false
+	}
+	s := r.rest
+	for i := 0; i < len(s) && s[i] >= ' '; i++ {
+		switch s[i] {
+		case '"':
+			r.rest = s[i+1:]
+			return s[:i], true
+		case '\\':
+			i++
+			switch {
+			case i == len(s):
+				return "", false
+			case s[i] == 'u':
+				if i+4 >= len(s) || !isHex(s[i+1:i+5]) {
+					return "", false
+				}
+				i += 4
+			case strings.IndexByte(`"\/bfnrt`, s[i]) < 0:
+				return "", false
+			}
+		}
+	}
+	return "", false
+}
+
+func isHex(text string) bool {
+	for _, c := range []byte(text) {
+		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// number reads a number: a leading 0 stands alone before a point or an exponent.
+func (r *jsonReader) number() bool {
+	r.takeOf("-")
+	if !r.takeOf("0") && !r.digits() {
+		return false
+	}
+	if r.takeOf(".") && !r.digits() {
+		return false
+	}
+	if r.takeOf("eE") {
+		r.takeOf("+-")
+		return r.digits()
+	}
+	return true
+}
+
+// digits reads one digit or more.
+func (r *jsonReader) digits() bool {
+	i := 0
+	for i < len(r.rest) && '0' <= r.rest[i] && r.rest[i] <= '9' {
+		i++
+	}
+	r.rest = r.rest[i:]
+	return i > 0
+}
+
+// takeOf reads one of these characters, if it is the next.
+func (r *jsonReader) takeOf(characters string) bool {
+	if r.rest == "" || strings.IndexByte(characters, r.rest[0]) < 0 {
+		return false
+	}
+	r.rest = r.rest[1:]
+	return true
+}
+
+// take skips space, and reads a character if it is the next.
+func (r *jsonReader) take(character byte) bool {
+	r.skipSpace()
+	if r.rest == "" || r.rest[0] != character {
+		return false
+	}
+	r.rest = r.rest[1:]
+	return true
+}
+
+func (r *jsonReader) skipSpace() {
+	for r.rest != "" && strings.IndexByte(" \t\n\r", r.rest[0]) >= 0 {
+		r.rest = r.rest[1:]
+	}
+}

@@ -1,0 +1,77 @@
+package arrow
+
+import (
+	"strconv"
+
+	"dlpack/pkg/dlpack"
+)
+
+// A tensor is the layout of a list: the lengths of its dimensions as they lie in memory, and which of these comes where
+// in its shape.
+type tensor struct {
+	ndim    int
+	lengths [dlpack.MaxNDim]int64
+	order   [dlpack.MaxNDim]int64
+}
+
+// parseTensor reads the metadata of an arrow.fixed_shape_tensor of `size` items and at most `most` dimensions:
+// {"shape": [2, 3], "permutation": [1, 0]}.
+func parseTensor(text string, size int64, most int, t *tensor) error {
+	if !isObject(text) {
+		return malformedTensor("metadata", text, "a JSON object, nested at most "+strconv.Itoa(mostNested)+" deep")
+	}
+	shape := member(text, "shape")
+	ndim, ok := integers(shape, t.lengths[:])
+	switch {
+	case !ok:
+		return malformedTensor("shape", shape, "a list of lengths from 0 to 2^63 - 1")
+	case ndim > most:
+		return malformedTensor("shape", shape, "at most "+strconv.Itoa(most)+" dimensions")
+	case !hasSize(t.lengths[:ndim], size):
+		return malformedTensor("shape", shape, "the "+number(size)+" items of its lists")
+	}
+	t.ndim = ndim
+	permutation := member(text, "permutation")
+	if permutation == "" || permutation == "null" {
+		for i := range ndim {
+			t.order[i] = int64(i)
+		}
+		return nil
+	}
+	if n, ok := integers(permutation, t.order[:]); !ok || n != ndim || !isPermutation(t.order[:ndim]) {
+		return malformedTensor("permutation", permutation, "each of 0 to "+strconv.Itoa(ndim-1)+" once")
+	}
+	return nil
+}
+
+// hasSize tells whether so many items have these lengths.
+func hasSize(lengths []int64, size int64) bool {
+	product, fits := int64(1), true
+	for _, length := range lengths {
+		if length == 0 {
+			return size == 0
+		}
+		product = multiply(product, length, &fits)
+	}
+	return fits && product == size
+}
+
+func isPermutation(order []int64) bool {
+	seen := uint64(0) // a bit for each, of at most 64
+	for _, i := range order {
+		if i >= int64(len(order)) || seen>>i&1 != 0 {
+			return false
+		}
+		seen |= 1 << i
+	}
+	return true
+}
+
+// malformedTensor quotes the JSON of a value; "" stands for none.
+func malformedTensor(field, value, expected string) error {
+	found := "missing"
+	if value != "" {
+		found = dlpack.Quote(value)
+	}
+	return dlpack.Malformed(tensorExtension + ": " + field + " is " + found + "; expected " + expected)
+}
