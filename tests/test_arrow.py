@@ -1,8 +1,10 @@
 """Arrow data, by __arrow_c_array__ and __arrow_c_stream__, from the libraries that have it."""
 
 import gc
+import resource
 import sys
 import weakref
+from pathlib import Path
 
 import duckdb
 import jax
@@ -15,7 +17,7 @@ import pyarrow.compute as pc
 import pytest
 import torch
 import xarray
-from alone import python
+from alone import alone, python
 from arrow_c import Column, Stream, bits, only_arrow
 from capi import IS_COPIED, Speaks, look
 
@@ -412,12 +414,23 @@ def test_chunks_are_released_as_soon_as_they_are_copied():
 
 
 @pytest.mark.parametrize("copy", [None, True])
-def test_a_copy_of_chunks_is_not_copied_again(copy):
-    """What is known already and not copied by Go needs no call into it."""
+def test_chunks_are_joined_by_one_call_into_go(copy):
     asdlpack(chunked([1], [2, 3]), copy=copy)
     before = _core_calls()
     assert asdlpack(chunked([4], [5, 6]), copy=copy).size == 3
-    assert _core_calls() == before
+    assert _core_calls() == before + 1
+
+
+@alone
+def test_a_copy_of_chunks_is_not_copied_again():
+    """There is memory for one copy, of 256 MB, and not for two."""
+    chunks = pa.chunked_array([pa.array(np.arange(8 << 20, dtype="i4"))] * 8)
+    asdlpack(chunked([1], [2]), copy=None)  # starts the core
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + (400 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    for copy in None, True:
+        assert asdlpack(chunks, copy=copy).nbytes == 256 << 20
 
 
 def test_a_copy_of_chunks_is_exported_as_a_copy():
@@ -503,11 +516,11 @@ def test_an_unknown_number_of_nulls_is_counted_in_the_range_in_use(start, count)
         (lambda: pl.Series([1]).cast(pl.Duration), "times.*int64: .cast"),
         (lambda: pl.Series([1]).cast(pl.Time), "times.*int64: .cast"),
         (lambda: pl.Series([[1]]), "lists of any length"),
-        (lambda: pl.Series([{"a": 1, "b": 2}]), "2 columns: 'a', 'b'; .*pass one column"),
-        (lambda: pa.table({"a": [1], "b": [2], "c": [3], "d": [4]}), "4 columns: 'a', 'b', 'c', .*pass one column"),
+        (lambda: pl.Series([{"a": 1, "b": 2}]), '2 columns: "a", "b"; .*pass one column'),
+        (lambda: pa.table({"a": [1], "b": [2], "c": [3], "d": [4]}), '4 columns: "a", "b", "c", ...; .*one column'),
         (lambda: pa.table({}), "0 columns"),
         (lambda: pa.table({"a": [{"b": 1}]}), "structure"),
-        (lambda: pd.DataFrame({"a": [1], "b": [2]}), "2 columns: 'a', 'b'"),
+        (lambda: pd.DataFrame({"a": [1], "b": [2]}), '2 columns: "a", "b"'),
         (lambda: pd.Series(["a"]), "text"),
         (lambda: pa.chunked_array([pa.nulls(1)]), "nulls"),
         (lambda: pa.chunked_array([pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8()))]), "maps"),
@@ -586,3 +599,16 @@ def test_an_array_that_gives_itself_as_a_table_keeps_its_shape_or_is_refused():
     assert np.from_dlpack(asdlpack(np.asarray(xarray.DataArray(array)))).tolist() == array.tolist()
     table = pa.table({"a": pa.chunked_array([[1, 2], [3]])})
     assert np.from_dlpack(asdlpack(table, copy=None)).tolist() == [1, 2, 3]
+
+
+def test_the_shape_of_a_table_that_is_no_array_is_not_asked_for():
+    """Of a duckdb relation it runs the query once more."""
+
+    class Table:
+        __arrow_c_stream__ = pa.table({"a": NUMBERS}).__arrow_c_stream__
+
+        @property
+        def shape(self):
+            raise AssertionError
+
+    assert asdlpack(Table()).shape == (24,)

@@ -5,6 +5,7 @@ import errno
 import gc
 import itertools
 import json
+import mmap
 import re
 import resource
 import signal
@@ -234,26 +235,28 @@ def tensor(content, size=6):
 
 
 MALFORMED_TENSORS: dict[str, Any] = {
-    "no JSON": (b"shape", "metadata is b'shape'; expected JSON"),
-    "nothing": (b"", "metadata is b''; expected JSON"),
-    "no text": (b"\xff\xfe\xfd", "metadata is b", "; expected JSON"),
-    "deep JSON": (b"[" * 100_000, "metadata is b'[[[[", "...; expected JSON"),
-    "an endless number": (b'{"shape": [' + b"1" * 10_000 + b"]}", "metadata is b", "...; expected JSON"),
-    "no object": ([2, 3], "metadata is b'[2, 3]'; expected a JSON object"),
-    "no shape": ({}, "shape is None; expected a list of lengths"),
-    "a shape of text": ({"shape": "23"}, "shape is '23'; expected a list of lengths"),
-    "a shape of floats": ({"shape": [2.0, 3]}, "shape is [2.0, 3]; expected a list of lengths"),
-    "a shape of truths": ({"shape": [True, 6]}, "shape is [True, 6]; expected a list of lengths"),
-    "a negative shape": ({"shape": [-2, -3]}, "shape is [-2, -3]; expected a list of lengths"),
-    "a larger shape": ({"shape": [2, 4]}, "shape is [2, 4]; expected the 6 items of its lists"),
-    "a smaller shape": ({"shape": []}, "shape is []; expected the 6 items of its lists"),
-    "too many dimensions": ({"shape": [1] * 63 + [6]}, "shape is [1, 1", "expected at most 63 dimensions"),
-    "a permutation of two": ({"shape": [2, 3], "permutation": [0]}, "permutation is [0]; expected each of 0 to 1 once"),
-    "a permutation with a gap": ({"shape": [2, 3], "permutation": [0, 2]}, "permutation is [0, 2]; expected"),
-    "a permutation with a repetition": ({"shape": [2, 3], "permutation": [1, 1]}, "permutation is [1, 1]; expected"),
-    "a permutation of text": ({"shape": [2, 3], "permutation": "10"}, "permutation is '10'; expected"),
-    "a negative permutation": ({"shape": [2, 3], "permutation": [-1, 0]}, "permutation is [-1, 0]; expected"),
-    "a permutation of truths": ({"shape": [2, 3], "permutation": [False, True]}, "permutation is [False, True]"),
+    "no JSON": (b"shape", 'metadata is "shape"; expected a JSON object'),
+    "nothing": (b"", "metadata is missing; expected a JSON object"),
+    "no text": (b"\xff\xfe\xfd", r'metadata is "\xff\xfe\xfd"; expected a JSON object'),
+    "deep JSON": (b"[" * 100_000, 'metadata is "[[[[', '"...; expected a JSON object, nested at most 64 deep'),
+    "deep JSON in an object": (b'{"shape": [6], "x": ' + b"[" * 10**5, "metadata is", "nested at most 64 deep"),
+    "text behind the object": (b'{"shape": [6]} {}', "metadata is", "expected a JSON object"),
+    "an endless number": (b'{"shape": [' + b"1" * 10**4 + b"]}", 'shape is "[1111', '"...; expected a list of lengths'),
+    "no object": ([2, 3], 'metadata is "[2, 3]"; expected a JSON object'),
+    "no shape": ({}, "shape is missing; expected a list of lengths from 0 to 2^63 - 1"),
+    "a shape of text": ({"shape": "23"}, r'shape is "\"23\""; expected a list of lengths'),
+    "a shape of floats": ({"shape": [2.0, 3]}, 'shape is "[2.0, 3]"; expected a list of lengths'),
+    "a shape of truths": ({"shape": [True, 6]}, 'shape is "[true, 6]"; expected a list of lengths'),
+    "a negative shape": ({"shape": [-2, -3]}, 'shape is "[-2, -3]"; expected a list of lengths'),
+    "a larger shape": ({"shape": [2, 4]}, 'shape is "[2, 4]"; expected the 6 items of its lists'),
+    "a smaller shape": ({"shape": []}, 'shape is "[]"; expected the 6 items of its lists'),
+    "too many dimensions": ({"shape": [1] * 63 + [6]}, 'shape is "[1, 1', "expected at most 63 dimensions"),
+    "a permutation of one": ({"shape": [2, 3], "permutation": [0]}, 'permutation is "[0]"; expected each of 0 to 1'),
+    "a permutation with a gap": ({"shape": [2, 3], "permutation": [0, 2]}, 'permutation is "[0, 2]"; expected'),
+    "a permutation with a repetition": ({"shape": [2, 3], "permutation": [1, 1]}, 'permutation is "[1, 1]"; expected'),
+    "a permutation of text": ({"shape": [2, 3], "permutation": "10"}, r'permutation is "\"10\""; expected'),
+    "a negative permutation": ({"shape": [2, 3], "permutation": [-1, 0]}, 'permutation is "[-1, 0]"; expected'),
+    "a permutation of truths": ({"shape": [2, 3], "permutation": [False, True]}, 'permutation is "[false, true]"'),
 }
 
 
@@ -268,7 +271,7 @@ def test_a_malformed_tensor_is_a_value_error(kind):
 
 def test_a_tensor_without_metadata_is_a_value_error():
     held = ctypes.create_string_buffer(metadata({b"ARROW:extension:name": TENSOR}))
-    with pytest.raises(ValueError, match="metadata is b''; expected JSON"):
+    with pytest.raises(ValueError, match="metadata is missing; expected a JSON object"):
         asdlpack(listed(schema={"metadata": ctypes.addressof(held)}).exporter())
 
 
@@ -285,8 +288,104 @@ def test_a_tensor_without_items_whose_dimensions_overflow_is_a_value_error(shape
     column = Column(
         b"+w:0", children=[NOT_NULL], array={"length": 2}, extension=(TENSOR, json.dumps({"shape": shape}).encode())
     )
-    with pytest.raises(ValueError, match="overflow|expected the 0 items|too large"):
+    with pytest.raises(ValueError, match=r"overflow|too large|expected a list of lengths from 0 to 2\^63 - 1"):
         asdlpack(column.exporter())
+
+
+# Pointers to nowhere.
+
+PAGES = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+WALL = ctypes.addressof(ctypes.c_char.from_buffer(PAGES)) + mmap.PAGESIZE  # the second page can't be read
+assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(WALL), mmap.PAGESIZE, 0) == 0
+
+WILD = {
+    "below the first page": 8,
+    "a page that can't be read": WALL,
+    "beyond what processors have": 0x7000_0000_0000_0000,
+    "the last address": 2**64 - 1,
+}
+
+
+def poke(structure, field, value):
+    """Writes a pointer, whatever ctypes takes it for."""
+    offset = getattr(type(structure), field).offset
+    ctypes.c_uint64.from_address(ctypes.addressof(structure) + offset).value = value
+
+
+def with_wild(structure, field, make=listed):
+    def column(address):
+        made = make()
+        poke(getattr(made, structure), field, address)
+        return made
+
+    return column
+
+
+WILD_FIELDS = {
+    "format": (with_wild("schema", "format"), "ArrowSchema.format"),
+    "metadata of lists": (with_wild("schema", "metadata"), "ArrowSchema.metadata"),
+    "metadata of bytes": (
+        with_wild("schema", "metadata", lambda: Column(b"c", NUMBERS.view("i1"))),
+        "ArrowSchema.metadata",
+    ),
+    "child schemas": (with_wild("schema", "children"), "ArrowSchema.children"),
+    "child arrays": (with_wild("array", "children"), "ArrowArray.children"),
+    "a child schema": (lambda address: listed(schema={"children": pointers([address])}), "ArrowSchema.children"),
+    "a child array": (lambda address: listed(array={"children": pointers([address])}), "ArrowArray.children"),
+    "a child's format": (
+        lambda address: listed(with_wild("schema", "format", lambda: Column(items=NUMBERS))(address)),
+        "ArrowSchema.format",
+    ),
+    "a column's name": (
+        lambda address: batch(
+            Column(items=NUMBERS), with_wild("schema", "name", lambda: Column(items=NUMBERS))(address)
+        ),
+        "ArrowSchema.name",
+    ),
+    "buffers": (with_wild("array", "buffers", lambda: Column(items=NUMBERS)), "ArrowArray.buffers"),
+    "buffers of lists": (with_wild("array", "buffers"), "ArrowArray.buffers"),
+    "the bitmap of nulls": (
+        lambda address: Column(items=NUMBERS, array={"null_count": -1, "buffers": pointers([address, 64])}),
+        "the validity bitmap in ArrowArray.buffers",
+    ),
+}
+
+
+@pytest.mark.parametrize("address", WILD.values(), ids=WILD)
+@pytest.mark.parametrize("where", WILD_FIELDS)
+def test_a_pointer_to_nowhere_is_a_value_error_that_names_it(where, address):
+    make, field = WILD_FIELDS[where]
+    expected = f"{field} leads to 0x{address:x}, which can't be read; expected an address that is mapped"
+    column, chunk = make(address), make(address)
+    with pytest.raises(ValueError, match=f"__arrow_c_array__: {re.escape(expected)}"):
+        asdlpack(column.exporter())
+    assert column.released == (1, 1)
+    stream = Stream(chunk, chunk)
+    with pytest.raises(ValueError, match=f"__arrow_c_stream__: {re.escape(expected)}"):
+        asdlpack(stream.exporter(), copy=None)
+    assert (stream.released, chunk.schema_released) == (1, 1)
+
+
+def test_metadata_that_reach_beyond_their_page_are_a_value_error():
+    whole = metadata({b"ARROW:extension:name": TENSOR, b"ARROW:extension:metadata": b'{"shape": [2, 3]}'})
+    for cut in range(1, len(whole)):
+        ctypes.memmove(WALL - cut, whole, cut)
+        column = listed(size=6, schema={"metadata": WALL - cut})
+        with pytest.raises(ValueError, match="ArrowSchema.metadata leads to 0x"):
+            asdlpack(column.exporter())
+        assert column.released == (1, 1)
+    ctypes.memmove(WALL - len(whole), whole, len(whole))
+    assert asdlpack(listed(size=6, schema={"metadata": WALL - len(whole)}).exporter()).shape == (2, 2, 3)
+
+
+def test_items_at_a_pointer_to_nowhere_are_refused_where_they_are_copied():
+    for address in WILD.values():
+        if address % 4 == 0:  # others are refused for that
+            with pytest.raises(BufferError, match=f"the memory at 0x{address:x} can't be read"):
+                asdlpack(Column(array={"length": 3, "buffers": pointers([None, address])}).exporter(), copy=True)
+            chunk = Column(array={"length": 3, "buffers": pointers([None, address])})
+            with pytest.raises(BufferError, match=f"the memory at 0x{address:x} can't be read"):
+                asdlpack(Stream(chunk, chunk).exporter(), copy=None)
 
 
 # Capsules.

@@ -21,6 +21,9 @@ uint64_t core_calls(void)
 
 static bool may_copy_much(const struct request *request)
 {
+    if (request->array_count > 0) {
+        return request->copy != COPY_NEVER; /* only Go knows how many items Arrow's arrays have */
+    }
     if (request->copy == COPY_NEVER || request->ndim < 0 || request->ndim > MAX_NDIM ||
         request->facts & FACT_NO_SHAPE) {
         return false;

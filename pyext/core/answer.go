@@ -10,10 +10,11 @@ import (
 	"dlpack/pkg/protocol"
 )
 
-// write puts the tensor into the answer, and the stream by whose order its memory is complete.
-func write(d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.struct_answer) {
-	var reuse dlpack.Reuse // a copy is not reused
-	if answer.memory == nil && answer.device_memory == nil {
+// write puts the tensor into the answer to a request with this data, and the stream by whose order its memory is
+// complete.
+func write(data uint64, d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.struct_answer) {
+	var reuse dlpack.Reuse // a copy is not reused, nor is what came without data: nothing then tells it from other memory
+	if answer.memory == nil && answer.device_memory == nil && data != 0 {
 		reuse = d.Reuse(t)
 	}
 	answer.remember, answer.max_count = flag(reuse.AnyData), C.int64_t(reuse.MaxCount)
@@ -26,16 +27,16 @@ func write(d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.stru
 	answer.device = C.DLDevice{device_type: C.int32_t(t.Device.Type), device_id: C.int32_t(t.Device.ID)}
 	answer.flags = C.uint64_t(t.Flags)
 	answer.itemsize = C.int64_t(t.ItemSize)
+	first := d.Data + t.Offset
 	switch {
 	case t.Size == 0:
-		answer.offset = C.uint64_t(-d.Data)
+		first = 0
 	case answer.memory != nil:
-		answer.offset = C.uint64_t(uint64(uintptr(answer.memory)) - d.Data)
+		first = uint64(uintptr(answer.memory))
 	case answer.device_memory != nil:
-		answer.offset = answer.device_memory.address - C.uint64_t(d.Data)
-	default:
-		answer.offset = C.uint64_t(t.Offset)
+		first = uint64(answer.device_memory.address)
 	}
+	answer.offset = C.uint64_t(first - data)
 	answer.byte_offset = C.uint64_t(t.ByteOffset)
 	answer.alignment = C.uint64_t(t.DataType.Alignment())
 	answer.below, answer.above = C.uint64_t(t.Below), C.uint64_t(t.Above)

@@ -27,7 +27,8 @@ enum protocol {
     PROTOCOL_ARRAY_STRUCT,
     PROTOCOL_CUDA_ARRAY_INTERFACE,
     PROTOCOL_BUFFER,
-    PROTOCOL_ARROW,  /* an ArrowArray of primitive items: strides in elements, `offset` in items */
+    PROTOCOL_ARROW_ARRAY, /* schema and arrays say it all; data is 0, and nothing is remembered */
+    PROTOCOL_ARROW_STREAM,
     PROTOCOL_MEMORY, /* frombuffer, from_pointer: the caller says what it is; strides in elements, one -1 in shape */
 };
 
@@ -39,8 +40,6 @@ enum fact {
     FACT_STREAM = 8,    /* CUDA array interface, from_pointer: a stream other than None, producer_stream */
     FACT_INDIRECT = 16, /* buffer: a suboffset that is not negative */
     FACT_SPAN = 32,     /* span was given */
-    FACT_NULLS = 64,    /* Arrow: null_count is not 0 */
-    FACT_ENCODED = 128, /* Arrow: the items are indices into a dictionary */
 };
 
 /* Numbers of streams, as in the Python array API standard and in the CUDA array interface; others are handles. */
@@ -64,8 +63,8 @@ struct request {
     uint32_t format_length; /* bytes of the format, without a NUL */
     uint32_t reserved;      /* zero: the key has no padding */
     /* Padded with NULs. Buffer: the PEP 3118 format. The array interfaces and struct: the typestr, and behind a space
-     * obj.dtype.name where the typestr may hide the type ("<V2 bfloat16"). Arrow: the format of the items, or for
-     * their bytes "c arrow.bool8". Memory: a data type's name, or such a typestr. */
+     * obj.dtype.name where the typestr may hide the type ("<V2 bfloat16"). Memory: a data type's name, or such a
+     * typestr. */
     char format[FORMAT_SIZE];
     /* The shape, then from dims[ndim] on strides: in bytes, or where `protocol` says so in elements. */
     int64_t dims[2 * MAX_NDIM];
@@ -76,7 +75,8 @@ struct request {
 
     /* What is asked for. */
     const char *long_format; /* format_length bytes, where that is FORMAT_SIZE or more */
-    int64_t null_count;      /* where FACT_NULLS */
+    uint64_t schema, arrays; /* Arrow: the addresses of an ArrowSchema, and of array_count ArrowArrays in a row */
+    int64_t array_count;
     int64_t producer_stream; /* by whose order the memory is complete; 0: not known, unless FACT_STREAM */
     int64_t stream;          /* __dlpack__(stream=...), where has_stream; None otherwise */
     DLDevice target;         /* __dlpack__(dl_device=...), where has_target */

@@ -66,15 +66,19 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 	var description dlpack.Description
 	var tensor dlpack.Tensor
 	var terms handover.Terms
-	if err := read(request, &description); err != nil {
+	if err := read(request, &description, answer); err != nil {
 		return err
 	}
 	readTerms(request, &terms)
+	if answer.memory != nil {
+		terms.MustCopy = false // the chunks that were joined are copied already
+	}
 	stream, err := handover.Prepare(&description, &tensor, &terms, answerMemory{answer})
 	if err != nil {
 		return err
 	}
-	write(&description, &tensor, stream, answer)
+	dropJoined(answer)
+	write(uint64(request.data), &description, &tensor, stream, answer)
 	return nil
 }
 

@@ -4,7 +4,6 @@ package main
 import "C"
 
 import (
-	"math/bits"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -17,8 +16,12 @@ import (
 // The limits of dimensions of core.h and of pkg/dlpack are equal, or this index does not compile.
 var _ = [1]struct{}{}[C.MAX_NDIM-dlpack.MaxNDim]
 
-// read turns what C read of a Python object into a description, by the rules of its protocol.
-func read(request *C.struct_request, d *dlpack.Description) error {
+// read turns what C read of a Python object into a description, by the rules of its protocol. Arrow's chunks are joined,
+// to memory that is the answer's.
+func read(request *C.struct_request, d *dlpack.Description, answer *C.struct_answer) error {
+	if isArrow(request) {
+		return readArrow(request, d, answer)
+	}
 	d.Device = deviceOf(request.device)
 	d.Data, d.Offset, d.Span = uint64(request.data), uint64(request.offset), -1
 	if request.facts&C.FACT_SPAN != 0 {
@@ -44,8 +47,6 @@ func read(request *C.struct_request, d *dlpack.Description) error {
 		return nil
 	case C.PROTOCOL_BUFFER:
 		return readBuffer(request, d)
-	case C.PROTOCOL_ARROW:
-		return readArrow(request, d)
 	case C.PROTOCOL_MEMORY:
 		return readMemory(request, d)
 	}
@@ -154,34 +155,6 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 	var err error
 	d.Item, err = protocol.ParseTypestr(d.Field, text)
 	return err
-}
-
-func readArrow(request *C.struct_request, d *dlpack.Description) error {
-	d.Field, d.Text = "Arrow format", formatText(request)
-	if request.facts&C.FACT_ENCODED != 0 {
-		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
-			": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow, .to_physical() in " +
-			"polars, .cat.codes in pandas; or cast them to what they stand for)")
-	}
-	var err error
-	if d.Item, err = protocol.ParseArrow(d.Text); err != nil {
-		return err
-	}
-	if request.facts&C.FACT_NULLS != 0 {
-		d.Nulls = int64(request.null_count)
-	}
-	d.ElementStrides = true
-	if d.BitPacked {
-		d.Offset, d.FirstBit = d.Offset/8, uint8(d.Offset%8)
-		return nil
-	}
-	high, offset := bits.Mul64(d.Offset, uint64(d.DataType.ItemSize()))
-	if high != 0 {
-		return dlpack.Malformed("offset " + strconv.FormatUint(d.Offset, 10) +
-			" items is beyond the last address; expected an offset within the array's memory")
-	}
-	d.Offset = offset
-	return nil
 }
 
 // readMemory reads what the caller says of memory: a data type's name, or what numpy says of one.

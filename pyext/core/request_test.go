@@ -2,19 +2,20 @@ package main
 
 import (
 	"bytes"
-	"math"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"unsafe"
+
+	"dlpack/pkg/arrow"
 )
 
 // The values of core.h, whose names a test can't use.
 const (
-	arrow, memory = 6, 7
+	arrowArray, arrowStream, memory = 6, 7, 8
 
-	withStrides, withSpan, withNulls, encoded = 2, 32, 64, 128
+	withStrides, withSpan = 2, 32
 
 	copyNever, copyIfNeeded = 0, 1
 
@@ -25,16 +26,18 @@ const (
 
 // asked is what requests of Arrow and of memory differ in.
 type asked struct {
-	protocol    int64
-	format      string
-	shape       []int64
-	facts       int64
-	strides     []int64
-	offset      uint64
-	span, nulls int64
-	device      int64  // 0: CPU
-	data        []byte // nil: memory that isn't read
-	copy        int64
+	protocol int64
+	format   string
+	shape    []int64
+	facts    int64
+	strides  []int64
+	offset   uint64
+	span     int64
+	device   int64  // 0: CPU
+	data     []byte // nil: memory that isn't read
+	copy     int64
+	schema   uint64 // of Arrow, where the request has nothing else
+	arrays   []arrow.Array
 }
 
 // told is an answer.
@@ -88,10 +91,14 @@ func ask(asked asked) told {
 	setAll(request.dims[:], asked.shape)
 	setAll(request.dims[len(asked.shape):], asked.strides)
 	set(&request.span, asked.span)
-	set(&request.null_count, asked.nulls)
 	set(&request.copy, asked.copy)
-	set(&request.data, 1<<20)
-	if asked.data != nil {
+	set(&request.schema, int64(asked.schema))
+	set(&request.arrays, int64(addressOf(asked.arrays...)))
+	set(&request.array_count, int64(len(asked.arrays)))
+	if asked.protocol == memory {
+		set(&request.data, 1<<20)
+	}
+	if asked.protocol == memory && asked.data != nil {
 		set(&request.data, int64(uintptr(unsafe.Pointer(unsafe.SliceData(asked.data)))))
 	}
 	dlpackDescribe(request, answer)
@@ -199,75 +206,6 @@ func TestMemoryThatIsSaidWrongIsAValueError(t *testing.T) {
 	got := ask(asked{protocol: memory, format: "|O", shape: []int64{3}})
 	if got.status != bufferError || !strings.HasPrefix(got.message, `dtype "|O": Python objects`) {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestArrowDataBeginsAtItsOffset(t *testing.T) {
-	for _, test := range []struct {
-		asked  asked
-		name   string
-		offset uint64
-	}{
-		{asked{format: "g", shape: []int64{3}, offset: 5}, "float64", 40},
-		{asked{format: "c arrow.bool8", shape: []int64{3}, offset: 5}, "bool", 5},
-		{asked{format: "s", shape: []int64{3, 2}, offset: 1}, "int16", 2},
-		{asked{format: "i", shape: []int64{3, 2}, strides: []int64{1, 3}, facts: withStrides}, "int32", 0},
-	} {
-		test.asked.protocol = arrow
-		got := ask(test.asked)
-		if got.status != statusOK || got.name != test.name || got.offset != test.offset || !got.remember ||
-			!slices.Equal(got.shape, test.asked.shape) || got.allocations != 0 {
-			t.Errorf("%+v: %+v", test.asked, got)
-		}
-	}
-}
-
-func TestBitsOfArrowAreCopiedToBytes(t *testing.T) {
-	bits := asked{protocol: arrow, format: "b", shape: []int64{2, 3}, offset: 9, data: []byte{0xFF, 0b01001100, 0xFF}}
-	got := ask(bits)
-	if want := `Arrow format "b": bit-packed booleans; expected a byte an item (pass copy=None to copy)`; got.status !=
-		bufferError || got.message != want {
-		t.Errorf("%+v; want %q", got, want)
-	}
-	bits.copy = copyIfNeeded
-	got = ask(bits)
-	if got.status != statusOK || got.name != "bool" || !bytes.Equal(got.copied, []byte{0, 1, 1, 0, 0, 1}) ||
-		!slices.Equal(got.shape, bits.shape) || got.remember || got.flags != 2 {
-		t.Errorf("%+v", got)
-	}
-	bits.shape, bits.copy = []int64{0}, copyNever
-	if got := ask(bits); got.status != statusOK || got.copied != nil || got.remember {
-		t.Errorf("no items: %+v", got)
-	}
-}
-
-func TestArrowDataThatCannotBeExported(t *testing.T) {
-	for _, test := range []struct {
-		asked  asked
-		status int64
-		want   string
-	}{
-		{asked{format: "l", shape: []int64{5}, facts: withNulls, nulls: 2}, bufferError,
-			`Arrow format "l": 2 of 5 items are null`},
-		{asked{format: "b", shape: []int64{5}, facts: withNulls, nulls: 2, copy: copyIfNeeded}, bufferError,
-			"2 of 5 items are null"},
-		{asked{format: "c", shape: []int64{5}, facts: encoded | withNulls, nulls: 2}, bufferError,
-			`Arrow format "c": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow`},
-		{asked{format: "u", shape: []int64{5}, facts: withNulls, nulls: 2}, bufferError, `Arrow format "u": text`},
-		{asked{format: "b", shape: []int64{5, 2}, facts: withStrides, strides: []int64{1, 5}, copy: copyIfNeeded},
-			bufferError, "only a compact layout"},
-		{asked{format: "l", shape: []int64{-5}, facts: withNulls, nulls: 2}, valueError, "negative"},
-		{asked{format: "l", shape: []int64{5}, offset: math.MaxUint64 / 8}, valueError, "offset"},
-		{asked{format: "l", shape: []int64{0}, offset: math.MaxUint64}, valueError,
-			"offset 18446744073709551615 items is beyond the last address"},
-		{asked{format: "b", shape: []int64{math.MaxInt64}, offset: math.MaxUint64, copy: copyIfNeeded}, memoryError,
-			"no memory for 9223372036854775807 bytes"},
-		{asked{format: "q", shape: []int64{5}}, valueError, `Arrow format "q": unknown`},
-	} {
-		test.asked.protocol = arrow
-		if got := ask(test.asked); got.status != test.status || !strings.Contains(got.message, test.want) {
-			t.Errorf("%+v: %+v; want %q", test.asked, got, test.want)
-		}
 	}
 }
 

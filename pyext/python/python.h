@@ -30,6 +30,7 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
 #define NAMES(NAME)                                                                                                    \
     NAME(dlpack, "__dlpack__")                                                                                         \
     NAME(dlpack_device, "__dlpack_device__")                                                                           \
+    NAME(array, "__array__")                                                                                           \
     NAME(array_interface, "__array_interface__")                                                                       \
     NAME(array_struct, "__array_struct__")                                                                             \
     NAME(cuda_array_interface, "__cuda_array_interface__")                                                             \
@@ -133,7 +134,6 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_FROMBUFFER, "dlpack._arguments", "frombuffer")                                                            \
     X(PYTHON_FROM_POINTER, "dlpack._arguments", "from_pointer")                                                        \
     X(PYTHON_REFUSE_POINTER, "dlpack._arguments", "refuse_pointer")                                                    \
-    X(PYTHON_TENSOR_LAYOUT, "dlpack._arrow", "tensor_layout")                                                          \
     X(PYTHON_CHECK_ROWS, "dlpack._arrow", "check_rows")                                                                \
     X(PYTHON_CHECK_STREAM_NAMED, "dlpack._errors", "check_stream_named")                                               \
     X(PYTHON_CAPSULE_NAME, "dlpack._errors", "capsule_name")                                                           \

@@ -44,8 +44,8 @@ int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
 int look_at_capsule(DLPackObject *self, PyObject *capsule);
 int look_at_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
 
-/* buffer.c, interface.c, arrow.c, arrow_stream.c: each reads the protocol self->protocol of self->obj into the request,
- * and lets self hold what must live. 1: read; 0: the object does not speak it; -1: error. */
+/* buffer.c, interface.c, arrow.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold
+ * what must live. 1: read; 0: the object does not speak it; -1: error. */
 int read_buffer(DLPackObject *self, struct request *request);
 int lock_buffer(DLPackObject *self, struct request *request); /* the same of an object that is known to have one */
 int read_array_interface(DLPackObject *self, struct request *request);
@@ -62,27 +62,5 @@ const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *sc
 
 /* The exporter's compact buffer, locked, as the bytes that the request is about: its data and span. -1: error. */
 int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request);
-
-/* arrow.c: of arrays and of the chunks of streams. */
-struct ArrowSchema;
-struct ArrowArray;
-
-/* obj.name(). 1: *exported is a new reference; 0: absent or None; -1: error. */
-int call_exporter(PyObject *obj, PyObject *name, PyObject **exported);
-
-/* Reads what an array holds into the request, which borrows the schema's format. The array is NULL where there is
- * none. 0: read; -1: error. */
-int read_column(const char *protocol, const struct ArrowSchema *schema, const struct ArrowArray *array,
-                struct request *request);
-
-/* The same, of structures that are moved to where self holds them. */
-int share_column(DLPackObject *self, struct ArrowSchema *schema, struct ArrowArray *array, struct request *request);
-
-/* Raise ValueError. -1. */
-int raise_null(const char *protocol, const char *field, const char *expected);
-int raise_too_large(const char *protocol);
-
-/* Refuses an array that gives itself as a table, and so loses its shape. */
-int check_rows(PyObject *obj, const struct ArrowSchema *schema, int64_t rows);
 
 #endif

@@ -1,0 +1,49 @@
+package main
+
+// #include <stdlib.h>
+// #include "core.h"
+import "C"
+
+import (
+	"dlpack/pkg/arrow"
+	"dlpack/pkg/dlpack"
+	"dlpack/pkg/handover"
+)
+
+func isArrow(request *C.struct_request) bool {
+	return request.protocol == C.PROTOCOL_ARROW_ARRAY || request.protocol == C.PROTOCOL_ARROW_STREAM
+}
+
+// readArrow describes the column in the request's arrays. Several are joined to one memory, which the answer gets.
+func readArrow(request *C.struct_request, d *dlpack.Description, answer *C.struct_answer) error {
+	source := arrow.Source{Protocol: "__arrow_c_array__", Schema: uint64(request.schema), Arrays: uint64(request.arrays),
+		Count: int(request.array_count)}
+	if request.protocol == C.PROTOCOL_ARROW_STREAM {
+		source.Protocol = "__arrow_c_stream__"
+	}
+	if source.Count > 1 && request.copy != C.COPY_NEVER {
+		return join(source, d, answer)
+	}
+	if err := source.Describe(0, d); err != nil || source.Count <= 1 {
+		return err
+	}
+	// What can't be exported for another reason gives that one.
+	if err := d.Validate(new(dlpack.Tensor)); err != nil {
+		return err
+	}
+	return dlpack.Unsupported(source.Protocol + ": 2 chunks or more; expected one (pass copy=None to copy them into one, " +
+		"or combine them before, as with .combine_chunks() or .rechunk())")
+}
+
+// join is a function of its own since its source is allocated, and where nothing is copied none should be.
+func join(source arrow.Source, d *dlpack.Description, answer *C.struct_answer) error {
+	return handover.Join(d, &source, source.Count, answerMemory{answer})
+}
+
+// dropJoined frees the memory that chunks were joined to, once a device has a copy of it.
+func dropJoined(answer *C.struct_answer) {
+	if answer.memory != nil && answer.device_memory != nil {
+		C.free(answer.memory)
+		answer.memory = nil
+	}
+}
