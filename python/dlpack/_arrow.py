@@ -1,9 +1,44 @@
-"""What Arrow needs of Python: whether a table is an array."""
+"""What Arrow needs of Python: whether a table is an array, and what an exported schema says of lists."""
 
 from __future__ import annotations
+
+import math
+from sys import byteorder
+
+from ._object import wrong_strides
+
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
+if TYPE_CHECKING:
+    from ._dlpack import DLPackObject
 
 
 def check_rows(shape: object, rows: int) -> None:
     """An array that gives itself as a table of so many rows may have another shape: xarray's do."""
     if isinstance(shape, tuple) and shape and shape[0] != rows:
         raise BufferError(f"shape {shape}: its Arrow table has {rows} rows instead (pass numpy.asarray(obj))")
+
+
+def describe_lists(x: DLPackObject, has_type: bool, is_compact: bool) -> bytes:
+    """The format of lists that are x's rows, in 24 bytes, and behind it the metadata that make them tensors."""
+    if not has_type:
+        raise BufferError(
+            f"dtype {x.dtype}: expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them "
+            '(dlpack.frombuffer(x, "uint8") shares the bytes)'
+        )
+    if not x.shape:
+        raise BufferError(
+            "shape (): expected one dimension or more, as Arrow's arrays have a length (numpy.asarray(x).reshape(1) "
+            "has one)"
+        )
+    if not is_compact:
+        raise BufferError(wrong_strides(x, "row-major memory without gaps (asdlpack(x, copy=True) makes it so)"))
+    row, size = x.shape[1:], math.prod(x.shape[1:])
+    if size >= 1 << 31:
+        raise BufferError(
+            f"shape: rows of {size} items; expected at most {(1 << 31) - 1}, the longest of Arrow's fixed-size lists "
+            "(numpy.asarray(x).reshape(-1) has no rows)"
+        )
+    parameters = '{"shape":[' + ",".join(map(str, row)) + "]}"
+    texts = "ARROW:extension:name", "arrow.fixed_shape_tensor", "ARROW:extension:metadata", parameters
+    pairs = [len(text).to_bytes(4, byteorder) + text.encode() for text in texts]
+    return f"+w:{size}".encode().ljust(24, b"\0") + (2).to_bytes(4, byteorder) + b"".join(pairs)
