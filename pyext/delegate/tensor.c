@@ -5,23 +5,36 @@
 
 #include <stdatomic.h>
 
-/* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
- * recursion limit does not end that: no Python function need be on the stack. */
-static DLPackObject *import_nested(DLPackObject *self)
+/* Where so many imports of this thread are under way that they may be a circle, or those of greenlets that wait. */
+static DLPackObject *import_counted(DLPackObject *self, int most)
 {
-    enum { MOST = 50 };
     PyObject *token;
-    int entered = enter_nested(nested_imports, MOST, &token);
+    int entered = enter_nested(nested_imports, most, &token);
     if (entered <= 0) {
         if (entered == 0) {
             PyErr_Format(PyExc_RecursionError,
                          "asdlpack: a producer's memory is another's, and so on %d times; expected memory at the end",
-                         MOST);
+                         most);
         }
         return NULL;
     }
     DLPackObject *imported = delegate_import(self);
     leave_nested(nested_imports, token);
+    return imported;
+}
+
+/* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
+ * recursion limit does not end that: no Python function need be on the stack. */
+static DLPackObject *import_nested(DLPackObject *self)
+{
+    enum { MOST = 50 };
+    static _Thread_local int depth;
+    if (depth >= MOST) {
+        return import_counted(self, MOST);
+    }
+    depth++;
+    DLPackObject *imported = delegate_import(self);
+    depth--;
     return imported;
 }
 

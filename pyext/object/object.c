@@ -144,9 +144,7 @@ static void free_with_waiting(DLPackObject *self)
     }
 }
 
-/* The same where so many calls of this thread are under way that the stack might end. Greenlets share a thread, and one
- * that switches while it frees, in an owner's __del__, leaves its calls in the thread's count, though they are not below
- * the others' on the stack. So those of the context are counted, of which each greenlet has its own. */
+/* The same where so many calls of this thread are under way that the stack might end, or greenlets wait in them. */
 static void free_or_put_aside(DLPackObject *self, int most)
 {
     PyObject *token;

@@ -83,7 +83,9 @@ bool take_gil(PyGILState_STATE *state);
 
 void give_gil_back(PyGILState_STATE state);
 
-/* How many calls of a kind are nested: context variables, since greenlets share a thread, and each has its own context. */
+/* How many calls of a kind are nested, of those that the thread has too many of. Greenlets share a thread, and one that
+ * waits in such a call leaves it in the thread's count. These are context variables, of which each greenlet has its
+ * own. */
 extern PyObject *nested_imports, *nested_frees;
 
 /* Counts a call that may lead to another of its kind. 1: counted, until leave_nested gets the token; 0: `most` are nested
