@@ -23,10 +23,11 @@ func Join(d *dlpack.Description, chunks Chunks, count int, allocator Allocator) 
 		return err
 	}
 	var memory unsafe.Pointer
+	var chunk dlpack.Description
+	var t, joined dlpack.Tensor
 	filled := int64(0)
 	for i := range count {
-		var chunk dlpack.Description
-		var t, joined dlpack.Tensor
+		chunk = dlpack.Description{}
 		if err := chunks.Describe(i, &chunk); err != nil {
 			return err
 		}

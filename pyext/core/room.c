@@ -3,7 +3,7 @@
  * It is C because Go's runtime maps its memory by C's mmap, and within this library that is the one below. */
 #define _GNU_SOURCE
 #include "core.h"
-#include "limits.h"
+#include "limit.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #include "platform/platform.h"
 
-#include "core/limits.h"
+#include "core/limit.h"
 
 #include <dlfcn.h>
 #include <errno.h>

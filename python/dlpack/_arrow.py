@@ -18,23 +18,24 @@ def check_rows(shape: object, rows: int) -> None:
         raise BufferError(f"shape {shape}: its Arrow table has {rows} rows instead (pass numpy.asarray(obj))")
 
 
-def describe_lists(x: DLPackObject, has_type: bool, is_compact: bool) -> bytes:
-    """The format of lists that are x's rows, in 24 bytes, and behind it the metadata that make them tensors."""
+def describe_lists(x: DLPackObject, has_type: bool, is_compact: bool) -> bytes | str:
+    """The format of lists that are x's rows, in 24 bytes, and behind it the metadata that make them tensors; or why Arrow
+    can't have x."""
     if not has_type:
-        raise BufferError(
+        return (
             f"dtype {x.dtype}: expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them "
             '(dlpack.frombuffer(x, "uint8") shares the bytes)'
         )
     if not x.shape:
-        raise BufferError(
+        return (
             "shape (): expected one dimension or more, as Arrow's arrays have a length (numpy.asarray(x).reshape(1) "
             "has one)"
         )
     if not is_compact:
-        raise BufferError(wrong_strides(x, "row-major memory without gaps (asdlpack(x, copy=True) makes it so)"))
+        return wrong_strides(x, "row-major memory without gaps (asdlpack(x, copy=True) makes it so)")
     row, size = x.shape[1:], math.prod(x.shape[1:])
     if size >= 1 << 31:
-        raise BufferError(
+        return (
             f"shape: rows of {size} items; expected at most {(1 << 31) - 1}, the longest of Arrow's fixed-size lists "
             "(numpy.asarray(x).reshape(-1) has no rows)"
         )

@@ -1,6 +1,6 @@
-/* limits.h: which limit refused memory to this process, for the texts of errors. */
-#ifndef DLPACK_LIMITS_H
-#define DLPACK_LIMITS_H
+/* limit.h: which limit refused memory to this process, for the texts of errors. */
+#ifndef DLPACK_LIMIT_H
+#define DLPACK_LIMIT_H
 
 #include <errno.h>
 #include <stdbool.h>
