@@ -303,23 +303,31 @@ def test_a_library_whose_every_exchange_kills_is_given_up(tmp_path):
 # A broken asdlpack.
 
 BREAKS = {
-    "a wrong stride": ("export.c", "tensor->strides = block->dims + tensor->ndim;", "tensor->strides = block->dims;"),
-    "a missing lock": ("buffer.c", "self->holding = HOLDS_VIEW;", "PyBuffer_Release(view);"),
-    "a lost reference": ("export.c", "    Py_INCREF((PyObject *)self);\n    return block;", "    return block;"),
+    "a wrong stride": (
+        "object/export.c",
+        "tensor->strides = block->dims + tensor->ndim;",
+        "tensor->strides = block->dims;",
+    ),
+    "a missing lock": ("read/buffer.c", "self->holding = HOLDS_VIEW;", "PyBuffer_Release(view);"),
+    "a lost reference": ("object/export.c", "    Py_INCREF((PyObject *)self);\n    return block;", "    return block;"),
     "a reference too many": (
-        "export.c",
+        "object/export.c",
         "    Py_INCREF((PyObject *)self);\n    return block;",
         "    Py_INCREF((PyObject *)self);\n    Py_INCREF((PyObject *)self);\n    return block;",
     ),
-    "a wrong address": ("export.c", "*tensor = self->tensor;", "*tensor = self->tensor;\n    tensor->byte_offset = 4;"),
-    "a lost flag": ("export.c", ".flags = self->flags,", ".flags = 0,"),
-    "a buffer that may be written": ("export_buffer.c", ".readonly = readonly,", ".readonly = 0,"),
+    "a wrong address": (
+        "object/export.c",
+        "*tensor = self->tensor;",
+        "*tensor = self->tensor;\n    tensor->byte_offset = 4;",
+    ),
+    "a lost flag": ("object/export.c", ".flags = self->flags,", ".flags = 0,"),
+    "a buffer that may be written": ("out/export_buffer.c", ".readonly = readonly,", ".readonly = 0,"),
     "an array struct without its owner": (
-        "export_interface.c",
+        "out/export_interface.c",
         "    Py_INCREF(block->owner);\n    return capsule;",
         "    return capsule;",
     ),
-    "an Arrow array that is kept": ("export_arrow.c", "release_export(block->owner, block);", "free(block);"),
+    "an Arrow array that is kept": ("out/export_arrow.c", "release_export(block->owner, block);", "free(block);"),
 }
 
 

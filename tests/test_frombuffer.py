@@ -13,6 +13,7 @@ import pyarrow
 import pytest
 import tensorflow
 import torch
+from alone import alone
 from capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look
 from test_ml_dtypes import PADDED, WHOLE_BYTES
 
@@ -391,6 +392,7 @@ def test_read_only_memory_stays_read_only():
     assert not frombuffer(asdlpack(bytearray(b"ab")), "int8").readonly
 
 
+@alone
 def test_known_kinds_of_memory_need_no_call_into_go():
     memory = bytearray(64)
     for length in 1, 2, 3:
@@ -402,6 +404,7 @@ def test_known_kinds_of_memory_need_no_call_into_go():
         frombuffer(memory, "float8_e4m3fn", 65)
 
 
+@alone
 def test_known_kinds_of_memory_need_no_call_into_go_for_their_length():
     frombuffer(bytearray(64), "float8_e5m2fnuz")
     frombuffer(bytearray(64), "complex64", offset=8)
