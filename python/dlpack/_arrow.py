@@ -19,8 +19,8 @@ def check_rows(shape: object, rows: int) -> None:
 
 
 def describe_lists(x: DLPackObject, has_type: bool, is_compact: bool) -> bytes | str:
-    """The format of lists that are x's rows, in 24 bytes, and behind it the metadata that make them tensors; or why Arrow
-    can't have x."""
+    """The format of lists that are x's rows, in 24 bytes, and behind it the metadata that make them tensors; or a text:
+    why Arrow can't have x."""
     if not has_type:
         return (
             f"dtype {x.dtype}: expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them "
