@@ -91,6 +91,20 @@ def test_a_fault_ends_the_process_by_its_signal_and_faulthandler_says_where(effo
     figure("faults", len(cases))
 
 
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGBUS])
+def test_a_fault_signal_sent_by_sigqueue_ends_the_process_the_second_time(number):
+    """Go takes it for a fault: it restores the default action, and expects the faulting instruction to be run again."""
+    result = python(
+        "import ctypes, os, resource, dlpack\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        "dlpack.asdlpack(b'bytes', copy=True)\n"
+        "for _ in range(2):\n"
+        f"    ctypes.CDLL(None).sigqueue(os.getpid(), {int(number)}, None)\n"
+        "    print('alive', flush=True)\n"
+    )
+    assert (result.returncode, result.stdout) == (-number, "alive\n")
+
+
 @pytest.mark.parametrize("installed", ["before", "after"])
 @alone
 def test_a_handler_of_every_signal_runs_once_for_each(installed):
