@@ -11,22 +11,20 @@ static void raise_answer_of(PyObject *obj, const char *method, const char *expec
 }
 
 /* The names of the arguments whose bits are set, a tuple made once for each combination: borrowed. NULL: error. */
-static PyObject *keywords_of(unsigned which)
+static PyObject *keywords_of(unsigned which, unsigned count)
 {
     static _Atomic(PyObject *) made[16];
+    PyObject *const all[] = {names.stream, names.max_version, names.dl_device, names.copy};
     PyObject *keywords = atomic_load(&made[which]), *none = NULL;
     if (keywords != NULL) {
         return keywords;
     }
-    PyObject *const all[] = {names.stream, names.max_version, names.dl_device, names.copy};
-    PyObject *list = PyList_New(0);
-    for (int i = 0; i < 4 && list != NULL; i++) {
-        if (which & 1u << i && PyList_Append(list, all[i]) < 0) {
-            Py_CLEAR(list);
+    keywords = PyTuple_New(count);
+    for (Py_ssize_t i = 0, at = 0; i < 4 && keywords != NULL; i++) {
+        if (which & 1u << i && PyTuple_SetItem(keywords, at++, Py_NewRef(all[i])) < 0) {
+            Py_CLEAR(keywords);
         }
     }
-    keywords = list == NULL ? NULL : PyList_AsTuple(list);
-    Py_XDECREF(list);
     if (keywords != NULL && !atomic_compare_exchange_strong(&made[which], &none, keywords)) {
         Py_DECREF(keywords);
         keywords = none; /* another thread's */
@@ -46,7 +44,7 @@ static PyObject *call_producer(PyObject *obj, const struct export_arguments *arg
             passed[++count] = all[i];
         }
     }
-    PyObject *keywords = which == 0 ? NULL : keywords_of(which);
+    PyObject *keywords = which == 0 ? NULL : keywords_of(which, count);
     PyObject *capsule = which != 0 && keywords == NULL ? NULL : call_method(names.dlpack, passed, keywords);
     if (capsule != NULL && !PyCapsule_CheckExact(capsule)) {
         raise_answer_of(obj, "__dlpack__", "a capsule", capsule);
@@ -67,29 +65,32 @@ static bool is_refusal(void)
 static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
 {
     PyObject *refusal = take_exception_text();
-    DLPackObject *served = refusal == NULL ? NULL : object_new(self->obj, copy);
-    if (served != NULL) {
-        int found = describe_by_protocols(served);
-        if (found > 0 && is_of_cuda(served->tensor.device)) {
-            found = check_in_python(PYTHON_CHECK_STREAM_NAMED, PyTuple_Pack(1, self->obj)) < 0 ? -1 : 1;
-        }
-        if (found == 0) {
-            raise_text(PyExc_BufferError, PYTHON_REFUSED_BY_ALL, PyTuple_Pack(4, self->obj, refusal, Py_None, Py_None));
-        }
-        else if (found < 0 && (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
-            PyObject *other = take_exception_text();
-            if (other != NULL) {
-                raise_text(PyExc_BufferError, PYTHON_REFUSED_BY_ALL,
-                           Py_BuildValue("(OOsO)", self->obj, refusal, served->protocol, other));
-                Py_DECREF(other);
-            }
-        }
-        if (found <= 0) {
-            Py_CLEAR(served);
-        }
+    if (refusal == NULL) {
+        return NULL;
     }
-    Py_XDECREF(refusal);
-    return served;
+    DLPackObject *served = object_new(self->obj, copy);
+    int found = served == NULL ? -1 : describe_by_protocols(served);
+    if (found > 0 && is_of_cuda(served->tensor.device) &&
+        check_in_python(PYTHON_CHECK_STREAM_NAMED, PyTuple_Pack(1, self->obj)) < 0) {
+        found = -1;
+    }
+    if (found > 0) {
+        Py_DECREF(refusal);
+        return served;
+    }
+    PyObject *other = NULL; /* what the other protocol said, if there is one */
+    if (found < 0 && (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
+        other = take_exception_text();
+    }
+    if (!PyErr_Occurred()) {
+        raise_text(PyExc_BufferError, PYTHON_REFUSED_BY_ALL,
+                   Py_BuildValue("(OOzO)", self->obj, refusal, other == NULL ? NULL : served->protocol,
+                                 other == NULL ? Py_None : other));
+    }
+    Py_XDECREF(other);
+    Py_DECREF(refusal);
+    Py_XDECREF((PyObject *)served);
+    return NULL;
 }
 
 /* The stream by whose order a producer's memory is complete, which was asked for this one; None is the legacy default
@@ -152,33 +153,23 @@ static bool has_default_stream(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
 }
 
-/* The stream to name where nobody named one, or NULL. 0: found; -1: error. */
-static int default_stream(PyObject *obj, PyObject **stream)
+/* 1: where nobody names a stream, the producer is told the legacy default one; 0: none; -1: error. */
+static int names_default_stream(PyObject *obj)
 {
     DLDevice device;
-    *stream = NULL;
     int found = producer_device(obj, &device);
     if (found < 0 && (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
         PyErr_Clear(); /* what it has to say it says in __dlpack__, too */
         return 0;
     }
-    if (found > 0 && has_default_stream(device)) {
-        *stream = PyLong_FromLong(STREAM_LEGACY);
-        return *stream == NULL ? -1 : 0;
-    }
-    return found < 0 ? -1 : 0;
+    return found > 0 ? has_default_stream(device) : found;
 }
 
 /* obj.__dlpack__ for a stream, versioned if it can be. */
 static PyObject *call_for_import(PyObject *obj, PyObject *stream, PyObject *copy)
 {
-    PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
-    if (version == NULL) {
-        return NULL;
-    }
-    PyObject *capsule =
-        call_producer(obj, &(struct export_arguments){.stream = stream, .max_version = version, .copy = copy});
-    Py_DECREF(version);
+    struct export_arguments arguments = {.stream = stream, .max_version = constants.newest_version, .copy = copy};
+    PyObject *capsule = call_producer(obj, &arguments);
     /* A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal. */
     if (capsule == NULL && PyErr_Occurred() == PyExc_TypeError) {
         PyErr_Clear();
@@ -191,23 +182,19 @@ static PyObject *call_for_import(PyObject *obj, PyObject *stream, PyObject *copy
  * for the default stream is ordered here. */
 static PyObject *call_for_default_stream(PyObject *obj, PyObject **stream, PyObject *copy)
 {
-    PyObject *other = NULL;
     struct pending refusal;
     set_aside(&refusal);
     bool is_other = *stream != NULL && stream_ordered_by(*stream) != STREAM_LEGACY;
-    int found = is_other ? default_stream(obj, &other) : 0;
-    if (found == 0 && other == NULL) {
+    int named = is_other ? names_default_stream(obj) : 0;
+    if (named == 0) {
         put_back(&refusal);
         return NULL;
     }
-    Py_XDECREF(refusal.type);
-    Py_XDECREF(refusal.value);
-    Py_XDECREF(refusal.traceback);
-    if (found < 0) {
+    drop_pending(&refusal);
+    if (named < 0) {
         return NULL;
     }
-    Py_DECREF(*stream);
-    *stream = other;
+    *stream = constants.legacy_stream;
     return call_for_import(obj, *stream, copy);
 }
 
@@ -217,23 +204,22 @@ static DLPackObject *import_tensor(DLPackObject *self, const struct export_argum
 {
     enum copy copy = arguments->copy == Py_True ? COPY_ALWAYS : self->copy;
     PyObject *never = arguments->copy == Py_False ? Py_False : NULL;
-    PyObject *stream = Py_XNewRef(arguments->stream);
-    if (stream == NULL && default_stream(self->obj, &stream) < 0) {
-        return NULL;
+    PyObject *stream = arguments->stream;
+    if (stream == NULL) {
+        int named = names_default_stream(self->obj);
+        if (named < 0) {
+            return NULL;
+        }
+        stream = named ? constants.legacy_stream : NULL;
     }
-    DLPackObject *imported = NULL;
     PyObject *capsule = call_for_import(self->obj, stream, never);
     if (capsule == NULL && is_refusal()) {
         capsule = call_for_default_stream(self->obj, &stream, never);
     }
     if (capsule != NULL) {
-        imported = import_capsule(self, capsule, stream, copy);
+        return import_capsule(self, capsule, stream, copy);
     }
-    else if (is_refusal()) {
-        imported = serve_by_others(self, copy);
-    }
-    Py_XDECREF(stream);
-    return imported;
+    return is_refusal() ? serve_by_others(self, copy) : NULL;
 }
 
 int delegate_device(DLPackObject *self, DLDevice *device)
@@ -262,15 +248,9 @@ DLPackObject *delegate_import(DLPackObject *self)
     if (producer_device(self->obj, &device) < 0) {
         return is_refusal() ? serve_by_others(self, self->copy) : NULL;
     }
-    /* -1 off the CPU: where the memory is looked at, not read, no work on it need be waited for. */
+    /* Off the CPU: where the memory is looked at, not read, no work on it need be waited for. */
     bool looks = device.device_type != kDLCPU && self->copy == COPY_NEVER;
-    PyObject *stream = looks ? PyLong_FromLong(-1) : NULL;
-    if (stream == NULL && PyErr_Occurred()) {
-        return NULL;
-    }
-    DLPackObject *imported = import_tensor(self, &(struct export_arguments){.stream = stream});
-    Py_XDECREF(stream);
-    return imported;
+    return import_tensor(self, &(struct export_arguments){.stream = looks ? constants.no_ordering : NULL});
 }
 
 int delegate_order(DLPackObject *self)
@@ -300,41 +280,41 @@ static DLPackObject *moved_by_producer(DLPackObject *self, DLDevice here, const 
     if (conditions->target.device_type == kDLCUDA && copied_here) {
         return NULL;
     }
-    PyObject *version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
     PyObject *device = Py_BuildValue("(ii)", conditions->target.device_type, conditions->target.device_id);
-    DLPackObject *moved = NULL;
-    if (version != NULL && device != NULL) {
-        struct export_arguments arguments = {
-            .max_version = version,
-            .dl_device = device,
-            .copy = copies[conditions->copy],
-        };
-        PyObject *capsule = call_producer(self->obj, &arguments);
-        if (capsule != NULL) {
-            moved = import_capsule(self, capsule, NULL, self->copy);
-        }
-        else if (is_refusal()) {
-            PyErr_Clear();
-        }
+    if (device == NULL) {
+        return NULL;
     }
-    Py_XDECREF(version);
-    Py_XDECREF(device);
-    return moved;
+    struct export_arguments arguments = {
+        .max_version = constants.newest_version,
+        .dl_device = device,
+        .copy = copies[conditions->copy],
+    };
+    PyObject *capsule = call_producer(self->obj, &arguments);
+    Py_DECREF(device);
+    if (capsule != NULL) {
+        return import_capsule(self, capsule, NULL, self->copy);
+    }
+    if (is_refusal()) {
+        PyErr_Clear();
+    }
+    return NULL;
 }
 
 DLPackObject *delegate_move(DLPackObject *self, DLDevice here, const struct request *conditions)
 {
-    DLPackObject *tensor = moved_by_producer(self, here, conditions), *moved = NULL;
+    DLPackObject *tensor = moved_by_producer(self, here, conditions);
     if (tensor == NULL && !PyErr_Occurred()) {
         tensor = import_tensor(self, &(struct export_arguments){0});
     }
-    if (tensor != NULL) {
-        bool copied = tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
-        struct request rest = *conditions;
-        rest.copy = copied && rest.copy == COPY_ALWAYS ? COPY_IF_NEEDED : rest.copy;
-        moved = object_under(tensor, &rest);
-        Py_DECREF((PyObject *)tensor);
+    if (tensor == NULL) {
+        return NULL;
     }
+    struct request rest = *conditions;
+    if (rest.copy == COPY_ALWAYS && tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
+        rest.copy = COPY_IF_NEEDED;
+    }
+    DLPackObject *moved = object_under(tensor, &rest);
+    Py_DECREF((PyObject *)tensor);
     return moved;
 }
 
@@ -350,7 +330,7 @@ static DLPackObject *tensor_after_refusal(DLPackObject *self, const struct expor
             return (DLPackObject *)Py_XNewRef((PyObject *)kept);
         }
     }
-    /* For another device the stream is that device's. */
+    /* With dl_device the stream belongs to the target; don't pass it. */
     return import_tensor(self, arguments->dl_device == NULL ? arguments : &without_stream);
 }
 
@@ -376,45 +356,43 @@ static PyObject *export_imported(DLPackObject *self, DLPackObject *tensor, const
 }
 
 /* A capsule that a producer gave. */
-struct given {
+struct producer_answer {
     PyObject *capsule;      /* a new reference; NULL: error */
     const char *name;       /* which of the two it has; NULL: neither */
     const DLTensor *tensor; /* NULL: of neither name, or of another major version, of which no more is known */
 };
 
-static struct given look_into(PyObject *capsule)
+static struct producer_answer ask_producer(PyObject *obj, const struct export_arguments *arguments)
 {
-    struct given given = {.capsule = capsule};
-    if (capsule == NULL) {
-        return given;
+    struct producer_answer answer = {.capsule = call_producer(obj, arguments)};
+    if (answer.capsule == NULL) {
+        return answer;
     }
-    if (PyCapsule_IsValid(capsule, capsule_versioned)) {
-        const DLManagedTensorVersioned *managed = PyCapsule_GetPointer(capsule, capsule_versioned);
-        given.name = capsule_versioned;
-        given.tensor = managed->version.major == DLPACK_MAJOR_VERSION ? &managed->dl_tensor : NULL;
+    if (PyCapsule_IsValid(answer.capsule, capsule_versioned)) {
+        const DLManagedTensorVersioned *managed = PyCapsule_GetPointer(answer.capsule, capsule_versioned);
+        answer.name = capsule_versioned;
+        answer.tensor = managed->version.major == DLPACK_MAJOR_VERSION ? &managed->dl_tensor : NULL;
     }
-    else if (PyCapsule_IsValid(capsule, capsule_legacy)) {
-        given.name = capsule_legacy;
-        given.tensor = &((const DLManagedTensor *)PyCapsule_GetPointer(capsule, capsule_legacy))->dl_tensor;
+    else if (PyCapsule_IsValid(answer.capsule, capsule_legacy)) {
+        answer.name = capsule_legacy;
+        answer.tensor = &((const DLManagedTensor *)PyCapsule_GetPointer(answer.capsule, capsule_legacy))->dl_tensor;
     }
-    return given;
+    return answer;
 }
 
 /* The producer's capsule for a consumer's arguments. Of memory of CUDA it is asked for anew where they name no stream:
  * before, nobody could know that there is one to name. */
-static struct given call_for_consumer(DLPackObject *self, const struct export_arguments *arguments)
+static struct producer_answer ask_for_consumer(DLPackObject *self, const struct export_arguments *arguments)
 {
-    struct given given = look_into(call_producer(self->obj, arguments));
-    if (given.tensor == NULL || arguments->stream != NULL || arguments->dl_device != NULL ||
-        !has_default_stream(given.tensor->device)) {
-        return given;
+    struct producer_answer answer = ask_producer(self->obj, arguments);
+    if (answer.tensor == NULL || arguments->stream != NULL || arguments->dl_device != NULL ||
+        !has_default_stream(answer.tensor->device)) {
+        return answer;
     }
-    drop_capsule(given.capsule);
+    drop_capsule(answer.capsule);
     struct export_arguments named = *arguments;
-    named.stream = PyLong_FromLong(STREAM_LEGACY);
-    given = look_into(named.stream == NULL ? NULL : call_producer(self->obj, &named));
-    Py_XDECREF(named.stream);
-    return given;
+    named.stream = constants.legacy_stream;
+    return ask_producer(self->obj, &named);
 }
 
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
@@ -423,15 +401,15 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (parse_max_version(arguments->max_version, &versioned) < 0) {
         return NULL;
     }
-    struct given given = call_for_consumer(self, arguments);
+    struct producer_answer answer = ask_for_consumer(self, arguments);
     /* Some consumers (onnxruntime, tensorflow) overlook an offset. */
-    if (given.name == (versioned ? capsule_versioned : capsule_legacy) &&
-        (given.tensor == NULL || given.tensor->byte_offset == 0)) {
-        return given.capsule;
+    if (answer.name == (versioned ? capsule_versioned : capsule_legacy) &&
+        (answer.tensor == NULL || answer.tensor->byte_offset == 0)) {
+        return answer.capsule;
     }
     DLPackObject *tensor = NULL;
-    if (given.capsule != NULL) {
-        tensor = import_capsule(self, given.capsule, arguments->stream, self->copy);
+    if (answer.capsule != NULL) {
+        tensor = import_capsule(self, answer.capsule, arguments->stream, self->copy);
     }
     else if (is_refusal()) {
         tensor = tensor_after_refusal(self, arguments);

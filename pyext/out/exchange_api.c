@@ -9,8 +9,6 @@
 
 static const char attribute[] = "__dlpack_c_exchange_api__";
 
-static PyObject *max_version; /* (1, 3) */
-
 static DLPackObject *checked(PyObject *obj)
 {
     if (!Py_IS_TYPE(obj, DLPackObject_type)) {
@@ -37,7 +35,7 @@ static int complete(DLPackObject *self)
 /* The tensor that the producer gives now, as from __dlpack__. */
 static DLManagedTensorVersioned *managed_of_delegate(DLPackObject *self)
 {
-    PyObject *capsule = delegate_export(self, &(struct export_arguments){.max_version = max_version});
+    PyObject *capsule = delegate_export(self, &(struct export_arguments){.max_version = constants.newest_version});
     if (capsule == NULL) {
         return NULL;
     }
@@ -150,19 +148,18 @@ failed:
 /* Hands the pending exception to the caller, who gets no other: what fails here is one too. */
 static void set_error(void *error_ctx, void (*SetError)(void *, const char *, const char *))
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *name = PyType_GetQualName(Py_TYPE(value)), *text = name == NULL ? NULL : PyObject_Str(value);
+    struct pending pending;
+    set_aside(&pending);
+    PyErr_NormalizeException(&pending.type, &pending.value, &pending.traceback);
+    PyObject *name = PyType_GetQualName(Py_TYPE(pending.value)),
+             *text = name == NULL ? NULL : PyObject_Str(pending.value);
     const char *kind = NULL, *message = NULL;
     bool known = read_text(name, &kind) > 0 && read_text(text, &message) > 0;
     PyErr_Clear();
     SetError(error_ctx, known ? kind : "MemoryError", known ? message : "managed_tensor_allocator: no memory");
     Py_XDECREF(name);
     Py_XDECREF(text);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
+    drop_pending(&pending);
 }
 
 static int managed_tensor_allocator(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,
@@ -204,11 +201,11 @@ int exchange_api_init(void)
         .dltensor_from_py_object_no_sync = dltensor_from_py_object_no_sync,
         .current_work_stream = current_work_stream,
     };
-    if (max_version == NULL) {
-        max_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+    PyObject *capsule = PyCapsule_New(&api, "dlpack_exchange_api", NULL);
+    if (capsule == NULL) {
+        return -1;
     }
-    PyObject *capsule = max_version == NULL ? NULL : PyCapsule_New(&api, "dlpack_exchange_api", NULL);
-    int set = capsule == NULL ? -1 : PyObject_SetAttrString((PyObject *)DLPackObject_type, attribute, capsule);
-    Py_XDECREF(capsule);
+    int set = PyObject_SetAttrString((PyObject *)DLPackObject_type, attribute, capsule);
+    Py_DECREF(capsule);
     return set;
 }

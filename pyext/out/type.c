@@ -5,8 +5,6 @@
 
 #include <structmember.h>
 
-static PyObject *cpu; /* (kDLCPU, 0), what most objects say of their device */
-
 /* Attributes. */
 
 enum attribute {
@@ -116,7 +114,7 @@ static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ig
         return NULL;
     }
     if (device.device_type == kDLCPU && device.device_id == 0) {
-        return Py_NewRef(cpu);
+        return Py_NewRef(constants.cpu);
     }
     return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
@@ -222,10 +220,6 @@ static PyType_Spec object_spec = {
 int type_init(PyObject *module)
 {
     if (DLPackObject_type == NULL) {
-        cpu = Py_BuildValue("(ii)", kDLCPU, 0);
-        if (cpu == NULL) {
-            return -1;
-        }
         DLPackObject_type = (PyTypeObject *)PyType_FromSpec(&object_spec);
         if (DLPackObject_type == NULL) {
             return -1;

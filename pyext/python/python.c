@@ -73,6 +73,20 @@ static int make_names(void)
     return 0;
 }
 
+struct constants constants;
+
+static int make_constants(void)
+{
+    constants.newest_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+    constants.legacy_stream = PyLong_FromLong(STREAM_LEGACY);
+    constants.no_ordering = PyLong_FromLong(-1);
+    constants.cpu = Py_BuildValue("(ii)", kDLCPU, 0);
+    return constants.newest_version == NULL || constants.legacy_stream == NULL || constants.no_ordering == NULL ||
+                   constants.cpu == NULL
+               ? -1
+               : 0;
+}
+
 /* Fetched once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
 #define FUNCTION(index, module, name) [index] = {module, name, NULL},
 static struct {
@@ -128,7 +142,8 @@ int python_init(void)
     atomic_store(&ending, false); /* Python may start anew */
     nested_imports = context_new("dlpack.nested_imports", NULL);
     nested_frees = context_new("dlpack.nested_frees", NULL);
-    if (nested_imports == NULL || nested_frees == NULL || make_names() < 0 || fetch_functions() < 0) {
+    if (nested_imports == NULL || nested_frees == NULL || make_names() < 0 || make_constants() < 0 ||
+        fetch_functions() < 0) {
         return -1;
     }
     return call_at_exit();
@@ -388,6 +403,13 @@ void put_back(const struct pending *pending)
     PyErr_Restore(pending->type, pending->value, pending->traceback);
 }
 
+void drop_pending(const struct pending *pending)
+{
+    Py_XDECREF(pending->type);
+    Py_XDECREF(pending->value);
+    Py_XDECREF(pending->traceback);
+}
+
 void drop_capsule(PyObject *capsule)
 {
     struct pending pending;
@@ -398,12 +420,10 @@ void drop_capsule(PyObject *capsule)
 
 PyObject *take_exception_text(void)
 {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *text = call_python(PYTHON_EXCEPTION_TEXT, PyTuple_Pack(1, value));
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
+    struct pending pending;
+    set_aside(&pending);
+    PyErr_NormalizeException(&pending.type, &pending.value, &pending.traceback);
+    PyObject *text = call_python(PYTHON_EXCEPTION_TEXT, PyTuple_Pack(1, pending.value));
+    drop_pending(&pending);
     return text;
 }

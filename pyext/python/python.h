@@ -63,8 +63,16 @@ extern struct names {
 } names;
 #undef MEMBER
 
-/* Finds functions that Python has and the stable ABI has not, makes the names, and fetches the Python functions. Called
- * once per import. */
+/* Made once, and kept for ever. */
+extern struct constants {
+    PyObject *newest_version; /* (1, 3), for max_version */
+    PyObject *legacy_stream;  /* 1 */
+    PyObject *no_ordering;    /* -1: a stream that nothing has to wait for */
+    PyObject *cpu;            /* (kDLCPU, 0) */
+} constants;
+
+/* Finds functions that Python has and the stable ABI has not, makes the names and constants, and fetches the Python
+ * functions. Called once per import. */
 int python_init(void);
 
 /* In a forked child. */
@@ -172,6 +180,7 @@ struct pending {
 };
 void set_aside(struct pending *pending);
 void put_back(const struct pending *pending);
+void drop_pending(const struct pending *pending);
 
 /* Gives a reference back to what may be a capsule: its destructor is foreign code, and an exception that is pending
  * outlives it. */
