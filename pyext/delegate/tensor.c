@@ -76,10 +76,7 @@ DLPackObject *cpu_tensor_of(DLPackObject *self)
         return holder;
     }
     if (!holder->on_cpu) {
-        object_refuse_device(holder, holder->tensor.device.device_type == kDLCUDA
-                                         ? "the CPU can't read this memory (asdlpack(x, device=\"cpu\", copy=None) "
-                                           "copies it to the host)"
-                                         : "the CPU can't read this memory (copy it with the library that owns it)");
+        object_refuse(holder, holder->tensor.device.device_type == kDLCUDA ? "on CUDA" : "on a GPU");
         return NULL;
     }
     static const DLDevice cpu = {kDLCPU, 0};

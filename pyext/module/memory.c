@@ -51,9 +51,7 @@ static int read_described(DLPackObject *self, DLPackObject *holder, struct reque
         return -1;
     }
     if (holder->tensor.byte_offset > 0) {
-        PyErr_SetString(PyExc_BufferError, "frombuffer: memory on this device has a handle, not an address; expected "
-                                           "memory of the CPU or of a device with addresses, such as CUDA");
-        return -1;
+        return object_refuse(holder, "handle");
     }
     request->device = holder->tensor.device;
     request->producer_stream = producer_stream(holder);

@@ -119,19 +119,11 @@ static PyObject *make_capsule(DLPackObject *self, bool versioned)
 
 int parse_copy(PyObject *value, enum copy *copy)
 {
-    if (value == Py_None) {
-        *copy = COPY_IF_NEEDED;
-    }
-    else if (value == Py_False) {
-        *copy = COPY_NEVER;
-    }
-    else if (value == Py_True) {
-        *copy = COPY_ALWAYS;
-    }
-    else {
+    if (value != Py_None && value != Py_False && value != Py_True) {
         raise_unexpected(PyExc_TypeError, "copy: expected True, False or None", value);
         return -1;
     }
+    *copy = value == Py_None ? COPY_IF_NEEDED : value == Py_True ? COPY_ALWAYS : COPY_NEVER;
     return 0;
 }
 
@@ -275,10 +267,7 @@ HOT PyObject *export_tensor(DLPackObject *self, const struct export_arguments *a
         return NULL;
     }
     if (!versioned && self->versioned_only) {
-        PyErr_Format(PyExc_BufferError,
-                     "%s with one item in each byte can't be said by a legacy capsule; expected a consumer that passes "
-                     "max_version=(1, 0) or later",
-                     self->names.dtype);
+        object_refuse(self, "no legacy capsule");
         return NULL;
     }
     if (asked == 0) {

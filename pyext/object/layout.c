@@ -68,12 +68,8 @@ void *object_address(DLPackObject *self)
     return self->tensor.data == NULL ? self->dims : self->tensor.data;
 }
 
-void object_refuse_device(const DLPackObject *self, const char *reason)
+int object_refuse(const DLPackObject *self, const char *refusal)
 {
-    raise_text(PyExc_BufferError, PYTHON_WRONG_DEVICE, Py_BuildValue("(Os)", self, reason));
-}
-
-void object_refuse_strides(const DLPackObject *self, const char *expected)
-{
-    raise_text(PyExc_BufferError, PYTHON_WRONG_STRIDES, Py_BuildValue("(Os)", self, expected));
+    raise_text(PyExc_BufferError, PYTHON_REFUSAL, Py_BuildValue("(Os)", self, refusal));
+    return -1;
 }

@@ -98,11 +98,8 @@ bool object_is_compact(const DLPackObject *self, char order);
 /* The address of the first item; where there is none any address, since consumers take NULL for an error. */
 void *object_address(DLPackObject *self);
 
-/* Raises "device <name>:<id>: <reason>". */
-void object_refuse_device(const DLPackObject *self, const char *reason);
-
-/* Raises "strides <...> of shape <...>: expected <...>". */
-void object_refuse_strides(const DLPackObject *self, const char *expected);
+/* Raises BufferError with the text of this name in dlpack._object.REFUSALS. -1. */
+int object_refuse(const DLPackObject *self, const char *refusal);
 
 /* (device type, device id), the first a dlpack.DLDeviceType. */
 PyObject *device_of(const DLTensor *tensor);

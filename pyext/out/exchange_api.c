@@ -72,11 +72,7 @@ static int dltensor_from_py_object_no_sync(void *obj, DLTensor *out)
         return -1;
     }
     if (holder->versioned_only) {
-        PyErr_Format(PyExc_BufferError,
-                     "%s with one item in each byte can't be said by a DLTensor; expected a consumer that calls "
-                     "managed_tensor_from_py_object_no_sync",
-                     holder->names.dtype);
-        return -1;
+        return object_refuse(holder, "no DLTensor");
     }
     *out = holder->tensor;
     return 0;
@@ -126,8 +122,7 @@ static DLPackObject *allocate(const DLTensor *prototype)
         goto failed;
     }
     if (self->tensor.device.device_type != kDLCPU) {
-        object_refuse_device(self, "managed_tensor_allocator allocates memory of the CPU alone (allocate it with the "
-                                   "library that uses the device)");
+        object_refuse(self, "not allocated");
         goto failed;
     }
     int64_t bytes = object_nbytes(self);

@@ -14,34 +14,21 @@ static bool asks_for(int flags, int what)
 static int check_flags(const DLPackObject *self, int flags)
 {
     if (asks_for(flags, PyBUF_WRITABLE) && self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
-        PyErr_SetString(PyExc_BufferError, "readonly True: expected memory that may be written (asdlpack(x, copy=True) "
-                                           "makes a copy that may)");
-        return -1;
+        return object_refuse(self, "read-only");
     }
     if (asks_for(flags, PyBUF_ND) && object_is_packed(self)) {
-        PyErr_Format(PyExc_BufferError,
-                     "dtype %s: items share bytes, and those of a buffer don't (dlpack.frombuffer(x, \"uint8\") shares "
-                     "the bytes)",
-                     self->names.dtype);
-        return -1;
+        return object_refuse(self, "packed");
     }
     if (asks_for(flags, PyBUF_ND | PyBUF_FORMAT) && self->names.format[0] == '\0') {
-        PyErr_Format(
-            PyExc_BufferError,
-            "dtype %s: the buffer protocol has no format for it (with ml_dtypes numpy.asarray(x) has most such "
-            "types; dlpack.frombuffer(x, \"uint8\") shares the bytes)",
-            self->names.dtype);
-        return -1;
+        return object_refuse(self, "no format");
     }
     bool row_major = object_is_compact(self, 'C'), column_major = object_is_compact(self, 'F');
     if (!row_major && (!asks_for(flags, PyBUF_STRIDES) || asks_for(flags, PyBUF_C_CONTIGUOUS) ||
                        (!column_major && asks_for(flags, PyBUF_ANY_CONTIGUOUS)))) {
-        object_refuse_strides(self, "row-major memory without gaps (asdlpack(x, copy=True) makes it so)");
-        return -1;
+        return object_refuse(self, "not row-major");
     }
     if (!column_major && asks_for(flags, PyBUF_F_CONTIGUOUS)) {
-        object_refuse_strides(self, "column-major memory without gaps (numpy.asfortranarray(x) makes it so)");
-        return -1;
+        return object_refuse(self, "not column-major");
     }
     return 0;
 }

@@ -21,14 +21,7 @@ static void become_absent(const char *attribute)
 
 static int check_typestr(const DLPackObject *holder)
 {
-    if (holder->names.typestr[0] != '\0') {
-        return 0;
-    }
-    PyErr_Format(PyExc_BufferError,
-                 "dtype %s: no typestr says it (with ml_dtypes numpy.asarray(x) has most such "
-                 "types; dlpack.frombuffer(x, \"uint8\") shares the bytes)",
-                 holder->names.dtype);
-    return -1;
+    return holder->names.typestr[0] != '\0' ? 0 : object_refuse(holder, "no typestr");
 }
 
 /* The object with the tensor, where the array interface can say it; NULL: the attribute is absent. */
@@ -121,8 +114,7 @@ PyObject *get_cuda_array_interface(PyObject *self, void *Py_UNUSED(closure))
     const DLPackObject *holder = tensor_of((DLPackObject *)self);
     if (holder != NULL && holder->tensor.device.device_type != kDLCUDA &&
         holder->tensor.device.device_type != kDLCUDAManaged) {
-        raise_text(PyExc_AttributeError, PYTHON_WRONG_DEVICE,
-                   Py_BuildValue("(Os)", holder, "expected memory of CUDA for __cuda_array_interface__"));
+        raise_text(PyExc_AttributeError, PYTHON_REFUSAL, Py_BuildValue("(Os)", holder, "not on CUDA"));
         return NULL;
     }
     if (holder == NULL || check_typestr(holder) < 0 || ordered_tensor_of((DLPackObject *)self) == NULL) {

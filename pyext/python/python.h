@@ -155,8 +155,8 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_WRONG_FIELD, "dlpack._errors", "wrong_field")                                                             \
     X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected")                                                               \
     X(PYTHON_WRONG_ANSWER, "dlpack._errors", "wrong_answer")                                                           \
-    X(PYTHON_WRONG_DEVICE, "dlpack._object", "wrong_device")                                                           \
-    X(PYTHON_WRONG_STRIDES, "dlpack._object", "wrong_strides")                                                         \
+    X(PYTHON_IS_FIXED, "dlpack._object", "is_fixed")                                                                   \
+    X(PYTHON_REFUSAL, "dlpack._object", "refusal")                                                                     \
     X(PYTHON_DEVICE, "dlpack._object", "device")                                                                       \
     X(PYTHON_REPR, "dlpack._object", "repr_of")                                                                        \
     X(PYTHON_TO_NUMPY, "dlpack._object", "to_numpy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from sys import byteorder
 
-from ._object import wrong_strides
+from ._object import refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -22,17 +22,14 @@ def describe_lists(x: DLPackObject, has_type: bool, is_compact: bool) -> bytes |
     """The format of lists that are x's rows, in 24 bytes, and behind it the metadata that make them tensors; or a text:
     why Arrow can't have x."""
     if not has_type:
-        return (
-            f"dtype {x.dtype}: expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them "
-            '(dlpack.frombuffer(x, "uint8") shares the bytes)'
-        )
+        return refusal(x, "no Arrow type")
     if not x.shape:
         return (
             "shape (): expected one dimension or more, as Arrow's arrays have a length (numpy.asarray(x).reshape(1) "
             "has one)"
         )
     if not is_compact:
-        return wrong_strides(x, "row-major memory without gaps (asdlpack(x, copy=True) makes it so)")
+        return refusal(x, "not row-major")
     row, size = x.shape[1:], math.prod(x.shape[1:])
     if size >= 1 << 31:
         return (

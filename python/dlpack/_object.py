@@ -42,18 +42,77 @@ def device(number: int, id: int) -> tuple[int, int]:
         return number, id
 
 
+IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+BEFORE_BUFFER = "__dlpack__", "__array_interface__", "__array_struct__", "__cuda_array_interface__"
+
+
+def is_fixed(kind: type, has_dlpack: bool) -> bool:
+    """Whether all objects of the type, now and later, are recognised alike: by a method __dlpack__, or by their buffer,
+    since they have none of the attributes that come before it."""
+    if type(kind) is not type or not all(base.__flags__ & IMMUTABLE for base in kind.__mro__):
+        return False  # an attribute may come to the type
+    if kind.__getattribute__ is not object.__getattribute__ or kind.__dictoffset__ != 0:
+        return False  # or to one object alone
+    if has_dlpack:
+        return type(kind.__dlpack__) is type(str.join)  # type: ignore[attr-defined]
+    return not any(hasattr(kind, name) for name in BEFORE_BUFFER)
+
+
 def device_text(x: DLPackObject) -> str:
     """ "kDLCUDA:0"."""
     kind, id = x.device
     return f"{getattr(kind, 'name', f'device type {kind}')}:{id}"
 
 
-def wrong_device(x: DLPackObject, reason: str) -> str:
-    return f"device {device_text(x)}: {reason}"
+AS_BYTES = 'dlpack.frombuffer(x, "uint8") shares the bytes'
+AS_NUMPY = "with ml_dtypes numpy.asarray(x) has most such types"
+
+# Why a consumer can't have x: the attribute that is to blame, and what is wrong with it. C names the entry.
+REFUSALS = {
+    "not on CUDA": ("device", "expected memory of CUDA for __cuda_array_interface__"),
+    "on a GPU": ("device", "the CPU can't read this memory (copy it with the library that owns it)"),
+    "on CUDA": (
+        "device",
+        'the CPU can\'t read this memory (asdlpack(x, device="cpu", copy=None) copies it to the host)',
+    ),
+    "not allocated": (
+        "device",
+        "managed_tensor_allocator allocates memory of the CPU alone (allocate it with the library that uses the "
+        "device)",
+    ),
+    "handle": (
+        "device",
+        "memory of it has a handle, not an address; expected memory of the CPU or of a device with addresses, such as "
+        "CUDA",
+    ),
+    "read-only": ("readonly", "expected memory that may be written (asdlpack(x, copy=True) makes a copy that may)"),
+    "packed": ("dtype", f"items share bytes, and those of a buffer don't ({AS_BYTES})"),
+    "packed for numpy": ("dtype", f"items share bytes, and numpy's don't ({AS_BYTES})"),
+    "no format": ("dtype", f"the buffer protocol has no format for it ({AS_NUMPY}; {AS_BYTES})"),
+    "no typestr": ("dtype", f"no typestr says it ({AS_NUMPY}; {AS_BYTES})"),
+    "no Arrow type": (
+        "dtype",
+        f"expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them ({AS_BYTES})",
+    ),
+    "no DLTensor": (
+        "dtype",
+        "a DLTensor can't say one item in each byte; expected a consumer that calls "
+        "managed_tensor_from_py_object_no_sync",
+    ),
+    "no legacy capsule": (
+        "dtype",
+        "a legacy capsule can't say one item in each byte; expected a consumer that passes max_version=(1, 0) or later",
+    ),
+    "not row-major": ("strides", "expected row-major memory without gaps (asdlpack(x, copy=True) makes it so)"),
+    "not column-major": ("strides", "expected column-major memory without gaps (numpy.asfortranarray(x) makes it so)"),
+}
 
 
-def wrong_strides(x: DLPackObject, expected: str) -> str:
-    return f"strides {x.strides} of shape {x.shape}: expected {expected}"
+def refusal(x: DLPackObject, name: str) -> str:
+    """ "readonly True: expected memory that may be written"."""
+    attribute, reason = REFUSALS[name]
+    value = device_text(x) if attribute == "device" else getattr(x, attribute)
+    return f"{attribute} {value}{f' of shape {x.shape}' * (attribute == 'strides')}: {reason}"
 
 
 def repr_of(
@@ -87,9 +146,7 @@ def to_numpy(
     """A numpy array by x's array interface, whose typestr is empty where none says the data type; with the types of
     ml_dtypes where numpy has none."""
     if is_packed:
-        raise BufferError(
-            f"dtype {x.dtype}: items share bytes, and numpy's don't (dlpack.frombuffer(x, \"uint8\") shares the bytes)"
-        )
+        raise BufferError(refusal(x, "packed for numpy"))
     import numpy
 
     interface["typestr"] = interface["typestr"] or f"|V{x.itemsize}"  # of such items numpy knows the size alone
@@ -108,4 +165,4 @@ def type_of(name: str) -> Any:
         if hasattr(ml_dtypes, name):
             return getattr(ml_dtypes, name)
         reason = "neither numpy nor ml_dtypes has such a type"
-    raise BufferError(f'dtype {name}: {reason} (dlpack.frombuffer(x, "uint8") shares the bytes)')
+    raise BufferError(f"dtype {name}: {reason} ({AS_BYTES})")
