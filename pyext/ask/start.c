@@ -25,10 +25,11 @@ static bool enter_core(void *library, int processors, struct failure *failure)
     }
     call_entry(entry, &core);
     if (core.describe == NULL) {
-        return fail(failure, CANNOT_START, "bug in dlpack's core, please report it: a panic", "");
+        return fail(failure, CANNOT_START, "bug in dlpack's core, please report it: a panic");
     }
     if (core.request_size != sizeof(struct request) || core.answer_size != sizeof(struct answer)) {
-        return fail(failure, CANNOT_START, core_path, "it is of another version of this package; restart the process");
+        return fail(failure, CANNOT_START, "%.960s: it is of another version of this package; restart the process",
+                    core_path);
     }
     atomic_store(&describe_in_go, core.describe);
     return true;
@@ -65,7 +66,7 @@ static bool start(struct failure *failure)
         show_settings(settings);
     }
     else if (started) {
-        started = fail(failure, NO_MEMORY, "no memory", "");
+        started = fail(failure, NO_MEMORY, "no memory");
     }
     restore_signals(&before);
     return started;

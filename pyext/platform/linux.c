@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +52,14 @@ __attribute__((constructor)) static void prepare(int argc, char **argv, char **e
     }
 }
 
-bool fail(struct failure *failure, int kind, const char *text, const char *detail)
+bool fail(struct failure *failure, int kind, const char *format, ...)
 {
+    va_list values;
     failure->kind = kind;
-    snprintf(failure->text, sizeof failure->text, "the Go core can't start: %.960s%s%.960s", text,
-             *text != 0 && *detail != 0 ? ": " : "", detail);
+    size_t length = (size_t)snprintf(failure->text, sizeof failure->text, "the Go core can't start: ");
+    va_start(values, format);
+    vsnprintf(failure->text + length, sizeof failure->text - length, format, values);
+    va_end(values);
     return false;
 }
 
@@ -84,13 +88,11 @@ static bool can_read(const char *path, struct failure *failure)
     if (errno == EMFILE || errno == ENFILE) {
         return true; /* the file is not to blame */
     }
-    char cause[600];
-    snprintf(cause, sizeof cause,
-             "%s (the process has to read this file: put it back, make it readable, or call asdlpack before the "
-             "process changes its root directory or its user, in a forked child again; an application has to bring it "
-             "along beside the extension, and to keep it until its last process ends)",
-             strerror(errno));
-    return fail(failure, CANNOT_START, path, cause);
+    return fail(failure, CANNOT_START,
+                "%.960s: %s (the process has to read this file: put it back, make it readable, or call asdlpack before "
+                "the process changes its root directory or its user, in a forked child again; an application has to "
+                "bring it along beside the extension, and to keep it until its last process ends)",
+                path, strerror(errno));
 }
 
 void *open_library(const char *path, struct failure *failure)
@@ -100,7 +102,7 @@ void *open_library(const char *path, struct failure *failure)
     }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
-        fail(failure, CANNOT_START, "", dlerror());
+        fail(failure, CANNOT_START, "%s", dlerror());
     }
     return library;
 }
@@ -109,7 +111,7 @@ void *find_function(void *library, const char *name, struct failure *failure)
 {
     void *function = dlsym(library, name);
     if (function == NULL) {
-        fail(failure, CANNOT_START, "", dlerror());
+        fail(failure, CANNOT_START, "%s", dlerror());
     }
     return function;
 }
@@ -236,7 +238,7 @@ void *open_library_copy(const char *path, unsigned copies, struct failure *failu
         fail(failure, CANNOT_START,
              "after a fork it needs a copy of its file, and neither a memfd nor a temporary file could be made and "
              "executed (set TMPDIR to a folder from which files may be executed, use the spawn or forkserver start "
-             "method, or call asdlpack only in the parent)",
+             "method, or call asdlpack only in the parent): %s",
              causes);
     }
     return library;
@@ -309,25 +311,19 @@ bool have_room(int processors, struct failure *failure)
     void *addresses = take_room(reserved, PROT_NONE), *data = MAP_FAILED;
     bool have = false;
     int error = 0;
-    char text[240];
     if (addresses == MAP_FAILED) {
-        snprintf(text, sizeof text, "it reserves %zu MiB of address space, and a limit forbids that (%s)",
-                 reserved >> 20, limit_met(errno));
-        fail(failure, NO_MEMORY, text, "");
+        fail(failure, NO_MEMORY, "it reserves %zu MiB of address space, and a limit forbids that (%s)", reserved >> 20,
+             limit_met(errno));
     }
     else if ((data = take_room(ROOM_DATA, PROT_READ | PROT_WRITE)) == MAP_FAILED) {
-        snprintf(text, sizeof text, "it maps %d MiB of private memory, and a limit forbids that (%s)", ROOM_DATA >> 20,
-                 limit_met(errno));
-        fail(failure, NO_MEMORY, text, "");
+        fail(failure, NO_MEMORY, "it maps %d MiB of private memory, and a limit forbids that (%s)", ROOM_DATA >> 20,
+             limit_met(errno));
     }
     else if (!split_mapping(addresses, page, mappings, PROT_READ)) {
-        snprintf(text, sizeof text, "it makes up to %d mappings, and a limit forbids that (vm.max_map_count)",
-                 mappings);
-        fail(failure, NO_MEMORY, text, "");
+        fail(failure, NO_MEMORY, "it makes up to %d mappings, and a limit forbids that (vm.max_map_count)", mappings);
     }
     else if (mprotect(addresses, stacks * page, PROT_NONE) != 0 || (error = try_threads(threads)) != 0) {
-        snprintf(text, sizeof text, "it starts up to %d threads, and %s", threads, threads_forbidden_by(error));
-        fail(failure, NO_THREADS, text, "");
+        fail(failure, NO_THREADS, "it starts up to %d threads, and %s", threads, threads_forbidden_by(error));
     }
     else {
         have = true;

@@ -17,8 +17,8 @@ struct failure {
     char text[2048];
 };
 
-/* Fills the failure in. false, so that a caller can return it. */
-bool fail(struct failure *failure, int kind, const char *text, const char *detail);
+/* Fills the failure in. False, so that a caller can return it. */
+bool fail(struct failure *failure, int kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* A function of the program that this library was loaded into; NULL: absent. */
 void *find_in_process(const char *name);
