@@ -22,9 +22,9 @@ uint64_t core_calls(void)
 static bool may_copy_much(const struct request *request)
 {
     if (request->array_count > 0) {
-        return request->copy != COPY_NEVER; /* only Go knows how many items Arrow's arrays have */
+        return request->terms.copy != COPY_NEVER; /* only Go knows how many items Arrow's arrays have */
     }
-    if (request->copy == COPY_NEVER || request->ndim < 0 || request->ndim > MAX_NDIM ||
+    if (request->terms.copy == COPY_NEVER || request->ndim < 0 || request->ndim > MAX_NDIM ||
         request->facts & FACT_NO_SHAPE) {
         return false;
     }
@@ -38,7 +38,8 @@ static bool may_copy_much(const struct request *request)
 /* A driver's calls may wait for the device, or for threads that wait for the GIL. */
 static bool may_need_driver(const struct request *request)
 {
-    return request->device.device_type != kDLCPU || (request->has_target && request->target.device_type != kDLCPU);
+    return request->device.device_type != kDLCPU ||
+           (request->terms.has_target && request->terms.target.device_type != kDLCPU);
 }
 
 /* No handler runs on Go's small stacks: not every library says SA_ONSTACK. So signals wait for the call's end, but for
@@ -112,8 +113,8 @@ static int raise_answer(const struct answer *answer)
 
 HOT int ask(struct request *request, struct answer *answer)
 {
-    bool may_recall =
-        request->copy != COPY_ALWAYS && !request->has_stream && !request->has_target && request->data != 0;
+    bool may_recall = request->terms.copy != COPY_ALWAYS && !request->terms.has_stream && !request->terms.has_target &&
+                      request->data != 0;
     if (may_recall && recall(request, answer) && fits(request, answer)) {
         return 0;
     }

@@ -21,7 +21,7 @@ func readArrow(request *C.struct_request, d *dlpack.Description, answer *C.struc
 	if request.protocol == C.PROTOCOL_ARROW_STREAM {
 		source.Protocol = "__arrow_c_stream__"
 	}
-	if source.Count > 1 && request.copy != C.COPY_NEVER {
+	if source.Count > 1 && request.terms.copy != C.COPY_NEVER {
 		return join(source, d, answer)
 	}
 	if err := source.Describe(0, d); err != nil || source.Count <= 1 {

@@ -48,6 +48,15 @@ enum { STREAM_UNKNOWN = 0, STREAM_LEGACY = 1, STREAM_PER_THREAD = 2 };
 /* The values of asdlpack's copy. */
 enum copy { COPY_NEVER, COPY_IF_NEEDED, COPY_ALWAYS };
 
+/* What is asked for, besides what the memory is. */
+struct terms {
+    int64_t stream;  /* __dlpack__(stream=...), where has_stream; None otherwise */
+    DLDevice target; /* __dlpack__(dl_device=...), where has_target */
+    uint8_t copy;    /* enum copy */
+    uint8_t exports; /* the memory goes to a consumer now, in the order of its stream */
+    uint8_t has_stream, has_target;
+};
+
 struct request {
     /* What the answer depends on; up to the used part of dims it is the key under which an answer is remembered. */
     uint8_t protocol;
@@ -73,16 +82,12 @@ struct request {
     uint64_t data; /* address */
     int64_t span;  /* bytes of memory from data on, where FACT_SPAN */
 
-    /* What is asked for. */
+    /* What else Go reads. */
     const char *long_format; /* format_length bytes, where that is FORMAT_SIZE or more */
     uint64_t schema, arrays; /* Arrow: the addresses of an ArrowSchema, and of array_count ArrowArrays in a row */
     int64_t array_count;
     int64_t producer_stream; /* by whose order the memory is complete; 0: not known, unless FACT_STREAM */
-    int64_t stream;          /* __dlpack__(stream=...), where has_stream; None otherwise */
-    DLDevice target;         /* __dlpack__(dl_device=...), where has_target */
-    uint8_t copy;            /* enum copy */
-    uint8_t exports;         /* the memory goes to a consumer now, in the order of its stream */
-    uint8_t has_stream, has_target;
+    struct terms terms;
 };
 
 /* What becomes of a request: a Python exception's type, but for STATUS_OK. */

@@ -244,7 +244,7 @@ func FuzzDescribe(f *testing.F) {
 			set(&request.data, 0)
 		}
 		set(&request.span, max(r.span, 0))
-		set(&request.copy, r.copy)
+		set(&request.terms.copy, r.copy)
 		dlpackDescribe(request, answer)
 
 		message := text(answer.message[:])
@@ -363,12 +363,12 @@ func FuzzAnyRequest(f *testing.F) {
 			set(&request.dims[i], next())
 		}
 		set(&request.producer_stream, next())
-		set(&request.stream, next())
-		set(&request.has_stream, next()&1)
-		set(&request.exports, next()&1)
-		set(&request.has_target, next()&1)
-		set(&request.target.device_type, next())
-		set(&request.target.device_id, next())
+		set(&request.terms.stream, next())
+		set(&request.terms.has_stream, next()&1)
+		set(&request.terms.exports, next()&1)
+		set(&request.terms.has_target, next()&1)
+		set(&request.terms.target.device_type, next())
+		set(&request.terms.target.device_id, next())
 		set(&request.schema, next())
 		set(&request.arrays, next())
 		set(&request.array_count, next())

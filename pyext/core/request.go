@@ -55,7 +55,7 @@ func read(request *C.struct_request, d *dlpack.Description, answer *C.struct_ans
 
 // readTerms turns what is asked for into terms for package handover.
 func readTerms(request *C.struct_request, terms *handover.Terms) {
-	terms.MayCopy, terms.MustCopy = request.copy != C.COPY_NEVER, request.copy == C.COPY_ALWAYS
+	terms.MayCopy, terms.MustCopy = request.terms.copy != C.COPY_NEVER, request.terms.copy == C.COPY_ALWAYS
 	switch {
 	case request.protocol == C.PROTOCOL_CUDA_ARRAY_INTERFACE:
 		terms.Device = handover.FromDriver
@@ -63,9 +63,9 @@ func readTerms(request *C.struct_request, terms *handover.Terms) {
 		terms.Device = handover.FromCaller
 	}
 	terms.Producer = int64(request.producer_stream)
-	terms.HasTarget, terms.Target = request.has_target != 0, deviceOf(request.target)
-	terms.Exports = request.exports != 0
-	terms.HasStream, terms.Consumer = request.has_stream != 0, int64(request.stream)
+	terms.HasTarget, terms.Target = request.terms.has_target != 0, deviceOf(request.terms.target)
+	terms.Exports = request.terms.exports != 0
+	terms.HasStream, terms.Consumer = request.terms.has_stream != 0, int64(request.terms.stream)
 }
 
 // isPointer tells whether a caller passed an address (from_pointer), of which only the caller knows what lies there.

@@ -91,7 +91,7 @@ func ask(asked asked) told {
 	setAll(request.dims[:], asked.shape)
 	setAll(request.dims[len(asked.shape):], asked.strides)
 	set(&request.span, asked.span)
-	set(&request.copy, asked.copy)
+	set(&request.terms.copy, asked.copy)
 	set(&request.schema, int64(asked.schema))
 	set(&request.arrays, int64(addressOf(asked.arrays...)))
 	set(&request.array_count, int64(len(asked.arrays)))

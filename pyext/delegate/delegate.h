@@ -35,7 +35,7 @@ int delegate_order(DLPackObject *self);
 
 /* A new object with the producer's memory, which is here, on another device: as the producer gives it there, or
  * copied. */
-DLPackObject *delegate_move(DLPackObject *self, DLDevice here, const struct request *conditions);
+DLPackObject *delegate_move(DLPackObject *self, DLDevice here, const struct terms *terms);
 
 /* The capsule that the producer gives for these arguments, or one of the tensor that it gives otherwise. */
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments);

@@ -273,21 +273,21 @@ int delegate_order(DLPackObject *self)
 
 /* What the producer gives on another device. NULL without an exception: it refuses, or is better not asked. What it
  * copies to CUDA is complete by the order of a stream that nobody knows; to the CPU, when it returns. */
-static DLPackObject *moved_by_producer(DLPackObject *self, DLDevice here, const struct request *conditions)
+static DLPackObject *moved_by_producer(DLPackObject *self, DLDevice here, const struct terms *terms)
 {
     PyObject *const copies[] = {[COPY_NEVER] = Py_False, [COPY_IF_NEEDED] = NULL, [COPY_ALWAYS] = Py_True};
     bool copied_here = here.device_type == kDLCPU || is_of_cuda(here);
-    if (conditions->target.device_type == kDLCUDA && copied_here) {
+    if (terms->target.device_type == kDLCUDA && copied_here) {
         return NULL;
     }
-    PyObject *device = Py_BuildValue("(ii)", conditions->target.device_type, conditions->target.device_id);
+    PyObject *device = Py_BuildValue("(ii)", terms->target.device_type, terms->target.device_id);
     if (device == NULL) {
         return NULL;
     }
     struct export_arguments arguments = {
         .max_version = constants.newest_version,
         .dl_device = device,
-        .copy = copies[conditions->copy],
+        .copy = copies[terms->copy],
     };
     PyObject *capsule = call_producer(self->obj, &arguments);
     Py_DECREF(device);
@@ -300,20 +300,20 @@ static DLPackObject *moved_by_producer(DLPackObject *self, DLDevice here, const 
     return NULL;
 }
 
-DLPackObject *delegate_move(DLPackObject *self, DLDevice here, const struct request *conditions)
+DLPackObject *delegate_move(DLPackObject *self, DLDevice here, const struct terms *terms)
 {
-    DLPackObject *tensor = moved_by_producer(self, here, conditions);
+    DLPackObject *tensor = moved_by_producer(self, here, terms);
     if (tensor == NULL && !PyErr_Occurred()) {
         tensor = import_tensor(self, &(struct export_arguments){0});
     }
     if (tensor == NULL) {
         return NULL;
     }
-    struct request rest = *conditions;
+    struct terms rest = *terms;
     if (rest.copy == COPY_ALWAYS && tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
         rest.copy = COPY_IF_NEEDED;
     }
-    DLPackObject *moved = object_under(tensor, &rest);
+    DLPackObject *moved = object_meeting(tensor, &rest);
     Py_DECREF((PyObject *)tensor);
     return moved;
 }

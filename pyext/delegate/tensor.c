@@ -87,23 +87,21 @@ DLPackObject *cpu_tensor_of(DLPackObject *self)
 
 DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy)
 {
-    struct request conditions;
-    request_init(&conditions, PROTOCOL_DLTENSOR);
-    conditions.copy = copy;
+    struct terms terms = {.copy = copy};
     DLDevice here = self->tensor.device;
     if (device != NULL) {
         if (self->delegate && delegate_device(self, &here) < 0) {
             return NULL;
         }
-        conditions.has_target = !same_device(here, *device);
-        conditions.target = *device;
+        terms.has_target = !same_device(here, *device);
+        terms.target = *device;
     }
-    if (!conditions.has_target && copy != COPY_ALWAYS) {
+    if (!terms.has_target && copy != COPY_ALWAYS) {
         return (DLPackObject *)Py_NewRef((PyObject *)self);
     }
-    if (conditions.has_target && self->delegate) {
-        return delegate_move(self, here, &conditions);
+    if (terms.has_target && self->delegate) {
+        return delegate_move(self, here, &terms);
     }
     DLPackObject *tensor = ordered_tensor_of(self);
-    return tensor == NULL ? NULL : object_under(tensor, &conditions);
+    return tensor == NULL ? NULL : object_meeting(tensor, &terms);
 }

@@ -19,7 +19,7 @@ static int has_dlpack(PyObject *obj)
 /* A DLTensor is borrowed: it lives by its owner. */
 static int borrow_tensor(DLPackObject *self, PyObject *owner)
 {
-    if (look_at_structure(self, self->obj, STRUCTURE_TENSOR) < 0) {
+    if (inspect_structure(self, self->obj, STRUCTURE_TENSOR) < 0) {
         return -1;
     }
     if (self->holding == HOLDS_NOTHING) {
@@ -177,7 +177,7 @@ HOT static PyObject *asdlpack(PyObject *module, PyObject *const *args, Py_ssize_
 
 /* (name of the capsule or None, the object with the tensor or None): nothing is consumed, and of a capsule that is not
  * to be consumed just the name is read. */
-static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
+static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     enum structure kind;
     bool is_capsule = PyCapsule_CheckExact(obj);
@@ -190,7 +190,7 @@ static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
     DLPackObject *self = NULL, *holder = NULL;
     if (is_capsule || found > 0) {
         self = object_new(obj, COPY_NEVER);
-        if (self != NULL && (is_capsule ? look_at_capsule(self, obj) : look_at_structure(self, obj, kind)) < 0) {
+        if (self != NULL && (is_capsule ? inspect_capsule(self, obj) : inspect_structure(self, obj, kind)) < 0) {
             Py_CLEAR(self);
         }
     }
@@ -200,14 +200,14 @@ static PyObject *look(PyObject *Py_UNUSED(module), PyObject *obj)
     if (self != NULL) {
         holder = tensor_of(self);
     }
-    PyObject *looked = holder == NULL ? NULL : Py_BuildValue("(zO)", name, holder);
+    PyObject *inspected = holder == NULL ? NULL : Py_BuildValue("(zO)", name, holder);
     Py_XDECREF((PyObject *)self);
-    return looked;
+    return inspected;
 }
 
 /* (whether items share bytes, whether it is row-major and column-major without gaps, the DLPack version of its structure
  * or (0, 0), its flags) */
-static PyObject *facts(PyObject *Py_UNUSED(module), PyObject *obj)
+static PyObject *layout_facts(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     if (!Py_IS_TYPE(obj, DLPackObject_type)) {
         raise_unexpected(PyExc_TypeError, "expected a DLPackObject", obj);
@@ -245,8 +245,8 @@ static PyMethodDef module_methods[] = {
     {"asdlpack", (PyCFunction)(void (*)(void))asdlpack, METH_FASTCALL | METH_KEYWORDS, asdlpack_doc},
     {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, frombuffer_doc},
     {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_FASTCALL | METH_KEYWORDS, from_pointer_doc},
-    {"_look", look, METH_O, "The tensor of an object or a capsule for dlpack.describe, without consuming it."},
-    {"_facts", facts, METH_O, "What dlpack.describe knows of a DLPackObject besides its attributes."},
+    {"_inspect", inspect, METH_O, "The tensor of an object or a capsule for dlpack.describe, without consuming it."},
+    {"_layout_facts", layout_facts, METH_O, "What dlpack.describe knows of a DLPackObject besides its attributes."},
     {"_register_structures", register_structures, METH_VARARGS, "Tells asdlpack the classes of dlpack.structs."},
     {"_core_calls", count_core_calls, METH_NOARGS, "How many calls into the Go core this process has made."},
     {NULL, NULL, 0, NULL},

@@ -212,57 +212,54 @@ HOT int parse_max_version(PyObject *value, bool *versioned)
     return read < 0 ? -1 : 0;
 }
 
-bool is_complete(const DLPackObject *self)
+bool needs_no_ordering(const DLPackObject *self)
 {
     return self->stream == STREAM_UNKNOWN || (self->stream == STREAM_LEGACY && !self->on_cpu);
 }
 
-/* What the tensor must meet besides being there: 1 where the arguments ask for anything, 0 where they don't; -1:
- * error. */
-static int parse_conditions(const DLPackObject *self, const struct export_arguments *arguments,
-                            struct request *conditions)
+/* Reads an argument that is there. -1: error. */
+static int parse_target(PyObject *value, DLDevice *device)
+{
+    int read = parse_device(value, device);
+    if (read == 0) {
+        raise_unexpected(PyExc_TypeError,
+                         "dl_device: expected None or a tuple of two ints of 32 bits, (device type, device id)", value);
+    }
+    return read > 0 ? 0 : -1;
+}
+
+static int parse_stream(PyObject *value, int64_t *stream)
+{
+    int read = read_int(value, true, stream);
+    if (read == 0) {
+        raise_unexpected(PyExc_TypeError, "stream: expected None or an int of 64 bits", value);
+    }
+    return read > 0 ? 0 : -1;
+}
+
+/* 1: the arguments ask for more than self as it is; 0: they don't; -1: error. */
+static int parse_terms(const DLPackObject *self, const struct export_arguments *arguments, struct terms *terms)
 {
     enum copy copy = COPY_IF_NEEDED;
-    DLDevice device = self->tensor.device;
-    int read = 1;
-    if (arguments->copy != NULL && parse_copy(arguments->copy, &copy) < 0) {
+    *terms = (struct terms){.target = self->tensor.device, .exports = true, .has_stream = arguments->stream != NULL};
+    if ((arguments->copy != NULL && parse_copy(arguments->copy, &copy) < 0) ||
+        (arguments->dl_device != NULL && parse_target(arguments->dl_device, &terms->target) < 0) ||
+        (terms->has_stream && parse_stream(arguments->stream, &terms->stream) < 0)) {
         return -1;
     }
-    if (arguments->dl_device != NULL && (read = parse_device(arguments->dl_device, &device)) <= 0) {
-        if (read == 0) {
-            raise_unexpected(PyExc_TypeError,
-                             "dl_device: expected None or a tuple of two ints of 32 bits, (device type, device id)",
-                             arguments->dl_device);
-        }
-        return -1;
-    }
-    bool elsewhere = !same_device(device, self->tensor.device);
-    if (arguments->stream == NULL && is_complete(self) && !elsewhere && copy != COPY_ALWAYS) {
-        return 0;
-    }
-    request_init(conditions, PROTOCOL_DLTENSOR);
-    conditions->copy = copy;
-    conditions->exports = true;
-    conditions->has_target = elsewhere;
-    conditions->target = device;
-    conditions->has_stream = arguments->stream != NULL;
-    if (arguments->stream != NULL && (read = read_int(arguments->stream, true, &conditions->stream)) <= 0) {
-        if (read == 0) {
-            raise_unexpected(PyExc_TypeError, "stream: expected None or an int of 64 bits", arguments->stream);
-        }
-        return -1;
-    }
-    return 1;
+    terms->copy = copy;
+    terms->has_target = !same_device(terms->target, self->tensor.device);
+    return terms->has_stream || terms->has_target || copy == COPY_ALWAYS || !needs_no_ordering(self);
 }
 
 HOT PyObject *export_tensor(DLPackObject *self, const struct export_arguments *arguments)
 {
     bool versioned;
-    struct request conditions;
+    struct terms terms;
     if (parse_max_version(arguments->max_version, &versioned) < 0) {
         return NULL;
     }
-    int asked = parse_conditions(self, arguments, &conditions);
+    int asked = parse_terms(self, arguments, &terms);
     if (asked < 0) {
         return NULL;
     }
@@ -273,7 +270,7 @@ HOT PyObject *export_tensor(DLPackObject *self, const struct export_arguments *a
     if (asked == 0) {
         return make_capsule(self, versioned);
     }
-    DLPackObject *exported = object_under(self, &conditions);
+    DLPackObject *exported = object_meeting(self, &terms);
     if (exported == NULL) {
         return NULL;
     }

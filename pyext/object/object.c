@@ -198,10 +198,10 @@ static uint64_t this_thread(void)
 HOT int object_describe(DLPackObject *self, struct request *request)
 {
     struct answer answer;
-    request->copy = self->copy;
+    request->terms.copy = self->copy;
     if (self->has_target && !(self->target.device_type == kDLCPU && request->device.device_type == kDLCPU)) {
-        request->has_target = true;
-        request->target = self->target;
+        request->terms.has_target = true;
+        request->terms.target = self->target;
     }
     if (ask(request, &answer) < 0) {
         return -1;
@@ -251,9 +251,9 @@ int64_t producer_stream(const DLPackObject *self)
     return elsewhere ? STREAM_LEGACY : self->stream;
 }
 
-DLPackObject *object_under(DLPackObject *self, const struct request *conditions)
+DLPackObject *object_meeting(DLPackObject *self, const struct terms *terms)
 {
-    DLPackObject *other = object_new(NULL, conditions->copy);
+    DLPackObject *other = object_new(NULL, terms->copy);
     if (other == NULL) {
         return NULL;
     }
@@ -262,11 +262,7 @@ DLPackObject *object_under(DLPackObject *self, const struct request *conditions)
     struct request request;
     request_tensor(&request, &self->tensor, self->flags);
     request.producer_stream = producer_stream(self);
-    request.exports = conditions->exports;
-    request.stream = conditions->stream;
-    request.target = conditions->target;
-    request.has_stream = conditions->has_stream;
-    request.has_target = conditions->has_target;
+    request.terms = *terms;
     if (object_describe(other, &request) < 0) {
         Py_DECREF((PyObject *)other);
         return NULL;

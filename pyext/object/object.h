@@ -71,9 +71,9 @@ int object_describe(DLPackObject *self, struct request *request);
 /* -1 with an exception set where the garbage collector cleared the object. */
 int object_check(DLPackObject *self);
 
-/* The object that meets the conditions: self, or a new one with a copy of its memory, or with the same memory on
+/* The object that meets the terms: self, or a new one with a copy of its memory, or with the same memory on
  * another device. NULL: error. */
-DLPackObject *object_under(DLPackObject *self, const struct request *conditions);
+DLPackObject *object_meeting(DLPackObject *self, const struct terms *terms);
 
 /* By whose order the memory is complete for this thread: CUDA's legacy default stream waits for the per-thread ones of
  * all threads, and stands for that of another. */
@@ -134,7 +134,7 @@ bool same_device(DLDevice one, DLDevice other);
 bool is_of_cuda(DLDevice device);
 
 /* Whether the memory is complete for a consumer that names no stream. */
-bool is_complete(const DLPackObject *self);
+bool needs_no_ordering(const DLPackObject *self);
 
 /* A managed tensor of self's, which holds a reference to self. NULL: error. */
 DLManagedTensorVersioned *make_managed(DLPackObject *self);

@@ -19,15 +19,12 @@ static DLPackObject *checked(PyObject *obj)
 }
 
 /* Has the default stream wait for the memory. -1: error. */
-static int complete(DLPackObject *self)
+static int order_before_default_stream(DLPackObject *self)
 {
-    if (is_complete(self)) {
+    if (needs_no_ordering(self)) {
         return 0;
     }
-    struct request conditions;
-    request_init(&conditions, PROTOCOL_DLTENSOR);
-    conditions.exports = true;
-    DLPackObject *ordered = object_under(self, &conditions);
+    DLPackObject *ordered = object_meeting(self, &(struct terms){.exports = true});
     Py_XDECREF((PyObject *)ordered);
     return ordered == NULL ? -1 : 0;
 }
@@ -58,7 +55,7 @@ HOT static int managed_tensor_from_py_object_no_sync(void *obj, DLManagedTensorV
     if (self != NULL && self->delegate) {
         *out = managed_of_delegate(self);
     }
-    else if (self != NULL && complete(self) == 0) {
+    else if (self != NULL && order_before_default_stream(self) == 0) {
         *out = make_managed(self);
     }
     return *out == NULL ? -1 : 0;
@@ -68,7 +65,7 @@ HOT static int managed_tensor_from_py_object_no_sync(void *obj, DLManagedTensorV
 static int dltensor_from_py_object_no_sync(void *obj, DLTensor *out)
 {
     DLPackObject *self = checked(obj), *holder = self == NULL ? NULL : ordered_tensor_of(self);
-    if (holder == NULL || complete(holder) < 0) {
+    if (holder == NULL || order_before_default_stream(holder) < 0) {
         return -1;
     }
     if (holder->versioned_only) {

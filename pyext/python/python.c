@@ -35,7 +35,7 @@ static void *find_in_python(const char *name, const char *older_name)
 static atomic_bool ending;
 static atomic_int asking; /* threads */
 
-static PyObject *end(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+static PyObject *wait_for_deleters(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
 {
     atomic_store(&ending, true);
     while (atomic_load(&asking) > 0) {
@@ -112,7 +112,7 @@ static int fetch_functions(void)
 
 static int call_at_exit(void)
 {
-    static PyMethodDef method = {"end", end, METH_NOARGS, NULL};
+    static PyMethodDef method = {"wait_for_deleters", wait_for_deleters, METH_NOARGS, NULL};
     PyObject *callable = PyCFunction_New(&method, NULL);
     if (callable == NULL) {
         return -1;

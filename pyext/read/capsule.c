@@ -103,7 +103,7 @@ int take_capsule(DLPackObject *self, PyObject *capsule)
     return 0;
 }
 
-int look_at_capsule(DLPackObject *self, PyObject *capsule)
+int inspect_capsule(DLPackObject *self, PyObject *capsule)
 {
     bool versioned;
     const void *managed = managed_of(self, capsule, &versioned);
@@ -171,7 +171,7 @@ static void *address_in(PyObject *pointer, enum structure kind, bool take)
     return address;
 }
 
-int look_at_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
+int inspect_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
 {
     self->protocol = structure_names[kind];
     const void *address = address_in(pointer, kind, false);

@@ -41,8 +41,8 @@ int find_structure(PyObject *obj, enum structure *kind);
 int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
 
 /* These describe and take nothing over: what they lead to must outlive self. */
-int look_at_capsule(DLPackObject *self, PyObject *capsule);
-int look_at_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
+int inspect_capsule(DLPackObject *self, PyObject *capsule);
+int inspect_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
 
 /* buffer.c, interface.c, arrow.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold
  * what must live. 1: read; 0: the object does not speak it; -1: error. */

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._dlpack import DLPackObject, _facts, _look
+from ._dlpack import DLPackObject, _inspect, _layout_facts
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def describe(obj: object, /) -> dict[str, Any]:
         about.update(protocol="__arrow_c_stream__", refused="it can be read only once, so it is not read")
         return about
     try:
-        capsule, x = _look(obj)
+        capsule, x = _inspect(obj)
     except (BufferError, ValueError, RuntimeError) as error:
         about.update(refused=f"{type(error).__name__}: {error}")
         return about
@@ -50,7 +50,7 @@ def describe(obj: object, /) -> dict[str, Any]:
 
 
 def properties(x: DLPackObject) -> dict[str, Any]:
-    is_packed, row_major, column_major, version, flags = _facts(x)
+    is_packed, row_major, column_major, version, flags = _layout_facts(x)
     device_type, device_id = x.device
     return {
         "protocol": x.protocol,
