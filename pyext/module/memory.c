@@ -121,20 +121,6 @@ static int read_memory(DLPackObject *self, PyObject *obj, struct request *reques
     return read_tensor(self, obj, request);
 }
 
-const char frombuffer_doc[] =
-    "frombuffer(obj, /, dtype, shape=None, *, offset=0, strides=None, copy=False)\n"
-    "--\n\n"
-    "Share the bytes of an object as a DLPackObject of a data type and shape of one's choice.\n\n"
-    "obj: anything with the buffer protocol, or that asdlpack takes, but for capsules and pointers; its memory must\n"
-    "be compact, and is taken as bytes, whatever its type. dtype: a name (\"bfloat16\", \"float8_e4m3fn\",\n"
-    "\"float4_e2m1fnx2\"), a typestr (\">f4\"), or an object that carries one, of numpy, ml_dtypes, torch, jax or\n"
-    "tensorflow; \"int4\" is packed, as DLPack has it, and ml_dtypes.int4 has a byte an item, as there. shape:\n"
-    "elements; one of them may be -1, as many as there are; None is (-1,). offset: bytes from the beginning of obj.\n"
-    "strides: elements, not bytes. copy: as in asdlpack; misaligned data needs copy=None.\n\n"
-    "The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.\n\n"
-    "Raises TypeError where obj has no memory, ValueError where the memory does not hold what shape, strides and\n"
-    "offset say, and BufferError where it can't be exported so.";
-
 PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *obj, *dtype, *shape = Py_None, *offset = NULL, *strides = Py_None, *copied = Py_False;
@@ -164,21 +150,6 @@ PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, 
     }
     return (PyObject *)self;
 }
-
-const char from_pointer_doc[] =
-    "from_pointer(pointer, /, shape, dtype, *, strides=None, device='cpu', readonly=False, owner=None, stream=None)\n"
-    "--\n\n"
-    "Share memory at an address as a DLPackObject. Nothing is copied, and on the CPU nothing can check the address.\n\n"
-    "pointer: the address of the first element, an int or a ctypes pointer. shape: elements, an int or a tuple; a\n"
-    "pointer has no length, so none of them is -1. dtype: as in frombuffer. strides: elements, not bytes; None is\n"
-    "compact, row-major. device: \"cpu\", \"cuda:1\" or (device type, device id). readonly: whether consumers must not\n"
-    "write. owner: any object that keeps the memory alive; it is held until the DLPackObject and all that was\n"
-    "exported from it are gone. Without an owner the caller sees to that; a ctypes pointer is held itself. stream: on\n"
-    "which stream the memory of a GPU is written (1: CUDA's legacy default stream, 2: its per-thread default stream,\n"
-    "or a handle): consumers' streams wait for it; None: the work on the memory is complete.\n\n"
-    "Raises ValueError for NULL with elements, where shape and strides reach beyond the addresses that there are, or\n"
-    "where the CUDA driver does not know the address on that device, and BufferError for a misaligned address, and\n"
-    "where no CUDA driver runs in this process.";
 
 PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {

@@ -127,30 +127,6 @@ HOT DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
     return shared;
 }
 
-PyDoc_STRVAR(
-    asdlpack_doc,
-    "asdlpack(obj, /, *, copy=False, device=None, owner=None)\n"
-    "--\n\n"
-    "Share the memory of any object as a DLPackObject, which every from_dlpack takes, and what knows buffers, array\n"
-    "interfaces or Arrow instead.\n\n"
-    "The first of these that obj is or has is used: a DLPack capsule (which is taken over, so that it can't be used\n"
-    "again), a ctypes pointer to a structure of dlpack.structs, __dlpack__, __array_interface__, __array_struct__,\n"
-    "__cuda_array_interface__, the buffer protocol, __arrow_c_array__, __arrow_c_stream__.\n"
-    "The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.\n\n"
-    "copy=False never copies, copy=None copies only what can't be shared as it is (another byte order, strides\n"
-    "that are no multiple of the item, misaligned data, bit-packed booleans, several chunks), copy=True always\n"
-    "copies. A copy is compact, row-major, 64-byte aligned, writable, and complete when asdlpack returns.\n\n"
-    "device: where the memory shall be: \"cpu\", \"cuda:1\" or (device type, device id); None leaves it where it is. What\n"
-    "the CPU can read (CUDA's pinned and managed memory) goes to \"cpu\" without a copy; what needs one, between the CPU\n"
-    "and CUDA or between CUDA's devices, needs copy=None or True.\n\n"
-    "A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL: its deleter\n"
-    "is called exactly once, also where the tensor is refused. The structure has to live until then; one that ctypes\n"
-    "made lives by the pointer, so don't let that point to another. A DLTensor is borrowed: its memory must live\n"
-    "until all that was exported from it is gone, and owner is an object that is kept alive so long.\n\n"
-    "Raises TypeError where obj has none of the protocols, ValueError where its description contradicts itself,\n"
-    "and BufferError where the memory can't be exported. An object with __dlpack__ is asked when it is used: what it\n"
-    "refuses raises there.");
-
 HOT static PyObject *asdlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *obj, *copied = Py_False, *target = Py_None, *owner = Py_None;
@@ -228,6 +204,17 @@ static PyObject *count_core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUS
     return PyLong_FromUnsignedLongLong(core_calls());
 }
 
+static PyMethodDef module_methods[] = {
+    {"asdlpack", (PyCFunction)(void (*)(void))asdlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"_inspect", inspect, METH_O, NULL},
+    {"_layout_facts", layout_facts, METH_O, NULL},
+    {"_register_structures", register_structures, METH_VARARGS, NULL},
+    {"_core_calls", count_core_calls, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 static int module_exec(PyObject *module)
 {
     /* The deleters take the GIL by PyGILState_Ensure, which knows the main interpreter alone. */
@@ -235,22 +222,11 @@ static int module_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "dlpack works in the main interpreter only, and this is a sub-interpreter");
         return -1;
     }
-    if (python_init() < 0 || start_init() < 0 || type_init(module) < 0) {
+    if (python_init() < 0 || add_docs(module_methods) < 0 || start_init() < 0 || type_init(module) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "__version__", DLPACK_GO_VERSION);
 }
-
-static PyMethodDef module_methods[] = {
-    {"asdlpack", (PyCFunction)(void (*)(void))asdlpack, METH_FASTCALL | METH_KEYWORDS, asdlpack_doc},
-    {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, frombuffer_doc},
-    {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_FASTCALL | METH_KEYWORDS, from_pointer_doc},
-    {"_inspect", inspect, METH_O, "The tensor of an object or a capsule for dlpack.describe, without consuming it."},
-    {"_layout_facts", layout_facts, METH_O, "What dlpack.describe knows of a DLPackObject besides its attributes."},
-    {"_register_structures", register_structures, METH_VARARGS, "Tells asdlpack the classes of dlpack.structs."},
-    {"_core_calls", count_core_calls, METH_NOARGS, "How many calls into the Go core this process has made."},
-    {NULL, NULL, 0, NULL},
-};
 
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, module_exec},

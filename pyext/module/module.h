@@ -20,7 +20,6 @@ DLPackObject *share(PyObject *obj, const struct share_arguments *arguments);
 
 /* memory.c */
 
-extern const char frombuffer_doc[], from_pointer_doc[];
 PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 

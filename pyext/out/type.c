@@ -129,34 +129,12 @@ static PyObject *object_reduce(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ig
 }
 
 static PyMethodDef object_methods[] = {
-    {"__dlpack__", (PyCFunction)(void (*)(void))object_dlpack, METH_FASTCALL | METH_KEYWORDS,
-     "__dlpack__($self, stream=None, *, max_version=None, dl_device=None, copy=None)\n"
-     "--\n\n"
-     "A capsule with this memory, as the array API standard says.\n\n"
-     "\"dltensor_versioned\" where max_version is (1, 0) or later, otherwise \"dltensor\". The capsule keeps the memory\n"
-     "alive until its consumer calls the deleter. Raises BufferError for a device or copy that can't be served, and\n"
-     "ValueError for a stream that the device does not have."},
-    {"__dlpack_device__", (PyCFunction)object_dlpack_device, METH_NOARGS,
-     "__dlpack_device__($self)\n"
-     "--\n\n"
-     "(device type, device id) as ints."},
-    {"__bytes__", object_bytes, METH_NOARGS,
-     "__bytes__($self)\n"
-     "--\n\n"
-     "A copy of the items' bytes in row-major order, of any data type."},
-    {"__array__", (PyCFunction)(void (*)(void))object_array, METH_FASTCALL | METH_KEYWORDS,
-     "__array__($self, dtype=None, *, copy=None)\n"
-     "--\n\n"
-     "This memory as a numpy array; of types that numpy lacks, one of ml_dtypes, where that is installed.\n\n"
-     "Shares the memory unless dtype or copy ask for other. Raises BufferError where the CPU can't read the memory or\n"
-     "no such array can say its type."},
-    {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_FASTCALL | METH_KEYWORDS,
-     "__arrow_c_array__($self, requested_schema=None)\n"
-     "--\n\n"
-     "(schema capsule, array capsule) of the Arrow PyCapsule interface, for compact memory of the CPU.\n\n"
-     "More than one dimension goes out as arrow.fixed_shape_tensor, bool as arrow.bool8. requested_schema is ignored,\n"
-     "as the interface allows. Raises BufferError where Arrow can't say the memory."},
-    {"__reduce__", object_reduce, METH_NOARGS, "Raises TypeError: memory can't be pickled."},
+    {"__dlpack__", (PyCFunction)(void (*)(void))object_dlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"__dlpack_device__", (PyCFunction)object_dlpack_device, METH_NOARGS, NULL},
+    {"__bytes__", object_bytes, METH_NOARGS, NULL},
+    {"__array__", (PyCFunction)(void (*)(void))object_array, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"__reduce__", object_reduce, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -219,8 +197,14 @@ static PyType_Spec object_spec = {
 
 int type_init(PyObject *module)
 {
+    if (add_docs(object_methods) < 0) {
+        return -1;
+    }
     if (DLPackObject_type == NULL) {
         DLPackObject_type = (PyTypeObject *)PyType_FromSpec(&object_spec);
+        if (add_docs(object_methods) < 0) {
+            return -1;
+        }
         if (DLPackObject_type == NULL) {
             return -1;
         }

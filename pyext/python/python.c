@@ -379,6 +379,18 @@ int check_in_python(enum python_function function, PyObject *args)
     return checked;
 }
 
+int add_docs(PyMethodDef *methods)
+{
+    for (PyMethodDef *method = methods; method->ml_name != NULL; method++) {
+        PyObject *text = call_python(PYTHON_DOC, Py_BuildValue("(s)", method->ml_name)); /* kept for ever */
+        method->ml_doc = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
+        if (method->ml_doc == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 void raise_text(PyObject *exception, enum python_function words, PyObject *args)
 {
     PyObject *text = call_python(words, args);

@@ -147,6 +147,7 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_CHECK_ROWS, "dlpack._arrow", "check_rows")                                                                \
     X(PYTHON_DESCRIBE_LISTS, "dlpack._arrow", "describe_lists")                                                        \
     X(PYTHON_CHECK_STREAM_NAMED, "dlpack._errors", "check_stream_named")                                               \
+    X(PYTHON_DOC, "dlpack._docs", "doc")                                                                               \
     X(PYTHON_CAPSULE_NAME, "dlpack._errors", "capsule_name")                                                           \
     X(PYTHON_EXCEPTION_TEXT, "dlpack._errors", "exception_text")                                                       \
     X(PYTHON_NEEDLESS_OWNER, "dlpack._errors", "needless_owner")                                                       \
@@ -170,6 +171,9 @@ PyObject *call_python(enum python_function function, PyObject *args);
 
 /* The same of a function that raises or returns None. 0: it returned; -1: error. */
 int check_in_python(enum python_function function, PyObject *args);
+
+/* Sets the documentation of the methods, as dlpack._docs has it. -1: error. */
+int add_docs(PyMethodDef *methods);
 
 /* Raises the exception with the text that the function returns. */
 void raise_text(PyObject *exception, enum python_function words, PyObject *args);
