@@ -69,7 +69,11 @@ static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
         return NULL;
     }
     DLPackObject *served = object_new(self->obj, copy);
-    int found = served == NULL ? -1 : describe_by_protocols(served);
+    if (served == NULL) {
+        Py_DECREF(refusal);
+        return NULL;
+    }
+    int found = describe_by_protocols(served);
     if (found > 0 && is_of_cuda(served->tensor.device) &&
         check_in_python(PYTHON_CHECK_STREAM_NAMED, PyTuple_Pack(1, self->obj)) < 0) {
         found = -1;
@@ -89,7 +93,7 @@ static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
     }
     Py_XDECREF(other);
     Py_DECREF(refusal);
-    Py_XDECREF((PyObject *)served);
+    Py_DECREF((PyObject *)served);
     return NULL;
 }
 
@@ -178,8 +182,8 @@ static PyObject *call_for_import(PyObject *obj, PyObject *stream, PyObject *copy
     return capsule;
 }
 
-/* The same after a refusal, which may be that of the stream: torch knows no per-thread default one. What it completes
- * for the default stream is ordered here. */
+/* Asks again, for the legacy default stream: the producer may have refused the stream, as torch refuses the per-thread
+ * default one. The memory is then ordered before the consumer's stream here. */
 static PyObject *call_for_default_stream(PyObject *obj, PyObject **stream, PyObject *copy)
 {
     struct pending refusal;
@@ -380,8 +384,8 @@ static struct producer_answer ask_producer(PyObject *obj, const struct export_ar
     return answer;
 }
 
-/* The producer's capsule for a consumer's arguments. Of memory of CUDA it is asked for anew where they name no stream:
- * before, nobody could know that there is one to name. */
+/* The producer's capsule for a consumer's arguments. Where they name no stream, and the capsule shows that the memory
+ * is CUDA's, the producer is asked again with the legacy default stream. */
 static struct producer_answer ask_for_consumer(DLPackObject *self, const struct export_arguments *arguments)
 {
     struct producer_answer answer = ask_producer(self->obj, arguments);

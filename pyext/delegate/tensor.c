@@ -5,7 +5,8 @@
 
 #include <stdatomic.h>
 
-/* Where so many imports of this thread are under way that they may be a circle, or those of greenlets that wait. */
+/* Many imports of this thread are nested. They may be a circle, or belong to greenlets that wait: so they are counted
+ * for each greenlet. */
 static DLPackObject *import_counted(DLPackObject *self, int most)
 {
     PyObject *token;

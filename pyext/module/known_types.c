@@ -12,9 +12,9 @@ enum {
     KNOWN = 3,   /* the bits of a place that are no part of the type's address */
 };
 
-/* A type's address, and in its lowest bits an enum known_type; 0: free. A place is filled once, and holds a reference to
- * its type for ever, so that no other type can take its address: at most PLACES types are kept alive, of those that can't
- * change, which are of libraries. */
+/* A type's address, and in its lowest bits an enum known_type; 0: free. A place is filled once, and holds a reference
+ * to its type for ever, so that no other type can take its address. At most PLACES types are kept alive so; they are
+ * immutable types, which libraries define in C. */
 static atomic_uintptr_t places[PLACES];
 
 static atomic_uintptr_t *place_of(PyTypeObject *type, size_t attempt)

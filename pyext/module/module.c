@@ -29,6 +29,14 @@ static int borrow_tensor(DLPackObject *self, PyObject *owner)
     return 0;
 }
 
+static int become_delegate(DLPackObject *self)
+{
+    self->delegate = true;
+    self->protocol = "__dlpack__";
+    PyObject_GC_Track(self);
+    return 1;
+}
+
 /* Recognises the protocol of self->obj. 1: done; 0: it speaks none; -1: error. */
 static int recognise(DLPackObject *self, PyObject *owner)
 {
@@ -41,42 +49,39 @@ static int recognise(DLPackObject *self, PyObject *owner)
     if (known == BUFFER_ALONE) {
         return describe_by_buffer(self);
     }
+    if (known == HAS_DLPACK) {
+        return become_delegate(self);
+    }
     enum structure kind;
-    int found = known == HAS_DLPACK ? 0 : find_structure(obj, &kind);
+    int found = find_structure(obj, &kind);
     if (found > 0) {
         return (kind == STRUCTURE_TENSOR ? borrow_tensor(self, owner) : take_structure(self, obj, kind)) < 0 ? -1 : 1;
     }
     if (found == 0) {
-        found = known == HAS_DLPACK ? 1 : has_dlpack(obj);
+        found = has_dlpack(obj);
     }
-    if (found > 0 && known == NOT_KNOWN && remember_type(obj, HAS_DLPACK) < 0) {
-        found = -1;
+    if (found < 0) {
+        return -1;
     }
+    bool is_new = known == NOT_KNOWN;
     if (found > 0) {
-        self->delegate = true;
-        self->protocol = "__dlpack__";
-        PyObject_GC_Track(self);
+        return is_new && remember_type(obj, HAS_DLPACK) < 0 ? -1 : become_delegate(self);
     }
-    if (found == 0) {
-        found = describe_by_protocols(self);
-        if (found > 0 && known == NOT_KNOWN && self->holding == HOLDS_VIEW && remember_type(obj, BUFFER_ALONE) < 0) {
-            found = -1;
-        }
-    }
-    return found;
+    found = describe_by_protocols(self);
+    is_new = is_new && found > 0 && self->holding == HOLDS_VIEW;
+    return is_new && remember_type(obj, BUFFER_ALONE) < 0 ? -1 : found;
 }
 
 static int check_owner(PyObject *obj, PyObject *owner)
 {
     enum structure kind;
-    if (owner == NULL) {
+    int found = owner == NULL ? 0 : find_structure(obj, &kind);
+    if (owner == NULL || (found > 0 && kind == STRUCTURE_TENSOR)) {
         return 0;
     }
-    int found = find_structure(obj, &kind);
-    if (found < 0 || (found > 0 && kind == STRUCTURE_TENSOR)) {
-        return found < 0 ? -1 : 0;
+    if (found >= 0) {
+        raise_text(PyExc_TypeError, PYTHON_NEEDLESS_OWNER, PyTuple_Pack(1, obj));
     }
-    raise_text(PyExc_TypeError, PYTHON_NEEDLESS_OWNER, PyTuple_Pack(1, obj));
     return -1;
 }
 

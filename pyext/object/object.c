@@ -184,7 +184,7 @@ HOT void object_dealloc(DLPackObject *self)
 
 /* Description: from the request to the tensor. */
 
-/* A number of this thread's own: its ident may be that of one that has ended. */
+/* Thread serial; unlike idents it is never reused. */
 static uint64_t this_thread(void)
 {
     static atomic_uint_fast64_t last;

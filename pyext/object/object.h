@@ -30,7 +30,7 @@ typedef struct DLPackObject {
     bool on_cpu; /* the CPU can read the memory */
     DLDevice target;
     int64_t stream;        /* by whose order the memory is complete, or STREAM_UNKNOWN */
-    uint64_t thread;       /* whose STREAM_PER_THREAD that is, by a number of its own */
+    uint64_t thread;       /* whose STREAM_PER_THREAD that is: the thread's serial */
     int32_t exports;       /* buffers that are not released: the garbage collector takes no memory from under them */
     DLPackVersion version; /* of the versioned struct that was taken over; 0.0 where there was none */
     uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */

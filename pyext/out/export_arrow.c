@@ -166,7 +166,7 @@ static PyObject *make_capsule(size_t size, const char *name, PyCapsule_Destructo
 
 PyObject *object_arrow_c_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyObject *requested_schema; /* to be met as well as can be: the consumer converts */
+    PyObject *requested_schema; /* ignored, as the interface allows: the consumer converts */
     const struct parameter parameters[] = {{names.requested_schema, &requested_schema}};
     if (read_arguments("__arrow_c_array__", parameters, 1, 1, 0, args, nargs, kwnames) < 0) {
         return NULL;
