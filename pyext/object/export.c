@@ -98,8 +98,7 @@ HOT static struct block *make_block(DLPackObject *self, bool versioned)
 
 HOT DLManagedTensorVersioned *make_managed(DLPackObject *self)
 {
-    struct block *block = make_block(self, true);
-    return block == NULL ? NULL : &block->versioned;
+    return (DLManagedTensorVersioned *)make_block(self, true); /* which the block begins with */
 }
 
 static PyObject *make_capsule(DLPackObject *self, bool versioned)
