@@ -240,6 +240,10 @@ static int parse_stream(PyObject *value, int64_t *stream)
 static int parse_terms(const DLPackObject *self, const struct export_arguments *arguments, struct terms *terms)
 {
     enum copy copy = COPY_IF_NEEDED;
+    if (arguments->stream == NULL && arguments->dl_device == NULL && arguments->copy == NULL &&
+        needs_no_ordering(self)) {
+        return 0;
+    }
     *terms = (struct terms){.target = self->tensor.device, .exports = true, .has_stream = arguments->stream != NULL};
     if ((arguments->copy != NULL && parse_copy(arguments->copy, &copy) < 0) ||
         (arguments->dl_device != NULL && parse_target(arguments->dl_device, &terms->target) < 0) ||

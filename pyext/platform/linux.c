@@ -122,7 +122,7 @@ enum { CAUSES = 960 };
 static void *add_cause(char *causes, const char *where, const char *why)
 {
     size_t length = strlen(causes);
-    snprintf(causes + length, CAUSES - length, "%s%s: %s", length > 0 ? "; " : "", where, why);
+    snprintf(causes + length, CAUSES - length, "%s%.800s: %s", length > 0 ? "; " : "", where, why);
     return NULL;
 }
 
