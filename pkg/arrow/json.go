@@ -19,18 +19,21 @@ func isObject(text string) bool {
 	return ok && r.rest == "" && value[0] == '{'
 }
 
-// member is the value of a member of an object, of the last one where several have the name; empty where none has.
+// member is the value of a member of an object, of the last one where several have the name; empty where none has. It
+// ends for every text, since C's memory may change while it is read.
 func member(object, name string) (value string) {
 	r := jsonReader{object}
 	r.take('{')
-	for !r.take('}') {
-		key, v, _ := r.member(0)
+	for {
+		key, v, ok := r.member(0)
+		if !ok {
+			return value
+		}
 		if isName(key, name) {
 			value = v
 		}
 		r.take(',')
 	}
-	return value
 }
 
 // integers reads an array of integers that are not negative, and counts them, up to one more than `into` has room for.

@@ -36,6 +36,20 @@ func TestTensorsAreRead(t *testing.T) {
 	}
 }
 
+// TestMemberEndsForEveryText: another thread may change the text after isObject has read it.
+func TestMemberEndsForEveryText(t *testing.T) {
+	const object = `{"a": [2], "shape": [3, 4], "z": {"b": "\u0061"}}`
+	for i := range len(object) {
+		member(object[:i], "shape")
+		for _, c := range []byte(`{}[]:,"\u0 `) {
+			member(object[:i]+string(c)+object[i+1:], "shape")
+		}
+	}
+	if value := member(object, "shape"); value != "[3, 4]" {
+		t.Errorf("%q", value)
+	}
+}
+
 func TestMalformedTensorsAreRefused(t *testing.T) {
 	const noObject = "; expected a JSON object"
 	for text, want := range map[string]string{
