@@ -16,7 +16,7 @@ type Chunks interface {
 const anywhere = 4096
 
 // Join copies chunks of equal items and rows to new memory of the CPU, and fills d with its description. The memory is
-// the allocator's, also where joining fails.
+// the allocator's, also where joining fails. Chunks that another thread changes meanwhile are refused.
 func Join(d *dlpack.Description, chunks Chunks, count int, allocator Allocator) error {
 	rows, err := chunks.Rows()
 	if err != nil {
@@ -46,10 +46,22 @@ func Join(d *dlpack.Description, chunks Chunks, count int, allocator Allocator) 
 			}
 			d.Data = uint64(uintptr(memory))
 		}
+		if t.NBytes > joined.NBytes-filled {
+			return changed()
+		}
 		if err := copyItems(unsafe.Add(memory, filled), &chunk, &t); err != nil {
 			return err
 		}
 		filled += t.NBytes
 	}
+	if filled != joined.NBytes {
+		return changed()
+	}
 	return nil
+}
+
+// changed refuses chunks that are not what they were when the memory for them was allocated.
+func changed() error {
+	return dlpack.Malformed("chunks: their lengths or types changed while they were read; expected chunks that do " +
+		"not change")
 }

@@ -67,3 +67,20 @@ func TestChunksThatCannotBeJoinedAreRefused(t *testing.T) {
 	refused(t, Join(&d, pieces{described(), described(nowhere)}, 2, &allocator{most: 1 << 10}), dlpack.KindUnsupported,
 		"can't be read")
 }
+
+// changing are chunks that have other rows than when these were counted.
+type changing struct {
+	pieces
+	rows int64
+}
+
+func (c changing) Rows() (int64, error) { return c.rows, nil }
+
+func TestChunksThatChangeWhileTheyAreJoinedAreRefused(t *testing.T) {
+	one := described()
+	for _, rows := range []int64{one.Shape[0], 2*one.Shape[0] - 1, 2*one.Shape[0] + 1} {
+		var d dlpack.Description
+		err := Join(&d, changing{pieces{one, one}, rows}, 2, &allocator{most: 1 << 10})
+		refused(t, err, dlpack.KindMalformed, "changed while they were read")
+	}
+}
