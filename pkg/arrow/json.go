@@ -59,7 +59,7 @@ func integers(array string, into []int64) (count int, ok bool) {
 // isName compares what is between the quotes of a string, where any letter may be escaped, with a name in ASCII.
 func isName(text, name string) bool {
 	for ; name != ""; name = name[1:] {
-		if strings.HasPrefix(text, `\u`) {
+		if len(text) >= 6 && strings.HasPrefix(text, `\u`) {
 			letter, _ := strconv.ParseUint(text[2:6], 16, 16)
 			if letter != uint64(name[0]) {
 				return false

@@ -45,6 +45,9 @@ func TestMemberEndsForEveryText(t *testing.T) {
 			member(object[:i]+string(c)+object[i+1:], "shape")
 		}
 	}
+	if isName(`\u007`, "s") {
+		t.Error("an escape that is cut is a letter")
+	}
 	if value := member(object, "shape"); value != "[3, 4]" {
 		t.Errorf("%q", value)
 	}
