@@ -1,5 +1,6 @@
 """Greenlets and tasks share one thread, and any of them may stand still inside a producer or a destructor."""
 
+import contextvars
 import weakref
 
 import greenlet
@@ -46,6 +47,36 @@ def test_imports_that_end_in_another_order_than_they_began_are_counted_right():
         first, second = (waiting_for(asdlpack(Waiting(np.zeros(n))), "shape") for n in (1, 2))
         assert first.switch() == (1,)
         assert second.switch() == (2,)
+
+
+def test_imports_are_not_counted_in_copies_of_a_context_once_they_are_over():
+    """A greenlet or task that is made inside a producer may have a copy of the context, and make the next."""
+
+    class Making(Waiting):
+        def __dlpack__(self, **arguments):
+            made.append(greenlet.greenlet(read))
+            made[-1].gr_context = contextvars.copy_context()
+            return self.array.__dlpack__(**arguments)
+
+    def read():
+        return asdlpack(Making(np.zeros(3))).shape
+
+    waiting = [waiting_for(asdlpack(Waiting(np.zeros(n))), "shape") for n in range(MANY)]
+    made = [greenlet.greenlet(read)]
+    assert [made.pop().switch() for _ in range(2 * MANY)] == [(3,)] * 2 * MANY
+    assert [one.switch() for one in waiting] == [(n,) for n in range(MANY)]
+
+
+def test_imports_of_greenlets_that_share_a_context_are_counted_right():
+    context = contextvars.copy_context()
+    waiting = [waiting_for(asdlpack(Waiting(np.zeros(n))), "shape") for n in range(MANY)]
+    for _ in range(MANY):
+        pair = [greenlet.greenlet(lambda n=n: asdlpack(Waiting(np.zeros(n))).shape) for n in (1, 2)]
+        for one in pair:
+            one.gr_context = context
+            one.switch()
+        assert [one.switch() for one in pair] == [(1,), (2,)]
+    assert [one.switch() for one in waiting] == [(n,) for n in range(MANY)]
 
 
 class Owner(bytearray):

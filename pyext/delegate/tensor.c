@@ -9,8 +9,8 @@
  * for each greenlet. */
 static DLPackObject *import_counted(DLPackObject *self, int most)
 {
-    PyObject *token;
-    int entered = enter_nested(nested_imports, most, &token);
+    struct nested nested;
+    int entered = enter_nested(nested_imports, most, &nested);
     if (entered <= 0) {
         if (entered == 0) {
             PyErr_Format(PyExc_RecursionError,
@@ -20,7 +20,7 @@ static DLPackObject *import_counted(DLPackObject *self, int most)
         return NULL;
     }
     DLPackObject *imported = delegate_import(self);
-    leave_nested(nested_imports, token);
+    leave_nested(nested_imports, &nested);
     return imported;
 }
 

@@ -147,12 +147,12 @@ static void free_with_waiting(DLPackObject *self)
 /* The same where so many calls of this thread are under way that the stack might end, or greenlets wait in them. */
 static void free_or_put_aside(DLPackObject *self, int most)
 {
-    PyObject *token;
+    struct nested nested;
     struct pending pending;
     set_aside(&pending);
-    if (enter_nested(nested_frees, most, &token) > 0) {
+    if (enter_nested(nested_frees, most, &nested) > 0) {
         free_with_waiting(self);
-        leave_nested(nested_frees, token);
+        leave_nested(nested_frees, &nested);
     }
     else {
         PyErr_Clear();

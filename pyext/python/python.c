@@ -194,31 +194,43 @@ void give_gil_back(PyGILState_STATE state)
     atomic_fetch_sub(&asking, 1);
 }
 
-int enter_nested(PyObject *counter, int most, PyObject **token)
+int enter_nested(PyObject *counter, int most, struct nested *nested)
 {
+    static const char name[] = "dlpack.nested";
     PyObject *value;
     if (context_get(counter, NULL, &value) < 0) {
         return -1;
     }
-    long depth = value == NULL ? 0 : PyLong_AsLong(value);
+    intptr_t depth = value == NULL ? 0 : (intptr_t)PyCapsule_GetContext(value);
     Py_XDECREF(value);
     if (depth >= most) {
         return 0;
     }
-    PyObject *deeper = PyLong_FromLong(depth + 1);
-    *token = deeper == NULL ? NULL : context_set(counter, deeper);
-    Py_XDECREF(deeper);
-    return *token == NULL ? -1 : 1;
+    nested->depth = PyCapsule_New((void *)name, name, NULL);
+    if (nested->depth == NULL) {
+        return -1;
+    }
+    PyCapsule_SetContext(nested->depth, (void *)(depth + 1));
+    nested->token = context_set(counter, nested->depth);
+    if (nested->token == NULL) {
+        Py_DECREF(nested->depth);
+        return -1;
+    }
+    return 1;
 }
 
-void leave_nested(PyObject *counter, PyObject *token)
+/* A greenlet or a task that was made during the call has a copy of its context, or the same: both learn from the capsule
+ * that the call is over. */
+void leave_nested(PyObject *counter, const struct nested *nested)
 {
     struct pending pending;
     set_aside(&pending);
-    if (context_reset(counter, token) < 0) {
-        PyErr_WriteUnraisable(counter);
+    PyCapsule_SetContext(nested->depth, NULL);
+    if (context_reset(counter, nested->token) < 0) {
+        PyErr_Clear(); /* the greenlet has got another context meanwhile */
     }
-    Py_DECREF(token);
+    Py_DECREF(nested->token);
+    Py_DECREF(nested->depth);
     put_back(&pending);
 }
 

@@ -96,10 +96,15 @@ void give_gil_back(PyGILState_STATE state);
  * own. */
 extern PyObject *nested_imports, *nested_frees;
 
-/* Counts a call that may lead to another of its kind. 1: counted, until leave_nested gets the token; 0: `most` are nested
- * already; -1: error. */
-int enter_nested(PyObject *counter, int most, PyObject **token);
-void leave_nested(PyObject *counter, PyObject *token);
+struct nested {
+    PyObject *token; /* sets the variable back */
+    PyObject *depth; /* what the variable is set to: a capsule with the depth as its context; none: the call is over */
+};
+
+/* Counts a call that may lead to another of its kind. 1: counted, until leave_nested; 0: `most` are nested already; -1:
+ * error. */
+int enter_nested(PyObject *counter, int most, struct nested *nested);
+void leave_nested(PyObject *counter, const struct nested *nested);
 
 /* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent, *value is NULL;
  * -1: error. */
