@@ -1,7 +1,7 @@
 """A forked child inherits a Go runtime without threads. It must work all the same: nothing hangs, nothing dies."""
 
 import pytest
-from alone import alone, python
+from alone import TESTS, alone, python
 
 CHILDREN = 40
 
@@ -370,3 +370,24 @@ def test_a_destructor_at_the_end_of_python_forks_and_reads_attributes():
     )
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == 2 * "True (5,)  5 bytes on device type 1:0\n"
+
+
+def test_a_child_forked_inside_a_deleter_waits_at_its_end_for_the_deleters_of_its_threads():
+    result = python(
+        f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
+        "import ctypes, os, threading, time, capi, dlpack\n"
+        "class Forks(bytearray):\n"
+        "    def __del__(self): os.fork() and os.wait()\n"
+        "class Slow(bytearray):\n"
+        "    def __del__(self): begun.set(); time.sleep(0.5); print('done', flush=True)\n"
+        "def delete(owner):\n"
+        "    struct = capi.consume(dlpack.asdlpack(owner).__dlpack__())\n"
+        "    deleter, address, owner = ctypes.cast(struct.deleter, ctypes.c_void_p).value, capi.address(struct), None\n"
+        "    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(address)\n"
+        "begun, parent = threading.Event(), os.getpid()\n"
+        "delete(Forks(b'memory'))\n"
+        "if os.getpid() != parent:\n"
+        "    threading.Thread(target=lambda: delete(Slow(b'memory')), daemon=True).start()\n"
+        "    begun.wait()\n"
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "done\n", "")

@@ -134,6 +134,26 @@ def test_a_chain_whose_destructor_waits_is_freed_when_it_goes_on():
     assert one.dead
 
 
+@alone(timeout=20)
+def test_python_ends_while_a_greenlet_waits_inside_a_deleter():
+    """The deleter is called without the GIL, and Python waits at its end for those of other threads."""
+    import ctypes
+
+    import capi
+    from test_schedulers import Owner
+
+    from dlpack import asdlpack
+
+    def delete():
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ctypes.cast(struct.deleter, ctypes.c_void_p).value)(address)
+
+    struct = capi.consume(asdlpack(Owner(b"memory")).__dlpack__())
+    address = capi.address(struct)
+    capi.waiting = greenlet.greenlet(delete)  # alive at the end
+    capi.waiting.switch()
+    assert not capi.waiting.dead
+
+
 def exchange(wait):
     """What a greenlet or task of a server does: waits inside a producer, copies, and hands memory on."""
     import ctypes

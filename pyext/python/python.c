@@ -33,12 +33,19 @@ static void *find_in_python(const char *name, const char *older_name)
  * one get it back that let it go for a while, as any Python code does: its deleter then never returns. So from atexit on,
  * which comes before, none asks any more, and Python waits for those that did, until they need it no longer. */
 static atomic_bool ending;
-static atomic_int asking; /* threads */
+static atomic_int asking;             /* such calls that have not ended */
+static _Thread_local int asking_here; /* those of this thread, below on its stack or in greenlets that wait */
+
+static void count_asking(int more)
+{
+    asking_here += more;
+    atomic_fetch_add(&asking, more);
+}
 
 static PyObject *wait_for_deleters(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
 {
     atomic_store(&ending, true);
-    while (atomic_load(&asking) > 0) {
+    while (atomic_load(&asking) > asking_here) {
         if (PyErr_CheckSignals() < 0) { /* Ctrl-C: a deleter may wait for ever */
             return NULL;
         }
@@ -51,7 +58,7 @@ static PyObject *wait_for_deleters(PyObject *Py_UNUSED(self), PyObject *Py_UNUSE
 
 void python_after_fork(void)
 {
-    atomic_store(&asking, 0); /* these threads are the parent's */
+    atomic_store(&asking, asking_here); /* the other threads are the parent's */
 }
 
 struct names names;
@@ -175,13 +182,13 @@ PyObject *new_none(void)
 
 bool take_gil(PyGILState_STATE *state)
 {
-    atomic_fetch_add(&asking, 1);
+    count_asking(1);
     bool gone = !Py_IsInitialized() || is_finalizing();
     PyThreadState *attached = gone ? NULL : attached_thread_state();
     /* Who asks for the main interpreter's GIL with that of another in hand may wait for ever. */
     bool elsewhere = is_attached(attached) && !is_of_main(attached);
     if (gone || elsewhere || (atomic_load(&ending) && !holds_gil())) {
-        atomic_fetch_sub(&asking, 1);
+        count_asking(-1);
         return false;
     }
     *state = PyGILState_Ensure();
@@ -191,7 +198,7 @@ bool take_gil(PyGILState_STATE *state)
 void give_gil_back(PyGILState_STATE state)
 {
     PyGILState_Release(state);
-    atomic_fetch_sub(&asking, 1);
+    count_asking(-1);
 }
 
 int enter_nested(PyObject *counter, int most, struct nested *nested)
