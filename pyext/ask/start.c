@@ -50,7 +50,7 @@ static bool open_core(int processors, struct failure *failure)
 static bool start(struct failure *failure)
 {
     sigset_t before;
-    struct signal_actions actions;
+    static struct signal_actions actions; /* 10 KiB, of stacks that may have 32 */
     block_signals(BLOCK_ALL, &before);
     int processors = usable_cpus() + SPARE_CPUS;
     bool started = have_room(processors, failure);

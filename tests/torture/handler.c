@@ -12,7 +12,7 @@ volatile long handled;
 
 static void handler(int number)
 {
-    enum { MUCH = 16 << 10 }; /* of the 32 KiB that Go's own signal stacks have */
+    enum { MUCH = 48 << 10 }; /* more than the 32 KiB that Go's own signal stacks have */
     volatile char room[MUCH];
     (void)number;
     memset((char *)room, 0x5a, sizeof room);
@@ -24,6 +24,12 @@ void handle(int number)
 {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigaction(number, &action, NULL);
+}
+
+int flags_of(int number)
+{
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 ? action.sa_flags : -1;
 }
 
 /* Which of the calls that SA_RESTART does not begin again was interrupted, NULL for none. */

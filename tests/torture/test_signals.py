@@ -361,6 +361,35 @@ def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, ti
     figure("copies of 64 MB", 3 * count)
 
 
+@alone
+def flags_stay_what_they_are(library, numbers):
+    import ctypes
+    import os
+
+    import dlpack
+
+    def start_core():
+        before = [handlers.flags_of(number) for number in numbers]
+        dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True)
+        assert dlpack._dlpack._core_calls() > 0
+        assert [handlers.flags_of(number) for number in numbers] == before
+
+    handlers = ctypes.CDLL(library)
+    for number in numbers:
+        handlers.handle(number)
+    start_core()
+    child = os.fork()
+    if not child:
+        start_core()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_handlers_that_lack_sa_onstack_get_it_from_no_start_of_the_core(handlers):
+    """On a stack of Go's a handler that needs more would write over Go's memory."""
+    flags_stay_what_they_are(library=handlers, numbers=[int(number) for number in names({"SIGSEGV", "SIGBUS"})])
+
+
 @alone(timeout=300)
 def first_calls_of_threads_have_room(library, rounds):
     """Go prepares a thread at its first call, of which there are many here, while SIGPROF comes as often as it can."""
