@@ -391,3 +391,28 @@ def test_a_child_forked_inside_a_deleter_waits_at_its_end_for_the_deleters_of_it
         "    begun.wait()\n"
     )
     assert (result.returncode, result.stdout, result.stderr) == (0, "done\n", "")
+
+
+def test_a_signal_handler_forks_while_two_threads_wait_for_each_others_imports():
+    """A thread imports dlpack._device, which needs enum, which the main thread imports, which a signal interrupts."""
+    result = python(
+        "import os, signal, sys, threading, time, dlpack\n"
+        "del sys.modules['enum']\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'enum' and threading.current_thread() is threading.main_thread():\n"
+        "            thread.start()\n"
+        "            time.sleep(0.5)\n"
+        "            os.kill(os.getpid(), signal.SIGALRM)\n"
+        "def handler(number, frame):\n"
+        "    child = os.fork()\n"
+        "    if not child: os._exit(7)\n"
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "signal.signal(signal.SIGALRM, handler)\n"
+        "thread = threading.Thread(target=lambda: dlpack.asdlpack(b'memory').device)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        "import enum\n"
+        "thread.join()\n",
+        timeout=20,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "7\n", "")

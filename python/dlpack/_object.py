@@ -18,9 +18,23 @@ if TYPE_CHECKING:
 
 
 # A child that is forked while another thread imports a module would wait for ever for that thread to finish: so a fork
-# waits until nobody imports dlpack._device, the one module that is imported later than the package.
+# waits until nobody imports dlpack._device, the one module that is imported later than the package. Not for ever: a
+# signal handler may fork while its thread imports a module that the other thread needs.
 importing = _thread.RLock()
-os.register_at_fork(before=importing.acquire, after_in_parent=importing.release, after_in_child=importing.release)
+
+
+def hold_imports() -> None:
+    importing.acquire(timeout=3)
+
+
+def go_on_importing() -> None:
+    try:
+        importing.release()
+    except RuntimeError:
+        pass  # it is another thread's still
+
+
+os.register_at_fork(before=hold_imports, after_in_parent=go_on_importing, after_in_child=go_on_importing)
 
 imported: list[ModuleType] = []
 
