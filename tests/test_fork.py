@@ -375,7 +375,8 @@ def test_a_destructor_at_the_end_of_python_forks_and_reads_attributes():
 def test_a_child_forked_inside_a_deleter_waits_at_its_end_for_the_deleters_of_its_threads():
     result = python(
         f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
-        "import ctypes, os, threading, time, capi, dlpack\n"
+        "import ctypes, os, threading, time, warnings, capi, dlpack\n"
+        "warnings.simplefilter('ignore')  # of the core's threads, from Python 3.12 on\n"
         "class Forks(bytearray):\n"
         "    def __del__(self): os.fork() and os.wait()\n"
         "class Slow(bytearray):\n"
@@ -396,8 +397,9 @@ def test_a_child_forked_inside_a_deleter_waits_at_its_end_for_the_deleters_of_it
 def test_a_signal_handler_forks_while_two_threads_wait_for_each_others_imports():
     """A thread imports dlpack._device, which needs enum, which the main thread imports, which a signal interrupts."""
     result = python(
-        "import os, signal, sys, threading, time, dlpack\n"
-        "del sys.modules['enum']\n"
+        "import os, signal, sys, threading, time, warnings, dlpack\n"
+        "warnings.simplefilter('ignore')  # of the core's threads, from Python 3.12 on\n"
+        "sys.modules.pop('enum', None)\n"
         "class Slow:\n"
         "    def find_spec(self, name, path, target=None):\n"
         "        if name == 'enum' and threading.current_thread() is threading.main_thread():\n"
