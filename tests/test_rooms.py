@@ -93,10 +93,12 @@ def test_an_include_of_a_room_above_is_found(tmp_path, file, line, found):
 def test_a_call_and_a_variable_of_a_room_above_are_found(tmp_path):
     copy = shutil.copytree(PYEXT, tmp_path / "pyext")
     call = "\nextern int type_init(PyObject *);\nint call_up(PyObject *module) { return type_init(module); }\n"
-    variable = "\nextern const char frombuffer_doc[];\nconst char *doc(void) { return frombuffer_doc; }\n"
+    variable = "\nextern PyTypeObject *DLPackObject_type;\nvoid *type_above(void) { return DLPackObject_type; }\n"
     with (copy / "object" / "object.c").open("a") as file:
-        file.write(call + variable)
+        file.write(call)
+    with (copy / "ask" / "request.c").open("a") as file:
+        file.write(variable)
     assert calls_upwards(copy, tmp_path) == {
         "object/object.c uses type_init of out/type.c",
-        "object/object.c uses frombuffer_doc of module/memory.c",
+        "ask/request.c uses DLPackObject_type of object/object.c",
     }

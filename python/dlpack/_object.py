@@ -65,7 +65,7 @@ def is_fixed(kind: type, has_dlpack: bool) -> bool:
     since they have none of the attributes that come before it."""
     if type(kind) is not type or not all(base.__flags__ & IMMUTABLE for base in kind.__mro__):
         return False  # an attribute may come to the type
-    if kind.__getattribute__ is not object.__getattribute__ or kind.__dictoffset__ != 0:
+    if kind.__getattribute__ is not object.__getattribute__ or kind.__dictoffset__:  # type: ignore[comparison-overlap]
         return False  # or to one object alone
     if has_dlpack:
         return type(kind.__dlpack__) is type(str.join)  # type: ignore[attr-defined]
