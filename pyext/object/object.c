@@ -173,13 +173,19 @@ HOT void object_dealloc(DLPackObject *self)
     if (self->weakrefs != NULL) {
         PyObject_ClearWeakRefs((PyObject *)self);
     }
-    if (depth >= MOST) {
-        free_or_put_aside(self, MOST);
-        return;
+    if (depth < MOST - 1) {
+        depth++;
+        object_free(self);
+        depth--;
     }
-    depth++;
-    free_with_waiting(self);
-    depth--;
+    else if (depth == MOST - 1) {
+        depth++;
+        free_with_waiting(self);
+        depth--;
+    }
+    else {
+        free_or_put_aside(self, MOST);
+    }
 }
 
 /* Description: from the request to the tensor. */

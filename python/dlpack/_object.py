@@ -62,10 +62,10 @@ BEFORE_BUFFER = "__dlpack__", "__array_interface__", "__array_struct__", "__cuda
 
 def is_fixed(kind: type, has_dlpack: bool) -> bool:
     """Whether all objects of the type, now and later, are recognised alike: by a method __dlpack__, or by their buffer,
-    since they have none of the attributes that come before it."""
+    since they have none of the attributes that come before it. They look up attributes as object does."""
     if type(kind) is not type or not all(base.__flags__ & IMMUTABLE for base in kind.__mro__):
         return False  # an attribute may come to the type
-    if kind.__getattribute__ is not object.__getattribute__ or kind.__dictoffset__:  # type: ignore[comparison-overlap]
+    if kind.__dictoffset__:
         return False  # or to one object alone
     if has_dlpack:
         return type(kind.__dlpack__) is type(str.join)  # type: ignore[attr-defined]
