@@ -136,6 +136,7 @@ def test_a_child_with_the_number_of_a_dead_ancestor_runs_a_copy_in_memory():
 @alone
 def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir():
     import os
+    import tempfile
 
     import everything
     import forks
@@ -161,8 +162,7 @@ def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir():
     os.environ.pop("TMPDIR", None)
     libc = test_containers.enter_namespace()
     test_containers.forbid_execution(libc)
-    folder = "/tmp/executable"
-    os.mkdir(folder)
+    folder = tempfile.mkdtemp()
     assert libc.mount(b"none", folder.encode(), b"tmpfs", 0, None) == 0
     forks.fork_and_join(use)
 
