@@ -65,10 +65,11 @@ def test_a_child_that_gets_no_memfd_runs_a_temporary_file():
 
 
 def forbid_execution(libc):
-    """Mounts over where temporary files are made."""
-    no_exec = 8
-    for folder in "/tmp", "/var/tmp", "/dev/shm":
-        assert libc.mount(b"none", folder.encode(), b"tmpfs", no_exec, None) == 0
+    """Where temporary files are made. What is there stays there: this may run from below one of these folders."""
+    no_exec, remount, bind = 0x8, 0x20, 0x1000
+    for folder in b"/tmp", b"/var/tmp", b"/dev/shm":
+        assert libc.mount(folder, folder, None, bind, None) == 0
+        assert libc.mount(b"none", folder, None, remount | bind | no_exec, None) == 0
 
 
 @alone
@@ -114,6 +115,7 @@ def test_a_child_with_the_number_of_a_dead_ancestor_runs_a_copy_in_memory():
 
     def child():
         os.read(reading, 1)
+        test_containers.forbid_execution(libc)
         everything.use()
         with open("/proc/sys/kernel/ns_last_pid", "w") as file:
             file.write("1")
@@ -127,7 +129,6 @@ def test_a_child_with_the_number_of_a_dead_ancestor_runs_a_copy_in_memory():
         assert os.wait()[1] == 0  # the child is this process's now
 
     libc = test_containers.enter_namespace()
-    test_containers.forbid_execution(libc)
     new_pids = 0x20000000
     assert libc.unshare(new_pids) == 0
     forks.fork_and_join(first)
@@ -162,9 +163,10 @@ def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir():
     os.environ.pop("TMPDIR", None)
     libc = test_containers.enter_namespace()
     test_containers.forbid_execution(libc)
-    folder = tempfile.mkdtemp()
-    assert libc.mount(b"none", folder.encode(), b"tmpfs", 0, None) == 0
-    forks.fork_and_join(use)
+    with tempfile.TemporaryDirectory() as folder:
+        assert libc.mount(b"none", folder.encode(), b"tmpfs", 0, None) == 0
+        forks.fork_and_join(use)
+        assert libc.umount(folder.encode()) == 0
 
 
 @pytest.mark.parametrize("started", [False, True])
