@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 /* Many imports of this thread are nested. They may be a circle, or belong to greenlets that wait: so they are counted
- * for each greenlet. */
+ * for each context, of which greenlets have their own. */
 static DLPackObject *import_counted(DLPackObject *self, int most)
 {
     struct nested nested;
