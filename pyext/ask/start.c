@@ -50,7 +50,6 @@ static bool open_core(int processors, struct failure *failure)
 static bool start(struct failure *failure)
 {
     sigset_t before;
-    static struct signal_actions actions; /* 10 KiB, of stacks that may have 32 */
     block_signals(BLOCK_ALL, &before);
     int processors = usable_cpus() + SPARE_CPUS;
     bool started = have_room(processors, failure);
@@ -60,9 +59,7 @@ static bool start(struct failure *failure)
     }
     char **settings = started ? hide_settings() : NULL;
     if (settings != NULL) {
-        save_actions(&actions);
         started = open_core(processors, failure);
-        restore_actions(&actions);
         show_settings(settings);
     }
     else if (started) {

@@ -1,10 +1,11 @@
-/* signals.c: keeps Go's threads from unblocking signals that are the program's.
+/* signals.c: has Go's runtime take SIGSEGV and SIGBUS, and leave all other signals alone.
  *
- * The core is started with all signals blocked, and its threads inherit that. But the runtime unblocks some in each
- * thread of its own, and in each thread that calls it for the first time: a signal that the program blocked and waits
- * for would be lost, and a handler without SA_ONSTACK would run on a goroutine's stack of a few KiB, and overflow it. No
- * setting of Go forbids that. Which signals these are stands in a table, runtime.sigtable; it is changed here before
- * the runtime starts. Where a later Go has another table nothing is changed, and test_signals.py fails.
+ * No setting of Go forbids it to take SIGURG, SIGPIPE and SIGFPE too, to add SA_ONSTACK to each handler that is there,
+ * and to unblock SIGCHLD, SIGPROF and others in each thread that it runs in: a signal that the program blocked and waits
+ * for would be lost, and a handler without SA_ONSTACK would run on a goroutine's stack of a few KiB, and overflow it. It
+ * does so to the signals that have flags in a table, runtime.sigtable; they are cleared here before the runtime starts.
+ * The core does without: Go preempts by SIGURG, which is turned off (build.py), its SIGPIPE is for programs that write,
+ * and its divisors are checked. Where a later Go has another table nothing is changed, and test_signals.py fails.
  *
  * It is C because it must run before the runtime, which starts in a constructor of this library, too. */
 #define _GNU_SOURCE
@@ -25,19 +26,22 @@ struct entry {
 };
 
 /* runtime2.go's flags. */
-enum { NOTIFY = 1, THROW = 4, SET_STACK = 64, UNBLOCK = 128, IGNORE = 256 };
+enum { NOTIFY = 1, PANIC = 8, SET_STACK = 64, UNBLOCK = 128 };
 
-/* The signals to leave blocked, as the table has them. Not faults, which Go must see, nor what glibc keeps for itself. */
+/* By these the table is known, from its first entry to its last. Signals 32 and 33 are glibc's own. */
 static const struct {
     int number, flags;
+    bool kept;
     const char *name;
-} kept[] = {
-    {SIGSTKFLT, THROW | UNBLOCK, "SIGSTKFLT: stack fault"},
-    {SIGCHLD, NOTIFY | UNBLOCK | IGNORE, "SIGCHLD: child status has changed"},
-    {SIGPROF, NOTIFY | UNBLOCK, "SIGPROF: profiling alarm clock"},
-    {34, SET_STACK | UNBLOCK, "signal 34"}, /* SIGRTMIN, of which musl makes another use than glibc */
+} known[] = {
+    {0, 0, true, "SIGNONE: no trap"},
+    {SIGBUS, PANIC | UNBLOCK, true, "SIGBUS: bus error"},
+    {SIGSEGV, PANIC | UNBLOCK, true, "SIGSEGV: segmentation violation"},
+    {32, SET_STACK | UNBLOCK, true, "signal 32"},
+    {33, SET_STACK | UNBLOCK, true, "signal 33"},
+    {64, NOTIFY, false, "signal 64"},
 };
-enum { KEPT = sizeof kept / sizeof *kept, LAST = 34 };
+enum { KNOWN = sizeof known / sizeof *known, LAST = 64 };
 
 /* This library: the linker puts the ELF header, and the table of its parts, at the beginning. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
@@ -53,9 +57,9 @@ static bool is_named(const struct entry *entry, const char *name, const char *fi
 /* Whether the table begins here. Names are read only where they lie within this library. */
 static bool is_table(const struct entry *table, const char *first, const char *end)
 {
-    for (int i = 0; i < KEPT; i++) {
-        const struct entry *entry = &table[kept[i].number];
-        if (entry->flags != kept[i].flags || !is_named(entry, kept[i].name, first, end)) {
+    for (int i = 0; i < KNOWN; i++) {
+        const struct entry *entry = &table[known[i].number];
+        if (entry->flags != known[i].flags || !is_named(entry, known[i].name, first, end)) {
             return false;
         }
     }
@@ -73,7 +77,7 @@ static struct entry *find_table(char *data, const char *data_end, const char *fi
     return NULL;
 }
 
-__attribute__((constructor(101))) static void keep_signals_blocked(void) /* Go's has no priority, so it runs later */
+__attribute__((constructor(101))) static void leave_signals_alone(void) /* Go's has no priority, so it runs later */
 {
     char *first = (char *)&__ehdr_start, *end = first;
     const ElfW(Phdr) *parts = (const ElfW(Phdr) *)(first + __ehdr_start.e_phoff);
@@ -89,7 +93,10 @@ __attribute__((constructor(101))) static void keep_signals_blocked(void) /* Go's
             table = find_table((char *)(((uintptr_t)data + 7) & ~(uintptr_t)7), data_end, first, end);
         }
     }
-    for (int i = 0; i < KEPT && table != NULL; i++) {
-        table[kept[i].number].flags &= ~UNBLOCK;
+    for (int number = 0; number <= LAST && table != NULL; number++) {
+        table[number].flags = 0;
+    }
+    for (int i = 0; i < KNOWN && table != NULL; i++) {
+        table[known[i].number].flags = known[i].kept ? known[i].flags : 0;
     }
 }

@@ -360,42 +360,6 @@ void unbind_thread(void)
     }
 }
 
-/* Signals that the runtime takes and the core does without: they stay what they are to the process. Go preempts by
- * SIGURG, which is turned off (build.py); its SIGPIPE is for programs that write; its divisors are checked. */
-static bool is_kept(int number)
-{
-    return number == SIGURG || number == SIGPIPE || number == SIGFPE;
-}
-
-void save_actions(struct signal_actions *actions)
-{
-    for (int number = 1; number < _NSIG; number++) {
-        if (sigaction(number, NULL, &actions->actions[number]) != 0) {
-            actions->actions[number].sa_handler = SIG_DFL; /* a signal of the C library's */
-        }
-    }
-}
-
-/* To each handler that is there Go adds SA_ONSTACK, which it needs where its threads take signals. These block all but
- * faults; and in the program's threads the handler would run on a stack of Go's, 32 KiB, and may need more. */
-static bool is_moved_to_go(const struct sigaction *before, int number)
-{
-    struct sigaction now;
-    return before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN && (before->sa_flags & SA_ONSTACK) == 0 &&
-           sigaction(number, NULL, &now) == 0 && now.sa_handler == before->sa_handler &&
-           now.sa_flags == (before->sa_flags | SA_ONSTACK);
-}
-
-void restore_actions(const struct signal_actions *actions)
-{
-    for (int number = 1; number < _NSIG; number++) {
-        const struct sigaction *before = &actions->actions[number];
-        if (is_kept(number) || is_moved_to_go(before, number)) {
-            sigaction(number, before, NULL);
-        }
-    }
-}
-
 void block_signals(enum blocked which, sigset_t *before)
 {
     pthread_sigmask(SIG_BLOCK, &signals[which], before);

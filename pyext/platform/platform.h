@@ -59,12 +59,4 @@ enum blocked { BLOCK_NONE, BLOCK_ALL_BUT_FAULTS, BLOCK_ALL };
 void block_signals(enum blocked which, sigset_t *before);
 void restore_signals(const sigset_t *before);
 
-/* What the process does on signals, which a Go runtime changes at its start: but for faults of memory, the core does
- * without. */
-struct signal_actions {
-    struct sigaction actions[_NSIG]; /* by their numbers */
-};
-void save_actions(struct signal_actions *actions);
-void restore_actions(const struct signal_actions *actions);
-
 #endif

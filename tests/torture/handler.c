@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/select.h>
 #include <time.h>
@@ -19,10 +20,9 @@ static void handler(int number)
     handled++;
 }
 
-/* As signal(3) does: without SA_ONSTACK. */
-void handle(int number)
+void handle(int number, bool on_stack)
 {
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART | (on_stack ? SA_ONSTACK : 0)};
     sigaction(number, &action, NULL);
 }
 

@@ -334,7 +334,7 @@ def handlers_have_room(library, number, timer, count, cpus):
     much = memoryview(bytes(range(256)) * (64 << 12))[::-1]  # 64 MB
     expected = bytes(much)
     dlpack.asdlpack(much, copy=True)
-    handlers.handle(number)
+    handlers.handle(number, False)
 
     def copy():
         for _ in range(count):
@@ -362,7 +362,7 @@ def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, ti
 
 
 @alone
-def flags_stay_what_they_are(library, numbers):
+def flags_stay_what_they_are(library, numbers, on_stack):
     import ctypes
     import os
 
@@ -376,7 +376,7 @@ def flags_stay_what_they_are(library, numbers):
 
     handlers = ctypes.CDLL(library)
     for number in numbers:
-        handlers.handle(number)
+        handlers.handle(number, on_stack)
     start_core()
     child = os.fork()
     if not child:
@@ -385,9 +385,61 @@ def flags_stay_what_they_are(library, numbers):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
-def test_handlers_that_lack_sa_onstack_get_it_from_no_start_of_the_core(handlers):
-    """On a stack of Go's a handler that needs more would write over Go's memory."""
-    flags_stay_what_they_are(library=handlers, numbers=[int(number) for number in names({"SIGSEGV", "SIGBUS"})])
+@pytest.mark.parametrize("on_stack", [False, True])
+def test_a_start_of_the_core_changes_no_flag_of_a_handler(on_stack, handlers):
+    """SA_ONSTACK, which Go adds elsewhere, is for the program to choose."""
+    numbers = [int(number) for number in names({"SIGSEGV", "SIGBUS"})]
+    flags_stay_what_they_are(library=handlers, numbers=numbers, on_stack=on_stack)
+
+
+@alone(timeout=120)
+def handlers_stay_while_their_signal_comes(library, number, rounds):
+    """Another process sends it all the while; a thread that waits for a byte takes it."""
+    import ctypes
+    import os
+    import signal
+    import threading
+
+    import forks
+
+    import dlpack
+
+    handlers = ctypes.CDLL(library)
+    handled = ctypes.c_long.in_dll(handlers, "handled")
+
+    def send_to(process):
+        while True:
+            os.kill(process, number)
+
+    def start_core():
+        handlers.handle(number, False)
+        before = handlers.flags_of(number)
+        reading, writing = os.pipe()
+        process = os.getpid()
+        sender = forks.fork(lambda: send_to(process))
+        thread = threading.Thread(target=os.read, args=(reading, 1))
+        thread.start()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+        count = handled.value
+        while handled.value == count:  # until the thread takes them
+            os.sched_yield()
+        dlpack.asdlpack(b"bytes", copy=True)
+        os.kill(sender, signal.SIGKILL)
+        os.waitpid(sender, 0)
+        os.write(writing, b"!")
+        thread.join()  # whatever took the last one has returned
+        assert handlers.flags_of(number) == before
+
+    for _ in range(rounds):
+        forks.fork_and_join(start_core)
+
+
+@pytest.mark.parametrize("name", ["SIGURG", "SIGPIPE", "SIGFPE"])
+def test_a_handler_stays_while_its_signal_comes_at_the_cores_start(name, handlers, effort, figure):
+    """Go installs handlers of its own for these three in other programs."""
+    rounds = effort(20, 500)
+    handlers_stay_while_their_signal_comes(library=handlers, number=int(getattr(signal, name)), rounds=rounds)
+    figure("starts", rounds)
 
 
 @alone(timeout=300)
@@ -406,7 +458,7 @@ def first_calls_of_threads_have_room(library, rounds):
 
     handlers = ctypes.CDLL(library)
     call()
-    handlers.handle(signal.SIGPROF)
+    handlers.handle(signal.SIGPROF, False)
     signal.setitimer(signal.ITIMER_PROF, 1e-4, 1e-4)
     for _ in range(rounds):
         threads = [threading.Thread(target=call) for _ in range(20)]
