@@ -71,6 +71,7 @@ static bool start(struct failure *failure)
 
 describe_function *running_core(void)
 {
+    give_signal_stack();
     describe_function *describe = atomic_load(&describe_in_go);
     if (describe != NULL) {
         return describe;

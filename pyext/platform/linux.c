@@ -29,14 +29,27 @@ enum {
     ROOM_THREADS = 4,      /* besides up to four for each processor: three, and those that wake them */
     ROOM_ARENA = 64 << 20, /* addresses that malloc reserves for each thread, besides its stack */
     ROOM_MAPPINGS = 64,    /* besides two for each thread's stack and two for its arena; measured: 27 to 40 */
+    SIGNAL_STACK = 256 << 10,
 };
 
 #define THREADS(processors) (ROOM_THREADS + 4 * (processors))
 
 static pthread_key_t go_key; /* under which Go keeps what it binds to a thread; valid where go_key_known */
 static bool go_key_known;
+static pthread_key_t stack_key; /* holds the thread's signal stack, MAP_FAILED where it has another or none */
+static bool has_stack_key;
 static char **environment;              /* the process's first environment block, the one that Go reads */
 static sigset_t signals[BLOCK_ALL + 1]; /* what each enum blocked names */
+
+static void drop_signal_stack(void *room)
+{
+    stack_t stack;
+    if (sigaltstack(NULL, &stack) == 0 && stack.ss_sp == room) {
+        stack.ss_flags = SS_DISABLE;
+        sigaltstack(&stack, NULL);
+    }
+    munmap(room, SIGNAL_STACK); /* not MAP_FAILED, which is no address of a page */
+}
 
 /* The loader passes main's arguments to constructors; os.environ and environ may have moved since. */
 __attribute__((constructor)) static void prepare(int argc, char **argv, char **envp)
@@ -44,6 +57,7 @@ __attribute__((constructor)) static void prepare(int argc, char **argv, char **e
     static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     (void)envp;
     environment = argv + argc + 1;
+    has_stack_key = pthread_key_create(&stack_key, drop_signal_stack) == 0;
     sigemptyset(&signals[BLOCK_NONE]);
     sigfillset(&signals[BLOCK_ALL]);
     sigfillset(&signals[BLOCK_ALL_BUT_FAULTS]);
@@ -357,6 +371,27 @@ void unbind_thread(void)
     if (go_key_known) {
         pthread_setspecific(go_key, NULL);
         go_key_known = false;
+    }
+}
+
+/* Before its first call into Go, since Go gives a thread that has none a stack of 32 KiB, with memory of Go's below. */
+void give_signal_stack(void)
+{
+    stack_t stack;
+    void *room = MAP_FAILED;
+    if (!has_stack_key || pthread_getspecific(stack_key) != NULL) {
+        return;
+    }
+    if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
+        room = take_room(SIGNAL_STACK, PROT_READ | PROT_WRITE);
+    }
+    if (pthread_setspecific(stack_key, room) != 0) {
+        give_back(room, SIGNAL_STACK);
+    }
+    else if (room != MAP_FAILED) {
+        mprotect(room, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE); /* what needs more faults */
+        stack = (stack_t){.ss_sp = room, .ss_size = SIGNAL_STACK};
+        sigaltstack(&stack, NULL);
     }
 }
 

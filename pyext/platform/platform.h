@@ -46,6 +46,10 @@ bool have_room(int processors, struct failure *failure);
 /* Calls the core's entry, which binds this thread to its Go runtime. */
 void call_entry(dlpack_core_function *entry, struct core *core);
 
+/* Gives this thread, once, an alternate signal stack that it keeps, unless it has one. It must come before call_entry,
+ * and before each call of what the entry gave. */
+void give_signal_stack(void);
+
 /* In a forked child, forgets what call_entry bound: its destructor would enter the parent's runtime. */
 void unbind_thread(void);
 

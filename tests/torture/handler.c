@@ -9,13 +9,16 @@
 #include <time.h>
 #include <unistd.h>
 
-volatile long handled;
+volatile long handled, overflowed;
+volatile long needed = 48 << 10; /* bytes of stack: more than the 32 KiB that Go's own signal stacks have */
 
 static void handler(int number)
 {
-    enum { MUCH = 48 << 10 }; /* more than the 32 KiB that Go's own signal stacks have */
-    volatile char room[MUCH];
+    stack_t stack;
+    sigaltstack(NULL, &stack);
+    volatile char room[needed]; /* from here on the kernel may see no alternate stack any more */
     (void)number;
+    overflowed += stack.ss_flags & SS_ONSTACK && (char *)room < (char *)stack.ss_sp;
     memset((char *)room, 0x5a, sizeof room);
     handled++;
 }

@@ -392,6 +392,41 @@ def test_a_start_of_the_core_changes_no_flag_of_a_handler(on_stack, handlers):
     flags_stay_what_they_are(library=handlers, numbers=numbers, on_stack=on_stack)
 
 
+@alone
+def handlers_on_their_threads_alternate_stack_have_room(library, kib):
+    import ctypes
+    import signal
+    import threading
+
+    import forks
+    import process
+
+    handlers = ctypes.CDLL(library)
+    ctypes.c_long.in_dll(handlers, "needed").value = kib << 10
+    handled, overflowed = (ctypes.c_long.in_dll(handlers, name) for name in ("handled", "overflowed"))
+
+    def handle():
+        for _ in range(2):
+            forks.use_all()
+            count = handled.value
+            signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+            assert (handled.value, overflowed.value) == (count + 1, 0)
+        forks.use_all()
+
+    handlers.handle(signal.SIGUSR1, True)
+    for _ in range(2):
+        handle()
+        process.in_thread(handle)
+        forks.fork_and_join(handle)
+        forks.fork_and_join(lambda: process.in_thread(handle))
+        process.in_thread(lambda: forks.fork_and_join(handle))
+
+
+def test_handlers_with_sa_onstack_have_160_kib_in_threads_that_use_the_core(handlers):
+    """Where a thread has no alternate stack, Go gives it one of 32 KiB, and below that lies memory of Go's."""
+    handlers_on_their_threads_alternate_stack_have_room(library=handlers, kib=160)
+
+
 @alone(timeout=120)
 def handlers_stay_while_their_signal_comes(library, number, rounds):
     """Another process sends it all the while; a thread that waits for a byte takes it."""
