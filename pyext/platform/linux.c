@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -160,19 +161,11 @@ static const char *copy_file(const char *path, int to)
         close(from);
         return "a copy is larger than ulimit -f allows";
     }
-    char bytes[4096];
-    ssize_t got;
-    while ((got = read(from, bytes, sizeof bytes)) > 0) {
-        for (ssize_t done = 0, put; done < got; done += put) {
-            put = write(to, bytes + done, got - done);
-            if (put < 0) {
-                const char *cause = strerror(errno);
-                close(from);
-                return cause;
-            }
-        }
-    }
-    const char *cause = got == 0 ? NULL : strerror(errno);
+    ssize_t copied;
+    do {
+        copied = sendfile(to, from, NULL, INT_MAX);
+    } while (copied > 0);
+    const char *cause = copied == 0 ? NULL : strerror(errno);
     close(from);
     return cause;
 }
@@ -323,24 +316,22 @@ bool have_room(int processors, struct failure *failure)
     int threads = THREADS(processors), stacks = 2 * threads, mappings = ROOM_MAPPINGS + 2 * threads + stacks;
     size_t reserved = ROOM_ADDRESSES + threads * (size_t)ROOM_ARENA, page = (size_t)sysconf(_SC_PAGESIZE);
     void *addresses = take_room(reserved, PROT_NONE), *data = MAP_FAILED;
-    bool have = false;
+    bool have = true;
     int error = 0;
     if (addresses == MAP_FAILED) {
-        fail(failure, NO_MEMORY, "it reserves %zu MiB of address space, and a limit forbids that (%s)", reserved >> 20,
-             limit_met(errno));
+        have = fail(failure, NO_MEMORY, "it reserves %zu MiB of address space, and a limit forbids that (%s)",
+                    reserved >> 20, limit_met(errno));
     }
     else if ((data = take_room(ROOM_DATA, PROT_READ | PROT_WRITE)) == MAP_FAILED) {
-        fail(failure, NO_MEMORY, "it maps %d MiB of private memory, and a limit forbids that (%s)", ROOM_DATA >> 20,
-             limit_met(errno));
+        have = fail(failure, NO_MEMORY, "it maps %d MiB of private memory, and a limit forbids that (%s)",
+                    ROOM_DATA >> 20, limit_met(errno));
     }
     else if (!split_mapping(addresses, page, mappings, PROT_READ)) {
-        fail(failure, NO_MEMORY, "it makes up to %d mappings, and a limit forbids that (vm.max_map_count)", mappings);
+        have = fail(failure, NO_MEMORY, "it makes up to %d mappings, and a limit forbids that (vm.max_map_count)",
+                    mappings);
     }
     else if (mprotect(addresses, stacks * page, PROT_NONE) != 0 || (error = try_threads(threads)) != 0) {
-        fail(failure, NO_THREADS, "it starts up to %d threads, and %s", threads, threads_forbidden_by(error));
-    }
-    else {
-        have = true;
+        have = fail(failure, NO_THREADS, "it starts up to %d threads, and %s", threads, threads_forbidden_by(error));
     }
     give_back(addresses, reserved);
     give_back(data, ROOM_DATA);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 /* What faults.c has; weak, since it is found when the library is loaded. */
@@ -60,7 +61,7 @@ void faults_free(void *memory);
 #define memfd_create(...) (faults_strike() ? -1 : memfd_create(__VA_ARGS__))
 #define mkostemp(...) (faults_strike() ? -1 : mkostemp(__VA_ARGS__))
 #define open(...) (faults_strike() ? -1 : open(__VA_ARGS__))
-#define write(...) (faults_strike() ? -1 : write(__VA_ARGS__))
+#define sendfile(...) (faults_strike() ? -1 : sendfile(__VA_ARGS__))
 
 #endif
 
