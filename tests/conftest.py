@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -23,6 +24,10 @@ def pytest_configure(config):
     if (number := config.getoption("cpu")) is not None:
         usable = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {usable[number % len(usable)]})  # of the processes that tests start, too
+    # What nohup or a shell has ignored stays ignored in the processes that tests start; what is caught does not.
+    for each in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # these Python ignores, and gives back
+        if signal.getsignal(each) is signal.SIG_IGN:
+            signal.signal(each, lambda *_: None)
 
 
 @pytest.fixture
