@@ -18,6 +18,7 @@ import (
 
 	"dlpack/pkg/dlpack"
 	"dlpack/pkg/handover"
+	"dlpack/pkg/stack"
 )
 
 // dlpack_core fills in the table. No panic leaves it: after one, the table has no describe.
@@ -25,6 +26,7 @@ import (
 //export dlpack_core
 func dlpack_core(core *C.struct_core) {
 	defer func() { recover() }()
+	stack.Reserve()
 	runtime.GOMAXPROCS(int(core.processors))
 	startThreads(3 * int(core.processors)) // those that run, those that lent their processor, those on their way to idle
 	core.request_size = C.uint32_t(unsafe.Sizeof(C.struct_request{}))
@@ -57,6 +59,7 @@ func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
 			refuse(answer, panicked(cause))
 		}
 	}()
+	stack.Reserve() // for signal handlers of C's: from a thread's second call on they may come in between
 	if err := describe(request, answer); err != nil {
 		refuse(answer, err)
 	}

@@ -357,6 +357,11 @@ void call_entry(dlpack_core_function *entry, struct core *core)
     }
 }
 
+bool is_bound(void)
+{
+    return go_key_known && pthread_getspecific(go_key) != NULL;
+}
+
 void unbind_thread(void)
 {
     if (go_key_known) {

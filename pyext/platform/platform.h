@@ -50,6 +50,10 @@ void call_entry(dlpack_core_function *entry, struct core *core);
  * and before each call of what the entry gave. */
 void give_signal_stack(void);
 
+/* Whether this thread has called the core, and Go keeps what it made for that: not in a forked child, nor where there
+ * was no key for it. */
+bool is_bound(void);
+
 /* In a forked child, forgets what call_entry bound: its destructor would enter the parent's runtime. */
 void unbind_thread(void);
 

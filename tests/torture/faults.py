@@ -78,7 +78,7 @@ def with_points(source):
     defers first."""
     lines, at = source.split("\n"), 0
     while at < len(lines):
-        if lines[at].startswith("func ") and not lines[at].endswith("}"):
+        if lines[at].startswith("func ") and lines[at].endswith(("{", "(", ",")):  # not one that is assembly
             while not lines[at].endswith("{"):
                 at += 1
             while lines[at + 1].startswith("\tdefer "):

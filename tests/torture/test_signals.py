@@ -319,7 +319,7 @@ def test_no_function_changes_the_signal_mask_of_its_thread(effort, figure):
 
 @alone(timeout=300)
 def handlers_have_room(library, number, timer, count, cpus):
-    """Three threads share large copies while the signal comes 2,000 times a second."""
+    """Three threads share large copies, and make small ones, while the signal comes 2,000 times a second."""
     import concurrent.futures
     import ctypes
     import os
@@ -334,11 +334,15 @@ def handlers_have_room(library, number, timer, count, cpus):
     much = memoryview(bytes(range(256)) * (64 << 12))[::-1]  # 64 MB
     expected = bytes(much)
     dlpack.asdlpack(much, copy=True)
+    ctypes.c_long.in_dll(handlers, "needed").value = 128 << 10
     handlers.handle(number, False)
 
     def copy():
         for _ in range(count):
             x = dlpack.asdlpack(much, copy=True)
+            for _ in range(10_000):
+                little = dlpack.asdlpack(much[:64], copy=True)
+            assert bytes(forks.memory_of(little)) == expected[:64]
         assert bytes(forks.memory_of(x)) == expected
 
     signal.setitimer(timer, 5e-4, 5e-4)
