@@ -6,7 +6,6 @@ import math
 import re
 import sys
 import weakref
-from ctypes import PYFUNCTYPE, c_int, c_void_p, py_object
 
 import ml_dtypes
 import numpy as np
@@ -35,7 +34,6 @@ from forks import core_calls, fork_and_join
 from process import address_space, in_thread
 
 from dlpack import DLDeviceType, DLPackObject, asdlpack, from_pointer, frombuffer
-from dlpack.tests.capsules import python_api
 
 # The table.
 
@@ -149,15 +147,6 @@ def test_no_reference_to_what_is_refused_is_kept(function):
         with pytest.raises(TypeError):
             function(obj)
     assert sys.getrefcount(obj) == before
-
-
-@pytest.mark.parametrize("function", [from_object, borrow])
-def test_an_object_that_the_garbage_collector_emptied_is_refused(function):
-    x = asdlpack(bytearray(8))
-    tp_clear = PYFUNCTYPE(c_int, py_object)(python_api("PyType_GetSlot", c_void_p, py_object, c_int)(DLPackObject, 51))
-    assert tp_clear(x) == 0
-    with pytest.raises(ValueError, match="no longer usable"):
-        function(x)
 
 
 # Of an object with __dlpack__.

@@ -3,15 +3,17 @@
 import ctypes
 import gc
 import mmap
+import threading
 import weakref
 
 import numpy as np
 import pytest
 from alone import alone
-from capi import Managed, address
+from capi import Managed, Speaks, address
+from exchange_api import delete, from_object
 
 from dlpack import asdlpack, from_pointer, frombuffer
-from dlpack.structs import DELETER, DLManagedTensor
+from dlpack.structs import DELETER, DLManagedTensor, DLManagedTensorVersioned
 
 
 class Circle:
@@ -56,38 +58,160 @@ def test_a_chain_of_any_length_is_given_back(longer):
 
 
 class Garbage:
-    """Whose deleter, in Python, reads a view that may be in the same garbage."""
+    """Whose deleter, in Python, takes what it can of an object that may be in the same garbage, and keeps it."""
 
-    def __init__(self):
-        self.seen = []
+    def __init__(self, take):
+        self.taken = []
+        self.take = take
         self.memory = (ctypes.c_uint8 * 1)()
         self.producer = Managed(address(self.memory), name=b"dltensor", shape=(1,), dtype=(1, 8, 1))
         self.producer.struct.deleter = self.deleter = DELETER(self.delete)
 
     def delete(self, managed):
-        view = ctypes.cast(self.producer.struct.manager_ctx, ctypes.py_object).value
-        self.seen.append(bytes(view[5_000_000:5_000_002]))
+        used = ctypes.cast(self.producer.struct.manager_ctx, ctypes.py_object).value
+        self.taken.append(self.take(used))
 
-    def cycle(self, x):
-        reader = asdlpack(ctypes.pointer(self.producer.struct))
-        view = memoryview(x)
-        self.producer.struct.manager_ctx = id(view)
-        cycle = []
-        cycle.append((cycle, x, reader, view))  # a tuple is never cleared
+    def reader(self):
+        """What calls the deleter when it goes."""
+        return asdlpack(ctypes.pointer(self.producer.struct))
+
+    def use(self, obj):
+        """The deleter is to take it. It has to be there then, although no reference is held here."""
+        self.producer.struct.manager_ctx = id(obj)
+
+
+def pages():
+    """Memory that is gone when it is freed, which a heap's need not be."""
+    items = mmap.mmap(-1, 10_000_000)
+    items[5_000_000:5_000_002] = b"ab"
+    return items
+
+
+def middle(view):
+    return bytes(view[5_000_000:5_000_002])
 
 
 @alone
 @pytest.mark.parametrize("delegate", [False, True])
 def test_a_view_in_garbage_reads_the_memory_of_the_object_that_its_own_was_made_of(delegate):
-    garbage = Garbage()
+    garbage = Garbage(middle)
     gc.disable()
-    items = mmap.mmap(-1, 10_000_000)  # gone when it is freed, which a heap's memory need not be
-    items[5_000_000:5_000_002] = b"ab"
+    items = pages()
     source = asdlpack(np.frombuffer(items, "u1") if delegate else items)
-    garbage.cycle(frombuffer(source, "uint8"))
-    del items, source
+    x = frombuffer(source, "uint8")
+    cycle = []  # made before the view, it is cleared before: CPython crashes where a cleared view is read
+    view = memoryview(x)
+    garbage.use(view)
+    cycle.append((cycle, x, view, garbage.reader()))  # a tuple is never cleared, and drops its last item first
+    del items, source, x, view, cycle
     gc.collect()
-    assert garbage.seen == [b"ab"]
+    assert garbage.taken == [b"ab"]
+
+
+TAKES = {
+    "numpy": np.from_dlpack,
+    "a view": memoryview,
+    "a capsule": lambda x: asdlpack(x.__dlpack__()),
+    "the interface": lambda x: np.asarray(Speaks(__array_interface__=x.__array_interface__, keep=x)),
+    "Arrow": lambda x: asdlpack(Speaks(__arrow_c_array__=x.__arrow_c_array__)),
+    "the exchange API": from_object,
+    "itself": lambda x: x,
+}
+SOURCES = {
+    "buffer": asdlpack,
+    "delegate": lambda items: asdlpack(np.frombuffer(items, "u1")),
+    "import": lambda items: asdlpack(np.frombuffer(items, "u1").__dlpack__()),
+    "another": lambda items: frombuffer(asdlpack(items), "uint8"),
+    "structure": lambda items: asdlpack(Speaks(__array_struct__=np.frombuffer(items, "u1").__array_struct__)),
+}
+
+
+def check_and_drop(taken):
+    one = taken.pop()
+    assert not taken
+    if isinstance(one, DLManagedTensorVersioned):
+        assert ctypes.string_at(one.dl_tensor.data + 5_000_000, 2) == b"ab"
+        delete(one)
+    else:
+        assert middle(memoryview(one)) == b"ab"
+    del one
+    gc.collect()
+
+
+@alone
+@pytest.mark.parametrize("first", ["the object", "the reader"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_garbage_takes_of_an_object_of_the_same_garbage_stays(source, first):
+    """By any way out; and the memory is freed when the last of these is gone."""
+    for take in TAKES.values():
+        items = pages()
+        alive = weakref.ref(items)
+        garbage = Garbage(take)
+        gc.disable()
+        if first == "the object":  # what is made first would be cleared first
+            x = SOURCES[source](items)
+            reader = garbage.reader()
+        else:
+            reader = garbage.reader()
+            x = SOURCES[source](items)
+        garbage.use(x)
+        cycle = []
+        cycle.append((cycle, x, reader))  # a tuple is never cleared, and drops its last item first
+        del items, x, reader, cycle
+        gc.collect()
+        check_and_drop(garbage.taken)
+        assert alive() is None
+
+
+@pytest.mark.parametrize("take", TAKES)
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_a_destructor_of_garbage_takes_stays(source, take):
+    class Finalised:
+        def __del__(self):
+            taken.append(TAKES[take](self.x))
+
+    items, taken = pages(), []
+    alive = weakref.ref(items)
+    one = Finalised()
+    one.itself, one.x = one, SOURCES[source](items)
+    del one, items
+    gc.collect()
+    check_and_drop(taken)
+    assert alive() is None
+
+
+@alone(timeout=20)
+def test_a_thread_in_the_producer_of_garbage_that_is_collected_gets_memory():
+    class Waiting:
+        def __dlpack__(self, **arguments):
+            entered.set()
+            collected.wait()
+            raise BufferError("not today")
+
+        @property
+        def __array_interface__(self):
+            return items.__array_interface__
+
+    def use(x):
+        thread = threading.Thread(target=lambda: taken.append(asdlpack(x.__dlpack__())))
+        thread.start()
+        entered.wait()
+        return thread
+
+    items = np.frombuffer(pages(), "u1")
+    entered, collected, taken = threading.Event(), threading.Event(), []
+    garbage = Garbage(use)
+    gc.disable()
+    reader = garbage.reader()
+    x = asdlpack(Waiting())
+    garbage.use(x)
+    cycle = []
+    cycle.append((cycle, x, reader))  # a tuple is never cleared, and drops its last item first
+    del x, reader, cycle
+    gc.collect()
+    collected.set()
+    garbage.taken[0].join()
+    assert middle(memoryview(taken[0])) == b"ab"
 
 
 @alone

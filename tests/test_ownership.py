@@ -1,6 +1,7 @@
 """Who keeps the memory alive, and for how long: until the last holder is gone, and not a moment longer."""
 
 import copy
+import ctypes
 import gc
 import itertools
 import mmap
@@ -14,7 +15,7 @@ from capi import Exporter, Managed, Speaks, address, consume
 from cuda_driver import Driver, with_driver
 
 import dlpack
-from dlpack import DLPackObject, asdlpack
+from dlpack import DLPackObject, asdlpack, from_pointer, frombuffer
 
 KEYS = {"version": 3, "shape": (4,), "typestr": "<f4"}
 
@@ -234,6 +235,71 @@ def test_garbage_cycles_are_collected(cls, use):
     obj = cls()
     obj.x = asdlpack(obj)
     use(obj.x)
+    alive = weakref.ref(obj)
+    del obj
+    assert alive() is not None
+    gc.collect()
+    assert alive() is None
+
+
+MEMORY = (ctypes.c_uint8 * 8)()
+BYTES = {"version": 3, "shape": (1,), "typestr": "|u1"}
+
+
+class Structure(ctypes.Structure):
+    _fields_ = [("kept", ctypes.py_object)]
+
+
+def slot_of(x):
+    class Slots:
+        __slots__ = ("kept",)
+
+    slots = Slots()
+    slots.kept = x
+    return slots
+
+
+HOLDERS = {
+    "itself": lambda x: x,
+    "list": lambda x: [x],
+    "tuple": lambda x: (x,),
+    "dict": lambda x: {x: x},
+    "closure": lambda x: lambda: x,
+    "default": lambda x: lambda y=x: y,
+    "generator": lambda x: (each for each in [x]),
+    "slot": slot_of,
+    "structure": lambda x: Structure(x),
+    "bound method": lambda x: x.__dlpack__,
+    "memoryview": memoryview,
+    "part of a memoryview": lambda x: memoryview(x)[:1],
+    "another": lambda x: frombuffer(x, "uint8"),
+    "owned": lambda x: from_pointer(x.pointer, 1, "uint8", owner=x),
+    "another of a memoryview": lambda x: asdlpack(memoryview(x)),
+    "interface": lambda x: asdlpack(Speaks(__array_interface__={**BYTES, "data": memoryview(x)})),
+}
+HOLDINGS = {
+    "buffer": (lambda: Source(8), asdlpack),
+    "buffer of C": (Exporter, asdlpack),
+    "memoryview": (lambda: Source(8), lambda obj: asdlpack(memoryview(obj))),
+    "producer": (Producer, asdlpack),
+    "interface": (Speaks, lambda obj: asdlpack(with_interface(obj))),
+    "bytes": (lambda: Source(8), lambda obj: frombuffer(obj, "uint8")),
+    "owner": (Speaks, lambda obj: from_pointer(address(MEMORY), 8, "uint8", owner=obj)),
+}
+
+
+def with_interface(obj):
+    obj.data = bytearray(8)
+    obj.__array_interface__ = {**BYTES, "data": obj.data}
+    return obj
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("holding", HOLDINGS)
+def test_a_cycle_of_any_holding_and_holder_is_collected(holding, holder):
+    make, wrap = HOLDINGS[holding]
+    obj = make()
+    obj.kept = HOLDERS[holder](wrap(obj))
     alive = weakref.ref(obj)
     del obj
     assert alive() is not None

@@ -41,9 +41,6 @@ static DLPackObject *import_nested(DLPackObject *self)
 
 DLPackObject *tensor_of(DLPackObject *self)
 {
-    if (object_check(self) < 0) {
-        return NULL;
-    }
     if (!self->delegate) {
         return self;
     }

@@ -88,8 +88,11 @@ HOT static void give_back(DLPackObject *self)
     put_back(&pending);
 }
 
-/* ctypes frees a structure, and the function that is its deleter, when the collector clears them, which may be before
- * this object is cleared: so the pointer that they live by isn't shown to it. */
+/* There is no tp_clear, as tuple has none: another object breaks each cycle, since this one's references are those that
+ * it was made with. So a finaliser of the same garbage finds the memory as it was.
+ *
+ * ctypes frees a structure, and the function that is its deleter, when the collector clears them, which is before this
+ * object is freed: so the pointer that they live by isn't shown to it. */
 int object_traverse(DLPackObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE((PyObject *)self));
@@ -106,24 +109,11 @@ int object_traverse(DLPackObject *self, visitproc visit, void *arg)
     return 0;
 }
 
-/* A finaliser of the same garbage may still reach this object, and finds it unusable. Where it may still reach the
- * memory, by a memoryview of the same garbage, the memory stays until that is released, which breaks the cycle too. */
-int object_clear(DLPackObject *self)
-{
-    if (self->exports > 0) {
-        return 0;
-    }
-    self->protocol = NULL;
-    give_back(self);
-    Py_CLEAR(self->imported);
-    return 0;
-}
-
 static void object_free(DLPackObject *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     give_back(self);
-    Py_CLEAR(self->imported);
+    Py_XDECREF((PyObject *)self->imported);
     if (self->tensor.shape != self->dims) {
         free(self->tensor.shape);
     }
@@ -284,14 +274,4 @@ DLPackObject *object_meeting(DLPackObject *self, const struct terms *terms)
     other->object = Py_NewRef((PyObject *)self);
     other->holding = HOLDS_OBJECT;
     return other;
-}
-
-int object_check(DLPackObject *self)
-{
-    if (self->protocol == NULL) {
-        PyErr_SetString(PyExc_ValueError,
-                        "this DLPackObject is no longer usable: the garbage collector took its memory away");
-        return -1;
-    }
-    return 0;
 }

@@ -20,10 +20,10 @@ typedef struct DLPackObject {
     PyObject *weakrefs;
     PyObject *obj;                           /* what asdlpack was given; NULL for a copy, which keeps no source alive */
     _Atomic(struct DLPackObject *) imported; /* set once */
-    const char *protocol;                    /* NULL after the garbage collector cleared the object */
-    uint8_t holding;                         /* enum holding: which of the union */
-    uint8_t copy;                            /* enum copy: what asdlpack was told */
-    bool has_target;                         /* it was told a device, too */
+    const char *protocol;
+    uint8_t holding; /* enum holding: which of the union */
+    uint8_t copy;    /* enum copy: what asdlpack was told */
+    bool has_target; /* it was told a device, too */
     bool delegate;
     bool hides_obj; /* from the garbage collector: a structure that was taken over lives by it */
     bool versioned_only;
@@ -31,7 +31,6 @@ typedef struct DLPackObject {
     DLDevice target;
     int64_t stream;        /* by whose order the memory is complete, or STREAM_UNKNOWN */
     uint64_t thread;       /* whose STREAM_PER_THREAD that is: the thread's serial */
-    int32_t exports;       /* buffers that are not released: the garbage collector takes no memory from under them */
     DLPackVersion version; /* of the versioned struct that was taken over; 0.0 where there was none */
     uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */
     DLTensor tensor;       /* validated; shape and strides are dims or a malloc of their own */
@@ -68,9 +67,6 @@ void object_hold_managed(DLPackObject *self, void *managed, bool versioned);
 /* Asks what to make of the request, and fills the tensor; a copy takes the place of what self held. -1: error. */
 int object_describe(DLPackObject *self, struct request *request);
 
-/* -1 with an exception set where the garbage collector cleared the object. */
-int object_check(DLPackObject *self);
-
 /* The object that meets the terms: self, or a new one with a copy of its memory, or with the same memory on
  * another device. NULL: error. */
 DLPackObject *object_meeting(DLPackObject *self, const struct terms *terms);
@@ -81,7 +77,6 @@ int64_t producer_stream(const DLPackObject *self);
 
 /* Slots. */
 int object_traverse(DLPackObject *self, visitproc visit, void *arg);
-int object_clear(DLPackObject *self);
 void object_dealloc(DLPackObject *self);
 
 /* layout.c */

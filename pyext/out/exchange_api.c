@@ -15,7 +15,7 @@ static DLPackObject *checked(PyObject *obj)
         raise_unexpected(PyExc_TypeError, "py_object: expected a DLPackObject, as asdlpack gives", obj);
         return NULL;
     }
-    return object_check((DLPackObject *)obj) < 0 ? NULL : (DLPackObject *)obj;
+    return (DLPackObject *)obj;
 }
 
 /* Has the default stream wait for the memory. -1: error. */

@@ -80,21 +80,12 @@ int object_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     view->obj = NULL;
     DLPackObject *holder = cpu_tensor_of((DLPackObject *)self);
-    if (holder == NULL || check_flags(holder, flags) < 0 || fill_view(holder, view, flags) < 0) {
-        return -1;
-    }
-    Py_BEGIN_CRITICAL_SECTION((PyObject *)holder);
-    holder->exports++;
-    Py_END_CRITICAL_SECTION();
-    return 0;
+    return holder == NULL || check_flags(holder, flags) < 0 ? -1 : fill_view(holder, view, flags);
 }
 
-void object_release_buffer(PyObject *self, Py_buffer *view)
+void object_release_buffer(PyObject *Py_UNUSED(self), Py_buffer *view)
 {
     free(view->internal);
-    Py_BEGIN_CRITICAL_SECTION(self);
-    ((DLPackObject *)self)->exports--;
-    Py_END_CRITICAL_SECTION();
 }
 
 /* bytes(x) would ask for a buffer with a format, which not every data type has. */

@@ -54,7 +54,7 @@ static PyObject *get_attribute(DLPackObject *self, void *which)
 
 static PyObject *get_protocol(DLPackObject *self, void *Py_UNUSED(closure))
 {
-    return object_check(self) < 0 ? NULL : PyUnicode_FromString(self->protocol);
+    return PyUnicode_FromString(self->protocol);
 }
 
 static PyObject *get_obj(DLPackObject *self, void *Py_UNUSED(closure))
@@ -101,16 +101,13 @@ HOT static PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssi
         }
     }
     DLPackObject *object = (DLPackObject *)self;
-    if (object_check(object) < 0) {
-        return NULL;
-    }
     return object->delegate ? delegate_export(object, &arguments) : export_tensor(object, &arguments);
 }
 
 static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ignored))
 {
     DLDevice device = self->tensor.device;
-    if (object_check(self) < 0 || (self->delegate && delegate_device(self, &device) < 0)) {
+    if (self->delegate && delegate_device(self, &device) < 0) {
         return NULL;
     }
     if (device.device_type == kDLCPU && device.device_id == 0) {
@@ -178,7 +175,6 @@ static PyType_Slot object_slots[] = {
      "It holds one reference that keeps the memory alive and locked; each capsule made from it holds one to it."},
     {Py_tp_dealloc, object_dealloc},
     {Py_tp_traverse, object_traverse},
-    {Py_tp_clear, object_clear},
     {Py_tp_repr, object_repr},
     {Py_tp_methods, object_methods},
     {Py_tp_getset, object_attributes},
