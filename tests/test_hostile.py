@@ -57,6 +57,27 @@ def test_a_chain_of_any_length_is_given_back(longer):
     source.append(0)
 
 
+@alone
+@pytest.mark.parametrize("size", [0, 64 << 10])
+def test_a_chain_by_callbacks_of_weak_references_is_given_back(size):
+    def drop():
+        nonlocal x
+        del x
+
+    source = bytearray(8)
+    x, following = None, {}
+    for _ in range(100_000):
+        previous, x = x, asdlpack(source)
+        following[weakref.ref(x, following.pop)] = previous
+    del previous
+    threading.stack_size(size)
+    thread = threading.Thread(target=drop)
+    thread.start()
+    thread.join()
+    assert not following
+    source.append(0)
+
+
 class Garbage:
     """Whose deleter, in Python, takes what it can of an object that may be in the same garbage, and keeps it."""
 

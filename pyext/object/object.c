@@ -112,6 +112,9 @@ int object_traverse(DLPackObject *self, visitproc visit, void *arg)
 static void object_free(DLPackObject *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
+    if (self->weakrefs != NULL) {
+        PyObject_ClearWeakRefs((PyObject *)self);
+    }
     give_back(self);
     Py_XDECREF((PyObject *)self->imported);
     if (self->tensor.shape != self->dims) {
@@ -121,7 +124,7 @@ static void object_free(DLPackObject *self)
     Py_DECREF((PyObject *)type);
 }
 
-/* The objects that are put aside, linked by weakrefs, of which they have none left. */
+/* The objects that are put aside, linked by tensor.data, which nobody reads any more. */
 static _Thread_local DLPackObject *waiting;
 
 static void free_with_waiting(DLPackObject *self)
@@ -129,7 +132,7 @@ static void free_with_waiting(DLPackObject *self)
     object_free(self);
     while (waiting != NULL) {
         DLPackObject *next = waiting;
-        waiting = (DLPackObject *)next->weakrefs;
+        waiting = next->tensor.data;
         object_free(next);
     }
 }
@@ -146,23 +149,20 @@ static void free_or_put_aside(DLPackObject *self, int most)
     }
     else {
         PyErr_Clear();
-        self->weakrefs = (PyObject *)waiting;
+        self->tensor.data = waiting;
         waiting = self;
     }
     put_back(&pending);
 }
 
-/* Trashcan: bounds the depth of recursive deallocation. Freeing an object may drop the last reference to another, and a
- * long chain of these would overflow the stack: too deep ones are put aside, and freed by the call that is one less
- * deep. */
+/* Trashcan: bounds the depth of recursive deallocation. Freeing an object may drop the last reference to another, as may
+ * the callbacks of its weak references, and a long chain of these would overflow the stack: too deep ones are put aside,
+ * and freed by the call that is one less deep. */
 HOT void object_dealloc(DLPackObject *self)
 {
     enum { MOST = 50 };
     static _Thread_local int depth;
     PyObject_GC_UnTrack(self);
-    if (self->weakrefs != NULL) {
-        PyObject_ClearWeakRefs((PyObject *)self);
-    }
     if (depth < MOST - 1) {
         depth++;
         object_free(self);
