@@ -3,14 +3,16 @@
 import ctypes
 import gc
 import mmap
+import sys
 import threading
 import weakref
 
 import numpy as np
 import pytest
-from alone import alone
+from alone import TESTS, alone, run
 from capi import Managed, Speaks, address
 from exchange_api import delete, from_object
+from forks import fork_and_join
 
 from dlpack import asdlpack, from_pointer, frombuffer
 from dlpack.structs import DELETER, DLManagedTensor, DLManagedTensorVersioned
@@ -26,17 +28,22 @@ class Circle:
         self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (1,), "data": asdlpack(other)}
 
 
-@alone
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_circle_of_producers_is_an_error(count):
+def refuse_circle(count):
     circle = [Circle() for _ in range(count)]
     for i, producer in enumerate(circle):
         producer.points_to(circle[i - 1])
+    message = "a producer's memory is another's, and so on until the stack had no room; expected memory at the end"
     for take in memoryview, bytes, np.from_dlpack, lambda x: x.shape:
-        with pytest.raises(RecursionError, match="a producer's memory is another's, and so on 50 times"):
+        with pytest.raises(RecursionError, match=message):
             take(asdlpack(circle[0]))
-    with pytest.raises(RecursionError, match="expected memory at the end"):
+    with pytest.raises(RecursionError, match=message):
         asdlpack(circle[0], copy=True)
+
+
+@alone
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_circle_of_producers_is_an_error(count):
+    refuse_circle(count)
 
 
 CHAINS = {
@@ -46,9 +53,7 @@ CHAINS = {
 }
 
 
-@alone
-@pytest.mark.parametrize("longer", list(CHAINS))
-def test_a_chain_of_any_length_is_given_back(longer):
+def give_chain_back(longer):
     source = bytearray(8)
     x = asdlpack(source)
     for _ in range(100_000):
@@ -57,25 +62,51 @@ def test_a_chain_of_any_length_is_given_back(longer):
     source.append(0)
 
 
-@alone
-@pytest.mark.parametrize("size", [0, 64 << 10])
-def test_a_chain_by_callbacks_of_weak_references_is_given_back(size):
-    def drop():
-        nonlocal x
-        del x
-
+def give_callbacks_back():
     source = bytearray(8)
     x, following = None, {}
     for _ in range(100_000):
         previous, x = x, asdlpack(source)
         following[weakref.ref(x, following.pop)] = previous
-    del previous
-    threading.stack_size(size)
-    thread = threading.Thread(target=drop)
-    thread.start()
-    thread.join()
+    del previous, x
     assert not following
     source.append(0)
+
+
+@alone
+@pytest.mark.parametrize("longer", list(CHAINS))
+def test_a_chain_of_any_length_is_given_back(longer):
+    give_chain_back(longer)
+
+
+@alone
+def test_a_chain_by_callbacks_of_weak_references_is_given_back():
+    give_callbacks_back()
+
+
+def nest():
+    refuse_circle(3)
+    give_chain_back("frombuffer")
+    give_callbacks_back()
+
+
+@alone
+@pytest.mark.parametrize("size", [64 << 10, 256 << 10, 2 << 20])
+def test_circles_and_chains_end_in_threads_with_small_stacks_and_their_children(size):
+    threading.stack_size(size)
+    for use in nest, lambda: fork_and_join(nest):
+        done = []
+        thread = threading.Thread(target=lambda use=use, done=done: done.append(use()))
+        thread.start()
+        thread.join()
+        assert done
+
+
+@pytest.mark.parametrize("limit", [256 << 10, "unlimited"])
+def test_circles_and_chains_end_whatever_the_limit_of_the_stack(limit):
+    code = f"import sys; sys.path.append({str(TESTS)!r}); import test_hostile; test_hostile.nest()"
+    result = run("prlimit", f"--stack={limit}:", sys.executable, "-c", code)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 class Garbage:

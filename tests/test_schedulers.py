@@ -79,6 +79,18 @@ def test_imports_of_greenlets_that_share_a_context_are_counted_right():
     assert [one.switch() for one in waiting] == [(n,) for n in range(MANY)]
 
 
+@pytest.mark.parametrize("share", [True, False])
+def test_many_greenlets_wait_inside_their_producers_in_one_or_many_contexts(share):
+    context = contextvars.copy_context()
+    waiting = []
+    for n in range(5 * MANY):
+        waiting.append(greenlet.greenlet(lambda n=n: asdlpack(Waiting(np.zeros(n))).shape))
+        waiting[-1].gr_context = context if share else contextvars.copy_context()
+        waiting[-1].switch()
+    assert asdlpack(np.zeros(2)).shape == (2,)
+    assert [one.switch() for one in waiting] == [(n,) for n in range(5 * MANY)]
+
+
 class Owner(bytearray):
     """Whose destructor lets others run."""
 
@@ -100,10 +112,13 @@ def drop(holder):
     holder.clear()
 
 
-@pytest.mark.parametrize("waiting", [1, MANY])
-def test_chains_are_freed_while_greenlets_wait_inside_destructors(waiting):
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("waiting", [1, MANY, 5 * MANY])
+def test_chains_are_freed_while_greenlets_wait_inside_destructors(waiting, share):
+    context = contextvars.copy_context()
     stopped = [greenlet.greenlet(drop) for _ in range(waiting)]
     for one in stopped:
+        one.gr_context = context if share else contextvars.copy_context()
         one.switch([asdlpack(Owner(b"memory"))])
     for length in 1, MANY, 10 * MANY:
         holder, alive = chain(length)

@@ -2,36 +2,19 @@
  *
  * It is C because attributes and exports ask for it each time. */
 #include "delegate/delegate.h"
+#include "platform/platform.h"
 
 #include <stdatomic.h>
-
-/* Many imports of this thread are nested. They may be a circle, or belong to greenlets that wait: so they are counted
- * for each context, of which greenlets have their own. */
-static DLPackObject *import_counted(DLPackObject *self, int most)
-{
-    struct nested nested;
-    int entered = enter_nested(nested_imports, most, &nested);
-    if (entered <= 0) {
-        if (entered == 0) {
-            PyErr_Format(PyExc_RecursionError,
-                         "asdlpack: a producer's memory is another's, and so on %d times; expected memory at the end",
-                         most);
-        }
-        return NULL;
-    }
-    DLPackObject *imported = delegate_import(self);
-    leave_nested(nested_imports, &nested);
-    return imported;
-}
 
 /* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
  * recursion limit does not end that: no Python function need be on the stack. */
 static DLPackObject *import_nested(DLPackObject *self)
 {
-    enum { MOST = 50 };
     static _Thread_local int depth;
-    if (depth >= MOST) {
-        return import_counted(self, MOST);
+    if (depth >= NESTED_FREELY && !stack_has_room(depth)) {
+        PyErr_SetString(PyExc_RecursionError, "asdlpack: a producer's memory is another's, and so on until the stack "
+                                              "had no room; expected memory at the end");
+        return NULL;
     }
     depth++;
     DLPackObject *imported = delegate_import(self);

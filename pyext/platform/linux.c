@@ -338,6 +338,35 @@ bool have_room(int processors, struct failure *failure)
     return have;
 }
 
+/* The stack. */
+
+/* Of the main thread, glibc reads them from /proc/self/maps. */
+static bool find_stack(char **start, size_t *size)
+{
+    pthread_attr_t attributes;
+    void *found;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
+        return false;
+    }
+    pthread_attr_getstack(&attributes, &found, size);
+    pthread_attr_destroy(&attributes);
+    *start = found;
+    return true;
+}
+
+bool stack_has_room(int nested)
+{
+    enum { FEW = 50, MOST_FOR_MANY = 4 << 20 };
+    static _Thread_local char *start;
+    static _Thread_local size_t size;
+    char *here = __builtin_frame_address(0);
+    if ((start == NULL && !find_stack(&start, &size)) || here < start || here >= start + size) {
+        return nested < FEW; /* no /proc, or a stack that a library made */
+    }
+    size_t used = start + size - here;
+    return used < size / 2 && (nested < FEW || used < MOST_FOR_MANY);
+}
+
 /* What a Go runtime does to a thread and to the process. */
 
 /* Calls the entry, and finds out under which key Go binds a thread that calls it: the one that gets a value. */

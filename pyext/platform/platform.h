@@ -37,6 +37,14 @@ void *open_library_copy(const char *path, unsigned copies, struct failure *failu
 /* NULL: the library has no such function. */
 void *find_function(void *library, const char *name, struct failure *failure);
 
+/* Whether this thread's stack has room for one more of the calls that nest, of which it has begun so many: less than half
+ * is used, and beyond 50 calls less than 4 MiB. The count alone can't tell: a greenlet that waits in such a call takes its
+ * part of the stack away, but stays in the count. It decides where the bounds of the stack are not known. */
+bool stack_has_room(int nested);
+
+/* So many always have room, and need not ask. */
+enum { NESTED_FREELY = 4 };
+
 /* How many processors this process may run on, at most MOST_CPUS. */
 int usable_cpus(void);
 

@@ -14,12 +14,6 @@ static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **);      
 static int (*is_finalizing)(void);                                                        /* public from 3.13 on */
 static PyThreadState *(*attached_thread_state)(void);                                     /* public from 3.13 on */
 static PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
-static PyObject *(*context_new)(const char *, PyObject *);                                /* not in the stable ABI */
-static int (*context_get)(PyObject *, PyObject *, PyObject **);
-static PyObject *(*context_set)(PyObject *, PyObject *);
-static int (*context_reset)(PyObject *, PyObject *);
-
-PyObject *nested_imports, *nested_frees;
 
 static PyInterpreterState *main_interpreter; /* this package is imported nowhere else */
 
@@ -135,22 +129,14 @@ int python_init(void)
     is_finalizing = find_in_python("Py_IsFinalizing", "_Py_IsFinalizing");
     attached_thread_state = find_in_python("PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet");
     vectorcall_method = find_in_process("PyObject_VectorcallMethod");
-    context_new = find_in_process("PyContextVar_New");
-    context_get = find_in_process("PyContextVar_Get");
-    context_set = find_in_process("PyContextVar_Set");
-    context_reset = find_in_process("PyContextVar_Reset");
     if (get_optional_attribute == NULL || is_finalizing == NULL || attached_thread_state == NULL ||
-        vectorcall_method == NULL || context_new == NULL || context_get == NULL || context_set == NULL ||
-        context_reset == NULL) {
+        vectorcall_method == NULL) {
         PyErr_SetString(PyExc_ImportError, "dlpack: this Python lacks functions that CPython 3.11 and later have");
         return -1;
     }
     main_interpreter = PyInterpreterState_Get();
     atomic_store(&ending, false); /* Python may start anew */
-    nested_imports = context_new("dlpack.nested_imports", NULL);
-    nested_frees = context_new("dlpack.nested_frees", NULL);
-    if (nested_imports == NULL || nested_frees == NULL || make_names() < 0 || make_constants() < 0 ||
-        fetch_functions() < 0) {
+    if (make_names() < 0 || make_constants() < 0 || fetch_functions() < 0) {
         return -1;
     }
     return call_at_exit();
@@ -199,46 +185,6 @@ void give_gil_back(PyGILState_STATE state)
 {
     PyGILState_Release(state);
     count_asking(-1);
-}
-
-int enter_nested(PyObject *counter, int most, struct nested *nested)
-{
-    static const char name[] = "dlpack.nested";
-    PyObject *value;
-    if (context_get(counter, NULL, &value) < 0) {
-        return -1;
-    }
-    intptr_t depth = value == NULL ? 0 : (intptr_t)PyCapsule_GetContext(value);
-    Py_XDECREF(value);
-    if (depth >= most) {
-        return 0;
-    }
-    nested->depth = PyCapsule_New((void *)name, name, NULL);
-    if (nested->depth == NULL) {
-        return -1;
-    }
-    PyCapsule_SetContext(nested->depth, (void *)(depth + 1));
-    nested->token = context_set(counter, nested->depth);
-    if (nested->token == NULL) {
-        Py_DECREF(nested->depth);
-        return -1;
-    }
-    return 1;
-}
-
-/* A greenlet or a task that was made during the call has a copy of its context, or the same: both learn from the capsule
- * that the call is over. */
-void leave_nested(PyObject *counter, const struct nested *nested)
-{
-    struct pending pending;
-    set_aside(&pending);
-    PyCapsule_SetContext(nested->depth, NULL);
-    if (context_reset(counter, nested->token) < 0) {
-        PyErr_Clear(); /* the greenlet has got another context meanwhile */
-    }
-    Py_DECREF(nested->token);
-    Py_DECREF(nested->depth);
-    put_back(&pending);
 }
 
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)

@@ -91,21 +91,6 @@ bool take_gil(PyGILState_STATE *state);
 
 void give_gil_back(PyGILState_STATE state);
 
-/* How many calls of a kind are nested, of those that the thread has too many of. Greenlets share a thread, and one that
- * waits in such a call leaves it in the thread's count. These are context variables, of which each greenlet has its
- * own. */
-extern PyObject *nested_imports, *nested_frees;
-
-struct nested {
-    PyObject *token; /* sets the variable back */
-    PyObject *depth; /* what the variable is set to: a capsule with the depth as its context; none: the call is over */
-};
-
-/* Counts a call that may lead to another of its kind. 1: counted, until leave_nested; 0: `most` are nested already; -1:
- * error. */
-int enter_nested(PyObject *counter, int most, struct nested *nested);
-void leave_nested(PyObject *counter, const struct nested *nested);
-
 /* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent, *value is NULL;
  * -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);

@@ -55,6 +55,7 @@ void faults_free(void *memory);
 #define mmap(...) (faults_strike() ? MAP_FAILED : mmap(__VA_ARGS__))
 #define mprotect(...) (faults_strike() ? -1 : mprotect(__VA_ARGS__))
 #define pthread_create(...) (faults_strike() ? EAGAIN : pthread_create(__VA_ARGS__))
+#define pthread_getattr_np(...) (faults_strike() ? ENOMEM : pthread_getattr_np(__VA_ARGS__))
 #define pthread_atfork(...) (faults_strike() ? ENOMEM : pthread_atfork(__VA_ARGS__))
 #define dladdr(...) (faults_strike() ? 0 : dladdr(__VA_ARGS__))
 #define dlopen(...) (faults_strike() ? NULL : dlopen(__VA_ARGS__))
@@ -101,9 +102,6 @@ static inline PyObject *faults_drop(PyObject *made)
 #define get_optional_attribute(obj, name, value)                                                                       \
     (faults_raise() ? (*(value) = NULL, -1) : get_optional_attribute(obj, name, value))
 #define vectorcall_method(...) FAULT(NULL, vectorcall_method(__VA_ARGS__))
-#define context_new(...) FAULT(NULL, context_new(__VA_ARGS__))
-#define context_get(...) FAULT(-1, context_get(__VA_ARGS__))
-#define context_set(...) FAULT(NULL, context_set(__VA_ARGS__))
 
 #undef PyArg_ParseTuple
 #define PyArg_ParseTuple(...) FAULT(0, _PyArg_ParseTuple_SizeT(__VA_ARGS__))

@@ -340,6 +340,7 @@ def test_everything_works_without_proc(started):
     import everything
     import forks
     import test_containers
+    import test_hostile
 
     if started:
         everything.use()
@@ -347,6 +348,7 @@ def test_everything_works_without_proc(started):
     assert libc.mount(b"none", b"/proc", b"tmpfs", 0, None) == 0
     assert os.listdir("/proc") == []
     everything.use()
+    test_hostile.nest()
     forks.use_all_in_threads()
     for _ in range(3):
         forks.fork_and_join(lambda: (everything.use(), forks.fork_and_join(everything.use)))
