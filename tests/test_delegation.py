@@ -459,6 +459,33 @@ def test_errors_raised_while_numbers_are_read_pass_through(key):
         asdlpack(Speaks(__array_interface__=keys))
 
 
+class AnyStream:
+    """A producer that asks nothing of the stream; its capsule is a legacy one."""
+
+    def __init__(self, refusal=None):
+        self.refusal = refusal
+
+    def __dlpack__(self, stream=None):
+        if self.refusal is not None:
+            raise self.refusal
+        return ARRAY.__dlpack__()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ZeroDivisionError])
+@pytest.mark.parametrize("refusal", [None, BufferError("not on that stream")])
+def test_errors_raised_while_a_stream_is_read_pass_through(error, refusal):
+    def raises():
+        raise error("a stream")
+
+    with pytest.raises(error, match="a stream"):
+        asdlpack(AnyStream(refusal)).__dlpack__(stream=Meddles(1, raises), max_version=(1, 3))
+
+
+def test_a_stream_that_is_no_number_is_passed_to_the_producer():
+    capsule = asdlpack(AnyStream()).__dlpack__(stream=object(), max_version=(1, 3))
+    assert asdlpack(capsule).shape == ARRAY.shape
+
+
 @pytest.mark.parametrize("cls", [np.ndarray, bytearray, Producer, Speaks, type, type(asdlpack(b""))])
 def test_classes_are_refused_though_they_have_the_attributes(cls):
     with pytest.raises(TypeError, match="class|type"):

@@ -98,15 +98,15 @@ static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
 }
 
 /* The stream by whose order a producer's memory is complete, which was asked for this one; None is the legacy default
- * stream. */
-static int64_t stream_ordered_by(PyObject *stream)
+ * stream. 0: found, or STREAM_UNKNOWN; -1: error. */
+static int read_order(PyObject *stream, int64_t *number)
 {
-    int64_t number = STREAM_LEGACY;
-    if (stream != NULL && read_int(stream, true, &number) <= 0) {
-        PyErr_Clear();
-        return STREAM_UNKNOWN;
+    *number = STREAM_LEGACY;
+    int read = stream == NULL ? 1 : read_int(stream, true, number);
+    if (read == 0 || *number < 0) {
+        *number = STREAM_UNKNOWN;
     }
-    return number < 0 ? STREAM_UNKNOWN : number;
+    return read < 0 ? -1 : 0;
 }
 
 /* A new object with the tensor of a capsule that the producer gave for this stream, or where that can't be taken, by
@@ -116,8 +116,7 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, PyObj
     DLPackObject *imported = object_new(self->obj, self->copy);
     if (imported != NULL) {
         imported->protocol = self->protocol;
-        imported->stream = stream_ordered_by(stream);
-        if (take_capsule(imported, capsule) < 0) {
+        if (read_order(stream, &imported->stream) < 0 || take_capsule(imported, capsule) < 0) {
             Py_CLEAR(imported);
         }
     }
@@ -187,9 +186,12 @@ static PyObject *call_for_import(PyObject *obj, PyObject *stream, PyObject *copy
 static PyObject *call_for_default_stream(PyObject *obj, PyObject **stream, PyObject *copy)
 {
     struct pending refusal;
+    int64_t order;
     set_aside(&refusal);
-    bool is_other = *stream != NULL && stream_ordered_by(*stream) != STREAM_LEGACY;
-    int named = is_other ? names_default_stream(obj) : 0;
+    int named = read_order(*stream, &order);
+    if (named == 0 && order != STREAM_LEGACY) {
+        named = names_default_stream(obj);
+    }
     if (named == 0) {
         put_back(&refusal);
         return NULL;
