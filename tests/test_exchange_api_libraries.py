@@ -12,6 +12,7 @@ from capi import Managed, array_at
 from exchange_api import (
     ARRAYS,
     NUMBERS,
+    ExchangeAPI,
     Producer,
     allocate,
     api_of,
@@ -30,10 +31,24 @@ from dlpack import DLPackObject, asdlpack
 from dlpack.structs import DLTensor
 
 
-def test_tvm_ffi_takes_the_api_and_not_the_capsule(monkeypatch):
-    monkeypatch.setattr(DLPackObject, "__dlpack__", None)
+def test_tvm_ffi_takes_the_api_and_not_the_capsule():
+    api, given = api_of(), []
+    give = ExchangeAPI.from_buffer_copy(api).managed_tensor_from_py_object_no_sync
+
+    def note(obj, out):
+        result = give(obj, out)
+        given.append(ctypes.addressof(out[0].contents))
+        return result
+
     data = bytearray(8)
-    tensor = tvm_ffi.from_dlpack(asdlpack(data))
+    x = asdlpack(data)
+    api.managed_tensor_from_py_object_no_sync = type(give)(note)
+    try:
+        tensor = tvm_ffi.from_dlpack(x)
+    finally:
+        api.managed_tensor_from_py_object_no_sync = give
+    assert len(given) == 1
+    del x
     data[2] = 9
     assert np.from_dlpack(tensor).tolist() == [0, 0, 9, 0, 0, 0, 0, 0]
     with pytest.raises(BufferError):

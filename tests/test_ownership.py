@@ -352,6 +352,14 @@ def test_a_cycle_through_a_copy_or_an_imported_tensor_is_collected():
     assert source.deleted == 1
 
 
+@pytest.mark.parametrize("name", ["shape", "__dlpack__", "__dlpack_c_exchange_api__", "new"])
+def test_the_type_is_immutable(name):
+    with pytest.raises(TypeError, match="immutable type"):
+        setattr(DLPackObject, name, 7)
+    with pytest.raises(TypeError, match="immutable type"):
+        delattr(DLPackObject, name)
+
+
 def test_the_object_has_no_dict_and_its_attributes_are_fixed():
     x = asdlpack(bytearray(3))
     assert not hasattr(x, "__dict__")

@@ -183,6 +183,7 @@ static int current_work_stream(int32_t Py_UNUSED(device_type), int32_t Py_UNUSED
     return 0;
 }
 
+/* The type is immutable but for its dict, which nobody has looked into yet. */
 int exchange_api_init(void)
 {
     static DLPackExchangeAPI api = {
@@ -193,11 +194,11 @@ int exchange_api_init(void)
         .dltensor_from_py_object_no_sync = dltensor_from_py_object_no_sync,
         .current_work_stream = current_work_stream,
     };
-    PyObject *capsule = PyCapsule_New(&api, "dlpack_exchange_api", NULL);
-    if (capsule == NULL) {
-        return -1;
-    }
-    int set = PyObject_SetAttrString((PyObject *)DLPackObject_type, attribute, capsule);
-    Py_DECREF(capsule);
+    PyObject *dict = PyObject_GenericGetDict((PyObject *)DLPackObject_type, NULL);
+    PyObject *capsule = dict == NULL ? NULL : PyCapsule_New(&api, "dlpack_exchange_api", NULL);
+    int set = capsule == NULL ? -1 : PyDict_SetItemString(dict, attribute, capsule);
+    Py_XDECREF(capsule);
+    Py_XDECREF(dict);
+    PyType_Modified(DLPackObject_type);
     return set;
 }

@@ -187,7 +187,7 @@ static PyType_Slot object_slots[] = {
 static PyType_Spec object_spec = {
     .name = "dlpack.DLPackObject",
     .basicsize = sizeof(DLPackObject),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = object_slots,
 };
 
