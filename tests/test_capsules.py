@@ -410,3 +410,7 @@ def test_a_device_type_of_a_later_minor_version_is_named_by_its_number():
     assert x.device == (19, 2)
     assert x.device[0].name == "device type 19"
     assert "on device type 19:2" in repr(x)
+    with pytest.raises(BufferError, match="^device type 19:2: the CPU can't read this memory"):
+        memoryview(x)
+    assert asdlpack(x, device=(19, 2)) is x
+    assert capsule_name(x.__dlpack__(dl_device=(19, 2))) == b"dltensor"

@@ -163,6 +163,102 @@ def test_a_stream_that_the_device_does_not_have_is_a_value_error(device, stream)
         x.__dlpack__(stream=stream)
 
 
+# Ints that do not fit are a ValueError, what is no int is a TypeError, for each argument alike.
+
+INTS = {  # an argument: its function, the lowest int that fits, and the first that doesn't
+    "asdlpack device type": (lambda value: asdlpack(b"ab", device=(value, 0)), -(2**31), 2**31),
+    "asdlpack device id": (lambda value: asdlpack(b"ab", device=(2, value)), -(2**31), 2**31),
+    "asdlpack device type, of a delegate": (lambda value: asdlpack(np.zeros(2), device=(value, 0)), -(2**31), 2**31),
+    "frombuffer shape": (lambda value: frombuffer(b"ab", "uint8", value), -(2**63), 2**63),
+    "frombuffer shape, a tuple": (lambda value: frombuffer(b"ab", "uint8", (1, value)), -(2**63), 2**63),
+    "frombuffer shape, a list": (lambda value: frombuffer(b"ab", "uint8", [value]), -(2**63), 2**63),
+    "frombuffer strides": (lambda value: frombuffer(b"ab", "uint8", 2, strides=value), -(2**63), 2**63),
+    "frombuffer strides, a tuple": (lambda value: frombuffer(b"ab", "uint8", 2, strides=(value,)), -(2**63), 2**63),
+    "frombuffer offset": (lambda value: frombuffer(b"ab", "uint8", offset=value), 0, 2**64),
+    "from_pointer pointer": (lambda value: from_pointer(value, 2, "uint8"), 0, 2**64),
+    "from_pointer shape": (lambda value: from_pointer(64, value, "uint8"), -(2**63), 2**63),
+    "from_pointer shape, a tuple": (lambda value: from_pointer(64, (value,), "uint8"), -(2**63), 2**63),
+    "from_pointer strides": (lambda value: from_pointer(64, (2,), "uint8", strides=(value,)), -(2**63), 2**63),
+    "from_pointer device type": (lambda value: from_pointer(64, 2, "uint8", device=(value, 0)), -(2**31), 2**31),
+    "from_pointer device id": (lambda value: from_pointer(64, 2, "uint8", device=(4, value)), -(2**31), 2**31),
+    "from_pointer stream": (lambda value: from_pointer(64, 2, "uint8", stream=value), -(2**63), 2**63),
+    "__dlpack__ stream": (lambda value: asdlpack(b"ab").__dlpack__(stream=value), -(2**63), 2**63),
+    "__dlpack__ dl_device type": (lambda value: asdlpack(b"ab").__dlpack__(dl_device=(value, 0)), -(2**31), 2**31),
+    "__dlpack__ dl_device id": (lambda value: asdlpack(b"ab").__dlpack__(dl_device=(2, value)), -(2**31), 2**31),
+    "__dlpack__ max_version": (lambda value: asdlpack(b"ab").__dlpack__(max_version=(1, value)), -(2**63), 2**63),
+}
+MAY_BE_NONE = {"shape", "strides", "stream", "id"}
+
+
+class Index:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+@pytest.mark.parametrize("argument", INTS)
+def test_an_int_that_does_not_fit_is_a_value_error_for_every_argument(argument):
+    call, least, end = INTS[argument]
+    name = argument.replace(",", "").split()[1]
+    for value in end, least - 1, 2**64, 2**100, -(2**100):
+        for passed in value, Index(value), type("Int", (int,), {})(value):
+            with pytest.raises(ValueError, match=f"^{name}: expected .*bits.*, got "):
+                call(passed)
+
+
+@pytest.mark.parametrize("argument", INTS)
+def test_an_argument_that_is_no_int_is_a_type_error_for_every_argument(argument):
+    call, _, _ = INTS[argument]
+    name = argument.replace(",", "").split()[1]
+    for value in 1.0, "1", [1.5], object(), Ellipsis:
+        with pytest.raises(TypeError, match=f"^{name}: expected .*, got "):
+            call(value)
+    if argument.split()[-1] not in MAY_BE_NONE:
+        with pytest.raises(TypeError, match=f"^{name}: expected .*, got "):
+            call(None)
+
+
+@pytest.mark.parametrize("argument", INTS)
+def test_true_is_1_for_every_argument(argument):
+    call, _, _ = INTS[argument]
+
+    def outcome(value):
+        try:
+            found = call(value)
+        except (BufferError, ValueError) as error:
+            return str(error)
+        return found.shape if hasattr(found, "shape") else type(found)
+
+    assert outcome(True) == outcome(1) == outcome(Index(1))
+
+
+# A device that a caller names, and DLPack does not: a ValueError.
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [((number, 0), f"device type is {number}; expected a DLDeviceType, 1 to 4 or 7 to 18") for number in (0, -1, 5, 99)]
+    + [((2, -1), "device id is negative: -1 on kDLCUDA"), ((8, -(2**31)), "device id is negative: -2147483648 on")],
+)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda device: asdlpack(bytearray(8), device=device),
+        lambda device: asdlpack(np.zeros(2), device=device, copy=None),
+        lambda device: asdlpack(asdlpack(bytearray(8)), device=device),
+        lambda device: from_pointer(4096, 2, "uint8", device=device),
+        lambda device: asdlpack(bytearray(8)).__dlpack__(dl_device=device),
+        lambda device: asdlpack(np.zeros(2)).__dlpack__(dl_device=device),
+    ],
+)
+def test_a_device_that_dlpack_does_not_name_is_a_value_error(ask, device, message):
+    with pytest.raises(ValueError) as caught:
+        ask(device)
+    assert str(caught.value).startswith(message)
+
+
 # And always.
 
 

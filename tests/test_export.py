@@ -141,11 +141,11 @@ def test_the_device_of_the_memory_may_be_asked_for(device):
     assert tensor_facts(look(x.__dlpack__(dl_device=device)).dl_tensor) == FACTS
 
 
-@pytest.mark.parametrize("device", [(2, 0), (2, 1), (10, 0), (99, 0), (DLDeviceType.kDLCUDA, 3)])
+@pytest.mark.parametrize("device", [(2, 0), (2, 1), (10, 0), (18, 0), (DLDeviceType.kDLCUDA, 3)])
 def test_another_device_is_a_buffer_error_that_names_both(device):
     with pytest.raises(BufferError, match="kDLCPU") as caught:
         asdlpack(bytearray(4)).__dlpack__(dl_device=device)
-    assert {2: "kDLCUDA", 10: "kDLROCM", 99: "99"}[int(device[0])] in str(caught.value)
+    assert {2: "kDLCUDA", 10: "kDLROCM", 18: "kDLTrn"}[int(device[0])] in str(caught.value)
 
 
 @pytest.mark.parametrize("copy", [None, False])
@@ -187,7 +187,6 @@ def test_a_copied_export_does_not_change_the_object():
     [
         {"stream": "1"},
         {"stream": 1.0},
-        {"stream": 2**64},
         {"max_version": 1},
         {"max_version": "10"},
         {"max_version": ()},
@@ -195,13 +194,11 @@ def test_a_copied_export_does_not_change_the_object():
         {"max_version": (1, 0, 0)},
         {"max_version": (1.0, 0)},
         {"max_version": ("1", "0")},
-        {"max_version": (2**70, 0)},
         {"dl_device": 1},
         {"dl_device": "cpu"},
         {"dl_device": (1,)},
         {"dl_device": (1, 0, 0)},
         {"dl_device": ("cpu", 0)},
-        {"dl_device": (2**40, 0)},
         {"copy": "yes"},
         {"copy": 2},
     ],

@@ -183,7 +183,7 @@ BAD = {
     "below the addresses": ({"pointer": 8, "shape": 4, "strides": -1}, ValueError, r"data 0x8: .* below"),
     "no length": ({"shape": -1}, ValueError, r"shape.*-1|pointer has no length"),
     "one length unknown": ({"shape": (2, -1)}, ValueError, r"pointer has no length"),
-    "None as the shape": ({"shape": None}, ValueError, r"pointer has no length"),
+    "None as the shape": ({"shape": None}, TypeError, r"shape: expected an int.*pointer has no length\), got None"),
     "a negative length": ({"shape": (3, -5)}, ValueError, r"shape dimension 1 is negative: -5"),
     "a shape that overflows": (
         {"shape": (2**40, 2**40)},

@@ -91,6 +91,27 @@ func (d Device) String() string {
 	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
 }
 
+// Check refuses a device that a caller names, where DLPack 1.3 names no such type. Memory may come from other devices: a
+// later minor version may have more types.
+func (d Device) Check() error {
+	if d.Type < 0 || int(d.Type) >= len(deviceTypes) || deviceTypes[d.Type] == "" {
+		return noDeviceType(d.Type, "1 to 4 or 7 to 18, as DLPack 1.3 has them")
+	}
+	return d.checkID()
+}
+
+func noDeviceType(t DeviceType, expected string) error {
+	return Malformed("device type is " + strconv.Itoa(int(t)) + "; expected a DLDeviceType, " + expected)
+}
+
+// checkID takes any id of the CPU, since there is one CPU.
+func (d Device) checkID() error {
+	if d.ID < 0 && d.Type != CPU {
+		return Malformed("device id is negative: " + strconv.Itoa(int(d.ID)) + " on " + d.Type.String())
+	}
+	return nil
+}
+
 // Same tells whether d and other are one device. There is one CPU, whatever its id.
 func (d Device) Same(other Device) bool {
 	return d == other || d.Type == CPU && other.Type == CPU

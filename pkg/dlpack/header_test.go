@@ -86,3 +86,15 @@ func TestNamesOfDevicesAreTheHeaders(t *testing.T) {
 		}
 	}
 }
+
+func TestDevicesThatCallersNameAreThoseOfTheHeader(t *testing.T) {
+	for number := DeviceType(-2); number < 100; number++ {
+		named := number >= 1 && number <= 4 || number >= 7 && number <= 18
+		if err := (Device{number, 0}).Check(); (err == nil) != named || !named && KindOf(err) != KindMalformed {
+			t.Errorf("%v: got %v", number, err)
+		}
+		if err := (Device{number, -1}).Check(); (err == nil) != (number == CPU) {
+			t.Errorf("%v with the id -1: got %v", number, err)
+		}
+	}
+}

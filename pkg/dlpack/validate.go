@@ -51,13 +51,11 @@ func (d *Description) Validate(t *Tensor) error {
 
 // validateHead checks what needs no arithmetic.
 func (d *Description) validateHead() error {
-	switch {
-	case d.Device.Type < CPU:
-		return Malformed("device type is " + strconv.Itoa(int(d.Device.Type)) +
-			"; expected a DLDeviceType, 1 or more")
-	case d.Device.ID < 0 && d.Device.Type != CPU:
-		return Malformed("device id is negative: " + strconv.Itoa(int(d.Device.ID)) + " on " +
-			d.Device.Type.String())
+	if d.Device.Type < CPU {
+		return noDeviceType(d.Device.Type, "1 or more")
+	}
+	if err := d.Device.checkID(); err != nil {
+		return err
 	}
 	if err := CheckNDim(d.NDim); err != nil {
 		return err

@@ -56,6 +56,9 @@ type Allocator interface {
 // writes the memory may still be queued, or dlpack.UnknownStream. If it copies, the tensor is that of the copy,
 // whose memory the allocator has.
 func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms *Terms, allocator Allocator) (stream int64, err error) {
+	if err := checkNamed(d, terms); err != nil {
+		return 0, err
+	}
 	err = d.Validate(t)
 	if err != nil && !(dlpack.KindOf(err) == dlpack.KindNeedsCopy && terms.MayCopy) {
 		return 0, err
@@ -94,6 +97,19 @@ func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms *Terms, allocator Al
 		return stream, order(d, t, stream, terms)
 	}
 	return stream, nil
+}
+
+// checkNamed refuses devices that a caller names and nobody has.
+func checkNamed(d *dlpack.Description, terms *Terms) error {
+	if terms.Device == FromCaller {
+		if err := d.Device.Check(); err != nil {
+			return err
+		}
+	}
+	if terms.HasTarget {
+		return terms.Target.Check()
+	}
+	return nil
 }
 
 // order makes the memory complete for who works on the consumer's stream, or waits until it is.

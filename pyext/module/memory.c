@@ -140,9 +140,9 @@ PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, 
     }
     if (read <= 0) {
         PyObject *start = offset == NULL ? Py_False : offset; /* 0 */
-        return read < 0
-                   ? NULL
-                   : call_python(PYTHON_FROMBUFFER, PyTuple_Pack(7, module, obj, dtype, shape, start, strides, copied));
+        return read < 0 ? NULL
+                        : call_made_in_python(PYTHON_FROMBUFFER,
+                                              PyTuple_Pack(7, module, obj, dtype, shape, start, strides, copied));
     }
     DLPackObject *self = object_new(obj, copy);
     if (self != NULL && (read_memory(self, obj, &request) < 0 || object_describe(self, &request) < 0)) {
@@ -168,7 +168,7 @@ PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs
         return NULL;
     }
     request_init(&request, PROTOCOL_MEMORY);
-    int read = read_int(pointer, false, &request.data);
+    int read = shape == Py_None ? 0 : read_int(pointer, false, &request.data); /* a pointer has no length */
     if (read > 0) {
         read = read_layout(dtype, shape, strides, &request);
     }
@@ -182,8 +182,8 @@ PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs
     if (read <= 0) {
         flag = readonly ? Py_True : Py_False;
         return read < 0 ? NULL
-                        : call_python(PYTHON_FROM_POINTER, PyTuple_Pack(9, module, pointer, shape, dtype, strides,
-                                                                        device, flag, owner, stream));
+                        : call_made_in_python(PYTHON_FROM_POINTER, PyTuple_Pack(9, module, pointer, shape, dtype,
+                                                                                strides, device, flag, owner, stream));
     }
     DLPackObject *self = object_new(owner == Py_None ? NULL : owner, COPY_NEVER);
     if (self == NULL) {

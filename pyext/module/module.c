@@ -149,7 +149,8 @@ HOT static PyObject *asdlpack(PyObject *module, PyObject *const *args, Py_ssize_
     }
     int read = target == Py_None ? 1 : parse_device(target, &device);
     if (read <= 0) {
-        return read < 0 ? NULL : call_python(PYTHON_ASDLPACK, PyTuple_Pack(5, module, obj, copied, target, owner));
+        return read < 0 ? NULL
+                        : call_made_in_python(PYTHON_ASDLPACK, PyTuple_Pack(5, module, obj, copied, target, owner));
     }
     arguments.owner = owner == Py_None ? NULL : owner;
     arguments.device = target == Py_None ? NULL : &device;

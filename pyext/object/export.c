@@ -199,9 +199,8 @@ HOT int parse_max_version(PyObject *value, bool *versioned)
         }
     }
     if (read == 0) {
-        raise_unexpected(PyExc_TypeError,
-                         "max_version: expected None or a tuple of two ints of 64 bits, (major, minor)", value);
-        return -1;
+        const char *expected = "max_version: expected None or a tuple of two ints of 64 bits, (major, minor)";
+        return check_in_python(PYTHON_WRONG_PAIR, Py_BuildValue("(sO)", expected, value));
     }
     *versioned = major >= DLPACK_MAJOR_VERSION;
     if (*versioned && PyTuple_CheckExact(value) && PyLong_CheckExact(PyTuple_GetItem(value, 0)) &&
@@ -219,10 +218,11 @@ bool needs_no_ordering(const DLPackObject *self)
 /* Reads an argument that is there. -1: error. */
 static int parse_target(PyObject *value, DLDevice *device)
 {
+    static const char expected[] =
+        "dl_device: expected None or a tuple of two ints of 32 bits, (device type, device id)";
     int read = parse_device(value, device);
     if (read == 0) {
-        raise_unexpected(PyExc_TypeError,
-                         "dl_device: expected None or a tuple of two ints of 32 bits, (device type, device id)", value);
+        return check_in_python(PYTHON_WRONG_PAIR, Py_BuildValue("(sO)", expected, value));
     }
     return read > 0 ? 0 : -1;
 }
@@ -231,7 +231,8 @@ static int parse_stream(PyObject *value, int64_t *stream)
 {
     int read = read_int(value, true, stream);
     if (read == 0) {
-        raise_unexpected(PyExc_TypeError, "stream: expected None or an int of 64 bits", value);
+        return check_in_python(PYTHON_WRONG,
+                               Py_BuildValue("(sO(O))", "stream: expected None or an int of 64 bits", value, value));
     }
     return read > 0 ? 0 : -1;
 }

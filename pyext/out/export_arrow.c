@@ -118,12 +118,7 @@ static PyObject *describe_lists(DLPackObject *self)
     if (has_type && compact && self->tensor.ndim == 1) {
         return new_none();
     }
-    PyObject *lists = call_python(PYTHON_DESCRIBE_LISTS, Py_BuildValue("Oii", self, has_type, compact));
-    if (lists != NULL && PyUnicode_CheckExact(lists)) {
-        PyErr_SetObject(PyExc_BufferError, lists);
-        Py_CLEAR(lists);
-    }
-    return lists;
+    return call_python(PYTHON_DESCRIBE_LISTS, Py_BuildValue("Oii", self, has_type, compact));
 }
 
 static const char schema_name[] = "arrow_schema", array_name[] = "arrow_array";

@@ -333,6 +333,18 @@ PyObject *call_python(enum python_function function, PyObject *args)
 {
     PyObject *result = args == NULL ? NULL : PyObject_CallObject(functions[function].callable, args);
     Py_XDECREF(args);
+    if (result != NULL && PyExceptionInstance_Check(result)) {
+        PyErr_SetObject((PyObject *)Py_TYPE(result), result);
+        Py_CLEAR(result);
+    }
+    return result;
+}
+
+PyObject *call_made_in_python(enum python_function function, PyObject *args)
+{
+    PyObject *call = call_python(function, args);
+    PyObject *result = call == NULL ? NULL : PyObject_CallObject(call, NULL);
+    Py_XDECREF(call);
     return result;
 }
 

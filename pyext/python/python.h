@@ -145,6 +145,8 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_REFUSED_BY_ALL, "dlpack._errors", "refused_by_all")                                                       \
     X(PYTHON_WRONG_FIELD, "dlpack._errors", "wrong_field")                                                             \
     X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected")                                                               \
+    X(PYTHON_WRONG, "dlpack._errors", "wrong")                                                                         \
+    X(PYTHON_WRONG_PAIR, "dlpack._errors", "wrong_pair")                                                               \
     X(PYTHON_WRONG_ANSWER, "dlpack._errors", "wrong_answer")                                                           \
     X(PYTHON_IS_FIXED, "dlpack._object", "is_fixed")                                                                   \
     X(PYTHON_REFUSAL, "dlpack._object", "refusal")                                                                     \
@@ -156,10 +158,14 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
 enum python_function { PYTHON_FUNCTIONS(INDEX) };
 #undef INDEX
 
-/* Steals args, a tuple, which may be NULL. A new reference; NULL: error. */
+/* Steals args, a tuple, which may be NULL. An exception that the function returns is raised: CPython 3.11 may lose one that
+ * it raises itself, where memory is short. A new reference; NULL: error. */
 PyObject *call_python(enum python_function function, PyObject *args);
 
-/* The same of a function that raises or returns None. 0: it returned; -1: error. */
+/* The same of a function that returns what is to be called without arguments: the result of that. */
+PyObject *call_made_in_python(enum python_function function, PyObject *args);
+
+/* The same of a function that returns an exception or None. 0: None; -1: error. */
 int check_in_python(enum python_function function, PyObject *args);
 
 /* Sets the documentation of the methods, as dlpack._docs has it. -1: error. */

@@ -12,27 +12,27 @@ if TYPE_CHECKING:
     from ._dlpack import DLPackObject
 
 
-def check_rows(shape: object, rows: int) -> None:
+def check_rows(shape: object, rows: int) -> Exception | None:
     """An array that gives itself as a table of so many rows may have another shape: xarray's do."""
     if isinstance(shape, tuple) and shape and shape[0] != rows:
-        raise BufferError(f"shape {shape}: its Arrow table has {rows} rows instead (pass numpy.asarray(obj))")
+        return BufferError(f"shape {shape}: its Arrow table has {rows} rows instead (pass numpy.asarray(obj))")
+    return None
 
 
-def describe_lists(x: DLPackObject, has_type: bool, is_compact: bool) -> bytes | str:
-    """The format of lists that are x's rows, in 24 bytes, and behind it the metadata that make them tensors; or a text:
-    why Arrow can't have x."""
+def describe_lists(x: DLPackObject, has_type: bool, is_compact: bool) -> bytes | Exception:
+    """The format of lists that are x's rows, in 24 bytes, and behind it the metadata that make them tensors."""
     if not has_type:
-        return refusal(x, "no Arrow type")
+        return BufferError(refusal(x, "no Arrow type"))
     if not x.shape:
-        return (
+        return BufferError(
             "shape (): expected one dimension or more, as Arrow's arrays have a length (numpy.asarray(x).reshape(1) "
             "has one)"
         )
     if not is_compact:
-        return refusal(x, "not row-major")
+        return BufferError(refusal(x, "not row-major"))
     row, size = x.shape[1:], math.prod(x.shape[1:])
     if size >= 1 << 31:
-        return (
+        return BufferError(
             f"shape: rows of {size} items; expected at most {(1 << 31) - 1}, the longest of Arrow's fixed-size lists "
             "(numpy.asarray(x).reshape(-1) has no rows)"
         )

@@ -39,14 +39,14 @@ class DLDeviceType(IntEnum):
 DEVICES = {type.name.removeprefix("kDL").lower(): type for type in DLDeviceType}
 
 
-def device(text: str) -> tuple[int, int]:
+def device(text: str) -> tuple[int, int] | Exception:
     """ "cpu" or "cuda:1" as (device type, device id)."""
     name, colon, number = text.partition(":")
     device_type = DEVICES.get(name.removeprefix("kDL").lower())
     if device_type is None:
-        raise ValueError(
+        return ValueError(
             f"device {text!r:.100}: unknown; expected one of {', '.join(DEVICES)}, and an id as in 'cuda:1'"
         )
     if colon and not (number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31):
-        raise ValueError(f"device {text!r:.100}: expected the id behind the colon, as in 'cuda:1'")
+        return ValueError(f"device {text!r:.100}: expected the id behind the colon, as in 'cuda:1'")
     return device_type, int(number or 0)

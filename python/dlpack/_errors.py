@@ -1,4 +1,5 @@
-"""The words of errors. C calls these functions, and raises what they return."""
+"""The words of errors. Functions that C calls return a text or an exception, which C raises: CPython 3.11 loses an
+exception that a Python function raises where there is no memory for its frame object."""
 
 from __future__ import annotations
 
@@ -36,6 +37,32 @@ def exception_text(error: BaseException) -> str:
 
 def unexpected(expected: str, value: object) -> str:
     return f"{expected}, got {short_repr(value)}"
+
+
+def wrong(expected: str, value: object, items: list[object] | tuple[object, ...]) -> Exception:
+    """A ValueError where the items are ints, which then don't fit; else a TypeError."""
+    kind = TypeError if None in [index(item) for item in items] else ValueError
+    return kind(unexpected(expected, value))
+
+
+def wrong_pair(expected: str, value: object) -> Exception:
+    return wrong(expected, value, pair_of(value))
+
+
+def pair_of(value: object) -> tuple[object, object]:
+    """The items of a tuple of two; Nones where it is no such tuple."""
+    return value if isinstance(value, tuple) and len(value) == 2 else (None, None)
+
+
+def index(value: Any) -> int | None:
+    """An int, or what has __index__, as an int itself: a subclass may compare as it likes. None where it is neither."""
+    if type(value) is int:
+        return value
+    convert = getattr(type(value), "__index__", None)
+    try:
+        return None if convert is None else int.__index__(convert(value))
+    except TypeError:
+        return None
 
 
 def wrong_field(protocol: str, field: str, expected: str, *value: object) -> str:
@@ -93,16 +120,17 @@ def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str |
     return f"{type_name(obj)} can't be exported: __dlpack__ said {refusal}; {protocol} said {other}"
 
 
-def check_stream_named(obj: Any) -> None:
+def check_stream_named(obj: Any) -> Exception | None:
     """Before version 3 the CUDA array interface names no stream, and nobody waits for what a producer that has
     __dlpack__ has queued."""
     interface = obj.__cuda_array_interface__
     version = dict.get(interface, "version", 0) if isinstance(interface, dict) else 0
-    if not hasattr(version, "__index__") or version < 3:
-        raise BufferError(
-            f"version {short_repr(version)} names no stream that its memory could be ordered by (make the memory's "
-            "device the current one, as with torch.cuda.device(1))"
-        )
+    if hasattr(version, "__index__") and version >= 3:
+        return None
+    return BufferError(
+        f"version {short_repr(version)} names no stream that its memory could be ordered by (make the memory's "
+        "device the current one, as with torch.cuda.device(1))"
+    )
 
 
 def capsule_name(name: bytes | None, legacy: str, versioned: str) -> str:

@@ -125,7 +125,7 @@ REFUSALS = {
 def refusal(x: DLPackObject, name: str) -> str:
     """ "readonly True: expected memory that may be written"."""
     attribute, reason = REFUSALS[name]
-    value = device_text(x) if attribute == "device" else getattr(x, attribute)
+    value = device_text(x).removeprefix("device ") if attribute == "device" else getattr(x, attribute)
     return f"{attribute} {value}{f' of shape {x.shape}' * (attribute == 'strides')}: {reason}"
 
 
@@ -156,17 +156,20 @@ class Speaker:
 
 def to_numpy(
     x: DLPackObject, interface: dict[str, Any], is_packed: bool, dtype: DTypeLike | None, copy: bool | None
-) -> NDArray[Any]:
+) -> NDArray[Any] | Exception:
     """A numpy array by x's array interface, whose typestr is empty where none says the data type; with the types of
     ml_dtypes where numpy has none."""
     if is_packed:
-        raise BufferError(refusal(x, "packed for numpy"))
+        return BufferError(refusal(x, "packed for numpy"))
     import numpy
 
     interface["typestr"] = interface["typestr"] or f"|V{x.itemsize}"  # of such items numpy knows the size alone
     array = numpy.asarray(Speaker(x, interface))
     if array.dtype.kind == "V":
-        array = array.view(type_of(x.dtype))
+        dtype_of_items = type_of(x.dtype)
+        if isinstance(dtype_of_items, Exception):
+            return dtype_of_items
+        array = array.view(dtype_of_items)
     return numpy.asarray(array, dtype) if copy is None else numpy.array(array, dtype, copy=copy)
 
 
@@ -179,4 +182,4 @@ def type_of(name: str) -> Any:
         if hasattr(ml_dtypes, name):
             return getattr(ml_dtypes, name)
         reason = "neither numpy nor ml_dtypes has such a type"
-    raise BufferError(f"dtype {name}: {reason} ({AS_BYTES})")
+    return BufferError(f"dtype {name}: {reason} ({AS_BYTES})")

@@ -179,6 +179,14 @@ def read(made, **arguments):
     return wrap(made.exporter(), **arguments)
 
 
+def table_of_other_rows():
+    """An array whose table has another length, and no callbacks in Python."""
+    import pyarrow
+
+    batch = pyarrow.RecordBatch.from_pydict({"a": [1, 2, 3]})
+    return Producer(__arrow_c_array__=batch.__arrow_c_array__, __array__=None, shape=(5,))
+
+
 def chunks(count):
     return lambda: Stream(*(column() for _ in range(count)))
 
@@ -457,6 +465,8 @@ def of_cuda(driver):
 
 
 unchecked: Any = dlpack.asdlpack
+unchecked_frombuffer: Any = dlpack.frombuffer
+unchecked_from_pointer: Any = dlpack.from_pointer
 
 # One call of C each, where a frame of Python's would be one more thing that fails.
 CALLS: dict[str, Any] = {
@@ -481,6 +491,17 @@ CALLS: dict[str, Any] = {
     "frombuffer": (memory, lambda obj: partial(dlpack.frombuffer, obj, "float32", (2, -1), offset=8)),
     "from_pointer": (memory, lambda obj: partial(dlpack.from_pointer, NUMBERS.ctypes.data, (2, 3), "i4", owner=obj)),
     "a type": (nothing, lambda _: partial(dlpack.asdlpack, bytes)),
+    "a dtype that is an object": (nothing, lambda _: partial(dlpack.frombuffer, BYTES, NUMBERS.dtype, 7)),
+    "a dtype that is none": (nothing, lambda _: partial(unchecked_frombuffer, BYTES, None)),
+    "a dtype that does not fit": (nothing, lambda _: partial(dlpack.frombuffer, BYTES, NUMBERS.dtype, 70)),
+    "a shape that is none": (nothing, lambda _: partial(unchecked_frombuffer, BYTES, "int8", "shape")),
+    "a length that is too large": (nothing, lambda _: partial(dlpack.frombuffer, BYTES, "int8", (2**64,))),
+    "an offset below 0": (nothing, lambda _: partial(dlpack.frombuffer, BYTES, "int8", offset=-1)),
+    "a pointer that is none": (nothing, lambda _: partial(unchecked_from_pointer, "pointer", 1, "int8")),
+    "a pointer of ctypes": (lambda: ctypes.c_void_p(8), lambda obj: partial(dlpack.frombuffer, obj, "int8")),
+    "a device that is none": (nothing, lambda _: partial(dlpack.asdlpack, BYTES, device="tpu")),
+    "a device that is an int": (nothing, lambda _: partial(unchecked, BYTES, device=1)),
+    "an Arrow table of other rows": (table_of_other_rows, lambda obj: partial(dlpack.asdlpack, obj)),
     "an unknown keyword": (nothing, lambda _: partial(unchecked, BYTES, copied=True)),
     "an export": (wrapped(matrix), lambda x: partial(x.__dlpack__, max_version=(1, 3))),
     "an export of a delegate": (wrapped(producer), lambda x: partial(x.__dlpack__, max_version=(1, 3))),
@@ -499,6 +520,7 @@ CALLS: dict[str, Any] = {
     "its Arrow array": (wrapped(), lambda x: x.__arrow_c_array__),
     "its Arrow tensors": (wrapped(matrix), lambda x: x.__arrow_c_array__),
     "no Arrow array": (wrapped(lambda: matrix()[::2]), lambda x: x.__arrow_c_array__),
+    "no Arrow array of no dimension": (wrapped(lambda: NUMBERS[0]), lambda x: x.__arrow_c_array__),
     "the repr": (wrapped(), lambda x: x.__str__),
     "a pickle": (wrapped(), lambda x: x.__reduce__),
 }
