@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
-from alone import alone
+from alone import alone, python
 from capi import USED, Exporter, Managed, Speaks, address, capsule_new, consume
 
 from dlpack import asdlpack, from_pointer, frombuffer
@@ -402,3 +402,53 @@ def test_errors_are_worded_where_no_module_can_be_imported_any_more():
             call()
         assert words in str(caught.value)
     assert "uint8[4] at 0x" in repr(of_cpu)
+
+
+AT_THE_END = """
+import os, sys
+import dlpack
+if {imported}:
+    dlpack.DLDeviceType
+
+class Last:
+    def __init__(self):
+        self.x, self.calls, self.write = dlpack.asdlpack(bytearray(4)), (dlpack.asdlpack, dlpack.describe), os.write
+
+    def __del__(self):
+        asdlpack, describe = self.calls
+        for use in (
+            lambda: self.x.device,
+            lambda: str(self.x).partition(" on ")[2],
+            lambda: describe(self.x)["device"],
+            lambda: asdlpack(self.x, device=(1, 0)) is self.x,
+            lambda: asdlpack(self.x, device=(99, 0)),
+            lambda: asdlpack(self.x, device="cpu") is self.x,
+            lambda: asdlpack(self.x, device=5),
+            lambda: self.x.__cuda_array_interface__,
+        ):
+            try:
+                text = str(use())
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}"
+            self.write(1, text.encode() + b"\\n")
+
+sys.last = Last()  # which dies when sys is emptied, after nearly all other modules
+"""
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_objects_that_die_with_sys_work_or_say_why_not(imported):
+    result = python(AT_THE_END.replace("{imported}", str(imported)))
+    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    device = "kDLCPU:0" if imported else "device type 1:0"
+    assert lines[:4] == [
+        "(<DLDeviceType.kDLCPU: 1>, 0)" if imported else "(1, 0)",
+        f"{device}, from bytearray by buffer>",
+        device,
+        "True",
+    ]
+    assert lines[4].startswith("ValueError: device type is 99;")
+    assert lines[5] == ("True" if imported else "ImportError: dlpack._device can't be imported any more: Python ends")
+    assert lines[6].startswith("TypeError: device: expected a name")
+    assert lines[7].startswith(f"AttributeError: device {device.removeprefix('device ')}: expected memory of CUDA")

@@ -121,7 +121,7 @@ def test_read_only_is_what_the_caller_says():
         ("metal", (8, 0)),
         ((10, 1), (10, 1)),
         ((DLDeviceType.kDLOneAPI, 0), (14, 0)),
-        ((99, 0), (99, 0)),
+        ((18, 0), (18, 0)),
     ],
     ids=str,
 )

@@ -121,7 +121,7 @@ static int read_memory(DLPackObject *self, PyObject *obj, struct request *reques
     return read_tensor(self, obj, request);
 }
 
-PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *obj, *dtype, *shape = Py_None, *offset = NULL, *strides = Py_None, *copied = Py_False;
     const struct parameter parameters[] = {
@@ -140,9 +140,9 @@ PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, 
     }
     if (read <= 0) {
         PyObject *start = offset == NULL ? Py_False : offset; /* 0 */
-        return read < 0 ? NULL
-                        : call_made_in_python(PYTHON_FROMBUFFER,
-                                              PyTuple_Pack(7, module, obj, dtype, shape, start, strides, copied));
+        return read < 0
+                   ? NULL
+                   : call_made_in_python(PYTHON_FROMBUFFER, PyTuple_Pack(6, obj, dtype, shape, start, strides, copied));
     }
     DLPackObject *self = object_new(obj, copy);
     if (self != NULL && (read_memory(self, obj, &request) < 0 || object_describe(self, &request) < 0)) {
@@ -151,7 +151,7 @@ PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, 
     return (PyObject *)self;
 }
 
-PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *pointer, *shape, *dtype, *strides = Py_None, *device = names.cpu, *flag = Py_False, *owner = Py_None;
     PyObject *stream = Py_None;
@@ -182,8 +182,8 @@ PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs
     if (read <= 0) {
         flag = readonly ? Py_True : Py_False;
         return read < 0 ? NULL
-                        : call_made_in_python(PYTHON_FROM_POINTER, PyTuple_Pack(9, module, pointer, shape, dtype,
-                                                                                strides, device, flag, owner, stream));
+                        : call_made_in_python(PYTHON_FROM_POINTER, PyTuple_Pack(8, pointer, shape, dtype, strides,
+                                                                                device, flag, owner, stream));
     }
     DLPackObject *self = object_new(owner == Py_None ? NULL : owner, COPY_NEVER);
     if (self == NULL) {

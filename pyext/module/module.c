@@ -132,7 +132,7 @@ HOT DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
     return shared;
 }
 
-HOT static PyObject *asdlpack(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *obj, *copied = Py_False, *target = Py_None, *owner = Py_None;
     const struct parameter parameters[] = {
@@ -149,8 +149,7 @@ HOT static PyObject *asdlpack(PyObject *module, PyObject *const *args, Py_ssize_
     }
     int read = target == Py_None ? 1 : parse_device(target, &device);
     if (read <= 0) {
-        return read < 0 ? NULL
-                        : call_made_in_python(PYTHON_ASDLPACK, PyTuple_Pack(5, module, obj, copied, target, owner));
+        return read < 0 ? NULL : call_made_in_python(PYTHON_ASDLPACK, PyTuple_Pack(4, obj, copied, target, owner));
     }
     arguments.owner = owner == Py_None ? NULL : owner;
     arguments.device = target == Py_None ? NULL : &device;

@@ -130,9 +130,9 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
 /* Functions of Python's modules and of this package's, which do what is rare, or mostly words. */
 #define PYTHON_FUNCTIONS(X)                                                                                            \
     X(PYTHON_REGISTER, "atexit", "register")                                                                           \
-    X(PYTHON_ASDLPACK, "dlpack._arguments", "asdlpack")                                                                \
-    X(PYTHON_FROMBUFFER, "dlpack._arguments", "frombuffer")                                                            \
-    X(PYTHON_FROM_POINTER, "dlpack._arguments", "from_pointer")                                                        \
+    X(PYTHON_ASDLPACK, "dlpack._arguments", "plain_asdlpack")                                                          \
+    X(PYTHON_FROMBUFFER, "dlpack._arguments", "plain_frombuffer")                                                      \
+    X(PYTHON_FROM_POINTER, "dlpack._arguments", "plain_from_pointer")                                                  \
     X(PYTHON_REFUSE_POINTER, "dlpack._arguments", "refuse_pointer")                                                    \
     X(PYTHON_CHECK_ROWS, "dlpack._arrow", "check_rows")                                                                \
     X(PYTHON_DESCRIBE_LISTS, "dlpack._arrow", "describe_lists")                                                        \

@@ -22,9 +22,9 @@ __all__ = ["DLDeviceType", "DLPackObject", "__version__", "asdlpack", "describe"
 def __getattr__(name: str) -> object:
     if name != "DLDeviceType":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._object import devices
+    from ._object import device_types
 
-    globals()[name] = devices().DLDeviceType
+    globals()[name] = device_types()
     return globals()[name]
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 from sys import modules  # the dict itself: sys loses it when Python ends
 
+from ._dlpack import asdlpack, from_pointer, frombuffer
 from ._errors import index, pair_of, short_repr, wrong, wrong_pair
-from ._object import devices
+from ._object import device_types
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -29,15 +30,15 @@ DEVICE = (
 )
 
 
-def asdlpack(extension: Any, obj: object, copy: bool | None, device: object, owner: object) -> Any:
-    return plain(partial(extension.asdlpack, obj, copy=copy, owner=owner), device=device_pair(device))
+def plain_asdlpack(obj: object, copy: bool | None, device: object, owner: object) -> Any:
+    return plain(partial(asdlpack, obj, copy=copy, owner=owner), device=device_pair(device))
 
 
-def frombuffer(
-    extension: Any, obj: object, dtype: object, shape: object, offset: object, strides: object, copy: bool | None
+def plain_frombuffer(
+    obj: object, dtype: object, shape: object, offset: object, strides: object, copy: bool | None
 ) -> Any:
     return plain(
-        partial(extension.frombuffer, obj, copy=copy),
+        partial(frombuffer, obj, copy=copy),
         offset=integer(offset, OFFSET, 0, 2**64),
         dtype=dtype_text(dtype),
         shape=None if shape is None else lengths(shape, SHAPE),
@@ -45,8 +46,7 @@ def frombuffer(
     )
 
 
-def from_pointer(
-    extension: Any,
+def plain_from_pointer(
     pointer: object,
     shape: object,
     dtype: object,
@@ -64,7 +64,7 @@ def from_pointer(
     elif owner is None:
         owner = pointer  # it knows what it leads to
     return plain(
-        partial(extension.from_pointer, start, readonly=readonly, owner=owner),
+        partial(from_pointer, start, readonly=readonly, owner=owner),
         stream=None if stream is None else integer(stream, STREAM),
         shape=lengths(shape, f"{SHAPE} (a pointer has no length)" if shape is None else SHAPE),
         dtype=dtype_text(dtype),
@@ -101,11 +101,24 @@ def lengths(value: object, expected: str) -> tuple[int, ...] | Exception:
 def device_pair(device: object) -> tuple[int, int] | Exception:
     """A device by its name, or as a pair of ints; paddle's CPU tensors say (1, None)."""
     if isinstance(device, str):
-        named: tuple[int, int] | Exception = devices().device(device)
-        return named
+        return named_device(device)
     kind, id = pair_of(device)
     number, id = [fitting(item, -(2**31), 2**31) for item in (kind, 0 if id is None else id)]
     return wrong_pair(DEVICE, device) if number is None or id is None else (number, id)
+
+
+def named_device(text: str) -> tuple[int, int] | Exception:
+    """ "cpu" or "cuda:1" as (device type, device id)."""
+    types = {type.name.removeprefix("kDL").lower(): type.value for type in device_types()}
+    name, colon, number = text.partition(":")
+    device_type = types.get(name.removeprefix("kDL").lower())
+    if device_type is None:
+        return ValueError(
+            f"device {short_repr(text)}: unknown; expected one of {', '.join(types)}, and an id as in 'cuda:1'"
+        )
+    if colon and not (number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31):
+        return ValueError(f"device {short_repr(text)}: expected the id behind the colon, as in 'cuda:1'")
+    return device_type, int(number or 0)
 
 
 def dtype_text(dtype: object) -> str | Exception:

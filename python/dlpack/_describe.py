@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._dlpack import DLPackObject, _inspect, _layout_facts
+from ._object import device_text
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -51,12 +52,11 @@ def describe(obj: object, /) -> dict[str, Any]:
 
 def properties(x: DLPackObject) -> dict[str, Any]:
     is_packed, row_major, column_major, version, flags = _layout_facts(x)
-    device_type, device_id = x.device
     return {
         "protocol": x.protocol,
         "version": version if version[0] else None,
         "flags": [name for bit, name in FLAGS.items() if flags & bit] if version[0] else None,
-        "device": f"{device_type.name}:{device_id}",
+        "device": device_text(x),
         "dtype": x.dtype,
         "shape": x.shape,
         "strides": x.strides,

@@ -1,4 +1,4 @@
-"""Device types of DLPack, and their names: devices() of dlpack._arguments imports it at its first use."""
+"""Device types of DLPack: device_types() of dlpack._object imports them at their first use."""
 
 from enum import IntEnum
 
@@ -34,19 +34,3 @@ class DLDeviceType(IntEnum):
         device_type._name_ = f"device type {value}"
         device_type._value_ = value
         return device_type
-
-
-DEVICES = {type.name.removeprefix("kDL").lower(): type for type in DLDeviceType}
-
-
-def device(text: str) -> tuple[int, int] | Exception:
-    """ "cpu" or "cuda:1" as (device type, device id)."""
-    name, colon, number = text.partition(":")
-    device_type = DEVICES.get(name.removeprefix("kDL").lower())
-    if device_type is None:
-        return ValueError(
-            f"device {text!r:.100}: unknown; expected one of {', '.join(DEVICES)}, and an id as in 'cuda:1'"
-        )
-    if colon and not (number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31):
-        return ValueError(f"device {text!r:.100}: expected the id behind the colon, as in 'cuda:1'")
-    return device_type, int(number or 0)

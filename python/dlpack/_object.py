@@ -9,11 +9,11 @@ from ._errors import type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
-    from types import ModuleType
     from typing import Any
 
     from numpy.typing import DTypeLike, NDArray
 
+    from ._device import DLDeviceType
     from ._dlpack import DLPackObject
 
 
@@ -36,22 +36,26 @@ def go_on_importing() -> None:
 
 os.register_at_fork(before=hold_imports, after_in_parent=go_on_importing, after_in_child=go_on_importing)
 
-imported: list[ModuleType] = []
+imported: list[type[DLDeviceType]] = []
 
 
-def devices() -> ModuleType:
-    """dlpack._device, which is imported at its first use, since enum takes longer than all the rest."""
+def device_types() -> type[DLDeviceType]:
+    """DLDeviceType, which is imported at its first use, since enum takes longer than all the rest. Its module is not
+    kept: Python empties modules when it ends."""
     if not imported:
-        with importing:
-            from . import _device
-        imported.append(_device)
+        try:
+            with importing:
+                from ._device import DLDeviceType
+        except (AttributeError, TypeError):  # the modules that import are emptied
+            raise ImportError("dlpack._device can't be imported any more: Python ends") from None
+        imported.append(DLDeviceType)
     return imported[0]
 
 
 def device(number: int, id: int) -> tuple[int, int]:
     """The DLDeviceType; a plain int where no module can be imported any more, since Python ends or the root changed."""
     try:
-        return devices().DLDeviceType(number), id
+        return device_types()(number), id
     except ImportError:
         return number, id
 
