@@ -1,0 +1,200 @@
+"""The ways out that errors name: each one, as it is typed in the text, gives what asdlpack takes."""
+
+import ctypes
+import io
+import mmap
+import pathlib
+
+import ml_dtypes
+import numpy
+import pandas
+import polars
+import pyarrow
+import pytest
+import xarray
+
+import dlpack
+from dlpack import asdlpack
+
+
+class Pair(ctypes.Structure):
+    _fields_ = [("a", ctypes.c_int), ("b", ctypes.c_short)]
+
+
+class Either(ctypes.Union):
+    _fields_ = [("a", ctypes.c_int)]
+
+
+PAIRS = numpy.zeros(4, [("a", "i4"), ("b", "f4")])
+LISTS = pyarrow.list_(pyarrow.int64(), 2)
+FILE = pathlib.Path(__file__)
+CODE_POINTS = "numpy.ascontiguousarray(obj).view('uint32')"
+BYTES = "numpy.ascontiguousarray(obj).view('uint8')"
+BUFFER = "memoryview(obj).cast('B')"
+FLOATS = "numpy.asarray(obj).astype('float64')"
+ITEMS = "with ml_dtypes numpy.asarray(x) has it"
+AS_UINT8 = 'dlpack.frombuffer(x, "uint8")'
+
+# What is refused: the object, the way out as its error has it, and what that means where it is no expression.
+REFUSED = {
+    "a str of numpy": (lambda: numpy.str_("abc"), CODE_POINTS),
+    "an array of str": (lambda: numpy.array(["ab", "c", "d"])[::2], CODE_POINTS),
+    "an array of str without a dimension": (lambda: numpy.array("abc"), CODE_POINTS),
+    "an array of StringDType": (
+        lambda: numpy.array(["1", "2"], numpy.dtypes.StringDType()),
+        ".astype('float64')",
+        "obj.astype('float64')",
+    ),
+    "bytes of numpy": (lambda: numpy.bytes_(b"abc"), BYTES),
+    "an array of bytes": (lambda: numpy.array([b"ab", b"c", b"d"])[::2], BYTES),
+    "structures": (lambda: PAIRS, BYTES),
+    "strided structures": (lambda: PAIRS[::2], BYTES),
+    "a structure of numpy": (lambda: PAIRS[0], BYTES),
+    "bytes without a type": (lambda: numpy.zeros((2, 3), "V3").T, BYTES),
+    "a structure of ctypes": (Pair, BUFFER),
+    "an array of structures of ctypes": (Pair * 2, BUFFER),
+    "a union of ctypes": (Either, BUFFER),
+    "text of ctypes": (ctypes.c_wchar * 2, BUFFER),
+    "pointers": (ctypes.c_void_p * 2, "memoryview(obj).cast('B').cast('Q')"),
+    "times": (lambda: numpy.zeros(4, "M8[s]")[::2], ".view('int64')", "obj.view('int64')"),
+    "a time": (lambda: numpy.datetime64("2000-01-01"), ".view('int64')", "obj.view('int64')"),
+    "objects": (lambda: numpy.array([1, 2], object), FLOATS),
+    "long doubles": (lambda: numpy.zeros(2, "g"), FLOATS),
+    "a long double": (lambda: numpy.longdouble(1), FLOATS),
+    "complex long doubles": (lambda: numpy.zeros(2, "G"), "numpy.asarray(obj).astype('complex128')"),
+    "a buffer of long doubles": (lambda: memoryview(numpy.zeros(2, "g").data), FLOATS),
+    "a long double of ctypes": (ctypes.c_longdouble, "numpy.array(obj.value)"),
+    "long doubles of ctypes": (ctypes.c_longdouble * 2, "numpy.array(obj[:])"),
+    "big-endian numbers": (lambda: numpy.zeros(2, ">f4"), "copy=None", "asdlpack(obj, copy=None)"),
+    "nulls of polars": (lambda: polars.Series([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
+    "nulls of pyarrow": (lambda: pyarrow.array([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
+    "nulls of pandas": (lambda: pandas.Series([1, None], dtype="Int64"), ".fillna(0)", "obj.fillna(0)"),
+    "a NaN of pandas": (lambda: pandas.Series([1, None]), ".to_numpy()", "obj.to_numpy()"),
+    "nulls in lists of polars": (
+        lambda: polars.Series([[1, None], [2, 3]], dtype=polars.Array(polars.Int64, 2)),
+        ".explode().fill_null(0) in polars",
+        "obj.explode().fill_null(0)",
+    ),
+    "lists of polars that are null": (
+        lambda: polars.Series([[1, 2], None], dtype=polars.Array(polars.Int64, 2)),
+        ".explode().fill_null(0) in polars",
+        "obj.explode().fill_null(0)",
+    ),
+    "nulls in lists of pyarrow": (
+        lambda: pyarrow.array([[1, None]], LISTS),
+        ".flatten().fill_null(0) in pyarrow",
+        "obj.flatten().fill_null(0)",
+    ),
+    "lists of pyarrow that are null": (
+        lambda: pyarrow.array([[1, 2], None], LISTS),
+        ".flatten().fill_null(0) in pyarrow",
+        "obj.flatten().fill_null(0)",
+    ),
+    "nulls alone": (lambda: pyarrow.nulls(2), ".cast and .fill_null", "obj.cast('int64').fill_null(0)"),
+    "text of pyarrow": (lambda: pyarrow.array(["1"]), ".cast in pyarrow", "obj.cast('float64')"),
+    "text of polars": (lambda: polars.Series(["1"]), ".cast in pyarrow and polars", "obj.cast(polars.Float64)"),
+    "text of pandas": (lambda: pandas.Series(["1"], dtype="str"), ".astype in pandas", "obj.astype('float64')"),
+    "decimals": (lambda: pyarrow.array([1], pyarrow.decimal128(5)), ".cast in pyarrow", "obj.cast('float64')"),
+    "times of pyarrow": (lambda: pyarrow.array([1], pyarrow.date32()), "int32: .cast in pyarrow", "obj.cast('int32')"),
+    "times of pandas": (
+        lambda: pandas.Series(pandas.to_datetime(["2000-01-01"])),
+        "int64: .cast in pyarrow and polars, .astype in pandas",
+        "obj.astype('int64')",
+    ),
+    "items that are bytes": (lambda: pyarrow.array([b"ab"], pyarrow.binary(2)), "pyarrow's .view", "obj.view('int16')"),
+    "codes of pyarrow": (lambda: pyarrow.array(["a"]).dictionary_encode(), ".indices in pyarrow", "obj.indices"),
+    "codes of polars": (
+        lambda: polars.Series(["a"], dtype=polars.Categorical),
+        ".to_physical() in polars",
+        "obj.to_physical()",
+    ),
+    "codes of pandas": (lambda: pandas.Series(["a"], dtype="category"), ".cat.codes in pandas", "obj.cat.codes"),
+    "lists of any length": (lambda: pyarrow.array([[1]]), "cast them to fixed-size lists", "obj.cast(list_of_one)"),
+    "chunks of pyarrow": (lambda: pyarrow.chunked_array([[1], [2]]), ".combine_chunks()", "obj.combine_chunks()"),
+    "chunks of polars": (
+        lambda: polars.concat([polars.Series([1]), polars.Series([2])], rechunk=False),
+        ".rechunk()",
+        "obj.rechunk()",
+    ),
+    "columns of pyarrow": (lambda: pyarrow.table({"a": [1], "b": [2]}), 'obj["a"]'),
+    "columns of polars": (lambda: polars.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
+    "columns of pandas": (lambda: pandas.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
+    "a table as an array": (lambda: pyarrow.table({"a": [1], "b": [2]}), "numpy.asarray(obj)"),
+    "an array of xarray": (lambda: xarray.DataArray(numpy.zeros((2, 3))), "numpy.asarray(obj)"),
+    "an array of xarray with coordinates": (
+        lambda: xarray.DataArray([1, 2], name="n", dims="x", coords={"x": [1, 2]}),
+        "numpy.asarray(obj)",
+    ),
+    "a dataset of xarray": (lambda: xarray.Dataset({"name": ("x", [1, 2])}), "numpy.asarray(obj['name'])"),
+    "an index of pandas": (lambda: pandas.Index([1, 2]), "numpy.asarray(obj)"),
+    "a list": (lambda: [1, 2], "numpy.asarray(obj)"),
+    "a BytesIO": (lambda: io.BytesIO(b"ab"), "its getbuffer()", "obj.getbuffer()"),
+    "a name of a file": (lambda: str(FILE), "numpy.memmap(obj, mode='c')"),
+    "a path": (lambda: FILE, "numpy.memmap(obj, mode='c')"),
+    "a path of a file to open": (
+        lambda: FILE,
+        "open it for mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)",
+        "mmap.mmap((file := open(obj, 'rb')).fileno(), 0, access=mmap.ACCESS_COPY)",
+    ),
+    "a file": (lambda: FILE.open("rb"), "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY)"),
+    "int4 as a buffer": (lambda: memoryview(x_of("int4")), ITEMS, "numpy.asarray(x_of('int4'))"),
+    "float4 as a buffer": (lambda: memoryview(x_of("float4_e2m1fn")), ITEMS, "numpy.asarray(x_of('float4_e2m1fn'))"),
+    "float8 as a buffer": (lambda: memoryview(x_of("float8_e5m2")), ITEMS, "numpy.asarray(x_of('float8_e5m2'))"),
+}
+
+
+def x_of(name):
+    return asdlpack(numpy.zeros(4, getattr(ml_dtypes, name)))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # as it is typed, nobody closes the file
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_way_out_works_as_the_error_has_it(what):
+    make, text, *meaning = REFUSED[what]
+    obj = None
+    with pytest.raises((BufferError, TypeError)) as caught:
+        obj = make()
+        _ = asdlpack(obj).shape
+    assert text in str(caught.value)
+    names = {"obj": obj, "list_of_one": pyarrow.list_(pyarrow.int64(), 1), "x_of": x_of, "asdlpack": asdlpack}
+    instead = eval(meaning[0] if meaning else text, {**globals(), **names})
+    assert asdlpack(instead).size > 0
+
+
+NOT_IN_NUMPY = ["float32x2", "int128", "opaque_handle64", "bfloat16x2", "int4", "float4_e2m1fn"]
+
+
+@pytest.mark.parametrize("dtype", NOT_IN_NUMPY)
+@pytest.mark.parametrize("ask", [memoryview, lambda x: x.__array_interface__, numpy.asarray])
+def test_numpy_is_no_way_out_where_it_has_no_such_type(dtype, ask):
+    x = dlpack.frombuffer(bytearray(64), dtype)
+    with pytest.raises((AttributeError, BufferError)) as caught:
+        ask(x)
+    assert "numpy.asarray" not in str(caught.value)
+    assert AS_UINT8 in str(caught.value)
+    assert eval(AS_UINT8, {"dlpack": dlpack, "x": x}).nbytes == 64
+
+
+def test_numpy_has_the_types_that_errors_say_it_has():
+    from dlpack._object import IN_ML_DTYPES
+
+    for name in IN_ML_DTYPES:
+        assert numpy.asarray(x_of(name)).dtype == getattr(ml_dtypes, name)
+
+
+@pytest.mark.parametrize("kind", [ctypes.c_ulong, ctypes.c_size_t, ctypes.c_int64])
+def test_an_address_in_a_ctypes_int_is_passed_by_its_value(kind):
+    memory = ctypes.create_string_buffer(b"abc")
+    obj = kind(ctypes.addressof(memory))
+    with pytest.raises(TypeError, match=r"of a ctypes int pass its \.value"):
+        dlpack.from_pointer(obj, 3, "uint8")  # type: ignore[arg-type]
+    assert bytes(dlpack.from_pointer(obj.value, 3, "uint8")) == b"abc"
+
+
+def test_a_mapped_file_that_an_error_recommends_may_be_written():
+    with pytest.raises(TypeError, match="ACCESS_COPY"):
+        asdlpack(FILE)  # type: ignore[arg-type]
+    with FILE.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    numpy.from_dlpack(asdlpack(mapped))[0] = 0
+    assert FILE.read_bytes()[0] != 0
