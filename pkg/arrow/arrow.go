@@ -203,7 +203,7 @@ func (r *reader) column(n *node) error {
 
 func (r *reader) refuseColumns(n *node) error {
 	const most, field = 3, "ArrowSchema.children"
-	columns := ""
+	columns, first := "", ""
 	for i := range min(n.schema.NChildren, most) {
 		separator := ", "
 		if i == 0 {
@@ -218,12 +218,15 @@ func (r *reader) refuseColumns(n *node) error {
 			}
 		}
 		columns += separator + dlpack.Quote(name)
+		if i == 0 {
+			first = ", as with obj[" + dlpack.Quote(name) + "]"
+		}
 	}
 	if n.schema.NChildren > most {
 		columns += ", ..."
 	}
 	return dlpack.Unsupported(r.protocol + ": " + number(n.schema.NChildren) + " columns" +
-		columns + "; DLPack holds one array (pass one column, as with table['a'])")
+		columns + "; DLPack holds one array (pass one column" + first + ", or all by numpy.asarray(obj))")
 }
 
 // list adds the dimension of lists of `size` elements, or where these are tensors theirs.

@@ -42,9 +42,13 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Nulls != 0 {
+		wayOut := "give them a value, as with .fill_null(0), or in pandas .fillna(0); a NaN that pandas counts as null " +
+			"stays one in its .to_numpy()"
+		if t.NDim > 1 {
+			wayOut = "pass the items alone: .explode().fill_null(0) in polars, .flatten().fill_null(0) in pyarrow"
+		}
 		return Unsupported(d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
-			"DLPack has no nulls (give them a value, as with .fill_null(0), or in pandas .fillna(0); a NaN that " +
-			"pandas counts as null stays one in its .to_numpy())")
+			"DLPack has no nulls (" + wayOut + ")")
 	}
 	return d.checkCurable(t, odd)
 }

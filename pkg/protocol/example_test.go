@@ -35,7 +35,7 @@ func ExampleParseTypestr() {
 	// float32, swapped true, padded false
 	// bfloat16, swapped false, padded false
 	// int4, swapped false, padded true
-	// typestr "|O8": Python objects; DLPack holds numbers (convert them, as with .astype('float64'))
+	// typestr "|O8": Python objects; DLPack holds numbers (convert them, as with numpy.asarray(obj).astype('float64'))
 }
 
 // A format may say that each item of the buffer is an array.

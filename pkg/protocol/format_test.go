@@ -90,13 +90,13 @@ func ones(n int) []int64 {
 
 func TestAFormatThatDLPackCannotSayIsUnsupportedWithTheWayOut(t *testing.T) {
 	for text, want := range map[string]string{
-		"g":           `format "g": 80-bit or other long double; DLPack has float64 (convert with .astype('float64'))`,
+		"g":           `format "g": 80-bit or other long double; DLPack has float64 (` + asFloat64 + ")",
 		"Zg":          "complex128",
 		"G":           "complex128",
 		"4s":          "text",
 		"p":           "text",
 		"<u":          "text",
-		"2w":          `format "2w": text; DLPack holds numbers (pass its bytes, .view('uint8') of an array or memoryview(obj).cast('B'))`,
+		"2w":          `format "2w": text; DLPack holds numbers (pass its ` + asBytes + ")",
 		"O":           "objects",
 		"P":           "pointers",
 		"&i":          "pointers",

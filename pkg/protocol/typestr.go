@@ -13,6 +13,10 @@ import (
 // bfloat16". These have one item a byte or more, so items below a byte are padded. Errors call the typestr `field`.
 func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	text, name, named := strings.Cut(text, " ")
+	if strings.HasPrefix(text, "StringDType(") {
+		return item, unsupported(field, text, "text of any length; DLPack holds numbers (convert it to numbers, as with "+
+			".astype('float64'))")
+	}
 	if len(text) < 2 || strings.IndexByte("<>|=", text[0]) < 0 {
 		return item, malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`)
 	}
@@ -56,7 +60,7 @@ func refusedKind(kind byte) string {
 	case 'S', 'a':
 		return noText
 	case 'U':
-		return "text; DLPack holds numbers (pass its code points, .view('uint32'))"
+		return "text; DLPack holds numbers (pass its code points: numpy.ascontiguousarray(obj).view('uint32'))"
 	case 'm', 'M':
 		return "times; DLPack holds numbers (pass their ticks, .view('int64'))"
 	case 't':

@@ -20,8 +20,8 @@ SHAPE = "shape: expected an int, or a tuple or list of ints, of 64 bits"
 STRIDES = "strides: expected elements, an int or a tuple or list of ints, of 64 bits"
 OFFSET = "offset: expected bytes, an int of 64 bits from 0 on"
 POINTER = (
-    "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer (what has memory itself goes by "
-    "asdlpack or frombuffer)"
+    "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer (of a ctypes int pass its .value; "
+    "what has memory itself goes by asdlpack or frombuffer)"
 )
 STREAM = "stream: expected None or an int of 64 bits"
 DEVICE = (

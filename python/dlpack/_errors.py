@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST = 100  # characters of a text from outside
+# Consumers may write to it, also those that don't know read-only memory; the file stays as it is.
+MAPPED = "mmap.mmap({}.fileno(), 0, access=mmap.ACCESS_COPY)"
 
 
 def type_name(obj: object) -> str:
@@ -84,17 +86,21 @@ def way_out(obj: Any) -> str:
     """What to pass instead of an object without memory, in parentheses; empty where nothing is known."""
     try:
         if isinstance(obj, list | tuple):
-            instead = "use array.array or numpy.asarray"
+            instead = "pass numpy.asarray(obj) or an array.array"
         elif isinstance(obj, int):
             instead = "an address goes by dlpack.from_pointer"
         elif hasattr(obj, "getbuffer"):
             instead = "pass its getbuffer()"
-        elif isinstance(obj, str | os.PathLike) or hasattr(obj, "fileno"):
-            instead = "of a file: mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)"
+        elif isinstance(obj, str | os.PathLike):
+            instead = f"of the file: numpy.memmap(obj, mode='c'), or open it for {MAPPED.format('file')}"
+        elif hasattr(obj, "fileno"):
+            instead = f"of the file: {MAPPED.format('obj')}"
+        elif hasattr(obj, "__array__") and hasattr(obj, "keys"):
+            instead = "pass one of its variables, as with numpy.asarray(obj['name'])"
         elif hasattr(obj, "__array__"):
             instead = "pass numpy.asarray(obj)"
         elif type(obj).__name__ == "CArgObject":
-            instead = "pass ctypes.pointer instead of ctypes.byref"
+            instead = "pass ctypes.pointer(...) instead of ctypes.byref(...)"
         else:
             return ""
     except Exception:  # of the object's own: it has no memory all the same

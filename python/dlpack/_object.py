@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 
+from ._dlpack import _layout_facts
 from ._errors import type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -83,7 +84,10 @@ def device_text(x: DLPackObject) -> str:
 
 
 AS_BYTES = 'dlpack.frombuffer(x, "uint8") shares the bytes'
-AS_NUMPY = "with ml_dtypes numpy.asarray(x) has most such types"
+IN_ML_DTYPES = (
+    "bfloat16 complex32 int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
+    "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
+).split()
 
 # Why a consumer can't have x: the attribute that is to blame, and what is wrong with it. C names the entry.
 REFUSALS = {
@@ -106,8 +110,8 @@ REFUSALS = {
     "read-only": ("readonly", "expected memory that may be written (asdlpack(x, copy=True) makes a copy that may)"),
     "packed": ("dtype", f"items share bytes, and those of a buffer don't ({AS_BYTES})"),
     "packed for numpy": ("dtype", f"items share bytes, and numpy's don't ({AS_BYTES})"),
-    "no format": ("dtype", f"the buffer protocol has no format for it ({AS_NUMPY}; {AS_BYTES})"),
-    "no typestr": ("dtype", f"no typestr says it ({AS_NUMPY}; {AS_BYTES})"),
+    "no format": ("dtype", "the buffer protocol has no format for it"),
+    "no typestr": ("dtype", "no typestr says it"),
     "no Arrow type": (
         "dtype",
         f"expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them ({AS_BYTES})",
@@ -129,6 +133,9 @@ REFUSALS = {
 def refusal(x: DLPackObject, name: str) -> str:
     """ "readonly True: expected memory that may be written"."""
     attribute, reason = REFUSALS[name]
+    if name in ("no format", "no typestr"):
+        has_array = x.dtype in IN_ML_DTYPES and not _layout_facts(x)[0]
+        reason += f" ({'with ml_dtypes numpy.asarray(x) has it; ' if has_array else ''}{AS_BYTES})"
     value = device_text(x).removeprefix("device ") if attribute == "device" else getattr(x, attribute)
     return f"{attribute} {value}{f' of shape {x.shape}' * (attribute == 'strides')}: {reason}"
 
