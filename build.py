@@ -43,7 +43,14 @@ def compile(directory: Path, *go_flags: str) -> list[Path]:
     if cc is None:
         sys.exit("no C compiler: $CC is not set, and cc, gcc, clang are not on PATH (pip install ziglang brings one)")
     # Built beside their place and moved: a process that has the old ones loaded keeps them.
-    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+    try:
+        folder = tempfile.TemporaryDirectory(dir=directory)
+    except OSError as error:
+        sys.exit(
+            f"{directory} can't be written ({error.strerror}): an editable install, as `python build.py`, builds "
+            f"there; pip install {shlex.quote(str(ROOT))} without --editable builds elsewhere"
+        )
+    with folder as scratch:
         environment = os.environ | caches(Path(scratch))
         libraries = [
             compile_core(Path(scratch), cc, environment, *go_flags),

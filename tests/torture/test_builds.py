@@ -60,6 +60,18 @@ def test_a_read_only_tree_without_home_gives_a_wheel(tree, tmp_path):
         folder.chmod(0o755)  # pytest removes it
 
 
+def test_a_read_only_tree_is_not_built_in_place_and_says_what_is(tree):
+    package = tree / "python" / "dlpack"
+    package.chmod(0o555)
+    result = run(*without(), sys.executable, "-B", tree / "build.py", timeout=600)
+    package.chmod(0o755)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"{package} can't be written (Permission denied): an editable install, as `python build.py`, builds there; "
+        f"pip install {tree} without --editable builds elsewhere\n"
+    )
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize(
     "setting", ["HOME={}", "HOME={}/none", "HOME=", "XDG_CACHE_HOME={}", "GOCACHE={}", "GOCACHE=off"]
