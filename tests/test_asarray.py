@@ -111,7 +111,7 @@ REFUSED = {  # what can't be a numpy array: the words that name it, and those of
     "lanes": ((2, 32, 2), {}, "dtype float32x2: neither numpy nor ml_dtypes has such a type", "dlpack.frombuffer"),
     "128 bits": ((2, 128, 1), {}, "dtype float128: neither numpy nor ml_dtypes has such a type", "dlpack.frombuffer"),
     "a handle": ((3, 64, 1), {}, "dtype opaque_handle64: neither numpy nor ml_dtypes has", "dlpack.frombuffer"),
-    "packed": ((0, 4, 1), {}, "dtype int4: items share bytes, and numpy's don't", "dlpack.frombuffer"),
+    "packed": ((0, 4, 1), {}, "dtype int4: items share bytes; numpy needs whole bytes", "dlpack.frombuffer"),
     "packed floats": ((17, 4, 1), {}, "dtype float4_e2m1fn: items share bytes", "dlpack.frombuffer"),
     "CUDA": ((4, 16, 1), {"device": (2, 0)}, "device kDLCUDA:0: the CPU can't read this", "copies it to the host"),
     "CUDA, a float32": ((2, 32, 1), {"device": (2, 1)}, "device kDLCUDA:1: the CPU can't", "copies it to the host"),

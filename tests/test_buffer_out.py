@@ -223,7 +223,7 @@ def test_memory_of_a_device_that_the_cpu_reads_is_a_buffer(device):
 def test_read_only_memory_is_lent_to_readers_alone():
     x = asdlpack(b"abc")
     assert memoryview(x).readonly
-    with pytest.raises(BufferError, match=r"readonly True: expected memory that may be written .*copy=True"):
+    with pytest.raises(BufferError, match=r"readonly True: expected writable memory .*copy=True"):
         get_buffer(x, Py_buffer(), WRITABLE)
     for write in io.BytesIO(b"xyz").readinto, lambda x: struct.pack_into("B", x, 0, 1), (ctypes.c_char * 3).from_buffer:
         with pytest.raises(TypeError):

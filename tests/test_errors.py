@@ -63,6 +63,7 @@ def test_asdlpack_takes_no_argument_of_another_name(named):
         ({"data": bytes(40)}, ["40", "48"]),
         ({"offset": -8}, ["offset", "-8"]),
         ({"version": 9}, ["version", "9", "2", "3"]),
+        ({"version": 2**40}, ["version 65535 or more; expected 2 to 3"]),
     ],
     ids=str,
 )

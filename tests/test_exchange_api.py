@@ -242,7 +242,9 @@ def test_the_tensor_that_is_borrowed_of_a_producer_is_imported_once_and_held():
 
 def test_a_borrowed_tensor_can_not_say_that_items_are_padded():
     x = asdlpack(np.zeros(3, ml_dtypes.int4))
-    with pytest.raises(BufferError, match=r"dtype int4: a DLTensor can't say .*; expected .* managed_tensor_from_py"):
+    with pytest.raises(
+        BufferError, match=r"dtype int4: a DLTensor can't describe .*; expected .* managed_tensor_from_py"
+    ):
         borrow(x)
 
 

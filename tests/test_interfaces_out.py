@@ -149,7 +149,7 @@ def test_a_dtype_without_a_typestr_has_no_interface_and_says_why(dtype):
             getattr(x, name)
         has_array = "with ml_dtypes numpy.asarray(x) has it; " if dtype in IN_ML_DTYPES else ""
         assert str(caught.value) == (
-            f"{name}: BufferError: dtype {dtype}: no typestr says it "
+            f"{name}: BufferError: dtype {dtype}: it has no typestr "
             f'({has_array}dlpack.frombuffer(x, "uint8") shares the bytes)'
         )
     if dtype in IN_ML_DTYPES:

@@ -192,7 +192,7 @@ def test_a_bad_dltensor_is_refused_and_its_owner_let_go(case):
 
 @pytest.mark.parametrize("obj", [b"bytes", np.zeros(2), asdlpack(b"a")], ids=["bytes", "array", "DLPackObject"])
 def test_an_owner_beside_what_keeps_itself_alive_is_a_type_error(obj):
-    with pytest.raises(TypeError, match=r"owner: expected only beside a pointer to a dlpack\.structs\.DLTensor"):
+    with pytest.raises(TypeError, match=r"owner: expected only with a pointer to a dlpack\.structs\.DLTensor"):
         asdlpack(obj, owner=Owner())
     assert asdlpack(obj, owner=None).size
 
@@ -200,7 +200,7 @@ def test_an_owner_beside_what_keeps_itself_alive_is_a_type_error(obj):
 def test_an_owner_beside_a_managed_tensor_leaves_the_tensor_alone():
     producer, _ = managed()
     pointer = ctypes.pointer(producer.struct)
-    with pytest.raises(TypeError, match="owner: expected only beside a pointer to a dlpack"):
+    with pytest.raises(TypeError, match="owner: expected only with a pointer to a dlpack"):
         asdlpack(pointer, owner=Owner())
     assert (producer.deleted, bool(pointer)) == (0, True)
     asdlpack(pointer)

@@ -4,6 +4,7 @@ package main
 import "C"
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -138,7 +139,11 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 		oldest, newest = 0, 0
 	}
 	if version := int(request.version); version < oldest || version > newest {
-		return dlpack.Malformed(name + " version " + strconv.Itoa(version) + "; expected " +
+		found := strconv.Itoa(version)
+		if version == math.MaxUint16 { // as C has it
+			found += " or more"
+		}
+		return dlpack.Malformed(name + " version " + found + "; expected " +
 			strconv.Itoa(oldest) + " to " + strconv.Itoa(newest))
 	}
 	if request.facts&C.FACT_MASK != 0 {

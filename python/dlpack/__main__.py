@@ -190,5 +190,5 @@ def quote(text: str) -> str:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who reads one line of it and leaves ends it quietly
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that closes the pipe ends this quietly
     main(sys.argv[1:])

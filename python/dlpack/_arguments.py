@@ -21,7 +21,7 @@ STRIDES = "strides: expected elements, an int or a tuple or list of ints, of 64 
 OFFSET = "offset: expected bytes, an int of 64 bits from 0 on"
 POINTER = (
     "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer (of a ctypes int pass its .value; "
-    "what has memory itself goes by asdlpack or frombuffer)"
+    "for an object with memory use asdlpack or frombuffer)"
 )
 STREAM = "stream: expected None or an int of 64 bits"
 DEVICE = (

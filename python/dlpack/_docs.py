@@ -5,8 +5,8 @@ DOCS = {
 asdlpack(obj, /, *, copy=False, device=None, owner=None)
 --
 
-Share the memory of any object as a DLPackObject, which every from_dlpack takes, and what knows buffers, array
-interfaces or Arrow instead.
+Share the memory of any object as a DLPackObject. Every from_dlpack takes it; what knows no DLPack takes it as a
+buffer, by the array interfaces, or by Arrow.
 
 The first of these that obj is or has is used: a DLPack capsule (which is taken over, so that it can't be used
 again), a ctypes pointer to a structure of dlpack.structs, __dlpack__, __array_interface__, __array_struct__,
@@ -17,14 +17,14 @@ copy=False never copies, copy=None copies only what can't be shared as it is (an
 that are no multiple of the item, misaligned data, bit-packed booleans, several chunks), copy=True always
 copies. A copy is compact, row-major, 64-byte aligned, writable, and complete when asdlpack returns.
 
-device: where the memory shall be: "cpu", "cuda:1" or (device type, device id); None leaves it where it is. What
-the CPU can read (CUDA's pinned and managed memory) goes to "cpu" without a copy; what needs one, between the CPU
-and CUDA or between CUDA's devices, needs copy=None or True.
+device: where the memory shall be: "cpu", "cuda:1" or (device type, device id); None leaves it where it is. The
+CPU can read CUDA's pinned and managed memory, so that goes to "cpu" without a copy. A copy between the CPU and
+CUDA, or between CUDA's devices, needs copy=None or True.
 
 A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL: its deleter
-is called exactly once, also where the tensor is refused. The structure has to live until then; one that ctypes
-made lives by the pointer, so don't let that point to another. A DLTensor is borrowed: its memory must live
-until all that was exported from it is gone, and owner is an object that is kept alive so long.
+is called exactly once, also where the tensor is refused. The structure has to live until then: a ctypes pointer
+keeps what it was made from alive, so don't point it elsewhere. A DLTensor is borrowed: its memory must live until
+all that was exported from it is gone. owner is an object that is kept alive until then.
 
 Raises TypeError where obj has none of the protocols, ValueError where its description contradicts itself,
 and BufferError where the memory can't be exported. An object with __dlpack__ is asked when it is used: what it
@@ -33,19 +33,19 @@ refuses raises there.""",
 frombuffer(obj, /, dtype, shape=None, *, offset=0, strides=None, copy=False)
 --
 
-Share the bytes of an object as a DLPackObject of a data type and shape of one's choice.
+Share the bytes of an object as a DLPackObject of the data type and shape that you name.
 
-obj: anything with the buffer protocol, or that asdlpack takes, but for capsules and pointers; its memory must
+obj: anything with the buffer protocol, or that asdlpack takes, except capsules and pointers; its memory must
 be compact, and is taken as bytes, whatever its type. dtype: a name ("bfloat16", "float8_e4m3fn",
 "float4_e2m1fnx2"), a typestr (">f4"), or an object that carries one, of numpy, ml_dtypes, torch, jax or
-tensorflow; "int4" is packed, as DLPack has it, and ml_dtypes.int4 has a byte an item, as there. shape:
-elements; one of them may be -1, as many as there are; None is (-1,). offset: bytes from the beginning of obj.
+tensorflow; "int4" is packed, as in DLPack, and ml_dtypes.int4 takes a byte an item, as in ml_dtypes. shape:
+elements; one may be -1, which takes as many as there are; None is (-1,). offset: bytes from the beginning of obj.
 strides: elements, not bytes. copy: as in asdlpack; misaligned data needs copy=None.
 
 The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.
 
-Raises TypeError where obj has no memory, ValueError where the memory does not hold what shape, strides and
-offset say, and BufferError where it can't be exported so.""",
+Raises TypeError where obj has no memory, ValueError where shape, strides and offset reach beyond the memory,
+and BufferError where it can't be exported so.""",
     "from_pointer": """\
 from_pointer(pointer, /, shape, dtype, *, strides=None, device='cpu', readonly=False, owner=None, stream=None)
 --
@@ -53,12 +53,12 @@ from_pointer(pointer, /, shape, dtype, *, strides=None, device='cpu', readonly=F
 Share memory at an address as a DLPackObject. Nothing is copied, and on the CPU nothing can check the address.
 
 pointer: the address of the first element, an int or a ctypes pointer. shape: elements, an int or a tuple; a
-pointer has no length, so none of them is -1. dtype: as in frombuffer. strides: elements, not bytes; None is
-compact, row-major. device: "cpu", "cuda:1" or (device type, device id). readonly: whether consumers must not
-write. owner: any object that keeps the memory alive; it is held until the DLPackObject and all that was
-exported from it are gone. Without an owner the caller sees to that; a ctypes pointer is held itself. stream: on
-which stream the memory of a GPU is written (1: CUDA's legacy default stream, 2: its per-thread default stream,
-or a handle): consumers' streams wait for it; None: the work on the memory is complete.
+pointer has no length, so neither None nor -1 is taken. dtype: as in frombuffer. strides: elements, not bytes;
+None is compact, row-major. device: "cpu", "cuda:1" or (device type, device id). readonly: whether consumers must
+not write. owner: any object that keeps the memory alive; it is held until the DLPackObject and all that was
+exported from it are gone. Without an owner the caller keeps the memory alive; a ctypes pointer is held itself.
+stream: the stream on which a GPU's memory is written (1: CUDA's legacy default stream, 2: its per-thread default
+stream, or a handle), for which consumers' streams wait; None: the work on the memory is complete.
 
 Raises ValueError for NULL with elements, where shape and strides reach beyond the addresses that there are, or
 where the CUDA driver does not know the address on that device, and BufferError for a misaligned address, and
@@ -88,8 +88,8 @@ __array__($self, dtype=None, *, copy=None)
 
 This memory as a numpy array; of types that numpy lacks, one of ml_dtypes, where that is installed.
 
-Shares the memory unless dtype or copy ask for other. Raises BufferError where the CPU can't read the memory or
-no such array can say its type.""",
+Shares the memory unless dtype or copy need a copy. Raises BufferError where the CPU can't read the memory, or
+where neither numpy nor ml_dtypes has its type.""",
     "__arrow_c_array__": """\
 __arrow_c_array__($self, requested_schema=None)
 --
@@ -97,7 +97,7 @@ __arrow_c_array__($self, requested_schema=None)
 (schema capsule, array capsule) of the Arrow PyCapsule interface, for compact memory of the CPU.
 
 More than one dimension goes out as arrow.fixed_shape_tensor, bool as arrow.bool8. requested_schema is ignored,
-as the interface allows. Raises BufferError where Arrow can't say the memory.""",
+as the interface allows. Raises BufferError where Arrow can't describe the memory.""",
     "__reduce__": "Raises TypeError: memory can't be pickled.",
     "_inspect": "The tensor of an object or a capsule for dlpack.describe, without consuming it.",
     "_layout_facts": "What dlpack.describe knows of a DLPackObject besides its attributes.",

@@ -88,7 +88,7 @@ def way_out(obj: Any) -> str:
         if isinstance(obj, list | tuple):
             instead = "pass numpy.asarray(obj) or an array.array"
         elif isinstance(obj, int):
-            instead = "an address goes by dlpack.from_pointer"
+            instead = "for an address use dlpack.from_pointer"
         elif hasattr(obj, "getbuffer"):
             instead = "pass its getbuffer()"
         elif isinstance(obj, str | os.PathLike):
@@ -110,8 +110,8 @@ def way_out(obj: Any) -> str:
 
 def needless_owner(obj: object) -> str:
     return (
-        "owner: expected only beside a pointer to a dlpack.structs.DLTensor, which is borrowed, got "
-        f"{type_name(obj)} (which is kept alive itself)"
+        "owner: expected only with a pointer to a dlpack.structs.DLTensor, which is borrowed, got "
+        f"{type_name(obj)}, which is kept alive itself"
     )
 
 
@@ -134,8 +134,8 @@ def check_stream_named(obj: Any) -> Exception | None:
     if hasattr(version, "__index__") and version >= 3:
         return None
     return BufferError(
-        f"version {short_repr(version)} names no stream that its memory could be ordered by (make the memory's "
-        "device the current one, as with torch.cuda.device(1))"
+        f"version {short_repr(version)} names no stream to wait for (make the memory's device the current one, as "
+        "with torch.cuda.device(1))"
     )
 
 
@@ -143,7 +143,7 @@ def capsule_name(name: bytes | None, legacy: str, versioned: str) -> str:
     text = "" if name is None else name.decode(errors="replace")
     if text in (f"used_{legacy}", f"used_{versioned}"):
         return (
-            f'capsule "{text}": it was consumed before, and a capsule is consumed once (ask its producer for another, '
-            "or keep what asdlpack gave: that can be exported any number of times)"
+            f'capsule "{text}": already consumed, which works once (ask its producer for another, or keep the '
+            "DLPackObject, which can be exported any number of times)"
         )
     return f'capsule "{text:.{MOST}}": expected the name "{legacy}" or "{versioned}"'

@@ -104,26 +104,27 @@ REFUSALS = {
     ),
     "handle": (
         "device",
-        "memory of it has a handle, not an address; expected memory of the CPU or of a device with addresses, such as "
+        "its memory has a handle, not an address; expected memory of the CPU or of a device with addresses, such as "
         "CUDA",
     ),
-    "read-only": ("readonly", "expected memory that may be written (asdlpack(x, copy=True) makes a copy that may)"),
-    "packed": ("dtype", f"items share bytes, and those of a buffer don't ({AS_BYTES})"),
-    "packed for numpy": ("dtype", f"items share bytes, and numpy's don't ({AS_BYTES})"),
+    "read-only": ("readonly", "expected writable memory (asdlpack(x, copy=True) makes a writable copy)"),
+    "packed": ("dtype", f"items share bytes; the buffer protocol needs whole bytes ({AS_BYTES})"),
+    "packed for numpy": ("dtype", f"items share bytes; numpy needs whole bytes ({AS_BYTES})"),
     "no format": ("dtype", "the buffer protocol has no format for it"),
-    "no typestr": ("dtype", "no typestr says it"),
+    "no typestr": ("dtype", "it has no typestr"),
     "no Arrow type": (
         "dtype",
         f"expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them ({AS_BYTES})",
     ),
     "no DLTensor": (
         "dtype",
-        "a DLTensor can't say one item in each byte; expected a consumer that calls "
+        "a DLTensor can't describe items padded to bytes; expected a consumer that calls "
         "managed_tensor_from_py_object_no_sync",
     ),
     "no legacy capsule": (
         "dtype",
-        "a legacy capsule can't say one item in each byte; expected a consumer that passes max_version=(1, 0) or later",
+        "a legacy capsule can't describe items padded to bytes; expected a consumer that passes max_version=(1, 0) or "
+        "later",
     ),
     "not row-major": ("strides", "expected row-major memory without gaps (asdlpack(x, copy=True) makes it so)"),
     "not column-major": ("strides", "expected column-major memory without gaps (numpy.asfortranarray(x) makes it so)"),
@@ -131,7 +132,7 @@ REFUSALS = {
 
 
 def refusal(x: DLPackObject, name: str) -> str:
-    """ "readonly True: expected memory that may be written"."""
+    """ "readonly True: expected writable memory"."""
     attribute, reason = REFUSALS[name]
     if name in ("no format", "no typestr"):
         has_array = x.dtype in IN_ML_DTYPES and not _layout_facts(x)[0]
@@ -143,7 +144,7 @@ def refusal(x: DLPackObject, name: str) -> str:
 def repr_of(
     x: DLPackObject, protocol: str | None, tensor: DLPackObject | None, refusal: str | None, is_copy: bool
 ) -> str:
-    """Of the object with x's tensor, or where x's producer refuses it, what was said; no protocol: x was cleared."""
+    """Of x's tensor, or of the refusal where x's producer refuses. No protocol: the garbage collector cleared x."""
     text = refusal if tensor is None else tensor_text(tensor, is_copy)
     if protocol is None:
         return f"<dlpack.DLPackObject: {text}>"
@@ -159,7 +160,7 @@ def tensor_text(x: DLPackObject, is_copy: bool) -> str:
 
 
 class Speaker:
-    """Speaks the array interface for x, and keeps it alive."""
+    """Has the array interface of x, and keeps x alive."""
 
     def __init__(self, x: DLPackObject, interface: dict[str, Any]):
         self.memory, self.__array_interface__ = x, interface
@@ -168,8 +169,7 @@ class Speaker:
 def to_numpy(
     x: DLPackObject, interface: dict[str, Any], is_packed: bool, dtype: DTypeLike | None, copy: bool | None
 ) -> NDArray[Any] | Exception:
-    """A numpy array by x's array interface, whose typestr is empty where none says the data type; with the types of
-    ml_dtypes where numpy has none."""
+    """A numpy array made from x's array interface. Without a typestr the data type is one of ml_dtypes."""
     if is_packed:
         return BufferError(refusal(x, "packed for numpy"))
     import numpy
