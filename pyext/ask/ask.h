@@ -20,6 +20,9 @@ void request_format(struct request *request, const char *format);
  * compact strides say nothing; 0: they are kept. */
 void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit);
 
+/* Where the strides go, behind the shape; of more than MAX_NDIM dimensions, which nobody reads, anywhere. */
+int64_t *strides_in(struct request *request);
+
 /* A request about a tensor, with the flags of its versioned struct. */
 void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags);
 

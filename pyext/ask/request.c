@@ -38,6 +38,11 @@ static bool is_row_major(int32_t ndim, const int64_t *shape, const int64_t *stri
     return row_major;
 }
 
+int64_t *strides_in(struct request *request)
+{
+    return request->dims + (request->ndim <= MAX_NDIM ? request->ndim : 0);
+}
+
 HOT void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit)
 {
     /* Strides of compact memory say nothing, and without them its shape is no part of what is remembered. */

@@ -102,11 +102,19 @@ static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy)
 static int read_order(PyObject *stream, int64_t *number)
 {
     *number = STREAM_LEGACY;
-    int read = stream == NULL ? 1 : read_int(stream, true, number);
-    if (read == 0 || *number < 0) {
+    bool known = stream == NULL || plain_int(stream, number);
+    if (!known) {
+        PyObject *plain = call_python(PYTHON_FITTING, PyTuple_Pack(1, stream));
+        if (plain == NULL) {
+            return -1;
+        }
+        known = plain_int(plain, number);
+        Py_DecRef(plain);
+    }
+    if (!known || *number < 0) {
         *number = STREAM_UNKNOWN;
     }
-    return read < 0 ? -1 : 0;
+    return 0;
 }
 
 /* A new object with the tensor of a capsule that the producer gave for this stream, or where that can't be taken, by
@@ -404,8 +412,8 @@ static struct producer_answer ask_for_consumer(DLPackObject *self, const struct 
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
 {
     bool versioned;
-    if (parse_max_version(arguments->max_version, &versioned) < 0) {
-        return NULL;
+    if (!plain_max_version(arguments->max_version, &versioned)) {
+        return export_in_python(self, arguments);
     }
     struct producer_answer answer = ask_for_consumer(self, arguments);
     /* Some consumers (onnxruntime, tensorflow) overlook an offset. */

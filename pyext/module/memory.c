@@ -3,41 +3,32 @@
  * It is C because it reads Python's arguments; what they make of the memory is decided in Go. */
 #include "module/module.h"
 
-/* An int, or a tuple or list of them. 1: read; 0: no such; -1: error. */
-static int read_lengths(PyObject *value, int64_t *into, int32_t *count)
+/* An int, or a tuple of them. */
+static bool plain_lengths(PyObject *value, int64_t *into, int32_t *count)
 {
-    if (PyIndex_Check(value)) {
-        *count = 1;
-        return read_int(value, true, into);
-    }
-    return read_ints(value, into, count);
+    *count = 1;
+    return plain_int(value, into) || plain_ints(value, into, count);
 }
 
 /* The data type's name, which the request borrows, the shape and the strides (elements) that the caller gave; without a
- * shape, one dimension with all that is there. 1: read; 0: Python has to look at them; -1: error. */
-static int read_layout(PyObject *dtype, PyObject *shape, PyObject *strides, struct request *request)
+ * shape, one dimension with all that is there. false: Python has to look at them. */
+static bool plain_layout(PyObject *dtype, PyObject *shape, PyObject *strides, struct request *request)
 {
     const char *name;
-    int64_t values[MAX_NDIM];
-    int read = read_text(dtype, &name);
-    if (read <= 0) {
-        return read;
+    if (!plain_text(dtype, &name)) {
+        return false;
     }
     request_format(request, name);
     request->ndim = 1;
     request->dims[0] = -1;
-    if (shape != Py_None && (read = read_lengths(shape, request->dims, &request->ndim)) <= 0) {
-        return read;
+    if (shape != Py_None && !plain_lengths(shape, request->dims, &request->ndim)) {
+        return false;
     }
     if (strides == Py_None) {
-        return 1;
+        return true;
     }
     request->facts |= FACT_STRIDES;
-    read = read_lengths(strides, values, &request->stride_count);
-    for (int32_t i = 0; i < request->stride_count && request->ndim <= MAX_NDIM && i < request->ndim && read > 0; i++) {
-        request->dims[request->ndim + i] = values[i];
-    }
-    return read;
+    return plain_lengths(strides, strides_in(request), &request->stride_count);
 }
 
 /* The bytes of memory that is described already: locked where the CPU can read it, since buffers of self may be. */
@@ -130,19 +121,14 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     };
     enum copy copy;
     struct request request;
-    if (read_arguments("frombuffer", parameters, 6, 3, 2, args, nargs, kwnames) < 0 || parse_copy(copied, &copy) < 0) {
+    if (read_arguments("frombuffer", parameters, 6, 3, 2, args, nargs, kwnames) < 0) {
         return NULL;
     }
     request_init(&request, PROTOCOL_MEMORY);
-    int read = offset == NULL ? 1 : read_int(offset, false, &request.offset);
-    if (read > 0) {
-        read = read_layout(dtype, shape, strides, &request);
-    }
-    if (read <= 0) {
-        PyObject *start = offset == NULL ? Py_False : offset; /* 0 */
-        return read < 0
-                   ? NULL
-                   : call_made_in_python(PYTHON_FROMBUFFER, PyTuple_Pack(6, obj, dtype, shape, start, strides, copied));
+    if (!plain_copy(copied, &copy) || (offset != NULL && !plain_address(offset, &request.offset)) ||
+        !plain_layout(dtype, shape, strides, &request)) {
+        offset = offset == NULL ? Py_False : offset; /* 0 */
+        return call_made_in_python(PYTHON_FROMBUFFER, PyTuple_Pack(6, obj, dtype, shape, offset, strides, copied));
     }
     DLPackObject *self = object_new(obj, copy);
     if (self != NULL && (read_memory(self, obj, &request) < 0 || object_describe(self, &request) < 0)) {
@@ -153,44 +139,33 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
 
 PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyObject *pointer, *shape, *dtype, *strides = Py_None, *device = names.cpu, *flag = Py_False, *owner = Py_None;
+    PyObject *pointer, *shape, *dtype, *strides = Py_None, *device = names.cpu, *readonly = Py_False, *owner = Py_None;
     PyObject *stream = Py_None;
     const struct parameter parameters[] = {
-        {names.pointer, &pointer}, {names.shape, &shape},   {names.dtype, &dtype}, {names.strides, &strides},
-        {names.device, &device},   {names.readonly, &flag}, {names.owner, &owner}, {names.stream, &stream},
+        {names.pointer, &pointer}, {names.shape, &shape},       {names.dtype, &dtype}, {names.strides, &strides},
+        {names.device, &device},   {names.readonly, &readonly}, {names.owner, &owner}, {names.stream, &stream},
     };
     struct request request;
     if (read_arguments("from_pointer", parameters, 8, 3, 3, args, nargs, kwnames) < 0) {
         return NULL;
     }
-    int readonly = PyObject_IsTrue(flag);
-    if (readonly < 0) {
-        return NULL;
-    }
     request_init(&request, PROTOCOL_MEMORY);
-    int read = shape == Py_None ? 0 : read_int(pointer, false, &request.data); /* a pointer has no length */
-    if (read > 0) {
-        read = read_layout(dtype, shape, strides, &request);
-    }
-    if (read > 0 && device != names.cpu) {
-        read = parse_device(device, &request.device);
-    }
-    if (read > 0 && stream != Py_None) {
+    if (stream != Py_None) {
         request.facts |= FACT_STREAM;
-        read = read_int(stream, true, &request.producer_stream);
     }
-    if (read <= 0) {
-        flag = readonly ? Py_True : Py_False;
-        return read < 0 ? NULL
-                        : call_made_in_python(PYTHON_FROM_POINTER, PyTuple_Pack(8, pointer, shape, dtype, strides,
-                                                                                device, flag, owner, stream));
+    if (!plain_address(pointer, &request.data) || shape == Py_None || /* a pointer has no length */
+        !plain_layout(dtype, shape, strides, &request) || !PyBool_Check(readonly) ||
+        (device != names.cpu && !plain_device(device, &request.device)) ||
+        (stream != Py_None && !plain_int(stream, &request.producer_stream))) {
+        return call_made_in_python(PYTHON_FROM_POINTER,
+                                   PyTuple_Pack(8, pointer, shape, dtype, strides, device, readonly, owner, stream));
     }
     DLPackObject *self = object_new(owner == Py_None ? NULL : owner, COPY_NEVER);
     if (self == NULL) {
         return NULL;
     }
     self->protocol = "pointer";
-    self->flags = readonly ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+    self->flags = readonly == Py_True ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
     if (object_describe(self, &request) < 0) {
         Py_CLEAR(self);
     }

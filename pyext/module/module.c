@@ -143,13 +143,11 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
     };
     struct share_arguments arguments = {0};
     DLDevice device;
-    if (read_arguments("asdlpack", parameters, 4, 1, 1, args, nargs, kwnames) < 0 ||
-        parse_copy(copied, &arguments.copy) < 0) {
+    if (read_arguments("asdlpack", parameters, 4, 1, 1, args, nargs, kwnames) < 0) {
         return NULL;
     }
-    int read = target == Py_None ? 1 : parse_device(target, &device);
-    if (read <= 0) {
-        return read < 0 ? NULL : call_made_in_python(PYTHON_ASDLPACK, PyTuple_Pack(4, obj, copied, target, owner));
+    if (!plain_copy(copied, &arguments.copy) || (target != Py_None && !plain_device(target, &device))) {
+        return call_made_in_python(PYTHON_ASDLPACK, PyTuple_Pack(4, obj, copied, target, owner));
     }
     arguments.owner = owner == Py_None ? NULL : owner;
     arguments.device = target == Py_None ? NULL : &device;

@@ -116,37 +116,48 @@ static PyObject *make_capsule(DLPackObject *self, bool versioned)
 
 /* Arguments. */
 
-int parse_copy(PyObject *value, enum copy *copy)
+bool plain_copy(PyObject *value, enum copy *copy)
 {
-    if (value != Py_None && value != Py_False && value != Py_True) {
-        raise_unexpected(PyExc_TypeError, "copy: expected True, False or None", value);
-        return -1;
-    }
     *copy = value == Py_None ? COPY_IF_NEEDED : value == Py_True ? COPY_ALWAYS : COPY_NEVER;
-    return 0;
+    return value == Py_None || value == Py_True || value == Py_False;
+}
+
+bool plain_device(PyObject *pair, DLDevice *device)
+{
+    int64_t ints[2] = {0};
+    if (!plain_pair(pair, ints) || ints[0] != (int32_t)ints[0] || ints[1] != (int32_t)ints[1]) {
+        return false;
+    }
+    *device = (DLDevice){(int32_t)ints[0], (int32_t)ints[1]};
+    return true;
 }
 
 int parse_device(PyObject *pair, DLDevice *device)
 {
-    int64_t values[2] = {0, 0};
-    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2) {
-        return 0;
+    if (plain_device(pair, device)) {
+        return 1;
     }
-    for (int i = 0; i < 2; i++) {
-        PyObject *value = PyTuple_GetItem(pair, i);
-        if (i == 1 && value == Py_None) {
-            break; /* paddle's CPU tensors say (1, None) */
-        }
-        int read = read_int(value, true, &values[i]);
-        if (read <= 0) {
-            return read;
-        }
-        if (values[i] < INT32_MIN || values[i] > INT32_MAX) {
-            return 0;
-        }
+    PyObject *ints = call_python(PYTHON_DEVICE_INTS, PyTuple_Pack(1, pair));
+    int read = ints == NULL ? -1 : plain_device(ints, device);
+    Py_DecRef(ints);
+    return read;
+}
+
+HOT bool plain_max_version(PyObject *value, bool *versioned)
+{
+    int64_t version[2] = {0};
+    bool plain = value == NULL || plain_pair(value, version);
+    *versioned = version[0] >= DLPACK_MAJOR_VERSION;
+    return plain;
+}
+
+PyObject *export_in_python(DLPackObject *self, const struct export_arguments *arguments)
+{
+    PyObject *args[] = {arguments->stream, arguments->max_version, arguments->dl_device, arguments->copy};
+    for (int i = 0; i < 4; i++) {
+        args[i] = args[i] == NULL ? Py_None : args[i];
     }
-    *device = (DLDevice){(int32_t)values[0], (int32_t)values[1]};
-    return 1;
+    return call_made_in_python(PYTHON_DLPACK, PyTuple_Pack(5, self, args[0], args[1], args[2], args[3]));
 }
 
 bool same_device(DLDevice one, DLDevice other)
@@ -159,119 +170,38 @@ bool is_of_cuda(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAHost || device.device_type == kDLCUDAManaged;
 }
 
-/* Consumers pass a constant: those that mean version 1 are remembered, the first few, and kept alive. To read the tuple
- * each time costs 7 ns. */
-static _Atomic(PyObject *) known_versions[4];
-
-static bool is_known_version(PyObject *value)
-{
-    for (int i = 0; i < 4; i++) {
-        if (atomic_load_explicit(&known_versions[i], memory_order_relaxed) == value) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void remember_version(PyObject *value)
-{
-    for (int i = 0; i < 4; i++) {
-        PyObject *none = NULL;
-        if (atomic_compare_exchange_strong(&known_versions[i], &none, value)) {
-            Py_INCREF(value);
-            return;
-        }
-    }
-}
-
-HOT int parse_max_version(PyObject *value, bool *versioned)
-{
-    *versioned = value != NULL && is_known_version(value);
-    if (value == NULL || *versioned) {
-        return 0;
-    }
-    int64_t major = 0, minor;
-    int read = 0;
-    if ((PyTuple_CheckExact(value) || PyTuple_Check(value)) && PyTuple_Size(value) == 2) {
-        read = read_int(PyTuple_GetItem(value, 0), true, &major);
-        if (read > 0) {
-            read = read_int(PyTuple_GetItem(value, 1), true, &minor);
-        }
-    }
-    if (read == 0) {
-        const char *expected = "max_version: expected None or a tuple of two ints of 64 bits, (major, minor)";
-        return check_in_python(PYTHON_WRONG_PAIR, Py_BuildValue("(sO)", expected, value));
-    }
-    *versioned = major >= DLPACK_MAJOR_VERSION;
-    if (*versioned && PyTuple_CheckExact(value) && PyLong_CheckExact(PyTuple_GetItem(value, 0)) &&
-        PyLong_CheckExact(PyTuple_GetItem(value, 1))) {
-        remember_version(value);
-    }
-    return read < 0 ? -1 : 0;
-}
-
 bool needs_no_ordering(const DLPackObject *self)
 {
     return self->stream == STREAM_UNKNOWN || (self->stream == STREAM_LEGACY && !self->on_cpu);
 }
 
-/* Reads an argument that is there. -1: error. */
-static int parse_target(PyObject *value, DLDevice *device)
-{
-    static const char expected[] =
-        "dl_device: expected None or a tuple of two ints of 32 bits, (device type, device id)";
-    int read = parse_device(value, device);
-    if (read == 0) {
-        return check_in_python(PYTHON_WRONG_PAIR, Py_BuildValue("(sO)", expected, value));
-    }
-    return read > 0 ? 0 : -1;
-}
-
-static int parse_stream(PyObject *value, int64_t *stream)
-{
-    int read = read_int(value, true, stream);
-    if (read == 0) {
-        return check_in_python(PYTHON_WRONG,
-                               Py_BuildValue("(sO(O))", "stream: expected None or an int of 64 bits", value, value));
-    }
-    return read > 0 ? 0 : -1;
-}
-
-/* 1: the arguments ask for more than self as it is; 0: they don't; -1: error. */
-static int parse_terms(const DLPackObject *self, const struct export_arguments *arguments, struct terms *terms)
+/* What plain arguments ask for; false: one is not plain. */
+static bool plain_terms(const DLPackObject *self, const struct export_arguments *arguments, struct terms *terms)
 {
     enum copy copy = COPY_IF_NEEDED;
-    if (arguments->stream == NULL && arguments->dl_device == NULL && arguments->copy == NULL &&
-        needs_no_ordering(self)) {
-        return 0;
-    }
     *terms = (struct terms){.target = self->tensor.device, .exports = true, .has_stream = arguments->stream != NULL};
-    if ((arguments->copy != NULL && parse_copy(arguments->copy, &copy) < 0) ||
-        (arguments->dl_device != NULL && parse_target(arguments->dl_device, &terms->target) < 0) ||
-        (terms->has_stream && parse_stream(arguments->stream, &terms->stream) < 0)) {
-        return -1;
+    if ((arguments->copy != NULL && !plain_copy(arguments->copy, &copy)) ||
+        (arguments->dl_device != NULL && !plain_device(arguments->dl_device, &terms->target)) ||
+        (terms->has_stream && !plain_int(arguments->stream, &terms->stream))) {
+        return false;
     }
     terms->copy = copy;
     terms->has_target = !same_device(terms->target, self->tensor.device);
-    return terms->has_stream || terms->has_target || copy == COPY_ALWAYS || !needs_no_ordering(self);
+    return true;
 }
 
 HOT PyObject *export_tensor(DLPackObject *self, const struct export_arguments *arguments)
 {
-    bool versioned;
-    struct terms terms;
-    if (parse_max_version(arguments->max_version, &versioned) < 0) {
-        return NULL;
-    }
-    int asked = parse_terms(self, arguments, &terms);
-    if (asked < 0) {
-        return NULL;
+    bool versioned, given = arguments->stream != NULL || arguments->dl_device != NULL || arguments->copy != NULL;
+    struct terms terms = {.exports = true, .copy = COPY_IF_NEEDED};
+    if (!plain_max_version(arguments->max_version, &versioned) || (given && !plain_terms(self, arguments, &terms))) {
+        return export_in_python(self, arguments);
     }
     if (!versioned && self->versioned_only) {
         object_refuse(self, "no legacy capsule");
         return NULL;
     }
-    if (asked == 0) {
+    if (!terms.has_stream && !terms.has_target && terms.copy != COPY_ALWAYS && needs_no_ordering(self)) {
         return make_capsule(self, versioned);
     }
     DLPackObject *exported = object_meeting(self, &terms);

@@ -115,12 +115,16 @@ struct export_arguments {
     PyObject *stream, *max_version, *dl_device, *copy;
 };
 
-/* 0: read; -1: error. */
-int parse_copy(PyObject *value, enum copy *copy);
-int parse_max_version(PyObject *value, bool *versioned);
+/* Read plain values; false: it is none. A max_version of NULL is absent. */
+bool plain_copy(PyObject *value, enum copy *copy);
+bool plain_device(PyObject *pair, DLDevice *device);
+bool plain_max_version(PyObject *value, bool *versioned);
 
-/* 1: read; 0: no pair of 32-bit ints; -1: error. */
+/* The same of any pair. 1: read; 0: no pair of 32-bit ints; -1: error. */
 int parse_device(PyObject *pair, DLDevice *device);
+
+/* self.__dlpack__ with arguments of which some are not plain. */
+PyObject *export_in_python(DLPackObject *self, const struct export_arguments *arguments);
 
 /* Whether two names mean one device: the CPU has one id. */
 bool same_device(DLDevice one, DLDevice other);

@@ -146,7 +146,7 @@ static void set_error(void *error_ctx, void (*SetError)(void *, const char *, co
     PyObject *name = PyType_GetQualName(Py_TYPE(pending.value)),
              *text = name == NULL ? NULL : PyObject_Str(pending.value);
     const char *kind = NULL, *message = NULL;
-    bool known = read_text(name, &kind) > 0 && read_text(text, &message) > 0;
+    bool known = name != NULL && text != NULL && plain_text(name, &kind) && plain_text(text, &message);
     PyErr_Clear();
     SetError(error_ctx, known ? kind : "MemoryError", known ? message : "managed_tensor_allocator: no memory");
     Py_XDECREF(name);

@@ -261,72 +261,59 @@ HOT int read_arguments(const char *function, const struct parameter *parameters,
     return 0;
 }
 
-int read_int(PyObject *value, bool is_signed, void *into)
+bool plain_int(PyObject *value, int64_t *into)
 {
-    if (is_signed && PyLong_CheckExact(value)) { /* most are, and small */
-        int overflow;
-        *(int64_t *)into = PyLong_AsLongLongAndOverflow(value, &overflow);
-        return overflow == 0;
+    int overflow = 1;
+    if (PyLong_CheckExact(value) || PyLong_Check(value)) {
+        *into = PyLong_AsLongLongAndOverflow(value, &overflow);
     }
-    PyObject *number = PyLong_CheckExact(value) ? Py_NewRef(value) : PyNumber_Index(value);
-    if (number == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_TypeError)) {
-            return -1;
-        }
-        PyErr_Clear();
-        return 0;
-    }
-    if (is_signed) {
-        *(int64_t *)into = PyLong_AsLongLong(number);
-    }
-    else {
-        *(uint64_t *)into = PyLong_AsUnsignedLongLong(number);
-    }
-    Py_DECREF(number);
-    if (PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_OverflowError)) {
-            return -1;
-        }
-        PyErr_Clear();
-        return 0;
-    }
-    return 1;
+    return overflow == 0;
 }
 
-int read_ints(PyObject *sequence, int64_t *into, int32_t *count)
+bool plain_pair(PyObject *value, int64_t pair[2])
 {
-    if (!PyTuple_Check(sequence) && !PyList_Check(sequence)) {
-        return 0;
+    return (PyTuple_CheckExact(value) || PyTuple_Check(value)) && Py_SIZE(value) == 2 &&
+           plain_int(PyTuple_GetItem(value, 0), &pair[0]) && plain_int(PyTuple_GetItem(value, 1), &pair[1]);
+}
+
+bool plain_address(PyObject *value, uint64_t *into)
+{
+    if (!PyLong_CheckExact(value) && !PyLong_Check(value)) {
+        return false;
     }
-    PyObject *tuple = PySequence_Tuple(sequence);
-    if (tuple == NULL) {
-        return -1;
+    *into = PyLong_AsUnsignedLongLong(value);
+    bool fits = *into != UINT64_MAX || !PyErr_Occurred();
+    if (!fits) {
+        PyErr_Clear();
     }
-    Py_ssize_t size = PyTuple_Size(tuple);
+    return fits;
+}
+
+bool plain_ints(PyObject *value, int64_t *into, int32_t *count)
+{
+    if (!PyTuple_CheckExact(value) && !PyTuple_Check(value)) {
+        return false;
+    }
+    Py_ssize_t size = Py_SIZE(value);
     *count = size > INT32_MAX ? INT32_MAX : (int32_t)size;
-    int read = 1;
-    for (Py_ssize_t i = 0; i < size && i < MAX_NDIM && read > 0; i++) {
-        read = read_int(PyTuple_GetItem(tuple, i), true, &into[i]);
+    bool plain = true;
+    for (Py_ssize_t i = 0; i < size && i < MAX_NDIM && plain; i++) {
+        plain = plain_int(PyTuple_GetItem(value, i), &into[i]);
     }
-    Py_DECREF(tuple);
-    return read;
+    return plain;
 }
 
-int read_text(PyObject *value, const char **text)
+bool plain_text(PyObject *value, const char **text)
 {
     Py_ssize_t length;
-    if (value == NULL || !PyUnicode_Check(value)) {
-        return 0;
+    if (!PyUnicode_CheckExact(value) && !PyUnicode_Check(value)) {
+        return false;
     }
     *text = PyUnicode_AsUTF8AndSize(value, &length);
     if (*text == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_UnicodeError)) {
-            return -1;
-        }
         PyErr_Clear();
-        return 0;
     }
-    return strlen(*text) == (size_t)length;
+    return *text != NULL && strlen(*text) == (size_t)length;
 }
 
 PyObject *call_python(enum python_function function, PyObject *args)

@@ -52,7 +52,6 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
     NAME(mask, "mask")                                                                                                 \
     NAME(version, "version")                                                                                           \
     NAME(dtype, "dtype")                                                                                               \
-    NAME(name, "name")                                                                                                 \
     NAME(obj, "obj")                                                                                                   \
     NAME(pointer, "pointer")                                                                                           \
     NAME(cpu, "cpu")
@@ -113,16 +112,13 @@ int read_arguments(const char *function, const struct parameter *parameters, int
  * error. */
 PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *kwnames);
 
-/* Reads an int, or what has __index__, into an int64_t or a uint64_t. 1: read; 0: no int, or one that does not fit;
- * -1: error. */
-int read_int(PyObject *value, bool is_signed, void *into);
-
-/* Reads a tuple or list of ints, at most MAX_NDIM of them, and counts all. 1: read; 0: no such, or an int that does not
- * fit; -1: error. */
-int read_ints(PyObject *sequence, int64_t *into, int32_t *count);
-
-/* The UTF-8 of a str. 1: *text is borrowed; 0: no str, or one with a NUL or a lone surrogate; -1: error. */
-int read_text(PyObject *value, const char **text);
+/* Plain values are ints, tuples and strs. To read them runs no foreign code and raises nothing; what is not plain, such as
+ * a list or an int of numpy's, Python's side makes plain, or refuses. */
+bool plain_int(PyObject *value, int64_t *into);
+bool plain_address(PyObject *value, uint64_t *into);
+bool plain_pair(PyObject *value, int64_t pair[2]);
+bool plain_ints(PyObject *value, int64_t *into, int32_t *count); /* reads MAX_NDIM of them at most, and counts all */
+bool plain_text(PyObject *value, const char **text);             /* UTF-8 without a NUL, borrowed */
 
 /* Raises "<expected>, got <repr of value>". */
 void raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
@@ -131,8 +127,14 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
 #define PYTHON_FUNCTIONS(X)                                                                                            \
     X(PYTHON_REGISTER, "atexit", "register")                                                                           \
     X(PYTHON_ASDLPACK, "dlpack._arguments", "plain_asdlpack")                                                          \
+    X(PYTHON_DLPACK, "dlpack._arguments", "plain_dlpack")                                                              \
+    X(PYTHON_DEVICE_INTS, "dlpack._arguments", "device_ints")                                                          \
+    X(PYTHON_FITTING, "dlpack._arguments", "fitting")                                                                  \
     X(PYTHON_FROMBUFFER, "dlpack._arguments", "plain_frombuffer")                                                      \
     X(PYTHON_FROM_POINTER, "dlpack._arguments", "plain_from_pointer")                                                  \
+    X(PYTHON_NAME_HIDDEN, "dlpack._arguments", "name_hidden")                                                          \
+    X(PYTHON_NO_BUFFER, "dlpack._arguments", "no_buffer")                                                              \
+    X(PYTHON_PLAIN_INTERFACE, "dlpack._arguments", "plain_interface")                                                  \
     X(PYTHON_REFUSE_POINTER, "dlpack._arguments", "refuse_pointer")                                                    \
     X(PYTHON_CHECK_ROWS, "dlpack._arrow", "check_rows")                                                                \
     X(PYTHON_DESCRIBE_LISTS, "dlpack._arrow", "describe_lists")                                                        \
@@ -143,10 +145,7 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_NEEDLESS_OWNER, "dlpack._errors", "needless_owner")                                                       \
     X(PYTHON_NO_PROTOCOL, "dlpack._errors", "no_protocol")                                                             \
     X(PYTHON_REFUSED_BY_ALL, "dlpack._errors", "refused_by_all")                                                       \
-    X(PYTHON_WRONG_FIELD, "dlpack._errors", "wrong_field")                                                             \
     X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected")                                                               \
-    X(PYTHON_WRONG, "dlpack._errors", "wrong")                                                                         \
-    X(PYTHON_WRONG_PAIR, "dlpack._errors", "wrong_pair")                                                               \
     X(PYTHON_WRONG_ANSWER, "dlpack._errors", "wrong_answer")                                                           \
     X(PYTHON_IS_FIXED, "dlpack._object", "is_fixed")                                                                   \
     X(PYTHON_REFUSAL, "dlpack._object", "refusal")                                                                     \

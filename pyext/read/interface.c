@@ -16,205 +16,126 @@ static PyObject *const *const field_names[FIELDS] = {
     &names.offset,  &names.mask,  &names.version, &names.stream,
 };
 
-struct fields {
-    const char *protocol;
-    PyObject *values[FIELDS]; /* new references, NULL where absent or None */
-};
-
-static void drop_fields(struct fields *fields)
+static void drop_fields(PyObject *const *fields)
 {
     for (int i = 0; i < FIELDS; i++) {
-        Py_XDECREF(fields->values[i]);
+        Py_XDECREF(fields[i]);
     }
 }
 
-/* Raises ValueError for a field that is absent or not what was expected. -1. */
-static int wrong(const struct fields *fields, enum field field, const char *expected)
+/* New references; NULL where absent or None. */
+static int take_fields(PyObject *dict, PyObject **fields)
 {
-    PyObject *value = fields->values[field], *name = *field_names[field];
-    raise_text(PyExc_ValueError, PYTHON_WRONG_FIELD,
-               Py_BuildValue(value == NULL ? "(sOs)" : "(sOsO)", fields->protocol, name, expected, value));
-    return -1;
-}
-
-static int take_fields(PyObject *dict, struct fields *fields, enum field count)
-{
-    if (!PyDict_Check(dict)) {
-        raise_text(PyExc_ValueError, PYTHON_UNEXPECTED,
-                   Py_BuildValue("(NO)", PyUnicode_FromFormat("%s: expected a dict", fields->protocol), dict));
-        return -1;
-    }
-    for (enum field i = 0; i < count; i++) {
-        PyObject **value = &fields->values[i];
-        if (dict_item(dict, *field_names[i], value) < 0) {
+    for (int i = 0; i < FIELDS; i++) {
+        if (dict_item(dict, *field_names[i], &fields[i]) < 0) {
             return -1;
         }
-        if (*value == Py_None) {
-            Py_CLEAR(*value);
+        if (fields[i] == Py_None) {
+            Py_CLEAR(fields[i]);
         }
     }
     return 0;
 }
 
-static int read_number(const struct fields *fields, enum field field, bool is_signed, void *into, const char *expected)
-{
-    int read = read_int(fields->values[field], is_signed, into);
-    return read == 0 ? wrong(fields, field, expected) : read;
-}
-
-static int read_dims(const struct fields *fields, enum field field, int64_t *dims, int32_t *count)
-{
-    PyObject *value = fields->values[field];
-    int read = value == NULL ? 0 : read_ints(value, dims, count);
-    return read == 0 ? wrong(fields, field, "a tuple of ints of 64 bits") : read;
-}
-
-static int read_layout(const struct fields *fields, struct request *request)
-{
-    if (read_dims(fields, SHAPE, request->dims, &request->ndim) < 0) {
-        return -1;
-    }
-    if (fields->values[STRIDES] == NULL) {
-        return 0;
-    }
-    request->facts |= FACT_STRIDES;
-    int64_t *strides = request->dims + (request->ndim <= MAX_NDIM ? request->ndim : 0);
-    return read_dims(fields, STRIDES, strides, &request->stride_count);
-}
-
-/* ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": there obj.dtype.name says what the items are. 0: also
- * where obj has no such name. */
-static int read_hidden_name(PyObject *obj, PyObject **name)
-{
-    PyObject *dtype;
-    *name = NULL;
-    int found = optional_attribute(obj, names.dtype, &dtype);
-    if (found > 0) {
-        found = optional_attribute(dtype, names.name, name);
-        Py_DECREF(dtype);
-    }
-    return found < 0 ? -1 : 0;
-}
-
-/* The typestr becomes the request's format, and where it may hide the type, the type's name behind it. */
+/* The typestr becomes the request's format. ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": there Python's
+ * side adds what obj.dtype.name says that the items are. Go sees the beginning and the length of what is too long. */
 static int read_typestr(DLPackObject *self, struct request *request, const char *typestr)
 {
-    bool hides = strlen(typestr) > 2 && (typestr[1] == 'V' || typestr[1] == 'W' || strcmp(typestr + 1, "f1") == 0);
-    if (!hides) {
-        request_format(request, typestr);
+    request_format(request, typestr);
+    request->long_format = NULL;
+    if (strlen(typestr) < 3 || (strchr("VW", typestr[1]) == NULL && strcmp(typestr + 1, "f1") != 0)) {
         return 0;
     }
-    PyObject *name;
-    if (read_hidden_name(self->obj, &name) < 0) {
-        return -1;
+    PyObject *named = call_python(PYTHON_NAME_HIDDEN, Py_BuildValue("(Os)", self->obj, typestr));
+    if (named != NULL && PyBytes_Size(named) < FORMAT_SIZE) {
+        request_format(request, PyBytes_AsString(named));
     }
-    const char *text;
-    char both[FORMAT_SIZE];
-    int read = read_text(name, &text);
-    bool fits = read > 0 && snprintf(both, sizeof both, "%s %s", typestr, text) < (int)sizeof both;
-    request_format(request, fits ? both : typestr);
-    Py_XDECREF(name);
-    return read < 0 ? -1 : 0;
+    Py_XDECREF(named);
+    return named == NULL ? -1 : 0;
 }
 
 /* (address, readonly) */
-static int read_address(DLPackObject *self, const struct fields *fields, struct request *request)
+static bool plain_data(PyObject *data, uint64_t *address)
 {
-    PyObject *data = fields->values[DATA];
-    int read = 0;
-    if (data != NULL && PyTuple_Check(data) && PyTuple_Size(data) == 2) {
-        read = read_int(PyTuple_GetItem(data, 0), false, &request->data);
-    }
-    if (read <= 0) {
-        return read < 0 ? -1 : wrong(fields, DATA, "(address, readonly) with an address of 64 bits");
-    }
-    int readonly = PyObject_IsTrue(PyTuple_GetItem(data, 1));
-    if (readonly > 0) {
-        self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
-    }
-    return readonly < 0 ? -1 : 0;
+    return PyTuple_Size(data) == 2 && plain_address(PyTuple_GetItem(data, 0), address) &&
+           PyBool_Check(PyTuple_GetItem(data, 1));
 }
 
-/* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is itself. */
-static bool is_scalar_with_buffer(PyObject *obj, const struct request *request)
+/* false: a field that has to be there is absent, or one is not plain. */
+static bool plain_fields(PyObject *const *fields, bool of_cuda, const char **typestr, struct request *request)
 {
-    return request->ndim == 0 && PyObject_CheckBuffer(obj);
+    uint64_t version = of_cuda ? 0 : 3;
+    PyObject *data = fields[DATA], *stream = of_cuda ? fields[STREAM] : NULL, *offset = of_cuda ? NULL : fields[OFFSET];
+    if (fields[TYPESTR] == NULL || !plain_text(fields[TYPESTR], typestr) || strchr(*typestr, ' ') != NULL ||
+        fields[SHAPE] == NULL || !plain_ints(fields[SHAPE], request->dims, &request->ndim) ||
+        (fields[STRIDES] != NULL && !plain_ints(fields[STRIDES], strides_in(request), &request->stride_count)) ||
+        (fields[VERSION] != NULL && !plain_address(fields[VERSION], &version)) ||
+        (stream != NULL && !plain_int(stream, &request->producer_stream)) ||
+        (offset != NULL && !plain_address(offset, &request->offset))) {
+        return false;
+    }
+    request->version = version > UINT16_MAX ? UINT16_MAX : (uint16_t)version;
+    request->device.device_type = of_cuda ? kDLCUDA : kDLCPU;
+    request->facts |= fields[MASK] == NULL ? 0 : FACT_MASK;
+    request->facts |= fields[STRIDES] == NULL ? 0 : FACT_STRIDES;
+    request->facts |= stream == NULL ? 0 : FACT_STREAM;
+    return data == NULL || !PyTuple_Check(data) ? !of_cuda : plain_data(data, &request->data);
+}
+
+/* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is itself. 1:
+ * read; 0: obj is no such scalar, or of a type that buffers can't say, whose address is its own; -1: error. */
+static int read_scalar(DLPackObject *self, struct request *request)
+{
+    if (request->protocol != PROTOCOL_ARRAY_INTERFACE || request->ndim != 0 || !PyObject_CheckBuffer(self->obj)) {
+        return 0;
+    }
+    if (read_bytes(self, self->obj, request) == 0) {
+        return 1;
+    }
+    if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError)) {
+        return -1;
+    }
+    PyErr_Clear();
+    return 0;
 }
 
 /* data as an address, as an object with a buffer, or absent: then the object itself has the buffer. */
-static int read_data(DLPackObject *self, const struct fields *fields, struct request *request)
+static int read_data(DLPackObject *self, PyObject *data, struct request *request)
 {
-    PyObject *data = fields->values[DATA];
-    if (fields->values[OFFSET] != NULL &&
-        read_number(fields, OFFSET, false, &request->offset, "a number of bytes") < 0) {
-        return -1;
-    }
-    if (data != NULL && PyTuple_Check(data)) {
-        if (is_scalar_with_buffer(self->obj, request)) {
-            if (read_bytes(self, self->obj, request) == 0) {
-                return 0;
-            }
-            if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError)) {
-                return -1;
-            }
-            PyErr_Clear(); /* a 0-d array of a type that buffers can't say has an address that is its own */
+    if (data == NULL || !PyTuple_Check(data)) {
+        PyObject *exporter = data == NULL ? self->obj : data;
+        if (PyObject_CheckBuffer(exporter)) {
+            return read_bytes(self, exporter, request);
         }
-        return read_address(self, fields, request);
+        return check_in_python(PYTHON_NO_BUFFER, Py_BuildValue("(sO)", self->protocol, data ? data : Py_None));
     }
-    PyObject *exporter = data == NULL ? self->obj : data;
-    if (!PyObject_CheckBuffer(exporter)) {
-        return wrong(fields, DATA,
-                     "(address, readonly), an object with a buffer, or nothing where the object itself has a buffer");
+    int read = read_scalar(self, request);
+    if (read == 0 && PyTuple_GetItem(data, 1) == Py_True) {
+        self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     }
-    return read_bytes(self, exporter, request);
+    return read < 0 ? -1 : 0;
 }
 
-static int read_version(const struct fields *fields, struct request *request, uint16_t otherwise)
+/* Reads the fields of a dict, while they are held. 1: read; 0: they are not plain; -1: error. */
+static int read_plain(DLPackObject *self, PyObject *dict, struct request *request)
 {
-    uint64_t version = otherwise;
-    if (fields->values[VERSION] != NULL && read_number(fields, VERSION, false, &version, "an int from 0 on") < 0) {
-        return -1;
-    }
-    request->version = version > UINT16_MAX ? UINT16_MAX : (uint16_t)version;
-    return 0;
-}
-
-/* What the interfaces have in common, but for where the data are: typestr, shape, strides, mask. */
-static int read_items(DLPackObject *self, const struct fields *fields, struct request *request)
-{
+    PyObject *fields[FIELDS] = {NULL};
     const char *typestr;
-    int read = read_text(fields->values[TYPESTR], &typestr);
-    if (read < 0) {
-        return -1;
+    bool of_cuda = request->protocol == PROTOCOL_CUDA_ARRAY_INTERFACE;
+    int read = take_fields(dict, fields);
+    if (read == 0) {
+        read = plain_fields(fields, of_cuda, &typestr, request);
     }
-    if (read == 0 || strchr(typestr, ' ') != NULL) {
-        return wrong(fields, TYPESTR, "a str such as '<f4'");
+    if (read > 0 && (read_typestr(self, request, typestr) < 0 || read_data(self, fields[DATA], request) < 0)) {
+        read = -1;
     }
-    if (read_typestr(self, request, typestr) < 0 || read_layout(fields, request) < 0) {
-        return -1;
-    }
-    request->long_format = NULL; /* the dict goes; Go sees the beginning and the length of what is no typestr anyway */
-    if (fields->values[MASK] != NULL) {
-        request->facts |= FACT_MASK;
-    }
-    return 0;
+    drop_fields(fields);
+    return read;
 }
 
-static int read_stream(const struct fields *fields, struct request *request)
-{
-    if (fields->values[STREAM] == NULL) {
-        return 0;
-    }
-    request->facts |= FACT_STREAM;
-    return read_number(fields, STREAM, true, &request->producer_stream, "None or an int of 64 bits");
-}
-
-/* The attribute's dict; what it leads to is read while the dict and its fields are held. 1: read; 0: absent or None; -1:
- * error. */
+/* The attribute's dict, which Python's side makes plain where it is not. 1: read; 0: absent or None; -1: error. */
 static int read_interface(DLPackObject *self, struct request *request, PyObject *attribute, enum protocol protocol)
 {
-    bool of_cuda = protocol == PROTOCOL_CUDA_ARRAY_INTERFACE;
-    struct fields fields = {.protocol = self->protocol};
     PyObject *dict;
     int found = optional_attribute(self->obj, attribute, &dict);
     if (found <= 0) {
@@ -225,22 +146,19 @@ static int read_interface(DLPackObject *self, struct request *request, PyObject 
         return 0;
     }
     request_init(request, protocol);
-    if (take_fields(dict, &fields, of_cuda ? FIELDS : STREAM) < 0 || read_items(self, &fields, request) < 0) {
-        found = -1;
-    }
-    else if (of_cuda) {
-        request->device = (DLDevice){kDLCUDA, 0};
-        if (read_stream(&fields, request) < 0 || read_address(self, &fields, request) < 0 ||
-            read_version(&fields, request, 0) < 0) {
-            found = -1;
+    int read = PyDict_Check(dict) ? read_plain(self, dict, request) : 0;
+    if (read == 0) {
+        PyObject *plain = call_python(PYTHON_PLAIN_INTERFACE, Py_BuildValue("(sO)", self->protocol, dict));
+        request_init(request, protocol);
+        read = plain == NULL ? -1 : read_plain(self, plain, request);
+        Py_XDECREF(plain);
+        if (read == 0) { /* a text could not be read twice */
+            PyErr_NoMemory();
+            read = -1;
         }
     }
-    else if (read_data(self, &fields, request) < 0 || read_version(&fields, request, 3) < 0) {
-        found = -1;
-    }
     Py_DECREF(dict);
-    drop_fields(&fields);
-    return found;
+    return read;
 }
 
 int read_array_interface(DLPackObject *self, struct request *request)

@@ -1,5 +1,5 @@
-"""Arguments that C does not read: everything but plain names, ints and tuples. What C calls returns the call with plain
-arguments, for C to make, or an exception, for C to raise."""
+"""Arguments and array interfaces that C does not read: everything but plain names, ints and tuples. What C calls
+returns plain values, the call with plain arguments, for C to make, or an exception, for C to raise."""
 
 from __future__ import annotations
 
@@ -7,38 +7,56 @@ from _functools import partial  # type: ignore[import-not-found]  # importing fu
 from sys import modules  # the dict itself: sys loses it when Python ends
 
 from ._dlpack import asdlpack, from_pointer, frombuffer
-from ._errors import index, pair_of, short_repr, wrong, wrong_pair
+from ._errors import short_repr, unexpected
 from ._object import device_types
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from typing import Any
 
+    from ._dlpack import DLPackObject
+
 BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # as in numpy
 
 SHAPE = "shape: expected an int, or a tuple or list of ints, of 64 bits"
 STRIDES = "strides: expected elements, an int or a tuple or list of ints, of 64 bits"
+COPY = "copy: expected True, False or None"
 OFFSET = "offset: expected bytes, an int of 64 bits from 0 on"
 POINTER = (
     "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer (of a ctypes int pass its .value; "
     "for an object with memory use asdlpack or frombuffer)"
 )
 STREAM = "stream: expected None or an int of 64 bits"
-DEVICE = (
-    "device: expected a name such as 'cpu' or 'cuda:1', or a tuple of two ints of 32 bits, (device type, device id) "
-    "(of a torch.device pass the str)"
-)
+VERSION = "max_version: expected None or a tuple of two ints of 64 bits, (major, minor)"
+INTS = "a tuple of two ints of 32 bits, (device type, device id)"
+DEVICE = f"device: expected a name such as 'cpu' or 'cuda:1', or {INTS} (of a torch.device pass the str)"
+TARGET = f"dl_device: expected None or {INTS}"
 
 
 def plain_asdlpack(obj: object, copy: bool | None, device: object, owner: object) -> Any:
-    return plain(partial(asdlpack, obj, copy=copy, owner=owner), device=device_pair(device))
+    return plain(
+        partial(asdlpack, obj, owner=owner),
+        copy=plain_copy(copy),
+        device=None if device is None else device_pair(device),
+    )
+
+
+def plain_dlpack(x: DLPackObject, stream: object, max_version: object, dl_device: object, copy: object) -> Any:
+    return plain(
+        x.__dlpack__,
+        max_version=None if max_version is None else version_pair(max_version),
+        copy=plain_copy(copy),
+        dl_device=None if dl_device is None else device_ints(dl_device) or wrong(TARGET, dl_device, pair_of(dl_device)),
+        stream=None if stream is None else integer(stream, STREAM),
+    )
 
 
 def plain_frombuffer(
     obj: object, dtype: object, shape: object, offset: object, strides: object, copy: bool | None
 ) -> Any:
     return plain(
-        partial(frombuffer, obj, copy=copy),
+        partial(frombuffer, obj),
+        copy=plain_copy(copy),
         offset=integer(offset, OFFSET, 0, 2**64),
         dtype=dtype_text(dtype),
         shape=None if shape is None else lengths(shape, SHAPE),
@@ -52,7 +70,7 @@ def plain_from_pointer(
     dtype: object,
     strides: object,
     device: object,
-    readonly: bool,
+    readonly: object,
     owner: object,
     stream: object,
 ) -> Any:
@@ -64,7 +82,7 @@ def plain_from_pointer(
     elif owner is None:
         owner = pointer  # it knows what it leads to
     return plain(
-        partial(from_pointer, start, readonly=readonly, owner=owner),
+        partial(from_pointer, start, readonly=bool(readonly), owner=owner),
         stream=None if stream is None else integer(stream, STREAM),
         shape=lengths(shape, f"{SHAPE} (a pointer has no length)" if shape is None else SHAPE),
         dtype=dtype_text(dtype),
@@ -87,6 +105,27 @@ def fitting(value: object, least: int = -(2**63), end: int = 2**63) -> int | Non
     return number if number is not None and least <= number < end else None
 
 
+def index(value: Any) -> int | None:
+    """An int, or what has __index__, as an int itself: a subclass may compare as it likes. None where it is neither."""
+    if type(value) is int:
+        return value
+    convert = getattr(type(value), "__index__", None)
+    try:
+        return None if convert is None else int.__index__(convert(value))
+    except TypeError:
+        return None
+
+
+def wrong(expected: str, value: object, items: list[object] | tuple[object, ...]) -> Exception:
+    """A ValueError where the items are ints, which then don't fit; else a TypeError."""
+    kind = TypeError if None in [index(item) for item in items] else ValueError
+    return kind(unexpected(expected, value))
+
+
+def plain_copy(copy: object) -> object:
+    return copy if copy is None or copy is True or copy is False else TypeError(unexpected(COPY, copy))
+
+
 def integer(value: object, expected: str, least: int = -(2**63), end: int = 2**63) -> int | Exception:
     number = fitting(value, least, end)
     return wrong(expected, value, (value,)) if number is None else number
@@ -94,17 +133,39 @@ def integer(value: object, expected: str, least: int = -(2**63), end: int = 2**6
 
 def lengths(value: object, expected: str) -> tuple[int, ...] | Exception:
     items = value if isinstance(value, (tuple, list)) else (value,)
-    found = tuple([fitting(item) for item in items])
-    return wrong(expected, value, items) if None in found else found  # type: ignore[return-value]
+    found = integers(items)
+    return wrong(expected, value, items) if found is None else found
+
+
+def integers(values: object) -> tuple[int, ...] | None:
+    """None where it is no tuple or list of ints that fit."""
+    if not isinstance(values, (tuple, list)):
+        return None
+    found = tuple(map(fitting, values))
+    return None if None in found else found  # type: ignore[return-value]
+
+
+def pair_of(value: object) -> tuple[object, object]:
+    """The items of a tuple of two; Nones where it is no such tuple."""
+    return value if isinstance(value, tuple) and len(value) == 2 else (None, None)
+
+
+def version_pair(version: object) -> tuple[int, ...] | Exception:
+    return integers(pair_of(version)) or wrong(VERSION, version, pair_of(version))
+
+
+def device_ints(device: object) -> tuple[int, int] | None:
+    """A pair of ints of 32 bits; paddle's CPU tensors say (1, None)."""
+    kind, id = pair_of(device)
+    number, id = fitting(kind, -(2**31), 2**31), fitting(0 if id is None else id, -(2**31), 2**31)
+    return None if number is None or id is None else (number, id)
 
 
 def device_pair(device: object) -> tuple[int, int] | Exception:
-    """A device by its name, or as a pair of ints; paddle's CPU tensors say (1, None)."""
+    """A device by its name, or as a pair of ints."""
     if isinstance(device, str):
         return named_device(device)
-    kind, id = pair_of(device)
-    number, id = [fitting(item, -(2**31), 2**31) for item in (kind, 0 if id is None else id)]
-    return wrong_pair(DEVICE, device) if number is None or id is None else (number, id)
+    return device_ints(device) or wrong(DEVICE, device, pair_of(device))
 
 
 def named_device(text: str) -> tuple[int, int] | Exception:
@@ -157,6 +218,72 @@ def address(pointer: Any) -> int | None:
     if ctypes is None or not isinstance(pointer, (ctypes.c_void_p, ctypes.c_char_p, ctypes._Pointer)):
         return None
     return ctypes.c_void_p.from_buffer(pointer).value or 0  # ctypes.cast would make a reference cycle
+
+
+def unsigned(value: object) -> int | None:
+    return fitting(value, 0, 2**64)
+
+
+def address_and_flag(data: object) -> tuple[int, bool] | None:
+    if not isinstance(data, tuple) or len(data) != 2 or (start := unsigned(data[0])) is None:
+        return None
+    return start, bool(data[1])
+
+
+def typestr_text(value: object) -> str | None:
+    text = str.__str__(value) if isinstance(value, str) else " "
+    return text if " " not in text and text.isprintable() else None
+
+
+# Name, what makes a value plain (None: it is not as expected), and what is expected.
+FIELDS: tuple[tuple[str, Any, str], ...] = (
+    ("typestr", typestr_text, "a str such as '<f4'"),
+    ("shape", integers, "a tuple of ints of 64 bits"),
+    ("strides", integers, "a tuple of ints of 64 bits"),
+    ("mask", lambda mask: mask, "a mask"),
+    ("stream", fitting, "None or an int of 64 bits"),
+    ("offset", unsigned, "a number of bytes"),
+    ("data", address_and_flag, "(address, readonly) with an address of 64 bits"),
+    ("version", unsigned, "an int from 0 on"),
+)
+
+
+def plain_interface(protocol: str, interface: Any) -> dict[str, object] | Exception:
+    """An array interface with plain values."""
+    if not issubclass(type(interface), dict):
+        return ValueError(unexpected(f"{protocol}: expected a dict", interface))
+    of_cuda = protocol == "__cuda_array_interface__"
+    needed = ("typestr", "shape", "data") if of_cuda else ("typestr", "shape")
+    plain: dict[str, object] = {}
+    for name, read, expected in FIELDS:  # CPython 3.11 may crash where memory is too short to go through a dict
+        value = dict.get(interface, name)
+        if value is None:
+            if name in needed:
+                return ValueError(f"{protocol}: no '{name}'; expected {expected}")
+        elif name == ("offset" if of_cuda else "stream"):
+            pass
+        elif name == "data" and not of_cuda and not isinstance(value, tuple):
+            plain[name] = value
+        else:
+            plain[name] = read(value)
+            if plain[name] is None:
+                return ValueError(unexpected(f"{protocol}['{name}']: expected {expected}", value))
+    return plain
+
+
+def no_buffer(protocol: str, data: object) -> Exception:
+    """data is neither an address nor has a buffer."""
+    expected = "(address, readonly), an object with a buffer, or nothing where the object itself has a buffer"
+    if data is None:
+        return ValueError(f"{protocol}: no 'data'; expected {expected}")
+    return ValueError(unexpected(f"{protocol}['data']: expected {expected}", data))
+
+
+def name_hidden(obj: Any, typestr: str) -> bytes:
+    """ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": with what obj.dtype.name says that the items are."""
+    name = getattr(getattr(obj, "dtype", None), "name", None)
+    text = str.__str__(name) if isinstance(name, str) else ""
+    return (f"{typestr} {text}" if text and text.isprintable() else typestr).encode()
 
 
 def refuse_pointer(obj: object) -> Exception | None:

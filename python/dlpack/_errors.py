@@ -41,39 +41,6 @@ def unexpected(expected: str, value: object) -> str:
     return f"{expected}, got {short_repr(value)}"
 
 
-def wrong(expected: str, value: object, items: list[object] | tuple[object, ...]) -> Exception:
-    """A ValueError where the items are ints, which then don't fit; else a TypeError."""
-    kind = TypeError if None in [index(item) for item in items] else ValueError
-    return kind(unexpected(expected, value))
-
-
-def wrong_pair(expected: str, value: object) -> Exception:
-    return wrong(expected, value, pair_of(value))
-
-
-def pair_of(value: object) -> tuple[object, object]:
-    """The items of a tuple of two; Nones where it is no such tuple."""
-    return value if isinstance(value, tuple) and len(value) == 2 else (None, None)
-
-
-def index(value: Any) -> int | None:
-    """An int, or what has __index__, as an int itself: a subclass may compare as it likes. None where it is neither."""
-    if type(value) is int:
-        return value
-    convert = getattr(type(value), "__index__", None)
-    try:
-        return None if convert is None else int.__index__(convert(value))
-    except TypeError:
-        return None
-
-
-def wrong_field(protocol: str, field: str, expected: str, *value: object) -> str:
-    """Of an array interface; no value: the field is absent."""
-    if not value:
-        return f"{protocol}: no '{field}'; expected {expected}"
-    return unexpected(f"{protocol}['{field}']: expected {expected}", *value)
-
-
 def no_protocol(obj: object) -> str:
     return (
         f"{type_name(obj)} object shares no memory: asdlpack looked for __dlpack__, __array_interface__, "

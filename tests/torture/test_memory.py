@@ -49,7 +49,7 @@ RAISED = "        PyErr_SetObject(exception, text);\n"
 LEAKS = [
     ("pyext/object/export.c", f"{GONE}    free(block);\n", GONE),
     ("pyext/python/python.c", f"{RAISED}        Py_DECREF(text);\n", RAISED),
-    ("pyext/read/interface.c", "        Py_XDECREF(fields->values[i]);\n", ""),
+    ("pyext/read/interface.c", "        Py_XDECREF(fields[i]);\n", ""),
 ]
 
 
