@@ -3,11 +3,11 @@
  * It is C because attributes and exports ask for it each time, and need no Go. */
 #include "object/object.h"
 
-PyObject *tuple_of(const int64_t *values, int32_t count, int64_t unit)
+PyObject *tuple_of(const int64_t *values, int32_t count)
 {
     PyObject *tuple = PyTuple_New(count);
     for (int32_t i = 0; i < count && tuple != NULL; i++) {
-        PyObject *value = PyLong_FromLongLong(values[i] * unit);
+        PyObject *value = PyLong_FromLongLong(values[i]);
         if (value == NULL || PyTuple_SetItem(tuple, i, value) < 0) {
             Py_CLEAR(tuple);
         }

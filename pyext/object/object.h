@@ -102,8 +102,7 @@ PyObject *device_of(const DLTensor *tensor);
 /* Elements, whatever they take. */
 int64_t size_of(const DLTensor *tensor);
 
-/* The values, each times the unit. */
-PyObject *tuple_of(const int64_t *values, int32_t count, int64_t unit);
+PyObject *tuple_of(const int64_t *values, int32_t count);
 
 /* export.c */
 

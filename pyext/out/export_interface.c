@@ -35,20 +35,18 @@ static DLPackObject *holder_for(PyObject *self, const char *attribute)
     return holder;
 }
 
-static PyObject *make_interface(const DLPackObject *holder, const char *typestr, void *data)
+/* The dict, which Python's side makes. */
+static PyObject *make_interface(const DLPackObject *holder, void *data)
 {
-    const DLTensor *tensor = &holder->tensor;
-    PyObject *strides =
-        object_is_compact(holder, 'C') ? new_none() : tuple_of(tensor->strides, tensor->ndim, holder->itemsize);
-    return Py_BuildValue("{s:i,s:s,s:N,s:N,s:(NN)}", "version", 3, "typestr", typestr, "shape",
-                         tuple_of(tensor->shape, tensor->ndim, 1), "strides", strides, "data", PyLong_FromVoidPtr(data),
-                         PyBool_FromLong((holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0));
+    return call_python(PYTHON_INTERFACE,
+                       Py_BuildValue("(OsNN)", holder, holder->names.typestr,
+                                     PyBool_FromLong(object_is_compact(holder, 'C')), PyLong_FromVoidPtr(data)));
 }
 
 PyObject *get_array_interface(PyObject *self, void *Py_UNUSED(closure))
 {
     DLPackObject *holder = holder_for(self, "__array_interface__");
-    return holder == NULL ? NULL : make_interface(holder, holder->names.typestr, object_address(holder));
+    return holder == NULL ? NULL : make_interface(holder, object_address(holder));
 }
 
 /* An __array_struct__: what its capsule holds, with the strides behind it. The reference to the owner keeps the memory
@@ -103,12 +101,6 @@ PyObject *get_array_struct(PyObject *self, void *Py_UNUSED(closure))
     return capsule;
 }
 
-static PyObject *stream_of(const DLPackObject *holder)
-{
-    int64_t stream = producer_stream(holder);
-    return stream == STREAM_UNKNOWN ? new_none() : PyLong_FromLongLong(stream);
-}
-
 PyObject *get_cuda_array_interface(PyObject *self, void *Py_UNUSED(closure))
 {
     const DLPackObject *holder = tensor_of((DLPackObject *)self);
@@ -121,14 +113,8 @@ PyObject *get_cuda_array_interface(PyObject *self, void *Py_UNUSED(closure))
         become_absent("__cuda_array_interface__");
         return NULL;
     }
-    PyObject *stream = stream_of(holder);
-    PyObject *interface =
-        stream == NULL ? NULL : make_interface(holder, holder->names.typestr, holder->tensor.data); /* 0: no items */
-    if (interface != NULL && PyDict_SetItem(interface, names.stream, stream) < 0) {
-        Py_CLEAR(interface);
-    }
-    Py_XDECREF(stream);
-    return interface;
+    PyObject *interface = make_interface(holder, holder->tensor.data); /* 0: no items */
+    return call_python(PYTHON_ADD_STREAM, Py_BuildValue("(NL)", interface, (long long)producer_stream(holder)));
 }
 
 PyObject *object_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -142,7 +128,7 @@ PyObject *object_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, 
     if (holder == NULL) {
         return NULL;
     }
-    PyObject *interface = make_interface(holder, holder->names.typestr, object_address(holder));
+    PyObject *interface = make_interface(holder, object_address(holder));
     PyObject *is_packed = object_is_packed(holder) ? Py_True : Py_False;
     return call_python(PYTHON_TO_NUMPY, Py_BuildValue("(ONOOO)", self, interface, is_packed, dtype, copy));
 }

@@ -29,9 +29,9 @@ static PyObject *get_attribute(DLPackObject *self, void *which)
     const DLTensor *tensor = &holder->tensor;
     switch ((enum attribute)(intptr_t)which) {
     case IS_SHAPE:
-        return tuple_of(tensor->shape, tensor->ndim, 1);
+        return tuple_of(tensor->shape, tensor->ndim);
     case IS_STRIDES:
-        return tuple_of(tensor->strides, tensor->ndim, 1);
+        return tuple_of(tensor->strides, tensor->ndim);
     case IS_NDIM:
         return PyLong_FromLong(tensor->ndim);
     case IS_SIZE:
@@ -66,18 +66,12 @@ static PyObject *get_obj(DLPackObject *self, void *Py_UNUSED(closure))
 static PyObject *object_repr(DLPackObject *self)
 {
     DLPackObject *holder = tensor_of(self);
-    PyObject *refusal = NULL;
-    if (holder == NULL) {
-        refusal = PyErr_ExceptionMatches(PyExc_Exception) ? take_exception_text() : NULL;
-        if (refusal == NULL) {
-            return NULL;
-        }
+    if (holder != NULL) {
+        PyObject *is_copy = holds_memory(holder) ? Py_True : Py_False;
+        return call_python(PYTHON_REPR, Py_BuildValue("(OzOO)", self, holder->protocol, holder, is_copy));
     }
-    PyObject *args = Py_BuildValue("(OzOOO)", self, holder == NULL ? self->protocol : holder->protocol,
-                                   holder == NULL ? Py_None : (PyObject *)holder, refusal == NULL ? Py_None : refusal,
-                                   holder != NULL && holds_memory(holder) ? Py_True : Py_False);
-    Py_XDECREF(refusal);
-    return call_python(PYTHON_REPR, args);
+    PyObject *refusal = PyErr_ExceptionMatches(PyExc_Exception) ? take_exception_text() : NULL;
+    return refusal == NULL ? NULL : call_python(PYTHON_REPR, Py_BuildValue("(OzN)", self, self->protocol, refusal));
 }
 
 /* Methods. */
@@ -198,9 +192,6 @@ int type_init(PyObject *module)
     }
     if (DLPackObject_type == NULL) {
         DLPackObject_type = (PyTypeObject *)PyType_FromSpec(&object_spec);
-        if (add_docs(object_methods) < 0) {
-            return -1;
-        }
         if (DLPackObject_type == NULL) {
             return -1;
         }

@@ -30,7 +30,6 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
 #define NAMES(NAME)                                                                                                    \
     NAME(dlpack, "__dlpack__")                                                                                         \
     NAME(dlpack_device, "__dlpack_device__")                                                                           \
-    NAME(array, "__array__")                                                                                           \
     NAME(array_interface, "__array_interface__")                                                                       \
     NAME(array_struct, "__array_struct__")                                                                             \
     NAME(cuda_array_interface, "__cuda_array_interface__")                                                             \
@@ -147,6 +146,8 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_REFUSED_BY_ALL, "dlpack._errors", "refused_by_all")                                                       \
     X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected")                                                               \
     X(PYTHON_WRONG_ANSWER, "dlpack._errors", "wrong_answer")                                                           \
+    X(PYTHON_ADD_STREAM, "dlpack._object", "add_stream")                                                               \
+    X(PYTHON_INTERFACE, "dlpack._object", "interface")                                                                 \
     X(PYTHON_IS_FIXED, "dlpack._object", "is_fixed")                                                                   \
     X(PYTHON_REFUSAL, "dlpack._object", "refusal")                                                                     \
     X(PYTHON_DEVICE, "dlpack._object", "device")                                                                       \

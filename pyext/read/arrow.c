@@ -75,23 +75,17 @@ static struct ArrowArray *next_array(struct held *held)
 }
 
 /* Python's side refuses an array that gives itself as a table, and so loses its shape. Columns of lists are asked too,
- * since these have children as tables have; and of what is no array the shape may be costly: duckdb's runs a query. */
+ * since these have children as tables have. */
 static int check_rows(PyObject *obj, const struct held *held)
 {
-    PyObject *array = NULL, *shape = NULL;
-    int found = held->schema.n_children == 0 ? 0 : optional_attribute(obj, names.array, &array);
-    Py_DecRef(array);
-    if (found > 0) {
-        found = optional_attribute(obj, names.shape, &shape);
-    }
-    if (found <= 0) {
-        return found;
+    if (held->schema.n_children == 0) {
+        return 0;
     }
     uint64_t rows = 0;
     for (size_t i = 0; i < held->count; i++) {
         rows += (uint64_t)held->arrays[i].length;
     }
-    return check_in_python(PYTHON_CHECK_ROWS, Py_BuildValue("NL", shape, (long long)rows));
+    return check_in_python(PYTHON_CHECK_ROWS, Py_BuildValue("OL", obj, (long long)rows));
 }
 
 static void request_arrow(struct request *request, enum protocol protocol, const struct held *held)

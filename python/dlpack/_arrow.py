@@ -9,11 +9,15 @@ from ._object import refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
+    from typing import Any
+
     from ._dlpack import DLPackObject
 
 
-def check_rows(shape: object, rows: int) -> Exception | None:
-    """An array that gives itself as a table of so many rows may have another shape: xarray's do."""
+def check_rows(obj: Any, rows: int) -> Exception | None:
+    """An array that gives itself as a table of so many rows may have another shape: xarray's do. Of what is no array
+    the shape may be costly: duckdb's runs a query."""
+    shape = getattr(obj, "shape", None) if hasattr(obj, "__array__") else None
     if isinstance(shape, tuple) and shape and shape[0] != rows:
         return BufferError(f"shape {shape}: its Arrow table has {rows} rows instead (pass numpy.asarray(obj))")
     return None

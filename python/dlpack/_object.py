@@ -141,11 +141,9 @@ def refusal(x: DLPackObject, name: str) -> str:
     return f"{attribute} {value}{f' of shape {x.shape}' * (attribute == 'strides')}: {reason}"
 
 
-def repr_of(
-    x: DLPackObject, protocol: str | None, tensor: DLPackObject | None, refusal: str | None, is_copy: bool
-) -> str:
+def repr_of(x: DLPackObject, protocol: str | None, tensor: DLPackObject | str, is_copy: bool = False) -> str:
     """Of x's tensor, or of the refusal where x's producer refuses. No protocol: the garbage collector cleared x."""
-    text = refusal if tensor is None else tensor_text(tensor, is_copy)
+    text = tensor if isinstance(tensor, str) else tensor_text(tensor, is_copy)
     if protocol is None:
         return f"<dlpack.DLPackObject: {text}>"
     source = "" if x.obj is None else f"from {type_name(x.obj)} "
@@ -157,6 +155,18 @@ def tensor_text(x: DLPackObject, is_copy: bool) -> str:
     shape = ", ".join(map(str, x.shape))
     text = f"{x.dtype}[{shape}] at {x.pointer:#x}, {x.nbytes} bytes on {device_text(x)}"
     return text + ", read-only" * x.readonly + ", a copy" * is_copy
+
+
+def interface(x: DLPackObject, typestr: str, is_row_major: bool, address: int) -> dict[str, Any]:
+    # No comprehension: where memory is short, CPython 3.11 leaks what it uses.
+    strides = None if is_row_major else tuple(map(x.itemsize.__mul__, x.strides))
+    return {"version": 3, "typestr": typestr, "shape": x.shape, "strides": strides, "data": (address, x.readonly)}
+
+
+def add_stream(interface: dict[str, Any], stream: int) -> dict[str, Any]:
+    """By whose order the memory is complete, for the CUDA array interface; 0: not known, or nothing is to wait for."""
+    interface["stream"] = stream or None
+    return interface
 
 
 class Speaker:

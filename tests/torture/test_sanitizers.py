@@ -175,7 +175,7 @@ MEMORY_FAULTS = [
         "(dims = malloc(bytes - 8)) == NULL",
     ),
 ]
-INT_FAULT = ("pyext/object/layout.c", "values[i] * unit)", "values[i] * unit + (values[i] == 123 ? INT64_MAX : 0))")
+INT_FAULT = ("pyext/object/layout.c", "(values[i])", "(values[i] + (values[i] == 123 ? INT64_MAX : 0))")
 
 
 @pytest.mark.torture
