@@ -13,11 +13,11 @@ from dlpack import _dlpack
 # Of what the extension calls: what looks at an object or at a pending exception, or gives something back, can't fail
 # where its arguments are of the right type. What reads an int fails where it does not fit, which has tests of its own.
 CANNOT_FAIL = """
-    PyBuffer_Release PyBytes_AsString PyBytes_Size PyCapsule_GetName PyCapsule_GetPointer PyCapsule_IsValid
-    PyCapsule_SetName PyErr_Clear PyErr_ExceptionMatches PyErr_Fetch PyErr_NoMemory PyErr_NormalizeException
-    PyErr_Occurred PyErr_Restore PyErr_WriteUnraisable PyEval_RestoreThread PyEval_SaveThread PyGILState_Ensure
-    PyGILState_GetThisThreadState PyGILState_Release PyInterpreterState_Get PyInterpreterState_GetID
-    PyLong_AsLong PyLong_AsLongLongAndOverflow PyLong_AsUnsignedLongLong PyModuleDef_Init
+    PyBuffer_Release PyBytes_AsString PyBytes_Size PyCapsule_GetContext PyCapsule_GetName PyCapsule_GetPointer
+    PyCapsule_IsValid PyCapsule_SetContext PyCapsule_SetName PyErr_Clear PyErr_ExceptionMatches PyErr_Fetch
+    PyErr_NoMemory PyErr_NormalizeException PyErr_Occurred PyErr_Restore PyErr_WriteUnraisable PyEval_RestoreThread
+    PyEval_SaveThread PyGILState_Ensure PyGILState_GetThisThreadState PyGILState_Release PyInterpreterState_Get
+    PyInterpreterState_GetID PyLong_AsLong PyLong_AsLongLongAndOverflow PyLong_AsUnsignedLongLong PyModuleDef_Init
     PyObject_CheckBuffer PyObject_ClearWeakRefs PyObject_GC_Del PyObject_GC_Track PyObject_GC_UnTrack
     PyObject_GenericGetAttr PyThreadState_GetInterpreter PyTuple_GetItem PyTuple_Size PyType_GetFlags PyType_GetSlot
     PyType_Modified PyUnicode_Compare Py_DecRef Py_IncRef Py_IsInitialized Py_Version _Py_Dealloc

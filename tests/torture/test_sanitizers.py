@@ -159,8 +159,8 @@ def test_the_suite_is_clean(sanitized, effort, figure):
 MEMORY_FAULTS = [
     (  # a leak
         "pyext/out/export_arrow.c",
-        "        free(block);\n    }\n}\n\nstatic int fill_schema",
-        "    }\n}\n\nstatic int fill_schema",
+        "        free(block);\n    }\n}\n\nstatic void release_schema",
+        "    }\n}\n\nstatic void release_schema",
     ),
     (  # a use after free
         "pyext/object/export.c",
