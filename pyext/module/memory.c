@@ -35,14 +35,8 @@ static bool plain_layout(PyObject *dtype, PyObject *shape, PyObject *strides, st
 static int read_described(DLPackObject *self, DLPackObject *holder, struct request *request)
 {
     self->protocol = holder->protocol;
-    if (!object_is_compact(holder, 'C')) {
-        PyErr_SetString(PyExc_BufferError,
-                        "frombuffer: the memory has gaps or another order than row-major; expected it compact (use "
-                        "frombuffer(asdlpack(obj, copy=True), ...))");
-        return -1;
-    }
-    if (holder->tensor.byte_offset > 0) {
-        return object_refuse(holder, "handle");
+    if (!object_is_compact(holder, 'C') || holder->tensor.byte_offset > 0) {
+        return object_refuse(holder, holder->tensor.byte_offset > 0 ? "handle" : "not compact");
     }
     request->device = holder->tensor.device;
     request->producer_stream = producer_stream(holder);

@@ -9,10 +9,7 @@ static int has_dlpack(PyObject *obj)
 {
     PyObject *method;
     int found = optional_attribute(obj, names.dlpack, &method);
-    if (found > 0) {
-        found = method != Py_None;
-        Py_DecRef(method);
-    }
+    Py_XDECREF(method);
     return found;
 }
 
@@ -104,13 +101,8 @@ HOT DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
     if (Py_IS_TYPE(obj, DLPackObject_type)) {
         return object_on((DLPackObject *)obj, arguments->device, arguments->copy);
     }
-    if (PyType_Check(obj)) {
-        PyErr_Format(PyExc_TypeError,
-                     "asdlpack: expected an object that holds memory, got the type %R: pass an instance", obj);
-        return NULL;
-    }
-    if (PyWeakref_CheckProxy(obj)) {
-        PyErr_SetString(PyExc_TypeError, "asdlpack: a weak reference keeps no memory alive: pass the object itself");
+    if (PyType_Check(obj) || PyWeakref_CheckProxy(obj)) {
+        check_in_python(PYTHON_NO_HOLDER, PyTuple_Pack(1, obj));
         return NULL;
     }
     DLPackObject *self = object_new(obj, arguments->copy), *shared = NULL;

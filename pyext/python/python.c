@@ -189,7 +189,13 @@ void give_gil_back(PyGILState_STATE state)
 
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
 {
-    return get_optional_attribute(obj, name, value);
+    int found = get_optional_attribute(obj, name, value);
+    if (*value == Py_None) {
+        Py_DecRef(*value);
+        *value = NULL;
+        return 0;
+    }
+    return found;
 }
 
 int dict_item(PyObject *dict, PyObject *key, PyObject **value)

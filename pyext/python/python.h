@@ -89,8 +89,8 @@ bool take_gil(PyGILState_STATE *state);
 
 void give_gil_back(PyGILState_STATE state);
 
-/* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent, *value is NULL;
- * -1: error. */
+/* An attribute, without an exception where it is absent. 1: *value is a new reference; 0: absent or None, *value is
+ * NULL; -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);
 
 /* dict[key]. 1: *value is a new reference; 0: absent, *value is NULL; -1: error. */
@@ -142,6 +142,7 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_CAPSULE_NAME, "dlpack._errors", "capsule_name")                                                           \
     X(PYTHON_EXCEPTION_TEXT, "dlpack._errors", "exception_text")                                                       \
     X(PYTHON_NEEDLESS_OWNER, "dlpack._errors", "needless_owner")                                                       \
+    X(PYTHON_NO_HOLDER, "dlpack._errors", "no_holder")                                                                 \
     X(PYTHON_NO_PROTOCOL, "dlpack._errors", "no_protocol")                                                             \
     X(PYTHON_REFUSED_BY_ALL, "dlpack._errors", "refused_by_all")                                                       \
     X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected")                                                               \

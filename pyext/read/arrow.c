@@ -101,17 +101,11 @@ static int call_exporter(PyObject *obj, PyObject *name, PyObject **exported)
 {
     PyObject *method;
     int found = optional_attribute(obj, name, &method);
-    if (found <= 0) {
-        return found;
-    }
-    if (method == Py_None) {
-        found = 0;
-    }
-    else {
+    if (found > 0) {
         *exported = PyObject_CallNoArgs(method);
         found = *exported == NULL ? -1 : 1;
+        Py_DECREF(method);
     }
-    Py_DecRef(method);
     return found;
 }
 

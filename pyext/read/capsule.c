@@ -163,10 +163,9 @@ static void *address_in(PyObject *pointer, enum structure kind, bool take)
     Py_END_CRITICAL_SECTION();
     PyBuffer_Release(&view);
     if (address == NULL) {
-        PyErr_Format(PyExc_ValueError, "pointer to a %s is NULL%s", structure_names[kind],
-                     kind == STRUCTURE_TENSOR ? "; expected the structure's address"
-                                              : "; expected the structure's address (one that asdlpack took over is "
-                                                "NULL from then on)");
+        PyErr_Format(PyExc_ValueError,
+                     "pointer to a %s is NULL; expected the structure's address (what asdlpack took over is NULL)",
+                     structure_names[kind]);
     }
     return address;
 }

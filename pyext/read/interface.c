@@ -141,10 +141,6 @@ static int read_interface(DLPackObject *self, struct request *request, PyObject 
     if (found <= 0) {
         return found;
     }
-    if (dict == Py_None) {
-        Py_DecRef(dict);
-        return 0;
-    }
     request_init(request, protocol);
     int read = PyDict_Check(dict) ? read_plain(self, dict, request) : 0;
     if (read == 0) {
@@ -201,10 +197,6 @@ int read_array_struct(DLPackObject *self, struct request *request)
     int found = optional_attribute(self->obj, names.array_struct, &capsule);
     if (found <= 0) {
         return found;
-    }
-    if (capsule == Py_None) {
-        Py_DecRef(capsule);
-        return 0;
     }
     /* The capsule is held, since its memory may be its own. */
     self->object = capsule;

@@ -41,6 +41,12 @@ def unexpected(expected: str, value: object) -> str:
     return f"{expected}, got {short_repr(value)}"
 
 
+def no_holder(obj: object) -> Exception:
+    if issubclass(type(obj), type):
+        return TypeError(f"asdlpack: expected an object that holds memory, got the type {obj!r}: pass an instance")
+    return TypeError("asdlpack: a weak reference keeps no memory alive: pass the object itself")
+
+
 def no_protocol(obj: object) -> str:
     return (
         f"{type_name(obj)} object shares no memory: asdlpack looked for __dlpack__, __array_interface__, "

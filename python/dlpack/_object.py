@@ -126,6 +126,10 @@ REFUSALS = {
         "a legacy capsule can't describe items padded to bytes; expected a consumer that passes max_version=(1, 0) or "
         "later",
     ),
+    "not compact": (
+        "strides",
+        "frombuffer takes bytes; expected it compact (use frombuffer(asdlpack(obj, copy=True), ...))",
+    ),
     "not row-major": ("strides", "expected row-major memory without gaps (asdlpack(x, copy=True) makes it so)"),
     "not column-major": ("strides", "expected column-major memory without gaps (numpy.asfortranarray(x) makes it so)"),
 }
