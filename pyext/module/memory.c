@@ -66,16 +66,8 @@ static int read_tensor(DLPackObject *self, PyObject *obj, struct request *reques
 static int check_memory(PyObject *obj)
 {
     enum structure kind;
-    if (!PyCapsule_CheckExact(obj)) {
-        int found = find_structure(obj, &kind);
-        if (found <= 0) {
-            return found;
-        }
-    }
-    PyErr_SetString(PyExc_TypeError,
-                    "frombuffer: expected an object with memory of its own, got a capsule or a pointer "
-                    "to a structure (pass asdlpack of it)");
-    return -1;
+    int found = PyCapsule_CheckExact(obj) ? 1 : find_structure(obj, &kind);
+    return found > 0 ? check_in_python(PYTHON_REFUSE_TENSOR, PyTuple_New(0)) : found;
 }
 
 /* Bytes as many as a pointer has: whether they are one of ctypes. */

@@ -112,11 +112,7 @@ static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ig
 
 static PyObject *object_reduce(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
 {
-    PyErr_SetString(
-        PyExc_TypeError,
-        "a DLPackObject can't be pickled or copied: it shares memory of this process (pickle the object it was "
-        "made from; for a copy of the memory: asdlpack(obj, copy=True))");
-    return NULL;
+    return call_python(PYTHON_NO_PICKLE, PyTuple_New(0));
 }
 
 static PyMethodDef object_methods[] = {

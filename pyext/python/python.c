@@ -82,10 +82,7 @@ static int make_constants(void)
     constants.legacy_stream = PyLong_FromLong(STREAM_LEGACY);
     constants.no_ordering = PyLong_FromLong(-1);
     constants.cpu = Py_BuildValue("(ii)", kDLCPU, 0);
-    return constants.newest_version == NULL || constants.legacy_stream == NULL || constants.no_ordering == NULL ||
-                   constants.cpu == NULL
-               ? -1
-               : 0;
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 /* Fetched once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */

@@ -135,6 +135,7 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_NO_BUFFER, "dlpack._arguments", "no_buffer")                                                              \
     X(PYTHON_PLAIN_INTERFACE, "dlpack._arguments", "plain_interface")                                                  \
     X(PYTHON_REFUSE_POINTER, "dlpack._arguments", "refuse_pointer")                                                    \
+    X(PYTHON_REFUSE_TENSOR, "dlpack._arguments", "refuse_tensor")                                                      \
     X(PYTHON_CHECK_ROWS, "dlpack._arrow", "check_rows")                                                                \
     X(PYTHON_DESCRIBE_LISTS, "dlpack._arrow", "describe_lists")                                                        \
     X(PYTHON_CHECK_STREAM_NAMED, "dlpack._errors", "check_stream_named")                                               \
@@ -143,6 +144,7 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_EXCEPTION_TEXT, "dlpack._errors", "exception_text")                                                       \
     X(PYTHON_NEEDLESS_OWNER, "dlpack._errors", "needless_owner")                                                       \
     X(PYTHON_NO_HOLDER, "dlpack._errors", "no_holder")                                                                 \
+    X(PYTHON_NO_PICKLE, "dlpack._errors", "no_pickle")                                                                 \
     X(PYTHON_NO_PROTOCOL, "dlpack._errors", "no_protocol")                                                             \
     X(PYTHON_REFUSED_BY_ALL, "dlpack._errors", "refused_by_all")                                                       \
     X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected")                                                               \

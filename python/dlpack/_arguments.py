@@ -286,6 +286,13 @@ def name_hidden(obj: Any, typestr: str) -> bytes:
     return (f"{typestr} {text}" if text and text.isprintable() else typestr).encode()
 
 
+def refuse_tensor() -> Exception:
+    return TypeError(
+        "frombuffer: expected an object with memory of its own, got a capsule or a pointer to a structure "
+        "(pass asdlpack of it)"
+    )
+
+
 def refuse_pointer(obj: object) -> Exception | None:
     """frombuffer's object: a ctypes pointer's buffer is the pointer itself, not what it leads to."""
     if address(obj) is None:

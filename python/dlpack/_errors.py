@@ -47,6 +47,13 @@ def no_holder(obj: object) -> Exception:
     return TypeError("asdlpack: a weak reference keeps no memory alive: pass the object itself")
 
 
+def no_pickle() -> Exception:
+    return TypeError(
+        "a DLPackObject can't be pickled or copied: it shares memory of this process (pickle the object it was made "
+        "from; for a copy of the memory: asdlpack(obj, copy=True))"
+    )
+
+
 def no_protocol(obj: object) -> str:
     return (
         f"{type_name(obj)} object shares no memory: asdlpack looked for __dlpack__, __array_interface__, "
