@@ -250,14 +250,19 @@ def test_true_is_1_for_every_argument(argument):
         lambda device: asdlpack(np.zeros(2), device=device, copy=None),
         lambda device: asdlpack(asdlpack(bytearray(8)), device=device),
         lambda device: from_pointer(4096, 2, "uint8", device=device),
-        lambda device: asdlpack(bytearray(8)).__dlpack__(dl_device=device),
-        lambda device: asdlpack(np.zeros(2)).__dlpack__(dl_device=device),
     ],
 )
 def test_a_device_that_dlpack_does_not_name_is_a_value_error(ask, device, message):
     with pytest.raises(ValueError) as caught:
         ask(device)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("number", [0, -1, 5, 99])
+def test_a_consumers_device_that_dlpack_does_not_name_is_a_buffer_error(number):
+    """As the array API standard has it for devices that can't be served."""
+    with pytest.raises(BufferError, match=f"^device type {number}:0: the data is on kDLCPU:0"):
+        asdlpack(bytearray(8)).__dlpack__(dl_device=(number, 0))
 
 
 # And always.

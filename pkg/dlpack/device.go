@@ -46,10 +46,14 @@ var deviceTypes = [...]string{
 
 // String is the header's name: "kDLCPU".
 func (t DeviceType) String() string {
-	if t >= 0 && int(t) < len(deviceTypes) && deviceTypes[t] != "" {
+	if t.isNamed() {
 		return deviceTypes[t]
 	}
 	return "device type " + strconv.Itoa(int(t))
+}
+
+func (t DeviceType) isNamed() bool {
+	return t >= 0 && int(t) < len(deviceTypes) && deviceTypes[t] != ""
 }
 
 // HasAddresses tells whether data is an address on such a device, to which an offset can be added. Elsewhere it is a
@@ -94,7 +98,7 @@ func (d Device) String() string {
 // Check refuses a device that a caller names, where DLPack 1.3 names no such type. Memory may come from other devices: a
 // later minor version may have more types.
 func (d Device) Check() error {
-	if d.Type < 0 || int(d.Type) >= len(deviceTypes) || deviceTypes[d.Type] == "" {
+	if !d.Type.isNamed() {
 		return noDeviceType(d.Type, "1 to 4 or 7 to 18, as DLPack 1.3 has them")
 	}
 	return d.checkID()

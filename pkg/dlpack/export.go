@@ -77,7 +77,10 @@ func CheckTarget(device, target Device, mayCopy bool) error {
 	if device.Reaches(target) {
 		return nil
 	}
-	asked := "device " + target.String() + ": the data is on " + device.String()
+	asked := target.String() + ": the data is on " + device.String()
+	if target.Type.isNamed() {
+		asked = "device " + asked
+	}
 	if !(device.Type.OnCPU() || device.Type == CUDA) || !(target.Type == CPU || target.Type == CUDA) {
 		return Unsupported(asked + ", and is copied between the CPU and CUDA alone (copy it with the library that " +
 			"owns it)")

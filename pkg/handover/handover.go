@@ -99,14 +99,15 @@ func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms *Terms, allocator Al
 	return stream, nil
 }
 
-// checkNamed refuses devices that a caller names and nobody has.
+// checkNamed refuses devices that a caller names and nobody has. One that a consumer asks for is a device that can't be
+// served, whatever its number.
 func checkNamed(d *dlpack.Description, terms *Terms) error {
 	if terms.Device == FromCaller {
 		if err := d.Device.Check(); err != nil {
 			return err
 		}
 	}
-	if terms.HasTarget {
+	if terms.HasTarget && !terms.Exports {
 		return terms.Target.Check()
 	}
 	return nil
