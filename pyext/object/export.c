@@ -143,11 +143,21 @@ int parse_device(PyObject *pair, DLDevice *device)
     return read;
 }
 
+/* The last tuple that meant version 1 is kept: consumers pass a constant, and to read it each time takes 5 ns. */
 HOT bool plain_max_version(PyObject *value, bool *versioned)
 {
+    static _Atomic(PyObject *) last;
     int64_t version[2] = {0};
-    bool plain = value == NULL || plain_pair(value, version);
-    *versioned = version[0] >= DLPACK_MAJOR_VERSION;
+    *versioned = value != NULL && value == atomic_load_explicit(&last, memory_order_relaxed);
+    if (value == NULL || *versioned) {
+        return true;
+    }
+    bool plain = plain_pair(value, version);
+    *versioned = plain && version[0] >= DLPACK_MAJOR_VERSION;
+    if (*versioned && PyTuple_CheckExact(value) && PyLong_CheckExact(PyTuple_GetItem(value, 0)) &&
+        PyLong_CheckExact(PyTuple_GetItem(value, 1))) {
+        Py_XDECREF(atomic_exchange(&last, Py_NewRef(value)));
+    }
     return plain;
 }
 

@@ -294,6 +294,13 @@ bool plain_address(PyObject *value, uint64_t *into)
 
 bool plain_ints(PyObject *value, int64_t *into, int32_t *count)
 {
+    if (PyList_CheckExact(value)) {
+        PyObject *items = PyList_AsTuple(value); /* which another thread can't change */
+        bool plain = items != NULL && plain_ints(items, into, count);
+        Py_XDECREF(items);
+        PyErr_Clear();
+        return plain;
+    }
     if (!PyTuple_CheckExact(value) && !PyTuple_Check(value)) {
         return false;
     }
