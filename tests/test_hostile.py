@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import mmap
+import resource
 import sys
 import threading
 import weakref
@@ -14,7 +15,7 @@ from capi import Managed, Speaks, address
 from exchange_api import delete, from_object
 from forks import fork_and_join
 
-from dlpack import asdlpack, from_pointer, frombuffer
+from dlpack import asdlpack, describe, from_pointer, frombuffer
 from dlpack.structs import DELETER, DLManagedTensor, DLManagedTensorVersioned
 
 
@@ -40,10 +41,41 @@ def refuse_circle(count):
         asdlpack(circle[0], copy=True)
 
 
+class Bound:
+    """An object that gets the bound methods of a DLPackObject made of it: no Python function is on the stack."""
+
+    def __dlpack__(self, **arguments):
+        raise AssertionError("it is replaced")
+
+    __dlpack_device__ = __dlpack__
+
+
+def refuse_bound_circle():
+    for names in ["__dlpack__"], ["__dlpack__", "__dlpack_device__"]:
+        producer = Bound()
+        producer.__dlpack_device__ = lambda: (1, 0)
+        x = asdlpack(producer)
+        for name in names:
+            setattr(producer, name, getattr(x, name))
+        for take in memoryview, np.from_dlpack, lambda x: x.shape, lambda x: x.__dlpack__():
+            with pytest.raises(RecursionError):
+                take(x)
+        assert "RecursionError" in repr(x)
+        assert "RecursionError" in str(describe(x))
+        with pytest.raises(RecursionError):
+            asdlpack(producer, copy=True)
+        vars(producer).clear()
+
+
 @alone
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_circle_of_producers_is_an_error(count):
     refuse_circle(count)
+
+
+@alone
+def test_a_circle_of_bound_methods_is_an_error():
+    refuse_bound_circle()
 
 
 CHAINS = {
@@ -53,10 +85,10 @@ CHAINS = {
 }
 
 
-def give_chain_back(longer):
+def give_chain_back(longer, length=100_000):
     source = bytearray(8)
     x = asdlpack(source)
-    for _ in range(100_000):
+    for _ in range(length):
         x = CHAINS[longer](x)
     del x
     source.append(0)
@@ -84,8 +116,42 @@ def test_a_chain_by_callbacks_of_weak_references_is_given_back():
     give_callbacks_back()
 
 
+def count_callbacks():
+    """Callbacks in Python, each of which drops the next object within its own frame."""
+    source = bytearray(8)
+    x, following, called = None, {}, 0
+
+    def drop_next(reference):
+        nonlocal called
+        called += 1
+        value = following.pop(reference)
+        del value
+
+    for _ in range(5000):
+        previous, x = x, asdlpack(source)
+        following[weakref.ref(x, drop_next)] = previous
+    del previous, x
+    assert called == 5000
+    source.append(0)
+
+
+@alone
+def test_callbacks_in_python_of_a_long_chain_are_all_called():
+    count_callbacks()
+
+
+@alone
+def test_a_chain_is_given_back_after_the_limit_of_the_stack_is_lowered():
+    give_chain_back("frombuffer", 10)
+    resource.setrlimit(resource.RLIMIT_STACK, (512 << 10, resource.RLIM_INFINITY))
+    give_chain_back("frombuffer")
+    refuse_circle(3)
+
+
 def nest():
     refuse_circle(3)
+    refuse_bound_circle()
+    count_callbacks()
     give_chain_back("frombuffer")
     give_callbacks_back()
 

@@ -49,8 +49,6 @@ static bool open_core(int processors, struct failure *failure)
  * Go's. And a malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
 static bool start(struct failure *failure)
 {
-    sigset_t before;
-    block_signals(BLOCK_ALL, &before);
     int processors = usable_cpus() + SPARE_CPUS;
     bool started = have_room(processors, failure);
     if (!started) {
@@ -65,8 +63,20 @@ static bool start(struct failure *failure)
     else if (started) {
         started = fail(failure, NO_MEMORY, "no memory");
     }
-    restore_signals(&before);
     return started;
+}
+
+/* With all signals blocked, since a handler may fork, which takes the lock. */
+static void lock(sigset_t *before)
+{
+    block_signals(BLOCK_ALL, before);
+    pthread_mutex_lock(&starting);
+}
+
+static void unlock(const sigset_t *before)
+{
+    pthread_mutex_unlock(&starting);
+    restore_signals(before);
 }
 
 describe_function *running_core(void)
@@ -77,12 +87,13 @@ describe_function *running_core(void)
         return describe;
     }
     struct failure failure = {0};
+    sigset_t before;
     /* With the GIL, since os.putenv must not change the environment meanwhile. */
-    pthread_mutex_lock(&starting);
+    lock(&before);
     if (atomic_load(&describe_in_go) != NULL || start(&failure)) {
         describe = atomic_load(&describe_in_go);
     }
-    pthread_mutex_unlock(&starting);
+    unlock(&before);
     if (describe == NULL) {
         PyObject *types[] = {
             [CANNOT_START] = PyExc_RuntimeError,
@@ -96,14 +107,19 @@ describe_function *running_core(void)
 
 /* The runtime that a forked child inherits has lost its threads (golang/go#15538): the child forgets it. What it
  * bound to this thread is forgotten too, since its destructor, at the thread's end, would enter that runtime. */
+static sigset_t before_this_fork; /* the mask of the thread that has the lock */
+
 static void before_fork(void)
 {
-    pthread_mutex_lock(&starting);
+    sigset_t before;
+    lock(&before);
+    before_this_fork = before;
 }
 
-static void after_fork_in_parent(void)
+static void after_fork(void)
 {
-    pthread_mutex_unlock(&starting);
+    sigset_t before = before_this_fork; /* without the lock it may be another's */
+    unlock(&before);
 }
 
 static void after_fork_in_child(void)
@@ -111,7 +127,7 @@ static void after_fork_in_child(void)
     atomic_store(&describe_in_go, NULL);
     unbind_thread();
     python_after_fork();
-    pthread_mutex_unlock(&starting);
+    after_fork();
 }
 
 int start_init(void)
@@ -124,7 +140,7 @@ int start_init(void)
         PyErr_SetString(PyExc_ImportError, "dlpack: the path of this extension can't be told, or is too long");
         return -1;
     }
-    if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+    if (pthread_atfork(before_fork, after_fork, after_fork_in_child) != 0) {
         PyErr_NoMemory();
         return -1;
     }

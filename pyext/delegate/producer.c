@@ -2,6 +2,7 @@
  *
  * It is C because it calls Python, which Go never does. */
 #include "delegate/delegate.h"
+#include "platform/platform.h"
 
 #include <stdatomic.h>
 
@@ -32,6 +33,21 @@ static PyObject *keywords_of(unsigned which, unsigned count)
     return keywords;
 }
 
+/* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
+ * recursion limit does not end that: no Python function need be on the stack. */
+static _Thread_local int asked; /* calls and imports of producers that have not ended */
+
+static bool may_ask(void)
+{
+    bool may = asked < NESTED_FREELY || stack_has_room(asked);
+    if (!may) {
+        PyErr_SetString(PyExc_RecursionError, "asdlpack: a producer's memory is another's, and so on until the stack "
+                                              "had no room; expected memory at the end");
+    }
+    asked += may;
+    return may;
+}
+
 /* obj.__dlpack__ with the arguments that are there: a producer that knows no others must not be given them. */
 static PyObject *call_producer(PyObject *obj, const struct export_arguments *arguments)
 {
@@ -45,7 +61,11 @@ static PyObject *call_producer(PyObject *obj, const struct export_arguments *arg
         }
     }
     PyObject *keywords = which == 0 ? NULL : keywords_of(which, count);
-    PyObject *capsule = which != 0 && keywords == NULL ? NULL : call_method(names.dlpack, passed, keywords);
+    if ((which != 0 && keywords == NULL) || !may_ask()) {
+        return NULL;
+    }
+    PyObject *capsule = call_method(names.dlpack, passed, keywords);
+    asked--;
     if (capsule != NULL && !PyCapsule_CheckExact(capsule)) {
         raise_answer_of(obj, "__dlpack__", "a capsule", capsule);
         Py_CLEAR(capsule);
@@ -143,7 +163,11 @@ static int producer_device(PyObject *obj, DLDevice *device)
     if (found <= 0) {
         return found;
     }
-    PyObject *pair = PyObject_CallNoArgs(method);
+    PyObject *pair = NULL;
+    if (may_ask()) {
+        pair = PyObject_CallNoArgs(method);
+        asked--;
+    }
     Py_DECREF(method);
     if (pair == NULL) {
         return -1;
@@ -256,7 +280,7 @@ int delegate_device(DLPackObject *self, DLDevice *device)
     return 0;
 }
 
-DLPackObject *delegate_import(DLPackObject *self)
+static DLPackObject *import_without_order(DLPackObject *self)
 {
     DLDevice device = {kDLCPU, 0};
     if (producer_device(self->obj, &device) < 0) {
@@ -265,6 +289,16 @@ DLPackObject *delegate_import(DLPackObject *self)
     /* Off the CPU: where the memory is looked at, not read, no work on it need be waited for. */
     bool looks = device.device_type != kDLCPU && self->copy == COPY_NEVER;
     return import_tensor(self, &(struct export_arguments){.stream = looks ? constants.no_ordering : NULL});
+}
+
+DLPackObject *delegate_import(DLPackObject *self)
+{
+    if (!may_ask()) {
+        return NULL;
+    }
+    DLPackObject *imported = import_without_order(self);
+    asked--;
+    return imported;
 }
 
 int delegate_order(DLPackObject *self)

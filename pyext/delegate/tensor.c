@@ -2,25 +2,8 @@
  *
  * It is C because attributes and exports ask for it each time. */
 #include "delegate/delegate.h"
-#include "platform/platform.h"
 
 #include <stdatomic.h>
-
-/* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
- * recursion limit does not end that: no Python function need be on the stack. */
-static DLPackObject *import_nested(DLPackObject *self)
-{
-    static _Thread_local int depth;
-    if (depth >= NESTED_FREELY && !stack_has_room(depth)) {
-        PyErr_SetString(PyExc_RecursionError, "asdlpack: a producer's memory is another's, and so on until the stack "
-                                              "had no room; expected memory at the end");
-        return NULL;
-    }
-    depth++;
-    DLPackObject *imported = delegate_import(self);
-    depth--;
-    return imported;
-}
 
 DLPackObject *tensor_of(DLPackObject *self)
 {
@@ -29,7 +12,7 @@ DLPackObject *tensor_of(DLPackObject *self)
     }
     DLPackObject *kept = self->imported;
     if (kept == NULL) {
-        DLPackObject *imported = import_nested(self);
+        DLPackObject *imported = delegate_import(self);
         if (imported == NULL) {
             return NULL;
         }

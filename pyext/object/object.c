@@ -128,6 +128,7 @@ static void object_free(DLPackObject *self)
 /* The deallocations that a thread has begun. */
 struct frees {
     int depth;
+    char *start;         /* where on the stack those that need not ask were at an end */
     DLPackObject *aside; /* objects that are put aside, linked by tensor.data, which nobody reads any more */
 };
 
@@ -138,6 +139,18 @@ HOT __attribute__((noinline)) static struct frees *frees_here(void)
     return &frees;
 }
 
+/* Callbacks and deleters in Python would meet its recursion limit, and be lost, where the stack has room for thousands.
+ * About 50 of them take so much of it. */
+static bool may_nest(struct frees *frees)
+{
+    enum { MOST = 32 << 10 };
+    char *here = __builtin_frame_address(0);
+    if (frees->depth == NESTED_FREELY) {
+        frees->start = here;
+    }
+    return frees->start - here < MOST && stack_has_room(frees->depth);
+}
+
 /* Trashcan: bounds the depth of recursive deallocation. Freeing an object may drop the last reference to another, as may
  * the callbacks of its weak references, and a long chain of these would overflow the stack: too deep ones are put aside,
  * and freed by the call that is one less deep. */
@@ -145,7 +158,7 @@ HOT void object_dealloc(DLPackObject *self)
 {
     struct frees *frees = frees_here();
     PyObject_GC_UnTrack(self);
-    if (frees->depth >= NESTED_FREELY && !stack_has_room(frees->depth)) {
+    if (frees->depth >= NESTED_FREELY && !may_nest(frees)) {
         self->tensor.data = frees->aside;
         frees->aside = self;
         return;

@@ -360,11 +360,15 @@ bool stack_has_room(int nested)
     static _Thread_local char *start;
     static _Thread_local size_t size;
     char *here = __builtin_frame_address(0);
+    struct rlimit now;
     if ((start == NULL && !find_stack(&start, &size)) || here < start || here >= start + size) {
         return nested < FEW; /* no /proc, or a stack that a library made */
     }
-    size_t used = start + size - here;
-    return used < size / 2 && (nested < FEW || used < MOST_FOR_MANY);
+    size_t used = start + size - here, most = size;
+    if (gettid() == getpid() && getrlimit(RLIMIT_STACK, &now) == 0 && now.rlim_cur < most) {
+        most = now.rlim_cur; /* it holds for the main thread as soon as it is set */
+    }
+    return used < most / 2 && (nested < FEW || used < MOST_FOR_MANY);
 }
 
 /* What a Go runtime does to a thread and to the process. */

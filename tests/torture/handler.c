@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/select.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,6 +27,23 @@ static void handler(int number)
 void handle(int number, bool on_stack)
 {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART | (on_stack ? SA_ONSTACK : 0)};
+    sigaction(number, &action, NULL);
+}
+
+static void fork_once(int number)
+{
+    (void)number;
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    handled++;
+}
+
+void fork_at(int number)
+{
+    struct sigaction action = {.sa_handler = fork_once, .sa_flags = SA_RESTART};
     sigaction(number, &action, NULL);
 }
 

@@ -366,6 +366,27 @@ def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, ti
 
 
 @alone
+def handlers_fork(library):
+    import ctypes
+    import signal
+
+    import dlpack
+
+    handlers = ctypes.CDLL(library)
+    handlers.fork_at(signal.SIGALRM)
+    handled = ctypes.c_long.in_dll(handlers, "handled")
+    signal.setitimer(signal.ITIMER_REAL, 1e-3)
+    assert dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True).shape == (3,)
+    while not handled.value:
+        pass
+
+
+def test_a_handler_in_c_that_forks_while_the_core_starts_returns(handlers):
+    """The signal comes when the thread's mask is put back; the fork takes the lock that the start had."""
+    handlers_fork(library=handlers)
+
+
+@alone
 def flags_stay_what_they_are(library, numbers, on_stack):
     import ctypes
     import os
