@@ -1,4 +1,4 @@
-# demo, test, torture, lint, bench and matrix work from a fresh clone. They need python3 (3.11 or later, with headers;
+# demo, test, proofs, lint, bench and matrix work from a fresh clone. They need python3 (3.11 or later, with headers;
 # matrix just 3.11: mxnet and the oldest torch have nothing later); all but demo need Go and a C compiler, which demo
 # fetches where they are missing. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
 
@@ -18,7 +18,7 @@ FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v pytho
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
-.PHONY: demo test test-one-cpu one-cpu-processes one-cpu-rest torture coverage interpreters test-cuda lint bench bench-compare bench-cuda matrix clean
+.PHONY: demo test test-one-cpu proofs coverage interpreters test-cuda lint bench bench-compare bench-cuda matrix clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -27,28 +27,22 @@ test: .venv/package .venv/test .venv-freezers/freezers
 	go test ./...
 	$(PYTHON) -m pytest
 
-# All Python tests as where there is one CPU, as in most containers: half of them on one, half on another.
+# All Python tests as where there is one CPU, as in most containers.
 test-one-cpu: .venv/package .venv/test .venv-freezers/freezers
-	$(MAKE) --jobs 2 --output-sync one-cpu-processes one-cpu-rest
+	$(PYTHON) -m pytest --cpu 0
 
-one-cpu-processes:
-	$(PYTHON) -m pytest --cpu 0 tests/torture
-
-one-cpu-rest:
-	$(PYTHON) -m pytest --cpu 1 --ignore tests/torture
-
-torture: .venv/package .venv/test .venv-freezers/freezers
-	$(PYTHON) -m pytest tests/torture --torture --timeout 1800 --figures docs/torture.json
-	$(PYTHON) docs/figures.py docs/torture.json
+proofs: .venv/package .venv/test .venv-freezers/freezers
+	$(PYTHON) -m pytest --long --timeout 1800 --figures docs/proofs.json
+	$(PYTHON) docs/figures.py docs/proofs.json
 
 coverage: .venv/package .venv/test .venv/coverage
-	$(PYTHON) tests/torture/lines.py
+	$(PYTHON) tools/coverage.py
 
 interpreters: .venv/package .venv/test
-	$(PYTHON) tests/torture/interpreters.py
+	$(PYTHON) tools/interpreters.py
 
 test-cuda: .venv/package .venv-cuda/matrix
-	PYTHONPATH=python .venv-cuda/bin/python -m pytest tests/cuda
+	.venv-cuda/bin/python -m pytest tests/gpu
 
 lint: .venv/lint
 	@files=$$(gofmt -l pkg pyext); test -z "$$files" || { echo "gofmt changes these:" $$files; exit 1; }
@@ -59,7 +53,7 @@ lint: .venv/lint
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy --strict build.py python/dlpack examples benchmarks docs
-	.venv/bin/mypy tests
+	.venv/bin/mypy tests tools
 	PYTHONPATH=python .venv/bin/stubtest --mypy-config-file pyproject.toml dlpack._dlpack
 	.venv/bin/pyright --pythonpath $(PYTHON)
 

@@ -1,6 +1,6 @@
-"""Writes what `make torture` counted into reliability.md.
+"""Writes what `make proofs` counted into reliability.md.
 
-python docs/figures.py docs/torture.json
+python docs/figures.py docs/proofs.json
 """
 
 import json
@@ -27,4 +27,4 @@ def table(figures: dict[str, dict[str, int]]) -> Iterator[str]:
 
 if __name__ == "__main__":
     counted = json.loads(Path(sys.argv[1]).read_text())
-    write_section(Path(__file__).with_name("reliability.md"), "torture", table(counted))
+    write_section(Path(__file__).with_name("reliability.md"), "proofs", table(counted))

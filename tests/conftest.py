@@ -1,8 +1,11 @@
-"""Settings that the tests share. Their shared helpers are in capi.py."""
+"""Settings and fixtures that the tests share. Each proof has two forms: a short one, and a long one with --long, which
+prints what it counted."""
 
+import json
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,14 +16,17 @@ import pytest
 hypothesis.settings.register_profile("dlpack", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("dlpack")
 
+FIGURES = pytest.StashKey[dict]()
+
 
 def pytest_addoption(parser):
-    parser.addoption("--torture", action="store_true", help="run the long forms of tests/torture")
+    parser.addoption("--long", action="store_true", help="run the long forms of the proofs")
     parser.addoption("--cpu", type=int, metavar="N", help="run on one CPU alone, the Nth of those that may be used")
-    parser.addoption("--figures", type=Path, metavar="FILE", help="add what tests/torture counts to this JSON file")
+    parser.addoption("--figures", type=Path, metavar="FILE", help="add what the proofs count to this JSON file")
 
 
 def pytest_configure(config):
+    config.stash[FIGURES] = {}
     if (number := config.getoption("cpu")) is not None:
         usable = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {usable[number % len(usable)]})  # of the processes that tests start, too
@@ -28,6 +34,27 @@ def pytest_configure(config):
     for each in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # these Python ignores, and gives back
         if signal.getsignal(each) is signal.SIG_IGN:
             signal.signal(each, lambda *_: None)
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("long"):
+        long = [item for item in items if item.get_closest_marker("long")]
+        items[:] = [item for item in items if item not in long]
+        config.hook.pytest_deselected(items=long)
+
+
+@pytest.fixture
+def effort(request):
+    """effort(short, long): the amount of work in the form that runs."""
+    return lambda short, long: long if request.config.getoption("long") else short
+
+
+@pytest.fixture
+def figure(request):
+    """figure("children forked", 10_000): what the test did or saw, for the summary and docs/reliability.md."""
+    name = request.node.nodeid.partition("::")[2]
+    figures = request.config.stash[FIGURES].setdefault(f"{request.path.name}::{name}", {})
+    return figures.__setitem__
 
 
 @pytest.fixture
@@ -39,3 +66,32 @@ def package():
         Path(folder).chmod(0o755)
         installed = Path(dlpack.__file__).parent
         yield shutil.copytree(installed, Path(folder) / "dlpack", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+@pytest.fixture
+def quick_switches():
+    """Threads take turns often, so that more of their orders are met."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.fixture(scope="session")
+def faulty(tmp_path_factory):
+    """A build of the package in which calls can be made to fail, and Go functions to panic: faults.py runs it."""
+    from support import faults
+
+    return faults.build_faulty(tmp_path_factory.mktemp("faulty"))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    figures = {test: counts for test, counts in config.stash[FIGURES].items() if counts}
+    if not config.getoption("long") or not figures:
+        return
+    terminalreporter.section("figures")
+    for test, counts in figures.items():
+        terminalreporter.line(f"{test}: " + ", ".join(f"{what} {value}" for what, value in counts.items()))
+    if file := config.getoption("figures"):
+        known = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps(known | figures, indent=1) + "\n")

@@ -1,0 +1,860 @@
+"""Copies between the host and devices of CUDA: complete when they return, in the order of the producer's stream."""
+
+import ctypes
+import mmap
+from random import Random
+
+import numpy as np
+import pytest
+
+from dlpack import DLDeviceType, asdlpack, from_pointer, frombuffer
+from support.capi import IS_COPIED, Managed, Speaks, array_at, look
+from support.cuda_driver import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL, Driver, with_driver
+from support.layouts import DTYPES, LAYOUTS
+from support.process import in_thread
+
+COPIES = [f"cuMemcpy{kind}" for kind in ("DtoHAsync_v2", "HtoDAsync_v2", "DtoDAsync_v2", "3DAsync_v2", "PeerAsync")]
+CPU = (DLDeviceType.kDLCPU, 0)
+
+
+def cuda(device):
+    return (DLDeviceType.kDLCUDA, device)
+
+
+def numbers(*shape, dtype="i4"):
+    return np.arange(1, 1 + np.prod(shape)).astype(dtype).reshape(shape)
+
+
+# What the driver copies in blocks, and what only a gather on the host can make compact.
+BLOCKS = {
+    "compact": numbers(4, 5, 6),
+    "scalar": numbers(),
+    "one item": numbers(3)[1:2],
+    "columns": numbers(6, 8)[:, 2:7],
+    "every third row": numbers(9, 8)[::3],
+    "a block": numbers(5, 6, 7)[1:4, 2:5, 3:6],
+    "every second slice": numbers(6, 4, 5)[::2, 1:3, 1:4],
+    "slices in another order": numbers(3, 4, 5).transpose(1, 0, 2),
+    "slices that begin between two rows": numbers(4, 50)[:, :40].reshape(4, 2, 20)[:, :, :15],
+    "four dimensions": numbers(4, 3, 4, 5)[::2, ::2, 1:3, :4],
+    "rows backwards": numbers(7, 5)[::-1],
+    "slices backwards": numbers(4, 3, 5)[::-1, :, 1:],
+    "a row over and over": np.broadcast_to(numbers(5), (7, 5)),
+    "a matrix over and over": np.broadcast_to(numbers(3, 5), (4, 3, 5)),
+    "rows that overlap": np.lib.stride_tricks.sliding_window_view(numbers(20), 6),
+    "windows of two dimensions": np.lib.stride_tricks.sliding_window_view(numbers(6, 7), (3, 4)),
+    "odd dimensions of one item": numbers(3, 4)[None, :, None, 1:],
+    "bytes": numbers(7, 9, dtype="u1")[1:, 3:],
+    "complex numbers": numbers(4, 4, dtype="c16")[:, 1:],
+    "empty": numbers(0, 3),
+    "an empty part": numbers(4, 4)[1:1, 2:],
+}
+GATHERED = {
+    "transposed": numbers(4, 5).T,
+    "column-major": np.asfortranarray(numbers(4, 5, 6)),
+    "backwards": numbers(9)[::-1],
+    "columns backwards": numbers(4, 5)[:, ::-1],
+    "all backwards": numbers(3, 4, 5)[::-1, ::-1, ::-1],
+    "every second": numbers(20)[::2],
+    "every second column": numbers(6, 8)[:, ::2],
+    "an item over and over": np.broadcast_to(numbers(), (3, 4)),
+    "each item over and over": np.broadcast_to(numbers(3, 1), (3, 4)),
+    "many rows backwards": numbers(3000, 2)[::-1],
+}
+
+
+def unchanged(driver, live):
+    assert driver.live() == live, (driver.live(), live)
+
+
+def check_host(x, array):
+    assert (x.device, x.shape, x.readonly, x.obj) == (CPU, array.shape, False, None)
+    assert x.pointer % 64 == 0
+    assert look(x.__dlpack__(max_version=(1, 0))).flags == IS_COPIED
+    out = np.from_dlpack(x)
+    assert out.flags.c_contiguous
+    assert out.dtype == array.dtype.newbyteorder("=")
+    assert out.tolist() == array.tolist()
+
+
+def check_device(driver, x, device, array):
+    assert (x.device, x.shape, x.readonly, x.obj) == (cuda(device), array.shape, False, None)
+    assert x.strides == tuple(
+        s // array.itemsize for s in np.empty([max(n, 1) for n in array.shape], array.dtype).strides
+    )
+    tensor = look(x.__dlpack__(max_version=(1, 0)))
+    assert (tensor.flags, tensor.dl_tensor.data or 0) == (IS_COPIED, x.pointer)
+    if x.size == 0:
+        assert x.pointer == 0
+        return
+    assert x.pointer % 64 == 0
+    native = array.dtype.newbyteorder("=")
+    assert driver.bytes_at(x.pointer, x.nbytes).view(native).reshape(array.shape).tolist() == array.tolist()
+
+
+def check_rows(driver, memory, dtype):
+    x = from_pointer(memory.address, (4, 2), dtype, device="cuda:1", strides=(3, 1))
+    rows = [memory.bytes[row * 3 * x.itemsize :][: 2 * x.itemsize].tobytes() for row in range(4)]
+    on_host, on_device = asdlpack(x, device="cpu", copy=None), asdlpack(x, device="cuda:2", copy=None)
+    assert on_host.dtype == on_device.dtype == dtype
+    assert ctypes.string_at(on_host.pointer, on_host.nbytes) == b"".join(rows)
+    assert driver.bytes_at(on_device.pointer, on_device.nbytes).tobytes() == b"".join(rows)
+    back = asdlpack(on_host, device="cuda:0", copy=None)
+    assert driver.bytes_at(back.pointer, back.nbytes).tobytes() == b"".join(rows)
+
+
+@with_driver
+def test_memory_of_a_device_is_copied_to_the_host_in_every_layout():
+    driver = Driver()
+    for name, array in {**BLOCKS, **GATHERED}.items():
+        for device, p in (0, driver.stream()), (2, driver.stream(2)), (1, None):
+            obj = driver.put(array, device, stream=p)
+            live = driver.live()
+            driver.clear()
+            check_host(asdlpack(obj, device="cpu", copy=None), array)
+            assert driver.log("cuMemcpy3DAsync_v2", "cuMemcpyDtoHAsync_v2") != [] or array.size == 0, name
+            check_host(asdlpack(obj, device="cpu", copy=True), array)
+            out = np.from_dlpack(asdlpack(obj), device="cpu")
+            assert (out.tolist(), out.flags.writeable) == (array.tolist(), True), name
+            unchanged(driver, live)
+
+
+@with_driver
+def test_items_of_every_type_are_copied_both_ways():
+    driver = Driver()
+    for layout in LAYOUTS.keys() - {"reversed columns of every third row"}:  # spread thin
+        for dtype in DTYPES:
+            array = LAYOUTS[layout](dtype)
+            obj = driver.put(array, 1, stream=driver.stream(1))
+            check_host(asdlpack(obj, device="cpu", copy=None), array)
+            check_device(driver, asdlpack(array, device="cuda:2", copy=None), 2, array)
+
+
+def some_layout(random):
+    """A view of an array, of any shape and strides that numpy's own functions give."""
+    dtype = random.choice(["u1", "i2", "f4", "f8", "c16"])
+    array = numbers(*(random.randint(1, 7) for _ in range(random.randint(1, 4))), dtype=dtype)
+    for _ in range(random.randint(0, 3)):
+        axis = random.randrange(array.ndim)
+        match random.randrange(5):
+            case 0:
+                array = array.transpose(random.sample(range(array.ndim), array.ndim))
+            case 1:
+                index = [slice(None)] * array.ndim
+                index[axis] = slice(None, None, random.choice([-3, -2, -1, 2, 3]))
+                array = array[tuple(index)]
+            case 2:
+                start = random.randrange(array.shape[axis])
+                array = np.moveaxis(np.moveaxis(array, axis, 0)[start:], 0, axis)
+            case 3:
+                array = np.broadcast_to(array[..., None], (*array.shape, random.randint(1, 3)))
+            case 4:
+                width = random.randint(1, array.shape[axis])
+                array = np.lib.stride_tricks.sliding_window_view(array, width, axis)
+    return array
+
+
+@with_driver
+def test_any_layout_is_copied_rightly_or_refused():
+    driver = Driver()
+    random = Random(0)
+    copied = 0
+    for _ in range(400):
+        array = some_layout(random)
+        low, high = np.lib.array_utils.byte_bounds(array)
+        obj = driver.put(array, stream=driver.stream())
+        live = driver.live()
+        try:
+            check_host(asdlpack(obj, device="cpu", copy=None), array)
+        except BufferError:
+            assert high - low > 2 * array.nbytes
+        try:
+            check_device(driver, asdlpack(obj, copy=True), 0, array)
+            copied += 1
+            check_device(driver, asdlpack(obj, device="cuda:1", copy=None), 1, array)
+        except BufferError as error:
+            assert "strides" in str(error)
+        check_device(driver, asdlpack(array, device="cuda:2", copy=None), 2, array)
+        unchanged(driver, live)
+    assert copied > 100
+
+
+@with_driver
+def test_items_of_types_that_numpy_lacks_are_copied_as_bytes():
+    driver = Driver()
+    memory = driver.allocate(256, 1)
+    memory.bytes[...] = np.arange(256)
+    for dtype in "bfloat16", "float8_e4m3fn", "float4_e2m1fnx2", "float32x4", "int32x2":
+        check_rows(driver, memory, dtype)
+
+
+@with_driver
+def test_items_of_another_byte_order_are_swapped_on_their_way():
+    driver = Driver()
+    for dtype in ">i2", ">f4", ">f8", ">c8", ">u8":
+        for array in numbers(24, dtype=dtype), numbers(4, 6, dtype=dtype)[:, 1:5], numbers(4, 6, dtype=dtype).T:
+            obj = driver.put(array, 1, stream=driver.stream(1))
+            with pytest.raises(BufferError, match="copy=None"):
+                asdlpack(obj, device="cpu")
+            check_host(asdlpack(obj, device="cpu", copy=None), array)
+            check_host(asdlpack(obj, device="cpu", copy=True), array)
+            live = driver.live()
+            for refused in (
+                lambda obj=obj: asdlpack(obj, copy=None),
+                lambda obj=obj: asdlpack(obj, copy=True),
+                lambda obj=obj: asdlpack(obj, device="cuda:0", copy=None),
+            ):
+                with pytest.raises(BufferError, match=r'asdlpack\(x, device="cpu", copy=None\)'):
+                    refused()
+            unchanged(driver, live)
+            check_device(driver, asdlpack(array, device="cuda:1", copy=None), 1, array)
+
+
+@with_driver
+def test_a_copy_on_the_device_is_compact():
+    driver = Driver()
+    for device in 0, 1:
+        with driver.current(device):
+            for array in BLOCKS.values():
+                obj = driver.put(array, device, stream=driver.stream(device))
+                live = driver.live()
+                x = asdlpack(obj, copy=True)
+                check_device(driver, x, device, array)
+                y = asdlpack(asdlpack(obj).__dlpack__(copy=True, max_version=(1, 0)))
+                check_device(driver, asdlpack(y, copy=True), device, array)
+                assert len({0, obj.keep.address, x.pointer, y.pointer}) == (4 if x.size else 2)
+                del x, y
+                unchanged(driver, live)
+
+
+@with_driver
+def test_what_has_no_blocks_is_not_copied_on_the_device():
+    driver = Driver()
+    for name, array in GATHERED.items():
+        obj = driver.put(array, 1, stream=driver.stream(1))
+        live = driver.live()
+        driver.clear()
+        for copies in (
+            lambda obj=obj: asdlpack(obj, copy=True),
+            lambda obj=obj: asdlpack(obj).__dlpack__(copy=True),
+            lambda obj=obj: asdlpack(obj).__dlpack__(dl_device=(2, 0)),
+            lambda obj=obj: asdlpack(obj, device="cuda:2", copy=None),
+        ):
+            with pytest.raises(BufferError, match=r'strides .*library that owns it, or .*device="cpu"'):
+                copies()
+        unchanged(driver, live)
+        assert driver.log(*COPIES) == [], name
+
+
+@with_driver
+def test_what_is_spread_thin_is_refused_rather_than_copied_item_by_item_or_with_all_that_lies_between():
+    driver = Driver()
+    for array in numbers(90)[::3], numbers(9, 9)[::3, ::3], numbers(9, 9).T[::3], numbers(4000, 2, 4)[::-2, :, ::2]:
+        obj = driver.put(array)
+        live = driver.live()
+        driver.clear()
+        for copies in (
+            lambda obj=obj: asdlpack(obj, device="cpu", copy=None),
+            lambda obj=obj: np.from_dlpack(asdlpack(obj), device="cpu"),
+        ):
+            with pytest.raises(BufferError, match="strides .*make it compact"):
+                copies()
+        with pytest.raises(BufferError, match=r"strides .*\(copy it with the library that owns it\)"):
+            asdlpack(obj, copy=True)
+        unchanged(driver, live)
+        assert driver.log(*COPIES) == []
+
+
+@with_driver
+def test_memory_is_copied_between_devices():
+    driver = Driver()
+    for name, array in BLOCKS.items():
+        obj = driver.put(array, 0, stream=driver.stream(0))
+        live = driver.live()
+        x = asdlpack(obj, device="cuda:2", copy=None)
+        check_device(driver, x, 2, array)
+        y = asdlpack(asdlpack(obj).__dlpack__(dl_device=(2, 1), max_version=(1, 0)))
+        assert y.device == cuda(1)
+        z = asdlpack(y, device=(2, 0), copy=True)
+        check_device(driver, z, 0, array)
+        check_host(asdlpack(z, device="cpu", copy=None), array)
+        del x, y, z
+        unchanged(driver, live)
+        assert driver.log("cuMemcpyPeerAsync") != [], name
+
+
+@with_driver
+def test_memory_of_a_pool_and_of_other_contexts_is_copied():
+    driver = Driver()
+    array = numbers(6, 8)[:, 1:5]
+    context = driver.new_context(1)
+    obj = driver.put(array, 1, "pool", stream=driver.stream(1))
+    memory = driver.allocate(48, 1, context=context)
+    driver.fill(LEGACY, memory, 7, context=context)
+    live = driver.live()
+    for current in driver.primary[0], driver.primary[1], context:
+        with driver.context(current):
+            check_host(asdlpack(obj, device="cpu", copy=None), array)
+            check_device(driver, asdlpack(obj, copy=True), 1, array)
+            check_device(driver, asdlpack(obj, device="cuda:2", copy=None), 2, array)
+            x = asdlpack(memory.array(stream=LEGACY), device="cpu", copy=None)
+            assert set(np.from_dlpack(x).tolist()) == {7}
+    in_thread(lambda: check_host(asdlpack(obj, device="cpu", copy=None), array))
+    in_thread(lambda: check_device(driver, asdlpack(obj, copy=True), 1, array))
+    unchanged(driver, live)
+
+
+@with_driver
+def test_memory_of_the_host_is_copied_to_a_device_in_every_layout():
+    driver = Driver()
+    for device in 0, 1, 2:
+        for array in {**BLOCKS, **GATHERED}.values():
+            live = driver.live()
+            x = asdlpack(array, device=f"cuda:{device}", copy=None)
+            check_device(driver, x, device, array)
+            y = asdlpack(asdlpack(array).__dlpack__(dl_device=(2, device), max_version=(1, 0)))
+            assert y.device == cuda(device)
+            check_host(asdlpack(y, device="cpu", copy=None), array)
+            check_device(driver, asdlpack(array, device=cuda(device), copy=True), device, array)
+            del x, y
+            unchanged(driver, live)
+
+
+@with_driver
+def test_any_object_is_copied_to_a_device():
+    driver = Driver()
+    for obj in (
+        b"12345678",
+        bytearray(b"12345678"),
+        memoryview(b"1-2-3-4-5-6-7-8-")[::2],
+        np.frombuffer(b"12345678", "u1"),
+    ):
+        x = asdlpack(obj, device="cuda:1", copy=None)
+        assert (x.device, x.readonly) == (cuda(1), False)
+        assert driver.bytes_at(x.pointer, 8).tobytes() == b"12345678"
+
+
+@with_driver
+def test_packed_items_are_copied_as_they_lie():
+    driver = Driver()
+    data = np.arange(1, 9, dtype="u1")
+    packed = asdlpack(Managed(data.ctypes.data, shape=(3, 5), dtype=(1, 4, 1)).capsule())
+    live = driver.live()
+    x = asdlpack(packed, device="cuda:1", copy=None)
+    assert (x.device, x.dtype, x.shape) == (cuda(1), "uint4", (3, 5))
+    assert driver.bytes_at(x.pointer, 8).tolist() == data.tolist()
+    for y in asdlpack(x, copy=True), asdlpack(x, device="cuda:0", copy=None):
+        assert (y.dtype, y.shape) == ("uint4", (3, 5))
+        assert driver.bytes_at(y.pointer, 8).tolist() == data.tolist()
+    z = asdlpack(x, device="cpu", copy=None)
+    assert (z.device, z.dtype, z.shape) == (CPU, "uint4", (3, 5))
+    assert ctypes.string_at(z.pointer, 8) == data.tobytes()
+    del x, y, z
+    unchanged(driver, live)
+
+
+@with_driver
+def test_misaligned_items_are_copied():
+    driver = Driver()
+    memory = driver.allocate(64)
+    memory.bytes[...] = np.arange(64)
+    obj = memory.array((4,), "<i4", offset=3)
+    expected = np.frombuffer(memory.bytes.tobytes()[3:19], "<i4")
+    with pytest.raises(BufferError, match="copy=None"):
+        asdlpack(obj)
+    check_device(driver, asdlpack(obj, copy=None), 0, expected)
+    check_host(asdlpack(obj, device="cpu", copy=None), expected)
+
+
+@with_driver
+def test_a_copy_is_complete_when_it_returns_and_needs_its_source_no_more():
+    driver = Driver()
+    array = numbers(8)
+    for p in driver.stream(), driver.stream(blocking=True), LEGACY, PER_THREAD:
+        for arguments in {"device": "cpu", "copy": None}, {"copy": True}, {"device": "cuda:1", "copy": None}:
+            obj = driver.put(array, stream=p)
+            x = asdlpack(obj, **arguments)
+            obj.keep.bytes[...] = 0
+            obj.keep.free()
+            if x.device == CPU:
+                check_host(x, array)
+            else:
+                check_device(driver, x, x.device[1], array)
+    array = numbers(8)
+    x = asdlpack(array, device="cuda:0", copy=None)
+    array[...] = 0
+    check_device(driver, x, 0, numbers(8))
+
+
+@with_driver
+def test_a_copy_waits_for_the_producers_stream_alone():
+    driver = Driver()
+    memory, other = driver.allocate(8), driver.allocate(8)
+    p, q = driver.stream(), driver.stream()
+    blocking = driver.stream(blocking=True)
+    driver.fill(p, memory, 7)
+    for stream in q, blocking, LEGACY:
+        driver.fill(stream, other, 7)
+    x = asdlpack(memory.array(stream=p), device="cpu", copy=None)
+    assert set(np.from_dlpack(x).tolist()) == {7}
+    assert set(other.bytes.tolist()) == {0}
+    driver.fill(p, memory, 8)
+    x = asdlpack(memory.array(stream=None), device="cpu", copy=None)
+    assert set(np.from_dlpack(x).tolist()) == {7}
+
+
+@with_driver
+def test_a_copy_on_another_thread_waits_for_the_per_thread_stream_of_the_first():
+    driver = Driver()
+    for arguments in {"device": "cpu", "copy": None}, {"copy": True}, {"device": "cuda:1", "copy": None}:
+        x = asdlpack(driver.put(numbers(8), stream=PER_THREAD))
+        y = in_thread(lambda x=x, arguments=arguments: asdlpack(x, **arguments))
+        if y.device == CPU:
+            check_host(y, numbers(8))
+        else:
+            check_device(driver, y, y.device[1], numbers(8))
+
+
+@with_driver
+def test_consumers_of_a_copy_on_a_device_have_nothing_to_wait_for():
+    driver = Driver()
+    obj = driver.put(numbers(8), stream=driver.stream())
+    consumer = driver.stream(1)
+    x = asdlpack(obj, device="cuda:1", copy=None)
+    driver.clear()
+    for s in None, -1, LEGACY, PER_THREAD, consumer:
+        look(x.__dlpack__(stream=s))
+    assert driver.log() == []
+    assert x.__cuda_array_interface__["stream"] is None
+    look(asdlpack(obj).__dlpack__(stream=consumer, dl_device=(2, 1)))
+    assert driver.log("cuStreamWaitEvent", "cuStreamSynchronize") != []
+
+
+@with_driver
+def test_a_copy_to_the_host_has_no_stream():
+    driver = Driver()
+    obj = driver.put(numbers(8), stream=driver.stream())
+    for s in LEGACY, PER_THREAD, driver.stream(), -1:
+        with pytest.raises(ValueError, match=f"stream {s}"):
+            asdlpack(obj).__dlpack__(stream=s, dl_device=(1, 0))
+
+
+@with_driver
+def test_copy_false_never_copies():
+    driver = Driver()
+    array = numbers(8)
+    obj = driver.put(array)
+    live = driver.live()
+    for copies in (
+        lambda: asdlpack(obj, device="cpu"),
+        lambda: asdlpack(obj, device="cuda:1"),
+        lambda: asdlpack(array, device="cuda:0"),
+        lambda: asdlpack(obj).__dlpack__(dl_device=(1, 0), copy=False),
+        lambda: asdlpack(obj).__dlpack__(dl_device=(2, 1), copy=False),
+        lambda: np.from_dlpack(asdlpack(obj), device="cpu", copy=False),
+    ):
+        with pytest.raises(BufferError, match="copy=None"):
+            copies()
+    for same in asdlpack(obj, device="cuda:0"), asdlpack(obj, device=(2, 0)), asdlpack(asdlpack(obj), device="cuda:0"):
+        assert (same.pointer, same.device) == (obj.keep.address, cuda(0))
+    unchanged(driver, live)
+
+
+@with_driver
+def test_a_device_that_is_not_there_is_refused():
+    driver = Driver()
+    obj = driver.put(numbers(8))
+    live = driver.live()
+    for device in 3, 100, 2**31 - 1:
+        for copies in (
+            lambda device=device: asdlpack(numbers(8), device=(2, device), copy=None),
+            lambda device=device: asdlpack(obj, device=(2, device), copy=None),
+            lambda device=device: asdlpack(obj).__dlpack__(dl_device=(2, device)),
+            lambda device=device: asdlpack(bytearray(8)).__dlpack__(dl_device=(2, device)),
+        ):
+            with pytest.raises(BufferError, match=f"kDLCUDA:{device}.* 3"):
+                copies()
+    for device in (3, 0), (13, 0), (10, 0), (8, 0):
+        with pytest.raises(BufferError, match="between the CPU and CUDA alone"):
+            asdlpack(obj, device=device, copy=None)
+    unchanged(driver, live)
+
+
+@with_driver
+def test_a_device_without_memory_is_a_memory_error_that_says_how_much_was_asked_for():
+    driver = Driver()
+    array = np.zeros(1 << 20, "u1")
+    obj = driver.put(array, 1)
+    with driver.current(1):
+        driver.give("cuMemAlloc_v2", driver.available(1) - 1000)
+    live = driver.live()
+    for copies in (
+        lambda: asdlpack(array, device="cuda:1", copy=None),
+        lambda: asdlpack(obj, copy=True),
+        lambda: asdlpack(asdlpack(array, device="cuda:0", copy=None), device="cuda:1", copy=None),
+    ):
+        with pytest.raises(MemoryError, match="1048576"):
+            copies()
+    unchanged(driver, live)
+
+
+# Memory that the CPU can read, too.
+
+
+@with_driver
+@pytest.mark.parametrize("kind", ["managed", "host", "registered"])
+def test_memory_that_the_cpu_reaches_is_memory_of_the_cpu_without_a_copy(kind):
+    driver = Driver()
+    for p in None, driver.stream(1), driver.stream(1, blocking=True), driver.stream(0), LEGACY, PER_THREAD:
+        memory = driver.allocate(8, 1, kind)
+        obj = memory.array(stream=p)
+        x = asdlpack(obj)
+        for share in (
+            lambda obj=obj: np.from_dlpack(asdlpack(obj, device="cpu")),
+            lambda x=x: np.from_dlpack(asdlpack(x, device="cpu")),
+            lambda x=x: np.from_dlpack(x, device="cpu"),
+            lambda x=x: np.from_dlpack(x, device="cpu", copy=False),
+            lambda x=x: np.asarray(memoryview(x)),
+            lambda x=x: np.asarray(x),
+            lambda x=x: np.asarray(Speaks(__array_interface__=x.__array_interface__, keep=x)),
+            lambda x=x: np.asarray(Speaks(__array_struct__=x.__array_struct__, keep=x)),
+        ):
+            memory.bytes[...] = 0
+            if p is not None:
+                driver.fill(p, memory, 7)
+            driver.clear()
+            out = share()
+            assert out.ctypes.data == memory.address
+            assert driver.log(*COPIES) == []
+            assert driver.log("cuStreamSynchronize") != [] or p is None
+            assert set(out.tolist()) == {0 if p is None else 7}
+            out[0] = 9
+            assert memory.bytes[0] == 9
+        y = asdlpack(obj, device="cpu")
+        assert (y.device, y.pointer, y.obj is obj) == (CPU, memory.address, True)
+        assert look(y.__dlpack__(max_version=(1, 0))).flags == 0
+        with pytest.raises(ValueError, match="stream 1"):
+            y.__dlpack__(stream=1)
+
+
+@with_driver
+@pytest.mark.parametrize("kind", ["managed", "host", "registered"])
+def test_a_copy_of_memory_that_the_cpu_reaches_is_plain_memory(kind):
+    driver = Driver()
+    for array in numbers(4, 6), numbers(4, 6).T, numbers(30)[::3], numbers(4, 6, dtype=">i2"):
+        obj = driver.put(array, 1, kind, stream=driver.stream(1))
+        check_host(asdlpack(obj, copy=True), array)
+        obj = driver.put(array, 1, kind, stream=driver.stream(1))
+        check_device(driver, asdlpack(obj, device="cuda:1", copy=None if kind != "managed" else True), 1, array)
+        obj = driver.put(array, 1, kind, stream=driver.stream(1))
+        check_device(driver, asdlpack(obj, device="cuda:2", copy=True), 2, array)
+
+
+@with_driver
+def test_arrow_waits_for_memory_that_the_cpu_reaches():
+    driver = Driver()
+    memory = driver.allocate(8, 1, "managed")
+    p = driver.stream(1)
+    driver.fill(p, memory, 7)
+    x = asdlpack(memory.array(stream=p))
+    kept = x.__arrow_c_array__()
+    assert ctypes.string_at(x.pointer, 8) == b"\7" * 8
+    del kept
+
+
+# Captures of graphs go on.
+
+
+@with_driver
+def test_copies_and_what_frees_them_break_no_capture():
+    driver = Driver()
+    array = numbers(6, 8)[:, 1:5]
+    capturing, p = driver.stream(), driver.stream()
+    obj = driver.put(array, stream=p)
+
+    def copy():
+        check_host(asdlpack(obj, device="cpu", copy=None), array)
+        check_device(driver, asdlpack(obj, copy=True), 0, array)
+        check_device(driver, asdlpack(obj, device="cuda:1", copy=None), 1, array)
+        check_device(driver, asdlpack(array, device="cuda:0", copy=None), 0, array)
+        return driver.live()["mode"]
+
+    for mode in GLOBAL, THREAD_LOCAL, RELAXED:
+        driver.begin_capture(capturing, mode)
+        assert copy() == GLOBAL
+        assert in_thread(copy) == GLOBAL
+        driver.end_capture(capturing)
+    for mode in THREAD_LOCAL, RELAXED:
+        driver.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(ctypes.c_int(mode)))
+        assert copy() == mode
+
+
+@with_driver
+def test_what_is_being_captured_is_not_copied_nor_waited_for():
+    driver = Driver()
+    capturing = driver.stream()
+    memory = driver.allocate(8)
+    managed = driver.allocate(8, kind="managed")
+    x, y = asdlpack(memory.array(stream=capturing)), asdlpack(managed.array(stream=capturing))
+    live = driver.live()
+    driver.begin_capture(capturing)
+    for refused in (
+        lambda: asdlpack(x, device="cpu", copy=None),
+        lambda: asdlpack(x, copy=True),
+        lambda: asdlpack(x, device="cuda:1", copy=None),
+        lambda: asdlpack(y, device="cpu"),
+        lambda: asdlpack(y, copy=True),
+        lambda: memoryview(y),
+        lambda: np.from_dlpack(y, device="cpu"),
+    ):
+        with pytest.raises(BufferError, match="captur"):
+            refused()
+    driver.end_capture(capturing)
+    unchanged(driver, live)
+
+
+# Other ways in.
+
+
+class Producer:
+    """Has __dlpack__ and no other protocol; a kernel of its own stream writes its memory."""
+
+    def __init__(self, driver, device=0, knows_devices=True):
+        self.driver, self.device, self.knows_devices = driver, device, knows_devices
+        self.memory = driver.allocate(8, device)
+        self.stream = driver.stream(device)
+        self.asked = []
+
+    def __dlpack_device__(self):
+        return 2, self.device
+
+    def __dlpack__(self, *, stream=None, **others):
+        self.asked.append((stream, others))
+        if others and not self.knows_devices:
+            raise TypeError("__dlpack__() got an unexpected keyword argument")
+        if others.get("copy") or others.get("dl_device", (2, self.device)) != (2, self.device):
+            raise BufferError("this producer copies nothing")
+        self.driver.fill(self.stream, self.memory, 7)
+        if stream != -1:
+            with self.driver.current(self.device):
+                self.driver.order(self.stream, 1 if stream is None else stream)
+        name = b"dltensor_versioned" if "max_version" in others else b"dltensor"
+        return Managed(self.memory.address, name=name, shape=(8,), dtype=(1, 8, 1), device=(2, self.device)).capsule()
+
+
+class LikeTorch(Producer):
+    """Orders nothing for a call that names no stream."""
+
+    def __dlpack__(self, *, stream=-1, **others):
+        return super().__dlpack__(stream=stream, **others)
+
+
+@with_driver
+@pytest.mark.parametrize("knows_devices", [True, False])
+@pytest.mark.parametrize("producer_class", ["Producer", "LikeTorch"])
+def test_a_producers_memory_is_copied_when_it_is_written(knows_devices, producer_class):
+    driver = Driver()
+    make = {"Producer": Producer, "LikeTorch": LikeTorch}[producer_class]
+    for copies in (
+        lambda x: np.from_dlpack(asdlpack(x, device="cpu", copy=None)),
+        lambda x: np.from_dlpack(asdlpack(x, device="cpu", copy=True)),
+        lambda x: np.from_dlpack(asdlpack(asdlpack(x), device="cpu", copy=None)),
+        lambda x: np.from_dlpack(asdlpack(x), device="cpu"),
+        lambda x: np.from_dlpack(asdlpack(x, copy=None), device="cpu"),
+    ):
+        producer = make(driver, 1, knows_devices)
+        assert set(copies(producer).tolist()) == {7}
+    for arguments in {"copy": True}, {"device": "cuda:2", "copy": None}:
+        producer = make(driver, 1, knows_devices)
+        x = asdlpack(producer, **arguments)
+        assert set(driver.bytes_at(x.pointer, 8).tolist()) == {7}
+
+
+@with_driver
+def test_a_producers_memory_is_ordered_for_the_consumers_stream():
+    driver = Driver()
+    consumer = driver.stream(1)
+    for make in Producer, LikeTorch:
+        for knows_devices in True, False:
+            for arguments in {"stream": consumer}, {"stream": None}, {}, {"max_version": (1, 0)}:
+                stream = arguments.get("stream") or LEGACY
+                capsule = asdlpack(make(driver, 1, knows_devices)).__dlpack__(**arguments)
+                result = driver.allocate(8, 1)
+                driver.copy(stream, result, look(capsule).dl_tensor.data)
+                driver.synchronize(stream, 1)
+                assert set(result.bytes.tolist()) == {7}, arguments
+
+
+class KnowsNoThreads(LikeTorch):
+    def __dlpack__(self, *, stream=-1, **others):
+        if stream == PER_THREAD:
+            raise BufferError("per-thread default stream is not supported.")
+        return super().__dlpack__(stream=stream, **others)
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"version": 2, "shape": (8,), "typestr": "|u1", "data": (self.memory.address, False)}
+
+
+@with_driver
+def test_for_a_stream_that_a_producer_refuses_its_memory_is_ordered_after_the_default_stream():
+    driver = Driver()
+    producer = KnowsNoThreads(driver)
+    capsule = asdlpack(producer).__dlpack__(stream=PER_THREAD)
+    driver.copy(PER_THREAD, result := driver.allocate(8), look(capsule).dl_tensor.data)
+    driver.synchronize(PER_THREAD)
+    assert set(result.bytes.tolist()) == {7}
+    assert [stream for stream, _ in producer.asked] == [LEGACY]
+    assert driver.log("cuStreamWaitEvent")[-1].startswith(f"cuStreamWaitEvent({PER_THREAD}, ")
+
+
+@with_driver
+def test_what_a_refusing_producer_has_copied_is_copied_once():
+    driver = Driver()
+    memory = driver.allocate(16, 1)
+
+    def refuse(**_):
+        raise BufferError("not today")
+
+    interface = memory.array((3,), "<f4", 1).__cuda_array_interface__
+    x = asdlpack(
+        Speaks(__dlpack__=refuse, __dlpack_device__=lambda: cuda(1), __cuda_array_interface__=interface), copy=None
+    )
+    addresses = {look(x.__dlpack__(stream=stream)).dl_tensor.data for stream in (1, driver.stream(1), -1)}
+    assert addresses == {x.pointer} != {memory.address + 1}
+    assert repr(x).startswith(f"<dlpack.DLPackObject: float32[3] at {x.pointer:#x}, 12 bytes on kDLCUDA:1, a copy, ")
+    assert x.__cuda_array_interface__["data"] == (x.pointer, False)
+    assert frombuffer(x, "uint8").pointer == x.pointer
+    assert driver.live()["allocations"] == 2
+
+
+@with_driver
+def test_a_producers_memory_is_copied_once_from_where_it_is_to_where_it_shall_be():
+    driver = Driver()
+    producer = LikeTorch(driver, 1)
+    for device, where, copies in (
+        ("cpu", CPU, "cuMemcpyDtoHAsync_v2"),
+        ("cuda:1", cuda(1), "cuMemcpyDtoDAsync_v2"),
+        ("cuda:2", cuda(2), "cuMemcpyPeerAsync"),
+    ):
+        driver.clear()
+        x = asdlpack(producer, device=device, copy=True)
+        assert (x.device, x.obj) == (where, None)
+        assert [line.split("(")[0] for line in driver.log(*COPIES)] == [copies]
+
+
+@with_driver
+def test_the_bytes_of_an_object_of_cuda_keep_its_device_and_its_stream():
+    driver = Driver()
+    p, consumer = driver.stream(1), driver.stream(1)
+    memory = driver.allocate(8, 1)
+    driver.fill(p, memory, 1)
+    x = frombuffer(asdlpack(memory.array(stream=p)), "uint16", (2, 2))
+    assert (x.device, x.shape, x.pointer) == (cuda(1), (2, 2), memory.address)
+    assert x.__cuda_array_interface__["stream"] == p
+    driver.copy(consumer, result := driver.allocate(8, 1), look(x.__dlpack__(stream=consumer)).dl_tensor.data)
+    driver.synchronize(consumer, 1)
+    assert set(result.bytes.tolist()) == {1}
+    assert np.from_dlpack(asdlpack(x, device="cpu", copy=None)).tolist() == [[257, 257], [257, 257]]
+
+
+@with_driver
+def test_memory_at_a_pointer_is_copied():
+    driver = Driver()
+    p = driver.stream(1)
+    memory = driver.allocate(64, 1)
+    driver.fill(p, memory, 1)
+    x = from_pointer(memory.address, (4, 4), "int32", device="cuda:1", stream=p)
+    assert np.from_dlpack(asdlpack(x, device="cpu", copy=None)).tolist() == [[0x01010101] * 4] * 4
+    assert array_at(asdlpack(x, device="cpu", copy=True)).shape == (4, 4)
+
+
+@with_driver
+def test_a_wrong_address_of_the_host_is_an_error_before_the_driver_reads_there():
+    driver = Driver()
+    pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(begin + mmap.PAGESIZE), mmap.PAGESIZE, 0)
+    asdlpack(from_pointer(begin, mmap.PAGESIZE, "uint8", owner=pages), device="cuda:1", copy=None)
+    live = driver.live()
+    for shape, strides in ((2, mmap.PAGESIZE), None), ((mmap.PAGESIZE + 1,), None), ((2, 8), (mmap.PAGESIZE, 1)):
+        x = from_pointer(begin, shape, "uint8", strides=strides, owner=pages)
+        with pytest.raises(BufferError, match="data: the memory at 0x[0-9a-f]+ can't be read"):
+            asdlpack(x, device="cuda:1", copy=None)
+        unchanged(driver, live)
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(begin + mmap.PAGESIZE), mmap.PAGESIZE, 3)
+
+
+@with_driver
+def test_the_driver_is_initialised_for_a_copy_to_a_device_and_for_nothing_else():
+    driver = Driver(initialise=False)
+    x = asdlpack(Managed(1 << 20, shape=(8,), dtype=(1, 8, 1), device=(2, 1)).capsule())
+    for refused in lambda: asdlpack(x, device="cpu", copy=None), lambda: asdlpack(x, copy=True):
+        with pytest.raises(BufferError, match="CUDA_ERROR_NOT_INITIALIZED"):
+            refused()
+    assert driver.log("cuInit") == []
+    copied = asdlpack(numbers(8), device="cuda:1", copy=None)
+    assert driver.log("cuInit") == ["cuInit(0)"]
+    assert driver.live()["pushed"] == 0
+    assert driver.live()["retained"] == 1
+    check_host(asdlpack(copied, device="cpu", copy=None), numbers(8))
+    del copied
+    assert driver.live() == {"allocations": 0, "events": 0, "streams": 0, "retained": 0, "pushed": 0, "mode": GLOBAL}
+
+
+@with_driver
+def test_a_producer_is_not_asked_to_copy_to_a_gpu_since_nobody_knows_when_it_is_done():
+    driver = Driver()
+
+    class Copies(Producer):
+        """Copies where it is asked to, on a stream of its own."""
+
+        def __dlpack__(self, *, stream=None, dl_device=None, **others):
+            assert dl_device is None or dl_device[0] != 2
+            return super().__dlpack__(stream=stream, **others)
+
+    for device in 0, 2:
+        producer = Copies(driver, 1)
+        x = asdlpack(producer, device=(2, device), copy=None)
+        assert x.device == (2, device)
+        assert set(driver.bytes_at(x.pointer, 8).tolist()) == {7}
+
+
+@with_driver
+def test_managed_memory_is_memory_of_each_gpu_without_a_copy_and_in_the_order_of_its_stream():
+    driver = Driver()
+    memory, consumer = driver.allocate(8, 1, "managed"), driver.stream()
+    stream = driver.stream(1)
+    array = memory.array(stream=stream)
+    for x in asdlpack(array, device="cuda:0"), asdlpack(asdlpack(array), device="cuda:2"):
+        assert x.device[0] == 2
+        assert x.pointer == memory.address
+        driver.fill(stream, memory, 5)
+        capsule = x.__dlpack__(stream=consumer)
+        assert (look(capsule).dl_tensor.device.device_type, look(capsule).dl_tensor.data) == (2, memory.address)
+        driver.synchronize(consumer)
+        assert set(memory.bytes.tolist()) == {5}
+        memory.bytes[...] = 0
+    tensor = look(asdlpack(array).__dlpack__(dl_device=(2, 1), copy=False)).dl_tensor
+    assert (tensor.device.device_type, tensor.device.device_id, tensor.data) == (2, 1, memory.address)
+
+
+@with_driver
+def test_a_refusing_producer_whose_interface_names_no_stream_is_refused():
+    """As torch's tensors on another device than the current one."""
+    driver = Driver()
+    producer = Producer(driver, 1)
+
+    def refuse(**_):
+        raise BufferError("not the current device")
+
+    keys = {"shape": (8,), "typestr": "|u1", "data": (producer.memory.address, False)}
+    for version in 0, 1, 2, 3:
+        interface = {"version": version, **keys} if version else keys
+        x = asdlpack(Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (2, 1), __cuda_array_interface__=interface))
+        if version == 3:
+            assert x.shape == (8,)
+            continue
+        for ask in (lambda: x.shape, x.__dlpack__, lambda: asdlpack(x, device="cpu", copy=None)):  # noqa: B023
+            with pytest.raises(BufferError, match=f"not the current device.*version {version} names no stream"):
+                ask()

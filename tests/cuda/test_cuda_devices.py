@@ -1,0 +1,290 @@
+"""Where memory of CUDA is: the driver is asked, by the address, and by nothing else that could err."""
+
+import re
+import weakref
+
+import numpy as np
+import pytest
+
+from dlpack import DLDeviceType, asdlpack, from_pointer
+from support.alone import python
+from support.capi import Managed, Speaks, look
+from support.cuda_driver import Driver, cuda_array, with_driver
+from support.process import in_thread
+
+DEVICE_OF = {
+    "plain": lambda device: (DLDeviceType.kDLCUDA, device),
+    "pool": lambda device: (DLDeviceType.kDLCUDA, device),
+    "managed": lambda device: (DLDeviceType.kDLCUDAManaged, 0),
+    "host": lambda device: (DLDeviceType.kDLCUDAHost, 0),
+    "registered": lambda device: (DLDeviceType.kDLCUDAHost, 0),
+}
+
+
+def named(device):
+    return f"{device[0].name}:{device[1]}"
+
+
+def check_message(caught, *parts):
+    message = str(caught.value)
+    for part in parts:
+        assert part in message, message
+
+
+def mapped():
+    with open("/proc/self/maps") as lines:
+        return any("libcuda" in line for line in lines)
+
+
+@with_driver
+def test_memory_of_each_kind_is_on_its_device():
+    driver = Driver()
+    for kind, device_of in DEVICE_OF.items():
+        for device in 0, 1, 2:
+            memory = driver.allocate(48, device, kind)
+            expected = device_of(device)
+            for version in 0, 1, 2, 3:
+                x = asdlpack(memory.array((3, 4), "<f4", version=version))
+                assert x.device == expected, x
+                assert (x.pointer, x.shape, x.dtype) == (memory.address, (3, 4), "float32")
+                assert x.__dlpack_device__() == tuple(map(int, expected))
+                tensor = look(x.__dlpack__(max_version=(1, 0))).dl_tensor
+                assert (tensor.device.device_type, tensor.device.device_id) == tuple(map(int, expected))
+                assert (tensor.data, tensor.byte_offset) == (memory.address, 0)
+
+
+@with_driver
+def test_an_address_inside_of_memory_is_where_the_memory_is():
+    driver = Driver()
+    memory = driver.allocate(64, 2)
+    assert asdlpack(memory.array((4,), "<f4", offset=32)).device == (DLDeviceType.kDLCUDA, 2)
+    reversed_one = asdlpack(memory.array((16,), "<f4", strides=(-4,), offset=60))
+    assert (reversed_one.device, reversed_one.strides) == ((DLDeviceType.kDLCUDA, 2), (-1,))
+
+
+@with_driver
+def test_memory_of_any_context_is_on_that_contexts_device_whichever_is_current():
+    driver = Driver()
+    for device in 0, 1, 2:
+        contexts = [driver.new_context(device), driver.new_context(device)]
+        memories = [driver.allocate(8, device, context=context) for context in contexts]
+        for current in [*contexts, *driver.primary]:
+            with driver.context(current):
+                devices = [asdlpack(memory.array()).device for memory in memories]
+                assert devices == [(DLDeviceType.kDLCUDA, device)] * 2
+        assert in_thread(lambda memory=memories[0]: asdlpack(memory.array()).device) == (DLDeviceType.kDLCUDA, device)
+
+
+@with_driver
+def test_a_context_is_neither_made_nor_left_for_a_question():
+    driver = Driver()
+    memory = driver.allocate(8, 1)
+    live = driver.live()
+    driver.clear()
+    asdlpack(memory.array())
+    assert driver.live() == live
+    assert in_thread(lambda: (asdlpack(memory.array()), driver.live()["pushed"])[1]) == 0
+    changing = ("cuInit", "cuDevicePrimaryCtxRetain", "cuCtxCreate_v2", "cuCtxSetCurrent")
+    assert driver.log(*changing) == []
+
+
+@with_driver
+def test_memory_without_items_is_on_the_current_device():
+    driver = Driver()
+    memory = driver.allocate(8, 2)
+    for shape in (0,), (3, 0):
+        for address in 0, memory.address:
+            array = cuda_array(address, shape)
+            for device in 0, 1, 2:
+                with driver.current(device):
+                    x = asdlpack(array)
+                    assert (x.device, x.pointer) == ((DLDeviceType.kDLCUDA, device), 0)
+                    assert look(x.__dlpack__(stream=1)).dl_tensor.data is None
+            assert in_thread(lambda array=array: asdlpack(array).device) == (DLDeviceType.kDLCUDA, 0)
+
+
+@with_driver
+def test_an_address_that_the_driver_does_not_know_is_a_value_error():
+    driver = Driver()
+    memory = driver.allocate(64)
+    memory.free()
+    numbers = np.zeros(16, "f4")
+    for address in memory.address, numbers.ctypes.data, 1 << 20:
+        obj = cuda_array(address, (16,), "<f4", stream=1)
+        for arguments in {}, {"copy": None}, {"copy": True}, {"device": "cpu", "copy": None}:
+            with pytest.raises(ValueError) as caught:
+                asdlpack(obj, **arguments)
+            check_message(caught, hex(address))
+        with pytest.raises(ValueError) as caught:
+            from_pointer(address, 16, "float32", device="cuda:0")
+        check_message(caught, hex(address))
+
+
+@with_driver
+def test_a_pointer_is_on_the_device_that_was_said():
+    driver = Driver()
+    for kind, device_of in DEVICE_OF.items():
+        for device in 0, 1, 2:
+            memory = driver.allocate(64, device, kind)
+            expected = device_of(device)
+            x = from_pointer(memory.address, 16, "float32", device=expected)
+            assert (x.device, x.pointer) == (expected, memory.address)
+
+
+@with_driver
+def test_a_pointer_on_another_device_than_was_said_is_a_value_error():
+    driver = Driver()
+    cuda, managed, host = DLDeviceType.kDLCUDA, DLDeviceType.kDLCUDAManaged, DLDeviceType.kDLCUDAHost
+    for kind, said in [
+        ("plain", (cuda, 0)),
+        ("plain", (cuda, 2)),
+        ("plain", (managed, 0)),
+        ("plain", (host, 0)),
+        ("pool", (cuda, 0)),
+        ("host", (cuda, 1)),
+        ("host", (managed, 0)),
+        ("registered", (cuda, 1)),
+        ("managed", (host, 0)),
+    ]:
+        memory = driver.allocate(64, 1, kind)
+        with pytest.raises(ValueError) as caught:
+            from_pointer(memory.address, 16, "float32", device=said)
+        check_message(caught, named(said), named(DEVICE_OF[kind](1)), hex(memory.address))
+
+
+@with_driver
+def test_managed_memory_may_be_called_memory_of_a_device():
+    driver = Driver()
+    memory = driver.allocate(64, 1, "managed")
+    for device in 0, 1, 2:
+        x = from_pointer(memory.address, 16, "float32", device=f"cuda:{device}")
+        assert x.device == (DLDeviceType.kDLCUDA, device)
+
+
+@with_driver
+def test_what_dlpack_says_of_its_memory_is_its_word_and_no_driver_is_asked():
+    driver = Driver()
+    memory = driver.allocate(64, 1)
+    driver.clear()
+    x = asdlpack(Managed(memory.address, shape=(16,), device=(2, 2)).capsule())
+    assert x.device == (DLDeviceType.kDLCUDA, 2)
+    look(x.__dlpack__())
+    assert driver.log() == []
+
+
+@with_driver
+def test_the_driver_is_loaded_with_the_first_object_of_cuda_and_never_initialised():
+    memory = bytearray(8)
+    np.from_dlpack(asdlpack(memory))
+    asdlpack(memory, copy=True)
+    look(asdlpack(Managed(1 << 20, shape=(2,), device=(2, 1)).capsule()).__dlpack__())
+    assert not mapped()
+    for arguments in {}, {"device": "cpu", "copy": None}, {"copy": True}:
+        with pytest.raises(BufferError) as caught:
+            asdlpack(
+                Speaks(
+                    __cuda_array_interface__={"version": 3, "shape": (2,), "typestr": "<f4", "data": (1 << 20, False)}
+                ),
+                **arguments,
+            )
+        check_message(caught, "CUDA_ERROR_NOT_INITIALIZED")
+    assert mapped()
+    driver = Driver(initialise=False)
+    assert driver.log("cuInit") == []
+    with pytest.raises(BufferError, match="CUDA_ERROR_NOT_INITIALIZED"):
+        from_pointer(1 << 20, 2, "float32", device="cuda:0")
+    driver.initialise()
+    assert asdlpack(driver.allocate(8, 1).array()).device == (DLDeviceType.kDLCUDA, 1)
+
+
+WITHOUT_DRIVER = """
+import dlpack, numpy
+
+class Array:
+    __cuda_array_interface__ = {"version": 3, "shape": (2,), "typestr": "<f4", "data": (1 << 20, False)}
+
+def refused(function):
+    try:
+        function()
+    except BufferError as error:
+        assert "libcuda.so.1" in str(error), error
+        return
+    raise AssertionError("not refused")
+
+refused(lambda: dlpack.asdlpack(Array()))
+refused(lambda: dlpack.asdlpack(Array(), device="cpu", copy=None))
+refused(lambda: dlpack.from_pointer(1 << 20, 2, "float32", device="cuda:0"))
+refused(lambda: dlpack.asdlpack(bytearray(8), device="cuda:0", copy=None))
+refused(lambda: dlpack.asdlpack(bytearray(8)).__dlpack__(dl_device=(2, 0)))
+assert numpy.from_dlpack(dlpack.asdlpack(bytearray(8))).shape == (8,)
+assert numpy.from_dlpack(dlpack.asdlpack(bytearray(8), device="cpu")).shape == (8,)
+"""
+
+
+def test_without_a_driver_an_object_of_cuda_is_a_buffer_error_that_says_so(tmp_path):
+    (tmp_path / "libcuda.so.1").write_text("not a library, and the first that is found")
+    result = python(WITHOUT_DRIVER, environ={"LD_LIBRARY_PATH": str(tmp_path)})
+    assert result.returncode == 0, result.stderr
+
+
+def test_without_a_driver_on_the_machine_the_error_is_the_same(tmp_path):
+    result = python(WITHOUT_DRIVER, environ={"LD_LIBRARY_PATH": str(tmp_path)})
+    assert result.returncode == 0, result.stderr
+
+
+@with_driver(without=["cuPointerGetAttributes"])
+def test_a_driver_that_can_not_tell_a_device_is_named_with_what_it_lacks():
+    driver = Driver()
+    memory = driver.allocate(64)
+    with pytest.raises(BufferError) as caught:
+        asdlpack(memory.array())
+    check_message(caught, "cuPointerGetAttributes")
+    look(asdlpack(Managed(memory.address, shape=(2,), device=(2, 0)).capsule()).__dlpack__())
+
+
+@with_driver
+def test_a_driver_that_fails_to_tell_is_a_buffer_error_with_its_words():
+    driver = Driver()
+    memory = driver.allocate(64)
+    for result, name in (719, "CUDA_ERROR_LAUNCH_FAILED"), (999, "CUDA_ERROR_UNKNOWN"), (717, "717"):
+        driver.fail("cuPointerGetAttributes", 1, result)
+        with pytest.raises(BufferError) as caught:
+            asdlpack(memory.array())
+        assert driver.failures_left() == 0
+        check_message(caught, "cuPointerGetAttributes", name)
+
+
+@with_driver
+def test_many_objects_of_one_address_are_asked_for_anew():
+    """Memory comes and goes at an address: what the driver said of it once is not remembered."""
+    driver = Driver()
+    memory = driver.allocate(64, 1)
+    array = memory.array()
+    assert asdlpack(array).device == (DLDeviceType.kDLCUDA, 1)
+    memory.free()
+    with pytest.raises(ValueError, match=re.escape(hex(memory.address))):
+        asdlpack(array)
+
+
+@with_driver
+def test_read_only_memory_stays_read_only_and_masks_are_refused():
+    driver = Driver()
+    memory = driver.allocate(64, 1)
+    x = asdlpack(memory.array(data=(memory.address, True)))
+    assert x.readonly
+    assert look(x.__dlpack__(max_version=(1, 0))).flags == 1
+    with pytest.raises(BufferError, match="mask"):
+        asdlpack(memory.array(mask=memory.array()))
+
+
+@with_driver
+def test_memory_at_a_pointer_lives_by_its_owner():
+    driver = Driver()
+    memory = driver.allocate(64, 1)
+    owner = Speaks()
+    gone = weakref.ref(owner)
+    capsule = from_pointer(memory.address, 16, "float32", device="cuda:1", owner=owner).__dlpack__()
+    del owner
+    assert gone() is not None
+    del capsule
+    assert gone() is None

@@ -1,0 +1,233 @@
+"""The driver of libcuda.c itself: what the other tests of CUDA rely on, as NVIDIA documents it."""
+
+import threading
+from ctypes import byref, c_int
+
+import pytest
+
+from support.cuda_driver import (
+    INVALID_HANDLE,
+    INVALID_VALUE,
+    LEGACY,
+    NOT_INITIALIZED,
+    OUT_OF_MEMORY,
+    PER_THREAD,
+    RELAXED,
+    Driver,
+    DriverError,
+    with_driver,
+)
+from support.forks import fork_and_join
+from support.process import in_thread
+
+INVALID_CONTEXT, CONTEXT_IS_DESTROYED = 201, 709
+UNSUPPORTED, INVALIDATED, MERGE, UNJOINED, ISOLATION, IMPLICIT, CAPTURED_EVENT = 900, 901, 902, 904, 905, 906, 907
+
+
+def raises(result):
+    return pytest.raises(DriverError, match=f"^{result}$")
+
+
+@with_driver
+def test_work_is_done_when_its_stream_is_waited_for_and_not_before():
+    driver = Driver()
+    memory = driver.allocate(8)
+    stream = driver.stream()
+    driver.fill(stream, memory, 7)
+    driver.synchronize(driver.stream())
+    assert memory.bytes.tolist() == [0] * 8
+    driver.synchronize(stream)
+    assert memory.bytes.tolist() == [7] * 8
+
+
+@with_driver
+def test_an_event_orders_two_streams_although_it_is_destroyed_at_once():
+    driver = Driver()
+    memory, result = driver.allocate(8), driver.allocate(8)
+    one, two = driver.stream(), driver.stream()
+    driver.fill(one, memory, 7)
+    driver.copy(two, result, memory.address)
+    driver.synchronize(two)
+    assert result.bytes.tolist() == [0] * 8
+    driver.order(one, two)
+    driver.copy(two, result, memory.address)
+    driver.synchronize(two)
+    assert result.bytes.tolist() == [7] * 8
+
+
+@with_driver
+def test_the_legacy_stream_and_blocking_streams_wait_for_each_other():
+    driver = Driver()
+    first, second = driver.allocate(8), driver.allocate(8)
+    blocking, nonblocking = driver.stream(blocking=True), driver.stream()
+    for producer, consumer, waits in [
+        (blocking, LEGACY, True),
+        (LEGACY, blocking, True),
+        (PER_THREAD, LEGACY, True),
+        (LEGACY, PER_THREAD, True),
+        (nonblocking, LEGACY, False),
+        (LEGACY, nonblocking, False),
+        (blocking, PER_THREAD, False),
+    ]:
+        first.bytes[...] = 0
+        driver.fill(producer, first, 1)
+        driver.fill(consumer, second, 2)
+        driver.synchronize(consumer)
+        assert (first.bytes[0] == 1) == waits, (producer, consumer)
+        driver.synchronize(producer)
+
+
+@with_driver
+def test_the_per_thread_stream_is_another_in_each_thread():
+    driver = Driver()
+    memory = driver.allocate(8)
+    in_thread(lambda: driver.fill(PER_THREAD, memory, 1))
+    driver.synchronize(PER_THREAD)
+    assert memory.bytes[0] == 0
+    driver.synchronize(LEGACY)
+    assert memory.bytes[0] == 1
+
+
+@with_driver
+def test_memory_is_freed_when_its_device_is_idle_and_unknown_from_then_on():
+    driver = Driver()
+    memory, other = driver.allocate(8), driver.allocate(8)
+    driver.fill(driver.stream(), other, 7)
+    memory.free()
+    assert other.bytes[0] == 7
+    with raises(INVALID_VALUE):
+        memory.free()
+    with raises(OUT_OF_MEMORY):
+        driver.allocate(driver.available() + 1)
+
+
+@with_driver
+def test_streams_and_events_are_of_a_context_and_die_with_it():
+    driver = Driver()
+    event = driver.give("cuEventCreate", 2)
+    with raises(INVALID_HANDLE):
+        driver.call("cuEventRecord", event, driver.stream(device=1))
+    context = driver.new_context(0)
+    stream = driver.stream(context=context)
+    driver.call("cuCtxDestroy_v2", context)
+    with raises(CONTEXT_IS_DESTROYED):
+        driver.synchronize(stream)
+    driver.call("cuCtxSetCurrent", None)
+    with raises(INVALID_CONTEXT):
+        driver.give("cuMemAlloc_v2", 8)
+
+
+@with_driver
+def test_a_child_of_an_initialised_process_has_no_driver():
+    driver = Driver()
+
+    def child():
+        with raises(NOT_INITIALIZED):
+            driver.call("cuInit", 0)
+        with raises(NOT_INITIALIZED):
+            driver.give("cuCtxGetCurrent")
+
+    fork_and_join(child)
+
+
+@with_driver
+def test_what_is_captured_is_not_done():
+    driver = Driver()
+    one, two = driver.stream(), driver.stream()
+    memory = driver.allocate(8)
+    driver.begin_capture(one)
+    driver.fill(one, memory, 7)
+    driver.order(one, two)
+    driver.fill(two, memory, 8)
+    driver.order(two, one)
+    driver.end_capture(one)
+    driver.synchronize(one)
+    driver.synchronize(two)
+    assert memory.bytes[0] == 0
+
+
+@with_driver
+def test_captures_break_as_documented():
+    driver = Driver()
+    one, two, blocking = driver.stream(), driver.stream(), driver.stream(blocking=True)
+    memory = driver.allocate(8)
+    driver.fill(two, memory, 7)
+
+    def allocate_elsewhere():
+        raised = []
+
+        def allocate():
+            with raises(UNSUPPORTED) as caught:
+                driver.allocate(8)
+            raised.append(caught.value)
+
+        thread = threading.Thread(target=allocate)
+        thread.start()
+        thread.join()
+        raise raised[0]
+
+    def merge():
+        driver.begin_capture(two)
+        try:
+            driver.order(two, one)
+        finally:
+            with raises(INVALIDATED):
+                driver.end_capture(two)
+
+    for stream, breaks, error in [
+        (one, lambda: driver.order(two, one), ISOLATION),
+        (one, lambda: driver.synchronize(one), UNSUPPORTED),
+        (one, lambda: driver.allocate(8), UNSUPPORTED),
+        (one, allocate_elsewhere, UNSUPPORTED),
+        (one, memory.free, UNSUPPORTED),
+        (one, merge, MERGE),
+        (blocking, lambda: driver.fill(LEGACY, memory, 1), IMPLICIT),
+        (blocking, lambda: driver.order(one, LEGACY), IMPLICIT),
+    ]:
+        driver.begin_capture(stream)
+        with raises(error):
+            breaks()
+        with raises(INVALIDATED):
+            driver.end_capture(stream)
+
+    driver.begin_capture(one)
+    driver.order(one, two)
+    with raises(UNJOINED):
+        driver.end_capture(one)
+
+
+@with_driver
+def test_captures_do_not_break_by_what_a_relaxed_thread_does_nor_by_questions():
+    driver = Driver()
+    stream = driver.stream(blocking=True)
+    driver.begin_capture(stream)
+    with raises(IMPLICIT):
+        driver.call("cuStreamIsCapturing", LEGACY, byref(c_int()))
+    mode = c_int(RELAXED)
+    driver.call("cuThreadExchangeStreamCaptureMode", byref(mode))
+    driver.allocate(8).free()
+    driver.call("cuThreadExchangeStreamCaptureMode", byref(mode))
+    driver.end_capture(stream)
+
+
+@with_driver
+def test_a_call_is_made_to_fail_once():
+    driver = Driver()
+    driver.fail("cuMemAlloc_v2", 2, OUT_OF_MEMORY)
+    driver.allocate(8)
+    with raises(OUT_OF_MEMORY):
+        driver.allocate(8)
+    assert driver.failures_left() == 0
+    memory = driver.allocate(8)
+    live = driver.live()
+    driver.fail("cuMemFree_v2", 1, OUT_OF_MEMORY)
+    with raises(OUT_OF_MEMORY):
+        memory.free()
+    assert driver.live()["allocations"] == live["allocations"] - 1
+    assert driver.log("cuMemFree_v2") == ["cuMemFree_v2(m2) = CUDA_ERROR_OUT_OF_MEMORY"]
+
+
+@with_driver(without=["cuStreamGetCtx"])
+def test_a_driver_may_lack_a_function():
+    assert not hasattr(Driver().library, "cuStreamGetCtx")
+    assert hasattr(Driver().library, "cuStreamWaitEvent")

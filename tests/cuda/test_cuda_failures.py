@@ -1,0 +1,311 @@
+"""Calls of the CUDA driver that fail: each call of each operation, with each of several errors. What is raised names
+the function and the error, and what was taken before is given back."""
+
+import re
+
+import numpy as np
+import pytest
+
+from dlpack import asdlpack, from_pointer
+from support.capi import look
+from support.cuda_driver import (
+    ECC_UNCORRECTABLE,
+    LAUNCH_FAILED,
+    LEGACY,
+    NAMES,
+    OUT_OF_MEMORY,
+    PER_THREAD,
+    Driver,
+    DriverError,
+    with_driver,
+)
+from support.process import in_thread
+
+INVALID_CONTEXT, UNNAMED = 201, 717
+ERRORS = {
+    **NAMES,
+    INVALID_CONTEXT: "CUDA_ERROR_INVALID_CONTEXT",
+    UNNAMED: "717",  # the driver has no name for it
+}
+MOST_CALLS = 200
+
+
+def numbers(*shape, dtype="i4"):
+    return np.arange(1, 1 + np.prod(shape)).astype(dtype).reshape(shape)
+
+
+# Each makes what it needs, and returns the operation.
+
+
+def wrap(driver):
+    array = driver.allocate(8, 1).array()
+    return lambda: asdlpack(array)
+
+
+def wrap_a_pointer(driver):
+    memory = driver.allocate(8, 1)
+    return lambda: from_pointer(memory.address, 8, "uint8", device="cuda:1")
+
+
+def order(driver):
+    x = asdlpack(driver.allocate(8, 1).array(stream=driver.stream(1)))
+    consumer = driver.stream(2)
+    return lambda: look(x.__dlpack__(stream=consumer))
+
+
+def order_of_numbers(driver):
+    x = asdlpack(driver.allocate(8, 1, "pool").array(stream=LEGACY))
+    return lambda: look(x.__dlpack__(stream=PER_THREAD))
+
+
+def order_in_a_capture(driver):
+    one, two = driver.stream(), driver.stream()
+    x = asdlpack(driver.allocate(8).array(stream=two))
+    driver.begin_capture(one)
+    driver.order(one, two)
+    return lambda: look(x.__dlpack__(stream=one))
+
+
+def finish(driver):
+    x = asdlpack(driver.allocate(8, 1, "managed").array(stream=driver.stream(1)))
+    return lambda: asdlpack(x, device="cpu")
+
+
+def finish_a_buffer(driver):
+    x = asdlpack(driver.allocate(8, 1, "host").array(stream=LEGACY))
+    return lambda: memoryview(x)
+
+
+def to_the_host(driver):
+    x = asdlpack(driver.put(numbers(4, 6)[:, 1:5], 1, stream=driver.stream(1)))
+    return lambda: asdlpack(x, device="cpu", copy=None)
+
+
+def to_the_host_by_a_gather(driver):
+    x = asdlpack(driver.put(numbers(4, 6).T, 1, "pool", stream=LEGACY))
+    return lambda: np.from_dlpack(x, device="cpu")
+
+
+def to_the_host_in_many_calls(driver):
+    x = asdlpack(driver.put(numbers(6, 2, 3)[::-1, :, 1:], 1, stream=driver.stream(1)))
+    return lambda: asdlpack(x, device="cpu", copy=None)
+
+
+def on_the_device(driver):
+    x = asdlpack(driver.put(numbers(4, 6)[:, 1:5], 1, stream=driver.stream(1)))
+    return lambda: asdlpack(x, copy=True)
+
+
+def on_the_device_of_a_pool(driver):
+    x = asdlpack(driver.put(numbers(8), 1, "pool", stream=PER_THREAD))
+    return lambda: asdlpack(x, copy=True)
+
+
+def between_devices(driver):
+    x = asdlpack(driver.put(numbers(8), 1, stream=driver.stream(1)))
+    return lambda: asdlpack(x, device="cuda:2", copy=None)
+
+
+def between_devices_by_blocks(driver):
+    x = asdlpack(driver.put(numbers(4, 6)[:, 1:5], 1, stream=driver.stream(1)))
+    return lambda: look(x.__dlpack__(dl_device=(2, 0)))
+
+
+def to_a_device(driver):
+    array = numbers(4, 6).T
+    return lambda: asdlpack(array, device="cuda:1", copy=None)
+
+
+def to_a_device_from_pinned_memory(driver):
+    x = asdlpack(driver.put(numbers(8), 1, "host", stream=driver.stream(1)))
+    return lambda: asdlpack(x, device="cuda:2", copy=None)
+
+
+OPERATIONS = {
+    function.__name__: function
+    for function in (
+        wrap,
+        wrap_a_pointer,
+        order,
+        order_of_numbers,
+        order_in_a_capture,
+        finish,
+        finish_a_buffer,
+        to_the_host,
+        to_the_host_by_a_gather,
+        to_the_host_in_many_calls,
+        on_the_device,
+        on_the_device_of_a_pool,
+        between_devices,
+        between_devices_by_blocks,
+        to_a_device,
+        to_a_device_from_pinned_memory,
+    )
+}
+
+
+def fail(driver, operation, nth, result, count=1):
+    """What the operation raised, and whether it made an nth call that could fail."""
+    driver.clear()
+    driver.fail(None, nth, result, count)
+    made = error = None
+    try:
+        made = operation()
+    except Exception as raised:
+        error = raised.with_traceback(None)
+    reached = driver.failures_left() < count
+    if "cuCtxGetCurrent() = CUDA_ERROR_NOT_INITIALIZED" not in driver.log():  # where nothing is queued
+        assert (made is None) == reached, made
+    return error, reached
+
+
+def check(driver, operation, live, nth, result):
+    """Whether there was an nth call to fail."""
+    error, reached = fail(driver, operation, nth, result)
+    if error is None:
+        return reached
+    name = ERRORS[result]
+    log = driver.log()
+    function = next(line for line in log if line.endswith(f" = {name}")).split("(")[0].removesuffix("_v2")
+    said = f"{nth}: {function}: {error!r}\n" + "\n".join(log)
+    assert isinstance(error, BufferError | MemoryError | ValueError), said
+    assert result == OUT_OF_MEMORY or not isinstance(error, MemoryError), said
+    assert result != OUT_OF_MEMORY or isinstance(error, MemoryError) or function != "cuMemAlloc", said
+    assert re.search(rf"\b{function}", str(error)), said
+    assert re.search(rf"\b{name}\b", str(error)), said
+    now = driver.live()
+    if function == "cuCtxPushCurrent":  # what can't be entered can't be left tidy
+        assert now["allocations"] - live["allocations"] <= 1, said
+        live["allocations"] = now["allocations"]
+    assert now == live, said
+    return True
+
+
+@with_driver
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_each_call_may_fail_with_each_error_and_all_is_given_back(name):
+    driver = Driver()
+    operation = OPERATIONS[name](driver)
+    operation()
+    live = driver.live()
+    for result in ERRORS:
+        for nth in range(1, MOST_CALLS):
+            if not check(driver, operation, live, nth, result):
+                break
+        else:
+            raise AssertionError("the operation has no end of calls")
+        operation()
+        assert driver.live() == live
+    assert nth > 1
+
+
+@with_driver
+def test_each_call_may_fail_in_a_thread_without_a_context():
+    driver = Driver()
+    for name in OPERATIONS.keys() - {
+        "order_in_a_capture",
+        "on_the_device_of_a_pool",
+    }:  # of the thread that prepared them
+        operation = OPERATIONS[name](driver)
+
+        def fail_here(operation=operation):
+            operation()
+            live = driver.live()
+            assert live["pushed"] == 0
+            nth = 1
+            while check(driver, operation, live, nth, LAUNCH_FAILED):
+                nth += 1
+            return live
+
+        live = in_thread(fail_here)
+        assert driver.live() == {**live, "pushed": 1}, name
+
+
+@with_driver
+def test_an_error_that_stays_is_told_and_harms_nothing():
+    """As after a kernel has failed: every call fails from there on."""
+    driver = Driver()
+    for name in OPERATIONS.keys() - {"order_in_a_capture"}:  # it goes on
+        operation = OPERATIONS[name](driver)
+        operation()
+        live = driver.live()
+        for nth in range(1, MOST_CALLS):
+            error, reached = fail(driver, operation, nth, LAUNCH_FAILED, count=1000)
+            if not reached:
+                assert error is None, error
+                break
+            assert isinstance(error, BufferError | ValueError), (name, error)
+            assert "CUDA_ERROR_LAUNCH_FAILED" in str(error) or "719" in str(error), (name, error)
+            now = driver.live()
+            assert (now["pushed"], now["mode"]) == (live["pushed"], live["mode"]), (name, driver.log())
+        else:
+            raise AssertionError(f"{name} has no end of calls")
+        operation()
+
+
+@with_driver
+def test_what_fails_breaks_no_capture_elsewhere():
+    driver = Driver()
+    capturing = driver.stream()
+    for name in OPERATIONS.keys() - {"order_in_a_capture"}:
+        operation = OPERATIONS[name](driver)
+        for nth in range(1, MOST_CALLS):
+            driver.begin_capture(capturing)
+            _, reached = fail(driver, operation, nth, LAUNCH_FAILED)
+            failed = [line for line in driver.log() if line.endswith(" = CUDA_ERROR_LAUNCH_FAILED")]
+            try:
+                driver.end_capture(capturing)
+            except DriverError:  # what can't be made sure of
+                assert failed == ["cuThreadExchangeStreamCaptureMode(0) = CUDA_ERROR_LAUNCH_FAILED"], (
+                    name,
+                    driver.log(),
+                )
+            if not reached:
+                break
+
+
+@with_driver
+def test_a_copy_that_can_not_be_freed_is_let_go_without_a_word():
+    driver = Driver()
+    array = numbers(8)
+    for result in ERRORS:
+        for nth in range(1, MOST_CALLS):
+            x = asdlpack(array, device="cuda:1", copy=None)
+            live = driver.live()
+            driver.clear()
+            driver.fail(None, nth, result)
+            del x
+            if driver.failures_left():
+                break
+            now = driver.live()
+            failed = {line.split("(")[0] for line in driver.log() if " = " in line}
+            reached = failed.isdisjoint({"cuPointerGetAttribute", "cuCtxPushCurrent_v2"})
+            assert now["allocations"] == live["allocations"] - reached, driver.log()
+            assert (now["pushed"], now["mode"], now["retained"]) == (live["pushed"], live["mode"], live["retained"] - 1)
+        assert nth > 4
+
+
+@with_driver
+def test_what_failed_for_a_consumer_works_for_the_next():
+    driver = Driver()
+    p = driver.stream(1)
+    memory = driver.allocate(8, 1)
+    x = asdlpack(memory.array(stream=p))
+    driver.fill(p, memory, 7)
+    driver.fail("cuMemcpyDtoHAsync_v2", 1, ECC_UNCORRECTABLE)
+    with pytest.raises(BufferError, match="cuMemcpyDtoHAsync.*CUDA_ERROR_ECC_UNCORRECTABLE"):
+        np.from_dlpack(x, device="cpu")
+    assert np.from_dlpack(x, device="cpu").tolist() == [7] * 8
+    driver.fail("cuStreamSynchronize", 1, LAUNCH_FAILED)
+    with pytest.raises(BufferError, match="cuStreamSynchronize.*CUDA_ERROR_LAUNCH_FAILED"):
+        np.from_dlpack(x, device="cpu")
+    assert np.from_dlpack(x, device="cpu").tolist() == [7] * 8
+
+
+@with_driver(without=["cuPointerGetAttribute"])
+def test_memory_that_could_not_be_freed_is_not_allocated():
+    driver = Driver()
+    live = driver.live()
+    with pytest.raises(BufferError, match="too old.*cuPointerGetAttribute"):
+        asdlpack(bytearray(8), device="cuda", copy=None)
+    assert driver.live() == live

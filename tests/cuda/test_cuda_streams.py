@@ -1,0 +1,546 @@
+"""The order of streams of CUDA: who exports says on which stream the memory is written, who imports on which it reads.
+
+The driver does nothing before it is waited for: a kernel of the producer's is queued, and a consumer not ordered after
+it reads what was there before.
+"""
+
+import ctypes
+import threading
+
+import pytest
+
+from dlpack import asdlpack, describe, from_pointer
+from support.capi import Managed, Speaks, look
+from support.cuda_driver import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL, Driver, with_driver
+from support.process import in_thread
+
+ORDER = ("cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy_v2")
+NOT_GIVEN = object()
+
+
+def export(x, stream=NOT_GIVEN):
+    """The address that a consumer on a stream gets."""
+    return look(x.__dlpack__() if stream is NOT_GIVEN else x.__dlpack__(stream=stream)).dl_tensor.data
+
+
+def consumed(driver, x, stream, context=None, device=0):
+    """What a kernel on the consumer's stream reads."""
+    address = export(x, stream)
+    result = driver.allocate(8, device)
+    with driver.context(context or driver.primary[device]):
+        driver.call("fake_launch_copy", stream, result.address, address, 8)
+        driver.call("cuStreamSynchronize", stream)
+    return set(result.bytes.tolist())
+
+
+def is_ordered(driver, producer, consumer):
+    """Whether the log has the one event that orders two streams, and nothing else of that kind."""
+    lines = driver.log(*ORDER)
+    if not lines:
+        return False
+    created, recorded, waited, destroyed = lines
+    event = created.removeprefix("cuEventCreate(").removesuffix(", 2)")
+    assert recorded == f"cuEventRecord({event}, {producer})", lines
+    assert waited == f"cuStreamWaitEvent({consumer}, {event})", lines
+    assert destroyed == f"cuEventDestroy_v2({event})", lines
+    return True
+
+
+def refused(error, function, *parts):
+    with pytest.raises(error) as caught:
+        function()
+    message = str(caught.value)
+    for part in parts:
+        assert part in message, message
+
+
+def in_thread_raising(function):
+    def caught():
+        try:
+            function()
+        except BaseException as error:
+            return error
+        return None
+
+    error = in_thread(caught)
+    if error is not None:
+        raise error
+
+
+@with_driver
+def test_two_known_streams_that_differ_are_ordered_by_one_event_and_nothing_waits_on_the_host():
+    driver = Driver()
+    streams = {"s1": driver.stream(), "s2": driver.stream(), "s3": driver.stream(blocking=True), "1": 1, "2": 2}
+    memory = driver.allocate(8)
+    live = driver.live()
+    for producer, p in streams.items():
+        x = asdlpack(memory.array(stream=p))
+        for consumer, s in streams.items():
+            memory.bytes[...] = 0
+            driver.fill(p, memory, 7)
+            driver.clear()
+            address = export(x, s)
+            assert is_ordered(driver, producer, consumer) == (p != s), (producer, consumer)
+            assert driver.log("cuStreamSynchronize") == []
+            assert (memory.bytes[0], driver.live()) == (0, live)
+            result = driver.allocate(8)
+            driver.copy(s, result, address)
+            driver.synchronize(s)
+            assert set(result.bytes.tolist()) == {7}, (producer, consumer)
+            result.free()
+
+
+@with_driver
+def test_without_an_order_the_consumer_reads_too_early():
+    """What the other tests rely on; and -1 asks for just that."""
+    driver = Driver()
+    memory = driver.allocate(8)
+    producer, consumer = driver.stream(), driver.stream()
+    driver.fill(producer, memory, 7)
+    x = asdlpack(memory.array(stream=producer))
+    driver.clear()
+    address = export(x, -1)
+    assert driver.log() == []
+    result = driver.allocate(8)
+    driver.copy(consumer, result, address)
+    driver.synchronize(consumer)
+    assert set(result.bytes.tolist()) == {0}
+    assert consumed(driver, x, consumer) == {7}
+
+
+@with_driver
+def test_a_consumer_that_names_the_memorys_own_device_is_ordered_as_well():
+    driver = Driver()
+    memory = driver.allocate(8, 1)
+    producer, consumer = driver.stream(1), driver.stream(1)
+    x = asdlpack(memory.array(stream=producer))
+    for arguments in {}, {"copy": False}, {"copy": None, "max_version": (1, 0)}:
+        memory.bytes[...] = 0
+        driver.fill(producer, memory, 7)
+        address = look(x.__dlpack__(stream=consumer, dl_device=(2, 1), **arguments)).dl_tensor.data
+        assert address == memory.address
+        driver.copy(consumer, result := driver.allocate(8, 1), address)
+        driver.synchronize(consumer, 1)
+        assert set(result.bytes.tolist()) == {7}
+
+
+@with_driver
+def test_to_look_at_memory_asks_for_no_order():
+    driver = Driver()
+    x = asdlpack(driver.allocate(8, 1).array(stream=driver.stream(1)))
+    driver.clear()
+    assert "kDLCUDA:1" in repr(x)
+    assert describe(x)["device"] == "kDLCUDA:1"
+    assert (x.shape, x.strides, x.dtype, x.nbytes) == ((8,), (1,), "uint8", 8)
+    x.__dlpack_device__()
+    asdlpack(x)
+    assert driver.log(*ORDER, "cuStreamSynchronize") == []
+
+
+@with_driver
+def test_none_is_the_legacy_stream():
+    driver = Driver()
+    memory = driver.allocate(8)
+    producer = driver.stream()
+    for s in NOT_GIVEN, None:
+        memory.bytes[...] = 0
+        driver.fill(producer, memory, 7)
+        driver.clear()
+        address = export(asdlpack(memory.array(stream=producer)), s)
+        assert is_ordered(driver, "s1", "1")
+        result = driver.allocate(8)
+        driver.copy(LEGACY, result, address)
+        driver.synchronize(LEGACY)
+        assert set(result.bytes.tolist()) == {7}
+        driver.clear()
+        export(asdlpack(memory.array(stream=LEGACY)), s)
+        assert driver.log(*ORDER) == []
+
+
+@with_driver
+def test_memory_of_no_known_stream_is_ordered_after_nothing():
+    driver = Driver()
+    memory = driver.allocate(8)
+    stream = driver.stream()
+    interface = memory.array().__cuda_array_interface__
+    del interface["stream"]
+    for keys in {"version": 0}, {"version": 1}, {"version": 2}, {"version": 3}, {"version": 3, "stream": None}:
+        x = asdlpack(Speaks(__cuda_array_interface__={**interface, **keys}))
+        driver.clear()
+        for s in NOT_GIVEN, None, -1, LEGACY, PER_THREAD, stream:
+            assert export(x, s) == memory.address
+        assert driver.log() == []
+        assert x.__cuda_array_interface__["stream"] is None
+
+
+@with_driver
+def test_a_pointer_may_have_a_stream():
+    driver = Driver()
+    memory = driver.allocate(8, 1)
+    producer, consumer = driver.stream(1), driver.stream(1)
+    driver.fill(producer, memory, 7)
+    x = from_pointer(memory.address, 8, "uint8", device="cuda:1", stream=producer)
+    driver.clear()
+    assert consumed(driver, x, consumer, device=1) == {7}
+    assert is_ordered(driver, "s1", "s2")
+    x = from_pointer(memory.address, 8, "uint8", device="cuda:1")
+    driver.clear()
+    export(x, consumer)
+    assert driver.log(*ORDER) == []
+
+
+@with_driver
+def test_memory_that_dlpack_holds_is_complete_in_the_order_of_the_legacy_stream():
+    driver = Driver()
+    memory = driver.allocate(8, 1)
+    consumer = driver.stream(1)
+    driver.fill(LEGACY, memory, 7)
+    x = asdlpack(Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 1)).capsule())
+    driver.clear()
+    for s in NOT_GIVEN, None, LEGACY, -1:
+        export(x, s)
+    assert driver.log() == []
+    assert consumed(driver, x, consumer, device=1) == {7}
+    assert is_ordered(driver, "1", "s1")
+    assert x.__cuda_array_interface__["stream"] == LEGACY
+
+
+@with_driver
+def test_managed_and_pinned_memory_and_that_of_pools_are_ordered_as_well():
+    driver = Driver()
+    for kind in "managed", "host", "registered", "pool":
+        memory = driver.allocate(8, 1, kind)
+        producer, consumer = driver.stream(1), driver.stream(1)
+        driver.fill(producer, memory, 7)
+        assert consumed(driver, asdlpack(memory.array(stream=producer)), consumer, device=1) == {7}, kind
+
+
+@with_driver
+def test_the_default_streams_are_those_of_the_memorys_context():
+    driver = Driver()
+    context = driver.new_context(0)
+    memory = driver.allocate(8, context=context)
+    consumer = driver.stream()
+    for p in LEGACY, PER_THREAD:
+        memory.bytes[...] = 0
+        driver.fill(p, memory, 7, context=context)
+        assert consumed(driver, asdlpack(memory.array(stream=p)), consumer) == {7}
+    producer = driver.stream()
+    for s in LEGACY, PER_THREAD:
+        memory.bytes[...] = 0
+        driver.fill(producer, memory, 7)
+        assert consumed(driver, asdlpack(memory.array(stream=producer)), s, context=context) == {7}
+
+
+@with_driver
+def test_the_default_streams_of_a_pools_memory_are_those_of_the_current_context_else_of_the_devices_primary_one():
+    driver = Driver()
+    own = driver.new_context(1)
+    memory = driver.allocate(8, 1, "pool")
+    consumer = driver.stream(1)
+    live = driver.live()
+    for current, used in (own, own), (driver.primary[1], driver.primary[1]), (driver.primary[0], driver.primary[1]):
+        memory.bytes[...] = 0
+        driver.fill(LEGACY, memory, 7, context=used)
+        with driver.context(current):
+            address = export(asdlpack(memory.array(stream=LEGACY)), consumer)
+        result = driver.allocate(8, 1)
+        driver.copy(consumer, result, address)
+        driver.synchronize(consumer, 1)
+        assert set(result.bytes.tolist()) == {7}, (current, used)
+        result.free()
+    driver.fill(LEGACY, memory, 8)
+    in_thread(lambda: export(asdlpack(memory.array(stream=LEGACY)), consumer))
+    driver.copy(consumer, result := driver.allocate(8, 1), memory.address)
+    driver.synchronize(consumer, 1)
+    assert set(result.bytes.tolist()) == {8}
+    result.free()
+    assert driver.live() == live
+
+
+@with_driver
+def test_streams_of_other_contexts_and_other_devices_are_ordered():
+    driver = Driver()
+    context = driver.new_context(1)
+    memory = driver.allocate(8, 1)
+    streams = [driver.stream(1), driver.stream(1, context=context), driver.stream(0), driver.stream(2)]
+    live = driver.live()
+    for p in streams:
+        for s in streams:
+            if p == s:
+                continue
+            memory.bytes[...] = 0
+            driver.fill(p, memory, 7)
+            for current in driver.primary[0], driver.primary[2], context:
+                with driver.context(current):
+                    export(asdlpack(memory.array(stream=p)), s)
+            in_thread(lambda p=p, s=s: export(asdlpack(memory.array(stream=p)), s))
+            driver.synchronize(s)
+            assert set(memory.bytes.tolist()) == {7}
+    assert driver.live() == live
+
+
+@with_driver
+def test_a_thread_without_a_context_has_none_afterwards():
+    driver = Driver()
+    memory = driver.allocate(8, 1)
+    producer, consumer = driver.stream(1), driver.stream(1)
+
+    def export_here():
+        for p, s in (producer, consumer), (LEGACY, consumer), (producer, LEGACY), (PER_THREAD, consumer):
+            export(asdlpack(memory.array(stream=p)), s)
+        return driver.live()
+
+    live = driver.live()
+    assert in_thread(export_here) == {**live, "pushed": 0}
+    assert driver.live() == live
+
+
+@with_driver
+def test_the_per_thread_stream_is_that_of_the_thread_that_said_it_and_on_others_the_legacy_stream_stands_for_it():
+    driver = Driver()
+    memory = driver.allocate(8)
+    consumer = driver.stream()
+    x = asdlpack(memory.array(stream=PER_THREAD))
+    driver.fill(PER_THREAD, memory, 7)
+    driver.clear()
+    export(x, PER_THREAD)
+    assert driver.log(*ORDER) == []
+
+    def export_elsewhere(s):
+        driver.clear()
+        export(x, s)
+        assert is_ordered(driver, "1", {PER_THREAD: "2", consumer: "s1"}[s])
+        driver.clear()
+        export(x, LEGACY)
+        export(x)
+        assert driver.log(*ORDER) == []
+        return x.__cuda_array_interface__["stream"]
+
+    for s in PER_THREAD, consumer:
+        assert in_thread(lambda s=s: export_elsewhere(s)) == LEGACY
+    assert x.__cuda_array_interface__["stream"] == PER_THREAD
+    driver.copy(consumer, result := driver.allocate(8), memory.address)
+    driver.synchronize(consumer)
+    assert set(result.bytes.tolist()) == {7}
+
+
+@with_driver
+def test_a_thread_is_not_taken_for_one_that_has_ended_and_had_its_number():
+    driver = Driver()
+    memory = driver.allocate(8)
+
+    def write():
+        driver.fill(PER_THREAD, memory, 7)
+        return asdlpack(memory.array(stream=PER_THREAD)), threading.get_ident()
+
+    def read(number):
+        if threading.get_ident() != number:
+            return {7}
+        return consumed(driver, x, PER_THREAD)
+
+    for _ in range(20):
+        memory.bytes[...] = 0
+        x, number = in_thread(write)
+        assert in_thread(lambda number=number: read(number)) == {7}
+        driver.synchronize(LEGACY)
+
+
+@with_driver
+def test_the_stream_goes_out_by_the_cuda_array_interface():
+    driver = Driver()
+    memory = driver.allocate(8)
+    for stream in LEGACY, PER_THREAD, driver.stream():
+        x = asdlpack(memory.array(stream=stream))
+        interface = x.__cuda_array_interface__
+        assert (interface["stream"], interface["version"], interface["data"]) == (stream, 3, (memory.address, False))
+        again = asdlpack(Speaks(__cuda_array_interface__=interface, keep=x))
+        assert again.__cuda_array_interface__["stream"] == stream
+
+
+@with_driver
+def test_a_stream_that_memory_can_not_be_written_on_is_a_value_error():
+    driver = Driver()
+    memory = driver.allocate(8)
+    for stream in 0, -1, -2, -(2**63):
+        for refusing in (
+            lambda stream=stream: asdlpack(memory.array(stream=stream)),
+            lambda stream=stream: from_pointer(memory.address, 8, "uint8", device="cuda:0", stream=stream),
+        ):
+            refused(ValueError, refusing, f"stream {stream}", "None")
+    for stream in "1", 1.5, [1], 2**63, object():
+        refused((TypeError, ValueError), lambda stream=stream: asdlpack(memory.array(stream=stream)), "stream", "None")
+
+
+@with_driver
+def test_a_stream_that_a_consumer_can_not_have_is_a_value_error():
+    driver = Driver()
+    memory = driver.allocate(8)
+    for p in None, LEGACY, driver.stream():
+        x = asdlpack(memory.array(stream=p))
+        for s in 0, -2, -(2**63):
+            refused(ValueError, lambda x=x, s=s: export(x, s), f"stream {s}", "None")
+        for s in "1", 1.5, [1], 2**64:
+            refused((TypeError, ValueError), lambda x=x, s=s: export(x, s), "stream")
+
+
+@with_driver
+def test_a_handle_that_is_none_is_a_value_error_and_the_driver_is_not_handed_what_it_could_not_read():
+    driver = Driver()
+    memory = driver.allocate(8)
+    stream = driver.stream()
+    event = driver.give("cuEventCreate", 2)
+    readable = (ctypes.c_char * 256)()
+    destroyed = driver.stream()
+    driver.call("cuStreamDestroy_v2", destroyed)
+    context = driver.new_context(0)
+    lost = driver.stream(context=context)
+    driver.call("cuCtxDestroy_v2", context)
+    live = driver.live()
+    unreadable = [3, 8, 4095, memory.address, 0xDEAD0000, 1 << 47, 1 << 60, (1 << 63) - 8]
+    for handle in [*unreadable, ctypes.addressof(readable), event, destroyed, lost, driver.primary[0]]:
+        for p, s in (handle, stream), (stream, handle), (LEGACY, handle), (handle, LEGACY), (handle, None):
+            x = asdlpack(memory.array(stream=p))
+            driver.clear()
+            refused(ValueError, lambda x=x, s=s: export(x, s), "stream", str(handle))
+            assert driver.live() == live
+            if handle in unreadable:
+                assert [line for line in driver.log() if "?" in line] == []
+        assert export(asdlpack(memory.array(stream=handle)), -1) == memory.address
+        assert export(asdlpack(memory.array(stream=handle)), handle) == memory.address
+
+
+@with_driver
+def test_ordering_streams_needs_a_running_driver():
+    x = asdlpack(Managed(1 << 20, shape=(8,), dtype=(1, 8, 1), device=(2, 1)).capsule())
+    for s in NOT_GIVEN, None, -1, LEGACY:
+        assert export(x, s) == 1 << 20
+    refused(BufferError, lambda: export(x, PER_THREAD), "CUDA_ERROR_NOT_INITIALIZED")
+    assert Driver(initialise=False).log("cuInit") == []
+
+
+# Captures of graphs: no call may break one.
+
+
+@with_driver
+def test_a_stream_that_captures_and_one_that_does_not_are_refused_and_the_capture_goes_on():
+    driver = Driver()
+    memory = driver.allocate(8)
+    capturing, other = driver.stream(), driver.stream()
+    for p, s in (capturing, other), (other, capturing), (LEGACY, capturing), (capturing, None), (capturing, LEGACY):
+        x = asdlpack(memory.array(stream=p))
+        live = driver.live()
+        for mode in GLOBAL, THREAD_LOCAL, RELAXED:
+            driver.begin_capture(capturing, mode)
+            refused(BufferError, lambda x=x, s=s: export(x, s), "captur")
+            refused(BufferError, lambda x=x, s=s: in_thread_raising(lambda: export(x, s)), "captur")
+            driver.end_capture(capturing)
+            assert driver.live() == live
+        assert export(x, s) == memory.address
+
+
+@with_driver
+def test_two_streams_of_one_capture_are_ordered_within_it():
+    driver = Driver()
+    memory = driver.allocate(8)
+    one, two = driver.stream(), driver.stream()
+    driver.begin_capture(one)
+    driver.order(one, two)
+    driver.fill(two, memory, 7)
+    driver.clear()
+    export(asdlpack(memory.array(stream=two)), one)
+    assert is_ordered(driver, "s2", "s1")
+    driver.end_capture(one)
+
+
+@with_driver
+def test_streams_of_two_captures_are_refused_and_both_go_on():
+    driver = Driver()
+    memory = driver.allocate(8)
+    one, two = driver.stream(), driver.stream()
+    driver.begin_capture(one)
+    driver.begin_capture(two)
+    refused(BufferError, lambda: export(asdlpack(memory.array(stream=one)), two), "captur")
+    driver.end_capture(one)
+    driver.end_capture(two)
+
+
+@with_driver
+def test_the_legacy_stream_can_not_be_used_while_a_blocking_stream_captures():
+    driver = Driver()
+    memory = driver.allocate(8)
+    capturing, other = driver.stream(blocking=True), driver.stream()
+    for p, s in (LEGACY, other), (other, LEGACY), (other, None), (LEGACY, PER_THREAD):
+        x = asdlpack(memory.array(stream=p))
+        driver.begin_capture(capturing)
+        refused(BufferError, lambda x=x, s=s: export(x, s), "captur")
+        driver.end_capture(capturing)
+
+
+@with_driver
+def test_a_capture_elsewhere_is_not_broken_and_hinders_nobody():
+    driver = Driver()
+    memory = driver.allocate(8)
+    capturing, one, two = driver.stream(), driver.stream(), driver.stream()
+    for mode in GLOBAL, THREAD_LOCAL, RELAXED:
+        memory.bytes[...] = 0
+        driver.fill(one, memory, 7)
+        driver.begin_capture(capturing, mode)
+        x = asdlpack(memory.array(stream=one))
+        for s in two, LEGACY, PER_THREAD, None, -1:
+            export(x, s)
+        in_thread(lambda x=x: export(x, two))
+        driver.end_capture(capturing)
+        driver.synchronize(two)
+        assert memory.bytes[0] == 7
+
+
+@with_driver
+def test_a_capturing_stream_that_needs_no_order_is_served():
+    driver = Driver()
+    memory = driver.allocate(8)
+    capturing = driver.stream()
+    driver.begin_capture(capturing)
+    for p, s in (None, capturing), (capturing, capturing), (capturing, -1), (None, None):
+        assert export(asdlpack(memory.array(stream=p)), s) == memory.address
+    driver.end_capture(capturing)
+
+
+@with_driver(without=["cuStreamGetCaptureInfo_v2"])
+def test_a_driver_that_can_not_tell_captures_apart_has_two_of_them():
+    driver = Driver()
+    memory = driver.allocate(8)
+    one, two = driver.stream(), driver.stream()
+    driver.fill(one, memory, 7)
+    assert consumed(driver, asdlpack(memory.array(stream=one)), two) == {7}
+    driver.begin_capture(one)
+    driver.order(one, two)
+    refused(BufferError, lambda: export(asdlpack(memory.array(stream=two)), one), "captur")
+    driver.order(two, one)
+    driver.end_capture(one)
+
+
+@with_driver(
+    without=[
+        "cuStreamIsCapturing",
+        "cuStreamGetCaptureInfo_v2",
+        "cuThreadExchangeStreamCaptureMode",
+        "cuStreamBeginCapture_v2",
+    ]
+)
+def test_a_driver_without_captures_orders_streams():
+    driver = Driver()
+    memory = driver.allocate(8)
+    one, two = driver.stream(), driver.stream()
+    driver.fill(one, memory, 7)
+    assert consumed(driver, asdlpack(memory.array(stream=one)), two) == {7}
+
+
+@with_driver(without=["cuStreamGetCtx"])
+def test_a_function_that_the_driver_lacks_is_named_where_it_is_needed():
+    driver = Driver()
+    memory = driver.allocate(8)
+    x = asdlpack(memory.array(stream=driver.stream()))
+    assert export(x, -1) == memory.address
+    refused(BufferError, lambda: export(x, LEGACY), "cuStreamGetCtx")
+    assert export(asdlpack(memory.array(stream=LEGACY)), PER_THREAD) == memory.address

@@ -1,0 +1,59 @@
+"""gcc's analyser and clang's, over the C files. The symbols of the libraries are checked by test_packaging.py."""
+
+import re
+import shutil
+import sysconfig
+
+import pytest
+
+from support.alone import ROOT, run
+from support.builds import C_SOURCES
+
+FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-fPIC", "-DPy_LIMITED_API=0x030b0000", '-DDLPACK_GO_VERSION="0"']
+FLAGS += [f"-I{ROOT / 'pyext'}", f"-I{sysconfig.get_path('include')}"]
+
+
+@pytest.mark.long
+def test_gccs_analyser_finds_nothing(tmp_path, figure):
+    for source in C_SOURCES:
+        result = run("gcc", *FLAGS, "-O2", "-fanalyzer", "-c", source, "-o", tmp_path / "object.o", timeout=300)
+        assert (result.returncode, result.stderr) == (0, "")
+    figure("files", len(C_SOURCES))
+
+
+def unity(folder):
+    """All sources as one, so that the analyser sees what each function of another file does. What two files have of one
+    name is of two."""
+    sources = {path: path.read_text() for path in C_SOURCES}
+    own = {path: set(re.findall(r"^[HOT ]*static [\w *]*?([a-z]\w*)\(", text, re.M)) for path, text in sources.items()}
+    file = folder / "unity.c"
+    with file.open("w") as out:
+        for path in sources:
+            others = set().union(*(own[other] for other in sources if other != path))
+            twice = sorted(own[path] & others)
+            out.writelines(f"#define {name} {path.stem}_{name}\n" for name in twice)
+            out.write(sources[path])
+            out.writelines(f"#undef {name}\n" for name in twice)
+    return file
+
+
+# The lines that clang's analyser suspects, and why they are right.
+EXPLAINED = {
+    'strcat(path, bits & 1 ? "/." : "/");': "the path has room for all bits of a number",
+    "void *library = open_copy(original, fd, strcat(path, name), causes);": "and for the name behind them",
+    "settings[count++] = *variable;": "the same variables were counted a moment before, with the GIL",
+    "*variable = settings[count++];": "the same variables were stored a moment before, with the GIL",
+    "uint32_t given = (1u << nargs) - 1;": "Python counts the arguments that it passes, from 0 on",
+}
+
+
+@pytest.mark.long
+def test_clangs_analyser_suspects_only_what_is_explained(tmp_path, figure):
+    program = shutil.which("clang-tidy", path=sysconfig.get_path("scripts")) or shutil.which("clang-tidy")
+    assert program, "no clang-tidy: install it (PyPI: clang-tidy)"
+    # Off is the check that wants memcpy_s and its like, which glibc has not.
+    checks = "-*,clang-analyzer-*,-clang-analyzer-security.insecureAPI.DeprecatedOrUnsafeBufferHandling"
+    result = run(program, "--quiet", f"--checks={checks}", unity(tmp_path), "--", *FLAGS, timeout=1500)
+    found = re.findall(r": (?:warning|error): .*\n *\d+ \| *(.*)\n", result.stdout)
+    figure("explained", len(found))
+    assert set(found) == set(EXPLAINED), result.stdout + result.stderr

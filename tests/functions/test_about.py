@@ -1,0 +1,369 @@
+"""`python -m dlpack`, as it is run: what it prints, and how it says what is wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dlpack
+from dlpack._libraries import LIBRARIES
+from support.alone import run
+from support.capi import look
+
+PACKAGE = Path(dlpack.__file__).parent
+COMMAND = [sys.executable, "-m", "dlpack"]
+NAMES = [library.name for library in LIBRARIES]
+
+
+def prints(*arguments, **options):
+    result = run(*COMMAND, *arguments, **options)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def tells(*arguments, **options):
+    return json.loads(prints("--json", *arguments, **options))
+
+
+def refuses(*arguments, **options):
+    """The one line that is printed."""
+    result = run(*COMMAND, *arguments, **options)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("python -m dlpack: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr.removeprefix("python -m dlpack: ").rstrip("\n")
+
+
+def path_with(folder):
+    """Modules are found in this folder before all others."""
+    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+
+
+def install(folder, name, distribution, metadata, source="raise AssertionError('imported')"):
+    """An installed library that no one can import."""
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").write_text(source)
+    info = folder / f"{distribution.replace('-', '_')}-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(metadata)
+
+
+@pytest.fixture
+def nothing_installed(tmp_path):
+    """Options for an interpreter that finds this package and no other."""
+    (tmp_path / "dlpack").symlink_to(PACKAGE)
+    return [sys.executable, "-S", "-m", "dlpack"], {"PYTHONPATH": str(tmp_path)}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "numbers"
+    path.write_bytes(bytes(range(40)))
+    return path
+
+
+def test_the_report_has_a_line_for_each_fact():
+    lines = prints().splitlines()
+    labels = ["dlpack", "package", "extension", "core", "exports", "Python", "platform", "CUDA driver", "libraries"]
+    assert [line[:13].rstrip() for line in lines[:9]] == labels
+    assert lines[0] == f"dlpack       {dlpack.__version__}"
+    assert lines[1] == f"package      {PACKAGE}"
+    assert lines[4] == "exports      DLPack 1.3 and legacy"
+
+
+def test_the_report_is_plain_text():
+    text = prints(environ={"FORCE_COLOR": "1", "TERM": "xterm-256color"})
+    assert text.isascii()
+    assert text.replace("\n", "").isprintable()
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+def test_the_report_as_json_has_the_same_facts():
+    about = tells()
+    system = os.uname()
+    assert about["version"] == dlpack.__version__
+    assert about["package"] == str(PACKAGE)
+    assert about["extension"] == dlpack._dlpack.__file__
+    assert about["core"] == str(PACKAGE / "_core.so")
+    assert about["python"] == {
+        "version": ".".join(map(str, sys.version_info[:3])),
+        "implementation": "cpython",
+        "free_threaded": "t" in sys.abiflags,
+        "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
+    }
+    assert about["platform"] == {
+        "system": "Linux",
+        "release": system.release,
+        "libc": os.confstr("CS_GNU_LIBC_VERSION"),
+        "machine": system.machine,
+    }
+    assert list(about)[-2:] == ["cuda_driver", "libraries"]
+
+
+def test_both_shared_libraries_are_where_the_report_says():
+    about = tells()
+    assert Path(about["extension"]).is_file()
+    assert Path(about["core"]).is_file()
+
+
+def test_the_versions_that_the_report_says_are_those_of_the_capsules():
+    version = look(dlpack.asdlpack(b"").__dlpack__(max_version=(99, 0))).version
+    look(dlpack.asdlpack(bytearray()).__dlpack__())
+    assert tells()["exports"] == [f"{version.major}.{version.minor}", "legacy"]
+
+
+def test_each_library_that_is_installed_is_listed_with_its_version_and_none_is_imported(tmp_path):
+    for library in LIBRARIES:
+        install(tmp_path, library.name, library.distributions[0], "Name: x\nVersion: 1.2.3\n")
+    libraries = tells(environ=path_with(tmp_path))["libraries"]
+    assert libraries == [{"name": each.name, "version": "1.2.3", "speaks": each.speaks} for each in LIBRARIES]
+    lines = prints(environ=path_with(tmp_path)).splitlines()[9:]
+    assert [line.split()[:2] for line in lines] == [[name, "1.2.3"] for name in NAMES]
+    assert len({line.index("1.2.3") for line in lines}) == 1
+
+
+def test_no_library_that_is_installed_here_is_imported():
+    result = run(sys.executable, "-X", "importtime", "-m", "dlpack")
+    imported = {line.rsplit("|", 1)[1].strip() for line in result.stderr.splitlines()}
+    assert "dlpack" in imported
+    assert imported.isdisjoint(NAMES)
+
+
+def test_a_library_without_a_version_is_listed_with_a_question_mark(tmp_path):
+    install(tmp_path, "polars", "polars", "")
+    (polars,) = [line for line in prints(environ=path_with(tmp_path)).splitlines() if line.startswith("  polars ")]
+    assert polars.split()[1] == "?"
+    assert {"polars": None}.items() <= {
+        each["name"]: each["version"] for each in tells(environ=path_with(tmp_path))["libraries"]
+    }.items()
+
+
+def test_without_libraries_there_are_none(nothing_installed):
+    command, environ = nothing_installed
+    result = run(*command, environ=environ)
+    assert result.stdout.splitlines()[-1] == "libraries    none"
+    assert json.loads(run(*command, "--json", environ=environ).stdout)["libraries"] == []
+
+
+def cuda_driver(folder, body):
+    """A driver that knows its version and must not be started."""
+    source = folder / "driver.c"
+    source.write_text(
+        f"#include <stdlib.h>\nint cuInit(unsigned flags) {{ abort(); }}\n"
+        f"int cuDriverGetVersion(int *version) {{ {body} }}\n"
+    )
+    result = run("cc", "-shared", "-fPIC", "-o", folder / "libcuda.so.1", source)
+    assert result.returncode == 0, result.stderr
+    return {"LD_LIBRARY_PATH": str(folder)}
+
+
+def test_the_version_of_the_cuda_driver_is_read_without_starting_it(tmp_path):
+    environ = cuda_driver(tmp_path, "*version = 13010; return 0;")
+    assert tells(environ=environ)["cuda_driver"] == "13.1"
+    assert "CUDA driver  13.1\n" in prints(environ=environ)
+
+
+def test_a_cuda_driver_that_does_not_tell_its_version_is_no_error(tmp_path):
+    environ = cuda_driver(tmp_path, "return 34;")
+    assert tells(environ=environ)["cuda_driver"] == "unknown: cuDriverGetVersion returned 34"
+
+
+def test_without_a_cuda_driver_there_is_none(tmp_path):
+    (tmp_path / "libcuda.so.1").write_text("not a library, and the first that is found")
+    environ = {"LD_LIBRARY_PATH": str(tmp_path)}
+    assert tells(environ=environ)["cuda_driver"] is None
+    assert "CUDA driver  none\n" in prints(environ=environ)
+
+
+def test_a_file_is_described(file):
+    lines = dict(line.split(None, 1) for line in prints(file, "--dtype", "float32", "--shape", "2,3").splitlines())
+    address = lines.pop("pointer")
+    assert int(address, 16) % int(lines.pop("alignment")) == 0
+    assert lines.pop("repr").startswith(
+        f"<dlpack.DLPackObject: float32[2, 3] at {address}, 24 bytes on kDLCPU:0, read-only"
+    )
+    assert lines == {
+        "file": str(file),
+        "file_bytes": "40",
+        "offset": "0",
+        "owner": "mmap.mmap",
+        "protocol": "buffer",
+        "version": "-",
+        "flags": "-",
+        "device": "kDLCPU:0",
+        "dtype": "float32",
+        "shape": "(2, 3)",
+        "strides": "(3, 1)",
+        "byte_strides": "(12, 4)",
+        "size": "6",
+        "itemsize": "4",
+        "nbytes": "24",
+        "contiguous": "C",
+        "readonly": "True",
+    }
+
+
+def test_a_file_is_described_as_json(file):
+    facts = tells(file, "--dtype", "float32", "--shape", "2,3", "--offset", "8")
+    assert facts.pop("pointer") % 4096 == 8
+    assert "float32[2, 3]" in facts.pop("repr")
+    assert facts == {
+        "file": str(file),
+        "file_bytes": 40,
+        "offset": 8,
+        "owner": "mmap.mmap",
+        "protocol": "buffer",
+        "version": None,
+        "flags": None,
+        "device": "kDLCPU:0",
+        "dtype": "float32",
+        "shape": [2, 3],
+        "strides": [3, 1],
+        "byte_strides": [12, 4],
+        "size": 6,
+        "itemsize": 4,
+        "nbytes": 24,
+        "alignment": 8,
+        "contiguous": "C",
+        "readonly": True,
+    }
+
+
+def test_a_file_is_bytes_and_all_of_them_unless_said_otherwise(file):
+    facts = tells(file)
+    assert (facts["dtype"], facts["shape"], facts["nbytes"]) == ("uint8", [40], 40)
+
+
+@pytest.mark.parametrize(("name", "nbytes"), [("bfloat16", 4), ("float8_e5m2", 2), ("int4", 1), ("float32x4", 32)])
+def test_a_data_type_is_one_of_dlpack(file, name, nbytes):
+    facts = tells(file, "--dtype", name, "--shape", "2")
+    assert (facts["dtype"], facts["nbytes"]) == (name, nbytes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shape"),
+    [
+        (["--shape", "-1"], [40]),
+        (["--shape", "-1,8"], [5, 8]),
+        (["--shape=-1,8"], [5, 8]),
+        (["--shape", "5,-1,2"], [5, 4, 2]),
+        (["--shape", "-1,5", "--dtype", "int32"], [2, 5]),
+        (["--shape", "-1,16", "--offset", "8"], [2, 16]),
+        (["--dtype", "int64", "--offset", "8"], [4]),
+        (["--shape", "3,3"], [3, 3]),
+        (["--shape", "0,3"], [0, 3]),
+    ],
+)
+def test_one_dimension_may_be_what_is_there(file, arguments, shape):
+    assert tells(file, *arguments)["shape"] == shape
+
+
+def test_an_array_without_items_has_no_address(file):
+    assert tells(file, "--shape", "0")["pointer"] == 0
+    assert "pointer       0x0\n" in prints(file, "--shape", "0")
+
+
+def test_a_file_is_not_read_so_it_may_be_larger_than_memory(tmp_path):
+    path = tmp_path / "sparse"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    assert tells(path, "--dtype", "float64")["shape"] == [1 << 37]
+
+
+@pytest.mark.parametrize("name", [b"a \xff b", "f\u00fcr \U0001f600".encode()])
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8", "POSIX"])
+def test_any_file_name_can_be_printed(tmp_path, name, locale):
+    path = os.path.join(os.fsencode(tmp_path), name)
+    with open(path, "wb") as file:
+        file.write(b"1")
+    for option in [], ["--json"]:
+        result = subprocess.run([*COMMAND, path, *option], capture_output=True, env={**os.environ, "LC_ALL": locale})
+        assert (result.returncode, result.stderr) == (0, b"")
+        if option:
+            assert os.fsencode(json.loads(result.stdout)["file"]) == path
+        else:
+            assert result.stdout.startswith(b"file          " + path + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--offset", "41"], "offset 41 is beyond the end of data; expected at most its 40 bytes"),
+        (["--offset", "-1"], "offset: expected bytes, an int of 64 bits from 0 on, got -1"),
+        (["--dtype", "float32", "--shape", "3,4"], "data has 40 bytes; shape, strides and offset need bytes 0 to 48"),
+        (["--dtype", "int64", "--offset", "1"], "the 39 bytes from offset 1 on are no multiple of 1 item of 8 bytes"),
+        (["--shape", "-1,0"], "shape dimension 0 is -1, beside a dimension of 0"),
+        (["--shape", "-1,-1"], "shape dimension 1 is -1, beside another"),
+        (["--shape", "0,9223372036854775807,2"], "too large"),
+        (["--shape", ",".join("1" * 65)], "ndim is 65; expected 0 to 64 dimensions"),
+        (["--dtype", "int32", "--offset", "1", "--shape", "1"], "this can't be shared: data 0x"),
+        (["--dtype", "float33"], 'dtype "float33": unknown; expected a name like "int32"'),
+    ],
+)
+def test_an_array_that_the_file_does_not_hold_is_refused_with_what_it_holds(file, arguments, message):
+    assert message in refuses(file, *arguments)
+
+
+@pytest.mark.parametrize("shape", ["", ",", "2,,3", "2,3,", "2x3", "(2,3)", "-2", "1.5", "1_0", "9" * 20, "\u0663"])
+def test_a_malformed_shape_is_refused(file, shape):
+    quoted = json.dumps(shape, ensure_ascii=False)
+    assert refuses(file, "--shape", shape) == f"--shape {quoted}: expected numbers such as 2,3, of which one may be -1"
+
+
+def test_a_file_that_cannot_be_mapped_is_refused(tmp_path):
+    empty = tmp_path / "empty"
+    empty.touch()
+    os.mkfifo(tmp_path / "pipe")
+    expected = "expected a file that can be mapped into memory"
+    assert refuses(tmp_path / "none") == f'"{tmp_path}/none": no such file or directory'
+    assert refuses(tmp_path) == f'"{tmp_path}": is a directory; {expected}'
+    assert refuses(tmp_path / "pipe") == f'"{tmp_path}/pipe": is no regular file; {expected}'
+    assert refuses("/dev/zero") == f'"/dev/zero": is no regular file; {expected}'
+    assert refuses(empty) == f'"{empty}": is empty; expected 1 byte or more'
+    assert refuses(empty / "below") == f'"{empty}/below": not a directory'
+    assert refuses("") == '"": no such file or directory'
+    assert refuses("two\nlines") == '"two\\nlines": no such file or directory'
+
+
+@pytest.mark.parametrize("option", ["--dtype", "--shape", "--offset"])
+def test_an_option_for_a_file_needs_the_file(option):
+    assert refuses(option, "1") == f"{option} describes FILE; expected FILE too"
+
+
+def test_unknown_and_malformed_options_are_refused(file):
+    assert refuses("--jso") == "unrecognized arguments: --jso"
+    assert refuses(file, file) == f"unrecognized arguments: {file}"
+    assert refuses(file, "--dtype") == "argument --dtype: expected one argument"
+    assert refuses(file, "--offset", "x") == "argument --offset: invalid int value: 'x'"
+
+
+def test_the_version_is_printed():
+    assert prints("--version") == f"dlpack {dlpack.__version__}\n"
+
+
+def test_help_names_every_option():
+    text = prints("--help", environ={"COLUMNS": "80", "NO_COLOR": "1"})
+    assert text.startswith("usage: python -m dlpack ")
+    assert all(option in text for option in ["FILE", "--dtype", "--shape", "--offset", "--json", "--version"])
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_a_reader_that_leaves_ends_it_quietly(file):
+    for arguments in [], ["--json"], [file]:
+        reader, writer = os.pipe()
+        os.close(reader)
+        result = subprocess.run([*COMMAND, *arguments], stdout=writer, stderr=subprocess.PIPE)
+        os.close(writer)
+        assert (result.returncode, result.stderr) == (-signal.SIGPIPE, b"")
+
+
+def test_output_that_cannot_be_written_is_an_error(file):
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run([*COMMAND, file], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (result.returncode, result.stderr) == (2, "python -m dlpack: standard output: no space left on device\n")
+    closed = run("sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, file)
+    assert (closed.returncode, closed.stderr) == (2, "python -m dlpack: standard output: bad file descriptor\n")

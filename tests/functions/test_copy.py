@@ -1,0 +1,250 @@
+"""asdlpack(copy=...): False never copies, None only where it must, True always."""
+
+import ctypes
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from dlpack import DLDeviceType, asdlpack
+from support.capi import IS_COPIED, Managed, Speaks, array_at, look
+from support.layouts import DTYPES, LAYOUTS, PROTOCOLS
+
+
+def interface(array):
+    return Speaks(__array_interface__=array.__array_interface__, keep=array)
+
+
+def check_copy(x, array):
+    """The copy is compact, row-major, aligned, writable, flagged, equal, and keeps no source."""
+    native = array.astype(array.dtype.newbyteorder("="))
+    assert x.obj is None
+    assert x.pointer % 64 == 0
+    assert not np.shares_memory(array_at(x, native.dtype), array)
+    assert (x.shape, x.dtype, x.readonly) == (array.shape, native.dtype.name, False)
+    strides = np.empty([max(size, 1) for size in array.shape], "i1").strides
+    assert x.strides == strides
+    assert look(x.__dlpack__(max_version=(1, 0))).flags == IS_COPIED
+    out = np.from_dlpack(x)
+    assert out.tobytes() == native.tobytes()
+    assert out.flags.writeable
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("protocol", ["buffer", "__array_interface__", "__dlpack__"])
+def test_true_copies_every_dtype_in_every_layout(protocol, dtype, layout):
+    array = LAYOUTS[layout](dtype)
+    check_copy(asdlpack(PROTOCOLS[protocol](array), copy=True), array)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_true_copies_what_any_protocol_brings(protocol):
+    array = np.arange(6.0).reshape(2, 3)[:, ::-1]
+    check_copy(asdlpack(PROTOCOLS[protocol](array), copy=True), array)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if np.dtype(dtype).itemsize > 1])
+def test_none_swaps_the_bytes_of_every_dtype_in_every_layout(dtype, layout):
+    array = LAYOUTS[layout](dtype)
+    swapped = array.astype(array.dtype.newbyteorder(">"))
+    with pytest.raises(BufferError, match="copy=None"):
+        asdlpack(interface(swapped))
+    check_copy(asdlpack(interface(swapped), copy=None), array)
+    check_copy(asdlpack(interface(swapped[..., None].T), copy=None), array[..., None].T)
+
+
+@pytest.mark.parametrize("strides", [(16,), (-16,), (24,)])
+@pytest.mark.parametrize("name", ["int128", "uint128", "float128"])
+def test_none_swaps_the_bytes_of_types_that_numpy_lacks(name, strides):
+    memory = np.arange(64, dtype="u1")
+    start = 48 if strides[0] < 0 else 0
+    keys = {"version": 3, "typestr": ">V16", "shape": (3,), "strides": strides, "data": memory, "offset": start}
+    x = asdlpack(Speaks(__array_interface__=keys, dtype=Speaks(name=name)), copy=None)
+    items = [memory[start + i * strides[0] :][:16] for i in range(3)]
+    assert (x.dtype, bytes(x)) == (name, b"".join(item[::-1].tobytes() for item in items))
+
+
+def every_third_byte(dtype):
+    return np.lib.stride_tricks.as_strided(np.arange(96, dtype="u1").view(dtype), (5,), (3,))
+
+
+def misaligned(dtype):
+    return np.arange(97, dtype="u1")[1:97].view(dtype)
+
+
+def field(dtype):
+    table = np.zeros(4, [("tag", "u1"), ("number", dtype)])
+    table["number"] = [1, 2, 3, 4]
+    return table["number"]
+
+
+@pytest.mark.parametrize("dtype", ["i2", "f4", "f8", "c8", "c16", ">i4", ">c16"])
+@pytest.mark.parametrize("make", [every_third_byte, misaligned, field])
+def test_none_copies_odd_strides_and_misaligned_items(make, dtype):
+    array = make(dtype)
+    with pytest.raises(BufferError, match="copy=None"):
+        asdlpack(interface(array))
+    with pytest.raises(BufferError, match="copy=None"):
+        asdlpack(interface(array), copy=False)
+    check_copy(asdlpack(interface(array), copy=None), array)
+    check_copy(asdlpack(interface(array), copy=True), array)
+
+
+def test_what_was_copied_once_is_copied_each_time_and_never_taken_for_shared():
+    """Answers are remembered: one that made a copy must not serve a request that shares, nor the other way round."""
+    swapped, native = np.arange(4, dtype=">i2"), np.arange(4, dtype="i2")
+    for _ in range(3):
+        check_copy(asdlpack(interface(swapped), copy=None), native)
+        check_copy(asdlpack(interface(native), copy=True), native)
+        assert asdlpack(interface(native), copy=None).pointer == native.ctypes.data
+        assert asdlpack(interface(native)).pointer == native.ctypes.data
+        with pytest.raises(BufferError, match="copy=None"):
+            asdlpack(interface(swapped))
+
+
+def test_alike_memory_at_an_aligned_and_a_misaligned_address_is_told_apart():
+    memory = np.zeros(64, "u1")
+    for offset in (0, 1, 0, 2, 8, 3):
+        view = memory[offset : offset + 16].view("i4")
+        if view.ctypes.data % 4:
+            with pytest.raises(BufferError, match="align"):
+                asdlpack(interface(view))
+        else:
+            assert asdlpack(interface(view)).pointer == view.ctypes.data
+
+
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if "empty" not in layout])
+def test_none_shares_where_no_copy_is_needed(layout):
+    array = LAYOUTS[layout]("float32")
+    for obj in (memoryview(array), interface(array), array):
+        x = asdlpack(obj, copy=None)
+        assert (x.obj, x.pointer) == (obj, array.ctypes.data)
+        assert look(x.__dlpack__(max_version=(1, 0))).flags == 0
+
+
+def test_a_large_copy_has_the_right_values():
+    array = np.arange(3 << 20, dtype="i4").reshape(1024, -1)
+    for view in array, array.T, array[::-1, ::-3], array.astype(">i4"):
+        check_copy(asdlpack(interface(view), copy=True), view)
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_a_copy_lets_go_of_its_source(copy):
+    class Source(bytearray):
+        pass
+
+    data = Source(np.arange(4, dtype=">i4").tobytes())
+    died = weakref.ref(data)
+    keys = {"version": 3, "shape": (4,), "typestr": ">i4"}
+    data.__array_interface__ = keys
+    x = asdlpack(data, copy=copy)
+    data.append(0)  # no buffer is held
+    del data
+    gc.collect()
+    assert died() is None
+    assert array_at(x).tolist() == [0, 1, 2, 3]
+
+
+def test_a_copy_of_an_array_reads_it_once_and_lets_it_go():
+    array = np.arange(4.0)
+    died = weakref.ref(array)
+    x = asdlpack(array, copy=True)
+    del array
+    assert died() is None
+    assert array_at(x).tolist() == [0, 1, 2, 3]
+    assert look(x.__dlpack__(max_version=(1, 0))).flags == IS_COPIED
+
+
+def test_true_copies_a_dlpack_object_and_leaves_it_alone():
+    data = bytearray(b"abc")
+    x = asdlpack(data)
+    copied = asdlpack(x, copy=True)
+    check_copy(copied, np.frombuffer(b"abc", "u1"))
+    assert x.obj is data
+    again = asdlpack(copied, copy=True)
+    assert again.pointer != copied.pointer
+    del x, copied
+    data.append(0)
+    assert bytes(memoryview(np.from_dlpack(again))) == b"abc"
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_a_copy_of_read_only_memory_may_be_written(copy):
+    array = np.arange(3, dtype=">i2")
+    array.flags.writeable = False
+    x = asdlpack(interface(array), copy=copy)
+    assert not x.readonly
+    assert np.from_dlpack(x).flags.writeable
+
+
+def test_a_write_to_a_copy_is_not_seen_by_its_source():
+    data = bytearray(b"abc")
+    np.from_dlpack(asdlpack(data, copy=True))[0] = 0
+    assert data == b"abc"
+
+
+def test_copies_follow_byte_offset_and_negative_strides():
+    numbers = np.arange(8, dtype="i2")
+    managed = Managed(numbers.ctypes.data, shape=(3,), strides=(-2,), dtype=(0, 16, 1), byte_offset=12)
+    x = asdlpack(managed.capsule(), copy=True)
+    assert array_at(x).tolist() == [6, 4, 2]
+
+
+@pytest.mark.parametrize("code", [(0, 32, 4), (2, 64, 2), (1, 8, 3), (3, 64, 1)])
+def test_items_of_several_lanes_are_copied_whole(code):
+    numbers = np.arange(200, dtype="u1")
+    _, bits, lanes = code
+    itemsize = bits * lanes // 8
+    managed = Managed(numbers.ctypes.data, shape=(3,), strides=(2,), dtype=code)
+    x = asdlpack(managed.capsule(), copy=True)
+    expected = b"".join(numbers.tobytes()[2 * i * itemsize :][:itemsize] for i in range(3))
+    assert ctypes.string_at(x.pointer, x.nbytes) == expected
+
+
+@pytest.mark.parametrize("device_type", [DLDeviceType.kDLCUDAHost, DLDeviceType.kDLCUDAManaged])
+def test_a_copy_of_memory_that_the_cpu_reaches_is_plain_memory_of_the_cpu(device_type):
+    data = np.arange(3, dtype="f4")
+    x = asdlpack(Managed(data.ctypes.data, shape=(3,), device=(device_type, 1)).capsule(), copy=True)
+    assert x.device == (DLDeviceType.kDLCPU, 0)
+    assert np.from_dlpack(x).tolist() == [0, 1, 2]
+
+
+def test_packed_items_smaller_than_a_byte_are_copied_as_they_lie():
+    data = np.arange(16, dtype="u1")
+    x = asdlpack(Managed(data.ctypes.data, shape=(3, 5), dtype=(1, 4, 1)).capsule(), copy=True)
+    assert (x.dtype, x.shape) == ("uint4", (3, 5))
+    assert ctypes.string_at(x.pointer, 7) == bytes(range(7))
+
+
+@pytest.mark.parametrize("view", [lambda array: array, lambda array: array[::-1], lambda array: array[:2]])
+def test_none_lets_numpy_arrays_of_other_byte_order_be_exported_as_copies(view):
+    array = view(np.arange(5, dtype=">i4"))
+    with pytest.raises(BufferError, match="copy=None"):
+        asdlpack(array).__dlpack__()
+    x = asdlpack(array, copy=None)
+    out = np.from_dlpack(x)
+    assert out.tolist() == array.tolist()
+    assert look(x.__dlpack__(max_version=(1, 0))).flags == IS_COPIED
+    check_copy(asdlpack(array, copy=True), array)
+
+
+@pytest.mark.parametrize("copy", ["yes", 2, 0.0, (), object()])
+def test_another_value_of_copy_is_refused_by_its_name(copy):
+    with pytest.raises((TypeError, ValueError), match="copy"):
+        asdlpack(bytearray(3), copy=copy)
+
+
+def test_a_copy_that_is_too_large_for_the_machine_is_a_memory_error():
+    """One item, broadcast to more bytes than there are addresses in use."""
+    keys = {"version": 3, "shape": (2**46, 2**10), "strides": (0, 0), "typestr": "<u2", "data": bytearray(2)}
+    x = asdlpack(Speaks(__array_interface__=keys))
+    assert x.nbytes == 2**57
+    with pytest.raises(MemoryError):
+        asdlpack(Speaks(__array_interface__=keys), copy=True)
+    with pytest.raises(MemoryError):
+        asdlpack(x, copy=True)
+    with pytest.raises(MemoryError):
+        x.__dlpack__(copy=True)

@@ -1,0 +1,213 @@
+"""describe: what is known of an object's memory, and nothing is consumed."""
+
+import ctypes
+import gc
+import re
+import sys
+
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pyarrow
+import pytest
+import torch
+
+import dlpack
+from dlpack import asdlpack, describe
+from support.capi import IS_COPIED, READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, address, capsule_name
+
+KEYS = (
+    "owner protocol version flags device dtype shape strides byte_strides "
+    "size itemsize nbytes pointer alignment contiguous readonly"
+).split()
+
+
+def test_bytes_are_described():
+    memory = b"0123456789abcdef"
+    pointer = asdlpack(memory).pointer
+    assert describe(memory) == {
+        "owner": "bytes",
+        "protocol": "buffer",
+        "version": None,
+        "flags": None,
+        "device": "kDLCPU:0",
+        "dtype": "uint8",
+        "shape": (16,),
+        "strides": (1,),
+        "byte_strides": (1,),
+        "size": 16,
+        "itemsize": 1,
+        "nbytes": 16,
+        "pointer": pointer,
+        "alignment": pointer & -pointer,
+        "contiguous": "C and Fortran",
+        "readonly": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("obj", "expected"),
+    [
+        (
+            np.zeros((2, 3), "f4"),
+            {"owner": "numpy.ndarray", "protocol": "__dlpack__", "contiguous": "C", "readonly": False},
+        ),
+        (
+            np.zeros((2, 3), "f4").T,
+            {"shape": (3, 2), "strides": (1, 3), "byte_strides": (4, 12), "contiguous": "Fortran"},
+        ),
+        (
+            np.zeros((4, 4), "i2")[:, ::2],
+            {"strides": (4, 2), "byte_strides": (8, 4), "contiguous": "neither", "nbytes": 16},
+        ),
+        (np.zeros((3, 1), "i2")[:, ::-1], {"contiguous": "C and Fortran"}),
+        (np.zeros((0, 3)), {"size": 0, "nbytes": 0, "pointer": 0, "alignment": 0, "contiguous": "C and Fortran"}),
+        (np.float32(1), {"owner": "numpy.float32", "shape": (), "strides": (), "readonly": True}),
+        (np.zeros(2, ml_dtypes.bfloat16), {"protocol": "__array_interface__", "dtype": "bfloat16"}),
+        (np.zeros(2, ml_dtypes.int4), {"dtype": "int4", "flags": None, "byte_strides": (1,)}),
+        (
+            torch.zeros(2, dtype=torch.bfloat16),
+            {"owner": "torch.Tensor", "dtype": "bfloat16", "protocol": "__dlpack__"},
+        ),
+        (jnp.zeros(2, "int8"), {"version": None, "readonly": True, "flags": None}),
+        (pyarrow.array([1, 2]), {"version": (1, 0), "readonly": True}),
+        (asdlpack(b"ab"), {"owner": "bytes", "protocol": "buffer"}),
+        (asdlpack(b"ab", copy=True), {"owner": None, "readonly": False}),
+        (dlpack.frombuffer(b"ab", "float4_e2m1fn"), {"shape": (4,), "nbytes": 2, "byte_strides": None}),
+        (dlpack.frombuffer(b"a", "int4", 1), {"nbytes": 1, "byte_strides": None}),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, dict) else "",
+)
+def test_what_any_input_is(obj, expected):
+    about = describe(obj)
+    if "version" in expected and expected["version"]:
+        assert about["version"] >= expected["version"]
+        expected = {name: value for name, value in expected.items() if name != "version"}
+    assert {name: about[name] for name in expected} == expected
+    assert list(about) == KEYS
+
+
+@pytest.mark.parametrize("name", ["dltensor", "dltensor_versioned"])
+def test_a_capsule_is_described_and_not_consumed(name):
+    memory = (ctypes.c_float * 6)()
+    producer = Managed(address(memory), name=name.encode(), shape=(2, 3), version=(1, 1), flags=READ_ONLY | IS_COPIED)
+    capsule = producer.capsule()
+    before = sys.getrefcount(capsule)
+    about = describe(capsule)
+    assert capsule_name(capsule) == name.encode()
+    assert (about["capsule"], about["protocol"], about["shape"], about["pointer"]) == (
+        name,
+        name,
+        (2, 3),
+        address(memory),
+    )
+    assert about["version"] == (None if name == "dltensor" else (1, 1))
+    assert about["flags"] == (None if name == "dltensor" else ["READ_ONLY", "IS_COPIED"])
+    assert about["readonly"]
+    assert (producer.deleted, sys.getrefcount(capsule)) == (0, before)
+    asdlpack(capsule)
+    assert producer.deleted == 1
+
+
+@pytest.mark.parametrize("name", ["used_dltensor", "used_dltensor_versioned", "another"])
+def test_of_a_capsule_that_is_none_to_consume_just_the_name_is_read(name):
+    producer = Managed(1, ndim=-1)
+    assert describe(producer.capsule(name.encode())) == {"owner": "PyCapsule", "capsule": name}
+
+
+def test_a_used_capsule_is_its_consumers():
+    capsule = asdlpack(bytearray(4)).__dlpack__()
+    array = torch.from_dlpack(capsule)
+    assert describe(capsule) == {"owner": "PyCapsule", "capsule": "used_dltensor"}
+    assert array.shape == (4,)
+
+
+def test_a_capsule_of_padded_items_says_so():
+    producer = Managed(address((ctypes.c_uint8 * 4)()), shape=(4,), dtype=(0, 4, 1), flags=SUBBYTE_TYPE_PADDED)
+    assert describe(producer.capsule())["flags"] == ["SUBBYTE_TYPE_PADDED"]
+
+
+def test_a_pointer_to_a_structure_is_described_and_not_taken_over():
+    memory = (ctypes.c_float * 2)()
+    producer = Managed(address(memory), shape=(2,))
+    pointer = ctypes.pointer(producer.struct)
+    about = describe(pointer)
+    assert (about["protocol"], about["version"], about["pointer"]) == (
+        "DLManagedTensorVersioned",
+        (1, 3),
+        address(memory),
+    )
+    assert (bool(pointer), producer.deleted) == (True, 0)
+    assert describe(ctypes.pointer(producer.struct.dl_tensor))["protocol"] == "DLTensor"
+
+
+@pytest.mark.parametrize(
+    ("obj", "reason"),
+    [
+        (np.zeros(2, ">f4"), r'typestr ">f4": big-endian'),
+        (np.zeros(2, "O"), "Python objects"),
+        (Speaks(__array_interface__={"version": 3}), r"ValueError: __array_interface__: no 'typestr'"),
+        (Managed(1, ndim=-1).capsule(), "ValueError: ndim is -1"),
+        (Managed(1, version=(2, 0)).capsule(), r"BufferError: DLPack version 2\.0: expected 1\.x"),
+        (Exporter(format=b"w"), "BufferError: format"),
+        (torch.zeros(2, requires_grad=True), "require gradient"),
+        (ctypes.POINTER(dlpack.structs.DLTensor)(), "ValueError: pointer to a DLTensor is NULL"),
+    ],
+    ids=["byte order", "objects", "interface", "ndim", "version", "format", "gradient", "NULL"],
+)
+def test_what_cannot_be_shared_as_it_is_says_why(obj, reason):
+    about = describe(obj)
+    assert list(about) == ["owner", "refused"]
+    assert re.search(reason, about["refused"])
+
+
+@pytest.mark.parametrize("obj", [3, None, [1], object(), int])
+def test_what_has_no_memory_is_a_type_error(obj):
+    with pytest.raises(TypeError, match="asdlpack"):
+        describe(obj)
+
+
+def test_an_error_of_the_object_itself_passes_through():
+    class Hostile:
+        @property
+        def __dlpack__(self):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        describe(Hostile())
+
+
+def test_nothing_is_held_afterwards():
+    memory = bytearray(4)
+    about = describe(memory)
+    memory.append(0)
+    exporter = Exporter()
+    describe(exporter)
+    gc.collect()
+    assert (exporter.exports, about["nbytes"]) == (0, 4)
+
+
+def test_it_prints_one_entry_a_line():
+    text = str(describe(np.zeros((2, 3), "f4")))
+    lines = dict(line.split(None, 1) for line in text.splitlines())
+    assert list(lines) == KEYS
+    assert (lines["owner"], lines["shape"], lines["flags"]) == ("numpy.ndarray", "(2, 3)", "none")
+    assert lines["pointer"].startswith("0x")
+    assert lines["version"].startswith("1.")
+
+
+def test_what_is_refused_prints_too():
+    assert str(describe(np.zeros(2, "O"))).startswith("owner    numpy.ndarray\nrefused  BufferError: ")
+
+
+def test_a_stream_that_can_be_read_only_once_is_not_read():
+    reader = pyarrow.table({"a": [1, 2]}).to_reader()
+    assert describe(reader)["protocol"] == "__arrow_c_stream__"
+    assert reader.read_all().num_rows == 2
+
+
+def test_an_object_that_says_it_is_of_another_class_is_described_as_what_it_is():
+    class Liar(bytearray):
+        __class__ = dlpack.DLPackObject
+
+    assert describe(Liar(3))["shape"] == (3,)

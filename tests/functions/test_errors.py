@@ -1,0 +1,460 @@
+"""The error table of the design, row by row: each error names the field, its value and the way out."""
+
+import ctypes
+import datetime
+import decimal
+import sys
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+from dlpack import asdlpack, from_pointer, frombuffer
+from support.alone import alone, python
+from support.capi import USED, Exporter, Managed, Speaks, address, capsule_new, consume
+
+
+def interface(**changes):
+    keys = {"version": 3, "shape": (3, 4), "typestr": "<f4", "data": bytearray(64), **changes}
+    return Speaks(__array_interface__=keys)
+
+
+# No protocol found: a TypeError that names the type and what was looked for.
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [None, 5, 2.5, "text", [1, 2], (1,), {}, object(), Speaks(), len, decimal, datetime.date(2000, 1, 1)],
+    ids=repr,
+)
+def test_an_object_without_a_protocol_is_a_type_error_that_names_its_type_and_what_was_looked_for(obj):
+    with pytest.raises(TypeError) as caught:
+        asdlpack(obj)
+    message = str(caught.value)
+    assert type(obj).__name__ in message
+    for protocol in "__dlpack__", "__array_interface__", "__array_struct__", "__cuda_array_interface__", "buffer":
+        assert protocol in message
+
+
+@pytest.mark.parametrize("arguments", [(), (b"a", b"b"), (b"a", False)])
+def test_asdlpack_takes_one_positional_argument(arguments):
+    with pytest.raises(TypeError):
+        asdlpack(*arguments)
+
+
+@pytest.mark.parametrize("named", [{"obj": b"a"}, {"color": 1}])
+def test_asdlpack_takes_no_argument_of_another_name(named):
+    with pytest.raises(TypeError):
+        asdlpack(*(() if "obj" in named else (b"a",)), **named)
+
+
+# A description that contradicts itself: a ValueError. The other files have the cases of each protocol.
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"typestr": "<f3"}, ['typestr "<f3"']),
+        ({"shape": (3, -4)}, ["shape dimension 1 is negative: -4"]),
+        ({"strides": (4,)}, ["strides", "1", "2"]),
+        ({"shape": (2**62, 4)}, [str(2**62)]),
+        ({"data": ("x", False)}, ["data", "'x'"]),
+        ({"data": bytes(40)}, ["40", "48"]),
+        ({"offset": -8}, ["offset", "-8"]),
+        ({"version": 9}, ["version", "9", "2", "3"]),
+        ({"version": 2**40}, ["version 65535 or more; expected 2 to 3"]),
+    ],
+    ids=str,
+)
+def test_a_description_that_contradicts_itself_is_a_value_error_that_names_field_and_value(changes, parts):
+    with pytest.raises(ValueError) as caught:
+        asdlpack(interface(**changes))
+    for part in parts:
+        assert part in str(caught.value)
+
+
+# Memory that cannot be exported: a BufferError with the way out.
+
+
+@pytest.mark.parametrize(
+    ("obj", "parts"),
+    [
+        (interface(typestr=">f4"), ['typestr ">f4"', "big-endian", "copy=None"]),
+        (Exporter(bytes(8), b">i", 4, (2,)), ['format ">i"', "big-endian", "copy=None"]),
+        (interface(mask=np.zeros(3)), ["mask"]),
+        (interface(typestr="|O8"), ['typestr "|O8"', "object"]),
+        (interface(typestr="<U4"), ['typestr "<U4"', "text"]),
+        (interface(typestr="<M8[ns]"), ['typestr "<M8[ns]"', ".view('int64')"]),
+        (interface(typestr="<f16", shape=(1,)), ['typestr "<f16"']),
+        (Exporter(bytes(16), b"g", 16, (1,)), ['format "g"', "80-bit"]),
+        (Exporter(bytes(8), b"T{i:a:i:b:}", 8, (1,)), ['format "T{i:a:i:b:}"']),
+        (interface(strides=(16, 3), shape=(2, 2)), ["strid", "3", "4", "copy=None"]),
+        (interface(data=bytearray(64), offset=1), ["align", "copy=None"]),
+    ],
+)
+def test_memory_that_cannot_be_exported_is_a_buffer_error_with_the_way_out(obj, parts):
+    with pytest.raises(BufferError) as caught:
+        asdlpack(obj)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", "m8[ns]"])
+def test_numpy_times_name_the_way_out_when_they_are_exported(dtype):
+    array = np.zeros(3, dtype)
+    with pytest.raises(BufferError, match=r"\.view\('int64'\)"):
+        asdlpack(array).__dlpack__()
+    assert np.from_dlpack(asdlpack(array.view("int64"))).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("array", [np.array(["a"]), np.array([b"a"]), np.array([object()]), np.zeros(2, "g")], ids=str)
+def test_numpy_arrays_of_other_types_are_a_buffer_error_when_they_are_exported(array):
+    x = asdlpack(array)
+    for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
+        with pytest.raises(BufferError, match="typestr"):
+            ask()
+
+
+# A device, a version or a copy that the consumer asks for and cannot be served: a BufferError.
+
+
+def test_what_the_consumer_asks_for_and_cannot_be_served_is_a_buffer_error():
+    x = asdlpack(bytearray(8))
+    with pytest.raises(BufferError, match="kDLCUDA:1.*kDLCPU|kDLCPU.*kDLCUDA:1"):
+        x.__dlpack__(dl_device=(2, 1))
+    padded = asdlpack(Managed(4096, shape=(2,), dtype=(0, 4, 1), flags=4).capsule())
+    with pytest.raises(BufferError, match="max_version"):
+        padded.__dlpack__()
+    with pytest.raises(BufferError, match="copy=None"):
+        asdlpack(interface(typestr=">f4"), copy=False)
+
+
+# A capsule that was consumed, or has another name: a ValueError.
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_a_consumed_capsule_is_a_value_error_that_names_it(max_version):
+    capsule = asdlpack(bytearray(8)).__dlpack__(max_version=max_version)
+    managed = consume(capsule)
+    with pytest.raises(ValueError, match=USED[b"dltensor_versioned" if max_version else b"dltensor"].decode()):
+        asdlpack(capsule)
+    managed.deleter(address(managed))
+
+
+def test_a_capsule_of_another_name_is_a_value_error_that_names_it():
+    with pytest.raises(ValueError, match="datetime.datetime_CAPI"):
+        asdlpack(datetime.datetime_CAPI)
+    with pytest.raises(ValueError, match="arrow_array"):
+        asdlpack(capsule_new(4096, b"arrow_array", None))
+
+
+# Streams that the device does not have: a ValueError.
+
+
+@pytest.mark.parametrize(
+    ("device", "stream"),
+    [((1, 0), stream) for stream in (0, 1, 2, -1, 7)]
+    + [((2, 0), stream) for stream in (0, -2)]
+    + [((10, 0), stream) for stream in (1, 2, -2)],
+)
+def test_a_stream_that_the_device_does_not_have_is_a_value_error(device, stream):
+    x = asdlpack(Managed(4096, shape=(2,), device=device).capsule())
+    with pytest.raises(ValueError, match=f"stream.*{stream}"):
+        x.__dlpack__(stream=stream)
+
+
+# Ints that do not fit are a ValueError, what is no int is a TypeError, for each argument alike.
+
+INTS = {  # an argument: its function, the lowest int that fits, and the first that doesn't
+    "asdlpack device type": (lambda value: asdlpack(b"ab", device=(value, 0)), -(2**31), 2**31),
+    "asdlpack device id": (lambda value: asdlpack(b"ab", device=(2, value)), -(2**31), 2**31),
+    "asdlpack device type, of a delegate": (lambda value: asdlpack(np.zeros(2), device=(value, 0)), -(2**31), 2**31),
+    "frombuffer shape": (lambda value: frombuffer(b"ab", "uint8", value), -(2**63), 2**63),
+    "frombuffer shape, a tuple": (lambda value: frombuffer(b"ab", "uint8", (1, value)), -(2**63), 2**63),
+    "frombuffer shape, a list": (lambda value: frombuffer(b"ab", "uint8", [value]), -(2**63), 2**63),
+    "frombuffer strides": (lambda value: frombuffer(b"ab", "uint8", 2, strides=value), -(2**63), 2**63),
+    "frombuffer strides, a tuple": (lambda value: frombuffer(b"ab", "uint8", 2, strides=(value,)), -(2**63), 2**63),
+    "frombuffer offset": (lambda value: frombuffer(b"ab", "uint8", offset=value), 0, 2**64),
+    "from_pointer pointer": (lambda value: from_pointer(value, 2, "uint8"), 0, 2**64),
+    "from_pointer shape": (lambda value: from_pointer(64, value, "uint8"), -(2**63), 2**63),
+    "from_pointer shape, a tuple": (lambda value: from_pointer(64, (value,), "uint8"), -(2**63), 2**63),
+    "from_pointer strides": (lambda value: from_pointer(64, (2,), "uint8", strides=(value,)), -(2**63), 2**63),
+    "from_pointer device type": (lambda value: from_pointer(64, 2, "uint8", device=(value, 0)), -(2**31), 2**31),
+    "from_pointer device id": (lambda value: from_pointer(64, 2, "uint8", device=(4, value)), -(2**31), 2**31),
+    "from_pointer stream": (lambda value: from_pointer(64, 2, "uint8", stream=value), -(2**63), 2**63),
+    "__dlpack__ stream": (lambda value: asdlpack(b"ab").__dlpack__(stream=value), -(2**63), 2**63),
+    "__dlpack__ dl_device type": (lambda value: asdlpack(b"ab").__dlpack__(dl_device=(value, 0)), -(2**31), 2**31),
+    "__dlpack__ dl_device id": (lambda value: asdlpack(b"ab").__dlpack__(dl_device=(2, value)), -(2**31), 2**31),
+    "__dlpack__ max_version": (lambda value: asdlpack(b"ab").__dlpack__(max_version=(1, value)), -(2**63), 2**63),
+}
+MAY_BE_NONE = {"shape", "strides", "stream", "id"}
+
+
+class Index:
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+
+@pytest.mark.parametrize("argument", INTS)
+def test_an_int_that_does_not_fit_is_a_value_error_for_every_argument(argument):
+    call, least, end = INTS[argument]
+    name = argument.replace(",", "").split()[1]
+    for value in end, least - 1, 2**64, 2**100, -(2**100):
+        for passed in value, Index(value), type("Int", (int,), {})(value):
+            with pytest.raises(ValueError, match=f"^{name}: expected .*bits.*, got "):
+                call(passed)
+
+
+@pytest.mark.parametrize("argument", INTS)
+def test_an_argument_that_is_no_int_is_a_type_error_for_every_argument(argument):
+    call, _, _ = INTS[argument]
+    name = argument.replace(",", "").split()[1]
+    for value in 1.0, "1", [1.5], object(), Ellipsis:
+        with pytest.raises(TypeError, match=f"^{name}: expected .*, got "):
+            call(value)
+    if argument.split()[-1] not in MAY_BE_NONE:
+        with pytest.raises(TypeError, match=f"^{name}: expected .*, got "):
+            call(None)
+
+
+@pytest.mark.parametrize("argument", INTS)
+def test_true_is_1_for_every_argument(argument):
+    call, _, _ = INTS[argument]
+
+    def outcome(value):
+        try:
+            found = call(value)
+        except (BufferError, ValueError) as error:
+            return str(error)
+        return found.shape if hasattr(found, "shape") else type(found)
+
+    assert outcome(True) == outcome(1) == outcome(Index(1))
+
+
+# A device that a caller names, and DLPack does not: a ValueError.
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [((number, 0), f"device type is {number}; expected a DLDeviceType, 1 to 4 or 7 to 18") for number in (0, -1, 5, 99)]
+    + [((2, -1), "device id is negative: -1 on kDLCUDA"), ((8, -(2**31)), "device id is negative: -2147483648 on")],
+)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda device: asdlpack(bytearray(8), device=device),
+        lambda device: asdlpack(np.zeros(2), device=device, copy=None),
+        lambda device: asdlpack(asdlpack(bytearray(8)), device=device),
+        lambda device: from_pointer(4096, 2, "uint8", device=device),
+    ],
+)
+def test_a_device_that_dlpack_does_not_name_is_a_value_error(ask, device, message):
+    with pytest.raises(ValueError) as caught:
+        ask(device)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("number", [0, -1, 5, 99])
+def test_a_consumers_device_that_dlpack_does_not_name_is_a_buffer_error(number):
+    """As the array API standard has it for devices that can't be served."""
+    with pytest.raises(BufferError, match=f"^device type {number}:0: the data is on kDLCPU:0"):
+        asdlpack(bytearray(8)).__dlpack__(dl_device=(number, 0))
+
+
+# And always.
+
+
+def test_errors_begin_in_lowercase_and_are_one_line():
+    for obj in (
+        object(),
+        interface(typestr=">f4"),
+        interface(shape=(-1,)),
+        interface(typestr="<f3"),
+        interface(mask=1),
+        Exporter(bytes(16), b"g", 16, (1,)),
+        Managed(4096, shape=(-1,)).capsule(),
+        capsule_new(4096, b"other", None),
+        Speaks(__array_interface__=5),
+    ):
+        with pytest.raises((TypeError, ValueError, BufferError)) as caught:
+            asdlpack(obj)
+        message = str(caught.value)
+        assert message
+        assert not message[0].isupper() or message.startswith("NULL"), message
+        assert "\n" not in message and not message.endswith("."), message
+
+
+@pytest.mark.parametrize("text", ["<f4\0\n\x1b[31m", "<é4", '<"4', "<\\4", "<" + "9" * 100_000])
+def test_text_from_outside_is_quoted_and_shortened(text):
+    with pytest.raises(ValueError, match="typestr") as caught:
+        asdlpack(interface(typestr=text))
+    message = str(caught.value)
+    assert len(message) < 300
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shape": ["x"] * 100_000},
+        {"strides": "x" * 100_000},
+        {"data": b"x", "offset": "x" * 100_000},
+        {"version": "x" * 100_000},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_values_from_outside_are_shortened(changes):
+    with pytest.raises(ValueError) as caught:
+        asdlpack(interface(**changes))
+    assert len(str(caught.value)) < 400
+
+
+def test_a_long_type_name_is_shortened():
+    obj = type("X" * 10_000, (), {})()
+    with pytest.raises(TypeError) as caught:
+        asdlpack(obj)
+    assert len(str(caught.value)) < 1000
+
+
+def test_an_error_leaves_the_object_usable():
+    x = asdlpack(bytearray(b"abc"))
+    with pytest.raises(BufferError):
+        x.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(ValueError):
+        x.__dlpack__(stream=1)
+    assert np.from_dlpack(x).tolist() == [97, 98, 99]
+
+
+def test_the_module_offers_what_it_says():
+    import dlpack
+
+    assert isinstance(dlpack, types.ModuleType)
+    assert {"asdlpack", "DLPackObject", "DLDeviceType", "__version__"} <= set(dir(dlpack))
+
+
+def test_a_weak_reference_is_refused_since_it_keeps_no_memory_alive():
+    array = np.zeros(3)
+    with pytest.raises(TypeError, match="weak reference"):
+        asdlpack(weakref.proxy(array))
+
+
+# Arguments that a function does not take: a TypeError that names the function and the argument.
+
+
+@pytest.mark.parametrize(
+    ("function", "positional", "named", "message"),
+    [
+        (asdlpack, [], {}, "asdlpack() missing required argument 'obj' (pos 1)"),
+        (asdlpack, [b"a", None], {}, "asdlpack() takes at most 1 positional argument (2 given)"),
+        (asdlpack, [b"a"], {"color": 1}, "asdlpack() got an unexpected keyword argument 'color'"),
+        (frombuffer, [b"a"], {}, "frombuffer() missing required argument 'dtype' (pos 2)"),
+        (frombuffer, [], {"dtype": "uint8"}, "frombuffer() missing required argument 'obj' (pos 1)"),
+        (frombuffer, [], {"obj": b"a", "dtype": "uint8"}, "frombuffer() got an unexpected keyword argument 'obj'"),
+        (frombuffer, [b"a", "uint8"], {"dtype": "uint8"}, "frombuffer() got multiple values for argument 'dtype'"),
+        (from_pointer, [64], {"dtype": "uint8"}, "from_pointer() missing required argument 'shape' (pos 2)"),
+        (from_pointer, [64, 1, "uint8", None], {}, "from_pointer() takes at most 3 positional arguments (4 given)"),
+        (asdlpack(b"a").__dlpack__, [1], {"stream": 1}, "__dlpack__() got multiple values for argument 'stream'"),
+        (asdlpack(b"a").__array__, [None, None], {}, "__array__() takes at most 1 positional argument (2 given)"),
+        (
+            asdlpack(b"a").__arrow_c_array__,
+            [],
+            {"schema": 1},
+            "__arrow_c_array__() got an unexpected keyword argument 'schema'",
+        ),
+    ],
+)
+def test_arguments_that_a_function_does_not_take_are_a_type_error(function, positional, named, message):
+    with pytest.raises(TypeError) as caught:
+        function(*positional, **named)
+    assert str(caught.value) == message
+
+
+def test_keyword_arguments_need_no_interned_names():
+    names = {"".join(["d", "type"]): "uint8", "".join(["off", "set"]): 1}
+    assert frombuffer(b"ab", **names).size == 1
+
+
+class Unexported:
+    def __dlpack__(self, **arguments):
+        raise BufferError("not now")
+
+
+@alone
+def test_errors_are_worded_where_no_module_can_be_imported_any_more():
+    """As after os.chroot, and while Python finalises."""
+    strided = asdlpack(np.arange(6, dtype="u1")[::2])
+    of_cpu = asdlpack(bytearray(4))
+    calls = {
+        "unexpected keyword argument 'color'": lambda: asdlpack(b"", color=1),
+        "int object shares no memory": lambda: asdlpack(5),
+        "Unexported can't be exported": lambda: asdlpack(Unexported()).shape,
+        "dtype: expected a name such as 'float32'": lambda: frombuffer(b"", None),
+        "offset: expected bytes": lambda: frombuffer(b"", "uint8", offset=-1),
+        "pointer: expected an address": lambda: from_pointer(b"", 1, "uint8"),
+        "got a ctypes pointer": lambda: frombuffer(ctypes.c_void_p(8), "uint8"),
+        'capsule "x": expected the name': lambda: asdlpack(capsule_new(8, b"x", None)),
+        "strides (2,) of shape (3,): expected row-major memory": lambda: strided.__arrow_c_array__(),
+        "for __cuda_array_interface__": lambda: of_cpu.__cuda_array_interface__,
+    }
+    sys.meta_path.clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "dlpack"]:
+        del sys.modules[name]
+    for words, call in calls.items():
+        with pytest.raises((AttributeError, BufferError, TypeError, ValueError)) as caught:
+            call()
+        assert words in str(caught.value)
+    assert "uint8[4] at 0x" in repr(of_cpu)
+
+
+AT_THE_END = """
+import os, sys
+import dlpack
+if {imported}:
+    dlpack.DLDeviceType
+
+class Last:
+    def __init__(self):
+        self.x, self.calls, self.write = dlpack.asdlpack(bytearray(4)), (dlpack.asdlpack, dlpack.describe), os.write
+
+    def __del__(self):
+        asdlpack, describe = self.calls
+        for use in (
+            lambda: self.x.device,
+            lambda: str(self.x).partition(" on ")[2],
+            lambda: describe(self.x)["device"],
+            lambda: asdlpack(self.x, device=(1, 0)) is self.x,
+            lambda: asdlpack(self.x, device=(99, 0)),
+            lambda: asdlpack(self.x, device="cpu") is self.x,
+            lambda: asdlpack(self.x, device=5),
+            lambda: self.x.__cuda_array_interface__,
+        ):
+            try:
+                text = str(use())
+            except Exception as error:
+                text = f"{type(error).__name__}: {error}"
+            self.write(1, text.encode() + b"\\n")
+
+sys.last = Last()  # which dies when sys is emptied, after nearly all other modules
+"""
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_objects_that_die_with_sys_work_or_say_why_not(imported):
+    result = python(AT_THE_END.replace("{imported}", str(imported)))
+    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    device = "kDLCPU:0" if imported else "device type 1:0"
+    assert lines[:4] == [
+        "(<DLDeviceType.kDLCPU: 1>, 0)" if imported else "(1, 0)",
+        f"{device}, from bytearray by buffer>",
+        device,
+        "True",
+    ]
+    assert lines[4].startswith("ValueError: device type is 99;")
+    assert lines[5] == ("True" if imported else "ImportError: dlpack._device can't be imported any more: Python ends")
+    assert lines[6].startswith("TypeError: device: expected a name")
+    assert lines[7].startswith(f"AttributeError: device {device.removeprefix('device ')}: expected memory of CUDA")

@@ -1,0 +1,247 @@
+"""from_pointer: memory at an address, with whatever keeps it alive."""
+
+import ctypes
+import sys
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+from dlpack import DLDeviceType, asdlpack, from_pointer
+from support.alone import alone
+from support.capi import READ_ONLY, look
+from support.cuda_driver import Driver, with_driver
+
+
+def floats(count=6):
+    return (ctypes.c_float * count)(*range(count))
+
+
+class Owner:
+    """Anything: it has no memory of its own, and only lives."""
+
+
+def test_memory_at_an_address_is_shared():
+    memory = floats()
+    x = from_pointer(ctypes.addressof(memory), (2, 3), "float32")
+    array = np.from_dlpack(x)
+    assert array.ctypes.data == x.pointer == ctypes.addressof(memory)
+    assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
+    array[1, 0] = 30
+    assert memory[3] == 30
+    assert (x.dtype, x.shape, x.strides, x.readonly, x.protocol, x.obj) == (
+        "float32",
+        (2, 3),
+        (3, 1),
+        False,
+        "pointer",
+        None,
+    )
+    assert x.device == (DLDeviceType.kDLCPU, 0)
+
+
+@pytest.mark.parametrize(
+    "pointer",
+    [
+        lambda memory: ctypes.cast(memory, ctypes.POINTER(ctypes.c_float)),
+        lambda memory: ctypes.cast(memory, ctypes.c_void_p),
+        lambda memory: ctypes.pointer(memory),
+        lambda memory: ctypes.cast(memory, ctypes.c_char_p),
+        lambda memory: np.uint64(ctypes.addressof(memory)),
+    ],
+    ids=["POINTER(c_float)", "c_void_p", "pointer()", "c_char_p", "numpy integer"],
+)
+def test_a_pointer_is_an_int_or_one_of_ctypes(pointer):
+    memory = floats()
+    assert from_pointer(pointer(memory), 6, "float32").pointer == ctypes.addressof(memory)
+
+
+def test_a_ctypes_pointer_is_kept_with_what_it_leads_to():
+    array = floats()
+    pointer, memory = ctypes.pointer(array), weakref.ref(array)
+    del array
+    tensor = torch.from_dlpack(from_pointer(pointer, (6,), "float32"))
+    del pointer
+    assert memory() is not None
+    assert tensor.tolist() == [0, 1, 2, 3, 4, 5]
+    del tensor
+    assert memory() is None
+
+
+def test_the_owner_lives_until_the_last_consumer_is_gone():
+    memory, owner = floats(), Owner()
+    gone = weakref.ref(owner)
+    x = from_pointer(ctypes.addressof(memory), (6,), "float32", owner=owner)
+    assert x.obj is owner
+    array, tensor = np.from_dlpack(x), torch.from_dlpack(x)
+    del x, owner, array
+    assert gone() is not None
+    del tensor
+    assert gone() is None
+
+
+def test_an_owner_may_be_locked_memory():
+    memory = bytearray(8)
+    view = memoryview(memory)
+    array = np.from_dlpack(from_pointer(np.frombuffer(view, "u1").ctypes.data, (4,), "int16", owner=view))
+    del view
+    with pytest.raises(BufferError):
+        memory.append(0)
+    array[0] = 258
+    assert memory[:2] == b"\x02\x01"
+    del array
+    memory.append(0)
+
+
+def test_strides_count_elements():
+    memory = floats()
+    x = from_pointer(ctypes.addressof(memory) + 20, (3, 2), "float32", strides=(-2, -1))
+    assert np.from_dlpack(x).tolist() == [[5, 4], [3, 2], [1, 0]]
+    assert np.from_dlpack(from_pointer(ctypes.addressof(memory), 3, "float32", strides=2)).tolist() == [0, 2, 4]
+    assert from_pointer(ctypes.addressof(memory), (), "float32").shape == ()
+
+
+def test_read_only_is_what_the_caller_says():
+    memory = floats()
+    x = from_pointer(ctypes.addressof(memory), (6,), "float32", readonly=True)
+    assert x.readonly
+    assert not np.from_dlpack(x).flags.writeable
+    assert look(x.__dlpack__(max_version=(1, 0))).flags == READ_ONLY
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        ("cpu", (1, 0)),
+        ("CPU", (1, 0)),
+        ("rocm", (10, 0)),
+        ("rocm:3", (10, 3)),
+        ("kDLROCM:3", (10, 3)),
+        ("metal", (8, 0)),
+        ((10, 1), (10, 1)),
+        ((DLDeviceType.kDLOneAPI, 0), (14, 0)),
+        ((18, 0), (18, 0)),
+    ],
+    ids=str,
+)
+def test_a_device_is_a_name_or_a_pair(device, expected):
+    x = from_pointer(4096, (2,), "float32", device=device)
+    assert x.device == x.__dlpack_device__() == expected
+    tensor = look(x.__dlpack__()).dl_tensor
+    assert ((tensor.device.device_type, tensor.device.device_id), tensor.data) == (expected, 4096)
+
+
+@with_driver
+def test_a_device_of_cuda_is_where_the_memory_is():
+    driver = Driver()
+    plain, managed, host = (driver.allocate(8, 1, kind) for kind in ("plain", "managed", "host"))
+    for memory, device, expected in [
+        (plain, "cuda:1", (2, 1)),
+        (plain, (2, 1), (2, 1)),
+        (managed, "cudamanaged", (13, 0)),
+        (managed, "cuda:1", (2, 1)),
+        (host, "cudahost", (3, 0)),
+    ]:
+        x = from_pointer(memory.address, (2,), "float32", device=device)
+        assert (x.device, x.pointer) == (expected, memory.address)
+    for memory, device in (plain, "cuda"), (plain, "cudahost"), (managed, "cudahost"), (host, "cuda:1"):
+        with pytest.raises(ValueError, match=r"device kDLCUDA.*: the memory at 0x.* is on kDLCUDA.*\(pass that device"):
+            from_pointer(memory.address, (2,), "float32", device=device)
+
+
+def test_no_elements_need_no_address():
+    x = from_pointer(0, (0, 3), "float64")
+    assert (x.pointer, x.shape, x.size) == (0, (0, 3), 0)
+    assert np.from_dlpack(x).shape == (0, 3)
+    assert from_pointer(ctypes.c_void_p(), 0, "uint8").pointer == 0
+
+
+BAD = {
+    "NULL": ({"pointer": 0}, ValueError, r"data is NULL; expected an address, since shape \(2,\) has items"),
+    "a NULL of ctypes": ({"pointer": ctypes.c_void_p()}, ValueError, r"data is NULL"),
+    "a negative address": ({"pointer": -8}, ValueError, r"pointer: expected an address, .* got -8"),
+    "an address too large": ({"pointer": 2**64}, ValueError, r"pointer: expected an address, .* 64 bits"),
+    "no address": (
+        {"pointer": 1.5},
+        TypeError,
+        r"pointer: expected an address, an int .* or a ctypes pointer \(.* frombuffer\), got 1\.5",
+    ),
+    "an array of ctypes": ({"pointer": floats()}, TypeError, r"pointer: expected an address, .* or a ctypes pointer"),
+    "bytes": ({"pointer": b"abcd"}, TypeError, r"pointer: expected an address"),
+    "misaligned on a GPU": (
+        {"pointer": 4097, "device": "cuda"},
+        BufferError,
+        r"is misaligned; expected a multiple of 4 \(copy it with the library that owns it\)",
+    ),
+    "misaligned": (
+        {"pointer": 4097},
+        BufferError,
+        r"data 0x1001 is misaligned; expected a multiple of 4 \(take it as bytes, .* by frombuffer\)",
+    ),
+    "beyond the addresses": ({"pointer": 2**64 - 4, "shape": 2}, ValueError, r"data 0xfffffffffffffffc: .* 64 bits"),
+    "below the addresses": ({"pointer": 8, "shape": 4, "strides": -1}, ValueError, r"data 0x8: .* below"),
+    "no length": ({"shape": -1}, ValueError, r"shape.*-1|pointer has no length"),
+    "one length unknown": ({"shape": (2, -1)}, ValueError, r"pointer has no length"),
+    "None as the shape": ({"shape": None}, TypeError, r"shape: expected an int.*pointer has no length\), got None"),
+    "a negative length": ({"shape": (3, -5)}, ValueError, r"shape dimension 1 is negative: -5"),
+    "a shape that overflows": (
+        {"shape": (2**40, 2**40)},
+        ValueError,
+        r"shape \(1099511627776, 1099511627776\) .* too large",
+    ),
+    "strides of another length": ({"shape": (2, 2), "strides": (1,)}, ValueError, r"strides has 1 values; expected 2"),
+    "strides that overflow": (
+        {"shape": 3, "strides": 2**62},
+        ValueError,
+        r"strides dimension 0 is 4611686018427387904 elements",
+    ),
+    "an unknown device": (
+        {"device": "gpu"},
+        ValueError,
+        r"device 'gpu': unknown; expected one of cpu, cuda, .* 'cuda:1'",
+    ),
+    "a device without an id": ({"device": "cuda:"}, ValueError, r"device 'cuda:': expected the id behind the colon"),
+    "an id that is no number": ({"device": "cuda:x"}, ValueError, r"device 'cuda:x': expected the id"),
+    "an id of 32 bits and more": (
+        {"device": f"cuda:{2**31}"},
+        ValueError,
+        r"device 'cuda:2147483648': expected the id",
+    ),
+    "a negative id": ({"device": (2, -1)}, ValueError, r"device id is negative: -1 on kDLCUDA"),
+    "a device type of 0": ({"device": (0, 0)}, ValueError, r"device type is 0; expected a DLDeviceType"),
+    "a device of another type": ({"device": 2}, TypeError, r"device: expected a name such as 'cpu' .* got 2"),
+    "no device": ({"device": None}, TypeError, r"device: expected a name such as 'cpu' .* got None"),
+    "three numbers": ({"device": (1, 0, 0)}, TypeError, r"device: expected a name .* got \(1, 0, 0\)"),
+    "an unknown name": ({"dtype": "flaot32"}, ValueError, r'dtype "flaot32": unknown; .*"?float32'),
+    "another byte order": ({"dtype": ">f4"}, BufferError, r'dtype ">f4": big-endian; .* by frombuffer'),
+    "no data type": ({"dtype": None}, TypeError, r"dtype: expected a name .* got None"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_argument_is_named_with_what_was_expected(case):
+    changes, exception, message = BAD[case]
+    arguments = {"pointer": 4096, "shape": (2,), "dtype": "float32", **changes}
+    owner = Owner()
+    before = sys.getrefcount(owner)
+    with pytest.raises(exception, match=message):
+        from_pointer(arguments.pop("pointer"), **arguments, owner=owner)
+    assert sys.getrefcount(owner) == before
+
+
+@alone  # a library that handles SIGSEGV and was imported after the core's start would take the fault
+def test_a_copy_of_an_address_that_is_not_mapped_is_an_error():
+    with pytest.raises(
+        BufferError, match=r"the memory at 0x[0-9a-f]+ can't be read; expected an address that is mapped"
+    ):
+        asdlpack(from_pointer(4096, (2,), "float32"), copy=True)
+
+
+def test_the_repr_says_where_the_memory_is():
+    memory = floats()
+    x = from_pointer(ctypes.addressof(memory), (2, 3), "float32", readonly=True)
+    assert (
+        repr(x)
+        == f"<dlpack.DLPackObject: float32[2, 3] at {x.pointer:#x}, 24 bytes on kDLCPU:0, read-only, by pointer>"
+    )

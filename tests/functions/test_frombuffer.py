@@ -1,0 +1,451 @@
+"""frombuffer: the bytes of any object, as the data type and shape that the caller names."""
+
+import array
+import ctypes
+import gc
+import mmap
+import sys
+
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pyarrow
+import pytest
+import tensorflow
+import torch
+
+import dlpack
+from dlpack import asdlpack, frombuffer
+from support.alone import alone
+from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look
+from support.small_types import PADDED, WHOLE_BYTES
+
+# name: type code and bits of DLPack 1.3
+NAMES = {
+    **{f"{kind}{bits}": (code, bits) for code, kind in enumerate(["int", "uint"]) for bits in (8, 16, 32, 64)},
+    "float16": (2, 16),
+    "float32": (2, 32),
+    "float64": (2, 64),
+    "complex64": (5, 64),
+    "complex128": (5, 128),
+    "bool": (6, 8),
+    **WHOLE_BYTES,
+}
+
+
+def data_type(x):
+    dtype = look(x.__dlpack__(max_version=(1, 0))).dl_tensor.dtype
+    return dtype.code, dtype.bits, dtype.lanes
+
+
+def address_of(buffer):
+    return np.frombuffer(buffer, "u1").ctypes.data
+
+
+def aligned(count):
+    """A bytearray-like writable buffer at a multiple of 64 bytes."""
+    memory = np.zeros(count + 64, "u1")
+    start = -memory.ctypes.data % 64
+    return memory[start : start + count]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_data_type_is_named(name):
+    code, bits = NAMES[name]
+    memory = aligned(48)
+    x = frombuffer(memory, name)
+    assert data_type(x) == (code, bits, 1)
+    assert (x.dtype, x.shape, x.strides, x.itemsize) == (name, (48 * 8 // bits,), (1,), bits // 8)
+    assert (x.pointer, x.nbytes, x.readonly, x.protocol, x.obj is memory) == (
+        memory.ctypes.data,
+        48,
+        False,
+        "buffer",
+        True,
+    )
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_items_below_a_byte_are_packed_where_just_their_name_is_given(name):
+    code, bits = PADDED[name]
+    x = frombuffer(bytes(12), name)
+    assert data_type(x) == (code, bits, 1)
+    assert (x.shape, x.nbytes) == ((12 * 8 // bits,), 12)
+    assert look(x.__dlpack__(max_version=(1, 0))).flags & SUBBYTE_TYPE_PADDED == 0
+    assert frombuffer(bytes(12), name, (2, -1)).shape == (2, 6 * 8 // bits)
+
+
+def test_lanes_are_part_of_an_item():
+    x = frombuffer(aligned(32), "float32x4")
+    assert (data_type(x), x.shape, x.itemsize) == ((2, 32, 4), (2,), 16)
+    x = frombuffer(bytes(8), "float4_e2m1fnx2", (2, -1))
+    assert (data_type(x), x.shape, x.itemsize) == ((17, 4, 2), (2, 4), 1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        (np.dtype("float32"), "float32"),
+        (np.float16, "float16"),
+        (np.bool_, "bool"),
+        (np.dtype("complex128"), "complex128"),
+        (ml_dtypes.bfloat16, "bfloat16"),
+        (np.dtype(ml_dtypes.float8_e5m2), "float8_e5m2"),
+        (np.dtype(ml_dtypes.complex32), "complex32"),
+        (torch.bfloat16, "bfloat16"),
+        (torch.float8_e4m3fn, "float8_e4m3fn"),
+        (torch.float4_e2m1fn_x2, "float4_e2m1fnx2"),
+        (torch.half, "float16"),
+        (torch.bool, "bool"),
+        (jnp.bfloat16, "bfloat16"),
+        (jnp.int16, "int16"),
+        (tensorflow.bfloat16, "bfloat16"),
+        (bool, "bool"),
+        (float, "float64"),
+        ("<f4", "float32"),
+        ("|u1", "uint8"),
+    ],
+    ids=repr,
+)
+def test_an_object_that_carries_a_data_type_names_it(dtype, name):
+    assert frombuffer(aligned(48), dtype).dtype == name
+
+
+def test_the_small_types_of_ml_dtypes_are_padded_as_they_are_there():
+    x = frombuffer(bytes(3), np.dtype(ml_dtypes.int4))
+    assert (x.dtype, x.shape) == ("int4", (3,))
+    assert look(x.__dlpack__(max_version=(1, 0))).flags & SUBBYTE_TYPE_PADDED
+
+
+def test_a_byte_order_is_converted_where_a_copy_is_allowed():
+    memory = np.arange(3, dtype=">f4").tobytes()
+    with pytest.raises(BufferError, match=r'dtype ">f4": big-endian; .*pass copy=None'):
+        frombuffer(memory, np.dtype(">f4"))
+    assert np.from_dlpack(frombuffer(memory, ">f4", copy=None)).tolist() == [0, 1, 2]
+
+
+def array_interface(array):
+    return Speaks(__array_interface__=array.__array_interface__, keep=array)
+
+
+MEMORY = bytes(range(24))
+SOURCES = {
+    "bytes": lambda: MEMORY,
+    "bytearray": lambda: bytearray(MEMORY),
+    "memoryview": lambda: memoryview(bytearray(MEMORY)),
+    "memoryview of doubles": lambda: memoryview(bytearray(MEMORY)).cast("d"),
+    "array.array": lambda: array.array("h", MEMORY),
+    "ctypes structure": lambda: ctypes.c_uint64.__mul__(3).from_buffer_copy(MEMORY),
+    "records": lambda: np.frombuffer(bytearray(MEMORY), [("a", "i2"), ("b", "u1", 6)]),
+    "text": lambda: np.frombuffer(MEMORY, "S8"),
+    "0-d": lambda: np.frombuffer(MEMORY[:8], "f8").reshape(()),
+    "DLPackObject": lambda: asdlpack(bytearray(MEMORY)),
+    "torch": lambda: torch.frombuffer(bytearray(MEMORY), dtype=torch.int64).reshape(3, 1),
+    "ml_dtypes": lambda: np.frombuffer(bytearray(MEMORY), ml_dtypes.bfloat16),
+    "array interface": lambda: array_interface(np.frombuffer(bytearray(MEMORY), "f8")),
+    "pyarrow.Buffer": lambda: pyarrow.py_buffer(MEMORY),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_any_compact_memory_is_taken_as_bytes_whatever_its_type(source):
+    obj = SOURCES[source]()
+    x = frombuffer(obj, "uint8")
+    assert bytes(np.from_dlpack(x)) == MEMORY[: x.size]
+    assert x.size == (8 if source == "0-d" else 24)
+    assert x.obj is obj
+
+
+def test_what_is_written_on_one_side_is_seen_on_the_other():
+    memory = bytearray(8)
+    tensor = torch.from_dlpack(frombuffer(memory, "bfloat16"))
+    assert tensor.data_ptr() == address_of(memory)
+    tensor[1] = -2
+    assert memory[2:4] == b"\x00\xc0"
+    memory[0:2] = b"\x80\x3f"
+    assert tensor.tolist() == [1, -2, 0, 0]
+
+
+def test_a_view_of_an_mmap_locks_it_until_the_last_consumer_is_gone():
+    memory = mmap.mmap(-1, 4096)
+    array = np.from_dlpack(frombuffer(memory, "float64", (2, -1), offset=64))
+    assert array.shape == (2, 252)
+    array[0, 0] = 1
+    assert memory[70:72] == b"\xf0\x3f"
+    with pytest.raises(BufferError):
+        memory.close()
+    del array
+    memory.close()
+
+
+def test_a_bytearray_is_locked_until_the_last_consumer_is_gone():
+    memory = bytearray(8)
+    holders = [frombuffer(memory, "int16")]
+    holders += [np.from_dlpack(holders[0]), torch.from_dlpack(holders[0]), holders[0].__dlpack__()]
+    while holders:
+        with pytest.raises(BufferError):
+            memory.append(0)
+        del holders[0]
+    memory.append(0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shape", "strides", "values"),
+    [
+        ({}, (6,), (1,), [0, 1, 2, 3, 4, 5]),
+        ({"shape": 4}, (4,), (1,), [0, 1, 2, 3]),
+        ({"shape": [2, 3]}, (2, 3), (3, 1), [[0, 1, 2], [3, 4, 5]]),
+        ({"shape": (-1, 2)}, (3, 2), (2, 1), [[0, 1], [2, 3], [4, 5]]),
+        ({"shape": (3, -1, 1)}, (3, 2, 1), (2, 1, 1), [[[0], [1]], [[2], [3]], [[4], [5]]]),
+        ({"shape": ()}, (), (), 0),
+        ({"shape": (), "offset": 4}, (), (), 2),
+        ({"offset": 4}, (4,), (1,), [2, 3, 4, 5]),
+        ({"offset": 12}, (0,), (1,), []),
+        ({"shape": 0, "offset": 12}, (0,), (1,), []),
+        ({"shape": (2, 0, 3)}, (2, 0, 3), (3, 3, 1), [[], []]),
+        ({"shape": (3,), "strides": (2,)}, (3,), (2,), [0, 2, 4]),
+        ({"shape": 3, "strides": 2, "offset": 2}, (3,), (2,), [1, 3, 5]),
+        ({"shape": (6,), "strides": (-1,), "offset": 10}, (6,), (-1,), [5, 4, 3, 2, 1, 0]),
+        ({"shape": (3, 2), "strides": (1, 3)}, (3, 2), (1, 3), [[0, 3], [1, 4], [2, 5]]),
+        ({"shape": (2, 3), "strides": (0, 1)}, (2, 3), (0, 1), [[0, 1, 2], [0, 1, 2]]),
+        ({"shape": (3, 4), "strides": (1, 1)}, (3, 4), (1, 1), [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]),
+    ],
+    ids=str,
+)
+def test_shape_offset_and_strides_choose_the_elements(arguments, shape, strides, values):
+    memory = np.arange(6, dtype="i2").tobytes()
+    x = frombuffer(memory, "int16", **arguments)
+    assert (x.shape, x.strides) == (shape, strides)
+    assert np.from_dlpack(x).tolist() == values
+    assert x.readonly
+    if x.size:
+        assert x.pointer == address_of(memory) + arguments.get("offset", 0)
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_misaligned_data_is_copied_where_that_is_allowed(copy):
+    memory = b"\0" + np.arange(3, dtype="f4").tobytes()
+    skew = next(offset for offset in range(1, 5) if (address_of(memory) + offset) % 4)
+    with pytest.raises(BufferError, match=r"data 0x[0-9a-f]+ is misaligned; expected a multiple of 4 \(pass copy=None"):
+        frombuffer(memory, "float32", (2,), offset=skew)
+    x = frombuffer(memory, "float32", (2,), offset=skew, copy=copy)
+    assert np.from_dlpack(x).tobytes() == memory[skew : skew + 8]
+    assert (x.pointer % 64, x.readonly, x.obj) == (0, False, None)
+
+
+def test_a_copy_needs_the_memory_no_more():
+    memory = bytearray(b"abcd")
+    x = frombuffer(memory, "uint8", copy=True)
+    memory.clear()
+    assert bytes(np.from_dlpack(x)) == b"abcd"
+
+
+def test_a_copy_of_packed_items_is_theirs_alone():
+    memory = bytearray(b"\x21\x43\x65")
+    x = frombuffer(memory, "uint4", (2,), offset=1, copy=True)
+    memory[:] = bytes(3)
+    assert (x.nbytes, ctypes.string_at(x.pointer, 1)) == (1, b"\x43")
+
+
+BAD = {
+    "no item's multiple": ({"dtype": "float32"}, ValueError, r"10 bytes.*4"),
+    "no row's multiple": ({"dtype": "uint8", "shape": (3, -1)}, ValueError, r"10 bytes.*3"),
+    "no multiple behind an offset": ({"dtype": "int16", "offset": 3}, ValueError, r"7 bytes.*2"),
+    "strides in bytes": (
+        {"dtype": "int16", "shape": (2, 2), "strides": (4, 2)},
+        ValueError,
+        r"bytes 0 to 14 of it \(strides count elements, offset bytes\)",
+    ),
+    "too many elements": ({"dtype": "uint8", "shape": 11}, ValueError, r"data has 10 bytes; .* need bytes 0 to 11"),
+    "beyond the end": ({"dtype": "uint8", "shape": 8, "offset": 3}, ValueError, r"data has 10 bytes; .* bytes 3 to 11"),
+    "an offset beyond the end": ({"dtype": "uint8", "offset": 11}, ValueError, r"offset.* 11.*10 bytes|10 bytes.*11"),
+    "an empty view beyond the end": ({"dtype": "uint8", "shape": 0, "offset": 11}, ValueError, r"11"),
+    "below the beginning": (
+        {"dtype": "uint8", "shape": 3, "strides": -1},
+        ValueError,
+        r"data has 10 bytes; .* -2 to 1",
+    ),
+    "strides too far": ({"dtype": "uint8", "shape": (2, 2), "strides": (9, 1)}, ValueError, r"data has 10 bytes"),
+    "two -1": ({"dtype": "uint8", "shape": (-1, -1)}, ValueError, r"shape.*-1"),
+    "another negative": ({"dtype": "uint8", "shape": (-2,)}, ValueError, r"shape dimension 0 is negative: -2"),
+    "-1 beside 0": ({"dtype": "uint8", "shape": (0, -1)}, ValueError, r"shape.*-1"),
+    "-1 with strides": ({"dtype": "uint8", "shape": (-1,), "strides": (2,)}, ValueError, r"strides"),
+    "no shape with strides": ({"dtype": "uint8", "strides": (2,)}, ValueError, r"strides"),
+    "strides of another length": (
+        {"dtype": "uint8", "shape": 2, "strides": (1, 1)},
+        ValueError,
+        r"strides has 2 values; expected 1",
+    ),
+    "a shape that overflows": ({"dtype": "uint8", "shape": (2**62, 4)}, ValueError, r"shape .* too large"),
+    "a length that overflows": (
+        {"dtype": "uint8", "shape": 2**63},
+        ValueError,
+        r"shape: expected .* 64 bits, got 9223372036854775808",
+    ),
+    "strides that overflow": ({"dtype": "uint8", "shape": (3,), "strides": (2**62,)}, ValueError, r"strides|data has"),
+    "65 dimensions": ({"dtype": "uint8", "shape": (1,) * 65}, ValueError, r"ndim is 65; expected 0 to 64"),
+    "a negative offset": (
+        {"dtype": "uint8", "offset": -1},
+        ValueError,
+        r"offset: expected bytes, .* from 0 on, got -1",
+    ),
+    "an offset that overflows": ({"dtype": "uint8", "offset": 2**64}, ValueError, r"offset: expected .*64 bits"),
+    "an offset of 2**64 - 1": (
+        {"dtype": "uint8", "shape": 2, "offset": 2**64 - 1},
+        ValueError,
+        r"18446744073709551615",
+    ),
+    "an offset that is no int": ({"dtype": "uint8", "offset": 1.0}, TypeError, r"offset: expected bytes, .* got 1\.0"),
+    "a shape of text": (
+        {"dtype": "uint8", "shape": "3"},
+        TypeError,
+        r"shape: expected an int, or a tuple or list of ints, .* got '3'",
+    ),
+    "a shape of floats": ({"dtype": "uint8", "shape": (1.0,)}, TypeError, r"shape: expected .* got \(1\.0,\)"),
+    "strides of text": (
+        {"dtype": "uint8", "shape": 1, "strides": "1"},
+        TypeError,
+        r"strides: expected elements, .* got '1'",
+    ),
+    "copy of another type": ({"dtype": "uint8", "copy": 1}, TypeError, r"copy: expected True, False or None, got 1"),
+    "an unknown name": ({"dtype": "bfloat61"}, ValueError, r'dtype "bfloat61": unknown; .*"?bfloat16'),
+    "an empty name": ({"dtype": ""}, ValueError, r'dtype "": unknown'),
+    "a name with a NUL": (
+        {"dtype": "uint8\0"},
+        ValueError,
+        r"dtype: expected a name such as 'float32', got 'uint8\\x00'",
+    ),
+    "a lone surrogate": ({"dtype": "\ud800"}, ValueError, r"dtype: expected a name"),
+    "a long name": ({"dtype": "x" * 10_000}, ValueError, r'dtype "x{60}"\.\.\.: unknown'),
+    "no data type": ({"dtype": None}, TypeError, r"dtype: expected a name such as 'float32', .* got None"),
+    "a number": ({"dtype": 3}, TypeError, r"dtype: expected a name .* got 3"),
+    "a structure": ({"dtype": np.dtype("i4,i4")}, BufferError, r'dtype "\|V8".* structure'),
+    "objects": ({"dtype": np.dtype("O")}, BufferError, r'dtype "\|O": Python objects'),
+    "dates": ({"dtype": np.dtype("M8[s]")}, (BufferError, ValueError), r'dtype "<M8\[s\]"'),
+    "lanes of none": ({"dtype": "float32x0"}, ValueError, r'dtype "float32x0": unknown'),
+    "no such bits": ({"dtype": "float24"}, ValueError, r'dtype "float24": unknown; .*"?float32'),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_argument_is_named_with_what_was_expected(case):
+    arguments, exception, message = BAD[case]
+    exporter = Exporter(bytes(10), shape=(10,))
+    before = sys.getrefcount(exporter)
+    with pytest.raises(exception, match=message):
+        frombuffer(exporter, **arguments)
+    assert (exporter.exports, sys.getrefcount(exporter)) == (0, before)
+
+
+@pytest.mark.parametrize("arguments", [(), (b"",), (b"", "uint8", 0, 0)])
+def test_a_wrong_number_of_arguments_is_a_type_error(arguments):
+    with pytest.raises(TypeError, match=r"frombuffer\(\)"):
+        frombuffer(*arguments)
+
+
+@pytest.mark.parametrize("obj", [3, None, [1, 2], object()])
+def test_what_has_no_memory_is_a_type_error(obj):
+    with pytest.raises(TypeError, match="shares no memory"):
+        frombuffer(obj, "uint8")
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [np.zeros((4, 4), "f4")[:, ::2], np.zeros((4, 3), "f4").T, torch.zeros(4, 4).T, memoryview(bytes(8))[::2]],
+    ids=["columns", "transposed", "torch, transposed", "every second"],
+)
+def test_memory_with_gaps_is_refused_with_the_way_out(obj):
+    with pytest.raises(BufferError, match=r"expected it compact \(use frombuffer\(asdlpack\(obj, copy=True\), "):
+        frombuffer(obj, "uint8")
+    x = frombuffer(asdlpack(obj, copy=True), "uint8")
+    assert x.size == asdlpack(obj).nbytes
+
+
+def test_a_capsule_or_a_structure_is_refused_and_left_as_it_is():
+    capsule, producer = np.zeros(2).__dlpack__(), Managed(1, shape=(1,))
+    pointer = ctypes.pointer(producer.struct)
+    for obj in capsule, pointer:
+        with pytest.raises(TypeError, match=r"got a capsule or a pointer to a structure \(pass asdlpack of it\)"):
+            frombuffer(obj, "uint8")
+    assert (capsule_name(capsule), bool(pointer), producer.deleted) == (b"dltensor", True, 0)
+    assert frombuffer(asdlpack(capsule), "uint8").size == 16
+
+
+@pytest.mark.parametrize(
+    "pointer", [ctypes.pointer(ctypes.c_int(3)), ctypes.c_void_p(4096), ctypes.c_char_p(b"abc")], ids=repr
+)
+def test_a_pointer_is_not_taken_for_bytes(pointer):
+    with pytest.raises(TypeError, match=r"got a ctypes pointer, which has no length \(pass from_pointer"):
+        frombuffer(pointer, "uint8")
+    assert frombuffer((ctypes.c_void_p * 1)(5), "uint64").size == 1
+
+
+def test_a_long_argument_is_quoted_in_part():
+    with pytest.raises(TypeError) as caught:
+        frombuffer(b"", "uint8", bytes(1 << 28))
+    assert len(str(caught.value)) < 300
+
+
+def test_read_only_memory_stays_read_only():
+    assert frombuffer(b"ab", "uint8").readonly
+    assert look(frombuffer(asdlpack(b"ab"), "int8").__dlpack__(max_version=(1, 0))).flags & READ_ONLY
+    assert not frombuffer(asdlpack(bytearray(b"ab")), "int8").readonly
+
+
+@alone
+def test_known_kinds_of_memory_need_no_call_into_go():
+    memory = bytearray(64)
+    for length in 1, 2, 3:
+        frombuffer(memory, "float8_e4m3fn", length)
+    calls = dlpack._dlpack._core_calls()
+    assert frombuffer(memory, "float8_e4m3fn", 60).shape == (60,)
+    assert dlpack._dlpack._core_calls() == calls
+    with pytest.raises(ValueError, match="data has 64 bytes"):
+        frombuffer(memory, "float8_e4m3fn", 65)
+
+
+@alone
+def test_known_kinds_of_memory_need_no_call_into_go_for_their_length():
+    frombuffer(bytearray(64), "float8_e5m2fnuz")
+    frombuffer(bytearray(64), "complex64", offset=8)
+    calls = dlpack._dlpack._core_calls()
+    for length in range(1, 100):
+        wrapped = frombuffer(bytearray(length), "float8_e5m2fnuz")
+        assert (wrapped.shape, wrapped.strides) == ((length,), (1,))
+        assert frombuffer(bytearray(8 * length + 8), "complex64", offset=8).shape == (length,)
+    assert dlpack._dlpack._core_calls() == calls
+    assert frombuffer(b"", "float8_e5m2fnuz").shape == frombuffer(bytes(8), "complex64", offset=8).shape == (0,)
+    with pytest.raises(ValueError, match="offset 8 is beyond the end of data; expected at most its 7 bytes"):
+        frombuffer(bytes(7), "complex64", offset=8)
+    with pytest.raises(ValueError, match="no multiple"):
+        frombuffer(bytes(17), "complex64", offset=8)
+
+
+def test_a_failing_dtype_object_passes_its_error_on():
+    class Dtype:
+        @property
+        def name(self):
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        frombuffer(b"", Dtype())
+
+
+def test_a_data_type_that_is_an_object_is_let_go():
+    dtype = np.dtype([("a", "i4")])
+    before = sys.getrefcount(dtype)
+    with pytest.raises(BufferError):
+        frombuffer(bytes(8), dtype)
+    assert sys.getrefcount(dtype) == before
+
+
+def test_nothing_is_left_of_views_that_are_gone():
+    memory = Exporter(bytes(64), shape=(64,))
+    before = sys.getrefcount(memory)
+    for dtype in "uint8", "bfloat16", np.float32, torch.float16:
+        x = frombuffer(memory, dtype, copy=None)
+        array = [x.__dlpack__(), x.__dlpack__(max_version=(1, 0)), asdlpack(x.__dlpack__())]
+        assert memory.exports <= 1
+        del x, array
+    gc.collect()
+    assert (memory.exports, sys.getrefcount(memory)) == (0, before)

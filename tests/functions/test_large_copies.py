@@ -1,0 +1,283 @@
+"""Copies so large that several threads share them, to memory in huge pages."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlpack import asdlpack
+from support.alone import alone
+from support.capi import Speaks, array_at
+
+HUGE_PAGE = 2 << 20
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
+
+
+def interface(array):
+    return Speaks(__array_interface__=array.__array_interface__, keep=array)
+
+
+def numbers(*shape, dtype="f4"):
+    return np.random.default_rng(0).integers(0, 256, (*shape, np.dtype(dtype).itemsize), "u1").view(dtype)[..., 0]
+
+
+LAYOUTS = {
+    "compact": lambda: numbers(1500, 1511),
+    "compact bytes, one more than some pieces": lambda: numbers(8 * HUGE_PAGE + 1, dtype="u1"),
+    "transposed": lambda: numbers(1500, 1511).T,
+    "transposed, rows a power of two apart": lambda: numbers(2048, 1024).T,
+    "transposed and byte-swapped": lambda: numbers(1500, 1511, dtype=">f4").T,
+    "transposed, of few long rows": lambda: numbers(700_001, 3).T,
+    "transposed, of many short rows": lambda: numbers(3, 700_001).T,
+    "transposed stack": lambda: numbers(300, 70, 71).transpose(0, 2, 1),
+    "dimensions in the order 2, 0, 1": lambda: numbers(16, 255, 1023).transpose(2, 0, 1),
+    "dimensions in reversed order": lambda: numbers(7, 30, 40, 50, 6).T,
+    "channels last to channels first": lambda: numbers(1301, 1303, 3, dtype="u1").transpose(2, 0, 1),
+    "reversed rows": lambda: numbers(1500, 1511)[::-1],
+    "reversed": lambda: numbers(1500, 1511)[::-1, ::-1],
+    "every second column": lambda: numbers(1500, 3001)[:, ::2],
+    "every second row": lambda: numbers(3001, 1511)[::2],
+    "one row, broadcast": lambda: np.broadcast_to(numbers(1511), (1500, 1511)),
+    "one item, broadcast": lambda: np.broadcast_to(numbers(1), (1500, 1511)),
+    "two huge rows": lambda: numbers(2, 3 * HUGE_PAGE + 7, dtype="u1")[:, :-3],
+    "byte-swapped words of 2 bytes": lambda: numbers(3, 1_500_001, dtype=">i2"),
+    "byte-swapped words of 4 bytes, misaligned": lambda: numbers(6_000_001, dtype="u1")[1:].view(">i4"),
+    "byte-swapped words of 8 bytes": lambda: numbers(700_001, dtype=">u8"),
+    "byte-swapped, every third": lambda: numbers(2_100_001, dtype=">u8")[::3],
+    "byte-swapped halves of 16 bytes": lambda: numbers(300_001, dtype=">c16"),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_item_is_copied(layout):
+    array = LAYOUTS[layout]()
+    x = asdlpack(interface(array), copy=True)
+    assert x.nbytes == array.nbytes > 4_000_000
+    assert x.shape == array.shape
+    assert x.pointer % 64 == 0
+    native = array.dtype.newbyteorder("=")
+    assert array_at(x, native).tobytes() == array.astype(native).tobytes()
+
+
+def test_the_copy_lies_in_huge_pages_where_the_kernel_has_them():
+    array = numbers(3 * HUGE_PAGE, dtype="u1")
+    x = asdlpack(array, copy=True)
+    if HUGE_PAGES.exists():
+        assert "hg" in flags_of_mapping(x.pointer + x.nbytes // 2)
+
+
+def flags_of_mapping(address):
+    """The flags that the kernel keeps for the mapping that the address lies in."""
+    found = False
+    with open("/proc/self/smaps") as lines:
+        for line in lines:
+            first, *rest = line.split()
+            if not first.endswith(":"):
+                begin, end = (int(number, 16) for number in first.split("-"))
+                found = begin <= address < end
+            elif found and first == "VmFlags:":
+                return rest
+    raise AssertionError(hex(address))
+
+
+@alone
+def test_memory_that_is_not_there_raises_whichever_thread_finds_out():
+    import ctypes
+    import mmap
+
+    import pytest
+
+    import dlpack
+    from support.capi import Speaks
+
+    side = 4096
+    size = side * side
+    pages = mmap.mmap(-1, size)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+
+    def copy(typestr, shape, strides):
+        keys = {"version": 3, "typestr": typestr, "shape": shape, "strides": strides, "data": (address, False)}
+        return dlpack.asdlpack(Speaks(__array_interface__=keys), copy=True)
+
+    layouts = [
+        ("|u1", (side, side), (side, 1)),
+        ("|u1", (side, side), (1, side)),
+        ("<u2", (side // 2, side), (2, side)),
+        (">u2", (side, side // 2), (side, 2)),
+        (">u2", (side // 2, side), (2, side)),
+    ]
+    for hole in (0, size // 2, size - mmap.PAGESIZE):
+        assert protect(ctypes.c_void_p(address + hole), mmap.PAGESIZE, 0) == 0
+        for layout in layouts:
+            with pytest.raises(BufferError, match=r"^data: the memory at 0x[0-9a-f]+ can't be read") as refused:
+                copy(*layout)
+            assert hole <= int(str(refused.value).split()[4], 16) - address < hole + mmap.PAGESIZE
+        assert protect(ctypes.c_void_p(address + hole), mmap.PAGESIZE, mmap.PROT_READ) == 0
+    for layout in layouts:
+        assert copy(*layout).nbytes == size
+
+
+@alone
+def test_a_file_that_is_cut_short_raises_too():
+    """What was mapped behind its end gives SIGBUS."""
+    import mmap
+    import tempfile
+
+    import pytest
+
+    import dlpack
+
+    size = 32 << 20
+    with tempfile.TemporaryFile() as file:
+        file.truncate(size)
+        pages = mmap.mmap(file.fileno(), size)
+        assert dlpack.asdlpack(pages, copy=True).nbytes == size
+        file.truncate(size - mmap.PAGESIZE)
+        with pytest.raises(BufferError, match=r"^data: the memory at 0x[0-9a-f]+ can't be read"):
+            dlpack.asdlpack(pages, copy=True)
+
+
+@alone
+def test_a_copy_that_fails_leaves_no_memory_behind():
+    import ctypes
+    import mmap
+
+    import dlpack
+    from support import process
+    from support.capi import Speaks
+
+    size = 64 << 20
+    pages = mmap.mmap(-1, size)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(address + size // 2), mmap.PAGESIZE, 0)
+    keys = {"version": 3, "typestr": "|u1", "shape": (size,), "data": (address, False)}
+
+    def fail():
+        try:
+            dlpack.asdlpack(Speaks(__array_interface__=keys), copy=True)
+        except BufferError:
+            return
+        raise AssertionError("copied")
+
+    fail()
+    before = process.address_space()
+    for _ in range(10):
+        fail()
+    assert process.address_space() < before + 5 * size
+
+
+@alone(environ={"OPENBLAS_NUM_THREADS": "1"})  # a thread of numpy's would take it
+def test_a_blocked_signal_is_left_to_who_waits_for_it():
+    """The threads that share a copy must not take it."""
+    import os
+    import signal
+
+    import dlpack
+    from support import forks
+
+    data = memoryview(bytearray(32 << 20))[::-1]
+    dlpack.asdlpack(data, copy=True)  # its threads are started where nothing is blocked
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})
+    for number in (signal.SIGUSR1, signal.SIGTERM) * 5:
+        dlpack.asdlpack(data, copy=True)
+        os.kill(os.getpid(), number)
+        assert signal.sigtimedwait({number}, forks.DEADLINE) is not None
+
+
+@alone
+def test_every_thread_of_the_core_blocks_the_signals_that_it_can():
+    """Those for faults, profiling and preemption, and SIGCHLD, are Go's to unblock; the Python handlers' are not."""
+    import os
+    import signal
+
+    import dlpack
+
+    data = memoryview(bytearray(32 << 20))[::-1]
+    before = set(os.listdir("/proc/self/task"))
+    for _ in range(5):
+        dlpack.asdlpack(data, copy=True)
+    started = set(os.listdir("/proc/self/task")) - before
+    assert started
+    for thread in started:
+        with open(f"/proc/self/task/{thread}/status") as lines:
+            blocked = int(next(line.split()[1] for line in lines if line.startswith("SigBlk:")), 16)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM, signal.SIGPIPE):
+            assert blocked >> (number - 1) & 1, (thread, number)
+
+
+@alone(timeout=120)
+def test_children_forked_while_threads_share_copies_copy_too():
+    import threading
+
+    import dlpack
+    from support import forks
+
+    data = memoryview(bytes(range(256)) * (8 << 12))[::-1]
+    expected = bytes(data)
+    stop = threading.Event()
+
+    def copy():
+        x = dlpack.asdlpack(data, copy=True)
+        assert bytes(forks.memory_of(x)) == expected
+
+    def copy_on():
+        while not stop.is_set():
+            dlpack.asdlpack(data, copy=True)
+
+    thread = threading.Thread(target=copy_on)
+    thread.start()
+    try:
+        for _ in range(10):
+            forks.fork_and_join(copy)
+    finally:
+        stop.set()
+        thread.join()
+    copy()
+
+
+def test_threads_copy_at_once():
+    from concurrent.futures import ThreadPoolExecutor
+
+    arrays = [numbers(1024, 1100 + i).T for i in range(6)]
+    with ThreadPoolExecutor(len(arrays)) as pool:
+        copies = pool.map(lambda array: asdlpack(array, copy=True), arrays * 3)
+        for array, x in zip(arrays * 3, copies, strict=True):
+            assert array_at(x).tobytes() == array.tobytes()
+
+
+@alone
+def test_a_copy_leaves_no_file_open():
+    import dlpack
+    from support import process
+
+    before = process.open_files()
+    dlpack.asdlpack(memoryview(bytearray(32 << 20))[::-1], copy=True)
+    assert process.open_files() == before
+
+
+@alone
+def test_a_thread_bound_to_one_cpu_copies_by_itself():
+    """What it may use is asked at each copy: no other thread runs for it."""
+    import os
+
+    import dlpack
+
+    data = memoryview(bytearray(64 << 20))[::-1]
+    dlpack.asdlpack(data, copy=True)
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    me = str(os.getpid())
+
+    def ticks_of_others():
+        ticks = 0
+        for thread in os.listdir("/proc/self/task"):
+            if thread != me:
+                with open(f"/proc/self/task/{thread}/stat") as file:
+                    fields = file.read().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks
+
+    before = ticks_of_others()
+    for _ in range(20):
+        dlpack.asdlpack(data, copy=True)
+    assert ticks_of_others() - before <= 2

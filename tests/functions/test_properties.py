@@ -1,0 +1,297 @@
+"""Whatever numpy can show, every protocol shows again; whatever an interface says, it is understood or refused."""
+
+import math
+
+import numpy as np
+import pyarrow
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as nps
+from numpy.lib.stride_tricks import as_strided
+
+from dlpack import asdlpack, frombuffer
+from support.capi import Managed, Speaks, array_at, capsule_name
+from support.layouts import DTYPES, PROTOCOLS
+
+
+@st.composite
+def views(draw):
+    """An array of any shape, seen through any basic index, transposed anyhow, with some dimensions broadcast."""
+    dtype = np.dtype(draw(st.sampled_from(DTYPES)))
+    shape = draw(nps.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=4))
+    data = draw(st.binary(min_size=16, max_size=16)) * (math.prod(shape) * dtype.itemsize // 16 + 1)
+    array = np.frombuffer(bytearray(data), "u1")[: math.prod(shape) * dtype.itemsize]
+    array = (array & 1 if dtype.kind == "b" else array).view(dtype).reshape(shape)
+    array = array[draw(nps.basic_indices(shape, allow_newaxis=True))] if shape else array
+    if not isinstance(array, np.ndarray):
+        array = np.array(array)
+    array = array.transpose(draw(st.permutations(range(array.ndim))))
+    zeroed = draw(st.lists(st.booleans(), min_size=array.ndim, max_size=array.ndim))
+    strides = tuple(0 if zero else stride for zero, stride in zip(zeroed, array.strides, strict=True))
+    return as_strided(array, array.shape, strides)
+
+
+def same(out, array):
+    """Equal bit by bit: NaNs have many."""
+    return out.shape == array.shape and out.dtype == array.dtype and out.tobytes() == array.tobytes()
+
+
+@settings(max_examples=300)
+@given(views(), st.sampled_from(list(PROTOCOLS)))
+def test_every_view_comes_back_equal_and_shared_through_every_protocol(array, protocol):
+    x = asdlpack(PROTOCOLS[protocol](array))
+    assert same(np.from_dlpack(x), array)
+    assert same(array_at(x, array.dtype), array)
+    assert x.pointer == (array.ctypes.data if array.size else 0)
+    assert (x.size, x.nbytes) == (array.size, array.nbytes)
+
+
+@settings(max_examples=300)
+@given(views(), st.sampled_from(list(PROTOCOLS)))
+def test_every_view_is_copied_equal_and_compact(array, protocol):
+    x = asdlpack(PROTOCOLS[protocol](array), copy=True)
+    assert same(np.from_dlpack(x), array)
+    assert np.from_dlpack(x).flags.c_contiguous
+    assert not np.shares_memory(np.from_dlpack(x), array)
+
+
+@settings(max_examples=200)
+@given(views(), st.booleans(), st.integers(0, 15))
+def test_every_swapped_or_misaligned_view_is_converted(array, swap, offset):
+    dtype = array.dtype.newbyteorder(">" if swap else "=")
+    room = np.zeros(array.nbytes + 16, "u1")[offset : offset + array.nbytes].view(dtype).reshape(array.shape)
+    room[...] = array
+    view = room[::-1] if room.ndim else room
+    keys = Speaks(__array_interface__=view.__array_interface__, keep=room)
+    out = np.from_dlpack(asdlpack(keys, copy=None))
+    assert same(out, array[::-1] if array.ndim else array)
+
+
+@settings(max_examples=200)
+@given(views())
+def test_a_chain_of_exports_and_imports_changes_nothing(array):
+    x = asdlpack(memoryview(array))
+    for version in None, (1, 0), (1, 3), None:
+        y = asdlpack(x.__dlpack__(max_version=version))
+        assert (y.shape, y.strides, y.dtype, y.pointer) == (x.shape, x.strides, x.dtype, x.pointer)
+        x = y
+    assert same(np.from_dlpack(x), array)
+
+
+def from_arrow(x):
+    """The items of an array, below its extension types and lists of fixed size."""
+    items = pyarrow.array(x)
+    while isinstance(items, pyarrow.ExtensionArray | pyarrow.FixedSizeListArray):
+        items = items.storage if isinstance(items, pyarrow.ExtensionArray) else items.flatten()
+    return items.to_numpy().view(x.dtype).reshape(x.shape)
+
+
+def from_legacy(x):
+    return np.from_dlpack(Speaks(__dlpack__=lambda **_: x.__dlpack__(), __dlpack_device__=x.__dlpack_device__))
+
+
+WAYS_OUT = {
+    "dltensor": from_legacy,
+    "dltensor_versioned": np.from_dlpack,
+    "buffer": lambda x: np.asarray(memoryview(x)),
+    "__array_interface__": lambda x: np.asarray(Speaks(__array_interface__=x.__array_interface__, keep=x)),
+    "__array_struct__": lambda x: np.asarray(Speaks(__array_struct__=x.__array_struct__, keep=x)),
+    "__array__": lambda x: x.__array__(),
+    "torch": lambda x: torch.from_dlpack(x).numpy(),
+    "arrow": from_arrow,
+}
+
+
+@settings(max_examples=600)
+@given(views(), st.sampled_from(list(PROTOCOLS)), st.sampled_from(list(WAYS_OUT)), st.booleans())
+def test_every_view_goes_from_every_protocol_out_by_every_way(array, protocol, way, copy):
+    x = asdlpack(PROTOCOLS[protocol](array), copy=copy)
+    said = copy or array.size == 0 or array.flags.c_contiguous
+    if way == "arrow" and (array.ndim == 0 or array.dtype.kind == "c" or not said):
+        with pytest.raises(BufferError):
+            from_arrow(x)
+    elif way == "torch" and any(stride < 0 for stride in x.strides):
+        with pytest.raises((BufferError, ValueError, RuntimeError)):  # whichever of them torch means by it
+            WAYS_OUT[way](x)
+    else:
+        out = WAYS_OUT[way](x)
+        assert same(out, array)
+        if array.size:
+            assert (out.ctypes.data == array.ctypes.data) == (not copy)
+
+
+MEMORY = np.arange(256, dtype="u1")
+INTERESTING = [0, 1, -1, 4, 8, 63, 64, 65, 255, 256, 2**31, 2**60, 2**62, 2**63 - 1, -(2**63), 2**63, 2**64]
+numbers = st.one_of(st.integers(-3, 9), st.sampled_from(INTERESTING), st.integers())
+junk = st.one_of(
+    st.none(), st.booleans(), st.floats(), st.text(max_size=5), st.binary(max_size=5), st.just([1]), numbers
+)
+tuples = st.lists(st.one_of(st.integers(0, 5), numbers), max_size=5).map(tuple)
+typestrs = st.one_of(
+    st.sampled_from(["<f4", "|u1", "|b1", "<i2", ">i4", "<c8", "<f8", "<V2", "|O8", "<M8[s]"]),
+    st.from_regex(r"[<>|=]?[a-zA-Z?]?-?[0-9]{0,3}(\[[a-z]+\])?", fullmatch=True),
+    st.text(max_size=8),
+)
+
+
+def understood(obj, keys, copy):
+    """The bytes of the values that the interface means, where it is well-formed, and those of what was made of it."""
+    x = asdlpack(obj, copy=copy)
+    item = np.dtype(keys["typestr"])
+    strides = keys.get("strides")
+    if strides is None:
+        strides = [item.itemsize * math.prod(keys["shape"][i + 1 :]) for i in range(len(keys["shape"]))]
+    start = keys.get("offset", 0)
+    values = []
+    if 0 < x.size <= 4096:
+        for index in np.ndindex(*keys["shape"]):
+            at = start + sum(i * int(stride) for i, stride in zip(index, strides, strict=True))
+            assert 0 <= at <= MEMORY.size - item.itemsize
+            values.append(MEMORY[at : at + item.itemsize].view(item))
+        native = item.newbyteorder("=")
+        expected = np.array(values, item).astype(native).tobytes()
+        assert array_at(x, native).tobytes() == expected
+    assert x.shape == tuple(keys["shape"])
+    return x
+
+
+@settings(max_examples=1000)
+@given(
+    st.fixed_dictionaries(
+        {"version": st.sampled_from([2, 3]), "typestr": typestrs, "shape": tuples},
+        optional={"strides": st.one_of(st.none(), tuples), "offset": st.one_of(st.integers(0, 64), numbers)},
+    ),
+    st.sampled_from([False, None, True]),
+)
+@example({"version": 3, "typestr": "<f4", "shape": (4, 4), "strides": (-16, 4), "offset": 48}, False)
+@example({"version": 3, "typestr": "<f4", "shape": (65, 1)}, False)
+@example({"version": 3, "typestr": ">i4", "shape": (3,), "strides": (7,), "offset": 3}, None)
+def test_a_random_interface_of_a_buffer_gives_its_values_or_is_refused(keys, copy):
+    if math.prod(size for size in keys["shape"] if size > 0) > 1 << 20:
+        copy = False  # strides of 0 make a few bytes look like more than the machine has
+    try:
+        x = understood(Speaks(__array_interface__={**keys, "data": MEMORY}), keys, copy)
+    except (ValueError, BufferError, MemoryError) as error:
+        assert str(error)
+    else:
+        if copy is False and x.size:
+            assert MEMORY.ctypes.data <= x.pointer < MEMORY.ctypes.data + MEMORY.size
+
+
+@settings(max_examples=600)
+@given(
+    st.dictionaries(
+        st.sampled_from(["version", "shape", "typestr", "data", "strides", "offset", "mask", "descr"]),
+        st.one_of(junk, tuples, typestrs, st.tuples(junk, junk)),
+    ),
+    st.sampled_from(["__array_interface__", "__cuda_array_interface__"]),
+)
+def test_a_random_dictionary_is_described_or_refused(keys, name):
+    try:
+        x = asdlpack(Speaks(**{name: keys}))
+        assert (repr(x), len(x.shape)) and x.ndim == len(x.strides)
+    except (ValueError, BufferError) as error:
+        assert str(error)
+
+
+def bytes_as(dtype, shape, offset, strides):
+    """The items that the arguments of frombuffer mean in MEMORY, each read by itself, or ValueError."""
+    size = dtype.itemsize
+    if -1 in shape:
+        others = math.prod(length for length in shape if length != -1)
+        if shape.count(-1) > 1 or strides is not None or others <= 0 or (MEMORY.size - offset) % (others * size):
+            raise ValueError
+        shape = [(MEMORY.size - offset) // (others * size) if length == -1 else length for length in shape]
+    if strides is None:
+        strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    if min(shape, default=0) < 0 or len(strides) != len(shape) or not 0 <= offset <= MEMORY.size:
+        raise ValueError
+    items = []
+    for index in np.ndindex(*shape):
+        at = offset + size * sum(i * stride for i, stride in zip(index, strides, strict=True))
+        if not 0 <= at <= MEMORY.size - size:
+            raise ValueError
+        items.append(MEMORY[at : at + size].view(dtype))
+    return np.array(items, dtype).reshape(shape)
+
+
+@settings(max_examples=1000)
+@given(
+    st.sampled_from(DTYPES).map(np.dtype),
+    st.lists(st.integers(-1, 9), max_size=4),
+    st.one_of(st.just(0), st.integers(0, 260)),
+    st.one_of(st.none(), st.lists(st.integers(-9, 9), max_size=4)),
+    st.sampled_from([False, None, True]),
+)
+@example(np.dtype("f4"), [-1, 8], 0, None, False)
+@example(np.dtype("f4"), [3, 2], 248, [-2, -9], False)
+@example(np.dtype("i2"), [3], 1, None, None)
+@example(np.dtype("i2"), [0], 260, None, False)
+def test_frombuffer_gives_the_items_that_are_there_or_refuses(dtype, shape, offset, strides, copy):
+    try:
+        expected = bytes_as(dtype, shape, offset, strides)
+    except ValueError:
+        with pytest.raises(ValueError):
+            frombuffer(MEMORY, dtype.name, shape, offset=offset, strides=strides, copy=copy)
+        return
+    alignment = np.dtype(dtype.type(0).real).itemsize if dtype.kind == "c" else dtype.itemsize
+    misaligned = expected.size and (MEMORY.ctypes.data + offset) % alignment
+    if misaligned and copy is False:
+        with pytest.raises(BufferError, match="misaligned"):
+            frombuffer(MEMORY, dtype.name, shape, offset=offset, strides=strides)
+        return
+    x = frombuffer(MEMORY, dtype.name, shape, offset=offset, strides=strides, copy=copy)
+    assert same(array_at(x, dtype), expected)
+    if expected.size:
+        assert (x.pointer == MEMORY.ctypes.data + offset) == (not misaligned and not copy)
+
+
+# Enough of them for every ndim that is read.
+dims = st.lists(numbers.filter(lambda n: -(2**63) <= n < 2**63), max_size=4).map(lambda some: some + [1] * 64)
+
+
+@settings(max_examples=500)
+@given(
+    st.fixed_dictionaries(
+        {
+            "ndim": st.one_of(st.integers(-1, 4), st.sampled_from([64, 65, 2**31 - 1, -(2**31)])),
+            "shape": st.one_of(st.none(), dims),
+            "strides": st.one_of(st.none(), dims),
+            "dtype": st.tuples(st.integers(0, 255), st.integers(0, 255), st.integers(0, 65535)),
+            "device": st.tuples(st.integers(-1, 20), st.integers(-1, 3)),
+            "byte_offset": st.integers(0, 2**64 - 1),
+            "flags": st.integers(0, 2**64 - 1),
+            "version": st.tuples(st.integers(0, 2), st.integers(0, 9)),
+            "data": st.one_of(st.none(), st.integers(0, 2**64 - 1)),
+        }
+    ),
+    st.sampled_from([b"dltensor", b"dltensor_versioned"]),
+)
+def test_a_random_tensor_is_described_or_refused_and_its_deleter_called_once(fields, name):
+    """Nothing here is read as memory: copy stays False."""
+    managed = Managed(name=name, **fields)
+    capsule = managed.capsule()
+    try:
+        x = asdlpack(capsule)
+    except (ValueError, BufferError) as error:
+        assert str(error)
+        assert (capsule_name(capsule), managed.deleted) == (name, 0)
+    else:
+        assert (len(x.shape), len(x.strides)) == (x.ndim, x.ndim)
+        assert repr(x)
+        x.__dlpack__(max_version=(1, 0))
+        assert managed.deleted == 0
+        del x
+        assert managed.deleted == 1
+
+
+@settings(max_examples=500)
+@given(st.one_of(junk, typestrs), st.one_of(junk, typestrs), st.booleans())
+def test_random_attributes_raise_nothing_but_what_the_design_says(first, second, both):
+    obj = Speaks(__array_interface__=first, **({"__array_struct__": second} if both else {}))
+    try:
+        asdlpack(obj)
+    except (ValueError, BufferError, TypeError) as error:
+        assert str(error)

@@ -1,0 +1,289 @@
+"""What the tests on a GPU share: the driver itself, every kind of its memory, objects that speak one protocol alone,
+and kernels that are held up until the test lets them go."""
+
+import contextlib
+import ctypes
+import mmap
+import threading
+from ctypes import byref, c_int, c_size_t, c_uint8, c_uint32, c_uint64, c_ushort, c_void_p
+
+import cupy
+import numpy as np
+import torch
+
+import dlpack
+from support.capi import Speaks
+
+CUDA, CUDA_HOST, MANAGED = (
+    dlpack.DLDeviceType.kDLCUDA,
+    dlpack.DLDeviceType.kDLCUDAHost,
+    dlpack.DLDeviceType.kDLCUDAManaged,
+)
+
+_driver = ctypes.CDLL("libcuda.so.1")
+
+# The libraries' context of device 0, which all of them share, is current in the main thread from here on.
+torch.zeros(1, device="cuda:0")
+cupy.zeros(1)
+
+
+def call(function, *arguments):
+    """Calls the driver; ints are addresses, handles and sizes, so 64 bits wide."""
+    result = getattr(_driver, function)(*(c_uint64(it) if isinstance(it, int) else it for it in arguments))
+    if result:
+        name = ctypes.c_char_p()
+        _driver.cuGetErrorName(result, byref(name))
+        raise RuntimeError(f"{function}: {(name.value or str(result).encode()).decode()}")
+
+
+def current_context():
+    context = c_void_p()
+    call("cuCtxGetCurrent", byref(context))
+    return context.value
+
+
+def capture_mode():
+    """The thread's: to be asked, it has to be exchanged."""
+    mode = c_int(0)
+    call("cuThreadExchangeStreamCaptureMode", byref(mode))
+    before = mode.value
+    call("cuThreadExchangeStreamCaptureMode", byref(mode))
+    return before
+
+
+def free_memory():
+    """Bytes of the current device."""
+    torch.cuda.synchronize()
+    free, total = c_size_t(), c_size_t()
+    call("cuMemGetInfo_v2", byref(free), byref(total))
+    return free.value
+
+
+@contextlib.contextmanager
+def inside(context):
+    call("cuCtxPushCurrent_v2", context)
+    try:
+        yield
+    finally:
+        call("cuCtxPopCurrent_v2", byref(c_void_p()))
+
+
+@contextlib.contextmanager
+def another_context(device=0):
+    """A context beside the one that the libraries share. It is not current."""
+    context = c_void_p()
+    call("cuCtxCreate_v2", byref(context), 0, device)
+    call("cuCtxPopCurrent_v2", byref(c_void_p()))
+    try:
+        yield context.value
+    finally:
+        call("cuCtxDestroy_v2", context.value)
+
+
+@contextlib.contextmanager
+def stream_of(context):
+    """The handle of a stream that does not wait for the default ones."""
+    stream = c_void_p()
+    with inside(context):
+        call("cuStreamCreate", byref(stream), 1)  # CU_STREAM_NON_BLOCKING
+    try:
+        yield stream.value
+    finally:
+        with inside(context):
+            call("cuStreamDestroy_v2", stream.value)
+
+
+# Memory, by its address. Each gives back what it took.
+
+
+@contextlib.contextmanager
+def allocated(size, allocate="cuMemAlloc_v2", free="cuMemFree_v2", *more):
+    address = c_uint64()
+    call(allocate, byref(address), size, *more)
+    try:
+        yield address.value
+    finally:
+        call(free, address.value)
+
+
+def managed(size):
+    return allocated(size, "cuMemAllocManaged", "cuMemFree_v2", 1)  # CU_MEM_ATTACH_GLOBAL
+
+
+def pinned(size):
+    return allocated(size, "cuMemHostAlloc", "cuMemFreeHost", 0)
+
+
+@contextlib.contextmanager
+def of_a_pool(size):
+    """It is of no context."""
+    address = c_uint64()
+    call("cuMemAllocAsync", byref(address), size, 0)
+    call("cuStreamSynchronize", 0)
+    try:
+        yield address.value
+    finally:
+        call("cuMemFreeAsync", address.value, 0)
+
+
+@contextlib.contextmanager
+def registered(size):
+    with mmap.mmap(-1, size) as memory:
+        view = c_uint8.from_buffer(memory)
+        address = ctypes.addressof(view)
+        call("cuMemHostRegister_v2", address, size, 0)
+        try:
+            yield address
+        finally:
+            call("cuMemHostUnregister", address)
+            del view
+
+
+class Location(ctypes.Structure):
+    """CUmemLocation; its type 1 is a device."""
+
+    _fields_ = [("type", c_int), ("id", c_int)]
+
+
+class AllocationProp(ctypes.Structure):
+    """CUmemAllocationProp; its type 1 is memory that stays where it is."""
+
+    _fields_ = [
+        ("type", c_int),
+        ("requestedHandleTypes", c_int),
+        ("location", Location),
+        ("win32HandleMetaData", c_void_p),
+        ("compressionType", c_uint8),
+        ("gpuDirectRDMACapable", c_uint8),
+        ("usage", c_ushort),
+        ("reserved", c_uint8 * 4),
+    ]
+
+
+class AccessDesc(ctypes.Structure):
+    """CUmemAccessDesc; flags 3 are reading and writing."""
+
+    _fields_ = [("location", Location), ("flags", c_int)]
+
+
+@contextlib.contextmanager
+def virtual(size, device=0):
+    """Virtual memory management: an address range, and memory mapped there. It is of no context."""
+    prop = AllocationProp(type=1, location=(1, device))
+    granularity, address, handle = c_size_t(), c_uint64(), c_uint64()
+    call("cuMemGetAllocationGranularity", byref(granularity), byref(prop), 0)
+    size += -size % granularity.value
+    with contextlib.ExitStack() as undo:
+        call("cuMemAddressReserve", byref(address), size, 0, 0, 0)
+        undo.callback(call, "cuMemAddressFree", address.value, size)
+        call("cuMemCreate", byref(handle), size, byref(prop), 0)
+        undo.callback(call, "cuMemRelease", handle.value)
+        call("cuMemMap", address.value, size, 0, handle.value, 0)
+        undo.callback(call, "cuMemUnmap", address.value, size)
+        call("cuMemSetAccess", address.value, size, byref(AccessDesc((1, device), 3)), 1)
+        yield address.value
+
+
+def upload(address, array):
+    """Copies a numpy array to an address of a GPU, or to one of the host that CUDA knows."""
+    array = np.ascontiguousarray(array)
+    call("cuMemcpy", address, array.ctypes.data, array.nbytes)
+    call("cuCtxSynchronize")
+
+
+def download(address, shape, dtype="f4"):
+    array = np.empty(shape, dtype)
+    call("cuCtxSynchronize")
+    call("cuMemcpy", array.ctypes.data, address, array.nbytes)
+    return array
+
+
+# Objects with __cuda_array_interface__ and no other protocol.
+
+
+def interface(address, shape=(2, 3), typestr="<f4", readonly=False, keep=None, **more):
+    described = {"shape": shape, "typestr": typestr, "data": (address, readonly), "version": 3, "strides": None, **more}
+    return Speaks(__cuda_array_interface__=described, keep=keep)
+
+
+def interface_of(array, **changes):
+    """What an array of a library says of itself by the interface, and nothing else of it."""
+    return Speaks(__cuda_array_interface__={**array.__cuda_array_interface__, **changes}, keep=array)
+
+
+# Work that takes as long as the test wants.
+
+_write = cupy.RawKernel(
+    r"""
+    extern "C" __global__ void write_late(const volatile unsigned int *gate, unsigned int turn, long long cycles,
+                                          float *out, int count, float value) {
+        const long long start = clock64();
+        while (*gate < turn || clock64() - start < cycles) {
+        }
+        for (int i = threadIdx.x; i < count; i += blockDim.x) {
+            out[i] = value;
+        }
+    }
+    """,
+    "write_late",
+)
+
+
+def write(stream, address, count, value, cycles=0, gate=None, turn=0):
+    """Queues a kernel on a stream of cupy that writes after so many cycles of the GPU's clock."""
+    gate = gate or address  # it is read all the same
+    arguments = (np.uint64(gate), np.uint32(turn), np.int64(cycles), np.uint64(address), np.int32(count))
+    with stream:
+        _write((1,), (32,), (*arguments, np.float32(value)))
+
+
+class Gate:
+    """Holds up a kernel until it is opened: what is read before is what was there before, and whoever waits on the host
+    waits for ever. So that such a wait ends as a failed test, the gate opens by itself after a while."""
+
+    def __init__(self):
+        self.stack = contextlib.ExitStack()
+        self.turn = 0
+        self.forced = False
+
+    def __enter__(self):
+        self.address = self.stack.enter_context(pinned(4))  # of every context, as all such memory
+        self.flag = c_uint32.from_address(self.address)
+        self.flag.value = 0
+        self.guard = threading.Timer(30, self._force)
+        self.guard.start()
+        return self
+
+    def __exit__(self, error, *_):
+        self.guard.cancel()
+        self.guard.join()
+        self.flag.value = 2**32 - 1
+        call("cuCtxSynchronize")
+        self.stack.close()
+        assert error or not self.forced, "something waited on the host for a stream"
+
+    def _force(self):
+        self.forced = True
+        self.flag.value = 2**32 - 1
+
+    def write(self, stream, address, count, value):
+        """Queues a kernel that writes when the gate is opened."""
+        self.turn += 1
+        write(stream, address, count, value, gate=self.address, turn=self.turn)
+
+    def hold(self, stream):
+        """Holds up a stream of any context, by its handle."""
+        self.turn += 1
+        call("cuStreamWaitValue32_v2", stream, self.address, self.turn, 0)  # CU_STREAM_WAIT_VALUE_GEQ
+
+    def open(self):
+        self.flag.value = self.turn
+
+
+def streams(count=2, non_blocking=True):
+    return [cupy.cuda.Stream(non_blocking=non_blocking) for _ in range(count)]
+
+
+def torch_stream(stream):
+    """For a with statement: makes a stream of cupy the current one of torch."""
+    return torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr))

@@ -1,0 +1,203 @@
+"""Copies between the host and a GPU, and on one, beside numpy's."""
+
+import mmap
+
+import cupy
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from gpu import CUDA, Gate, interface, interface_of, streams, torch_stream, write
+
+from dlpack import asdlpack, from_pointer
+from support.capi import IS_COPIED, look
+
+WHOLE = np.arange(6 * 8 * 10, dtype="f4").reshape(6, 8, 10)
+
+COMPACTED = {  # on the device too
+    "compact": lambda a: a,
+    "some planes": lambda a: a[1:4],
+    "rows": lambda a: a[:, 2:7],
+    "a block": lambda a: a[1:5, 2:6, 3:9],
+    "every second plane": lambda a: a[::2],
+    "every third row": lambda a: a[:, ::3],
+    "planes turned around": lambda a: a[::-1],
+    "rows turned around": lambda a: a[:, ::-1, 1:],
+    "planes and rows exchanged": lambda a: a.transpose(1, 0, 2),
+    "one item": lambda a: a[2, 3, 4, ...],
+    "no items": lambda a: a[:, :0],
+    "five dimensions": lambda a: a.reshape(2, 3, 4, 2, 10)[:, 1:, ::2, :, 2:8],
+}
+GATHERED = {  # by the host alone
+    "transposed": lambda a: a.T,
+    "turned around": lambda a: a[::-1, ::-1, ::-1],
+    "every second item": lambda a: a[..., ::2],
+    "items turned around": lambda a: a[:, :, ::-1],
+}
+SPARSE = {"one column": lambda a: a[:, :, 3], "every fifth item": lambda a: a[..., ::5]}
+
+
+def layouts(*tables):
+    both = {name: layout for table in tables for name, layout in table.items()}
+    return pytest.mark.parametrize("layout", both.values(), ids=both.keys())
+
+
+def down(x):
+    return np.asarray(asdlpack(x, copy=None, device="cpu"))
+
+
+@layouts(COMPACTED, GATHERED)
+def test_a_gpus_memory_is_copied_to_the_host(layout):
+    view, expected = layout(cupy.asarray(WHOLE)), layout(WHOLE)
+    for x in asdlpack(interface_of(view)), asdlpack(view):
+        for array in down(x), np.from_dlpack(x, device="cpu"):
+            assert array.flags.c_contiguous or x.protocol == "__dlpack__"  # cupy's own copy is in its order
+            np.testing.assert_array_equal(array, expected)
+            array[...] = 0  # it is a copy
+    np.testing.assert_array_equal(view.get(), expected)
+
+
+@layouts(COMPACTED, GATHERED, SPARSE)
+def test_the_hosts_memory_is_copied_to_a_gpu(layout):
+    expected = layout(WHOLE)
+    x = asdlpack(expected, copy=None, device="cuda:0")
+    assert x.device == (CUDA, 0)
+    taken = cupy.from_dlpack(x)
+    assert taken.flags.c_contiguous
+    np.testing.assert_array_equal(taken.get(), expected)
+    capsule = asdlpack(expected).__dlpack__(dl_device=(2, 0), max_version=(1, 0))
+    assert look(capsule).flags & IS_COPIED
+    np.testing.assert_array_equal(cupy.from_dlpack(capsule).get(), expected)
+    np.testing.assert_array_equal(torch.from_dlpack(x).cpu().numpy(), expected)
+
+
+@layouts(COMPACTED)
+def test_a_copy_on_the_gpu_is_compact(layout):
+    view, expected = layout(cupy.asarray(WHOLE)), layout(WHOLE)
+    x = asdlpack(interface_of(view), copy=True)
+    assert x.device == (CUDA, 0)
+    taken = cupy.from_dlpack(x)
+    assert taken.flags.c_contiguous
+    assert expected.size == 0 or (x.pointer != view.data.ptr and x.pointer % 256 == 0)
+    view[...] = 0
+    torch.cuda.synchronize()
+    np.testing.assert_array_equal(taken.get(), expected)
+
+
+@layouts(GATHERED, SPARSE)
+def test_what_only_a_kernel_could_gather_is_refused_on_the_gpu(layout):
+    with pytest.raises(BufferError, match="strides of .* bytes on kDLCUDA:0"):
+        asdlpack(interface_of(layout(cupy.asarray(WHOLE))), copy=True)
+
+
+@layouts(SPARSE)
+def test_what_would_bring_much_else_along_is_refused(layout):
+    with pytest.raises(BufferError, match="strides of .* bytes on kDLCUDA:0"):
+        np.from_dlpack(asdlpack(interface_of(layout(cupy.asarray(WHOLE)))), device="cpu")
+
+
+@pytest.mark.parametrize("dtype", "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16".split())
+@pytest.mark.parametrize("layout", [COMPACTED["a block"], GATHERED["transposed"]], ids=["a block", "transposed"])
+def test_every_data_type_is_copied_both_ways(dtype, layout):
+    whole = (WHOLE % 100).astype(dtype)
+    expected = layout(whole)
+    array = down(asdlpack(interface_of(layout(cupy.asarray(whole)))))
+    assert array.dtype == expected.dtype
+    np.testing.assert_array_equal(array, expected)
+    np.testing.assert_array_equal(cupy.from_dlpack(asdlpack(expected, copy=None, device="cuda:0")).get(), expected)
+
+
+def test_types_that_numpy_has_not_are_copied_both_ways():
+    values = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16)
+    tensor = torch.from_dlpack(asdlpack(values, copy=None, device="cuda:0"))
+    assert (tensor.dtype, tensor.device.type) == (torch.bfloat16, "cuda")
+    assert tensor.tolist() == values.astype("f4").tolist()
+    back = torch.from_dlpack(asdlpack(tensor.T, copy=None, device="cpu"))
+    assert torch.equal(back, tensor.T.cpu())
+    packed = from_pointer(tensor.data_ptr(), (3, 8), "float4_e2m1fnx2", device="cuda", owner=tensor)
+    assert bytes(asdlpack(packed, copy=None, device="cpu")) == values.tobytes()
+
+
+def test_bytes_go_to_a_gpu_and_back():
+    memory = bytes(range(256)) * 100
+    x = asdlpack(memory, copy=None, device="cuda")
+    assert cupy.from_dlpack(x).get().tobytes() == memory
+    assert bytes(asdlpack(x, copy=None, device="cpu")) == memory
+
+
+def test_byte_swapped_memory_arrives_in_native_order():
+    swapped = WHOLE.astype(">f4")
+    np.testing.assert_array_equal(cupy.from_dlpack(asdlpack(swapped, copy=None, device="cuda:0")).get(), WHOLE)
+    on_gpu = interface_of(cupy.asarray(swapped.view("u4")), typestr=">f4")
+    with pytest.raises(BufferError, match='typestr ">f4": big-endian'):
+        asdlpack(on_gpu)
+    np.testing.assert_array_equal(down(on_gpu), WHOLE)
+
+
+@pytest.mark.parametrize("megabytes", [1, 64, 1024])
+def test_large_memory_is_copied_whole(megabytes):
+    rows = np.random.default_rng(0).integers(0, 2**32, (megabytes << 10, 256), "u4")
+    on_gpu = cupy.asarray(rows)
+    np.testing.assert_array_equal(down(asdlpack(interface_of(on_gpu))), rows)
+    np.testing.assert_array_equal(down(asdlpack(interface_of(on_gpu[::2, 16:240]))), rows[::2, 16:240])
+    back = cupy.from_dlpack(asdlpack(rows, copy=None, device="cuda:0"))
+    assert bool((back == on_gpu).all())
+    beside = cupy.from_dlpack(asdlpack(interface_of(on_gpu[:, 5:]), copy=True))
+    assert bool((beside == on_gpu[:, 5:]).all())
+
+
+def test_a_copy_that_is_forbidden_is_refused():
+    x = asdlpack(interface_of(cupy.zeros(3)))
+    for device in (1, 0), (13, 0):
+        with pytest.raises(BufferError, match="copy"):
+            x.__dlpack__(dl_device=device, copy=False)
+    with pytest.raises(BufferError, match="copy"):
+        asdlpack(np.zeros(3)).__dlpack__(dl_device=(2, 0), copy=False)
+
+
+def test_more_than_the_gpu_has_is_a_memory_error():
+    _, total = torch.cuda.mem_get_info()
+    reserved = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, "prot": mmap.PROT_READ}  # takes no memory of the host
+    with mmap.mmap(-1, total + (1 << 30), **reserved) as memory:
+        with pytest.raises(MemoryError, match="CUDA_ERROR_OUT_OF_MEMORY"):
+            asdlpack(memory, copy=None, device="cuda:0")
+
+
+def test_a_copy_comes_after_the_work_on_the_producers_stream():
+    (producer,) = streams(1)
+    memory = cupy.zeros(1024, "f4")
+    x = asdlpack(interface(memory.data.ptr, (1024,), keep=memory, stream=producer.ptr))
+    for i in range(100):
+        write(producer, memory.data.ptr, 1024, i, cycles=2_000_000)
+        assert np.from_dlpack(x, device="cpu").tolist() == [i] * 1024
+        write(producer, memory.data.ptr, 1024, -i, cycles=2_000_000)
+        beside = asdlpack(x, copy=True)
+        write(producer, memory.data.ptr, 1024, 7)  # not before the copy is there
+        assert down(beside).tolist() == [-i] * 1024
+        producer.synchronize()
+
+
+def test_a_copy_comes_after_the_work_of_a_producer_with_dlpack():
+    (stream,) = streams(1)
+    for array in cupy.zeros(1024, "f4"), torch.zeros(1024, device="cuda:0"):
+        address = asdlpack(array).pointer
+        with stream, torch_stream(stream):
+            for i in range(100):
+                write(stream, address, 1024, i, cycles=2_000_000)
+                assert np.from_dlpack(asdlpack(array), device="cpu").tolist() == [i] * 1024
+                write(stream, address, 1024, -i, cycles=2_000_000)
+                beside = asdlpack(array, copy=True)
+                write(stream, address, 1024, 7)
+                assert down(beside).tolist() == [-i] * 1024
+
+
+def test_a_copy_waits_for_no_other_stream():
+    producer, other = streams()
+    memory, elsewhere = cupy.zeros(1024, "f4"), cupy.zeros(1024, "f4")
+    x = asdlpack(interface(memory.data.ptr, (1024,), keep=memory, stream=producer.ptr))
+    np.from_dlpack(x, device="cpu")
+    with Gate() as gate:
+        gate.write(other, elsewhere.data.ptr, 1024, 1)
+        np.from_dlpack(x, device="cpu")
+        assert not other.done
+        gate.open()

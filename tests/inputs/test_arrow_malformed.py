@@ -1,0 +1,760 @@
+"""Arrow data that contradict themselves, streams that fail, and who releases what: each structure once."""
+
+import ctypes
+import errno
+import gc
+import itertools
+import json
+import mmap
+import re
+import resource
+import signal
+import threading
+import weakref
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dlpack import asdlpack
+from support.alone import alone
+from support.arrow_c import (
+    RELEASE,
+    ArrowArray,
+    ArrowArrayStream,
+    ArrowSchema,
+    Column,
+    Stream,
+    bits,
+    metadata,
+    only_arrow,
+    pointers,
+)
+from support.capi import Speaks, capsule_new
+from support.process import resident
+
+NUMBERS = np.arange(12, dtype="i4")
+TENSOR = b"arrow.fixed_shape_tensor"
+
+
+def listed(child=None, size=2, **fields):
+    """Fixed-size lists of a column, which is NUMBERS unless it is given."""
+    child = child or Column(items=NUMBERS)
+    array = {"length": child.array.length // size, **fields.pop("array", {})}
+    return Column(b"+w:%d" % size, children=[child], array=array, **fields)
+
+
+def batch(*children, **fields):
+    return Column(b"+s", children=children, array={"length": 12, **fields.pop("array", {})}, **fields)
+
+
+# Structures.
+
+NOT_NULL = Column(items=NUMBERS)  # a structure whose address is as good as any
+MALFORMED = {
+    "no format": (lambda: Column(schema={"format": None}), "ArrowSchema.format is NULL"),
+    "no format of a child": (
+        lambda: listed(Column(items=NUMBERS, schema={"format": None})),
+        "ArrowSchema.format is NULL",
+    ),
+    "an empty format": (lambda: Column(b"", NUMBERS), 'Arrow format "": unknown'),
+    "an unknown format": (lambda: Column(b"q", NUMBERS), 'Arrow format "q": unknown'),
+    "text behind a format": (lambda: Column(b"ii", NUMBERS), 'Arrow format "ii": unknown'),
+    "a format that is not text": (lambda: Column(b"\xff\xfe", NUMBERS), "Arrow format", "unknown"),
+    "a long format": (lambda: Column(b"q" * 5000, NUMBERS), 'Arrow format "qqqqq', "unknown"),
+    "no list size": (lambda: Column(b"+w:", children=[Column(items=NUMBERS)]), 'Arrow format "+w:": malformed'),
+    "a negative list size": (lambda: Column(b"+w:-2", children=[Column(items=NUMBERS)]), '"+w:-2": malformed'),
+    "a list size with a sign": (lambda: Column(b"+w:+2", children=[Column(items=NUMBERS)]), '"+w:+2": malformed'),
+    "a list size of two": (lambda: Column(b"+w:2,3", children=[Column(items=NUMBERS)]), '"+w:2,3": malformed'),
+    "a huge list size": (
+        lambda: Column(b"+w:%d" % 2**63, children=[Column(items=NUMBERS)]),
+        "9223372036854775808",
+        "malformed",
+    ),
+    "lists of nothing": (lambda: Column(b"+w:2", array={"n_buffers": 1}), '"+w:2": malformed; expected', "one child"),
+    "lists of two": (
+        lambda: Column(b"+w:2", children=[NOT_NULL, NOT_NULL]),
+        '"+w:2": malformed; expected',
+        "one child",
+    ),
+    "a negative length": (
+        lambda: Column(items=NUMBERS, array={"length": -3}),
+        "length",
+        '"i" is -3; expected 0 or more',
+    ),
+    "a negative length of lists": (lambda: listed(array={"length": -1}), "length", '"+w:2" is -1; expected 0 or more'),
+    "a negative length of a child": (
+        lambda: listed(Column(items=NUMBERS, array={"length": -1}), array={"length": 0}),
+        "length",
+        '"i" is -1; expected 0 or more',
+    ),
+    "a negative offset": (lambda: Column(items=NUMBERS, array={"offset": -1}), "offset", "is -1; expected 0 or more"),
+    "an offset of lists that is negative": (
+        lambda: listed(array={"offset": -9}),
+        "offset",
+        "is -9; expected 0 or more",
+    ),
+    "an offset that overflows": (lambda: Column(items=NUMBERS, array={"offset": 2**63 - 5}), "overflow 64 bits"),
+    "bytes that overflow": (
+        lambda: Column(items=NUMBERS, array={"offset": 2**62, "length": 1}),
+        "offset 4611686018427387904 items",
+    ),
+    "lists that overflow": (
+        lambda: Column(b"+w:%d" % 2**40, children=[Column(items=NUMBERS)], array={"length": 2**40}),
+        "overflow 64 bits",
+    ),
+    "empty lists that overflow": (
+        lambda: Column(b"+w:%d" % 2**40, children=[Column(b"+w:%d" % 2**40, children=[Column(items=NUMBERS)])]),
+        "overflow 64 bits",
+    ),
+    "fewer items than the lists use": (
+        lambda: listed(array={"length": 7}),
+        'ArrowArray.length of the array of format "i" is 12; expected 14 or more',
+    ),
+    "fewer items than sliced lists use": (
+        lambda: listed(array={"length": 4, "offset": 3}),
+        "is 12; expected 14 or more",
+    ),
+    "fewer rows than the batch": (lambda: batch(Column(items=NUMBERS[:5])), "is 5; expected 12 or more"),
+    "fewer rows than the sliced batch": (
+        lambda: batch(Column(items=NUMBERS), array={"offset": 1}),
+        "is 12; expected 13 or more",
+    ),
+    "one buffer": (lambda: Column(items=NUMBERS, array={"n_buffers": 1}), "n_buffers", '"i" is 1; expected 2'),
+    "three buffers": (lambda: Column(items=NUMBERS, array={"n_buffers": 3}), "n_buffers", "is 3; expected 2"),
+    "a negative number of buffers": (lambda: Column(items=NUMBERS, array={"n_buffers": -2}), "is -2; expected 2"),
+    "two buffers of lists": (lambda: listed(array={"n_buffers": 2}), "n_buffers", '"+w:2" is 2; expected 1'),
+    "no buffer of a batch": (lambda: batch(Column(items=NUMBERS), array={"n_buffers": 0}), '"+s" is 0; expected 1'),
+    "no array of buffers": (lambda: Column(items=NUMBERS, array={"buffers": None}), "ArrowArray.buffers is NULL"),
+    "no array of buffers of lists": (lambda: listed(array={"buffers": None}), "ArrowArray.buffers is NULL"),
+    "no items": (lambda: Column(array={"length": 3}), "NULL"),
+    "a null count below -1": (lambda: Column(items=NUMBERS, array={"null_count": -2}), "null_count", "is -2"),
+    "nulls without a bitmap": (
+        lambda: Column(items=NUMBERS, array={"null_count": 3}),
+        "null_count",
+        "is 3; expected 0 where there is no bitmap",
+    ),
+    "nulls of lists without a bitmap": (
+        lambda: listed(array={"null_count": 1}),
+        "null_count",
+        '"+w:2" is 1; expected 0',
+    ),
+    "children that the schema has not": (
+        lambda: Column(items=NUMBERS, array={"n_children": 1}),
+        "ArrowArray.n_children",
+        "is 1; expected the n_children of its schema",
+    ),
+    "children that the array has not": (lambda: listed(array={"n_children": 0}), "ArrowArray.n_children", "is 0"),
+    "a negative number of children": (lambda: Column(items=NUMBERS, schema={"n_children": -1}), "n_children", "is -1"),
+    "no array of child schemas": (lambda: listed(schema={"children": None}), "ArrowSchema.children is NULL"),
+    "no array of child arrays": (lambda: listed(array={"children": None}), "ArrowArray.children is NULL"),
+    "no child schema": (lambda: listed(schema={"children": pointers([None])}), "ArrowSchema.children is NULL"),
+    "no child array": (lambda: listed(array={"children": pointers([None])}), "ArrowArray.children is NULL"),
+    "no column": (lambda: batch(Column(items=NUMBERS), array={"children": None}), "ArrowArray.children is NULL"),
+    "a released child schema": (
+        lambda: listed(Column(items=NUMBERS, schema={"release": ArrowSchema().release})),
+        "ArrowSchema.release is NULL; expected a schema that was not released",
+    ),
+    "a released child array": (
+        lambda: listed(Column(items=NUMBERS, array={"release": ArrowArray().release})),
+        "ArrowArray.release is NULL; expected an array that was not released",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_malformed_data_are_a_value_error_and_released_once(kind):
+    make, *said = MALFORMED[kind]
+    pattern = ".*".join(re.escape(text) for text in said)
+    column = make()
+    with pytest.raises(ValueError, match=pattern):
+        asdlpack(column.exporter())
+    assert column.released == (1, 1)
+    assert all(child.released == (0, 0) for child in column.children)  # its parent's release does that
+
+    for copy in False, None:
+        stream = Stream(make(), make())
+        if stream.chunks[0].array.length == 0:
+            continue  # an empty chunk is passed over
+        with pytest.raises(ValueError, match=pattern):
+            asdlpack(stream.exporter(), copy=copy)
+        assert (stream.released, stream.schema.schema_released) == (1, 1)
+        assert [chunk.array_released for chunk in stream.chunks] == [1, 1]
+
+
+@pytest.mark.parametrize("format", [b"i", b"+w:2"])
+def test_items_that_are_indices_into_a_dictionary_are_refused(format):
+    schema = {"dictionary": ctypes.addressof(NOT_NULL.schema)}
+    column = listed(schema=schema) if format == b"+w:2" else Column(format, NUMBERS, schema=schema)
+    with pytest.raises(BufferError, match="dictionary-encoded"):
+        asdlpack(column.exporter())
+    assert column.released == (1, 1)
+
+
+MALFORMED_METADATA = {
+    "a negative number of pairs": (b"\xff\xff\xff\xff", "the first number", "is -1; expected 0 or more"),
+    "a negative length of a key": (b"\1\0\0\0" + b"\xfe\xff\xff\xff", "a length in", "is -2; expected 0 or more"),
+    "a negative length of a value": (b"\1\0\0\0" + b"\1\0\0\0k" + b"\0\0\0\x80", "a length in", "is -2147483648"),
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED_METADATA)
+def test_malformed_metadata_are_a_value_error(kind):
+    content, *said = MALFORMED_METADATA[kind]
+    held = ctypes.create_string_buffer(content)
+    schema = {"metadata": ctypes.addressof(held)}
+    for column in listed(schema=schema), Column(b"c", NUMBERS.view("i1"), schema=schema):
+        with pytest.raises(ValueError, match=".*".join(said)):
+            asdlpack(column.exporter())
+        assert column.released == (1, 1)
+
+
+def test_metadata_of_other_keys_and_extensions_change_nothing():
+    for pairs in (
+        {},
+        {b"a": b"1", b"ARROW:extension": b"arrow.bool8"},
+        {b"ARROW:extension:name": b"arrow.bool"},
+        {b"": b""},
+    ):
+        held = ctypes.create_string_buffer(metadata(pairs))
+        column = Column(b"c", NUMBERS.view("i1"), schema={"metadata": ctypes.addressof(held)})
+        assert asdlpack(column.exporter()).dtype == "int8"
+    last = metadata({b"PARQUET:field_id": b"7", b"ARROW:extension:name": b"arrow.bool8"})
+    held = ctypes.create_string_buffer(last)
+    column = Column(b"c", NUMBERS.view("i1"), schema={"metadata": ctypes.addressof(held)})
+    assert asdlpack(column.exporter()).dtype == "bool"
+    assert asdlpack(Column(b"s", NUMBERS.view("i2"), extension=(b"arrow.bool8", b"")).exporter()).dtype == "int16"
+    assert asdlpack(Column(b"i", NUMBERS, extension=(TENSOR, b"{}")).exporter()).shape == (12,)
+
+
+def tensor(content, size=6):
+    text = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return listed(size=size, extension=(TENSOR, text))
+
+
+MALFORMED_TENSORS: dict[str, Any] = {
+    "no JSON": (b"shape", 'metadata is "shape"; expected a JSON object'),
+    "nothing": (b"", "metadata is missing; expected a JSON object"),
+    "no text": (b"\xff\xfe\xfd", r'metadata is "\xff\xfe\xfd"; expected a JSON object'),
+    "deep JSON": (b"[" * 100_000, 'metadata is "[[[[', '"...; expected a JSON object, nested at most 64 deep'),
+    "deep JSON in an object": (b'{"shape": [6], "x": ' + b"[" * 10**5, "metadata is", "nested at most 64 deep"),
+    "text behind the object": (b'{"shape": [6]} {}', "metadata is", "expected a JSON object"),
+    "an endless number": (b'{"shape": [' + b"1" * 10**4 + b"]}", 'shape is "[1111', '"...; expected a list of lengths'),
+    "no object": ([2, 3], 'metadata is "[2, 3]"; expected a JSON object'),
+    "no shape": ({}, "shape is missing; expected a list of lengths from 0 to 2^63 - 1"),
+    "a shape of text": ({"shape": "23"}, r'shape is "\"23\""; expected a list of lengths'),
+    "a shape of floats": ({"shape": [2.0, 3]}, 'shape is "[2.0, 3]"; expected a list of lengths'),
+    "a shape of truths": ({"shape": [True, 6]}, 'shape is "[true, 6]"; expected a list of lengths'),
+    "a negative shape": ({"shape": [-2, -3]}, 'shape is "[-2, -3]"; expected a list of lengths'),
+    "a larger shape": ({"shape": [2, 4]}, 'shape is "[2, 4]"; expected the 6 items of its lists'),
+    "a smaller shape": ({"shape": []}, 'shape is "[]"; expected the 6 items of its lists'),
+    "too many dimensions": ({"shape": [1] * 63 + [6]}, 'shape is "[1, 1', "expected at most 63 dimensions"),
+    "a permutation of one": ({"shape": [2, 3], "permutation": [0]}, 'permutation is "[0]"; expected each of 0 to 1'),
+    "a permutation with a gap": ({"shape": [2, 3], "permutation": [0, 2]}, 'permutation is "[0, 2]"; expected'),
+    "a permutation with a repetition": ({"shape": [2, 3], "permutation": [1, 1]}, 'permutation is "[1, 1]"; expected'),
+    "a permutation of text": ({"shape": [2, 3], "permutation": "10"}, r'permutation is "\"10\""; expected'),
+    "a negative permutation": ({"shape": [2, 3], "permutation": [-1, 0]}, 'permutation is "[-1, 0]"; expected'),
+    "a permutation of truths": ({"shape": [2, 3], "permutation": [False, True]}, 'permutation is "[false, true]"'),
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED_TENSORS)
+def test_a_malformed_tensor_is_a_value_error(kind):
+    content, *said = MALFORMED_TENSORS[kind]
+    column = tensor(content)
+    with pytest.raises(ValueError, match="arrow.fixed_shape_tensor: " + ".*".join(map(re.escape, said))):
+        asdlpack(column.exporter())
+    assert column.released == (1, 1)
+
+
+def test_a_tensor_without_metadata_is_a_value_error():
+    held = ctypes.create_string_buffer(metadata({b"ARROW:extension:name": TENSOR}))
+    with pytest.raises(ValueError, match="metadata is missing; expected a JSON object"):
+        asdlpack(listed(schema={"metadata": ctypes.addressof(held)}).exporter())
+
+
+def test_tensors_of_any_number_of_dimensions_are_read():
+    assert asdlpack(tensor({"shape": [6], "permutation": [0], "dim_names": ["x"]}).exporter()).shape == (2, 6)
+    assert asdlpack(tensor({"shape": [], "permutation": None}, size=1).exporter()).shape == (12,)
+    assert asdlpack(tensor({"shape": [1] * 62 + [6]}).exporter()).ndim == 64
+    empty = Column(b"+w:0", children=[NOT_NULL], array={"length": 2}, extension=(TENSOR, b'{"shape": [2, 0, 3]}'))
+    assert asdlpack(empty.exporter()).shape == (2, 2, 0, 3)
+
+
+@pytest.mark.parametrize("shape", [[0, 2**63], [0, 2**62, 2**62], [2**62, 2**62, 0]])
+def test_a_tensor_without_items_whose_dimensions_overflow_is_a_value_error(shape):
+    column = Column(
+        b"+w:0", children=[NOT_NULL], array={"length": 2}, extension=(TENSOR, json.dumps({"shape": shape}).encode())
+    )
+    with pytest.raises(ValueError, match=r"overflow|too large|expected a list of lengths from 0 to 2\^63 - 1"):
+        asdlpack(column.exporter())
+
+
+# Pointers to nowhere.
+
+PAGES = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+WALL = ctypes.addressof(ctypes.c_char.from_buffer(PAGES)) + mmap.PAGESIZE  # the second page can't be read
+assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(WALL), mmap.PAGESIZE, 0) == 0
+
+WILD = {
+    "below the first page": 8,
+    "a page that can't be read": WALL,
+    "beyond what processors have": 0x7000_0000_0000_0000,
+    "the last address": 2**64 - 1,
+}
+
+
+def poke(structure, field, value):
+    """Writes a pointer, whatever ctypes takes it for."""
+    offset = getattr(type(structure), field).offset
+    ctypes.c_uint64.from_address(ctypes.addressof(structure) + offset).value = value
+
+
+def with_wild(structure, field, make=listed):
+    def column(address):
+        made = make()
+        poke(getattr(made, structure), field, address)
+        return made
+
+    return column
+
+
+WILD_FIELDS = {
+    "format": (with_wild("schema", "format"), "ArrowSchema.format"),
+    "metadata of lists": (with_wild("schema", "metadata"), "ArrowSchema.metadata"),
+    "metadata of bytes": (
+        with_wild("schema", "metadata", lambda: Column(b"c", NUMBERS.view("i1"))),
+        "ArrowSchema.metadata",
+    ),
+    "child schemas": (with_wild("schema", "children"), "ArrowSchema.children"),
+    "child arrays": (with_wild("array", "children"), "ArrowArray.children"),
+    "a child schema": (lambda address: listed(schema={"children": pointers([address])}), "ArrowSchema.children"),
+    "a child array": (lambda address: listed(array={"children": pointers([address])}), "ArrowArray.children"),
+    "a child's format": (
+        lambda address: listed(with_wild("schema", "format", lambda: Column(items=NUMBERS))(address)),
+        "ArrowSchema.format",
+    ),
+    "a column's name": (
+        lambda address: batch(
+            Column(items=NUMBERS), with_wild("schema", "name", lambda: Column(items=NUMBERS))(address)
+        ),
+        "ArrowSchema.name",
+    ),
+    "buffers": (with_wild("array", "buffers", lambda: Column(items=NUMBERS)), "ArrowArray.buffers"),
+    "buffers of lists": (with_wild("array", "buffers"), "ArrowArray.buffers"),
+    "the bitmap of nulls": (
+        lambda address: Column(items=NUMBERS, array={"null_count": -1, "buffers": pointers([address, 64])}),
+        "the validity bitmap in ArrowArray.buffers",
+    ),
+}
+
+
+# These run alone: a library that takes SIGSEGV over after the core's start, as tvm-ffi does, keeps the faults from Go.
+
+
+@pytest.mark.parametrize("address", WILD)
+@alone
+def test_a_pointer_to_nowhere_is_a_value_error_that_names_it(address):
+    for make, field in WILD_FIELDS.values():
+        expected = f"{field} leads to 0x{WILD[address]:x}, which can't be read; expected an address that is mapped"
+        column, chunk = make(WILD[address]), make(WILD[address])
+        with pytest.raises(ValueError, match=f"__arrow_c_array__: {re.escape(expected)}"):
+            asdlpack(column.exporter())
+        assert column.released == (1, 1)
+        stream = Stream(chunk, chunk)
+        with pytest.raises(ValueError, match=f"__arrow_c_stream__: {re.escape(expected)}"):
+            asdlpack(stream.exporter(), copy=None)
+        assert (stream.released, chunk.schema_released) == (1, 1)
+
+
+@alone
+def test_metadata_that_reach_beyond_their_page_are_a_value_error():
+    whole = metadata({b"ARROW:extension:name": TENSOR, b"ARROW:extension:metadata": b'{"shape": [2, 3]}'})
+    for cut in range(1, len(whole)):
+        ctypes.memmove(WALL - cut, whole, cut)
+        column = listed(size=6, schema={"metadata": WALL - cut})
+        with pytest.raises(ValueError, match="ArrowSchema.metadata leads to 0x"):
+            asdlpack(column.exporter())
+        assert column.released == (1, 1)
+    ctypes.memmove(WALL - len(whole), whole, len(whole))
+    assert asdlpack(listed(size=6, schema={"metadata": WALL - len(whole)}).exporter()).shape == (2, 2, 3)
+
+
+@alone
+def test_items_at_a_pointer_to_nowhere_are_refused_where_they_are_copied():
+    for address in WILD.values():
+        if address % 4 == 0:  # others are refused for that
+            with pytest.raises(BufferError, match=f"the memory at 0x{address:x} can't be read"):
+                asdlpack(Column(array={"length": 3, "buffers": pointers([None, address])}).exporter(), copy=True)
+            chunk = Column(array={"length": 3, "buffers": pointers([None, address])})
+            with pytest.raises(BufferError, match=f"the memory at 0x{address:x} can't be read"):
+                asdlpack(Stream(chunk, chunk).exporter(), copy=None)
+
+
+# Capsules.
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda column: None,
+        lambda column: column.capsules()[1],
+        lambda column: list(column.capsules()),
+        lambda column: (),
+        lambda column: column.capsules()[:1],
+        lambda column: (*column.capsules(), None),
+        lambda column: column.capsules()[::-1],
+        lambda column: (column.capsules()[0], "arrow_array"),
+        lambda column: column.capsules(names=(None, None)),
+        lambda column: column.capsules(names=(b"arrow_schema", b"arrow_device_array")),
+        lambda column: column.capsules(names=(b"arrow_array", b"arrow_array")),
+        lambda column: column.capsules(names=(b"dltensor", b"arrow_array")),
+    ],
+)
+def test_what_is_no_pair_of_arrow_capsules_is_a_value_error_and_left_as_it_is(answer):
+    column = Column(items=NUMBERS)
+    with pytest.raises(ValueError, match='expected a tuple of two capsules, "arrow_schema" and "arrow_array", got'):
+        asdlpack(Speaks(__arrow_c_array__=lambda: answer(column)))
+    assert column.released == (0, 0)
+    assert asdlpack(column.exporter()).shape == (12,)
+
+
+def test_an_error_outlives_the_destructor_of_a_capsule_that_is_refused():
+    """A destructor may run Python while the error is pending."""
+    destroyed = []
+    destructor = RELEASE(destroyed.append)
+    foreign = ctypes.cast(destructor, ctypes.c_void_p).value
+    column, stream = Column(items=NUMBERS), Stream(Column(items=NUMBERS))
+
+    def capsule(structure):
+        return capsule_new(ctypes.addressof(structure), b"foreign", foreign)
+
+    for obj in (
+        Speaks(__arrow_c_array__=lambda: (capsule(column.schema), capsule(column.array))),
+        Speaks(__arrow_c_stream__=lambda: capsule(stream.stream)),
+    ):
+        with pytest.raises(ValueError, match="expected a"):
+            asdlpack(obj)
+    assert len(destroyed) == 3
+
+
+@pytest.mark.parametrize("answer", [None, 3, (), "arrow_array_stream"])
+def test_what_is_no_stream_capsule_is_a_value_error(answer):
+    with pytest.raises(ValueError, match=f'expected a capsule "arrow_array_stream", got {re.escape(repr(answer))}'):
+        asdlpack(Speaks(__arrow_c_stream__=lambda: answer))
+
+
+@pytest.mark.parametrize("name", [None, b"arrow_array", b"arrow_device_array_stream", b"dltensor"])
+def test_a_stream_capsule_of_another_name_is_a_value_error_and_left_as_it_is(name):
+    stream = Stream(Column(items=NUMBERS))
+    with pytest.raises(ValueError, match='expected a capsule "arrow_array_stream"'):
+        asdlpack(Speaks(__arrow_c_stream__=lambda: stream.capsule(name)))
+    assert stream.released == 0
+    assert asdlpack(stream.exporter()).shape == (12,)
+
+
+def test_what_was_released_is_a_value_error_and_not_released_again():
+    column = Column(items=NUMBERS, array={"release": ArrowArray().release})
+    with pytest.raises(
+        ValueError, match="ArrowArray.release is NULL; expected an array that was not released or moved"
+    ):
+        asdlpack(column.exporter())
+    assert column.released == (1, 0)
+    column = Column(items=NUMBERS, schema={"release": ArrowSchema().release})
+    with pytest.raises(
+        ValueError, match="ArrowSchema.release is NULL; expected a schema that was not released or moved"
+    ):
+        asdlpack(column.exporter())
+    assert column.released == (0, 1)
+    stream = Stream(Column(items=NUMBERS), stream={"release": ArrowArrayStream().release})
+    with pytest.raises(
+        ValueError, match="ArrowArrayStream.release is NULL; expected a stream that was not released or"
+    ):
+        asdlpack(stream.exporter())
+    assert stream.given == 0
+
+
+def test_an_array_serves_once_since_its_consumer_owns_it():
+    column = Column(items=NUMBERS)
+    x = asdlpack(column.exporter())
+    with pytest.raises(ValueError, match="release is NULL"):
+        asdlpack(column.exporter())
+    assert column.released == (0, 0)
+    assert np.from_dlpack(x).tolist() == NUMBERS.tolist()
+    del x
+    assert column.released == (1, 1)
+
+
+def test_a_stream_serves_once():
+    stream = Stream(Column(items=NUMBERS))
+    capsule = stream.capsule()
+    obj = Speaks(__arrow_c_stream__=lambda: capsule)
+    x = asdlpack(obj)
+    assert stream.released == 1
+    with pytest.raises(ValueError, match="ArrowArrayStream.release is NULL"):
+        asdlpack(obj)
+    assert x.shape == (12,)
+
+
+# Lifetimes.
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_data_are_released_once_when_the_last_consumer_is_gone(order):
+    for make in (lambda column: column.exporter()), (lambda column: Stream(column).exporter()):
+        column = Column(items=NUMBERS)
+        x = asdlpack(make(column))
+        users = [x, np.from_dlpack(x), x.__dlpack__()]
+        del x
+        for user in order:
+            assert column.released == (0, 0)
+            users[user] = None
+        assert column.released == (1, 1)
+
+
+def test_data_are_released_on_the_thread_of_the_last_consumer():
+    column = Column(items=NUMBERS)
+    users = [np.from_dlpack(asdlpack(column.exporter()))]
+    thread = threading.Thread(target=users.clear)
+    thread.start()
+    thread.join()
+    assert column.released == (1, 1)
+
+
+def test_data_in_a_garbage_cycle_are_released():
+    class Exporter:
+        pass
+
+    column, exporter = Column(items=NUMBERS), Exporter()
+    exporter.__arrow_c_array__ = column.capsules
+    exporter.wrapped = asdlpack(exporter)
+    gone = weakref.ref(exporter)
+    del exporter
+    gc.collect()
+    assert gone() is None
+    assert column.released == (1, 1)
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_what_was_copied_is_released_at_once(copy):
+    column = Column(b"b", np.packbits([1, 0, 1], bitorder="little"), array={"length": 3})
+    assert np.from_dlpack(asdlpack(column.exporter(), copy=copy)).tolist() == [True, False, True]
+    assert column.released == (1, 1)
+
+    stream = Stream(Column(items=NUMBERS[:0]), Column(items=NUMBERS), Column(items=NUMBERS))
+    x = asdlpack(stream.exporter(), copy=copy)
+    assert np.from_dlpack(x).tolist() == [*NUMBERS, *NUMBERS]
+    assert (stream.released, stream.schema.schema_released) == (1, 1)
+    assert [chunk.array_released for chunk in stream.chunks] == [1, 1, 1]
+
+
+def test_a_stream_is_released_before_its_chunk():
+    stream = Stream(Column(items=NUMBERS))
+    x = asdlpack(stream.exporter())
+    assert (stream.released, stream.chunks[0].released) == (1, (0, 0))
+    del x
+    assert (stream.released, stream.chunks[0].released) == (1, (1, 1))
+
+
+def test_a_refusal_releases_all():
+    stream = Stream(Column(items=NUMBERS), Column(items=NUMBERS), Column(items=NUMBERS))
+    with pytest.raises(BufferError, match="2 chunks or more"):
+        asdlpack(stream.exporter())
+    assert stream.given == 2  # and no chunk more than is needed to tell
+    assert (stream.released, stream.schema.schema_released) == (1, 1)
+    assert [chunk.array_released for chunk in stream.chunks] == [1, 1, 0]
+
+
+BITS = pa.array([True, False] * 50_000)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pa.chunked_array([BITS, BITS]),
+        lambda: pa.chunked_array([BITS, pa.nulls(1, pa.bool_())]),
+        lambda: pa.chunked_array([["text"], ["text"]]),
+        lambda: pa.table({"a": BITS, "b": BITS}),
+        lambda: only_arrow(BITS),
+    ],
+    ids=["chunks", "a chunk with nulls", "chunks of text", "two columns", "an array"],
+)
+@pytest.mark.parametrize("copy", [False, None, True])
+def test_memory_does_not_grow(make, copy):
+    def use():
+        try:
+            asdlpack(make(), copy=copy)
+        except BufferError:
+            pass
+
+    for _ in range(100):
+        use()
+    before, arrow = resident(), pa.total_allocated_bytes()
+    for _ in range(300):
+        use()
+    assert resident() - before < 8 << 20  # a leak of one chunk's items is 30 MB
+    assert pa.total_allocated_bytes() == arrow
+
+
+# Streams.
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EINVAL, errno.ENOMEM, -1, 9999])
+@pytest.mark.parametrize("said", [None, b"", b"the disk is on fire", b"\xff\xfe", b"long " * 1000])
+def test_a_stream_that_fails_is_a_buffer_error_with_what_it_said(code, said):
+    failing = {
+        "get_schema": Stream(schema=Column(items=NUMBERS), fails={"get_schema": code}, said=said),
+        "get_next": Stream(Column(items=NUMBERS), Column(items=NUMBERS), fails={"get_next": code}, said=said),
+    }
+    for callback, stream in failing.items():
+        with pytest.raises(BufferError, match=rf"__arrow_c_stream__: {callback} failed with errno {code} \(") as error:
+            asdlpack(stream.exporter(), copy=None)
+        if said and said.isascii():
+            assert said.decode().strip()[:200] in str(error.value)
+        assert len(str(error.value)) < 500
+        assert stream.released == 1
+        assert [chunk.array_released for chunk in stream.chunks] == [1] * stream.given
+    assert [stream.schema.schema_released for stream in failing.values()] == [0, 1]
+
+
+def test_a_stream_that_can_t_tell_what_failed_is_a_buffer_error():
+    stream = Stream(
+        schema=Column(items=NUMBERS),
+        fails={"get_next": 5},
+        stream={"get_last_error": ArrowArrayStream().get_last_error},
+    )
+    with pytest.raises(BufferError, match="get_next failed with errno 5"):
+        asdlpack(stream.exporter())
+
+
+@pytest.mark.parametrize("callback", ["get_schema", "get_next"])
+def test_a_stream_without_a_callback_is_a_value_error_and_left_as_it_is(callback):
+    stream = Stream(Column(items=NUMBERS), stream={callback: getattr(ArrowArrayStream(), callback)})
+    with pytest.raises(ValueError, match=f"ArrowArrayStream.{callback} is NULL; expected a function"):
+        asdlpack(stream.exporter())
+    assert stream.released == 0
+
+
+def test_a_stream_that_gives_no_schema_is_a_value_error():
+    stream = Stream(Column(items=NUMBERS), schema=Column(schema={"release": ArrowSchema().release}))
+    with pytest.raises(ValueError, match="ArrowSchema.release is NULL"):
+        asdlpack(stream.exporter())
+    assert stream.released == 1
+    assert stream.chunks[0].array_released == 1
+
+
+@pytest.mark.parametrize("field", ["release", "get_next"])
+@pytest.mark.parametrize("callback", ["get_schema", "get_next"])
+def test_a_stream_whose_callback_empties_it_is_a_value_error(callback, field):
+    """Each callback gets the stream; one that fails may have released it."""
+    stream = Stream(Column(items=NUMBERS), Column(items=NUMBERS))
+    answer = getattr(stream, f"_{callback}")
+
+    def emptying(given, out):
+        setattr(ArrowArrayStream.from_address(given), field, getattr(ArrowArrayStream(), field))
+        return answer(given, out)
+
+    setattr(stream.stream, callback, dict(ArrowArrayStream._fields_)[callback](emptying))
+    with pytest.raises(ValueError, match=f"ArrowArrayStream.{field} is NULL"):
+        asdlpack(stream.exporter(), copy=None)
+    assert stream.released == (field != "release")
+    assert [chunk.array_released for chunk in stream.chunks] == [callback == "get_next", 0]
+
+
+def test_a_later_chunk_that_is_malformed_or_has_nulls_refuses_all():
+    for broken, error, said in [
+        (Column(items=NUMBERS, array={"n_buffers": 3}), ValueError, "n_buffers"),
+        (Column(items=NUMBERS, array={"length": -5}), ValueError, "is -5; expected 0 or more"),
+        (Column(items=NUMBERS, validity=bits(*[1] * 11, 0), array={"null_count": -1}), BufferError, "1 of 12 items"),
+    ]:
+        stream = Stream(Column(items=NUMBERS), Column(items=NUMBERS), broken)
+        with pytest.raises(error, match=said):
+            asdlpack(stream.exporter(), copy=None)
+        assert (stream.released, stream.schema.schema_released) == (1, 1)
+        assert [chunk.array_released for chunk in stream.chunks] == [1, 1, 1]
+
+
+def test_chunks_whose_lengths_overflow_are_a_value_error():
+    """Lists of no items can be that many."""
+
+    def chunk(length):
+        return Column(b"+w:0", children=[NOT_NULL], array={"length": length})
+
+    with pytest.raises(ValueError, match="overflow 64 bits"):
+        asdlpack(Stream(chunk(2**62), chunk(2**62)).exporter(), copy=None)
+    assert asdlpack(Stream(chunk(2**59), chunk(2**59)).exporter(), copy=None).shape == (2**60, 0)
+
+
+@pytest.mark.parametrize("length", [2**59, 2**45])
+def test_chunks_that_no_memory_can_hold_are_refused(length):
+    column = Column(b"+w:1", children=[Column(items=NUMBERS, array={"length": length})], array={"length": length})
+    stream = Stream(column, column)
+    with pytest.raises((MemoryError, ValueError), match="no memory for|overflow"):
+        asdlpack(stream.exporter(), copy=None)
+    assert stream.released == 1
+
+
+def test_the_callbacks_of_a_stream_are_called_without_the_gil():
+    """A producer may wait for a thread that runs Python. As a callback PyGILState_Check returns 1 where it is held."""
+    for callback in "get_schema", "get_next":
+        function = dict(ArrowArrayStream._fields_)[callback]
+        held = ctypes.cast(ctypes.pythonapi.PyGILState_Check, function)
+        stream = Stream(schema=Column(items=NUMBERS), stream={callback: held})
+        if callback == "get_schema":  # which gives none
+            with pytest.raises(ValueError, match="ArrowSchema.release is NULL"):
+                asdlpack(stream.exporter())
+        else:
+            assert asdlpack(stream.exporter()).shape == (0,)
+
+
+def test_what_a_failing_callback_leaves_is_not_released():
+    class Failing(Stream):
+        def _get_schema(self, stream, out):
+            return super()._get_schema(stream, out) or errno.EIO
+
+    class FailingLater(Stream):
+        def _get_next(self, stream, out):
+            return super()._get_next(stream, out) or errno.EIO
+
+    for kind in Failing, FailingLater:
+        stream = kind(Column(items=NUMBERS))
+        with pytest.raises(BufferError, match="failed with errno 5"):
+            asdlpack(stream.exporter())
+        assert stream.released == 1
+        assert stream.chunks[0].released == (0 if kind is Failing else 1, 0)
+
+
+def test_an_error_of_python_behind_a_stream_is_told():
+    def batches():
+        yield pa.record_batch({"a": NUMBERS})
+        raise RuntimeError("the generator broke")
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int32()}), batches())
+    with pytest.raises(BufferError, match="get_next failed with errno .*the generator broke"):
+        asdlpack(reader, copy=None)
+
+
+def test_an_error_outlives_the_python_code_that_releases_what_failed():
+    """The callbacks run Python while the error is pending."""
+    column = Column(items=NUMBERS, array={"n_buffers": 7})
+    for obj in column.exporter(), Stream(Column(items=NUMBERS, array={"n_buffers": 7})).exporter():
+        with pytest.raises(ValueError, match="is 7; expected 2"):
+            asdlpack(obj)
+
+
+@alone
+def test_a_stream_without_end_can_be_interrupted():
+    class Alarm(Exception):
+        pass
+
+    def ring(signum, frame):
+        raise Alarm
+
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))  # where it is not, it ends there
+    relation = duckdb.sql("select 1::tinyint as a from range(1_000_000_000_000)")
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    with pytest.raises(Alarm):
+        asdlpack(relation, copy=None)

@@ -1,0 +1,416 @@
+"""Raw capsules of foreign producers: taken over once, whatever they hold, and their deleters called once."""
+
+import ctypes
+import gc
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+import dlpack
+from dlpack import asdlpack
+from dlpack.structs import DELETER
+from support.capi import (
+    IS_COPIED,
+    READ_ONLY,
+    SUBBYTE_TYPE_PADDED,
+    USED,
+    Managed,
+    address,
+    array_at,
+    capsule_name,
+    capsule_new,
+    consume,
+    look,
+)
+
+LEGACY, VERSIONED = NAMES = b"dltensor", b"dltensor_versioned"
+NUMBERS = np.arange(24, dtype="f4")
+DATA = NUMBERS.ctypes.data
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_capsule_is_taken_over_and_its_deleter_called_when_the_last_holder_goes(name):
+    managed = Managed(DATA, name=name, shape=(2, 3), strides=(12, -2), byte_offset=16)
+    capsule = managed.capsule()
+    x = asdlpack(capsule)
+    assert capsule_name(capsule) == USED[name]
+    assert (x.protocol, x.shape, x.strides, x.pointer) == (name.decode(), (2, 3), (12, -2), DATA + 16)
+    del capsule
+    gc.collect()
+    assert managed.deleted == 0
+    out = np.from_dlpack(x)
+    del x
+    assert managed.deleted == 0
+    assert out.tolist() == [[4, 2, 0], [16, 14, 12]]
+    del out
+    assert managed.deleted == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_second_use_is_a_value_error_that_leaves_the_first_alone(name):
+    managed = Managed(DATA, name=name, shape=(3,))
+    capsule = managed.capsule()
+    x = asdlpack(capsule)
+    with pytest.raises(ValueError, match=USED[name].decode()):
+        asdlpack(capsule)
+    del capsule
+    assert managed.deleted == 0
+    assert array_at(x).tolist() == [0, 1, 2]
+    del x
+    assert managed.deleted == 1
+
+
+@pytest.mark.parametrize("name", [b"", b"DLTENSOR", b"dltensor ", b"tensor", b"\xff", b"x" * 1000, None])
+def test_a_capsule_of_another_name_is_a_value_error(name):
+    capsule = capsule_new(DATA, name, None)
+    with pytest.raises(ValueError, match="dltensor") as caught:
+        asdlpack(capsule)
+    assert len(str(caught.value)) < 400
+    assert capsule_name(capsule) == name
+
+
+def test_the_name_is_compared_by_its_text_and_not_by_its_address():
+    managed = Managed(DATA, shape=(3,))
+    name = bytes(bytearray(VERSIONED))
+    assert name is not VERSIONED
+    assert asdlpack(managed.capsule(name=name)).shape == (3,)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_capsule_may_be_exported_any_number_of_times(name):
+    managed = Managed(DATA, name=name, shape=(3,))
+    x = asdlpack(managed.capsule())
+    outs = [np.from_dlpack(x) for _ in range(5)] + [np.from_dlpack(asdlpack(x.__dlpack__())) for _ in range(5)]
+    del x
+    assert {out.ctypes.data for out in outs} == {DATA}
+    while outs:
+        assert managed.deleted == 0
+        outs.pop()
+    assert managed.deleted == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_deleter_of_null_is_allowed(name):
+    managed = Managed(DATA, name=name, shape=(3,), deleter=False)
+    x = asdlpack(managed.capsule())
+    assert np.from_dlpack(x).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_strides_of_null_mean_row_major(name):
+    assert asdlpack(Managed(DATA, name=name, shape=(2, 3, 4)).capsule()).strides == (12, 4, 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_scalar_needs_neither_shape_nor_strides(name):
+    x = asdlpack(Managed(DATA + 4, name=name, shape=None).capsule())
+    assert (x.shape, x.strides, np.from_dlpack(x).item()) == ((), (), 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("data", [None, DATA, 3, 2**64 - 1])
+def test_memory_of_no_items_may_be_anywhere(name, data):
+    x = asdlpack(Managed(data, name=name, shape=(2, 0), strides=(7, 9)).capsule())
+    assert (x.pointer, x.strides) == (0, (1, 1))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["int8", "int64", "uint16", "float16", "float64", "complex64", "bool", "bfloat16", "float8_e5m2", "opaque_handle64"]
+    + ["int32x4", "float32x2", "float4_e2m1fnx2"],
+)
+def test_data_types_of_capsules_are_named(dtype):
+    codes = {
+        "int8": (0, 8, 1),
+        "int64": (0, 64, 1),
+        "uint16": (1, 16, 1),
+        "float16": (2, 16, 1),
+        "float64": (2, 64, 1),
+        "complex64": (5, 64, 1),
+        "bool": (6, 8, 1),
+        "bfloat16": (4, 16, 1),
+        "float8_e5m2": (12, 8, 1),
+        "opaque_handle64": (3, 64, 1),
+        "int32x4": (0, 32, 4),
+        "float32x2": (2, 32, 2),
+        "float4_e2m1fnx2": (17, 4, 2),
+    }
+    code = codes[dtype]
+    x = asdlpack(Managed(DATA, shape=(2,), dtype=code).capsule())
+    assert (x.dtype, x.itemsize) == (dtype, code[1] * code[2] // 8)
+    tensor = look(x.__dlpack__()).dl_tensor
+    assert (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes) == code
+
+
+def test_packed_items_smaller_than_a_byte_are_passed_on_where_they_are_compact():
+    x = asdlpack(Managed(DATA, shape=(3, 5), dtype=(0, 4, 1)).capsule())
+    assert (x.dtype, x.shape, x.strides, x.nbytes) == ("int4", (3, 5), (5, 1), 8)
+    with pytest.raises(BufferError, match="4 bits"):
+        asdlpack(Managed(DATA, shape=(3, 5), strides=(10, 2), dtype=(0, 4, 1)).capsule())
+
+
+def test_packed_items_are_known_by_their_shape():
+    shapes = [((3, 5), (5, 1)), ((2, 6), (6, 1)), ((7,), (1,))]
+    for most in len(shapes), 0:
+        before = dlpack._dlpack._core_calls()
+        for shape, strides in shapes:
+            x = asdlpack(Managed(DATA, shape=shape, strides=strides, dtype=(1, 4, 1)).capsule())
+            assert (x.dtype, x.shape, x.strides, x.nbytes) == ("uint4", shape, strides, (x.size + 1) // 2)
+        assert dlpack._dlpack._core_calls() - before <= most
+
+
+def test_padded_items_are_one_kind_in_any_shape():
+    for shape, strides, most in ((3, 5), (5, 1), 1), ((2, 6), (6, 1), 0), ((4, 2), (2, 1), 0):
+        before = dlpack._dlpack._core_calls()
+        capsule = Managed(DATA, shape=shape, strides=strides, dtype=(17, 4, 1), flags=SUBBYTE_TYPE_PADDED).capsule()
+        assert asdlpack(capsule).shape == shape
+        assert dlpack._dlpack._core_calls() - before <= most
+
+
+def test_padded_items_smaller_than_a_byte_keep_their_flag_and_need_the_versioned_structure():
+    x = asdlpack(Managed(DATA, shape=(3,), dtype=(17, 4, 1), flags=SUBBYTE_TYPE_PADDED).capsule())
+    assert (x.dtype, x.itemsize, x.nbytes) == ("float4_e2m1fn", 1, 3)
+    assert look(x.__dlpack__(max_version=(1, 0))).flags == SUBBYTE_TYPE_PADDED
+    with pytest.raises(BufferError, match="max_version"):
+        x.__dlpack__()
+
+
+def test_the_read_only_flag_is_kept():
+    x = asdlpack(Managed(DATA, shape=(3,), flags=READ_ONLY).capsule())
+    assert x.readonly
+    assert look(x.__dlpack__(max_version=(1, 0))).flags & READ_ONLY
+    assert not np.from_dlpack(x).flags.writeable
+    assert not asdlpack(Managed(DATA, shape=(3,), flags=IS_COPIED).capsule()).readonly
+
+
+@pytest.mark.parametrize("device", [(2, 0), (2, 7), (8, 1), (10, 0), (7, 3)])
+def test_memory_of_other_devices_is_passed_on_untouched(device):
+    x = asdlpack(Managed(1 << 20, shape=(3,), device=device, byte_offset=64).capsule())
+    assert (tuple(x.device), x.__dlpack_device__()) == (device, device)
+    tensor = look(x.__dlpack__()).dl_tensor
+    assert (tensor.device.device_type, tensor.device.device_id) == device
+    assert tensor.data + tensor.byte_offset == (1 << 20) + 64
+    if device[0] in (2, 10):  # elsewhere data is a handle, to which nothing can be added
+        assert tensor.byte_offset == 0
+
+
+def test_the_cpu_has_one_device_id():
+    x = asdlpack(Managed(DATA, shape=(3,), device=(1, 5)).capsule())
+    assert (tuple(x.device), x.__dlpack_device__()) == ((1, 0), (1, 0))
+    assert look(x.__dlpack__()).dl_tensor.device.device_id == 0
+
+
+HUGE = 2**62
+MALFORMED = {
+    "a shape of NULL": ({"shape": None, "ndim": 1}, "shape"),
+    "ndim -1": ({"ndim": -1}, "-1"),
+    "ndim 65": ({"shape": (1,) * 65}, "65"),
+    "ndim 2e9": ({"ndim": 2_000_000_000}, "2000000000"),
+    "the smallest ndim": ({"ndim": -(2**31)}, "2147483648"),
+    "a negative dimension": ({"shape": (3, -4)}, "shape dimension 1 is negative: -4"),
+    "the smallest dimension": ({"shape": (-(2**63),)}, "shape dimension 0 is negative"),
+    "more items than int64": ({"shape": (HUGE, 4)}, "shape|size|bytes"),
+    "more bytes than int64": ({"shape": (HUGE,)}, "shape|size|bytes"),
+    "more items than int64 beside none": ({"shape": (0, HUGE, HUGE)}, "shape|size|bytes"),
+    "more memory than addresses": ({"shape": (2**60,), "strides": (2**60,)}, "stride|extent|address"),
+    "a stride of 2^62": ({"shape": (3,), "strides": (HUGE,)}, "stride|extent|address"),
+    "a stride of -2^60": ({"shape": (3,), "strides": (-(2**60),)}, "stride|extent|address"),
+    "the smallest stride": ({"shape": (3,), "strides": (-(2**63),)}, "stride|extent|address"),
+    "memory past the last address": ({"data": 2**64 - 8}, "address"),
+    "a byte_offset past the last address": ({"byte_offset": 2**64 - 4}, "address|byte_offset"),
+    "NULL data with items": ({"data": None}, "data|NULL"),
+    "lanes 0": ({"dtype": (2, 32, 0)}, "lanes"),
+    "bits 0": ({"dtype": (2, 0, 1)}, "bits"),
+    "a float of 7 bits": ({"dtype": (2, 7, 1)}, "bits"),
+    "a bool of 1 bit": ({"dtype": (6, 1, 1)}, "bits"),
+    "a complex of 8 bits": ({"dtype": (5, 8, 1)}, "bits"),
+    "a device id of -1": ({"device": (2, -1)}, "-1"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("fault", MALFORMED)
+def test_a_malformed_tensor_is_a_value_error_and_its_capsule_as_it_was(fault, name):
+    fields, message = MALFORMED[fault]
+    managed = Managed(**{"data": DATA, "name": name, "shape": (3,), **fields})
+    capsule = managed.capsule()
+    for copy in False, None, True:
+        with pytest.raises(ValueError, match=message):
+            asdlpack(capsule, copy=copy)
+    assert capsule_name(capsule) == name
+    assert managed.deleted == 0
+
+
+@pytest.mark.parametrize("code", [18, 99, 255])
+def test_an_unknown_type_code_is_refused_with_its_number(code):
+    managed = Managed(DATA, shape=(3,), dtype=(code, 32, 1))
+    capsule = managed.capsule()
+    with pytest.raises((ValueError, BufferError), match=f"{code}"):
+        asdlpack(capsule)
+    assert (capsule_name(capsule), managed.deleted) == (VERSIONED, 0)
+
+
+@pytest.mark.parametrize("version", [(2, 0), (0, 0), (0, 8), (2**32 - 1, 0)])
+def test_another_major_version_is_a_buffer_error_and_nothing_else_of_it_is_read(version):
+    managed = Managed(None, shape=None, ndim=-5, version=version)
+    capsule = managed.capsule()
+    with pytest.raises(BufferError, match=f"{version[0]}"):
+        asdlpack(capsule)
+    assert (capsule_name(capsule), managed.deleted) == (VERSIONED, 0)
+
+
+@pytest.mark.parametrize("field", ["major version", "ndim", "lanes"])
+def test_a_refused_capsule_still_calls_its_deleter_when_it_dies(field):
+    """numpy's destructor does so, as long as the capsule has its first name."""
+    array = np.zeros(3)
+    before = sys.getrefcount(array)
+    capsule = array.__dlpack__(max_version=(1, 0))
+    managed = look(capsule)
+    if field == "major version":
+        managed.version.major = 2
+    elif field == "ndim":
+        managed.dl_tensor.ndim = -1
+    else:
+        managed.dl_tensor.dtype.lanes = 0
+    with pytest.raises((ValueError, BufferError)):
+        asdlpack(capsule)
+    assert sys.getrefcount(array) == before + 1
+    del capsule, managed
+    assert sys.getrefcount(array) == before
+
+
+@pytest.mark.parametrize("minor", [0, 1, 3, 99])
+def test_every_minor_version_of_1_is_read(minor):
+    assert asdlpack(Managed(DATA, shape=(3,), version=(1, minor)).capsule()).shape == (3,)
+
+
+@pytest.mark.parametrize("flags", [8, 2**63])
+def test_flags_of_a_later_minor_version_do_not_leave_again(flags):
+    """What an unknown flag promises of the memory is not known to hold of what leaves here as version 1.3."""
+    x = asdlpack(Managed(DATA, shape=(3,), flags=flags, version=(1, 99)).capsule())
+    assert look(x.__dlpack__(max_version=(1, 3))).flags == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_misaligned_tensor_needs_a_copy(name):
+    managed = Managed(DATA + 1, name=name, shape=(3,))
+    capsule = managed.capsule()
+    with pytest.raises(BufferError, match="align.*copy=None"):
+        asdlpack(capsule)
+    assert (capsule_name(capsule), managed.deleted) == (name, 0)
+    x = asdlpack(capsule, copy=None)
+    assert managed.deleted == 1  # the copy keeps no source
+    assert array_at(x).tobytes() == NUMBERS.tobytes()[1:13]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_copy_of_a_capsule_consumes_it_and_gives_its_memory_back_at_once(name):
+    managed = Managed(DATA, name=name, shape=(3,))
+    capsule = managed.capsule()
+    x = asdlpack(capsule, copy=True)
+    assert (capsule_name(capsule), managed.deleted) == (USED[name], 1)
+    assert (x.obj, array_at(x).tolist()) == (None, [0, 1, 2])
+    del x, capsule
+    assert managed.deleted == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_exception_that_a_deleter_leaves_is_none_of_the_copys(name):
+    managed = Managed(DATA, name=name, shape=(3,))
+    managed.struct.deleter = DELETER.from_buffer(ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p))
+    assert array_at(asdlpack(managed.capsule(), copy=True)).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_exception_that_a_deleter_leaves_is_not_raised_where_the_object_dies(name):
+    managed = Managed(DATA, name=name, shape=(3,))
+    managed.struct.deleter = DELETER.from_buffer(ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p))
+    assert len([asdlpack(managed.capsule())]) == 1
+
+
+# Our own capsules, and their deleters.
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_an_unconsumed_capsule_gives_its_memory_back(max_version):
+    data = bytearray(8)
+    capsule = asdlpack(data).__dlpack__(max_version=max_version)
+    with pytest.raises(BufferError):
+        data.append(0)
+    del capsule
+    data.append(0)
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_a_consumed_capsule_leaves_the_memory_to_its_consumer(max_version):
+    data = bytearray(8)
+    capsule = asdlpack(data).__dlpack__(max_version=max_version)
+    managed = consume(capsule)
+    del capsule
+    with pytest.raises(BufferError):
+        data.append(0)
+    managed.deleter(address(managed))  # ctypes lets go of the GIL for the call
+    data.append(0)
+
+
+def run_on_a_thread_that_python_does_not_know(function, argument):
+    """Calls it on a new thread of the operating system that has no Python thread state, and waits without the GIL."""
+    libc = ctypes.CDLL(None)
+    thread = ctypes.c_ulong()
+    start = ctypes.cast(function, ctypes.c_void_p)
+    assert libc.pthread_create(ctypes.byref(thread), None, start, ctypes.c_void_p(argument)) == 0
+    assert libc.pthread_join(thread, None) == 0
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_a_deleter_may_be_called_on_a_foreign_thread(max_version):
+    array = np.zeros(3)
+    died = weakref.ref(array)
+    managed = [consume(asdlpack(memoryview(array)).__dlpack__(max_version=max_version)) for _ in range(3)]
+    del array
+    while managed:
+        assert died() is not None
+        last = managed.pop()
+        run_on_a_thread_that_python_does_not_know(last.deleter, address(last))
+    assert died() is None
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_a_foreign_thread_may_release_what_was_imported_from_a_capsule(max_version):
+    source = Managed(DATA, shape=(3,))
+    last = consume(asdlpack(source.capsule()).__dlpack__(max_version=max_version))
+    assert source.deleted == 0
+    run_on_a_thread_that_python_does_not_know(last.deleter, address(last))
+    assert source.deleted == 1
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_a_dying_capsule_keeps_the_exception_that_is_pending(max_version):
+    """list() drops its half-built list, and the capsules in it, while the generator's exception is set."""
+    source = Managed(DATA, shape=(3,))
+    data = bytearray(3)
+
+    def holders():
+        yield asdlpack(source.capsule()).__dlpack__(max_version=max_version)
+        yield asdlpack(data).__dlpack__(max_version=max_version)
+        yield asdlpack(data)
+        raise KeyError("kept")
+
+    with pytest.raises(KeyError, match="kept"):
+        list(holders())
+    assert source.deleted == 1
+    data.append(0)
+
+
+def test_a_device_type_of_a_later_minor_version_is_named_by_its_number():
+    x = asdlpack(Managed(1 << 20, shape=(3,), device=(19, 2)).capsule())
+    assert x.__dlpack_device__() == (19, 2)
+    assert x.device == (19, 2)
+    assert x.device[0].name == "device type 19"
+    assert "on device type 19:2" in repr(x)
+    with pytest.raises(BufferError, match="^device type 19:2: the CPU can't read this memory"):
+        memoryview(x)
+    assert asdlpack(x, device=(19, 2)) is x
+    assert capsule_name(x.__dlpack__(dl_device=(19, 2))) == b"dltensor"

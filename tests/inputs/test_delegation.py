@@ -1,0 +1,605 @@
+"""An object with __dlpack__ is asked when the consumer asks, with the consumer's arguments."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from dlpack import DLDeviceType, asdlpack
+from support.capi import IS_COPIED, Managed, Speaks, capsule_name, look
+
+ARRAY = np.arange(6, dtype="f4").reshape(2, 3)
+LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
+
+
+class Producer:
+    """Records what it is asked, and answers as ARRAY would."""
+
+    def __init__(self, device=(1, 0)):
+        self.calls = []
+        self.device = device
+
+    def __dlpack__(self, **arguments):
+        self.calls.append(arguments)
+        return ARRAY.__dlpack__(**{key: value for key, value in arguments.items() if key != "stream"})
+
+    def __dlpack_device__(self):
+        self.calls.append("device")
+        return self.device
+
+
+def test_wrapping_calls_nothing_of_the_producer():
+    producer = Producer()
+    x = asdlpack(producer)
+    asdlpack(producer, copy=None)
+    assert (producer.calls, x.protocol, x.obj) == ([], "__dlpack__", producer)
+
+
+def test_each_export_is_passed_on_with_the_consumers_arguments():
+    producer = Producer()
+    x = asdlpack(producer)
+    for arguments in (
+        {},
+        {"max_version": (1, 0)},
+        {"max_version": (1, 3), "dl_device": (1, 0), "copy": False},
+        {"copy": True},
+    ):
+        producer.calls.clear()
+        x.__dlpack__(**arguments)
+        assert producer.calls == [arguments]
+
+
+def test_a_stream_reaches_a_producer_on_a_device():
+    class OnCUDA(Producer):
+        def __dlpack__(self, **arguments):
+            self.calls.append(arguments)
+            return Managed(1 << 20, name=LEGACY, shape=(3,), device=(2, 1)).capsule()
+
+    producer = OnCUDA((2, 1))
+    x = asdlpack(producer)
+    x.__dlpack__(stream=7)
+    x.__dlpack__(7)
+    assert producer.calls == [{"stream": 7}] * 2
+    assert x.__dlpack_device__() == (2, 1)
+    # Its capsule is of the other kind: what goes out instead is in the stream's order as well.
+    managed = look(x.__dlpack__(stream=7, max_version=(1, 0)))
+    assert (managed.version.major, managed.dl_tensor.data) == (1, 1 << 20)
+
+
+def test_the_capsule_is_handed_on_as_it_is():
+    capsules = [ARRAY.__dlpack__(), ARRAY.__dlpack__(max_version=(1, 0))]
+    x = asdlpack(Speaks(__dlpack__=lambda **_: capsules[0], __dlpack_device__=lambda: (1, 0)))
+    assert x.__dlpack__() is capsules[0]
+    del capsules[0]
+    assert x.__dlpack__(max_version=(1, 0)) is capsules[0]
+
+
+@pytest.mark.parametrize(("name", "max_version"), [(LEGACY, None), (VERSIONED, (1, 3))])
+def test_an_offset_is_folded_into_the_address_since_some_consumers_overlook_it(name, max_version):
+    made = []
+
+    def dlpack(**arguments):
+        managed = Managed(ARRAY.ctypes.data, name=name, shape=(2,), byte_offset=8)
+        made.append(managed)
+        return managed.capsule()
+
+    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (1, 0)))
+    capsule = x.__dlpack__(max_version=max_version)
+    tensor = look(capsule).dl_tensor
+    assert (tensor.data, tensor.byte_offset) == (ARRAY.ctypes.data + 8, 0)
+    del tensor, capsule
+    assert [managed.deleted for managed in made] == [1]
+
+
+def test_a_tensor_of_another_major_version_is_handed_on_unread():
+    managed = Managed(1 << 20, shape=(3,), byte_offset=8, version=(2, 0))
+    capsule = managed.capsule()
+    x = asdlpack(Speaks(__dlpack__=lambda **arguments: capsule, __dlpack_device__=lambda: (1, 0)))
+    assert x.__dlpack__(max_version=(2, 0)) is capsule
+
+
+def test_the_device_is_the_producers_own_and_asked_anew():
+    producer = Producer()
+    x = asdlpack(producer)
+    assert x.__dlpack_device__() == (1, 0)
+    producer.device = (2, 3)
+    assert x.__dlpack_device__() == (2, 3)
+    producer.device = (1, None)  # as paddle's tensors on the CPU say
+    assert x.__dlpack_device__() == (1, 0)
+    producer.device = (DLDeviceType.kDLROCM, np.int64(1))
+    device = x.__dlpack_device__()
+    assert (device, type(device[0]), type(device[1])) == ((10, 1), int, int)
+
+
+@pytest.mark.parametrize(
+    "device", [None, 1, "cpu", (), (1,), (1, 0, 0), ("cpu", 0), (1.0, 0), (None, None), (2**40, 0), (1, 2**40)], ids=str
+)
+def test_a_device_that_is_nonsense_is_a_value_error(device):
+    producer = Producer(device)
+    with pytest.raises(ValueError, match="__dlpack_device__"):
+        asdlpack(producer).__dlpack_device__()
+
+
+def test_errors_of_the_producers_device_pass_through():
+    class Broken(Producer):
+        def __dlpack_device__(self):
+            raise ZeroDivisionError("the device")
+
+    with pytest.raises(ZeroDivisionError, match="the device"):
+        asdlpack(Broken()).__dlpack_device__()
+
+
+# Attributes.
+
+
+def test_attributes_import_one_capsule_and_keep_it_and_exports_go_on_to_the_producer():
+    producer = Producer()
+    x = asdlpack(producer)
+    assert (x.shape, x.strides, x.dtype) == ((2, 3), (3, 1), "float32")
+    imports = [call for call in producer.calls if call != "device"]
+    assert len(imports) == 1
+    assert imports[0]["max_version"][0] == 1
+    assert imports[0].get("stream") is None
+    producer.calls.clear()
+    assert (x.pointer, x.size, x.nbytes, x.readonly, x.ndim) == (ARRAY.ctypes.data, 6, 24, False, 2)
+    assert "float32" in repr(x)
+    assert [call for call in producer.calls if call != "device"] == []
+    x.__dlpack__(max_version=(1, 0))
+    assert producer.calls[-1] == {"max_version": (1, 0)}
+
+
+def test_attributes_of_device_memory_are_imported_without_a_stream_to_order():
+    class OnCUDA(Producer):
+        def __dlpack__(self, **arguments):
+            self.calls.append(arguments)
+            return Managed(1 << 20, shape=(3,), device=(2, 1)).capsule()
+
+    producer = OnCUDA((2, 1))
+    x = asdlpack(producer)
+    assert (x.shape, x.pointer, x.device) == ((3,), 1 << 20, (DLDeviceType.kDLCUDA, 1))
+    assert [call["stream"] for call in producer.calls if call != "device"] == [-1]
+
+
+def test_what_attributes_imported_is_given_back_when_the_object_goes():
+    managed = Managed(ARRAY.ctypes.data, shape=(6,))
+    x = asdlpack(Speaks(__dlpack__=lambda **_: managed.capsule(), __dlpack_device__=lambda: (1, 0)))
+    assert x.shape == (6,)
+    assert managed.deleted == 0
+    del x
+    assert managed.deleted == 1
+
+
+def test_a_producer_that_changes_its_memory_is_asked_anew_at_each_export():
+    arrays = [np.zeros(3), np.ones(4)]
+    x = asdlpack(Speaks(__dlpack__=lambda **k: arrays[0].__dlpack__(**k), __dlpack_device__=lambda: (1, 0)))
+    assert (x.shape, np.from_dlpack(x).tolist()) == ((3,), [0, 0, 0])
+    del arrays[0]
+    assert np.from_dlpack(x).tolist() == [1, 1, 1, 1]
+    assert x.shape == (3,)
+
+
+# Producers of other times.
+
+
+class StreamOnly:
+    """A producer from before version 1: legacy, and no keyword but stream."""
+
+    def __dlpack__(self, stream=None):
+        assert stream is None
+        return ARRAY.__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class NoArguments:
+    def __dlpack__(self):
+        return ARRAY.__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class VersionedOnly:
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if max_version is None:
+            raise BufferError("versioned only")
+        return ARRAY.__dlpack__(max_version=max_version)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class LegacyAlways:
+    """jax and tensorflow take all arguments and answer in the legacy structure."""
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        return ARRAY.__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class VersionedAlways(LegacyAlways):
+    def __dlpack__(self, **_):
+        return ARRAY.__dlpack__(max_version=(1, 0))
+
+
+@pytest.mark.parametrize("kind", [StreamOnly, NoArguments, VersionedOnly, LegacyAlways, VersionedAlways])
+def test_producers_of_any_time_serve_consumers_of_any_time(kind):
+    x = asdlpack(kind())
+    assert capsule_name(x.__dlpack__()) == LEGACY
+    assert capsule_name(x.__dlpack__(stream=None)) == LEGACY
+    assert capsule_name(x.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=False)) == VERSIONED
+    assert capsule_name(x.__dlpack__(max_version=(1, 3))) == VERSIONED
+    for arguments in ({}, {"max_version": (1, 0)}):
+        assert look(x.__dlpack__(**arguments)).dl_tensor.data == ARRAY.ctypes.data
+    out = np.from_dlpack(x)
+    assert (out.tolist(), out.ctypes.data) == (ARRAY.tolist(), ARRAY.ctypes.data)
+    assert (x.shape, x.dtype, x.pointer) == ((2, 3), "float32", ARRAY.ctypes.data)
+
+
+@pytest.mark.parametrize("kind", [StreamOnly, NoArguments, LegacyAlways])
+def test_a_copy_is_made_for_producers_that_cannot(kind):
+    managed = look(asdlpack(kind()).__dlpack__(max_version=(1, 0), copy=True))
+    assert managed.dl_tensor.data != ARRAY.ctypes.data
+    assert managed.flags == IS_COPIED
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_re_exported_tensors_keep_their_producers_memory(max_version):
+    managed = {
+        None: Managed(ARRAY.ctypes.data, shape=(6,)),
+        (1, 0): Managed(ARRAY.ctypes.data, name=LEGACY, shape=(6,)),
+    }[max_version]
+    x = asdlpack(Speaks(__dlpack__=lambda **_: managed.capsule(), __dlpack_device__=lambda: (1, 0)))
+    capsule = x.__dlpack__(max_version=max_version)
+    assert look(capsule).dl_tensor.data == ARRAY.ctypes.data
+    del x
+    assert managed.deleted == 0
+    del capsule
+    assert managed.deleted == 1
+
+
+# Refusals.
+
+REFUSALS = [BufferError, TypeError, RuntimeError, NotImplementedError]
+
+
+def refuses(error, **others):
+    def refuse(**_):
+        raise error
+
+    return Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (1, 0), **others)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize("protocol", ["__array_interface__", "__array_struct__"])
+@pytest.mark.parametrize("max_version", [None, (1, 0)])
+def test_when_the_producer_refuses_its_other_protocols_serve(max_version, protocol, refusal):
+    producer = refuses(refusal("no"), **{protocol: getattr(ARRAY, protocol)})
+    x = asdlpack(producer)
+    assert look(x.__dlpack__(max_version=max_version)).dl_tensor.data == ARRAY.ctypes.data
+    assert (x.shape, x.pointer) == ((2, 3), ARRAY.ctypes.data)
+    assert np.from_dlpack(x).tolist() == ARRAY.tolist()
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_when_the_producer_refuses_its_buffer_serves(refusal):
+    class Bytes(bytearray):
+        def __dlpack__(self, **_):
+            raise refusal("no")
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    data = Bytes(b"abc")
+    assert bytes(np.from_dlpack(asdlpack(data))) == b"abc"
+    data.append(0)
+
+
+def test_read_only_numpy_arrays_serve_legacy_consumers():
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    x = asdlpack(array)
+    assert look(x.__dlpack__()).dl_tensor.data == array.ctypes.data
+    assert x.readonly
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_when_nothing_serves_the_error_is_a_buffer_error_that_lists_what_each_said(refusal):
+    keys = {"version": 3, "shape": (2,), "typestr": "|O8", "data": (4096, False)}
+    x = asdlpack(refuses(refusal("said by the producer"), __array_interface__=keys))
+    for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
+        with pytest.raises(BufferError) as caught:
+            ask()
+        for part in "__dlpack__", "said by the producer", "__array_interface__", 'typestr "|O8"':
+            assert part in str(caught.value)
+
+
+def test_when_the_producer_refuses_and_speaks_nothing_else_the_error_says_what_it_said():
+    x = asdlpack(refuses(RuntimeError("requires grad")))
+    with pytest.raises(BufferError, match="requires grad"):
+        x.__dlpack__()
+    with pytest.raises(BufferError, match="requires grad"):
+        asdlpack(refuses(RuntimeError("requires grad")), copy=True)
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt, MemoryError, ZeroDivisionError, SystemExit, ValueError, AttributeError, StopIteration]
+)
+def test_errors_of_the_producer_that_are_no_refusals_pass_through_as_they_are(error):
+    raised = error("as it is")
+    x = asdlpack(refuses(raised, __array_interface__=ARRAY.__array_interface__))
+    for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
+        with pytest.raises(error) as caught:
+            ask()
+        assert caught.value is raised
+
+
+def test_errors_of_the_other_protocols_that_are_no_refusals_pass_through_too():
+    class Broken:
+        def __dlpack__(self, **_):
+            raise BufferError("no")
+
+        @property
+        def __array_interface__(self):
+            raise ZeroDivisionError("the interface")
+
+    with pytest.raises(ZeroDivisionError, match="the interface"):
+        asdlpack(Broken()).__dlpack__()
+
+
+def used_capsule():
+    capsule = ARRAY.__dlpack__()
+    np.from_dlpack(Speaks(__dlpack__=lambda **_: capsule, __dlpack_device__=lambda: (1, 0)))
+    return capsule
+
+
+@pytest.mark.parametrize("answer", [lambda: None, lambda: 5, lambda: b"dltensor", lambda: ARRAY, used_capsule])
+def test_an_answer_that_is_no_fresh_capsule_is_an_error_that_says_what_came(answer):
+    x = asdlpack(Speaks(__dlpack__=lambda **_: answer(), __dlpack_device__=lambda: (1, 0)))
+    for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
+        with pytest.raises((ValueError, BufferError), match="capsule"):
+            ask()
+
+
+def test_a_malformed_tensor_of_a_producer_is_a_value_error_at_the_attributes():
+    managed = Managed(ARRAY.ctypes.data, shape=(-3,))
+    x = asdlpack(Speaks(__dlpack__=lambda **_: managed.capsule(), __dlpack_device__=lambda: (1, 0)))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="shape dimension 0 is negative: -3"):
+            _ = x.shape
+    assert managed.deleted == 0
+
+
+# Objects whose attributes misbehave.
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, MemoryError, RuntimeError, TypeError])
+@pytest.mark.parametrize("name", ["__dlpack__", "__array_interface__", "__array_struct__", "__cuda_array_interface__"])
+def test_an_attribute_that_raises_something_else_than_attribute_error_is_not_taken_for_absent(name, error):
+    def raises(self):
+        raise error("the attribute")
+
+    broken = type("Broken", (), {name: property(raises)})()
+    with pytest.raises(error, match="the attribute"):
+        asdlpack(broken).__dlpack__()
+
+
+def test_an_attribute_that_raises_attribute_error_is_absent():
+    class Absent(bytearray):
+        @property
+        def __dlpack__(self):
+            raise AttributeError
+
+        __array_interface__ = __array_struct__ = __cuda_array_interface__ = __dlpack__
+
+    assert asdlpack(Absent(b"abc")).protocol == "buffer"
+
+
+def test_an_attribute_that_disappears_between_reads_is_an_error_and_no_crash():
+    class Fickle:
+        there = True
+
+        @property
+        def __dlpack__(self):
+            if not self.there:
+                raise AttributeError("gone")
+            return ARRAY.__dlpack__
+
+    fickle = Fickle()
+    x = asdlpack(fickle)
+    fickle.there = False
+    for ask in (lambda: x.__dlpack__(), lambda: x.shape):
+        with pytest.raises((AttributeError, BufferError)):
+            ask()
+
+
+def test_an_interface_that_changes_between_reads_is_described_as_it_was_read():
+    keys = dict(ARRAY.__array_interface__)
+    x = asdlpack(Speaks(__array_interface__=keys, keep=ARRAY))
+    keys.update(shape=(10**6,), typestr="<f8")
+    assert (x.shape, x.dtype) == ((2, 3), "float32")
+    assert np.from_dlpack(x).tolist() == ARRAY.tolist()
+
+
+class Meddles:
+    """An integer that runs code while it is read."""
+
+    def __init__(self, value, meddle):
+        self.value, self.meddle = value, meddle
+
+    def __index__(self):
+        self.meddle()
+        return self.value
+
+
+def test_an_interface_that_changes_while_it_is_read_does_no_harm():
+    shape = [3, 4]
+    keys = dict(ARRAY.__array_interface__, strides=None)
+    keys["shape"] = (Meddles(2, keys.clear), Meddles(3, shape.clear))
+    keep = keys["shape"]
+    try:
+        assert asdlpack(Speaks(__array_interface__=keys)).shape == (2, 3)
+    except ValueError:
+        pass  # what it holds now contradicts what it said
+    assert len(keep) == 2
+
+
+@pytest.mark.parametrize("key", ["shape", "strides", "data", "offset"])
+def test_errors_raised_while_numbers_are_read_pass_through(key):
+    def raises():
+        raise ZeroDivisionError("a number")
+
+    number = Meddles(0, raises)
+    values = {"shape": (number, 3), "strides": (number, 4), "data": (number, False), "offset": number}
+    keys = {**ARRAY.__array_interface__, "data": bytearray(24), key: values[key]}
+    with pytest.raises(ZeroDivisionError, match="a number"):
+        asdlpack(Speaks(__array_interface__=keys))
+
+
+class AnyStream:
+    """A producer that asks nothing of the stream; its capsule is a legacy one."""
+
+    def __init__(self, refusal=None):
+        self.refusal = refusal
+
+    def __dlpack__(self, stream=None):
+        if self.refusal is not None:
+            raise self.refusal
+        return ARRAY.__dlpack__()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ZeroDivisionError])
+@pytest.mark.parametrize("refusal", [None, BufferError("not on that stream")])
+def test_errors_raised_while_a_stream_is_read_pass_through(error, refusal):
+    def raises():
+        raise error("a stream")
+
+    with pytest.raises(error, match="a stream"):
+        asdlpack(AnyStream(refusal)).__dlpack__(stream=Meddles(1, raises), max_version=(1, 3))
+
+
+def test_a_stream_that_is_no_number_is_passed_to_the_producer():
+    capsule = asdlpack(AnyStream()).__dlpack__(stream=object(), max_version=(1, 3))
+    assert asdlpack(capsule).shape == ARRAY.shape
+
+
+@pytest.mark.parametrize("cls", [np.ndarray, bytearray, Producer, Speaks, type, type(asdlpack(b""))])
+def test_classes_are_refused_though_they_have_the_attributes(cls):
+    with pytest.raises(TypeError, match="class|type"):
+        asdlpack(cls)
+
+
+def test_dlpack_set_to_none_means_that_the_object_does_not_speak_it():
+    class Bytes(bytearray):
+        __dlpack__ = None
+
+    assert asdlpack(Bytes(b"abc")).protocol == "buffer"
+
+
+@pytest.mark.timeout(20)
+def test_a_producer_that_wraps_itself_without_end_is_a_recursion_error():
+    """Were it a refusal, each level would ask again, and the end would be 2 to the depth calls away."""
+
+    class Endless:
+        def __dlpack__(self, **arguments):
+            return asdlpack(self).__dlpack__(**arguments)
+
+    with pytest.raises(RecursionError):
+        asdlpack(Endless()).__dlpack__()
+
+
+def test_what_a_legacy_producer_gives_is_not_writable_through_a_versioned_consumer():
+    # As jax: its arrays are immutable, and it always answers with a legacy capsule.
+    array = np.arange(3.0)
+    x = asdlpack(Speaks(__dlpack__=lambda **_: array.__dlpack__(), __dlpack_device__=lambda: (1, 0)))
+    out = np.from_dlpack(x)
+    assert out.ctypes.data == array.ctypes.data
+    assert (x.readonly, out.flags.writeable) == (True, False)
+
+
+def test_a_copy_that_the_consumer_forbids_is_refused_where_the_producer_gives_nothing_else():
+    class Copies(Producer):
+        def __dlpack__(self, **arguments):
+            if arguments.pop("copy", None) is False:
+                raise BufferError("only copies")
+            return super().__dlpack__(**arguments, copy=True)
+
+    x = asdlpack(Copies())
+    with pytest.raises(BufferError, match="only copies"):
+        x.__dlpack__(max_version=(1, 0), copy=False)
+    assert look(x.__dlpack__(max_version=(1, 0))).flags & IS_COPIED
+
+    class CopiesSilently(Copies):
+        def __dlpack__(self, *, stream=None, max_version=None):
+            return ARRAY.__dlpack__(max_version=(1, 0), copy=True)
+
+    with pytest.raises(BufferError, match="copy=False"):
+        asdlpack(CopiesSilently()).__dlpack__(max_version=(1, 0), copy=False)
+
+
+def test_what_copy_none_has_to_copy_is_copied_once_for_all_exports():
+    x = asdlpack(np.arange(3, dtype=">f4"), copy=None)
+    outs = [np.from_dlpack(x), np.from_dlpack(x), np.from_dlpack(x, copy=False)]
+    assert {out.ctypes.data for out in outs} == {x.pointer}
+    assert "a copy, from numpy.ndarray by __array_interface__" in repr(x)
+    assert np.from_dlpack(x, copy=True).ctypes.data != x.pointer
+
+
+def test_a_copy_that_the_consumer_asks_for_is_converted():
+    values = np.arange(6, dtype=">f4").reshape(2, 3)
+    x = asdlpack(values)
+    before = sys.getrefcount(values)
+    first, second = (x.__dlpack__(max_version=(1, 3), copy=True) for _ in range(2))
+    tensors = [look(capsule) for capsule in (first, second)]
+    assert all(managed.flags == IS_COPIED for managed in tensors)
+    assert tensors[0].dl_tensor.data != tensors[1].dl_tensor.data
+    assert np.array_equal(np.from_dlpack(x, copy=True), values)
+    with pytest.raises(BufferError, match="big-endian"):
+        x.__dlpack__(max_version=(1, 3), copy=False)
+    assert sys.getrefcount(values) == before
+
+
+def test_a_refused_device_leaves_the_other_protocols_to_serve():
+    def refuse(**_):
+        raise BufferError("no device")
+
+    x = asdlpack(
+        Speaks(__dlpack__=refuse, __dlpack_device__=refuse, __array_interface__=ARRAY.__array_interface__, array=ARRAY)
+    )
+    assert x.shape == (2, 3)
+    assert "by __array_interface__" in repr(x)
+    assert x.__dlpack_device__() == (1, 0)
+    assert np.from_dlpack(x).tolist() == ARRAY.tolist()
+
+
+def test_a_value_error_of_the_other_protocols_is_listed_beside_the_refusal():
+    def refuse(**_):
+        raise BufferError()
+
+    x = asdlpack(
+        Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (1, 0), __array_interface__={"typestr": "?", "shape": ()})
+    )
+    with pytest.raises(
+        BufferError, match=r"__dlpack__ said BufferError; __array_interface__ said ValueError: .*'data'"
+    ):
+        x.__dlpack__()
+
+
+def test_a_producer_that_asks_its_own_wrapper_is_imported_once():
+    class AsksItself:
+        depth = 0
+
+        def __dlpack__(self, **arguments):
+            self.depth += 1
+            if self.depth == 1:
+                assert wrapper.shape == (3,)
+            self.managed = Managed(ARRAY.ctypes.data, shape=(3,))
+            return self.managed.capsule()
+
+    producer = AsksItself()
+    wrapper = asdlpack(producer)
+    assert wrapper.shape == (3,)
+    assert producer.managed.deleted == 1  # of two imports, the inner one came first and stays

@@ -1,0 +1,145 @@
+"""What is remembered of a type is never wrong: of one that changes, of subclasses, of one in the place of another."""
+
+import array
+import ctypes
+import gc
+import importlib
+import mmap
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+from dlpack import asdlpack
+from support.alone import alone
+from support.capi import Speaks, immutable_type
+
+INTERFACE = np.arange(3, dtype="f4").__array_interface__
+NUMBERS = np.arange(3.0)
+
+
+def protocol(obj):
+    """As asdlpack finds it, time and again."""
+    [found] = {asdlpack(obj).protocol for _ in range(3)}
+    return found
+
+
+BASES = {
+    "array": lambda kind: kind("f", [1, 2, 3]),
+    "bytearray": lambda kind: kind(12),
+    "bytes": lambda kind: kind(12),
+    "mmap": lambda kind: kind(-1, 12),
+    "ndarray": lambda kind: kind(3),
+}
+TYPES = {"array": array.array, "bytearray": bytearray, "bytes": bytes, "mmap": mmap.mmap, "ndarray": np.ndarray}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_subclass_with_a_protocol_of_its_own_speaks_that(name):
+    base = TYPES[name]
+    expected = protocol(BASES[name](base))
+
+    class Plain(base):
+        pass
+
+    class Own(base):
+        __array_interface__ = INTERFACE
+        __dlpack__ = None
+
+    assert protocol(BASES[name](Plain)) == expected
+    assert protocol(BASES[name](Own)) == "__array_interface__"
+    assert protocol(BASES[name](base)) == expected
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_what_a_subclass_gets_after_its_first_use_is_seen(name):
+    class Later(TYPES[name]):
+        __dlpack__ = None
+        __array_interface__ = None
+        __array_struct__ = None
+
+    obj = BASES[name](Later)
+    assert protocol(obj) == "buffer"
+    Later.__array_interface__ = INTERFACE
+    assert protocol(obj) == "__array_interface__"
+    Later.__dlpack__ = NUMBERS.__dlpack__
+    Later.__dlpack_device__ = NUMBERS.__dlpack_device__
+    assert protocol(obj) == "__dlpack__"
+    Later.__dlpack__ = None
+    assert protocol(obj) == "__array_interface__"
+
+
+def test_an_attribute_of_the_object_alone_is_seen():
+    obj = (ctypes.c_float * 3)(1, 2, 3)
+    assert protocol(obj) == "buffer"
+    obj.__array_interface__ = INTERFACE
+    assert protocol(obj) == "__array_interface__"
+    assert protocol((ctypes.c_float * 3)()) == "buffer"
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int16, np.bool_, np.complex64])
+def test_an_array_interface_that_leads_to_a_buffer_stays_the_protocol(kind):
+    assert protocol(kind(1)) == "__array_interface__"
+
+
+@pytest.mark.parametrize("name", ["__dlpack__", "__array_interface__", "__array_struct__"])
+@pytest.mark.parametrize("first", ["with", "without"])
+def test_an_attribute_that_some_objects_of_an_immutable_type_lack_is_looked_for_in_each(name, first):
+    kind = immutable_type(name)
+    objects = {"with": kind(), "without": kind()}
+    setattr(objects["with"], name, getattr(NUMBERS, name))
+    expected = {"with": name, "without": "buffer"}
+    assert protocol(objects[first]) == expected[first]
+    assert {which: protocol(obj) for which, obj in objects.items()} == expected
+
+
+def test_a_metaclass_decides_nothing():
+    class Meta(type):
+        __array_interface__ = INTERFACE
+
+    class Own(bytearray, metaclass=Meta):
+        pass
+
+    assert protocol(Own(12)) == "buffer"
+
+
+def test_a_class_that_finds_attributes_itself_is_asked_each_time():
+    class Finds(bytearray):
+        found = {}
+
+        def __getattr__(self, name):
+            try:
+                return self.found[name]
+            except KeyError:
+                raise AttributeError(name) from None
+
+    obj = Finds(12)
+    assert protocol(obj) == "buffer"
+    Finds.found["__array_interface__"] = INTERFACE
+    assert protocol(obj) == "__array_interface__"
+
+
+@alone
+def test_types_that_come_and_go_are_never_mistaken_and_few_are_kept():
+    """A type that can't change is remembered, and kept, while there is room; after that, one that goes leaves its
+    address to the next."""
+    types = []
+    for _ in range(300):
+        sys.modules.pop("array", None)
+        fresh = importlib.import_module("array")
+        assert protocol(fresh.array("f", [1, 2, 3])) == "buffer"
+        types.append(weakref.ref(fresh.array))
+        del sys.modules["array"], fresh
+        gc.collect()
+        Own = type("Own", (bytearray,), {"__array_interface__": INTERFACE})
+        assert protocol(Own(12)) == "__array_interface__"
+    assert 1 < sum(type() is not None for type in types) <= 64
+    assert types[-1]() is None
+
+
+def test_objects_that_speak_nothing_are_refused_each_time():
+    for _ in range(3):
+        for obj in 1.5, "text", {}, Speaks():
+            with pytest.raises(TypeError, match="shares no memory"):
+                asdlpack(obj)

@@ -1,0 +1,189 @@
+"""Tensors that no honest producer gives, some of which end the process in numpy and torch: each is refused by every way
+in, by the name of what is wrong, and its deleter is called once: by whoever owns it then."""
+
+import ctypes
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlpack import asdlpack, describe, frombuffer
+from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned
+from support.capi import Speaks, capsule_name
+from support.exchange_api import from_object, to_object
+from support.tensors import LEGACY, VERSIONED, Tensor, owned, strays
+
+MALFORMED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "NULL shape": ({"shape": None, "ndim": 1}, ValueError, "shape is NULL; expected 1 dimensions"),
+    "NULL shape of 64 dimensions": ({"shape": None, "ndim": 64}, ValueError, "shape is NULL; expected 64 dimensions"),
+    "NULL shape of too many": ({"shape": None, "ndim": 2_000_000_000}, ValueError, "ndim is 2000000000; expected 0 to"),
+    "ndim -1": ({"ndim": -1}, ValueError, "ndim is -1; expected 0 to 64"),
+    "ndim 65": ({"shape": (1,) * 65}, ValueError, "ndim is 65; expected 0 to 64"),
+    "ndim 2e9": ({"ndim": 2_000_000_000}, ValueError, "ndim is 2000000000; expected 0 to 64"),
+    "the largest ndim": ({"ndim": 2**31 - 1, "strides": (1,)}, ValueError, "ndim is 2147483647"),
+    "the least ndim": ({"ndim": -(2**31), "strides": (1,)}, ValueError, "ndim is -2147483648"),
+    "NULL data": ({"data": None}, ValueError, r"data is NULL; expected an address, since shape \(3,\) has items"),
+    "NULL data of a scalar": ({"data": None, "shape": ()}, ValueError, "data is NULL"),
+    "NULL data and an offset": ({"data": None, "byte_offset": 4096}, ValueError, "data is NULL"),
+    "byte_offset 2^63": ({"data": 2**63, "byte_offset": 2**63}, ValueError, "offset 9223372036854775808 is beyond"),
+    "byte_offset 2^64 - 1": ({"byte_offset": 2**64 - 1}, ValueError, "offset 18446744073709551615 is beyond"),
+    "stride 2^60": ({"shape": (65,), "strides": (2**60,)}, ValueError, "strides dimension 0 is 1152921504606846976 el"),
+    "stride -2^60": ({"shape": (3,), "strides": (-(2**60),)}, ValueError, "shape and strides reach from"),
+    "stride 2^63 - 1": ({"shape": (3,), "strides": (2**63 - 1,)}, ValueError, "strides dimension 0 is 92233720368547"),
+    "stride -2^63": ({"shape": (1, 2), "strides": (0, -(2**63))}, ValueError, "strides dimension 1 is -92233720368547"),
+    "a negative length": ({"shape": (2, -3)}, ValueError, "shape dimension 1 is negative: -3"),
+    "the least length": ({"shape": (-(2**63), 0)}, ValueError, "shape dimension 0 is negative: -9223372036854775808"),
+    "2^62 items": ({"shape": (2**62,)}, ValueError, "is too large; expected at most 9223372036854775807 bytes"),
+    "2^128 items": ({"shape": (2**62,) * 3}, ValueError, "is too large"),
+    "no items but 2^124 others": ({"shape": (2**62, 0, 2**62)}, ValueError, "is too large"),
+    "lanes 0": ({"dtype": (2, 32, 0)}, ValueError, "lanes 0: no lanes; expected 1 or more"),
+    "bits 0": ({"dtype": (0, 0, 1)}, ValueError, "bits 0"),
+    "bits 255": ({"dtype": (1, 255, 65535)}, ValueError, "bits 255"),
+    "code 255": ({"dtype": (255, 32, 1)}, ValueError, "dtype code 255, bits 32, lanes 1: unknown code"),
+    "device 0": ({"device": (0, 0)}, ValueError, "device type is 0; expected a DLDeviceType"),
+    "device -1": ({"device": (-(2**31), 5)}, ValueError, "device type is -2147483648"),
+    "device id -1": ({"device": (2, -1)}, ValueError, "device id is negative: -1"),
+    "padded lanes": ({"dtype": (17, 4, 2), "flags": 4}, BufferError, "padded items of 2 lanes"),
+    "version 0.8": ({"version": (0, 8)}, BufferError, "DLPack version 0.8: expected 1.x"),
+    "version 2.0 and nothing else": ({"version": (2, 0), "shape": None, "ndim": -5}, BufferError, "version 2.0: exp"),
+    "the largest version": ({"version": (2**32 - 1, 2**32 - 1)}, BufferError, "version 4294967295.4294967295: exp"),
+}
+POINTERS = {LEGACY: DLManagedTensor, VERSIONED: DLManagedTensorVersioned}
+OF_VERSIONED = {"version", "flags"}  # fields
+
+every_fault = pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        (fault, name)
+        for fault, (fields, _, _) in MALFORMED.items()
+        for name in (LEGACY, VERSIONED)
+        if name == VERSIONED or not OF_VERSIONED & set(fields)
+    ],
+)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    before = owned()
+    yield
+    assert (owned(), strays) == (before, [])
+
+
+def malformed(fault, name):
+    fields, exception, message = MALFORMED[fault]
+    return Tensor(name, **fields), exception, message
+
+
+@every_fault
+def test_a_capsule_is_refused_and_stays_its_owners(fault, name):
+    tensor, exception, message = malformed(fault, name)
+    capsule = tensor.capsule()
+    before = sys.getrefcount(capsule)
+    for copy in False, None, True:
+        for device in None, "cpu":
+            with pytest.raises(exception, match=message):
+                asdlpack(capsule, copy=copy, device=device)
+    assert re.search(message, describe(capsule)["refused"])
+    assert (capsule_name(capsule), sys.getrefcount(capsule), tensor.deleted) == (name, before, 0)
+    del capsule
+    assert tensor.deleted == 1
+
+
+@every_fault
+def test_a_structure_is_refused_and_deleted(fault, name):
+    for copy in False, None, True:
+        tensor, exception, message = malformed(fault, name)
+        pointer = ctypes.pointer(tensor.owned())
+        assert re.search(message, describe(pointer)["refused"])
+        assert (tensor.deleted, bool(pointer)) == (0, True)
+        with pytest.raises(exception, match=message):
+            asdlpack(pointer, copy=copy)
+        assert (tensor.deleted, bool(pointer)) == (1, False)
+
+
+@every_fault
+def test_a_borrowed_tensor_is_refused_and_its_owner_let_go(fault, name):
+    tensor, exception, message = malformed(fault, name)
+    if OF_VERSIONED & set(MALFORMED[fault][0]):
+        return  # a DLTensor has no such field
+    owner = Speaks()
+    before = sys.getrefcount(owner)
+    with pytest.raises(exception, match=message):
+        asdlpack(ctypes.pointer(tensor.struct.dl_tensor), owner=owner)
+    assert (sys.getrefcount(owner), tensor.deleted) == (before, 0)
+
+
+LOOKS = {
+    "shape": lambda x: x.shape,
+    "pointer": lambda x: x.pointer,
+    "memoryview": memoryview,
+    "bytes": bytes,
+    "numpy.asarray": np.asarray,
+    "frombuffer": lambda x: frombuffer(x, "uint8"),
+    "Arrow": lambda x: x.__arrow_c_array__(),
+    "a copy": lambda x: x.__dlpack__(copy=True),
+    "another device": lambda x: x.__dlpack__(dl_device=(2, 0), copy=False),
+    "asdlpack, copied": lambda x: asdlpack(x, copy=True),
+}
+
+
+@every_fault
+def test_what_a_producer_gives_is_refused_where_it_is_looked_at(fault, name):
+    """It may be asked more than once, and gives a tensor each time."""
+    _, exception, message = malformed(fault, name)
+    made = []
+
+    def dlpack(**arguments):
+        if arguments.get("copy") or arguments.get("dl_device") not in (None, (1, 0)):
+            raise BufferError("never copied, never moved")
+        made.append(malformed(fault, name)[0])
+        return made[-1].capsule()
+
+    producer = Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (1, 0))
+    before = sys.getrefcount(producer)
+    for look in LOOKS:
+        made.clear()
+        with pytest.raises(exception, match=message):
+            LOOKS[look](asdlpack(producer))
+        assert {tensor.deleted for tensor in made} == {1}, look
+        assert sys.getrefcount(producer) == before, look
+
+
+@every_fault
+def test_what_a_producer_gives_passes_through_unread(fault, name):
+    """As it would without this package: the consumer has to see what it gets. What has an offset, or is of another kind
+    than is asked for, is converted here, and so read."""
+    tensor, exception, message = malformed(fault, name)
+    producer = Speaks(capsule=tensor.capsule())
+    producer.__dlpack__ = lambda **_: producer.capsule
+    x = asdlpack(producer)
+    if tensor.struct.dl_tensor.byte_offset:
+        with pytest.raises(exception, match=message):
+            x.__dlpack__(max_version=(1, 3) if name == VERSIONED else None)
+    else:
+        assert x.__dlpack__(max_version=(1, 3) if name == VERSIONED else None) is producer.capsule
+    with pytest.raises(exception, match=message):
+        x.__dlpack__(max_version=(1, 3) if name == LEGACY else None)
+    assert (capsule_name(producer.capsule), tensor.deleted) == (name, 0)
+    del producer.capsule
+    assert tensor.deleted == 1
+
+
+@every_fault
+def test_the_exchange_api_refuses_it_and_leaves_it_to_its_caller(fault, name):
+    tensor, exception, message = malformed(fault, name)
+    if name == LEGACY:
+        return  # it exchanges versioned tensors alone
+    with pytest.raises(exception, match=message):
+        to_object(tensor.struct)
+    assert tensor.deleted == 0
+
+
+@pytest.mark.parametrize("version", [(0, 8), (2, 0)])
+def test_the_exchange_api_passes_on_no_tensor_of_another_major_version(version):
+    tensor = Tensor(version=version, shape=None, ndim=-5)
+    with pytest.raises(BufferError, match=f"DLPack version {version[0]}.{version[1]}: expected 1.x"):
+        from_object(asdlpack(Speaks(__dlpack__=lambda **_: tensor.capsule())))
+    assert tensor.deleted == 1

@@ -1,0 +1,248 @@
+"""Pointers to the structures of dlpack.structs: a managed tensor is taken over, a DLTensor is borrowed."""
+
+import ctypes
+import gc
+import sys
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+from dlpack import asdlpack
+from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned, DLTensor
+from support.alone import python
+from support.capi import READ_ONLY, Managed, address, look
+
+KINDS = {"dltensor": DLManagedTensor, "dltensor_versioned": DLManagedTensorVersioned}
+
+
+def floats(count=6):
+    return (ctypes.c_float * count)(*range(count))
+
+
+def managed(name="dltensor_versioned", **fields):
+    """A managed tensor of six floats, and the memory, unless the test says otherwise."""
+    memory = floats()
+    return Managed(**{"data": address(memory), "shape": (2, 3), "name": name.encode(), **fields}), memory
+
+
+def tensor_of(memory, **fields):
+    shape = (ctypes.c_int64 * 2)(2, 3)
+    return DLTensor(
+        **{"data": address(memory), "device": (1, 0), "ndim": 2, "dtype": (2, 32, 1), "shape": shape, **fields}
+    )
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_managed_tensor_is_taken_over_and_deleted_once(name):
+    producer, memory = managed(name)
+    pointer = ctypes.pointer(producer.struct)
+    x = asdlpack(pointer)
+    assert (x.pointer, x.shape, x.dtype, x.protocol, x.readonly) == (
+        address(memory),
+        (2, 3),
+        "float32",
+        KINDS[name].__name__,
+        False,
+    )
+    assert not pointer
+    array, tensor = np.from_dlpack(x), torch.from_dlpack(x)
+    array[1, 2] = 50
+    assert (memory[5], tensor[1, 2].item(), tensor.data_ptr()) == (50, 50, address(memory))
+    del x, array
+    assert producer.deleted == 0
+    del tensor
+    assert producer.deleted == 1
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_pointer_that_was_taken_over_is_null_and_refused(name):
+    producer, _ = managed(name)
+    pointer = ctypes.pointer(producer.struct)
+    asdlpack(pointer)
+    assert producer.deleted == 1
+    with pytest.raises(ValueError, match=f"pointer to a {KINDS[name].__name__} is NULL; .* took over is NULL"):
+        asdlpack(pointer)
+    assert producer.deleted == 1
+
+
+def test_a_structure_without_a_deleter_is_taken_too():
+    producer, memory = managed(deleter=False)
+    assert np.from_dlpack(asdlpack(ctypes.pointer(producer.struct))).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_the_flags_of_a_versioned_structure_hold():
+    producer, _ = managed(flags=READ_ONLY)
+    x = asdlpack(ctypes.pointer(producer.struct))
+    assert x.readonly
+    assert not np.from_dlpack(x).flags.writeable
+
+
+def test_a_structure_that_ctypes_owns_lives_with_what_was_made_of_it():
+    producer, _ = managed()
+    pointer = ctypes.pointer(producer.struct)
+    array = np.from_dlpack(asdlpack(pointer))
+    del pointer
+    gc.collect()
+    assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
+    del array
+    assert producer.deleted == 1
+
+
+BAD = {
+    "NULL shape": ({"shape": None, "ndim": 2}, ValueError, r"shape is NULL; expected 2 dimensions"),
+    "negative ndim": ({"ndim": -1}, ValueError, r"ndim is -1; expected 0 to 64"),
+    "huge ndim": ({"ndim": 2_000_000_000}, ValueError, r"ndim is 2000000000"),
+    "no lanes": ({"dtype": (2, 32, 0)}, ValueError, r"lanes 0: no lanes; expected 1 or more"),
+    "no such code": ({"dtype": (99, 32, 1)}, ValueError, r"dtype code 99, bits 32, lanes 1: unknown code"),
+    "no such bits": ({"dtype": (2, 24, 1)}, ValueError, r"no such float; expected 16, 32, 64 or 128 bits"),
+    "NULL data": ({"data": None}, ValueError, r"data is NULL"),
+    "a negative length": ({"shape": (2, -3)}, ValueError, r"shape dimension 1 is negative: -3"),
+    "an overflow": ({"shape": (2**40, 2**40)}, ValueError, r"too large"),
+    "an offset beyond the addresses": ({"byte_offset": 2**64 - 8}, ValueError, r"offset 18446744073709551608"),
+    "no device": ({"device": (0, 0)}, ValueError, r"device type is 0"),
+    "misaligned": ({"byte_offset": 1}, BufferError, r"is misaligned; expected a multiple of 4 \(pass copy=None"),
+}
+LATER = {"version": (2, 0)}, BufferError, r"DLPack version 2\.0: expected 1\.x"
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [*((name, case) for name in KINDS for case in BAD), ("dltensor_versioned", "a later major version")],
+)
+def test_what_is_refused_is_deleted_once(name, case):
+    fields, exception, message = BAD.get(case, LATER)
+    producer, _ = managed(name, **fields)
+    pointer = ctypes.pointer(producer.struct)
+    before = sys.getrefcount(pointer)
+    with pytest.raises(exception, match=message):
+        asdlpack(pointer)
+    assert (producer.deleted, bool(pointer), sys.getrefcount(pointer)) == (1, False, before)
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_what_was_copied_is_deleted_at_once(copy):
+    producer, memory = managed(byte_offset=1 if copy is None else 0, shape=(5,))
+    x = asdlpack(ctypes.pointer(producer.struct), copy=copy)
+    assert (producer.deleted, x.pointer % 64, x.obj) == (1, 0, None)
+    assert np.from_dlpack(x).tobytes() == bytes(memory)[producer.struct.dl_tensor.byte_offset :][:20]
+
+
+@pytest.mark.parametrize("structure", [DLTensor, *KINDS.values()])
+def test_a_null_pointer_is_refused(structure):
+    with pytest.raises(
+        ValueError, match=f"pointer to a {structure.__name__} is NULL; expected the structure's address"
+    ):
+        asdlpack(ctypes.POINTER(structure)())
+
+
+@pytest.mark.parametrize("structure", [DLTensor, *KINDS.values()])
+def test_the_structure_itself_is_refused_with_the_way_out(structure):
+    with pytest.raises(TypeError, match=rf"pointer to the {structure.__name__}, .*\(pass ctypes\.pointer of it\)"):
+        asdlpack(structure())
+
+
+class Owner:
+    """Anything: it has no memory of its own, and only lives."""
+
+
+def test_a_dltensor_is_borrowed_and_its_owner_lives_until_the_last_consumer_is_gone():
+    memory, owner = floats(), Owner()
+    gone = weakref.ref(owner)
+    pointer = ctypes.pointer(tensor_of(memory))
+    x = asdlpack(pointer, owner=owner)
+    assert (x.pointer, x.protocol, x.readonly, bool(pointer)) == (address(memory), "DLTensor", False, True)
+    array, tensor = np.from_dlpack(x), torch.from_dlpack(x)
+    array[0, 0] = 7
+    assert (memory[0], tensor[0, 0].item()) == (7, 7)
+    del x, owner, array
+    assert gone() is not None
+    del tensor
+    assert gone() is None
+
+
+def test_a_dltensor_may_be_borrowed_again_and_without_an_owner():
+    memory = floats()
+    pointer = ctypes.pointer(tensor_of(memory, byte_offset=4, shape=(ctypes.c_int64 * 2)(1, 5)))
+    for _ in range(2):
+        assert np.from_dlpack(asdlpack(pointer)).tolist() == [[1, 2, 3, 4, 5]]
+
+
+def test_a_copy_of_a_dltensor_needs_its_owner_no_more():
+    memory, owner = floats(), Owner()
+    gone = weakref.ref(owner)
+    x = asdlpack(ctypes.pointer(tensor_of(memory)), copy=True, owner=owner)
+    del owner
+    assert gone() is None
+    memory[0] = 9
+    assert np.from_dlpack(x)[0, 0] == 0
+
+
+@pytest.mark.parametrize("case", [name for name in BAD if name != "misaligned"])
+def test_a_bad_dltensor_is_refused_and_its_owner_let_go(case):
+    fields, exception, message = BAD[case]
+    producer, _ = managed(**fields)
+    owner = Owner()
+    before = sys.getrefcount(owner)
+    with pytest.raises(exception, match=message):
+        asdlpack(ctypes.pointer(producer.struct.dl_tensor), owner=owner)
+    assert (sys.getrefcount(owner), producer.deleted) == (before, 0)
+
+
+@pytest.mark.parametrize("obj", [b"bytes", np.zeros(2), asdlpack(b"a")], ids=["bytes", "array", "DLPackObject"])
+def test_an_owner_beside_what_keeps_itself_alive_is_a_type_error(obj):
+    with pytest.raises(TypeError, match=r"owner: expected only with a pointer to a dlpack\.structs\.DLTensor"):
+        asdlpack(obj, owner=Owner())
+    assert asdlpack(obj, owner=None).size
+
+
+def test_an_owner_beside_a_managed_tensor_leaves_the_tensor_alone():
+    producer, _ = managed()
+    pointer = ctypes.pointer(producer.struct)
+    with pytest.raises(TypeError, match="owner: expected only with a pointer to a dlpack"):
+        asdlpack(pointer, owner=Owner())
+    assert (producer.deleted, bool(pointer)) == (0, True)
+    asdlpack(pointer)
+    assert producer.deleted == 1
+
+
+def test_another_ctypes_pointer_is_none_of_these():
+    with pytest.raises((TypeError, BufferError)):
+        asdlpack(ctypes.pointer(ctypes.c_int(3)))
+
+
+def test_a_deleter_that_raises_is_printed_and_harms_nothing():
+    result = python("""
+import ctypes
+from dlpack import asdlpack
+from dlpack.structs import DELETER, DLManagedTensor
+memory = (ctypes.c_float * 2)(1, 2)
+shape = (ctypes.c_int64 * 1)(2)
+def deleter(address):
+    raise ValueError("deleter's own")
+managed = DLManagedTensor(deleter=DELETER(deleter))
+tensor = managed.dl_tensor
+tensor.data, tensor.shape = ctypes.addressof(memory), shape
+tensor.device, tensor.ndim, tensor.dtype = (1, 0), 1, (2, 32, 1)
+x = asdlpack(ctypes.pointer(managed))
+del x
+print("on")
+""")
+    assert (result.returncode, result.stdout) == (0, "on\n")
+    assert "deleter's own" in result.stderr
+
+
+def test_importing_the_package_does_not_import_ctypes():
+    result = python("import sys, dlpack; dlpack.asdlpack(b''); print('ctypes' in sys.modules)")
+    assert result.stdout == "False\n", result.stderr
+
+
+def test_an_exported_structure_comes_back():
+    """A capsule's own struct, by its address: what a C library would hand out."""
+    memory = floats()
+    capsule = asdlpack(memory).__dlpack__(max_version=(1, 0))
+    struct = look(capsule)
+    tensor = asdlpack(ctypes.pointer(struct.dl_tensor), owner=capsule)
+    del capsule
+    assert np.from_dlpack(tensor).tolist() == [0, 1, 2, 3, 4, 5]

@@ -1,0 +1,289 @@
+"""Greenlets and tasks share one thread, and any of them may stand still inside a producer or a destructor."""
+
+import contextvars
+import weakref
+
+import greenlet
+import numpy as np
+import pytest
+
+from dlpack import asdlpack
+from support.alone import alone
+
+MANY = 60  # more than imports and deallocations may be nested
+
+
+class Waiting:
+    """A producer that lets others run before it answers."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **arguments):
+        greenlet.getcurrent().parent.switch()
+        return self.array.__dlpack__(**arguments)
+
+
+def waiting_for(x, attribute):
+    """A greenlet that reads the attribute, and stands still inside x's producer."""
+    one = greenlet.greenlet(lambda: getattr(x, attribute))
+    one.switch()
+    return one
+
+
+def test_greenlets_that_wait_inside_their_producers_all_get_their_tensor():
+    waiting = [waiting_for(asdlpack(Waiting(np.arange(float(n)))), "shape") for n in range(MANY)]
+    assert [one.switch() for one in waiting] == [(n,) for n in range(MANY)]
+
+
+def test_greenlets_that_ask_one_object_get_the_same_tensor():
+    x = asdlpack(Waiting(np.arange(3.0)))
+    waiting = [waiting_for(x, "pointer") for _ in range(MANY)]
+    assert {one.switch() for one in waiting} == {x.obj.array.ctypes.data}
+
+
+def test_imports_that_end_in_another_order_than_they_began_are_counted_right():
+    for _ in range(MANY):
+        first, second = (waiting_for(asdlpack(Waiting(np.zeros(n))), "shape") for n in (1, 2))
+        assert first.switch() == (1,)
+        assert second.switch() == (2,)
+
+
+def test_imports_are_not_counted_in_copies_of_a_context_once_they_are_over():
+    """A greenlet or task that is made inside a producer may have a copy of the context, and make the next."""
+
+    class Making(Waiting):
+        def __dlpack__(self, **arguments):
+            made.append(greenlet.greenlet(read))
+            made[-1].gr_context = contextvars.copy_context()
+            return self.array.__dlpack__(**arguments)
+
+    def read():
+        return asdlpack(Making(np.zeros(3))).shape
+
+    waiting = [waiting_for(asdlpack(Waiting(np.zeros(n))), "shape") for n in range(MANY)]
+    made = [greenlet.greenlet(read)]
+    assert [made.pop().switch() for _ in range(2 * MANY)] == [(3,)] * 2 * MANY
+    assert [one.switch() for one in waiting] == [(n,) for n in range(MANY)]
+
+
+def test_imports_of_greenlets_that_share_a_context_are_counted_right():
+    context = contextvars.copy_context()
+    waiting = [waiting_for(asdlpack(Waiting(np.zeros(n))), "shape") for n in range(MANY)]
+    for _ in range(MANY):
+        pair = [greenlet.greenlet(lambda n=n: asdlpack(Waiting(np.zeros(n))).shape) for n in (1, 2)]
+        for one in pair:
+            one.gr_context = context
+            one.switch()
+        assert [one.switch() for one in pair] == [(1,), (2,)]
+    assert [one.switch() for one in waiting] == [(n,) for n in range(MANY)]
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_many_greenlets_wait_inside_their_producers_in_one_or_many_contexts(share):
+    context = contextvars.copy_context()
+    waiting = []
+    for n in range(5 * MANY):
+        waiting.append(greenlet.greenlet(lambda n=n: asdlpack(Waiting(np.zeros(n))).shape))
+        waiting[-1].gr_context = context if share else contextvars.copy_context()
+        waiting[-1].switch()
+    assert asdlpack(np.zeros(2)).shape == (2,)
+    assert [one.switch() for one in waiting] == [(n,) for n in range(5 * MANY)]
+
+
+class Owner(bytearray):
+    """Whose destructor lets others run."""
+
+    def __del__(self):
+        greenlet.getcurrent().parent.switch()
+
+
+def chain(length):
+    """The last object of a chain, and a weak reference to the owner of its memory."""
+    source = np.zeros(8, "u1")
+    alive = weakref.ref(source)
+    x = asdlpack(source)
+    for _ in range(length):
+        x = asdlpack(memoryview(x))
+    return [x], alive
+
+
+def drop(holder):
+    holder.clear()
+
+
+@pytest.mark.parametrize("share", [True, False])
+@pytest.mark.parametrize("waiting", [1, MANY, 5 * MANY])
+def test_chains_are_freed_while_greenlets_wait_inside_destructors(waiting, share):
+    context = contextvars.copy_context()
+    stopped = [greenlet.greenlet(drop) for _ in range(waiting)]
+    for one in stopped:
+        one.gr_context = context if share else contextvars.copy_context()
+        one.switch([asdlpack(Owner(b"memory"))])
+    for length in 1, MANY, 10 * MANY:
+        holder, alive = chain(length)
+        drop(holder)
+        assert alive() is None
+        holder, alive = chain(length)
+        greenlet.greenlet(drop).switch(holder)
+        assert alive() is None
+        holder, alive = chain(length)
+        list(map(drop, [holder]))  # a frame lower on C's stack
+        assert alive() is None
+    for one in stopped:
+        one.switch()
+    assert all(one.dead for one in stopped)
+
+
+def test_a_chain_whose_destructor_waits_is_freed_when_it_goes_on():
+    owner = Owner(b"memory")
+    x = asdlpack(owner)
+    for _ in range(MANY):
+        x = asdlpack(memoryview(x))
+    holder = [x]
+    del owner, x
+    one = greenlet.greenlet(drop)
+    one.switch(holder)
+    assert not one.dead
+    one.switch()
+    assert one.dead
+
+
+@alone(timeout=20)
+def test_python_ends_while_a_greenlet_waits_inside_a_deleter():
+    """The deleter is called without the GIL, and Python waits at its end for those of other threads."""
+    import ctypes
+
+    from test_schedulers import Owner
+
+    from dlpack import asdlpack
+    from support import capi
+
+    def delete():
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ctypes.cast(struct.deleter, ctypes.c_void_p).value)(address)
+
+    struct = capi.consume(asdlpack(Owner(b"memory")).__dlpack__())
+    address = capi.address(struct)
+    capi.waiting = greenlet.greenlet(delete)  # alive at the end
+    capi.waiting.switch()
+    assert not capi.waiting.dead
+
+
+def exchange(wait):
+    """What a greenlet or task of a server does: waits inside a producer, copies, and hands memory on."""
+    import ctypes
+
+    from support import forks
+
+    class Producer:
+        def __dlpack__(self, **arguments):
+            wait()
+            return array.__dlpack__(**arguments)
+
+    array = np.arange(6.0)
+    x = asdlpack(Producer())
+    assert x.shape == (6,)
+    np.from_dlpack(x)[0] = 7
+    assert array[0] == 7
+    copy = asdlpack(forks.new_kind(), copy=True)
+    wait()
+    assert bytes((ctypes.c_char * copy.nbytes).from_address(copy.pointer)) == bytes(copy.nbytes)
+    assert asdlpack(memoryview(bytearray(4 << 20))[::2], copy=True).nbytes == 2 << 20
+
+
+@alone
+def test_gevent_with_everything_patched_works():
+    from gevent import monkey
+
+    monkey.patch_all()
+    import os
+
+    import gevent
+    import test_schedulers
+
+    def child():
+        if os.fork() == 0:  # gevent's
+            test_schedulers.exchange(lambda: gevent.sleep(0))
+            os._exit(7)
+        return os.waitstatus_to_exitcode(os.wait()[1])
+
+    tasks = [gevent.spawn(test_schedulers.exchange, lambda: gevent.sleep(0.01)) for _ in range(test_schedulers.MANY)]
+    pool = gevent.get_hub().threadpool
+    threads = [pool.spawn(test_schedulers.exchange, lambda: None) for _ in range(4)]
+    gevent.joinall(tasks, raise_error=True)
+    for thread in threads:
+        thread.get()
+    assert gevent.spawn(child).get() == 7
+
+
+@alone
+def test_eventlet_with_everything_patched_works():
+    import warnings
+
+    warnings.simplefilter("ignore")  # eventlet says that it is no longer developed
+    import eventlet
+
+    eventlet.monkey_patch()
+    import test_schedulers
+
+    pool = eventlet.GreenPool(test_schedulers.MANY)
+    tasks = [pool.spawn(test_schedulers.exchange, lambda: eventlet.sleep(0.01)) for _ in range(test_schedulers.MANY)]
+    for task in tasks:
+        task.wait()
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@alone
+def test_event_loops_work_with_tasks_threads_signals_and_children(loop):
+    import asyncio
+    import importlib
+    import os
+    import signal
+    import sys
+
+    import test_schedulers
+
+    async def main():
+        caught = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, caught.set)
+
+        async def task():
+            test_schedulers.exchange(lambda: None)
+            await loop.run_in_executor(None, test_schedulers.exchange, lambda: None)
+
+        await asyncio.gather(*(task() for _ in range(test_schedulers.MANY)))
+        os.kill(os.getpid(), signal.SIGUSR1)
+        await asyncio.wait_for(caught.wait(), 30)
+        child = await asyncio.create_subprocess_exec(sys.executable, "-c", "raise SystemExit(7)")
+        assert await asyncio.wait_for(child.wait(), 30) == 7
+
+    importlib.import_module(loop).run(main())
+
+
+@alone
+def test_trio_works_with_tasks_threads_signals_and_children():
+    import os
+    import signal
+    import sys
+
+    import test_schedulers
+    import trio
+
+    async def task():
+        test_schedulers.exchange(lambda: None)
+        await trio.to_thread.run_sync(test_schedulers.exchange, lambda: None)
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            for _ in range(test_schedulers.MANY):
+                nursery.start_soon(task)
+        with trio.open_signal_receiver(signal.SIGUSR1) as received:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            async for number in received:
+                assert number == signal.SIGUSR1
+                break
+        process = await trio.run_process([sys.executable, "-c", "raise SystemExit(7)"], check=False)
+        assert process.returncode == 7
+
+    trio.run(main)

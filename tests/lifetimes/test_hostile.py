@@ -1,0 +1,276 @@
+"""Objects that come back to themselves, chains without end, and garbage that is cleared in a bad order."""
+
+import ctypes
+import gc
+import mmap
+import resource
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+from dlpack import asdlpack, from_pointer, frombuffer
+from dlpack.structs import DELETER, DLManagedTensor, DLManagedTensorVersioned
+from support.alone import TESTS, alone, run
+from support.capi import Managed, Speaks, address
+from support.chains import (
+    CHAINS,
+    count_callbacks,
+    give_callbacks_back,
+    give_chain_back,
+    nest,
+    refuse_bound_circle,
+    refuse_circle,
+)
+from support.exchange_api import delete, from_object
+from support.forks import fork_and_join
+
+
+@alone
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_circle_of_producers_is_an_error(count):
+    refuse_circle(count)
+
+
+@alone
+def test_a_circle_of_bound_methods_is_an_error():
+    refuse_bound_circle()
+
+
+@alone
+@pytest.mark.parametrize("longer", list(CHAINS))
+def test_a_chain_of_any_length_is_given_back(longer):
+    give_chain_back(longer)
+
+
+@alone
+def test_a_chain_by_callbacks_of_weak_references_is_given_back():
+    give_callbacks_back()
+
+
+@alone
+def test_callbacks_in_python_of_a_long_chain_are_all_called():
+    count_callbacks()
+
+
+@alone
+def test_a_chain_is_given_back_after_the_limit_of_the_stack_is_lowered():
+    give_chain_back("frombuffer", 10)
+    resource.setrlimit(resource.RLIMIT_STACK, (512 << 10, resource.RLIM_INFINITY))
+    give_chain_back("frombuffer")
+    refuse_circle(3)
+
+
+# From 3.14 on Python has a RecursionError of its own where 28 KiB of 64 are used.
+SMALL_STACKS = [256 << 10, 2 << 20] if sys.version_info >= (3, 14) else [64 << 10, 256 << 10, 2 << 20]
+
+
+@alone
+@pytest.mark.parametrize("size", SMALL_STACKS)
+def test_circles_and_chains_end_in_threads_with_small_stacks_and_their_children(size):
+    threading.stack_size(size)
+    for use in nest, lambda: fork_and_join(nest):
+        done = []
+        thread = threading.Thread(target=lambda use=use, done=done: done.append(use()))
+        thread.start()
+        thread.join()
+        assert done
+
+
+@pytest.mark.parametrize("limit", [256 << 10, "unlimited"])
+def test_circles_and_chains_end_whatever_the_limit_of_the_stack(limit):
+    code = f"import sys; sys.path.append({str(TESTS)!r}); from support import chains; chains.nest()"
+    result = run("prlimit", f"--stack={limit}:", sys.executable, "-c", code)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+class Garbage:
+    """Whose deleter, in Python, takes what it can of an object that may be in the same garbage, and keeps it."""
+
+    def __init__(self, take):
+        self.taken = []
+        self.take = take
+        self.memory = (ctypes.c_uint8 * 1)()
+        self.producer = Managed(address(self.memory), name=b"dltensor", shape=(1,), dtype=(1, 8, 1))
+        self.producer.struct.deleter = self.deleter = DELETER(self.delete)
+
+    def delete(self, managed):
+        used = ctypes.cast(self.producer.struct.manager_ctx, ctypes.py_object).value
+        self.taken.append(self.take(used))
+
+    def reader(self):
+        """What calls the deleter when it goes."""
+        return asdlpack(ctypes.pointer(self.producer.struct))
+
+    def use(self, obj):
+        """The deleter is to take it. It has to be there then, although no reference is held here."""
+        self.producer.struct.manager_ctx = id(obj)
+
+
+def pages():
+    """Memory that is gone when it is freed, which a heap's need not be."""
+    items = mmap.mmap(-1, 10_000_000)
+    items[5_000_000:5_000_002] = b"ab"
+    return items
+
+
+def middle(view):
+    return bytes(view[5_000_000:5_000_002])
+
+
+@alone
+@pytest.mark.parametrize("delegate", [False, True])
+def test_a_view_in_garbage_reads_the_memory_of_the_object_that_its_own_was_made_of(delegate):
+    garbage = Garbage(middle)
+    gc.disable()
+    items = pages()
+    source = asdlpack(np.frombuffer(items, "u1") if delegate else items)
+    x = frombuffer(source, "uint8")
+    cycle = []  # made before the view, it is cleared before: CPython crashes where a cleared view is read
+    view = memoryview(x)
+    garbage.use(view)
+    cycle.append((cycle, x, view, garbage.reader()))  # a tuple is never cleared, and drops its last item first
+    del items, source, x, view, cycle
+    gc.collect()
+    assert garbage.taken == [b"ab"]
+
+
+TAKES = {
+    "numpy": np.from_dlpack,
+    "a view": memoryview,
+    "a capsule": lambda x: asdlpack(x.__dlpack__()),
+    "the interface": lambda x: np.asarray(Speaks(__array_interface__=x.__array_interface__, keep=x)),
+    "Arrow": lambda x: asdlpack(Speaks(__arrow_c_array__=x.__arrow_c_array__)),
+    "the exchange API": from_object,
+    "itself": lambda x: x,
+}
+SOURCES = {
+    "buffer": asdlpack,
+    "delegate": lambda items: asdlpack(np.frombuffer(items, "u1")),
+    "import": lambda items: asdlpack(np.frombuffer(items, "u1").__dlpack__()),
+    "another": lambda items: frombuffer(asdlpack(items), "uint8"),
+    "structure": lambda items: asdlpack(Speaks(__array_struct__=np.frombuffer(items, "u1").__array_struct__)),
+}
+
+
+def check_and_drop(taken):
+    one = taken.pop()
+    assert not taken
+    if isinstance(one, DLManagedTensorVersioned):
+        assert ctypes.string_at(one.dl_tensor.data + 5_000_000, 2) == b"ab"
+        delete(one)
+    else:
+        assert middle(memoryview(one)) == b"ab"
+    del one
+    gc.collect()
+
+
+@alone
+@pytest.mark.parametrize("first", ["the object", "the reader"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_garbage_takes_of_an_object_of_the_same_garbage_stays(source, first):
+    """By any way out; and the memory is freed when the last of these is gone."""
+    for take in TAKES.values():
+        items = pages()
+        alive = weakref.ref(items)
+        garbage = Garbage(take)
+        gc.disable()
+        if first == "the object":  # what is made first would be cleared first
+            x = SOURCES[source](items)
+            reader = garbage.reader()
+        else:
+            reader = garbage.reader()
+            x = SOURCES[source](items)
+        garbage.use(x)
+        cycle = []
+        cycle.append((cycle, x, reader))  # a tuple is never cleared, and drops its last item first
+        del items, x, reader, cycle
+        gc.collect()
+        check_and_drop(garbage.taken)
+        assert alive() is None
+
+
+@pytest.mark.parametrize("take", TAKES)
+@pytest.mark.parametrize("source", SOURCES)
+def test_what_a_destructor_of_garbage_takes_stays(source, take):
+    class Finalised:
+        def __del__(self):
+            taken.append(TAKES[take](self.x))
+
+    items, taken = pages(), []
+    alive = weakref.ref(items)
+    one = Finalised()
+    one.itself, one.x = one, SOURCES[source](items)
+    del one, items
+    gc.collect()
+    check_and_drop(taken)
+    assert alive() is None
+
+
+@alone(timeout=20)
+def test_a_thread_in_the_producer_of_garbage_that_is_collected_gets_memory():
+    class Waiting:
+        def __dlpack__(self, **arguments):
+            entered.set()
+            collected.wait()
+            raise BufferError("not today")
+
+        @property
+        def __array_interface__(self):
+            return items.__array_interface__
+
+    def use(x):
+        thread = threading.Thread(target=lambda: taken.append(asdlpack(x.__dlpack__())))
+        thread.start()
+        entered.wait()
+        return thread
+
+    items = np.frombuffer(pages(), "u1")
+    entered, collected, taken = threading.Event(), threading.Event(), []
+    garbage = Garbage(use)
+    gc.disable()
+    reader = garbage.reader()
+    x = asdlpack(Waiting())
+    garbage.use(x)
+    cycle = []
+    cycle.append((cycle, x, reader))  # a tuple is never cleared, and drops its last item first
+    del x, reader, cycle
+    gc.collect()
+    collected.set()
+    garbage.taken[0].join()
+    assert middle(memoryview(taken[0])) == b"ab"
+
+
+@alone
+def test_the_structure_and_its_deleter_outlive_the_tensor_in_garbage():
+    """ctypes frees what it clears, and it may be cleared before the object that took the structure over."""
+    deleted = []
+    memory, shape = (ctypes.c_uint8 * 1)(), (ctypes.c_int64 * 1)(1)
+
+    def make():
+        deleter = DELETER(lambda managed: deleted.append(managed))
+        tensor = DLManagedTensor(deleter=deleter)
+        tensor.dl_tensor.data, tensor.dl_tensor.shape, tensor.dl_tensor.ndim = address(memory), shape, 1
+        tensor.dl_tensor.device, tensor.dl_tensor.dtype = (1, 0), (1, 8, 1)
+        cycle = [asdlpack(ctypes.pointer(tensor))]
+        cycle.append(cycle)
+        return weakref.ref(tensor), weakref.ref(deleter)
+
+    gc.disable()
+    alive = make()
+    gc.collect()
+    assert len(deleted) == 1
+    gc.collect()
+    assert [reference() for reference in alive] == [None, None]
+
+
+def test_a_device_id_of_any_length_is_quoted_in_the_error():
+    with pytest.raises(ValueError, match=r"device 'cuda:1{94}.*: expected the id behind the colon"):
+        from_pointer(4096, 1, "int8", device="cuda:" + 5000 * "1")
+
+
+def test_what_follows_a_typestr_is_quoted_in_the_error():
+    with pytest.raises(ValueError, match='dtype "<f4 float32": malformed; expected nothing behind the bytes'):
+        frombuffer(bytes(8), "<f4 float32")

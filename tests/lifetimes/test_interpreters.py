@@ -1,0 +1,197 @@
+"""What holds in every interpreter, whatever it counts, frees or warns of."""
+
+import ctypes
+import gc
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+import dlpack
+from dlpack import structs
+from support.alone import alone, run
+from support.capi import Memory
+
+
+class Buffer:
+    """A class of Python's own with a buffer (PEP 688), which Python knows from 3.12 on."""
+
+    def __init__(self):
+        self.memory = Memory(b"abcd")
+        self.released = 0
+
+    def __buffer__(self, flags):
+        return memoryview(self.memory)
+
+    def __release_buffer__(self, view):
+        self.released += 1
+        view.release()
+
+
+@pytest.mark.parametrize("max_version", [None, (1, 3)])
+def test_a_buffer_method_is_a_buffer_where_python_knows_it(max_version):
+    buffer = Buffer()
+    if sys.version_info < (3, 12):
+        with pytest.raises(TypeError, match="shares no memory"):
+            dlpack.asdlpack(buffer)
+        return
+    x = dlpack.asdlpack(buffer)
+    array = np.from_dlpack(x)
+    unused = x.__dlpack__(max_version=max_version)
+    assert (x.protocol, x.dtype, array.tobytes()) == ("buffer", "uint8", b"abcd")
+    with pytest.raises(BufferError):
+        buffer.memory.append(0)
+    del x, array
+    assert buffer.released == 0
+    del unused
+    gc.collect()
+    assert buffer.released == 1
+    buffer.memory.append(0)
+
+
+def test_an_error_of_a_buffer_method_is_the_error():
+    class Refuses:
+        def __buffer__(self, flags):
+            raise BufferError("not today")
+
+    if sys.version_info >= (3, 12):
+        with pytest.raises(BufferError, match="not today"):
+            dlpack.asdlpack(Refuses())
+
+
+def test_a_process_with_strict_settings_prints_nothing():
+    """`-X dev` checks what is allocated, and shows each warning; `-W error` makes it an error."""
+    code = """
+import os
+import dlpack
+os.wait() if os.fork() else os._exit(0)
+x = dlpack.asdlpack(bytearray(3), copy=None)
+kept = x.__dlpack__(), memoryview(x), dlpack.asdlpack(x.__dlpack__(max_version=(1, 0)))
+"""
+    for options in ["-X", "dev"], ["-W", "error"], ["-X", "faulthandler", "-X", "dev", "-W", "error"]:
+        result = run(sys.executable, *options, "-c", code)
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+@alone
+def test_no_count_of_none_true_or_false_drifts():
+    """The stable ABI of 3.11 counts references to objects that later ones hold immortal and don't count. After
+    a billion that nobody took back, None is no longer what `is None` looks for."""
+    if sys.version_info < (3, 12):
+        return
+
+    def counts():
+        return [ctypes.c_uint32.from_address(id(it)).value for it in (None, True, False)]
+
+    before = counts()
+    mixed_operations(100)
+    assert counts() == before
+
+
+@alone
+def test_a_deleter_called_in_a_sub_interpreter_returns():
+    """It would have to wait for the main interpreter's GIL, which its own thread keeps others from: so it leaves the
+    memory. In 3.11 nothing tells a thread that it is in a sub-interpreter."""
+    if sys.version_info < (3, 12):
+        return
+    interpreters = importlib.import_module("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
+    memory = bytearray(8)
+    capsule = dlpack.asdlpack(memory).__dlpack__()
+    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    managed = get_pointer(capsule, b"dltensor")
+    ctypes.pythonapi.PyCapsule_SetName(ctypes.py_object(capsule), b"used_dltensor")
+    deleter = structs.DLManagedTensor.from_address(managed).deleter
+    address = ctypes.cast(deleter, ctypes.c_void_p).value
+    legacy = ("legacy",) if sys.version_info >= (3, 13) else ()
+    inside = interpreters.create(*legacy) if legacy else interpreters.create(isolated=False)
+    code = f"import ctypes; ctypes.PYFUNCTYPE(None, ctypes.c_void_p)({address})({managed})"
+    failed = interpreters.run_string(inside, code)
+    assert failed is None, failed
+    with pytest.raises(BufferError):
+        memory.append(0)
+    interpreters.destroy(inside)
+
+
+class Nothing:
+    """Says None in each protocol."""
+
+    __dlpack__ = __array_interface__ = __array_struct__ = __cuda_array_interface__ = None
+    __arrow_c_array__ = __arrow_c_stream__ = None
+
+
+class Interface:
+    def __init__(self, **fields):
+        self.memory = bytearray(4)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (4,), "data": (address, False), **fields}
+
+
+def mixed_operations(rounds):
+    """Each way in and out, and what is refused."""
+    array = np.arange(6, dtype="f4").reshape(2, 3)
+    big_endian = array.astype(">f4")
+    numbers = bytearray(24)
+    for _ in range(rounds):
+        for source in array, array.data, array.T, b"bytes", numbers, Interface(), np.float32(1):
+            x = dlpack.asdlpack(source)
+            kept = (
+                (x.shape, x.strides, x.dtype, x.device, x.protocol, x.obj, x.readonly, x.pointer, repr(x)),
+                x.__dlpack__(),
+                x.__dlpack__(max_version=(1, 0), copy=True),
+                np.from_dlpack(x),
+                memoryview(x),
+                bytes(x),
+                x.__array_interface__,
+                x.__array_struct__,
+                np.asarray(x),
+                dlpack.asdlpack(x.__dlpack__(max_version=(1, 3))),
+                dlpack.asdlpack(x, copy=True).obj,
+                dlpack.describe(x),
+            )
+            del kept
+        tensor = structs.DLTensor(data=x.pointer, device=(1, 0), dtype=(1, 8, 1))
+        dlpack.asdlpack(structs.POINTER(structs.DLTensor)(tensor), owner=x)
+        dlpack.asdlpack(big_endian, copy=None)
+        dlpack.frombuffer(numbers, "bfloat16", (3, 4))
+        dlpack.asdlpack(numbers).__arrow_c_array__()
+        cycle = [dlpack.asdlpack(Memory(4))]
+        cycle[0].obj.cycle = cycle
+        capsule = x.__dlpack__()
+        dlpack.asdlpack(capsule)
+        dlpack.frombuffer(array.ravel()[:2], "int64")
+        for refused in capsule, 1.5, Nothing(), Interface(shape=(-1,)), Interface(typestr="|O8"), Interface(data=None):
+            try:
+                dlpack.asdlpack(refused)
+            except (BufferError, TypeError, ValueError):
+                pass
+            else:
+                raise AssertionError(refused)
+        for arguments in {"stream": 1}, {"dl_device": (2, 0)}, {"max_version": 1}, {"copy": 2}:
+            try:
+                x.__dlpack__(**arguments)
+            except (BufferError, TypeError, ValueError):
+                pass
+            else:
+                raise AssertionError(arguments)
+
+
+@alone(timeout=280)
+def repeat_mixed_operations(rounds):
+    """What fills up, such as a free list, does in the first rounds; what is lost each time is lost in the second."""
+    mixed_operations(rounds)
+    gc.collect()
+    before = sys.getallocatedblocks()
+    mixed_operations(rounds)
+    gc.collect()
+    grown = sys.getallocatedblocks() - before
+    assert grown < rounds, f"{grown} more after {rounds} rounds"
+
+
+def test_mixed_operations_leave_no_reference_behind(effort, figure):
+    """By blocks of memory: a debug build counts references, too, but not those of numpy, which is no debug build."""
+    rounds = effort(400, 10_000)
+    repeat_mixed_operations(rounds=rounds)
+    figure("operations", 2 * 100 * rounds)

@@ -1,0 +1,195 @@
+"""Memory: nothing grows, references are exact, and what a deleter took away is touched no more."""
+
+import ctypes
+import json
+import mmap
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.alone import SUPPORT, TESTS, alone, run
+from support.builds import build, seed
+
+OPERATIONS = SUPPORT / "operations.py"
+
+# What one rare operation leaks in a round is more: each is done once in 631.
+RARE = 2500
+COUNTED = {
+    "blocks of Python": 1,
+    "bytes of the C heap": 16,
+    "references": 1,
+    "references to what is everyone's": 1,
+}
+
+
+def grown(count, package):
+    environ = {"PYTHONPATH": f"{package}:{TESTS}"}
+    result = run(sys.executable, OPERATIONS, count, environ=environ, timeout=1500)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def leaks(seen):
+    most = max(3, seen["operations"] / 3 / RARE)
+    return {what for what, unit in COUNTED.items() if abs(seen[what]) > most * unit}
+
+
+def test_nothing_grows_over_mixed_operations_and_errors(effort, figure):
+    import dlpack
+
+    seen = grown(effort(100_000, 10_000_000), Path(dlpack.__file__).parents[1])
+    for what, value in seen.items():
+        figure(what, value)
+    assert not leaks(seen), seen
+    assert seen["bytes resident"] < 4 << 20
+
+
+GONE = "    else {\n        return;\n    }\n"
+RAISED = "        PyErr_SetObject(exception, text);\n"
+LEAKS = [
+    ("pyext/object/export.c", f"{GONE}    free(block);\n", GONE),
+    ("pyext/python/python.c", f"{RAISED}        Py_DECREF(text);\n", RAISED),
+    ("pyext/read/interface.c", "        Py_XDECREF(fields[i]);\n", ""),
+]
+
+
+def test_seeded_leaks_are_found(tmp_path):
+    """Of a block of an export, of a text in an error, of a reference to the source."""
+    package = build(tmp_path, cflags="-O0 -fno-lto", edit=seed(*LEAKS))
+    assert leaks(grown(10_000, package)) >= {"bytes of the C heap", "blocks of Python", "references"}
+
+
+PAGE = mmap.PAGESIZE
+PROT_NONE = 0
+
+
+class Guarded:
+    """A managed tensor, with its shape, strides and memory, in pages of its own, which the deleter takes away: who
+    touches them afterwards ends the process."""
+
+    def __init__(self, name, shape=(2, 3), ndim=None):
+        from dlpack.structs import DELETER
+        from dlpack.tests.capsules import STRUCTS
+
+        self.deleted = 0
+        self.name = name
+        self.pages = mmap.mmap(-1, 2 * PAGE)
+        self.start = ctypes.addressof(ctypes.c_char.from_buffer(self.pages))
+        self.deleter = DELETER(self.delete)
+        struct = STRUCTS[name].from_address(self.start)
+        if name == b"dltensor_versioned":
+            struct.version = (1, 3)
+        tensor = struct.dl_tensor
+        tensor.data = self.start + PAGE
+        tensor.device = (1, 0)
+        tensor.dtype = (2, 32, 1)
+        tensor.ndim = len(shape) if ndim is None else ndim
+        dims = (ctypes.c_int64 * len(shape)).from_address(self.start + 512)
+        dims[:] = shape
+        tensor.shape = ctypes.cast(dims, type(tensor.shape))
+        struct.deleter = self.deleter
+
+    def delete(self, managed):
+        assert managed == self.start
+        self.deleted += 1
+        mprotect = ctypes.CDLL(None).mprotect
+        assert mprotect(ctypes.c_void_p(self.start), ctypes.c_size_t(2 * PAGE), PROT_NONE) == 0
+
+    def capsule(self):
+        from dlpack.tests.capsules import capsule_new
+
+        return capsule_new(self.start, self.name, None)
+
+    def pointer(self):
+        from dlpack.tests.capsules import STRUCTS
+
+        return ctypes.pointer(STRUCTS[self.name].from_address(self.start))
+
+
+class Gives:
+    """A producer of that capsule."""
+
+    def __init__(self, guarded):
+        self.guarded = guarded
+
+    def __dlpack__(self, **arguments):
+        return self.guarded.capsule()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def wrap(obj, **arguments):
+    import dlpack
+
+    return dlpack.asdlpack(obj, **arguments)
+
+
+def use(x):
+    """All that is known of it; what is exported dies again."""
+    import numpy as np
+
+    array = np.from_dlpack(x)
+    assert (x.shape, x.strides, x.ndim, x.size, x.nbytes) == ((2, 3), (3, 1), 2, 6, 24)
+    repr(x), x.device, x.__array_interface__, x.__array_struct__, bytes(x), memoryview(x), x.__arrow_c_array__()
+    x.__dlpack__(), x.__dlpack__(max_version=(1, 3)), x.__dlpack__(copy=True)
+    assert array.sum() == 0
+
+
+def cycle(guarded):
+    ring = [wrap(guarded.capsule())]
+    use(ring[0])
+    ring.append(ring)
+
+
+WAYS = {
+    "a capsule": lambda it: use(wrap(it.capsule())),
+    "a copied capsule": lambda it: use(wrap(it.capsule(), copy=True)),
+    "a structure": lambda it: use(wrap(it.pointer())),
+    "a copied structure": lambda it: use(wrap(it.pointer(), copy=True)),
+    "a copied producer": lambda it: use(wrap(Gives(it), copy=True)),
+    "a chain": lambda it: use(wrap(wrap(wrap(it.capsule()).__dlpack__()).__dlpack__(max_version=(1, 3)))),
+    "garbage": cycle,
+}
+
+
+@alone
+def test_what_its_deleter_took_away_is_not_touched():
+    import gc
+
+    gc.freeze()  # what is there already, so that each collection is short
+    for name in b"dltensor", b"dltensor_versioned":
+        for way, take in WAYS.items():
+            for _ in range(5):
+                guarded = Guarded(name)
+                take(guarded)
+                gc.collect()
+                assert guarded.deleted == 1, way
+
+
+@alone
+def test_a_refused_structure_is_deleted_and_not_touched():
+    for name in b"dltensor", b"dltensor_versioned":
+        for shape, ndim in ((-1,), None), ((2, 3), -1), ((2, 3), 1 << 30), ((1 << 40, 1 << 40), None):
+            guarded = Guarded(name, shape, ndim)
+            pointer = guarded.pointer()
+            for _ in range(2):  # the second finds it NULL
+                with pytest.raises(ValueError):
+                    wrap(pointer)
+            assert guarded.deleted == 1
+
+
+@alone
+def test_a_producers_tensor_is_touched_as_long_as_its_consumers_live():
+    import numpy as np
+
+    guarded = Guarded(b"dltensor_versioned")
+    x = wrap(Gives(guarded))
+    array = np.from_dlpack(x)  # has the producer's own capsule
+    assert guarded.deleted == 0
+    array[1, 2] = 5
+    del x
+    assert array.sum() == 5
+    del array
+    assert guarded.deleted == 1

@@ -1,0 +1,219 @@
+"""numpy.asarray of a DLPackObject: the memory under its own data type, or an error. Never an array of one object."""
+
+import ctypes
+import gc
+import weakref
+
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+
+from dlpack import asdlpack, frombuffer
+from support.alone import python
+from support.capi import SUBBYTE_TYPE_PADDED, Managed, address
+from support.layouts import DTYPES, LAYOUTS
+from support.small_types import ALL, bits, numbers
+
+TAKE = {
+    "numpy.asarray": np.asarray,
+    "numpy.asanyarray": np.asanyarray,
+    "numpy.array": lambda x: np.array(x, copy=None),
+    "__array__": lambda x: x.__array__(),
+}
+
+
+def of_type(code, bits, lanes=1, flags=0, device=(1, 0)):
+    data = (ctypes.c_char * 64)()
+    managed = Managed(address(data), shape=(3,), dtype=(code, bits, lanes), flags=flags, device=device)
+    managed.data = data
+    return asdlpack(managed.capsule())
+
+
+@pytest.mark.parametrize("take", TAKE)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_of_numpy_in_every_layout_is_shared(dtype, layout, take):
+    array = LAYOUTS[layout](dtype)
+    out = TAKE[take](asdlpack(array))
+    np.testing.assert_array_equal(out, array, strict=True)
+    if array.size:
+        assert out.ctypes.data == array.ctypes.data
+        out[...] = 1 - out
+        np.testing.assert_array_equal(out, array, strict=True)
+
+
+VIEWS = {
+    "all": lambda array: array,
+    "column-major": lambda array: array.T,
+    "reversed": lambda array: array[:, ::-1],
+    "every second": lambda array: array[:, ::2],
+    "0-d": lambda array: array[0, 0, ...],
+    "empty": lambda array: array[:0],
+}
+
+
+@pytest.mark.parametrize("take", TAKE)
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("name", ALL)
+def test_every_type_of_ml_dtypes_in_every_layout_is_shared(name, view, take):
+    array = VIEWS[view](numbers(name))
+    out = TAKE[take](asdlpack(array))
+    assert (out.dtype, out.shape, out.flags.writeable) == (array.dtype, array.shape, True)
+    assert bits(out) == bits(array)
+    if array.size:
+        assert out.ctypes.data == array.ctypes.data
+        out[...] = 1
+        assert bits(out) == bits(array)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_read_only_memory_of_ml_dtypes_stays_read_only(name):
+    array = numbers(name)
+    array.flags.writeable = False
+    out = np.asarray(asdlpack(array))
+    assert (out.ctypes.data, out.flags.writeable) == (array.ctypes.data, False)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_torch_tensors_that_numpy_has_no_type_for_are_arrays_of_ml_dtypes(name):
+    tensor = torch.arange(6).reshape(2, 3).to(getattr(torch, name)).T
+    out = np.asarray(asdlpack(tensor))
+    assert (out.dtype, out.shape, out.ctypes.data) == (getattr(ml_dtypes, name), (3, 2), tensor.data_ptr())
+    assert out.astype("f4").tolist() == [[0, 3], [1, 4], [2, 5]]
+    out[1, 1] = 9
+    assert tensor[1, 1] == 9
+    tensor[0, 0] = 2
+    assert out[0, 0] == 2
+
+
+def test_a_bfloat16_array_of_jax_is_a_read_only_array_of_ml_dtypes():
+    source = jnp.arange(3, dtype=jnp.bfloat16)
+    out = np.asarray(asdlpack(source))
+    assert (out.dtype, out.tolist(), out.flags.writeable) == (ml_dtypes.bfloat16, [0, 1, 2], False)
+    assert out.ctypes.data == source.unsafe_buffer_pointer()
+
+
+def test_the_array_keeps_the_memory_and_nothing_else_does():
+    source = numbers("bfloat16")
+    alive, expected = weakref.ref(source), bits(source)
+    out = np.asarray(asdlpack(source))
+    part = out[1:]
+    del source, out
+    gc.collect()
+    assert (alive() is not None, bits(part)) == (True, expected[1:])
+    del part
+    assert alive() is None
+
+
+REFUSED = {  # what can't be a numpy array: the words that name it, and those of the way out
+    "lanes": ((2, 32, 2), {}, "dtype float32x2: neither numpy nor ml_dtypes has such a type", "dlpack.frombuffer"),
+    "128 bits": ((2, 128, 1), {}, "dtype float128: neither numpy nor ml_dtypes has such a type", "dlpack.frombuffer"),
+    "a handle": ((3, 64, 1), {}, "dtype opaque_handle64: neither numpy nor ml_dtypes has", "dlpack.frombuffer"),
+    "packed": ((0, 4, 1), {}, "dtype int4: items share bytes; numpy needs whole bytes", "dlpack.frombuffer"),
+    "packed floats": ((17, 4, 1), {}, "dtype float4_e2m1fn: items share bytes", "dlpack.frombuffer"),
+    "CUDA": ((4, 16, 1), {"device": (2, 0)}, "device kDLCUDA:0: the CPU can't read this", "copies it to the host"),
+    "CUDA, a float32": ((2, 32, 1), {"device": (2, 1)}, "device kDLCUDA:1: the CPU can't", "copies it to the host"),
+}
+
+
+@pytest.mark.parametrize("take", TAKE)
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_numpy_cannot_hold_is_a_buffer_error_and_no_array_of_an_object(what, take):
+    dtype, arguments, reason, way_out = REFUSED[what]
+    with pytest.raises(BufferError) as caught:
+        TAKE[take](of_type(*dtype, **arguments))
+    assert reason in str(caught.value)
+    assert way_out in str(caught.value)
+
+
+@pytest.mark.parametrize("what", [what for what in REFUSED if "CUDA" not in what])
+def test_the_way_out_that_a_refusal_names_works(what):
+    x = of_type(*REFUSED[what][0])
+    assert np.asarray(frombuffer(x, "uint8")).ctypes.data == x.pointer
+
+
+def test_a_padded_int4_is_not_taken_for_a_packed_one():
+    padded = of_type(0, 4, flags=SUBBYTE_TYPE_PADDED)
+    assert np.asarray(padded).dtype == ml_dtypes.int4
+
+
+def test_a_producer_that_refuses_is_an_error_and_no_array_of_an_object():
+    with pytest.raises(BufferError, match="gradient"):
+        np.asarray(asdlpack(torch.ones(3, requires_grad=True)))
+
+
+@pytest.mark.parametrize("source", [np.arange(6, dtype="f4").reshape(2, 3), numbers("bfloat16"), numbers("int4")])
+@pytest.mark.parametrize("how", [np.array, lambda x, **options: x.__array__(**options)])
+def test_dtype_and_copy_are_those_of_numpy(source, how):
+    x = asdlpack(source)
+    copied = how(x, copy=True)
+    assert (copied.dtype, np.shares_memory(copied, source)) == (source.dtype, False)
+    assert copied.tolist() == source.tolist()
+    assert copied.flags.writeable
+    assert np.shares_memory(how(x, copy=False), source)
+    assert np.shares_memory(how(x, dtype=source.dtype, copy=False), source)
+    for options in {"copy": None}, {"copy": True}:
+        converted = how(x, dtype="f8", **options)
+        assert (converted.dtype, converted.tolist()) == ("f8", source.astype("f8").tolist())
+    with pytest.raises(ValueError, match="[Uu]nable to avoid copy"):
+        how(x, dtype="f8", copy=False)
+
+
+def test_the_arguments_of_array_are_those_that_numpy_passes():
+    x = asdlpack(np.arange(3.0))
+    assert x.__array__("f4").dtype == "f4"
+    assert x.__array__(None, copy=None).dtype == "f8"
+    for arguments in ("f4", None), (None, None, None):
+        with pytest.raises(TypeError):
+            x.__array__(*arguments)
+    with pytest.raises(TypeError):
+        x.__array__(color="red")
+    with pytest.raises(TypeError):
+        x.__array__("no such dtype")
+
+
+def test_numpy_computes_with_the_memory():
+    x = asdlpack(np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16))
+    assert np.sum(x) == 15
+    assert np.stack([x, x]).shape == (2, 2, 3)
+    assert np.asarray([x, x]).dtype == ml_dtypes.bfloat16
+
+
+WITHOUT_ML_DTYPES = """
+import sys
+sys.modules["ml_dtypes"] = None  # as import finds what is not installed
+from types import SimpleNamespace
+import numpy
+from dlpack import asdlpack
+assert numpy.asarray(asdlpack(bytearray(3))).dtype == "uint8"
+keys = {"version": 3, "typestr": "<V2", "shape": (2,), "data": bytearray(4)}
+x = asdlpack(SimpleNamespace(__array_interface__=keys, dtype=SimpleNamespace(name="bfloat16")))
+numpy.asarray(x)
+"""
+
+
+def test_without_ml_dtypes_its_types_are_an_error_that_names_it():
+    assert python(WITHOUT_ML_DTYPES).stderr.splitlines()[-1] == (
+        "BufferError: dtype bfloat16: numpy has no such type, but with ml_dtypes installed has some "
+        '(dlpack.frombuffer(x, "uint8") shares the bytes)'
+    )
+
+
+WITHOUT_NUMPY = """
+import sys
+sys.modules["numpy"] = None
+import dlpack
+x = dlpack.asdlpack(bytearray(b"abc"))
+print(memoryview(x).tolist(), bytes(x), x.__array_interface__["shape"], len(x.__arrow_c_array__()))
+x.__array_struct__
+x.__array__()
+"""
+
+
+def test_without_numpy_all_else_works():
+    result = python(WITHOUT_NUMPY)
+    assert result.stdout == "[97, 98, 99] b'abc' (3,) 2\n"
+    assert "numpy" in result.stderr.splitlines()[-1]
+    assert "ModuleNotFoundError" in result.stderr

@@ -1,0 +1,442 @@
+"""A DLPackObject as a buffer: what PEP 3118 says of each request, and the same memory for who takes it."""
+
+import array
+import ctypes
+import gc
+import hashlib
+import io
+import itertools
+import socket
+import struct
+import sys
+import weakref
+import zlib
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from dlpack import asdlpack, frombuffer
+from dlpack.tests.memory import Py_buffer, buffer_address, get_buffer, release_buffer
+from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, address, capsule_new
+from support.layouts import DTYPES, LAYOUTS
+from support.process import resident
+
+SIMPLE, WRITABLE, FORMAT, ND = 0, 0x1, 0x4, 0x8
+STRIDES = 0x10 | ND
+C, F, ANY, INDIRECT = 0x20 | STRIDES, 0x40 | STRIDES, 0x80 | STRIDES, 0x100 | STRIDES
+SHAPES = {"SIMPLE": SIMPLE, "ND": ND, "STRIDES": STRIDES, "C": C, "F": F, "ANY": ANY, "INDIRECT": INDIRECT}
+REQUESTS = {
+    shape + "|FORMAT" * has_format + "|WRITABLE" * writable: flags | FORMAT * has_format | WRITABLE * writable
+    for shape, flags in SHAPES.items()
+    for has_format in (0, 1)
+    for writable in (0, 1)
+}
+FORMATS = dict(zip(DTYPES, "? b h i l B H I L e f d Zf Zd".split(), strict=True))
+
+
+class Memory(bytearray):
+    """A bytearray that can be referred to weakly."""
+
+
+def producer(array):
+    """An object with __dlpack__ alone: its tensor is imported when it is needed."""
+    return Speaks(__dlpack__=array.__dlpack__, __dlpack_device__=array.__dlpack_device__)
+
+
+def of_type(code, bits, lanes=1, flags=0, shape=(4,), device=(1, 0)):
+    """A DLPackObject of 64 bytes of memory under the data type, and the memory."""
+    data = (ctypes.c_char * 64)(*range(64))
+    managed = Managed(address(data), shape=shape, dtype=(code, bits, lanes), flags=flags, device=device)
+    managed.data = data
+    return asdlpack(managed.capsule()), data
+
+
+def answer(obj, flags):
+    """The fields of the buffer that obj gives for these flags; "refused" where it is a BufferError."""
+    view = Py_buffer()
+    try:
+        get_buffer(obj, view, flags)
+    except BufferError:
+        return "refused"
+    fields = {name: getattr(view, name) for name in ("buf", "len", "itemsize", "readonly", "ndim", "format")}
+    for name in "shape", "strides", "suboffsets":
+        values = getattr(view, name)
+        fields[name] = values[: view.ndim] if values else None
+    release_buffer(view)
+    return fields
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, producer])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_in_every_layout_is_the_same_buffer(dtype, layout, wrap):
+    source = LAYOUTS[layout](dtype)
+    view = memoryview(asdlpack(wrap(source)))
+    assert (view.format, view.itemsize, view.nbytes) == (FORMATS[dtype], source.itemsize, source.nbytes)
+    assert (view.shape, view.ndim, view.readonly) == (source.shape, source.ndim, False)
+    assert (view.c_contiguous, view.f_contiguous) == (source.flags.c_contiguous, source.flags.f_contiguous)
+    out = np.asarray(view)
+    np.testing.assert_array_equal(out, source, strict=True)
+    if source.size:
+        assert buffer_address(view) == source.ctypes.data
+        out[...] = 1 - out
+        np.testing.assert_array_equal(out, source, strict=True)
+
+
+REQUESTED = {
+    "compact": lambda: np.arange(6, dtype="f4"),
+    "compact bytes": lambda: np.arange(6, dtype="u1").reshape(2, 3),
+    "row-major": lambda: np.arange(6, dtype="f4").reshape(2, 3),
+    "column-major": lambda: np.arange(6, dtype="f4").reshape(2, 3).T,
+    "gaps": lambda: np.arange(12, dtype="f4").reshape(2, 6)[:, ::2],
+    "reversed": lambda: np.arange(6, dtype="u1")[::-1],
+}
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize("flags", REQUESTS.values(), ids=REQUESTS)
+@pytest.mark.parametrize("layout", REQUESTED)
+def test_every_request_is_answered_as_by_pythons_own_memoryview(layout, flags, readonly):
+    source = REQUESTED[layout]()
+    source.flags.writeable = not readonly
+    found = answer(asdlpack(source), flags)
+    if flags & ND:
+        assert found == answer(memoryview(source), flags)
+        return
+    expected = answer(memoryview(source), flags & ~FORMAT)  # bytes under their own format, it alone refuses
+    if expected != "refused":
+        expected |= {"itemsize": 1, "format": b"B" if flags & FORMAT else None}
+    assert found == expected
+
+
+@pytest.mark.parametrize("source", [np.zeros((), "i2"), np.zeros((1, 3), "i2"), np.zeros((4, 3, 4), "i2")[:1, :, :1]])
+def test_strides_of_dimensions_with_one_item_do_not_matter(source):
+    x = asdlpack(source)
+    order = C if source.flags.c_contiguous else STRIDES
+    assert order == STRIDES or answer(x, F)["len"] == source.nbytes
+    assert (answer(x, C) == "refused") == (not source.flags.c_contiguous)
+
+
+def test_nothing_that_was_asked_for_is_left_out_and_nothing_else_is_given():
+    x = asdlpack(np.zeros((2, 3), "f4"))
+    for flags in REQUESTS.values():
+        found = answer(x, flags)
+        if found != "refused":
+            assert (found["shape"] is not None) == (flags & ND != 0)
+            assert (found["strides"] is not None) == (flags & STRIDES == STRIDES)
+            assert (found["format"] is not None) == (flags & FORMAT != 0)
+            assert found["len"] == 24
+    scalar = answer(asdlpack(np.zeros((), "f4")), INDIRECT | FORMAT)
+    assert (scalar["ndim"], scalar["shape"], scalar["strides"], scalar["len"]) == (0, None, None, 4)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0, 3)])
+@pytest.mark.parametrize("wrap", [lambda array: array, producer])
+def test_a_buffer_of_no_items_has_an_address_all_the_same(shape, wrap):
+    x = asdlpack(wrap(np.zeros(shape, "f4")))
+    for flags in SHAPES.values():
+        found = answer(x, flags)
+        assert (found["buf"] is not None, found["len"]) == (True, 0)
+    assert (memoryview(x).shape, bytes(x), np.asarray(x).shape) == (shape, b"", shape)
+
+
+def test_64_dimensions_are_a_buffer():
+    source = np.arange(6, dtype="i2").reshape((1,) * 30 + (2,) + (1,) * 32 + (3,))
+    view = memoryview(asdlpack(source))
+    assert (view.shape, view.strides) == (source.shape, (12,) * 30 + (6,) * 33 + (2,))
+    np.testing.assert_array_equal(np.asarray(view), source)
+
+
+ODD = {  # code, bits, lanes, flags: what no format says, and its bytes for four items
+    "bfloat16": (4, 16, 1, 0, 8),
+    "float8_e4m3fn": (10, 8, 1, 0, 4),
+    "int4, padded": (0, 4, 1, SUBBYTE_TYPE_PADDED, 4),
+    "complex32": (5, 32, 1, 0, 16),
+    "float32x2": (2, 32, 2, 0, 32),
+    "float4_e2m1fnx2": (17, 4, 2, 0, 4),
+    "float128": (2, 128, 1, 0, 64),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_memory_that_no_format_says_is_a_buffer_without_one(name):
+    *dtype, flags, nbytes = ODD[name]
+    x, data = of_type(*dtype, flags)
+    for request, asked in REQUESTS.items():
+        found = answer(x, asked)
+        if asked & ND and asked & FORMAT:
+            assert found == "refused", request
+        else:
+            assert (found["len"], found["buf"]) == (nbytes, address(data)), request
+    assert bytes(x) == data.raw[:nbytes]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_who_asks_for_a_format_that_is_none_is_told_the_dtype_and_what_to_use(name):
+    *dtype, flags, nbytes = ODD[name]
+    x, data = of_type(*dtype, flags)
+    for take in memoryview, bytearray, lambda x: array.array("B").frombytes(memoryview(x)):
+        with pytest.raises(BufferError) as caught:
+            take(x)
+        has_array = "with ml_dtypes numpy.asarray(x) has it; " if hasattr(ml_dtypes, x.dtype) else ""
+        assert str(caught.value) == (
+            f"dtype {name.partition(',')[0]}: the buffer protocol has no format for it "
+            f'({has_array}dlpack.frombuffer(x, "uint8") shares the bytes)'
+        )
+    shared = np.from_dlpack(frombuffer(x, "uint8"))
+    assert (shared.ctypes.data, shared.nbytes) == (address(data), nbytes)
+
+
+@pytest.mark.parametrize(("code", "bits", "nbytes"), [(0, 4, 2), (17, 4, 2), (1, 2, 1), (15, 6, 3)])
+def test_items_that_share_bytes_are_bytes_and_nothing_else(code, bits, nbytes):
+    x, data = of_type(code, bits)
+    for asked in REQUESTS.values():
+        found = answer(x, asked)
+        if asked & ND:
+            assert found == "refused"
+        else:
+            assert (found["buf"], found["len"], found["itemsize"]) == (address(data), nbytes, 1)
+    assert bytes(x) == data.raw[:nbytes]
+    assert np.from_dlpack(frombuffer(x, "uint8")).ctypes.data == address(data)
+    with pytest.raises(BufferError, match=rf'dtype {x.dtype}: items share bytes.*dlpack.frombuffer\(x, "uint8"\)'):
+        memoryview(x)
+
+
+@pytest.mark.parametrize("take", [memoryview, bytes, io.BytesIO().write, hashlib.sha256])
+@pytest.mark.parametrize(
+    ("device", "name", "way_out"),
+    [((2, 0), "kDLCUDA:0", "copies it to the host"), ((8, 3), "kDLMetal:3", "copy it with the library that owns it")],
+)
+def test_memory_off_the_cpu_is_no_buffer(device, name, way_out, take):
+    x, data = of_type(2, 32, device=device)
+    with pytest.raises(BufferError, match=rf"device {name}: the CPU can't read .*{way_out}"):
+        take(x)
+
+
+@pytest.mark.parametrize("device", [(3, 0), (11, 1), (13, 0)])  # pinned and managed memory
+def test_memory_of_a_device_that_the_cpu_reads_is_a_buffer(device):
+    x, data = of_type(2, 32, device=device)
+    assert buffer_address(memoryview(x)) == address(data)
+
+
+def test_read_only_memory_is_lent_to_readers_alone():
+    x = asdlpack(b"abc")
+    assert memoryview(x).readonly
+    with pytest.raises(BufferError, match=r"readonly True: expected writable memory .*copy=True"):
+        get_buffer(x, Py_buffer(), WRITABLE)
+    for write in io.BytesIO(b"xyz").readinto, lambda x: struct.pack_into("B", x, 0, 1), (ctypes.c_char * 3).from_buffer:
+        with pytest.raises(TypeError):
+            write(x)
+    assert x.obj == b"abc"
+    copied = asdlpack(b"abc", copy=True)
+    io.BytesIO(b"xyz").readinto(copied)
+    assert bytes(copied) == b"xyz"
+
+
+def test_refusals_of_an_order_name_shape_and_strides_and_the_way_out():
+    gaps = asdlpack(np.zeros((2, 6), "f4")[:, ::2])
+    for flags in SIMPLE, ND, C, ANY:
+        with pytest.raises(BufferError, match=r"strides \(6, 2\) of shape \(2, 3\): expected row-major.*copy=True"):
+            get_buffer(gaps, Py_buffer(), flags)
+    for x in gaps, asdlpack(np.zeros((2, 3), "f4")):
+        with pytest.raises(BufferError, match=r"of shape \(2, 3\): expected column-major .*numpy.asfortranarray"):
+            get_buffer(x, Py_buffer(), F)
+    assert answer(asdlpack(gaps, copy=True), C)["len"] == 24
+    assert answer(np.asfortranarray(gaps), F)["len"] == 24
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_bytes_are_those_of_the_items_in_row_major_order(layout):
+    source = LAYOUTS[layout]("i4")
+    assert bytes(asdlpack(source)) == source.tobytes()
+    items = source.astype(ml_dtypes.bfloat16)
+    assert bytes(asdlpack(items)) == items.tobytes()
+
+
+def written(x, path):
+    with open(path / "out", "wb") as file:
+        file.write(x)
+    return (path / "out").read_bytes()
+
+
+def sent(x, path):
+    one, other = socket.socketpair()
+    with one, other:
+        one.sendall(x)
+        return other.recv(100)
+
+
+READERS = {
+    "bytes": lambda x, path: bytes(x),
+    "file.write": written,
+    "socket.sendall": sent,
+    "bytes.join": lambda x, path: b"".join([x]),
+    "zlib": lambda x, path: zlib.decompress(zlib.compress(x)),
+    "hashlib": lambda x, path: hashlib.sha256(x).digest(),
+    "struct.unpack_from": lambda x, path: bytes(struct.unpack_from("8B", x)),
+}
+EIGHT_BYTES = {
+    "int16": np.arange(4, dtype="i2"),
+    "bfloat16": np.arange(4).astype(ml_dtypes.bfloat16),
+    "complex64, 0-d": np.array(1 + 2j, "c8"),
+    "float8, 2-d": np.arange(8).astype(ml_dtypes.float8_e5m2).reshape(2, 4),
+}
+
+
+@pytest.mark.parametrize("source", EIGHT_BYTES)
+@pytest.mark.parametrize("reader", READERS)
+def test_what_reads_bytes_reads_those_of_every_data_type(reader, source, tmp_path):
+    expected = EIGHT_BYTES[source].tobytes()
+    if reader == "hashlib":
+        expected = hashlib.sha256(expected).digest()
+    assert READERS[reader](asdlpack(EIGHT_BYTES[source]), tmp_path) == expected
+
+
+def received(x):
+    one, other = socket.socketpair()
+    with one, other:
+        one.sendall(bytes(range(8)))
+        assert other.recv_into(x) == 8
+
+
+WRITERS = {
+    "readinto": lambda x: io.BytesIO(bytes(range(8))).readinto(x),
+    "socket.recv_into": received,
+    "struct.pack_into": lambda x: struct.pack_into("8B", x, 0, *range(8)),
+    "ctypes": lambda x: ctypes.memmove((ctypes.c_char * 8).from_buffer(x), bytes(range(8)), 8),
+    "memoryview": lambda x: memoryview(x).cast("B").__setitem__(slice(None), bytes(range(8))),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_what_writes_bytes_writes_the_memory(writer):
+    source = bytearray(8)
+    WRITERS[writer](asdlpack(source))
+    assert source == bytes(range(8))
+
+
+@pytest.mark.parametrize("wrap", [lambda exporter: exporter, lambda exporter: asdlpack(exporter)])
+def test_the_memory_is_locked_until_the_last_view_is_released(wrap):
+    source = Exporter(bytes(8))
+    before = sys.getrefcount(source)
+    views = [memoryview(asdlpack(wrap(source))) for _ in range(3)]
+    gc.collect()
+    assert source.exports == 3
+    views[0].release()
+    part = views[1][2:4]
+    del views[1:]
+    assert source.exports == 1
+    views.clear()
+    assert part.tolist() == [0, 0]
+    del part
+    assert (source.exports, sys.getrefcount(source)) == (0, before)
+
+
+def test_a_view_holds_the_object_and_every_refusal_lets_it_go():
+    x = asdlpack(memoryview(bytes(24)).cast("f", (2, 3)))
+    before = sys.getrefcount(x)
+    view = memoryview(x)
+    assert sys.getrefcount(x) == before + 1
+    assert view.obj is x
+    del view
+    for flags in REQUESTS.values():
+        answer(x, flags)
+    assert sys.getrefcount(x) == before
+
+
+def test_a_view_of_a_producers_memory_outlives_the_object_that_gave_it():
+    source = np.arange(3.0)
+    before = sys.getrefcount(source)
+    asked = producer(source)
+    alive = weakref.ref(asked)
+    view = memoryview(asdlpack(asked))
+    del asked
+    gc.collect()
+    assert (alive() is not None, view.tolist()) == (True, [0, 1, 2])
+    del view
+    assert (alive(), sys.getrefcount(source)) == (None, before)
+
+
+def test_a_view_of_a_copy_keeps_the_copy():
+    view = memoryview(asdlpack(b"abc", copy=True))
+    gc.collect()
+    others = [asdlpack(bytes(3), copy=True) for _ in range(1000)]  # would take the place of what is gone
+    assert view.tobytes() == b"abc"
+    del others
+
+
+@pytest.mark.parametrize("held", [memoryview, lambda x: memoryview(x)[1:2], lambda x: (memoryview(x), memoryview(x))])
+@pytest.mark.parametrize("through", [lambda source: source, memoryview, asdlpack])
+@pytest.mark.parametrize("first", ["the object", "the view"])
+def test_garbage_with_views_of_the_object_is_collected(held, through, first):
+    source = Memory(8)
+    alive = weakref.ref(source)
+    x = asdlpack(through(source))
+    view = held(x)
+    cycle = [x, view] if first == "the object" else [view, x]
+    source.cycle = cycle
+    cycle.append(source)
+    del source, x, view, cycle
+    gc.collect()
+    assert alive() is None
+
+
+def test_memory_in_garbage_stays_locked_until_its_view_is_cleared():
+    """The collector clears one object after the other, this one before the view. A capsule, unknown to it, ends
+    in between, and its destructor may run anything."""
+    source, seen = Exporter(bytes(8)), []
+    destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda capsule: seen.append(source.exports))
+    x = asdlpack(source)
+    garbage = []
+    view = memoryview(x)
+    garbage += [x, view, garbage, capsule_new(address(source.data), None, ctypes.cast(destructor, ctypes.c_void_p))]
+    del x, view, garbage
+    gc.collect()
+    assert (seen, source.exports) == ([1], 0)
+
+
+def test_views_give_back_all_that_they_take():
+    x = asdlpack(memoryview(bytes(48)).cast("d", (1,) * 62 + (2, 3)))
+    for _ in range(2):
+        before = resident()
+        for _ in range(20_000):
+            memoryview(x), x.__array_struct__, x.__array_interface__, x.__arrow_c_array__(), bytes(x)
+    assert resident() - before < 4 << 20  # a leak of 210 bytes a time
+
+
+class Refuses:
+    def __init__(self, error):
+        self.error = error
+
+    def __dlpack__(self, **arguments):
+        raise self.error
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+@pytest.mark.parametrize("take", [memoryview, bytes, np.frombuffer])
+def test_a_producer_that_refuses_is_a_buffer_error_with_its_words(take):
+    with pytest.raises(BufferError, match="its only protocol is __dlpack__, which said .*not today"):
+        take(asdlpack(Refuses(BufferError("not today"))))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError(), ZeroDivisionError()])
+def test_an_error_of_the_producer_itself_passes(error):
+    with pytest.raises(type(error)):
+        memoryview(asdlpack(Refuses(error)))
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_views_are_released_in_any_order(order):
+    source = bytearray(range(12))
+    x = asdlpack(memoryview(source).cast("B", (3, 4)))
+    out = np.from_dlpack(asdlpack(memoryview(x)))
+    holders = [x, memoryview(x), np.asarray(x), out]
+    del x, out
+    for which in order:
+        with pytest.raises(BufferError):
+            source.append(0)
+        holders[which] = None
+    source.append(0)

@@ -1,0 +1,373 @@
+"""The array interfaces of a DLPackObject, for the CPU and for CUDA: there where they apply, and true."""
+
+import gc
+import sys
+import weakref
+
+import ml_dtypes
+import numba.cuda
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from dlpack import asdlpack, from_pointer
+from dlpack.tests.capsules import capsule_pointer
+from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, PyArrayInterface, Speaks, address
+from support.cuda_driver import Driver, with_driver
+from support.layouts import DTYPES, LAYOUTS
+from support.process import in_thread
+
+ATTRIBUTES = ["__array_interface__", "__array_struct__", "__cuda_array_interface__"]
+CPU, CUDA = (1, 0), (2, 0)
+C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE = 0x1, 0x2, 0x400
+
+
+def struct_of(obj):
+    """The fields of an __array_struct__."""
+    capsule = obj.__array_struct__
+    array = PyArrayInterface.from_address(capsule_pointer(capsule, None))
+    fields = {name: getattr(array, name) for name in ("two", "nd", "typekind", "itemsize", "flags", "data", "descr")}
+    return fields | {name: tuple(getattr(array, name)[: array.nd]) for name in ("shape", "strides")}
+
+
+def producer(array):
+    """An object with __dlpack__ alone: its tensor is imported when it is needed."""
+    return Speaks(__dlpack__=array.__dlpack__, __dlpack_device__=array.__dlpack_device__)
+
+
+def on_device(device, dtype=(2, 32, 1), shape=(3,), strides=None, flags=0, data=4096):
+    managed = Managed(data, shape=shape, strides=strides, dtype=dtype, device=device, flags=flags)
+    return asdlpack(managed.capsule())
+
+
+def there(x):
+    return [name for name in ATTRIBUTES if hasattr(x, name)]
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, producer])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_in_every_layout_has_the_interface_of_numpys_own_array(dtype, layout, wrap):
+    array = LAYOUTS[layout](dtype)
+    x = asdlpack(wrap(array))
+    interface, expected = x.__array_interface__, array.__array_interface__
+    strides = None if array.flags.c_contiguous else tuple(stride * array.itemsize for stride in x.strides)
+    assert interface == {
+        "version": 3,
+        "typestr": expected["typestr"],
+        "shape": array.shape,
+        "strides": strides,
+        "data": (array.ctypes.data if array.size else interface["data"][0], False),
+    }
+    assert interface["data"][0] != 0  # numpy 1 takes no NULL, not even for an array without items
+    out = np.asarray(Speaks(__array_interface__=interface))
+    np.testing.assert_array_equal(out, array, strict=True)
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, producer])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_in_every_layout_has_the_structure_of_numpys_own_array(dtype, layout, wrap):
+    array = LAYOUTS[layout](dtype)
+    x = asdlpack(wrap(array))
+    found, expected = struct_of(x), struct_of(array)
+    assert found.pop("strides") == tuple(stride * array.itemsize for stride in x.strides)
+    data = found.pop("data")
+    assert data == array.ctypes.data or (array.size == 0 and data)
+    assert found == {name: expected[name] for name in found}
+    out = np.asarray(Speaks(__array_struct__=x.__array_struct__))
+    np.testing.assert_array_equal(out, array, strict=True)
+
+
+def test_read_only_memory_stays_read_only():
+    for x in asdlpack(b"abc"), asdlpack(np.zeros(3).__dlpack__()):
+        assert x.__array_interface__["data"] == (x.pointer, True)
+        assert struct_of(x)["flags"] & WRITEABLE == 0
+        for name in ATTRIBUTES[:2]:
+            assert not np.asarray(Speaks(**{name: getattr(x, name)})).flags.writeable
+    cuda = on_device(CUDA, flags=1)
+    assert cuda.__cuda_array_interface__["data"] == (4096, True)
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES[:2])
+def test_an_array_from_an_interface_writes_the_memory_and_keeps_it(name):
+    source = Exporter(bytes(8), readonly=False)
+    x = asdlpack(source)
+    out = np.asarray(Speaks(**{name: getattr(x, name)}, keep=x))
+    del x
+    gc.collect()
+    assert source.exports == 1
+    out[3] = 9
+    assert bytes(source.data) == b"\0\0\0\x09\0\0\0\0"
+    del out
+    assert source.exports == 0
+
+
+def test_an_array_struct_keeps_the_memory_by_itself():
+    source = Exporter(bytes(8), b"h", 2, (2, 2))
+    before = sys.getrefcount(source)
+    capsule = asdlpack(source).__array_struct__
+    gc.collect()
+    assert source.exports == 1
+    array = PyArrayInterface.from_address(capsule_pointer(capsule, None))
+    assert (array.data, array.shape[:2], array.strides[:2]) == (address(source.data), [2, 2], [4, 2])
+    del capsule
+    assert (source.exports, sys.getrefcount(source)) == (0, before)
+
+
+def test_an_array_struct_of_a_producer_keeps_its_tensor():
+    managed = Managed(4096, shape=(3,))
+    asked = Speaks(__dlpack__=lambda **_: managed.capsule(), __dlpack_device__=lambda: CPU)
+    capsule = asdlpack(asked).__array_struct__
+    gc.collect()
+    assert managed.deleted == 0
+    del capsule
+    assert managed.deleted == 1
+
+
+HIDDEN = {
+    "bfloat16": lambda: asdlpack(np.zeros(3, ml_dtypes.bfloat16)),
+    "float8_e5m2": lambda: asdlpack(torch.zeros(3, dtype=torch.float8_e5m2)),
+    "int4": lambda: on_device(CPU, (0, 4, 1), flags=SUBBYTE_TYPE_PADDED),
+    "float4_e2m1fn": lambda: on_device(CPU, (17, 4, 1)),
+    "float32x2": lambda: on_device(CPU, (2, 32, 2)),
+    "complex32": lambda: on_device(CPU, (5, 32, 1)),
+    "float128": lambda: on_device(CPU, (2, 128, 1)),
+}
+
+
+IN_ML_DTYPES = "bfloat16", "float8_e5m2", "int4", "complex32"  # float4_e2m1fn is packed here
+
+
+@pytest.mark.parametrize("dtype", HIDDEN)
+def test_a_dtype_without_a_typestr_has_no_interface_and_says_why(dtype):
+    x = HIDDEN[dtype]()
+    assert (x.dtype, there(x)) == (dtype, [])
+    for name in ATTRIBUTES[:2]:
+        with pytest.raises(AttributeError) as caught:
+            getattr(x, name)
+        has_array = "with ml_dtypes numpy.asarray(x) has it; " if dtype in IN_ML_DTYPES else ""
+        assert str(caught.value) == (
+            f"{name}: BufferError: dtype {dtype}: it has no typestr "
+            f'({has_array}dlpack.frombuffer(x, "uint8") shares the bytes)'
+        )
+    if dtype in IN_ML_DTYPES:
+        assert np.asarray(x).dtype == getattr(ml_dtypes, dtype)
+
+
+@pytest.mark.parametrize("wrap", [asdlpack, lambda array: asdlpack(producer(array)), lambda array: asdlpack(bytes(3))])
+def test_memory_of_the_cpu_does_not_look_like_memory_of_cuda(wrap):
+    x = wrap(np.zeros(3))
+    assert there(x) == ATTRIBUTES[:2]
+    assert not numba.cuda.is_cuda_array(x)
+    with pytest.raises(AttributeError) as caught:
+        x.__cuda_array_interface__  # noqa: B018
+    assert str(caught.value) == "device kDLCPU:0: expected memory of CUDA for __cuda_array_interface__"
+
+
+def test_memory_of_cuda_does_not_look_like_memory_of_the_cpu():
+    x = on_device((2, 1))
+    assert there(x) == ATTRIBUTES[2:]
+    assert numba.cuda.is_cuda_array(x)
+    for name in ATTRIBUTES[:2]:
+        with pytest.raises(
+            AttributeError, match=rf"{name}: .*device kDLCUDA:1: the CPU can't read .*copies it to the host"
+        ):
+            getattr(x, name)
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        ((3, 0), ATTRIBUTES[:2]),  # kDLCUDAHost
+        ((13, 0), ATTRIBUTES),  # kDLCUDAManaged: both sides read it
+        ((10, 0), []),  # kDLROCM
+        ((8, 0), []),  # kDLMetal
+        ((99, 0), []),
+    ],
+)
+def test_every_device_has_the_interfaces_of_those_who_can_read_it(device, expected):
+    assert there(on_device(device)) == expected
+
+
+def test_the_cuda_interface_tells_all_that_its_version_3_asks_for():
+    x = on_device(CUDA, shape=(2, 3), strides=(6, 2), dtype=(5, 64, 1))
+    assert x.__cuda_array_interface__ == {
+        "version": 3,
+        "typestr": "<c8",
+        "shape": (2, 3),
+        "strides": (48, 16),
+        "data": (4096, False),
+        "stream": 1,
+    }
+    assert on_device(CUDA, shape=(2, 3)).__cuda_array_interface__["strides"] is None
+    assert on_device(CUDA, shape=(2, 0)).__cuda_array_interface__["data"] == (0, False)
+    assert on_device((13, 0)).__cuda_array_interface__["stream"] == 1
+
+
+def test_numba_takes_the_cuda_interface_for_what_it_is():
+    interface = on_device(CUDA, shape=(2, 3), dtype=(2, 64, 1)).__cuda_array_interface__
+    assert (np.dtype(interface["typestr"]), numba.cuda.is_cuda_array(Speaks(__cuda_array_interface__=interface))) == (
+        np.float64,
+        True,
+    )
+
+
+class OnCUDA:
+    """A producer on CUDA: records the streams that it is asked for, and gives the memory at these addresses in turn."""
+
+    def __init__(self, *addresses):
+        self.addresses = list(addresses)
+        self.streams = []
+        self.given = []
+
+    def __dlpack__(self, *, stream=None, max_version=None, **_):
+        self.streams.append(stream)
+        data = self.addresses.pop(0) if len(self.addresses) > 1 else self.addresses[0]
+        self.given.append(Managed(data, shape=(3,), device=CUDA))
+        return self.given[-1].capsule()
+
+    def __dlpack_device__(self):
+        return CUDA
+
+
+def test_a_producer_is_asked_to_order_its_work_each_time_its_cuda_interface_is_read():
+    asked = OnCUDA(4096)
+    x = asdlpack(asked)
+    assert x.shape == (3,)
+    assert asked.streams == [-1]  # to look at the memory, no work need be waited for
+    for count in 1, 2:
+        assert x.__cuda_array_interface__["stream"] == 1
+        assert asked.streams == [-1] + [1] * count
+    assert [managed.deleted for managed in asked.given] == [0, 1, 1]
+    del x
+    assert asked.given[0].deleted == 1
+
+
+def test_memory_that_is_another_at_each_export_has_no_cuda_interface():
+    x = asdlpack(OnCUDA(4096, 8192))
+    with pytest.raises(AttributeError, match="the producer gives other memory at each export"):
+        x.__cuda_array_interface__  # noqa: B018
+    assert x.pointer == 4096
+
+
+def test_a_producer_that_cannot_order_its_work_has_no_cuda_interface():
+    class Refuses(OnCUDA):
+        def __dlpack__(self, *, stream=None, **arguments):
+            if stream == 1:
+                raise BufferError("no such stream here")
+            return super().__dlpack__(stream=stream, **arguments)
+
+    x = asdlpack(Refuses(4096))
+    assert there(x) == []
+    with pytest.raises(AttributeError, match="no such stream here"):
+        x.__cuda_array_interface__  # noqa: B018
+
+
+@with_driver
+def test_the_stream_is_the_producers_and_none_where_none_is_known():
+    driver = Driver()
+    memory, handle = driver.allocate(12), driver.stream()
+    for stream in None, 1, 2, handle:
+        array = memory.array((3,), "<f4", stream=stream)
+        assert asdlpack(array).__cuda_array_interface__["stream"] == stream
+        x = from_pointer(memory.address, (3,), "float32", device="cuda", stream=stream)
+        assert x.__cuda_array_interface__["stream"] == stream
+    x = asdlpack(memory.array((3,), "<f4", stream=2))
+    assert in_thread(lambda: x.__cuda_array_interface__["stream"]) == 1  # which waits for the first thread's
+
+
+@with_driver
+def test_a_refusing_producer_is_served_by_its_own_cuda_interface():
+    interface = Driver().allocate(12).array((3,), "<f4").__cuda_array_interface__
+
+    def refuse(**_):
+        raise BufferError("not today")
+
+    x = asdlpack(Speaks(__cuda_array_interface__=interface, __dlpack__=refuse, __dlpack_device__=lambda: CUDA))
+    assert x.__cuda_array_interface__ == {**interface, "strides": None}
+
+
+class Fails:
+    def __init__(self, error):
+        self.error = error
+
+    def __dlpack__(self, **_):
+        raise self.error
+
+    def __dlpack_device__(self):
+        return CPU
+
+
+@pytest.mark.parametrize("error", [BufferError("not today"), RuntimeError("not today"), ZeroDivisionError("not today")])
+def test_of_a_producer_that_fails_every_interface_is_absent_for_the_reason_it_gives(error):
+    x = asdlpack(Fails(error))
+    assert there(x) == []
+    for name in ATTRIBUTES:
+        with pytest.raises(AttributeError, match=f"{name}: .*not today"):
+            getattr(x, name)
+
+
+def test_of_a_tensor_that_needs_a_gradient_the_interfaces_are_absent():
+    x = asdlpack(torch.ones(3, requires_grad=True))
+    assert there(x) == []
+    with pytest.raises(AttributeError, match="gradient"):
+        x.__array_interface__  # noqa: B018
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_what_is_no_refusal_passes_through_hasattr(name, error):
+    with pytest.raises(error):
+        hasattr(asdlpack(Fails(error())), name)
+
+
+def test_probing_leaves_nothing_behind():
+    for source in np.zeros((2, 3)).T, np.zeros(3, ml_dtypes.bfloat16), Fails(BufferError("no")):
+        before = sys.getrefcount(source)
+        x = asdlpack(source)
+        for _ in range(3):
+            there(x)
+            [getattr(x, name, None) for name in ATTRIBUTES]
+        del x
+        assert sys.getrefcount(source) == before
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_a_garbage_cycle_through_the_object_is_collected_after_its_interfaces_were_read(name):
+    class Holder:
+        pass
+
+    holder = Holder()
+    alive = weakref.ref(holder)
+    holder.x = asdlpack(np.zeros(3))
+    holder.read = getattr(holder.x, name, None)
+    holder.itself = holder
+    del holder
+    gc.collect()
+    assert alive() is None
+
+
+def test_torch_shares_the_memory_by_whatever_way_it_takes():
+    array = np.arange(6, dtype="f4").reshape(2, 3)
+    x = asdlpack(array)
+    shared = torch.as_tensor(x)
+    assert (shared.data_ptr(), shared.shape, shared.dtype) == (array.ctypes.data, (2, 3), torch.float32)
+    copied = torch.tensor(x)
+    assert (copied.data_ptr() != array.ctypes.data, copied.tolist()) == (True, array.tolist())
+
+
+@pytest.mark.parametrize(
+    ("shape", "mode", "size"), [((4, 5), "L", (5, 4)), ((4, 5, 3), "RGB", (5, 4)), ((4, 5, 4), "RGBA", (5, 4))]
+)
+def test_pillow_makes_an_image_of_it(shape, mode, size):
+    pixels = np.arange(np.prod(shape), dtype="u1").reshape(shape)
+    image = Image.fromarray(asdlpack(pixels))
+    assert (image.mode, image.size) == (mode, size)
+    np.testing.assert_array_equal(np.asarray(image), pixels)
+
+
+def test_pillow_refuses_strided_pixels():
+    with pytest.raises(ValueError, match="strides"):
+        Image.fromarray(asdlpack(np.zeros((4, 10), "u1")[:, ::2]))

@@ -1,0 +1,191 @@
+"""What is built from the source tree: the sdist, the wheel, the libraries in it, and how it installs."""
+
+import contextlib
+import os
+import re
+import runpy
+import shutil
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from abi3info import DATAS, FUNCTIONS
+from abi3info.models import PyVersion, Symbol
+from elftools.elf.elffile import ELFFile
+
+from support.alone import ROOT, run
+
+NOT_SOURCES = shutil.ignore_patterns(".*", "*.so", "__pycache__", "dist")
+SHARES_MEMORY = """
+import dlpack
+memory = bytearray(3)
+x = dlpack.asdlpack(memory, copy=None)
+assert x.shape == (3,)
+print(dlpack.__file__)
+"""
+
+
+def succeeds(*command, **options):
+    result = run(*command, timeout=280, **options)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A copy of the sources, in a folder with a space in its name."""
+    folder = tmp_path_factory.mktemp("packaging") / "source tree"
+    shutil.copytree(ROOT, folder, ignore=NOT_SOURCES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(tree, tmp_path_factory):
+    """The sdist, and the wheel made from it. `python -m build` is PyPA's, though build.py in the tree hides it."""
+    folder = tmp_path_factory.mktemp("dist")
+    with contextlib.chdir(tree):
+        succeeds(sys.executable, "-m", "build", "--outdir", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    (path,) = built.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def libraries(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder / "dlpack"
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """The interpreter of a fresh environment."""
+    venv.create(tmp_path / "venv", with_pip=True)
+    return tmp_path / "venv" / "bin" / "python"
+
+
+def symbols(library):
+    """Dynamic symbols: what it defines, and what it leaves to others."""
+    with library.open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".dynsym")
+        defined, undefined = set(), set()
+        for symbol in section.iter_symbols():
+            (undefined if symbol["st_shndx"] == "SHN_UNDEF" else defined).add(symbol.name)
+    return defined, undefined
+
+
+def test_the_wheel_serves_every_cpython_from_3_11(wheel):
+    platform = sysconfig.get_platform().replace("-", "_")
+    assert re.fullmatch(rf"dlpack_go-[0-9.]+-cp311-abi3-{platform}\.whl", wheel.name)
+
+
+def test_the_wheel_is_small(wheel):
+    assert wheel.stat().st_size < 1.5e6
+
+
+def test_the_wheel_holds_the_package_alone(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    folder = ROOT / "python"
+    sources = {str(path.relative_to(folder)) for suffix in ("py", "pyi", "cpp") for path in folder.rglob(f"*.{suffix}")}
+    assert names == sources | {"dlpack/py.typed", "dlpack/_core.so", "dlpack/_dlpack.abi3.so"}
+
+
+def test_the_sdist_holds_sources_alone(built):
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames()}
+    assert {"build.py", "go.mod", "pyproject.toml", "LICENSE", "README.md", "pyext/core/core.h"} <= names
+    assert not [name for name in names if name.endswith((".so", ".pyc"))]
+
+
+def test_each_library_exports_its_one_entry(libraries):
+    assert symbols(libraries / "_core.so")[0] == {"dlpack_core"}
+    assert symbols(libraries / "_dlpack.abi3.so")[0] == {"PyInit__dlpack"}
+
+
+def test_the_extension_keeps_to_the_stable_abi_of_3_11(libraries):
+    stable = {**FUNCTIONS, **DATAS}
+    needed = {name for name in symbols(libraries / "_dlpack.abi3.so")[1] if name.startswith(("Py", "_Py"))}
+    assert "PyCapsule_New" in needed
+    assert not [name for name in needed if Symbol(name) not in stable or stable[Symbol(name)].added > PyVersion(3, 11)]
+
+
+def test_abi3audit_finds_nothing_in_the_wheel(wheel):
+    succeeds(Path(sys.executable).with_name("abi3audit"), "--strict", wheel)
+
+
+def test_the_core_knows_no_python(libraries):
+    assert not [name for name in symbols(libraries / "_core.so")[1] if name.startswith(("Py", "_Py"))]
+
+
+def test_the_libraries_need_only_the_c_library(libraries):
+    for library in libraries.glob("*.so"):
+        with library.open("rb") as file:
+            tags = ELFFile(file).get_section_by_name(".dynamic").iter_tags("DT_NEEDED")
+            needed = {tag.needed for tag in tags if not tag.needed.startswith("ld-linux")}  # glibc's own loader
+            assert needed <= {"libc.so.6", "libpthread.so.0", "libdl.so.2"}
+
+
+def test_no_path_of_the_builder_is_in_the_libraries(libraries, tree):
+    for library in libraries.glob("*.so"):
+        content = library.read_bytes()
+        assert os.fsencode(tree.parent) not in content
+        assert os.fsencode(Path.home()) + b"/" not in content
+
+
+def test_the_wheel_installs_and_works(environment, wheel):
+    succeeds(environment, "-m", "pip", "install", "--no-index", wheel)
+    assert "site-packages" in succeeds(environment, "-c", SHARES_MEMORY, environ={"PYTHONPATH": ""})
+
+
+def test_an_editable_install_works_in_the_source_tree(environment, tree):
+    succeeds(environment, "-m", "pip", "install", "--editable", tree)
+    package = tree / "python" / "dlpack"
+    assert succeeds(environment, "-c", SHARES_MEMORY, environ={"PYTHONPATH": ""}).strip() == str(
+        package / "__init__.py"
+    )
+
+
+def test_it_installs_with_an_old_go_and_no_c_compiler_on_the_path(environment, tree, tmp_path):
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text("#!/bin/sh\necho go version go1.19.8 linux/amd64\n")
+    go.chmod(0o755)
+    path = {"PATH": str(go.parent), "CC": ""}
+    succeeds(environment, "-m", "pip", "install", tree, environ=path)
+    succeeds(environment, "-c", SHARES_MEMORY, environ={"PYTHONPATH": ""})
+
+
+def test_settings_for_other_go_projects_do_not_matter(tree):
+    settings = {"GOFLAGS": "-mod=vendor", "GOTOOLCHAIN": "go1.99.0", "GOOS": "windows", "CGO_ENABLED": "0"}
+    succeeds(sys.executable, tree / "build.py", environ={**settings, "GOWORK": str(tree / "go.work")})
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "result", "message"),
+    [
+        (
+            sysconfig,
+            "get_path",
+            "/usr/include/none",
+            "Python.h is not in /usr/include/none.*python3-dev.*-devel",
+        ),
+        (sysconfig, "get_platform", "macosx-11.0-arm64", "Linux with glibc.*this is macosx-11.0-arm64"),
+        ("platform", "libc_ver", ("musl", "1.2"), "Linux with glibc.*with musl.*golang/go#54805"),
+    ],
+)
+def test_a_machine_that_cannot_build_it_is_told_why(monkeypatch, module, function, result, message):
+    module = sys.modules[module] if isinstance(module, str) else module
+    monkeypatch.setattr(module, function, lambda *_: result)
+    with pytest.raises(SystemExit, match=message):
+        runpy.run_path(str(ROOT / "build.py"), run_name="__main__")

@@ -1,0 +1,442 @@
+"""Where a program runs: system calls that are forbidden, a read-only file system, no /proc, odd settings."""
+
+import os
+
+import pytest
+
+from support.alone import TESTS, alone, python
+
+MALFORMED = {
+    "GOMEMLIMIT": ["", "much", "-1", "1", "1KiB", "9" * 40, "\xff"],
+    "GODEBUG": ["", "=", ",", "x=y,,=", "gctrace=1", "madvdontneed=x", "cgocheck=9", "asyncpreemptoff=?", "\xff=1"],
+    "GOGC": ["", "often", "-1", "0", "1", "9" * 40],
+    "GOMAXPROCS": ["", "0", "-3", "many", "1", "9" * 40],
+    "GOTRACEBACK": ["", "?", "crash", "9" * 40],
+}
+
+
+def copies_of_the_core():
+    """The files whose code is mapped as a copy of the core's."""
+    with open("/proc/self/maps") as lines:
+        paths = {line.split(maxsplit=5)[5].strip() for line in lines if " r-xp " in line and line.count("/")}
+    return [path for path in paths if "dlpack core" in path or "dlpack-core" in path]
+
+
+@alone
+def test_a_child_runs_a_copy_of_the_core_in_memory():
+    import test_containers
+
+    from support import everything, forks
+
+    def use():
+        everything.use()
+        [copy] = test_containers.copies_of_the_core()
+        assert copy.startswith("/memfd:")
+
+    everything.use()
+    forks.fork_and_join(use)
+
+
+@alone
+def test_a_child_that_gets_no_memfd_runs_a_temporary_file():
+    import os
+    import tempfile
+
+    import test_containers
+
+    from support import everything, forks, process, seccomp
+
+    def use():
+        seccomp.forbid(seccomp.NO_MEMFD)
+        before = process.open_files()
+        everything.use()
+        [copy] = test_containers.copies_of_the_core()
+        assert copy.startswith(folder + "/dlpack-core-")
+        assert copy.endswith("(deleted)")
+        assert (os.listdir(folder), process.open_files()) == ([], before)
+        forks.fork_and_join(everything.use)
+
+    everything.use()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TMPDIR"] = folder
+        for _ in range(5):
+            forks.fork_and_join(use)
+
+
+def forbid_execution(libc):
+    """Where temporary files are made. What is there stays there: this may run from below one of these folders."""
+    no_exec, remount, bind = 0x8, 0x20, 0x1000
+    for folder in b"/tmp", b"/var/tmp", b"/dev/shm":
+        assert libc.mount(folder, folder, None, bind, None) == 0
+        assert libc.mount(b"none", folder, None, remount | bind | no_exec, None) == 0
+
+
+@alone
+def test_a_child_in_a_new_pid_namespace_runs_a_copy_in_memory():
+    """Its /proc is the old one, where it has another number than getpid() gives; and no temporary file may run."""
+    import os
+
+    import test_containers
+
+    from support import everything, forks
+
+    def use():
+        everything.use()
+        assert all(copy.startswith("/memfd:") for copy in test_containers.copies_of_the_core())
+
+    def first():
+        assert os.getpid() == 1 != int(os.readlink("/proc/self"))
+        use()
+        forks.fork_and_join(lambda: (use(), forks.fork_and_join(use)))
+
+    everything.use()
+    libc = test_containers.enter_namespace()
+    test_containers.forbid_execution(libc)
+    new_pids = 0x20000000
+    assert libc.unshare(new_pids) == 0
+    forks.fork_and_join(first)
+
+
+@alone
+def test_a_child_with_the_number_of_a_dead_ancestor_runs_a_copy_in_memory():
+    """The loader must not take its copy for its ancestor's, which was opened in a process of the same number."""
+    import os
+
+    import test_containers
+
+    from support import everything, forks
+
+    reading, writing = os.pipe()
+
+    def parent():  # process 2 of a new namespace, which ends before its child goes on
+        everything.use()
+        forks.fork(child)
+
+    def child():
+        os.read(reading, 1)
+        test_containers.forbid_execution(libc)
+        everything.use()
+        with open("/proc/sys/kernel/ns_last_pid", "w") as file:
+            file.write("1")
+        grandchild = forks.fork(everything.use)
+        assert grandchild == 2
+        forks.join(grandchild)
+
+    def first():
+        forks.join(forks.fork(parent))
+        os.write(writing, b"x")
+        assert os.wait()[1] == 0  # the child is this process's now
+
+    libc = test_containers.enter_namespace()
+    new_pids = 0x20000000
+    assert libc.unshare(new_pids) == 0
+    forks.fork_and_join(first)
+
+
+@alone
+def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir():
+    import os
+    import tempfile
+
+    import pytest
+    import test_containers
+
+    import dlpack
+    from support import everything, forks, seccomp
+
+    def use():
+        seccomp.forbid(seccomp.NO_MEMFD)
+        with pytest.raises(RuntimeError, match="set TMPDIR to a folder") as raised:
+            dlpack.asdlpack(forks.new_kind())
+        text = str(raised.value)
+        assert "memfd_create: Operation not permitted" in text
+        for path in "/tmp", "/var/tmp", "/dev/shm":
+            assert f"dlopen: {path}/dlpack-core-" in text
+        assert text.count("failed to map segment") == 3
+        os.environ["TMPDIR"] = folder
+        everything.use()
+
+    everything.use()
+    os.environ.pop("TMPDIR", None)
+    libc = test_containers.enter_namespace()
+    test_containers.forbid_execution(libc)
+    with tempfile.TemporaryDirectory() as folder:
+        assert libc.mount(b"none", folder.encode(), b"tmpfs", 0, None) == 0
+        forks.fork_and_join(use)
+        assert libc.umount(folder.encode()) == 0
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("why", ["No such file", "Permission denied"])
+def test_a_core_that_can_not_be_read_is_named_until_it_can(package, why, started):
+    core = package / "_core.so"
+    code = f"""if True:
+        import os, pytest, dlpack
+        from support import forks, process
+
+        path = {str(core)!r}
+        if {started}:
+            forks.use_all()
+
+        def use():
+            os.chmod(path, 0)
+            process.become_ordinary_user()
+            if {why!r} == "No such file":
+                os.rename(path, path + ".moved")
+            with pytest.raises(RuntimeError, match=path + ": {why}.*put it back, make it readable"):
+                dlpack.asdlpack(forks.new_kind())
+            if {why!r} == "No such file":
+                os.rename(path + ".moved", path)
+            os.chmod(path, 0o755)
+            forks.use_all()
+
+        forks.fork_and_join(use)"""
+    if os.getuid() == 0:
+        for path in package, core:
+            os.chown(path, 65534, 65534)
+    result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("started", [False, True])
+@alone
+def test_a_process_that_changed_its_root_says_what_it_can_not_read(started):
+    """And the way out that the error names, a use before, works: in the process itself, and in a child."""
+    import os
+
+    import pytest
+    import test_containers
+
+    import dlpack
+    from support import everything, forks
+
+    def use_before():
+        everything.use()
+        os.chroot("/proc/self/fdinfo")
+        forks.use_all()
+
+    def use_after():
+        os.chroot("/proc/self/fdinfo")
+        with pytest.raises(RuntimeError, match="/_core.so: No such file or directory .* before the process changes"):
+            dlpack.asdlpack(source)
+
+    source = forks.new_kind()
+    if started:
+        everything.use()
+    test_containers.enter_namespace()
+    forks.fork_and_join(use_after)
+    forks.fork_and_join(use_before)
+
+
+@alone
+def test_threads_that_can_not_be_started_say_why():
+    import errno
+
+    import pytest
+    import test_containers
+
+    import dlpack
+    from support import forks, seccomp
+
+    source = forks.new_kind()
+
+    def use_in_half_a_namespace():
+        libc = test_containers.enter_namespace()
+        new_pids = 0x20000000
+        assert libc.unshare(new_pids) == 0
+        with pytest.raises(OSError, match=r"after unshare\(CLONE_NEWPID\) .* fork first"):
+            dlpack.asdlpack(source)
+        forks.fork_and_join(forks.use_all)
+
+    def use_under_a_filter():
+        seccomp.forbid([(name, 0, 0, errno.EPERM) for name in ("clone", "clone3")])
+        with pytest.raises(OSError, match="a filter of system calls"):
+            dlpack.asdlpack(source)
+
+    forks.fork_and_join(use_in_half_a_namespace)
+    forks.fork_and_join(use_under_a_filter)
+
+
+@alone
+def test_a_child_that_gets_neither_says_so_and_lives():
+    import os
+
+    import pytest
+
+    import dlpack
+    from support import everything, forks, process, seccomp
+
+    def use():
+        seccomp.forbid(seccomp.NO_MEMFD + seccomp.NO_NEW_FILES)
+        before = process.open_files()
+        for _ in range(3):
+            forks.use_known_kinds()
+            with pytest.raises(RuntimeError, match="neither a memfd nor a temporary file could be"):
+                dlpack.asdlpack(forks.new_kind())
+        inherited.drop()
+        assert process.open_files() == before
+        os.close(os.pidfd_open(os.getpid()))
+
+    everything.use()
+    inherited = everything.Inherited()
+    forks.fork_and_join(use)
+
+
+@pytest.mark.parametrize("filter", ["DOCKER", "NO_NEW_FILES"])
+@alone
+def test_everything_works_under_a_filter(filter):
+    import ctypes
+    import os
+
+    import pytest
+
+    from support import everything, forks, seccomp
+
+    seccomp.forbid(getattr(seccomp, filter))
+    assert (ctypes.CDLL(None).unshare(0) == 0) == (filter != "DOCKER")
+    if filter == "NO_NEW_FILES":
+        with pytest.raises(OSError, match="Read-only"):
+            os.open("a new file", os.O_CREAT | os.O_WRONLY)
+    everything.use()
+    everything.use()
+    forks.use_all_in_threads()
+    for _ in range(3):
+        forks.fork_and_join(everything.use)
+
+
+NAMESPACE = (
+    "needs mount namespaces: root with CAP_SYS_ADMIN, or users that may make namespaces (user.max_user_namespaces)"
+)
+
+
+def enter_namespace():
+    """Mounts of this process's own, as root or as a user who becomes root in it."""
+    import ctypes
+    import os
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    new_mounts, new_user = 0x00020000, 0x10000000
+    flags = new_mounts if os.getuid() == 0 else new_mounts | new_user
+    recursive_private = 0x4000 | 0x40000
+    if libc.unshare(flags) != 0 or libc.mount(b"none", b"/", None, ctypes.c_ulong(recursive_private), None) != 0:
+        raise OSError(ctypes.get_errno(), NAMESPACE)
+    return libc
+
+
+@pytest.mark.parametrize("started", [False, True])
+@alone
+def test_everything_works_without_proc(started):
+    """And in a child by a temporary file: a memfd has no path then."""
+    import os
+
+    import test_containers
+
+    from support import chains, everything, forks
+
+    if started:
+        everything.use()
+    libc = test_containers.enter_namespace()
+    assert libc.mount(b"none", b"/proc", b"tmpfs", 0, None) == 0
+    assert os.listdir("/proc") == []
+    everything.use()
+    chains.nest()
+    forks.use_all_in_threads()
+    for _ in range(3):
+        forks.fork_and_join(lambda: (everything.use(), forks.fork_and_join(everything.use)))
+
+
+@pytest.mark.parametrize("started", [False, True])
+@alone
+def test_everything_works_on_a_read_only_file_system(started):
+    import ctypes
+    import errno
+    import os
+    import tempfile
+
+    import pytest
+    import test_containers
+
+    from support import everything, forks
+
+    if started:
+        everything.use()
+    with tempfile.TemporaryDirectory() as folder:
+        libc = test_containers.enter_namespace()
+        mount_setattr, here, recursive, read_only = 442, -100, 0x8000, 1
+        attributes = (ctypes.c_uint64 * 4)(read_only, 0, 0, 0)
+        arguments = mount_setattr, here, b"/", recursive, attributes, ctypes.sizeof(attributes)
+        assert libc.syscall(*(ctypes.c_long(a) if isinstance(a, int) else a for a in arguments)) == 0
+        for tried in folder, "/tmp", "/dev/shm":
+            with pytest.raises(OSError, match="Read-only") as refused:
+                os.open(f"{tried}/file", os.O_CREAT | os.O_WRONLY)
+            assert refused.value.errno == errno.EROFS
+        everything.use()
+        forks.use_all_in_threads()
+        for _ in range(3):
+            forks.fork_and_join(everything.use)
+        os._exit(0)  # the folder is removed by who can
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_no_setting_of_go_reaches_the_core(name, effort, figure):
+    use = "from support import forks; forks.use_all(); forks.fork_and_join(forks.use_all)"
+    values = MALFORMED[name][: effort(2, None)]
+    for value in values:
+        result = python(f"import sys; sys.path.append({str(TESTS)!r}); {use}", environ={name: value})
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", ""), value
+    figure("values", len(values))
+
+
+def test_no_setting_of_go_reaches_the_core_however_many_there_are():
+    others = {f"GO_{number}": "" for number in range(500)}
+    use = "before = dict(os.environ); forks.use_all(); assert dict(os.environ) == before"
+    code = f"import os, sys; sys.path.append({str(TESTS)!r}); from support import forks; {use}"
+    for environ in others | {"GOMEMLIMIT": "much"}, {"GOMEMLIMIT": "much"} | others:
+        result = python(code, environ=environ)
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+@alone
+def test_an_import_changes_nothing_of_the_process():
+    import ctypes
+    import os
+    import signal
+    import sys
+
+    from support import process
+
+    libc = ctypes.CDLL(None)
+
+    def state():
+        actions = []
+        for number in range(1, signal.NSIG):
+            action = ctypes.create_string_buffer(256)
+            libc.sigaction(number, None, action)
+            actions.append((action.raw[:16], action.raw[136:140]))  # handler, mask and flags
+        stack = ctypes.create_string_buffer(64)
+        libc.sigaltstack(None, stack)
+        with open("/proc/self/limits") as file:
+            limits = file.read()
+        return {
+            "threads": process.threads(),
+            "actions": actions,
+            "mask": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+            "alternate stack": stack.raw,
+            "files": process.open_files(),
+            "environment": dict(os.environ),
+            "limits": limits,
+            "affinity": os.sched_getaffinity(0),
+            "umask and more": [
+                process.status(field) for field in ("Umask", "Seccomp", "NoNewPrivs", "SigBlk", "SigIgn")
+            ],
+            "working directory": os.getcwd(),
+            "hooks": (sys.excepthook, sys.getswitchinterval(), signal.getsignal(signal.SIGINT)),
+        }
+
+    before, libraries, space = state(), process.libraries(), process.address_space()
+    import dlpack
+
+    assert {what: now for what, now in state().items() if now != before[what]} == {}
+    assert process.address_space() - space < 16 << 20
+    assert len(process.libraries() - libraries) == 1
+    assert dlpack._dlpack._core_calls() == 0

@@ -1,0 +1,590 @@
+"""The Go core: when it starts, what it leaves alone, and how seldom it is asked."""
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.alone import alone, python, run
+
+MALFORMED = {"GOMEMLIMIT": "much", "GODEBUG": "x=y,,=", "GOGC": "often", "GOMAXPROCS": "-3", "GOTRACEBACK": "?"}
+
+
+def test_an_import_imports_nothing_that_is_slow():
+    import dlpack
+
+    folder = str(Path(dlpack.__file__).parents[1])
+    code = f"import sys; sys.path.append({folder!r}); import dlpack; print(*sys.modules)"
+    result = run(sys.executable, "-I", "-S", "-c", code)
+    assert result.returncode == 0, result.stderr
+    assert not {"ctypes", "dlpack._device", "enum", "typing"} & set(result.stdout.split())
+
+
+@alone
+def test_what_is_imported_at_its_first_use_is_there_before():
+    import dlpack
+
+    assert "DLDeviceType" in dir(dlpack)
+    assert dlpack.DLDeviceType is dlpack.asdlpack(b"").device[0].__class__ is dlpack.DLDeviceType
+    with pytest.raises(AttributeError, match="module 'dlpack' has no attribute 'DLDeviceTypes'"):
+        _ = dlpack.DLDeviceTypes
+
+
+@alone
+def test_only_what_the_package_offers_has_a_public_name():
+    import dlpack
+
+    assert {name for name in dir(dlpack) if not name.startswith("_")} == set(dlpack.__all__) - {"__version__"}
+
+
+@alone
+def test_an_import_starts_no_thread_catches_no_signal_and_takes_little_address_space():
+    from support import process
+
+    before = process.threads(), process.caught_signals()
+    space = process.address_space()
+    import dlpack
+
+    assert (process.threads(), process.caught_signals()) == before
+    assert process.address_space() - space < 16 << 20
+    assert dlpack._dlpack._core_calls() == 0
+
+
+@alone
+def test_the_core_starts_at_the_first_description():
+    import dlpack
+    from support import process
+
+    files = process.open_files()
+    assert process.threads() == 1
+    dlpack.asdlpack(bytearray(1))
+    assert process.threads() > 1
+    assert process.open_files() == files
+    assert dlpack._dlpack._core_calls() == 1
+
+
+@alone
+def test_what_only_passes_through_never_starts_the_core():
+    import numpy as np
+
+    import dlpack
+    from support import process
+
+    before = process.threads(), process.caught_signals()
+    for values in np.arange(6.0), np.arange(6).reshape(2, 3).T, np.zeros(0), np.array(1.0):
+        array = np.from_dlpack(dlpack.asdlpack(values))
+        assert np.array_equal(array, values)
+        assert values.size == 0 or array.ctypes.data == values.ctypes.data
+        assert dlpack.asdlpack(values).__dlpack_device__() == (1, 0)
+        repr(dlpack.asdlpack(values).__dlpack__(max_version=(1, 0)))
+    assert (process.threads(), process.caught_signals()) == before
+    assert dlpack._dlpack._core_calls() == 0
+
+
+def calls_of(function):
+    """The exception of a call, or None, and how often it called the core."""
+    import dlpack
+
+    before = dlpack._dlpack._core_calls()
+    try:
+        function()
+    except Exception as error:
+        return error, dlpack._dlpack._core_calls() - before
+    return None, dlpack._dlpack._core_calls() - before
+
+
+def sources():
+    import array
+    import ctypes
+
+    import ml_dtypes
+    import numpy as np
+
+    values = np.arange(24.0).reshape(4, 6)
+    yield from (b"bytes", bytearray(5), array.array("i", [1, 2]), (ctypes.c_double * 3)(), memoryview(values))
+    yield from (memoryview(values)[1:], memoryview(values.T), memoryview(values[::-1]), memoryview(np.array(3)))
+    yield from (np.ones(3, ml_dtypes.bfloat16), np.ones((2, 2), ml_dtypes.float8_e5m2), np.ones(3, ml_dtypes.int4))
+
+
+@alone
+def test_each_description_asks_the_core_at_most_once_and_a_known_kind_never():
+    import dlpack
+
+    for source in sources():
+        for most in 1, 0:
+            error, calls = calls_of(lambda source=source: dlpack.asdlpack(source).shape)
+            assert error is None, source
+            assert calls <= most, source
+
+
+def test_bytes_of_any_length_and_place_are_one_kind():
+    import dlpack
+
+    dlpack.asdlpack(b"1")
+    for length in (*range(1, 300), 10**4, 10**6, 10**7):
+        assert calls_of(lambda length=length: dlpack.asdlpack(bytes(length))) == (None, 0)
+        assert calls_of(lambda length=length: dlpack.asdlpack(bytearray(length))) == (None, 0)
+
+
+def test_a_compact_kind_stays_known_whatever_strides_there_are_beside_it():
+    import numpy as np
+
+    import dlpack
+
+    values = np.zeros((130, 90), "u2")
+    dlpack.asdlpack(memoryview(values))
+    for i in range(1, 100):
+        for j in range(1, 30):
+            dlpack.asdlpack(memoryview(values[:i, :j]))
+    assert calls_of(lambda: dlpack.asdlpack(memoryview(values[:7]))) == (None, 0)
+
+
+def test_compact_arrays_of_any_shape_are_one_kind():
+    import numpy as np
+
+    import dlpack
+
+    for ndim in 2, 3, 9, 64:
+        dlpack.asdlpack(memoryview(np.zeros((1,) * ndim, "u2")))
+        for shape in ((1,) * ndim, (2, 3) + (1,) * (ndim - 2), (1,) * (ndim - 2) + (5, 7), (2,) * min(ndim, 10)):
+            values = np.arange(np.prod(shape), dtype="u2").reshape(shape + (1,) * (ndim - len(shape)))
+            before = dlpack._dlpack._core_calls()
+            x = dlpack.asdlpack(memoryview(values))
+            assert dlpack._dlpack._core_calls() == before
+            assert x.shape == values.shape
+            assert x.strides == tuple(stride // 2 for stride in values.strides)
+            np.testing.assert_array_equal(np.from_dlpack(x), values)
+
+
+def test_compact_memory_whose_shape_goes_beyond_all_memory_is_no_known_kind():
+    import dlpack
+
+    memory = bytearray(64)
+    for shape in (2, 2), (2**31, 2**31), (2**62, 2), (2**40, 2**40), (2**63 - 1, 2):
+        if max(shape) == 2:
+            assert dlpack.frombuffer(memory, "int32", shape).shape == shape
+        else:
+            with pytest.raises(ValueError, match=r"shape \(\d+, \d+\)"):
+                dlpack.frombuffer(memory, "int32", shape)
+
+
+@alone
+def test_arrays_with_gaps_of_equal_shape_are_one_kind_and_of_another_shape_another():
+    import numpy as np
+
+    import dlpack
+
+    def wrap(shape):
+        values = memoryview(np.arange(2 * np.prod(shape), dtype="u2").reshape((*shape, 2))[..., 0])
+        return calls_of(lambda: dlpack.asdlpack(values))[1]
+
+    assert wrap((17, 19, 23)) == 1
+    assert [wrap((17, 19, 23)) for _ in range(10)] == [0] * 10
+    assert wrap((17, 23, 19)) == 1
+    assert wrap((17, 19, 23)) == 0
+
+
+@alone
+def test_more_kinds_than_can_be_remembered_get_the_right_answers():
+    import numpy as np
+
+    import dlpack
+
+    memory = bytearray(3 * 10_000)
+    for _ in range(3):
+        for extent in range(1, 10_000):
+            values = np.frombuffer(memory, "u1").reshape(-1, 3)[:extent, 1:]
+            x = dlpack.asdlpack(memoryview(values))
+            assert (x.shape, x.strides, x.nbytes) == ((extent, 2), (3 if extent > 1 else 2, 1), 2 * extent)
+
+
+@alone
+def test_where_no_more_kinds_with_gaps_are_remembered_the_known_stay_known():
+    """What is remembered is never given up; and kinds of any shape, which are few, have places of their own."""
+    import array
+
+    import dlpack
+
+    def wrap(source):
+        return calls_of(lambda: dlpack.asdlpack(source))[1]
+
+    with_gaps = [memoryview(bytearray(2 * extent))[::2] for extent in range(2, 10_000)]
+    assert [wrap(source) for source in with_gaps] == [1] * len(with_gaps)
+    again = [wrap(source) for source in with_gaps]
+    assert again[:1000] == [0] * 1000
+    assert sum(again) > 5000
+    for source, calls in zip(with_gaps, again, strict=True):
+        assert wrap(source) <= calls
+    for offset in range(8, 8 * 1000, 8):
+        assert dlpack.frombuffer(bytes(8000), "int64", offset=offset).nbytes == 8000 - offset
+    assert [wrap(array.array("d", [1.5] * extent)) for extent in range(1, 10)] == [1] + [0] * 8
+
+
+def test_an_answer_is_used_only_where_it_holds():
+    """The offset of data from its alignment is no part of the key."""
+    import dlpack
+
+    memory = memoryview(bytearray(8 * 8))
+    start = -dlpack.asdlpack(memory).pointer % 8
+    fitting = memory[start : start + 48].cast("d")
+    assert dlpack.asdlpack(fitting).shape == (6,)
+    for shift in range(1, 8):
+        with pytest.raises(BufferError, match=r"aligned|multiple"):
+            dlpack.asdlpack(memory[start + shift : start + shift + 48].cast("d"))
+    assert calls_of(lambda: dlpack.asdlpack(fitting)) == (None, 0)
+
+
+class Speaks:
+    """An object with these attributes and no other."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+def misfits():
+    import numpy as np
+
+    yield "size 0", bytearray(0), None
+    yield "size 0 in two dimensions", memoryview(np.zeros((3, 0))), None
+    device = {"shape": (2,), "typestr": "<f4", "data": (1 << 40, False), "version": 3, "stream": None}
+    yield "memory of CUDA without a driver", Speaks(__cuda_array_interface__=device), BufferError
+    yield "text", Speaks(__array_interface__=np.array(["text"]).__array_interface__), BufferError
+    yield "big-endian", memoryview(np.arange(3, dtype=">i4")), BufferError
+    yield "pointers", memoryview(bytearray(8)).cast("P"), BufferError
+
+
+def test_what_is_empty_refused_or_on_a_device_is_asked_anew_and_once():
+    import dlpack
+
+    for name, source, error in misfits():
+        for _ in range(3):
+            found, calls = calls_of(lambda source=source: dlpack.asdlpack(source))
+            assert (type(found) if found else None, calls) == (error, 1), name
+
+
+@alone(environ=MALFORMED)
+def test_malformed_settings_of_go_in_the_environment_do_no_harm_and_stay():
+    import ctypes
+    import os
+    import subprocess
+    import sys
+
+    import test_core
+
+    import dlpack
+
+    def environ():
+        libc = ctypes.CDLL(None)
+        libc.getenv.restype = ctypes.c_char_p
+        show = [sys.executable, "-c", "import os; print(dict(os.environ))"]
+        inherited = subprocess.run(show, capture_output=True, check=True)
+        with open("/proc/self/environ", "rb") as file:
+            block = dict(variable.split(b"=", 1) for variable in file.read().split(b"\0") if b"=" in variable)
+        for name, value in test_core.MALFORMED.items():
+            assert os.environ[name] == value
+            assert libc.getenv(name.encode()) == value.encode()
+            assert block[name.encode()] == value.encode()
+            assert repr(value) in inherited.stdout.decode()
+
+    environ()
+    assert dlpack.asdlpack(b"bytes").shape == (5,)
+    environ()
+
+
+@pytest.mark.parametrize(("limit", "value"), [("RLIMIT_AS", 600 << 20), ("RLIMIT_DATA", 64 << 20), ("RLIMIT_NPROC", 2)])
+def test_under_a_limit_it_works_or_raises(package, limit, value):
+    works_or_raises_under_a_limit(folder=str(package.parent), limit=limit, value=value)
+
+
+@alone
+def works_or_raises_under_a_limit(folder, limit, value):
+    import resource
+    import sys
+
+    from support import process
+
+    if limit == "RLIMIT_NPROC":
+        sys.path.insert(0, folder)
+        import dlpack
+
+        process.become_ordinary_user()
+    if "t" in sys.abiflags:  # without a GIL Python alone reserves a GiB
+        taken = {"RLIMIT_AS": process.address_space(), "RLIMIT_DATA": int(process.status("VmData")) << 10}
+        value += taken.get(limit, 0)
+    limits = getattr(resource, limit)
+    resource.setrlimit(limits, (value, resource.getrlimit(limits)[1]))
+    import dlpack
+
+    for _ in range(3):
+        try:
+            assert dlpack.asdlpack(b"bytes").shape == (5,)
+        except (MemoryError, OSError, RuntimeError) as error:
+            assert "core" in str(error), error  # noqa: PT017  it may also work
+    if limit == "RLIMIT_AS":
+        resource.setrlimit(limits, (resource.getrlimit(limits)[1],) * 2)
+        assert dlpack.asdlpack(b"bytes").shape == (5,)
+
+
+@pytest.mark.parametrize("thread", ["main", "new"])
+@pytest.mark.parametrize("blocked", ["SIGCHLD", "SIGPROF", "SIGSEGV", "SIGUSR1", "all", "none"])
+@alone
+def test_a_call_leaves_the_signal_mask_of_its_thread_as_it_was(blocked, thread):
+    """Go changes the mask of a thread at its first call only."""
+    import signal
+
+    from support import forks, process
+
+    named = {"all": signal.valid_signals(), "none": set()}
+    mask = named[blocked] if blocked in named else {getattr(signal, blocked)}
+
+    def around_calls():
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        forks.use_all()
+        return before, signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+    if thread == "new":
+        forks.use_all()
+        before, after = process.in_thread(around_calls)
+    else:
+        before, after = around_calls()
+    assert after == before
+
+
+@alone
+def test_a_signal_that_is_blocked_and_waited_for_arrives():
+    import os
+    import signal
+
+    from support import forks
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})
+    for number in (signal.SIGUSR1, signal.SIGTERM) * 50:
+        forks.use_all()
+        os.kill(os.getpid(), number)
+        assert signal.sigtimedwait({number}, forks.DEADLINE) is not None
+
+
+@alone
+def test_a_handler_in_python_runs_and_sigint_interrupts():
+    import os
+    import signal
+
+    from support import forks
+
+    caught = []
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
+    forks.use_all()
+    signal.signal(signal.SIGUSR1, lambda *_: caught.append(1))
+    signal.signal(signal.SIGPROF, lambda *_: caught.append(2))
+    signal.signal(signal.SIGCHLD, lambda *_: caught.append(3))
+    os.kill(os.getpid(), signal.SIGUSR1)
+    os.kill(os.getpid(), signal.SIGPROF)
+    os.waitpid(forks.fork(lambda: None), 0)
+    assert sorted(caught) == [1, 2, 3]
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        return
+    raise AssertionError("not interrupted")
+
+
+@alone
+def test_threads_that_need_the_core_first_at_once_start_one():
+    import threading
+
+    import dlpack
+    from support import forks, process
+
+    def start_in_child():
+        before = process.libraries()
+        together = threading.Barrier(16)
+
+        def start():
+            together.wait()
+            dlpack.asdlpack(forks.new_kind())
+
+        threads = [threading.Thread(target=start) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(process.libraries() - before) == 1
+
+    dlpack.asdlpack(b"bytes")
+    for _ in range(10):
+        forks.fork_and_join(start_in_child)
+
+
+@alone
+def test_a_copy_too_large_for_memory_raises():
+    import resource
+
+    import numpy as np
+    import pytest
+
+    import dlpack
+    from support import process
+
+    large = memoryview(np.broadcast_to(np.zeros(1), (1 << 28,)))
+    dlpack.asdlpack(bytes(8), copy=True)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (process.address_space() + (512 << 20), limits[1]))
+    with pytest.raises(MemoryError, match=str(1 << 31)):
+        dlpack.asdlpack(large, copy=True)
+    assert dlpack.asdlpack(memoryview(bytes(6))[::-1], copy=True).shape == (6,)
+
+
+@alone
+def test_a_copy_of_memory_that_is_not_there_raises():
+    import ctypes
+    import mmap
+
+    import pytest
+
+    import dlpack
+
+    class Array:
+        def __init__(self, address):
+            self.__array_interface__ = {"version": 3, "typestr": "<f4", "shape": (2, 1024), "data": (address, False)}
+
+    pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    assert protect(ctypes.c_void_p(address + mmap.PAGESIZE), mmap.PAGESIZE, 0) == 0
+    for wrong in (mmap.PAGESIZE, address):  # of the second, the first half is there
+        with pytest.raises(BufferError, match=r"^data: the memory at 0x[0-9a-f]+ can't be read"):
+            dlpack.asdlpack(Array(wrong), copy=True)
+    for wrong in 64, 1 << 60:  # a nil pointer to Go; and what can be no address, so that none is reported
+        with pytest.raises(BufferError, match=f"^data: the memory at {wrong:#x} can't be read"):
+            dlpack.asdlpack(Array(wrong), copy=True)
+    assert dlpack.asdlpack(bytes(5), copy=True).shape == (5,)
+
+
+@alone
+def test_importing_it_anew_works():
+    import importlib
+    import sys
+
+    import dlpack
+
+    x = dlpack.asdlpack(b"bytes")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "dlpack"]:
+        del sys.modules[name]
+    again = importlib.import_module("dlpack")
+    assert again is not dlpack
+    assert again.asdlpack(x).shape == again.asdlpack(b"bytes").shape == (5,)
+
+
+def test_a_package_without_its_core_says_so(package):
+    (package / "_core.so").unlink()
+    result = python(
+        f"import sys; sys.path.insert(0, {str(package.parent)!r}); import dlpack\n"
+        "for _ in range(2):\n"
+        "    try: dlpack.asdlpack(b'bytes')\n"
+        "    except RuntimeError as error: print(error)\n"
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("_core.so") == 2
+
+
+@alone
+def test_a_sub_interpreter_gets_an_import_error():
+    import importlib
+    import os
+    import sys
+
+    import dlpack
+
+    name = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+    interpreters = importlib.import_module(name)
+    reading, writing = os.pipe()
+    try:
+        interpreters.run_string(
+            interpreters.create(),
+            "import os\n"
+            "try: import dlpack\n"
+            f"except ImportError as error: os.write({writing}, str(error).encode())\n"
+            f"else: os.write({writing}, b'imported')\n",
+        )
+    finally:
+        os.close(writing)
+    said = os.read(reading, 1000).decode()
+    assert "sub-interpreter" in said or "subinterpreter" in said, said
+    assert dlpack.asdlpack(b"bytes").shape == (5,)
+
+
+def test_a_fork_before_the_core_starts_warns_of_no_threads():
+    result = python(
+        "import os, warnings, dlpack\nwarnings.simplefilter('error')\nos.wait() if os.fork() else os._exit(0)"
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@alone(timeout=120)
+def test_a_large_copy_lets_other_threads_run():
+    """With no forced switch of threads, another runs within asdlpack only where the GIL is released."""
+    import _thread
+    import sys
+
+    import dlpack
+
+    def runs_during(copy):
+        ran = []
+        ready, gate, finished = locks = [_thread.allocate_lock() for _ in range(3)]
+
+        def wait():
+            ready.release()
+            gate.acquire()
+            ran.append(True)
+            finished.release()
+
+        for lock in locks:
+            lock.acquire()
+        _thread.start_new_thread(wait, ())
+        ready.acquire()
+        sys.setswitchinterval(1000)
+        gate.release()
+        copy()
+        found = bool(ran)
+        sys.setswitchinterval(0.005)
+        finished.acquire()
+        return found
+
+    small, large = memoryview(bytearray(1 << 16))[::2], memoryview(bytearray(1 << 29))[::2]
+    dlpack.asdlpack(small, copy=True)
+    assert runs_during(lambda: dlpack.asdlpack(large, copy=True))
+    assert not runs_during(lambda: dlpack.asdlpack(small, copy=True))
+
+
+FATAL = {"_sigsegv": signal.SIGSEGV, "_sigfpe": signal.SIGFPE, "_sigabrt": signal.SIGABRT}
+
+
+@pytest.mark.parametrize("enabled", ["before", "after", "never"])
+@pytest.mark.parametrize("crash", FATAL)
+def test_a_crash_is_reported_by_faulthandler_and_ends_by_its_signal(crash, enabled):
+    enable = {enabled: "faulthandler.enable()"}
+    result = python(
+        "import faulthandler, resource, dlpack\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        f"{enable.get('before', '')}\n"
+        "dlpack.asdlpack(b'bytes')\n"
+        f"{enable.get('after', '')}\n"
+        f"def crash(): faulthandler.{crash}()\n"
+        "crash()\n"
+    )
+    assert result.returncode == -FATAL[crash]
+    assert ("in crash" in result.stderr) == (enabled != "never"), result.stderr
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGPIPE", "SIGALRM"])
+def test_a_signal_still_ends_the_process(number):
+    result = python(
+        "import os, signal, dlpack\n"
+        "dlpack.asdlpack(b'bytes')\n"
+        f"signal.signal(signal.{number}, signal.SIG_DFL)\n"
+        f"os.kill(os.getpid(), signal.{number})\n"
+        "signal.pause()\n"
+    )
+    assert result.returncode == -getattr(signal, number)

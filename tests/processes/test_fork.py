@@ -1,0 +1,424 @@
+"""A forked child inherits a Go runtime without threads. It must work all the same: nothing hangs, nothing dies."""
+
+import pytest
+
+from support.alone import TESTS, alone, python
+
+CHILDREN = 40
+
+
+@alone
+def test_children_of_an_idle_parent_work():
+    from support import forks
+
+    forks.use_all()
+    for _ in range(CHILDREN):
+        forks.fork_and_join(forks.use_all)
+    forks.use_all()
+
+
+@alone
+def test_children_of_a_parent_just_back_from_go_work():
+    import dlpack
+    from support import forks
+
+    for _ in range(CHILDREN):
+        dlpack.asdlpack(forks.new_kind())
+        forks.fork_and_join(forks.use_all)
+
+
+@alone(timeout=120)
+def test_children_of_a_parent_with_threads_inside_go_work():
+    from support import forks
+
+    with forks.Load():
+        for _ in range(CHILDREN):
+            forks.fork_and_join(forks.use_all)
+    forks.use_all()
+
+
+@alone
+def test_many_children_at_once_work():
+    from support import forks
+
+    forks.use_all()
+    children = [forks.fork(forks.use_all) for _ in range(CHILDREN)]
+    for child in children:
+        forks.join(child)
+
+
+@alone
+def test_a_child_of_a_parent_that_never_needed_the_core_starts_its_own():
+    from support import forks
+
+    for _ in range(5):
+        forks.fork_and_join(forks.use_all)
+    assert forks.core_calls() == 0
+    forks.use_all()
+
+
+@alone
+def test_a_child_starts_threads_that_work():
+    from support import forks
+
+    forks.use_all_in_threads()
+    for _ in range(10):
+        forks.fork_and_join(forks.use_all_in_threads)
+
+
+@alone(timeout=120)
+def test_forks_of_forks_work_five_deep():
+    from support import forks
+
+    def descend(depth):
+        forks.use_all()
+        forks.use_all_in_threads(2)
+        if depth > 0:
+            forks.fork_and_join(lambda: descend(depth - 1))
+        forks.use_all()
+
+    with forks.Load(2):
+        for _ in range(5):
+            forks.fork_and_join(lambda: descend(5))
+
+
+@alone
+def test_a_fork_of_a_child_that_used_nothing_works():
+    from support import forks
+
+    forks.use_all()
+    for _ in range(5):
+        forks.fork_and_join(lambda: forks.fork_and_join(forks.use_all))
+
+
+@alone
+def test_a_child_that_meets_known_kinds_alone_makes_no_call_into_go():
+    from support import forks
+
+    def use_known_kinds_without_go():
+        before = forks.core_calls()
+        forks.use_known_kinds()
+        assert forks.core_calls() == before
+
+    forks.use_known_kinds()
+    for _ in range(10):
+        forks.fork_and_join(use_known_kinds_without_go)
+
+
+@alone
+def test_a_child_drops_what_it_inherited():
+    import gc
+    import weakref
+
+    import numpy as np
+
+    import dlpack
+    from support import forks
+
+    class Memory(bytearray):
+        """A bytearray that can be referred to weakly."""
+
+    sources = [Memory(64) for _ in range(10)]
+    shared = [dlpack.asdlpack(source) for source in sources]
+    held = [
+        shared,
+        [np.from_dlpack(x) for x in shared],
+        [x.__dlpack__() for x in shared],
+        [x.__dlpack__(max_version=(1, 0)) for x in shared],
+        [dlpack.asdlpack(source, copy=True) for source in sources],
+        [dlpack.asdlpack(x.__dlpack__()) for x in shared],
+    ]
+    alive = [weakref.ref(source) for source in sources]
+
+    def drop():
+        before = forks.core_calls()
+        held.clear()
+        shared.clear()
+        sources.clear()
+        gc.collect()
+        assert not any(source() for source in alive)
+        assert forks.core_calls() == before
+        forks.use_all()
+
+    for _ in range(5):
+        forks.fork_and_join(drop)
+    assert all(source() for source in alive)
+    drop()
+
+
+@alone
+def test_a_child_exports_and_reads_what_it_inherited():
+    import numpy as np
+
+    import dlpack
+    from support import forks
+
+    source = bytearray(range(100))
+    x = dlpack.asdlpack(source)
+    delegate = dlpack.asdlpack(np.arange(6.0))
+
+    def use():
+        assert np.from_dlpack(x).tolist() == list(range(100))
+        assert np.from_dlpack(delegate).tolist() == list(range(6))
+        assert delegate.shape == (6,)
+        assert dlpack.asdlpack(x, copy=True).pointer != x.pointer
+        x.__dlpack__()
+
+    for _ in range(10):
+        forks.fork_and_join(use)
+    use()
+
+
+@pytest.mark.parametrize("limit", ["RLIMIT_NOFILE", "RLIMIT_FSIZE"])
+@alone
+def test_a_child_that_can_make_no_copy_of_the_core_says_so_and_recovers(limit):
+    import os
+    import resource
+    import signal
+
+    import dlpack
+    from support import forks
+
+    forks.use_all()
+
+    def use():
+        kind = getattr(resource, limit)
+        limits = resource.getrlimit(kind)
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which ends a process that writes beyond; Python ignores it
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(kind, (free if limit == "RLIMIT_NOFILE" else 4096, limits[1]))
+        forks.use_known_kinds()
+        with pytest.raises(RuntimeError, match="fork"):
+            dlpack.asdlpack(forks.new_kind())
+        resource.setrlimit(kind, limits)
+        forks.use_all()
+
+    forks.fork_and_join(use)
+
+
+@alone
+def test_a_core_started_in_a_child_leaves_no_file_open():
+    from support import forks, process
+
+    def use():
+        before = process.open_files()
+        forks.use_all()
+        assert process.open_files() == before
+
+    forks.use_all()
+    forks.fork_and_join(use)
+
+
+@alone
+def test_children_of_a_parent_whose_core_is_starting_work():
+    import threading
+
+    from support import forks
+
+    def fork_while_the_core_starts():
+        starting = threading.Thread(target=forks.use_all)
+        starting.start()
+        forks.fork_and_join(forks.use_all)
+        starting.join()
+
+    for _ in range(20):
+        forks.fork_and_join(fork_while_the_core_starts)
+
+
+@alone
+def test_signals_reach_a_child_after_its_core_started():
+    import os
+    import signal
+
+    from support import forks
+
+    def use():
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        for _ in range(10):
+            forks.use_all()
+            os.kill(os.getpid(), signal.SIGUSR1)
+            assert signal.sigtimedwait({signal.SIGUSR1}, forks.DEADLINE) is not None
+
+    forks.use_all()
+    forks.fork_and_join(use)
+
+
+def work(number):
+    """Runs in the workers of a pool."""
+    from support import forks
+
+    forks.use_all()
+    return number
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@alone(timeout=120)
+def test_the_workers_of_multiprocessing_work(method):
+    import multiprocessing
+
+    import test_fork
+
+    from support import forks
+
+    forks.use_all()
+    with multiprocessing.get_context(method).Pool(3) as pool:
+        assert pool.map_async(test_fork.work, range(20)).get(forks.DEADLINE) == list(range(20))
+
+
+@alone
+def test_a_program_started_after_a_call_into_go_works():
+    import subprocess
+    import sys
+
+    from support import forks
+
+    forks.use_all()
+    for _ in range(5):
+        program = [sys.executable, "-c", "import dlpack; dlpack.asdlpack(b'1')"]
+        subprocess.run(program, check=True, timeout=forks.DEADLINE)
+        subprocess.run(["true"], check=True, timeout=forks.DEADLINE, preexec_fn=forks.use_all)
+
+
+@alone(timeout=240)
+def test_a_thread_that_forked_may_end_in_the_child():
+    """Go binds something to each thread that calls it, and its destructor would enter the dead runtime."""
+    import os
+    import threading
+
+    import dlpack
+    from support import forks
+
+    children = []
+
+    def fork_and_return():
+        dlpack.asdlpack(forks.new_kind())
+        pid = os.fork()
+        if pid:
+            children.append(pid)
+
+    with forks.Load(2):
+        for _ in range(5 * CHILDREN):
+            thread = threading.Thread(target=fork_and_return)
+            thread.start()
+            thread.join()
+            forks.join(children.pop())
+
+
+@alone
+def test_a_child_forked_during_the_import_of_device_types_has_them():
+    import os
+    import sys
+    import threading
+
+    import dlpack
+    from support import forks
+
+    class Slow:
+        def find_spec(self, name, path=None, target=None):
+            if name == "dlpack._device":
+                entered.set()
+                forking.wait()
+
+    entered, forking = threading.Event(), threading.Event()
+    os.register_at_fork(before=forking.set)  # called before those that were registered earlier
+    sys.meta_path.insert(0, Slow())
+    x = dlpack.asdlpack(b"bytes")
+    thread = threading.Thread(target=lambda: x.device)
+    thread.start()
+    entered.wait()
+
+    def child():
+        assert x.device[0].name == "kDLCPU"
+
+    forks.fork_and_join(child)
+    thread.join()
+
+
+def test_a_fork_after_chroot_prints_nothing_and_its_child_works(tmp_path, package):
+    """No module can be imported any more: device types that were not imported before are plain ints."""
+    result = python(
+        "import os, sys\n"
+        f"sys.path.insert(0, {str(package.parent)!r})\n"
+        "import dlpack\n"
+        "x = dlpack.asdlpack(b'bytes')\n"
+        "if os.getuid(): os.unshare(os.CLONE_NEWUSER)\n"
+        f"os.chroot({str(tmp_path)!r})\n"
+        "os.chdir('/')\n"
+        "for _ in range(3):\n"
+        "    if os.fork() == 0: break\n"
+        "    assert os.wait()[1] == 0\n"
+        "assert x.device == (1, 0), x.device\n"
+        "assert 'on device type 1:0' in repr(x), repr(x)\n"
+        "assert dlpack.asdlpack(bytearray(3)).shape == (3,)\n"
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_a_destructor_at_the_end_of_python_forks_and_reads_attributes():
+    result = python(
+        "import os, dlpack\n"
+        "class Late:\n"
+        "    def __init__(self): self.x, self.os = dlpack.asdlpack(b'bytes'), os\n"
+        "    def __del__(self):\n"
+        "        if self.os.fork(): self.os.wait()\n"
+        "        print(self.x.device == (1, 0), self.x.shape, repr(self.x).split(',')[1], flush=True)\n"
+        "late = Late()\n"  # goes when sys.meta_path is None
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == 2 * "True (5,)  5 bytes on device type 1:0\n"
+
+
+def test_a_child_forked_inside_a_deleter_waits_at_its_end_for_the_deleters_of_its_threads():
+    result = python(
+        f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
+        "import ctypes, os, threading, time, warnings, dlpack\nfrom support import capi\n"
+        "warnings.simplefilter('ignore')  # of the core's threads, from Python 3.12 on\n"
+        "class Forks(bytearray):\n"
+        "    def __del__(self): os.fork() and os.wait()\n"
+        "class Slow(bytearray):\n"
+        "    def __del__(self): begun.set(); time.sleep(0.5); print('done', flush=True)\n"
+        "def delete(owner):\n"
+        "    struct = capi.consume(dlpack.asdlpack(owner).__dlpack__())\n"
+        "    deleter, address, owner = ctypes.cast(struct.deleter, ctypes.c_void_p).value, capi.address(struct), None\n"
+        "    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(address)\n"
+        "begun, parent = threading.Event(), os.getpid()\n"
+        "delete(Forks(b'memory'))\n"
+        "if os.getpid() != parent:\n"
+        "    threading.Thread(target=lambda: delete(Slow(b'memory')), daemon=True).start()\n"
+        "    begun.wait()\n"
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "done\n", "")
+
+
+def test_a_signal_handler_forks_while_two_threads_wait_for_each_others_imports():
+    """A thread imports dlpack._device, which needs enum, which the main thread imports, which a signal interrupts."""
+    result = python(
+        "import importlib.machinery, os, signal, sys, threading, warnings, dlpack\n"
+        "warnings.simplefilter('ignore')  # of the core's threads, from Python 3.12 on\n"
+        "sys.modules.pop('enum', None)\n"
+        "begun = threading.Event()\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'dlpack._device': begun.set()\n"
+        "        if name != 'enum': return None\n"
+        "        spec = importlib.machinery.PathFinder.find_spec(name)\n"
+        "        self.load, spec.loader.exec_module = spec.loader.exec_module, self.exec_module\n"
+        "        return spec\n"
+        "    def exec_module(self, module):\n"
+        "        thread.start()\n"
+        "        begun.wait()\n"
+        "        os.kill(os.getpid(), signal.SIGALRM)\n"
+        "        self.load(module)\n"
+        "def handler(number, frame):\n"
+        "    child = os.fork()\n"
+        "    if not child: os._exit(7)\n"
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "signal.signal(signal.SIGALRM, handler)\n"
+        "thread = threading.Thread(target=lambda: dlpack.asdlpack(b'memory').device)\n"
+        "sys.meta_path.insert(0, Slow())\n"
+        "import enum\n"
+        "thread.join()\n",
+        timeout=20,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "7\n", "")

@@ -1,0 +1,227 @@
+"""Under whatever limit, the import, the core's start and its use work or raise: nothing aborts, nothing hangs."""
+
+import json
+import resource
+import shutil
+
+import pytest
+
+from support.alone import SUPPORT, TESTS, alone, python
+
+MB = 1 << 20
+
+SHORT = {
+    "RLIMIT_AS": [megabytes * MB for megabytes in (60, 600, 1200, 1700, 1800, 2100, 2500)],
+    "RLIMIT_DATA": [megabytes * MB for megabytes in (8, 64, 120, 160, 200, 260)],
+    "RLIMIT_NPROC": [1, 2, 8, *range(13, 24)],
+    "RLIMIT_NOFILE": range(3, 12, 2),
+    "RLIMIT_FSIZE": [0, 4096],
+}
+LONG = {
+    "RLIMIT_AS": range(30 * MB, 2600 * MB, 4 * MB),
+    "RLIMIT_DATA": range(2 * MB, 320 * MB, 2 * MB),
+    "RLIMIT_NPROC": range(1, 40),
+    "RLIMIT_NOFILE": range(3, 30),
+    "RLIMIT_FSIZE": [0, 1, 4096, MB, 2 * MB, 4 * MB],
+}
+
+
+@pytest.fixture
+def folder(package):
+    """Where an ordinary user finds the package and what the tests do with it."""
+    shutil.copytree(SUPPORT, package.parent / "support", ignore=shutil.ignore_patterns("__pycache__"))
+    return package.parent
+
+
+@pytest.mark.parametrize("reached", ["at the import", "in a child"])
+@pytest.mark.parametrize("limit", SHORT)
+def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit, reached, effort, figure):
+    values = list(effort(SHORT, LONG)[limit])
+    call = f"limits.sweep({limit!r}, {reached!r}, {values})"
+    result = python(f"import sys; sys.path.insert(0, {str(folder)!r}); from support import limits; {call}", timeout=900)
+    assert result.returncode == 0, result.stderr
+    happened = json.loads(result.stdout)
+    for what, times in happened.items():
+        figure(what, times)
+    assert set(happened) <= {"works", "MemoryError", "OSError", "RuntimeError", "ImportError"}, happened
+    assert happened.get("works", 0) < len(values) or limit in ("RLIMIT_FSIZE", "RLIMIT_NOFILE")
+
+
+@pytest.mark.parametrize("reached", ["at the import", "after the start", "in a child"])
+def test_any_number_of_mappings_left_gives_work_or_an_exception(folder, reached, effort, figure):
+    """vm.max_map_count; a start takes 100 to 400 of them, by the number of CPUs."""
+    values = [*effort([0, 1, 2, 8, 20, 50, 90, 105, 120, 150, 180, 250, 410], range(480))]
+    call = f"limits.sweep_mappings({reached!r}, {values})"
+    result = python(f"import sys; sys.path.insert(0, {str(folder)!r}); from support import limits; {call}", timeout=600)
+    assert result.returncode == 0, result.stderr
+    happened = json.loads(result.stdout)
+    for what, times in happened.items():
+        figure(what, times)
+    assert set(happened) <= {"works", "MemoryError", "OSError", "RuntimeError", "ImportError"}, happened
+    assert happened["works"] == len(values) if reached == "after the start" else 0 < happened["works"] < len(values)
+
+
+@pytest.mark.parametrize("left", [0, 2, 50, 100])
+@alone
+def test_a_start_with_few_mappings_left_names_their_limit(left):
+    import pytest
+
+    import dlpack
+    from support import forks, limits
+
+    source = forks.new_kind()
+    mappings = limits.Mappings()
+    mappings.leave(left)
+    with pytest.raises(MemoryError, match="vm.max_map_count") as raised:
+        dlpack.asdlpack(source)
+    assert "ulimit" not in str(raised.value)
+    mappings.leave(1000)
+    forks.use_all()
+
+
+@pytest.mark.parametrize("reached", ["at the import", "after the start", "in a child"])
+@pytest.mark.parametrize("limit", ["RLIMIT_SIGPENDING", "pthread_key_create", "one CPU", "SCHED_IDLE"])
+@alone
+def test_a_limit_on_what_the_core_does_not_need_changes_nothing(limit, reached):
+    import os
+    import resource
+
+    from support import limits
+
+    if reached != "at the import":
+        limits.use()
+    if limit == "RLIMIT_SIGPENDING":
+        resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))
+    elif limit == "pthread_key_create":
+        limits.take_keys()
+    elif limit == "one CPU":
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    else:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+    from support import forks
+
+    def use():
+        limits.use()
+        forks.use_all_in_threads()
+
+    if reached == "in a child":
+        forks.fork_and_join(use)
+    else:
+        use()
+
+
+@pytest.mark.parametrize("started", [False, True])
+@alone
+def test_locked_memory_ends_no_process_and_its_limit_is_named(started):
+    """mlockall(MCL_FUTURE) counts all that is mapped from then on."""
+    import ctypes
+    import resource
+
+    import pytest
+
+    import dlpack
+    from support import forks, process
+
+    source = forks.new_kind()
+    if started:
+        forks.use_all()
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
+    process.become_ordinary_user()
+    future = 2
+    assert ctypes.CDLL(None).mlockall(future) == 0
+    if not started:
+        with pytest.raises(MemoryError, match="ulimit -l, since mlockall"):
+            dlpack.asdlpack(source)
+        return
+    for _ in range(200):
+        try:
+            forks.use_all()
+            dlpack.asdlpack(memoryview(bytearray(4 << 20))[::2], copy=True)
+        except MemoryError:
+            continue
+
+
+@pytest.mark.parametrize("limit", ["RLIMIT_NPROC", "RLIMIT_AS", "RLIMIT_DATA"])
+@alone(timeout=120)
+def test_a_limit_that_is_reached_once_the_core_has_started_ends_no_process(limit):
+    """Go ends the process where it gets no thread, or no memory: it has all its threads from the start, and some memory
+    kept back."""
+    import resource
+
+    import dlpack
+    from support import forks, process
+
+    much = memoryview(bytearray(64 << 20))[::2]
+    forks.use_known_kinds()
+    value = {
+        "RLIMIT_NPROC": 1,
+        "RLIMIT_AS": process.address_space(),
+        "RLIMIT_DATA": int(process.status("VmData")) << 10,
+    }[limit]
+    process.become_ordinary_user()
+    resource.setrlimit(getattr(resource, limit), (value, value))
+    worked = 0
+    for i in range(200):
+        try:
+            forks.use_all()
+            if i % 20 == 0:
+                dlpack.asdlpack(much, copy=True)
+        except MemoryError:
+            continue
+        worked += 1
+    assert worked == 200 or limit != "RLIMIT_NPROC"
+
+
+@pytest.mark.parametrize("limit", ["RLIMIT_NPROC", "vm.max_map_count"])
+@alone(timeout=120)
+def test_threads_at_work_when_no_more_can_be_started_go_on(limit):
+    import resource
+    import threading
+
+    import numpy as np
+
+    import dlpack
+    from support import forks, limits, process
+
+    much = np.zeros((2048, 2048), "f4").T  # a piece of it is not done before others want the processor
+    count = 24
+    together = threading.Barrier(count + 1)
+    worked = []
+
+    def work():
+        together.wait()
+        for _ in range(4):
+            try:
+                forks.use_all()
+                dlpack.asdlpack(much, copy=True)
+            except MemoryError:  # a copy takes a mapping
+                assert limit == "vm.max_map_count"
+        worked.append(True)
+
+    forks.use_known_kinds()
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    if limit == "RLIMIT_NPROC":
+        process.become_ordinary_user()
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    else:
+        limits.Mappings().leave(0)
+    together.wait()
+    for thread in threads:
+        thread.join()
+    assert len(worked) == count
+
+
+@pytest.mark.parametrize("size", [100_003, 1 * MB, 3 * MB + 1, 64 * MB, 1024 * MB, resource.RLIM_INFINITY])
+def test_stacks_of_any_size_work_or_raise(package, size):
+    """The limit that a process starts under is the size of its threads' stacks, Go's too."""
+    code = (
+        "import os, resource, sys\n"
+        f"resource.setrlimit(resource.RLIMIT_STACK, ({size}, resource.getrlimit(resource.RLIMIT_STACK)[1]))\n"
+        f"os.execv(sys.executable, [sys.executable, {str(SUPPORT / 'limits.py')!r}])"
+    )
+    result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() in ("works", "OSError", "MemoryError")

@@ -1,0 +1,174 @@
+"""Thousands of forked children, of parents in every state, each of which uses the whole interface: none hangs, none
+dies, nothing is left behind."""
+
+import sys
+
+import pytest
+
+from support.alone import alone, python
+
+SECONDS = 200  # of one long form of children; a slow machine forks fewer
+
+PARENTS = ["right after the import", "idle", "just back from Go", "with threads inside Go"]
+
+
+@pytest.mark.parametrize("parent", PARENTS)
+def test_children_use_everything_and_fork_five_deep(parent, effort, figure):
+    result = python(
+        f"import sys; sys.path[:0] = {sys.path!r}\n"
+        f"import test_many_forks as t; t.fork_children({parent!r}, {effort(10, 2500)}, {effort(20, SECONDS)})",
+        timeout=280,
+    )
+    assert result.returncode == 0, result.stderr
+    figure("children", int(result.stdout))
+
+
+def fork_children(parent, count, seconds):
+    """Prints how many there were."""
+    import contextlib
+    import gc
+    import itertools
+    import threading
+    import time
+
+    import dlpack
+    from support import everything, forks, process
+
+    inherited = []
+    if parent != "right after the import":
+        everything.use()
+        inherited.append(everything.Inherited())
+    numbers = itertools.count()
+    gc.collect()
+    gc.freeze()  # collections in the children need not look at all the modules
+
+    def descend(depth):
+        everything.use()
+        if depth > 0:
+            forks.fork_and_join(lambda: descend(depth - 1))
+
+    def child():
+        number = next(numbers)
+        for held in inherited:
+            held.drop()
+        everything.use()
+        if number % 3 == 0:
+            forks.use_all_in_threads(2)
+        if number % 25 == 0:
+            descend(5)
+
+    end = time.monotonic() + seconds
+    done = 0
+    with forks.Load(3) if parent == "with threads inside Go" else contextlib.nullcontext():
+        while done < count and time.monotonic() < end:
+            if parent == "just back from Go":
+                dlpack.asdlpack(forks.new_kind())
+            next(numbers)
+            forking = [lambda: forks.fork(child), lambda: process.in_thread(lambda: forks.fork(child))]
+            for pid in [fork() for fork in forking]:
+                forks.join(pid)
+                done += 1
+    assert threading.active_count() == 1
+    everything.use()
+    print(done)
+
+
+@alone(timeout=280)
+def forks_leave_nothing(count):
+    from support import forks, process
+
+    def mappings():
+        with open("/proc/self/maps") as lines:
+            return len(list(lines))
+
+    def state():
+        return process.open_files(), mappings(), process.address_space()
+
+    def fork_many(times):
+        forks.use_all()
+        forks.fork_and_join(forks.use_all)
+        before = state()
+        for _ in range(times):
+            forks.fork_and_join(forks.use_all)
+        assert state() == before
+
+    def family():
+        fork_many(count // 10)
+
+    fork_many(count)
+    forks.fork_and_join(family)
+    forks.fork_and_join(lambda: (forks.use_all(), forks.fork_and_join(family)))
+
+
+def test_forks_in_a_row_leave_no_descriptor_and_no_mapping_in_parents_children_and_theirs(effort, figure):
+    count = effort(30, 1000)
+    forks_leave_nothing(count=count)
+    figure("forks", count + 2 * (count // 10))
+
+
+@alone(timeout=280)
+def forks_of_forks(depth):
+    from support import forks
+
+    def descend(left):
+        forks.use_all()
+        if left:
+            forks.fork_and_join(lambda: descend(left - 1))
+
+    descend(depth)
+
+
+def test_every_generation_of_a_long_line_starts_a_core(effort, figure):
+    """Each inherits the dead cores of all before it."""
+    generations = effort(12, 50)
+    forks_of_forks(depth=generations)
+    figure("generations", generations)
+
+
+def test_a_fork_warns_of_nothing_before_the_core_has_started():
+    """Python from 3.12 on warns of threads at a fork."""
+    result = python(
+        "import os, sys, dlpack\nos.wait() if os.fork() else os._exit(0)", environ={"PYTHONWARNINGS": "error"}
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@alone(timeout=280)
+def epochs_of_a_data_loader(count):
+    import mmap
+    import tempfile
+
+    import numpy as np
+    import torch
+
+    import dlpack
+
+    with tempfile.TemporaryFile() as file:
+        file.write(np.arange(64 * 16, dtype="f4").tobytes())
+        file.flush()
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+
+    class Rows(torch.utils.data.Dataset):
+        """Rows of a mapped file, each described anew; half of them were described in the parent, too."""
+
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, row):
+            x = dlpack.frombuffer(memory, "float32", (4, 4), offset=64 * row)
+            copy = dlpack.frombuffer(memory, "float32", (4, 4), offset=64 * row, copy=True)
+            assert torch.equal(torch.from_dlpack(x), torch.from_dlpack(copy))
+            return torch.from_dlpack(x) + torch.from_dlpack(dlpack.asdlpack(memoryview(bytearray(row + 1))))[:1]
+
+    rows = Rows()
+    expected = [rows[row] for row in range(0, 64, 2)]
+    for _ in range(count):
+        loaded = list(torch.utils.data.DataLoader(rows, batch_size=4, num_workers=4, multiprocessing_context="fork"))
+        assert torch.cat(loaded).shape == (64, 4, 4)
+        assert all(torch.equal(torch.cat(loaded)[2 * i], row) for i, row in enumerate(expected))
+
+
+def test_a_data_loader_of_torch_with_forked_workers_reads_a_mapped_file(effort, figure):
+    epochs = effort(1, 25)
+    epochs_of_a_data_loader(count=epochs)
+    figure("epochs of 4 workers", epochs)

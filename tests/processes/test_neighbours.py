@@ -1,0 +1,258 @@
+"""Beside other libraries with runtimes, handlers and threads of their own, in any order, all works as it does alone."""
+
+import os
+import subprocess
+
+import pytest
+
+from support.alone import ROOT, SUPPORT, alone
+
+
+def use_torch(x):
+    import torch
+
+    assert torch.from_dlpack(x).data_ptr() == x.pointer
+
+
+def use_jax(x):
+    import jax.numpy
+
+    assert bytes(memoryview(jax.numpy.from_dlpack(x))) == bytes(x)
+
+
+def use_tensorflow(x):
+    import tensorflow
+
+    assert tensorflow.experimental.dlpack.from_dlpack(x.__dlpack__()).numpy().tobytes() == bytes(x)
+
+
+def use_polars(x):
+    import polars
+
+    assert polars.Series(x).to_numpy().tobytes() == bytes(x)
+
+
+LIBRARIES = {"torch": use_torch, "jax": use_jax, "tensorflow": use_tensorflow, "polars": use_polars}
+
+
+def check_signals():
+    """Handlers run, what is blocked is waited for, an interrupt interrupts; and a wrong address is an error."""
+    import signal
+
+    import dlpack
+    from support import forks
+
+    much = memoryview(bytearray(16 << 20))[::-1]
+    caught = []
+    for number in signal.SIGUSR1, signal.SIGTERM, signal.SIGCHLD:
+        handler = signal.signal(number, lambda number, _: caught.append(number))
+        os.kill(os.getpid(), number)
+        dlpack.asdlpack(much, copy=True)
+        assert caught.pop() == number
+        signal.signal(number, handler)
+    for number in signal.SIGUSR2, signal.SIGALRM:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+        signal.raise_signal(number)  # to this thread: those of a library need not block it
+        dlpack.asdlpack(much, copy=True)
+        assert signal.sigtimedwait({number}, forks.DEADLINE) is not None
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        dlpack.asdlpack(much, copy=True)
+    with pytest.raises(BufferError, match="can't be read"):
+        dlpack.asdlpack(dlpack.from_pointer(1 << 20, (9,), "int8"), copy=True)
+
+
+@alone(timeout=240)
+def works_beside(libraries, first):
+    """first: whether the libraries are used before the import of dlpack, before the core's start, or after it."""
+    import importlib
+
+    import test_neighbours
+
+    def use_them():
+        if first == "the libraries":
+            for name in libraries:
+                importlib.import_module(name)
+        import dlpack
+
+        if first == "the core":
+            dlpack.asdlpack(bytes(32 << 20), copy=True)
+        for name in libraries:
+            importlib.import_module(name)
+        x = dlpack.asdlpack(bytearray(range(256)), copy=True)
+        for name in libraries:
+            test_neighbours.LIBRARIES[name](x)
+
+    use_them()
+    test_neighbours.check_signals()
+    use_them()
+
+
+FIRST = ("the libraries", "the import", "the core")
+
+
+def test_other_libraries_and_the_core_start_in_any_order(effort, figure):
+    everything = [[name] for name in LIBRARIES] + [list(LIBRARIES), list(LIBRARIES)[::-1]]
+    orders = effort([(["polars", "torch"], "the core")], [(some, first) for some in everything for first in FIRST])
+    for libraries, first in orders:
+        works_beside(libraries=libraries, first=first)
+    figure("processes", len(orders))
+
+
+@pytest.fixture(scope="module")
+def neighbour(tmp_path_factory):
+    """The path of the Go library of neighbour/, built."""
+    library = tmp_path_factory.mktemp("neighbour") / "neighbour.so"
+    command = ["go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-o", library]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GO") or name == "GOCACHE"}
+    environment |= {"GOTOOLCHAIN": "local", "CGO_ENABLED": "1", "GOFLAGS": ""}
+    subprocess.run([*command, "./tests/support/neighbour"], cwd=ROOT, env=environment, check=True)
+    return str(library)
+
+
+GO_FIRST = ("the neighbour", "the import", "the core")
+
+
+@alone(timeout=300)
+def works_beside_go(library, first, seconds, forks_too):
+    """Both runtimes collect garbage, fault and recover, in the same threads, while signals arrive."""
+    import ctypes
+    import itertools
+    import os
+    import signal
+    import threading
+    import time
+
+    neighbour = None
+
+    def load():
+        nonlocal neighbour
+        neighbour = ctypes.CDLL(library)
+        neighbour.turn.restype = ctypes.c_longlong
+        neighbour.work(2)
+        neighbour.take()
+
+    if first == "the neighbour":
+        load()
+    import dlpack
+    from support import forks
+
+    if first == "the import":
+        load()
+    dlpack.asdlpack(b"bytes")
+    if first == "the core":
+        load()
+    assert neighbour is not None
+
+    caught = {signal.SIGUSR1: 0, signal.SIGALRM: 0}
+
+    def count(number, _):
+        caught[number] += 1
+
+    for number in caught:
+        signal.signal(number, count)
+    much = memoryview(bytes(range(256)) * (4 << 12))[::-1]
+    expected = bytes(much)
+    end = time.monotonic() + seconds
+    done, failures = itertools.count(), []
+
+    def work():
+        try:
+            while time.monotonic() < end:
+                forks.use_all()
+                x = dlpack.asdlpack(much, copy=True)
+                assert bytes(forks.memory_of(x)) == expected
+                with pytest.raises(BufferError, match="can't be read"):
+                    dlpack.asdlpack(dlpack.from_pointer(1 << 20, (9,), "int8"), copy=True)
+                assert neighbour.turn() == 499_999_500_000
+                next(done)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    signal.setitimer(signal.ITIMER_REAL, 2e-3, 2e-3)
+    for thread in threads:
+        thread.start()
+    sent = 0
+    while any(thread.is_alive() for thread in threads):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGUSR2)  # Python's end by default: Go takes it
+        sent += 1
+        if forks_too:
+            forks.fork_and_join(forks.use_all)
+        threads[sent % len(threads)].join(2e-3)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert not failures, failures
+    counts = [ctypes.c_longlong() for _ in range(3)]
+    while not all(number.value for number in counts):  # on one CPU, the neighbour may not have got to its signals yet
+        os.sched_yield()
+        neighbour.counted(*map(ctypes.byref, counts))
+    assert caught[signal.SIGUSR1] == sent
+    assert caught[signal.SIGALRM] > 0
+    assert next(done) > 0
+
+
+def test_another_go_runtime_in_the_process_changes_nothing(neighbour, effort, figure):
+    cases = effort([("the core", 0.5, False)], [(first, 10, fork) for first in GO_FIRST for fork in (False, True)])
+    for first, seconds, fork in cases:
+        works_beside_go(library=neighbour, first=first, seconds=seconds, forks_too=fork)
+    starts = effort(0, 60)
+    for start in range(starts):
+        works_beside_go(library=neighbour, first=GO_FIRST[start % 3], seconds=0.2, forks_too=start % 2 == 0)
+    figure("processes", len(cases) + starts)
+
+
+@pytest.fixture(scope="module")
+def tls_libraries(tmp_path_factory):
+    """Libraries that take 512, 64 and 8 bytes of static TLS."""
+    folder = tmp_path_factory.mktemp("tls")
+    sizes = 512, 64, 8
+    for size in sizes:
+        library = folder / f"tls{size}.so"
+        subprocess.run(["cc", "-shared", "-fPIC", f"-DSIZE={size}", SUPPORT / "tls.c", "-o", library], check=True)
+    return [str(folder / f"tls{size}.so") for size in sizes]
+
+
+@pytest.mark.parametrize("when", ["before the import", "before the core's start", "in a forked child"])
+def test_without_static_tls_the_core_raises_what_the_loader_said(tls_libraries, when):
+    raises_without_static_tls(libraries=tls_libraries, when=when)
+
+
+@alone
+def raises_without_static_tls(libraries, when):
+    import ctypes
+    import shutil
+
+    import pytest
+
+    def use_up():
+        for library in libraries:
+            with pytest.raises(OSError, match="static TLS"):
+                for number in range(10_000):
+                    ctypes.CDLL(shutil.copy(library, f"{library}.{when}.{number}"))
+
+    if when == "before the import":
+        use_up()
+    import numpy as np
+
+    import dlpack
+    from support import forks
+
+    def check():
+        source = np.arange(6.0)
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match="core can't start: .*static TLS"):
+                dlpack.asdlpack(forks.new_kind())
+            with pytest.raises(RuntimeError, match="core can't start"):
+                dlpack.asdlpack(source, copy=True)
+        assert np.from_dlpack(dlpack.asdlpack(source)).ctypes.data == source.ctypes.data  # needs no core
+
+    if when == "in a forked child":
+        forks.use_all()
+        use_up()
+        forks.fork_and_join(check)
+        forks.use_all()
+    else:
+        if when == "before the core's start":
+            use_up()
+        check()

@@ -1,0 +1,730 @@
+"""Signals are the program's: its handlers, masks, timers and system calls are what they are without Go."""
+
+import itertools
+import signal
+import subprocess
+
+import pytest
+
+from support.alone import SUPPORT, alone, python
+
+SOURCE = SUPPORT / "handler.c"
+
+FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGABRT"}
+
+
+def names(*omitted):
+    """Of all signals that a program may handle and block, but for these."""
+    numbers = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+    return sorted(numbers - {getattr(signal, name) for some in omitted for name in some})
+
+
+@pytest.fixture(scope="module")
+def handlers(tmp_path_factory):
+    """The path of handler.c, built."""
+    library = tmp_path_factory.mktemp("handlers") / "handlers.so"
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", SOURCE, "-o", library], check=True)
+    return str(library)
+
+
+HOW = {
+    "string_at(0)": ("SIGSEGV", "ctypes.string_at(0)"),
+    "a write in C": ("SIGSEGV", "libc.memset(8, 1, 64)"),
+    "a call of no function": ("SIGSEGV", "ctypes.CFUNCTYPE(None)(16)()"),
+    "a stack overflow": ("SIGSEGV", "faulthandler._stack_overflow()"),
+    "raise(SIGSEGV)": ("SIGSEGV", "faulthandler._sigsegv()"),
+    "a page behind its file's end": ("SIGBUS", "page[0]"),
+    "abort()": ("SIGABRT", "libc.abort()"),
+    "raise(SIGFPE)": ("SIGFPE", "faulthandler._sigfpe()"),
+}
+ENABLED = ("before the import", "before the core's start", "after it", "never")
+WHERE = {
+    "the main thread": "crash()",
+    "another thread": "in_thread(crash)",
+    "a thread that uses the core": "in_thread(lambda: (use(), crash()))",
+    "a forked child": "end_as(fork(crash))",
+    "a forked child that uses the core": "end_as(fork(lambda: (use(), crash())))",
+}
+# Each way to fault, each time to enable and each place, in a few processes.
+SAMPLE = list(zip(HOW, itertools.cycle(ENABLED), itertools.cycle(WHERE)))
+EVERY = list(itertools.product(HOW, ENABLED, WHERE))
+
+
+def ends_by_its_signal(how, enabled, where):
+    """Whether a process that faults ends by the fault's signal, and faulthandler, where enabled, says where."""
+    number, fault = HOW[how]
+    enable = {when: "faulthandler.enable()" if when == enabled else "" for when in ENABLED}
+    result = python(
+        "import ctypes, faulthandler, mmap, os, resource, tempfile, threading\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        f"{enable['before the import']}\n"
+        "import dlpack\n"
+        "libc = ctypes.CDLL(None)\n"
+        "with tempfile.TemporaryFile() as file:\n"
+        "    file.truncate(mmap.PAGESIZE)\n"
+        "    page = mmap.mmap(file.fileno(), mmap.PAGESIZE)\n"
+        "    file.truncate(0)\n"
+        "def use(): dlpack.asdlpack(memoryview(bytes(6)).cast('B', (2, 3)), copy=True)\n"
+        "def in_thread(function):\n"
+        "    thread = threading.Thread(target=function)\n"
+        "    thread.start()\n"
+        "    thread.join()\n"
+        "def fork(function):\n"
+        "    return os.fork() or (function(), os._exit(0))\n"
+        "def end_as(child):\n"
+        "    os.kill(os.getpid(), os.WTERMSIG(os.waitpid(child, 0)[1]))\n"
+        f"def crash(): {fault}\n"
+        f"{enable[ENABLED[1]]}\n"
+        "dlpack.asdlpack(b'bytes')\n"
+        f"{enable['after it']}\n"
+        f"{WHERE[where]}\n"
+    )
+    # faulthandler has a stack of its own in the thread that enables it alone: others can't say that theirs is used up.
+    may_be_silent = how == "a stack overflow" and where == "another thread"
+    tells = "in crash" in result.stderr
+    return result.returncode == -getattr(signal, number) and (tells == (enabled != "never") or may_be_silent)
+
+
+def test_a_fault_ends_the_process_by_its_signal_and_faulthandler_says_where(effort, figure):
+    cases = effort(SAMPLE, EVERY)
+    assert [case for case in cases if not ends_by_its_signal(*case)] == []
+    figure("faults", len(cases))
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGBUS])
+def test_a_fault_signal_sent_by_sigqueue_ends_the_process_the_second_time(number):
+    """Go takes it for a fault: it restores the default action, and expects the faulting instruction to be run again."""
+    result = python(
+        "import ctypes, os, resource, dlpack\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        "dlpack.asdlpack(b'bytes', copy=True)\n"
+        "for _ in range(2):\n"
+        f"    ctypes.CDLL(None).sigqueue(os.getpid(), {int(number)}, None)\n"
+        "    print('alive', flush=True)\n"
+    )
+    assert (result.returncode, result.stdout) == (-number, "alive\n")
+
+
+@pytest.mark.parametrize("installed", ["before", "after"])
+@alone
+def test_a_handler_of_every_signal_runs_once_for_each(installed):
+    """Whether it was installed before the core's start or after; Go's preemption and Go's faults never call it."""
+    import os
+    import signal
+
+    import test_signals
+
+    import dlpack
+    from support import forks
+
+    caught = dict.fromkeys(test_signals.names(test_signals.FAULTS - {"SIGABRT", "SIGFPE", "SIGTRAP", "SIGILL"}), 0)
+
+    def count(number, frame):
+        caught[number] += 1
+
+    def install():
+        for number in caught:
+            signal.signal(number, count)
+
+    if installed == "before":
+        install()
+    forks.use_all()
+    if installed == "after":
+        install()
+    much = memoryview(bytearray(16 << 20))[::-1]
+    for times in 1, 2:
+        for number in caught:
+            os.kill(os.getpid(), number)
+            assert caught[number] == times, number
+        with forks.Load(2):
+            for _ in range(5):
+                dlpack.asdlpack(much, copy=True)
+        assert set(caught.values()) == {times}, caught
+
+
+@alone
+def test_the_core_takes_two_signals_and_leaves_the_others_as_they_are():
+    """What programs inherit that are started later is the same, too."""
+    import os
+    import signal
+    import subprocess
+
+    import dlpack
+    from support import process
+
+    def inherited():
+        kinds = "SigBlk", "SigIgn", "SigCgt"
+        with subprocess.Popen(["cat", "/proc/self/status"], stdout=subprocess.PIPE, restore_signals=False) as program:
+            assert program.stdout is not None
+            return [line for line in program.stdout.read().decode().splitlines() if line.startswith(kinds)]
+
+    process.in_thread(lambda: None)  # with it, the C library takes a signal of its own
+    for start in lambda: dlpack.asdlpack(b"bytes"), lambda: dlpack.asdlpack(bytes(32 << 20), copy=True):
+        for ignored in (), (signal.SIGPIPE, signal.SIGURG), (signal.SIGPIPE, signal.SIGFPE, signal.SIGUSR1):
+            for number in ignored:
+                signal.signal(number, signal.SIG_IGN)
+            before, caught = inherited(), process.caught_signals()
+            child = os.fork()
+            if not child:
+                start()
+                taken = process.caught_signals() & ~caught
+                assert taken == 1 << signal.SIGSEGV - 1 | 1 << signal.SIGBUS - 1, hex(taken)
+                assert caught & ~process.caught_signals() == 0
+                assert inherited() == before
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            for number in ignored:
+                signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("where", ["main", "thread", "child"])
+@alone
+def test_each_signal_that_is_blocked_and_waited_for_arrives(where):
+    import os
+    import signal
+
+    import test_signals
+
+    from support import forks, process
+
+    numbers = test_signals.names(test_signals.FAULTS)  # Go would unblock SIGCHLD, SIGPROF, SIGRTMIN and SIGSTKFLT
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    much = memoryview(bytearray(16 << 20))[::-1]
+
+    def wait():
+        import dlpack
+
+        for number in numbers:
+            os.kill(os.getpid(), number)
+            forks.use_all()
+            assert signal.sigtimedwait({number}, forks.DEADLINE) is not None, number
+        os.kill(os.getpid(), signal.SIGTERM)
+        dlpack.asdlpack(much, copy=True)
+        assert signal.sigwait({signal.SIGTERM}) == signal.SIGTERM
+
+    forks.use_all()
+    {"main": wait, "thread": lambda: process.in_thread(wait), "child": lambda: forks.fork_and_join(wait)}[where]()
+
+
+def calls():
+    """Each function of the interface, and what each object has: what to call, by name."""
+    import array
+    import ctypes
+    import gc
+
+    import numpy as np
+
+    import dlpack
+    from dlpack import structs
+    from support import forks
+
+    class Interface:
+        __array_interface__ = {"version": 3, "typestr": ">f4", "shape": (3,), "data": bytes(12)}
+
+    source = array.array("d", [1, 2, 3])
+    x, producer = dlpack.asdlpack(source), dlpack.asdlpack(np.arange(6.0))
+    much = memoryview(bytes(16 << 20))[::-1]
+    nowhere = dlpack.from_pointer(64, (9,), "int8")
+    tensor = structs.DLTensor(data=x.pointer, dtype=(2, 64, 1), device=(1, 0))
+    return {
+        "asdlpack": lambda: dlpack.asdlpack(forks.new_kind()),
+        "a copy": lambda: dlpack.asdlpack(Interface(), copy=None),
+        "a large copy": lambda: dlpack.asdlpack(much, copy=True),
+        "a refusal": lambda: refused(lambda: dlpack.asdlpack(Interface())),
+        "memory of CUDA": lambda: refused(lambda: dlpack.asdlpack(x, device="cuda", copy=None)),
+        "memory that is not there": lambda: refused(lambda: dlpack.asdlpack(nowhere, copy=True)),
+        "asdlpack of a capsule": lambda: dlpack.asdlpack(x.__dlpack__()),
+        "asdlpack of a structure": lambda: dlpack.asdlpack(ctypes.pointer(tensor), owner=source),
+        "asdlpack of a producer": lambda: dlpack.asdlpack(np.asarray(forks.new_kind())).shape,
+        "frombuffer": lambda: dlpack.frombuffer(bytes(12), "bfloat16", (2, 3)),
+        "from_pointer": lambda: dlpack.from_pointer(x.pointer, (3,), "float64", owner=source),
+        "describe": lambda: dlpack.describe(forks.new_kind()),
+        "repr": lambda: (repr(x), repr(producer)),
+        "__dlpack__": lambda: (x.__dlpack__(), x.__dlpack__(max_version=(1, 3), copy=True), producer.__dlpack__()),
+        "__dlpack_device__": lambda: (x.__dlpack_device__(), producer.__dlpack_device__()),
+        "memoryview": lambda: memoryview(x).tolist(),
+        "__array_interface__": lambda: x.__array_interface__,
+        "__array_struct__": lambda: x.__array_struct__,
+        "__array__": lambda: np.asarray(x).sum(),
+        "__arrow_c_array__": lambda: x.__arrow_c_array__(),
+        "asdlpack of Arrow": lambda: dlpack.asdlpack(Speaker(x)),
+        "attributes": lambda: [getattr(producer, name) for name in dir(producer) if not name.startswith("_")],
+        "the garbage collector": gc.collect,
+    }
+
+
+class Speaker:
+    """Gives another's Arrow array, and speaks no other protocol."""
+
+    def __init__(self, x):
+        self.__arrow_c_array__ = x.__arrow_c_array__
+
+
+def refused(call):
+    with pytest.raises((BufferError, ValueError)):
+        call()
+
+
+MASKS = {
+    "nothing": (),
+    "everything": signal.valid_signals(),
+    "what Go would unblock": (signal.SIGCHLD, signal.SIGPROF, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE),
+    "what calls defer": (signal.SIGINT, signal.SIGALRM, signal.SIGURG),
+}
+
+
+@alone(timeout=300)
+def masks_stay(rounds):
+    import signal
+
+    import test_signals
+
+    from support import forks, process
+
+    def check():
+        for call in test_signals.calls().items():
+            for mask in test_signals.MASKS.items():
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask[1])
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+                call[1]()
+                after = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+                assert after == before, (call[0], mask[0], after ^ before)
+
+    def check_in_new_threads():
+        """Go changes the mask of a thread at its first call."""
+        for name, call in test_signals.calls().items():
+            for what, mask in test_signals.MASKS.items():
+
+                def around(call=call, mask=mask):
+                    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+                    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+                    call()
+                    return before ^ signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+                assert process.in_thread(around) == set(), (name, what)
+
+    for _ in range(rounds):
+        check()
+        check_in_new_threads()
+        forks.fork_and_join(check)
+        forks.fork_and_join(check_in_new_threads)
+
+
+def test_no_function_changes_the_signal_mask_of_its_thread(effort, figure):
+    rounds = effort(1, 20)
+    masks_stay(rounds=rounds)
+    figure("calls between two looks at the mask", rounds * 4 * len(MASKS) * len(calls()))
+
+
+@alone(timeout=300)
+def handlers_have_room(library, number, timer, count, cpus):
+    """Three threads share large copies, and make small ones, while the signal comes 2,000 times a second."""
+    import concurrent.futures
+    import ctypes
+    import os
+    import signal
+
+    import dlpack
+    from support import forks
+
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cpus])
+    handlers = ctypes.CDLL(library)
+    much = memoryview(bytes(range(256)) * (64 << 12))[::-1]  # 64 MB
+    expected = bytes(much)
+    dlpack.asdlpack(much, copy=True)
+    ctypes.c_long.in_dll(handlers, "needed").value = 128 << 10
+    handlers.handle(number, False)
+
+    def copy():
+        for _ in range(count):
+            x = dlpack.asdlpack(much, copy=True)
+            for _ in range(10_000):
+                little = dlpack.asdlpack(much[:64], copy=True)
+            assert bytes(forks.memory_of(little)) == expected[:64]
+        assert bytes(forks.memory_of(x)) == expected
+
+    signal.setitimer(timer, 5e-4, 5e-4)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        copies = [pool.submit(copy) for _ in range(2)]
+        copy()
+    for done in copies:
+        done.result()
+    signal.setitimer(timer, 0)
+    assert ctypes.c_long.in_dll(handlers, "handled").value > 10
+
+
+@pytest.mark.parametrize("cpus", [1, 2])
+@pytest.mark.parametrize("timer", ["REAL", "PROF", "VIRTUAL"])
+def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, timer, cpus, effort, figure):
+    number = {"REAL": signal.SIGALRM, "PROF": signal.SIGPROF, "VIRTUAL": signal.SIGVTALRM}[timer]
+    count = effort(5, 200)
+    timer = getattr(signal, f"ITIMER_{timer}")
+    handlers_have_room(library=handlers, number=int(number), timer=int(timer), count=count, cpus=cpus)
+    figure("copies of 64 MB", 3 * count)
+
+
+@alone
+def handlers_fork(library):
+    import ctypes
+    import signal
+
+    import dlpack
+
+    handlers = ctypes.CDLL(library)
+    handlers.fork_at(signal.SIGALRM)
+    handled = ctypes.c_long.in_dll(handlers, "handled")
+    signal.setitimer(signal.ITIMER_REAL, 1e-3)
+    assert dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True).shape == (3,)
+    while not handled.value:
+        pass
+
+
+def test_a_handler_in_c_that_forks_while_the_core_starts_returns(handlers):
+    """The signal comes when the thread's mask is put back; the fork takes the lock that the start had."""
+    handlers_fork(library=handlers)
+
+
+@alone
+def flags_stay_what_they_are(library, numbers, on_stack):
+    import ctypes
+    import os
+
+    import dlpack
+
+    def start_core():
+        before = [handlers.flags_of(number) for number in numbers]
+        dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True)
+        assert dlpack._dlpack._core_calls() > 0
+        assert [handlers.flags_of(number) for number in numbers] == before
+
+    handlers = ctypes.CDLL(library)
+    for number in numbers:
+        handlers.handle(number, on_stack)
+    start_core()
+    child = os.fork()
+    if not child:
+        start_core()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@pytest.mark.parametrize("on_stack", [False, True])
+def test_a_start_of_the_core_changes_no_flag_of_a_handler(on_stack, handlers):
+    """SA_ONSTACK, which Go adds elsewhere, is for the program to choose."""
+    numbers = [int(number) for number in names({"SIGSEGV", "SIGBUS"})]
+    flags_stay_what_they_are(library=handlers, numbers=numbers, on_stack=on_stack)
+
+
+@alone
+def handlers_on_their_threads_alternate_stack_have_room(library, kib):
+    import ctypes
+    import signal
+    import threading
+
+    from support import forks, process
+
+    handlers = ctypes.CDLL(library)
+    ctypes.c_long.in_dll(handlers, "needed").value = kib << 10
+    handled, overflowed = (ctypes.c_long.in_dll(handlers, name) for name in ("handled", "overflowed"))
+
+    def handle():
+        for _ in range(2):
+            forks.use_all()
+            count = handled.value
+            signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+            assert (handled.value, overflowed.value) == (count + 1, 0)
+        forks.use_all()
+
+    handlers.handle(signal.SIGUSR1, True)
+    for _ in range(2):
+        handle()
+        process.in_thread(handle)
+        forks.fork_and_join(handle)
+        forks.fork_and_join(lambda: process.in_thread(handle))
+        process.in_thread(lambda: forks.fork_and_join(handle))
+
+
+def test_handlers_with_sa_onstack_have_160_kib_in_threads_that_use_the_core(handlers):
+    """Where a thread has no alternate stack, Go gives it one of 32 KiB, and below that lies memory of Go's."""
+    handlers_on_their_threads_alternate_stack_have_room(library=handlers, kib=160)
+
+
+@alone(timeout=120)
+def handlers_stay_while_their_signal_comes(library, number, rounds):
+    """Another process sends it all the while; a thread that waits for a byte takes it."""
+    import ctypes
+    import os
+    import signal
+    import threading
+
+    import dlpack
+    from support import forks
+
+    handlers = ctypes.CDLL(library)
+    handled = ctypes.c_long.in_dll(handlers, "handled")
+
+    def send_to(process):
+        while True:
+            os.kill(process, number)
+
+    def start_core():
+        handlers.handle(number, False)
+        before = handlers.flags_of(number)
+        reading, writing = os.pipe()
+        process = os.getpid()
+        sender = forks.fork(lambda: send_to(process))
+        thread = threading.Thread(target=os.read, args=(reading, 1))
+        thread.start()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+        count = handled.value
+        while handled.value == count:  # until the thread takes them
+            os.sched_yield()
+        dlpack.asdlpack(b"bytes", copy=True)
+        os.kill(sender, signal.SIGKILL)
+        os.waitpid(sender, 0)
+        os.write(writing, b"!")
+        thread.join()  # whatever took the last one has returned
+        assert handlers.flags_of(number) == before
+
+    for _ in range(rounds):
+        forks.fork_and_join(start_core)
+
+
+@pytest.mark.parametrize("name", ["SIGURG", "SIGPIPE", "SIGFPE"])
+def test_a_handler_stays_while_its_signal_comes_at_the_cores_start(name, handlers, effort, figure):
+    """Go installs handlers of its own for these three in other programs."""
+    rounds = effort(20, 500)
+    handlers_stay_while_their_signal_comes(library=handlers, number=int(getattr(signal, name)), rounds=rounds)
+    figure("starts", rounds)
+
+
+@alone(timeout=300)
+def first_calls_of_threads_have_room(library, rounds):
+    """Go prepares a thread at its first call, of which there are many here, while SIGPROF comes as often as it can."""
+    import ctypes
+    import signal
+    import threading
+
+    import dlpack
+    from support import forks
+
+    def call():
+        dlpack.asdlpack(forks.new_kind())
+
+    handlers = ctypes.CDLL(library)
+    call()
+    handlers.handle(signal.SIGPROF, False)
+    signal.setitimer(signal.ITIMER_PROF, 1e-4, 1e-4)
+    for _ in range(rounds):
+        threads = [threading.Thread(target=call) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    assert ctypes.c_long.in_dll(handlers, "handled").value > 0
+
+
+def test_handlers_that_lack_sa_onstack_have_room_in_a_first_call(handlers, effort, figure):
+    rounds = effort(50, 1000)
+    first_calls_of_threads_have_room(library=handlers, rounds=rounds)
+    figure("threads", 20 * rounds)
+
+
+@alone(timeout=300)
+def timers_sample(seconds):
+    import signal
+    import time
+
+    import dlpack
+    from support import forks
+
+    samples = {"wrap": 0, "copy": 0}
+    ticks = {signal.SIGALRM: 0, signal.SIGVTALRM: 0, signal.SIGPROF: 0}
+
+    def sample(number, frame):
+        ticks[number] += 1
+        while frame is not None:
+            if frame.f_code.co_name in samples and number == signal.SIGPROF:
+                samples[frame.f_code.co_name] += 1
+            frame = frame.f_back
+
+    def wrap():
+        forks.use_all()
+
+    def copy():
+        for _ in range(3):
+            dlpack.asdlpack(much, copy=True)
+
+    much = memoryview(bytearray(16 << 20))[::-1]
+    signal.signal(signal.SIGALRM, sample)  # before the core's start; the others after it
+    signal.setitimer(signal.ITIMER_REAL, 1e-3, 1e-3)
+    copy()
+    for timer, number in (signal.ITIMER_VIRTUAL, signal.SIGVTALRM), (signal.ITIMER_PROF, signal.SIGPROF):
+        signal.signal(number, sample)
+        signal.setitimer(timer, 1e-3, 1e-3)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end or not all(samples.values()):
+        wrap()
+        copy()
+    for timer in signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF:
+        signal.setitimer(timer, 0)
+    assert all(ticks.values()), ticks
+    print(sum(ticks.values()))
+
+
+def test_timers_call_their_handlers_and_a_profiler_samples_its_functions(effort, figure):
+    seconds = effort(0.5, 20)
+    timers_sample(seconds=seconds)
+    figure("seconds", seconds)
+
+
+@alone(timeout=300)
+def interrupts_arrive(count):
+    """Another process sends each SIGINT when it hears that a copy begins."""
+    import os
+    import signal
+    import time
+
+    import dlpack
+    from support import forks
+
+    much = memoryview(bytearray(32 << 20))[::-1]
+    reading, writing = os.pipe()
+    parent = os.getpid()
+
+    def send():
+        os.close(writing)
+        for number in range(count):
+            os.read(reading, 1)
+            time.sleep(number % 10 * 2e-3)  # so that it comes in any part of the copy
+            os.kill(parent, signal.SIGINT)
+
+    sender = forks.fork(send)
+    os.close(reading)
+    dlpack.asdlpack(much, copy=True)
+    within = 0
+    for _ in range(count):
+        before, begun = forks.core_calls(), 0
+        try:
+            os.write(writing, b"!")
+            while True:  # a lost one hangs
+                begun += 1
+                dlpack.asdlpack(much, copy=True)
+        except KeyboardInterrupt:
+            ended = forks.core_calls() - before
+            assert ended in (begun - 1, begun)
+            within += ended == begun
+    assert within > count / 2
+    os.close(writing)
+    forks.join(sender)
+    assert dlpack.asdlpack(much, copy=True).nbytes == len(much)
+
+
+def test_ctrl_c_in_a_long_copy_interrupts_when_the_copy_is_done(effort, figure):
+    count = effort(10, 500)
+    interrupts_arrive(count=count)
+    figure("interrupts", count)
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+@pytest.mark.parametrize("where", ["here", "in a child", "in a thread"])
+def test_a_write_to_a_closed_pipe_is_what_the_program_chose(ignored, where):
+    result = python(
+        "import os, signal, threading, dlpack\n"
+        f"signal.signal(signal.SIGPIPE, signal.{'SIG_IGN' if ignored else 'SIG_DFL'})\n"
+        "reading, writing = os.pipe()\n"
+        "os.close(reading)\n"
+        "def write():\n"
+        "    dlpack.asdlpack(memoryview(bytes(6)).cast('B', (2, 3)), copy=True)\n"
+        "    try: os.write(writing, b'bytes')\n"
+        "    except BrokenPipeError: print('broken', flush=True)\n"
+        "dlpack.asdlpack(bytes(32 << 20), copy=True)\n"
+        f"if {where!r} == 'in a child':\n"
+        "    if child := os.fork(): os._exit(-os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        f"if {where!r} == 'in a thread':\n"
+        "    thread = threading.Thread(target=write); thread.start(); thread.join()\n"
+        "else: write()\n"
+        f"if {where!r} == 'in a child': os._exit(0)\n"
+    )
+    assert result.stdout == ("broken\n" if ignored else "")
+    died = signal.SIGPIPE if where == "in a child" else -signal.SIGPIPE
+    assert result.returncode == (0 if ignored else died), result.stderr
+
+
+@alone(timeout=300)
+def calls_are_interrupted(library, seconds, by_a_timer):
+    """Threads wait in system calls and copy by turns, so that a signal meant for Go would come to a call of theirs."""
+    import ctypes
+    import os
+    import signal
+    import threading
+    import time
+
+    import dlpack
+    from support import forks
+
+    handlers = ctypes.CDLL(library)
+    handlers.wait_a_while.restype = ctypes.c_char_p
+    reading, _ = os.pipe()
+    end = time.monotonic() + seconds
+    interrupted = []
+
+    def work():
+        much = memoryview(bytearray(9 << 20))[::-1]
+        while time.monotonic() < end:
+            dlpack.asdlpack(much, copy=True)
+            interrupted.append(handlers.wait_a_while(reading))
+
+    with forks.Load(2):
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        if by_a_timer:
+            signal.signal(signal.SIGALRM, lambda *_: None)
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])  # here, so that it comes there
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        for thread in threads:
+            thread.join()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    assert interrupted
+    assert any(interrupted) == by_a_timer
+
+
+def test_no_system_call_of_the_program_is_interrupted(handlers, effort, figure):
+    seconds = effort(1, 20)
+    calls_are_interrupted(library=handlers, seconds=seconds, by_a_timer=False)
+    figure("seconds", seconds)
+
+
+def test_system_calls_that_are_interrupted_are_noticed(handlers):
+    calls_are_interrupted(library=handlers, seconds=1, by_a_timer=True)
+
+
+@alone
+def test_asyncio_gets_its_signals_and_its_children():
+    import asyncio
+    import os
+    import signal
+    import sys
+
+    import dlpack
+
+    much = memoryview(bytearray(16 << 20))[::-1]
+
+    async def main():
+        caught = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, caught.set)
+        await loop.run_in_executor(None, lambda: dlpack.asdlpack(much, copy=True))
+        for _ in range(5):
+            caught.clear()
+            child = await asyncio.create_subprocess_exec(sys.executable, "-c", "print('child')", stdout=-1)
+            copying = loop.run_in_executor(None, lambda: dlpack.asdlpack(much, copy=True))
+            os.kill(os.getpid(), signal.SIGUSR1)
+            await asyncio.wait_for(caught.wait(), 30)
+            said, _ = await asyncio.wait_for(child.communicate(), 30)
+            assert (child.returncode, said) == (0, b"child\n")
+            await copying
+
+    asyncio.run(main())

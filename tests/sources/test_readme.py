@@ -1,0 +1,59 @@
+"""What the documents say is so: the examples of the README print what they say, the demo works, the commands exist."""
+
+import re
+import sys
+
+import pytest
+import safetensors.torch
+import torch
+
+import dlpack
+from support.alone import ROOT, run
+from support.documents import check, examples
+
+EXAMPLES = examples(ROOT / "README.md")
+DEMO = ROOT / "examples" / "demo.py"
+
+
+def test_the_examples_of_the_readme_are_found():
+    assert len(EXAMPLES) >= 3
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_of_the_readme_prints_what_its_comments_say(example, tmp_path):
+    weights = torch.ones(2, 3, dtype=torch.bfloat16)
+    safetensors.torch.save_file({"weights": weights, "bias": torch.ones(3)}, tmp_path / "model.safetensors")
+    check(example, cwd=tmp_path)
+
+
+def test_the_demo_shows_that_every_source_is_shared(tmp_path):
+    result = run(sys.executable, DEMO, environ={"TMPDIR": str(tmp_path)})
+    assert result.returncode == 0, result.stderr
+    assert len(re.findall(r" yes ", result.stdout)) == 6
+    assert not list(tmp_path.iterdir())  # what it wrote is gone
+
+
+def test_the_demo_fails_where_memory_is_copied():
+    copying = f"""
+import dlpack, functools, runpy
+dlpack.asdlpack = functools.partial(dlpack.asdlpack, copy=True)
+runpy.run_path({str(DEMO)!r}, run_name="__main__")
+"""
+    result = run(sys.executable, "-c", copying)
+    assert result.returncode == 1
+    assert "6 of the sources did not share their memory" in result.stderr
+
+
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/guide.md"])
+def test_what_a_document_names_is_there(document):
+    text = (ROOT / document).read_text()
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"(?:`|^    )make ([a-z]+)", text, re.MULTILINE)) <= set(targets)
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
+    layout = re.findall(r"^    (\w+(?:/\S*|\.\w+))  ", text, re.MULTILINE)
+    for path in links + layout:
+        assert list((ROOT / document).parent.glob(path)), path
+
+
+def test_the_changelog_begins_with_this_version():
+    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == dlpack.__version__

@@ -1,0 +1,110 @@
+"""Objects that come back to themselves, and chains without end."""
+
+import weakref
+
+import numpy as np
+import pytest
+
+from dlpack import asdlpack, describe, frombuffer
+
+
+class Circle:
+    """A producer that refuses, and says that its memory is that of the DLPackObject made of it, or of another such."""
+
+    def __dlpack__(self, **arguments):
+        raise BufferError("not today")
+
+    def points_to(self, other):
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (1,), "data": asdlpack(other)}
+
+
+def refuse_circle(count):
+    circle = [Circle() for _ in range(count)]
+    for i, producer in enumerate(circle):
+        producer.points_to(circle[i - 1])
+    message = "a producer's memory is another's, and so on until the stack had no room; expected memory at the end"
+    for take in memoryview, bytes, np.from_dlpack, lambda x: x.shape:
+        with pytest.raises(RecursionError, match=message):
+            take(asdlpack(circle[0]))
+    with pytest.raises(RecursionError, match=message):
+        asdlpack(circle[0], copy=True)
+
+
+class Bound:
+    """An object that gets the bound methods of a DLPackObject made of it: no Python function is on the stack."""
+
+    def __dlpack__(self, **arguments):
+        raise AssertionError("it is replaced")
+
+    __dlpack_device__ = __dlpack__
+
+
+def refuse_bound_circle():
+    for names in ["__dlpack__"], ["__dlpack__", "__dlpack_device__"]:
+        producer = Bound()
+        producer.__dlpack_device__ = lambda: (1, 0)
+        x = asdlpack(producer)
+        for name in names:
+            setattr(producer, name, getattr(x, name))
+        for take in memoryview, np.from_dlpack, lambda x: x.shape, lambda x: x.__dlpack__():
+            with pytest.raises(RecursionError):
+                take(x)
+        assert "RecursionError" in repr(x)
+        assert "RecursionError" in str(describe(x))
+        with pytest.raises(RecursionError):
+            asdlpack(producer, copy=True)
+        vars(producer).clear()
+
+
+CHAINS = {
+    "frombuffer": lambda x: frombuffer(x, "uint8"),
+    "memoryview": lambda x: asdlpack(memoryview(x)),
+    "capsule": lambda x: asdlpack(x.__dlpack__(max_version=(1, 0))),
+}
+
+
+def give_chain_back(longer, length=100_000):
+    source = bytearray(8)
+    x = asdlpack(source)
+    for _ in range(length):
+        x = CHAINS[longer](x)
+    del x
+    source.append(0)
+
+
+def give_callbacks_back():
+    source = bytearray(8)
+    x, following = None, {}
+    for _ in range(100_000):
+        previous, x = x, asdlpack(source)
+        following[weakref.ref(x, following.pop)] = previous
+    del previous, x
+    assert not following
+    source.append(0)
+
+
+def count_callbacks():
+    """Callbacks in Python, each of which drops the next object within its own frame."""
+    source = bytearray(8)
+    x, following, called = None, {}, 0
+
+    def drop_next(reference):
+        nonlocal called
+        called += 1
+        value = following.pop(reference)
+        del value
+
+    for _ in range(5000):
+        previous, x = x, asdlpack(source)
+        following[weakref.ref(x, drop_next)] = previous
+    del previous, x
+    assert called == 5000
+    source.append(0)
+
+
+def nest():
+    refuse_circle(3)
+    refuse_bound_circle()
+    count_callbacks()
+    give_chain_back("frombuffer")
+    give_callbacks_back()

@@ -1,0 +1,89 @@
+"""The whole interface in one call: every protocol in, every way out, copies, what is refused; and what is inherited."""
+
+import ctypes
+import gc
+import weakref
+
+import ml_dtypes
+import numpy as np
+
+import dlpack
+from dlpack import structs
+from support import arrow_c, capi, exchange_api, forks
+
+NUMBERS = np.arange(6, dtype="i4")
+
+
+def sources():
+    """One object of each protocol, each with the numbers 0 to 5."""
+    numbers = NUMBERS.copy()
+    interface = dict(numbers.__array_interface__)
+    x = dlpack.asdlpack(numbers)
+    at = {"data": numbers.ctypes.data, "shape": (6,), "dtype": (0, 32, 1)}
+    managed = [capi.Managed(name=name, **at).struct for name in capi.STRUCTS for _ in range(2)]
+    yield from (numbers, memoryview(numbers), x, x.__dlpack__(), x.__dlpack__(max_version=(1, 3)))
+    yield from (capi.Managed(name=name, **at).capsule() for name in capi.STRUCTS)
+    yield from (ctypes.pointer(struct) for struct in managed)
+    yield capi.Speaks(__array_interface__=interface, keep=numbers)
+    yield capi.Speaks(__array_struct__=numbers.__array_struct__, keep=numbers)
+    yield arrow_c.Column(items=numbers).exporter()
+    yield arrow_c.Stream(arrow_c.Column(items=numbers)).exporter()
+
+
+def use_ways_out(x):
+    expected = NUMBERS.tolist()
+    assert np.from_dlpack(x).tolist() == np.asarray(x).tolist() == memoryview(x).tolist() == expected
+    assert np.from_dlpack(x, copy=True).tolist() == expected
+    assert np.asarray(dlpack.asdlpack(x, copy=True)).tolist() == expected
+    assert np.asarray(dlpack.frombuffer(x, "int32", (2, 3))).tolist() == [expected[:3], expected[3:]]
+    assert np.asarray(dlpack.from_pointer(x.pointer, (6,), "int32", owner=x)).tolist() == expected
+    for other in ("__array_interface__", "__array_struct__", "__arrow_c_array__"):
+        assert dlpack.asdlpack(capi.Speaks(**{other: getattr(x, other)}, keep=x)).pointer == x.pointer
+    exchange_api.borrow(x)
+    assert exchange_api.to_object(exchange_api.from_object(x)).pointer == x.pointer
+    exchange_api.delete(exchange_api.from_object(x))
+    assert dlpack.describe(x)["shape"] == (6,)
+    assert x.__dlpack_device__() == (1, 0)
+    repr(x)
+
+
+def use():
+    for source in sources():
+        use_ways_out(dlpack.asdlpack(source))
+    assert np.asarray(dlpack.asdlpack(np.ones(2, ml_dtypes.bfloat16))).tolist() == [1, 1]
+    tensor = structs.DLTensor(data=NUMBERS.ctypes.data, device=(1, 0), ndim=1, dtype=(0, 32, 1))
+    tensor.shape = (ctypes.c_int64 * 1)(6)
+    assert dlpack.asdlpack(ctypes.pointer(tensor), owner=NUMBERS).pointer == NUMBERS.ctypes.data
+    on_a_gpu = {"shape": (2,), "typestr": "<f4", "data": (1 << 40, False), "version": 3}
+    try:
+        dlpack.asdlpack(capi.Speaks(__cuda_array_interface__=on_a_gpu))
+    except BufferError:
+        forks.use_all()
+        return
+    raise AssertionError("memory of CUDA without a driver")
+
+
+class Memory(bytearray):
+    """A bytearray that can be referred to weakly."""
+
+
+class Inherited:
+    """What a child drops: objects, arrays and capsules, used and unused; and how it knows that nothing holds them."""
+
+    def __init__(self):
+        memory = Memory(64)
+        x = dlpack.asdlpack(memory)
+        self.alive = [weakref.ref(memory)]
+        self.held = [
+            x,
+            np.from_dlpack(x),
+            x.__dlpack__(),
+            x.__dlpack__(max_version=(1, 0)),
+            dlpack.asdlpack(x.__dlpack__()),
+            dlpack.asdlpack(memoryview(memory)[::2], copy=True),
+        ]
+
+    def drop(self):
+        self.held.clear()
+        gc.collect()
+        assert not any(memory() for memory in self.alive)

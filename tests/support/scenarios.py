@@ -1,0 +1,526 @@
+"""Each way into the package and out of it, as a pair of functions: what makes an object, and what is done with it,
+which gives something that is the same every time, or raises."""
+
+import array
+import builtins
+import ctypes
+import weakref
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import dlpack
+from dlpack import structs
+from support.arrow_c import Column, Stream
+from support.capi import Managed, PyArrayInterface, Speaks, capsule_name, capsule_new
+from support.exchange_api import Refused, allocate, borrow, delete, from_object, to_object
+
+NUMBERS = np.arange(24, dtype="f4")
+BYTES = bytes(range(64))
+
+
+class Memory(bytearray):
+    """A buffer that weak references find."""
+
+
+class Producer(Speaks):
+    """What it does may be referred to weakly."""
+
+
+def bytes_of(x):
+    return x.dtype, x.shape, x.strides, x.readonly, x.protocol, bytes(x)
+
+
+def wrap(obj, **arguments):
+    return bytes_of(dlpack.asdlpack(obj, **arguments))
+
+
+def memory():
+    return Memory(BYTES)
+
+
+def matrix():
+    return memoryview(Memory(BYTES)).cast("B", (4, 16))
+
+
+def wrapped(make=memory):
+    return lambda: dlpack.asdlpack(make())
+
+
+def managed(name=b"dltensor_versioned", **fields):
+    return Managed(NUMBERS.ctypes.data, name=name, shape=(4, 6), **fields)
+
+
+def capsule(*args, **fields):
+    def make():
+        tensor = managed(*args, **fields)
+        tensor.given = tensor.capsule()
+        return tensor
+
+    return make
+
+
+def pointer(*args, **fields):
+    def make():
+        tensor = managed(*args, **fields)
+        tensor.given = ctypes.pointer(tensor.struct)
+        return tensor
+
+    return make
+
+
+def take(made, **arguments):
+    return wrap(made.given, **arguments)
+
+
+def given_back(made):
+    """Once if it was taken, and not where it was not: then who gave it still owns it."""
+    if isinstance(made, Managed):
+        taken = not made.given if isinstance(made.given, ctypes._Pointer) else capsule_name(made.given)[:4] == b"used"
+        assert made.deleted == taken
+    elif isinstance(made, Column):
+        assert made.released in ((1, 1), (0, 0))
+    elif isinstance(made, Stream):
+        assert made.released <= 1
+        assert all(chunk.array_released == (i < made.given) for i, chunk in enumerate(made.chunks))
+
+
+def borrow_pointer(owner):
+    tensor = structs.DLTensor(data=NUMBERS.ctypes.data, device=(1, 0), ndim=1, dtype=(2, 32, 1))
+    tensor.shape = (ctypes.c_int64 * 1)(24)
+    return wrap(ctypes.pointer(tensor), owner=owner)
+
+
+def about(obj):
+    found = dlpack.describe(obj)
+    return found.get("refused"), sorted(found)
+
+
+def look(made):
+    found = about(made.given)
+    assert not made.deleted
+    return found
+
+
+def producer(**methods):
+    """Has numpy's __dlpack__, unless another is given."""
+    numbers = np.arange(24, dtype="f4").reshape(4, 6)
+    return Producer(**{"__dlpack__": numbers.__dlpack__, "__dlpack_device__": numbers.__dlpack_device__, **methods})
+
+
+def legacy_producer():
+    return producer(__dlpack__=lambda stream=None: NUMBERS.__dlpack__())
+
+
+def refusing_producer():
+    def refuse(**arguments):
+        raise BufferError("not this")
+
+    return producer(__dlpack__=refuse)
+
+
+def refusing_producer_with_others():
+    return producer(
+        __dlpack__=refusing_producer().__dlpack__, __array_interface__=NUMBERS.__array_interface__, kept=NUMBERS
+    )
+
+
+def interface(**fields):
+    def make():
+        kept = Memory(BYTES)
+        found = {"version": 3, "typestr": "<f4", "shape": (2, 2), "data": kept, "offset": 8, **fields}
+        return Producer(__array_interface__=found)
+
+    return make
+
+
+def address_interface():
+    found = {"version": 3, "typestr": "<f4", "shape": [2, 2], "strides": (24, 8), "data": (NUMBERS.ctypes.data, True)}
+    return Producer(__array_interface__=found)
+
+
+def hidden_interface():
+    kept = Memory(BYTES)
+    found = {"version": 3, "typestr": "<V2", "shape": (4,), "data": kept}
+    return Producer(__array_interface__=found, dtype=Speaks(name="bfloat16"))
+
+
+def array_struct():
+    shape, strides = (ctypes.c_ssize_t * 2)(4, 3), (ctypes.c_ssize_t * 2)(24, 8)
+    found = PyArrayInterface(2, 2, b"f", 4, 0x701, shape, strides, NUMBERS.ctypes.data, None)
+    capsule = capsule_new(ctypes.addressof(found), None, None)
+    return Producer(__array_struct__=capsule, kept=found)
+
+
+def cuda_interface():
+    found = {"version": 3, "typestr": "<f4", "shape": (2,), "data": (4096, False), "stream": 1}
+    return Producer(__cuda_array_interface__=found)
+
+
+def column():
+    return Column(b"f", NUMBERS)
+
+
+def lists():
+    return Column(b"+w:6", NUMBERS[:4], children=(column(),))
+
+
+def tensors():
+    extension = (b"arrow.fixed_shape_tensor", b'{"shape": [2, 3], "permutation": [1, 0]}')
+    return Column(b"+w:6", NUMBERS[:4], children=(column(),), extension=extension)
+
+
+def table(*names):
+    return Column(b"+s", NUMBERS, children=[column() for _ in names or "a"])
+
+
+def read(made, **arguments):
+    return wrap(made.exporter(), **arguments)
+
+
+def table_of_other_rows():
+    """An array whose table has another length, and no callbacks in Python."""
+    import pyarrow
+
+    batch = pyarrow.RecordBatch.from_pydict({"a": [1, 2, 3]})
+    return Producer(__arrow_c_array__=batch.__arrow_c_array__, __array__=None, shape=(5,))
+
+
+def chunks(count):
+    return lambda: Stream(*(column() for _ in range(count)))
+
+
+def export(**arguments):
+    return lambda x: wrap(x.__dlpack__(**arguments))
+
+
+def drop_export(x):
+    x.__dlpack__(max_version=(1, 0))
+    x.__dlpack__()
+
+
+def attributes(x):
+    return x.shape, x.strides, x.ndim, x.size, x.itemsize, x.nbytes, x.dtype, x.device, x.readonly, x.protocol
+
+
+def see_interface(x):
+    found = dict(x.__array_interface__)
+    found.pop("data")
+    return found
+
+
+def see_struct(x):
+    return np.asarray(Speaks(__array_struct__=x.__array_struct__, kept=x)).tolist()
+
+
+def see_arrow(x):
+    return bytes_of(dlpack.asdlpack(Speaks(__arrow_c_array__=x.__arrow_c_array__)))
+
+
+def drop_arrow(x):
+    x.__arrow_c_array__()
+
+
+def view(flags):
+    def see(x):
+        buffer = (ctypes.c_char * 80)()  # a Py_buffer
+        get, release = ctypes.pythonapi.PyObject_GetBuffer, ctypes.pythonapi.PyBuffer_Release
+        get.argtypes, release.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int], [ctypes.c_void_p]
+        get(x, buffer, flags)
+        release(buffer)
+
+    return see
+
+
+def see_memoryview(x):
+    with memoryview(x) as found:
+        return found.format, found.shape, found.strides, found.readonly
+
+
+def text(x):
+    return repr(x).replace(hex(x.pointer), "")
+
+
+def round_trip(x):
+    exported = from_object(x)
+    try:
+        obj = to_object(exported)
+    except BaseException:
+        delete(exported)
+        raise
+    return bytes_of(obj)
+
+
+def borrowed(x):
+    tensor = borrow(x)
+    return tuple(tensor.shape[: tensor.ndim])
+
+
+def allocated(shape):
+    def use(_):
+        try:
+            delete(allocate(shape))
+        except Refused as refusal:
+            kind, message = refusal.args
+            raise getattr(builtins, kind)(message) from None
+
+    return use
+
+
+def misuse(function, *args, **kwargs):
+    def use(_):
+        function(*args, **kwargs)
+
+    return use
+
+
+def nothing():
+    return None
+
+
+def used_capsule():
+    capsule = dlpack.asdlpack(BYTES).__dlpack__()
+    dlpack.asdlpack(capsule)
+    return capsule
+
+
+SCENARIOS: dict[str, Any] = {
+    # in
+    "bytes": (nothing, lambda _: wrap(BYTES)),
+    "a buffer": (memory, wrap),
+    "a memoryview": (matrix, wrap),
+    "a strided memoryview": (lambda: matrix()[1::2], wrap),
+    "a buffer with a format": (lambda: array.array("d", [1, 2]), wrap),
+    "an array of ctypes": (lambda: (ctypes.c_int16 * 3)(1, 2, 3), wrap),
+    "6 dimensions": (lambda: memoryview(memory()).cast("B", (1, 2, 2, 2, 2, 4)), wrap),
+    "a capsule": (capsule(), take),
+    "a legacy capsule": (capsule(b"dltensor"), take),
+    "a capsule of another version": (capsule(version=(2, 0)), take),
+    "a malformed capsule": (capsule(strides=(1 << 62, 1)), take),
+    "a pointer": (pointer(), take),
+    "a legacy pointer": (pointer(b"dltensor"), take),
+    "a malformed pointer": (pointer(dtype=(9, 7, 0)), take),
+    "a borrowed tensor": (memory, borrow_pointer),
+    "a producer": (producer, wrap),
+    "a legacy producer": (legacy_producer, wrap),
+    "a refusing producer": (refusing_producer, wrap),
+    "a refusing producer with other protocols": (refusing_producer_with_others, wrap),
+    "a producer of no capsule": (lambda: producer(__dlpack__=lambda **_: 7), wrap),
+    "a producer of no device": (lambda: producer(__dlpack_device__=lambda: 7), wrap),
+    "an array interface": (interface(), wrap),
+    "an array interface with an address": (address_interface, wrap),
+    "an array interface of a hidden type": (hidden_interface, wrap),
+    "a mask": (interface(mask=1), wrap),
+    "a typestr that is none": (interface(typestr="float"), wrap),
+    "a typestr of the wrong type": (interface(typestr=4), wrap),
+    "an array interface that is no dict": (lambda: Producer(__array_interface__=[1]), wrap),
+    "an array struct": (array_struct, wrap),
+    "a CUDA array interface without a driver": (cuda_interface, wrap),
+    "an Arrow array": (column, read),
+    "Arrow lists": (lists, read),
+    "Arrow tensors": (tensors, read),
+    "an Arrow table": (table, read),
+    "an Arrow table of two columns": (lambda: table("a", "b"), read),
+    "a released Arrow array": (lambda: Column(b"i", NUMBERS, array={"length": -1}), read),
+    "an Arrow stream": (chunks(1), read),
+    "an Arrow stream of chunks": (chunks(3), lambda made: read(made, copy=None)),
+    "a refused Arrow stream of chunks": (chunks(2), read),
+    "frombuffer": (memory, lambda obj: bytes_of(dlpack.frombuffer(obj, "float32", (2, -1), offset=8, copy=True))),
+    "frombuffer of a dtype": (memory, lambda obj: bytes_of(dlpack.frombuffer(obj, np.dtype("<i2"), 8, strides=2))),
+    "frombuffer of a tensor": (producer, lambda obj: bytes_of(dlpack.frombuffer(obj, "uint8"))),
+    "from_pointer": (
+        memory,
+        lambda obj: bytes_of(dlpack.from_pointer(NUMBERS.ctypes.data, (2, 3), float, device="cpu", owner=obj)),
+    ),
+    "from_pointer of a ctypes pointer": (
+        lambda: ctypes.pointer((ctypes.c_int32 * 4)(1, 2, 3, 4)),
+        lambda obj: bytes_of(dlpack.from_pointer(obj, [2, 2], "int32", strides=[1, 2], device=(1, 0))),
+    ),
+    "a copy": (matrix, lambda obj: wrap(obj, copy=True)),
+    "a copy that is needed": (lambda: interface(typestr=">f4")(), lambda obj: wrap(obj, copy=None)),
+    "a copy of a producer": (producer, lambda obj: wrap(obj, copy=True, device="cpu")),
+    "to a device that is none": (memory, lambda obj: wrap(obj, device="tpu")),
+    "to a device without a driver": (memory, lambda obj: wrap(obj, device="cuda:1", copy=None)),
+    # out
+    "the attributes": (wrapped(), attributes),
+    "the attributes of a delegate": (wrapped(producer), attributes),
+    "the repr": (wrapped(), text),
+    "the repr of a delegate": (wrapped(producer), text),
+    "the repr of a copy": (lambda: dlpack.asdlpack(matrix(), copy=True), text),
+    "the device": (wrapped(), lambda x: x.__dlpack_device__()),
+    "the device of a delegate": (wrapped(producer), lambda x: x.__dlpack_device__()),
+    "exports that nobody takes": (wrapped(matrix), drop_export),
+    "a legacy export": (wrapped(matrix), export()),
+    "an export": (wrapped(matrix), export(max_version=(1, 3))),
+    "an export of a copy": (wrapped(matrix), export(max_version=(1, 0), copy=True, dl_device=(1, 0))),
+    "an export for a stream": (wrapped(), export(stream=1)),
+    "an export to a device": (wrapped(), export(dl_device=(2, 0))),
+    "an export with wrong arguments": (wrapped(), export(max_version="1.3")),
+    "an export of a delegate": (wrapped(producer), export(max_version=(1, 3))),
+    "a legacy export of a delegate": (wrapped(producer), export()),
+    "an export of a copy of a delegate": (wrapped(producer), export(copy=True, max_version=(1, 3))),
+    "an export of a legacy producer": (wrapped(legacy_producer), export(max_version=(1, 3))),
+    "an export of a refusing producer": (wrapped(refusing_producer), export()),
+    "an export by other protocols": (wrapped(refusing_producer_with_others), export()),
+    "a memoryview of it": (wrapped(interface()), see_memoryview),
+    "its bytes": (wrapped(matrix), bytes),
+    "a writable buffer": (lambda: dlpack.asdlpack(BYTES), view(1)),
+    "a plain buffer": (wrapped(), view(0)),
+    "a buffer with gaps": (wrapped(lambda: matrix()[::2]), view(0)),
+    "its array interface": (wrapped(matrix), see_interface),
+    "an absent array interface": (wrapped(hidden_interface), lambda x: hasattr(x, "__array_interface__")),
+    "its array struct": (wrapped(matrix), see_struct),
+    "an absent CUDA array interface": (wrapped(), lambda x: hasattr(x, "__cuda_array_interface__")),
+    "its numpy array": (wrapped(matrix), lambda x: x.__array__().tolist()),
+    "its numpy array of another type": (wrapped(matrix), lambda x: x.__array__("f8", copy=True).tolist()),
+    "its Arrow array": (wrapped(), see_arrow),
+    "its Arrow tensors": (wrapped(matrix), see_arrow),
+    "Arrow arrays that nobody takes": (wrapped(matrix), drop_arrow),
+    "no Arrow array": (wrapped(lambda: matrix()[::2]), drop_arrow),
+    "the exchange API": (wrapped(matrix), round_trip),
+    "the exchange API of a delegate": (wrapped(producer), round_trip),
+    "a tensor by the exchange API": (wrapped(producer), borrowed),
+    "the exchange API of another object": (nothing, lambda _: from_object(7)),
+    "NULL by the exchange API": (nothing, lambda _: to_object(None)),
+    "an allocation": (nothing, allocated((3, 4))),
+    "no allocation": (nothing, allocated((1 << 50,))),
+    "describe": (memory, about),
+    "describe a capsule": (capsule(), look),
+    "describe a pointer": (pointer(), look),
+    "describe a used capsule": (nothing, lambda _: about(used_capsule())),
+    "describe a refusing producer": (refusing_producer, about),
+    # what is refused
+    "an int": (nothing, misuse(dlpack.asdlpack, 1)),
+    "a list": (nothing, misuse(dlpack.asdlpack, [1])),
+    "a type": (nothing, misuse(dlpack.asdlpack, bytes)),
+    "a weak reference": (memory, lambda obj: dlpack.asdlpack(weakref.proxy(obj))),
+    "an unknown keyword": (nothing, misuse(dlpack.asdlpack, BYTES, copied=True)),
+    "too few arguments": (nothing, misuse(dlpack.frombuffer, BYTES)),
+    "too many arguments": (nothing, misuse(dlpack.asdlpack, BYTES, True)),
+    "a copy that is none": (nothing, misuse(dlpack.asdlpack, BYTES, copy="yes")),
+    "an owner of what is no tensor": (nothing, misuse(dlpack.asdlpack, BYTES, owner=BYTES)),
+    "an unknown type": (nothing, misuse(dlpack.frombuffer, BYTES, "float33")),
+    "a type of another library": (nothing, misuse(dlpack.frombuffer, BYTES, Speaks())),
+    "a shape that is none": (nothing, misuse(dlpack.frombuffer, BYTES, "int8", "shape")),
+    "a capsule in frombuffer": (capsule(), lambda made: dlpack.frombuffer(made.given, "int8")),
+    "a pickle": (wrapped(), lambda x: x.__reduce__()),
+}
+
+
+def of_cuda(driver):
+    """The same where there is a driver; what is made once, since the driver's memory is no object's."""
+    numbers = np.arange(24, dtype="i4").reshape(4, 6)
+    stream = driver.stream(1)
+    on_device, strided = driver.put(numbers, 1), driver.put(numbers[:, ::2], 1)
+    written, host = driver.put(numbers, 1, stream=stream), driver.put(numbers, 0, "host")
+    managed = driver.put(numbers, 0, "managed")
+
+    def made(obj):
+        return lambda: Producer(__cuda_array_interface__=obj.__cuda_array_interface__)
+
+    def at(obj):
+        return obj.__cuda_array_interface__["data"][0]
+
+    def wrap_here(obj):
+        x = dlpack.asdlpack(obj)
+        return x.dtype, x.shape, x.strides, x.device
+
+    def to_host(obj):
+        return wrap(obj, device="cpu", copy=None)
+
+    def to(device, **arguments):
+        def copy(obj):
+            x = dlpack.asdlpack(obj, device=device, copy=None)
+            return x.dtype, x.shape, x.device, bytes(dlpack.asdlpack(x, device="cpu", copy=None))
+
+        return copy
+
+    def interface_of(obj):
+        return sorted(dlpack.asdlpack(obj).__cuda_array_interface__)
+
+    def exported(obj, **arguments):
+        return dlpack.asdlpack(dlpack.asdlpack(obj).__dlpack__(max_version=(1, 3), **arguments)).shape
+
+    return {
+        "an array on a GPU": (made(on_device), wrap_here),
+        "an array on a GPU that is written": (made(written), wrap_here),
+        "an array on the host": (made(host), wrap_here),
+        "an array on the host for the CPU": (made(host), to_host),
+        "managed memory": (made(managed), wrap_here),
+        "a pointer": (nothing, lambda _: dlpack.from_pointer(at(on_device), 24, "int32", device="cuda:1").shape),
+        "a pointer to elsewhere": (nothing, lambda _: dlpack.from_pointer(at(on_device), 24, "int32", device="cuda:2")),
+        "a copy to the host": (made(on_device), to_host),
+        "a copy of what is written": (made(written), to_host),
+        "a strided copy to the host": (made(strided), to_host),
+        "a copy to a GPU": (lambda: dlpack.asdlpack(numbers), to("cuda:1")),
+        "a strided copy to a GPU": (lambda: dlpack.asdlpack(numbers[:, ::2]), to("cuda:1")),
+        "a copy to another GPU": (made(on_device), to("cuda:2")),
+        "a strided copy to another GPU": (made(strided), to("cuda:2")),
+        "its interface": (made(on_device), interface_of),
+        "an export for a stream": (made(written), lambda obj: exported(obj, stream=2)),
+        "an export for the default stream": (made(written), exported),
+        "an export of a copy": (made(on_device), lambda obj: exported(obj, copy=True)),
+    }
+
+
+unchecked: Any = dlpack.asdlpack
+unchecked_frombuffer: Any = dlpack.frombuffer
+unchecked_from_pointer: Any = dlpack.from_pointer
+
+# One call of C each, where a frame of Python's would be one more thing that fails.
+CALLS: dict[str, Any] = {
+    "bytes": (nothing, lambda _: partial(dlpack.asdlpack, BYTES)),
+    "a buffer": (memory, lambda obj: partial(dlpack.asdlpack, obj)),
+    "a strided memoryview": (lambda: matrix()[1::2], lambda obj: partial(dlpack.asdlpack, obj)),
+    "6 dimensions": (
+        lambda: memoryview(memory()).cast("B", (1, 2, 2, 2, 2, 4)),
+        lambda obj: partial(dlpack.asdlpack, obj),
+    ),
+    "a copy": (matrix, lambda obj: partial(dlpack.asdlpack, obj, copy=True)),
+    "an array of numpy": (lambda: NUMBERS, lambda obj: partial(dlpack.asdlpack, obj, copy=True)),
+    "a capsule": (capsule(), lambda made: partial(dlpack.asdlpack, made.given)),
+    "a malformed capsule": (capsule(strides=(1 << 62, 1)), lambda made: partial(dlpack.asdlpack, made.given)),
+    "a pointer": (pointer(), lambda made: partial(dlpack.asdlpack, made.given)),
+    "a legacy pointer": (pointer(b"dltensor"), lambda made: partial(dlpack.asdlpack, made.given)),
+    "an array interface": (interface(), lambda obj: partial(dlpack.asdlpack, obj)),
+    "an array interface with an address": (address_interface, lambda obj: partial(dlpack.asdlpack, obj)),
+    "an array interface of a hidden type": (hidden_interface, lambda obj: partial(dlpack.asdlpack, obj)),
+    "a mask": (interface(mask=1), lambda obj: partial(dlpack.asdlpack, obj)),
+    "an array struct": (array_struct, lambda obj: partial(dlpack.asdlpack, obj)),
+    "frombuffer": (memory, lambda obj: partial(dlpack.frombuffer, obj, "float32", (2, -1), offset=8)),
+    "from_pointer": (memory, lambda obj: partial(dlpack.from_pointer, NUMBERS.ctypes.data, (2, 3), "i4", owner=obj)),
+    "a type": (nothing, lambda _: partial(dlpack.asdlpack, bytes)),
+    "a dtype that is an object": (nothing, lambda _: partial(dlpack.frombuffer, BYTES, NUMBERS.dtype, 7)),
+    "a dtype that is none": (nothing, lambda _: partial(unchecked_frombuffer, BYTES, None)),
+    "a dtype that does not fit": (nothing, lambda _: partial(dlpack.frombuffer, BYTES, NUMBERS.dtype, 70)),
+    "a shape that is none": (nothing, lambda _: partial(unchecked_frombuffer, BYTES, "int8", "shape")),
+    "a length that is too large": (nothing, lambda _: partial(dlpack.frombuffer, BYTES, "int8", (2**64,))),
+    "an offset below 0": (nothing, lambda _: partial(dlpack.frombuffer, BYTES, "int8", offset=-1)),
+    "a pointer that is none": (nothing, lambda _: partial(unchecked_from_pointer, "pointer", 1, "int8")),
+    "a pointer of ctypes": (lambda: ctypes.c_void_p(8), lambda obj: partial(dlpack.frombuffer, obj, "int8")),
+    "a device that is none": (nothing, lambda _: partial(dlpack.asdlpack, BYTES, device="tpu")),
+    "a device that is an int": (nothing, lambda _: partial(unchecked, BYTES, device=1)),
+    "an Arrow table of other rows": (table_of_other_rows, lambda obj: partial(dlpack.asdlpack, obj)),
+    "an unknown keyword": (nothing, lambda _: partial(unchecked, BYTES, copied=True)),
+    "an export": (wrapped(matrix), lambda x: partial(x.__dlpack__, max_version=(1, 3))),
+    "an export of a delegate": (wrapped(producer), lambda x: partial(x.__dlpack__, max_version=(1, 3))),
+    "an export of a copy": (wrapped(matrix), lambda x: partial(x.__dlpack__, copy=True)),
+    "an export for a stream": (wrapped(), lambda x: partial(x.__dlpack__, stream=1)),
+    "a memoryview of it": (wrapped(interface()), lambda x: partial[Any](memoryview, x)),
+    "its bytes": (wrapped(matrix), lambda x: x.__bytes__),
+    "its shape": (wrapped(matrix), lambda x: partial(getattr, x, "shape")),
+    "the shape of a delegate": (wrapped(producer), lambda x: partial(getattr, x, "shape")),
+    "its array interface": (wrapped(matrix), lambda x: partial(getattr, x, "__array_interface__")),
+    "its array struct": (wrapped(matrix), lambda x: partial(getattr, x, "__array_struct__")),
+    "an absent array interface": (
+        wrapped(hidden_interface),
+        lambda x: partial(getattr, x, "__array_interface__", "absent"),
+    ),
+    "its Arrow array": (wrapped(), lambda x: x.__arrow_c_array__),
+    "its Arrow tensors": (wrapped(matrix), lambda x: x.__arrow_c_array__),
+    "no Arrow array": (wrapped(lambda: matrix()[::2]), lambda x: x.__arrow_c_array__),
+    "no Arrow array of no dimension": (wrapped(lambda: NUMBERS[0]), lambda x: x.__arrow_c_array__),
+    "the repr": (wrapped(), lambda x: x.__str__),
+    "a pickle": (wrapped(), lambda x: x.__reduce__),
+}

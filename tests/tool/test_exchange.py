@@ -1,0 +1,349 @@
+"""`python -m dlpack.tests`: what exchanges with what here, and that it finds out and says what is wrong."""
+
+import json
+import re
+import shutil
+import signal
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from dlpack import tests
+from dlpack._libraries import LIBRARIES
+from dlpack.tests.expectations import APART
+from support.alone import ROOT, run
+
+# Installed by the test group. A library that is missing is a failure, not a skip.
+HERE = (
+    "numpy ml_dtypes torch jax tensorflow numba pyarrow tvm tvm_ffi mpi4py onnx onnxruntime paddle mlx polars pandas "
+)
+HERE += "nanoarrow duckdb nanobind dask xarray zarr h5py PIL av cv2"
+OWN = "C memoryview"  # what needs no library
+CONSUMERS = "numpy torch jax tensorflow pyarrow tvm tvm_ffi mpi4py onnxruntime paddle mlx polars nanoarrow nanobind"
+
+
+def exchange(*arguments, python=sys.executable, status=0, **options):
+    """Runs the command; gives what it prints."""
+    result = run(python, "-m", "dlpack.tests", *arguments, **options)
+    assert result.returncode == status, f"exit status {result.returncode}\n{result.stdout}\n{result.stderr}"
+    return result.stdout + result.stderr
+
+
+@pytest.fixture(scope="module")
+def report():
+    """A run with all libraries."""
+    return tests.run()
+
+
+@pytest.mark.timeout(1200)  # the first test makes the report
+def test_all_libraries_are_tried(report):
+    assert report.problems == []
+    assert set(HERE.split()) <= set(report.libraries)
+    found = {library_of(consumer) for consumer in report.consumers}
+    taking = {each.name for each in LIBRARIES if each.consumer and each.name in report.libraries}
+    assert found == taking | set(OWN.split())
+    assert set(CONSUMERS.split()) <= taking
+
+
+def library_of(consumer):
+    return re.match(r"\w+", consumer)[0]
+
+
+@pytest.mark.parametrize("library", [*OWN.split(), "asdlpack", "conformance", *HERE.split()])
+def test_nothing_fails_with(report, library):
+    exchanges = [each for each in report.exchanges if library_of(each.consumer) == library]
+    checks = [each for each in report.checks if each.library == library]
+    rows = [each for each in report.exchanges if each.section == library]
+    assert exchanges or checks or rows
+    assert [each for each in exchanges + checks if each.failed] == []
+
+
+def test_every_kind_of_memory_is_handed_to_every_consumer(report):
+    rows = {(each.section, each.provider) for each in report.exchanges}
+    assert len(report.exchanges) == len(rows) * len(report.consumers)
+
+
+def test_the_table_of_expectations_is_up_to_date(report):
+    assert [each for each in report.exchanges if each.news] == []
+
+
+def test_only_what_needs_a_gpu_is_skipped(report):
+    skipped = {each.reason for each in report.exchanges if each.outcome == "skipped"}
+    skipped |= {each.text for each in report.checks if each.outcome == "skipped"}
+    assert skipped <= {"no CUDA device", *APART.values()}
+
+
+def test_every_refusal_has_a_reason_and_the_words_of_who_refuses(report):
+    for each in report.exchanges:
+        if each.outcome == "refused":
+            assert each.reason and each.text and each.refused_by in ("dlpack", each.consumer), each
+            assert each.copy in ("works", "refused")
+
+
+# The command.
+
+
+def test_the_named_libraries_alone_take_part(tmp_path):
+    printed = exchange("numpy", "--json", tmp_path / "report.json", "--html", tmp_path / "report.html")
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    assert list(found.libraries) == ["numpy"]
+    assert {library_of(consumer) for consumer in found.consumers} == {"numpy"}
+    assert {each.section for each in found.exchanges} == {"standard library", "layouts", "data types", "numpy"}
+    assert re.search(r"^  bytearray  .*shared$", printed, re.MULTILINE)
+    assert "\x1b" not in printed
+    page = (tmp_path / "report.html").read_text()
+    assert "bytearray" in page and "numpy" in page
+
+
+def test_an_expression_chooses(tmp_path):
+    expression = "numpy and (bytearray or MMAP) and not (read-only or mem)"
+    exchange("numpy", "-k", expression, "--json", tmp_path / "report.json")
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    assert {each.provider for each in found.exchanges} == {"bytearray", "mmap"}
+
+
+@pytest.mark.parametrize("expression", ["numpy and", "(", "not", "a b", "a (b)", "not " * 30_000 + "a"])
+def test_an_expression_that_is_none_is_a_usage_error(expression):
+    assert "expected words joined by and, or, not" in exchange("-k", expression, status=2)
+    with pytest.raises(ValueError, match="expected words"):
+        tests.run(expression=expression)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--timeout", "0"), ("--timeout", "-1"), ("--timeout", "nan"), ("--timeout", "inf"), ("--jobs", "0")]
+)
+def test_an_argument_of_no_use_is_a_usage_error(arguments, tmp_path):
+    file = tmp_path / "report.json"
+    file.write_text("an earlier report")
+    assert f"{arguments[0].strip('-')} {arguments[1]}: expected" in exchange(*arguments, "--json", file, status=2)
+    assert file.read_text() == "an earlier report"
+
+
+def test_an_expression_that_chooses_nothing_is_a_failure():
+    assert "-k 'nosuch': chooses nothing" in exchange("numpy", "-k", "nosuch", status=1)
+
+
+def test_libraries_go_by_the_names_of_their_distributions_too():
+    printed = exchange("Pillow", "ml-dtypes", "numpy", "numpy", "-k", "numpy and PIL")
+    assert re.search(r"^numpy \S+, ml_dtypes \S+, PIL \S+$", printed, re.MULTILINE)
+
+
+def test_the_tests_of_the_user_are_no_part_of_it(tmp_path):
+    (tmp_path / "conftest.py").write_text("raise RuntimeError\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n")
+    code = f"import os; os.chdir({str(tmp_path)!r})\n"
+    code += "from dlpack.tests.libraries import conformance; conformance.the_sentences_hold()"
+    result = run(sys.executable, "-c", code, timeout=200, environ={"PYTEST_ADDOPTS": "--no-such-option"})
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_it_needs_nothing_but_python(tmp_path):
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = tmp_path / "venv" / "bin" / "python"
+    printed = exchange("-k", "C", python=python, environ={"PYTHONPATH": str(ROOT / "python")})
+    assert "pip install 'dlpack-go[tests]'" in printed
+    assert "no library takes part" in printed
+    assert re.search(r"^  bytes( +shared)+$", printed, re.MULTILINE)
+
+
+def test_a_terminal_shows_colours_and_a_bar():
+    script = ["script", "--quiet", "--return", "--command", f"{sys.executable} -m dlpack.tests numpy", "/dev/null"]
+    result = run(*script, environ={"TERM": "xterm-256color", "COLUMNS": "100"})
+    assert result.returncode == 0
+    assert re.search(r"bytearray +\x1b\[32m +shared\x1b\[0m", result.stdout)
+    assert re.search(r"━.*0/1", result.stdout)
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_it_and_all_that_it_started(number, tmp_path):
+    (tmp_path / "torch.py").write_text(
+        "import os, pathlib, signal\n"
+        "child = os.fork() or signal.pause()\n"
+        f"pathlib.Path({str(tmp_path / 'processes')!r}).write_text(f'{{os.getpid()}} {{child}}')\n"
+        f"os.kill(int(os.environ['PARENT']), signal.{number})\n"
+        "signal.pause()\n"
+    )
+    code = "import os, runpy, sys; os.environ['PARENT'] = str(os.getpid()); sys.argv[1:] = ['torch']; "
+    code += "runpy.run_module('dlpack.tests', run_name='__main__')"
+    result = run(sys.executable, "-c", code, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    assert (result.returncode, result.stdout) == (128 + signal.Signals[number], "")
+    for process in (tmp_path / "processes").read_text().split():
+        state = Path("/proc", process, "stat")
+        assert not state.exists() or state.read_text().split()[2] == "Z"  # dead; its new parent has not looked yet
+
+
+def test_what_a_library_says_is_printed_in_any_encoding(tmp_path):
+    (tmp_path / "torch.py").write_text("raise OSError('gr\u00fc\u00df')")
+    environ = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}", "PYTHONIOENCODING": "ascii"}
+    printed = exchange("torch", "--html", tmp_path / "report.html", status=1, environ=environ)
+    assert "torch: OSError: gr\\xfc\\xdf" in printed
+    assert "gr\u00fc\u00df" in (tmp_path / "report.html").read_text()
+
+
+def test_a_broken_rich_is_no_rich(tmp_path):
+    (tmp_path / "rich.py").write_text("raise OSError")
+    environ = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"}
+    assert "no colours" in exchange("numpy", "-k", "bytes", environ=environ)
+
+
+def test_it_works_without_a_standard_error():
+    command = f"{sys.executable} -m dlpack.tests numpy -k bytes 2>&-"
+    assert "0 failed" in run("sh", "-c", command).stdout
+
+
+def test_a_library_that_it_does_not_know_is_one_line():
+    printed = exchange("numpyy", "numpy", "-k", "numpy and bytes", status=1)
+    assert re.search(r"^ *numpyy: unknown library", printed, re.MULTILINE)
+    assert re.search(r"^  bytes( +shared)+$", printed, re.MULTILINE)
+
+
+def test_a_library_that_is_not_installed_is_one_line():
+    absent = next(each for each in LIBRARIES if each.name not in HERE.split())
+    printed = exchange(absent.name, "numpy", "-k", "numpy and bytes", status=1)
+    assert f"{absent.name}: not installed (pip install {absent.distributions[0]})" in printed
+
+
+def test_a_file_that_can_not_be_written_is_one_line(tmp_path):
+    printed = exchange("numpy", "-k", "bytes", "--html", tmp_path, "--json", tmp_path / "a" / "b", status=1)
+    assert f"--html {tmp_path}: Is a directory" in printed.replace("\n  ", " ")
+    assert "No such file or directory" in printed
+    assert "--json /dev/full: No space left on device" in exchange("numpy", "--json", "/dev/full", status=1)
+
+
+BROKEN = {
+    "raises": ("raise OSError('libfoo.so is missing')", "torch: OSError: libfoo.so is missing"),
+    "exits": ("raise SystemExit(3)", "torch: SystemExit: 3"),
+    "kills the process": ("import os; os.kill(os.getpid(), 9)", "torch: its process died of SIGKILL"),
+    "ends the process": ("import os; os._exit(4)", "torch: its process ended with status 4"),
+    "hangs": ("import signal; signal.pause()", "torch: still busy after 5 s"),
+    "dies of a real-time signal": ("import os; os.kill(os.getpid(), 36)", "torch: its process died of signal 36"),
+    "says what is no text": (
+        "import os; os.write(1, b'caf\\xe9\\n'); os._exit(3)",
+        "torch: its process ended with status 3 (caf\N{REPLACEMENT CHARACTER})",
+    ),
+    "writes where it should not": (
+        "import os, sys; os.write(int(sys.argv[2]), b'5\\n')",
+        "torch: wrote b'5' to a file that",
+    ),
+    "has no from_dlpack": ("", "torch: AttributeError: module 'torch' has no attribute"),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_library_that(how, tmp_path):
+    """... is one line and one failed column, and the others are tried all the same."""
+    code, line = BROKEN[how]
+    (tmp_path / "torch.py").write_text(code)
+    options = ["torch", "numpy", "-k", "bytes", "--timeout", "5", "--json", tmp_path / "report.json"]
+    printed = exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    assert len(re.findall(rf"^ *{re.escape(line)}", printed, re.MULTILINE)) == 1, printed
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    outcomes = {(each.consumer, each.provider): each.outcome for each in found.exchanges}
+    assert outcomes["numpy", "bytes"] == "shared"
+    assert outcomes["torch", "bytes"] == "failed"
+
+
+DEADLY = {
+    "kills its process": ("os.kill(os.getpid(), 11)", "SIGSEGV"),
+    "hangs": ("signal.pause()", "still busy after 3"),
+}
+
+
+@pytest.mark.parametrize("how", DEADLY)
+def test_an_exchange_that(how, tmp_path):
+    """... is one failed cell in each column, and the rest is tried all the same."""
+    code, text = DEADLY[how]
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal\nfrom dlpack.tests.libraries import layouts\n"
+        f"layouts.PROVIDERS['columns'] = lambda: {code}\n"
+    )
+    options = ["numpy", "-k", "column or broadcast", "--timeout", "3", "--json", tmp_path / "report.json"]
+    exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    outcomes = {each.provider: (each.outcome, each.text) for each in found.exchanges}
+    assert outcomes["columns"][0] == "failed" and text in outcomes["columns"][1]
+    assert outcomes["one column"][0] == outcomes["broadcast"][0] == "shared"
+
+
+def test_a_check_that_kills_its_process_is_one_failed_check(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\nfrom dlpack.tests.libraries import numpy\n"
+        "numpy.CHECKS = {'takes a: b': lambda: os._exit(3), 'goes on': lambda: None}\n"
+    )
+    options = ["numpy", "-k", "bytes or takes or goes", "--json", tmp_path / "report.json"]
+    exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    assert [(each.name, each.outcome) for each in found.checks] == [("takes a: b", "failed"), ("goes on", "passed")]
+    assert "bytes" in [each.provider for each in found.exchanges if each.outcome == "shared"]
+
+
+def test_a_broken_library_that_takes_nothing_is_no_column(tmp_path):
+    (tmp_path / "PIL.py").write_text("raise OSError('broken')")
+    options = ["PIL", "numpy", "-k", "bytes", "--json", tmp_path / "report.json"]
+    printed = exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    assert "PIL: OSError: broken" in printed
+    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    assert {library_of(consumer) for consumer in found.consumers} == {"numpy"}
+
+
+def test_a_library_whose_every_exchange_kills_is_given_up(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\nfrom dlpack.tests.libraries import layouts\n"
+        "layouts.PROVIDERS = {name: lambda: os._exit(1) for name in layouts.PROVIDERS}\n"
+    )
+    environ = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"}
+    printed = exchange("numpy", "-k", "layouts or types", status=1, environ=environ)
+    assert "numpy: 8 processes died; what was left is not tried" in printed
+
+
+# A broken asdlpack.
+
+BREAKS = {
+    "a wrong stride": (
+        "object/export.c",
+        "tensor->strides = block->dims + tensor->ndim;",
+        "tensor->strides = block->dims;",
+    ),
+    "a missing lock": ("read/buffer.c", "self->holding = HOLDS_VIEW;", "PyBuffer_Release(view);"),
+    "a lost reference": ("object/export.c", "    Py_INCREF((PyObject *)self);\n    return block;", "    return block;"),
+    "a reference too many": (
+        "object/export.c",
+        "    Py_INCREF((PyObject *)self);\n    return block;",
+        "    Py_INCREF((PyObject *)self);\n    Py_INCREF((PyObject *)self);\n    return block;",
+    ),
+    "a wrong address": (
+        "object/export.c",
+        "*tensor = self->tensor;",
+        "*tensor = self->tensor;\n    tensor->byte_offset = 4;",
+    ),
+    "a lost flag": ("object/export.c", ".flags = self->flags,", ".flags = 0,"),
+    "a buffer that may be written": ("out/export_buffer.c", ".readonly = readonly,", ".readonly = 0,"),
+    "an array struct without its owner": (
+        "out/export_interface.c",
+        "    Py_INCREF(block->owner);\n    return capsule;",
+        "    return capsule;",
+    ),
+    "an Arrow array that is kept": ("out/export_arrow.c", "release_export(block->owner, block);", "free(block);"),
+}
+
+
+@pytest.fixture
+def broken(request, tmp_path):
+    """The package in a folder of its own, built from changed source."""
+    file, old, new = BREAKS[request.param]
+    for name in "build.py", "pyproject.toml", "go.mod", "pyext", "pkg", "python":
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tmp_path / name)
+    source = tmp_path / "pyext" / file
+    assert source.read_text().count(old) == 1
+    source.write_text(source.read_text().replace(old, new))
+    assert run(sys.executable, tmp_path / "build.py", timeout=200).returncode == 0
+    return tmp_path / "python"
+
+
+@pytest.mark.parametrize("broken", BREAKS, indirect=True)
+def test_it_catches(broken):
+    printed = exchange("numpy", "nanoarrow", status=1, timeout=200, environ={"PYTHONPATH": str(broken)})
+    assert "FAILED" in printed

