@@ -159,9 +159,10 @@ def test_a_source_is_let_go_when_its_copy_is_there():
     for arguments in {"device": "cpu", "copy": None}, {"copy": True}, {"device": "cuda:2", "copy": None}:
         array = driver.put(numbers(), 1)
         gone = weakref.ref(array)
-        count = sys.getrefcount(array.keep)
+        keep = array.keep
+        count = sys.getrefcount(keep)
         x = asdlpack(array, **arguments)
-        assert sys.getrefcount(array.keep) == count
+        assert sys.getrefcount(keep) == count
         del array
         assert gone() is None
         assert x.shape == (8,)

@@ -3,9 +3,11 @@ crash or a hang is one failed test, with what was printed."""
 
 import functools
 import os
+import select
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,46 +17,81 @@ TESTS = SUPPORT.parent
 ROOT = TESTS.parent
 
 
+def ends(pid, timeout):
+    """Waits for the end of a process, and leaves it to be waited for; says whether it came."""
+    process = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(process, select.POLLIN)
+        return bool(poll.poll(timeout * 1000))
+    finally:
+        os.close(process)
+
+
 def run(*command, timeout=60, environ=None, cwd=None):
-    """Runs a program to its end, and ends it with all that it started where it takes longer."""
+    """Runs a program to its end, or for so long; then what it started ends, too, unless it left the session.
+
+    It prints into files: who left the session holds no pipe open.
+    """
     arguments = [str(argument) for argument in command]
-    process = subprocess.Popen(
-        arguments,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **(environ or {})},
-        cwd=cwd,
-        start_new_session=True,
-    )
-    with process:
+    with (
+        tempfile.TemporaryFile("w+", errors="backslashreplace") as stdout,
+        tempfile.TemporaryFile("w+", errors="backslashreplace") as stderr,
+    ):
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            env={**os.environ, **(environ or {})},
+            cwd=cwd,
+            start_new_session=True,
+        )
         try:
-            stdout, stderr = process.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            stdout, stderr = process.communicate()
-            pytest.fail(f"still running after {timeout} s\n{stdout}\n{stderr}", pytrace=False)
-    return subprocess.CompletedProcess(arguments, process.returncode, stdout, stderr)
+            ended = ends(process.pid, timeout)
+        finally:  # pytest-timeout and Ctrl-C raise in there
+            os.killpg(process.pid, signal.SIGKILL)  # before the wait, after which the number may be another's
+            process.wait()
+        for file in stdout, stderr:
+            file.seek(0)
+        result = subprocess.CompletedProcess(arguments, process.returncode, stdout.read(), stderr.read())
+    if not ended:
+        pytest.fail(f"still running after {timeout} s\n{result.stdout}\n{result.stderr}", pytrace=False)
+    return result
 
 
 def python(code, **options):
     return run(sys.executable, "-c", code, **options)
 
 
-def alone(test=None, **options):
-    """Decorates a test function: its body runs in a fresh interpreter, with its parameters (by their repr)."""
-    if test is None:
-        return functools.partial(alone, **options)
+# A failed assertion shows its values, as in pytest's own process.
+CHILD = """
+import sys
+sys.path[:0] = {folders!r}
+from _pytest.assertion import install_importhook
+from _pytest.config import get_config
+install_importhook(get_config()).mark_rewrite("support", {module!r})
+import {module} as tests
+tests.{name}.__wrapped__(**{parameters!r})
+"""
 
+
+def alone(test=None, *, timeout=60, status=0, stdout=None, stderr=None, **options):
+    """Decorates a test function: its body runs in a fresh interpreter, with its parameters (by their repr).
+
+    It has to end with the status, and to have printed what is given.
+    """
+    if test is None:
+        return functools.partial(alone, timeout=timeout, status=status, stdout=stdout, stderr=stderr, **options)
+
+    @pytest.mark.timeout(timeout + 30)
     @functools.wraps(test)
     def run_alone(**parameters):
-        result = python(
-            f"import sys; sys.path[:0] = {str(Path(test.__code__.co_filename).parent)!r}, {str(TESTS)!r}\n"
-            f"import {test.__module__} as tests; tests.{test.__name__}.__wrapped__(**{parameters!r})",
-            **options,
-        )
-        if result.returncode != 0:
+        folders = [str(Path(test.__code__.co_filename).parent), str(TESTS)]
+        code = CHILD.format(folders=folders, module=test.__module__, name=test.__name__, parameters=parameters)
+        result = python(code, timeout=timeout, **options)
+        printed = result.stdout if stdout is None else stdout, result.stderr if stderr is None else stderr
+        if (result.returncode, result.stdout, result.stderr) != (status, *printed):
             pytest.fail(f"exit status {result.returncode}\n{result.stdout}\n{result.stderr}", pytrace=False)
 
     return run_alone
