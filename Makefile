@@ -8,6 +8,10 @@ SOURCES := build.py go.mod $(shell find pyext pkg -name '*.[ch]' -o -name '*.go'
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
+# How tests run beside each other; those that measure time run by themselves.
+JOBS = $(shell nproc)
+TOGETHER = -m "not serial" -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+
 # What bench-compare puts beside the tree as it is.
 REF = HEAD
 
@@ -18,25 +22,32 @@ FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v pytho
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
-.PHONY: demo test test-one-cpu proofs coverage interpreters test-cuda lint bench bench-compare bench-cuda matrix clean
+.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda lint bench bench-compare bench-cuda matrix clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
 
-test: .venv/package .venv/test .venv-freezers/freezers
+test: .venv/package .venv/test
 	go test ./...
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest $(TOGETHER)
+	$(PYTHON) -m pytest -m serial
+
+# With the real libraries, builds of the package and frozen applications.
+test-all: .venv/package .venv/libraries .venv-freezers/freezers
+	go test ./...
+	$(PYTHON) -m pytest --all $(TOGETHER)
+	$(PYTHON) -m pytest --all -m serial
 
 # All Python tests as where there is one CPU, as in most containers.
-test-one-cpu: .venv/package .venv/test .venv-freezers/freezers
-	$(PYTHON) -m pytest --cpu 0
+test-one-cpu: .venv/package .venv/libraries .venv-freezers/freezers
+	$(PYTHON) -m pytest --all --cpu 0
 
-proofs: .venv/package .venv/test .venv-freezers/freezers
-	$(PYTHON) -m pytest --long --timeout 1800 --figures docs/proofs.json
+proofs: .venv/package .venv/libraries .venv-freezers/freezers
+	$(PYTHON) -m pytest --all --long --timeout 1800 --figures docs/proofs.json
 	$(PYTHON) docs/figures.py docs/proofs.json
 
-coverage: .venv/package .venv/test .venv/coverage
-	$(PYTHON) tools/coverage.py
+coverage: .venv/package .venv/libraries .venv/coverage
+	$(PYTHON) tools/coverage.py --all
 
 interpreters: .venv/package .venv/test
 	$(PYTHON) tools/interpreters.py
@@ -57,19 +68,19 @@ lint: .venv/lint
 	PYTHONPATH=python .venv/bin/stubtest --mypy-config-file pyproject.toml dlpack._dlpack
 	.venv/bin/pyright --pythonpath $(PYTHON)
 
-bench: .venv/package .venv/test .venv-pydlpack/pydlpack $(FREE_THREADED:%=.venv-free-threaded/package)
+bench: .venv/package .venv/libraries .venv-pydlpack/pydlpack $(FREE_THREADED:%=.venv-free-threaded/package)
 	$(PYTHON) benchmarks/run.py --json docs/speed.json --pydlpack .venv-pydlpack/bin/python \
 		$(FREE_THREADED:%=--free-threaded .venv-free-threaded/bin/python)
 	$(PYTHON) benchmarks/report.py docs/speed.json
 	$(PYTHON) benchmarks/bench_go.py $(BENCHSTAT)
 
-bench-compare: .venv/package .venv/test
+bench-compare: .venv/package .venv/libraries
 	$(PYTHON) benchmarks/compare.py $(REF) $(BENCHSTAT)
 
 bench-cuda: .venv/package .venv-cuda/matrix
 	PYTHONPATH=python .venv-cuda/bin/python benchmarks/bench_cuda.py
 
-matrix: .venv/package .venv/test $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(MATRIX)))
+matrix: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(MATRIX)))
 	$(PYTHON) docs/matrix.py $(MATRIX:%=%/bin/python)
 
 clean:
@@ -86,7 +97,7 @@ clean:
 	$(PIP) --editable .
 	touch $@
 
-.venv/demo .venv/test .venv/lint .venv/coverage: .venv/python pyproject.toml
+.venv/demo .venv/test .venv/libraries .venv/lint .venv/coverage: .venv/python pyproject.toml
 	$(PIP) --group $(@F)
 	touch $@
 

@@ -1,5 +1,5 @@
-"""Settings and fixtures that the tests share. Each proof has two forms: a short one, and a long one with --long, which
-prints what it counted."""
+"""Settings and fixtures that the tests share. What needs large libraries or builds the package runs with --all, or where
+it is named. Each proof has two forms: a short one, and a long one with --long, which prints what it counted."""
 
 import json
 import os
@@ -17,9 +17,24 @@ hypothesis.settings.register_profile("dlpack", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("dlpack")
 
 FIGURES = pytest.StashKey[dict]()
+TESTS = Path(__file__).parent
+NEED_MORE = [
+    TESTS / name
+    for name in """
+    libraries packaging tool/test_exchange.py sources/test_header.py sources/test_readme.py
+    functions/test_describe.py functions/test_from_pointer.py functions/test_frombuffer.py functions/test_properties.py
+    inputs/test_arrow_malformed.py inputs/test_structures.py
+    outputs/test_arrow_out.py outputs/test_asarray.py outputs/test_interfaces_out.py outputs/test_ways_out.py
+    processes/test_many_forks.py processes/test_neighbours.py
+    """.split()
+]
+# For pytest-xdist. What takes long begins first; two files share a build.
+FIRST = ["packaging", "tool", "processes", "faults"]
+SHARE = {"test_panics.py": "faulty", "test_failing_allocations.py": "faulty"}
 
 
 def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="run what needs large libraries or builds the package, too")
     parser.addoption("--long", action="store_true", help="run the long forms of the proofs")
     parser.addoption("--cpu", type=int, metavar="N", help="run on one CPU alone, the Nth of those that may be used")
     parser.addoption("--figures", type=Path, metavar="FILE", help="add what the proofs count to this JSON file")
@@ -36,7 +51,21 @@ def pytest_configure(config):
             signal.signal(each, lambda *_: None)
 
 
+def pytest_ignore_collect(collection_path, config):
+    if not config.getoption("all"):
+        named = [Path(argument.partition("::")[0]).resolve() for argument in config.args]
+        for path in NEED_MORE:
+            if collection_path.is_relative_to(path) and not any(name.is_relative_to(path) for name in named):
+                return True
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config, items):
+    if config.pluginmanager.hasplugin("xdist"):
+        items.sort(key=lambda item: (FIRST + [item.path.parent.name]).index(item.path.parent.name))
+        for item in items:
+            item.add_marker(pytest.mark.xdist_group(SHARE.get(item.path.name, item.path.name)))
     if not config.getoption("long"):
         long = [item for item in items if item.get_closest_marker("long")]
         items[:] = [item for item in items if item not in long]
@@ -52,8 +81,7 @@ def effort(request):
 @pytest.fixture
 def figure(request):
     """figure("children forked", 10_000): what the test did or saw, for the summary and docs/reliability.md."""
-    name = request.node.nodeid.partition("::")[2]
-    figures = request.config.stash[FIGURES].setdefault(f"{request.path.name}::{name}", {})
+    figures = request.config.stash[FIGURES].setdefault(f"{request.path.name}::{request.node.name}", {})
     return figures.__setitem__
 
 

@@ -26,7 +26,7 @@ import dlpack
 from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned, DLTensor
 from dlpack.tests.capsules import USED, capsule_name, capsule_rename, gather, look
 from support import arrow_c
-from support.alone import run
+from support.alone import JOBS, run
 from support.arrow_c import ArrowArrayStream, Column, Stream
 from support.capi import Py_buffer, PyArrayInterface, Speaks, capsule_new
 from support.libraries import library
@@ -626,7 +626,7 @@ def play_in_a_process(first, count):
 
 def test_whatever_a_producer_does_it_is_shared_or_refused_and_its_deleters_are_called_once(effort, figure):
     count = effort(4_000, 1_000_000)
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(JOBS) as pool:
         share = count // PROCESSES
         reports = list(pool.map(lambda i: play_in_a_process(i * share, share), range(PROCESSES)))
     outcomes = sum((collections.Counter(report["outcomes"]) for report in reports), collections.Counter())

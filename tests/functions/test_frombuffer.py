@@ -372,7 +372,9 @@ def test_a_capsule_or_a_structure_is_refused_and_left_as_it_is():
 
 
 @pytest.mark.parametrize(
-    "pointer", [ctypes.pointer(ctypes.c_int(3)), ctypes.c_void_p(4096), ctypes.c_char_p(b"abc")], ids=repr
+    "pointer",
+    [ctypes.pointer(ctypes.c_int(3)), ctypes.c_void_p(4096), ctypes.c_char_p(b"abc")],
+    ids=lambda pointer: type(pointer).__name__,
 )
 def test_a_pointer_is_not_taken_for_bytes(pointer):
     with pytest.raises(TypeError, match=r"got a ctypes pointer, which has no length \(pass from_pointer"):

@@ -256,6 +256,7 @@ def test_a_copy_leaves_no_file_open():
     assert process.open_files() == before
 
 
+@pytest.mark.serial
 @alone
 def test_a_thread_bound_to_one_cpu_copies_by_itself():
     """What it may use is asked at each copy: no other thread runs for it."""

@@ -110,7 +110,7 @@ def test_a_scalar_needs_neither_shape_nor_strides(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("data", [None, DATA, 3, 2**64 - 1])
+@pytest.mark.parametrize("data", [None, DATA, 3, 2**64 - 1], ids=["null", "memory", "3", "the last"])
 def test_memory_of_no_items_may_be_anywhere(name, data):
     x = asdlpack(Managed(data, name=name, shape=(2, 0), strides=(7, 9)).capsule())
     assert (x.pointer, x.strides) == (0, (1, 1))

@@ -75,7 +75,9 @@ def test_a_field_of_a_structured_array_is_copied_where_that_is_allowed():
     assert np.shares_memory(np.from_dlpack(asdlpack(fields["letter"])), fields)
 
 
-@pytest.mark.parametrize("arguments", [{"copy": np.arange(3)}, {"copy": 1}, {"stream": object()}], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [{"copy": np.arange(3)}, {"copy": 1}, {"stream": object()}], ids=["copy array", "copy 1", "stream"]
+)
 def test_an_argument_that_numpy_or_torch_would_have_to_guess_at_is_a_type_error(arguments):
     with pytest.raises(TypeError, match=next(iter(arguments))):
         asdlpack(b"abc").__dlpack__(**arguments)

@@ -149,6 +149,7 @@ def stay_alive(count):
     source.append(0)
 
 
+@pytest.mark.serial
 def test_threads_that_live_at_once(effort, figure):
     count = effort(100, 1000)
     stay_alive(count=count)
@@ -295,6 +296,7 @@ while not library.entered():
     return deleted
 
 
+@pytest.mark.serial
 def test_foreign_threads_delete_while_and_after_python_finalises(effort, figure):
     """What they begin before is deleted; what they begin after is left to the process's end."""
     rounds, count = effort(4, 100), 20_000

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dlpack import DLPackObject, asdlpack, frombuffer
 from dlpack.tests.capsules import READ_ONLY, capsule_name, consume
-from support.alone import alone
+from support.alone import JOBS, alone
 from support.capi import Speaks
 from support.forks import fork_and_join
 from support.tensors import LEGACY, VERSIONED, Tensor, strays
@@ -277,6 +277,6 @@ def run_machine(number, count):
 
 def test_memory_is_held_exactly_as_long_as_there_is_a_holder(effort, figure):
     count = effort(60, 10_000)
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(JOBS) as pool:
         list(pool.map(lambda number: run_machine(number=number, count=count // PROCESSES), range(PROCESSES)))
     figure("state-machine runs", count)

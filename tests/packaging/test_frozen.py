@@ -10,7 +10,6 @@ from support.builds import copy_sources
 
 # make installs it beside the environment of the tests: the freezers should find no more than an application needs.
 PYTHON = ROOT / ".venv-freezers" / "bin" / "python"
-pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="make test installs the freezers")
 
 FOLDER = "dist/application/application"
 FILE = "dist/application"
@@ -26,8 +25,14 @@ FREEZERS = {  # how each is called, and where the application then is
 
 
 def of(*names):
-    """The first one is in make test, too."""
+    """The first one is in make test-all, too."""
     return [pytest.param(name, marks=pytest.mark.long if names.index(name) > 0 else ()) for name in names]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def freezers(request):
+    if not PYTHON.exists():
+        (pytest.fail if request.config.getoption("all") else pytest.skip)("make test-all installs the freezers")
 
 
 @pytest.fixture(scope="module")

@@ -522,6 +522,7 @@ def test_a_fork_before_the_core_starts_warns_of_no_threads():
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.serial
 @alone(timeout=120)
 def test_a_large_copy_lets_other_threads_run():
     """With no forced switch of threads, another runs within asdlpack only where the GIL is released."""

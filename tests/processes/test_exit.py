@@ -1,6 +1,5 @@
 """The end of a process: whatever is alive, it ends with its own status and prints nothing."""
 
-import os
 import shlex
 import subprocess
 import sysconfig
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.alone import SUPPORT, TESTS, python, run
+from support.alone import JOBS, SUPPORT, TESTS, python, run
 
 SOURCE = SUPPORT / "host.c"
 
@@ -184,7 +183,7 @@ MORE = {
 
 def ends(program, status, times):
     """Runs the program so often, on all processors, and checks its end; returns how often."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(JOBS) as pool:
         for result in pool.map(lambda _: program(), range(times)):
             assert (result.returncode, result.stdout, result.stderr) == (status, "", "")
     return times

@@ -47,6 +47,7 @@ def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit,
     assert happened.get("works", 0) < len(values) or limit in ("RLIMIT_FSIZE", "RLIMIT_NOFILE")
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("reached", ["at the import", "after the start", "in a child"])
 def test_any_number_of_mappings_left_gives_work_or_an_exception(folder, reached, effort, figure):
     """vm.max_map_count; a start takes 100 to 400 of them, by the number of CPUs."""

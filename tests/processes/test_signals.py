@@ -353,6 +353,7 @@ def handlers_have_room(library, number, timer, count, cpus):
     assert ctypes.c_long.in_dll(handlers, "handled").value > 10
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("cpus", [1, 2])
 @pytest.mark.parametrize("timer", ["REAL", "PROF", "VIRTUAL"])
 def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, timer, cpus, effort, figure):
@@ -573,6 +574,7 @@ def timers_sample(seconds):
     print(sum(ticks.values()))
 
 
+@pytest.mark.serial
 def test_timers_call_their_handlers_and_a_profiler_samples_its_functions(effort, figure):
     seconds = effort(0.5, 20)
     timers_sample(seconds=seconds)
@@ -621,6 +623,7 @@ def interrupts_arrive(count):
     assert dlpack.asdlpack(much, copy=True).nbytes == len(much)
 
 
+@pytest.mark.serial
 def test_ctrl_c_in_a_long_copy_interrupts_when_the_copy_is_done(effort, figure):
     count = effort(10, 500)
     interrupts_arrive(count=count)
@@ -691,6 +694,7 @@ def calls_are_interrupted(library, seconds, by_a_timer):
     assert any(interrupted) == by_a_timer
 
 
+@pytest.mark.serial
 def test_no_system_call_of_the_program_is_interrupted(handlers, effort, figure):
     seconds = effort(1, 20)
     calls_are_interrupted(library=handlers, seconds=seconds, by_a_timer=False)

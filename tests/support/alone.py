@@ -15,6 +15,8 @@ import pytest
 SUPPORT = Path(__file__).parent
 TESTS = SUPPORT.parent
 ROOT = TESTS.parent
+# How many processes a test may start at once.
+JOBS = 1 if "PYTEST_XDIST_WORKER" in os.environ else len(os.sched_getaffinity(0))
 
 
 def ends(pid, timeout):

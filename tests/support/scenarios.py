@@ -181,9 +181,10 @@ def read(made, **arguments):
 
 def table_of_other_rows():
     """An array whose table has another length, and no callbacks in Python."""
-    import pyarrow
+    import nanoarrow
 
-    batch = pyarrow.RecordBatch.from_pydict({"a": [1, 2, 3]})
+    column, table = nanoarrow.c_array([1, 2, 3], nanoarrow.int64()), nanoarrow.struct({"a": nanoarrow.int64()})
+    batch = nanoarrow.c_array_from_buffers(table, 3, [None], children=[column])
     return Producer(__arrow_c_array__=batch.__arrow_c_array__, __array__=None, shape=(5,))
 
 
