@@ -22,7 +22,7 @@ FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v pytho
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
-.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda lint bench bench-compare bench-cuda matrix clean
+.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format lint bench bench-compare bench-cuda matrix clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -53,7 +53,13 @@ interpreters: .venv/package .venv/test
 	$(PYTHON) tools/interpreters.py
 
 test-cuda: .venv/package .venv-cuda/matrix
-	.venv-cuda/bin/python -m pytest tests/gpu
+	PYTHONPATH=python .venv-cuda/bin/python -m pytest tests/gpu
+
+format: .venv/lint
+	gofmt -w pkg pyext
+	.venv/bin/clang-format -i $$(find pyext pkg tests benchmarks -name "*.[ch]")
+	.venv/bin/ruff check --fix --quiet
+	.venv/bin/ruff format --quiet
 
 lint: .venv/lint
 	@files=$$(gofmt -l pkg pyext); test -z "$$files" || { echo "gofmt changes these:" $$files; exit 1; }

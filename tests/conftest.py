@@ -1,5 +1,5 @@
-"""Settings and fixtures that the tests share. What needs large libraries or builds the package runs with --all, or where
-it is named. Each proof has two forms: a short one, and a long one with --long, which prints what it counted."""
+"""Settings and fixtures that the tests share. What needs large libraries or builds the package runs with --all, or
+where it is named. Each proof has two forms: a short one, and a long one with --long, which prints what it counted."""
 
 import json
 import os
