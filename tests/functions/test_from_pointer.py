@@ -6,7 +6,6 @@ import weakref
 
 import numpy as np
 import pytest
-import torch
 
 from dlpack import DLDeviceType, asdlpack, from_pointer
 from support.alone import alone
@@ -58,14 +57,14 @@ def test_a_pointer_is_an_int_or_one_of_ctypes(pointer):
 
 
 def test_a_ctypes_pointer_is_kept_with_what_it_leads_to():
-    array = floats()
-    pointer, memory = ctypes.pointer(array), weakref.ref(array)
-    del array
-    tensor = torch.from_dlpack(from_pointer(pointer, (6,), "float32"))
+    numbers = floats()
+    pointer, memory = ctypes.pointer(numbers), weakref.ref(numbers)
+    del numbers
+    array = np.from_dlpack(from_pointer(pointer, (6,), "float32"))
     del pointer
     assert memory() is not None
-    assert tensor.tolist() == [0, 1, 2, 3, 4, 5]
-    del tensor
+    assert array.tolist() == [0, 1, 2, 3, 4, 5]
+    del array
     assert memory() is None
 
 
@@ -74,10 +73,10 @@ def test_the_owner_lives_until_the_last_consumer_is_gone():
     gone = weakref.ref(owner)
     x = from_pointer(ctypes.addressof(memory), (6,), "float32", owner=owner)
     assert x.obj is owner
-    array, tensor = np.from_dlpack(x), torch.from_dlpack(x)
-    del x, owner, array
+    first, second = np.from_dlpack(x), np.from_dlpack(x)
+    del x, owner, first
     assert gone() is not None
-    del tensor
+    del second
     assert gone() is None
 
 
