@@ -7,11 +7,7 @@ import pathlib
 
 import ml_dtypes
 import numpy
-import pandas
-import polars
-import pyarrow
 import pytest
-import xarray
 
 import dlpack
 from dlpack import asdlpack
@@ -26,7 +22,6 @@ class Either(ctypes.Union):
 
 
 PAIRS = numpy.zeros(4, [("a", "i4"), ("b", "f4")])
-LISTS = pyarrow.list_(pyarrow.int64(), 2)
 FILE = pathlib.Path(__file__)
 CODE_POINTS = "numpy.ascontiguousarray(obj).view('uint32')"
 BYTES = "numpy.ascontiguousarray(obj).view('uint8')"
@@ -66,67 +61,6 @@ REFUSED = {
     "a long double of ctypes": (ctypes.c_longdouble, "numpy.array(obj.value)"),
     "long doubles of ctypes": (ctypes.c_longdouble * 2, "numpy.array(obj[:])"),
     "big-endian numbers": (lambda: numpy.zeros(2, ">f4"), "copy=None", "asdlpack(obj, copy=None)"),
-    "nulls of polars": (lambda: polars.Series([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
-    "nulls of pyarrow": (lambda: pyarrow.array([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
-    "nulls of pandas": (lambda: pandas.Series([1, None], dtype="Int64"), ".fillna(0)", "obj.fillna(0)"),
-    "a NaN of pandas": (lambda: pandas.Series([1, None]), ".to_numpy()", "obj.to_numpy()"),
-    "nulls in lists of polars": (
-        lambda: polars.Series([[1, None], [2, 3]], dtype=polars.Array(polars.Int64, 2)),
-        ".explode().fill_null(0) in polars",
-        "obj.explode().fill_null(0)",
-    ),
-    "lists of polars that are null": (
-        lambda: polars.Series([[1, 2], None], dtype=polars.Array(polars.Int64, 2)),
-        ".explode().fill_null(0) in polars",
-        "obj.explode().fill_null(0)",
-    ),
-    "nulls in lists of pyarrow": (
-        lambda: pyarrow.array([[1, None]], LISTS),
-        ".flatten().fill_null(0) in pyarrow",
-        "obj.flatten().fill_null(0)",
-    ),
-    "lists of pyarrow that are null": (
-        lambda: pyarrow.array([[1, 2], None], LISTS),
-        ".flatten().fill_null(0) in pyarrow",
-        "obj.flatten().fill_null(0)",
-    ),
-    "nulls alone": (lambda: pyarrow.nulls(2), ".cast and .fill_null", "obj.cast('int64').fill_null(0)"),
-    "text of pyarrow": (lambda: pyarrow.array(["1"]), ".cast in pyarrow", "obj.cast('float64')"),
-    "text of polars": (lambda: polars.Series(["1"]), ".cast in pyarrow and polars", "obj.cast(polars.Float64)"),
-    "text of pandas": (lambda: pandas.Series(["1"], dtype="str"), ".astype in pandas", "obj.astype('float64')"),
-    "decimals": (lambda: pyarrow.array([1], pyarrow.decimal128(5)), ".cast in pyarrow", "obj.cast('float64')"),
-    "times of pyarrow": (lambda: pyarrow.array([1], pyarrow.date32()), "int32: .cast in pyarrow", "obj.cast('int32')"),
-    "times of pandas": (
-        lambda: pandas.Series(pandas.to_datetime(["2000-01-01"])),
-        "int64: .cast in pyarrow and polars, .astype in pandas",
-        "obj.astype('int64')",
-    ),
-    "items that are bytes": (lambda: pyarrow.array([b"ab"], pyarrow.binary(2)), "pyarrow's .view", "obj.view('int16')"),
-    "codes of pyarrow": (lambda: pyarrow.array(["a"]).dictionary_encode(), ".indices in pyarrow", "obj.indices"),
-    "codes of polars": (
-        lambda: polars.Series(["a"], dtype=polars.Categorical),
-        ".to_physical() in polars",
-        "obj.to_physical()",
-    ),
-    "codes of pandas": (lambda: pandas.Series(["a"], dtype="category"), ".cat.codes in pandas", "obj.cat.codes"),
-    "lists of any length": (lambda: pyarrow.array([[1]]), "cast them to fixed-size lists", "obj.cast(list_of_one)"),
-    "chunks of pyarrow": (lambda: pyarrow.chunked_array([[1], [2]]), ".combine_chunks()", "obj.combine_chunks()"),
-    "chunks of polars": (
-        lambda: polars.concat([polars.Series([1]), polars.Series([2])], rechunk=False),
-        ".rechunk()",
-        "obj.rechunk()",
-    ),
-    "columns of pyarrow": (lambda: pyarrow.table({"a": [1], "b": [2]}), 'obj["a"]'),
-    "columns of polars": (lambda: polars.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
-    "columns of pandas": (lambda: pandas.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
-    "a table as an array": (lambda: pyarrow.table({"a": [1], "b": [2]}), "numpy.asarray(obj)"),
-    "an array of xarray": (lambda: xarray.DataArray(numpy.zeros((2, 3))), "numpy.asarray(obj)"),
-    "an array of xarray with coordinates": (
-        lambda: xarray.DataArray([1, 2], name="n", dims="x", coords={"x": [1, 2]}),
-        "numpy.asarray(obj)",
-    ),
-    "a dataset of xarray": (lambda: xarray.Dataset({"name": ("x", [1, 2])}), "numpy.asarray(obj['name'])"),
-    "an index of pandas": (lambda: pandas.Index([1, 2]), "numpy.asarray(obj)"),
     "a list": (lambda: [1, 2], "numpy.asarray(obj)"),
     "a BytesIO": (lambda: io.BytesIO(b"ab"), "its getbuffer()", "obj.getbuffer()"),
     "a name of a file": (lambda: str(FILE), "numpy.memmap(obj, mode='c')"),
@@ -156,8 +90,7 @@ def test_a_way_out_works_as_the_error_has_it(what):
         obj = make()
         _ = asdlpack(obj).shape
     assert text in str(caught.value)
-    names = {"obj": obj, "list_of_one": pyarrow.list_(pyarrow.int64(), 1), "x_of": x_of, "asdlpack": asdlpack}
-    instead = eval(meaning[0] if meaning else text, {**globals(), **names})
+    instead = eval(meaning[0] if meaning else text, {**globals(), "obj": obj})
     assert asdlpack(instead).size > 0
 
 

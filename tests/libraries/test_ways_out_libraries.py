@@ -1,0 +1,89 @@
+"""The ways out that errors name for objects of other libraries: each one gives what asdlpack takes."""
+
+import numpy
+import pandas
+import polars
+import pyarrow
+import pytest
+import xarray
+
+from dlpack import asdlpack
+
+LISTS = pyarrow.list_(pyarrow.int64(), 2)
+
+# What is refused: the object, the way out as its error has it, and what that means where it is no expression.
+REFUSED = {
+    "nulls of polars": (lambda: polars.Series([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
+    "nulls of pyarrow": (lambda: pyarrow.array([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
+    "nulls of pandas": (lambda: pandas.Series([1, None], dtype="Int64"), ".fillna(0)", "obj.fillna(0)"),
+    "a NaN of pandas": (lambda: pandas.Series([1, None]), ".to_numpy()", "obj.to_numpy()"),
+    "nulls in lists of polars": (
+        lambda: polars.Series([[1, None], [2, 3]], dtype=polars.Array(polars.Int64, 2)),
+        ".explode().fill_null(0) in polars",
+        "obj.explode().fill_null(0)",
+    ),
+    "lists of polars that are null": (
+        lambda: polars.Series([[1, 2], None], dtype=polars.Array(polars.Int64, 2)),
+        ".explode().fill_null(0) in polars",
+        "obj.explode().fill_null(0)",
+    ),
+    "nulls in lists of pyarrow": (
+        lambda: pyarrow.array([[1, None]], LISTS),
+        ".flatten().fill_null(0) in pyarrow",
+        "obj.flatten().fill_null(0)",
+    ),
+    "lists of pyarrow that are null": (
+        lambda: pyarrow.array([[1, 2], None], LISTS),
+        ".flatten().fill_null(0) in pyarrow",
+        "obj.flatten().fill_null(0)",
+    ),
+    "nulls alone": (lambda: pyarrow.nulls(2), ".cast and .fill_null", "obj.cast('int64').fill_null(0)"),
+    "text of pyarrow": (lambda: pyarrow.array(["1"]), ".cast in pyarrow", "obj.cast('float64')"),
+    "text of polars": (lambda: polars.Series(["1"]), ".cast in pyarrow and polars", "obj.cast(polars.Float64)"),
+    "text of pandas": (lambda: pandas.Series(["1"], dtype="str"), ".astype in pandas", "obj.astype('float64')"),
+    "decimals": (lambda: pyarrow.array([1], pyarrow.decimal128(5)), ".cast in pyarrow", "obj.cast('float64')"),
+    "times of pyarrow": (lambda: pyarrow.array([1], pyarrow.date32()), "int32: .cast in pyarrow", "obj.cast('int32')"),
+    "times of pandas": (
+        lambda: pandas.Series(pandas.to_datetime(["2000-01-01"])),
+        "int64: .cast in pyarrow and polars, .astype in pandas",
+        "obj.astype('int64')",
+    ),
+    "items that are bytes": (lambda: pyarrow.array([b"ab"], pyarrow.binary(2)), "pyarrow's .view", "obj.view('int16')"),
+    "codes of pyarrow": (lambda: pyarrow.array(["a"]).dictionary_encode(), ".indices in pyarrow", "obj.indices"),
+    "codes of polars": (
+        lambda: polars.Series(["a"], dtype=polars.Categorical),
+        ".to_physical() in polars",
+        "obj.to_physical()",
+    ),
+    "codes of pandas": (lambda: pandas.Series(["a"], dtype="category"), ".cat.codes in pandas", "obj.cat.codes"),
+    "lists of any length": (lambda: pyarrow.array([[1]]), "cast them to fixed-size lists", "obj.cast(list_of_one)"),
+    "chunks of pyarrow": (lambda: pyarrow.chunked_array([[1], [2]]), ".combine_chunks()", "obj.combine_chunks()"),
+    "chunks of polars": (
+        lambda: polars.concat([polars.Series([1]), polars.Series([2])], rechunk=False),
+        ".rechunk()",
+        "obj.rechunk()",
+    ),
+    "columns of pyarrow": (lambda: pyarrow.table({"a": [1], "b": [2]}), 'obj["a"]'),
+    "columns of polars": (lambda: polars.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
+    "columns of pandas": (lambda: pandas.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
+    "a table as an array": (lambda: pyarrow.table({"a": [1], "b": [2]}), "numpy.asarray(obj)"),
+    "an array of xarray": (lambda: xarray.DataArray(numpy.zeros((2, 3))), "numpy.asarray(obj)"),
+    "an array of xarray with coordinates": (
+        lambda: xarray.DataArray([1, 2], name="n", dims="x", coords={"x": [1, 2]}),
+        "numpy.asarray(obj)",
+    ),
+    "a dataset of xarray": (lambda: xarray.Dataset({"name": ("x", [1, 2])}), "numpy.asarray(obj['name'])"),
+    "an index of pandas": (lambda: pandas.Index([1, 2]), "numpy.asarray(obj)"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_way_out_works_as_the_error_of_an_object_of_a_library_has_it(what):
+    make, text, *meaning = REFUSED[what]
+    obj = make()
+    with pytest.raises((BufferError, TypeError)) as caught:
+        _ = asdlpack(obj).shape
+    assert text in str(caught.value)
+    names = {"obj": obj, "list_of_one": pyarrow.list_(pyarrow.int64(), 1)}
+    instead = eval(meaning[0] if meaning else text, {**globals(), **names})
+    assert asdlpack(instead).size > 0
