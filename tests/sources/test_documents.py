@@ -1,29 +1,14 @@
-"""What the documents say is so: the examples of the README print what they say, the demo works, the commands exist."""
+"""What the documents say is so: the demo works, the commands exist, and what is linked."""
 
 import re
 import sys
 
 import pytest
-import safetensors.torch
-import torch
 
 import dlpack
 from support.alone import ROOT, run
-from support.documents import check, examples
 
-EXAMPLES = examples(ROOT / "README.md")
 DEMO = ROOT / "examples" / "demo.py"
-
-
-def test_the_examples_of_the_readme_are_found():
-    assert len(EXAMPLES) >= 3
-
-
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_of_the_readme_prints_what_its_comments_say(example, tmp_path):
-    weights = torch.ones(2, 3, dtype=torch.bfloat16)
-    safetensors.torch.save_file({"weights": weights, "bias": torch.ones(3)}, tmp_path / "model.safetensors")
-    check(example, cwd=tmp_path)
 
 
 def test_the_demo_shows_that_every_source_is_shared(tmp_path):
