@@ -32,10 +32,10 @@ test: .venv/package .venv/test
 	$(PYTHON) -m pytest $(TOGETHER)
 	$(PYTHON) -m pytest -m serial
 
-# With the real libraries, builds of the package and frozen applications.
+# With the real libraries, builds of the package and frozen applications. Each process has one CPU, as most containers.
 test-all: .venv/package .venv/libraries .venv-freezers/freezers
 	go test ./...
-	$(PYTHON) -m pytest --all $(TOGETHER)
+	$(PYTHON) -m pytest --all --cpu 0 $(TOGETHER)
 	$(PYTHON) -m pytest --all -m serial
 
 # All Python tests as where there is one CPU, as in most containers.

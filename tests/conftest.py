@@ -19,14 +19,7 @@ hypothesis.settings.load_profile("dlpack")
 FIGURES = pytest.StashKey[dict]()
 TESTS = Path(__file__).parent
 NEED_MORE = [
-    TESTS / name
-    for name in """
-    libraries packaging tool/test_exchange.py sources/test_header.py sources/test_readme.py
-    functions/test_describe.py functions/test_from_pointer.py functions/test_frombuffer.py functions/test_properties.py
-    inputs/test_arrow_malformed.py inputs/test_structures.py
-    outputs/test_arrow_out.py outputs/test_asarray.py outputs/test_interfaces_out.py outputs/test_ways_out.py
-    processes/test_many_forks.py processes/test_neighbours.py
-    """.split()
+    TESTS / name for name in "libraries packaging tool/test_tool_libraries.py tool/test_tool_catches.py".split()
 ]
 # For pytest-xdist. What takes long begins first; two files share a build.
 FIRST = ["packaging", "tool", "processes", "faults"]
@@ -36,13 +29,20 @@ SHARE = {"test_panics.py": "faulty", "test_failing_allocations.py": "faulty"}
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="run what needs large libraries or builds the package, too")
     parser.addoption("--long", action="store_true", help="run the long forms of the proofs")
-    parser.addoption("--cpu", type=int, metavar="N", help="run on one CPU alone, the Nth of those that may be used")
+    parser.addoption(
+        "--cpu",
+        type=int,
+        metavar="N",
+        help="run on one CPU, the Nth of those that may be used; with -n each worker on its own",
+    )
     parser.addoption("--figures", type=Path, metavar="FILE", help="add what the proofs count to this JSON file")
 
 
 def pytest_configure(config):
     config.stash[FIGURES] = {}
-    if (number := config.getoption("cpu")) is not None:
+    number, worker = config.getoption("cpu"), getattr(config, "workerinput", {}).get("workerid", "")
+    if number is not None and (worker or not config.getoption("numprocesses", None)):
+        number += int(worker.removeprefix("gw") or 0)
         usable = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {usable[number % len(usable)]})  # of the processes that tests start, too
     # What nohup or a shell has ignored stays ignored in the processes that tests start; what is caught does not.
