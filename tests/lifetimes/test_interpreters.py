@@ -13,6 +13,8 @@ from dlpack import structs
 from support.alone import alone, run
 from support.capi import Memory
 
+since_312 = pytest.mark.skipif(sys.version_info < (3, 12), reason="CPython 3.12 and later")
+
 
 class Buffer:
     """A class of Python's own with a buffer (PEP 688), which Python knows from 3.12 on."""
@@ -50,14 +52,14 @@ def test_a_buffer_method_is_a_buffer_where_python_knows_it(max_version):
     buffer.memory.append(0)
 
 
+@since_312
 def test_an_error_of_a_buffer_method_is_the_error():
     class Refuses:
         def __buffer__(self, flags):
             raise BufferError("not today")
 
-    if sys.version_info >= (3, 12):
-        with pytest.raises(BufferError, match="not today"):
-            dlpack.asdlpack(Refuses())
+    with pytest.raises(BufferError, match="not today"):
+        dlpack.asdlpack(Refuses())
 
 
 def test_a_process_with_strict_settings_prints_nothing():
@@ -74,12 +76,11 @@ kept = x.__dlpack__(), memoryview(x), dlpack.asdlpack(x.__dlpack__(max_version=(
         assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
+@since_312
 @alone
 def test_no_count_of_none_true_or_false_drifts():
     """The stable ABI of 3.11 counts references to objects that later ones hold immortal and don't count. After
     a billion that nobody took back, None is no longer what `is None` looks for."""
-    if sys.version_info < (3, 12):
-        return
 
     def counts():
         return [ctypes.c_uint32.from_address(id(it)).value for it in (None, True, False)]
@@ -89,12 +90,11 @@ def test_no_count_of_none_true_or_false_drifts():
     assert counts() == before
 
 
+@since_312
 @alone
 def test_a_deleter_called_in_a_sub_interpreter_returns():
     """It would have to wait for the main interpreter's GIL, which its own thread keeps others from: so it leaves the
     memory. In 3.11 nothing tells a thread that it is in a sub-interpreter."""
-    if sys.version_info < (3, 12):
-        return
     interpreters = importlib.import_module("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
     memory = bytearray(8)
     capsule = dlpack.asdlpack(memory).__dlpack__()

@@ -278,14 +278,14 @@ print(library.deleted(1), library.deleted(2))
     assert (result.returncode, result.stdout, result.stderr) == (0, "0\n1 0\n", "")
 
 
-def end_while_threads_delete(path, count, **options):
+def end_while_threads_delete(path, count, until, **options):
     """How many of the deleters found Python running; each returns, at the latest when Python is gone."""
     result = python(
         SCRIPT.format(path=str(path), count=count)
-        + """
+        + f"""
 library.delete_at_exit()
 library.start(4)
-while not library.entered():
+while not library.{until}:
     pass
 """,
         **options,
@@ -301,7 +301,7 @@ def test_foreign_threads_delete_while_and_after_python_finalises(effort, figure)
     """What they begin before is deleted; what they begin after is left to the process's end."""
     rounds, count = effort(4, 100), 20_000
     with library("deleters") as path:
-        early = [end_while_threads_delete(path, count) for _ in range(rounds)]
+        early = [end_while_threads_delete(path, count, until="deleted(1)") for _ in range(rounds)]
     assert all(0 < deleted <= count for deleted in early)
     figure("processes that end while 4 foreign threads delete", rounds)
     figure("deleters that these entered", rounds * count)
@@ -322,7 +322,8 @@ def test_python_does_not_finalise_before_who_asks_for_the_gil_has_it(tmp_path):
     header.write_text(LATE)
     package = build(tmp_path, cflags=f"-include {header}")
     with library("deleters") as path:
-        assert end_while_threads_delete(path, 20, environ={"PYTHONPATH": str(package)}) > 0
+        environ = {"PYTHONPATH": str(package)}
+        assert end_while_threads_delete(path, 20, until="entered()", environ=environ) > 0
 
 
 SLOW = """

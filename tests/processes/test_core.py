@@ -308,7 +308,7 @@ def works_or_raises_under_a_limit(folder, limit, value):
         sys.path.insert(0, folder)
         import dlpack
 
-        process.become_ordinary_user()
+        process.become_ordinary_user(alone=True)
     if "t" in sys.abiflags:  # without a GIL Python alone reserves a GiB
         taken = {"RLIMIT_AS": process.address_space(), "RLIMIT_DATA": int(process.status("VmData")) << 10}
         value += taken.get(limit, 0)

@@ -29,6 +29,8 @@ FOREVER = (
     "forever = ctypes.pythonapi.Py_IncRef\n"
     "forever.argtypes, forever.restype = (ctypes.py_object,), None\n"  # as a static of another extension does
 )
+PLAIN = "import numpy as np, dlpack\nx = dlpack.asdlpack(bytearray(b'bytes'))\n"
+# What a program of few imports ends with; its exit status is 0.
 EXITS = {
     "with everything alive": "keep = x, x.__dlpack__(), x.__dlpack__(max_version=(1, 0)), np.from_dlpack(x)",
     "with capsules in a cycle": "keep = [x.__dlpack__(), x]; keep.append(keep); del x",
@@ -189,22 +191,10 @@ def ends(program, status, times):
     return times
 
 
-@pytest.mark.parametrize("how", MORE)
+@pytest.mark.parametrize("how", [*EXITS, *MORE])
 def test_the_process_ends_with_its_status_and_prints_nothing(how, effort, figure):
-    code, status = MORE[how]
-    figure("ends", ends(lambda: python(BEGINNING + code), status, effort(1, 100)))
-
-
-@pytest.mark.parametrize("how", EXITS)
-def test_the_interpreter_exits_quietly(how):
-    result = python(f"import numpy as np, dlpack\nx = dlpack.asdlpack(bytearray(b'bytes'))\n{EXITS[how]}")
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-
-
-@pytest.mark.parametrize("how", EXITS)
-def test_the_ways_to_end_of_test_core_again_and_again(how, effort, figure):
-    code = f"import numpy as np, dlpack\nx = dlpack.asdlpack(bytearray(b'bytes'))\n{EXITS[how]}"
-    figure("ends", ends(lambda: python(code), 0, effort(0, 100)))
+    code, status = (PLAIN + EXITS[how], 0) if how in EXITS else (BEGINNING + MORE[how][0], MORE[how][1])
+    figure("ends", ends(lambda: python(code), status, effort(1, 100)))
 
 
 def test_a_sub_interpreter_that_asks_first_leaves_the_main_one_what_it_needs(effort, figure):

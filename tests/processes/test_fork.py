@@ -212,18 +212,27 @@ def test_a_core_started_in_a_child_leaves_no_file_open():
 
 @alone
 def test_children_of_a_parent_whose_core_is_starting_work():
-    import threading
+    """A start keeps the GIL: the thread that starts the core gets it before the fork or after."""
+    import _thread
+    import os
 
     from support import forks
 
+    reading, writing = os.pipe()
+
     def fork_while_the_core_starts():
-        starting = threading.Thread(target=forks.use_all)
-        starting.start()
+        ended = _thread.allocate_lock()
+        ended.acquire()
+        _thread.start_new_thread(lambda: (forks.use_all(), ended.release()), ())
+        if forks.core_calls() == 0:
+            os.write(writing, b".")
         forks.fork_and_join(forks.use_all)
-        starting.join()
+        ended.acquire()
 
     for _ in range(20):
         forks.fork_and_join(fork_while_the_core_starts)
+    os.close(writing)
+    assert os.read(reading, 20), "each core had started before the fork"
 
 
 @alone

@@ -44,7 +44,8 @@ def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit,
     for what, times in happened.items():
         figure(what, times)
     assert set(happened) <= {"works", "MemoryError", "OSError", "RuntimeError", "ImportError"}, happened
-    assert happened.get("works", 0) < len(values) or limit in ("RLIMIT_FSIZE", "RLIMIT_NOFILE")
+    if limit not in ("RLIMIT_FSIZE", "RLIMIT_NOFILE"):
+        assert 0 < happened.get("works", 0) < len(values), happened
 
 
 @pytest.mark.serial
@@ -128,19 +129,22 @@ def test_locked_memory_ends_no_process_and_its_limit_is_named(started):
     if started:
         forks.use_all()
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
-    process.become_ordinary_user()
+    process.become_ordinary_user(alone=True)
     future = 2
     assert ctypes.CDLL(None).mlockall(future) == 0
     if not started:
         with pytest.raises(MemoryError, match="ulimit -l, since mlockall"):
             dlpack.asdlpack(source)
         return
+    worked = 0
     for _ in range(200):
         try:
             forks.use_all()
             dlpack.asdlpack(memoryview(bytearray(4 << 20))[::2], copy=True)
         except MemoryError:
             continue
+        worked += 1
+    assert worked >= 180
 
 
 @pytest.mark.parametrize("limit", ["RLIMIT_NPROC", "RLIMIT_AS", "RLIMIT_DATA"])
@@ -160,7 +164,7 @@ def test_a_limit_that_is_reached_once_the_core_has_started_ends_no_process(limit
         "RLIMIT_AS": process.address_space(),
         "RLIMIT_DATA": int(process.status("VmData")) << 10,
     }[limit]
-    process.become_ordinary_user()
+    process.become_ordinary_user(alone=True)
     resource.setrlimit(getattr(resource, limit), (value, value))
     worked = 0
     for i in range(200):
@@ -171,7 +175,7 @@ def test_a_limit_that_is_reached_once_the_core_has_started_ends_no_process(limit
         except MemoryError:
             continue
         worked += 1
-    assert worked == 200 or limit != "RLIMIT_NPROC"
+    assert worked >= (200 if limit == "RLIMIT_NPROC" else 190)  # without the large copies
 
 
 @pytest.mark.parametrize("limit", ["RLIMIT_NPROC", "vm.max_map_count"])
@@ -205,7 +209,7 @@ def test_threads_at_work_when_no_more_can_be_started_go_on(limit):
     for thread in threads:
         thread.start()
     if limit == "RLIMIT_NPROC":
-        process.become_ordinary_user()
+        process.become_ordinary_user(alone=True)
         resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
     else:
         limits.Mappings().leave(0)
@@ -225,4 +229,4 @@ def test_stacks_of_any_size_work_or_raise(package, size):
     )
     result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
     assert result.returncode == 0, result.stderr
-    assert result.stdout.strip() in ("works", "OSError", "MemoryError")
+    assert result.stdout.strip() in (["works"] if size <= 64 * MB else ["works", "OSError", "MemoryError"])

@@ -20,14 +20,18 @@ def test_children_use_everything_and_fork_five_deep(parent, effort, figure):
         timeout=280,
     )
     assert result.returncode == 0, result.stderr
-    figure("children", int(result.stdout))
+    children, deep = map(int, result.stdout.split())
+    assert deep > 0
+    figure("children", children)
+    figure("which forked five deep", deep)
 
 
 def fork_children(parent, count, seconds):
-    """Prints how many there were."""
+    """Prints how many there were, and how many of them forked five deep."""
     import contextlib
     import gc
     import itertools
+    import os
     import threading
     import time
 
@@ -46,6 +50,11 @@ def fork_children(parent, count, seconds):
         everything.use()
         if depth > 0:
             forks.fork_and_join(lambda: descend(depth - 1))
+        else:
+            os.write(writing, b".")
+
+    def goes_deep(number):
+        return number == 3 or number % 25 == 0
 
     def child():
         number = next(numbers)
@@ -54,23 +63,27 @@ def fork_children(parent, count, seconds):
         everything.use()
         if number % 3 == 0:
             forks.use_all_in_threads(2)
-        if number % 25 == 0:
+        if goes_deep(number):
             descend(5)
 
+    reading, writing = os.pipe()
     end = time.monotonic() + seconds
-    done = 0
+    done = deep = 0
     with forks.Load(3) if parent == "with threads inside Go" else contextlib.nullcontext():
         while done < count and time.monotonic() < end:
             if parent == "just back from Go":
                 dlpack.asdlpack(forks.new_kind())
-            next(numbers)
+            deep += 2 * goes_deep(next(numbers) + 1)
             forking = [lambda: forks.fork(child), lambda: process.in_thread(lambda: forks.fork(child))]
             for pid in [fork() for fork in forking]:
                 forks.join(pid)
                 done += 1
     assert threading.active_count() == 1
     everything.use()
-    print(done)
+    os.close(writing)
+    with open(reading) as leaves:
+        assert len(leaves.read()) == deep
+    print(done, deep)
 
 
 @alone(timeout=280)

@@ -110,19 +110,27 @@ def report(values, try_value):
 
 
 def sweep(limit, reached, values):
-    """Tries each value of a resource limit: at the import, or in a child of a process in which the core was started."""
+    """Tries each value of a resource limit: at the import, or in a child of a process in which the core was started.
+
+    The memory and the threads that there are already come on top.
+    """
     number = getattr(resource, limit)
-
-    def try_value(value):
-        def prepare():
-            process.become_ordinary_user()
-            resource.setrlimit(number, (value, value))
-
-        return attempt(prepare, fill=3000 if limit in ("RLIMIT_AS", "RLIMIT_DATA") else 0)
-
     import_library()
     if reached == "in a child":
         use()
+    already = 0
+    if limit == "RLIMIT_NPROC" and os.getuid() != 0:
+        already = process.threads_of_user()
+    elif limit in ("RLIMIT_AS", "RLIMIT_DATA") and reached == "in a child":
+        already = int(process.status("VmSize" if limit == "RLIMIT_AS" else "VmData")) << 10
+
+    def try_value(value):
+        def prepare():
+            process.become_ordinary_user(alone=True)
+            resource.setrlimit(number, (already + value, already + value))
+
+        return attempt(prepare, fill=3000 if limit in ("RLIMIT_AS", "RLIMIT_DATA") else 0)
+
     report(values, try_value)
 
 
