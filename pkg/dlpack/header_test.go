@@ -6,7 +6,7 @@ import (
 )
 
 // TestNumbersAreTheHeaders logs each number that the standard fixes under its name in dlpack.h, and what it is here.
-// tests/sources/test_header.py compares the log with the header itself.
+// tests/libraries/test_header.py compares the log with the header itself.
 func TestNumbersAreTheHeaders(t *testing.T) {
 	numbers := []struct {
 		name      string
