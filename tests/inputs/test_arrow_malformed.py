@@ -708,7 +708,7 @@ def test_a_stream_without_end_can_be_interrupted():
     def ring(signum, frame):
         raise Alarm
 
-    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))  # where it is not, it ends there
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))  # where it is not, it ends there
     column = Column(items=NUMBERS)
     with library("stream") as path:
         callback = ctypes.cast(ctypes.CDLL(path).get_next, dict(ArrowArrayStream._fields_)["get_next"])
