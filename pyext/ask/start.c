@@ -57,7 +57,9 @@ static bool start(struct failure *failure)
     }
     char **settings = started ? hide_settings() : NULL;
     if (settings != NULL) {
+        keep_fault_handlers(false);
         started = open_core(processors, failure);
+        keep_fault_handlers(true);
         show_settings(settings);
     }
     else if (started) {
@@ -126,6 +128,7 @@ static void after_fork_in_child(void)
 {
     atomic_store(&describe_in_go, NULL);
     unbind_thread();
+    restore_fault_handlers();
     python_after_fork();
     after_fork();
 }

@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 enum {
-    ROOM = 32 << 20,    /* bytes: several times what a call into Go, and a garbage collection, were seen to map */
-    ROOM_MAPPINGS = 16, /* where one was seen */
+    ROOM = 32 << 20,       /* bytes: several times what a call into Go, and a garbage collection, were seen to map */
+    ADDRESSES = 128 << 20, /* with these: Go reserves 64 MiB at once, and as much again where they are not aligned */
+    ROOM_MAPPINGS = 16,    /* where one was seen */
     KIND = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 };
 
@@ -23,13 +24,18 @@ static const char *take_room(void)
     if (atomic_load(&room) != NULL) {
         return NULL;
     }
-    void *taken = mmap64(NULL, ROOM, PROT_READ | PROT_WRITE, KIND, -1, 0), *none = NULL;
+    void *taken = mmap64(NULL, ADDRESSES, PROT_NONE, KIND, -1, 0), *none = NULL;
     if (taken == MAP_FAILED) {
         return limit_met(errno);
     }
+    if (mprotect(taken, ROOM, PROT_READ | PROT_WRITE) != 0) {
+        const char *limit = limit_met(errno);
+        munmap(taken, ADDRESSES);
+        return limit;
+    }
     bool split = split_mapping(taken, (size_t)sysconf(_SC_PAGESIZE), ROOM_MAPPINGS, PROT_NONE);
     if (!split || !atomic_compare_exchange_strong(&room, &none, taken)) {
-        munmap(taken, ROOM);
+        munmap(taken, ADDRESSES);
     }
     return split ? NULL : "vm.max_map_count";
 }
@@ -38,7 +44,7 @@ void *mmap(void *address, size_t length, int protection, int flags, int file, of
 {
     void *memory = mmap64(address, length, protection, flags, file, offset), *given;
     if (memory == MAP_FAILED && errno == ENOMEM && (given = atomic_exchange(&room, NULL)) != NULL) {
-        munmap(given, ROOM);
+        munmap(given, ADDRESSES);
         memory = mmap64(address, length, protection, flags, file, offset);
     }
     return memory;
@@ -52,8 +58,8 @@ void dlpack_describe_with_room(struct request *request, struct answer *answer)
     if (limit != NULL) {
         answer->status = STATUS_MEMORY_ERROR;
         snprintf(answer->message, sizeof answer->message,
-                 "the Go core needs %d MiB that it may map, in %d mappings, and a limit forbids that (%s)", ROOM >> 20,
-                 ROOM_MAPPINGS, limit);
+                 "the Go core needs %d MiB that it may map, in %d mappings, and a limit forbids that (%s)",
+                 ADDRESSES >> 20, ROOM_MAPPINGS, limit);
         return;
     }
     dlpackDescribe(request, answer);

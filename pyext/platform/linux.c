@@ -25,7 +25,7 @@
 enum {
     /* What a Go runtime takes. Measured: 0.75 GB of addresses and 52 MB of private memory besides its threads; 22 to 24
      * threads with 6 processors. */
-    ROOM_ADDRESSES = 832 << 20,
+    ROOM_ADDRESSES = 928 << 20,
     ROOM_DATA = 96 << 20,
     ROOM_THREADS = 4,      /* besides up to four for each processor: three, and those that wake them */
     ROOM_ARENA = 64 << 20, /* addresses that malloc reserves for each thread, besides its stack */
@@ -59,7 +59,6 @@ __attribute__((constructor)) static void prepare(int argc, char **argv, char **e
     (void)envp;
     environment = argv + argc + 1;
     has_stack_key = pthread_key_create(&stack_key, drop_signal_stack) == 0;
-    sigemptyset(&signals[BLOCK_NONE]);
     sigfillset(&signals[BLOCK_ALL]);
     sigfillset(&signals[BLOCK_ALL_BUT_FAULTS]);
     for (size_t i = 0; i < sizeof fault_signals / sizeof *fault_signals; i++) {
@@ -372,6 +371,27 @@ bool stack_has_room(int nested)
 }
 
 /* What a Go runtime does to a thread and to the process. */
+
+enum { FAULTS = 2 };
+static const int faults[FAULTS] = {SIGSEGV, SIGBUS};
+static struct sigaction handlers[2][FAULTS]; /* before the core's start, and after */
+
+void keep_fault_handlers(bool started)
+{
+    for (int i = 0; i < FAULTS; i++) {
+        sigaction(faults[i], NULL, &handlers[started][i]);
+    }
+}
+
+void restore_fault_handlers(void)
+{
+    struct sigaction now;
+    for (int i = 0; i < FAULTS; i++) {
+        if (sigaction(faults[i], NULL, &now) == 0 && now.sa_handler == handlers[true][i].sa_handler) {
+            sigaction(faults[i], &handlers[false][i], NULL);
+        }
+    }
+}
 
 /* Calls the entry, and finds out under which key Go binds a thread that calls it: the one that gets a value. */
 void call_entry(dlpack_core_function *entry, struct core *core)

@@ -51,6 +51,12 @@ int usable_cpus(void);
 /* Whether the limits of this process leave what a Go runtime takes with so many processors. */
 bool have_room(int processors, struct failure *failure);
 
+/* Before a Go runtime starts, keeps the handlers of the signals that it takes; and after, its own. */
+void keep_fault_handlers(bool started);
+
+/* In a forked child, puts back those that were there before: Go's belong to a dead runtime, and may wait for ever. */
+void restore_fault_handlers(void);
+
 /* Calls the core's entry, which binds this thread to its Go runtime. */
 void call_entry(dlpack_core_function *entry, struct core *core);
 
@@ -71,7 +77,7 @@ char **hide_settings(void);
 void show_settings(char **settings);
 
 /* Blocks signals in this thread, besides those that it blocks already, until restore_signals puts back what was. */
-enum blocked { BLOCK_NONE, BLOCK_ALL_BUT_FAULTS, BLOCK_ALL };
+enum blocked { BLOCK_ALL_BUT_FAULTS, BLOCK_ALL };
 void block_signals(enum blocked which, sigset_t *before);
 void restore_signals(const sigset_t *before);
 

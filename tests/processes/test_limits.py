@@ -178,6 +178,42 @@ def test_a_limit_that_is_reached_once_the_core_has_started_ends_no_process(limit
     assert worked >= (200 if limit == "RLIMIT_NPROC" else 190)  # without the large copies
 
 
+@pytest.mark.parametrize("left", [0, 40, 100, 150])
+@alone(timeout=120)
+def test_first_calls_of_many_threads_with_few_addresses_work_or_raise(left):
+    """Go keeps a stack for each of them, and reserves 64 MiB of addresses for these now and then."""
+    import os
+    import resource
+    import threading
+
+    import dlpack
+    from support.process import address_space
+
+    def call():
+        go_on.wait()
+        with one_at_a_time:
+            try:
+                outcomes.append(dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True).shape)
+            except MemoryError:
+                outcomes.append("no memory")
+        called.release()
+        go_on_again.wait()
+
+    outcomes, one_at_a_time, called = [], threading.Lock(), threading.Semaphore(0)
+    go_on, go_on_again = threading.Event(), threading.Event()
+    dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True)
+    threading.stack_size(256 << 10)
+    for _ in range(600):
+        threading.Thread(target=call, daemon=True).start()
+    limit = address_space() + (left << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    go_on.set()
+    for _ in range(600):
+        called.acquire()
+    assert set(outcomes) <= {(3,), "no memory"} and (3,) in outcomes, outcomes
+    os._exit(0)
+
+
 @pytest.mark.parametrize("limit", ["RLIMIT_NPROC", "vm.max_map_count"])
 @alone(timeout=120)
 def test_threads_at_work_when_no_more_can_be_started_go_on(limit):

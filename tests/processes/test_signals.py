@@ -177,6 +177,26 @@ def test_the_core_takes_two_signals_and_leaves_the_others_as_they_are():
                 signal.signal(number, signal.SIG_DFL)
 
 
+@alone
+def test_a_forked_child_has_the_fault_handlers_from_before_the_core():
+    """The handlers of a runtime that has lost its threads may wait for ever."""
+    import signal
+
+    import dlpack
+    from support import process
+    from support.forks import fork_and_join
+
+    def in_child(generations):
+        assert process.caught_signals() & faults == 0
+        dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True)
+        assert process.caught_signals() & faults == faults
+        if generations > 1:
+            fork_and_join(lambda: in_child(generations - 1))
+
+    faults = 1 << signal.SIGSEGV - 1 | 1 << signal.SIGBUS - 1
+    in_child(3)
+
+
 @pytest.mark.parametrize("where", ["main", "thread", "child"])
 @alone
 def test_each_signal_that_is_blocked_and_waited_for_arrives(where):
