@@ -33,7 +33,7 @@ BREAKS = {
         "    Py_INCREF(block->owner);\n    return capsule;",
         "    return capsule;",
     ),
-    "an Arrow array that is kept": ("out/export_arrow.c", "release_export(block->owner, block);", "free(block);"),
+    "an Arrow array that is kept": ("out/export_arrow.c", "release_export(block->owner, NULL);", ";"),
 }
 
 
