@@ -35,17 +35,17 @@ static PyObject *keywords_of(unsigned which, unsigned count)
 
 /* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
  * recursion limit does not end that: no Python function need be on the stack. */
-static _Thread_local int asked; /* calls and imports of producers that have not ended */
-
-static bool may_ask(void)
+static int *begin_asking(void)
 {
-    bool may = asked < NESTED_FREELY || stack_has_room(asked);
-    if (!may) {
+    static _Thread_local int asked; /* calls and imports of producers that have not ended */
+    int *here = &asked;             /* each look at a thread's variable takes 4 ns */
+    if (*here >= NESTED_FREELY && !stack_has_room(*here)) {
         PyErr_SetString(PyExc_RecursionError, "asdlpack: a producer's memory is another's, and so on until the stack "
                                               "had no room; expected memory at the end");
+        return NULL;
     }
-    asked += may;
-    return may;
+    ++*here;
+    return here;
 }
 
 /* obj.__dlpack__ with the arguments that are there: a producer that knows no others must not be given them. */
@@ -61,11 +61,12 @@ static PyObject *call_producer(PyObject *obj, const struct export_arguments *arg
         }
     }
     PyObject *keywords = which == 0 ? NULL : keywords_of(which, count);
-    if ((which != 0 && keywords == NULL) || !may_ask()) {
+    int *asked = which != 0 && keywords == NULL ? NULL : begin_asking();
+    if (asked == NULL) {
         return NULL;
     }
     PyObject *capsule = call_method(names.dlpack, passed, keywords);
-    asked--;
+    --*asked;
     if (capsule != NULL && !PyCapsule_CheckExact(capsule)) {
         raise_answer_of(obj, "__dlpack__", "a capsule", capsule);
         Py_CLEAR(capsule);
@@ -164,9 +165,10 @@ static int producer_device(PyObject *obj, DLDevice *device)
         return found;
     }
     PyObject *pair = NULL;
-    if (may_ask()) {
+    int *asked = begin_asking();
+    if (asked != NULL) {
         pair = PyObject_CallNoArgs(method);
-        asked--;
+        --*asked;
     }
     Py_DECREF(method);
     if (pair == NULL) {
@@ -293,11 +295,12 @@ static DLPackObject *import_without_order(DLPackObject *self)
 
 DLPackObject *delegate_import(DLPackObject *self)
 {
-    if (!may_ask()) {
+    int *asked = begin_asking();
+    if (asked == NULL) {
         return NULL;
     }
     DLPackObject *imported = import_without_order(self);
-    asked--;
+    --*asked;
     return imported;
 }
 
