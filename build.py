@@ -28,8 +28,8 @@ SHORT_MEMORY = "-mstringop-strategy=unrolled_loop"
 DIRECT_CALLS = ("-fno-plt", "-Wl,-z,now")
 # The core's runtime sends its threads no SIGURG, which the program may use: handlers would see it, and system calls end
 # with EINTR. And it does not look at the process's control group (copies do, in pkg/strided): it would keep two files
-# open for that, and two more in each forked child that starts a core. Stacks that pkg/stack has grown
-# keep their size. Go's own `//go:debug` does not know the first two.
+# open for that, and two more in each forked child that starts a core. Stacks that pkg/stack has grown keep their size.
+# Go's own `//go:debug` does not know the first two.
 GODEBUG = "asyncpreemptoff=1,gcshrinkstackoff=1,containermaxprocs=0,updatemaxprocs=0"
 # What Go and zig keep between builds, and where below the user's cache folder.
 CACHES = {"GOCACHE": "go-build", "ZIG_GLOBAL_CACHE_DIR": "zig"}

@@ -42,9 +42,9 @@ static bool may_need_driver(const struct request *request)
            (request->terms.has_target && request->terms.target.device_type != kDLCPU);
 }
 
-/* C's handlers run on Go's stack unless they say SA_ONSTACK, and it is small before a thread's first call has grown it:
- * so that asks for nothing, and signals wait for its end, but for those that a thread raises itself. In every call that
- * would take half of its time. */
+/* C's signal handlers run on Go's stack unless they say SA_ONSTACK. It is small until a thread's first call has grown it.
+ * So the first call asks for nothing, and signals wait until it ends, except those that a thread raises itself. To block
+ * them in every call would double its time. */
 static void call_core(describe_function *describe, struct request *request, struct answer *answer)
 {
     static struct request nothing;

@@ -45,8 +45,7 @@ static bool open_core(int processors, struct failure *failure)
     return enter_core(library, processors, failure);
 }
 
-/* Go's threads inherit this thread's signal mask: a signal blocked in Python's threads must not be taken by one of
- * Go's. And a malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
+/* A malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
 static bool start(struct failure *failure)
 {
     int processors = usable_cpus() + SPARE_CPUS;
@@ -68,7 +67,8 @@ static bool start(struct failure *failure)
     return started;
 }
 
-/* With all signals blocked, since a handler may fork, which takes the lock. */
+/* Blocks all signals too: a handler may fork, which takes the lock. And the threads that Go starts meanwhile inherit the
+ * mask: a signal that the program's threads block must not be taken by one of Go's. */
 static void lock(sigset_t *before)
 {
     block_signals(BLOCK_ALL, before);
@@ -107,8 +107,6 @@ describe_function *running_core(void)
     return describe;
 }
 
-/* The runtime that a forked child inherits has lost its threads (golang/go#15538): the child forgets it. What it
- * bound to this thread is forgotten too, since its destructor, at the thread's end, would enter that runtime. */
 static sigset_t before_this_fork; /* the mask of the thread that has the lock */
 
 static void before_fork(void)
@@ -124,6 +122,8 @@ static void after_fork(void)
     unlock(&before);
 }
 
+/* The runtime that a forked child inherits has lost its threads (golang/go#15538): the child forgets it. What it
+ * bound to this thread is forgotten too, since its destructor, at the thread's end, would enter that runtime. */
 static void after_fork_in_child(void)
 {
     atomic_store(&describe_in_go, NULL);

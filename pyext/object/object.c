@@ -128,7 +128,7 @@ static void object_free(DLPackObject *self)
 /* The deallocations that a thread has begun. */
 struct frees {
     int depth;
-    char *start;         /* where on the stack those that need not ask were at an end */
+    char *start;         /* where on the stack the first one began that had to ask for room */
     DLPackObject *aside; /* objects that are put aside, linked by tensor.data, which nobody reads any more */
 };
 
@@ -139,8 +139,8 @@ HOT __attribute__((noinline)) static struct frees *frees_here(void)
     return &frees;
 }
 
-/* Callbacks and deleters in Python would meet its recursion limit, and be lost, where the stack has room for thousands.
- * About 50 of them take so much of it. */
+/* Python loses callbacks and deleters that exceed its recursion limit, for which the stack may have room: so nested
+ * deallocations also get no more than MOST bytes of it, which is about 50 of them with a callback in Python each. */
 static bool may_nest(struct frees *frees)
 {
     enum { MOST = 32 << 10 };
