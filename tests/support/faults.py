@@ -95,7 +95,13 @@ def in_faulty(faulty, figure, call, **environ):
     package, library = faulty
     result = python(
         f"import sys; sys.path.insert(0, {str(TESTS)!r})\nfrom support import faults; faults.load(); faults.{call}",
-        environ={"PYTHONPATH": str(package), "FAULTS": str(library), "PYTHONFAULTHANDLER": "1", **environ},
+        environ={
+            "PYTHONPATH": str(package),
+            "FAULTS": str(library),
+            "PYTHONFAULTHANDLER": "1",
+            "PYTHONHASHSEED": "1",
+            **environ,
+        },
         timeout=250,
     )
     assert (result.returncode, result.stderr) == (0, ""), f"{result.returncode}\n{result.stdout}\n{result.stderr}"
