@@ -412,13 +412,18 @@ def test_the_class_is_of_the_package():
     ],
 )
 def test_memory_does_not_grow(use):
+    """A leak grows each time, unlike what else goes on in this process."""
+
+    def growth():
+        before = resident()
+        for _ in range(50_000):
+            use(data)
+        return resident() - before
+
     data = bytearray(64)
     for _ in range(20_000):  # until Go collects its garbage too
         use(data)
-    before = resident()
-    for _ in range(50_000):
-        use(data)
-    assert resident() - before < 4 << 20  # a leak of 84 bytes a time
+    assert any(growth() < 4 << 20 for _ in range(3))  # a leak of 84 bytes a time grows more
     data.append(0)
 
 
