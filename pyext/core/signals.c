@@ -14,89 +14,68 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 /* An entry of runtime.sigtable, which the number of the signal is the index of. */
 struct entry {
     int32_t flags;
-    struct {
-        const char *text;
-        intptr_t length;
-    } name;
+    const char *name;
+    intptr_t name_length;
 };
+
+enum { LAST = 64 };
 
 /* runtime2.go's flags. */
-enum { NOTIFY = 1, PANIC = 8, SET_STACK = 64, UNBLOCK = 128 };
+enum { NOTIFY = 1, KILL = 2, THROW = 4, PANIC = 8, UNBLOCK = 128 };
 
-/* By these the table is known, from its first entry to its last. Signals 32 and 33 are glibc's own. */
-static const struct {
-    int number, flags;
-    bool kept;
-    const char *name;
-} known[] = {
-    {0, 0, true, "SIGNONE: no trap"},
-    {SIGBUS, PANIC | UNBLOCK, true, "SIGBUS: bus error"},
-    {SIGSEGV, PANIC | UNBLOCK, true, "SIGSEGV: segmentation violation"},
-    {32, SET_STACK | UNBLOCK, true, "signal 32"},
-    {33, SET_STACK | UNBLOCK, true, "signal 33"},
-    {64, NOTIFY, false, "signal 64"},
+/* Of the first signals: by these, at this distance, the table is known among the data. */
+static const int32_t known[] = {
+    0,
+    [SIGHUP] = NOTIFY | KILL,
+    [SIGINT] = NOTIFY | KILL,
+    [SIGQUIT] = NOTIFY | THROW,
+    [SIGILL] = THROW | UNBLOCK,
+    [SIGTRAP] = THROW | UNBLOCK,
+    [SIGABRT] = NOTIFY | THROW,
+    [SIGBUS] = PANIC | UNBLOCK,
+    [SIGFPE] = PANIC | UNBLOCK,
 };
-enum { KNOWN = sizeof known / sizeof *known, LAST = 64 };
 
 /* This library: the linker puts the ELF header, and the table of its parts, at the beginning. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
-static bool is_named(const struct entry *entry, const char *name, const char *first, const char *end)
+static bool is_table(const struct entry *table)
 {
-    size_t length = strlen(name);
-    const char *text = entry->name.text;
-    return entry->name.length == (intptr_t)length && text >= first && text < end - length &&
-           memcmp(text, name, length) == 0;
+    size_t number = 0;
+    while (number < sizeof known / sizeof *known && table[number].flags == known[number]) {
+        number++;
+    }
+    return number == sizeof known / sizeof *known && table[SIGSEGV].flags == (PANIC | UNBLOCK) &&
+           table[LAST].flags == NOTIFY;
 }
 
-/* Whether the table begins here. Names are read only where they lie within this library. */
-static bool is_table(const struct entry *table, const char *first, const char *end)
+static void clear(struct entry *table)
 {
-    for (int i = 0; i < KNOWN; i++) {
-        const struct entry *entry = &table[known[i].number];
-        if (entry->flags != known[i].flags || !is_named(entry, known[i].name, first, end)) {
-            return false;
+    for (int number = 0; number <= LAST; number++) {
+        bool is_of_glibc = number == 32 || number == 33;
+        if (number != SIGBUS && number != SIGSEGV && !is_of_glibc) {
+            table[number].flags = 0;
         }
     }
-    return true;
-}
-
-/* The table in the bytes from data, which is aligned as pointers are, to data_end; NULL: it is not there. */
-static struct entry *find_table(char *data, const char *data_end, const char *first, const char *end)
-{
-    for (; (size_t)(data_end - data) >= (LAST + 1) * sizeof(struct entry); data += sizeof(void *)) {
-        if (is_table((struct entry *)data, first, end)) {
-            return (struct entry *)data;
-        }
-    }
-    return NULL;
 }
 
 __attribute__((constructor(101))) static void leave_signals_alone(void) /* Go's has no priority, so it runs later */
 {
-    char *first = (char *)&__ehdr_start, *end = first;
+    char *first = (char *)&__ehdr_start;
     const ElfW(Phdr) *parts = (const ElfW(Phdr) *)(first + __ehdr_start.e_phoff);
     for (int i = 0; i < __ehdr_start.e_phnum; i++) {
-        if (parts[i].p_type == PT_LOAD) { /* in the order of their addresses */
-            end = first + parts[i].p_vaddr + parts[i].p_filesz;
-        }
-    }
-    struct entry *table = NULL;
-    for (int i = 0; i < __ehdr_start.e_phnum && table == NULL; i++) {
         if (parts[i].p_type == PT_LOAD && parts[i].p_flags & PF_W) {
-            char *data = first + parts[i].p_vaddr, *data_end = data + parts[i].p_filesz;
-            table = find_table((char *)(((uintptr_t)data + 7) & ~(uintptr_t)7), data_end, first, end);
+            uintptr_t data = (uintptr_t)first + parts[i].p_vaddr, end = data + parts[i].p_filesz;
+            for (data = (data + 7) & ~(uintptr_t)7; data + (LAST + 1) * sizeof(struct entry) <= end; data += 8) {
+                if (is_table((struct entry *)data)) {
+                    clear((struct entry *)data);
+                    return;
+                }
+            }
         }
-    }
-    for (int number = 0; number <= LAST && table != NULL; number++) {
-        table[number].flags = 0;
-    }
-    for (int i = 0; i < KNOWN && table != NULL; i++) {
-        table[known[i].number].flags = known[i].kept ? known[i].flags : 0;
     }
 }
