@@ -48,6 +48,9 @@ void free_device_memory(struct device_memory *memory);
 
 /* start.c */
 
+/* dlpack._dlpack._start_copy: starts the core from a copy of its file. Gives a struct failure. */
+PyObject *start_copy(PyObject *module, PyObject *path);
+
 /* Finds the core's file and sees to forks; the core starts when it is first asked. Called once per import. */
 int start_init(void);
 

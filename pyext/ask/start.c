@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #define CORE_FILE "_core.so"
+#define CORE_ENTRY "dlpack_core"
 
 enum { LEAST_PROCESSORS = 2 }; /* that Go gets where a limit forbids more */
 
@@ -16,55 +17,49 @@ static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* held through a s
 static unsigned cores;       /* how many were opened in this process and in those that it was forked from */
 static char core_path[4096]; /* beside this library */
 
-static bool enter_core(void *library, int processors, struct failure *failure)
+/* Opens the core: the temporary copy of its file, if there is one; after a fork another copy. */
+static struct failure open_core(const char *copy, int processors)
 {
-    dlpack_core_function *entry = (dlpack_core_function *)find_function(library, "dlpack_core", failure);
     struct core core = {.processors = processors};
-    if (entry == NULL) {
-        return false;
-    }
-    call_entry(entry, &core);
-    if (core.describe == NULL) {
-        return fail(failure, CANNOT_START, "bug in dlpack's core, please report it: a panic");
-    }
-    if (core.request_size != sizeof(struct request) || core.answer_size != sizeof(struct answer)) {
-        return fail(failure, CANNOT_START, "%.960s: it is of another version of this package; restart the process",
-                    core_path);
-    }
-    atomic_store(&describe_in_go, core.describe);
-    return true;
-}
-
-static bool open_core(int processors, struct failure *failure)
-{
-    void *library = cores > 0 ? open_library_copy(core_path, cores, failure) : open_library(core_path, failure);
-    if (library == NULL) {
-        return false;
+    void *entry;
+    struct failure failure = copy == NULL && cores > 0 ? open_library_copy(core_path, cores, CORE_ENTRY, &entry)
+                                                       : open_library(copy ? copy : core_path, CORE_ENTRY, &entry);
+    if (failure.name != NULL) {
+        return failure;
     }
     cores++;
-    return enter_core(library, processors, failure);
+    call_entry((dlpack_core_function *)entry, &core);
+    if (core.describe == NULL) {
+        return (struct failure){.name = "panic"};
+    }
+    if (core.request_size != sizeof(struct request) || core.answer_size != sizeof(struct answer)) {
+        return (struct failure){.name = "version"};
+    }
+    atomic_store(&describe_in_go, core.describe);
+    return failure;
 }
 
 /* A malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
-static bool start(struct failure *failure)
+static struct failure start_alone(const char *copy)
 {
     int processors = usable_cpus() + SPARE_CPUS;
-    bool started = have_room(processors, failure);
-    if (!started) {
+    struct failure failure = check_room(processors);
+    if (failure.name != NULL) {
         processors = LEAST_PROCESSORS;
-        started = have_room(processors, failure);
+        failure = check_room(processors);
     }
-    char **settings = started ? hide_settings() : NULL;
-    if (settings != NULL) {
-        keep_fault_handlers(false);
-        started = open_core(processors, failure);
-        keep_fault_handlers(true);
-        show_settings(settings);
+    if (failure.name != NULL) {
+        return failure;
     }
-    else if (started) {
-        started = fail(failure, NO_MEMORY, "no memory");
+    char **settings = hide_settings();
+    if (settings == NULL) {
+        return (struct failure){.name = "no memory"};
     }
-    return started;
+    keep_fault_handlers(false);
+    failure = open_core(copy, processors);
+    keep_fault_handlers(true);
+    show_settings(settings);
+    return failure;
 }
 
 /* Blocks all signals too: a handler may fork, which takes the lock. And the threads that Go starts meanwhile inherit the
@@ -81,28 +76,40 @@ static void unlock(const sigset_t *before)
     restore_signals(before);
 }
 
+/* Starts the core, unless one runs. It keeps the GIL, since os.putenv must not change the environment meanwhile. */
+static struct failure start(const char *copy)
+{
+    struct failure failure = {0};
+    sigset_t before;
+    lock(&before);
+    if (atomic_load(&describe_in_go) == NULL) {
+        failure = start_alone(copy);
+    }
+    unlock(&before);
+    return failure;
+}
+
+PyObject *start_copy(PyObject *Py_UNUSED(module), PyObject *path)
+{
+    const char *copy = PyBytes_AsString(path);
+    if (copy == NULL) {
+        return NULL;
+    }
+    struct failure failure = start(copy);
+    return Py_BuildValue("(zlyi)", failure.name, failure.number, failure.text, failure.error);
+}
+
 describe_function *running_core(void)
 {
     give_signal_stack();
-    describe_function *describe = atomic_load(&describe_in_go);
-    if (describe != NULL) {
-        return describe;
-    }
-    struct failure failure = {0};
-    sigset_t before;
-    /* With the GIL, since os.putenv must not change the environment meanwhile. */
-    lock(&before);
-    if (atomic_load(&describe_in_go) != NULL || start(&failure)) {
-        describe = atomic_load(&describe_in_go);
-    }
-    unlock(&before);
-    if (describe == NULL) {
-        PyObject *types[] = {
-            [CANNOT_START] = PyExc_RuntimeError,
-            [NO_MEMORY] = PyExc_MemoryError,
-            [NO_THREADS] = PyExc_OSError,
-        };
-        PyErr_Format(types[failure.kind], "%s", failure.text); /* paths in it need not be UTF-8 */
+    describe_function *describe;
+    while ((describe = atomic_load(&describe_in_go)) == NULL) {
+        struct failure failure = start(NULL);
+        if (failure.name != NULL &&
+            check_in_python(PYTHON_START_FAILED, Py_BuildValue("(yzlyi)", core_path, failure.name, failure.number,
+                                                               failure.text, failure.error)) < 0) {
+            return NULL;
+        }
     }
     return describe;
 }

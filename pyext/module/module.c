@@ -206,6 +206,7 @@ static PyMethodDef module_methods[] = {
     {"_inspect", inspect, METH_O, NULL},
     {"_layout_facts", layout_facts, METH_O, NULL},
     {"_register_structures", register_structures, METH_VARARGS, NULL},
+    {"_start_copy", start_copy, METH_O, NULL},
     {"_core_calls", count_core_calls, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

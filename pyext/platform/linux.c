@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +38,7 @@ static pthread_key_t go_key; /* under which Go keeps what it binds to a thread; 
 static bool go_key_known;
 static pthread_key_t stack_key; /* holds the thread's signal stack, MAP_FAILED where it has another or none */
 static bool has_stack_key;
-static char **environment;              /* the process's first environment block, the one that Go reads */
-static sigset_t signals[BLOCK_ALL + 1]; /* what each enum blocked names */
+static char **environment; /* the process's first environment block, the one that Go reads */
 
 static void drop_signal_stack(void *room)
 {
@@ -53,28 +51,10 @@ static void drop_signal_stack(void *room)
 }
 
 /* The loader passes main's arguments to constructors; os.environ and environ may have moved since. */
-__attribute__((constructor)) static void prepare(int argc, char **argv, char **envp)
+__attribute__((constructor)) static void prepare(int argc, char **argv)
 {
-    static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-    (void)envp;
     environment = argv + argc + 1;
     has_stack_key = pthread_key_create(&stack_key, drop_signal_stack) == 0;
-    sigfillset(&signals[BLOCK_ALL]);
-    sigfillset(&signals[BLOCK_ALL_BUT_FAULTS]);
-    for (size_t i = 0; i < sizeof fault_signals / sizeof *fault_signals; i++) {
-        sigdelset(&signals[BLOCK_ALL_BUT_FAULTS], fault_signals[i]);
-    }
-}
-
-bool fail(struct failure *failure, int kind, const char *format, ...)
-{
-    va_list values;
-    failure->kind = kind;
-    size_t length = (size_t)snprintf(failure->text, sizeof failure->text, "the Go core can't start: ");
-    va_start(values, format);
-    vsnprintf(failure->text + length, sizeof failure->text - length, format, values);
-    va_end(values);
-    return false;
 }
 
 /* Libraries. */
@@ -92,56 +72,14 @@ bool path_beside(const char *file, char *path, size_t size)
            snprintf(path, size, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, file) < (int)size;
 }
 
-static bool can_read(const char *path, struct failure *failure)
+struct failure open_library(const char *path, const char *name, void **function)
 {
-    int original = open(path, O_RDONLY | O_CLOEXEC);
-    if (original >= 0) {
-        close(original);
-        return true;
-    }
-    if (errno == EMFILE || errno == ENFILE) {
-        return true; /* the file is not to blame */
-    }
-    return fail(failure, CANNOT_START,
-                "%.960s: %s (the process has to read this file: put it back, make it readable, or call asdlpack before "
-                "the process changes its root directory or its user, in a forked child again; an application has to "
-                "bring it along beside the extension, and to keep it until its last process ends)",
-                path, strerror(errno));
-}
-
-void *open_library(const char *path, struct failure *failure)
-{
-    if (!can_read(path, failure)) {
-        return NULL;
-    }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        fail(failure, CANNOT_START, "%s", dlerror());
-    }
-    return library;
+    *function = library == NULL ? NULL : dlsym(library, name);
+    return *function != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = dlerror()};
 }
 
-void *find_function(void *library, const char *name, struct failure *failure)
-{
-    void *function = dlsym(library, name);
-    if (function == NULL) {
-        fail(failure, CANNOT_START, "%s", dlerror());
-    }
-    return function;
-}
-
-enum { CAUSES = 960 };
-
-/* Adds why one way to a copy failed. Returns NULL. */
-static void *add_cause(char *causes, const char *where, const char *why)
-{
-    size_t length = strlen(causes);
-    snprintf(causes + length, CAUSES - length, "%s%.800s: %s", length > 0 ? "; " : "", where, why);
-    return NULL;
-}
-
-/* Whether a file of this one's size may be written: beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores
- * and which ends the process otherwise. */
+/* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
 static bool may_write_as_much(int file)
 {
     struct stat facts;
@@ -149,105 +87,60 @@ static bool may_write_as_much(int file)
     return fstat(file, &facts) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && (rlim_t)facts.st_size <= limit.rlim_cur;
 }
 
-/* Copies the library's file to the descriptor. Returns NULL, or why not. */
-static const char *copy_file(const char *path, int to)
+static struct failure copy_file(const char *path, int to)
 {
     int from = open(path, O_RDONLY | O_CLOEXEC);
     if (from < 0) {
-        return strerror(errno);
+        return (struct failure){.name = "copy", .text = path, .error = errno};
     }
     if (!may_write_as_much(from)) {
         close(from);
-        return "a copy is larger than ulimit -f allows";
+        return (struct failure){.name = "file size"};
     }
     ssize_t copied;
     do {
         copied = sendfile(to, from, NULL, INT_MAX);
     } while (copied > 0);
-    const char *cause = copied == 0 ? NULL : strerror(errno);
+    struct failure failure = {.name = copied == 0 ? NULL : "copy", .text = "sendfile", .error = errno};
     close(from);
-    return cause;
+    return failure;
 }
 
-/* Copies the library to the descriptor, and opens that under a path by which the loader knows none yet: it would hand
- * back the library that it knows. */
-static void *open_copy(const char *original, int fd, const char *path, char *causes)
+/* A /proc that was mounted for another PID namespace does not have this process under its getpid(). No earlier copy was
+ * opened by this path: it begins with as many more slashes as there were copies, of which the loader takes 214. */
+static struct failure open_memfd(int memfd, unsigned copies, const char *name, void **function)
 {
-    const char *cause = copy_file(original, fd);
-    if (cause != NULL) {
-        return add_cause(causes, path, cause);
-    }
+    enum { MOST = 4000 };
+    char path[MOST + 64];
+    copies %= MOST;
+    memset(path, '/', copies);
+    snprintf(path + copies, 64, "/proc/thread-self/fd/%d", memfd);
     void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
     if (library != NULL) {
         dlclose(library);
-        return add_cause(causes, path, "the loader knows another library by this path");
+        return (struct failure){.name = "copy", .text = "the loader knows another library by this path"};
     }
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    return library == NULL ? add_cause(causes, "dlopen", dlerror()) : library;
+    struct failure failure = open_library(path, name, function);
+    failure.name = failure.name == NULL ? NULL : "copy";
+    return failure;
 }
 
-static void *open_memfd_copy(const char *original, unsigned copies, char *causes)
+struct failure open_library_copy(const char *path, unsigned copies, const char *name, void **function)
 {
     enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */ };
-    int fd = memfd_create("dlpack core", MFD_CLOEXEC | EXECUTABLE);
-    if (fd < 0) {
-        fd = memfd_create("dlpack core", MFD_CLOEXEC);
+    int memfd = memfd_create("dlpack core", MFD_CLOEXEC | EXECUTABLE);
+    if (memfd < 0) {
+        memfd = memfd_create("dlpack core", MFD_CLOEXEC);
     }
-    if (fd < 0) {
-        return add_cause(causes, "memfd_create", strerror(errno));
+    if (memfd < 0) {
+        return (struct failure){.name = "copy", .text = "memfd_create", .error = errno};
     }
-    /* A /proc that was mounted for another PID namespace does not have this process under its getpid(). No earlier copy
-     * was opened by this path, since it spells their number: bit by bit, as "/." and "/". */
-    char path[128] = "/proc/thread-self", name[32];
-    for (unsigned bits = copies; bits != 0; bits >>= 1) {
-        strcat(path, bits & 1 ? "/." : "/");
+    struct failure failure = copy_file(path, memfd);
+    if (failure.name == NULL) {
+        failure = open_memfd(memfd, copies, name, function);
     }
-    snprintf(name, sizeof name, "/fd/%d", fd);
-    void *library = open_copy(original, fd, strcat(path, name), causes);
-    close(fd);
-    return library;
-}
-
-static void *open_file_copy(const char *original, char *causes)
-{
-    const char *folders[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && library == NULL; i++) {
-        char path[4096];
-        if (folders[i] == NULL ||
-            snprintf(path, sizeof path, "%s/dlpack-core-XXXXXX", folders[i]) >= (int)sizeof path) {
-            continue;
-        }
-        int fd = mkostemp(path, O_CLOEXEC);
-        if (fd < 0) {
-            add_cause(causes, folders[i], strerror(errno));
-            continue;
-        }
-        library = open_copy(original, fd, path, causes);
-        unlink(path);
-        close(fd);
-    }
-    return library;
-}
-
-void *open_library_copy(const char *path, unsigned copies, struct failure *failure)
-{
-    if (!can_read(path, failure)) {
-        return NULL;
-    }
-    char causes[CAUSES] = "";
-    void *library = open_memfd_copy(path, copies, causes);
-    if (library == NULL) {
-        library = open_file_copy(path, causes);
-    }
-    if (library == NULL) {
-        fail(failure, CANNOT_START,
-             "after a fork it needs a copy of its file, and neither a memfd nor a temporary file could be made and "
-             "executed (set TMPDIR to a folder from which files may be executed, use the spawn or forkserver start "
-             "method, or call asdlpack only in the parent): %s",
-             causes);
-    }
-    return library;
+    close(memfd);
+    return failure;
 }
 
 /* Limits. */
@@ -289,19 +182,6 @@ static int try_threads(int count)
     return error;
 }
 
-static const char *threads_forbidden_by(int error)
-{
-    switch (error) {
-    case EINVAL:
-        return "after unshare(CLONE_NEWPID) a process can't start any: fork first";
-    case EPERM:
-        return "a filter of system calls forbids that";
-    default:
-        return "a limit forbids that, or their stacks (ulimit -u, -s, -d, -v; pids of the cgroup; "
-               "vm.overcommit_memory; SCHED_DEADLINE)";
-    }
-}
-
 int usable_cpus(void)
 {
     cpu_set_t cpus;
@@ -310,31 +190,29 @@ int usable_cpus(void)
 }
 
 /* All at once; but the mappings of the threads' stacks are given back for the threads that are started to try. */
-bool have_room(int processors, struct failure *failure)
+struct failure check_room(int processors)
 {
     int threads = THREADS(processors), stacks = 2 * threads, mappings = ROOM_MAPPINGS + 2 * threads + stacks;
     size_t reserved = ROOM_ADDRESSES + threads * (size_t)ROOM_ARENA, page = (size_t)sysconf(_SC_PAGESIZE);
     void *addresses = take_room(reserved, PROT_NONE), *data = MAP_FAILED;
-    bool have = true;
-    int error = 0;
+    struct failure failure = {0};
+    int error;
     if (addresses == MAP_FAILED) {
-        have = fail(failure, NO_MEMORY, "it reserves %zu MiB of address space, and a limit forbids that (%s)",
-                    reserved >> 20, limit_met(errno));
+        failure = (struct failure){.name = "addresses", .number = reserved >> 20, .text = limit_met(errno)};
     }
     else if ((data = take_room(ROOM_DATA, PROT_READ | PROT_WRITE)) == MAP_FAILED) {
-        have = fail(failure, NO_MEMORY, "it maps %d MiB of private memory, and a limit forbids that (%s)",
-                    ROOM_DATA >> 20, limit_met(errno));
+        failure = (struct failure){.name = "memory", .number = ROOM_DATA >> 20, .text = limit_met(errno)};
     }
-    else if (!split_mapping(addresses, page, mappings, PROT_READ)) {
-        have = fail(failure, NO_MEMORY, "it makes up to %d mappings, and a limit forbids that (vm.max_map_count)",
-                    mappings);
+    else if (!split_mapping(addresses, page, mappings, PROT_READ) ||
+             mprotect(addresses, stacks * page, PROT_NONE) != 0) {
+        failure = (struct failure){.name = "mappings", .number = mappings};
     }
-    else if (mprotect(addresses, stacks * page, PROT_NONE) != 0 || (error = try_threads(threads)) != 0) {
-        have = fail(failure, NO_THREADS, "it starts up to %d threads, and %s", threads, threads_forbidden_by(error));
+    else if ((error = try_threads(threads)) != 0) {
+        failure = (struct failure){.name = "threads", .number = threads, .error = error};
     }
     give_back(addresses, reserved);
     give_back(data, ROOM_DATA);
-    return have;
+    return failure;
 }
 
 /* The stack. */
@@ -446,7 +324,13 @@ void give_signal_stack(void)
 
 void block_signals(enum blocked which, sigset_t *before)
 {
-    pthread_sigmask(SIG_BLOCK, &signals[which], before);
+    static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (size_t i = 0; which == BLOCK_ALL_BUT_FAULTS && i < sizeof fault_signals / sizeof *fault_signals; i++) {
+        sigdelset(&blocked, fault_signals[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &blocked, before);
 }
 
 void restore_signals(const sigset_t *before)

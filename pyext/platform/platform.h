@@ -1,7 +1,7 @@
 /* platform.h: the room of what differs between systems, above the core's contract and below all that knows Python.
  *
  * Each system has one file, which defines all of this; linux.c is the only one. Nothing here raises: a function that
- * fails says so in its result, and where a text is worth having, in a struct failure. */
+ * fails says so in its result, or returns a struct failure. */
 #ifndef DLPACK_PLATFORM_H
 #define DLPACK_PLATFORM_H
 
@@ -11,14 +11,13 @@
 
 #include "core/core.h"
 
-/* Why the core can't start: which kind of exception says so, and its text. */
+/* Why the core can't start, for dlpack._start, which has the words: the name of a failure, NULL where there is none, and
+ * what its text says: a number, an errno, a text that lives until the next call. */
 struct failure {
-    enum { CANNOT_START, NO_MEMORY, NO_THREADS } kind;
-    char text[2048];
+    const char *name, *text;
+    long number;
+    int error;
 };
-
-/* Fills the failure in. False, so that a caller can return it. */
-bool fail(struct failure *failure, int kind, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* A function of the program that this library was loaded into; NULL: absent. */
 void *find_in_process(const char *name);
@@ -26,16 +25,13 @@ void *find_in_process(const char *name);
 /* Writes the path of a file that lies beside this library. false: it can't be told, or is too long. */
 bool path_beside(const char *file, char *path, size_t size);
 
-/* Opens a library. NULL: failed. */
-void *open_library(const char *path, struct failure *failure);
+/* Opens a library and finds a function in it. */
+struct failure open_library(const char *path, const char *name, void **function);
 
-/* Opens a copy of a library's file, under a path that this process has never loaded: the loader would hand back the
- * library that it knows. The number of earlier copies, in this process and in those that it was forked from, tells the
- * paths apart. NULL: failed. */
-void *open_library_copy(const char *path, unsigned copies, struct failure *failure);
-
-/* NULL: the library has no such function. */
-void *find_function(void *library, const char *name, struct failure *failure);
+/* The same of a copy of the library's file, under a path that this process has never loaded: the loader would hand back
+ * the library that it knows. The number of earlier copies, in this process and in those that it was forked from, tells
+ * the paths apart. */
+struct failure open_library_copy(const char *path, unsigned copies, const char *name, void **function);
 
 /* Whether this thread's stack has room for one more of the calls that nest, of which it has begun so many: less than half
  * is used, and beyond 50 calls less than 4 MiB. The count alone can't tell: a greenlet that waits in such a call takes its
@@ -48,8 +44,8 @@ enum { NESTED_FREELY = 4 };
 /* How many processors this process may run on, at most MOST_CPUS. */
 int usable_cpus(void);
 
-/* Whether the limits of this process leave what a Go runtime takes with so many processors. */
-bool have_room(int processors, struct failure *failure);
+/* Whether the limits of this process leave what a Go runtime takes with so many processors; else the failure. */
+struct failure check_room(int processors);
 
 /* Before a Go runtime starts, keeps the handlers of the signals that it takes; and after, its own. */
 void keep_fault_handlers(bool started);

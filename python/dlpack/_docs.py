@@ -102,6 +102,7 @@ as the interface allows. Raises BufferError where Arrow can't describe the memor
     "_inspect": "The tensor of an object or a capsule for dlpack.describe, without consuming it.",
     "_layout_facts": "What dlpack.describe knows of a DLPackObject besides its attributes.",
     "_register_structures": "Tells asdlpack the classes of dlpack.structs.",
+    "_start_copy": "Starts the Go core from a copy of its file; says what failed.",
     "_core_calls": "How many calls into the Go core this process has made.",
 }
 

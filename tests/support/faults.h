@@ -60,7 +60,6 @@ void faults_free(void *memory);
 #define dladdr(...) (faults_strike() ? 0 : dladdr(__VA_ARGS__))
 #define dlopen(...) (faults_strike() ? NULL : dlopen(__VA_ARGS__))
 #define memfd_create(...) (faults_strike() ? -1 : memfd_create(__VA_ARGS__))
-#define mkostemp(...) (faults_strike() ? -1 : mkostemp(__VA_ARGS__))
 #define open(...) (faults_strike() ? -1 : open(__VA_ARGS__))
 #define sendfile(...) (faults_strike() ? -1 : sendfile(__VA_ARGS__))
 

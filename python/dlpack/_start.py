@@ -1,0 +1,105 @@
+"""Why the core can't start, in words; and its start in a forked child for which C can make no copy in memory."""
+
+from __future__ import annotations
+
+import os
+from errno import EINVAL, EMFILE, ENFILE, EPERM
+
+from ._dlpack import _start_copy
+
+FAILURES = {
+    "addresses": (MemoryError, "it reserves {number} MiB of address space, and a limit forbids that ({text})"),
+    "memory": (MemoryError, "it maps {number} MiB of private memory, and a limit forbids that ({text})"),
+    "mappings": (MemoryError, "it makes up to {number} mappings, and a limit forbids that (vm.max_map_count)"),
+    "no memory": (MemoryError, "no memory"),
+    "threads": (OSError, "it starts up to {number} threads, and {reason}"),
+    "library": (RuntimeError, "{text}"),
+    "panic": (RuntimeError, "bug in dlpack's core, please report it: a panic"),
+    "version": (RuntimeError, "{path}: it is of another version of this package; restart the process"),
+    "unreadable": (
+        RuntimeError,
+        "{path}: {text} (the process has to read this file: put it back, make it readable, or call asdlpack before the "
+        "process changes its root directory or its user, in a forked child again; an application has to bring it along "
+        "beside the extension, and to keep it until its last process ends)",
+    ),
+    "copies": (
+        RuntimeError,
+        "after a fork it needs a copy of its file, and neither a memfd nor a temporary file could be made and executed "
+        "(set TMPDIR to a folder from which files may be executed, use the spawn or forkserver start method, or call "
+        "asdlpack only in the parent): {text}",
+    ),
+}
+NO_THREAD = {
+    EINVAL: "after unshare(CLONE_NEWPID) a process can't start any: fork first",
+    EPERM: "a filter of system calls forbids that",
+}
+LIMITED_THREADS = (
+    "a limit forbids that, or their stacks (ulimit -u, -s, -d, -v; pids of the cgroup; vm.overcommit_memory; "
+    "SCHED_DEADLINE)"
+)
+
+
+def start_failed(path: bytes, name: str, number: int, text: bytes | None, error: int) -> Exception | None:
+    """What to raise; None where another way to start the core was found."""
+    if name in ("library", "copy") and (why := unreadable(path)) is not None:
+        return failure(path, "unreadable", text=why)
+    if name == "file size":
+        return failure(path, "copies", text="a copy is larger than ulimit -f allows")
+    if name == "copy":
+        return start_from_file(path, cause(text, error))
+    return failure(path, name, number, words(text), NO_THREAD.get(error, LIMITED_THREADS))
+
+
+def failure(path: bytes, name: str, number: int = 0, text: str = "", reason: str = "") -> Exception:
+    kind, form = FAILURES[name]
+    found = form.format(path=words(path), number=number, text=text, reason=reason)
+    return kind(f"the Go core can't start: {found}")
+
+
+def words(text: bytes | None) -> str:
+    return "" if text is None else text.decode(errors="replace")  # paths need not be UTF-8
+
+
+def unreadable(path: bytes) -> str | None:
+    """Why the file can't be read; None where it can, or is not to blame."""
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+    except OSError as error:
+        return None if error.errno in (EMFILE, ENFILE) else error.strerror
+    return None
+
+
+def cause(text: bytes | None, error: int) -> str:
+    return f"{words(text)}: {os.strerror(error)}" if error else f"dlopen: {words(text)}"
+
+
+def start_from_file(original: bytes, in_memory: str) -> Exception | None:
+    """Starts the core from a temporary file."""
+    causes = [in_memory]
+    for folder in (os.environb.get(b"TMPDIR"), b"/tmp", b"/var/tmp", b"/dev/shm"):
+        if folder is None:
+            continue
+        path = b"%s/dlpack-core-%s" % (folder, os.urandom(6).hex().encode())
+        try:
+            name, number, text, error = start_from(path, original)
+        except OSError as failed:
+            causes.append(f"{words(folder)}: {failed.strerror}")
+            continue
+        if name is None:
+            return None
+        if name != "library":
+            return start_failed(original, name, number, text, error)
+        causes.append(cause(text, error))
+    return failure(original, "copies", text="; ".join(causes))
+
+
+def start_from(path: bytes, original: bytes) -> tuple[str | None, int, bytes | None, int]:
+    with open(original, "rb") as source:
+        code = source.read()
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(file, "wb") as copy:
+            copy.write(code)
+        return _start_copy(path)
+    finally:
+        os.unlink(path)
