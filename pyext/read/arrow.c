@@ -17,25 +17,18 @@ struct held {
 
 static const char held_name[] = "dlpack.held";
 
-static void release_arrays(struct held *held)
+static void release_held(PyObject *capsule)
 {
+    struct held *held = PyCapsule_GetPointer(capsule, held_name);
+    /* Chunks to be joined, during asdlpack: that may take long. */
+    PyThreadState *without_gil = held->count > 1 ? PyEval_SaveThread() : NULL;
     for (size_t i = 0; i < held->count; i++) {
         if (held->arrays[i].release != NULL) {
             held->arrays[i].release(&held->arrays[i]);
         }
     }
-}
-
-static void release_held(PyObject *capsule)
-{
-    struct held *held = PyCapsule_GetPointer(capsule, held_name);
-    if (held->count > 1) { /* chunks to be joined, during asdlpack: that may take long */
-        Py_BEGIN_ALLOW_THREADS
-        release_arrays(held);
-        Py_END_ALLOW_THREADS
-    }
-    else {
-        release_arrays(held);
+    if (without_gil != NULL) {
+        PyEval_RestoreThread(without_gil);
     }
     if (held->schema.release != NULL) {
         held->schema.release(&held->schema);
@@ -96,106 +89,67 @@ static void request_arrow(struct request *request, enum protocol protocol, const
     request->array_count = (int64_t)held->count;
 }
 
-/* obj.name(). 1: *exported is a new reference; 0: absent or None; -1: error. */
-static int call_exporter(PyObject *obj, PyObject *name, PyObject **exported)
-{
-    PyObject *method;
-    int found = optional_attribute(obj, name, &method);
-    if (found > 0) {
-        *exported = PyObject_CallNoArgs(method);
-        found = *exported == NULL ? -1 : 1;
-        Py_DECREF(method);
-    }
-    return found;
-}
-
-/* Arrays. */
-
 /* Moves both structures out of their capsules. Of two threads that take one, one gets its release; the other gets NULL,
  * which Go refuses. */
 static int take_pair(DLPackObject *self, PyObject *pair, struct request *request)
 {
-    PyObject *schema_capsule = NULL, *array_capsule = NULL;
-    if (PyTuple_Check(pair) && PyTuple_Size(pair) == 2) {
-        schema_capsule = PyTuple_GetItem(pair, 0);
-        array_capsule = PyTuple_GetItem(pair, 1);
-    }
-    if (schema_capsule == NULL || !PyCapsule_IsValid(schema_capsule, "arrow_schema") ||
-        !PyCapsule_IsValid(array_capsule, "arrow_array")) {
+    bool is_pair = PyTuple_Check(pair) && PyTuple_Size(pair) == 2;
+    PyObject *schema = is_pair ? PyTuple_GetItem(pair, 0) : NULL, *array = is_pair ? PyTuple_GetItem(pair, 1) : NULL;
+    if (!PyCapsule_IsValid(schema, "arrow_schema") || !PyCapsule_IsValid(array, "arrow_array")) {
         raise_unexpected(PyExc_ValueError,
                          "__arrow_c_array__: expected a tuple of two capsules, \"arrow_schema\" and \"arrow_array\"",
                          pair);
         return -1;
     }
     struct held *held = hold(self);
-    struct ArrowArray *array = held == NULL ? NULL : next_array(held);
-    if (array == NULL) {
+    if (held == NULL || next_array(held) == NULL) {
         return -1;
     }
-    struct ArrowSchema *given_schema = PyCapsule_GetPointer(schema_capsule, "arrow_schema");
-    struct ArrowArray *given_array = PyCapsule_GetPointer(array_capsule, "arrow_array");
+    struct ArrowSchema *given_schema = PyCapsule_GetPointer(schema, "arrow_schema");
+    struct ArrowArray *given_array = PyCapsule_GetPointer(array, "arrow_array");
     held->schema = *given_schema;
     held->schema.release = __atomic_exchange_n(&given_schema->release, NULL, __ATOMIC_ACQ_REL);
-    *array = *given_array;
-    array->release = __atomic_exchange_n(&given_array->release, NULL, __ATOMIC_ACQ_REL);
+    held->arrays[0] = *given_array;
+    held->arrays[0].release = __atomic_exchange_n(&given_array->release, NULL, __ATOMIC_ACQ_REL);
     held->count = 1;
     request_arrow(request, PROTOCOL_ARROW_ARRAY, held);
     return check_rows(self->obj, held);
 }
 
-int read_arrow_array(DLPackObject *self, struct request *request)
-{
-    PyObject *pair;
-    int found = call_exporter(self->obj, names.arrow_c_array, &pair);
-    if (found > 0) {
-        found = take_pair(self, pair, request) < 0 ? -1 : 1;
-        drop_capsule(pair);
-    }
-    return found;
-}
-
-/* Streams. Their callbacks are called without the GIL: the producer may wait for a thread that runs Python. */
-
-static int raise_null(const char *field, const char *expected)
-{
-    PyErr_Format(PyExc_ValueError, "__arrow_c_stream__: ArrowArrayStream.%s is NULL; expected %s", field, expected);
-    return -1;
-}
-
-/* Before each call: the callbacks get the stream itself, and may release it. */
 static int check_stream(const struct ArrowArrayStream *stream)
 {
-    if (stream->release == NULL) {
-        return raise_null("release", "a stream that was not released or moved before");
-    }
-    if (stream->get_schema == NULL || stream->get_next == NULL) {
-        return raise_null(stream->get_schema == NULL ? "get_schema" : "get_next", "a function");
+    const char *null = stream->release == NULL      ? "release"
+                       : stream->get_schema == NULL ? "get_schema"
+                       : stream->get_next == NULL   ? "get_next"
+                                                    : NULL;
+    if (null != NULL) {
+        PyErr_Format(PyExc_ValueError, "__arrow_c_stream__: ArrowArrayStream.%s is NULL; expected %s", null,
+                     stream->release == NULL ? "a stream that was not released or moved before" : "a function");
+        return -1;
     }
     return 0;
 }
 
-static int raise_stream_error(struct ArrowArrayStream *stream, const char *callback, int code)
+/* Fills in the schema, or where that is NULL the array, by the stream's callbacks. These are called without the GIL: the
+ * producer may wait for a thread that runs Python. They get the stream itself, and may release it. */
+static int call_stream(struct ArrowArrayStream *stream, struct ArrowSchema *schema, struct ArrowArray *array)
 {
-    const char *said = NULL;
-    if (stream->release != NULL && stream->get_last_error != NULL) {
-        Py_BEGIN_ALLOW_THREADS
-        said = stream->get_last_error(stream);
-        Py_END_ALLOW_THREADS
+    if (check_stream(stream) < 0) {
+        return -1;
     }
-    PyErr_Format(PyExc_BufferError, "__arrow_c_stream__: %s failed with errno %d (%s)%s%.300s", callback, code,
-                 strerror(code), said == NULL ? "" : ": ", said == NULL ? "" : said);
-    return -1;
-}
-
-static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *schema)
-{
     int code;
+    const char *said = NULL;
     Py_BEGIN_ALLOW_THREADS
-    code = stream->get_schema(stream, schema);
+    code = schema != NULL ? stream->get_schema(stream, schema) : stream->get_next(stream, array);
+    if (code != 0 && stream->release != NULL && stream->get_last_error != NULL) {
+        said = stream->get_last_error(stream);
+    }
     Py_END_ALLOW_THREADS
     if (code != 0) {
-        schema->release = NULL;
-        return raise_stream_error(stream, "get_schema", code);
+        PyErr_Format(PyExc_BufferError, "__arrow_c_stream__: %s failed with errno %d (%s)%s%.300s",
+                     schema != NULL ? "get_schema" : "get_next", code, strerror(code), said == NULL ? "" : ": ",
+                     said == NULL ? "" : said);
+        return -1;
     }
     return 0;
 }
@@ -203,92 +157,94 @@ static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *schem
 /* The next chunk that has items. 1: there is one; 0: the stream has ended; -1: error. */
 static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *array)
 {
-    int code;
-    bool ended, empty;
-    do {
-        if (PyErr_CheckSignals() < 0 || check_stream(stream) < 0) {
+    for (;;) {
+        *array = (struct ArrowArray){0};
+        if (PyErr_CheckSignals() < 0 || call_stream(stream, NULL, array) < 0) {
             return -1;
         }
-        *array = (struct ArrowArray){0};
-        Py_BEGIN_ALLOW_THREADS
-        code = stream->get_next(stream, array);
-        ended = code != 0 || array->release == NULL;
-        empty = !ended && array->length == 0;
-        if (empty) {
-            array->release(array);
+        if (array->release == NULL || array->length != 0) {
+            return array->release != NULL;
         }
+        Py_BEGIN_ALLOW_THREADS
+        array->release(array);
         Py_END_ALLOW_THREADS
-    } while (empty);
-    return code != 0 ? raise_stream_error(stream, "get_next", code) : !ended;
+    }
 }
 
-/* Takes all chunks out of the stream; where nothing may be copied two are enough to know that. */
-static int get_chunks(struct ArrowArrayStream *stream, struct held *held, enum copy copy)
+/* Reads all chunks; where nothing may be copied two are enough to know that there are too many. */
+static int read_stream(DLPackObject *self, struct ArrowArrayStream *stream, struct request *request)
 {
+    struct held *held = hold(self);
+    if (held == NULL) {
+        return -1;
+    }
+    if (call_stream(stream, &held->schema, NULL) < 0) {
+        held->schema.release = NULL;
+        return -1;
+    }
     int found;
     do {
         struct ArrowArray *array = next_array(held);
         found = array == NULL ? -1 : get_next(stream, array);
         held->count += found > 0;
-    } while (found > 0 && !(copy == COPY_NEVER && held->count == 2));
-    return found; /* 1: there may be more */
-}
-
-static int read_stream(DLPackObject *self, struct ArrowArrayStream *stream, struct request *request)
-{
-    struct held *held = hold(self);
-    if (held == NULL || get_schema(stream, &held->schema) < 0) {
-        return -1;
-    }
-    int more = get_chunks(stream, held, self->copy);
-    if (more < 0) {
+    } while (found > 0 && !(self->copy == COPY_NEVER && held->count == 2));
+    if (found < 0) {
         return -1;
     }
     request_arrow(request, PROTOCOL_ARROW_STREAM, held);
-    return more ? 0 : check_rows(self->obj, held);
+    return found > 0 ? 0 : check_rows(self->obj, held);
 }
 
-/* Moves the stream out of its capsule: from then on no other consumer can use it. */
-static int take_stream(struct ArrowArrayStream *stream, PyObject *capsule)
+/* Moves the stream out of its capsule, as take_pair does, reads and releases it. */
+static int take_stream(DLPackObject *self, PyObject *capsule, struct request *request)
 {
     static const char name[] = "arrow_array_stream";
     if (!PyCapsule_IsValid(capsule, name)) {
         raise_unexpected(PyExc_ValueError, "__arrow_c_stream__: expected a capsule \"arrow_array_stream\"", capsule);
         return -1;
     }
-    struct ArrowArrayStream *given = PyCapsule_GetPointer(capsule, name);
+    struct ArrowArrayStream *given = PyCapsule_GetPointer(capsule, name), stream = *given;
     if (check_stream(given) < 0) {
         return -1;
     }
-    *stream = *given;
-    stream->release = __atomic_exchange_n(&given->release, NULL, __ATOMIC_ACQ_REL);
-    return check_stream(stream); /* another thread may have been first */
-}
-
-static void release_stream(struct ArrowArrayStream *stream)
-{
+    stream.release = __atomic_exchange_n(&given->release, NULL, __ATOMIC_ACQ_REL);
+    int read = read_stream(self, &stream, request);
     struct pending pending;
     set_aside(&pending);
     Py_BEGIN_ALLOW_THREADS
-    if (stream->release != NULL) {
-        stream->release(stream);
+    if (stream.release != NULL) {
+        stream.release(&stream);
     }
     Py_END_ALLOW_THREADS
     put_back(&pending);
+    return read;
+}
+
+/* 1: taken of what obj.name() gives; 0: absent or None; -1: error. */
+static int take_exported(DLPackObject *self, PyObject *name, int (*take)(DLPackObject *, PyObject *, struct request *),
+                         struct request *request)
+{
+    PyObject *method;
+    int found = optional_attribute(self->obj, name, &method);
+    if (found <= 0) {
+        return found;
+    }
+    PyObject *exported = PyObject_CallNoArgs(method);
+    Py_DECREF(method);
+    if (exported == NULL) {
+        return -1;
+    }
+    found = take(self, exported, request) < 0 ? -1 : 1;
+    drop_capsule(exported);
+    return found;
+}
+
+int read_arrow_array(DLPackObject *self, struct request *request)
+{
+    return take_exported(self, names.arrow_c_array, take_pair, request);
 }
 
 int read_arrow_stream(DLPackObject *self, struct request *request)
 {
-    PyObject *capsule;
-    int found = call_exporter(self->obj, names.arrow_c_stream, &capsule);
-    if (found > 0) {
-        struct ArrowArrayStream stream;
-        found = take_stream(&stream, capsule);
-        drop_capsule(capsule);
-        if (found == 0) {
-            found = read_stream(self, &stream, request) < 0 ? -1 : 1;
-            release_stream(&stream);
-        }
-    }
-    return found;
+    return take_exported(self, names.arrow_c_stream, take_stream, request);
 }
