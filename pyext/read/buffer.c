@@ -20,29 +20,18 @@ static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
 /* A memoryview in a garbage cycle is cleared although it is exported, and crashes when the export is released after
  * that (CPython's memory_clear). So of a memoryview a private one is held, which locks the memory too, and no export
  * of it. */
-static int hold_memoryview(DLPackObject *self, PyObject *memoryview, Py_buffer *view, int flags)
-{
-    PyObject *own = PyMemoryView_FromObject(memoryview);
-    if (own == NULL) {
-        return -1;
-    }
-    if (get_buffer(own, view, flags) < 0) {
-        Py_DECREF(own);
-        return -1;
-    }
-    PyBuffer_Release(view);
-    self->object = own;
-    self->holding = HOLDS_OBJECT;
-    return 0;
-}
-
 const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags)
 {
     Py_buffer *view = scratch;
     if (PyMemoryView_Check(exporter)) {
-        if (hold_memoryview(self, exporter, view, flags) < 0) {
+        PyObject *own = PyMemoryView_FromObject(exporter);
+        if (own == NULL || get_buffer(own, view, flags) < 0) {
+            Py_XDECREF(own);
             return NULL;
         }
+        PyBuffer_Release(view);
+        self->object = own;
+        self->holding = HOLDS_OBJECT;
     }
     else {
         view = &self->view;

@@ -17,28 +17,21 @@ int check_version(DLPackVersion version)
     return 0;
 }
 
-/* Reads the managed tensor; of another major version only the version may be read. */
-static int read_managed(DLPackObject *self, const void *managed, bool versioned, struct request *request)
-{
-    if (!versioned) {
-        request_tensor(request, &((const DLManagedTensor *)managed)->dl_tensor, 0);
-        return 0;
-    }
-    const DLManagedTensorVersioned *tensor = managed;
-    if (check_version(tensor->version) < 0) {
-        return -1;
-    }
-    self->version = tensor->version;
-    self->flags |= tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
-    request_tensor(request, &tensor->dl_tensor, tensor->flags);
-    return 0;
-}
-
+/* Of another major version only the version may be read. */
 static int describe_managed(DLPackObject *self, const void *managed, bool versioned)
 {
     struct request request;
-    if (read_managed(self, managed, versioned, &request) < 0) {
-        return -1;
+    if (versioned) {
+        const DLManagedTensorVersioned *tensor = managed;
+        if (check_version(tensor->version) < 0) {
+            return -1;
+        }
+        self->version = tensor->version;
+        self->flags |= tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+        request_tensor(&request, &tensor->dl_tensor, tensor->flags);
+    }
+    else {
+        request_tensor(&request, &((const DLManagedTensor *)managed)->dl_tensor, 0);
     }
     request.producer_stream = self->stream;
     return object_describe(self, &request);
@@ -57,9 +50,6 @@ int take_managed(DLPackObject *self, void *managed, bool versioned)
 static void *managed_of(DLPackObject *self, PyObject *capsule, bool *versioned)
 {
     const char *name = PyCapsule_GetName(capsule);
-    if (name == NULL && PyErr_Occurred()) {
-        return NULL;
-    }
     *versioned = name != NULL && strcmp(name, capsule_versioned) == 0;
     if (!*versioned && (name == NULL || strcmp(name, capsule_legacy) != 0)) {
         raise_text(PyExc_ValueError, PYTHON_CAPSULE_NAME,
@@ -92,12 +82,9 @@ int take_capsule(DLPackObject *self, PyObject *capsule)
         return -1;
     }
     if (take_managed(self, managed, versioned) < 0) {
-        struct pending pending;
-        set_aside(&pending);
         Py_BEGIN_CRITICAL_SECTION(capsule);
         PyCapsule_SetName(capsule, versioned ? capsule_versioned : capsule_legacy);
         Py_END_CRITICAL_SECTION();
-        put_back(&pending);
         return -1;
     }
     return 0;
@@ -154,13 +141,7 @@ static void *address_in(PyObject *pointer, enum structure kind, bool take)
     if (PyObject_GetBuffer(pointer, &view, PyBUF_WRITABLE) < 0) {
         return NULL;
     }
-    void *address;
-    Py_BEGIN_CRITICAL_SECTION(pointer);
-    address = *(void **)view.buf;
-    if (take) {
-        *(void **)view.buf = NULL;
-    }
-    Py_END_CRITICAL_SECTION();
+    void **place = view.buf, *address = take ? __atomic_exchange_n(place, NULL, __ATOMIC_ACQ_REL) : *place;
     PyBuffer_Release(&view);
     if (address == NULL) {
         PyErr_Format(PyExc_ValueError,

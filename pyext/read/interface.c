@@ -167,9 +167,17 @@ int read_cuda_array_interface(DLPackObject *self, struct request *request)
     return read_interface(self, request, names.cuda_array_interface, PROTOCOL_CUDA_ARRAY_INTERFACE);
 }
 
-static int read_array_struct_capsule(DLPackObject *self, PyObject *capsule, struct request *request)
+int read_array_struct(DLPackObject *self, struct request *request)
 {
-    if (!PyCapsule_CheckExact(capsule) || !PyCapsule_IsValid(capsule, NULL)) {
+    PyObject *capsule;
+    int found = optional_attribute(self->obj, names.array_struct, &capsule);
+    if (found <= 0) {
+        return found;
+    }
+    /* The capsule is held, since its memory may be its own. */
+    self->object = capsule;
+    self->holding = HOLDS_OBJECT;
+    if (!PyCapsule_IsValid(capsule, NULL)) {
         raise_unexpected(PyExc_ValueError, "__array_struct__: expected a capsule without a name", capsule);
         return -1;
     }
@@ -188,18 +196,5 @@ static int read_array_struct_capsule(DLPackObject *self, PyObject *capsule, stru
     if (!(array->flags & ARRAY_WRITEABLE)) {
         self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     }
-    return read_typestr(self, request, typestr);
-}
-
-int read_array_struct(DLPackObject *self, struct request *request)
-{
-    PyObject *capsule;
-    int found = optional_attribute(self->obj, names.array_struct, &capsule);
-    if (found <= 0) {
-        return found;
-    }
-    /* The capsule is held, since its memory may be its own. */
-    self->object = capsule;
-    self->holding = HOLDS_OBJECT;
-    return read_array_struct_capsule(self, capsule, request) < 0 ? -1 : 1;
+    return read_typestr(self, request, typestr) < 0 ? -1 : 1;
 }
