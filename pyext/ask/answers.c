@@ -54,7 +54,6 @@ bool any_shape(const struct request *request)
 
 /* What a request is looked up by: the words up to dims, and where its shape matters those of dims in use. */
 struct key {
-    const void *words;
     int count;
     uint64_t hash;
 };
@@ -88,7 +87,7 @@ HOT static bool make_key(const struct request *request, struct key *key)
     for (int i = KEY_HEAD_WORDS; i < count; i++) {
         hash += word_at(request, i) * (golden * (2 * (uint64_t)i + 1));
     }
-    *key = (struct key){request, count, hash};
+    *key = (struct key){count, hash};
     return true;
 }
 
@@ -100,17 +99,13 @@ static struct entry *place_of(const struct request *request, const struct key *k
     return is_compact ? &compact_kinds[place % COMPACT_KINDS] : &other_kinds[place % OTHER_KINDS];
 }
 
-static bool is_of(const struct entry *entry, const struct key *key)
+static bool is_of(const struct entry *entry, const struct request *request, const struct key *key)
 {
-    if (entry->hash != key->hash) {
-        return false;
+    bool same = entry->hash == key->hash;
+    for (int i = 0; i < key->count && same; i++) {
+        same = entry->key[i] == word_at(request, i);
     }
-    for (int i = 0; i < key->count; i++) {
-        if (entry->key[i] != word_at(key->words, i)) {
-            return false;
-        }
-    }
-    return true;
+    return same;
 }
 
 bool recall(const struct request *request, struct answer *answer)
@@ -125,7 +120,7 @@ bool recall(const struct request *request, struct answer *answer)
         if (state == FREE) {
             return false;
         }
-        if (state == PUBLISHED && is_of(entry, &key)) {
+        if (state == PUBLISHED && is_of(entry, request, &key)) {
             memcpy(&answer->ndim, entry->head, ANSWER_HEAD);
             memcpy(answer->dims, entry->dims, 8 * (size_t)(key.count - KEY_HEAD_WORDS));
             answer->memory = NULL;
@@ -154,7 +149,7 @@ void remember(const struct request *request, const struct answer *answer)
             atomic_store_explicit(&entry->state, PUBLISHED, memory_order_release);
             return;
         }
-        if (state == PUBLISHED && is_of(entry, &key)) {
+        if (state == PUBLISHED && is_of(entry, request, &key)) {
             return; /* another thread's answer to the same, or one that does not hold for this address */
         }
     }
