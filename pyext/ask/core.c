@@ -5,6 +5,7 @@
 #include "platform/platform.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -49,6 +50,13 @@ static void call_core(describe_function *describe, struct request *request, stru
 {
     static struct request nothing;
     sigset_t before;
+    const char *limit = keep_room();
+    if (limit != NULL) {
+        answer->status = STATUS_MEMORY_ERROR;
+        snprintf(answer->message, sizeof answer->message,
+                 "the Go core needs %d MiB that it may map, and a limit forbids that (%s)", ROOM_BYTES >> 20, limit);
+        return;
+    }
     if (!is_bound()) {
         block_signals(BLOCK_ALL_BUT_FAULTS, &before);
         describe(&nothing, answer);
@@ -56,6 +64,7 @@ static void call_core(describe_function *describe, struct request *request, stru
         answer->status = STATUS_OK;
     }
     describe(request, answer);
+    keep_room(); /* again, before others use up what is left */
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 

@@ -7,7 +7,8 @@ package main
 /*
 #include "core.h"
 
-extern void dlpack_describe_with_room(struct request *, struct answer *);
+extern void **dlpack_room;
+extern void dlpackDescribe(struct request *, struct answer *);
 */
 import "C"
 
@@ -26,12 +27,13 @@ import (
 //export dlpack_core
 func dlpack_core(core *C.struct_core) {
 	defer func() { recover() }()
+	C.dlpack_room = core.room
 	stack.Reserve()
 	runtime.GOMAXPROCS(int(core.processors))
 	startThreads(3 * int(core.processors)) // those that run, those that lent their processor, those on their way to idle
 	core.request_size = C.uint32_t(unsafe.Sizeof(C.struct_request{}))
 	core.answer_size = C.uint32_t(unsafe.Sizeof(C.struct_answer{}))
-	core.describe = (*[0]byte)(C.dlpack_describe_with_room)
+	core.describe = (*[0]byte)(C.dlpackDescribe)
 }
 
 // startThreads has the runtime start its threads now, when there is room for them: it ends the process where a later one

@@ -4,8 +4,6 @@
 #define _GNU_SOURCE
 #include "platform/platform.h"
 
-#include "core/limit.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +28,9 @@ enum {
     ROOM_ARENA = 64 << 20, /* addresses that malloc reserves for each thread, besides its stack */
     ROOM_MAPPINGS = 64,    /* besides two for each thread's stack and two for its arena; measured: 27 to 40 */
     SIGNAL_STACK = 256 << 10,
+    KEPT_DATA = 32
+        << 20, /* of ROOM_BYTES: several times what a call into Go, and a garbage collection, were seen to map */
+    KEPT_MAPPINGS = 16, /* where one was seen */
 };
 
 #define THREADS(processors) (ROOM_THREADS + 4 * (processors))
@@ -158,6 +159,42 @@ static void give_back(void *room, size_t bytes)
     }
 }
 
+static bool is_limited(int resource)
+{
+    struct rlimit limit;
+    return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+/* Names the limit that an mmap met which failed with this error. */
+static const char *limit_met(int error)
+{
+    if (error == EAGAIN) {
+        return "ulimit -l, since mlockall locks new memory";
+    }
+    void *page = take_room(1, PROT_NONE);
+    if (page == MAP_FAILED) {
+        return is_limited(RLIMIT_AS) ? "vm.max_map_count, or ulimit -v" : "vm.max_map_count";
+    }
+    munmap(page, 1);
+    if (is_limited(RLIMIT_DATA)) {
+        return is_limited(RLIMIT_AS) ? "ulimit -d, -v" : "ulimit -d";
+    }
+    return is_limited(RLIMIT_AS) ? "ulimit -v" : "vm.overcommit_memory";
+}
+
+/* Pages that alternate between two protections are a mapping each: such memory takes so many of the mappings that
+ * vm.max_map_count allows. false: there are fewer. */
+static bool split_mapping(char *memory, int mappings, int protection)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < mappings; i += 2) {
+        if (mprotect(memory + (i + 1) * page, page, protection) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void *wait_for_unlock(void *mutex)
 {
     pthread_mutex_lock(mutex);
@@ -203,8 +240,7 @@ struct failure check_room(int processors)
     else if ((data = take_room(ROOM_DATA, PROT_READ | PROT_WRITE)) == MAP_FAILED) {
         failure = (struct failure){.name = "memory", .number = ROOM_DATA >> 20, .text = limit_met(errno)};
     }
-    else if (!split_mapping(addresses, page, mappings, PROT_READ) ||
-             mprotect(addresses, stacks * page, PROT_NONE) != 0) {
+    else if (!split_mapping(addresses, mappings, PROT_READ) || mprotect(addresses, stacks * page, PROT_NONE) != 0) {
         failure = (struct failure){.name = "mappings", .number = mappings};
     }
     else if ((error = try_threads(threads)) != 0) {
@@ -213,6 +249,27 @@ struct failure check_room(int processors)
     give_back(addresses, reserved);
     give_back(data, ROOM_DATA);
     return failure;
+}
+
+static void *kept; /* NULL: there is none, or the core needed it */
+
+const char *keep_room(void)
+{
+    if (__atomic_load_n(&kept, __ATOMIC_ACQUIRE) != NULL) {
+        return NULL;
+    }
+    void *room = take_room(ROOM_BYTES, PROT_NONE), *none = NULL;
+    const char *limit = NULL;
+    if (room == MAP_FAILED || mprotect(room, KEPT_DATA, PROT_READ | PROT_WRITE) != 0) {
+        limit = limit_met(errno);
+    }
+    else if (!split_mapping(room, KEPT_MAPPINGS, PROT_NONE)) {
+        limit = "vm.max_map_count";
+    }
+    if (limit != NULL || !__atomic_compare_exchange_n(&kept, &none, room, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        give_back(room, ROOM_BYTES);
+    }
+    return limit;
 }
 
 /* The stack. */
@@ -278,6 +335,7 @@ void call_entry(dlpack_core_function *entry, struct core *core)
     for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
         had[key] = pthread_getspecific(key) != NULL;
     }
+    core->room = &kept;
     entry(core);
     go_key_known = false;
     for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX && !go_key_known; key++) {

@@ -47,6 +47,9 @@ int usable_cpus(void);
 /* Whether the limits of this process leave what a Go runtime takes with so many processors; else the failure. */
 struct failure check_room(int processors);
 
+/* Keeps memory back for the core, unless there is some. NULL, or the limit that forbids it. */
+const char *keep_room(void);
+
 /* Before a Go runtime starts, keeps the handlers of the signals that it takes; and after, its own. */
 void keep_fault_handlers(bool started);
 
