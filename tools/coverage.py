@@ -69,8 +69,8 @@ def instrument(folder):
     core = folder / "pyext" / "core"
     (core / "coverage.go").write_text(WRITE_GO)
     (core / "coverage.c").write_text(WRITE_C)
-    hides = 'strncmp(variable, "GO", 2) == 0'
-    shows = f'{hides} && strncmp(variable, "GOCOVERDIR", 10) != 0'
+    hides = 'strncmp(*variable, "GO", 2) == 0'
+    shows = f'{hides} && strncmp(*variable, "GOCOVERDIR", 10) != 0'
     seed(("pyext/platform/linux.c", hides, shows))(folder)
 
 

@@ -8,27 +8,27 @@
 #include <stdatomic.h>
 
 #define CORE_FILE "_core.so"
-#define CORE_ENTRY "dlpack_core"
 
 enum { LEAST_PROCESSORS = 2 }; /* that Go gets where a limit forbids more */
 
 static _Atomic(describe_function *) describe_in_go;          /* NULL: no core runs in this process */
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* held through a start, and through a fork */
-static unsigned cores;       /* how many were opened in this process and in those that it was forked from */
-static char core_path[4096]; /* beside this library */
+static char core_path[4096];                                 /* beside this library */
 
-/* Opens the core: the temporary copy of its file, if there is one; after a fork another copy. */
-static struct failure open_core(const char *copy, int processors)
+static struct failure start_alone(const char *copy)
 {
-    struct core core = {.processors = processors};
-    void *entry;
-    struct failure failure = copy == NULL && cores > 0 ? open_library_copy(core_path, cores, CORE_ENTRY, &entry)
-                                                       : open_library(copy ? copy : core_path, CORE_ENTRY, &entry);
+    struct core core = {.processors = usable_cpus() + SPARE_CPUS};
+    struct failure failure = check_room(core.processors);
+    if (failure.name != NULL) {
+        core.processors = LEAST_PROCESSORS;
+        failure = check_room(core.processors);
+    }
+    if (failure.name == NULL) {
+        failure = start_runtime(core_path, copy, &core);
+    }
     if (failure.name != NULL) {
         return failure;
     }
-    cores++;
-    call_entry((dlpack_core_function *)entry, &core);
     if (core.describe == NULL) {
         return (struct failure){.name = "panic"};
     }
@@ -36,29 +36,6 @@ static struct failure open_core(const char *copy, int processors)
         return (struct failure){.name = "version"};
     }
     atomic_store(&describe_in_go, core.describe);
-    return failure;
-}
-
-/* A malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
-static struct failure start_alone(const char *copy)
-{
-    int processors = usable_cpus() + SPARE_CPUS;
-    struct failure failure = check_room(processors);
-    if (failure.name != NULL) {
-        processors = LEAST_PROCESSORS;
-        failure = check_room(processors);
-    }
-    if (failure.name != NULL) {
-        return failure;
-    }
-    char **settings = hide_settings();
-    if (settings == NULL) {
-        return (struct failure){.name = "no memory"};
-    }
-    keep_fault_handlers(false);
-    failure = open_core(copy, processors);
-    keep_fault_handlers(true);
-    show_settings(settings);
     return failure;
 }
 
@@ -134,8 +111,7 @@ static void after_fork(void)
 static void after_fork_in_child(void)
 {
     atomic_store(&describe_in_go, NULL);
-    unbind_thread();
-    restore_fault_handlers();
+    forget_runtime();
     python_after_fork();
     after_fork();
 }

@@ -28,9 +28,8 @@ enum {
     ROOM_ARENA = 64 << 20, /* addresses that malloc reserves for each thread, besides its stack */
     ROOM_MAPPINGS = 64,    /* besides two for each thread's stack and two for its arena; measured: 27 to 40 */
     SIGNAL_STACK = 256 << 10,
-    KEPT_DATA = 32
-        << 20, /* of ROOM_BYTES: several times what a call into Go, and a garbage collection, were seen to map */
-    KEPT_MAPPINGS = 16, /* where one was seen */
+    KEPT_DATA = 32 << 20, /* of ROOM_BYTES; several times what a call into Go, and a garbage collection, map */
+    KEPT_MAPPINGS = 16,   /* where one was seen */
 };
 
 #define THREADS(processors) (ROOM_THREADS + 4 * (processors))
@@ -73,11 +72,11 @@ bool path_beside(const char *file, char *path, size_t size)
            snprintf(path, size, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, file) < (int)size;
 }
 
-struct failure open_library(const char *path, const char *name, void **function)
+static struct failure open_library(const char *path, void **entry)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    *function = library == NULL ? NULL : dlsym(library, name);
-    return *function != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = dlerror()};
+    *entry = library == NULL ? NULL : dlsym(library, "dlpack_core");
+    return *entry != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = dlerror()};
 }
 
 /* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
@@ -109,7 +108,7 @@ static struct failure copy_file(const char *path, int to)
 
 /* A /proc that was mounted for another PID namespace does not have this process under its getpid(). No earlier copy was
  * opened by this path: it begins with as many more slashes as there were copies, of which the loader takes 214. */
-static struct failure open_memfd(int memfd, unsigned copies, const char *name, void **function)
+static struct failure open_memfd(int memfd, unsigned copies, void **entry)
 {
     enum { MOST = 4000 };
     char path[MOST + 64];
@@ -121,12 +120,13 @@ static struct failure open_memfd(int memfd, unsigned copies, const char *name, v
         dlclose(library);
         return (struct failure){.name = "copy", .text = "the loader knows another library by this path"};
     }
-    struct failure failure = open_library(path, name, function);
+    struct failure failure = open_library(path, entry);
     failure.name = failure.name == NULL ? NULL : "copy";
     return failure;
 }
 
-struct failure open_library_copy(const char *path, unsigned copies, const char *name, void **function)
+/* The loader would hand back the library that it knows, so it gets a copy of the file. */
+static struct failure open_library_copy(const char *path, unsigned copies, void **entry)
 {
     enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */ };
     int memfd = memfd_create("dlpack core", MFD_CLOEXEC | EXECUTABLE);
@@ -138,7 +138,7 @@ struct failure open_library_copy(const char *path, unsigned copies, const char *
     }
     struct failure failure = copy_file(path, memfd);
     if (failure.name == NULL) {
-        failure = open_memfd(memfd, copies, name, function);
+        failure = open_memfd(memfd, copies, entry);
     }
     close(memfd);
     return failure;
@@ -311,31 +311,20 @@ enum { FAULTS = 2 };
 static const int faults[FAULTS] = {SIGSEGV, SIGBUS};
 static struct sigaction handlers[2][FAULTS]; /* before the core's start, and after */
 
-void keep_fault_handlers(bool started)
+static void keep_fault_handlers(bool started)
 {
     for (int i = 0; i < FAULTS; i++) {
         sigaction(faults[i], NULL, &handlers[started][i]);
     }
 }
 
-void restore_fault_handlers(void)
-{
-    struct sigaction now;
-    for (int i = 0; i < FAULTS; i++) {
-        if (sigaction(faults[i], NULL, &now) == 0 && now.sa_handler == handlers[true][i].sa_handler) {
-            sigaction(faults[i], &handlers[false][i], NULL);
-        }
-    }
-}
-
-/* Calls the entry, and finds out under which key Go binds a thread that calls it: the one that gets a value. */
-void call_entry(dlpack_core_function *entry, struct core *core)
+/* Finds out under which key Go binds a thread that calls it: the one that gets a value. */
+static void call_entry(dlpack_core_function *entry, struct core *core)
 {
     bool had[PTHREAD_KEYS_MAX];
     for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
         had[key] = pthread_getspecific(key) != NULL;
     }
-    core->room = &kept;
     entry(core);
     go_key_known = false;
     for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX && !go_key_known; key++) {
@@ -349,14 +338,6 @@ void call_entry(dlpack_core_function *entry, struct core *core)
 bool is_bound(void)
 {
     return go_key_known && pthread_getspecific(go_key) != NULL;
-}
-
-void unbind_thread(void)
-{
-    if (go_key_known) {
-        pthread_setspecific(go_key, NULL);
-        go_key_known = false;
-    }
 }
 
 /* Before its first call into Go, since Go gives a thread that has none a stack of 32 KiB, with memory of Go's below. */
@@ -396,38 +377,58 @@ void restore_signals(const sigset_t *before)
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-static char hidden[] = "_=";
-
-static bool is_of_go(const char *variable)
+/* Moves the environment's GO* variables to the settings, in their order, or back. Returns how many these are; without
+ * settings that is all. */
+static size_t move_settings(char **settings, bool back)
 {
-    return strncmp(variable, "GO", 2) == 0;
-}
-
-/* Puts `hidden` in the place of each GO* variable. Gives these, in their order, for show_settings; NULL: no memory. */
-char **hide_settings(void)
-{
+    static char hidden[] = "_=";
     size_t count = 0;
     for (char **variable = environment; *variable != NULL; variable++) {
-        count += is_of_go(*variable);
-    }
-    char **settings = malloc((count + 1) * sizeof *settings);
-    count = 0;
-    for (char **variable = environment; settings != NULL && *variable != NULL; variable++) {
-        if (is_of_go(*variable)) {
-            settings[count++] = *variable;
-            *variable = hidden;
+        if (back ? *variable == hidden : strncmp(*variable, "GO", 2) == 0) {
+            if (settings != NULL) {
+                settings[count] = back ? settings[count] : *variable;
+                *variable = back ? settings[count] : hidden;
+            }
+            count++;
         }
     }
-    return settings;
+    return count;
 }
 
-void show_settings(char **settings)
+/* A malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
+struct failure start_runtime(const char *path, const char *copy, struct core *core)
 {
-    size_t count = 0;
-    for (char **variable = environment; *variable != NULL; variable++) {
-        if (*variable == hidden) {
-            *variable = settings[count++];
-        }
+    static unsigned opened; /* cores, in this process and in those that it was forked from */
+    void *entry;
+    char **settings = malloc((move_settings(NULL, false) + 1) * sizeof *settings);
+    if (settings == NULL) {
+        return (struct failure){.name = "no memory"};
     }
+    move_settings(settings, false);
+    keep_fault_handlers(false);
+    struct failure failure = copy == NULL && opened > 0 ? open_library_copy(path, opened, &entry)
+                                                        : open_library(copy == NULL ? path : copy, &entry);
+    if (failure.name == NULL) {
+        opened++;
+        core->room = &kept;
+        call_entry((dlpack_core_function *)entry, core);
+    }
+    keep_fault_handlers(true);
+    move_settings(settings, true);
     free(settings);
+    return failure;
+}
+
+void forget_runtime(void)
+{
+    struct sigaction now;
+    for (int i = 0; i < FAULTS; i++) {
+        if (sigaction(faults[i], NULL, &now) == 0 && now.sa_handler == handlers[true][i].sa_handler) {
+            sigaction(faults[i], &handlers[false][i], NULL);
+        }
+    }
+    if (go_key_known) {
+        pthread_setspecific(go_key, NULL);
+        go_key_known = false;
+    }
 }

@@ -25,14 +25,6 @@ void *find_in_process(const char *name);
 /* Writes the path of a file that lies beside this library. false: it can't be told, or is too long. */
 bool path_beside(const char *file, char *path, size_t size);
 
-/* Opens a library and finds a function in it. */
-struct failure open_library(const char *path, const char *name, void **function);
-
-/* The same of a copy of the library's file, under a path that this process has never loaded: the loader would hand back
- * the library that it knows. The number of earlier copies, in this process and in those that it was forked from, tells
- * the paths apart. */
-struct failure open_library_copy(const char *path, unsigned copies, const char *name, void **function);
-
 /* Whether this thread's stack has room for one more of the calls that nest, of which it has begun so many: less than half
  * is used, and beyond 50 calls less than 4 MiB. The count alone can't tell: a greenlet that waits in such a call takes its
  * part of the stack away, but stays in the count. It decides where the bounds of the stack are not known. */
@@ -50,30 +42,22 @@ struct failure check_room(int processors);
 /* Keeps memory back for the core, unless there is some. NULL, or the limit that forbids it. */
 const char *keep_room(void);
 
-/* Before a Go runtime starts, keeps the handlers of the signals that it takes; and after, its own. */
-void keep_fault_handlers(bool started);
+/* Opens the core's library and calls its entry, which binds this thread to a Go runtime, from which the GO* variables are
+ * hidden meanwhile. In a process that has opened it before, or was forked from one that has, it opens a copy: of its own
+ * making, or where `copy` is not NULL the file of this path. */
+struct failure start_runtime(const char *path, const char *copy, struct core *core);
 
-/* In a forked child, puts back those that were there before: Go's belong to a dead runtime, and may wait for ever. */
-void restore_fault_handlers(void);
+/* In a forked child, gives up what a runtime has bound to this thread, whose destructor would enter the parent's, and its
+ * handlers of signals, which may wait for ever. */
+void forget_runtime(void);
 
-/* Calls the core's entry, which binds this thread to its Go runtime. */
-void call_entry(dlpack_core_function *entry, struct core *core);
-
-/* Gives this thread, once, an alternate signal stack that it keeps, unless it has one. It must come before call_entry,
- * and before each call of what the entry gave. */
+/* Gives this thread, once, an alternate signal stack that it keeps, unless it has one. It must come before
+ * start_runtime, and before each call of what the core gave. */
 void give_signal_stack(void);
 
 /* Whether this thread has called the core, and Go keeps what it made for that: not in a forked child, nor where there
  * was no key for it. */
 bool is_bound(void);
-
-/* In a forked child, forgets what call_entry bound: its destructor would enter the parent's runtime. */
-void unbind_thread(void);
-
-/* Hide the GO* variables from a Go runtime that starts meanwhile. hide_settings returns what show_settings needs, and
- * frees; NULL: no memory. */
-char **hide_settings(void);
-void show_settings(char **settings);
 
 /* Blocks signals in this thread, besides those that it blocks already, until restore_signals puts back what was. */
 enum blocked { BLOCK_ALL_BUT_FAULTS, BLOCK_ALL };

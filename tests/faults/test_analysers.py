@@ -39,8 +39,6 @@ def unity(folder):
 
 # The lines that clang's analyser suspects, and why they are right.
 EXPLAINED = {
-    "settings[count++] = *variable;": "the same variables were counted a moment before, with the GIL",
-    "*variable = settings[count++];": "the same variables were stored a moment before, with the GIL",
     "uint32_t given = (1u << nargs) - 1;": "Python counts the arguments that it passes, from 0 on",
 }
 
