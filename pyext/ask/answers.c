@@ -108,27 +108,35 @@ static bool is_of(const struct entry *entry, const struct request *request, cons
     return same;
 }
 
+/* The entry of the key, or to be filled with it a free one, which then no other thread fills. NULL: there is none; to be
+ * filled also where the key has one: another thread's answer to the same, or one that does not hold for this address. */
+static inline struct entry *find(const struct request *request, const struct key *key, bool fill)
+{
+    for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
+        struct entry *entry = place_of(request, key, attempt);
+        int state = atomic_load_explicit(&entry->state, memory_order_acquire);
+        if (state == FREE && (!fill || atomic_compare_exchange_strong(&entry->state, &state, BEING_FILLED))) {
+            return fill ? entry : NULL;
+        }
+        if (state == PUBLISHED && is_of(entry, request, key)) {
+            return fill ? NULL : entry;
+        }
+    }
+    return NULL;
+}
+
 bool recall(const struct request *request, struct answer *answer)
 {
     struct key key;
-    if (!make_key(request, &key)) {
+    const struct entry *entry = make_key(request, &key) ? find(request, &key, false) : NULL;
+    if (entry == NULL) {
         return false;
     }
-    for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
-        const struct entry *entry = place_of(request, &key, attempt);
-        int state = atomic_load_explicit(&entry->state, memory_order_acquire);
-        if (state == FREE) {
-            return false;
-        }
-        if (state == PUBLISHED && is_of(entry, request, &key)) {
-            memcpy(&answer->ndim, entry->head, ANSWER_HEAD);
-            memcpy(answer->dims, entry->dims, 8 * (size_t)(key.count - KEY_HEAD_WORDS));
-            answer->memory = NULL;
-            answer->device_memory = NULL;
-            return true;
-        }
-    }
-    return false;
+    memcpy(&answer->ndim, entry->head, ANSWER_HEAD);
+    memcpy(answer->dims, entry->dims, 8 * (size_t)(key.count - KEY_HEAD_WORDS));
+    answer->memory = NULL;
+    answer->device_memory = NULL;
+    return true;
 }
 
 void remember(const struct request *request, const struct answer *answer)
@@ -138,19 +146,12 @@ void remember(const struct request *request, const struct answer *answer)
         (any_shape(request) && answer->max_count == 0)) {
         return;
     }
-    for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
-        struct entry *entry = place_of(request, &key, attempt);
-        int state = FREE;
-        if (atomic_compare_exchange_strong(&entry->state, &state, BEING_FILLED)) {
-            entry->hash = key.hash;
-            memcpy(entry->key, request, 8 * (size_t)key.count);
-            memcpy(entry->head, &answer->ndim, ANSWER_HEAD);
-            memcpy(entry->dims, answer->dims, 8 * (size_t)(key.count - KEY_HEAD_WORDS));
-            atomic_store_explicit(&entry->state, PUBLISHED, memory_order_release);
-            return;
-        }
-        if (state == PUBLISHED && is_of(entry, request, &key)) {
-            return; /* another thread's answer to the same, or one that does not hold for this address */
-        }
+    struct entry *entry = find(request, &key, true);
+    if (entry != NULL) {
+        entry->hash = key.hash;
+        memcpy(entry->key, request, 8 * (size_t)key.count);
+        memcpy(entry->head, &answer->ndim, ANSWER_HEAD);
+        memcpy(entry->dims, answer->dims, 8 * (size_t)(key.count - KEY_HEAD_WORDS));
+        atomic_store_explicit(&entry->state, PUBLISHED, memory_order_release);
     }
 }

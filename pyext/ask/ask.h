@@ -41,9 +41,7 @@ void free_copy(const struct answer *answer);
 /* How many calls into Go this process has made. */
 uint64_t core_calls(void);
 
-/* device_memory.c */
-
-/* Frees a copy on a device, without Go. */
+/* Frees a copy on a device, without Go: a deleter calls it. */
 void free_device_memory(struct device_memory *memory);
 
 /* start.c */

@@ -87,13 +87,10 @@ static int read_memory(DLPackObject *self, PyObject *obj, struct request *reques
     }
     if (PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type)) {
         self->protocol = "buffer";
-        if (read_bytes(self, obj, request) == 0) {
-            return check_bytes(obj, request);
+        int read = try_bytes(self, obj, request);
+        if (read != 0) {
+            return read < 0 ? -1 : check_bytes(obj, request);
         }
-        if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError)) {
-            return -1;
-        }
-        PyErr_Clear();
     }
     return read_tensor(self, obj, request);
 }

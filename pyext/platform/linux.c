@@ -79,21 +79,16 @@ static struct failure open_library(const char *path, void **entry)
     return *entry != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = dlerror()};
 }
 
-/* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
-static bool may_write_as_much(int file)
+static struct failure copy_file(const char *path, int to)
 {
     struct stat facts;
     struct rlimit limit;
-    return fstat(file, &facts) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && (rlim_t)facts.st_size <= limit.rlim_cur;
-}
-
-static struct failure copy_file(const char *path, int to)
-{
     int from = open(path, O_RDONLY | O_CLOEXEC);
     if (from < 0) {
         return (struct failure){.name = "copy", .text = path, .error = errno};
     }
-    if (!may_write_as_much(from)) {
+    /* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
+    if (fstat(from, &facts) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 || (rlim_t)facts.st_size > limit.rlim_cur) {
         close(from);
         return (struct failure){.name = "file size"};
     }
@@ -274,31 +269,24 @@ const char *keep_room(void)
 
 /* The stack. */
 
-/* Of the main thread, glibc reads them from /proc/self/maps. */
-static bool find_stack(char **start, size_t *size)
-{
-    pthread_attr_t attributes;
-    void *found;
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
-        return false;
-    }
-    pthread_attr_getstack(&attributes, &found, size);
-    pthread_attr_destroy(&attributes);
-    *start = found;
-    return true;
-}
-
 bool stack_has_room(int nested)
 {
     enum { FEW = 50, MOST_FOR_MANY = 4 << 20 };
-    static _Thread_local char *start;
+    static _Thread_local void *start;
     static _Thread_local size_t size;
-    char *here = __builtin_frame_address(0);
+    char *here = __builtin_frame_address(0), *end;
+    pthread_attr_t attributes;
     struct rlimit now;
-    if ((start == NULL && !find_stack(&start, &size)) || here < start || here >= start + size) {
+    /* Of the main thread, glibc reads them from /proc/self/maps. */
+    if (start == NULL && pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &start, &size);
+        pthread_attr_destroy(&attributes);
+    }
+    end = (char *)start + size;
+    if (start == NULL || here < (char *)start || here >= end) {
         return nested < FEW; /* no /proc, or a stack that a library made */
     }
-    size_t used = start + size - here, most = size;
+    size_t used = end - here, most = size;
     if (gettid() == getpid() && getrlimit(RLIMIT_STACK, &now) == 0 && now.rlim_cur < most) {
         most = now.rlim_cur; /* it holds for the main thread as soon as it is set */
     }

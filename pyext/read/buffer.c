@@ -59,6 +59,18 @@ int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
     return 0;
 }
 
+int try_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
+{
+    if (read_bytes(self, exporter, request) == 0) {
+        return 1;
+    }
+    if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError)) {
+        return -1;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
 /* A consumer reads as many bytes as the shape says, whatever the length is. What overflows here Go refuses. -1: error. */
 static int check_length(const Py_buffer *view)
 {

@@ -82,23 +82,6 @@ static bool plain_fields(PyObject *const *fields, bool of_cuda, const char **typ
     return data == NULL || !PyTuple_Check(data) ? !of_cuda : plain_data(data, &request->data);
 }
 
-/* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is itself. 1:
- * read; 0: obj is no such scalar, or of a type that buffers can't say, whose address is its own; -1: error. */
-static int read_scalar(DLPackObject *self, struct request *request)
-{
-    if (request->protocol != PROTOCOL_ARRAY_INTERFACE || request->ndim != 0 || !PyObject_CheckBuffer(self->obj)) {
-        return 0;
-    }
-    if (read_bytes(self, self->obj, request) == 0) {
-        return 1;
-    }
-    if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError)) {
-        return -1;
-    }
-    PyErr_Clear();
-    return 0;
-}
-
 /* data as an address, as an object with a buffer, or absent: then the object itself has the buffer. */
 static int read_data(DLPackObject *self, PyObject *data, struct request *request)
 {
@@ -109,7 +92,10 @@ static int read_data(DLPackObject *self, PyObject *data, struct request *request
         }
         return check_in_python(PYTHON_NO_BUFFER, Py_BuildValue("(sO)", self->protocol, data ? data : Py_None));
     }
-    int read = read_scalar(self, request);
+    /* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is itself. Of
+     * a type that buffers can't say, the address is its own. */
+    bool is_scalar = request->protocol == PROTOCOL_ARRAY_INTERFACE && request->ndim == 0;
+    int read = is_scalar && PyObject_CheckBuffer(self->obj) ? try_bytes(self, self->obj, request) : 0;
     if (read == 0 && PyTuple_GetItem(data, 1) == Py_True) {
         self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     }
@@ -122,10 +108,7 @@ static int read_plain(DLPackObject *self, PyObject *dict, struct request *reques
     PyObject *fields[FIELDS] = {NULL};
     const char *typestr;
     bool of_cuda = request->protocol == PROTOCOL_CUDA_ARRAY_INTERFACE;
-    int read = take_fields(dict, fields);
-    if (read == 0) {
-        read = plain_fields(fields, of_cuda, &typestr, request);
-    }
+    int read = take_fields(dict, fields) < 0 ? -1 : plain_fields(fields, of_cuda, &typestr, request);
     if (read > 0 && (read_typestr(self, request, typestr) < 0 || read_data(self, fields[DATA], request) < 0)) {
         read = -1;
     }

@@ -63,4 +63,7 @@ const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *sc
 /* The exporter's compact buffer, locked, as the bytes that the request is about: its data and span. -1: error. */
 int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request);
 
+/* The same where the exporter may refuse: 1: read; 0: refused, without an exception; -1: another error. */
+int try_bytes(DLPackObject *self, PyObject *exporter, struct request *request);
+
 #endif
