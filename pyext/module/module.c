@@ -176,24 +176,6 @@ static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *obj)
     return inspected;
 }
 
-/* (whether items share bytes, whether it is row-major and column-major without gaps, the DLPack version of its structure
- * or (0, 0), its flags) */
-static PyObject *layout_facts(PyObject *Py_UNUSED(module), PyObject *obj)
-{
-    if (!Py_IS_TYPE(obj, DLPackObject_type)) {
-        raise_unexpected(PyExc_TypeError, "expected a DLPackObject", obj);
-        return NULL;
-    }
-    const DLPackObject *holder = tensor_of((DLPackObject *)obj);
-    if (holder == NULL) {
-        return NULL;
-    }
-    return Py_BuildValue("(NNN(II)K)", PyBool_FromLong(object_is_packed(holder)),
-                         PyBool_FromLong(object_is_compact(holder, 'C')),
-                         PyBool_FromLong(object_is_compact(holder, 'F')), holder->version.major, holder->version.minor,
-                         (unsigned long long)holder->flags);
-}
-
 static PyObject *count_core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return PyLong_FromUnsignedLongLong(core_calls());
@@ -204,7 +186,6 @@ static PyMethodDef module_methods[] = {
     {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"_inspect", inspect, METH_O, NULL},
-    {"_layout_facts", layout_facts, METH_O, NULL},
     {"_register_structures", register_structures, METH_VARARGS, NULL},
     {"_start_copy", start_copy, METH_O, NULL},
     {"_core_calls", count_core_calls, METH_NOARGS, NULL},

@@ -183,8 +183,7 @@ static int current_work_stream(int32_t Py_UNUSED(device_type), int32_t Py_UNUSED
     return 0;
 }
 
-/* The type is immutable but for its dict, which nobody has looked into yet. */
-int exchange_api_init(void)
+PyObject *exchange_api(void)
 {
     static DLPackExchangeAPI api = {
         .header = {.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}},
@@ -194,11 +193,5 @@ int exchange_api_init(void)
         .dltensor_from_py_object_no_sync = dltensor_from_py_object_no_sync,
         .current_work_stream = current_work_stream,
     };
-    PyObject *dict = PyObject_GenericGetDict((PyObject *)DLPackObject_type, NULL);
-    PyObject *capsule = dict == NULL ? NULL : PyCapsule_New(&api, "dlpack_exchange_api", NULL);
-    int set = capsule == NULL ? -1 : PyDict_SetItemString(dict, attribute, capsule);
-    Py_XDECREF(capsule);
-    Py_XDECREF(dict);
-    PyType_Modified(DLPackObject_type);
-    return set;
+    return PyCapsule_New(&api, "dlpack_exchange_api", NULL);
 }

@@ -11,19 +11,17 @@
 /* type.c: makes the type and adds it to the module. Called once per import. */
 int type_init(PyObject *module);
 
-/* exchange_api.c: sets DLPackObject.__dlpack_c_exchange_api__ */
-int exchange_api_init(void);
+/* exchange_api.c: the capsule __dlpack_c_exchange_api__ */
+PyObject *exchange_api(void);
 
 /* export_buffer.c: slots of DLPackObject, and __bytes__ */
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags);
 void object_release_buffer(PyObject *self, Py_buffer *view);
 PyObject *object_bytes(PyObject *self, PyObject *ignored);
 
-/* export_interface.c: attributes of DLPackObject, absent (AttributeError) where they don't apply; and __array__ */
-PyObject *get_array_interface(PyObject *self, void *closure);
-PyObject *get_array_struct(PyObject *self, void *closure);
-PyObject *get_cuda_array_interface(PyObject *self, void *closure);
-PyObject *object_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+/* export_interface.c: __array_interface__, __array_struct__ and __cuda_array_interface__, each absent (AttributeError) where
+ * it doesn't apply */
+PyObject *get_interface(PyObject *self, void *attribute);
 
 /* export_arrow.c: DLPackObject.__arrow_c_array__ */
 PyObject *object_arrow_c_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);

@@ -1,77 +1,58 @@
-/* type.c: the type DLPackObject: its attributes, methods and slots, and what they say of the tensor.
+/* type.c: the type DLPackObject: its attributes, methods and slots. What is rare of them is in dlpack._object.
  *
  * It is C because only C can define a type of CPython's stable ABI. */
 #include "out/out.h"
 
 #include <structmember.h>
 
-/* Attributes. */
+/* Attributes: a name, which object's it is, its value, and a text for help(). Those with an underscore are for Python's
+ * side. */
+#define ATTRIBUTES(X)                                                                                                  \
+    X(shape, tensor_of, tuple_of(x->tensor.shape, x->tensor.ndim), "Length of each dimension, in elements.")           \
+    X(strides, tensor_of, tuple_of(x->tensor.strides, x->tensor.ndim),                                                 \
+      "Distance of neighbours in each dimension, in elements.")                                                        \
+    X(ndim, tensor_of, PyLong_FromLong(x->tensor.ndim), "Number of dimensions.")                                       \
+    X(size, tensor_of, PyLong_FromLongLong(size_of(&x->tensor)), "Number of elements.")                                \
+    X(itemsize, tensor_of, PyLong_FromLongLong(x->itemsize),                                                           \
+      "Bytes of one element; 1 for packed sub-byte types, which share bytes.")                                         \
+    X(nbytes, tensor_of, PyLong_FromLongLong(object_nbytes(x)), "Bytes of all elements.")                              \
+    X(dtype, tensor_of, PyUnicode_FromString(x->names.dtype),                                                          \
+      "Name of the data type: \"float32\", \"bfloat16\", \"float4_e2m1fnx2\".")                                        \
+    X(device, tensor_of, device_of(&x->tensor), "(DLDeviceType, device id).")                                          \
+    X(readonly, tensor_of, PyBool_FromLong((x->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0),                           \
+      "Whether the memory must not be written.")                                                                       \
+    X(pointer, tensor_of, PyLong_FromVoidPtr(x->tensor.data), "Address of the first element; 0 where there is none.")  \
+    X(_tensor, tensor_of, Py_NewRef((PyObject *)x), NULL)                                                              \
+    X(_on_cpu, cpu_tensor_of, Py_NewRef((PyObject *)x), NULL)                                                          \
+    X(_is_copy, tensor_of, PyBool_FromLong(holds_memory(x)), NULL)                                                     \
+    X(_is_packed, tensor_of, PyBool_FromLong(object_is_packed(x)), NULL)                                               \
+    X(_is_row_major, tensor_of, PyBool_FromLong(object_is_compact(x, 'C')), NULL)                                      \
+    X(_is_column_major, tensor_of, PyBool_FromLong(object_is_compact(x, 'F')), NULL)                                   \
+    X(_address, tensor_of, PyLong_FromVoidPtr(object_address(x)), NULL)                                                \
+    X(_typestr, tensor_of, PyUnicode_FromString(x->names.typestr), NULL)                                               \
+    X(_version, tensor_of, Py_BuildValue("(II)", x->version.major, x->version.minor), NULL)                            \
+    X(_flags, tensor_of, PyLong_FromUnsignedLongLong(x->flags), NULL)
 
-enum attribute {
-    IS_SHAPE,
-    IS_STRIDES,
-    IS_NDIM,
-    IS_SIZE,
-    IS_ITEMSIZE,
-    IS_NBYTES,
-    IS_DTYPE,
-    IS_DEVICE,
-    IS_READONLY,
-    IS_POINTER
+#define GETTER(name, object_of, value, doc)                                                                            \
+    static PyObject *get_##name(DLPackObject *self, void *Py_UNUSED(closure))                                          \
+    {                                                                                                                  \
+        DLPackObject *x = object_of(self);                                                                             \
+        return x == NULL ? NULL : (value);                                                                             \
+    }
+ATTRIBUTES(GETTER)
+
+#define ATTRIBUTE(name, object_of, value, doc) {#name, (getter)get_##name, NULL, doc, NULL},
+#define INTERFACE(name, doc) {name, get_interface, NULL, doc, name}
+static PyGetSetDef object_attributes[] = {
+    INTERFACE("__array_interface__", "Version 3, of memory that the CPU can read; absent where it does not apply."),
+    INTERFACE("__array_struct__", "The same as a C structure in a capsule."),
+    INTERFACE("__cuda_array_interface__", "Version 3, of memory of CUDA; absent elsewhere."),
+    ATTRIBUTES(ATTRIBUTE){NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyObject *get_attribute(DLPackObject *self, void *which)
+static PyObject *object_repr(PyObject *self)
 {
-    DLPackObject *holder = tensor_of(self);
-    if (holder == NULL) {
-        return NULL;
-    }
-    const DLTensor *tensor = &holder->tensor;
-    switch ((enum attribute)(intptr_t)which) {
-    case IS_SHAPE:
-        return tuple_of(tensor->shape, tensor->ndim);
-    case IS_STRIDES:
-        return tuple_of(tensor->strides, tensor->ndim);
-    case IS_NDIM:
-        return PyLong_FromLong(tensor->ndim);
-    case IS_SIZE:
-        return PyLong_FromLongLong(size_of(tensor));
-    case IS_ITEMSIZE:
-        return PyLong_FromLongLong(holder->itemsize);
-    case IS_NBYTES:
-        return PyLong_FromLongLong(object_nbytes(holder));
-    case IS_DTYPE:
-        return PyUnicode_FromString(holder->names.dtype);
-    case IS_DEVICE:
-        return device_of(tensor);
-    case IS_READONLY:
-        return PyBool_FromLong((holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
-    case IS_POINTER:
-        return PyLong_FromVoidPtr(tensor->data);
-    }
-    Py_UNREACHABLE();
-}
-
-static PyObject *get_protocol(DLPackObject *self, void *Py_UNUSED(closure))
-{
-    return PyUnicode_FromString(self->protocol);
-}
-
-static PyObject *get_obj(DLPackObject *self, void *Py_UNUSED(closure))
-{
-    return self->obj == NULL ? new_none() : Py_NewRef(self->obj);
-}
-
-/* A delegate whose producer refuses still has a repr, which says so. */
-static PyObject *object_repr(DLPackObject *self)
-{
-    DLPackObject *holder = tensor_of(self);
-    if (holder != NULL) {
-        PyObject *is_copy = holds_memory(holder) ? Py_True : Py_False;
-        return call_python(PYTHON_REPR, Py_BuildValue("(OzOO)", self, holder->protocol, holder, is_copy));
-    }
-    PyObject *refusal = PyErr_ExceptionMatches(PyExc_Exception) ? take_exception_text() : NULL;
-    return refusal == NULL ? NULL : call_python(PYTHON_REPR, Py_BuildValue("(OzN)", self, self->protocol, refusal));
+    return call_python(PYTHON_REPR, PyTuple_Pack(1, self));
 }
 
 /* Methods. */
@@ -119,41 +100,18 @@ static PyMethodDef object_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))object_dlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"__dlpack_device__", (PyCFunction)object_dlpack_device, METH_NOARGS, NULL},
     {"__bytes__", object_bytes, METH_NOARGS, NULL},
-    {"__array__", (PyCFunction)(void (*)(void))object_array, METH_FASTCALL | METH_KEYWORDS, NULL},
-    {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"__reduce__", object_reduce, METH_NOARGS, NULL},
+    {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_FASTCALL | METH_KEYWORDS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-#define ATTRIBUTE(name, which, doc) {name, (getter)get_attribute, NULL, doc, (void *)(intptr_t)which}
-
-static PyGetSetDef object_attributes[] = {
-    ATTRIBUTE("shape", IS_SHAPE, "Length of each dimension, in elements."),
-    ATTRIBUTE("strides", IS_STRIDES, "Distance of neighbours in each dimension, in elements."),
-    ATTRIBUTE("ndim", IS_NDIM, "Number of dimensions."),
-    ATTRIBUTE("size", IS_SIZE, "Number of elements."),
-    ATTRIBUTE("itemsize", IS_ITEMSIZE, "Bytes of one element; 1 for packed sub-byte types, which share bytes."),
-    ATTRIBUTE("nbytes", IS_NBYTES, "Bytes of all elements."),
-    ATTRIBUTE("dtype", IS_DTYPE, "Name of the data type: \"float32\", \"bfloat16\", \"float4_e2m1fnx2\"."),
-    ATTRIBUTE("device", IS_DEVICE, "(DLDeviceType, device id)."),
-    ATTRIBUTE("readonly", IS_READONLY, "Whether the memory must not be written."),
-    ATTRIBUTE("pointer", IS_POINTER, "Address of the first element; 0 where there is none."),
-    {"protocol", (getter)get_protocol, NULL,
+static PyMemberDef object_members[] = {
+    {"protocol", T_STRING, offsetof(DLPackObject, protocol), READONLY,
      "The protocol that was found: \"buffer\", \"__dlpack__\", a capsule's or a structure's name, \"pointer\". What\n"
      "has __dlpack__ is asked at each export, and where it refuses, its other protocols serve: the repr says which. Of\n"
-     "what a C library gave: \"__dlpack_c_exchange_api__\".",
-     NULL},
-    {"obj", (getter)get_obj, NULL,
-     "The object that was given, of from_pointer the owner; None for a copy or a C library's tensor.", NULL},
-    {"__array_interface__", get_array_interface, NULL,
-     "Version 3, of memory that the CPU can read; absent where it does not apply.", NULL},
-    {"__array_struct__", get_array_struct, NULL, "The same as a C structure in a capsule.", NULL},
-    {"__cuda_array_interface__", get_cuda_array_interface, NULL, "Version 3, of memory of CUDA; absent elsewhere.",
-     NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyMemberDef object_members[] = {
+     "what a C library gave: \"__dlpack_c_exchange_api__\"."},
+    {"obj", T_OBJECT, offsetof(DLPackObject, obj), READONLY,
+     "The object that was given, of from_pointer the owner; None for a copy or a C library's tensor."},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(DLPackObject, weakrefs), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
@@ -197,5 +155,9 @@ int type_init(PyObject *module)
         Py_SET_REFCNT((PyObject *)DLPackObject_type, PY_SSIZE_T_MAX);
 #endif
     }
-    return exchange_api_init() < 0 ? -1 : PyModule_AddType(module, DLPackObject_type);
+    /* The type is immutable but for its dict, which nobody has looked into yet. */
+    PyObject *dict = PyObject_GenericGetDict((PyObject *)DLPackObject_type, NULL);
+    int added = check_in_python(PYTHON_ADD_MEMBERS, Py_BuildValue("(NN)", dict, exchange_api()));
+    PyType_Modified(DLPackObject_type);
+    return added < 0 ? -1 : PyModule_AddType(module, DLPackObject_type);
 }

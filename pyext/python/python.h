@@ -150,13 +150,12 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected")                                                               \
     X(PYTHON_WRONG_ANSWER, "dlpack._errors", "wrong_answer")                                                           \
     X(PYTHON_START_FAILED, "dlpack._start", "start_failed")                                                            \
-    X(PYTHON_ADD_STREAM, "dlpack._object", "add_stream")                                                               \
     X(PYTHON_INTERFACE, "dlpack._object", "interface")                                                                 \
     X(PYTHON_IS_FIXED, "dlpack._object", "is_fixed")                                                                   \
     X(PYTHON_REFUSAL, "dlpack._object", "refusal")                                                                     \
     X(PYTHON_DEVICE, "dlpack._object", "device")                                                                       \
     X(PYTHON_REPR, "dlpack._object", "repr_of")                                                                        \
-    X(PYTHON_TO_NUMPY, "dlpack._object", "to_numpy")
+    X(PYTHON_ADD_MEMBERS, "dlpack._object", "add_members")
 
 #define INDEX(index, module, name) index,
 enum python_function { PYTHON_FUNCTIONS(INDEX) };

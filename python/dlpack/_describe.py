@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._dlpack import DLPackObject, _inspect, _layout_facts
+from ._dlpack import DLPackObject, _inspect
 from ._object import device_text
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -51,22 +51,22 @@ def describe(obj: object, /) -> dict[str, Any]:
 
 
 def properties(x: DLPackObject) -> dict[str, Any]:
-    is_packed, row_major, column_major, version, flags = _layout_facts(x)
+    version, order = x._version, ["C"] * x._is_row_major + ["Fortran"] * x._is_column_major
     return {
         "protocol": x.protocol,
         "version": version if version[0] else None,
-        "flags": [name for bit, name in FLAGS.items() if flags & bit] if version[0] else None,
+        "flags": [name for bit, name in FLAGS.items() if x._flags & bit] if version[0] else None,
         "device": device_text(x),
         "dtype": x.dtype,
         "shape": x.shape,
         "strides": x.strides,
-        "byte_strides": None if is_packed else tuple([stride * x.itemsize for stride in x.strides]),
+        "byte_strides": None if x._is_packed else tuple([stride * x.itemsize for stride in x.strides]),
         "size": x.size,
         "itemsize": x.itemsize,
         "nbytes": x.nbytes,
         "pointer": x.pointer,
         "alignment": x.pointer & -x.pointer,
-        "contiguous": " and ".join(["C"] * row_major + ["Fortran"] * column_major) or "neither",
+        "contiguous": " and ".join(order) or "neither",
         "readonly": x.readonly,
     }
 

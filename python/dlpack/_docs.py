@@ -82,14 +82,6 @@ __bytes__($self)
 --
 
 A copy of the items' bytes in row-major order, of any data type.""",
-    "__array__": """\
-__array__($self, dtype=None, *, copy=None)
---
-
-This memory as a numpy array; of types that numpy lacks, one of ml_dtypes, where that is installed.
-
-Shares the memory unless dtype or copy need a copy. Raises BufferError where the CPU can't read the memory, or
-where neither numpy nor ml_dtypes has its type.""",
     "__arrow_c_array__": """\
 __arrow_c_array__($self, requested_schema=None)
 --
@@ -100,7 +92,6 @@ More than one dimension goes out as arrow.fixed_shape_tensor, bool as arrow.bool
 as the interface allows. Raises BufferError where Arrow can't describe the memory.""",
     "__reduce__": "Raises TypeError: memory can't be pickled.",
     "_inspect": "The tensor of an object or a capsule for dlpack.describe, without consuming it.",
-    "_layout_facts": "What dlpack.describe knows of a DLPackObject besides its attributes.",
     "_register_structures": "Tells asdlpack the classes of dlpack.structs.",
     "_start_copy": "Starts the Go core from a copy of its file; says what failed.",
     "_core_calls": "How many calls into the Go core this process has made.",

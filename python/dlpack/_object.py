@@ -5,8 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 
-from ._dlpack import _layout_facts
-from ._errors import type_name
+from ._errors import exception_text, type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -139,38 +138,66 @@ def refusal(x: DLPackObject, name: str) -> str:
     """ "readonly True: expected writable memory"."""
     attribute, reason = REFUSALS[name]
     if name in ("no format", "no typestr"):
-        has_array = x.dtype in IN_ML_DTYPES and not _layout_facts(x)[0]
+        has_array = x.dtype in IN_ML_DTYPES and not x._is_packed
         reason += f" ({'with ml_dtypes numpy.asarray(x) has it; ' if has_array else ''}{AS_BYTES})"
     value = device_text(x).removeprefix("device ") if attribute == "device" else getattr(x, attribute)
     return f"{attribute} {value}{f' of shape {x.shape}' * (attribute == 'strides')}: {reason}"
 
 
-def repr_of(x: DLPackObject, protocol: str | None, tensor: DLPackObject | str, is_copy: bool = False) -> str:
-    """Of x's tensor, or of the refusal where x's producer refuses. No protocol: the garbage collector cleared x."""
-    text = tensor if isinstance(tensor, str) else tensor_text(tensor, is_copy)
-    if protocol is None:
-        return f"<dlpack.DLPackObject: {text}>"
+def repr_of(x: DLPackObject) -> str:
+    """Of x's tensor, or of the refusal where x's producer refuses."""
+    protocol = x.protocol
+    try:
+        tensor = x._tensor
+        text, protocol = tensor_text(tensor), tensor.protocol
+    except Exception as error:
+        text = exception_text(error)
     source = "" if x.obj is None else f"from {type_name(x.obj)} "
     return f"<dlpack.DLPackObject: {text}, {source}by {protocol}>"
 
 
-def tensor_text(x: DLPackObject, is_copy: bool) -> str:
+def tensor_text(x: DLPackObject) -> str:
     """ "float32[2, 3] at 0x7f0123456780, 24 bytes on kDLCPU:0, read-only"."""
     shape = ", ".join(map(str, x.shape))
     text = f"{x.dtype}[{shape}] at {x.pointer:#x}, {x.nbytes} bytes on {device_text(x)}"
-    return text + ", read-only" * x.readonly + ", a copy" * is_copy
+    return text + ", read-only" * x.readonly + ", a copy" * x._is_copy
 
 
-def interface(x: DLPackObject, typestr: str, is_row_major: bool, address: int) -> dict[str, Any]:
+def interface(
+    x: DLPackObject, typestr: str, is_row_major: bool, address: int, stream: int | None = None
+) -> dict[str, Any]:
     # No comprehension: where memory is short, CPython 3.11 leaks what it uses.
     strides = None if is_row_major else tuple(map(x.itemsize.__mul__, x.strides))
-    return {"version": 3, "typestr": typestr, "shape": x.shape, "strides": strides, "data": (address, x.readonly)}
+    made = {"version": 3, "typestr": typestr, "shape": x.shape, "strides": strides, "data": (address, x.readonly)}
+    if stream is not None:  # by whose order memory of CUDA is complete; 0: not known, or nothing is to wait for
+        made["stream"] = stream or None
+    return made
 
 
-def add_stream(interface: dict[str, Any], stream: int) -> dict[str, Any]:
-    """By whose order the memory is complete, for the CUDA array interface; 0: not known, or nothing is to wait for."""
-    interface["stream"] = stream or None
-    return interface
+def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool | None = None) -> NDArray[Any]:
+    """This memory as a numpy array; of types that numpy lacks, one of ml_dtypes, where that is installed.
+
+    Shares the memory unless dtype or copy need a copy. Raises BufferError where the CPU can't read the memory, or
+    where neither numpy nor ml_dtypes has its type.
+    """
+    x = self._on_cpu
+    if x._is_packed:
+        raise BufferError(refusal(x, "packed for numpy"))
+    import numpy
+
+    typestr = x._typestr or f"|V{x.itemsize}"  # of such items numpy knows the size alone
+    array = numpy.asarray(Speaker(self, interface(x, typestr, x._is_row_major, x._address)))
+    if array.dtype.kind == "V":
+        array = array.view(type_of(x.dtype))
+    return numpy.asarray(array, dtype) if copy is None else numpy.array(array, dtype, copy=copy)
+
+
+to_numpy.__name__, to_numpy.__qualname__ = "__array__", "DLPackObject.__array__"  # as errors name it
+
+
+def add_members(namespace: dict[str, object], exchange_api: object) -> None:
+    """What the type DLPackObject has besides what type.c says."""
+    namespace.update(__array__=to_numpy, __dlpack_c_exchange_api__=exchange_api)
 
 
 class Speaker:
@@ -178,24 +205,6 @@ class Speaker:
 
     def __init__(self, x: DLPackObject, interface: dict[str, Any]):
         self.memory, self.__array_interface__ = x, interface
-
-
-def to_numpy(
-    x: DLPackObject, interface: dict[str, Any], is_packed: bool, dtype: DTypeLike | None, copy: bool | None
-) -> NDArray[Any] | Exception:
-    """A numpy array made from x's array interface. Without a typestr the data type is one of ml_dtypes."""
-    if is_packed:
-        return BufferError(refusal(x, "packed for numpy"))
-    import numpy
-
-    interface["typestr"] = interface["typestr"] or f"|V{x.itemsize}"  # of such items numpy knows the size alone
-    array = numpy.asarray(Speaker(x, interface))
-    if array.dtype.kind == "V":
-        dtype_of_items = type_of(x.dtype)
-        if isinstance(dtype_of_items, Exception):
-            return dtype_of_items
-        array = array.view(dtype_of_items)
-    return numpy.asarray(array, dtype) if copy is None else numpy.array(array, dtype, copy=copy)
 
 
 def type_of(name: str) -> Any:
@@ -207,4 +216,4 @@ def type_of(name: str) -> Any:
         if hasattr(ml_dtypes, name):
             return getattr(ml_dtypes, name)
         reason = "neither numpy nor ml_dtypes has such a type"
-    return BufferError(f"dtype {name}: {reason} ({AS_BYTES})")
+    raise BufferError(f"dtype {name}: {reason} ({AS_BYTES})")

@@ -362,7 +362,12 @@ def test_a_weak_reference_is_refused_since_it_keeps_no_memory_alive():
         (from_pointer, [64], {"dtype": "uint8"}, "from_pointer() missing required argument 'shape' (pos 2)"),
         (from_pointer, [64, 1, "uint8", None], {}, "from_pointer() takes at most 3 positional arguments (4 given)"),
         (asdlpack(b"a").__dlpack__, [1], {"stream": 1}, "__dlpack__() got multiple values for argument 'stream'"),
-        (asdlpack(b"a").__array__, [None, None], {}, "__array__() takes at most 1 positional argument (2 given)"),
+        (
+            asdlpack(b"a").__array__,
+            [None, None],
+            {},
+            "DLPackObject.__array__() takes from 1 to 2 positional arguments but 3 were given",
+        ),
         (
             asdlpack(b"a").__arrow_c_array__,
             [],
