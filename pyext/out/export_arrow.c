@@ -13,15 +13,13 @@
 struct block {
     struct ArrowSchema schema, schema_child, *schema_children[1];
     struct ArrowArray array, array_child, *array_children[1];
-    atomic_int users;          /* the capsules, and the structures not yet released */
-    atomic_int arrays;         /* of them those that are arrays: the last one gives the owner back */
-    PyObject *owner;           /* the DLPackObject, which keeps the memory alive */
-    const void *buffers[2];    /* the first would say which items are null */
-    char format[LETTERS_SIZE]; /* of the items */
-    _Alignas(8) char lists[];  /* what Python's side says of the lists */
+    atomic_int users;         /* the capsules, and the structures not yet released */
+    atomic_int arrays;        /* of them those that are arrays: the last one gives the owner back */
+    PyObject *owner;          /* the DLPackObject, which keeps the memory alive */
+    const void *buffers[2];   /* the first would say which items are null */
+    struct type_names names;  /* with the format of the items */
+    _Alignas(8) char lists[]; /* what Python's side says of the lists: their format in 24 bytes, their metadata */
 };
-
-enum { METADATA_AT = 24 }; /* in `lists`, behind their format */
 
 static void drop_user(struct block *block)
 {
@@ -60,39 +58,38 @@ static struct block *make_block(DLPackObject *self, PyObject *lists)
     static const char bool8[] = "\2\0\0\0\24\0\0\0ARROW:extension:name\13\0\0\0arrow.bool8"
                                 "\30\0\0\0ARROW:extension:metadata\0\0\0\0";
     size_t size = lists == Py_None ? 0 : (size_t)PyBytes_Size(lists);
-    struct block *block = calloc(1, sizeof *block + size);
+    struct block *block = malloc(sizeof *block + size);
     if (block == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
-    memcpy(block->format, self->names.arrow, sizeof block->format);
-    block->users = 4;
-    block->arrays = 1;
-    block->owner = Py_NewRef((PyObject *)self);
-    block->buffers[1] = self->tensor.data;
-    block->schema =
-        (struct ArrowSchema){.format = block->format, .name = "", .release = release_schema, .private_data = block};
+    *block = (struct block){
+        .schema = {.format = block->names.arrow, .name = "", .release = release_schema, .private_data = block},
+        .schema_children = {&block->schema_child},
+        .array = {.length = size_of(&self->tensor),
+                  .n_buffers = 2,
+                  .buffers = block->buffers,
+                  .release = release_array,
+                  .private_data = block},
+        .array_children = {&block->array_child},
+        .users = size > 0 ? 6 : 4,
+        .arrays = size > 0 ? 2 : 1,
+        .owner = Py_NewRef((PyObject *)self),
+        .buffers = {NULL, self->tensor.data},
+        .names = self->names,
+    };
     if (strcmp(self->names.dtype, "bool") == 0) {
         block->schema.metadata = bool8;
     }
-    block->array = (struct ArrowArray){.length = object_nbytes(self) / self->itemsize,
-                                       .n_buffers = 2,
-                                       .buffers = block->buffers,
-                                       .release = release_array,
-                                       .private_data = block};
     if (size > 0) {
         memcpy(block->lists, PyBytes_AsString(lists), size);
-        block->users = 6;
-        block->arrays = 2;
         block->schema_child = block->schema;
         block->schema_child.name = "item";
-        block->schema_children[0] = &block->schema_child;
         block->schema.format = block->lists;
-        block->schema.metadata = block->lists + METADATA_AT;
+        block->schema.metadata = block->lists + 24;
         block->schema.children = block->schema_children;
         block->schema.n_children = 1;
         block->array_child = block->array;
-        block->array_children[0] = &block->array_child;
         block->array.length = self->tensor.shape[0];
         block->array.n_buffers = 1;
         block->array.children = block->array_children;
@@ -101,29 +98,15 @@ static struct block *make_block(DLPackObject *self, PyObject *lists)
     return block;
 }
 
-/* What Python's side says of the lists that are the rows of self: bytes; None where there is one dimension. NULL: error,
- * also where Arrow can't say the memory. */
-static PyObject *describe_lists(DLPackObject *self)
-{
-    bool has_type = self->names.arrow[0] != '\0', compact = object_is_compact(self, 'C');
-    if (has_type && compact && self->tensor.ndim == 1) {
-        return new_none();
-    }
-    return call_python(PYTHON_DESCRIBE_LISTS, Py_BuildValue("Oii", self, has_type, compact));
-}
-
 /* A consumer moves a structure's content out, and its release with it; what no one took is released here. */
 static void drop_structure(struct block *block, const void *structure)
 {
-    struct pending pending;
-    set_aside(&pending);
     if (structure == &block->schema && block->schema.release != NULL) {
         block->schema.release(&block->schema);
     }
     if (structure == &block->array && block->array.release != NULL) {
         block->array.release(&block->array);
     }
-    put_back(&pending);
     drop_user(block);
 }
 
@@ -154,7 +137,10 @@ PyObject *object_arrow_c_array(PyObject *self, PyObject *const *args, Py_ssize_t
     if (holder == NULL) {
         return NULL;
     }
-    PyObject *lists = describe_lists(holder);
+    bool has_type = holder->names.arrow[0] != '\0', compact = object_is_compact(holder, 'C');
+    PyObject *lists = has_type && compact && holder->tensor.ndim == 1
+                          ? new_none()
+                          : call_python(PYTHON_DESCRIBE_LISTS, Py_BuildValue("Oii", holder, has_type, compact));
     struct block *block = lists == NULL ? NULL : make_block(holder, lists);
     Py_DecRef(lists);
     if (block == NULL) {
