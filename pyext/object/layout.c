@@ -24,9 +24,9 @@ int64_t size_of(const DLTensor *tensor)
     return size;
 }
 
-static int64_t bits_of(const DLPackObject *self)
+int64_t *byte_strides(const DLPackObject *self)
 {
-    return self->tensor.dtype.bits * self->tensor.dtype.lanes;
+    return self->tensor.strides + self->tensor.ndim;
 }
 
 bool object_is_packed(const DLPackObject *self)
@@ -36,7 +36,7 @@ bool object_is_packed(const DLPackObject *self)
 
 int64_t object_nbytes(const DLPackObject *self)
 {
-    int64_t size = size_of(&self->tensor), bits = bits_of(self);
+    int64_t size = size_of(&self->tensor), bits = self->tensor.dtype.bits * self->tensor.dtype.lanes;
     return object_is_packed(self) ? size / 8 * bits + (size % 8 * bits + 7) / 8 : size * self->itemsize;
 }
 

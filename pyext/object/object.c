@@ -32,17 +32,13 @@ bool holds_memory(const DLPackObject *self)
 
 void delete_managed(void *managed, bool versioned)
 {
-    if (versioned) {
-        DLManagedTensorVersioned *tensor = managed;
-        if (tensor->deleter != NULL) {
-            tensor->deleter(tensor);
-        }
+    DLManagedTensorVersioned *tensor = managed;
+    DLManagedTensor *legacy = managed;
+    if (versioned && tensor->deleter != NULL) {
+        tensor->deleter(tensor);
     }
-    else {
-        DLManagedTensor *tensor = managed;
-        if (tensor->deleter != NULL) {
-            tensor->deleter(tensor);
-        }
+    else if (!versioned && legacy->deleter != NULL) {
+        legacy->deleter(legacy);
     }
 }
 
@@ -82,7 +78,7 @@ HOT static void give_back(DLPackObject *self)
         free(self->memory);
         break;
     case HOLDS_DEVICE:
-        free_device_memory(self->device_memory);
+        free_device_memory(self->memory);
         break;
     }
     Py_CLEAR(self->obj);
@@ -198,20 +194,23 @@ HOT int object_describe(DLPackObject *self, struct request *request)
         return -1;
     }
     int64_t *dims = self->dims;
-    size_t bytes = 2 * (size_t)answer.ndim * sizeof *dims;
-    if (answer.ndim > INLINE_NDIM && (dims = malloc(bytes)) == NULL) {
+    size_t ndim = (size_t)answer.ndim;
+    if (ndim > INLINE_NDIM && (dims = malloc(3 * ndim * sizeof *dims)) == NULL) {
         free_copy(&answer);
         PyErr_NoMemory();
         return -1;
     }
-    memcpy(dims, answer.dims, bytes);
+    memcpy(dims, answer.dims, 2 * ndim * sizeof *dims);
+    for (size_t i = 0; i < ndim; i++) {
+        dims[2 * ndim + i] = (int64_t)((uint64_t)answer.dims[ndim + i] * (uint64_t)answer.itemsize);
+    }
     self->tensor = (DLTensor){
         .data = (void *)(uintptr_t)(request->data + answer.offset),
         .device = answer.device,
         .ndim = answer.ndim,
         .dtype = answer.dtype,
         .shape = dims,
-        .strides = dims + answer.ndim,
+        .strides = dims + ndim,
         .byte_offset = answer.byte_offset,
     };
     self->flags = answer.flags | (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
@@ -224,12 +223,7 @@ HOT int object_describe(DLPackObject *self, struct request *request)
     if (answer.memory != NULL || answer.device_memory != NULL) {
         give_back(self);
         self->holding = answer.memory != NULL ? HOLDS_MEMORY : HOLDS_DEVICE;
-        if (answer.memory != NULL) {
-            self->memory = answer.memory;
-        }
-        else {
-            self->device_memory = answer.device_memory;
-        }
+        self->memory = answer.memory != NULL ? answer.memory : answer.device_memory;
         self->flags &= ~DLPACK_FLAG_BITMASK_READ_ONLY;
     }
     PyObject_GC_Track(self);

@@ -33,17 +33,16 @@ typedef struct DLPackObject {
     uint64_t thread;       /* whose STREAM_PER_THREAD that is: the thread's serial */
     DLPackVersion version; /* of the versioned struct that was taken over; 0.0 where there was none */
     uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */
-    DLTensor tensor;       /* validated; shape and strides are dims or a malloc of their own */
+    DLTensor tensor; /* validated; behind shape and strides lie the strides in bytes: dims or a malloc of their own */
     /* object_new zeroes only the fields above. */
     int64_t itemsize;
     struct type_names names;
-    int64_t dims[2 * INLINE_NDIM];
+    int64_t dims[3 * INLINE_NDIM];
     union {
         Py_buffer view;
         PyObject *object;
         void *managed; /* a DLManagedTensor or DLManagedTensorVersioned */
-        void *memory;  /* from posix_memalign */
-        struct device_memory *device_memory;
+        void *memory;  /* from posix_memalign; or a struct device_memory */
     };
 } DLPackObject;
 
@@ -83,6 +82,9 @@ void object_dealloc(DLPackObject *self);
 
 /* Bytes of all elements. */
 int64_t object_nbytes(const DLPackObject *self);
+
+/* The strides in bytes, of items that share none; borrowed. */
+int64_t *byte_strides(const DLPackObject *self);
 
 /* Whether items share bytes; padded sub-byte items fill itemsize each. */
 bool object_is_packed(const DLPackObject *self);

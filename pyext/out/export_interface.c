@@ -7,47 +7,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the capsule of an __array_struct__ holds. The view of the object keeps the memory, the shape and the strides. */
-struct block {
-    PyArrayInterface array;
-    Py_buffer view;
-};
-
+/* The capsule's context is the object that has the memory, the shape and the strides. */
 static void destroy_array_struct(PyObject *capsule)
 {
-    struct block *block = PyCapsule_GetPointer(capsule, NULL);
-    PyBuffer_Release(&block->view);
-    free(block);
+    Py_DECREF((PyObject *)PyCapsule_GetContext(capsule));
+    free(PyCapsule_GetPointer(capsule, NULL));
 }
 
 static PyObject *make_array_struct(DLPackObject *self)
 {
-    struct block *block = malloc(sizeof *block);
-    if (block == NULL) {
+    PyArrayInterface *array = malloc(sizeof *array);
+    if (array == NULL) {
         return PyErr_NoMemory();
     }
-    if (PyObject_GetBuffer((PyObject *)self, &block->view, PyBUF_STRIDED_RO) < 0) {
-        free(block);
+    *array = (PyArrayInterface){
+        .two = 2,
+        .nd = self->tensor.ndim,
+        .typekind = self->names.typestr[1],
+        .itemsize = (int)self->itemsize,
+        .flags = ARRAY_ALIGNED | ARRAY_NOTSWAPPED | (object_is_compact(self, 'C') ? ARRAY_C_CONTIGUOUS : 0) |
+                 (object_is_compact(self, 'F') ? ARRAY_F_CONTIGUOUS : 0) |
+                 (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? 0 : ARRAY_WRITEABLE),
+        .shape = self->tensor.shape,
+        .strides = byte_strides(self),
+        .data = object_address(self),
+    };
+    PyObject *capsule = PyCapsule_New(array, NULL, destroy_array_struct);
+    if (capsule == NULL) {
+        free(array);
         return NULL;
     }
-    const Py_buffer *view = &block->view;
-    block->array = (PyArrayInterface){
-        .two = 2,
-        .nd = view->ndim,
-        .typekind = self->names.typestr[1],
-        .itemsize = (int)view->itemsize,
-        .flags = ARRAY_ALIGNED | ARRAY_NOTSWAPPED | (view->readonly ? 0 : ARRAY_WRITEABLE) |
-                 (object_is_compact(self, 'C') ? ARRAY_C_CONTIGUOUS : 0) |
-                 (object_is_compact(self, 'F') ? ARRAY_F_CONTIGUOUS : 0),
-        .shape = view->shape,
-        .strides = view->strides,
-        .data = view->buf,
-    };
-    PyObject *capsule = PyCapsule_New(block, NULL, destroy_array_struct);
-    if (capsule == NULL) {
-        PyBuffer_Release(&block->view);
-        free(block);
-    }
+    PyCapsule_SetContext(capsule, Py_NewRef((PyObject *)self));
     return capsule;
 }
 

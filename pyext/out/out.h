@@ -14,10 +14,8 @@ int type_init(PyObject *module);
 /* exchange_api.c: the capsule __dlpack_c_exchange_api__ */
 PyObject *exchange_api(void);
 
-/* export_buffer.c: slots of DLPackObject, and __bytes__ */
+/* export_buffer.c: the slot of DLPackObject */
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags);
-void object_release_buffer(PyObject *self, Py_buffer *view);
-PyObject *object_bytes(PyObject *self, PyObject *ignored);
 
 /* export_interface.c: __array_interface__, __array_struct__ and __cuda_array_interface__, each absent (AttributeError) where
  * it doesn't apply */

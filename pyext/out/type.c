@@ -24,6 +24,7 @@
     X(pointer, tensor_of, PyLong_FromVoidPtr(x->tensor.data), "Address of the first element; 0 where there is none.")  \
     X(_tensor, tensor_of, Py_NewRef((PyObject *)x), NULL)                                                              \
     X(_on_cpu, cpu_tensor_of, Py_NewRef((PyObject *)x), NULL)                                                          \
+    X(_byte_strides, tensor_of, tuple_of(byte_strides(x), x->tensor.ndim), NULL)                                       \
     X(_is_copy, tensor_of, PyBool_FromLong(holds_memory(x)), NULL)                                                     \
     X(_is_packed, tensor_of, PyBool_FromLong(object_is_packed(x)), NULL)                                               \
     X(_is_row_major, tensor_of, PyBool_FromLong(object_is_compact(x, 'C')), NULL)                                      \
@@ -99,7 +100,6 @@ static PyObject *object_reduce(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ig
 static PyMethodDef object_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))object_dlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"__dlpack_device__", (PyCFunction)object_dlpack_device, METH_NOARGS, NULL},
-    {"__bytes__", object_bytes, METH_NOARGS, NULL},
     {"__reduce__", object_reduce, METH_NOARGS, NULL},
     {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_FASTCALL | METH_KEYWORDS, NULL},
     {NULL, NULL, 0, NULL},
@@ -128,7 +128,6 @@ static PyType_Slot object_slots[] = {
     {Py_tp_getset, object_attributes},
     {Py_tp_members, object_members},
     {Py_bf_getbuffer, object_get_buffer},
-    {Py_bf_releasebuffer, object_release_buffer},
     {0, NULL},
 };
 

@@ -60,7 +60,7 @@ def properties(x: DLPackObject) -> dict[str, Any]:
         "dtype": x.dtype,
         "shape": x.shape,
         "strides": x.strides,
-        "byte_strides": None if x._is_packed else tuple([stride * x.itemsize for stride in x.strides]),
+        "byte_strides": None if x._is_packed else x._byte_strides,
         "size": x.size,
         "itemsize": x.itemsize,
         "nbytes": x.nbytes,

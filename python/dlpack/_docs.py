@@ -77,11 +77,6 @@ __dlpack_device__($self)
 --
 
 (device type, device id) as ints.""",
-    "__bytes__": """\
-__bytes__($self)
---
-
-A copy of the items' bytes in row-major order, of any data type.""",
     "__arrow_c_array__": """\
 __arrow_c_array__($self, requested_schema=None)
 --

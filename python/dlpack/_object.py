@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 
+from ._dlpack import asdlpack
 from ._errors import exception_text, type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -166,8 +167,7 @@ def tensor_text(x: DLPackObject) -> str:
 def interface(
     x: DLPackObject, typestr: str, is_row_major: bool, address: int, stream: int | None = None
 ) -> dict[str, Any]:
-    # No comprehension: where memory is short, CPython 3.11 leaks what it uses.
-    strides = None if is_row_major else tuple(map(x.itemsize.__mul__, x.strides))
+    strides = None if is_row_major else x._byte_strides
     made = {"version": 3, "typestr": typestr, "shape": x.shape, "strides": strides, "data": (address, x.readonly)}
     if stream is not None:  # by whose order memory of CUDA is complete; 0: not known, or nothing is to wait for
         made["stream"] = stream or None
@@ -192,12 +192,18 @@ def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool |
     return numpy.asarray(array, dtype) if copy is None else numpy.array(array, dtype, copy=copy)
 
 
+def to_bytes(self: DLPackObject) -> bytes:
+    """A copy of the items' bytes in row-major order, of any data type."""
+    x = self._on_cpu
+    return b"".join([x if x._is_row_major else asdlpack(x, copy=True)])  # asks for no format, as bytes(x) would
+
+
 to_numpy.__name__, to_numpy.__qualname__ = "__array__", "DLPackObject.__array__"  # as errors name it
 
 
 def add_members(namespace: dict[str, object], exchange_api: object) -> None:
     """What the type DLPackObject has besides what type.c says."""
-    namespace.update(__array__=to_numpy, __dlpack_c_exchange_api__=exchange_api)
+    namespace.update(__array__=to_numpy, __bytes__=to_bytes, __dlpack_c_exchange_api__=exchange_api)
 
 
 class Speaker:
