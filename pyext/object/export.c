@@ -12,13 +12,13 @@ const char capsule_versioned[] = "dltensor_versioned";
 const char capsule_used_legacy[] = "used_dltensor";
 const char capsule_used_versioned[] = "used_dltensor_versioned";
 
-/* One export: the struct that the consumer gets, with its shape and strides behind it. manager_ctx is a reference to
- * the DLPackObject, which keeps the memory alive. */
+/* One export: the struct that the consumer gets, with its shape and strides behind it. */
 struct block {
     union {
         DLManagedTensor legacy;
         DLManagedTensorVersioned versioned;
     };
+    PyObject *owner; /* a reference to the DLPackObject, which keeps the memory alive; it is manager_ctx, too */
     int64_t dims[];
 };
 
@@ -52,17 +52,11 @@ HOT static void delete_versioned(DLManagedTensorVersioned *self)
 /* A capsule dies: if it was not consumed, its tensor dies with it. */
 HOT static void destroy_capsule(PyObject *capsule)
 {
-    const char *name = PyCapsule_GetName(capsule);
-    if (name == NULL || name[0] != capsule_legacy[0]) {
-        return; /* "used_..." */
+    if (PyCapsule_IsValid(capsule, capsule_versioned) || PyCapsule_IsValid(capsule, capsule_legacy)) {
+        struct block *block = PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
+        Py_DECREF(block->owner);
+        free(block);
     }
-    bool versioned = name == capsule_versioned || strcmp(name, capsule_versioned) == 0;
-    if (!versioned && name != capsule_legacy && strcmp(name, capsule_legacy) != 0) {
-        return;
-    }
-    struct block *block = PyCapsule_GetPointer(capsule, name);
-    Py_DECREF((PyObject *)(versioned ? block->versioned.manager_ctx : block->legacy.manager_ctx));
-    free(block);
 }
 
 /* A block of self's tensor. NULL: error. */
@@ -92,7 +86,7 @@ HOT static struct block *make_block(DLPackObject *self, bool versioned)
     memcpy(block->dims, self->tensor.shape, bytes);
     tensor->shape = block->dims;
     tensor->strides = block->dims + tensor->ndim;
-    Py_INCREF((PyObject *)self);
+    block->owner = Py_NewRef((PyObject *)self);
     return block;
 }
 

@@ -1,19 +1,7 @@
-/* layout.c: what the tensor of a DLPackObject is, computed or as Python's objects.
+/* layout.c: what the tensor of a DLPackObject is.
  *
  * It is C because attributes and exports ask for it each time, and need no Go. */
 #include "object/object.h"
-
-PyObject *tuple_of(const int64_t *values, int32_t count)
-{
-    PyObject *tuple = PyTuple_New(count);
-    for (int32_t i = 0; i < count && tuple != NULL; i++) {
-        PyObject *value = PyLong_FromLongLong(values[i]);
-        if (value == NULL || PyTuple_SetItem(tuple, i, value) < 0) {
-            Py_CLEAR(tuple);
-        }
-    }
-    return tuple;
-}
 
 int64_t size_of(const DLTensor *tensor)
 {
@@ -55,12 +43,6 @@ bool object_is_compact(const DLPackObject *self, char order)
         following *= length;
     }
     return compact;
-}
-
-PyObject *device_of(const DLTensor *tensor)
-{
-    return call_python(PYTHON_DEVICE,
-                       Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
 }
 
 void *object_address(DLPackObject *self)

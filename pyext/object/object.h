@@ -98,13 +98,8 @@ void *object_address(DLPackObject *self);
 /* Raises BufferError with the text of this name in dlpack._object.REFUSALS. -1. */
 int object_refuse(const DLPackObject *self, const char *refusal);
 
-/* (device type, device id), the first a dlpack.DLDeviceType. */
-PyObject *device_of(const DLTensor *tensor);
-
 /* Elements, whatever they take. */
 int64_t size_of(const DLTensor *tensor);
-
-PyObject *tuple_of(const int64_t *values, int32_t count);
 
 /* export.c */
 

@@ -5,6 +5,25 @@
 
 #include <structmember.h>
 
+static PyObject *tuple_of(const int64_t *values, int32_t count)
+{
+    PyObject *tuple = PyTuple_New(count);
+    for (int32_t i = 0; i < count && tuple != NULL; i++) {
+        PyObject *value = PyLong_FromLongLong(values[i]);
+        if (value == NULL || PyTuple_SetItem(tuple, i, value) < 0) {
+            Py_CLEAR(tuple);
+        }
+    }
+    return tuple;
+}
+
+/* (device type, device id), the first a dlpack.DLDeviceType. */
+static PyObject *device_of(const DLTensor *tensor)
+{
+    return call_python(PYTHON_DEVICE,
+                       Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
+}
+
 /* Attributes: a name, which object's it is, its value, and a text for help(). Those with an underscore are for Python's
  * side. */
 #define ATTRIBUTES(X)                                                                                                  \
