@@ -41,16 +41,6 @@ static PyObject *make_array_struct(DLPackObject *self)
     return capsule;
 }
 
-/* The dict, which Python's side makes; that of CUDA tells a stream. */
-static PyObject *make_dict(DLPackObject *self, bool of_cuda)
-{
-    void *address = of_cuda ? self->tensor.data : object_address(self); /* of CUDA 0: no items */
-    return call_python(PYTHON_INTERFACE,
-                       Py_BuildValue("(OsNNN)", self, self->names.typestr,
-                                     PyBool_FromLong(object_is_compact(self, 'C')), PyLong_FromVoidPtr(address),
-                                     of_cuda ? PyLong_FromLongLong(producer_stream(self)) : new_none()));
-}
-
 static PyObject *make_interface(DLPackObject *self, const char *attribute)
 {
     bool of_cuda = strcmp(attribute, "__cuda_array_interface__") == 0;
@@ -67,10 +57,15 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
         object_refuse(holder, "no typestr");
         return NULL;
     }
-    if (of_cuda && ordered_tensor_of(self) == NULL) {
-        return NULL;
+    if (strcmp(attribute, "__array_struct__") == 0) {
+        return make_array_struct(holder);
     }
-    return strcmp(attribute, "__array_struct__") == 0 ? make_array_struct(holder) : make_dict(holder, of_cuda);
+    if (!of_cuda) {
+        return call_python(PYTHON_INTERFACE, PyTuple_Pack(1, holder));
+    }
+    return ordered_tensor_of(self) == NULL
+               ? NULL
+               : call_python(PYTHON_INTERFACE, Py_BuildValue("(OL)", holder, (long long)producer_stream(holder)));
 }
 
 /* hasattr(x, ...) must be able to say no: what can't be had is absent, and only what broke passes as it is. */

@@ -164,13 +164,13 @@ def tensor_text(x: DLPackObject) -> str:
     return text + ", read-only" * x.readonly + ", a copy" * x._is_copy
 
 
-def interface(
-    x: DLPackObject, typestr: str, is_row_major: bool, address: int, stream: int | None = None
-) -> dict[str, Any]:
-    strides = None if is_row_major else x._byte_strides
-    made = {"version": 3, "typestr": typestr, "shape": x.shape, "strides": strides, "data": (address, x.readonly)}
-    if stream is not None:  # by whose order memory of CUDA is complete; 0: not known, or nothing is to wait for
-        made["stream"] = stream or None
+def interface(x: DLPackObject, stream: int | None = None) -> dict[str, Any]:
+    """The array interface; with a stream, by whose order the memory is complete, CUDA's."""
+    strides = None if x._is_row_major else x._byte_strides
+    data = (x._address if stream is None else x.pointer), x.readonly  # CUDA's is 0 where there are no items
+    made = {"version": 3, "typestr": x._typestr, "shape": x.shape, "strides": strides, "data": data}
+    if stream is not None:
+        made["stream"] = stream or None  # 0: not known, or nothing is to wait for
     return made
 
 
@@ -185,8 +185,9 @@ def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool |
         raise BufferError(refusal(x, "packed for numpy"))
     import numpy
 
-    typestr = x._typestr or f"|V{x.itemsize}"  # of such items numpy knows the size alone
-    array = numpy.asarray(Speaker(self, interface(x, typestr, x._is_row_major, x._address)))
+    described = interface(x)
+    described["typestr"] = described["typestr"] or f"|V{x.itemsize}"  # of such items numpy knows the size alone
+    array = numpy.asarray(Speaker(self, described))
     if array.dtype.kind == "V":
         array = array.view(type_of(x.dtype))
     return numpy.asarray(array, dtype) if copy is None else numpy.array(array, dtype, copy=copy)
