@@ -17,8 +17,7 @@ struct block {
     atomic_int arrays;        /* of them those that are arrays: the last one gives the owner back */
     PyObject *owner;          /* the DLPackObject, which keeps the memory alive */
     const void *buffers[2];   /* the first would say which items are null */
-    struct type_names names;  /* with the format of the items */
-    _Alignas(8) char lists[]; /* what Python's side says of the lists: their format in 24 bytes, their metadata */
+    _Alignas(8) char texts[]; /* as describe_column of dlpack._arrow lays them out */
 };
 
 static void drop_user(struct block *block)
@@ -51,20 +50,25 @@ static void release_array(struct ArrowArray *array)
     drop_user(block);
 }
 
+/* Where a text begins in struct block.texts. */
+enum { ITEM_FORMAT = 0, ITEM_METADATA = 8, LIST_FORMAT = 88, LIST_METADATA = 112 };
+
 /* The block of compact memory, with two users for capsules. NULL: error. */
-static struct block *make_block(DLPackObject *self, PyObject *lists)
+static struct block *make_block(DLPackObject *self, PyObject *texts)
 {
-    /* Two pairs of texts behind their lengths. x86_64 and aarch64 have the low byte of a number first. */
-    static const char bool8[] = "\2\0\0\0\24\0\0\0ARROW:extension:name\13\0\0\0arrow.bool8"
-                                "\30\0\0\0ARROW:extension:metadata\0\0\0\0";
-    size_t size = lists == Py_None ? 0 : (size_t)PyBytes_Size(lists);
+    size_t size = (size_t)PyBytes_Size(texts);
+    bool has_lists = size > LIST_FORMAT, has_metadata = PyBytes_AsString(texts)[ITEM_METADATA] != 0;
     struct block *block = malloc(sizeof *block + size);
     if (block == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
     *block = (struct block){
-        .schema = {.format = block->names.arrow, .name = "", .release = release_schema, .private_data = block},
+        .schema = {.format = block->texts + ITEM_FORMAT,
+                   .name = "",
+                   .metadata = has_metadata ? block->texts + ITEM_METADATA : NULL,
+                   .release = release_schema,
+                   .private_data = block},
         .schema_children = {&block->schema_child},
         .array = {.length = size_of(&self->tensor),
                   .n_buffers = 2,
@@ -72,21 +76,17 @@ static struct block *make_block(DLPackObject *self, PyObject *lists)
                   .release = release_array,
                   .private_data = block},
         .array_children = {&block->array_child},
-        .users = size > 0 ? 6 : 4,
-        .arrays = size > 0 ? 2 : 1,
+        .users = has_lists ? 6 : 4,
+        .arrays = has_lists ? 2 : 1,
         .owner = Py_NewRef((PyObject *)self),
         .buffers = {NULL, self->tensor.data},
-        .names = self->names,
     };
-    if (strcmp(self->names.dtype, "bool") == 0) {
-        block->schema.metadata = bool8;
-    }
-    if (size > 0) {
-        memcpy(block->lists, PyBytes_AsString(lists), size);
+    memcpy(block->texts, PyBytes_AsString(texts), size);
+    if (has_lists) {
         block->schema_child = block->schema;
         block->schema_child.name = "item";
-        block->schema.format = block->lists;
-        block->schema.metadata = block->lists + 24;
+        block->schema.format = block->texts + LIST_FORMAT;
+        block->schema.metadata = block->texts + LIST_METADATA;
         block->schema.children = block->schema_children;
         block->schema.n_children = 1;
         block->array_child = block->array;
@@ -137,12 +137,11 @@ PyObject *object_arrow_c_array(PyObject *self, PyObject *const *args, Py_ssize_t
     if (holder == NULL) {
         return NULL;
     }
-    bool has_type = holder->names.arrow[0] != '\0', compact = object_is_compact(holder, 'C');
-    PyObject *lists = has_type && compact && holder->tensor.ndim == 1
-                          ? new_none()
-                          : call_python(PYTHON_DESCRIBE_LISTS, Py_BuildValue("Oii", holder, has_type, compact));
-    struct block *block = lists == NULL ? NULL : make_block(holder, lists);
-    Py_DecRef(lists);
+    PyObject *texts =
+        call_python(PYTHON_DESCRIBE_COLUMN, Py_BuildValue("(OsO)", holder, holder->names.arrow,
+                                                          object_is_compact(holder, 'C') ? Py_True : Py_False));
+    struct block *block = texts == NULL ? NULL : make_block(holder, texts);
+    Py_XDECREF(texts);
     if (block == NULL) {
         return NULL;
     }

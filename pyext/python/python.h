@@ -137,7 +137,7 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_REFUSE_POINTER, "dlpack._arguments", "refuse_pointer")                                                    \
     X(PYTHON_REFUSE_TENSOR, "dlpack._arguments", "refuse_tensor")                                                      \
     X(PYTHON_CHECK_ROWS, "dlpack._arrow", "check_rows")                                                                \
-    X(PYTHON_DESCRIBE_LISTS, "dlpack._arrow", "describe_lists")                                                        \
+    X(PYTHON_DESCRIBE_COLUMN, "dlpack._arrow", "describe_column")                                                      \
     X(PYTHON_CHECK_STREAM_NAMED, "dlpack._errors", "check_stream_named")                                               \
     X(PYTHON_DOC, "dlpack._docs", "doc")                                                                               \
     X(PYTHON_CAPSULE_NAME, "dlpack._errors", "capsule_name")                                                           \

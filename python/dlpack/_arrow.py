@@ -23,24 +23,40 @@ def check_rows(obj: Any, rows: int) -> Exception | None:
     return None
 
 
-def describe_lists(x: DLPackObject, has_type: bool, is_compact: bool) -> bytes | Exception:
-    """The format of lists that are x's rows, in 24 bytes, and behind it the metadata that make them tensors."""
-    if not has_type:
+def describe_column(x: DLPackObject, letter: str, is_compact: bool) -> bytes | Exception:
+    """The format of x's items, in 8 bytes, and their metadata, in 80; then, where rows are lists, the lists' format, in
+    24 bytes, and the metadata that make them tensors. C has these lengths."""
+    items = ITEMS.get(letter)
+    if items is None:
         return BufferError(refusal(x, "no Arrow type"))
-    if not x.shape:
+    if x.dtype == "bool":
+        items = BOOLEANS
+    if is_compact and x.ndim == 1:
+        return items
+    shape = x.shape
+    if not shape:
         return BufferError(
             "shape (): expected one dimension or more, as Arrow's arrays have a length (numpy.asarray(x).reshape(1) "
             "has one)"
         )
     if not is_compact:
         return BufferError(refusal(x, "not row-major"))
-    row, size = x.shape[1:], math.prod(x.shape[1:])
+    size = math.prod(shape[1:])
     if size >= 1 << 31:
         return BufferError(
             f"shape: rows of {size} items; expected at most {(1 << 31) - 1}, the longest of Arrow's fixed-size lists "
             "(numpy.asarray(x).reshape(-1) has no rows)"
         )
-    parameters = '{"shape":[' + ",".join(map(str, row)) + "]}"
-    texts = "ARROW:extension:name", "arrow.fixed_shape_tensor", "ARROW:extension:metadata", parameters
+    parameters = '{"shape":[' + ",".join(map(str, shape[1:])) + "]}"
+    return items + f"+w:{size}".encode().ljust(24, b"\0") + extension("arrow.fixed_shape_tensor", parameters)
+
+
+def extension(name: str, parameters: str) -> bytes:
+    """The metadata of an extension type, as the C data interface lays them out."""
+    texts = "ARROW:extension:name", name, "ARROW:extension:metadata", parameters
     pairs = [len(text).to_bytes(4, byteorder) + text.encode() for text in texts]
-    return f"+w:{size}".encode().ljust(24, b"\0") + (2).to_bytes(4, byteorder) + b"".join(pairs)
+    return (2).to_bytes(4, byteorder) + b"".join(pairs)
+
+
+ITEMS = {letter: letter.encode().ljust(88, b"\0") for letter in "csilCSILefg"}
+BOOLEANS = (b"c".ljust(8, b"\0") + extension("arrow.bool8", "")).ljust(88, b"\0")
