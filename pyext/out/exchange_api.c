@@ -106,31 +106,26 @@ static DLPackObject *allocate(const DLTensor *prototype)
         return NULL;
     }
     self->protocol = attribute;
-    DLTensor tensor = {
-        .data = (void *)COPY_ALIGNMENT, /* until it is known how much memory the tensor needs */
-        .device = prototype->device,
-        .ndim = prototype->ndim,
-        .dtype = prototype->dtype,
-        .shape = prototype->shape,
-    };
+    DLTensor tensor = *prototype;
+    tensor.data = (void *)COPY_ALIGNMENT; /* until it is known how much memory the tensor needs */
+    tensor.strides = NULL;
+    tensor.byte_offset = 0;
     struct request request;
     request_tensor(&request, &tensor, 0);
     if (object_describe(self, &request) < 0) {
         goto failed;
     }
+    int64_t bytes = object_nbytes(self);
     if (self->tensor.device.device_type != kDLCPU) {
         object_refuse(self, "not allocated");
         goto failed;
     }
-    int64_t bytes = object_nbytes(self);
-    if (bytes > 0) {
-        if (posix_memalign(&self->memory, COPY_ALIGNMENT, (size_t)bytes) != 0) {
-            PyErr_Format(PyExc_MemoryError, "managed_tensor_allocator: no memory for %lld bytes", (long long)bytes);
-            goto failed;
-        }
-        self->holding = HOLDS_MEMORY;
-        self->tensor.data = self->memory;
+    if (bytes > 0 && posix_memalign(&self->memory, COPY_ALIGNMENT, (size_t)bytes) != 0) {
+        PyErr_Format(PyExc_MemoryError, "managed_tensor_allocator: no memory for %lld bytes", (long long)bytes);
+        goto failed;
     }
+    self->holding = bytes > 0 ? HOLDS_MEMORY : HOLDS_NOTHING;
+    self->tensor.data = bytes > 0 ? self->memory : NULL;
     return self;
 failed:
     Py_DECREF((PyObject *)self);
@@ -140,18 +135,15 @@ failed:
 /* Hands the pending exception to the caller, who gets no other: what fails here is one too. */
 static void set_error(void *error_ctx, void (*SetError)(void *, const char *, const char *))
 {
-    struct pending pending;
-    set_aside(&pending);
-    PyErr_NormalizeException(&pending.type, &pending.value, &pending.traceback);
-    PyObject *name = PyType_GetQualName(Py_TYPE(pending.value)),
-             *text = name == NULL ? NULL : PyObject_Str(pending.value);
-    const char *kind = NULL, *message = NULL;
-    bool known = name != NULL && text != NULL && plain_text(name, &kind) && plain_text(text, &message);
-    PyErr_Clear();
-    SetError(error_ctx, known ? kind : "MemoryError", known ? message : "managed_tensor_allocator: no memory");
-    Py_XDECREF(name);
+    const char *kind = "MemoryError", *separator, *message = "managed_tensor_allocator: no memory";
+    PyObject *text = take_exception_text();
+    PyObject *parts = text == NULL ? NULL : PyUnicode_Partition(text, names.colon);
+    if (parts == NULL || !PyArg_ParseTuple(parts, "sss", &kind, &separator, &message)) {
+        PyErr_Clear();
+    }
+    SetError(error_ctx, kind, message);
+    Py_XDECREF(parts);
     Py_XDECREF(text);
-    drop_pending(&pending);
 }
 
 static int managed_tensor_allocator(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,

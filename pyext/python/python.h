@@ -53,7 +53,8 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
     NAME(dtype, "dtype")                                                                                               \
     NAME(obj, "obj")                                                                                                   \
     NAME(pointer, "pointer")                                                                                           \
-    NAME(cpu, "cpu")
+    NAME(cpu, "cpu")                                                                                                   \
+    NAME(colon, ": ")
 
 #define MEMBER(name, text) PyObject *name;
 extern struct names {

@@ -146,6 +146,7 @@ static inline PyObject *faults_drop(PyObject *made)
 #define PyUnicode_FromFormat(...) FAULT(NULL, PyUnicode_FromFormat(__VA_ARGS__))
 #define PyUnicode_FromString(...) FAULT(NULL, PyUnicode_FromString(__VA_ARGS__))
 #define PyUnicode_InternFromString(...) FAULT(NULL, PyUnicode_InternFromString(__VA_ARGS__))
+#define PyUnicode_Partition(...) FAULT(NULL, PyUnicode_Partition(__VA_ARGS__))
 #define PyWeakref_NewRef(...) FAULT(NULL, PyWeakref_NewRef(__VA_ARGS__))
 
 #endif
