@@ -52,8 +52,10 @@ HOT static void delete_versioned(DLManagedTensorVersioned *self)
 /* A capsule dies: if it was not consumed, its tensor dies with it. */
 HOT static void destroy_capsule(PyObject *capsule)
 {
-    if (PyCapsule_IsValid(capsule, capsule_versioned) || PyCapsule_IsValid(capsule, capsule_legacy)) {
-        struct block *block = PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
+    const char *name = PyCapsule_GetName(capsule);
+    if (name == capsule_versioned ||
+        (name != NULL && (strcmp(name, capsule_versioned) == 0 || strcmp(name, capsule_legacy) == 0))) {
+        struct block *block = PyCapsule_GetPointer(capsule, name);
         Py_DECREF(block->owner);
         free(block);
     }
