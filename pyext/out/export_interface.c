@@ -76,10 +76,6 @@ PyObject *get_interface(PyObject *self, void *attribute)
         PyErr_ExceptionMatches(PyExc_AttributeError)) {
         return interface;
     }
-    PyObject *reason = take_exception_text();
-    if (reason != NULL) {
-        PyErr_Format(PyExc_AttributeError, "%s: %U", attribute, reason);
-        Py_DECREF(reason);
-    }
+    raise_text(PyExc_AttributeError, PYTHON_ABSENT, Py_BuildValue("(sN)", attribute, take_exception_text()));
     return NULL;
 }

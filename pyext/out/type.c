@@ -136,10 +136,6 @@ static PyMemberDef object_members[] = {
 };
 
 static PyType_Slot object_slots[] = {
-    {Py_tp_doc,
-     "Memory of another object, to be taken by any from_dlpack, and by what knows buffers, array interfaces or Arrow.\n"
-     "Made by asdlpack, frombuffer and from_pointer.\n\n"
-     "It holds one reference that keeps the memory alive and locked; each capsule made from it holds one to it."},
     {Py_tp_dealloc, object_dealloc},
     {Py_tp_traverse, object_traverse},
     {Py_tp_repr, object_repr},

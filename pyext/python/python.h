@@ -151,6 +151,7 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected")                                                               \
     X(PYTHON_WRONG_ANSWER, "dlpack._errors", "wrong_answer")                                                           \
     X(PYTHON_START_FAILED, "dlpack._start", "start_failed")                                                            \
+    X(PYTHON_ABSENT, "dlpack._object", "absent")                                                                       \
     X(PYTHON_INTERFACE, "dlpack._object", "interface")                                                                 \
     X(PYTHON_IS_FIXED, "dlpack._object", "is_fixed")                                                                   \
     X(PYTHON_REFUSAL, "dlpack._object", "refusal")                                                                     \

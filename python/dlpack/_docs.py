@@ -63,6 +63,11 @@ stream, or a handle), for which consumers' streams wait; None: the work on the m
 Raises ValueError for NULL with elements, where shape and strides reach beyond the addresses that there are, or
 where the CUDA driver does not know the address on that device, and BufferError for a misaligned address, and
 where no CUDA driver runs in this process.""",
+    "DLPackObject": """\
+Memory of another object, to be taken by any from_dlpack, and by what knows buffers, array interfaces or Arrow.
+Made by asdlpack, frombuffer and from_pointer.
+
+It holds one reference that keeps the memory alive and locked; each capsule made from it holds one to it.""",
     "__dlpack__": """\
 __dlpack__($self, stream=None, *, max_version=None, dl_device=None, copy=None)
 --

@@ -6,6 +6,7 @@ import _thread
 import os
 
 from ._dlpack import asdlpack
+from ._docs import DOCS
 from ._errors import exception_text, type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -174,6 +175,10 @@ def interface(x: DLPackObject, stream: int | None = None) -> dict[str, Any]:
     return made
 
 
+def absent(attribute: str, reason: str) -> str:
+    return f"{attribute}: {reason}"
+
+
 def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool | None = None) -> NDArray[Any]:
     """This memory as a numpy array; of types that numpy lacks, one of ml_dtypes, where that is installed.
 
@@ -204,7 +209,9 @@ to_numpy.__name__, to_numpy.__qualname__ = "__array__", "DLPackObject.__array__"
 
 def add_members(namespace: dict[str, object], exchange_api: object) -> None:
     """What the type DLPackObject has besides what type.c says."""
-    namespace.update(__array__=to_numpy, __bytes__=to_bytes, __dlpack_c_exchange_api__=exchange_api)
+    namespace.update(
+        __doc__=DOCS["DLPackObject"], __array__=to_numpy, __bytes__=to_bytes, __dlpack_c_exchange_api__=exchange_api
+    )
 
 
 class Speaker:
