@@ -104,14 +104,10 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     };
     enum copy copy;
     struct request request;
-    if (read_arguments("frombuffer", parameters, 6, 3, 2, args, nargs, kwnames) < 0) {
-        return NULL;
-    }
     request_init(&request, PROTOCOL_MEMORY);
-    if (!plain_copy(copied, &copy) || (offset != NULL && !plain_address(offset, &request.offset)) ||
-        !plain_layout(dtype, shape, strides, &request)) {
-        offset = offset == NULL ? Py_False : offset; /* 0 */
-        return call_made_in_python(PYTHON_FROMBUFFER, PyTuple_Pack(6, obj, dtype, shape, offset, strides, copied));
+    if (!read_arguments(parameters, 6, 3, 2, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
+        (offset != NULL && !plain_address(offset, &request.offset)) || !plain_layout(dtype, shape, strides, &request)) {
+        return read_in_python(PYTHON_FROMBUFFER, NULL, args, nargs, kwnames);
     }
     DLPackObject *self = object_new(obj, copy);
     if (self != NULL && (read_memory(self, obj, &request) < 0 || object_describe(self, &request) < 0)) {
@@ -129,20 +125,15 @@ PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
         {names.device, &device},   {names.readonly, &readonly}, {names.owner, &owner}, {names.stream, &stream},
     };
     struct request request;
-    if (read_arguments("from_pointer", parameters, 8, 3, 3, args, nargs, kwnames) < 0) {
-        return NULL;
-    }
     request_init(&request, PROTOCOL_MEMORY);
-    if (stream != Py_None) {
-        request.facts |= FACT_STREAM;
-    }
-    if (!plain_address(pointer, &request.data) || shape == Py_None || /* a pointer has no length */
+    if (!read_arguments(parameters, 8, 3, 3, args, nargs, kwnames) || !plain_address(pointer, &request.data) ||
+        shape == Py_None || /* a pointer has no length */
         !plain_layout(dtype, shape, strides, &request) || !PyBool_Check(readonly) ||
         (device != names.cpu && !plain_device(device, &request.device)) ||
         (stream != Py_None && !plain_int(stream, &request.producer_stream))) {
-        return call_made_in_python(PYTHON_FROM_POINTER,
-                                   PyTuple_Pack(8, pointer, shape, dtype, strides, device, readonly, owner, stream));
+        return read_in_python(PYTHON_FROM_POINTER, NULL, args, nargs, kwnames);
     }
+    request.facts |= stream != Py_None ? FACT_STREAM : 0;
     DLPackObject *self = object_new(owner == Py_None ? NULL : owner, COPY_NEVER);
     if (self == NULL) {
         return NULL;

@@ -135,11 +135,9 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
     };
     struct share_arguments arguments = {0};
     DLDevice device;
-    if (read_arguments("asdlpack", parameters, 4, 1, 1, args, nargs, kwnames) < 0) {
-        return NULL;
-    }
-    if (!plain_copy(copied, &arguments.copy) || (target != Py_None && !plain_device(target, &device))) {
-        return call_made_in_python(PYTHON_ASDLPACK, PyTuple_Pack(4, obj, copied, target, owner));
+    if (!read_arguments(parameters, 4, 1, 1, args, nargs, kwnames) || !plain_copy(copied, &arguments.copy) ||
+        (target != Py_None && !plain_device(target, &device))) {
+        return read_in_python(PYTHON_ASDLPACK, NULL, args, nargs, kwnames);
     }
     arguments.owner = owner == Py_None ? NULL : owner;
     arguments.device = target == Py_None ? NULL : &device;

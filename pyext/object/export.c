@@ -163,7 +163,7 @@ PyObject *export_in_python(DLPackObject *self, const struct export_arguments *ar
     for (int i = 0; i < 4; i++) {
         args[i] = args[i] == NULL ? Py_None : args[i];
     }
-    return call_made_in_python(PYTHON_DLPACK, PyTuple_Pack(5, self, args[0], args[1], args[2], args[3]));
+    return read_in_python(PYTHON_DLPACK, (PyObject *)self, args, 4, NULL);
 }
 
 bool same_device(DLDevice one, DLDevice other)

@@ -126,11 +126,11 @@ static PyObject *make_capsule(struct block *block, void *structure, const char *
     return capsule;
 }
 
-PyObject *object_arrow_c_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *keywords)
 {
     PyObject *requested_schema; /* ignored, as the interface allows: the consumer converts */
-    const struct parameter parameters[] = {{names.requested_schema, &requested_schema}};
-    if (read_arguments("__arrow_c_array__", parameters, 1, 1, 0, args, nargs, kwnames) < 0) {
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:__arrow_c_array__", (char *[]){"requested_schema", NULL},
+                                     &requested_schema)) {
         return NULL;
     }
     DLPackObject *holder = cpu_tensor_of((DLPackObject *)self);

@@ -22,6 +22,6 @@ int object_get_buffer(PyObject *self, Py_buffer *view, int flags);
 PyObject *get_interface(PyObject *self, void *attribute);
 
 /* export_arrow.c: DLPackObject.__arrow_c_array__ */
-PyObject *object_arrow_c_array(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *keywords);
 
 #endif

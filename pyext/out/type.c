@@ -87,8 +87,8 @@ HOT static PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssi
         {names.copy, &arguments.copy},
     };
     enum { COUNT = sizeof parameters / sizeof *parameters };
-    if (read_arguments("__dlpack__", parameters, COUNT, 1, 0, args, nargs, kwnames) < 0) {
-        return NULL;
+    if (!read_arguments(parameters, COUNT, 1, 0, args, nargs, kwnames)) {
+        return read_in_python(PYTHON_CALL_DLPACK, self, args, nargs, kwnames);
     }
     for (int i = 0; i < COUNT; i++) {
         if (*parameters[i].value == Py_None) {
@@ -120,7 +120,7 @@ static PyMethodDef object_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))object_dlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"__dlpack_device__", (PyCFunction)object_dlpack_device, METH_NOARGS, NULL},
     {"__reduce__", object_reduce, METH_NOARGS, NULL},
-    {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_VARARGS | METH_KEYWORDS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -13,6 +13,7 @@
 static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **);                /* public from 3.13 on */
 static int (*is_finalizing)(void);                                                        /* public from 3.13 on */
 static PyThreadState *(*attached_thread_state)(void);                                     /* public from 3.13 on */
+static PyObject *(*vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *);        /* stable from 3.12 on */
 static PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
 
 static PyInterpreterState *main_interpreter; /* this package is imported nowhere else */
@@ -125,9 +126,10 @@ int python_init(void)
     get_optional_attribute = find_in_python("PyObject_GetOptionalAttr", "_PyObject_LookupAttr");
     is_finalizing = find_in_python("Py_IsFinalizing", "_Py_IsFinalizing");
     attached_thread_state = find_in_python("PyThreadState_GetUnchecked", "_PyThreadState_UncheckedGet");
+    vectorcall = find_in_process("PyObject_Vectorcall");
     vectorcall_method = find_in_process("PyObject_VectorcallMethod");
     if (get_optional_attribute == NULL || is_finalizing == NULL || attached_thread_state == NULL ||
-        vectorcall_method == NULL) {
+        vectorcall == NULL || vectorcall_method == NULL) {
         PyErr_SetString(PyExc_ImportError, "dlpack: this Python lacks functions that CPython 3.11 and later have");
         return -1;
     }
@@ -210,58 +212,30 @@ PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *kwnames)
     return vectorcall_method(name, args, 1, kwnames);
 }
 
-static int find_parameter(const struct parameter *parameters, int first, int count, PyObject *name)
-{
-    for (int i = first; i < count; i++) {
-        if (parameters[i].name == name) {
-            return i;
-        }
-    }
-    for (int i = first; i < count; i++) {
-        if (PyUnicode_Compare(parameters[i].name, name) == 0) {
-            return i;
-        }
-    }
-    return count;
-}
-
-HOT int read_arguments(const char *function, const struct parameter *parameters, int count, int positional,
-                       int required, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+HOT bool read_arguments(const struct parameter *parameters, int count, int positional, int required,
+                        PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     if (nargs > positional) {
-        PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional argument%s (%zd given)", function, positional,
-                     positional == 1 ? "" : "s", nargs);
-        return -1;
+        return false;
     }
     for (Py_ssize_t i = 0; i < nargs; i++) {
         *parameters[i].value = args[i];
     }
-    if (kwnames == NULL && nargs >= required) {
-        return 0;
-    }
-    uint32_t given = (1u << nargs) - 1;
+    uint32_t given = (1u << nargs) - 1, needed = (1u << required) - 1;
     Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
     for (Py_ssize_t i = 0; i < keywords; i++) {
-        PyObject *name = PyTuple_GetItem(kwnames, i);
-        int which = find_parameter(parameters, required > 0, count, name);
+        const PyObject *name = PyTuple_GetItem(kwnames, i);
+        int which = required > 0;
+        while (which < count && parameters[which].name != name) {
+            which++;
+        }
         if (which == count || given & 1u << which) {
-            PyErr_Format(PyExc_TypeError,
-                         which == count ? "%s() got an unexpected keyword argument %R"
-                                        : "%s() got multiple values for argument %R",
-                         function, name);
-            return -1;
+            return false;
         }
         *parameters[which].value = args[nargs + i];
         given |= 1u << which;
     }
-    for (int i = 0; i < required; i++) {
-        if (!(given & 1u << i)) {
-            PyErr_Format(PyExc_TypeError, "%s() missing required argument %R (pos %d)", function, parameters[i].name,
-                         i + 1);
-            return -1;
-        }
-    }
-    return 0;
+    return (given & needed) == needed;
 }
 
 bool plain_int(PyObject *value, int64_t *into)
@@ -326,10 +300,8 @@ bool plain_text(PyObject *value, const char **text)
     return *text != NULL && strlen(*text) == (size_t)length;
 }
 
-PyObject *call_python(enum python_function function, PyObject *args)
+static PyObject *take_result(PyObject *result)
 {
-    PyObject *result = args == NULL ? NULL : PyObject_CallObject(functions[function].callable, args);
-    Py_XDECREF(args);
     if (result != NULL && PyExceptionInstance_Check(result)) {
         PyErr_SetObject((PyObject *)Py_TYPE(result), result);
         Py_CLEAR(result);
@@ -337,10 +309,21 @@ PyObject *call_python(enum python_function function, PyObject *args)
     return result;
 }
 
-PyObject *call_made_in_python(enum python_function function, PyObject *args)
+PyObject *call_python(enum python_function function, PyObject *args)
 {
-    PyObject *call = call_python(function, args);
-    PyObject *result = call == NULL ? NULL : PyObject_CallObject(call, NULL);
+    PyObject *result = args == NULL ? NULL : PyObject_CallObject(functions[function].callable, args);
+    Py_XDECREF(args);
+    return take_result(result);
+}
+
+PyObject *read_in_python(enum python_function function, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                         PyObject *kwnames)
+{
+    PyObject *reader = functions[function].callable;
+    reader = self == NULL ? Py_NewRef(reader) : call_python(PYTHON_PARTIAL, PyTuple_Pack(2, reader, self));
+    PyObject *call = reader == NULL ? NULL : take_result(vectorcall(reader, args, nargs, kwnames));
+    Py_XDECREF(reader);
+    PyObject *result = call == NULL ? NULL : PyObject_CallNoArgs(call);
     Py_XDECREF(call);
     return result;
 }

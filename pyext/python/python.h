@@ -42,7 +42,6 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
     NAME(owner, "owner")                                                                                               \
     NAME(device, "device")                                                                                             \
     NAME(readonly, "readonly")                                                                                         \
-    NAME(requested_schema, "requested_schema")                                                                         \
     NAME(shape, "shape")                                                                                               \
     NAME(typestr, "typestr")                                                                                           \
     NAME(data, "data")                                                                                                 \
@@ -104,9 +103,10 @@ struct parameter {
 };
 
 /* Puts the arguments of a METH_FASTCALL | METH_KEYWORDS function where its parameters say. The first `positional` may
- * be given by position, the first `required` must be given, and the very first of these has no keyword. -1: error. */
-int read_arguments(const char *function, const struct parameter *parameters, int count, int positional, int required,
-                   PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+ * be given by position, the first `required` must be given, and the very first of these has no keyword. false: they
+ * are others, or by names that are not interned, and read_in_python has to look at them. */
+bool read_arguments(const struct parameter *parameters, int count, int positional, int required, PyObject *const *args,
+                    Py_ssize_t nargs, PyObject *kwnames);
 
 /* args[0].name(**kwnames): the values of the keywords in the tuple follow in args[1] and on. A new reference; NULL:
  * error. */
@@ -125,8 +125,10 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
 
 /* Functions of Python's modules and of this package's, which do what is rare, or mostly words. */
 #define PYTHON_FUNCTIONS(X)                                                                                            \
+    X(PYTHON_PARTIAL, "_functools", "partial")                                                                         \
     X(PYTHON_REGISTER, "atexit", "register")                                                                           \
     X(PYTHON_ASDLPACK, "dlpack._arguments", "plain_asdlpack")                                                          \
+    X(PYTHON_CALL_DLPACK, "dlpack._arguments", "call_dlpack")                                                          \
     X(PYTHON_DLPACK, "dlpack._arguments", "plain_dlpack")                                                              \
     X(PYTHON_DEVICE_INTS, "dlpack._arguments", "device_ints")                                                          \
     X(PYTHON_FITTING, "dlpack._arguments", "fitting")                                                                  \
@@ -167,8 +169,10 @@ enum python_function { PYTHON_FUNCTIONS(INDEX) };
  * it raises itself, where memory is short. A new reference; NULL: error. */
 PyObject *call_python(enum python_function function, PyObject *args);
 
-/* The same of a function that returns what is to be called without arguments: the result of that. */
-PyObject *call_made_in_python(enum python_function function, PyObject *args);
+/* Hands over the arguments of a METH_FASTCALL | METH_KEYWORDS function, of a method behind self (NULL: none), to the
+ * function, which makes a call with plain ones of them, or refuses them: the result of that call. */
+PyObject *read_in_python(enum python_function function, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                         PyObject *kwnames);
 
 /* The same of a function that returns an exception or None. 0: None; -1: error. */
 int check_in_python(enum python_function function, PyObject *args);

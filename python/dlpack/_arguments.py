@@ -33,12 +33,36 @@ DEVICE = f"device: expected a name such as 'cpu' or 'cuda:1', or {INTS} (of a to
 TARGET = f"dl_device: expected None or {INTS}"
 
 
-def plain_asdlpack(obj: object, copy: bool | None, device: object, owner: object) -> Any:
+def named(name: str) -> Any:
+    """The name under which errors speak of a function whose arguments C hands over as they were given."""
+
+    def rename(function: Any) -> Any:
+        function.__qualname__ = name
+        return function
+
+    return rename
+
+
+@named("asdlpack")
+def plain_asdlpack(obj: object, /, *, copy: bool | None = False, device: object = None, owner: object = None) -> Any:
     return plain(
         partial(asdlpack, obj, owner=owner),
         copy=plain_copy(copy),
         device=None if device is None else device_pair(device),
     )
+
+
+@named("__dlpack__")
+def call_dlpack(
+    x: DLPackObject,
+    /,
+    stream: object = None,
+    *,
+    max_version: object = None,
+    dl_device: object = None,
+    copy: object = None,
+) -> Any:
+    return plain_dlpack(x, stream, max_version, dl_device, copy)
 
 
 def plain_dlpack(x: DLPackObject, stream: object, max_version: object, dl_device: object, copy: object) -> Any:
@@ -51,8 +75,16 @@ def plain_dlpack(x: DLPackObject, stream: object, max_version: object, dl_device
     )
 
 
+@named("frombuffer")
 def plain_frombuffer(
-    obj: object, dtype: object, shape: object, offset: object, strides: object, copy: bool | None
+    obj: object,
+    /,
+    dtype: object,
+    shape: object = None,
+    *,
+    offset: object = 0,
+    strides: object = None,
+    copy: bool | None = False,
 ) -> Any:
     return plain(
         partial(frombuffer, obj),
@@ -64,15 +96,18 @@ def plain_frombuffer(
     )
 
 
+@named("from_pointer")
 def plain_from_pointer(
     pointer: object,
+    /,
     shape: object,
     dtype: object,
-    strides: object,
-    device: object,
-    readonly: object,
-    owner: object,
-    stream: object,
+    *,
+    strides: object = None,
+    device: object = "cpu",
+    readonly: object = False,
+    owner: object = None,
+    stream: object = None,
 ) -> Any:
     start: int | Exception | None = address(pointer)
     if start is None:

@@ -100,10 +100,13 @@ static inline PyObject *faults_drop(PyObject *made)
 
 #define get_optional_attribute(obj, name, value)                                                                       \
     (faults_raise() ? (*(value) = NULL, -1) : get_optional_attribute(obj, name, value))
+#define vectorcall(...) FAULT(NULL, vectorcall(__VA_ARGS__))
 #define vectorcall_method(...) FAULT(NULL, vectorcall_method(__VA_ARGS__))
 
 #undef PyArg_ParseTuple
 #define PyArg_ParseTuple(...) FAULT(0, _PyArg_ParseTuple_SizeT(__VA_ARGS__))
+#undef PyArg_ParseTupleAndKeywords
+#define PyArg_ParseTupleAndKeywords(...) FAULT(0, _PyArg_ParseTupleAndKeywords_SizeT(__VA_ARGS__))
 #define PyBuffer_FillInfo(...) FAULT(-1, PyBuffer_FillInfo(__VA_ARGS__))
 #define PyBuffer_ToContiguous(...) FAULT(-1, PyBuffer_ToContiguous(__VA_ARGS__))
 #define PyBytes_FromStringAndSize(...) FAULT(NULL, PyBytes_FromStringAndSize(__VA_ARGS__))
