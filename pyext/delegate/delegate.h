@@ -7,7 +7,7 @@
 
 #include "read/read.h"
 
-/* tensor.c: of any DLPackObject, a delegate or not. */
+/* These are for any DLPackObject, a delegate or not. */
 
 /* The object with the tensor: self, or for a delegate what was imported; borrowed. NULL: error. */
 DLPackObject *tensor_of(DLPackObject *self);
@@ -22,20 +22,10 @@ DLPackObject *cpu_tensor_of(DLPackObject *self);
 /* The object with the memory on a device, and copied where copy says so. NULL: error. */
 DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy);
 
-/* producer.c: of delegates alone. */
+/* These are for delegates alone. */
 
 /* The producer's own device, or where it does not say, that of its tensor. 0: read; -1: error. */
 int delegate_device(DLPackObject *self, DLDevice *device);
-
-/* A new object with the producer's tensor as it is now. */
-DLPackObject *delegate_import(DLPackObject *self);
-
-/* Has the producer order its work on the imported memory of CUDA before the legacy default stream's. */
-int delegate_order(DLPackObject *self);
-
-/* A new object with the producer's memory, which is here, on another device: as the producer gives it there, or
- * copied. */
-DLPackObject *delegate_move(DLPackObject *self, DLDevice here, const struct terms *terms);
 
 /* The capsule that the producer gives for these arguments, or one of the tensor that it gives otherwise. */
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments);

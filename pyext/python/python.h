@@ -131,7 +131,6 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_CALL_DLPACK, "dlpack._arguments", "call_dlpack")                                                          \
     X(PYTHON_DLPACK, "dlpack._arguments", "plain_dlpack")                                                              \
     X(PYTHON_DEVICE_INTS, "dlpack._arguments", "device_ints")                                                          \
-    X(PYTHON_FITTING, "dlpack._arguments", "fitting")                                                                  \
     X(PYTHON_FROMBUFFER, "dlpack._arguments", "plain_frombuffer")                                                      \
     X(PYTHON_FROM_POINTER, "dlpack._arguments", "plain_from_pointer")                                                  \
     X(PYTHON_NAME_HIDDEN, "dlpack._arguments", "name_hidden")                                                          \
@@ -141,6 +140,9 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_REFUSE_TENSOR, "dlpack._arguments", "refuse_tensor")                                                      \
     X(PYTHON_CHECK_ROWS, "dlpack._arrow", "check_rows")                                                                \
     X(PYTHON_DESCRIBE_COLUMN, "dlpack._arrow", "describe_column")                                                      \
+    X(PYTHON_ASK_FOR_DEVICE, "dlpack._delegate", "ask_for_device")                                                     \
+    X(PYTHON_ASK_FOR_IMPORT, "dlpack._delegate", "ask_for_import")                                                     \
+    X(PYTHON_ORDER_OF, "dlpack._delegate", "order_of")                                                                 \
     X(PYTHON_CHECK_STREAM_NAMED, "dlpack._errors", "check_stream_named")                                               \
     X(PYTHON_DOC, "dlpack._docs", "doc")                                                                               \
     X(PYTHON_CAPSULE_NAME, "dlpack._errors", "capsule_name")                                                           \
