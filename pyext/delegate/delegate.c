@@ -9,28 +9,6 @@
 
 /* Asking. */
 
-/* The names of the arguments whose bits are set, a tuple made once for each combination: borrowed. NULL: error. */
-static PyObject *keywords_of(unsigned which, unsigned count)
-{
-    static _Atomic(PyObject *) made[16];
-    PyObject *const all[] = {names.stream, names.max_version, names.dl_device, names.copy};
-    PyObject *keywords = atomic_load(&made[which]), *none = NULL;
-    if (keywords != NULL) {
-        return keywords;
-    }
-    keywords = PyTuple_New(count);
-    for (Py_ssize_t i = 0, at = 0; i < 4 && keywords != NULL; i++) {
-        if (which & 1u << i && PyTuple_SetItem(keywords, at++, Py_NewRef(all[i])) < 0) {
-            Py_CLEAR(keywords);
-        }
-    }
-    if (keywords != NULL && !atomic_compare_exchange_strong(&made[which], &none, keywords)) {
-        Py_DECREF(keywords);
-        keywords = none; /* another thread's */
-    }
-    return keywords;
-}
-
 /* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
  * recursion limit does not end that: no Python function need be on the stack. */
 static int *begin_asking(void)
@@ -49,8 +27,7 @@ static int *begin_asking(void)
 /* Raises that a producer's method returned something else. -1. */
 static int refuse_answer(PyObject *obj, const char *method, const char *expected, PyObject *answer)
 {
-    raise_text(PyExc_ValueError, PYTHON_WRONG_ANSWER, Py_BuildValue("(OssO)", obj, method, expected, answer));
-    return -1;
+    return check_in_python(PYTHON_WRONG_ANSWER, Py_BuildValue("(OssO)", obj, method, expected, answer));
 }
 
 /* obj.__dlpack__ with the arguments that are there: a producer that knows no others must not be given them. */
@@ -65,12 +42,12 @@ static PyObject *call_producer(PyObject *obj, const struct export_arguments *arg
             passed[++count] = all[i];
         }
     }
-    PyObject *keywords = which == 0 ? NULL : keywords_of(which, count);
-    int *asked = which != 0 && keywords == NULL ? NULL : begin_asking();
+    int *asked = begin_asking();
     if (asked == NULL) {
         return NULL;
     }
-    PyObject *capsule = call_method(names.dlpack, passed, keywords);
+    PyObject *keywords = which == 0 ? NULL : PyTuple_GetItem(constants.export_keywords, which);
+    PyObject *capsule = vectorcall_method(names.dlpack, passed, 1, keywords);
     --*asked;
     return capsule;
 }
@@ -139,7 +116,7 @@ static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy, PyObjec
     if (found == 0 || (found < 0 && (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError)))) {
         const char *other = found == 0 ? NULL : served->protocol;
         PyObject *said = found == 0 ? new_none() : take_exception_text();
-        raise_text(PyExc_BufferError, PYTHON_REFUSED_BY_ALL, Py_BuildValue("(OOzN)", self->obj, refusal, other, said));
+        check_in_python(PYTHON_REFUSED_BY_ALL, Py_BuildValue("(OOzN)", self->obj, refusal, other, said));
     }
     if (found <= 0) {
         Py_CLEAR(served);

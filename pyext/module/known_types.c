@@ -38,29 +38,20 @@ enum known_type known_type(PyObject *obj)
     return NOT_KNOWN;
 }
 
-/* Whether all objects of the type are recognised as this one was. -1: error. */
-static int is_fixed(PyTypeObject *type, enum known_type known)
-{
-    if (PyType_GetSlot(type, Py_tp_getattro) != (void *)PyObject_GenericGetAttr) {
-        return 0;
-    }
-    PyObject *fixed = call_python(PYTHON_IS_FIXED, PyTuple_Pack(2, type, known == HAS_DLPACK ? Py_True : Py_False));
-    int is_true = fixed == NULL ? -1 : fixed == Py_True;
-    Py_DecRef(fixed);
-    return is_true;
-}
-
 int remember_type(PyObject *obj, enum known_type known)
 {
     PyTypeObject *type = Py_TYPE(obj);
     if (!PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE)) {
         return 0;
     }
-    int fixed = is_fixed(type, known);
-    if (fixed < 0) {
+    bool looks_up = PyType_GetSlot(type, Py_tp_getattro) == (void *)PyObject_GenericGetAttr;
+    PyObject *has_dlpack = known == HAS_DLPACK ? Py_True : Py_False;
+    PyObject *fixed = looks_up ? call_python(PYTHON_IS_FIXED, PyTuple_Pack(2, type, has_dlpack)) : new_none();
+    if (fixed == NULL) {
         return -1;
     }
-    uintptr_t filled = (uintptr_t)type | (fixed ? known : CHANGES);
+    uintptr_t filled = (uintptr_t)type | (fixed == Py_True ? known : CHANGES);
+    Py_DecRef(fixed);
     Py_INCREF((PyObject *)type);
     for (size_t attempt = 0; attempt < TRIES; attempt++) {
         uintptr_t place = 0;

@@ -3,8 +3,6 @@
  * It is C because only C can define a module of CPython's stable ABI. */
 #include "module/module.h"
 
-#include <string.h>
-
 static int has_dlpack(PyObject *obj)
 {
     PyObject *method;
@@ -69,17 +67,15 @@ static int recognise(DLPackObject *self, PyObject *owner)
     return is_new && remember_type(obj, BUFFER_ALONE) < 0 ? -1 : found;
 }
 
-static int check_owner(PyObject *obj, PyObject *owner)
+/* Refuses an owner of what is no borrowed tensor. */
+static int check_owner(PyObject *obj)
 {
     enum structure kind;
-    int found = owner == NULL ? 0 : find_structure(obj, &kind);
-    if (owner == NULL || (found > 0 && kind == STRUCTURE_TENSOR)) {
-        return 0;
+    int found = find_structure(obj, &kind);
+    if (found < 0 || (found > 0 && kind == STRUCTURE_TENSOR)) {
+        return found < 0 ? -1 : 0;
     }
-    if (found >= 0) {
-        raise_text(PyExc_TypeError, PYTHON_NEEDLESS_OWNER, PyTuple_Pack(1, obj));
-    }
-    return -1;
+    return check_in_python(PYTHON_NEEDLESS_OWNER, PyTuple_Pack(1, obj));
 }
 
 /* A delegate copies nothing before its tensor is there; for a device, once, from where it is to where it shall be. */
@@ -95,7 +91,7 @@ static DLPackObject *settle_delegate(DLPackObject *self, const struct share_argu
 
 HOT DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
 {
-    if (check_owner(obj, arguments->owner) < 0) {
+    if (arguments->owner != NULL && check_owner(obj) < 0) {
         return NULL;
     }
     if (Py_IS_TYPE(obj, DLPackObject_type)) {
@@ -115,7 +111,7 @@ HOT DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
     }
     int found = recognise(self, arguments->owner);
     if (found == 0) {
-        raise_text(PyExc_TypeError, PYTHON_NO_PROTOCOL, PyTuple_Pack(1, obj));
+        check_in_python(PYTHON_NO_PROTOCOL, PyTuple_Pack(1, obj));
     }
     else if (found > 0) {
         shared = self->delegate ? settle_delegate(self, arguments) : (DLPackObject *)Py_NewRef((PyObject *)self);
@@ -151,27 +147,23 @@ static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *obj)
     enum structure kind;
     bool is_capsule = PyCapsule_CheckExact(obj);
     const char *name = is_capsule ? PyCapsule_GetName(obj) : NULL;
-    if (is_capsule && (name == NULL || (strcmp(name, capsule_legacy) != 0 && strcmp(name, capsule_versioned) != 0))) {
-        PyErr_Clear();
+    if (is_capsule && !PyCapsule_IsValid(obj, capsule_legacy) && !PyCapsule_IsValid(obj, capsule_versioned)) {
         return Py_BuildValue("(sO)", name == NULL ? "" : name, Py_None);
     }
-    int found = is_capsule ? 0 : find_structure(obj, &kind);
-    DLPackObject *self = NULL, *holder = NULL;
-    if (is_capsule || found > 0) {
-        self = object_new(obj, COPY_NEVER);
-        if (self != NULL && (is_capsule ? inspect_capsule(self, obj) : inspect_structure(self, obj, kind)) < 0) {
-            Py_CLEAR(self);
-        }
+    int found = is_capsule ? 0 : find_structure(obj, &kind), inspected = 0;
+    if (found < 0) {
+        return NULL;
     }
-    else if (found == 0) {
-        self = share(obj, &(struct share_arguments){.copy = COPY_NEVER});
+    bool shares = !is_capsule && found == 0;
+    const struct share_arguments as_it_is = {.copy = COPY_NEVER};
+    DLPackObject *self = shares ? share(obj, &as_it_is) : object_new(obj, COPY_NEVER);
+    if (self != NULL && !shares) {
+        inspected = is_capsule ? inspect_capsule(self, obj) : inspect_structure(self, obj, kind);
     }
-    if (self != NULL) {
-        holder = tensor_of(self);
-    }
-    PyObject *inspected = holder == NULL ? NULL : Py_BuildValue("(zO)", name, holder);
+    DLPackObject *holder = self == NULL || inspected < 0 ? NULL : tensor_of(self);
+    PyObject *result = holder == NULL ? NULL : Py_BuildValue("(zO)", name, holder);
     Py_XDECREF((PyObject *)self);
-    return inspected;
+    return result;
 }
 
 static PyObject *count_core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
@@ -186,6 +178,7 @@ static PyMethodDef module_methods[] = {
     {"_inspect", inspect, METH_O, NULL},
     {"_register_structures", register_structures, METH_VARARGS, NULL},
     {"_start_copy", start_copy, METH_O, NULL},
+    {"_wait_for_deleters", wait_for_deleters, METH_NOARGS, NULL},
     {"_core_calls", count_core_calls, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -52,6 +52,5 @@ void *object_address(DLPackObject *self)
 
 int object_refuse(const DLPackObject *self, const char *refusal)
 {
-    raise_text(PyExc_BufferError, PYTHON_REFUSAL, Py_BuildValue("(Os)", self, refusal));
-    return -1;
+    return check_in_python(PYTHON_REFUSE, Py_BuildValue("(OsO)", self, refusal, PyExc_BufferError));
 }

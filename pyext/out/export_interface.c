@@ -50,7 +50,7 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
     }
     int32_t device = holder->tensor.device.device_type;
     if (of_cuda && device != kDLCUDA && device != kDLCUDAManaged) {
-        raise_text(PyExc_AttributeError, PYTHON_REFUSAL, Py_BuildValue("(Os)", holder, "not on CUDA"));
+        check_in_python(PYTHON_REFUSE, Py_BuildValue("(OsO)", holder, "not on CUDA", PyExc_AttributeError));
         return NULL;
     }
     if (holder->names.typestr[0] == '\0') {
@@ -76,6 +76,6 @@ PyObject *get_interface(PyObject *self, void *attribute)
         PyErr_ExceptionMatches(PyExc_AttributeError)) {
         return interface;
     }
-    raise_text(PyExc_AttributeError, PYTHON_ABSENT, Py_BuildValue("(sN)", attribute, take_exception_text()));
+    check_in_python(PYTHON_ABSENT, Py_BuildValue("(sN)", attribute, take_exception_text()));
     return NULL;
 }

@@ -10,11 +10,11 @@
 
 /* Functions of the running Python that the stable ABI has only later: each under its public or its older private
  * name. */
-static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **);                /* public from 3.13 on */
-static int (*is_finalizing)(void);                                                        /* public from 3.13 on */
-static PyThreadState *(*attached_thread_state)(void);                                     /* public from 3.13 on */
-static PyObject *(*vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *);        /* stable from 3.12 on */
-static PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
+static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **);         /* public from 3.13 on */
+static int (*is_finalizing)(void);                                                 /* public from 3.13 on */
+static PyThreadState *(*attached_thread_state)(void);                              /* public from 3.13 on */
+static PyObject *(*vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
+PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
 
 static PyInterpreterState *main_interpreter; /* this package is imported nowhere else */
 
@@ -37,7 +37,7 @@ static void count_asking(int more)
     atomic_fetch_add(&asking, more);
 }
 
-static PyObject *wait_for_deleters(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+PyObject *wait_for_deleters(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
 {
     atomic_store(&ending, true);
     while (atomic_load(&asking) > asking_here) {
@@ -83,7 +83,11 @@ static int make_constants(void)
     constants.legacy_stream = PyLong_FromLong(STREAM_LEGACY);
     constants.no_ordering = PyLong_FromLong(-1);
     constants.cpu = Py_BuildValue("(ii)", kDLCPU, 0);
-    return PyErr_Occurred() ? -1 : 0;
+    if (PyErr_Occurred()) {
+        return -1;
+    }
+    constants.export_keywords = call_python(PYTHON_EXPORT_KEYWORDS, PyTuple_New(0));
+    return constants.export_keywords == NULL ? -1 : 0;
 }
 
 /* Fetched once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
@@ -109,18 +113,6 @@ static int fetch_functions(void)
     return 0;
 }
 
-static int call_at_exit(void)
-{
-    static PyMethodDef method = {"wait_for_deleters", wait_for_deleters, METH_NOARGS, NULL};
-    PyObject *callable = PyCFunction_New(&method, NULL);
-    if (callable == NULL) {
-        return -1;
-    }
-    PyObject *registered = call_python(PYTHON_REGISTER, Py_BuildValue("(N)", callable));
-    Py_XDECREF(registered);
-    return registered == NULL ? -1 : 0;
-}
-
 int python_init(void)
 {
     get_optional_attribute = find_in_python("PyObject_GetOptionalAttr", "_PyObject_LookupAttr");
@@ -135,10 +127,7 @@ int python_init(void)
     }
     main_interpreter = PyInterpreterState_Get();
     atomic_store(&ending, false); /* Python may start anew */
-    if (make_names() < 0 || make_constants() < 0 || fetch_functions() < 0) {
-        return -1;
-    }
-    return call_at_exit();
+    return make_names() < 0 || fetch_functions() < 0 || make_constants() < 0 ? -1 : 0;
 }
 
 /* Whether the thread state that Python calls attached is this thread's. In 3.11 it is that of whoever holds the GIL,
@@ -207,11 +196,6 @@ int dict_item(PyObject *dict, PyObject *key, PyObject **value)
 #endif
 }
 
-PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *kwnames)
-{
-    return vectorcall_method(name, args, 1, kwnames);
-}
-
 HOT bool read_arguments(const struct parameter *parameters, int count, int positional, int required,
                         PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -268,13 +252,6 @@ bool plain_address(PyObject *value, uint64_t *into)
 
 bool plain_ints(PyObject *value, int64_t *into, int32_t *count)
 {
-    if (PyList_CheckExact(value)) {
-        PyObject *items = PyList_AsTuple(value); /* which another thread can't change */
-        bool plain = items != NULL && plain_ints(items, into, count);
-        Py_XDECREF(items);
-        PyErr_Clear();
-        return plain;
-    }
     if (!PyTuple_CheckExact(value) && !PyTuple_Check(value)) {
         return false;
     }
@@ -348,18 +325,9 @@ int add_docs(PyMethodDef *methods)
     return 0;
 }
 
-void raise_text(PyObject *exception, enum python_function words, PyObject *args)
+int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
 {
-    PyObject *text = call_python(words, args);
-    if (text != NULL) {
-        PyErr_SetObject(exception, text);
-        Py_DECREF(text);
-    }
-}
-
-void raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
-{
-    raise_text(exception, PYTHON_UNEXPECTED, Py_BuildValue("(sO)", expected, value));
+    return check_in_python(PYTHON_UNEXPECTED, Py_BuildValue("(OsO)", exception, expected, value));
 }
 
 void set_aside(struct pending *pending)

@@ -63,15 +63,19 @@ extern struct names {
 
 /* Made once, and kept for ever. */
 extern struct constants {
-    PyObject *newest_version; /* (1, 3), for max_version */
-    PyObject *legacy_stream;  /* 1 */
-    PyObject *no_ordering;    /* -1: a stream that nothing has to wait for */
-    PyObject *cpu;            /* (kDLCPU, 0) */
+    PyObject *newest_version;  /* (1, 3), for max_version */
+    PyObject *legacy_stream;   /* 1 */
+    PyObject *no_ordering;     /* -1: a stream that nothing has to wait for */
+    PyObject *cpu;             /* (kDLCPU, 0) */
+    PyObject *export_keywords; /* tuples of __dlpack__'s, by the bits of those that are in it */
 } constants;
 
 /* Finds functions that Python has and the stable ABI has not, makes the names and constants, and fetches the Python
  * functions. Called once per import. */
 int python_init(void);
+
+/* dlpack._dlpack._wait_for_deleters, for atexit: from then on no deleter asks for the GIL. */
+PyObject *wait_for_deleters(PyObject *module, PyObject *ignored);
 
 /* In a forked child. */
 void python_after_fork(void);
@@ -108,9 +112,8 @@ struct parameter {
 bool read_arguments(const struct parameter *parameters, int count, int positional, int required, PyObject *const *args,
                     Py_ssize_t nargs, PyObject *kwnames);
 
-/* args[0].name(**kwnames): the values of the keywords in the tuple follow in args[1] and on. A new reference; NULL:
- * error. */
-PyObject *call_method(PyObject *name, PyObject *const *args, PyObject *kwnames);
+/* PyObject_VectorcallMethod(name, args, nargs, kwnames) */
+extern PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *);
 
 /* Plain values are ints, tuples and strs. To read them runs no foreign code and raises nothing; what is not plain, such as
  * a list or an int of numpy's, Python's side makes plain, or refuses. */
@@ -120,13 +123,12 @@ bool plain_pair(PyObject *value, int64_t pair[2]);
 bool plain_ints(PyObject *value, int64_t *into, int32_t *count); /* reads MAX_NDIM of them at most, and counts all */
 bool plain_text(PyObject *value, const char **text);             /* UTF-8 without a NUL, borrowed */
 
-/* Raises "<expected>, got <repr of value>". */
-void raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
+/* Raises "<expected>, got <repr of value>". -1. */
+int raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
 
 /* Functions of Python's modules and of this package's, which do what is rare, or mostly words. */
 #define PYTHON_FUNCTIONS(X)                                                                                            \
     X(PYTHON_PARTIAL, "_functools", "partial")                                                                         \
-    X(PYTHON_REGISTER, "atexit", "register")                                                                           \
     X(PYTHON_ASDLPACK, "dlpack._arguments", "plain_asdlpack")                                                          \
     X(PYTHON_CALL_DLPACK, "dlpack._arguments", "call_dlpack")                                                          \
     X(PYTHON_DLPACK, "dlpack._arguments", "plain_dlpack")                                                              \
@@ -140,6 +142,7 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_REFUSE_TENSOR, "dlpack._arguments", "refuse_tensor")                                                      \
     X(PYTHON_CHECK_ROWS, "dlpack._arrow", "check_rows")                                                                \
     X(PYTHON_DESCRIBE_COLUMN, "dlpack._arrow", "describe_column")                                                      \
+    X(PYTHON_EXPORT_KEYWORDS, "dlpack._delegate", "export_keywords")                                                   \
     X(PYTHON_ASK_FOR_DEVICE, "dlpack._delegate", "ask_for_device")                                                     \
     X(PYTHON_ASK_FOR_IMPORT, "dlpack._delegate", "ask_for_import")                                                     \
     X(PYTHON_ORDER_OF, "dlpack._delegate", "order_of")                                                                 \
@@ -152,13 +155,13 @@ void raise_unexpected(PyObject *exception, const char *expected, PyObject *value
     X(PYTHON_NO_PICKLE, "dlpack._errors", "no_pickle")                                                                 \
     X(PYTHON_NO_PROTOCOL, "dlpack._errors", "no_protocol")                                                             \
     X(PYTHON_REFUSED_BY_ALL, "dlpack._errors", "refused_by_all")                                                       \
-    X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected")                                                               \
+    X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected_value")                                                         \
     X(PYTHON_WRONG_ANSWER, "dlpack._errors", "wrong_answer")                                                           \
     X(PYTHON_START_FAILED, "dlpack._start", "start_failed")                                                            \
     X(PYTHON_ABSENT, "dlpack._object", "absent")                                                                       \
     X(PYTHON_INTERFACE, "dlpack._object", "interface")                                                                 \
     X(PYTHON_IS_FIXED, "dlpack._object", "is_fixed")                                                                   \
-    X(PYTHON_REFUSAL, "dlpack._object", "refusal")                                                                     \
+    X(PYTHON_REFUSE, "dlpack._object", "refuse")                                                                       \
     X(PYTHON_DEVICE, "dlpack._object", "device")                                                                       \
     X(PYTHON_REPR, "dlpack._object", "repr_of")                                                                        \
     X(PYTHON_ADD_MEMBERS, "dlpack._object", "add_members")
@@ -181,9 +184,6 @@ int check_in_python(enum python_function function, PyObject *args);
 
 /* Sets the documentation of the methods, as dlpack._docs has it. -1: error. */
 int add_docs(PyMethodDef *methods);
-
-/* Raises the exception with the text that the function returns. */
-void raise_text(PyObject *exception, enum python_function words, PyObject *args);
 
 /* An exception that is pending, set aside while foreign code runs, and what that leaves behind dropped. */
 struct pending {

@@ -16,6 +16,12 @@ LEGACY_STREAM, UNKNOWN_STREAM = 1, 0
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 
 
+def export_keywords() -> tuple[tuple[str, ...], ...]:
+    """The names of the arguments of __dlpack__ that are passed, by the number whose bits say which these are."""
+    names = "stream", "max_version", "dl_device", "copy"
+    return tuple(tuple(name for bit, name in enumerate(names) if which >> bit & 1) for which in range(16))
+
+
 def order_of(stream: object) -> int:
     """The stream by whose order a producer's memory is complete, which was asked for this one."""
     number = LEGACY_STREAM if stream is None else fitting(stream)

@@ -41,6 +41,10 @@ def unexpected(expected: str, value: object) -> str:
     return f"{expected}, got {short_repr(value)}"
 
 
+def unexpected_value(kind: type[Exception], expected: str, value: object) -> Exception:
+    return kind(unexpected(expected, value))
+
+
 def no_holder(obj: object) -> Exception:
     if issubclass(type(obj), type):
         return TypeError(f"asdlpack: expected an object that holds memory, got the type {obj!r}: pass an instance")
@@ -54,8 +58,8 @@ def no_pickle() -> Exception:
     )
 
 
-def no_protocol(obj: object) -> str:
-    return (
+def no_protocol(obj: object) -> Exception:
+    return TypeError(
         f"{type_name(obj)} object shares no memory: asdlpack looked for __dlpack__, __array_interface__, "
         "__array_struct__, __cuda_array_interface__, the buffer protocol, __arrow_c_array__ and "
         f"__arrow_c_stream__{way_out(obj)}"
@@ -88,22 +92,22 @@ def way_out(obj: Any) -> str:
     return f" ({instead})"
 
 
-def needless_owner(obj: object) -> str:
-    return (
+def needless_owner(obj: object) -> Exception:
+    return TypeError(
         "owner: expected only with a pointer to a dlpack.structs.DLTensor, which is borrowed, got "
         f"{type_name(obj)}, which is kept alive itself"
     )
 
 
-def wrong_answer(obj: object, method: str, expected: str, answer: object) -> str:
-    return f"{type_name(obj)}.{method} returned {short_repr(answer)}; expected {expected}"
+def wrong_answer(obj: object, method: str, expected: str, answer: object) -> Exception:
+    return ValueError(f"{type_name(obj)}.{method} returned {short_repr(answer)}; expected {expected}")
 
 
-def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str | None) -> str:
+def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str | None) -> Exception:
     """What a producer's __dlpack__ said, and what its other protocol said, if it has one."""
-    if protocol is None:
-        return f"{type_name(obj)} can't be exported: its only protocol is __dlpack__, which said {refusal}"
-    return f"{type_name(obj)} can't be exported: __dlpack__ said {refusal}; {protocol} said {other}"
+    only = f"its only protocol is __dlpack__, which said {refusal}"
+    said = only if protocol is None else f"__dlpack__ said {refusal}; {protocol} said {other}"
+    return BufferError(f"{type_name(obj)} can't be exported: {said}")
 
 
 def check_stream_named(obj: Any) -> Exception | None:
@@ -119,11 +123,11 @@ def check_stream_named(obj: Any) -> Exception | None:
     )
 
 
-def capsule_name(name: bytes | None, legacy: str, versioned: str) -> str:
+def capsule_name(name: bytes | None, legacy: str, versioned: str) -> Exception:
     text = "" if name is None else name.decode(errors="replace")
     if text in (f"used_{legacy}", f"used_{versioned}"):
-        return (
+        return ValueError(
             f'capsule "{text}": already consumed, which works once (ask its producer for another, or keep the '
             "DLPackObject, which can be exported any number of times)"
         )
-    return f'capsule "{text:.{MOST}}": expected the name "{legacy}" or "{versioned}"'
+    return ValueError(f'capsule "{text:.{MOST}}": expected the name "{legacy}" or "{versioned}"')

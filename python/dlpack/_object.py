@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import _thread
+import atexit
 import os
 
-from ._dlpack import asdlpack
+from ._dlpack import _wait_for_deleters, asdlpack
 from ._docs import DOCS
 from ._errors import exception_text, type_name
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ._device import DLDeviceType
     from ._dlpack import DLPackObject
 
+
+atexit.register(_wait_for_deleters)
 
 # A child that is forked while another thread imports a module would wait for ever for that thread to finish: so a fork
 # waits until nobody imports dlpack._device, the one module that is imported later than the package. Not for ever: a
@@ -146,6 +149,10 @@ def refusal(x: DLPackObject, name: str) -> str:
     return f"{attribute} {value}{f' of shape {x.shape}' * (attribute == 'strides')}: {reason}"
 
 
+def refuse(x: DLPackObject, name: str, kind: type[Exception]) -> Exception:
+    return kind(refusal(x, name))
+
+
 def repr_of(x: DLPackObject) -> str:
     """Of x's tensor, or of the refusal where x's producer refuses."""
     protocol = x.protocol
@@ -175,8 +182,8 @@ def interface(x: DLPackObject, stream: int | None = None) -> dict[str, Any]:
     return made
 
 
-def absent(attribute: str, reason: str) -> str:
-    return f"{attribute}: {reason}"
+def absent(attribute: str, reason: str) -> AttributeError:
+    return AttributeError(f"{attribute}: {reason}")
 
 
 def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool | None = None) -> NDArray[Any]:
