@@ -107,7 +107,8 @@ int delegate_device(DLPackObject *self, DLDevice *device)
  * the refusal, which may be NULL: error. */
 static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy, PyObject *refusal)
 {
-    DLPackObject *served = refusal == NULL ? NULL : object_new(self->obj, copy);
+    int *asked = refusal == NULL ? NULL : begin_asking();
+    DLPackObject *served = asked == NULL ? NULL : object_new(self->obj, copy);
     int found = served == NULL ? -1 : describe_by_protocols(served);
     if (found > 0 && is_of_cuda(served->tensor.device) &&
         check_in_python(PYTHON_CHECK_STREAM_NAMED, PyTuple_Pack(1, self->obj)) < 0) {
@@ -120,6 +121,9 @@ static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy, PyObjec
     }
     if (found <= 0) {
         Py_CLEAR(served);
+    }
+    if (asked != NULL) {
+        --*asked;
     }
     Py_XDECREF(refusal);
     return served;
@@ -158,6 +162,7 @@ static DLPackObject *import_asking(DLPackObject *self, enum copy copy, enum pyth
     DLPackObject *imported = NULL;
     PyObject *answer = call_python(ask, args), *capsule;
     long long order;
+    --*asked;
     if (answer != NULL && PyUnicode_Check(answer)) {
         imported = serve_by_others(self, copy, Py_NewRef(answer));
     }
@@ -165,7 +170,6 @@ static DLPackObject *import_asking(DLPackObject *self, enum copy copy, enum pyth
         imported = import_capsule(self, Py_NewRef(capsule), order, copy);
     }
     Py_XDECREF(answer);
-    --*asked;
     return imported;
 }
 

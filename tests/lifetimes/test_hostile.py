@@ -35,6 +35,12 @@ def test_a_circle_of_producers_is_an_error(count):
 
 
 @alone
+def test_a_circle_of_producers_whose_capsule_cannot_be_taken_is_an_error():
+    managed = Managed(0, shape=(1,), version=(2, 0))
+    refuse_circle(2, managed.capsule())
+
+
+@alone
 def test_a_circle_of_bound_methods_is_an_error():
     refuse_bound_circle()
 

@@ -9,21 +9,30 @@ from dlpack import asdlpack, describe, frombuffer
 
 
 class Circle:
-    """A producer that refuses, and says that its memory is that of the DLPackObject made of it, or of another such."""
+    """A producer that refuses, or whose capsule can't be taken, and that says that its memory is that of the
+    DLPackObject made of it, or of another such."""
+
+    def __init__(self, capsule=None):
+        self.capsule = capsule
 
     def __dlpack__(self, **arguments):
-        raise BufferError("not today")
+        if self.capsule is None:
+            raise BufferError("not today")
+        return self.capsule
 
     def points_to(self, other):
         self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (1,), "data": asdlpack(other)}
 
 
-def refuse_circle(count):
-    circle = [Circle() for _ in range(count)]
+def refuse_circle(count, capsule=None):
+    circle = [Circle(capsule) for _ in range(count)]
     for i, producer in enumerate(circle):
         producer.points_to(circle[i - 1])
     message = "a producer's memory is another's, and so on until the stack had no room; expected memory at the end"
-    for take in memoryview, bytes, np.from_dlpack, lambda x: x.shape:
+    takes = [memoryview, bytes, lambda x: x.shape]
+    if capsule is None:
+        takes.append(np.from_dlpack)  # it gets the capsule as it is
+    for take in takes:
         with pytest.raises(RecursionError, match=message):
             take(asdlpack(circle[0]))
     with pytest.raises(RecursionError, match=message):
