@@ -55,7 +55,7 @@ static int read_described(DLPackObject *self, DLPackObject *holder, struct reque
 /* The bytes of a tensor that asdlpack makes of the object. */
 static int read_tensor(DLPackObject *self, PyObject *obj, struct request *request)
 {
-    DLPackObject *shared = share(obj, &(struct share_arguments){.copy = COPY_NEVER});
+    DLPackObject *shared = share(obj, COPY_NEVER, NULL, NULL);
     DLPackObject *holder = shared == NULL ? NULL : ordered_tensor_of(shared);
     int read = holder == NULL ? -1 : read_described(self, holder, request);
     Py_XDECREF((PyObject *)shared);

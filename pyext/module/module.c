@@ -79,42 +79,42 @@ static int check_owner(PyObject *obj)
 }
 
 /* A delegate copies nothing before its tensor is there; for a device, once, from where it is to where it shall be. */
-static DLPackObject *settle_delegate(DLPackObject *self, const struct share_arguments *arguments)
+static DLPackObject *settle_delegate(DLPackObject *self, enum copy copy, const DLDevice *device)
 {
-    if (arguments->device != NULL) {
-        self->copy = arguments->copy == COPY_NEVER ? COPY_NEVER : COPY_IF_NEEDED;
-        return object_on(self, arguments->device, arguments->copy);
+    if (device != NULL) {
+        self->copy = copy == COPY_NEVER ? COPY_NEVER : COPY_IF_NEEDED;
+        return object_on(self, device, copy);
     }
-    DLPackObject *shared = arguments->copy == COPY_ALWAYS ? tensor_of(self) : self;
+    DLPackObject *shared = copy == COPY_ALWAYS ? tensor_of(self) : self;
     return (DLPackObject *)Py_XNewRef((PyObject *)shared);
 }
 
-HOT DLPackObject *share(PyObject *obj, const struct share_arguments *arguments)
+HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device, PyObject *owner)
 {
-    if (arguments->owner != NULL && check_owner(obj) < 0) {
+    if (owner != NULL && check_owner(obj) < 0) {
         return NULL;
     }
     if (Py_IS_TYPE(obj, DLPackObject_type)) {
-        return object_on((DLPackObject *)obj, arguments->device, arguments->copy);
+        return object_on((DLPackObject *)obj, device, copy);
     }
     if (PyType_Check(obj) || PyWeakref_CheckProxy(obj)) {
         check_in_python(PYTHON_NO_HOLDER, PyTuple_Pack(1, obj));
         return NULL;
     }
-    DLPackObject *self = object_new(obj, arguments->copy), *shared = NULL;
+    DLPackObject *self = object_new(obj, copy), *shared = NULL;
     if (self == NULL) {
         return NULL;
     }
-    if (arguments->device != NULL) {
+    if (device != NULL) {
         self->has_target = true;
-        self->target = *arguments->device;
+        self->target = *device;
     }
-    int found = recognise(self, arguments->owner);
+    int found = recognise(self, owner);
     if (found == 0) {
         check_in_python(PYTHON_NO_PROTOCOL, PyTuple_Pack(1, obj));
     }
     else if (found > 0) {
-        shared = self->delegate ? settle_delegate(self, arguments) : (DLPackObject *)Py_NewRef((PyObject *)self);
+        shared = self->delegate ? settle_delegate(self, copy, device) : (DLPackObject *)Py_NewRef((PyObject *)self);
     }
     Py_DECREF((PyObject *)self);
     return shared;
@@ -129,15 +129,13 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
         {names.device, &target},
         {names.owner, &owner},
     };
-    struct share_arguments arguments = {0};
+    enum copy copy;
     DLDevice device;
-    if (!read_arguments(parameters, 4, 1, 1, args, nargs, kwnames) || !plain_copy(copied, &arguments.copy) ||
+    if (!read_arguments(parameters, 4, 1, 1, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
         (target != Py_None && !plain_device(target, &device))) {
         return read_in_python(PYTHON_ASDLPACK, NULL, args, nargs, kwnames);
     }
-    arguments.owner = owner == Py_None ? NULL : owner;
-    arguments.device = target == Py_None ? NULL : &device;
-    return (PyObject *)share(obj, &arguments);
+    return (PyObject *)share(obj, copy, target == Py_None ? NULL : &device, owner == Py_None ? NULL : owner);
 }
 
 /* (name of the capsule or None, the object with the tensor or None): nothing is consumed, and of a capsule that is not
@@ -155,8 +153,7 @@ static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *obj)
         return NULL;
     }
     bool shares = !is_capsule && found == 0;
-    const struct share_arguments as_it_is = {.copy = COPY_NEVER};
-    DLPackObject *self = shares ? share(obj, &as_it_is) : object_new(obj, COPY_NEVER);
+    DLPackObject *self = shares ? share(obj, COPY_NEVER, NULL, NULL) : object_new(obj, COPY_NEVER);
     if (self != NULL && !shares) {
         inspected = is_capsule ? inspect_capsule(self, obj) : inspect_structure(self, obj, kind);
     }
@@ -178,7 +175,7 @@ static PyMethodDef module_methods[] = {
     {"_inspect", inspect, METH_O, NULL},
     {"_register_structures", register_structures, METH_VARARGS, NULL},
     {"_start_copy", start_copy, METH_O, NULL},
-    {"_wait_for_deleters", wait_for_deleters, METH_NOARGS, NULL},
+    {"_deleters_work", deleters_work, METH_NOARGS, NULL},
     {"_core_calls", count_core_calls, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -8,15 +8,8 @@
 
 /* module.c */
 
-/* What asdlpack is told besides obj. */
-struct share_arguments {
-    enum copy copy;
-    PyObject *owner;        /* what a borrowed DLTensor's memory lives by; NULL: none */
-    const DLDevice *device; /* where the memory shall be; NULL: where it is */
-};
-
-/* asdlpack(obj, ...) */
-DLPackObject *share(PyObject *obj, const struct share_arguments *arguments);
+/* asdlpack(obj, copy=copy, device=device, owner=owner); NULL: None */
+DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device, PyObject *owner);
 
 /* memory.c */
 

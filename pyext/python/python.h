@@ -74,8 +74,8 @@ extern struct constants {
  * functions. Called once per import. */
 int python_init(void);
 
-/* dlpack._dlpack._wait_for_deleters, for atexit: from then on no deleter asks for the GIL. */
-PyObject *wait_for_deleters(PyObject *module, PyObject *ignored);
+/* dlpack._dlpack._deleters_work: whether deleters still need the GIL; from the first call on none asks for it. */
+PyObject *deleters_work(PyObject *module, PyObject *ignored);
 
 /* In a forked child. */
 void python_after_fork(void);

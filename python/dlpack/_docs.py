@@ -94,7 +94,7 @@ as the interface allows. Raises BufferError where Arrow can't describe the memor
     "_inspect": "The tensor of an object or a capsule for dlpack.describe, without consuming it.",
     "_register_structures": "Tells asdlpack the classes of dlpack.structs.",
     "_start_copy": "Starts the Go core from a copy of its file; says what failed.",
-    "_wait_for_deleters": "Waits until no deleter uses Python any more; from then on none begins to.",
+    "_deleters_work": "Whether deleters still use Python; from the first call on none begins to.",
     "_core_calls": "How many calls into the Go core this process has made.",
 }
 

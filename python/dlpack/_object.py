@@ -5,8 +5,9 @@ from __future__ import annotations
 import _thread
 import atexit
 import os
+from time import sleep
 
-from ._dlpack import _wait_for_deleters, asdlpack
+from ._dlpack import _deleters_work, asdlpack
 from ._docs import DOCS
 from ._errors import exception_text, type_name
 
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
     from ._dlpack import DLPackObject
 
 
-atexit.register(_wait_for_deleters)
+@atexit.register
+def wait_for_deleters() -> None:
+    """Ctrl-C ends it, since a deleter may wait for ever."""
+    while _deleters_work():
+        sleep(0.001)
+
 
 # A child that is forked while another thread imports a module would wait for ever for that thread to finish: so a fork
 # waits until nobody imports dlpack._device, the one module that is imported later than the package. Not for ever: a
