@@ -62,34 +62,24 @@ static int read_tensor(DLPackObject *self, PyObject *obj, struct request *reques
     return read;
 }
 
-/* A capsule or a managed tensor would be lost where the rest is refused, and a pointer has no length. */
-static int check_memory(PyObject *obj)
-{
-    enum structure kind;
-    int found = PyCapsule_CheckExact(obj) ? 1 : find_structure(obj, &kind);
-    return found > 0 ? check_in_python(PYTHON_REFUSE_TENSOR, PyTuple_New(0)) : found;
-}
-
-/* Bytes as many as a pointer has: whether they are one of ctypes. */
-static int check_bytes(PyObject *obj, const struct request *request)
-{
-    if (request->span != sizeof(void *) || PyBytes_CheckExact(obj) || PyByteArray_CheckExact(obj)) {
-        return 0;
-    }
-    return check_in_python(PYTHON_REFUSE_POINTER, PyTuple_Pack(1, obj));
-}
-
 /* The object's bytes: its buffer, which has any type; where it gives none, what asdlpack makes of it. */
 static int read_memory(DLPackObject *self, PyObject *obj, struct request *request)
 {
-    if (check_memory(obj) < 0) {
-        return -1;
+    enum structure kind;
+    int found = PyCapsule_CheckExact(obj) ? 1 : find_structure(obj, &kind);
+    if (found != 0) { /* it would be lost where the rest is refused, and a pointer has no length */
+        return found > 0 ? check_in_python(PYTHON_REFUSE_TENSOR, PyTuple_New(0)) : -1;
     }
     if (PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type)) {
         self->protocol = "buffer";
         int read = try_bytes(self, obj, request);
-        if (read != 0) {
-            return read < 0 ? -1 : check_bytes(obj, request);
+        if (read > 0) {
+            bool may_be_pointer =
+                request->span == sizeof(void *) && !PyBytes_CheckExact(obj) && !PyByteArray_CheckExact(obj);
+            return may_be_pointer ? check_in_python(PYTHON_REFUSE_POINTER, PyTuple_Pack(1, obj)) : 0;
+        }
+        if (read < 0) {
+            return -1;
         }
     }
     return read_tensor(self, obj, request);

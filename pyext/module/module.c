@@ -3,14 +3,6 @@
  * It is C because only C can define a module of CPython's stable ABI. */
 #include "module/module.h"
 
-static int has_dlpack(PyObject *obj)
-{
-    PyObject *method;
-    int found = optional_attribute(obj, names.dlpack, &method);
-    Py_XDECREF(method);
-    return found;
-}
-
 /* A DLTensor is borrowed: it lives by its owner. */
 static int borrow_tensor(DLPackObject *self, PyObject *owner)
 {
@@ -53,7 +45,9 @@ static int recognise(DLPackObject *self, PyObject *owner)
         return (kind == STRUCTURE_TENSOR ? borrow_tensor(self, owner) : take_structure(self, obj, kind)) < 0 ? -1 : 1;
     }
     if (found == 0) {
-        found = has_dlpack(obj);
+        PyObject *method;
+        found = optional_attribute(obj, names.dlpack, &method);
+        Py_XDECREF(method);
     }
     if (found < 0) {
         return -1;
