@@ -180,9 +180,10 @@ def tensor_text(x: DLPackObject) -> str:
 
 def interface(x: DLPackObject, stream: int | None = None) -> dict[str, Any]:
     """The array interface; with a stream, by whose order the memory is complete, CUDA's."""
-    strides = None if x._is_row_major else x._byte_strides
     data = (x._address if stream is None else x.pointer), x.readonly  # CUDA's is 0 where there are no items
-    made = {"version": 3, "typestr": x._typestr, "shape": x.shape, "strides": strides, "data": data}
+    made = {"version": 3, "typestr": x._typestr, "shape": x.shape, "data": data}
+    if not x._is_row_major:  # of "strides": None, which means the same, numpy 2.4 leaks a reference to None
+        made["strides"] = x._byte_strides
     if stream is not None:
         made["stream"] = stream or None  # 0: not known, or nothing is to wait for
     return made
