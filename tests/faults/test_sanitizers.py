@@ -46,7 +46,6 @@ SUITE = [
 ]
 NOT_SO = [
     "functions/test_large_copies.py::test_a_thread_bound_to_one_cpu_copies_by_itself",  # a sanitizer has threads, too
-    "lifetimes/test_ownership.py::test_memory_does_not_grow",  # a sanitizer keeps for a while what is freed
 ]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import dlpack
 from dlpack import structs
+from support import operations, scenarios
 from support.alone import alone, run
 from support.capi import Memory
 
@@ -86,7 +87,7 @@ def test_no_count_of_none_true_or_false_drifts():
         return [ctypes.c_uint32.from_address(id(it)).value for it in (None, True, False)]
 
     before = counts()
-    mixed_operations(100)
+    operations.do(10_000)
     assert counts() == before
 
 
@@ -115,83 +116,20 @@ def test_a_deleter_called_in_a_sub_interpreter_returns():
     interpreters.destroy(inside)
 
 
-class Nothing:
-    """Says None in each protocol."""
-
-    __dlpack__ = __array_interface__ = __array_struct__ = __cuda_array_interface__ = None
-    __arrow_c_array__ = __arrow_c_stream__ = None
-
-
-class Interface:
-    def __init__(self, **fields):
-        self.memory = bytearray(4)
-        address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
-        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (4,), "data": (address, False), **fields}
-
-
-def mixed_operations(rounds):
-    """Each way in and out, and what is refused."""
-    array = np.arange(6, dtype="f4").reshape(2, 3)
-    big_endian = array.astype(">f4")
-    numbers = bytearray(24)
-    for _ in range(rounds):
-        for source in array, array.data, array.T, b"bytes", numbers, Interface(), np.float32(1):
-            x = dlpack.asdlpack(source)
-            kept = (
-                (x.shape, x.strides, x.dtype, x.device, x.protocol, x.obj, x.readonly, x.pointer, repr(x)),
-                x.__dlpack__(),
-                x.__dlpack__(max_version=(1, 0), copy=True),
-                np.from_dlpack(x),
-                memoryview(x),
-                bytes(x),
-                x.__array_interface__,
-                x.__array_struct__,
-                np.asarray(x),
-                dlpack.asdlpack(x.__dlpack__(max_version=(1, 3))),
-                dlpack.asdlpack(x, copy=True).obj,
-                dlpack.describe(x),
-            )
-            del kept
-        tensor = structs.DLTensor(data=x.pointer, device=(1, 0), dtype=(1, 8, 1))
-        dlpack.asdlpack(structs.POINTER(structs.DLTensor)(tensor), owner=x)
-        dlpack.asdlpack(big_endian, copy=None)
-        dlpack.frombuffer(numbers, "bfloat16", (3, 4))
-        dlpack.asdlpack(numbers).__arrow_c_array__()
-        cycle = [dlpack.asdlpack(Memory(4))]
-        cycle[0].obj.cycle = cycle
-        capsule = x.__dlpack__()
-        dlpack.asdlpack(capsule)
-        dlpack.frombuffer(array.ravel()[:2], "int64")
-        for refused in capsule, 1.5, Nothing(), Interface(shape=(-1,)), Interface(typestr="|O8"), Interface(data=None):
-            try:
-                dlpack.asdlpack(refused)
-            except (BufferError, TypeError, ValueError):
-                pass
-            else:
-                raise AssertionError(refused)
-        for arguments in {"stream": 1}, {"dl_device": (2, 0)}, {"max_version": 1}, {"copy": 2}:
-            try:
-                x.__dlpack__(**arguments)
-            except (BufferError, TypeError, ValueError):
-                pass
-            else:
-                raise AssertionError(arguments)
-
-
 @alone(timeout=280)
-def repeat_mixed_operations(rounds):
+def repeat_operations(count):
     """What fills up, such as a free list, does in the first rounds; what is lost each time is lost in the second."""
-    mixed_operations(rounds)
+    operations.do(count)
     gc.collect()
     before = sys.getallocatedblocks()
-    mixed_operations(rounds)
+    operations.do(count)
     gc.collect()
     grown = sys.getallocatedblocks() - before
-    assert grown < rounds, f"{grown} more after {rounds} rounds"
+    assert grown < count / len(scenarios.SCENARIOS), f"{grown} more after {count} operations"
 
 
-def test_mixed_operations_leave_no_reference_behind(effort, figure):
+def test_operations_leave_no_reference_behind(effort, figure):
     """By blocks of memory: a debug build counts references, too, but not those of numpy, which is no debug build."""
-    rounds = effort(400, 10_000)
-    repeat_mixed_operations(rounds=rounds)
-    figure("operations", 2 * 100 * rounds)
+    count = effort(40_000, 1_000_000)
+    repeat_operations(count=count)
+    figure("operations", 2 * count)

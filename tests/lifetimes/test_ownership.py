@@ -16,7 +16,6 @@ import dlpack
 from dlpack import DLPackObject, asdlpack, from_pointer, frombuffer
 from support.capi import Exporter, Managed, Speaks, address, consume
 from support.cuda_driver import Driver, with_driver
-from support.process import resident
 
 KEYS = {"version": 3, "shape": (4,), "typestr": "<f4"}
 
@@ -396,35 +395,6 @@ def test_the_class_cannot_be_subclassed():
 def test_the_class_is_of_the_package():
     assert (DLPackObject.__module__, DLPackObject.__qualname__) == ("dlpack", "DLPackObject")
     assert isinstance(dlpack.__version__, str)
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda data: asdlpack(data),
-        lambda data: asdlpack(data).__dlpack__(max_version=(1, 0)),
-        lambda data: np.from_dlpack(asdlpack(data)),
-        lambda data: asdlpack(memoryview(data).cast("B", (1, 2, 2, 2, 2, 2, 2))).__dlpack__(),
-        lambda data: asdlpack(asdlpack(data).__dlpack__()),
-        lambda data: asdlpack(data, copy=True),
-        lambda data: refused(lambda: asdlpack(memoryview(data).cast("B", (64,))).__dlpack__(1)),
-        lambda data: refused(lambda: asdlpack(Speaks(__array_interface__={**KEYS, "data": data, "typestr": ">f4"}))),
-    ],
-)
-def test_memory_does_not_grow(use):
-    """A leak grows each time, unlike what else goes on in this process."""
-
-    def growth():
-        before = resident()
-        for _ in range(50_000):
-            use(data)
-        return resident() - before
-
-    data = bytearray(64)
-    for _ in range(20_000):  # until Go collects its garbage too
-        use(data)
-    assert any(growth() < 4 << 20 for _ in range(3))  # a leak of 84 bytes a time grows more
-    data.append(0)
 
 
 def test_errors_that_python_words_leave_no_block_behind():

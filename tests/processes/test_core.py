@@ -39,19 +39,6 @@ def test_only_what_the_package_offers_has_a_public_name():
 
 
 @alone
-def test_an_import_starts_no_thread_catches_no_signal_and_takes_little_address_space():
-    from support import process
-
-    before = process.threads(), process.caught_signals()
-    space = process.address_space()
-    import dlpack
-
-    assert (process.threads(), process.caught_signals()) == before
-    assert process.address_space() - space < 16 << 20
-    assert dlpack._dlpack._core_calls() == 0
-
-
-@alone
 def test_the_core_starts_at_the_first_description():
     import dlpack
     from support import process
@@ -292,104 +279,6 @@ def test_malformed_settings_of_go_in_the_environment_do_no_harm_and_stay():
     environ()
 
 
-@pytest.mark.parametrize(("limit", "value"), [("RLIMIT_AS", 600 << 20), ("RLIMIT_DATA", 64 << 20), ("RLIMIT_NPROC", 2)])
-def test_under_a_limit_it_works_or_raises(package, limit, value):
-    works_or_raises_under_a_limit(folder=str(package.parent), limit=limit, value=value)
-
-
-@alone
-def works_or_raises_under_a_limit(folder, limit, value):
-    import resource
-    import sys
-
-    from support import process
-
-    if limit == "RLIMIT_NPROC":
-        sys.path.insert(0, folder)
-        import dlpack
-
-        process.become_ordinary_user(alone=True)
-    if "t" in sys.abiflags:  # without a GIL Python alone reserves a GiB
-        taken = {"RLIMIT_AS": process.address_space(), "RLIMIT_DATA": int(process.status("VmData")) << 10}
-        value += taken.get(limit, 0)
-    limits = getattr(resource, limit)
-    resource.setrlimit(limits, (value, resource.getrlimit(limits)[1]))
-    import dlpack
-
-    for _ in range(3):
-        try:
-            assert dlpack.asdlpack(b"bytes").shape == (5,)
-        except (MemoryError, OSError, RuntimeError) as error:
-            assert "core" in str(error), error  # noqa: PT017  it may also work
-    if limit == "RLIMIT_AS":
-        resource.setrlimit(limits, (resource.getrlimit(limits)[1],) * 2)
-        assert dlpack.asdlpack(b"bytes").shape == (5,)
-
-
-@pytest.mark.parametrize("thread", ["main", "new"])
-@pytest.mark.parametrize("blocked", ["SIGCHLD", "SIGPROF", "SIGSEGV", "SIGUSR1", "all", "none"])
-@alone
-def test_a_call_leaves_the_signal_mask_of_its_thread_as_it_was(blocked, thread):
-    """Go changes the mask of a thread at its first call only."""
-    import signal
-
-    from support import forks, process
-
-    named = {"all": signal.valid_signals(), "none": set()}
-    mask = named[blocked] if blocked in named else {getattr(signal, blocked)}
-
-    def around_calls():
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        forks.use_all()
-        return before, signal.pthread_sigmask(signal.SIG_BLOCK, ())
-
-    if thread == "new":
-        forks.use_all()
-        before, after = process.in_thread(around_calls)
-    else:
-        before, after = around_calls()
-    assert after == before
-
-
-@alone
-def test_a_signal_that_is_blocked_and_waited_for_arrives():
-    import os
-    import signal
-
-    from support import forks
-
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})
-    for number in (signal.SIGUSR1, signal.SIGTERM) * 50:
-        forks.use_all()
-        os.kill(os.getpid(), number)
-        assert signal.sigtimedwait({number}, forks.DEADLINE) is not None
-
-
-@alone
-def test_a_handler_in_python_runs_and_sigint_interrupts():
-    import os
-    import signal
-
-    from support import forks
-
-    caught = []
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background processes ignore it
-    forks.use_all()
-    signal.signal(signal.SIGUSR1, lambda *_: caught.append(1))
-    signal.signal(signal.SIGPROF, lambda *_: caught.append(2))
-    signal.signal(signal.SIGCHLD, lambda *_: caught.append(3))
-    os.kill(os.getpid(), signal.SIGUSR1)
-    os.kill(os.getpid(), signal.SIGPROF)
-    os.waitpid(forks.fork(lambda: None), 0)
-    assert sorted(caught) == [1, 2, 3]
-    try:
-        signal.raise_signal(signal.SIGINT)
-    except KeyboardInterrupt:
-        return
-    raise AssertionError("not interrupted")
-
-
 @alone
 def test_threads_that_need_the_core_first_at_once_start_one():
     import threading
@@ -477,51 +366,6 @@ def test_importing_it_anew_works():
     assert again.asdlpack(x).shape == again.asdlpack(b"bytes").shape == (5,)
 
 
-def test_a_package_without_its_core_says_so(package):
-    (package / "_core.so").unlink()
-    result = python(
-        f"import sys; sys.path.insert(0, {str(package.parent)!r}); import dlpack\n"
-        "for _ in range(2):\n"
-        "    try: dlpack.asdlpack(b'bytes')\n"
-        "    except RuntimeError as error: print(error)\n"
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.count("_core.so") == 2
-
-
-@alone
-def test_a_sub_interpreter_gets_an_import_error():
-    import importlib
-    import os
-    import sys
-
-    import dlpack
-
-    name = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
-    interpreters = importlib.import_module(name)
-    reading, writing = os.pipe()
-    try:
-        interpreters.run_string(
-            interpreters.create(),
-            "import os\n"
-            "try: import dlpack\n"
-            f"except ImportError as error: os.write({writing}, str(error).encode())\n"
-            f"else: os.write({writing}, b'imported')\n",
-        )
-    finally:
-        os.close(writing)
-    said = os.read(reading, 1000).decode()
-    assert "sub-interpreter" in said or "subinterpreter" in said, said
-    assert dlpack.asdlpack(b"bytes").shape == (5,)
-
-
-def test_a_fork_before_the_core_starts_warns_of_no_threads():
-    result = python(
-        "import os, warnings, dlpack\nwarnings.simplefilter('error')\nos.wait() if os.fork() else os._exit(0)"
-    )
-    assert (result.returncode, result.stderr) == (0, "")
-
-
 @pytest.mark.serial
 @alone(timeout=120)
 def test_a_large_copy_lets_other_threads_run():
@@ -557,26 +401,6 @@ def test_a_large_copy_lets_other_threads_run():
     dlpack.asdlpack(small, copy=True)
     assert runs_during(lambda: dlpack.asdlpack(large, copy=True))
     assert not runs_during(lambda: dlpack.asdlpack(small, copy=True))
-
-
-FATAL = {"_sigsegv": signal.SIGSEGV, "_sigfpe": signal.SIGFPE, "_sigabrt": signal.SIGABRT}
-
-
-@pytest.mark.parametrize("enabled", ["before", "after", "never"])
-@pytest.mark.parametrize("crash", FATAL)
-def test_a_crash_is_reported_by_faulthandler_and_ends_by_its_signal(crash, enabled):
-    enable = {enabled: "faulthandler.enable()"}
-    result = python(
-        "import faulthandler, resource, dlpack\n"
-        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
-        f"{enable.get('before', '')}\n"
-        "dlpack.asdlpack(b'bytes')\n"
-        f"{enable.get('after', '')}\n"
-        f"def crash(): faulthandler.{crash}()\n"
-        "crash()\n"
-    )
-    assert result.returncode == -FATAL[crash]
-    assert ("in crash" in result.stderr) == (enabled != "never"), result.stderr
 
 
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGPIPE", "SIGALRM"])

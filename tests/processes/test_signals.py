@@ -1,5 +1,7 @@
 """Signals are the program's: its handlers, masks, timers and system calls are what they are without Go."""
 
+import functools
+import gc
 import itertools
 import signal
 import subprocess
@@ -227,62 +229,13 @@ def test_each_signal_that_is_blocked_and_waited_for_arrives(where):
 
 
 def calls():
-    """Each function of the interface, and what each object has: what to call, by name."""
-    import array
-    import ctypes
-    import gc
-
-    import numpy as np
-
+    """Each scenario and the large copies: what to call, by name."""
     import dlpack
-    from dlpack import structs
-    from support import forks
+    from support import scenarios
 
-    class Interface:
-        __array_interface__ = {"version": 3, "typestr": ">f4", "shape": (3,), "data": bytes(12)}
-
-    source = array.array("d", [1, 2, 3])
-    x, producer = dlpack.asdlpack(source), dlpack.asdlpack(np.arange(6.0))
     much = memoryview(bytes(16 << 20))[::-1]
-    nowhere = dlpack.from_pointer(64, (9,), "int8")
-    tensor = structs.DLTensor(data=x.pointer, dtype=(2, 64, 1), device=(1, 0))
-    return {
-        "asdlpack": lambda: dlpack.asdlpack(forks.new_kind()),
-        "a copy": lambda: dlpack.asdlpack(Interface(), copy=None),
-        "a large copy": lambda: dlpack.asdlpack(much, copy=True),
-        "a refusal": lambda: refused(lambda: dlpack.asdlpack(Interface())),
-        "memory of CUDA": lambda: refused(lambda: dlpack.asdlpack(x, device="cuda", copy=None)),
-        "memory that is not there": lambda: refused(lambda: dlpack.asdlpack(nowhere, copy=True)),
-        "asdlpack of a capsule": lambda: dlpack.asdlpack(x.__dlpack__()),
-        "asdlpack of a structure": lambda: dlpack.asdlpack(ctypes.pointer(tensor), owner=source),
-        "asdlpack of a producer": lambda: dlpack.asdlpack(np.asarray(forks.new_kind())).shape,
-        "frombuffer": lambda: dlpack.frombuffer(bytes(12), "bfloat16", (2, 3)),
-        "from_pointer": lambda: dlpack.from_pointer(x.pointer, (3,), "float64", owner=source),
-        "describe": lambda: dlpack.describe(forks.new_kind()),
-        "repr": lambda: (repr(x), repr(producer)),
-        "__dlpack__": lambda: (x.__dlpack__(), x.__dlpack__(max_version=(1, 3), copy=True), producer.__dlpack__()),
-        "__dlpack_device__": lambda: (x.__dlpack_device__(), producer.__dlpack_device__()),
-        "memoryview": lambda: memoryview(x).tolist(),
-        "__array_interface__": lambda: x.__array_interface__,
-        "__array_struct__": lambda: x.__array_struct__,
-        "__array__": lambda: np.asarray(x).sum(),
-        "__arrow_c_array__": lambda: x.__arrow_c_array__(),
-        "asdlpack of Arrow": lambda: dlpack.asdlpack(Speaker(x)),
-        "attributes": lambda: [getattr(producer, name) for name in dir(producer) if not name.startswith("_")],
-        "the garbage collector": gc.collect,
-    }
-
-
-class Speaker:
-    """Gives another's Arrow array, and speaks no other protocol."""
-
-    def __init__(self, x):
-        self.__arrow_c_array__ = x.__arrow_c_array__
-
-
-def refused(call):
-    with pytest.raises((BufferError, ValueError)):
-        call()
+    large = {"a large copy": lambda: dlpack.asdlpack(much, copy=True), "the garbage collector": gc.collect}
+    return {name: functools.partial(scenarios.attempt, *pair) for name, pair in scenarios.SCENARIOS.items()} | large
 
 
 MASKS = {
@@ -723,32 +676,3 @@ def test_no_system_call_of_the_program_is_interrupted(handlers, effort, figure):
 
 def test_system_calls_that_are_interrupted_are_noticed(handlers):
     calls_are_interrupted(library=handlers, seconds=1, by_a_timer=True)
-
-
-@alone
-def test_asyncio_gets_its_signals_and_its_children():
-    import asyncio
-    import os
-    import signal
-    import sys
-
-    import dlpack
-
-    much = memoryview(bytearray(16 << 20))[::-1]
-
-    async def main():
-        caught = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGUSR1, caught.set)
-        await loop.run_in_executor(None, lambda: dlpack.asdlpack(much, copy=True))
-        for _ in range(5):
-            caught.clear()
-            child = await asyncio.create_subprocess_exec(sys.executable, "-c", "print('child')", stdout=-1)
-            copying = loop.run_in_executor(None, lambda: dlpack.asdlpack(much, copy=True))
-            os.kill(os.getpid(), signal.SIGUSR1)
-            await asyncio.wait_for(caught.wait(), 30)
-            said, _ = await asyncio.wait_for(child.communicate(), 30)
-            assert (child.returncode, said) == (0, b"child\n")
-            await copying
-
-    asyncio.run(main())

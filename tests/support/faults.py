@@ -136,7 +136,7 @@ class Trial:
 
     def attempt(self, arm):
         """The outcome of one use, for which arm() makes something fail."""
-        from support.scenarios import given_back
+        from support.scenarios import forget, given_back
 
         self.attempts += 1
         obj = self.make()
@@ -180,6 +180,8 @@ class Trial:
 def growth(attempt):
     """What many attempts leave behind, if it is more each time: what stops growing, as a table or CPython's free lists
     do, does not count."""
+    from support.scenarios import forget
+
     for times in 3, 20, 20, 20, 500, 500:
         before = left_behind()
         for _ in range(times):
@@ -193,15 +195,6 @@ def growth(attempt):
 
 def disarm():
     return faults.faults_disarm()
-
-
-def forget():
-    """What the helpers of tests keep."""
-    from support import arrow_c
-    from support.capi import Managed
-
-    Managed._all.clear()
-    arrow_c._all.clear()
 
 
 def left_behind():

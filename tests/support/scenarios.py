@@ -12,6 +12,7 @@ import numpy as np
 
 import dlpack
 from dlpack import structs
+from support import arrow_c
 from support.arrow_c import Column, Stream
 from support.capi import Managed, PyArrayInterface, Speaks, capsule_name, capsule_new
 from support.exchange_api import Refused, allocate, borrow, delete, from_object, to_object
@@ -84,6 +85,24 @@ def given_back(made):
     elif isinstance(made, Stream):
         assert made.released <= 1
         assert all(chunk.array_released == (i < made.given) for i, chunk in enumerate(made.chunks))
+
+
+def forget():
+    """What the helpers of tests keep."""
+    Managed._all.clear()
+    arrow_c._all.clear()
+
+
+def attempt(make, use):
+    """What comes of a scenario: what it gives, or its exception."""
+    made = make()
+    try:
+        outcome = use(made)
+    except Exception as error:
+        error.__traceback__ = None
+        outcome = error
+    given_back(made)
+    return outcome
 
 
 def borrow_pointer(owner):
