@@ -208,26 +208,3 @@ def test_captures_do_not_break_by_what_a_relaxed_thread_does_nor_by_questions():
     driver.allocate(8).free()
     driver.call("cuThreadExchangeStreamCaptureMode", byref(mode))
     driver.end_capture(stream)
-
-
-@with_driver
-def test_a_call_is_made_to_fail_once():
-    driver = Driver()
-    driver.fail("cuMemAlloc_v2", 2, OUT_OF_MEMORY)
-    driver.allocate(8)
-    with raises(OUT_OF_MEMORY):
-        driver.allocate(8)
-    assert driver.failures_left() == 0
-    memory = driver.allocate(8)
-    live = driver.live()
-    driver.fail("cuMemFree_v2", 1, OUT_OF_MEMORY)
-    with raises(OUT_OF_MEMORY):
-        memory.free()
-    assert driver.live()["allocations"] == live["allocations"] - 1
-    assert driver.log("cuMemFree_v2") == ["cuMemFree_v2(m2) = CUDA_ERROR_OUT_OF_MEMORY"]
-
-
-@with_driver(without=["cuStreamGetCtx"])
-def test_a_driver_may_lack_a_function():
-    assert not hasattr(Driver().library, "cuStreamGetCtx")
-    assert hasattr(Driver().library, "cuStreamWaitEvent")

@@ -205,6 +205,7 @@ CONTRADICTIONS = [
     ({"version": 4}, "version.*4"),
     ({"version": -1}, "version"),
     ({"version": 2**70}, "version"),
+    ({"version": 2**40}, "version 65535 or more; expected 2 to 3"),
     ({"version": "3"}, "version"),
     ({"shape": (3, -4)}, "shape dimension 1 is negative: -4"),
     ({"shape": (2**63,)}, "shape"),

@@ -3,7 +3,6 @@
 import ctypes
 import gc
 import sys
-import weakref
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from support.capi import (
     consume,
     look,
 )
+from support.threads import ForeignThreads
 
 LEGACY, VERSIONED = NAMES = b"dltensor", b"dltensor_versioned"
 NUMBERS = np.arange(24, dtype="f4")
@@ -202,65 +202,6 @@ def test_the_cpu_has_one_device_id():
     assert look(x.__dlpack__()).dl_tensor.device.device_id == 0
 
 
-HUGE = 2**62
-MALFORMED = {
-    "a shape of NULL": ({"shape": None, "ndim": 1}, "shape"),
-    "ndim -1": ({"ndim": -1}, "-1"),
-    "ndim 65": ({"shape": (1,) * 65}, "65"),
-    "ndim 2e9": ({"ndim": 2_000_000_000}, "2000000000"),
-    "the smallest ndim": ({"ndim": -(2**31)}, "2147483648"),
-    "a negative dimension": ({"shape": (3, -4)}, "shape dimension 1 is negative: -4"),
-    "the smallest dimension": ({"shape": (-(2**63),)}, "shape dimension 0 is negative"),
-    "more items than int64": ({"shape": (HUGE, 4)}, "shape|size|bytes"),
-    "more bytes than int64": ({"shape": (HUGE,)}, "shape|size|bytes"),
-    "more items than int64 beside none": ({"shape": (0, HUGE, HUGE)}, "shape|size|bytes"),
-    "more memory than addresses": ({"shape": (2**60,), "strides": (2**60,)}, "stride|extent|address"),
-    "a stride of 2^62": ({"shape": (3,), "strides": (HUGE,)}, "stride|extent|address"),
-    "a stride of -2^60": ({"shape": (3,), "strides": (-(2**60),)}, "stride|extent|address"),
-    "the smallest stride": ({"shape": (3,), "strides": (-(2**63),)}, "stride|extent|address"),
-    "memory past the last address": ({"data": 2**64 - 8}, "address"),
-    "a byte_offset past the last address": ({"byte_offset": 2**64 - 4}, "address|byte_offset"),
-    "NULL data with items": ({"data": None}, "data|NULL"),
-    "lanes 0": ({"dtype": (2, 32, 0)}, "lanes"),
-    "bits 0": ({"dtype": (2, 0, 1)}, "bits"),
-    "a float of 7 bits": ({"dtype": (2, 7, 1)}, "bits"),
-    "a bool of 1 bit": ({"dtype": (6, 1, 1)}, "bits"),
-    "a complex of 8 bits": ({"dtype": (5, 8, 1)}, "bits"),
-    "a device id of -1": ({"device": (2, -1)}, "-1"),
-}
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("fault", MALFORMED)
-def test_a_malformed_tensor_is_a_value_error_and_its_capsule_as_it_was(fault, name):
-    fields, message = MALFORMED[fault]
-    managed = Managed(**{"data": DATA, "name": name, "shape": (3,), **fields})
-    capsule = managed.capsule()
-    for copy in False, None, True:
-        with pytest.raises(ValueError, match=message):
-            asdlpack(capsule, copy=copy)
-    assert capsule_name(capsule) == name
-    assert managed.deleted == 0
-
-
-@pytest.mark.parametrize("code", [18, 99, 255])
-def test_an_unknown_type_code_is_refused_with_its_number(code):
-    managed = Managed(DATA, shape=(3,), dtype=(code, 32, 1))
-    capsule = managed.capsule()
-    with pytest.raises((ValueError, BufferError), match=f"{code}"):
-        asdlpack(capsule)
-    assert (capsule_name(capsule), managed.deleted) == (VERSIONED, 0)
-
-
-@pytest.mark.parametrize("version", [(2, 0), (0, 0), (0, 8), (2**32 - 1, 0)])
-def test_another_major_version_is_a_buffer_error_and_nothing_else_of_it_is_read(version):
-    managed = Managed(None, shape=None, ndim=-5, version=version)
-    capsule = managed.capsule()
-    with pytest.raises(BufferError, match=f"{version[0]}"):
-        asdlpack(capsule)
-    assert (capsule_name(capsule), managed.deleted) == (VERSIONED, 0)
-
-
 @pytest.mark.parametrize("field", ["major version", "ndim", "lanes"])
 def test_a_refused_capsule_still_calls_its_deleter_when_it_dies(field):
     """numpy's destructor does so, as long as the capsule has its first name."""
@@ -355,34 +296,14 @@ def test_a_consumed_capsule_leaves_the_memory_to_its_consumer(max_version):
     data.append(0)
 
 
-def run_on_a_thread_that_python_does_not_know(function, argument):
-    """Calls it on a new thread of the operating system that has no Python thread state, and waits without the GIL."""
-    libc = ctypes.CDLL(None)
-    thread = ctypes.c_ulong()
-    start = ctypes.cast(function, ctypes.c_void_p)
-    assert libc.pthread_create(ctypes.byref(thread), None, start, ctypes.c_void_p(argument)) == 0
-    assert libc.pthread_join(thread, None) == 0
-
-
-@pytest.mark.parametrize("max_version", [None, (1, 0)])
-def test_a_deleter_may_be_called_on_a_foreign_thread(max_version):
-    array = np.zeros(3)
-    died = weakref.ref(array)
-    managed = [consume(asdlpack(memoryview(array)).__dlpack__(max_version=max_version)) for _ in range(3)]
-    del array
-    while managed:
-        assert died() is not None
-        last = managed.pop()
-        run_on_a_thread_that_python_does_not_know(last.deleter, address(last))
-    assert died() is None
-
-
 @pytest.mark.parametrize("max_version", [None, (1, 0)])
 def test_a_foreign_thread_may_release_what_was_imported_from_a_capsule(max_version):
     source = Managed(DATA, shape=(3,))
     last = consume(asdlpack(source.capsule()).__dlpack__(max_version=max_version))
     assert source.deleted == 0
-    run_on_a_thread_that_python_does_not_know(last.deleter, address(last))
+    threads = ForeignThreads()
+    threads.start(ctypes.cast(last.deleter, ctypes.c_void_p), address(last))
+    threads.join()
     assert source.deleted == 1
 
 
