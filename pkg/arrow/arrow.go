@@ -219,14 +219,14 @@ func (r *reader) refuseColumns(n *node) error {
 		}
 		columns += separator + dlpack.Quote(name)
 		if i == 0 {
-			first = ", as with obj[" + dlpack.Quote(name) + "]"
+			first = ", as obj[" + dlpack.Quote(name) + "] is in a table"
 		}
 	}
 	if n.schema.NChildren > most {
 		columns += ", ..."
 	}
 	return dlpack.Unsupported(r.protocol + ": " + number(n.schema.NChildren) + " columns" +
-		columns + "; DLPack holds one array (pass one column" + first + ", or all by numpy.asarray(obj))")
+		columns + "; DLPack holds one array (pass one alone" + first + "; numpy.asarray(obj) has all of an array)")
 }
 
 // list adds the dimension of lists of `size` elements, or where these are tensors theirs.

@@ -42,8 +42,8 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Nulls != 0 {
-		wayOut := "give them a value, as with .fill_null(0), or in pandas .fillna(0); a NaN that pandas counts as null " +
-			"stays one in its .to_numpy()"
+		wayOut := "give them a value: .fill_null(0), in pandas .fillna(0), or False; a NaN that pandas counts as null stays " +
+			"one in its .to_numpy()"
 		if t.NDim > 1 {
 			wayOut = "pass the items alone: .explode().fill_null(0) in polars, .flatten().fill_null(0) in pyarrow"
 		}

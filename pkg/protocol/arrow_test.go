@@ -30,7 +30,7 @@ func TestAnArrowFormatThatDLPackCannotSayIsUnsupportedWithTheWayOut(t *testing.T
 		"u":          `Arrow format "u": text; DLPack holds numbers (cast it to numbers, such as float64: .cast in pyarrow`,
 		"U":          "text",
 		"vu":         "text",
-		"w:16":       "pyarrow's .view",
+		"w:16":       "pyarrow's array.buffers()[1]",
 		"d:19,10":    `Arrow format "d:19,10": decimals; DLPack has float64 (cast them to it: .cast in pyarrow`,
 		"d:9,2,32":   "decimals",
 		"tdD":        "times; DLPack holds numbers (cast them to their ticks, int32: .cast in pyarrow and polars, .astype in",

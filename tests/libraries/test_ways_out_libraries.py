@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 import xarray
 
-from dlpack import asdlpack
+from dlpack import asdlpack, frombuffer
 
 LISTS = pyarrow.list_(pyarrow.int64(), 2)
 
@@ -48,7 +48,11 @@ REFUSED = {
         "int64: .cast in pyarrow and polars, .astype in pandas",
         "obj.astype('int64')",
     ),
-    "items that are bytes": (lambda: pyarrow.array([b"ab"], pyarrow.binary(2)), "pyarrow's .view", "obj.view('int16')"),
+    "items that are bytes": (
+        lambda: pyarrow.array([b"abc"], pyarrow.binary(3)),
+        "array.buffers()[1]",
+        "frombuffer(obj.buffers()[1], 'uint8')",
+    ),
     "codes of pyarrow": (lambda: pyarrow.array(["a"]).dictionary_encode(), ".indices in pyarrow", "obj.indices"),
     "codes of polars": (
         lambda: polars.Series(["a"], dtype=polars.Categorical),
@@ -71,6 +75,11 @@ REFUSED = {
     "an array of xarray with coordinates": (
         lambda: xarray.DataArray([1, 2], name="n", dims="x", coords={"x": [1, 2]}),
         "numpy.asarray(obj)",
+    ),
+    "nulls among booleans": (
+        lambda: pandas.Series([True, None], dtype="boolean"),
+        "or False",
+        "obj.fillna(False).to_numpy()",
     ),
     "a dataset of xarray": (lambda: xarray.Dataset({"name": ("x", [1, 2])}), "numpy.asarray(obj['name'])"),
     "an index of pandas": (lambda: pandas.Index([1, 2]), "numpy.asarray(obj)"),
