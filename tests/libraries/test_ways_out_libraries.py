@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 import xarray
 
-from dlpack import asdlpack, frombuffer
+from dlpack import asdlpack, frombuffer  # noqa: F401  the ways out need both
 
 LISTS = pyarrow.list_(pyarrow.int64(), 2)
 

@@ -51,6 +51,11 @@ def test_an_argument_of_no_use_is_a_usage_error(arguments, tmp_path):
     assert file.read_text() == "an earlier report"
 
 
+def test_a_library_that_is_no_name_is_a_type_error():
+    with pytest.raises(TypeError, match=r"library \['numpy'\]: expected a name such as 'numpy'"):
+        tests.run(["numpy"])
+
+
 def test_an_expression_that_chooses_nothing_is_a_failure():
     assert "-k 'nosuch': chooses nothing" in exchange("numpy", "-k", "nosuch", status=1)
 

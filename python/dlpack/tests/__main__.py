@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", metavar="N", type=int, help="processes at a time (default: one for each processor)")
     options = parser.parse_args(arguments)
     try:
-        session.validate(options.k, options.timeout, options.jobs)
+        session.validate(options.libraries, options.k, options.timeout, options.jobs)
     except ValueError as error:
         parser.error(str(error))
     outputs = [("--json", options.json, as_json), ("--html", options.html, html.page)]

@@ -4,7 +4,7 @@ import datetime
 import os
 import platform
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from .. import __version__, _libraries
@@ -32,9 +32,10 @@ def run(
     A library is named as it is imported, or as it is installed. expression chooses exchanges, as pytest's -k does.
     timeout is in seconds, for a single import or exchange. jobs is how many processes run at a time; None means one
     for each processor, but at most 8. progress is called when something begins, from several threads. Raises
-    ValueError for an argument of no use, and OSError where no process can be had.
+    TypeError for a library that is no str, ValueError for an argument of no use, and OSError where no process can be
+    had.
     """
-    validate(expression, timeout, jobs)
+    validate(libraries, expression, timeout, jobs)
     libraries = tuple(dict.fromkeys(ALIASES.get(name.lower().replace("_", "-"), name) for name in libraries))
     found = {library.name: version for library, version in _libraries.installed()}
     chosen = {name: version for name, version in found.items() if not libraries or name in libraries}
@@ -74,8 +75,11 @@ def run(
     return report
 
 
-def validate(expression: str, timeout: float, jobs: int | None) -> None:
-    """Raises ValueError for what run() can't take."""
+def validate(libraries: Sequence[str], expression: str, timeout: float, jobs: int | None) -> None:
+    """Raises for what run() can't take."""
+    for name in libraries:
+        if not isinstance(name, str):
+            raise TypeError(f"library {name!r}: expected a name such as 'numpy'")
     Expression(expression)
     if not 0 < timeout <= YEAR:
         raise ValueError(f"timeout {timeout:g}: expected seconds, more than 0")
