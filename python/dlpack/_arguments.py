@@ -227,7 +227,7 @@ def dtype_text(dtype: object) -> str | Exception:
 
 def carried_name(dtype: Any) -> str | Exception:
     """The name of the data type that an object carries."""
-    numpy = modules.get("numpy")
+    numpy = whole_module("numpy", "dtype", "generic")
     if isinstance(dtype, type):
         if dtype in BUILTINS:
             return BUILTINS[dtype]
@@ -239,17 +239,26 @@ def carried_name(dtype: Any) -> str | Exception:
         return f"{dtype.str} {dtype.name}" if hidden else str(dtype.str)
     name = getattr(dtype, "name", None)
     if not isinstance(name, str):
-        name = str(dtype)  # torch.bfloat16
+        name = "" if isinstance(dtype, (bytes, bytearray)) else str(dtype)  # torch.bfloat16; -bb forbids bytes
     name = name.rpartition(".")[2].replace("_x2", "x2")
+    if name.isupper():
+        name = name.lower()  # paddle.float32
     if dtype is None or not name.isidentifier():
         expected = "expected a name such as 'float32', or an object that carries one (of numpy, ml_dtypes or torch)"
         return TypeError(f"dtype: {expected}, got {dtype!r:.100}")
     return name
 
 
+def whole_module(name: str, *needed: str) -> Any:
+    """A module, if it is imported and has these names: of one that another thread imports they may be missing yet, and
+    then no object is of its types."""
+    module = modules.get(name)
+    return module if all(hasattr(module, each) for each in needed) else None
+
+
 def address(pointer: Any) -> int | None:
     """The address in a ctypes pointer; None where it is no such pointer."""
-    ctypes = modules.get("ctypes")
+    ctypes = whole_module("ctypes", "c_void_p", "c_char_p", "_Pointer")
     if ctypes is None or not isinstance(pointer, (ctypes.c_void_p, ctypes.c_char_p, ctypes._Pointer)):
         return None
     return ctypes.c_void_p.from_buffer(pointer).value or 0  # ctypes.cast would make a reference cycle

@@ -12,7 +12,7 @@ import pytest
 
 import dlpack
 from dlpack import asdlpack, frombuffer
-from support.alone import alone
+from support.alone import alone, run
 from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look
 from support.small_types import PADDED, WHOLE_BYTES
 
@@ -88,6 +88,7 @@ def test_lanes_are_part_of_an_item():
         (ml_dtypes.bfloat16, "bfloat16"),
         (np.dtype(ml_dtypes.float8_e5m2), "float8_e5m2"),
         (np.dtype(ml_dtypes.complex32), "complex32"),
+        (Speaks(name="FLOAT32"), "float32"),  # paddle's
         (bool, "bool"),
         (float, "float64"),
         ("<f4", "float32"),
@@ -407,6 +408,33 @@ def test_known_kinds_of_memory_need_no_call_into_go_for_their_length():
         frombuffer(bytes(7), "complex64", offset=8)
     with pytest.raises(ValueError, match="no multiple"):
         frombuffer(bytes(17), "complex64", offset=8)
+
+
+@alone
+def test_modules_that_another_thread_is_importing_are_not_there_yet():
+    """They are known to Python before they have their names."""
+    import types
+
+    class Dtype:
+        name = "float32"
+
+    class Address:
+        def __index__(self):
+            return 64
+
+    import dlpack
+
+    for name in "numpy", "ctypes":
+        sys.modules[name] = types.ModuleType(name)
+    assert dlpack.frombuffer(bytes(8), Dtype()).dtype == "float32"
+    assert dlpack.frombuffer(array.array("d", [1]), "uint8").shape == (8,)
+    assert dlpack.from_pointer(Address(), 2, "uint8").pointer == 64
+
+
+def test_bytes_are_no_data_type_where_python_forbids_their_text():
+    code = "import dlpack\ntry: dlpack.frombuffer(bytes(4), b'float32')\nexcept TypeError as error: print(error)"
+    result = run(sys.executable, "-bb", "-c", code)
+    assert (result.stderr, result.stdout[-14:]) == ("", "got b'float32'\n"[-14:])
 
 
 def test_a_failing_dtype_object_passes_its_error_on():
