@@ -1,4 +1,5 @@
-/* signals.c: has Go's runtime take SIGSEGV and SIGBUS, and leave all other signals alone.
+/* signals.c: has Go's runtime take SIGSEGV and SIGBUS, pass on those that are not its own, and leave all other signals
+ * alone.
  *
  * No setting of Go forbids it to take SIGURG, SIGPIPE and SIGFPE too, to add SA_ONSTACK to each handler that is there,
  * and to unblock SIGCHLD, SIGPROF and others in each thread that it runs in: a signal that the program blocked and waits
@@ -53,17 +54,22 @@ static bool is_table(const struct entry *table)
            table[LAST].flags == NOTIFY;
 }
 
-static void clear(struct entry *table)
+static void change_flags(struct entry *table)
 {
     for (int number = 0; number <= LAST; number++) {
         bool is_of_glibc = number == 32 || number == 33;
-        if (number != SIGBUS && number != SIGSEGV && !is_of_glibc) {
+        if (number == SIGBUS || number == SIGSEGV) {
+            table[number].flags |= KILL; /* one that a program sends while Go works ends the process without a report */
+        }
+        else if (!is_of_glibc) {
             table[number].flags = 0;
         }
     }
 }
 
-__attribute__((constructor(101))) static void leave_signals_alone(void) /* Go's has no priority, so it runs later */
+/* Go's constructor has no priority, so it runs later than these two. */
+
+__attribute__((constructor(101))) static void leave_signals_alone(void)
 {
     char *first = (char *)&__ehdr_start;
     const ElfW(Phdr) *parts = (const ElfW(Phdr) *)(first + __ehdr_start.e_phoff);
@@ -72,10 +78,33 @@ __attribute__((constructor(101))) static void leave_signals_alone(void) /* Go's 
             uintptr_t data = (uintptr_t)first + parts[i].p_vaddr, end = data + parts[i].p_filesz;
             for (data = (data + 7) & ~(uintptr_t)7; data + (LAST + 1) * sizeof(struct entry) <= end; data += 8) {
                 if (is_table((struct entry *)data)) {
-                    clear((struct entry *)data);
+                    change_flags((struct entry *)data);
                     return;
                 }
             }
+        }
+    }
+}
+
+/* Does what the default action does. A fault comes again, and then ends the process where it happened. */
+static void end_by_signal(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    signal(number, SIG_DFL);
+    if (info->si_code <= 0) { /* sent by a program */
+        raise(number);
+    }
+}
+
+/* Go passes a fault in C that it called on to the handler that was there before its own. Where there was none it prints
+ * a report, and ends the process by another signal after up to 10 s. */
+__attribute__((constructor(101))) static void handle_faults_below_go(void)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS};
+    struct sigaction now, ours = {.sa_sigaction = end_by_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    for (int i = 0; i < 2; i++) {
+        if (sigaction(faults[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL) {
+            sigaction(faults[i], &ours, NULL);
         }
     }
 }

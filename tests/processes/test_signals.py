@@ -10,8 +10,6 @@ import pytest
 
 from support.alone import SUPPORT, alone, python
 
-SOURCE = SUPPORT / "handler.c"
-
 FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGABRT"}
 
 
@@ -21,12 +19,21 @@ def names(*omitted):
     return sorted(numbers - {getattr(signal, name) for some in omitted for name in some})
 
 
+def built(source, folder):
+    """The path of a library made of a C file."""
+    library = folder / source.with_suffix(".so").name
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", source, "-o", library], check=True)
+    return str(library)
+
+
 @pytest.fixture(scope="module")
 def handlers(tmp_path_factory):
-    """The path of handler.c, built."""
-    library = tmp_path_factory.mktemp("handlers") / "handlers.so"
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", SOURCE, "-o", library], check=True)
-    return str(library)
+    return built(SUPPORT / "handler.c", tmp_path_factory.mktemp("handlers"))
+
+
+@pytest.fixture(scope="module")
+def faulty_allocator(tmp_path_factory):
+    return built(SUPPORT / "faulty_allocator.c", tmp_path_factory.mktemp("allocator"))
 
 
 HOW = {
@@ -52,9 +59,16 @@ SAMPLE = list(zip(HOW, itertools.cycle(ENABLED), itertools.cycle(WHERE)))
 EVERY = list(itertools.product(HOW, ENABLED, WHERE))
 
 
-def ends_by_its_signal(how, enabled, where):
+# In an allocator that a copy calls, and that Go thus waits for.
+BELOW_GO = {
+    "a write in C below Go": ("SIGSEGV", "ctypes.c_void_p.in_dll(libc, 'written').value = 8; use()"),
+    "raise(SIGBUS) below Go": ("SIGBUS", "ctypes.c_int.in_dll(libc, 'raised').value = 7; use()"),
+}
+
+
+def ends_by_its_signal(how, enabled, where, environ=None):
     """Whether a process that faults ends by the fault's signal, and faulthandler, where enabled, says where."""
-    number, fault = HOW[how]
+    number, fault = (HOW | BELOW_GO)[how]
     enable = {when: "faulthandler.enable()" if when == enabled else "" for when in ENABLED}
     result = python(
         "import ctypes, faulthandler, mmap, os, resource, tempfile, threading\n"
@@ -79,7 +93,8 @@ def ends_by_its_signal(how, enabled, where):
         f"{enable[ENABLED[1]]}\n"
         "dlpack.asdlpack(b'bytes')\n"
         f"{enable['after it']}\n"
-        f"{WHERE[where]}\n"
+        f"{WHERE[where]}\n",
+        environ=environ,
     )
     # faulthandler has a stack of its own in the thread that enables it alone: others can't say that theirs is used up.
     may_be_silent = how == "a stack overflow" and where == "another thread"
@@ -93,18 +108,25 @@ def test_a_fault_ends_the_process_by_its_signal_and_faulthandler_says_where(effo
     figure("faults", len(cases))
 
 
+@pytest.mark.parametrize("how", BELOW_GO)
+def test_a_fault_in_c_that_go_called_ends_the_process_by_its_signal(how, faulty_allocator):
+    """Go by itself prints a report, waits up to 10 s, and ends the process by SIGABRT or SIGQUIT."""
+    environ = {"LD_PRELOAD": faulty_allocator}
+    cases = itertools.product([how], ENABLED, WHERE)
+    assert [case for case in cases if not ends_by_its_signal(*case, environ)] == []
+
+
+@pytest.mark.parametrize("send", ["kill", "sigqueue"])
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGBUS])
-def test_a_fault_signal_sent_by_sigqueue_ends_the_process_the_second_time(number):
-    """Go takes it for a fault: it restores the default action, and expects the faulting instruction to be run again."""
+def test_a_fault_signal_that_is_sent_ends_the_process(number, send):
     result = python(
         "import ctypes, os, resource, dlpack\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
         "dlpack.asdlpack(b'bytes', copy=True)\n"
-        "for _ in range(2):\n"
-        f"    ctypes.CDLL(None).sigqueue(os.getpid(), {int(number)}, None)\n"
-        "    print('alive', flush=True)\n"
+        f"ctypes.CDLL(None).{send}(os.getpid(), {int(number)}, None)\n"
+        "print('alive', flush=True)\n"
     )
-    assert (result.returncode, result.stdout) == (-number, "alive\n")
+    assert (result.returncode, result.stdout) == (-number, "")
 
 
 @pytest.mark.parametrize("installed", ["before", "after"])
