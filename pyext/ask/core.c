@@ -64,7 +64,11 @@ static void call_core(describe_function *describe, struct request *request, stru
         restore_signals(&before);
         answer->status = STATUS_OK;
     }
+    bool unblocked = unblock_faults(&before);
     describe(request, answer);
+    if (unblocked) {
+        restore_signals(&before);
+    }
     keep_room(); /* again, before others use up what is left */
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }

@@ -78,7 +78,7 @@ PyObject *start_copy(PyObject *Py_UNUSED(module), PyObject *path)
 
 describe_function *running_core(void)
 {
-    give_signal_stack();
+    prepare_thread();
     describe_function *describe;
     while ((describe = atomic_load(&describe_in_go)) == NULL) {
         struct failure failure = start(NULL);

@@ -328,14 +328,19 @@ bool is_bound(void)
     return go_key_known && pthread_getspecific(go_key) != NULL;
 }
 
+static _Thread_local bool blocks_faults;
+
 /* Before its first call into Go, since Go gives a thread that has none a stack of 32 KiB, with memory of Go's below. */
-void give_signal_stack(void)
+void prepare_thread(void)
 {
     stack_t stack;
+    sigset_t mask;
     void *room = MAP_FAILED;
     if (!has_stack_key || pthread_getspecific(stack_key) != NULL) {
         return;
     }
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    blocks_faults = sigismember(&mask, SIGSEGV) || sigismember(&mask, SIGBUS);
     if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
         room = take_room(SIGNAL_STACK, PROT_READ | PROT_WRITE);
     }
@@ -358,6 +363,19 @@ void block_signals(enum blocked which, sigset_t *before)
         sigdelset(&blocked, fault_signals[i]);
     }
     pthread_sigmask(SIG_BLOCK, &blocked, before);
+}
+
+bool unblock_faults(sigset_t *before)
+{
+    if (blocks_faults) {
+        sigset_t unblocked;
+        sigemptyset(&unblocked);
+        for (int i = 0; i < FAULTS; i++) {
+            sigaddset(&unblocked, faults[i]);
+        }
+        pthread_sigmask(SIG_UNBLOCK, &unblocked, before);
+    }
+    return blocks_faults;
 }
 
 void restore_signals(const sigset_t *before)

@@ -51,9 +51,9 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
  * handlers of signals, which may wait for ever. */
 void forget_runtime(void);
 
-/* Gives this thread, once, an alternate signal stack that it keeps, unless it has one. It must come before
- * start_runtime, and before each call of what the core gave. */
-void give_signal_stack(void);
+/* Gives this thread, once, an alternate signal stack that it keeps, unless it has one, and notes for unblock_faults
+ * whether it blocks SIGSEGV or SIGBUS. It must come before start_runtime, and before each call of what the core gave. */
+void prepare_thread(void);
 
 /* Whether this thread has called the core, and Go keeps what it made for that: not in a forked child, nor where there
  * was no key for it. */
@@ -63,5 +63,9 @@ bool is_bound(void);
 enum blocked { BLOCK_ALL_BUT_FAULTS, BLOCK_ALL };
 void block_signals(enum blocked which, sigset_t *before);
 void restore_signals(const sigset_t *before);
+
+/* Unblocks SIGSEGV and SIGBUS in a thread that was prepared with one of them blocked, until restore_signals: Go
+ * recovers from a fault only where they are not. false: it had not, and nothing was done, which costs no system call. */
+bool unblock_faults(sigset_t *before);
 
 #endif

@@ -116,6 +116,32 @@ def test_a_fault_in_c_that_go_called_ends_the_process_by_its_signal(how, faulty_
     assert [case for case in cases if not ends_by_its_signal(*case, environ)] == []
 
 
+@pytest.mark.parametrize("where", ["main", "thread", "child"])
+@alone
+def test_a_copy_that_faults_is_an_error_where_all_signals_are_blocked(where):
+    """As many programs do in threads of theirs, when these begin. A fault that is blocked ends the process."""
+    import signal
+
+    import dlpack
+    from support import forks, process
+
+    def copy_nothing():
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        for _ in range(2):
+            with pytest.raises(BufferError, match="can't be read; expected an address that is mapped"):
+                dlpack.asdlpack(dlpack.from_pointer(4096, (2,), "float32"), copy=True)
+            dlpack.asdlpack(b"bytes", copy=True)
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
+
+    def in_thread():
+        process.in_thread(copy_nothing)
+
+    if where == "child":
+        forks.use_all()
+    {"main": copy_nothing, "thread": in_thread, "child": lambda: forks.fork_and_join(in_thread)}[where]()
+
+
 @pytest.mark.parametrize("send", ["kill", "sigqueue"])
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGBUS])
 def test_a_fault_signal_that_is_sent_ends_the_process(number, send):
