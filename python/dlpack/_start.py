@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from errno import EINVAL, EMFILE, ENFILE, EPERM
+from errno import EFBIG, EINVAL, EMFILE, ENFILE, EPERM
 
 from ._dlpack import _start_copy
 
@@ -25,10 +25,11 @@ FAILURES = {
     "copies": (
         RuntimeError,
         "after a fork it needs a copy of its file, and neither a memfd nor a temporary file could be made and executed "
-        "(set TMPDIR to a folder from which files may be executed, use the spawn or forkserver start method, or call "
-        "asdlpack only in the parent): {text}",
+        "({reason}, or call asdlpack only in the parent): {text}",
     ),
 }
+NO_COPY = {EMFILE: "close files, raise ulimit -n", ENFILE: "close files, raise fs.file-max", EFBIG: "raise ulimit -f"}
+NO_PLACE = "set TMPDIR to a folder from which files may be executed, use the spawn or forkserver start method"
 NO_THREAD = {
     EINVAL: "after unshare(CLONE_NEWPID) a process can't start any: fork first",
     EPERM: "a filter of system calls forbids that",
@@ -44,7 +45,7 @@ def start_failed(path: bytes, name: str, number: int, text: bytes | None, error:
     if name in ("library", "copy") and (why := unreadable(path)) is not None:
         return failure(path, "unreadable", text=why)
     if name == "file size":
-        return failure(path, "copies", text="a copy is larger than ulimit -f allows")
+        return no_copy(path, os.strerror(EFBIG))
     if name == "copy":
         return start_from_file(path, cause(text, error))
     return failure(path, name, number, words(text), NO_THREAD.get(error, LIMITED_THREADS))
@@ -90,7 +91,12 @@ def start_from_file(original: bytes, in_memory: str) -> Exception | None:
         if name != "library":
             return start_failed(original, name, number, text, error)
         causes.append(cause(text, error))
-    return failure(original, "copies", text="; ".join(causes))
+    return no_copy(original, "; ".join(causes))
+
+
+def no_copy(original: bytes, causes: str) -> Exception:
+    limits = [way_out for error, way_out in NO_COPY.items() if os.strerror(error) in causes]
+    return failure(original, "copies", text=causes, reason=limits[0] if limits else NO_PLACE)
 
 
 def start_from(path: bytes, original: bytes) -> tuple[str | None, int, bytes | None, int]:

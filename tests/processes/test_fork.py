@@ -203,28 +203,33 @@ def test_a_child_exports_and_reads_what_it_inherited():
     use()
 
 
-@pytest.mark.parametrize("limit", ["RLIMIT_NOFILE", "RLIMIT_FSIZE"])
+@pytest.mark.parametrize("memfds", [True, False])
+@pytest.mark.parametrize(("limit", "named"), [("RLIMIT_NOFILE", "ulimit -n"), ("RLIMIT_FSIZE", "ulimit -f")])
 @alone
-def test_a_child_that_can_make_no_copy_of_the_core_says_so_and_recovers(limit):
+def test_a_child_that_can_make_no_copy_of_the_core_names_the_limit_and_recovers(limit, named, memfds):
     import os
     import resource
     import signal
 
     import dlpack
-    from support import forks
+    from support import forks, seccomp
 
     forks.use_all()
 
     def use():
         kind = getattr(resource, limit)
         limits = resource.getrlimit(kind)
-        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which ends a process that writes beyond; Python ignores it
+        if memfds:
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which ends a process that writes beyond; Python ignores it
+        else:
+            seccomp.forbid(seccomp.NO_MEMFD)
         free = os.dup(0)
         os.close(free)
         resource.setrlimit(kind, (free if limit == "RLIMIT_NOFILE" else 4096, limits[1]))
         forks.use_known_kinds()
-        with pytest.raises(RuntimeError, match="fork"):
+        with pytest.raises(RuntimeError, match=f"fork.*raise {named}") as raised:
             dlpack.asdlpack(forks.new_kind())
+        assert "TMPDIR" not in str(raised.value)
         resource.setrlimit(kind, limits)
         forks.use_all()
 
