@@ -160,11 +160,16 @@ static bool is_limited(int resource)
     return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
+static const char denied[] = "a filter of system calls denies mmap or mprotect";
+
 /* Names the limit that an mmap met which failed with this error. */
 static const char *limit_met(int error)
 {
     if (error == EAGAIN) {
         return "ulimit -l, since mlockall locks new memory";
+    }
+    if (error != ENOMEM) {
+        return denied;
     }
     void *page = take_room(1, PROT_NONE);
     if (page == MAP_FAILED) {
@@ -175,6 +180,12 @@ static const char *limit_met(int error)
         return is_limited(RLIMIT_AS) ? "ulimit -d, -v" : "ulimit -d";
     }
     return is_limited(RLIMIT_AS) ? "ulimit -v" : "vm.overcommit_memory";
+}
+
+/* The same of an mprotect that would have split a mapping. */
+static const char *mappings_limit(int error)
+{
+    return error == ENOMEM ? "vm.max_map_count" : denied;
 }
 
 /* Pages that alternate between two protections are a mapping each: such memory takes so many of the mappings that
@@ -236,7 +247,7 @@ struct failure check_room(int processors)
         failure = (struct failure){.name = "memory", .number = ROOM_DATA >> 20, .text = limit_met(errno)};
     }
     else if (!split_mapping(addresses, mappings, PROT_READ) || mprotect(addresses, stacks * page, PROT_NONE) != 0) {
-        failure = (struct failure){.name = "mappings", .number = mappings};
+        failure = (struct failure){.name = "mappings", .number = mappings, .text = mappings_limit(errno)};
     }
     else if ((error = try_threads(threads)) != 0) {
         failure = (struct failure){.name = "threads", .number = threads, .error = error};
@@ -259,7 +270,7 @@ const char *keep_room(void)
         limit = limit_met(errno);
     }
     else if (!split_mapping(room, KEPT_MAPPINGS, PROT_NONE)) {
-        limit = "vm.max_map_count";
+        limit = mappings_limit(errno);
     }
     if (limit != NULL || !__atomic_compare_exchange_n(&kept, &none, room, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         give_back(room, ROOM_BYTES);

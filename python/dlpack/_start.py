@@ -10,7 +10,7 @@ from ._dlpack import _start_copy
 FAILURES = {
     "addresses": (MemoryError, "it reserves {number} MiB of address space, and a limit forbids that ({text})"),
     "memory": (MemoryError, "it maps {number} MiB of private memory, and a limit forbids that ({text})"),
-    "mappings": (MemoryError, "it makes up to {number} mappings, and a limit forbids that (vm.max_map_count)"),
+    "mappings": (MemoryError, "it makes up to {number} mappings, and a limit forbids that ({text})"),
     "no memory": (MemoryError, "no memory"),
     "threads": (OSError, "it starts up to {number} threads, and {reason}"),
     "library": (RuntimeError, "{text}"),

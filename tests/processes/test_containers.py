@@ -257,6 +257,23 @@ def test_threads_that_can_not_be_started_say_why():
     forks.fork_and_join(use_under_a_filter)
 
 
+@pytest.mark.parametrize("denied", ["mmap", "mprotect"])
+@alone
+def test_memory_that_a_filter_denies_at_the_start_says_so(denied):
+    import errno
+
+    import pytest
+
+    import dlpack
+    from support import forks, seccomp
+
+    source = forks.new_kind()
+    seccomp.forbid([(denied, 0, 0, errno.EPERM)])
+    with pytest.raises(MemoryError, match="a filter of system calls denies mmap or mprotect") as raised:
+        dlpack.asdlpack(source)
+    assert "vm.max_map_count" not in str(raised.value)
+
+
 @alone
 def test_a_child_that_gets_neither_says_so_and_lives():
     import os
