@@ -12,9 +12,12 @@ from ._object import device_types
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeVar
 
     from ._dlpack import DLPackObject
+
+    Function = TypeVar("Function", bound=Callable[..., Any])
 
 BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # as in numpy
 
@@ -33,10 +36,10 @@ DEVICE = f"device: expected a name such as 'cpu' or 'cuda:1', or {INTS} (of a to
 TARGET = f"dl_device: expected None or {INTS}"
 
 
-def named(name: str) -> Any:
+def named(name: str) -> Callable[[Function], Function]:
     """The name under which errors speak of a function whose arguments C hands over as they were given."""
 
-    def rename(function: Any) -> Any:
+    def rename(function: Function) -> Function:
         function.__qualname__ = name
         return function
 

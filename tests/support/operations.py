@@ -11,12 +11,26 @@ import gc
 import json
 import random
 import sys
+from typing import Any
 
 from support.process import resident
 from support.scenarios import BYTES, NUMBERS, SCENARIOS, attempt, forget
 
 # What all use.
-EVERYONES = [None, True, False, (), b"", "", "shape", "data", "typestr", bytearray, memoryview, type(NUMBERS)]
+EVERYONES: list[Any] = [
+    None,
+    True,
+    False,
+    (),
+    b"",
+    "",
+    "shape",
+    "data",
+    "typestr",
+    bytearray,
+    memoryview,
+    type(NUMBERS),
+]
 EVERYONES += [ValueError, TypeError, BufferError, BYTES, NUMBERS]
 
 
