@@ -88,7 +88,7 @@ def test_lanes_are_part_of_an_item():
         (ml_dtypes.bfloat16, "bfloat16"),
         (np.dtype(ml_dtypes.float8_e5m2), "float8_e5m2"),
         (np.dtype(ml_dtypes.complex32), "complex32"),
-        (Speaks(name="FLOAT32"), "float32"),  # paddle's
+        pytest.param(Speaks(name="FLOAT32"), "float32", id="of paddle"),
         (bool, "bool"),
         (float, "float64"),
         ("<f4", "float32"),
