@@ -64,7 +64,7 @@ static void call_core(describe_function *describe, struct request *request, stru
         restore_signals(&before);
         answer->status = STATUS_OK;
     }
-    bool unblocked = unblock_faults(&before);
+    bool unblocked = unblock_fault_signals(&before);
     describe(request, answer);
     if (unblocked) {
         restore_signals(&before);

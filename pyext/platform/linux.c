@@ -339,7 +339,7 @@ bool is_bound(void)
     return go_key_known && pthread_getspecific(go_key) != NULL;
 }
 
-static _Thread_local bool blocks_faults;
+static _Thread_local bool blocks_fault_signals;
 
 /* Before its first call into Go, since Go gives a thread that has none a stack of 32 KiB, with memory of Go's below. */
 void prepare_thread(void)
@@ -351,7 +351,7 @@ void prepare_thread(void)
         return;
     }
     pthread_sigmask(SIG_BLOCK, NULL, &mask);
-    blocks_faults = sigismember(&mask, SIGSEGV) || sigismember(&mask, SIGBUS);
+    blocks_fault_signals = sigismember(&mask, SIGSEGV) || sigismember(&mask, SIGBUS);
     if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
         room = take_room(SIGNAL_STACK, PROT_READ | PROT_WRITE);
     }
@@ -376,9 +376,9 @@ void block_signals(enum blocked which, sigset_t *before)
     pthread_sigmask(SIG_BLOCK, &blocked, before);
 }
 
-bool unblock_faults(sigset_t *before)
+bool unblock_fault_signals(sigset_t *before)
 {
-    if (blocks_faults) {
+    if (blocks_fault_signals) {
         sigset_t unblocked;
         sigemptyset(&unblocked);
         for (int i = 0; i < FAULTS; i++) {
@@ -386,7 +386,7 @@ bool unblock_faults(sigset_t *before)
         }
         pthread_sigmask(SIG_UNBLOCK, &unblocked, before);
     }
-    return blocks_faults;
+    return blocks_fault_signals;
 }
 
 void restore_signals(const sigset_t *before)

@@ -51,8 +51,8 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
  * handlers of signals, which may wait for ever. */
 void forget_runtime(void);
 
-/* Gives this thread, once, an alternate signal stack that it keeps, unless it has one, and notes for unblock_faults
- * whether it blocks SIGSEGV or SIGBUS. It must come before start_runtime, and before each call of what the core gave. */
+/* Gives this thread, once, an alternate signal stack that it keeps, unless it has one, and notes whether it blocks
+ * SIGSEGV or SIGBUS. It must come before start_runtime, and before each call of what the core gave. */
 void prepare_thread(void);
 
 /* Whether this thread has called the core, and Go keeps what it made for that: not in a forked child, nor where there
@@ -66,6 +66,6 @@ void restore_signals(const sigset_t *before);
 
 /* Unblocks SIGSEGV and SIGBUS in a thread that was prepared with one of them blocked, until restore_signals: Go
  * recovers from a fault only where they are not. false: it had not, and nothing was done, which costs no system call. */
-bool unblock_faults(sigset_t *before);
+bool unblock_fault_signals(sigset_t *before);
 
 #endif
