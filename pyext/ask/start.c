@@ -6,14 +6,19 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #define CORE_FILE "_core.so"
 
 enum { LEAST_PROCESSORS = 2 }; /* that Go gets where a limit forbids more */
 
-static _Atomic(describe_function *) describe_in_go;          /* NULL: no core runs in this process */
-static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER; /* held through a start, and through a fork */
-static char core_path[4096];                                 /* beside this library */
+static _Atomic(describe_function *) describe_in_go; /* NULL: no core runs in this process */
+static char core_path[4096];                        /* beside this library */
+
+/* A start and a fork exclude each other, and forks go on at once: in each, another library's pthread_atfork handler may
+ * wait for the GIL, which nobody may hold who waits for that fork here. */
+enum { STARTING = -1 };
+static atomic_int forks; /* how many go on, or STARTING */
 
 static struct failure start_alone(const char *copy)
 {
@@ -39,18 +44,26 @@ static struct failure start_alone(const char *copy)
     return failure;
 }
 
-/* Blocks all signals too: a handler may fork, which takes the lock. And the threads that Go starts meanwhile inherit the
- * mask: a signal that the program's threads block must not be taken by one of Go's. */
-static void lock(sigset_t *before)
+static void wait_a_little(void)
 {
-    block_signals(BLOCK_ALL, before);
-    pthread_mutex_lock(&starting);
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
-static void unlock(const sigset_t *before)
+/* Blocks all signals from then on: a handler may fork, and would wait for the start that it interrupts. And the threads
+ * that Go starts inherit the mask: a signal that the program's threads block must not be taken by one of Go's. */
+static void begin_start(sigset_t *before)
 {
-    pthread_mutex_unlock(&starting);
-    restore_signals(before);
+    for (;;) {
+        int none = 0;
+        block_signals(BLOCK_ALL, before);
+        if (atomic_compare_exchange_strong(&forks, &none, STARTING)) {
+            return;
+        }
+        restore_signals(before);
+        Py_BEGIN_ALLOW_THREADS
+        wait_a_little();
+        Py_END_ALLOW_THREADS
+    }
 }
 
 /* Starts the core, unless one runs. It keeps the GIL, since os.putenv must not change the environment meanwhile. */
@@ -58,11 +71,12 @@ static struct failure start(const char *copy)
 {
     struct failure failure = {0};
     sigset_t before;
-    lock(&before);
+    begin_start(&before);
     if (atomic_load(&describe_in_go) == NULL) {
         failure = start_alone(copy);
     }
-    unlock(&before);
+    atomic_store(&forks, 0);
+    restore_signals(&before);
     return failure;
 }
 
@@ -91,19 +105,21 @@ describe_function *running_core(void)
     return describe;
 }
 
-static sigset_t before_this_fork; /* the mask of the thread that has the lock */
-
 static void before_fork(void)
 {
-    sigset_t before;
-    lock(&before);
-    before_this_fork = before;
+    int now = atomic_load(&forks);
+    while (now == STARTING || !atomic_compare_exchange_weak(&forks, &now, now + 1)) {
+        wait_a_little();
+        now = atomic_load(&forks);
+    }
 }
 
+/* There are none left in a child that a signal's handler forked within a fork, and that comes back here. */
 static void after_fork(void)
 {
-    sigset_t before = before_this_fork; /* without the lock it may be another's */
-    unlock(&before);
+    int now = atomic_load(&forks);
+    while (now > 0 && !atomic_compare_exchange_weak(&forks, &now, now - 1)) {
+    }
 }
 
 /* The runtime that a forked child inherits has lost its threads (golang/go#15538): the child forgets it. What it
@@ -113,7 +129,7 @@ static void after_fork_in_child(void)
     atomic_store(&describe_in_go, NULL);
     forget_runtime();
     python_after_fork();
-    after_fork();
+    atomic_store(&forks, 0); /* the other threads' are the parent's */
 }
 
 int start_init(void)

@@ -261,6 +261,34 @@ def test_children_of_a_parent_whose_core_is_starting_work():
     assert os.read(reading, 20), "each core had started before the fork"
 
 
+@pytest.mark.parametrize("meanwhile", ["the core starts", "Python forks"])
+@alone
+def test_a_fork_in_which_another_library_takes_the_gil_ends(meanwhile):
+    """The handlers that run before a fork run in the opposite order of their registration: this library's runs when
+    dlpack's has."""
+    import ctypes
+    import sys
+
+    from support import libraries
+
+    with libraries.library("fork_handler") as path:
+        library = ctypes.PyDLL(path)
+    assert library.register_handler() == 0
+    import dlpack
+    from support import forks
+
+    source = forks.new_kind()
+    sys.setswitchinterval(1000)  # nobody else gets the GIL from here on, unless a call lets it go
+    assert library.begin_fork() == 0
+    if meanwhile == "the core starts":
+        dlpack.asdlpack(source)
+    else:
+        forks.fork_and_join(lambda: None)
+    assert ctypes.CDLL(path).end_fork() == 0
+    forks.use_all()
+    forks.fork_and_join(forks.use_all)
+
+
 def work(number):
     """Runs in the workers of a pool."""
     from support import forks
