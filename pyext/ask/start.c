@@ -74,6 +74,9 @@ static struct failure start(const char *copy)
     begin_start(&before);
     if (atomic_load(&describe_in_go) == NULL) {
         failure = start_alone(copy);
+        if (failure.name != NULL) {
+            end_waiting_threads();
+        }
     }
     atomic_store(&forks, 0);
     restore_signals(&before);

@@ -8,6 +8,8 @@
 
 #include "dlpack.h"
 
+#include <pthread.h>
+
 enum {
     MAX_NDIM = 64,       /* dimensions of a request and of an answer; numpy's and the buffer protocol's limit too */
     FORMAT_SIZE = 24,    /* a format of this many bytes or more is in long_format, and never remembered */
@@ -154,6 +156,8 @@ struct answer {
 struct core {
     uint32_t processors; /* that Go shall have */
     void **room;         /* ROOM_BYTES of memory, which the core takes where it gets no other; NULL: it did */
+    /* pthread_create, for Go's threads: it may have some that wait for what they shall run. */
+    int (*create_thread)(pthread_t *, const pthread_attr_t *, void *(*routine)(void *), void *argument);
     /* The rest is its answer. */
     uint32_t request_size, answer_size;
     void (*describe)(struct request *, struct answer *);

@@ -1,4 +1,4 @@
-// The Go core as a C shared library. Its one entry, dlpack_core, fills in the table of core.h.
+// The Go core as a C shared library. Its one entry, dlpack_core in room.c, has dlpackStart fill in the table of core.h.
 //
 // It knows C and no Python: a C.struct_request asks, a C.struct_answer answers. The settings of Go's runtime are in
 // build.py.
@@ -7,7 +7,6 @@ package main
 /*
 #include "core.h"
 
-extern void **dlpack_room;
 extern void dlpackDescribe(struct request *, struct answer *);
 */
 import "C"
@@ -22,12 +21,11 @@ import (
 	"dlpack/pkg/stack"
 )
 
-// dlpack_core fills in the table. No panic leaves it: after one, the table has no describe.
+// dlpackStart fills in the table. No panic leaves it: after one, the table has no describe.
 //
-//export dlpack_core
-func dlpack_core(core *C.struct_core) {
+//export dlpackStart
+func dlpackStart(core *C.struct_core) {
 	defer func() { recover() }()
-	C.dlpack_room = core.room
 	stack.Reserve()
 	runtime.GOMAXPROCS(int(core.processors))
 	startThreads(3 * int(core.processors)) // those that run, those that lent their processor, those on their way to idle

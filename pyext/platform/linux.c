@@ -10,6 +10,8 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,7 +143,8 @@ static struct failure open_library_copy(const char *path, unsigned copies, void 
 
 /* Limits. */
 
-/* Go ends the process where it gets no memory or no thread; so what it needs is taken, all at once, and given back. */
+/* Go ends the process where it gets no memory or no thread; so what it needs is taken, all at once. The memory is given
+ * back, since Go maps its own. */
 static void *take_room(size_t bytes, int protection)
 {
     return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -201,28 +204,70 @@ static bool split_mapping(char *memory, int mappings, int protection)
     return true;
 }
 
-static void *wait_for_unlock(void *mutex)
+/* A limit on threads is shared with other processes, which would take what was given back. So these are kept for Go, also
+ * beyond its start: it may need one more where its idle ones are still on their way. Each waits until it is called to run
+ * a routine, or none. */
+static struct waiting_thread {
+    pthread_t id;
+    sem_t called;
+    void *(*routine)(void *);
+    void *argument;
+} waiting_threads[THREADS(MOST_CPUS + SPARE_CPUS)];
+static atomic_int waiting; /* the first so many of them do; 0 and less: none */
+
+static void *wait_and_run(void *waiting_thread)
 {
-    pthread_mutex_lock(mutex);
-    pthread_mutex_unlock(mutex);
-    return NULL;
+    struct waiting_thread *thread = waiting_thread;
+    while (sem_wait(&thread->called) != 0) {
+    }
+    return thread->routine == NULL ? NULL : thread->routine(thread->argument);
 }
 
-/* Returns 0, or pthread_create's error. */
-static int try_threads(int count)
+/* Returns 0, or pthread_create's error; then some may wait. */
+static int start_waiting_threads(int count)
 {
-    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-    pthread_t threads[THREADS(MOST_CPUS + SPARE_CPUS)];
     int started = 0, error = 0;
-    pthread_mutex_lock(&gate);
-    while (started < count && (error = pthread_create(&threads[started], NULL, wait_for_unlock, &gate)) == 0) {
+    while (started < count) {
+        struct waiting_thread *thread = &waiting_threads[started];
+        *thread = (struct waiting_thread){.routine = NULL};
+        sem_init(&thread->called, 0, 0);
+        if ((error = pthread_create(&thread->id, NULL, wait_and_run, thread)) != 0) {
+            break;
+        }
         started++;
     }
-    pthread_mutex_unlock(&gate);
-    for (int i = 0; i < started; i++) {
-        pthread_join(threads[i], NULL);
-    }
+    atomic_store(&waiting, started);
     return error;
+}
+
+static struct waiting_thread *take_waiting_thread(void)
+{
+    int last = atomic_fetch_sub(&waiting, 1) - 1;
+    return last < 0 ? NULL : &waiting_threads[last];
+}
+
+void end_waiting_threads(void)
+{
+    struct waiting_thread *thread;
+    while ((thread = take_waiting_thread()) != NULL) {
+        sem_post(&thread->called);
+        pthread_join(thread->id, NULL);
+    }
+}
+
+/* struct core's. Go's threads have the default attributes, but are detached. */
+static int create_thread(pthread_t *id, const pthread_attr_t *attributes, void *(*routine)(void *), void *argument)
+{
+    struct waiting_thread *thread = take_waiting_thread();
+    if (thread == NULL) {
+        return pthread_create(id, attributes, routine, argument);
+    }
+    *id = thread->id;
+    pthread_detach(thread->id);
+    thread->routine = routine;
+    thread->argument = argument;
+    sem_post(&thread->called);
+    return 0;
 }
 
 int usable_cpus(void)
@@ -232,7 +277,7 @@ int usable_cpus(void)
     return count < MOST_CPUS ? count : MOST_CPUS;
 }
 
-/* All at once; but the mappings of the threads' stacks are given back for the threads that are started to try. */
+/* All at once; but the mappings of the threads' stacks are given back for the threads themselves. */
 struct failure check_room(int processors)
 {
     int threads = THREADS(processors), stacks = 2 * threads, mappings = ROOM_MAPPINGS + 2 * threads + stacks;
@@ -240,6 +285,7 @@ struct failure check_room(int processors)
     void *addresses = take_room(reserved, PROT_NONE), *data = MAP_FAILED;
     struct failure failure = {0};
     int error;
+    atomic_store(&waiting, 0); /* in a forked child they are the parent's */
     if (addresses == MAP_FAILED) {
         failure = (struct failure){.name = "addresses", .number = reserved >> 20, .text = limit_met(errno)};
     }
@@ -249,7 +295,8 @@ struct failure check_room(int processors)
     else if (!split_mapping(addresses, mappings, PROT_READ) || mprotect(addresses, stacks * page, PROT_NONE) != 0) {
         failure = (struct failure){.name = "mappings", .number = mappings, .text = mappings_limit(errno)};
     }
-    else if ((error = try_threads(threads)) != 0) {
+    else if ((error = start_waiting_threads(threads)) != 0) {
+        end_waiting_threads();
         failure = (struct failure){.name = "threads", .number = threads, .error = error};
     }
     give_back(addresses, reserved);
@@ -428,6 +475,7 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
     if (failure.name == NULL) {
         opened++;
         core->room = &kept;
+        core->create_thread = create_thread;
         call_entry((dlpack_core_function *)entry, core);
     }
     keep_fault_handlers(true);

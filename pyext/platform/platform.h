@@ -36,8 +36,12 @@ enum { NESTED_FREELY = 4 };
 /* How many processors this process may run on, at most MOST_CPUS. */
 int usable_cpus(void);
 
-/* Whether the limits of this process leave what a Go runtime takes with so many processors; else the failure. */
+/* Whether the limits of this process leave what a Go runtime takes with so many processors; else the failure. If so, its
+ * threads are started, and wait until it needs them. */
 struct failure check_room(int processors);
+
+/* Ends those, where no Go runtime could be started. */
+void end_waiting_threads(void);
 
 /* Keeps memory back for the core, unless there is some. NULL, or the limit that forbids it. */
 const char *keep_room(void);

@@ -48,6 +48,16 @@ def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit,
         assert 0 < happened.get("works", 0) < len(values), happened
 
 
+@pytest.mark.parametrize("limit", [30, 50, 80, 100])
+def test_processes_that_start_the_core_at_once_share_a_limit_of_threads(folder, limit):
+    call = f"limits.start_at_once({limit}, processes=8)"
+    for _ in range(3):
+        result = python(f"import sys; sys.path.insert(0, {str(folder)!r}); from support import limits; {call}")
+        assert result.returncode == 0, result.stderr
+        happened = json.loads(result.stdout)
+        assert set(happened) <= {"works", "OSError"}, (happened, result.stderr)
+
+
 @pytest.mark.serial
 @pytest.mark.parametrize("reached", ["at the import", "after the start", "in a child"])
 def test_any_number_of_mappings_left_gives_work_or_an_exception(folder, reached, effort, figure):

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 
 from support import process
@@ -152,6 +153,44 @@ def sweep_mappings(reached, values):
         return attempt(prepare)
 
     report(values, try_value)
+
+
+def start_at_once(limit, processes):
+    """Prints how it went in each of so many processes, of a user whose threads are limited, that start the core at the
+    same time and live until all have tried."""
+    import_library()
+    import dlpack
+
+    process.become_ordinary_user(alone=True)
+    resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
+    begun, begin = os.pipe()
+    ended, end = os.pipe()
+
+    def try_start():
+        os.close(begin)
+        os.close(end)
+        os.read(begun, 1)  # until the parent closes the other end
+        try:
+            dlpack.asdlpack(bytearray(b"bytes"), copy=True)
+        except OSError:
+            return 1
+        finally:
+            os.read(ended, 1)
+        return 0
+
+    children = []
+    for _ in range(processes):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(DEADLINE)
+            os._exit(try_start())
+        children.append(child)
+    os.close(begin)
+    time.sleep(0.7)  # Go tries for 0.2 s to start a thread
+    os.close(end)
+    statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    outcomes = {0: "works", 1: "OSError"}
+    print(json.dumps(Counter(outcomes.get(status, f"ended with status {status}") for status in statuses)))
 
 
 def take_keys():
