@@ -25,7 +25,8 @@ def unity(folder):
     """All sources as one, so that the analyser sees what each function of another file does. What two files have of one
     name is of two."""
     sources = {path: path.read_text() for path in C_SOURCES}
-    own = {path: set(re.findall(r"^[HOT ]*static [\w *]*?([a-z]\w*)\(", text, re.M)) for path, text in sources.items()}
+    names = re.compile(r"^(?:[HOT ]*static [\w *]*?([a-z]\w*)\(|struct (\w+) \{)", re.M)
+    own = {path: {"".join(found) for found in names.findall(text)} for path, text in sources.items()}
     file = folder / "unity.c"
     with file.open("w") as out:
         for path in sources:

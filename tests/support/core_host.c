@@ -41,7 +41,7 @@ static void ask(const char *typestr, enum copy copy, int64_t columns, bool rever
         .device = {kDLCPU, 0},
         .format_length = (uint32_t)strlen(typestr),
         .data = (uint64_t)(uintptr_t)values + (reversed ? (ROWS - 1) * sizeof *values : 0),
-        .copy = (uint8_t)copy,
+        .terms.copy = (uint8_t)copy,
         .dims = {ROWS, columns, reversed ? -(int64_t)sizeof *values : (int64_t)sizeof *values, sizeof **values},
     };
     memcpy(request.format, typestr, strlen(typestr));
