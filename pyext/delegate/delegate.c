@@ -114,7 +114,7 @@ static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy, PyObjec
         check_in_python(PYTHON_CHECK_STREAM_NAMED, PyTuple_Pack(1, self->obj)) < 0) {
         found = -1;
     }
-    if (found == 0 || (found < 0 && (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError)))) {
+    if (served != NULL && found <= 0 && (found == 0 || is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
         const char *other = found == 0 ? NULL : served->protocol;
         PyObject *said = found == 0 ? new_none() : take_exception_text();
         check_in_python(PYTHON_REFUSED_BY_ALL, Py_BuildValue("(OOzN)", self->obj, refusal, other, said));
