@@ -169,7 +169,7 @@ static DLPackObject *import_asking(DLPackObject *self, enum copy copy, enum pyth
     else if (answer != NULL && PyArg_ParseTuple(answer, "OL", &capsule, &order)) {
         imported = import_capsule(self, Py_NewRef(capsule), order, copy);
     }
-    Py_XDECREF(answer);
+    drop_capsule(answer); /* which holds it */
     return imported;
 }
 

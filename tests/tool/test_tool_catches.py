@@ -15,11 +15,15 @@ BREAKS = {
         "tensor->strides = block->dims;",
     ),
     "a missing lock": ("read/buffer.c", "self->holding = HOLDS_VIEW;", "PyBuffer_Release(view);"),
-    "a lost reference": ("object/export.c", "    Py_INCREF((PyObject *)self);\n    return block;", "    return block;"),
+    "a lost reference": (
+        "object/export.c",
+        "block->owner = Py_NewRef((PyObject *)self);",
+        "block->owner = (PyObject *)self;",
+    ),
     "a reference too many": (
         "object/export.c",
-        "    Py_INCREF((PyObject *)self);\n    return block;",
-        "    Py_INCREF((PyObject *)self);\n    Py_INCREF((PyObject *)self);\n    return block;",
+        "block->owner = Py_NewRef((PyObject *)self);",
+        "block->owner = Py_NewRef(Py_NewRef((PyObject *)self));",
     ),
     "a wrong address": (
         "object/export.c",
@@ -27,11 +31,15 @@ BREAKS = {
         "*tensor = self->tensor;\n    tensor->byte_offset = 4;",
     ),
     "a lost flag": ("object/export.c", ".flags = self->flags,", ".flags = 0,"),
-    "a buffer that may be written": ("out/export_buffer.c", ".readonly = readonly,", ".readonly = 0,"),
+    "a buffer that may be written": (
+        "out/export_buffer.c",
+        ".readonly = (holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0,",
+        ".readonly = 0,",
+    ),
     "an array struct without its owner": (
         "out/export_interface.c",
-        "    Py_INCREF(block->owner);\n    return capsule;",
-        "    return capsule;",
+        "PyCapsule_SetContext(capsule, Py_NewRef((PyObject *)self));",
+        "PyCapsule_SetContext(capsule, self);",
     ),
     "an Arrow array that is kept": ("out/export_arrow.c", "release_export(block->owner, NULL);", ";"),
 }
