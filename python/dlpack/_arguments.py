@@ -256,7 +256,10 @@ def whole_module(name: str, *needed: str) -> Any:
     """A module, if it is imported and has these names: of one that another thread imports they may be missing yet, and
     then no object is of its types."""
     module = modules.get(name)
-    return module if all(hasattr(module, each) for each in needed) else None
+    for each in needed:
+        if not hasattr(module, each):
+            return None
+    return module
 
 
 def address(pointer: Any) -> int | None:
