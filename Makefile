@@ -10,7 +10,7 @@ BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # How tests run beside each other; those that measure time run by themselves.
 JOBS = $(shell nproc)
-TOGETHER = -m "not serial" -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+TOGETHER = -m "not serial" -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # What bench-compare puts beside the tree as it is.
 REF = HEAD

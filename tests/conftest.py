@@ -21,9 +21,8 @@ TESTS = Path(__file__).parent
 NEED_MORE = [
     TESTS / name for name in "libraries packaging tool/test_tool_libraries.py tool/test_tool_catches.py".split()
 ]
-# For pytest-xdist. What takes long begins first; two files share a build.
+# What takes long begins first: for pytest-xdist, which gives whole files to its workers.
 FIRST = ["packaging", "tool", "processes", "faults"]
-SHARE = {"test_panics.py": "faulty", "test_failing_allocations.py": "faulty"}
 
 
 def pytest_addoption(parser):
@@ -60,12 +59,9 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config, items):
     if config.pluginmanager.hasplugin("xdist"):
         items.sort(key=lambda item: (FIRST + [item.path.parent.name]).index(item.path.parent.name))
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(SHARE.get(item.path.name, item.path.name)))
     if not config.getoption("long"):
         long = [item for item in items if item.get_closest_marker("long")]
         items[:] = [item for item in items if item not in long]
