@@ -16,8 +16,10 @@ static _Atomic(describe_function *) describe_in_go; /* NULL: no core runs in thi
 static char core_path[4096];                        /* beside this library */
 
 /* A start and a fork exclude each other, and forks go on at once: in each, another library's pthread_atfork handler may
- * wait for the GIL, which nobody may hold who waits for that fork here. */
-enum { STARTING = -1 };
+ * wait for the GIL, which nobody may hold who waits for that fork here. It may also wait for the thread that starts the
+ * core, or be that thread, and a start waits for the loader, which a library's constructor that forks keeps: so each
+ * waits for the other a second at most. */
+enum { STARTING = -1, MOST_WAITS = 10000 };
 static atomic_int forks; /* how many go on, or STARTING */
 
 static struct failure start_alone(const char *copy)
@@ -49,14 +51,20 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
+static bool may_start(int waits)
+{
+    int now = 0;
+    return atomic_compare_exchange_strong(&forks, &now, STARTING) ||
+           (waits >= MOST_WAITS && now > 0 && atomic_compare_exchange_strong(&forks, &now, STARTING));
+}
+
 /* Blocks all signals from then on: a handler may fork, and would wait for the start that it interrupts. And the threads
  * that Go starts inherit the mask: a signal that the program's threads block must not be taken by one of Go's. */
 static void begin_start(sigset_t *before)
 {
-    for (;;) {
-        int none = 0;
+    for (int waits = 0;; waits++) {
         block_signals(BLOCK_ALL, before);
-        if (atomic_compare_exchange_strong(&forks, &none, STARTING)) {
+        if (may_start(waits)) {
             return;
         }
         restore_signals(before);
@@ -111,7 +119,8 @@ describe_function *running_core(void)
 static void before_fork(void)
 {
     int now = atomic_load(&forks);
-    while (now == STARTING || !atomic_compare_exchange_weak(&forks, &now, now + 1)) {
+    for (int waits = 0; waits < MOST_WAITS && (now == STARTING || !atomic_compare_exchange_weak(&forks, &now, now + 1));
+         waits++) {
         wait_a_little();
         now = atomic_load(&forks);
     }

@@ -90,7 +90,8 @@ static struct failure copy_file(const char *path, int to)
         return (struct failure){.name = "copy", .text = path, .error = errno};
     }
     /* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
-    if (fstat(from, &facts) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 || (rlim_t)facts.st_size > limit.rlim_cur) {
+    bool known = fstat(from, &facts) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0;
+    if (known && (rlim_t)facts.st_size > limit.rlim_cur) {
         close(from);
         return (struct failure){.name = "file size"};
     }

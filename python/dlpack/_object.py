@@ -54,11 +54,14 @@ def device_types() -> type[DLDeviceType]:
     """DLDeviceType, which is imported at its first use, since enum takes longer than all the rest. Its module is not
     kept: Python empties modules when it ends."""
     if not imported:
+        held = importing.acquire(timeout=3)  # a fork may wait for this thread, in a handler of another library
         try:
-            with importing:
-                from ._device import DLDeviceType
+            from ._device import DLDeviceType
         except (AttributeError, TypeError):  # the modules that import are emptied
             raise ImportError("dlpack._device can't be imported any more: Python ends") from None
+        finally:
+            if held:
+                importing.release()
         imported.append(DLDeviceType)
     return imported[0]
 

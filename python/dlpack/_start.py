@@ -102,10 +102,12 @@ def no_copy(original: bytes, causes: str) -> Exception:
 def start_from(path: bytes, original: bytes) -> tuple[str | None, int, bytes | None, int]:
     with open(original, "rb") as source:
         code = source.read()
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with open(file, "wb") as copy:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
             copy.write(code)
         return _start_copy(path)
     finally:
-        os.unlink(path)
+        try:
+            os.unlink(path)
+        except OSError:
+            pass  # there is none

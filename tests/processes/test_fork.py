@@ -289,6 +289,53 @@ def test_a_fork_in_which_another_library_takes_the_gil_ends(meanwhile):
     forks.fork_and_join(forks.use_all)
 
 
+@pytest.mark.parametrize("which", [0, 1, 2], ids=["before the fork", "in the parent", "in the child"])
+@alone
+def test_a_fork_handler_of_another_library_may_start_the_core(which):
+    """Registered before dlpack's, it is called while that fork is still going on for dlpack."""
+    import ctypes
+
+    used = []
+    handlers = [None, None, None]
+    handlers[which] = ctypes.CFUNCTYPE(None)(lambda: used.append(dlpack.asdlpack(source, copy=True).nbytes))
+    assert ctypes.CDLL(None)["__register_atfork"](*handlers, None) == 0
+    import dlpack
+    from support import forks
+
+    source = forks.new_kind()
+    forks.fork_and_join(lambda: forks.use_all())
+    assert used == ([] if which == 2 else [source.nbytes])
+    forks.use_all()
+
+
+@pytest.mark.parametrize("attribute", ["device", "__str__"])
+@alone
+def test_a_fork_that_waits_for_a_thread_that_imports_device_types_ends(attribute):
+    """As pools do that end their threads before a fork; what was registered before dlpack is called after it."""
+    import os
+    import threading
+
+    def end_thread():
+        begun.set()
+        thread.join()
+
+    def read():
+        begun.wait()
+        value = getattr(x, attribute)
+        results.append(value() if callable(value) else value)
+
+    begun, results = threading.Event(), []
+    thread = threading.Thread(target=read)
+    os.register_at_fork(before=end_thread)
+    import dlpack
+    from support import forks
+
+    x = dlpack.asdlpack(b"bytes")
+    thread.start()
+    forks.fork_and_join(lambda: None)
+    assert len(results) == 1
+
+
 def work(number):
     """Runs in the workers of a pool."""
     from support import forks

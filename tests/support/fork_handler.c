@@ -1,4 +1,4 @@
-/* fork_handler.c: a library whose fork handler takes the GIL, as grpcio's does, and a thread of C that forks. */
+/* fork_handler.c: a library whose fork handler takes the GIL, and a thread of C that forks. */
 #include <Python.h>
 
 #include <pthread.h>
