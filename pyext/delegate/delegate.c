@@ -196,10 +196,11 @@ static DLPackObject *import_as_it_is(DLPackObject *self)
     if (capsule != NULL) {
         return import_capsule(self, capsule, STREAM_LEGACY, self->copy);
     }
-    if (PyErr_Occurred() && !is_refusal()) {
-        return NULL;
+    PyObject *error = PyErr_Occurred();
+    if (error != NULL && error != PyExc_TypeError) {
+        return is_refusal() ? serve_by_others(self, self->copy, take_exception_text()) : NULL;
     }
-    PyErr_Clear(); /* it is asked again, in other ways too */
+    PyErr_Clear(); /* it may lack a keyword */
     /* Off the CPU: where the memory is looked at, not read, no work on it need be waited for. */
     bool looks = device.device_type != kDLCPU && self->copy == COPY_NEVER;
     return import_tensor(self, looks ? constants.no_ordering : NULL, NULL);

@@ -73,7 +73,7 @@ PyObject *get_interface(PyObject *self, void *attribute)
 {
     PyObject *interface = make_interface((DLPackObject *)self, attribute);
     if (interface != NULL || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError) ||
-        PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_ExceptionMatches(PyExc_RecursionError) || PyErr_ExceptionMatches(PyExc_AttributeError)) {
         return interface;
     }
     check_in_python(PYTHON_ABSENT, Py_BuildValue("(sN)", attribute, take_exception_text()));

@@ -4,7 +4,7 @@ again after it refused, and for another device. C takes the capsule that it give
 from __future__ import annotations
 
 from ._arguments import device_ints, fitting
-from ._errors import exception_text
+from ._errors import bare, exception_text
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -74,11 +74,6 @@ def takes_default_stream(obj: Any) -> bool:
     return device is not None and device[0] in (CUDA, CUDA_MANAGED)
 
 
-def bare(error: Exception) -> Exception:
-    """A refusal without its traceback, which would keep the objects here alive where the producer keeps the error."""
-    return BaseException.with_traceback(error, None)
-
-
 def ask(obj: Any, version: object, stream: object, copy: bool | None) -> tuple[object, str | None]:
     """obj.__dlpack__ for a stream, versioned if it can be, and with copy=False if it is: what it gave, or what it said
     when it refused."""
@@ -90,9 +85,8 @@ def ask(obj: Any, version: object, stream: object, copy: bool | None) -> tuple[o
         raise
     except REFUSALS as error:
         # A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal.
-        text = exception_text(bare(error))
-        if type(error) is not TypeError:
-            return None, text
+        if type(bare(error)) is not TypeError:
+            return None, exception_text(error)
     try:
         return obj.__dlpack__(**arguments), None
     except RecursionError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._dlpack import DLPackObject, _inspect
+from ._errors import bare
 from ._object import device_text
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -41,7 +42,7 @@ def describe(obj: object, /) -> dict[str, Any]:
     try:
         capsule, x = _inspect(obj)
     except (BufferError, ValueError, RuntimeError) as error:
-        about.update(refused=f"{type(error).__name__}: {error}")
+        about.update(refused=f"{type(bare(error)).__name__}: {error}")
         return about
     if capsule is not None:
         about.update(capsule=capsule)

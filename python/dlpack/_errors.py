@@ -31,6 +31,11 @@ def shorten(text: str) -> str:
     return text if len(text) <= MOST else f"{text[:MOST]}..."
 
 
+def bare(error: Exception) -> Exception:
+    """An error without its traceback, which would keep the objects here alive where the producer keeps the error."""
+    return BaseException.with_traceback(error, None)
+
+
 def exception_text(error: BaseException) -> str:
     """ "BufferError: its message"."""
     message = str(error)

@@ -9,7 +9,7 @@ from time import sleep
 
 from ._dlpack import _deleters_work, asdlpack
 from ._docs import DOCS
-from ._errors import exception_text, type_name
+from ._errors import bare, exception_text, type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def repr_of(x: DLPackObject) -> str:
         tensor = x._tensor
         text, protocol = tensor_text(tensor), tensor.protocol
     except Exception as error:
-        text = exception_text(error)
+        text = exception_text(bare(error))
     source = "" if x.obj is None else f"from {type_name(x.obj)} "
     return f"<dlpack.DLPackObject: {text}, {source}by {protocol}>"
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from dlpack import DLDeviceType, asdlpack
+from dlpack import DLDeviceType, asdlpack, describe
 from support.capi import IS_COPIED, Managed, Speaks, capsule_name, look
 
 ARRAY = np.arange(6, dtype="f4").reshape(2, 3)
@@ -509,6 +509,65 @@ def test_a_producer_that_wraps_itself_without_end_is_a_recursion_error():
 
     with pytest.raises(RecursionError):
         asdlpack(Endless()).__dlpack__()
+
+
+@pytest.mark.timeout(20)
+def test_a_producer_that_quotes_its_wrapper_in_its_refusal_ends():
+    """Were it asked twice at each depth, the end would be 2 to the depth calls away."""
+
+    class Quotes:
+        def __init__(self):
+            self.wrapper = asdlpack(self)
+
+        def __dlpack__(self, **arguments):
+            raise BufferError(f"{self.wrapper!r} can't be exported")
+
+    with pytest.raises((BufferError, RecursionError)):
+        _ = Quotes().wrapper.shape
+
+
+@pytest.mark.timeout(20)
+def test_a_circle_through_two_interfaces_is_a_recursion_error():
+    class Circle:
+        def __init__(self):
+            self.wrapper = asdlpack(self)
+
+        def __dlpack__(self, **arguments):
+            raise BufferError("no")
+
+        @property
+        def __array_interface__(self):
+            return self.wrapper.__array_interface__
+
+        @property
+        def __array_struct__(self):
+            return self.wrapper.__array_struct__
+
+    with pytest.raises(RecursionError):
+        _ = Circle().wrapper.shape
+
+
+def test_a_refusing_producer_is_asked_once_for_an_attribute():
+    calls = []
+
+    def refuse(**arguments):
+        calls.append(arguments)
+        raise BufferError("no")
+
+    x = asdlpack(Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (1, 0)))
+    with pytest.raises(BufferError, match="no"):
+        _ = x.shape
+    assert len(calls) == 1
+
+
+def test_an_error_that_a_producer_keeps_keeps_nothing_of_a_repr():
+    kept = ValueError("kept")
+    producer = refuses(kept)
+    x = asdlpack(producer)
+    before = sys.getrefcount(producer)
+    assert "kept" in repr(x)
+    assert "kept" in str(describe(producer))
+    assert (sys.getrefcount(producer), kept.__traceback__) == (before, None)
 
 
 def test_what_a_legacy_producer_gives_is_not_writable_through_a_versioned_consumer():
