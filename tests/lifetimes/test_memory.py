@@ -14,8 +14,8 @@ from support.builds import build, seed
 OPERATIONS = SUPPORT / "operations.py"
 
 # What one kind of operation leaks in a round is more: each is done once in 110.
-RARE = 150
-COUNTED = {"blocks of Python": 1, "bytes of the C heap": 16, "references": 1}
+RARE = 1000
+COUNTED = {"blocks of Python": 1, "bytes of the C heap": 128, "references": 1}
 
 
 def grown(count, package):
