@@ -17,10 +17,12 @@ static char core_path[4096];                        /* beside this library */
 
 /* A start and a fork exclude each other, and forks go on at once: in each, another library's pthread_atfork handler may
  * wait for the GIL, which nobody may hold who waits for that fork here. It may also wait for the thread that starts the
- * core, or be that thread, and a start waits for the loader, which a library's constructor that forks keeps: so each
- * waits for the other a second at most. */
-enum { STARTING = -1, MOST_WAITS = 10000 };
+ * core, or be that thread, and a start waits for the loader, which a library's constructor that forks keeps: so neither
+ * waits for the other for ever. */
+enum { STARTING = -1 };
 static atomic_int forks; /* how many go on, or STARTING */
+
+enum { MOST_WAITS = 10000 }; /* of 0.1 ms and what the kernel adds: one to two seconds */
 
 static struct failure start_alone(const char *copy)
 {

@@ -116,28 +116,26 @@ def test_memory_of_no_items_may_be_anywhere(name, data):
     assert (x.pointer, x.strides) == (0, (1, 1))
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    ["int8", "int64", "uint16", "float16", "float64", "complex64", "bool", "bfloat16", "float8_e5m2", "opaque_handle64"]
-    + ["int32x4", "float32x2", "float4_e2m1fnx2"],
-)
+CODES = {
+    "int8": (0, 8, 1),
+    "int64": (0, 64, 1),
+    "uint16": (1, 16, 1),
+    "float16": (2, 16, 1),
+    "float64": (2, 64, 1),
+    "complex64": (5, 64, 1),
+    "bool": (6, 8, 1),
+    "bfloat16": (4, 16, 1),
+    "float8_e5m2": (12, 8, 1),
+    "opaque_handle64": (3, 64, 1),
+    "int32x4": (0, 32, 4),
+    "float32x2": (2, 32, 2),
+    "float4_e2m1fnx2": (17, 4, 2),
+}
+
+
+@pytest.mark.parametrize("dtype", CODES)
 def test_data_types_of_capsules_are_named(dtype):
-    codes = {
-        "int8": (0, 8, 1),
-        "int64": (0, 64, 1),
-        "uint16": (1, 16, 1),
-        "float16": (2, 16, 1),
-        "float64": (2, 64, 1),
-        "complex64": (5, 64, 1),
-        "bool": (6, 8, 1),
-        "bfloat16": (4, 16, 1),
-        "float8_e5m2": (12, 8, 1),
-        "opaque_handle64": (3, 64, 1),
-        "int32x4": (0, 32, 4),
-        "float32x2": (2, 32, 2),
-        "float4_e2m1fnx2": (17, 4, 2),
-    }
-    code = codes[dtype]
+    code = CODES[dtype]
     x = asdlpack(Managed(DATA, shape=(2,), dtype=code).capsule())
     assert (x.dtype, x.itemsize) == (dtype, code[1] * code[2] // 8)
     tensor = look(x.__dlpack__()).dl_tensor

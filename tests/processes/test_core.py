@@ -222,15 +222,10 @@ def test_an_answer_is_used_only_where_it_holds():
     assert calls_of(lambda: dlpack.asdlpack(fitting)) == (None, 0)
 
 
-class Speaks:
-    """An object with these attributes and no other."""
-
-    def __init__(self, **attributes):
-        self.__dict__.update(attributes)
-
-
 def misfits():
     import numpy as np
+
+    from support.capi import Speaks
 
     yield "size 0", bytearray(0), None
     yield "size 0 in two dimensions", memoryview(np.zeros((3, 0))), None

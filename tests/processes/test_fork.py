@@ -303,7 +303,7 @@ def test_a_fork_handler_of_another_library_may_start_the_core(which):
     from support import forks
 
     source = forks.new_kind()
-    forks.fork_and_join(lambda: forks.use_all())
+    forks.fork_and_join(forks.use_all)
     assert used == ([] if which == 2 else [source.nbytes])
     forks.use_all()
 
