@@ -10,12 +10,13 @@
 /* Asking. */
 
 /* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
- * recursion limit does not end that: no Python function need be on the stack. */
-static int *begin_asking(void)
+ * recursion limit does not end that: no Python function need be on the stack. Where one is, this ends it earlier. */
+static int *begin_asking(bool in_python)
 {
+    enum { MOST_IN_PYTHON = 50 };
     static _Thread_local int asked; /* calls of producers that have not ended */
     int *here = &asked;             /* each look at a thread's variable takes 4 ns */
-    if (*here >= NESTED_FREELY && !stack_has_room(*here)) {
+    if (*here >= NESTED_FREELY && (!stack_has_room(*here) || (in_python && *here >= MOST_IN_PYTHON))) {
         PyErr_SetString(PyExc_RecursionError, "asdlpack: a producer's memory is another's, and so on until the stack "
                                               "had no room; expected memory at the end");
         return NULL;
@@ -42,7 +43,7 @@ static PyObject *call_producer(PyObject *obj, const struct export_arguments *arg
             passed[++count] = all[i];
         }
     }
-    int *asked = begin_asking();
+    int *asked = begin_asking(false);
     if (asked == NULL) {
         return NULL;
     }
@@ -60,7 +61,7 @@ static int producer_device(PyObject *obj, DLDevice *device)
     if (found <= 0) {
         return found;
     }
-    int *asked = begin_asking();
+    int *asked = begin_asking(false);
     PyObject *pair = asked == NULL ? NULL : PyObject_CallNoArgs(method);
     if (asked != NULL) {
         --*asked;
@@ -76,6 +77,19 @@ static int producer_device(PyObject *obj, DLDevice *device)
     }
     Py_DECREF(pair);
     return found;
+}
+
+/* call_python of a function that may ask a producer. */
+static PyObject *ask_in_python(enum python_function function, PyObject *args)
+{
+    int *asked = begin_asking(true);
+    if (asked == NULL) {
+        Py_XDECREF(args);
+        return NULL;
+    }
+    PyObject *answer = call_python(function, args);
+    --*asked;
+    return answer;
 }
 
 /* Whether the pending exception says that the producer can't, rather than that something broke. */
@@ -103,113 +117,84 @@ int delegate_device(DLPackObject *self, DLDevice *device)
 
 /* Importing. */
 
-/* The tensor of a producer that refused, by another protocol of it, and copied where copy says so. Steals the text of
- * the refusal, which may be NULL: error. */
-static DLPackObject *serve_by_others(DLPackObject *self, enum copy copy, PyObject *refusal)
+/* A new object with the tensor of what the producer gave, which is complete by the order of a stream. */
+static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64_t order)
 {
-    int *asked = refusal == NULL ? NULL : begin_asking();
-    DLPackObject *served = asked == NULL ? NULL : object_new(self->obj, copy);
+    DLPackObject *imported = object_new(self->obj, self->copy);
+    if (imported == NULL) {
+        return NULL;
+    }
+    imported->protocol = self->protocol;
+    imported->stream = order;
+    int taken = PyCapsule_CheckExact(capsule) ? take_capsule(imported, capsule)
+                                              : refuse_answer(self->obj, "__dlpack__", "a capsule", capsule);
+    if (taken < 0) {
+        Py_CLEAR(imported);
+    }
+    return imported;
+}
+
+PyObject *import_given(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    DLPackObject *self;
+    PyObject *capsule;
+    long long order;
+    if (!PyArg_ParseTuple(args, "O!OL", DLPackObject_type, &self, &capsule, &order)) {
+        return NULL;
+    }
+    DLPackObject *imported = import_capsule(self, capsule, order);
+    return imported == NULL ? take_exception() : (PyObject *)imported;
+}
+
+PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    DLPackObject *self;
+    PyObject *copied;
+    enum copy copy;
+    if (!PyArg_ParseTuple(args, "O!O", DLPackObject_type, &self, &copied)) {
+        return NULL;
+    }
+    plain_copy(copied, &copy);
+    DLPackObject *served = object_new(self->obj, copy);
     int found = served == NULL ? -1 : describe_by_protocols(served);
-    if (found > 0 && is_of_cuda(served->tensor.device) &&
-        check_in_python(PYTHON_CHECK_STREAM_NAMED, PyTuple_Pack(1, self->obj)) < 0) {
-        found = -1;
-    }
-    if (served != NULL && found <= 0 && (found == 0 || is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
-        const char *other = found == 0 ? NULL : served->protocol;
-        PyObject *said = found == 0 ? new_none() : take_exception_text();
-        check_in_python(PYTHON_REFUSED_BY_ALL, Py_BuildValue("(OOzN)", self->obj, refusal, other, said));
-    }
+    const char *protocol = served == NULL || found == 0 ? NULL : served->protocol;
     if (found <= 0) {
         Py_CLEAR(served);
     }
-    if (asked != NULL) {
-        --*asked;
-    }
-    Py_XDECREF(refusal);
-    return served;
-}
-
-/* A new object with the tensor of what the producer gave, which is complete by the order of a stream; where that can't
- * be taken, by another protocol. Steals the capsule. */
-static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64_t order, enum copy copy)
-{
-    DLPackObject *imported = object_new(self->obj, self->copy);
-    if (imported != NULL) {
-        imported->protocol = self->protocol;
-        imported->stream = order;
-        int taken = PyCapsule_CheckExact(capsule) ? take_capsule(imported, capsule)
-                                                  : refuse_answer(self->obj, "__dlpack__", "a capsule", capsule);
-        if (taken < 0) {
-            Py_CLEAR(imported);
-        }
-    }
-    drop_capsule(capsule);
-    if (imported == NULL && PyErr_ExceptionMatches(PyExc_BufferError)) {
-        imported = serve_by_others(self, copy, take_exception_text());
-    }
-    return imported;
-}
-
-/* The same of what a function of dlpack._delegate got of the producer: a capsule and its order, or the text of a
- * refusal. Steals args, which may be NULL: error. */
-static DLPackObject *import_asking(DLPackObject *self, enum copy copy, enum python_function ask, PyObject *args)
-{
-    int *asked = begin_asking();
-    if (asked == NULL) {
-        Py_XDECREF(args);
-        return NULL;
-    }
-    DLPackObject *imported = NULL;
-    PyObject *answer = call_python(ask, args), *capsule;
-    long long order;
-    --*asked;
-    if (answer != NULL && PyUnicode_Check(answer)) {
-        imported = serve_by_others(self, copy, Py_NewRef(answer));
-    }
-    else if (answer != NULL && PyArg_ParseTuple(answer, "OL", &capsule, &order)) {
-        imported = import_capsule(self, Py_NewRef(capsule), order, copy);
-    }
-    drop_capsule(answer); /* which holds it */
-    return imported;
-}
-
-/* Imports the producer's tensor. Of a consumer's arguments, the stream is passed on, and a copy=False; with copy=True,
- * what the other protocols say is copied, and converted. */
-static DLPackObject *import_tensor(DLPackObject *self, PyObject *stream, PyObject *copied)
-{
-    PyObject *args = PyTuple_Pack(4, self->obj, constants.newest_version, stream == NULL ? Py_None : stream,
-                                  copied == NULL ? Py_None : copied);
-    return import_asking(self, copied == Py_True ? COPY_ALWAYS : self->copy, PYTHON_ASK_FOR_IMPORT, args);
+    return Py_BuildValue("(zN)", protocol, found > 0 ? (PyObject *)served : found < 0 ? take_exception() : new_none());
 }
 
 /* A new object with the producer's tensor as it is now. */
 static DLPackObject *import_as_it_is(DLPackObject *self)
 {
     DLDevice device = {kDLCPU, 0};
+    DLPackObject *imported = NULL;
     PyObject *capsule = NULL;
-    if (producer_device(self->obj, &device) < 0) {
-        return is_refusal() ? serve_by_others(self, self->copy, take_exception_text()) : NULL;
-    }
-    if (device.device_type == kDLCPU) {
+    bool known = producer_device(self->obj, &device) >= 0, on_cpu = device.device_type == kDLCPU;
+    if (known && on_cpu) {
         capsule = call_producer(self->obj, &(struct export_arguments){.max_version = constants.newest_version});
     }
     if (capsule != NULL) {
-        return import_capsule(self, capsule, STREAM_LEGACY, self->copy);
+        imported = import_capsule(self, capsule, STREAM_LEGACY);
+        drop_capsule(capsule);
     }
     PyObject *error = PyErr_Occurred();
-    if (error != NULL && error != PyExc_TypeError) {
-        return is_refusal() ? serve_by_others(self, self->copy, take_exception_text()) : NULL;
+    bool refused = error != NULL && (capsule == NULL ? is_refusal() : PyErr_ExceptionMatches(PyExc_BufferError) != 0);
+    if (imported != NULL || (error != NULL && !refused)) {
+        return imported;
     }
-    PyErr_Clear(); /* it may lack a keyword */
-    /* Off the CPU: where the memory is looked at, not read, no work on it need be waited for. */
-    bool looks = device.device_type != kDLCPU && self->copy == COPY_NEVER;
-    return import_tensor(self, looks ? constants.no_ordering : NULL, NULL);
+    if (known && (error == NULL || error == PyExc_TypeError)) {
+        PyErr_Clear(); /* it may lack a keyword */
+        return (DLPackObject *)ask_in_python(PYTHON_IMPORT_TENSOR, PyTuple_Pack(2, self, on_cpu ? Py_True : Py_False));
+    }
+    return (DLPackObject *)ask_in_python(PYTHON_SERVE_BY_OTHERS,
+                                         Py_BuildValue("(ONO)", self, take_exception(), copy_value(self->copy)));
 }
 
 /* Has the producer order its work on the imported memory of CUDA before the legacy default stream's. */
 static int order_import(DLPackObject *self)
 {
-    DLPackObject *ordered = import_tensor(self, NULL, NULL);
+    DLPackObject *ordered = (DLPackObject *)ask_in_python(PYTHON_IMPORT_TENSOR, PyTuple_Pack(2, self, Py_True));
     if (ordered == NULL) {
         return -1;
     }
@@ -223,28 +208,6 @@ static int order_import(DLPackObject *self)
         return -1;
     }
     return 0;
-}
-
-/* A new object with the producer's memory, which is here, on another device: as the producer gives it there, or
- * copied. */
-static DLPackObject *move(DLPackObject *self, DLDevice here, const struct terms *terms)
-{
-    PyObject *const copies[] = {[COPY_NEVER] = Py_False, [COPY_IF_NEEDED] = Py_None, [COPY_ALWAYS] = Py_True};
-    DLDevice target = terms->target;
-    DLPackObject *tensor =
-        import_asking(self, self->copy, PYTHON_ASK_FOR_DEVICE,
-                      Py_BuildValue("(OOi(ii)O)", self->obj, constants.newest_version, here.device_type,
-                                    target.device_type, target.device_id, copies[terms->copy]));
-    if (tensor == NULL) {
-        return NULL;
-    }
-    struct terms rest = *terms;
-    if (rest.copy == COPY_ALWAYS && tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED) {
-        rest.copy = COPY_IF_NEEDED;
-    }
-    DLPackObject *moved = object_meeting(tensor, &rest);
-    Py_DECREF((PyObject *)tensor);
-    return moved;
 }
 
 /* The tensor, of a delegate or not. */
@@ -296,19 +259,17 @@ DLPackObject *cpu_tensor_of(DLPackObject *self)
 DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy)
 {
     struct terms terms = {.copy = copy};
-    DLDevice here = self->tensor.device;
+    if (device != NULL && self->delegate) {
+        return (DLPackObject *)make_call(
+            ask_in_python(PYTHON_MOVE,
+                          Py_BuildValue("(O(ii)O)", self, device->device_type, device->device_id, copy_value(copy))));
+    }
     if (device != NULL) {
-        if (self->delegate && delegate_device(self, &here) < 0) {
-            return NULL;
-        }
-        terms.has_target = !same_device(here, *device);
+        terms.has_target = !same_device(self->tensor.device, *device);
         terms.target = *device;
     }
     if (!terms.has_target && copy != COPY_ALWAYS) {
         return (DLPackObject *)Py_NewRef((PyObject *)self);
-    }
-    if (terms.has_target && self->delegate) {
-        return move(self, here, &terms);
     }
     DLPackObject *tensor = ordered_tensor_of(self);
     return tensor == NULL ? NULL : object_meeting(tensor, &terms);
@@ -340,52 +301,6 @@ static bool has_default_stream(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
 }
 
-/* The tensor of a producer that refused what the consumer asks; what copy=None has to copy is copied once, and kept. */
-static DLPackObject *tensor_after_refusal(DLPackObject *self, const struct export_arguments *arguments)
-{
-    PyErr_Clear();
-    DLPackObject *kept = self->copy == COPY_IF_NEEDED ? tensor_of(self) : NULL;
-    if (PyErr_Occurred() || (kept != NULL && holds_memory(kept))) {
-        return (DLPackObject *)Py_XNewRef((PyObject *)kept);
-    }
-    /* With dl_device the stream belongs to the target; don't pass it. */
-    return import_tensor(self, arguments->dl_device == NULL ? arguments->stream : NULL, arguments->copy);
-}
-
-/* The tensor of a capsule that the producer gave for this stream; steals it. */
-static DLPackObject *tensor_of_answer(DLPackObject *self, PyObject *capsule, PyObject *stream)
-{
-    int64_t order = STREAM_LEGACY;
-    PyObject *number = stream == NULL ? NULL : call_python(PYTHON_ORDER_OF, PyTuple_Pack(1, stream));
-    if (stream != NULL && (number == NULL || !plain_int(number, &order))) {
-        drop_capsule(capsule);
-        return NULL;
-    }
-    Py_XDECREF(number);
-    return import_capsule(self, capsule, order, self->copy);
-}
-
-/* Exports what was imported for these arguments. A producer that gave a capsule has seen to the stream, and one that
- * says it copied, to the copy; so has the import, where it copied for these arguments alone. */
-static PyObject *export_imported(DLPackObject *self, DLPackObject *tensor, const struct export_arguments *arguments)
-{
-    struct export_arguments rest = *arguments;
-    if (tensor->protocol == self->protocol && tensor->stream == STREAM_UNKNOWN && arguments->dl_device == NULL) {
-        rest.stream = NULL;
-    }
-    if (holds_memory(tensor) && arguments->copy == Py_True && tensor != self->imported) {
-        rest.copy = NULL;
-    }
-    else if (tensor->flags & DLPACK_FLAG_BITMASK_IS_COPIED && !holds_memory(tensor)) {
-        if (arguments->copy == Py_False) {
-            PyErr_SetString(PyExc_BufferError, "copy=False: the producer gives a copy alone; pass copy=None or True");
-            return NULL;
-        }
-        rest.copy = NULL;
-    }
-    return export_tensor(tensor, &rest);
-}
-
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
 {
     bool versioned;
@@ -407,14 +322,11 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (name == (versioned ? capsule_versioned : capsule_legacy) && (given == NULL || given->byte_offset == 0)) {
         return answer;
     }
-    DLPackObject *tensor = NULL;
-    if (answer != NULL) {
-        tensor = tensor_of_answer(self, answer, arguments->stream);
+    if (answer == NULL && !is_refusal()) {
+        return NULL;
     }
-    else if (is_refusal()) {
-        tensor = tensor_after_refusal(self, arguments);
-    }
-    PyObject *capsule = tensor == NULL ? NULL : export_imported(self, tensor, arguments);
-    Py_XDECREF((PyObject *)tensor);
+    PyErr_Clear();
+    PyObject *capsule = make_call(ask_in_python(PYTHON_EXPORT_OTHERWISE, pack_arguments(self, arguments, answer)));
+    drop_capsule(answer);
     return capsule;
 }

@@ -30,4 +30,14 @@ int delegate_device(DLPackObject *self, DLDevice *device);
 /* The capsule that the producer gives for these arguments, or one of the tensor that it gives otherwise. */
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments);
 
+/* For dlpack._delegate; what they raise they return, as the functions there do. */
+
+/* dlpack._dlpack._import(x, capsule, order): a new object with the tensor of a capsule that x's producer gave, which is
+ * complete by the order of a stream. */
+PyObject *import_given(PyObject *module, PyObject *args);
+
+/* dlpack._dlpack._read_by_others(x, copy): (protocol or None, object): the first protocol other than __dlpack__ of x's
+ * producer, and a new object with what it says, None where there is none. */
+PyObject *read_by_others(PyObject *module, PyObject *args);
+
 #endif

@@ -167,6 +167,8 @@ static PyMethodDef module_methods[] = {
     {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"_inspect", inspect, METH_O, NULL},
+    {"_import", import_given, METH_VARARGS, NULL},
+    {"_read_by_others", read_by_others, METH_VARARGS, NULL},
     {"_register_structures", register_structures, METH_VARARGS, NULL},
     {"_start_copy", start_copy, METH_O, NULL},
     {"_deleters_work", deleters_work, METH_NOARGS, NULL},
@@ -181,7 +183,7 @@ static int module_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "dlpack works in the main interpreter only, and this is a sub-interpreter");
         return -1;
     }
-    if (python_init() < 0 || add_docs(module_methods) < 0 || start_init() < 0 || type_init(module) < 0) {
+    if (python_init(module) < 0 || add_docs(module_methods) < 0 || start_init() < 0 || type_init(module) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "__version__", DLPACK_GO_VERSION);

@@ -118,6 +118,11 @@ bool plain_copy(PyObject *value, enum copy *copy)
     return value == Py_None || value == Py_True || value == Py_False;
 }
 
+PyObject *copy_value(enum copy copy)
+{
+    return copy == COPY_NEVER ? Py_False : copy == COPY_ALWAYS ? Py_True : Py_None;
+}
+
 bool plain_device(PyObject *pair, DLDevice *device)
 {
     int64_t ints[2] = {0};
@@ -157,13 +162,18 @@ HOT bool plain_max_version(PyObject *value, bool *versioned)
     return plain;
 }
 
+PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *arguments, PyObject *answer)
+{
+    PyObject *all[] = {arguments->stream, arguments->max_version, arguments->dl_device, arguments->copy};
+    for (int i = 0; i < 4; i++) {
+        all[i] = all[i] == NULL ? Py_None : all[i];
+    }
+    return PyTuple_Pack(answer == NULL ? 5 : 6, self, all[0], all[1], all[2], all[3], answer);
+}
+
 PyObject *export_in_python(DLPackObject *self, const struct export_arguments *arguments)
 {
-    PyObject *args[] = {arguments->stream, arguments->max_version, arguments->dl_device, arguments->copy};
-    for (int i = 0; i < 4; i++) {
-        args[i] = args[i] == NULL ? Py_None : args[i];
-    }
-    return read_in_python(PYTHON_DLPACK, (PyObject *)self, args, 4, NULL);
+    return make_call(call_python(PYTHON_DLPACK, pack_arguments(self, arguments, NULL)));
 }
 
 bool same_device(DLDevice one, DLDevice other)

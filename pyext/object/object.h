@@ -119,6 +119,12 @@ bool plain_max_version(PyObject *value, bool *versioned);
 /* The same of any pair. 1: read; 0: no pair of 32-bit ints; -1: error. */
 int parse_device(PyObject *pair, DLDevice *device);
 
+/* asdlpack's copy; borrowed. */
+PyObject *copy_value(enum copy copy);
+
+/* For a function of Python's: self, the arguments, and where it is not NULL, a producer's answer. */
+PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *arguments, PyObject *answer);
+
 /* self.__dlpack__ with arguments of which some are not plain. */
 PyObject *export_in_python(DLPackObject *self, const struct export_arguments *arguments);
 

@@ -135,15 +135,14 @@ failed:
 /* Hands the pending exception to the caller, who gets no other: what fails here is one too. */
 static void set_error(void *error_ctx, void (*SetError)(void *, const char *, const char *))
 {
-    const char *kind = "MemoryError", *separator, *message = "managed_tensor_allocator: no memory";
-    PyObject *text = take_exception_text();
-    PyObject *parts = text == NULL ? NULL : PyUnicode_Partition(text, names.colon);
-    if (parts == NULL || !PyArg_ParseTuple(parts, "sss", &kind, &separator, &message)) {
+    const char *kind = "MemoryError", *message = "managed_tensor_allocator: no memory";
+    PyObject *error = take_exception();
+    PyObject *texts = error == NULL ? NULL : call_python(PYTHON_KIND_AND_MESSAGE, Py_BuildValue("(N)", error));
+    if (texts == NULL || !PyArg_ParseTuple(texts, "ss", &kind, &message)) {
         PyErr_Clear();
     }
     SetError(error_ctx, kind, message);
-    Py_XDECREF(parts);
-    Py_XDECREF(text);
+    Py_XDECREF(texts);
 }
 
 static int managed_tensor_allocator(DLTensor *prototype, DLManagedTensorVersioned **out, void *error_ctx,

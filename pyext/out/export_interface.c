@@ -76,6 +76,6 @@ PyObject *get_interface(PyObject *self, void *attribute)
         PyErr_ExceptionMatches(PyExc_RecursionError) || PyErr_ExceptionMatches(PyExc_AttributeError)) {
         return interface;
     }
-    check_in_python(PYTHON_ABSENT, Py_BuildValue("(sN)", attribute, take_exception_text()));
+    check_in_python(PYTHON_ABSENT, Py_BuildValue("(sN)", attribute, take_exception()));
     return NULL;
 }

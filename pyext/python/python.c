@@ -72,13 +72,8 @@ static int make_constants(void)
 {
     constants.newest_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
     constants.legacy_stream = PyLong_FromLong(STREAM_LEGACY);
-    constants.no_ordering = PyLong_FromLong(-1);
     constants.cpu = Py_BuildValue("(ii)", kDLCPU, 0);
-    if (PyErr_Occurred()) {
-        return -1;
-    }
-    constants.export_keywords = call_python(PYTHON_EXPORT_KEYWORDS, PyTuple_New(0));
-    return constants.export_keywords == NULL ? -1 : 0;
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 /* Fetched once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
@@ -104,7 +99,7 @@ static int fetch_functions(void)
     return 0;
 }
 
-int python_init(void)
+int python_init(PyObject *module)
 {
     get_optional_attribute = find_in_python("PyObject_GetOptionalAttr", "_PyObject_LookupAttr");
     is_finalizing = find_in_python("Py_IsFinalizing", "_Py_IsFinalizing");
@@ -118,7 +113,12 @@ int python_init(void)
     }
     main_interpreter = PyInterpreterState_Get();
     atomic_store(&ending, false); /* Python may start anew */
-    return make_names() < 0 || fetch_functions() < 0 || make_constants() < 0 ? -1 : 0;
+    if (make_names() < 0 || make_constants() < 0 ||
+        PyModule_AddObjectRef(module, "_newest_version", constants.newest_version) < 0 || fetch_functions() < 0) {
+        return -1;
+    }
+    constants.export_keywords = call_python(PYTHON_EXPORT_KEYWORDS, PyTuple_New(0));
+    return constants.export_keywords == NULL ? -1 : 0;
 }
 
 /* Whether the thread state that Python calls attached is this thread's. In 3.11 it is that of whoever holds the GIL,
@@ -284,6 +284,13 @@ PyObject *call_python(enum python_function function, PyObject *args)
     return take_result(result);
 }
 
+PyObject *make_call(PyObject *call)
+{
+    PyObject *result = call == NULL ? NULL : PyObject_CallNoArgs(call);
+    Py_XDECREF(call);
+    return result;
+}
+
 PyObject *read_in_python(enum python_function function, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                          PyObject *kwnames)
 {
@@ -291,9 +298,7 @@ PyObject *read_in_python(enum python_function function, PyObject *self, PyObject
     reader = self == NULL ? Py_NewRef(reader) : call_python(PYTHON_PARTIAL, PyTuple_Pack(2, reader, self));
     PyObject *call = reader == NULL ? NULL : take_result(vectorcall(reader, args, nargs, kwnames));
     Py_XDECREF(reader);
-    PyObject *result = call == NULL ? NULL : PyObject_CallNoArgs(call);
-    Py_XDECREF(call);
-    return result;
+    return make_call(call);
 }
 
 int check_in_python(enum python_function function, PyObject *args)
@@ -331,13 +336,6 @@ void put_back(const struct pending *pending)
     PyErr_Restore(pending->type, pending->value, pending->traceback);
 }
 
-void drop_pending(const struct pending *pending)
-{
-    Py_XDECREF(pending->type);
-    Py_XDECREF(pending->value);
-    Py_XDECREF(pending->traceback);
-}
-
 void drop_capsule(PyObject *capsule)
 {
     struct pending pending;
@@ -346,12 +344,13 @@ void drop_capsule(PyObject *capsule)
     put_back(&pending);
 }
 
-PyObject *take_exception_text(void)
+PyObject *take_exception(void)
 {
     struct pending pending;
     set_aside(&pending);
     PyErr_NormalizeException(&pending.type, &pending.value, &pending.traceback);
-    PyObject *text = call_python(PYTHON_EXCEPTION_TEXT, PyTuple_Pack(1, pending.value));
-    drop_pending(&pending);
-    return text;
+    PyException_SetTraceback(pending.value, Py_None);
+    Py_XDECREF(pending.type);
+    Py_XDECREF(pending.traceback);
+    return pending.value;
 }

@@ -52,8 +52,7 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
     NAME(dtype, "dtype")                                                                                               \
     NAME(obj, "obj")                                                                                                   \
     NAME(pointer, "pointer")                                                                                           \
-    NAME(cpu, "cpu")                                                                                                   \
-    NAME(colon, ": ")
+    NAME(cpu, "cpu")
 
 #define MEMBER(name, text) PyObject *name;
 extern struct names {
@@ -65,14 +64,13 @@ extern struct names {
 extern struct constants {
     PyObject *newest_version;  /* (1, 3), for max_version */
     PyObject *legacy_stream;   /* 1 */
-    PyObject *no_ordering;     /* -1: a stream that nothing has to wait for */
     PyObject *cpu;             /* (kDLCPU, 0) */
     PyObject *export_keywords; /* tuples of __dlpack__'s, by the bits of those that are in it */
 } constants;
 
 /* Finds functions that Python has and the stable ABI has not, makes the names and constants, and fetches the Python
- * functions. Called once per import. */
-int python_init(void);
+ * functions, which find _newest_version in the module. Called once per import. */
+int python_init(PyObject *module);
 
 /* dlpack._dlpack._deleters_work: whether deleters still need the GIL; from the first call on none asks for it. */
 PyObject *deleters_work(PyObject *module, PyObject *ignored);
@@ -143,18 +141,17 @@ int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
     X(PYTHON_CHECK_ROWS, "dlpack._arrow", "check_rows")                                                                \
     X(PYTHON_DESCRIBE_COLUMN, "dlpack._arrow", "describe_column")                                                      \
     X(PYTHON_EXPORT_KEYWORDS, "dlpack._delegate", "export_keywords")                                                   \
-    X(PYTHON_ASK_FOR_DEVICE, "dlpack._delegate", "ask_for_device")                                                     \
-    X(PYTHON_ASK_FOR_IMPORT, "dlpack._delegate", "ask_for_import")                                                     \
-    X(PYTHON_ORDER_OF, "dlpack._delegate", "order_of")                                                                 \
-    X(PYTHON_CHECK_STREAM_NAMED, "dlpack._errors", "check_stream_named")                                               \
+    X(PYTHON_EXPORT_OTHERWISE, "dlpack._delegate", "export_otherwise")                                                 \
+    X(PYTHON_IMPORT_TENSOR, "dlpack._delegate", "import_tensor")                                                       \
+    X(PYTHON_MOVE, "dlpack._delegate", "move")                                                                         \
+    X(PYTHON_SERVE_BY_OTHERS, "dlpack._delegate", "serve_by_others")                                                   \
     X(PYTHON_DOC, "dlpack._docs", "doc")                                                                               \
     X(PYTHON_CAPSULE_NAME, "dlpack._errors", "capsule_name")                                                           \
-    X(PYTHON_EXCEPTION_TEXT, "dlpack._errors", "exception_text")                                                       \
+    X(PYTHON_KIND_AND_MESSAGE, "dlpack._errors", "kind_and_message")                                                   \
     X(PYTHON_NEEDLESS_OWNER, "dlpack._errors", "needless_owner")                                                       \
     X(PYTHON_NO_HOLDER, "dlpack._errors", "no_holder")                                                                 \
     X(PYTHON_NO_PICKLE, "dlpack._errors", "no_pickle")                                                                 \
     X(PYTHON_NO_PROTOCOL, "dlpack._errors", "no_protocol")                                                             \
-    X(PYTHON_REFUSED_BY_ALL, "dlpack._errors", "refused_by_all")                                                       \
     X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected_value")                                                         \
     X(PYTHON_WRONG_ANSWER, "dlpack._errors", "wrong_answer")                                                           \
     X(PYTHON_START_FAILED, "dlpack._start", "start_failed")                                                            \
@@ -174,6 +171,9 @@ enum python_function { PYTHON_FUNCTIONS(INDEX) };
  * it raises itself, where memory is short. A new reference; NULL: error. */
 PyObject *call_python(enum python_function function, PyObject *args);
 
+/* The result of a call without arguments, which it steals and which may be NULL: error. */
+PyObject *make_call(PyObject *call);
+
 /* Hands over the arguments of a METH_FASTCALL | METH_KEYWORDS function, of a method behind self (NULL: none), to the
  * function, which makes a call with plain ones of them, or refuses them: the result of that call. */
 PyObject *read_in_python(enum python_function function, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
@@ -185,19 +185,18 @@ int check_in_python(enum python_function function, PyObject *args);
 /* Sets the documentation of the methods, as dlpack._docs has it. -1: error. */
 int add_docs(PyMethodDef *methods);
 
-/* An exception that is pending, set aside while foreign code runs, and what that leaves behind dropped. */
+/* An exception that is pending, set aside while foreign code runs. */
 struct pending {
     PyObject *type, *value, *traceback;
 };
 void set_aside(struct pending *pending);
 void put_back(const struct pending *pending);
-void drop_pending(const struct pending *pending);
 
 /* Gives a reference back to what may be a capsule: its destructor is foreign code, and an exception that is pending
  * outlives it. */
 void drop_capsule(PyObject *capsule);
 
-/* Clears the pending exception and returns "BufferError: its message", a new reference; NULL: error. */
-PyObject *take_exception_text(void);
+/* The pending exception, which is no more, without its traceback, which would keep objects alive; a new reference. */
+PyObject *take_exception(void);
 
 #endif

@@ -92,6 +92,8 @@ More than one dimension goes out as arrow.fixed_shape_tensor, bool as arrow.bool
 as the interface allows. Raises BufferError where Arrow can't describe the memory.""",
     "__reduce__": "Raises TypeError: memory can't be pickled.",
     "_inspect": "The tensor of an object or a capsule for dlpack.describe, without consuming it.",
+    "_import": "The tensor of a capsule that the producer of a DLPackObject gave; or the error.",
+    "_read_by_others": "(protocol, tensor) of a producer by what it speaks besides __dlpack__.",
     "_register_structures": "Tells asdlpack the classes of dlpack.structs.",
     "_start_copy": "Starts the Go core from a copy of its file; says what failed.",
     "_deleters_work": "Whether deleters still use Python; from the first call on none begins to.",

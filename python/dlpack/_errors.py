@@ -7,7 +7,9 @@ import os
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
+
+    Error = TypeVar("Error", bound=BaseException)
 
 MOST = 100  # characters of a text from outside
 # Consumers may write to it, also those that don't know read-only memory; the file stays as it is.
@@ -31,7 +33,7 @@ def shorten(text: str) -> str:
     return text if len(text) <= MOST else f"{text[:MOST]}..."
 
 
-def bare(error: Exception) -> Exception:
+def bare(error: Error) -> Error:
     """An error without its traceback, which would keep the objects here alive where the producer keeps the error."""
     return BaseException.with_traceback(error, None)
 
@@ -40,6 +42,11 @@ def exception_text(error: BaseException) -> str:
     """ "BufferError: its message"."""
     message = str(error)
     return f"{type_name(error)}: {message}" if message else type_name(error)
+
+
+def kind_and_message(error: BaseException) -> tuple[str, str]:
+    kind, _, message = exception_text(error).partition(": ")
+    return kind, message
 
 
 def unexpected(expected: str, value: object) -> str:

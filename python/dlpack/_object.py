@@ -192,8 +192,8 @@ def interface(x: DLPackObject, stream: int | None = None) -> dict[str, Any]:
     return made
 
 
-def absent(attribute: str, reason: str) -> AttributeError:
-    return AttributeError(f"{attribute}: {reason}")
+def absent(attribute: str, error: Exception) -> AttributeError:
+    return AttributeError(f"{attribute}: {exception_text(error)}")
 
 
 def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool | None = None) -> NDArray[Any]:

@@ -16,11 +16,12 @@ CANNOT_FAIL = """
     PyBuffer_Release PyBytes_AsString PyBytes_Size PyCapsule_GetContext PyCapsule_GetName PyCapsule_GetPointer
     PyCapsule_IsValid PyCapsule_SetContext PyCapsule_SetName PyErr_Clear PyErr_ExceptionMatches PyErr_Fetch
     PyErr_NoMemory PyErr_NormalizeException PyErr_Occurred PyErr_Restore PyErr_WriteUnraisable PyEval_RestoreThread
-    PyEval_SaveThread PyGILState_Ensure PyGILState_GetThisThreadState PyGILState_Release PyInterpreterState_Get
-    PyInterpreterState_GetID PyLong_AsLong PyLong_AsLongLongAndOverflow PyLong_AsUnsignedLongLong PyModuleDef_Init
-    PyObject_CheckBuffer PyObject_ClearWeakRefs PyObject_GC_Del PyObject_GC_Track PyObject_GC_UnTrack
-    PyObject_GenericGetAttr PyThreadState_GetInterpreter PyTuple_GetItem PyTuple_Size PyType_GetFlags PyType_GetSlot
-    PyType_Modified PyUnicode_Compare Py_DecRef Py_IncRef Py_IsInitialized Py_Version _Py_Dealloc
+    PyEval_SaveThread PyException_SetTraceback PyGILState_Ensure PyGILState_GetThisThreadState PyGILState_Release
+    PyInterpreterState_Get PyInterpreterState_GetID PyLong_AsLong PyLong_AsLongLongAndOverflow
+    PyLong_AsUnsignedLongLong PyModuleDef_Init PyObject_CheckBuffer PyObject_ClearWeakRefs PyObject_GC_Del
+    PyObject_GC_Track PyObject_GC_UnTrack PyObject_GenericGetAttr PyThreadState_GetInterpreter PyTuple_GetItem
+    PyTuple_Size PyType_GetFlags PyType_GetSlot PyType_Modified PyUnicode_Compare Py_DecRef Py_IncRef
+    Py_IsInitialized Py_Version _Py_Dealloc
 """
 
 
