@@ -110,7 +110,7 @@ describe_function *running_core(void)
     while ((describe = atomic_load(&describe_in_go)) == NULL) {
         struct failure failure = start(NULL);
         if (failure.name != NULL &&
-            check_in_python(PYTHON_START_FAILED, Py_BuildValue("(yzlyi)", core_path, failure.name, failure.number,
+            check_in_python(python.start_failed, Py_BuildValue("(yzlyi)", core_path, failure.name, failure.number,
                                                                failure.text, failure.error)) < 0) {
             return NULL;
         }

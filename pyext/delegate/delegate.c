@@ -28,7 +28,7 @@ static int *begin_asking(bool in_python)
 /* Raises that a producer's method returned something else. -1. */
 static int refuse_answer(PyObject *obj, const char *method, const char *expected, PyObject *answer)
 {
-    return check_in_python(PYTHON_WRONG_ANSWER, Py_BuildValue("(OssO)", obj, method, expected, answer));
+    return check_in_python(python.wrong_answer, Py_BuildValue("(OssO)", obj, method, expected, answer));
 }
 
 /* obj.__dlpack__ with the arguments that are there: a producer that knows no others must not be given them. */
@@ -80,7 +80,7 @@ static int producer_device(PyObject *obj, DLDevice *device)
 }
 
 /* call_python of a function that may ask a producer. */
-static PyObject *ask_in_python(enum python_function function, PyObject *args)
+static PyObject *ask_in_python(PyObject *function, PyObject *args)
 {
     int *asked = begin_asking(true);
     if (asked == NULL) {
@@ -185,16 +185,16 @@ static DLPackObject *import_as_it_is(DLPackObject *self)
     }
     if (known && (error == NULL || error == PyExc_TypeError)) {
         PyErr_Clear(); /* it may lack a keyword */
-        return (DLPackObject *)ask_in_python(PYTHON_IMPORT_TENSOR, PyTuple_Pack(2, self, on_cpu ? Py_True : Py_False));
+        return (DLPackObject *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, on_cpu ? Py_True : Py_False));
     }
-    return (DLPackObject *)ask_in_python(PYTHON_SERVE_BY_OTHERS,
+    return (DLPackObject *)ask_in_python(python.serve_by_others,
                                          Py_BuildValue("(ONO)", self, take_exception(), copy_value(self->copy)));
 }
 
 /* Has the producer order its work on the imported memory of CUDA before the legacy default stream's. */
 static int order_import(DLPackObject *self)
 {
-    DLPackObject *ordered = (DLPackObject *)ask_in_python(PYTHON_IMPORT_TENSOR, PyTuple_Pack(2, self, Py_True));
+    DLPackObject *ordered = (DLPackObject *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, Py_True));
     if (ordered == NULL) {
         return -1;
     }
@@ -261,7 +261,7 @@ DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy co
     struct terms terms = {.copy = copy};
     if (device != NULL && self->delegate) {
         return (DLPackObject *)make_call(
-            ask_in_python(PYTHON_MOVE,
+            ask_in_python(python.move,
                           Py_BuildValue("(O(ii)O)", self, device->device_type, device->device_id, copy_value(copy))));
     }
     if (device != NULL) {
@@ -326,7 +326,7 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
         return NULL;
     }
     PyErr_Clear();
-    PyObject *capsule = make_call(ask_in_python(PYTHON_EXPORT_OTHERWISE, pack_arguments(self, arguments, answer)));
+    PyObject *capsule = make_call(ask_in_python(python.export_otherwise, pack_arguments(self, arguments, answer)));
     drop_capsule(answer);
     return capsule;
 }

@@ -46,7 +46,7 @@ int remember_type(PyObject *obj, enum known_type known)
     }
     bool looks_up = PyType_GetSlot(type, Py_tp_getattro) == (void *)PyObject_GenericGetAttr;
     PyObject *has_dlpack = known == HAS_DLPACK ? Py_True : Py_False;
-    PyObject *fixed = looks_up ? call_python(PYTHON_IS_FIXED, PyTuple_Pack(2, type, has_dlpack)) : new_none();
+    PyObject *fixed = looks_up ? call_python(python.is_fixed, PyTuple_Pack(2, type, has_dlpack)) : new_none();
     if (fixed == NULL) {
         return -1;
     }

@@ -68,7 +68,7 @@ static int read_memory(DLPackObject *self, PyObject *obj, struct request *reques
     enum structure kind;
     int found = PyCapsule_CheckExact(obj) ? 1 : find_structure(obj, &kind);
     if (found != 0) { /* it would be lost where the rest is refused, and a pointer has no length */
-        return found > 0 ? check_in_python(PYTHON_REFUSE_TENSOR, PyTuple_New(0)) : -1;
+        return found > 0 ? check_in_python(python.refuse_tensor, PyTuple_New(0)) : -1;
     }
     if (PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type)) {
         self->protocol = "buffer";
@@ -76,7 +76,7 @@ static int read_memory(DLPackObject *self, PyObject *obj, struct request *reques
         if (read > 0) {
             bool may_be_pointer =
                 request->span == sizeof(void *) && !PyBytes_CheckExact(obj) && !PyByteArray_CheckExact(obj);
-            return may_be_pointer ? check_in_python(PYTHON_REFUSE_POINTER, PyTuple_Pack(1, obj)) : 0;
+            return may_be_pointer ? check_in_python(python.refuse_pointer, PyTuple_Pack(1, obj)) : 0;
         }
         if (read < 0) {
             return -1;
@@ -97,7 +97,7 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     request_init(&request, PROTOCOL_MEMORY);
     if (!read_arguments(parameters, 6, 3, 2, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
         (offset != NULL && !plain_address(offset, &request.offset)) || !plain_layout(dtype, shape, strides, &request)) {
-        return read_in_python(PYTHON_FROMBUFFER, NULL, args, nargs, kwnames);
+        return read_in_python(python.plain_frombuffer, NULL, args, nargs, kwnames);
     }
     DLPackObject *self = object_new(obj, copy);
     if (self != NULL && (read_memory(self, obj, &request) < 0 || object_describe(self, &request) < 0)) {
@@ -121,7 +121,7 @@ PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
         !plain_layout(dtype, shape, strides, &request) || !PyBool_Check(readonly) ||
         (device != names.cpu && !plain_device(device, &request.device)) ||
         (stream != Py_None && !plain_int(stream, &request.producer_stream))) {
-        return read_in_python(PYTHON_FROM_POINTER, NULL, args, nargs, kwnames);
+        return read_in_python(python.plain_from_pointer, NULL, args, nargs, kwnames);
     }
     request.facts |= stream != Py_None ? FACT_STREAM : 0;
     DLPackObject *self = object_new(owner == Py_None ? NULL : owner, COPY_NEVER);

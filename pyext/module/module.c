@@ -69,7 +69,7 @@ static int check_owner(PyObject *obj)
     if (found < 0 || (found > 0 && kind == STRUCTURE_TENSOR)) {
         return found < 0 ? -1 : 0;
     }
-    return check_in_python(PYTHON_NEEDLESS_OWNER, PyTuple_Pack(1, obj));
+    return check_in_python(python.needless_owner, PyTuple_Pack(1, obj));
 }
 
 /* A delegate copies nothing before its tensor is there; for a device, once, from where it is to where it shall be. */
@@ -92,7 +92,7 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device, P
         return object_on((DLPackObject *)obj, device, copy);
     }
     if (PyType_Check(obj) || PyWeakref_CheckProxy(obj)) {
-        check_in_python(PYTHON_NO_HOLDER, PyTuple_Pack(1, obj));
+        check_in_python(python.no_holder, PyTuple_Pack(1, obj));
         return NULL;
     }
     DLPackObject *self = object_new(obj, copy), *shared = NULL;
@@ -105,7 +105,7 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device, P
     }
     int found = recognise(self, owner);
     if (found == 0) {
-        check_in_python(PYTHON_NO_PROTOCOL, PyTuple_Pack(1, obj));
+        check_in_python(python.no_protocol, PyTuple_Pack(1, obj));
     }
     else if (found > 0) {
         shared = self->delegate ? settle_delegate(self, copy, device) : (DLPackObject *)Py_NewRef((PyObject *)self);
@@ -127,7 +127,7 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
     DLDevice device;
     if (!read_arguments(parameters, 4, 1, 1, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
         (target != Py_None && !plain_device(target, &device))) {
-        return read_in_python(PYTHON_ASDLPACK, NULL, args, nargs, kwnames);
+        return read_in_python(python.plain_asdlpack, NULL, args, nargs, kwnames);
     }
     return (PyObject *)share(obj, copy, target == Py_None ? NULL : &device, owner == Py_None ? NULL : owner);
 }

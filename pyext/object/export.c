@@ -138,7 +138,7 @@ int parse_device(PyObject *pair, DLDevice *device)
     if (plain_device(pair, device)) {
         return 1;
     }
-    PyObject *ints = call_python(PYTHON_DEVICE_INTS, PyTuple_Pack(1, pair));
+    PyObject *ints = call_python(python.device_ints, PyTuple_Pack(1, pair));
     int read = ints == NULL ? -1 : plain_device(ints, device);
     Py_DecRef(ints);
     return read;
@@ -173,7 +173,7 @@ PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *argu
 
 PyObject *export_in_python(DLPackObject *self, const struct export_arguments *arguments)
 {
-    return make_call(call_python(PYTHON_DLPACK, pack_arguments(self, arguments, NULL)));
+    return make_call(call_python(python.plain_dlpack, pack_arguments(self, arguments, NULL)));
 }
 
 bool same_device(DLDevice one, DLDevice other)

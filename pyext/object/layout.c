@@ -52,5 +52,5 @@ void *object_address(DLPackObject *self)
 
 int object_refuse(const DLPackObject *self, const char *refusal)
 {
-    return check_in_python(PYTHON_REFUSE, Py_BuildValue("(OsO)", self, refusal, PyExc_BufferError));
+    return check_in_python(python.refuse, Py_BuildValue("(OsO)", self, refusal, PyExc_BufferError));
 }

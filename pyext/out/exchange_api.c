@@ -137,7 +137,7 @@ static void set_error(void *error_ctx, void (*SetError)(void *, const char *, co
 {
     const char *kind = "MemoryError", *message = "managed_tensor_allocator: no memory";
     PyObject *error = take_exception();
-    PyObject *texts = error == NULL ? NULL : call_python(PYTHON_KIND_AND_MESSAGE, Py_BuildValue("(N)", error));
+    PyObject *texts = error == NULL ? NULL : call_python(python.kind_and_message, Py_BuildValue("(N)", error));
     if (texts == NULL || !PyArg_ParseTuple(texts, "ss", &kind, &message)) {
         PyErr_Clear();
     }

@@ -138,7 +138,7 @@ PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *keyword
         return NULL;
     }
     PyObject *texts =
-        call_python(PYTHON_DESCRIBE_COLUMN, Py_BuildValue("(OsO)", holder, holder->names.arrow,
+        call_python(python.describe_column, Py_BuildValue("(OsO)", holder, holder->names.arrow,
                                                           object_is_compact(holder, 'C') ? Py_True : Py_False));
     struct block *block = texts == NULL ? NULL : make_block(holder, texts);
     Py_XDECREF(texts);

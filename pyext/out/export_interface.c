@@ -50,7 +50,7 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
     }
     int32_t device = holder->tensor.device.device_type;
     if (of_cuda && device != kDLCUDA && device != kDLCUDAManaged) {
-        check_in_python(PYTHON_REFUSE, Py_BuildValue("(OsO)", holder, "not on CUDA", PyExc_AttributeError));
+        check_in_python(python.refuse, Py_BuildValue("(OsO)", holder, "not on CUDA", PyExc_AttributeError));
         return NULL;
     }
     if (holder->names.typestr[0] == '\0') {
@@ -61,11 +61,11 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
         return make_array_struct(holder);
     }
     if (!of_cuda) {
-        return call_python(PYTHON_INTERFACE, PyTuple_Pack(1, holder));
+        return call_python(python.interface, PyTuple_Pack(1, holder));
     }
     return ordered_tensor_of(self) == NULL
                ? NULL
-               : call_python(PYTHON_INTERFACE, Py_BuildValue("(OL)", holder, (long long)producer_stream(holder)));
+               : call_python(python.interface, Py_BuildValue("(OL)", holder, (long long)producer_stream(holder)));
 }
 
 /* hasattr(x, ...) must be able to say no: what can't be had is absent, and only what broke passes as it is. */
@@ -76,6 +76,6 @@ PyObject *get_interface(PyObject *self, void *attribute)
         PyErr_ExceptionMatches(PyExc_RecursionError) || PyErr_ExceptionMatches(PyExc_AttributeError)) {
         return interface;
     }
-    check_in_python(PYTHON_ABSENT, Py_BuildValue("(sN)", attribute, take_exception()));
+    check_in_python(python.absent, Py_BuildValue("(sN)", attribute, take_exception()));
     return NULL;
 }

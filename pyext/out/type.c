@@ -20,7 +20,7 @@ static PyObject *tuple_of(const int64_t *values, int32_t count)
 /* (device type, device id), the first a dlpack.DLDeviceType. */
 static PyObject *device_of(const DLTensor *tensor)
 {
-    return call_python(PYTHON_DEVICE,
+    return call_python(python.device,
                        Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
 }
 
@@ -74,7 +74,7 @@ static PyGetSetDef object_attributes[] = {
 
 static PyObject *object_repr(PyObject *self)
 {
-    return call_python(PYTHON_REPR, PyTuple_Pack(1, self));
+    return call_python(python.repr_of, PyTuple_Pack(1, self));
 }
 
 /* Methods. */
@@ -90,7 +90,7 @@ HOT static PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssi
     };
     enum { COUNT = sizeof parameters / sizeof *parameters };
     if (!read_arguments(parameters, COUNT, 1, 0, args, nargs, kwnames)) {
-        return read_in_python(PYTHON_CALL_DLPACK, self, args, nargs, kwnames);
+        return read_in_python(python.call_dlpack, self, args, nargs, kwnames);
     }
     for (int i = 0; i < COUNT; i++) {
         if (*parameters[i].value == Py_None) {
@@ -115,7 +115,7 @@ static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ig
 
 static PyObject *object_reduce(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
 {
-    return call_python(PYTHON_NO_PICKLE, PyTuple_New(0));
+    return call_python(python.no_pickle, PyTuple_New(0));
 }
 
 static PyMethodDef object_methods[] = {
@@ -173,7 +173,7 @@ int type_init(PyObject *module)
     }
     /* The type is immutable but for its dict, which nobody has looked into yet. */
     PyObject *dict = PyObject_GenericGetDict((PyObject *)DLPackObject_type, NULL);
-    int added = check_in_python(PYTHON_ADD_MEMBERS, Py_BuildValue("(NN)", dict, exchange_api()));
+    int added = check_in_python(python.add_members, Py_BuildValue("(NN)", dict, exchange_api()));
     PyType_Modified(DLPackObject_type);
     return added < 0 ? -1 : PyModule_AddType(module, DLPackObject_type);
 }

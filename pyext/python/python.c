@@ -76,27 +76,29 @@ static int make_constants(void)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Fetched once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
-#define FUNCTION(index, module, name) [index] = {module, name, NULL},
-static struct {
-    const char *module, *name;
-    PyObject *callable;
-} functions[] = {PYTHON_FUNCTIONS(FUNCTION)};
+struct python_functions python;
 
+/* Fetched once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
 static int fetch_functions(void)
 {
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        PyObject *module = PyImport_ImportModule(functions[i].module);
-        if (module == NULL) {
-            return -1;
-        }
-        functions[i].callable = PyObject_GetAttrString(module, functions[i].name);
-        Py_DECREF(module);
-        if (functions[i].callable == NULL) {
-            return -1;
+#define FUNCTION(name)                                                                                                 \
+    {                                                                                                                  \
+        &python.name, #name                                                                                            \
+    }
+    static const struct {
+        PyObject **function;
+        const char *name;
+    } all[] = {PYTHON_FUNCTIONS(FUNCTION)};
+#undef FUNCTION
+    PyObject *module = PyImport_ImportModule("dlpack._functions");
+    for (size_t i = 0; i < sizeof all / sizeof *all && module != NULL; i++) {
+        *all[i].function = PyObject_GetAttrString(module, all[i].name);
+        if (*all[i].function == NULL) {
+            Py_CLEAR(module);
         }
     }
-    return 0;
+    Py_XDECREF(module);
+    return module == NULL ? -1 : 0;
 }
 
 int python_init(PyObject *module)
@@ -117,7 +119,7 @@ int python_init(PyObject *module)
         PyModule_AddObjectRef(module, "_newest_version", constants.newest_version) < 0 || fetch_functions() < 0) {
         return -1;
     }
-    constants.export_keywords = call_python(PYTHON_EXPORT_KEYWORDS, PyTuple_New(0));
+    constants.export_keywords = call_python(python.export_keywords, PyTuple_New(0));
     return constants.export_keywords == NULL ? -1 : 0;
 }
 
@@ -277,9 +279,9 @@ static PyObject *take_result(PyObject *result)
     return result;
 }
 
-PyObject *call_python(enum python_function function, PyObject *args)
+PyObject *call_python(PyObject *function, PyObject *args)
 {
-    PyObject *result = args == NULL ? NULL : PyObject_CallObject(functions[function].callable, args);
+    PyObject *result = args == NULL ? NULL : PyObject_CallObject(function, args);
     Py_XDECREF(args);
     return take_result(result);
 }
@@ -291,17 +293,16 @@ PyObject *make_call(PyObject *call)
     return result;
 }
 
-PyObject *read_in_python(enum python_function function, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
-                         PyObject *kwnames)
+PyObject *read_in_python(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyObject *reader = functions[function].callable;
-    reader = self == NULL ? Py_NewRef(reader) : call_python(PYTHON_PARTIAL, PyTuple_Pack(2, reader, self));
+    PyObject *reader = function;
+    reader = self == NULL ? Py_NewRef(reader) : call_python(python.partial, PyTuple_Pack(2, reader, self));
     PyObject *call = reader == NULL ? NULL : take_result(vectorcall(reader, args, nargs, kwnames));
     Py_XDECREF(reader);
     return make_call(call);
 }
 
-int check_in_python(enum python_function function, PyObject *args)
+int check_in_python(PyObject *function, PyObject *args)
 {
     PyObject *none = call_python(function, args);
     int checked = none == NULL ? -1 : 0;
@@ -312,7 +313,7 @@ int check_in_python(enum python_function function, PyObject *args)
 int add_docs(PyMethodDef *methods)
 {
     for (PyMethodDef *method = methods; method->ml_name != NULL; method++) {
-        PyObject *text = call_python(PYTHON_DOC, Py_BuildValue("(s)", method->ml_name)); /* kept for ever */
+        PyObject *text = call_python(python.doc, Py_BuildValue("(s)", method->ml_name)); /* kept for ever */
         method->ml_doc = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
         if (method->ml_doc == NULL) {
             return -1;
@@ -323,7 +324,7 @@ int add_docs(PyMethodDef *methods)
 
 int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
 {
-    return check_in_python(PYTHON_UNEXPECTED, Py_BuildValue("(OsO)", exception, expected, value));
+    return check_in_python(python.unexpected_value, Py_BuildValue("(OsO)", exception, expected, value));
 }
 
 void set_aside(struct pending *pending)

@@ -124,63 +124,35 @@ bool plain_text(PyObject *value, const char **text);             /* UTF-8 withou
 /* Raises "<expected>, got <repr of value>". -1. */
 int raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
 
-/* Functions of Python's modules and of this package's, which do what is rare, or mostly words. */
-#define PYTHON_FUNCTIONS(X)                                                                                            \
-    X(PYTHON_PARTIAL, "_functools", "partial")                                                                         \
-    X(PYTHON_ASDLPACK, "dlpack._arguments", "plain_asdlpack")                                                          \
-    X(PYTHON_CALL_DLPACK, "dlpack._arguments", "call_dlpack")                                                          \
-    X(PYTHON_DLPACK, "dlpack._arguments", "plain_dlpack")                                                              \
-    X(PYTHON_DEVICE_INTS, "dlpack._arguments", "device_ints")                                                          \
-    X(PYTHON_FROMBUFFER, "dlpack._arguments", "plain_frombuffer")                                                      \
-    X(PYTHON_FROM_POINTER, "dlpack._arguments", "plain_from_pointer")                                                  \
-    X(PYTHON_NAME_HIDDEN, "dlpack._arguments", "name_hidden")                                                          \
-    X(PYTHON_NO_BUFFER, "dlpack._arguments", "no_buffer")                                                              \
-    X(PYTHON_PLAIN_INTERFACE, "dlpack._arguments", "plain_interface")                                                  \
-    X(PYTHON_REFUSE_POINTER, "dlpack._arguments", "refuse_pointer")                                                    \
-    X(PYTHON_REFUSE_TENSOR, "dlpack._arguments", "refuse_tensor")                                                      \
-    X(PYTHON_CHECK_ROWS, "dlpack._arrow", "check_rows")                                                                \
-    X(PYTHON_DESCRIBE_COLUMN, "dlpack._arrow", "describe_column")                                                      \
-    X(PYTHON_EXPORT_KEYWORDS, "dlpack._delegate", "export_keywords")                                                   \
-    X(PYTHON_EXPORT_OTHERWISE, "dlpack._delegate", "export_otherwise")                                                 \
-    X(PYTHON_IMPORT_TENSOR, "dlpack._delegate", "import_tensor")                                                       \
-    X(PYTHON_MOVE, "dlpack._delegate", "move")                                                                         \
-    X(PYTHON_SERVE_BY_OTHERS, "dlpack._delegate", "serve_by_others")                                                   \
-    X(PYTHON_DOC, "dlpack._docs", "doc")                                                                               \
-    X(PYTHON_CAPSULE_NAME, "dlpack._errors", "capsule_name")                                                           \
-    X(PYTHON_KIND_AND_MESSAGE, "dlpack._errors", "kind_and_message")                                                   \
-    X(PYTHON_NEEDLESS_OWNER, "dlpack._errors", "needless_owner")                                                       \
-    X(PYTHON_NO_HOLDER, "dlpack._errors", "no_holder")                                                                 \
-    X(PYTHON_NO_PICKLE, "dlpack._errors", "no_pickle")                                                                 \
-    X(PYTHON_NO_PROTOCOL, "dlpack._errors", "no_protocol")                                                             \
-    X(PYTHON_UNEXPECTED, "dlpack._errors", "unexpected_value")                                                         \
-    X(PYTHON_WRONG_ANSWER, "dlpack._errors", "wrong_answer")                                                           \
-    X(PYTHON_START_FAILED, "dlpack._start", "start_failed")                                                            \
-    X(PYTHON_ABSENT, "dlpack._object", "absent")                                                                       \
-    X(PYTHON_INTERFACE, "dlpack._object", "interface")                                                                 \
-    X(PYTHON_IS_FIXED, "dlpack._object", "is_fixed")                                                                   \
-    X(PYTHON_REFUSE, "dlpack._object", "refuse")                                                                       \
-    X(PYTHON_DEVICE, "dlpack._object", "device")                                                                       \
-    X(PYTHON_REPR, "dlpack._object", "repr_of")                                                                        \
-    X(PYTHON_ADD_MEMBERS, "dlpack._object", "add_members")
+/* Functions of Python, which do what is rare, or mostly words: each python.<name> is dlpack._functions.<name>. */
+#define PYTHON_FUNCTIONS(F)                                                                                            \
+    F(partial), F(plain_asdlpack), F(call_dlpack), F(plain_dlpack), F(device_ints), F(plain_frombuffer),               \
+        F(plain_from_pointer), F(name_hidden), F(no_buffer), F(plain_interface), F(refuse_pointer), F(refuse_tensor),  \
+        F(check_rows), F(describe_column), F(export_keywords), F(export_otherwise), F(import_tensor), F(move),         \
+        F(serve_by_others), F(doc), F(capsule_name), F(kind_and_message), F(needless_owner), F(no_holder),             \
+        F(no_pickle), F(no_protocol), F(unexpected_value), F(wrong_answer), F(start_failed), F(absent), F(interface),  \
+        F(is_fixed), F(refuse), F(device), F(repr_of), F(add_members)
 
-#define INDEX(index, module, name) index,
-enum python_function { PYTHON_FUNCTIONS(INDEX) };
-#undef INDEX
+#define FUNCTION(name) *name
+extern struct python_functions {
+    PyObject PYTHON_FUNCTIONS(FUNCTION);
+} python;
+#undef FUNCTION
 
 /* Steals args, a tuple, which may be NULL. An exception that the function returns is raised: CPython 3.11 may lose one that
  * it raises itself, where memory is short. A new reference; NULL: error. */
-PyObject *call_python(enum python_function function, PyObject *args);
+PyObject *call_python(PyObject *function, PyObject *args);
 
 /* The result of a call without arguments, which it steals and which may be NULL: error. */
 PyObject *make_call(PyObject *call);
 
 /* Hands over the arguments of a METH_FASTCALL | METH_KEYWORDS function, of a method behind self (NULL: none), to the
  * function, which makes a call with plain ones of them, or refuses them: the result of that call. */
-PyObject *read_in_python(enum python_function function, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+PyObject *read_in_python(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                          PyObject *kwnames);
 
 /* The same of a function that returns an exception or None. 0: None; -1: error. */
-int check_in_python(enum python_function function, PyObject *args);
+int check_in_python(PyObject *function, PyObject *args);
 
 /* Sets the documentation of the methods, as dlpack._docs has it. -1: error. */
 int add_docs(PyMethodDef *methods);

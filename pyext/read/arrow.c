@@ -78,7 +78,7 @@ static int check_rows(PyObject *obj, const struct held *held)
     for (size_t i = 0; i < held->count; i++) {
         rows += (uint64_t)held->arrays[i].length;
     }
-    return check_in_python(PYTHON_CHECK_ROWS, Py_BuildValue("OL", obj, (long long)rows));
+    return check_in_python(python.check_rows, Py_BuildValue("OL", obj, (long long)rows));
 }
 
 static void request_arrow(struct request *request, enum protocol protocol, const struct held *held)

@@ -52,7 +52,7 @@ static void *managed_of(DLPackObject *self, PyObject *capsule, bool *versioned)
     const char *name = PyCapsule_GetName(capsule);
     *versioned = name != NULL && strcmp(name, capsule_versioned) == 0;
     if (!*versioned && (name == NULL || strcmp(name, capsule_legacy) != 0)) {
-        check_in_python(PYTHON_CAPSULE_NAME, Py_BuildValue("(yss)", name, capsule_legacy, capsule_versioned));
+        check_in_python(python.capsule_name, Py_BuildValue("(yss)", name, capsule_legacy, capsule_versioned));
         return NULL;
     }
     if (!*versioned) {

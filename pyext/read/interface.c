@@ -46,7 +46,7 @@ static int read_typestr(DLPackObject *self, struct request *request, const char 
     if (strlen(typestr) < 3 || (strchr("VW", typestr[1]) == NULL && strcmp(typestr + 1, "f1") != 0)) {
         return 0;
     }
-    PyObject *named = call_python(PYTHON_NAME_HIDDEN, Py_BuildValue("(Os)", self->obj, typestr));
+    PyObject *named = call_python(python.name_hidden, Py_BuildValue("(Os)", self->obj, typestr));
     if (named != NULL && PyBytes_Size(named) < FORMAT_SIZE) {
         request_format(request, PyBytes_AsString(named));
     }
@@ -90,7 +90,7 @@ static int read_data(DLPackObject *self, PyObject *data, struct request *request
         if (PyObject_CheckBuffer(exporter)) {
             return read_bytes(self, exporter, request);
         }
-        return check_in_python(PYTHON_NO_BUFFER, Py_BuildValue("(sO)", self->protocol, data ? data : Py_None));
+        return check_in_python(python.no_buffer, Py_BuildValue("(sO)", self->protocol, data ? data : Py_None));
     }
     /* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is itself. Of
      * a type that buffers can't say, the address is its own. */
@@ -127,7 +127,7 @@ static int read_interface(DLPackObject *self, struct request *request, PyObject 
     request_init(request, protocol);
     int read = PyDict_Check(dict) ? read_plain(self, dict, request) : 0;
     if (read == 0) {
-        PyObject *plain = call_python(PYTHON_PLAIN_INTERFACE, Py_BuildValue("(sO)", self->protocol, dict));
+        PyObject *plain = call_python(python.plain_interface, Py_BuildValue("(sO)", self->protocol, dict));
         request_init(request, protocol);
         read = plain == NULL ? -1 : read_plain(self, plain, request);
         Py_XDECREF(plain);

@@ -35,9 +35,9 @@ def __dir__() -> list[str]:
 def _show_freezers() -> object:
     """Never called: freezers follow these imports, since they can't look into the extension. It imports the modules,
     and opens _core.so, which is no module, by dlopen."""
-    from . import _arguments, _arrow, _core, _delegate, _docs, _errors, _object, _start
+    from . import _core, _functions
 
-    return _arguments, _arrow, _core, _delegate, _docs, _errors, _object, _start
+    return _core, _functions
 
 
 del TYPE_CHECKING, _show_freezers  # dir() and completion show what this package offers
