@@ -55,7 +55,7 @@ static int read_described(DLPackObject *self, DLPackObject *holder, struct reque
 /* The bytes of a tensor that asdlpack makes of the object. */
 static int read_tensor(DLPackObject *self, PyObject *obj, struct request *request)
 {
-    DLPackObject *shared = share(obj, COPY_NEVER, NULL, NULL);
+    DLPackObject *shared = share(obj, COPY_NEVER, NULL);
     DLPackObject *holder = shared == NULL ? NULL : ordered_tensor_of(shared);
     int read = holder == NULL ? -1 : read_described(self, holder, request);
     Py_XDECREF((PyObject *)shared);
@@ -65,10 +65,9 @@ static int read_tensor(DLPackObject *self, PyObject *obj, struct request *reques
 /* The object's bytes: its buffer, which has any type; where it gives none, what asdlpack makes of it. */
 static int read_memory(DLPackObject *self, PyObject *obj, struct request *request)
 {
-    enum structure kind;
-    int found = PyCapsule_CheckExact(obj) ? 1 : find_structure(obj, &kind);
-    if (found != 0) { /* it would be lost where the rest is refused, and a pointer has no length */
-        return found > 0 ? check_in_python(python.refuse_tensor, PyTuple_New(0)) : -1;
+    if (PyCapsule_CheckExact(obj) || structure_reader(obj) != NULL) {
+        /* It would be lost where the rest is refused, and a pointer has no length. */
+        return check_in_python(python.refuse_tensor, PyTuple_New(0));
     }
     if (PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type)) {
         self->protocol = "buffer";

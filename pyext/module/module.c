@@ -3,19 +3,6 @@
  * It is C because only C can define a module of CPython's stable ABI. */
 #include "module/module.h"
 
-/* A DLTensor is borrowed: it lives by its owner. */
-static int borrow_tensor(DLPackObject *self, PyObject *owner)
-{
-    if (inspect_structure(self, self->obj, STRUCTURE_TENSOR) < 0) {
-        return -1;
-    }
-    if (self->holding == HOLDS_NOTHING) {
-        self->object = Py_NewRef(owner == NULL ? Py_None : owner);
-        self->holding = HOLDS_OBJECT;
-    }
-    return 0;
-}
-
 static int become_delegate(DLPackObject *self)
 {
     self->delegate = true;
@@ -24,8 +11,9 @@ static int become_delegate(DLPackObject *self)
     return 1;
 }
 
-/* Recognises the protocol of self->obj. 1: done; 0: it speaks none; -1: error. */
-static int recognise(DLPackObject *self, PyObject *owner)
+/* Recognises the protocol of self->obj. 1: done; 0: it speaks none; -1: error; or a structure's. */
+enum { STRUCTURE = 2 };
+static int recognise(DLPackObject *self)
 {
     PyObject *obj = self->obj;
     self->stream = STREAM_LEGACY; /* of a managed tensor, whose consumer names no stream */
@@ -39,19 +27,15 @@ static int recognise(DLPackObject *self, PyObject *owner)
     if (known == HAS_DLPACK) {
         return become_delegate(self);
     }
-    enum structure kind;
-    int found = find_structure(obj, &kind);
-    if (found > 0) {
-        return (kind == STRUCTURE_TENSOR ? borrow_tensor(self, owner) : take_structure(self, obj, kind)) < 0 ? -1 : 1;
+    if (structure_reader(obj) != NULL) {
+        return STRUCTURE;
     }
-    if (found == 0) {
-        PyObject *method;
-        found = optional_attribute(obj, names.dlpack, &method);
-        Py_XDECREF(method);
-    }
+    PyObject *method;
+    int found = optional_attribute(obj, names.dlpack, &method);
     if (found < 0) {
         return -1;
     }
+    Py_XDECREF(method);
     bool is_new = known == NOT_KNOWN;
     if (found > 0) {
         return is_new && remember_type(obj, HAS_DLPACK) < 0 ? -1 : become_delegate(self);
@@ -59,17 +43,6 @@ static int recognise(DLPackObject *self, PyObject *owner)
     found = describe_by_protocols(self);
     is_new = is_new && found > 0 && self->holding == HOLDS_VIEW;
     return is_new && remember_type(obj, BUFFER_ALONE) < 0 ? -1 : found;
-}
-
-/* Refuses an owner of what is no borrowed tensor. */
-static int check_owner(PyObject *obj)
-{
-    enum structure kind;
-    int found = find_structure(obj, &kind);
-    if (found < 0 || (found > 0 && kind == STRUCTURE_TENSOR)) {
-        return found < 0 ? -1 : 0;
-    }
-    return check_in_python(python.needless_owner, PyTuple_Pack(1, obj));
 }
 
 /* A delegate copies nothing before its tensor is there; for a device, once, from where it is to where it shall be. */
@@ -83,11 +56,15 @@ static DLPackObject *settle_delegate(DLPackObject *self, enum copy copy, const D
     return (DLPackObject *)Py_XNewRef((PyObject *)shared);
 }
 
-HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device, PyObject *owner)
+static DLPackObject *share_structure_of(PyObject *pointer, enum copy copy, const DLDevice *device)
 {
-    if (owner != NULL && check_owner(obj) < 0) {
-        return NULL;
-    }
+    PyObject *target = device == NULL ? new_none() : Py_BuildValue("(ii)", device->device_type, device->device_id);
+    PyObject *args = Py_BuildValue("(OON)", pointer, copy_value(copy), target);
+    return (DLPackObject *)make_call(call_python(structure_reader(pointer), args));
+}
+
+HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
+{
     if (Py_IS_TYPE(obj, DLPackObject_type)) {
         return object_on((DLPackObject *)obj, device, copy);
     }
@@ -103,9 +80,12 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device, P
         self->has_target = true;
         self->target = *device;
     }
-    int found = recognise(self, owner);
+    int found = recognise(self);
     if (found == 0) {
         check_in_python(python.no_protocol, PyTuple_Pack(1, obj));
+    }
+    else if (found == STRUCTURE) {
+        shared = share_structure_of(obj, copy, device);
     }
     else if (found > 0) {
         shared = self->delegate ? settle_delegate(self, copy, device) : (DLPackObject *)Py_NewRef((PyObject *)self);
@@ -126,35 +106,26 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
     enum copy copy;
     DLDevice device;
     if (!read_arguments(parameters, 4, 1, 1, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
-        (target != Py_None && !plain_device(target, &device))) {
+        (target != Py_None && !plain_device(target, &device)) || owner != Py_None) {
         return read_in_python(python.plain_asdlpack, NULL, args, nargs, kwnames);
     }
-    return (PyObject *)share(obj, copy, target == Py_None ? NULL : &device, owner == Py_None ? NULL : owner);
+    return (PyObject *)share(obj, copy, target == Py_None ? NULL : &device);
 }
 
-/* (name of the capsule or None, the object with the tensor or None): nothing is consumed, and of a capsule that is not
- * to be consumed just the name is read. */
-static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *obj)
+/* (name of the capsule, its tensor or None): nothing is consumed, and of one that is not to be consumed just the name is
+ * read. */
+static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
-    enum structure kind;
-    bool is_capsule = PyCapsule_CheckExact(obj);
-    const char *name = is_capsule ? PyCapsule_GetName(obj) : NULL;
-    if (is_capsule && !PyCapsule_IsValid(obj, capsule_legacy) && !PyCapsule_IsValid(obj, capsule_versioned)) {
-        return Py_BuildValue("(sO)", name == NULL ? "" : name, Py_None);
+    const char *name = PyCapsule_GetName(capsule);
+    if (!PyCapsule_IsValid(capsule, capsule_legacy) && !PyCapsule_IsValid(capsule, capsule_versioned)) {
+        return PyErr_Occurred() ? NULL : Py_BuildValue("(sO)", name == NULL ? "" : name, Py_None);
     }
-    int found = is_capsule ? 0 : find_structure(obj, &kind), inspected = 0;
-    if (found < 0) {
+    DLPackObject *self = object_new(capsule, COPY_NEVER);
+    if (self == NULL || inspect_capsule(self, capsule) < 0) {
+        Py_XDECREF((PyObject *)self);
         return NULL;
     }
-    bool shares = !is_capsule && found == 0;
-    DLPackObject *self = shares ? share(obj, COPY_NEVER, NULL, NULL) : object_new(obj, COPY_NEVER);
-    if (self != NULL && !shares) {
-        inspected = is_capsule ? inspect_capsule(self, obj) : inspect_structure(self, obj, kind);
-    }
-    DLPackObject *holder = self == NULL || inspected < 0 ? NULL : tensor_of(self);
-    PyObject *result = holder == NULL ? NULL : Py_BuildValue("(zO)", name, holder);
-    Py_XDECREF((PyObject *)self);
-    return result;
+    return Py_BuildValue("(sN)", name, self);
 }
 
 static PyObject *count_core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
@@ -170,6 +141,7 @@ static PyMethodDef module_methods[] = {
     {"_import", import_given, METH_VARARGS, NULL},
     {"_read_by_others", read_by_others, METH_VARARGS, NULL},
     {"_register_structures", register_structures, METH_VARARGS, NULL},
+    {"_share_structure", share_structure, METH_VARARGS, NULL},
     {"_start_copy", start_copy, METH_O, NULL},
     {"_deleters_work", deleters_work, METH_NOARGS, NULL},
     {"_core_calls", count_core_calls, METH_NOARGS, NULL},

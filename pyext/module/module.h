@@ -8,8 +8,8 @@
 
 /* module.c */
 
-/* asdlpack(obj, copy=copy, device=device, owner=owner); NULL: None */
-DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device, PyObject *owner);
+/* asdlpack(obj, copy=copy, device=device); NULL: None */
+DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device);
 
 /* memory.c */
 

@@ -51,12 +51,12 @@ struct names names;
 
 static int make_names(void)
 {
-#define ENTRY(name, text) {&names.name, text},
+#define NAME(name) {&names.name, #name}
+#define DUNDER(name) {&names.name, "__" #name "__"}
     static const struct {
         PyObject **name;
         const char *text;
-    } all[] = {NAMES(ENTRY)};
-#undef ENTRY
+    } all[] = {NAMES(NAME, DUNDER)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         *all[i].name = PyUnicode_InternFromString(all[i].text);
         if (*all[i].name == NULL) {
@@ -89,7 +89,6 @@ static int fetch_functions(void)
         PyObject **function;
         const char *name;
     } all[] = {PYTHON_FUNCTIONS(FUNCTION)};
-#undef FUNCTION
     PyObject *module = PyImport_ImportModule("dlpack._functions");
     for (size_t i = 0; i < sizeof all / sizeof *all && module != NULL; i++) {
         *all[i].function = PyObject_GetAttrString(module, all[i].name);

@@ -26,39 +26,18 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
 #define Py_END_CRITICAL_SECTION() }
 #endif
 
-/* Each name.<first> is the interned str <second>, made once and kept for ever. */
-#define NAMES(NAME)                                                                                                    \
-    NAME(dlpack, "__dlpack__")                                                                                         \
-    NAME(dlpack_device, "__dlpack_device__")                                                                           \
-    NAME(array_interface, "__array_interface__")                                                                       \
-    NAME(array_struct, "__array_struct__")                                                                             \
-    NAME(cuda_array_interface, "__cuda_array_interface__")                                                             \
-    NAME(arrow_c_array, "__arrow_c_array__")                                                                           \
-    NAME(arrow_c_stream, "__arrow_c_stream__")                                                                         \
-    NAME(stream, "stream")                                                                                             \
-    NAME(max_version, "max_version")                                                                                   \
-    NAME(dl_device, "dl_device")                                                                                       \
-    NAME(copy, "copy")                                                                                                 \
-    NAME(owner, "owner")                                                                                               \
-    NAME(device, "device")                                                                                             \
-    NAME(readonly, "readonly")                                                                                         \
-    NAME(shape, "shape")                                                                                               \
-    NAME(typestr, "typestr")                                                                                           \
-    NAME(data, "data")                                                                                                 \
-    NAME(strides, "strides")                                                                                           \
-    NAME(offset, "offset")                                                                                             \
-    NAME(mask, "mask")                                                                                                 \
-    NAME(version, "version")                                                                                           \
-    NAME(dtype, "dtype")                                                                                               \
-    NAME(obj, "obj")                                                                                                   \
-    NAME(pointer, "pointer")                                                                                           \
-    NAME(cpu, "cpu")
+/* Each names.<name> is the interned str "name", or "__name__", made once and kept for ever. */
+#define NAMES(NAME, DUNDER)                                                                                            \
+    DUNDER(dlpack), DUNDER(dlpack_device), DUNDER(array_interface), DUNDER(array_struct),                              \
+        DUNDER(cuda_array_interface), DUNDER(arrow_c_array), DUNDER(arrow_c_stream), NAME(stream), NAME(max_version),  \
+        NAME(dl_device), NAME(copy), NAME(owner), NAME(device), NAME(readonly), NAME(shape), NAME(typestr),            \
+        NAME(data), NAME(strides), NAME(offset), NAME(mask), NAME(version), NAME(dtype), NAME(obj), NAME(pointer),     \
+        NAME(cpu)
 
-#define MEMBER(name, text) PyObject *name;
+#define MEMBER(name) *name
 extern struct names {
-    NAMES(MEMBER)
+    PyObject NAMES(MEMBER, MEMBER);
 } names;
-#undef MEMBER
 
 /* Made once, and kept for ever. */
 extern struct constants {
@@ -129,15 +108,13 @@ int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
     F(partial), F(plain_asdlpack), F(call_dlpack), F(plain_dlpack), F(device_ints), F(plain_frombuffer),               \
         F(plain_from_pointer), F(name_hidden), F(no_buffer), F(plain_interface), F(refuse_pointer), F(refuse_tensor),  \
         F(check_rows), F(describe_column), F(export_keywords), F(export_otherwise), F(import_tensor), F(move),         \
-        F(serve_by_others), F(doc), F(capsule_name), F(kind_and_message), F(needless_owner), F(no_holder),             \
-        F(no_pickle), F(no_protocol), F(unexpected_value), F(wrong_answer), F(start_failed), F(absent), F(interface),  \
-        F(is_fixed), F(refuse), F(device), F(repr_of), F(add_members)
+        F(serve_by_others), F(doc), F(capsule_name), F(kind_and_message), F(no_holder), F(no_pickle), F(no_protocol),  \
+        F(unexpected_value), F(wrong_answer), F(start_failed), F(absent), F(interface), F(is_fixed), F(refuse),        \
+        F(device), F(repr_of), F(add_members)
 
-#define FUNCTION(name) *name
 extern struct python_functions {
-    PyObject PYTHON_FUNCTIONS(FUNCTION);
+    PyObject PYTHON_FUNCTIONS(MEMBER);
 } python;
-#undef FUNCTION
 
 /* Steals args, a tuple, which may be NULL. An exception that the function returns is raised: CPython 3.11 may lose one that
  * it raises itself, where memory is short. A new reference; NULL: error. */

@@ -96,90 +96,78 @@ int inspect_capsule(DLPackObject *self, PyObject *capsule)
     return managed == NULL ? -1 : describe_managed(self, managed, versioned);
 }
 
-/* The classes of dlpack.structs, which registers them: a ctypes pointer to a structure is known by its type. */
-
-static const char *const structure_names[] = {
-    [STRUCTURE_TENSOR] = "DLTensor",
-    [STRUCTURE_LEGACY] = "DLManagedTensor",
-    [STRUCTURE_VERSIONED] = "DLManagedTensorVersioned",
-};
-
-/* Of each structure its type, and that of pointers to it. NULL: dlpack.structs was never imported. */
-static _Atomic(PyObject *) structure_types[3][2];
+/* Of dlpack.structs, which registers them: the function that reads its structures, then their types, and those of ctypes
+ * pointers to them. Kept for ever; NULL: it was never imported. */
+static _Atomic(PyObject *) structures;
 
 PyObject *register_structures(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    for (Py_ssize_t i = 0; i < 6 && i < PyTuple_Size(args); i++) {
-        Py_XDECREF(atomic_exchange(&structure_types[i / 2][i % 2], Py_NewRef(PyTuple_GetItem(args, i))));
-    }
+    atomic_store(&structures, Py_NewRef(args));
     return new_none();
 }
 
-int find_structure(PyObject *obj, enum structure *kind)
+PyObject *structure_reader(PyObject *obj)
 {
-    PyObject *type = (PyObject *)Py_TYPE(obj);
-    for (int i = 0; i < 3; i++) {
-        if (type == structure_types[i][1]) {
-            *kind = i;
-            return 1;
-        }
-        if (type == structure_types[i][0]) {
-            PyErr_Format(PyExc_TypeError,
-                         "asdlpack: expected a pointer to the %s, got the structure itself (pass ctypes.pointer of it)",
-                         structure_names[i]);
-            return -1;
+    PyObject *registered = structures;
+    for (Py_ssize_t i = 1; registered != NULL && i < PyTuple_Size(registered); i++) {
+        if (PyTuple_GetItem(registered, i) == (PyObject *)Py_TYPE(obj)) {
+            return PyTuple_GetItem(registered, 0);
         }
     }
-    return 0;
+    return NULL;
 }
 
-/* The address in a ctypes pointer, which becomes NULL where the structure is taken over: so it is taken once. */
-static void *address_in(PyObject *pointer, enum structure kind, bool take)
-{
-    Py_buffer view;
-    if (PyObject_GetBuffer(pointer, &view, PyBUF_WRITABLE) < 0) {
-        return NULL;
-    }
-    void **place = view.buf, *address = take ? __atomic_exchange_n(place, NULL, __ATOMIC_ACQ_REL) : *place;
-    PyBuffer_Release(&view);
-    if (address == NULL) {
-        PyErr_Format(PyExc_ValueError,
-                     "pointer to a %s is NULL; expected the structure's address (what asdlpack took over is NULL)",
-                     structure_names[kind]);
-    }
-    return address;
-}
+enum structure { TENSOR, MANAGED, MANAGED_VERSIONED };
 
-int inspect_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
+/* Describes the structure at an address, and takes it over, or holds the owner instead. */
+static int read_structure(DLPackObject *self, void *address, bool versioned, bool takes, PyObject *owner)
 {
-    self->protocol = structure_names[kind];
-    const void *address = address_in(pointer, kind, false);
-    if (address == NULL) {
-        return -1;
-    }
-    if (kind != STRUCTURE_TENSOR) {
-        return describe_managed(self, address, kind == STRUCTURE_VERSIONED);
-    }
-    struct request request;
-    request_tensor(&request, address, 0);
-    return object_describe(self, &request);
-}
-
-int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind)
-{
-    bool versioned = kind == STRUCTURE_VERSIONED;
-    self->protocol = structure_names[kind];
-    void *managed = address_in(pointer, kind, true);
-    if (managed == NULL) {
-        return -1;
-    }
-    if (take_managed(self, managed, versioned) < 0) {
+    int described = describe_managed(self, address, versioned); /* a DLManagedTensor begins with its DLTensor */
+    if (takes && described < 0) {
         struct pending pending;
         set_aside(&pending);
-        delete_managed(managed, versioned);
+        delete_managed(address, versioned);
         put_back(&pending);
-        return -1;
     }
-    self->hides_obj = !holds_memory(self);
-    return 0;
+    else if (takes) {
+        object_hold_managed(self, address, versioned);
+        self->hides_obj = !holds_memory(self);
+    }
+    else if (described == 0 && !holds_memory(self)) {
+        self->object = Py_NewRef(owner);
+        self->holding = HOLDS_OBJECT;
+    }
+    return described;
+}
+
+PyObject *share_structure(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    static const char *const protocols[] = {"DLTensor", "DLManagedTensor", "DLManagedTensorVersioned"};
+    PyObject *pointer, *owner, *copied, *target;
+    int kind, takes;
+    enum copy copy;
+    Py_buffer view;
+    if (!PyArg_ParseTuple(args, "OipOOO", &pointer, &kind, &takes, &owner, &copied, &target) ||
+        PyObject_GetBuffer(pointer, &view, PyBUF_WRITABLE) < 0) {
+        return NULL;
+    }
+    plain_copy(copied, &copy);
+    DLPackObject *self = object_new(pointer, copy);
+    void **place = view.buf, *address = NULL;
+    if (self != NULL) {
+        self->protocol = protocols[kind];
+        self->stream = kind == TENSOR ? STREAM_UNKNOWN : STREAM_LEGACY;
+        self->has_target = plain_device(target, &self->target);
+        address = takes ? __atomic_exchange_n(place, NULL, __ATOMIC_ACQ_REL) : *place;
+    }
+    PyBuffer_Release(&view);
+    if (self != NULL && address == NULL) {
+        PyErr_Format(PyExc_ValueError,
+                     "pointer to a %s is NULL; expected the structure's address (what asdlpack took over is NULL)",
+                     self->protocol);
+    }
+    if (address == NULL || read_structure(self, address, kind == MANAGED_VERSIONED, takes, owner) < 0) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
 }

@@ -27,22 +27,20 @@ int take_managed(DLPackObject *self, void *managed, bool versioned);
  * order of self->stream. Refused, it is as it was. */
 int take_capsule(DLPackObject *self, PyObject *capsule);
 
-/* What the structures of dlpack.structs are to asdlpack: borrowed or taken over. */
-enum structure { STRUCTURE_TENSOR, STRUCTURE_LEGACY, STRUCTURE_VERSIONED };
+/* Describes a capsule and takes nothing over: what it leads to must outlive self. */
+int inspect_capsule(DLPackObject *self, PyObject *capsule);
 
-/* dlpack._dlpack._register_structures: three times a structure's type and the type of ctypes pointers to it. */
+/* dlpack._dlpack._register_structures */
 PyObject *register_structures(PyObject *module, PyObject *args);
 
-/* 1: obj is a ctypes pointer to such a structure; 0: it is none; -1: error, it is the structure itself. */
-int find_structure(PyObject *obj, enum structure *kind);
+/* The function of dlpack.structs that reads such an object, a ctypes pointer to a structure or the structure itself;
+ * borrowed. NULL: it is none. */
+PyObject *structure_reader(PyObject *obj);
 
-/* Takes over the managed tensor that a ctypes pointer leads to, and makes the pointer NULL. Its deleter is called
- * exactly once, also where the tensor is refused. */
-int take_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
-
-/* These describe and take nothing over: what they lead to must outlive self. */
-int inspect_capsule(DLPackObject *self, PyObject *capsule);
-int inspect_structure(DLPackObject *self, PyObject *pointer, enum structure kind);
+/* dlpack._dlpack._share_structure(pointer, kind, takes, owner, copy, device): a DLPackObject of the structure that a
+ * ctypes pointer leads to. Where it is taken over, the pointer becomes NULL, and the deleter is called exactly once, also
+ * where the tensor is refused. Otherwise it must outlive the object, which holds the owner. */
+PyObject *share_structure(PyObject *module, PyObject *args);
 
 /* buffer.c, interface.c, arrow.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold
  * what must live. 1: read; 0: the object does not speak it; -1: error. */

@@ -7,7 +7,7 @@ from _functools import partial  # type: ignore[import-not-found]  # importing fu
 from sys import modules  # the dict itself: sys loses it when Python ends
 
 from ._dlpack import asdlpack, from_pointer, frombuffer
-from ._errors import short_repr, unexpected
+from ._errors import needless_owner, short_repr, unexpected
 from ._object import device_types
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -48,11 +48,11 @@ def named(name: str) -> Callable[[Function], Function]:
 
 @named("asdlpack")
 def plain_asdlpack(obj: object, /, *, copy: bool | None = False, device: object = None, owner: object = None) -> Any:
-    return plain(
-        partial(asdlpack, obj, owner=owner),
-        copy=plain_copy(copy),
-        device=None if device is None else device_pair(device),
-    )
+    call = plain(partial(asdlpack, obj), copy=plain_copy(copy), device=None if device is None else device_pair(device))
+    if owner is None or isinstance(call, Exception):
+        return call
+    structs = whole_module("dlpack.structs", "read_structure")
+    return needless_owner(obj) if structs is None else structs.read_structure(obj, owner=owner, **call.keywords)
 
 
 @named("__dlpack__")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ._dlpack import DLPackObject, _inspect
+from ._arguments import whole_module
+from ._dlpack import DLPackObject, _inspect, asdlpack
 from ._errors import bare
 from ._object import device_text
 
@@ -10,6 +11,7 @@ TYPE_CHECKING = False  # importing typing takes longer than all the rest of this
 if TYPE_CHECKING:
     from typing import Any
 
+Capsule = type(DLPackObject.__dlpack_c_exchange_api__)
 FLAGS = {1: "READ_ONLY", 2: "IS_COPIED", 4: "SUBBYTE_TYPE_PADDED"}  # DLPACK_FLAG_BITMASK_...
 
 
@@ -40,15 +42,23 @@ def describe(obj: object, /) -> dict[str, Any]:
         about.update(protocol="__arrow_c_stream__", refused="it can be read only once, so it is not read")
         return about
     try:
-        capsule, x = _inspect(obj)
+        if type(obj) is Capsule:
+            about["capsule"], x = _inspect(obj)
+        else:
+            x = looked_at(obj)._tensor
     except (BufferError, ValueError, RuntimeError) as error:
         about.update(refused=f"{type(bare(error)).__name__}: {error}")
         return about
-    if capsule is not None:
-        about.update(capsule=capsule)
     if x is not None:
         about.update(properties(x))
     return about
+
+
+def looked_at(obj: object) -> DLPackObject:
+    structs = whole_module("dlpack.structs", "read_structure")
+    if structs is None or not any(type(obj) is pointer for pointer in structs.POINTERS):
+        return asdlpack(obj)
+    return structs.read_structure(obj, False, None, takes=False)()  # type: ignore[no-any-return]
 
 
 def properties(x: DLPackObject) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from ._docs import doc
 from ._errors import (
     capsule_name,
     kind_and_message,
-    needless_owner,
     no_holder,
     no_pickle,
     no_protocol,

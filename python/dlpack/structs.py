@@ -3,9 +3,17 @@
 https://github.com/dmlc/dlpack/blob/v1.3/include/dlpack/dlpack.h
 """
 
+from __future__ import annotations
+
+from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 
-from ._dlpack import _register_structures
+from ._dlpack import _register_structures, _share_structure
+from ._errors import needless_owner
+
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "DLDataType",
@@ -64,11 +72,24 @@ class DLManagedTensorVersioned(Structure):
     ]
 
 
-_register_structures(
-    DLTensor,
-    POINTER(DLTensor),
-    DLManagedTensor,
-    POINTER(DLManagedTensor),
-    DLManagedTensorVersioned,
-    POINTER(DLManagedTensorVersioned),
-)
+STRUCTURES = DLTensor, DLManagedTensor, DLManagedTensorVersioned
+POINTERS = tuple(map(POINTER, STRUCTURES))
+
+
+def read_structure(
+    obj: object, copy: bool | None, device: tuple[int, int] | None, owner: object = None, *, takes: bool = True
+) -> Any:
+    """The call that shares what a pointer leads to, for C to make, or an exception, for C to raise. A DLTensor is
+    borrowed: it lives by its owner. The others are taken over, or just looked at."""
+    for kind, (structure, pointer) in enumerate(zip(STRUCTURES, POINTERS, strict=True)):
+        if type(obj) is structure:
+            return TypeError(
+                f"asdlpack: expected a pointer to the {structure.__name__}, got the structure itself (pass "
+                "ctypes.pointer of it)"
+            )
+        if type(obj) is pointer and (owner is None or structure is DLTensor):
+            return partial(_share_structure, obj, kind, takes and structure is not DLTensor, owner, copy, device)
+    return needless_owner(obj)
+
+
+_register_structures(read_structure, *STRUCTURES, *POINTERS)
