@@ -167,7 +167,7 @@ void give_gil_back(PyGILState_STATE state)
     count_asking(-1);
 }
 
-int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
+HOT int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
 {
     int found = get_optional_attribute(obj, name, value);
     if (*value == Py_None) {
@@ -242,7 +242,7 @@ bool plain_address(PyObject *value, uint64_t *into)
     return fits;
 }
 
-bool plain_ints(PyObject *value, int64_t *into, int32_t *count)
+HOT bool plain_ints(PyObject *value, int64_t *into, int32_t *count)
 {
     if (!PyTuple_CheckExact(value) && !PyTuple_Check(value)) {
         return false;
@@ -256,7 +256,7 @@ bool plain_ints(PyObject *value, int64_t *into, int32_t *count)
     return plain;
 }
 
-bool plain_text(PyObject *value, const char **text)
+HOT bool plain_text(PyObject *value, const char **text)
 {
     Py_ssize_t length;
     if (!PyUnicode_CheckExact(value) && !PyUnicode_Check(value)) {

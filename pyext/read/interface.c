@@ -16,7 +16,7 @@ static PyObject *const *const field_names[FIELDS] = {
     &names.offset,  &names.mask,  &names.version, &names.stream,
 };
 
-static void drop_fields(PyObject *const *fields)
+HOT static void drop_fields(PyObject *const *fields)
 {
     for (int i = 0; i < FIELDS; i++) {
         Py_XDECREF(fields[i]);
@@ -24,7 +24,7 @@ static void drop_fields(PyObject *const *fields)
 }
 
 /* New references; NULL where absent or None. */
-static int take_fields(PyObject *dict, PyObject **fields)
+HOT static int take_fields(PyObject *dict, PyObject **fields)
 {
     for (int i = 0; i < FIELDS; i++) {
         if (dict_item(dict, *field_names[i], &fields[i]) < 0) {
@@ -39,7 +39,7 @@ static int take_fields(PyObject *dict, PyObject **fields)
 
 /* The typestr becomes the request's format. ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": there Python's
  * side adds what obj.dtype.name says that the items are. Go sees the beginning and the length of what is too long. */
-static int read_typestr(DLPackObject *self, struct request *request, const char *typestr)
+HOT static int read_typestr(DLPackObject *self, struct request *request, const char *typestr)
 {
     request_format(request, typestr);
     request->long_format = NULL;
@@ -55,14 +55,14 @@ static int read_typestr(DLPackObject *self, struct request *request, const char 
 }
 
 /* (address, readonly) */
-static bool plain_data(PyObject *data, uint64_t *address)
+HOT static bool plain_data(PyObject *data, uint64_t *address)
 {
     return PyTuple_Size(data) == 2 && plain_address(PyTuple_GetItem(data, 0), address) &&
            PyBool_Check(PyTuple_GetItem(data, 1));
 }
 
 /* false: a field that has to be there is absent, or one is not plain. */
-static bool plain_fields(PyObject *const *fields, bool of_cuda, const char **typestr, struct request *request)
+HOT static bool plain_fields(PyObject *const *fields, bool of_cuda, const char **typestr, struct request *request)
 {
     uint64_t version = of_cuda ? 0 : 3;
     PyObject *data = fields[DATA], *stream = of_cuda ? fields[STREAM] : NULL, *offset = of_cuda ? NULL : fields[OFFSET];
@@ -83,7 +83,7 @@ static bool plain_fields(PyObject *const *fields, bool of_cuda, const char **typ
 }
 
 /* data as an address, as an object with a buffer, or absent: then the object itself has the buffer. */
-static int read_data(DLPackObject *self, PyObject *data, struct request *request)
+HOT static int read_data(DLPackObject *self, PyObject *data, struct request *request)
 {
     if (data == NULL || !PyTuple_Check(data)) {
         PyObject *exporter = data == NULL ? self->obj : data;
@@ -103,7 +103,7 @@ static int read_data(DLPackObject *self, PyObject *data, struct request *request
 }
 
 /* Reads the fields of a dict, while they are held. 1: read; 0: they are not plain; -1: error. */
-static int read_plain(DLPackObject *self, PyObject *dict, struct request *request)
+HOT static int read_plain(DLPackObject *self, PyObject *dict, struct request *request)
 {
     PyObject *fields[FIELDS] = {NULL};
     const char *typestr;
@@ -117,7 +117,7 @@ static int read_plain(DLPackObject *self, PyObject *dict, struct request *reques
 }
 
 /* The attribute's dict, which Python's side makes plain where it is not. 1: read; 0: absent or None; -1: error. */
-static int read_interface(DLPackObject *self, struct request *request, PyObject *attribute, enum protocol protocol)
+HOT static int read_interface(DLPackObject *self, struct request *request, PyObject *attribute, enum protocol protocol)
 {
     PyObject *dict;
     int found = optional_attribute(self->obj, attribute, &dict);
