@@ -27,13 +27,17 @@ enum { MOST_WAITS = 10000 }; /* of 0.1 ms and what the kernel adds: one to two s
 static struct failure start_alone(const char *copy)
 {
     struct core core = {.processors = usable_cpus() + SPARE_CPUS};
-    struct failure failure = check_room(core.processors);
+    struct failure failure = {0};
+    if (copy == NULL && (failure = memory_file(core_path)).name != NULL) {
+        return failure;
+    }
+    failure = check_room(core.processors);
     if (failure.name != NULL) {
         core.processors = LEAST_PROCESSORS;
         failure = check_room(core.processors);
     }
     if (failure.name == NULL) {
-        failure = start_runtime(core_path, copy, &core);
+        failure = start_runtime(copy == NULL ? core_path : copy, &core);
     }
     if (failure.name != NULL) {
         return failure;

@@ -6,7 +6,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -17,7 +16,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,72 +72,39 @@ bool path_beside(const char *file, char *path, size_t size)
            snprintf(path, size, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, file) < (int)size;
 }
 
+static int opened; /* cores, in this process and in those that it was forked from */
+
+/* The loader hands back a library that it knows by this path, though the file is another. */
 static struct failure open_library(const char *path, void **entry)
 {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = opened == 0 ? NULL : dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    if (library != NULL) {
+        dlclose(library);
+        return (struct failure){.name = "library", .text = "the loader knows another library by this path"};
+    }
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     *entry = library == NULL ? NULL : dlsym(library, "dlpack_core");
     return *entry != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = dlerror()};
 }
 
-static struct failure copy_file(const char *path, int to)
-{
-    struct stat facts;
-    struct rlimit limit;
-    int from = open(path, O_RDONLY | O_CLOEXEC);
-    if (from < 0) {
-        return (struct failure){.name = "copy", .text = path, .error = errno};
-    }
-    /* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
-    bool known = fstat(from, &facts) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0;
-    if (known && (rlim_t)facts.st_size > limit.rlim_cur) {
-        close(from);
-        return (struct failure){.name = "file size"};
-    }
-    ssize_t copied;
-    do {
-        copied = sendfile(to, from, NULL, INT_MAX);
-    } while (copied > 0);
-    struct failure failure = {.name = copied == 0 ? NULL : "copy", .text = "sendfile", .error = errno};
-    close(from);
-    return failure;
-}
-
-/* A /proc that was mounted for another PID namespace does not have this process under its getpid(). No earlier copy was
- * opened by this path: it begins with as many more slashes as there were copies, of which the loader takes 214. */
-static struct failure open_memfd(int memfd, unsigned copies, void **entry)
-{
-    enum { MOST = 4000 };
-    char path[MOST + 64];
-    copies %= MOST;
-    memset(path, '/', copies);
-    snprintf(path + copies, 64, "/proc/thread-self/fd/%d", memfd);
-    void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-    if (library != NULL) {
-        dlclose(library);
-        return (struct failure){.name = "copy", .text = "the loader knows another library by this path"};
-    }
-    struct failure failure = open_library(path, entry);
-    failure.name = failure.name == NULL ? NULL : "copy";
-    return failure;
-}
-
-/* The loader would hand back the library that it knows, so it gets a copy of the file. */
-static struct failure open_library_copy(const char *path, unsigned copies, void **entry)
+struct failure memory_file(const char *path)
 {
     enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */ };
-    int memfd = memfd_create("dlpack core", MFD_CLOEXEC | EXECUTABLE);
-    if (memfd < 0) {
-        memfd = memfd_create("dlpack core", MFD_CLOEXEC);
+    struct stat facts;
+    struct rlimit limit;
+    if (opened == 0) {
+        return (struct failure){0};
     }
-    if (memfd < 0) {
+    /* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
+    bool known = stat(path, &facts) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0;
+    if (known && (rlim_t)facts.st_size > limit.rlim_cur) {
+        return (struct failure){.name = "file size"};
+    }
+    int memfd = memfd_create("dlpack core", MFD_CLOEXEC | EXECUTABLE);
+    if (memfd < 0 && (memfd = memfd_create("dlpack core", MFD_CLOEXEC)) < 0) {
         return (struct failure){.name = "copy", .text = "memfd_create", .error = errno};
     }
-    struct failure failure = copy_file(path, memfd);
-    if (failure.name == NULL) {
-        failure = open_memfd(memfd, copies, entry);
-    }
-    close(memfd);
-    return failure;
+    return (struct failure){.name = "memory file", .number = memfd, .error = opened};
 }
 
 /* Limits. */
@@ -286,7 +251,6 @@ struct failure check_room(int processors)
     void *addresses = take_room(reserved, PROT_NONE), *data = MAP_FAILED;
     struct failure failure = {0};
     int error;
-    atomic_store(&waiting, 0); /* in a forked child they are the parent's */
     if (addresses == MAP_FAILED) {
         failure = (struct failure){.name = "addresses", .number = reserved >> 20, .text = limit_met(errno)};
     }
@@ -461,9 +425,8 @@ static size_t move_settings(char **settings, bool back)
 }
 
 /* A malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
-struct failure start_runtime(const char *path, const char *copy, struct core *core)
+struct failure start_runtime(const char *path, struct core *core)
 {
-    static unsigned opened; /* cores, in this process and in those that it was forked from */
     void *entry;
     char **settings = malloc((move_settings(NULL, false) + 1) * sizeof *settings);
     if (settings == NULL) {
@@ -471,8 +434,7 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
     }
     move_settings(settings, false);
     keep_fault_handlers(false);
-    struct failure failure = copy == NULL && opened > 0 ? open_library_copy(path, opened, &entry)
-                                                        : open_library(copy == NULL ? path : copy, &entry);
+    struct failure failure = open_library(path, &entry);
     if (failure.name == NULL) {
         opened++;
         core->room = &kept;
@@ -488,6 +450,7 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
 void forget_runtime(void)
 {
     struct sigaction now;
+    atomic_store(&waiting, 0);
     for (int i = 0; i < FAULTS; i++) {
         if (sigaction(faults[i], NULL, &now) == 0 && now.sa_handler == handlers[true][i].sa_handler) {
             sigaction(faults[i], &handlers[false][i], NULL);

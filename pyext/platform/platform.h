@@ -46,13 +46,16 @@ void end_waiting_threads(void);
 /* Keeps memory back for the core, unless there is some. NULL, or the limit that forbids it. */
 const char *keep_room(void);
 
-/* Opens the core's library and calls its entry, which binds this thread to a Go runtime, from which the GO* variables are
- * hidden meanwhile. In a process that has opened it before, or was forked from one that has, it opens a copy: of its own
- * making, or where `copy` is not NULL the file of this path. */
-struct failure start_runtime(const char *path, const char *copy, struct core *core);
+/* Where this process has opened cores before, or was forked from one that has, a new one needs a copy of the file: the
+ * failure "memory file", with a file in memory to copy it to (number), and how many cores (error); or another failure. */
+struct failure memory_file(const char *path);
 
-/* In a forked child, gives up what a runtime has bound to this thread, whose destructor would enter the parent's, and its
- * handlers of signals, which may wait for ever. */
+/* Opens the core's library and calls its entry, which binds this thread to a Go runtime, from which the GO* variables are
+ * hidden meanwhile. */
+struct failure start_runtime(const char *path, struct core *core);
+
+/* In a forked child, gives up what a runtime has bound to this thread, whose destructor would enter the parent's, its
+ * handlers of signals, which may wait for ever, and the threads that wait for it, which are the parent's. */
 void forget_runtime(void);
 
 /* Gives this thread, once, an alternate signal stack that it keeps, unless it has one, and notes whether it blocks

@@ -5,15 +5,17 @@ https://github.com/dmlc/dlpack/blob/v1.3/include/dlpack/dlpack.h
 
 from __future__ import annotations
 
-from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from functools import partial
 
 from ._dlpack import _register_structures, _share_structure
 from ._errors import needless_owner
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+
+    from ._dlpack import DLPackObject
 
 __all__ = [
     "DLDataType",
@@ -78,7 +80,7 @@ POINTERS = tuple(map(POINTER, STRUCTURES))
 
 def read_structure(
     obj: object, copy: bool | None, device: tuple[int, int] | None, owner: object = None, *, takes: bool = True
-) -> Any:
+) -> Callable[[], DLPackObject] | Exception:
     """The call that shares what a pointer leads to, for C to make, or an exception, for C to raise. A DLTensor is
     borrowed: it lives by its owner. The others are taken over, or just looked at."""
     for kind, (structure, pointer) in enumerate(zip(STRUCTURES, POINTERS, strict=True)):
