@@ -25,12 +25,6 @@ static int *begin_asking(bool in_python)
     return here;
 }
 
-/* Raises that a producer's method returned something else. -1. */
-static int refuse_answer(PyObject *obj, const char *method, const char *expected, PyObject *answer)
-{
-    return check_in_python(python.wrong_answer, Py_BuildValue("(OssO)", obj, method, expected, answer));
-}
-
 /* obj.__dlpack__ with the arguments that are there: a producer that knows no others must not be given them. */
 static PyObject *call_producer(PyObject *obj, const struct export_arguments *arguments)
 {
@@ -70,10 +64,10 @@ static int producer_device(PyObject *obj, DLDevice *device)
     if (pair == NULL) {
         return -1;
     }
-    found = parse_device(pair, device);
-    if (found == 0) {
-        found =
-            refuse_answer(obj, "__dlpack_device__", "a tuple of two ints of 32 bits, (device type, device id)", pair);
+    if (!plain_device(pair, device)) {
+        PyObject *ints = call_python(python.device_answered, PyTuple_Pack(2, obj, pair));
+        found = ints != NULL && plain_device(ints, device) ? 1 : -1;
+        Py_XDECREF(ints);
     }
     Py_DECREF(pair);
     return found;
@@ -127,7 +121,7 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64
     imported->protocol = self->protocol;
     imported->stream = order;
     int taken = PyCapsule_CheckExact(capsule) ? take_capsule(imported, capsule)
-                                              : refuse_answer(self->obj, "__dlpack__", "a capsule", capsule);
+                                              : check_in_python(python.no_capsule, PyTuple_Pack(2, self->obj, capsule));
     if (taken < 0) {
         Py_CLEAR(imported);
     }

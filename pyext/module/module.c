@@ -96,17 +96,17 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
 
 HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyObject *obj, *copied = Py_False, *target = Py_None, *owner = Py_None;
+    PyObject *obj, *copied = Py_False, *target = Py_None;
+    /* Where there is an owner, Python reads the arguments. */
     const struct parameter parameters[] = {
         {names.obj, &obj},
         {names.copy, &copied},
         {names.device, &target},
-        {names.owner, &owner},
     };
     enum copy copy;
     DLDevice device;
-    if (!read_arguments(parameters, 4, 1, 1, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
-        (target != Py_None && !plain_device(target, &device)) || owner != Py_None) {
+    if (!read_arguments(parameters, 3, 1, 1, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
+        (target != Py_None && !plain_device(target, &device))) {
         return read_in_python(python.plain_asdlpack, NULL, args, nargs, kwnames);
     }
     return (PyObject *)share(obj, copy, target == Py_None ? NULL : &device);

@@ -133,17 +133,6 @@ bool plain_device(PyObject *pair, DLDevice *device)
     return true;
 }
 
-int parse_device(PyObject *pair, DLDevice *device)
-{
-    if (plain_device(pair, device)) {
-        return 1;
-    }
-    PyObject *ints = call_python(python.device_ints, PyTuple_Pack(1, pair));
-    int read = ints == NULL ? -1 : plain_device(ints, device);
-    Py_DecRef(ints);
-    return read;
-}
-
 /* The last tuple that meant version 1 is kept: consumers pass a constant, and to read it each time takes 5 ns. */
 HOT bool plain_max_version(PyObject *value, bool *versioned)
 {

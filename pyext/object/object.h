@@ -116,9 +116,6 @@ bool plain_copy(PyObject *value, enum copy *copy);
 bool plain_device(PyObject *pair, DLDevice *device);
 bool plain_max_version(PyObject *value, bool *versioned);
 
-/* The same of any pair. 1: read; 0: no pair of 32-bit ints; -1: error. */
-int parse_device(PyObject *pair, DLDevice *device);
-
 /* asdlpack's copy; borrowed. */
 PyObject *copy_value(enum copy copy);
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
-from ._arguments import device_ints, fitting
+from ._arguments import INTS, device_ints, fitting
 from ._dlpack import _import, _newest_version, _read_by_others, asdlpack
-from ._errors import bare, check_stream_named, exception_text, refused_by_all
+from ._errors import bare, check_stream_named, exception_text, refused_by_all, wrong_answer
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -30,6 +30,10 @@ def export_keywords() -> tuple[tuple[str, ...], ...]:
     """The names of the arguments of __dlpack__ that are passed, by the number whose bits say which these are."""
     names = "stream", "max_version", "dl_device", "copy"
     return tuple(tuple(name for bit, name in enumerate(names) if which >> bit & 1) for which in range(16))
+
+
+def device_answered(obj: object, pair: object) -> tuple[int, int] | Exception:
+    return device_ints(pair) or wrong_answer(obj, "__dlpack_device__", INTS, pair)
 
 
 def export_otherwise(
@@ -111,7 +115,7 @@ def imported(x: DLPackObject, capsule: object, order: int, copy: bool | None) ->
 
 def serve_by_others(x: DLPackObject, refusal: BaseException | str, copy: bool | None) -> DLPackObject | BaseException:
     """The tensor of a producer that refused, by another protocol of it, and copied where copy says so."""
-    said = refusal if isinstance(refusal, str) else exception_text(refusal)
+    said = exception_text(refusal) if is_error(refusal) else refusal
     protocol, served = _read_by_others(x, copy)
     if served is not None and not is_error(served) and served.__dlpack_device__()[0] in OF_CUDA:
         try:

@@ -115,6 +115,10 @@ def wrong_answer(obj: object, method: str, expected: str, answer: object) -> Exc
     return ValueError(f"{type_name(obj)}.{method} returned {short_repr(answer)}; expected {expected}")
 
 
+def no_capsule(obj: object, answer: object) -> Exception:
+    return wrong_answer(obj, "__dlpack__", "a capsule", answer)
+
+
 def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str | None) -> Exception:
     """What a producer's __dlpack__ said, and what its other protocol said, if it has one."""
     only = f"its only protocol is __dlpack__, which said {refusal}"

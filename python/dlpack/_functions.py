@@ -6,7 +6,6 @@ from _functools import partial  # type: ignore[import-not-found]
 
 from ._arguments import (
     call_dlpack,
-    device_ints,
     name_hidden,
     no_buffer,
     plain_asdlpack,
@@ -18,16 +17,16 @@ from ._arguments import (
     refuse_tensor,
 )
 from ._arrow import check_rows, describe_column
-from ._delegate import export_keywords, export_otherwise, import_tensor, move, serve_by_others
+from ._delegate import device_answered, export_keywords, export_otherwise, import_tensor, move, serve_by_others
 from ._docs import doc
 from ._errors import (
     capsule_name,
     kind_and_message,
+    no_capsule,
     no_holder,
     no_pickle,
     no_protocol,
     unexpected_value,
-    wrong_answer,
 )
 from ._object import absent, add_members, device, interface, is_fixed, refuse, repr_of
 from ._start import start_failed
