@@ -22,8 +22,6 @@ static char core_path[4096];                        /* beside this library */
 enum { STARTING = -1 };
 static atomic_int forks; /* how many go on, or STARTING */
 
-enum { MOST_WAITS = 10000 }; /* of 0.1 ms and what the kernel adds: one to two seconds */
-
 static struct failure start_alone(const char *copy)
 {
     struct core core = {.processors = usable_cpus() + SPARE_CPUS};
@@ -52,31 +50,39 @@ static struct failure start_alone(const char *copy)
     return failure;
 }
 
+enum { LONGEST_WAIT = 1500 }; /* milliseconds */
+
+static int64_t milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 static void wait_a_little(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
-static bool may_start(int waits)
+static bool may_start(int64_t begin)
 {
     int now = 0;
     return atomic_compare_exchange_strong(&forks, &now, STARTING) ||
-           (waits >= MOST_WAITS && now > 0 && atomic_compare_exchange_strong(&forks, &now, STARTING));
+           (now > 0 && milliseconds() - begin > LONGEST_WAIT && atomic_compare_exchange_strong(&forks, &now, STARTING));
 }
 
 /* Blocks all signals from then on: a handler may fork, and would wait for the start that it interrupts. And the threads
  * that Go starts inherit the mask: a signal that the program's threads block must not be taken by one of Go's. */
 static void begin_start(sigset_t *before)
 {
-    for (int waits = 0;; waits++) {
-        block_signals(BLOCK_ALL, before);
-        if (may_start(waits)) {
-            return;
-        }
+    int64_t begin = milliseconds();
+    block_signals(BLOCK_ALL, before);
+    while (!may_start(begin)) {
         restore_signals(before);
         Py_BEGIN_ALLOW_THREADS
         wait_a_little();
         Py_END_ALLOW_THREADS
+        block_signals(BLOCK_ALL, before);
     }
 }
 
@@ -124,9 +130,10 @@ describe_function *running_core(void)
 
 static void before_fork(void)
 {
+    int64_t begin = milliseconds();
     int now = atomic_load(&forks);
-    for (int waits = 0; waits < MOST_WAITS && (now == STARTING || !atomic_compare_exchange_weak(&forks, &now, now + 1));
-         waits++) {
+    while ((now == STARTING || !atomic_compare_exchange_weak(&forks, &now, now + 1)) &&
+           milliseconds() - begin <= LONGEST_WAIT) {
         wait_a_little();
         now = atomic_load(&forks);
     }

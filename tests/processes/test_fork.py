@@ -292,8 +292,10 @@ def test_a_fork_in_which_another_library_takes_the_gil_ends(meanwhile):
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["before the fork", "in the parent", "in the child"])
 @alone
 def test_a_fork_handler_of_another_library_may_start_the_core(which):
-    """Registered before dlpack's, it is called while that fork is still going on for dlpack."""
+    """Registered before dlpack's, it is called while that fork is still going on for dlpack. How long the start waits
+    for the fork depends on no other thread."""
     import ctypes
+    import threading
 
     used = []
     handlers = [None, None, None]
@@ -303,9 +305,55 @@ def test_a_fork_handler_of_another_library_may_start_the_core(which):
     from support import forks
 
     source = forks.new_kind()
+    ended = []
+
+    def compute():
+        while not ended:
+            sum(range(1000))
+
+    computing = [threading.Thread(target=compute) for _ in range(3)]
+    for thread in computing:
+        thread.start()
     forks.fork_and_join(forks.use_all)
+    ended.append(1)
+    for thread in computing:
+        thread.join()
     assert used == ([] if which == 2 else [source.nbytes])
     forks.use_all()
+
+
+INTERRUPTED_FORKS = """
+import os, signal
+import dlpack
+
+class Interrupted(Exception):
+    pass
+
+def interrupt(*_):
+    handled.append(1)
+    raise Interrupted
+
+memory, handled, caught = bytearray(b"x") * (100 << 20), [], 0  # with which a fork takes some milliseconds
+signal.signal(signal.SIGALRM, interrupt)
+for attempt in range(20):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.002)
+        if os.fork() == 0:
+            os._exit(0)
+        while len(handled) == attempt:
+            pass
+    except Interrupted:
+        caught += 1
+    os.wait()
+print(caught)
+"""
+
+
+def test_what_a_signal_handler_raises_during_a_fork_reaches_the_program():
+    """Python prints what a function raises that it calls at a fork, and goes on. In a process without pytest, which
+    imports logging, whose functions are called at forks, too."""
+    result = python(INTERRUPTED_FORKS)
+    assert (result.stdout, result.stderr) == ("20\n", "")
 
 
 @pytest.mark.parametrize("attribute", ["device", "__str__"])
