@@ -21,7 +21,7 @@ func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 		return item, malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`)
 	}
 	order, kind := text[0], text[1]
-	if why := refusedKind(kind); why != "" {
+	if why := refusedKind(kind, order == '>'); why != "" {
 		return item, unsupported(field, text, why)
 	}
 	if strings.IndexByte("biufcVW", kind) < 0 {
@@ -52,16 +52,24 @@ func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	return item, nil
 }
 
-// refusedKind says why a kind can't be exported, and the way out.
-func refusedKind(kind byte) string {
+const textOf = "text; DLPack holds numbers (pass its code points: numpy.ascontiguousarray(obj)"
+
+// refusedKind says why a kind can't be exported, and the way out, which of big-endian items has to swap their bytes.
+func refusedKind(kind byte, swapped bool) string {
 	switch kind {
 	case 'O':
 		return noObjects
 	case 'S', 'a':
 		return noText
 	case 'U':
-		return "text; DLPack holds numbers (pass its code points: numpy.ascontiguousarray(obj).view('uint32'))"
+		if swapped {
+			return textOf + ".view('>u4'), with copy=None)"
+		}
+		return textOf + ".view('uint32'))"
 	case 'm', 'M':
+		if swapped {
+			return "times; DLPack holds numbers (pass their ticks, .astype('int64'))"
+		}
 		return "times; DLPack holds numbers (pass their ticks, .view('int64'))"
 	case 't':
 		return noBitField

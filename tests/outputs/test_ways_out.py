@@ -34,6 +34,11 @@ AS_UINT8 = 'dlpack.frombuffer(x, "uint8")'
 REFUSED = {
     "a str of numpy": (lambda: numpy.str_("abc"), CODE_POINTS),
     "an array of str": (lambda: numpy.array(["ab", "c", "d"])[::2], CODE_POINTS),
+    "big-endian str": (
+        lambda: numpy.array(["a"], ">U1"),
+        "numpy.ascontiguousarray(obj).view('>u4'), with copy=None",
+        "asdlpack(numpy.ascontiguousarray(obj).view('>u4'), copy=None)",
+    ),
     "an array of str without a dimension": (lambda: numpy.array("abc"), CODE_POINTS),
     "an array of StringDType": (
         lambda: numpy.array(["1", "2"], numpy.dtypes.StringDType()),
@@ -52,6 +57,7 @@ REFUSED = {
     "text of ctypes": (ctypes.c_wchar * 2, BUFFER),
     "pointers": (ctypes.c_void_p * 2, "memoryview(obj).cast('B').cast('Q')"),
     "times": (lambda: numpy.zeros(4, "M8[s]")[::2], ".view('int64')", "obj.view('int64')"),
+    "big-endian times": (lambda: numpy.array([1], ">M8[s]"), ".astype('int64')", "obj.astype('int64')"),
     "a time": (lambda: numpy.datetime64("2000-01-01"), ".view('int64')", "obj.view('int64')"),
     "objects": (lambda: numpy.array([1, 2], object), FLOATS),
     "long doubles": (lambda: numpy.zeros(2, "g"), FLOATS),
