@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> None:
             text = report_text
         output = json.dumps(facts, indent=2) if as_json else text(facts)
     except BufferError as error:
-        parser.error(f"this can't be shared: {error}")
+        parser.error(f"this can't be shared; in Python, frombuffer says: {error}")
     except (MemoryError, OSError, ValueError) as error:
         parser.error(str(error))
     try:

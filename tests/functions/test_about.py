@@ -300,7 +300,7 @@ def test_any_file_name_can_be_printed(tmp_path, name, locale):
         (["--shape", "-1,-1"], "shape dimension 1 is -1, beside another"),
         (["--shape", "0,9223372036854775807,2"], "too large"),
         (["--shape", ",".join("1" * 65)], "ndim is 65; expected 0 to 64 dimensions"),
-        (["--dtype", "int32", "--offset", "1", "--shape", "1"], "this can't be shared: data 0x"),
+        (["--dtype", "int32", "--offset", "1", "--shape", "1"], "in Python, frombuffer says: data 0x"),
         (["--dtype", "float33"], 'dtype "float33": unknown; expected a name like "int32"'),
     ],
 )
