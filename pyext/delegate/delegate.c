@@ -86,8 +86,7 @@ static PyObject *ask_in_python(PyObject *function, PyObject *args)
     return answer;
 }
 
-/* Whether the pending exception says that the producer can't, rather than that something broke. */
-static bool is_refusal(void)
+bool is_refusal(void)
 {
     return PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_TypeError) ||
            (PyErr_ExceptionMatches(PyExc_RuntimeError) /* NotImplementedError is one */ &&

@@ -72,10 +72,8 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
 PyObject *get_interface(PyObject *self, void *attribute)
 {
     PyObject *interface = make_interface((DLPackObject *)self, attribute);
-    if (interface != NULL || !PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError) ||
-        PyErr_ExceptionMatches(PyExc_RecursionError) || PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        return interface;
+    if (interface == NULL && (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
+        check_in_python(python.absent, Py_BuildValue("(sN)", attribute, take_exception()));
     }
-    check_in_python(python.absent, Py_BuildValue("(sN)", attribute, take_exception()));
-    return NULL;
+    return interface;
 }
