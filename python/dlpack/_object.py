@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import atexit
-import os
-from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
+import sys
 from time import sleep
 
 from ._dlpack import _deleters_work, asdlpack
@@ -29,15 +27,6 @@ def wait_for_deleters() -> None:
         sleep(0.001)
 
 
-# A child that is forked while another thread imports a module would wait for ever for that thread to finish: so a fork
-# waits until nobody imports dlpack._device, the one module that is imported later than the package. Not for ever: a
-# signal handler may fork while its thread imports that module, or one that the other thread needs. What is called at a
-# fork is C: in a function of Python a handler of a signal may raise, and Python prints what a fork's function raises.
-importing = _thread.allocate_lock()
-os.register_at_fork(
-    before=partial(importing.acquire, timeout=1), after_in_parent=importing.release, after_in_child=importing.release
-)
-
 imported: list[type[DLDeviceType]] = []
 
 
@@ -45,16 +34,17 @@ def device_types() -> type[DLDeviceType]:
     """DLDeviceType, which is imported at its first use, since enum takes longer than all the rest. Its module is not
     kept: Python empties modules when it ends."""
     if not imported:
-        held = importing.acquire(timeout=1)  # a fork may wait for this thread, in a handler of another library
         try:
             from ._device import DLDeviceType
         except (AttributeError, TypeError):  # the modules that import are emptied
             raise ImportError("dlpack._device can't be imported any more: Python ends") from None
-        finally:
-            if held and importing.locked():  # a fork that waited for too long has released it
-                importing.release()
         imported.append(DLDeviceType)
     return imported[0]
+
+
+# A child that is forked while another thread imports a module would wait for ever for that thread to finish.
+if "enum" in sys.modules:
+    device_types()
 
 
 def device(number: int, id: int) -> tuple[int, int]:
