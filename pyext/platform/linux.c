@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -89,7 +90,7 @@ static struct failure open_library(const char *path, void **entry)
 
 struct failure memory_file(const char *path)
 {
-    enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */ };
+    enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */, HIGH = 1000 };
     struct stat facts;
     struct rlimit limit;
     if (opened == 0) {
@@ -104,7 +105,12 @@ struct failure memory_file(const char *path)
     if (memfd < 0 && (memfd = memfd_create("dlpack core", MFD_CLOEXEC)) < 0) {
         return (struct failure){.name = "copy", .text = "memfd_create", .error = errno};
     }
-    return (struct failure){.name = "memory file", .number = memfd, .error = opened};
+    /* The loader keeps the file's path, by which debuggers open it: a high descriptor will not soon be another file's. */
+    int high = fcntl(memfd, F_DUPFD_CLOEXEC, HIGH);
+    if (high >= 0) {
+        close(memfd);
+    }
+    return (struct failure){.name = "memory file", .number = high >= 0 ? high : memfd, .error = opened};
 }
 
 /* Limits. */

@@ -82,11 +82,12 @@ def cause(text: bytes | None, error: int) -> str:
 def start_in_memory(original: bytes, file: int, cores: int) -> tuple[str | None, int, bytes | None, int]:
     """Starts the core from a file in memory.
 
-    A /proc that was mounted for another PID namespace does not have this process under its getpid(). No earlier copy
-    was opened by the path: it begins with as many more slashes as there were cores, of which the loader takes 214.
+    A /proc that was mounted for another PID namespace does not have this process under its getpid(). The path is one
+    for other processes, too: debuggers open it. No earlier copy was opened by it: it begins with as many more slashes
+    as there were cores, of which the loader takes 214.
     """
-    path = b"/" * (cores % 4000) + b"/proc/thread-self/fd/%d" % file
     try:
+        path = b"/" * (cores % 4000) + b"/proc/%s/fd/%d" % (os.readlink(b"/proc/thread-self"), file)
         with open(original, "rb") as source:
             while os.sendfile(file, source.fileno(), None, 1 << 30):
                 pass
