@@ -294,6 +294,19 @@ static bool has_default_stream(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
 }
 
+/* Whether copy=None has to copy what the producer gave. */
+static bool needs_copy(const DLPackObject *self, PyObject *capsule)
+{
+    if (self->copy != COPY_IF_NEEDED) {
+        return false;
+    }
+    DLPackObject *looked = object_new(self->obj, COPY_NEVER);
+    bool needs = looked != NULL && inspect_capsule(looked, capsule) < 0 && PyErr_ExceptionMatches(PyExc_BufferError);
+    PyErr_Clear();
+    Py_XDECREF((PyObject *)looked);
+    return needs;
+}
+
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
 {
     bool versioned;
@@ -311,12 +324,16 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
         answer = call_producer(self->obj, &named);
         given = tensor_in(answer, &name);
     }
-    /* Some consumers (onnxruntime, tensorflow) overlook an offset. */
-    if (name == (versioned ? capsule_versioned : capsule_legacy) && (given == NULL || given->byte_offset == 0)) {
-        return answer;
-    }
     if (answer == NULL && !is_refusal()) {
         return NULL;
+    }
+    if (answer != NULL && needs_copy(self, answer)) {
+        drop_capsule(answer);
+        answer = NULL;
+    }
+    /* Some consumers (onnxruntime, tensorflow) overlook an offset. */
+    else if (name == (versioned ? capsule_versioned : capsule_legacy) && (given == NULL || given->byte_offset == 0)) {
+        return answer;
     }
     PyErr_Clear();
     PyObject *capsule = make_call(ask_in_python(python.export_otherwise, pack_arguments(self, arguments, answer)));

@@ -39,8 +39,8 @@ def device_answered(obj: object, pair: object) -> tuple[int, int] | Exception:
 def export_otherwise(
     x: DLPackObject, stream: object, max_version: object, dl_device: object, copy: object, *given: object
 ) -> Any:
-    """The call that exports x's tensor for these arguments, where its producer refused them, or gave this capsule, of
-    another kind than asked for."""
+    """The call that exports x's tensor for these arguments, where its producer refused them, or gave what has to be
+    copied, or this capsule, of another kind than asked for."""
     kept = None
     if given:
         tensor = imported(x, given[0], order_of(stream), x._copy)
@@ -53,7 +53,7 @@ def export_otherwise(
         return tensor
     # A producer that gave a capsule has seen to the stream, and one that says it copied, to the copy; so has the
     # import, where it copied for these arguments alone.
-    if tensor.protocol == x.protocol and tensor._stream == UNKNOWN_STREAM and dl_device is None:
+    if tensor is not kept and tensor.protocol == x.protocol and tensor._stream == UNKNOWN_STREAM and dl_device is None:
         stream = None
     if tensor._is_copy:
         if copy is True and tensor is not kept:

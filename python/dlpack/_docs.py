@@ -15,7 +15,8 @@ The memory stays alive and locked until the DLPackObject and all that was export
 
 copy=False never copies, copy=None copies only what can't be shared as it is (another byte order, strides
 that are no multiple of the item, misaligned data, bit-packed booleans, several chunks), copy=True always
-copies. A copy is compact, row-major, 64-byte aligned, writable, and complete when asdlpack returns.
+copies. A copy is compact, row-major, 64-byte aligned, writable, and complete when asdlpack returns; of what has
+__dlpack__, copy=None copies at the first use, once.
 
 device: where the memory shall be: "cpu", "cuda:1" or (device type, device id); None leaves it where it is. The
 CPU can read CUDA's pinned and managed memory, so that goes to "cpu" without a copy. A copy between the CPU and
