@@ -265,7 +265,10 @@ def whole_module(name: str, *needed: str) -> Any:
 def address(pointer: Any) -> int | None:
     """The address in a ctypes pointer; None where it is no such pointer."""
     ctypes = whole_module("ctypes", "c_void_p", "c_char_p", "_Pointer")
-    if ctypes is None or not isinstance(pointer, (ctypes.c_void_p, ctypes.c_char_p, ctypes._Pointer)):
+    if ctypes is None:
+        return None
+    pointers = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p, ctypes._Pointer, ctypes._CFuncPtr
+    if not isinstance(pointer, pointers):
         return None
     return ctypes.c_void_p.from_buffer(pointer).value or 0  # ctypes.cast would make a reference cycle
 
