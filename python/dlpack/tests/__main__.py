@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,13 @@ with contextlib.suppress(Exception):  # it may be there and broken
     import rich.text
 
     RICH = True
+
+
+def open_standard_descriptors() -> None:
+    """Where they are closed, a pipe to a library's process would get one of their numbers, and be replaced there."""
+    while (file := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(file)
 
 
 def main(arguments: list[str]) -> int:
@@ -119,6 +127,7 @@ def show(report: Report) -> None:
 
 
 if __name__ == "__main__":
+    open_standard_descriptors()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
     for number in signal.SIGTERM, signal.SIGHUP:
         if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
