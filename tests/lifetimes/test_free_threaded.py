@@ -16,6 +16,8 @@ from support.alone import alone, python
 from support.capi import Memory, Speaks
 from support.threads import THREADS, in_threads
 
+pytestmark = pytest.mark.usefixtures("quick_switches")
+
 
 def in_step(work, shared):
     """What work gives in each of some threads for each of the shared objects, to which they come together: to one half
@@ -268,29 +270,15 @@ def test_an_interface_changes_while_it_is_read(effort, figure):
 @alone
 def test_threads_begin_together():
     """What is made at the first use, the core among it, is made once, whoever comes first."""
-    import threading
-
     import dlpack
 
-    together = threading.Barrier(16)
-    failures = []
+    def work(number):
+        x, version = dlpack.asdlpack(bytearray(3)), (1, int("0"))  # of which each thread has its own
+        assert dlpack.asdlpack(x.__dlpack__(max_version=version)).shape == (3,)
+        assert dlpack.asdlpack(dlpack.asdlpack(memoryview(x)), copy=True).nbytes == 3
+        from dlpack import structs
 
-    def work():
-        try:
-            together.wait()
-            x, version = dlpack.asdlpack(bytearray(3)), (1, int("0"))  # of which each thread has its own
-            assert dlpack.asdlpack(x.__dlpack__(max_version=version)).shape == (3,)
-            assert dlpack.asdlpack(dlpack.asdlpack(memoryview(x)), copy=True).nbytes == 3
-            from dlpack import structs
+        tensor = structs.DLTensor(data=x.pointer, device=(1, 0), dtype=(1, 8, 1))
+        assert dlpack.asdlpack(structs.POINTER(structs.DLTensor)(tensor), owner=x).pointer == x.pointer
 
-            tensor = structs.DLTensor(data=x.pointer, device=(1, 0), dtype=(1, 8, 1))
-            assert dlpack.asdlpack(structs.POINTER(structs.DLTensor)(tensor), owner=x).pointer == x.pointer
-        except BaseException as failure:
-            failures.append(failure)
-
-    threads = [threading.Thread(target=work) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
+    in_threads(work)

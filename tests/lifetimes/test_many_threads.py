@@ -1,7 +1,6 @@
 """Many threads: at once, one after the other, alive, with small stacks, and such as Python does not know."""
 
 import collections
-import ctypes
 import gc
 import itertools
 import random
@@ -20,7 +19,7 @@ from support.forks import new_kind, use_all
 from support.libraries import library
 from support.process import status, threads
 from support.tensors import LEGACY, VERSIONED, Tensor, owned, strays
-from support.threads import ForeignThreads, in_threads
+from support.threads import in_threads
 
 SMALLEST_STACK = 32768
 
@@ -44,8 +43,9 @@ def use_everything(source=b"a kind that is known", dtype="uint8"):
 
 
 @alone(timeout=600)
-def share_among_threads(count, rounds):
+def test_threads_share_the_same_and_different_objects(effort, figure):
     """What one thread made another consumes, drops or exports again: it lies in one of a few places."""
+    count, rounds = 64, effort(30, 3000)
     sys.setswitchinterval(1e-5)
     places = [None] * 16
     alive = collections.deque()
@@ -80,19 +80,14 @@ def share_among_threads(count, rounds):
     gc.collect()
     assert (owned(), strays) == (0, [])
     assert sys.getrefcount(shared_array) == 2
-
-
-def test_threads_share_the_same_and_different_objects(effort, figure):
-    rounds = effort(30, 3000)
-    share_among_threads(count=64, rounds=rounds)
-    figure("objects made by 64 threads", 64 * rounds)
+    figure("objects made by 64 threads", count * rounds)
 
 
 # One after the other.
 
 
 @alone(timeout=600)
-def start_and_end(count):
+def test_threads_that_end_leave_nothing(effort, figure):
     use_all()
     left = []
 
@@ -113,23 +108,20 @@ def start_and_end(count):
         gc.collect()
         return threads(), int(status("VmRSS"))
 
+    count = effort(500, 10_000)
     before, resident = start(max(count // 10, 100))
     after, grown = start(count)
     assert after < before + 8  # Go's own
     assert grown < resident + 20_000  # KiB
-
-
-def test_threads_that_end_leave_nothing(effort, figure):
-    count = effort(500, 10_000)
-    start_and_end(count=count)
     figure("short threads", count)
 
 
 # Alive.
 
 
+@pytest.mark.serial
 @alone(timeout=600)
-def stay_alive(count):
+def test_threads_that_live_at_once(effort, figure):
     threading.stack_size(1 << 18)
     source = Memory(64)
 
@@ -143,16 +135,11 @@ def stay_alive(count):
         together.wait()
         return bytes(mine)[0] + ours.size
 
+    count = effort(100, 1000)
     together = threading.Barrier(count)
     assert in_threads(work, count) == [number % 251 + 64 for number in range(count)]
     gc.collect()
     source.append(0)
-
-
-@pytest.mark.serial
-def test_threads_that_live_at_once(effort, figure):
-    count = effort(100, 1000)
-    stay_alive(count=count)
     figure("living threads", count)
 
 
@@ -173,7 +160,8 @@ def chain(longer):
 
 
 @alone(timeout=600)
-def use_small_stacks(count, rounds):
+def test_threads_with_the_smallest_stacks(effort, figure):
+    count, rounds = 16, effort(1, 20)
     lets_go = [
         lambda x: frombuffer(x, "uint8"),
         lambda x: asdlpack(memoryview(x)),
@@ -191,19 +179,14 @@ def use_small_stacks(count, rounds):
             gc.collect()
 
         in_threads(work, count)
-
-
-def test_threads_with_the_smallest_stacks(effort, figure):
-    rounds = effort(1, 20)
-    use_small_stacks(count=16, rounds=rounds)
-    figure("threads with stacks of 32 KiB", 16 * rounds)
+    figure("threads with stacks of 32 KiB", count * rounds)
 
 
 # While the memory changes.
 
 
 @alone(timeout=600)
-def copy_what_changes(rounds):
+def test_memory_that_changes_during_a_copy_is_copied_item_by_item(effort, figure):
     source = np.zeros(1 << 18, "i8")
     ended = threading.Event()
     value = itertools.cycle([0, -1])
@@ -214,41 +197,17 @@ def copy_what_changes(rounds):
 
     thread = threading.Thread(target=change)
     thread.start()
+    rounds = effort(20, 1000)
     for _ in range(rounds):
         copies = [asdlpack(source[::-1], copy=True), asdlpack(memoryview(source)[::2], copy=True)]
         for copied in copies:
             assert set(np.unique(np.from_dlpack(copied))) <= {0, -1}
     ended.set()
     thread.join()
-
-
-def test_memory_that_changes_during_a_copy_is_copied_item_by_item(effort, figure):
-    rounds = effort(20, 1000)
-    copy_what_changes(rounds=rounds)
     figure("copies of memory that changes", 2 * rounds)
 
 
 # That Python does not know.
-
-
-@alone(timeout=600)
-def delete_on_foreign_threads(count):
-    sources = [Memory(8) for _ in range(count)]
-    alive = [weakref.ref(source) for source in sources]
-    versions = itertools.cycle([None, (1, 3)])
-    managed = [consume(asdlpack(source).__dlpack__(max_version=next(versions))) for source in sources]
-    del sources[:]
-    foreign = ForeignThreads()
-    for struct in managed:
-        foreign.start(ctypes.cast(struct.deleter, ctypes.c_void_p), address(struct))
-    foreign.join()
-    assert not any(reference() for reference in alive)
-
-
-def test_deleters_run_on_foreign_threads(effort, figure):
-    count = effort(500, 10_000)
-    delete_on_foreign_threads(count=count)
-    figure("deleters on foreign threads", count)
 
 
 SCRIPT = """

@@ -1,12 +1,11 @@
 """The Go core: when it starts, what it leaves alone, and how seldom it is asked."""
 
-import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from support.alone import alone, python, run
+from support.alone import alone, run
 
 MALFORMED = {"GOMEMLIMIT": "much", "GODEBUG": "x=y,,=", "GOGC": "often", "GOMAXPROCS": "-3", "GOTRACEBACK": "?"}
 
@@ -396,15 +395,3 @@ def test_a_large_copy_lets_other_threads_run():
     dlpack.asdlpack(small, copy=True)
     assert runs_during(lambda: dlpack.asdlpack(large, copy=True))
     assert not runs_during(lambda: dlpack.asdlpack(small, copy=True))
-
-
-@pytest.mark.parametrize("number", ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGPIPE", "SIGALRM"])
-def test_a_signal_still_ends_the_process(number):
-    result = python(
-        "import os, signal, dlpack\n"
-        "dlpack.asdlpack(b'bytes')\n"
-        f"signal.signal(signal.{number}, signal.SIG_DFL)\n"
-        f"os.kill(os.getpid(), signal.{number})\n"
-        "signal.pause()\n"
-    )
-    assert result.returncode == -getattr(signal, number)

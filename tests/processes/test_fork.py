@@ -1,8 +1,6 @@
 """A forked child inherits a Go runtime without threads. It must work all the same: nothing hangs, nothing dies, and
 nothing is left behind."""
 
-import sys
-
 import pytest
 
 from support.alone import TESTS, alone, python
@@ -14,21 +12,8 @@ PARENTS = ["right after the import", "idle", "just back from Go", "with threads 
 
 
 @pytest.mark.parametrize("parent", PARENTS)
+@alone(timeout=280)
 def test_children_use_everything_and_fork_five_deep(parent, effort, figure):
-    result = python(
-        f"import sys; sys.path[:0] = {sys.path!r}\n"
-        f"import test_fork; test_fork.fork_children({parent!r}, {effort(10, 2500)}, {effort(20, SECONDS)})",
-        timeout=280,
-    )
-    assert result.returncode == 0, result.stderr
-    children, deep = map(int, result.stdout.split())
-    assert deep > 0
-    figure("children", children)
-    figure("which forked five deep", deep)
-
-
-def fork_children(parent, count, seconds):
-    """Prints how many there were, and how many of them forked five deep."""
     import contextlib
     import gc
     import itertools
@@ -68,7 +53,7 @@ def fork_children(parent, count, seconds):
             descend(5)
 
     reading, writing = os.pipe()
-    end = time.monotonic() + seconds
+    count, end = effort(10, 2500), time.monotonic() + effort(20, SECONDS)
     done = deep = 0
     with forks.Load(3) if parent == "with threads inside Go" else contextlib.nullcontext():
         while done < count and time.monotonic() < end:
@@ -83,13 +68,17 @@ def fork_children(parent, count, seconds):
     everything.use()
     os.close(writing)
     with open(reading) as leaves:
-        assert len(leaves.read()) == deep
-    print(done, deep)
+        assert len(leaves.read()) == deep > 0
+    figure("children", done)
+    figure("which forked five deep", deep)
 
 
 @alone(timeout=280)
-def forks_leave_nothing(count):
+def test_forks_in_a_row_leave_no_descriptor_and_no_mapping(effort, figure):
+    """In parents, in children and in theirs."""
     from support import forks, process
+
+    count = effort(30, 1000)
 
     def mappings():
         with open("/proc/self/maps") as lines:
@@ -112,39 +101,23 @@ def forks_leave_nothing(count):
     fork_many(count)
     forks.fork_and_join(family)
     forks.fork_and_join(lambda: (forks.use_all(), forks.fork_and_join(family)))
-
-
-def test_forks_in_a_row_leave_no_descriptor_and_no_mapping_in_parents_children_and_theirs(effort, figure):
-    count = effort(30, 1000)
-    forks_leave_nothing(count=count)
     figure("forks", count + 2 * (count // 10))
 
 
 @alone(timeout=280)
-def forks_of_forks(depth):
+def test_every_generation_of_a_long_line_starts_a_core(effort, figure):
+    """Each inherits the dead cores of all before it."""
     from support import forks
+
+    generations = effort(12, 50)
 
     def descend(left):
         forks.use_all()
         if left:
             forks.fork_and_join(lambda: descend(left - 1))
 
-    descend(depth)
-
-
-def test_every_generation_of_a_long_line_starts_a_core(effort, figure):
-    """Each inherits the dead cores of all before it."""
-    generations = effort(12, 50)
-    forks_of_forks(depth=generations)
+    descend(generations)
     figure("generations", generations)
-
-
-def test_a_fork_warns_of_nothing_before_the_core_has_started():
-    """Python from 3.12 on warns of threads at a fork."""
-    result = python(
-        "import os, sys, dlpack\nos.wait() if os.fork() else os._exit(0)", environ={"PYTHONWARNINGS": "error"}
-    )
-    assert (result.returncode, result.stderr) == (0, "")
 
 
 @alone

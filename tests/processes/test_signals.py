@@ -143,16 +143,17 @@ def test_a_copy_that_faults_is_an_error_where_all_signals_are_blocked(where):
 
 
 @pytest.mark.parametrize("send", ["kill", "sigqueue"])
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGBUS])
-def test_a_fault_signal_that_is_sent_ends_the_process(number, send):
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGPIPE", "SIGALRM"])
+def test_a_signal_that_is_sent_ends_the_process(name, send):
     result = python(
-        "import ctypes, os, resource, dlpack\n"
+        "import ctypes, os, resource, signal, dlpack\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        f"signal.signal(signal.{name}, signal.SIG_DFL)\n"  # Python ignores SIGPIPE
         "dlpack.asdlpack(b'bytes', copy=True)\n"
-        f"ctypes.CDLL(None).{send}(os.getpid(), {int(number)}, None)\n"
+        f"ctypes.CDLL(None).{send}(os.getpid(), signal.{name}, None)\n"
         "print('alive', flush=True)\n"
     )
-    assert (result.returncode, result.stdout) == (-number, "")
+    assert (result.returncode, result.stdout) == (-getattr(signal, name), "")
 
 
 @pytest.mark.parametrize("installed", ["before", "after"])
@@ -295,7 +296,7 @@ MASKS = {
 
 
 @alone(timeout=300)
-def masks_stay(rounds):
+def test_no_function_changes_the_signal_mask_of_its_thread(effort, figure):
     import signal
 
     import test_signals
@@ -324,21 +325,20 @@ def masks_stay(rounds):
 
                 assert process.in_thread(around) == set(), (name, what)
 
+    rounds = effort(1, 20)
     for _ in range(rounds):
         check()
         check_in_new_threads()
         forks.fork_and_join(check)
         forks.fork_and_join(check_in_new_threads)
-
-
-def test_no_function_changes_the_signal_mask_of_its_thread(effort, figure):
-    rounds = effort(1, 20)
-    masks_stay(rounds=rounds)
     figure("calls between two looks at the mask", rounds * 4 * len(MASKS) * len(calls()))
 
 
+@pytest.mark.serial
+@pytest.mark.parametrize("cpus", [1, 2])
+@pytest.mark.parametrize("timer", ["REAL", "PROF", "VIRTUAL"])
 @alone(timeout=300)
-def handlers_have_room(library, number, timer, count, cpus):
+def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, timer, cpus, effort, figure):
     """Three threads share large copies, and make small ones, while the signal comes 2,000 times a second."""
     import concurrent.futures
     import ctypes
@@ -349,12 +349,12 @@ def handlers_have_room(library, number, timer, count, cpus):
     from support import forks
 
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cpus])
-    handlers = ctypes.CDLL(library)
+    library, count = ctypes.CDLL(handlers), effort(5, 200)
     much = memoryview(bytes(range(256)) * (64 << 12))[::-1]  # 64 MB
     expected = bytes(much)
     dlpack.asdlpack(much, copy=True)
-    ctypes.c_long.in_dll(handlers, "needed").value = 128 << 10
-    handlers.handle(number, False)
+    ctypes.c_long.in_dll(library, "needed").value = 128 << 10
+    library.handle({"REAL": signal.SIGALRM, "PROF": signal.SIGPROF, "VIRTUAL": signal.SIGVTALRM}[timer], False)
 
     def copy():
         for _ in range(count):
@@ -364,64 +364,56 @@ def handlers_have_room(library, number, timer, count, cpus):
             assert bytes(forks.memory_of(little)) == expected[:64]
         assert bytes(forks.memory_of(x)) == expected
 
-    signal.setitimer(timer, 5e-4, 5e-4)
+    signal.setitimer(getattr(signal, f"ITIMER_{timer}"), 5e-4, 5e-4)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         copies = [pool.submit(copy) for _ in range(2)]
         copy()
     for done in copies:
         done.result()
-    signal.setitimer(timer, 0)
-    assert ctypes.c_long.in_dll(handlers, "handled").value > 10
-
-
-@pytest.mark.serial
-@pytest.mark.parametrize("cpus", [1, 2])
-@pytest.mark.parametrize("timer", ["REAL", "PROF", "VIRTUAL"])
-def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, timer, cpus, effort, figure):
-    number = {"REAL": signal.SIGALRM, "PROF": signal.SIGPROF, "VIRTUAL": signal.SIGVTALRM}[timer]
-    count = effort(5, 200)
-    timer = getattr(signal, f"ITIMER_{timer}")
-    handlers_have_room(library=handlers, number=int(number), timer=int(timer), count=count, cpus=cpus)
+    signal.setitimer(getattr(signal, f"ITIMER_{timer}"), 0)
+    assert ctypes.c_long.in_dll(library, "handled").value > 10
     figure("copies of 64 MB", 3 * count)
 
 
 @alone
-def handlers_fork(library):
+def test_a_handler_in_c_that_forks_while_the_core_starts_returns(handlers):
+    """The signal comes when the thread's mask is put back; the fork takes the lock that the start had."""
     import ctypes
     import signal
 
     import dlpack
 
-    handlers = ctypes.CDLL(library)
-    handlers.fork_at(signal.SIGALRM)
-    handled = ctypes.c_long.in_dll(handlers, "handled")
+    library = ctypes.CDLL(handlers)
+    library.fork_at(signal.SIGALRM)
+    handled = ctypes.c_long.in_dll(library, "handled")
     signal.setitimer(signal.ITIMER_REAL, 1e-3)
     assert dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True).shape == (3,)
     while not handled.value:
         pass
 
 
-def test_a_handler_in_c_that_forks_while_the_core_starts_returns(handlers):
-    """The signal comes when the thread's mask is put back; the fork takes the lock that the start had."""
-    handlers_fork(library=handlers)
-
-
+@pytest.mark.parametrize("on_stack", [False, True])
 @alone
-def flags_stay_what_they_are(library, numbers, on_stack):
+def test_a_start_of_the_core_changes_no_flag_of_a_handler(on_stack, handlers):
+    """SA_ONSTACK, which Go adds elsewhere, is for the program to choose."""
     import ctypes
     import os
 
+    import test_signals
+
     import dlpack
 
+    numbers = test_signals.names({"SIGSEGV", "SIGBUS"})
+
     def start_core():
-        before = [handlers.flags_of(number) for number in numbers]
+        before = [library.flags_of(number) for number in numbers]
         dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True)
         assert dlpack._dlpack._core_calls() > 0
-        assert [handlers.flags_of(number) for number in numbers] == before
+        assert [library.flags_of(number) for number in numbers] == before
 
-    handlers = ctypes.CDLL(library)
+    library = ctypes.CDLL(handlers)
     for number in numbers:
-        handlers.handle(number, on_stack)
+        library.handle(number, on_stack)
     start_core()
     child = os.fork()
     if not child:
@@ -430,24 +422,18 @@ def flags_stay_what_they_are(library, numbers, on_stack):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
-@pytest.mark.parametrize("on_stack", [False, True])
-def test_a_start_of_the_core_changes_no_flag_of_a_handler(on_stack, handlers):
-    """SA_ONSTACK, which Go adds elsewhere, is for the program to choose."""
-    numbers = [int(number) for number in names({"SIGSEGV", "SIGBUS"})]
-    flags_stay_what_they_are(library=handlers, numbers=numbers, on_stack=on_stack)
-
-
 @alone
-def handlers_on_their_threads_alternate_stack_have_room(library, kib):
+def test_handlers_with_sa_onstack_have_160_kib_in_threads_that_use_the_core(handlers):
+    """Where a thread has no alternate stack, Go gives it one of 32 KiB, and below that lies memory of Go's."""
     import ctypes
     import signal
     import threading
 
     from support import forks, process
 
-    handlers = ctypes.CDLL(library)
-    ctypes.c_long.in_dll(handlers, "needed").value = kib << 10
-    handled, overflowed = (ctypes.c_long.in_dll(handlers, name) for name in ("handled", "overflowed"))
+    library = ctypes.CDLL(handlers)
+    ctypes.c_long.in_dll(library, "needed").value = 160 << 10
+    handled, overflowed = (ctypes.c_long.in_dll(library, name) for name in ("handled", "overflowed"))
 
     def handle():
         for _ in range(2):
@@ -457,7 +443,7 @@ def handlers_on_their_threads_alternate_stack_have_room(library, kib):
             assert (handled.value, overflowed.value) == (count + 1, 0)
         forks.use_all()
 
-    handlers.handle(signal.SIGUSR1, True)
+    library.handle(signal.SIGUSR1, True)
     for _ in range(2):
         handle()
         process.in_thread(handle)
@@ -466,14 +452,11 @@ def handlers_on_their_threads_alternate_stack_have_room(library, kib):
         process.in_thread(lambda: forks.fork_and_join(handle))
 
 
-def test_handlers_with_sa_onstack_have_160_kib_in_threads_that_use_the_core(handlers):
-    """Where a thread has no alternate stack, Go gives it one of 32 KiB, and below that lies memory of Go's."""
-    handlers_on_their_threads_alternate_stack_have_room(library=handlers, kib=160)
-
-
+@pytest.mark.parametrize("name", ["SIGURG", "SIGPIPE", "SIGFPE"])
 @alone(timeout=120)
-def handlers_stay_while_their_signal_comes(library, number, rounds):
-    """Another process sends it all the while; a thread that waits for a byte takes it."""
+def test_a_handler_stays_while_its_signal_comes_at_the_cores_start(name, handlers, effort, figure):
+    """Go installs handlers of its own for these three in other programs. Another process sends the signal all the
+    while; a thread that waits for a byte takes it."""
     import ctypes
     import os
     import signal
@@ -482,16 +465,16 @@ def handlers_stay_while_their_signal_comes(library, number, rounds):
     import dlpack
     from support import forks
 
-    handlers = ctypes.CDLL(library)
-    handled = ctypes.c_long.in_dll(handlers, "handled")
+    library, number, rounds = ctypes.CDLL(handlers), getattr(signal, name), effort(20, 500)
+    handled = ctypes.c_long.in_dll(library, "handled")
 
     def send_to(process):
         while True:
             os.kill(process, number)
 
     def start_core():
-        handlers.handle(number, False)
-        before = handlers.flags_of(number)
+        library.handle(number, False)
+        before = library.flags_of(number)
         reading, writing = os.pipe()
         process = os.getpid()
         sender = forks.fork(lambda: send_to(process))
@@ -506,22 +489,15 @@ def handlers_stay_while_their_signal_comes(library, number, rounds):
         os.waitpid(sender, 0)
         os.write(writing, b"!")
         thread.join()  # whatever took the last one has returned
-        assert handlers.flags_of(number) == before
+        assert library.flags_of(number) == before
 
     for _ in range(rounds):
         forks.fork_and_join(start_core)
-
-
-@pytest.mark.parametrize("name", ["SIGURG", "SIGPIPE", "SIGFPE"])
-def test_a_handler_stays_while_its_signal_comes_at_the_cores_start(name, handlers, effort, figure):
-    """Go installs handlers of its own for these three in other programs."""
-    rounds = effort(20, 500)
-    handlers_stay_while_their_signal_comes(library=handlers, number=int(getattr(signal, name)), rounds=rounds)
     figure("starts", rounds)
 
 
 @alone(timeout=300)
-def first_calls_of_threads_have_room(library, rounds):
+def test_handlers_that_lack_sa_onstack_have_room_in_a_first_call(handlers, effort, figure):
     """Go prepares a thread at its first call, of which there are many here, while SIGPROF comes as often as it can."""
     import ctypes
     import signal
@@ -533,9 +509,9 @@ def first_calls_of_threads_have_room(library, rounds):
     def call():
         dlpack.asdlpack(forks.new_kind())
 
-    handlers = ctypes.CDLL(library)
+    library, rounds = ctypes.CDLL(handlers), effort(50, 1000)
     call()
-    handlers.handle(signal.SIGPROF, False)
+    library.handle(signal.SIGPROF, False)
     signal.setitimer(signal.ITIMER_PROF, 1e-4, 1e-4)
     for _ in range(rounds):
         threads = [threading.Thread(target=call) for _ in range(20)]
@@ -544,17 +520,13 @@ def first_calls_of_threads_have_room(library, rounds):
         for thread in threads:
             thread.join()
     signal.setitimer(signal.ITIMER_PROF, 0)
-    assert ctypes.c_long.in_dll(handlers, "handled").value > 0
-
-
-def test_handlers_that_lack_sa_onstack_have_room_in_a_first_call(handlers, effort, figure):
-    rounds = effort(50, 1000)
-    first_calls_of_threads_have_room(library=handlers, rounds=rounds)
+    assert ctypes.c_long.in_dll(library, "handled").value > 0
     figure("threads", 20 * rounds)
 
 
+@pytest.mark.serial
 @alone(timeout=300)
-def timers_sample(seconds):
+def test_timers_call_their_handlers_and_a_profiler_samples_its_functions(effort, figure):
     import signal
     import time
 
@@ -585,6 +557,7 @@ def timers_sample(seconds):
     for timer, number in (signal.ITIMER_VIRTUAL, signal.SIGVTALRM), (signal.ITIMER_PROF, signal.SIGPROF):
         signal.signal(number, sample)
         signal.setitimer(timer, 1e-3, 1e-3)
+    seconds = effort(0.5, 20)
     end = time.monotonic() + seconds
     while time.monotonic() < end or not all(samples.values()):
         wrap()
@@ -592,18 +565,12 @@ def timers_sample(seconds):
     for timer in signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF:
         signal.setitimer(timer, 0)
     assert all(ticks.values()), ticks
-    print(sum(ticks.values()))
-
-
-@pytest.mark.serial
-def test_timers_call_their_handlers_and_a_profiler_samples_its_functions(effort, figure):
-    seconds = effort(0.5, 20)
-    timers_sample(seconds=seconds)
     figure("seconds", seconds)
 
 
+@pytest.mark.serial
 @alone(timeout=300)
-def interrupts_arrive(count):
+def test_ctrl_c_in_a_long_copy_interrupts_when_the_copy_is_done(effort, figure):
     """Another process sends each SIGINT when it hears that a copy begins."""
     import os
     import signal
@@ -614,7 +581,7 @@ def interrupts_arrive(count):
 
     much = memoryview(bytearray(32 << 20))[::-1]
     reading, writing = os.pipe()
-    parent = os.getpid()
+    parent, count = os.getpid(), effort(10, 500)
 
     def send():
         os.close(writing)
@@ -642,12 +609,6 @@ def interrupts_arrive(count):
     os.close(writing)
     forks.join(sender)
     assert dlpack.asdlpack(much, copy=True).nbytes == len(much)
-
-
-@pytest.mark.serial
-def test_ctrl_c_in_a_long_copy_interrupts_when_the_copy_is_done(effort, figure):
-    count = effort(10, 500)
-    interrupts_arrive(count=count)
     figure("interrupts", count)
 
 
@@ -676,8 +637,10 @@ def test_a_write_to_a_closed_pipe_is_what_the_program_chose(ignored, where):
     assert result.returncode == (0 if ignored else died), result.stderr
 
 
+@pytest.mark.serial
+@pytest.mark.parametrize("by_a_timer", [False, True], ids=["ever", "but by its own timer"])
 @alone(timeout=300)
-def calls_are_interrupted(library, seconds, by_a_timer):
+def test_no_system_call_of_the_program_is_interrupted(handlers, by_a_timer, effort, figure):
     """Threads wait in system calls and copy by turns, so that a signal meant for Go would come to a call of theirs."""
     import ctypes
     import os
@@ -688,8 +651,8 @@ def calls_are_interrupted(library, seconds, by_a_timer):
     import dlpack
     from support import forks
 
-    handlers = ctypes.CDLL(library)
-    handlers.wait_a_while.restype = ctypes.c_char_p
+    library, seconds = ctypes.CDLL(handlers), 1 if by_a_timer else effort(1, 20)
+    library.wait_a_while.restype = ctypes.c_char_p
     reading, _ = os.pipe()
     end = time.monotonic() + seconds
     interrupted = []
@@ -698,7 +661,7 @@ def calls_are_interrupted(library, seconds, by_a_timer):
         much = memoryview(bytearray(9 << 20))[::-1]
         while time.monotonic() < end:
             dlpack.asdlpack(much, copy=True)
-            interrupted.append(handlers.wait_a_while(reading))
+            interrupted.append(library.wait_a_while(reading))
 
     with forks.Load(2):
         threads = [threading.Thread(target=work) for _ in range(4)]
@@ -713,14 +676,4 @@ def calls_are_interrupted(library, seconds, by_a_timer):
         signal.setitimer(signal.ITIMER_REAL, 0)
     assert interrupted
     assert any(interrupted) == by_a_timer
-
-
-@pytest.mark.serial
-def test_no_system_call_of_the_program_is_interrupted(handlers, effort, figure):
-    seconds = effort(1, 20)
-    calls_are_interrupted(library=handlers, seconds=seconds, by_a_timer=False)
     figure("seconds", seconds)
-
-
-def test_system_calls_that_are_interrupted_are_noticed(handlers):
-    calls_are_interrupted(library=handlers, seconds=1, by_a_timer=True)

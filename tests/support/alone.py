@@ -2,6 +2,7 @@
 crash or a hang is one failed test, with what was printed."""
 
 import functools
+import json
 import os
 import select
 import signal
@@ -68,18 +69,24 @@ def python(code, **options):
 
 # A failed assertion shows its values, as in pytest's own process.
 CHILD = """
-import sys
+import json, sys
 sys.path[:0] = {folders!r}
 from _pytest.assertion import install_importhook
 from _pytest.config import get_config
 install_importhook(get_config()).mark_rewrite("support", {module!r})
 import {module} as tests
-tests.{name}.__wrapped__(**{parameters!r})
+def effort(short, long):
+    return long if {long} else short
+def figure(*counted):
+    with open({figures!r}, "a") as file:
+        print(json.dumps(counted), file=file)
+tests.{name}.__wrapped__(**{parameters!r}, **{{name: globals()[name] for name in {fixtures!r}}})
 """
 
 
 def alone(test=None, *, timeout=60, status=0, stdout=None, stderr=None, **options):
-    """Decorates a test function: its body runs in a fresh interpreter, with its parameters (by their repr).
+    """Decorates a test function: its body runs in a fresh interpreter, with its parameters (by their repr) and the
+    fixtures effort and figure.
 
     It has to end with the status, and to have printed what is given.
     """
@@ -88,12 +95,25 @@ def alone(test=None, *, timeout=60, status=0, stdout=None, stderr=None, **option
 
     @pytest.mark.timeout(timeout + 30)
     @functools.wraps(test)
-    def run_alone(**parameters):
-        folders = [str(Path(test.__code__.co_filename).parent), str(TESTS)]
-        code = CHILD.format(folders=folders, module=test.__module__, name=test.__name__, parameters=parameters)
-        result = python(code, timeout=timeout, **options)
-        printed = result.stdout if stdout is None else stdout, result.stderr if stderr is None else stderr
-        if (result.returncode, result.stdout, result.stderr) != (status, *printed):
-            pytest.fail(f"exit status {result.returncode}\n{result.stdout}\n{result.stderr}", pytrace=False)
+    def run_alone(effort=None, figure=None, **parameters):
+        fixtures = {name: value for name, value in {"effort": effort, "figure": figure}.items() if value is not None}
+        with tempfile.NamedTemporaryFile("r") as figures:
+            code = CHILD.format(
+                folders=[str(Path(test.__code__.co_filename).parent), str(TESTS)],
+                module=test.__module__,
+                name=test.__name__,
+                parameters=parameters,
+                fixtures=list(fixtures),
+                long=effort is not None and effort(False, True),
+                figures=figures.name,
+            )
+            result = python(code, timeout=timeout, **options)
+            printed = result.stdout if stdout is None else stdout, result.stderr if stderr is None else stderr
+            if (result.returncode, result.stdout, result.stderr) != (status, *printed):
+                pytest.fail(f"exit status {result.returncode}\n{result.stdout}\n{result.stderr}", pytrace=False)
+            counted = [json.loads(line) for line in figures]
+        assert (figure is None) == (not counted)
+        for each in counted:
+            figure(*each)
 
     return run_alone
