@@ -1,9 +1,14 @@
 """Where a program runs: system calls that are forbidden, a read-only file system, no /proc, odd settings."""
 
+import ctypes
+import errno
 import os
+import tempfile
 
 import pytest
 
+import dlpack
+from support import chains, everything, forks, process, seccomp
 from support.alone import TESTS, alone, python
 
 MALFORMED = {
@@ -24,13 +29,9 @@ def copies_of_the_core():
 
 @alone
 def test_a_child_runs_a_copy_of_the_core_in_memory():
-    import test_containers
-
-    from support import everything, forks
-
     def use():
         everything.use()
-        [copy] = test_containers.copies_of_the_core()
+        [copy] = copies_of_the_core()
         assert copy.startswith("/memfd:")
 
     everything.use()
@@ -39,18 +40,11 @@ def test_a_child_runs_a_copy_of_the_core_in_memory():
 
 @alone
 def test_a_child_that_gets_no_memfd_runs_a_temporary_file():
-    import os
-    import tempfile
-
-    import test_containers
-
-    from support import everything, forks, process, seccomp
-
     def use():
         seccomp.forbid(seccomp.NO_MEMFD)
         before = process.open_files()
         everything.use()
-        [copy] = test_containers.copies_of_the_core()
+        [copy] = copies_of_the_core()
         assert copy.startswith(folder + "/dlpack-core-")
         assert copy.endswith("(deleted)")
         assert (os.listdir(folder), process.open_files()) == ([], before)
@@ -74,15 +68,10 @@ def forbid_execution(libc):
 @alone
 def test_a_child_in_a_new_pid_namespace_runs_a_copy_in_memory():
     """Its /proc is the old one, where it has another number than getpid() gives; and no temporary file may run."""
-    import os
-
-    import test_containers
-
-    from support import everything, forks
 
     def use():
         everything.use()
-        assert all(copy.startswith("/memfd:") for copy in test_containers.copies_of_the_core())
+        assert all(copy.startswith("/memfd:") for copy in copies_of_the_core())
 
     def first():
         assert os.getpid() == 1 != int(os.readlink("/proc/self"))
@@ -90,8 +79,8 @@ def test_a_child_in_a_new_pid_namespace_runs_a_copy_in_memory():
         forks.fork_and_join(lambda: (use(), forks.fork_and_join(use)))
 
     everything.use()
-    libc = test_containers.enter_namespace()
-    test_containers.forbid_execution(libc)
+    libc = enter_namespace()
+    forbid_execution(libc)
     new_pids = 0x20000000
     assert libc.unshare(new_pids) == 0
     forks.fork_and_join(first)
@@ -100,12 +89,6 @@ def test_a_child_in_a_new_pid_namespace_runs_a_copy_in_memory():
 @alone
 def test_a_child_with_the_number_of_a_dead_ancestor_runs_a_copy_in_memory():
     """The loader must not take its copy for its ancestor's, which was opened in a process of the same number."""
-    import os
-
-    import test_containers
-
-    from support import everything, forks
-
     reading, writing = os.pipe()
 
     def parent():  # process 2 of a new namespace, which ends before its child goes on
@@ -114,7 +97,7 @@ def test_a_child_with_the_number_of_a_dead_ancestor_runs_a_copy_in_memory():
 
     def child():
         os.read(reading, 1)
-        test_containers.forbid_execution(libc)
+        forbid_execution(libc)
         everything.use()
         with open("/proc/sys/kernel/ns_last_pid", "w") as file:
             file.write("1")
@@ -127,7 +110,7 @@ def test_a_child_with_the_number_of_a_dead_ancestor_runs_a_copy_in_memory():
         os.write(writing, b"x")
         assert os.wait()[1] == 0  # the child is this process's now
 
-    libc = test_containers.enter_namespace()
+    libc = enter_namespace()
     new_pids = 0x20000000
     assert libc.unshare(new_pids) == 0
     forks.fork_and_join(first)
@@ -135,15 +118,6 @@ def test_a_child_with_the_number_of_a_dead_ancestor_runs_a_copy_in_memory():
 
 @alone
 def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir():
-    import os
-    import tempfile
-
-    import pytest
-    import test_containers
-
-    import dlpack
-    from support import everything, forks, seccomp
-
     def use():
         seccomp.forbid(seccomp.NO_MEMFD)
         with pytest.raises(RuntimeError, match="set TMPDIR to a folder") as raised:
@@ -158,8 +132,8 @@ def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir():
 
     everything.use()
     os.environ.pop("TMPDIR", None)
-    libc = test_containers.enter_namespace()
-    test_containers.forbid_execution(libc)
+    libc = enter_namespace()
+    forbid_execution(libc)
     with tempfile.TemporaryDirectory() as folder:
         assert libc.mount(b"none", folder.encode(), b"tmpfs", 0, None) == 0
         forks.fork_and_join(use)
@@ -202,13 +176,6 @@ def test_a_core_that_can_not_be_read_is_named_until_it_can(package, why, started
 @alone
 def test_a_process_that_changed_its_root_says_what_it_can_not_read(started):
     """And the way out that the error names, a use before, works: in the process itself, and in a child."""
-    import os
-
-    import pytest
-    import test_containers
-
-    import dlpack
-    from support import everything, forks
 
     def use_before():
         everything.use()
@@ -223,25 +190,17 @@ def test_a_process_that_changed_its_root_says_what_it_can_not_read(started):
     source = forks.new_kind()
     if started:
         everything.use()
-    test_containers.enter_namespace()
+    enter_namespace()
     forks.fork_and_join(use_after)
     forks.fork_and_join(use_before)
 
 
 @alone
 def test_threads_that_can_not_be_started_say_why():
-    import errno
-
-    import pytest
-    import test_containers
-
-    import dlpack
-    from support import forks, seccomp
-
     source = forks.new_kind()
 
     def use_in_half_a_namespace():
-        libc = test_containers.enter_namespace()
+        libc = enter_namespace()
         new_pids = 0x20000000
         assert libc.unshare(new_pids) == 0
         with pytest.raises(OSError, match=r"after unshare\(CLONE_NEWPID\) .* fork first"):
@@ -260,13 +219,6 @@ def test_threads_that_can_not_be_started_say_why():
 @pytest.mark.parametrize("denied", ["mmap", "mprotect"])
 @alone
 def test_memory_that_a_filter_denies_at_the_start_says_so(denied):
-    import errno
-
-    import pytest
-
-    import dlpack
-    from support import forks, seccomp
-
     source = forks.new_kind()
     seccomp.forbid([(denied, 0, 0, errno.EPERM)])
     with pytest.raises(MemoryError, match="a filter of system calls denies mmap or mprotect") as raised:
@@ -276,13 +228,6 @@ def test_memory_that_a_filter_denies_at_the_start_says_so(denied):
 
 @alone
 def test_a_child_that_gets_neither_says_so_and_lives():
-    import os
-
-    import pytest
-
-    import dlpack
-    from support import everything, forks, process, seccomp
-
     def use():
         seccomp.forbid(seccomp.NO_MEMFD + seccomp.NO_NEW_FILES)
         before = process.open_files()
@@ -302,13 +247,6 @@ def test_a_child_that_gets_neither_says_so_and_lives():
 @pytest.mark.parametrize("filter", ["DOCKER", "NO_NEW_FILES"])
 @alone
 def test_everything_works_under_a_filter(filter):
-    import ctypes
-    import os
-
-    import pytest
-
-    from support import everything, forks, seccomp
-
     seccomp.forbid(getattr(seccomp, filter))
     assert (ctypes.CDLL(None).unshare(0) == 0) == (filter != "DOCKER")
     if filter == "NO_NEW_FILES":
@@ -328,9 +266,6 @@ NAMESPACE = (
 
 def enter_namespace():
     """Mounts of this process's own, as root or as a user who becomes root in it."""
-    import ctypes
-    import os
-
     libc = ctypes.CDLL(None, use_errno=True)
     new_mounts, new_user = 0x00020000, 0x10000000
     flags = new_mounts if os.getuid() == 0 else new_mounts | new_user
@@ -344,15 +279,9 @@ def enter_namespace():
 @alone
 def test_everything_works_without_proc(started):
     """And in a child by a temporary file: a memfd has no path then."""
-    import os
-
-    import test_containers
-
-    from support import chains, everything, forks
-
     if started:
         everything.use()
-    libc = test_containers.enter_namespace()
+    libc = enter_namespace()
     assert libc.mount(b"none", b"/proc", b"tmpfs", 0, None) == 0
     assert os.listdir("/proc") == []
     everything.use()
@@ -365,20 +294,10 @@ def test_everything_works_without_proc(started):
 @pytest.mark.parametrize("started", [False, True])
 @alone
 def test_everything_works_on_a_read_only_file_system(started):
-    import ctypes
-    import errno
-    import os
-    import tempfile
-
-    import pytest
-    import test_containers
-
-    from support import everything, forks
-
     if started:
         everything.use()
     with tempfile.TemporaryDirectory() as folder:
-        libc = test_containers.enter_namespace()
+        libc = enter_namespace()
         mount_setattr, here, recursive, read_only = 442, -100, 0x8000, 1
         attributes = (ctypes.c_uint64 * 4)(read_only, 0, 0, 0)
         arguments = mount_setattr, here, b"/", recursive, attributes, ctypes.sizeof(attributes)
@@ -426,49 +345,3 @@ def test_no_setting_of_go_reaches_the_core(name, effort, figure):
         result = python(SETTINGS, environ=environ)
         assert (result.returncode, result.stdout, result.stderr) == (0, "", ""), environ
     figure("values", len(values))
-
-
-@alone
-def test_an_import_changes_nothing_of_the_process():
-    import ctypes
-    import os
-    import signal
-    import sys
-
-    from support import process
-
-    libc = ctypes.CDLL(None)
-
-    def state():
-        actions = []
-        for number in range(1, signal.NSIG):
-            action = ctypes.create_string_buffer(256)
-            libc.sigaction(number, None, action)
-            actions.append((action.raw[:16], action.raw[136:140]))  # handler, mask and flags
-        stack = ctypes.create_string_buffer(64)
-        libc.sigaltstack(None, stack)
-        with open("/proc/self/limits") as file:
-            limits = file.read()
-        return {
-            "threads": process.threads(),
-            "actions": actions,
-            "mask": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
-            "alternate stack": stack.raw,
-            "files": process.open_files(),
-            "environment": dict(os.environ),
-            "limits": limits,
-            "affinity": os.sched_getaffinity(0),
-            "umask and more": [
-                process.status(field) for field in ("Umask", "Seccomp", "NoNewPrivs", "SigBlk", "SigIgn")
-            ],
-            "working directory": os.getcwd(),
-            "hooks": (sys.excepthook, sys.getswitchinterval(), signal.getsignal(signal.SIGINT)),
-        }
-
-    before, libraries, space = state(), process.libraries(), process.address_space()
-    import dlpack
-
-    assert {what: now for what, now in state().items() if now != before[what]} == {}
-    assert process.address_space() - space < 16 << 20
-    assert len(process.libraries() - libraries) == 1
-    assert dlpack._dlpack._core_calls() == 0

@@ -1,60 +1,49 @@
 """The Go core: when it starts, what it leaves alone, and how seldom it is asked."""
 
+import _thread
+import array
+import ctypes
+import importlib
 import sys
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 
+import dlpack
+from support import forks, process, threads
 from support.alone import alone, run
+from support.capi import Speaks
 
 
-def test_an_import_imports_nothing_that_is_slow():
-    import dlpack
-
+def test_an_import_needs_nothing_slow_and_shows_what_is_offered():
     folder = str(Path(dlpack.__file__).parents[1])
-    code = f"import sys; sys.path.append({folder!r}); import dlpack; print(*sys.modules)"
+    code = f"import sys; sys.path.append({folder!r}); import dlpack; print(*sys.modules); print(*dir(dlpack))"
     result = run(sys.executable, "-I", "-S", "-c", code)
     assert result.returncode == 0, result.stderr
-    assert not {"ctypes", "dlpack._device", "enum", "typing"} & set(result.stdout.split())
+    modules, names = map(str.split, result.stdout.splitlines())
+    assert not {"ctypes", "dlpack._device", "enum", "typing"} & set(modules)
+    assert {name for name in names if not name.startswith("_")} == set(dlpack.__all__) - {"__version__"}
 
 
-@alone
-def test_what_is_imported_at_its_first_use_is_there_before():
-    import dlpack
-
-    assert "DLDeviceType" in dir(dlpack)
+def test_a_name_that_is_imported_at_its_first_use_is_the_class():
     assert dlpack.DLDeviceType is dlpack.asdlpack(b"").device[0].__class__ is dlpack.DLDeviceType
     with pytest.raises(AttributeError, match="module 'dlpack' has no attribute 'DLDeviceTypes'"):
         _ = dlpack.DLDeviceTypes
 
 
 @alone
-def test_only_what_the_package_offers_has_a_public_name():
-    import dlpack
-
-    assert {name for name in dir(dlpack) if not name.startswith("_")} == set(dlpack.__all__) - {"__version__"}
-
-
-@alone
 def test_the_core_starts_at_the_first_description():
-    import dlpack
-    from support import process
-
-    files = process.open_files()
-    assert process.threads() == 1
+    files, before = process.open_files(), process.threads()
     dlpack.asdlpack(bytearray(1))
-    assert process.threads() > 1
+    assert process.threads() > before
     assert process.open_files() == files
     assert dlpack._dlpack._core_calls() == 1
 
 
 @alone
 def test_what_only_passes_through_never_starts_the_core():
-    import numpy as np
-
-    import dlpack
-    from support import process
-
     before = process.threads(), process.caught_signals()
     for values in np.arange(6.0), np.arange(6).reshape(2, 3).T, np.zeros(0), np.array(1.0):
         array = np.from_dlpack(dlpack.asdlpack(values))
@@ -68,8 +57,6 @@ def test_what_only_passes_through_never_starts_the_core():
 
 def calls_of(function):
     """What a call returns or raises, and how often it called the core."""
-    import dlpack
-
     before = dlpack._dlpack._core_calls()
     try:
         result = function()
@@ -79,12 +66,6 @@ def calls_of(function):
 
 
 def sources():
-    import array
-    import ctypes
-
-    import ml_dtypes
-    import numpy as np
-
     values = np.arange(24.0).reshape(4, 6)
     yield from (b"bytes", bytearray(5), array.array("i", [1, 2]), (ctypes.c_double * 3)(), memoryview(values))
     yield from (memoryview(values)[1:], memoryview(values.T), memoryview(values[::-1]), memoryview(np.array(3)))
@@ -93,8 +74,6 @@ def sources():
 
 @alone
 def test_each_description_asks_the_core_at_most_once_and_a_known_kind_never():
-    import dlpack
-
     for source in sources():
         for most in 1, 0:
             shape, calls = calls_of(lambda source=source: dlpack.asdlpack(source).shape)
@@ -102,8 +81,6 @@ def test_each_description_asks_the_core_at_most_once_and_a_known_kind_never():
 
 
 def test_bytes_of_any_length_and_place_are_one_kind():
-    import dlpack
-
     dlpack.asdlpack(b"1")
     for length in (*range(1, 300), 10**4, 10**6, 10**7):
         for kind in bytes, bytearray:
@@ -111,10 +88,6 @@ def test_bytes_of_any_length_and_place_are_one_kind():
 
 
 def test_a_compact_kind_stays_known_whatever_strides_there_are_beside_it():
-    import numpy as np
-
-    import dlpack
-
     values = np.zeros((130, 90), "u2")
     dlpack.asdlpack(memoryview(values))
     for i in range(1, 100):
@@ -124,10 +97,6 @@ def test_a_compact_kind_stays_known_whatever_strides_there_are_beside_it():
 
 
 def test_compact_arrays_of_any_shape_are_one_kind():
-    import numpy as np
-
-    import dlpack
-
     for ndim in 2, 3, 9, 64:
         dlpack.asdlpack(memoryview(np.zeros((1,) * ndim, "u2")))
         for shape in ((1,) * ndim, (2, 3) + (1,) * (ndim - 2), (1,) * (ndim - 2) + (5, 7), (2,) * min(ndim, 10)):
@@ -140,8 +109,6 @@ def test_compact_arrays_of_any_shape_are_one_kind():
 
 
 def test_compact_memory_whose_shape_goes_beyond_all_memory_is_no_known_kind():
-    import dlpack
-
     memory = bytearray(64)
     for shape in (2, 2), (2**31, 2**31), (2**62, 2), (2**40, 2**40), (2**63 - 1, 2):
         if max(shape) == 2:
@@ -153,10 +120,6 @@ def test_compact_memory_whose_shape_goes_beyond_all_memory_is_no_known_kind():
 
 @alone
 def test_arrays_with_gaps_of_equal_shape_are_one_kind_and_of_another_shape_another():
-    import numpy as np
-
-    import dlpack
-
     def wrap(shape):
         values = memoryview(np.arange(2 * np.prod(shape), dtype="u2").reshape((*shape, 2))[..., 0])
         return calls_of(lambda: dlpack.asdlpack(values))[1]
@@ -169,10 +132,6 @@ def test_arrays_with_gaps_of_equal_shape_are_one_kind_and_of_another_shape_anoth
 
 @alone
 def test_more_kinds_than_can_be_remembered_get_the_right_answers():
-    import numpy as np
-
-    import dlpack
-
     memory = bytearray(3 * 10_000)
     for _ in range(3):
         for extent in range(1, 10_000):
@@ -184,9 +143,6 @@ def test_more_kinds_than_can_be_remembered_get_the_right_answers():
 @alone
 def test_where_no_more_kinds_with_gaps_are_remembered_the_known_stay_known():
     """What is remembered is never given up; and kinds of any shape, which are few, have places of their own."""
-    import array
-
-    import dlpack
 
     def wrap(source):
         return calls_of(lambda: dlpack.asdlpack(source))[1]
@@ -205,8 +161,6 @@ def test_where_no_more_kinds_with_gaps_are_remembered_the_known_stay_known():
 
 def test_an_answer_is_used_only_where_it_holds():
     """The offset of data from its alignment is no part of the key."""
-    import dlpack
-
     memory = memoryview(bytearray(8 * 8))
     start = -dlpack.asdlpack(memory).pointer % 8
     fitting = memory[start : start + 48].cast("d")
@@ -218,10 +172,6 @@ def test_an_answer_is_used_only_where_it_holds():
 
 
 def misfits():
-    import numpy as np
-
-    from support.capi import Speaks
-
     yield "size 0", bytearray(0), None
     yield "size 0 in two dimensions", memoryview(np.zeros((3, 0))), None
     device = {"shape": (2,), "typestr": "<f4", "data": (1 << 40, False), "version": 3, "stream": None}
@@ -232,8 +182,6 @@ def misfits():
 
 
 def test_what_is_empty_refused_or_on_a_device_is_asked_anew_and_once():
-    import dlpack
-
     for name, source, error in misfits():
         for _ in range(3):
             found, calls = calls_of(lambda source=source: dlpack.asdlpack(source))
@@ -242,9 +190,6 @@ def test_what_is_empty_refused_or_on_a_device_is_asked_anew_and_once():
 
 @alone
 def test_threads_that_need_the_core_first_at_once_start_one():
-    import dlpack
-    from support import forks, process, threads
-
     def start_in_child():
         before = process.libraries()
         threads.in_threads(lambda number: dlpack.asdlpack(forks.new_kind()))
@@ -257,11 +202,6 @@ def test_threads_that_need_the_core_first_at_once_start_one():
 
 @alone
 def test_importing_it_anew_works():
-    import importlib
-    import sys
-
-    import dlpack
-
     x = dlpack.asdlpack(b"bytes")
     for name in [name for name in sys.modules if name.partition(".")[0] == "dlpack"]:
         del sys.modules[name]
@@ -274,10 +214,6 @@ def test_importing_it_anew_works():
 @alone(timeout=120)
 def test_a_large_copy_lets_other_threads_run():
     """With no forced switch of threads, another runs within asdlpack only where the GIL is released."""
-    import _thread
-    import sys
-
-    import dlpack
 
     def runs_during(copy):
         ran = []

@@ -33,6 +33,52 @@ def folder(package):
     return package.parent
 
 
+@alone
+def test_an_import_changes_nothing_of_the_process():
+    import ctypes
+    import os
+    import signal
+    import sys
+
+    from support import process
+
+    libc = ctypes.CDLL(None)
+
+    def state():
+        actions = []
+        for number in range(1, signal.NSIG):
+            action = ctypes.create_string_buffer(256)
+            libc.sigaction(number, None, action)
+            actions.append((action.raw[:16], action.raw[136:140]))  # handler, mask and flags
+        stack = ctypes.create_string_buffer(64)
+        libc.sigaltstack(None, stack)
+        with open("/proc/self/limits") as file:
+            limits = file.read()
+        return {
+            "threads": process.threads(),
+            "actions": actions,
+            "mask": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+            "alternate stack": stack.raw,
+            "files": process.open_files(),
+            "environment": dict(os.environ),
+            "limits": limits,
+            "affinity": os.sched_getaffinity(0),
+            "umask and more": [
+                process.status(field) for field in ("Umask", "Seccomp", "NoNewPrivs", "SigBlk", "SigIgn")
+            ],
+            "working directory": os.getcwd(),
+            "hooks": (sys.excepthook, sys.getswitchinterval(), signal.getsignal(signal.SIGINT)),
+        }
+
+    before, libraries, space = state(), process.libraries(), process.address_space()
+    import dlpack
+
+    assert {what: now for what, now in state().items() if now != before[what]} == {}
+    assert process.address_space() - space < 16 << 20
+    assert len(process.libraries() - libraries) == 1
+    assert dlpack._dlpack._core_calls() == 0
+
+
 @pytest.mark.parametrize("reached", ["at the import", "in a child"])
 @pytest.mark.parametrize("limit", SHORT)
 def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit, reached, effort, figure):

@@ -1,13 +1,20 @@
 """Signals are the program's: its handlers, masks, timers and system calls are what they are without Go."""
 
+import concurrent.futures
+import ctypes
 import functools
 import gc
 import itertools
+import os
 import signal
 import subprocess
+import threading
+import time
 
 import pytest
 
+import dlpack
+from support import forks, process
 from support.alone import SUPPORT, alone, python
 
 FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGABRT"}
@@ -120,10 +127,6 @@ def test_a_fault_in_c_that_go_called_ends_the_process_by_its_signal(how, faulty_
 @alone
 def test_a_copy_that_faults_is_an_error_where_all_signals_are_blocked(where):
     """As many programs do in threads of theirs, when these begin. A fault that is blocked ends the process."""
-    import signal
-
-    import dlpack
-    from support import forks, process
 
     def copy_nothing():
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -160,15 +163,7 @@ def test_a_signal_that_is_sent_ends_the_process(name, send):
 @alone
 def test_a_handler_of_every_signal_runs_once_for_each(installed):
     """Whether it was installed before the core's start or after; Go's preemption and Go's faults never call it."""
-    import os
-    import signal
-
-    import test_signals
-
-    import dlpack
-    from support import forks
-
-    caught = dict.fromkeys(test_signals.names(test_signals.FAULTS - {"SIGABRT", "SIGFPE", "SIGTRAP", "SIGILL"}), 0)
+    caught = dict.fromkeys(names(FAULTS - {"SIGABRT", "SIGFPE", "SIGTRAP", "SIGILL"}), 0)
 
     def count(number, frame):
         caught[number] += 1
@@ -196,12 +191,6 @@ def test_a_handler_of_every_signal_runs_once_for_each(installed):
 @alone
 def test_the_core_takes_two_signals_and_leaves_the_others_as_they_are():
     """What programs inherit that are started later is the same, too."""
-    import os
-    import signal
-    import subprocess
-
-    import dlpack
-    from support import process
 
     def inherited():
         kinds = "SigBlk", "SigIgn", "SigCgt"
@@ -231,18 +220,13 @@ def test_the_core_takes_two_signals_and_leaves_the_others_as_they_are():
 @alone
 def test_a_forked_child_has_the_fault_handlers_from_before_the_core():
     """The handlers of a runtime that has lost its threads may wait for ever."""
-    import signal
-
-    import dlpack
-    from support import process
-    from support.forks import fork_and_join
 
     def in_child(generations):
         assert process.caught_signals() & faults == 0
         dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True)
         assert process.caught_signals() & faults == faults
         if generations > 1:
-            fork_and_join(lambda: in_child(generations - 1))
+            forks.fork_and_join(lambda: in_child(generations - 1))
 
     faults = 1 << signal.SIGSEGV - 1 | 1 << signal.SIGBUS - 1
     in_child(3)
@@ -251,14 +235,7 @@ def test_a_forked_child_has_the_fault_handlers_from_before_the_core():
 @pytest.mark.parametrize("where", ["main", "thread", "child"])
 @alone
 def test_each_signal_that_is_blocked_and_waited_for_arrives(where):
-    import os
-    import signal
-
-    import test_signals
-
-    from support import forks, process
-
-    numbers = test_signals.names(test_signals.FAULTS)  # Go would unblock SIGCHLD, SIGPROF, SIGRTMIN and SIGSTKFLT
+    numbers = names(FAULTS)  # Go would unblock SIGCHLD, SIGPROF, SIGRTMIN and SIGSTKFLT
     signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     much = memoryview(bytearray(16 << 20))[::-1]
 
@@ -279,8 +256,7 @@ def test_each_signal_that_is_blocked_and_waited_for_arrives(where):
 
 def calls():
     """Each scenario and the large copies: what to call, by name."""
-    import dlpack
-    from support import scenarios
+    from support import scenarios  # here, since numpy has threads, which take signals
 
     much = memoryview(bytes(16 << 20))[::-1]
     large = {"a large copy": lambda: dlpack.asdlpack(much, copy=True), "the garbage collector": gc.collect}
@@ -297,15 +273,9 @@ MASKS = {
 
 @alone(timeout=300)
 def test_no_function_changes_the_signal_mask_of_its_thread(effort, figure):
-    import signal
-
-    import test_signals
-
-    from support import forks, process
-
     def check():
-        for call in test_signals.calls().items():
-            for mask in test_signals.MASKS.items():
+        for call in calls().items():
+            for mask in MASKS.items():
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask[1])
                 before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
                 call[1]()
@@ -314,8 +284,8 @@ def test_no_function_changes_the_signal_mask_of_its_thread(effort, figure):
 
     def check_in_new_threads():
         """Go changes the mask of a thread at its first call."""
-        for name, call in test_signals.calls().items():
-            for what, mask in test_signals.MASKS.items():
+        for name, call in calls().items():
+            for what, mask in MASKS.items():
 
                 def around(call=call, mask=mask):
                     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -340,14 +310,6 @@ def test_no_function_changes_the_signal_mask_of_its_thread(effort, figure):
 @alone(timeout=300)
 def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, timer, cpus, effort, figure):
     """Three threads share large copies, and make small ones, while the signal comes 2,000 times a second."""
-    import concurrent.futures
-    import ctypes
-    import os
-    import signal
-
-    import dlpack
-    from support import forks
-
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cpus])
     library, count = ctypes.CDLL(handlers), effort(5, 200)
     much = memoryview(bytes(range(256)) * (64 << 12))[::-1]  # 64 MB
@@ -378,11 +340,6 @@ def test_handlers_of_other_libraries_that_lack_sa_onstack_have_room(handlers, ti
 @alone
 def test_a_handler_in_c_that_forks_while_the_core_starts_returns(handlers):
     """The signal comes when the thread's mask is put back; the fork takes the lock that the start had."""
-    import ctypes
-    import signal
-
-    import dlpack
-
     library = ctypes.CDLL(handlers)
     library.fork_at(signal.SIGALRM)
     handled = ctypes.c_long.in_dll(library, "handled")
@@ -396,14 +353,7 @@ def test_a_handler_in_c_that_forks_while_the_core_starts_returns(handlers):
 @alone
 def test_a_start_of_the_core_changes_no_flag_of_a_handler(on_stack, handlers):
     """SA_ONSTACK, which Go adds elsewhere, is for the program to choose."""
-    import ctypes
-    import os
-
-    import test_signals
-
-    import dlpack
-
-    numbers = test_signals.names({"SIGSEGV", "SIGBUS"})
+    numbers = names({"SIGSEGV", "SIGBUS"})
 
     def start_core():
         before = [library.flags_of(number) for number in numbers]
@@ -425,12 +375,6 @@ def test_a_start_of_the_core_changes_no_flag_of_a_handler(on_stack, handlers):
 @alone
 def test_handlers_with_sa_onstack_have_160_kib_in_threads_that_use_the_core(handlers):
     """Where a thread has no alternate stack, Go gives it one of 32 KiB, and below that lies memory of Go's."""
-    import ctypes
-    import signal
-    import threading
-
-    from support import forks, process
-
     library = ctypes.CDLL(handlers)
     ctypes.c_long.in_dll(library, "needed").value = 160 << 10
     handled, overflowed = (ctypes.c_long.in_dll(library, name) for name in ("handled", "overflowed"))
@@ -457,14 +401,6 @@ def test_handlers_with_sa_onstack_have_160_kib_in_threads_that_use_the_core(hand
 def test_a_handler_stays_while_its_signal_comes_at_the_cores_start(name, handlers, effort, figure):
     """Go installs handlers of its own for these three in other programs. Another process sends the signal all the
     while; a thread that waits for a byte takes it."""
-    import ctypes
-    import os
-    import signal
-    import threading
-
-    import dlpack
-    from support import forks
-
     library, number, rounds = ctypes.CDLL(handlers), getattr(signal, name), effort(20, 500)
     handled = ctypes.c_long.in_dll(library, "handled")
 
@@ -499,12 +435,6 @@ def test_a_handler_stays_while_its_signal_comes_at_the_cores_start(name, handler
 @alone(timeout=300)
 def test_handlers_that_lack_sa_onstack_have_room_in_a_first_call(handlers, effort, figure):
     """Go prepares a thread at its first call, of which there are many here, while SIGPROF comes as often as it can."""
-    import ctypes
-    import signal
-    import threading
-
-    import dlpack
-    from support import forks
 
     def call():
         dlpack.asdlpack(forks.new_kind())
@@ -527,12 +457,6 @@ def test_handlers_that_lack_sa_onstack_have_room_in_a_first_call(handlers, effor
 @pytest.mark.serial
 @alone(timeout=300)
 def test_timers_call_their_handlers_and_a_profiler_samples_its_functions(effort, figure):
-    import signal
-    import time
-
-    import dlpack
-    from support import forks
-
     samples = {"wrap": 0, "copy": 0}
     ticks = {signal.SIGALRM: 0, signal.SIGVTALRM: 0, signal.SIGPROF: 0}
 
@@ -572,13 +496,6 @@ def test_timers_call_their_handlers_and_a_profiler_samples_its_functions(effort,
 @alone(timeout=300)
 def test_ctrl_c_in_a_long_copy_interrupts_when_the_copy_is_done(effort, figure):
     """Another process sends each SIGINT when it hears that a copy begins."""
-    import os
-    import signal
-    import time
-
-    import dlpack
-    from support import forks
-
     much = memoryview(bytearray(32 << 20))[::-1]
     reading, writing = os.pipe()
     parent, count = os.getpid(), effort(10, 500)
@@ -642,15 +559,6 @@ def test_a_write_to_a_closed_pipe_is_what_the_program_chose(ignored, where):
 @alone(timeout=300)
 def test_no_system_call_of_the_program_is_interrupted(handlers, by_a_timer, effort, figure):
     """Threads wait in system calls and copy by turns, so that a signal meant for Go would come to a call of theirs."""
-    import ctypes
-    import os
-    import signal
-    import threading
-    import time
-
-    import dlpack
-    from support import forks
-
     library, seconds = ctypes.CDLL(handlers), 1 if by_a_timer else effort(1, 20)
     library.wait_a_while.restype = ctypes.c_char_p
     reading, _ = os.pipe()
