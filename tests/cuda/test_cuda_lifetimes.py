@@ -4,7 +4,6 @@ import ctypes
 import gc
 import os
 import sys
-import threading
 import weakref
 
 import numpy as np
@@ -16,6 +15,7 @@ from support.capi import Managed, consume, look
 from support.cuda_driver import LEGACY, Driver, cuda_array, environ, with_driver
 from support.forks import fork_and_join
 from support.process import in_thread
+from support.threads import in_threads
 
 FREES = ("cuCtxPushCurrent_v2", "cuMemFree_v2", "cuCtxPopCurrent_v2", "cuDevicePrimaryCtxRelease_v2")
 
@@ -351,41 +351,28 @@ def test_a_child_that_leaves_by_the_interpreters_exit_frees_nothing():
 def test_many_threads_wrap_order_copy_and_drop_at_once():
     driver = Driver()
     live = driver.live()
-    failures = []
-    together = threading.Barrier(8)
 
     def work(number):
-        try:
-            device = number % 3
-            stream, consumer = driver.stream(device), driver.stream(device)
-            together.wait()
-            for turn in range(60):
-                values = np.arange(turn, turn + 24, dtype="i4").reshape(4, 6)[:, 1:5]
-                array = driver.put(values, device, stream=stream)
-                x = asdlpack(array)
-                look(x.__dlpack__(stream=consumer))
-                assert np.from_dlpack(x, device="cpu").tolist() == values.tolist()
-                y = asdlpack(x, copy=True)
-                z = asdlpack(y, device=(2, (device + 1) % 3), copy=None)
-                driver.synchronize(consumer, device)
-                del x, y
-                assert np.from_dlpack(z, device="cpu").tolist() == values.tolist()
-                array.keep.free()
-            for each in stream, consumer:
-                with driver.current(device):
-                    driver.call("cuStreamDestroy_v2", each)
-            assert driver.live()["pushed"] == 0
-        except BaseException as failure:
-            failures.append(failure)
-            together.abort()
+        device = number % 3
+        stream, consumer = driver.stream(device), driver.stream(device)
+        for turn in range(60):
+            values = np.arange(turn, turn + 24, dtype="i4").reshape(4, 6)[:, 1:5]
+            array = driver.put(values, device, stream=stream)
+            x = asdlpack(array)
+            look(x.__dlpack__(stream=consumer))
+            assert np.from_dlpack(x, device="cpu").tolist() == values.tolist()
+            y = asdlpack(x, copy=True)
+            z = asdlpack(y, device=(2, (device + 1) % 3), copy=None)
+            driver.synchronize(consumer, device)
+            del x, y
+            assert np.from_dlpack(z, device="cpu").tolist() == values.tolist()
+            array.keep.free()
+        for each in stream, consumer:
+            with driver.current(device):
+                driver.call("cuStreamDestroy_v2", each)
+        assert driver.live()["pushed"] == 0
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
+    in_threads(work, 8)
     staged = driver.live()["allocations"] - live["allocations"]  # by put
     assert driver.live() == {**live, "allocations": live["allocations"] + staged}
     assert staged == 8 * 60

@@ -1,8 +1,23 @@
 """A forked child inherits a Go runtime without threads. It must work all the same: nothing hangs, nothing dies, and
 nothing is left behind."""
 
+import _thread
+import contextlib
+import ctypes
+import gc
+import itertools
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+
 import pytest
 
+from support import libraries
 from support.alone import TESTS, alone, python
 
 CHILDREN = 40
@@ -14,13 +29,6 @@ PARENTS = ["right after the import", "idle", "just back from Go", "with threads 
 @pytest.mark.parametrize("parent", PARENTS)
 @alone(timeout=280)
 def test_children_use_everything_and_fork_five_deep(parent, effort, figure):
-    import contextlib
-    import gc
-    import itertools
-    import os
-    import threading
-    import time
-
     import dlpack
     from support import everything, forks, process
 
@@ -180,10 +188,6 @@ def test_a_child_exports_and_reads_what_it_inherited():
 @pytest.mark.parametrize(("limit", "named"), [("RLIMIT_NOFILE", "ulimit -n"), ("RLIMIT_FSIZE", "ulimit -f")])
 @alone
 def test_a_child_that_can_make_no_copy_of_the_core_names_the_limit_and_recovers(limit, named, memfds):
-    import os
-    import resource
-    import signal
-
     import dlpack
     from support import forks, seccomp
 
@@ -212,9 +216,6 @@ def test_a_child_that_can_make_no_copy_of_the_core_names_the_limit_and_recovers(
 @alone
 def test_children_of_a_parent_whose_core_is_starting_work():
     """A start keeps the GIL: the thread that starts the core gets it before the fork or after."""
-    import _thread
-    import os
-
     from support import forks
 
     reading, writing = os.pipe()
@@ -239,11 +240,6 @@ def test_children_of_a_parent_whose_core_is_starting_work():
 def test_a_fork_in_which_another_library_takes_the_gil_ends(meanwhile):
     """The handlers that run before a fork run in the opposite order of their registration: this library's runs when
     dlpack's has."""
-    import ctypes
-    import sys
-
-    from support import libraries
-
     with libraries.library("fork_handler") as path:
         library = ctypes.PyDLL(path)
     assert library.register_handler() == 0
@@ -267,9 +263,6 @@ def test_a_fork_in_which_another_library_takes_the_gil_ends(meanwhile):
 def test_a_fork_handler_of_another_library_may_start_the_core(which):
     """Registered before dlpack's, it is called while that fork is still going on for dlpack. How long the start waits
     for the fork depends on no other thread."""
-    import ctypes
-    import threading
-
     used = []
     handlers = [None, None, None]
     handlers[which] = ctypes.CFUNCTYPE(None)(lambda: used.append(dlpack.asdlpack(source, copy=True).nbytes))
@@ -333,8 +326,6 @@ def test_what_a_signal_handler_raises_during_a_fork_reaches_the_program():
 @alone
 def test_a_fork_that_waits_for_a_thread_that_imports_device_types_ends(attribute):
     """As pools do that end their threads before a fork; what was registered before dlpack is called after it."""
-    import os
-    import threading
 
     def end_thread():
         begun.set()
@@ -368,22 +359,15 @@ def work(number):
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 @alone(timeout=120)
 def test_the_workers_of_multiprocessing_work(method):
-    import multiprocessing
-
-    import test_fork
-
     from support import forks
 
     forks.use_all()
     with multiprocessing.get_context(method).Pool(3) as pool:
-        assert pool.map_async(test_fork.work, range(20)).get(forks.DEADLINE) == list(range(20))
+        assert pool.map_async(work, range(20)).get(forks.DEADLINE) == list(range(20))
 
 
 @alone
 def test_a_program_started_after_a_call_into_go_works():
-    import subprocess
-    import sys
-
     from support import forks
 
     forks.use_all()
@@ -396,9 +380,6 @@ def test_a_program_started_after_a_call_into_go_works():
 @alone(timeout=240)
 def test_a_thread_that_forked_may_end_in_the_child():
     """Go binds something to each thread that calls it, and its destructor would enter the dead runtime."""
-    import os
-    import threading
-
     import dlpack
     from support import forks
 
@@ -420,10 +401,6 @@ def test_a_thread_that_forked_may_end_in_the_child():
 
 @alone
 def test_a_child_forked_during_the_import_of_device_types_has_them():
-    import os
-    import sys
-    import threading
-
     import dlpack
     from support import forks
 

@@ -1,11 +1,17 @@
 """Under whatever limit, the import, the core's start and its use work or raise: nothing aborts, nothing hangs."""
 
+import ctypes
 import json
+import os
 import resource
 import shutil
+import signal
+import sys
+import threading
 
 import pytest
 
+from support import limits, process
 from support.alone import SUPPORT, TESTS, alone, python
 
 MB = 1 << 20
@@ -33,15 +39,21 @@ def folder(package):
     return package.parent
 
 
+def what_happens(folder, call, figure=None):
+    """How often a process worked or raised, as a function of limits.py tells."""
+    code = f"import sys; sys.path.insert(0, {str(folder)!r}); from support import limits; limits.{call}"
+    result = python(code, timeout=900)
+    assert result.returncode == 0, result.stderr
+    happened = json.loads(result.stdout)
+    assert set(happened) <= {"works", "MemoryError", "OSError", "RuntimeError", "ImportError"}, happened
+    for what, times in happened.items():
+        if figure:
+            figure(what, times)
+    return happened
+
+
 @alone
 def test_an_import_changes_nothing_of_the_process():
-    import ctypes
-    import os
-    import signal
-    import sys
-
-    from support import process
-
     libc = ctypes.CDLL(None)
 
     def state():
@@ -83,25 +95,16 @@ def test_an_import_changes_nothing_of_the_process():
 @pytest.mark.parametrize("limit", SHORT)
 def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit, reached, effort, figure):
     values = list(effort(SHORT, LONG)[limit])
-    call = f"limits.sweep({limit!r}, {reached!r}, {values})"
-    result = python(f"import sys; sys.path.insert(0, {str(folder)!r}); from support import limits; {call}", timeout=900)
-    assert result.returncode == 0, result.stderr
-    happened = json.loads(result.stdout)
-    for what, times in happened.items():
-        figure(what, times)
-    assert set(happened) <= {"works", "MemoryError", "OSError", "RuntimeError", "ImportError"}, happened
+    happened = what_happens(folder, f"sweep({limit!r}, {reached!r}, {values})", figure)
     if limit not in ("RLIMIT_FSIZE", "RLIMIT_NOFILE"):
         assert 0 < happened.get("works", 0) < len(values), happened
 
 
 @pytest.mark.parametrize("limit", [30, 50, 80, 100])
 def test_processes_that_start_the_core_at_once_share_a_limit_of_threads(folder, limit):
-    call = f"limits.start_at_once({limit}, processes=8)"
     for _ in range(3):
-        result = python(f"import sys; sys.path.insert(0, {str(folder)!r}); from support import limits; {call}")
-        assert result.returncode == 0, result.stderr
-        happened = json.loads(result.stdout)
-        assert set(happened) <= {"works", "OSError"}, (happened, result.stderr)
+        happened = what_happens(folder, f"start_at_once({limit}, processes=8)")
+        assert set(happened) <= {"works", "OSError"}, happened
 
 
 @pytest.mark.serial
@@ -109,23 +112,15 @@ def test_processes_that_start_the_core_at_once_share_a_limit_of_threads(folder, 
 def test_any_number_of_mappings_left_gives_work_or_an_exception(folder, reached, effort, figure):
     """vm.max_map_count; a start takes 100 to 400 of them, by the number of CPUs."""
     values = [*effort([0, 1, 2, 8, 20, 50, 90, 105, 120, 150, 180, 250, 410], range(480))]
-    call = f"limits.sweep_mappings({reached!r}, {values})"
-    result = python(f"import sys; sys.path.insert(0, {str(folder)!r}); from support import limits; {call}", timeout=600)
-    assert result.returncode == 0, result.stderr
-    happened = json.loads(result.stdout)
-    for what, times in happened.items():
-        figure(what, times)
-    assert set(happened) <= {"works", "MemoryError", "OSError", "RuntimeError", "ImportError"}, happened
+    happened = what_happens(folder, f"sweep_mappings({reached!r}, {values})", figure)
     assert happened["works"] == len(values) if reached == "after the start" else 0 < happened["works"] < len(values)
 
 
 @pytest.mark.parametrize("left", [0, 2, 50, 100])
 @alone
 def test_a_start_with_few_mappings_left_names_their_limit(left):
-    import pytest
-
     import dlpack
-    from support import forks, limits
+    from support import forks
 
     source = forks.new_kind()
     mappings = limits.Mappings()
@@ -141,11 +136,6 @@ def test_a_start_with_few_mappings_left_names_their_limit(left):
 @pytest.mark.parametrize("limit", ["RLIMIT_SIGPENDING", "pthread_key_create", "one CPU", "SCHED_IDLE"])
 @alone
 def test_a_limit_on_what_the_core_does_not_need_changes_nothing(limit, reached):
-    import os
-    import resource
-
-    from support import limits
-
     if reached != "at the import":
         limits.use()
     if limit == "RLIMIT_SIGPENDING":
@@ -173,13 +163,8 @@ def test_a_limit_on_what_the_core_does_not_need_changes_nothing(limit, reached):
 @alone
 def test_locked_memory_ends_no_process_and_its_limit_is_named(started):
     """mlockall(MCL_FUTURE) counts all that is mapped from then on."""
-    import ctypes
-    import resource
-
-    import pytest
-
     import dlpack
-    from support import forks, process
+    from support import forks
 
     source = forks.new_kind()
     if started:
@@ -208,12 +193,8 @@ def test_locked_memory_ends_no_process_and_its_limit_is_named(started):
 def test_a_limit_that_is_reached_once_the_core_has_started_ends_no_process(limit):
     """Go ends the process where it gets no thread, or no memory: it has all its threads from the start, and some memory
     kept back. What then gets none raises, until the limit is lifted."""
-    import resource
-
-    from test_limits import MB
-
     import dlpack
-    from support import forks, process
+    from support import forks
 
     much = memoryview(bytearray(512 << 20))[::2]
     forks.use_known_kinds()
@@ -245,12 +226,7 @@ def test_a_limit_that_is_reached_once_the_core_has_started_ends_no_process(limit
 @alone(timeout=120)
 def test_first_calls_of_many_threads_with_few_addresses_work_or_raise(left):
     """Go keeps a stack for each of them, and reserves 64 MiB of addresses for these now and then."""
-    import os
-    import resource
-    import threading
-
     import dlpack
-    from support.process import address_space
 
     def call():
         go_on.wait()
@@ -268,7 +244,7 @@ def test_first_calls_of_many_threads_with_few_addresses_work_or_raise(left):
     threading.stack_size(256 << 10)
     for _ in range(600):
         threading.Thread(target=call, daemon=True).start()
-    limit = address_space() + (left << 20)
+    limit = process.address_space() + (left << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     go_on.set()
     for _ in range(600):
@@ -280,13 +256,10 @@ def test_first_calls_of_many_threads_with_few_addresses_work_or_raise(left):
 @pytest.mark.parametrize("limit", ["RLIMIT_NPROC", "vm.max_map_count"])
 @alone(timeout=120)
 def test_threads_at_work_when_no_more_can_be_started_go_on(limit):
-    import resource
-    import threading
-
     import numpy as np
 
     import dlpack
-    from support import forks, limits, process
+    from support import forks
 
     much = np.zeros((2048, 2048), "f4").T  # a piece of it is not done before others want the processor
     count = 24

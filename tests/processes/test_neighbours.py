@@ -1,11 +1,18 @@
 """Beside another Go runtime, and without static TLS, all works as it does alone, or says why not."""
 
+import ctypes
+import itertools
 import os
+import shutil
+import signal
 import subprocess
+import threading
+import time
 
 import pytest
 
-from support.alone import ROOT, SUPPORT, alone
+from support.alone import ROOT, alone
+from support.libraries import build_library
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +32,6 @@ GO_FIRST = ("the neighbour", "the import", "the core")
 @alone(timeout=300)
 def works_beside_go(library, first, seconds, forks_too):
     """Both runtimes collect garbage, fault and recover, in the same threads, while signals arrive."""
-    import ctypes
-    import itertools
-    import os
-    import signal
-    import threading
-    import time
-
     neighbour = None
 
     def load():
@@ -114,28 +114,14 @@ def test_another_go_runtime_in_the_process_changes_nothing(neighbour, effort, fi
 @pytest.fixture(scope="module")
 def tls_libraries(tmp_path_factory):
     """Libraries that take 512, 64 and 8 bytes of static TLS."""
-    folder = tmp_path_factory.mktemp("tls")
-    sizes = 512, 64, 8
-    for size in sizes:
-        library = folder / f"tls{size}.so"
-        subprocess.run(["cc", "-shared", "-fPIC", f"-DSIZE={size}", SUPPORT / "tls.c", "-o", library], check=True)
-    return [str(folder / f"tls{size}.so") for size in sizes]
+    return [str(build_library("tls", tmp_path_factory.mktemp("tls"), f"-DSIZE={size}")) for size in (512, 64, 8)]
 
 
 @pytest.mark.parametrize("when", ["before the import", "before the core's start", "in a forked child"])
-def test_without_static_tls_the_core_raises_what_the_loader_said(tls_libraries, when):
-    raises_without_static_tls(libraries=tls_libraries, when=when)
-
-
 @alone
-def raises_without_static_tls(libraries, when):
-    import ctypes
-    import shutil
-
-    import pytest
-
+def test_without_static_tls_the_core_raises_what_the_loader_said(tls_libraries, when):
     def use_up():
-        for library in libraries:
+        for library in tls_libraries:
             with pytest.raises(OSError, match="static TLS"):
                 for number in range(10_000):
                     ctypes.CDLL(shutil.copy(library, f"{library}.{when}.{number}"))

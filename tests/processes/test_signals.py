@@ -15,7 +15,8 @@ import pytest
 
 import dlpack
 from support import forks, process
-from support.alone import SUPPORT, alone, python
+from support.alone import alone, python
+from support.libraries import build_library
 
 FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGABRT"}
 
@@ -26,21 +27,14 @@ def names(*omitted):
     return sorted(numbers - {getattr(signal, name) for some in omitted for name in some})
 
 
-def built(source, folder):
-    """The path of a library made of a C file."""
-    library = folder / source.with_suffix(".so").name
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", source, "-o", library], check=True)
-    return str(library)
-
-
 @pytest.fixture(scope="module")
 def handlers(tmp_path_factory):
-    return built(SUPPORT / "handler.c", tmp_path_factory.mktemp("handlers"))
+    return str(build_library("handler", tmp_path_factory.mktemp("handlers")))
 
 
 @pytest.fixture(scope="module")
 def faulty_allocator(tmp_path_factory):
-    return built(SUPPORT / "faulty_allocator.c", tmp_path_factory.mktemp("allocator"))
+    return str(build_library("faulty_allocator", tmp_path_factory.mktemp("allocator")))
 
 
 HOW = {

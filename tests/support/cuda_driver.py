@@ -11,14 +11,13 @@ import os
 import tempfile
 import threading
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
-from pathlib import Path
 
 import numpy as np
 
-from support.alone import alone, run
+from support.alone import alone
 from support.capi import Speaks
+from support.libraries import build_library
 
-SOURCE = Path(__file__).parent / "libcuda.c"
 DEVICES = 3
 
 LEGACY, PER_THREAD = 1, 2
@@ -49,20 +48,8 @@ def environ(*without):
     """Where this driver, without some of its functions, is the first that is found."""
     folder = tempfile.TemporaryDirectory()
     _folders.append(folder)
-    result = run(
-        "cc",
-        "-std=gnu11",
-        "-O1",
-        "-shared",
-        "-fPIC",
-        "-pthread",
-        "-Wl,-soname,libcuda.so.1",
-        *(f"-D{name}=without_{name}" for name in without),
-        "-o",
-        f"{folder.name}/libcuda.so.1",
-        SOURCE,
-    )
-    assert result.returncode == 0, result.stderr
+    library = build_library("libcuda", folder.name, *(f"-D{name}=without_{name}" for name in without))
+    library.rename(library.with_suffix(".so.1"))
     return {"LD_LIBRARY_PATH": os.pathsep.join([folder.name, os.environ.get("LD_LIBRARY_PATH", "")])}
 
 

@@ -11,18 +11,17 @@ import sys
 import traceback
 import weakref
 
-from support.alone import SUPPORT, TESTS, python, run
+from support.alone import SUPPORT, TESTS, python
 from support.builds import build
+from support.libraries import build_library
 
 driver = None  # of CUDA, where there is one
 
 
 def build_faulty(folder):
     """Returns what belongs in PYTHONPATH, and the library that has to be loaded before, for all to see."""
-    library = folder / "faults.so"
-    result = run("cc", "-O2", "-shared", "-fPIC", SUPPORT / "faults.c", "-o", library)
-    assert result.returncode == 0, result.stderr
-    return build(folder, cflags=os.environ.get("FAULTS_CFLAGS", ""), edit=edit), library  # make coverage has some
+    package = build(folder, cflags=os.environ.get("FAULTS_CFLAGS", ""), edit=edit)  # make coverage has some
+    return package, build_library("faults", folder)
 
 
 POINT = """// Package faults is where the functions of a build for tests panic.

@@ -11,6 +11,7 @@ import traceback
 
 import dlpack
 from dlpack import _dlpack
+from support.threads import in_threads
 
 DEADLINE = 30  # seconds; a child that takes longer hangs
 
@@ -55,20 +56,7 @@ def memory_of(x):
 
 
 def use_all_in_threads(count=4):
-    failures = []
-
-    def use():
-        try:
-            use_all()
-        except BaseException:
-            failures.append(traceback.format_exc())
-
-    threads = [threading.Thread(target=use) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
+    in_threads(lambda number: use_all(), count)
 
 
 def fork(child):

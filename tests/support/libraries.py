@@ -8,13 +8,17 @@ from pathlib import Path
 from support.alone import ROOT, SUPPORT, run
 
 
+def build_library(name, folder, *flags):
+    """The path of the library that name.c becomes in a folder."""
+    path = Path(folder, f"{name}.so")
+    includes = [f"-I{sysconfig.get_paths()['include']}", f"-I{ROOT / 'pyext' / 'core'}"]
+    usual = ["-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Werror"]
+    result = run("cc", *usual, *includes, *flags, "-o", path, SUPPORT / f"{name}.c")
+    assert result.returncode == 0, result.stderr
+    return path
+
+
 @contextlib.contextmanager
 def library(name):
-    """The path of the library that name.c becomes."""
-    includes = [f"-I{sysconfig.get_paths()['include']}", f"-I{ROOT / 'pyext' / 'core'}"]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, f"{name}.so")
-        flags = ["-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Werror"]
-        result = run("cc", *flags, *includes, "-o", path, SUPPORT / f"{name}.c")
-        assert result.returncode == 0, result.stderr
-        yield path
+        yield build_library(name, folder)

@@ -2,7 +2,8 @@
 
 import mmap
 import os
-import threading
+
+from support.threads import in_threads
 
 # In front of a command. Root is above the permissions of files, but for this; an ordinary user needs nothing.
 HEEDING_PERMISSIONS = ["setpriv", "--bounding-set=-dac_override"] if os.getuid() == 0 else []
@@ -49,12 +50,8 @@ def open_files():
 
 
 def in_thread(function):
-    """Runs the function in a new thread; gives what it returns."""
-    results = []
-    thread = threading.Thread(target=lambda: results.append(function()))
-    thread.start()
-    thread.join()
-    return results[0]
+    """Runs the function in a new thread; gives what it returns, and raises what it raises."""
+    return in_threads(lambda number: function(), 1)[0]
 
 
 def become_ordinary_user(alone=False):
