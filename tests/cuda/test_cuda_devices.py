@@ -1,8 +1,5 @@
 """Where memory of CUDA is: the driver is asked, by the address, and by nothing else that could err."""
 
-import re
-import weakref
-
 import numpy as np
 import pytest
 
@@ -43,36 +40,16 @@ def test_memory_of_each_kind_is_on_its_device():
         for device in 0, 1, 2:
             memory = driver.allocate(48, device, kind)
             expected = device_of(device)
-            for version in 0, 1, 2, 3:
-                x = asdlpack(memory.array((3, 4), "<f4", version=version))
+            for version, offset in (0, 0), (1, 0), (2, 0), (3, 0), (3, 24):
+                x = asdlpack(memory.array((2, 3), "<f4", offset, version=version))
                 assert x.device == expected, x
-                assert (x.pointer, x.shape, x.dtype) == (memory.address, (3, 4), "float32")
+                assert (x.pointer, x.shape, x.dtype) == (memory.address + offset, (2, 3), "float32")
                 assert x.__dlpack_device__() == tuple(map(int, expected))
                 tensor = look(x.__dlpack__(max_version=(1, 0))).dl_tensor
                 assert (tensor.device.device_type, tensor.device.device_id) == tuple(map(int, expected))
-                assert (tensor.data, tensor.byte_offset) == (memory.address, 0)
-
-
-@with_driver
-def test_an_address_inside_of_memory_is_where_the_memory_is():
-    driver = Driver()
-    memory = driver.allocate(64, 2)
-    assert asdlpack(memory.array((4,), "<f4", offset=32)).device == (DLDeviceType.kDLCUDA, 2)
-    reversed_one = asdlpack(memory.array((16,), "<f4", strides=(-4,), offset=60))
-    assert (reversed_one.device, reversed_one.strides) == ((DLDeviceType.kDLCUDA, 2), (-1,))
-
-
-@with_driver
-def test_memory_of_any_context_is_on_that_contexts_device_whichever_is_current():
-    driver = Driver()
-    for device in 0, 1, 2:
-        contexts = [driver.new_context(device), driver.new_context(device)]
-        memories = [driver.allocate(8, device, context=context) for context in contexts]
-        for current in [*contexts, *driver.primary]:
-            with driver.context(current):
-                devices = [asdlpack(memory.array()).device for memory in memories]
-                assert devices == [(DLDeviceType.kDLCUDA, device)] * 2
-        assert in_thread(lambda memory=memories[0]: asdlpack(memory.array()).device) == (DLDeviceType.kDLCUDA, device)
+                assert (tensor.data, tensor.byte_offset) == (memory.address + offset, 0)
+            x = from_pointer(memory.address, 12, "float32", device=expected)
+            assert (x.device, x.pointer) == (expected, memory.address)
 
 
 @with_driver
@@ -107,6 +84,7 @@ def test_memory_without_items_is_on_the_current_device():
 def test_an_address_that_the_driver_does_not_know_is_a_value_error():
     driver = Driver()
     memory = driver.allocate(64)
+    assert asdlpack(memory.array()).device == (DLDeviceType.kDLCUDA, 0)  # which is not remembered
     memory.free()
     numbers = np.zeros(16, "f4")
     for address in memory.address, numbers.ctypes.data, 1 << 20:
@@ -118,17 +96,6 @@ def test_an_address_that_the_driver_does_not_know_is_a_value_error():
         with pytest.raises(ValueError) as caught:
             from_pointer(address, 16, "float32", device="cuda:0")
         check_message(caught, hex(address))
-
-
-@with_driver
-def test_a_pointer_is_on_the_device_that_was_said():
-    driver = Driver()
-    for kind, device_of in DEVICE_OF.items():
-        for device in 0, 1, 2:
-            memory = driver.allocate(64, device, kind)
-            expected = device_of(device)
-            x = from_pointer(memory.address, 16, "float32", device=expected)
-            assert (x.device, x.pointer) == (expected, memory.address)
 
 
 @with_driver
@@ -221,13 +188,11 @@ assert numpy.from_dlpack(dlpack.asdlpack(bytearray(8), device="cpu")).shape == (
 """
 
 
-def test_without_a_driver_an_object_of_cuda_is_a_buffer_error_that_says_so(tmp_path):
-    (tmp_path / "libcuda.so.1").write_text("not a library, and the first that is found")
-    result = python(WITHOUT_DRIVER, environ={"LD_LIBRARY_PATH": str(tmp_path)})
-    assert result.returncode == 0, result.stderr
-
-
-def test_without_a_driver_on_the_machine_the_error_is_the_same(tmp_path):
+@pytest.mark.parametrize("installed", [False, True])
+def test_without_a_driver_an_object_of_cuda_is_a_buffer_error(installed, tmp_path):
+    """Or with a file that is none, and the first that is found."""
+    if installed:
+        (tmp_path / "libcuda.so.1").write_text("not a library")
     result = python(WITHOUT_DRIVER, environ={"LD_LIBRARY_PATH": str(tmp_path)})
     assert result.returncode == 0, result.stderr
 
@@ -243,30 +208,6 @@ def test_a_driver_that_can_not_tell_a_device_is_named_with_what_it_lacks():
 
 
 @with_driver
-def test_a_driver_that_fails_to_tell_is_a_buffer_error_with_its_words():
-    driver = Driver()
-    memory = driver.allocate(64)
-    for result, name in (719, "CUDA_ERROR_LAUNCH_FAILED"), (999, "CUDA_ERROR_UNKNOWN"), (717, "717"):
-        driver.fail("cuPointerGetAttributes", 1, result)
-        with pytest.raises(BufferError) as caught:
-            asdlpack(memory.array())
-        assert driver.failures_left() == 0
-        check_message(caught, "cuPointerGetAttributes", name)
-
-
-@with_driver
-def test_many_objects_of_one_address_are_asked_for_anew():
-    """Memory comes and goes at an address: what the driver said of it once is not remembered."""
-    driver = Driver()
-    memory = driver.allocate(64, 1)
-    array = memory.array()
-    assert asdlpack(array).device == (DLDeviceType.kDLCUDA, 1)
-    memory.free()
-    with pytest.raises(ValueError, match=re.escape(hex(memory.address))):
-        asdlpack(array)
-
-
-@with_driver
 def test_read_only_memory_stays_read_only_and_masks_are_refused():
     driver = Driver()
     memory = driver.allocate(64, 1)
@@ -275,16 +216,3 @@ def test_read_only_memory_stays_read_only_and_masks_are_refused():
     assert look(x.__dlpack__(max_version=(1, 0))).flags == 1
     with pytest.raises(BufferError, match="mask"):
         asdlpack(memory.array(mask=memory.array()))
-
-
-@with_driver
-def test_memory_at_a_pointer_lives_by_its_owner():
-    driver = Driver()
-    memory = driver.allocate(64, 1)
-    owner = Speaks()
-    gone = weakref.ref(owner)
-    capsule = from_pointer(memory.address, 16, "float32", device="cuda:1", owner=owner).__dlpack__()
-    del owner
-    assert gone() is not None
-    del capsule
-    assert gone() is None

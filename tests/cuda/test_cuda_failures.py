@@ -9,7 +9,6 @@ import pytest
 from dlpack import asdlpack, from_pointer
 from support.capi import look
 from support.cuda_driver import (
-    ECC_UNCORRECTABLE,
     LAUNCH_FAILED,
     LEGACY,
     NAMES,
@@ -19,7 +18,6 @@ from support.cuda_driver import (
     DriverError,
     with_driver,
 )
-from support.process import in_thread
 
 INVALID_CONTEXT, UNNAMED = 201, 717
 ERRORS = {
@@ -200,28 +198,6 @@ def test_each_call_may_fail_with_each_error_and_all_is_given_back(name):
 
 
 @with_driver
-def test_each_call_may_fail_in_a_thread_without_a_context():
-    driver = Driver()
-    for name in OPERATIONS.keys() - {
-        "order_in_a_capture",
-        "on_the_device_of_a_pool",
-    }:  # of the thread that prepared them
-        operation = OPERATIONS[name](driver)
-
-        def fail_here(operation=operation):
-            operation()
-            live = driver.live()
-            assert live["pushed"] == 0
-            nth = 1
-            while check(driver, operation, live, nth, LAUNCH_FAILED):
-                nth += 1
-            return live
-
-        live = in_thread(fail_here)
-        assert driver.live() == {**live, "pushed": 1}, name
-
-
-@with_driver
 def test_an_error_that_stays_is_told_and_harms_nothing():
     """As after a kernel has failed: every call fails from there on."""
     driver = Driver()
@@ -283,23 +259,6 @@ def test_a_copy_that_can_not_be_freed_is_let_go_without_a_word():
             assert now["allocations"] == live["allocations"] - reached, driver.log()
             assert (now["pushed"], now["mode"], now["retained"]) == (live["pushed"], live["mode"], live["retained"] - 1)
         assert nth > 4
-
-
-@with_driver
-def test_what_failed_for_a_consumer_works_for_the_next():
-    driver = Driver()
-    p = driver.stream(1)
-    memory = driver.allocate(8, 1)
-    x = asdlpack(memory.array(stream=p))
-    driver.fill(p, memory, 7)
-    driver.fail("cuMemcpyDtoHAsync_v2", 1, ECC_UNCORRECTABLE)
-    with pytest.raises(BufferError, match="cuMemcpyDtoHAsync.*CUDA_ERROR_ECC_UNCORRECTABLE"):
-        np.from_dlpack(x, device="cpu")
-    assert np.from_dlpack(x, device="cpu").tolist() == [7] * 8
-    driver.fail("cuStreamSynchronize", 1, LAUNCH_FAILED)
-    with pytest.raises(BufferError, match="cuStreamSynchronize.*CUDA_ERROR_LAUNCH_FAILED"):
-        np.from_dlpack(x, device="cpu")
-    assert np.from_dlpack(x, device="cpu").tolist() == [7] * 8
 
 
 @with_driver(without=["cuPointerGetAttribute"])

@@ -55,26 +55,28 @@ def refused(error, function, *parts):
 
 
 @with_driver
-def test_two_known_streams_that_differ_are_ordered_by_one_event_and_nothing_waits_on_the_host():
+def test_known_streams_that_differ_are_ordered_by_one_event():
+    """And nothing waits on the host. None, and no argument, is the legacy stream."""
     driver = Driver()
     streams = {"s1": driver.stream(), "s2": driver.stream(), "s3": driver.stream(blocking=True), "1": 1, "2": 2}
     memory = driver.allocate(8)
     live = driver.live()
     for producer, p in streams.items():
-        x = asdlpack(memory.array(stream=p))
-        for consumer, s in streams.items():
-            memory.bytes[...] = 0
-            driver.fill(p, memory, 7)
-            driver.clear()
-            address = export(x, s)
-            assert is_ordered(driver, producer, consumer) == (p != s), (producer, consumer)
-            assert driver.log("cuStreamSynchronize") == []
-            assert (memory.bytes[0], driver.live()) == (0, live)
-            result = driver.allocate(8)
-            driver.copy(s, result, address)
-            driver.synchronize(s)
-            assert set(result.bytes.tolist()) == {7}, (producer, consumer)
-            result.free()
+        array = asdlpack(memory.array(stream=p))
+        for x in array, from_pointer(memory.address, 8, "uint8", device="cuda:0", stream=p):
+            for consumer, s in [*streams.items(), ("1", None), ("1", NOT_GIVEN)]:
+                memory.bytes[...] = 0
+                driver.fill(p, memory, 7)
+                driver.clear()
+                address = export(x, s)
+                assert is_ordered(driver, producer, consumer) == (producer != consumer), (producer, consumer)
+                assert driver.log("cuStreamSynchronize") == []
+                assert (memory.bytes[0], driver.live()) == (0, live)
+                result = driver.allocate(8)
+                driver.copy(streams[consumer], result, address)
+                driver.synchronize(streams[consumer])
+                assert set(result.bytes.tolist()) == {7}, (producer, consumer)
+                result.free()
 
 
 @with_driver
@@ -125,26 +127,6 @@ def test_to_look_at_memory_asks_for_no_order():
 
 
 @with_driver
-def test_none_is_the_legacy_stream():
-    driver = Driver()
-    memory = driver.allocate(8)
-    producer = driver.stream()
-    for s in NOT_GIVEN, None:
-        memory.bytes[...] = 0
-        driver.fill(producer, memory, 7)
-        driver.clear()
-        address = export(asdlpack(memory.array(stream=producer)), s)
-        assert is_ordered(driver, "s1", "1")
-        result = driver.allocate(8)
-        driver.copy(LEGACY, result, address)
-        driver.synchronize(LEGACY)
-        assert set(result.bytes.tolist()) == {7}
-        driver.clear()
-        export(asdlpack(memory.array(stream=LEGACY)), s)
-        assert driver.log(*ORDER) == []
-
-
-@with_driver
 def test_memory_of_no_known_stream_is_ordered_after_nothing():
     driver = Driver()
     memory = driver.allocate(8)
@@ -152,28 +134,13 @@ def test_memory_of_no_known_stream_is_ordered_after_nothing():
     interface = memory.array().__cuda_array_interface__
     del interface["stream"]
     for keys in {"version": 0}, {"version": 1}, {"version": 2}, {"version": 3}, {"version": 3, "stream": None}:
-        x = asdlpack(Speaks(__cuda_array_interface__={**interface, **keys}))
-        driver.clear()
-        for s in NOT_GIVEN, None, -1, LEGACY, PER_THREAD, stream:
-            assert export(x, s) == memory.address
-        assert driver.log() == []
-        assert x.__cuda_array_interface__["stream"] is None
-
-
-@with_driver
-def test_a_pointer_may_have_a_stream():
-    driver = Driver()
-    memory = driver.allocate(8, 1)
-    producer, consumer = driver.stream(1), driver.stream(1)
-    driver.fill(producer, memory, 7)
-    x = from_pointer(memory.address, 8, "uint8", device="cuda:1", stream=producer)
-    driver.clear()
-    assert consumed(driver, x, consumer, device=1) == {7}
-    assert is_ordered(driver, "s1", "s2")
-    x = from_pointer(memory.address, 8, "uint8", device="cuda:1")
-    driver.clear()
-    export(x, consumer)
-    assert driver.log(*ORDER) == []
+        array = asdlpack(Speaks(__cuda_array_interface__={**interface, **keys}))
+        for x in array, from_pointer(memory.address, 8, "uint8", device="cuda:0"):
+            driver.clear()
+            for s in NOT_GIVEN, None, -1, LEGACY, PER_THREAD, stream:
+                assert export(x, s) == memory.address
+            assert driver.log() == []
+            assert x.__cuda_array_interface__["stream"] is None
 
 
 @with_driver
@@ -203,71 +170,6 @@ def test_managed_and_pinned_memory_and_that_of_pools_are_ordered_as_well():
 
 
 @with_driver
-def test_the_default_streams_are_those_of_the_memorys_context():
-    driver = Driver()
-    context = driver.new_context(0)
-    memory = driver.allocate(8, context=context)
-    consumer = driver.stream()
-    for p in LEGACY, PER_THREAD:
-        memory.bytes[...] = 0
-        driver.fill(p, memory, 7, context=context)
-        assert consumed(driver, asdlpack(memory.array(stream=p)), consumer) == {7}
-    producer = driver.stream()
-    for s in LEGACY, PER_THREAD:
-        memory.bytes[...] = 0
-        driver.fill(producer, memory, 7)
-        assert consumed(driver, asdlpack(memory.array(stream=producer)), s, context=context) == {7}
-
-
-@with_driver
-def test_the_default_streams_of_a_pools_memory_are_those_of_the_current_context_else_of_the_devices_primary_one():
-    driver = Driver()
-    own = driver.new_context(1)
-    memory = driver.allocate(8, 1, "pool")
-    consumer = driver.stream(1)
-    live = driver.live()
-    for current, used in (own, own), (driver.primary[1], driver.primary[1]), (driver.primary[0], driver.primary[1]):
-        memory.bytes[...] = 0
-        driver.fill(LEGACY, memory, 7, context=used)
-        with driver.context(current):
-            address = export(asdlpack(memory.array(stream=LEGACY)), consumer)
-        result = driver.allocate(8, 1)
-        driver.copy(consumer, result, address)
-        driver.synchronize(consumer, 1)
-        assert set(result.bytes.tolist()) == {7}, (current, used)
-        result.free()
-    driver.fill(LEGACY, memory, 8)
-    in_thread(lambda: export(asdlpack(memory.array(stream=LEGACY)), consumer))
-    driver.copy(consumer, result := driver.allocate(8, 1), memory.address)
-    driver.synchronize(consumer, 1)
-    assert set(result.bytes.tolist()) == {8}
-    result.free()
-    assert driver.live() == live
-
-
-@with_driver
-def test_streams_of_other_contexts_and_other_devices_are_ordered():
-    driver = Driver()
-    context = driver.new_context(1)
-    memory = driver.allocate(8, 1)
-    streams = [driver.stream(1), driver.stream(1, context=context), driver.stream(0), driver.stream(2)]
-    live = driver.live()
-    for p in streams:
-        for s in streams:
-            if p == s:
-                continue
-            memory.bytes[...] = 0
-            driver.fill(p, memory, 7)
-            for current in driver.primary[0], driver.primary[2], context:
-                with driver.context(current):
-                    export(asdlpack(memory.array(stream=p)), s)
-            in_thread(lambda p=p, s=s: export(asdlpack(memory.array(stream=p)), s))
-            driver.synchronize(s)
-            assert set(memory.bytes.tolist()) == {7}
-    assert driver.live() == live
-
-
-@with_driver
 def test_a_thread_without_a_context_has_none_afterwards():
     driver = Driver()
     memory = driver.allocate(8, 1)
@@ -284,7 +186,7 @@ def test_a_thread_without_a_context_has_none_afterwards():
 
 
 @with_driver
-def test_the_per_thread_stream_is_that_of_the_thread_that_said_it_and_on_others_the_legacy_stream_stands_for_it():
+def test_per_thread_stream_seen_from_another_thread_becomes_legacy():
     driver = Driver()
     memory = driver.allocate(8)
     consumer = driver.stream()
@@ -313,7 +215,7 @@ def test_the_per_thread_stream_is_that_of_the_thread_that_said_it_and_on_others_
 
 
 @with_driver
-def test_a_thread_is_not_taken_for_one_that_has_ended_and_had_its_number():
+def test_a_thread_is_not_taken_for_an_ended_one_of_its_number():
     driver = Driver()
     memory = driver.allocate(8)
 
@@ -372,7 +274,8 @@ def test_a_stream_that_a_consumer_can_not_have_is_a_value_error():
 
 
 @with_driver
-def test_a_handle_that_is_none_is_a_value_error_and_the_driver_is_not_handed_what_it_could_not_read():
+def test_a_handle_that_is_none_is_a_value_error():
+    """And the driver is not handed what it could not read."""
     driver = Driver()
     memory = driver.allocate(8)
     stream = driver.stream()
@@ -410,11 +313,16 @@ def test_ordering_streams_needs_a_running_driver():
 
 
 @with_driver
-def test_a_stream_that_captures_and_one_that_does_not_are_refused_and_the_capture_goes_on():
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_capture_goes_on_whatever_is_asked_of_its_stream(blocking):
+    """The legacy stream waits for blocking ones: it can't be used while one of them captures."""
     driver = Driver()
     memory = driver.allocate(8)
-    capturing, other = driver.stream(), driver.stream()
-    for p, s in (capturing, other), (other, capturing), (LEGACY, capturing), (capturing, None), (capturing, LEGACY):
+    capturing, other = driver.stream(blocking=blocking), driver.stream()
+    refusals = [(capturing, other), (other, capturing), (LEGACY, capturing), (capturing, None), (capturing, LEGACY)]
+    if blocking:
+        refusals += [(LEGACY, other), (other, LEGACY), (other, None), (LEGACY, PER_THREAD)]
+    for p, s in refusals:
         x = asdlpack(memory.array(stream=p))
         live = driver.live()
         for mode in GLOBAL, THREAD_LOCAL, RELAXED:
@@ -424,6 +332,10 @@ def test_a_stream_that_captures_and_one_that_does_not_are_refused_and_the_captur
             driver.end_capture(capturing)
             assert driver.live() == live
         assert export(x, s) == memory.address
+    driver.begin_capture(capturing)
+    for p, s in (None, capturing), (capturing, capturing), (capturing, -1), (None, None):
+        assert export(asdlpack(memory.array(stream=p)), s) == memory.address
+    driver.end_capture(capturing)
 
 
 @with_driver
@@ -453,18 +365,6 @@ def test_streams_of_two_captures_are_refused_and_both_go_on():
 
 
 @with_driver
-def test_the_legacy_stream_can_not_be_used_while_a_blocking_stream_captures():
-    driver = Driver()
-    memory = driver.allocate(8)
-    capturing, other = driver.stream(blocking=True), driver.stream()
-    for p, s in (LEGACY, other), (other, LEGACY), (other, None), (LEGACY, PER_THREAD):
-        x = asdlpack(memory.array(stream=p))
-        driver.begin_capture(capturing)
-        refused(BufferError, lambda x=x, s=s: export(x, s), "captur")
-        driver.end_capture(capturing)
-
-
-@with_driver
 def test_a_capture_elsewhere_is_not_broken_and_hinders_nobody():
     driver = Driver()
     memory = driver.allocate(8)
@@ -480,17 +380,6 @@ def test_a_capture_elsewhere_is_not_broken_and_hinders_nobody():
         driver.end_capture(capturing)
         driver.synchronize(two)
         assert memory.bytes[0] == 7
-
-
-@with_driver
-def test_a_capturing_stream_that_needs_no_order_is_served():
-    driver = Driver()
-    memory = driver.allocate(8)
-    capturing = driver.stream()
-    driver.begin_capture(capturing)
-    for p, s in (None, capturing), (capturing, capturing), (capturing, -1), (None, None):
-        assert export(asdlpack(memory.array(stream=p)), s) == memory.address
-    driver.end_capture(capturing)
 
 
 @with_driver(without=["cuStreamGetCaptureInfo_v2"])
