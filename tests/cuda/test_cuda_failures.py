@@ -16,6 +16,7 @@ from support.cuda_driver import (
     PER_THREAD,
     Driver,
     DriverError,
+    numbers,
     with_driver,
 )
 
@@ -26,10 +27,6 @@ ERRORS = {
     UNNAMED: "717",  # the driver has no name for it
 }
 MOST_CALLS = 200
-
-
-def numbers(*shape, dtype="i4"):
-    return np.arange(1, 1 + np.prod(shape)).astype(dtype).reshape(shape)
 
 
 # Each makes what it needs, and returns the operation.

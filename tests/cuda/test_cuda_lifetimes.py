@@ -12,7 +12,7 @@ import pytest
 from dlpack import asdlpack, from_pointer
 from support.alone import TESTS, python
 from support.capi import Managed, consume, look
-from support.cuda_driver import LEGACY, Driver, cuda_array, environ, with_driver
+from support.cuda_driver import LEGACY, Driver, cuda_array, environ, numbers, with_driver
 from support.forks import fork_and_join
 from support.process import in_thread
 from support.threads import in_threads
@@ -20,20 +20,16 @@ from support.threads import in_threads
 FREES = ("cuCtxPushCurrent_v2", "cuMemFree_v2", "cuCtxPopCurrent_v2", "cuDevicePrimaryCtxRelease_v2")
 
 
-def numbers(count=8):
-    return np.arange(1, 1 + count, dtype="i4")
-
-
 def copies(driver):
     """Each way to memory of a device that is ours, on device 1."""
-    array = driver.put(numbers(), 1, stream=driver.stream(1))
-    other = driver.put(numbers(), 0, stream=driver.stream(0))
+    array = driver.put(numbers(8), 1, stream=driver.stream(1))
+    other = driver.put(numbers(8), 0, stream=driver.stream(0))
     return (
-        lambda: asdlpack(numbers(), device="cuda:1", copy=None),
+        lambda: asdlpack(numbers(8), device="cuda:1", copy=None),
         lambda: asdlpack(array, copy=True),
         lambda: asdlpack(other, device="cuda:1", copy=None),
         lambda: asdlpack(asdlpack(array).__dlpack__(copy=True)),
-        lambda: asdlpack(asdlpack(numbers()).__dlpack__(dl_device=(2, 1), max_version=(1, 0))),
+        lambda: asdlpack(asdlpack(numbers(8)).__dlpack__(dl_device=(2, 1), max_version=(1, 0))),
     )
 
 
@@ -120,13 +116,13 @@ def test_a_copy_in_a_context_that_is_gone_is_let_go():
 @with_driver
 def test_a_copy_keeps_the_primary_context_of_its_device_alive():
     driver = Driver(initialise=False)
-    x = asdlpack(numbers(), device="cuda:1", copy=None)
+    x = asdlpack(numbers(8), device="cuda:1", copy=None)
     y = asdlpack(x, device="cuda:2", copy=None)
     z = asdlpack(y, copy=True)
     assert driver.live()["retained"] >= 2
     del x
     del y
-    assert driver.bytes_at(z.pointer, 32).view("i4").tolist() == numbers().tolist()
+    assert driver.bytes_at(z.pointer, 32).view("i4").tolist() == numbers(8).tolist()
     del z
     assert not any(driver.live().values())
 
@@ -157,7 +153,7 @@ def test_memory_that_is_shared_lives_by_its_owner_and_is_not_freed():
 def test_a_source_is_let_go_when_its_copy_is_there():
     driver = Driver()
     for arguments in {"device": "cpu", "copy": None}, {"copy": True}, {"device": "cuda:2", "copy": None}:
-        array = driver.put(numbers(), 1)
+        array = driver.put(numbers(8), 1)
         gone = weakref.ref(array)
         keep = array.keep
         count = sys.getrefcount(keep)
@@ -195,7 +191,7 @@ def test_what_is_refused_keeps_nothing():
 @with_driver(timeout=120)
 def test_many_rounds_leave_nothing():
     driver = Driver()
-    array = driver.put(numbers(), 1, stream=driver.stream(1))
+    array = driver.put(numbers(8), 1, stream=driver.stream(1))
     consumer = driver.stream(1)
     makers = copies(driver)
     live, available = driver.live(), [driver.available(device) for device in range(3)]
@@ -223,7 +219,7 @@ def test_a_cycle_with_device_memory_is_collected():
     owner = Owner()
     memory = driver.allocate(8, 1)
     owner.append(from_pointer(memory.address, 8, "uint8", device="cuda:1", owner=owner))
-    owner.append(asdlpack(numbers(), device="cuda:1", copy=None))
+    owner.append(asdlpack(numbers(8), device="cuda:1", copy=None))
     gone = weakref.ref(owner)
     del owner
     gc.collect()
@@ -275,9 +271,9 @@ def test_what_is_held_at_the_end_harms_no_exit(held):
 @with_driver
 def test_a_forked_child_touches_nothing_of_cuda_and_its_parents_memory_stays():
     driver = Driver()
-    array = driver.put(numbers(), 1, stream=driver.stream(1))
+    array = driver.put(numbers(8), 1, stream=driver.stream(1))
     wrapped = asdlpack(array)
-    pinned = asdlpack(driver.put(numbers(), 1, "host", stream=driver.stream(1)))
+    pinned = asdlpack(driver.put(numbers(8), 1, "host", stream=driver.stream(1)))
     held = [make() for make in copies(driver)]
     live = driver.live()
 
@@ -294,7 +290,7 @@ def test_a_forked_child_touches_nothing_of_cuda_and_its_parents_memory_stays():
             lambda: asdlpack(pinned, device="cpu"),
             lambda: memoryview(pinned),
             lambda: look(wrapped.__dlpack__(stream=2)),
-            lambda: asdlpack(numbers(), device="cuda:0", copy=None),
+            lambda: asdlpack(numbers(8), device="cuda:0", copy=None),
             lambda: from_pointer(array.keep.address, 8, "int32", device="cuda:1"),
         ):
             with pytest.raises(BufferError, match="CUDA_ERROR_NOT_INITIALIZED.*spawn"):
@@ -306,8 +302,8 @@ def test_a_forked_child_touches_nothing_of_cuda_and_its_parents_memory_stays():
     fork_and_join(lambda: fork_and_join(child))
     assert driver.live() == live
     for x in held:
-        assert driver.bytes_at(x.pointer, 32).view("i4").tolist() == numbers().tolist()
-    assert np.from_dlpack(wrapped, device="cpu").tolist() == numbers().tolist()
+        assert driver.bytes_at(x.pointer, 32).view("i4").tolist() == numbers(8).tolist()
+    assert np.from_dlpack(wrapped, device="cpu").tolist() == numbers(8).tolist()
 
 
 @with_driver
@@ -318,8 +314,8 @@ def test_a_child_of_a_process_without_cuda_may_use_it():
         asdlpack(cuda_array(1 << 20))
 
     def child():
-        x = asdlpack(numbers(), device="cuda:1", copy=None)
-        assert np.from_dlpack(x, device="cpu").tolist() == numbers().tolist()
+        x = asdlpack(numbers(8), device="cuda:1", copy=None)
+        assert np.from_dlpack(x, device="cpu").tolist() == numbers(8).tolist()
         del x
         assert not any(driver.live().values())
 
@@ -330,7 +326,7 @@ def test_a_child_of_a_process_without_cuda_may_use_it():
 @with_driver
 def test_a_child_that_leaves_by_the_interpreters_exit_frees_nothing():
     driver = Driver()
-    x = asdlpack(numbers(), device="cuda:1", copy=None)
+    x = asdlpack(numbers(8), device="cuda:1", copy=None)
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -341,7 +337,7 @@ def test_a_child_that_leaves_by_the_interpreters_exit_frees_nothing():
     with open(reader) as log:
         assert log.read() == ""
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert driver.bytes_at(x.pointer, 32).view("i4").tolist() == numbers().tolist()
+    assert driver.bytes_at(x.pointer, 32).view("i4").tolist() == numbers(8).tolist()
 
 
 # Threads.
@@ -382,12 +378,12 @@ def test_many_threads_wrap_order_copy_and_drop_at_once():
 def test_other_threads_run_while_the_driver_is_at_work():
     """A device's callbacks may need the GIL before the call can return."""
     driver = Driver()
-    array = driver.put(numbers(), 1, stream=driver.stream(1))
+    array = driver.put(numbers(8), 1, stream=driver.stream(1))
     pool = driver.allocate(8, 2, "pool")
     consumer = driver.stream(1)
 
     def use():
-        x = asdlpack(numbers(), device="cuda:0", copy=None)
+        x = asdlpack(numbers(8), device="cuda:0", copy=None)
         asdlpack(array, copy=True)
         np.from_dlpack(asdlpack(array), device="cpu")
         look(asdlpack(array).__dlpack__(stream=consumer))

@@ -75,6 +75,11 @@ def cuda_array(address, shape=(8,), typestr="|u1", keep=None, **keys):
     return Speaks(__cuda_array_interface__=interface, keep=keep)
 
 
+def numbers(*shape, dtype="i4"):
+    """1, 2, and so on."""
+    return np.arange(1, 1 + np.prod(shape)).astype(dtype).reshape(shape)
+
+
 class Live(ctypes.Structure):
     """How many there are of the process; how many contexts this thread has pushed, and its mode."""
 
