@@ -249,13 +249,12 @@ class Driver:
         self.fail(None, 0, 0, count=0)
         return left
 
-    def while_inside(self, name, call, other):
-        """What call() returns; its first call of a function of the driver waits there for other(), which another thread
-        does. Who holds the GIL inside of the driver keeps it from that: the driver's function fails then."""
+    def while_inside(self, name, call):
+        """What call() returns; its first call of a function of the driver waits there for another thread of Python. Who
+        holds the GIL inside of the driver keeps it from that: the driver's function fails then."""
 
         def meet():
             self.library.fake_wait_paused()
-            other()
             self.library.fake_resume()
 
         self.library.fake_pause(name.encode())

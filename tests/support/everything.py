@@ -63,15 +63,11 @@ def use():
     raise AssertionError("memory of CUDA without a driver")
 
 
-class Memory(bytearray):
-    """A bytearray that can be referred to weakly."""
-
-
 class Inherited:
     """What a child drops: objects, arrays and capsules, used and unused; and how it knows that nothing holds them."""
 
     def __init__(self):
-        memory = Memory(64)
+        memory = capi.Memory(64)
         x = dlpack.asdlpack(memory)
         self.alive = [weakref.ref(memory)]
         self.held = [

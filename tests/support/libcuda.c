@@ -27,7 +27,6 @@
     X(ERROR_OUT_OF_MEMORY, 2)                                                                                          \
     X(ERROR_NOT_INITIALIZED, 3)                                                                                        \
     X(ERROR_DEINITIALIZED, 4)                                                                                          \
-    X(ERROR_NO_DEVICE, 100)                                                                                            \
     X(ERROR_INVALID_DEVICE, 101)                                                                                       \
     X(ERROR_INVALID_CONTEXT, 201)                                                                                      \
     X(ERROR_ECC_UNCORRECTABLE, 214)                                                                                    \
@@ -673,13 +672,6 @@ CUresult cuInit(unsigned flags)
     END("%u", flags);
 }
 
-CUresult cuDriverGetVersion(int *version)
-{
-    BEGIN(ANYTIME);
-    *version = 13000;
-    END("");
-}
-
 CUresult cuGetErrorName(CUresult error, const char **name)
 {
     BEGIN(ANYTIME);
@@ -704,28 +696,14 @@ static CUresult check_device(int device)
     return device < 0 || device >= DEVICES ? ERROR_INVALID_DEVICE : SUCCESS;
 }
 
-CUresult cuDeviceGet(int *device, int ordinal)
-{
-    BEGIN(0);
-    if (result == SUCCESS && (result = check_device(ordinal)) == SUCCESS) {
-        *device = ordinal;
-    }
-    END("%d", ordinal);
-}
-
 CUresult cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     BEGIN(0);
     if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
-        switch (attribute) {
-        case 11:
+        if (attribute == 11) { /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */
             *value = INT32_MAX;
-            break; /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */
-        case 41:   /* CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING */
-        case 115:
-            *value = 1;
-            break; /* CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED */
-        default:
+        }
+        else {
             result = ERROR_INVALID_VALUE;
         }
     }

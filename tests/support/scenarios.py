@@ -14,19 +14,11 @@ import dlpack
 from dlpack import structs
 from support import arrow_c
 from support.arrow_c import Column, Stream
-from support.capi import Managed, PyArrayInterface, Speaks, capsule_name, capsule_new
+from support.capi import Managed, Memory, PyArrayInterface, Speaks, capsule_name, capsule_new
 from support.exchange_api import Refused, allocate, borrow, delete, from_object, to_object
 
 NUMBERS = np.arange(24, dtype="f4")
 BYTES = bytes(range(64))
-
-
-class Memory(bytearray):
-    """A buffer that weak references find."""
-
-
-class Producer(Speaks):
-    """What it does may be referred to weakly."""
 
 
 def bytes_of(x):
@@ -125,7 +117,7 @@ def look(made):
 def producer(**methods):
     """Has numpy's __dlpack__, unless another is given."""
     numbers = np.arange(24, dtype="f4").reshape(4, 6)
-    return Producer(**{"__dlpack__": numbers.__dlpack__, "__dlpack_device__": numbers.__dlpack_device__, **methods})
+    return Speaks(**{"__dlpack__": numbers.__dlpack__, "__dlpack_device__": numbers.__dlpack_device__, **methods})
 
 
 def legacy_producer():
@@ -149,32 +141,32 @@ def interface(**fields):
     def make():
         kept = Memory(BYTES)
         found = {"version": 3, "typestr": "<f4", "shape": (2, 2), "data": kept, "offset": 8, **fields}
-        return Producer(__array_interface__=found)
+        return Speaks(__array_interface__=found)
 
     return make
 
 
 def address_interface():
     found = {"version": 3, "typestr": "<f4", "shape": [2, 2], "strides": (24, 8), "data": (NUMBERS.ctypes.data, True)}
-    return Producer(__array_interface__=found)
+    return Speaks(__array_interface__=found)
 
 
 def hidden_interface():
     kept = Memory(BYTES)
     found = {"version": 3, "typestr": "<V2", "shape": (4,), "data": kept}
-    return Producer(__array_interface__=found, dtype=Speaks(name="bfloat16"))
+    return Speaks(__array_interface__=found, dtype=Speaks(name="bfloat16"))
 
 
 def array_struct():
     shape, strides = (ctypes.c_ssize_t * 2)(4, 3), (ctypes.c_ssize_t * 2)(24, 8)
     found = PyArrayInterface(2, 2, b"f", 4, 0x701, shape, strides, NUMBERS.ctypes.data, None)
     capsule = capsule_new(ctypes.addressof(found), None, None)
-    return Producer(__array_struct__=capsule, kept=found)
+    return Speaks(__array_struct__=capsule, kept=found)
 
 
 def cuda_interface():
     found = {"version": 3, "typestr": "<f4", "shape": (2,), "data": (4096, False), "stream": 1}
-    return Producer(__cuda_array_interface__=found)
+    return Speaks(__cuda_array_interface__=found)
 
 
 def column():
@@ -204,7 +196,7 @@ def table_of_other_rows():
 
     column, table = nanoarrow.c_array([1, 2, 3], nanoarrow.int64()), nanoarrow.struct({"a": nanoarrow.int64()})
     batch = nanoarrow.c_array_from_buffers(table, 3, [None], children=[column])
-    return Producer(__arrow_c_array__=batch.__arrow_c_array__, __array__=None, shape=(5,))
+    return Speaks(__arrow_c_array__=batch.__arrow_c_array__, __array__=None, shape=(5,))
 
 
 def chunks(count):
@@ -334,7 +326,7 @@ SCENARIOS: dict[str, Any] = {
     "a mask": (interface(mask=1), wrap),
     "a typestr that is none": (interface(typestr="float"), wrap),
     "a typestr of the wrong type": (interface(typestr=4), wrap),
-    "an array interface that is no dict": (lambda: Producer(__array_interface__=[1]), wrap),
+    "an array interface that is no dict": (lambda: Speaks(__array_interface__=[1]), wrap),
     "an array struct": (array_struct, wrap),
     "a CUDA array interface without a driver": (cuda_interface, wrap),
     "an Arrow array": (column, read),
@@ -437,7 +429,7 @@ def of_cuda(driver):
     managed = driver.put(numbers, 0, "managed")
 
     def made(obj):
-        return lambda: Producer(__cuda_array_interface__=obj.__cuda_array_interface__)
+        return lambda: Speaks(__cuda_array_interface__=obj.__cuda_array_interface__)
 
     def at(obj):
         return obj.__cuda_array_interface__["data"][0]
