@@ -55,55 +55,9 @@ INT64 = [number for number in NUMBERS if -(2**63) <= number < 2**63]
 UINT64 = [number for number in NUMBERS if 0 <= number < 2**64]
 INT32 = [number for number in NUMBERS if -(2**31) <= number < 2**31]
 TYPES = [(2, 32, 1), (1, 8, 1), (0, 16, 1), (6, 8, 1), (5, 64, 1), (4, 16, 1), (0, 4, 1), (17, 4, 2), (2, 16, 4)]
-TYPESTRS = [
-    "<f4",
-    "|u1",
-    "<i2",
-    ">i4",
-    "|b1",
-    "<c8",
-    "<V2",
-    "|V1",
-    "|O8",
-    "<M8[s]",
-    "<f1",
-    "",
-    "f",
-    "<f4 x",
-    "\udc80",
-    "é" * 30,
-]
-FORMATS = [
-    b"B",
-    b"f",
-    b"@h",
-    b">i",
-    b"?",
-    b"Zf",
-    b"(2)h",
-    b"T{i:a:}",
-    b"",
-    b"P",
-    b"\xff\xfe",
-    b"9" * 40,
-    b"(" * 99,
-    None,
-]
-ARROW_FORMATS = [
-    b"i",
-    b"C",
-    b"b",
-    b"g",
-    b"c",
-    b"u",
-    b"+s",
-    b"+w:3",
-    b"+w:0",
-    b"+w:99999999999999999999",
-    b"",
-    b"\xff",
-    b"+l",
-]
+TYPESTRS = [*"<f4 |u1 <i2 >i4 |b1 <c8 <V2 |V1 |O8 <M8[s] <f1 f".split(), "", "<f4 x", "\udc80", "é" * 30]
+FORMATS = [*b"B f @h >i ? Zf (2)h T{i:a:} P \xff\xfe".split(), b"", b"9" * 40, b"(" * 99, None]
+ARROW_FORMATS = [*b"i C b g c u +s +w:3 +w:0 +w:99999999999999999999 \xff +l".split(), b""]
 PROTOCOLS = [
     *("__dlpack__", "__dlpack_device__", "__array_interface__", "__array_struct__", "__cuda_array_interface__"),
     *("__arrow_c_array__", "__arrow_c_stream__", "dtype", "shape", "__array__", "name"),

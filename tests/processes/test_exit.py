@@ -30,6 +30,17 @@ FOREVER = (
     "forever.argtypes, forever.restype = (ctypes.py_object,), None\n"  # as a static of another extension does
 )
 PLAIN = "import numpy as np, dlpack\nx = dlpack.asdlpack(bytearray(b'bytes'))\n"
+INTERPRETERS = (
+    "try: import _interpreters as interpreters\n"
+    "except ImportError: import _xxsubinterpreters as interpreters\n"
+    "def ask(interpreter):\n"
+    "    assert interpreters.run_string(interpreter, '''\n"
+    "try: import dlpack\n"
+    "except ImportError as error: assert 'main interpreter' in str(error)\n"
+    "else: raise AssertionError\n"
+    "''') is None\n"
+    "    return interpreter\n"
+)
 # What a program of few imports ends with; its exit status is 0.
 EXITS = {
     "with everything alive": "keep = x, x.__dlpack__(), x.__dlpack__(max_version=(1, 0)), np.from_dlpack(x)",
@@ -78,30 +89,7 @@ EXITS = {
         "        for deleter, address in starts: start(byref(thread), None, deleter, address)\n"
         "last = Last(); last.self = last"
     ),
-    "in the middle of a daemon thread's copy": (
-        "import threading\n"
-        "started = threading.Event()\n"
-        "much = memoryview(bytearray(64 << 20))[::2]\n"
-        "def work():\n"
-        "    while True:\n"
-        "        started.set()\n"
-        "        dlpack.asdlpack(much, copy=True).__dlpack__()\n"
-        "threading.Thread(target=work, daemon=True).start()\n"
-        "started.wait()"
-    ),
-    "with many threads at work": (
-        "import threading\n"
-        "ready = threading.Barrier(9)\n"
-        "def work():\n"
-        "    ready.wait()\n"
-        "    while True:\n"
-        "        np.from_dlpack(dlpack.asdlpack(bytearray(9)))\n"
-        "for _ in range(8): threading.Thread(target=work, daemon=True).start()\n"
-        "ready.wait()"
-    ),
 }
-
-
 # What a program ends with, and its exit status.
 MORE = {
     "with capsules in statics of other extensions": (
@@ -118,8 +106,12 @@ MORE = {
         "    forever(it)",
         0,
     ),
-    "while daemon threads copy": ("in_threads(lambda: dlpack.asdlpack(much, copy=True))", 0),
+    "while daemon threads copy": ("in_threads(lambda: dlpack.asdlpack(much, copy=True).__dlpack__())", 0),
     "while daemon threads meet new kinds": ("in_threads(forks.use_all)", 0),
+    "while daemon threads share and drop": (
+        "import numpy\nin_threads(lambda: numpy.from_dlpack(dlpack.asdlpack(bytearray(9))), 8)",
+        0,
+    ),
     "while a daemon thread starts the core": (
         "threading.Thread(target=lambda: dlpack.asdlpack(forks.new_kind()), daemon=True).start()",
         0,
@@ -162,21 +154,12 @@ MORE = {
         7,
     ),
     "after sub-interpreters that were refused": (
-        "try: import _interpreters as interpreters\n"
-        "except ImportError: import _xxsubinterpreters as interpreters\n"
-        "refused = '''\n"
-        "try: import dlpack\n"
-        "except ImportError as error: assert 'main interpreter' in str(error)\n"
-        "else: raise AssertionError\n"
-        "'''\n"
-        "for _ in range(3):\n"
-        "    interpreter = interpreters.create()\n"
-        "    assert interpreters.run_string(interpreter, refused) is None\n"
+        f"{INTERPRETERS}for _ in range(3):\n"
+        "    interpreter = ask(interpreters.create())\n"
         "    forks.use_all()\n"
         "    interpreters.destroy(interpreter)\n"
         "    forks.use_all()\n"
-        "alive = interpreters.create()\n"
-        "assert interpreters.run_string(alive, refused) is None\n"
+        "alive = ask(interpreters.create())\n"
         "keep = x.__dlpack__()",
         0,
     ),
@@ -198,18 +181,8 @@ def test_the_process_ends_with_its_status_and_prints_nothing(how, effort, figure
 
 
 def test_a_sub_interpreter_that_asks_first_leaves_the_main_one_what_it_needs(effort, figure):
-    code = (
-        "try: import _interpreters as interpreters\n"
-        "except ImportError: import _xxsubinterpreters as interpreters\n"
-        "interpreter = interpreters.create()\n"
-        "refused = 'try: import dlpack\\nexcept ImportError: pass\\nelse: raise AssertionError'\n"
-        "assert interpreters.run_string(interpreter, refused) is None\n"
-        "import dlpack\n"
-        "x = dlpack.asdlpack(b'bytes')\n"
-        "assert interpreters.run_string(interpreter, refused) is None\n"
-        "interpreters.destroy(interpreter)\n"
-        "assert bytes(dlpack.asdlpack(x, copy=True)) == b'bytes'\n"
-    )
+    code = f"{INTERPRETERS}interpreter = ask(interpreters.create())\n{PLAIN}interpreters.destroy(ask(interpreter))\n"
+    code += "assert bytes(dlpack.asdlpack(x, copy=True)) == b'bytes'"
     figure("ends", ends(lambda: python(code), 0, effort(1, 100)))
 
 
