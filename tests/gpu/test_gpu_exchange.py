@@ -8,12 +8,12 @@ import cupy
 import numpy as np
 import pytest
 import torch
-from gpu import CUDA, allocated, download, interface, interface_of
+from gpu import CUDA, interface_of
 from gpu_libraries import LIBRARIES
 from numba import cuda as numba_cuda
 
 from dlpack import asdlpack, from_pointer
-from support.capi import READ_ONLY, Speaks, look
+from support.capi import Speaks
 
 
 def numbers(start=0):
@@ -181,24 +181,3 @@ def test_a_bfloat16_tensor_arrives_by_its_interface(consumer):
     taken = LIBRARIES[consumer].take(x)
     assert LIBRARIES[consumer].address(taken) == tensor.data_ptr()
     assert str(taken.dtype).endswith("bfloat16")
-
-
-def test_read_only_memory_is_flagged_and_stays_so_in_the_interface():
-    with allocated(24) as address:
-        x = asdlpack(interface(address, readonly=True))
-        assert x.readonly
-        assert look(x.__dlpack__(max_version=(1, 0))).flags & READ_ONLY
-        assert x.__cuda_array_interface__["data"] == (address, True)
-        array = cupy.from_dlpack(x)  # cupy knows no read-only memory
-        array[...] = 3
-        del array, x
-        assert download(address, 6).tolist() == [3] * 6
-
-
-def test_what_a_gpu_has_is_no_buffer_and_no_array_interface():
-    x = asdlpack(interface_of(cupy.zeros(3)))
-    for protocol in "__array_interface__", "__array_struct__":
-        assert not hasattr(x, protocol)
-    for refused in memoryview, bytes, np.asarray:
-        with pytest.raises(BufferError, match="kDLCUDA:0"):
-            refused(x)

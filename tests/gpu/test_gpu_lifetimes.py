@@ -4,7 +4,6 @@ import builtins
 import gc
 import sys
 import threading
-import weakref
 
 import cupy
 import numpy as np
@@ -15,6 +14,8 @@ from gpu import Gate, current_context, free_memory, interface, interface_of, str
 from dlpack import asdlpack, from_pointer
 from support.alone import alone
 from support.forks import fork_and_join
+from support.process import in_thread
+from support.threads import in_threads
 
 ROUNDS = 10_000
 HOST = np.arange(1 << 14, dtype="f4")
@@ -95,43 +96,30 @@ def test_a_copy_is_freed_on_a_thread_without_a_context():
     held = [asdlpack(bytearray(size), copy=None, device="cuda:0")]
 
     def drop():
-        contexts.append(current_context())
+        before = current_context()
         held.clear()
-        contexts.append(current_context())
+        return before, current_context()
 
-    contexts: list = []
-    thread = threading.Thread(target=drop)
-    thread.start()
-    thread.join()
-    assert contexts == [None, None]
+    assert in_thread(drop) == (None, None)
     assert before - free_memory() < 2 << 20
 
 
 def test_threads_without_a_context_share_and_copy_at_once():
-    array, failures = cupy.asarray(HOST), []
-    primary = current_context()
+    array, primary = cupy.asarray(HOST), current_context()
     torch.cuda.synchronize()
 
-    def work():
-        try:
-            with stream_of(primary) as stream:
-                for i in range(200):
-                    x = asdlpack(interface_of(array, stream=stream))
-                    x.__dlpack__()
-                    assert (np.from_dlpack(x, device="cpu") == HOST).all()
-                    up = asdlpack(HOST[i:], copy=None, device="cuda:0")
-                    beside = asdlpack(up, copy=True)
-                    assert (np.from_dlpack(beside, device="cpu") == HOST[i:]).all()
-                    assert current_context() is None
-        except BaseException as error:
-            failures.append(error)
+    def work(number):
+        with stream_of(primary) as stream:
+            for i in range(200):
+                x = asdlpack(interface_of(array, stream=stream))
+                x.__dlpack__()
+                assert (np.from_dlpack(x, device="cpu") == HOST).all()
+                up = asdlpack(HOST[i:], copy=None, device="cuda:0")
+                beside = asdlpack(up, copy=True)
+                assert (np.from_dlpack(beside, device="cpu") == HOST[i:]).all()
+                assert current_context() is None
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures
+    in_threads(work, 8)
 
 
 def opened_when_others_run(gate):
@@ -167,21 +155,6 @@ def test_a_copy_is_freed_after_the_work_on_it_and_other_threads_run_meanwhile():
         del copy
         assert stream.done
         thread.join()
-
-
-def test_the_owner_lives_as_long_as_its_last_capsule():
-    array = cupy.zeros(6, "f4")
-    owner = interface_of(array)
-    alive = weakref.ref(owner)
-    x = asdlpack(owner)
-    capsules = [x.__dlpack__(), x.__dlpack__(max_version=(1, 0))]
-    del owner, x
-    assert alive() is not None
-    capsules.pop()
-    tensor = torch.from_dlpack(capsules.pop())
-    assert alive() is not None
-    del tensor
-    assert alive() is None
 
 
 @alone(timeout=120)
