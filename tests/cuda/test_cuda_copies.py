@@ -107,8 +107,7 @@ def check_rows(driver, memory, dtype):
 
 
 @with_driver
-def test_memory_of_a_device_is_copied_to_the_host_in_every_layout():
-    driver = Driver()
+def test_memory_of_a_device_is_copied_to_the_host_in_every_layout(driver):
     for name, array in {**BLOCKS, **GATHERED}.items():
         for device, p in (0, driver.stream()), (2, driver.stream(2)), (1, None):
             obj = driver.put(array, device, stream=p)
@@ -123,8 +122,7 @@ def test_memory_of_a_device_is_copied_to_the_host_in_every_layout():
 
 
 @with_driver
-def test_items_of_every_type_are_copied_both_ways():
-    driver = Driver()
+def test_items_of_every_type_are_copied_both_ways(driver):
     for layout in LAYOUTS.keys() - {"reversed columns of every third row"}:  # spread thin
         for dtype in DTYPES:
             array = LAYOUTS[layout](dtype)
@@ -158,8 +156,7 @@ def some_layout(random):
 
 
 @with_driver
-def test_any_layout_is_copied_rightly_or_refused():
-    driver = Driver()
+def test_any_layout_is_copied_rightly_or_refused(driver):
     random = Random(0)
     copied = 0
     for _ in range(400):
@@ -183,8 +180,7 @@ def test_any_layout_is_copied_rightly_or_refused():
 
 
 @with_driver
-def test_items_of_types_that_numpy_lacks_are_copied_as_bytes():
-    driver = Driver()
+def test_items_of_types_that_numpy_lacks_are_copied_as_bytes(driver):
     memory = driver.allocate(256, 1)
     memory.bytes[...] = np.arange(256)
     for dtype in "bfloat16", "float8_e4m3fn", "float4_e2m1fnx2", "float32x4", "int32x2":
@@ -192,8 +188,7 @@ def test_items_of_types_that_numpy_lacks_are_copied_as_bytes():
 
 
 @with_driver
-def test_items_of_another_byte_order_are_swapped_on_their_way():
-    driver = Driver()
+def test_items_of_another_byte_order_are_swapped_on_their_way(driver):
     for dtype in ">i2", ">f4", ">f8", ">c8", ">u8":
         for array in numbers(24, dtype=dtype), numbers(4, 6, dtype=dtype)[:, 1:5], numbers(4, 6, dtype=dtype).T:
             obj = driver.put(array, 1, stream=driver.stream(1))
@@ -214,8 +209,7 @@ def test_items_of_another_byte_order_are_swapped_on_their_way():
 
 
 @with_driver
-def test_a_copy_on_the_device_is_compact():
-    driver = Driver()
+def test_a_copy_on_the_device_is_compact(driver):
     for device in 0, 1:
         with driver.current(device):
             for array in BLOCKS.values():
@@ -234,9 +228,8 @@ SPREAD_THIN = numbers(90)[::3], numbers(9, 9)[::3, ::3], numbers(9, 9).T[::3], n
 
 
 @with_driver
-def test_what_has_no_blocks_is_refused_rather_than_copied_item_by_item():
+def test_what_has_no_blocks_is_refused_rather_than_copied_item_by_item(driver):
     """Nor is it brought to the host with all that lies between, where that is more than the items."""
-    driver = Driver()
     for array in *GATHERED.values(), *SPREAD_THIN:
         obj = driver.put(array, 1, stream=driver.stream(1))
         live = driver.live()
@@ -262,8 +255,7 @@ def test_what_has_no_blocks_is_refused_rather_than_copied_item_by_item():
 
 
 @with_driver
-def test_memory_is_copied_between_devices():
-    driver = Driver()
+def test_memory_is_copied_between_devices(driver):
     for name, array in BLOCKS.items():
         obj = driver.put(array, 0, stream=driver.stream(0))
         live = driver.live()
@@ -280,8 +272,7 @@ def test_memory_is_copied_between_devices():
 
 
 @with_driver
-def test_memory_of_a_pool_and_of_other_contexts_is_copied():
-    driver = Driver()
+def test_memory_of_a_pool_and_of_other_contexts_is_copied(driver):
     array = numbers(6, 8)[:, 1:5]
     context = driver.new_context(1)
     obj = driver.put(array, 1, "pool", stream=driver.stream(1))
@@ -301,8 +292,7 @@ def test_memory_of_a_pool_and_of_other_contexts_is_copied():
 
 
 @with_driver
-def test_memory_of_the_host_is_copied_to_a_device_in_every_layout():
-    driver = Driver()
+def test_memory_of_the_host_is_copied_to_a_device_in_every_layout(driver):
     for device in 0, 1, 2:
         for array in {**BLOCKS, **GATHERED}.values():
             live = driver.live()
@@ -317,8 +307,7 @@ def test_memory_of_the_host_is_copied_to_a_device_in_every_layout():
 
 
 @with_driver
-def test_packed_items_are_copied_as_they_lie():
-    driver = Driver()
+def test_packed_items_are_copied_as_they_lie(driver):
     data = np.arange(1, 9, dtype="u1")
     packed = asdlpack(Managed(data.ctypes.data, shape=(3, 5), dtype=(1, 4, 1)).capsule())
     live = driver.live()
@@ -336,8 +325,7 @@ def test_packed_items_are_copied_as_they_lie():
 
 
 @with_driver
-def test_misaligned_items_are_copied():
-    driver = Driver()
+def test_misaligned_items_are_copied(driver):
     memory = driver.allocate(64)
     memory.bytes[...] = np.arange(64)
     obj = memory.array((4,), "<i4", offset=3)
@@ -349,8 +337,7 @@ def test_misaligned_items_are_copied():
 
 
 @with_driver
-def test_a_copy_is_complete_when_it_returns_and_needs_its_source_no_more():
-    driver = Driver()
+def test_a_copy_is_complete_when_it_returns_and_needs_its_source_no_more(driver):
     array = numbers(8)
     for p in driver.stream(), driver.stream(blocking=True), LEGACY, PER_THREAD:
         for arguments in {"device": "cpu", "copy": None}, {"copy": True}, {"device": "cuda:1", "copy": None}:
@@ -365,8 +352,7 @@ def test_a_copy_is_complete_when_it_returns_and_needs_its_source_no_more():
 
 
 @with_driver
-def test_a_copy_waits_for_the_producers_stream_alone():
-    driver = Driver()
+def test_a_copy_waits_for_the_producers_stream_alone(driver):
     memory, other = driver.allocate(8), driver.allocate(8)
     p, q = driver.stream(), driver.stream()
     blocking = driver.stream(blocking=True)
@@ -382,8 +368,7 @@ def test_a_copy_waits_for_the_producers_stream_alone():
 
 
 @with_driver
-def test_a_copy_waits_for_the_per_thread_stream_of_another_thread():
-    driver = Driver()
+def test_a_copy_waits_for_the_per_thread_stream_of_another_thread(driver):
     for arguments in {"device": "cpu", "copy": None}, {"copy": True}, {"device": "cuda:1", "copy": None}:
         x = asdlpack(driver.put(numbers(8), stream=PER_THREAD))
         y = in_thread(lambda x=x, arguments=arguments: asdlpack(x, **arguments))
@@ -391,8 +376,7 @@ def test_a_copy_waits_for_the_per_thread_stream_of_another_thread():
 
 
 @with_driver
-def test_consumers_of_a_copy_on_a_device_have_nothing_to_wait_for():
-    driver = Driver()
+def test_consumers_of_a_copy_on_a_device_have_nothing_to_wait_for(driver):
     obj = driver.put(numbers(8), stream=driver.stream())
     consumer = driver.stream(1)
     x = asdlpack(obj, device="cuda:1", copy=None)
@@ -406,8 +390,7 @@ def test_consumers_of_a_copy_on_a_device_have_nothing_to_wait_for():
 
 
 @with_driver
-def test_a_copy_to_the_host_has_no_stream():
-    driver = Driver()
+def test_a_copy_to_the_host_has_no_stream(driver):
     obj = driver.put(numbers(8), stream=driver.stream())
     for s in LEGACY, PER_THREAD, driver.stream(), -1:
         with pytest.raises(ValueError, match=f"stream {s}"):
@@ -415,8 +398,7 @@ def test_a_copy_to_the_host_has_no_stream():
 
 
 @with_driver
-def test_copy_false_never_copies():
-    driver = Driver()
+def test_copy_false_never_copies(driver):
     array = numbers(8)
     obj = driver.put(array)
     live = driver.live()
@@ -436,8 +418,7 @@ def test_copy_false_never_copies():
 
 
 @with_driver
-def test_a_device_that_is_not_there_is_refused():
-    driver = Driver()
+def test_a_device_that_is_not_there_is_refused(driver):
     obj = driver.put(numbers(8))
     live = driver.live()
     for device in 3, 100, 2**31 - 1:
@@ -456,8 +437,7 @@ def test_a_device_that_is_not_there_is_refused():
 
 
 @with_driver
-def test_a_device_without_memory_is_an_error_that_says_how_much():
-    driver = Driver()
+def test_a_device_without_memory_is_an_error_that_says_how_much(driver):
     array = np.zeros(1 << 20, "u1")
     obj = driver.put(array, 1)
     with driver.current(1):
@@ -478,8 +458,7 @@ def test_a_device_without_memory_is_an_error_that_says_how_much():
 
 @with_driver
 @pytest.mark.parametrize("kind", ["managed", "host", "registered"])
-def test_memory_that_the_cpu_reaches_is_shared_with_it(kind):
-    driver = Driver()
+def test_memory_that_the_cpu_reaches_is_shared_with_it(kind, driver):
     for p in None, driver.stream(1), driver.stream(1, blocking=True), driver.stream(0), LEGACY, PER_THREAD:
         memory = driver.allocate(8, 1, kind)
         obj = memory.array(stream=p)
@@ -514,8 +493,7 @@ def test_memory_that_the_cpu_reaches_is_shared_with_it(kind):
 
 @with_driver
 @pytest.mark.parametrize("kind", ["managed", "host", "registered"])
-def test_a_copy_of_memory_that_the_cpu_reaches_is_plain_memory(kind):
-    driver = Driver()
+def test_a_copy_of_memory_that_the_cpu_reaches_is_plain_memory(kind, driver):
     for array in numbers(4, 6), numbers(4, 6).T, numbers(30)[::3], numbers(4, 6, dtype=">i2"):
         obj = driver.put(array, 1, kind, stream=driver.stream(1))
         check_host(asdlpack(obj, copy=True), array)
@@ -526,8 +504,7 @@ def test_a_copy_of_memory_that_the_cpu_reaches_is_plain_memory(kind):
 
 
 @with_driver
-def test_arrow_waits_for_memory_that_the_cpu_reaches():
-    driver = Driver()
+def test_arrow_waits_for_memory_that_the_cpu_reaches(driver):
     memory = driver.allocate(8, 1, "managed")
     p = driver.stream(1)
     driver.fill(p, memory, 7)
@@ -541,8 +518,7 @@ def test_arrow_waits_for_memory_that_the_cpu_reaches():
 
 
 @with_driver
-def test_copies_and_what_frees_them_break_no_capture():
-    driver = Driver()
+def test_copies_and_what_frees_them_break_no_capture(driver):
     array = numbers(6, 8)[:, 1:5]
     capturing, p = driver.stream(), driver.stream()
     obj = driver.put(array, stream=p)
@@ -565,8 +541,7 @@ def test_copies_and_what_frees_them_break_no_capture():
 
 
 @with_driver
-def test_what_is_being_captured_is_not_copied_nor_waited_for():
-    driver = Driver()
+def test_what_is_being_captured_is_not_copied_nor_waited_for(driver):
     capturing = driver.stream()
     memory = driver.allocate(8)
     managed = driver.allocate(8, kind="managed")
@@ -627,8 +602,7 @@ class LikeTorch(Producer):
 @with_driver
 @pytest.mark.parametrize("knows_devices", [True, False])
 @pytest.mark.parametrize("producer_class", ["Producer", "LikeTorch"])
-def test_a_producers_memory_is_copied_when_it_is_written(knows_devices, producer_class):
-    driver = Driver()
+def test_a_producers_memory_is_copied_when_it_is_written(knows_devices, producer_class, driver):
     make = {"Producer": Producer, "LikeTorch": LikeTorch}[producer_class]
     for copies in (
         lambda x: np.from_dlpack(asdlpack(x, device="cpu", copy=None)),
@@ -646,8 +620,7 @@ def test_a_producers_memory_is_copied_when_it_is_written(knows_devices, producer
 
 
 @with_driver
-def test_a_producers_memory_is_ordered_for_the_consumers_stream():
-    driver = Driver()
+def test_a_producers_memory_is_ordered_for_the_consumers_stream(driver):
     consumer = driver.stream(1)
     for make in Producer, LikeTorch:
         for knows_devices in True, False:
@@ -672,8 +645,7 @@ class KnowsNoThreads(LikeTorch):
 
 
 @with_driver
-def test_a_stream_that_a_producer_refuses_waits_for_the_default_one():
-    driver = Driver()
+def test_a_stream_that_a_producer_refuses_waits_for_the_default_one(driver):
     producer = KnowsNoThreads(driver)
     capsule = asdlpack(producer).__dlpack__(stream=PER_THREAD)
     driver.copy(PER_THREAD, result := driver.allocate(8), look(capsule).dl_tensor.data)
@@ -684,8 +656,7 @@ def test_a_stream_that_a_producer_refuses_waits_for_the_default_one():
 
 
 @with_driver
-def test_what_a_refusing_producer_has_is_copied_once():
-    driver = Driver()
+def test_what_a_refusing_producer_has_is_copied_once(driver):
     memory = driver.allocate(16, 1)
 
     def refuse(**_):
@@ -704,8 +675,7 @@ def test_what_a_refusing_producer_has_is_copied_once():
 
 
 @with_driver
-def test_a_producers_memory_is_copied_in_one_step():
-    driver = Driver()
+def test_a_producers_memory_is_copied_in_one_step(driver):
     producer = LikeTorch(driver, 1)
     for device, where, copies in (
         ("cpu", CPU, "cuMemcpyDtoHAsync_v2"),
@@ -719,8 +689,7 @@ def test_a_producers_memory_is_copied_in_one_step():
 
 
 @with_driver
-def test_the_bytes_of_an_object_of_cuda_keep_its_device_and_its_stream():
-    driver = Driver()
+def test_the_bytes_of_an_object_of_cuda_keep_its_device_and_its_stream(driver):
     p, consumer = driver.stream(1), driver.stream(1)
     memory = driver.allocate(8, 1)
     driver.fill(p, memory, 1)
@@ -734,8 +703,7 @@ def test_the_bytes_of_an_object_of_cuda_keep_its_device_and_its_stream():
 
 
 @with_driver
-def test_a_wrong_address_of_the_host_is_not_read_by_the_driver():
-    driver = Driver()
+def test_a_wrong_address_of_the_host_is_not_read_by_the_driver(driver):
     pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
     begin = ctypes.addressof(ctypes.c_char.from_buffer(pages))
     ctypes.CDLL(None).mprotect(ctypes.c_void_p(begin + mmap.PAGESIZE), mmap.PAGESIZE, 0)
@@ -767,9 +735,8 @@ def test_the_driver_is_initialised_for_a_copy_to_a_device_and_for_nothing_else()
 
 
 @with_driver
-def test_a_producer_is_not_asked_to_copy_to_a_gpu():
+def test_a_producer_is_not_asked_to_copy_to_a_gpu(driver):
     """Nobody would know when it is done."""
-    driver = Driver()
 
     class Copies(Producer):
         """Copies where it is asked to, on a stream of its own."""
@@ -786,8 +753,7 @@ def test_a_producer_is_not_asked_to_copy_to_a_gpu():
 
 
 @with_driver
-def test_managed_memory_is_that_of_each_gpu_in_the_order_of_its_stream():
-    driver = Driver()
+def test_managed_memory_is_that_of_each_gpu_in_the_order_of_its_stream(driver):
     memory, consumer = driver.allocate(8, 1, "managed"), driver.stream()
     stream = driver.stream(1)
     array = memory.array(stream=stream)
@@ -805,9 +771,8 @@ def test_managed_memory_is_that_of_each_gpu_in_the_order_of_its_stream():
 
 
 @with_driver
-def test_a_refusing_producer_whose_interface_names_no_stream_is_refused():
+def test_a_refusing_producer_whose_interface_names_no_stream_is_refused(driver):
     """As torch's tensors on another device than the current one."""
-    driver = Driver()
     producer = Producer(driver, 1)
 
     def refuse(**_):

@@ -34,8 +34,7 @@ def mapped():
 
 
 @with_driver
-def test_memory_of_each_kind_is_on_its_device():
-    driver = Driver()
+def test_memory_of_each_kind_is_on_its_device(driver):
     for kind, device_of in DEVICE_OF.items():
         for device in 0, 1, 2:
             memory = driver.allocate(48, device, kind)
@@ -53,8 +52,7 @@ def test_memory_of_each_kind_is_on_its_device():
 
 
 @with_driver
-def test_a_context_is_neither_made_nor_left_for_a_question():
-    driver = Driver()
+def test_a_context_is_neither_made_nor_left_for_a_question(driver):
     memory = driver.allocate(8, 1)
     live = driver.live()
     driver.clear()
@@ -66,8 +64,7 @@ def test_a_context_is_neither_made_nor_left_for_a_question():
 
 
 @with_driver
-def test_memory_without_items_is_on_the_current_device():
-    driver = Driver()
+def test_memory_without_items_is_on_the_current_device(driver):
     memory = driver.allocate(8, 2)
     for shape in (0,), (3, 0):
         for address in 0, memory.address:
@@ -81,8 +78,7 @@ def test_memory_without_items_is_on_the_current_device():
 
 
 @with_driver
-def test_an_address_that_the_driver_does_not_know_is_a_value_error():
-    driver = Driver()
+def test_an_address_that_the_driver_does_not_know_is_a_value_error(driver):
     memory = driver.allocate(64)
     assert asdlpack(memory.array()).device == (DLDeviceType.kDLCUDA, 0)  # which is not remembered
     memory.free()
@@ -99,8 +95,7 @@ def test_an_address_that_the_driver_does_not_know_is_a_value_error():
 
 
 @with_driver
-def test_a_pointer_on_another_device_than_was_said_is_a_value_error():
-    driver = Driver()
+def test_a_pointer_on_another_device_than_was_said_is_a_value_error(driver):
     cuda, managed, host = DLDeviceType.kDLCUDA, DLDeviceType.kDLCUDAManaged, DLDeviceType.kDLCUDAHost
     for kind, said in [
         ("plain", (cuda, 0)),
@@ -120,8 +115,7 @@ def test_a_pointer_on_another_device_than_was_said_is_a_value_error():
 
 
 @with_driver
-def test_managed_memory_may_be_called_memory_of_a_device():
-    driver = Driver()
+def test_managed_memory_may_be_called_memory_of_a_device(driver):
     memory = driver.allocate(64, 1, "managed")
     for device in 0, 1, 2:
         x = from_pointer(memory.address, 16, "float32", device=f"cuda:{device}")
@@ -129,8 +123,7 @@ def test_managed_memory_may_be_called_memory_of_a_device():
 
 
 @with_driver
-def test_what_dlpack_says_of_its_memory_is_its_word_and_no_driver_is_asked():
-    driver = Driver()
+def test_what_dlpack_says_of_its_memory_is_its_word_and_no_driver_is_asked(driver):
     memory = driver.allocate(64, 1)
     driver.clear()
     x = asdlpack(Managed(memory.address, shape=(16,), device=(2, 2)).capsule())
@@ -198,8 +191,7 @@ def test_without_a_driver_an_object_of_cuda_is_a_buffer_error(installed, tmp_pat
 
 
 @with_driver(without=["cuPointerGetAttributes"])
-def test_a_driver_that_can_not_tell_a_device_is_named_with_what_it_lacks():
-    driver = Driver()
+def test_a_driver_that_can_not_tell_a_device_is_named_with_what_it_lacks(driver):
     memory = driver.allocate(64)
     with pytest.raises(BufferError) as caught:
         asdlpack(memory.array())
@@ -208,8 +200,7 @@ def test_a_driver_that_can_not_tell_a_device_is_named_with_what_it_lacks():
 
 
 @with_driver
-def test_read_only_memory_stays_read_only_and_masks_are_refused():
-    driver = Driver()
+def test_read_only_memory_stays_read_only_and_masks_are_refused(driver):
     memory = driver.allocate(64, 1)
     x = asdlpack(memory.array(data=(memory.address, True)))
     assert x.readonly

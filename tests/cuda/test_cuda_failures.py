@@ -14,7 +14,6 @@ from support.cuda_driver import (
     NAMES,
     OUT_OF_MEMORY,
     PER_THREAD,
-    Driver,
     DriverError,
     numbers,
     with_driver,
@@ -178,8 +177,7 @@ def check(driver, operation, live, nth, result):
 
 @with_driver
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_each_call_may_fail_with_each_error_and_all_is_given_back(name):
-    driver = Driver()
+def test_each_call_may_fail_with_each_error_and_all_is_given_back(name, driver):
     operation = OPERATIONS[name](driver)
     operation()
     live = driver.live()
@@ -195,9 +193,8 @@ def test_each_call_may_fail_with_each_error_and_all_is_given_back(name):
 
 
 @with_driver
-def test_an_error_that_stays_is_told_and_harms_nothing():
+def test_an_error_that_stays_is_told_and_harms_nothing(driver):
     """As after a kernel has failed: every call fails from there on."""
-    driver = Driver()
     for name in OPERATIONS.keys() - {"order_in_a_capture"}:  # it goes on
         operation = OPERATIONS[name](driver)
         operation()
@@ -217,8 +214,7 @@ def test_an_error_that_stays_is_told_and_harms_nothing():
 
 
 @with_driver
-def test_what_fails_breaks_no_capture_elsewhere():
-    driver = Driver()
+def test_what_fails_breaks_no_capture_elsewhere(driver):
     capturing = driver.stream()
     for name in OPERATIONS.keys() - {"order_in_a_capture"}:
         operation = OPERATIONS[name](driver)
@@ -238,8 +234,7 @@ def test_what_fails_breaks_no_capture_elsewhere():
 
 
 @with_driver
-def test_a_copy_that_can_not_be_freed_is_let_go_without_a_word():
-    driver = Driver()
+def test_a_copy_that_can_not_be_freed_is_let_go_without_a_word(driver):
     array = numbers(8)
     for result in ERRORS:
         for nth in range(1, MOST_CALLS):
@@ -259,8 +254,7 @@ def test_a_copy_that_can_not_be_freed_is_let_go_without_a_word():
 
 
 @with_driver(without=["cuPointerGetAttribute"])
-def test_memory_that_could_not_be_freed_is_not_allocated():
-    driver = Driver()
+def test_memory_that_could_not_be_freed_is_not_allocated(driver):
     live = driver.live()
     with pytest.raises(BufferError, match="too old.*cuPointerGetAttribute"):
         asdlpack(bytearray(8), device="cuda", copy=None)

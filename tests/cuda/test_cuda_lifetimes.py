@@ -38,8 +38,7 @@ def free(managed):
 
 
 @with_driver
-def test_a_copy_is_freed_by_its_last_holder_in_its_context():
-    driver = Driver()
+def test_a_copy_is_freed_by_its_last_holder_in_its_context(driver):
     for make in copies(driver):
         live = driver.live()
         x = make()
@@ -67,8 +66,7 @@ def test_a_copy_is_freed_by_its_last_holder_in_its_context():
 
 
 @with_driver
-def test_a_copy_is_freed_on_any_thread_whose_context_stays_what_it_was():
-    driver = Driver()
+def test_a_copy_is_freed_on_any_thread_whose_context_stays_what_it_was(driver):
     for make in copies(driver):
         for context in None, driver.primary[0], driver.primary[1], driver.new_context(2):
             live = driver.live()
@@ -85,8 +83,7 @@ def test_a_copy_is_freed_on_any_thread_whose_context_stays_what_it_was():
 
 
 @with_driver
-def test_work_that_consumers_queued_is_done_before_the_memory_is_freed():
-    driver = Driver()
+def test_work_that_consumers_queued_is_done_before_the_memory_is_freed(driver):
     for stream in driver.stream(1), driver.stream(1, blocking=True), LEGACY:
         x = asdlpack(numbers(2), device="cuda:1", copy=None)
         result = driver.allocate(8, 1)
@@ -97,8 +94,7 @@ def test_work_that_consumers_queued_is_done_before_the_memory_is_freed():
 
 
 @with_driver
-def test_a_copy_in_a_context_that_is_gone_is_let_go():
-    driver = Driver()
+def test_a_copy_in_a_context_that_is_gone_is_let_go(driver):
     context = driver.new_context(1)
     memory = driver.allocate(8, 1, context=context)
     x = asdlpack(memory.array(), copy=True)
@@ -128,8 +124,7 @@ def test_a_copy_keeps_the_primary_context_of_its_device_alive():
 
 
 @with_driver
-def test_memory_that_is_shared_lives_by_its_owner_and_is_not_freed():
-    driver = Driver()
+def test_memory_that_is_shared_lives_by_its_owner_and_is_not_freed(driver):
     memory = driver.allocate(32, 1)
     live = driver.live()
     driver.clear()
@@ -150,8 +145,7 @@ def test_memory_that_is_shared_lives_by_its_owner_and_is_not_freed():
 
 
 @with_driver
-def test_a_source_is_let_go_when_its_copy_is_there():
-    driver = Driver()
+def test_a_source_is_let_go_when_its_copy_is_there(driver):
     for arguments in {"device": "cpu", "copy": None}, {"copy": True}, {"device": "cuda:2", "copy": None}:
         array = driver.put(numbers(8), 1)
         gone = weakref.ref(array)
@@ -165,8 +159,7 @@ def test_a_source_is_let_go_when_its_copy_is_there():
 
 
 @with_driver
-def test_what_is_refused_keeps_nothing():
-    driver = Driver()
+def test_what_is_refused_keeps_nothing(driver):
     memory = driver.allocate(64, 1)
     array = memory.array((8,), "<i4", stream=driver.stream(1))
     unknown = cuda_array(1 << 20, stream=driver.stream(1))
@@ -189,8 +182,7 @@ def test_what_is_refused_keeps_nothing():
 
 
 @with_driver(timeout=120)
-def test_many_rounds_leave_nothing():
-    driver = Driver()
+def test_many_rounds_leave_nothing(driver):
     array = driver.put(numbers(8), 1, stream=driver.stream(1))
     consumer = driver.stream(1)
     makers = copies(driver)
@@ -209,8 +201,7 @@ def test_many_rounds_leave_nothing():
 
 
 @with_driver
-def test_a_cycle_with_device_memory_is_collected():
-    driver = Driver()
+def test_a_cycle_with_device_memory_is_collected(driver):
     live = driver.live()
 
     class Owner(list):
@@ -269,8 +260,7 @@ def test_what_is_held_at_the_end_harms_no_exit(held):
 
 
 @with_driver
-def test_a_forked_child_touches_nothing_of_cuda_and_its_parents_memory_stays():
-    driver = Driver()
+def test_a_forked_child_touches_nothing_of_cuda_and_its_parents_memory_stays(driver):
     array = driver.put(numbers(8), 1, stream=driver.stream(1))
     wrapped = asdlpack(array)
     pinned = asdlpack(driver.put(numbers(8), 1, "host", stream=driver.stream(1)))
@@ -324,8 +314,7 @@ def test_a_child_of_a_process_without_cuda_may_use_it():
 
 
 @with_driver
-def test_a_child_that_leaves_by_the_interpreters_exit_frees_nothing():
-    driver = Driver()
+def test_a_child_that_leaves_by_the_interpreters_exit_frees_nothing(driver):
     x = asdlpack(numbers(8), device="cuda:1", copy=None)
     reader, writer = os.pipe()
     pid = os.fork()
@@ -344,8 +333,7 @@ def test_a_child_that_leaves_by_the_interpreters_exit_frees_nothing():
 
 
 @with_driver(timeout=120)
-def test_many_threads_wrap_order_copy_and_drop_at_once():
-    driver = Driver()
+def test_many_threads_wrap_order_copy_and_drop_at_once(driver):
     live = driver.live()
 
     def work(number):
@@ -375,9 +363,8 @@ def test_many_threads_wrap_order_copy_and_drop_at_once():
 
 
 @with_driver
-def test_other_threads_run_while_the_driver_is_at_work():
+def test_other_threads_run_while_the_driver_is_at_work(driver):
     """A device's callbacks may need the GIL before the call can return."""
-    driver = Driver()
     array = driver.put(numbers(8), 1, stream=driver.stream(1))
     pool = driver.allocate(8, 2, "pool")
     consumer = driver.stream(1)

@@ -55,9 +55,8 @@ def refused(error, function, *parts):
 
 
 @with_driver
-def test_known_streams_that_differ_are_ordered_by_one_event():
+def test_known_streams_that_differ_are_ordered_by_one_event(driver):
     """And nothing waits on the host. None, and no argument, is the legacy stream."""
-    driver = Driver()
     streams = {"s1": driver.stream(), "s2": driver.stream(), "s3": driver.stream(blocking=True), "1": 1, "2": 2}
     memory = driver.allocate(8)
     live = driver.live()
@@ -80,9 +79,8 @@ def test_known_streams_that_differ_are_ordered_by_one_event():
 
 
 @with_driver
-def test_without_an_order_the_consumer_reads_too_early():
+def test_without_an_order_the_consumer_reads_too_early(driver):
     """What the other tests rely on; and -1 asks for just that."""
-    driver = Driver()
     memory = driver.allocate(8)
     producer, consumer = driver.stream(), driver.stream()
     driver.fill(producer, memory, 7)
@@ -98,8 +96,7 @@ def test_without_an_order_the_consumer_reads_too_early():
 
 
 @with_driver
-def test_a_consumer_that_names_the_memorys_own_device_is_ordered_as_well():
-    driver = Driver()
+def test_a_consumer_that_names_the_memorys_own_device_is_ordered_as_well(driver):
     memory = driver.allocate(8, 1)
     producer, consumer = driver.stream(1), driver.stream(1)
     x = asdlpack(memory.array(stream=producer))
@@ -114,8 +111,7 @@ def test_a_consumer_that_names_the_memorys_own_device_is_ordered_as_well():
 
 
 @with_driver
-def test_to_look_at_memory_asks_for_no_order():
-    driver = Driver()
+def test_to_look_at_memory_asks_for_no_order(driver):
     x = asdlpack(driver.allocate(8, 1).array(stream=driver.stream(1)))
     driver.clear()
     assert "kDLCUDA:1" in repr(x)
@@ -127,8 +123,7 @@ def test_to_look_at_memory_asks_for_no_order():
 
 
 @with_driver
-def test_memory_of_no_known_stream_is_ordered_after_nothing():
-    driver = Driver()
+def test_memory_of_no_known_stream_is_ordered_after_nothing(driver):
     memory = driver.allocate(8)
     stream = driver.stream()
     interface = memory.array().__cuda_array_interface__
@@ -144,8 +139,7 @@ def test_memory_of_no_known_stream_is_ordered_after_nothing():
 
 
 @with_driver
-def test_memory_that_dlpack_holds_is_complete_in_the_order_of_the_legacy_stream():
-    driver = Driver()
+def test_memory_that_dlpack_holds_is_complete_in_the_order_of_the_legacy_stream(driver):
     memory = driver.allocate(8, 1)
     consumer = driver.stream(1)
     driver.fill(LEGACY, memory, 7)
@@ -160,8 +154,7 @@ def test_memory_that_dlpack_holds_is_complete_in_the_order_of_the_legacy_stream(
 
 
 @with_driver
-def test_managed_and_pinned_memory_and_that_of_pools_are_ordered_as_well():
-    driver = Driver()
+def test_managed_and_pinned_memory_and_that_of_pools_are_ordered_as_well(driver):
     for kind in "managed", "host", "registered", "pool":
         memory = driver.allocate(8, 1, kind)
         producer, consumer = driver.stream(1), driver.stream(1)
@@ -170,8 +163,7 @@ def test_managed_and_pinned_memory_and_that_of_pools_are_ordered_as_well():
 
 
 @with_driver
-def test_a_thread_without_a_context_has_none_afterwards():
-    driver = Driver()
+def test_a_thread_without_a_context_has_none_afterwards(driver):
     memory = driver.allocate(8, 1)
     producer, consumer = driver.stream(1), driver.stream(1)
 
@@ -186,8 +178,7 @@ def test_a_thread_without_a_context_has_none_afterwards():
 
 
 @with_driver
-def test_per_thread_stream_seen_from_another_thread_becomes_legacy():
-    driver = Driver()
+def test_per_thread_stream_seen_from_another_thread_becomes_legacy(driver):
     memory = driver.allocate(8)
     consumer = driver.stream()
     x = asdlpack(memory.array(stream=PER_THREAD))
@@ -215,8 +206,7 @@ def test_per_thread_stream_seen_from_another_thread_becomes_legacy():
 
 
 @with_driver
-def test_a_thread_is_not_taken_for_an_ended_one_of_its_number():
-    driver = Driver()
+def test_a_thread_is_not_taken_for_an_ended_one_of_its_number(driver):
     memory = driver.allocate(8)
 
     def write():
@@ -236,8 +226,7 @@ def test_a_thread_is_not_taken_for_an_ended_one_of_its_number():
 
 
 @with_driver
-def test_the_stream_goes_out_by_the_cuda_array_interface():
-    driver = Driver()
+def test_the_stream_goes_out_by_the_cuda_array_interface(driver):
     memory = driver.allocate(8)
     for stream in LEGACY, PER_THREAD, driver.stream():
         x = asdlpack(memory.array(stream=stream))
@@ -248,8 +237,7 @@ def test_the_stream_goes_out_by_the_cuda_array_interface():
 
 
 @with_driver
-def test_a_stream_that_memory_can_not_be_written_on_is_a_value_error():
-    driver = Driver()
+def test_a_stream_that_memory_can_not_be_written_on_is_a_value_error(driver):
     memory = driver.allocate(8)
     for stream in 0, -1, -2, -(2**63):
         for refusing in (
@@ -262,8 +250,7 @@ def test_a_stream_that_memory_can_not_be_written_on_is_a_value_error():
 
 
 @with_driver
-def test_a_stream_that_a_consumer_can_not_have_is_a_value_error():
-    driver = Driver()
+def test_a_stream_that_a_consumer_can_not_have_is_a_value_error(driver):
     memory = driver.allocate(8)
     for p in None, LEGACY, driver.stream():
         x = asdlpack(memory.array(stream=p))
@@ -274,9 +261,8 @@ def test_a_stream_that_a_consumer_can_not_have_is_a_value_error():
 
 
 @with_driver
-def test_a_handle_that_is_none_is_a_value_error():
+def test_a_handle_that_is_none_is_a_value_error(driver):
     """And the driver is not handed what it could not read."""
-    driver = Driver()
     memory = driver.allocate(8)
     stream = driver.stream()
     event = driver.give("cuEventCreate", 2)
@@ -314,9 +300,8 @@ def test_ordering_streams_needs_a_running_driver():
 
 @with_driver
 @pytest.mark.parametrize("blocking", [False, True])
-def test_a_capture_goes_on_whatever_is_asked_of_its_stream(blocking):
+def test_a_capture_goes_on_whatever_is_asked_of_its_stream(blocking, driver):
     """The legacy stream waits for blocking ones: it can't be used while one of them captures."""
-    driver = Driver()
     memory = driver.allocate(8)
     capturing, other = driver.stream(blocking=blocking), driver.stream()
     refusals = [(capturing, other), (other, capturing), (LEGACY, capturing), (capturing, None), (capturing, LEGACY)]
@@ -339,8 +324,7 @@ def test_a_capture_goes_on_whatever_is_asked_of_its_stream(blocking):
 
 
 @with_driver
-def test_two_streams_of_one_capture_are_ordered_within_it():
-    driver = Driver()
+def test_two_streams_of_one_capture_are_ordered_within_it(driver):
     memory = driver.allocate(8)
     one, two = driver.stream(), driver.stream()
     driver.begin_capture(one)
@@ -353,8 +337,7 @@ def test_two_streams_of_one_capture_are_ordered_within_it():
 
 
 @with_driver
-def test_streams_of_two_captures_are_refused_and_both_go_on():
-    driver = Driver()
+def test_streams_of_two_captures_are_refused_and_both_go_on(driver):
     memory = driver.allocate(8)
     one, two = driver.stream(), driver.stream()
     driver.begin_capture(one)
@@ -365,8 +348,7 @@ def test_streams_of_two_captures_are_refused_and_both_go_on():
 
 
 @with_driver
-def test_a_capture_elsewhere_is_not_broken_and_hinders_nobody():
-    driver = Driver()
+def test_a_capture_elsewhere_is_not_broken_and_hinders_nobody(driver):
     memory = driver.allocate(8)
     capturing, one, two = driver.stream(), driver.stream(), driver.stream()
     for mode in GLOBAL, THREAD_LOCAL, RELAXED:
@@ -383,8 +365,7 @@ def test_a_capture_elsewhere_is_not_broken_and_hinders_nobody():
 
 
 @with_driver(without=["cuStreamGetCaptureInfo_v2"])
-def test_a_driver_that_can_not_tell_captures_apart_has_two_of_them():
-    driver = Driver()
+def test_a_driver_that_can_not_tell_captures_apart_has_two_of_them(driver):
     memory = driver.allocate(8)
     one, two = driver.stream(), driver.stream()
     driver.fill(one, memory, 7)
@@ -404,8 +385,7 @@ def test_a_driver_that_can_not_tell_captures_apart_has_two_of_them():
         "cuStreamBeginCapture_v2",
     ]
 )
-def test_a_driver_without_captures_orders_streams():
-    driver = Driver()
+def test_a_driver_without_captures_orders_streams(driver):
     memory = driver.allocate(8)
     one, two = driver.stream(), driver.stream()
     driver.fill(one, memory, 7)
@@ -413,8 +393,7 @@ def test_a_driver_without_captures_orders_streams():
 
 
 @with_driver(without=["cuStreamGetCtx"])
-def test_a_function_that_the_driver_lacks_is_named_where_it_is_needed():
-    driver = Driver()
+def test_a_function_that_the_driver_lacks_is_named_where_it_is_needed(driver):
     memory = driver.allocate(8)
     x = asdlpack(memory.array(stream=driver.stream()))
     assert export(x, -1) == memory.address

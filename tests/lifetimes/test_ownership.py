@@ -15,7 +15,7 @@ import pytest
 import dlpack
 from dlpack import DLPackObject, asdlpack, from_pointer, frombuffer
 from support.capi import Exporter, Managed, Memory, Speaks, address, consume
-from support.cuda_driver import Driver, with_driver
+from support.cuda_driver import with_driver
 
 KEYS = {"version": 3, "shape": (4,), "typestr": "<f4"}
 
@@ -73,8 +73,8 @@ def test_reference_counts_are_exact_after_every_use(source, use):
 
 
 @with_driver
-def test_reference_counts_of_memory_of_cuda_are_exact_after_every_use():
-    array = Driver().allocate(16).array((4,), "<f4")
+def test_reference_counts_of_memory_of_cuda_are_exact_after_every_use(driver):
+    array = driver.allocate(16).array((4,), "<f4")
     for use in USES:
         check_reference_counts(array, use)
 

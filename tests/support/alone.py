@@ -2,6 +2,7 @@
 crash or a hang is one failed test, with what was printed."""
 
 import functools
+import inspect
 import json
 import os
 import select
@@ -99,7 +100,7 @@ def alone(test=None, *, timeout=60, status=0, stdout=None, stderr=None, **option
         fixtures = {name: value for name, value in {"effort": effort, "figure": figure}.items() if value is not None}
         with tempfile.NamedTemporaryFile("r") as figures:
             code = CHILD.format(
-                folders=[str(Path(test.__code__.co_filename).parent), str(TESTS)],
+                folders=[str(Path(inspect.unwrap(test).__code__.co_filename).parent), str(TESTS)],
                 module=test.__module__,
                 name=test.__name__,
                 parameters=parameters,

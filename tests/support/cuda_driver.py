@@ -7,6 +7,7 @@ CUDA would be: it initialises the driver, has a current context, memory, streams
 import contextlib
 import ctypes
 import functools
+import inspect
 import os
 import tempfile
 import threading
@@ -54,14 +55,22 @@ def environ(*without):
 
 
 def with_driver(test=None, *, without=(), **options):
-    """Decorates a test function: its body runs in a fresh interpreter that has this driver, without some functions."""
+    """Decorates a test function: its body runs in a fresh interpreter that has this driver, without some functions. The
+    parameter driver is that driver, initialised."""
     if test is None:
         return functools.partial(with_driver, without=without, **options)
+    parameters = dict(inspect.signature(test).parameters)
+    takes_driver = parameters.pop("driver", None) is not None
 
     @functools.wraps(test)
-    def run_with_driver(**parameters):
-        alone(test, environ=environ(*without), **options)(**parameters)
+    def body(**arguments):
+        test(**arguments, **({"driver": Driver()} if takes_driver else {}))
 
+    @functools.wraps(body)
+    def run_with_driver(**arguments):
+        alone(body, environ=environ(*without), **options)(**arguments)
+
+    run_with_driver.__signature__ = inspect.Signature(parameters.values())
     return run_with_driver
 
 
