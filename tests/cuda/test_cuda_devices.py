@@ -133,7 +133,7 @@ def test_what_dlpack_says_of_its_memory_is_its_word_and_no_driver_is_asked(drive
 
 
 @with_driver
-def test_the_driver_is_loaded_with_the_first_object_of_cuda_and_never_initialised():
+def test_the_driver_is_loaded_when_it_is_needed_and_never_initialised():
     memory = bytearray(8)
     np.from_dlpack(asdlpack(memory))
     asdlpack(memory, copy=True)

@@ -139,7 +139,7 @@ def test_memory_of_no_known_stream_is_ordered_after_nothing(driver):
 
 
 @with_driver
-def test_memory_that_dlpack_holds_is_complete_in_the_order_of_the_legacy_stream(driver):
+def test_memory_held_by_dlpack_is_complete_in_the_legacy_streams_order(driver):
     memory = driver.allocate(8, 1)
     consumer = driver.stream(1)
     driver.fill(LEGACY, memory, 7)

@@ -578,7 +578,7 @@ def play_in_a_process(first, count):
     return json.loads(result.stdout)
 
 
-def test_whatever_a_producer_does_it_is_shared_or_refused_and_its_deleters_are_called_once(effort, figure):
+def test_whatever_a_producer_does_its_deleters_are_called_once(effort, figure):
     count = effort(4_000, 1_000_000)
     with ThreadPoolExecutor(JOBS) as pool:
         share = count // PROCESSES

@@ -179,7 +179,7 @@ def test_the_default_streams_are_ordered_by_their_numbers(producer, consumer):
             managed.deleter(ctypes.addressof(managed))
 
 
-def test_what_one_thread_wrote_on_its_default_stream_is_waited_for_from_another():
+def test_the_per_thread_stream_of_one_thread_is_waited_for_by_another():
     memory, (consumer,) = cupy.zeros(COUNT, "f4"), streams(1)
     read = Cupy(consumer)
     warm_up(memory, by_interface, read, cupy.cuda.Stream.ptds)
@@ -215,7 +215,7 @@ def test_a_library_orders_its_stream_for_a_consumers_by_itself(library):
                 assert read.value() == i
 
 
-def test_memory_held_by_dlpack_is_complete_in_the_order_of_the_legacy_stream():
+def test_memory_held_by_dlpack_is_complete_in_the_legacy_streams_order():
     memory, (consumer,) = cupy.zeros(COUNT, "f4"), streams(1)
     read = Torch(consumer)
     warm_up(memory, by_interface, read, cupy.cuda.Stream.null)
@@ -269,7 +269,7 @@ def test_streams_of_two_contexts_are_ordered():
 
 
 @pytest.mark.parametrize("stream", [3, 0xDEAD0000, 2**63 - 8])
-def test_a_number_that_is_no_streams_handle_is_refused_before_the_driver_sees_it(stream):
+def test_a_number_that_is_no_handle_never_reaches_the_driver(stream):
     memory, (other,) = cupy.zeros(COUNT, "f4"), streams(1)
     with pytest.raises(ValueError, match=rf"stream ({stream}|{stream:#x})"):
         by_interface(memory, stream).__dlpack__(stream=other.ptr)

@@ -1,6 +1,7 @@
 """Objects that come back to themselves, chains without end, and garbage that is cleared in a bad order."""
 
 import ctypes
+import functools
 import gc
 import mmap
 import resource
@@ -27,38 +28,21 @@ from support.chains import (
 from support.exchange_api import delete, from_object
 from support.forks import fork_and_join
 
-
-@alone
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_circle_of_producers_is_an_error(count):
-    refuse_circle(count)
-
-
-@alone
-def test_a_circle_of_producers_whose_capsule_cannot_be_taken_is_an_error():
-    managed = Managed(0, shape=(1,), version=(2, 0))
-    refuse_circle(2, managed.capsule())
+CASES = {
+    "a circle of one": lambda: refuse_circle(1),
+    "a circle of three": lambda: refuse_circle(3),
+    "a circle whose capsule can't be taken": lambda: refuse_circle(2, Managed(0, shape=(1,), version=(2, 0)).capsule()),
+    "a circle of bound methods": refuse_bound_circle,
+    "a chain by callbacks of weak references": give_callbacks_back,
+    "callbacks in Python of a long chain, which are all called": count_callbacks,
+    **{f"a chain by {longer}": functools.partial(give_chain_back, longer) for longer in CHAINS},
+}
 
 
 @alone
-def test_a_circle_of_bound_methods_is_an_error():
-    refuse_bound_circle()
-
-
-@alone
-@pytest.mark.parametrize("longer", list(CHAINS))
-def test_a_chain_of_any_length_is_given_back(longer):
-    give_chain_back(longer)
-
-
-@alone
-def test_a_chain_by_callbacks_of_weak_references_is_given_back():
-    give_callbacks_back()
-
-
-@alone
-def test_callbacks_in_python_of_a_long_chain_are_all_called():
-    count_callbacks()
+@pytest.mark.parametrize("case", CASES)
+def test_a_circle_is_an_error_and_a_chain_is_given_back(case):
+    CASES[case]()
 
 
 @alone
@@ -75,7 +59,8 @@ SMALL_STACKS = [256 << 10, 2 << 20] if sys.version_info >= (3, 14) else [64 << 1
 
 @alone
 @pytest.mark.parametrize("size", SMALL_STACKS)
-def test_circles_and_chains_end_in_threads_with_small_stacks_and_their_children(size):
+def test_circles_and_chains_end_in_threads_with_small_stacks(size):
+    """And in children that are forked there."""
     threading.stack_size(size)
     for use in nest, lambda: fork_and_join(nest):
         done = []
@@ -128,7 +113,7 @@ def middle(view):
 
 @alone
 @pytest.mark.parametrize("delegate", [False, True])
-def test_a_view_in_garbage_reads_the_memory_of_the_object_that_its_own_was_made_of(delegate):
+def test_a_view_in_garbage_reads_memory_of_what_its_object_was_made_of(delegate):
     garbage = Garbage(middle)
     gc.disable()
     items = pages()

@@ -119,7 +119,7 @@ def test_compact_memory_whose_shape_goes_beyond_all_memory_is_no_known_kind():
 
 
 @alone
-def test_arrays_with_gaps_of_equal_shape_are_one_kind_and_of_another_shape_another():
+def test_arrays_with_gaps_are_one_kind_for_each_shape():
     def wrap(shape):
         values = memoryview(np.arange(2 * np.prod(shape), dtype="u2").reshape((*shape, 2))[..., 0])
         return calls_of(lambda: dlpack.asdlpack(values))[1]

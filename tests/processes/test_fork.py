@@ -187,7 +187,7 @@ def test_a_child_exports_and_reads_what_it_inherited():
 @pytest.mark.parametrize("memfds", [True, False])
 @pytest.mark.parametrize(("limit", "named"), [("RLIMIT_NOFILE", "ulimit -n"), ("RLIMIT_FSIZE", "ulimit -f")])
 @alone
-def test_a_child_that_can_make_no_copy_of_the_core_names_the_limit_and_recovers(limit, named, memfds):
+def test_a_child_without_a_copy_of_the_core_names_the_limit(limit, named, memfds):
     import dlpack
     from support import forks, seccomp
 
@@ -459,7 +459,7 @@ def test_a_destructor_at_the_end_of_python_forks_and_reads_attributes():
     assert result.stdout == 2 * "True (5,)  5 bytes on device type 1:0\n"
 
 
-def test_a_child_forked_inside_a_deleter_waits_at_its_end_for_the_deleters_of_its_threads():
+def test_a_child_forked_in_a_deleter_waits_for_its_threads_deleters():
     result = python(
         f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
         "import ctypes, os, threading, time, warnings, dlpack\nfrom support import capi\n"
