@@ -5,7 +5,7 @@ import pytest
 
 from dlpack import DLDeviceType, asdlpack, from_pointer
 from support.alone import python
-from support.capi import Managed, Speaks, look
+from support.capi import Managed, look
 from support.cuda_driver import Driver, cuda_array, with_driver
 from support.process import in_thread
 
@@ -20,12 +20,6 @@ DEVICE_OF = {
 
 def named(device):
     return f"{device[0].name}:{device[1]}"
-
-
-def check_message(caught, *parts):
-    message = str(caught.value)
-    for part in parts:
-        assert part in message, message
 
 
 def mapped():
@@ -86,12 +80,10 @@ def test_an_address_that_the_driver_does_not_know_is_a_value_error(driver):
     for address in memory.address, numbers.ctypes.data, 1 << 20:
         obj = cuda_array(address, (16,), "<f4", stream=1)
         for arguments in {}, {"copy": None}, {"copy": True}, {"device": "cpu", "copy": None}:
-            with pytest.raises(ValueError) as caught:
+            with pytest.raises(ValueError, match=hex(address)):
                 asdlpack(obj, **arguments)
-            check_message(caught, hex(address))
-        with pytest.raises(ValueError) as caught:
+        with pytest.raises(ValueError, match=hex(address)):
             from_pointer(address, 16, "float32", device="cuda:0")
-        check_message(caught, hex(address))
 
 
 @with_driver
@@ -109,9 +101,9 @@ def test_a_pointer_on_another_device_than_was_said_is_a_value_error(driver):
         ("managed", (host, 0)),
     ]:
         memory = driver.allocate(64, 1, kind)
-        with pytest.raises(ValueError) as caught:
+        text = f"{named(said)}: the memory at {memory.address:#x} is on {named(DEVICE_OF[kind](1))} "
+        with pytest.raises(ValueError, match=text):
             from_pointer(memory.address, 16, "float32", device=said)
-        check_message(caught, named(said), named(DEVICE_OF[kind](1)), hex(memory.address))
 
 
 @with_driver
@@ -140,14 +132,8 @@ def test_the_driver_is_loaded_when_it_is_needed_and_never_initialised():
     look(asdlpack(Managed(1 << 20, shape=(2,), device=(2, 1)).capsule()).__dlpack__())
     assert not mapped()
     for arguments in {}, {"device": "cpu", "copy": None}, {"copy": True}:
-        with pytest.raises(BufferError) as caught:
-            asdlpack(
-                Speaks(
-                    __cuda_array_interface__={"version": 3, "shape": (2,), "typestr": "<f4", "data": (1 << 20, False)}
-                ),
-                **arguments,
-            )
-        check_message(caught, "CUDA_ERROR_NOT_INITIALIZED")
+        with pytest.raises(BufferError, match="CUDA_ERROR_NOT_INITIALIZED"):
+            asdlpack(cuda_array(1 << 20, (2,), "<f4"), **arguments)
     assert mapped()
     driver = Driver(initialise=False)
     assert driver.log("cuInit") == []
@@ -193,9 +179,8 @@ def test_without_a_driver_an_object_of_cuda_is_a_buffer_error(installed, tmp_pat
 @with_driver(without=["cuPointerGetAttributes"])
 def test_a_driver_that_can_not_tell_a_device_is_named_with_what_it_lacks(driver):
     memory = driver.allocate(64)
-    with pytest.raises(BufferError) as caught:
+    with pytest.raises(BufferError, match="cuPointerGetAttributes"):
         asdlpack(memory.array())
-    check_message(caught, "cuPointerGetAttributes")
     look(asdlpack(Managed(memory.address, shape=(2,), device=(2, 0)).capsule()).__dlpack__())
 
 

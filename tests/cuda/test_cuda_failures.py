@@ -2,6 +2,8 @@
 the function and the error, and what was taken before is given back."""
 
 import re
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,113 +30,53 @@ ERRORS = {
 MOST_CALLS = 200
 
 
-# Each makes what it needs, and returns the operation.
+def wrapped(driver, kind="plain", stream=None, device=1):
+    return asdlpack(driver.allocate(8, device, kind).array(stream=stream or driver.stream(device)))
 
 
-def wrap(driver):
-    array = driver.allocate(8, 1).array()
-    return lambda: asdlpack(array)
+def with_numbers(driver, array, kind="plain", stream=None):
+    return asdlpack(driver.put(array, 1, kind, stream or driver.stream(1)))
 
 
-def wrap_a_pointer(driver):
-    memory = driver.allocate(8, 1)
-    return lambda: from_pointer(memory.address, 8, "uint8", device="cuda:1")
-
-
-def order(driver):
-    x = asdlpack(driver.allocate(8, 1).array(stream=driver.stream(1)))
-    consumer = driver.stream(2)
-    return lambda: look(x.__dlpack__(stream=consumer))
-
-
-def order_of_numbers(driver):
-    x = asdlpack(driver.allocate(8, 1, "pool").array(stream=LEGACY))
-    return lambda: look(x.__dlpack__(stream=PER_THREAD))
+def exporting(x, **arguments):
+    return lambda: look(x.__dlpack__(**arguments))
 
 
 def order_in_a_capture(driver):
     one, two = driver.stream(), driver.stream()
-    x = asdlpack(driver.allocate(8).array(stream=two))
+    x = wrapped(driver, stream=two, device=0)
     driver.begin_capture(one)
     driver.order(one, two)
-    return lambda: look(x.__dlpack__(stream=one))
+    return exporting(x, stream=one)
 
 
-def finish(driver):
-    x = asdlpack(driver.allocate(8, 1, "managed").array(stream=driver.stream(1)))
-    return lambda: asdlpack(x, device="cpu")
-
-
-def finish_a_buffer(driver):
-    x = asdlpack(driver.allocate(8, 1, "host").array(stream=LEGACY))
-    return lambda: memoryview(x)
-
-
-def to_the_host(driver):
-    x = asdlpack(driver.put(numbers(4, 6)[:, 1:5], 1, stream=driver.stream(1)))
-    return lambda: asdlpack(x, device="cpu", copy=None)
-
-
-def to_the_host_by_a_gather(driver):
-    x = asdlpack(driver.put(numbers(4, 6).T, 1, "pool", stream=LEGACY))
-    return lambda: np.from_dlpack(x, device="cpu")
-
-
-def to_the_host_in_many_calls(driver):
-    x = asdlpack(driver.put(numbers(6, 2, 3)[::-1, :, 1:], 1, stream=driver.stream(1)))
-    return lambda: asdlpack(x, device="cpu", copy=None)
-
-
-def on_the_device(driver):
-    x = asdlpack(driver.put(numbers(4, 6)[:, 1:5], 1, stream=driver.stream(1)))
-    return lambda: asdlpack(x, copy=True)
-
-
-def on_the_device_of_a_pool(driver):
-    x = asdlpack(driver.put(numbers(8), 1, "pool", stream=PER_THREAD))
-    return lambda: asdlpack(x, copy=True)
-
-
-def between_devices(driver):
-    x = asdlpack(driver.put(numbers(8), 1, stream=driver.stream(1)))
-    return lambda: asdlpack(x, device="cuda:2", copy=None)
-
-
-def between_devices_by_blocks(driver):
-    x = asdlpack(driver.put(numbers(4, 6)[:, 1:5], 1, stream=driver.stream(1)))
-    return lambda: look(x.__dlpack__(dl_device=(2, 0)))
-
-
-def to_a_device(driver):
-    array = numbers(4, 6).T
-    return lambda: asdlpack(array, device="cuda:1", copy=None)
-
-
-def to_a_device_from_pinned_memory(driver):
-    x = asdlpack(driver.put(numbers(8), 1, "host", stream=driver.stream(1)))
-    return lambda: asdlpack(x, device="cuda:2", copy=None)
-
-
+TO_HOST: Any = {"device": "cpu", "copy": None}
+ROWS = numbers(4, 6)[:, 1:5]
+MANY_ROWS = numbers(6, 2, 3)[::-1, :, 1:]
+# Each makes what it needs, and returns the operation.
 OPERATIONS = {
-    function.__name__: function
-    for function in (
-        wrap,
-        wrap_a_pointer,
-        order,
-        order_of_numbers,
-        order_in_a_capture,
-        finish,
-        finish_a_buffer,
-        to_the_host,
-        to_the_host_by_a_gather,
-        to_the_host_in_many_calls,
-        on_the_device,
-        on_the_device_of_a_pool,
-        between_devices,
-        between_devices_by_blocks,
-        to_a_device,
-        to_a_device_from_pinned_memory,
-    )
+    "wrap": lambda driver: partial(asdlpack, driver.allocate(8, 1).array()),
+    "wrap_a_pointer": lambda driver: partial(from_pointer, driver.allocate(8, 1).address, 8, "uint8", device="cuda:1"),
+    "order": lambda driver: exporting(wrapped(driver), stream=driver.stream(2)),
+    "order_of_numbers": lambda driver: exporting(wrapped(driver, "pool", LEGACY), stream=PER_THREAD),
+    "order_in_a_capture": order_in_a_capture,
+    "finish": lambda driver: partial(asdlpack, wrapped(driver, "managed"), device="cpu"),
+    "finish_a_buffer": lambda driver: partial[Any](memoryview, wrapped(driver, "host", LEGACY)),
+    "to_the_host": lambda driver: partial(asdlpack, with_numbers(driver, ROWS), **TO_HOST),
+    "to_the_host_by_a_gather": lambda driver: partial(
+        np.from_dlpack, with_numbers(driver, numbers(4, 6).T, "pool", LEGACY), device="cpu"
+    ),
+    "to_the_host_in_many_calls": lambda driver: partial(asdlpack, with_numbers(driver, MANY_ROWS), **TO_HOST),
+    "on_the_device": lambda driver: partial(asdlpack, with_numbers(driver, ROWS), copy=True),
+    "on_the_device_of_a_pool": lambda driver: partial(
+        asdlpack, with_numbers(driver, numbers(8), "pool", PER_THREAD), copy=True
+    ),
+    "between_devices": lambda driver: partial(asdlpack, with_numbers(driver, numbers(8)), device="cuda:2", copy=None),
+    "between_devices_by_blocks": lambda driver: exporting(with_numbers(driver, ROWS), dl_device=(2, 0)),
+    "to_a_device": lambda driver: partial(asdlpack, numbers(4, 6).T, device="cuda:1", copy=None),
+    "to_a_device_from_pinned_memory": lambda driver: partial(
+        asdlpack, with_numbers(driver, numbers(8), "host"), device="cuda:2", copy=None
+    ),
 }
 
 
