@@ -1,15 +1,22 @@
 """Memory: nothing grows, references are exact, and what a deleter took away is touched no more."""
 
 import ctypes
+import gc
 import json
 import mmap
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import dlpack
+from dlpack import asdlpack
+from dlpack.structs import DELETER
+from dlpack.tests.capsules import STRUCTS, capsule_new
 from support.alone import SUPPORT, TESTS, alone, run
 from support.builds import build, seed
+from support.capi import Speaks
 
 OPERATIONS = SUPPORT / "operations.py"
 
@@ -31,8 +38,6 @@ def leaks(seen):
 
 
 def test_nothing_grows_over_mixed_operations_and_errors(effort, figure):
-    import dlpack
-
     seen = grown(effort(100_000, 10_000_000), Path(dlpack.__file__).parents[1])
     for what, value in seen.items():
         figure(what, value)
@@ -63,9 +68,6 @@ class Guarded:
     touches them afterwards ends the process."""
 
     def __init__(self, name, shape=(2, 3), ndim=None):
-        from dlpack.structs import DELETER
-        from dlpack.tests.capsules import STRUCTS
-
         self.deleted = 0
         self.name = name
         self.pages = mmap.mmap(-1, 2 * PAGE)
@@ -91,39 +93,17 @@ class Guarded:
         assert mprotect(ctypes.c_void_p(self.start), ctypes.c_size_t(2 * PAGE), PROT_NONE) == 0
 
     def capsule(self):
-        from dlpack.tests.capsules import capsule_new
-
         return capsule_new(self.start, self.name, None)
 
+    def producer(self):
+        return Speaks(__dlpack__=lambda **_: self.capsule(), __dlpack_device__=lambda: (1, 0))
+
     def pointer(self):
-        from dlpack.tests.capsules import STRUCTS
-
         return ctypes.pointer(STRUCTS[self.name].from_address(self.start))
-
-
-class Gives:
-    """A producer of that capsule."""
-
-    def __init__(self, guarded):
-        self.guarded = guarded
-
-    def __dlpack__(self, **arguments):
-        return self.guarded.capsule()
-
-    def __dlpack_device__(self):
-        return (1, 0)
-
-
-def wrap(obj, **arguments):
-    import dlpack
-
-    return dlpack.asdlpack(obj, **arguments)
 
 
 def use(x):
     """All that is known of it; what is exported dies again."""
-    import numpy as np
-
     array = np.from_dlpack(x)
     assert (x.shape, x.strides, x.ndim, x.size, x.nbytes) == ((2, 3), (3, 1), 2, 6, 24)
     repr(x), x.device, x.__array_interface__, x.__array_struct__, bytes(x), memoryview(x), x.__arrow_c_array__()
@@ -132,26 +112,24 @@ def use(x):
 
 
 def cycle(guarded):
-    ring = [wrap(guarded.capsule())]
+    ring = [asdlpack(guarded.capsule())]
     use(ring[0])
     ring.append(ring)
 
 
 WAYS = {
-    "a capsule": lambda it: use(wrap(it.capsule())),
-    "a copied capsule": lambda it: use(wrap(it.capsule(), copy=True)),
-    "a structure": lambda it: use(wrap(it.pointer())),
-    "a copied structure": lambda it: use(wrap(it.pointer(), copy=True)),
-    "a copied producer": lambda it: use(wrap(Gives(it), copy=True)),
-    "a chain": lambda it: use(wrap(wrap(wrap(it.capsule()).__dlpack__()).__dlpack__(max_version=(1, 3)))),
+    "a capsule": lambda it: use(asdlpack(it.capsule())),
+    "a copied capsule": lambda it: use(asdlpack(it.capsule(), copy=True)),
+    "a structure": lambda it: use(asdlpack(it.pointer())),
+    "a copied structure": lambda it: use(asdlpack(it.pointer(), copy=True)),
+    "a copied producer": lambda it: use(asdlpack(it.producer(), copy=True)),
+    "a chain": lambda it: use(asdlpack(asdlpack(asdlpack(it.capsule()).__dlpack__()).__dlpack__(max_version=(1, 3)))),
     "garbage": cycle,
 }
 
 
 @alone
 def test_what_its_deleter_took_away_is_not_touched():
-    import gc
-
     gc.freeze()  # what is there already, so that each collection is short
     for name in b"dltensor", b"dltensor_versioned":
         for way, take in WAYS.items():
@@ -170,16 +148,14 @@ def test_a_refused_structure_is_deleted_and_not_touched():
             pointer = guarded.pointer()
             for _ in range(2):  # the second finds it NULL
                 with pytest.raises(ValueError):
-                    wrap(pointer)
+                    asdlpack(pointer)
             assert guarded.deleted == 1
 
 
 @alone
 def test_a_producers_tensor_is_touched_as_long_as_its_consumers_live():
-    import numpy as np
-
     guarded = Guarded(b"dltensor_versioned")
-    x = wrap(Gives(guarded))
+    x = asdlpack(guarded.producer())
     array = np.from_dlpack(x)  # has the producer's own capsule
     assert guarded.deleted == 0
     array[1, 2] = 5

@@ -1,12 +1,11 @@
 """Beside another Go runtime, and without static TLS, all works as it does alone, or says why not."""
 
+import concurrent.futures
 import ctypes
-import itertools
 import os
 import shutil
 import signal
 import subprocess
-import threading
 import time
 
 import pytest
@@ -63,42 +62,38 @@ def works_beside_go(library, first, seconds, forks_too):
     much = memoryview(bytes(range(256)) * (4 << 12))[::-1]
     expected = bytes(much)
     end = time.monotonic() + seconds
-    done, failures = itertools.count(), []
 
     def work():
-        try:
-            while time.monotonic() < end:
-                forks.use_all()
-                x = dlpack.asdlpack(much, copy=True)
-                assert bytes(forks.memory_of(x)) == expected
-                with pytest.raises(BufferError, match="can't be read"):
-                    dlpack.asdlpack(dlpack.from_pointer(1 << 20, (9,), "int8"), copy=True)
-                assert neighbour.turn() == 499_999_500_000
-                next(done)
-        except BaseException as failure:
-            failures.append(failure)
+        done = 0
+        while time.monotonic() < end:
+            forks.use_all()
+            x = dlpack.asdlpack(much, copy=True)
+            assert bytes(forks.memory_of(x)) == expected
+            with pytest.raises(BufferError, match="can't be read"):
+                dlpack.asdlpack(dlpack.from_pointer(1 << 20, (9,), "int8"), copy=True)
+            assert neighbour.turn() == 499_999_500_000
+            done += 1
+        return done
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
     signal.setitimer(signal.ITIMER_REAL, 2e-3, 2e-3)
-    for thread in threads:
-        thread.start()
     sent = 0
-    while any(thread.is_alive() for thread in threads):
-        os.kill(os.getpid(), signal.SIGUSR1)
-        os.kill(os.getpid(), signal.SIGUSR2)  # Python's end by default: Go takes it
-        sent += 1
-        if forks_too:
-            forks.fork_and_join(forks.use_all)
-        threads[sent % len(threads)].join(2e-3)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        works = [pool.submit(work) for _ in range(4)]
+        while not all(each.done() for each in works):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            os.kill(os.getpid(), signal.SIGUSR2)  # Python's end by default: Go takes it
+            sent += 1
+            if forks_too:
+                forks.fork_and_join(forks.use_all)
+            concurrent.futures.wait(works, 2e-3)
     signal.setitimer(signal.ITIMER_REAL, 0)
-    assert not failures, failures
+    assert sum(each.result() for each in works) > 0
     counts = [ctypes.c_longlong() for _ in range(3)]
     while not all(number.value for number in counts):  # on one CPU, the neighbour may not have got to its signals yet
         os.sched_yield()
         neighbour.counted(*map(ctypes.byref, counts))
     assert caught[signal.SIGUSR1] == sent
     assert caught[signal.SIGALRM] > 0
-    assert next(done) > 0
 
 
 def test_another_go_runtime_in_the_process_changes_nothing(neighbour, effort, figure):
