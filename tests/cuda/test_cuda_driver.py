@@ -4,18 +4,11 @@ from ctypes import byref, c_int
 
 import pytest
 
-from support.cuda_driver import (
-    INVALID_HANDLE,
-    LEGACY,
-    PER_THREAD,
-    RELAXED,
-    DriverError,
-    with_driver,
-)
+from support.cuda_driver import LEGACY, PER_THREAD, RELAXED, DriverError, with_driver
 from support.process import in_thread
 
-INVALID_CONTEXT, CONTEXT_IS_DESTROYED = 201, 709
-UNSUPPORTED, INVALIDATED, MERGE, UNJOINED, ISOLATION, IMPLICIT, CAPTURED_EVENT = 900, 901, 902, 904, 905, 906, 907
+INVALID_CONTEXT, INVALID_HANDLE, CONTEXT_IS_DESTROYED = 201, 400, 709
+UNSUPPORTED, INVALIDATED, MERGE, UNJOINED, ISOLATION, IMPLICIT = 900, 901, 902, 904, 905, 906
 
 
 def raises(result):

@@ -10,22 +10,19 @@ import pytest
 
 from dlpack import asdlpack, from_pointer
 from support.capi import look
-from support.cuda_driver import (
-    LAUNCH_FAILED,
-    LEGACY,
-    NAMES,
-    OUT_OF_MEMORY,
-    PER_THREAD,
-    DriverError,
-    numbers,
-    with_driver,
-)
+from support.cuda_driver import LEGACY, PER_THREAD, DriverError, numbers, with_driver
 
-INVALID_CONTEXT, UNNAMED = 201, 717
+OUT_OF_MEMORY, LAUNCH_FAILED = 2, 719
 ERRORS = {
-    **NAMES,
-    INVALID_CONTEXT: "CUDA_ERROR_INVALID_CONTEXT",
-    UNNAMED: "717",  # the driver has no name for it
+    1: "CUDA_ERROR_INVALID_VALUE",
+    OUT_OF_MEMORY: "CUDA_ERROR_OUT_OF_MEMORY",
+    3: "CUDA_ERROR_NOT_INITIALIZED",
+    201: "CUDA_ERROR_INVALID_CONTEXT",
+    214: "CUDA_ERROR_ECC_UNCORRECTABLE",
+    400: "CUDA_ERROR_INVALID_HANDLE",
+    717: "717",  # the driver has no name for it
+    LAUNCH_FAILED: "CUDA_ERROR_LAUNCH_FAILED",
+    999: "CUDA_ERROR_UNKNOWN",
 }
 MOST_CALLS = 200
 

@@ -260,8 +260,3 @@ def test_the_structure_and_its_deleter_outlive_the_tensor_in_garbage():
 def test_a_device_id_of_any_length_is_quoted_in_the_error():
     with pytest.raises(ValueError, match=r"device 'cuda:1{94}.*: expected the id behind the colon"):
         from_pointer(4096, 1, "int8", device="cuda:" + 5000 * "1")
-
-
-def test_what_follows_a_typestr_is_quoted_in_the_error():
-    with pytest.raises(ValueError, match='dtype "<f4 float32": malformed; expected nothing behind the bytes'):
-        frombuffer(bytes(8), "<f4 float32")

@@ -523,31 +523,6 @@ def test_ctrl_c_in_a_long_copy_interrupts_when_the_copy_is_done(effort, figure):
     figure("interrupts", count)
 
 
-@pytest.mark.parametrize("ignored", [True, False])
-@pytest.mark.parametrize("where", ["here", "in a child", "in a thread"])
-def test_a_write_to_a_closed_pipe_is_what_the_program_chose(ignored, where):
-    result = python(
-        "import os, signal, threading, dlpack\n"
-        f"signal.signal(signal.SIGPIPE, signal.{'SIG_IGN' if ignored else 'SIG_DFL'})\n"
-        "reading, writing = os.pipe()\n"
-        "os.close(reading)\n"
-        "def write():\n"
-        "    dlpack.asdlpack(memoryview(bytes(6)).cast('B', (2, 3)), copy=True)\n"
-        "    try: os.write(writing, b'bytes')\n"
-        "    except BrokenPipeError: print('broken', flush=True)\n"
-        "dlpack.asdlpack(bytes(32 << 20), copy=True)\n"
-        f"if {where!r} == 'in a child':\n"
-        "    if child := os.fork(): os._exit(-os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
-        f"if {where!r} == 'in a thread':\n"
-        "    thread = threading.Thread(target=write); thread.start(); thread.join()\n"
-        "else: write()\n"
-        f"if {where!r} == 'in a child': os._exit(0)\n"
-    )
-    assert result.stdout == ("broken\n" if ignored else "")
-    died = signal.SIGPIPE if where == "in a child" else -signal.SIGPIPE
-    assert result.returncode == (0 if ignored else died), result.stderr
-
-
 @pytest.mark.serial
 @pytest.mark.parametrize("by_a_timer", [False, True], ids=["ever", "but by its own timer"])
 @alone(timeout=300)
