@@ -42,6 +42,7 @@ SUITE = [
     "lifetimes/test_ownership.py",
     "functions/test_properties.py",
     "inputs/test_protocols.py",
+    "lifetimes/test_free_threaded.py",
     "lifetimes/test_threads.py",
 ]
 NOT_SO = [
