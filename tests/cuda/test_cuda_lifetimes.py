@@ -100,6 +100,8 @@ def test_a_copy_in_a_context_that_is_gone_is_let_go(driver):
     x = asdlpack(memory.array(), copy=True)
     y = asdlpack(memory.array(), device="cuda:2", copy=None)
     driver.call("cuCtxDestroy_v2", context)
+    later = [driver.allocate(8, 1) for _ in range(8)]
+    assert x.pointer in [each.address for each in later]  # another context's memory is there now
     live = driver.live()
     driver.clear()
     del x
