@@ -97,11 +97,12 @@ def test_a_structure_is_refused_and_deleted(fault, name):
     for copy in False, None, True:
         tensor, exception, message = malformed(fault, name)
         pointer = ctypes.pointer(tensor.owned())
+        before = sys.getrefcount(pointer)
         assert re.search(message, describe(pointer)["refused"])
         assert (tensor.deleted, bool(pointer)) == (0, True)
         with pytest.raises(exception, match=message):
             asdlpack(pointer, copy=copy)
-        assert (tensor.deleted, bool(pointer)) == (1, False)
+        assert (tensor.deleted, bool(pointer), sys.getrefcount(pointer)) == (1, False, before)
 
 
 @pytest.mark.parametrize("name", [LEGACY, VERSIONED])

@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import sys
 import weakref
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from dlpack import asdlpack
 from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned, DLTensor
 from support.alone import python
-from support.capi import READ_ONLY, Managed, address, look
+from support.capi import Managed, address, look
 
 KINDS = {"dltensor": DLManagedTensor, "dltensor_versioned": DLManagedTensorVersioned}
 
@@ -66,18 +65,6 @@ def test_a_pointer_that_was_taken_over_is_null_and_refused(name):
     assert producer.deleted == 1
 
 
-def test_a_structure_without_a_deleter_is_taken_too():
-    producer, memory = managed(deleter=False)
-    assert np.from_dlpack(asdlpack(ctypes.pointer(producer.struct))).tolist() == [[0, 1, 2], [3, 4, 5]]
-
-
-def test_the_flags_of_a_versioned_structure_hold():
-    producer, _ = managed(flags=READ_ONLY)
-    x = asdlpack(ctypes.pointer(producer.struct))
-    assert x.readonly
-    assert not np.from_dlpack(x).flags.writeable
-
-
 def test_a_structure_that_ctypes_owns_lives_with_what_was_made_of_it():
     producer, _ = managed()
     pointer = ctypes.pointer(producer.struct)
@@ -89,43 +76,18 @@ def test_a_structure_that_ctypes_owns_lives_with_what_was_made_of_it():
     assert producer.deleted == 1
 
 
-BAD = {
-    "NULL shape": ({"shape": None, "ndim": 2}, ValueError, r"shape is NULL; expected 2 dimensions"),
-    "negative ndim": ({"ndim": -1}, ValueError, r"ndim is -1; expected 0 to 64"),
-    "huge ndim": ({"ndim": 2_000_000_000}, ValueError, r"ndim is 2000000000"),
-    "no lanes": ({"dtype": (2, 32, 0)}, ValueError, r"lanes 0: no lanes; expected 1 or more"),
-    "no such code": ({"dtype": (99, 32, 1)}, ValueError, r"dtype code 99, bits 32, lanes 1: unknown code"),
-    "no such bits": ({"dtype": (2, 24, 1)}, ValueError, r"no such float; expected 16, 32, 64 or 128 bits"),
-    "NULL data": ({"data": None}, ValueError, r"data is NULL"),
-    "a negative length": ({"shape": (2, -3)}, ValueError, r"shape dimension 1 is negative: -3"),
-    "an overflow": ({"shape": (2**40, 2**40)}, ValueError, r"too large"),
-    "an offset beyond the addresses": ({"byte_offset": 2**64 - 8}, ValueError, r"offset 18446744073709551608"),
-    "no device": ({"device": (0, 0)}, ValueError, r"device type is 0"),
-    "misaligned": ({"byte_offset": 1}, BufferError, r"is misaligned; expected a multiple of 4 \(pass copy=None"),
-}
-LATER = {"version": (2, 0)}, BufferError, r"DLPack version 2\.0: expected 1\.x"
-
-
-@pytest.mark.parametrize(
-    ("name", "case"),
-    [*((name, case) for name in KINDS for case in BAD), ("dltensor_versioned", "a later major version")],
-)
-def test_what_is_refused_is_deleted_once(name, case):
-    fields, exception, message = BAD.get(case, LATER)
-    producer, _ = managed(name, **fields)
+@pytest.mark.parametrize("copy", [False, None, True])
+def test_misaligned_structure_is_copied_or_refused_and_deleted_at_once(copy):
+    producer, memory = managed(byte_offset=1, shape=(5,))
     pointer = ctypes.pointer(producer.struct)
-    before = sys.getrefcount(pointer)
-    with pytest.raises(exception, match=message):
-        asdlpack(pointer)
-    assert (producer.deleted, bool(pointer), sys.getrefcount(pointer)) == (1, False, before)
-
-
-@pytest.mark.parametrize("copy", [None, True])
-def test_what_was_copied_is_deleted_at_once(copy):
-    producer, memory = managed(byte_offset=1 if copy is None else 0, shape=(5,))
-    x = asdlpack(ctypes.pointer(producer.struct), copy=copy)
-    assert (producer.deleted, x.pointer % 64, x.obj) == (1, 0, None)
-    assert np.from_dlpack(x).tobytes() == bytes(memory)[producer.struct.dl_tensor.byte_offset :][:20]
+    if copy is False:
+        with pytest.raises(BufferError, match=r"is misaligned; expected a multiple of 4 \(pass copy=None"):
+            asdlpack(pointer)
+    else:
+        x = asdlpack(pointer, copy=copy)
+        assert (x.pointer % 64, x.obj) == (0, None)
+        assert np.from_dlpack(x).tobytes() == bytes(memory)[1:21]
+    assert (producer.deleted, bool(pointer)) == (1, False)
 
 
 @pytest.mark.parametrize("structure", [DLTensor, *KINDS.values()])
@@ -178,17 +140,6 @@ def test_a_copy_of_a_dltensor_needs_its_owner_no_more():
     assert np.from_dlpack(x)[0, 0] == 0
 
 
-@pytest.mark.parametrize("case", [name for name in BAD if name != "misaligned"])
-def test_a_bad_dltensor_is_refused_and_its_owner_let_go(case):
-    fields, exception, message = BAD[case]
-    producer, _ = managed(**fields)
-    owner = Owner()
-    before = sys.getrefcount(owner)
-    with pytest.raises(exception, match=message):
-        asdlpack(ctypes.pointer(producer.struct.dl_tensor), owner=owner)
-    assert (sys.getrefcount(owner), producer.deleted) == (before, 0)
-
-
 @pytest.mark.parametrize("obj", [b"bytes", np.zeros(2), asdlpack(b"a")], ids=["bytes", "array", "DLPackObject"])
 def test_an_owner_beside_what_keeps_itself_alive_is_a_type_error(obj):
     with pytest.raises(TypeError, match=r"owner: expected only with a pointer to a dlpack\.structs\.DLTensor"):
@@ -230,11 +181,6 @@ print("on")
 """)
     assert (result.returncode, result.stdout) == (0, "on\n")
     assert "deleter's own" in result.stderr
-
-
-def test_importing_the_package_does_not_import_ctypes():
-    result = python("import sys, dlpack; dlpack.asdlpack(b''); print('ctypes' in sys.modules)")
-    assert result.stdout == "False\n", result.stderr
 
 
 def test_an_exported_structure_comes_back():
