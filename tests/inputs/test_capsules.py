@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import sys
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from support.capi import (
     consume,
     look,
 )
-from support.threads import ForeignThreads
 
 LEGACY, VERSIONED = NAMES = b"dltensor", b"dltensor_versioned"
 NUMBERS = np.arange(24, dtype="f4")
@@ -31,7 +29,7 @@ DATA = NUMBERS.ctypes.data
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_capsule_is_taken_over_and_its_deleter_called_when_the_last_holder_goes(name):
+def test_capsule_is_taken_over_and_deleted_with_its_last_holder(name):
     managed = Managed(DATA, name=name, shape=(2, 3), strides=(12, -2), byte_offset=16)
     capsule = managed.capsule()
     x = asdlpack(capsule)
@@ -62,20 +60,15 @@ def test_a_second_use_is_a_value_error_that_leaves_the_first_alone(name):
     assert managed.deleted == 1
 
 
-@pytest.mark.parametrize("name", [b"", b"DLTENSOR", b"dltensor ", b"tensor", b"\xff", b"x" * 1000, None])
+@pytest.mark.parametrize("name", [b"arrow_array", b"", b"DLTENSOR", b"dltensor ", b"\xff", b"x" * 1000, None])
 def test_a_capsule_of_another_name_is_a_value_error(name):
     capsule = capsule_new(DATA, name, None)
-    with pytest.raises(ValueError, match="dltensor") as caught:
+    with pytest.raises(ValueError, match='expected the name "dltensor" or "dltensor_versioned"') as caught:
         asdlpack(capsule)
+    if name is not None and name.isascii():
+        assert f'capsule "{name.decode()[:100]}"' in str(caught.value)
     assert len(str(caught.value)) < 400
     assert capsule_name(capsule) == name
-
-
-def test_the_name_is_compared_by_its_text_and_not_by_its_address():
-    managed = Managed(DATA, shape=(3,))
-    name = bytes(bytearray(VERSIONED))
-    assert name is not VERSIONED
-    assert asdlpack(managed.capsule(name=name)).shape == (3,)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -99,14 +92,10 @@ def test_a_deleter_of_null_is_allowed(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_strides_of_null_mean_row_major(name):
-    assert asdlpack(Managed(DATA, name=name, shape=(2, 3, 4)).capsule()).strides == (12, 4, 1)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_scalar_needs_neither_shape_nor_strides(name):
+def test_scalar_needs_no_shape_and_row_major_memory_no_strides(name):
     x = asdlpack(Managed(DATA + 4, name=name, shape=None).capsule())
     assert (x.shape, x.strides, np.from_dlpack(x).item()) == ((), (), 1)
+    assert asdlpack(Managed(DATA, name=name, shape=(2, 3, 4)).capsule()).strides == (12, 4, 1)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -116,40 +105,17 @@ def test_memory_of_no_items_may_be_anywhere(name, data):
     assert (x.pointer, x.strides) == (0, (1, 1))
 
 
-CODES = {
-    "int8": (0, 8, 1),
-    "int64": (0, 64, 1),
-    "uint16": (1, 16, 1),
-    "float16": (2, 16, 1),
-    "float64": (2, 64, 1),
-    "complex64": (5, 64, 1),
-    "bool": (6, 8, 1),
-    "bfloat16": (4, 16, 1),
-    "float8_e5m2": (12, 8, 1),
-    "opaque_handle64": (3, 64, 1),
-    "int32x4": (0, 32, 4),
-    "float32x2": (2, 32, 2),
-    "float4_e2m1fnx2": (17, 4, 2),
-}
-
-
-@pytest.mark.parametrize("dtype", CODES)
-def test_data_types_of_capsules_are_named(dtype):
-    code = CODES[dtype]
+@pytest.mark.parametrize(
+    ("code", "dtype"), [((3, 64, 1), "opaque_handle64"), ((0, 32, 4), "int32x4"), ((17, 4, 2), "float4_e2m1fnx2")]
+)
+def test_data_types_of_capsules_are_named(code, dtype):
     x = asdlpack(Managed(DATA, shape=(2,), dtype=code).capsule())
     assert (x.dtype, x.itemsize) == (dtype, code[1] * code[2] // 8)
     tensor = look(x.__dlpack__()).dl_tensor
     assert (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes) == code
 
 
-def test_packed_items_smaller_than_a_byte_are_passed_on_where_they_are_compact():
-    x = asdlpack(Managed(DATA, shape=(3, 5), dtype=(0, 4, 1)).capsule())
-    assert (x.dtype, x.shape, x.strides, x.nbytes) == ("int4", (3, 5), (5, 1), 8)
-    with pytest.raises(BufferError, match="4 bits"):
-        asdlpack(Managed(DATA, shape=(3, 5), strides=(10, 2), dtype=(0, 4, 1)).capsule())
-
-
-def test_packed_items_are_known_by_their_shape():
+def test_packed_items_are_compact_and_known_by_their_shape():
     shapes = [((3, 5), (5, 1)), ((2, 6), (6, 1)), ((7,), (1,))]
     for most in len(shapes), 0:
         before = dlpack._dlpack._core_calls()
@@ -157,6 +123,8 @@ def test_packed_items_are_known_by_their_shape():
             x = asdlpack(Managed(DATA, shape=shape, strides=strides, dtype=(1, 4, 1)).capsule())
             assert (x.dtype, x.shape, x.strides, x.nbytes) == ("uint4", shape, strides, (x.size + 1) // 2)
         assert dlpack._dlpack._core_calls() - before <= most
+    with pytest.raises(BufferError, match="4 bits"):
+        asdlpack(Managed(DATA, shape=(3, 5), strides=(10, 2), dtype=(1, 4, 1)).capsule())
 
 
 def test_padded_items_are_one_kind_in_any_shape():
@@ -167,7 +135,7 @@ def test_padded_items_are_one_kind_in_any_shape():
         assert dlpack._dlpack._core_calls() - before <= most
 
 
-def test_padded_items_smaller_than_a_byte_keep_their_flag_and_need_the_versioned_structure():
+def test_padded_items_keep_their_flag_and_need_the_versioned_structure():
     x = asdlpack(Managed(DATA, shape=(3,), dtype=(17, 4, 1), flags=SUBBYTE_TYPE_PADDED).capsule())
     assert (x.dtype, x.itemsize, x.nbytes) == ("float4_e2m1fn", 1, 3)
     assert look(x.__dlpack__(max_version=(1, 0))).flags == SUBBYTE_TYPE_PADDED
@@ -200,31 +168,6 @@ def test_the_cpu_has_one_device_id():
     assert look(x.__dlpack__()).dl_tensor.device.device_id == 0
 
 
-@pytest.mark.parametrize("field", ["major version", "ndim", "lanes"])
-def test_a_refused_capsule_still_calls_its_deleter_when_it_dies(field):
-    """numpy's destructor does so, as long as the capsule has its first name."""
-    array = np.zeros(3)
-    before = sys.getrefcount(array)
-    capsule = array.__dlpack__(max_version=(1, 0))
-    managed = look(capsule)
-    if field == "major version":
-        managed.version.major = 2
-    elif field == "ndim":
-        managed.dl_tensor.ndim = -1
-    else:
-        managed.dl_tensor.dtype.lanes = 0
-    with pytest.raises((ValueError, BufferError)):
-        asdlpack(capsule)
-    assert sys.getrefcount(array) == before + 1
-    del capsule, managed
-    assert sys.getrefcount(array) == before
-
-
-@pytest.mark.parametrize("minor", [0, 1, 3, 99])
-def test_every_minor_version_of_1_is_read(minor):
-    assert asdlpack(Managed(DATA, shape=(3,), version=(1, minor)).capsule()).shape == (3,)
-
-
 @pytest.mark.parametrize("flags", [8, 2**63])
 def test_flags_of_a_later_minor_version_do_not_leave_again(flags):
     """What an unknown flag promises of the memory is not known to hold of what leaves here as version 1.3."""
@@ -245,7 +188,7 @@ def test_a_misaligned_tensor_needs_a_copy(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_copy_of_a_capsule_consumes_it_and_gives_its_memory_back_at_once(name):
+def test_copy_of_a_capsule_consumes_it_and_deletes_at_once(name):
     managed = Managed(DATA, name=name, shape=(3,))
     capsule = managed.capsule()
     x = asdlpack(capsule, copy=True)
@@ -256,17 +199,11 @@ def test_a_copy_of_a_capsule_consumes_it_and_gives_its_memory_back_at_once(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_exception_that_a_deleter_leaves_is_none_of_the_copys(name):
+def test_exception_that_a_deleter_leaves_is_dropped(name):
     managed = Managed(DATA, name=name, shape=(3,))
     managed.struct.deleter = DELETER.from_buffer(ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p))
     assert array_at(asdlpack(managed.capsule(), copy=True)).tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_exception_that_a_deleter_leaves_is_not_raised_where_the_object_dies(name):
-    managed = Managed(DATA, name=name, shape=(3,))
-    managed.struct.deleter = DELETER.from_buffer(ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p))
-    assert len([asdlpack(managed.capsule())]) == 1
+    assert len([asdlpack(managed.capsule())]) == 1  # nor is it raised where the object dies
 
 
 # Our own capsules, and their deleters.
@@ -292,17 +229,6 @@ def test_a_consumed_capsule_leaves_the_memory_to_its_consumer(max_version):
         data.append(0)
     managed.deleter(address(managed))  # ctypes lets go of the GIL for the call
     data.append(0)
-
-
-@pytest.mark.parametrize("max_version", [None, (1, 0)])
-def test_a_foreign_thread_may_release_what_was_imported_from_a_capsule(max_version):
-    source = Managed(DATA, shape=(3,))
-    last = consume(asdlpack(source.capsule()).__dlpack__(max_version=max_version))
-    assert source.deleted == 0
-    threads = ForeignThreads()
-    threads.start(ctypes.cast(last.deleter, ctypes.c_void_p), address(last))
-    threads.join()
-    assert source.deleted == 1
 
 
 @pytest.mark.parametrize("max_version", [None, (1, 0)])
