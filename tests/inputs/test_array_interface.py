@@ -23,16 +23,12 @@ def interface(**changes):
 # The dictionary.
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_versions_2_and_3_are_read(version):
-    x = asdlpack(interface(version=version))
-    assert (x.shape, x.strides, x.pointer) == ((3, 4), (4, 1), NUMBERS.ctypes.data)
-
-
 @pytest.mark.parametrize("readonly", [False, True])
 def test_data_may_be_an_address_and_a_read_only_flag(readonly):
-    x = asdlpack(interface(data=(NUMBERS.ctypes.data, readonly)))
-    assert (x.pointer, x.readonly) == (NUMBERS.ctypes.data, readonly)
+    for version in 2, 3:
+        x = asdlpack(interface(data=(NUMBERS.ctypes.data, readonly), strides=None, version=version))
+        assert (x.pointer, x.readonly) == (NUMBERS.ctypes.data, readonly)
+        assert (x.shape, x.strides) == ((3, 4), (4, 1))
 
 
 @pytest.mark.parametrize("data", [bytearray(64), memoryview(bytearray(64)), np.zeros(16, "f4"), bytes(64)])
@@ -80,21 +76,10 @@ def test_without_data_the_object_is_the_buffer_itself(data):
         buffer.append(0)
 
 
-@pytest.mark.parametrize("data", [..., None])
-def test_without_data_an_object_that_is_no_buffer_is_a_value_error(data):
-    with pytest.raises(ValueError, match="data"):
-        asdlpack(interface(data=data))
-
-
 def test_strides_are_bytes_of_any_sign():
     x = asdlpack(interface(shape=(2, 2), strides=(-16, 8), data=(NUMBERS.ctypes.data + 32, False)))
     assert x.strides == (-4, 2)
     assert np.from_dlpack(x).tolist() == [[8, 10], [4, 6]]
-
-
-@pytest.mark.parametrize("strides", [..., None])
-def test_without_strides_the_memory_is_row_major(strides):
-    assert asdlpack(interface(strides=strides)).strides == (4, 1)
 
 
 def test_a_mask_is_a_buffer_error_and_a_mask_of_none_is_none():
@@ -113,69 +98,13 @@ def test_keys_that_say_nothing_of_the_memory_are_ignored():
     assert asdlpack(interface(descr=[("", "<f4")], color="red")).shape == (3, 4)
 
 
-KINDS = {
-    "|b1": "bool",
-    "|i1": "int8",
-    "<i2": "int16",
-    "<i4": "int32",
-    "<i8": "int64",
-    "|u1": "uint8",
-    "<u2": "uint16",
-    "<u4": "uint32",
-    "<u8": "uint64",
-    "<f2": "float16",
-    "<f4": "float32",
-    "<f8": "float64",
-    "<c8": "complex64",
-    "<c16": "complex128",
-    "<i1": "int8",
-    ">u1": "uint8",
-    "=i4": "int32",
-}
-
-
-@pytest.mark.parametrize("typestr", KINDS)
-def test_every_typestr_of_a_number_is_read(typestr):
-    data = np.zeros(4, "c16")
-    x = asdlpack(interface(typestr=typestr, shape=(4,), data=data))
-    assert (x.dtype, x.itemsize) == (KINDS[typestr], np.dtype(KINDS[typestr]).itemsize)
-
-
-CANNOT_BE_SAID = (
-    "|O8 |S4 <U4 >U4 |a4 |V8 <V2 |V1 <m8 <M8 <M8[s] >m8[ns] |t1 <f16 <f12 <c32 <c24".split()
-)  # objects, text, structures, times, bit fields, 80-bit floats
-
-
-@pytest.mark.parametrize("typestr", CANNOT_BE_SAID)
-def test_a_typestr_that_dlpack_cannot_say_is_a_buffer_error_that_names_it(typestr):
-    with pytest.raises(BufferError) as caught:
-        asdlpack(interface(typestr=typestr, shape=(1,)))
-    assert f'typestr "{typestr}"' in str(caught.value)
-
-
-@pytest.mark.parametrize("typestr", ["<m8", "<M8[s]"])
-def test_the_message_for_times_names_the_way_out(typestr):
-    with pytest.raises(BufferError, match="int64"):
-        asdlpack(interface(typestr=typestr))
-
-
-@pytest.mark.parametrize("typestr", [">f4", ">i2", ">c16", ">u8"])
-def test_a_big_endian_typestr_is_a_buffer_error_that_names_copy_none(typestr):
-    obj = interface(typestr=typestr, shape=(1,))
-    with pytest.raises(BufferError) as caught:
-        asdlpack(obj)
-    assert f'typestr "{typestr}"' in str(caught.value)
-    assert "copy=None" in str(caught.value)
-
-
 @pytest.mark.parametrize(
     "typestr",
-    ["", "<", "<f", "f4", "<f3", "<q8", "<<f4", "<f-4", "<f+4", "<f4 ", " <f4", "<f4x", "<f0", "|b2", "<u3", "<i16"]
-    + ["<f99999999999999999999", "<f04294967300", "|f4", "<f4\0", "\0f4", "<\N{GREEK SMALL LETTER PHI}4", "<f\u0664"]
-    + ["\ud800f4", "<f4" * 1000, "?f4", "<F4", "<V2 bfloat16", "<f1 float8_e5m2", "<f4 float32"]
-    + [b"<f4", None, 4, ("<f4",), np.dtype("f4")],
+    ["", "<f4\0", "\0f4", "<\N{GREEK SMALL LETTER PHI}4", "<f\u0664", "\ud800f4", "<f4" * 1000, "<V2 bfloat16"]
+    + ["<f1 float8_e5m2", "<f4 float32", b"<f4", None, 4, ("<f4",), np.dtype("f4")],
 )
 def test_a_malformed_typestr_is_a_value_error(typestr):
+    """Go's TestAMalformedTypestrIsRefused has those that are plain texts."""
     with pytest.raises(ValueError, match="typestr") as caught:
         asdlpack(interface(typestr=typestr, shape=(1,)))
     assert len(str(caught.value)) < 400
@@ -194,12 +123,11 @@ def test_an_interface_that_is_no_dictionary_is_a_value_error(value):
 
 
 @pytest.mark.parametrize("name", ["__array_interface__", "__array_struct__", "__cuda_array_interface__"])
-def test_an_interface_of_none_means_that_the_object_does_not_speak_it(name):
+def test_interface_of_none_is_absent(name):
     with pytest.raises(TypeError, match="Speaks"):
         asdlpack(Speaks(**{name: None}))
 
 
-HUGE = 2**62
 CONTRADICTIONS = [
     ({"version": 1}, "version.*1"),
     ({"version": 4}, "version.*4"),
@@ -210,10 +138,6 @@ CONTRADICTIONS = [
     ({"shape": (3, -4)}, "shape dimension 1 is negative: -4"),
     ({"shape": (2**63,)}, "shape"),
     ({"shape": (-(2**63) - 1,)}, "shape"),
-    ({"shape": (HUGE, 4)}, "shape|size|bytes"),
-    ({"shape": (HUGE,)}, "shape|size|bytes"),
-    ({"shape": (0, HUGE, HUGE)}, "shape|size|bytes"),
-    ({"shape": (1,) * 65}, "65"),
     ({"shape": 12}, "shape"),
     ({"shape": None}, "shape"),
     ({"shape": "12"}, "shape"),
@@ -227,16 +151,15 @@ CONTRADICTIONS = [
     ({"strides": (16.0, 4)}, "strides"),
     ({"strides": (None, 4)}, "strides"),
     ({"strides": (2**63, 4)}, "strides"),
-    ({"strides": (HUGE * 2 - 4, 4)}, "stride|extent|address"),
-    ({"strides": (-HUGE, 4)}, "stride|extent|address"),
     ({"data": ("4096", False)}, "data"),
     ({"data": (4096.0, False)}, "data"),
     ({"data": (None, False)}, "data"),
     ({"data": (-1, False)}, "data"),
     ({"data": (2**64, False)}, "data"),
-    ({"data": (2**64 - 4, False)}, "data|address"),
     ({"data": (0, False)}, "data|NULL"),
     ({"data": ()}, "data"),
+    ({"data": None}, "data"),
+    ({"data": ...}, "data"),
     ({"data": (4096,)}, "data"),
     ({"data": 4096}, "data"),
     ({"data": 4096.5}, "data"),
@@ -248,8 +171,6 @@ CONTRADICTIONS = [
     ({"data": bytes(48), "offset": 2**64}, "offset"),
     ({"data": bytes(48), "offset": 1.5}, "offset"),
     ({"data": bytes(48), "offset": "4"}, "offset"),
-    ({"data": bytes(48), "strides": (-16, 4)}, "48|stride|extent"),
-    ({"data": bytes(48), "strides": (16, 8)}, "48|stride|extent"),
 ]
 
 
@@ -294,32 +215,10 @@ def test_a_subclass_of_dict_is_read_as_a_dict():
     assert x.shape == (3, 4)
 
 
-def test_a_float8_by_typestr_alone_is_refused():
-    """Only ml_dtypes' float8_e5m2 says "<f1"; without its name an "<f1" could be any float of 8 bits."""
-    with pytest.raises((BufferError, ValueError), match='typestr "<f1"'):
-        asdlpack(interface(typestr="<f1"))
-
-
 # The structure.
 
 
 C_CONTIGUOUS, ALIGNED, NOTSWAPPED, WRITEABLE = 1, 0x100, 0x200, 0x400
-STRUCT_KINDS = {
-    (b"b", 1): "bool",
-    (b"i", 1): "int8",
-    (b"i", 2): "int16",
-    (b"i", 4): "int32",
-    (b"i", 8): "int64",
-    (b"u", 1): "uint8",
-    (b"u", 2): "uint16",
-    (b"u", 4): "uint32",
-    (b"u", 8): "uint64",
-    (b"f", 2): "float16",
-    (b"f", 4): "float32",
-    (b"f", 8): "float64",
-    (b"c", 8): "complex64",
-    (b"c", 16): "complex128",
-}
 
 
 class Struct:
@@ -349,22 +248,11 @@ class Struct:
         return capsule_new(ctypes.addressof(self.struct), None, None)
 
 
-@pytest.mark.parametrize("kind", STRUCT_KINDS)
-def test_every_kind_of_an_array_struct_is_read(kind):
-    data = np.zeros(12, "c16")
-    typekind, itemsize = kind
-    obj = Struct(typekind=typekind, itemsize=itemsize, strides=(4 * itemsize, itemsize), data=data.ctypes.data)
-    x = asdlpack(obj)
-    assert (x.dtype, x.itemsize, x.protocol) == (STRUCT_KINDS[kind], itemsize, "__array_struct__")
-    assert (x.shape, x.strides, x.readonly) == ((3, 4), (4, 1), False)
-
-
-def test_an_array_struct_without_the_writeable_flag_is_read_only():
+def test_array_struct_without_flags_strides_or_shape_is_read():
     assert asdlpack(Struct(flags=ALIGNED | NOTSWAPPED)).readonly
-
-
-def test_an_array_struct_without_strides_is_row_major():
     assert asdlpack(Struct(strides=None, flags=C_CONTIGUOUS | NOTSWAPPED)).strides == (4, 1)
+    x = asdlpack(Struct(nd=0, shape=None, strides=None))
+    assert (x.shape, np.from_dlpack(x).item()) == ((), 0)
 
 
 def test_an_array_struct_without_the_notswapped_flag_needs_a_copy():
@@ -375,11 +263,6 @@ def test_an_array_struct_without_the_notswapped_flag_needs_a_copy():
     assert np.from_dlpack(asdlpack(obj, copy=None)).tolist() == NUMBERS.tolist()
 
 
-def test_a_scalar_array_struct_has_no_shape():
-    x = asdlpack(Struct(nd=0, shape=None, strides=None))
-    assert (x.shape, np.from_dlpack(x).item()) == ((), 0)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -388,8 +271,7 @@ def test_a_scalar_array_struct_has_no_shape():
         ({"nd": 65, "shape": (1,) * 65, "strides": None}, "65"),
         ({"shape": None}, "shape"),
         ({"shape": (3, -4)}, "shape dimension 1 is negative: -4"),
-        ({"shape": (HUGE, 4)}, "shape|size|bytes"),
-        ({"strides": (-HUGE, 4)}, "stride|extent|address"),
+        ({"strides": (-(2**62), 4)}, "shape and strides reach from 9223372036854775808 bytes below"),
         ({"typekind": b"q"}, "typekind|kind"),
         ({"typekind": b"\0"}, "typekind|kind"),
         ({"typekind": b"\xff"}, "typekind|kind"),
@@ -405,32 +287,12 @@ def test_an_array_struct_that_contradicts_itself_is_a_value_error(changes, messa
         asdlpack(obj)
 
 
-@pytest.mark.parametrize("typekind", [b"O", b"S", b"U", b"V", b"m", b"M", b"t"])
-def test_a_typekind_that_dlpack_cannot_say_is_a_buffer_error(typekind):
-    with pytest.raises(BufferError):
-        asdlpack(Struct(typekind=typekind, itemsize=8, strides=(32, 8), nd=1))
-
-
-@pytest.mark.parametrize("dtype", ["g", "G"])
-def test_an_80_bit_float_in_an_array_struct_is_a_buffer_error(dtype):
-    with pytest.raises(BufferError):
-        asdlpack(Speaks(__array_struct__=np.zeros(2, dtype).__array_struct__))
-
-
 @pytest.mark.parametrize(
     "value", [5, b"struct", capsule_new(1 << 12, b"dltensor", None), capsule_new(1 << 12, b"other", None)]
 )
 def test_an_array_struct_that_is_no_unnamed_capsule_is_a_value_error(value):
     with pytest.raises(ValueError, match="__array_struct__"):
         asdlpack(Speaks(__array_struct__=value))
-
-
-@pytest.mark.parametrize("dtype", ["f8", ">i4", "?", "c16"])
-def test_numpys_own_array_struct_is_read(dtype):
-    array = np.arange(6).reshape(2, 3).astype(dtype)[:, ::-1]
-    out = np.from_dlpack(asdlpack(Speaks(__array_struct__=array.__array_struct__, keep=array), copy=None))
-    assert out.tolist() == array.tolist()
-    assert np.shares_memory(out, array) == (dtype != ">i4")
 
 
 # The CUDA array interface.
@@ -488,14 +350,14 @@ def test_no_interface_leaks_a_reference_when_it_is_refused():
     assert (sys.getrefcount(data), sys.getrefcount(keys), sys.getrefcount(obj)) == before
 
 
-def test_an_offset_beside_an_address_is_refused_also_after_a_buffer_had_one():
+def test_offset_beside_an_address_is_refused_after_a_buffer_had_one():
     for _ in range(3):
         assert asdlpack(interface(data=bytearray(64), offset=8)).shape == (3, 4)
         with pytest.raises(ValueError, match="offset 8 beside an address"):
             asdlpack(interface(offset=8))
 
 
-def test_a_layout_that_reaches_below_the_first_address_is_refused_also_where_it_is_known():
+def test_layout_below_the_first_address_is_refused_where_it_is_known():
     reversed_line = {"strides": (-4,), "shape": (3,)}
     assert asdlpack(interface(**reversed_line, data=(NUMBERS.ctypes.data + 8, False))).strides == (-1,)
     with pytest.raises(ValueError, match="below"):
