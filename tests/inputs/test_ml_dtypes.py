@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack
-from support.capi import IS_COPIED, READ_ONLY, SUBBYTE_TYPE_PADDED, Speaks, array_at, look
-from support.small_types import ALL, PADDED, WHOLE_BYTES, bits, numbers
+from support.capi import IS_COPIED, SUBBYTE_TYPE_PADDED, Speaks, array_at, look
+from support.small_types import ALL, PADDED, bits, numbers
 
 
 def interface_only(array):
@@ -26,60 +26,23 @@ def test_every_ml_dtype_that_dlpack_can_say_is_shared(name, wrap):
     assert array[1, 2] == 1
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_every_ml_dtype_leaves_under_its_code_of_dlpack(name):
-    array = numbers(name)
-    capsule = asdlpack(array).__dlpack__(max_version=(1, 3))
-    managed = look(capsule)
-    tensor = managed.dl_tensor
-    assert (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes) == (*ALL[name], 1)
-    assert (tensor.data, tensor.byte_offset) == (array.ctypes.data, 0)
-    assert managed.flags == (SUBBYTE_TYPE_PADDED if name in PADDED else 0)
-
-
-@pytest.mark.parametrize("name", WHOLE_BYTES)
-def test_ml_dtypes_of_whole_bytes_leave_in_the_legacy_structure_too(name):
-    tensor = look(asdlpack(numbers(name)).__dlpack__()).dl_tensor
-    assert (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes) == (*ALL[name], 1)
-
-
 @pytest.mark.parametrize("wrap", [lambda array: array, interface_only])
-@pytest.mark.parametrize("name", PADDED)
-def test_padded_items_cannot_be_said_by_the_legacy_structure(name, wrap):
-    x = asdlpack(wrap(numbers(name)))
-    with pytest.raises(BufferError, match="max_version"):
-        x.__dlpack__()
-    with pytest.raises(BufferError, match="max_version"):
-        x.__dlpack__(max_version=(0, 8))
-
-
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "int4"])
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda array: array[:, ::-1],
-        lambda array: array.T,
-        lambda array: array[1:, 1],
-        lambda array: array[0, 0, ...],
-        lambda array: array[:0],
-    ],
-)
-def test_layouts_of_ml_dtypes_are_kept(name, view):
-    array = view(numbers(name))
-    x = asdlpack(array)
-    assert x.shape == array.shape
-    assert bits(array_at(x, array.dtype)) == bits(array)
-    if array.size:
-        assert x.pointer == array.ctypes.data
-
-
 @pytest.mark.parametrize("name", ALL)
-def test_read_only_ml_dtypes_arrays_are_exported(name):
-    array = numbers(name)
-    array.flags.writeable = False
-    x = asdlpack(array)
-    assert x.readonly
-    assert look(x.__dlpack__(max_version=(1, 0))).flags & READ_ONLY
+def test_every_ml_dtype_leaves_under_its_code_of_dlpack(name, wrap):
+    """What is padded can't be said by the legacy structure."""
+    x = asdlpack(wrap(numbers(name)))
+    managed = look(x.__dlpack__(max_version=(1, 3)))
+    assert managed.flags == (SUBBYTE_TYPE_PADDED if name in PADDED else 0)
+    tensors = [managed.dl_tensor]
+    for max_version in None, (0, 8):
+        if name in PADDED:
+            with pytest.raises(BufferError, match="max_version"):
+                x.__dlpack__(max_version=max_version)
+        else:
+            tensors.append(look(x.__dlpack__(max_version=max_version)).dl_tensor)
+    for tensor in tensors:
+        assert (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes) == (*ALL[name], 1)
+        assert (tensor.data, tensor.byte_offset) == (x.pointer, 0)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -90,11 +53,6 @@ def test_ml_dtypes_are_copied_compactly(name):
     assert bits(array_at(x, array.dtype)) == bits(array)
     padded = SUBBYTE_TYPE_PADDED if name in PADDED else 0
     assert look(x.__dlpack__(max_version=(1, 0))).flags == IS_COPIED | padded
-
-
-def test_bfloat16_values_survive_the_whole_way():
-    array = np.array([1.5, -2, 3.25, float("inf")], ml_dtypes.bfloat16)
-    assert array_at(asdlpack(array), ml_dtypes.bfloat16).tolist() == [1.5, -2, 3.25, float("inf")]
 
 
 @pytest.mark.skipif(not hasattr(ml_dtypes, "bcomplex32"), reason="ml_dtypes before 0.6")
@@ -113,31 +71,12 @@ def test_a_scalar_of_ml_dtypes_is_shared_read_only():
     del others
 
 
-@pytest.mark.parametrize(
-    ("typestr", "dtype"),
-    [
-        ("<V2", "bfloat17"),
-        ("<V2", ""),
-        ("<V2", None),
-        ("<V2", 16),
-        ("<V2", "void16"),
-        ("<V2", "x" * 1000),
-        ("|V8", "void64"),
-    ],
-)
-def test_a_void_with_another_name_is_a_buffer_error(typestr, dtype):
-    keys = {"version": 3, "shape": (2,), "typestr": typestr, "data": bytearray(64)}
-    obj = Speaks(__array_interface__=keys, dtype=Speaks(name=dtype))
-    with pytest.raises(BufferError, match="typestr") as caught:
-        asdlpack(obj)
+@pytest.mark.parametrize("dtype", ["bfloat17", "", None, 16, "int4", "x" * 1000])
+def test_a_void_with_another_name_is_refused(dtype):
+    keys = {"version": 3, "shape": (2,), "typestr": "<V2", "data": bytearray(64)}
+    with pytest.raises(ValueError if dtype == "int4" else BufferError, match='typestr "<V2') as caught:
+        asdlpack(Speaks(__array_interface__=keys, dtype=Speaks(name=dtype)))
     assert len(str(caught.value)) < 400
-
-
-@pytest.mark.parametrize(("typestr", "name"), [("<V4", "bfloat16"), ("<V2", "int4"), ("<V2", "float8_e5m2")])
-def test_a_name_of_another_size_than_the_typestr_is_refused(typestr, name):
-    keys = {"version": 3, "shape": (2,), "typestr": typestr, "data": bytearray(64)}
-    with pytest.raises((ValueError, BufferError), match=name):
-        asdlpack(Speaks(__array_interface__=keys, dtype=Speaks(name=name)))
 
 
 def test_a_dtype_whose_name_raises_is_not_silenced():
@@ -159,11 +98,3 @@ def test_a_plain_typestr_never_asks_for_the_name():
 
     keys = {"version": 3, "shape": (2,), "typestr": "<f4", "data": bytearray(8)}
     assert asdlpack(Speaks(__array_interface__=keys, dtype=Raises())).dtype == "float32"
-
-
-def test_structured_arrays_are_refused_with_the_way_out():
-    array = np.zeros(2, "i4,f4")
-    with pytest.raises(BufferError, match="field"):
-        asdlpack(array).__dlpack__()
-    out = np.from_dlpack(asdlpack(array["f1"]))
-    assert np.shares_memory(out, array)

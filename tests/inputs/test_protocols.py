@@ -1,14 +1,10 @@
 """Every dtype, through every protocol, in every layout: the same memory comes out, described truthfully."""
 
-import ctypes
-import mmap
-from array import array as stdlib_array
-
 import numpy as np
 import pytest
 
 from dlpack import DLDeviceType, asdlpack
-from support.capi import Speaks, array_at
+from support.capi import array_at
 from support.layouts import DTYPES, LAYOUTS, LEGACY, PROTOCOLS, true_strides
 
 
@@ -35,18 +31,6 @@ def test_every_protocol_shares_every_dtype_in_every_layout(protocol, dtype, layo
         one = array if x.readonly else out
         one[...] = 1 - one  # a bool and an unsigned integer too change
         np.testing.assert_array_equal(out, array, strict=True)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_write_on_either_side_is_seen_on_the_other(protocol, dtype):
-    array = np.zeros((2, 3), dtype)
-    out = np.from_dlpack(asdlpack(PROTOCOLS[protocol](array)))
-    array[0, 1] = 1
-    assert out.tolist() == [[0, 1, 0], [0, 0, 0]]
-    if protocol != LEGACY:
-        out[1, 2] = 1
-        assert array.tolist() == [[0, 1, 0], [0, 0, 1]]
 
 
 def test_a_legacy_capsule_cannot_say_whether_it_may_be_written_so_it_may_not():
@@ -110,29 +94,6 @@ def test_alike_requests_of_other_memory_get_their_own_memory(protocol):
     assert [np.from_dlpack(x)[2, 3] for x in wrapped] == list(range(20))
 
 
-BYTES = bytes(range(24))
-STANDARD_OBJECTS = {
-    "bytes": lambda: (BYTES, "uint8", (24,), True),
-    "bytearray": lambda: (bytearray(BYTES), "uint8", (24,), False),
-    "memoryview": lambda: (memoryview(bytearray(BYTES))[::-2], "uint8", (12,), False),
-    "memoryview.cast": lambda: (memoryview(bytearray(BYTES)).cast("i", (2, 3)), "int32", (2, 3), False),
-    "read-only memoryview": lambda: (memoryview(bytearray(BYTES)).toreadonly(), "uint8", (24,), True),
-    "array.array": lambda: (stdlib_array("d", [1, 2, 3]), "float64", (3,), False),
-    "ctypes array": lambda: ((ctypes.c_int16 * 3 * 2)(), "int16", (2, 3), False),
-    "ctypes scalar": lambda: (ctypes.c_float(2.5), "float32", (), False),
-}
-
-
-@pytest.mark.parametrize("kind", STANDARD_OBJECTS)
-def test_objects_of_the_standard_library_are_wrapped_by_what_they_are(kind):
-    obj, dtype, shape, readonly = STANDARD_OBJECTS[kind]()
-    x = asdlpack(obj)
-    assert (x.dtype, x.shape, x.readonly) == (dtype, shape, readonly)
-    expected = np.asarray(memoryview(obj))
-    np.testing.assert_array_equal(np.from_dlpack(x), expected, strict=True)
-    assert x.pointer == expected.ctypes.data
-
-
 @pytest.mark.parametrize("scalar", [np.float64(2.5), np.int8(3), np.complex128(1 + 2j), np.bool_(True)])
 def test_numpy_scalars_are_shared_read_only(scalar):
     """Their __array_interface__ is that of an array which is gone when the dict is there."""
@@ -144,60 +105,20 @@ def test_numpy_scalars_are_shared_read_only(scalar):
     del others
 
 
-def test_a_memory_mapped_file_is_shared_with_the_file(tmp_path):
-    path = tmp_path / "numbers"
-    path.write_bytes(bytes(range(16)))
-    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
-        out = np.from_dlpack(asdlpack(mapped))
-        out[3] = 99
-        del out
-        mapped.flush()
-    assert path.read_bytes() == bytes([0, 1, 2, 99, *range(4, 16)])
-
-
-def test_a_numpy_memmap_is_shared_with_the_file(tmp_path):
-    mapped = np.memmap(tmp_path / "numbers", "f4", "w+", shape=(2, 3))
-    np.from_dlpack(asdlpack(mapped))[1, 1] = 7
-    mapped.flush()
-    assert np.fromfile(tmp_path / "numbers", "f4").tolist() == [0, 0, 0, 0, 7, 0]
-
-
-class Everything:
-    """Speaks every protocol, each of memory of its own, so that it shows which one was used."""
-
-    def __init__(self):
-        self.arrays = {protocol: np.full(3, number, "i4") for number, protocol in enumerate(PROTOCOLS)}
-
-    def __getattr__(self, name):
-        if name in ("__dlpack__", "__dlpack_device__"):
-            return getattr(self.arrays["__dlpack__"], name)
-        if name in ("__array_interface__", "__array_struct__"):
-            return getattr(self.arrays[name], name)
-        raise AttributeError(name)
-
-
-def test_the_protocols_are_tried_in_the_order_of_the_design():
-    everything = Everything()
-    assert asdlpack(everything).protocol == "__dlpack__"
-    interface = Speaks(
-        __array_interface__=everything.arrays["__array_interface__"].__array_interface__,
-        __array_struct__=everything.arrays["__array_struct__"].__array_struct__,
-        __cuda_array_interface__={"shape": (3,), "typestr": "<i4", "data": (4096, False), "version": 3},
-    )
-    assert asdlpack(interface).protocol == "__array_interface__"
-    del interface.__array_interface__
-    assert asdlpack(interface).protocol == "__array_struct__"
-    del interface.__array_struct__
-    with pytest.raises(BufferError, match="CUDA"):
-        asdlpack(interface)
-
-    class Bytes(bytearray):
+def test_protocols_are_tried_in_the_order_of_the_design():
+    class Everything(bytearray):
         pass
 
-    both = Bytes(12)
-    assert asdlpack(both).protocol == "buffer"
-    both.__array_interface__ = everything.arrays["__array_interface__"].__array_interface__
-    assert asdlpack(both).protocol == "__array_interface__"
+    array = np.zeros(3, "i4")
+    everything = Everything(12)
+    everything.__cuda_array_interface__ = {"shape": (3,), "typestr": "<i4", "data": (4096, False), "version": 3}
+    with pytest.raises(BufferError, match="CUDA"):
+        asdlpack(everything)
+    everything.__cuda_array_interface__ = None
+    assert asdlpack(everything).protocol == "buffer"
+    for name in "__array_struct__", "__array_interface__", "__dlpack__":
+        setattr(everything, name, getattr(array, name))
+        assert asdlpack(everything).protocol == name
 
 
 def test_a_dlpack_object_gives_itself_back():
@@ -205,12 +126,3 @@ def test_a_dlpack_object_gives_itself_back():
     assert asdlpack(x) is x
     assert asdlpack(x, copy=None) is x
     assert asdlpack(x, copy=True) is not x
-
-
-def test_the_repr_tells_what_where_from_where_and_how_large():
-    text = repr(asdlpack(np.zeros((2, 3), "i2")))
-    for fact in "int16", "2, 3", "kDLCPU", "__dlpack__":
-        assert fact in text
-    x = asdlpack(b"abc")
-    for fact in "uint8", "3", "kDLCPU", "buffer", "read":
-        assert fact in repr(x)
