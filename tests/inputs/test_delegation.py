@@ -12,6 +12,11 @@ ARRAY = np.arange(6, dtype="f4").reshape(2, 3)
 LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
 
 
+def speaking(dlpack, **others):
+    """An object on the CPU with this __dlpack__."""
+    return Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (1, 0), **others)
+
+
 class Producer:
     """Records what it is asked, and answers as ARRAY would."""
 
@@ -68,14 +73,14 @@ def test_a_stream_reaches_a_producer_on_a_device():
 
 def test_the_capsule_is_handed_on_as_it_is():
     capsules = [ARRAY.__dlpack__(), ARRAY.__dlpack__(max_version=(1, 0))]
-    x = asdlpack(Speaks(__dlpack__=lambda **_: capsules[0], __dlpack_device__=lambda: (1, 0)))
+    x = asdlpack(speaking(lambda **_: capsules[0]))
     assert x.__dlpack__() is capsules[0]
     del capsules[0]
     assert x.__dlpack__(max_version=(1, 0)) is capsules[0]
 
 
 @pytest.mark.parametrize(("name", "max_version"), [(LEGACY, None), (VERSIONED, (1, 3))])
-def test_an_offset_is_folded_into_the_address_since_some_consumers_overlook_it(name, max_version):
+def test_offset_is_folded_into_the_address_for_careless_consumers(name, max_version):
     made = []
 
     def dlpack(**arguments):
@@ -83,7 +88,7 @@ def test_an_offset_is_folded_into_the_address_since_some_consumers_overlook_it(n
         made.append(managed)
         return managed.capsule()
 
-    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (1, 0)))
+    x = asdlpack(speaking(dlpack))
     capsule = x.__dlpack__(max_version=max_version)
     tensor = look(capsule).dl_tensor
     assert (tensor.data, tensor.byte_offset) == (ARRAY.ctypes.data + 8, 0)
@@ -94,7 +99,7 @@ def test_an_offset_is_folded_into_the_address_since_some_consumers_overlook_it(n
 def test_a_tensor_of_another_major_version_is_handed_on_unread():
     managed = Managed(1 << 20, shape=(3,), byte_offset=8, version=(2, 0))
     capsule = managed.capsule()
-    x = asdlpack(Speaks(__dlpack__=lambda **arguments: capsule, __dlpack_device__=lambda: (1, 0)))
+    x = asdlpack(speaking(lambda **_: capsule))
     assert x.__dlpack__(max_version=(2, 0)) is capsule
 
 
@@ -120,19 +125,10 @@ def test_a_device_that_is_nonsense_is_a_value_error(device):
         asdlpack(producer).__dlpack_device__()
 
 
-def test_errors_of_the_producers_device_pass_through():
-    class Broken(Producer):
-        def __dlpack_device__(self):
-            raise ZeroDivisionError("the device")
-
-    with pytest.raises(ZeroDivisionError, match="the device"):
-        asdlpack(Broken()).__dlpack_device__()
-
-
 # Attributes.
 
 
-def test_attributes_import_one_capsule_and_keep_it_and_exports_go_on_to_the_producer():
+def test_attributes_import_one_capsule_and_exports_ask_the_producer():
     producer = Producer()
     x = asdlpack(producer)
     assert (x.shape, x.strides, x.dtype) == ((2, 3), (3, 1), "float32")
@@ -148,7 +144,7 @@ def test_attributes_import_one_capsule_and_keep_it_and_exports_go_on_to_the_prod
     assert producer.calls[-1] == {"max_version": (1, 0)}
 
 
-def test_attributes_of_device_memory_are_imported_without_a_stream_to_order():
+def test_attributes_of_device_memory_order_no_stream():
     class OnCUDA(Producer):
         def __dlpack__(self, **arguments):
             self.calls.append(arguments)
@@ -160,18 +156,9 @@ def test_attributes_of_device_memory_are_imported_without_a_stream_to_order():
     assert [call["stream"] for call in producer.calls if call != "device"] == [-1]
 
 
-def test_what_attributes_imported_is_given_back_when_the_object_goes():
-    managed = Managed(ARRAY.ctypes.data, shape=(6,))
-    x = asdlpack(Speaks(__dlpack__=lambda **_: managed.capsule(), __dlpack_device__=lambda: (1, 0)))
-    assert x.shape == (6,)
-    assert managed.deleted == 0
-    del x
-    assert managed.deleted == 1
-
-
 def test_a_producer_that_changes_its_memory_is_asked_anew_at_each_export():
     arrays = [np.zeros(3), np.ones(4)]
-    x = asdlpack(Speaks(__dlpack__=lambda **k: arrays[0].__dlpack__(**k), __dlpack_device__=lambda: (1, 0)))
+    x = asdlpack(speaking(lambda **k: arrays[0].__dlpack__(**k)))
     assert (x.shape, np.from_dlpack(x).tolist()) == ((3,), [0, 0, 0])
     del arrays[0]
     assert np.from_dlpack(x).tolist() == [1, 1, 1, 1]
@@ -181,53 +168,34 @@ def test_a_producer_that_changes_its_memory_is_asked_anew_at_each_export():
 # Producers of other times.
 
 
-class StreamOnly:
-    """A producer from before version 1: legacy, and no keyword but stream."""
-
-    def __dlpack__(self, stream=None):
-        assert stream is None
-        return ARRAY.__dlpack__()
-
-    def __dlpack_device__(self):
-        return (1, 0)
+def of_before_version_1(stream=None):
+    assert stream is None
+    return ARRAY.__dlpack__()
 
 
-class NoArguments:
-    def __dlpack__(self):
-        return ARRAY.__dlpack__()
-
-    def __dlpack_device__(self):
-        return (1, 0)
+def of_versioned_alone(*, stream=None, max_version=None, dl_device=None, copy=None):
+    if max_version is None:
+        raise BufferError("versioned only")
+    return ARRAY.__dlpack__(max_version=max_version)
 
 
-class VersionedOnly:
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        if max_version is None:
-            raise BufferError("versioned only")
-        return ARRAY.__dlpack__(max_version=max_version)
-
-    def __dlpack_device__(self):
-        return (1, 0)
-
-
-class LegacyAlways:
+def of_legacy_always(*, stream=None, max_version=None, dl_device=None, copy=None):
     """jax and tensorflow take all arguments and answer in the legacy structure."""
-
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        return ARRAY.__dlpack__()
-
-    def __dlpack_device__(self):
-        return (1, 0)
+    return ARRAY.__dlpack__()
 
 
-class VersionedAlways(LegacyAlways):
-    def __dlpack__(self, **_):
-        return ARRAY.__dlpack__(max_version=(1, 0))
+OF_ANY_TIME = {
+    "before version 1": of_before_version_1,
+    "no arguments": lambda: ARRAY.__dlpack__(),
+    "legacy always": of_legacy_always,
+    "versioned alone": of_versioned_alone,
+    "versioned always": lambda **_: ARRAY.__dlpack__(max_version=(1, 0)),
+}
 
 
-@pytest.mark.parametrize("kind", [StreamOnly, NoArguments, VersionedOnly, LegacyAlways, VersionedAlways])
+@pytest.mark.parametrize("kind", OF_ANY_TIME)
 def test_producers_of_any_time_serve_consumers_of_any_time(kind):
-    x = asdlpack(kind())
+    x = asdlpack(speaking(OF_ANY_TIME[kind]))
     assert capsule_name(x.__dlpack__()) == LEGACY
     assert capsule_name(x.__dlpack__(stream=None)) == LEGACY
     assert capsule_name(x.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=False)) == VERSIONED
@@ -239,9 +207,9 @@ def test_producers_of_any_time_serve_consumers_of_any_time(kind):
     assert (x.shape, x.dtype, x.pointer) == ((2, 3), "float32", ARRAY.ctypes.data)
 
 
-@pytest.mark.parametrize("kind", [StreamOnly, NoArguments, LegacyAlways])
+@pytest.mark.parametrize("kind", list(OF_ANY_TIME)[:3])
 def test_a_copy_is_made_for_producers_that_cannot(kind):
-    managed = look(asdlpack(kind()).__dlpack__(max_version=(1, 0), copy=True))
+    managed = look(asdlpack(speaking(OF_ANY_TIME[kind])).__dlpack__(max_version=(1, 0), copy=True))
     assert managed.dl_tensor.data != ARRAY.ctypes.data
     assert managed.flags == IS_COPIED
 
@@ -252,7 +220,7 @@ def test_re_exported_tensors_keep_their_producers_memory(max_version):
         None: Managed(ARRAY.ctypes.data, shape=(6,)),
         (1, 0): Managed(ARRAY.ctypes.data, name=LEGACY, shape=(6,)),
     }[max_version]
-    x = asdlpack(Speaks(__dlpack__=lambda **_: managed.capsule(), __dlpack_device__=lambda: (1, 0)))
+    x = asdlpack(speaking(lambda **_: managed.capsule()))
     capsule = x.__dlpack__(max_version=max_version)
     assert look(capsule).dl_tensor.data == ARRAY.ctypes.data
     del x
@@ -270,7 +238,7 @@ def refuses(error, **others):
     def refuse(**_):
         raise error
 
-    return Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (1, 0), **others)
+    return speaking(refuse, **others)
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
@@ -307,7 +275,7 @@ def test_read_only_numpy_arrays_serve_legacy_consumers():
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_when_nothing_serves_the_error_is_a_buffer_error_that_lists_what_each_said(refusal):
+def test_when_nothing_serves_the_error_lists_what_each_said(refusal):
     keys = {"version": 3, "shape": (2,), "typestr": "|O8", "data": (4096, False)}
     x = asdlpack(refuses(refusal("said by the producer"), __array_interface__=keys))
     for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
@@ -317,18 +285,10 @@ def test_when_nothing_serves_the_error_is_a_buffer_error_that_lists_what_each_sa
             assert part in str(caught.value)
 
 
-def test_when_the_producer_refuses_and_speaks_nothing_else_the_error_says_what_it_said():
-    x = asdlpack(refuses(RuntimeError("requires grad")))
-    with pytest.raises(BufferError, match="requires grad"):
-        x.__dlpack__()
-    with pytest.raises(BufferError, match="requires grad"):
-        asdlpack(refuses(RuntimeError("requires grad")), copy=True)
-
-
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt, MemoryError, ZeroDivisionError, SystemExit, ValueError, AttributeError, StopIteration]
 )
-def test_errors_of_the_producer_that_are_no_refusals_pass_through_as_they_are(error):
+def test_errors_that_are_no_refusals_pass_through_as_they_are(error):
     raised = error("as it is")
     x = asdlpack(refuses(raised, __array_interface__=ARRAY.__array_interface__))
     for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
@@ -352,25 +312,16 @@ def test_errors_of_the_other_protocols_that_are_no_refusals_pass_through_too():
 
 def used_capsule():
     capsule = ARRAY.__dlpack__()
-    np.from_dlpack(Speaks(__dlpack__=lambda **_: capsule, __dlpack_device__=lambda: (1, 0)))
+    np.from_dlpack(speaking(lambda **_: capsule))
     return capsule
 
 
 @pytest.mark.parametrize("answer", [lambda: None, lambda: 5, lambda: b"dltensor", lambda: ARRAY, used_capsule])
-def test_an_answer_that_is_no_fresh_capsule_is_an_error_that_says_what_came(answer):
-    x = asdlpack(Speaks(__dlpack__=lambda **_: answer(), __dlpack_device__=lambda: (1, 0)))
+def test_answer_that_is_no_fresh_capsule_is_an_error(answer):
+    x = asdlpack(speaking(lambda **_: answer()))
     for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
         with pytest.raises((ValueError, BufferError), match="capsule"):
             ask()
-
-
-def test_a_malformed_tensor_of_a_producer_is_a_value_error_at_the_attributes():
-    managed = Managed(ARRAY.ctypes.data, shape=(-3,))
-    x = asdlpack(Speaks(__dlpack__=lambda **_: managed.capsule(), __dlpack_device__=lambda: (1, 0)))
-    for _ in range(2):
-        with pytest.raises(ValueError, match="shape dimension 0 is negative: -3"):
-            _ = x.shape
-    assert managed.deleted == 0
 
 
 # Objects whose attributes misbehave.
@@ -378,7 +329,7 @@ def test_a_malformed_tensor_of_a_producer_is_a_value_error_at_the_attributes():
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, MemoryError, RuntimeError, TypeError])
 @pytest.mark.parametrize("name", ["__dlpack__", "__array_interface__", "__array_struct__", "__cuda_array_interface__"])
-def test_an_attribute_that_raises_something_else_than_attribute_error_is_not_taken_for_absent(name, error):
+def test_attribute_that_raises_another_error_is_not_absent(name, error):
     def raises(self):
         raise error("the attribute")
 
@@ -398,7 +349,7 @@ def test_an_attribute_that_raises_attribute_error_is_absent():
     assert asdlpack(Absent(b"abc")).protocol == "buffer"
 
 
-def test_an_attribute_that_disappears_between_reads_is_an_error_and_no_crash():
+def test_attribute_that_disappears_between_reads_is_an_error():
     class Fickle:
         there = True
 
@@ -492,13 +443,6 @@ def test_classes_are_refused_though_they_have_the_attributes(cls):
         asdlpack(cls)
 
 
-def test_dlpack_set_to_none_means_that_the_object_does_not_speak_it():
-    class Bytes(bytearray):
-        __dlpack__ = None
-
-    assert asdlpack(Bytes(b"abc")).protocol == "buffer"
-
-
 @pytest.mark.timeout(20)
 def test_a_producer_that_wraps_itself_without_end_is_a_recursion_error():
     """Were it a refusal, each level would ask again, and the end would be 2 to the depth calls away."""
@@ -554,7 +498,7 @@ def test_a_refusing_producer_is_asked_once_for_an_attribute():
         calls.append(arguments)
         raise BufferError("no")
 
-    x = asdlpack(Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (1, 0)))
+    x = asdlpack(speaking(refuse))
     with pytest.raises(BufferError, match="no"):
         _ = x.shape
     assert len(calls) == 1
@@ -570,16 +514,7 @@ def test_an_error_that_a_producer_keeps_keeps_nothing_of_a_repr():
     assert (sys.getrefcount(producer), kept.__traceback__) == (before, None)
 
 
-def test_what_a_legacy_producer_gives_is_not_writable_through_a_versioned_consumer():
-    # As jax: its arrays are immutable, and it always answers with a legacy capsule.
-    array = np.arange(3.0)
-    x = asdlpack(Speaks(__dlpack__=lambda **_: array.__dlpack__(), __dlpack_device__=lambda: (1, 0)))
-    out = np.from_dlpack(x)
-    assert out.ctypes.data == array.ctypes.data
-    assert (x.readonly, out.flags.writeable) == (True, False)
-
-
-def test_a_copy_that_the_consumer_forbids_is_refused_where_the_producer_gives_nothing_else():
+def test_forbidden_copy_is_refused_where_the_producer_only_copies():
     class Copies(Producer):
         def __dlpack__(self, **arguments):
             if arguments.pop("copy", None) is False:
@@ -622,28 +557,19 @@ def test_a_copy_that_the_consumer_asks_for_is_converted():
 
 
 def test_a_refused_device_leaves_the_other_protocols_to_serve():
-    def refuse(**_):
-        raise BufferError("no device")
-
-    x = asdlpack(
-        Speaks(__dlpack__=refuse, __dlpack_device__=refuse, __array_interface__=ARRAY.__array_interface__, array=ARRAY)
-    )
+    producer = refuses(BufferError("no device"), __array_interface__=ARRAY.__array_interface__)
+    producer.__dlpack_device__ = producer.__dlpack__
+    x = asdlpack(producer)
     assert x.shape == (2, 3)
     assert "by __array_interface__" in repr(x)
     assert x.__dlpack_device__() == (1, 0)
     assert np.from_dlpack(x).tolist() == ARRAY.tolist()
 
 
-def test_a_value_error_of_the_other_protocols_is_listed_beside_the_refusal():
-    def refuse(**_):
-        raise BufferError()
-
-    x = asdlpack(
-        Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (1, 0), __array_interface__={"typestr": "?", "shape": ()})
-    )
-    with pytest.raises(
-        BufferError, match=r"__dlpack__ said BufferError; __array_interface__ said ValueError: .*'data'"
-    ):
+def test_value_error_of_another_protocol_is_listed_with_the_refusal():
+    x = asdlpack(refuses(BufferError(), __array_interface__={"typestr": "?", "shape": ()}))
+    said = r"__dlpack__ said BufferError; __array_interface__ said ValueError: .*'data'"
+    with pytest.raises(BufferError, match=said):
         x.__dlpack__()
 
 
