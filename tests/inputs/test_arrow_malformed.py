@@ -9,7 +9,6 @@ import mmap
 import re
 import resource
 import signal
-import threading
 import weakref
 from typing import Any
 
@@ -50,108 +49,55 @@ def batch(*children, **fields):
 # Structures.
 
 NOT_NULL = Column(items=NUMBERS)  # a structure whose address is as good as any
+NO_RELEASE = {"release": ArrowSchema().release}
+
+
+def deep(*sizes, length=0):
+    """Lists of lists of these sizes."""
+    column = Column(items=NUMBERS)
+    for size in sizes:
+        column = Column(b"+w:%d" % size, children=[column], array={"length": length})
+    return column
+
+
+# Go's TestColumnsThatContradictThemselvesAreRefused, of package arrow, has the others.
 MALFORMED = {
-    "no format": (lambda: Column(schema={"format": None}), "ArrowSchema.format is NULL"),
-    "no format of a child": (
-        lambda: listed(Column(items=NUMBERS, schema={"format": None})),
-        "ArrowSchema.format is NULL",
-    ),
-    "an empty format": (lambda: Column(b"", NUMBERS), 'Arrow format "": unknown'),
-    "an unknown format": (lambda: Column(b"q", NUMBERS), 'Arrow format "q": unknown'),
-    "text behind a format": (lambda: Column(b"ii", NUMBERS), 'Arrow format "ii": unknown'),
+    "no format of a child": (lambda: listed(Column(items=NUMBERS, schema={"format": None})), "Schema.format is NULL"),
     "a format that is not text": (lambda: Column(b"\xff\xfe", NUMBERS), "Arrow format", "unknown"),
     "a long format": (lambda: Column(b"q" * 5000, NUMBERS), 'Arrow format "qqqqq', "unknown"),
-    "no list size": (lambda: Column(b"+w:", children=[Column(items=NUMBERS)]), 'Arrow format "+w:": malformed'),
-    "a negative list size": (lambda: Column(b"+w:-2", children=[Column(items=NUMBERS)]), '"+w:-2": malformed'),
-    "a list size with a sign": (lambda: Column(b"+w:+2", children=[Column(items=NUMBERS)]), '"+w:+2": malformed'),
-    "a list size of two": (lambda: Column(b"+w:2,3", children=[Column(items=NUMBERS)]), '"+w:2,3": malformed'),
-    "a huge list size": (
-        lambda: Column(b"+w:%d" % 2**63, children=[Column(items=NUMBERS)]),
-        "9223372036854775808",
-        "malformed",
-    ),
     "lists of nothing": (lambda: Column(b"+w:2", array={"n_buffers": 1}), '"+w:2": malformed; expected', "one child"),
-    "lists of two": (
-        lambda: Column(b"+w:2", children=[NOT_NULL, NOT_NULL]),
-        '"+w:2": malformed; expected',
-        "one child",
-    ),
-    "a negative length": (
-        lambda: Column(items=NUMBERS, array={"length": -3}),
-        "length",
-        '"i" is -3; expected 0 or more',
-    ),
+    "lists of two": (lambda: Column(b"+w:2", children=[NOT_NULL, NOT_NULL]), '"+w:2": malformed', "one child"),
+    "a negative length": (lambda: Column(items=NUMBERS, array={"length": -3}), "length", '"i" is -3; expected 0 or'),
     "a negative length of lists": (lambda: listed(array={"length": -1}), "length", '"+w:2" is -1; expected 0 or more'),
     "a negative length of a child": (
         lambda: listed(Column(items=NUMBERS, array={"length": -1}), array={"length": 0}),
-        "length",
-        '"i" is -1; expected 0 or more',
+        'length of the array of format "i" is -1; expected 0 or more',
     ),
-    "a negative offset": (lambda: Column(items=NUMBERS, array={"offset": -1}), "offset", "is -1; expected 0 or more"),
-    "an offset of lists that is negative": (
-        lambda: listed(array={"offset": -9}),
-        "offset",
-        "is -9; expected 0 or more",
-    ),
-    "an offset that overflows": (lambda: Column(items=NUMBERS, array={"offset": 2**63 - 5}), "overflow 64 bits"),
-    "bytes that overflow": (
-        lambda: Column(items=NUMBERS, array={"offset": 2**62, "length": 1}),
-        "offset 4611686018427387904 items",
-    ),
-    "lists that overflow": (
-        lambda: Column(b"+w:%d" % 2**40, children=[Column(items=NUMBERS)], array={"length": 2**40}),
-        "overflow 64 bits",
-    ),
-    "empty lists that overflow": (
-        lambda: Column(b"+w:%d" % 2**40, children=[Column(b"+w:%d" % 2**40, children=[Column(items=NUMBERS)])]),
-        "overflow 64 bits",
-    ),
-    "fewer items than the lists use": (
-        lambda: listed(array={"length": 7}),
-        'ArrowArray.length of the array of format "i" is 12; expected 14 or more',
-    ),
-    "fewer items than sliced lists use": (
-        lambda: listed(array={"length": 4, "offset": 3}),
-        "is 12; expected 14 or more",
-    ),
+    "a negative offset of lists": (lambda: listed(array={"offset": -9}), "offset", "is -9; expected 0 or more"),
+    "lists that overflow": (lambda: deep(2**40, length=2**40), "overflow 64 bits"),
+    "empty lists that overflow": (lambda: deep(2**40, 2**40), "overflow 64 bits"),
+    "fewer items than sliced lists use": (lambda: listed(array={"length": 4, "offset": 3}), "is 12; expected 14 or"),
     "fewer rows than the batch": (lambda: batch(Column(items=NUMBERS[:5])), "is 5; expected 12 or more"),
     "fewer rows than the sliced batch": (
         lambda: batch(Column(items=NUMBERS), array={"offset": 1}),
         "is 12; expected 13 or more",
     ),
     "one buffer": (lambda: Column(items=NUMBERS, array={"n_buffers": 1}), "n_buffers", '"i" is 1; expected 2'),
-    "three buffers": (lambda: Column(items=NUMBERS, array={"n_buffers": 3}), "n_buffers", "is 3; expected 2"),
     "a negative number of buffers": (lambda: Column(items=NUMBERS, array={"n_buffers": -2}), "is -2; expected 2"),
-    "two buffers of lists": (lambda: listed(array={"n_buffers": 2}), "n_buffers", '"+w:2" is 2; expected 1'),
     "no buffer of a batch": (lambda: batch(Column(items=NUMBERS), array={"n_buffers": 0}), '"+s" is 0; expected 1'),
-    "no array of buffers": (lambda: Column(items=NUMBERS, array={"buffers": None}), "ArrowArray.buffers is NULL"),
     "no array of buffers of lists": (lambda: listed(array={"buffers": None}), "ArrowArray.buffers is NULL"),
     "no items": (lambda: Column(array={"length": 3}), "NULL"),
-    "a null count below -1": (lambda: Column(items=NUMBERS, array={"null_count": -2}), "null_count", "is -2"),
-    "nulls without a bitmap": (
-        lambda: Column(items=NUMBERS, array={"null_count": 3}),
-        "null_count",
-        "is 3; expected 0 where there is no bitmap",
-    ),
     "nulls of lists without a bitmap": (
         lambda: listed(array={"null_count": 1}),
         "null_count",
         '"+w:2" is 1; expected 0',
     ),
-    "children that the schema has not": (
-        lambda: Column(items=NUMBERS, array={"n_children": 1}),
-        "ArrowArray.n_children",
-        "is 1; expected the n_children of its schema",
-    ),
     "children that the array has not": (lambda: listed(array={"n_children": 0}), "ArrowArray.n_children", "is 0"),
-    "a negative number of children": (lambda: Column(items=NUMBERS, schema={"n_children": -1}), "n_children", "is -1"),
-    "no array of child schemas": (lambda: listed(schema={"children": None}), "ArrowSchema.children is NULL"),
-    "no array of child arrays": (lambda: listed(array={"children": None}), "ArrowArray.children is NULL"),
     "no child schema": (lambda: listed(schema={"children": pointers([None])}), "ArrowSchema.children is NULL"),
     "no child array": (lambda: listed(array={"children": pointers([None])}), "ArrowArray.children is NULL"),
     "no column": (lambda: batch(Column(items=NUMBERS), array={"children": None}), "ArrowArray.children is NULL"),
     "a released child schema": (
-        lambda: listed(Column(items=NUMBERS, schema={"release": ArrowSchema().release})),
+        lambda: listed(Column(items=NUMBERS, schema=NO_RELEASE)),
         "ArrowSchema.release is NULL; expected a schema that was not released",
     ),
     "a released child array": (
@@ -171,41 +117,12 @@ def test_malformed_data_are_a_value_error_and_released_once(kind):
     assert column.released == (1, 1)
     assert all(child.released == (0, 0) for child in column.children)  # its parent's release does that
 
-    for copy in False, None:
+    for copy in (False, None) if make().array.length else ():  # an empty chunk is passed over
         stream = Stream(make(), make())
-        if stream.chunks[0].array.length == 0:
-            continue  # an empty chunk is passed over
         with pytest.raises(ValueError, match=pattern):
             asdlpack(stream.exporter(), copy=copy)
         assert (stream.released, stream.schema.schema_released) == (1, 1)
         assert [chunk.array_released for chunk in stream.chunks] == [1, 1]
-
-
-@pytest.mark.parametrize("format", [b"i", b"+w:2"])
-def test_items_that_are_indices_into_a_dictionary_are_refused(format):
-    schema = {"dictionary": ctypes.addressof(NOT_NULL.schema)}
-    column = listed(schema=schema) if format == b"+w:2" else Column(format, NUMBERS, schema=schema)
-    with pytest.raises(BufferError, match="dictionary-encoded"):
-        asdlpack(column.exporter())
-    assert column.released == (1, 1)
-
-
-MALFORMED_METADATA = {
-    "a negative number of pairs": (b"\xff\xff\xff\xff", "the first number", "is -1; expected 0 or more"),
-    "a negative length of a key": (b"\1\0\0\0" + b"\xfe\xff\xff\xff", "a length in", "is -2; expected 0 or more"),
-    "a negative length of a value": (b"\1\0\0\0" + b"\1\0\0\0k" + b"\0\0\0\x80", "a length in", "is -2147483648"),
-}
-
-
-@pytest.mark.parametrize("kind", MALFORMED_METADATA)
-def test_malformed_metadata_are_a_value_error(kind):
-    content, *said = MALFORMED_METADATA[kind]
-    held = ctypes.create_string_buffer(content)
-    schema = {"metadata": ctypes.addressof(held)}
-    for column in listed(schema=schema), Column(b"c", NUMBERS.view("i1"), schema=schema):
-        with pytest.raises(ValueError, match=".*".join(said)):
-            asdlpack(column.exporter())
-        assert column.released == (1, 1)
 
 
 def test_metadata_of_other_keys_and_extensions_change_nothing():
@@ -231,29 +148,19 @@ def tensor(content, size=6):
     return listed(size=size, extension=(TENSOR, text))
 
 
+# Go's TestMalformedTensorsAreRefused, and FuzzTensor beside encoding/json, have the others.
 MALFORMED_TENSORS: dict[str, Any] = {
     "no JSON": (b"shape", 'metadata is "shape"; expected a JSON object'),
     "nothing": (b"", "metadata is missing; expected a JSON object"),
     "no text": (b"\xff\xfe\xfd", r'metadata is "\xff\xfe\xfd"; expected a JSON object'),
     "deep JSON": (b"[" * 100_000, 'metadata is "[[[[', '"...; expected a JSON object, nested at most 64 deep'),
     "deep JSON in an object": (b'{"shape": [6], "x": ' + b"[" * 10**5, "metadata is", "nested at most 64 deep"),
-    "text behind the object": (b'{"shape": [6]} {}', "metadata is", "expected a JSON object"),
     "an endless number": (b'{"shape": [' + b"1" * 10**4 + b"]}", 'shape is "[1111', '"...; expected a list of lengths'),
-    "no object": ([2, 3], 'metadata is "[2, 3]"; expected a JSON object'),
-    "no shape": ({}, "shape is missing; expected a list of lengths from 0 to 2^63 - 1"),
     "a shape of text": ({"shape": "23"}, r'shape is "\"23\""; expected a list of lengths'),
-    "a shape of floats": ({"shape": [2.0, 3]}, 'shape is "[2.0, 3]"; expected a list of lengths'),
-    "a shape of truths": ({"shape": [True, 6]}, 'shape is "[true, 6]"; expected a list of lengths'),
-    "a negative shape": ({"shape": [-2, -3]}, 'shape is "[-2, -3]"; expected a list of lengths'),
     "a larger shape": ({"shape": [2, 4]}, 'shape is "[2, 4]"; expected the 6 items of its lists'),
-    "a smaller shape": ({"shape": []}, 'shape is "[]"; expected the 6 items of its lists'),
     "too many dimensions": ({"shape": [1] * 63 + [6]}, 'shape is "[1, 1', "expected at most 63 dimensions"),
     "a permutation of one": ({"shape": [2, 3], "permutation": [0]}, 'permutation is "[0]"; expected each of 0 to 1'),
-    "a permutation with a gap": ({"shape": [2, 3], "permutation": [0, 2]}, 'permutation is "[0, 2]"; expected'),
     "a permutation with a repetition": ({"shape": [2, 3], "permutation": [1, 1]}, 'permutation is "[1, 1]"; expected'),
-    "a permutation of text": ({"shape": [2, 3], "permutation": "10"}, r'permutation is "\"10\""; expected'),
-    "a negative permutation": ({"shape": [2, 3], "permutation": [-1, 0]}, 'permutation is "[-1, 0]"; expected'),
-    "a permutation of truths": ({"shape": [2, 3], "permutation": [False, True]}, 'permutation is "[false, true]"'),
 }
 
 
@@ -266,12 +173,6 @@ def test_a_malformed_tensor_is_a_value_error(kind):
     assert column.released == (1, 1)
 
 
-def test_a_tensor_without_metadata_is_a_value_error():
-    held = ctypes.create_string_buffer(metadata({b"ARROW:extension:name": TENSOR}))
-    with pytest.raises(ValueError, match="metadata is missing; expected a JSON object"):
-        asdlpack(listed(schema={"metadata": ctypes.addressof(held)}).exporter())
-
-
 def test_tensors_of_any_number_of_dimensions_are_read():
     assert asdlpack(tensor({"shape": [6], "permutation": [0], "dim_names": ["x"]}).exporter()).shape == (2, 6)
     assert asdlpack(tensor({"shape": [], "permutation": None}, size=1).exporter()).shape == (12,)
@@ -281,7 +182,7 @@ def test_tensors_of_any_number_of_dimensions_are_read():
 
 
 @pytest.mark.parametrize("shape", [[0, 2**63], [0, 2**62, 2**62], [2**62, 2**62, 0]])
-def test_a_tensor_without_items_whose_dimensions_overflow_is_a_value_error(shape):
+def test_empty_tensor_whose_dimensions_overflow_is_a_value_error(shape):
     column = Column(
         b"+w:0", children=[NOT_NULL], array={"length": 2}, extension=(TENSOR, json.dumps({"shape": shape}).encode())
     )
@@ -410,7 +311,7 @@ def test_items_at_a_pointer_to_nowhere_are_refused_where_they_are_copied():
         lambda column: column.capsules(names=(b"dltensor", b"arrow_array")),
     ],
 )
-def test_what_is_no_pair_of_arrow_capsules_is_a_value_error_and_left_as_it_is(answer):
+def test_no_pair_of_arrow_capsules_is_a_value_error_and_left(answer):
     column = Column(items=NUMBERS)
     with pytest.raises(ValueError, match='expected a tuple of two capsules, "arrow_schema" and "arrow_array", got'):
         asdlpack(Speaks(__arrow_c_array__=lambda: answer(column)))
@@ -444,7 +345,7 @@ def test_what_is_no_stream_capsule_is_a_value_error(answer):
 
 
 @pytest.mark.parametrize("name", [None, b"arrow_array", b"arrow_device_array_stream", b"dltensor"])
-def test_a_stream_capsule_of_another_name_is_a_value_error_and_left_as_it_is(name):
+def test_stream_capsule_of_another_name_is_a_value_error_and_left(name):
     stream = Stream(Column(items=NUMBERS))
     with pytest.raises(ValueError, match='expected a capsule "arrow_array_stream"'):
         asdlpack(Speaks(__arrow_c_stream__=lambda: stream.capsule(name)))
@@ -453,22 +354,17 @@ def test_a_stream_capsule_of_another_name_is_a_value_error_and_left_as_it_is(nam
 
 
 def test_what_was_released_is_a_value_error_and_not_released_again():
+    said = "Arrow{0}.release is NULL; expected {1} that was not released or moved"
     column = Column(items=NUMBERS, array={"release": ArrowArray().release})
-    with pytest.raises(
-        ValueError, match="ArrowArray.release is NULL; expected an array that was not released or moved"
-    ):
+    with pytest.raises(ValueError, match=said.format("Array", "an array")):
         asdlpack(column.exporter())
     assert column.released == (1, 0)
-    column = Column(items=NUMBERS, schema={"release": ArrowSchema().release})
-    with pytest.raises(
-        ValueError, match="ArrowSchema.release is NULL; expected a schema that was not released or moved"
-    ):
+    column = Column(items=NUMBERS, schema=NO_RELEASE)
+    with pytest.raises(ValueError, match=said.format("Schema", "a schema")):
         asdlpack(column.exporter())
     assert column.released == (0, 1)
     stream = Stream(Column(items=NUMBERS), stream={"release": ArrowArrayStream().release})
-    with pytest.raises(
-        ValueError, match="ArrowArrayStream.release is NULL; expected a stream that was not released or"
-    ):
+    with pytest.raises(ValueError, match=said.format("ArrayStream", "a stream")):
         asdlpack(stream.exporter())
     assert stream.given == 0
 
@@ -509,15 +405,6 @@ def test_data_are_released_once_when_the_last_consumer_is_gone(order):
             assert column.released == (0, 0)
             users[user] = None
         assert column.released == (1, 1)
-
-
-def test_data_are_released_on_the_thread_of_the_last_consumer():
-    column = Column(items=NUMBERS)
-    users = [np.from_dlpack(asdlpack(column.exporter()))]
-    thread = threading.Thread(target=users.clear)
-    thread.start()
-    thread.join()
-    assert column.released == (1, 1)
 
 
 def test_data_in_a_garbage_cycle_are_released():
@@ -604,7 +491,7 @@ def test_a_stream_without_a_callback_is_a_value_error_and_left_as_it_is(callback
 
 
 def test_a_stream_that_gives_no_schema_is_a_value_error():
-    stream = Stream(Column(items=NUMBERS), schema=Column(schema={"release": ArrowSchema().release}))
+    stream = Stream(Column(items=NUMBERS), schema=Column(schema=NO_RELEASE))
     with pytest.raises(ValueError, match="ArrowSchema.release is NULL"):
         asdlpack(stream.exporter())
     assert stream.released == 1
@@ -690,14 +577,6 @@ def test_what_a_failing_callback_leaves_is_not_released():
             asdlpack(stream.exporter())
         assert stream.released == 1
         assert stream.chunks[0].released == (0 if kind is Failing else 1, 0)
-
-
-def test_an_error_outlives_the_python_code_that_releases_what_failed():
-    """The callbacks run Python while the error is pending."""
-    column = Column(items=NUMBERS, array={"n_buffers": 7})
-    for obj in column.exporter(), Stream(Column(items=NUMBERS, array={"n_buffers": 7})).exporter():
-        with pytest.raises(ValueError, match="is 7; expected 2"):
-            asdlpack(obj)
 
 
 @alone
