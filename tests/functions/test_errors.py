@@ -1,10 +1,8 @@
 """The error table of the design, row by row: each error names the field, its value and the way out."""
 
 import ctypes
-import datetime
 import decimal
 import sys
-import types
 import weakref
 
 import numpy as np
@@ -25,105 +23,17 @@ def interface(**changes):
 
 @pytest.mark.parametrize(
     "obj",
-    [None, 5, 2.5, "text", [1, 2], (1,), {}, object(), Speaks(), len, decimal, datetime.date(2000, 1, 1)],
-    ids=lambda obj: type(obj).__name__,
+    [None, 5, 2.5, "text", {}, object(), Speaks(), len, decimal, type("X" * 10_000, (), {})()],
+    ids=lambda obj: type(obj).__name__[:20],
 )
-def test_an_object_without_a_protocol_is_a_type_error_that_names_its_type_and_what_was_looked_for(obj):
+def test_object_without_a_protocol_is_a_type_error_that_names_it(obj):
     with pytest.raises(TypeError) as caught:
         asdlpack(obj)
     message = str(caught.value)
-    assert type(obj).__name__ in message
+    assert type(obj).__name__[:50] in message
+    assert len(message) < 1000
     for protocol in "__dlpack__", "__array_interface__", "__array_struct__", "__cuda_array_interface__", "buffer":
         assert protocol in message
-
-
-@pytest.mark.parametrize("arguments", [(), (b"a", b"b"), (b"a", False)])
-def test_asdlpack_takes_one_positional_argument(arguments):
-    with pytest.raises(TypeError):
-        asdlpack(*arguments)
-
-
-@pytest.mark.parametrize("named", [{"obj": b"a"}, {"color": 1}])
-def test_asdlpack_takes_no_argument_of_another_name(named):
-    with pytest.raises(TypeError):
-        asdlpack(*(() if "obj" in named else (b"a",)), **named)
-
-
-# A description that contradicts itself: a ValueError. The other files have the cases of each protocol.
-
-
-# Memory that cannot be exported: a BufferError with the way out.
-
-
-@pytest.mark.parametrize(
-    ("obj", "parts"),
-    [
-        (interface(typestr=">f4"), ['typestr ">f4"', "big-endian", "copy=None"]),
-        (Exporter(bytes(8), b">i", 4, (2,)), ['format ">i"', "big-endian", "copy=None"]),
-        (interface(mask=np.zeros(3)), ["mask"]),
-        (interface(typestr="|O8"), ['typestr "|O8"', "object"]),
-        (interface(typestr="<U4"), ['typestr "<U4"', "text"]),
-        (interface(typestr="<M8[ns]"), ['typestr "<M8[ns]"', ".view('int64')"]),
-        (interface(typestr="<f16", shape=(1,)), ['typestr "<f16"']),
-        (Exporter(bytes(16), b"g", 16, (1,)), ['format "g"', "80-bit"]),
-        (Exporter(bytes(8), b"T{i:a:i:b:}", 8, (1,)), ['format "T{i:a:i:b:}"']),
-        (interface(strides=(16, 3), shape=(2, 2)), ["strid", "3", "4", "copy=None"]),
-        (interface(data=bytearray(64), offset=1), ["align", "copy=None"]),
-    ],
-)
-def test_memory_that_cannot_be_exported_is_a_buffer_error_with_the_way_out(obj, parts):
-    with pytest.raises(BufferError) as caught:
-        asdlpack(obj)
-    for part in parts:
-        assert part in str(caught.value)
-
-
-@pytest.mark.parametrize("dtype", ["M8[s]", "m8[ns]"])
-def test_numpy_times_name_the_way_out_when_they_are_exported(dtype):
-    array = np.zeros(3, dtype)
-    with pytest.raises(BufferError, match=r"\.view\('int64'\)"):
-        asdlpack(array).__dlpack__()
-    assert np.from_dlpack(asdlpack(array.view("int64"))).tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    "array",
-    [np.array(["a"]), np.array([b"a"]), np.array([object()]), np.zeros(2, "g")],
-    ids=["str", "bytes", "object", "longdouble"],
-)
-def test_numpy_arrays_of_other_types_are_a_buffer_error_when_they_are_exported(array):
-    x = asdlpack(array)
-    for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
-        with pytest.raises(BufferError, match="typestr"):
-            ask()
-
-
-# A device, a version or a copy that the consumer asks for and cannot be served: a BufferError.
-
-
-# A capsule that was consumed, or has another name: a ValueError.
-
-
-def test_a_capsule_of_another_name_is_a_value_error_that_names_it():
-    with pytest.raises(ValueError, match="datetime.datetime_CAPI"):
-        asdlpack(datetime.datetime_CAPI)
-    with pytest.raises(ValueError, match="arrow_array"):
-        asdlpack(capsule_new(4096, b"arrow_array", None))
-
-
-# Streams that the device does not have: a ValueError.
-
-
-@pytest.mark.parametrize(
-    ("device", "stream"),
-    [((1, 0), stream) for stream in (0, 1, 2, -1, 7)]
-    + [((2, 0), stream) for stream in (0, -2)]
-    + [((10, 0), stream) for stream in (1, 2, -2)],
-)
-def test_a_stream_that_the_device_does_not_have_is_a_value_error(device, stream):
-    x = asdlpack(Managed(4096, shape=(2,), device=device).capsule())
-    with pytest.raises(ValueError, match=f"stream.*{stream}"):
-        x.__dlpack__(stream=stream)
 
 
 # Ints that do not fit are a ValueError, what is no int is a TypeError, for each argument alike.
@@ -275,13 +185,6 @@ def test_values_from_outside_are_shortened(changes):
     assert len(str(caught.value)) < 400
 
 
-def test_a_long_type_name_is_shortened():
-    obj = type("X" * 10_000, (), {})()
-    with pytest.raises(TypeError) as caught:
-        asdlpack(obj)
-    assert len(str(caught.value)) < 1000
-
-
 def test_an_error_leaves_the_object_usable():
     x = asdlpack(bytearray(b"abc"))
     with pytest.raises(BufferError):
@@ -289,13 +192,6 @@ def test_an_error_leaves_the_object_usable():
     with pytest.raises(ValueError):
         x.__dlpack__(stream=1)
     assert np.from_dlpack(x).tolist() == [97, 98, 99]
-
-
-def test_the_module_offers_what_it_says():
-    import dlpack
-
-    assert isinstance(dlpack, types.ModuleType)
-    assert {"asdlpack", "DLPackObject", "DLDeviceType", "__version__"} <= set(dir(dlpack))
 
 
 def test_a_weak_reference_is_refused_since_it_keeps_no_memory_alive():
