@@ -156,11 +156,10 @@ def test_no_elements_need_no_address():
     assert from_pointer(ctypes.c_void_p(), 0, "uint8").pointer == 0
 
 
+# Go's tables have more shapes, strides and addresses, test_errors.py all ints that don't fit and devices of no name.
 BAD = {
     "NULL": ({"pointer": 0}, ValueError, r"data is NULL; expected an address, since shape \(2,\) has items"),
     "a NULL of ctypes": ({"pointer": ctypes.c_void_p()}, ValueError, r"data is NULL"),
-    "a negative address": ({"pointer": -8}, ValueError, r"pointer: expected an address, .* got -8"),
-    "an address too large": ({"pointer": 2**64}, ValueError, r"pointer: expected an address, .* 64 bits"),
     "no address": (
         {"pointer": 1.5},
         TypeError,
@@ -180,39 +179,16 @@ BAD = {
     ),
     "beyond the addresses": ({"pointer": 2**64 - 4, "shape": 2}, ValueError, r"data 0xfffffffffffffffc: .* 64 bits"),
     "below the addresses": ({"pointer": 8, "shape": 4, "strides": -1}, ValueError, r"data 0x8: .* below"),
-    "no length": ({"shape": -1}, ValueError, r"shape.*-1|pointer has no length"),
     "one length unknown": ({"shape": (2, -1)}, ValueError, r"pointer has no length"),
     "None as the shape": ({"shape": None}, TypeError, r"shape: expected an int.*pointer has no length\), got None"),
-    "a negative length": ({"shape": (3, -5)}, ValueError, r"shape dimension 1 is negative: -5"),
-    "a shape that overflows": (
-        {"shape": (2**40, 2**40)},
-        ValueError,
-        r"shape \(1099511627776, 1099511627776\) .* too large",
-    ),
     "strides of another length": ({"shape": (2, 2), "strides": (1,)}, ValueError, r"strides has 1 values; expected 2"),
-    "strides that overflow": (
-        {"shape": 3, "strides": 2**62},
-        ValueError,
-        r"strides dimension 0 is 4611686018427387904 elements",
-    ),
-    "an unknown device": (
-        {"device": "gpu"},
-        ValueError,
-        r"device 'gpu': unknown; expected one of cpu, cuda, .* 'cuda:1'",
-    ),
+    "an unknown device": ({"device": "gpu"}, ValueError, r"device 'gpu': unknown; expected one of cpu, .* 'cuda:1'"),
     "a device without an id": ({"device": "cuda:"}, ValueError, r"device 'cuda:': expected the id behind the colon"),
     "an id that is no number": ({"device": "cuda:x"}, ValueError, r"device 'cuda:x': expected the id"),
-    "an id of 32 bits and more": (
-        {"device": f"cuda:{2**31}"},
-        ValueError,
-        r"device 'cuda:2147483648': expected the id",
-    ),
-    "a negative id": ({"device": (2, -1)}, ValueError, r"device id is negative: -1 on kDLCUDA"),
-    "a device type of 0": ({"device": (0, 0)}, ValueError, r"device type is 0; expected a DLDeviceType"),
+    "an id of 32 bits": ({"device": f"cuda:{2**31}"}, ValueError, r"device 'cuda:2147483648': expected the id"),
     "a device of another type": ({"device": 2}, TypeError, r"device: expected a name such as 'cpu' .* got 2"),
     "no device": ({"device": None}, TypeError, r"device: expected a name such as 'cpu' .* got None"),
     "three numbers": ({"device": (1, 0, 0)}, TypeError, r"device: expected a name .* got \(1, 0, 0\)"),
-    "an unknown name": ({"dtype": "flaot32"}, ValueError, r'dtype "flaot32": unknown; .*"?float32'),
     "another byte order": ({"dtype": ">f4"}, BufferError, r'dtype ">f4": big-endian; .* by frombuffer'),
     "no data type": ({"dtype": None}, TypeError, r"dtype: expected a name .* got None"),
 }

@@ -13,7 +13,7 @@ import pytest
 import dlpack
 from dlpack import asdlpack, frombuffer
 from support.alone import alone, run
-from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look
+from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look
 from support.small_types import PADDED, WHOLE_BYTES
 
 # name: type code and bits of DLPack 1.3
@@ -165,41 +165,20 @@ def test_a_view_of_an_mmap_locks_it_until_the_last_consumer_is_gone():
     memory.close()
 
 
-def test_a_bytearray_is_locked_until_the_last_consumer_is_gone():
-    memory = bytearray(8)
-    holders = [frombuffer(memory, "int16")]
-    holders += [np.from_dlpack(holders[0]), np.from_dlpack(holders[0]), holders[0].__dlpack__()]
-    while holders:
-        with pytest.raises(BufferError):
-            memory.append(0)
-        del holders[0]
-    memory.append(0)
-
-
 @pytest.mark.parametrize(
     ("arguments", "shape", "strides", "values"),
     [
-        ({}, (6,), (1,), [0, 1, 2, 3, 4, 5]),
         ({"shape": 4}, (4,), (1,), [0, 1, 2, 3]),
         ({"shape": [2, 3]}, (2, 3), (3, 1), [[0, 1, 2], [3, 4, 5]]),
-        ({"shape": (-1, 2)}, (3, 2), (2, 1), [[0, 1], [2, 3], [4, 5]]),
-        ({"shape": (3, -1, 1)}, (3, 2, 1), (2, 1, 1), [[[0], [1]], [[2], [3]], [[4], [5]]]),
-        ({"shape": ()}, (), (), 0),
         ({"shape": (), "offset": 4}, (), (), 2),
-        ({"offset": 4}, (4,), (1,), [2, 3, 4, 5]),
         ({"offset": 12}, (0,), (1,), []),
-        ({"shape": 0, "offset": 12}, (0,), (1,), []),
-        ({"shape": (2, 0, 3)}, (2, 0, 3), (3, 3, 1), [[], []]),
-        ({"shape": (3,), "strides": (2,)}, (3,), (2,), [0, 2, 4]),
         ({"shape": 3, "strides": 2, "offset": 2}, (3,), (2,), [1, 3, 5]),
         ({"shape": (6,), "strides": (-1,), "offset": 10}, (6,), (-1,), [5, 4, 3, 2, 1, 0]),
-        ({"shape": (3, 2), "strides": (1, 3)}, (3, 2), (1, 3), [[0, 3], [1, 4], [2, 5]]),
-        ({"shape": (2, 3), "strides": (0, 1)}, (2, 3), (0, 1), [[0, 1, 2], [0, 1, 2]]),
-        ({"shape": (3, 4), "strides": (1, 1)}, (3, 4), (1, 1), [[0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5]]),
     ],
     ids=str,
 )
 def test_shape_offset_and_strides_choose_the_elements(arguments, shape, strides, values):
+    """test_properties.py draws others."""
     memory = np.arange(6, dtype="i2").tobytes()
     x = frombuffer(memory, "int16", **arguments)
     assert (x.shape, x.strides) == (shape, strides)
@@ -220,13 +199,6 @@ def test_misaligned_data_is_copied_where_that_is_allowed(copy):
     assert (x.pointer % 64, x.readonly, x.obj) == (0, False, None)
 
 
-def test_a_copy_needs_the_memory_no_more():
-    memory = bytearray(b"abcd")
-    x = frombuffer(memory, "uint8", copy=True)
-    memory.clear()
-    assert bytes(np.from_dlpack(x)) == b"abcd"
-
-
 def test_a_copy_of_packed_items_is_theirs_alone():
     memory = bytearray(b"\x21\x43\x65")
     x = frombuffer(memory, "uint4", (2,), offset=1, copy=True)
@@ -234,69 +206,36 @@ def test_a_copy_of_packed_items_is_theirs_alone():
     assert (x.nbytes, ctypes.string_at(x.pointer, 1)) == (1, b"\x43")
 
 
+# Go's TestADimensionOfMinusOneThatSaysNothingIsMalformed has more shapes, test_errors.py all ints that don't fit.
 BAD = {
-    "no item's multiple": ({"dtype": "float32"}, ValueError, r"10 bytes.*4"),
-    "no row's multiple": ({"dtype": "uint8", "shape": (3, -1)}, ValueError, r"10 bytes.*3"),
-    "no multiple behind an offset": ({"dtype": "int16", "offset": 3}, ValueError, r"7 bytes.*2"),
+    "no item's multiple": (
+        {"dtype": "float32"},
+        ValueError,
+        r"the 10 bytes from offset 0 on are no multiple",
+    ),
     "strides in bytes": (
         {"dtype": "int16", "shape": (2, 2), "strides": (4, 2)},
         ValueError,
         r"bytes 0 to 14 of it \(strides count elements, offset bytes\)",
     ),
     "too many elements": ({"dtype": "uint8", "shape": 11}, ValueError, r"data has 10 bytes; .* need bytes 0 to 11"),
-    "beyond the end": ({"dtype": "uint8", "shape": 8, "offset": 3}, ValueError, r"data has 10 bytes; .* bytes 3 to 11"),
-    "an offset beyond the end": ({"dtype": "uint8", "offset": 11}, ValueError, r"offset.* 11.*10 bytes|10 bytes.*11"),
-    "an empty view beyond the end": ({"dtype": "uint8", "shape": 0, "offset": 11}, ValueError, r"11"),
-    "below the beginning": (
-        {"dtype": "uint8", "shape": 3, "strides": -1},
+    "below the beginning": ({"dtype": "uint8", "shape": 3, "strides": -1}, ValueError, r"has 10 bytes; .* -2 to 1"),
+    "an empty view beyond the end": ({"dtype": "uint8", "shape": 0, "offset": 11}, ValueError, r"offset 11 is beyond"),
+    "an offset of 2**64 - 1": (
+        {"dtype": "uint8", "shape": 2, "offset": 2**64 - 1},
         ValueError,
-        r"data has 10 bytes; .* -2 to 1",
+        r"1844674407370955161",
     ),
-    "strides too far": ({"dtype": "uint8", "shape": (2, 2), "strides": (9, 1)}, ValueError, r"data has 10 bytes"),
-    "two -1": ({"dtype": "uint8", "shape": (-1, -1)}, ValueError, r"shape.*-1"),
     "another negative": ({"dtype": "uint8", "shape": (-2,)}, ValueError, r"shape dimension 0 is negative: -2"),
-    "-1 beside 0": ({"dtype": "uint8", "shape": (0, -1)}, ValueError, r"shape.*-1"),
-    "-1 with strides": ({"dtype": "uint8", "shape": (-1,), "strides": (2,)}, ValueError, r"strides"),
     "no shape with strides": ({"dtype": "uint8", "strides": (2,)}, ValueError, r"strides"),
     "strides of another length": (
         {"dtype": "uint8", "shape": 2, "strides": (1, 1)},
         ValueError,
         r"strides has 2 values; expected 1",
     ),
-    "a shape that overflows": ({"dtype": "uint8", "shape": (2**62, 4)}, ValueError, r"shape .* too large"),
-    "a length that overflows": (
-        {"dtype": "uint8", "shape": 2**63},
-        ValueError,
-        r"shape: expected .* 64 bits, got 9223372036854775808",
-    ),
-    "strides that overflow": ({"dtype": "uint8", "shape": (3,), "strides": (2**62,)}, ValueError, r"strides|data has"),
     "65 dimensions": ({"dtype": "uint8", "shape": (1,) * 65}, ValueError, r"ndim is 65; expected 0 to 64"),
-    "a negative offset": (
-        {"dtype": "uint8", "offset": -1},
-        ValueError,
-        r"offset: expected bytes, .* from 0 on, got -1",
-    ),
-    "an offset that overflows": ({"dtype": "uint8", "offset": 2**64}, ValueError, r"offset: expected .*64 bits"),
-    "an offset of 2**64 - 1": (
-        {"dtype": "uint8", "shape": 2, "offset": 2**64 - 1},
-        ValueError,
-        r"18446744073709551615",
-    ),
-    "an offset that is no int": ({"dtype": "uint8", "offset": 1.0}, TypeError, r"offset: expected bytes, .* got 1\.0"),
-    "a shape of text": (
-        {"dtype": "uint8", "shape": "3"},
-        TypeError,
-        r"shape: expected an int, or a tuple or list of ints, .* got '3'",
-    ),
-    "a shape of floats": ({"dtype": "uint8", "shape": (1.0,)}, TypeError, r"shape: expected .* got \(1\.0,\)"),
-    "strides of text": (
-        {"dtype": "uint8", "shape": 1, "strides": "1"},
-        TypeError,
-        r"strides: expected elements, .* got '1'",
-    ),
     "copy of another type": ({"dtype": "uint8", "copy": 1}, TypeError, r"copy: expected True, False or None, got 1"),
     "an unknown name": ({"dtype": "bfloat61"}, ValueError, r'dtype "bfloat61": unknown; .*"?bfloat16'),
-    "an empty name": ({"dtype": ""}, ValueError, r'dtype "": unknown'),
     "a name with a NUL": (
         {"dtype": "uint8\0"},
         ValueError,
@@ -308,9 +247,6 @@ BAD = {
     "a number": ({"dtype": 3}, TypeError, r"dtype: expected a name .* got 3"),
     "a structure": ({"dtype": np.dtype("i4,i4")}, BufferError, r'dtype "\|V8".* structure'),
     "objects": ({"dtype": np.dtype("O")}, BufferError, r'dtype "\|O": Python objects'),
-    "dates": ({"dtype": np.dtype("M8[s]")}, (BufferError, ValueError), r'dtype "<M8\[s\]"'),
-    "lanes of none": ({"dtype": "float32x0"}, ValueError, r'dtype "float32x0": unknown'),
-    "no such bits": ({"dtype": "float24"}, ValueError, r'dtype "float24": unknown; .*"?float32'),
 }
 
 
@@ -318,22 +254,11 @@ BAD = {
 def test_a_bad_argument_is_named_with_what_was_expected(case):
     arguments, exception, message = BAD[case]
     exporter = Exporter(bytes(10), shape=(10,))
-    before = sys.getrefcount(exporter)
+    before = sys.getrefcount(exporter), sys.getrefcount(arguments["dtype"])
     with pytest.raises(exception, match=message):
         frombuffer(exporter, **arguments)
-    assert (exporter.exports, sys.getrefcount(exporter)) == (0, before)
-
-
-@pytest.mark.parametrize("arguments", [(), (b"",), (b"", "uint8", 0, 0)])
-def test_a_wrong_number_of_arguments_is_a_type_error(arguments):
-    with pytest.raises(TypeError, match=r"frombuffer\(\)"):
-        frombuffer(*arguments)
-
-
-@pytest.mark.parametrize("obj", [3, None, [1, 2], object()])
-def test_what_has_no_memory_is_a_type_error(obj):
-    with pytest.raises(TypeError, match="shares no memory"):
-        frombuffer(obj, "uint8")
+    assert (sys.getrefcount(exporter), sys.getrefcount(arguments["dtype"])) == before
+    assert exporter.exports == 0
 
 
 @pytest.mark.parametrize(
@@ -375,12 +300,6 @@ def test_a_long_argument_is_quoted_in_part():
     assert len(str(caught.value)) < 300
 
 
-def test_read_only_memory_stays_read_only():
-    assert frombuffer(b"ab", "uint8").readonly
-    assert look(frombuffer(asdlpack(b"ab"), "int8").__dlpack__(max_version=(1, 0))).flags & READ_ONLY
-    assert not frombuffer(asdlpack(bytearray(b"ab")), "int8").readonly
-
-
 @alone
 def test_known_kinds_of_memory_need_no_call_into_go():
     memory = bytearray(64)
@@ -394,7 +313,7 @@ def test_known_kinds_of_memory_need_no_call_into_go():
 
 
 @alone
-def test_known_kinds_of_memory_need_no_call_into_go_for_their_length():
+def test_known_kinds_need_no_call_into_go_whatever_their_length():
     frombuffer(bytearray(64), "float8_e5m2fnuz")
     frombuffer(bytearray(64), "complex64", offset=8)
     calls = dlpack._dlpack._core_calls()
@@ -445,14 +364,6 @@ def test_a_failing_dtype_object_passes_its_error_on():
 
     with pytest.raises(KeyError, match="mine"):
         frombuffer(b"", Dtype())
-
-
-def test_a_data_type_that_is_an_object_is_let_go():
-    dtype = np.dtype([("a", "i4")])
-    before = sys.getrefcount(dtype)
-    with pytest.raises(BufferError):
-        frombuffer(bytes(8), dtype)
-    assert sys.getrefcount(dtype) == before
 
 
 def test_nothing_is_left_of_views_that_are_gone():
