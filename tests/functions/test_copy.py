@@ -33,15 +33,9 @@ def check_copy(x, array):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("protocol", ["buffer", "__array_interface__", "__dlpack__"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_true_copies_every_dtype_in_every_layout(protocol, dtype, layout):
     array = LAYOUTS[layout](dtype)
-    check_copy(asdlpack(PROTOCOLS[protocol](array), copy=True), array)
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_true_copies_what_any_protocol_brings(protocol):
-    array = np.arange(6.0).reshape(2, 3)[:, ::-1]
     check_copy(asdlpack(PROTOCOLS[protocol](array), copy=True), array)
 
 
@@ -105,17 +99,6 @@ def test_what_was_copied_once_is_copied_each_time_and_never_taken_for_shared():
             asdlpack(interface(swapped))
 
 
-def test_alike_memory_at_an_aligned_and_a_misaligned_address_is_told_apart():
-    memory = np.zeros(64, "u1")
-    for offset in (0, 1, 0, 2, 8, 3):
-        view = memory[offset : offset + 16].view("i4")
-        if view.ctypes.data % 4:
-            with pytest.raises(BufferError, match="align"):
-                asdlpack(interface(view))
-        else:
-            assert asdlpack(interface(view)).pointer == view.ctypes.data
-
-
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if "empty" not in layout])
 def test_none_shares_where_no_copy_is_needed(layout):
     array = LAYOUTS[layout]("float32")
@@ -123,12 +106,6 @@ def test_none_shares_where_no_copy_is_needed(layout):
         x = asdlpack(obj, copy=None)
         assert (x.obj, x.pointer) == (obj, array.ctypes.data)
         assert look(x.__dlpack__(max_version=(1, 0))).flags == 0
-
-
-def test_a_large_copy_has_the_right_values():
-    array = np.arange(3 << 20, dtype="i4").reshape(1024, -1)
-    for view in array, array.T, array[::-1, ::-3], array.astype(">i4"):
-        check_copy(asdlpack(interface(view), copy=True), view)
 
 
 @pytest.mark.parametrize("copy", [None, True])
@@ -148,16 +125,6 @@ def test_a_copy_lets_go_of_its_source(copy):
     assert array_at(x).tolist() == [0, 1, 2, 3]
 
 
-def test_a_copy_of_an_array_reads_it_once_and_lets_it_go():
-    array = np.arange(4.0)
-    died = weakref.ref(array)
-    x = asdlpack(array, copy=True)
-    del array
-    assert died() is None
-    assert array_at(x).tolist() == [0, 1, 2, 3]
-    assert look(x.__dlpack__(max_version=(1, 0))).flags == IS_COPIED
-
-
 def test_true_copies_a_dlpack_object_and_leaves_it_alone():
     data = bytearray(b"abc")
     x = asdlpack(data)
@@ -169,21 +136,6 @@ def test_true_copies_a_dlpack_object_and_leaves_it_alone():
     del x, copied
     data.append(0)
     assert bytes(memoryview(np.from_dlpack(again))) == b"abc"
-
-
-@pytest.mark.parametrize("copy", [None, True])
-def test_a_copy_of_read_only_memory_may_be_written(copy):
-    array = np.arange(3, dtype=">i2")
-    array.flags.writeable = False
-    x = asdlpack(interface(array), copy=copy)
-    assert not x.readonly
-    assert np.from_dlpack(x).flags.writeable
-
-
-def test_a_write_to_a_copy_is_not_seen_by_its_source():
-    data = bytearray(b"abc")
-    np.from_dlpack(asdlpack(data, copy=True))[0] = 0
-    assert data == b"abc"
 
 
 def test_copies_follow_byte_offset_and_negative_strides():
@@ -217,24 +169,6 @@ def test_packed_items_smaller_than_a_byte_are_copied_as_they_lie():
     x = asdlpack(Managed(data.ctypes.data, shape=(3, 5), dtype=(1, 4, 1)).capsule(), copy=True)
     assert (x.dtype, x.shape) == ("uint4", (3, 5))
     assert ctypes.string_at(x.pointer, 7) == bytes(range(7))
-
-
-@pytest.mark.parametrize("view", [lambda array: array, lambda array: array[::-1], lambda array: array[:2]])
-def test_none_lets_numpy_arrays_of_other_byte_order_be_exported_as_copies(view):
-    array = view(np.arange(5, dtype=">i4"))
-    with pytest.raises(BufferError, match="copy=None"):
-        asdlpack(array).__dlpack__()
-    x = asdlpack(array, copy=None)
-    out = np.from_dlpack(x)
-    assert out.tolist() == array.tolist()
-    assert look(x.__dlpack__(max_version=(1, 0))).flags == IS_COPIED
-    check_copy(asdlpack(array, copy=True), array)
-
-
-@pytest.mark.parametrize("copy", ["yes", 2, 0.0, (), object()])
-def test_another_value_of_copy_is_refused_by_its_name(copy):
-    with pytest.raises((TypeError, ValueError), match="copy"):
-        asdlpack(bytearray(3), copy=copy)
 
 
 def test_a_copy_that_is_too_large_for_the_machine_is_a_memory_error():
