@@ -14,7 +14,7 @@ from dlpack import asdlpack
 from dlpack.tests.capsules import capsule_pointer
 from support.alone import alone
 from support.arrow_c import ArrowArray, ArrowSchema
-from support.capi import Exporter, address
+from support.capi import Exporter, Memory, address
 from support.not_arrow import REFUSED, on_device
 from support.threads import ForeignThreads
 
@@ -25,10 +25,6 @@ FORMATS = dict(
         strict=True,
     )
 )
-
-
-class Memory(bytearray):
-    """A bytearray that can be referred to weakly."""
 
 
 class Taken:
@@ -132,7 +128,7 @@ def test_booleans_are_bytes_under_the_extension_bool8():
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_arrow_cannot_say_is_a_buffer_error_that_names_it_and_the_way_out(what):
+def test_what_arrow_cannot_say_is_a_buffer_error_with_the_way_out(what):
     make, reason, way_out = REFUSED[what]
     x = make()
     before = sys.getrefcount(x)
@@ -179,7 +175,7 @@ def test_capsules_that_nobody_consumes_release_what_they_hold():
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["schema", "array", "schema's child", "array's child"])))
-def test_children_that_were_moved_out_live_on_their_own_in_any_order(order):
+def test_children_that_were_moved_out_live_on_in_any_order(order):
     source = Memory(range(6))
     alive = weakref.ref(source)
     schema, array = take(asdlpack(memoryview(source).cast("B", (2, 3))))
