@@ -4,13 +4,12 @@ import ctypes
 import gc
 import weakref
 
-import ml_dtypes
 import numpy as np
 import pytest
 
-from dlpack import asdlpack, frombuffer
+from dlpack import asdlpack
 from support.alone import python
-from support.capi import SUBBYTE_TYPE_PADDED, Managed, Speaks, address
+from support.capi import Managed, Speaks, address
 from support.layouts import DTYPES, LAYOUTS
 from support.small_types import ALL, bits, numbers
 
@@ -107,17 +106,6 @@ def test_what_numpy_cannot_hold_is_a_buffer_error_and_no_array_of_an_object(what
     assert way_out in str(caught.value)
 
 
-@pytest.mark.parametrize("what", [what for what in REFUSED if "CUDA" not in what])
-def test_the_way_out_that_a_refusal_names_works(what):
-    x = of_type(*REFUSED[what][0])
-    assert np.asarray(frombuffer(x, "uint8")).ctypes.data == x.pointer
-
-
-def test_a_padded_int4_is_not_taken_for_a_packed_one():
-    padded = of_type(0, 4, flags=SUBBYTE_TYPE_PADDED)
-    assert np.asarray(padded).dtype == ml_dtypes.int4
-
-
 def test_a_producer_that_refuses_is_an_error_and_no_array_of_an_object():
     def refuse(**_):
         raise BufferError("not today")
@@ -154,13 +142,6 @@ def test_the_arguments_of_array_are_those_that_numpy_passes():
         x.__array__(color="red")
     with pytest.raises(TypeError):
         x.__array__("no such dtype")
-
-
-def test_numpy_computes_with_the_memory():
-    x = asdlpack(np.arange(6).reshape(2, 3).astype(ml_dtypes.bfloat16))
-    assert np.sum(x) == 15
-    assert np.stack([x, x]).shape == (2, 2, 3)
-    assert np.asarray([x, x]).dtype == ml_dtypes.bfloat16
 
 
 WITHOUT_ML_DTYPES = """
