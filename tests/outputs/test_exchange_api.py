@@ -34,7 +34,7 @@ from support.exchange_api import (
 )
 from support.forks import core_calls, fork_and_join
 from support.process import address_space, in_thread
-from support.threads import ForeignThreads, in_threads
+from support.threads import in_threads
 
 # The table.
 
@@ -68,17 +68,6 @@ def test_memory_without_items_is_exported_too():
     assert borrow(x).shape[0] == 0
 
 
-def test_what_one_side_writes_the_other_sees():
-    data = bytearray(8)
-    managed = from_object(asdlpack(data))
-    data[3] = 7
-    memory = (ctypes.c_uint8 * 8).from_address(managed.dl_tensor.data)
-    assert memory[3] == 7
-    memory[4] = 9
-    assert data[4] == 9
-    delete(managed)
-
-
 def test_the_flags_say_what_may_be_done_with_the_memory():
     padded = np.zeros(3, ml_dtypes.int4)
     for x, flags in (
@@ -109,15 +98,6 @@ def test_every_managed_tensor_holds_the_object_until_its_deleter_is_called():
     data.append(0)
 
 
-def test_a_deleter_may_be_called_on_a_thread_that_python_does_not_know():
-    data = bytearray(8)
-    managed = from_object(asdlpack(data))
-    threads = ForeignThreads()
-    threads.start(ctypes.cast(managed.deleter, ctypes.c_void_p), address(managed))
-    threads.join()
-    data.append(0)
-
-
 def test_no_capsule_and_no_call_into_go_is_made():
     x = asdlpack(bytearray(8))
     delete(from_object(x))
@@ -133,19 +113,12 @@ NOT_OBJECTS = [None, 1, b"abc", bytearray(8), NUMBERS, DLPackObject, object(), [
 @pytest.mark.parametrize("obj", NOT_OBJECTS, ids=lambda obj: type(obj).__name__)
 @pytest.mark.parametrize("function", [from_object, borrow])
 def test_any_other_object_is_a_type_error(function, obj):
+    before = sys.getrefcount(obj)
     with pytest.raises(TypeError, match="py_object: expected a DLPackObject, as asdlpack gives, got ") as caught:
         function(obj)
     assert repr(obj)[:20] in str(caught.value)
-
-
-@pytest.mark.parametrize("function", [from_object, borrow])
-def test_no_reference_to_what_is_refused_is_kept(function):
-    obj = Speaks()
-    before = sys.getrefcount(obj)
-    for _ in range(3):
-        with pytest.raises(TypeError):
-            function(obj)
-    assert sys.getrefcount(obj) == before
+    del caught
+    assert obj is None or sys.getrefcount(obj) == before  # None has other holders
 
 
 # Of an object with __dlpack__.
@@ -177,7 +150,7 @@ def test_a_producers_own_deleter_is_called_once():
     assert produced.deleted == 1
 
 
-def test_a_producer_of_legacy_capsules_gives_read_only_memory_since_they_can_not_say():
+def test_producer_of_legacy_capsules_gives_read_only_memory():
     x = asdlpack(Speaks(__dlpack__=lambda **_: NUMBERS.__dlpack__()))
     managed = from_object(x)
     assert (facts(managed.dl_tensor), managed.flags) == (facts_of(NUMBERS), READ_ONLY)
@@ -202,14 +175,6 @@ def test_what_a_producer_raises_is_raised(function):
         function(asdlpack(Speaks(__dlpack__=lambda **_: 1)))
 
 
-def test_a_producer_of_another_major_version_is_refused_and_its_tensor_left_to_it():
-    produced = Managed(NUMBERS.ctypes.data, shape=(3,), version=(2, 0))
-    capsule = produced.capsule()
-    with pytest.raises(BufferError, match=r"DLPack version 2\.0: expected 1\.x \(ask the producer"):
-        from_object(asdlpack(Speaks(__dlpack__=lambda **_: capsule)))
-    assert (capsule_name(capsule), produced.deleted) == (b"dltensor_versioned", 0)
-
-
 # A borrowed tensor.
 
 
@@ -224,7 +189,7 @@ def test_a_borrowed_tensor_is_the_memory_of_the_object(case):
     assert sys.getrefcount(x) == before
 
 
-def test_the_tensor_that_is_borrowed_of_a_producer_is_imported_once_and_held():
+def test_tensor_borrowed_of_a_producer_is_imported_once_and_held():
     producer = Producer()
     x = asdlpack(producer)
     assert facts(borrow(x)) == facts(borrow(x)) == facts_of(NUMBERS)
@@ -340,20 +305,10 @@ def test_allocated_memory_is_freed_by_its_deleter():
     assert objects() == count
 
 
-REFUSED = {
+REFUSED = {  # test_malformed_tensors.py has other prototypes
     "no shape": ({"shape": None, "ndim": 2}, "ValueError", "shape is NULL; expected 2 dimensions"),
-    "a negative length": ({"shape": (2, -3)}, "ValueError", "shape dimension 1 is negative: -3"),
-    "negative ndim": ({"shape": (2,), "ndim": -1}, "ValueError", "ndim is -1; expected 0 to 64"),
-    "too many dimensions": ({"shape": (1,) * 65}, "ValueError", "ndim is 65; expected 0 to 64"),
-    "an overflow": ({"shape": (2**40, 2**40)}, "ValueError", "too large"),
-    "no memory": ({"shape": (2**60,)}, "MemoryError", f"managed_tensor_allocator: no memory for {2**62} bytes"),
-    "no such type": (
-        {"shape": (2,), "dtype": (99, 32, 1)},
-        "ValueError",
-        "dtype code 99, bits 32, lanes 1: unknown code",
-    ),
     "no lanes": ({"shape": (2,), "dtype": (2, 32, 0)}, "ValueError", "lanes 0"),
-    "no device": ({"shape": (2,), "device": (0, 0)}, "ValueError", "device type is 0"),
+    "no memory": ({"shape": (2**60,)}, "MemoryError", f"managed_tensor_allocator: no memory for {2**62} bytes"),
     "a GPU": (
         {"shape": (2,), "device": (2, 1)},
         "BufferError",
@@ -364,7 +319,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_can_not_be_allocated_is_said_to_the_callback_and_raises_nothing(case):
+def test_what_can_not_be_allocated_is_said_to_the_callback(case):
     arguments, kind, message = REFUSED[case]
     before = objects()
     with pytest.raises(Refused) as caught:
@@ -434,7 +389,7 @@ def test_memory_of_a_known_stream_is_ordered_before_the_default_stream(export):
 
 @with_driver
 @pytest.mark.parametrize("export", EXPORTS)
-def test_memory_of_no_stream_and_of_the_default_stream_needs_no_order(export):
+def test_memory_of_no_stream_and_of_the_default_one_needs_no_order(export):
     driver = Driver()
     memory = driver.allocate(8)
     managed = Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 0))
@@ -491,7 +446,7 @@ def test_a_producer_of_memory_of_cuda_is_asked_for_the_default_stream():
 
 
 @with_driver
-def test_memory_that_comes_in_is_complete_in_the_order_of_the_default_stream():
+def test_memory_that_comes_in_is_complete_on_the_default_stream():
     driver = Driver()
     memory = driver.allocate(8)
     consumer = driver.stream()
