@@ -2,19 +2,16 @@
 
 import gc
 import resource
-import signal
 import sys
 import weakref
 from pathlib import Path
 
 import duckdb
-import jax
 import nanoarrow as na
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 import torch
 import xarray
@@ -23,11 +20,9 @@ from dlpack import asdlpack
 from dlpack._dlpack import _core_calls
 from support.alone import alone, python
 from support.arrow_c import Column, Stream, only_arrow
-from support.capi import IS_COPIED, look
 from support.process import resident
 
 NUMBERS = np.arange(1, 25, dtype="i4")
-TYPES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 
 
 def chunked(*chunks):
@@ -43,39 +38,27 @@ def lists(values, *sizes, items=pa.int32):
 
 
 # Each is given NUMBERS, and shares its memory or holds a copy of its own.
+
+
+# python -m dlpack.tests hands the others to every consumer.
 PRODUCERS = {
-    "pyarrow.Array": lambda: only_arrow(pa.array(NUMBERS)),
-    "pyarrow.ChunkedArray": lambda: pa.chunked_array([pa.array(NUMBERS)]),
-    "pyarrow.RecordBatch": lambda: pa.record_batch({"a": NUMBERS}),
-    "pyarrow.Table": lambda: pa.table({"a": NUMBERS}),
     "pyarrow.StructArray": lambda: only_arrow(pa.StructArray.from_arrays([pa.array(NUMBERS)], names=["a"])),
     "pyarrow.RecordBatchReader": lambda: pa.table({"a": NUMBERS}).to_reader(),
     "pyarrow.ExtensionArray": lambda: only_arrow(
         pa.ExtensionArray.from_storage(pa.opaque(pa.int32(), "x", "y"), pa.array(NUMBERS))
     ),
-    "polars.Series": lambda: pl.Series(NUMBERS),
-    "polars.DataFrame": lambda: pl.DataFrame({"a": NUMBERS}),
-    "pandas.Series": lambda: pd.Series(NUMBERS),
-    "pandas.Series of Arrow": lambda: pd.Series(NUMBERS, dtype="int32[pyarrow]"),
-    "pandas.DataFrame": lambda: pd.DataFrame({"a": NUMBERS}),
-    "nanoarrow.Array": lambda: na.Array(NUMBERS, na.int32()),
-    "nanoarrow.CArray": lambda: na.c_array(NUMBERS, na.int32()),
     "nanoarrow.ArrayStream": lambda: na.ArrayStream(NUMBERS, na.int32()),
-    "duckdb relation": lambda: duckdb.sql("select a::integer as a from range(1, 25) as numbers(a)"),
 }
 
 
 @pytest.mark.parametrize("producer", PRODUCERS)
-def test_every_producer_is_read_and_its_memory_is_read_only(producer):
+def test_producer_is_read_and_its_memory_is_read_only(producer):
     x = asdlpack(PRODUCERS[producer]())
     assert x.protocol in ("__arrow_c_array__", "__arrow_c_stream__")
     assert (x.dtype, x.shape, x.strides, x.readonly) == ("int32", (24,), (1,), True)
     out = np.from_dlpack(x)
-    assert out.ctypes.data == x.pointer
-    assert not out.flags.writeable
+    assert (out.ctypes.data, out.flags.writeable) == (x.pointer, False)
     np.testing.assert_array_equal(out, NUMBERS)
-    assert torch.from_dlpack(x).tolist() == NUMBERS.tolist()
-    assert jax.numpy.from_dlpack(x).tolist() == NUMBERS.tolist()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +72,7 @@ def test_every_producer_is_read_and_its_memory_is_read_only(producer):
     ],
     ids=["pyarrow.Array", "pyarrow.ChunkedArray", "pyarrow.Table", "pandas.Series", "nanoarrow.CArray"],
 )
-def test_what_is_written_to_the_memory_is_seen_through_arrow_until_the_last_consumer_is_gone(wrap):
+def test_arrow_data_are_shared_until_the_last_consumer_is_gone(wrap):
     array = np.arange(1000, dtype="f8")
     x = asdlpack(wrap(array))
     assert x.pointer == array.ctypes.data
@@ -105,15 +88,6 @@ def test_what_is_written_to_the_memory_is_seen_through_arrow_until_the_last_cons
     del second
     gc.collect()
     assert gone() is None
-
-
-@pytest.mark.parametrize("name", TYPES)
-def test_every_primitive_type_is_read(name):
-    values = np.arange(5).astype(name)
-    for obj in only_arrow(pa.array(values)), pa.chunked_array([pa.array(values)]):
-        x = asdlpack(obj)
-        assert x.dtype == name
-        np.testing.assert_array_equal(np.from_dlpack(x), values, strict=True)
 
 
 def test_memory_that_the_library_owns_is_freed_with_the_last_consumer():
@@ -143,12 +117,6 @@ def test_a_sliced_array_is_shared_from_its_offset():
         x = asdlpack(slice)
         assert x.pointer == NUMBERS.ctypes.data + 20
         assert np.from_dlpack(x).tolist() == [6, 7, 8, 9]
-
-
-def test_a_sliced_polars_series_is_shared_from_its_offset():
-    series = pl.Series(NUMBERS)
-    assert asdlpack(series[3:7]).pointer == asdlpack(series).pointer + 12
-    assert np.from_dlpack(asdlpack(series[3:7])).tolist() == [4, 5, 6, 7]
 
 
 def test_offsets_of_lists_and_of_their_items_add_up():
@@ -183,35 +151,6 @@ def test_a_slice_without_items_has_no_address():
 # Dimensions.
 
 
-def test_fixed_size_lists_are_dimensions():
-    x = asdlpack(only_arrow(lists(NUMBERS, 4, 3)))
-    assert (x.shape, x.strides, x.readonly) == ((2, 3, 4), (12, 4, 1), True)
-    assert np.from_dlpack(x).tolist() == NUMBERS.reshape(2, 3, 4).tolist()
-    assert x.pointer == NUMBERS.ctypes.data
-    assert torch.from_dlpack(x).shape == (2, 3, 4)
-
-
-def test_polars_arrays_are_dimensions():
-    series = pl.Series(NUMBERS.reshape(2, 3, 4))
-    assert series.dtype == pl.Array(pl.Int32, (3, 4))
-    x = asdlpack(series)
-    assert x.shape == (2, 3, 4)
-    assert np.from_dlpack(x).tolist() == series.to_list()
-
-
-@pytest.mark.parametrize("permutation", [None, [0, 1], [1, 0]])
-def test_fixed_shape_tensors_have_their_shape_and_permutation(permutation):
-    tensor = pa.fixed_shape_tensor(pa.int32(), [3, 4], permutation=permutation, dim_names=["row", "column"])
-    array = pa.ExtensionArray.from_storage(tensor, lists(NUMBERS, 12))
-    expected = array.to_numpy_ndarray()
-    for obj in only_arrow(array), pa.chunked_array([array]), pa.table({"a": array}):
-        x = asdlpack(obj)
-        assert x.pointer == NUMBERS.ctypes.data
-        assert x.shape == expected.shape
-        assert x.strides == tuple(stride // 4 for stride in expected.strides)
-        np.testing.assert_array_equal(np.from_dlpack(x), expected, strict=True)
-
-
 def test_a_permuted_tensor_has_the_dimensions_in_the_order_of_the_standard():
     """Dimension i is dimension permutation[i] of the memory. pyarrow's own to_numpy_ndarray, and its __dlpack__, miss
     items where the permutation is not its own inverse."""
@@ -227,12 +166,6 @@ def test_a_permuted_tensor_has_the_dimensions_in_the_order_of_the_standard():
     np.testing.assert_array_equal(np.from_dlpack(copied), np.concatenate([expected, expected]))
 
 
-def test_a_permutation_may_leave_the_last_dimension_where_it_is():
-    tensor = pa.fixed_shape_tensor(pa.int32(), [2, 3, 4], permutation=[1, 0, 2])
-    x = asdlpack(only_arrow(pa.ExtensionArray.from_storage(tensor, lists(NUMBERS, 24))))
-    np.testing.assert_array_equal(np.from_dlpack(x), NUMBERS.reshape(1, 2, 3, 4).transpose(0, 2, 1, 3), strict=True)
-
-
 def test_lists_of_tensors_have_the_dimensions_of_both():
     tensor = pa.fixed_shape_tensor(pa.int32(), [3, 2], permutation=[1, 0])
     array = pa.ExtensionArray.from_storage(tensor, lists(NUMBERS, 6))
@@ -242,13 +175,6 @@ def test_lists_of_tensors_have_the_dimensions_of_both():
 
 
 # Booleans.
-
-
-def test_bool8_is_shared_as_booleans():
-    storage = pa.array([1, 0, 1, 1], pa.int8())
-    x = asdlpack(pa.ExtensionArray.from_storage(pa.bool8(), storage))
-    assert (x.dtype, x.pointer) == ("bool", storage.buffers()[1].address)
-    assert np.from_dlpack(x).tolist() == [True, False, True, True]
 
 
 @pytest.mark.parametrize("start", range(10))
@@ -268,12 +194,6 @@ def test_lists_of_booleans_are_unpacked_too():
     x = asdlpack(array, copy=True)
     assert (x.dtype, x.shape) == ("bool", (2, 2, 5))
     np.testing.assert_array_equal(np.from_dlpack(x), values.reshape(3, 2, 5)[1:])
-
-
-@pytest.mark.parametrize("obj", [pl.Series([True]), pa.chunked_array([[True], [False]])], ids=["polars", "pyarrow"])
-def test_bit_packed_booleans_are_not_copied_unasked(obj):
-    with pytest.raises(BufferError, match='"b": bit-packed booleans; expected a byte an item .pass copy=None to copy'):
-        asdlpack(obj)
 
 
 def test_what_pyarrow_refuses_by_dlpack_is_read_by_arrow():
@@ -317,18 +237,6 @@ def test_several_chunks_become_one_copy(producer, copy):
     assert torch.from_dlpack(x).tolist() == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("producer", CHUNKED)
-def test_several_chunks_are_not_copied_unasked(producer):
-    with pytest.raises(BufferError, match="2 chunks or more; expected one .pass copy=None .*combine_chunks.*rechunk"):
-        asdlpack(CHUNKED[producer]())
-
-
-def test_combined_chunks_are_shared():
-    combined = chunked([1, 2], [3]).combine_chunks()
-    assert asdlpack(combined).pointer == combined.buffers()[1].address
-    assert asdlpack(CHUNKED["polars.Series"]().rechunk()).shape == (6,)
-
-
 def test_a_large_duckdb_result_comes_in_chunks():
     relation = duckdb.sql("select a::double as a from range(2_500_000) as numbers(a)")
     with pytest.raises(BufferError, match="2 chunks or more"):
@@ -357,20 +265,6 @@ def test_no_chunk_at_all_is_memory_without_items_of_the_type_of_the_stream(copy)
         asdlpack(pa.chunked_array([], pa.string()), copy=copy)
 
 
-def test_chunks_of_lists_keep_their_dimensions():
-    first, second = lists(NUMBERS, 4)[1:3], lists(NUMBERS[::-1], 4)[5:]
-    x = asdlpack(pa.chunked_array([first, second]), copy=None)
-    assert (x.shape, x.strides) == ((3, 4), (4, 1))
-    assert np.from_dlpack(x).tolist() == first.to_pylist() + second.to_pylist()
-
-
-def test_chunks_of_booleans_are_unpacked_into_one_copy():
-    values = np.arange(50) % 3 == 0
-    array = pa.array(values)
-    x = asdlpack(pa.chunked_array([array[3:11], array[11:12], array[12:]]), copy=None)
-    np.testing.assert_array_equal(np.from_dlpack(x), values[3:], strict=True)
-
-
 def test_one_chunk_is_shared_with_copy_none_and_copied_with_copy_true():
     column = pa.chunked_array([pa.array(NUMBERS)])
     assert asdlpack(column, copy=None).pointer == NUMBERS.ctypes.data
@@ -378,13 +272,6 @@ def test_one_chunk_is_shared_with_copy_none_and_copied_with_copy_true():
     assert x.pointer != NUMBERS.ctypes.data
     assert not x.readonly
     assert np.from_dlpack(x).tolist() == NUMBERS.tolist()
-
-
-def test_chunks_are_released_as_soon_as_they_are_copied():
-    before = pa.total_allocated_bytes()
-    x = asdlpack(pa.chunked_array([pa.array(range(1000)), pa.array(range(1000))]), copy=None)
-    assert x.size == 2000
-    assert pa.total_allocated_bytes() == before
 
 
 @pytest.mark.parametrize("copy", [None, True])
@@ -407,44 +294,7 @@ def test_a_copy_of_chunks_is_not_copied_again():
         assert asdlpack(chunks, copy=copy).nbytes == 256 << 20
 
 
-def test_a_copy_of_chunks_is_exported_as_a_copy():
-    x = asdlpack(chunked([1], [2]), copy=None)
-    assert look(x.__dlpack__(max_version=(1, 1))).flags == IS_COPIED
-
-
 # Nulls.
-
-
-@pytest.mark.parametrize(
-    ("obj", "said"),
-    [
-        (lambda: pa.chunked_array([[1, None, 3, None, 5]]), "2 of 5 items are null"),
-        (lambda: pl.Series([1, None, 3]), "1 of 3 items are null"),
-        (lambda: pd.Series([1, None], dtype="Int64"), "1 of 2 items are null"),
-        (lambda: na.Array([None, None, 1], na.int64()), "2 of 3 items are null"),
-        (lambda: pl.Series([True, None]), "1 of 2 items are null"),
-        (lambda: pa.table({"a": pa.array([None, 1.5])}), "1 of 2 items are null"),
-        (lambda: duckdb.sql("select null::integer as a"), "1 of 1 items are null"),
-        (lambda: pl.Series([[1, 2], None], dtype=pl.Array(pl.Int8, 2)), "2 of 4 items are null"),
-        (lambda: pl.Series([[1, None]], dtype=pl.Array(pl.Int8, 2)), "1 of 2 items are null"),
-        (lambda: pl.Series([{"a": 1}, None, {"a": 3}]), "1 of 3 items are null"),
-        (lambda: pl.Series([[[1, 2], None], None], dtype=pl.Array(pl.Int8, (2, 2))), "4 of 8 items are null"),
-    ],
-)
-@pytest.mark.parametrize("copy", [False, None, True])
-def test_nulls_are_refused_with_their_number_and_the_way_out(obj, said, copy):
-    with pytest.raises(BufferError, match=f"{said}.*fill_null"):
-        asdlpack(obj(), copy=copy)
-
-
-def test_nulls_in_any_chunk_are_refused():
-    with pytest.raises(BufferError, match="1 of 2 items are null"):
-        asdlpack(pa.chunked_array([[1, 2], [3, None]]), copy=None)
-
-
-def test_filled_nulls_are_exported():
-    assert np.from_dlpack(asdlpack(pl.Series([1, None]).fill_null(0))).tolist() == [1, 0]
-    assert np.from_dlpack(asdlpack(pc.fill_null(pa.chunked_array([[1, None]]), 0))).tolist() == [1, 0]
 
 
 def test_nulls_outside_a_slice_are_none():
@@ -460,46 +310,23 @@ def test_nulls_outside_a_slice_are_none():
 @pytest.mark.parametrize(
     ("obj", "said"),
     [
-        (lambda: pl.Series(["a"]), "text"),
-        (lambda: pl.Series([b"a"]), "bytes"),
-        (lambda: pl.Series(["a"], dtype=pl.Categorical), "dictionary-encoded"),
-        (lambda: pl.Series(["a"], dtype=pl.Enum(["a"])), "dictionary-encoded"),
-        (lambda: pl.Series([1]).cast(pl.Decimal(10, 2)), "decimals.*cast"),
-        (lambda: pl.Series([1], dtype=pl.Int32).cast(pl.Date), "times.*int32: .cast"),
         (
             lambda: pl.Series([1]).cast(pl.Datetime("us", "America/Argentina/Buenos_Aires")),
             "Buenos_Aires.*int64: .cast",
         ),
-        (lambda: pl.Series([1]).cast(pl.Duration), "times.*int64: .cast"),
-        (lambda: pl.Series([1]).cast(pl.Time), "times.*int64: .cast"),
-        (lambda: pl.Series([[1]]), "lists of any length"),
-        (lambda: pl.Series([{"a": 1, "b": 2}]), '2 columns: "a", "b"; .*pass one alone'),
         (lambda: pa.table({"a": [1], "b": [2], "c": [3], "d": [4]}), '4 columns: "a", "b", "c", ...; .*one alone'),
-        (lambda: pa.table({}), "0 columns"),
         (lambda: pa.table({"a": [{"b": 1}]}), "structure"),
-        (lambda: pd.DataFrame({"a": [1], "b": [2]}), '2 columns: "a", "b"'),
-        (lambda: pd.Series(["a"]), "text"),
-        (lambda: pa.chunked_array([pa.nulls(1)]), "nulls"),
-        (lambda: pa.chunked_array([pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8()))]), "maps"),
-        (lambda: pa.chunked_array([pc.run_end_encode(pa.array([1, 1]))]), "run-end"),
-        (lambda: duckdb.sql("select 'a' as a"), "text"),
-        (lambda: na.Array(["a"], na.string()), "text"),
+        (lambda: pl.Series([{"a": 1, "b": 2}]), '2 columns: "a", "b"; .*pass one alone'),
+        (lambda: pl.Series([{"a": 1}, None, {"a": 3}]), "1 of 3 items are null"),
+        (lambda: pl.Series([[[1, 2], None], None], dtype=pl.Array(pl.Int8, (2, 2))), "4 of 8 items are null"),
+        (lambda: duckdb.sql("select null::integer as a"), "1 of 1 items are null"),
     ],
 )
-@pytest.mark.parametrize("copy", [False, None])
-def test_what_dlpack_has_no_word_for_is_refused_with_the_way_out(obj, said, copy):
+@pytest.mark.parametrize("copy", [False, None, True])
+def test_what_dlpack_has_no_word_for_is_refused(obj, said, copy):
+    """Go's tables have the formats, test_ways_out_libraries.py the ways out."""
     with pytest.raises(BufferError, match=said):
         asdlpack(obj(), copy=copy)
-
-
-def test_the_type_is_refused_before_the_chunks_are():
-    with pytest.raises(BufferError, match="text"):
-        asdlpack(pa.chunked_array([["a"], ["b"]]))
-
-
-def test_a_scalar_of_arrow_shares_nothing():
-    with pytest.raises(TypeError, match="__arrow_c_array__ and __arrow_c_stream__"):
-        asdlpack(pa.scalar(1))
 
 
 # The protocols themselves.
@@ -522,22 +349,6 @@ def test_an_error_of_python_behind_a_stream_is_told():
     reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int32()}), batches())
     with pytest.raises(BufferError, match="get_next failed with errno .*the generator broke"):
         asdlpack(reader, copy=None)
-
-
-@alone
-def test_a_result_of_duckdb_without_end_can_be_interrupted():
-    class Alarm(Exception):
-        pass
-
-    def ring(signum, frame):
-        raise Alarm
-
-    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))  # where it is not, it ends there
-    relation = duckdb.sql("select 1::tinyint as a from range(1_000_000_000_000)")
-    signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
-    with pytest.raises(Alarm):
-        asdlpack(relation, copy=None)
 
 
 BITS = pa.array([True, False] * 50_000)
