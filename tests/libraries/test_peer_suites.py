@@ -33,7 +33,7 @@ def deleted(array):
 @pytest.mark.filterwarnings("ignore")  # of torch: some of these are prototypes
 @pytest.mark.parametrize("copy", [False, None, True])
 @pytest.mark.parametrize("kind", NO_PLAIN_MEMORY)
-def test_an_array_without_plain_memory_is_refused_with_the_words_of_its_library(kind, copy):
+def test_array_without_plain_memory_is_refused_in_its_librarys_words(kind, copy):
     make, words = NO_PLAIN_MEMORY[kind]
     with pytest.raises(BufferError, match=words):
         asdlpack(make(), copy=copy).__dlpack__(max_version=(1, 0))
@@ -67,25 +67,17 @@ def test_an_array_that_jax_only_traces_is_refused():
     assert refused == []
 
 
-def test_a_field_of_a_structured_array_is_copied_where_that_is_allowed():
-    fields = np.array([(1, 7), (2, 8), (3, 9)], dtype=[("number", "i4"), ("letter", "i1")])
-    with pytest.raises(BufferError, match="multiple of the item size"):
-        asdlpack(fields["number"]).__dlpack__()
-    assert np.from_dlpack(asdlpack(fields["number"], copy=None)).tolist() == [1, 2, 3]
-    assert np.shares_memory(np.from_dlpack(asdlpack(fields["letter"])), fields)
-
-
 @pytest.mark.parametrize(
     "arguments", [{"copy": np.arange(3)}, {"copy": 1}, {"stream": object()}], ids=["copy array", "copy 1", "stream"]
 )
-def test_an_argument_that_numpy_or_torch_would_have_to_guess_at_is_a_type_error(arguments):
+def test_argument_that_numpy_or_torch_would_guess_at_is_a_type_error(arguments):
     with pytest.raises(TypeError, match=next(iter(arguments))):
         asdlpack(b"abc").__dlpack__(**arguments)
 
 
 @pytest.mark.parametrize("order", "CF")
 @pytest.mark.parametrize("shape", [(0, 100), (100, 0), (1, 100), (100, 1), (0, 0, 0), (4, 0, 4), (1, 1)], ids=str)
-def test_memory_without_items_or_with_one_row_is_contiguous_in_both_orders(shape, order):
+def test_memory_without_items_or_of_one_row_has_both_orders(shape, order):
     x = asdlpack(np.zeros(shape, "i2", order=order))
     flags = np.asarray(x).flags
     assert (flags.c_contiguous, flags.f_contiguous) == (True, True)
@@ -96,23 +88,3 @@ def test_a_tensor_of_one_strided_item_is_shared():
     items = torch.rand(16)[::3][:1]
     out = torch.from_dlpack(asdlpack(items))
     assert (out.shape, out.data_ptr(), out.item()) == (items.shape, items.data_ptr(), items.item())
-
-
-def test_torch_makes_tensors_of_the_objects():
-    assert torch.tensor(asdlpack(torch.arange(5.0))).tolist() == [0, 1, 2, 3, 4]
-    assert torch.stack([torch.as_tensor(asdlpack(torch.arange(2.0)))] * 2).tolist() == [[0, 1], [0, 1]]
-
-
-@pytest.mark.parametrize("max_version", [None, (1, 0)])
-def test_a_capsule_that_dies_while_an_exception_passes_changes_nothing(max_version):
-    data = bytearray(3)
-
-    def fail():
-        _ = asdlpack(data).__dlpack__(max_version=max_version)
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError) as caught:
-        fail()
-    caught.value.__traceback__ = None
-    del caught
-    data.append(0)

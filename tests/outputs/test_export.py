@@ -5,7 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from dlpack import DLDeviceType, asdlpack
+from dlpack import asdlpack
 from support.capi import Managed, Speaks, address, capsule_name, consume, look
 
 NUMBERS = np.arange(6, dtype="f4").reshape(2, 3)
@@ -111,27 +111,6 @@ def test_a_copied_export_does_not_change_the_object():
     copied[0] = 0
     assert (x.pointer, data, x.obj) == (pointer, b"abc", data)
     assert np.from_dlpack(x).ctypes.data == pointer
-
-
-def test_device_types_have_the_numbers_of_dlpack_1_3():
-    assert {device.name: device.value for device in DLDeviceType} == {
-        "kDLCPU": 1,
-        "kDLCUDA": 2,
-        "kDLCUDAHost": 3,
-        "kDLOpenCL": 4,
-        "kDLVulkan": 7,
-        "kDLMetal": 8,
-        "kDLVPI": 9,
-        "kDLROCM": 10,
-        "kDLROCMHost": 11,
-        "kDLExtDev": 12,
-        "kDLCUDAManaged": 13,
-        "kDLOneAPI": 14,
-        "kDLWebGPU": 15,
-        "kDLHexagon": 16,
-        "kDLMAIA": 17,
-        "kDLTrn": 18,
-    }
 
 
 def test_the_methods_are_found_on_the_type():
