@@ -66,20 +66,17 @@ def file(tmp_path):
     return path
 
 
-def test_the_report_has_a_line_for_each_fact():
-    lines = prints().splitlines()
+def test_the_report_has_a_line_for_each_fact_in_plain_text():
+    text = prints(environ={"FORCE_COLOR": "1", "TERM": "xterm-256color"})
+    lines = text.splitlines()
     labels = ["dlpack", "package", "extension", "core", "exports", "Python", "platform", "CUDA driver", "libraries"]
     assert [line[:13].rstrip() for line in lines[:9]] == labels
     assert lines[0] == f"dlpack       {dlpack.__version__}"
     assert lines[1] == f"package      {PACKAGE}"
     assert lines[4] == "exports      DLPack 1.3 and legacy"
-
-
-def test_the_report_is_plain_text():
-    text = prints(environ={"FORCE_COLOR": "1", "TERM": "xterm-256color"})
     assert text.isascii()
     assert text.replace("\n", "").isprintable()
-    assert [line for line in text.splitlines() if line != line.rstrip()] == []
+    assert [line for line in lines if line != line.rstrip()] == []
 
 
 def test_the_report_as_json_has_the_same_facts():
@@ -102,21 +99,13 @@ def test_the_report_as_json_has_the_same_facts():
         "machine": system.machine,
     }
     assert list(about)[-2:] == ["cuda_driver", "libraries"]
-
-
-def test_both_shared_libraries_are_where_the_report_says():
-    about = tells()
     assert Path(about["extension"]).is_file()
     assert Path(about["core"]).is_file()
-
-
-def test_the_versions_that_the_report_says_are_those_of_the_capsules():
     version = look(dlpack.asdlpack(b"").__dlpack__(max_version=(99, 0))).version
-    look(dlpack.asdlpack(bytearray()).__dlpack__())
-    assert tells()["exports"] == [f"{version.major}.{version.minor}", "legacy"]
+    assert about["exports"] == [f"{version.major}.{version.minor}", "legacy"]
 
 
-def test_each_library_that_is_installed_is_listed_with_its_version_and_none_is_imported(tmp_path):
+def test_installed_libraries_are_listed_with_versions_and_not_imported(tmp_path):
     for library in LIBRARIES:
         install(tmp_path, library.name, library.distributions[0], "Name: x\nVersion: 1.2.3\n")
     libraries = tells(environ=path_with(tmp_path))["libraries"]
@@ -180,37 +169,15 @@ def test_without_a_cuda_driver_there_is_none(tmp_path):
 
 
 def test_a_file_is_described(file):
-    lines = dict(line.split(None, 1) for line in prints(file, "--dtype", "float32", "--shape", "2,3").splitlines())
-    address = lines.pop("pointer")
-    assert int(address, 16) % int(lines.pop("alignment")) == 0
-    assert lines.pop("repr").startswith(
-        f"<dlpack.DLPackObject: float32[2, 3] at {address}, 24 bytes on kDLCPU:0, read-only"
-    )
-    assert lines == {
-        "file": str(file),
-        "file_bytes": "40",
-        "offset": "0",
-        "owner": "mmap.mmap",
-        "protocol": "buffer",
-        "version": "-",
-        "flags": "-",
-        "device": "kDLCPU:0",
-        "dtype": "float32",
-        "shape": "(2, 3)",
-        "strides": "(3, 1)",
-        "byte_strides": "(12, 4)",
-        "size": "6",
-        "itemsize": "4",
-        "nbytes": "24",
-        "contiguous": "C",
-        "readonly": "True",
-    }
-
-
-def test_a_file_is_described_as_json(file):
-    facts = tells(file, "--dtype", "float32", "--shape", "2,3", "--offset", "8")
-    assert facts.pop("pointer") % 4096 == 8
-    assert "float32[2, 3]" in facts.pop("repr")
+    options = [file, "--dtype", "float32", "--shape", "2,3", "--offset", "8"]
+    facts = tells(*options)
+    lines = dict(line.split(None, 1) for line in prints(*options).splitlines())
+    assert list(lines) == list(facts)
+    for found, address in (facts, facts["pointer"]), (lines, int(lines["pointer"], 16)):
+        assert address % 4096 == 8
+        start = f"<dlpack.DLPackObject: float32[2, 3] at {address:#x}, 24 bytes on kDLCPU:0, read-only"
+        assert found.pop("repr").startswith(start)
+        del found["pointer"]
     assert facts == {
         "file": str(file),
         "file_bytes": 40,
@@ -231,17 +198,17 @@ def test_a_file_is_described_as_json(file):
         "contiguous": "C",
         "readonly": True,
     }
+    as_text = {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}
+    assert lines == {name: "-" if value is None else str(value) for name, value in as_text.items()}
 
 
-def test_a_file_is_bytes_and_all_of_them_unless_said_otherwise(file):
-    facts = tells(file)
-    assert (facts["dtype"], facts["shape"], facts["nbytes"]) == ("uint8", [40], 40)
-
-
-@pytest.mark.parametrize(("name", "nbytes"), [("bfloat16", 4), ("float8_e5m2", 2), ("int4", 1), ("float32x4", 32)])
-def test_a_data_type_is_one_of_dlpack(file, name, nbytes):
-    facts = tells(file, "--dtype", name, "--shape", "2")
-    assert (facts["dtype"], facts["nbytes"]) == (name, nbytes)
+@pytest.mark.parametrize(
+    ("options", "nbytes"),
+    [([], 40), (["--dtype", "uint8", "--shape", "40"], 40), (["--dtype", "int4", "--shape", "2"], 1)],
+)
+def test_a_file_is_bytes_and_all_of_them_unless_said_otherwise(file, options, nbytes):
+    facts = tells(file, *options)
+    assert (facts["dtype"], facts["nbytes"]) == (options[1] if options else "uint8", nbytes)
 
 
 @pytest.mark.parametrize(
@@ -251,10 +218,7 @@ def test_a_data_type_is_one_of_dlpack(file, name, nbytes):
         (["--shape", "-1,8"], [5, 8]),
         (["--shape=-1,8"], [5, 8]),
         (["--shape", "5,-1,2"], [5, 4, 2]),
-        (["--shape", "-1,5", "--dtype", "int32"], [2, 5]),
-        (["--shape", "-1,16", "--offset", "8"], [2, 16]),
         (["--dtype", "int64", "--offset", "8"], [4]),
-        (["--shape", "3,3"], [3, 3]),
         (["--shape", "0,3"], [0, 3]),
     ],
 )
@@ -296,10 +260,7 @@ def test_any_file_name_can_be_printed(tmp_path, name, locale):
         (["--offset", "-1"], "offset: expected bytes, an int of 64 bits from 0 on, got -1"),
         (["--dtype", "float32", "--shape", "3,4"], "data has 40 bytes; shape, strides and offset need bytes 0 to 48"),
         (["--dtype", "int64", "--offset", "1"], "the 39 bytes from offset 1 on are no multiple of 1 item of 8 bytes"),
-        (["--shape", "-1,0"], "shape dimension 0 is -1, beside a dimension of 0"),
         (["--shape", "-1,-1"], "shape dimension 1 is -1, beside another"),
-        (["--shape", "0,9223372036854775807,2"], "too large"),
-        (["--shape", ",".join("1" * 65)], "ndim is 65; expected 0 to 64 dimensions"),
         (["--dtype", "int32", "--offset", "1", "--shape", "1"], "in Python, frombuffer says: data 0x"),
         (["--dtype", "float33"], 'dtype "float33": unknown; expected a name like "int32"'),
     ],
