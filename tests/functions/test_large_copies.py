@@ -21,29 +21,18 @@ def numbers(*shape, dtype="f4"):
     return np.random.default_rng(0).integers(0, 256, (*shape, np.dtype(dtype).itemsize), "u1").view(dtype)[..., 0]
 
 
+# Go's TestWorkersCopyWhatOneDoes has all layouts; these are shared by several threads of the core itself.
 LAYOUTS = {
-    "compact": lambda: numbers(1500, 1511),
     "compact bytes, one more than some pieces": lambda: numbers(8 * HUGE_PAGE + 1, dtype="u1"),
     "transposed": lambda: numbers(1500, 1511).T,
     "transposed, rows a power of two apart": lambda: numbers(2048, 1024).T,
     "transposed and byte-swapped": lambda: numbers(1500, 1511, dtype=">f4").T,
-    "transposed, of few long rows": lambda: numbers(700_001, 3).T,
-    "transposed, of many short rows": lambda: numbers(3, 700_001).T,
-    "transposed stack": lambda: numbers(300, 70, 71).transpose(0, 2, 1),
     "dimensions in the order 2, 0, 1": lambda: numbers(16, 255, 1023).transpose(2, 0, 1),
-    "dimensions in reversed order": lambda: numbers(7, 30, 40, 50, 6).T,
     "channels last to channels first": lambda: numbers(1301, 1303, 3, dtype="u1").transpose(2, 0, 1),
-    "reversed rows": lambda: numbers(1500, 1511)[::-1],
     "reversed": lambda: numbers(1500, 1511)[::-1, ::-1],
-    "every second column": lambda: numbers(1500, 3001)[:, ::2],
-    "every second row": lambda: numbers(3001, 1511)[::2],
     "one row, broadcast": lambda: np.broadcast_to(numbers(1511), (1500, 1511)),
-    "one item, broadcast": lambda: np.broadcast_to(numbers(1), (1500, 1511)),
     "two huge rows": lambda: numbers(2, 3 * HUGE_PAGE + 7, dtype="u1")[:, :-3],
-    "byte-swapped words of 2 bytes": lambda: numbers(3, 1_500_001, dtype=">i2"),
     "byte-swapped words of 4 bytes, misaligned": lambda: numbers(6_000_001, dtype="u1")[1:].view(">i4"),
-    "byte-swapped words of 8 bytes": lambda: numbers(700_001, dtype=">u8"),
-    "byte-swapped, every third": lambda: numbers(2_100_001, dtype=">u8")[::3],
     "byte-swapped halves of 16 bytes": lambda: numbers(300_001, dtype=">c16"),
 }
 
@@ -167,24 +156,6 @@ def test_a_copy_that_fails_leaves_no_memory_behind():
     assert process.address_space() < before + 5 * size
 
 
-@alone(environ={"OPENBLAS_NUM_THREADS": "1"})  # a thread of numpy's would take it
-def test_a_blocked_signal_is_left_to_who_waits_for_it():
-    """The threads that share a copy must not take it."""
-    import os
-    import signal
-
-    import dlpack
-    from support import forks
-
-    data = memoryview(bytearray(32 << 20))[::-1]
-    dlpack.asdlpack(data, copy=True)  # its threads are started where nothing is blocked
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})
-    for number in (signal.SIGUSR1, signal.SIGTERM) * 5:
-        dlpack.asdlpack(data, copy=True)
-        os.kill(os.getpid(), number)
-        assert signal.sigtimedwait({number}, forks.DEADLINE) is not None
-
-
 @alone
 def test_every_thread_of_the_core_blocks_the_signals_that_it_can():
     """Those for faults, profiling and preemption, and SIGCHLD, are Go's to unblock; the Python handlers' are not."""
@@ -234,16 +205,6 @@ def test_children_forked_while_threads_share_copies_copy_too():
         stop.set()
         thread.join()
     copy()
-
-
-def test_threads_copy_at_once():
-    from concurrent.futures import ThreadPoolExecutor
-
-    arrays = [numbers(1024, 1100 + i).T for i in range(6)]
-    with ThreadPoolExecutor(len(arrays)) as pool:
-        copies = pool.map(lambda array: asdlpack(array, copy=True), arrays * 3)
-        for array, x in zip(arrays * 3, copies, strict=True):
-            assert array_at(x).tobytes() == array.tobytes()
 
 
 @alone
