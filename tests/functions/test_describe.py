@@ -63,7 +63,6 @@ def test_bytes_are_described():
         (np.float32(1), {"owner": "numpy.float32", "shape": (), "strides": (), "readonly": True}),
         (np.zeros(2, ml_dtypes.bfloat16), {"protocol": "__array_interface__", "dtype": "bfloat16"}),
         (np.zeros(2, ml_dtypes.int4), {"dtype": "int4", "flags": None, "byte_strides": (1,)}),
-        (asdlpack(b"ab"), {"owner": "bytes", "protocol": "buffer"}),
         (asdlpack(b"ab", copy=True), {"owner": None, "readonly": False}),
         (dlpack.frombuffer(b"ab", "float4_e2m1fn"), {"shape": (4,), "nbytes": 2, "byte_strides": None}),
         (dlpack.frombuffer(b"a", "int4", 1), {"nbytes": 1, "byte_strides": None}),
@@ -72,9 +71,6 @@ def test_bytes_are_described():
 )
 def test_what_any_input_is(obj, expected):
     about = describe(obj)
-    if "version" in expected and expected["version"]:
-        assert about["version"] >= expected["version"]
-        expected = {name: value for name, value in expected.items() if name != "version"}
     assert {name: about[name] for name in expected} == expected
     assert list(about) == KEYS
 
@@ -105,13 +101,6 @@ def test_a_capsule_is_described_and_not_consumed(name):
 def test_of_a_capsule_that_is_none_to_consume_just_the_name_is_read(name):
     producer = Managed(1, ndim=-1)
     assert describe(producer.capsule(name.encode())) == {"owner": "PyCapsule", "capsule": name}
-
-
-def test_a_used_capsule_is_its_consumers():
-    capsule = asdlpack(bytearray(4)).__dlpack__()
-    array = np.from_dlpack(Speaks(__dlpack__=lambda **_: capsule, __dlpack_device__=lambda: (1, 0)))
-    assert describe(capsule) == {"owner": "PyCapsule", "capsule": "used_dltensor"}
-    assert array.shape == (4,)
 
 
 def test_a_capsule_of_padded_items_says_so():
@@ -179,16 +168,13 @@ def test_nothing_is_held_afterwards():
 
 
 def test_it_prints_one_entry_a_line():
+    assert str(describe(np.zeros(2, "O"))).startswith("owner    numpy.ndarray\nrefused  BufferError: ")
     text = str(describe(np.zeros((2, 3), "f4")))
     lines = dict(line.split(None, 1) for line in text.splitlines())
     assert list(lines) == KEYS
     assert (lines["owner"], lines["shape"], lines["flags"]) == ("numpy.ndarray", "(2, 3)", "none")
     assert lines["pointer"].startswith("0x")
     assert lines["version"].startswith("1.")
-
-
-def test_what_is_refused_prints_too():
-    assert str(describe(np.zeros(2, "O"))).startswith("owner    numpy.ndarray\nrefused  BufferError: ")
 
 
 def test_a_stream_that_can_be_read_only_once_is_not_read():

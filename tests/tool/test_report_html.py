@@ -179,10 +179,6 @@ def test_the_page_loads_nothing_and_runs_nothing() -> None:
     assert "default-src 'none'" in text
 
 
-def test_the_same_report_gives_the_same_page() -> None:
-    assert page(report(*outcomes())) == page(report(*outcomes()))
-
-
 def test_a_report_of_nothing_is_a_page_too() -> None:
     assert "no library takes part" in Page(page(Report())).text
 
