@@ -143,16 +143,6 @@ def test_any_compact_memory_is_taken_as_bytes_whatever_its_type(source):
     assert x.obj is obj
 
 
-def test_what_is_written_on_one_side_is_seen_on_the_other():
-    memory = bytearray(8)
-    array = np.asarray(frombuffer(memory, "bfloat16"))
-    assert (array.dtype, array.ctypes.data) == (ml_dtypes.bfloat16, address_of(memory))
-    array[1] = -2
-    assert memory[2:4] == b"\x00\xc0"
-    memory[0:2] = b"\x80\x3f"
-    assert array.tolist() == [1, -2, 0, 0]
-
-
 def test_a_view_of_an_mmap_locks_it_until_the_last_consumer_is_gone():
     memory = mmap.mmap(-1, 4096)
     array = np.from_dlpack(frombuffer(memory, "float64", (2, -1), offset=64))

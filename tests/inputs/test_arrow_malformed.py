@@ -529,17 +529,6 @@ def test_a_later_chunk_that_is_malformed_or_has_nulls_refuses_all():
         assert [chunk.array_released for chunk in stream.chunks] == [1, 1, 1]
 
 
-def test_chunks_whose_lengths_overflow_are_a_value_error():
-    """Lists of no items can be that many."""
-
-    def chunk(length):
-        return Column(b"+w:0", children=[NOT_NULL], array={"length": length})
-
-    with pytest.raises(ValueError, match="overflow 64 bits"):
-        asdlpack(Stream(chunk(2**62), chunk(2**62)).exporter(), copy=None)
-    assert asdlpack(Stream(chunk(2**59), chunk(2**59)).exporter(), copy=None).shape == (2**60, 0)
-
-
 @pytest.mark.parametrize("length", [2**59, 2**45])
 def test_chunks_that_no_memory_can_hold_are_refused(length):
     column = Column(b"+w:1", children=[Column(items=NUMBERS, array={"length": length})], array={"length": length})

@@ -71,14 +71,6 @@ def test_a_stream_reaches_a_producer_on_a_device():
     assert (managed.version.major, managed.dl_tensor.data) == (1, 1 << 20)
 
 
-def test_the_capsule_is_handed_on_as_it_is():
-    capsules = [ARRAY.__dlpack__(), ARRAY.__dlpack__(max_version=(1, 0))]
-    x = asdlpack(speaking(lambda **_: capsules[0]))
-    assert x.__dlpack__() is capsules[0]
-    del capsules[0]
-    assert x.__dlpack__(max_version=(1, 0)) is capsules[0]
-
-
 @pytest.mark.parametrize(("name", "max_version"), [(LEGACY, None), (VERSIONED, (1, 3))])
 def test_offset_is_folded_into_the_address_for_careless_consumers(name, max_version):
     made = []
@@ -94,13 +86,6 @@ def test_offset_is_folded_into_the_address_for_careless_consumers(name, max_vers
     assert (tensor.data, tensor.byte_offset) == (ARRAY.ctypes.data + 8, 0)
     del tensor, capsule
     assert [managed.deleted for managed in made] == [1]
-
-
-def test_a_tensor_of_another_major_version_is_handed_on_unread():
-    managed = Managed(1 << 20, shape=(3,), byte_offset=8, version=(2, 0))
-    capsule = managed.capsule()
-    x = asdlpack(speaking(lambda **_: capsule))
-    assert x.__dlpack__(max_version=(2, 0)) is capsule
 
 
 def test_the_device_is_the_producers_own_and_asked_anew():
@@ -154,15 +139,6 @@ def test_attributes_of_device_memory_order_no_stream():
     x = asdlpack(producer)
     assert (x.shape, x.pointer, x.device) == ((3,), 1 << 20, (DLDeviceType.kDLCUDA, 1))
     assert [call["stream"] for call in producer.calls if call != "device"] == [-1]
-
-
-def test_a_producer_that_changes_its_memory_is_asked_anew_at_each_export():
-    arrays = [np.zeros(3), np.ones(4)]
-    x = asdlpack(speaking(lambda **k: arrays[0].__dlpack__(**k)))
-    assert (x.shape, np.from_dlpack(x).tolist()) == ((3,), [0, 0, 0])
-    del arrays[0]
-    assert np.from_dlpack(x).tolist() == [1, 1, 1, 1]
-    assert x.shape == (3,)
 
 
 # Producers of other times.
@@ -252,11 +228,10 @@ def test_when_the_producer_refuses_its_other_protocols_serve(max_version, protoc
     assert np.from_dlpack(x).tolist() == ARRAY.tolist()
 
 
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_when_the_producer_refuses_its_buffer_serves(refusal):
+def test_when_the_producer_refuses_its_buffer_serves():
     class Bytes(bytearray):
         def __dlpack__(self, **_):
-            raise refusal("no")
+            raise BufferError("no")
 
         def __dlpack_device__(self):
             return (1, 0)
@@ -365,14 +340,6 @@ def test_attribute_that_disappears_between_reads_is_an_error():
     for ask in (lambda: x.__dlpack__(), lambda: x.shape):
         with pytest.raises((AttributeError, BufferError)):
             ask()
-
-
-def test_an_interface_that_changes_between_reads_is_described_as_it_was_read():
-    keys = dict(ARRAY.__array_interface__)
-    x = asdlpack(Speaks(__array_interface__=keys, keep=ARRAY))
-    keys.update(shape=(10**6,), typestr="<f8")
-    assert (x.shape, x.dtype) == ((2, 3), "float32")
-    assert np.from_dlpack(x).tolist() == ARRAY.tolist()
 
 
 class Meddles:

@@ -20,7 +20,6 @@ from dlpack import asdlpack
 from dlpack._dlpack import _core_calls
 from support.alone import alone, python
 from support.arrow_c import Column, Stream, only_arrow
-from support.process import resident
 
 NUMBERS = np.arange(1, 25, dtype="i4")
 
@@ -349,37 +348,6 @@ def test_an_error_of_python_behind_a_stream_is_told():
     reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int32()}), batches())
     with pytest.raises(BufferError, match="get_next failed with errno .*the generator broke"):
         asdlpack(reader, copy=None)
-
-
-BITS = pa.array([True, False] * 50_000)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: pa.chunked_array([BITS, BITS]),
-        lambda: pa.chunked_array([BITS, pa.nulls(1, pa.bool_())]),
-        lambda: pa.chunked_array([["text"], ["text"]]),
-        lambda: pa.table({"a": BITS, "b": BITS}),
-        lambda: only_arrow(BITS),
-    ],
-    ids=["chunks", "a chunk with nulls", "chunks of text", "two columns", "an array"],
-)
-@pytest.mark.parametrize("copy", [False, None, True])
-def test_memory_does_not_grow(make, copy):
-    def use():
-        try:
-            asdlpack(make(), copy=copy)
-        except BufferError:
-            pass
-
-    for _ in range(100):
-        use()
-    before, arrow = resident(), pa.total_allocated_bytes()
-    for _ in range(300):
-        use()
-    assert resident() - before < 8 << 20  # a leak of one chunk's items is 30 MB
-    assert pa.total_allocated_bytes() == arrow
 
 
 def test_pyarrow_is_not_needed():
