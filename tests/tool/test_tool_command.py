@@ -15,9 +15,22 @@ from support.alone import ROOT, run
 from support.tool import exchange, library_of
 
 
+def modules_of(folder):
+    """The package, and modules of this folder before all others."""
+    return {"PYTHONPATH": f"{folder}:{ROOT / 'python'}"}
+
+
+def tried(tmp_path, *options, **modules):
+    """What is printed and found where these modules are installed, which break something if there are any."""
+    for name, code in modules.items():
+        (tmp_path / f"{name}.py").write_text(code)
+    file = tmp_path / "report.json"
+    printed = exchange(*options, "--json", file, status=1 if modules else 0, environ=modules_of(tmp_path))
+    return printed, tests.Report.from_dict(json.loads(file.read_text()))
+
+
 def test_the_named_libraries_alone_take_part(tmp_path):
-    printed = exchange("numpy", "--json", tmp_path / "report.json", "--html", tmp_path / "report.html")
-    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    printed, found = tried(tmp_path, "numpy", "--html", tmp_path / "report.html")
     assert list(found.libraries) == ["numpy"]
     assert {library_of(consumer) for consumer in found.consumers} == {"numpy"}
     assert {each.section for each in found.exchanges} == {"standard library", "layouts", "data types", "numpy"}
@@ -29,8 +42,7 @@ def test_the_named_libraries_alone_take_part(tmp_path):
 
 def test_an_expression_chooses(tmp_path):
     expression = "numpy and (bytearray or MMAP) and not (read-only or mem)"
-    exchange("numpy", "-k", expression, "--json", tmp_path / "report.json")
-    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    _, found = tried(tmp_path, "numpy", "-k", expression)
     assert {each.provider for each in found.exchanges} == {"bytearray", "mmap"}
 
 
@@ -97,7 +109,7 @@ def test_a_signal_ends_it_and_all_that_it_started(number, tmp_path):
     )
     code = "import os, runpy, sys; os.environ['PARENT'] = str(os.getpid()); sys.argv[1:] = ['torch']; "
     code += "runpy.run_module('dlpack.tests', run_name='__main__')"
-    result = run(sys.executable, "-c", code, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    result = run(sys.executable, "-c", code, environ=modules_of(tmp_path))
     assert (result.returncode, result.stdout) == (128 + signal.Signals[number], "")
     for process in (tmp_path / "processes").read_text().split():
         state = Path("/proc", process, "stat")
@@ -106,7 +118,7 @@ def test_a_signal_ends_it_and_all_that_it_started(number, tmp_path):
 
 def test_what_a_library_says_is_printed_in_any_encoding(tmp_path):
     (tmp_path / "torch.py").write_text("raise OSError('gr\u00fc\u00df')")
-    environ = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}", "PYTHONIOENCODING": "ascii"}
+    environ = {**modules_of(tmp_path), "PYTHONIOENCODING": "ascii"}
     printed = exchange("torch", "--html", tmp_path / "report.html", status=1, environ=environ)
     assert "torch: OSError: gr\\xfc\\xdf" in printed
     assert "gr\u00fc\u00df" in (tmp_path / "report.html").read_text()
@@ -114,8 +126,7 @@ def test_what_a_library_says_is_printed_in_any_encoding(tmp_path):
 
 def test_a_broken_rich_is_no_rich(tmp_path):
     (tmp_path / "rich.py").write_text("raise OSError")
-    environ = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"}
-    assert "no colours" in exchange("numpy", "-k", "bytes", environ=environ)
+    assert "no colours" in exchange("numpy", "-k", "bytes", environ=modules_of(tmp_path))
 
 
 def test_it_works_without_a_standard_error():
@@ -165,11 +176,8 @@ BROKEN = {
 def test_a_library_that(how, tmp_path):
     """... is one line and one failed column, and the others are tried all the same."""
     code, line = BROKEN[how]
-    (tmp_path / "torch.py").write_text(code)
-    options = ["torch", "numpy", "-k", "bytes", "--timeout", "5", "--json", tmp_path / "report.json"]
-    printed = exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    printed, found = tried(tmp_path, "torch", "numpy", "-k", "bytes", "--timeout", "5", torch=code)
     assert len(re.findall(rf"^ *{re.escape(line)}", printed, re.MULTILINE)) == 1, printed
-    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
     outcomes = {(each.consumer, each.provider): each.outcome for each in found.exchanges}
     assert outcomes["numpy", "bytes"] == "shared"
     assert outcomes["torch", "bytes"] == "failed"
@@ -185,36 +193,25 @@ DEADLY = {
 def test_an_exchange_that(how, tmp_path):
     """... is one failed cell in each column, and the rest is tried all the same."""
     code, text = DEADLY[how]
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, signal\nfrom dlpack.tests.libraries import layouts\n"
-        f"layouts.PROVIDERS['columns'] = lambda: {code}\n"
-    )
-    options = ["numpy", "-k", "column or broadcast", "--timeout", "3", "--json", tmp_path / "report.json"]
-    exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
-    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    imports = "import os, signal\nfrom dlpack.tests.libraries import layouts\n"
+    breaks = f"{imports}layouts.PROVIDERS['columns'] = lambda: {code}\n"
+    _, found = tried(tmp_path, "numpy", "-k", "column or broadcast", "--timeout", "3", sitecustomize=breaks)
     outcomes = {each.provider: (each.outcome, each.text) for each in found.exchanges}
     assert outcomes["columns"][0] == "failed" and text in outcomes["columns"][1]
     assert outcomes["one column"][0] == outcomes["broadcast"][0] == "shared"
 
 
 def test_a_check_that_kills_its_process_is_one_failed_check(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os\nfrom dlpack.tests.libraries import numpy\n"
-        "numpy.CHECKS = {'takes a: b': lambda: os._exit(3), 'goes on': lambda: None}\n"
-    )
-    options = ["numpy", "-k", "bytes or takes or goes", "--json", tmp_path / "report.json"]
-    exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
-    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
+    breaks = "import os\nfrom dlpack.tests.libraries import numpy\n"
+    breaks += "numpy.CHECKS = {'takes a: b': lambda: os._exit(3), 'goes on': lambda: None}\n"
+    _, found = tried(tmp_path, "numpy", "-k", "bytes or takes or goes", sitecustomize=breaks)
     assert [(each.name, each.outcome) for each in found.checks] == [("takes a: b", "failed"), ("goes on", "passed")]
     assert "bytes" in [each.provider for each in found.exchanges if each.outcome == "shared"]
 
 
 def test_a_broken_library_that_takes_nothing_is_no_column(tmp_path):
-    (tmp_path / "PIL.py").write_text("raise OSError('broken')")
-    options = ["PIL", "numpy", "-k", "bytes", "--json", tmp_path / "report.json"]
-    printed = exchange(*options, status=1, environ={"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"})
+    printed, found = tried(tmp_path, "PIL", "numpy", "-k", "bytes", PIL="raise OSError('broken')")
     assert "PIL: OSError: broken" in printed
-    found = tests.Report.from_dict(json.loads((tmp_path / "report.json").read_text()))
     assert {library_of(consumer) for consumer in found.consumers} == {"numpy"}
 
 
@@ -223,6 +220,5 @@ def test_a_library_whose_every_exchange_kills_is_given_up(tmp_path):
         "import os\nfrom dlpack.tests.libraries import layouts\n"
         "layouts.PROVIDERS = {name: lambda: os._exit(1) for name in layouts.PROVIDERS}\n"
     )
-    environ = {"PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}"}
-    printed = exchange("numpy", "-k", "layouts or types", status=1, environ=environ)
+    printed = exchange("numpy", "-k", "layouts or types", status=1, environ=modules_of(tmp_path))
     assert "numpy: 8 processes died; what was left is not tried" in printed
