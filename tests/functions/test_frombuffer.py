@@ -14,19 +14,10 @@ import dlpack
 from dlpack import asdlpack, frombuffer
 from support.alone import alone, run
 from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look
-from support.small_types import PADDED, WHOLE_BYTES
+from support.layouts import PROTOCOLS
+from support.small_types import PADDED
 
 # name: type code and bits of DLPack 1.3
-NAMES = {
-    **{f"{kind}{bits}": (code, bits) for code, kind in enumerate(["int", "uint"]) for bits in (8, 16, 32, 64)},
-    "float16": (2, 16),
-    "float32": (2, 32),
-    "float64": (2, 64),
-    "complex64": (5, 64),
-    "complex128": (5, 128),
-    "bool": (6, 8),
-    **WHOLE_BYTES,
-}
 
 
 def data_type(x):
@@ -43,22 +34,6 @@ def aligned(count):
     memory = np.zeros(count + 64, "u1")
     start = -memory.ctypes.data % 64
     return memory[start : start + count]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_data_type_is_named(name):
-    code, bits = NAMES[name]
-    memory = aligned(48)
-    x = frombuffer(memory, name)
-    assert data_type(x) == (code, bits, 1)
-    assert (x.dtype, x.shape, x.strides, x.itemsize) == (name, (48 * 8 // bits,), (1,), bits // 8)
-    assert (x.pointer, x.nbytes, x.readonly, x.protocol, x.obj is memory) == (
-        memory.ctypes.data,
-        48,
-        False,
-        "buffer",
-        True,
-    )
 
 
 @pytest.mark.parametrize("name", PADDED)
@@ -113,24 +88,16 @@ def test_a_byte_order_is_converted_where_a_copy_is_allowed():
     assert np.from_dlpack(frombuffer(memory, ">f4", copy=None)).tolist() == [0, 1, 2]
 
 
-def array_interface(array):
-    return Speaks(__array_interface__=array.__array_interface__, keep=array)
-
-
 MEMORY = bytes(range(24))
 SOURCES = {
     "bytes": lambda: MEMORY,
-    "bytearray": lambda: bytearray(MEMORY),
-    "memoryview": lambda: memoryview(bytearray(MEMORY)),
     "memoryview of doubles": lambda: memoryview(bytearray(MEMORY)).cast("d"),
-    "array.array": lambda: array.array("h", MEMORY),
-    "ctypes structure": lambda: ctypes.c_uint64.__mul__(3).from_buffer_copy(MEMORY),
     "records": lambda: np.frombuffer(bytearray(MEMORY), [("a", "i2"), ("b", "u1", 6)]),
     "text": lambda: np.frombuffer(MEMORY, "S8"),
     "0-d": lambda: np.frombuffer(MEMORY[:8], "f8").reshape(()),
     "DLPackObject": lambda: asdlpack(bytearray(MEMORY)),
     "ml_dtypes": lambda: np.frombuffer(bytearray(MEMORY), ml_dtypes.bfloat16),
-    "array interface": lambda: array_interface(np.frombuffer(bytearray(MEMORY), "f8")),
+    "array interface": lambda: PROTOCOLS["__array_interface__"](np.frombuffer(bytearray(MEMORY), "f8")),
 }
 
 

@@ -7,14 +7,11 @@ import pytest
 
 from dlpack import asdlpack
 from support.alone import alone
-from support.capi import Speaks, array_at
+from support.capi import array_at
+from support.layouts import PROTOCOLS
 
 HUGE_PAGE = 2 << 20
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
-
-
-def interface(array):
-    return Speaks(__array_interface__=array.__array_interface__, keep=array)
 
 
 def numbers(*shape, dtype="f4"):
@@ -40,7 +37,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_item_is_copied(layout):
     array = LAYOUTS[layout]()
-    x = asdlpack(interface(array), copy=True)
+    x = asdlpack(PROTOCOLS["__array_interface__"](array), copy=True)
     assert x.nbytes == array.nbytes > 4_000_000
     assert x.shape == array.shape
     assert x.pointer % 64 == 0

@@ -10,7 +10,7 @@ import pytest
 from dlpack import asdlpack
 from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned, DLTensor
 from support.alone import python
-from support.capi import Managed, address, look
+from support.capi import Managed, Speaks, address, look
 
 KINDS = {"dltensor": DLManagedTensor, "dltensor_versioned": DLManagedTensorVersioned}
 
@@ -104,12 +104,8 @@ def test_the_structure_itself_is_refused_with_the_way_out(structure):
         asdlpack(structure())
 
 
-class Owner:
-    """Anything: it has no memory of its own, and only lives."""
-
-
 def test_a_dltensor_is_borrowed_and_its_owner_lives_until_the_last_consumer_is_gone():
-    memory, owner = floats(), Owner()
+    memory, owner = floats(), Speaks()
     gone = weakref.ref(owner)
     pointer = ctypes.pointer(tensor_of(memory))
     x = asdlpack(pointer, owner=owner)
@@ -131,7 +127,7 @@ def test_a_dltensor_may_be_borrowed_again_and_without_an_owner():
 
 
 def test_a_copy_of_a_dltensor_needs_its_owner_no_more():
-    memory, owner = floats(), Owner()
+    memory, owner = floats(), Speaks()
     gone = weakref.ref(owner)
     x = asdlpack(ctypes.pointer(tensor_of(memory)), copy=True, owner=owner)
     del owner
@@ -143,7 +139,7 @@ def test_a_copy_of_a_dltensor_needs_its_owner_no_more():
 @pytest.mark.parametrize("obj", [b"bytes", np.zeros(2), asdlpack(b"a")], ids=["bytes", "array", "DLPackObject"])
 def test_an_owner_beside_what_keeps_itself_alive_is_a_type_error(obj):
     with pytest.raises(TypeError, match=r"owner: expected only with a pointer to a dlpack\.structs\.DLTensor"):
-        asdlpack(obj, owner=Owner())
+        asdlpack(obj, owner=Speaks())
     assert asdlpack(obj, owner=None).size
 
 
@@ -151,7 +147,7 @@ def test_an_owner_beside_a_managed_tensor_leaves_the_tensor_alone():
     producer, _ = managed()
     pointer = ctypes.pointer(producer.struct)
     with pytest.raises(TypeError, match="owner: expected only with a pointer to a dlpack"):
-        asdlpack(pointer, owner=Owner())
+        asdlpack(pointer, owner=Speaks())
     assert (producer.deleted, bool(pointer)) == (0, True)
     asdlpack(pointer)
     assert producer.deleted == 1

@@ -18,8 +18,8 @@ import pytest
 
 from dlpack import asdlpack, frombuffer
 from dlpack.tests.memory import Py_buffer, buffer_address, get_buffer, release_buffer
-from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, Memory, Speaks, address, capsule_new
-from support.layouts import DTYPES, LAYOUTS
+from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, Memory, address, capsule_new
+from support.layouts import DTYPES, LAYOUTS, PROTOCOLS
 
 SIMPLE, WRITABLE, FORMAT, ND = 0, 0x1, 0x4, 0x8
 STRIDES = 0x10 | ND
@@ -32,11 +32,6 @@ REQUESTS = {
     for writable in (0, 1)
 }
 FORMATS = dict(zip(DTYPES, "? b h i l B H I L e f d Zf Zd".split(), strict=True))
-
-
-def producer(array):
-    """An object with __dlpack__ alone: its tensor is imported when it is needed."""
-    return Speaks(__dlpack__=array.__dlpack__, __dlpack_device__=array.__dlpack_device__)
 
 
 def of_type(code, bits, lanes=1, flags=0, shape=(4,), device=(1, 0)):
@@ -62,7 +57,7 @@ def answer(obj, flags):
     return fields
 
 
-@pytest.mark.parametrize("wrap", [lambda array: array, producer])
+@pytest.mark.parametrize("wrap", [lambda array: array, PROTOCOLS["__dlpack__"]])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_in_every_layout_is_the_same_buffer(dtype, layout, wrap):
@@ -114,7 +109,7 @@ def test_strides_of_dimensions_with_one_item_do_not_matter(source):
 
 
 @pytest.mark.parametrize("shape", [(0,), (2, 0, 3)])
-@pytest.mark.parametrize("wrap", [lambda array: array, producer])
+@pytest.mark.parametrize("wrap", [lambda array: array, PROTOCOLS["__dlpack__"]])
 def test_a_buffer_of_no_items_has_an_address_all_the_same(shape, wrap):
     x = asdlpack(wrap(np.zeros(shape, "f4")))
     for flags in SHAPES.values():
@@ -324,7 +319,7 @@ def test_a_view_holds_the_object_and_every_refusal_lets_it_go():
 def test_a_view_of_a_producers_memory_outlives_the_object_that_gave_it():
     source = np.arange(3.0)
     before = sys.getrefcount(source)
-    asked = producer(source)
+    asked = PROTOCOLS["__dlpack__"](source)
     alive = weakref.ref(asked)
     view = memoryview(asdlpack(asked))
     del asked

@@ -11,7 +11,7 @@ from dlpack import asdlpack, from_pointer
 from dlpack.tests.capsules import capsule_pointer
 from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, PyArrayInterface, Speaks, address
 from support.cuda_driver import Driver, with_driver
-from support.layouts import DTYPES, LAYOUTS
+from support.layouts import DTYPES, LAYOUTS, PROTOCOLS
 from support.process import in_thread
 
 ATTRIBUTES = ["__array_interface__", "__array_struct__", "__cuda_array_interface__"]
@@ -27,11 +27,6 @@ def struct_of(obj):
     return fields | {name: tuple(getattr(array, name)[: array.nd]) for name in ("shape", "strides")}
 
 
-def producer(array):
-    """An object with __dlpack__ alone: its tensor is imported when it is needed."""
-    return Speaks(__dlpack__=array.__dlpack__, __dlpack_device__=array.__dlpack_device__)
-
-
 def on_device(device, dtype=(2, 32, 1), shape=(3,), strides=None, flags=0, data=4096):
     managed = Managed(data, shape=shape, strides=strides, dtype=dtype, device=device, flags=flags)
     return asdlpack(managed.capsule())
@@ -41,7 +36,7 @@ def there(x):
     return [name for name in ATTRIBUTES if hasattr(x, name)]
 
 
-@pytest.mark.parametrize("wrap", [lambda array: array, producer])
+@pytest.mark.parametrize("wrap", [lambda array: array, PROTOCOLS["__dlpack__"]])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_and_layout_has_the_interface_of_numpys_own_array(dtype, layout, wrap):
@@ -60,7 +55,7 @@ def test_every_dtype_and_layout_has_the_interface_of_numpys_own_array(dtype, lay
     np.testing.assert_array_equal(out, array, strict=True)
 
 
-@pytest.mark.parametrize("wrap", [lambda array: array, producer])
+@pytest.mark.parametrize("wrap", [lambda array: array, PROTOCOLS["__dlpack__"]])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_dtype_and_layout_has_the_structure_of_numpys_own_array(dtype, layout, wrap):
@@ -151,7 +146,9 @@ def test_a_dtype_without_a_typestr_has_no_interface_and_says_why(dtype):
         assert np.asarray(x).dtype == getattr(ml_dtypes, dtype)
 
 
-@pytest.mark.parametrize("wrap", [asdlpack, lambda array: asdlpack(producer(array)), lambda array: asdlpack(bytes(3))])
+@pytest.mark.parametrize(
+    "wrap", [asdlpack, lambda array: asdlpack(PROTOCOLS["__dlpack__"](array)), lambda array: asdlpack(bytes(3))]
+)
 def test_memory_of_the_cpu_does_not_look_like_memory_of_cuda(wrap):
     x = wrap(np.zeros(3))
     assert there(x) == ATTRIBUTES[:2]
