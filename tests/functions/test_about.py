@@ -265,7 +265,7 @@ def test_any_file_name_can_be_printed(tmp_path, name, locale):
         (["--dtype", "float33"], 'dtype "float33": unknown; expected a name like "int32"'),
     ],
 )
-def test_an_array_that_the_file_does_not_hold_is_refused_with_what_it_holds(file, arguments, message):
+def test_array_that_the_file_does_not_hold_is_refused(file, arguments, message):
     assert message in refuses(file, *arguments)
 
 

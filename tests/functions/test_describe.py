@@ -185,7 +185,7 @@ def test_a_stream_that_can_be_read_only_once_is_not_read():
     assert asdlpack(reader).shape == (2,)
 
 
-def test_an_object_that_says_it_is_of_another_class_is_described_as_what_it_is():
+def test_object_that_lies_about_its_class_is_described_as_what_it_is():
     class Liar(bytearray):
         __class__ = dlpack.DLPackObject
 

@@ -296,7 +296,7 @@ dims = st.lists(numbers.filter(lambda n: -(2**63) <= n < 2**63), max_size=4).map
     ),
     st.sampled_from([b"dltensor", b"dltensor_versioned"]),
 )
-def test_a_random_tensor_is_described_or_refused_and_its_deleter_called_once(fields, name):
+def test_random_tensor_is_described_or_refused_and_deleted_once(fields, name):
     """Nothing here is read as memory: copy stays False."""
     managed = Managed(name=name, **fields)
     capsule = managed.capsule()

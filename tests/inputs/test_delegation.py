@@ -272,7 +272,7 @@ def test_errors_that_are_no_refusals_pass_through_as_they_are(error):
         assert caught.value is raised
 
 
-def test_errors_of_the_other_protocols_that_are_no_refusals_pass_through_too():
+def test_errors_of_other_protocols_that_are_no_refusals_pass_through():
     class Broken:
         def __dlpack__(self, **_):
             raise BufferError("no")

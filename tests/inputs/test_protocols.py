@@ -33,7 +33,7 @@ def test_every_protocol_shares_every_dtype_in_every_layout(protocol, dtype, layo
         np.testing.assert_array_equal(out, array, strict=True)
 
 
-def test_a_legacy_capsule_cannot_say_whether_it_may_be_written_so_it_may_not():
+def test_legacy_capsule_that_cannot_say_so_may_not_be_written():
     x = asdlpack(np.zeros(3).__dlpack__())
     assert (x.protocol, x.readonly) == (LEGACY, True)
     assert not np.from_dlpack(x).flags.writeable

@@ -104,7 +104,7 @@ def test_the_structure_itself_is_refused_with_the_way_out(structure):
         asdlpack(structure())
 
 
-def test_a_dltensor_is_borrowed_and_its_owner_lives_until_the_last_consumer_is_gone():
+def test_dltensor_is_borrowed_and_its_owner_outlives_all_consumers():
     memory, owner = floats(), Speaks()
     gone = weakref.ref(owner)
     pointer = ctypes.pointer(tensor_of(memory))

@@ -99,7 +99,7 @@ def test_numpy_gets_an_array_of_ml_dtypes_from_the_mapped_file(tmp_path, dtype):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn"])
 @pytest.mark.parametrize("shift", [0, 32])
-def test_jax_shares_a_tensor_that_lies_at_a_multiple_of_64_bytes_and_copies_others(tmp_path, dtype, shift):
+def test_jax_shares_tensors_at_multiples_of_64_bytes_and_copies_others(tmp_path, dtype, shift):
     array = np.ones((3, 32), getattr(ml_dtypes, dtype, dtype))
     path = tmp_path / "file"
     for length in range(64):  # the package pads its header to a multiple of 8

@@ -42,7 +42,7 @@ def test_greenlets_that_ask_one_object_get_the_same_tensor():
     assert {one.switch() for one in waiting} == {x.obj.array.ctypes.data}
 
 
-def test_imports_that_end_in_another_order_than_they_began_are_counted_right():
+def test_imports_that_end_in_another_order_are_counted_right():
     for _ in range(MANY):
         first, second = (waiting_for(asdlpack(Waiting(np.zeros(n))), "shape") for n in (1, 2))
         assert first.switch() == (1,)

@@ -98,7 +98,7 @@ REFUSED = {  # what can't be a numpy array: the words that name it, and those of
 
 @pytest.mark.parametrize("take", TAKE)
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_numpy_cannot_hold_is_a_buffer_error_and_no_array_of_an_object(what, take):
+def test_what_numpy_cannot_hold_is_an_error_and_no_array_of_an_object(what, take):
     dtype, arguments, reason, way_out = REFUSED[what]
     with pytest.raises(BufferError) as caught:
         TAKE[take](of_type(*dtype, **arguments))
