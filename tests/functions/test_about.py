@@ -138,34 +138,26 @@ def test_without_libraries_there_are_none(nothing_installed):
     assert json.loads(run(*command, "--json", environ=environ).stdout)["libraries"] == []
 
 
-def cuda_driver(folder, body):
-    """A driver that knows its version and must not be started."""
-    source = folder / "driver.c"
-    source.write_text(
-        f"#include <stdlib.h>\nint cuInit(unsigned flags) {{ abort(); }}\n"
-        f"int cuDriverGetVersion(int *version) {{ {body} }}\n"
-    )
-    result = run("cc", "-shared", "-fPIC", "-o", folder / "libcuda.so.1", source)
-    assert result.returncode == 0, result.stderr
-    return {"LD_LIBRARY_PATH": str(folder)}
-
-
-def test_the_version_of_the_cuda_driver_is_read_without_starting_it(tmp_path):
-    environ = cuda_driver(tmp_path, "*version = 13010; return 0;")
-    assert tells(environ=environ)["cuda_driver"] == "13.1"
-    assert "CUDA driver  13.1\n" in prints(environ=environ)
-
-
-def test_a_cuda_driver_that_does_not_tell_its_version_is_no_error(tmp_path):
-    environ = cuda_driver(tmp_path, "return 34;")
-    assert tells(environ=environ)["cuda_driver"] == "unknown: cuDriverGetVersion returned 34"
-
-
-def test_without_a_cuda_driver_there_is_none(tmp_path):
-    (tmp_path / "libcuda.so.1").write_text("not a library, and the first that is found")
+@pytest.mark.parametrize(
+    ("body", "version"),
+    [
+        ("*version = 13010; return 0;", "13.1"),
+        ("return 34;", "unknown: cuDriverGetVersion returned 34"),
+        (None, None),
+    ],
+)
+def test_the_version_of_the_cuda_driver_is_read_without_starting_it(tmp_path, body, version):
+    driver, source = tmp_path / "libcuda.so.1", tmp_path / "driver.c"
+    if body is None:
+        driver.write_text("not a library, and the first that is found")
+    else:
+        start = "#include <stdlib.h>\nint cuInit(unsigned flags) { abort(); }\n"
+        source.write_text(f"{start}int cuDriverGetVersion(int *version) {{ {body} }}\n")
+        result = run("cc", "-shared", "-fPIC", "-o", driver, source)
+        assert result.returncode == 0, result.stderr
     environ = {"LD_LIBRARY_PATH": str(tmp_path)}
-    assert tells(environ=environ)["cuda_driver"] is None
-    assert "CUDA driver  none\n" in prints(environ=environ)
+    assert tells(environ=environ)["cuda_driver"] == version
+    assert f"CUDA driver  {version or 'none'}\n" in prints(environ=environ)
 
 
 def test_a_file_is_described(file):

@@ -183,12 +183,6 @@ def test_an_interface_that_contradicts_itself_is_a_value_error(changes, message)
             asdlpack(interface(**changes), copy=copy)
 
 
-def test_memory_of_no_items_may_be_anywhere():
-    for data in (0, False), (2**64 - 1, False), (NUMBERS.ctypes.data, False):
-        x = asdlpack(interface(shape=(0, 3), data=data))
-        assert (x.pointer, x.size, x.strides) == (0, 0, (3, 1))
-
-
 def test_an_interface_that_is_a_property_is_read_once():
     class Counts:
         reads = 0
