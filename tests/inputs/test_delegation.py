@@ -251,14 +251,20 @@ def test_read_only_numpy_arrays_serve_legacy_consumers():
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
-def test_when_nothing_serves_the_error_lists_what_each_said(refusal):
-    keys = {"version": 3, "shape": (2,), "typestr": "|O8", "data": (4096, False)}
-    x = asdlpack(refuses(refusal("said by the producer"), __array_interface__=keys))
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"typestr": "|O8", "shape": (2,), "data": (4096, False)}, 'BufferError: typestr "|O8"'),
+        ({"typestr": "?", "shape": ()}, "ValueError: __array_interface__: no 'data'"),
+    ],
+)
+def test_when_nothing_serves_the_error_lists_what_each_said(refusal, keys, said):
+    x = asdlpack(refuses(refusal("by the producer"), __array_interface__=keys))
     for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
         with pytest.raises(BufferError) as caught:
             ask()
-        for part in "__dlpack__", "said by the producer", "__array_interface__", 'typestr "|O8"':
-            assert part in str(caught.value)
+        expected = f"__dlpack__ said {refusal.__name__}: by the producer; __array_interface__ said {said}"
+        assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -343,6 +349,10 @@ def test_attribute_that_disappears_between_reads_is_an_error():
             ask()
 
 
+def of_any_stream(stream=None):
+    return ARRAY.__dlpack__()
+
+
 class Meddles:
     """An integer that runs code while it is read."""
 
@@ -352,18 +362,6 @@ class Meddles:
     def __index__(self):
         self.meddle()
         return self.value
-
-
-def test_an_interface_that_changes_while_it_is_read_does_no_harm():
-    shape = [3, 4]
-    keys = dict(ARRAY.__array_interface__, strides=None)
-    keys["shape"] = (Meddles(2, keys.clear), Meddles(3, shape.clear))
-    keep = keys["shape"]
-    try:
-        assert asdlpack(Speaks(__array_interface__=keys)).shape == (2, 3)
-    except ValueError:
-        pass  # what it holds now contradicts what it said
-    assert len(keep) == 2
 
 
 @pytest.mark.parametrize("key", ["shape", "strides", "data", "offset"])
@@ -378,30 +376,18 @@ def test_errors_raised_while_numbers_are_read_pass_through(key):
         asdlpack(Speaks(__array_interface__=keys))
 
 
-class AnyStream:
-    """A producer that asks nothing of the stream; its capsule is a legacy one."""
-
-    def __init__(self, refusal=None):
-        self.refusal = refusal
-
-    def __dlpack__(self, stream=None):
-        if self.refusal is not None:
-            raise self.refusal
-        return ARRAY.__dlpack__()
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, ZeroDivisionError])
-@pytest.mark.parametrize("refusal", [None, BufferError("not on that stream")])
-def test_errors_raised_while_a_stream_is_read_pass_through(error, refusal):
+@pytest.mark.parametrize("producer", [speaking(of_any_stream), refuses(BufferError("not on that stream"))])
+def test_errors_raised_while_a_stream_is_read_pass_through(error, producer):
     def raises():
         raise error("a stream")
 
     with pytest.raises(error, match="a stream"):
-        asdlpack(AnyStream(refusal)).__dlpack__(stream=Meddles(1, raises), max_version=(1, 3))
+        asdlpack(producer).__dlpack__(stream=Meddles(1, raises), max_version=(1, 3))
 
 
 def test_a_stream_that_is_no_number_is_passed_to_the_producer():
-    capsule = asdlpack(AnyStream()).__dlpack__(stream=object(), max_version=(1, 3))
+    capsule = asdlpack(speaking(of_any_stream)).__dlpack__(stream=object(), max_version=(1, 3))
     assert asdlpack(capsule).shape == ARRAY.shape
 
 
@@ -532,13 +518,6 @@ def test_a_refused_device_leaves_the_other_protocols_to_serve():
     assert "by __array_interface__" in repr(x)
     assert x.__dlpack_device__() == (1, 0)
     assert np.from_dlpack(x).tolist() == ARRAY.tolist()
-
-
-def test_value_error_of_another_protocol_is_listed_with_the_refusal():
-    x = asdlpack(refuses(BufferError(), __array_interface__={"typestr": "?", "shape": ()}))
-    said = r"__dlpack__ said BufferError; __array_interface__ said ValueError: .*'data'"
-    with pytest.raises(BufferError, match=said):
-        x.__dlpack__()
 
 
 def test_a_producer_that_asks_its_own_wrapper_is_imported_once():
