@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import sys
 
 import numpy as np
 import pytest
@@ -100,14 +99,26 @@ def test_keys_that_say_nothing_of_the_memory_are_ignored():
 
 @pytest.mark.parametrize(
     "typestr",
-    ["", "<f4\0", "\0f4", "<\N{GREEK SMALL LETTER PHI}4", "<f\u0664", "\ud800f4", "<f4" * 1000, "<V2 bfloat16"]
+    [
+        "",
+        "<f4\0\n\x1b[31m",
+        '<"4',
+        "<\\4",
+        "\0f4",
+        "<\N{GREEK SMALL LETTER PHI}4",
+        "<f\u0664",
+        "\ud800f4",
+        "<f4" * 1000,
+        "<V2 bfloat16",
+    ]
     + ["<f1 float8_e5m2", "<f4 float32", b"<f4", None, 4, ("<f4",), np.dtype("f4")],
 )
 def test_a_malformed_typestr_is_a_value_error(typestr):
     """Go's TestAMalformedTypestrIsRefused has those that are plain texts."""
     with pytest.raises(ValueError, match="typestr") as caught:
         asdlpack(interface(typestr=typestr, shape=(1,)))
-    assert len(str(caught.value)) < 400
+    assert len(str(caught.value)) < 300
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize("key", ["shape", "typestr"])
@@ -330,18 +341,6 @@ def test_the_cuda_array_interface_of_every_version_is_described():
         assert (x.shape, x.strides, x.dtype, x.itemsize) == ((3, 4), (1, 3), "float32", 4)
         assert (x.size, x.nbytes, x.pointer, x.readonly) == (12, 48, memory.address, version == 2)
         assert x.__dlpack_device__() == (2, 1)
-
-
-def test_no_interface_leaks_a_reference_when_it_is_refused():
-    data = bytearray(8)
-    keys = {"version": 3, "shape": (3, 4), "typestr": "<f4", "data": data}
-    obj = Speaks(__array_interface__=keys)
-    before = sys.getrefcount(data), sys.getrefcount(keys), sys.getrefcount(obj)
-    for _ in range(5):
-        with pytest.raises(ValueError):
-            asdlpack(obj)
-    data.append(0)
-    assert (sys.getrefcount(data), sys.getrefcount(keys), sys.getrefcount(obj)) == before
 
 
 def test_offset_beside_an_address_is_refused_after_a_buffer_had_one():

@@ -118,27 +118,6 @@ def test_a_sliced_array_is_shared_from_its_offset():
         assert np.from_dlpack(x).tolist() == [6, 7, 8, 9]
 
 
-def test_offsets_of_lists_and_of_their_items_add_up():
-    inner = pa.array(np.arange(100), pa.int32())[4:]
-    outer = pa.FixedSizeListArray.from_arrays(pa.FixedSizeListArray.from_arrays(inner, 2)[3:], 3)[5:8]
-    x = asdlpack(only_arrow(outer))
-    assert (x.shape, x.strides) == ((3, 3, 2), (6, 2, 1))
-    assert np.from_dlpack(x).tolist() == outer.to_pylist()
-    assert x.pointer == inner.buffers()[1].address + 4 * (4 + 2 * 3 + 6 * 5)
-
-
-def test_offsets_of_a_batch_and_of_its_column_add_up():
-    column = pa.array(NUMBERS)[2:]
-    batch = pa.RecordBatch.from_struct_array(pa.StructArray.from_arrays([column], names=["a"])[3:])
-    assert asdlpack(batch).pointer == NUMBERS.ctypes.data + 20
-    structs = pa.StructArray.from_arrays([column], names=["a"])[3:6]
-    assert np.from_dlpack(asdlpack(only_arrow(structs))).tolist() == [6, 7, 8]
-    by_hand = Column(
-        b"+s", children=[Column(items=NUMBERS, array={"offset": 2, "length": 20})], array={"offset": 3, "length": 4}
-    )
-    assert np.from_dlpack(asdlpack(by_hand.exporter())).tolist() == [6, 7, 8, 9]
-
-
 def test_a_slice_without_items_has_no_address():
     for array in pa.array(NUMBERS)[3:3], pa.array([True] * 9)[4:4], lists(NUMBERS, 2)[12:], pa.array([None, 1])[1:1]:
         for copy in False, None, True:
@@ -185,14 +164,6 @@ def test_bit_packed_booleans_are_unpacked_from_any_bit_on(start, count):
         out = np.from_dlpack(x)
         np.testing.assert_array_equal(out, values[start : start + count], strict=True)
         assert not x.readonly
-
-
-def test_lists_of_booleans_are_unpacked_too():
-    values = np.arange(30) % 3 == 0
-    array = lists(values, 5, 2, items=pa.bool_)[1:]
-    x = asdlpack(array, copy=True)
-    assert (x.dtype, x.shape) == ("bool", (2, 2, 5))
-    np.testing.assert_array_equal(np.from_dlpack(x), values.reshape(3, 2, 5)[1:])
 
 
 def test_what_pyarrow_refuses_by_dlpack_is_read_by_arrow():

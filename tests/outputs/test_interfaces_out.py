@@ -296,14 +296,3 @@ def test_interfaces_of_a_refusing_producer_are_absent_for_its_reason(error):
 def test_what_is_no_refusal_passes_through_hasattr(name, error):
     with pytest.raises(error):
         hasattr(asdlpack(Fails(error())), name)
-
-
-def test_probing_leaves_nothing_behind():
-    for source in np.zeros((2, 3)).T, np.zeros(3, ml_dtypes.bfloat16), Fails(BufferError("no")):
-        before = sys.getrefcount(source)
-        x = asdlpack(source)
-        for _ in range(3):
-            there(x)
-            [getattr(x, name, None) for name in ATTRIBUTES]
-        del x
-        assert sys.getrefcount(source) == before
