@@ -1,4 +1,4 @@
-"""Arrow data that contradict themselves, streams that fail, and who releases what: each structure once."""
+"""Arrow data of a producer in C: contradictions, streams that fail, and who releases what: each structure once."""
 
 import ctypes
 import errno
@@ -389,6 +389,54 @@ def test_a_stream_serves_once():
     with pytest.raises(ValueError, match="ArrowArrayStream.release is NULL"):
         asdlpack(obj)
     assert x.shape == (12,)
+
+
+@pytest.mark.parametrize("start", [0, 1, 8, 63, 64, 65, 130])
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 150])
+def test_an_unknown_number_of_nulls_is_counted_in_the_range_in_use(start, count):
+    """By words of 64 bits where they fit."""
+    valid = np.random.default_rng(start + count).integers(0, 2, 300)
+    fields = {"offset": start, "length": count, "null_count": -1}
+    column = Column(items=np.arange(300, dtype="i4"), validity=bits(*valid), array=fields)
+    nulls = count - valid[start : start + count].sum()
+    if nulls:
+        with pytest.raises(BufferError, match=f"{nulls} of {count} items are null"):
+            asdlpack(column.exporter())
+    else:
+        assert asdlpack(column.exporter()).shape == (count,)
+    valid[start : start + count] = 1
+    column = Column(items=np.arange(300, dtype="i4"), validity=bits(*valid), array=fields)
+    assert asdlpack(column.exporter()).shape == (count,)
+
+
+def test_a_misaligned_chunk_is_copied_too():
+    odd = np.frombuffer(bytes(1) + NUMBERS.tobytes(), "u1")[1:]
+    chunks = [Column(items=NUMBERS), Column(items=odd, array={"length": 12})]
+    x = asdlpack(Stream(*chunks).exporter(), copy=None)
+    assert np.from_dlpack(x).tolist() == [*NUMBERS, *NUMBERS]
+    with pytest.raises(BufferError, match="copy=None"):
+        asdlpack(Column(items=odd, array={"length": 12}).exporter())
+
+
+def test_the_array_comes_before_the_stream():
+    column, stream = Column(items=NUMBERS), Stream(Column(items=NUMBERS[:3]))
+    both = Speaks(__arrow_c_array__=column.capsules, __arrow_c_stream__=stream.capsule)
+    assert asdlpack(both).protocol == "__arrow_c_array__"
+    both.__arrow_c_array__ = None
+    x = asdlpack(both)
+    assert (x.protocol, x.shape) == ("__arrow_c_stream__", (3,))
+    both.__arrow_c_stream__ = None
+    with pytest.raises(TypeError, match="shares no memory"):
+        asdlpack(both)
+
+
+@pytest.mark.parametrize("name", ["__arrow_c_array__", "__arrow_c_stream__"])
+def test_an_error_of_the_method_passes_through_as_it_is(name):
+    def broken():
+        raise KeyError("inside")
+
+    with pytest.raises(KeyError, match="inside"):
+        asdlpack(Speaks(**{name: broken}))
 
 
 # Lifetimes.

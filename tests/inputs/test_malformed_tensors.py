@@ -183,9 +183,9 @@ def test_the_exchange_api_refuses_it_and_leaves_it_to_its_caller(fault):
 @pytest.mark.parametrize("version", [(0, 8), (2, 0)])
 def test_the_exchange_api_passes_on_no_tensor_of_another_major_version(version):
     tensor = Tensor(version=version, shape=None, ndim=-5)
-    capsule = tensor.capsule()
+    held = [tensor.capsule()]
     with pytest.raises(BufferError, match=rf"version {version[0]}\.{version[1]}: expected 1\.x \(ask the producer"):
-        from_object(asdlpack(Speaks(__dlpack__=lambda **_: capsule)))
-    assert (capsule_name(capsule), tensor.deleted) == (VERSIONED, 0)
-    del capsule
+        from_object(asdlpack(Speaks(__dlpack__=lambda **_: held[0])))
+    assert (capsule_name(held[0]), tensor.deleted) == (VERSIONED, 0)
+    held.clear()
     assert tensor.deleted == 1
