@@ -1,11 +1,8 @@
 """`python -m dlpack.tests` finds out and says what is wrong with a broken asdlpack."""
 
-import shutil
-import sys
-
 import pytest
 
-from support.alone import ROOT, run
+from support.builds import build, seed
 from support.tool import exchange
 
 BREAKS = {
@@ -45,21 +42,9 @@ BREAKS = {
 }
 
 
-@pytest.fixture
-def broken(request, tmp_path):
-    """The package in a folder of its own, built from changed source."""
-    file, old, new = BREAKS[request.param]
-    for name in "build.py", "pyproject.toml", "go.mod", "pyext", "pkg", "python":
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, tmp_path / name)
-    source = tmp_path / "pyext" / file
-    assert source.read_text().count(old) == 1
-    source.write_text(source.read_text().replace(old, new))
-    assert run(sys.executable, tmp_path / "build.py", timeout=200).returncode == 0
-    return tmp_path / "python"
-
-
-@pytest.mark.parametrize("broken", BREAKS, indirect=True)
-def test_it_catches(broken):
+@pytest.mark.parametrize("what", BREAKS)
+def test_it_catches(what, tmp_path):
+    file, code, fault = BREAKS[what]
+    broken = build(tmp_path, edit=seed((f"pyext/{file}", code, fault)))
     printed = exchange("numpy", "nanoarrow", status=1, timeout=200, environ={"PYTHONPATH": str(broken)})
     assert "FAILED" in printed
