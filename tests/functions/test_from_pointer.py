@@ -7,7 +7,8 @@ import weakref
 import numpy as np
 import pytest
 
-from dlpack import DLDeviceType, from_pointer
+from dlpack import DLDeviceType, asdlpack, from_pointer
+from support.alone import alone
 from support.capi import READ_ONLY, Speaks, look
 from support.cuda_driver import Driver, with_driver
 
@@ -185,6 +186,14 @@ def test_a_bad_argument_is_named_with_what_was_expected(case):
     with pytest.raises(exception, match=message):
         from_pointer(arguments.pop("pointer"), **arguments, owner=owner)
     assert sys.getrefcount(owner) == before
+
+
+@alone  # a library that handles SIGSEGV and was imported after the core's start would take the fault
+def test_a_copy_of_an_address_that_is_not_mapped_is_an_error():
+    with pytest.raises(
+        BufferError, match=r"the memory at 0x[0-9a-f]+ can't be read; expected an address that is mapped"
+    ):
+        asdlpack(from_pointer(4096, (2,), "float32"), copy=True)
 
 
 def test_the_repr_says_where_the_memory_is():

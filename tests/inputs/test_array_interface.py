@@ -307,6 +307,7 @@ def cuda(**changes):
         ({"mask": cuda()}, BufferError, "mask"),
         ({"typestr": ">f4"}, BufferError, 'typestr ">f4"'),
         ({"version": 4}, ValueError, "version.*4"),
+        ({"data": (0, False)}, ValueError, "data is NULL"),
         ({"data": bytearray(48)}, ValueError, "data"),
         ({"data": None}, ValueError, "data"),
         ({"data": ...}, ValueError, "data"),
