@@ -95,6 +95,7 @@ SOURCES = {
     "text": lambda: np.frombuffer(MEMORY, "S8"),
     "0-d": lambda: np.frombuffer(MEMORY[:8], "f8").reshape(()),
     "DLPackObject": lambda: asdlpack(bytearray(MEMORY)),
+    "DLPackObject, read-only": lambda: asdlpack(MEMORY),
     "ml_dtypes": lambda: np.frombuffer(bytearray(MEMORY), ml_dtypes.bfloat16),
     "array interface": lambda: PROTOCOLS["__array_interface__"](np.frombuffer(bytearray(MEMORY), "f8")),
 }
@@ -107,6 +108,7 @@ def test_any_compact_memory_is_taken_as_bytes_whatever_its_type(source):
     assert bytes(np.from_dlpack(x)) == MEMORY[: x.size]
     assert x.size == (8 if source == "0-d" else 24)
     assert x.obj is obj
+    assert x.readonly == (source in ("bytes", "text", "0-d", "DLPackObject, read-only"))
 
 
 def test_a_view_of_an_mmap_locks_it_until_the_last_consumer_is_gone():
@@ -215,6 +217,12 @@ def test_a_bad_argument_is_named_with_what_was_expected(case):
         frombuffer(exporter, **arguments)
     assert (sys.getrefcount(exporter), sys.getrefcount(arguments["dtype"])) == before
     assert exporter.exports == 0
+
+
+@pytest.mark.parametrize("obj", [3, None, [1, 2], object()])
+def test_what_has_no_memory_is_a_type_error(obj):
+    with pytest.raises(TypeError, match="shares no memory"):
+        frombuffer(obj, "uint8")
 
 
 @pytest.mark.parametrize(
