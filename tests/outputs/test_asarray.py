@@ -9,7 +9,8 @@ import pytest
 
 from dlpack import asdlpack
 from support.alone import python
-from support.capi import Managed, Speaks, address
+from support.capi import Managed, address
+from support.exchange_api import raising
 from support.layouts import DTYPES, LAYOUTS
 from support.small_types import ALL, bits, numbers
 
@@ -107,11 +108,8 @@ def test_what_numpy_cannot_hold_is_an_error_and_no_array_of_an_object(what, take
 
 
 def test_a_producer_that_refuses_is_an_error_and_no_array_of_an_object():
-    def refuse(**_):
-        raise BufferError("not today")
-
     with pytest.raises(BufferError, match="not today"):
-        np.asarray(asdlpack(Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (1, 0))))
+        np.asarray(asdlpack(raising(BufferError("not today"))))
 
 
 @pytest.mark.parametrize("source", [np.arange(6, dtype="f4").reshape(2, 3), numbers("bfloat16"), numbers("int4")])

@@ -11,6 +11,7 @@ from dlpack import asdlpack, from_pointer
 from dlpack.tests.capsules import capsule_pointer
 from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, PyArrayInterface, Speaks, address
 from support.cuda_driver import Driver, with_driver
+from support.exchange_api import raising
 from support.layouts import DTYPES, LAYOUTS, PROTOCOLS
 from support.process import in_thread
 
@@ -271,20 +272,9 @@ def test_a_refusing_producer_is_served_by_its_own_cuda_interface():
     assert x.__cuda_array_interface__ == interface
 
 
-class Fails:
-    def __init__(self, error):
-        self.error = error
-
-    def __dlpack__(self, **_):
-        raise self.error
-
-    def __dlpack_device__(self):
-        return CPU
-
-
 @pytest.mark.parametrize("error", [BufferError("not today"), RuntimeError("not today"), ValueError("not today")])
 def test_interfaces_of_a_refusing_producer_are_absent_for_its_reason(error):
-    x = asdlpack(Fails(error))
+    x = asdlpack(raising(error))
     assert there(x) == []
     for name in ATTRIBUTES:
         with pytest.raises(AttributeError, match=f"{name}: .*not today"):
@@ -295,4 +285,4 @@ def test_interfaces_of_a_refusing_producer_are_absent_for_its_reason(error):
 @pytest.mark.parametrize("name", ATTRIBUTES)
 def test_what_is_no_refusal_passes_through_hasattr(name, error):
     with pytest.raises(error):
-        hasattr(asdlpack(Fails(error())), name)
+        hasattr(asdlpack(raising(error())), name)
