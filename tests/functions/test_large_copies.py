@@ -1,13 +1,20 @@
 """Copies so large that several threads share them, to memory in huge pages."""
 
+import ctypes
+import mmap
+import os
+import signal
+import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dlpack import asdlpack
+from support import forks, process
 from support.alone import alone
-from support.capi import array_at
+from support.capi import Speaks, array_at
 from support.layouts import PROTOCOLS
 
 HUGE_PAGE = 2 << 20
@@ -68,13 +75,6 @@ def flags_of_mapping(address):
 
 @alone
 def test_memory_that_is_not_there_raises_whichever_thread_finds_out():
-    import ctypes
-    import mmap
-
-    import pytest
-
-    import dlpack
-    from support.capi import Speaks
 
     side = 4096
     size = side * side
@@ -84,7 +84,7 @@ def test_memory_that_is_not_there_raises_whichever_thread_finds_out():
 
     def copy(typestr, shape, strides):
         keys = {"version": 3, "typestr": typestr, "shape": shape, "strides": strides, "data": (address, False)}
-        return dlpack.asdlpack(Speaks(__array_interface__=keys), copy=True)
+        return asdlpack(Speaks(__array_interface__=keys), copy=True)
 
     layouts = [
         ("|u1", (side, side), (side, 1)),
@@ -107,32 +107,18 @@ def test_memory_that_is_not_there_raises_whichever_thread_finds_out():
 @alone
 def test_a_file_that_is_cut_short_raises_too():
     """What was mapped behind its end gives SIGBUS."""
-    import mmap
-    import tempfile
-
-    import pytest
-
-    import dlpack
-
     size = 32 << 20
     with tempfile.TemporaryFile() as file:
         file.truncate(size)
         pages = mmap.mmap(file.fileno(), size)
-        assert dlpack.asdlpack(pages, copy=True).nbytes == size
+        assert asdlpack(pages, copy=True).nbytes == size
         file.truncate(size - mmap.PAGESIZE)
         with pytest.raises(BufferError, match=r"^data: the memory at 0x[0-9a-f]+ can't be read"):
-            dlpack.asdlpack(pages, copy=True)
+            asdlpack(pages, copy=True)
 
 
 @alone
 def test_a_copy_that_fails_leaves_no_memory_behind():
-    import ctypes
-    import mmap
-
-    import dlpack
-    from support import process
-    from support.capi import Speaks
-
     size = 64 << 20
     pages = mmap.mmap(-1, size)
     address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
@@ -141,7 +127,7 @@ def test_a_copy_that_fails_leaves_no_memory_behind():
 
     def fail():
         try:
-            dlpack.asdlpack(Speaks(__array_interface__=keys), copy=True)
+            asdlpack(Speaks(__array_interface__=keys), copy=True)
         except BufferError:
             return
         raise AssertionError("copied")
@@ -156,15 +142,10 @@ def test_a_copy_that_fails_leaves_no_memory_behind():
 @alone
 def test_every_thread_of_the_core_blocks_the_signals_that_it_can():
     """Those for faults, profiling and preemption, and SIGCHLD, are Go's to unblock; the Python handlers' are not."""
-    import os
-    import signal
-
-    import dlpack
-
     data = memoryview(bytearray(32 << 20))[::-1]
     before = set(os.listdir("/proc/self/task"))
     for _ in range(5):
-        dlpack.asdlpack(data, copy=True)
+        asdlpack(data, copy=True)
     started = set(os.listdir("/proc/self/task")) - before
     assert started
     for thread in started:
@@ -176,22 +157,17 @@ def test_every_thread_of_the_core_blocks_the_signals_that_it_can():
 
 @alone(timeout=120)
 def test_children_forked_while_threads_share_copies_copy_too():
-    import threading
-
-    import dlpack
-    from support import forks
-
     data = memoryview(bytes(range(256)) * (8 << 12))[::-1]
     expected = bytes(data)
     stop = threading.Event()
 
     def copy():
-        x = dlpack.asdlpack(data, copy=True)
+        x = asdlpack(data, copy=True)
         assert bytes(forks.memory_of(x)) == expected
 
     def copy_on():
         while not stop.is_set():
-            dlpack.asdlpack(data, copy=True)
+            asdlpack(data, copy=True)
 
     thread = threading.Thread(target=copy_on)
     thread.start()
@@ -206,11 +182,8 @@ def test_children_forked_while_threads_share_copies_copy_too():
 
 @alone
 def test_a_copy_leaves_no_file_open():
-    import dlpack
-    from support import process
-
     before = process.open_files()
-    dlpack.asdlpack(memoryview(bytearray(32 << 20))[::-1], copy=True)
+    asdlpack(memoryview(bytearray(32 << 20))[::-1], copy=True)
     assert process.open_files() == before
 
 
@@ -218,12 +191,8 @@ def test_a_copy_leaves_no_file_open():
 @alone
 def test_a_thread_bound_to_one_cpu_copies_by_itself():
     """What it may use is asked at each copy: no other thread runs for it."""
-    import os
-
-    import dlpack
-
     data = memoryview(bytearray(64 << 20))[::-1]
-    dlpack.asdlpack(data, copy=True)
+    asdlpack(data, copy=True)
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     me = str(os.getpid())
 
@@ -238,5 +207,5 @@ def test_a_thread_bound_to_one_cpu_copies_by_itself():
 
     before = ticks_of_others()
     for _ in range(20):
-        dlpack.asdlpack(data, copy=True)
+        asdlpack(data, copy=True)
     assert ticks_of_others() - before <= 2

@@ -1,5 +1,12 @@
 """Greenlets and tasks share one thread, and any of them may stand still inside a producer or a destructor."""
 
+import asyncio
+import ctypes
+import importlib
+import os
+import signal
+import sys
+import warnings
 import weakref
 
 import greenlet
@@ -7,6 +14,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack
+from support import capi, forks
 from support.alone import alone
 
 MANY = 60  # more than imports and deallocations may be nested
@@ -107,12 +115,6 @@ def test_a_chain_whose_destructor_waits_is_freed_when_it_goes_on():
 @alone(timeout=20)
 def test_python_ends_while_a_greenlet_waits_inside_a_deleter():
     """The deleter is called without the GIL, and Python waits at its end for those of other threads."""
-    import ctypes
-
-    from test_schedulers import Owner
-
-    from dlpack import asdlpack
-    from support import capi
 
     def delete():
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(ctypes.cast(struct.deleter, ctypes.c_void_p).value)(address)
@@ -126,9 +128,6 @@ def test_python_ends_while_a_greenlet_waits_inside_a_deleter():
 
 def exchange(wait):
     """What a greenlet or task of a server does: waits inside a producer, copies, and hands memory on."""
-    import ctypes
-
-    from support import forks
 
     class Producer:
         def __dlpack__(self, **arguments):
@@ -151,20 +150,18 @@ def test_gevent_with_everything_patched_works():
     from gevent import monkey
 
     monkey.patch_all()
-    import os
 
     import gevent
-    import test_schedulers
 
     def child():
         if os.fork() == 0:  # gevent's
-            test_schedulers.exchange(lambda: gevent.sleep(0))
+            exchange(lambda: gevent.sleep(0))
             os._exit(7)
         return os.waitstatus_to_exitcode(os.wait()[1])
 
-    tasks = [gevent.spawn(test_schedulers.exchange, lambda: gevent.sleep(0.01)) for _ in range(test_schedulers.MANY)]
+    tasks = [gevent.spawn(exchange, lambda: gevent.sleep(0.01)) for _ in range(MANY)]
     pool = gevent.get_hub().threadpool
-    threads = [pool.spawn(test_schedulers.exchange, lambda: None) for _ in range(4)]
+    threads = [pool.spawn(exchange, lambda: None) for _ in range(4)]
     gevent.joinall(tasks, raise_error=True)
     for thread in threads:
         thread.get()
@@ -173,16 +170,13 @@ def test_gevent_with_everything_patched_works():
 
 @alone
 def test_eventlet_with_everything_patched_works():
-    import warnings
-
     warnings.simplefilter("ignore")  # eventlet says that it is no longer developed
     import eventlet
 
     eventlet.monkey_patch()
-    import test_schedulers
 
-    pool = eventlet.GreenPool(test_schedulers.MANY)
-    tasks = [pool.spawn(test_schedulers.exchange, lambda: eventlet.sleep(0.01)) for _ in range(test_schedulers.MANY)]
+    pool = eventlet.GreenPool(MANY)
+    tasks = [pool.spawn(exchange, lambda: eventlet.sleep(0.01)) for _ in range(MANY)]
     for task in tasks:
         task.wait()
 
@@ -190,24 +184,16 @@ def test_eventlet_with_everything_patched_works():
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 @alone
 def test_event_loops_work_with_tasks_threads_signals_and_children(loop):
-    import asyncio
-    import importlib
-    import os
-    import signal
-    import sys
-
-    import test_schedulers
-
     async def main():
         caught = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, caught.set)
 
         async def task():
-            test_schedulers.exchange(lambda: None)
-            await loop.run_in_executor(None, test_schedulers.exchange, lambda: None)
+            exchange(lambda: None)
+            await loop.run_in_executor(None, exchange, lambda: None)
 
-        await asyncio.gather(*(task() for _ in range(test_schedulers.MANY)))
+        await asyncio.gather(*(task() for _ in range(MANY)))
         os.kill(os.getpid(), signal.SIGUSR1)
         await asyncio.wait_for(caught.wait(), 30)
         child = await asyncio.create_subprocess_exec(sys.executable, "-c", "raise SystemExit(7)")
@@ -218,20 +204,15 @@ def test_event_loops_work_with_tasks_threads_signals_and_children(loop):
 
 @alone
 def test_trio_works_with_tasks_threads_signals_and_children():
-    import os
-    import signal
-    import sys
-
-    import test_schedulers
     import trio
 
     async def task():
-        test_schedulers.exchange(lambda: None)
-        await trio.to_thread.run_sync(test_schedulers.exchange, lambda: None)
+        exchange(lambda: None)
+        await trio.to_thread.run_sync(exchange, lambda: None)
 
     async def main():
         async with trio.open_nursery() as nursery:
-            for _ in range(test_schedulers.MANY):
+            for _ in range(MANY):
                 nursery.start_soon(task)
         with trio.open_signal_receiver(signal.SIGUSR1) as received:
             os.kill(os.getpid(), signal.SIGUSR1)
