@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import sys
 import weakref
 
 import numpy as np
@@ -83,6 +84,25 @@ def test_none_copies_odd_strides_and_misaligned_items(make, dtype):
         asdlpack(interface(array), copy=False)
     check_copy(asdlpack(interface(array), copy=None), array)
     check_copy(asdlpack(interface(array), copy=True), array)
+
+
+def test_consumers_get_the_one_copy_that_none_needs():
+    """numpy gives misaligned memory as it is, where other consumers crash."""
+    array = misaligned("c16")
+    x = asdlpack(array, copy=None)
+    taken = np.from_dlpack(x)
+    assert taken.ctypes.data == x.pointer != array.ctypes.data
+    assert taken.tobytes() == array.tobytes()
+    with pytest.raises(ValueError, match="stream 1: memory of the CPU has no streams"):
+        x.__dlpack__(stream=1)
+
+
+def test_none_keeps_nothing_of_a_producer_whose_capsule_is_handed_on():
+    array = np.zeros(3)
+    x = asdlpack(array, copy=None)
+    before = sys.getrefcount(array)
+    assert np.from_dlpack(x).ctypes.data == array.ctypes.data
+    assert sys.getrefcount(array) == before
 
 
 def test_what_was_copied_once_is_copied_each_time():

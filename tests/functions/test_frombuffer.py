@@ -249,7 +249,13 @@ def test_a_capsule_or_a_structure_is_refused_and_left_as_it_is():
 
 @pytest.mark.parametrize(
     "pointer",
-    [ctypes.pointer(ctypes.c_int(3)), ctypes.c_void_p(4096), ctypes.c_char_p(b"abc")],
+    [
+        ctypes.pointer(ctypes.c_int(3)),
+        ctypes.c_void_p(4096),
+        ctypes.c_char_p(b"abc"),
+        ctypes.c_wchar_p("abc"),
+        ctypes.CFUNCTYPE(None)(print),
+    ],
     ids=lambda pointer: type(pointer).__name__,
 )
 def test_a_pointer_is_not_taken_for_bytes(pointer):

@@ -339,6 +339,9 @@ def test_array_that_gives_itself_as_a_table_keeps_its_shape():
             BufferError, match=r"shape \(2, 3\): its Arrow table has 6 rows .*pass numpy.asarray\(obj\)"
         ):
             asdlpack(xarray.DataArray(array), copy=copy)
+        for shape in (2, 1), (1, 1), (0, 3), ():
+            with pytest.raises(BufferError, match=r"shape \(.*\): its Arrow table has \d rows instead"):
+                asdlpack(xarray.DataArray(np.zeros(shape)), copy=copy)
     assert np.from_dlpack(asdlpack(np.asarray(xarray.DataArray(array)))).tolist() == array.tolist()
     table = pa.table({"a": pa.chunked_array([[1, 2], [3]])})
     assert np.from_dlpack(asdlpack(table, copy=None)).tolist() == [1, 2, 3]

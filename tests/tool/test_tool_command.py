@@ -40,6 +40,13 @@ def test_the_named_libraries_alone_take_part(tmp_path):
     assert "bytearray" in page and "numpy" in page
 
 
+def test_closed_standard_descriptors_change_nothing(tmp_path):
+    report = tmp_path / "report.json"
+    command = [sys.executable, "-m", "dlpack.tests", "numpy", "-k", "float32", "--json", str(report)]
+    assert run("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command).returncode == 0
+    assert tests.Report.from_dict(json.loads(report.read_text())).exchanges
+
+
 def test_an_expression_chooses(tmp_path):
     expression = "numpy and (bytearray or MMAP) and not (read-only or mem)"
     _, found = tried(tmp_path, "numpy", "-k", expression)
