@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/memfd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -18,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
@@ -88,6 +90,12 @@ static struct failure open_library(const char *path, void **entry)
     return *entry != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = dlerror()};
 }
 
+/* memfd_create, which glibc before 2.27 lacks. */
+static int create_memfd(unsigned flags)
+{
+    return (int)syscall(SYS_memfd_create, "dlpack core", flags);
+}
+
 struct failure memory_file(const char *path)
 {
     enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */, HIGH = 1000 };
@@ -101,8 +109,8 @@ struct failure memory_file(const char *path)
     if (known && (rlim_t)facts.st_size > limit.rlim_cur) {
         return (struct failure){.name = "file size"};
     }
-    int memfd = memfd_create("dlpack core", MFD_CLOEXEC | EXECUTABLE);
-    if (memfd < 0 && (memfd = memfd_create("dlpack core", MFD_CLOEXEC)) < 0) {
+    int memfd = create_memfd(MFD_CLOEXEC | EXECUTABLE);
+    if (memfd < 0 && (memfd = create_memfd(MFD_CLOEXEC)) < 0) {
         return (struct failure){.name = "copy", .text = "memfd_create", .error = errno};
     }
     /* The loader keeps the file's path, by which debuggers open it: a high descriptor will not soon be another file's. */
@@ -316,7 +324,8 @@ bool stack_has_room(int nested)
         return nested < FEW; /* no /proc, or a stack that a library made */
     }
     size_t used = end - here, most = size;
-    if (gettid() == getpid() && getrlimit(RLIMIT_STACK, &now) == 0 && now.rlim_cur < most) {
+    if (syscall(SYS_gettid) == getpid() && /* gettid: glibc 2.30 */
+        getrlimit(RLIMIT_STACK, &now) == 0 && now.rlim_cur < most) {
         most = now.rlim_cur; /* it holds for the main thread as soon as it is set */
     }
     return used < most / 2 && (nested < FEW || used < MOST_FOR_MANY);

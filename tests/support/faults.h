@@ -58,7 +58,7 @@ void faults_free(void *memory);
 #define pthread_atfork(...) (faults_strike() ? ENOMEM : pthread_atfork(__VA_ARGS__))
 #define dladdr(...) (faults_strike() ? 0 : dladdr(__VA_ARGS__))
 #define dlopen(...) (faults_strike() ? NULL : dlopen(__VA_ARGS__))
-#define memfd_create(...) (faults_strike() ? -1 : memfd_create(__VA_ARGS__))
+#define syscall(number, ...) ((number) == SYS_memfd_create && faults_strike() ? -1 : syscall(number, ##__VA_ARGS__))
 
 #endif
 
