@@ -1,6 +1,6 @@
-# demo, test, proofs, lint, bench and matrix work from a fresh clone. They need python3 (3.11 or later, with headers;
-# matrix just 3.11: mxnet and the oldest torch have nothing later); all but demo need Go and a C compiler, which demo
-# fetches where they are missing. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
+# demo, test, proofs, lint, bench, matrix and wheels work from a fresh clone. They need python3 (3.11 or later, with
+# headers; matrix just 3.11: mxnet and the oldest torch have nothing later); all but demo need Go and a C compiler, which
+# demo fetches where they are missing, and wheels has its own. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
 
 PYTHON = .venv/bin/python
 PIP = $(PYTHON) -m pip install --quiet
@@ -22,7 +22,8 @@ FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v pytho
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
-.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format lint bench bench-compare bench-cuda matrix clean
+.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format lint bench bench-compare bench-cuda \
+	matrix wheels check-wheels clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -90,6 +91,13 @@ bench-cuda: .venv/package .venv-cuda/matrix
 matrix: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(MATRIX)))
 	$(PYTHON) docs/matrix.py $(MATRIX:%=%/bin/python)
 
+wheels: .venv-wheels/wheels
+	.venv-wheels/bin/python tools/wheels.py
+
+# Of what make wheels left in dist.
+check-wheels: .venv-wheels/wheels
+	.venv-wheels/bin/python tools/check_wheels.py
+
 clean:
 	rm -rf .venv .venv-* .interpreters dist python/dlpack/*.so
 
@@ -117,7 +125,7 @@ clean:
 	$(PYTHON) -m pip --python $(@D)/bin/python install --quiet .
 	touch $@
 
-.venv-%/pydlpack .venv-%/matrix .venv-%/freezers: pyproject.toml
+.venv-%/pydlpack .venv-%/matrix .venv-%/freezers .venv-%/wheels: pyproject.toml
 	python3 -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet pip==26.3
 	$(@D)/bin/python -m pip install --quiet --group $*

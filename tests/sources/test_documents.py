@@ -32,8 +32,8 @@ runpy.run_path({str(DEMO)!r}, run_name="__main__")
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/guide.md"])
 def test_what_a_document_names_is_there(document):
     text = (ROOT / document).read_text()
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert set(re.findall(r"(?:`|^    )make ([a-z]+)", text, re.MULTILINE)) <= set(targets)
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"(?:`|^    )make ([a-z-]+)", text, re.MULTILINE)) <= set(targets)
     links = re.findall(r"\]\((?!https?:)([^)#]+)\)", text)
     layout = re.findall(r"^    (\w+(?:/\S*|\.\w+))  ", text, re.MULTILINE)
     for path in links + layout:
