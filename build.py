@@ -331,6 +331,18 @@ def bill_of_materials(cc: list[str]) -> dict[str, Any]:
     }
 
 
+def long_description(text: str, repository: str, version: str) -> str:
+    """The README with links that work outside the repository. While its address is not known, they are left out."""
+
+    def absolute(link: re.Match[str]) -> str:
+        picture, words, path = link.groups()
+        if not repository:
+            return "" if picture else words
+        return f"{picture}[{words}]({repository}/{'raw' if picture else 'blob'}/v{version}/{path})"
+
+    return re.sub(r"(!?)\[([^]]*)\]\((?!https?:|#)([^)\s]+)\)", absolute, text)
+
+
 def output(command: list[str], environment: Mapping[str, str]) -> str:
     return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
@@ -344,6 +356,23 @@ if __name__ == "__main__":
 else:
     from hatchling.builders.config import BuilderConfig
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+    from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+    class MetadataHook(MetadataHookInterface):
+        """What needs the address of the repository, which stands in pyproject.toml."""
+
+        def update(self, metadata: dict[str, Any]) -> None:
+            address, version = self.config["repository"], metadata["version"]
+            text = long_description((ROOT / "README.md").read_text(encoding="utf-8"), address, version)
+            metadata["readme"] = {"content-type": "text/markdown", "text": text}
+            if address:
+                files = f"{address}/blob/v{version}"
+                metadata["urls"] = {
+                    "Repository": address,
+                    "Documentation": f"{files}/docs/guide.md",
+                    "Changelog": f"{files}/CHANGELOG.md",
+                    "Issues": f"{address}/issues",
+                }
 
     class BuildHook(BuildHookInterface[BuilderConfig]):
         def dependencies(self) -> list[str]:
@@ -361,7 +390,7 @@ else:
                     build_data["force_include"][str(library)] = f"dlpack/{library.name}"
                 materials = folder / "dlpack-go.cdx.json"
                 materials.write_text(json.dumps(bill_of_materials(c_compiler() or []), indent=1))
-                build_data["sbom_files"].append(str(materials))
+                build_data.setdefault("sbom_files", []).append(str(materials))  # hatchling 1.28's
             build_data["pure_python"] = False
             system = target().wheel if cross_target() else sysconfig.get_platform().replace("-", "_")
             if not free_threaded():

@@ -114,6 +114,34 @@ def test_the_wheel_says_what_it_was_made_with_and_what_is_linked_in(wheel):
     assert set(linked) in ({"std", "libgcc"}, {"std", "compiler_rt"})
 
 
+def metadata_with(tree, folder, address):
+    """What PyPI would show if the repository had this address."""
+    shutil.copytree(tree, folder)
+    settings = folder / "pyproject.toml"
+    text = settings.read_text()
+    assert text.count('repository = ""') == 1
+    settings.write_text(text.replace('repository = ""', f'repository = "{address}"'))
+    return json.loads(succeeds(sys.executable, "-m", "hatchling", "metadata", cwd=folder))
+
+
+def test_links_into_the_repository_are_absolute_where_its_address_is_known(tree, tmp_path):
+    facts = metadata_with(tree, tmp_path / "copy", "https://example.org/dlpack")
+    version = facts["version"]
+    assert facts["urls"]["Changelog"] == f"https://example.org/dlpack/blob/v{version}/CHANGELOG.md"
+    text = facts["readme"]["text"]
+    assert f"[docs/guide.md](https://example.org/dlpack/blob/v{version}/docs/guide.md)" in text
+    assert f"(https://example.org/dlpack/raw/v{version}/docs/speed.svg)" in text
+    assert not re.findall(r"\]\((?!https?:|#).*", text)
+
+
+def test_no_link_into_the_repository_is_left_where_its_address_is_not_known(tree, tmp_path):
+    facts = metadata_with(tree, tmp_path / "copy", "")
+    assert "urls" not in facts
+    text = facts["readme"]["text"]
+    assert "docs/guide.md has" in text
+    assert not re.findall(r"\]\((?!https?:|#).*", text)
+
+
 def test_the_sdist_holds_sources_alone(built):
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
