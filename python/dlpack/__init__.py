@@ -1,5 +1,7 @@
 """Share the memory of any object, without a copy, with every library that speaks DLPack, buffers or Arrow."""
 
+import os as _os
+
 try:
     from ._dlpack import DLPackObject, __version__, asdlpack, from_pointer, frombuffer
 except ModuleNotFoundError:
@@ -40,4 +42,10 @@ def _show_freezers() -> object:
     return _core, _functions
 
 
-del TYPE_CHECKING, _show_freezers  # dir() and completion show what this package offers
+if _os.path.exists(_os.path.join(__path__[0], "capsule.py")):  # pydlpack's
+    from ._conflict import warn
+
+    warn(__path__[0])
+    del warn
+
+del TYPE_CHECKING, _os, _show_freezers  # dir() and completion show what this package offers

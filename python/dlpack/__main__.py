@@ -11,7 +11,14 @@ import stat
 import sys
 from typing import Any, NoReturn
 
-from . import __version__, _dlpack, describe, frombuffer
+from ._conflict import conflict
+
+try:
+    from . import __version__, _dlpack, describe, frombuffer
+except ImportError:
+    if found := conflict(os.path.dirname(os.path.abspath(__file__))):
+        sys.exit(f"dlpack: {found}")
+    raise
 from ._describe import Description
 from ._libraries import installed
 
@@ -87,11 +94,13 @@ def report() -> dict[str, Any]:
     system = os.uname()
     extension = os.path.abspath(_dlpack.__file__)
     package = os.path.dirname(extension)
+    found = conflict(package)
     return {
         "version": __version__,
         "package": package,
         "extension": extension,
         "core": os.path.join(package, "_core.so"),
+        **({"conflict": found} if found else {}),
         "exports": ["1.3", "legacy"],
         "python": {
             "version": sys.version.split()[0],
@@ -134,6 +143,7 @@ def report_text(facts: dict[str, Any]) -> str:
         ("package", facts["package"]),
         ("extension", facts["extension"]),
         ("core", facts["core"]),
+        *([("conflict", facts["conflict"])] if "conflict" in facts else []),
         ("exports", f"DLPack {' and '.join(facts['exports'])}"),
         ("Python", f"{python['version']} {python['implementation']}, {gil}"),
         ("platform", f"{system['system']} {system['release']} {system['machine']}, {system['libc']}"),

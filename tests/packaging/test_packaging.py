@@ -190,6 +190,40 @@ def test_the_wheel_installs_and_works(environment, wheel):
     assert "site-packages" in succeeds(environment, "-c", SHARES_MEMORY, environ={"PYTHONPATH": ""})
 
 
+PEER = "pydlpack==0.2.1"
+CLASH = (
+    "pydlpack has the same import name, and overwrites files of dlpack-go or has some overwritten; "
+    "run pip uninstall --yes dlpack-go pydlpack, then install one of them again"
+)
+LOST = (
+    " has lost its __init__.py, as it does when pydlpack is uninstalled; run pip uninstall --yes dlpack-go, then "
+    "install it again\n"
+)
+
+
+def test_beside_pydlpack_that_came_first_it_works_and_warns(environment, wheel):
+    alone = {"PYTHONPATH": ""}
+    succeeds(environment, "-m", "pip", "install", PEER)
+    succeeds(environment, "-m", "pip", "install", "--no-index", wheel)
+    result = run(environment, "-c", SHARES_MEMORY, environ=alone)
+    assert result.returncode == 0
+    assert result.stderr.count(f"UserWarning: {CLASH}\n") == 1
+    succeeds(environment, "-W", "error", "-c", SHARES_MEMORY, environ=alone)
+    assert f"conflict     {CLASH}\n" in succeeds(environment, "-m", "dlpack", environ=alone)
+    succeeds(environment, "-m", "pip", "uninstall", "--yes", "pydlpack")
+    result = run(environment, "-m", "dlpack", environ=alone)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("dlpack: ") and result.stderr.endswith(LOST)
+
+
+def test_beneath_pydlpack_that_came_later_its_command_says_what_to_do(environment, wheel):
+    succeeds(environment, "-m", "pip", "install", "--no-index", wheel)
+    succeeds(environment, "-m", "pip", "install", PEER)
+    for module in "dlpack", "dlpack.tests":
+        result = run(environment, "-m", module, environ={"PYTHONPATH": ""})
+        assert (result.returncode, result.stdout, result.stderr) == (1, "", f"dlpack: {CLASH}\n")
+
+
 def test_an_editable_install_works_in_the_source_tree(environment, tree):
     succeeds(environment, "-m", "pip", "install", "--editable", tree)
     package = tree / "python" / "dlpack"

@@ -1,0 +1,47 @@
+"""pydlpack, which has this import name, too: pip lets the one that is installed last overwrite files of the other, and
+removes them with whichever is uninstalled first. Nothing here raises, nor needs the rest of the package."""
+
+from __future__ import annotations
+
+import os
+
+
+def conflict(folder: str) -> str | None:
+    """What is wrong in the package's folder, with the way out; None where nothing is."""
+    try:
+        others = other_owners()
+        if others:
+            names = " and ".join(others)
+            return (
+                f"{names} has the same import name, and overwrites files of dlpack-go or has some overwritten; run "
+                f"pip uninstall --yes dlpack-go {' '.join(others)}, then install one of them again"
+            )
+        if not os.path.exists(os.path.join(folder, "__init__.py")):
+            return (
+                f"{folder} has lost its __init__.py, as it does when pydlpack is uninstalled; run pip uninstall --yes "
+                "dlpack-go, then install it again"
+            )
+        if os.path.exists(os.path.join(folder, "capsule.py")):
+            return f"{folder} holds files of pydlpack; remove that folder, then install dlpack-go again"
+    except Exception:  # metadata may be broken
+        pass
+    return None
+
+
+def other_owners() -> list[str]:
+    """The distributions, but for this one, that are installed with such a package."""
+    from importlib.metadata import distributions
+
+    line = "\ndlpack/__init__.py,"
+    owners = {each.metadata["Name"] for each in distributions() if line in f"\n{each.read_text('RECORD')}"}
+    return sorted(owners - {"dlpack-go"})
+
+
+def warn(folder: str) -> None:
+    import warnings
+
+    try:
+        if text := conflict(folder):
+            warnings.warn(text, stacklevel=4)
+    except Warning:
+        pass  # -W error: an import that works goes on
