@@ -10,6 +10,7 @@ import csv
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -382,6 +383,8 @@ def table(rows):
 
 
 def main():
+    if platform.machine() != "x86_64":
+        sys.exit(f"this needs x86_64, for whose wheels it fetches interpreters; this is {platform.machine()}")
     if not list(DIST.glob("*.tar.gz")) or not list(DIST.glob("*.whl")):
         sys.exit(f"{DIST}: no wheels, or no sdist (make wheels)")
     rows = []

@@ -50,8 +50,10 @@ class Archive:
             (folder / name).mkdir(parents=True, exist_ok=True)
         targets = output("apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)")
         codename = platform.freedesktop_os_release()["VERSION_CODENAME"]
-        address = next(it.split()[2] for it in targets.splitlines() if it.startswith(f"{codename} main "))
-        sources = [f"{kind} {address} {release} main\n" for kind in ("deb", "deb-src") for release in releases]
+        addresses = [it.split()[2] for it in targets.splitlines() if it.startswith(f"{codename} main ")]
+        if not addresses:
+            sys.exit(f"apt knows no archive of {codename}")
+        sources = [f"{kind} {addresses[0]} {release} main\n" for kind in ("deb", "deb-src") for release in releases]
         (folder / "sources.list").write_text("".join(sources))
         (folder / "status").touch()
         options = {
