@@ -3,7 +3,7 @@
 # demo fetches where they are missing, and wheels has its own. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
 
 PYTHON = .venv/bin/python
-PIP = $(PYTHON) -m pip install --quiet
+UV = .venv/bin/uv pip install --quiet --compile-bytecode --python
 SOURCES := build.py go.mod $(shell find pyext pkg -name '*.[ch]' -o -name '*.go' -o -name '*.map')
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -105,15 +105,15 @@ clean:
 
 .venv/python:
 	python3 -m venv .venv
-	$(PIP) pip==26.3
+	$(PYTHON) -m pip install --quiet uv==0.13.9
 	touch $@
 
 .venv/package: .venv/python pyproject.toml $(SOURCES)
-	$(PIP) --editable .
+	$(UV) $(PYTHON) --editable .
 	touch $@
 
 .venv/demo .venv/test .venv/libraries .venv/lint .venv/coverage: .venv/python pyproject.toml
-	$(PIP) --group $(@F)
+	$(UV) $(PYTHON) --group $(@F)
 	touch $@
 
 .venv/$(notdir $(STATICCHECK)): .venv/python
@@ -122,11 +122,10 @@ clean:
 
 .venv-free-threaded/package: .venv/python pyproject.toml $(SOURCES)
 	$(FREE_THREADED) -m venv --without-pip $(@D)
-	$(PYTHON) -m pip --python $(@D)/bin/python install --quiet .
+	$(UV) $(@D)/bin/python .
 	touch $@
 
-.venv-%/pydlpack .venv-%/matrix .venv-%/freezers .venv-%/wheels: pyproject.toml
+.venv-%/pydlpack .venv-%/matrix .venv-%/freezers .venv-%/wheels: .venv/python pyproject.toml
 	python3 -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet pip==26.3
-	$(@D)/bin/python -m pip install --quiet --group $*
+	$(UV) $(@D)/bin/python --group $*
 	touch $@
