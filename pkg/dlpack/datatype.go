@@ -52,6 +52,9 @@ var typeCodes = [...]struct {
 	Float4E2M1FN:      {"float4_e2m1fn", []uint8{4}},
 }
 
+// TypeCodeCount is how many codes there are: 0 to the last of them.
+const TypeCodeCount = TypeCode(len(typeCodes))
+
 // String is the name that array libraries give the type, without its bits where they vary: "int", "bfloat16".
 func (c TypeCode) String() string {
 	if int(c) < len(typeCodes) {

@@ -11,7 +11,7 @@ import (
 // ParseName reads the name of a data type: "int32", "bfloat16", "float8_e4m3fn", and with lanes "float4_e2m1fnx2". A
 // name doesn't say whether items below a byte are packed or padded.
 func ParseName(name string) (dlpack.DataType, error) {
-	for code := dlpack.Int; code <= dlpack.Float4E2M1FN; code++ {
+	for code := range dlpack.TypeCodeCount {
 		rest, found := strings.CutPrefix(name, code.String())
 		if !found {
 			continue

@@ -62,7 +62,7 @@ func nearestNames(wrong string) []string {
 	for _, known := range words {
 		consider(known.word, known.names...)
 	}
-	for code := dlpack.Int; code <= dlpack.Float4E2M1FN; code++ {
+	for code := range dlpack.TypeCodeCount {
 		for _, bits := range []uint8{64, 32, 16, 8, 128, 6, 4, 2, 1} { // the usual ones first
 			t := dlpack.DataType{Code: code, Bits: bits, Lanes: 1}
 			if t.Validate() != nil {
