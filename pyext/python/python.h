@@ -41,7 +41,7 @@ extern struct names {
 
 /* Made once, and kept for ever. */
 extern struct constants {
-    PyObject *newest_version;  /* (1, 3), for max_version */
+    PyObject *newest_version;  /* of DLPack, for max_version */
     PyObject *legacy_stream;   /* 1 */
     PyObject *cpu;             /* (kDLCPU, 0) */
     PyObject *export_keywords; /* tuples of __dlpack__'s, by the bits of those that are in it */

@@ -10,8 +10,9 @@
 int check_version(DLPackVersion version)
 {
     if (version.major != DLPACK_MAJOR_VERSION) {
-        PyErr_Format(PyExc_BufferError, "DLPack version %u.%u: expected 1.x (ask the producer with max_version=(1, 3))",
-                     version.major, version.minor);
+        PyErr_Format(PyExc_BufferError,
+                     "DLPack version %u.%u: expected %d.x (ask the producer with max_version=(%d, %d))", version.major,
+                     version.minor, DLPACK_MAJOR_VERSION, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
         return -1;
     }
     return 0;
