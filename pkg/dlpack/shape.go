@@ -39,18 +39,18 @@ func (d *Description) closeShape(t *Tensor) error {
 		return openError(open, "beside a dimension of 0, where any number fits; expected the number of items")
 	}
 	// Packed items share bytes, so they are counted in bits. The quotient must fit into 63 bits.
-	room, unit, item := uint64(d.Span)-d.Offset, uint64(1), uint64(t.ItemSize)
+	left, unit, item := uint64(d.Span)-d.Offset, uint64(1), uint64(t.ItemSize)
 	if t.Packed() {
 		unit, item = 8, uint64(d.DataType.itemBits())
 	}
-	high, low := bits.Mul64(room, unit)
+	high, low := bits.Mul64(left, unit)
 	over, step := bits.Mul64(others, item)
 	if overflow != 0 || over != 0 || high<<1|low>>63 >= step {
 		return t.tooLarge()
 	}
 	n, rest := bits.Div64(high, low, step)
 	if rest != 0 {
-		return d.noMultiple(t, room, others)
+		return d.noMultiple(t, left, others)
 	}
 	t.Shape[open] = int64(n)
 	return nil
@@ -60,7 +60,7 @@ func openError(dimension int, why string) error {
 	return Malformed("shape dimension " + strconv.Itoa(dimension) + " is -1, " + why)
 }
 
-func (d *Description) noMultiple(t *Tensor, room, others uint64) error {
+func (d *Description) noMultiple(t *Tensor, left, others uint64) error {
 	items, size, unit := " items of ", t.ItemSize, " byte"
 	if others == 1 {
 		items = " item of "
@@ -71,7 +71,7 @@ func (d *Description) noMultiple(t *Tensor, room, others uint64) error {
 	if size != 1 {
 		unit += "s"
 	}
-	return Malformed("shape " + shapeText(t.Shape[:t.NDim]) + ": the " + strconv.FormatUint(room, 10) +
+	return Malformed("shape " + shapeText(t.Shape[:t.NDim]) + ": the " + strconv.FormatUint(left, 10) +
 		" bytes from offset " + strconv.FormatUint(d.Offset, 10) + " on are no multiple of " +
 		strconv.FormatUint(others, 10) + items + number(size) + unit +
 		" (give the length, and the rest is left out)")

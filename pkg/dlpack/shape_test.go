@@ -15,7 +15,7 @@ func open(t DataType, bytes int64, shape []int64, changes ...func(*Description))
 	return d
 }
 
-func TestADimensionOfMinusOneIsWhatTheMemoryHasRoomFor(t *testing.T) {
+func TestADimensionOfMinusOneIsWhatFitsIntoTheMemory(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		d    *Description
@@ -134,7 +134,7 @@ func plainNumber(d *Description) (n *big.Int, ok bool) {
 	if bits%8 != 0 && d.Flags&SubbyteTypePadded != 0 {
 		bits += 8 - bits%8
 	}
-	room := new(big.Int).Sub(big.NewInt(d.Span), new(big.Int).SetUint64(d.Offset))
+	left := new(big.Int).Sub(big.NewInt(d.Span), new(big.Int).SetUint64(d.Offset))
 	step, open := big.NewInt(bits), 0
 	for _, size := range d.Shape[:d.NDim] {
 		if size == -1 {
@@ -145,10 +145,10 @@ func plainNumber(d *Description) (n *big.Int, ok bool) {
 			step.Mul(step, big.NewInt(size))
 		}
 	}
-	if open != 1 || d.HasStrides || d.Span < 0 || room.Sign() < 0 {
+	if open != 1 || d.HasStrides || d.Span < 0 || left.Sign() < 0 {
 		return nil, false
 	}
-	n, rest := new(big.Int).QuoRem(room.Mul(room, big.NewInt(8)), step, new(big.Int))
+	n, rest := new(big.Int).QuoRem(left.Mul(left, big.NewInt(8)), step, new(big.Int))
 	return n, rest.Sign() == 0
 }
 

@@ -24,7 +24,7 @@ func TestReservedStackIsNotMovedByDeepCalls(t *testing.T) {
 		first := at()
 		Reserve()
 		reserved := at()
-		fill(Room / 2)
+		fill(Free / 2)
 		done <- [3]uintptr{first, reserved, at()}
 	}()
 	if at := <-done; at[0] == at[1] || at[1] != at[2] {

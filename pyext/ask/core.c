@@ -51,11 +51,11 @@ static void call_core(describe_function *describe, struct request *request, stru
 {
     static struct request nothing;
     sigset_t before;
-    const char *limit = keep_room();
+    const char *limit = keep_reserve();
     if (limit != NULL) {
         answer->status = STATUS_MEMORY_ERROR;
         snprintf(answer->message, sizeof answer->message,
-                 "the Go core needs %d MiB that it may map, and a limit forbids that (%s)", ROOM_BYTES >> 20, limit);
+                 "the Go core needs %d MiB that it may map, and a limit forbids that (%s)", RESERVE_BYTES >> 20, limit);
         return;
     }
     if (!is_bound()) {
@@ -69,7 +69,7 @@ static void call_core(describe_function *describe, struct request *request, stru
     if (unblocked) {
         restore_signals(&before);
     }
-    keep_room(); /* again, before others use up what is left */
+    keep_reserve(); /* again, before others use up what is left */
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 

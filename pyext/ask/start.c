@@ -29,10 +29,10 @@ static struct failure start_alone(const char *copy)
     if (copy == NULL && (failure = memory_file(core_path)).name != NULL) {
         return failure;
     }
-    failure = check_room(core.processors);
+    failure = prepare_start(core.processors);
     if (failure.name != NULL) {
         core.processors = LEAST_PROCESSORS;
-        failure = check_room(core.processors);
+        failure = prepare_start(core.processors);
     }
     if (failure.name == NULL) {
         failure = start_runtime(copy == NULL ? core_path : copy, &core);

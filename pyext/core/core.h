@@ -19,8 +19,8 @@ enum {
     COPY_ALIGNMENT = 64, /* bytes; where copies begin: jax takes CPU memory without a copy of its own from 64 on */
     MOST_CPUS = 16,      /* that Go uses; it has a processor (its word) for each of them */
     SPARE_CPUS = 4,      /* more processors: a call need not wait until a large copy by all the others gives one up */
-    ROOM_BYTES = 128 << 20, /* kept back for Go: it reserves 64 MiB at once, as much again where they are not aligned */
-    MESSAGE_SIZE = 512,     /* an error message with its NUL; Go shortens what it quotes */
+    RESERVE_BYTES = 128 << 20, /* for Go, which maps 64 MiB at once, and as much again where they are not aligned */
+    MESSAGE_SIZE = 512,        /* an error message with its NUL; Go shortens what it quotes */
 };
 
 /* Where the request was read from. */
@@ -155,7 +155,7 @@ struct answer {
 /* The core's functions, as dlpack_core fills them in; NULL where that panicked. The sizes tell a core of another build. */
 struct core {
     uint32_t processors; /* that Go shall have */
-    void **room;         /* ROOM_BYTES of memory, which the core takes where it gets no other; NULL: it did */
+    void **reserve;      /* RESERVE_BYTES of memory, which the core takes where it gets no other; NULL: it did */
     /* pthread_create, for Go's threads: it may have some that wait for what they shall run. */
     int (*create_thread)(pthread_t *, const pthread_attr_t *, void *(*routine)(void *), void *argument);
     /* The rest is its answer. */

@@ -54,25 +54,25 @@ var meanings = []meaning{
 	{protocol: dltensor, dtype: [3]int64{5, 32, 1}, name: "complex32", size: 4, align: 2, word: 1},
 }
 
-// room is the memory that requests are about. What lies where, each byte tells a reader.
-var room = func() []byte {
-	room := make([]byte, 4<<10+63)
-	room = room[-uintptr(unsafe.Pointer(&room[0]))%64:][:4<<10]
-	for i := range room {
-		room[i] = byte(i*167 + i>>8*31)
+// arena is the memory that requests are about. What lies where, each byte tells a reader.
+var arena = func() []byte {
+	arena := make([]byte, 4<<10+63)
+	arena = arena[-uintptr(unsafe.Pointer(&arena[0]))%64:][:4<<10]
+	for i := range arena {
+		arena[i] = byte(i*167 + i>>8*31)
 	}
-	return room
+	return arena
 }()
 
 // A plainAnswer is what the core should answer, found item by item.
 type plainAnswer struct {
 	status, size int64
 	shape        []int64
-	at           []int64 // where each item lies in room, in bytes or bits
+	at           []int64 // where each item lies in arena, in bytes or bits
 	copied       bool
 }
 
-// A saying is what a request says of where the items lie. Its data are at `data` in room.
+// A saying is what a request says of where the items lie. Its data are at `data` in arena.
 type saying struct {
 	meaning
 	data, offset, span, copy int64
@@ -130,10 +130,10 @@ func plainly(r *saying) (p plainAnswer) {
 		}
 		return false
 	}
-	if r.copy != copyNever && r.span < 0 && outside(0, int64(len(room))) {
+	if r.copy != copyNever && r.span < 0 && outside(0, int64(len(arena))) {
 		r.copy = copyNever // it would be read
 	}
-	curable := r.word > 1 || p.size > 0 && (r.word == 0 || (int64(uintptr(unsafe.Pointer(&room[0])))+first)%r.align != 0)
+	curable := r.word > 1 || p.size > 0 && (r.word == 0 || (int64(uintptr(unsafe.Pointer(&arena[0])))+first)%r.align != 0)
 	for i, step := range steps {
 		curable = curable || p.size > 0 && p.shape[i] > 1 && step%r.size != 0
 	}
@@ -154,11 +154,11 @@ func plainly(r *saying) (p plainAnswer) {
 func (p *plainAnswer) bytesOf(r *saying) (copied []byte) {
 	for _, at := range p.at {
 		if r.word == 0 {
-			copied = append(copied, room[at/8]>>(at%8)&1)
+			copied = append(copied, arena[at/8]>>(at%8)&1)
 			continue
 		}
 		for k := range r.size {
-			copied = append(copied, room[at+k/r.word*r.word+r.word-1-k%r.word])
+			copied = append(copied, arena[at+k/r.word*r.word+r.word-1-k%r.word])
 		}
 	}
 	return copied
@@ -187,7 +187,7 @@ func FuzzDescribe(f *testing.F) {
 	f.Add(uint8(16), []byte{2, 255, 2, 128}, uint8(0), uint8(0), int16(-1), uint8(strides))    // far away
 	f.Add(uint8(1), []byte{1, 3, 2, 8, 1, 129}, uint8(0), uint8(0), int16(16), uint8(strides)) // strides that say nothing
 	f.Fuzz(func(t *testing.T, which uint8, dims []byte, offset, skew uint8, span int16, facts uint8) {
-		r := saying{meaning: meanings[int(which)%len(meanings)], data: int64(len(room)/2) + int64(skew%64),
+		r := saying{meaning: meanings[int(which)%len(meanings)], data: int64(len(arena)/2) + int64(skew%64),
 			offset: int64(offset), span: int64(max(span, -1)), copy: int64(facts>>2) % 3, nulls: facts&nulls != 0}
 		for ; len(dims) >= 2 && len(r.shape) < 5; dims = dims[2:] {
 			r.shape = append(r.shape, int64(dims[0]%6))
@@ -230,7 +230,7 @@ func FuzzDescribe(f *testing.F) {
 		setLetters(request.format[:], r.format)
 		setAll(request.dims[:], r.shape)
 		setAll(request.dims[len(r.shape):], r.strides)
-		data := int64(uintptr(unsafe.Pointer(&room[0]))) + r.data
+		data := int64(uintptr(unsafe.Pointer(&arena[0]))) + r.data
 		if set(&request.data, data); r.protocol == arrowArray {
 			asked := column{format: r.format, shape: r.shape, offset: r.offset}
 			if r.nulls && want.size > 0 {

@@ -1,4 +1,4 @@
-// The Go core as a C shared library. Its one entry, dlpack_core in room.c, has dlpackStart fill in the table of core.h.
+// The Go core as a C shared library. Its one entry, dlpack_core in reserve.c, has dlpackStart fill in struct core.
 //
 // It knows C and no Python: a C.struct_request asks, a C.struct_answer answers. The settings of Go's runtime are in
 // build.py.
@@ -34,8 +34,8 @@ func dlpackStart(core *C.struct_core) {
 	core.describe = (*[0]byte)(C.dlpackDescribe)
 }
 
-// startThreads has the runtime start its threads now, when there is room for them: it ends the process where a later one
-// can't start. It keeps those that are idle.
+// startThreads has the runtime start its threads now, while the limits allow them: it ends the process where a
+// later one can't start. It keeps those that are idle.
 func startThreads(count int) {
 	var started, ended sync.WaitGroup
 	started.Add(count)

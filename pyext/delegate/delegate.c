@@ -23,9 +23,9 @@ static int *begin_asking(bool in_python)
 {
     enum { MOST_IN_PYTHON = 50 };
     int *here = asked_here();
-    if (*here >= NESTED_FREELY && (!stack_has_room(*here) || (in_python && *here >= MOST_IN_PYTHON))) {
+    if (*here >= NESTED_FREELY && (!stack_has_space(*here) || (in_python && *here >= MOST_IN_PYTHON))) {
         PyErr_SetString(PyExc_RecursionError, "asdlpack: a producer's memory is another's, and so on until the stack "
-                                              "had no room; expected memory at the end");
+                                              "had no space; expected memory at the end");
         return NULL;
     }
     ++*here;

@@ -124,7 +124,7 @@ static void object_free(DLPackObject *self)
 /* The deallocations that a thread has begun. */
 struct frees {
     int depth;
-    char *start;         /* where on the stack the first one began that had to ask for room */
+    char *start;         /* where on the stack the first one began that had to ask for space */
     DLPackObject *aside; /* objects that are put aside, linked by tensor.data, which nobody reads any more */
 };
 
@@ -144,7 +144,7 @@ static bool may_nest(struct frees *frees)
     if (frees->depth == NESTED_FREELY) {
         frees->start = here;
     }
-    return frees->start - here < MOST && stack_has_room(frees->depth);
+    return frees->start - here < MOST && stack_has_space(frees->depth);
 }
 
 /* Trashcan: bounds the depth of recursive deallocation. Freeing an object may drop the last reference to another, as may

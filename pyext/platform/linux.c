@@ -25,17 +25,17 @@
 enum {
     /* What a Go runtime takes. Measured: 0.75 GB of addresses and 52 MB of private memory besides its threads; 22 to 24
      * threads with 6 processors. */
-    ROOM_ADDRESSES = 928 << 20,
-    ROOM_DATA = 96 << 20,
-    ROOM_THREADS = 4,      /* besides up to four for each processor: three, and those that wake them */
-    ROOM_ARENA = 64 << 20, /* addresses that malloc reserves for each thread, besides its stack */
-    ROOM_MAPPINGS = 64,    /* besides two for each thread's stack and two for its arena; measured: 27 to 40 */
+    GO_ADDRESSES = 928 << 20,
+    GO_DATA = 96 << 20,
+    GO_THREADS = 4,      /* besides up to four for each processor: three, and those that wake them */
+    GO_ARENA = 64 << 20, /* addresses that malloc reserves for each thread, besides its stack */
+    GO_MAPPINGS = 64,    /* besides two for each thread's stack and two for its arena; measured: 27 to 40 */
     SIGNAL_STACK = 256 << 10,
-    KEPT_DATA = 32 << 20, /* of ROOM_BYTES; several times what a call into Go, and a garbage collection, map */
-    KEPT_MAPPINGS = 16,   /* where one was seen */
+    RESERVE_DATA = 32 << 20, /* of RESERVE_BYTES; several times what a call into Go, and a garbage collection, map */
+    RESERVE_MAPPINGS = 16,   /* where one was seen */
 };
 
-#define THREADS(processors) (ROOM_THREADS + 4 * (processors))
+#define THREADS(processors) (GO_THREADS + 4 * (processors))
 
 static pthread_key_t go_key; /* under which Go keeps what it binds to a thread; valid where go_key_known */
 static bool go_key_known;
@@ -43,14 +43,14 @@ static pthread_key_t stack_key; /* holds the thread's signal stack, MAP_FAILED w
 static bool has_stack_key;
 static char **environment; /* the process's first environment block, the one that Go reads */
 
-static void drop_signal_stack(void *room)
+static void drop_signal_stack(void *memory)
 {
     stack_t stack;
-    if (sigaltstack(NULL, &stack) == 0 && stack.ss_sp == room) {
+    if (sigaltstack(NULL, &stack) == 0 && stack.ss_sp == memory) {
         stack.ss_flags = SS_DISABLE;
         sigaltstack(&stack, NULL);
     }
-    munmap(room, SIGNAL_STACK); /* not MAP_FAILED, which is no address of a page */
+    munmap(memory, SIGNAL_STACK); /* not MAP_FAILED, which is no address of a page */
 }
 
 /* The loader passes main's arguments to constructors; os.environ and environ may have moved since. */
@@ -125,15 +125,15 @@ struct failure memory_file(const char *path)
 
 /* Go ends the process where it gets no memory or no thread; so what it needs is taken, all at once. The memory is given
  * back, since Go maps its own. */
-static void *take_room(size_t bytes, int protection)
+static void *map_memory(size_t bytes, int protection)
 {
     return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
-static void give_back(void *room, size_t bytes)
+static void unmap_memory(void *memory, size_t bytes)
 {
-    if (room != MAP_FAILED) {
-        munmap(room, bytes);
+    if (memory != MAP_FAILED) {
+        munmap(memory, bytes);
     }
 }
 
@@ -154,7 +154,7 @@ static const char *limit_met(int error)
     if (error != ENOMEM) {
         return denied;
     }
-    void *page = take_room(1, PROT_NONE);
+    void *page = map_memory(1, PROT_NONE);
     if (page == MAP_FAILED) {
         return is_limited(RLIMIT_AS) ? "vm.max_map_count, or ulimit -v" : "vm.max_map_count";
     }
@@ -258,18 +258,18 @@ int usable_cpus(void)
 }
 
 /* All at once; but the mappings of the threads' stacks are given back for the threads themselves. */
-struct failure check_room(int processors)
+struct failure prepare_start(int processors)
 {
-    int threads = THREADS(processors), stacks = 2 * threads, mappings = ROOM_MAPPINGS + 2 * threads + stacks;
-    size_t reserved = ROOM_ADDRESSES + threads * (size_t)ROOM_ARENA, page = (size_t)sysconf(_SC_PAGESIZE);
-    void *addresses = take_room(reserved, PROT_NONE), *data = MAP_FAILED;
+    int threads = THREADS(processors), stacks = 2 * threads, mappings = GO_MAPPINGS + 2 * threads + stacks;
+    size_t reserved = GO_ADDRESSES + threads * (size_t)GO_ARENA, page = (size_t)sysconf(_SC_PAGESIZE);
+    void *addresses = map_memory(reserved, PROT_NONE), *data = MAP_FAILED;
     struct failure failure = {0};
     int error;
     if (addresses == MAP_FAILED) {
         failure = (struct failure){.name = "addresses", .number = reserved >> 20, .text = limit_met(errno)};
     }
-    else if ((data = take_room(ROOM_DATA, PROT_READ | PROT_WRITE)) == MAP_FAILED) {
-        failure = (struct failure){.name = "memory", .number = ROOM_DATA >> 20, .text = limit_met(errno)};
+    else if ((data = map_memory(GO_DATA, PROT_READ | PROT_WRITE)) == MAP_FAILED) {
+        failure = (struct failure){.name = "memory", .number = GO_DATA >> 20, .text = limit_met(errno)};
     }
     else if (!split_mapping(addresses, mappings, PROT_READ) || mprotect(addresses, stacks * page, PROT_NONE) != 0) {
         failure = (struct failure){.name = "mappings", .number = mappings, .text = mappings_limit(errno)};
@@ -278,35 +278,36 @@ struct failure check_room(int processors)
         end_waiting_threads();
         failure = (struct failure){.name = "threads", .number = threads, .error = error};
     }
-    give_back(addresses, reserved);
-    give_back(data, ROOM_DATA);
+    unmap_memory(addresses, reserved);
+    unmap_memory(data, GO_DATA);
     return failure;
 }
 
-static void *kept; /* NULL: there is none, or the core needed it */
+static void *reserve; /* NULL: there is none, or the core needed it */
 
-const char *keep_room(void)
+const char *keep_reserve(void)
 {
-    if (__atomic_load_n(&kept, __ATOMIC_ACQUIRE) != NULL) {
+    if (__atomic_load_n(&reserve, __ATOMIC_ACQUIRE) != NULL) {
         return NULL;
     }
-    void *room = take_room(ROOM_BYTES, PROT_NONE), *none = NULL;
+    void *memory = map_memory(RESERVE_BYTES, PROT_NONE), *none = NULL;
     const char *limit = NULL;
-    if (room == MAP_FAILED || mprotect(room, KEPT_DATA, PROT_READ | PROT_WRITE) != 0) {
+    if (memory == MAP_FAILED || mprotect(memory, RESERVE_DATA, PROT_READ | PROT_WRITE) != 0) {
         limit = limit_met(errno);
     }
-    else if (!split_mapping(room, KEPT_MAPPINGS, PROT_NONE)) {
+    else if (!split_mapping(memory, RESERVE_MAPPINGS, PROT_NONE)) {
         limit = mappings_limit(errno);
     }
-    if (limit != NULL || !__atomic_compare_exchange_n(&kept, &none, room, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        give_back(room, ROOM_BYTES);
+    if (limit != NULL ||
+        !__atomic_compare_exchange_n(&reserve, &none, memory, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        unmap_memory(memory, RESERVE_BYTES);
     }
     return limit;
 }
 
 /* The stack. */
 
-bool stack_has_room(int nested)
+bool stack_has_space(int nested)
 {
     enum { FEW = 50, MOST_FOR_MANY = 4 << 20 };
     static _Thread_local void *start;
@@ -373,21 +374,21 @@ void prepare_thread(void)
 {
     stack_t stack;
     sigset_t mask;
-    void *room = MAP_FAILED;
+    void *memory = MAP_FAILED;
     if (!has_stack_key || pthread_getspecific(stack_key) != NULL) {
         return;
     }
     pthread_sigmask(SIG_BLOCK, NULL, &mask);
     blocks_fault_signals = sigismember(&mask, SIGSEGV) || sigismember(&mask, SIGBUS);
     if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
-        room = take_room(SIGNAL_STACK, PROT_READ | PROT_WRITE);
+        memory = map_memory(SIGNAL_STACK, PROT_READ | PROT_WRITE);
     }
-    if (pthread_setspecific(stack_key, room) != 0) {
-        give_back(room, SIGNAL_STACK);
+    if (pthread_setspecific(stack_key, memory) != 0) {
+        unmap_memory(memory, SIGNAL_STACK);
     }
-    else if (room != MAP_FAILED) {
-        mprotect(room, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE); /* what needs more faults */
-        stack = (stack_t){.ss_sp = room, .ss_size = SIGNAL_STACK};
+    else if (memory != MAP_FAILED) {
+        mprotect(memory, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE); /* what needs more faults */
+        stack = (stack_t){.ss_sp = memory, .ss_size = SIGNAL_STACK};
         sigaltstack(&stack, NULL);
     }
 }
@@ -452,7 +453,7 @@ struct failure start_runtime(const char *path, struct core *core)
     struct failure failure = open_library(path, &entry);
     if (failure.name == NULL) {
         opened++;
-        core->room = &kept;
+        core->reserve = &reserve;
         core->create_thread = create_thread;
         call_entry((dlpack_core_function *)entry, core);
     }

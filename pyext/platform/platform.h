@@ -25,26 +25,26 @@ void *find_in_process(const char *name);
 /* Writes the path of a file that lies beside this library. false: it can't be told, or is too long. */
 bool path_beside(const char *file, char *path, size_t size);
 
-/* Whether this thread's stack has room for one more of the calls that nest, of which it has begun so many: less than half
- * is used, and beyond 50 calls less than 4 MiB. The count alone can't tell: a greenlet that waits in such a call takes its
- * part of the stack away, but stays in the count. It decides where the bounds of the stack are not known. */
-bool stack_has_room(int nested);
+/* Whether this thread's stack has space for one more nested call, where `nested` have not ended: less than half of it is
+ * used, and from 50 calls on less than 4 MiB. Where its bounds are not known: whether they are fewer than 50. The count
+ * alone can't tell: the calls of a greenlet that waits are counted, but their part of the stack is stored elsewhere. */
+bool stack_has_space(int nested);
 
-/* So many always have room, and need not ask. */
+/* So many nested calls always have space, and need not ask. */
 enum { NESTED_FREELY = 4 };
 
 /* How many processors this process may run on, at most MOST_CPUS. */
 int usable_cpus(void);
 
-/* Whether the limits of this process leave what a Go runtime takes with so many processors; else the failure. If so, its
- * threads are started, and wait until it needs them. */
-struct failure check_room(int processors);
+/* Checks that the limits of this process leave what a Go runtime takes with so many processors, and starts its threads,
+ * which wait until it needs them; else the limit that was met, and no thread waits. */
+struct failure prepare_start(int processors);
 
-/* Ends those, where no Go runtime could be started. */
+/* Ends the threads of prepare_start, where no Go runtime could be started. */
 void end_waiting_threads(void);
 
-/* Keeps memory back for the core, unless there is some. NULL, or the limit that forbids it. */
-const char *keep_room(void);
+/* Keeps memory in reserve for the core, unless there is some. NULL, or the limit that forbids it. */
+const char *keep_reserve(void);
 
 /* Where this process has opened cores before, or was forked from one that has, a new one needs a copy of the file: the
  * failure "memory file", with a file in memory to copy it to (number), and how many cores (error); or another failure. */

@@ -55,7 +55,7 @@ static struct held *hold(DLPackObject *self)
     return held;
 }
 
-/* Room for one array more. */
+/* Memory for one array more. */
 static struct ArrowArray *next_array(struct held *held)
 {
     struct ArrowArray *arrays = realloc(held->arrays, (held->count + 1) * sizeof *arrays);

@@ -1,5 +1,5 @@
-/* room.c: the core's entry, and what Go's runtime calls for memory and threads. It ends the process where it gets none, so
- * it gets what the extension keeps for it.
+/* reserve.c: the core's entry, and what Go's runtime calls for memory and threads. It ends the process where it gets none,
+ * so it gets what the extension keeps in reserve for it.
  *
  * It is C because the runtime calls C's mmap and pthread_create, and must find these instead. */
 #define _GNU_SOURCE
@@ -11,7 +11,7 @@
 
 extern void dlpackStart(struct core *);
 
-static void **room;                               /* struct core's */
+static void **reserve;                            /* struct core's */
 static __typeof__(&pthread_create) create_thread; /* struct core's; NULL before the entry is called */
 static struct {
     void *(*routine)(void *);
@@ -22,9 +22,9 @@ static struct {
 void *mmap(void *address, size_t length, int protection, int flags, int file, off_t offset)
 {
     void *memory = mmap64(address, length, protection, flags, file, offset), *given;
-    if (memory == MAP_FAILED && errno == ENOMEM && room != NULL &&
-        (given = __atomic_exchange_n(room, NULL, __ATOMIC_ACQ_REL)) != NULL) {
-        munmap(given, ROOM_BYTES);
+    if (memory == MAP_FAILED && errno == ENOMEM && reserve != NULL &&
+        (given = __atomic_exchange_n(reserve, NULL, __ATOMIC_ACQ_REL)) != NULL) {
+        munmap(given, RESERVE_BYTES);
         memory = mmap64(address, length, protection, flags, file, offset);
     }
     return memory;
@@ -45,7 +45,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 void dlpack_core(struct core *core)
 {
     pthread_t thread;
-    room = core->room;
+    reserve = core->reserve;
     create_thread = core->create_thread;
     if (first_thread.routine == NULL ||
         create_thread(&thread, NULL, first_thread.routine, first_thread.argument) == 0) {
