@@ -1,8 +1,9 @@
 /* core.h: the whole contract between the C extension and the Go core.
  *
- * C reads a Python object into one struct request, Go answers with one struct answer. Nothing else crosses: no Python
- * object, no Go pointer. Go allocates nothing for a good request that needs no large copy and no driver, and never calls
- * back. */
+ * C reads a Python object into one struct request, and Go answers with one struct answer, in which a copy on a device
+ * brings the driver's functions that free it. At the core's start, struct core lends Go's runtime memory and a function
+ * that starts threads. No Python object and no Go pointer crosses, and Go never calls Python. It allocates nothing for a
+ * good request that needs no large copy and no driver. */
 #ifndef DLPACK_CORE_H
 #define DLPACK_CORE_H
 

@@ -151,7 +151,9 @@ static int managed_tensor_allocator(DLTensor *prototype, DLManagedTensorVersione
     *out = NULL;
     PyGILState_STATE state;
     if (!take_gil(&state)) {
-        SetError(error_ctx, "RuntimeError", "managed_tensor_allocator: Python is finalising; expected a running one");
+        SetError(error_ctx, "RuntimeError",
+                 "managed_tensor_allocator: Python is finalising, or this thread runs a sub-interpreter; expected the "
+                 "main interpreter");
         return -1;
     }
     DLPackObject *self = allocate(prototype);
