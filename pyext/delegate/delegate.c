@@ -1,7 +1,7 @@
 /* delegate.c: objects with __dlpack__, which are asked for their tensor, or by a consumer's arguments for a capsule; where
  * they refuse, their other protocols serve.
  *
- * It is C because each export asks. What else is asked after a refusal, and off the CPU, dlpack._delegate decides. */
+ * It is C because each export asks. What else they are asked after a refusal, and off the CPU, dlpack._delegate decides. */
 #include "delegate/delegate.h"
 #include "platform/platform.h"
 
@@ -11,18 +11,18 @@
 
 /* The calls of producers by this thread that have not ended. Not inlined: the compiler would look the variable up at
  * each use, which takes 4 ns. */
-HOT __attribute__((noinline)) static int *asked_here(void)
+HOT __attribute__((noinline)) static int *producer_calls_here(void)
 {
-    static _Thread_local int asked;
-    return &asked;
+    static _Thread_local int calls;
+    return &calls;
 }
 
 /* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
  * recursion limit does not end that: no Python function need be on the stack. Where one is, this ends it earlier. */
-static int *begin_asking(bool in_python)
+static int *begin_producer_call(bool in_python)
 {
     enum { MOST_IN_PYTHON = 50 };
-    int *here = asked_here();
+    int *here = producer_calls_here();
     if (*here >= NESTED_FREELY && (!stack_has_space(*here) || (in_python && *here >= MOST_IN_PYTHON))) {
         PyErr_SetString(PyExc_RecursionError, "asdlpack: a producer's memory is another's, and so on until the stack "
                                               "had no space; expected memory at the end");
@@ -44,13 +44,13 @@ static PyObject *call_producer(PyObject *obj, const struct export_arguments *arg
             passed[++count] = all[i];
         }
     }
-    int *asked = begin_asking(false);
-    if (asked == NULL) {
+    int *calls = begin_producer_call(false);
+    if (calls == NULL) {
         return NULL;
     }
     PyObject *keywords = which == 0 ? NULL : PyTuple_GetItem(constants.export_keywords, which);
     PyObject *capsule = vectorcall_method(names.dlpack, passed, 1, keywords);
-    --*asked;
+    --*calls;
     return capsule;
 }
 
@@ -62,10 +62,10 @@ static int producer_device(PyObject *obj, DLDevice *device)
     if (found <= 0) {
         return found;
     }
-    int *asked = begin_asking(false);
-    PyObject *pair = asked == NULL ? NULL : PyObject_CallNoArgs(method);
-    if (asked != NULL) {
-        --*asked;
+    int *calls = begin_producer_call(false);
+    PyObject *pair = calls == NULL ? NULL : PyObject_CallNoArgs(method);
+    if (calls != NULL) {
+        --*calls;
     }
     Py_DECREF(method);
     if (pair == NULL) {
@@ -83,13 +83,13 @@ static int producer_device(PyObject *obj, DLDevice *device)
 /* call_python of a function that may ask a producer. */
 static PyObject *ask_in_python(PyObject *function, PyObject *args)
 {
-    int *asked = begin_asking(true);
-    if (asked == NULL) {
+    int *calls = begin_producer_call(true);
+    if (calls == NULL) {
         Py_XDECREF(args);
         return NULL;
     }
     PyObject *answer = call_python(function, args);
-    --*asked;
+    --*calls;
     return answer;
 }
 

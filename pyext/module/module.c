@@ -11,7 +11,7 @@ static int become_delegate(DLPackObject *self)
     return 1;
 }
 
-/* Recognises the protocol of self->obj. 1: done; 0: it speaks none; -1: error; or a structure's. */
+/* Recognises the protocol of self->obj. 1: done; 0: it speaks none; -1: error; STRUCTURE: dlpack.structs reads it. */
 enum { STRUCTURE = 2 };
 static int recognise(DLPackObject *self)
 {
@@ -45,7 +45,8 @@ static int recognise(DLPackObject *self)
     return is_new && remember_type(obj, BUFFER_ALONE) < 0 ? -1 : found;
 }
 
-/* A delegate copies nothing before its tensor is there; for a device, once, from where it is to where it shall be. */
+/* A delegate's tensor is imported here only where it is to be copied or moved. What moves is copied once, on its way to the
+ * device: its import copies no more than it must. */
 static DLPackObject *settle_delegate(DLPackObject *self, enum copy copy, const DLDevice *device)
 {
     if (device != NULL) {
@@ -143,7 +144,7 @@ static PyMethodDef module_methods[] = {
     {"_register_structures", register_structures, METH_VARARGS, NULL},
     {"_share_structure", share_structure, METH_VARARGS, NULL},
     {"_start_copy", start_copy, METH_O, NULL},
-    {"_deleters_work", deleters_work, METH_NOARGS, NULL},
+    {"_stop_deleters", stop_deleters, METH_NOARGS, NULL},
     {"_core_calls", count_core_calls, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -1,6 +1,4 @@
-/* python.c: what the other files need of Python's objects, and the stable ABI of 3.11 has not or not so short.
- *
- * It is C because it is CPython's C API. */
+/* python.c: what the other files need of Python's objects, and the stable ABI of 3.11 has not or not so short. */
 #include "python/python.h"
 #include "platform/platform.h"
 
@@ -23,28 +21,28 @@ static void *find_in_python(const char *name, const char *older_name)
     return function != NULL ? function : find_in_process(older_name);
 }
 
-/* A thread that asks for the GIL while Python finalises never gets it, and one that asks a moment later crashes; nor does
- * one get it back that let it go for a while, as any Python code does: its deleter then never returns. So from atexit on,
- * which comes before, none asks any more, and Python waits for those that did, until they need it no longer. */
+/* While Python finalises, a thread that asks for the GIL waits for ever, or crashes if it asks a little later. So does one
+ * that has the GIL and lets it go for a while, as any Python code does: its deleter never returns. So from atexit on, which
+ * comes before, no thread asks for the GIL here any more, and Python waits until those that did have given it back. */
 static atomic_bool ending;
-static atomic_int asking;             /* such calls that have not ended */
-static _Thread_local int asking_here; /* those of this thread, below on its stack or in greenlets that wait */
+static atomic_int gil_takers;             /* calls of take_gil whose give_gil_back has not come */
+static _Thread_local int gil_takers_here; /* those of this thread, below on its stack or in greenlets that wait */
 
-static void count_asking(int more)
+static void count_gil_takers(int more)
 {
-    asking_here += more;
-    atomic_fetch_add(&asking, more);
+    gil_takers_here += more;
+    atomic_fetch_add(&gil_takers, more);
 }
 
-PyObject *deleters_work(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+PyObject *stop_deleters(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     atomic_store(&ending, true);
-    return PyBool_FromLong(atomic_load(&asking) > asking_here);
+    return PyBool_FromLong(atomic_load(&gil_takers) > gil_takers_here);
 }
 
 void python_after_fork(void)
 {
-    atomic_store(&asking, asking_here); /* the other threads are the parent's */
+    atomic_store(&gil_takers, gil_takers_here); /* the other threads are the parent's */
 }
 
 struct names names;
@@ -148,13 +146,13 @@ PyObject *new_none(void)
 
 bool take_gil(PyGILState_STATE *state)
 {
-    count_asking(1);
+    count_gil_takers(1);
     bool gone = !Py_IsInitialized() || is_finalizing();
     PyThreadState *attached = gone ? NULL : attached_thread_state();
     /* Who asks for the main interpreter's GIL with that of another in hand may wait for ever. */
     bool elsewhere = is_attached(attached) && !is_of_main(attached);
     if (gone || elsewhere || (atomic_load(&ending) && !holds_gil())) {
-        count_asking(-1);
+        count_gil_takers(-1);
         return false;
     }
     *state = PyGILState_Ensure();
@@ -164,7 +162,7 @@ bool take_gil(PyGILState_STATE *state)
 void give_gil_back(PyGILState_STATE state)
 {
     PyGILState_Release(state);
-    count_asking(-1);
+    count_gil_takers(-1);
 }
 
 HOT int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)

@@ -51,8 +51,8 @@ extern struct constants {
  * functions, which find _newest_version in the module. Called once per import. */
 int python_init(PyObject *module);
 
-/* dlpack._dlpack._deleters_work: whether deleters still need the GIL; from the first call on none asks for it. */
-PyObject *deleters_work(PyObject *module, PyObject *ignored);
+/* dlpack._dlpack._stop_deleters: from now on, no deleter begins to take the GIL. Whether some still have or await it. */
+PyObject *stop_deleters(PyObject *module, PyObject *ignored);
 
 /* In a forked child. */
 void python_after_fork(void);
@@ -84,8 +84,8 @@ struct parameter {
 };
 
 /* Puts the arguments of a METH_FASTCALL | METH_KEYWORDS function where its parameters say. The first `positional` may
- * be given by position, the first `required` must be given, and the very first of these has no keyword. false: they
- * are others, or by names that are not interned, and read_in_python has to look at them. */
+ * be given by position, and the first `required` must be given; if any is required, the first is positional-only. false:
+ * the arguments are others, or their names are not interned, and read_in_python has to look at them. */
 bool read_arguments(const struct parameter *parameters, int count, int positional, int required, PyObject *const *args,
                     Py_ssize_t nargs, PyObject *kwnames);
 

@@ -98,7 +98,7 @@ as the interface allows. Raises BufferError where Arrow can't describe the memor
     "_register_structures": "Tells asdlpack the function of dlpack.structs that reads its structures, and their types.",
     "_share_structure": "The tensor of a structure, for dlpack.structs.",
     "_start_copy": "Starts the Go core from a copy of its file; says what failed.",
-    "_deleters_work": "Whether deleters still use Python; from the first call on none begins to.",
+    "_stop_deleters": "From now on, no deleter begins to use Python. Whether some still do.",
     "_core_calls": "How many calls into the Go core this process has made.",
 }
 

@@ -6,7 +6,7 @@ import atexit
 import sys
 from time import sleep
 
-from ._dlpack import _deleters_work, asdlpack
+from ._dlpack import _stop_deleters, asdlpack
 from ._docs import DOCS
 from ._errors import bare, exception_text, type_name
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @atexit.register
 def wait_for_deleters() -> None:
     """Ctrl-C ends it, since a deleter may wait for ever."""
-    while _deleters_work():
+    while _stop_deleters():
         sleep(0.001)
 
 
