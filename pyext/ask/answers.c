@@ -8,10 +8,9 @@
 
 enum {
     REMEMBERED_NDIM = 8,
-    /* Kinds that hold for any shape are as many as a program has data types and numbers of dimensions. Of the others each
-     * shape, strides and offset is one: a program that slices at one place in its code has a few, one that slices at
-     * every length may have more than there are places, and is served by Go for the rest, at 0.3 us each. Places cost 0.5
-     * KiB, but only when they are first used. */
+    /* Compact kinds hold for any shape: a program has one for each data type and number of dimensions. Of the others, each
+     * shape, strides and offset is a kind: a program that slices memory at every length may have more than there are
+     * places, and asks Go for the rest, at 0.3 us each. A place takes 0.5 KiB, from its first use on. */
     COMPACT_KINDS = 512,
     OTHER_KINDS = 4096,
     ATTEMPTS = 8, /* places that a kind may have */
@@ -91,7 +90,7 @@ HOT static bool make_key(const struct request *request, struct key *key)
     return true;
 }
 
-/* The place that is tried first or later: an offset is one of many, though the shape be any. */
+/* The place to try at this attempt. Compact kinds have a table of their own, but for those with an offset, which are many. */
 static struct entry *place_of(const struct request *request, const struct key *key, uint64_t attempt)
 {
     uint64_t place = (key->hash >> 48) + attempt; /* the highest bits, which depend on all bits of the key */

@@ -16,8 +16,8 @@ void request_init(struct request *request, enum protocol protocol);
 /* The format is copied where it is short; a long one is borrowed until the request is answered. */
 void request_format(struct request *request, const char *format);
 
-/* Shape and strides (NULL: none) of request->ndim values each; unit is the stride of neighbours in memory whose
- * compact strides say nothing; 0: they are kept. */
+/* Shape and strides (NULL: none) of request->ndim values each. Strides of row-major memory without gaps say no more than
+ * the shape, and are left out; unit is the last of these, the itemsize or 1. Where it is 0, no strides are left out. */
 void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit);
 
 /* Where the strides go, behind the shape; of more than MAX_NDIM dimensions, which nobody reads, anywhere. */

@@ -15,10 +15,11 @@ enum { LEAST_PROCESSORS = 2 }; /* that Go gets where a limit forbids more */
 static _Atomic(describe_function *) describe_in_go; /* NULL: no core runs in this process */
 static char core_path[4096];                        /* beside this library */
 
-/* A start and a fork exclude each other, and forks go on at once: in each, another library's pthread_atfork handler may
- * wait for the GIL, which nobody may hold who waits for that fork here. It may also wait for the thread that starts the
- * core, or be that thread, and a start waits for the loader, which a library's constructor that forks keeps: so neither
- * waits for the other for ever. */
+/* A start of the core waits until no fork goes on, and a fork until no start does. Forks don't wait for each other: os.fork
+ * holds the GIL, for which another library's pthread_atfork handler may wait within another fork. So a start, too, lets
+ * the GIL go while it waits. A start and a fork may still wait for each other for ever: where such a handler waits for
+ * the thread that starts the core, where that thread itself forks, and where a library's constructor forks, which holds
+ * the loader's lock, while the start waits for that lock. So each waits for the other no longer than LONGEST_WAIT. */
 enum { STARTING = -1 };
 static atomic_int forks; /* how many go on, or STARTING */
 
@@ -139,7 +140,8 @@ static void before_fork(void)
     }
 }
 
-/* There are none left in a child that a signal's handler forked within a fork, and that comes back here. */
+/* The count may be 0 already: a signal handler that interrupts a fork may itself fork. In its child the count begins at 0,
+ * and the handler returns into the interrupted fork, which ends here. */
 static void after_fork(void)
 {
     int now = atomic_load(&forks);

@@ -139,7 +139,7 @@ struct answer {
     DLDevice device;
     uint64_t flags;        /* DLPACK_FLAG_BITMASK_*, but for READ_ONLY, which C knows */
     int64_t itemsize;      /* bytes */
-    uint64_t offset;       /* bytes to add to request.data, modulo 2**64: the first element; NULL where there is none */
+    uint64_t offset;       /* bytes from request.data to the first element, modulo 2**64; to NULL where there is none */
     uint64_t byte_offset;  /* what stays in DLTensor.byte_offset, for devices whose data is a handle */
     uint64_t alignment;    /* bytes, a power of two; data + offset is a multiple of it */
     uint64_t below, above; /* bytes that the elements reach below and above data + offset */

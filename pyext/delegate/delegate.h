@@ -9,14 +9,13 @@
 
 /* These are for any DLPackObject, a delegate or not. */
 
-/* The object with the tensor: self, or for a delegate what was imported; borrowed. NULL: error. */
+/* The object with the tensor: self, or of a delegate its import; borrowed. Work on the memory may go on. NULL: error. */
 DLPackObject *tensor_of(DLPackObject *self);
 
-/* The same where the memory is about to be used here: a producer's work on it is ordered before the legacy default
- * stream's. */
+/* tensor_of, for use in the order of the legacy default stream: a producer's work on CUDA's memory is ordered before. */
 DLPackObject *ordered_tensor_of(DLPackObject *self);
 
-/* The same where the CPU is about to use the memory, which is waited for. NULL: error, also where the CPU can't. */
+/* tensor_of, for use by the CPU: work on the memory has ended. NULL: error, or the CPU can't read the memory. */
 DLPackObject *cpu_tensor_of(DLPackObject *self);
 
 /* The object with the memory on a device, and copied where copy says so. NULL: error. */

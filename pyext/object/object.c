@@ -88,8 +88,8 @@ HOT static void give_back(DLPackObject *self)
 /* There is no tp_clear, as tuple has none: another object breaks each cycle, since this one's references are those that
  * it was made with. So a finaliser of the same garbage finds the memory as it was.
  *
- * ctypes frees a structure, and the function that is its deleter, when the collector clears them, which is before this
- * object is freed: so the pointer that they live by isn't shown to it. */
+ * A structure of ctypes that was taken over, and its deleter, are kept alive by a ctypes pointer, obj. If the collector
+ * saw that pointer, it would clear it before this object is freed, and ctypes would free both: so obj is hidden. */
 int object_traverse(DLPackObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE((PyObject *)self));
@@ -135,8 +135,8 @@ HOT __attribute__((noinline)) static struct frees *frees_here(void)
     return &frees;
 }
 
-/* Python loses callbacks and deleters that exceed its recursion limit, for which the stack may have room: so nested
- * deallocations also get no more than MOST bytes of it, which is about 50 of them with a callback in Python each. */
+/* Callbacks and deleters in Python that exceed its recursion limit are lost, even where the stack has space for more. So
+ * nested deallocations use at most MOST bytes of the stack: about 50 of them, with a callback in Python each. */
 static bool may_nest(struct frees *frees)
 {
     enum { MOST = 32 << 10 };

@@ -25,7 +25,7 @@ typedef struct DLPackObject {
     uint8_t copy;    /* enum copy: what asdlpack was told */
     bool has_target; /* it was told a device, too */
     bool delegate;
-    bool hides_obj; /* from the garbage collector: a structure that was taken over lives by it */
+    bool hides_obj; /* from the garbage collector: obj keeps alive the structure that was taken over */
     bool versioned_only;
     bool on_cpu; /* the CPU can read the memory */
     DLDevice target;

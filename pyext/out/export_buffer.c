@@ -28,7 +28,7 @@ static const char *refusal_of(const DLPackObject *self, int flags)
     return !column_major && asks_for(flags, PyBUF_F_CONTIGUOUS) ? "not column-major" : NULL;
 }
 
-/* The buffer is one of the object with the tensor, which a delegate is not: it locks what has the memory. */
+/* The buffer is one of the object with the tensor, not of a delegate: it has to keep alive, and locked, what has the memory. */
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     view->obj = NULL;

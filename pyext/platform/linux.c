@@ -27,12 +27,12 @@ enum {
      * threads with 6 processors. */
     GO_ADDRESSES = 928 << 20,
     GO_DATA = 96 << 20,
-    GO_THREADS = 4,      /* besides up to four for each processor: three, and those that wake them */
-    GO_ARENA = 64 << 20, /* addresses that malloc reserves for each thread, besides its stack */
-    GO_MAPPINGS = 64,    /* besides two for each thread's stack and two for its arena; measured: 27 to 40 */
+    GO_THREADS = 4, /* and four for each processor: the three of main.go's startThreads, and those that wake them */
+    GO_ARENA = 64 << 20, /* addresses that malloc may reserve for each thread; its stack comes on top */
+    GO_MAPPINGS = 64,    /* and four for each thread: two for its stack, two for its arena; measured: 27 to 40 */
     SIGNAL_STACK = 256 << 10,
     RESERVE_DATA = 32 << 20, /* of RESERVE_BYTES; several times what a call into Go, and a garbage collection, map */
-    RESERVE_MAPPINGS = 16,   /* where one was seen */
+    RESERVE_MAPPINGS = 16,   /* Go was seen to need one */
 };
 
 #define THREADS(processors) (GO_THREADS + 4 * (processors))
@@ -184,16 +184,16 @@ static bool split_mapping(char *memory, int mappings, int protection)
     return true;
 }
 
-/* A limit on threads is shared with other processes, which would take what was given back. So these are kept for Go, also
- * beyond its start: it may need one more where its idle ones are still on their way. Each waits until it is called to run
- * a routine, or none. */
+/* A limit on threads is shared with other processes: they might start theirs in the place of those that end here. So these
+ * threads stay, and become Go's: also after its start, when it may need one more while its idle ones are still on their
+ * way. Each waits until it is called, to run a routine, or to end where there is none. */
 static struct waiting_thread {
     pthread_t id;
     sem_t called;
     void *(*routine)(void *);
     void *argument;
 } waiting_threads[THREADS(MOST_CPUS + SPARE_CPUS)];
-static atomic_int waiting; /* the first so many of them do; 0 and less: none */
+static atomic_int waiting; /* how many still wait, the first of the array; none where it is 0 or less */
 
 static void *wait_and_run(void *waiting_thread)
 {
@@ -235,7 +235,7 @@ void end_waiting_threads(void)
     }
 }
 
-/* struct core's. Go's threads have the default attributes, but are detached. */
+/* struct core's create_thread. The attributes that Go asks for are the default ones, but that its threads are detached. */
 static int create_thread(pthread_t *id, const pthread_attr_t *attributes, void *(*routine)(void *), void *argument)
 {
     struct waiting_thread *thread = take_waiting_thread();
@@ -257,7 +257,8 @@ int usable_cpus(void)
     return count < MOST_CPUS ? count : MOST_CPUS;
 }
 
-/* All at once; but the mappings of the threads' stacks are given back for the threads themselves. */
+/* What Go needs is taken all at once, then the memory is given back; the mappings for stacks before the threads start,
+ * which take them. */
 struct failure prepare_start(int processors)
 {
     int threads = THREADS(processors), stacks = 2 * threads, mappings = GO_MAPPINGS + 2 * threads + stacks;

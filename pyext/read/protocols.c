@@ -1,6 +1,4 @@
-/* protocols.c: by which of its protocols, other than __dlpack__, an object is described.
- *
- * It is C because it calls the readers, which are. */
+/* protocols.c: by which of its protocols, other than __dlpack__, an object is described. */
 #include "read/read.h"
 
 struct protocol_in {
