@@ -41,7 +41,8 @@ static bool is_open(const struct request *request)
            (request->facts & FACT_SPAN) != 0;
 }
 
-bool any_shape(const struct request *request)
+/* Whether the request is known by its kind alone: compact memory with items, whose shape is no part of its key. */
+static bool any_shape(const struct request *request)
 {
     bool any = request->ndim > 0 && request->ndim <= MAX_NDIM && request->stride_count == 0 &&
                (request->facts & (FACT_NO_SHAPE | FACT_STRIDES)) == 0;
@@ -64,12 +65,20 @@ static uint64_t word_at(const void *words, int i)
     return word;
 }
 
+static inline uint64_t hash_of_words(const struct request *request, int first, int end)
+{
+    static const uint64_t golden = 0x9E3779B97F4A7C15u; /* 2**64 over the golden ratio, odd */
+    uint64_t hash = 0;
+    for (int i = first; i < end; i++) { /* a sum of products: no step waits for the one before */
+        hash += word_at(request, i) * (golden * (2 * (uint64_t)i + 1));
+    }
+    return hash;
+}
+
 /* false: such a request is not remembered. */
 HOT static bool make_key(const struct request *request, struct key *key)
 {
-    static const uint64_t golden = 0x9E3779B97F4A7C15u; /* 2**64 over the golden ratio, odd */
     int count = KEY_HEAD_WORDS;
-    uint64_t hash = 0;
     if (request->format_length >= FORMAT_SIZE) {
         return false;
     }
@@ -80,13 +89,9 @@ HOT static bool make_key(const struct request *request, struct key *key)
         }
         count += 2 * request->ndim;
     }
-    for (int i = 0; i < KEY_HEAD_WORDS; i++) { /* a sum of products: no step waits for the one before */
-        hash += word_at(request, i) * (golden * (2 * (uint64_t)i + 1));
-    }
-    for (int i = KEY_HEAD_WORDS; i < count; i++) {
-        hash += word_at(request, i) * (golden * (2 * (uint64_t)i + 1));
-    }
-    *key = (struct key){count, hash};
+    key->count = count;
+    /* In two parts: the compiler unrolls the first, whose length it knows. */
+    key->hash = hash_of_words(request, 0, KEY_HEAD_WORDS) + hash_of_words(request, KEY_HEAD_WORDS, count);
     return true;
 }
 
@@ -107,27 +112,73 @@ static bool is_of(const struct entry *entry, const struct request *request, cons
     return same;
 }
 
-/* The entry of the key, or to be filled with it a free one, which then no other thread fills. NULL: there is none; to be
- * filled also where the key has one: another thread's answer to the same, or one that does not hold for this address. */
-static inline struct entry *find(const struct request *request, const struct key *key, bool fill)
+/* The entry with this key; NULL: there is none. */
+static inline const struct entry *find(const struct request *request, const struct key *key)
 {
-    for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
-        struct entry *entry = place_of(request, key, attempt);
-        int state = atomic_load_explicit(&entry->state, memory_order_acquire);
-        if (state == FREE && (!fill || atomic_compare_exchange_strong(&entry->state, &state, BEING_FILLED))) {
-            return fill ? entry : NULL;
-        }
+    int state = PUBLISHED;
+    for (uint64_t attempt = 0; attempt < ATTEMPTS && state != FREE; attempt++) {
+        const struct entry *entry = place_of(request, key, attempt);
+        state = atomic_load_explicit(&entry->state, memory_order_acquire);
         if (state == PUBLISHED && is_of(entry, request, key)) {
-            return fill ? NULL : entry;
+            return entry;
         }
     }
     return NULL;
 }
 
+/* A free entry for this key, which from now on no other thread fills; NULL: there is none. */
+static struct entry *claim(const struct request *request, const struct key *key)
+{
+    for (uint64_t attempt = 0; attempt < ATTEMPTS; attempt++) {
+        struct entry *entry = place_of(request, key, attempt);
+        int state = FREE;
+        if (atomic_compare_exchange_strong(&entry->state, &state, BEING_FILLED)) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+/* The length of one dimension; of the open one, of the memory behind the offset, or 0 where that is no whole number. */
+static int64_t length_of(const struct request *request, const struct answer *answer, int32_t dimension)
+{
+    int64_t length = request->dims[dimension];
+    if (length != -1) {
+        return length;
+    }
+    uint64_t span = (uint64_t)request->span, rest = span - answer->offset, itemsize = (uint64_t)answer->itemsize;
+    bool whole = answer->offset <= span && rest % itemsize == 0;
+    return whole ? (int64_t)(rest / itemsize) : 0;
+}
+
+/* Whether a remembered answer holds for this request's data, span and shape; the shape becomes the answer's. */
+static bool fits(const struct request *request, struct answer *answer)
+{
+    uint64_t first = request->data + answer->offset;
+    if (any_shape(request)) {
+        int64_t count = 1;
+        for (int32_t i = request->ndim - 1; i >= 0; i--) {
+            int64_t length = length_of(request, answer, i);
+            if (length == 0 || length > answer->max_count / count) {
+                return false;
+            }
+            answer->dims[i] = length;
+            answer->dims[answer->ndim + i] = count;
+            count *= length;
+        }
+        answer->above = (uint64_t)count * (uint64_t)answer->itemsize;
+    }
+    return first >= request->data && (first & (answer->alignment - 1)) == 0 && answer->below <= first &&
+           answer->above - 1 <= UINT64_MAX - first &&
+           ((request->facts & FACT_SPAN) == 0 ||
+            (answer->below <= answer->offset && answer->offset <= (uint64_t)request->span &&
+             answer->above <= (uint64_t)request->span - answer->offset));
+}
+
 bool recall(const struct request *request, struct answer *answer)
 {
     struct key key;
-    const struct entry *entry = make_key(request, &key) ? find(request, &key, false) : NULL;
+    const struct entry *entry = make_key(request, &key) ? find(request, &key) : NULL;
     if (entry == NULL) {
         return false;
     }
@@ -135,7 +186,7 @@ bool recall(const struct request *request, struct answer *answer)
     memcpy(answer->dims, entry->dims, 8 * (size_t)(key.count - KEY_HEAD_WORDS));
     answer->memory = NULL;
     answer->device_memory = NULL;
-    return true;
+    return fits(request, answer);
 }
 
 void remember(const struct request *request, const struct answer *answer)
@@ -145,7 +196,8 @@ void remember(const struct request *request, const struct answer *answer)
         (any_shape(request) && answer->max_count == 0)) {
         return;
     }
-    struct entry *entry = find(request, &key, true);
+    /* The key may have an entry already: another thread's answer, or one that does not hold for this address. */
+    struct entry *entry = find(request, &key) != NULL ? NULL : claim(request, &key);
     if (entry != NULL) {
         entry->hash = key.hash;
         memcpy(entry->key, request, 8 * (size_t)key.count);

@@ -58,11 +58,8 @@ describe_function *running_core(void);
 
 /* answers.c */
 
-/* Whether the request is known by its kind alone: compact memory with items, whose shape is no part of its key. */
-bool any_shape(const struct request *request);
-
-/* The answer to an equal request, whose data and span, and where they are no part of the key its dims, may be others;
- * false: none is remembered. */
+/* The remembered answer to an equal request, where it holds for this one's data, span and shape, too; else false, and
+ * the answer is undefined. */
 bool recall(const struct request *request, struct answer *answer);
 
 /* Remembers the answer, if it may be. */

@@ -73,42 +73,6 @@ static void call_core(describe_function *describe, struct request *request, stru
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 
-/* The length of one dimension; of the open one, of the memory behind the offset, or 0 where that is no whole number. */
-static int64_t length_of(const struct request *request, const struct answer *answer, int32_t dimension)
-{
-    int64_t length = request->dims[dimension];
-    if (length != -1) {
-        return length;
-    }
-    uint64_t span = (uint64_t)request->span, rest = span - answer->offset, itemsize = (uint64_t)answer->itemsize;
-    bool whole = answer->offset <= span && rest % itemsize == 0;
-    return whole ? (int64_t)(rest / itemsize) : 0;
-}
-
-/* Whether a remembered answer holds for this request's data, span and shape; the shape becomes the answer's. */
-static bool fits(const struct request *request, struct answer *answer)
-{
-    uint64_t first = request->data + answer->offset;
-    if (any_shape(request)) {
-        int64_t count = 1;
-        for (int32_t i = request->ndim - 1; i >= 0; i--) {
-            int64_t length = length_of(request, answer, i);
-            if (length == 0 || length > answer->max_count / count) {
-                return false;
-            }
-            answer->dims[i] = length;
-            answer->dims[answer->ndim + i] = count;
-            count *= length;
-        }
-        answer->above = (uint64_t)count * (uint64_t)answer->itemsize;
-    }
-    return first >= request->data && (first & (answer->alignment - 1)) == 0 && answer->below <= first &&
-           answer->above - 1 <= UINT64_MAX - first &&
-           ((request->facts & FACT_SPAN) == 0 ||
-            (answer->below <= answer->offset && answer->offset <= (uint64_t)request->span &&
-             answer->above <= (uint64_t)request->span - answer->offset));
-}
-
 void free_device_memory(struct device_memory *memory)
 {
     enum {
@@ -164,7 +128,7 @@ HOT int ask(struct request *request, struct answer *answer)
 {
     bool may_recall = request->terms.copy != COPY_ALWAYS && !request->terms.has_stream && !request->terms.has_target &&
                       request->data != 0;
-    if (may_recall && recall(request, answer) && fits(request, answer)) {
+    if (may_recall && recall(request, answer)) {
         return 0;
     }
     describe_function *describe = running_core();
