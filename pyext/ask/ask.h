@@ -35,11 +35,13 @@ bool is_packed(DLDataType dtype, uint64_t flags);
  * has no copy. */
 int ask(struct request *request, struct answer *answer);
 
-/* Frees the memory of the answer's copy, if it has one. */
-void free_copy(const struct answer *answer);
-
 /* How many calls into Go this process has made. */
 uint64_t core_calls(void);
+
+/* copies.c */
+
+/* Frees the memory of the answer's copy, if it has one. */
+void free_copy(const struct answer *answer);
 
 /* Frees a copy on a device, without Go: a deleter calls it. */
 void free_device_memory(struct device_memory *memory);
