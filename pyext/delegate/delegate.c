@@ -95,9 +95,7 @@ static PyObject *ask_in_python(PyObject *function, PyObject *args)
 
 bool is_refusal(void)
 {
-    return PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_TypeError) ||
-           (PyErr_ExceptionMatches(PyExc_RuntimeError) /* NotImplementedError is one */ &&
-            !PyErr_ExceptionMatches(PyExc_RecursionError));
+    return PyErr_ExceptionMatches(python.refusal_kinds) && !PyErr_ExceptionMatches(PyExc_RecursionError);
 }
 
 int delegate_device(DLPackObject *self, DLDevice *device)

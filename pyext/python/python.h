@@ -103,14 +103,14 @@ bool plain_text(PyObject *value, const char **text);             /* UTF-8 withou
 /* Raises "<expected>, got <repr of value>". -1. */
 int raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
 
-/* Functions of Python, which do what is rare, or mostly words: each python.<name> is dlpack._functions.<name>. */
+/* What Python does, since it is rare, or mostly words: each python.<name> is dlpack._functions.<name>. */
 #define PYTHON_FUNCTIONS(F)                                                                                            \
     F(partial), F(plain_asdlpack), F(call_dlpack), F(plain_dlpack), F(device_answered), F(plain_frombuffer),           \
         F(plain_from_pointer), F(name_hidden), F(no_buffer), F(plain_interface), F(refuse_pointer), F(refuse_tensor),  \
         F(check_rows), F(describe_column), F(export_keywords), F(export_otherwise), F(import_tensor), F(move),         \
         F(serve_by_others), F(doc), F(capsule_name), F(kind_and_message), F(no_holder), F(no_pickle), F(no_protocol),  \
         F(unexpected_value), F(no_capsule), F(start_failed), F(absent), F(interface), F(is_fixed), F(refuse),          \
-        F(device), F(repr_of), F(add_members)
+        F(device), F(repr_of), F(add_members), F(refusal_kinds)
 
 extern struct python_functions {
     PyObject PYTHON_FUNCTIONS(MEMBER);

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ._dlpack import DLPackObject
 
 # What says that the producer can't, rather than that something broke; but RecursionError. NotImplementedError is one.
-REFUSALS = BufferError, TypeError, RuntimeError
+refusal_kinds = BufferError, TypeError, RuntimeError
 LEGACY_STREAM, UNKNOWN_STREAM, NO_ORDERING = 1, 0, -1
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 OF_CUDA = CUDA, CUDA_HOST, CUDA_MANAGED
@@ -124,7 +124,7 @@ def serve_by_others(x: DLPackObject, refusal: BaseException | str, copy: bool | 
             served = bare(error)
     if served is None:
         return refused_by_all(x.obj, said, None, None)
-    if is_error(served, (*REFUSALS, ValueError)) and not is_error(served, RecursionError):
+    if is_error(served, (*refusal_kinds, ValueError)) and not is_error(served, RecursionError):
         return refused_by_all(x.obj, said, protocol, exception_text(served))
     return served
 
@@ -168,7 +168,7 @@ def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | No
             return obj.__dlpack__(max_version=_newest_version, dl_device=target, **copied), LEGACY_STREAM
         except RecursionError:
             raise
-        except REFUSALS as error:
+        except refusal_kinds as error:
             bare(error)
     return ask_for_import(obj, None, None)
 
@@ -180,7 +180,7 @@ def takes_default_stream(obj: Any) -> bool:
         device = None if method is None else device_ints(method())
     except RecursionError:
         raise
-    except (*REFUSALS, ValueError) as error:
+    except (*refusal_kinds, ValueError) as error:
         bare(error)  # what it has to say it says in __dlpack__, too
         return False
     return device is not None and device[0] in (CUDA, CUDA_MANAGED)
@@ -195,7 +195,7 @@ def ask(obj: Any, stream: object, copy: object) -> tuple[object, str | None]:
         return obj.__dlpack__(max_version=_newest_version, **arguments, **never), None
     except RecursionError:
         raise
-    except REFUSALS as error:
+    except refusal_kinds as error:
         # A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal.
         if type(bare(error)) is not TypeError:
             return None, exception_text(error)
@@ -203,5 +203,5 @@ def ask(obj: Any, stream: object, copy: object) -> tuple[object, str | None]:
         return obj.__dlpack__(**arguments), None
     except RecursionError:
         raise
-    except REFUSALS as error:
+    except refusal_kinds as error:
         return None, exception_text(bare(error))

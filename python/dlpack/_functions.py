@@ -1,4 +1,4 @@
-"""The functions that C calls: python.h lists them, too. They are imported with the package, all at once."""
+"""What C uses of Python: functions and refusal_kinds. python.h lists it, too. All is imported with the package."""
 
 # ruff: noqa: F401
 
@@ -17,7 +17,15 @@ from ._arguments import (
     refuse_tensor,
 )
 from ._arrow import check_rows, describe_column
-from ._delegate import device_answered, export_keywords, export_otherwise, import_tensor, move, serve_by_others
+from ._delegate import (
+    device_answered,
+    export_keywords,
+    export_otherwise,
+    import_tensor,
+    move,
+    refusal_kinds,
+    serve_by_others,
+)
 from ._docs import doc
 from ._errors import (
     capsule_name,
