@@ -36,9 +36,9 @@ static int *begin_producer_call(bool in_python)
 static PyObject *call_producer(PyObject *obj, const struct export_arguments *arguments)
 {
     PyObject *const all[] = {arguments->stream, arguments->max_version, arguments->dl_device, arguments->copy};
-    PyObject *passed[5] = {obj};
+    PyObject *passed[1 + COUNT_OF(all)] = {obj};
     unsigned which = 0, count = 0;
-    for (unsigned i = 0; i < 4; i++) {
+    for (int i = 0; i < COUNT_OF(all); i++) {
         if (all[i] != NULL) {
             which |= 1u << i;
             passed[++count] = all[i];

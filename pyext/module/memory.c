@@ -95,7 +95,7 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     enum copy copy;
     struct request request;
     request_init(&request, PROTOCOL_MEMORY);
-    if (!read_arguments(parameters, 6, 3, 2, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
+    if (!read_arguments(parameters, COUNT_OF(parameters), 3, 2, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
         (offset != NULL && !plain_address(offset, &request.offset)) || !plain_layout(dtype, shape, strides, &request)) {
         return read_in_python(python.plain_frombuffer, NULL, args, nargs, kwnames);
     }
@@ -116,8 +116,8 @@ PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     };
     struct request request;
     request_init(&request, PROTOCOL_MEMORY);
-    if (!read_arguments(parameters, 8, 3, 3, args, nargs, kwnames) || !plain_address(pointer, &request.data) ||
-        shape == Py_None || /* a pointer has no length */
+    if (!read_arguments(parameters, COUNT_OF(parameters), 3, 3, args, nargs, kwnames) ||
+        !plain_address(pointer, &request.data) || shape == Py_None || /* a pointer has no length */
         !plain_layout(dtype, shape, strides, &request) || !PyBool_Check(readonly) ||
         (device != names.cpu && !plain_device(device, &request.device)) ||
         (stream != Py_None && !plain_int(stream, &request.producer_stream))) {

@@ -106,7 +106,7 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
     };
     enum copy copy;
     DLDevice device;
-    if (!read_arguments(parameters, 3, 1, 1, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
+    if (!read_arguments(parameters, COUNT_OF(parameters), 1, 1, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
         (target != Py_None && !plain_device(target, &device))) {
         return read_in_python(python.plain_asdlpack, NULL, args, nargs, kwnames);
     }

@@ -154,7 +154,7 @@ HOT bool plain_max_version(PyObject *value, bool *versioned)
 PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *arguments, PyObject *answer)
 {
     PyObject *all[] = {arguments->stream, arguments->max_version, arguments->dl_device, arguments->copy};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < COUNT_OF(all); i++) {
         all[i] = all[i] == NULL ? Py_None : all[i];
     }
     return PyTuple_Pack(answer == NULL ? 5 : 6, self, all[0], all[1], all[2], all[3], answer);

@@ -88,11 +88,10 @@ HOT static PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssi
         {names.dl_device, &arguments.dl_device},
         {names.copy, &arguments.copy},
     };
-    enum { COUNT = sizeof parameters / sizeof *parameters };
-    if (!read_arguments(parameters, COUNT, 1, 0, args, nargs, kwnames)) {
+    if (!read_arguments(parameters, COUNT_OF(parameters), 1, 0, args, nargs, kwnames)) {
         return read_in_python(python.call_dlpack, self, args, nargs, kwnames);
     }
-    for (int i = 0; i < COUNT; i++) {
+    for (int i = 0; i < COUNT_OF(parameters); i++) {
         if (*parameters[i].value == Py_None) {
             *parameters[i].value = NULL;
         }

@@ -55,7 +55,7 @@ static int make_names(void)
         PyObject **name;
         const char *text;
     } all[] = {NAMES(NAME, DUNDER)};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (int i = 0; i < COUNT_OF(all); i++) {
         *all[i].name = PyUnicode_InternFromString(all[i].text);
         if (*all[i].name == NULL) {
             return -1;
@@ -88,7 +88,7 @@ static int fetch_functions(void)
         const char *name;
     } all[] = {PYTHON_FUNCTIONS(FUNCTION)};
     PyObject *module = PyImport_ImportModule("dlpack._functions");
-    for (size_t i = 0; i < sizeof all / sizeof *all && module != NULL; i++) {
+    for (int i = 0; i < COUNT_OF(all) && module != NULL; i++) {
         *all[i].function = PyObject_GetAttrString(module, all[i].name);
         if (*all[i].function == NULL) {
             Py_CLEAR(module);

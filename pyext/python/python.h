@@ -20,6 +20,8 @@ extern __typeof__(PyErr_Format) PyErr_Format __attribute__((cold));
 extern __typeof__(PyErr_SetString) PyErr_SetString __attribute__((cold));
 extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
 
+#define COUNT_OF(array) (int)(sizeof(array) / sizeof *(array))
+
 /* Without a GIL, what two threads do to one object may happen at once. */
 #ifndef Py_BEGIN_CRITICAL_SECTION
 #define Py_BEGIN_CRITICAL_SECTION(object) {

@@ -34,7 +34,7 @@ int describe_by_protocols(DLPackObject *self)
         {"__arrow_c_stream__", read_arrow_stream},
     };
     int found = 0;
-    for (size_t i = 0; i < sizeof protocols / sizeof *protocols && found == 0; i++) {
+    for (int i = 0; i < COUNT_OF(protocols) && found == 0; i++) {
         found = describe_by(self, &protocols[i]);
     }
     return found;
