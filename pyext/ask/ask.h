@@ -35,8 +35,8 @@ bool is_packed(DLDataType dtype, uint64_t flags);
  * has no copy. */
 int ask(struct request *request, struct answer *answer);
 
-/* How many calls into Go this process has made. */
-uint64_t core_calls(void);
+/* dlpack._dlpack._core_calls: how many calls into Go this process has made. */
+PyObject *core_calls(PyObject *module, PyObject *ignored);
 
 /* copies.c */
 

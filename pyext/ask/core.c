@@ -14,9 +14,9 @@ enum {
 
 static atomic_uint_fast64_t calls;
 
-uint64_t core_calls(void)
+PyObject *core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return atomic_load_explicit(&calls, memory_order_relaxed);
+    return PyLong_FromUnsignedLongLong(atomic_load_explicit(&calls, memory_order_relaxed));
 }
 
 static bool may_copy_much(const struct request *request)

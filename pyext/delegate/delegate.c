@@ -229,6 +229,12 @@ DLPackObject *tensor_of(DLPackObject *self)
     return kept;
 }
 
+/* Whether the CUDA driver knows such memory. */
+static bool is_of_cuda(DLDevice device)
+{
+    return device.device_type == kDLCUDA || device.device_type == kDLCUDAHost || device.device_type == kDLCUDAManaged;
+}
+
 DLPackObject *ordered_tensor_of(DLPackObject *self)
 {
     DLPackObject *holder = tensor_of(self);

@@ -129,11 +129,6 @@ static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *capsule)
     return Py_BuildValue("(sN)", name, self);
 }
 
-static PyObject *count_core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
-{
-    return PyLong_FromUnsignedLongLong(core_calls());
-}
-
 static PyMethodDef module_methods[] = {
     {"asdlpack", (PyCFunction)(void (*)(void))asdlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, NULL},
@@ -145,7 +140,7 @@ static PyMethodDef module_methods[] = {
     {"_share_structure", share_structure, METH_VARARGS, NULL},
     {"_start_copy", start_copy, METH_O, NULL},
     {"_stop_deleters", stop_deleters, METH_NOARGS, NULL},
-    {"_core_calls", count_core_calls, METH_NOARGS, NULL},
+    {"_core_calls", core_calls, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

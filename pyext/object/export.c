@@ -170,11 +170,6 @@ bool same_device(DLDevice one, DLDevice other)
     return one.device_type == other.device_type && (one.device_id == other.device_id || one.device_type == kDLCPU);
 }
 
-bool is_of_cuda(DLDevice device)
-{
-    return device.device_type == kDLCUDA || device.device_type == kDLCUDAHost || device.device_type == kDLCUDAManaged;
-}
-
 bool needs_no_ordering(const DLPackObject *self)
 {
     return self->stream == STREAM_UNKNOWN || (self->stream == STREAM_LEGACY && !self->on_cpu);

@@ -128,9 +128,6 @@ PyObject *export_in_python(DLPackObject *self, const struct export_arguments *ar
 /* Whether two names mean one device: the CPU has one id. */
 bool same_device(DLDevice one, DLDevice other);
 
-/* Whether the CUDA driver knows such memory. */
-bool is_of_cuda(DLDevice device);
-
 /* Whether the memory is complete for a consumer that names no stream. */
 bool needs_no_ordering(const DLPackObject *self);
 

@@ -96,10 +96,9 @@ static int take_pair(DLPackObject *self, PyObject *pair, struct request *request
     bool is_pair = PyTuple_Check(pair) && PyTuple_Size(pair) == 2;
     PyObject *schema = is_pair ? PyTuple_GetItem(pair, 0) : NULL, *array = is_pair ? PyTuple_GetItem(pair, 1) : NULL;
     if (!PyCapsule_IsValid(schema, "arrow_schema") || !PyCapsule_IsValid(array, "arrow_array")) {
-        raise_unexpected(PyExc_ValueError,
-                         "__arrow_c_array__: expected a tuple of two capsules, \"arrow_schema\" and \"arrow_array\"",
-                         pair);
-        return -1;
+        return raise_unexpected(
+            PyExc_ValueError,
+            "__arrow_c_array__: expected a tuple of two capsules, \"arrow_schema\" and \"arrow_array\"", pair);
     }
     struct held *held = hold(self);
     if (held == NULL || next_array(held) == NULL) {
@@ -200,8 +199,8 @@ static int take_stream(DLPackObject *self, PyObject *capsule, struct request *re
 {
     static const char name[] = "arrow_array_stream";
     if (!PyCapsule_IsValid(capsule, name)) {
-        raise_unexpected(PyExc_ValueError, "__arrow_c_stream__: expected a capsule \"arrow_array_stream\"", capsule);
-        return -1;
+        return raise_unexpected(PyExc_ValueError, "__arrow_c_stream__: expected a capsule \"arrow_array_stream\"",
+                                capsule);
     }
     struct ArrowArrayStream *given = PyCapsule_GetPointer(capsule, name), stream = *given;
     if (check_stream(given) < 0) {

@@ -17,10 +17,12 @@ static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
     return 0;
 }
 
-/* A memoryview in a garbage cycle is cleared although it is exported, and crashes when the export is released after
+/* Lets self hold the exporter's buffer locked, and returns a view of it to read: self's, or the scratch. NULL: error.
+ *
+ * A memoryview in a garbage cycle is cleared although it is exported, and crashes when the export is released after
  * that (CPython's memory_clear). So of a memoryview a private one is held, which locks the memory too, and no export
  * of it. */
-const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags)
+static const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags)
 {
     Py_buffer *view = scratch;
     if (PyMemoryView_Check(exporter)) {

@@ -161,8 +161,7 @@ int read_array_struct(DLPackObject *self, struct request *request)
     self->object = capsule;
     self->holding = HOLDS_OBJECT;
     if (!PyCapsule_IsValid(capsule, NULL)) {
-        raise_unexpected(PyExc_ValueError, "__array_struct__: expected a capsule without a name", capsule);
-        return -1;
+        return raise_unexpected(PyExc_ValueError, "__array_struct__: expected a capsule without a name", capsule);
     }
     const PyArrayInterface *array = PyCapsule_GetPointer(capsule, NULL);
     if (array->two != 2) {

@@ -54,10 +54,6 @@ int read_arrow_stream(DLPackObject *self, struct request *request);
 
 /* buffer.c */
 
-/* Lets self hold the exporter's buffer locked, and returns a view of it to read: self's, or the scratch. NULL:
- * error. */
-const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags);
-
 /* The exporter's compact buffer, locked, as the bytes that the request is about: its data and span. -1: error. */
 int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request);
 
