@@ -176,16 +176,6 @@ HOT int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
     return found;
 }
 
-int dict_item(PyObject *dict, PyObject *key, PyObject **value)
-{
-#ifdef Py_GIL_DISABLED
-    return PyDict_GetItemRef(dict, key, value);
-#else
-    *value = Py_XNewRef(PyDict_GetItemWithError(dict, key));
-    return *value != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
-#endif
-}
-
 HOT bool read_arguments(const struct parameter *parameters, int count, int positional, int required,
                         PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {

@@ -76,9 +76,6 @@ void give_gil_back(PyGILState_STATE state);
  * NULL; -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);
 
-/* dict[key]. 1: *value is a new reference; 0: absent, *value is NULL; -1: error. */
-int dict_item(PyObject *dict, PyObject *key, PyObject **value);
-
 /* A parameter of a function: its name, and where its value goes, borrowed. */
 struct parameter {
     PyObject *name;

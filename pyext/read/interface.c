@@ -23,6 +23,17 @@ HOT static void drop_fields(PyObject *const *fields)
     }
 }
 
+/* dict[key]. 1: *value is a new reference; 0: absent, *value is NULL; -1: error. */
+HOT static int dict_item(PyObject *dict, PyObject *key, PyObject **value)
+{
+#ifdef Py_GIL_DISABLED
+    return PyDict_GetItemRef(dict, key, value);
+#else
+    *value = Py_XNewRef(PyDict_GetItemWithError(dict, key));
+    return *value != NULL ? 1 : PyErr_Occurred() ? -1 : 0;
+#endif
+}
+
 /* New references; NULL where absent or None. */
 HOT static int take_fields(PyObject *dict, PyObject **fields)
 {
