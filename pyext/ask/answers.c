@@ -78,7 +78,7 @@ static inline uint64_t hash_of_words(const struct request *request, int first, i
 /* false: such a request is not remembered. */
 HOT static bool make_key(const struct request *request, struct key *key)
 {
-    int count = KEY_HEAD_WORDS;
+    key->count = KEY_HEAD_WORDS;
     if (request->format_length >= FORMAT_SIZE) {
         return false;
     }
@@ -87,11 +87,10 @@ HOT static bool make_key(const struct request *request, struct key *key)
         if (!is_whole || request->ndim < 0 || request->ndim > REMEMBERED_NDIM) {
             return false;
         }
-        count += 2 * request->ndim;
+        key->count += 2 * request->ndim;
     }
-    key->count = count;
     /* In two parts: the compiler unrolls the first, whose length it knows. */
-    key->hash = hash_of_words(request, 0, KEY_HEAD_WORDS) + hash_of_words(request, KEY_HEAD_WORDS, count);
+    key->hash = hash_of_words(request, 0, KEY_HEAD_WORDS) + hash_of_words(request, KEY_HEAD_WORDS, key->count);
     return true;
 }
 

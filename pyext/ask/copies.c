@@ -1,6 +1,4 @@
-/* copies.c: frees the copies that answers bring.
- *
- * It is C because deleters call it, and a deleter never enters Go. */
+/* copies.c: frees the copies that answers bring, without Go: deleters call it. */
 #include "ask/ask.h"
 
 #include <stdlib.h>

@@ -8,18 +8,15 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#define CORE_FILE "_core.so"
-
 enum { LEAST_PROCESSORS = 2 }; /* that Go gets where a limit forbids more */
 
 static _Atomic(describe_function *) describe_in_go; /* NULL: no core runs in this process */
 static char core_path[4096];                        /* beside this library */
 
-/* A start of the core waits until no fork goes on, and a fork until no start does. Forks don't wait for each other: os.fork
- * holds the GIL, for which another library's pthread_atfork handler may wait within another fork. So a start, too, lets
- * the GIL go while it waits. A start and a fork may still wait for each other for ever: where such a handler waits for
- * the thread that starts the core, where that thread itself forks, and where a library's constructor forks, which holds
- * the loader's lock, while the start waits for that lock. So each waits for the other no longer than LONGEST_WAIT. */
+/* A start of the core waits for forks, and a fork for a start. Forks don't wait for each other: os.fork holds the GIL, for
+ * which a pthread_atfork handler of another library may wait in another fork; so a start lets the GIL go while it waits.
+ * Start and fork may still wait in a circle: such a handler may wait for the thread that starts, that thread may itself
+ * fork, or a library's constructor, during which the start can't load the core. So neither waits beyond LONGEST_WAIT. */
 enum { STARTING = -1 };
 static atomic_int forks; /* how many go on, or STARTING */
 
@@ -165,7 +162,7 @@ int start_init(void)
     if (done) {
         return 0;
     }
-    if (!path_beside(CORE_FILE, core_path, sizeof core_path)) {
+    if (!path_beside("_core.so", core_path, sizeof core_path)) {
         PyErr_SetString(PyExc_ImportError, "dlpack: the path of this extension can't be told, or is too long");
         return -1;
     }

@@ -31,8 +31,7 @@ static bool plain_layout(PyObject *dtype, PyObject *shape, PyObject *strides, st
     return plain_lengths(strides, strides_in(request), &request->stride_count);
 }
 
-/* The bytes of memory that asdlpack has described. Where the CPU can read it, self holds a buffer of holder, as of any other
- * exporter; elsewhere it holds holder itself. */
+/* The bytes of memory that asdlpack described: self holds a buffer of holder; off the CPU, holder itself. */
 static int read_described(DLPackObject *self, DLPackObject *holder, struct request *request)
 {
     self->protocol = holder->protocol;

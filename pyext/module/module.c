@@ -45,8 +45,7 @@ static int recognise(DLPackObject *self)
     return is_new && remember_type(obj, BUFFER_ALONE) < 0 ? -1 : found;
 }
 
-/* A delegate's tensor is imported here only where it is to be copied or moved. What moves is copied once, on its way to the
- * device: its import copies no more than it must. */
+/* Imports a delegate's tensor where it is copied or moved. What is moved is copied once, on its way to the device. */
 static DLPackObject *settle_delegate(DLPackObject *self, enum copy copy, const DLDevice *device)
 {
     if (device != NULL) {

@@ -152,8 +152,7 @@ static int managed_tensor_allocator(DLTensor *prototype, DLManagedTensorVersione
     PyGILState_STATE state;
     if (!take_gil(&state)) {
         SetError(error_ctx, "RuntimeError",
-                 "managed_tensor_allocator: Python is finalising, or this thread runs a sub-interpreter; expected the "
-                 "main interpreter");
+                 "managed_tensor_allocator: Python is finalising, or in a sub-interpreter; expected the main one");
         return -1;
     }
     DLPackObject *self = allocate(prototype);

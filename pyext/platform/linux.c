@@ -257,8 +257,7 @@ int usable_cpus(void)
     return count < MOST_CPUS ? count : MOST_CPUS;
 }
 
-/* What Go needs is taken all at once, then the memory is given back; the mappings for stacks before the threads start,
- * which take them. */
+/* All is taken at once, and the memory then given back; what stacks map, before the threads start, which map it. */
 struct failure prepare_start(int processors)
 {
     int threads = THREADS(processors), stacks = 2 * threads, mappings = GO_MAPPINGS + 2 * threads + stacks;

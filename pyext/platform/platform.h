@@ -46,9 +46,8 @@ void end_waiting_threads(void);
 /* Keeps memory in reserve for the core, unless there is some. NULL, or the limit that forbids it. */
 const char *keep_reserve(void);
 
-/* Where this process has opened cores before, or was forked from one that has, the next needs a copy of the core's file.
- * Then this opens an empty file in memory for it, and says so by a failure named "memory file": number is the descriptor,
- * error how many cores were opened. Another failure: it could not. No failure: no copy is needed. */
+/* Where this process, or one that it was forked from, has opened a core, the next is opened from a copy of the file: then
+ * the failure "memory file", with number an empty file in memory, error how many cores were opened; or another failure. */
 struct failure memory_file(const char *path);
 
 /* Opens the core's library and calls its entry, which binds this thread to a Go runtime, from which the GO* variables are
