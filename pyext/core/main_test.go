@@ -37,6 +37,16 @@ func TestAPanicBecomesARuntimeErrorThatSaysWhatItWas(t *testing.T) {
 	}
 }
 
+func TestARequestOfAnUnknownProtocolIsABug(t *testing.T) {
+	request, answer := arguments(dlpackDescribe)
+	request.protocol = 255
+	dlpackDescribe(request, answer)
+	want := "bug in dlpack's core, please report it: request of an unknown protocol: 255"
+	if message := text(answer.message[:]); answer.status != 4 || message != want {
+		t.Errorf("status %d, %q; want 4, STATUS_RUNTIME_ERROR, %q", answer.status, message, want)
+	}
+}
+
 // describeBytes returns a function that describes three bytes by the buffer protocol.
 func describeBytes(t testing.TB) func() {
 	request, answer := arguments(dlpackDescribe)

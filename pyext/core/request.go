@@ -50,8 +50,10 @@ func read(request *C.struct_request, d *dlpack.Description, answer *C.struct_ans
 		return readBuffer(request, d)
 	case C.PROTOCOL_MEMORY:
 		return readMemory(request, d)
+	case C.PROTOCOL_ARRAY_INTERFACE, C.PROTOCOL_ARRAY_STRUCT, C.PROTOCOL_CUDA_ARRAY_INTERFACE:
+		return readInterface(request, d)
 	}
-	return readInterface(request, d)
+	return &bug{"request of an unknown protocol: " + strconv.Itoa(int(request.protocol))}
 }
 
 // readTerms turns what is asked for into terms for package handover.

@@ -1,7 +1,9 @@
 """What help() shows of the functions and methods that are written in C. Each text begins with the signature."""
 
+from ._errors import IN_WORDS
+
 DOCS = {
-    "asdlpack": """\
+    "asdlpack": f"""\
 asdlpack(obj, /, *, copy=False, device=None, owner=None)
 --
 
@@ -9,8 +11,8 @@ Share the memory of any object as a DLPackObject. Every from_dlpack takes it; wh
 buffer, by the array interfaces, or by Arrow.
 
 The first of these that obj is or has is used: a DLPack capsule (which is taken over, so that it can't be used
-again), a ctypes pointer to a structure of dlpack.structs, __dlpack__, __array_interface__, __array_struct__,
-__cuda_array_interface__, the buffer protocol, __arrow_c_array__, __arrow_c_stream__.
+again), a ctypes pointer to a structure of dlpack.structs, {", ".join(IN_WORDS[:3])},
+{", ".join(IN_WORDS[3:])}.
 The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.
 
 copy=False never copies, copy=None copies only what can't be shared as it is (another byte order, strides

@@ -11,6 +11,17 @@ if TYPE_CHECKING:
 
     Error = TypeVar("Error", bound=BaseException)
 
+# What asdlpack looks for, in this order: __dlpack__, then what pyext/read/protocols.c has.
+PROTOCOLS = (
+    "__dlpack__",
+    "__array_interface__",
+    "__array_struct__",
+    "__cuda_array_interface__",
+    "buffer",
+    "__arrow_c_array__",
+    "__arrow_c_stream__",
+)
+IN_WORDS = ["the buffer protocol" if protocol == "buffer" else protocol for protocol in PROTOCOLS]
 MOST = 100  # characters of a text from outside
 # Consumers may write to it, also those that don't know read-only memory; the file stays as it is.
 MAPPED = "mmap.mmap({}.fileno(), 0, access=mmap.ACCESS_COPY)"
@@ -72,9 +83,8 @@ def no_pickle() -> Exception:
 
 def no_protocol(obj: object) -> Exception:
     return TypeError(
-        f"{type_name(obj)} object shares no memory: asdlpack looked for __dlpack__, __array_interface__, "
-        "__array_struct__, __cuda_array_interface__, the buffer protocol, __arrow_c_array__ and "
-        f"__arrow_c_stream__{way_out(obj)}"
+        f"{type_name(obj)} object shares no memory: asdlpack looked for {', '.join(IN_WORDS[:-1])} and "
+        f"{IN_WORDS[-1]}{way_out(obj)}"
     )
 
 

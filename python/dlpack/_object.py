@@ -8,7 +8,7 @@ from time import sleep
 
 from ._dlpack import _stop_deleters, asdlpack
 from ._docs import DOCS
-from ._errors import bare, exception_text, type_name
+from ._errors import PROTOCOLS, bare, exception_text, type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def device(number: int, id: int) -> tuple[int, int]:
 
 
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
-BEFORE_BUFFER = "__dlpack__", "__array_interface__", "__array_struct__", "__cuda_array_interface__"
+BEFORE_BUFFER = PROTOCOLS[: PROTOCOLS.index("buffer")]
 
 
 def is_fixed(kind: type, has_dlpack: bool) -> bool:

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import dlpack
+from dlpack._errors import PROTOCOLS
 from support.alone import ROOT, run
 
 DEMO = ROOT / "examples" / "demo.py"
@@ -38,6 +39,12 @@ def test_what_a_document_names_is_there(document):
     layout = re.findall(r"^    (\w+(?:/\S*|\.\w+))  ", text, re.MULTILINE)
     for path in links + layout:
         assert list((ROOT / document).parent.glob(path)), path
+
+
+def test_the_words_name_protocols_in_the_order_in_which_c_tries_them():
+    """Errors, help() and what is remembered of a type go by PROTOCOLS."""
+    table = re.findall(r'^ +{"(\w+)", read_', (ROOT / "pyext" / "read" / "protocols.c").read_text(), re.MULTILINE)
+    assert ("__dlpack__", *table) == PROTOCOLS
 
 
 def test_the_changelog_begins_with_this_version():
