@@ -164,18 +164,16 @@ MEMORY_FAULTS = [
     ),
     (  # a use after free
         "pyext/object/export.c",
-        "    Py_DECREF((PyObject *)(versioned ? block->versioned.manager_ctx : block->legacy.manager_ctx));\n"
-        "    free(block);\n",
-        "    free(block);\n"
-        "    Py_DECREF((PyObject *)(versioned ? block->versioned.manager_ctx : block->legacy.manager_ctx));\n",
+        "        Py_DECREF(block->owner);\n        free(block);\n",
+        "        free(block);\n        Py_DECREF(block->owner);\n",
     ),
     (  # a write behind a block
         "pyext/object/object.c",
-        "(dims = malloc(bytes)) == NULL",
-        "(dims = malloc(bytes - 8)) == NULL",
+        "(dims = malloc(3 * ndim * sizeof *dims)) == NULL",
+        "(dims = malloc(3 * ndim * sizeof *dims - 8)) == NULL",
     ),
 ]
-INT_FAULT = ("pyext/object/layout.c", "(values[i])", "(values[i] + (values[i] == 123 ? INT64_MAX : 0))")
+INT_FAULT = ("pyext/out/type.c", "(values[i])", "(values[i] + (values[i] == 123 ? INT64_MAX : 0))")
 
 
 @pytest.mark.long
@@ -185,7 +183,7 @@ def test_seeded_faults_are_found(tmp_path):
     run(*operations(700), environ=sanitized.environ(detect_leaks=1), timeout=600)
     found = "\n".join(sanitized.errors())
     for report, function in (
-        ("leak of", "fill_schema"),
+        ("leak of", "make_block"),
         ("heap-use-after-free", "destroy_capsule"),
         ("heap-buffer-overflow", "object_describe"),
     ):
@@ -320,7 +318,7 @@ def test_seeded_faults_are_found_by_valgrind(tmp_path):
     run(*memcheck.command(*operations(1)), environ=environ, timeout=600)
     found = {(kind, function) for kind, functions in memcheck.errors() for function in functions[:3]}
     assert found >= {
-        ("Leak_DefinitelyLost", "fill_schema"),
+        ("Leak_DefinitelyLost", "make_block"),
         ("InvalidRead", "destroy_capsule"),
         ("InvalidWrite", "object_describe"),
     }
