@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { LEAST_PROCESSORS = 2 }; /* that Go gets where a limit forbids more */
 
@@ -18,7 +19,8 @@ static char core_path[4096];                        /* beside this library */
  * Start and fork may still wait in a circle: such a handler may wait for the thread that starts, that thread may itself
  * fork, or a library's constructor, during which the start can't load the core. So neither waits beyond LONGEST_WAIT. */
 enum { STARTING = -1 };
-static atomic_int forks; /* how many go on, or STARTING */
+static atomic_int forks;         /* how many go on, or STARTING */
+static atomic_int forks_process; /* in which they do */
 
 static struct failure start_alone(const char *copy)
 {
@@ -62,11 +64,13 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
+/* In a forked child whose handlers still run there is no fork to wait for, and no GIL to let go: its waiters are gone. */
 static bool may_start(int64_t begin)
 {
     int now = 0;
     return atomic_compare_exchange_strong(&forks, &now, STARTING) ||
-           (now > 0 && milliseconds() - begin > LONGEST_WAIT && atomic_compare_exchange_strong(&forks, &now, STARTING));
+           (now > 0 && (getpid() != atomic_load(&forks_process) || milliseconds() - begin > LONGEST_WAIT) &&
+            atomic_compare_exchange_strong(&forks, &now, STARTING));
 }
 
 /* Blocks all signals from then on: a handler may fork, and would wait for the start that it interrupts. And the threads
@@ -130,6 +134,7 @@ static void before_fork(void)
 {
     int64_t begin = milliseconds();
     int now = atomic_load(&forks);
+    atomic_store(&forks_process, getpid());
     while ((now == STARTING || !atomic_compare_exchange_weak(&forks, &now, now + 1)) &&
            milliseconds() - begin <= LONGEST_WAIT) {
         wait_a_little();
