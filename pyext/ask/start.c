@@ -25,17 +25,13 @@ static atomic_int forks_process; /* in which they do */
 static struct failure start_alone(const char *copy)
 {
     struct core core = {.processors = usable_cpus() + SPARE_CPUS};
-    struct failure failure = {0};
-    if (copy == NULL && (failure = memory_file(core_path)).name != NULL) {
-        return failure;
-    }
-    failure = prepare_start(core.processors);
+    struct failure failure = prepare_start(core.processors);
     if (failure.name != NULL) {
         core.processors = LEAST_PROCESSORS;
         failure = prepare_start(core.processors);
     }
     if (failure.name == NULL) {
-        failure = start_runtime(copy == NULL ? core_path : copy, &core);
+        failure = start_runtime(core_path, copy, &core);
     }
     if (failure.name != NULL) {
         return failure;

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -75,19 +76,57 @@ bool path_beside(const char *file, char *path, size_t size)
            snprintf(path, size, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, file) < (int)size;
 }
 
-static int opened; /* cores, in this process and in those that it was forked from */
-
-/* The loader hands back a library that it knows by this path, though the file is another. */
 static struct failure open_library(const char *path, void **entry)
 {
-    void *library = opened == 0 ? NULL : dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-    if (library != NULL) {
-        dlclose(library);
-        return (struct failure){.name = "library", .text = "the loader knows another library by this path"};
-    }
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     *entry = library == NULL ? NULL : dlsym(library, "dlpack_core");
     return *entry != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = dlerror()};
+}
+
+static struct failure copy_file(const char *path, int to)
+{
+    struct stat facts;
+    struct rlimit limit;
+    int from = open(path, O_RDONLY | O_CLOEXEC);
+    if (from < 0) {
+        return (struct failure){.name = "copy", .text = path, .error = errno};
+    }
+    /* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
+    bool known = fstat(from, &facts) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0;
+    if (known && (rlim_t)facts.st_size > limit.rlim_cur) {
+        close(from);
+        return (struct failure){.name = "file size"};
+    }
+    ssize_t copied;
+    do {
+        copied = sendfile(to, from, NULL, INT_MAX);
+    } while (copied > 0);
+    struct failure failure = {.name = copied == 0 ? NULL : "copy", .text = "sendfile", .error = errno};
+    close(from);
+    return failure;
+}
+
+/* A /proc that was mounted for another PID namespace does not have this process under its getpid(). The path is
+ * one for debuggers, too, which open it. No earlier copy was
+ * opened by this path: it begins with as many more slashes as there were copies, of which the loader takes 214. */
+static struct failure open_memfd(int memfd, unsigned copies, void **entry)
+{
+    enum { MOST = 4000 };
+    char self[64] = "", path[MOST + 128];
+    if (readlink("/proc/thread-self", self, sizeof self - 1) < 0) {
+        return (struct failure){.name = "copy", .text = "/proc/thread-self", .error = errno};
+    }
+    copies %= MOST;
+    memset(path, '/', copies);
+    snprintf(path + copies, 128, "/proc/%s/fd/%d", self, memfd);
+    void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    if (library != NULL) {
+        dlclose(library);
+        return (struct failure){.name = "copy", .text = "the loader knows another library by this path"};
+    }
+    struct failure failure = open_library(path, entry);
+    failure.name = failure.name == NULL ? NULL : "copy";
+    return failure;
 }
 
 /* memfd_create, which glibc before 2.27 lacks. */
@@ -96,19 +135,10 @@ static int create_memfd(unsigned flags)
     return (int)syscall(SYS_memfd_create, "dlpack core", flags);
 }
 
-struct failure memory_file(const char *path)
+/* The loader would hand back the library that it knows, so it gets a copy of the file. */
+static struct failure open_library_copy(const char *path, unsigned copies, void **entry)
 {
     enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */, HIGH = 1000 };
-    struct stat facts;
-    struct rlimit limit;
-    if (opened == 0) {
-        return (struct failure){0};
-    }
-    /* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
-    bool known = stat(path, &facts) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0;
-    if (known && (rlim_t)facts.st_size > limit.rlim_cur) {
-        return (struct failure){.name = "file size"};
-    }
     int memfd = create_memfd(MFD_CLOEXEC | EXECUTABLE);
     if (memfd < 0 && (memfd = create_memfd(MFD_CLOEXEC)) < 0) {
         return (struct failure){.name = "copy", .text = "memfd_create", .error = errno};
@@ -117,8 +147,14 @@ struct failure memory_file(const char *path)
     int high = fcntl(memfd, F_DUPFD_CLOEXEC, HIGH);
     if (high >= 0) {
         close(memfd);
+        memfd = high;
     }
-    return (struct failure){.name = "memory file", .number = high >= 0 ? high : memfd, .error = opened};
+    struct failure failure = copy_file(path, memfd);
+    if (failure.name == NULL) {
+        failure = open_memfd(memfd, copies, entry);
+    }
+    close(memfd);
+    return failure;
 }
 
 /* Limits. */
@@ -265,6 +301,7 @@ struct failure prepare_start(int processors)
     void *addresses = map_memory(reserved, PROT_NONE), *data = MAP_FAILED;
     struct failure failure = {0};
     int error;
+    atomic_store(&waiting, 0); /* in a forked child they are the parent's */
     if (addresses == MAP_FAILED) {
         failure = (struct failure){.name = "addresses", .number = reserved >> 20, .text = limit_met(errno)};
     }
@@ -441,21 +478,28 @@ static size_t move_settings(char **settings, bool back)
 }
 
 /* A malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
-struct failure start_runtime(const char *path, struct core *core)
+struct failure start_runtime(const char *path, const char *copy, struct core *core)
 {
+    static unsigned opened; /* cores, in this process and in those that it was forked from */
     void *entry;
     char **settings = malloc((move_settings(NULL, false) + 1) * sizeof *settings);
     if (settings == NULL) {
         return (struct failure){.name = "no memory"};
     }
+    struct rlimit files;
+    bool known = getrlimit(RLIMIT_NOFILE, &files) == 0;
     move_settings(settings, false);
     keep_fault_handlers(false);
-    struct failure failure = open_library(path, &entry);
+    struct failure failure = copy == NULL && opened > 0 ? open_library_copy(path, opened, &entry)
+                                                        : open_library(copy == NULL ? path : copy, &entry);
     if (failure.name == NULL) {
         opened++;
         core->reserve = &reserve;
         core->create_thread = create_thread;
         call_entry((dlpack_core_function *)entry, core);
+        if (known) {
+            setrlimit(RLIMIT_NOFILE, &files); /* Go raises it */
+        }
     }
     keep_fault_handlers(true);
     move_settings(settings, true);
@@ -466,7 +510,6 @@ struct failure start_runtime(const char *path, struct core *core)
 void forget_runtime(void)
 {
     struct sigaction now;
-    atomic_store(&waiting, 0);
     for (int i = 0; i < FAULTS; i++) {
         if (sigaction(faults[i], NULL, &now) == 0 && now.sa_handler == handlers[true][i].sa_handler) {
             sigaction(faults[i], &handlers[false][i], NULL);

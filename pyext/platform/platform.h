@@ -46,16 +46,13 @@ void end_waiting_threads(void);
 /* Keeps memory in reserve for the core, unless there is some. NULL, or the limit that forbids it. */
 const char *keep_reserve(void);
 
-/* Where this process, or one that it was forked from, has opened a core, the next is opened from a copy of the file: then
- * the failure "memory file", with number an empty file in memory, error how many cores were opened; or another failure. */
-struct failure memory_file(const char *path);
-
 /* Opens the core's library and calls its entry, which binds this thread to a Go runtime, from which the GO* variables are
- * hidden meanwhile. */
-struct failure start_runtime(const char *path, struct core *core);
+ * hidden meanwhile. In a process that has opened it before, or was forked from one that has, it opens a copy: of its own
+ * making, or where `copy` is not NULL the file of this path. */
+struct failure start_runtime(const char *path, const char *copy, struct core *core);
 
-/* In a forked child, gives up what a runtime has bound to this thread, whose destructor would enter the parent's, its
- * handlers of signals, which may wait for ever, and the threads that wait for it, which are the parent's. */
+/* In a forked child, gives up what a runtime has bound to this thread, whose destructor would enter the parent's, and its
+ * handlers of signals, which may wait for ever. */
 void forget_runtime(void);
 
 /* Gives this thread, once, an alternate signal stack that it keeps, unless it has one, and notes whether it blocks

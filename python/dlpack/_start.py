@@ -1,4 +1,4 @@
-"""Why the core can't start, in words; and its start in a forked child, from a copy of its file."""
+"""Why the core can't start, in words; and its start in a forked child for which C can make no copy in memory."""
 
 from __future__ import annotations
 
@@ -42,11 +42,6 @@ LIMITED_THREADS = (
 
 def start_failed(path: bytes, name: str, number: int, text: bytes | None, error: int) -> Exception | None:
     """What to raise; None where another way to start the core was found."""
-    if name == "memory file":
-        failed, number, text, error = start_in_memory(path, number, error)
-        if failed is None:
-            return None
-        name = failed
     if name in ("library", "copy") and (why := unreadable(path)) is not None:
         return failure(path, "unreadable", text=why)
     if name == "file size":
@@ -77,26 +72,6 @@ def unreadable(path: bytes) -> str | None:
 
 def cause(text: bytes | None, error: int) -> str:
     return f"{words(text)}: {os.strerror(error)}" if error else f"dlopen: {words(text)}"
-
-
-def start_in_memory(original: bytes, file: int, cores: int) -> tuple[str | None, int, bytes | None, int]:
-    """Starts the core from a file in memory.
-
-    A /proc that was mounted for another PID namespace does not have this process under its getpid(). The path is one
-    for other processes, too: debuggers open it. No earlier copy was opened by it: it begins with as many more slashes
-    as there were cores, of which the loader takes 214.
-    """
-    try:
-        path = b"/" * (cores % 4000) + b"/proc/%s/fd/%d" % (os.readlink(b"/proc/thread-self"), file)
-        with open(original, "rb") as source:
-            while os.sendfile(file, source.fileno(), None, 1 << 30):
-                pass
-        name, number, text, error = _start_copy(path)
-    except OSError as failed:
-        return "copy", 0, original, failed.errno or 0
-    finally:
-        os.close(file)
-    return "copy" if name == "library" else name, number, text, error
 
 
 def start_from_file(original: bytes, in_memory: str) -> Exception | None:

@@ -4,6 +4,7 @@ import _thread
 import array
 import ctypes
 import importlib
+import resource
 import sys
 from pathlib import Path
 
@@ -241,3 +242,13 @@ def test_a_large_copy_lets_other_threads_run():
     dlpack.asdlpack(small, copy=True)
     assert runs_during(lambda: dlpack.asdlpack(large, copy=True))
     assert not runs_during(lambda: dlpack.asdlpack(small, copy=True))
+
+
+@alone
+def test_the_start_leaves_the_limit_of_descriptors():
+    """Go's runtime raises it, for programs that are started later, too; select takes no descriptor beyond 1023."""
+    assert forks.core_calls() == 0
+    limits = 512, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert dlpack.asdlpack(b"bytes").shape == (5,)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits

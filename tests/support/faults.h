@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
 /* What faults.c has; weak, since it is found when the library is loaded. */
@@ -59,6 +60,8 @@ void faults_free(void *memory);
 #define dladdr(...) (faults_strike() ? 0 : dladdr(__VA_ARGS__))
 #define dlopen(...) (faults_strike() ? NULL : dlopen(__VA_ARGS__))
 #define syscall(number, ...) ((number) == SYS_memfd_create && faults_strike() ? -1 : syscall(number, ##__VA_ARGS__))
+#define open(...) (faults_strike() ? -1 : open(__VA_ARGS__))
+#define sendfile(...) (faults_strike() ? -1 : sendfile(__VA_ARGS__))
 
 #endif
 
