@@ -21,7 +21,7 @@ HOT __attribute__((noinline)) static int *producer_calls_here(void)
  * recursion limit does not end that: no Python function need be on the stack. Where one is, this ends it earlier. */
 static int *begin_producer_call(bool in_python)
 {
-    enum { MOST_IN_PYTHON = 50 };
+    enum { MOST_IN_PYTHON = 120 };
     int *here = producer_calls_here();
     if (*here >= NESTED_FREELY && (!stack_has_space(*here) || (in_python && *here >= MOST_IN_PYTHON))) {
         PyErr_SetString(PyExc_RecursionError, "asdlpack: a producer's memory is another's, and so on until the stack "
