@@ -17,7 +17,7 @@ def check_rows(obj: Any, rows: int) -> Exception | None:
     """An array that gives itself as a table of so many rows may have another shape: xarray's do. That of a table with
     one column has two dimensions. Of what is no array the shape may be costly: duckdb's runs a query."""
     shape = getattr(obj, "shape", None) if hasattr(obj, "__array__") else None
-    if isinstance(shape, tuple) and (shape[:1] if hasattr(obj, "columns") else shape) != (rows,):
+    if isinstance(shape, tuple) and (shape[:1] if hasattr(type(obj), "columns") else shape) != (rows,):
         return BufferError(f"shape {shape}: its Arrow table has {rows} rows instead (pass numpy.asarray(obj))")
     return None
 

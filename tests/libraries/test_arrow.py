@@ -341,7 +341,7 @@ def test_array_that_gives_itself_as_a_table_keeps_its_shape():
             asdlpack(xarray.DataArray(array), copy=copy)
         for shape in (2, 1), (1, 1), (0, 3), ():
             with pytest.raises(BufferError, match=r"shape \(.*\): its Arrow table has \d rows instead"):
-                asdlpack(xarray.DataArray(np.zeros(shape)), copy=copy)
+                asdlpack(xarray.DataArray(np.zeros(shape), dims=("columns", "x")[: len(shape)]), copy=copy)
     assert np.from_dlpack(asdlpack(np.asarray(xarray.DataArray(array)))).tolist() == array.tolist()
     table = pa.table({"a": pa.chunked_array([[1, 2], [3]])})
     assert np.from_dlpack(asdlpack(table, copy=None)).tolist() == [1, 2, 3]
