@@ -50,7 +50,7 @@ static PyObject *device_of(const DLTensor *tensor)
     X(_is_column_major, tensor_of, PyBool_FromLong(object_is_compact(x, 'F')), NULL)                                   \
     X(_address, tensor_of, PyLong_FromVoidPtr(object_address(x)), NULL)                                                \
     X(_typestr, tensor_of, PyUnicode_FromString(x->names.typestr), NULL)                                               \
-    X(_copy, , Py_NewRef(copy_value(x->copy)), NULL)                                                                   \
+    X(_copy, , Py_BuildValue("O", copy_value(x->copy)), NULL)                                                          \
     X(_stream, tensor_of, PyLong_FromLongLong(x->stream), NULL)                                                        \
     X(_version, tensor_of, Py_BuildValue("(II)", x->version.major, x->version.minor), NULL)                            \
     X(_flags, tensor_of, PyLong_FromUnsignedLongLong(x->flags), NULL)
