@@ -42,6 +42,6 @@ def warn(folder: str) -> None:
 
     try:
         if text := conflict(folder):
-            warnings.warn(text, stacklevel=4)
+            warnings.warn(text, stacklevel=3)
     except Warning:
         pass  # -W error: an import that works goes on
