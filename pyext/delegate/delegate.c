@@ -338,12 +338,13 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (answer == NULL && !is_refusal()) {
         return NULL;
     }
-    if (answer != NULL && needs_copy(self, answer)) {
+    if (given != NULL && needs_copy(self, answer)) {
         drop_capsule(answer);
         answer = NULL;
+        name = NULL;
     }
     /* Some consumers (onnxruntime, tensorflow) overlook an offset. */
-    else if (name == (versioned ? capsule_versioned : capsule_legacy) && (given == NULL || given->byte_offset == 0)) {
+    if (name == (versioned ? capsule_versioned : capsule_legacy) && (given == NULL || given->byte_offset == 0)) {
         return answer;
     }
     PyErr_Clear();

@@ -72,6 +72,13 @@ def test_a_stream_reaches_a_producer_on_a_device():
     assert [call for call in producer.calls if call != "device"] == [7, 7, 7]
 
 
+@pytest.mark.parametrize("copy", [False, None])
+def test_a_capsule_of_another_major_version_is_handed_on_as_it_is(copy):
+    capsule = Managed(1 << 20, version=(2, 0)).capsule()
+    producer = Speaks(__dlpack__=lambda **_: capsule, __dlpack_device__=lambda: (1, 0))
+    assert asdlpack(producer, copy=copy).__dlpack__(max_version=(2, 0)) is capsule
+
+
 @pytest.mark.parametrize(("name", "max_version"), [(LEGACY, None), (VERSIONED, (1, 3))])
 def test_offset_is_folded_into_the_address_for_careless_consumers(name, max_version):
     made = []
