@@ -106,9 +106,9 @@ static struct failure copy_file(const char *path, int to)
     return failure;
 }
 
-/* A /proc that was mounted for another PID namespace does not have this process under its getpid(). The path is
- * one for debuggers, too, which open it. No earlier copy was
- * opened by this path: it begins with as many more slashes as there were copies, of which the loader takes 214. */
+/* By a path that debuggers may open, too. A /proc that was mounted for another PID namespace does not have this process
+ * under its getpid(). No earlier copy was opened by this path: it begins with as many more slashes as there were copies,
+ * of which the loader takes 214. */
 static struct failure open_memfd(int memfd, unsigned copies, void **entry)
 {
     enum { MOST = 4000 };
