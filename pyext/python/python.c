@@ -79,23 +79,27 @@ struct python_functions python;
 /* Fetched once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
 static int fetch_functions(void)
 {
-#define FUNCTION(name)                                                                                                 \
+#define FUNCTION(module, name)                                                                                         \
     {                                                                                                                  \
-        &python.name, #name                                                                                            \
+        &python.name, "dlpack." #module, #name                                                                         \
     }
     static const struct {
         PyObject **function;
-        const char *name;
+        const char *module, *name;
     } all[] = {PYTHON_FUNCTIONS(FUNCTION)};
-    PyObject *module = PyImport_ImportModule("dlpack._functions");
-    for (int i = 0; i < COUNT_OF(all) && module != NULL; i++) {
-        *all[i].function = PyObject_GetAttrString(module, all[i].name);
+    PyObject *module = NULL;
+    for (int i = 0; i < COUNT_OF(all); i++) {
+        if (i == 0 || strcmp(all[i].module, all[i - 1].module) != 0) {
+            Py_XDECREF(module);
+            module = PyImport_ImportModule(all[i].module);
+        }
+        *all[i].function = module == NULL ? NULL : PyObject_GetAttrString(module, all[i].name);
         if (*all[i].function == NULL) {
-            Py_CLEAR(module);
+            break;
         }
     }
     Py_XDECREF(module);
-    return module == NULL ? -1 : 0;
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 int python_init(PyObject *module)

@@ -102,17 +102,22 @@ bool plain_text(PyObject *value, const char **text);             /* UTF-8 withou
 /* Raises "<expected>, got <repr of value>". -1. */
 int raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
 
-/* What Python does, since it is rare, or mostly words: each python.<name> is dlpack._functions.<name>. */
+/* What Python does, since it is rare, or mostly words: python.<name> is <name> of dlpack.<module>. */
 #define PYTHON_FUNCTIONS(F)                                                                                            \
-    F(partial), F(plain_asdlpack), F(call_dlpack), F(plain_dlpack), F(device_answered), F(plain_frombuffer),           \
-        F(plain_from_pointer), F(name_hidden), F(no_buffer), F(plain_interface), F(refuse_pointer), F(refuse_tensor),  \
-        F(check_rows), F(describe_column), F(export_keywords), F(export_otherwise), F(import_tensor), F(move),         \
-        F(serve_by_others), F(doc), F(capsule_name), F(kind_and_message), F(no_holder), F(no_pickle), F(no_protocol),  \
-        F(unexpected_value), F(no_capsule), F(start_failed), F(absent), F(interface), F(is_fixed), F(refuse),          \
-        F(device), F(repr_of), F(add_members), F(refusal_kinds)
+    F(_arguments, partial), F(_arguments, plain_asdlpack), F(_arguments, call_dlpack), F(_arguments, plain_dlpack),    \
+        F(_arguments, plain_frombuffer), F(_arguments, plain_from_pointer), F(_arguments, plain_interface),            \
+        F(_arguments, name_hidden), F(_arguments, no_buffer), F(_arguments, refuse_pointer),                           \
+        F(_arguments, refuse_tensor), F(_arrow, check_rows), F(_arrow, describe_column),                               \
+        F(_delegate, device_answered), F(_delegate, export_keywords), F(_delegate, export_otherwise),                  \
+        F(_delegate, import_tensor), F(_delegate, move), F(_delegate, serve_by_others), F(_delegate, refusal_kinds),   \
+        F(_docs, doc), F(_errors, capsule_name), F(_errors, kind_and_message), F(_errors, no_capsule),                 \
+        F(_errors, no_holder), F(_errors, no_pickle), F(_errors, no_protocol), F(_errors, unexpected_value),           \
+        F(_object, absent), F(_object, add_members), F(_object, device), F(_object, interface), F(_object, is_fixed),  \
+        F(_object, refuse), F(_object, repr_of), F(_start, start_failed)
 
+#define PYTHON_MEMBER(module, name) *name
 extern struct python_functions {
-    PyObject PYTHON_FUNCTIONS(MEMBER);
+    PyObject PYTHON_FUNCTIONS(PYTHON_MEMBER);
 } python;
 
 /* Steals args, a tuple, which may be NULL. An exception that the function returns is raised: CPython 3.11 may lose one that
