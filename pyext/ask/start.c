@@ -11,8 +11,8 @@
 
 enum { LEAST_PROCESSORS = 2 }; /* that Go gets where a limit forbids more */
 
-static _Atomic(describe_function *) describe_in_go; /* NULL: no core runs in this process */
-static char core_path[4096];                        /* beside this library */
+static _Atomic(describe_function *) *describe_in_go; /* in memory that a fork zeroes; NULL: no core runs in this process */
+static char core_path[4096];                         /* beside this library */
 
 /* A start of the core waits for forks, and a fork for a start. Forks don't wait for each other: os.fork holds the GIL, for
  * which a pthread_atfork handler of another library may wait in another fork; so a start lets the GIL go while it waits.
@@ -42,7 +42,7 @@ static struct failure start_alone(const char *copy)
     if (core.request_size != sizeof(struct request) || core.answer_size != sizeof(struct answer)) {
         return (struct failure){.name = "version"};
     }
-    atomic_store(&describe_in_go, core.describe);
+    atomic_store(describe_in_go, core.describe);
     return failure;
 }
 
@@ -90,7 +90,8 @@ static struct failure start(const char *copy)
     struct failure failure = {0};
     sigset_t before;
     begin_start(&before);
-    if (atomic_load(&describe_in_go) == NULL) {
+    if (atomic_load(describe_in_go) == NULL) {
+        forget_runtime(); /* the parent's, where another library's handler starts this before after_fork_in_child */
         failure = start_alone(copy);
         if (failure.name != NULL) {
             end_waiting_threads();
@@ -115,7 +116,7 @@ describe_function *running_core(void)
 {
     prepare_thread();
     describe_function *describe;
-    while ((describe = atomic_load(&describe_in_go)) == NULL) {
+    while ((describe = atomic_load(describe_in_go)) == NULL) {
         struct failure failure = start(NULL);
         if (failure.name != NULL &&
             check_in_python(python.start_failed, Py_BuildValue("(yzlyi)", core_path, failure.name, failure.number,
@@ -151,7 +152,7 @@ static void after_fork(void)
  * bound to this thread is forgotten too, since its destructor, at the thread's end, would enter that runtime. */
 static void after_fork_in_child(void)
 {
-    atomic_store(&describe_in_go, NULL);
+    atomic_store(describe_in_go, NULL);
     forget_runtime();
     python_after_fork();
     atomic_store(&forks, 0); /* the other threads' are the parent's */
@@ -167,7 +168,8 @@ int start_init(void)
         PyErr_SetString(PyExc_ImportError, "dlpack: the path of this extension can't be told, or is too long");
         return -1;
     }
-    if (pthread_atfork(before_fork, after_fork, after_fork_in_child) != 0) {
+    if ((describe_in_go == NULL && (describe_in_go = map_zeroed_by_fork(sizeof *describe_in_go)) == NULL) ||
+        pthread_atfork(before_fork, after_fork, after_fork_in_child) != 0) {
         PyErr_NoMemory();
         return -1;
     }

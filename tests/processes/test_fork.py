@@ -258,11 +258,12 @@ def test_a_fork_in_which_another_library_takes_the_gil_ends(meanwhile):
     forks.fork_and_join(forks.use_all)
 
 
+@pytest.mark.parametrize("started", [False, True])
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["before the fork", "in the parent", "in the child"])
 @alone
-def test_a_fork_handler_of_another_library_may_start_the_core(which):
-    """Registered before dlpack's, it is called while that fork is still going on for dlpack. How long the start waits
-    for the fork depends on no other thread."""
+def test_a_fork_handler_of_another_library_may_use_the_core(which, started):
+    """Registered before dlpack's, it is called while that fork is still going on for dlpack, and in the child before
+    dlpack has forgotten the parent's core. How long the start waits for the fork depends on no other thread."""
     used = []
     handlers = [None, None, None]
     handlers[which] = ctypes.CFUNCTYPE(None)(lambda: used.append(dlpack.asdlpack(source, copy=True).nbytes))
@@ -270,8 +271,14 @@ def test_a_fork_handler_of_another_library_may_start_the_core(which):
     import dlpack
     from support import forks
 
-    source = forks.new_kind()
+    source = memoryview(bytearray(32 << 20))[::2]  # which Go's threads copy together
     ended = []
+    if started:
+        forks.use_all()
+
+    def use():
+        assert used == ([] if which == 1 else [source.nbytes])
+        forks.use_all()
 
     def compute():
         while not ended:
@@ -280,7 +287,7 @@ def test_a_fork_handler_of_another_library_may_start_the_core(which):
     computing = [threading.Thread(target=compute) for _ in range(3)]
     for thread in computing:
         thread.start()
-    forks.fork_and_join(forks.use_all)
+    forks.fork_and_join(use)
     ended.append(1)
     for thread in computing:
         thread.join()
