@@ -112,7 +112,8 @@ def compile_core(directory: Path, cc: list[str], environment: Mapping[str, str],
     output = directory / target().core
     external = " ".join(f'"{flag}"' for flag in target().core_links)
     # No build ID, which would be another one in another folder.
-    linker = f"-s -w -buildid= -X=runtime.godebugDefault={GODEBUG} '-extldflags={external}'"
+    variables = f"-X=runtime.godebugDefault={GODEBUG} -X=main.version={package_version()}"
+    linker = f"-s -w -buildid= {variables} '-extldflags={external}'"
     command = [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", f"-ldflags={linker}", *flags]
     settings = go_environment(environment) | {"CC": shlex.join(cc)}
     subprocess.run([*command, "-o", output, "./pyext/core"], cwd=ROOT, env=settings, check=True)

@@ -6,12 +6,13 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { LEAST_PROCESSORS = 2 }; /* that Go gets where a limit forbids more */
 
-static _Atomic(describe_function *) *describe_in_go; /* in memory that a fork zeroes; NULL: no core runs in this process */
+static _Atomic(describe_function *) *describe_in_go; /* a fork zeroes it; NULL: no core runs here */
 static char core_path[4096];                         /* beside this library */
 
 /* A start of the core waits for forks, and a fork for a start. Forks don't wait for each other: os.fork holds the GIL, for
@@ -24,7 +25,7 @@ static atomic_int forks_process; /* in which they do */
 
 static struct failure start_alone(const char *copy)
 {
-    struct core core = {.processors = usable_cpus() + SPARE_CPUS};
+    struct core core = {.version = DLPACK_GO_VERSION, .processors = usable_cpus() + SPARE_CPUS};
     struct failure failure = prepare_start(core.processors);
     if (failure.name != NULL) {
         core.processors = LEAST_PROCESSORS;
@@ -37,10 +38,7 @@ static struct failure start_alone(const char *copy)
         return failure;
     }
     if (core.describe == NULL) {
-        return (struct failure){.name = "panic"};
-    }
-    if (core.request_size != sizeof(struct request) || core.answer_size != sizeof(struct answer)) {
-        return (struct failure){.name = "version"};
+        return (struct failure){.name = strcmp(core.version, DLPACK_GO_VERSION) == 0 ? "panic" : "version"};
     }
     atomic_store(describe_in_go, core.describe);
     return failure;

@@ -21,6 +21,7 @@ enum {
     MOST_CPUS = 16,      /* that Go uses; it has a processor (its word) for each of them */
     SPARE_CPUS = 4,      /* more processors: a call need not wait until a large copy by all the others gives one up */
     RESERVE_BYTES = 128 << 20, /* for Go, which maps 64 MiB at once, and as much again where they are not aligned */
+    VERSION_SIZE = 32,         /* the package's version and its NUL fit */
     MESSAGE_SIZE = 512,        /* an error message with its NUL; Go shortens what it quotes */
 };
 
@@ -153,15 +154,15 @@ struct answer {
     char message[MESSAGE_SIZE]; /* where status is not STATUS_OK */
 };
 
-/* The core's functions, as dlpack_core fills them in; NULL where that panicked. The sizes tell a core of another build. */
+/* What the core's entry is given, and answers. A core of another version, which a forked child may find where the package
+ * was upgraded, answers with its version alone; it is told by what stands before the answer, which never changes. */
 struct core {
-    uint32_t processors; /* that Go shall have */
-    void **reserve;      /* RESERVE_BYTES of memory, which the core takes where it gets no other; NULL: it did */
+    char version[VERSION_SIZE]; /* of the package that the extension is of; then the core's */
+    uint32_t processors;        /* that Go shall have */
+    void **reserve;             /* RESERVE_BYTES of memory, which the core takes where it gets no other; NULL: it did */
     /* pthread_create, for Go's threads: it may have some that wait for what they shall run. */
     int (*create_thread)(pthread_t *, const pthread_attr_t *, void *(*routine)(void *), void *argument);
-    /* The rest is its answer. */
-    uint32_t request_size, answer_size;
-    void (*describe)(struct request *, struct answer *);
+    void (*describe)(struct request *, struct answer *); /* its answer; NULL where it panicked */
 };
 
 /* The core's one entry, named "dlpack_core". It returns when the Go runtime is ready. */

@@ -14,23 +14,27 @@ import "C"
 import (
 	"runtime"
 	"sync"
-	"unsafe"
 
 	"dlpack/pkg/dlpack"
 	"dlpack/pkg/handover"
 	"dlpack/pkg/stack"
 )
 
-// dlpackStart fills in the table. No panic leaves it: after one, the table has no describe.
+var version string // the package's; build.py sets it
+
+// dlpackStart answers the extension. No panic leaves it: after one, the answer has no describe.
 //
 //export dlpackStart
 func dlpackStart(core *C.struct_core) {
 	defer func() { recover() }()
+	expected := C.GoString(&core.version[0])
+	setText(core.version[:], version)
+	if expected != version {
+		return
+	}
 	stack.Reserve()
 	runtime.GOMAXPROCS(int(core.processors))
 	startThreads(3 * int(core.processors)) // those that run, those that lent their processor, those on their way to idle
-	core.request_size = C.uint32_t(unsafe.Sizeof(C.struct_request{}))
-	core.answer_size = C.uint32_t(unsafe.Sizeof(C.struct_answer{}))
 	core.describe = (*[0]byte)(C.dlpackDescribe)
 }
 

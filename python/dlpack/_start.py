@@ -13,9 +13,17 @@ FAILURES = {
     "mappings": (MemoryError, "it makes up to {number} mappings, and a limit forbids that ({text})"),
     "no memory": (MemoryError, "no memory"),
     "threads": (OSError, "it starts up to {number} threads, and {reason}"),
-    "library": (RuntimeError, "{text}"),
+    "library": (
+        RuntimeError,
+        "{text} (if the file was damaged, or changed while this process ran: install dlpack-go again, and start the "
+        "process again)",
+    ),
     "panic": (RuntimeError, "bug in dlpack's core, please report it: a panic"),
-    "version": (RuntimeError, "{path}: it is of another version of this package; restart the process"),
+    "version": (
+        RuntimeError,
+        "{path} is of another version than the dlpack that this process has imported; start the process again (if that "
+        "changes nothing, install dlpack-go again)",
+    ),
     "unreadable": (
         RuntimeError,
         "{path}: {text} (the process has to read this file: put it back, make it readable, or call asdlpack before the "
@@ -29,6 +37,7 @@ FAILURES = {
     ),
 }
 NO_COPY = {EMFILE: "close files, raise ulimit -n", ENFILE: "close files, raise fs.file-max", EFBIG: "raise ulimit -f"}
+OF_PLACES = ("cannot open", "failed to map")  # what the loader says where a file may not be executed
 NO_PLACE = "set TMPDIR to a folder from which files may be executed, use the spawn or forkserver start method"
 NO_THREAD = {
     EINVAL: "after unshare(CLONE_NEWPID) a process can't start any: fork first",
@@ -45,7 +54,7 @@ def start_failed(path: bytes, name: str, number: int, text: bytes | None, error:
     if name in ("library", "copy") and (why := unreadable(path)) is not None:
         return failure(path, "unreadable", text=why)
     if name == "file size":
-        return no_copy(path, os.strerror(EFBIG))
+        return no_copy(path, [os.strerror(EFBIG)])
     if name == "copy":
         return start_from_file(path, cause(text, error))
     return failure(path, name, number, words(text), NO_THREAD.get(error, LIMITED_THREADS))
@@ -91,12 +100,16 @@ def start_from_file(original: bytes, in_memory: str) -> Exception | None:
         if name != "library":
             return start_failed(original, name, number, text, error)
         causes.append(cause(text, error))
-    return no_copy(original, "; ".join(causes))
+    return no_copy(original, causes)
 
 
-def no_copy(original: bytes, causes: str) -> Exception:
-    limits = [way_out for error, way_out in NO_COPY.items() if os.strerror(error) in causes]
-    return failure(original, "copies", text=causes, reason=limits[0] if limits else NO_PLACE)
+def no_copy(original: bytes, causes: list[str]) -> Exception:
+    text = "; ".join(causes)
+    refusals = {each.split(": ", 2)[-1] for each in causes if each.startswith("dlopen: ")}
+    if len(refusals) == 1 and not (refusal := refusals.pop()).startswith(OF_PLACES):
+        return failure(original, "library", text=f"{words(original)}: {refusal}")
+    limits = [way_out for error, way_out in NO_COPY.items() if os.strerror(error) in text]
+    return failure(original, "copies", text=text, reason=limits[0] if limits else NO_PLACE)
 
 
 def start_from(path: bytes, original: bytes) -> tuple[str | None, int, bytes | None, int]:

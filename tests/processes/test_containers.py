@@ -172,6 +172,42 @@ def test_a_core_that_can_not_be_read_is_named_until_it_can(package, why, started
     assert result.returncode == 0, result.stderr
 
 
+CHANGES = {
+    "another version": (
+        lambda core: core.replace(dlpack.__version__.encode(), b"9.9.9"),
+        "another version .* start the",
+    ),
+    "no library": (lambda core: b"x" * 9999, "_core.so: invalid ELF header .* install dlpack-go again"),
+}
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_core_that_was_replaced_since_the_import_is_named(package, what, started):
+    """As an upgrade of the package does. The error says nothing of TMPDIR, and the original works when it is back."""
+    core, (change, text) = package / "_core.so", CHANGES[what]
+    (package / "changed").write_bytes(change(core.read_bytes()))
+    code = f"""if True:
+        import os, pytest, dlpack
+        from support import forks
+
+        def use():
+            with pytest.raises(RuntimeError, match={text!r}) as raised:
+                dlpack.asdlpack(forks.new_kind())
+            assert {str(core)!r} in str(raised.value) and "TMPDIR" not in str(raised.value)
+            os.replace("original", "_core.so")
+            forks.use_all()
+
+        if {started}:
+            forks.use_all()
+        os.chdir({str(package)!r})
+        os.rename("_core.so", "original")
+        os.rename("changed", "_core.so")
+        forks.fork_and_join(use)"""
+    result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize("started", [False, True])
 @alone
 def test_a_process_that_changed_its_root_says_what_it_can_not_read(started):

@@ -82,7 +82,7 @@ int main(int count, char **arguments)
         }
     }
     dlpack_core(&core);
-    check(core.request_size == sizeof(struct request) && core.answer_size == sizeof(struct answer), "the sizes");
+    check(core.describe != NULL, "an answer");
     for (intptr_t i = 0; i < THREADS; i++) {
         check(pthread_create(&threads[i], NULL, work, (void *)i) == 0, "a thread");
     }
