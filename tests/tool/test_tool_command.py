@@ -47,6 +47,18 @@ def test_closed_standard_descriptors_change_nothing(tmp_path):
     assert tests.Report.from_dict(json.loads(report.read_text())).exchanges
 
 
+@pytest.mark.parametrize("rich", [True, False])
+def test_output_that_can_not_be_written_is_one_line(tmp_path, rich):
+    report = tmp_path / "report.json"
+    if not rich:
+        (tmp_path / "rich.py").write_text("raise OSError")
+    command = [sys.executable, "-m", "dlpack.tests", "numpy", "-k", "float32", "--json", str(report)]
+    result = run("sh", "-c", 'exec "$@" >/dev/full', "sh", *command, environ=modules_of(tmp_path))
+    assert (result.returncode, result.stderr.splitlines()[-1]) == (1, "standard output: No space left on device")
+    assert result.stderr.count("\n") == (1 if rich else 2)  # that there is no rich
+    assert tests.Report.from_dict(json.loads(report.read_text())).exchanges
+
+
 def test_an_expression_chooses(tmp_path):
     expression = "numpy and (bytearray or MMAP) and not (read-only or mem)"
     _, found = tried(tmp_path, "numpy", "-k", expression)

@@ -74,9 +74,9 @@ def main(arguments: list[str]) -> int:
         return 1
     except KeyboardInterrupt as error:
         return 128 + (error.args[0] if error.args else signal.SIGINT)  # as a shell tells it
-    show(report)
+    shown = show(report)
     good = [each for each in good if write(*each[:2], "w", each[2](report))]
-    return 0 if report.ok and good == outputs else 1
+    return 0 if report.ok and shown and good == outputs else 1
 
 
 def interrupt(number: int, frame: object) -> None:
@@ -116,14 +116,23 @@ def progress_bar() -> Iterator["session.Progress | None"]:
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
 
 
-def show(report: Report) -> None:
-    if not RICH:
+def show(report: Report) -> bool:
+    """Whether it could be printed; where it could not, that is told."""
+    try:
+        if RICH:
+            console = rich.console.Console(highlight=False, soft_wrap=True, width=1000)  # the lines are wrapped already
         for line in lines(report):
-            print("".join(text for text, _ in line).rstrip())
-        return
-    console = rich.console.Console(highlight=False, soft_wrap=True, width=1000)  # the lines are wrapped already
-    for line in lines(report):
-        console.print(rich.text.Text.assemble(*line))
+            if RICH:
+                console.print(rich.text.Text.assemble(*line))
+            else:
+                print("".join(text for text, _ in line).rstrip())
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        print(f"standard output: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python still writes when it ends
+        return False
+    return True
 
 
 if __name__ == "__main__":
