@@ -172,7 +172,10 @@ def map_file(path: str) -> mmap.mmap:
             raise ValueError(f"{quote(path)}: is {found}; expected a file that can be mapped into memory")
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
-                raise ValueError(f"{quote(path)}: is empty; expected 1 byte or more")
+                raise ValueError(
+                    f"{quote(path)}: has a size of 0 bytes; expected 1 or more (files of /proc and /sys have to be "
+                    "copied first)"
+                )
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise ValueError(f"{quote(path)}: {reason(error)}") from None

@@ -269,7 +269,9 @@ def test_a_file_that_cannot_be_mapped_is_refused(tmp_path):
     assert refuses(tmp_path) == f'"{tmp_path}": is a directory; {expected}'
     assert refuses(tmp_path / "pipe") == f'"{tmp_path}/pipe": is no regular file; {expected}'
     assert refuses("/dev/zero") == f'"/dev/zero": is no regular file; {expected}'
-    assert refuses(empty) == f'"{empty}": is empty; expected 1 byte or more'
+    without_size = "has a size of 0 bytes; expected 1 or more (files of /proc and /sys have to be copied first)"
+    assert refuses(empty) == f'"{empty}": {without_size}'
+    assert refuses("/proc/self/status") == f'"/proc/self/status": {without_size}'
     assert refuses(empty / "below") == f'"{empty}/below": not a directory'
     assert refuses("") == '"": no such file or directory'
     assert refuses("two\nlines") == '"two\\nlines": no such file or directory'
