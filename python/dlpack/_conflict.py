@@ -23,7 +23,7 @@ def conflict(folder: str) -> str | None:
             )
         if os.path.exists(os.path.join(folder, "capsule.py")):
             return f"{folder} holds files of pydlpack; remove that folder, then install dlpack-go again"
-    except Exception:  # metadata may be broken
+    except Exception:  # of importlib.metadata itself, say
         pass
     return None
 
@@ -32,9 +32,14 @@ def other_owners() -> list[str]:
     """The distributions, but for this one, that are installed with such a package."""
     from importlib.metadata import distributions
 
-    line = "\ndlpack/__init__.py,"
-    owners = {each.metadata["Name"] for each in distributions() if line in f"\n{each.read_text('RECORD')}"}
-    return sorted(owners - {"dlpack-go"})
+    owners = set()
+    for each in distributions():
+        try:
+            if "\ndlpack/__init__.py," in f"\n{each.read_text('RECORD')}":
+                owners.add(each.metadata["Name"] or "")
+        except Exception:  # metadata may be broken
+            continue
+    return sorted(owners - {"dlpack-go", ""})
 
 
 def warn(folder: str) -> None:

@@ -124,6 +124,17 @@ def test_a_library_without_a_version_is_listed_with_a_question_mark(tmp_path):
     }.items()
 
 
+def test_broken_metadata_of_other_distributions_hides_no_conflict(tmp_path):
+    line = b"dlpack/__init__.py,,\n"
+    found = ("a", b"\xff", line), ("b", b"", b"\xff"), ("c", b"", line), ("pydlpack", b"Name: pydlpack\n", line)
+    for name, metadata, record in found:
+        info = tmp_path / f"{name}-0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_bytes(metadata)
+        (info / "RECORD").write_bytes(record)
+    assert "pip uninstall --yes dlpack-go pydlpack, then" in tells(environ=path_with(tmp_path))["conflict"]
+
+
 def test_without_libraries_there_are_none(nothing_installed):
     command, environ = nothing_installed
     result = run(*command, environ=environ)
