@@ -189,19 +189,22 @@ func (r *reader) buffers(n *node, expected int64, which string) (last uint64, er
 	return load[uint64](&r.memory, field, a.Buffers+8*uint64(expected-1)), nil
 }
 
-// column checks a table or record batch: one of one column is that column.
+// column checks a table, a record batch or structures: one of one column is that column.
 func (r *reader) column(n *node) error {
 	if n.schema.NChildren != 1 {
-		return r.refuseColumns(n)
+		return r.refuseColumns(n, number(n.schema.NChildren)+" columns")
 	}
-	if n.hasArray {
-		_, err := r.buffers(n, 1, "1, the validity bitmap")
-		return err
+	if !n.hasArray {
+		return nil
 	}
-	return nil
+	_, err := r.buffers(n, 1, "1, the validity bitmap")
+	if err == nil && r.nulls != 0 {
+		err = r.refuseColumns(n, number(r.nulls)+" of "+number(r.count)+" items are null, which are structures of a column")
+	}
+	return err
 }
 
-func (r *reader) refuseColumns(n *node) error {
+func (r *reader) refuseColumns(n *node, found string) error {
 	const most, field = 3, "ArrowSchema.children"
 	columns, first := "", ""
 	for i := range min(n.schema.NChildren, most) {
@@ -219,14 +222,15 @@ func (r *reader) refuseColumns(n *node) error {
 		}
 		columns += separator + dlpack.Quote(name)
 		if i == 0 {
-			first = ", as obj[" + dlpack.Quote(name) + "] is in a table"
+			first = ": obj[" + dlpack.Quote(name) + "] of a table; of structures .struct.field in polars and pandas, " +
+				".field in pyarrow, .combine_chunks().field of chunks"
 		}
 	}
 	if n.schema.NChildren > most {
 		columns += ", ..."
 	}
-	return dlpack.Unsupported(r.protocol + ": " + number(n.schema.NChildren) + " columns" +
-		columns + "; DLPack holds one array (pass one alone" + first + "; numpy.asarray(obj) has all of an array)")
+	return dlpack.Unsupported(r.protocol + ": " + found + columns + "; DLPack holds one array (pass one alone" + first +
+		"; numpy.asarray(obj) has all of an array of numbers)")
 }
 
 // list adds the dimension of lists of `size` elements, or where these are tensors theirs.
@@ -327,8 +331,8 @@ func (r *reader) items(n *node) error {
 	}
 	if n.schema.Dictionary != 0 {
 		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
-			": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow, .to_physical() in " +
-			"polars, .cat.codes in pandas; or cast them to what they stand for)")
+			": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow, of chunks " +
+			".combine_chunks().indices, .to_physical() in polars, .cat.codes in pandas; or cast them to what they stand for)")
 	}
 	var err error
 	if d.Item, err = protocol.ParseArrow(d.Text); err != nil || !n.hasArray {

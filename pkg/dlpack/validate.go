@@ -42,10 +42,11 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Nulls != 0 {
-		wayOut := "give them a value: .fill_null(0), in pandas .fillna(0), or False; a NaN that pandas counts as null stays " +
-			"one in its .to_numpy()"
+		wayOut := "give them a value: .fill_null(0), in pandas .fillna(0), or False; of another library's " +
+			"pyarrow.table(obj)[0].fill_null(0); a NaN that pandas counts as null stays one in its .to_numpy()"
 		if t.NDim > 1 {
-			wayOut = "pass the items alone: .explode().fill_null(0) in polars, .flatten().fill_null(0) in pyarrow"
+			wayOut = "pass the items alone: .explode().fill_null(0) in polars, .flatten().fill_null(0) in pyarrow, of " +
+				"chunks .combine_chunks().flatten().fill_null(0)"
 		}
 		return Unsupported(d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
 			"DLPack has no nulls (" + wayOut + ")")

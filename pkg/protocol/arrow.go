@@ -70,7 +70,7 @@ func arrowFormats() string {
 }
 
 const (
-	casts = ": .cast in pyarrow and polars, .astype in pandas)"
+	casts = ": .cast in pyarrow and polars, .astype in pandas, pyarrow.table(obj)[0].cast of another library's)"
 
 	arrowNulls     = "nulls alone; DLPack holds numbers (cast them to numbers, and fill them: .cast and .fill_null)"
 	arrowText      = "text; DLPack holds numbers (cast it to numbers, such as float64" + casts

@@ -2,17 +2,19 @@ package protocol
 
 // Why a data type can't be exported, and the way out, as errors about typestrs and formats say it.
 const (
-	asBytes = "bytes: numpy.ascontiguousarray(obj).view('uint8') of an array, else memoryview(obj).cast('B')"
+	asBytes = "bytes: numpy.ascontiguousarray(obj).view('uint8') of a numpy array, else memoryview(obj).cast('B')"
+
+	asField = "pass a field of a numpy array, as obj['name'], or its " + asBytes
 
 	noObjects   = "Python objects; DLPack holds numbers (convert them, as with numpy.asarray(obj).astype('float64'))"
 	noText      = "text; DLPack holds numbers (pass its " + asBytes + ")"
 	noBitField  = "bit field; DLPack has no such items (pass its " + asBytes + ")"
-	noStructure = "a structure; DLPack has one data type (pass a field of it, or its " + asBytes + ")"
-	noPadding   = "padding; DLPack has one data type (pass a field of it, or its " + asBytes + ")"
+	noStructure = "a structure; DLPack has one data type (" + asField + ")"
+	noPadding   = "padding; DLPack has one data type (" + asField + ")"
 	noPointers  = "pointers; DLPack holds numbers (what one leads to: from_pointer; as integers: " +
 		"memoryview(obj).cast('B').cast('Q'))"
 	noLongDouble  = "80-bit or other long double; DLPack has float64 (" + asFloat64 + ")"
 	noLongComplex = "80-bit or other long double; DLPack has complex128 (pass numpy.asarray(obj).astype('complex128'))"
 
-	asFloat64 = "pass numpy.asarray(obj).astype('float64'), or of ctypes numpy.array(obj.value) or numpy.array(obj[:])"
+	asFloat64 = "pass numpy.asarray(obj).astype('float64'), or of ctypes numpy.frombuffer(obj, 'g').astype('float64')"
 )

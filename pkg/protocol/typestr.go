@@ -80,11 +80,11 @@ func refusedKind(kind byte, swapped bool) string {
 func itemByName(field, text, name string, size int64) (item dlpack.Item, err error) {
 	if name == "" {
 		return item, unsupported(field, text, "bytes whose type has no name; expected one like "+
-			"bfloat16 (pass a field of it, or its "+asBytes+")")
+			"bfloat16 ("+asField+")")
 	}
 	if item.DataType, err = ParseName(name); err != nil {
 		return item, unsupported(field, text, "dtype "+dlpack.Quote(name)+" is a structure, or a type that DLPack "+
-			"doesn't have (pass a field of it, or its "+asBytes+")")
+			"doesn't have ("+asField+")")
 	}
 	if named := item.DataType.ItemSize(); named != size {
 		return item, malformed(field, text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+

@@ -1,5 +1,6 @@
 """The ways out that errors name for objects of other libraries: each one gives what asdlpack takes."""
 
+import duckdb
 import numpy
 import pandas
 import polars
@@ -9,6 +10,7 @@ import xarray
 
 from dlpack import asdlpack, frombuffer  # noqa: F401  the ways out need both
 
+STRUCTURES = pyarrow.struct({"a": pyarrow.int64(), "b": pyarrow.int64()})
 LISTS = pyarrow.list_(pyarrow.int64(), 2)
 
 # What is refused: the object, the way out as its error has it, and what that means where it is no expression.
@@ -37,6 +39,20 @@ REFUSED = {
         ".flatten().fill_null(0) in pyarrow",
         "obj.flatten().fill_null(0)",
     ),
+    "nulls in chunked lists of pyarrow": (
+        lambda: pyarrow.chunked_array([pyarrow.array([[1, None]], LISTS)]),
+        ".combine_chunks().flatten().fill_null(0)",
+        "obj.combine_chunks().flatten().fill_null(0)",
+    ),
+    "nulls of duckdb": (
+        lambda: duckdb.connect().sql("values (1), (null)"),
+        "pyarrow.table(obj)[0].fill_null(0)",
+    ),
+    "times of duckdb": (
+        lambda: duckdb.connect().sql("select date '2000-01-01'"),
+        "pyarrow.table(obj)[0].cast of another library's",
+        "pyarrow.table(obj)[0].cast('int32')",
+    ),
     "nulls alone": (lambda: pyarrow.nulls(2), ".cast and .fill_null", "obj.cast('int64').fill_null(0)"),
     "text of pyarrow": (lambda: pyarrow.array(["1"]), ".cast in pyarrow", "obj.cast('float64')"),
     "text of polars": (lambda: polars.Series(["1"]), ".cast in pyarrow and polars", "obj.cast(polars.Float64)"),
@@ -54,6 +70,11 @@ REFUSED = {
         "frombuffer(obj.buffers()[1], 'uint8')",
     ),
     "codes of pyarrow": (lambda: pyarrow.array(["a"]).dictionary_encode(), ".indices in pyarrow", "obj.indices"),
+    "codes of chunks of pyarrow": (
+        lambda: pyarrow.chunked_array([["a"], ["b"]]).dictionary_encode(),
+        ".combine_chunks().indices",
+        "obj.combine_chunks().indices",
+    ),
     "codes of polars": (
         lambda: polars.Series(["a"], dtype=polars.Categorical),
         ".to_physical() in polars",
@@ -69,6 +90,28 @@ REFUSED = {
     ),
     "columns of pyarrow": (lambda: pyarrow.table({"a": [1], "b": [2]}), 'obj["a"]'),
     "columns of polars": (lambda: polars.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
+    "columns of duckdb": (lambda: duckdb.connect().sql("select 1 a, 2 b"), 'obj["a"]'),
+    "structures of pyarrow": (lambda: pyarrow.array([{"a": 1, "b": 2}, None]), ".field in pyarrow", "obj.field('a')"),
+    "structures of a column that are null": (
+        lambda: pyarrow.array([{"a": 1}, None]),
+        ".field in pyarrow",
+        "obj.field('a')",
+    ),
+    "chunks of structures": (
+        lambda: pyarrow.chunked_array([[{"a": 1}, None], [{"a": 1}]]),
+        ".combine_chunks().field of chunks",
+        "obj.combine_chunks().field('a')",
+    ),
+    "structures of polars": (
+        lambda: polars.Series([{"a": 1, "b": 2}]),
+        ".struct.field in polars and pandas",
+        "obj.struct.field('a')",
+    ),
+    "structures of pandas": (
+        lambda: pandas.Series(pyarrow.array([{"a": 1, "b": 2}]), dtype=pandas.ArrowDtype(STRUCTURES)),
+        ".struct.field in polars and pandas",
+        "obj.struct.field('a')",
+    ),
     "columns of pandas": (lambda: pandas.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
     "a table as an array": (lambda: pyarrow.table({"a": [1], "b": [2]}), "numpy.asarray(obj)"),
     "an array of xarray": (lambda: xarray.DataArray(numpy.zeros((2, 3))), "numpy.asarray(obj)"),

@@ -17,6 +17,10 @@ class Pair(ctypes.Structure):
     _fields_ = [("a", ctypes.c_int), ("b", ctypes.c_short)]
 
 
+class Bits(ctypes.Structure):
+    _fields_ = [("a", ctypes.c_int, 3), ("b", ctypes.c_int, 5)]
+
+
 class Either(ctypes.Union):
     _fields_ = [("a", ctypes.c_int)]
 
@@ -27,6 +31,7 @@ CODE_POINTS = "numpy.ascontiguousarray(obj).view('uint32')"
 BYTES = "numpy.ascontiguousarray(obj).view('uint8')"
 BUFFER = "memoryview(obj).cast('B')"
 FLOATS = "numpy.asarray(obj).astype('float64')"
+LONG_DOUBLES = "numpy.frombuffer(obj, 'g').astype('float64')"
 ITEMS = "with ml_dtypes numpy.asarray(x) has it"
 AS_UINT8 = 'dlpack.frombuffer(x, "uint8")'
 
@@ -51,6 +56,8 @@ REFUSED = {
     "strided structures": (lambda: PAIRS[::2], BYTES),
     "a structure of numpy": (lambda: PAIRS[0], BYTES),
     "bytes without a type": (lambda: numpy.zeros((2, 3), "V3").T, BYTES),
+    "a field of structures": (lambda: PAIRS, "a field of a numpy array, as obj['name']", "obj['a']"),
+    "bit fields of ctypes": (Bits * 2, f"of a numpy array, else {BUFFER}", BUFFER),
     "a structure of ctypes": (Pair, BUFFER),
     "an array of structures of ctypes": (Pair * 2, BUFFER),
     "a union of ctypes": (Either, BUFFER),
@@ -64,8 +71,8 @@ REFUSED = {
     "a long double": (lambda: numpy.longdouble(1), FLOATS),
     "complex long doubles": (lambda: numpy.zeros(2, "G"), "numpy.asarray(obj).astype('complex128')"),
     "a buffer of long doubles": (lambda: memoryview(numpy.zeros(2, "g").data), FLOATS),
-    "a long double of ctypes": (ctypes.c_longdouble, "numpy.array(obj.value)"),
-    "long doubles of ctypes": (ctypes.c_longdouble * 2, "numpy.array(obj[:])"),
+    "a long double of ctypes": (ctypes.c_longdouble, LONG_DOUBLES),
+    "long doubles of ctypes": (ctypes.c_longdouble * 2 * 3, LONG_DOUBLES),
     "big-endian numbers": (lambda: numpy.zeros(2, ">f4"), "copy=None", "asdlpack(obj, copy=None)"),
     "a list": (lambda: [1, 2], "numpy.asarray(obj)"),
     "a BytesIO": (lambda: io.BytesIO(b"ab"), "its getbuffer()", "obj.getbuffer()"),
