@@ -14,6 +14,12 @@ static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
         PyErr_Format(PyExc_ValueError, "buffer: len is negative: %zd", length);
         return -1;
     }
+    bool has_shape = view->ndim >= 0 && view->ndim <= MAX_NDIM && view->shape != NULL;
+    if (flags == PyBUF_STRIDES && has_shape && !PyBuffer_IsContiguous(view, 'C')) {
+        PyBuffer_Release(view);
+        PyErr_SetString(PyExc_BufferError, "not C-contiguous");
+        return -1;
+    }
     return 0;
 }
 
@@ -51,7 +57,9 @@ static const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buf
 int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
 {
     Py_buffer scratch;
-    const Py_buffer *view = hold_view(self, exporter, &scratch, PyBUF_SIMPLE);
+    /* Some, such as mlx, give PyBUF_SIMPLE of strided memory; packed items have no strides. */
+    int flags = Py_IS_TYPE(exporter, DLPackObject_type) ? PyBUF_SIMPLE : PyBUF_STRIDES;
+    const Py_buffer *view = hold_view(self, exporter, &scratch, flags);
     if (view == NULL) {
         return -1;
     }

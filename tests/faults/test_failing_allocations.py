@@ -13,7 +13,8 @@ from support.faults import in_faulty
 # Of what the extension calls: what looks at an object or at a pending exception, or gives something back, can't fail
 # where its arguments are of the right type. What reads an int fails where it does not fit, which has tests of its own.
 CANNOT_FAIL = """
-    PyBuffer_Release PyBytes_AsString PyBytes_Size PyCapsule_GetContext PyCapsule_GetName PyCapsule_GetPointer
+    PyBuffer_IsContiguous PyBuffer_Release PyBytes_AsString PyBytes_Size PyCapsule_GetContext PyCapsule_GetName
+    PyCapsule_GetPointer
     PyCapsule_IsValid PyCapsule_SetContext PyCapsule_SetName PyErr_Clear PyErr_ExceptionMatches PyErr_Fetch
     PyErr_NoMemory PyErr_NormalizeException PyErr_Occurred PyErr_Restore PyErr_WriteUnraisable PyEval_RestoreThread
     PyEval_SaveThread PyException_SetTraceback PyGILState_Ensure PyGILState_GetThisThreadState PyGILState_Release

@@ -1,12 +1,13 @@
 """Whatever numpy can show, torch and Arrow show again, or refuse."""
 
+import mlx.core
 import pyarrow
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlpack import asdlpack
+from dlpack import asdlpack, frombuffer
 from support.layouts import PROTOCOLS
 from support.views import same, views
 
@@ -46,3 +47,12 @@ def check(out, array, copy):
     assert same(out, array)
     if array.size:
         assert (out.ctypes.data == array.ctypes.data) == (not copy)
+
+
+def test_frombuffer_takes_no_strided_memory_of_mlx():
+    """Whose arrays give it to consumers that ask for bytes without strides, too."""
+    values = mlx.core.arange(8)
+    assert memoryview(frombuffer(values[2:], "int32")).tolist() == [2, 3, 4, 5, 6, 7]
+    for strided in values[::2], values.reshape(2, 4).T:
+        with pytest.raises(BufferError, match="frombuffer takes bytes; expected it compact"):
+            frombuffer(strided, "int32")
