@@ -416,6 +416,6 @@ func FuzzAnyRequest(f *testing.F) {
 	})
 }
 
-func setLong[Letter ~int8](to **Letter, text string) {
+func setLong[Letter ~int8 | ~uint8](to **Letter, text string) {
 	*to = (*Letter)(unsafe.Pointer(unsafe.StringData(text)))
 }

@@ -12,7 +12,7 @@ func arguments[Request, Answer any](func(*Request, *Answer)) (*Request, *Answer)
 }
 
 // text is what C's letters say up to a NUL.
-func text[Letter ~int8](letters []Letter) string {
+func text[Letter ~int8 | ~uint8](letters []Letter) string {
 	var text strings.Builder
 	for _, letter := range letters {
 		if letter == 0 {

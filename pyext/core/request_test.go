@@ -63,7 +63,7 @@ func setAll[Number ~int64](to []Number, values []int64) {
 	}
 }
 
-func setLetters[Letter ~int8](to []Letter, text string) {
+func setLetters[Letter ~int8 | ~uint8](to []Letter, text string) {
 	for i := range text {
 		to[i] = Letter(text[i])
 	}
