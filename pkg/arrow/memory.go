@@ -4,10 +4,9 @@ import (
 	"math/bits"
 	"strconv"
 	"unsafe"
-)
 
-// nilPage ends the addresses at which Go takes a fault for the use of a nil pointer, a bug of its own.
-const nilPage = 4096
+	"dlpack/pkg/dlpack"
+)
 
 // memory reads C's memory by address, and knows what it reads, for the message where that can't be read.
 type memory struct {
@@ -40,7 +39,7 @@ func (m *memory) catch(err *error) {
 // is not Go's.
 func (m *memory) at(field string, address, bytes uint64) unsafe.Pointer {
 	m.field, m.address = field, address
-	if end, carry := bits.Add64(address, bytes, 0); address < nilPage || carry != 0 || end > 1<<63 {
+	if !dlpack.CanBeRead(address, bytes) {
 		panic(unreadable{})
 	}
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))

@@ -147,9 +147,6 @@ func sourceOf(d *dlpack.Description, t *dlpack.Tensor, stream int64) *cuda.Sourc
 	return source
 }
 
-// nilPage is the first address that can be tried. Go takes a fault below it for its own use of a nil pointer.
-const nilPage = 4096
-
 // copyItems copies what the CPU can read. A wrong address faults here; the fault becomes a panic, and that an error.
 func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) (err error) {
 	if t.Size == 0 {
@@ -157,7 +154,7 @@ func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) (err 
 	}
 	memory := memoryOf(d, t)
 	lowest := memory.Address - t.Below
-	if lowest < nilPage {
+	if !dlpack.CanBeRead(lowest, t.Below+t.Above) {
 		return unreadable(lowest)
 	}
 	defer func() {
