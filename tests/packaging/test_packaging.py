@@ -114,6 +114,14 @@ def test_the_wheel_says_what_it_was_made_with_and_what_is_linked_in(wheel):
     assert set(linked) in ({"std", "libgcc"}, {"std", "compiler_rt"})
 
 
+def test_the_wheel_has_the_licence_of_go_whose_runtime_is_in_it(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        papers = {name.partition(".dist-info/")[2]: name for name in archive.namelist()}
+        metadata = archive.read(papers["METADATA"]).decode()
+        assert b"Copyright 2009 The Go Authors" in archive.read(papers["licenses/pyext/core/LICENSE-Go"])
+    assert re.search("^License-Expression: (.*)$", metadata, re.MULTILINE)[1] == "MIT AND BSD-3-Clause"
+
+
 def metadata_with(tree, folder, address):
     """What PyPI would show if the repository had this address."""
     shutil.copytree(tree, folder)
