@@ -1,6 +1,7 @@
 # demo, test, proofs, lint, bench, matrix and wheels work from a fresh clone. They need python3 (3.11 or later, with
 # headers; matrix just 3.11: mxnet and the oldest torch have nothing later); all but demo need Go and a C compiler, which
 # demo fetches where they are missing, and wheels has its own. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
+# bench, matrix and proofs print what came out; with WRITE=1 they put it into the documents, too.
 
 PYTHON = .venv/bin/python
 UV = .venv/bin/uv pip install --quiet --compile-bytecode --python
@@ -44,8 +45,8 @@ test-one-cpu: .venv/package .venv/libraries .venv-freezers/freezers
 	$(PYTHON) -m pytest --all --cpu 0
 
 proofs: .venv/package .venv/libraries .venv-freezers/freezers
-	$(PYTHON) -m pytest --all --long --timeout 1800 --figures docs/proofs.json
-	$(PYTHON) docs/figures.py docs/proofs.json
+	$(PYTHON) -m pytest --all --long --timeout 1800 $(if $(WRITE),--figures docs/proofs.json)
+	$(if $(WRITE),$(PYTHON) docs/figures.py docs/proofs.json)
 
 coverage: .venv/package .venv/libraries .venv/coverage
 	$(PYTHON) tools/coverage.py --all
@@ -77,9 +78,9 @@ lint: .venv/lint .venv/$(notdir $(STATICCHECK))
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --pythonpath $(PYTHON)
 
 bench: .venv/package .venv/libraries .venv-pydlpack/pydlpack $(FREE_THREADED:%=.venv-free-threaded/package)
-	$(PYTHON) benchmarks/run.py --json docs/speed.json --pydlpack .venv-pydlpack/bin/python \
+	$(PYTHON) benchmarks/run.py $(if $(WRITE),--json docs/speed.json) --pydlpack .venv-pydlpack/bin/python \
 		$(FREE_THREADED:%=--free-threaded .venv-free-threaded/bin/python)
-	$(PYTHON) benchmarks/report.py docs/speed.json
+	$(if $(WRITE),$(PYTHON) benchmarks/report.py docs/speed.json)
 	$(PYTHON) benchmarks/bench_go.py $(BENCHSTAT)
 
 bench-compare: .venv/package .venv/libraries
@@ -89,7 +90,7 @@ bench-cuda: .venv/package .venv-cuda/matrix
 	PYTHONPATH=python .venv-cuda/bin/python benchmarks/bench_cuda.py
 
 matrix: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(MATRIX)))
-	$(PYTHON) docs/matrix.py $(MATRIX:%=%/bin/python)
+	$(PYTHON) docs/matrix.py $(if $(WRITE),--write) $(MATRIX:%=%/bin/python)
 
 wheels: .venv-wheels/wheels
 	.venv-wheels/bin/python tools/wheels.py

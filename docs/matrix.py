@@ -1,6 +1,6 @@
-"""Runs the exchange tests in several environments, and writes what came out: matrix.md and matrix.html beside this
-file, and the table of consumers in the README. `make matrix` makes the environments and calls this with their
-interpreters."""
+"""Runs the exchange tests in several environments, and prints what came out. With --write it also writes it: matrix.md
+and matrix.html beside this file, and the table of consumers in the README. `make matrix` makes the environments and
+calls this with their interpreters."""
 
 import json
 import os
@@ -158,7 +158,7 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "\\<").replace("__", "\\_\\_")
 
 
-def main(pythons: list[str]) -> None:
+def main(pythons: list[str], write: bool) -> None:
     reports = []
     for python in pythons:
         print(python, flush=True)
@@ -166,9 +166,10 @@ def main(pythons: list[str]) -> None:
     report, *others = reports
     for other in others:
         merge(report, other)
-    (DOCS / "matrix.html").write_text(html.page(report), encoding="utf-8")
-    (DOCS / "matrix.md").write_text("\n".join(markdown(report)) + "\n", encoding="utf-8")
-    write_section(ROOT / "README.md", "matrix", consumers_table(report))
+    if write:
+        (DOCS / "matrix.html").write_text(html.page(report), encoding="utf-8")
+        (DOCS / "matrix.md").write_text("\n".join(markdown(report)) + "\n", encoding="utf-8")
+        write_section(ROOT / "README.md", "matrix", consumers_table(report))
     print(f"{len(report.exchanges)} exchanges: {summary(Table(report))}")
     for failure in report.failures:
         print(failure)
@@ -176,4 +177,4 @@ def main(pythons: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main([argument for argument in sys.argv[1:] if argument != "--write"], write="--write" in sys.argv)
