@@ -6,6 +6,7 @@
 PYTHON = .venv/bin/python
 UV = .venv/bin/uv pip install --quiet --compile-bytecode --python
 SOURCES := build.py go.mod $(shell find pyext pkg -name '*.[ch]' -o -name '*.go' -o -name '*.map')
+ACTIONLINT = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
@@ -24,7 +25,7 @@ FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v pytho
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
 .PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format lint bench bench-compare bench-cuda \
-	matrix wheels check-wheels clean
+	matrix wheels check-wheels notes clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -64,10 +65,11 @@ format: .venv/lint
 	.venv/bin/ruff format --quiet
 
 # Needs no network once its tools are installed.
-lint: .venv/lint .venv/$(notdir $(STATICCHECK))
+lint: .venv/lint .venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK))
 	@files=$$(gofmt -l pkg pyext); test -z "$$files" || { echo "gofmt changes these:" $$files; exit 1; }
 	go vet ./...
 	.venv/bin/staticcheck ./...
+	.venv/bin/actionlint .github/workflows/*.yml
 	CFLAGS=-Werror $(PYTHON) build.py
 	.venv/bin/clang-format --dry-run -Werror $$(find pyext pkg tests benchmarks -name "*.[ch]")
 	.venv/bin/ruff check
@@ -99,6 +101,10 @@ wheels: .venv-wheels/wheels
 check-wheels: .venv-wheels/wheels
 	.venv-wheels/bin/python tools/check_wheels.py
 
+# What CHANGELOG.md says of this version; for a TAG it has to have the day of the release.
+notes:
+	@python3 tools/notes.py $(TAG)
+
 clean:
 	rm -rf .venv .venv-* .interpreters dist python/dlpack/*.so
 
@@ -117,8 +123,8 @@ clean:
 	$(UV) $(PYTHON) --group $(@F)
 	touch $@
 
-.venv/$(notdir $(STATICCHECK)): .venv/python
-	GOBIN=$(CURDIR)/.venv/bin go install $(STATICCHECK)
+.venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK)): .venv/python
+	GOBIN=$(CURDIR)/.venv/bin go install $(filter %/$(@F),$(ACTIONLINT) $(STATICCHECK))
 	touch $@
 
 .venv-free-threaded/package: .venv/python pyproject.toml $(SOURCES)

@@ -30,7 +30,7 @@ runpy.run_path({str(DEMO)!r}, run_name="__main__")
     assert "6 of the sources did not share their memory" in result.stderr
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/guide.md"])
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "RELEASING.md", "docs/guide.md"])
 def test_what_a_document_names_is_there(document):
     text = (ROOT / document).read_text()
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -47,5 +47,20 @@ def test_the_words_name_protocols_in_the_order_in_which_c_tries_them():
     assert ("__dlpack__", *table) == PROTOCOLS
 
 
-def test_the_changelog_begins_with_this_version():
-    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == dlpack.__version__
+def test_the_notes_of_a_release_are_what_the_changelog_says_of_it(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    from notes import notes
+
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(r"^## (\S+)", text, re.MULTILINE)[1] == dlpack.__version__
+    assert "### Added" in notes(text, dlpack.__version__)
+    text = "# Changelog\n\n## 2.0 (unreleased)\n\n- New.\n\n## 1.0 (2026-01-31)\n\n### Fixed\n\n- Two\n  lines.\n"
+    assert notes(text, "1.0", "v1.0") == "### Fixed\n\n- Two lines."
+    assert notes(text, "2.0") == "- New."
+    for version, tag, message in [
+        ("2.0", "v2.0", r"## 2\.0 \(unreleased\); expected the day of the release"),
+        ("1.0", "v2.0", r"tag v2\.0: pyproject\.toml has version 1\.0; expected v1\.0"),
+        ("1.1", "v1.1", r"no section of 1\.1"),
+    ]:
+        with pytest.raises(SystemExit, match=message):
+            notes(text, version, tag)
