@@ -48,7 +48,8 @@ class Archive:
         folder = HOME / "-".join(["apt", *([] if releases is RELEASES else releases), *filter(None, [architecture])])
         for name in "lists/partial", "archives/partial", "debs":
             (folder / name).mkdir(parents=True, exist_ok=True)
-        targets = output("apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)")
+        form = "$(RELEASE) $(COMPONENT) $(REPO_URI)"
+        targets = output("apt-get", "indextargets", "--no-release-info", "--format", form)
         codename = platform.freedesktop_os_release()["VERSION_CODENAME"]
         addresses = [it.split()[2] for it in targets.splitlines() if it.startswith(f"{codename} main ")]
         if not addresses:
