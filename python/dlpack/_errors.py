@@ -97,6 +97,10 @@ def way_out(obj: Any) -> str:
             instead = "for an address use dlpack.from_pointer"
         elif hasattr(obj, "getbuffer"):
             instead = "pass its getbuffer()"
+        elif hasattr(obj, "get_obj"):  # multiprocessing's Array and Value
+            instead = "pass its get_obj()"
+        elif isinstance(getattr(obj, "buf", None), memoryview):
+            instead = "pass its buf"
         elif isinstance(obj, str | os.PathLike):
             instead = f"of the file: numpy.memmap(obj, mode='c'), or open it for {MAPPED.format('file')}"
         elif hasattr(obj, "fileno"):

@@ -3,7 +3,9 @@
 import ctypes
 import io
 import mmap
+import multiprocessing
 import pathlib
+from multiprocessing.shared_memory import SharedMemory
 
 import ml_dtypes
 import numpy
@@ -23,6 +25,12 @@ class Bits(ctypes.Structure):
 
 class Either(ctypes.Union):
     _fields_ = [("a", ctypes.c_int)]
+
+
+def shared_memory():
+    memory = SharedMemory(create=True, size=8)
+    memory.unlink()
+    return memory
 
 
 PAIRS = numpy.zeros(4, [("a", "i4"), ("b", "f4")])
@@ -76,6 +84,8 @@ REFUSED = {
     "big-endian numbers": (lambda: numpy.zeros(2, ">f4"), "copy=None", "asdlpack(obj, copy=None)"),
     "a list": (lambda: [1, 2], "numpy.asarray(obj)"),
     "a BytesIO": (lambda: io.BytesIO(b"ab"), "its getbuffer()", "obj.getbuffer()"),
+    "an Array of multiprocessing": (lambda: multiprocessing.Array("i", 3), "its get_obj()", "obj.get_obj()"),
+    "a SharedMemory": (shared_memory, "its buf", "obj.buf"),
     "a name of a file": (lambda: str(FILE), "numpy.memmap(obj, mode='c')"),
     "a path": (lambda: FILE, "numpy.memmap(obj, mode='c')"),
     "a path of a file to open": (
