@@ -1,6 +1,6 @@
 // Package cuda asks the CUDA driver about memory, orders streams, and copies between devices and the host.
 //
-// The driver is libcuda.so.1, opened when it is first needed and never linked: a machine without one is a normal
+// The driver, libcuda.so.1 or nvcuda.dll, is opened when it is first needed and never linked: a machine without one is a normal
 // machine. Streams are numbered as in the Python array API standard and in the CUDA array interface: 1 is the legacy
 // default stream, 2 the per-thread default stream of the calling thread, any other positive number a handle.
 //

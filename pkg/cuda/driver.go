@@ -1,7 +1,5 @@
 package cuda
 
-// #cgo LDFLAGS: -ldl
-// #include <dlfcn.h>
 // #include <stdlib.h>
 // #include "driver.h"
 //
@@ -89,7 +87,7 @@ var names = [...]string{
 	cuEventDestroy:                    "cuEventDestroy_v2",
 }
 
-// A library is libcuda.so.1: the addresses of its functions, nil for those that it doesn't have.
+// A library is the driver's: the addresses of its functions, nil for those that it doesn't have.
 type library [len(names)]unsafe.Pointer
 
 // opened is the driver, which stays open once it is. After a failure the next call tries again, since another library
@@ -100,14 +98,13 @@ func open() (*Driver, error) {
 	if d := opened.Load(); d != nil {
 		return d, nil
 	}
-	handle := C.dlopen(text("libcuda.so.1"), C.RTLD_LAZY|C.RTLD_LOCAL)
-	if handle == nil {
-		why := C.GoString(C.dlerror())
+	find, why := openDriver()
+	if find == nil {
 		return nil, dlpack.Unsupported("CUDA memory needs the CUDA driver, which can't be opened (" + why + ")")
 	}
 	var l library
 	for f := range l {
-		l[f] = C.dlsym(handle, text(names[f]))
+		l[f] = find(names[f])
 	}
 	d := &Driver{&l}
 	opened.Store(d)

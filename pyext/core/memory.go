@@ -11,10 +11,6 @@ import (
 	"dlpack/pkg/cuda"
 )
 
-// hugeBytes is the least memory that huge pages are asked for. They take most of the time away that a copy to fresh
-// memory spends, which the kernel clears page by page.
-const hugeBytes = 4 << 20
-
 // answerMemory allocates copies by C's allocator and puts them into the answer at once, so that who asked frees them,
 // whatever fails afterwards.
 type answerMemory struct{ answer *C.struct_answer }
@@ -28,7 +24,7 @@ func (answerMemory) Scratch(bytes int64) unsafe.Pointer {
 	return allocate(bytes)
 }
 
-func (answerMemory) Free(scratch unsafe.Pointer) { C.free(scratch) }
+func (answerMemory) Free(scratch unsafe.Pointer) { free(scratch) }
 
 func (a answerMemory) Reserve() bool {
 	a.answer.device_memory = (*C.struct_device_memory)(C.calloc(1, C.sizeof_struct_device_memory))
@@ -49,17 +45,4 @@ func (a answerMemory) Keep(allocation cuda.Allocation) {
 		ctx_pop_current:                     (*[0]byte)(allocation.Free.CtxPopCurrent),
 		device_primary_ctx_release:          (*[0]byte)(allocation.Free.DevicePrimaryCtxRelease),
 	}
-}
-
-// allocate gives memory aligned as copies are, or nil where there is none left.
-func allocate(bytes int64) (memory unsafe.Pointer) {
-	if C.posix_memalign(&memory, C.COPY_ALIGNMENT, C.size_t(max(bytes, 1))) != 0 {
-		return nil
-	}
-	if bytes >= hugeBytes {
-		page := uintptr(syscall.Getpagesize())
-		first := -uintptr(memory) % page
-		syscall.Madvise(unsafe.Slice((*byte)(unsafe.Add(memory, first)), uintptr(bytes)-first), syscall.MADV_HUGEPAGE)
-	}
-	return memory
 }

@@ -1,5 +1,5 @@
-/* reserve.c: the core's entry, and what Go's runtime calls for memory and threads. It ends the process where it gets none,
- * so it gets what the extension keeps in reserve for it.
+/* reserve_linux.c: the core's entry, and what Go's runtime calls for memory and threads. It ends the process where it
+ * gets none, so it gets what the extension keeps in reserve for it.
  *
  * It is C because the runtime calls C's mmap and pthread_create, and must find these instead. */
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-/* signals.c: has Go's runtime take SIGSEGV and SIGBUS, pass on those that are not its own, and leave all other signals
+/* signals_linux.c: has Go's runtime take SIGSEGV and SIGBUS, pass on those that are not its own, and leave all other signals
  * alone.
  *
  * No setting of Go forbids it to take SIGURG, SIGPIPE and SIGFPE too, to add SA_ONSTACK to each handler that is there,

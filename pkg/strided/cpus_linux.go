@@ -11,8 +11,6 @@ import (
 	"unsafe"
 )
 
-const mostWorkers = 16 // more of them would only wait for the memory
-
 // granted is read when the package is loaded. The core starts then, and no fork can inherit a file that is open.
 var granted = grantedCPUs("/proc/self/cgroup", "/sys/fs/cgroup")
 
