@@ -56,6 +56,7 @@ class Target(NamedTuple):
     free_threaded: str  # and of one for the free-threaded CPython of a version
     core_links: tuple[str, ...]
     extension_links: tuple[str, ...]
+    platform: tuple[str, ...]  # the files of pyext/platform
 
 
 def linux(machine: str, goarch: str) -> Target:
@@ -71,6 +72,7 @@ def linux(machine: str, goarch: str) -> Target:
         core_links=(f"-Wl,--version-script={ROOT}/pyext/core/exports.map", "-Wl,--wrap=pthread_create"),
         # No libpython: the interpreter that loads the extension brings Python's symbols.
         extension_links=("-shared", "-pthread", "-ldl"),
+        platform=("linux.c", "posix.c"),
     )
 
 
@@ -132,7 +134,8 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
     flags += ["-s"] if cross_target() else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
     # All rooms in one command, so that calls are inlined between them; but the core's C is compiled with its Go.
-    sources = sorted(path for path in (ROOT / "pyext").glob("*/*.c") if path.parent.name != "core")
+    rooms = sorted(path for path in (ROOT / "pyext").glob("*/*.c") if path.parent.name not in ("core", "platform"))
+    sources = [*rooms, *(ROOT / "pyext" / "platform" / name for name in target().platform)]
     libraries = [*target().extension_links, *shlex.split(os.environ.get("LDFLAGS", ""))]
     subprocess.run([*cc, *flags, *sources, *libraries, "-o", output], env=environment, check=True)
     return output

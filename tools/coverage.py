@@ -71,7 +71,7 @@ def instrument(folder):
     (core / "coverage.c").write_text(WRITE_C)
     hides = 'strncmp(*variable, "GO", 2) == 0'
     shows = f'{hides} && strncmp(*variable, "GOCOVERDIR", 10) != 0'
-    seed(("pyext/platform/linux.c", hides, shows))(folder)
+    seed(("pyext/platform/posix.c", hides, shows))(folder)
 
 
 def call(*command, check=True, **environ):

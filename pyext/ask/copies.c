@@ -1,5 +1,6 @@
 /* copies.c: frees the copies that answers bring, without Go: deleters call it. */
 #include "ask/ask.h"
+#include "platform/platform.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@ void free_device_memory(struct device_memory *memory)
 
 void free_copy(const struct answer *answer)
 {
-    free(answer->memory);
+    free_aligned(answer->memory);
     if (answer->device_memory != NULL) {
         free_device_memory(answer->device_memory);
     }

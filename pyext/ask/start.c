@@ -162,7 +162,7 @@ int start_init(void)
     if (done) {
         return 0;
     }
-    if (!path_beside("_core.so", core_path, sizeof core_path)) {
+    if (!path_beside("_core", core_path, sizeof core_path)) {
         PyErr_SetString(PyExc_ImportError, "dlpack: the path of this extension can't be told, or is too long");
         return -1;
     }

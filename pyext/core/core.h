@@ -131,7 +131,7 @@ struct type_names {
 struct answer {
     int32_t status;
     uint8_t remember; /* C may keep what follows, for equal requests whose data and span fit it */
-    void *memory; /* a copy, from posix_memalign, which the caller frees; NULL where nothing was copied to the CPU */
+    void *memory;     /* a copy, which the caller frees by free_aligned; NULL where nothing was copied to the CPU */
     struct device_memory *device_memory; /* a copy, from malloc; NULL where nothing was copied to a device */
 
     /* What is remembered, up to the used part of dims. */

@@ -75,7 +75,7 @@ HOT static void give_back(DLPackObject *self)
         delete_managed(self->managed, held == HOLDS_VERSIONED);
         break;
     case HOLDS_MEMORY:
-        free(self->memory);
+        free_aligned(self->memory);
         break;
     case HOLDS_DEVICE:
         free_device_memory(self->memory);

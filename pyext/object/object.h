@@ -42,7 +42,7 @@ typedef struct DLPackObject {
         Py_buffer view;
         PyObject *object;
         void *managed; /* a DLManagedTensor or DLManagedTensorVersioned */
-        void *memory;  /* from posix_memalign; or a struct device_memory */
+        void *memory;  /* from allocate_aligned; or a struct device_memory */
     };
 } DLPackObject;
 

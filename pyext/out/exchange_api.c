@@ -4,6 +4,7 @@
  * It is C because C calls it: the allocator also without the GIL. Memory is complete in the order of the default stream:
  * what goes out is ordered before it, and what comes in was written on it, since current_work_stream names no other. */
 #include "out/out.h"
+#include "platform/platform.h"
 
 #include <stdlib.h>
 
@@ -120,7 +121,7 @@ static DLPackObject *allocate(const DLTensor *prototype)
         object_refuse(self, "not allocated");
         goto failed;
     }
-    if (bytes > 0 && posix_memalign(&self->memory, COPY_ALIGNMENT, (size_t)bytes) != 0) {
+    if (bytes > 0 && (self->memory = allocate_aligned((size_t)bytes)) == NULL) {
         PyErr_Format(PyExc_MemoryError, "managed_tensor_allocator: no memory for %lld bytes", (long long)bytes);
         goto failed;
     }

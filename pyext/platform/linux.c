@@ -1,4 +1,4 @@
-/* linux.c: Linux with glibc.
+/* linux.c: Linux with glibc, besides posix.c.
  *
  * It is C because it must run before there is a Go runtime. */
 #define _GNU_SOURCE
@@ -29,59 +29,15 @@ enum {
     GO_ADDRESSES = 928 << 20,
     GO_DATA = 96 << 20,
     GO_THREADS = 4, /* and four for each processor: the three of main.go's startThreads, and those that wake them */
-    GO_ARENA = 64 << 20, /* addresses that malloc may reserve for each thread; its stack comes on top */
-    GO_MAPPINGS = 64,    /* and four for each thread: two for its stack, two for its arena; measured: 27 to 40 */
-    SIGNAL_STACK = 256 << 10,
+    GO_ARENA = 64 << 20,     /* addresses that malloc may reserve for each thread; its stack comes on top */
+    GO_MAPPINGS = 64,        /* and four for each thread: two for its stack, two for its arena; measured: 27 to 40 */
     RESERVE_DATA = 32 << 20, /* of RESERVE_BYTES; several times what a call into Go, and a garbage collection, map */
     RESERVE_MAPPINGS = 16,   /* Go was seen to need one */
 };
 
 #define THREADS(processors) (GO_THREADS + 4 * (processors))
 
-static pthread_key_t go_key; /* under which Go keeps what it binds to a thread; valid where go_key_known */
-static bool go_key_known;
-static pthread_key_t stack_key; /* holds the thread's signal stack, MAP_FAILED where it has another or none */
-static bool has_stack_key;
-static char **environment; /* the process's first environment block, the one that Go reads */
-
-static void drop_signal_stack(void *memory)
-{
-    stack_t stack;
-    if (sigaltstack(NULL, &stack) == 0 && stack.ss_sp == memory) {
-        stack.ss_flags = SS_DISABLE;
-        sigaltstack(&stack, NULL);
-    }
-    munmap(memory, SIGNAL_STACK); /* not MAP_FAILED, which is no address of a page */
-}
-
-/* The loader passes main's arguments to constructors; os.environ and environ may have moved since. */
-__attribute__((constructor)) static void prepare(int argc, char **argv)
-{
-    environment = argv + argc + 1;
-    has_stack_key = pthread_key_create(&stack_key, drop_signal_stack) == 0;
-}
-
 /* Libraries. */
-
-void *find_in_process(const char *name)
-{
-    return dlsym(RTLD_DEFAULT, name);
-}
-
-bool path_beside(const char *file, char *path, size_t size)
-{
-    Dl_info here;
-    const char *slash;
-    return dladdr((void *)path_beside, &here) != 0 && (slash = strrchr(here.dli_fname, '/')) != NULL &&
-           snprintf(path, size, "%.*s/%s", (int)(slash - here.dli_fname), here.dli_fname, file) < (int)size;
-}
-
-static struct failure open_library(const char *path, void **entry)
-{
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    *entry = library == NULL ? NULL : dlsym(library, "dlpack_core");
-    return *entry != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = dlerror()};
-}
 
 static struct failure copy_file(const char *path, int to)
 {
@@ -136,7 +92,7 @@ static int create_memfd(unsigned flags)
 }
 
 /* The loader would hand back the library that it knows, so it gets a copy of the file. */
-static struct failure open_library_copy(const char *path, unsigned copies, void **entry)
+struct failure open_library_copy(const char *path, unsigned copies, void **entry)
 {
     enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */, HIGH = 1000 };
     int memfd = create_memfd(MFD_CLOEXEC | EXECUTABLE);
@@ -380,154 +336,8 @@ bool stack_has_space(int nested)
     return used < most / 2 && (nested < FEW || used < MOST_FOR_MANY);
 }
 
-/* What a Go runtime does to a thread and to the process. */
-
-enum { FAULTS = 2 };
-static const int faults[FAULTS] = {SIGSEGV, SIGBUS};
-static struct sigaction handlers[2][FAULTS]; /* before the core's start, and after */
-
-static void keep_fault_handlers(bool started)
+void lend_to(struct core *core)
 {
-    for (int i = 0; i < FAULTS; i++) {
-        sigaction(faults[i], NULL, &handlers[started][i]);
-    }
-}
-
-/* Finds out under which key Go binds a thread that calls it: the one that gets a value. */
-static void call_entry(dlpack_core_function *entry, struct core *core)
-{
-    bool had[PTHREAD_KEYS_MAX];
-    for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
-        had[key] = pthread_getspecific(key) != NULL;
-    }
-    entry(core);
-    go_key_known = false;
-    for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX && !go_key_known; key++) {
-        if (!had[key] && pthread_getspecific(key) != NULL) {
-            go_key = key;
-            go_key_known = true;
-        }
-    }
-}
-
-bool is_bound(void)
-{
-    return go_key_known && pthread_getspecific(go_key) != NULL;
-}
-
-static _Thread_local bool blocks_fault_signals;
-
-/* Before its first call into Go, since Go gives a thread that has none a stack of 32 KiB, with memory of Go's below. */
-void prepare_thread(void)
-{
-    stack_t stack;
-    sigset_t mask;
-    void *memory = MAP_FAILED;
-    if (!has_stack_key || pthread_getspecific(stack_key) != NULL) {
-        return;
-    }
-    pthread_sigmask(SIG_BLOCK, NULL, &mask);
-    blocks_fault_signals = sigismember(&mask, SIGSEGV) || sigismember(&mask, SIGBUS);
-    if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
-        memory = map_memory(SIGNAL_STACK, PROT_READ | PROT_WRITE);
-    }
-    if (pthread_setspecific(stack_key, memory) != 0) {
-        unmap_memory(memory, SIGNAL_STACK);
-    }
-    else if (memory != MAP_FAILED) {
-        mprotect(memory, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE); /* what needs more faults */
-        stack = (stack_t){.ss_sp = memory, .ss_size = SIGNAL_STACK};
-        sigaltstack(&stack, NULL);
-    }
-}
-
-void block_signals(enum blocked which, sigset_t *before)
-{
-    static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-    sigset_t blocked;
-    sigfillset(&blocked);
-    for (size_t i = 0; which == BLOCK_ALL_BUT_FAULTS && i < sizeof fault_signals / sizeof *fault_signals; i++) {
-        sigdelset(&blocked, fault_signals[i]);
-    }
-    pthread_sigmask(SIG_BLOCK, &blocked, before);
-}
-
-bool unblock_fault_signals(sigset_t *before)
-{
-    if (blocks_fault_signals) {
-        sigset_t unblocked;
-        sigemptyset(&unblocked);
-        for (int i = 0; i < FAULTS; i++) {
-            sigaddset(&unblocked, faults[i]);
-        }
-        pthread_sigmask(SIG_UNBLOCK, &unblocked, before);
-    }
-    return blocks_fault_signals;
-}
-
-void restore_signals(const sigset_t *before)
-{
-    pthread_sigmask(SIG_SETMASK, before, NULL);
-}
-
-/* Moves the environment's GO* variables to the settings, in their order, or back. Returns how many these are; without
- * settings that is all. */
-static size_t move_settings(char **settings, bool back)
-{
-    static char hidden[] = "_=";
-    size_t count = 0;
-    for (char **variable = environment; *variable != NULL; variable++) {
-        if (back ? *variable == hidden : strncmp(*variable, "GO", 2) == 0) {
-            if (settings != NULL) {
-                settings[count] = back ? settings[count] : *variable;
-                *variable = back ? settings[count] : hidden;
-            }
-            count++;
-        }
-    }
-    return count;
-}
-
-/* A malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
-struct failure start_runtime(const char *path, const char *copy, struct core *core)
-{
-    static unsigned opened; /* cores, in this process and in those that it was forked from */
-    void *entry;
-    char **settings = malloc((move_settings(NULL, false) + 1) * sizeof *settings);
-    if (settings == NULL) {
-        return (struct failure){.name = "no memory"};
-    }
-    struct rlimit files;
-    bool known = getrlimit(RLIMIT_NOFILE, &files) == 0;
-    move_settings(settings, false);
-    keep_fault_handlers(false);
-    struct failure failure = copy == NULL && opened > 0 ? open_library_copy(path, opened, &entry)
-                                                        : open_library(copy == NULL ? path : copy, &entry);
-    if (failure.name == NULL) {
-        opened++;
-        core->reserve = &reserve;
-        core->create_thread = create_thread;
-        call_entry((dlpack_core_function *)entry, core);
-        if (known) {
-            setrlimit(RLIMIT_NOFILE, &files); /* Go raises it */
-        }
-    }
-    keep_fault_handlers(true);
-    move_settings(settings, true);
-    free(settings);
-    return failure;
-}
-
-void forget_runtime(void)
-{
-    struct sigaction now;
-    for (int i = 0; i < FAULTS; i++) {
-        if (sigaction(faults[i], NULL, &now) == 0 && now.sa_handler == handlers[true][i].sa_handler) {
-            sigaction(faults[i], &handlers[false][i], NULL);
-        }
-    }
-    if (go_key_known) {
-        pthread_setspecific(go_key, NULL);
-        go_key_known = false;
-    }
+    core->reserve = &reserve;
+    core->create_thread = create_thread;
 }

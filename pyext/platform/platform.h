@@ -1,7 +1,7 @@
 /* platform.h: the room of what differs between systems, above the core's contract and below all that knows Python.
  *
- * Each system has one file, which defines all of this; linux.c is the only one. Nothing here raises: a function that
- * fails says so in its result, or returns a struct failure. */
+ * windows.c defines all of this for its system, linux.c and darwin.c together with posix.c for theirs. Nothing here
+ * raises: a function that fails says so in its result, or returns a struct failure. */
 #ifndef DLPACK_PLATFORM_H
 #define DLPACK_PLATFORM_H
 
@@ -22,8 +22,13 @@ struct failure {
 /* A function of the program that this library was loaded into; NULL: absent. */
 void *find_in_process(const char *name);
 
-/* Writes the path of a file that lies beside this library. false: it can't be told, or is too long. */
-bool path_beside(const char *file, char *path, size_t size);
+/* Writes the path, in UTF-8 on Windows, of another library that lies beside this one, whose name comes without a suffix.
+ * false: it can't be told, or is too long. */
+bool path_beside(const char *library, char *path, size_t size);
+
+/* Memory for a copy, aligned to COPY_ALIGNMENT; NULL: there is none. free_aligned also takes what the core allocated. */
+void *allocate_aligned(size_t bytes);
+void free_aligned(void *memory);
 
 /* Whether this thread's stack has space for one more nested call, where `nested` have not ended: less than half of it is
  * used, and from 50 calls on less than 4 MiB. Where its bounds are not known: whether they are fewer than 50. The count
@@ -75,5 +80,10 @@ void restore_signals(const sigset_t *before);
 /* Unblocks SIGSEGV and SIGBUS in a thread that was prepared with one of them blocked, until restore_signals: Go
  * recovers from a fault only where they are not. false: it had not, and nothing was done, which costs no system call. */
 bool unblock_fault_signals(sigset_t *before);
+
+/* What linux.c and darwin.c have for posix.c, or posix.c for them: `entry` becomes the address of the core's. */
+struct failure open_library(const char *path, void **entry);
+struct failure open_library_copy(const char *path, unsigned copies, void **entry);
+void lend_to(struct core *core); /* what prepare_start and keep_reserve took */
 
 #endif

@@ -10,6 +10,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from support.alone import ROOT, run
+from support.builds import c_sources
 
 PYEXT = ROOT / "pyext"
 ROOMS = ["core", "platform", "python", "ask", "object", "read", "delegate", "out", "module"]  # from the ground up
@@ -48,13 +49,12 @@ def calls_upwards(pyext, scratch):
     flags = ["-std=gnu11", "-O0", "-DPy_LIMITED_API=0x030b0000", '-DDLPACK_GO_VERSION="0"']
     flags += [f"-I{pyext}", f"-I{sysconfig.get_path('include')}"]
     defined, undefined = {}, {}
-    for file in sorted(pyext.glob("*/*.c")):
-        if file.parent.name != "core":  # whose C is linked with its Go
-            compiled = scratch / "object.o"
-            result = run("cc", *flags, "-c", file, "-o", compiled)
-            assert result.returncode == 0, result.stderr
-            own, undefined[file] = symbols(compiled)
-            defined |= dict.fromkeys(own, file)
+    for file in c_sources(pyext):
+        compiled = scratch / "object.o"
+        result = run("cc", *flags, "-c", file, "-o", compiled)
+        assert result.returncode == 0, result.stderr
+        own, undefined[file] = symbols(compiled)
+        defined |= dict.fromkeys(own, file)
     assert defined["PyInit__dlpack"].parent.name == "module"
     return {
         f"{file.parent.name}/{file.name} uses {name} of {defined[name].parent.name}/{defined[name].name}"

@@ -5,8 +5,15 @@ import sys
 
 from support.alone import ROOT, run
 
-# The extension's; the core's are compiled with its Go.
-C_SOURCES = sorted(path for path in (ROOT / "pyext").glob("*/*.c") if path.parent.name != "core")
+
+
+def c_sources(pyext):
+    """The extension's; the core's are compiled with its Go."""
+    elsewhere = pyext / "platform" / "darwin.c", pyext / "platform" / "windows.c"
+    return sorted({path for path in pyext.glob("*/*.c") if path.parent.name != "core"} - {*elsewhere})
+
+
+C_SOURCES = c_sources(ROOT / "pyext")
 SOURCES = ["build.py", "go.mod", "pkg", "pyext", "pyproject.toml", "python"]
 
 

@@ -1,0 +1,126 @@
+/* windows.c: Windows. It has neither forks nor signals that choose a thread. Nothing is kept for Go: it ends the process
+ * where it gets no memory or no thread.
+ *
+ * It is C because it must run before there is a Go runtime. */
+#include "platform/platform.h"
+
+#include <malloc.h>
+#include <wchar.h>
+#include <windows.h>
+
+/* Python's library, which has these functions, is named for its version. */
+void *find_in_process(const char *name)
+{
+    HMODULE modules[1024];
+    DWORD bytes = 0;
+    void *found = NULL;
+    K32EnumProcessModules(GetCurrentProcess(), modules, sizeof modules, &bytes);
+    for (size_t i = 0; i < bytes / sizeof *modules && i < 1024 && found == NULL; i++) {
+        found = (void *)GetProcAddress(modules[i], name);
+    }
+    return found;
+}
+
+bool path_beside(const char *library, char *path, size_t size)
+{
+    enum { MOST = 4096 };
+    wchar_t here[MOST], *slash;
+    HMODULE module;
+    DWORD flags = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
+    if (!GetModuleHandleExW(flags, (const wchar_t *)path_beside, &module) ||
+        GetModuleFileNameW(module, here, MOST) >= MOST || (slash = wcsrchr(here, L'\\')) == NULL ||
+        swprintf(slash + 1, MOST - (slash + 1 - here), L"%hs.dll", library) < 0) {
+        return false;
+    }
+    return WideCharToMultiByte(CP_UTF8, 0, here, -1, path, (int)size, NULL, NULL) > 0;
+}
+
+void *allocate_aligned(size_t bytes)
+{
+    return _aligned_malloc(bytes, COPY_ALIGNMENT);
+}
+
+void free_aligned(void *memory)
+{
+    _aligned_free(memory);
+}
+
+int usable_cpus(void)
+{
+    DWORD count = GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+    return count < MOST_CPUS ? (int)count : MOST_CPUS;
+}
+
+bool stack_has_space(int nested)
+{
+    enum { FEW = 50, MOST_FOR_MANY = 4 << 20 };
+    ULONG_PTR start, end, here = (ULONG_PTR)__builtin_frame_address(0);
+    GetCurrentThreadStackLimits(&start, &end);
+    if (here < start || here >= end) {
+        return nested < FEW; /* a stack that a library made */
+    }
+    return end - here < (end - start) / 2 && (nested < FEW || end - here < MOST_FOR_MANY);
+}
+
+struct failure start_runtime(const char *path, const char *copy, struct core *core)
+{
+    static char text[512];
+    wchar_t wide[4096];
+    (void)copy;
+    HMODULE library = MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, 4096) > 0 ? LoadLibraryW(wide) : NULL;
+    dlpack_core_function *entry =
+        library == NULL ? NULL : (dlpack_core_function *)(void *)GetProcAddress(library, "dlpack_core");
+    if (entry == NULL) {
+        DWORD length = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM, NULL, GetLastError(), 0, text, sizeof text, NULL);
+        text[strcspn(text, "\r\n")] = 0;
+        return (struct failure){.name = "library", .text = length > 0 ? text : "LoadLibrary failed"};
+    }
+    entry(core);
+    return (struct failure){0};
+}
+
+/* What is Linux's and macOS's alone. */
+
+struct failure prepare_start(int processors)
+{
+    (void)processors;
+    return (struct failure){0};
+}
+
+void end_waiting_threads(void)
+{
+}
+
+const char *keep_reserve(void)
+{
+    return NULL;
+}
+
+void forget_runtime(void)
+{
+}
+
+void prepare_thread(void)
+{
+}
+
+bool is_bound(void)
+{
+    return true;
+}
+
+void block_signals(enum blocked which, sigset_t *before)
+{
+    (void)which, (void)before;
+}
+
+void restore_signals(const sigset_t *before)
+{
+    (void)before;
+}
+
+bool unblock_fault_signals(sigset_t *before)
+{
+    (void)before;
+    return false;
+}
