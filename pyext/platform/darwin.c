@@ -4,6 +4,7 @@
 #include "platform/platform.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 int usable_cpus(void)
@@ -44,6 +45,11 @@ void end_waiting_threads(void)
 const char *keep_reserve(void)
 {
     return NULL;
+}
+
+void *map_zeroed_by_fork(size_t bytes)
+{
+    return calloc(1, bytes);
 }
 
 void lend_to(struct core *core)

@@ -51,8 +51,8 @@ void end_waiting_threads(void);
 /* Keeps memory in reserve for the core, unless there is some. NULL, or the limit that forbids it. */
 const char *keep_reserve(void);
 
-/* Zeroed memory, which in a forked child is zeroed again before any handler of a fork runs there (Linux before 4.14: it
- * is not). NULL: there is none. */
+/* Zeroed memory, which in a forked child is zeroed again before any handler of a fork runs there (macOS, and
+ * Linux before 4.14: it is not). NULL: there is none. */
 void *map_zeroed_by_fork(size_t bytes);
 
 /* Opens the core's library and calls its entry, which binds this thread to a Go runtime, from which the GO* variables are

@@ -5,6 +5,7 @@
 #include "platform/platform.h"
 
 #include <malloc.h>
+#include <stdlib.h>
 #include <wchar.h>
 #include <windows.h>
 
@@ -94,6 +95,11 @@ void end_waiting_threads(void)
 const char *keep_reserve(void)
 {
     return NULL;
+}
+
+void *map_zeroed_by_fork(size_t bytes)
+{
+    return calloc(1, bytes);
 }
 
 void forget_runtime(void)
