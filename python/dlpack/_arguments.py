@@ -144,13 +144,16 @@ def fitting(value: object, least: int = -(2**63), end: int = 2**63) -> int | Non
 
 
 def index(value: Any) -> int | None:
-    """An int, or what has __index__, as an int itself: a subclass may compare as it likes. None where it is neither."""
+    """An int, or what has __index__, as an int itself: a subclass may compare as it likes. None where it is neither;
+    a TypeError of C, as of an array of many, says just that."""
     if type(value) is int:
         return value
     convert = getattr(type(value), "__index__", None)
     try:
         return None if convert is None else int.__index__(convert(value))
-    except TypeError:
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise
         return None
 
 

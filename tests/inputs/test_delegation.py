@@ -371,15 +371,16 @@ class Meddles:
         return self.value
 
 
+@pytest.mark.parametrize("error", [ZeroDivisionError, TypeError])
 @pytest.mark.parametrize("key", ["shape", "strides", "data", "offset"])
-def test_errors_raised_while_numbers_are_read_pass_through(key):
+def test_errors_raised_while_numbers_are_read_pass_through(key, error):
     def raises():
-        raise ZeroDivisionError("a number")
+        raise error("a number")
 
     number = Meddles(0, raises)
     values = {"shape": (number, 3), "strides": (number, 4), "data": (number, False), "offset": number}
     keys = {**ARRAY.__array_interface__, "data": bytearray(24), key: values[key]}
-    with pytest.raises(ZeroDivisionError, match="a number"):
+    with pytest.raises(error, match="a number"):
         asdlpack(Speaks(__array_interface__=keys))
 
 
