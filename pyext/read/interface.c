@@ -103,10 +103,14 @@ HOT static int read_data(DLPackObject *self, PyObject *data, struct request *req
         }
         return check_in_python(python.no_buffer, Py_BuildValue("(sO)", self->protocol, data ? data : Py_None));
     }
-    /* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is itself. Of
-     * a type that buffers can't say, the address is its own. */
-    bool is_scalar = request->protocol == PROTOCOL_ARRAY_INTERFACE && request->ndim == 0;
-    int read = is_scalar && PyObject_CheckBuffer(self->obj) ? try_bytes(self, self->obj, request) : 0;
+    int read = 0;
+    if (request->protocol == PROTOCOL_ARRAY_INTERFACE && request->ndim == 0 && PyObject_CheckBuffer(self->obj)) {
+        /* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is
+         * itself. Of a type that buffers can't say, the address is its own. */
+        PyObject *is_scalar = call_python(python.is_numpy_scalar, PyTuple_Pack(1, self->obj));
+        read = is_scalar == Py_True ? try_bytes(self, self->obj, request) : is_scalar == NULL ? -1 : 0;
+        Py_XDECREF(is_scalar);
+    }
     if (read == 0 && PyTuple_GetItem(data, 1) == Py_True) {
         self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     }

@@ -335,6 +335,11 @@ def no_buffer(protocol: str, data: object) -> Exception:
     return ValueError(unexpected(f"{protocol}['data']: expected {expected}", data))
 
 
+def is_numpy_scalar(obj: object) -> bool:
+    numpy = whole_module("numpy", "generic")
+    return numpy is not None and issubclass(type(obj), numpy.generic)
+
+
 def name_hidden(obj: Any, typestr: str) -> bytes:
     """ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": with what obj.dtype.name says that the items are."""
     name = getattr(getattr(obj, "dtype", None), "name", None)

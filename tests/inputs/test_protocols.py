@@ -105,6 +105,17 @@ def test_numpy_scalars_are_shared_read_only(scalar):
     del others
 
 
+@pytest.mark.parametrize("readonly", [False, True])
+def test_a_scalar_interfaces_address_is_its_own_beside_a_buffer(readonly):
+    array = np.array(2.5)
+
+    class Scalar(bytearray):
+        __array_interface__ = {"version": 3, "typestr": "<f8", "shape": (), "data": (array.ctypes.data, readonly)}
+
+    x = asdlpack(Scalar(8))
+    assert (x.pointer, x.shape, x.readonly) == (array.ctypes.data, (), readonly)
+
+
 def test_protocols_are_tried_in_the_order_of_the_design():
     class Everything(bytearray):
         pass
