@@ -50,8 +50,13 @@ def bare(error: Error) -> Error:
 
 
 def exception_text(error: BaseException) -> str:
-    """ "BufferError: its message"."""
-    message = str(error)
+    """ "BufferError: its message", which is cut in the middle where it is long: it may quote another, and so on."""
+    try:
+        message = str(error)
+    except Exception as failure:
+        message = f"(its text can't be read: {type_name(bare(failure))})"
+    if len(message) > 20 * MOST:
+        message = f"{message[: 10 * MOST]} ... {message[-10 * MOST :]}"
     return f"{type_name(error)}: {message}" if message else type_name(error)
 
 

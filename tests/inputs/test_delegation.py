@@ -466,6 +466,17 @@ def test_a_refusing_producer_is_asked_once_for_an_attribute():
     assert len(calls) == 1
 
 
+def test_a_refusal_without_readable_text_leaves_the_other_protocols():
+    class Unreadable(BufferError):
+        def __str__(self):
+            raise ZeroDivisionError
+
+    x = asdlpack(refuses(Unreadable(), __array_interface__=ARRAY.__array_interface__))
+    assert np.from_dlpack(x).ctypes.data == x.pointer == ARRAY.ctypes.data
+    with pytest.raises(BufferError, match=r"said .*Unreadable: \(its text can't be read: ZeroDivisionError\)"):
+        _ = asdlpack(refuses(Unreadable())).shape
+
+
 def test_an_error_that_a_producer_keeps_keeps_nothing_of_a_repr():
     kept = ValueError("kept")
     producer = refuses(kept)
