@@ -99,22 +99,13 @@ bool is_refusal(void)
     return PyErr_ExceptionMatches(python.refusal_kinds) && !PyErr_ExceptionMatches(PyExc_RecursionError);
 }
 
-int delegate_device(DLPackObject *self, DLDevice *device)
-{
-    int found = producer_device(self->obj, device);
-    if (found > 0 || (found < 0 && !is_refusal())) {
-        return found > 0 ? 0 : -1;
-    }
-    PyErr_Clear();
-    const DLPackObject *holder = tensor_of(self);
-    if (holder == NULL) {
-        return -1;
-    }
-    *device = holder->tensor.device;
-    return 0;
-}
-
 /* Importing. */
+
+/* Whether the CUDA driver knows such memory. */
+static bool is_of_cuda(DLDevice device)
+{
+    return device.device_type == kDLCUDA || device.device_type == kDLCUDAHost || device.device_type == kDLCUDAManaged;
+}
 
 /* A new object with the tensor of what the producer gave, which is complete by the order of a stream. */
 static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64_t order)
@@ -133,6 +124,26 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64
     return imported;
 }
 
+/* The first import stays, where another thread, or the producer, came here, too; borrowed. */
+static DLPackObject *keep_import(DLPackObject *self, DLPackObject *imported)
+{
+    DLPackObject *kept = NULL;
+    if (imported == NULL || atomic_compare_exchange_strong(&self->imported, &kept, imported)) {
+        return imported;
+    }
+    Py_DECREF((PyObject *)imported);
+    return kept;
+}
+
+/* What copy=None had to copy serves all exports from now on, if what it was copied from was complete. */
+static PyObject *keep_copy(DLPackObject *self, DLPackObject *imported, bool was_complete)
+{
+    if (was_complete && self->copy == COPY_IF_NEEDED && imported->copy == COPY_IF_NEEDED && holds_memory(imported)) {
+        keep_import(self, (DLPackObject *)Py_NewRef((PyObject *)imported));
+    }
+    return (PyObject *)imported;
+}
+
 PyObject *import_given(PyObject *Py_UNUSED(module), PyObject *args)
 {
     DLPackObject *self;
@@ -142,7 +153,7 @@ PyObject *import_given(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     DLPackObject *imported = import_capsule(self, capsule, order);
-    return imported == NULL ? take_exception() : (PyObject *)imported;
+    return imported == NULL ? take_exception() : keep_copy(self, imported, order != STREAM_UNKNOWN);
 }
 
 PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
@@ -156,38 +167,44 @@ PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
     plain_copy(copied, &copy);
     DLPackObject *served = object_new(self->obj, copy);
     int found = served == NULL ? -1 : describe_by_protocols(served);
-    const char *protocol = served == NULL || found == 0 ? NULL : served->protocol;
-    if (found <= 0) {
-        Py_CLEAR(served);
+    if (found > 0) {
+        return Py_BuildValue("(sN)", served->protocol, keep_copy(self, served, !is_of_cuda(served->tensor.device)));
     }
-    return Py_BuildValue("(zN)", protocol, found > 0 ? (PyObject *)served : found < 0 ? take_exception() : new_none());
+    const char *protocol = served == NULL || found == 0 ? NULL : served->protocol;
+    Py_XDECREF((PyObject *)served);
+    return Py_BuildValue("(zN)", protocol, found < 0 ? take_exception() : new_none());
 }
 
-/* A new object with the producer's tensor as it is now. */
-static DLPackObject *import_as_it_is(DLPackObject *self)
+/* A new object with the producer's tensor as it is now, on the device that producer_device found. */
+static DLPackObject *import_from(DLPackObject *self, int found, DLDevice device)
 {
-    DLDevice device = {kDLCPU, 0};
-    DLPackObject *imported = NULL;
-    PyObject *capsule = NULL;
-    bool known = producer_device(self->obj, &device) >= 0, on_cpu = device.device_type == kDLCPU;
-    if (known && on_cpu) {
-        capsule = call_producer(self->obj, &(struct export_arguments){.max_version = constants.newest_version});
+    if (found >= 0 && device.device_type != kDLCPU) {
+        return (DLPackObject *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, Py_False));
     }
-    if (capsule != NULL) {
-        imported = import_capsule(self, capsule, STREAM_LEGACY);
-        drop_capsule(capsule);
-    }
-    PyObject *error = PyErr_Occurred();
-    bool refused = error != NULL && (capsule == NULL ? is_refusal() : PyErr_ExceptionMatches(PyExc_BufferError) != 0);
-    if (imported != NULL || (error != NULL && !refused)) {
+    const struct export_arguments newest = {.max_version = constants.newest_version};
+    PyObject *capsule = found < 0 ? NULL : call_producer(self->obj, &newest);
+    DLPackObject *imported = capsule == NULL ? NULL : import_capsule(self, capsule, STREAM_LEGACY);
+    drop_capsule(capsule);
+    if (imported != NULL || !(capsule == NULL ? is_refusal() : PyErr_ExceptionMatches(PyExc_BufferError))) {
         return imported;
     }
-    if (known && (error == NULL || error == PyExc_TypeError)) {
-        PyErr_Clear(); /* it may lack a keyword */
-        return (DLPackObject *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, on_cpu ? Py_True : Py_False));
+    return (DLPackObject *)ask_in_python(python.import_refused, Py_BuildValue("(ONO)", self, take_exception(),
+                                                                              found >= 0 ? Py_True : Py_False));
+}
+
+int delegate_device(DLPackObject *self, DLDevice *device)
+{
+    int found = producer_device(self->obj, device);
+    if (found > 0 || (found < 0 && !is_refusal())) {
+        return found > 0 ? 0 : -1;
     }
-    return (DLPackObject *)ask_in_python(python.serve_by_others,
-                                         Py_BuildValue("(ONO)", self, take_exception(), copy_value(self->copy)));
+    const DLPackObject *kept = self->imported;
+    kept = kept != NULL ? kept : keep_import(self, import_from(self, found, *device));
+    if (kept != NULL) {
+        PyErr_Clear();
+        *device = kept->tensor.device;
+    }
+    return kept == NULL ? -1 : 0;
 }
 
 /* Has the producer order its work on the imported memory of CUDA before the legacy default stream's. */
@@ -216,24 +233,12 @@ DLPackObject *tensor_of(DLPackObject *self)
     if (!self->delegate) {
         return self;
     }
-    DLPackObject *kept = self->imported;
-    if (kept == NULL) {
-        DLPackObject *imported = import_as_it_is(self);
-        if (imported == NULL) {
-            return NULL;
-        }
-        if (atomic_compare_exchange_strong(&self->imported, &kept, imported)) {
-            return imported;
-        }
-        Py_DECREF((PyObject *)imported); /* another thread, or the producer, came here, and the first import stays */
+    if (self->imported != NULL) {
+        return self->imported;
     }
-    return kept;
-}
-
-/* Whether the CUDA driver knows such memory. */
-static bool is_of_cuda(DLDevice device)
-{
-    return device.device_type == kDLCUDA || device.device_type == kDLCUDAHost || device.device_type == kDLCUDAManaged;
+    DLDevice device = {kDLCPU, 0};
+    int found = producer_device(self->obj, &device);
+    return keep_import(self, import_from(self, found, device));
 }
 
 DLPackObject *ordered_tensor_of(DLPackObject *self)
@@ -306,7 +311,7 @@ static bool has_default_stream(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
 }
 
-/* Whether copy=None has to copy what the producer gave. */
+/* Whether copy=None can't share what the producer gave. */
 static bool needs_copy(const DLPackObject *self, PyObject *capsule)
 {
     if (self->copy != COPY_IF_NEEDED) {
@@ -325,7 +330,11 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (!plain_max_version(arguments->max_version, &versioned)) {
         return export_in_python(self, arguments);
     }
-    const char *name;
+    DLPackObject *kept = self->imported;
+    if (self->copy == COPY_IF_NEEDED && kept != NULL && holds_memory(kept)) {
+        return export_tensor(kept, arguments);
+    }
+    const char *name, *expected = versioned ? capsule_versioned : capsule_legacy;
     PyObject *answer = call_producer(self->obj, arguments);
     const DLTensor *given = tensor_in(answer, &name);
     if (given != NULL && arguments->stream == NULL && arguments->dl_device == NULL &&
@@ -339,17 +348,20 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (answer == NULL && !is_refusal()) {
         return NULL;
     }
-    if (given != NULL && needs_copy(self, answer)) {
-        drop_capsule(answer);
-        answer = NULL;
-        name = NULL;
-    }
     /* Some consumers (onnxruntime, tensorflow) overlook an offset. */
-    if (name == (versioned ? capsule_versioned : capsule_legacy) && (given == NULL || given->byte_offset == 0)) {
+    bool fits = name == expected && (given == NULL || given->byte_offset == 0);
+    if (fits && (given == NULL || !needs_copy(self, answer))) {
         return answer;
     }
-    PyErr_Clear();
-    PyObject *capsule = make_call(ask_in_python(python.export_otherwise, pack_arguments(self, arguments, answer)));
+    PyObject *refusal = answer == NULL ? take_exception() : new_none();
+    PyObject *args =
+        Py_BuildValue("(NON)", pack_arguments(self, arguments), answer == NULL ? Py_None : answer, refusal);
+    PyObject *capsule = make_call(ask_in_python(python.export_otherwise, args));
+    /* What can't be copied is handed on, too. */
+    if (capsule == NULL && fits && PyErr_ExceptionMatches(PyExc_BufferError) && PyCapsule_IsValid(answer, expected)) {
+        PyErr_Clear();
+        return answer;
+    }
     drop_capsule(answer);
     return capsule;
 }

@@ -151,18 +151,18 @@ HOT bool plain_max_version(PyObject *value, bool *versioned)
     return plain;
 }
 
-PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *arguments, PyObject *answer)
+PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *arguments)
 {
     PyObject *all[] = {arguments->stream, arguments->max_version, arguments->dl_device, arguments->copy};
     for (int i = 0; i < COUNT_OF(all); i++) {
         all[i] = all[i] == NULL ? Py_None : all[i];
     }
-    return PyTuple_Pack(answer == NULL ? 5 : 6, self, all[0], all[1], all[2], all[3], answer);
+    return PyTuple_Pack(5, self, all[0], all[1], all[2], all[3]);
 }
 
 PyObject *export_in_python(DLPackObject *self, const struct export_arguments *arguments)
 {
-    return make_call(call_python(python.plain_dlpack, pack_arguments(self, arguments, NULL)));
+    return make_call(call_python(python.plain_dlpack, pack_arguments(self, arguments)));
 }
 
 bool same_device(DLDevice one, DLDevice other)

@@ -119,8 +119,8 @@ bool plain_max_version(PyObject *value, bool *versioned);
 /* asdlpack's copy; borrowed. */
 PyObject *copy_value(enum copy copy);
 
-/* For a function of Python's: self, the arguments, and where it is not NULL, a producer's answer. */
-PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *arguments, PyObject *answer);
+/* For a function of Python's: self and the arguments. */
+PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *arguments);
 
 /* self.__dlpack__ with arguments of which some are not plain. */
 PyObject *export_in_python(DLPackObject *self, const struct export_arguments *arguments);

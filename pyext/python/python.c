@@ -341,7 +341,7 @@ PyObject *take_exception(void)
     struct pending pending;
     set_aside(&pending);
     PyErr_NormalizeException(&pending.type, &pending.value, &pending.traceback);
-    PyException_SetTraceback(pending.value, Py_None);
+    PyException_SetTraceback(pending.value, pending.traceback == NULL ? Py_None : pending.traceback);
     Py_XDECREF(pending.type);
     Py_XDECREF(pending.traceback);
     return pending.value;

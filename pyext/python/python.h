@@ -109,12 +109,11 @@ int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
         F(_arguments, name_hidden), F(_arguments, is_numpy_scalar), F(_arguments, no_buffer),                          \
         F(_arguments, refuse_pointer), F(_arguments, refuse_tensor), F(_arrow, check_rows),                            \
         F(_arrow, describe_column), F(_delegate, device_answered), F(_delegate, export_keywords),                      \
-        F(_delegate, export_otherwise), F(_delegate, import_tensor), F(_delegate, move),                               \
-        F(_delegate, serve_by_others), F(_delegate, refusal_kinds), F(_docs, doc), F(_errors, capsule_name),           \
-        F(_errors, kind_and_message), F(_errors, no_capsule), F(_errors, no_holder), F(_errors, no_pickle),            \
-        F(_errors, no_protocol), F(_errors, unexpected_value), F(_object, absent), F(_object, add_members),            \
-        F(_object, device), F(_object, interface), F(_object, is_fixed), F(_object, refuse), F(_object, repr_of),      \
-        F(_start, start_failed)
+        F(_delegate, export_otherwise), F(_delegate, import_tensor), F(_delegate, move), F(_delegate, import_refused), \
+        F(_delegate, refusal_kinds), F(_docs, doc), F(_errors, capsule_name), F(_errors, kind_and_message),            \
+        F(_errors, no_capsule), F(_errors, no_holder), F(_errors, no_pickle), F(_errors, no_protocol),                 \
+        F(_errors, unexpected_value), F(_object, absent), F(_object, add_members), F(_object, device),                 \
+        F(_object, interface), F(_object, is_fixed), F(_object, refuse), F(_object, repr_of), F(_start, start_failed)
 
 #define PYTHON_MEMBER(module, name) *name
 extern struct python_functions {
@@ -150,7 +149,7 @@ void put_back(const struct pending *pending);
  * outlives it. */
 void drop_capsule(PyObject *capsule);
 
-/* The pending exception, which is no more, without its traceback, which would keep objects alive; a new reference. */
+/* The pending exception, which is no more, with its traceback; a new reference. */
 PyObject *take_exception(void);
 
 #endif

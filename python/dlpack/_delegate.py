@@ -4,6 +4,7 @@ would raise, and C raises it."""
 
 from __future__ import annotations
 
+from _contextvars import ContextVar  # importing contextvars takes longer
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
 from ._arguments import INTS, device_ints, fitting
@@ -12,52 +13,70 @@ from ._errors import bare, check_stream_named, exception_text, refused_by_all, w
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
 
     from typing_extensions import TypeIs
 
     from ._dlpack import DLPackObject
 
+    Error = TypeVar("Error", bound=BaseException)
+    Words = dict[str, Any]  # arguments of __dlpack__
+    Answer = tuple[object, int] | BaseException  # a capsule and the stream by whose order it is complete, or a refusal
+
 # What says that the producer can't, rather than that something broke; but RecursionError. NotImplementedError is one.
 refusal_kinds = BufferError, TypeError, RuntimeError
+KEYWORDS = "stream", "max_version", "dl_device", "copy"
 LEGACY_STREAM, UNKNOWN_STREAM, NO_ORDERING = 1, 0, -1
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 OF_CUDA = CUDA, CUDA_HOST, CUDA_MANAGED
 IS_COPIED = 2  # DLPACK_FLAG_BITMASK_IS_COPIED
 
+# Not empty while a producer whose code refused is asked again. It may ask other producers. Were each of these asked
+# again, too, the last one of a chain would be asked 2 to the length times. Each greenlet has its own; a thread or task
+# that starts meanwhile shares the list, which is emptied.
+asking_again: ContextVar[list[None]] = ContextVar("asking_again", default=[])
+
 
 def export_keywords() -> tuple[tuple[str, ...], ...]:
     """The names of the arguments of __dlpack__ that are passed, by the number whose bits say which these are."""
-    names = "stream", "max_version", "dl_device", "copy"
-    return tuple(tuple(name for bit, name in enumerate(names) if which >> bit & 1) for which in range(16))
+    return tuple(tuple(name for bit, name in enumerate(KEYWORDS) if which >> bit & 1) for which in range(16))
 
 
 def device_answered(obj: object, pair: object) -> tuple[int, int] | Exception:
     return device_ints(pair) or wrong_answer(obj, "__dlpack_device__", INTS, pair)
 
 
-def export_otherwise(
-    x: DLPackObject, stream: object, max_version: object, dl_device: object, copy: object, *given: object
-) -> Any:
+def export_otherwise(arguments: tuple[Any, ...], given: object, refusal: BaseException | None) -> Any:
     """The call that exports x's tensor for these arguments, where its producer refused them, or gave what has to be
-    copied, or this capsule, of another kind than asked for."""
-    kept = None
-    if given:
-        tensor = imported(x, given[0], order_of(stream), x._copy)
-    elif x._copy is None and (kept := kept_copy(x)) is not None:
-        tensor = kept
-    else:
-        # With dl_device the stream belongs to the target; don't pass it.
-        tensor = asked_again(x, stream if dl_device is None else None, copy)
+    copied, or a capsule of another kind than asked for."""
+    x, stream, max_version, dl_device, copy = arguments
+    if refusal is None:
+        return export_of(imported(x, given, order_of(stream), x._copy), *arguments)
+    asked = {name: value for name, value in zip(KEYWORDS, arguments[1:], strict=True) if value is not None}
+    if type(max_version) is tuple and max_version >= (1,):
+        asked["max_version"] = _newest_version  # which means the same to producers
+    # With dl_device the stream belongs to the target; don't pass it.
+    return export_of(asked_again(x, stream if dl_device is None else None, copy, asked, refusal), *arguments)
+
+
+def export_of(
+    tensor: DLPackObject | BaseException,
+    x: DLPackObject,
+    stream: object,
+    max_version: object,
+    dl_device: object,
+    copy: object,
+) -> Any:
+    """The call that exports the tensor, as x's, for these arguments."""
     if is_error(tensor):
         return tensor
     # A producer that gave a capsule has seen to the stream, and one that says it copied, to the copy; so has the
-    # import, where it copied for these arguments alone.
-    if tensor is not kept and tensor.protocol == x.protocol and tensor._stream == UNKNOWN_STREAM and dl_device is None:
+    # import, where it copied.
+    if tensor.protocol == x.protocol and tensor._stream == UNKNOWN_STREAM and dl_device is None:
         stream = None
     if tensor._is_copy:
-        if copy is True and tensor is not kept:
-            copy = None
+        if tensor.protocol != x.protocol and copy is True:
+            copy = None  # what another protocol gave was copied for these arguments alone
     elif tensor._flags & IS_COPIED:
         if copy is False:
             return BufferError("copy=False: the producer gives a copy alone; pass copy=None or True")
@@ -65,25 +84,30 @@ def export_otherwise(
     return partial(tensor.__dlpack__, stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
 
-def kept_copy(x: DLPackObject) -> DLPackObject | BaseException | None:
-    """What copy=None has to copy is copied once, and kept: that copy; None where nothing is copied."""
-    try:
-        kept = x._tensor
-    except BaseException as error:
-        return bare(error)
-    return kept if kept._is_copy else None
-
-
 def import_tensor(x: DLPackObject, is_read: bool) -> DLPackObject | BaseException:
     """The producer's tensor; where the memory is looked at, not read, no work on it need be waited for."""
     return asked_again(x, None if is_read or x._copy is not False else NO_ORDERING, None)
 
 
-def asked_again(x: DLPackObject, stream: object, copy: object) -> DLPackObject | BaseException:
+def import_refused(x: DLPackObject, refusal: BaseException, is_asked: bool) -> DLPackObject | BaseException:
+    """The tensor of a producer that refused the newest version, or gave what can't be taken; or was not asked, since it
+    refused to say its device, where it may say more of the cause."""
+    asked = {"max_version": _newest_version} if is_asked else None
+    capsule, last = ask(x.obj, None, None, asked, refusal)
+    return taken(x, (capsule, LEGACY_STREAM) if last is None else last, x._copy)
+
+
+def asked_again(
+    x: DLPackObject,
+    stream: object,
+    copy: object,
+    asked: Words | None = None,
+    refusal: BaseException | None = None,
+) -> DLPackObject | BaseException:
     """The producer's tensor. Of a consumer's arguments, the stream is passed on, and a copy=False; with copy=True, what
     the other protocols say is copied, and converted."""
     copy_of_others = True if copy is True else x._copy
-    return taken(x, ask_for_import(x.obj, stream, copy), copy_of_others)
+    return taken(x, ask_for_import(x.obj, stream, copy, asked, refusal), copy_of_others)
 
 
 def move(x: DLPackObject, target: tuple[int, int], copy: bool | None) -> Any:
@@ -91,10 +115,13 @@ def move(x: DLPackObject, target: tuple[int, int], copy: bool | None) -> Any:
     try:
         here = x.__dlpack_device__()
     except BaseException as error:
-        return bare(error)
+        return passed_on(error)
     if here == target or here[0] == target[0] == CPU:  # which has one id
         return partial(asdlpack, x, copy=copy)
-    tensor = taken(x, ask_for_device(x.obj, here[0], target, copy), x._copy)
+    return moved(taken(x, ask_for_device(x.obj, here[0], target, copy), x._copy), target, copy)
+
+
+def moved(tensor: DLPackObject | BaseException, target: tuple[int, int], copy: bool | None) -> Any:
     if is_error(tensor):
         return tensor
     if copy and tensor._flags & IS_COPIED:
@@ -102,31 +129,51 @@ def move(x: DLPackObject, target: tuple[int, int], copy: bool | None) -> Any:
     return partial(asdlpack, tensor, device=target, copy=copy)
 
 
-def taken(x: DLPackObject, answer: tuple[object, int] | str, copy: bool | None) -> DLPackObject | BaseException:
-    """The tensor of a producer's answer: a capsule and its order, or the text of a refusal."""
-    return serve_by_others(x, answer, copy) if isinstance(answer, str) else imported(x, *answer, copy)
+def taken(x: DLPackObject, answer: Answer, copy: bool | None) -> DLPackObject | BaseException:
+    """The tensor of a producer's answer."""
+    return imported(x, *answer, copy) if isinstance(answer, tuple) else serve_by_others(x, answer, copy)
 
 
 def imported(x: DLPackObject, capsule: object, order: int, copy: bool | None) -> DLPackObject | BaseException:
     """The tensor of what the producer gave; where that can't be taken, by another protocol."""
-    tensor = _import(x, capsule, order)
+    return served(x, _import(x, capsule, order), copy)
+
+
+def served(x: DLPackObject, tensor: DLPackObject | BaseException, copy: bool | None) -> DLPackObject | BaseException:
     return serve_by_others(x, tensor, copy) if is_error(tensor, BufferError) else tensor
 
 
-def serve_by_others(x: DLPackObject, refusal: BaseException | str, copy: bool | None) -> DLPackObject | BaseException:
+def serve_by_others(x: DLPackObject, refusal: BaseException, copy: bool | None) -> DLPackObject | BaseException:
     """The tensor of a producer that refused, by another protocol of it, and copied where copy says so."""
-    said = exception_text(refusal) if is_error(refusal) else refusal
-    protocol, served = _read_by_others(x, copy)
-    if served is not None and not is_error(served) and served.__dlpack_device__()[0] in OF_CUDA:
+    return last_answer(x, bare(refusal), *checked(x, *_read_by_others(x, copy)))
+
+
+def checked(x: DLPackObject, protocol: str | None, answer: Any) -> tuple[str | None, Any]:
+    """The same answer, or what is wrong with its stream."""
+    if answer is not None and not is_error(answer) and answer.__dlpack_device__()[0] in OF_CUDA:
         try:
-            served = check_stream_named(x.obj) or served
+            return protocol, check_stream_named(x.obj) or answer
         except BaseException as error:
-            served = bare(error)
-    if served is None:
-        return refused_by_all(x.obj, said, None, None)
-    if is_error(served, (*refusal_kinds, ValueError)) and not is_error(served, RecursionError):
-        return refused_by_all(x.obj, said, protocol, exception_text(served))
-    return served
+            return protocol, passed_on(error)
+    return protocol, answer
+
+
+def last_answer(
+    x: DLPackObject, refusal: BaseException, protocol: str | None, answer: DLPackObject | BaseException | None
+) -> DLPackObject | BaseException:
+    """The answer, or where it is none or a refusal, what all said."""
+    if answer is None:
+        return refused_by_all(x.obj, exception_text(refusal), None, None)
+    if is_error(answer, (*refusal_kinds, ValueError)) and not is_error(answer, RecursionError):
+        return refused_by_all(x.obj, exception_text(refusal), protocol, exception_text(bare(answer)))
+    return answer
+
+
+def passed_on(error: Error) -> Error:
+    """An error caught here, without the frame of the caller: with those of the producer, which lead to all below them.
+    So a function hands such an error on at once: a variable that has it would make a cycle."""
+    traceback = error.__traceback__
+    return BaseException.with_traceback(error, traceback and traceback.tb_next)
 
 
 def is_error(
@@ -142,66 +189,104 @@ def order_of(stream: object) -> int:
     return UNKNOWN_STREAM if number is None or number < 0 else number
 
 
-def ask_for_import(obj: Any, stream: object, copy: object) -> tuple[object, int] | str:
-    """What obj gives, and by the order of which stream it is complete; or what it said when it refused.
+def ask_for_import(
+    obj: Any, stream: object, copy: object, asked: Words | None = None, refusal: BaseException | None = None
+) -> Answer:
+    """What obj gives, and by the order of which stream it is complete; or its refusal.
 
     Where no stream is named, and where it refuses the one that is (torch the per-thread default one), it is asked for
     CUDA's legacy default stream: None means that, but not to torch, which then orders nothing.
     """
     order = order_of(stream)
-    if stream is None and takes_default_stream(obj):
+    if refusal is not None and is_final(refusal):
+        return refusal
+    if stream is None and takes_default_stream(obj, refusal):
         stream = LEGACY_STREAM
-    capsule, refusal = ask(obj, stream, copy)
-    if refusal is not None and order != LEGACY_STREAM and takes_default_stream(obj):
+    capsule, refusal = ask(obj, stream, copy, asked, refusal)
+    if refusal is not None and order != LEGACY_STREAM and not is_final(refusal) and takes_default_stream(obj, refusal):
         order = LEGACY_STREAM
-        capsule, refusal = ask(obj, order, copy)
+        capsule, refusal = ask(obj, order, copy, None, refusal)
     return (capsule, order) if refusal is None else refusal
 
 
-def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | None) -> tuple[object, int] | str:
+def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | None) -> Answer:
     """The same on another device than the type of device where it is; or as it is, to be copied here, where obj refuses
     that. It is not asked for what is copied here: what it copies to CUDA is complete by the order of a stream that
     nobody knows; to the CPU, when it returns."""
-    if target[0] != CUDA or here not in (CPU, *OF_CUDA):
-        copied = {} if copy is None else {"copy": copy}
+    if target[0] == CUDA and here in (CPU, *OF_CUDA):
+        return ask_for_import(obj, None, None)
+    words: Words = {"max_version": _newest_version, "dl_device": target, **({} if copy is None else {"copy": copy})}
+    capsule, refusal = call(obj, words)
+    return ask_for_import(obj, None, None, words, refusal) if refusal is not None else (capsule, LEGACY_STREAM)
+
+
+def takes_default_stream(obj: Any, refusal: BaseException | None) -> bool:
+    """Whether the memory is CUDA's. Torch's pinned tensors, kDLCUDAHost, take no stream."""
+    with After(refusal):
         try:
-            return obj.__dlpack__(max_version=_newest_version, dl_device=target, **copied), LEGACY_STREAM
+            method = getattr(obj, "__dlpack_device__", None)
+            device = None if method is None else device_ints(method())
+        except RecursionError:
+            raise
+        except (*refusal_kinds, ValueError) as error:
+            bare(error)  # what it has to say it says in __dlpack__, too
+            return False
+        return device is not None and device[0] in (CUDA, CUDA_MANAGED)
+
+
+def ask(
+    obj: Any, stream: object, copy: object, asked: Words | None, refusal: BaseException | None
+) -> tuple[object, BaseException | None]:
+    """obj.__dlpack__ for a stream, versioned if it can be, and with copy=False if it is: what it gave, or its refusal.
+    It is not asked again in the words in which it refused."""
+    capsule = None
+    fewest: Words = {} if stream is None else {"stream": stream}
+    words = {"max_version": _newest_version, **fewest, **({"copy": False} if copy is False else {})}
+    if refusal is None or not are_same(words, asked):
+        capsule, refusal = call(obj, words, refusal)
+    # A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal.
+    if type(refusal) is TypeError and not are_same(fewest, asked):
+        capsule, refusal = call(obj, fewest, refusal)
+    return capsule, refusal
+
+
+def are_same(words: Words, asked: Words | None) -> bool:
+    return asked is not None and len(words) == len(asked) and all(words[name] is asked.get(name) for name in words)
+
+
+def call(obj: Any, words: Words, refused: BaseException | None = None) -> tuple[object, BaseException | None]:
+    """obj.__dlpack__ in these words, after it refused others: what it gave, or its refusal."""
+    if refused is not None and is_final(refused):
+        return None, refused
+    with After(refused):
+        if refused is not None:
+            bare(refused)
+        try:
+            return obj.__dlpack__(**words), None
         except RecursionError:
             raise
         except refusal_kinds as error:
-            bare(error)
-    return ask_for_import(obj, None, None)
+            return None, passed_on(error)
 
 
-def takes_default_stream(obj: Any) -> bool:
-    """Whether the memory is CUDA's. Torch's pinned tensors, kDLCUDAHost, take no stream."""
-    try:
-        method = getattr(obj, "__dlpack_device__", None)
-        device = None if method is None else device_ints(method())
-    except RecursionError:
-        raise
-    except (*refusal_kinds, ValueError) as error:
-        bare(error)  # what it has to say it says in __dlpack__, too
-        return False
-    return device is not None and device[0] in (CUDA, CUDA_MANAGED)
+class After:
+    """What runs in it asks after a refusal."""
+
+    def __init__(self, refusal: BaseException | None):
+        self.again = [] if refusal is None or not has_begun(refusal) else [None]
+
+    def __enter__(self) -> None:
+        if self.again:
+            asking_again.set(self.again)
+
+    def __exit__(self, *_: object) -> None:
+        self.again.clear()
 
 
-def ask(obj: Any, stream: object, copy: object) -> tuple[object, str | None]:
-    """obj.__dlpack__ for a stream, versioned if it can be, and with copy=False if it is: what it gave, or what it said
-    when it refused."""
-    arguments = {} if stream is None else {"stream": stream}
-    try:
-        never = {"copy": False} if copy is False else {}
-        return obj.__dlpack__(max_version=_newest_version, **arguments, **never), None
-    except RecursionError:
-        raise
-    except refusal_kinds as error:
-        # A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal.
-        if type(bare(error)) is not TypeError:
-            return None, exception_text(error)
-    try:
-        return obj.__dlpack__(**arguments), None
-    except RecursionError:
-        raise
-    except refusal_kinds as error:
-        return None, exception_text(bare(error))
+def has_begun(refusal: BaseException) -> bool:
+    """Whether the refusal is of the producer's own code, not of its call: a missing keyword asks nobody."""
+    return refusal.__traceback__ is not None
+
+
+def is_final(refusal: BaseException) -> bool:
+    return has_begun(refusal) and bool(asking_again.get())

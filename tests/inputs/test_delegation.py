@@ -1,6 +1,10 @@
 """An object with __dlpack__ is asked when the consumer asks, with the consumer's arguments."""
 
+import contextlib
+import gc
 import sys
+import weakref
+from contextvars import copy_context
 
 import numpy as np
 import pytest
@@ -417,19 +421,73 @@ def test_a_producer_that_wraps_itself_without_end_is_a_recursion_error():
         asdlpack(Endless()).__dlpack__()
 
 
-@pytest.mark.timeout(20)
-def test_a_producer_that_quotes_its_wrapper_in_its_refusal_ends():
-    """Were it asked twice at each depth, the end would be 2 to the depth calls away."""
+class Wraps:
+    """Gives what the DLPackObject of another producer gives, and refuses as it likes where that refuses."""
 
-    class Quotes:
-        def __init__(self):
-            self.wrapper = asdlpack(self)
+    def __init__(self, inner, refuse=None, copy=False):
+        self.inner, self.refuse, self.copy = inner, refuse, copy
 
-        def __dlpack__(self, **arguments):
-            raise BufferError(f"{self.wrapper!r} can't be exported")
+    def __dlpack__(self, **arguments):
+        x = asdlpack(self.inner, copy=self.copy)
+        if self.refuse is None:
+            return x.__dlpack__(**arguments)
+        said = None
+        try:
+            return x.__dlpack__(**arguments)
+        except (BufferError, RecursionError) as error:
+            said = str(error)
+        raise self.refuse(2 * said)
 
+    def __dlpack_device__(self):
+        return asdlpack(self.inner).__dlpack_device__()
+
+
+class Quotes(Wraps):
+    def __dlpack__(self, **arguments):
+        raise self.refuse(2 * f"{asdlpack(self.inner)!r} can't be exported")
+
+
+ASK = {
+    "bare": lambda x: x.__dlpack__(),
+    "versioned": lambda x: x.__dlpack__(max_version=(1, 3)),
+    "all words": lambda x: x.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=False),
+    "copy": lambda x: x.__dlpack__(max_version=(1, 0), copy=True),
+    "attribute": lambda x: x.shape,
+    "device": lambda x: x.__dlpack_device__(),
+    "move": lambda x: asdlpack(x, device="cuda"),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("ask", ASK)
+@pytest.mark.parametrize("copy", [False, None])
+@pytest.mark.parametrize("wrap", [Wraps, Quotes])
+@pytest.mark.parametrize("refuse", [None, BufferError, TypeError])
+def test_a_refusal_below_60_wrappers_asks_each_a_few_times(refuse, wrap, copy, ask):
+    """Were each asked twice by the one above, the last one would be asked 2 to the 60 times."""
+    calls = []
+
+    def refuses(*_, **__):
+        calls.append(1)
+        raise (refuse or BufferError)("no")
+
+    producer = Speaks(__dlpack__=refuses, __dlpack_device__=refuses)
+    for _ in range(60):
+        producer = wrap(producer, refuse or BufferError if wrap is Quotes else refuse, copy)
+    with pytest.raises(BufferError):
+        ASK[ask](asdlpack(producer, copy=copy))
+    assert len(calls) < 300
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("ask", ASK)
+@pytest.mark.parametrize("wrap", [Wraps, Quotes])
+@pytest.mark.parametrize("refuse", [BufferError, TypeError])
+def test_a_circle_whose_producer_hides_the_recursion_error_ends(refuse, wrap, ask):
+    producer = wrap(None, refuse)
+    producer.inner = producer
     with pytest.raises((BufferError, RecursionError)):
-        _ = Quotes().wrapper.shape
+        ASK[ask](asdlpack(producer))
 
 
 @pytest.mark.timeout(20)
@@ -453,17 +511,75 @@ def test_a_circle_through_two_interfaces_is_a_recursion_error():
         _ = Circle().wrapper.shape
 
 
-def test_a_refusing_producer_is_asked_once_for_an_attribute():
+NEWEST, LESS = {"max_version": (1, 3)}, {"max_version": (1, 3), "copy": False}
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        ("attribute", [NEWEST]),
+        ("bare", [{}, NEWEST]),
+        ("versioned", [NEWEST]),
+        ("all words", [{"max_version": (1, 0), "dl_device": (1, 0), "copy": False}, LESS]),
+        ("copy", [{"max_version": (1, 0), "copy": True}, NEWEST]),
+    ],
+)
+@pytest.mark.parametrize("copy", [False, None])
+@pytest.mark.parametrize("refusal", [BufferError, TypeError])
+def test_a_refusing_producer_is_asked_once_in_the_same_words(refusal, copy, ask, words):
     calls = []
 
     def refuse(**arguments):
         calls.append(arguments)
+        raise refusal("no")
+
+    x = asdlpack(speaking(refuse), copy=copy)
+    with pytest.raises(BufferError, match="no"):
+        ASK[ask](x)
+    bare = [{}] if refusal is TypeError and {} not in words else []  # it may lack a keyword
+    assert calls == words + bare
+
+
+def of_array(method):
+    """What forwards all arguments to a method that knows fewer."""
+    return lambda *args, **arguments: method(*args, **arguments)
+
+
+@pytest.mark.parametrize("kind", ["before version 1", "no arguments"])
+@pytest.mark.parametrize("depth", [1, 5])
+def test_wrappers_of_old_producers_are_asked_in_fewer_words(depth, kind):
+    producer = speaking(of_array(OF_ANY_TIME[kind]))
+    for _ in range(depth):
+        producer = Wraps(speaking(of_array(producer.__dlpack__)))
+    for copy in False, None:
+        x = asdlpack(producer, copy=copy)
+        assert np.from_dlpack(x).ctypes.data == x.pointer == ARRAY.ctypes.data
+        assert capsule_name(x.__dlpack__()) == LEGACY
+
+
+def test_a_producer_asked_again_may_ask_another_in_all_words():
+    """Both are old: what lacks a keyword asks nobody before it says so."""
+
+    def of_another(stream=None):
+        assert np.from_dlpack(asdlpack(speaking(of_before_version_1))).shape == ARRAY.shape
+        return ARRAY.__dlpack__()
+
+    assert np.from_dlpack(asdlpack(speaking(of_another))).ctypes.data == ARRAY.ctypes.data
+
+
+def test_what_a_producer_starts_while_it_is_asked_again_is_asked_again():
+    """As a thread of a pool, or a task, which keep the context in which they begin."""
+    contexts = []
+
+    def refuse(**arguments):
+        contexts.append(copy_context())
         raise BufferError("no")
 
-    x = asdlpack(speaking(refuse))
-    with pytest.raises(BufferError, match="no"):
-        _ = x.shape
-    assert len(calls) == 1
+    with pytest.raises(BufferError):
+        asdlpack(speaking(refuse)).__dlpack__()
+    assert len(contexts) == 2
+    old = speaking(of_array(of_before_version_1))
+    assert contexts[1].run(np.from_dlpack, asdlpack(old)).ctypes.data == ARRAY.ctypes.data
 
 
 def test_a_refusal_without_readable_text_leaves_the_other_protocols():
@@ -477,6 +593,52 @@ def test_a_refusal_without_readable_text_leaves_the_other_protocols():
         _ = asdlpack(refuses(Unreadable())).shape
 
 
+def test_an_error_of_the_producer_keeps_its_frames_and_makes_no_cycle():
+    class Broken:
+        def __dlpack__(self, **arguments):
+            self.fail()
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def fail(self):
+            raise error
+
+        def __repr__(self):
+            return self.fail()
+
+        @property
+        def __array_interface__(self):
+            return self.fail()
+
+    class Refuses(Broken):
+        def __dlpack__(self, **arguments):
+            raise BufferError("no")
+
+    class NoCapsule(Broken):
+        def __dlpack__(self, **arguments):
+            return self
+
+    class NoDevice(Broken):
+        def __dlpack_device__(self):
+            self.fail()
+
+    gc.collect()
+    for kind in Broken, Refuses, NoCapsule, NoDevice:
+        for name, ask in ASK.items():
+            if (name == "device") != (kind is NoDevice) and name != "move":
+                continue
+            producer = kind()
+            alive = weakref.ref(producer)
+            error = ZeroDivisionError()
+            with pytest.raises(ZeroDivisionError) as caught:
+                ask(asdlpack(producer))
+            assert "fail" in [entry.name for entry in caught.traceback]
+            del caught, producer
+            error = None
+            assert alive() is None
+
+
 def test_an_error_that_a_producer_keeps_keeps_nothing_of_a_repr():
     kept = ValueError("kept")
     producer = refuses(kept)
@@ -485,6 +647,16 @@ def test_an_error_that_a_producer_keeps_keeps_nothing_of_a_repr():
     assert "kept" in repr(x)
     assert "kept" in str(describe(producer))
     assert (sys.getrefcount(producer), kept.__traceback__) == (before, None)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_refusal_that_a_producer_keeps_keeps_no_frames(refusal):
+    kept = refusal("kept")
+    for others in {}, {"__array_interface__": ARRAY.__array_interface__}:
+        for ask in ASK.values():
+            with contextlib.suppress(BufferError):
+                ask(asdlpack(refuses(kept, **others)))
+            assert kept.__traceback__ is None
 
 
 def test_forbidden_copy_is_refused_where_the_producer_only_copies():
@@ -515,6 +687,31 @@ def test_what_copy_none_has_to_copy_is_copied_once_for_all_exports():
     assert np.from_dlpack(x, copy=True).ctypes.data != x.pointer
 
 
+@pytest.mark.parametrize("name", [LEGACY, VERSIONED])
+@pytest.mark.parametrize("wrong", [{"dtype": (0, 4, 1), "strides": (2,)}, {"dtype": (99, 8, 1)}, {"device": (77, 0)}])
+def test_what_copy_none_can_neither_share_nor_copy_is_handed_on(wrong, name):
+    version = {LEGACY: None, VERSIONED: (1, 3)}[name]
+    capsule = Managed(ARRAY.ctypes.data, name=name, shape=(3,), **wrong).capsule()
+    producer = speaking(lambda **_: capsule)
+    for copy in False, None:
+        assert asdlpack(producer, copy=copy).__dlpack__(max_version=version) is capsule
+
+
+def test_a_misaligned_capsule_is_copied_once_with_copy_none():
+    data = np.arange(9, dtype="u1")
+    made = []
+
+    def dlpack(**arguments):
+        made.append(Managed(data.ctypes.data + 1, shape=(2,), dtype=(0, 32, 1)))
+        return made[-1].capsule()
+
+    x = asdlpack(speaking(dlpack), copy=None)
+    outs = [np.from_dlpack(x), np.from_dlpack(x)]
+    assert {out.ctypes.data for out in outs} == {x.pointer}
+    assert bytes(outs[0]) == bytes(data[1:])
+    assert [managed.deleted for managed in made] == [1]
+
+
 def test_a_copy_that_the_consumer_asks_for_is_converted():
     values = np.arange(6, dtype=">f4").reshape(2, 3)
     x = asdlpack(values)
@@ -537,6 +734,21 @@ def test_a_refused_device_leaves_the_other_protocols_to_serve():
     assert "by __array_interface__" in repr(x)
     assert x.__dlpack_device__() == (1, 0)
     assert np.from_dlpack(x).tolist() == ARRAY.tolist()
+
+
+def test_a_producer_without_a_device_says_the_cause_in_dlpack():
+    """As a deleted array of jax, whose __dlpack_device__ raises TypeError: object of type 'NoneType' has no len()."""
+
+    def no_device():
+        raise TypeError("no len()")
+
+    producer = refuses(RuntimeError("Array has been deleted"))
+    producer.__dlpack_device__ = no_device
+    for name in "attribute", "device", "bare", "move":
+        with pytest.raises(BufferError, match="Array has been deleted"):
+            ASK[name](asdlpack(producer))
+    producer.__dlpack__ = of_before_version_1
+    assert (asdlpack(producer).shape, asdlpack(producer).__dlpack_device__()) == ((2, 3), (1, 0))
 
 
 def test_a_producer_that_asks_its_own_wrapper_is_imported_once():
