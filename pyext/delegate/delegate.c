@@ -348,8 +348,9 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (answer == NULL && !is_refusal()) {
         return NULL;
     }
-    /* Some consumers (onnxruntime, tensorflow) overlook an offset. */
-    bool fits = name == expected && (given == NULL || given->byte_offset == 0);
+    /* Some consumers (onnxruntime, tensorflow) overlook an offset, and numpy takes new memory where there is none. */
+    bool fits = name == expected &&
+                (given == NULL || (given->byte_offset == 0 && (given->data != NULL || size_of(given) == 0)));
     if (fits && (given == NULL || !needs_copy(self, answer))) {
         return answer;
     }
