@@ -85,8 +85,9 @@ def test_an_array_interface_that_leads_to_a_buffer_stays_the_protocol(kind):
 
 @pytest.mark.parametrize("name", ["__dlpack__", "__array_interface__", "__array_struct__"])
 @pytest.mark.parametrize("first", ["with", "without"])
-def test_attribute_that_some_objects_of_a_type_lack_is_looked_for_in_each(name, first):
-    kind = immutable_type(name)
+@pytest.mark.parametrize("slot", [True, False])
+def test_attribute_that_some_objects_of_a_type_lack_is_looked_for_in_each(name, first, slot):
+    kind = immutable_type(name if slot else "__dict__")
     objects = {"with": kind(), "without": kind()}
     setattr(objects["with"], name, getattr(NUMBERS, name))
     expected = {"with": name, "without": "buffer"}

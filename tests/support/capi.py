@@ -168,8 +168,10 @@ def _get_bytes(exporter, view, flags):
 
 
 def immutable_type(attribute):
-    """A new immutable type of C's: its objects have a buffer, and the attribute only where one was set."""
-    members = (_Member * 2)(_Member(attribute.encode(), 16, object.__basicsize__))  # T_OBJECT_EX
+    """A new immutable type of C's: its objects have a buffer, and the attribute only where one was set. With the
+    attribute __dict__ any may be set."""
+    member = (b"__dictoffset__", 19) if attribute == "__dict__" else (attribute.encode(), 16)  # T_PYSSIZET, T_OBJECT_EX
+    members = (_Member * 2)(_Member(*member, object.__basicsize__, 1 if attribute == "__dict__" else 0))  # READONLY
     slots = (_Slot * 3)(
         _Slot(1, ctypes.cast(_get_bytes, c_void_p)),  # Py_bf_getbuffer
         _Slot(72, ctypes.cast(members, c_void_p)),  # Py_tp_members
