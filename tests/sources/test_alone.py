@@ -32,6 +32,20 @@ def end(status, text):
     sys.exit(status)
 
 
+@alone
+def count(effort, figure):
+    if amount := effort(0, 3):
+        figure("work", amount)
+
+
+def test_a_child_does_the_effort_and_gives_the_figures():
+    counted = {}
+    count(effort=lambda short, long: long, figure=counted.__setitem__)
+    assert counted == {"work": 3}
+    with pytest.raises(AssertionError):  # a proof that counted nothing
+        count(effort=lambda short, long: short, figure=counted.__setitem__)
+
+
 def test_a_failed_assertion_in_a_child_shows_its_values():
     with pytest.raises(pytest.fail.Exception, match="assert 3 == 4"):
         compare(left=3, right=4)
