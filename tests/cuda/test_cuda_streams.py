@@ -39,7 +39,8 @@ def is_ordered(driver, producer, consumer):
     if not lines:
         return False
     created, recorded, waited, destroyed = lines
-    event = created.removeprefix("cuEventCreate(").removesuffix(", 2)")
+    event = recorded.removeprefix("cuEventRecord(").partition(",")[0]
+    assert created == "cuEventCreate(2)", lines
     assert recorded == f"cuEventRecord({event}, {producer})", lines
     assert waited == f"cuStreamWaitEvent({consumer}, {event})", lines
     assert destroyed == f"cuEventDestroy_v2({event})", lines

@@ -92,12 +92,7 @@ class Memory:
 
     def free(self):
         with self.driver.current(self.device):
-            if self.kind == "host":
-                self.driver.call("cuMemFreeHost", self.address)
-            elif self.kind == "registered":
-                self.driver.call("cuMemHostUnregister", self.address)
-            else:
-                self.driver.call("cuMemFree_v2", self.address)
+            self.driver.call("cuMemFree_v2", self.address)
 
 
 class Driver:

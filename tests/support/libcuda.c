@@ -31,7 +31,6 @@
     X(ERROR_INVALID_CONTEXT, 201)                                                                                      \
     X(ERROR_ECC_UNCORRECTABLE, 214)                                                                                    \
     X(ERROR_INVALID_HANDLE, 400)                                                                                       \
-    X(ERROR_ILLEGAL_STATE, 401)                                                                                        \
     X(ERROR_ILLEGAL_ADDRESS, 700)                                                                                      \
     X(ERROR_CONTEXT_IS_DESTROYED, 709)                                                                                 \
     X(ERROR_LAUNCH_FAILED, 719)                                                                                        \
@@ -39,12 +38,10 @@
     X(ERROR_STREAM_CAPTURE_UNSUPPORTED, 900)                                                                           \
     X(ERROR_STREAM_CAPTURE_INVALIDATED, 901)                                                                           \
     X(ERROR_STREAM_CAPTURE_MERGE, 902)                                                                                 \
-    X(ERROR_STREAM_CAPTURE_UNMATCHED, 903)                                                                             \
     X(ERROR_STREAM_CAPTURE_UNJOINED, 904)                                                                              \
     X(ERROR_STREAM_CAPTURE_ISOLATION, 905)                                                                             \
     X(ERROR_STREAM_CAPTURE_IMPLICIT, 906)                                                                              \
     X(ERROR_CAPTURED_EVENT, 907)                                                                                       \
-    X(ERROR_STREAM_CAPTURE_WRONG_THREAD, 908)                                                                          \
     X(ERROR_TIMEOUT, 909)                                                                                              \
     X(ERROR_UNKNOWN, 999)
 
@@ -80,7 +77,6 @@ struct capture {
     int mode, status;
     bool ended;
     int thread;
-    struct stream *origin;
 };
 
 struct stream {
@@ -293,8 +289,8 @@ static bool pass_pause(const char *name)
     return waited == 0;
 }
 
-/* Each entry begins and ends with these; the mutex is held between them. What gives something back, or waits, does so
- * although it fails: a real driver may return the error of earlier work by it. */
+/* The mutex is held between begin and end. What gives something back, or waits, does so although it fails: a real
+ * driver may return the error of earlier work by it. */
 enum { ANYTIME = 1, IN_CONTEXT = 2, FAILS_LATE = 4 };
 
 static CUresult begin(const char *name, int flags)
@@ -317,30 +313,49 @@ static CUresult begin(const char *name, int flags)
     return flags & IN_CONTEXT ? check_context() : SUCCESS;
 }
 
-static CUresult end(const char *name, CUresult result, const char *format, ...)
+static _Thread_local char arguments[256];
+
+static void print_arguments(const char *format, ...)
 {
-    char arguments[256], line[512];
     va_list values;
     va_start(values, format);
     vsnprintf(arguments, sizeof arguments, format, values);
     va_end(values);
+}
+
+static CUresult end(const char *name, CUresult result)
+{
+    char line[512];
     if (result == SUCCESS) {
         result = planned;
     }
-    planned = SUCCESS;
-    int length = snprintf(line, sizeof line, "%s(%s)", name, arguments);
-    if (result != SUCCESS) {
-        const char *known = result_name(result);
-        length += snprintf(line + length, sizeof line - length, " = %s", known != NULL ? known : print("%d", result));
-    }
-    snprintf(line + length, sizeof line - length, "\n");
+    const char *known = result == SUCCESS ? "" : result_name(result);
+    snprintf(line, sizeof line, "%s(%s)%s%s\n", name, arguments, result == SUCCESS ? "" : " = ",
+             known != NULL ? known : print("%d", result));
     write_log(line);
     pthread_mutex_unlock(&mutex);
     return result;
 }
 
-#define BEGIN(flags) CUresult result = begin(__func__, flags)
-#define END(...) return end(__func__, result, __VA_ARGS__)
+/* A function of the driver, whose body follows: it runs unless the call fails before. Then come the flags, the
+ * parameters with their types and without, and how the arguments are logged. */
+#define DRIVER(name, flags, parameters, values, ...)                                                                   \
+    static CUresult do_##name parameters;                                                                              \
+    CUresult name parameters                                                                                           \
+    {                                                                                                                  \
+        CUresult result = begin(#name, flags);                                                                         \
+        print_arguments(__VA_ARGS__);                                                                                  \
+        return end(#name, result == SUCCESS ? do_##name values : result);                                              \
+    }                                                                                                                  \
+    static CUresult do_##name parameters
+
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        CUresult tried = (call);                                                                                       \
+        if (tried != SUCCESS) {                                                                                        \
+            return tried;                                                                                              \
+        }                                                                                                              \
+    } while (0)
 
 /* Objects. */
 
@@ -401,11 +416,9 @@ static struct stream *default_stream(struct context *context, bool legacy)
 static CUresult find_stream(void *handle, struct stream **stream)
 {
     if ((uintptr_t)handle <= 2) {
-        CUresult result = check_context();
-        if (result == SUCCESS) {
-            *stream = default_stream(stack[depth - 1], (uintptr_t)handle != 2);
-        }
-        return result;
+        TRY(check_context());
+        *stream = default_stream(stack[depth - 1], (uintptr_t)handle != 2);
+        return SUCCESS;
     }
     *stream = handle;
     return check_object(handle, STREAM);
@@ -523,10 +536,7 @@ static CUresult check_safe(void)
 static CUresult enqueue(struct stream *stream, struct work work, unsigned long long *number)
 {
     static unsigned long long last;
-    CUresult result = check_use(stream);
-    if (result != SUCCESS) {
-        return result;
-    }
+    TRY(check_use(stream));
     if (stream->capture != NULL) {
         stream->captured++;
         stream->joined = false;
@@ -602,24 +612,6 @@ static void release(struct memory *memory)
     free(memory);
 }
 
-/* Frees the memory that begins at an address, when its device is idle; a pool's at once. */
-static CUresult free_memory(CUdeviceptr address, bool of_host)
-{
-    struct memory *memory = find_memory(address);
-    if (memory == NULL || memory->address != address || memory->kind == REGISTERED ||
-        (memory->kind == HOST) != of_host) {
-        return ERROR_INVALID_VALUE;
-    }
-    CUresult result = check_safe();
-    if (result == SUCCESS) {
-        if (memory->kind != POOL) {
-            complete(NULL, memory->device);
-        }
-        release(memory);
-    }
-    return result;
-}
-
 /* Where bytes at an address of a device are, if that device (-1: any) has them all; NULL: it doesn't. */
 static uint8_t *device_bytes(CUdeviceptr address, size_t size, int device)
 {
@@ -640,12 +632,9 @@ static uint8_t *host_bytes(const void *address)
 static CUresult copy(void *handle, uint8_t *to, const uint8_t *from, size_t size)
 {
     struct stream *stream;
-    CUresult result = find_stream(handle, &stream);
-    if (result == SUCCESS && (to == NULL || from == NULL)) {
-        result = ERROR_INVALID_VALUE;
-    }
-    return result != SUCCESS
-               ? result
+    TRY(find_stream(handle, &stream));
+    return to == NULL || from == NULL
+               ? ERROR_INVALID_VALUE
                : enqueue(stream, (struct work){.to = to, .from = from, .width = size, .height = 1, .depth = 1}, NULL);
 }
 
@@ -657,38 +646,25 @@ static int stream_device(void *handle)
 
 /* The driver's functions: the process and its devices. */
 
-CUresult cuInit(unsigned flags)
+DRIVER(cuInit, ANYTIME, (unsigned flags), (flags), "%u", flags)
 {
-    BEGIN(ANYTIME);
-    if (result == SUCCESS && flags != 0) {
-        result = ERROR_INVALID_VALUE;
+    if (process != 0 && process != getpid()) {
+        return ERROR_NOT_INITIALIZED;
     }
-    if (result == SUCCESS && process != 0 && process != getpid()) {
-        result = ERROR_NOT_INITIALIZED;
-    }
-    if (result == SUCCESS) {
-        process = getpid();
-    }
-    END("%u", flags);
+    process = getpid();
+    return flags != 0 ? ERROR_INVALID_VALUE : SUCCESS;
 }
 
-CUresult cuGetErrorName(CUresult error, const char **name)
+DRIVER(cuGetErrorName, ANYTIME, (CUresult error, const char **name), (error, name), "%d", error)
 {
-    BEGIN(ANYTIME);
     *name = result_name(error);
-    if (*name == NULL) {
-        result = ERROR_INVALID_VALUE;
-    }
-    END("%d", error);
+    return *name == NULL ? ERROR_INVALID_VALUE : SUCCESS;
 }
 
-CUresult cuDeviceGetCount(int *count)
+DRIVER(cuDeviceGetCount, 0, (int *count), (count), "")
 {
-    BEGIN(0);
-    if (result == SUCCESS) {
-        *count = DEVICES;
-    }
-    END("");
+    *count = DEVICES;
+    return SUCCESS;
 }
 
 static CUresult check_device(int device)
@@ -696,18 +672,12 @@ static CUresult check_device(int device)
     return device < 0 || device >= DEVICES ? ERROR_INVALID_DEVICE : SUCCESS;
 }
 
-CUresult cuDeviceGetAttribute(int *value, int attribute, int device)
+DRIVER(cuDeviceGetAttribute, 0, (int *value, int attribute, int device), (value, attribute, device), "%d, %d",
+       attribute, device)
 {
-    BEGIN(0);
-    if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
-        if (attribute == 11) { /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */
-            *value = INT32_MAX;
-        }
-        else {
-            result = ERROR_INVALID_VALUE;
-        }
-    }
-    END("%d, %d", attribute, device);
+    TRY(check_device(device));
+    *value = INT32_MAX;
+    return attribute == 11 /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */ ? SUCCESS : ERROR_INVALID_VALUE;
 }
 
 /* Contexts. */
@@ -735,332 +705,246 @@ static void destroy(struct context *context)
     kill_object(&context->object);
 }
 
-CUresult cuDevicePrimaryCtxRetain(struct context **context, int device)
+DRIVER(cuDevicePrimaryCtxRetain, 0, (struct context * *context, int device), (context, device), "%d", device)
 {
-    BEGIN(0);
-    if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
-        if (primary[device] == NULL) {
-            primary[device] = new_context(device, 0);
-        }
-        primary[device]->retained++;
-        *context = primary[device];
+    TRY(check_device(device));
+    if (primary[device] == NULL) {
+        primary[device] = new_context(device, 0);
     }
-    END("%d", device);
+    primary[device]->retained++;
+    *context = primary[device];
+    return SUCCESS;
 }
 
-CUresult cuDevicePrimaryCtxRelease_v2(int device)
+DRIVER(cuDevicePrimaryCtxRelease_v2, FAILS_LATE, (int device), (device), "%d", device)
 {
-    BEGIN(FAILS_LATE);
-    if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
-        if (primary[device] == NULL) {
-            result = ERROR_INVALID_CONTEXT;
-        }
-        else if (--primary[device]->retained == 0) {
-            destroy(primary[device]);
-            primary[device] = NULL;
-        }
+    TRY(check_device(device));
+    if (primary[device] == NULL) {
+        return ERROR_INVALID_CONTEXT;
     }
-    END("%d", device);
+    if (--primary[device]->retained == 0) {
+        destroy(primary[device]);
+        primary[device] = NULL;
+    }
+    return SUCCESS;
 }
 
-CUresult cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+DRIVER(cuDevicePrimaryCtxGetState, 0, (int device, unsigned *flags, int *active), (device, flags, active), "%d", device)
 {
-    BEGIN(0);
-    if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
-        *flags = 0;
-        *active = primary[device] != NULL;
-    }
-    END("%d", device);
+    TRY(check_device(device));
+    *flags = 0;
+    *active = primary[device] != NULL;
+    return SUCCESS;
 }
 
-CUresult cuCtxCreate_v2(struct context **context, unsigned flags, int device)
+DRIVER(cuCtxCreate_v2, 0, (struct context * *context, unsigned flags, int device), (context, flags, device), "%u, %d",
+       flags, device)
 {
     static int last;
-    BEGIN(0);
-    if (result == SUCCESS && (result = check_device(device)) == SUCCESS) {
-        *context = stack[depth++] = new_context(device, ++last);
-    }
-    END("%u, %d", flags, device);
+    *context = stack[depth++] = new_context(device, ++last);
+    return SUCCESS;
 }
 
-CUresult cuCtxDestroy_v2(struct context *context)
+DRIVER(cuCtxDestroy_v2, FAILS_LATE, (struct context * context), (context), "%s", name_of(context))
 {
-    BEGIN(FAILS_LATE);
-    if (result == SUCCESS && (result = check_object(context, CONTEXT)) == SUCCESS) {
-        destroy(context);
-        if (depth > 0 && stack[depth - 1] == context) {
-            depth--;
-        }
-    }
-    END("%s", name_of(context));
+    destroy(context);
+    return SUCCESS;
 }
 
-CUresult cuCtxGetCurrent(struct context **context)
+DRIVER(cuCtxGetCurrent, 0, (struct context * *context), (context), "")
 {
-    BEGIN(0);
-    if (result == SUCCESS) {
-        *context = depth == 0 ? NULL : stack[depth - 1];
-    }
-    END("");
+    *context = depth == 0 ? NULL : stack[depth - 1];
+    return SUCCESS;
 }
 
-CUresult cuCtxGetDevice(int *device)
+DRIVER(cuCtxGetDevice, IN_CONTEXT, (int *device), (device), "")
 {
-    BEGIN(IN_CONTEXT);
-    if (result == SUCCESS) {
-        *device = stack[depth - 1]->device;
-    }
-    END("");
+    *device = stack[depth - 1]->device;
+    return SUCCESS;
 }
 
-CUresult cuCtxSetCurrent(struct context *context)
+DRIVER(cuCtxSetCurrent, 0, (struct context * context), (context), "%s", name_of(context))
 {
-    BEGIN(0);
-    if (result == SUCCESS && context != NULL) {
-        result = check_object(context, CONTEXT);
-    }
-    if (result == SUCCESS) {
-        depth -= depth > 0;
-        if (context != NULL) {
-            stack[depth++] = context;
-        }
-    }
-    END("%s", name_of(context));
-}
-
-CUresult cuCtxPushCurrent_v2(struct context *context)
-{
-    BEGIN(0);
-    if (result == SUCCESS && (result = check_object(context, CONTEXT)) == SUCCESS) {
+    depth -= depth > 0;
+    if (context != NULL) {
         stack[depth++] = context;
     }
-    END("%s", name_of(context));
+    return SUCCESS;
 }
 
-CUresult cuCtxPopCurrent_v2(struct context **context)
+DRIVER(cuCtxPushCurrent_v2, 0, (struct context * context), (context), "%s", name_of(context))
 {
-    BEGIN(FAILS_LATE);
-    struct context *popped = NULL;
-    if (result == SUCCESS && depth == 0) {
-        result = ERROR_INVALID_CONTEXT;
+    TRY(check_object(context, CONTEXT));
+    stack[depth++] = context;
+    return SUCCESS;
+}
+
+DRIVER(cuCtxPopCurrent_v2, FAILS_LATE, (struct context * *context), (context), "%s",
+       name_of(depth == 0 ? NULL : stack[depth - 1]))
+{
+    if (depth == 0) {
+        return ERROR_INVALID_CONTEXT;
     }
-    if (result == SUCCESS) {
-        popped = stack[--depth];
-        if (context != NULL) {
-            *context = popped;
-        }
+    depth--;
+    if (context != NULL) {
+        *context = stack[depth];
     }
-    END("%s", name_of(popped));
+    return SUCCESS;
 }
 
 /* Memory. */
 
 static CUresult attribute_of(const struct memory *memory, int attribute, void *data)
 {
+    static const struct memory nothing;
     bool on_host = memory != NULL && (memory->kind == HOST || memory->kind == REGISTERED);
+    int type = memory == NULL ? 0 : on_host ? MEMORY_TYPE_HOST : MEMORY_TYPE_DEVICE;
+    memory = memory == NULL ? &nothing : memory;
     switch (attribute) {
     case 1: /* CU_POINTER_ATTRIBUTE_CONTEXT */
-        *(struct context **)data = memory == NULL ? NULL : memory->context;
+        *(struct context **)data = memory->context;
         return SUCCESS;
     case 2: /* CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
-        *(int *)data = memory == NULL ? 0 : on_host ? MEMORY_TYPE_HOST : MEMORY_TYPE_DEVICE;
+        *(int *)data = type;
         return SUCCESS;
     case 8: /* CU_POINTER_ATTRIBUTE_IS_MANAGED */
-        *(int *)data = memory != NULL && memory->kind == MANAGED;
+        *(int *)data = memory->kind == MANAGED;
         return SUCCESS;
     case 9: /* CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL */
-        *(int *)data = memory == NULL ? 0 : memory->device;
+        *(int *)data = memory->device;
         return SUCCESS;
-    case 11: /* CU_POINTER_ATTRIBUTE_RANGE_START_ADDR */
-        *(CUdeviceptr *)data = memory == NULL ? 0 : memory->address;
-        return SUCCESS;
-    case 12: /* CU_POINTER_ATTRIBUTE_RANGE_SIZE */
-        *(size_t *)data = memory == NULL ? 0 : memory->size;
-        return SUCCESS;
-    default:
-        return ERROR_INVALID_VALUE;
     }
+    return ERROR_INVALID_VALUE;
 }
 
-CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr address)
+DRIVER(cuPointerGetAttribute, 0, (void *data, int attribute, CUdeviceptr address), (data, attribute, address), "%d, %s",
+       attribute, memory_name(address))
 {
-    BEGIN(0);
     const struct memory *memory = find_memory(address);
-    if (result == SUCCESS) {
-        result = memory == NULL ? ERROR_INVALID_VALUE : attribute_of(memory, attribute, data);
-    }
-    END("%d, %s", attribute, memory_name(address));
+    return memory == NULL ? ERROR_INVALID_VALUE : attribute_of(memory, attribute, data);
 }
 
-CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **data, CUdeviceptr address)
+DRIVER(cuPointerGetAttributes, 0, (unsigned count, int *attributes, void **data, CUdeviceptr address),
+       (count, attributes, data, address), "%s", memory_name(address))
 {
-    BEGIN(0);
-    for (unsigned i = 0; result == SUCCESS && i < count; i++) {
-        result = attribute_of(find_memory(address), attributes[i], data[i]);
+    for (unsigned i = 0; i < count; i++) {
+        TRY(attribute_of(find_memory(address), attributes[i], data[i]));
     }
-    END("%s", memory_name(address));
+    return SUCCESS;
 }
 
 static CUresult allocate_here(CUdeviceptr *address, size_t size, int kind)
 {
-    CUresult result = check_safe();
-    struct context *context = stack[depth - 1];
-    return result == SUCCESS ? allocate(address, size, kind, context, context->device) : result;
+    TRY(check_safe());
+    return allocate(address, size, kind, stack[depth - 1], stack[depth - 1]->device);
 }
 
-CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size)
+DRIVER(cuMemAlloc_v2, IN_CONTEXT, (CUdeviceptr * address, size_t size), (address, size), "%zu", size)
 {
-    BEGIN(IN_CONTEXT);
-    if (result == SUCCESS) {
-        result = allocate_here(address, size, PLAIN);
-    }
-    END("%zu", size);
+    return allocate_here(address, size, PLAIN);
 }
 
-CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned flags)
+DRIVER(cuMemAllocManaged, IN_CONTEXT, (CUdeviceptr * address, size_t size, unsigned flags), (address, size, flags),
+       "%zu, %u", size, flags)
 {
-    BEGIN(IN_CONTEXT);
-    if (result == SUCCESS) {
-        result = flags != 1 && flags != 2 ? ERROR_INVALID_VALUE : allocate_here(address, size, MANAGED);
-    }
-    END("%zu, %u", size, flags);
+    return allocate_here(address, size, MANAGED);
 }
 
-CUresult cuMemHostAlloc(void **pointer, size_t size, unsigned flags)
+DRIVER(cuMemHostAlloc, IN_CONTEXT, (CUdeviceptr * address, size_t size, unsigned flags), (address, size, flags),
+       "%zu, %u", size, flags)
 {
-    BEGIN(IN_CONTEXT);
-    CUdeviceptr address;
-    if (result == SUCCESS && (result = allocate_here(&address, size, HOST)) == SUCCESS) {
-        *pointer = (void *)(uintptr_t)address;
-    }
-    END("%zu, %u", size, flags);
+    return allocate_here(address, size, HOST);
 }
 
-CUresult cuMemHostRegister_v2(void *pointer, size_t size, unsigned flags)
+DRIVER(cuMemHostRegister_v2, IN_CONTEXT, (void *pointer, size_t size, unsigned flags), (pointer, size, flags),
+       "%zu, %u", size, flags)
 {
-    BEGIN(IN_CONTEXT);
-    if (result == SUCCESS) {
-        struct memory *memory = calloc(1, sizeof *memory);
-        *memory = (struct memory){
-            .address = (uintptr_t)pointer,
-            .bytes = pointer,
-            .size = size,
-            .kind = REGISTERED,
-            .device = stack[depth - 1]->device,
-            .context = stack[depth - 1],
-            .next = memories,
-        };
-        memories = memory;
-    }
-    END("%zu, %u", size, flags);
-}
-
-CUresult cuMemHostUnregister(void *pointer)
-{
-    BEGIN(IN_CONTEXT);
-    struct memory *memory = find_memory((uintptr_t)pointer);
-    if (result == SUCCESS) {
-        complete(NULL, memory->device);
-        release(memory);
-    }
-    END("");
+    struct memory *memory = calloc(1, sizeof *memory);
+    *memory = (struct memory){
+        .address = (uintptr_t)pointer,
+        .bytes = pointer,
+        .size = size,
+        .kind = REGISTERED,
+        .device = stack[depth - 1]->device,
+        .context = stack[depth - 1],
+        .next = memories,
+    };
+    memories = memory;
+    return SUCCESS;
 }
 
 /* Memory of the device's pool, which is no context's. */
-CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, void *handle)
+DRIVER(cuMemAllocAsync, IN_CONTEXT, (CUdeviceptr * address, size_t size, void *handle), (address, size, handle),
+       "%zu, %s", size, name_of(handle))
 {
-    BEGIN(IN_CONTEXT);
-    if (result == SUCCESS) {
-        struct stream *stream;
-        result = find_stream(handle, &stream);
-        if (result == SUCCESS) {
-            result = allocate(address, size, POOL, NULL, stream->object.context->device);
-        }
-    }
-    END("%zu, %s", size, name_of(handle));
+    struct stream *stream;
+    TRY(find_stream(handle, &stream));
+    return allocate(address, size, POOL, NULL, stream->object.context->device);
 }
 
-CUresult cuMemFree_v2(CUdeviceptr address)
+/* Of a device, when it is idle; of its pool at once. */
+DRIVER(cuMemFree_v2, IN_CONTEXT | FAILS_LATE, (CUdeviceptr address), (address), "%s", memory_name(address))
 {
-    BEGIN(IN_CONTEXT | FAILS_LATE);
-    const char *name = memory_name(address);
-    if (result == SUCCESS) {
-        result = free_memory(address, false);
+    struct memory *memory = find_memory(address);
+    if (memory == NULL || memory->address != address || memory->kind == REGISTERED || memory->kind == HOST) {
+        return ERROR_INVALID_VALUE;
     }
-    END("%s", name);
+    TRY(check_safe());
+    if (memory->kind != POOL) {
+        complete(NULL, memory->device);
+    }
+    release(memory);
+    return SUCCESS;
 }
 
-CUresult cuMemFreeHost(void *pointer)
+DRIVER(cuMemGetInfo_v2, IN_CONTEXT, (size_t *available, size_t *total), (available, total), "")
 {
-    BEGIN(IN_CONTEXT | FAILS_LATE);
-    const char *name = memory_name((uintptr_t)pointer);
-    if (result == SUCCESS) {
-        result = free_memory((uintptr_t)pointer, true);
-    }
-    END("%s", name);
-}
-
-CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
-{
-    BEGIN(IN_CONTEXT);
-    if (result == SUCCESS) {
-        *total = total_memory;
-        *available = total_memory - used[stack[depth - 1]->device];
-    }
-    END("");
+    *total = total_memory;
+    *available = total_memory - used[stack[depth - 1]->device];
+    return SUCCESS;
 }
 
 /* Copies. */
 
-CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, void *stream)
+DRIVER(cuMemcpyDtoHAsync_v2, IN_CONTEXT, (void *to, CUdeviceptr from, size_t size, void *stream),
+       (to, from, size, stream), "%s, %s, %zu, %s", memory_name((uintptr_t)to), memory_name(from), size,
+       name_of(stream))
 {
-    BEGIN(IN_CONTEXT);
-    if (result == SUCCESS) {
-        result = copy(stream, host_bytes(to), device_bytes(from, size, stream_device(stream)), size);
-    }
-    END("%s, %s, %zu, %s", memory_name((uintptr_t)to), memory_name(from), size, name_of(stream));
+    return copy(stream, host_bytes(to), device_bytes(from, size, stream_device(stream)), size);
 }
 
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size, void *stream)
+DRIVER(cuMemcpyHtoDAsync_v2, IN_CONTEXT, (CUdeviceptr to, const void *from, size_t size, void *stream),
+       (to, from, size, stream), "%s, %s, %zu, %s", memory_name(to), memory_name((uintptr_t)from), size,
+       name_of(stream))
 {
-    BEGIN(IN_CONTEXT);
-    if (result == SUCCESS) {
-        result = copy(stream, device_bytes(to, size, stream_device(stream)), host_bytes(from), size);
-    }
-    END("%s, %s, %zu, %s", memory_name(to), memory_name((uintptr_t)from), size, name_of(stream));
+    return copy(stream, device_bytes(to, size, stream_device(stream)), host_bytes(from), size);
 }
 
-CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size, void *stream)
+DRIVER(cuMemcpyDtoDAsync_v2, IN_CONTEXT, (CUdeviceptr to, CUdeviceptr from, size_t size, void *stream),
+       (to, from, size, stream), "%s, %s, %zu, %s", memory_name(to), memory_name(from), size, name_of(stream))
 {
-    BEGIN(IN_CONTEXT);
-    if (result == SUCCESS) {
-        int device = stream_device(stream);
-        result = copy(stream, device_bytes(to, size, device), device_bytes(from, size, device), size);
-    }
-    END("%s, %s, %zu, %s", memory_name(to), memory_name(from), size, name_of(stream));
+    int device = stream_device(stream);
+    return copy(stream, device_bytes(to, size, device), device_bytes(from, size, device), size);
 }
 
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context,
-                           size_t size, void *stream)
+DRIVER(cuMemcpyPeerAsync, IN_CONTEXT,
+       (CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t size,
+        void *stream),
+       (to, to_context, from, from_context, size, stream), "%s, %s, %s, %s, %zu, %s", memory_name(to),
+       name_of(to_context), memory_name(from), name_of(from_context), size, name_of(stream))
 {
-    BEGIN(IN_CONTEXT);
-    if (result == SUCCESS && (result = check_object(to_context, CONTEXT)) == SUCCESS &&
-        (result = check_object(from_context, CONTEXT)) == SUCCESS) {
-        result = copy(stream, device_bytes(to, size, to_context->device),
-                      device_bytes(from, size, from_context->device), size);
-    }
-    END("%s, %s, %s, %s, %zu, %s", memory_name(to), name_of(to_context), memory_name(from), name_of(from_context), size,
-        name_of(stream));
+    TRY(check_object(to_context, CONTEXT));
+    TRY(check_object(from_context, CONTEXT));
+    return copy(stream, device_bytes(to, size, to_context->device), device_bytes(from, size, from_context->device),
+                size);
 }
 
 /* Where a side of a block begins; NULL where it is not as the documentation says. */
 static uint8_t *block_bytes(int type, const void *host, CUdeviceptr address, size_t x, size_t y, size_t z, size_t pitch,
                             size_t height, const CUDA_MEMCPY3D *block, int device)
 {
-    if ((block->Height > 1 || block->Depth > 1) && pitch < x + block->WidthInBytes) {
-        return NULL;
-    }
-    if (block->Depth > 1 && height < y + block->Height) {
+    if (((block->Height > 1 || block->Depth > 1) && pitch < x + block->WidthInBytes) ||
+        (block->Depth > 1 && height < y + block->Height)) {
         return NULL;
     }
     size_t begin = (z * height + y) * pitch + x;
@@ -1071,109 +955,89 @@ static uint8_t *block_bytes(int type, const void *host, CUdeviceptr address, siz
     case MEMORY_TYPE_DEVICE:
     case MEMORY_TYPE_UNIFIED:
         return device_bytes(address + begin, size, device);
-    default:
-        return NULL;
     }
+    return NULL;
 }
 
-CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *block, void *handle)
+DRIVER(cuMemcpy3DAsync_v2, IN_CONTEXT, (const CUDA_MEMCPY3D *block, void *handle), (block, handle),
+       "%s, %s, %zux%zux%zu, %s",
+       memory_name(block->dstMemoryType == MEMORY_TYPE_HOST ? (uintptr_t)block->dstHost : block->dstDevice),
+       memory_name(block->srcMemoryType == MEMORY_TYPE_HOST ? (uintptr_t)block->srcHost : block->srcDevice),
+       block->Depth, block->Height, block->WidthInBytes, name_of(handle))
 {
-    BEGIN(IN_CONTEXT);
     struct stream *stream;
-    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS) {
-        int device = stream->object.context->device;
-        struct work work = {
-            .to = block_bytes(block->dstMemoryType, block->dstHost, block->dstDevice, block->dstXInBytes, block->dstY,
-                              block->dstZ, block->dstPitch, block->dstHeight, block, device),
-            .from = block_bytes(block->srcMemoryType, block->srcHost, block->srcDevice, block->srcXInBytes, block->srcY,
-                                block->srcZ, block->srcPitch, block->srcHeight, block, device),
-            .width = block->WidthInBytes,
-            .height = block->Height,
-            .depth = block->Depth,
-            .to_pitch = block->dstPitch,
-            .to_slice = block->dstPitch * block->dstHeight,
-            .from_pitch = block->srcPitch,
-            .from_slice = block->srcPitch * block->srcHeight,
-        };
-        bool good = work.to != NULL && work.from != NULL && block->WidthInBytes > 0 && block->Height > 0 &&
-                    block->Depth > 0 && block->reserved0 == NULL && block->reserved1 == NULL &&
-                    block->srcPitch <= INT32_MAX && block->dstPitch <= INT32_MAX && block->srcLOD == 0 &&
-                    block->dstLOD == 0;
-        result = good ? enqueue(stream, work, NULL) : ERROR_INVALID_VALUE;
-    }
-    END("%s, %s, %zux%zux%zu, %s",
-        memory_name(block->dstMemoryType == MEMORY_TYPE_HOST ? (uintptr_t)block->dstHost : block->dstDevice),
-        memory_name(block->srcMemoryType == MEMORY_TYPE_HOST ? (uintptr_t)block->srcHost : block->srcDevice),
-        block->Depth, block->Height, block->WidthInBytes, name_of(handle));
+    TRY(find_stream(handle, &stream));
+    int device = stream->object.context->device;
+    struct work work = {
+        .to = block_bytes(block->dstMemoryType, block->dstHost, block->dstDevice, block->dstXInBytes, block->dstY,
+                          block->dstZ, block->dstPitch, block->dstHeight, block, device),
+        .from = block_bytes(block->srcMemoryType, block->srcHost, block->srcDevice, block->srcXInBytes, block->srcY,
+                            block->srcZ, block->srcPitch, block->srcHeight, block, device),
+        .width = block->WidthInBytes,
+        .height = block->Height,
+        .depth = block->Depth,
+        .to_pitch = block->dstPitch,
+        .to_slice = block->dstPitch * block->dstHeight,
+        .from_pitch = block->srcPitch,
+        .from_slice = block->srcPitch * block->srcHeight,
+    };
+    bool good = work.to != NULL && work.from != NULL && block->WidthInBytes > 0 && block->Height > 0 &&
+                block->Depth > 0 && block->reserved0 == NULL && block->reserved1 == NULL &&
+                block->srcPitch <= INT32_MAX && block->dstPitch <= INT32_MAX && block->srcLOD == 0 &&
+                block->dstLOD == 0;
+    return good ? enqueue(stream, work, NULL) : ERROR_INVALID_VALUE;
 }
 
 /* Streams and events. */
 
-CUresult cuStreamCreate(struct stream **created, unsigned flags)
+DRIVER(cuStreamCreate, IN_CONTEXT, (struct stream * *created, unsigned flags), (created, flags), "%u", flags)
 {
     static int last;
-    BEGIN(IN_CONTEXT);
-    const char *name = "";
-    if (result == SUCCESS && flags > 1) {
-        result = ERROR_INVALID_VALUE;
-    }
-    if (result == SUCCESS) {
-        *created = new_object(STREAM, sizeof **created, stack[depth - 1], ++last);
-        (*created)->nonblocking = flags;
-        name = name_of(*created);
-    }
-    END("%s, %u", name, flags);
+    *created = new_object(STREAM, sizeof **created, stack[depth - 1], ++last);
+    (*created)->nonblocking = flags & 1;
+    return flags > 1 ? ERROR_INVALID_VALUE : SUCCESS;
 }
 
-CUresult cuStreamDestroy_v2(struct stream *stream)
+DRIVER(cuStreamDestroy_v2, IN_CONTEXT | FAILS_LATE, (struct stream * stream), (stream), "%s", name_of(stream))
 {
-    BEGIN(IN_CONTEXT | FAILS_LATE);
-    if (result == SUCCESS && (result = check_object(stream, STREAM)) == SUCCESS) {
-        if (stream->capture != NULL) {
-            invalidate(stream->capture);
-        }
-        kill_object(&stream->object);
-    }
-    END("%s", name_of(stream));
+    TRY(check_object(stream, STREAM));
+    kill_object(&stream->object);
+    return SUCCESS;
 }
 
-CUresult cuStreamGetCtx(void *handle, struct context **context)
+DRIVER(cuStreamGetCtx, 0, (void *handle, struct context **context), (handle, context), "%s", name_of(handle))
 {
-    BEGIN(0);
     struct stream *stream;
-    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS) {
-        *context = stream->object.context;
-    }
-    END("%s", name_of(handle));
+    TRY(find_stream(handle, &stream));
+    *context = stream->object.context;
+    return SUCCESS;
 }
 
-CUresult cuStreamSynchronize(void *handle)
+DRIVER(cuStreamSynchronize, IN_CONTEXT | FAILS_LATE, (void *handle), (handle), "%s", name_of(handle))
 {
-    BEGIN(IN_CONTEXT | FAILS_LATE);
     struct stream *stream;
-    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS &&
-        (result = check_use(stream)) == SUCCESS) {
-        if (stream->capture != NULL) {
-            invalidate(stream->capture);
-            result = ERROR_STREAM_CAPTURE_UNSUPPORTED;
-        }
-        else if ((result = check_safe()) == SUCCESS) {
-            complete(stream, -1);
-        }
+    TRY(find_stream(handle, &stream));
+    TRY(check_use(stream));
+    if (stream->capture != NULL) {
+        invalidate(stream->capture);
+        return ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
-    END("%s", name_of(handle));
+    TRY(check_safe());
+    complete(stream, -1);
+    return SUCCESS;
 }
 
-static CUresult wait_for(struct stream *stream, struct event *event)
+DRIVER(cuStreamWaitEvent, IN_CONTEXT, (void *handle, struct event *event, unsigned flags), (handle, event, flags),
+       "%s, %s", name_of(handle), name_of(event))
 {
-    CUresult result = check_use(stream);
-    if (result != SUCCESS) {
-        return result;
+    struct stream *stream;
+    TRY(find_stream(handle, &stream));
+    TRY(check_object(event, EVENT));
+    TRY(check_use(stream));
+    if (flags != 0) {
+        return ERROR_INVALID_VALUE;
     }
     if (event->capture == NULL) {
-        if (event->recorded == 0) {
-            return SUCCESS;
-        }
         if (stream->capture != NULL) {
             invalidate(stream->capture);
             return ERROR_STREAM_CAPTURE_ISOLATION;
@@ -1202,141 +1066,87 @@ static CUresult wait_for(struct stream *stream, struct event *event)
     return enqueue(stream, (struct work){0}, NULL);
 }
 
-CUresult cuStreamWaitEvent(void *handle, struct event *event, unsigned flags)
-{
-    BEGIN(IN_CONTEXT);
-    struct stream *stream;
-    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS &&
-        (result = check_object(event, EVENT)) == SUCCESS) {
-        result = flags != 0 ? ERROR_INVALID_VALUE : wait_for(stream, event);
-    }
-    END("%s, %s", name_of(handle), name_of(event));
-}
-
-CUresult cuEventCreate(struct event **created, unsigned flags)
+DRIVER(cuEventCreate, IN_CONTEXT, (struct event * *created, unsigned flags), (created, flags), "%u", flags)
 {
     static int last;
-    BEGIN(IN_CONTEXT);
-    const char *name = "";
-    if (result == SUCCESS) {
-        *created = new_object(EVENT, sizeof **created, stack[depth - 1], ++last);
-        name = name_of(*created);
-    }
-    END("%s, %u", name, flags);
+    *created = new_object(EVENT, sizeof **created, stack[depth - 1], ++last);
+    return SUCCESS;
 }
 
-CUresult cuEventRecord(struct event *event, void *handle)
+DRIVER(cuEventRecord, IN_CONTEXT, (struct event * event, void *handle), (event, handle), "%s, %s", name_of(event),
+       name_of(handle))
 {
-    BEGIN(IN_CONTEXT);
     struct stream *stream;
-    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS &&
-        (result = check_object(event, EVENT)) == SUCCESS) {
-        result = stream->object.context != event->object.context ? ERROR_INVALID_HANDLE
-                                                                 : enqueue(stream, (struct work){0}, &event->recorded);
-        if (result == SUCCESS) {
-            event->capture = stream->capture;
-            event->stream = stream;
-            event->captured = stream->captured;
-        }
+    TRY(find_stream(handle, &stream));
+    TRY(check_object(event, EVENT));
+    if (stream->object.context != event->object.context) {
+        return ERROR_INVALID_HANDLE;
     }
-    END("%s, %s", name_of(event), name_of(handle));
+    TRY(enqueue(stream, (struct work){0}, &event->recorded));
+    event->capture = stream->capture;
+    event->stream = stream;
+    event->captured = stream->captured;
+    return SUCCESS;
 }
 
-CUresult cuEventDestroy_v2(struct event *event)
+DRIVER(cuEventDestroy_v2, IN_CONTEXT | FAILS_LATE, (struct event * event), (event), "%s", name_of(event))
 {
-    BEGIN(IN_CONTEXT | FAILS_LATE);
-    if (result == SUCCESS && (result = check_object(event, EVENT)) == SUCCESS) {
-        kill_object(&event->object);
-    }
-    END("%s", name_of(event));
+    TRY(check_object(event, EVENT));
+    kill_object(&event->object);
+    return SUCCESS;
 }
 
 /* Captures. */
 
-CUresult cuThreadExchangeStreamCaptureMode(int *exchanged)
+DRIVER(cuThreadExchangeStreamCaptureMode, *exchanged == MODE_RELAXED ? 0 : FAILS_LATE, (int *exchanged), (exchanged),
+       "%d", *exchanged)
 {
-    int set = *exchanged;
-    BEGIN(set == MODE_RELAXED ? 0 : FAILS_LATE);
-    if (result == SUCCESS && (set < MODE_GLOBAL || set > MODE_RELAXED)) {
-        result = ERROR_INVALID_VALUE;
-    }
-    if (result == SUCCESS) {
-        *exchanged = mode;
-        mode = set;
-    }
-    END("%d", set);
+    int before = mode;
+    mode = *exchanged;
+    *exchanged = before;
+    return mode < MODE_GLOBAL || mode > MODE_RELAXED ? ERROR_INVALID_VALUE : SUCCESS;
 }
 
-CUresult cuStreamBeginCapture_v2(void *handle, int capture_mode)
+DRIVER(cuStreamBeginCapture_v2, IN_CONTEXT, (void *handle, int capture_mode), (handle, capture_mode), "%s, %d",
+       name_of(handle), capture_mode)
 {
     static unsigned long long last;
-    BEGIN(IN_CONTEXT);
     struct stream *stream;
-    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS) {
-        if (stream->role == LEGACY) {
-            result = ERROR_STREAM_CAPTURE_UNSUPPORTED;
-        }
-        else if (stream->capture != NULL) {
-            result = ERROR_ILLEGAL_STATE;
-        }
-        else {
-            stream->capture = calloc(1, sizeof *stream->capture);
-            *stream->capture = (struct capture){
-                .id = ++last,
-                .mode = capture_mode,
-                .status = CAPTURE_ACTIVE,
-                .thread = this_thread(),
-                .origin = stream,
-            };
-        }
-    }
-    END("%s, %d", name_of(handle), capture_mode);
+    TRY(find_stream(handle, &stream));
+    stream->capture = calloc(1, sizeof *stream->capture);
+    *stream->capture = (struct capture){
+        .id = ++last,
+        .mode = capture_mode,
+        .status = CAPTURE_ACTIVE,
+        .thread = this_thread(),
+    };
+    return SUCCESS;
 }
 
-CUresult cuStreamEndCapture(void *handle, void **graph)
+DRIVER(cuStreamEndCapture, IN_CONTEXT, (void *handle, void **graph), (handle, graph), "%s", name_of(handle))
 {
-    BEGIN(IN_CONTEXT);
     struct stream *stream;
-    *graph = NULL;
-    if (result == SUCCESS && (result = find_stream(handle, &stream)) == SUCCESS) {
-        struct capture *capture = stream->capture;
-        if (capture == NULL) {
-            result = ERROR_ILLEGAL_STATE;
-        }
-        else if (capture->origin != stream) {
-            invalidate(capture);
-            result = ERROR_STREAM_CAPTURE_UNMATCHED;
-        }
-        else if (capture->mode != MODE_RELAXED && capture->thread != this_thread()) {
-            result = ERROR_STREAM_CAPTURE_WRONG_THREAD;
-        }
-        else {
-            result = capture->status == CAPTURE_INVALIDATED ? ERROR_STREAM_CAPTURE_INVALIDATED : SUCCESS;
-            capture->ended = true;
-            for (struct object *object = objects; object != NULL; object = object->next) {
-                struct stream *other = (struct stream *)object;
-                if (object->kind == STREAM && other->capture == capture) {
-                    if (result == SUCCESS && other != stream && !other->joined) {
-                        result = ERROR_STREAM_CAPTURE_UNJOINED;
-                    }
-                    other->capture = NULL;
-                }
+    TRY(find_stream(handle, &stream));
+    struct capture *capture = stream->capture;
+    CUresult result = capture->status == CAPTURE_INVALIDATED ? ERROR_STREAM_CAPTURE_INVALIDATED : SUCCESS;
+    capture->ended = true;
+    for (struct object *object = objects; object != NULL; object = object->next) {
+        struct stream *other = (struct stream *)object;
+        if (object->kind == STREAM && other->capture == capture) {
+            if (result == SUCCESS && other != stream && !other->joined) {
+                result = ERROR_STREAM_CAPTURE_UNJOINED;
             }
-            if (result == SUCCESS) {
-                *graph = capture;
-            }
+            other->capture = NULL;
         }
     }
-    END("%s", name_of(handle));
+    *graph = result == SUCCESS ? capture : NULL;
+    return result;
 }
 
 static CUresult look_at_capture(void *handle, int *status, unsigned long long *id)
 {
     struct stream *stream;
-    CUresult result = find_stream(handle, &stream);
-    if (result != SUCCESS) {
-        return result;
-    }
+    TRY(find_stream(handle, &stream));
     if (implicit_capture(stream) != NULL) {
         return ERROR_STREAM_CAPTURE_IMPLICIT;
     }
@@ -1347,26 +1157,19 @@ static CUresult look_at_capture(void *handle, int *status, unsigned long long *i
     return SUCCESS;
 }
 
-CUresult cuStreamIsCapturing(void *handle, int *status)
+DRIVER(cuStreamIsCapturing, IN_CONTEXT, (void *handle, int *status), (handle, status), "%s", name_of(handle))
 {
-    BEGIN(IN_CONTEXT);
-    if (result == SUCCESS) {
-        result = look_at_capture(handle, status, NULL);
-    }
-    END("%s", name_of(handle));
+    return look_at_capture(handle, status, NULL);
 }
 
-CUresult cuStreamGetCaptureInfo_v2(void *handle, int *status, unsigned long long *id, void **graph,
-                                   const void **dependencies, size_t *count)
+DRIVER(cuStreamGetCaptureInfo_v2, IN_CONTEXT,
+       (void *handle, int *status, unsigned long long *id, void **graph, const void **dependencies, size_t *count),
+       (handle, status, id, graph, dependencies, count), "%s", name_of(handle))
 {
-    BEGIN(IN_CONTEXT);
     if (graph != NULL || dependencies != NULL || count != NULL) {
-        result = ERROR_NOT_SUPPORTED; /* by this driver */
+        return ERROR_NOT_SUPPORTED; /* by this driver */
     }
-    if (result == SUCCESS) {
-        result = look_at_capture(handle, status, id);
-    }
-    END("%s", name_of(handle));
+    return look_at_capture(handle, status, id);
 }
 
 /* The tests' own functions. */
