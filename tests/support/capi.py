@@ -37,7 +37,7 @@ address = ctypes.addressof
 class Managed:
     """A managed tensor of a foreign producer, each field as the test wants it; counts the calls of its deleter."""
 
-    _all: "list[Managed]" = []  # a capsule may outlive the test that made it, and ends in this object's callbacks
+    _all: Any = []  # a capsule may outlive the test that made it, and ends in this object's callbacks
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Managed:
             self.struct.version = version
             self.struct.flags = flags
         if deleter:
-            self.struct.deleter = DELETER(self._delete)
+            self.struct.deleter = DELETER(self._delete) if deleter is True else deleter
         self._all.append(self)
 
     def _delete(self, managed):

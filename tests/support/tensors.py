@@ -1,11 +1,13 @@
 """Managed tensors of a producer written in C, as capsules and as structures, which count the calls of their deleter.
 Nothing of a tensor stays once it was deleted."""
 
+import collections
 import ctypes
-from ctypes import PYFUNCTYPE, c_char_p, c_int64, c_void_p
+from ctypes import PYFUNCTYPE, c_char_p, c_void_p
 
 from dlpack.structs import DELETER
-from dlpack.tests.capsules import STRUCTS, USED, capsule_new, python_api
+from dlpack.tests.capsules import USED, capsule_new, python_api
+from support.capi import Managed
 
 LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
 MEMORY = (ctypes.c_uint8 * 4096)(*(i % 251 for i in range(4096)))
@@ -16,28 +18,20 @@ _owned: dict[int, "Tensor"] = {}  # by address: what somebody has to delete
 strays: list[int] = []  # what was deleted that nobody owned, or was deleted before
 
 
-class Tensor:
+class Tensor(Managed):
     """Of 3 floats at MIDDLE, unless the test says otherwise."""
 
-    def __init__(self, name=VERSIONED, *, data=MIDDLE, shape=(3,), strides=None, ndim=None, byte_offset=0, **fields):
-        self.name = name
-        self.deleted = 0
+    _all = collections.deque[Managed](maxlen=0)
+
+    def __init__(self, name=VERSIONED, *, data=MIDDLE, shape=(3,), strides=None, ndim=None, **fields):
+        ndim = len(shape or ()) if ndim is None else ndim
+        shape, strides = (
+            lengths if lengths is None else (*lengths, *[0] * (ROOM - len(lengths))) for lengths in (shape, strides)
+        )
+        super().__init__(data, name=name, shape=shape, strides=strides, ndim=ndim, deleter=_delete, **fields)
+        self.address = ctypes.addressof(self.struct)
         self.given = False  # so that somebody has to delete it
         self.then = None  # what its deleter does besides
-        self.struct = STRUCTS[name]()
-        self.address = ctypes.addressof(self.struct)
-        tensor = self.struct.dl_tensor
-        tensor.data, tensor.byte_offset = data, byte_offset
-        tensor.device, tensor.dtype = fields.pop("device", (1, 0)), fields.pop("dtype", (2, 32, 1))
-        tensor.ndim = len(shape or ()) if ndim is None else ndim
-        if shape is not None:
-            tensor.shape = (c_int64 * max(ROOM, len(shape)))(*shape)
-        if strides is not None:
-            tensor.strides = (c_int64 * max(ROOM, len(strides)))(*strides)
-        if name == VERSIONED:
-            self.struct.version, self.struct.flags = fields.pop("version", (1, 3)), fields.pop("flags", 0)
-        self.struct.deleter = fields.pop("deleter", _delete)
-        assert not fields, fields
 
     def owned(self):
         """The structure, which whoever has it deletes once."""
