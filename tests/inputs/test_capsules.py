@@ -9,6 +9,7 @@ import pytest
 import dlpack
 from dlpack import asdlpack
 from dlpack.structs import DELETER
+from support.alone import alone
 from support.capi import (
     IS_COPIED,
     READ_ONLY,
@@ -96,6 +97,7 @@ def test_data_types_of_capsules_are_named(code, dtype):
     assert (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes) == code
 
 
+@alone  # elsewhere the table of known kinds may be full
 def test_packed_items_are_compact_and_known_by_their_shape():
     shapes = [((3, 5), (5, 1)), ((2, 6), (6, 1)), ((7,), (1,))]
     for most in len(shapes), 0:
@@ -108,6 +110,7 @@ def test_packed_items_are_compact_and_known_by_their_shape():
         asdlpack(Managed(DATA, shape=(3, 5), strides=(10, 2), dtype=(1, 4, 1)).capsule())
 
 
+@alone
 def test_padded_items_are_one_kind_in_any_shape():
     for shape, strides, most in ((3, 5), (5, 1), 1), ((2, 6), (6, 1), 0), ((4, 2), (2, 1), 0):
         before = dlpack._dlpack._core_calls()
