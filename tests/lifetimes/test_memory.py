@@ -20,7 +20,7 @@ from support.capi import Speaks
 
 OPERATIONS = SUPPORT / "operations.py"
 
-# What one kind of operation leaks in a round is more: each is done once in 110.
+# What one kind of operation leaks in a round is more: each is done once in 120.
 RARE = 1000
 COUNTED = {"blocks of Python": 1, "bytes of the C heap": 128, "references": 1}
 
