@@ -230,6 +230,8 @@ def test_a_thread_is_not_taken_for_an_ended_one_of_its_number(driver):
 def test_the_stream_goes_out_by_the_cuda_array_interface(driver):
     memory = driver.allocate(8)
     for stream in LEGACY, PER_THREAD, driver.stream():
+        x = from_pointer(memory.address, 8, "uint8", device="cuda", stream=stream)
+        assert x.__cuda_array_interface__["stream"] == stream
         x = asdlpack(memory.array(stream=stream))
         interface = x.__cuda_array_interface__
         assert (interface["stream"], interface["version"], interface["data"]) == (stream, 3, (memory.address, False))

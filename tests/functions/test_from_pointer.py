@@ -10,7 +10,6 @@ import pytest
 from dlpack import DLDeviceType, asdlpack, from_pointer
 from support.alone import alone
 from support.capi import READ_ONLY, Speaks, look
-from support.cuda_driver import Driver, with_driver
 
 
 def floats(count=6):
@@ -112,24 +111,6 @@ def test_a_device_is_a_name_or_a_pair(device, expected):
     assert x.device == x.__dlpack_device__() == expected
     tensor = look(x.__dlpack__()).dl_tensor
     assert ((tensor.device.device_type, tensor.device.device_id), tensor.data) == (expected, 4096)
-
-
-@with_driver
-def test_a_device_of_cuda_is_where_the_memory_is():
-    driver = Driver()
-    plain, managed, host = (driver.allocate(8, 1, kind) for kind in ("plain", "managed", "host"))
-    for memory, device, expected in [
-        (plain, "cuda:1", (2, 1)),
-        (plain, (2, 1), (2, 1)),
-        (managed, "cudamanaged", (13, 0)),
-        (managed, "cuda:1", (2, 1)),
-        (host, "cudahost", (3, 0)),
-    ]:
-        x = from_pointer(memory.address, (2,), "float32", device=device)
-        assert (x.device, x.pointer) == (expected, memory.address)
-    for memory, device in (plain, "cuda"), (plain, "cudahost"), (managed, "cudahost"), (host, "cuda:1"):
-        with pytest.raises(ValueError, match=r"device kDLCUDA.*: the memory at 0x.* is on kDLCUDA.*\(pass that device"):
-            from_pointer(memory.address, (2,), "float32", device=device)
 
 
 def test_no_elements_need_no_address():

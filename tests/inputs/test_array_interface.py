@@ -6,9 +6,8 @@ import gc
 import numpy as np
 import pytest
 
-from dlpack import DLDeviceType, DLPackObject, asdlpack
+from dlpack import DLPackObject, asdlpack
 from support.capi import PyArrayInterface, Speaks, capsule_new
-from support.cuda_driver import Driver, with_driver
 
 NUMBERS = np.arange(12, dtype="f4").reshape(3, 4)
 
@@ -316,18 +315,6 @@ def cuda(**changes):
 def test_a_cuda_array_interface_that_cannot_be_served_says_why(changes, error, message):
     with pytest.raises(error, match=message):
         asdlpack(cuda(**changes))
-
-
-@with_driver
-def test_the_cuda_array_interface_of_every_version_is_described():
-    memory = Driver().allocate(48, device=1)
-    for version in range(4):
-        array = memory.array((3, 4), "<f4", strides=(4, 12), version=version, data=(memory.address, version == 2))
-        x = asdlpack(array)
-        assert (x.protocol, x.device) == ("__cuda_array_interface__", (DLDeviceType.kDLCUDA, 1))
-        assert (x.shape, x.strides, x.dtype, x.itemsize) == ((3, 4), (1, 3), "float32", 4)
-        assert (x.size, x.nbytes, x.pointer, x.readonly) == (12, 48, memory.address, version == 2)
-        assert x.__dlpack_device__() == (2, 1)
 
 
 def test_offset_beside_an_address_is_refused_after_a_buffer_had_one():

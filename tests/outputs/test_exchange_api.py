@@ -14,7 +14,7 @@ import pytest
 from dlpack import DLDeviceType, DLPackObject, asdlpack, from_pointer, frombuffer
 from support.alone import alone
 from support.capi import IS_COPIED, READ_ONLY, SUBBYTE_TYPE_PADDED, Managed, Speaks, address, capsule_name
-from support.cuda_driver import LEGACY, PER_THREAD, Driver, with_driver
+from support.cuda_driver import LEGACY, PER_THREAD, with_driver
 from support.exchange_api import (
     ARRAYS,
     NUMBERS,
@@ -366,8 +366,7 @@ def read_on_current_stream(driver, address, device=0):
 
 @with_driver
 @pytest.mark.parametrize("export", EXPORTS)
-def test_memory_of_a_known_stream_is_ordered_before_the_default_stream(export):
-    driver = Driver()
+def test_memory_of_a_known_stream_is_ordered_before_the_default_stream(export, driver):
     memory = driver.allocate(8, 1)
     for stream in driver.stream(1), driver.stream(1, blocking=True), PER_THREAD:
         for x in (
@@ -390,8 +389,7 @@ def test_memory_of_a_known_stream_is_ordered_before_the_default_stream(export):
 
 @with_driver
 @pytest.mark.parametrize("export", EXPORTS)
-def test_memory_of_no_stream_and_of_the_default_one_needs_no_order(export):
-    driver = Driver()
+def test_memory_of_no_stream_and_of_the_default_one_needs_no_order(export, driver):
     memory = driver.allocate(8)
     managed = Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 0))
     for x in asdlpack(memory.array()), asdlpack(memory.array(stream=LEGACY)), asdlpack(managed.capsule()):
@@ -402,8 +400,7 @@ def test_memory_of_no_stream_and_of_the_default_one_needs_no_order(export):
 
 @with_driver
 @pytest.mark.parametrize("export", EXPORTS)
-def test_memory_of_cuda_that_the_cpu_can_read_is_waited_for(export):
-    driver = Driver()
+def test_memory_of_cuda_that_the_cpu_can_read_is_waited_for(export, driver):
     memory = driver.allocate(8, kind="host")
     for stream in driver.stream(), LEGACY:
         memory.bytes[...] = 0
@@ -414,8 +411,7 @@ def test_memory_of_cuda_that_the_cpu_can_read_is_waited_for(export):
 
 @with_driver
 @pytest.mark.parametrize("export", EXPORTS)
-def test_a_stream_that_captures_is_refused_and_nothing_is_held(export):
-    driver = Driver()
+def test_a_stream_that_captures_is_refused_and_nothing_is_held(export, driver):
     memory = driver.allocate(8)
     stream = driver.stream()
     x = asdlpack(memory.array(stream=stream))
@@ -428,8 +424,7 @@ def test_a_stream_that_captures_is_refused_and_nothing_is_held(export):
 
 
 @with_driver
-def test_a_producer_of_memory_of_cuda_is_asked_for_the_default_stream():
-    driver = Driver()
+def test_a_producer_of_memory_of_cuda_is_asked_for_the_default_stream(driver):
     memory = driver.allocate(8)
     calls = []
 
@@ -447,8 +442,7 @@ def test_a_producer_of_memory_of_cuda_is_asked_for_the_default_stream():
 
 
 @with_driver
-def test_memory_that_comes_in_is_complete_on_the_default_stream():
-    driver = Driver()
+def test_memory_that_comes_in_is_complete_on_the_default_stream(driver):
     memory = driver.allocate(8)
     consumer = driver.stream()
     x = to_object(Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 0)).struct)

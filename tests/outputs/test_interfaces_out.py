@@ -7,13 +7,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dlpack import asdlpack, from_pointer
+from dlpack import asdlpack
 from dlpack.tests.capsules import capsule_pointer
 from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, PyArrayInterface, Speaks, address
-from support.cuda_driver import Driver, with_driver
 from support.exchange_api import raising
 from support.layouts import DTYPES, LAYOUTS, PROTOCOLS
-from support.process import in_thread
 
 ATTRIBUTES = ["__array_interface__", "__array_struct__", "__cuda_array_interface__"]
 CPU, CUDA = (1, 0), (2, 0)
@@ -246,30 +244,6 @@ def test_a_producer_that_cannot_order_its_work_has_no_cuda_interface():
     assert there(x) == []
     with pytest.raises(AttributeError, match="no such stream here"):
         x.__cuda_array_interface__  # noqa: B018
-
-
-@with_driver
-def test_the_stream_is_the_producers_and_none_where_none_is_known():
-    driver = Driver()
-    memory, handle = driver.allocate(12), driver.stream()
-    for stream in None, 1, 2, handle:
-        array = memory.array((3,), "<f4", stream=stream)
-        assert asdlpack(array).__cuda_array_interface__["stream"] == stream
-        x = from_pointer(memory.address, (3,), "float32", device="cuda", stream=stream)
-        assert x.__cuda_array_interface__["stream"] == stream
-    x = asdlpack(memory.array((3,), "<f4", stream=2))
-    assert in_thread(lambda: x.__cuda_array_interface__["stream"]) == 1  # which waits for the first thread's
-
-
-@with_driver
-def test_a_refusing_producer_is_served_by_its_own_cuda_interface():
-    interface = Driver().allocate(12).array((3,), "<f4").__cuda_array_interface__
-
-    def refuse(**_):
-        raise BufferError("not today")
-
-    x = asdlpack(Speaks(__cuda_array_interface__=interface, __dlpack__=refuse, __dlpack_device__=lambda: CUDA))
-    assert x.__cuda_array_interface__ == interface
 
 
 @pytest.mark.parametrize("error", [BufferError("not today"), RuntimeError("not today"), ValueError("not today")])
