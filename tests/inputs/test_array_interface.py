@@ -98,19 +98,8 @@ def test_keys_that_say_nothing_of_the_memory_are_ignored():
 
 @pytest.mark.parametrize(
     "typestr",
-    [
-        "",
-        "<f4\0\n\x1b[31m",
-        '<"4',
-        "<\\4",
-        "\0f4",
-        "<\N{GREEK SMALL LETTER PHI}4",
-        "<f\u0664",
-        "\ud800f4",
-        "<f4" * 1000,
-        "<V2 bfloat16",
-    ]
-    + ["<f1 float8_e5m2", "<f4 float32", b"<f4", None, 4, ("<f4",), np.dtype("f4")],
+    ["<f4\0\n\x1b[31m", "<f\u0664", "\ud800f4", "<f4" * 1000, "<V2 bfloat16", "<f4 float32"]
+    + [b"<f4", None, 4, ("<f4",), np.dtype("f4")],
 )
 def test_a_malformed_typestr_is_a_value_error(typestr):
     """Go's TestAMalformedTypestrIsRefused has those that are plain texts."""

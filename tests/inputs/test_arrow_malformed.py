@@ -62,40 +62,21 @@ def deep(*sizes, length=0):
 
 # Go's TestColumnsThatContradictThemselvesAreRefused, of package arrow, has the others.
 MALFORMED = {
-    "no format of a child": (lambda: listed(Column(items=NUMBERS, schema={"format": None})), "Schema.format is NULL"),
-    "a format that is not text": (lambda: Column(b"\xff\xfe", NUMBERS), "Arrow format", "unknown"),
     "a long format": (lambda: Column(b"q" * 5000, NUMBERS), 'Arrow format "qqqqq', "unknown"),
-    "lists of nothing": (lambda: Column(b"+w:2", array={"n_buffers": 1}), '"+w:2": malformed; expected', "one child"),
     "lists of two": (lambda: Column(b"+w:2", children=[NOT_NULL, NOT_NULL]), '"+w:2": malformed', "one child"),
-    "a negative length": (lambda: Column(items=NUMBERS, array={"length": -3}), "length", '"i" is -3; expected 0 or'),
-    "a negative length of lists": (lambda: listed(array={"length": -1}), "length", '"+w:2" is -1; expected 0 or more'),
     "a negative length of a child": (
         lambda: listed(Column(items=NUMBERS, array={"length": -1}), array={"length": 0}),
         'length of the array of format "i" is -1; expected 0 or more',
     ),
-    "a negative offset of lists": (lambda: listed(array={"offset": -9}), "offset", "is -9; expected 0 or more"),
     "lists that overflow": (lambda: deep(2**40, length=2**40), "overflow 64 bits"),
     "empty lists that overflow": (lambda: deep(2**40, 2**40), "overflow 64 bits"),
     "fewer items than sliced lists use": (lambda: listed(array={"length": 4, "offset": 3}), "is 12; expected 14 or"),
-    "fewer rows than the batch": (lambda: batch(Column(items=NUMBERS[:5])), "is 5; expected 12 or more"),
     "fewer rows than the sliced batch": (
         lambda: batch(Column(items=NUMBERS), array={"offset": 1}),
         "is 12; expected 13 or more",
     ),
-    "one buffer": (lambda: Column(items=NUMBERS, array={"n_buffers": 1}), "n_buffers", '"i" is 1; expected 2'),
-    "a negative number of buffers": (lambda: Column(items=NUMBERS, array={"n_buffers": -2}), "is -2; expected 2"),
-    "no buffer of a batch": (lambda: batch(Column(items=NUMBERS), array={"n_buffers": 0}), '"+s" is 0; expected 1'),
-    "no array of buffers of lists": (lambda: listed(array={"buffers": None}), "ArrowArray.buffers is NULL"),
-    "no items": (lambda: Column(array={"length": 3}), "NULL"),
-    "nulls of lists without a bitmap": (
-        lambda: listed(array={"null_count": 1}),
-        "null_count",
-        '"+w:2" is 1; expected 0',
-    ),
-    "children that the array has not": (lambda: listed(array={"n_children": 0}), "ArrowArray.n_children", "is 0"),
     "no child schema": (lambda: listed(schema={"children": pointers([None])}), "ArrowSchema.children is NULL"),
     "no child array": (lambda: listed(array={"children": pointers([None])}), "ArrowArray.children is NULL"),
-    "no column": (lambda: batch(Column(items=NUMBERS), array={"children": None}), "ArrowArray.children is NULL"),
     "a released child schema": (
         lambda: listed(Column(items=NUMBERS, schema=NO_RELEASE)),
         "ArrowSchema.release is NULL; expected a schema that was not released",
@@ -150,16 +131,9 @@ def tensor(content, size=6):
 
 # Go's TestMalformedTensorsAreRefused, and FuzzTensor beside encoding/json, have the others.
 MALFORMED_TENSORS: dict[str, Any] = {
-    "no JSON": (b"shape", 'metadata is "shape"; expected a JSON object'),
-    "nothing": (b"", "metadata is missing; expected a JSON object"),
     "no text": (b"\xff\xfe\xfd", r'metadata is "\xff\xfe\xfd"; expected a JSON object'),
     "deep JSON": (b"[" * 100_000, 'metadata is "[[[[', '"...; expected a JSON object, nested at most 64 deep'),
-    "deep JSON in an object": (b'{"shape": [6], "x": ' + b"[" * 10**5, "metadata is", "nested at most 64 deep"),
-    "an endless number": (b'{"shape": [' + b"1" * 10**4 + b"]}", 'shape is "[1111', '"...; expected a list of lengths'),
-    "a shape of text": ({"shape": "23"}, r'shape is "\"23\""; expected a list of lengths'),
-    "a larger shape": ({"shape": [2, 4]}, 'shape is "[2, 4]"; expected the 6 items of its lists'),
     "too many dimensions": ({"shape": [1] * 63 + [6]}, 'shape is "[1, 1', "expected at most 63 dimensions"),
-    "a permutation of one": ({"shape": [2, 3], "permutation": [0]}, 'permutation is "[0]"; expected each of 0 to 1'),
     "a permutation with a repetition": ({"shape": [2, 3], "permutation": [1, 1]}, 'permutation is "[1, 1]"; expected'),
 }
 
