@@ -579,7 +579,7 @@ def play_in_a_process(first, count):
 
 
 def test_whatever_a_producer_does_its_deleters_are_called_once(effort, figure):
-    count = effort(4_000, 1_000_000)
+    count = effort(8_000, 1_000_000)
     with ThreadPoolExecutor(JOBS) as pool:
         share = count // PROCESSES
         reports = list(pool.map(lambda i: play_in_a_process(i * share, share), range(PROCESSES)))

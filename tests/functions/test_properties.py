@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dlpack import asdlpack, frombuffer
-from support.capi import Managed, Speaks, array_at, capsule_name
+from support.capi import Speaks, array_at
 from support.layouts import DTYPES, PROTOCOLS
 from support.views import same, views
 
@@ -245,74 +245,3 @@ def test_frombuffer_gives_the_items_that_are_there_or_refuses(dtype, shape, offs
     assert same(array_at(x, dtype), expected)
     if expected.size:
         assert (x.pointer == MEMORY.ctypes.data + offset) == (not misaligned and not copy)
-
-
-# Enough of them for every ndim that is read.
-dims = st.lists(numbers.filter(lambda n: -(2**63) <= n < 2**63), max_size=4).map(lambda some: some + [1] * 64)
-
-
-@settings(max_examples=500)
-@given(
-    nearly(
-        st.fixed_dictionaries(
-            {
-                "ndim": st.integers(0, 2),
-                "shape": st.tuples(st.integers(0, 9), st.integers(0, 9)),
-                "strides": st.sampled_from([None, [3, 1], [1, 2]]),
-                "dtype": st.sampled_from([(0, 8, 1), (2, 32, 1), (4, 16, 1), (1, 64, 3), (17, 4, 2)]),
-                "device": st.sampled_from([(1, 0), (10, 1)]),
-                "byte_offset": st.sampled_from([0, 64]),
-                "flags": st.integers(0, 3),
-                "version": st.sampled_from([(1, 0), (1, 3), (1, 9)]),
-                "data": st.just(MEMORY.ctypes.data),
-            }
-        ),
-        {
-            "ndim": st.one_of(st.integers(-1, 4), st.sampled_from([64, 65, 2**31 - 1, -(2**31)])),
-            "shape": st.one_of(st.none(), dims),
-            "strides": st.one_of(st.none(), dims),
-            "dtype": st.tuples(st.integers(0, 255), st.integers(0, 255), st.integers(0, 65535)),
-            "device": st.tuples(st.integers(-1, 20), st.integers(-1, 3)),
-            "byte_offset": st.integers(0, 2**64 - 1),
-            "flags": st.integers(0, 2**64 - 1),
-            "version": st.tuples(st.integers(0, 2), st.integers(0, 9)),
-            "data": st.one_of(st.none(), st.integers(0, 2**64 - 1)),
-        },
-    ),
-    st.sampled_from([b"dltensor", b"dltensor_versioned"]),
-)
-def test_random_tensor_is_described_or_refused_and_deleted_once(fields, name):
-    """Nothing here is read as memory: copy stays False."""
-    managed = Managed(name=name, **fields)
-    capsule = managed.capsule()
-    try:
-        x = asdlpack(capsule)
-    except (ValueError, BufferError) as error:
-        outcomes.append(False)
-        assert str(error)
-        assert (capsule_name(capsule), managed.deleted) == (name, 0)
-    else:
-        outcomes.append(True)
-        assert (len(x.shape), len(x.strides)) == (x.ndim, x.ndim)
-        assert repr(x)
-        x.__dlpack__(max_version=(1, 0))
-        assert managed.deleted == 0
-        del x
-        assert managed.deleted == 1
-
-
-@settings(max_examples=500)
-@given(
-    either(dictionaries, st.one_of(junk, typestrs)),
-    either(st.builds(lambda: MEMORY.__array_struct__), st.one_of(junk, typestrs)),
-    st.booleans(),
-)
-def test_random_attributes_raise_nothing_but_what_the_design_says(first, second, both):
-    obj = Speaks(__array_interface__=first, **({"__array_struct__": second} if both else {}))
-    try:
-        asdlpack(obj)
-    except (ValueError, BufferError, TypeError) as error:
-        outcomes.append(False)
-        assert str(error)
-    else:
-        outcomes.append(True)
