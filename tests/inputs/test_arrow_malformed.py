@@ -2,14 +2,12 @@
 
 import ctypes
 import errno
-import gc
 import itertools
 import json
 import mmap
 import re
 import resource
 import signal
-import weakref
 from typing import Any
 
 import numpy as np
@@ -427,20 +425,6 @@ def test_data_are_released_once_when_the_last_consumer_is_gone(order):
             assert column.released == (0, 0)
             users[user] = None
         assert column.released == (1, 1)
-
-
-def test_data_in_a_garbage_cycle_are_released():
-    class Exporter:
-        pass
-
-    column, exporter = Column(items=NUMBERS), Exporter()
-    exporter.__arrow_c_array__ = column.capsules
-    exporter.wrapped = asdlpack(exporter)
-    gone = weakref.ref(exporter)
-    del exporter
-    gc.collect()
-    assert gone() is None
-    assert column.released == (1, 1)
 
 
 @pytest.mark.parametrize("copy", [None, True])

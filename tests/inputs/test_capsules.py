@@ -23,7 +23,6 @@ from support.capi import (
     consume,
     look,
 )
-from support.threads import ForeignThreads
 
 LEGACY, VERSIONED = NAMES = b"dltensor", b"dltensor_versioned"
 NUMBERS = np.arange(24, dtype="f4")
@@ -207,17 +206,6 @@ def test_capsule_gives_its_memory_back_unless_it_was_consumed(max_version, consu
             data.append(0)
         managed.deleter(address(managed))  # ctypes lets go of the GIL for the call
     data.append(0)
-
-
-@pytest.mark.parametrize("max_version", [None, (1, 0)])
-def test_foreign_thread_may_release_what_a_capsule_brought(max_version):
-    source = Managed(DATA, shape=(3,))
-    last = consume(asdlpack(source.capsule()).__dlpack__(max_version=max_version))
-    assert source.deleted == 0
-    threads = ForeignThreads()
-    threads.start(ctypes.cast(last.deleter, ctypes.c_void_p), address(last))
-    threads.join()
-    assert source.deleted == 1
 
 
 @pytest.mark.parametrize("max_version", [None, (1, 0)])
