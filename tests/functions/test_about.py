@@ -212,10 +212,7 @@ def test_a_file_is_bytes_and_all_of_them_unless_said_otherwise(file, options, nb
     [
         (["--shape", "-1"], [40]),
         (["--shape", "-1,8"], [5, 8]),
-        (["--shape=-1,8"], [5, 8]),
-        (["--shape", "5,-1,2"], [5, 4, 2]),
         (["--dtype", "int64", "--offset", "8"], [4]),
-        (["--shape", "0,3"], [0, 3]),
     ],
 )
 def test_one_dimension_may_be_what_is_there(file, arguments, shape):
@@ -252,13 +249,10 @@ def test_any_file_name_can_be_printed(tmp_path, name, locale):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--offset", "41"], "offset 41 is beyond the end of data; expected at most its 40 bytes"),
         (["--offset", "-1"], "offset: expected bytes, an int of 64 bits from 0 on, got -1"),
         (["--dtype", "float32", "--shape", "3,4"], "data has 40 bytes; shape, strides and offset need bytes 0 to 48"),
-        (["--dtype", "int64", "--offset", "1"], "the 39 bytes from offset 1 on are no multiple of 1 item of 8 bytes"),
         (["--shape", "-1,-1"], "shape dimension 1 is -1, beside another"),
         (["--dtype", "int32", "--offset", "1", "--shape", "1"], "in Python, frombuffer says: data 0x"),
-        (["--dtype", "float33"], 'dtype "float33": unknown; expected a name like "int32"'),
     ],
 )
 def test_array_that_the_file_does_not_hold_is_refused(file, arguments, message):

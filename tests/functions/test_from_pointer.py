@@ -122,7 +122,6 @@ def test_no_elements_need_no_address():
 
 # Go's tables have more shapes, strides and addresses, test_errors.py all ints that don't fit and devices of no name.
 BAD = {
-    "NULL": ({"pointer": 0}, ValueError, r"data is NULL; expected an address, since shape \(2,\) has items"),
     "a NULL of ctypes": ({"pointer": ctypes.c_void_p()}, ValueError, r"data is NULL"),
     "no address": (
         {"pointer": 1.5},
@@ -141,11 +140,7 @@ BAD = {
         BufferError,
         r"data 0x1001 is misaligned; expected a multiple of 4 \(take it as bytes, .* by frombuffer\)",
     ),
-    "beyond the addresses": ({"pointer": 2**64 - 4, "shape": 2}, ValueError, r"data 0xfffffffffffffffc: .* 64 bits"),
-    "below the addresses": ({"pointer": 8, "shape": 4, "strides": -1}, ValueError, r"data 0x8: .* below"),
-    "one length unknown": ({"shape": (2, -1)}, ValueError, r"pointer has no length"),
     "None as the shape": ({"shape": None}, TypeError, r"shape: expected an int.*pointer has no length\), got None"),
-    "strides of another length": ({"shape": (2, 2), "strides": (1,)}, ValueError, r"strides has 1 values; expected 2"),
     "an unknown device": ({"device": "gpu"}, ValueError, r"device 'gpu': unknown; expected one of cpu, .* 'cuda:1'"),
     "a device without an id": ({"device": "cuda:"}, ValueError, r"device 'cuda:': expected the id behind the colon"),
     "an id that is no number": ({"device": "cuda:x"}, ValueError, r"device 'cuda:x': expected the id"),

@@ -164,28 +164,9 @@ def test_a_copy_of_packed_items_is_theirs_alone():
     assert (x.nbytes, ctypes.string_at(x.pointer, 1)) == (1, b"\x43")
 
 
-# Go's TestADimensionOfMinusOneThatSaysNothingIsMalformed has more shapes, test_errors.py all ints that don't fit.
+# Go's tables, of packages dlpack and protocol, have more shapes and names, test_errors.py all ints that don't fit.
 BAD = {
-    "no item's multiple": (
-        {"dtype": "float32"},
-        ValueError,
-        r"the 10 bytes from offset 0 on are no multiple",
-    ),
-    "strides in bytes": (
-        {"dtype": "int16", "shape": (2, 2), "strides": (4, 2)},
-        ValueError,
-        r"bytes 0 to 14 of it \(strides count elements, offset bytes\)",
-    ),
-    "too many elements": ({"dtype": "uint8", "shape": 11}, ValueError, r"data has 10 bytes; .* need bytes 0 to 11"),
     "below the beginning": ({"dtype": "uint8", "shape": 3, "strides": -1}, ValueError, r"has 10 bytes; .* -2 to 1"),
-    "an empty view beyond the end": ({"dtype": "uint8", "shape": 0, "offset": 11}, ValueError, r"offset 11 is beyond"),
-    "an offset of 2**64 - 1": (
-        {"dtype": "uint8", "shape": 2, "offset": 2**64 - 1},
-        ValueError,
-        r"1844674407370955161",
-    ),
-    "another negative": ({"dtype": "uint8", "shape": (-2,)}, ValueError, r"shape dimension 0 is negative: -2"),
-    "no shape with strides": ({"dtype": "uint8", "strides": (2,)}, ValueError, r"strides"),
     "strides of another length": (
         {"dtype": "uint8", "shape": 2, "strides": (1, 1)},
         ValueError,
@@ -193,18 +174,14 @@ BAD = {
     ),
     "65 dimensions": ({"dtype": "uint8", "shape": (1,) * 65}, ValueError, r"ndim is 65; expected 0 to 64"),
     "copy of another type": ({"dtype": "uint8", "copy": 1}, TypeError, r"copy: expected True, False or None, got 1"),
-    "an unknown name": ({"dtype": "bfloat61"}, ValueError, r'dtype "bfloat61": unknown; .*"?bfloat16'),
     "a name with a NUL": (
         {"dtype": "uint8\0"},
         ValueError,
         r"dtype: expected a name such as 'float32', got 'uint8\\x00'",
     ),
     "a lone surrogate": ({"dtype": "\ud800"}, ValueError, r"dtype: expected a name"),
-    "a long name": ({"dtype": "x" * 10_000}, ValueError, r'dtype "x{60}"\.\.\.: unknown'),
     "no data type": ({"dtype": None}, TypeError, r"dtype: expected a name such as 'float32', .* got None"),
     "a number": ({"dtype": 3}, TypeError, r"dtype: expected a name .* got 3"),
-    "a structure": ({"dtype": np.dtype("i4,i4")}, BufferError, r'dtype "\|V8".* structure'),
-    "objects": ({"dtype": np.dtype("O")}, BufferError, r'dtype "\|O": Python objects'),
 }
 
 
