@@ -13,11 +13,8 @@ import pytest
 
 from dlpack import asdlpack
 from support.capi import Speaks
+from support.layouts import numbers
 from support.threads import in_threads
-
-
-def numbers(dtype, shape):
-    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
 
 
 def test_nobody_takes_the_memory_for_memory_with_nulls():

@@ -15,6 +15,7 @@ from dlpack.tests.capsules import capsule_pointer
 from support.alone import alone
 from support.arrow_c import ArrowArray, ArrowSchema
 from support.capi import Exporter, Memory, address
+from support.layouts import numbers
 from support.not_arrow import REFUSED, on_device
 from support.threads import ForeignThreads
 
@@ -76,10 +77,6 @@ def metadata_of(schema):
 
 def buffers_of(array):
     return array.buffers[: array.n_buffers]
-
-
-def numbers(dtype, shape):
-    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
