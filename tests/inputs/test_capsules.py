@@ -16,11 +16,9 @@ from support.capi import (
     SUBBYTE_TYPE_PADDED,
     USED,
     Managed,
-    address,
     array_at,
     capsule_name,
     capsule_new,
-    consume,
     look,
 )
 
@@ -190,22 +188,6 @@ def test_exception_that_a_deleter_leaves_is_dropped(name):
 
 
 # Our own capsules, and their deleters.
-
-
-@pytest.mark.parametrize("max_version", [None, (1, 0)])
-@pytest.mark.parametrize("consumed", [True, False])
-def test_capsule_gives_its_memory_back_unless_it_was_consumed(max_version, consumed):
-    data = bytearray(8)
-    capsule = asdlpack(data).__dlpack__(max_version=max_version)
-    with pytest.raises(BufferError):
-        data.append(0)
-    managed = consume(capsule) if consumed else None
-    del capsule
-    if managed is not None:
-        with pytest.raises(BufferError):
-            data.append(0)
-        managed.deleter(address(managed))  # ctypes lets go of the GIL for the call
-    data.append(0)
 
 
 @pytest.mark.parametrize("max_version", [None, (1, 0)])

@@ -95,12 +95,12 @@ def test_what_holds_the_object_is_exactly_what_was_made_of_it():
     assert (sys.getrefcount(obj), obj.exports) == (before, 0)
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("order", list(itertools.permutations(range(5))))
 def test_the_last_of_several_holders_frees_the_memory_in_any_order(order):
     obj = Exporter(bytes(8))
     died = weakref.ref(obj)
     x = asdlpack(obj)
-    holders = [x, np.from_dlpack(x), asdlpack(x.__dlpack__())]
+    holders = [x, np.from_dlpack(x), asdlpack(x.__dlpack__()), memoryview(x), np.from_dlpack(asdlpack(memoryview(x)))]
     del obj, x
     for holder in order:
         assert died() is not None
