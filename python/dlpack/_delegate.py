@@ -4,7 +4,7 @@ would raise, and C raises it."""
 
 from __future__ import annotations
 
-from _contextvars import ContextVar  # importing contextvars takes longer
+import sys
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
 from ._arguments import INTS, device_ints, fitting
@@ -13,12 +13,14 @@ from ._errors import bare, check_stream_named, exception_text, refused_by_all, w
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, TypeVar
 
     from typing_extensions import TypeIs
 
     from ._dlpack import DLPackObject
 
+    Answered = TypeVar("Answered")
     Error = TypeVar("Error", bound=BaseException)
     Words = dict[str, Any]  # arguments of __dlpack__
     Answer = tuple[object, int] | BaseException  # a capsule and the stream by whose order it is complete, or a refusal
@@ -30,11 +32,6 @@ LEGACY_STREAM, UNKNOWN_STREAM, NO_ORDERING = 1, 0, -1
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 OF_CUDA = CUDA, CUDA_HOST, CUDA_MANAGED
 IS_COPIED = 2  # DLPACK_FLAG_BITMASK_IS_COPIED
-
-# Not empty while a producer whose code refused is asked again. It may ask other producers. Were each of these asked
-# again, too, the last one of a chain would be asked 2 to the length times. Each greenlet has its own; a thread or task
-# that starts meanwhile shares the list, which is emptied.
-asking_again: ContextVar[list[None]] = ContextVar("asking_again", default=[])
 
 
 def export_keywords() -> tuple[tuple[str, ...], ...]:
@@ -200,10 +197,10 @@ def ask_for_import(
     order = order_of(stream)
     if refusal is not None and is_final(refusal):
         return refusal
-    if stream is None and takes_default_stream(obj, refusal):
+    if stream is None and (takes_default_stream(obj) if refusal is None else again(takes_default_stream, obj)):
         stream = LEGACY_STREAM
     capsule, refusal = ask(obj, stream, copy, asked, refusal)
-    if refusal is not None and order != LEGACY_STREAM and not is_final(refusal) and takes_default_stream(obj, refusal):
+    if refusal is not None and order != LEGACY_STREAM and not is_final(refusal) and again(takes_default_stream, obj):
         order = LEGACY_STREAM
         capsule, refusal = ask(obj, order, copy, None, refusal)
     return (capsule, order) if refusal is None else refusal
@@ -220,18 +217,17 @@ def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | No
     return ask_for_import(obj, None, None, words, refusal) if refusal is not None else (capsule, LEGACY_STREAM)
 
 
-def takes_default_stream(obj: Any, refusal: BaseException | None) -> bool:
+def takes_default_stream(obj: Any) -> bool:
     """Whether the memory is CUDA's. Torch's pinned tensors, kDLCUDAHost, take no stream."""
-    with After(refusal):
-        try:
-            method = getattr(obj, "__dlpack_device__", None)
-            device = None if method is None else device_ints(method())
-        except RecursionError:
-            raise
-        except (*refusal_kinds, ValueError) as error:
-            bare(error)  # what it has to say it says in __dlpack__, too
-            return False
-        return device is not None and device[0] in (CUDA, CUDA_MANAGED)
+    try:
+        method = getattr(obj, "__dlpack_device__", None)
+        device = None if method is None else device_ints(method())
+    except RecursionError:
+        raise
+    except (*refusal_kinds, ValueError) as error:
+        bare(error)  # what it has to say it says in __dlpack__, too
+        return False
+    return device is not None and device[0] in (CUDA, CUDA_MANAGED)
 
 
 def ask(
@@ -256,31 +252,22 @@ def are_same(words: Words, asked: Words | None) -> bool:
 
 def call(obj: Any, words: Words, refused: BaseException | None = None) -> tuple[object, BaseException | None]:
     """obj.__dlpack__ in these words, after it refused others: what it gave, or its refusal."""
-    if refused is not None and is_final(refused):
+    if refused is None:
+        return call_once(obj, words)
+    if is_final(refused):
         return None, refused
-    with After(refused):
-        if refused is not None:
-            bare(refused)
-        try:
-            return obj.__dlpack__(**words), None
-        except RecursionError:
-            raise
-        except refusal_kinds as error:
-            return None, passed_on(error)
+    begun = has_begun(refused)
+    bare(refused)
+    return again(call_once, obj, words) if begun else call_once(obj, words)
 
 
-class After:
-    """What runs in it asks after a refusal."""
-
-    def __init__(self, refusal: BaseException | None):
-        self.again = [] if refusal is None or not has_begun(refusal) else [None]
-
-    def __enter__(self) -> None:
-        if self.again:
-            asking_again.set(self.again)
-
-    def __exit__(self, *_: object) -> None:
-        self.again.clear()
+def call_once(obj: Any, words: Words) -> tuple[object, BaseException | None]:
+    try:
+        return obj.__dlpack__(**words), None
+    except RecursionError:
+        raise
+    except refusal_kinds as error:
+        return None, passed_on(error)
 
 
 def has_begun(refusal: BaseException) -> bool:
@@ -288,5 +275,15 @@ def has_begun(refusal: BaseException) -> bool:
     return refusal.__traceback__ is not None
 
 
+def again(ask: Callable[..., Answered], *args: object) -> Answered:
+    """Asks a producer whose code has refused. It may ask other producers. Were each of these asked again, too, the last
+    one of a chain would be asked 2 to the length times: is_final finds this function on the stack."""
+    return ask(*args)
+
+
 def is_final(refusal: BaseException) -> bool:
-    return has_begun(refusal) and bool(asking_again.get())
+    """Whether the producer must not be asked again."""
+    frame = sys._getframe() if has_begun(refusal) else None
+    while frame is not None and (frame.f_code.co_name != "again" or frame.f_globals is not globals()):
+        frame = frame.f_back
+    return frame is not None

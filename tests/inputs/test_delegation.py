@@ -4,7 +4,6 @@ import contextlib
 import gc
 import sys
 import weakref
-from contextvars import copy_context
 
 import numpy as np
 import pytest
@@ -565,21 +564,6 @@ def test_a_producer_asked_again_may_ask_another_in_all_words():
         return ARRAY.__dlpack__()
 
     assert np.from_dlpack(asdlpack(speaking(of_another))).ctypes.data == ARRAY.ctypes.data
-
-
-def test_what_a_producer_starts_while_it_is_asked_again_is_asked_again():
-    """As a thread of a pool, or a task, which keep the context in which they begin."""
-    contexts = []
-
-    def refuse(**arguments):
-        contexts.append(copy_context())
-        raise BufferError("no")
-
-    with pytest.raises(BufferError):
-        asdlpack(speaking(refuse)).__dlpack__()
-    assert len(contexts) == 2
-    old = speaking(of_array(of_before_version_1))
-    assert contexts[1].run(np.from_dlpack, asdlpack(old)).ctypes.data == ARRAY.ctypes.data
 
 
 def test_a_refusal_without_readable_text_leaves_the_other_protocols():

@@ -6,7 +6,6 @@ import sys
 from support.alone import ROOT, run
 
 
-
 def c_sources(pyext):
     """The extension's; the core's are compiled with its Go."""
     elsewhere = pyext / "platform" / "darwin.c", pyext / "platform" / "windows.c"
