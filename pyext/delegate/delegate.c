@@ -311,6 +311,13 @@ static bool has_default_stream(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
 }
 
+/* Whether there are items, but no memory; false also where the shape can't be read. */
+static bool lacks_memory(const DLTensor *tensor)
+{
+    bool has_shape = tensor->ndim == 0 || (tensor->shape != NULL && tensor->ndim > 0 && tensor->ndim <= MAX_NDIM);
+    return tensor->data == NULL && has_shape && size_of(tensor) != 0;
+}
+
 /* Whether copy=None can't share what the producer gave. */
 static bool needs_copy(const DLPackObject *self, PyObject *capsule)
 {
@@ -349,8 +356,7 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
         return NULL;
     }
     /* Some consumers (onnxruntime, tensorflow) overlook an offset, and numpy takes new memory where there is none. */
-    bool fits = name == expected &&
-                (given == NULL || (given->byte_offset == 0 && (given->data != NULL || size_of(given) == 0)));
+    bool fits = name == expected && (given == NULL || (given->byte_offset == 0 && !lacks_memory(given)));
     if (fits && (given == NULL || !needs_copy(self, answer))) {
         return answer;
     }
