@@ -9,6 +9,8 @@
 #include <wchar.h>
 #include <windows.h>
 
+#include <psapi.h>
+
 /* Python's library, which has these functions, is named for its version. */
 void *find_in_process(const char *name)
 {
