@@ -5,10 +5,12 @@ import ctypes
 import json
 import mmap
 import os
+import platform
 import re
 import signal
 import stat
 import sys
+import sysconfig
 from typing import Any, NoReturn
 
 from ._conflict import conflict
@@ -91,7 +93,7 @@ def with_shape_attached(arguments: list[str]) -> list[str]:
 
 
 def report() -> dict[str, Any]:
-    system = os.uname()
+    system = platform.uname()
     extension = os.path.abspath(_dlpack.__file__)
     package = os.path.dirname(extension)
     found = conflict(package)
@@ -99,19 +101,19 @@ def report() -> dict[str, Any]:
         "version": __version__,
         "package": package,
         "extension": extension,
-        "core": os.path.join(package, "_core.so"),
+        "core": os.path.join(package, "_core.dll" if sys.platform == "win32" else "_core.so"),
         **({"conflict": found} if found else {}),
         "exports": ["1.3", "legacy"],
         "python": {
             "version": sys.version.split()[0],
             "implementation": sys.implementation.name,
-            "free_threaded": "t" in sys.abiflags,
+            "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
             "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
         },
         "platform": {
-            "system": system.sysname,
+            "system": system.system,
             "release": system.release,
-            "libc": os.confstr("CS_GNU_LIBC_VERSION"),
+            "libc": os.confstr("CS_GNU_LIBC_VERSION") if sys.platform == "linux" else None,
             "machine": system.machine,
         },
         "cuda_driver": cuda_driver(),
@@ -125,7 +127,7 @@ def report() -> dict[str, Any]:
 def cuda_driver() -> str | None:
     """The version of CUDA that the driver is for, or None without a driver. The slow cuInit is not needed for it."""
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:
         return None
     version = ctypes.c_int()
@@ -137,6 +139,7 @@ def cuda_driver() -> str | None:
 
 def report_text(facts: dict[str, Any]) -> str:
     python, system = facts["python"], facts["platform"]
+    libc = f", {system['libc']}" if system["libc"] else ""
     gil = "GIL" if not python["free_threaded"] else "free-threaded, GIL on" if python["gil"] else "free-threaded"
     lines = table(
         ("dlpack", facts["version"]),
@@ -146,7 +149,7 @@ def report_text(facts: dict[str, Any]) -> str:
         *([("conflict", facts["conflict"])] if "conflict" in facts else []),
         ("exports", f"DLPack {' and '.join(facts['exports'])}"),
         ("Python", f"{python['version']} {python['implementation']}, {gil}"),
-        ("platform", f"{system['system']} {system['release']} {system['machine']}, {system['libc']}"),
+        ("platform", f"{system['system']} {system['release']} {system['machine']}{libc}"),
         ("CUDA driver", facts["cuda_driver"] or "none"),
         ("libraries", "" if facts["libraries"] else "none"),
     )
@@ -203,5 +206,6 @@ def quote(text: str) -> str:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that closes the pipe ends this quietly
+    if sys.platform != "win32":
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that closes the pipe ends this quietly
     main(sys.argv[1:])

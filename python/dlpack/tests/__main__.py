@@ -13,6 +13,7 @@ from ..__main__ import Parser
 from . import html, session
 from .libraries import KNOWN
 from .results import Report
+from .system import ENDING
 from .text import lines
 
 RICH = False
@@ -137,8 +138,9 @@ def show(report: Report) -> bool:
 
 if __name__ == "__main__":
     open_standard_descriptors()
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
-    for number in signal.SIGTERM, signal.SIGHUP:
+    if sys.platform != "win32":
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly
+    for number in ENDING:
         if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
             signal.signal(number, interrupt)
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import asdict
 from typing import IO, Any
 
+from . import system
 from .expectations import APART
 from .expression import Expression
 from .results import Check, Exchange
@@ -59,8 +59,7 @@ class Column:
         """Ends the process that runs, and starts no other."""
         self.stopped = True
         if self.process:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            system.kill(self.process)
 
     def untried(self, consumer: str, section: str, provider: str) -> Exchange | None:
         """A cell that says why nothing was tried; None where it was not chosen."""
@@ -132,14 +131,8 @@ def start(task: Task, errors: IO[str]) -> tuple["subprocess.Popen[bytes]", int]:
     """A process at the task, and the descriptor on which it tells what it finds."""
     reading, writing = os.pipe()
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__} import worker; worker.main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, json.dumps(asdict(task)), str(writing)],
-        stdin=subprocess.DEVNULL,
-        stdout=errors,
-        stderr=errors,
-        pass_fds=[writing],
-        start_new_session=True,  # what it starts goes with it
-    )
+    command = [sys.executable, "-c", code, json.dumps(asdict(task))]
+    process = system.start(command, writing, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
     os.close(writing)
     return process, reading
 
@@ -148,7 +141,7 @@ def events(process: "subprocess.Popen[bytes]", reading: int, timeout: float) -> 
     """What the process tells, and last its death, if it died. Where it is silent for too long it is killed."""
     text = b""
     with open(reading, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], timeout)[0]:
+        while system.is_readable(pipe, timeout):
             received = pipe.read(65536)
             if not received:
                 break
@@ -186,8 +179,7 @@ def end(process: "subprocess.Popen[bytes]", timeout: float) -> None:
     """Waits for the process, kills it where it stays, and in any case what it leaves behind."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    system.kill(process)
     process.wait()
 
 

@@ -1,7 +1,6 @@
 """A run: a process for each library that is installed, several at a time, and all that they find in one Report."""
 
 import datetime
-import os
 import platform
 import tempfile
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from .exchange import one_line
 from .expression import Expression
 from .libraries import ALIASES, EVERYWHERE, KNOWN
 from .results import Report
+from .system import usable_cpus
 
 YEAR = 366 * 24 * 3600  # what select() can wait
 JOBS = 8  # at a time, at most: each needs one or two gigabytes
@@ -62,7 +62,7 @@ def run(
 
     if progress:
         progress(0, len(columns), "")
-    with scratch, ThreadPoolExecutor(jobs or min(len(os.sched_getaffinity(0)), JOBS)) as pool:
+    with scratch, ThreadPoolExecutor(jobs or min(usable_cpus(), JOBS)) as pool:
         try:
             list(pool.map(work, columns))
         except BaseException:  # Ctrl-C, say: what runs is of no use any more

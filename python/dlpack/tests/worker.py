@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from . import libraries
+from . import libraries, system
 from .exchange import exchange, one_line
 from .expectations import rule
 from .expression import Expression
@@ -118,9 +118,10 @@ def main() -> None:
     """The whole program: its arguments are the task, as JSON, and the descriptor to write to."""
     warnings.simplefilter("ignore")
     task = Task(**json.loads(sys.argv[1]))
-    os.set_inheritable(int(sys.argv[2]), False)
+    number = system.inherited(int(sys.argv[2]))
+    os.set_inheritable(number, False)
     libraries.scratch = Path(task.scratch)
-    with os.fdopen(int(sys.argv[2]), "w", buffering=1) as output:
+    with os.fdopen(number, "w", buffering=1) as output:
         worker = Worker(task, output)
         worker.run()
         worker.tell(ends=True)
