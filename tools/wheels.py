@@ -18,7 +18,8 @@ from pathlib import Path
 from debian import HOME, ROOT, Archive, call
 
 DIST = ROOT / "dist"
-TARGETS = runpy.run_path(str(ROOT / "build.py"))["TARGETS"]
+BUILD = runpy.run_path(str(ROOT / "build.py"))
+TARGETS = BUILD["TARGETS"]
 FREE_THREADED = ["3.13", "3.14"]
 
 
@@ -60,7 +61,7 @@ def variants(names):
     """What build.py is told for each wheel."""
     for name in names:
         yield {"DLPACK_TARGET": name}
-        for version in FREE_THREADED:
+        for version in FREE_THREADED if TARGETS[name].goos == "linux" else ():
             if folder := headers(version, TARGETS[name]):
                 yield {"DLPACK_TARGET": name, "DLPACK_HEADERS": str(folder)}
 

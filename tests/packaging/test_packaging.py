@@ -264,7 +264,7 @@ def test_settings_for_other_go_projects_do_not_matter(tree):
             "/usr/include/none",
             "Python.h is not in /usr/include/none.*python3-dev.*-devel",
         ),
-        (sysconfig, "get_platform", "macosx-11.0-arm64", "Linux with glibc.*this is macosx-11.0-arm64"),
+        (sysconfig, "get_platform", "freebsd-14-amd64", "Linux with glibc.*this is freebsd-14-amd64$"),
         (sysconfig, "get_platform", "linux-i686", "64-bit Linux with glibc.*this is linux-i686 with glibc"),
         ("platform", "libc_ver", ("musl", "1.2"), "Linux with glibc.*with musl.*golang/go#54805"),
     ],
@@ -294,7 +294,7 @@ def test_another_interpreter_is_told_what_is_needed(monkeypatch):
 
 def test_another_target_needs_a_name_of_the_table_and_ziglang(monkeypatch):
     monkeypatch.setenv("DLPACK_TARGET", "linux-riscv64")
-    build_fails('^DLPACK_TARGET "linux-riscv64": unknown; expected linux-x86_64 or linux-aarch64$')
+    build_fails('^DLPACK_TARGET "linux-riscv64": unknown; expected linux-x86_64 or linux-aarch64 or .*$')
     monkeypatch.setenv("DLPACK_TARGET", "linux-aarch64")
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     build_fails(r"^no ziglang, which builds for \$DLPACK_TARGET: pip install ziglang$")
