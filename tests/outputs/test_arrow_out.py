@@ -7,6 +7,7 @@ import struct
 import sys
 import weakref
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -14,9 +15,8 @@ from dlpack import asdlpack
 from dlpack.tests.capsules import capsule_pointer
 from support.alone import alone
 from support.arrow_c import ArrowArray, ArrowSchema
-from support.capi import Exporter, Memory, address
+from support.capi import Exporter, Memory, address, on_device
 from support.layouts import numbers
-from support.not_arrow import REFUSED, on_device
 from support.threads import ForeignThreads
 
 FORMATS = dict(
@@ -122,6 +122,27 @@ def test_booleans_are_bytes_under_the_extension_bool8():
     assert metadata_of(child_of(tensor)) == bool8
     for structure in schema, array, tensor, rows:
         structure.release()
+
+
+TYPES = "expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them"
+GAPS = "expected row-major memory without gaps (asdlpack(x, copy=True) makes it so)"
+BYTES = '(dlpack.frombuffer(x, "uint8") shares the bytes)'
+REFUSED = {
+    "0-d": (lambda: asdlpack(np.zeros(())), "shape (): expected one dimension or more", "numpy.asarray(x).reshape(1)"),
+    "gaps": (lambda: asdlpack(np.zeros(6)[::2]), f"strides (2,) of shape (3,): {GAPS}", ""),
+    "reversed": (lambda: asdlpack(np.zeros(3)[::-1]), f"strides (-1,) of shape (3,): {GAPS}", ""),
+    "column-major": (lambda: asdlpack(np.zeros((2, 3)).T), f"strides (1, 3) of shape (3, 2): {GAPS}", ""),
+    "complex64": (lambda: asdlpack(np.zeros(3, "c8")), f"dtype complex64: {TYPES}", BYTES),
+    "bfloat16": (lambda: asdlpack(np.zeros(3, ml_dtypes.bfloat16)), f"dtype bfloat16: {TYPES}", BYTES),
+    "packed": (lambda: on_device((1, 0), (0, 4, 1)), f"dtype int4: {TYPES}", BYTES),
+    "lanes": (lambda: on_device((1, 0), (2, 32, 2)), f"dtype float32x2: {TYPES}", BYTES),
+    "CUDA": (lambda: on_device((2, 1)), "device kDLCUDA:1: the CPU can't read this memory", "copies it to the host"),
+    "long rows": (
+        lambda: on_device((1, 0), (0, 8, 1), (2, 1 << 31)),
+        "shape: rows of 2147483648 items; expected at most 2147483647, the longest of Arrow's fixed-size lists",
+        "numpy.asarray(x).reshape(-1)",
+    ),
+}
 
 
 @pytest.mark.parametrize("what", REFUSED)

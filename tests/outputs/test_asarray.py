@@ -1,6 +1,5 @@
 """numpy.asarray of a DLPackObject: the memory under its own data type, or an error. Never an array of one object."""
 
-import ctypes
 import gc
 import weakref
 
@@ -9,7 +8,7 @@ import pytest
 
 from dlpack import asdlpack
 from support.alone import python
-from support.capi import Managed, address
+from support.capi import on_device
 from support.exchange_api import raising
 from support.layouts import DTYPES, LAYOUTS
 from support.small_types import ALL, bits, numbers
@@ -20,13 +19,6 @@ TAKE = {
     "numpy.array": lambda x: np.array(x, copy=None),
     "__array__": lambda x: x.__array__(),
 }
-
-
-def of_type(code, bits, lanes=1, flags=0, device=(1, 0)):
-    data = (ctypes.c_char * 64)()
-    managed = Managed(address(data), shape=(3,), dtype=(code, bits, lanes), flags=flags, device=device)
-    managed.data = data
-    return asdlpack(managed.capsule())
 
 
 @pytest.mark.parametrize("take", TAKE)
@@ -87,22 +79,27 @@ def test_the_array_keeps_the_memory_and_nothing_else_does():
 
 
 REFUSED = {  # what can't be a numpy array: the words that name it, and those of the way out
-    "lanes": ((2, 32, 2), {}, "dtype float32x2: neither numpy nor ml_dtypes has such a type", "dlpack.frombuffer"),
-    "128 bits": ((2, 128, 1), {}, "dtype float128: neither numpy nor ml_dtypes has such a type", "dlpack.frombuffer"),
-    "a handle": ((3, 64, 1), {}, "dtype opaque_handle64: neither numpy nor ml_dtypes has", "dlpack.frombuffer"),
-    "packed": ((0, 4, 1), {}, "dtype int4: items share bytes; numpy needs whole bytes", "dlpack.frombuffer"),
-    "packed floats": ((17, 4, 1), {}, "dtype float4_e2m1fn: items share bytes", "dlpack.frombuffer"),
-    "CUDA": ((4, 16, 1), {"device": (2, 0)}, "device kDLCUDA:0: the CPU can't read this", "copies it to the host"),
-    "CUDA, a float32": ((2, 32, 1), {"device": (2, 1)}, "device kDLCUDA:1: the CPU can't", "copies it to the host"),
+    "lanes": ((2, 32, 2), (1, 0), "dtype float32x2: neither numpy nor ml_dtypes has such a type", "dlpack.frombuffer"),
+    "128 bits": (
+        (2, 128, 1),
+        (1, 0),
+        "dtype float128: neither numpy nor ml_dtypes has such a type",
+        "dlpack.frombuffer",
+    ),
+    "a handle": ((3, 64, 1), (1, 0), "dtype opaque_handle64: neither numpy nor ml_dtypes has", "dlpack.frombuffer"),
+    "packed": ((0, 4, 1), (1, 0), "dtype int4: items share bytes; numpy needs whole bytes", "dlpack.frombuffer"),
+    "packed floats": ((17, 4, 1), (1, 0), "dtype float4_e2m1fn: items share bytes", "dlpack.frombuffer"),
+    "CUDA": ((4, 16, 1), (2, 0), "device kDLCUDA:0: the CPU can't read this", "copies it to the host"),
+    "CUDA, a float32": ((2, 32, 1), (2, 1), "device kDLCUDA:1: the CPU can't", "copies it to the host"),
 }
 
 
 @pytest.mark.parametrize("take", TAKE)
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_numpy_cannot_hold_is_an_error_and_no_array_of_an_object(what, take):
-    dtype, arguments, reason, way_out = REFUSED[what]
+    dtype, device, reason, way_out = REFUSED[what]
     with pytest.raises(BufferError) as caught:
-        TAKE[take](of_type(*dtype, **arguments))
+        TAKE[take](on_device(device, dtype))
     assert reason in str(caught.value)
     assert way_out in str(caught.value)
 

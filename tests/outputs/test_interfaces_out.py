@@ -9,7 +9,7 @@ import pytest
 
 from dlpack import asdlpack
 from dlpack.tests.capsules import capsule_pointer
-from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, PyArrayInterface, Speaks, address
+from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, PyArrayInterface, Speaks, address, on_device
 from support.exchange_api import raising
 from support.layouts import DTYPES, LAYOUTS, PROTOCOLS
 
@@ -24,11 +24,6 @@ def struct_of(obj):
     array = PyArrayInterface.from_address(capsule_pointer(capsule, None))
     fields = {name: getattr(array, name) for name in ("two", "nd", "typekind", "itemsize", "flags", "data", "descr")}
     return fields | {name: tuple(getattr(array, name)[: array.nd]) for name in ("shape", "strides")}
-
-
-def on_device(device, dtype=(2, 32, 1), shape=(3,), strides=None, flags=0, data=4096):
-    managed = Managed(data, shape=shape, strides=strides, dtype=dtype, device=device, flags=flags)
-    return asdlpack(managed.capsule())
 
 
 def there(x):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dlpack import asdlpack
 from dlpack.structs import DELETER
 from dlpack.tests.capsules import (
     IS_COPIED,
@@ -81,6 +82,11 @@ class Managed:
     def capsule(self, name=None):
         """A new capsule, without a destructor: one that dies unconsumed calls nothing."""
         return capsule_new(address(self.struct), name or self.name, None)
+
+
+def on_device(device, dtype=(2, 32, 1), shape=(3,), **fields):
+    """A DLPackObject of memory that nobody reads."""
+    return asdlpack(Managed(4096, shape=shape, dtype=dtype, device=device, **fields).capsule())
 
 
 class _Slot(Structure):
