@@ -120,7 +120,7 @@ def windows(machine: str, goarch: str) -> Target:
         core="_core.dll",
         stable=".pyd",
         free_threaded=f".cp{{}}t-win_{goarch}.pyd",
-        core_links=(),
+        core_links=("-s",),
         # sigset_t; what python.h says of functions of Python's; and what start.c has for forks.
         extension_flags=("-D_POSIX", "-Wno-inconsistent-dllimport", "-Wno-unused-function", "-shared"),
         platform=("windows.c",),
