@@ -22,7 +22,6 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-import lief
 from debian import HOME, PACKAGES, SHARED_PACKAGES, Archive, call, interpreter, unpack, use_libraries
 from elftools.elf.elffile import ELFFile
 from wheels import BUILD, DIST, TARGETS, build, variants
@@ -162,6 +161,8 @@ def check_elf(library, machines, exports):
 
 def check_pe(library, machines, exports):
     """Go exports more than the core's entry; Windows finds a symbol in the library that it was linked with alone."""
+    import lief
+
     pe = lief.PE.parse(str(library))
     assert pe.header.machine.name in machines, f"{library.name} is for {pe.header.machine.name}"
     found = {entry.name for entry in pe.get_export().entries}
@@ -172,6 +173,9 @@ def check_pe(library, machines, exports):
 
 def check_mach_o(library, machines, exports):
     """The same of exports. A processor of Apple's runs no code without a signature; the linker's own suffices."""
+    import lief
+
+    lief.logging.disable()  # zig's linker leaves three entries of a table empty that only tools read
     processors = lief.MachO.parse(str(library))  # lief crashes where nothing holds it
     (mach_o,) = processors
     machine = mach_o.header.cpu_type.name
@@ -347,6 +351,8 @@ def forward(library, places, code=""):
 
 def mend_numpy(site, python):
     """Wine lacks functions of C's library that numpy wants when it is imported, so it gets them of another library."""
+    import lief
+
     library, names = "api-ms-win-crt-math-l1-1-0.dll", set()
     own = python.with_name(library.replace("api", "npi"))
     for path in site.glob("numpy/**/*.pyd"):
@@ -524,7 +530,6 @@ def main():
         sys.exit(f"this needs x86_64, for whose wheels it fetches interpreters; this is {platform.machine()}")
     if not list(DIST.glob("*.tar.gz")) or not list(DIST.glob("*.whl")):
         sys.exit(f"{DIST}: no wheels, or no sdist (make wheels)")
-    lief.logging.disable()
     rows = []
     for source in file_rows, rebuilt_rows, place_rows, refused_rows:
         for it in source():
