@@ -68,6 +68,8 @@ format: .venv/lint
 lint: .venv/lint .venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK))
 	@files=$$(gofmt -l pkg pyext); test -z "$$files" || { echo "gofmt changes these:" $$files; exit 1; }
 	go vet ./...
+	GOOS=windows go vet ./pkg/dlpack ./pkg/protocol ./pkg/strided
+	GOOS=darwin go vet ./pkg/dlpack ./pkg/protocol ./pkg/strided
 	.venv/bin/staticcheck ./...
 	.venv/bin/actionlint .github/workflows/*.yml
 	CFLAGS=-Werror $(PYTHON) build.py

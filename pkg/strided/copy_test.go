@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"testing"
 	"unsafe"
 )
@@ -222,56 +221,6 @@ func TestALargeCopyIsShared(t *testing.T) {
 		for _, swap := range []int{0, 4} {
 			s := lay([]int64{n, n}, strides, 4, swap, 1)
 			s.check(t, 3, Copy)
-		}
-	}
-}
-
-func TestNoWorkerIsLeftWhenTheMemoryFaults(t *testing.T) {
-	const pages, page = 64, 4096
-	memory, err := syscall.Mmap(-1, 0, pages*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Munmap(memory)
-	const hole = 40
-	if err := syscall.Mprotect(memory[hole*page:(hole+1)*page], syscall.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
-	dst, src := make([]byte, len(memory)), unsafe.Pointer(&memory[0])
-	for workers := 1; workers <= 5; workers++ {
-		for _, strides := range [][]int64{{page, 1}, {1, pages}} {
-			func() {
-				defer func() {
-					fault, ok := recover().(interface{ Addr() uintptr })
-					if !ok || fault.Addr()-uintptr(src) < hole*page || fault.Addr()-uintptr(src) >= (hole+1)*page {
-						t.Errorf("%d workers, strides %d: %v; want a fault of page %d", workers, strides, fault, hole)
-					}
-				}()
-				shape := []int64{pages, page}
-				by(workers, page)(unsafe.Pointer(&dst[0]), src, shape, strides, 1, 0)
-			}()
-			clear(dst) // the race detector's: no worker still writes
-		}
-	}
-}
-
-func TestCopyReachesItemsGigabytesApart(t *testing.T) {
-	const length, row = 6 << 30, 3 << 30
-	memory, err := syscall.Mmap(-1, 0, length, syscall.PROT_READ|syscall.PROT_WRITE,
-		syscall.MAP_PRIVATE|syscall.MAP_ANON|syscall.MAP_NORESERVE)
-	if err != nil {
-		t.Skip("no address space: ", err)
-	}
-	defer syscall.Munmap(memory)
-	for _, strides := range [][]int64{{row, row/2 + 1}, {row/2 + 1, row}, {-row, row / 2}, {-row / 2, -row}} {
-		s := source{memory, 0, []int64{2, 2}, strides, 1, 0}
-		low, _ := span(s.shape, strides, 1)
-		s.offset = -low
-		for i := range int64(4) {
-			memory[int64(s.offset)+i/2*strides[0]+i%2*strides[1]] = byte(i + 1)
-		}
-		if got := s.copy(t, 0, Copy); !bytes.Equal(got, []byte{1, 2, 3, 4}) {
-			t.Errorf("strides %d: %d", strides, got)
 		}
 	}
 }
