@@ -17,6 +17,7 @@ from dlpack.tests.capsules import STRUCTS, capsule_new
 from support.alone import SUPPORT, TESTS, alone, run
 from support.builds import build, seed
 from support.capi import Speaks
+from support.operations import ROUNDS
 
 OPERATIONS = SUPPORT / "operations.py"
 
@@ -33,7 +34,7 @@ def grown(count, package):
 
 
 def leaks(seen):
-    most = max(3, seen["operations"] / 3 / RARE)
+    most = max(3, seen["operations"] / ROUNDS / RARE)
     return {what for what, unit in COUNTED.items() if abs(seen[what]) > most * unit}
 
 

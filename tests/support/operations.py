@@ -57,14 +57,17 @@ def state():
     }
 
 
+ROUNDS = 6
+
+
 def main(count):
-    """What changed in that of three rounds in which it changed least: a leak grows in each, and caches settle."""
+    """What changed in the round in which it changed least: a leak grows in each, and caches settle."""
     do(100_000)  # until CPython's caches of attributes and glibc's of memory have settled
     state()
     rounds, done = [], 0
-    for _ in range(3):
+    for _ in range(ROUNDS):
         before = state()
-        done += do(count // 3)
+        done += do(count // ROUNDS)
         after = state()
         rounds.append({what: after[what] - before[what] for what in before})
     least = {what: min((grown[what] for grown in rounds), key=abs) for what in rounds[0]}
