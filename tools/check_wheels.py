@@ -213,7 +213,8 @@ def check_metadata(path):
 def check_sdist(path):
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    absent = {"LICENSE", "README.md", "build.py", "go.mod", "pkg/dlpack/tensor.go", "pyext/core/core.h"} - names
+    needed = "LICENSE README.md build.py go.mod pkg/dlpack/tensor.go pyext/core/core.h python/dlpack/__init__.py"
+    absent = set(needed.split()) - names
     assert not absent, f"without {sorted(absent)}"
 
 
