@@ -40,7 +40,7 @@ DIRECT_CALLS = ("-fno-plt", "-Wl,-z,now")
 # open for that, and two more in each forked child that starts a core. Stacks that pkg/stack has grown keep their size.
 # Go's own `//go:debug` does not know the first two.
 GODEBUG = "asyncpreemptoff=1,gcshrinkstackoff=1,containermaxprocs=0,updatemaxprocs=0"
-MACOS = "11.0"  # the oldest that the libraries are for
+MACOS = "12.0"  # the oldest that Go 1.26 supports
 NAME = "-Wl,-install_name,_dlpack"  # else it would be the path that the extension was built at
 # What Go's runtime is linked with on macOS, and zig lacks: the file for the linker, and what it stands for.
 STUBS = {
