@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> None:
         output = json.dumps(facts, indent=2) if as_json else text(facts)
     except BufferError as error:
         parser.error(f"this can't be shared; in Python, frombuffer says: {error}")
-    except (MemoryError, OSError, ValueError) as error:
+    except (MemoryError, OSError, RuntimeError, ValueError) as error:
         parser.error(str(error))
     try:
         # A path comes out in the bytes it came in, whatever the locale.
@@ -145,7 +145,7 @@ def report_text(facts: dict[str, Any]) -> str:
         ("dlpack", facts["version"]),
         ("package", facts["package"]),
         ("extension", facts["extension"]),
-        ("core", facts["core"]),
+        ("core", facts["core"] if os.path.exists(facts["core"]) else f"{facts['core']} is missing"),
         *([("conflict", facts["conflict"])] if "conflict" in facts else []),
         ("exports", f"DLPack {' and '.join(facts['exports'])}"),
         ("Python", f"{python['version']} {python['implementation']}, {gil}"),

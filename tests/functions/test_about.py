@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,6 +104,13 @@ def test_the_report_as_json_has_the_same_facts():
     assert Path(about["core"]).is_file()
     version = look(dlpack.asdlpack(b"").__dlpack__(max_version=(99, 0))).version
     assert about["exports"] == [f"{version.major}.{version.minor}", "legacy"]
+
+
+def test_a_core_that_is_missing_is_one_line(tmp_path, file):
+    copy = shutil.copytree(PACKAGE, tmp_path / "dlpack", ignore=shutil.ignore_patterns("_core.so"))
+    elsewhere = path_with(tmp_path)
+    assert f"{copy / '_core.so'} is missing" in prints(environ=elsewhere)
+    assert refuses(file, environ=elsewhere).startswith(f"the Go core can't start: {copy / '_core.so'}: No such file")
 
 
 def test_installed_libraries_are_listed_with_versions_and_not_imported(tmp_path):
