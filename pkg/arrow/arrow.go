@@ -222,7 +222,7 @@ func (r *reader) refuseColumns(n *node, found string) error {
 		}
 		columns += separator + dlpack.Quote(name)
 		if i == 0 {
-			first = ": obj[" + dlpack.Quote(name) + "] of a table; of structures .struct.field in polars and pandas, " +
+			first = ": obj[" + dlpack.Quote(name) + "] of a table, in which pandas' index may be a column; of structures .struct.field in polars and pandas, " +
 				".field in pyarrow, .combine_chunks().field of chunks"
 		}
 	}

@@ -84,6 +84,7 @@ const (
 	arrowStruct    = "a structure; DLPack has one data type (pass one of its fields)"
 	arrowMaps      = "maps; DLPack has one data type (pass their keys or their items)"
 	arrowUnions    = "a union; DLPack has one data type (pass one of its fields)"
+	arrowWide      = "integers of 128 bits, which Arrow has not; DLPack's consumers have 64 (cast them to int64" + casts
 	arrowRuns      = "run-end encoded items; DLPack holds each item (decode them, as pyarrow's run_end_decode does)"
 )
 
@@ -125,4 +126,6 @@ var arrowRefusals = [...]struct{ format, why string }{
 	{"+ud:", arrowUnions},
 	{"+us:", arrowUnions},
 	{"+r", arrowRuns},
+	{"_pli128", arrowWide}, // polars'
+	{"_plu128", arrowWide},
 }

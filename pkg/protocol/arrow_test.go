@@ -59,6 +59,7 @@ func TestAnArrowFormatThatDLPackCannotSayIsUnsupportedWithTheWayOut(t *testing.T
 		"+ud:0,1":    "a union",
 		"+us:0":      "a union",
 		"+r":         "run_end_decode",
+		"_pli128":    "cast them to int64",
 	} {
 		arrowRefused(t, text, dlpack.KindUnsupported, want)
 	}

@@ -18,6 +18,16 @@ REFUSED = {
     "nulls of polars": (lambda: polars.Series([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
     "nulls of pyarrow": (lambda: pyarrow.array([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
     "nulls of pandas": (lambda: pandas.Series([1, None], dtype="Int64"), ".fillna(0)", "obj.fillna(0)"),
+    "integers of 128 bits of polars": (
+        lambda: polars.Series([1], dtype=polars.Int128),
+        "int64: .cast in pyarrow and polars",
+        "obj.cast(polars.Int64)",
+    ),
+    "a pandas index that is no range": (
+        lambda: pandas.DataFrame({"a": [1, 2]}, index=[5, 6]),
+        'obj["a"] of a table, in which pandas\' index may be a column',
+        'obj["a"]',
+    ),
     "a NaN of pandas": (lambda: pandas.Series([1, None]), ".to_numpy()", "obj.to_numpy()"),
     "nulls in lists of polars": (
         lambda: polars.Series([[1, None], [2, 3]], dtype=polars.Array(polars.Int64, 2)),
