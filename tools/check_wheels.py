@@ -238,7 +238,10 @@ def run_checks(checks):
 
 
 def same_bytes(again, path):
-    assert again.read_bytes() == path.read_bytes(), "a build of the sdist in another folder has other bytes"
+    if again.read_bytes() != path.read_bytes():
+        with zipfile.ZipFile(again) as one, zipfile.ZipFile(path) as other:
+            names = [name for name in one.namelist() if one.read(name) != other.read(name)]
+        raise AssertionError(f"a build of the sdist in another folder has other bytes: {names}")
 
 
 def file_rows():
