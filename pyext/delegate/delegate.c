@@ -311,13 +311,6 @@ static bool has_default_stream(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
 }
 
-/* Whether there are items, but no memory; false also where the shape can't be read. */
-static bool lacks_memory(const DLTensor *tensor)
-{
-    bool has_shape = tensor->ndim == 0 || (tensor->shape != NULL && tensor->ndim > 0 && tensor->ndim <= MAX_NDIM);
-    return tensor->data == NULL && has_shape && size_of(tensor) != 0;
-}
-
 /* Whether copy=None can't share what the producer gave. */
 static bool needs_copy(const DLPackObject *self, PyObject *capsule)
 {
@@ -355,8 +348,8 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (answer == NULL && !is_refusal()) {
         return NULL;
     }
-    /* Some consumers (onnxruntime, tensorflow) overlook an offset, and numpy takes new memory where there is none. */
-    bool fits = name == expected && (given == NULL || (given->byte_offset == 0 && !lacks_memory(given)));
+    /* Some consumers (onnxruntime, tensorflow) overlook an offset. */
+    bool fits = name == expected && (given == NULL || given->byte_offset == 0);
     if (fits && (given == NULL || !needs_copy(self, answer))) {
         return answer;
     }

@@ -77,13 +77,13 @@ void free_aligned(void *memory)
 /* What a Go runtime does to a thread and to the process. */
 
 enum { FAULTS = 2 };
-static const int faults[FAULTS] = {SIGSEGV, SIGBUS};
+static const int taken_signals[FAULTS] = {SIGSEGV, SIGBUS};
 static struct sigaction handlers[2][FAULTS]; /* before the core's start, and after */
 
 static void keep_fault_handlers(bool started)
 {
     for (int i = 0; i < FAULTS; i++) {
-        sigaction(faults[i], NULL, &handlers[started][i]);
+        sigaction(taken_signals[i], NULL, &handlers[started][i]);
     }
 }
 
@@ -153,7 +153,7 @@ bool unblock_fault_signals(sigset_t *before)
         sigset_t unblocked;
         sigemptyset(&unblocked);
         for (int i = 0; i < FAULTS; i++) {
-            sigaddset(&unblocked, faults[i]);
+            sigaddset(&unblocked, taken_signals[i]);
         }
         pthread_sigmask(SIG_UNBLOCK, &unblocked, before);
     }
@@ -216,8 +216,8 @@ void forget_runtime(void)
 {
     struct sigaction now;
     for (int i = 0; i < FAULTS; i++) {
-        if (sigaction(faults[i], NULL, &now) == 0 && now.sa_handler == handlers[true][i].sa_handler) {
-            sigaction(faults[i], &handlers[false][i], NULL);
+        if (sigaction(taken_signals[i], NULL, &now) == 0 && now.sa_handler == handlers[true][i].sa_handler) {
+            sigaction(taken_signals[i], &handlers[false][i], NULL);
         }
     }
     if (go_key_known) {

@@ -88,7 +88,9 @@ def import_tensor(x: DLPackObject, is_read: bool) -> DLPackObject | BaseExceptio
 
 def import_refused(x: DLPackObject, refusal: BaseException, is_asked: bool) -> DLPackObject | BaseException:
     """The tensor of a producer that refused the newest version, or gave what can't be taken; or was not asked, since it
-    refused to say its device, where it may say more of the cause."""
+    refused to say its device: where that was no BufferError, which says why, it may say more of the cause."""
+    if not is_asked and is_error(refusal, BufferError):
+        return serve_by_others(x, refusal, x._copy)
     asked = {"max_version": _newest_version} if is_asked else None
     capsule, last = ask(x.obj, None, None, asked, refusal)
     return taken(x, (capsule, LEGACY_STREAM) if last is None else last, x._copy)
