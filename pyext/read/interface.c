@@ -93,6 +93,16 @@ HOT static bool plain_fields(PyObject *const *fields, bool of_cuda, const char *
     return data == NULL || !PyTuple_Check(data) ? !of_cuda : plain_data(data, &request->data);
 }
 
+/* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is itself. Of a
+ * type that buffers can't say, the address is its own. 1: read; 0: it has to be read from the address; -1: error. */
+__attribute__((cold)) static int read_scalar(DLPackObject *self, struct request *request)
+{
+    PyObject *is_scalar = call_python(python.is_numpy_scalar, PyTuple_Pack(1, self->obj));
+    int read = is_scalar == Py_True ? try_bytes(self, self->obj, request) : is_scalar == NULL ? -1 : 0;
+    Py_XDECREF(is_scalar);
+    return read;
+}
+
 /* data as an address, as an object with a buffer, or absent: then the object itself has the buffer. */
 HOT static int read_data(DLPackObject *self, PyObject *data, struct request *request)
 {
@@ -103,14 +113,8 @@ HOT static int read_data(DLPackObject *self, PyObject *data, struct request *req
         }
         return check_in_python(python.no_buffer, Py_BuildValue("(sO)", self->protocol, data ? data : Py_None));
     }
-    int read = 0;
-    if (request->protocol == PROTOCOL_ARRAY_INTERFACE && request->ndim == 0 && PyObject_CheckBuffer(self->obj)) {
-        /* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is
-         * itself. Of a type that buffers can't say, the address is its own. */
-        PyObject *is_scalar = call_python(python.is_numpy_scalar, PyTuple_Pack(1, self->obj));
-        read = is_scalar == Py_True ? try_bytes(self, self->obj, request) : is_scalar == NULL ? -1 : 0;
-        Py_XDECREF(is_scalar);
-    }
+    bool may_be_scalar = request->protocol == PROTOCOL_ARRAY_INTERFACE && request->ndim == 0;
+    int read = may_be_scalar && PyObject_CheckBuffer(self->obj) ? read_scalar(self, request) : 0;
     if (read == 0 && PyTuple_GetItem(data, 1) == Py_True) {
         self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     }
