@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -113,7 +114,9 @@ def test_an_application_that_lost_the_core_names_its_file(freeze, name, tmp_path
 @pytest.mark.parametrize("name", ["pyinstaller --onefile", "nuitka --mode=onefile"])
 def test_a_child_that_outlives_a_one_file_application_is_told_why(freeze, name, tmp_path):
     """The folder that the application unpacked is removed when it ends."""
-    result = run(freeze(name), "outlive", environ={"TMPDIR": str(tmp_path)})
+    # Not by run, which ends the child with the application.
+    environ = os.environ | {"TMPDIR": str(tmp_path)}
+    result = subprocess.run([freeze(name), "outlive"], env=environ, capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stderr) == (7, "")
     assert result.stdout.startswith(f"the Go core can't start: {tmp_path}/")
     assert "_core.so: No such file or directory (" in result.stdout
