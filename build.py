@@ -107,7 +107,7 @@ def linux(machine: str, goarch: str) -> Target:
         core_links=(f"-Wl,--version-script={ROOT}/pyext/core/exports.map", "-Wl,--wrap=pthread_create"),
         # No libpython: the interpreter that loads the extension brings Python's symbols.
         extension_flags=("-fPIC", "-shared", "-pthread", "-ldl"),
-        platform=("linux.c", "posix.c"),
+        platform=("linux.c", "posix.c", "stack.c"),
     )
 
 
@@ -123,7 +123,7 @@ def windows(machine: str, goarch: str) -> Target:
         core_links=("-s",),
         # sigset_t; what python.h says of functions of Python's; and what start.c has for forks.
         extension_flags=("-D_POSIX", "-Wno-inconsistent-dllimport", "-Wno-unused-function", "-shared"),
-        platform=("windows.c",),
+        platform=("windows.c", "no_reserve.c", "stack.c"),
     )
 
 
@@ -139,7 +139,7 @@ def macos(machine: str, goarch: str, processor: str) -> Target:
         core_links=(),
         # Py_ssize_t is a long, and int64_t a long long, both of 64 bits.
         extension_flags=("-Wno-incompatible-pointer-types", "-shared", "-Wl,-undefined,dynamic_lookup", NAME),
-        platform=("darwin.c", "posix.c"),
+        platform=("darwin.c", "posix.c", "no_reserve.c", "stack.c"),
     )
 
 

@@ -1,10 +1,9 @@
-/* darwin.c: macOS, besides posix.c. Nothing is kept for Go: it ends the process where it gets no memory or no thread.
+/* darwin.c: macOS, besides posix.c and no_reserve.c.
  *
  * It is C because it must run before there is a Go runtime. */
 #include "platform/platform.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 int usable_cpus(void)
@@ -13,16 +12,13 @@ int usable_cpus(void)
     return count < MOST_CPUS ? (int)count : MOST_CPUS;
 }
 
-bool stack_has_space(int nested)
+bool measure_stack(size_t *used, size_t *size)
 {
-    enum { FEW = 50, MOST_FOR_MANY = 4 << 20 };
     pthread_t thread = pthread_self();
     char *here = __builtin_frame_address(0), *end = pthread_get_stackaddr_np(thread);
-    size_t used = end - here, size = pthread_get_stacksize_np(thread);
-    if (here >= end || used > size) {
-        return nested < FEW; /* a stack that a library made */
-    }
-    return used < size / 2 && (nested < FEW || used < MOST_FOR_MANY);
+    *used = end - here;
+    *size = pthread_get_stacksize_np(thread);
+    return here < end && *used <= *size; /* else it is a stack that a library made */
 }
 
 /* dlpack._start makes the copy: a temporary file. */
@@ -30,26 +26,6 @@ struct failure open_library_copy(const char *path, unsigned copies, void **entry
 {
     (void)path, (void)copies, (void)entry;
     return (struct failure){.name = "copy", .text = "macOS has no memfd"};
-}
-
-struct failure prepare_start(int processors)
-{
-    (void)processors;
-    return (struct failure){0};
-}
-
-void end_waiting_threads(void)
-{
-}
-
-const char *keep_reserve(void)
-{
-    return NULL;
-}
-
-void *map_zeroed_by_fork(size_t bytes)
-{
-    return calloc(1, bytes);
 }
 
 void lend_to(struct core *core)

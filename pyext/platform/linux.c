@@ -311,29 +311,29 @@ const char *keep_reserve(void)
 
 /* The stack. */
 
-bool stack_has_space(int nested)
+bool measure_stack(size_t *used, size_t *size)
 {
-    enum { FEW = 50, MOST_FOR_MANY = 4 << 20 };
     static _Thread_local void *start;
-    static _Thread_local size_t size;
+    static _Thread_local size_t whole;
     char *here = __builtin_frame_address(0), *end;
     pthread_attr_t attributes;
     struct rlimit now;
     /* Of the main thread, glibc reads them from /proc/self/maps. */
     if (start == NULL && pthread_getattr_np(pthread_self(), &attributes) == 0) {
-        pthread_attr_getstack(&attributes, &start, &size);
+        pthread_attr_getstack(&attributes, &start, &whole);
         pthread_attr_destroy(&attributes);
     }
-    end = (char *)start + size;
+    end = (char *)start + whole;
     if (start == NULL || here < (char *)start || here >= end) {
-        return nested < FEW; /* no /proc, or a stack that a library made */
+        return false; /* no /proc, or a stack that a library made */
     }
-    size_t used = end - here, most = size;
+    *used = end - here;
+    *size = whole;
     if (syscall(SYS_gettid) == getpid() && /* gettid: glibc 2.30 */
-        getrlimit(RLIMIT_STACK, &now) == 0 && now.rlim_cur < most) {
-        most = now.rlim_cur; /* it holds for the main thread as soon as it is set */
+        getrlimit(RLIMIT_STACK, &now) == 0 && now.rlim_cur < whole) {
+        *size = now.rlim_cur; /* it holds for the main thread as soon as it is set */
     }
-    return used < most / 2 && (nested < FEW || used < MOST_FOR_MANY);
+    return true;
 }
 
 void lend_to(struct core *core)

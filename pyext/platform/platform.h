@@ -1,7 +1,7 @@
 /* platform.h: the room of what differs between systems, above the core's contract and below all that knows Python.
  *
- * windows.c defines all of this for its system, linux.c and darwin.c together with posix.c for theirs. Nothing here
- * raises: a function that fails says so in its result, or returns a struct failure. */
+ * build.py says which files each system has. Nothing here raises: a function that fails says so in its result, or returns
+ * a struct failure. */
 #ifndef DLPACK_PLATFORM_H
 #define DLPACK_PLATFORM_H
 
@@ -34,6 +34,9 @@ void free_aligned(void *memory);
  * used, and from 50 calls on less than 4 MiB. Where its bounds are not known: whether they are fewer than 50. The count
  * alone can't tell: the calls of a greenlet that waits are counted, but their part of the stack is stored elsewhere. */
 bool stack_has_space(int nested);
+
+/* How many bytes of this thread's stack are used, and how many it has. false: its bounds are not known. */
+bool measure_stack(size_t *used, size_t *size);
 
 /* So many nested calls always have space, and need not ask. */
 enum { NESTED_FREELY = 4 };

@@ -1,11 +1,9 @@
-/* windows.c: Windows. It has neither forks nor signals that choose a thread. Nothing is kept for Go: it ends the process
- * where it gets no memory or no thread.
+/* windows.c: Windows, besides no_reserve.c. It has neither forks nor signals that choose a thread.
  *
  * It is C because it must run before there is a Go runtime. */
 #include "platform/platform.h"
 
 #include <malloc.h>
-#include <stdlib.h>
 #include <wchar.h>
 #include <windows.h>
 
@@ -54,15 +52,13 @@ int usable_cpus(void)
     return count < MOST_CPUS ? (int)count : MOST_CPUS;
 }
 
-bool stack_has_space(int nested)
+bool measure_stack(size_t *used, size_t *size)
 {
-    enum { FEW = 50, MOST_FOR_MANY = 4 << 20 };
     ULONG_PTR start, end, here = (ULONG_PTR)__builtin_frame_address(0);
     GetCurrentThreadStackLimits(&start, &end);
-    if (here < start || here >= end) {
-        return nested < FEW; /* a stack that a library made */
-    }
-    return end - here < (end - start) / 2 && (nested < FEW || end - here < MOST_FOR_MANY);
+    *used = end - here;
+    *size = end - start;
+    return here >= start && here < end; /* else it is a stack that a library made */
 }
 
 struct failure start_runtime(const char *path, const char *copy, struct core *core)
@@ -83,26 +79,6 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
 }
 
 /* What is Linux's and macOS's alone. */
-
-struct failure prepare_start(int processors)
-{
-    (void)processors;
-    return (struct failure){0};
-}
-
-void end_waiting_threads(void)
-{
-}
-
-const char *keep_reserve(void)
-{
-    return NULL;
-}
-
-void *map_zeroed_by_fork(size_t bytes)
-{
-    return calloc(1, bytes);
-}
 
 void forget_runtime(void)
 {

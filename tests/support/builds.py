@@ -7,9 +7,9 @@ from support.alone import ROOT, run
 
 
 def c_sources(pyext):
-    """The extension's; the core's are compiled with its Go."""
-    elsewhere = pyext / "platform" / "darwin.c", pyext / "platform" / "windows.c"
-    return sorted({path for path in pyext.glob("*/*.c") if path.parent.name != "core"} - {*elsewhere})
+    """The extension's on Linux; the core's are compiled with its Go."""
+    elsewhere = {pyext / "platform" / name for name in ("darwin.c", "no_reserve.c", "windows.c")}
+    return sorted({path for path in pyext.glob("*/*.c") if path.parent.name != "core"} - elsewhere)
 
 
 C_SOURCES = c_sources(ROOT / "pyext")

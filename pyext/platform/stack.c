@@ -1,0 +1,14 @@
+/* stack.c: how deep calls may nest.
+ *
+ * It is C because it looks at the stack that it runs on. */
+#include "platform/platform.h"
+
+bool stack_has_space(int nested)
+{
+    enum { FEW = 50, MOST_FOR_MANY = 4 << 20 };
+    size_t used, size;
+    if (!measure_stack(&used, &size)) {
+        return nested < FEW;
+    }
+    return used < size / 2 && (nested < FEW || used < MOST_FOR_MANY);
+}
