@@ -1,4 +1,5 @@
-// The Go core as a C shared library. Its one entry, dlpack_core in reserve_linux.c or entry_other.go, has dlpackStart fill in struct core.
+// The Go core as a C shared library. Its one entry, dlpack_core in reserve_linux.c or entry_other.go, has dlpackStart
+// fill in struct core.
 //
 // It knows C and no Python: a C.struct_request asks, a C.struct_answer answers. The settings of Go's runtime are in
 // build.py.

@@ -1,5 +1,5 @@
-/* signals_linux.c: has Go's runtime take SIGSEGV and SIGBUS, pass on those that are not its own, and leave all other signals
- * alone.
+/* signals_linux.c: has Go's runtime take SIGSEGV and SIGBUS, pass on those that are not its own, and leave all other
+ * signals alone.
  *
  * No setting of Go forbids it to take SIGURG, SIGPIPE and SIGFPE too, to add SA_ONSTACK to each handler that is there,
  * and to unblock SIGCHLD, SIGPROF and others in each thread that it runs in: a signal that the program blocked and waits
