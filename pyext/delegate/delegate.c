@@ -128,7 +128,7 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64
 static DLPackObject *keep_import(DLPackObject *self, DLPackObject *imported)
 {
     DLPackObject *kept = NULL;
-    if (imported == NULL || atomic_compare_exchange_strong(&self->imported, &kept, imported)) {
+    if (imported == NULL || atomic_compare_exchange_strong(&self->imported, &kept, object_kept(imported))) {
         return imported;
     }
     Py_DECREF((PyObject *)imported);

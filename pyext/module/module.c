@@ -66,7 +66,7 @@ static DLPackObject *share_structure_of(PyObject *pointer, enum copy copy, const
 HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
 {
     if (Py_IS_TYPE(obj, DLPackObject_type)) {
-        return object_on((DLPackObject *)obj, device, copy);
+        return object_kept(object_on((DLPackObject *)obj, device, copy));
     }
     if (PyType_Check(obj) || PyWeakref_CheckProxy(obj)) {
         check_in_python(python.no_holder, PyTuple_Pack(1, obj));
@@ -91,7 +91,7 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
         shared = self->delegate ? settle_delegate(self, copy, device) : (DLPackObject *)Py_NewRef((PyObject *)self);
     }
     Py_DECREF((PyObject *)self);
-    return shared;
+    return object_kept(shared);
 }
 
 HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)

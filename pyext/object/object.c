@@ -30,6 +30,14 @@ bool holds_memory(const DLPackObject *self)
     return self->holding == HOLDS_MEMORY || self->holding == HOLDS_DEVICE;
 }
 
+HOT DLPackObject *object_kept(DLPackObject *self)
+{
+    if (self != NULL && (self->flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0) {
+        self->flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
+    }
+    return self;
+}
+
 void delete_managed(void *managed, bool versioned)
 {
     DLManagedTensorVersioned *tensor = managed;

@@ -57,6 +57,10 @@ DLPackObject *object_new(PyObject *obj, enum copy copy);
 /* Whether the memory is self's own: a copy. */
 bool holds_memory(const DLPackObject *self);
 
+/* Self (or NULL), which is kept from now on: its exports share the memory, so that none is flagged IS_COPIED, by which a
+ * consumer owns it alone. */
+DLPackObject *object_kept(DLPackObject *self);
+
 /* Calls the deleter, if there is one. */
 void delete_managed(void *managed, bool versioned);
 

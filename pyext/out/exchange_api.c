@@ -95,7 +95,7 @@ static int managed_tensor_to_py_object_no_sync(DLManagedTensorVersioned *tensor,
         Py_DECREF((PyObject *)self);
         return -1;
     }
-    *out = self;
+    *out = object_kept(self);
     return 0;
 }
 

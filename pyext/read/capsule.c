@@ -11,8 +11,8 @@ int check_version(DLPackVersion version)
 {
     if (version.major != DLPACK_MAJOR_VERSION) {
         PyErr_Format(PyExc_BufferError,
-                     "DLPack version %u.%u: expected %d.x (ask the producer with max_version=(%d, %d))", version.major,
-                     version.minor, DLPACK_MAJOR_VERSION, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+                     "DLPack version %u.%u: expected %d.x (which a producer has to give where max_version is (%d, %d))",
+                     version.major, version.minor, DLPACK_MAJOR_VERSION, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
         return -1;
     }
     return 0;

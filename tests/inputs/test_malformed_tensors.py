@@ -172,7 +172,10 @@ def test_the_exchange_api_refuses_it_and_leaves_it_to_its_caller(fault):
 def test_the_exchange_api_passes_on_no_tensor_of_another_major_version(version):
     tensor = Tensor(version=version, shape=None, ndim=-5)
     held = [tensor.capsule()]
-    with pytest.raises(BufferError, match=rf"version {version[0]}\.{version[1]}: expected 1\.x \(ask the producer"):
+    with pytest.raises(
+        BufferError,
+        match=rf"version {version[0]}\.{version[1]}: expected 1\.x \(which a producer",
+    ):
         from_object(asdlpack(Speaks(__dlpack__=lambda **_: held[0])))
     assert (capsule_name(held[0]), tensor.deleted) == (VERSIONED, 0)
     held.clear()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack
-from support.capi import IS_COPIED, SUBBYTE_TYPE_PADDED, Speaks, array_at, look
+from support.capi import SUBBYTE_TYPE_PADDED, Speaks, array_at, look
 from support.small_types import ALL, PADDED, bits, numbers
 
 
@@ -52,7 +52,7 @@ def test_ml_dtypes_are_copied_compactly(name):
     assert (x.dtype, x.shape, x.strides, x.obj) == (name, (2, 3), (3, 1), None)
     assert bits(array_at(x, array.dtype)) == bits(array)
     padded = SUBBYTE_TYPE_PADDED if name in PADDED else 0
-    assert look(x.__dlpack__(max_version=(1, 0))).flags == IS_COPIED | padded
+    assert look(x.__dlpack__(max_version=(1, 0))).flags == padded
 
 
 @pytest.mark.skipif(not hasattr(ml_dtypes, "bcomplex32"), reason="ml_dtypes before 0.6")

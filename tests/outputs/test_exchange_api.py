@@ -13,7 +13,7 @@ import pytest
 
 from dlpack import DLDeviceType, DLPackObject, asdlpack, from_pointer, frombuffer
 from support.alone import alone
-from support.capi import IS_COPIED, READ_ONLY, SUBBYTE_TYPE_PADDED, Managed, Speaks, address, capsule_name
+from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Managed, Speaks, address, capsule_name
 from support.cuda_driver import LEGACY, PER_THREAD, with_driver
 from support.exchange_api import (
     ARRAYS,
@@ -72,7 +72,7 @@ def test_the_flags_say_what_may_be_done_with_the_memory():
     padded = np.zeros(3, ml_dtypes.int4)
     for x, flags in (
         (asdlpack(b"abc"), READ_ONLY),
-        (asdlpack(b"abc", copy=True), IS_COPIED),
+        (asdlpack(b"abc", copy=True), 0),
         (asdlpack(bytearray(b"abc")), 0),
         (asdlpack(padded), SUBBYTE_TYPE_PADDED),
     ):
