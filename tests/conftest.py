@@ -45,8 +45,9 @@ def pytest_configure(config):
         usable = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {usable[number % len(usable)]})  # of the processes that tests start, too
     # What nohup or a shell has ignored stays ignored in the processes that tests start; what is caught does not.
-    for each in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:  # these Python ignores, and gives back
-        if signal.getsignal(each) is signal.SIG_IGN:
+    given_back = "SIGPIPE", "SIGXFSZ"  # which Python ignores
+    for each in signal.valid_signals():
+        if signal.getsignal(each) is signal.SIG_IGN and getattr(each, "name", "") not in given_back:
             signal.signal(each, lambda *_: None)
 
 

@@ -30,7 +30,8 @@ REQUESTS = {
     for has_format in (0, 1)
     for writable in (0, 1)
 }
-FORMATS = dict(zip(DTYPES, "? b h i l B H I L e f d Zf Zd".split(), strict=True))
+INTS = "l L" if ctypes.sizeof(ctypes.c_long) == 8 else "q Q"  # those of 8 bytes: on Windows a long has 4
+FORMATS = dict(zip(DTYPES, "? b h i {} B H I {} e f d Zf Zd".format(*INTS.split()).split(), strict=True))
 
 
 def of_type(code, bits, lanes=1, flags=0, shape=(4,), device=(1, 0)):

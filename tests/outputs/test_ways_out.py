@@ -107,6 +107,8 @@ def x_of(name):
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # as it is typed, nobody closes the file
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_way_out_works_as_the_error_has_it(what):
+    if "long double" in what and numpy.dtype("g").itemsize == 8:
+        pytest.skip("on Windows they are doubles")
     make, text, *meaning = REFUSED[what]
     obj = None
     with pytest.raises((BufferError, TypeError)) as caught:

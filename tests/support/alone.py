@@ -17,12 +17,21 @@ import pytest
 SUPPORT = Path(__file__).parent
 TESTS = SUPPORT.parent
 ROOT = TESTS.parent
+WINDOWS = sys.platform == "win32"
 # How many processes a test may start at once.
-JOBS = 1 if "PYTEST_XDIST_WORKER" in os.environ else len(os.sched_getaffinity(0))
+JOBS = 1 if "PYTEST_XDIST_WORKER" in os.environ or WINDOWS else len(os.sched_getaffinity(0))
 
 
 def ends(pid, timeout):
     """Waits for the end of a process, and leaves it to be waited for; says whether it came."""
+    if WINDOWS:
+        import _winapi
+
+        process = _winapi.OpenProcess(_winapi.SYNCHRONIZE, False, pid)
+        try:
+            return _winapi.WaitForSingleObject(process, timeout * 1000) == _winapi.WAIT_OBJECT_0
+        finally:
+            _winapi.CloseHandle(process)
     process = os.pidfd_open(pid)
     try:
         poll = select.poll()
@@ -54,7 +63,10 @@ def run(*command, timeout=60, environ=None, cwd=None):
         try:
             ended = ends(process.pid, timeout)
         finally:  # pytest-timeout and Ctrl-C raise in there
-            os.killpg(process.pid, signal.SIGKILL)  # before the wait, after which the number may be another's
+            if WINDOWS:
+                process.kill()
+            else:
+                os.killpg(process.pid, signal.SIGKILL)  # before the wait, after which the number may be another's
             process.wait()
         for file in stdout, stderr:
             file.seek(0)
