@@ -10,6 +10,7 @@ CPython, the extension is for that. `make wheels` sets both.
 
 from __future__ import annotations  # so that an older Python comes as far as check_system
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -19,6 +20,7 @@ import re
 import runpy
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -193,7 +195,38 @@ def compile_core(directory: Path, cc: list[str], environment: Mapping[str, str],
     command = [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", f"-ldflags={linker}", *flags]
     settings = go_environment(environment) | {"CC": shlex.join(cc)}
     subprocess.run([*command, "-o", output, "./pyext/core"], cwd=ROOT, env=settings, check=True)
+    if cross_target() == "macosx-arm64":
+        clear_unset_symbols(output)
     return output
+
+
+def clear_unset_symbols(library: Path) -> None:
+    """For arm64, zig's linker leaves the end of the table of indirect symbols as its own memory was, which differs now
+    and then; only tools read it. Here it becomes 0, and what depends on it is made anew: the UUID, and the signature,
+    which is a checksum of each page (Apple's mach-o/loader.h and cs_blobs.h)."""
+    data, place, commands = bytearray(library.read_bytes()), 32, {}
+    for _ in range(int.from_bytes(data[16:20], "little")):
+        command, size = struct.unpack_from("<II", data, place)
+        commands[command] = place
+        place += size
+    uuid, dysymtab, code_signature = (commands[it] for it in (0x1B, 0xB, 0x1D))  # LC_UUID and so on
+    table, count = struct.unpack_from("<II", data, dysymtab + 56)
+    symbols = struct.unpack_from(f"<{count}I", data, table)
+    # They are those of all stubs, those of pointers, and those of all stubs again.
+    halves = ((n, again) for n in range(count // 2, 0, -1) for again in range(n, count - n + 1))
+    n, again = next((n, again) for n, again in halves if symbols[:n] == symbols[again : again + n])
+    unset = table + 4 * (again + n), table + 4 * count
+    data[slice(*unset)] = bytes(unset[1] - unset[0])
+    (signature,) = struct.unpack_from("<I", data, code_signature + 8)
+    data[uuid + 8 : uuid + 24] = bytes(16)
+    data[uuid + 8 : uuid + 24] = hashlib.sha256(data[:signature]).digest()[:16]
+    directory = signature + struct.unpack_from(">I", data, signature + 16)[0]
+    hashes, _, _, pages, end = struct.unpack_from(">5I", data, directory + 16)
+    for page in range(pages):
+        digest = hashlib.sha256(data[page << 12 : min(page + 1 << 12, end)]).digest()
+        start = directory + hashes + len(digest) * page
+        data[start : start + len(digest)] = digest
+    library.write_bytes(data)
 
 
 def stubs(directory: Path) -> list[str]:
