@@ -116,6 +116,8 @@ def way_out(obj: Any) -> str:
             instead = "pass numpy.asarray(obj)"
         elif type(obj).__name__ == "CArgObject":
             instead = "pass ctypes.pointer(...) instead of ctypes.byref(...)"
+        elif type(obj).__module__ == "_cffi_backend":
+            instead = "pass ffi.buffer(obj)"
         else:
             return ""
     except Exception:  # of the object's own: it has no memory all the same

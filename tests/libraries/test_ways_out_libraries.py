@@ -1,5 +1,6 @@
 """The ways out that errors name for objects of other libraries: each one gives what asdlpack takes."""
 
+import cffi
 import duckdb
 import numpy
 import pandas
@@ -10,11 +11,13 @@ import xarray
 
 from dlpack import asdlpack, frombuffer  # noqa: F401  the ways out need both
 
+ffi = cffi.FFI()
 STRUCTURES = pyarrow.struct({"a": pyarrow.int64(), "b": pyarrow.int64()})
 LISTS = pyarrow.list_(pyarrow.int64(), 2)
 
 # What is refused: the object, the way out as its error has it, and what that means where it is no expression.
 REFUSED = {
+    "a pointer of cffi": (lambda: ffi.new("float[6]"), "ffi.buffer(obj)"),
     "nulls of polars": (lambda: polars.Series([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
     "nulls of pyarrow": (lambda: pyarrow.array([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
     "nulls of pandas": (lambda: pandas.Series([1, None], dtype="Int64"), ".fillna(0)", "obj.fillna(0)"),
