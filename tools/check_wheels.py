@@ -325,6 +325,7 @@ def old_glibc():
         python.chmod(0o755)
         use_libraries(python, folder, folder / "python")
         (folder / "made").touch()
+    write_compiler(python, "linux-x86_64")
     return python
 
 
@@ -399,8 +400,7 @@ def qemu():
 
 
 def aarch64(version, releases):
-    """A program that runs Debian's interpreter for aarch64, as a child does too: sys.executable is its path. Beside it
-    lies a C compiler for what the tests compile."""
+    """A program that runs Debian's interpreter for aarch64, as a child does too: sys.executable is its path."""
     folder = HOME / f"{version}-aarch64"
     program = folder / "usr" / "bin" / "python"
     if not (folder / "made").exists():
@@ -413,8 +413,14 @@ def aarch64(version, releases):
             raise Absent(str(error)) from None
         (folder / "made").touch()
     write_program(program, f'{qemu()} -0 "$0" {folder}/usr/bin/python{version}')
-    write_program(program.with_name("cc"), f"{sys.executable} -m ziglang cc -target {TARGETS['linux-aarch64'].zig}")
+    write_compiler(program, "linux-aarch64")
     return program
+
+
+def write_compiler(python, target):
+    """Makes a C compiler beside an interpreter, for what the tests compile: its C library is older than this machine's,
+    or another processor's."""
+    write_program(python.with_name("cc"), f"{sys.executable} -m ziglang cc -target {TARGETS[target].zig}")
 
 
 def write_program(path, command):

@@ -1,6 +1,7 @@
 """Tests that run alone: each in a fresh interpreter, where what it does to its process harms no other test, and where a
 crash or a hang is one failed test, with what was printed."""
 
+import ctypes
 import functools
 import inspect
 import json
@@ -18,6 +19,8 @@ SUPPORT = Path(__file__).parent
 TESTS = SUPPORT.parent
 ROOT = TESTS.parent
 WINDOWS = sys.platform == "win32"
+# A CPython that was built on an old glibc lacks it.
+pidfd_open = getattr(os, "pidfd_open", None) or (lambda pid: ctypes.CDLL(None).syscall(434, pid, 0))
 # How many processes a test may start at once.
 JOBS = 1 if "PYTEST_XDIST_WORKER" in os.environ or WINDOWS else len(os.sched_getaffinity(0))
 
@@ -32,7 +35,7 @@ def ends(pid, timeout):
             return _winapi.WaitForSingleObject(process, timeout * 1000) == _winapi.WAIT_OBJECT_0
         finally:
             _winapi.CloseHandle(process)
-    process = os.pidfd_open(pid)
+    process = pidfd_open(pid)
     try:
         poll = select.poll()
         poll.register(process, select.POLLIN)

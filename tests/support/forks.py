@@ -11,6 +11,7 @@ import traceback
 
 import dlpack
 from dlpack import _dlpack
+from support.alone import pidfd_open
 from support.threads import in_threads
 
 DEADLINE = 30  # seconds; a child that takes longer hangs
@@ -76,7 +77,7 @@ def fork(child):
 
 def join(pid):
     """Waits for a child that must end by itself, and well."""
-    descriptor = os.pidfd_open(pid)
+    descriptor = pidfd_open(pid)
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     ended = poll.poll(DEADLINE * 1000)
