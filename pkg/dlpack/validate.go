@@ -46,7 +46,7 @@ func (d *Description) Validate(t *Tensor) error {
 			"pyarrow.table(obj)[0].fill_null(0); a NaN that pandas counts as null stays one in its .to_numpy()"
 		if t.NDim > 1 {
 			wayOut = "pass the items alone: .explode().fill_null(0) in polars, .flatten().fill_null(0) in pyarrow, of " +
-				"chunks .combine_chunks().flatten().fill_null(0)"
+				"chunks .combine_chunks().flatten().fill_null(0); a list that is null does not keep its place there"
 		}
 		return Unsupported(d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
 			"DLPack has no nulls (" + wayOut + ")")

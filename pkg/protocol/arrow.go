@@ -72,10 +72,11 @@ func arrowFormats() string {
 const (
 	casts = ": .cast in pyarrow and polars, .astype in pandas, pyarrow.table(obj)[0].cast of another library's)"
 
-	arrowNulls     = "nulls alone; DLPack holds numbers (cast them to numbers, and fill them: .cast and .fill_null)"
-	arrowText      = "text; DLPack holds numbers (cast it to numbers, such as float64" + casts
-	arrowBytes     = "bytes of any length; DLPack holds numbers (pass the bytes of one item)"
-	arrowItems     = "items that are bytes; DLPack holds numbers (frombuffer takes pyarrow's array.buffers()[1], and their type)"
+	arrowNulls = "nulls alone; DLPack holds numbers (cast them to numbers, and fill them: .cast and .fill_null)"
+	arrowText  = "text; DLPack holds numbers (cast it to numbers, such as float64" + casts
+	arrowBytes = "bytes of any length; DLPack holds numbers (pass the bytes of one item)"
+	arrowItems = "items that are bytes; DLPack holds numbers (frombuffer takes pyarrow's array.buffers()[1], their type, " +
+		"and as offset array.offset times the bytes of an item)"
 	arrowDecimals  = "decimals; DLPack has float64 (cast them to it" + casts
 	arrowTimes32   = "times; DLPack holds numbers (cast them to their ticks, int32" + casts
 	arrowTimes64   = "times; DLPack holds numbers (cast them to their ticks, int64" + casts

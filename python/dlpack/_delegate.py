@@ -239,12 +239,14 @@ def ask(
     It is not asked again in the words in which it refused."""
     capsule = None
     fewest: Words = {} if stream is None else {"stream": stream}
-    words = {"max_version": _newest_version, **fewest, **({"copy": False} if copy is False else {})}
-    if refusal is None or not are_same(words, asked):
-        capsule, refusal = call(obj, words, refusal)
-    # A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal.
-    if type(refusal) is TypeError and not are_same(fewest, asked):
-        capsule, refusal = call(obj, fewest, refusal)
+    fewer: Words = {"max_version": _newest_version, **fewest}
+    first, *others = ({**fewer, "copy": False}, fewer, fewest) if copy is False else (fewer, fewest)
+    if refusal is None or not are_same(first, asked):
+        capsule, refusal = call(obj, first, refusal)
+    for words in others:
+        # A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal.
+        if type(refusal) is TypeError and not are_same(words, asked):
+            capsule, refusal = call(obj, words, refusal)
     return capsule, refusal
 
 

@@ -112,6 +112,8 @@ def way_out(obj: Any) -> str:
             instead = f"of the file: {MAPPED.format('obj')}"
         elif hasattr(obj, "__array__") and hasattr(obj, "keys"):
             instead = "pass one of its variables, as with numpy.asarray(obj['name'])"
+        elif type(obj).__name__ == "PRNGKeyArray":
+            instead = "pass jax.random.key_data(obj)"
         elif hasattr(obj, "__array__"):
             instead = "pass numpy.asarray(obj)"
         elif type(obj).__name__ == "CArgObject":

@@ -2,6 +2,7 @@
 
 import cffi
 import duckdb
+import jax
 import numpy
 import pandas
 import polars
@@ -17,6 +18,7 @@ LISTS = pyarrow.list_(pyarrow.int64(), 2)
 
 # What is refused: the object, the way out as its error has it, and what that means where it is no expression.
 REFUSED = {
+    "a random key of jax": (lambda: jax.random.key(0), "jax.random.key_data(obj)"),
     "a pointer of cffi": (lambda: ffi.new("float[6]"), "ffi.buffer(obj)"),
     "nulls of polars": (lambda: polars.Series([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
     "nulls of pyarrow": (lambda: pyarrow.array([1, None]), ".fill_null(0)", "obj.fill_null(0)"),
@@ -78,9 +80,9 @@ REFUSED = {
         "obj.astype('int64')",
     ),
     "items that are bytes": (
-        lambda: pyarrow.array([b"abc"], pyarrow.binary(3)),
-        "array.buffers()[1]",
-        "frombuffer(obj.buffers()[1], 'uint8')",
+        lambda: pyarrow.array([b"abc", b"def"], pyarrow.binary(3))[1:],
+        "array.buffers()[1], their type, and as offset array.offset times the bytes of an item",
+        "frombuffer(obj.buffers()[1], 'uint8', offset=obj.offset * 3)",
     ),
     "codes of pyarrow": (lambda: pyarrow.array(["a"]).dictionary_encode(), ".indices in pyarrow", "obj.indices"),
     "codes of chunks of pyarrow": (
