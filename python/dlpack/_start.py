@@ -12,7 +12,7 @@ FAILURES = {
     "memory": (MemoryError, "it maps {number} MiB of private memory, and a limit forbids that ({text})"),
     "mappings": (MemoryError, "it makes up to {number} mappings, and a limit forbids that ({text})"),
     "no memory": (MemoryError, "no memory"),
-    "threads": (OSError, "it starts up to {number} threads, and {reason}"),
+    "threads": (OSError, "it starts {number} threads or more, and {reason}"),
     "library": (
         RuntimeError,
         "{text} (if the file was damaged, or changed while this process ran: install dlpack-go again, and start the "
