@@ -4,6 +4,7 @@
 #include "platform/platform.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int usable_cpus(void)
@@ -19,6 +20,12 @@ bool measure_stack(size_t *used, size_t *size)
     *used = end - here;
     *size = pthread_get_stacksize_np(thread);
     return here < end && *used <= *size; /* else it is a stack that a library made */
+}
+
+bool is_library(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) != 0 || S_ISREG(facts.st_mode);
 }
 
 /* dlpack._start makes the copy: a temporary file. */

@@ -188,6 +188,9 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
 {
     static unsigned opened; /* cores, in this process and in those that it was forked from */
     void *entry;
+    if (!is_library(path)) {
+        return (struct failure){.name = "file", .text = path};
+    }
     char **settings = malloc((move_settings(NULL, false) + 1) * sizeof *settings);
     if (settings == NULL) {
         return (struct failure){.name = "no memory"};

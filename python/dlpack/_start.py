@@ -18,6 +18,10 @@ FAILURES = {
         "{text} (if the file was damaged, or changed while this process ran: install dlpack-go again, and start the "
         "process again)",
     ),
+    "file": (
+        RuntimeError,
+        "{text}: the file was cut off, or is not a regular file (install dlpack-go again, and start the process again)",
+    ),
     "panic": (RuntimeError, "bug in dlpack's core, please report it: a panic"),
     "version": (
         RuntimeError,

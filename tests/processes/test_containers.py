@@ -177,6 +177,7 @@ CHANGES = {
         lambda core: core.replace(dlpack.__version__.encode(), b"9.9.9"),
         "another version .* start the",
     ),
+    "a part": (lambda core: core[:1_500_000], "_core.so: the file was cut off, .*install dlpack-go again"),
     "no library": (lambda core: b"x" * 9999, "_core.so: invalid ELF header .* install dlpack-go again"),
 }
 
@@ -203,6 +204,26 @@ def test_a_core_that_was_replaced_since_the_import_is_named(package, what, start
         os.chdir({str(package)!r})
         os.rename("_core.so", "original")
         os.rename("changed", "_core.so")
+        forks.fork_and_join(use)"""
+    result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_core_that_is_a_fifo_is_refused(package, started):
+    """To open it would wait for a writer."""
+    code = f"""if True:
+        import os, pytest, dlpack
+        from support import forks
+
+        def use():
+            with pytest.raises(RuntimeError, match="_core.so: the file was cut off, or is not a regular file"):
+                dlpack.asdlpack(forks.new_kind())
+
+        if {started}:
+            forks.use_all()
+        os.unlink({str(package / "_core.so")!r})
+        os.mkfifo({str(package / "_core.so")!r})
         forks.fork_and_join(use)"""
     result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
     assert result.returncode == 0, result.stderr
