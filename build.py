@@ -246,7 +246,7 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
     flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fvisibility=hidden"]
     include, python = python_files(directory, cc)
     # Python's headers and a later C library's disagree about macros, of which a compiler warns but in system headers.
-    flags += [f"-I{ROOT / 'pyext'}", "-isystem", str(include)]
+    flags += [f"-I{ROOT / 'pyext'}", f"-I{ROOT / 'python' / 'dlpack' / 'include'}", "-isystem", str(include)]
     flags.append(f'-DDLPACK_GO_VERSION="{package_version()}"')
     flags.append("-DPy_GIL_DISABLED=1" if free_threaded() else "-DPy_LIMITED_API=0x030b0000")
     for better in (*LINK_TIME, SHORT_MEMORY, INLINING, *DIRECT_CALLS):

@@ -8,9 +8,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "../pyext/core/dlpack.h"
-
-enum { FLOOR_UINT = 1 }; /* kDLUInt, which only the Go core needs elsewhere */
+#include <dlpack/dlpack.h>
 
 struct floor {
     PyObject_HEAD
@@ -34,7 +32,7 @@ static DLTensor tensor_of(struct floor *self, struct block *block)
         .data = self->view.buf,
         .device = {kDLCPU, 0},
         .ndim = 1,
-        .dtype = {FLOOR_UINT, 8, 1},
+        .dtype = {kDLUInt, 8, 1},
         .shape = &block->shape,
         .strides = &block->stride,
     };
@@ -176,7 +174,7 @@ static int tensor_from_object(void *obj, DLManagedTensorVersioned **out)
     static DLManagedTensorVersioned tensor = {
         .version = {1, 3},
         .deleter = delete_nothing,
-        .dl_tensor = {data, {kDLCPU, 0}, 1, {FLOOR_UINT, 8, 1}, &shape, &stride, 0},
+        .dl_tensor = {data, {kDLCPU, 0}, 1, {kDLUInt, 8, 1}, &shape, &stride, 0},
     };
     (void)obj;
     *out = &tensor;

@@ -80,7 +80,8 @@ def floor() -> Any:
     """The extension of floor.c, compiled for this interpreter."""
     with tempfile.TemporaryDirectory() as scratch:
         compiler = shlex.split(os.environ.get("CC", "cc"))
-        flags = ["-std=gnu11", "-O3", "-fPIC", "-shared", f"-I{sysconfig.get_path('include')}"]
+        folders = sysconfig.get_path("include"), Path(__file__).parents[1] / "python" / "dlpack" / "include"
+        flags = ["-std=gnu11", "-O3", "-fPIC", "-shared", *(f"-I{folder}" for folder in folders)]
         source, library = Path(__file__).with_name("floor.c"), Path(scratch, "floor.so")
         subprocess.run([*compiler, *flags, str(source), "-o", str(library)], check=True)
         sys.path.insert(0, scratch)

@@ -24,7 +24,7 @@ func write(data uint64, d *dlpack.Description, t *dlpack.Tensor, stream int64, a
 		bits:  C.uint8_t(t.DataType.Bits),
 		lanes: C.uint16_t(t.DataType.Lanes),
 	}
-	answer.device = C.DLDevice{device_type: C.int32_t(t.Device.Type), device_id: C.int32_t(t.Device.ID)}
+	answer.device = C.DLDevice{device_type: C.DLDeviceType(t.Device.Type), device_id: C.int32_t(t.Device.ID)}
 	answer.flags = C.uint64_t(t.Flags)
 	answer.itemsize = C.int64_t(t.ItemSize)
 	first := d.Data + t.Offset

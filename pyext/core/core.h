@@ -7,7 +7,7 @@
 #ifndef DLPACK_CORE_H
 #define DLPACK_CORE_H
 
-#include "dlpack.h"
+#include <dlpack/dlpack.h>
 
 #include <pthread.h>
 

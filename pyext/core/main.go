@@ -6,6 +6,7 @@
 package main
 
 /*
+#cgo CFLAGS: -I${SRCDIR}/../../python/dlpack/include
 #include "core.h"
 
 extern void dlpackDescribe(struct request *, struct answer *);

@@ -170,7 +170,7 @@ static int managed_tensor_allocator(DLTensor *prototype, DLManagedTensorVersione
 
 /* NULL is the default stream. To a consumer that was built for per-thread default streams that is another one, which
  * waits for the legacy one. */
-static int current_work_stream(int32_t Py_UNUSED(device_type), int32_t Py_UNUSED(device_id), void **out)
+static int current_work_stream(DLDeviceType Py_UNUSED(device_type), int32_t Py_UNUSED(device_id), void **out)
 {
     *out = NULL;
     return 0;

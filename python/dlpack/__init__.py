@@ -18,7 +18,21 @@ TYPE_CHECKING = False  # importing typing takes longer than all the rest of this
 if TYPE_CHECKING:
     from ._device import DLDeviceType
 
-__all__ = ["DLDeviceType", "DLPackObject", "__version__", "asdlpack", "describe", "from_pointer", "frombuffer"]
+__all__ = [
+    "DLDeviceType",
+    "DLPackObject",
+    "__version__",
+    "asdlpack",
+    "describe",
+    "from_pointer",
+    "frombuffer",
+    "get_include",
+]
+
+
+def get_include() -> str:
+    """The folder for a C or C++ compiler's -I: `#include <dlpack/dlpack.h>` then has the structures of DLPack 1.3."""
+    return f"{__path__[0]}/include"
 
 
 def __getattr__(name: str) -> object:

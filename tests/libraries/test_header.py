@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import dlpack
 from dlpack import DLDeviceType, structs
 from support.alone import ROOT
 
-# The structures that pyext/core/dlpack.h has; those of data are in dlpack.structs too.
+# The structures that both headers have; those of data are in dlpack.structs too.
 FIELDS = {
     "DLPackVersion": ["major", "minor"],
     "DLDevice": ["device_type", "device_id"],
@@ -79,11 +80,26 @@ def expected(standard, tmp_path_factory):
 
 
 def test_the_c_header_has_the_standards_numbers_and_layout(expected, tmp_path):
-    ours = ROOT / "pyext" / "core" / "dlpack.h"
+    ours = Path(dlpack.get_include(), "dlpack", "dlpack.h")
     names = names_in(ours)
     assert {"DLPACK_MAJOR_VERSION", "DLPACK_FLAG_BITMASK_READ_ONLY", "kDLCPU"} <= set(names)
     got = evaluate(ours, names + LAYOUT, tmp_path)
     assert got == {name: expected[name] for name in names + LAYOUT}
+
+
+@pytest.mark.parametrize("standard", ["-std=c++11", "-std=c++20"])
+def test_the_c_header_serves_cpp(standard, tmp_path):
+    """device_type and code convert to their enumerations only where they have that type."""
+    source = tmp_path / "use.cpp"
+    source.write_text(
+        "#include <dlpack/dlpack.h>\n"
+        'static_assert(sizeof(DLDevice) == 8, "");\n'
+        "DLDevice cpu{kDLCPU, 0};\n"
+        "DLDeviceType type = cpu.device_type;\n"
+        "DLDataType half{kDLFloat, 16, 1};\n"
+    )
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+    subprocess.run(["c++", standard, *warnings, f"-I{dlpack.get_include()}", str(source)], check=True)
 
 
 def test_go_has_every_number_of_the_standard(expected):

@@ -47,7 +47,7 @@ def symbols(object_file):
 
 def calls_upwards(pyext, scratch):
     flags = ["-std=gnu11", "-O0", "-DPy_LIMITED_API=0x030b0000", '-DDLPACK_GO_VERSION="0"']
-    flags += [f"-I{pyext}", f"-I{sysconfig.get_path('include')}"]
+    flags += [f"-I{pyext}", f"-I{ROOT / 'python' / 'dlpack' / 'include'}", f"-I{sysconfig.get_path('include')}"]
     defined, undefined = {}, {}
     for file in c_sources(pyext):
         compiled = scratch / "object.o"

@@ -53,7 +53,7 @@ PANICS = {1: "on purpose", 2: "nil pointer", 3: "index out of range", 4: "divide
 
 def edit(folder):
     for path, before, after in (
-        ("pyext/core/core.h", '#include "dlpack.h"', '#include "faults.h"\n#include "dlpack.h"'),
+        ("pyext/core/core.h", "#include <dlpack/dlpack.h>", '#include "faults.h"\n#include <dlpack/dlpack.h>'),
         ("pkg/cuda/driver.h", "#include <stddef.h>", '#include "faults.h"'),
         ("pyext/ask/answers.c", "if (!answer->remember", "if (faults_forgets() || !answer->remember"),
     ):

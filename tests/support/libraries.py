@@ -11,7 +11,11 @@ from support.alone import ROOT, SUPPORT, run
 def build_library(name, folder, *flags):
     """The path of the library that name.c becomes in a folder."""
     path = Path(folder, f"{name}.so")
-    includes = [f"-I{sysconfig.get_paths()['include']}", f"-I{ROOT / 'pyext' / 'core'}"]
+    includes = [
+        f"-I{sysconfig.get_paths()['include']}",
+        f"-I{ROOT / 'pyext' / 'core'}",
+        f"-I{ROOT / 'python' / 'dlpack' / 'include'}",
+    ]
     usual = ["-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Werror"]
     result = run("cc", *usual, *includes, *flags, "-o", path, SUPPORT / f"{name}.c")
     assert result.returncode == 0, result.stderr
