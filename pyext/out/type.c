@@ -112,15 +112,9 @@ static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ig
     return Py_BuildValue("(ii)", (int)device.device_type, (int)device.device_id);
 }
 
-static PyObject *object_reduce(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
-{
-    return call_python(python.no_pickle, PyTuple_New(0));
-}
-
 static PyMethodDef object_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))object_dlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"__dlpack_device__", (PyCFunction)object_dlpack_device, METH_NOARGS, NULL},
-    {"__reduce__", object_reduce, METH_NOARGS, NULL},
     {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_VARARGS | METH_KEYWORDS, NULL},
     {NULL, NULL, 0, NULL},
 };

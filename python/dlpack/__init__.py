@@ -51,9 +51,9 @@ def __dir__() -> list[str]:
 def _show_freezers() -> object:
     """Never called: freezers follow these imports, since they can't look into the extension. It imports the modules,
     and opens _core.so, which is no module, by dlopen."""
-    from . import _arguments, _arrow, _core, _delegate, _docs, _errors, _object, _start
+    from . import _arguments, _arrow, _core, _delegate, _docs, _errors, _object, _pickle, _start
 
-    return _arguments, _arrow, _core, _delegate, _docs, _errors, _object, _start
+    return _arguments, _arrow, _core, _delegate, _docs, _errors, _object, _pickle, _start
 
 
 if _os.path.exists(_os.path.join(__path__[0], "capsule.py")):  # pydlpack's

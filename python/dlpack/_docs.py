@@ -93,7 +93,6 @@ __arrow_c_array__($self, requested_schema=None)
 
 More than one dimension goes out as arrow.fixed_shape_tensor, bool as arrow.bool8. requested_schema is ignored,
 as the interface allows. Raises BufferError where Arrow can't describe the memory.""",
-    "__reduce__": "Raises TypeError: memory can't be pickled.",
     "_inspect": "(name, tensor or None) of a capsule, for dlpack.describe, without consuming it.",
     "_import": "The tensor of a capsule that the producer of a DLPackObject gave; or the error.",
     "_read_by_others": "(protocol, tensor) of a producer by what it speaks besides __dlpack__.",

@@ -79,13 +79,6 @@ def no_holder(obj: object) -> Exception:
     return TypeError("asdlpack: a weak reference keeps no memory alive: pass the object itself")
 
 
-def no_pickle() -> Exception:
-    return TypeError(
-        "a DLPackObject can't be pickled or copied: it shares memory of this process (pickle the object it was made "
-        "from; for a copy of the memory: asdlpack(obj, copy=True))"
-    )
-
-
 def no_protocol(obj: object) -> Exception:
     return TypeError(
         f"{type_name(obj)} object shares no memory: asdlpack looked for {', '.join(IN_WORDS[:-1])} and "

@@ -6,6 +6,7 @@ import atexit
 import sys
 from time import sleep
 
+from . import _pickle
 from ._dlpack import _stop_deleters, asdlpack
 from ._docs import DOCS
 from ._errors import PROTOCOLS, bare, exception_text, type_name
@@ -208,7 +209,11 @@ to_numpy.__name__, to_numpy.__qualname__ = "__array__", "DLPackObject.__array__"
 def add_members(namespace: dict[str, object], exchange_api: object) -> None:
     """What the type DLPackObject has besides what type.c says."""
     namespace.update(
-        __doc__=DOCS["DLPackObject"], __array__=to_numpy, __bytes__=to_bytes, __dlpack_c_exchange_api__=exchange_api
+        __doc__=DOCS["DLPackObject"],
+        __array__=to_numpy,
+        __bytes__=to_bytes,
+        __dlpack_c_exchange_api__=exchange_api,
+        **_pickle.MEMBERS,
     )
 
 

@@ -1,0 +1,82 @@
+"""Pickles and copies of a DLPackObject, by Python's copy and pickle modules."""
+
+from __future__ import annotations
+
+from ._dlpack import asdlpack, from_pointer, frombuffer
+
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, SupportsIndex
+
+    from ._dlpack import DLPackObject
+
+FORM = 1  # of the arguments that a pickle holds for `restored`
+PADDED = 4  # DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
+
+
+def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., DLPackObject], tuple[Any, ...]]:
+    """What pickle needs to make this object again: its type, its shape and its memory.
+
+    By protocol 5 (PEP 574) the memory is one buffer, which a pickler with a buffer_callback hands on without a copy.
+    Row- and column-major memory goes as it is, other memory is copied. Raises TypeError where the CPU can't read it.
+    """
+    try:
+        x = self._on_cpu
+    except BufferError as error:
+        raise TypeError(f"a DLPackObject can't be pickled: {error}") from None
+    if not x._is_row_major and not x._is_column_major:
+        x = asdlpack(x, copy=True)
+    memory: Any = from_pointer(x.pointer, x.nbytes, "uint8", readonly=x.readonly, owner=x)
+    if protocol.__index__() >= 5:
+        from pickle import PickleBuffer
+
+        memory = PickleBuffer(memory)
+    else:
+        memory = bytes(memory) if x.readonly else bytearray(memory)
+    dtype = f"|V1 {x.dtype}" if x._flags & PADDED else x.dtype
+    return restored, (FORM, dtype, x.shape, "C" if x._is_row_major else "F", memory)
+
+
+def restored(form: int, *arguments: Any) -> DLPackObject:
+    """The object that was pickled, in the memory that the unpickler gives; in a copy where that is misaligned."""
+    if form != FORM:
+        raise ValueError(f"pickle of a DLPackObject: it has form {form}, expected {FORM} (upgrade dlpack-go here)")
+    try:
+        dtype, shape, order, memory = arguments
+        bytes_given = memoryview(memory).nbytes
+        strides = column_major(shape) if order == "F" else None
+        x = frombuffer(memory, dtype, shape, strides=strides, copy=None)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"pickle of a DLPackObject: it is damaged, or its buffers are others ({error})") from error
+    if bytes_given != x.nbytes or x.shape != shape:
+        raise ValueError(
+            f"pickle of a DLPackObject: its buffer has {bytes_given} bytes, expected {x.nbytes} for {x.dtype} of shape "
+            f"{shape} (give loads the buffers that buffer_callback got, in their order)"
+        )
+    return x
+
+
+def column_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides, in elements."""
+    strides, items = [], 1
+    for length in shape:
+        strides.append(items)
+        items *= length
+    return tuple(strides)
+
+
+def shared(self: DLPackObject) -> DLPackObject:
+    """The same memory, as asdlpack gives it."""
+    return asdlpack(self)
+
+
+def copied(self: DLPackObject, memo: dict[int, Any]) -> DLPackObject:
+    """A copy of the memory, compact, on the same device."""
+    return asdlpack(self, copy=True)
+
+
+# As errors and profilers name them.
+MEMBERS = {"__reduce_ex__": reduced, "__copy__": shared, "__deepcopy__": copied}
+for name, function in MEMBERS.items():
+    function.__name__, function.__qualname__ = name, f"DLPackObject.{name}"
