@@ -170,7 +170,7 @@ func (r *formatReader) code(f *format) error {
 		return r.unsupported(code.whyUnsupported)
 	}
 	if code.bytes == 0 {
-		return r.malformed("unknown or missing code; expected one of ?cbBhHiIlLqQnNefd, Zf or Zd")
+		return r.malformed("unknown or missing code; expected one of ?cbBhHiIlLqQnNefdFD, Zf or Zd")
 	}
 	bytes := code.bytes
 	r.long = code.standardBytes != 0 && r.order != '@' && r.order != '^'

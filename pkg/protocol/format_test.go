@@ -119,7 +119,7 @@ func TestAFormatThatDLPackCannotSayIsUnsupportedWithTheWayOut(t *testing.T) {
 func TestAMalformedFormatIsRefused(t *testing.T) {
 	const code, number, missing = "unknown or missing code", "expected a number", `expected "," or ")"`
 	for text, want := range map[string]string{
-		"":                            code + "; expected one of ?cbBhHiIlLqQnNefd, Zf or Zd",
+		"":                            code + "; expected one of ?cbBhHiIlLqQnNefdFD, Zf or Zd",
 		" ":                           code,
 		"@":                           code,
 		"@@i":                         code,

@@ -59,6 +59,9 @@ static int read_tensor(DLPackObject *self, PyObject *obj, struct request *reques
     DLPackObject *holder = shared == NULL ? NULL : ordered_tensor_of(shared);
     int read = holder == NULL ? -1 : read_described(self, holder, request);
     Py_XDECREF((PyObject *)shared);
+    if (read < 0 && PyErr_ExceptionMatches(PyExc_BufferError)) {
+        check_in_python(python.refuse_bytes, Py_BuildValue("(N)", take_exception()));
+    }
     return read;
 }
 

@@ -347,6 +347,14 @@ def name_hidden(obj: Any, typestr: str) -> bytes:
     return (f"{typestr} {text}" if text and text.isprintable() else typestr).encode()
 
 
+def refuse_bytes(error: Exception) -> Exception:
+    """Why frombuffer can't have the bytes: with another way out than asdlpack's, where that would convert them."""
+    text, converts, _ = str(error).partition(" (pass copy=None")
+    if not converts:
+        return error
+    return BufferError(f"{text} (make it compact: frombuffer(numpy.ascontiguousarray(obj), ...))")
+
+
 def refuse_tensor() -> Exception:
     return TypeError(
         "frombuffer: expected an object with memory of its own, got a capsule or a pointer to a structure "

@@ -311,3 +311,17 @@ def test_a_failing_dtype_object_passes_its_error_on():
 
     with pytest.raises(KeyError, match="mine"):
         frombuffer(b"", Dtype())
+
+
+RECORDS = np.arange(4, dtype="u1").repeat(12).view([("a", "<f8"), ("b", "<i4")])["a"]
+
+
+@pytest.mark.parametrize("copied", [False, None, True])
+@pytest.mark.parametrize("obj", [RECORDS, memoryview(RECORDS), np.arange(4, dtype=">i4")[::2]])
+def test_bytes_with_gaps_are_refused_and_the_way_out_gives_them_as_they_are(obj, copied):
+    """copy=None of asdlpack would convert them."""
+    with pytest.raises(
+        BufferError, match=r"[(]make it compact: frombuffer[(]numpy.ascontiguousarray[(]obj[)], ...[)][)]$"
+    ):
+        dlpack.frombuffer(obj, "uint8", copy=copied)
+    assert bytes(dlpack.frombuffer(np.ascontiguousarray(obj), "uint8", copy=copied)) == np.asarray(obj).tobytes()
