@@ -36,9 +36,22 @@ func ParseName(name string) (dlpack.DataType, error) {
 	return dlpack.DataType{}, unknownName(name)
 }
 
+// ParseAnyName reads a name as ParseName does, and what else means one data type: "torch.float32", "fp32", numpy's "f4",
+// safetensors' "BF16". "i8" is int64 to numpy and int8 elsewhere, so it is malformed.
+func ParseAnyName(name string) (dlpack.DataType, error) {
+	t, err := ParseName(name)
+	if err == nil {
+		return t, nil
+	}
+	if names, exact := nearestNames(name); exact && len(names) == 1 {
+		return ParseName(names[0])
+	}
+	return t, err
+}
+
 func unknownName(name string) error {
 	why := `unknown; expected a name like "int32", "bfloat16" or "float32x4"`
-	if nearest := nearestNames(name); nearest != nil {
+	if nearest, _ := nearestNames(name); nearest != nil {
 		why += ` (did you mean "` + strings.Join(nearest, `" or "`) + `"?)`
 	}
 	return malformed("dtype", name, why)

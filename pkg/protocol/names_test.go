@@ -54,6 +54,23 @@ func TestANameOfNoDataTypeIsMalformed(t *testing.T) {
 	}
 }
 
+func TestWhatMeansOneDataTypeIsUnderstood(t *testing.T) {
+	for name, want := range map[string]string{
+		"f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128", "i4": "int32",
+		"fp16": "float16", "fp32": "float32", "FP64": "float64", "bf16": "bfloat16", "I64": "int64", "half": "float16",
+		"torch.float32": "float32", "jax.numpy.bfloat16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "int8": "int8",
+	} {
+		got, err := ParseAnyName(name)
+		if err != nil || string(AppendName(nil, got)) != want {
+			t.Errorf("%q: %v, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"i8", "u8", "float", "byte", "f16x", "fp8", "fp", "torch.", ".", "", "float32.torch", "flaot32"} {
+		_, err := ParseAnyName(name)
+		refused(t, name, err, dlpack.KindMalformed, "dtype "+dlpack.Quote(name)+": unknown")
+	}
+}
+
 func TestEveryDataTypeHasANameOfItsOwnThatIsReadBack(t *testing.T) {
 	seen := map[string]dlpack.DataType{}
 	for code := range 256 {

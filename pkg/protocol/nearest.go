@@ -39,12 +39,12 @@ var words = [...]struct {
 
 // nearestNames are the names of data types, at most three, that a wrong name may mean: those at the smallest edit
 // distance, if that is no more than a third of its length. Case and a module before a dot don't matter. Besides by its
-// name, a type is found by the words above, by its bytes ("f4", as in numpy) and by its bits ("f32").
-func nearestNames(wrong string) []string {
+// name, a type is found by the words above, by its bytes ("f4", as in numpy) and by its bits ("f32", "fp32"). exact: they
+// differ in nothing.
+func nearestNames(wrong string) (found []string, exact bool) {
 	const most = 3
 	wrong = strings.ToLower(wrong[strings.LastIndexByte(wrong, '.')+1:])
 	least := len(wrong) / 3
-	var found []string
 	consider := func(spelling string, names ...string) {
 		distance := editDistance(wrong, spelling, least)
 		if distance > least {
@@ -73,10 +73,13 @@ func nearestNames(wrong string) []string {
 			if typestr := NamesElsewhere(t).Typestr; typestr != "" {
 				consider(typestr[1:], name)
 				consider(typestr[1:2]+strconv.Itoa(int(bits)), name)
+				if code == dlpack.Float {
+					consider("fp"+strconv.Itoa(int(bits)), name)
+				}
 			}
 		}
 	}
-	return found
+	return found, least == 0 && found != nil
 }
 
 // editDistance is how many bytes have to be inserted, left out, replaced or exchanged with their neighbour to turn a

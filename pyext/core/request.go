@@ -179,7 +179,7 @@ func readMemory(request *C.struct_request, d *dlpack.Description) error {
 			err = dlpack.Unsupported(why + ` (name a type that DLPack has: "int64" for times, "uint8" for any bytes)`)
 		}
 	} else {
-		d.DataType, err = protocol.ParseName(text)
+		d.DataType, err = protocol.ParseAnyName(text)
 	}
 	return err
 }

@@ -189,8 +189,8 @@ func TestMemoryThatIsSaidWrongIsAValueError(t *testing.T) {
 		asked asked
 		want  string
 	}{
-		{asked{format: "f4", shape: []int64{3}}, `dtype "f4": unknown; expected a name like "int32"`},
-		{asked{format: "f4", shape: []int64{3}}, `(did you mean "float32"?)`},
+		{asked{format: "flaot32", shape: []int64{3}}, `dtype "flaot32": unknown; expected a name like "int32"`},
+		{asked{format: "flaot32", shape: []int64{3}}, `(did you mean "float32"?)`},
 		{asked{format: "", shape: []int64{3}}, `dtype "": unknown`},
 		{asked{format: "int8 ", shape: []int64{3}}, `dtype "int8 ": unknown`},
 		{asked{format: "<f3", shape: []int64{3}}, `dtype "<f3": no such float; expected an item size of 2, 4 or 8`},

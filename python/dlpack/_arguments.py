@@ -21,18 +21,20 @@ if TYPE_CHECKING:
 
 BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # as in numpy
 
-SHAPE = "shape: expected an int, or a tuple or list of ints, of 64 bits"
-STRIDES = "strides: expected elements, an int or a tuple or list of ints, of 64 bits"
+SHAPE = "shape: expected an int, or a sequence of ints, of 64 bits"
+STRIDES = "strides: expected elements, an int or a sequence of ints, of 64 bits"
 COPY = "copy: expected True, False or None"
 OFFSET = "offset: expected bytes, an int of 64 bits from 0 on"
 POINTER = (
     "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer (of a ctypes int pass its .value; "
     "for an object with memory use asdlpack or frombuffer)"
 )
-STREAM = "stream: expected None or an int of 64 bits"
+STREAM = "stream: expected None, an int of 64 bits, or an object with __cuda_stream__"
 VERSION = "max_version: expected None or a tuple of two ints of 64 bits, (major, minor)"
 INTS = "a tuple of two ints of 32 bits, (device type, device id)"
-DEVICE = f"device: expected a name such as 'cpu' or 'cuda:1', or {INTS} (of a torch.device pass the str)"
+DEVICE = (
+    f"device: expected a name such as 'cpu' or 'cuda:1', {INTS}, an object that is on it, or a device of torch or jax"
+)
 TARGET = f"dl_device: expected None or {INTS}"
 
 
@@ -74,7 +76,7 @@ def plain_dlpack(x: DLPackObject, stream: object, max_version: object, dl_device
         max_version=None if max_version is None else version_pair(max_version),
         copy=plain_copy(copy),
         dl_device=None if dl_device is None else device_ints(dl_device) or wrong(TARGET, dl_device, pair_of(dl_device)),
-        stream=None if stream is None else integer(stream, STREAM),
+        stream=None if stream is None else stream_handle(stream),
     )
 
 
@@ -121,7 +123,7 @@ def plain_from_pointer(
         owner = pointer  # it knows what it leads to
     return plain(
         partial(from_pointer, start, readonly=bool(readonly), owner=owner),
-        stream=None if stream is None else integer(stream, STREAM),
+        stream=None if stream is None else stream_handle(stream),
         shape=lengths(shape, f"{SHAPE} (a pointer has no length)" if shape is None else SHAPE),
         dtype=dtype_text(dtype),
         strides=None if strides is None else lengths(strides, STRIDES),
@@ -173,9 +175,18 @@ def integer(value: object, expected: str, least: int = -(2**63), end: int = 2**6
 
 
 def lengths(value: object, expected: str) -> tuple[int, ...] | Exception:
-    items = value if isinstance(value, (tuple, list)) else (value,)
+    items = value if isinstance(value, (tuple, list)) else items_of(value)
     found = integers(items)
     return wrong(expected, value, items) if found is None else found
+
+
+def items_of(value: Any) -> tuple[object, ...]:
+    """Of a sequence, such as an array, its items, 65 at most, which is one dimension too many; else the value alone."""
+    kind = type(value)
+    is_sequence = hasattr(kind, "__len__") and hasattr(kind, "__getitem__") and not hasattr(kind, "keys")
+    if not is_sequence or isinstance(value, (int, str, bytes, bytearray)) or getattr(value, "shape", None) == ():
+        return (value,)
+    return tuple(value[i] for i in range(min(len(value), 65)))
 
 
 def integers(values: object) -> tuple[int, ...] | None:
@@ -203,10 +214,26 @@ def device_ints(device: object) -> tuple[int, int] | None:
 
 
 def device_pair(device: object) -> tuple[int, int] | Exception:
-    """A device by its name, or as a pair of ints."""
+    """A device by its name, as a pair of ints, or of an object that is one or is on one."""
     if isinstance(device, str):
         return named_device(device)
-    return device_ints(device) or wrong(DEVICE, device, pair_of(device))
+    return device_ints(device) or carried_device(device) or wrong(DEVICE, device, pair_of(device))
+
+
+def carried_device(device: Any) -> tuple[int, int] | Exception | None:
+    """Of what has __dlpack_device__, such as arrays and paddle's places; of a torch.device, and of jax's Device."""
+    if isinstance(device, (type, tuple)):
+        return None
+    if hasattr(device, "__dlpack_device__"):
+        return device_ints(device.__dlpack_device__())
+    torch = whole_module("torch", "device")
+    if torch is not None and isinstance(device, torch.device):
+        return named_device(f"{device.type}:{device.index or 0}")
+    platform, id = (
+        getattr(getattr(device, "client", None), "platform", None),
+        getattr(device, "local_hardware_id", None),
+    )
+    return named_device(f"{platform}:{id or 0}") if isinstance(platform, str) else None
 
 
 def named_device(text: str) -> tuple[int, int] | Exception:
@@ -221,6 +248,17 @@ def named_device(text: str) -> tuple[int, int] | Exception:
     if colon and not (number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31):
         return ValueError(f"device {short_repr(text)}: expected the id behind the colon, as in 'cuda:1'")
     return device_type, int(number or 0)
+
+
+def stream_handle(stream: Any) -> int | Exception:
+    """An int, or what has __cuda_stream__, which answers (version 0, handle); handle 0 is the legacy default stream."""
+    if isinstance(stream, type) or not hasattr(stream, "__cuda_stream__"):
+        return integer(stream, STREAM)
+    answer = stream.__cuda_stream__()
+    version, handle = (fitting(item, 0) for item in pair_of(answer))
+    if version != 0 or handle is None:
+        return ValueError(unexpected("stream: __cuda_stream__() must return (0, handle)", answer))
+    return handle or 1
 
 
 def dtype_text(dtype: object) -> str | Exception:

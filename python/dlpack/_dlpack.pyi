@@ -1,6 +1,6 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import _Pointer, c_char_p, c_void_p
-from typing import Any, ClassVar, SupportsIndex, TypeAlias, final
+from typing import Any, ClassVar, Protocol, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -9,8 +9,28 @@ from ._device import DLDeviceType
 __version__: str
 _newest_version: tuple[int, int]
 
-_Device: TypeAlias = str | tuple[int, int]
-_Ints: TypeAlias = SupportsIndex | tuple[SupportsIndex, ...] | list[int]
+class _OnDevice(Protocol):
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+class _TorchDevice(Protocol):
+    type: str
+    index: int
+
+class _JaxDevice(Protocol):
+    @property
+    def client(self) -> Any: ...
+    @property
+    def local_hardware_id(self) -> int | None: ...
+
+class _Stream(Protocol):
+    def __cuda_stream__(self) -> tuple[int, int]: ...
+
+class _IntArray(Protocol):
+    def __len__(self) -> int: ...
+    def __getitem__(self, i: int, /) -> SupportsIndex: ...
+
+_Device: TypeAlias = str | tuple[int, int] | _OnDevice | _TorchDevice | _JaxDevice
+_Ints: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | _IntArray
 
 def asdlpack(
     obj: object, /, *, copy: bool | None = False, device: _Device | None = None, owner: object = None
@@ -35,7 +55,7 @@ def from_pointer(
     device: _Device = "cpu",
     readonly: bool = False,
     owner: object = None,
-    stream: SupportsIndex | None = None,
+    stream: SupportsIndex | _Stream | None = None,
 ) -> DLPackObject: ...
 def _inspect(capsule: CapsuleType, /) -> tuple[str, DLPackObject | None]: ...
 def _import(x: DLPackObject, capsule: object, order: int, /) -> DLPackObject | BaseException: ...
@@ -91,7 +111,7 @@ class DLPackObject(Buffer):
     def __cuda_array_interface__(self) -> dict[str, Any]: ...
     def __dlpack__(
         self,
-        stream: int | None = None,
+        stream: int | _Stream | None = None,
         *,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,

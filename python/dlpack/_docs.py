@@ -20,7 +20,8 @@ that are no multiple of the item, misaligned data, bit-packed booleans, several 
 copies. A copy is compact, row-major, 64-byte aligned, writable, and complete when asdlpack returns; of what has
 __dlpack__, copy=None copies at the first use, once.
 
-device: where the memory shall be: "cpu", "cuda:1" or (device type, device id); None leaves it where it is. The
+device: where the memory shall be: "cpu", "cuda:1", (device type, device id), a device of torch or jax, or what has
+__dlpack_device__, such as an array; None leaves it where it is. The
 CPU can read CUDA's pinned and managed memory, so that goes to "cpu" without a copy. A copy between the CPU and
 CUDA, or between CUDA's devices, needs copy=None or True.
 
@@ -40,9 +41,10 @@ Share the bytes of an object as a DLPackObject of the data type and shape that y
 
 obj: anything with the buffer protocol, or that asdlpack takes, except capsules and pointers; its memory must
 be compact, and is taken as bytes, whatever its type. dtype: a name ("bfloat16", "float8_e4m3fn",
-"float4_e2m1fnx2"), a typestr (">f4"), or an object that carries one, of numpy, ml_dtypes, torch, jax or
-tensorflow; "int4" is packed, as in DLPack, and ml_dtypes.int4 takes a byte an item, as in ml_dtypes. shape:
-elements; one may be -1, which takes as many as there are; None is (-1,). offset: bytes from the beginning of obj.
+"float4_e2m1fnx2"; "f4", "fp32" and "torch.float32" are understood), a typestr (">f4"), or an object that carries
+one, of numpy, ml_dtypes, torch, jax or tensorflow; "int4" is packed, as in DLPack, and ml_dtypes.int4 takes a byte
+an item, as in ml_dtypes. shape: elements, an int or any sequence of ints; one may be -1, which takes as many as
+there are; None is (-1,). offset: bytes from the beginning of obj.
 strides: elements, not bytes. copy: as in asdlpack; misaligned data needs copy=None.
 
 The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.
@@ -57,11 +59,12 @@ Share memory at an address as a DLPackObject. Nothing is copied, and on the CPU 
 
 pointer: the address of the first element, an int or a ctypes pointer. shape: elements, an int or a tuple; a
 pointer has no length, so neither None nor -1 is taken. dtype: as in frombuffer. strides: elements, not bytes;
-None is compact, row-major. device: "cpu", "cuda:1" or (device type, device id). readonly: whether consumers must
+None is compact, row-major. device: as in asdlpack. readonly: whether consumers must
 not write. owner: any object that keeps the memory alive; it is held until the DLPackObject and all that was
 exported from it are gone. Without an owner the caller keeps the memory alive; a ctypes pointer is held itself.
 stream: the stream on which a GPU's memory is written (1: CUDA's legacy default stream, 2: its per-thread default
-stream, or a handle), for which consumers' streams wait; None: the work on the memory is complete.
+stream, a handle, or what has __cuda_stream__), for which consumers' streams wait; None: the work on the memory
+is complete.
 
 Raises ValueError for NULL with elements, where shape and strides reach beyond the addresses that there are, or
 where the CUDA driver does not know the address on that device, and BufferError for a misaligned address, and

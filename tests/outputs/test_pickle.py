@@ -168,13 +168,16 @@ def test_buffers_that_are_missing_too_short_or_of_another_object_are_errors():
 
 
 FUZZ = """if True:
-    import pickle, random, resource, warnings
+    import pickle, random, sys, warnings
     import numpy as np
     import dlpack
 
     warnings.simplefilter("ignore")
     dlpack._pickle.restored(1, "float32", (1,), "C", b"1234")
-    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))  # a damaged index makes pickle's memo of any size
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))  # a damaged index makes pickle's memo of any size
     arguments = random.Random({seed})
     pieces = [0, -1, 1, 2**63, 2**64, None, True, "", "C", "F", "float32", "|V1 int4", "int4", ">f8", "bool", (), (1,),
               (0,), (2**62, 4), (-1,), (1,) * 65, b"", b"1234", bytearray(8), [1], {{}}, 1.5, (1, "x"), ((1,),)]
@@ -212,7 +215,7 @@ def doubled(x):
     return asdlpack(np.from_dlpack(x) * 2)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", sorted({*multiprocessing.get_all_start_methods()} - {"fork"}))
 def test_another_process_takes_and_gives_it(method):
     x = asdlpack(np.arange(6.0).reshape(2, 3).T)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method)) as pool:

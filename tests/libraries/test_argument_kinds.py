@@ -1,0 +1,127 @@
+"""What other libraries call a data type, a shape, a device and a stream, as arguments."""
+
+import array
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+from dlpack import asdlpack, from_pointer, frombuffer
+from support.cuda_driver import with_driver
+
+
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [
+        ("f4", "float32"),
+        ("fp32", "float32"),
+        ("torch.float32", "float32"),
+        ("torch.half", "float16"),
+        ("BF16", "bfloat16"),
+        ("F8_E4M3", "float8_e4m3fn"),
+        (str(torch.bfloat16), "bfloat16"),
+        (float, "float64"),
+    ],
+)
+def test_a_data_type_by_another_librarys_name(dtype, name):
+    assert frombuffer(bytearray(16), dtype).dtype == name
+
+
+@pytest.mark.parametrize(("dtype", "names"), [("i8", ("int64", "int8")), ("float", ("float32", "float64"))])
+def test_a_name_that_means_two_types_is_refused_and_each_is_named(dtype, names):
+    with pytest.raises(ValueError, match=f'did you mean "{names[0]}" or "{names[1]}"'):
+        frombuffer(bytearray(16), dtype)
+
+
+SHAPES = {
+    "list": [2, 3],
+    "range": range(2, 4),
+    "numpy": np.array([2, 3]),
+    "torch": torch.tensor([2, 3]),
+    "torch.Size": torch.zeros(2, 3).shape,
+    "jax": jax.numpy.array([2, 3]),
+    "array": array.array("i", [2, 3]),
+    "memoryview": memoryview(array.array("q", [2, 3])),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_a_shape_and_strides_by_any_sequence(shape):
+    data = np.arange(32, dtype="u1")
+    for x in (
+        frombuffer(data, "uint8", shape, strides=shape),
+        from_pointer(data.ctypes.data, shape, "uint8", strides=shape),
+    ):
+        assert (x.shape, x.strides) == ((2, 3), (2, 3))
+    assert frombuffer(data, "uint8", np.array(6)).shape == frombuffer(data, "uint8", torch.tensor(6)).shape == (6,)
+
+
+class Endless:
+    """It has no end, and says that it has 10**12 items."""
+
+    def __len__(self):
+        return 10**12
+
+    def __getitem__(self, i):
+        return 1
+
+
+@pytest.mark.parametrize("shape", ["23", b"23", {0: 2}, {2, 3}, np.array([2.5]), np.array([[2, 3]]), object(), [[2]]])
+def test_what_is_no_sequence_of_ints_is_no_shape(shape):
+    with pytest.raises(TypeError, match="shape: expected an int, or a sequence of ints, of 64 bits, got"):
+        frombuffer(bytearray(16), "uint8", shape)
+    with pytest.raises(ValueError, match="ndim is 65; expected 0 to 64 dimensions"):
+        frombuffer(bytearray(16), "uint8", Endless())
+
+
+CPU_DEVICES = {
+    "torch.device": torch.device("cpu"),
+    "jax Device": jax.devices("cpu")[0],
+    "numpy array": np.zeros(1),
+    "DLPackObject": asdlpack(b"x"),
+}
+
+
+@pytest.mark.parametrize("device", CPU_DEVICES.values(), ids=CPU_DEVICES)
+def test_a_device_by_an_object_that_is_one_or_is_on_one(device):
+    data = np.arange(4)
+    assert asdlpack(data, device=device).pointer == data.ctypes.data
+    assert from_pointer(data.ctypes.data, 4, "int64", device=device).device == (1, 0)
+
+
+def test_a_torch_device_of_a_gpu_has_its_number():
+    with pytest.raises(
+        BufferError, match="device kDLCUDA:1: the data is on kDLCPU:0, and copy=False forbids to copy it"
+    ):
+        asdlpack(bytearray(4), device=torch.device("cuda", 1))
+    with pytest.raises(ValueError, match="device 'mps:0': unknown; expected one of cpu, cuda"):
+        asdlpack(bytearray(4), device=torch.device("mps"))
+
+
+@pytest.mark.parametrize("device", [np.ndarray, 5, (1, 2, 3), object(), None.__class__])
+def test_what_is_no_device_says_what_is(device):
+    with pytest.raises(TypeError, match="device: expected a name such as 'cpu' .* or a device of torch or jax, got"):
+        asdlpack(bytearray(4), device=device)
+
+
+class Stream:
+    """As streams of torch, cupy and cuda.core, which none can make without a GPU."""
+
+    def __init__(self, *answer):
+        self.answer = answer
+
+    def __cuda_stream__(self):
+        return self.answer
+
+
+@with_driver
+def test_a_stream_by_its_own_word(driver):
+    memory, handle = driver.allocate(8), driver.stream()
+    for stream, number in (Stream(0, handle), handle), (Stream(0, 0), 1):
+        x = from_pointer(memory.address, 8, "uint8", device="cuda:0", stream=stream)
+        assert x.__cuda_array_interface__["stream"] == number
+        x.__dlpack__(stream=stream)
+    for wrong in Stream(1, handle), Stream(0, -1), Stream(0, "1"), Stream(handle):
+        with pytest.raises(ValueError, match=r"stream: __cuda_stream__\(\) must return \(0, handle\), got"):
+            x.__dlpack__(stream=wrong)
