@@ -17,12 +17,14 @@ from ._describe import describe
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from ._device import DLDeviceType
+    from .structs import borrow
 
 __all__ = [
     "DLDeviceType",
     "DLPackObject",
     "__version__",
     "asdlpack",
+    "borrow",
     "describe",
     "from_pointer",
     "frombuffer",
@@ -36,11 +38,17 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> object:
-    if name != "DLDeviceType":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from ._object import device_types
+    """What needs enum or ctypes, which take long to import, comes when it is first asked for."""
+    if name == "DLDeviceType":
+        from ._object import device_types
 
-    globals()[name] = device_types()
+        globals()[name] = device_types()
+    elif name == "borrow":
+        from .structs import borrow
+
+        globals()[name] = borrow
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals()[name]
 
 

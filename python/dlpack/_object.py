@@ -113,8 +113,7 @@ REFUSALS = {
     ),
     "no DLTensor": (
         "dtype",
-        "a DLTensor can't describe items padded to bytes; expected a consumer that calls "
-        "managed_tensor_from_py_object_no_sync",
+        f"a DLTensor can't describe items padded to bytes ({AS_BYTES})",
     ),
     "no legacy capsule": (
         "dtype",

@@ -5,15 +5,35 @@ https://github.com/dmlc/dlpack/blob/v1.3/include/dlpack/dlpack.h
 
 from __future__ import annotations
 
-from ctypes import CFUNCTYPE, POINTER, Structure, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
+from contextlib import contextmanager
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    PYFUNCTYPE,
+    Structure,
+    c_char_p,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    pointer,
+    py_object,
+    pythonapi,
+)
 from functools import partial
 
-from ._dlpack import _register_structures, _share_structure
+from ._dlpack import _newest_version, _register_structures, _share_structure, asdlpack
 from ._errors import needless_owner
+from ._object import refusal
+from ._pickle import PADDED
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
+    from ctypes import _Pointer
 
     from ._dlpack import DLPackObject
 
@@ -24,6 +44,7 @@ __all__ = [
     "DLManagedTensorVersioned",
     "DLPackVersion",
     "DLTensor",
+    "borrow",
 ]
 
 # void (*deleter)(DLManagedTensor* self), and the same of a DLManagedTensorVersioned. A call of it releases the GIL.
@@ -78,18 +99,47 @@ STRUCTURES = DLTensor, DLManagedTensor, DLManagedTensorVersioned
 POINTERS = tuple(map(POINTER, STRUCTURES))
 
 
+get_pointer = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
+
+
+@contextmanager
+def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTensor]]:
+    """A pointer to the DLTensor of any object that asdlpack takes, for a C function; valid within the block.
+
+    The memory stays alive and locked so long. Afterwards the DLTensor is empty: its data, shape and strides are NULL.
+    writable: whether the function writes; a DLTensor can't say that it must not. A GPU's memory is complete in the
+    order of CUDA's legacy default stream.
+
+    Raises what asdlpack raises, and BufferError for read-only memory that is to be writable, and for items padded to
+    bytes, which a DLTensor can't describe.
+    """
+    x = asdlpack(obj)._tensor
+    if writable and x.readonly:
+        raise BufferError(refusal(x, "read-only"))
+    if x._flags & PADDED:
+        raise BufferError(refusal(x, "no DLTensor"))
+    capsule = x.__dlpack__(max_version=_newest_version)
+    managed = DLManagedTensorVersioned.from_address(get_pointer(capsule, b"dltensor_versioned"))
+    tensor = DLTensor.from_buffer_copy(managed.dl_tensor)
+    try:
+        yield pointer(tensor)
+    finally:
+        tensor.data, tensor.shape, tensor.strides, tensor.ndim = None, None, None, 0
+        del capsule
+
+
 def read_structure(
     obj: object, copy: bool | None, device: tuple[int, int] | None, owner: object = None, *, takes: bool = True
 ) -> Callable[[], DLPackObject] | Exception:
     """The call that shares what a pointer leads to, for C to make, or an exception, for C to raise. A DLTensor is
     borrowed: it lives by its owner. The others are taken over, or just looked at."""
-    for kind, (structure, pointer) in enumerate(zip(STRUCTURES, POINTERS, strict=True)):
+    for kind, (structure, of_structure) in enumerate(zip(STRUCTURES, POINTERS, strict=True)):
         if type(obj) is structure:
             return TypeError(
                 f"asdlpack: expected a pointer to the {structure.__name__}, got the structure itself (pass "
                 "ctypes.pointer of it)"
             )
-        if type(obj) is pointer and (owner is None or structure is DLTensor):
+        if type(obj) is of_structure and (owner is None or structure is DLTensor):
             return partial(_share_structure, obj, kind, takes and structure is not DLTensor, owner, copy, device)
     return needless_owner(obj)
 

@@ -1,6 +1,7 @@
 """The recipes of docs/guide.md print what they say, and its C works."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +18,12 @@ GUIDE = ROOT / "docs" / "guide.md"
 def folder(tmp_path_factory):
     """Where the recipes run: what the guide compiles is there."""
     folder = tmp_path_factory.mktemp("guide")
-    [(_, source)] = blocks(GUIDE, "c")
-    (folder / "ramp.c").write_text(source)
-    [command] = [each for _, each in blocks(GUIDE, "sh") if "ramp.c" in each]
+    sources, commands = ([code for _, code in blocks(GUIDE, language)] for language in ("c", "sh"))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    subprocess.run(command, shell=True, cwd=folder, env=os.environ | {"PATH": path}, check=True)
+    for source, command in zip(sources, commands, strict=True):
+        name = re.search(r"\w+\.c\b", command)[0]
+        (folder / name).write_text(source)
+        subprocess.run(command, shell=True, cwd=folder, env=os.environ | {"PATH": path}, check=True)
     return folder
 
 
