@@ -16,6 +16,7 @@ import "C"
 import (
 	"runtime"
 	"sync"
+	"time"
 
 	"dlpack/pkg/dlpack"
 	"dlpack/pkg/handover"
@@ -37,6 +38,7 @@ func dlpackStart(core *C.struct_core) {
 	stack.Reserve()
 	runtime.GOMAXPROCS(int(core.processors))
 	startThreads(3 * int(core.processors)) // those that run, those that lent their processor, those on their way to idle
+	startPoller()
 	core.describe = (*[0]byte)(C.dlpackDescribe)
 }
 
@@ -54,6 +56,12 @@ func startThreads(count int) {
 		})
 	}
 	ended.Wait()
+}
+
+// startPoller has the runtime open its two descriptors now, as it does for its first timer: it ends the process where
+// there are none when the garbage collector sets one.
+func startPoller() {
+	time.AfterFunc(time.Hour, func() {}).Stop()
 }
 
 // dlpackDescribe answers the request. No panic leaves it: one becomes an error.

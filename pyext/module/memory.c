@@ -60,7 +60,7 @@ static int read_tensor(DLPackObject *self, PyObject *obj, struct request *reques
     int read = holder == NULL ? -1 : read_described(self, holder, request);
     Py_XDECREF((PyObject *)shared);
     if (read < 0 && PyErr_ExceptionMatches(PyExc_BufferError)) {
-        check_in_python(python.refuse_bytes, Py_BuildValue("(N)", take_exception()));
+        check_in_python(python.refuse_bytes, Py_BuildValue("(ON)", obj, take_exception()));
     }
     return read;
 }

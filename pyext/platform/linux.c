@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
@@ -277,6 +279,16 @@ int usable_cpus(void)
     return count < MOST_CPUS ? count : MOST_CPUS;
 }
 
+/* Whether Go can open the descriptors by which it waits; else errno says why not. */
+static bool has_descriptors(void)
+{
+    int epoll = epoll_create1(EPOLL_CLOEXEC), event = eventfd(0, EFD_CLOEXEC), error = errno;
+    close(epoll);
+    close(event);
+    errno = error;
+    return epoll >= 0 && event >= 0;
+}
+
 /* All is taken at once, and the memory then given back; what stacks map, before the threads start, which map it. */
 struct failure prepare_start(int processors)
 {
@@ -294,6 +306,9 @@ struct failure prepare_start(int processors)
     }
     else if (!split_mapping(addresses, mappings, PROT_READ) || mprotect(addresses, stacks * page, PROT_NONE) != 0) {
         failure = (struct failure){.name = "mappings", .number = mappings, .text = mappings_limit(errno)};
+    }
+    else if (!has_descriptors()) {
+        failure = (struct failure){.name = "descriptors", .error = errno};
     }
     else if ((error = start_waiting_threads(threads)) != 0) {
         end_waiting_threads();

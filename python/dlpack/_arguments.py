@@ -385,12 +385,15 @@ def name_hidden(obj: Any, typestr: str) -> bytes:
     return (f"{typestr} {text}" if text and text.isprintable() else typestr).encode()
 
 
-def refuse_bytes(error: Exception) -> Exception:
+def refuse_bytes(obj: object, error: Exception) -> Exception:
     """Why frombuffer can't have the bytes: with another way out than asdlpack's, where that would convert them."""
     text, converts, _ = str(error).partition(" (pass copy=None")
     if not converts:
         return error
-    return BufferError(f"{text} (make it compact: frombuffer(numpy.ascontiguousarray(obj), ...))")
+    given = "obj.obj" if hasattr(type(obj), "_tensor") else "obj"  # of a DLPackObject, what it was made from
+    return BufferError(
+        f"{text} (for the bytes as they are, make it compact: frombuffer(numpy.ascontiguousarray({given}), ...))"
+    )
 
 
 def refuse_tensor() -> Exception:

@@ -12,6 +12,7 @@ FAILURES = {
     "memory": (MemoryError, "it maps {number} MiB of private memory, and a limit forbids that ({text})"),
     "mappings": (MemoryError, "it makes up to {number} mappings, and a limit forbids that ({text})"),
     "no memory": (MemoryError, "no memory"),
+    "descriptors": (OSError, "it opens an epoll instance and an eventfd: {text}"),
     "threads": (OSError, "it starts {number} threads or more, and {reason}"),
     "library": (
         RuntimeError,
@@ -57,6 +58,9 @@ def start_failed(path: bytes, name: str, number: int, text: bytes | None, error:
     """What to raise; None where another way to start the core was found."""
     if name in ("library", "copy") and (why := unreadable(path)) is not None:
         return failure(path, "unreadable", text=why)
+    if name == "descriptors":
+        way_out = NO_COPY.get(error, "a filter of system calls forbids that")
+        return failure(path, name, text=f"{os.strerror(error)} ({way_out})")
     if name == "file size":
         return no_copy(path, [os.strerror(EFBIG)])
     if name == "copy":

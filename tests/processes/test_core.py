@@ -2,8 +2,10 @@
 
 import _thread
 import array
+import contextlib
 import ctypes
 import importlib
+import os
 import resource
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 import dlpack
-from support import forks, process, threads
+from support import everything, forks, process, threads
 from support.alone import alone, run
 from support.capi import Speaks
 
@@ -39,7 +41,7 @@ def test_the_core_starts_at_the_first_description():
     files, before = process.open_files(), process.threads()
     dlpack.asdlpack(bytearray(1))
     assert process.threads() > before
-    assert process.open_files() == files
+    assert process.opened_since(files) == process.GO_WAITS
     assert dlpack._dlpack._core_calls() == 1
 
 
@@ -252,3 +254,32 @@ def test_the_start_leaves_the_limit_of_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert dlpack.asdlpack(b"bytes").shape == (5,)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits
+
+
+@alone
+def test_a_process_without_descriptors_may_use_the_core_that_runs():
+    """Go opens its own at the start, not when a garbage collection sets its first timer."""
+    everything.use()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    taken = []
+    with contextlib.suppress(OSError):
+        while True:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+    for _ in range(3000):
+        with pytest.raises(ValueError, match="floaf32"):
+            dlpack.frombuffer(b"aaaa", "floaf32")
+        dlpack.frombuffer(bytes(80_000), ">u4", copy=None)
+
+
+@alone
+def test_a_start_without_descriptors_says_so_and_works_when_there_are_some():
+    source = forks.new_kind()
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    for more in 0, 1:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free + more, limit[1]))
+        with pytest.raises((OSError, RuntimeError), match="Too many open files"):
+            dlpack.asdlpack(source)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    everything.use()

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../pyext/core/dlpack.h"
+#include "../../python/dlpack/include/dlpack/dlpack.h"
 
 enum { MOST = 4096 };
 

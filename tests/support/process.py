@@ -49,6 +49,14 @@ def open_files():
     return found
 
 
+GO_WAITS = ["anon_inode:[eventfd]", "anon_inode:[eventpoll]"]  # what a running core has opened
+
+
+def opened_since(before):
+    """What the descriptors lead to that open_files had not."""
+    return sorted(path for descriptor, path in open_files().items() if descriptor not in before)
+
+
 def in_thread(function):
     """Runs the function in a new thread; gives what it returns, and raises what it raises."""
     return in_threads(lambda number: function(), 1)[0]
