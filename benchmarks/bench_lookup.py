@@ -18,7 +18,8 @@ def table() -> Table:
     with tempfile.TemporaryDirectory() as scratch:
         program = Path(scratch, "lookup")
         compiler = shlex.split(os.environ.get("CC", "cc"))
-        flags = ["-std=gnu11", "-O3", "-DPy_LIMITED_API=0x030b0000", f"-I{PYEXT}", f"-I{sysconfig.get_path('include')}"]
+        folders = PYEXT, PYEXT.parent / "python" / "dlpack" / "include", sysconfig.get_path("include")
+        flags = ["-std=gnu11", "-O3", "-DPy_LIMITED_API=0x030b0000", *(f"-I{folder}" for folder in folders)]
         subprocess.run([*compiler, *flags, str(SOURCE), "-o", str(program)], check=True)
         lines = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     rows = []

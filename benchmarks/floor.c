@@ -181,7 +181,7 @@ static int tensor_from_object(void *obj, DLManagedTensorVersioned **out)
     return 0;
 }
 
-static int current_stream(int32_t type, int32_t id, void **stream)
+static int current_stream(DLDeviceType type, int32_t id, void **stream)
 {
     (void)type, (void)id;
     *stream = NULL;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { SIGNAL_STACK = 256 << 10 };
@@ -197,6 +198,12 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
     }
     struct rlimit files;
     bool known = getrlimit(RLIMIT_NOFILE, &files) == 0;
+    /* A program may close the standard descriptors, and open them again: Go's own must not be among them. */
+    int held[STDERR_FILENO + 1], count = 0, next;
+    while ((next = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0 && next <= STDERR_FILENO) {
+        held[count++] = next;
+    }
+    close(next);
     move_settings(settings, false);
     keep_fault_handlers(false);
     struct failure failure = copy == NULL && opened > 0 ? open_library_copy(path, opened, &entry)
@@ -208,6 +215,9 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
         if (known) {
             setrlimit(RLIMIT_NOFILE, &files); /* Go raises it */
         }
+    }
+    while (count > 0) {
+        close(held[--count]);
     }
     keep_fault_handlers(true);
     move_settings(settings, true);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "dlpack.h"
+#include <dlpack/dlpack.h>
 
 enum { MOST = 100000 };
 
