@@ -11,6 +11,27 @@ import (
 // ParseName reads the name of a data type: "int32", "bfloat16", "float8_e4m3fn", and with lanes "float4_e2m1fnx2". A
 // name doesn't say whether items below a byte are packed or padded.
 func ParseName(name string) (dlpack.DataType, error) {
+	if t, ok := parseName(name); ok {
+		return t, nil
+	}
+	names, _ := nearestNames(name)
+	return dlpack.DataType{}, unknownName(name, names)
+}
+
+// ParseAnyName reads a name as ParseName does, and what else means one data type: "torch.float32", "fp32", numpy's "f4",
+// safetensors' "BF16". "i8" is int64 to numpy and int8 elsewhere, so it is malformed.
+func ParseAnyName(name string) (dlpack.DataType, error) {
+	if t, ok := parseName(name); ok {
+		return t, nil
+	}
+	names, exact := nearestNames(name)
+	if exact && len(names) == 1 {
+		return ParseName(names[0])
+	}
+	return dlpack.DataType{}, unknownName(name, names)
+}
+
+func parseName(name string) (t dlpack.DataType, ok bool) {
 	for code := range dlpack.TypeCodeCount {
 		rest, found := strings.CutPrefix(name, code.String())
 		if !found {
@@ -28,30 +49,17 @@ func ParseName(name string) (dlpack.DataType, error) {
 				continue
 			}
 		}
-		t := dlpack.DataType{Code: code, Bits: uint8(bits), Lanes: uint16(lanes)}
+		t = dlpack.DataType{Code: code, Bits: uint8(bits), Lanes: uint16(lanes)}
 		if rest == "" && t.Validate() == nil {
-			return t, nil
+			return t, true
 		}
 	}
-	return dlpack.DataType{}, unknownName(name)
+	return dlpack.DataType{}, false
 }
 
-// ParseAnyName reads a name as ParseName does, and what else means one data type: "torch.float32", "fp32", numpy's "f4",
-// safetensors' "BF16". "i8" is int64 to numpy and int8 elsewhere, so it is malformed.
-func ParseAnyName(name string) (dlpack.DataType, error) {
-	t, err := ParseName(name)
-	if err == nil {
-		return t, nil
-	}
-	if names, exact := nearestNames(name); exact && len(names) == 1 {
-		return ParseName(names[0])
-	}
-	return t, err
-}
-
-func unknownName(name string) error {
+func unknownName(name string, nearest []string) error {
 	why := `unknown; expected a name like "int32", "bfloat16" or "float32x4"`
-	if nearest, _ := nearestNames(name); nearest != nil {
+	if nearest != nil {
 		why += ` (did you mean "` + strings.Join(nearest, `" or "`) + `"?)`
 	}
 	return malformed("dtype", name, why)

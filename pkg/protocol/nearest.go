@@ -39,8 +39,8 @@ var words = [...]struct {
 
 // nearestNames are the names of data types, at most three, that a wrong name may mean: those at the smallest edit
 // distance, if that is no more than a third of its length. Case and a module before a dot don't matter. Besides by its
-// name, a type is found by the words above, by its bytes ("f4", as in numpy) and by its bits ("f32", "fp32"). exact: they
-// differ in nothing.
+// name, a type is found by the words above, by its bytes ("f4", as in numpy) and by its bits ("f32", "fp32").
+// exact: the distance is 0.
 func nearestNames(wrong string) (found []string, exact bool) {
 	const most = 3
 	wrong = strings.ToLower(wrong[strings.LastIndexByte(wrong, '.')+1:])

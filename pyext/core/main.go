@@ -58,8 +58,8 @@ func startThreads(count int) {
 	ended.Wait()
 }
 
-// startPoller has the runtime open its two descriptors now, as it does for its first timer: it ends the process where
-// there are none when the garbage collector sets one.
+// startPoller has the runtime open the two descriptors with which it waits for timers. It would open them for its first
+// timer, which the garbage collector sets at some time, and end the process if none are left then.
 func startPoller() {
 	time.AfterFunc(time.Hour, func() {}).Stop()
 }

@@ -22,7 +22,7 @@ bool measure_stack(size_t *used, size_t *size)
     return here < end && *used <= *size; /* else it is a stack that a library made */
 }
 
-bool is_library(const char *path)
+bool may_be_loaded(const char *path)
 {
     struct stat facts;
     return stat(path, &facts) != 0 || S_ISREG(facts.st_mode);

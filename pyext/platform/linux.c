@@ -42,20 +42,20 @@ enum {
 
 /* Libraries. */
 
-/* Its section headers come last. What can't be opened is left to the loader, which says why. */
-bool is_library(const char *path)
+/* The section headers are the last in the file, so one that was cut off lacks them. */
+bool may_be_loaded(const char *path)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat facts;
     ElfW(Ehdr) header;
-    bool regular = file < 0 || (fstat(file, &facts) == 0 && S_ISREG(facts.st_mode));
-    bool whole = file < 0 || pread(file, &header, sizeof header, 0) != sizeof header ||
-                 memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-                 header.e_shoff + header.e_shnum * sizeof(ElfW(Shdr)) <= (size_t)facts.st_size;
-    if (file >= 0) {
-        close(file);
+    if (file < 0) {
+        return true;
     }
-    return regular && whole;
+    bool regular = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
+    bool is_elf = regular && pread(file, &header, sizeof header, 0) == sizeof header &&
+                  memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
+    close(file);
+    return regular && (!is_elf || header.e_shoff + header.e_shnum * sizeof(ElfW(Shdr)) <= (size_t)facts.st_size);
 }
 
 static struct failure copy_file(const char *path, int to)
@@ -279,7 +279,7 @@ int usable_cpus(void)
     return count < MOST_CPUS ? count : MOST_CPUS;
 }
 
-/* Whether Go can open the descriptors by which it waits; else errno says why not. */
+/* Whether Go can open its two descriptors; else errno says why not. */
 static bool has_descriptors(void)
 {
     int epoll = epoll_create1(EPOLL_CLOEXEC), event = eventfd(0, EFD_CLOEXEC), error = errno;

@@ -85,7 +85,7 @@ void restore_signals(const sigset_t *before);
 bool unblock_fault_signals(sigset_t *before);
 
 /* What linux.c and darwin.c have for posix.c, or posix.c for them: `entry` becomes the address of the core's. */
-bool is_library(const char *path); /* false: the loader would wait for ever, or end the process */
+bool may_be_loaded(const char *path); /* false: the loader would wait for ever for a FIFO, or fault in a file cut off */
 struct failure open_library(const char *path, void **entry);
 struct failure open_library_copy(const char *path, unsigned copies, void **entry);
 void lend_to(struct core *core); /* what prepare_start and keep_reserve took */

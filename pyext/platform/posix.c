@@ -184,12 +184,27 @@ static size_t move_settings(char **settings, bool back)
     return count;
 }
 
+/* A program may have closed the standard descriptors, and open them again later: Go must not have got one of them for its
+ * own. Returns how many are held. */
+static int hold_standard_descriptors(int held[STDERR_FILENO + 1])
+{
+    int count = 0, descriptor;
+    while ((descriptor = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0) {
+        if (descriptor > STDERR_FILENO) {
+            close(descriptor);
+            break;
+        }
+        held[count++] = descriptor;
+    }
+    return count;
+}
+
 /* A malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
 struct failure start_runtime(const char *path, const char *copy, struct core *core)
 {
     static unsigned opened; /* cores, in this process and in those that it was forked from */
     void *entry;
-    if (!is_library(path)) {
+    if (!may_be_loaded(path)) {
         return (struct failure){.name = "file", .text = path};
     }
     char **settings = malloc((move_settings(NULL, false) + 1) * sizeof *settings);
@@ -198,12 +213,7 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
     }
     struct rlimit files;
     bool known = getrlimit(RLIMIT_NOFILE, &files) == 0;
-    /* A program may close the standard descriptors, and open them again: Go's own must not be among them. */
-    int held[STDERR_FILENO + 1], count = 0, next;
-    while ((next = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0 && next <= STDERR_FILENO) {
-        held[count++] = next;
-    }
-    close(next);
+    int held[STDERR_FILENO + 1], holds = hold_standard_descriptors(held);
     move_settings(settings, false);
     keep_fault_handlers(false);
     struct failure failure = copy == NULL && opened > 0 ? open_library_copy(path, opened, &entry)
@@ -216,8 +226,8 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
             setrlimit(RLIMIT_NOFILE, &files); /* Go raises it */
         }
     }
-    while (count > 0) {
-        close(held[--count]);
+    while (holds > 0) {
+        close(held[--holds]);
     }
     keep_fault_handlers(true);
     move_settings(settings, true);

@@ -38,18 +38,20 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> object:
-    """What needs enum or ctypes, which take long to import, comes when it is first asked for."""
+    """What needs enum or ctypes, which take long to import, is imported when it is first asked for."""
+    value: object
     if name == "DLDeviceType":
         from ._object import device_types
 
-        globals()[name] = device_types()
+        value = device_types()
     elif name == "borrow":
         from .structs import borrow
 
-        globals()[name] = borrow
+        value = borrow
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return globals()[name]
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

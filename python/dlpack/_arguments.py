@@ -229,11 +229,9 @@ def carried_device(device: Any) -> tuple[int, int] | Exception | None:
     torch = whole_module("torch", "device")
     if torch is not None and isinstance(device, torch.device):
         return named_device(f"{device.type}:{device.index or 0}")
-    platform, id = (
-        getattr(getattr(device, "client", None), "platform", None),
-        getattr(device, "local_hardware_id", None),
-    )
-    return named_device(f"{platform}:{id or 0}") if isinstance(platform, str) else None
+    platform = getattr(getattr(device, "client", None), "platform", None)
+    id = getattr(device, "local_hardware_id", None) or 0  # None for the CPU
+    return named_device(f"{platform}:{id}") if isinstance(platform, str) else None
 
 
 def named_device(text: str) -> tuple[int, int] | Exception:

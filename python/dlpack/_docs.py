@@ -21,9 +21,9 @@ copies. A copy is compact, row-major, 64-byte aligned, writable, and complete wh
 __dlpack__, copy=None copies at the first use, once.
 
 device: where the memory shall be: "cpu", "cuda:1", (device type, device id), a device of torch or jax, or what has
-__dlpack_device__, such as an array; None leaves it where it is. The
-CPU can read CUDA's pinned and managed memory, so that goes to "cpu" without a copy. A copy between the CPU and
-CUDA, or between CUDA's devices, needs copy=None or True.
+__dlpack_device__, such as an array; None leaves it where it is. The CPU can read CUDA's pinned and managed memory,
+so that goes to "cpu" without a copy. A copy between the CPU and CUDA, or between CUDA's devices, needs copy=None or
+True.
 
 A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL: its deleter
 is called exactly once, also where the tensor is refused. The structure has to live until then: a ctypes pointer
@@ -44,8 +44,8 @@ be compact, and is taken as bytes, whatever its type. dtype: a name ("bfloat16",
 "float4_e2m1fnx2"; "f4", "fp32" and "torch.float32" are understood), a typestr (">f4"), or an object that carries
 one, of numpy, ml_dtypes, torch, jax or tensorflow; "int4" is packed, as in DLPack, and ml_dtypes.int4 takes a byte
 an item, as in ml_dtypes. shape: elements, an int or any sequence of ints; one may be -1, which takes as many as
-there are; None is (-1,). offset: bytes from the beginning of obj.
-strides: elements, not bytes. copy: as in asdlpack; misaligned data needs copy=None.
+there are; None is (-1,). offset: bytes from the beginning of obj. strides: elements, not bytes. copy: as in
+asdlpack; misaligned data needs copy=None.
 
 The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.
 
@@ -57,11 +57,11 @@ from_pointer(pointer, /, shape, dtype, *, strides=None, device='cpu', readonly=F
 
 Share memory at an address as a DLPackObject. Nothing is copied, and on the CPU nothing can check the address.
 
-pointer: the address of the first element, an int or a ctypes pointer. shape: elements, an int or a tuple; a
-pointer has no length, so neither None nor -1 is taken. dtype: as in frombuffer. strides: elements, not bytes;
-None is compact, row-major. device: as in asdlpack. readonly: whether consumers must
-not write. owner: any object that keeps the memory alive; it is held until the DLPackObject and all that was
-exported from it are gone. Without an owner the caller keeps the memory alive; a ctypes pointer is held itself.
+pointer: the address of the first element, an int or a ctypes pointer. shape: elements, an int or any
+sequence of ints; a pointer has no length, so neither None nor -1 is taken. dtype: as in frombuffer. strides:
+elements, not bytes; None is compact, row-major. device: as in asdlpack. readonly: whether consumers must not write.
+owner: any object that keeps the memory alive; it is held until the DLPackObject and all that was exported from it
+are gone. Without an owner the caller keeps the memory alive; a ctypes pointer is held itself.
 stream: the stream on which a GPU's memory is written (1: CUDA's legacy default stream, 2: its per-thread default
 stream, a handle, or what has __cuda_stream__), for which consumers' streams wait; None: the work on the memory
 is complete.

@@ -111,10 +111,7 @@ REFUSALS = {
         "dtype",
         f"expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them ({AS_BYTES})",
     ),
-    "no DLTensor": (
-        "dtype",
-        f"a DLTensor can't describe items padded to bytes ({AS_BYTES})",
-    ),
+    "no DLTensor": ("dtype", f"a DLTensor can't describe items padded to bytes ({AS_BYTES})"),
     "no legacy capsule": (
         "dtype",
         "a legacy capsule can't describe items padded to bytes; expected a consumer that passes max_version=(1, 0) or "

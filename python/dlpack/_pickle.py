@@ -34,7 +34,7 @@ def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., 
         memory = PickleBuffer(memory)
     else:
         memory = bytes(memory) if x.readonly else bytearray(memory)
-    dtype = f"|V1 {x.dtype}" if x._flags & PADDED else x.dtype
+    dtype = f"|V1 {x.dtype}" if x._flags & PADDED else x.dtype  # as the array interface of ml_dtypes' arrays has it
     return restored, (FORM, dtype, x.shape, "C" if x._is_row_major else "F", memory)
 
 
@@ -47,9 +47,11 @@ def restored(form: int, *arguments: Any) -> DLPackObject:
         bytes_given = memoryview(memory).nbytes
         strides = column_major(shape) if order == "F" else None
         x = frombuffer(memory, dtype, shape, strides=strides, copy=None)
+        if x.shape != shape:
+            raise ValueError(f"shape {shape!r}, expected {x.shape}")
     except (TypeError, ValueError) as error:
         raise ValueError(f"pickle of a DLPackObject: it is damaged, or its buffers are others ({error})") from error
-    if bytes_given != x.nbytes or x.shape != shape:
+    if bytes_given != x.nbytes:
         raise ValueError(
             f"pickle of a DLPackObject: its buffer has {bytes_given} bytes, expected {x.nbytes} for {x.dtype} of shape "
             f"{shape} (give loads the buffers that buffer_callback got, in their order)"

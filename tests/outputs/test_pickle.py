@@ -2,7 +2,6 @@
 
 import copy
 import gc
-import itertools
 import multiprocessing
 import pickle
 import random
@@ -147,7 +146,7 @@ def with_arguments(*arguments):
         ((1, "float32", (1,), "C", b"12345678"), "its buffer has 8 bytes, expected 4 for float32 of shape .1,."),
         ((1, "floot32", (1,), "C", b"1234"), 'it is damaged.*"floot32"'),
         ((1, "float32", "one", "F", b"1234"), "it is damaged"),
-        ((1, "float32", (-1,), "C", b""), "its buffer has 0 bytes, expected 0 for float32 of shape .-1,."),
+        ((1, "float32", (-1,), "C", b""), r"it is damaged, .*shape \(-1,\), expected \(0,\)"),
         ((1, "float32", (2**70,), "C", b""), "it is damaged"),
         ((1, "float32", (1,), "C", 5), "it is damaged.*'int'"),
     ],
@@ -237,12 +236,10 @@ def test_the_library_that_made_the_array_need_not_be_there(tmp_path):
 def test_nothing_is_left_of_many_pickles():
     memory = bytearray(64)
     x = asdlpack(memory)
-    for loads, protocol in itertools.product((True, False), (2, 5)):
-        for _ in range(200):
-            data = pickle.dumps(x, protocol=protocol)
-            if loads:
-                pickle.loads(data)
     references = sys.getrefcount(x)
+    for protocol in 2, 5:
+        for _ in range(200):
+            pickle.loads(pickle.dumps(x, protocol=protocol))
     for _ in range(100):
         out_of_band(x)
     assert sys.getrefcount(x) == references

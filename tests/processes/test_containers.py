@@ -47,7 +47,7 @@ def test_a_child_that_gets_no_memfd_runs_a_temporary_file():
         [copy] = copies_of_the_core()
         assert copy.startswith(folder + "/dlpack-core-")
         assert copy.endswith("(deleted)")
-        assert (os.listdir(folder), process.opened_since(before)) == ([], process.GO_WAITS)
+        assert (os.listdir(folder), process.opened_since(before)) == ([], process.OF_THE_CORE)
         forks.fork_and_join(everything.use)
 
     everything.use()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from support.alone import ROOT, run
+from support.alone import INCLUDE, ROOT, run
 from support.builds import c_sources
 
 PYEXT = ROOT / "pyext"
@@ -47,7 +47,7 @@ def symbols(object_file):
 
 def calls_upwards(pyext, scratch):
     flags = ["-std=gnu11", "-O0", "-DPy_LIMITED_API=0x030b0000", '-DDLPACK_GO_VERSION="0"']
-    flags += [f"-I{pyext}", f"-I{ROOT / 'python' / 'dlpack' / 'include'}", f"-I{sysconfig.get_path('include')}"]
+    flags += [f"-I{folder}" for folder in (pyext, INCLUDE, sysconfig.get_path("include"))]
     defined, undefined = {}, {}
     for file in c_sources(pyext):
         compiled = scratch / "object.o"

@@ -18,6 +18,7 @@ import pytest
 SUPPORT = Path(__file__).parent
 TESTS = SUPPORT.parent
 ROOT = TESTS.parent
+INCLUDE = ROOT / "python" / "dlpack" / "include"
 WINDOWS = sys.platform == "win32"
 # A CPython that was built on an old glibc lacks it.
 pidfd_open = getattr(os, "pidfd_open", None) or (lambda pid: ctypes.CDLL(None).syscall(434, pid, 0))

@@ -5,17 +5,13 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from support.alone import ROOT, SUPPORT, run
+from support.alone import INCLUDE, ROOT, SUPPORT, run
 
 
 def build_library(name, folder, *flags):
     """The path of the library that name.c becomes in a folder."""
     path = Path(folder, f"{name}.so")
-    includes = [
-        f"-I{sysconfig.get_paths()['include']}",
-        f"-I{ROOT / 'pyext' / 'core'}",
-        f"-I{ROOT / 'python' / 'dlpack' / 'include'}",
-    ]
+    includes = [f"-I{include}" for include in (sysconfig.get_paths()["include"], ROOT / "pyext" / "core", INCLUDE)]
     usual = ["-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread", "-Wall", "-Werror"]
     result = run("cc", *usual, *includes, *flags, "-o", path, SUPPORT / f"{name}.c")
     assert result.returncode == 0, result.stderr

@@ -49,7 +49,7 @@ def open_files():
     return found
 
 
-GO_WAITS = ["anon_inode:[eventfd]", "anon_inode:[eventpoll]"]  # what a running core has opened
+OF_THE_CORE = ["anon_inode:[eventfd]", "anon_inode:[eventpoll]"]  # what it has open from its start on
 
 
 def opened_since(before):
