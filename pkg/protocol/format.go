@@ -10,7 +10,7 @@ import (
 )
 
 // ParseFormat reads a format of PEP 3118, as the buffer protocol has it, for items of itemsize bytes: the codes of
-// module struct, complex numbers (Zf, Zd; F, D as Python 3.14 has them), and sub-arrays, "(2,3)d" or "3B". A "c" is a
+// module struct, complex numbers (Ze, Zf, Zd; F, D as Python 3.14 has them), and sub-arrays, "(2,3)d" or "3B". A "c" is a
 // byte, uint8.
 //
 // A sub-array's dimensions, ndim of them, are put into shape; they follow those of the buffer.
@@ -46,8 +46,7 @@ type formatCode struct {
 	whyUnsupported string
 }
 
-// formatCodes has the code of each letter. One without bytes and without a reason is unknown. "F", "D" and "G" are also
-// what "Zf", "Zd" and "Zg" mean.
+// formatCodes has the code of each letter. One without bytes and without a reason is unknown.
 var formatCodes = [256]formatCode{
 	'?': {code: dlpack.Bool, bytes: 1},
 	'b': {code: dlpack.Int, bytes: 1},
@@ -150,19 +149,17 @@ func (r *formatReader) addDimension(f *format, n int64) error {
 // code reads the code of an item, and a "Z" before it.
 func (r *formatReader) code(f *format) error {
 	letter := r.next()
-	if letter == 'Z' {
+	isComplex := letter == 'Z'
+	if isComplex {
 		if r.rest == "" {
 			return r.unsupported(noPointers) // ctypes' c_wchar_p
 		}
-		switch r.next() {
-		case 'f':
-			letter = 'F'
-		case 'd':
-			letter = 'D'
-		case 'g':
-			letter = 'G'
-		default:
-			return r.malformed("unknown complex number; expected Zf or Zd")
+		letter = r.next()
+		if strings.IndexByte("efdg", letter) < 0 {
+			return r.malformed("unknown complex number; expected Ze, Zf or Zd")
+		}
+		if letter == 'g' {
+			return r.unsupported(noLongComplex)
 		}
 	}
 	code := &formatCodes[letter]
@@ -170,7 +167,7 @@ func (r *formatReader) code(f *format) error {
 		return r.unsupported(code.whyUnsupported)
 	}
 	if code.bytes == 0 {
-		return r.malformed("unknown or missing code; expected one of ?cbBhHiIlLqQnNefdFD, Zf or Zd")
+		return r.malformed("unknown or missing code; expected one of ?cbBhHiIlLqQnNefdFD, Ze, Zf or Zd")
 	}
 	bytes := code.bytes
 	r.long = code.standardBytes != 0 && r.order != '@' && r.order != '^'
@@ -178,6 +175,9 @@ func (r *formatReader) code(f *format) error {
 		bytes = code.standardBytes
 	}
 	f.item.DataType = dlpack.DataType{Code: code.code, Bits: 8 * bytes, Lanes: 1}
+	if isComplex {
+		f.item.DataType = dlpack.DataType{Code: dlpack.Complex, Bits: 16 * bytes, Lanes: 1}
+	}
 	f.item.Swapped = r.order == '>' || r.order == '!'
 	return nil
 }

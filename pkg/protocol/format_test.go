@@ -43,6 +43,7 @@ func TestFormatsOfNumbersAreRead(t *testing.T) {
 		{"e", 2, "float16", false, nil},
 		{"f", 4, "float32", false, nil},
 		{"d", 8, "float64", false, nil},
+		{"Ze", 4, "complex32", false, nil},
 		{"Zf", 8, "complex64", false, nil},
 		{"Zd", 16, "complex128", false, nil},
 		{"F", 8, "complex64", false, nil},
@@ -56,6 +57,7 @@ func TestFormatsOfNumbersAreRead(t *testing.T) {
 		{">L", 8, "uint64", true, nil},
 		{"(2)<l", 16, "int64", false, []int64{2}},
 		{">i", 4, "int32", true, nil},
+		{">Ze", 4, "complex32", true, nil},
 		{"!Zd", 16, "complex128", true, nil},
 		{" < i\n", 4, "int32", false, nil},
 
@@ -119,7 +121,7 @@ func TestAFormatThatDLPackCannotSayIsUnsupportedWithTheWayOut(t *testing.T) {
 func TestAMalformedFormatIsRefused(t *testing.T) {
 	const code, number, missing = "unknown or missing code", "expected a number", `expected "," or ")"`
 	for text, want := range map[string]string{
-		"":                            code + "; expected one of ?cbBhHiIlLqQnNefdFD, Zf or Zd",
+		"":                            code + "; expected one of ?cbBhHiIlLqQnNefdFD, Ze, Zf or Zd",
 		" ":                           code,
 		"@":                           code,
 		"@@i":                         code,
@@ -211,18 +213,18 @@ func TestAFormatAllocatesNothing(t *testing.T) {
 var (
 	plainDims   = `((?:\([\s\v]*\d+[\s\v]*(?:,[\s\v]*\d+[\s\v]*)*\)|[\s\v])*)`
 	plainFormat = regexp.MustCompile(`^` + plainDims + `([@^=<>!]?)` + plainDims +
-		`(\d*)([?cbBhHiIlLqQnNefdFD]|Zf|Zd)[\s\v]*$`)
+		`(\d*)([?cbBhHiIlLqQnNefdFD]|Ze|Zf|Zd)[\s\v]*$`)
 	plainNumber = regexp.MustCompile(`\d+`)
 	plainCount  = regexp.MustCompile(`\d*$`)
 	plainCodes  = map[string]string{
 		"?": "bool", "c": "uint8", "b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32",
 		"l": "int64", "L": "uint64", "q": "int64", "Q": "uint64", "n": "int64", "N": "uint64",
 		"e": "float16", "f": "float32", "d": "float64",
-		"F": "complex64", "D": "complex128", "Zf": "complex64", "Zd": "complex128",
+		"F": "complex64", "D": "complex128", "Ze": "complex32", "Zf": "complex64", "Zd": "complex128",
 	}
 	plainSizes = map[string]int64{
 		"bool": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8,
-		"float16": 2, "float32": 4, "float64": 8, "complex64": 8, "complex128": 16,
+		"float16": 2, "float32": 4, "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16,
 	}
 )
 

@@ -19,9 +19,13 @@ func ParseName(name string) (dlpack.DataType, error) {
 }
 
 // ParseAnyName reads a name as ParseName does, and what else means one data type: "torch.float32", "fp32", numpy's "f4",
-// safetensors' "BF16". "i8" is int64 to numpy and int8 elsewhere, so it is malformed.
+// safetensors' "BF16"; and the numbers of a DLDataType, "(2, 32, 1)". "i8" is int64 to numpy and int8 elsewhere, so it
+// is malformed.
 func ParseAnyName(name string) (dlpack.DataType, error) {
 	if t, ok := parseName(name); ok {
+		return t, nil
+	}
+	if t, ok := parseNumbers(name); ok {
 		return t, nil
 	}
 	names, exact := nearestNames(name)
@@ -55,6 +59,20 @@ func parseName(name string) (t dlpack.DataType, ok bool) {
 		}
 	}
 	return dlpack.DataType{}, false
+}
+
+// parseNumbers reads "(code, bits, lanes)".
+func parseNumbers(text string) (t dlpack.DataType, ok bool) {
+	if len(text) < 2 || text[0] != '(' || text[len(text)-1] != ')' {
+		return t, false
+	}
+	code, rest, _ := strings.Cut(text[1:len(text)-1], ", ")
+	bits, lanes, _ := strings.Cut(rest, ", ")
+	c, wrongCode := strconv.ParseUint(code, 10, 8)
+	b, wrongBits := strconv.ParseUint(bits, 10, 8)
+	l, wrongLanes := strconv.ParseUint(lanes, 10, 16)
+	t = dlpack.DataType{Code: dlpack.TypeCode(c), Bits: uint8(b), Lanes: uint16(l)}
+	return t, wrongCode == nil && wrongBits == nil && wrongLanes == nil && t.Validate() == nil
 }
 
 func unknownName(name string, nearest []string) error {

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -65,7 +66,8 @@ func TestWhatMeansOneDataTypeIsUnderstood(t *testing.T) {
 			t.Errorf("%q: %v, %v", name, got, err)
 		}
 	}
-	for _, name := range []string{"i8", "u8", "float", "byte", "f16x", "fp8", "fp", "torch.", ".", "", "float32.torch", "flaot32"} {
+	for _, name := range []string{"i8", "u8", "float", "byte", "f16x", "fp8", "fp", "torch.", ".", "", "float32.torch", "flaot32",
+		"(2, 32)", "(2, 32, 1", "2, 32, 1)", "(", "()", "(-2, 32, 1)", "(2, 33, 1)", "(2, 32, 65536)", "(2, 32, 1, 1)", "(99, 8, 1)"} {
 		_, err := ParseAnyName(name)
 		refused(t, name, err, dlpack.KindMalformed, "dtype "+dlpack.Quote(name)+": unknown")
 	}
@@ -87,6 +89,10 @@ func TestEveryDataTypeHasANameOfItsOwnThatIsReadBack(t *testing.T) {
 				seen[name] = want
 				if got, err := ParseName(name); err != nil || got != want {
 					t.Errorf("%q: %v, %v; want %v", name, got, err, want)
+				}
+				numbers := fmt.Sprintf("(%d, %d, %d)", code, bits, lanes)
+				if got, err := ParseAnyName(numbers); err != nil || got != want {
+					t.Errorf("%q: %v, %v; want %v", numbers, got, err, want)
 				}
 				if len(name) > 31 {
 					t.Errorf("%q does not fit where C keeps names", name)

@@ -29,6 +29,7 @@ var otherNames = [...]namedType{
 	{dlpack.Float, 16, OtherNames{"e", "<f2", "e"}},
 	{dlpack.Float, 32, OtherNames{"f", "<f4", "f"}},
 	{dlpack.Float, 64, OtherNames{"d", "<f8", "g"}},
+	// complex32 is "Ze" to nanobind; but numpy.asarray, which has it with ml_dtypes, fails where it is offered that.
 	{dlpack.Complex, 64, OtherNames{"Zf", "<c8", ""}},
 	{dlpack.Complex, 128, OtherNames{"Zd", "<c16", ""}},
 }

@@ -33,7 +33,8 @@ STREAM = "stream: expected None, an int of 64 bits, or an object with __cuda_str
 VERSION = "max_version: expected None or a tuple of two ints of 64 bits, (major, minor)"
 INTS = "a tuple of two ints of 32 bits, (device type, device id)"
 DEVICE = (
-    f"device: expected a name such as 'cpu' or 'cuda:1', {INTS}, an object that is on it, or a device of torch or jax"
+    f"device: expected a name such as 'cpu' or 'cuda:1', {INTS}, an object that is on it, or a device of torch, jax or "
+    "cupy"
 )
 TARGET = f"dl_device: expected None or {INTS}"
 
@@ -221,7 +222,7 @@ def device_pair(device: object) -> tuple[int, int] | Exception:
 
 
 def carried_device(device: Any) -> tuple[int, int] | Exception | None:
-    """Of what has __dlpack_device__, such as arrays and paddle's places; of a torch.device, and of jax's Device."""
+    """Of what has __dlpack_device__, such as arrays and paddle's places; of a device of torch, jax or cupy."""
     if isinstance(device, (type, tuple)):
         return None
     if hasattr(device, "__dlpack_device__"):
@@ -229,6 +230,9 @@ def carried_device(device: Any) -> tuple[int, int] | Exception | None:
     torch = whole_module("torch", "device")
     if torch is not None and isinstance(device, torch.device):
         return named_device(f"{device.type}:{device.index or 0}")
+    cupy = whole_module("cupy", "cuda")
+    if cupy is not None and isinstance(device, cupy.cuda.Device):
+        return named_device(f"{'rocm' if cupy.cuda.runtime.is_hip else 'cuda'}:{device.id}")
     platform = getattr(getattr(device, "client", None), "platform", None)
     id = getattr(device, "local_hardware_id", None) or 0  # None for the CPU
     return named_device(f"{platform}:{id}") if isinstance(platform, str) else None
@@ -279,16 +283,25 @@ def carried_name(dtype: Any) -> str | Exception:
     if numpy is not None and isinstance(dtype, numpy.dtype):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
         return f"{dtype.str} {dtype.name}" if hidden else str(dtype.str)
+    if hasattr(dtype, "__dlpack_data_type__") and not isinstance(dtype, type):
+        return data_type_numbers(dtype)
     name = getattr(dtype, "name", None)
     if not isinstance(name, str):
         name = "" if isinstance(dtype, (bytes, bytearray)) else str(dtype)  # torch.bfloat16; -bb forbids bytes
     name = name.rpartition(".")[2].replace("_x2", "x2")
-    if name.isupper():
-        name = name.lower()  # paddle.float32
     if dtype is None or not name.isidentifier():
         expected = "expected a name such as 'float32', or an object that carries one (of numpy, ml_dtypes or torch)"
         return TypeError(f"dtype: {expected}, got {dtype!r:.100}")
     return name
+
+
+def data_type_numbers(dtype: Any) -> str | Exception:
+    """Of an object with __dlpack_data_type__ (data-apis/array-api#972), such as paddle's data types."""
+    answer = dtype.__dlpack_data_type__()
+    numbers = integers(answer) if isinstance(answer, tuple) and len(answer) == 3 else None
+    if numbers is None:
+        return ValueError(unexpected("dtype: __dlpack_data_type__() must return ints, (code, bits, lanes)", answer))
+    return str(numbers)
 
 
 def whole_module(name: str, *needed: str) -> Any:

@@ -20,10 +20,10 @@ that are no multiple of the item, misaligned data, bit-packed booleans, several 
 copies. A copy is compact, row-major, 64-byte aligned, writable, and complete when asdlpack returns; of what has
 __dlpack__, copy=None copies at the first use, once.
 
-device: where the memory shall be: "cpu", "cuda:1", (device type, device id), a device of torch or jax, or what has
-__dlpack_device__, such as an array; None leaves it where it is. The CPU can read CUDA's pinned and managed memory,
-so that goes to "cpu" without a copy. A copy between the CPU and CUDA, or between CUDA's devices, needs copy=None or
-True.
+device: where the memory shall be: "cpu", "cuda:1", (device type, device id), a device of torch, jax or cupy, or what
+has __dlpack_device__, such as an array; None leaves it where it is. The CPU can read CUDA's pinned and managed
+memory, so that goes to "cpu" without a copy. A copy between the CPU and CUDA, or between CUDA's devices, needs
+copy=None or True.
 
 A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL: its deleter
 is called exactly once, also where the tensor is refused. The structure has to live until then: a ctypes pointer
@@ -42,10 +42,10 @@ Share the bytes of an object as a DLPackObject of the data type and shape that y
 obj: anything with the buffer protocol, or that asdlpack takes, except capsules and pointers; its memory must
 be compact, and is taken as bytes, whatever its type. dtype: a name ("bfloat16", "float8_e4m3fn",
 "float4_e2m1fnx2"; "f4", "fp32" and "torch.float32" are understood), a typestr (">f4"), or an object that carries
-one, of numpy, ml_dtypes, torch, jax or tensorflow; "int4" is packed, as in DLPack, and ml_dtypes.int4 takes a byte
-an item, as in ml_dtypes. shape: elements, an int or any sequence of ints; one may be -1, which takes as many as
-there are; None is (-1,). offset: bytes from the beginning of obj. strides: elements, not bytes. copy: as in
-asdlpack; misaligned data needs copy=None.
+one, of numpy, ml_dtypes, torch, jax or tensorflow, or has __dlpack_data_type__, as paddle's; "int4" is packed, as
+in DLPack, and ml_dtypes.int4 takes a byte an item, as in ml_dtypes. shape: elements, an int or any sequence of
+ints; one may be -1, which takes as many as there are; None is (-1,). offset: bytes from the beginning of obj.
+strides: elements, not bytes. copy: as in asdlpack; misaligned data needs copy=None.
 
 The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.
 

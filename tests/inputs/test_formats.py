@@ -30,6 +30,14 @@ def test_big_endian_format_needs_a_copy_and_others_none(format):
         assert (x.dtype, x.protocol, array_at(x).tolist()) == (numbers.dtype.name, "buffer", [0, 1, 2])
 
 
+@pytest.mark.parametrize(("format", "order"), [("Ze", "<"), (">Ze", ">")])
+def test_the_half_precision_complex_number_of_nanobind_is_complex32(format, order):
+    buffer = Exporter(struct.pack(order + "4e", 1, 2, 3, 4), format.encode(), 4, (2,))
+    x = asdlpack(buffer, copy=None)
+    assert (x.dtype, x.shape, bytes(x)) == ("complex32", (2,), struct.pack("<4e", 1, 2, 3, 4))
+    assert (x.pointer == buffer.view.buf) == (order == "<")
+
+
 needs_long_doubles = pytest.mark.skipif(np.dtype("g").itemsize == 8, reason="on Windows they are doubles")
 LONG = 8 * ctypes.sizeof(ctypes.c_long)
 CTYPES = {

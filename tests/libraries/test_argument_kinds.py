@@ -1,6 +1,8 @@
 """What other libraries call a data type, a shape, a device and a stream, as arguments."""
 
 import array
+import json
+import re
 
 import jax
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 import torch
 
 from dlpack import asdlpack, from_pointer, frombuffer
+from support.alone import alone
 from support.cuda_driver import with_driver
 
 
@@ -101,8 +104,38 @@ def test_a_torch_device_of_a_gpu_has_its_number():
 
 @pytest.mark.parametrize("device", [np.ndarray, 5, (1, 2, 3), object(), None.__class__])
 def test_what_is_no_device_says_what_is(device):
-    with pytest.raises(TypeError, match="device: expected a name such as 'cpu' .* or a device of torch or jax, got"):
+    with pytest.raises(TypeError, match="device: expected a name such as .* device of torch, jax or cupy, got"):
         asdlpack(bytearray(4), device=device)
+
+
+@alone
+def test_a_data_type_of_paddle_says_what_it_is():
+    import paddle
+
+    for name in "bfloat16", "float8_e4m3fn", "complex64", "bool", "int8":
+        assert frombuffer(bytearray(16), getattr(paddle, name)).dtype == name
+
+
+class Says:
+    """A data type that answers so."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __dlpack_data_type__(self):
+        return self.answer
+
+
+def test_a_data_type_by_its_numbers():
+    data = np.zeros(16, "u1")
+    assert frombuffer(data, Says((4, 16, 1))).dtype == "bfloat16"
+    assert from_pointer(data.ctypes.data, 1, Says((2, np.int8(32), 4)), owner=data).dtype == "float32x4"
+    for wrong in None, (2, 32), [2, 32, 1], (2, 32, "1"), (2.0, 32, 1), (2**70, 32, 1):
+        with pytest.raises(ValueError, match="dtype: __dlpack_data_type__.* must return ints, .code, bits, lanes."):
+            frombuffer(data, Says(wrong))
+    for unknown in (2, 33, 1), (99, 8, 1), (-1, 8, 1), (2, 32, 0):
+        with pytest.raises(ValueError, match=f"dtype {re.escape(json.dumps(str(unknown)))}: unknown"):
+            frombuffer(data, Says(unknown))
 
 
 class Stream:
