@@ -102,7 +102,11 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
         return read_in_python(python.plain_frombuffer, NULL, args, nargs, kwnames);
     }
     DLPackObject *self = object_new(obj, copy);
-    if (self != NULL && (read_memory(self, obj, &request) < 0 || object_describe(self, &request) < 0)) {
+    int read = self == NULL ? -1 : read_memory(self, obj, &request);
+    if (read == 0 && (read = object_describe(self, &request)) < 0) {
+        explain_read_stream(self);
+    }
+    if (read < 0) {
         Py_CLEAR(self);
     }
     return (PyObject *)object_kept(self);

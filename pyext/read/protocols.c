@@ -1,6 +1,8 @@
 /* protocols.c: by which of its protocols, other than __dlpack__, an object is described. */
 #include "read/read.h"
 
+#include <string.h>
+
 struct protocol_in {
     const char *name;
     int (*read)(DLPackObject *, struct request *);
@@ -23,6 +25,13 @@ HOT int describe_by_buffer(DLPackObject *self)
     return describe_by(self, &(struct protocol_in){"buffer", lock_buffer});
 }
 
+void explain_read_stream(DLPackObject *self)
+{
+    if (strcmp(self->protocol, "__arrow_c_stream__") == 0 && PyErr_Occurred()) {
+        check_in_python(python.stream_was_read, Py_BuildValue("(ON)", self->obj, take_exception()));
+    }
+}
+
 int describe_by_protocols(DLPackObject *self)
 {
     static const struct protocol_in protocols[] = {
@@ -37,5 +46,6 @@ int describe_by_protocols(DLPackObject *self)
     for (int i = 0; i < COUNT_OF(protocols) && found == 0; i++) {
         found = describe_by(self, &protocols[i]);
     }
+    explain_read_stream(self);
     return found;
 }

@@ -7,7 +7,7 @@ from _functools import partial  # type: ignore[import-not-found]  # importing fu
 from sys import modules  # the dict itself: sys loses it when Python ends
 
 from ._dlpack import asdlpack, from_pointer, frombuffer
-from ._errors import needless_owner, short_repr, unexpected
+from ._errors import needless_owner, of_asdlpack, short_repr, unexpected
 from ._object import device_types
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -279,7 +279,7 @@ def carried_name(dtype: Any) -> str | Exception:
             return BUILTINS[dtype]
         if numpy is not None and issubclass(dtype, numpy.generic):
             dtype = numpy.dtype(dtype)
-    dtype = getattr(dtype, "dtype", dtype)  # jax.numpy.float32
+    given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32
     if numpy is not None and isinstance(dtype, numpy.dtype):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
         return f"{dtype.str} {dtype.name}" if hidden else str(dtype.str)
@@ -291,7 +291,7 @@ def carried_name(dtype: Any) -> str | Exception:
     name = name.rpartition(".")[2].replace("_x2", "x2")
     if dtype is None or not name.isidentifier():
         expected = "expected a name such as 'float32', or an object that carries one (of numpy, ml_dtypes or torch)"
-        return TypeError(f"dtype: {expected}, got {dtype!r:.100}")
+        return TypeError(f"dtype: {expected}, got {given!r:.100}")
     return name
 
 
@@ -402,6 +402,8 @@ def refuse_bytes(obj: object, error: Exception) -> Exception:
     if not converts:
         return error
     given = "obj.obj" if hasattr(type(obj), "_tensor") else "obj"  # of a DLPackObject, what it was made from
+    if "Arrow format" in text or "__arrow_c_stream__" in text:
+        return BufferError(of_asdlpack(error, given))
     return BufferError(
         f"{text} (for the bytes as they are, make it compact: frombuffer(numpy.ascontiguousarray({given}), ...))"
     )

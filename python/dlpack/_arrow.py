@@ -22,6 +22,19 @@ def check_rows(obj: Any, rows: int) -> Exception | None:
     return None
 
 
+def is_read_once(obj: object) -> bool:
+    """An Arrow stream that is no container: reading it may consume it."""
+    others = ["__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__len__"]
+    return hasattr(obj, "__arrow_c_stream__") and not any(hasattr(obj, name) for name in others)
+
+
+def stream_was_read(obj: object, error: Exception) -> Exception:
+    """An error that came after obj's stream was read, or in it."""
+    if type(error) not in (BufferError, ValueError) or not is_read_once(obj):
+        return error
+    return type(error)(f"{error}; if this stream can be read only once, make it anew: it has been read")
+
+
 def describe_column(x: DLPackObject, letter: str, is_compact: bool) -> bytes | Exception:
     """The format of x's items, in 8 bytes, and their metadata, in 80; then, where rows are lists, the lists' format, in
     24 bytes, and the metadata that make them tensors. C has these lengths."""

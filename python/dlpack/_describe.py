@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from sys import modules
+
 from ._arguments import whole_module
+from ._arrow import is_read_once
 from ._dlpack import DLPackObject, _inspect, asdlpack
 from ._errors import bare
 from ._object import device_text
@@ -54,11 +57,20 @@ def describe(obj: object, /) -> dict[str, Any]:
     return about
 
 
-def looked_at(obj: object) -> DLPackObject:
+def is_taken_over(obj: object) -> bool:
+    """Whether asdlpack takes obj over: a capsule, or a pointer to a structure."""
     structs = whole_module("dlpack.structs", "read_structure")
-    if structs is None or not any(type(obj) is pointer for pointer in structs.POINTERS):
+    return type(obj) is Capsule or (structs is not None and any(type(obj) is pointer for pointer in structs.POINTERS))
+
+
+def looked_at(obj: object) -> DLPackObject:
+    """What asdlpack gives, but that nothing is taken over. It must not outlive what could be."""
+    if not is_taken_over(obj):
         return asdlpack(obj)
-    return structs.read_structure(obj, False, None, takes=False)()  # type: ignore[no-any-return]
+    if type(obj) is Capsule:
+        return _inspect(obj)[1] or asdlpack(obj)  # which raises
+    read_structure = modules["dlpack.structs"].read_structure
+    return read_structure(obj, False, None, takes=False)()  # type: ignore[no-any-return]
 
 
 def properties(x: DLPackObject) -> dict[str, Any]:
@@ -80,12 +92,6 @@ def properties(x: DLPackObject) -> dict[str, Any]:
         "contiguous": " and ".join(order) or "neither",
         "readonly": x.readonly,
     }
-
-
-def is_read_once(obj: object) -> bool:
-    """An Arrow stream that is no container: reading it would consume it."""
-    others = ["__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__len__"]
-    return hasattr(obj, "__arrow_c_stream__") and not any(hasattr(obj, name) for name in others)
 
 
 def type_name(obj: object) -> str | None:

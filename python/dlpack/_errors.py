@@ -65,6 +65,11 @@ def kind_and_message(error: BaseException) -> tuple[str, str]:
     return kind, message
 
 
+def of_asdlpack(error: BaseException, obj: str = "obj") -> str:
+    """The text of an error of asdlpack's, where a function says it that has no argument copy, or another one."""
+    return str(error).replace("(pass copy=None", f"(pass asdlpack({obj}, copy=None)")
+
+
 def unexpected(expected: str, value: object) -> str:
     return f"{expected}, got {short_repr(value)}"
 

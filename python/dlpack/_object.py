@@ -79,6 +79,7 @@ def device_text(x: DLPackObject) -> str:
 
 
 AS_BYTES = 'dlpack.frombuffer(x, "uint8") shares the bytes'
+AS_COPIED_BYTES = 'dlpack.frombuffer(dlpack.asdlpack(x, copy=True), "uint8") has a copy of the bytes'
 IN_ML_DTYPES = (
     "bfloat16 complex32 int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
     "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
@@ -132,6 +133,8 @@ def refusal(x: DLPackObject, name: str) -> str:
     if name in ("no format", "no typestr"):
         has_array = x.dtype in IN_ML_DTYPES and not x._is_packed
         reason += f" ({'with ml_dtypes numpy.asarray(x) has it; ' if has_array else ''}{AS_BYTES})"
+    if not x._is_row_major:
+        reason = reason.replace(AS_BYTES, AS_COPIED_BYTES)
     value = device_text(x).removeprefix("device ") if attribute == "device" else getattr(x, attribute)
     return f"{attribute} {value}{f' of shape {x.shape}' * (attribute == 'strides')}: {reason}"
 

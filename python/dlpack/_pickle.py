@@ -41,7 +41,7 @@ def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., 
 def restored(form: int, *arguments: Any) -> DLPackObject:
     """The object that was pickled, in the memory that the unpickler gives; in a copy where that is misaligned."""
     if form != FORM:
-        raise ValueError(f"pickle of a DLPackObject: it has form {form}, expected {FORM} (upgrade dlpack-go here)")
+        raise ValueError(f"pickle of a DLPackObject: it has form {form!r}, expected {FORM} (upgrade dlpack-go here)")
     try:
         dtype, shape, order, memory = arguments
         bytes_given = memoryview(memory).nbytes

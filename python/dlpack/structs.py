@@ -25,8 +25,10 @@ from ctypes import (
 )
 from functools import partial
 
+from ._arrow import stream_was_read
+from ._describe import is_taken_over, looked_at
 from ._dlpack import _newest_version, _register_structures, _share_structure, asdlpack
-from ._errors import needless_owner
+from ._errors import needless_owner, of_asdlpack
 from ._object import refusal
 from ._pickle import PADDED
 
@@ -111,13 +113,18 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
     order of CUDA's legacy default stream.
 
     Raises what asdlpack raises, and BufferError for read-only memory that is to be writable, and for items padded to
-    bytes, which a DLTensor can't describe.
+    bytes, which a DLTensor can't describe. A capsule or a structure is taken over, but not where it is refused.
     """
-    x = asdlpack(obj)._tensor
+    try:
+        x = looked_at(obj)._tensor
+    except BufferError as error:
+        raise BufferError(of_asdlpack(error)) from None
     if writable and x.readonly:
-        raise BufferError(refusal(x, "read-only"))
+        raise stream_was_read(obj, BufferError(refusal(x, "read-only")))
     if x._flags & PADDED:
         raise BufferError(refusal(x, "no DLTensor"))
+    if is_taken_over(obj):
+        x = asdlpack(obj)._tensor
     capsule = x.__dlpack__(max_version=_newest_version)
     managed = DLManagedTensorVersioned.from_address(get_pointer(capsule, b"dltensor_versioned"))
     tensor = DLTensor.from_buffer_copy(managed.dl_tensor)

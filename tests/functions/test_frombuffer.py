@@ -311,6 +311,8 @@ def test_a_failing_dtype_object_passes_its_error_on():
 
     with pytest.raises(KeyError, match="mine"):
         frombuffer(b"", Dtype())
+    with pytest.raises(TypeError, match="got <class 'dlpack.DLPackObject'>"):
+        frombuffer(b"", dlpack.DLPackObject)
 
 
 RECORDS = np.arange(4, dtype="u1").repeat(12).view([("a", "<f8"), ("b", "<i4")])["a"]

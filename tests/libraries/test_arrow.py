@@ -16,7 +16,7 @@ import pytest
 import torch
 import xarray
 
-from dlpack import asdlpack
+from dlpack import asdlpack, borrow, frombuffer
 from dlpack._dlpack import _core_calls
 from support.alone import alone, python
 from support.arrow_c import Column, Stream, only_arrow
@@ -319,6 +319,37 @@ def test_an_error_of_python_behind_a_stream_is_told():
     reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int32()}), batches())
     with pytest.raises(BufferError, match="get_next failed with errno .*the generator broke"):
         asdlpack(reader, copy=None)
+
+
+READ = "if this stream can be read only once, make it anew: it has been read"
+
+
+def test_a_refused_stream_says_that_it_was_read_and_a_new_one_has_all():
+    def reader(*chunks):
+        return pa.table({"a": chunked(*chunks)}).to_reader()
+
+    for refused in (
+        lambda: asdlpack(reader([1], [2])),
+        lambda: asdlpack(reader([1]), device="cuda"),
+        lambda: frombuffer(reader([1]), "no type"),
+        lambda: frombuffer(reader([1]), "u1", 99),
+        lambda: borrow(reader([1]), writable=True).__enter__(),
+    ):
+        with pytest.raises((BufferError, ValueError), match=READ):
+            refused()
+    assert np.from_dlpack(asdlpack(reader([1], [2]), copy=None)).tolist() == [1, 2]
+    with pytest.raises(BufferError) as caught:
+        asdlpack(chunked([1], [2]))
+    assert READ not in str(caught.value)
+
+
+@pytest.mark.parametrize("obj", [pa.array([True, False, True]), chunked([1], [2])], ids=["booleans", "chunks"])
+def test_bytes_of_what_is_copied_from_arrow_are_had_by_the_way_out(obj):
+    for refused in lambda: frombuffer(obj, "u1"), lambda: borrow(obj).__enter__():
+        with pytest.raises(BufferError, match=r"[(]pass asdlpack[(]obj, copy=None[)] to copy"):
+            refused()
+    x = asdlpack(obj, copy=None)
+    assert bytes(frombuffer(x, "u1")) == bytes(x)
 
 
 def test_pyarrow_is_not_needed():

@@ -12,6 +12,9 @@ import torch
 
 import dlpack
 from dlpack import borrow
+from dlpack.structs import DLManagedTensorVersioned
+from dlpack.tests.capsules import capsule_rename
+from support.capi import look
 
 SOURCE = """
 #include <dlpack/dlpack.h>
@@ -89,7 +92,8 @@ def test_an_exception_in_the_block_passes_and_gives_the_memory_back():
 REFUSED = {
     "read-only": (b"abc", {"writable": True}, BufferError, r"readonly True: .*asdlpack\(x, copy=True\)"),
     "padded": (np.zeros(3, ml_dtypes.int4), {}, BufferError, r'dtype int4: .*dlpack.frombuffer\(x, "uint8"\)'),
-    "big-endian": (np.zeros(3, ">f4"), {}, BufferError, "copy=None"),
+    "padded, with gaps": (np.zeros(6, ml_dtypes.int4)[::2], {}, BufferError, r'asdlpack\(x, copy=True\), "uint8"\)'),
+    "big-endian": (np.zeros(3, ">f4"), {}, BufferError, r"\(pass asdlpack\(obj, copy=None\) to convert\)"),
     "no memory": (5, {}, TypeError, "int object shares no memory"),
 }
 
@@ -100,10 +104,38 @@ def test_what_can_not_be_lent_says_why(obj, words, error, text):
         pytest.fail("it was lent")
 
 
+TAKEN_OVER = {
+    "a legacy capsule": lambda: np.arange(3, dtype="u1").__dlpack__(),
+    "a versioned capsule": lambda: dlpack.asdlpack(b"\0\1\2").__dlpack__(max_version=(1, 3)),
+    "a pointer to a structure": lambda: pointer_to(b"\0\1\2"),
+}
+
+
+def pointer_to(data):
+    """To a DLManagedTensorVersioned of read-only memory."""
+    capsule = dlpack.asdlpack(data).__dlpack__(max_version=(1, 3))
+    managed = look(capsule)
+    capsule_rename(capsule, b"used_dltensor_versioned")
+    return ctypes.pointer(DLManagedTensorVersioned.from_address(ctypes.addressof(managed)))
+
+
+@pytest.mark.parametrize("make", TAKEN_OVER.values(), ids=TAKEN_OVER)
+def test_what_would_be_taken_over_is_not_where_it_is_refused(make):
+    obj = make()
+    with pytest.raises(BufferError, match="readonly True"), borrow(obj, writable=True):
+        pytest.fail("it was lent")
+    with borrow(obj) as tensor:
+        assert ctypes.string_at(tensor.contents.data, 3) == b"\0\1\2"
+    with pytest.raises(ValueError, match="already consumed|is NULL"), borrow(obj):
+        pytest.fail("it was lent twice")
+
+
 def test_the_ways_out_work():
     with borrow(dlpack.asdlpack(b"abc", copy=True), writable=True) as tensor:
         assert ctypes.string_at(tensor.contents.data, 3) == b"abc"
     with borrow(dlpack.frombuffer(np.ones(3, ml_dtypes.int4), "uint8")) as tensor:
+        assert ctypes.string_at(tensor.contents.data, 3) == b"\1\1\1"
+    with borrow(dlpack.frombuffer(dlpack.asdlpack(np.ones(6, ml_dtypes.int4)[::2], copy=True), "uint8")) as tensor:
         assert ctypes.string_at(tensor.contents.data, 3) == b"\1\1\1"
     with borrow(dlpack.asdlpack(np.ones(3, ">f4"), copy=None)) as tensor:
         assert (ctypes.c_float * 3).from_address(tensor.contents.data)[:] == [1, 1, 1]

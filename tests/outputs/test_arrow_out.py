@@ -127,12 +127,14 @@ def test_booleans_are_bytes_under_the_extension_bool8():
 TYPES = "expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them"
 GAPS = "expected row-major memory without gaps (asdlpack(x, copy=True) makes it so)"
 BYTES = '(dlpack.frombuffer(x, "uint8") shares the bytes)'
+COPIED = '(dlpack.frombuffer(dlpack.asdlpack(x, copy=True), "uint8") has a copy of the bytes)'
 REFUSED = {
     "0-d": (lambda: asdlpack(np.zeros(())), "shape (): expected one dimension or more", "numpy.asarray(x).reshape(1)"),
     "gaps": (lambda: asdlpack(np.zeros(6)[::2]), f"strides (2,) of shape (3,): {GAPS}", ""),
     "reversed": (lambda: asdlpack(np.zeros(3)[::-1]), f"strides (-1,) of shape (3,): {GAPS}", ""),
     "column-major": (lambda: asdlpack(np.zeros((2, 3)).T), f"strides (1, 3) of shape (3, 2): {GAPS}", ""),
     "complex64": (lambda: asdlpack(np.zeros(3, "c8")), f"dtype complex64: {TYPES}", BYTES),
+    "complex64 in columns": (lambda: asdlpack(np.zeros((3, 2), "c8").T), f"dtype complex64: {TYPES}", COPIED),
     "bfloat16": (lambda: asdlpack(np.zeros(3, ml_dtypes.bfloat16)), f"dtype bfloat16: {TYPES}", BYTES),
     "packed": (lambda: on_device((1, 0), (0, 4, 1)), f"dtype int4: {TYPES}", BYTES),
     "lanes": (lambda: on_device((1, 0), (2, 32, 2)), f"dtype float32x2: {TYPES}", BYTES),
