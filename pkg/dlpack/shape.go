@@ -32,7 +32,7 @@ func (d *Description) closeShape(t *Tensor) error {
 	case open < 0:
 		return nil
 	case d.Span < 0:
-		return openError(open, "but a pointer has no length; expected the number of items")
+		return openError(open, "which needs memory of a known size; expected the number of items")
 	case d.HasStrides:
 		return openError(open, "beside strides; expected the number of items")
 	case overflow == 0 && others == 0:

@@ -81,7 +81,7 @@ func TestADimensionOfMinusOneThatSaysNothingIsMalformed(t *testing.T) {
 		{"two", open(float32Type, 48, []int64{-1, 3, -1}),
 			"shape dimension 2 is -1, beside another; expected at most one"},
 		{"of a pointer", open(float32Type, -1, []int64{2, -1}),
-			"shape dimension 1 is -1, but a pointer has no length; expected the number of items"},
+			"shape dimension 1 is -1, which needs memory of a known size; expected the number of items"},
 		{"beside strides", open(float32Type, 48, []int64{-1, 3}, elements(3, 1)),
 			"shape dimension 0 is -1, beside strides; expected the number of items"},
 		{"beside 0", open(float32Type, 0, []int64{-1, 0}),

@@ -125,7 +125,7 @@ def plain_from_pointer(
     return plain(
         partial(from_pointer, start, readonly=bool(readonly), owner=owner),
         stream=None if stream is None else stream_handle(stream),
-        shape=lengths(shape, f"{SHAPE} (a pointer has no length)" if shape is None else SHAPE),
+        shape=lengths(shape, f"{SHAPE} (None needs memory of a known size)" if shape is None else SHAPE),
         dtype=dtype_text(dtype),
         strides=None if strides is None else lengths(strides, STRIDES),
         device=device_pair(device),
