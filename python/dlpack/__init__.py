@@ -17,6 +17,7 @@ from ._describe import describe
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from ._device import DLDeviceType
+    from ._shared import shared
     from .structs import borrow
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "from_pointer",
     "frombuffer",
     "get_include",
+    "shared",
 ]
 
 
@@ -38,7 +40,7 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> object:
-    """What needs enum or ctypes, which take long to import, is imported when it is first asked for."""
+    """What needs enum, ctypes or multiprocessing, which take long to import, is imported when it is first asked for."""
     value: object
     if name == "DLDeviceType":
         from ._object import device_types
@@ -48,6 +50,10 @@ def __getattr__(name: str) -> object:
         from .structs import borrow
 
         value = borrow
+    elif name == "shared":
+        from ._shared import shared
+
+        value = shared
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

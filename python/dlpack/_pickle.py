@@ -34,8 +34,12 @@ def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., 
         memory = PickleBuffer(memory)
     else:
         memory = bytes(memory) if x.readonly else bytearray(memory)
-    dtype = f"|V1 {x.dtype}" if x._flags & PADDED else x.dtype  # as the array interface of ml_dtypes' arrays has it
-    return restored, (FORM, dtype, x.shape, "C" if x._is_row_major else "F", memory)
+    return restored, (FORM, dtype_of(x), x.shape, "C" if x._is_row_major else "F", memory)
+
+
+def dtype_of(x: DLPackObject) -> str:
+    """As frombuffer takes it; of padded items as the array interface of ml_dtypes' arrays has it."""
+    return f"|V1 {x.dtype}" if x._flags & PADDED else x.dtype
 
 
 def restored(form: int, *arguments: Any) -> DLPackObject:

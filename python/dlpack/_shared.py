@@ -1,0 +1,201 @@
+"""dlpack.shared: memory that processes share by the descriptor of a file without a name, or a handle of Windows. The
+system frees it with the last of these and the last mapping, however their processes end."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import sys
+import tempfile
+import weakref
+from contextlib import suppress
+from multiprocessing import reduction
+
+from ._dlpack import DLPackObject, from_pointer, frombuffer
+from ._pickle import dtype_of
+
+TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import IO, Any, SupportsIndex
+
+WAYS_OUT = {
+    errno.EMFILE: "let some of it go, or raise the limit of descriptors: ulimit -n",
+    errno.ENFILE: "the whole system has no descriptor left: fs.file-max",
+    errno.EFBIG: "raise the limit of a file's size: ulimit -f",
+}
+
+
+def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLPackObject:
+    """Zeroed memory that several processes can map, as a DLPackObject; shape and dtype are as in from_pointer.
+
+    Pass it to another process by multiprocessing: as an argument of a Process, through a Queue, Pipe or Pool. Each
+    process then has the same pages, writable, and can pass them on. There are no locks: what one process writes while
+    another reads it may be seen in part. Pass a multiprocessing.Lock along, or wait for a message.
+
+        import multiprocessing
+
+        import dlpack
+        import numpy
+
+
+        def fill(x):
+            numpy.from_dlpack(x)[:] = 7
+
+
+        if __name__ == "__main__":
+            x = dlpack.shared((2, 3), "float32")
+            process = multiprocessing.Process(target=fill, args=(x,))
+            process.start()
+            process.join()
+            print(numpy.from_dlpack(x))  # all 7
+
+    It is freed when its last holder is gone, in whatever process, also where one is killed; there is nothing to unlink.
+    A process that sends it through a Queue, Pipe or Pool has to live until the receiver has it. pickle.dumps copies it.
+
+    Raises what from_pointer raises of a shape and a dtype, MemoryError where it can't be mapped, and OSError where no
+    descriptor is left. The receiver gets a RuntimeError where the sender has ended before.
+    """
+    try:
+        wanted = from_pointer(mmap.PAGESIZE, shape, dtype)  # nothing is read there: it knows the size, or what is wrong
+    except BufferError as error:
+        reason = str(error).partition(" (")[0]
+        raise BufferError(f'{reason} (name a type of DLPack in native byte order, such as "float32")') from None
+    try:
+        memory = new_memory(max(wanted.nbytes, 1))  # no system maps 0 bytes
+    except OSError as error:
+        raise worded(error, f"no memory for {wanted.nbytes} bytes") from None
+    return frombuffer(memory, dtype_of(wanted), wanted.shape)
+
+
+def worded(error: OSError, what: str) -> OSError | MemoryError:
+    if error.errno == errno.ENOMEM:
+        return MemoryError(f"dlpack.shared: {what}")
+    way_out = f" ({WAYS_OUT[error.errno]})" if error.errno in WAYS_OUT else ""
+    return OSError(error.errno, f"dlpack.shared: {what}: {error.strerror}{way_out}")
+
+
+class Memory(mmap.mmap):
+    """A mapping, and what keeps it for other processes: a descriptor, or Windows' handle. It ends with the mapping."""
+
+    handle: int
+    name: str  # on Windows
+
+
+if sys.platform == "win32":
+    from _winapi import FILE_MAP_READ, FILE_MAP_WRITE, CloseHandle, OpenFileMapping
+
+    ACCESS = FILE_MAP_READ | FILE_MAP_WRITE
+
+    def new_memory(size: int) -> Memory:
+        return mapped(f"dlpack.shared-{os.urandom(16).hex()}", size)
+
+    def mapped(name: str, size: int) -> Memory:
+        """The memory of that name. mmap keeps its handle for itself, and Windows the name for as long as a process has
+        the memory."""
+        memory = Memory(-1, size, tagname=name)
+        memory.name = name
+        memory.handle = OpenFileMapping(ACCESS, False, name)
+        weakref.finalize(memory, CloseHandle, memory.handle).atexit = False
+        return memory
+
+    def sent(memory: Memory) -> tuple[Any, ...]:
+        return reduction.DupHandle(memory.handle, ACCESS), memory.name, len(memory)
+
+    def taken(passed: Any, name: str, size: int) -> Memory:
+        handle = passed.detach()
+        try:
+            return mapped(name, size)
+        finally:
+            CloseHandle(handle)
+
+else:
+    import ctypes
+    import fcntl
+
+    # A mapping keeps a second descriptor, for its resize, unless it is told not to.
+    ONE_DESCRIPTOR: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+    # Linux's, which os and fcntl of a CPython that was built with a glibc before 2.27 lack.
+    LIBC = ctypes.CDLL(None, use_errno=True)
+    MFD_CLOEXEC, MFD_ALLOW_SEALING = 1, 2
+    F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 1, 2, 4
+
+    def new_memory(size: int) -> Memory:
+        with new_file() as file:
+            os.ftruncate(file.fileno(), size)
+            if sys.platform == "linux":
+                with suppress(OSError):  # a temporary file takes no seals
+                    fcntl.fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+            return mapped(os.dup(file.fileno()))
+
+    def new_file() -> IO[bytes]:
+        """Without a name. One in memory can be sealed: nobody can cut off pages, which ends whoever reads them by
+        SIGBUS."""
+        if sys.platform == "linux" and hasattr(LIBC, "memfd_create"):
+            descriptor = LIBC.memfd_create(b"dlpack.shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)
+            if descriptor >= 0:
+                return open(descriptor, "r+b", buffering=0)
+            number = ctypes.get_errno()
+            if number not in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # a filter of system calls, or noexec
+                raise OSError(number, os.strerror(number))
+        return tempfile.TemporaryFile()
+
+    def mapped(descriptor: int) -> Memory:
+        """The pages of the whole file. The descriptor is theirs."""
+        try:
+            memory = Memory(descriptor, 0, **ONE_DESCRIPTOR)
+            weakref.finalize(memory, os.close, descriptor).atexit = False  # whoever still has it may pass it on
+        except BaseException:
+            os.close(descriptor)
+            raise
+        memory.handle = descriptor
+        return memory
+
+    def sent(memory: Memory) -> tuple[Any, ...]:
+        return (reduction.DupFd(memory.handle),)
+
+    def taken(passed: Any) -> Memory:
+        return mapped(passed.detach())
+
+
+def reduced_memory(memory: Memory) -> tuple[Callable[..., Memory], tuple[Any, ...]]:
+    try:
+        return received, sent(memory)
+    except OSError as error:
+        raise worded(error, "it can't be passed on") from None
+
+
+def received(*passed: Any) -> Memory:
+    try:
+        return taken(*passed)
+    except RuntimeError as error:  # multiprocessing got the message, and no descriptor
+        raise worded(OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "it can't be received") from error
+    except (EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOMEM, *WAYS_OUT):
+            raise worded(error, "it can't be received") from error
+        raise RuntimeError(  # of an OSError a Pool would say nothing
+            "dlpack.shared: the memory can't be taken from the process that sent it (keep that process running until "
+            "then, and take it once)"
+        ) from error
+
+
+def reduced(x: DLPackObject) -> Any:
+    """What multiprocessing sends of a DLPackObject: of one over shared memory, and of its views by frombuffer, the
+    memory itself; of any other a pickle."""
+    memory = x.obj
+    while type(memory) is DLPackObject:
+        memory = memory.obj
+    if type(memory) is Memory and not x.readonly:
+        offset = x.pointer - frombuffer(memory, "uint8").pointer
+        if 0 <= offset < len(memory):
+            return part, (memory, dtype_of(x), x.shape, x.strides, offset)
+    return x.__reduce_ex__(4)  # which pickles of every protocol can hold
+
+
+def part(memory: Memory, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> DLPackObject:
+    return frombuffer(memory, dtype, shape, strides=strides, offset=offset)
+
+
+reduction.register(Memory, reduced_memory)
+reduction.register(DLPackObject, reduced)

@@ -1,0 +1,402 @@
+"""dlpack.shared: processes write the same pages, whoever of them ends first, and nothing is left of them."""
+
+import copy
+import errno
+import mmap
+import multiprocessing
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import tempfile
+from multiprocessing import resource_sharer, resource_tracker
+from multiprocessing.reduction import ForkingPickler
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import dlpack
+from support import forks, layouts, seccomp, small_types
+from support.alone import alone
+from support.threads import in_threads
+
+METHODS = ["fork", "forkserver", "spawn"]
+OTHERS = "uint1", "float32x4", "bfloat16x2", "float4_e2m1fnx2", ml_dtypes.bfloat16, ml_dtypes.int4, float
+
+
+def passed(x):
+    """As another process gets it, which here is this one: mapped anew."""
+    return ForkingPickler.loads(ForkingPickler.dumps(x))
+
+
+def files(process="self"):
+    """The numbers of the shared files that a process has open or mapped."""
+    with open(f"/proc/{process}/maps") as lines:
+        found = {int(line.split()[4]) for line in lines if "dlpack.shared" in line}
+    for descriptor in os.listdir(f"/proc/{process}/fd"):
+        try:
+            if "dlpack.shared" in os.readlink(f"/proc/{process}/fd/{descriptor}"):
+                found.add(os.stat(f"/proc/{process}/fd/{descriptor}").st_ino)
+        except FileNotFoundError:  # that of os.listdir
+            continue
+    return found
+
+
+def holders(file):
+    """The processes that keep it alive."""
+    found = set()
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if file in files(process):
+                found.add(int(process))
+        except (FileNotFoundError, PermissionError, ProcessLookupError):
+            continue
+    return found
+
+
+def wait_for_sharer():
+    """Its thread closes a descriptor after it has sent it. All have been sent."""
+    assert not resource_sharer._resource_sharer._cache
+    resource_sharer.stop()
+
+
+def add_one(x):
+    array = np.from_dlpack(x)
+    array += 1
+    return x
+
+
+def answer(take, give):
+    give(add_one(take()))
+    take()  # lives until the answer has been taken
+
+
+def by_argument(context, x):
+    process = context.Process(target=add_one, args=(x,))
+    process.start()
+    process.join()
+    return x
+
+
+def by_queue(context, x):
+    here, there = context.Queue(), context.Queue()
+    process = context.Process(target=answer, args=(here.get, there.put))
+    process.start()
+    here.put(dlpack.frombuffer(x, "float32", (2, 3)))  # nothing but the queue holds this one
+    y = there.get()
+    here.put(None)
+    process.join()
+    return y
+
+
+def by_pipe(context, x):
+    here, there = context.Pipe()
+    process = context.Process(target=answer, args=(there.recv, there.send))
+    process.start()
+    here.send(x)
+    y = here.recv()
+    here.send(None)
+    process.join()
+    return y
+
+
+def by_pool(context, x):
+    with context.Pool(1) as pool:
+        y = pool.apply(add_one, (x,))
+        pool.close()
+        pool.join()
+    return y
+
+
+@pytest.mark.parametrize("method", METHODS)
+@alone(timeout=120)
+def test_a_process_writes_the_pages_that_it_is_given_and_gives_back(method):
+    context = multiprocessing.get_context(method)
+    x = dlpack.shared((2, 3), "float32")
+    [file] = files()
+    for count, way in enumerate((by_argument, by_queue, by_pipe, by_pool), 1):
+        y = way(context, x)
+        assert np.from_dlpack(x).tolist() == np.from_dlpack(y).tolist() == [[count] * 3] * 2, way
+        assert files() == {file}
+        assert holders(file) == {os.getpid()}
+        add_one(y)
+        assert np.from_dlpack(x)[0, 0] == count + 1
+        np.from_dlpack(x)[:] = count
+    wait_for_sharer()
+    del x, y
+    assert holders(file) == set()
+
+
+def make(connection):
+    x = add_one(dlpack.shared(4, "int32"))
+    connection.send(x)
+    connection.recv()
+
+
+def add_one_and_wait(x, connection):
+    add_one(x)
+    connection.send(os.getpid())
+    connection.recv()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@alone(timeout=120)
+def test_a_killed_process_takes_nothing_from_the_others_and_leaves_nothing(method):
+    context = multiprocessing.get_context(method)
+    here, there = context.Pipe()
+    first = context.Process(target=make, args=(there,))
+    first.start()
+    x = here.recv()
+    [file] = files()
+    assert holders(file) == {os.getpid(), first.pid}
+    first.kill()
+    first.join()
+    assert holders(file) == {os.getpid()}
+    others = [context.Process(target=add_one_and_wait, args=(x, there)) for _ in range(2)]
+    for other in others:
+        other.start()
+        assert here.recv() == other.pid
+    assert np.from_dlpack(x).tolist() == [3] * 4
+    array = np.from_dlpack(x)
+    del x
+    assert holders(file) >= {os.getpid(), *(other.pid for other in others)}
+    others[0].kill()
+    others[0].join()
+    assert array.tolist() == [3] * 4
+    del array
+    assert holders(file) == {others[1].pid}
+    others[1].kill()
+    others[1].join()
+    assert holders(file) == set()
+
+
+@alone
+def test_a_forked_child_has_the_same_pages_and_passes_them_on():
+    x = dlpack.shared(3, "float32")
+    add_one(passed(x))
+    forks.fork_and_join(lambda: add_one(x))
+    process = multiprocessing.get_context("fork").Process(target=lambda: add_one(passed(x)))
+    process.start()
+    process.join()
+    assert np.from_dlpack(x).tolist() == [3] * 3
+
+
+@alone
+def test_every_dtype_is_zeroed_writable_and_passed():
+    for dtype in *layouts.DTYPES, *small_types.ALL, *OTHERS:
+        x = dlpack.shared((2, 4), dtype)
+        wanted = dlpack.frombuffer(bytearray(x.nbytes), dtype, (2, 4))
+        y = passed(x)
+        for each in x, y:
+            assert (each.dtype, each.shape, each._flags) == (wanted.dtype, (2, 4), wanted._flags)
+            assert (bytes(each), each.readonly, each.pointer % mmap.PAGESIZE) == (bytes(wanted), False, 0)
+        assert y.pointer != x.pointer
+        np.asarray(dlpack.frombuffer(y, "uint8"))[:] = range(1, y.nbytes + 1)
+        assert bytes(x) == bytes(range(1, x.nbytes + 1))
+
+
+@alone
+def test_memory_without_items_and_scalars_are_passed():
+    for shape in (0, (2, 0, 3), ()):
+        x = dlpack.shared(shape, "float64")
+        y = passed(x)
+        assert x.shape == y.shape == ((0,) if shape == 0 else shape)
+    np.asarray(y)[()] = 5
+    assert np.asarray(x) == 5
+
+
+@alone
+def test_views_are_passed_as_the_same_pages_and_once():
+    x = dlpack.shared(8, "int16")
+    view = dlpack.frombuffer(dlpack.frombuffer(x, "uint8"), "int16", (2, 2), offset=6, strides=(2, -1))
+    same, y, again = passed([x, view, dlpack.frombuffer(x, "int32", offset=8)])
+    np.asarray(same)[:] = range(8)
+    assert np.asarray(y).tolist() == np.asarray(view).tolist() == [[3, 2], [5, 4]]
+    assert again.pointer - same.pointer == 8
+    assert len(files()) == 1 and same.obj is y.obj is again.obj is not x.obj
+
+
+@alone
+def test_all_else_is_pickled_as_ever():
+    x = dlpack.shared(3, "float32")
+    array = np.from_dlpack(x)
+    assert copy.copy(x).pointer == dlpack.asdlpack(x).pointer == x.pointer
+    copies = [copy.deepcopy(x), dlpack.asdlpack(x, copy=True), passed(dlpack.asdlpack(array))]
+    copies += [pickle.loads(pickle.dumps(x, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    read_only = passed(dlpack.from_pointer(x.pointer, 3, "float32", readonly=True, owner=x))
+    array += 1
+    assert all(bytes(each) == bytes(12) for each in (*copies, passed(copies[0]), read_only)) and read_only.readonly
+    buffers = []
+    y = pickle.loads(pickle.dumps(x, 5, buffer_callback=buffers.append), buffers=buffers)
+    assert y.pointer == x.pointer
+    for other in (b"bytes", bytearray(b"bytes"), np.arange(6.0).reshape(2, 3).T):
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            y = pickle.loads(ForkingPickler.dumps(dlpack.asdlpack(other), protocol))
+            assert np.array_equal(np.asarray(y), np.asarray(dlpack.asdlpack(other)))
+            assert y.readonly is isinstance(other, bytes)
+
+
+@alone
+def test_what_is_made_and_passed_at_once_in_threads_leaves_nothing():
+    common = [dlpack.shared(1, "int64")]
+
+    def work(number):
+        for count in range(20):
+            x = dlpack.shared(1000, "int64")
+            np.from_dlpack(passed(x))[:] = number + count
+            assert np.from_dlpack(x).tolist() == [number + count] * 1000
+            passed(common[0])
+
+    in_threads(work, 8)
+    wait_for_sharer()
+    [file] = files()
+    assert os.stat(f"/proc/self/fd/{common[0].obj.handle}").st_nlink == 0
+    assert resource_tracker._resource_tracker._fd is None
+    assert holders(file) == {os.getpid()}
+    array = np.from_dlpack(common.pop())
+    assert files() == {file}
+    del array
+    assert files() == set()
+
+
+@alone
+def test_what_was_sent_and_never_taken_is_kept_until_the_sharer_is_stopped():
+    ForkingPickler.dumps(dlpack.shared(1, "int8"))
+    assert len(files()) == 1
+    resource_sharer.stop()
+    assert files() == set()
+
+
+@alone
+def test_nobody_can_change_its_length():
+    x = dlpack.shared(mmap.PAGESIZE, "uint8")
+    for each in x, passed(x):
+        for length in 0, 2 * mmap.PAGESIZE:
+            with pytest.raises(PermissionError):
+                os.ftruncate(each.obj.handle, length)
+        for change in each.obj.close, lambda each=each: each.obj.resize(1):
+            with pytest.raises(BufferError):
+                change()
+    add_one(x)
+
+
+@alone
+def test_without_memfd_it_is_a_temporary_file_without_a_name():
+    seccomp.forbid(seccomp.NO_MEMFD)
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = folder
+        x = dlpack.shared(3, "float32")
+        assert os.listdir(folder) == []
+        assert os.readlink(f"/proc/self/fd/{x.obj.handle}").startswith(folder)
+        add_one(passed(x))
+        assert np.from_dlpack(x).tolist() == [1] * 3
+        resource_sharer.stop()
+
+
+REFUSED = {
+    "negative": ((3, -2), "int8", ValueError, "shape dimension 1 is negative: -2"),
+    "unknown": (-1, "int8", ValueError, "shape dimension 0 is -1, which needs memory of a known size"),
+    "None": (None, "int8", TypeError, "shape: expected an int.*None needs memory of a known size"),
+    "no int": ("3", "int8", TypeError, "shape: expected an int"),
+    "beyond 64 bits": ((2**62, 4), "int8", ValueError, "too large"),
+    "beyond all addresses": (2**60, "int8", MemoryError, f"dlpack.shared: no memory for {2**60} bytes"),
+    "no dtype": (3, "floot", ValueError, '"floot": unknown.*did you mean'),
+    "no name": (3, None, TypeError, "dtype: expected a name"),
+    "big-endian": (3, ">f4", BufferError, 'big-endian.*such as "float32"'),
+    "times": (3, np.dtype("M8[s]"), BufferError, "times; DLPack holds numbers .name a type of DLPack"),
+}
+
+
+@pytest.mark.parametrize(("shape", "dtype", "error", "text"), REFUSED.values(), ids=REFUSED)
+def test_a_wrong_shape_or_dtype_says_so(shape, dtype, error, text):
+    before = files()
+    with pytest.raises(error, match=text):
+        dlpack.shared(shape, dtype)
+    assert files() == before
+
+
+@alone
+def test_a_limit_of_the_size_of_files_says_so():
+    dlpack.shared(1, "int8")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    dlpack.shared(4096, "int8")
+    with pytest.raises(OSError, match="no memory for 4097 bytes: File too large .*ulimit -f") as raised:
+        dlpack.shared(4097, "int8")
+    assert raised.value.errno == errno.EFBIG
+    assert files() == set()
+
+
+def send_often(connection, count):
+    x = dlpack.shared(1, "int8")
+    for _ in range(count):
+        connection.send(x)
+    connection.recv()
+
+
+@alone
+def test_without_descriptors_it_is_neither_made_nor_passed_nor_received():
+    here, there = multiprocessing.get_context("fork").Pipe()
+    sender = multiprocessing.get_context("fork").Process(target=send_often, args=(there, 16))
+    sender.start()
+    x, y = dlpack.shared(1, "int8"), here.recv()
+    messages = [here.recv_bytes() for _ in range(15)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    taken = []
+
+    def take_all():
+        with pytest.raises(OSError, match="Too many"):
+            while True:
+                taken.append(os.dup(0))
+
+    take_all()
+    with pytest.raises(OSError, match="it can't be passed on: Too many open files .*ulimit -n"):
+        ForkingPickler.dumps(x)
+    for attempt, what in (
+        (lambda: dlpack.shared(3, "int8"), "no memory for 3 bytes"),
+        (lambda: ForkingPickler.loads(messages.pop()), "it can't be received"),
+    ):
+        take_all()
+        done = None
+        while done is None:
+            try:
+                done = attempt()
+            except OSError as error:
+                assert error.errno == errno.EMFILE
+                assert f"dlpack.shared: {what}: Too many open files (let some of it go, or raise" in str(error)
+                os.close(taken.pop())
+        assert len(taken) < 62
+        del done
+    del x, y
+    assert files() == set()
+    here.send(None)
+    sender.join()
+
+
+def pickle_and_end(connection):
+    connection.send_bytes(ForkingPickler.dumps(dlpack.shared(1, "int8")))
+
+
+@alone
+def test_a_sender_that_ended_or_was_asked_twice_is_an_error():
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    process = context.Process(target=pickle_and_end, args=(there,))
+    process.start()
+    message = here.recv_bytes()
+    process.join()
+    twice = bytes(ForkingPickler.dumps(dlpack.shared(1, "int8")))
+    ForkingPickler.loads(twice)
+    for each in message, twice:
+        with pytest.raises(RuntimeError, match="keep that process running until then, and take it once"):
+            ForkingPickler.loads(each)
+    wait_for_sharer()
+    assert files() == set()
+
+
+def test_a_program_that_is_started_does_not_inherit_it():
+    x = dlpack.shared(1, "int8")
+    code = f"import os; os.fstat({x.obj.handle})"
+    result = subprocess.run([sys.executable, "-c", code], close_fds=False, capture_output=True, text=True)
+    assert "Bad file descriptor" in result.stderr
