@@ -42,7 +42,9 @@ static PyObject *device_of(const DLTensor *tensor)
       "Whether the memory must not be written.")                                                                       \
     X(pointer, tensor_of, PyLong_FromVoidPtr(x->tensor.data), "Address of the first element; 0 where there is none.")  \
     X(_tensor, tensor_of, Py_NewRef((PyObject *)x), NULL)                                                              \
+    X(_ordered, ordered_tensor_of, Py_NewRef((PyObject *)x), NULL)                                                     \
     X(_on_cpu, cpu_tensor_of, Py_NewRef((PyObject *)x), NULL)                                                          \
+    X(_byte_offset, tensor_of, PyLong_FromUnsignedLongLong(x->tensor.byte_offset), NULL)                               \
     X(_byte_strides, tensor_of, tuple_of(byte_strides(x), x->tensor.ndim), NULL)                                       \
     X(_is_copy, tensor_of, PyBool_FromLong(holds_memory(x)), NULL)                                                     \
     X(_is_packed, tensor_of, PyBool_FromLong(object_is_packed(x)), NULL)                                               \

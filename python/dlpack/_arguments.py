@@ -6,6 +6,7 @@ from __future__ import annotations
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 from sys import modules  # the dict itself: sys loses it when Python ends
 
+from . import _dlpack
 from ._dlpack import asdlpack, from_pointer, frombuffer
 from ._errors import needless_owner, of_asdlpack, short_repr, unexpected
 from ._object import device_types
@@ -24,6 +25,7 @@ BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 SHAPE = "shape: expected an int, or a sequence of ints, of 64 bits"
 STRIDES = "strides: expected elements, an int or a sequence of ints, of 64 bits"
 COPY = "copy: expected True, False or None"
+ALIGN = "align: expected None or a power of two from 1 to 64, to which copies are aligned"
 OFFSET = "offset: expected bytes, an int of 64 bits from 0 on"
 POINTER = (
     "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer (of a ctypes int pass its .value; "
@@ -50,12 +52,40 @@ def named(name: str) -> Callable[[Function], Function]:
 
 
 @named("asdlpack")
-def plain_asdlpack(obj: object, /, *, copy: bool | None = False, device: object = None, owner: object = None) -> Any:
+def plain_asdlpack(
+    obj: object,
+    /,
+    *,
+    copy: bool | None = False,
+    device: object = None,
+    align: object = None,
+    owner: object = None,
+) -> Any:
     call = plain(partial(asdlpack, obj), copy=plain_copy(copy), device=None if device is None else device_pair(device))
-    if owner is None or isinstance(call, Exception):
-        return call
-    structs = whole_module("dlpack.structs", "read_structure")
-    return needless_owner(obj) if structs is None else structs.read_structure(obj, owner=owner, **call.keywords)
+    if owner is not None and not isinstance(call, Exception):
+        structs = whole_module("dlpack.structs", "read_structure")
+        call = needless_owner(obj) if structs is None else structs.read_structure(obj, owner=owner, **call.keywords)
+    return call if align is None or isinstance(call, Exception) else aligned(obj, call, align, copy)
+
+
+def aligned(obj: Any, call: Callable[[], DLPackObject], align: object, copy: bool | None) -> Any:
+    """The call that gives what this one does, at a multiple of align. A producer might give other memory to each
+    consumer, so it is asked now. A capsule that is refused is not consumed."""
+    step = fitting(align, 1, 65)
+    if step is None or step & (step - 1):
+        return wrong(ALIGN, align, (align,))
+    is_capsule = type(obj) is type(_dlpack.DLPackObject.__dlpack_c_exchange_api__)
+    looked = _dlpack._inspect(obj)[1] if is_capsule and copy is False else None
+    x = call()._ordered if looked is None else looked
+    address = x.pointer + x._byte_offset
+    if address % step == 0:
+        return partial(asdlpack, x) if looked is None else call
+    if copy is not False:
+        return partial(asdlpack, x, copy=True)
+    return BufferError(
+        f"pointer {address:#x} is a multiple of {address & -address}; expected one of {step}, as align={step} says "
+        "(pass copy=None to copy it there)"
+    )
 
 
 @named("__dlpack__")

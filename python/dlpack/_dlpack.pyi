@@ -33,7 +33,13 @@ _Device: TypeAlias = str | tuple[int, int] | _OnDevice | _TorchDevice | _JaxDevi
 _Ints: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | _IntArray
 
 def asdlpack(
-    obj: object, /, *, copy: bool | None = False, device: _Device | None = None, owner: object = None
+    obj: object,
+    /,
+    *,
+    copy: bool | None = False,
+    device: _Device | None = None,
+    align: SupportsIndex | None = None,
+    owner: object = None,
 ) -> DLPackObject: ...
 def frombuffer(
     obj: object,
@@ -126,7 +132,11 @@ class DLPackObject(Buffer):
     @property
     def _tensor(self) -> DLPackObject: ...
     @property
+    def _ordered(self) -> DLPackObject: ...
+    @property
     def _on_cpu(self) -> DLPackObject: ...
+    @property
+    def _byte_offset(self) -> int: ...
     @property
     def _byte_strides(self) -> tuple[int, ...]: ...
     @property

@@ -4,7 +4,7 @@ from ._errors import IN_WORDS
 
 DOCS = {
     "asdlpack": f"""\
-asdlpack(obj, /, *, copy=False, device=None, owner=None)
+asdlpack(obj, /, *, copy=False, device=None, align=None, owner=None)
 --
 
 Share the memory of any object as a DLPackObject. Every from_dlpack takes it; what knows no DLPack takes it as a
@@ -24,6 +24,10 @@ device: where the memory shall be: "cpu", "cuda:1", (device type, device id), a 
 has __dlpack_device__, such as an array; None leaves it where it is. The CPU can read CUDA's pinned and managed
 memory, so that goes to "cpu" without a copy. A copy between the CPU and CUDA, or between CUDA's devices, needs
 copy=None or True.
+
+align: what the address has to be a multiple of, a power of two up to 64: jax copies, and apache-tvm refuses, what is
+not at a multiple of 64 bytes. Other memory raises BufferError; copy=None copies it. What has __dlpack__ is then asked
+at once, and consumers get that memory.
 
 A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL: its deleter
 is called exactly once, also where the tensor is refused. The structure has to live until then: a ctypes pointer

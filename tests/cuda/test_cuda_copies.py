@@ -1,6 +1,7 @@
 """Copies between the host and devices of CUDA: complete when they return, in the order of the producer's stream."""
 
 import ctypes
+import itertools
 import mmap
 
 import numpy as np
@@ -261,6 +262,43 @@ def test_misaligned_items_are_copied(driver):
         asdlpack(obj)
     check_device(driver, asdlpack(obj, copy=None), 0, expected)
     check_host(asdlpack(obj, device="cpu", copy=None), expected)
+
+
+@with_driver
+def test_an_alignment_is_that_of_the_address_on_the_device(driver):
+    array = numbers(8)
+    for offset, kind in itertools.product((0, 64, 16), ("plain", "host")):
+        memory = driver.allocate(256, 1, kind)
+        assert memory.address % 64 == 0
+        memory.bytes[offset : offset + array.nbytes] = array.view("u1")
+        obj = memory.array(array.shape, array.dtype.str, offset)
+        device = "cuda:1" if kind == "plain" else "cpu"
+        if offset % 64 == 0:
+            for copy in False, None:
+                assert asdlpack(obj, align=64, device=device, copy=copy).pointer == memory.address + offset
+        else:
+            with pytest.raises(BufferError, match=r"is a multiple of 16; expected one of 64, .* \(pass copy=None"):
+                asdlpack(obj, align=64, device=device)
+            check_copy(driver, asdlpack(obj, align=64, device=device, copy=None), array)
+        check_copy(driver, asdlpack(obj, align=64, device=device, copy=True), array)
+        check_host(asdlpack(obj, align=64, device="cpu", copy=None if kind == "plain" else True), array)
+        with pytest.raises(BufferError, match="copy=False forbids to copy it"):
+            asdlpack(array, align=64, device="cuda:1")
+
+
+@with_driver
+def test_a_producer_whose_memory_is_taken_at_once_orders_its_work(driver):
+    memory, asked = driver.allocate(64), []
+
+    def dlpack(*, stream=None, max_version=None):
+        asked.append(stream)
+        return Managed(memory.address, shape=(8,), device=(2, 0)).capsule()
+
+    obj = Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0))
+    x = asdlpack(obj, align=64)
+    driver.clear()
+    assert look(x.__dlpack__(stream=driver.stream(), max_version=(1, 0))).dl_tensor.data == memory.address
+    assert (asked, len(driver.log("cuStreamWaitEvent"))) == ([-1, LEGACY], 1)
 
 
 @with_driver
