@@ -116,7 +116,7 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
     bytes, which a DLTensor can't describe. A capsule or a structure is taken over, but not where it is refused.
     """
     try:
-        x = looked_at(obj)._tensor
+        x = looked_at(obj)._ordered
     except BufferError as error:
         raise BufferError(of_asdlpack(error)) from None
     if writable and x.readonly:
@@ -124,7 +124,7 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
     if x._flags & PADDED:
         raise BufferError(refusal(x, "no DLTensor"))
     if is_taken_over(obj):
-        x = asdlpack(obj)._tensor
+        x = asdlpack(obj)._ordered
     capsule = x.__dlpack__(max_version=_newest_version)
     managed = DLManagedTensorVersioned.from_address(get_pointer(capsule, b"dltensor_versioned"))
     tensor = DLTensor.from_buffer_copy(managed.dl_tensor)

@@ -7,7 +7,7 @@ import mmap
 import numpy as np
 import pytest
 
-from dlpack import DLDeviceType, asdlpack, from_pointer, frombuffer
+from dlpack import DLDeviceType, asdlpack, borrow, from_pointer, frombuffer
 from support.capi import Managed, Speaks, look
 from support.cuda_driver import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL, Driver, numbers, with_driver
 from support.layouts import DTYPES, LAYOUTS
@@ -295,6 +295,9 @@ def test_a_producer_whose_memory_is_taken_at_once_orders_its_work(driver):
         return Managed(memory.address, shape=(8,), device=(2, 0)).capsule()
 
     obj = Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0))
+    with borrow(obj) as tensor:
+        assert (tensor.contents.data, asked) == (memory.address, [-1, LEGACY])
+    asked.clear()
     x = asdlpack(obj, align=64)
     driver.clear()
     assert look(x.__dlpack__(stream=driver.stream(), max_version=(1, 0))).dl_tensor.data == memory.address
