@@ -407,12 +407,14 @@ def test_a_destructor_at_the_end_of_python_forks_and_reads_attributes():
         "class Late:\n"
         "    def __init__(self): self.x, self.os = dlpack.asdlpack(b'bytes'), os\n"
         "    def __del__(self):\n"
-        "        if self.os.fork(): self.os.wait()\n"
+        "        try: child = self.os.fork()\n"
+        "        except RuntimeError: child = 0\n"  # from Python 3.12 on
+        "        if child: self.os.wait()\n"
         "        print(self.x.device == (1, 0), self.x.shape, repr(self.x).split(',')[1], flush=True)\n"
         "late = Late()\n"  # goes when sys.meta_path is None
     )
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout == 2 * "True (5,)  5 bytes on device type 1:0\n"
+    assert result.stdout == (1 + (sys.version_info < (3, 12))) * "True (5,)  5 bytes on device type 1:0\n"
 
 
 def test_a_child_forked_in_a_deleter_waits_for_its_threads_deleters():

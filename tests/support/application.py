@@ -5,8 +5,11 @@ import array
 import os
 import select
 import sys
+import warnings
 
 import dlpack
+
+warnings.simplefilter("ignore")  # of the core's threads, from Python 3.12 on
 
 
 def copies(typecode):
