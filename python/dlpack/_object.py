@@ -51,7 +51,8 @@ if "enum" in sys.modules:
 def device(number: int, id: int) -> tuple[int, int]:
     """The DLDeviceType; a plain int where no module can be imported any more, since Python ends or the root changed."""
     try:
-        return device_types()(number), id
+        kind = device_types()
+        return kind.__new__(kind, number), id  # a call of it goes through enum's globals, which go when Python ends
     except ImportError:
         return number, id
 

@@ -311,9 +311,9 @@ sys.last = Last()  # which dies when sys is emptied, after nearly all other modu
 """
 
 
-@pytest.mark.parametrize("imported", [True, False])
-def test_objects_that_die_with_sys_work_or_say_why_not(imported):
-    result = python(AT_THE_END.replace("{imported}", str(imported)))
+@pytest.mark.parametrize(("first", "imported"), [("", True), ("import enum", True), ("", False)])
+def test_objects_that_die_with_sys_work_or_say_why_not(first, imported):
+    result = python(first + AT_THE_END.replace("{imported}", str(imported)))
     assert result.stderr == ""
     lines = result.stdout.splitlines()
     device = "kDLCPU:0" if imported else "device type 1:0"
