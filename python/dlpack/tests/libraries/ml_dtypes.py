@@ -1,4 +1,5 @@
-"""The types of ml_dtypes, in numpy's arrays. numpy's __dlpack__ refuses them; the array interface has their bytes."""
+"""The types of ml_dtypes, in numpy's arrays. numpy's __dlpack__ refuses them unless they are registered with numpy; the
+array interface has their bytes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,8 @@ from .numpy import aligned, known, read_only
 
 NAMES = ["bfloat16", "complex32", *(f"float8_{kind}" for kind in FLOAT8), *PADDED]
 DTYPES = [getattr(ml_dtypes, name) for name in NAMES if hasattr(ml_dtypes, name)]  # the last ones came with 0.5 and 0.6
+
+register: Any = getattr(getattr(np, "dtypes", None), "register_dlpack_dtype", None)  # numpy 2.5
 
 
 def matrix(dtype: Any) -> Any:
@@ -67,6 +70,20 @@ def becomes_an_array_by_numpy_asarray() -> None:
         assert taken.tobytes() == array.T.tobytes(), f"{array.dtype.name}: {taken}, expected {array.T}"
 
 
+def are_numpys_own_where_registered() -> None:
+    """As a later ml_dtypes may do at its import. They stay registered in this process."""
+    arrays = {array.dtype: array for array in map(matrix, DTYPES) if array.dtype.name not in PADDED}
+    for dtype, array in arrays.items():
+        said = look(dlpack.asdlpack(array).__dlpack__(max_version=(1, 3))).dl_tensor.dtype
+        register((said.code, said.bits), dtype)
+    gives_every_data_type()
+    gives_arrays_of_every_layout()
+    for dtype, array in arrays.items():
+        taken: Any = np.from_dlpack(dlpack.asdlpack(array))
+        assert (taken.dtype, taken.ctypes.data) == (dtype, array.ctypes.data), taken
+        assert dlpack.describe(array)["protocol"] == "__dlpack__"
+
+
 CHECKS = {
     "our memory becomes an array of every data type by numpy.asarray": becomes_an_array_by_numpy_asarray,
     "gives every data type": gives_every_data_type,
@@ -74,3 +91,6 @@ CHECKS = {
     "gives a scalar": gives_a_scalar,
     "withholds what has no data type in DLPack": withholds_what_has_no_data_type_in_dlpack,
 }
+
+if register:
+    CHECKS["gives and takes by numpy what is registered there"] = are_numpys_own_where_registered
