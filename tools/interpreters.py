@@ -26,9 +26,9 @@ TOOLS = ["hypothesis", "pytest", "pytest-timeout", "numpy"]
 LIBRARIES = ["ml_dtypes", "nanoarrow", "pillow", "pyarrow>=26"]  # older ones have no from_dlpack
 IN_PROCESSES = ["test_benchmarks", "test_guide", "test_header", "test_peer"]
 IN_PROCESSES += ["test_tool_command", "test_tool_libraries", "test_tool_catches"]
-ONCE = "analysers builds containers data_loader exit failing_allocations frozen go_fuzz hostile_producer limits "
+ONCE = "alone analysers builds containers data_loader exit failing_allocations frozen go_fuzz hostile_producer limits "
 ONCE += "many_threads memory neighbours neighbours_libraries panics sanitizers signals "
-ONCE += "state_machine"  # in make test's interpreter alone
+ONCE += "state_machine wheels"  # in make test's interpreter alone
 
 
 def install(python, folder):

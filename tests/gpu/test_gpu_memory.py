@@ -175,6 +175,17 @@ def test_a_second_gpu_is_told_apart(second_device):
         from_pointer(array.data.ptr, (2, 3), "float32", device="cuda:0")
 
 
+def test_devices_and_streams_of_libraries_are_arguments():
+    array = cupy.asarray(NUMBERS)
+    for device, stream in (
+        (cupy.cuda.Device(0), cupy.cuda.Stream(non_blocking=True)),
+        (torch.device("cuda"), torch.cuda.Stream()),
+    ):
+        x = from_pointer(array.data.ptr, (2, 3), "float32", device=device, owner=array, stream=stream)
+        assert x.__cuda_array_interface__["stream"] == stream.__cuda_stream__()[1]
+        assert torch.from_dlpack(asdlpack(NUMBERS, device=device, copy=None)).tolist() == NUMBERS.tolist()
+
+
 # No memory of CUDA
 
 
