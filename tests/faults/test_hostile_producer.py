@@ -25,13 +25,13 @@ import numpy as np
 import dlpack
 from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned, DLTensor
 from dlpack.tests.capsules import USED, capsule_name, capsule_rename, gather, look
+from dlpack.tests.tensors import LEGACY, MEMORY, MIDDLE, ROOM, VERSIONED, Tensor, owned, strays
 from support import arrow_c
 from support.alone import JOBS, run
 from support.arrow_c import ArrowArrayStream, Column, Stream
 from support.capi import Py_buffer, PyArrayInterface, Speaks, capsule_new
 from support.libraries import library
 from support.process import status
-from support.tensors import LEGACY, MEMORY, MIDDLE, ROOM, VERSIONED, Tensor, owned, strays
 
 PROCESSES = 2
 ROOM_ADDRESSES = 512 << 20  # what a lie about sizes may get before memory is out

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack, frombuffer
+from dlpack.tests.tensors import LEGACY, VERSIONED, Tensor, owned, strays
 from support.alone import alone, python
 from support.builds import build
 from support.capi import Memory, address, consume
 from support.forks import new_kind, use_all
 from support.libraries import library
 from support.process import status, threads
-from support.tensors import LEGACY, VERSIONED, Tensor, owned, strays
 from support.threads import in_threads
 
 SMALLEST_STACK = 32768

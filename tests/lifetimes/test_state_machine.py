@@ -16,10 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dlpack import DLPackObject, asdlpack, frombuffer
 from dlpack.tests.capsules import READ_ONLY, capsule_name, consume
+from dlpack.tests.tensors import LEGACY, VERSIONED, Tensor, strays
 from support.alone import JOBS, alone
 from support.capi import Speaks
 from support.forks import fork_and_join
-from support.tensors import LEGACY, VERSIONED, Tensor, strays
 from support.threads import ForeignThreads
 
 PROCESSES = 2

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from dlpack import asdlpack
-from dlpack.structs import DELETER
 from dlpack.tests.capsules import (
     IS_COPIED,
     READ_ONLY,
-    STRUCTS,
     SUBBYTE_TYPE_PADDED,
     USED,
     capsule_name,
@@ -21,67 +19,21 @@ from dlpack.tests.capsules import (
     python_api,
 )
 from dlpack.tests.memory import Py_buffer
+from dlpack.tests.tensors import Managed
 
 __all__ = [
     "IS_COPIED",
     "READ_ONLY",
     "SUBBYTE_TYPE_PADDED",
     "USED",
+    "Managed",
     "capsule_name",
+    "capsule_new",
     "consume",
     "look",
 ]
 
 address = ctypes.addressof
-
-
-class Managed:
-    """A managed tensor of a foreign producer, each field as the test wants it; counts the calls of its deleter."""
-
-    _all: Any = []  # a capsule may outlive the test that made it, and ends in this object's callbacks
-
-    def __init__(
-        self,
-        data=None,
-        *,
-        name=b"dltensor_versioned",
-        shape=(),
-        strides=None,
-        ndim=None,
-        dtype=(2, 32, 1),
-        device=(1, 0),
-        byte_offset=0,
-        flags=0,
-        version=(1, 3),
-        deleter=True,
-    ):
-        self.deleted = 0
-        self.name = name
-        self.struct = STRUCTS[name]()
-        tensor = self.struct.dl_tensor
-        tensor.data = data
-        tensor.device = device
-        tensor.ndim = len(shape or ()) if ndim is None else ndim
-        tensor.dtype = dtype
-        if shape is not None:
-            tensor.shape = (ctypes.c_int64 * len(shape))(*shape)
-        if strides is not None:
-            tensor.strides = (ctypes.c_int64 * len(strides))(*strides)
-        tensor.byte_offset = byte_offset
-        if name == b"dltensor_versioned":
-            self.struct.version = version
-            self.struct.flags = flags
-        if deleter:
-            self.struct.deleter = DELETER(self._delete) if deleter is True else deleter
-        self._all.append(self)
-
-    def _delete(self, managed):
-        assert managed == address(self.struct)
-        self.deleted += 1
-
-    def capsule(self, name=None):
-        """A new capsule, without a destructor: one that dies unconsumed calls nothing."""
-        return capsule_new(address(self.struct), name or self.name, None)
 
 
 def on_device(device, dtype=(2, 32, 1), shape=(3,), **fields):

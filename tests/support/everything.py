@@ -9,7 +9,9 @@ import numpy as np
 
 import dlpack
 from dlpack import structs
-from support import arrow_c, capi, exchange_api, forks
+from dlpack.tests import exchange_api
+from dlpack.tests.capsules import STRUCTS
+from support import arrow_c, capi, forks
 
 NUMBERS = np.arange(6, dtype="i4")
 
@@ -20,9 +22,9 @@ def sources():
     interface = dict(numbers.__array_interface__)
     x = dlpack.asdlpack(numbers)
     at = {"data": numbers.ctypes.data, "shape": (6,), "dtype": (0, 32, 1)}
-    managed = [capi.Managed(name=name, **at).struct for name in capi.STRUCTS for _ in range(2)]
+    managed = [capi.Managed(name=name, **at).struct for name in STRUCTS for _ in range(2)]
     yield from (numbers, memoryview(numbers), x, x.__dlpack__(), x.__dlpack__(max_version=(1, 3)))
-    yield from (capi.Managed(name=name, **at).capsule() for name in capi.STRUCTS)
+    yield from (capi.Managed(name=name, **at).capsule() for name in STRUCTS)
     yield from (ctypes.pointer(struct) for struct in managed)
     yield capi.Speaks(__array_interface__=interface, keep=numbers)
     yield capi.Speaks(__array_struct__=numbers.__array_struct__, keep=numbers)

@@ -1,97 +1,12 @@
-"""A consumer written in C of __dlpack_c_exchange_api__, with ctypes; and what tests hand to it."""
+"""What tests hand to a consumer of __dlpack_c_exchange_api__, and what they count."""
 
-import ctypes
 import gc
 import sys
-from ctypes import CFUNCTYPE, POINTER, PYFUNCTYPE, Structure, c_char_p, c_int, c_int32, c_int64, c_void_p, py_object
 
 import numpy as np
 
 from dlpack import DLPackObject
-from dlpack.structs import DLManagedTensorVersioned, DLPackVersion, DLTensor
-from dlpack.tests.capsules import capsule_pointer, python_api
 from support.capi import Speaks
-
-ManagedPointer = POINTER(DLManagedTensorVersioned)
-SetError = CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
-
-
-class Header(Structure):
-    _fields_ = [("version", DLPackVersion), ("prev_api", c_void_p)]
-
-
-class ExchangeAPI(Structure):
-    """The allocator is called without the GIL; an exception that another function sets is raised."""
-
-    _fields_ = [
-        ("header", Header),
-        ("managed_tensor_allocator", CFUNCTYPE(c_int, POINTER(DLTensor), POINTER(ManagedPointer), c_void_p, SetError)),
-        ("managed_tensor_from_py_object_no_sync", PYFUNCTYPE(c_int, py_object, POINTER(ManagedPointer))),
-        ("managed_tensor_to_py_object_no_sync", PYFUNCTYPE(c_int, ManagedPointer, POINTER(c_void_p))),
-        ("dltensor_from_py_object_no_sync", PYFUNCTYPE(c_int, py_object, POINTER(DLTensor))),
-        ("current_work_stream", PYFUNCTYPE(c_int, c_int32, c_int32, POINTER(c_void_p))),
-    ]
-
-
-def api_of(kind=DLPackObject):
-    return ExchangeAPI.from_address(capsule_pointer(kind.__dlpack_c_exchange_api__, b"dlpack_exchange_api"))
-
-
-def from_object(obj, api=None):
-    """The managed tensor that is made of an object; whoever has it calls delete."""
-    managed = ManagedPointer()
-    assert (api or api_of()).managed_tensor_from_py_object_no_sync(obj, managed) == 0
-    return managed.contents
-
-
-def delete(managed):
-    managed.deleter(ctypes.addressof(managed))
-
-
-_decref = python_api("Py_DecRef", None, py_object)
-
-
-def to_object(managed, api=None):
-    """The object that is made of a managed tensor, which is its from then on."""
-    out = c_void_p()
-    assert (api or api_of()).managed_tensor_to_py_object_no_sync(managed, out) == 0
-    obj = ctypes.cast(out, py_object).value
-    _decref(obj)
-    return obj
-
-
-def borrow(obj, api=None):
-    """The tensor of an object, which lives as long as the object."""
-    tensor = DLTensor()
-    assert (api or api_of()).dltensor_from_py_object_no_sync(obj, tensor) == 0
-    return tensor
-
-
-class Refused(Exception):
-    """What an allocator said: a kind and a message."""
-
-
-def allocate(shape, dtype=(2, 32, 1), device=(1, 0), api=None, ndim=None):
-    prototype = DLTensor(device=device, dtype=dtype, ndim=len(shape or ()) if ndim is None else ndim)
-    if shape is not None:
-        prototype.shape = (c_int64 * len(shape))(*shape)
-    errors = []
-    managed = ManagedPointer()
-    set_error = SetError(lambda context, kind, message: errors.append((context, kind.decode(), message.decode())))
-    result = (api or api_of()).managed_tensor_allocator(prototype, managed, 7, set_error)
-    if result == 0:
-        assert errors == []
-        return managed.contents
-    [(context, kind, message)] = errors
-    assert (result, bool(managed), context) == (-1, False, 7)
-    raise Refused(kind, message)
-
-
-def stream_of(device_type, device_id=0, api=None):
-    stream = c_void_p(99)
-    assert (api or api_of()).current_work_stream(device_type, device_id, stream) == 0
-    return stream.value
-
 
 NUMBERS = np.arange(120, dtype="f4")
 

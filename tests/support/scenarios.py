@@ -13,10 +13,10 @@ import numpy as np
 
 import dlpack
 from dlpack import structs
+from dlpack.tests.exchange_api import Refused, allocate, borrow, delete, from_object, to_object
 from support import arrow_c
 from support.arrow_c import Column, Stream
 from support.capi import Managed, Memory, PyArrayInterface, Speaks, capsule_name, capsule_new
-from support.exchange_api import Refused, allocate, borrow, delete, from_object, to_object
 
 NUMBERS = np.arange(24, dtype="f4")
 BYTES = bytes(range(64))

@@ -1,0 +1,96 @@
+"""A consumer written in C of __dlpack_c_exchange_api__, with ctypes."""
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import CFUNCTYPE, POINTER, PYFUNCTYPE, Structure, c_char_p, c_int, c_int32, c_int64, c_void_p, py_object
+from typing import Any
+
+from .. import DLPackObject
+from ..structs import DLManagedTensorVersioned, DLPackVersion, DLTensor
+from .capsules import capsule_pointer, python_api
+
+ManagedPointer = POINTER(DLManagedTensorVersioned)
+SetError = CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
+
+
+class Header(Structure):
+    _fields_ = [("version", DLPackVersion), ("prev_api", c_void_p)]
+
+
+class ExchangeAPI(Structure):
+    """The allocator is called without the GIL; an exception that another function sets is raised."""
+
+    _fields_ = [
+        ("header", Header),
+        ("managed_tensor_allocator", CFUNCTYPE(c_int, POINTER(DLTensor), POINTER(ManagedPointer), c_void_p, SetError)),
+        ("managed_tensor_from_py_object_no_sync", PYFUNCTYPE(c_int, py_object, POINTER(ManagedPointer))),
+        ("managed_tensor_to_py_object_no_sync", PYFUNCTYPE(c_int, ManagedPointer, POINTER(c_void_p))),
+        ("dltensor_from_py_object_no_sync", PYFUNCTYPE(c_int, py_object, POINTER(DLTensor))),
+        ("current_work_stream", PYFUNCTYPE(c_int, c_int32, c_int32, POINTER(c_void_p))),
+    ]
+
+
+def api_of(kind: Any = DLPackObject) -> ExchangeAPI:
+    return ExchangeAPI.from_address(capsule_pointer(kind.__dlpack_c_exchange_api__, b"dlpack_exchange_api"))
+
+
+def from_object(obj: Any, api: ExchangeAPI | None = None) -> Any:
+    """The managed tensor that is made of an object; whoever has it calls delete."""
+    managed = ManagedPointer()
+    assert (api or api_of()).managed_tensor_from_py_object_no_sync(obj, managed) == 0
+    return managed.contents
+
+
+def delete(managed: Any) -> None:
+    managed.deleter(ctypes.addressof(managed))
+
+
+_decref = python_api("Py_DecRef", None, py_object)
+
+
+def to_object(managed: Any, api: ExchangeAPI | None = None) -> Any:
+    """The object that is made of a managed tensor, which is its from then on."""
+    out = c_void_p()
+    assert (api or api_of()).managed_tensor_to_py_object_no_sync(managed, out) == 0
+    obj = ctypes.cast(out, py_object).value
+    _decref(obj)
+    return obj
+
+
+def borrow(obj: Any, api: ExchangeAPI | None = None) -> DLTensor:
+    """The tensor of an object, which lives as long as the object."""
+    tensor = DLTensor()
+    assert (api or api_of()).dltensor_from_py_object_no_sync(obj, tensor) == 0
+    return tensor
+
+
+class Refused(Exception):
+    """What an allocator said: a kind and a message."""
+
+
+def allocate(
+    shape: Sequence[int] | None,
+    dtype: tuple[int, int, int] = (2, 32, 1),
+    device: tuple[int, int] = (1, 0),
+    api: ExchangeAPI | None = None,
+    ndim: int | None = None,
+) -> Any:
+    prototype = DLTensor(device=device, dtype=dtype, ndim=len(shape or ()) if ndim is None else ndim)
+    if shape is not None:
+        prototype.shape = (c_int64 * len(shape))(*shape)
+    errors: list[tuple[int, str, str]] = []
+    managed = ManagedPointer()
+    set_error = SetError(lambda context, kind, message: errors.append((context, kind.decode(), message.decode())))
+    result = (api or api_of()).managed_tensor_allocator(prototype, managed, 7, set_error)
+    if result == 0:
+        assert errors == []
+        return managed.contents
+    [(context, kind, message)] = errors
+    assert (result, bool(managed), context) == (-1, False, 7)
+    raise Refused(kind, message)
+
+
+def stream_of(device_type: int, device_id: int = 0, api: ExchangeAPI | None = None) -> int | None:
+    stream = c_void_p(99)
+    assert (api or api_of()).current_work_stream(device_type, device_id, stream) == 0
+    return stream.value
