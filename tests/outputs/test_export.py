@@ -1,4 +1,4 @@
-"""__dlpack__: what is in the structures that it makes. Its arguments are conformance's, and test_errors.py's."""
+"""__dlpack__: what is in the structures that it makes. test_dlpack_arguments.py and test_errors.py have the rest."""
 
 import ctypes
 

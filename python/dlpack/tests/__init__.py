@@ -4,7 +4,8 @@
 has all libraries in one environment: whoever has some can try those.
 """
 
-from .results import Check, Exchange, Report
+from .results import Check, Conformance, Exchange, Report, Verdict
 from .session import run
+from .suite import conformance
 
-__all__ = ["Check", "Exchange", "Report", "run"]
+__all__ = ["Check", "Conformance", "Exchange", "Report", "Verdict", "conformance", "run"]

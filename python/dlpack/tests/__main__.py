@@ -1,20 +1,23 @@
-"""`python -m dlpack.tests`: tries what exchanges memory with what on this machine, and prints a table of it."""
+"""`python -m dlpack.tests`: tries what exchanges memory with what on this machine, and prints a table of it; or
+tries the rules of DLPack on one library."""
 
 import contextlib
 import io
 import json
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ..__main__ import Parser
-from . import html, session
+from . import html, session, suite
 from .libraries import KNOWN
-from .results import Report
+from .results import Conformance, Report
 from .system import ENDING
-from .text import lines
+from .text import Line, lines
 
 RICH = False
 with contextlib.suppress(Exception):  # it may be there and broken
@@ -36,7 +39,8 @@ def main(arguments: list[str]) -> int:
     parser = Parser(
         prog="python -m dlpack.tests",
         description="Hand every kind of memory that is found here to every library that is found here, each library "
-        "in a process of its own, and print what is shared, copied or refused. Exit status 1 where something fails.",
+        "in a process of its own, and print what is shared, copied or refused. With --producer or --consumer: try the "
+        "rules of DLPack on one library, and print which it breaks. Exit status 1 where something fails.",
         epilog=f"libraries that are known: {', '.join(KNOWN)}",
         allow_abbrev=False,
     )
@@ -46,16 +50,37 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "-k", metavar="EXPRESSION", default="", help='choose exchanges: "torch and not (bfloat16 or mmap)"'
     )
+    parser.add_argument(
+        "--producer", metavar="MODULE:NAME", help="a function that makes a library's own object of a numpy array"
+    )
+    parser.add_argument(
+        "--consumer", metavar="MODULE:NAME", help="a function that makes a library's own object of one with __dlpack__"
+    )
+    parser.add_argument("--name", metavar="NAME", default="", help="the library's (default: the module's)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the results as JSON")
     parser.add_argument("--html", metavar="FILE", type=Path, help="write them as one page for a browser")
-    parser.add_argument("--timeout", metavar="SECONDS", type=float, default=120, help="for one exchange (default: 120)")
+    parser.add_argument("--junitxml", metavar="FILE", type=Path, help="write the rules as JUnit's XML")
+    parser.add_argument(
+        "--timeout", metavar="SECONDS", type=float, help="for one exchange (default: 120) or rule (default: 30)"
+    )
     parser.add_argument("--jobs", metavar="N", type=int, help="processes at a time (default: one for each processor)")
     options = parser.parse_args(arguments)
+    rules = options.producer is not None or options.consumer is not None
+    timeout = options.timeout if options.timeout is not None else 30 if rules else 120
     try:
-        session.validate(options.libraries, options.k, options.timeout, options.jobs)
+        session.validate(options.libraries, options.k, timeout, options.jobs)
+        if rules:
+            suite.validated(options.producer, options.consumer)
+        for name in ("libraries", "html", "jobs") if rules else ("name", "junitxml"):
+            if getattr(options, name):
+                raise ValueError(f"{name}: not {'with' if rules else 'without'} --producer or --consumer")
     except ValueError as error:
         parser.error(str(error))
-    outputs = [("--json", options.json, as_json), ("--html", options.html, html.page)]
+    outputs: list[tuple[str, Path, Callable[[Any], str]]] = [
+        ("--json", options.json, as_json),
+        ("--html", options.html, html.page),
+        ("--junitxml", options.junitxml, suite.junitxml),
+    ]
     # Opened before the long run, to say at once what can't be written; what is in the file stays until then.
     outputs = [each for each in outputs if each[1]]
     good = [each for each in outputs if write(*each[:2], "a", "")]
@@ -63,19 +88,25 @@ def main(arguments: list[str]) -> int:
         print("without rich: no colours, no progress (pip install 'dlpack-go[tests]')", file=sys.stderr)
     try:
         with progress_bar() as progress:
-            report = session.run(
-                *options.libraries,
-                expression=options.k,
-                timeout=options.timeout,
-                jobs=options.jobs,
-                progress=progress,
-            )
+            if rules:
+                report: Any = suite.conformance(
+                    producer=options.producer,
+                    consumer=options.consumer,
+                    name=options.name,
+                    expression=options.k,
+                    timeout=timeout,
+                    progress=progress,
+                )
+            else:
+                report = session.run(
+                    *options.libraries, expression=options.k, timeout=timeout, jobs=options.jobs, progress=progress
+                )
     except OSError as error:  # no folder for temporary files, no process to be had
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt as error:
         return 128 + (error.args[0] if error.args else signal.SIGINT)  # as a shell tells it
-    shown = show(report)
+    shown = show(suite.lines(report, shutil.get_terminal_size((120, 24)).columns) if rules else lines(report))
     good = [each for each in good if write(*each[:2], "w", each[2](report))]
     return 0 if report.ok and shown and good == outputs else 1
 
@@ -96,7 +127,7 @@ def write(option: str, path: Path, mode: str, text: str) -> bool:
     return True
 
 
-def as_json(report: Report) -> str:
+def as_json(report: Report | Conformance) -> str:
     return json.dumps(report.as_dict(), indent=1) + "\n"
 
 
@@ -117,12 +148,12 @@ def progress_bar() -> Iterator["session.Progress | None"]:
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
 
 
-def show(report: Report) -> bool:
+def show(text: Iterable[Line]) -> bool:
     """Whether it could be printed; where it could not, that is told."""
     try:
         if RICH:
             console = rich.console.Console(highlight=False, soft_wrap=True, width=1000)  # the lines are wrapped already
-        for line in lines(report):
+        for line in text:
             if RICH:
                 console.print(rich.text.Text.assemble(*line))
             else:

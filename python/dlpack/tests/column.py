@@ -18,6 +18,7 @@ from .results import Check, Exchange
 from .worker import Task
 
 LIVES = 8  # processes that a column may use up
+BUSY = "still busy"
 WORDS = 300  # characters of what a process printed last
 
 
@@ -129,10 +130,15 @@ class Column:
 
 def start(task: Task, errors: IO[str]) -> tuple["subprocess.Popen[bytes]", int]:
     """A process at the task, and the descriptor on which it tells what it finds."""
+    return launch("worker", json.dumps(asdict(task)), errors, stdin=subprocess.DEVNULL)
+
+
+def launch(module: str, argument: str, errors: IO[str], **options: Any) -> tuple["subprocess.Popen[bytes]", int]:
+    """A process that runs main() of a module of this package, and the descriptor on which it tells what it finds."""
     reading, writing = os.pipe()
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__} import worker; worker.main()"
-    command = [sys.executable, "-c", code, json.dumps(asdict(task))]
-    process = system.start(command, writing, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__} import {module}; {module}.main()"
+    command = [sys.executable, "-c", code, argument]
+    process = system.start(command, writing, stdout=errors, stderr=errors, **options)
     os.close(writing)
     return process, reading
 
@@ -157,7 +163,7 @@ def events(process: "subprocess.Popen[bytes]", reading: int, timeout: float) -> 
                     return
         else:
             end(process, 0)
-            yield {"death": f"still busy after {timeout:g} s"}
+            yield {"death": f"{BUSY} after {timeout:g} s"}
             return
     end(process, timeout)
     if process.returncode < 0:

@@ -116,6 +116,7 @@ class Tensor(Managed):
         self.address = ctypes.addressof(self.struct)
         self.given = False  # so that somebody has to delete it
         self.then: Callable[[], object] | None = None  # what its deleter does besides
+        self.keeps: object = None  # what lives as long as the tensor
 
     def owned(self) -> Any:
         """The structure, which whoever has it deletes once."""

@@ -5,9 +5,7 @@ import contextlib
 import ctypes
 import functools
 import gc
-import mmap
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +16,7 @@ from ..checks import gives
 from ..exchange import expect, hand_over
 from ..expectations import Rule
 from ..memory import Memory, Skip, of_buffer, references_of
+from ..system import resident
 from . import datatypes, layouts, standard
 
 
@@ -162,11 +161,6 @@ USES: tuple[Callable[[bytearray], Any], ...] = (  # what a program does again an
     lambda data: refused(lambda: memoryview(dlpack.frombuffer(data, "bfloat16"))),
     *(functools.partial(there_and_back, way) for way in WAYS_OUT.values()),
 )
-
-
-def resident() -> int:
-    """Bytes of this process that are in memory."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
 
 
 def nothing_is_left_behind() -> None:

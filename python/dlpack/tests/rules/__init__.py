@@ -1,0 +1,8 @@
+"""What dlpack.h, its Python specification and the array API standard say of producers and consumers, rule by rule."""
+
+from . import consumer, exchange_api, producer
+from .rule import Rule, found
+
+RULES = {rule.id: rule for rule in sorted(found, key=lambda rule: rule.side, reverse=True)}  # producers first
+
+__all__ = ["RULES", "Rule", "consumer", "exchange_api", "producer"]

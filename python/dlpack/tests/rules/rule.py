@@ -1,0 +1,118 @@
+"""A rule: a sentence that some text says of producers or consumers, and how to see whether a library keeps it."""
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal
+
+import numpy as np
+
+from ..exchange import Wrong
+
+HEADER = "dlpack.h 1.3"
+PYTHON = "Python specification of DLPack"
+STREAMS = "array API 2021.12, __dlpack__, stream"
+KEYWORDS = "array API 2023.12, __dlpack__"
+FROM_DLPACK = "array API 2023.12, from_dlpack"
+PRACTICE = "no text says it, but programs rely on it"
+
+Severity = Literal["must", "should"]  # should: the text recommends it, can be read in two ways, or is silent
+CPU = (1, 0)
+CODES = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}  # by numpy's kind
+DATA_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128".split()
+
+
+@dataclass(frozen=True)
+class Rule:
+    id: str  # begins with "producer-" or "consumer-"
+    gist: str
+    source: str
+    severity: Severity
+    check: Callable[[Any], None]  # raises Wrong where the rule is broken, and Skip where it can't be tried
+
+    @property
+    def side(self) -> str:
+        return self.id.partition("-")[0]
+
+
+found: list[Rule] = []
+
+
+def rule(side: str, source: str, *, should: bool = False) -> Callable[[Callable[[Any], None]], None]:
+    """Makes a rule of a function: its name is the id, and its docstring the gist."""
+
+    def add(check: Callable[[Any], None]) -> None:
+        name = f"{side}-{re.sub(r'[^a-z0-9]+', '-', check.__name__.lower()).strip('-')}"
+        found.append(Rule(name, check.__doc__ or "", source, "should" if should else "must", check))
+
+    return add
+
+
+producer = functools.partial(rule, "producer")
+consumer = functools.partial(rule, "consumer")
+
+
+def load(spec: str) -> Callable[[Any], Any]:
+    """The function that MODULE:NAME names. Where it forks and returns in the child too, the child ends there."""
+    module, _, name = spec.partition(":")
+    function, process = functools.reduce(getattr, name.split("."), import_module(module)), os.getpid()
+
+    def call(argument: Any) -> Any:
+        try:
+            return function(argument)  # type: ignore[operator]
+        finally:
+            if os.getpid() != process:
+                os._exit(0)
+
+    return call
+
+
+def dtype_of(array: Any) -> tuple[int, int, int]:
+    return CODES[array.dtype.kind], 8 * array.dtype.itemsize, 1
+
+
+def numbers(dtype: str, shape: tuple[int, ...] = (2, 3)) -> Any:
+    """A row-major array at a multiple of 64 bytes."""
+    size = int(np.prod(shape))
+    room = np.zeros(size * np.dtype(dtype).itemsize + 64, "u1")
+    start = -room.ctypes.data % 64
+    array = room[start : start + size * np.dtype(dtype).itemsize].view(dtype).reshape(shape)
+    array[...] = (np.arange(1, size + 1) % (2 if dtype == "bool" else 101)).reshape(shape)
+    return array
+
+
+def layouts(dtype: str) -> dict[str, Any]:
+    """The ways in which items may lie in memory."""
+    cube = numbers(dtype, (2, 3, 4))
+    return {
+        "a vector": cube.reshape(-1),
+        "0-d": cube[1, 2, 3, ...],
+        "a cube": cube,
+        "a part": cube.reshape(-1)[5:],
+        "5-d with lengths of 1": cube.reshape(1, 2, 3, 1, 4),
+        "every second": cube[..., ::2],
+        "transposed": cube.T,
+        "one column": cube[0, :, :1],
+        "reversed": cube[::-1, :, ::-1],
+        "broadcast": np.broadcast_to(cube[0], (2, 3, 4)),
+    }
+
+
+def empty(dtype: str) -> dict[str, Any]:
+    return {"(0,)": numbers(dtype, (0,)), "(3, 0)": numbers(dtype, (3, 0))}
+
+
+def refused(what: str, call: Callable[[], Any]) -> Exception:
+    """The error that a call raises; it has to."""
+    try:
+        call()
+    except Exception as error:
+        return error.with_traceback(None)
+    raise Wrong(f"{what} is accepted, expected an error")
+
+
+def is_capsule(obj: Any) -> bool:
+    return type(obj).__name__ == "PyCapsule"

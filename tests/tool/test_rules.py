@@ -1,0 +1,247 @@
+"""The rules of DLPack: each finds the fault that is seeded for it, and nothing is found where there is none."""
+
+import json
+import os
+import re
+import sysconfig
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from dlpack import asdlpack, tests
+from dlpack.tests.judge import Judge
+from dlpack.tests.rules import RULES
+from support.alone import INCLUDE, ROOT, run
+from support.capi import Speaks, on_device
+from support.tool import exchange
+
+REFERENCE = {"producer": "reference:make", "consumer": "reference:take"}
+DEVICES = {
+    "producer-stream-below-minus-1": "2",
+    "producer-stream-0-on-cuda": "2",
+    "producer-streams-1-and-2-on-rocm": "10",
+}
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A folder with the reference, compiled."""
+    folder = tmp_path_factory.mktemp("reference")
+    flags = ["-shared", "-fPIC", "-Werror", f"-I{INCLUDE}", f"-I{sysconfig.get_path('include')}"]
+    result = run("gcc", *flags, ROOT / "tests" / "tool" / "reference.c", "-o", folder / "reference.so")
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def on_path(folder, tmp_path, monkeypatch):
+    for each in folder, tmp_path:
+        monkeypatch.syspath_prepend(each)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(folder), os.environ.get("PYTHONPATH", "")]))
+
+
+def broken(found, severity):
+    return {each.rule: each.text for each in found.broken(severity)}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_seeded_fault_is_found_by_its_rule(rule, monkeypatch):
+    monkeypatch.setenv("FAULT", rule)
+    if rule in DEVICES:
+        monkeypatch.setenv("DEVICE", DEVICES[rule])
+    with Judge(REFERENCE, 30) as judge:
+        found = judge.verdict(RULES[rule])
+    assert found.outcome == "broken", found
+
+
+@pytest.mark.parametrize("device", [None, "2", "10"])
+def test_the_reference_conforms(device, monkeypatch):
+    if device:
+        monkeypatch.setenv("DEVICE", device)
+    found = tests.conformance(**REFERENCE)
+    assert (broken(found, "must"), broken(found, "should"), found.problems) == ({}, {}, [])
+    skipped = {each.rule for each in found.verdicts if each.outcome == "skipped"}
+    if not device:
+        assert skipped == set(DEVICES)
+    else:
+        assert not {rule for rule in skipped if DEVICES.get(rule) == device}
+
+
+def by_buffer(array):
+    return asdlpack(memoryview(array))
+
+
+def by_interface(array):
+    return asdlpack(Speaks(__array_interface__=array.__array_interface__, array=array))
+
+
+def by_capsule(array):
+    return asdlpack(by_interface(array).__dlpack__(max_version=(1, 3)))
+
+
+def by_producer(array):
+    inner = by_interface(array)
+    return asdlpack(Speaks(__dlpack__=inner.__dlpack__, __dlpack_device__=inner.__dlpack_device__))
+
+
+def on_cuda(array):
+    return on_device((2, 0))
+
+
+def on_rocm(array):
+    return on_device((10, 0))
+
+
+def taken(obj):
+    x = asdlpack(obj)
+    assert x.ndim >= 0  # asdlpack asks when it has to
+    return x
+
+
+@pytest.mark.parametrize("make", [by_buffer, by_interface, by_capsule, by_producer])
+def test_this_package_conforms_as_a_producer(make):
+    found = tests.conformance(producer=f"{__name__}:{make.__name__}", name="dlpack")
+    assert (broken(found, "must"), broken(found, "should"), found.problems) == ({}, {}, [])
+
+
+@pytest.mark.parametrize("make", [on_cuda, on_rocm])
+def test_this_package_refuses_the_same_streams_of_gpus(make):
+    found = tests.conformance(producer=f"{__name__}:{make.__name__}", expression="stream or device")
+    assert (broken(found, "must"), broken(found, "should"), found.problems) == ({}, {}, [])
+
+
+def test_this_package_conforms_as_a_consumer():
+    """asdlpack takes other objects than those with __dlpack__, so that one without any protocol is a TypeError."""
+    found = tests.conformance(consumer=f"{__name__}:taken", name="dlpack")
+    assert (broken(found, "must"), [*broken(found, "should")], found.problems) == ({}, ["consumer-no-dlpack"], [])
+
+
+def test_numpy_follows_all_but_some_recommendations():
+    """numpy/_core/src/multiarray/dlpack.c: fill_dl_tensor_information copies the data pointer whatever the size;
+    from_dlpack compares the major version by >, knows no NULL shape or data, and adds byte_offset unchecked. The error
+    for another device became a BufferError in numpy 2.5."""
+    found = tests.conformance(producer="numpy:asarray", consumer="numpy:from_dlpack")
+    shoulds = {"producer-size-0-null", "consumer-older-major", "consumer-malformed-shape", "consumer-malformed-data"}
+    shoulds |= {"consumer-malformed-extent", "consumer-unknown-device"}
+    assert np.__version__ == "2.4.6"
+    assert (broken(found, "must"), {*broken(found, "should")}, found.problems) == ({}, shoulds, [])
+    assert "SIGSEGV" in broken(found, "should")["consumer-malformed-shape"]
+
+
+WELL = "conforms"
+HABITS = {
+    "raises": ("raise OSError('no device')", "OSError: no device"),
+    "raises what is no Exception": ("raise SystemExit(3)", "SystemExit: 3"),
+    "returns nonsense": ("return 42", "returned int"),
+    "returns nothing": ("return None", "returned NoneType"),
+    "hangs": ("signal.pause()", "still busy after 3 s"),
+    "kills the process": ("os.kill(os.getpid(), 9)", "its process died of SIGKILL"),
+    "ends the process": ("os._exit(0)", "its process ended"),
+    "writes where it should not": ("os.write(int(sys.argv[2]), b'5\\n')", "wrote b'5' to a file that"),
+    "prints": ("print('hello'); os.write(2, b'hello')", WELL),
+    "reads": ("sys.stdin.read()", WELL),
+    "forks": ("os.fork()", WELL),
+}
+
+
+@pytest.mark.parametrize("side", REFERENCE)
+@pytest.mark.parametrize("habit", HABITS)
+def test_a_make_or_take_that(habit, side, tmp_path):
+    """... is one broken rule, and the rules of the other side are tried."""
+    code, told = HABITS[habit]
+    (tmp_path / "library.py").write_text(
+        f"import os, reference, signal, sys\ndef bad(x):\n    {code}\n    return reference.{REFERENCE[side][-4:]}(x)\n"
+    )
+    found = tests.conformance(
+        **REFERENCE | {side: "library:bad"},
+        expression="make or take or producer-keywords or consumer-keeps",
+        timeout=3,
+    )
+    outcomes = {each.rule: each for each in found.verdicts}
+    if told == WELL:
+        assert found.ok, str(found.broken("must"))
+    else:
+        first, *others = [each for rule, each in outcomes.items() if rule.startswith(side)]
+        assert (first.outcome, {each.outcome for each in others}) == ("broken", {"skipped"})
+        assert told in first.text
+    assert {each.outcome for rule, each in outcomes.items() if not rule.startswith(side)} == {"kept"}
+
+
+def test_a_library_that_can_not_be_imported_is_one_broken_rule(tmp_path):
+    (tmp_path / "library.py").write_text("import nosuch")
+    printed = exchange("--producer", "library:make", "--consumer", "reference:nosuch", "--name", "Mine", status=1)
+    assert printed.startswith("Mine does not conform: 0 rules kept, 2 broken")
+    assert "seen: ModuleNotFoundError: No module named 'nosuch'" in printed
+    assert "seen: AttributeError: module 'reference' has no attribute 'nosuch'" in printed
+
+
+def test_a_rule_that_kills_the_process_after_others_is_tried_alone(tmp_path):
+    """What an earlier rule has damaged is told, and not blamed on this one."""
+    (tmp_path / "library.py").write_text(
+        "import os, reference\ncalls = 0\ndef take(obj):\n    global calls; calls += 1\n"
+        "    if calls == 2: os.abort()\n    return reference.take(obj)\n"
+    )
+    found = tests.conformance(consumer="library:take", expression="consumer-take or consumer-keeps")
+    assert [each.outcome for each in found.verdicts] == ["kept", "kept"]
+    assert found.problems == ["consumer-keeps, which else is kept: its process died of SIGABRT"]
+    assert not found.ok
+
+
+def test_after_two_rules_that_hang_the_others_are_not_tried(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import reference, signal\ncalls = 0\ndef take(obj):\n    global calls; calls += 1\n"
+        "    if calls == 2: signal.pause()\n    return reference.take(obj)\n"
+    )
+    with Judge({"consumer": "library:take"}, 1) as judge:
+        outcomes = [judge.verdict(rule).outcome for rule in judge.rules()[:6]]
+    assert outcomes[0] == "kept" and outcomes.count("broken") == 2 and outcomes[-1] == "skipped"
+
+
+def test_the_command_writes_the_results(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAULT", "producer-copied-flag")
+    options = [*("--producer", "reference:make"), *("-k", "copied or size or cuda")]
+    for name in "json", "junitxml":
+        options += [f"--{name}", tmp_path / name]
+    printed = exchange(*options, status=1)
+    assert re.match(
+        r"reference does not conform: \d rules kept, 1 broken, .*\n\nBroken\n  producer-copied-flag: ", printed
+    )
+    written = json.loads((tmp_path / "json").read_text())
+    assert (written["name"], written["ok"], written["problems"]) == ("reference", False, [])
+    assert {each["rule"]: each["outcome"] for each in written["verdicts"]}["producer-copied-flag"] == "broken"
+    suite = ElementTree.parse(tmp_path / "junitxml").getroot()
+    assert (suite.get("failures"), suite.get("skipped")) == ("1", "1")
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == ["producer-copied-flag"]
+
+
+def test_the_results_as_data_have_a_short_repr():
+    found = tests.conformance(producer="reference:make", expression="producer-make or producer-device")
+    assert repr(found) == "<reference conforms: 3 rules kept, 0 broken, 0 recommended not, 0 skipped>"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--producer", "numpy"], "producer 'numpy': expected MODULE:NAME"),
+        (["--consumer", "a:b:c"], "consumer 'a:b:c': expected MODULE:NAME"),
+        (["--consumer", "a:b", "-k", "("], "expected words joined"),
+        (["--consumer", "a:b", "--timeout", "0"], "timeout 0: expected seconds"),
+        (["--consumer", "a:b", "numpy"], "libraries: not with --producer"),
+        (["--junitxml", "x"], "junitxml: not without --producer"),
+    ],
+)
+def test_an_argument_of_no_use_is_a_usage_error(options, message):
+    assert message in exchange(*options, status=2)
+
+
+def test_an_expression_that_chooses_no_rule_is_a_failure():
+    assert "-k 'nosuch': chooses nothing" in exchange("--producer", "reference:make", "-k", "nosuch", status=1)
+
+
+def test_rules_say_what_they_are_and_where_they_are_from():
+    for rule in RULES.values():
+        assert re.fullmatch(r"(producer|consumer)-[a-z0-9-]+", rule.id)
+        assert rule.gist.endswith(".") and "\n" not in rule.gist
+        assert re.match(r"dlpack\.h 1\.3|Python specification|array API 20\d\d\.12|no text says", rule.source)
+        assert rule.severity in ("must", "should")
