@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import sys
 import sysconfig
+import tomllib
 from xml.etree import ElementTree
 
 import numpy as np
@@ -237,6 +239,56 @@ def test_an_argument_of_no_use_is_a_usage_error(options, message):
 
 def test_an_expression_that_chooses_no_rule_is_a_failure():
     assert "-k 'nosuch': chooses nothing" in exchange("--producer", "reference:make", "-k", "nosuch", status=1)
+
+
+def rules_by_pytest(*options, status, folder):
+    """What pytest says where the package is installed, so that its plugin is found."""
+    described = folder / "plugin_of_dlpack-1.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin-of-dlpack\nVersion: 1\n")
+    plugin = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
+    (described / "entry_points.txt").write_text("[pytest11]\n" + "".join(f"{k} = {v}\n" for k, v in plugin.items()))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-rsx", *options]
+    result = run(*command, cwd=folder, environ={"COLUMNS": "200"}, timeout=120)
+    assert result.returncode == status, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_each_rule_is_a_test_of_pytest(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAULT", "consumer-read-only")
+    printed = rules_by_pytest(
+        *("--pyargs", "dlpack.tests", "--dlpack-producer", "reference:make", "--dlpack-consumer", "reference:take"),
+        "--dlpack-skip=producer-fork=no forks here",
+        status=0,
+        folder=tmp_path,
+    )
+    assert "test_rule[producer-make] PASSED" in printed
+    assert "test_rule[consumer-read-only] XFAIL" in printed
+    assert "no forks here" in printed
+    assert re.search(r"\d+ passed, 5 skipped, 1 xfailed", printed)
+
+
+def test_a_broken_rule_is_a_failed_test_of_the_users_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAULT", "producer-copied-flag")
+    (tmp_path / "test_mine.py").write_text("def test_rule(dlpack_rule):\n    dlpack_rule()\n")
+    options = ["test_mine.py", "--dlpack-producer=reference:make", "-k", "copied"]
+    printed = rules_by_pytest(*options, status=1, folder=tmp_path)
+    assert "test_rule[producer-copied-flag] FAILED" in printed
+    assert "A copy is flagged as one.\nseen: copy=True: flags are 0x0\nsource: array API 2023.12" in printed
+    assert "1 failed, 1 passed" in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "expected a producer, a consumer or both"),
+        (["--dlpack-producer=numpy"], "producer 'numpy': expected MODULE:NAME"),
+        (["--dlpack-producer=a:b", "--dlpack-skip=nosuch=why"], "nosuch=why: expected a rule and a reason"),
+        (["--dlpack-producer=a:b", "--dlpack-skip=producer-fork"], "producer-fork=: expected a rule and a reason"),
+    ],
+)
+def test_an_option_of_pytest_of_no_use_is_told(options, message, tmp_path):
+    assert message in rules_by_pytest("--pyargs", "dlpack.tests", *options, status=2, folder=tmp_path)
 
 
 def test_rules_say_what_they_are_and_where_they_are_from():
