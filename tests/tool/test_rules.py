@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import signal
 import sys
 import sysconfig
 import tomllib
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -235,6 +237,25 @@ def test_the_results_as_data_have_a_short_repr():
 )
 def test_an_argument_of_no_use_is_a_usage_error(options, message):
     assert message in exchange(*options, status=2)
+
+
+def test_a_signal_ends_the_command_and_all_that_it_started(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import os, pathlib, signal\ndef make(array):\n"
+        f"    pathlib.Path({str(tmp_path / 'process')!r}).write_text(str(os.getpid()))\n"
+        "    os.kill(int(os.environ['PARENT']), signal.SIGTERM)\n    signal.pause()\n"
+    )
+    code = "import os, runpy, sys; os.environ['PARENT'] = str(os.getpid()); "
+    code += "sys.argv[1:] = ['--producer', 'library:make', '--consumer', 'reference:take']; "
+    code += "runpy.run_module('dlpack.tests', run_name='__main__')"
+    result = run(sys.executable, "-c", code, timeout=20)
+    assert (result.returncode, result.stdout) == (128 + signal.SIGTERM, "")
+    assert is_gone((tmp_path / "process").read_text())
+
+
+def is_gone(process):
+    state = Path("/proc", process, "stat")
+    return not state.exists() or state.read_text().split()[2] == "Z"  # dead; its new parent has not looked yet
 
 
 def test_an_expression_that_chooses_no_rule_is_a_failure():

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from .expression import Expression
 from .results import Conformance, Verdict
-from .session import about
+from .session import about, validate
 from .text import Line, few, wrapped
 
 Progress = Callable[[int, int, str], None]  # rules done, rules in all, what begins
@@ -34,16 +34,19 @@ def conformance(
     from .rules import Rule
 
     specs = validated(producer, consumer)
+    validate((), expression, timeout, None)
     wanted = Expression(expression)
     found = Conformance(name or [*specs.values()][0].partition(":")[0].partition(".")[0], producer, consumer, about())
     judges = [Judge({side: spec}, timeout) for side, spec in specs.items()]
     chosen = [[rule for rule in judge.rules() if wanted(f"{rule.id} {rule.severity}")] for judge in judges]
-    done, total = 0, sum(map(len, chosen))
+    done, total, stopped = 0, sum(map(len, chosen)), False
 
     def work(judge: Judge, rules: list[Rule]) -> None:
         nonlocal done
         with judge:
             for rule in rules:
+                if stopped:
+                    break
                 if progress:
                     progress(done, total, rule.id)
                 judge.verdict(rule)
@@ -52,7 +55,8 @@ def conformance(
     with ThreadPoolExecutor() as pool:
         try:
             list(pool.map(work, judges, chosen))
-        except BaseException:  # Ctrl-C, say
+        except BaseException:  # Ctrl-C, say: what runs is of no use any more
+            stopped = True
             for judge in judges:
                 judge.stop()
             raise

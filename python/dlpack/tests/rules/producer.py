@@ -353,7 +353,7 @@ def strides_not_null(producer: Producer) -> None:
         expect(exported.tensor.ndim == 0 or bool(exported.tensor.strides), f"{name}: strides are NULL")
 
 
-@producer(f"{HEADER}, DLTensor.data: a part of the array API 2021.12 too")
+@producer(f"{HEADER}, DLTensor.shape")
 def size_0(producer: Producer) -> None:
     """An array of size 0 has its shape."""
     for name, array, exported in producer.each(empty(producer.dtype)):
