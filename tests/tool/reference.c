@@ -2,7 +2,6 @@
  * rule, it breaks that rule. With $DEVICE, a device type, what it makes says that it is on that device. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <structmember.h>
@@ -14,6 +13,7 @@ enum { DIMENSIONS = 64, KNOWN_FLAGS = 7 };
 
 static const char *seeded = "";
 static pid_t importer;
+static unsigned long importing_thread;
 static int taken_count;
 
 static int fault(const char *rule)
@@ -175,8 +175,6 @@ typedef struct {
     int64_t shape[DIMENSIONS], strides[DIMENSIONS];
 } Block;
 
-static Block *shared_block; /* for a fault */
-
 static void delete(Block *block)
 {
     if (!Py_IsInitialized() && !fault("producer-deleter-after-exit")) {
@@ -253,13 +251,6 @@ static Block *new_block(Array *self, int versioned, int copies)
     if (!block) {
         PyErr_NoMemory();
         return NULL;
-    }
-    if (fault("producer-threads")) {
-        shared_block = block;
-        Py_BEGIN_ALLOW_THREADS
-        sched_yield();
-        Py_END_ALLOW_THREADS
-        block = shared_block;
     }
     DLTensor *tensor = versioned ? &block->managed.versioned.dl_tensor : &block->managed.legacy.dl_tensor;
     *tensor = self->tensor;
@@ -370,6 +361,9 @@ static PyObject *array_dlpack(Array *self, PyObject *arguments, PyObject *keywor
     }
     if (fault("producer-fork") && getpid() != importer) {
         return PyErr_Format(PyExc_RuntimeError, "another process");
+    }
+    if (fault("producer-threads") && PyThread_get_thread_ident() != importing_thread) {
+        return PyErr_Format(PyExc_RuntimeError, "another thread");
     }
     if (stream != Py_None && check_stream(self, stream, device) < 0) {
         return NULL;
@@ -583,6 +577,12 @@ static Array *describe(const DLTensor *tensor, uint64_t flags, const DLPackVersi
     if (fault("consumer-data-types") && tensor->dtype.code == kDLUInt) {
         self->tensor.dtype.code = kDLInt;
     }
+    if (fault("consumer-unknown-data-type") && tensor->dtype.code > kDLFloat4_e2m1fn) {
+        self->tensor.dtype.code = kDLFloat;
+    }
+    if (fault("consumer-odd-bits") && tensor->dtype.bits == 24) {
+        self->tensor.dtype.bits = 32;
+    }
     if (fault("consumer-lanes")) {
         self->tensor.dtype.lanes = 1;
     }
@@ -750,6 +750,7 @@ PyMODINIT_FUNC PyInit_reference(void)
 {
     seeded = getenv("FAULT") ? getenv("FAULT") : "";
     importer = getpid();
+    importing_thread = PyThread_get_thread_ident();
     if (fault("producer-exchange-api-version")) {
         api.header.version.major = 2;
     }
