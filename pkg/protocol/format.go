@@ -159,7 +159,7 @@ func (r *formatReader) code(f *format) error {
 			return r.malformed("unknown complex number; expected Ze, Zf or Zd")
 		}
 		if letter == 'g' {
-			return r.unsupported(noLongComplex)
+			letter = 'G'
 		}
 	}
 	code := &formatCodes[letter]

@@ -27,7 +27,7 @@ HOT int describe_by_buffer(DLPackObject *self)
 
 void explain_read_stream(DLPackObject *self)
 {
-    if (strcmp(self->protocol, "__arrow_c_stream__") == 0 && PyErr_Occurred()) {
+    if (strcmp(self->protocol, "__arrow_c_stream__") == 0) {
         check_in_python(python.stream_was_read, Py_BuildValue("(ON)", self->obj, take_exception()));
     }
 }
@@ -46,6 +46,8 @@ int describe_by_protocols(DLPackObject *self)
     for (int i = 0; i < COUNT_OF(protocols) && found == 0; i++) {
         found = describe_by(self, &protocols[i]);
     }
-    explain_read_stream(self);
+    if (found < 0) {
+        explain_read_stream(self);
+    }
     return found;
 }

@@ -14,7 +14,7 @@
 int describe_by_buffer(DLPackObject *self);    /* of an object that is known to have a buffer */
 int describe_by_protocols(DLPackObject *self); /* by the first protocol other than __dlpack__ that it speaks */
 
-/* What can be read only once is gone where this fails, or what is made of self: the pending exception then says so, too. */
+/* After a failure: where self->obj gave a stream, the pending exception says, too, that it has been read. */
 void explain_read_stream(DLPackObject *self);
 
 /* capsule.c */

@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # importing typing takes longer than all the rest of this
 if TYPE_CHECKING:
     from typing import Any
 
-Capsule = type(DLPackObject.__dlpack_c_exchange_api__)
+Capsule = type(DLPackObject.__dlpack_c_exchange_api__)  # kept: when Python ends, _dlpack loses its names
 FLAGS = {1: "READ_ONLY", 2: "IS_COPIED", 4: "SUBBYTE_TYPE_PADDED"}  # DLPACK_FLAG_BITMASK_...
 
 
@@ -65,12 +65,11 @@ def is_taken_over(obj: object) -> bool:
 
 def looked_at(obj: object) -> DLPackObject:
     """What asdlpack gives, but that nothing is taken over. It must not outlive what could be."""
-    if not is_taken_over(obj):
-        return asdlpack(obj)
     if type(obj) is Capsule:
         return _inspect(obj)[1] or asdlpack(obj)  # which raises
-    read_structure = modules["dlpack.structs"].read_structure
-    return read_structure(obj, False, None, takes=False)()  # type: ignore[no-any-return]
+    if is_taken_over(obj):
+        return modules["dlpack.structs"].read_structure(obj, False, None, takes=False)()  # type: ignore[no-any-return]
+    return asdlpack(obj)
 
 
 def properties(x: DLPackObject) -> dict[str, Any]:
