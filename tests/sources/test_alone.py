@@ -6,14 +6,7 @@ import sys
 
 import pytest
 
-from support.alone import TESTS, alone, ends, python, run
-
-
-def is_gone(pid):
-    try:
-        return ends(int(pid), timeout=20)
-    except ProcessLookupError:
-        return True
+from support.alone import TESTS, alone, is_gone, python, run
 
 
 @alone
@@ -82,13 +75,13 @@ def test_what_a_program_started_ends_with_it(hangs):
         pid = str(failure.value).split("\n")[1]
     else:
         pid = python(FORKS.format("", "")).stdout
-    assert is_gone(pid)
+    assert is_gone(pid, 20)
 
 
 def test_a_process_that_left_the_session_is_not_waited_for():
     pid = int(python(FORKS.format("os.setsid(); ", ""), timeout=10).stdout)
     os.kill(pid, signal.SIGKILL)
-    assert is_gone(pid)
+    assert is_gone(pid, 20)
 
 
 INTERRUPTED = """
@@ -110,7 +103,7 @@ def pytest_of(test, tmp_path, *command):
 def test_a_test_whose_time_is_over_leaves_no_program_behind(tmp_path):
     result = pytest_of(INTERRUPTED.format(path=str(tmp_path / "pid")), tmp_path)
     assert result.returncode == 1 and "Timeout" in result.stdout
-    assert is_gone((tmp_path / "pid").read_text())
+    assert is_gone((tmp_path / "pid").read_text(), 20)
 
 
 HEEDS = """

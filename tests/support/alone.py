@@ -26,6 +26,14 @@ pidfd_open = getattr(os, "pidfd_open", None) or (lambda pid: ctypes.CDLL(None).s
 JOBS = 1 if "PYTEST_XDIST_WORKER" in os.environ or WINDOWS else len(os.sched_getaffinity(0))
 
 
+def is_gone(pid, timeout):
+    """Whether a process, given by a text, has ended, or does so in that time."""
+    try:
+        return ends(int(pid), timeout)
+    except ProcessLookupError:
+        return True
+
+
 def ends(pid, timeout):
     """Waits for the end of a process, and leaves it to be waited for; says whether it came."""
     if WINDOWS:

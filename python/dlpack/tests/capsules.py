@@ -25,6 +25,14 @@ capsule_pointer = python_api("PyCapsule_GetPointer", c_void_p, py_object, c_char
 capsule_rename = python_api("PyCapsule_SetName", c_int, py_object, c_char_p)
 
 
+def is_capsule(obj: Any) -> bool:
+    return type(obj).__name__ == "PyCapsule"
+
+
+def data_type(tensor: Any) -> tuple[int, int, int]:
+    return tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes
+
+
 def look(capsule: Any) -> Any:
     """The structure in a capsule that nobody has consumed. It keeps the capsule alive, and so itself."""
     name = capsule_name(capsule)
@@ -72,7 +80,7 @@ def read_managed(managed: Any) -> Seen:
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else compact(shape)
     address = (tensor.data or 0) + tensor.byte_offset
     flags = getattr(managed, "flags", None)
-    code, bits, lanes = tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes
+    code, bits, lanes = data_type(tensor)
     name = WHOLE.get(code) or f"{NAMES[code]}{bits}"
     if lanes != 1:
         name += f"x{lanes}"

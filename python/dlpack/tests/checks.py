@@ -5,6 +5,7 @@ from typing import Any
 
 import dlpack
 
+from .capsules import is_capsule
 from .exchange import Wrong, expect, hand_over, one_line
 from .expectations import Rule
 from .libraries.standard import Versioned
@@ -14,7 +15,7 @@ from .memory import Memory
 def gives(*memories: Memory) -> None:
     """Whether a C program gets each memory, without a copy or as one, and gives it back."""
     for memory in memories:
-        serves_once = type(memory.obj).__name__ == "PyCapsule"
+        serves_once = is_capsule(memory.obj)
         for copy in (memory.copy,) if serves_once else (True, memory.copy):
             handed = hand_over(Versioned(), memory, copy, Rule("*", "shared", ""))
             expected = "shared" if copy is False or memory.size == 0 else "copied"

@@ -9,7 +9,17 @@ import dlpack
 
 from ...structs import DELETER
 from .. import tensors
-from ..capsules import READ_ONLY, SUBBYTE_TYPE_PADDED, USED, Seen, capsule_name, look, read_managed
+from ..capsules import (
+    IS_COPIED,
+    READ_ONLY,
+    SUBBYTE_TYPE_PADDED,
+    USED,
+    Seen,
+    capsule_name,
+    data_type,
+    look,
+    read_managed,
+)
 from ..exchange import Wrong, expect, one_line
 from ..memory import Skip
 from ..tensors import LEGACY, MALFORMED, VERSIONED, Tensor
@@ -28,6 +38,7 @@ from .rule import (
     load,
     numbers,
     refused,
+    strides_of,
 )
 
 KNOWN = {"stream", "max_version", "dl_device", "copy"}
@@ -45,15 +56,13 @@ class Consumer:
     def hand(self, array: Any, name: bytes = VERSIONED, **fields: Any) -> "Handed":
         return Handed(self.function, Source(array, name, **fields))
 
-    def is_right(self, array: Any, what: str = "", *, must: bool = False, **fields: Any) -> bool:
-        """Whether it takes the array, and then with the same values; it may refuse unless it must not."""
+    def check(self, array: Any, what: str, *, must: bool = False, **fields: Any) -> None:
+        """It takes the array with the same values. It may refuse it unless it must take it."""
         handed = self.hand(array, **fields)
-        if handed.error is not None:
-            if must:
-                raise Wrong(f"{what} is refused: {one_line(handed.error)}".lstrip())
-            return False
-        handed.check(array, what)
-        return True
+        if must:
+            handed.needs(f"{what} is refused")
+        if handed.error is None:
+            handed.check(array, what)
 
 
 class Source:
@@ -70,8 +79,8 @@ class Source:
     def __dlpack__(self, **keywords: Any) -> Any:
         self.asked.append(keywords)
         array = self.array.copy() if keywords.get("copy") else self.array
-        steps = [stride // array.itemsize for stride in array.strides]
-        described = {"data": array.ctypes.data, "shape": array.shape, "strides": steps, "dtype": dtype_of(array)}
+        described = {"data": array.ctypes.data, "shape": array.shape}
+        described |= {"strides": strides_of(array), "dtype": dtype_of(array)}
         name = self.name if (keywords.get("max_version") or (0,))[0] >= 1 else LEGACY
         tensor = Tensor(name, **described | self.fields)
         tensor.struct.manager_ctx = tensor.address
@@ -110,6 +119,11 @@ class Handed:
         expect(bool(self.source.tensors), "take did not call __dlpack__")
         return self.source.tensors[-1]
 
+    def needs(self, otherwise: str) -> None:
+        """It has to be taken."""
+        if self.error is not None:
+            raise Wrong(f"{otherwise}: {one_line(self.error)}")
+
     def see(self) -> Seen:
         """What the result says of itself, by DLPack or another protocol."""
         try:
@@ -139,7 +153,7 @@ class Handed:
 def take(consumer: Consumer) -> None:
     """What take returns is an array with the values of the object."""
     handed = consumer.hand(numbers(DTYPE))
-    expect(handed.error is None, f"take raised {one_line(handed.error or Wrong())}")
+    handed.needs("take raised")
     handed.check(handed.source.array, "a float32 matrix")
     expect(bool(handed.tensor), "take did not call __dlpack__")
 
@@ -147,7 +161,7 @@ def take(consumer: Consumer) -> None:
 @consumer(f"{PYTHON}, implementation: a library should try to support both", should=True)
 def legacy(consumer: Consumer) -> None:
     """A legacy capsule is taken, also where a versioned one was asked for."""
-    consumer.is_right(numbers(DTYPE), "a legacy capsule", must=True, name=LEGACY)
+    consumer.check(numbers(DTYPE), "a legacy capsule", must=True, name=LEGACY)
 
 
 class Old(Source):
@@ -161,7 +175,7 @@ class Old(Source):
 def old_producer(consumer: Consumer) -> None:
     """A producer whose __dlpack__ knows stream alone is asked again without the newer keywords."""
     handed = Handed(consumer.function, Old(numbers(DTYPE)))
-    expect(handed.error is None, f"refused: {one_line(handed.error or Wrong())}")
+    handed.needs("refused")
 
 
 @consumer(f"{KEYWORDS}, max_version", should=True)
@@ -263,7 +277,7 @@ def null_manager_ctx(consumer: Consumer) -> None:
 def null_deleter(consumer: Consumer) -> None:
     """A tensor whose deleter is NULL is taken and dropped."""
     handed = consumer.hand(numbers(DTYPE), prepare=lambda struct: setattr(struct, "deleter", DELETER()))
-    expect(handed.error is None, f"refused: {one_line(handed.error or Wrong())}")
+    handed.needs("refused")
     handed.result = None
     gc.collect()
 
@@ -314,60 +328,60 @@ def every_data_type(consumer: Consumer) -> None:
 def data_types(consumer: Consumer) -> None:
     """What is taken has the data type and the values of the object."""
     for dtype in DATA_TYPES:
-        consumer.is_right(numbers(dtype), dtype)
+        consumer.check(numbers(dtype), dtype)
 
 
 @consumer(f"{HEADER}, DLTensor.strides")
 def strides(consumer: Consumer) -> None:
     """Strides count items, in any order, and may be negative or 0; what is not taken is refused."""
     for name, array in layouts(DTYPE).items():
-        consumer.is_right(array, name)
+        consumer.check(array, name)
 
 
 @consumer(f"{HEADER}, DLTensor.strides")
 def stride_of_length_1(consumer: Consumer) -> None:
     """The stride of a dimension of length 1 means nothing."""
     array = numbers(DTYPE, (1, 3))
-    consumer.is_right(array, "shape (1, 3) with strides (-1000, 1)", strides=(-1000, 1))
+    consumer.check(array, "shape (1, 3) with strides (-1000, 1)", strides=(-1000, 1))
 
 
 @consumer(f"{HEADER}, DLTensor.strides; {PYTHON}, implementation")
 def null_strides(consumer: Consumer) -> None:
     """NULL strides, which were allowed before version 1.2, mean compact row-major memory."""
-    consumer.is_right(numbers(DTYPE), "strides of NULL, legacy", name=LEGACY, strides=None)
-    consumer.is_right(numbers(DTYPE), "strides of NULL, version 1.0", strides=None, version=(1, 0))
+    consumer.check(numbers(DTYPE), "strides of NULL, legacy", name=LEGACY, strides=None)
+    consumer.check(numbers(DTYPE), "strides of NULL, version 1.0", strides=None, version=(1, 0))
 
 
 @consumer(f"{HEADER}, DLTensor.byte_offset")
 def byte_offset(consumer: Consumer) -> None:
     """The first item is at data plus byte_offset."""
     array = numbers(DTYPE, (32,))[16:]
-    consumer.is_right(array, "byte_offset 64", data=array.ctypes.data - 64, byte_offset=64)
+    consumer.check(array, "byte_offset 64", data=array.ctypes.data - 64, byte_offset=64)
 
 
 @consumer(f"{HEADER}, DLTensor.data; {PYTHON}, implementation")
 def size_0(consumer: Consumer) -> None:
     """An array of size 0 whose data is NULL keeps its shape."""
     for shape, array in empty(DTYPE).items():
-        consumer.is_right(array, f"shape {shape}", data=None)
+        consumer.check(array, f"shape {shape}", data=None)
 
 
 @consumer(f"{HEADER}, DLTensor.shape and strides")
 def null_shape_of_0_dimensions(consumer: Consumer) -> None:
     """Without dimensions shape and strides may be NULL."""
-    consumer.is_right(numbers(DTYPE, ()), "0-d", must=True, shape=None, strides=None)
+    consumer.check(numbers(DTYPE, ()), "0-d", must=True, shape=None, strides=None)
 
 
 @consumer(f"{HEADER}, DLTensor.ndim")
 def many_dimensions(consumer: Consumer) -> None:
     """32 dimensions are taken or refused."""
-    consumer.is_right(numbers(DTYPE, (1,) * 32), "32 dimensions")
+    consumer.check(numbers(DTYPE, (1,) * 32), "32 dimensions")
 
 
 @consumer(f"{KEYWORDS}, notes on DLPACK_FLAG_BITMASK_READ_ONLY", should=True)
 def read_only(consumer: Consumer) -> None:
     """Read-only memory is taken: who knows no read-only arrays ignores the flag."""
-    consumer.is_right(numbers(DTYPE), "read-only memory", must=True, flags=READ_ONLY)
+    consumer.check(numbers(DTYPE), "read-only memory", must=True, flags=READ_ONLY)
 
 
 @consumer(f"{HEADER}, DLPACK_FLAG_BITMASK_READ_ONLY", should=True)
@@ -384,19 +398,19 @@ def read_only_stays(consumer: Consumer) -> None:
 @consumer(f"{HEADER}, DLPackVersion: minor versions")
 def newer_minor(consumer: Consumer) -> None:
     """A tensor of version 1.99 is taken with its values, or refused."""
-    consumer.is_right(numbers(DTYPE), "version 1.99", version=(1, 99))
+    consumer.check(numbers(DTYPE), "version 1.99", version=(1, 99))
 
 
 @consumer(f"{HEADER}, flags")
 def unknown_flag(consumer: Consumer) -> None:
     """A tensor with a flag that dlpack.h does not have is taken with its values, or refused."""
-    consumer.is_right(numbers(DTYPE), "flag 1 << 40", flags=1 << 40)
+    consumer.check(numbers(DTYPE), "flag 1 << 40", flags=1 << 40)
 
 
 @consumer(f"{HEADER}, DLPACK_FLAG_BITMASK_IS_COPIED")
 def copied(consumer: Consumer) -> None:
     """A tensor that is flagged as a copy is taken."""
-    consumer.is_right(numbers(DTYPE), "a copy", must=True, flags=2)
+    consumer.check(numbers(DTYPE), "a copy", must=True, flags=IS_COPIED)
 
 
 def refuses(consumer: Consumer, what: str, **fields: Any) -> None:
@@ -419,16 +433,11 @@ def older_major(consumer: Consumer) -> None:
     refuses(consumer, "version 0.8 in a versioned structure", version=(0, 8))
 
 
-def dtype_in(capsule: Any) -> tuple[int, int, int]:
-    dtype = look(capsule).dl_tensor.dtype
-    return dtype.code, dtype.bits, dtype.lanes
-
-
 def carries(consumer: Consumer, what: str, dtype: tuple[int, int, int]) -> None:
     """Whether such a tensor is refused and deleted once, or handed on as it is."""
     handed = consumer.hand(numbers(DTYPE, (3,)), dtype=dtype)
     if handed.error is None:
-        told = dtype_in(handed.result.__dlpack__())
+        told = data_type(look(handed.result.__dlpack__()).dl_tensor)
         expect(told == dtype, f"{what} became {told}")
     handed.drop()
 

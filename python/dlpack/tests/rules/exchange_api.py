@@ -5,23 +5,28 @@ import gc
 from typing import Any
 
 from ...structs import DLTensor
-from ..capsules import capsule_name, read_managed
+from ..capsules import capsule_name, data_type, is_capsule, read_managed
 from ..exchange import expect
 from ..exchange_api import ExchangeAPI, Refused, allocate, api_of, borrow, delete, from_object, stream_of, to_object
 from ..memory import Skip
 from ..tensors import Tensor
 from .producer import Producer, export, zeros
-from .rule import HEADER, dtype_of, is_capsule, producer
+from .rule import HEADER, dtype_of, producer, strides_of
 
 API = f"{HEADER}, DLPackExchangeAPI"
 
 
-def api(producer: Producer, function: str = "") -> Any:
-    """The table of functions, if this function is in it."""
+def kind_of(producer: Producer) -> Any:
+    """The type of its objects, if that has the table."""
     kind = type(producer.one())
     if not hasattr(kind, "__dlpack_c_exchange_api__"):
         raise Skip("it has no __dlpack_c_exchange_api__")
-    found = api_of(kind)
+    return kind
+
+
+def api(producer: Producer, function: str = "") -> Any:
+    """The table of functions, if this function is in it."""
+    found = api_of(kind_of(producer))
     if function and not getattr(found, function):
         raise Skip(f"{function} is NULL")
     return found
@@ -30,10 +35,7 @@ def api(producer: Producer, function: str = "") -> Any:
 @producer(API)
 def exchange_api_capsule(producer: Producer) -> None:
     """__dlpack_c_exchange_api__ of the type is a capsule named "dlpack_exchange_api"."""
-    kind: Any = type(producer.one())
-    if not hasattr(kind, "__dlpack_c_exchange_api__"):
-        raise Skip("it has no __dlpack_c_exchange_api__")
-    capsule = kind.__dlpack_c_exchange_api__
+    capsule = kind_of(producer).__dlpack_c_exchange_api__
     expect(is_capsule(capsule), f"it is a {type(capsule).__name__}")
     expect(capsule_name(capsule) == b"dlpack_exchange_api", f"its name is {capsule_name(capsule)!r}")
 
@@ -82,8 +84,7 @@ def exchange_api_borrow(producer: Producer) -> None:
 def exchange_api_import(producer: Producer) -> None:
     """A managed tensor becomes an object, which owns it and calls its deleter once."""
     array, functions = producer.numbers(), api(producer, "managed_tensor_to_py_object_no_sync")
-    strides = [stride // array.itemsize for stride in array.strides]
-    tensor = Tensor(data=array.ctypes.data, shape=array.shape, strides=strides, dtype=dtype_of(array))
+    tensor = Tensor(data=array.ctypes.data, shape=array.shape, strides=strides_of(array), dtype=dtype_of(array))
     obj = to_object(tensor.owned(), functions)
     expect(tensor.deleted == 0 or export(obj).address != array.ctypes.data, "the deleter is called too early")
     export(obj).check(array, "the object")
@@ -99,7 +100,7 @@ def exchange_api_allocator(producer: Producer) -> None:
     managed = allocate((2, 3), dtype, api=api(producer, "managed_tensor_allocator"))
     tensor: DLTensor = managed.dl_tensor
     expect(tuple(tensor.shape[: tensor.ndim]) == (2, 3), f"its shape is {tensor.shape[: tensor.ndim]}")
-    told = tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes
+    told = data_type(tensor)
     expect(told == dtype, f"its dtype is {told}, expected {dtype}")
     ctypes.memset((tensor.data or 0) + tensor.byte_offset, 1, 6 * dtype[1] // 8)
     delete(managed)

@@ -24,6 +24,8 @@ from ..capsules import (
     Seen,
     capsule_name,
     consume,
+    data_type,
+    is_capsule,
     look,
     python_api,
     read_managed,
@@ -42,7 +44,6 @@ from .rule import (
     STREAMS,
     dtype_of,
     empty,
-    is_capsule,
     layouts,
     load,
     numbers,
@@ -109,10 +110,6 @@ class Export:
     def address(self) -> int:
         return (self.tensor.data or 0) + int(self.tensor.byte_offset)
 
-    @property
-    def dtype(self) -> tuple[int, int, int]:
-        return self.tensor.dtype.code, self.tensor.dtype.bits, self.tensor.dtype.lanes
-
     def seen(self) -> Seen:
         if self.tensor.device.device_type not in READABLE:
             raise Skip("its memory is not the interpreter's to read")
@@ -120,7 +117,7 @@ class Export:
 
     def check(self, array: Any, what: str) -> None:
         """Whether the array is in there."""
-        told, expected = self.dtype, dtype_of(array)
+        told, expected = data_type(self.tensor), dtype_of(array)
         expect(told == expected, f"{what}: dtype (code, bits, lanes) is {told}, expected {expected}")
         ndim = self.tensor.ndim
         expect(ndim == array.ndim, f"{what}: ndim is {ndim}, expected {array.ndim}")

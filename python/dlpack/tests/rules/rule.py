@@ -74,6 +74,11 @@ def dtype_of(array: Any) -> tuple[int, int, int]:
     return CODES[array.dtype.kind], 8 * array.dtype.itemsize, 1
 
 
+def strides_of(array: Any) -> list[int]:
+    """In items."""
+    return [stride // array.itemsize for stride in array.strides]
+
+
 def numbers(dtype: str, shape: tuple[int, ...] = (2, 3)) -> Any:
     """A row-major array at a multiple of 64 bytes."""
     size = int(np.prod(shape))
@@ -112,7 +117,3 @@ def refused(what: str, call: Callable[[], Any]) -> Exception:
     except Exception as error:
         return error.with_traceback(None)
     raise Wrong(f"{what} is accepted, expected an error")
-
-
-def is_capsule(obj: Any) -> bool:
-    return type(obj).__name__ == "PyCapsule"
