@@ -60,7 +60,7 @@ test-cuda: .venv/package .venv-cuda/matrix
 
 format: .venv/lint
 	gofmt -w pkg pyext
-	.venv/bin/clang-format -i $$(find pyext pkg tests benchmarks -name "*.[ch]")
+	.venv/bin/clang-format -i $$(find pyext pkg tests benchmarks examples -name "*.[ch]")
 	.venv/bin/ruff check --fix --quiet
 	.venv/bin/ruff format --quiet
 
@@ -73,7 +73,7 @@ lint: .venv/lint .venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK))
 	.venv/bin/staticcheck ./...
 	.venv/bin/actionlint .github/workflows/*.yml
 	CFLAGS=-Werror $(PYTHON) build.py
-	.venv/bin/clang-format --dry-run -Werror $$(find pyext pkg tests benchmarks -name "*.[ch]")
+	.venv/bin/clang-format --dry-run -Werror $$(find pyext pkg tests benchmarks examples -name "*.[ch]")
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy --strict build.py python/dlpack examples benchmarks docs

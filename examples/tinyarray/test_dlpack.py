@@ -1,0 +1,12 @@
+"""Each rule of DLPack is a test of tinyarray. To build it, with Python's headers, and to run them:
+
+cc -shared -fPIC -I"$(python -c 'import dlpack; print(dlpack.get_include())')" \
+    -I"$(python -c 'import sysconfig; print(sysconfig.get_path("include"))')" tinyarray.c -o tinyarray.so
+python -m pytest
+"""
+
+from collections.abc import Callable
+
+
+def test_rule(dlpack_rule: Callable[[], None]) -> None:
+    dlpack_rule()
