@@ -54,6 +54,10 @@ def __getattr__(name: str) -> object:
         from ._shared import shared
 
         value = shared
+    elif name == "structs":
+        from importlib import import_module  # "from . import structs" asks this function again
+
+        value = import_module(".structs", __name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -37,6 +37,11 @@ def test_a_name_that_is_imported_at_its_first_use_is_the_class():
 
 
 @alone
+def test_structs_is_there_without_an_import_of_its_own():
+    assert dlpack.structs is importlib.import_module("dlpack.structs")
+
+
+@alone
 def test_the_core_starts_at_the_first_description():
     files, before = process.open_files(), process.threads()
     dlpack.asdlpack(bytearray(1))
