@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from _operator import index  # importing operator takes longer
+
 from ._dlpack import asdlpack, from_pointer, frombuffer
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -28,7 +30,7 @@ def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., 
     if not x._is_row_major and not x._is_column_major:
         x = asdlpack(x, copy=True)
     memory: Any = from_pointer(x.pointer, x.nbytes, "uint8", readonly=x.readonly, owner=x)
-    if protocol.__index__() >= 5:
+    if index(protocol) >= 5:
         from pickle import PickleBuffer
 
         memory = PickleBuffer(memory)

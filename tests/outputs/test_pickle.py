@@ -44,6 +44,11 @@ def test_every_dtype_comes_back(dtype, protocol):
     assert facts(pickle.loads(pickle.dumps(x, protocol=protocol))) == facts(x)
 
 
+def test_a_protocol_that_is_no_int_is_a_type_error():
+    with pytest.raises(TypeError, match="'str' object cannot be interpreted as an integer"):
+        asdlpack(b"memory").__reduce_ex__("5")
+
+
 @pytest.mark.parametrize("name", [ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.float4_e2m1fn, ml_dtypes.float6_e2m3fn])
 def test_items_padded_to_bytes_stay_so(name):
     x = asdlpack(np.arange(6).astype(name).reshape(2, 3))
