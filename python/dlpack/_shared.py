@@ -8,8 +8,9 @@ import mmap
 import os
 import sys
 import tempfile
-import weakref
 from contextlib import suppress
+from functools import partial
+from io import FileIO
 from multiprocessing import reduction
 
 from ._dlpack import DLPackObject, from_pointer, frombuffer
@@ -18,7 +19,7 @@ from ._pickle import dtype_of
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import IO, Any, SupportsIndex
+    from typing import Any, SupportsIndex
 
 WAYS_OUT = {
     errno.EMFILE: "let some of it go, or raise the limit of descriptors: ulimit -n",
@@ -76,11 +77,17 @@ def worded(error: OSError, what: str) -> OSError | MemoryError:
     return OSError(error.errno, f"dlpack.shared: {what}: {error.strerror}{way_out}")
 
 
-class Memory(mmap.mmap):
-    """A mapping, and what keeps it for other processes: a descriptor, or Windows' handle. It ends with the mapping."""
+class Descriptor(FileIO):
+    """An open file that C closes with its last reference, so that no exception of a signal handler comes in between."""
 
-    handle: int
-    name: str  # on Windows
+    _finalizing = False  # hides FileIO's own: else a ResourceWarning says that nobody closed it
+
+
+class Memory(mmap.mmap):
+    """A mapping, and what other processes get: its file, or on Windows, where mmap keeps that for itself, its name."""
+
+    file: Descriptor
+    name: str
 
 
 if sys.platform == "win32":
@@ -92,16 +99,17 @@ if sys.platform == "win32":
         return mapped(f"dlpack.shared-{os.urandom(16).hex()}", size)
 
     def mapped(name: str, size: int) -> Memory:
-        """The memory of that name. mmap keeps its handle for itself, and Windows the name for as long as a process has
-        the memory."""
+        """The memory of that name, which Windows keeps for as long as a process has the memory."""
         memory = Memory(-1, size, tagname=name)
         memory.name = name
-        memory.handle = OpenFileMapping(ACCESS, False, name)
-        weakref.finalize(memory, CloseHandle, memory.handle).atexit = False
         return memory
 
     def sent(memory: Memory) -> tuple[Any, ...]:
-        return reduction.DupHandle(memory.handle, ACCESS), memory.name, len(memory)
+        handle = OpenFileMapping(ACCESS, False, memory.name)
+        try:
+            return reduction.DupHandle(handle, ACCESS), memory.name, len(memory)
+        finally:
+            CloseHandle(handle)
 
     def taken(passed: Any, name: str, size: int) -> Memory:
         handle = passed.detach()
@@ -122,41 +130,49 @@ else:
     F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 1, 2, 4
 
     def new_memory(size: int) -> Memory:
-        with new_file() as file:
-            os.ftruncate(file.fileno(), size)
-            if sys.platform == "linux":
-                with suppress(OSError):  # a temporary file takes no seals
-                    fcntl.fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
-            return mapped(os.dup(file.fileno()))
+        return mapped(new_file(), size)
 
-    def new_file() -> IO[bytes]:
+    def new_file() -> Descriptor:
         """Without a name. One in memory can be sealed: nobody can cut off pages, which ends whoever reads them by
         SIGBUS."""
         if sys.platform == "linux" and hasattr(LIBC, "memfd_create"):
-            descriptor = LIBC.memfd_create(b"dlpack.shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)
-            if descriptor >= 0:
-                return open(descriptor, "r+b", buffering=0)
-            number = ctypes.get_errno()
-            if number not in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # a filter of system calls, or noexec
-                raise OSError(number, os.strerror(number))
-        return tempfile.TemporaryFile()
+            try:
+                return opened(LIBC.memfd_create, b"dlpack.shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)
+            except OSError as error:
+                if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # a filter of system calls, or noexec
+                    raise
+        with tempfile.TemporaryFile() as file:
+            return opened(LIBC.dup, file.fileno())
 
-    def mapped(descriptor: int) -> Memory:
-        """The pages of the whole file. The descriptor is theirs."""
+    def opened(function: Callable[..., int], *arguments: object) -> Descriptor:
+        """What the function of C returns, which is nobody's at no moment: FileIO calls it, with two more arguments that
+        it does not look at."""
         try:
-            memory = Memory(descriptor, 0, **ONE_DESCRIPTOR)
-            weakref.finalize(memory, os.close, descriptor).atexit = False  # whoever still has it may pass it on
+            return Descriptor("dlpack.shared", "r+", opener=partial(function, *arguments))
+        except ValueError:  # it returned -1
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number)) from None
+
+    def mapped(file: Descriptor, size: int | None = None) -> Memory:
+        """The pages of the whole file. A new one gets its size, and keeps it."""
+        try:
+            if size is not None:
+                os.ftruncate(file.fileno(), size)
+                if sys.platform == "linux":
+                    with suppress(OSError):  # a temporary file takes no seals
+                        fcntl.fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+            memory = Memory(file.fileno(), 0, **ONE_DESCRIPTOR)
         except BaseException:
-            os.close(descriptor)
+            file.close()  # who keeps the error keeps this frame
             raise
-        memory.handle = descriptor
+        memory.file = file  # whoever has the memory may pass it on
         return memory
 
     def sent(memory: Memory) -> tuple[Any, ...]:
-        return (reduction.DupFd(memory.handle),)
+        return (reduction.DupFd(memory.file.fileno()),)
 
     def taken(passed: Any) -> Memory:
-        return mapped(passed.detach())
+        return mapped(Descriptor(passed.detach(), "r+"))
 
 
 def reduced_memory(memory: Memory) -> tuple[Callable[..., Memory], tuple[Any, ...]]:

@@ -10,6 +10,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import warnings
 from multiprocessing import resource_sharer, resource_tracker
 from multiprocessing.reduction import ForkingPickler
 
@@ -252,7 +253,7 @@ def test_what_is_made_and_passed_at_once_in_threads_leaves_nothing():
     in_threads(work, 8)
     wait_for_sharer()
     [file] = files()
-    assert os.stat(f"/proc/self/fd/{common[0].obj.handle}").st_nlink == 0
+    assert os.stat(f"/proc/self/fd/{common[0].obj.file.fileno()}").st_nlink == 0
     assert resource_tracker._resource_tracker._fd is None
     assert holders(file) == {os.getpid()}
     array = np.from_dlpack(common.pop())
@@ -275,7 +276,7 @@ def test_nobody_can_change_its_length():
     for each in x, passed(x):
         for length in 0, 2 * mmap.PAGESIZE:
             with pytest.raises(PermissionError):
-                os.ftruncate(each.obj.handle, length)
+                os.ftruncate(each.obj.file.fileno(), length)
         for change in each.obj.close, lambda each=each: each.obj.resize(1):
             with pytest.raises(BufferError):
                 change()
@@ -289,7 +290,7 @@ def test_without_memfd_it_is_a_temporary_file_without_a_name():
         tempfile.tempdir = folder
         x = dlpack.shared(3, "float32")
         assert os.listdir(folder) == []
-        assert os.readlink(f"/proc/self/fd/{x.obj.handle}").startswith(folder)
+        assert os.readlink(f"/proc/self/fd/{x.obj.file.fileno()}").startswith(folder)
         add_one(passed(x))
         assert np.from_dlpack(x).tolist() == [1] * 3
         resource_sharer.stop()
@@ -397,6 +398,54 @@ def test_a_sender_that_ended_or_was_asked_twice_is_an_error():
 
 def test_a_program_that_is_started_does_not_inherit_it():
     x = dlpack.shared(1, "int8")
-    code = f"import os; os.fstat({x.obj.handle})"
+    code = f"import os; os.fstat({x.obj.file.fileno()})"
     result = subprocess.run([sys.executable, "-c", code], close_fds=False, capture_output=True, text=True)
     assert "Bad file descriptor" in result.stderr
+
+
+def interrupted(function, after):
+    """Calls the function with a KeyboardInterrupt before its so many-th instruction, as a signal handler may raise it;
+    says whether there was one."""
+    left = after
+
+    def trace(frame, event, argument):
+        nonlocal left
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        function()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return left <= 0
+
+
+@alone
+def test_an_interrupt_at_any_instruction_leaves_nothing():
+    def make_and_drop():
+        dlpack.shared(3, "uint8")
+
+    make_and_drop()
+    before, after = set(os.listdir("/proc/self/fd")), 1
+    while interrupted(make_and_drop, after):
+        assert not files()
+        assert set(os.listdir("/proc/self/fd")) == before
+        after += 1
+    assert after > 100
+
+
+@alone
+def test_memory_that_nobody_closed_is_no_resource_warning():
+    """As python -X dev shows them."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        dlpack.shared(3, "uint8")
+        passed(dlpack.shared(3, "uint8"))
+    assert not told and not files()
