@@ -63,7 +63,7 @@ def plain_asdlpack(
 ) -> Any:
     call = plain(partial(asdlpack, obj), copy=plain_copy(copy), device=None if device is None else device_pair(device))
     if owner is not None and not isinstance(call, Exception):
-        structs = whole_module("dlpack.structs", "read_structure")
+        structs = structs_imported()
         call = needless_owner(obj) if structs is None else structs.read_structure(obj, owner=owner, **call.keywords)
     return call if align is None or isinstance(call, Exception) else aligned(obj, call, align, copy)
 
@@ -246,8 +246,8 @@ def device_ints(device: object) -> tuple[int, int] | None:
 
 def device_pair(device: object) -> tuple[int, int] | Exception:
     """A device by its name, as a pair of ints, or of an object that is one or is on one."""
-    if isinstance(device, str):
-        return named_device(device)
+    if issubclass(type(device), str):  # a mock may say that its class is str
+        return named_device(str.__str__(device))
     return device_ints(device) or carried_device(device) or wrong(DEVICE, device, pair_of(device))
 
 
@@ -257,12 +257,10 @@ def carried_device(device: Any) -> tuple[int, int] | Exception | None:
         return None
     if hasattr(device, "__dlpack_device__"):
         return device_ints(device.__dlpack_device__())
-    torch = whole_module("torch", "device")
-    if torch is not None and isinstance(device, torch.device):
+    if isinstance(device, class_in("torch", "device")):
         return named_device(f"{device.type}:{device.index or 0}")
-    cupy = whole_module("cupy", "cuda")
-    if cupy is not None and isinstance(device, cupy.cuda.Device):
-        return named_device(f"{'rocm' if cupy.cuda.runtime.is_hip else 'cuda'}:{device.id}")
+    if isinstance(device, class_in("cupy", "cuda", "Device")):
+        return named_device(f"{'rocm' if modules['cupy'].cuda.runtime.is_hip else 'cuda'}:{device.id}")
     platform = getattr(getattr(device, "client", None), "platform", None)
     id = getattr(device, "local_hardware_id", None) or 0  # None for the CPU
     return named_device(f"{platform}:{id}") if isinstance(platform, str) else None
@@ -295,7 +293,7 @@ def stream_handle(stream: Any) -> int | Exception:
 
 def dtype_text(dtype: object) -> str | Exception:
     """The name of a data type; of numpy's dtypes their typestr, as in the array interface."""
-    text = str.__str__(dtype) if isinstance(dtype, str) else carried_name(dtype)
+    text = str.__str__(dtype) if issubclass(type(dtype), str) else carried_name(dtype)
     if isinstance(text, str) and not text.isprintable():
         return ValueError(f"dtype: expected a name such as 'float32', got {short_repr(text)}")
     return text
@@ -303,14 +301,13 @@ def dtype_text(dtype: object) -> str | Exception:
 
 def carried_name(dtype: Any) -> str | Exception:
     """The name of the data type that an object carries."""
-    numpy = whole_module("numpy", "dtype", "generic")
     if isinstance(dtype, type):
         if dtype in BUILTINS:
             return BUILTINS[dtype]
-        if numpy is not None and issubclass(dtype, numpy.generic):
-            dtype = numpy.dtype(dtype)
+        if issubclass(dtype, class_in("numpy", "generic")):
+            dtype = modules["numpy"].dtype(dtype)
     given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32
-    if numpy is not None and isinstance(dtype, numpy.dtype):
+    if issubclass(type(dtype), class_in("numpy", "dtype")):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
         return f"{dtype.str} {dtype.name}" if hidden else str(dtype.str)
     if hasattr(dtype, "__dlpack_data_type__") and not isinstance(dtype, type):
@@ -334,25 +331,34 @@ def data_type_numbers(dtype: Any) -> str | Exception:
     return str(numbers)
 
 
-def whole_module(name: str, *needed: str) -> Any:
-    """A module, if it is imported and has these names: of one that another thread imports they may be missing yet, and
-    then no object is of its types."""
-    module = modules.get(name)
-    for each in needed:
-        if not hasattr(module, each):
-            return None
-    return module
+class Nothing:
+    """A class without instances."""
+
+
+def class_in(library: str, *path: str) -> Any:
+    """A class of a library that is imported; Nothing, where it is not, where another thread imports it and has not come
+    so far, and where something stands in for it, such as a mock."""
+    found = modules.get(library)
+    try:
+        for name in path:
+            found = getattr(found, name)
+    except Exception:
+        return Nothing
+    return found if isinstance(found, type) else Nothing
+
+
+def structs_imported() -> Any:
+    """dlpack.structs, if that is imported: as long as another thread imports it, no object is of its types."""
+    module = modules.get("dlpack.structs")
+    return module if hasattr(module, "read_structure") else None
 
 
 def address(pointer: Any) -> int | None:
     """The address in a ctypes pointer; None where it is no such pointer."""
-    ctypes = whole_module("ctypes", "c_void_p", "c_char_p", "_Pointer")
-    if ctypes is None:
+    pointers = [class_in("ctypes", name) for name in ("c_void_p", "c_char_p", "c_wchar_p", "_Pointer", "_CFuncPtr")]
+    if not isinstance(pointer, tuple(pointers)):
         return None
-    pointers = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_wchar_p, ctypes._Pointer, ctypes._CFuncPtr
-    if not isinstance(pointer, pointers):
-        return None
-    return ctypes.c_void_p.from_buffer(pointer).value or 0  # ctypes.cast would make a reference cycle
+    return modules["ctypes"].c_void_p.from_buffer(pointer).value or 0  # ctypes.cast would make a reference cycle
 
 
 def unsigned(value: object) -> int | None:
@@ -415,8 +421,7 @@ def no_buffer(protocol: str, data: object) -> Exception:
 
 
 def is_numpy_scalar(obj: object) -> bool:
-    numpy = whole_module("numpy", "generic")
-    return numpy is not None and issubclass(type(obj), numpy.generic)
+    return issubclass(type(obj), class_in("numpy", "generic"))
 
 
 def name_hidden(obj: Any, typestr: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sys import modules
 
-from ._arguments import whole_module
+from ._arguments import structs_imported
 from ._arrow import is_read_once
 from ._dlpack import DLPackObject, _inspect, asdlpack
 from ._errors import bare
@@ -59,7 +59,7 @@ def describe(obj: object, /) -> dict[str, Any]:
 
 def is_taken_over(obj: object) -> bool:
     """Whether asdlpack takes obj over: a capsule, or a pointer to a structure."""
-    structs = whole_module("dlpack.structs", "read_structure")
+    structs = structs_imported()
     return type(obj) is Capsule or (structs is not None and any(type(obj) is pointer for pointer in structs.POINTERS))
 
 

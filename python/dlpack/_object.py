@@ -225,12 +225,15 @@ class Speaker:
 
 
 def type_of(name: str) -> Any:
+    def none(reason: str) -> BufferError:
+        return BufferError(f"dtype {name}: {reason} ({AS_BYTES})")
+
     try:
         import ml_dtypes
-    except ImportError:
-        reason = "numpy has no such type, but with ml_dtypes installed has some"
-    else:
-        if hasattr(ml_dtypes, name):
-            return getattr(ml_dtypes, name)
-        reason = "neither numpy nor ml_dtypes has such a type"
-    raise BufferError(f"dtype {name}: {reason} ({AS_BYTES})")
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "ml_dtypes":
+            raise none("numpy has no such type, but with ml_dtypes installed has some") from None
+        raise none(f"numpy has no such type, and ml_dtypes can't be imported: {exception_text(error)}") from error
+    if not hasattr(ml_dtypes, name):
+        raise none("neither numpy nor ml_dtypes has such a type")
+    return getattr(ml_dtypes, name)

@@ -3,8 +3,12 @@
 import array
 import json
 import re
+import sys
+from types import SimpleNamespace
+from unittest import mock
 
 import jax
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -158,3 +162,23 @@ def test_a_stream_by_its_own_word(driver):
     for wrong in Stream(1, handle), Stream(0, -1), Stream(0, "1"), Stream(handle):
         with pytest.raises(ValueError, match=r"stream: __cuda_stream__\(\) must return \(0, handle\), got"):
             x.__dlpack__(stream=wrong)
+
+
+@alone
+def test_a_mock_in_the_place_of_a_library_changes_nothing():
+    """As where documentation is built, or tests run, without the library."""
+    device = jax.devices("cpu")[0]
+    for name in ("torch", "cupy", "numpy", "ctypes"):
+        with mock.patch.dict(sys.modules, {name: mock.MagicMock()}):
+            assert asdlpack(bytearray(8), device=device).device == (1, 0)
+            assert frombuffer(bytearray(8), ml_dtypes.bfloat16).dtype == "bfloat16"
+            assert frombuffer(bytearray(8), SimpleNamespace(name="int16")).dtype == "int16"
+
+
+@pytest.mark.parametrize("kind", [str, np.dtype])
+def test_an_object_that_lies_about_its_class_is_told_as_what_it_is(kind):
+    liar = mock.Mock(spec=kind)
+    with pytest.raises(TypeError, match="dtype: expected a name"):
+        frombuffer(bytearray(8), liar)
+    with pytest.raises(TypeError, match="device: expected a name"):
+        asdlpack(bytearray(8), device=liar)

@@ -39,7 +39,8 @@ CODE_POINTS = "numpy.ascontiguousarray(obj).view('uint32')"
 BYTES = "numpy.ascontiguousarray(obj).view('uint8')"
 BUFFER = "memoryview(obj).cast('B')"
 FLOATS = "numpy.asarray(obj).astype('float64')"
-LONG_DOUBLES = "numpy.frombuffer(obj, 'g').astype('float64')"
+INTEGERS = "memoryview(memoryview(obj).tobytes()).cast('Q')"
+LONG_DOUBLES = "numpy.frombuffer(memoryview(obj).tobytes(), 'g').astype('float64')"
 ITEMS = "with ml_dtypes numpy.asarray(x) has it"
 AS_UINT8 = 'dlpack.frombuffer(x, "uint8")'
 
@@ -70,7 +71,13 @@ REFUSED = {
     "an array of structures of ctypes": (Pair * 2, BUFFER),
     "a union of ctypes": (Either, BUFFER),
     "text of ctypes": (ctypes.c_wchar * 2, BUFFER),
-    "pointers": (ctypes.c_void_p * 2, "memoryview(obj).cast('B').cast('Q')"),
+    "strided text of ctypes": (
+        lambda: memoryview((ctypes.c_wchar * 4)())[::2],
+        f"{BUFFER} or .tobytes()",
+        "memoryview(obj).tobytes()",
+    ),
+    "pointers": (ctypes.c_void_p * 2, INTEGERS),
+    "strided pointers": (lambda: memoryview((ctypes.c_void_p * 4)())[::2], INTEGERS),
     "times": (lambda: numpy.zeros(4, "M8[s]")[::2], ".view('int64')", "obj.view('int64')"),
     "big-endian times": (lambda: numpy.array([1], ">M8[s]"), ".astype('int64')", "obj.astype('int64')"),
     "a time": (lambda: numpy.datetime64("2000-01-01"), ".view('int64')", "obj.view('int64')"),
@@ -81,6 +88,7 @@ REFUSED = {
     "a buffer of long doubles": (lambda: memoryview(numpy.zeros(2, "g").data), FLOATS),
     "a long double of ctypes": (ctypes.c_longdouble, LONG_DOUBLES),
     "long doubles of ctypes": (ctypes.c_longdouble * 2 * 3, LONG_DOUBLES),
+    "strided long doubles of ctypes": (lambda: memoryview((ctypes.c_longdouble * 4)())[::2], LONG_DOUBLES),
     "big-endian numbers": (lambda: numpy.zeros(2, ">f4"), "copy=None", "asdlpack(obj, copy=None)"),
     "a list": (lambda: [1, 2], "numpy.asarray(obj)"),
     "a BytesIO": (lambda: io.BytesIO(b"ab"), "its getbuffer()", "obj.getbuffer()"),

@@ -171,6 +171,18 @@ def test_a_make_or_take_that(habit, side, tmp_path):
     assert {each.outcome for rule, each in outcomes.items() if not rule.startswith(side)} == {"kept"}
 
 
+def test_a_library_that_forks_at_its_import_gets_its_own_verdicts(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import os, reference\nos.fork()\nmake, take = reference.make, reference.take\n"
+    )
+    found = tests.conformance(producer="library:make", consumer="library:take")
+    alone = tests.conformance(**REFERENCE)
+    assert [(each.rule, each.outcome) for each in found.verdicts] == [
+        (each.rule, each.outcome) for each in alone.verdicts
+    ]
+    assert found.ok
+
+
 def test_a_library_that_can_not_be_imported_is_one_broken_rule(tmp_path):
     (tmp_path / "library.py").write_text("import nosuch")
     printed = exchange("--producer", "library:make", "--consumer", "reference:nosuch", "--name", "Mine", status=1)

@@ -56,18 +56,19 @@ consumer = functools.partial(rule, "consumer")
 
 
 def load(spec: str) -> Callable[[Any], Any]:
-    """The function that MODULE:NAME names. Where it forks and returns in the child too, the child ends there."""
+    """The function that MODULE:NAME names. Where its module or the function forks, the child ends when it returns."""
     module, _, name = spec.partition(":")
-    function, process = functools.reduce(getattr, name.split("."), import_module(module)), os.getpid()
+    process = os.getpid()
 
-    def call(argument: Any) -> Any:
+    def in_parent(function: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return function(argument)  # type: ignore[operator]
+            return function(*arguments)
         finally:
             if os.getpid() != process:
                 os._exit(0)
 
-    return call
+    library = in_parent(import_module, module)
+    return functools.partial(in_parent, functools.reduce(getattr, name.split("."), library))
 
 
 def dtype_of(array: Any) -> tuple[int, int, int]:
