@@ -92,6 +92,7 @@ def passes(name):
         install(python, libraries)
     stable = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{libraries}"}
     own = {**os.environ, "PYTHONPATH": f"{package(name, python)}:{libraries}"}
+    own["CPATH"] = str(python.parents[1] / "include")  # where Debian's pyconfig.h finds the one that it includes
     files = runnable(python, own)
     runs = [
         ([python, "-X", "dev", "-m", "dlpack.tests"], own if name.endswith("t") else stable),

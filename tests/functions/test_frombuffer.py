@@ -14,7 +14,7 @@ from dlpack import asdlpack, frombuffer
 from support.alone import alone, run
 from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look
 from support.layouts import PROTOCOLS
-from support.small_types import PADDED
+from support.small_types import PADDED, WHOLE_BYTES
 
 # name: type code and bits of DLPack 1.3
 
@@ -60,8 +60,7 @@ def test_lanes_are_part_of_an_item():
         (np.bool_, "bool"),
         (np.dtype("complex128"), "complex128"),
         (ml_dtypes.bfloat16, "bfloat16"),
-        (np.dtype(ml_dtypes.float8_e5m2), "float8_e5m2"),
-        (np.dtype(ml_dtypes.complex32), "complex32"),
+        *[(np.dtype(getattr(ml_dtypes, name)), name) for name in WHOLE_BYTES],
         pytest.param(Speaks(name="FLOAT32"), "float32", id="of paddle"),
         (bool, "bool"),
         (float, "float64"),
