@@ -183,6 +183,16 @@ def test_a_library_that_forks_at_its_import_gets_its_own_verdicts(tmp_path):
     assert found.ok
 
 
+def test_a_consumer_of_one_data_type_alone_conforms(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import numpy\ndef take(obj):\n    array = numpy.from_dlpack(obj)\n"
+        "    if array.dtype != 'float64': raise BufferError('expected float64')\n    return array\n"
+    )
+    found = tests.conformance(consumer="library:take", expression="consumer and not malformed")
+    assert found.ok and len(found.broken("should")) < 6
+    assert {each.rule: each.outcome for each in found.verdicts}["consumer-lanes"] == "kept"
+
+
 def test_a_library_that_can_not_be_imported_is_one_broken_rule(tmp_path):
     (tmp_path / "library.py").write_text("import nosuch")
     printed = exchange("--producer", "library:make", "--consumer", "reference:nosuch", "--name", "Mine", status=1)
@@ -195,7 +205,7 @@ def test_a_rule_that_kills_the_process_after_others_is_tried_alone(tmp_path):
     """What an earlier rule has damaged is told, and not blamed on this one."""
     (tmp_path / "library.py").write_text(
         "import os, reference\ncalls = 0\ndef take(obj):\n    global calls; calls += 1\n"
-        "    if calls == 2: os.abort()\n    return reference.take(obj)\n"
+        "    if calls == 3: os.abort()\n    return reference.take(obj)\n"
     )
     found = tests.conformance(consumer="library:take", expression="consumer-take or consumer-keeps")
     assert [each.outcome for each in found.verdicts] == ["kept", "kept"]
@@ -206,7 +216,7 @@ def test_a_rule_that_kills_the_process_after_others_is_tried_alone(tmp_path):
 def test_after_two_rules_that_hang_the_others_are_not_tried(tmp_path):
     (tmp_path / "library.py").write_text(
         "import reference, signal\ncalls = 0\ndef take(obj):\n    global calls; calls += 1\n"
-        "    if calls == 2: signal.pause()\n    return reference.take(obj)\n"
+        "    if calls == 3: signal.pause()\n    return reference.take(obj)\n"
     )
     with Judge({"consumer": "library:take"}, 1) as judge:
         outcomes = [judge.verdict(rule).outcome for rule in judge.rules()[:6]]

@@ -1,6 +1,7 @@
 """Rules of consumers: what from_dlpack makes of what a producer gives."""
 
 import collections
+import functools
 import gc
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ from .rule import (
     FROM_DLPACK,
     HEADER,
     KEYWORDS,
+    KINDS,
     PYTHON,
     STREAMS,
     consumer,
@@ -42,7 +44,6 @@ from .rule import (
 )
 
 KNOWN = {"stream", "max_version", "dl_device", "copy"}
-DTYPE = "float32"
 kept = collections.deque[Tensor](maxlen=1000)  # so that a deleter that is called too often finds the structure
 
 
@@ -52,6 +53,14 @@ class Consumer:
     def __init__(self, spec: str) -> None:
         self.spec = spec
         self.function = load(spec)
+
+    @functools.cached_property
+    def dtype(self) -> str:
+        """One that it takes."""
+        return next((dtype for dtype in KINDS if self.hand(numbers(dtype)).error is None), KINDS[0])
+
+    def numbers(self, shape: tuple[int, ...] = (2, 3)) -> Any:
+        return numbers(self.dtype, shape)
 
     def hand(self, array: Any, name: bytes = VERSIONED, **fields: Any) -> "Handed":
         return Handed(self.function, Source(array, name, **fields))
@@ -152,16 +161,16 @@ class Handed:
 @consumer("array API 2021.12, from_dlpack")
 def take(consumer: Consumer) -> None:
     """What take returns is an array with the values of the object."""
-    handed = consumer.hand(numbers(DTYPE))
+    handed = consumer.hand(consumer.numbers())
     handed.needs("take raised")
-    handed.check(handed.source.array, "a float32 matrix")
+    handed.check(handed.source.array, f"a matrix of {consumer.dtype}")
     expect(bool(handed.tensor), "take did not call __dlpack__")
 
 
 @consumer(f"{PYTHON}, implementation: a library should try to support both", should=True)
 def legacy(consumer: Consumer) -> None:
     """A legacy capsule is taken, also where a versioned one was asked for."""
-    consumer.check(numbers(DTYPE), "a legacy capsule", must=True, name=LEGACY)
+    consumer.check(consumer.numbers(), "a legacy capsule", must=True, name=LEGACY)
 
 
 class Old(Source):
@@ -174,21 +183,21 @@ class Old(Source):
 @consumer(f"{KEYWORDS}, notes: the consumer's logic", should=True)
 def old_producer(consumer: Consumer) -> None:
     """A producer whose __dlpack__ knows stream alone is asked again without the newer keywords."""
-    handed = Handed(consumer.function, Old(numbers(DTYPE)))
+    handed = Handed(consumer.function, Old(consumer.numbers()))
     handed.needs("refused")
 
 
 @consumer(f"{KEYWORDS}, max_version", should=True)
 def asks_for_versioned(consumer: Consumer) -> None:
     """It passes max_version, of 1.0 at least."""
-    asked = [each.get("max_version") for each in consumer.hand(numbers(DTYPE)).source.asked]
+    asked = [each.get("max_version") for each in consumer.hand(consumer.numbers()).source.asked]
     expect(any(each and tuple(each) >= (1, 0) for each in asked), f"max_version is {asked}")
 
 
 @consumer(f"{KEYWORDS}, max_version: a 2-tuple")
 def max_version(consumer: Consumer) -> None:
     """The max_version that it passes is a tuple of two integers."""
-    for each in consumer.hand(numbers(DTYPE)).source.asked:
+    for each in consumer.hand(consumer.numbers()).source.asked:
         told = each.get("max_version")
         expect(told is None or (isinstance(told, tuple) and [*map(type, told)] == [int, int]), f"it is {told!r}")
 
@@ -196,21 +205,21 @@ def max_version(consumer: Consumer) -> None:
 @consumer(f"{KEYWORDS}, signature")
 def known_keywords(consumer: Consumer) -> None:
     """It passes no arguments to __dlpack__ but stream, max_version, dl_device and copy."""
-    for each in consumer.hand(numbers(DTYPE)).source.asked:
+    for each in consumer.hand(consumer.numbers()).source.asked:
         expect(each.keys() <= KNOWN, f"it passes {', '.join(each.keys() - KNOWN)}")
 
 
 @consumer(STREAMS)
 def stream_on_cpu(consumer: Consumer) -> None:
     """For memory of the CPU it passes no stream but None."""
-    for each in consumer.hand(numbers(DTYPE)).source.asked:
+    for each in consumer.hand(consumer.numbers()).source.asked:
         expect(each.get("stream") is None, f"stream is {each.get('stream')!r}")
 
 
 @consumer(f"{KEYWORDS}, dl_device: a 2-tuple")
 def dl_device(consumer: Consumer) -> None:
     """The dl_device that it passes is None or a tuple of two."""
-    for each in consumer.hand(numbers(DTYPE)).source.asked:
+    for each in consumer.hand(consumer.numbers()).source.asked:
         told = each.get("dl_device")
         expect(told is None or (isinstance(told, tuple) and len(told) == 2), f"dl_device is {told!r}")
 
@@ -219,7 +228,7 @@ def dl_device(consumer: Consumer) -> None:
 def renames(consumer: Consumer) -> None:
     """A capsule that was taken is renamed to "used_...", whatever its name was."""
     for name in VERSIONED, LEGACY:
-        handed = consumer.hand(numbers(DTYPE), name)
+        handed = consumer.hand(consumer.numbers(), name)
         for tensor, capsule in zip(handed.source.tensors, handed.source.capsules, strict=True):
             if handed.error is None:
                 told = capsule_name(capsule)
@@ -229,7 +238,7 @@ def renames(consumer: Consumer) -> None:
 @consumer(f"{PYTHON}, capsule names: it is consumed exactly once")
 def used_capsule(consumer: Consumer) -> None:
     """A capsule that was consumed before is refused."""
-    source = Source(numbers(DTYPE))
+    source = Source(consumer.numbers())
     first = Handed(consumer.function, source)
     capsule = source.capsules[-1]
 
@@ -237,7 +246,7 @@ def used_capsule(consumer: Consumer) -> None:
         def __dlpack__(self, **keywords: Any) -> Any:
             return capsule
 
-    second = Handed(consumer.function, Again(numbers(DTYPE)))
+    second = Handed(consumer.function, Again(consumer.numbers()))
     expect(second.error is not None, "a consumed capsule is taken")
     del first
 
@@ -252,13 +261,13 @@ def other_name(consumer: Consumer) -> None:
         def __dlpack__(self, **keywords: Any) -> Any:
             return capsule
 
-    handed = Handed(consumer.function, Other(numbers(DTYPE)))
+    handed = Handed(consumer.function, Other(consumer.numbers()))
     expect(handed.error is not None, 'a capsule named "nltensor" is taken')
 
 
 def deleted_once(consumer: Consumer, **fields: Any) -> None:
     for name in VERSIONED, LEGACY:
-        consumer.hand(numbers(DTYPE), name, **fields).drop()
+        consumer.hand(consumer.numbers(), name, **fields).drop()
 
 
 @consumer(f"{HEADER}, deleter")
@@ -276,7 +285,7 @@ def null_manager_ctx(consumer: Consumer) -> None:
 @consumer(f"{HEADER}, deleter: it can be NULL")
 def null_deleter(consumer: Consumer) -> None:
     """A tensor whose deleter is NULL is taken and dropped."""
-    handed = consumer.hand(numbers(DTYPE), prepare=lambda struct: setattr(struct, "deleter", DELETER()))
+    handed = consumer.hand(consumer.numbers(), prepare=lambda struct: setattr(struct, "deleter", DELETER()))
     handed.needs("refused")
     handed.result = None
     gc.collect()
@@ -285,7 +294,7 @@ def null_deleter(consumer: Consumer) -> None:
 @consumer(f"{HEADER}, DLManagedTensorVersioned")
 def keeps(consumer: Consumer) -> None:
     """The tensor lives as long as the array that shares its memory, also when the producer's object is gone."""
-    array = numbers(DTYPE)
+    array = consumer.numbers()
     handed = consumer.hand(array)
     tensor = handed.tensor
     handed.source.capsules.clear()
@@ -298,7 +307,7 @@ def keeps(consumer: Consumer) -> None:
 @consumer(f"{PYTHON}, semantics: if possible, this must be zero-copy", should=True)
 def shares(consumer: Consumer) -> None:
     """Row-major memory at a multiple of 64 bytes is shared, not copied."""
-    array = numbers(DTYPE)
+    array = consumer.numbers()
     handed = consumer.hand(array)
     if any(asked.get("copy") for asked in handed.source.asked):
         raise Skip("take copies")
@@ -308,7 +317,7 @@ def shares(consumer: Consumer) -> None:
 @consumer(f"{PYTHON}, semantics: the producer keeps owning the memory")
 def does_not_write(consumer: Consumer) -> None:
     """Taking changes neither the memory nor the structure's shape and strides."""
-    array = numbers(DTYPE)
+    array = consumer.numbers()
     before = array.tobytes()
     handed = consumer.hand(array)
     expect(array.tobytes() == before, "the memory was written")
@@ -334,60 +343,60 @@ def data_types(consumer: Consumer) -> None:
 @consumer(f"{HEADER}, DLTensor.strides")
 def strides(consumer: Consumer) -> None:
     """Strides count items, in any order, and may be negative or 0; what is not taken is refused."""
-    for name, array in layouts(DTYPE).items():
+    for name, array in layouts(consumer.dtype).items():
         consumer.check(array, name)
 
 
 @consumer(f"{HEADER}, DLTensor.strides")
 def stride_of_length_1(consumer: Consumer) -> None:
     """The stride of a dimension of length 1 means nothing."""
-    array = numbers(DTYPE, (1, 3))
+    array = consumer.numbers((1, 3))
     consumer.check(array, "shape (1, 3) with strides (-1000, 1)", strides=(-1000, 1))
 
 
 @consumer(f"{HEADER}, DLTensor.strides; {PYTHON}, implementation")
 def null_strides(consumer: Consumer) -> None:
     """NULL strides, which were allowed before version 1.2, mean compact row-major memory."""
-    consumer.check(numbers(DTYPE), "strides of NULL, legacy", name=LEGACY, strides=None)
-    consumer.check(numbers(DTYPE), "strides of NULL, version 1.0", strides=None, version=(1, 0))
+    consumer.check(consumer.numbers(), "strides of NULL, legacy", name=LEGACY, strides=None)
+    consumer.check(consumer.numbers(), "strides of NULL, version 1.0", strides=None, version=(1, 0))
 
 
 @consumer(f"{HEADER}, DLTensor.byte_offset")
 def byte_offset(consumer: Consumer) -> None:
     """The first item is at data plus byte_offset."""
-    array = numbers(DTYPE, (32,))[16:]
+    array = consumer.numbers((32,))[16:]
     consumer.check(array, "byte_offset 64", data=array.ctypes.data - 64, byte_offset=64)
 
 
 @consumer(f"{HEADER}, DLTensor.data; {PYTHON}, implementation")
 def size_0(consumer: Consumer) -> None:
     """An array of size 0 whose data is NULL keeps its shape."""
-    for shape, array in empty(DTYPE).items():
+    for shape, array in empty(consumer.dtype).items():
         consumer.check(array, f"shape {shape}", data=None)
 
 
 @consumer(f"{HEADER}, DLTensor.shape and strides")
 def null_shape_of_0_dimensions(consumer: Consumer) -> None:
     """Without dimensions shape and strides may be NULL."""
-    consumer.check(numbers(DTYPE, ()), "0-d", must=True, shape=None, strides=None)
+    consumer.check(consumer.numbers(()), "0-d", must=True, shape=None, strides=None)
 
 
 @consumer(f"{HEADER}, DLTensor.ndim")
 def many_dimensions(consumer: Consumer) -> None:
     """32 dimensions are taken or refused."""
-    consumer.check(numbers(DTYPE, (1,) * 32), "32 dimensions")
+    consumer.check(consumer.numbers((1,) * 32), "32 dimensions")
 
 
 @consumer(f"{KEYWORDS}, notes on DLPACK_FLAG_BITMASK_READ_ONLY", should=True)
 def read_only(consumer: Consumer) -> None:
     """Read-only memory is taken: who knows no read-only arrays ignores the flag."""
-    consumer.check(numbers(DTYPE), "read-only memory", must=True, flags=READ_ONLY)
+    consumer.check(consumer.numbers(), "read-only memory", must=True, flags=READ_ONLY)
 
 
 @consumer(f"{HEADER}, DLPACK_FLAG_BITMASK_READ_ONLY", should=True)
 def read_only_stays(consumer: Consumer) -> None:
     """An array that shares read-only memory does not say that it may be written."""
-    array = numbers(DTYPE)
+    array = consumer.numbers()
     handed = consumer.hand(array, flags=READ_ONLY)
     if handed.error is not None:
         raise Skip("it refuses read-only memory")
@@ -398,24 +407,24 @@ def read_only_stays(consumer: Consumer) -> None:
 @consumer(f"{HEADER}, DLPackVersion: minor versions")
 def newer_minor(consumer: Consumer) -> None:
     """A tensor of version 1.99 is taken with its values, or refused."""
-    consumer.check(numbers(DTYPE), "version 1.99", version=(1, 99))
+    consumer.check(consumer.numbers(), "version 1.99", version=(1, 99))
 
 
 @consumer(f"{HEADER}, flags")
 def unknown_flag(consumer: Consumer) -> None:
     """A tensor with a flag that dlpack.h does not have is taken with its values, or refused."""
-    consumer.check(numbers(DTYPE), "flag 1 << 40", flags=1 << 40)
+    consumer.check(consumer.numbers(), "flag 1 << 40", flags=1 << 40)
 
 
 @consumer(f"{HEADER}, DLPACK_FLAG_BITMASK_IS_COPIED")
 def copied(consumer: Consumer) -> None:
     """A tensor that is flagged as a copy is taken."""
-    consumer.check(numbers(DTYPE), "a copy", must=True, flags=IS_COPIED)
+    consumer.check(consumer.numbers(), "a copy", must=True, flags=IS_COPIED)
 
 
 def refuses(consumer: Consumer, what: str, **fields: Any) -> None:
     """Whether such a tensor is refused, and deleted once."""
-    handed = consumer.hand(numbers(DTYPE, (3,)), **fields)
+    handed = consumer.hand(consumer.numbers((3,)), **fields)
     expect(handed.error is not None, f"{what} is taken")
     handed.drop()
 
@@ -435,7 +444,7 @@ def older_major(consumer: Consumer) -> None:
 
 def carries(consumer: Consumer, what: str, dtype: tuple[int, int, int]) -> None:
     """Whether such a tensor is refused and deleted once, or handed on as it is."""
-    handed = consumer.hand(numbers(DTYPE, (3,)), dtype=dtype)
+    handed = consumer.hand(consumer.numbers((3,)), dtype=dtype)
     if handed.error is None:
         told = data_type(look(handed.result.__dlpack__()).dl_tensor)
         expect(told == dtype, f"{what} became {told}")
@@ -463,11 +472,11 @@ def odd_bits(consumer: Consumer) -> None:
 @consumer(f"{HEADER}, DLDataType.lanes")
 def lanes(consumer: Consumer) -> None:
     """Items of several lanes are taken as such, or refused."""
-    array = numbers(DTYPE, (3,))
-    handed = consumer.hand(numbers(DTYPE, (6,)), shape=(3,), dtype=(2, 32, 2))
+    array = consumer.numbers((3,))
+    handed = consumer.hand(consumer.numbers((6,)), shape=(3,), dtype=(*dtype_of(array)[:2], 2))
     if handed.error is None:
         seen = handed.see()
-        kept = seen.dtype == "float32x2" and seen.shape == (3,)
+        kept = seen.dtype == f"{consumer.dtype}x2" and seen.shape == (3,)
         expect(kept or len(seen.values) == 2 * array.nbytes, f"3 items of 2 lanes arrived as {seen.dtype}{seen.shape}")
 
 
@@ -482,7 +491,7 @@ def padded(consumer: Consumer) -> None:
 @consumer(f"{PYTHON}, semantics: it is recommended to raise a BufferError", should=True)
 def unknown_device(consumer: Consumer) -> None:
     """Memory on a device that the library does not support is a BufferError, and the deleter is called once."""
-    handed = consumer.hand(numbers(DTYPE, (3,)), device=(16, 0))
+    handed = consumer.hand(consumer.numbers((3,)), device=(16, 0))
     if handed.error is None:
         told = handed.result.__dlpack_device__()
         expect(told == (16, 0), f"memory on device (16, 0) is taken; the array's device is {told}")
@@ -495,7 +504,7 @@ class Raising(Source):
     """A producer that can't export."""
 
     def __init__(self, error: Exception, *, device: bool = False) -> None:
-        super().__init__(numbers(DTYPE))
+        super().__init__(numbers(KINDS[0]))
         self.error, self.device = error, device
 
     def __dlpack__(self, **keywords: Any) -> Any:
@@ -547,13 +556,13 @@ def no_capsule(consumer: Consumer) -> None:
         def __dlpack__(self, **keywords: Any) -> Any:
             return 42
 
-    refused("a __dlpack__ that returns 42", lambda: consumer.function(Nonsense(numbers(DTYPE))))
+    refused("a __dlpack__ that returns 42", lambda: consumer.function(Nonsense(consumer.numbers())))
 
 
 @consumer(f"{HEADER}, deleter")
 def many(consumer: Consumer) -> None:
     """Many tensors at once are each deleted once, in any order."""
-    handed = [consumer.hand(numbers(DTYPE)) for _ in range(50)]
+    handed = [consumer.hand(consumer.numbers()) for _ in range(50)]
     for each in handed[::2] + handed[1::2]:
         each.drop()
 

@@ -39,6 +39,7 @@ from .rule import (
     DATA_TYPES,
     HEADER,
     KEYWORDS,
+    KINDS,
     PRACTICE,
     PYTHON,
     STREAMS,
@@ -53,7 +54,6 @@ from .rule import (
 
 READABLE = (1, 3, 11, 13)  # device types: the CPU, pinned for CUDA or ROCm, managed by CUDA
 CUDA, ROCM = (2, 13), (10,)
-KINDS = "float32", "float64", "int32", "int64", "uint8"  # a library may hold some data types alone
 
 
 class Producer:
