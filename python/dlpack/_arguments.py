@@ -314,11 +314,11 @@ def carried_name(dtype: Any) -> str | Exception:
         return data_type_numbers(dtype)
     name = getattr(dtype, "name", None)
     if not isinstance(name, str):
-        name = "" if isinstance(dtype, (bytes, bytearray)) else str(dtype)  # torch.bfloat16; -bb forbids bytes
+        name = "" if isinstance(dtype, (bytes, bytearray, int)) else str(dtype)  # torch.bfloat16; -bb forbids bytes
     name = name.rpartition(".")[2].replace("_x2", "x2")
     if dtype is None or not name.isidentifier():
         expected = "expected a name such as 'float32', or an object that carries one (of numpy, ml_dtypes or torch)"
-        return TypeError(f"dtype: {expected}, got {given!r:.100}")
+        return TypeError(f"dtype: {expected}, got {short_repr(given)}")
     return name
 
 

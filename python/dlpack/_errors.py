@@ -37,7 +37,10 @@ def short_repr(value: Any) -> str:
     """A long text or buffer is cut before its repr is made."""
     kind = type(value)
     is_flat = kind is bytes or kind is bytearray or kind is str  # `in` would ask a foreign metaclass
-    return shorten(repr(value[:MOST] if is_flat else value))
+    try:
+        return shorten(repr(value[:MOST] if is_flat else value))
+    except ValueError:  # an int of thousands of digits has none
+        return type_name(value)
 
 
 def shorten(text: str) -> str:

@@ -83,7 +83,7 @@ class Index:
 def test_an_int_that_does_not_fit_is_a_value_error_for_every_argument(argument):
     call, least, end = INTS[argument]
     name = argument.replace(",", "").split()[1]
-    for value in end, least - 1, 2**64, 2**100, -(2**100):
+    for value in end, least - 1, 2**64, 2**100, -(2**100), 10**5000:
         for passed in value, Index(value), type("Int", (int,), {})(value):
             with pytest.raises(ValueError, match=f"^{name}: expected .*bits.*, got "):
                 call(passed)
