@@ -82,9 +82,11 @@ def device_text(x: DLPackObject) -> str:
 AS_BYTES = 'dlpack.frombuffer(x, "uint8") shares the bytes'
 AS_COPIED_BYTES = 'dlpack.frombuffer(dlpack.asdlpack(x, copy=True), "uint8") has a copy of the bytes'
 IN_ML_DTYPES = (
-    "bfloat16 complex32 int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
+    "bfloat16 int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
     "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
-).split()
+)
+# What has to be installed beside numpy for a data type.
+INSTALLED = dict.fromkeys(IN_ML_DTYPES.split(), "ml_dtypes") | {"complex32": "ml_dtypes 0.6"}
 
 # Why a consumer can't have x: the attribute that is to blame, and what is wrong with it. C names the entry.
 REFUSALS = {
@@ -132,8 +134,8 @@ def refusal(x: DLPackObject, name: str) -> str:
     """ "readonly True: expected writable memory"."""
     attribute, reason = REFUSALS[name]
     if name in ("no format", "no typestr"):
-        has_array = x.dtype in IN_ML_DTYPES and not x._is_packed
-        reason += f" ({'with ml_dtypes numpy.asarray(x) has it; ' if has_array else ''}{AS_BYTES})"
+        installed = None if x._is_packed else INSTALLED.get(x.dtype)
+        reason += f" ({f'with {installed} numpy.asarray(x) has it; ' if installed else ''}{AS_BYTES})"
     if not x._is_row_major:
         reason = reason.replace(AS_BYTES, AS_COPIED_BYTES)
     value = device_text(x).removeprefix("device ") if attribute == "device" else getattr(x, attribute)

@@ -104,6 +104,7 @@ def test_a_compact_kind_stays_known_whatever_strides_there_are_beside_it():
     assert calls_of(lambda: dlpack.asdlpack(memoryview(values[:7])).shape) == ((7, 90), 0)
 
 
+@alone
 def test_compact_arrays_of_any_shape_are_one_kind():
     for ndim in 2, 3, 9, 64:
         dlpack.asdlpack(memoryview(np.zeros((1,) * ndim, "u2")))
@@ -218,6 +219,7 @@ def test_importing_it_anew_works():
     assert again.asdlpack(x).shape == again.asdlpack(b"bytes").shape == (5,)
 
 
+@pytest.mark.skipif(threads.FREE, reason="other threads run during every copy")
 @pytest.mark.serial
 @alone(timeout=120)
 def test_a_large_copy_lets_other_threads_run():

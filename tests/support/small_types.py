@@ -37,3 +37,10 @@ def numbers(name, shape=(2, 3)):
 
 def bits(array):
     return array.view(f"u{array.itemsize}").tolist()
+
+
+def in_numpy(name):
+    """What an error says of such items, if ml_dtypes has them."""
+    if name not in (*ALL, "complex32"):
+        return ""
+    return f"with ml_dtypes{' 0.6' * (name == 'complex32')} numpy.asarray(x) has it; "

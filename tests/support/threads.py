@@ -1,8 +1,10 @@
 """Many threads at once, some of which Python does not know."""
 
 import ctypes
+import sysconfig
 import threading
 
+FREE = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 THREADS = 16
 
 
