@@ -1,0 +1,155 @@
+"""Ray: what was put once is read by all workers where it lies, in the object store."""
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+import ray
+import torch
+from ray._private.internal_api import node_stats
+
+from dlpack import asdlpack
+from support.engines import SETTINGS, Reader, facts, kinds, place, there_and_back
+
+STORE = 80 << 20  # bytes; Ray takes no less than 75 MiB
+SIZE = STORE // 4
+
+
+def start(folder):
+    """All of it in the folder, which needs no /dev/shm; a start that took too long is begun anew."""
+    os.environ.update(SETTINGS)
+    for attempts in 2, 1, 0:
+        try:
+            ray.init(
+                num_cpus=2,
+                object_store_memory=STORE,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+                _node_ip_address="127.0.0.1",
+                _temp_dir=folder,
+                _plasma_directory=folder,
+            )
+            break
+        except Exception:
+            ray.shutdown()
+            if attempts == 0:
+                raise
+
+
+@pytest.fixture(scope="module")
+def driver():
+    """driver(function): what the function returns in a process that has started Ray."""
+    context = multiprocessing.get_context("spawn")
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,  # a short path, for sockets
+        ProcessPoolExecutor(1, context, start, [folder]) as pool,
+    ):
+        yield lambda function: pool.submit(function).result()
+        pool.submit(ray.shutdown).result()
+
+
+def new_reader():
+    return ray.remote(num_cpus=0)(Reader).remote()
+
+
+def a_tensor_is_put_once_and_read_by_two_workers():
+    tensor = torch.arange(1 << 20).to(torch.bfloat16)
+    reference = ray.put(asdlpack(tensor))
+    here = ray.get(reference)
+    readers = [new_reader() for _ in range(2)]
+    kept = [ray.get(reader.keep.remote(reference)) for reader in readers * 2]
+    assert len({process for process, *_ in kept} | {os.getpid()}) == 3
+    assert kept[:2] == kept[2:]  # the next task of a worker gets the same address
+    shared, path, page = place(here.pointer)
+    assert shared and "plasma" in path
+    assert all(where == (shared, path, page) and readonly for *_, where, readonly in kept)
+    assert here.readonly and facts(here)[:2] == ("bfloat16", (1 << 20,)) and bytes(here) == bytes(asdlpack(tensor))
+    ctypes.memset(here.pointer, 0, here.nbytes)  # nobody else may: it shows that the workers have no copy
+    assert ray.get([reader.total.remote() for reader in readers]) == [0, 0]
+    for reader in readers:
+        ray.kill(reader)
+
+
+def test_a_tensor_put_once_is_read_by_two_workers_where_it_lies(driver):
+    driver(a_tensor_is_put_once_and_read_by_two_workers)
+
+
+def used():
+    """The bytes of the store that are in use."""
+    [node] = ray.nodes()
+    stats = node_stats(node["NodeManagerAddress"], node["NodeManagerPort"], include_memory_info=False)
+    return stats.store_stats.object_store_bytes_used
+
+
+def is_freed(size, seconds=60):
+    """Whether so many bytes are let go, which Ray does when it comes to it."""
+    end = time.monotonic() + seconds
+    while used() >= size:
+        if time.monotonic() > end:
+            return False
+    return True
+
+
+def the_store_keeps_what_is_in_use():
+    tensor = torch.ones(SIZE, dtype=torch.uint8)
+    made = torch.from_dlpack(ray.get(ray.put(asdlpack(tensor))))
+    for _ in range(5):  # more than the store holds
+        ray.put(asdlpack(tensor))
+    assert used() >= SIZE and made.sum() == SIZE
+    del made
+    assert is_freed(SIZE)
+
+
+def test_the_store_keeps_the_memory_while_it_is_in_use_and_no_longer(driver):
+    driver(the_store_keeps_what_is_in_use)
+
+
+def a_worker_is_killed():
+    reference = ray.put(asdlpack(torch.ones(SIZE // 2, dtype=torch.bfloat16)))
+    killed, other = readers = [new_reader() for _ in range(2)]
+    (process, *_), _ = ray.get([reader.keep.remote(reference) for reader in readers])
+    os.kill(process, signal.SIGKILL)
+    with pytest.raises(ray.exceptions.ActorDiedError):
+        ray.get(killed.total.remote())
+    assert ray.get(other.total.remote()) == SIZE // 2
+    del reference
+    assert used() >= SIZE
+    ray.get(other.drop.remote())
+    assert is_freed(SIZE)
+    ray.kill(other)
+
+
+def test_a_killed_worker_takes_nothing_from_the_others_and_leaves_nothing(driver):
+    driver(a_worker_is_killed)
+
+
+def a_worker_lacks_torch():
+    x = asdlpack(torch.arange(8, dtype=torch.bfloat16))
+    reader = new_reader()
+    ray.get(reader.forget.remote("torch"))
+    process, *got = ray.get(reader.look.remote(x))
+    assert process != os.getpid() and got == [facts(x), True]
+    assert ray.get(reader.total.remote()) == 28
+    ray.kill(reader)
+
+
+def test_a_worker_without_torch_reads_its_tensors(driver):
+    driver(a_worker_lacks_torch)
+
+
+def every_kind_goes_there_and_back():
+    xs = kinds()
+    there, back = ray.get(ray.remote(there_and_back).remote(xs))
+    for x, (process, *got), y in zip(xs, there, back, strict=True):
+        assert process != os.getpid() and got == [facts(x), True]
+        assert facts(y) == facts(x)
+
+
+def test_every_kind_of_memory_goes_there_and_back(driver):
+    driver(every_kind_goes_there_and_back)
