@@ -208,7 +208,7 @@ FUZZ = """if True:
 """
 
 
-@pytest.mark.parametrize("count", [2_000, pytest.param(50_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.long)])
 def test_no_damaged_pickle_crashes(count):
     code = FUZZ.format(seed=random.randrange(1 << 30), count=count)
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
