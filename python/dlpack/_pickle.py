@@ -35,8 +35,18 @@ def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., 
 
         memory = PickleBuffer(memory)
     else:
-        memory = bytes(memory) if x.readonly else bytearray(memory)
+        memory = bytes(memory) if x.readonly else Writable(memory)
     return restored, (FORM, dtype_of(x), x.shape, "C" if x._is_row_major else "F", memory)
+
+
+class Writable:
+    """Memory that a pickle before protocol 5 holds as a bytearray, without one being made first."""
+
+    def __init__(self, memory: DLPackObject) -> None:
+        self.memory = memory
+
+    def __reduce__(self) -> tuple[type[bytearray], tuple[bytes]]:
+        return bytearray, (bytes(self.memory),)
 
 
 def dtype_of(x: DLPackObject) -> str:
