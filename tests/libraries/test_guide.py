@@ -1,17 +1,20 @@
-"""The recipes of docs/guide.md print what they say, and its C works."""
+"""The recipes of docs/guide.md and docs/processes.md print what they say, and the guide's C works."""
 
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from support.alone import ROOT
 from support.documents import blocks, check, examples
+from support.engines import SETTINGS, mpiexec
 
 GUIDE = ROOT / "docs" / "guide.md"
+PROCESSES = ROOT / "docs" / "processes.md"
 
 
 @pytest.fixture(scope="module")
@@ -30,3 +33,25 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("example", examples(GUIDE))
 def test_a_recipe_prints_what_its_comments_say(example, folder):
     check(example, cwd=folder)
+
+
+@pytest.fixture
+def engines(monkeypatch):
+    """What engines leave is in a folder, with a path that is short enough for Ray's sockets."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        for name in "DASK_TEMPORARY_DIRECTORY", "RAY_TMPDIR", "TMPDIR":
+            monkeypatch.setenv(name, folder)
+        for name, value in SETTINGS.items():
+            monkeypatch.setenv(name, value)
+        yield folder
+
+
+@pytest.mark.parametrize(
+    ("before", "example"),
+    [pytest.param([], *each.values, id=each.id) for each in examples(PROCESSES)]
+    + [pytest.param([mpiexec(), "-n", "2"], *each.values, id=each.id) for each in examples(PROCESSES, "python mpi")],
+)
+def test_a_recipe_for_an_engine_prints_what_its_comments_say(before, example, engines):
+    recipe = Path(engines, "recipe.py")
+    recipe.write_text(example)
+    check(example, *before, sys.executable, recipe, cwd=engines)

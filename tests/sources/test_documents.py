@@ -30,7 +30,9 @@ runpy.run_path({str(DEMO)!r}, run_name="__main__")
     assert "6 of the sources did not share their memory" in result.stderr
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "RELEASING.md", "docs/guide.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "CONTRIBUTING.md", "RELEASING.md", "docs/guide.md", "docs/processes.md"]
+)
 def test_what_a_document_names_is_there(document):
     text = (ROOT / document).read_text()
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -22,11 +22,12 @@ def examples(document, language="python"):
     return [pytest.param(code, id=f"line {line}") for line, code in blocks(document, language)]
 
 
-def check(example, **options):
-    """Runs the example alone. The comment beside a print, or below it, is what it prints; "..." stands for anything."""
+def check(example, *command, **options):
+    """Runs the example alone, by a command where that is given. The comment beside a print, or below it, is what it
+    prints; "..." stands for anything."""
     said = [beside or below.replace("\n# ", "\n").lstrip() for beside, below in PRINT.findall(example)]
     assert len(said) == example.count("print(") > 0
-    result = run(sys.executable, "-c", example, timeout=120, **options)
+    result = run(*(command or (sys.executable, "-c", example)), timeout=240, **options)
     assert result.returncode == 0, result.stderr
     expected = "".join(f"{line}\n" for line in said)
     assert doctest.OutputChecker().check_output(expected, result.stdout, doctest.ELLIPSIS), result.stdout
