@@ -85,6 +85,7 @@ bench: .venv/package .venv/libraries .venv-pydlpack/pydlpack $(FREE_THREADED:%=.
 	$(PYTHON) benchmarks/run.py $(if $(WRITE),--json docs/speed.json) --pydlpack .venv-pydlpack/bin/python \
 		$(FREE_THREADED:%=--free-threaded .venv-free-threaded/bin/python)
 	$(if $(WRITE),$(PYTHON) benchmarks/report.py docs/speed.json)
+	$(PYTHON) benchmarks/bench_engines.py $(if $(WRITE),--write)
 	$(PYTHON) benchmarks/bench_go.py $(BENCHSTAT)
 
 bench-compare: .venv/package .venv/libraries

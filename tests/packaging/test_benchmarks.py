@@ -79,6 +79,15 @@ def test_a_program_is_measured_by_its_calls_into_go():
     assert 1 <= int(result.stdout) < 10, result.stderr
 
 
+def test_the_engines_are_timed_with_what_each_takes():
+    """They print on stderr what they like."""
+    result = run(sys.executable, ROOT / "benchmarks" / "bench_engines.py", "1KiB", "--rounds", 1, timeout=250)
+    rows = [line.strip("| ").split(" | ") for line in result.stdout.splitlines() if "1KiB" in line]
+    assert {row[0].split(",")[0] for row in rows} >= {"Ray", "dask.distributed", "joblib", "mpi4py.util.pkl5"}
+    assert all(len(row) == 6 and row[2] != "-" for row in rows), result.stderr
+    assert [row[2].endswith("shared") for row in rows] == [row[0][:3] in ("Ray", "the") for row in rows]
+
+
 def test_an_unknown_subject_is_refused():
     result = benchmark("everything")
     assert result.returncode == 2
