@@ -18,10 +18,12 @@ from support.engines import SETTINGS, Reader, facts, kinds, place, there_and_bac
 
 STORE = 80 << 20  # bytes; Ray takes no less than 75 MiB
 SIZE = STORE // 4
+PR_SET_PDEATHSIG = 1
 
 
 def start(folder):
     """All of it in the folder, which needs no /dev/shm; a start that took too long is begun anew."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # with pytest it ends, and Ray with it
     os.environ.update(SETTINGS)
     for attempts in 2, 1, 0:
         try:
