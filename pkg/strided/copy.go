@@ -1,6 +1,7 @@
-// Package strided copies memory that is laid out by strides, or in bits, into compact, row-major memory.
+// Package strided copies memory that is laid out by strides, or in bits.
 //
-// [Copy] does strides of any sign and size, and swaps bytes; [Unpack] turns bits into bytes.
+// [Copy] does strides of any sign and size, and swaps bytes, into compact, row-major memory; [Into] does the same into
+// memory with strides of its own; [Unpack] turns bits into bytes.
 //
 // A copy is planned, then carried out. The plan merges dimensions that continue each other, treats a short run of items
 // as one item, and picks two dimensions for the innermost loops. These two are always the same code, gather: once, from
@@ -9,6 +10,7 @@
 package strided
 
 import (
+	"slices"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
@@ -37,6 +39,39 @@ type dim struct{ n, dst, src int }
 func Copy(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
 	var memory [maxDims]dim
 	c, bytes := plan(memory[:0], shape, strides, itemSize, swap)
+	c.carryOut(dst, src, bytes)
+}
+
+// Into is [Copy] to items that are laid out by strides, too: of any sign, and none 0 where a dimension has two items or
+// more. dst points to the item whose indices are all 0.
+func Into(dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSize, swap int) {
+	var memory, pushed [maxDims]dim
+	dims := memory[:0] // the innermost of the destination first, and none of its strides negative
+	bytes := itemSize
+	for k := len(shape) - 1; k >= 0; k-- {
+		d := dim{int(shape[k]), int(dstStrides[k]), int(srcStrides[k])}
+		bytes *= d.n
+		if d.dst < 0 && d.n > 0 {
+			dst, src = unsafe.Add(dst, (d.n-1)*d.dst), unsafe.Add(src, (d.n-1)*d.src)
+			d.dst, d.src = -d.dst, -d.src
+		}
+		if d.n != 1 {
+			dims = append(dims, d)
+			for i := len(dims) - 1; i > 0 && dims[i-1].dst > d.dst; i-- {
+				dims[i-1], dims[i] = dims[i], dims[i-1]
+			}
+		}
+	}
+	merged, size := words(pushed[:0], itemSize, swap)
+	for _, d := range dims {
+		merged = push(merged, d)
+	}
+	c := arrange(merged, size, bytes, swap > 1)
+	c.carryOut(dst, src, bytes)
+}
+
+// carryOut copies so many bytes.
+func (c *copier) carryOut(dst, src unsafe.Pointer, bytes int) {
 	if bytes == 0 {
 		return
 	}
@@ -47,32 +82,48 @@ func Copy(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
 	c.copy(dst, src)
 }
 
-// plan plans a copy, whose dimensions it appends to dims, and gives its bytes.
+// plan plans a copy to compact memory, whose dimensions it appends to dims, and gives its bytes.
 func plan(dims []dim, shape, strides []int64, itemSize, swap int) (c copier, bytes int) {
-	size, swapped, bytes := itemSize, swap > 1, itemSize
-	if swapped {
-		dims, size = push(dims, dim{itemSize / swap, swap, swap}), swap
-	}
+	dims, size := words(dims, itemSize, swap)
+	bytes = itemSize
 	for k := len(shape) - 1; k >= 0; k-- {
 		dims = push(dims, dim{int(shape[k]), bytes, int(strides[k])})
 		bytes *= int(shape[k])
 	}
-	if len(dims) > 0 && dims[0].src == size && !swapped && size*dims[0].n <= tileBytes {
+	c = arrange(dims, size, bytes, swap > 1)
+	if bytes >= freshBytes {
+		c.run = runBytes
+	}
+	return c, bytes
+}
+
+// words gives the size of what is moved as one: an item; or of one whose bytes are swapped a word, and then the words of
+// an item are its innermost dimension.
+func words(dims []dim, itemSize, swap int) ([]dim, int) {
+	if swap <= 1 {
+		return dims, itemSize
+	}
+	return push(dims, dim{itemSize / swap, swap, swap}), swap
+}
+
+// arrange picks the loops of a copy, whose dimensions are the innermost of the destination first.
+func arrange(dims []dim, size, bytes int, swapped bool) copier {
+	if len(dims) > 0 && dims[0].src == size && dims[0].dst == size && !swapped && size*dims[0].n <= tileBytes {
 		dims, size = dims[1:], size*dims[0].n
+	}
+	if len(dims) > 0 && dims[0].dst != size { // rows of one item
+		dims = slices.Insert(dims, 0, dim{n: 1, dst: size})
 	}
 	for len(dims) < 2 {
 		dims = append(dims, dim{1, bytes, bytes})
 	}
-	c = copier{dims: dims, size: size, run: bytes, swapped: swapped}
-	if bytes >= freshBytes {
-		c.run = runBytes
-	}
+	c := copier{dims: dims, size: size, run: bytes, swapped: swapped}
 	if k := c.partner(); k > 0 && bytes > tileBytes {
 		d := dims[k]
 		copy(dims[2:], dims[1:k])
 		dims[1], c.tiled = d, true
 	}
-	return c, bytes
+	return c
 }
 
 // push adds a dimension outside of dims, which has the innermost first. If each of its steps begins where the last
@@ -81,7 +132,7 @@ func push(dims []dim, d dim) []dim {
 	if d.n == 1 {
 		return dims
 	}
-	if k := len(dims) - 1; k >= 0 && d.src == dims[k].n*dims[k].src {
+	if k := len(dims) - 1; k >= 0 && d.src == dims[k].n*dims[k].src && d.dst == dims[k].n*dims[k].dst {
 		dims[k].n *= d.n
 		return dims
 	}

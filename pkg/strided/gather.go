@@ -41,19 +41,50 @@ func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool)
 	}
 }
 
-// items copies items of a size that the compiler knows, so that it moves each with an instruction or two. Not inlined:
-// with ten such loops in gather, the compiler would run out of registers.
+// items copies items of a size that the compiler knows, so that it moves each with an instruction or two. Four in a turn
+// take two thirds of the time. Not inlined: with ten such loops in gather, the compiler would run out of registers.
 //
 //go:noinline
 func items[T any](dst, src unsafe.Pointer, outer, inner dim) {
+	if inner.n == 1 {
+		scatter[T](dst, src, outer)
+		return
+	}
+	step := inner.src
 	for i := range outer.n {
 		row := unsafe.Slice((*T)(unsafe.Add(dst, i*outer.dst)), inner.n)
 		from := unsafe.Add(src, i*outer.src)
-		at := 0
-		for j := range row {
-			row[j] = *(*T)(unsafe.Add(from, at))
-			at += inner.src
+		at, j := 0, 0
+		for ; j < len(row)-3; j += 4 {
+			four := (*[4]T)(row[j:])
+			four[0] = *(*T)(unsafe.Add(from, at))
+			four[1] = *(*T)(unsafe.Add(from, at+step))
+			four[2] = *(*T)(unsafe.Add(from, at+2*step))
+			four[3] = *(*T)(unsafe.Add(from, at+3*step))
+			at += 4 * step
 		}
+		for ; j < len(row); j++ {
+			row[j] = *(*T)(unsafe.Add(from, at))
+			at += step
+		}
+	}
+}
+
+// scatter copies items that lie apart in the destination, too.
+//
+//go:noinline
+func scatter[T any](dst, src unsafe.Pointer, items dim) {
+	to, from, i := 0, 0, 0
+	for ; i < items.n-3; i += 4 {
+		*(*T)(unsafe.Add(dst, to)) = *(*T)(unsafe.Add(src, from))
+		*(*T)(unsafe.Add(dst, to+items.dst)) = *(*T)(unsafe.Add(src, from+items.src))
+		*(*T)(unsafe.Add(dst, to+2*items.dst)) = *(*T)(unsafe.Add(src, from+2*items.src))
+		*(*T)(unsafe.Add(dst, to+3*items.dst)) = *(*T)(unsafe.Add(src, from+3*items.src))
+		to, from = to+4*items.dst, from+4*items.src
+	}
+	for ; i < items.n; i++ {
+		*(*T)(unsafe.Add(dst, to)) = *(*T)(unsafe.Add(src, from))
+		to, from = to+items.dst, from+items.src
 	}
 }
 
