@@ -107,9 +107,24 @@ func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f fun
 	return a, err
 }
 
-func (d *Driver) toDevice(target dlpack.Device, source *Source, bytes int64, a *Allocation) (err error) {
+func (d *Driver) toDevice(target dlpack.Device, source *Source, bytes int64, a *Allocation) error {
 	var p plan
-	planned, err := d.plan(&p, source)
+	if err := d.planOnDevice(&p, source, bytes); err != nil {
+		return err
+	}
+	m := Memory{Device: target}
+	if target == source.Device {
+		m = source.Memory
+	}
+	if err := d.allocate(a, m, bytes); err != nil {
+		return err
+	}
+	return d.fill(Target{Memory{target, a.Address}, dlpack.UnknownStream}, a.context(), source, &p, bytes)
+}
+
+// planOnDevice plans the copy of a source to a device, or says why there is none.
+func (d *Driver) planOnDevice(p *plan, source *Source, bytes int64) error {
+	planned, err := d.plan(p, source)
 	if err != nil {
 		return err
 	}
@@ -123,16 +138,18 @@ func (d *Driver) toDevice(target dlpack.Device, source *Source, bytes int64, a *
 	case !planned:
 		return noPlan(source, wayOut)
 	}
-	if target == source.Device {
-		if err := d.allocate(a, source.Memory, bytes); err != nil {
-			return err
-		}
+	return nil
+}
+
+// fill carries out a plan to memory of a device, which is of the context.
+func (d *Driver) fill(target Target, to context, source *Source, p *plan, bytes int64) (err error) {
+	if target.Device == source.Device {
 		return d.copyFrom(source, func(own queue) error {
-			return d.carryOut(&p, deviceMemory, a.Address, source.Address, own.stream)
+			if err := d.wait(own, target.Memory, target.Stream); err != nil {
+				return err
+			}
+			return d.carryOut(p, deviceMemory, target.Address, source.Address, own.stream)
 		})
-	}
-	if err := d.allocate(a, Memory{Device: target}, bytes); err != nil {
-		return err
 	}
 	compact, scratch := source.Address, Allocation{Retained: -1}
 	if !p.isCompact() {
@@ -144,11 +161,14 @@ func (d *Driver) toDevice(target dlpack.Device, source *Source, bytes int64, a *
 	}
 	return d.copyFrom(source, func(own queue) error {
 		if !p.isCompact() {
-			if err := d.carryOut(&p, deviceMemory, compact, source.Address, own.stream); err != nil {
+			if err := d.carryOut(p, deviceMemory, compact, source.Address, own.stream); err != nil {
 				return err
 			}
 		}
-		return d.memcpyPeerAsync(a.Address, a.context(), compact, own.context, bytes, own.stream)
+		if err := d.wait(own, target.Memory, target.Stream); err != nil {
+			return err
+		}
+		return d.memcpyPeerAsync(target.Address, to, compact, own.context, bytes, own.stream)
 	})
 }
 
@@ -181,15 +201,20 @@ func (d *Driver) copyFrom(source *Source, f func(queue) error) (err error) {
 	}
 	defer func() { err = first(err, d.leave(h.retained)) }()
 	return d.onOwnStream(h.context, func(own queue) error {
-		if source.Stream != dlpack.UnknownStream {
-			err := d.onStream("producer", source.Stream, source.Memory, func(from queue) error {
-				return d.orderQueues(from, own)
-			})
-			if err != nil {
-				return err
-			}
+		if err := d.wait(own, source.Memory, source.Stream); err != nil {
+			return err
 		}
 		return f(own)
+	})
+}
+
+// wait has a queue wait for what is queued on a stream of the memory's.
+func (d *Driver) wait(own queue, m Memory, number int64) error {
+	if number == dlpack.UnknownStream {
+		return nil
+	}
+	return d.onStream("producer", number, m, func(from queue) error {
+		return d.orderQueues(from, own)
 	})
 }
 

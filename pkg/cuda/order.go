@@ -119,15 +119,19 @@ func (d *Driver) contextOf(q queue) (context, error) {
 
 // Readable tells whether memory of the host can be read. It tries a byte of each page: a fault in Go becomes a panic,
 // where one in the driver would end the process.
-func Readable(address uint64, bytes int64) (is bool) {
+func Readable(address uint64, bytes int64) bool {
+	return touches(address, bytes, peek)
+}
+
+func touches(address uint64, bytes int64, touch func(unsafe.Pointer) byte) (can bool) {
 	const page = 4096 // bytes, Linux's smallest
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() { is = recover() == nil }()
+	defer func() { can = recover() == nil }()
 	for i := int64(0); i < bytes; i += page {
-		peek(pointer(address + uint64(i)))
+		touch(pointer(address + uint64(i)))
 	}
 	if bytes > 0 {
-		peek(pointer(address + uint64(bytes-1)))
+		touch(pointer(address + uint64(bytes-1)))
 	}
 	return
 }

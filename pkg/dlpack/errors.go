@@ -52,6 +52,14 @@ func OutOfMemory(message string) error {
 	return &failure{KindOutOfMemory, message}
 }
 
+// Of makes an error of the same kind, whose text says first what it is about. Another package's error stays as it is.
+func Of(what string, err error) error {
+	if f, ok := err.(*failure); ok {
+		return &failure{f.kind, what + ": " + f.message}
+	}
+	return err
+}
+
 // Quote puts text from outside into quotes, as error messages show it: escaped to ASCII, and shortened if it is long.
 func Quote(text string) string {
 	const most = 60

@@ -71,7 +71,7 @@ func (d *Description) noMultiple(t *Tensor, left, others uint64) error {
 	if size != 1 {
 		unit += "s"
 	}
-	return Malformed("shape " + shapeText(t.Shape[:t.NDim]) + ": the " + strconv.FormatUint(left, 10) +
+	return Malformed("shape " + ShapeText(t.Shape[:t.NDim]) + ": the " + strconv.FormatUint(left, 10) +
 		" bytes from offset " + strconv.FormatUint(d.Offset, 10) + " on are no multiple of " +
 		strconv.FormatUint(others, 10) + items + number(size) + unit +
 		" (give the length, and the rest is left out)")

@@ -28,7 +28,7 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Data == 0 && t.Size > 0 {
-		return Malformed("data is NULL; expected an address, since shape " + shapeText(t.Shape[:t.NDim]) +
+		return Malformed("data is NULL; expected an address, since shape " + ShapeText(t.Shape[:t.NDim]) +
 			" has items")
 	}
 	odd, err := d.layOut(t)
@@ -109,7 +109,7 @@ func negative(dimension int, n int64) error {
 }
 
 func (t *Tensor) tooLarge() error {
-	return Malformed("shape " + shapeText(t.Shape[:t.NDim]) + " of items of " + number(t.ItemSize) +
+	return Malformed("shape " + ShapeText(t.Shape[:t.NDim]) + " of items of " + number(t.ItemSize) +
 		" bytes is too large; expected at most " + number(math.MaxInt64) + " bytes, an empty dimension counted as 1")
 }
 
@@ -277,8 +277,8 @@ func (d *Description) typeText() string {
 	return d.Field + " " + Quote(d.Text)
 }
 
-// shapeText is the shape as messages show it: its first dimensions.
-func shapeText(shape []int64) string {
+// ShapeText is the shape as messages show it: its first dimensions.
+func ShapeText(shape []int64) string {
 	const most = 6
 	text := "("
 	for i, n := range shape {

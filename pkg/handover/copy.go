@@ -158,11 +158,8 @@ func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) (err 
 		return unreadable(lowest)
 	}
 	defer func() {
-		cause := recover()
-		if fault, ok := cause.(interface{ Addr() uintptr }); ok {
-			err = unreadable(max(uint64(fault.Addr()), lowest)) // 0 where no memory can have the address
-		} else if cause != nil {
-			panic(cause)
+		if address, faulted := faultOf(recover()); faulted {
+			err = unreadable(max(address, lowest)) // 0 where no memory can have the address
 		}
 	}()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -176,6 +173,17 @@ func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) (err 
 		strided.Copy(to, from, t.Shape[:t.NDim], strides[:t.NDim], int(t.ItemSize), wordSize(d))
 	}
 	return nil
+}
+
+// faultOf gives the address of the fault that a recovered panic was; another panic goes on.
+func faultOf(cause any) (address uint64, faulted bool) {
+	if fault, ok := cause.(interface{ Addr() uintptr }); ok {
+		return uint64(fault.Addr()), true
+	}
+	if cause != nil {
+		panic(cause)
+	}
+	return 0, false
 }
 
 func unreadable(address uint64) error {

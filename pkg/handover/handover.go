@@ -79,11 +79,7 @@ func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms *Terms, allocator Al
 			return 0, err
 		}
 	}
-	stream = terms.Producer
-	isDefault := stream == dlpack.LegacyStream && !t.Device.Type.OfCUDA() // what None means elsewhere has no number
-	if t.Device.Type == dlpack.CPU || t.Size == 0 || isDefault {
-		stream = dlpack.UnknownStream
-	}
+	stream = queuedOn(terms.Producer, t)
 	if copies || !t.Device.Reaches(target) {
 		return dlpack.UnknownStream, duplicate(d, t, stream, target, allocator)
 	}
@@ -111,6 +107,15 @@ func checkNamed(d *dlpack.Description, terms *Terms) error {
 		return terms.Target.Check()
 	}
 	return nil
+}
+
+// queuedOn is the stream on which work that writes the tensor may still be queued, as its producer named it.
+func queuedOn(producer int64, t *dlpack.Tensor) int64 {
+	isDefault := producer == dlpack.LegacyStream && !t.Device.Type.OfCUDA() // what None means elsewhere has no number
+	if t.Device.Type == dlpack.CPU || t.Size == 0 || isDefault {
+		return dlpack.UnknownStream
+	}
+	return producer
 }
 
 // order makes the memory complete for who works on the consumer's stream, or waits until it is.

@@ -31,6 +31,8 @@ bool is_packed(DLDataType dtype, uint64_t flags);
 
 /* core.c */
 
+enum { GIL_BYTES = 1 << 20 }; /* a copy from this size on lets other Python threads run */
+
 /* Answers the request: from memory, or by one call into Go. -1 with an exception set where the answer is an error, which
  * has no copy. */
 int ask(struct request *request, struct answer *answer);

@@ -7,10 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum {
-    GIL_BYTES = 1 << 20, /* a copy from this size on lets other Python threads run */
-    WIDEST_ITEM = 16,    /* bytes, where only Go can tell the item's size */
-};
+enum { WIDEST_ITEM = 16 }; /* bytes, where only Go can tell the item's size */
 
 static atomic_uint_fast64_t calls;
 

@@ -92,6 +92,7 @@ struct request {
     uint64_t schema, arrays; /* Arrow: the addresses of an ArrowSchema, and of array_count ArrowArrays in a row */
     int64_t array_count;
     int64_t producer_stream; /* by whose order the memory is complete; 0: not known, unless FACT_STREAM */
+    struct request *into;    /* the writable memory that this memory is copied into; the answer is its status alone */
     struct terms terms;
 };
 

@@ -80,6 +80,9 @@ func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
 }
 
 func describe(request *C.struct_request, answer *C.struct_answer) error {
+	if request.into != nil {
+		return copyInto(request, answer)
+	}
 	var description dlpack.Description
 	var tensor dlpack.Tensor
 	var terms handover.Terms
@@ -97,6 +100,19 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 	dropJoined(answer)
 	write(uint64(request.data), &description, &tensor, stream, answer)
 	return nil
+}
+
+// copyInto copies what the request is about into what the one behind it is.
+func copyInto(request *C.struct_request, answer *C.struct_answer) error {
+	var source, target handover.Place
+	if err := read(request, &source.Description, answer); err != nil {
+		return dlpack.Of("source", err)
+	}
+	if err := read(request.into, &target.Description, answer); err != nil {
+		return dlpack.Of("target", err)
+	}
+	source.Producer, target.Producer = int64(request.producer_stream), int64(request.into.producer_stream)
+	return handover.CopyInto(&source, &target, answerMemory{answer})
 }
 
 // panicked turns a recovered panic into an error.

@@ -1,4 +1,4 @@
-/* module.h: the room of the module: asdlpack, frombuffer, from_pointer, and which protocol an object speaks.
+/* module.h: the room of the module: asdlpack, frombuffer, from_pointer, copy_into, and which protocol an object speaks.
  *
  * Ownership: new references. Errors: NULL or -1 with an exception set. */
 #ifndef DLPACK_MODULE_H
@@ -15,6 +15,10 @@ DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device);
 
 PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
+/* copy_into.c */
+
+PyObject *copy_into(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 /* known_types.c */
 enum known_type { NOT_KNOWN, BUFFER_ALONE, HAS_DLPACK, CHANGES };

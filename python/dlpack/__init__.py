@@ -3,7 +3,7 @@
 import os as _os
 
 try:
-    from ._dlpack import DLPackObject, __version__, asdlpack, from_pointer, frombuffer
+    from ._dlpack import DLPackObject, __version__, asdlpack, copy_into, from_pointer, frombuffer
 except ModuleNotFoundError:
     archive = getattr(__spec__.loader, "archive", None)
     if archive is None:
@@ -26,6 +26,7 @@ __all__ = [
     "__version__",
     "asdlpack",
     "borrow",
+    "copy_into",
     "describe",
     "from_pointer",
     "frombuffer",

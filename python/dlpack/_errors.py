@@ -171,3 +171,23 @@ def capsule_name(name: bytes | None, legacy: str, versioned: str) -> Exception:
             "DLPackObject, which can be exported any number of times)"
         )
     return ValueError(f'capsule "{text:.{MOST}}": expected the name "{legacy}" or "{versioned}"')
+
+
+def about_side(side: str, error: BaseException) -> BaseException:
+    """The error of reading copy_into's source or target, which says which of the two it is about."""
+    kind = type(error)
+    if kind is not TypeError and kind is not ValueError and kind is not BufferError:
+        return error
+    text, needs_copy, _ = str(error).partition(" (pass copy=None")
+    instead = " (copy into a new array, and from there by the library that owns the target)" if needs_copy else ""
+    named = kind(f"{side}: {text}{instead}")
+    named.__cause__ = error.__cause__
+    return named.with_traceback(error.__traceback__)
+
+
+def read_only_target(source: object, target: object) -> Exception:
+    return BufferError(
+        f"target: {type_name(target)} is read-only; expected memory that may be written, to copy the source into, "
+        f"{type_name(source)} (pass a writable copy, as bytearray(target) or numpy.array(target); a legacy capsule "
+        "counts as read-only)"
+    )

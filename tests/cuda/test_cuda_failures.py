@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlpack import asdlpack, from_pointer
+from dlpack import asdlpack, copy_into, from_pointer
 from support.capi import look
 from support.cuda_driver import LEGACY, PER_THREAD, DriverError, numbers, with_driver
 
@@ -37,6 +37,14 @@ def with_numbers(driver, array, kind="plain", stream=None):
 
 def exporting(x, **arguments):
     return lambda: look(x.__dlpack__(**arguments))
+
+
+def copying(source, target):
+    return lambda: copy_into(source, target) is None
+
+
+def overlapping(driver, memory):
+    return copying(asdlpack(memory.array((32,))), asdlpack(memory.array((32,), offset=8, stream=driver.stream(1))))
 
 
 def order_in_a_capture(driver):
@@ -74,6 +82,12 @@ OPERATIONS = {
     "to_a_device_from_pinned_memory": lambda driver: partial(
         asdlpack, with_numbers(driver, numbers(8), "host"), device="cuda:2", copy=None
     ),
+    "into_a_device": lambda driver: copying(numbers(4, 6).T, with_numbers(driver, numbers(6, 4))),
+    "into_the_host": lambda driver: copying(with_numbers(driver, ROWS), np.zeros((4, 4), "i4").T),
+    "into_memory_of_both": lambda driver: copying(numbers(6, 4), with_numbers(driver, numbers(6, 4), "managed")),
+    "into_the_device": lambda driver: copying(with_numbers(driver, ROWS), with_numbers(driver, numbers(4, 4))),
+    "into_overlapping_memory": lambda driver: overlapping(driver, driver.allocate(64, 1)),
+    "into_another_device": lambda driver: copying(with_numbers(driver, ROWS), asdlpack(driver.put(numbers(4, 4), 2))),
 }
 
 

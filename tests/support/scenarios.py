@@ -283,6 +283,7 @@ def used_capsule():
 
 
 unchecked: Any = dlpack.asdlpack
+unchecked_copy_into: Any = dlpack.copy_into
 unchecked_frombuffer: Any = dlpack.frombuffer
 unchecked_from_pointer: Any = dlpack.from_pointer
 
@@ -324,6 +325,13 @@ CALLS: dict[str, Any] = {
         memory,
         lambda obj: partial(dlpack.from_pointer, NUMBERS.ctypes.data, (2, 3), float, device="cpu", owner=obj),
     ),
+    "copy_into": (memory, of(dlpack.copy_into, bytearray(64))),
+    "copy_into by strides": (lambda: matrix()[1::2], of(dlpack.copy_into, np.zeros((16, 2), "u1").T)),
+    "copy_into of other bytes": (lambda: NUMBERS.astype(">f4"), of(dlpack.copy_into, np.zeros(24, "f4"))),
+    "copy_into of another shape": (memory, of(dlpack.copy_into, bytearray(63))),
+    "copy_into of nothing": (nothing, of(unchecked_copy_into, bytes, bytearray(63))),
+    "copy_into read-only memory": (memory, of(dlpack.copy_into, BYTES)),
+    "copy_into of one argument": (nothing, of(unchecked_copy_into, BYTES)),
     "a dtype that is an object": (nothing, of(dlpack.frombuffer, BYTES, NUMBERS.dtype, 7)),
     # out
     "its shape": (wrapped(matrix), attribute("shape")),
@@ -397,6 +405,18 @@ SCENARIOS: dict[str, Any] = {name: (make, scenario_of(call)) for name, (make, ca
     "an Arrow stream": (chunks(1), read),
     "an Arrow stream of chunks": (chunks(3), lambda made: read(made, copy=None)),
     "a refused Arrow stream of chunks": (chunks(2), read),
+    "copy_into of a capsule": (capsule(), scenario_of(of(dlpack.copy_into, np.zeros((4, 6), "f4")[::-1]))),
+    "copy_into of a producer": (producer, scenario_of(of(dlpack.copy_into, np.zeros((4, 6), "f4")))),
+    "copy_into a producer": (producer, lambda made: dlpack.copy_into(np.ones((4, 6), "f4"), made)),
+    "copy_into a refusing producer": (refusing_producer, lambda made: dlpack.copy_into(NUMBERS, made)),
+    "copy_into of an overlap": (
+        lambda: Memory(bytearray(64)),
+        lambda made: dlpack.copy_into(memoryview(made)[::-1], dlpack.asdlpack(made)),
+    ),
+    "copy_into of an Arrow stream of chunks": (
+        chunks(3),
+        lambda made: dlpack.copy_into(made.exporter(), np.zeros(72, "f4")),
+    ),
     "a copy by frombuffer": (memory, scenario_of(of(dlpack.frombuffer, "float32", (2, -1), offset=8, copy=True))),
     "frombuffer of a dtype": (memory, lambda obj: bytes_of(dlpack.frombuffer(obj, np.dtype("<i2"), 8, strides=2))),
     "frombuffer of a tensor": (producer, lambda obj: bytes_of(dlpack.frombuffer(obj, "uint8"))),
@@ -456,6 +476,7 @@ def of_cuda(driver):
     on_device, strided = driver.put(numbers, 1), driver.put(numbers[:, ::2], 1)
     written, host = driver.put(numbers, 1, stream=stream), driver.put(numbers, 0, "host")
     managed = driver.put(numbers, 0, "managed")
+    room, elsewhere = driver.put(numbers[:, :3].copy(), 1), driver.put(numbers, 2)
 
     def made(obj):
         return lambda: Speaks(__cuda_array_interface__=obj.__cuda_array_interface__)
@@ -498,6 +519,10 @@ def of_cuda(driver):
         "a strided copy to a GPU": (lambda: dlpack.asdlpack(numbers[:, ::2]), to("cuda:1")),
         "a copy to another GPU": (made(on_device), to("cuda:2")),
         "a strided copy to another GPU": (made(strided), to("cuda:2")),
+        "a copy into a GPU": (made(room), lambda obj: dlpack.copy_into(numbers[:, ::2], obj)),
+        "a copy into the host": (made(written), lambda obj: dlpack.copy_into(obj, np.zeros((6, 4), "i4").T)),
+        "a copy into a GPU's own memory": (made(room), lambda obj: dlpack.copy_into(obj, room)),
+        "a copy into another GPU": (made(on_device), lambda obj: dlpack.copy_into(obj, elsewhere)),
         "its interface": (made(on_device), interface_of),
         "an export for a stream": (made(written), lambda obj: exported(obj, stream=2)),
         "an export for the default stream": (made(written), exported),

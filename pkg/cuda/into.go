@@ -1,0 +1,68 @@
+package cuda
+
+import "unsafe"
+
+// A Target is memory of a device that is there already, compact and row-major. It is written once the work that is
+// queued on its stream is done, if that is known.
+type Target struct {
+	Memory
+	Stream int64
+}
+
+// Write copies bytes of the host to a device, and returns when they are there.
+func (d *Driver) Write(target Target, src unsafe.Pointer, bytes int64) error {
+	err := d.inRelaxedMode(func() error {
+		return d.copyFrom(&Source{Memory: target.Memory, Stream: target.Stream}, func(own queue) error {
+			return d.memcpyHtoDAsync(target.Address, uint64(uintptr(src)), bytes, own.stream)
+		})
+	})
+	if err != nil {
+		err = explain(err, noCopy(bytes, "the host", target.Device.String()))
+	}
+	return err
+}
+
+// Replace copies the items from one device's memory to memory of the same or another, and returns when they are there.
+// Where the two overlap, the items are copied to memory of their own first.
+func (d *Driver) Replace(target Target, source *Source) error {
+	bytes := source.bytes()
+	err := d.inRelaxedMode(func() error { return d.replace(target, source, bytes) })
+	if err != nil {
+		err = explain(err, noCopy(bytes, source.Device.String(), target.Device.String()))
+	}
+	return err
+}
+
+func (d *Driver) replace(target Target, source *Source, bytes int64) (err error) {
+	end := target.Address + uint64(bytes)
+	if target.Device == source.Device && source.Address-source.Below < end && target.Address < source.Address+source.Above {
+		scratch := Allocation{Retained: -1}
+		defer func() { err = first(err, d.release(&scratch)) }()
+		if err := d.toDevice(target.Device, source, bytes, &scratch); err != nil {
+			return err
+		}
+		source = &Source{Memory: Memory{source.Device, scratch.Address}, ItemSize: int(bytes)}
+	}
+	var p plan
+	if err := d.planOnDevice(&p, source, bytes); err != nil {
+		return err
+	}
+	h, err := d.homeOf(target.Memory)
+	if err != nil {
+		return err
+	}
+	defer func() { err = first(err, d.leave(h.retained)) }()
+	return d.fill(target, h.context, source, &p, bytes)
+}
+
+// Writable tells whether memory of the host can be written. It tries a byte of each page, as Readable does; what they
+// hold is about to be replaced.
+func Writable(address uint64, bytes int64) bool {
+	return touches(address, bytes, poke)
+}
+
+//go:noinline
+func poke(p unsafe.Pointer) byte {
+	*(*byte)(p) = 0
+	return 0
+}

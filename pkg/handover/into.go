@@ -1,0 +1,283 @@
+package handover
+
+import (
+	"runtime/debug"
+	"strconv"
+	"unsafe"
+
+	"dlpack/pkg/cuda"
+	"dlpack/pkg/dlpack"
+	"dlpack/pkg/protocol"
+	"dlpack/pkg/strided"
+)
+
+// A Place is memory that [CopyInto] reads or writes.
+type Place struct {
+	dlpack.Description
+	Producer int64 // work queued on this stream may still use the memory; or dlpack.UnknownStream
+
+	tensor dlpack.Tensor
+}
+
+// CopyInto copies the items of the source into the target, which has the same shape and data type, once the work on
+// both is done, and returns when they are there. Where the two overlap, the target gets what the source was before. The
+// target has to be writable, and on a device of CUDA compact and row-major.
+func CopyInto(source, target *Place, allocator Allocator) error {
+	if err := source.validate(); err != nil {
+		return dlpack.Of("source", err)
+	}
+	if err := target.validate(); err != nil {
+		return dlpack.Of("target", err)
+	}
+	if err := checkAlike(source, target); err != nil {
+		return err
+	}
+	if target.tensor.Size == 0 {
+		return nil
+	}
+	if err := target.checkOwnItems(); err != nil {
+		return err
+	}
+	onCUDA := func(p *Place) bool { return p.tensor.Device.Type == dlpack.CUDA }
+	switch fromCPU, toCPU := source.tensor.Device.Type.OnCPU(), target.tensor.Device.Type.OnCPU(); {
+	case fromCPU && toCPU:
+		return copyOver(source, target, allocator)
+	case fromCPU && onCUDA(target):
+		return write(source, target, allocator)
+	case onCUDA(source) && toCPU:
+		return fetch(source, target, allocator)
+	case onCUDA(source) && onCUDA(target):
+		return replace(source, target)
+	}
+	return dlpack.Unsupported("source is on " + source.tensor.Device.String() + ", target on " +
+		target.tensor.Device.String() + "; expected both on the CPU or on CUDA (copy with the library that owns them)")
+}
+
+// validate takes what a copy would cure, too: it is cured on the way, or was asked for.
+func (p *Place) validate() error {
+	if err := p.Validate(&p.tensor); err != nil && dlpack.KindOf(err) != dlpack.KindNeedsCopy {
+		return err
+	}
+	return nil
+}
+
+func checkAlike(source, target *Place) error {
+	s, t := &source.tensor, &target.tensor
+	expected := ""
+	switch {
+	case s.DataType != t.DataType || (s.Flags^t.Flags)&dlpack.SubbyteTypePadded != 0 && !t.DataType.WholeBytes():
+		expected = "one data type, since nothing is converted (convert the source before, as with source.astype(dtype); " +
+			"numpy.copyto converts)"
+	case s.NDim != t.NDim || s.Shape != t.Shape:
+		expected = "one shape, since nothing is repeated (pass views of one shape, as source.reshape(target.shape) or " +
+			"numpy.broadcast_to(source, target.shape) gives)"
+	default:
+		return nil
+	}
+	return dlpack.Malformed("source is " + text(s) + ", target is " + text(t) + "; expected " + expected)
+}
+
+// text is the data type and the shape.
+func text(t *dlpack.Tensor) string {
+	var memory [32]byte
+	padded := ""
+	if t.Flags&dlpack.SubbyteTypePadded != 0 && !t.DataType.WholeBytes() {
+		padded = " (padded)"
+	}
+	return string(protocol.AppendName(memory[:0], t.DataType)) + padded + " " + dlpack.ShapeText(t.Shape[:t.NDim])
+}
+
+// checkOwnItems refuses a target of which several items are one.
+func (p *Place) checkOwnItems() error {
+	strides := p.ByteStrides(&p.tensor)
+	for i, n := range p.tensor.Shape[:p.tensor.NDim] {
+		if n > 1 && strides[i] == 0 {
+			return dlpack.Unsupported("target: strides dimension " + strconv.Itoa(i) + " is 0: its " +
+				strconv.FormatInt(n, 10) + " items are one; expected memory for each (pass one of them, as target[0] is)")
+		}
+	}
+	return nil
+}
+
+// finish waits for the work on memory that the CPU reads or writes.
+func (p *Place) finish() error {
+	return cuda.Finish(memoryOf(&p.Description, &p.tensor), queuedOn(p.Producer, &p.tensor))
+}
+
+// isPlain tells whether the items lie compactly, row-major and in native byte order.
+func (p *Place) isPlain() bool {
+	return p.tensor.Compact && wordSize(&p.Description) <= 1
+}
+
+// extent is the lowest address of the items, and the bytes from there to their end.
+func (p *Place) extent() (lowest, bytes uint64) {
+	return p.Data + p.tensor.Offset - p.tensor.Below, p.tensor.Below + p.tensor.Above
+}
+
+// layout is the shape and the strides in bytes of items that have so many bytes; of packed ones, of their bytes.
+func (p *Place) layout() (shape, strides [dlpack.MaxNDim]int64, ndim, itemSize int) {
+	t := &p.tensor
+	if t.Packed() {
+		shape[0], strides[0] = t.NBytes, 1
+		return shape, strides, 1, 1
+	}
+	return t.Shape, p.ByteStrides(t), t.NDim, int(t.ItemSize)
+}
+
+// plain is compact memory with the items of p.
+func (p *Place) plain(memory unsafe.Pointer) *Place {
+	q := &Place{Description: p.Description, tensor: p.tensor}
+	q.Data, q.Offset, q.HasStrides, q.Swapped = uint64(uintptr(memory)), 0, false, false
+	q.Device = dlpack.Device{Type: dlpack.CPU}
+	q.tensor.Device = q.Device
+	q.tensor.MakeCompact()
+	return q
+}
+
+// copyOver copies where the CPU reads and writes.
+func copyOver(source, target *Place, allocator Allocator) error {
+	if err := source.finish(); err != nil {
+		return err
+	}
+	if err := target.finish(); err != nil {
+		return err
+	}
+	from, fromBytes := source.extent()
+	to, toBytes := target.extent()
+	overlap := from < to+toBytes && to < from+fromBytes
+	if !overlap || source.isPlain() && target.isPlain() {
+		return copyTo(source, target, overlap)
+	}
+	return through(target, allocator, func(memory unsafe.Pointer) error {
+		return copyItems(memory, &source.Description, &source.tensor)
+	})
+}
+
+// through has f write the items to memory for them, and copies them to the target from there.
+func through(target *Place, allocator Allocator, f func(memory unsafe.Pointer) error) error {
+	memory := allocator.Scratch(target.tensor.NBytes)
+	if memory == nil {
+		return noMemory(target.tensor.NBytes)
+	}
+	defer allocator.Free(memory)
+	if err := f(memory); err != nil {
+		return err
+	}
+	return copyTo(target.plain(memory), target, false)
+}
+
+// copyTo copies what overlaps only where both are plain. A wrong address faults here, as in copyItems.
+func copyTo(source, target *Place, overlap bool) (err error) {
+	from, fromBytes := source.extent()
+	to, toBytes := target.extent()
+	if !dlpack.CanBeRead(from, fromBytes) {
+		return dlpack.Of("source", unreadable(from))
+	}
+	if !dlpack.CanBeRead(to, toBytes) {
+		return unwritable(to)
+	}
+	defer func() {
+		address, faulted := faultOf(recover())
+		switch {
+		case faulted && address-to < toBytes:
+			err = unwritable(address)
+		case faulted:
+			err = dlpack.Of("source", unreadable(max(address, from)))
+		}
+	}()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	dst := memoryOf(&target.Description, &target.tensor).Pointer()
+	src := memoryOf(&source.Description, &source.tensor).Pointer()
+	if overlap {
+		copy(unsafe.Slice((*byte)(dst), toBytes), unsafe.Slice((*byte)(src), toBytes))
+		return nil
+	}
+	swap := 0
+	if source.Swapped != target.Swapped {
+		swap = int(target.tensor.DataType.Alignment())
+	}
+	shape, dstStrides, ndim, itemSize := target.layout()
+	_, srcStrides, _, _ := source.layout()
+	strided.Into(dst, src, shape[:ndim], dstStrides[:ndim], srcStrides[:ndim], itemSize, swap)
+	return nil
+}
+
+func unwritable(address uint64) error {
+	return dlpack.Unsupported("target: the memory at 0x" + strconv.FormatUint(address, 16) +
+		" can't be written; expected an address that is mapped, and writable")
+}
+
+// fetch copies from a device to where the CPU writes.
+func fetch(source, target *Place, allocator Allocator) error {
+	driver, err := cuda.Running()
+	if err != nil {
+		return noDriver(err, &source.tensor, target.tensor.Device)
+	}
+	if err := target.finish(); err != nil {
+		return err
+	}
+	from := sourceOf(&source.Description, &source.tensor, queuedOn(source.Producer, &source.tensor))
+	if !target.isPlain() {
+		return through(target, allocator, func(memory unsafe.Pointer) error { return driver.ToHost(memory, from) })
+	}
+	to := memoryOf(&target.Description, &target.tensor)
+	if !cuda.Writable(to.Address, target.tensor.NBytes) {
+		return unwritable(to.Address)
+	}
+	return driver.ToHost(to.Pointer(), from)
+}
+
+// write copies from where the CPU reads to a device.
+func write(source, target *Place, allocator Allocator) error {
+	driver, err := target.driver(source)
+	if err != nil {
+		return err
+	}
+	if err := source.finish(); err != nil {
+		return err
+	}
+	from, bytes := memoryOf(&source.Description, &source.tensor), source.tensor.NBytes
+	src := from.Pointer()
+	if !source.isPlain() {
+		scratch := allocator.Scratch(bytes)
+		if scratch == nil {
+			return noMemory(bytes)
+		}
+		defer allocator.Free(scratch)
+		if err := copyItems(scratch, &source.Description, &source.tensor); err != nil {
+			return err
+		}
+		src = scratch
+	} else if source.tensor.Device.Type == dlpack.CPU && !cuda.Readable(from.Address, bytes) {
+		return dlpack.Of("source", unreadable(from.Address))
+	}
+	return driver.Write(target.onDevice(), src, bytes)
+}
+
+// replace copies between devices.
+func replace(source, target *Place) error {
+	driver, err := target.driver(source)
+	if err != nil {
+		return err
+	}
+	from := sourceOf(&source.Description, &source.tensor, queuedOn(source.Producer, &source.tensor))
+	return driver.Replace(target.onDevice(), from)
+}
+
+// driver is that of a target on a device, which has to be compact.
+func (p *Place) driver(source *Place) (*cuda.Driver, error) {
+	if !p.isPlain() {
+		return nil, dlpack.Unsupported("target: " + text(&p.tensor) + " on " + p.tensor.Device.String() +
+			" is not compact, row-major; expected such memory there (copy to a compact one, and have the library " +
+			"that owns the target move it, as target.copy_(compact) does in torch)")
+	}
+	driver, err := cuda.Running()
+	if err != nil {
+		return nil, noDriver(err, &source.tensor, p.tensor.Device)
+	}
+	return driver, nil
+}
+
+func (p *Place) onDevice() cuda.Target {
+	return cuda.Target{Memory: memoryOf(&p.Description, &p.tensor), Stream: queuedOn(p.Producer, &p.tensor)}
+}

@@ -1,0 +1,103 @@
+package handover
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"dlpack/pkg/dlpack"
+)
+
+// scratch gives memory of Go's for what is copied twice.
+type scratch struct {
+	allocator
+	given int
+}
+
+func (s *scratch) Scratch(bytes int64) unsafe.Pointer {
+	s.given++
+	return s.ForCopy(bytes)
+}
+
+func (*scratch) Free(unsafe.Pointer) {}
+
+// place is a place with a copy of items, as three of 16 bits, changed.
+func place(changes ...func(*dlpack.Description)) (*Place, []byte) {
+	memory := slices.Clone(items)
+	p := &Place{Description: *described(changes...)}
+	p.Data += uint64(uintptr(unsafe.Pointer(&memory[0]))) - address()
+	return p, memory
+}
+
+func TestCopyInto(t *testing.T) {
+	type change = func(*dlpack.Description)
+	for _, test := range []struct {
+		name           string
+		source, target []change
+		want           []byte
+	}{
+		{"compact", nil, nil, []byte{1, 2, 3, 4, 5, 6}},
+		{"a reversed source", []change{reversed}, nil, []byte{5, 6, 3, 4, 1, 2}},
+		{"a reversed target", nil, []change{reversed}, []byte{5, 6, 3, 4, 1, 2}},
+		{"both reversed", []change{reversed}, []change{reversed}, []byte{1, 2, 3, 4, 5, 6}},
+		{"a swapped source", []change{swapped}, nil, []byte{2, 1, 4, 3, 6, 5}},
+		{"a swapped target", nil, []change{swapped}, []byte{2, 1, 4, 3, 6, 5}},
+		{"both swapped", []change{swapped}, []change{swapped}, []byte{1, 2, 3, 4, 5, 6}},
+		{"misaligned", []change{misaligned}, []change{misaligned}, []byte{0, 2, 3, 4, 5, 0}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			source, _ := place(test.source...)
+			target, memory := place(test.target...)
+			clear(memory)
+			if err := CopyInto(source, target, &allocator{}); err != nil || !bytes.Equal(memory, test.want) {
+				t.Errorf("%d, %v; expected %d", memory, err, test.want)
+			}
+		})
+	}
+}
+
+func TestAnOverlappingSourceIsReadFirst(t *testing.T) {
+	source, memory := place(reversed)
+	target := *source
+	target.Offset, target.HasStrides = 0, false
+	a := &scratch{allocator: allocator{most: 6}}
+	if err := CopyInto(source, &target, a); err != nil || a.given != 1 || !bytes.Equal(memory, []byte{5, 6, 3, 4, 1, 2}) {
+		t.Error(memory, a.given, err)
+	}
+	a.most = 5
+	if err := CopyInto(source, &target, a); dlpack.KindOf(err) != dlpack.KindOutOfMemory {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsNotAlikeIsNotCopied(t *testing.T) {
+	for text, change := range map[string]func(*dlpack.Description){
+		"source is uint16 (3,), target is uint16 (2,); expected one shape":  func(d *dlpack.Description) { d.Shape[0] = 2 },
+		"source is uint16 (3,), target is uint16 (3, 1); expected one":      func(d *dlpack.Description) { d.NDim, d.Shape[1] = 2, 1 },
+		"source is uint16 (3,), target is int16 (3,); expected one data":    func(d *dlpack.Description) { d.DataType.Code = dlpack.Int },
+		"target: data has 6 bytes; shape, strides and offset need bytes ":   func(d *dlpack.Description) { d.Shape[0] = 4 },
+		"target: strides dimension 0 is 0: its 3 items are one; expected m": func(d *dlpack.Description) { d.HasStrides = true },
+	} {
+		source, _ := place()
+		target, memory := place(change)
+		err := CopyInto(source, target, &allocator{})
+		if err == nil || !strings.HasPrefix(err.Error(), text) || !bytes.Equal(memory, items) {
+			t.Errorf("%v; expected %s", err, text)
+		}
+	}
+}
+
+func TestCopyIntoAllocatesNothing(t *testing.T) {
+	source, _ := place(reversed)
+	target, _ := place()
+	allocations := testing.AllocsPerRun(10, func() {
+		if err := CopyInto(source, target, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	if allocations != 0 {
+		t.Error(allocations)
+	}
+}

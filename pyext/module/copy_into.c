@@ -1,0 +1,169 @@
+/* copy_into.c: copy_into(), which fills memory that is there already.
+ *
+ * It is C because a small copy takes less time than a call into Go. */
+#include "module/module.h"
+
+#include <string.h>
+
+/* A new object that holds obj's buffer, which the request describes. NULL: error. */
+static DLPackObject *lock(PyObject *obj, struct request *request)
+{
+    DLPackObject *self = object_new(obj, COPY_NEVER);
+    if (self != NULL && lock_buffer(self, request) < 0) {
+        Py_CLEAR(self);
+    }
+    return self;
+}
+
+/* The tensor that asdlpack makes of obj, which the request describes. NULL: error. */
+static DLPackObject *read_tensor(PyObject *obj, enum copy copy, struct request *request)
+{
+    DLPackObject *shared = share(obj, copy, NULL), *holder = shared == NULL ? NULL : ordered_tensor_of(shared);
+    if (holder != NULL) {
+        request_tensor(request, &holder->tensor, holder->flags);
+        request->producer_stream = producer_stream(holder);
+        Py_INCREF((PyObject *)holder);
+    }
+    Py_XDECREF((PyObject *)shared);
+    return holder;
+}
+
+/* What holds obj's memory, which the request describes. A buffer says more than __dlpack__ can, such as another byte
+ * order: it is read at once where the type is known to share its memory by it, and else where asdlpack refuses. NULL:
+ * error. */
+static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, struct request *request)
+{
+    enum known_type known = known_type(obj);
+    bool has_buffer = PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type);
+    DLPackObject *self = NULL;
+    if (has_buffer && (known == BUFFER_ALONE || known == HAS_DLPACK)) {
+        self = lock(obj, request);
+        has_buffer = false;
+    }
+    if (self == NULL && (!PyErr_Occurred() || is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
+        PyErr_Clear();
+        self = read_tensor(obj, copy, request);
+    }
+    if (self == NULL) {
+        has_buffer = has_buffer && PyErr_ExceptionMatches(PyExc_BufferError);
+        PyObject *refusal = take_exception();
+        self = has_buffer ? lock(obj, request) : NULL;
+        if (self == NULL && (!has_buffer || is_refusal())) {
+            PyErr_Clear();
+            check_in_python(python.about_side, Py_BuildValue("(sO)", side, refusal));
+        }
+        Py_DECREF(refusal);
+    }
+    return self;
+}
+
+/* Copies the items of the dimensions from k on, by the strides of both. */
+HOT static void copy_items(char *to, const char *from, const struct answer *target, const struct answer *source, int k)
+{
+/* Unrolled: a tenth of a copy of 4 KiB. */
+#define EACH_OF(size)                                                                                                  \
+    _Pragma("GCC unroll 8") for (int64_t i = 0; i < length; i++)                                                       \
+    {                                                                                                                  \
+        memcpy(to + i * step, from + i * source_step, size);                                                           \
+    }                                                                                                                  \
+    break
+    int64_t length = 1, step = 0, source_step = 0;
+    if (k < target->ndim) {
+        length = target->dims[k];
+        step = target->dims[target->ndim + k] * target->itemsize;
+        source_step = source->dims[source->ndim + k] * source->itemsize;
+    }
+    if (k + 1 < target->ndim) {
+        for (int64_t i = 0; i < length; i++) {
+            copy_items(to + i * step, from + i * source_step, target, source, k + 1);
+        }
+        return;
+    }
+    switch (target->itemsize) { /* the compiler knows these */
+    case 1:
+        EACH_OF(1);
+    case 2:
+        EACH_OF(2);
+    case 4:
+        EACH_OF(4);
+    case 8:
+        EACH_OF(8);
+    default:
+        EACH_OF((size_t)target->itemsize);
+    }
+}
+
+/* Whether both have the same shape and data type, and each item of the target memory of its own. */
+static bool are_alike(const struct answer *source, const struct answer *target, int64_t *bytes)
+{
+    bool alike = source->ndim == target->ndim && memcmp(&source->dtype, &target->dtype, sizeof source->dtype) == 0;
+    *bytes = target->itemsize;
+    for (int32_t i = 0; i < target->ndim && alike; i++) {
+        alike = source->dims[i] == target->dims[i] && (target->dims[i] <= 1 || target->dims[target->ndim + i] != 0);
+        *bytes *= target->dims[i];
+    }
+    return alike;
+}
+
+/* Copies what is little, of kinds that are known or become so. A buffer's exporter vouches for its memory, so that it
+ * can't fault. false: Go has to. */
+HOT static bool copy_here(struct request *source, struct request *target)
+{
+    enum { MOST_COMPACT = 8 << 20, MOST_STRIDED = 64 << 10 }; /* bytes; above, Go is faster */
+    struct answer from, to;
+    int64_t bytes;
+    if (source->protocol != PROTOCOL_BUFFER || target->protocol != PROTOCOL_BUFFER || ask(source, &from) < 0 ||
+        ask(target, &to) < 0) {
+        PyErr_Clear();
+        return false;
+    }
+    bool compact = from.max_count > 0 && to.max_count > 0, alike = are_alike(&from, &to, &bytes);
+    if (!alike || bytes == 0 || bytes > (compact ? MOST_COMPACT : MOST_STRIDED)) {
+        return alike && bytes == 0;
+    }
+    char *first = (char *)(uintptr_t)(target->data + to.offset);
+    const char *source_first = (const char *)(uintptr_t)(source->data + from.offset);
+    if (compact) {
+        PyThreadState *state = bytes < GIL_BYTES ? NULL : PyEval_SaveThread();
+        memmove(first, source_first, (size_t)bytes);
+        if (state != NULL) {
+            PyEval_RestoreThread(state);
+        }
+        return true;
+    }
+    bool apart = first + to.above <= source_first - from.below || source_first + from.above <= first - to.below;
+    if (apart) {
+        copy_items(first, source_first, &to, &from, 0);
+    }
+    return apart;
+}
+
+/* Has Go copy, or refuse. -1: error. */
+static int copy_in_core(struct request *source, struct request *target)
+{
+    struct answer answer;
+    source->into = target;
+    source->terms = (struct terms){.copy = COPY_ALWAYS, .has_target = true, .target = target->device};
+    return ask(source, &answer);
+}
+
+HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    struct request from, to;
+    if (nargs != 2) {
+        PyErr_Format(PyExc_TypeError, "copy_into() takes 2 arguments, source and target (%zd given)", nargs);
+        return NULL;
+    }
+    /* The target first: where it is refused, no capsule was consumed. */
+    DLPackObject *source = NULL, *target = read_side(args[1], "target", COPY_NEVER, &to);
+    int copied = -1;
+    if (target != NULL && target->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
+        check_in_python(python.read_only_target, PyTuple_Pack(2, args[0], args[1]));
+    }
+    else if (target != NULL && (source = read_side(args[0], "source", COPY_IF_NEEDED, &from)) != NULL) {
+        copied = copy_here(&from, &to) ? 0 : copy_in_core(&from, &to);
+    }
+    Py_XDECREF((PyObject *)source);
+    Py_XDECREF((PyObject *)target);
+    return copied < 0 ? NULL : new_none();
+}

@@ -1,0 +1,156 @@
+"""copy_into between the host and devices of CUDA: into memory that is there, in the order of both sides' streams."""
+
+import mmap
+
+import numpy as np
+import pytest
+
+from dlpack import asdlpack, copy_into, from_pointer
+from support.capi import Managed
+from support.cuda_driver import LEGACY, PER_THREAD, numbers, with_driver
+
+SOURCES = {
+    "compact": numbers(4, 6),
+    "columns": numbers(6, 8)[:, 2:7],
+    "rows backwards": numbers(7, 5)[::-1],
+    "empty": numbers(0, 3),
+    "scalar": numbers(),
+}
+GATHERED = {
+    "transposed": numbers(4, 5).T,
+    "every second column": numbers(6, 8)[:, ::2],
+}
+
+
+def room_on(driver, array, device, stream=None):
+    """Compact memory of the array's shape and type, in which a kernel on the stream writes until then."""
+    memory = driver.allocate(max(array.nbytes, 4), device)
+    if stream is not None:
+        driver.fill(stream, memory, 99)
+    return memory.array(array.shape, array.dtype.newbyteorder("=").str, stream=stream)
+
+
+def check_room(room, array):
+    assert room.keep.bytes.view(array.dtype.newbyteorder("="))[: array.size].tolist() == array.ravel().tolist()
+
+
+def unchanged(driver, live):
+    assert driver.live() == live
+
+
+@with_driver
+def test_memory_of_the_host_goes_into_that_of_a_device(driver):
+    swapped = {"swapped": numbers(4, 5, dtype=">f4"), "misaligned": np.zeros(41, "u1")[1:].view("f4")}
+    for array in {**SOURCES, **GATHERED, **swapped}.values():
+        for device, stream in (0, None), (0, driver.stream()), (1, LEGACY), (2, driver.stream(2)):
+            room = room_on(driver, array, device, stream)
+            live = driver.live()
+            driver.clear()
+            assert copy_into(array, room) is None
+            unchanged(driver, live)
+            assert len(driver.log("cuMemcpyHtoDAsync_v2")) == (array.size > 0)
+            check_room(room, array)
+
+
+@with_driver
+def test_memory_of_a_device_goes_into_any_of_the_host(driver):
+    for array in {**SOURCES, **GATHERED}.values():
+        rooms = [np.zeros(array.shape, array.dtype), np.zeros(array.shape[::-1], array.dtype).T]
+        rooms += [
+            np.zeros(array.shape, ">i4"),
+            np.zeros([2 * n for n in array.shape], "i4")[(..., *[slice(0, None, 2)] * array.ndim)],
+        ]
+        for device, stream in (0, driver.stream()), (2, None), (1, PER_THREAD):
+            source = driver.put(array, device, stream=stream)
+            live = driver.live()
+            for room in rooms:
+                room[...] = 0
+                copy_into(source, room)
+                assert room.tolist() == array.tolist()
+            unchanged(driver, live)
+
+
+@with_driver
+def test_memory_of_a_device_goes_into_that_of_devices(driver):
+    for array in SOURCES.values():
+        for device in 0, 2:
+            for stream in None, driver.stream(device), LEGACY:
+                source = driver.put(array, 0, stream=driver.stream(0))
+                room = room_on(driver, array, device, stream)
+                live = driver.live()
+                driver.clear()
+                copy_into(source, room)
+                assert driver.log("cuMemAlloc_v2") == [] or (
+                    device == 2 and array.strides != numbers(*array.shape).strides
+                )
+                unchanged(driver, live)
+                check_room(room, array)
+
+
+@with_driver
+def test_overlapping_memory_of_a_device_is_read_before_it_is_written(driver):
+    memory = driver.allocate(64, 1)
+    live = driver.live()
+    for first, target in (0, 1), (1, 0), (0, 0):
+        memory.bytes[...] = np.arange(64)
+        copy_into(memory.array((32,), "|u1", first), memory.array((32,), "|u1", target))
+        assert memory.bytes[target : target + 32].tolist() == list(range(first, first + 32))
+    unchanged(driver, live)
+
+
+@with_driver
+def test_memory_that_both_reach_is_copied_by_the_cpu(driver):
+    for kind in "host", "registered", "managed":
+        array, stream = numbers(6, 4), driver.stream()
+        source = driver.put(array, 0, kind, stream=stream)
+        target = np.zeros((4, 6), "i4").T
+        copy_into(source, target)
+        assert target.tolist() == array.tolist()
+        room = driver.put(array * 0, 0, kind, stream=stream)
+        driver.clear()
+        copy_into(array[::-1], room)
+        assert driver.log("cuMemcpyHtoDAsync_v2") == []
+        check_room(room, array[::-1])
+
+
+@with_driver
+def test_a_target_that_is_not_row_major_is_refused_on_a_device(driver):
+    array = numbers(4, 6)
+    for room in driver.put(array.T, 1), driver.put(numbers(8, 6)[::2], 1), driver.put(array[::-1], 1):
+        shape = room.__cuda_array_interface__["shape"]
+        live, before = driver.live(), room.keep.bytes.copy()
+        for source in np.zeros(shape, "i4"), driver.put(np.zeros(shape, "i4"), 1):
+            live = driver.live()
+            with pytest.raises(BufferError, match=r"^target: int32 \(.*\) on kDLCUDA:1 is not compact, .*\(copy to a "):
+                copy_into(source, room)
+        unchanged(driver, live)
+        assert room.keep.bytes.tolist() == before.tolist()
+
+
+@with_driver
+def test_other_refusals_name_the_side(driver):
+    room = room_on(driver, numbers(4), 1)
+    with pytest.raises(ValueError, match=r"source is int32 \(5,\), target is int32 \(4,\)"):
+        copy_into(numbers(5), room)
+    with pytest.raises(BufferError, match="^source: data: the memory at 0x1000 can't be read"):
+        copy_into(from_pointer(4096, 4, "int32"), room)
+    with pytest.raises(BufferError, match="^target: the memory at 0x1000 can't be written"):
+        copy_into(room, from_pointer(4096, 4, "int32"))
+    with pytest.raises(BufferError, match="strides of 40 bytes .*CUDA's copies would move the items one by one"):
+        copy_into(driver.put(numbers(40)[::10], 1), np.zeros(4, "i4"))
+    rocm = asdlpack(Managed(4096, shape=(4,), dtype=(0, 32, 1), device=(10, 0)).capsule())
+    with pytest.raises(BufferError, match="source is on kDLROCM:0, target on kDLCUDA:1; expected both on the CPU or"):
+        copy_into(rocm, room)
+    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)
+    address = np.frombuffer(page, "u1").ctypes.data
+    with pytest.raises(BufferError, match="^target: .*can't be written"):
+        copy_into(room, from_pointer(address, 4, "int32", owner=page))
+
+
+@with_driver
+def test_other_threads_run_while_the_device_is_written(driver):
+    array = numbers(4, 6)
+    room, on_device = room_on(driver, array, 1), driver.put(array, 1)
+    assert driver.while_inside("cuMemcpyHtoDAsync_v2", lambda: copy_into(array, room)) is None
+    assert driver.while_inside("cuMemcpyDtoHAsync_v2", lambda: copy_into(on_device, np.zeros((4, 6), "i4"))) is None
+    check_room(room, array)

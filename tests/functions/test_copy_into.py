@@ -1,0 +1,533 @@
+"""copy_into(source, target): what numpy.copyto does, of any memory, and without broadcasting or conversion."""
+
+import array
+import ctypes
+import gc
+import itertools
+import mmap
+import os
+import sys
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
+
+from dlpack import asdlpack, copy_into, from_pointer, frombuffer
+from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Managed, Speaks, capsule_name
+from support.layouts import DTYPES, LAYOUTS, LEGACY, PROTOCOLS
+from support.threads import in_threads
+from support.views import same, views
+
+
+def numbers(*shape, dtype="f4"):
+    return np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+
+
+def every(step: int, array: np.ndarray) -> np.ndarray:
+    """Every so many-th item in each dimension."""
+    index: tuple[Any, ...] = (..., *[slice(None, None, step)] * array.ndim)
+    return array[index]
+
+
+# Makes room for items of a dtype and shape; as the target, each is another layout.
+ROOMS = {
+    "compact": np.zeros,
+    "column-major": lambda shape, dtype: np.zeros(shape[::-1], dtype).T,
+    "reversed": lambda shape, dtype: every(-1, np.zeros(shape, dtype)),
+    "every second": lambda shape, dtype: every(2, np.zeros([2 * n for n in shape], dtype)),
+    "big-endian": lambda shape, dtype: np.zeros(shape, np.dtype(dtype).newbyteorder(">")),
+    "misaligned": lambda shape, dtype: misaligned(shape, dtype),
+}
+
+
+def misaligned(shape, dtype):
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.zeros(size + 1, "u1")[1:].view(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_and_layout_goes_into_every_layout(dtype, layout, room):
+    source = LAYOUTS[layout](dtype)
+    for given_source in source, source.astype(source.dtype.newbyteorder(">")), source[()].copy()[..., None][..., 0]:
+        target = ROOMS[room](source.shape, dtype)
+        for _ in range(2):  # the second time, the kinds are known
+            target[...] = 0
+            assert copy_into(given_source, target) is None
+            assert target.tolist() == source.tolist()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_protocol_is_a_source(protocol, layout):
+    source = LAYOUTS[layout]("int32")
+    target = np.zeros(source.shape, "int32")
+    copy_into(PROTOCOLS[protocol](source), target)
+    assert same(target, source)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.keys() - {LEGACY})
+@pytest.mark.parametrize("layout", ["0-d", "4-d", "column-major", "every second", "reversed", "empty 3-d"])
+def test_every_protocol_is_a_target(protocol, layout):
+    target = LAYOUTS[layout]("int32")
+    source = numbers(*target.shape, dtype="int32") + 7
+    copy_into(source, PROTOCOLS[protocol](target))
+    assert same(target, source)
+
+
+@pytest.mark.parametrize("make", [bytearray, lambda n: array.array("B", bytes(n)), lambda n: (ctypes.c_ubyte * n)()])
+def test_bytes_go_into_what_has_a_buffer(make):
+    target = make(9)
+    copy_into(b"nine byte", target)
+    assert bytes(target) == b"nine byte"
+
+
+def test_no_byte_around_the_target_is_written():
+    memory = np.full((9, 9), 7, "u1")
+    copy_into(numbers(3, 4, dtype="u1"), memory[1:7:2, 8:0:-2])
+    expected = np.full((9, 9), 7, "u1")
+    expected[1:7:2, 8:0:-2] = numbers(3, 4)
+    assert memory.tolist() == expected.tolist()
+
+
+# Overlap.
+
+
+@st.composite
+def shapes(draw):
+    return tuple(draw(st.lists(st.integers(1, 4), max_size=4)))
+
+
+@st.composite
+def rooms(draw, shape, dtype):
+    """A writable view of this shape, of any strides by which no two items share bytes."""
+    dtype = np.dtype(dtype)
+    order = draw(st.permutations(range(len(shape))))
+    strides, following = [0] * len(shape), 1
+    for k in order:
+        strides[k] = following = following + draw(st.integers(0, 2))
+        following *= shape[k]
+    memory = np.zeros(following + 4, dtype)
+    view = as_strided(memory, shape, [s * dtype.itemsize for s in strides])
+    return view[(..., *[slice(None, None, draw(st.sampled_from([1, -1]))) for _ in shape])]
+
+
+@settings(max_examples=1000)
+@given(views(), st.data(), st.booleans(), st.booleans())
+def test_any_view_goes_into_any_layout_as_numpy_has_it(source, data, swaps, swaps_target):
+    target = data.draw(rooms(source.shape, source.dtype.newbyteorder(">") if swaps_target else source.dtype))
+    source = source.astype(source.dtype.newbyteorder(">")) if swaps else source
+    expected = target.copy()
+    np.copyto(expected, source)
+    copy_into(source, target)
+    assert target.tobytes() == expected.tobytes()
+
+
+@settings(max_examples=1000)
+@given(st.data())
+def test_overlapping_views_of_one_buffer_are_as_numpy_has_them(data):
+    """Two views of one buffer, of any strides; the target's items share no bytes."""
+    dtype = np.dtype(data.draw(st.sampled_from(["u1", "<i2", ">i2", "f4", "c8", "c16"])))
+    shape = data.draw(shapes())
+    room = data.draw(rooms(shape, dtype))
+    reach = sum((n - 1) * abs(s) for n, s in zip(shape, room.strides, strict=True)) + dtype.itemsize
+    memory = np.arange(2 * reach + 64, dtype="u1")
+
+    def view(strides):
+        low = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s < 0)
+        high = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s > 0) + dtype.itemsize
+        first = data.draw(st.integers(-low, max(-low, memory.size - high)))
+        return as_strided(memory[first:].view("u1")[: dtype.itemsize].view(dtype)[0:1], shape, strides)
+
+    target = view(room.strides)
+    others = st.lists(st.integers(-8, 8), min_size=len(shape), max_size=len(shape))
+    chosen = data.draw(st.one_of(st.just(room.strides), st.permutations(room.strides), others))
+    reach_of = sum((n - 1) * abs(s) for n, s in zip(shape, chosen, strict=True)) + dtype.itemsize
+    source = view(room.strides if reach_of > memory.size else chosen)
+    before = memory.copy()
+    np.copyto(target, source.copy())  # without the copy, numpy overlooks overlaps of strides that are 0
+    expected = memory.copy()
+    memory[...] = before
+    copy_into(source, target)
+    assert memory.tolist() == expected.tolist()
+
+
+LARGE = {
+    "shifted": lambda x: (x[:-1], x[1:]),
+    "shifted back": lambda x: (x[1:], x[:-1]),
+    "reversed": lambda x: (x[::-1], x),
+    "transposed": lambda x: (x[: 1 << 22].reshape(2048, 2048).T, x[: 1 << 22].reshape(2048, 2048)),
+    "swapped in place": lambda x: (x.view(">f4"), x),
+    "itself": lambda x: (x, x),
+    "two columns of one": lambda x: (x[::2], x[1::2]),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+def test_a_large_overlapping_copy_is_as_numpy_has_it(case):
+    memory, expected = numbers(5 << 20), numbers(5 << 20)
+    source, target = LARGE[case](expected)
+    np.copyto(target, source.copy())
+    copy_into(*LARGE[case](memory))
+    assert same(memory.view("u4"), expected.view("u4"))
+
+
+@pytest.mark.parametrize("source", ["u1", "f4", ">f4", "c16"])
+@pytest.mark.parametrize("target_order", ["", "T", "every second", "swapped"])
+def test_a_large_copy_is_complete(source, target_order):
+    array = np.random.default_rng(0).integers(0, 255, (1501, 1511)).astype(source)
+    native = array.dtype.newbyteorder("=")
+    target = {
+        "": np.zeros(array.shape, native),
+        "T": np.zeros(array.shape[::-1], native).T,
+        "every second": np.zeros((1501, 3022), native)[:, ::-2],
+        "swapped": np.zeros(array.shape, native.newbyteorder(">")),
+    }[target_order]
+    copy_into(array, target)
+    assert np.array_equal(target, array)
+
+
+# Types.
+
+
+def managed(memory, dtype, shape=(4,), **fields):
+    return asdlpack(Managed(memory.ctypes.data, dtype=dtype, shape=shape, **fields).capsule())
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("int4", 5), ("float4_e2m1fn", (3, 3)), ("float4_e2m1fnx2", 4), ("bool", 4), ("complex64", 3)]
+)
+def test_packed_lanes_bool_and_complex_items_are_copied(name, shape):
+    source, target = frombuffer(bytes(range(1, 65)), "uint8"), bytearray(64)
+    nbytes = frombuffer(bytearray(64), name, shape).nbytes
+    given_source = frombuffer(memoryview(bytes(range(1, 65)))[:nbytes], name, shape)
+    copy_into(given_source, frombuffer(memoryview(target)[:nbytes], name, shape))
+    assert target == bytes(source)[:nbytes] + bytes(64 - nbytes)
+
+
+def test_padded_items_go_into_padded_ones_alone():
+    memory, room = np.arange(4, dtype="u1"), np.zeros(4, "u1")
+    padded, target = (managed(m, (17, 4, 1), flags=SUBBYTE_TYPE_PADDED) for m in (memory, room))
+    copy_into(padded, target)
+    assert room.tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match=r"source is float4_e2m1fn \(padded\) \(4,\), target is float4_e2m1fn \(4,\)"):
+        copy_into(padded, frombuffer(bytearray(2), "float4_e2m1fn", 4))
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "int4"])
+def test_items_of_ml_dtypes_are_copied(name):
+    dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
+    source = np.arange(6).astype(dtype).reshape(2, 3)
+    for _ in range(2):
+        target = np.zeros((3, 2), dtype).T
+        copy_into(source, target)
+        assert target.astype("f4").tolist() == source.astype("f4").tolist()
+
+
+def test_lanes_are_part_of_the_type():
+    memory = np.arange(8, dtype="f4")
+    source, target = managed(memory, (2, 32, 2)), managed(np.zeros(8, "f4"), (2, 32, 4), shape=(2,))
+    with pytest.raises(ValueError, match=r"float32x2 \(4,\), target is float32x4 \(2,\)"):
+        copy_into(source, target)
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (numbers(3, 4), numbers(4, 3), r"source is float32 \(3, 4\), target is float32 \(4, 3\); expected one shape"),
+        (numbers(4), numbers(3, 4), r"float32 \(4,\), target is float32 \(3, 4\); .*numpy.broadcast_to"),
+        (numbers(1), numbers(2), "one shape"),
+        (numbers(1), np.zeros((), "f4"), r"float32 \(1,\), target is float32 \(\); "),
+        (numbers(0), numbers(0, 1), "one shape"),
+        (numbers(3), numbers(3, dtype="f8"), r"float32 \(3,\), target is float64 \(3,\); expected one data type"),
+        (numbers(3), numbers(3, dtype=">i4"), r"float32 \(3,\), target is int32 \(3,\); expected one data type"),
+        (numbers(3, dtype="?"), numbers(3, dtype="u1"), r"bool \(3,\), target is uint8 \(3,\)"),
+        (numbers(3, dtype="i4"), numbers(3, dtype="u4"), "numpy.copyto converts"),
+        (b"four", bytearray(5), r"uint8 \(4,\), target is uint8 \(5,\)"),
+    ],
+)
+def test_another_shape_or_dtype_is_a_value_error_naming_both(source, target, message, known):
+    if known:
+        copy_into(source, source.copy() if isinstance(source, np.ndarray) else bytearray(source))
+    before = bytes(target)
+    with pytest.raises(ValueError, match=message):
+        copy_into(source, target)
+    assert bytes(target) == before
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: b"1234",
+        lambda: memoryview(b"1234"),
+        lambda: np.frombuffer(b"1234", "u1"),
+        lambda: np.broadcast_to(np.uint8(1), 4),
+        lambda: asdlpack(b"1234"),
+        lambda: numbers(4, dtype="u1").__dlpack__(),
+        lambda: Managed(numbers(4).ctypes.data, shape=(4,), dtype=(1, 8, 1), flags=READ_ONLY).capsule(),
+        lambda: memoryview(bytearray(4)).toreadonly(),
+    ],
+)
+def test_a_read_only_target_is_a_buffer_error(make):
+    with pytest.raises(BufferError, match=r"^target: .* is read-only; .* numpy.ndarray \(pass a writable copy"):
+        copy_into(numbers(4, dtype="u1"), make())
+
+
+def test_a_target_whose_items_are_one_is_refused():
+    room = np.zeros(4, "f4")
+    for shape, strides in ((3, 4), (0, 4)), ((3,), (0,)):
+        with pytest.raises(BufferError, match=r"^target: strides dimension 0 is 0: its 3 items are one; expected"):
+            copy_into(np.ones(shape, "f4"), as_strided(room, shape, strides))
+    assert room.tolist() == [0, 0, 0, 0]
+    copy_into(np.ones((1, 4), "f4"), as_strided(room, (1, 4), (0, 4)))
+    assert room.tolist() == [1, 1, 1, 1]
+
+
+def test_a_target_that_would_have_to_be_copied_is_refused_with_another_way_out():
+    swapped = numbers(4, dtype=">f4")
+    obj = Speaks(__array_interface__=swapped.__array_interface__, keep=swapped)
+    with pytest.raises(BufferError, match=r"^target: .*big-endian; .* \(copy into a new array, and from there "):
+        copy_into(numbers(4), obj)
+    target = numbers(4) + 1
+    copy_into(obj, target)
+    assert target.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("shape", [(1 << 40, 0), (0, 1 << 40), (1 << 20, 0, 1 << 20), (0,)])
+def test_no_items_take_no_time(shape):
+    source = np.zeros(0, "u1").reshape(0)
+    source, target = (as_strided(source, shape, (0,) * len(shape)) for _ in range(2))
+    for _ in range(2):
+        copy_into(source, target)
+
+
+@pytest.mark.parametrize(
+    ("obj", "error", "message"),
+    [
+        (5, TypeError, "int object shares no memory"),
+        ([1], TypeError, "list object shares no memory"),
+        (bytes, TypeError, "expected an object that holds memory, got the type"),
+        (np.array(["text"]), BufferError, "text; DLPack holds numbers"),
+        (np.array([None]), BufferError, "DLPack"),
+        (np.zeros(3, np.longdouble), BufferError, "80-bit"),
+        (Speaks(__array_interface__={"shape": (1,)}), ValueError, "typestr"),
+        (Speaks(__dlpack__=lambda **_: 7), ValueError, "expected a capsule"),
+    ],
+)
+def test_what_has_no_memory_is_refused_by_the_side_it_is_on(obj, error, message):
+    other = numbers(3)
+    with pytest.raises(error, match=f"^source: .*{message}"):
+        copy_into(obj, other)
+    with pytest.raises(error, match=f"^target: .*{message}"):
+        copy_into(other, obj)
+
+
+@pytest.mark.parametrize("arguments", [(), (1,), (1, 2, 3)])
+def test_another_number_of_arguments_is_a_type_error(arguments):
+    with pytest.raises(
+        TypeError, match=rf"copy_into\(\) takes 2 arguments, source and target \({len(arguments)} given\)"
+    ):
+        copy_into(*arguments)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="keyword"):
+        copy_into(source=b"", target=b"")  # type: ignore[call-arg]
+
+
+class Fault(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Fault, KeyboardInterrupt])
+def test_an_error_of_a_producer_is_the_callers(kind):
+    def fail(**_):
+        raise kind("mine")
+
+    obj = Speaks(__dlpack__=fail, __dlpack_device__=lambda: (1, 0))
+    with pytest.raises(kind, match="^mine$"):
+        copy_into(numbers(3), obj)
+    with pytest.raises(kind, match="^mine$"):
+        copy_into(obj, numbers(3))
+
+
+def test_a_target_whose_dlpack_refuses_is_written_by_its_buffer():
+    class Refuses(np.ndarray):
+        def __dlpack__(self, **_):
+            raise BufferError("not so")
+
+    target = numbers(4).view(Refuses)
+    copy_into(numbers(4) + 1, target)
+    assert target.tolist() == [1, 2, 3, 4]
+    swapped = numbers(4, dtype=">f4").view(Refuses)
+    copy_into(target, swapped)
+    assert swapped.tolist() == [1, 2, 3, 4]
+
+
+def test_released_and_closed_memory_is_refused():
+    view = memoryview(bytearray(4))
+    view.release()
+    mapped = mmap.mmap(-1, 4096)
+    mapped.close()
+    for obj in view, mapped:
+        for side, arguments in ("source", (obj, bytearray(4))), ("target", (b"1234", obj)):
+            with pytest.raises(ValueError, match=f"^{side}: .*(released|closed)"):
+                copy_into(*arguments)
+
+
+def test_a_capsule_is_used_up_and_kept_where_the_target_is_refused():
+    capsule = numbers(4).__dlpack__()
+    with pytest.raises(TypeError):
+        copy_into(capsule, 7)
+    assert capsule_name(capsule) == b"dltensor"
+    copy_into(capsule, np.zeros(4, "f4"))
+    assert capsule_name(capsule) == b"used_dltensor"
+    with pytest.raises(ValueError, match="^source: .*already consumed"):
+        copy_into(capsule, np.zeros(4, "f4"))
+
+
+@pytest.mark.parametrize("nbytes", [64, 8 << 20])
+def test_memory_that_is_not_there_is_refused(nbytes):
+    """Nobody vouches for an address that a caller names."""
+    room = mmap.mmap(-1, nbytes)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    gc.collect()
+    room.close()
+    gone = from_pointer(address, nbytes, "uint8")
+    if os.path.exists("/proc/self/maps"):
+        with open("/proc/self/maps") as maps:
+            starts = (line.split()[0].split("-") for line in maps)
+            assert not any(int(low, 16) <= address < int(high, 16) for low, high in starts)
+    with pytest.raises(BufferError, match=r"^source: data: the memory at 0x\w+ can't be read"):
+        copy_into(gone, np.zeros(nbytes, "u1"))
+    with pytest.raises(BufferError, match=r"^target: the memory at 0x\w+ can't be written"):
+        copy_into(np.zeros(nbytes, "u1"), gone)
+
+
+def test_a_target_that_only_says_it_is_writable_is_refused():
+    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)
+    address = np.frombuffer(page, "u1").ctypes.data
+    with pytest.raises(BufferError, match=r"^target: the memory at 0x\w+ can't be written"):
+        copy_into(bytes(4096), from_pointer(address, 4096, "uint8", owner=page))
+
+
+# Ownership.
+
+
+class Owner:
+    """Gives its bytearray by a method, and shows when it dies."""
+
+    def __init__(self, n):
+        self.memory = np.zeros(n, "u1")
+
+    def __dlpack__(self, **arguments):
+        return self.memory.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_nothing_is_kept_of_either_side():
+    source, target = Owner(64), Owner(64)
+    alive = weakref.ref(source), weakref.ref(target)
+    copy_into(source, target)
+    del source, target
+    assert [x() for x in alive] == [None, None]
+    memory = bytearray(8)
+    copy_into(b"12345678", memory)
+    memory.extend(b"9")  # not locked any more
+    for arguments in (b"123", memory), (b"123", memory[:0]), (memory, b"123"), (np.zeros(3), memory):
+        with pytest.raises((ValueError, BufferError)):
+            copy_into(*arguments)
+        memory.extend(b"9")
+
+
+def test_references_are_as_they_were():
+    arrays = [numbers(4, 6), numbers(6, 4).T, numbers(4, 6, dtype=">f4"), numbers(4, 6, dtype="f8"), numbers(3)]
+    objects = [*arrays, asdlpack(numbers(4, 6)), bytearray(4), b"1234", None, np.zeros((4, 6), "f4").view(np.matrix)]
+    pairs = [*itertools.product(objects, repeat=2)]
+
+    def attempt():
+        for source, target in pairs:
+            try:
+                copy_into(source, target)
+            except (TypeError, ValueError, BufferError):
+                pass
+
+    attempt()
+    before = [sys.getrefcount(obj) for obj in objects[:-2]], sys.getallocatedblocks()
+    for _ in range(20):
+        attempt()
+    gc.collect()
+    assert [sys.getrefcount(obj) for obj in objects[:-2]] == before[0]
+    assert sys.getallocatedblocks() - before[1] < 20
+
+
+def test_the_target_is_locked_while_its_source_is_read():
+    target, refused = bytearray(64), []
+
+    class Meddler:
+        def __dlpack__(self, **arguments):
+            with pytest.raises(BufferError, match="re-sized"):
+                target.extend(b"more")
+            refused.append(True)
+            return np.ones(64, "u1").__dlpack__(**arguments)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    copy_into(Meddler(), target)
+    assert refused == [True]
+    assert target == b"\1" * 64
+
+
+def test_threads_copy_into_parts_of_one_target():
+    parts, rows = 8, 64
+    target, source = np.zeros((parts * rows, 999), "f4"), numbers(parts * rows, 999)
+
+    def work(number):
+        mine = slice(number * rows, (number + 1) * rows)
+        for _ in range(50):
+            copy_into(source[mine], target[mine])
+            copy_into(source[mine, ::-1], target[mine, ::-1])
+
+    in_threads(work, parts)
+    assert same(target, source)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (np.ones((2048, 2048), "f4").T, np.zeros((2048, 2048), "f4")),
+        (np.ones(3 << 20, "u1"), np.zeros(3 << 20, "u1")),
+        (np.ones(64 << 20, "u1"), np.zeros(64 << 20, "u1")),
+    ],
+    ids=["transposed", "compact", "large"],
+)
+def test_other_threads_run_during_a_large_copy(source, target):
+    held, ran = threading.Lock(), []
+    held.acquire()
+
+    def wait():
+        held.acquire()
+        ran.append(True)
+
+    thread = threading.Thread(target=wait)
+    before = sys.getswitchinterval()
+    thread.start()
+    try:
+        sys.setswitchinterval(1000)  # from here on, the other thread runs only where this one lets it
+        held.release()
+        while not ran:
+            copy_into(source, target)
+    finally:
+        sys.setswitchinterval(before)
+        thread.join()
+    assert target.all()
