@@ -1,7 +1,8 @@
 """Copies of 64 MiB beside numpy's and torch's, and copies from 4 KiB to 1 GiB.
 
 torch has as many threads as the process has CPUs, asdlpack as many of these as pay, numpy one. A second process has
-one CPU, so that all have one. What a copy is written to is fresh memory, for all of them."""
+one CPU, so that all have one. What a copy is written to is fresh memory, for all of them, but for copy_into, which like
+numpy.copyto writes to memory that is there."""
 
 from collections.abc import Iterator
 
@@ -23,6 +24,12 @@ BESIDE_TORCH = [
     ("asdlpack(second_columns_64MiB, copy=True)", "torch.from_numpy(second_columns_64MiB).contiguous()", 0.7),
     ("asdlpack(compact_64MiB, copy=True)", "torch.from_numpy(compact_64MiB).clone()", None),
 ]
+INTO = [
+    ("reversed_rows_64MiB", "target_64MiB"),
+    ("rotated_64MiB", "rotated_target_64MiB"),
+    ("second_columns_64MiB", "half_target_64MiB"),
+    ("swapped_64MiB", "target_64MiB"),
+]
 
 
 def tables(rounds: int) -> Iterator[Table]:
@@ -40,3 +47,14 @@ def sizes(rounds: int) -> Iterator[Table]:
             pairs += [(ours, f"{array}.copy()", None), (ours, f"torch.from_numpy({array}).{torchs}()", None)]
         with Worker() as worker:
             yield beside(f"copying {layout} memory", worker, pairs, rounds)
+
+
+def into(rounds: int) -> Iterator[Table]:
+    arrays = [(f"{layout}_{size}", f"target_{size}") for layout in ("compact", "transposed") for size in SIZES] + INTO
+    for title, cpus in ("copying into existing memory", 0), ("copying into existing memory with one CPU", 1):
+        pairs = [
+            (f"copy_into({x}, {room})", f"copyto({room}, {x})", 1.0 if "64MiB" in x and not cpus else None)
+            for x, room in arrays
+        ]
+        with Worker(cpus=cpus) as worker:
+            yield beside(title, worker, pairs, rounds)

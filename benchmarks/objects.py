@@ -215,3 +215,26 @@ def second_columns(nbytes: int) -> Any:
 def swapped(nbytes: int) -> Any:
     array = square(nbytes)
     return array.astype(array.dtype.newbyteorder())
+
+
+# What is copied into, and by what.
+
+
+def copy_into() -> Any:
+    return dlpack().copy_into
+
+
+def copyto() -> Any:
+    return numpy().copyto
+
+
+def target(nbytes: int) -> Any:
+    return square(nbytes)
+
+
+def rotated_target(nbytes: int) -> Any:
+    return numpy().ones((nbytes // 65536, 64, 256), "f4")
+
+
+def half_target(nbytes: int) -> Any:
+    return second_columns(nbytes).copy()

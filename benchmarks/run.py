@@ -34,6 +34,7 @@ ROUNDS = {  # of each subject: how often what it times is timed
     "imports": 40,
     "copies": 12,
     "sizes": 4,
+    "into": 6,
     "dimensions": 40,
     "objects": 40,
     "threads": 40,
@@ -54,6 +55,8 @@ def measure(subject: str, rounds: int, pydlpack: str | None, free_threaded: str 
             yield from bench_copies.tables(rounds)
         case "sizes":
             yield from bench_copies.sizes(rounds)
+        case "into":
+            yield from bench_copies.into(rounds)
         case "dimensions":
             yield bench_growth.dimensions(rounds)
         case "objects":
