@@ -72,7 +72,7 @@ def test_every_protocol_is_a_source(protocol, layout):
     assert same(target, source)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS.keys() - {LEGACY})
+@pytest.mark.parametrize("protocol", [each for each in PROTOCOLS if each != LEGACY])
 @pytest.mark.parametrize("layout", ["0-d", "4-d", "column-major", "every second", "reversed", "empty 3-d"])
 def test_every_protocol_is_a_target(protocol, layout):
     target = LAYOUTS[layout]("int32")
@@ -118,7 +118,7 @@ def rooms(draw, shape, dtype):
     return view[(..., *[slice(None, None, draw(st.sampled_from([1, -1]))) for _ in shape])]
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(views(), st.data(), st.booleans(), st.booleans())
 def test_any_view_goes_into_any_layout_as_numpy_has_it(source, data, swaps, swaps_target):
     target = data.draw(rooms(source.shape, source.dtype.newbyteorder(">") if swaps_target else source.dtype))
@@ -129,7 +129,7 @@ def test_any_view_goes_into_any_layout_as_numpy_has_it(source, data, swaps, swap
     assert target.tobytes() == expected.tobytes()
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(st.data())
 def test_overlapping_views_of_one_buffer_are_as_numpy_has_them(data):
     """Two views of one buffer, of any strides; the target's items share no bytes."""
