@@ -342,6 +342,8 @@ def class_in(library: str, *path: str) -> Any:
     try:
         for name in path:
             found = getattr(found, name)
+    except MemoryError:
+        raise
     except Exception:
         return Nothing
     return found if isinstance(found, type) else Nothing

@@ -369,7 +369,7 @@ CALLS: dict[str, Any] = {
     "a capsule in frombuffer": (capsule(), of(dlpack.frombuffer, "int8")),
     "a pointer of ctypes in frombuffer": (lambda: ctypes.c_void_p(8), of(dlpack.frombuffer, "int8")),
     "a pointer that is none": (nothing, of(unchecked_from_pointer, "pointer", 1, "int8")),
-    "a pickle": (wrapped(), lambda x: partial(x.__reduce_ex__, 4)),
+    "a pickle": (wrapped(), lambda x: lambda: x.__reduce_ex__(4)[1][-1].__reduce__()),
 }
 
 
