@@ -112,15 +112,20 @@ PyObject *start_copy(PyObject *Py_UNUSED(module), PyObject *path)
 
 describe_function *running_core(void)
 {
+    enum { MOST_STARTS = 8 }; /* a signal handler may fork after each */
     prepare_thread();
-    describe_function *describe;
-    while ((describe = atomic_load(describe_in_go)) == NULL) {
+    describe_function *describe = atomic_load(describe_in_go);
+    for (int starts = 0; describe == NULL && starts < MOST_STARTS; starts++) {
         struct failure failure = start(NULL);
         if (failure.name != NULL &&
             check_in_python(python.start_failed, Py_BuildValue("(yzlyi)", core_path, failure.name, failure.number,
                                                                failure.text, failure.error)) < 0) {
             return NULL;
         }
+        describe = atomic_load(describe_in_go);
+    }
+    if (describe == NULL) { /* Python's modules started that of another package */
+        PyErr_SetString(PyExc_RuntimeError, "the Go core can't start in a copy of the package under another name");
     }
     return describe;
 }

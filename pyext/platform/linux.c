@@ -82,8 +82,8 @@ static struct failure copy_file(const char *path, int to)
 }
 
 /* By a path that debuggers may open, too. A /proc that was mounted for another PID namespace does not have this process
- * under its getpid(). No earlier copy was opened by this path: it begins with as many more slashes as there were copies,
- * of which the loader takes 214. */
+ * under its getpid(). The loader must not know the path, from an earlier copy or from another package's: it begins with as
+ * many more slashes as there were copies, of which the loader takes 214. */
 static struct failure open_memfd(int memfd, unsigned copies, void **entry)
 {
     enum { MOST = 4000 };
@@ -91,14 +91,13 @@ static struct failure open_memfd(int memfd, unsigned copies, void **entry)
     if (readlink("/proc/thread-self", self, sizeof self - 1) < 0) {
         return (struct failure){.name = "copy", .text = "/proc/thread-self", .error = errno};
     }
-    copies %= MOST;
-    memset(path, '/', copies);
-    snprintf(path + copies, 128, "/proc/%s/fd/%d", self, memfd);
-    void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-    if (library != NULL) {
-        dlclose(library);
-        return (struct failure){.name = "copy", .text = "the loader knows another library by this path"};
-    }
+    void *known;
+    do {
+        copies = copies % MOST + 1;
+        memset(path, '/', copies);
+        snprintf(path + copies, 128, "proc/%s/fd/%d", self, memfd);
+        known = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    } while (known != NULL && dlclose(known) == 0);
     struct failure failure = open_library(path, entry);
     failure.name = failure.name == NULL ? NULL : "copy";
     return failure;

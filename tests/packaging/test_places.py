@@ -88,3 +88,27 @@ def test_in_a_read_only_tree_it_works(package):
     check(*command, sys.executable, APPLICATION, environ={"PYTHONPATH": str(package.parent)})
     for folder in (package, *(path for path in package.rglob("*") if path.is_dir())):
         folder.chmod(0o755)  # so that who made the package can remove it
+
+
+TWO = """
+import os
+import dlpack, other
+packages = dlpack, other
+def use():
+    for package in packages:
+        assert package.asdlpack(b"abc", copy=True).shape == (3,)
+use()
+pid = os.fork()
+if pid == 0:
+    use()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_a_forked_child_starts_the_cores_of_two_copies_of_the_package(package, tmp_path):
+    """A program may bring its own, under another name."""
+    shutil.copytree(package, tmp_path / "other")
+    path = os.pathsep.join([str(package.parent), str(tmp_path)])
+    result = run(sys.executable, "-c", TWO, environ={"PYTHONPATH": path}, timeout=20)
+    assert (result.stdout, result.stderr) == ("7\n", "")
