@@ -95,6 +95,7 @@ def test_bytes_of_any_length_and_place_are_one_kind():
             assert calls_of(lambda kind=kind, length=length: dlpack.asdlpack(kind(length)).nbytes) == (length, 0)
 
 
+@alone
 def test_a_compact_kind_stays_known_whatever_strides_there_are_beside_it():
     values = np.zeros((130, 90), "u2")
     dlpack.asdlpack(memoryview(values))
