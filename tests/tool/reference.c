@@ -308,7 +308,8 @@ static int refuse(PyObject *kind, const char *text)
 
 static int check_stream(Array *self, PyObject *stream, PyObject *device)
 {
-    if (fault("producer-stream-on-cpu") || (fault("producer-stream-with-dl-device-cpu") && device != Py_None)) {
+    if (fault("producer-stream-on-cpu") || (fault("producer-stream-with-dl-device-cpu") && device != Py_None) ||
+        (fault("producer-stream-minus-1-on-cpu") && PyLong_AsLong(stream) == -1)) {
         return 0;
     }
     int type = device != Py_None ? kDLCPU : self->tensor.device.device_type;
@@ -388,6 +389,10 @@ static PyObject *array_dlpack(Array *self, PyObject *arguments, PyObject *keywor
     if (self->unexportable) {
         PyErr_SetString(fault("producer-cannot-be-exported") ? PyExc_ValueError : PyExc_BufferError,
                         self->unexportable);
+        return NULL;
+    }
+    if (copy == Py_True && fault("producer-makes-copies")) {
+        PyErr_SetString(PyExc_BufferError, "copy=True");
         return NULL;
     }
     int copies = copy == Py_True || (copy == Py_None && fault("producer-copy-none")) ||
@@ -574,7 +579,10 @@ static Array *describe(const DLTensor *tensor, uint64_t flags, const DLPackVersi
     if (flags & DLPACK_FLAG_BITMASK_READ_ONLY && !fault("consumer-read-only-stays")) {
         self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     }
-    if (fault("consumer-data-types") && tensor->dtype.code == kDLUInt) {
+    if (fault("consumer-data-types") && tensor->dtype.code == kDLUInt && tensor->dtype.bits == 32) {
+        self->tensor.dtype.code = kDLFloat;
+    }
+    if (fault("consumer-data-type-stays") && tensor->dtype.code == kDLUInt) {
         self->tensor.dtype.code = kDLInt;
     }
     if (fault("consumer-unknown-data-type") && tensor->dtype.code > kDLFloat4_e2m1fn) {

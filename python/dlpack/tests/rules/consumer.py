@@ -6,6 +6,8 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import dlpack
 
 from ...structs import DELETER
@@ -241,6 +243,8 @@ def used_capsule(consumer: Consumer) -> None:
     source = Source(consumer.numbers())
     first = Handed(consumer.function, source)
     capsule = source.capsules[-1]
+    if capsule_name(capsule) not in USED.values():
+        raise Skip("it renames no capsule")
 
     class Again(Source):
         def __dlpack__(self, **keywords: Any) -> Any:
@@ -333,9 +337,24 @@ def every_data_type(consumer: Consumer) -> None:
     expect(not missing, f"refused: {', '.join(missing)}")
 
 
-@consumer(f"{HEADER}, DLDataType")
+@consumer(f"{FROM_DLPACK}: an array containing the data")
 def data_types(consumer: Consumer) -> None:
-    """What is taken has the data type and the values of the object."""
+    """What is taken has the values of the object, in whatever data type."""
+    for dtype in DATA_TYPES:
+        array = numbers(dtype)
+        handed = consumer.hand(array)
+        if handed.error is None:
+            seen = handed.see()
+            try:
+                values = np.frombuffer(seen.values, seen.dtype)
+            except TypeError:
+                raise Wrong(f"{dtype} arrived as {seen.dtype}") from None
+            expect([*values] == [*array.flat], f"{dtype}: {[*array.flat]} arrived as {[*values]} of {seen.dtype}")
+
+
+@consumer(f"{HEADER}, DLDataType; no text says that a consumer keeps it", should=True)
+def data_type_stays(consumer: Consumer) -> None:
+    """What is taken has the data type of the object."""
     for dtype in DATA_TYPES:
         consumer.check(numbers(dtype), dtype)
 
@@ -457,7 +476,7 @@ def unknown_data_type(consumer: Consumer) -> None:
     carries(consumer, "data type (200, 32, 1)", (200, 32, 1))
 
 
-@consumer(f"{HEADER}, kDLFloat4_e2m1fn: the consumer must stop importing")
+@consumer(f"{HEADER}, kDLFloat4_e2m1fn: the consumer must stop importing if the value is unexpected", should=True)
 def unexpected_bits(consumer: Consumer) -> None:
     """A float4 of 8 bits is refused."""
     refuses(consumer, "float4 of 8 bits", dtype=(17, 8, 1))

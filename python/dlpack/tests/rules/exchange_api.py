@@ -85,6 +85,7 @@ def exchange_api_import(producer: Producer) -> None:
     """A managed tensor becomes an object, which owns it and calls its deleter once."""
     array, functions = producer.numbers(), api(producer, "managed_tensor_to_py_object_no_sync")
     tensor = Tensor(data=array.ctypes.data, shape=array.shape, strides=strides_of(array), dtype=dtype_of(array))
+    tensor.struct.manager_ctx = tensor.address
     obj = to_object(tensor.owned(), functions)
     expect(tensor.deleted == 0 or export(obj).address != array.ctypes.data, "the deleter is called too early")
     export(obj).check(array, "the object")
@@ -117,7 +118,7 @@ def exchange_api_allocator_error(producer: Producer) -> None:
     expect(False, "it allocated a tensor of data type code 200")
 
 
-@producer(f"{HEADER}, DLPackCurrentWorkStream")
+@producer(f"{HEADER}, DLPackCurrentWorkStream: the producer can simply return NULL", should=True)
 def exchange_api_stream(producer: Producer) -> None:
     """The CPU has no stream: the function returns 0 and NULL."""
     stream = stream_of(1, api=api(producer, "current_work_stream"))
