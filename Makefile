@@ -1,7 +1,7 @@
 # demo, test, proofs, lint, bench, matrix and wheels work from a fresh clone. They need python3 (3.11 or later, with
 # headers; matrix just 3.11: mxnet and the oldest torch have nothing later); all but demo need Go and a C compiler, which
 # demo fetches where they are missing, and wheels has its own. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
-# bench, matrix and proofs print what came out; with WRITE=1 they put it into the documents, too.
+# bench, matrix, conformance and proofs print what came out; with WRITE=1 they put it into the documents, too.
 
 PYTHON = .venv/bin/python
 UV = .venv/bin/uv pip install --quiet --compile-bytecode --python
@@ -24,8 +24,13 @@ FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v pytho
 # What make matrix tries: the environment of the tests, and what does not fit in it.
 MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 
+# What make conformance tries beside them: numpy 2.5 needs Python 3.12, which is looked for where pyenv has it, too.
+NEWEST = $(firstword $(foreach version,3.14 3.13 3.12,$(shell python$(version) -c "import sys; print(sys.executable)" \
+	2>/dev/null)) $(wildcard $(HOME)/.pyenv/versions/3.1[2-4].*/bin/python3))
+CONFORMANCE = .venv .venv-oldest $(NEWEST:%=.venv-newest) .venv-dpctl $(filter .venv-cuda,$(MATRIX))
+
 .PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format lint bench bench-compare bench-cuda \
-	matrix wheels check-wheels notes clean
+	matrix conformance wheels check-wheels notes clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -97,6 +102,10 @@ bench-cuda: .venv/package .venv-cuda/matrix
 matrix: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(MATRIX)))
 	$(PYTHON) docs/matrix.py $(if $(WRITE),--write) $(MATRIX:%=%/bin/python)
 
+# With ONLY=torch,jax these alone; what is known of the others stays.
+conformance: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(CONFORMANCE)))
+	$(PYTHON) docs/conformance.py $(if $(WRITE),--write) $(if $(ONLY),--only $(ONLY)) $(CONFORMANCE:%=%/bin/python)
+
 wheels: .venv-wheels/wheels
 	.venv-wheels/bin/python tools/wheels.py
 
@@ -133,6 +142,11 @@ clean:
 .venv-free-threaded/package: .venv/python pyproject.toml $(SOURCES)
 	$(FREE_THREADED) -m venv --without-pip $(@D)
 	$(UV) $(@D)/bin/python .
+	touch $@
+
+.venv-newest/matrix: .venv/python pyproject.toml
+	$(NEWEST) -m venv --without-pip $(@D)
+	$(UV) $(@D)/bin/python --group newest
 	touch $@
 
 .venv-%/pydlpack .venv-%/matrix .venv-%/freezers .venv-%/wheels: .venv/python pyproject.toml

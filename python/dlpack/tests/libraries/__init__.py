@@ -5,6 +5,7 @@ A module is imported only where its library is installed. It may define
     PROVIDERS   name: a function that makes a Memory, anew at each call
     CONSUMERS   a Consumer for each way in which the library takes memory
     CHECKS      name: a function that raises where something is wrong, and Skip where it can't be tried
+    make, take  for the rules of producers and consumers: of a numpy array the library's own, and of what has __dlpack__
 
 No library belongs to `standard`, `layouts` and `datatypes`: what these provide is there everywhere. Nor to `asdlpack`
 and `conformance`, which have checks alone.

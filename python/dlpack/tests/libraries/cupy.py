@@ -10,6 +10,7 @@ from ..memory import Memory, Skip, references_of
 from . import Consumer
 
 from_dlpack = cupy.from_dlpack
+make = cupy.asarray
 
 if not cupy.cuda.is_available():
     raise Skip("no CUDA device")

@@ -74,6 +74,18 @@ class Buffer(Consumer):
 CONSUMERS = [Buffer()]
 
 
+def take(obj: Any) -> Any:
+    """A buffer is bytes in memory's order: what they stand for is in the capsule that it keeps."""
+    taken = MPI.buffer(obj)
+    seen = read_managed(look(taken.obj))
+    if taken.tobytes() != seen.values:
+        raise BufferError("column-major")
+    made = dlpack.frombuffer(taken, dtype=seen.dtype, shape=seen.shape)
+    if made.nbytes != taken.nbytes:
+        raise BufferError("padded")
+    return made
+
+
 def rank() -> int:
     number: int = MPI.COMM_WORLD.Get_rank()
     return number

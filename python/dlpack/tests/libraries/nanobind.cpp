@@ -1,5 +1,7 @@
 // An extension as users of nanobind write it: it takes arrays under each kind of annotation, and makes some of its own.
 
+#include <vector>
+
 #include "nb_combined.cpp" // nanobind's own sources: one call of the compiler
 
 namespace nb = nanobind;
@@ -54,6 +56,17 @@ template <typename... Annotations> nb::object make()
     return nb::cast(nb::ndarray<float, Annotations...>(items, {2, 3}, owner));
 }
 
+// An ndarray of the memory of one that was taken.
+template <typename... Annotations> nb::object share(nb::ndarray<Annotations...> array)
+{
+    std::vector<size_t> shape(array.ndim());
+    for (size_t i = 0; i < array.ndim(); i++)
+        shape[i] = array.shape(i);
+    return nb::cast(nb::ndarray<nb::array_api, Annotations...>(array.data(), array.ndim(), shape.data(),
+        nb::cast(Taken{nb::ndarray<nb::ro>(array)}), array.stride_ptr(), array.dtype(), array.device_type(),
+        array.device_id()));
+}
+
 NB_MODULE(dlpack_nanobind, module)
 {
     nb::class_<Taken>(module, "Taken")
@@ -69,6 +82,8 @@ NB_MODULE(dlpack_nanobind, module)
     def<nb::ro, nb::device::cuda>(module, "cuda");
     def<const float>(module, "const_float");
     def<nb::ro, nb::ndim<2>>(module, "ndim_2");
+    module.def("share", &share<>);
+    module.def("share_read_only", &share<nb::ro>);
     module.def("make", &make<nb::array_api>);
     module.def("make_read_only", &make<nb::array_api, nb::ro>);
     module.def("make_capsule", &make<>);

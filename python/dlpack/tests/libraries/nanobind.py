@@ -46,7 +46,7 @@ def compiled() -> tuple[Any, str]:
     hashes = Path(headers).parent / "ext" / "robin_map" / "include"
     folders = [f"-I{folder}" for folder in (sysconfig.get_path("include"), headers, sources, hashes)]
     options = ["-std=c++17", "-O0", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-strict-aliasing"]
-    library = libraries.scratch / f"{EXTENSION}.so"
+    library = libraries.scratch.absolute() / f"{EXTENSION}.so"
     if not library.exists():
         with tempfile.TemporaryDirectory(dir=libraries.scratch) as folder:
             built = Path(folder, library.name)
@@ -77,6 +77,15 @@ def seen(taken: Any) -> Seen:
     shape, strides = tuple(taken.shape), tuple(taken.strides)
     values = gather(taken.address, shape, strides, bits * lanes / 8)
     return Seen(WHOLE.get(code) or f"{NAMES[code]}{bits}", shape, values, taken.address)
+
+
+def make(array: Any) -> Any:
+    return extension().share(array) if array.flags.writeable else take(array)
+
+
+def take(obj: Any) -> Any:
+    """An ndarray of the same memory, for it tells more of itself than what a function gets."""
+    return extension().share_read_only(obj)
 
 
 def known(array: Any, readonly: bool = False) -> Memory:

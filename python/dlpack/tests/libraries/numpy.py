@@ -14,6 +14,7 @@ from . import Consumer
 from .datatypes import FORMATS
 
 from_dlpack = np.from_dlpack
+make, take = np.asarray, from_dlpack
 LEGACY = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # it knows no structure that says whether memory may be written
 
 

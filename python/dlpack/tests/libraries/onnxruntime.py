@@ -16,6 +16,7 @@ from ..memory import Memory, Skip
 from . import Consumer
 
 from_dlpack = OrtValue.from_dlpack
+make, take = OrtValue.ortvalue_from_numpy, from_dlpack
 
 
 def known(value: Any) -> Memory:

@@ -14,6 +14,15 @@ from . import Consumer
 from .datatypes import FORMATS
 
 from_dlpack = paddle.from_dlpack
+take = from_dlpack
+
+
+def make(array: Any) -> Any:
+    """paddle makes bfloat16 of numpy's uint16."""
+    made = paddle.to_tensor(array)
+    if dtype_of(made) != array.dtype.name:
+        raise NotImplementedError(f"{array.dtype} becomes {made.dtype}")
+    return made
 
 
 def dtype_of(tensor: Any) -> str:

@@ -17,6 +17,15 @@ from . import Consumer
 NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}  # the others' are DLPack's
 from_dlpack = pa.Array.from_dlpack
 tensor_from_dlpack = pa.Tensor.from_dlpack
+take = tensor_from_dlpack  # an Array has one dimension
+
+
+def make(array: Any) -> Any:
+    """pyarrow makes uint8 of booleans."""
+    made = pa.Tensor.from_numpy(array)
+    if made.type != pa.from_numpy_dtype(array.dtype):
+        raise NotImplementedError(f"{array.dtype} becomes {made.type}")
+    return made
 
 
 def seen(array: Any) -> Seen:

@@ -12,6 +12,11 @@ from . import Consumer
 from .datatypes import FORMATS
 
 from_dlpack = tf.experimental.dlpack.from_dlpack
+make = tf.convert_to_tensor
+
+
+def take(obj: Any) -> Any:
+    return from_dlpack(obj.__dlpack__())
 
 
 def known(tensor: Any) -> Memory:

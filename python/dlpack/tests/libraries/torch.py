@@ -15,6 +15,7 @@ from . import Consumer
 from .datatypes import FORMATS
 
 from_dlpack = torch.from_dlpack
+make, take = torch.from_numpy, from_dlpack
 LEGACY = "max_version" not in inspect.signature(torch.Tensor.__dlpack__).parameters
 
 

@@ -13,6 +13,7 @@ from .datatypes import FORMATS
 from .tvm_ffi import known
 
 from_dlpack = tvm.runtime.from_dlpack
+make, take = tvm.runtime.tensor, from_dlpack
 
 
 def matrix(dtype: str = "float32") -> Any:

@@ -14,6 +14,7 @@ from . import Consumer
 from .datatypes import FORMATS
 
 from_dlpack = tvm_ffi.from_dlpack
+make = take = from_dlpack
 
 
 def known(tensor: Any) -> Memory:

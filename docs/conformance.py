@@ -1,0 +1,195 @@
+"""Tries the rules of DLPack on each library of several environments, and prints who breaks what. With --write it also
+writes it: conformance.json and conformance.md beside this file. `make conformance` makes the environments and calls
+this with their interpreters. --only NAME,NAME tries these alone, and takes the others from conformance.json; `--only ,`
+just writes the page anew."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from matrix import escaped, row
+
+import dlpack
+from dlpack.tests.rules import RULES
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+RESULTS = DOCS / "conformance.json"
+MODULES = "numpy torch jax tensorflow paddle mlx tvm_ffi tvm nanobind pyarrow onnxruntime mpi4py dpctl cupy".split()
+LACKS = {"mpi4py": "producer", "cupy": "consumer"}  # cupy takes none of the memory of the CPU
+HERE = """
+import json, platform, sys
+from importlib.metadata import packages_distributions, version
+found = packages_distributions()
+print(json.dumps([platform.python_version(), {it: version(found[it][0]) for it in sys.argv[1:] if it in found}]))
+"""
+GROUPS = {  # by the first that matches
+    "exchange API": "exchange-api",
+    "malformed": "malformed",
+    "errors": "error|no-|cannot|other-name",
+    "devices, streams": "device|stream",
+    "copies": "cop(y|ie)|shares|shared|write",
+    "data types": "data-type|bits|lanes|padded",
+    "layout": "stride|size|offset|dimension|layout",
+    "versions, flags": "version|major|minor|legacy|flag|read-only|keywords|old-",
+    "lifetime": "",
+}
+
+
+def group_of(rule: str) -> str:
+    return next(group for group, pattern in GROUPS.items() if re.search(pattern, rule))
+
+
+class Result(dict[str, Any]):
+    """What a library keeps: name, version, python, and of the rules that it does not keep the outcome and the text."""
+
+    @property
+    def title(self) -> str:
+        return f"{self['name']} {self['version']}"
+
+    def broken(self, severity: str) -> list[tuple[str, str]]:
+        return [
+            (rule, text)
+            for rule, (outcome, text) in self["rules"].items()
+            if outcome == "broken" and RULES[rule].severity == severity
+        ]
+
+    def tried(self, rule: str) -> bool:
+        sides = self["sides"]
+        return RULES[rule].side in sides and self["rules"].get(rule, ("kept", ""))[0] != "skipped"
+
+
+def stable(text: str) -> str:
+    """The same in each run: without addresses, and the times of a log."""
+    text = re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
+    return re.sub(r" \((I0000|W0000|!!!!|File|frame).*", "", text)
+
+
+def try_out(python: str, module: str, name: str, scratch: str) -> dict[str, Any]:
+    sides = [side for side in ("producer", "consumer") if side != LACKS.get(module)]
+    functions = {"producer": "make", "consumer": "take"}
+    command = [python, "-m", "dlpack.tests", "--name", name, "--json", "results.json", "--timeout", "60"]
+    for side in sides:
+        command += [f"--{side}", f"dlpack.tests.libraries.{module}:{functions[side]}"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    status = subprocess.run(command, env=environment, cwd=scratch, stdout=subprocess.DEVNULL, stderr=-3).returncode
+    if status not in (0, 1):
+        sys.exit(f"{python} -m dlpack.tests ended with status {status}")
+    found = json.loads(Path(scratch, "results.json").read_text())
+    rules = {it["rule"]: [it["outcome"], stable(it["text"])] for it in found["verdicts"] if it["outcome"] != "kept"}
+    return {"sides": sides, "rules": rules, "problems": [stable(each) for each in found["problems"]]}
+
+
+def results(pythons: list[str], only: list[str]) -> list[Result]:
+    """Each version of a library once, from the first environment that has it."""
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    found = {Result(each).title: Result(each) for each in known} if only else {}
+    tried: set[str] = set()
+    for python in pythons if only != ["", ""] else []:
+        told = json.loads(subprocess.check_output([python, "-c", HERE, *MODULES], env=os.environ | {"PYTHONPATH": ""}))
+        modules = {"conformance": dlpack.__version__} if not tried else {}
+        for module, version in {**modules, **{each: told[1][each] for each in MODULES if each in told[1]}}.items():
+            name = "dlpack" if module == "conformance" else module
+            title = f"{name} {version}"
+            if title in tried or (only and name not in only):
+                continue
+            tried.add(title)
+            print(title, end=": ", flush=True)
+            with tempfile.TemporaryDirectory() as scratch:
+                seen = try_out(python, module, name, scratch)
+            result = found[title] = Result(name=name, version=version, python=told[0], **seen)
+            musts, shoulds = len(result.broken("must")), len(result.broken("should"))
+            print(f"breaks {musts} that are a must, {shoulds} others", flush=True)
+    return sorted(found.values(), key=lambda it: ("dlpack", *MODULES).index(it["name"]))
+
+
+def page(found: list[Result]) -> Iterator[str]:
+    yield "# Who keeps the rules of DLPack"
+    yield ""
+    yield f"{len(RULES)} rules, each tried on each library in a process that may crash: what dlpack.h, its Python"
+    yield "specification and the array API standard say, and what programs rely on. A rule is a must where a text says"
+    yield "it; what a text recommends, what can be read in two ways, and what no text says is a should."
+    yield "`make conformance WRITE=1` writes this page."
+    yield ""
+    yield "kept/tried; bold: a must is broken. Empty: nothing could be tried."
+    yield ""
+    yield from row("", *GROUPS)
+    yield from row("---", *[":---:"] * len(GROUPS))
+    for result in found:
+        yield from row(f"[{result.title}](#{anchor(result.title)})", *(cell(result, group) for group in GROUPS))
+    yield ""
+    yield "cupy needs a GPU. pydlpack is left out: its module has the name of this package, so that a process can have"
+    yield "one of the two alone. dpctl's arrays are on a device of oneAPI, and come to the CPU."
+    yield ""
+    yield "## Reports"
+    yield ""
+    yield "Each is a program that shows what a library breaks, without this package; its first lines are the report."
+    yield ""
+    for path in sorted((DOCS / "reports").glob("*.py")):
+        title, *_ = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()
+        yield f"- [{path.name}](reports/{path.name}): {shown(title)}"
+    yield ""
+    yield "## The libraries"
+    for result in found:
+        yield from ("", f"### {result.title}", "")
+        skipped = sum(outcome == "skipped" for outcome, _ in result["rules"].values())
+        yield f"CPython {result['python']}; {skipped} rules could not be tried."
+        yield ""
+        for severity in "must", "should":
+            for name, text in result.broken(severity):
+                yield from item(f"{severity}: [{name}](#{name}): {shown(text)}")
+        for problem in result["problems"]:
+            yield from item(f"beside the rules: {shown(problem)}")
+    yield ""
+    yield "## The rules"
+    for group in GROUPS:
+        yield from ("", f"### {group.capitalize() if group.islower() else group}", "")
+        for rule in (each for each in RULES.values() if group_of(each.id) == group):
+            breakers = [result.title for result in found if result["rules"].get(rule.id, [""])[0] == "broken"]
+            kept = sum(result.tried(rule.id) for result in found) - len(breakers)
+            who = f"Broken by {', '.join(breakers)}; kept by {kept}." if breakers else f"Kept by {kept}."
+            text = f"{shown(rule.gist)} Source: {shown(rule.source)}. {who}"
+            yield from item(f'<a id="{rule.id}"></a>**{rule.id}**, {rule.severity}: {text}')
+
+
+def anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-")
+
+
+def cell(result: Result, group: str) -> str:
+    rules = [rule for rule in RULES if group_of(rule) == group and result.tried(rule)]
+    broken = [rule for rule in rules if rule in result["rules"]]
+    text = f"{len(rules) - len(broken)}/{len(rules)}" if rules else ""
+    return f"**{text}**" if any(RULES[rule].severity == "must" for rule in broken) else text
+
+
+def shown(text: str) -> str:
+    return escaped(textwrap.shorten(text, 240, placeholder=" ...")).replace("*", "\\*")
+
+
+def item(text: str) -> Iterator[str]:
+    lines = textwrap.wrap(text, 118, break_long_words=False, break_on_hyphens=False)
+    yield from textwrap.indent("\n".join(lines), "  ").replace("  ", "- ", 1).split("\n")
+
+
+def main(arguments: list[str]) -> None:
+    only = arguments[arguments.index("--only") + 1].split(",") if "--only" in arguments else []
+    found = results([os.path.abspath(each) for each in arguments if each.endswith("python")], only)
+    if "--write" in arguments:
+        lines = ",\n".join(json.dumps(each) for each in found)
+        RESULTS.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+        (DOCS / "conformance.md").write_text("\n".join(page(found)) + "\n", encoding="utf-8")
+    own = [each for each in found if each["name"] == "dlpack"]
+    sys.exit(any(each.broken("must") or each["problems"] for each in own))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
