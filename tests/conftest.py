@@ -19,7 +19,10 @@ hypothesis.settings.load_profile("dlpack")
 FIGURES = pytest.StashKey[dict]()
 TESTS = Path(__file__).parent
 NEED_MORE = [
-    TESTS / name for name in "libraries packaging tool/test_tool_libraries.py tool/test_tool_catches.py".split()
+    TESTS / name
+    for name in (
+        "libraries packaging tool/test_tool_libraries.py tool/test_tool_catches.py tool/test_reports.py".split()
+    )
 ]
 # What takes long begins first: for pytest-xdist, which gives whole files to its workers.
 FIRST = ["packaging", "tool", "processes", "faults"]
