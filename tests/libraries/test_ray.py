@@ -4,6 +4,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +25,7 @@ PR_SET_PDEATHSIG = 1
 def start(folder):
     """All of it in the folder, which needs no /dev/shm; a start that took too long is begun anew."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # with pytest it ends, and Ray with it
-    os.environ.update(SETTINGS)
+    os.environ.update(SETTINGS, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))  # workers import what tests do
     for attempts in 2, 1, 0:
         try:
             ray.init(
