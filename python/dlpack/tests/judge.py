@@ -101,11 +101,11 @@ class Judge:
         return self.process
 
     def stop(self) -> None:
-        if self.process and self.process.stdin:
-            end(self.process, 0)
+        process, self.process = self.process, None  # two threads may stop it
+        if process and process.stdin:
+            end(process, 0)
             with contextlib.suppress(OSError):
-                self.process.stdin.close()
-        self.process = None
+                process.stdin.close()
 
 
 class Bench:
