@@ -391,7 +391,7 @@ static PyObject *array_dlpack(Array *self, PyObject *arguments, PyObject *keywor
                         self->unexportable);
         return NULL;
     }
-    if (copy == Py_True && fault("producer-makes-copies")) {
+    if (copy == Py_True && fault("producer-copies")) {
         PyErr_SetString(PyExc_BufferError, "copy=True");
         return NULL;
     }

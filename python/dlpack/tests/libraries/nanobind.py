@@ -79,13 +79,15 @@ def seen(taken: Any) -> Seen:
     return Seen(WHOLE.get(code) or f"{NAMES[code]}{bits}", shape, values, taken.address)
 
 
-def make(array: Any) -> Any:
-    return extension().share(array) if array.flags.writeable else take(array)
-
-
-def take(obj: Any) -> Any:
+def make(obj: Any) -> Any:
     """An ndarray of the same memory, for it tells more of itself than what a function gets."""
-    return extension().share_read_only(obj)
+    try:
+        return extension().share(obj)  # asks for a versioned structure
+    except TypeError:
+        return extension().share_read_only(obj)
+
+
+take = make
 
 
 def known(array: Any, readonly: bool = False) -> Memory:

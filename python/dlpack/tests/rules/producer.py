@@ -379,7 +379,7 @@ def size_0_null(producer: Producer) -> None:
 
 
 @producer(f"{KEYWORDS}, copy: it must always copy; raises: what can't be exported", should=True)
-def makes_copies(producer: Producer) -> None:
+def copies(producer: Producer) -> None:
     """With copy=True it makes a copy, and does not refuse."""
     export(producer.one(), copy=True)
 
