@@ -61,27 +61,43 @@ func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack
 	if err := cuda.Finish(memoryOf(d, t), stream); err != nil {
 		return err
 	}
-	from := memoryOf(d, t)
-	src := from.Pointer()
-	if !t.Compact || d.Swapped || d.BitPacked {
-		scratch := allocator.Scratch(t.NBytes)
-		if scratch == nil {
-			return noMemory(t.NBytes)
-		}
-		defer allocator.Free(scratch)
-		if err := copyItems(scratch, d, t); err != nil {
-			return err
-		}
-		src = scratch
-	} else if t.Device.Type == dlpack.CPU && !cuda.Readable(from.Address, t.NBytes) {
-		return unreadable(from.Address)
+	src, done, err := hostItems(d, t, allocator)
+	if err != nil {
+		return err
 	}
+	defer done()
 	allocation, err := driver.FromHost(target, src, t.NBytes)
 	if err != nil {
 		return err
 	}
 	allocator.Keep(allocation)
 	return nil
+}
+
+// hostItems gives compact memory of the host for a driver to read, until done is called: the tensor's own, or where it
+// is not compact, scratch memory with a copy.
+func hostItems(d *dlpack.Description, t *dlpack.Tensor, allocator Allocator) (src unsafe.Pointer, done func(), err error) {
+	if !t.Compact || d.Swapped || d.BitPacked {
+		scratch := allocator.Scratch(t.NBytes)
+		if scratch == nil {
+			return nil, nil, noMemory(t.NBytes)
+		}
+		free := func() { allocator.Free(scratch) }
+		defer func() {
+			if src == nil { // after an error or a panic
+				free()
+			}
+		}()
+		if err := copyItems(scratch, d, t); err != nil {
+			return nil, nil, err
+		}
+		return scratch, free, nil
+	}
+	from := memoryOf(d, t)
+	if t.Device.Type == dlpack.CPU && !cuda.Readable(from.Address, t.NBytes) {
+		return nil, nil, unreadable(from.Address)
+	}
+	return from.Pointer(), func() {}, nil
 }
 
 func download(d *dlpack.Description, t *dlpack.Tensor, stream int64, allocator Allocator) error {

@@ -149,7 +149,7 @@ func copyOver(source, target *Place, allocator Allocator) error {
 		return copyTo(source, target, overlap)
 	}
 	return through(target, allocator, func(memory unsafe.Pointer) error {
-		return copyItems(memory, &source.Description, &source.tensor)
+		return dlpack.Of("source", copyItems(memory, &source.Description, &source.tensor))
 	})
 }
 
@@ -236,22 +236,12 @@ func write(source, target *Place, allocator Allocator) error {
 	if err := source.finish(); err != nil {
 		return err
 	}
-	from, bytes := memoryOf(&source.Description, &source.tensor), source.tensor.NBytes
-	src := from.Pointer()
-	if !source.isPlain() {
-		scratch := allocator.Scratch(bytes)
-		if scratch == nil {
-			return noMemory(bytes)
-		}
-		defer allocator.Free(scratch)
-		if err := copyItems(scratch, &source.Description, &source.tensor); err != nil {
-			return err
-		}
-		src = scratch
-	} else if source.tensor.Device.Type == dlpack.CPU && !cuda.Readable(from.Address, bytes) {
-		return dlpack.Of("source", unreadable(from.Address))
+	src, done, err := hostItems(&source.Description, &source.tensor, allocator)
+	if err != nil {
+		return dlpack.Of("source", err)
 	}
-	return driver.Write(target.onDevice(), src, bytes)
+	defer done()
+	return driver.Write(target.onDevice(), src, source.tensor.NBytes)
 }
 
 // replace copies between devices.
