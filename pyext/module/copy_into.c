@@ -106,16 +106,21 @@ static bool are_alike(const struct answer *source, const struct answer *target, 
 }
 
 /* Copies what is little, of kinds that are known or become so. A buffer's exporter vouches for its memory, so that it
- * can't fault. false: Go has to. */
-HOT static bool copy_here(struct request *source, struct request *target)
+ * can't fault. 1: copied; 0: Go has to; -1: error. */
+HOT static int copy_here(struct request *source, struct request *target)
 {
     enum { MOST_COMPACT = 8 << 20, MOST_STRIDED = 64 << 10 }; /* bytes; above, Go is faster */
     struct answer from, to;
     int64_t bytes;
-    if (source->protocol != PROTOCOL_BUFFER || target->protocol != PROTOCOL_BUFFER || ask(source, &from) < 0 ||
-        ask(target, &to) < 0) {
-        PyErr_Clear();
-        return false;
+    if (source->protocol != PROTOCOL_BUFFER || target->protocol != PROTOCOL_BUFFER) {
+        return 0;
+    }
+    if (ask(source, &from) < 0 || ask(target, &to) < 0) {
+        if (!is_refusal() && !PyErr_ExceptionMatches(PyExc_ValueError)) {
+            return -1;
+        }
+        PyErr_Clear(); /* Go copies what it refuses to describe, such as another byte order, or says which side it is */
+        return 0;
     }
     bool compact = from.max_count > 0 && to.max_count > 0, alike = are_alike(&from, &to, &bytes);
     if (!alike || bytes == 0 || bytes > (compact ? MOST_COMPACT : MOST_STRIDED)) {
@@ -129,7 +134,7 @@ HOT static bool copy_here(struct request *source, struct request *target)
         if (state != NULL) {
             PyEval_RestoreThread(state);
         }
-        return true;
+        return 1;
     }
     bool apart = first + to.above <= source_first - from.below || source_first + from.above <= first - to.below;
     if (apart) {
@@ -161,7 +166,8 @@ HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
         check_in_python(python.read_only_target, PyTuple_Pack(2, args[0], args[1]));
     }
     else if (target != NULL && (source = read_side(args[0], "source", COPY_IF_NEEDED, &from)) != NULL) {
-        copied = copy_here(&from, &to) ? 0 : copy_in_core(&from, &to);
+        copied = copy_here(&from, &to);
+        copied = copied == 0 ? copy_in_core(&from, &to) : copied;
     }
     Py_XDECREF((PyObject *)source);
     Py_XDECREF((PyObject *)target);
