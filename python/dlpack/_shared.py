@@ -145,8 +145,8 @@ else:
             return opened(LIBC.dup, file.fileno())
 
     def opened(function: Callable[..., int], *arguments: object) -> Descriptor:
-        """What the function of C returns, which is nobody's at no moment: FileIO calls it, with two more arguments that
-        it does not look at."""
+        """Owns the descriptor that a C function returns. FileIO calls the function itself, with two more arguments,
+        which it ignores: so no exception of a signal handler can come before the descriptor has its owner."""
         try:
             return Descriptor("dlpack.shared", "r+", opener=partial(function, *arguments))
         except ValueError:  # it returned -1

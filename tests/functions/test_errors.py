@@ -312,7 +312,7 @@ sys.last = Last()  # which dies when sys is emptied, after nearly all other modu
 """
 
 
-@pytest.mark.skipif(FREE, reason="there the globals of all functions are None by then")
+@pytest.mark.skipif(FREE, reason="a free-threaded Python empties the globals of functions before sys")
 @pytest.mark.parametrize(("first", "imported"), [("", True), ("import enum", True), ("", False)])
 def test_objects_that_die_with_sys_work_or_say_why_not(first, imported):
     result = python(first + AT_THE_END.replace("{imported}", str(imported)))

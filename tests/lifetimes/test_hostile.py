@@ -113,7 +113,7 @@ def middle(view):
 
 
 @alone
-@pytest.mark.skipif(FREE, reason="its collector releases memoryviews before it deletes anything")
+@pytest.mark.skipif(FREE, reason="a free-threaded Python releases memoryviews in garbage first")
 @pytest.mark.parametrize("delegate", [False, True])
 def test_a_view_in_garbage_reads_memory_of_what_its_object_was_made_of(delegate):
     garbage = Garbage(middle)

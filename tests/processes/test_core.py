@@ -220,7 +220,7 @@ def test_importing_it_anew_works():
     assert again.asdlpack(x).shape == again.asdlpack(b"bytes").shape == (5,)
 
 
-@pytest.mark.skipif(threads.FREE, reason="other threads run during every copy")
+@pytest.mark.skipif(threads.FREE, reason="without a GIL other threads run during every copy")
 @pytest.mark.serial
 @alone(timeout=120)
 def test_a_large_copy_lets_other_threads_run():
