@@ -1,13 +1,12 @@
 """Ray: what was put once is read by all workers where it lies, in the object store."""
 
 import ctypes
-import multiprocessing
 import os
 import signal
 import sys
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 import ray
@@ -15,72 +14,63 @@ import torch
 from ray._private.internal_api import node_stats
 
 from dlpack import asdlpack
-from support.engines import SETTINGS, Reader, facts, kinds, place, there_and_back
+from support.alone import alone
+from support.engines import SETTINGS, Reader, facts, kinds, place
 
 STORE = 80 << 20  # bytes; Ray takes no less than 75 MiB
 SIZE = STORE // 4
 PR_SET_PDEATHSIG = 1
 
 
-def start(folder):
-    """All of it in the folder, which needs no /dev/shm; a start that took too long is begun anew."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # with pytest it ends, and Ray with it
+@contextmanager
+def a_node():
+    """Ray, with all that it writes in a folder of its own, which needs no /dev/shm. It ends with this process."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # this process ends with pytest
     os.environ.update(SETTINGS, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))  # workers import what tests do
-    for attempts in 2, 1, 0:
-        try:
-            ray.init(
-                num_cpus=2,
-                object_store_memory=STORE,
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level="ERROR",
-                _node_ip_address="127.0.0.1",
-                _temp_dir=folder,
-                _plasma_directory=folder,
-            )
-            break
-        except Exception:
-            ray.shutdown()
-            if attempts == 0:
-                raise
-
-
-@pytest.fixture(scope="module")
-def driver():
-    """driver(function): what the function returns in a process that has started Ray."""
-    context = multiprocessing.get_context("spawn")
-    with (
-        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,  # a short path, for sockets
-        ProcessPoolExecutor(1, context, start, [folder]) as pool,
-    ):
-        yield lambda function: pool.submit(function).result()
-        pool.submit(ray.shutdown).result()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a short path, for sockets
+        for attempts in 2, 1, 0:
+            try:
+                ray.init(
+                    num_cpus=2,
+                    object_store_memory=STORE,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                    _node_ip_address="127.0.0.1",
+                    _temp_dir=folder,
+                    _plasma_directory=folder,
+                )
+                break
+            except Exception:  # it took too long
+                ray.shutdown()
+                if attempts == 0:
+                    raise
+        yield
+        ray.shutdown()
 
 
 def new_reader():
     return ray.remote(num_cpus=0)(Reader).remote()
 
 
-def a_tensor_is_put_once_and_read_by_two_workers():
-    tensor = torch.arange(1 << 20).to(torch.bfloat16)
-    reference = ray.put(asdlpack(tensor))
-    here = ray.get(reference)
-    readers = [new_reader() for _ in range(2)]
-    kept = [ray.get(reader.keep.remote(reference)) for reader in readers * 2]
-    assert len({process for process, *_ in kept} | {os.getpid()}) == 3
-    assert kept[:2] == kept[2:]  # the next task of a worker gets the same address
-    shared, path, page = place(here.pointer)
-    assert shared and "plasma" in path
-    assert all(where == (shared, path, page) and readonly for *_, where, readonly in kept)
-    assert here.readonly and facts(here)[:2] == ("bfloat16", (1 << 20,)) and bytes(here) == bytes(asdlpack(tensor))
-    ctypes.memset(here.pointer, 0, here.nbytes)  # nobody else may: it shows that the workers have no copy
-    assert ray.get([reader.total.remote() for reader in readers]) == [0, 0]
-    for reader in readers:
-        ray.kill(reader)
-
-
-def test_a_tensor_put_once_is_read_by_two_workers_where_it_lies(driver):
-    driver(a_tensor_is_put_once_and_read_by_two_workers)
+@alone(timeout=240)
+def test_a_tensor_put_once_is_read_by_two_workers_where_it_lies():
+    with a_node():
+        tensor = torch.arange(1 << 20).to(torch.bfloat16)
+        reference = ray.put(asdlpack(tensor))
+        here = ray.get(reference)
+        readers = [new_reader() for _ in range(2)]
+        kept = [ray.get(reader.keep.remote(reference)) for reader in readers * 2]
+        assert len({process for process, *_ in kept} | {os.getpid()}) == 3
+        assert kept[:2] == kept[2:]  # the next task of a worker gets the same address
+        shared, path, page = place(here.pointer)
+        assert shared and "plasma" in path
+        assert all(where == (shared, path, page) and readonly for *_, where, readonly in kept)
+        assert here.readonly and facts(here)[:2] == ("bfloat16", (1 << 20,)) and bytes(here) == bytes(asdlpack(tensor))
+        ctypes.memset(here.pointer, 0, here.nbytes)  # nobody else may: it shows that the workers have no copy
+        assert ray.get([reader.total.remote() for reader in readers]) == [0, 0]
+        for reader in readers:
+            ray.kill(reader)
 
 
 def used():
@@ -99,60 +89,40 @@ def is_freed(size, seconds=60):
     return True
 
 
-def the_store_keeps_what_is_in_use():
-    tensor = torch.ones(SIZE, dtype=torch.uint8)
-    made = torch.from_dlpack(ray.get(ray.put(asdlpack(tensor))))
-    for _ in range(5):  # more than the store holds
-        ray.put(asdlpack(tensor))
-    assert used() >= SIZE and made.sum() == SIZE
-    del made
-    assert is_freed(SIZE)
+@alone(timeout=240)
+def test_the_store_keeps_memory_while_it_is_in_use_and_no_longer():
+    """Also where a worker dies that uses it."""
+    with a_node():
+        tensor = torch.ones(SIZE, dtype=torch.uint8)
+        made = torch.from_dlpack(ray.get(ray.put(asdlpack(tensor))))
+        for _ in range(5):  # more than the store holds
+            ray.put(asdlpack(tensor))
+        assert used() >= SIZE and made.sum() == SIZE
+        del made
+        assert is_freed(SIZE)
+
+        reference = ray.put(asdlpack(tensor))
+        killed, other = readers = [new_reader() for _ in range(2)]
+        (process, *_), _ = ray.get([reader.keep.remote(reference) for reader in readers])
+        os.kill(process, signal.SIGKILL)
+        with pytest.raises(ray.exceptions.ActorDiedError):
+            ray.get(killed.total.remote())
+        assert ray.get(other.total.remote()) == SIZE
+        del reference
+        assert used() >= SIZE
+        ray.get(other.drop.remote())
+        assert is_freed(SIZE)
+        ray.kill(other)
 
 
-def test_the_store_keeps_the_memory_while_it_is_in_use_and_no_longer(driver):
-    driver(the_store_keeps_what_is_in_use)
-
-
-def a_worker_is_killed():
-    reference = ray.put(asdlpack(torch.ones(SIZE // 2, dtype=torch.bfloat16)))
-    killed, other = readers = [new_reader() for _ in range(2)]
-    (process, *_), _ = ray.get([reader.keep.remote(reference) for reader in readers])
-    os.kill(process, signal.SIGKILL)
-    with pytest.raises(ray.exceptions.ActorDiedError):
-        ray.get(killed.total.remote())
-    assert ray.get(other.total.remote()) == SIZE // 2
-    del reference
-    assert used() >= SIZE
-    ray.get(other.drop.remote())
-    assert is_freed(SIZE)
-    ray.kill(other)
-
-
-def test_a_killed_worker_takes_nothing_from_the_others_and_leaves_nothing(driver):
-    driver(a_worker_is_killed)
-
-
-def a_worker_lacks_torch():
-    x = asdlpack(torch.arange(8, dtype=torch.bfloat16))
-    reader = new_reader()
-    ray.get(reader.forget.remote("torch"))
-    process, *got = ray.get(reader.look.remote(x))
-    assert process != os.getpid() and got == [facts(x), True]
-    assert ray.get(reader.total.remote()) == 28
-    ray.kill(reader)
-
-
-def test_a_worker_without_torch_reads_its_tensors(driver):
-    driver(a_worker_lacks_torch)
-
-
-def every_kind_goes_there_and_back():
-    xs = kinds()
-    there, back = ray.get(ray.remote(there_and_back).remote(xs))
-    for x, (process, *got), y in zip(xs, there, back, strict=True):
-        assert process != os.getpid() and got == [facts(x), True]
-        assert facts(y) == facts(x)
-
-
-def test_every_kind_of_memory_goes_there_and_back(driver):
-    driver(every_kind_goes_there_and_back)
+@alone(timeout=240)
+def test_every_kind_of_memory_goes_to_a_worker_without_torch_and_back():
+    xs = [asdlpack(torch.arange(8, dtype=torch.bfloat16)), *kinds()]
+    with a_node():
+        reader = new_reader()
+        ray.get(reader.forget.remote("torch"))
+        there, back = ray.get(reader.there_and_back.remote(xs))
+        for x, (process, *got), y in zip(xs, there, back, strict=True):
+            assert process != os.getpid() and got == [facts(x), True]
+            assert facts(y) == facts(x)
+        ray.kill(reader)
