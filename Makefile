@@ -1,7 +1,8 @@
 # demo, test, proofs, lint, bench, matrix and wheels work from a fresh clone. They need python3 (3.11 or later, with
-# headers; matrix just 3.11: mxnet and the oldest torch have nothing later); all but demo need Go and a C compiler, which
-# demo fetches where they are missing, and wheels has its own. test-cuda and bench-cuda need a GPU of NVIDIA's besides.
-# bench, matrix, conformance and proofs print what came out; with WRITE=1 they put it into the documents, too.
+# headers; matrix and conformance just 3.11: mxnet and the oldest torch have nothing later); all but demo need Go and a C
+# compiler, which demo fetches where they are missing, and wheels has its own. test-cuda and bench-cuda need a GPU of
+# NVIDIA's besides. bench, matrix, conformance and proofs print what came out; with WRITE=1 they put it into the
+# documents, too.
 
 PYTHON = .venv/bin/python
 UV = .venv/bin/uv pip install --quiet --compile-bytecode --python
@@ -21,13 +22,13 @@ REF = HEAD
 FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v python$(version)t)) \
 	$(wildcard .interpreters/3.13t/bin/python3.13t))
 
-# What make matrix tries: the environment of the tests, and what does not fit in it.
-MATRIX = .venv .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
-
-# What make conformance tries beside them: numpy 2.5 needs Python 3.12, which is looked for where pyenv has it, too.
+# Numpy 2.5 needs Python 3.12, which is looked for where pyenv has it, too.
 NEWEST = $(firstword $(foreach version,3.14 3.13 3.12,$(shell python$(version) -c "import sys; print(sys.executable)" \
 	2>/dev/null)) $(wildcard $(HOME)/.pyenv/versions/3.1[2-4].*/bin/python3))
-CONFORMANCE = .venv .venv-oldest $(NEWEST:%=.venv-newest) .venv-dpctl $(filter .venv-cuda,$(MATRIX))
+
+# What make matrix and make conformance try: the environment of the tests, and what does not fit in it.
+MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
+CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl
 
 .PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format lint bench bench-compare bench-cuda \
 	matrix conformance wheels check-wheels notes clean
