@@ -11,9 +11,10 @@ ACTIONLINT = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-# How tests run beside each other; those that measure time run by themselves.
+# How tests run beside each other; those that measure time run by themselves. A crash ends the run: with another worker
+# in the place of the crashed one, pytest-xdist 3.8 may wait for ever.
 JOBS = $(shell nproc)
-TOGETHER = -m "not serial" -n $(JOBS) --dist loadfile --no-loadscope-reorder
+TOGETHER = -m "not serial" -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # What bench-compare puts beside the tree as it is.
 REF = HEAD

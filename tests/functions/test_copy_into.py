@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 from dlpack import asdlpack, copy_into, from_pointer, frombuffer
-from support.alone import WINDOWS
+from support.alone import WINDOWS, alone
 from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Managed, Speaks, capsule_name
 from support.layouts import DTYPES, LAYOUTS, LEGACY, PROTOCOLS
 from support.threads import in_threads
@@ -396,8 +396,9 @@ def test_a_capsule_is_used_up_and_kept_where_the_target_is_refused():
 
 @pytest.mark.skipif(WINDOWS, reason="it has no mprotect")
 @pytest.mark.parametrize("nbytes", [64, 8 << 20])
+@alone
 def test_memory_that_can_not_be_read_is_refused(nbytes):
-    """Nobody vouches for an address that a caller names."""
+    """Nobody vouches for an address that a caller names. Alone: libraries that other tests import take SIGSEGV."""
     there, room = np.ones(nbytes, "u1"), mmap.mmap(-1, nbytes)
     address = np.frombuffer(room, "u1").ctypes.data
     unreadable = from_pointer(address, nbytes, "uint8")
@@ -413,6 +414,7 @@ def test_memory_that_can_not_be_read_is_refused(nbytes):
     assert there.all()
 
 
+@alone
 def test_a_target_that_only_says_it_is_writable_is_refused():
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)
     address = np.frombuffer(page, "u1").ctypes.data
