@@ -394,11 +394,14 @@ def test_a_capsule_is_used_up_and_kept_where_the_target_is_refused():
         copy_into(capsule, np.zeros(4, "f4"))
 
 
+# Faults. These tests run alone: libraries that other tests import take SIGSEGV over.
+
+
 @pytest.mark.skipif(WINDOWS, reason="it has no mprotect")
 @pytest.mark.parametrize("nbytes", [64, 8 << 20])
 @alone
 def test_memory_that_can_not_be_read_is_refused(nbytes):
-    """Nobody vouches for an address that a caller names. Alone: libraries that other tests import take SIGSEGV."""
+    """Nobody vouches for an address that a caller names."""
     there, room = np.ones(nbytes, "u1"), mmap.mmap(-1, nbytes)
     address = np.frombuffer(room, "u1").ctypes.data
     unreadable = from_pointer(address, nbytes, "uint8")

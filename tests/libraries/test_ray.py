@@ -15,38 +15,45 @@ from ray._private.internal_api import node_stats
 
 from dlpack import asdlpack
 from support.alone import alone
-from support.engines import SETTINGS, Reader, facts, kinds, place
+from support.engines import SETTINGS, Reader, facts, kinds, place, there_and_back
 
 STORE = 80 << 20  # bytes; Ray takes no less than 75 MiB
 SIZE = STORE // 4
 PR_SET_PDEATHSIG = 1
 
 
+def start(folder):
+    """All of it in the folder, which needs no /dev/shm; a start that took too long is begun anew."""
+    for attempts in 2, 1, 0:
+        try:
+            ray.init(
+                num_cpus=2,
+                object_store_memory=STORE,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+                _node_ip_address="127.0.0.1",
+                _temp_dir=folder,
+                _plasma_directory=folder,
+            )
+            break
+        except Exception:
+            ray.shutdown()
+            if attempts == 0:
+                raise
+
+
 @contextmanager
 def a_node():
-    """Ray, with all that it writes in a folder of its own, which needs no /dev/shm. It ends with this process."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # this process ends with pytest
+    """Ray runs. It ends with this process, and this process with pytest."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.environ.update(SETTINGS, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))  # workers import what tests do
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a short path, for sockets
-        for attempts in 2, 1, 0:
-            try:
-                ray.init(
-                    num_cpus=2,
-                    object_store_memory=STORE,
-                    include_dashboard=False,
-                    log_to_driver=False,
-                    logging_level="ERROR",
-                    _node_ip_address="127.0.0.1",
-                    _temp_dir=folder,
-                    _plasma_directory=folder,
-                )
-                break
-            except Exception:  # it took too long
-                ray.shutdown()
-                if attempts == 0:
-                    raise
-        yield
-        ray.shutdown()
+        start(folder)
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def new_reader():
@@ -116,13 +123,17 @@ def test_the_store_keeps_memory_while_it_is_in_use_and_no_longer():
 
 
 @alone(timeout=240)
-def test_every_kind_of_memory_goes_to_a_worker_without_torch_and_back():
+def test_every_kind_of_memory_goes_there_and_back():
+    """To a task, and to a worker without torch."""
     xs = [asdlpack(torch.arange(8, dtype=torch.bfloat16)), *kinds()]
     with a_node():
         reader = new_reader()
         ray.get(reader.forget.remote("torch"))
-        there, back = ray.get(reader.there_and_back.remote(xs))
-        for x, (process, *got), y in zip(xs, there, back, strict=True):
-            assert process != os.getpid() and got == [facts(x), True]
-            assert facts(y) == facts(x)
+        for send in ray.remote(there_and_back), reader.there_and_back:
+            there, back = ray.get(send.remote(xs))
+            for x, (process, *got), y in zip(xs, there, back, strict=True):
+                assert process != os.getpid() and got == [facts(x), True]
+                assert facts(y) == facts(x)
+        ray.get(reader.keep.remote(xs[0]))
+        assert ray.get(reader.total.remote()) == 28
         ray.kill(reader)
