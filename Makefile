@@ -1,8 +1,8 @@
-# demo, test, proofs, lint, bench, matrix and wheels work from a fresh clone. They need python3 (3.11 or later, with
-# headers; matrix and conformance just 3.11: mxnet and the oldest torch have nothing later); all but demo need Go and a C
-# compiler, which demo fetches where they are missing, and wheels has its own. test-cuda and bench-cuda need a GPU of
-# NVIDIA's besides. bench, matrix, conformance and proofs print what came out; with WRITE=1 they put it into the
-# documents, too.
+# demo, test, proofs, lint, bench, matrix, conformance and wheels work from a fresh clone. They need python3 (3.11 or
+# later, with headers; matrix and conformance just 3.11, since the oldest torch has nothing later). All but demo need Go
+# and a C compiler, which demo fetches where they are missing, and wheels has its own. test-cuda and bench-cuda need a
+# GPU of NVIDIA's, too. bench, matrix, conformance and proofs print what came out; with WRITE=1 they put it into the
+# documents.
 
 PYTHON = .venv/bin/python
 UV = .venv/bin/uv pip install --quiet --compile-bytecode --python
@@ -28,11 +28,12 @@ NEWEST = $(firstword $(foreach version,3.14 3.13 3.12,$(shell python$(version) -
 	2>/dev/null)) $(wildcard $(HOME)/.pyenv/versions/3.1[2-4].*/bin/python3))
 
 # What make matrix and make conformance try: the environment of the tests, and what does not fit in it.
-MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton $(if $(wildcard /proc/driver/nvidia),.venv-cuda)
+MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton \
+	$(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl
 
-.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format lint bench bench-compare bench-cuda \
-	matrix conformance wheels check-wheels notes clean
+.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format lint bench bench-compare \
+	bench-cuda matrix conformance wheels check-wheels notes clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
