@@ -63,7 +63,7 @@ def dlpack_judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
     """The process in which the rules are tried."""
     from .tests.judge import Judge
 
-    with Judge(specs(request.config), timeout=30) as judge:
+    with Judge(specs(request.config)) as judge:
         yield judge
     if judge.problems:
         pytest.fail("; ".join(judge.problems), pytrace=False)

@@ -222,6 +222,27 @@ def test_after_two_rules_that_hang_the_others_are_not_tried(tmp_path):
     assert outcomes[0] == "kept" and outcomes.count("broken") == 2 and outcomes[-1] == "skipped"
 
 
+def test_a_rule_that_hangs_ends_soon_without_a_timeout_too(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import reference, signal\ncalls = 0\ndef take(obj):\n    global calls; calls += 1\n"
+        "    if calls == 3: signal.pause()\n    return reference.take(obj)\n"
+    )
+    found = tests.conformance(consumer="library:take", expression="consumer-take or consumer-legacy")
+    [text] = broken(found, "should").values()
+    assert 8 <= int(re.fullmatch(r"still busy after (\d+) s", text)[1]) < 30
+
+
+def test_a_library_whose_process_never_ends_is_not_blamed_on_the_deleter(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import reference, threading\nthreading.Thread(target=threading.Event().wait).start()\nmake = reference.make\n"
+    )
+    found = tests.conformance(producer="library:make", expression="producer-make or after-exit")
+    assert [(each.outcome, each.text) for each in found.verdicts[:1] + found.verdicts[-1:]] == [
+        ("kept", ""),
+        ("skipped", "its process did not end in 3 s, without the deleter too"),
+    ]
+
+
 def test_the_command_writes_the_results(tmp_path, monkeypatch):
     monkeypatch.setenv("FAULT", "producer-copied-flag")
     options = [*("--producer", "reference:make"), *("-k", "copied or size or cuda")]

@@ -61,12 +61,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--html", metavar="FILE", type=Path, help="write them as one page for a browser")
     parser.add_argument("--junitxml", metavar="FILE", type=Path, help="write the rules as JUnit's XML")
     parser.add_argument(
-        "--timeout", metavar="SECONDS", type=float, help="for one exchange (default: 120) or rule (default: 30)"
+        "--timeout",
+        metavar="SECONDS",
+        type=float,
+        help="for one exchange (default: 120) or rule (default: 30 for the first, less for the others)",
     )
     parser.add_argument("--jobs", metavar="N", type=int, help="processes at a time (default: one for each processor)")
     options = parser.parse_args(arguments)
     rules = options.producer is not None or options.consumer is not None
-    timeout = options.timeout if options.timeout is not None else 30 if rules else 120
+    timeout = options.timeout if options.timeout is not None or rules else 120
     try:
         session.validate(options.libraries, options.k, timeout, options.jobs)
         if rules:

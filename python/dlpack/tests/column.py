@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict
 from typing import IO, Any
 
@@ -92,7 +92,7 @@ class Column:
             self.process, reading = start(task, errors)
             if self.stopped:  # while it was started
                 self.stop()
-            for event in events(self.process, reading, self.timeout):
+            for event in events(self.process, reading, lambda: self.timeout):
                 if "death" in event:
                     death = event["death"]
                 elif "begins" in event:
@@ -143,11 +143,11 @@ def launch(module: str, argument: str, errors: IO[str], **options: Any) -> tuple
     return process, reading
 
 
-def events(process: "subprocess.Popen[bytes]", reading: int, timeout: float) -> Iterator[dict[str, Any]]:
+def events(process: "subprocess.Popen[bytes]", reading: int, limit: Callable[[], float]) -> Iterator[dict[str, Any]]:
     """What the process tells, and last its death, if it died. Where it is silent for too long it is killed."""
     text = b""
     with open(reading, "rb", buffering=0) as pipe:
-        while system.is_readable(pipe, timeout):
+        while system.is_readable(pipe, timeout := limit()):
             received = pipe.read(65536)
             if not received:
                 break

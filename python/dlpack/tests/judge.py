@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -34,9 +35,11 @@ HANGS = 2  # of a side, after which its other rules are not tried
 class Judge:
     """Tries rules on one library."""
 
-    def __init__(self, specs: dict[str, str], timeout: float) -> None:
+    def __init__(self, specs: dict[str, str], timeout: float | None = None) -> None:
         self.specs = specs  # MODULE:NAME by side
-        self.timeout = timeout  # seconds, for a rule
+        self.timeout = timeout  # seconds, for a rule; None: by what the first rule of its side took
+        self.limit = 0.0  # of the rule that is tried
+        self.first: dict[str, float] = {}  # seconds by side, with the import of the library
         self.verdicts: dict[str, Verdict] = {}
         self.problems: list[str] = []
         self.hangs = dict.fromkeys(specs, 0)
@@ -66,7 +69,10 @@ class Judge:
         if self.hangs[rule.side] >= HANGS:
             return "skipped", f"{HANGS} rules hung; what was left is not tried"
         used = self.process is not None
+        self.limit = self.timeout or (round(8 + 3 * self.first[rule.side]) if rule.side in self.first else 30)
+        begun = time.monotonic()
         answer = self.ask(rule)
+        self.first.setdefault(rule.side, time.monotonic() - begun)
         if "death" not in answer:
             return answer["outcome"], answer["text"]
         if answer["death"].startswith(BUSY):
@@ -97,7 +103,7 @@ class Judge:
         self.process, reading = launch(
             "judge", json.dumps(self.specs), self.errors, stdin=subprocess.PIPE, env=environment
         )
-        self.answers = events(self.process, reading, self.timeout)
+        self.answers = events(self.process, reading, lambda: self.limit)
         return self.process
 
     def stop(self) -> None:

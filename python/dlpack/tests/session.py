@@ -75,13 +75,13 @@ def run(
     return report
 
 
-def validate(libraries: Sequence[str], expression: str, timeout: float, jobs: int | None) -> None:
+def validate(libraries: Sequence[str], expression: str, timeout: float | None, jobs: int | None) -> None:
     """Raises for what run() can't take."""
     for name in libraries:
         if not isinstance(name, str):
             raise TypeError(f"library {name!r}: expected a name such as 'numpy'")
     Expression(expression)
-    if not 0 < timeout <= YEAR:
+    if timeout is not None and not 0 < timeout <= YEAR:
         raise ValueError(f"timeout {timeout:g}: expected seconds, more than 0")
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs {jobs}: expected how many processes run at a time, 1 or more")

@@ -19,7 +19,7 @@ def conformance(
     consumer: str | None = None,
     name: str = "",
     expression: str = "",
-    timeout: float = 30,
+    timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Conformance:
     """Tries the rules of DLPack on a library: those of producers, of consumers, or both.
@@ -27,8 +27,8 @@ def conformance(
     producer is MODULE:NAME of a function that gets a numpy array and returns the library's own object with the same
     values; it raises NotImplementedError for what the library can't hold. consumer is that of a function that gets an
     object with __dlpack__ and returns the library's own. expression chooses rules by their ids, as pytest's -k does.
-    timeout is in seconds, for one rule. Raises ValueError for an argument of no use, and OSError where no process can
-    be had.
+    timeout is in seconds, for one rule; without one, the first has 30, and the others what fits the time that the first
+    took. Raises ValueError for an argument of no use, and OSError where no process can be had.
     """
     from .judge import Judge  # with numpy
     from .rules import Rule
