@@ -260,6 +260,18 @@ def test_the_command_writes_the_results(tmp_path, monkeypatch):
     assert [case.get("name") for case in suite if case.find("failure") is not None] == ["producer-copied-flag"]
 
 
+def test_the_page_has_the_verdict_and_what_is_broken_before_all_rules(tmp_path, monkeypatch):
+    monkeypatch.setenv("FAULT", "producer-copied-flag")
+    options = ["--producer", "reference:make", "--name", "<Mine>", "-k", "copied or size", "--html", tmp_path / "html"]
+    exchange(*options, status=1)
+    page = (tmp_path / "html").read_text()
+    parts = ["&lt;Mine&gt; does not conform", "<h2>Broken</h2>", "seen: <code>copy=True: flags are 0x0", "All rules"]
+    assert [page.index(part) for part in parts] == sorted(page.index(part) for part in parts)
+    assert "<Mine>" not in page and "src=" not in page and "href=" not in page
+    listed = page[page.index("All rules") :]
+    assert "must, broken" in listed and "must, kept" in listed and "dlpack.h 1.3" in listed
+
+
 def test_the_results_as_data_have_a_short_repr():
     found = tests.conformance(producer="reference:make", expression="producer-make or producer-device")
     assert repr(found) == "<reference conforms: 3 rules kept, 0 broken, 0 recommended not, 0 skipped>"

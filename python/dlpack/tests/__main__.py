@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..__main__ import Parser
-from . import html, session, suite
+from . import html, session, suite, suite_html
 from .libraries import KNOWN
 from .results import Conformance, Report
 from .system import ENDING
@@ -74,14 +74,14 @@ def main(arguments: list[str]) -> int:
         session.validate(options.libraries, options.k, timeout, options.jobs)
         if rules:
             suite.validated(options.producer, options.consumer)
-        for name in ("libraries", "html", "jobs") if rules else ("name", "junitxml"):
+        for name in ("libraries", "jobs") if rules else ("name", "junitxml"):
             if getattr(options, name):
                 raise ValueError(f"{name}: not {'with' if rules else 'without'} --producer or --consumer")
     except ValueError as error:
         parser.error(str(error))
     outputs: list[tuple[str, Path, Callable[[Any], str]]] = [
         ("--json", options.json, as_json),
-        ("--html", options.html, html.page),
+        ("--html", options.html, suite_html.page if rules else html.page),
         ("--junitxml", options.junitxml, suite.junitxml),
     ]
     # Opened before the long run, to say at once what can't be written; what is in the file stays until then.
@@ -109,8 +109,8 @@ def main(arguments: list[str]) -> int:
         return 1
     except KeyboardInterrupt as error:
         return 128 + (error.args[0] if error.args else signal.SIGINT)  # as a shell tells it
+    good = [each for each in good if write(*each[:2], "w", each[2](report))]  # first: `| head` ends the process
     shown = show(suite.lines(report, shutil.get_terminal_size((120, 24)).columns) if rules else lines(report))
-    good = [each for each in good if write(*each[:2], "w", each[2](report))]
     return 0 if report.ok and shown and good == outputs else 1
 
 

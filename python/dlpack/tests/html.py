@@ -1,7 +1,7 @@
 """The report as one HTML page. It loads nothing and runs nothing, so that it can be sent as it is."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from string import Template
 
@@ -48,13 +48,21 @@ def page(report: Report) -> str:
         " (<code>pip install dlpack-go</code>).</footer>",
     ]
     verdict = "" if report.ok else f"{len(report.failures)} failed: "
-    return PAGE.substitute(title=verdict + title, style=style(), body="\n".join(body))
+    return page_of(verdict + title, body)
+
+
+def page_of(title: str, body: Iterable[str]) -> str:
+    return PAGE.substitute(title=escape(title), style=style(), body="\n".join(body))
+
+
+def facts(named: dict[str, str]) -> str:
+    return "<p>" + " · ".join(f"{escape(name)} <b>{escape(value)}</b>" for name, value in named.items()) + "</p>"
 
 
 def heading(table: Table, title: str) -> Iterator[str]:
     report = table.report
     yield f"<header><h1>{title}</h1>"
-    yield "<p>" + " · ".join(f"{escape(name)} <b>{escape(value)}</b>" for name, value in report.about.items()) + "</p>"
+    yield facts(report.about)
     yield "<ul class='libraries'>"
     for name, version in report.libraries.items():
         yield f"<li>{escape(name)} <b>{escape(version)}</b></li>"
@@ -291,12 +299,13 @@ footer { margin-top: 3rem; }
 .cards span { display: block; break-inside: avoid; }
 .cards .failure { border-color: var(--failed-on); }
 .cards .better { border-color: var(--news); }
+.cards .less { border-color: var(--copied); }
 .legend { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: .4rem 1.5rem; }
 .legend { margin-bottom: 1rem; }
 .legend b { color: var(--text); }
 .legend li { color: var(--quiet); font-size: .9rem; }
-.legend li, .columns li, details h3 { position: relative; min-height: 1.5rem; padding-left: 2rem; }
-.legend .mark, .columns .mark, details .mark { position: absolute; left: 0; }
+.legend li, .columns li, .rules li, details h3 { position: relative; min-height: 1.5rem; padding-left: 2rem; }
+.legend .mark, .columns .mark, .rules .mark, details .mark { position: absolute; left: 0; }
 .box {
   position: relative; /* else what the cells hide widens the page */
   max-height: 90vh; max-width: 100%; width: fit-content; overflow: auto; border: 1px solid var(--line);
@@ -332,6 +341,11 @@ details code { display: block; color: var(--quiet); }
 .columns div { margin-bottom: 1rem; break-inside: avoid; }
 .columns h3 { margin-top: 0; }
 .columns li { margin: .2rem 0; }
+.rules { columns: 30rem; column-gap: 2rem; margin-top: .6rem; }
+.rules li { margin-bottom: .9rem; break-inside: avoid; }
+.rules p { margin: 0; }
+.rules span { color: var(--quiet); font-size: .9rem; }
+.rules small { display: block; }
 @media print {
   :root { font-size: 11px; }
   li, tr, h2, h3, summary { break-inside: avoid; }
