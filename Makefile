@@ -33,7 +33,7 @@ MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton \
 CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl
 
 .PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format lint bench bench-compare \
-	bench-cuda matrix conformance wheels check-wheels notes clean
+	bench-cuda matrix conformance docs wheels check-wheels notes clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -109,6 +109,12 @@ matrix: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter
 conformance: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(CONFORMANCE)))
 	$(PYTHON) docs/conformance.py $(if $(WRITE),--write) $(if $(ONLY),--only $(ONLY)) $(CONFORMANCE:%=%/bin/python)
 
+# The site. With LINKS=1 the links that lead elsewhere are followed, too.
+docs: .venv/package .venv-docs/docs
+	PYTHONPATH=python .venv-docs/bin/sphinx-build -W --keep-going --quiet docs docs/_build/html
+	.venv-docs/bin/python docs/links.py docs/_build/html
+	$(if $(LINKS),PYTHONPATH=python .venv-docs/bin/sphinx-build --quiet -b linkcheck docs docs/_build/links)
+
 wheels: .venv-wheels/wheels
 	.venv-wheels/bin/python tools/wheels.py
 
@@ -121,7 +127,7 @@ notes:
 	@python3 tools/notes.py $(TAG)
 
 clean:
-	rm -rf .venv .venv-* .interpreters dist python/dlpack/*.so
+	rm -rf .venv .venv-* .interpreters dist docs/_build python/dlpack/*.so
 
 # Stamps: a file is touched when what it stands for is installed.
 
@@ -152,7 +158,7 @@ clean:
 	$(UV) $(@D)/bin/python --group newest
 	touch $@
 
-.venv-%/pydlpack .venv-%/matrix .venv-%/freezers .venv-%/wheels: .venv/python pyproject.toml
+.venv-%/pydlpack .venv-%/matrix .venv-%/freezers .venv-%/docs .venv-%/wheels: .venv/python pyproject.toml
 	python3 -m venv $(@D)
 	$(UV) $(@D)/bin/python --group $*
 	touch $@

@@ -113,7 +113,7 @@ def results(pythons: list[str], only: list[str]) -> list[Result]:
 
 
 def page(found: list[Result]) -> Iterator[str]:
-    yield "# Who keeps the rules of DLPack"
+    yield from ("---", "tocdepth: 3", "---", "", "# Who keeps the rules of DLPack")
     yield ""
     yield f"{len(RULES)} rules, each tried on each library in a process that may crash: what dlpack.h, its Python"
     yield "specification and the array API standard say, and what programs rely on. A rule is a must where a text says"
@@ -152,13 +152,18 @@ def page(found: list[Result]) -> Iterator[str]:
     yield ""
     yield "## The rules"
     for group in GROUPS:
-        yield from ("", f"### {group.capitalize() if group.islower() else group}", "")
+        yield from ("", f"### {group.capitalize() if group.islower() else group}")
         for rule in (each for each in RULES.values() if group_of(each.id) == group):
             breakers = [result.title for result in found if result["rules"].get(rule.id, [""])[0] == "broken"]
             kept = sum(result.tried(rule.id) for result in found) - len(breakers)
             who = f"Broken by {', '.join(breakers)}; kept by {kept}." if breakers else f"Kept by {kept}."
-            text = f"{shown(rule.gist)} Source: {shown(rule.source)}. {who}"
-            yield from item(f'<a id="{rule.id}"></a>**{rule.id}**, {rule.severity}: {text}')
+            yield from ("", f"#### {rule.id}", "")
+            yield from textwrap.wrap(
+                f"A {rule.severity}. {shown(rule.gist)} Source: {shown(rule.source)}. {who}",
+                120,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
 
 
 def anchor(title: str) -> str:

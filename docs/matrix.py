@@ -1,5 +1,5 @@
 """Runs the exchange tests in several environments, and prints what came out. With --write it also writes it: matrix.md
-and matrix.html beside this file, and the table of consumers in the README. `make matrix` makes the environments and
+and matrix.html beside this file, and the table of consumers in libraries.md. `make matrix` makes the environments and
 calls this with their interpreters."""
 
 import json
@@ -116,7 +116,7 @@ def by_reason(table: Table, consumer: str, outcome: str) -> dict[str, list[Row]]
 
 
 def consumers_table(report: Report) -> Iterator[str]:
-    """For the README: what each consumer does not share of the data types and the layouts, and why. A C program takes
+    """For libraries.md: what each consumer does not share of the data types and the layouts, and why. A C program takes
     everything, and numpy by its own interfaces what it takes by numpy.asarray."""
     table = Table(report)
     yield f"{', '.join(f'{name} {value}' for name, value in report.about.items())}:"
@@ -169,7 +169,7 @@ def main(pythons: list[str], write: bool) -> None:
     if write:
         (DOCS / "matrix.html").write_text(html.page(report), encoding="utf-8")
         (DOCS / "matrix.md").write_text("\n".join(markdown(report)) + "\n", encoding="utf-8")
-        write_section(ROOT / "README.md", "matrix", consumers_table(report))
+        write_section(DOCS / "libraries.md", "matrix", consumers_table(report))
     print(f"{len(report.exchanges)} exchanges: {summary(Table(report))}")
     for failure in report.failures:
         print(failure)

@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import safetensors.torch
+import torch
 
 from support.alone import ROOT
 from support.documents import blocks, check, examples
@@ -19,8 +21,10 @@ PROCESSES = ROOT / "docs" / "processes.md"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where the recipes run: what the guide compiles is there."""
+    """Where the recipes run: what the guide compiles is there, and a file of tensors."""
     folder = tmp_path_factory.mktemp("guide")
+    weights = torch.ones(2, 3, dtype=torch.bfloat16)
+    safetensors.torch.save_file({"weights": weights, "bias": torch.ones(3)}, folder / "model.safetensors")
     sources, commands = ([code for _, code in blocks(GUIDE, language)] for language in ("c", "sh"))
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for source, command in zip(sources, commands, strict=True):

@@ -3,13 +3,10 @@
 import json
 import sys
 from importlib import import_module
-from xml.etree import ElementTree
 
 import pytest
 
 from support.alone import ROOT, run
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def benchmark(*arguments, timeout=200):
@@ -94,32 +91,38 @@ def test_an_unknown_subject_is_refused():
     assert "everything: expected some of calls, " in result.stderr
 
 
-def test_the_same_numbers_give_the_same_charts(report, tables, tmp_path):
-    for draw in report.calls, report.bandwidth:
-        once, again = tmp_path / "once.svg", tmp_path / "again.svg"
-        draw(tables).write(once)
-        draw(tables).write(again)
-        assert once.read_bytes() == again.read_bytes()
+@pytest.mark.parametrize("name", ["calls", "bandwidth"])
+def test_the_same_numbers_give_the_same_chart(report, tables, tmp_path, name):
+    once, again = tmp_path / "once.svg", tmp_path / "again.svg"
+    for path in once, again:
+        with report.charts.settings():
+            report.charts.write(getattr(report, name)(tables), path, "")
+    assert once.read_bytes() == again.read_bytes()
+    assert "(prefers-color-scheme: dark)" in once.read_text()
 
 
-def test_the_chart_of_calls_has_a_point_for_each_package(report, tables, tmp_path):
-    report.calls(tables).write(tmp_path / "speed.svg")
-    drawn = ElementTree.parse(tmp_path / "speed.svg").getroot()
-    assert "asdlpack(array.array)" in [text.text for text in drawn.iter(f"{SVG}text")]
-    points = {dot.get("class"): float(dot.get("cx")) for dot in drawn.iter(f"{SVG}circle") if dot.get("cy") != "20.0"}
-    assert points["peer"] < points["dlpack"] < points["pydlpack"]
+def test_the_chart_of_calls_has_a_point_for_each_package(report, tables):
+    axes = report.calls(tables).axes[0]
+    assert "asdlpack(array.array)" in [text.get_text() for text in axes.texts]
+    points = {line.get_color(): line.get_xdata()[0] for line in axes.lines}
+    assert points == {report.charts.DLPACK: 150, report.charts.QUIET: 100, report.charts.PYDLPACK: 15000}
 
 
-def test_the_chart_of_copies_has_a_line_for_each_package(report, tables, tmp_path):
-    report.bandwidth(tables).write(tmp_path / "bandwidth.svg")
-    drawn = ElementTree.parse(tmp_path / "bandwidth.svg").getroot()
-    lines = [path.get("class") for path in drawn.iter(f"{SVG}path") if path.get("class").startswith("line")]
-    assert lines == ["line dlpack", "line numpy", "line torch"] * 2
+def test_the_chart_of_copies_has_a_line_for_each_package(report, tables):
+    for axes in report.bandwidth(tables).axes:
+        assert [line.get_label() for line in axes.lines] == ["dlpack", "numpy", "torch"]
+        assert list(axes.lines[0].get_xdata()) == [4 << 10, 1 << 20, 1 << 30]
 
 
-def test_the_readme_gets_what_has_a_goal(report, tables):
-    lines = list(report.readme_table(tables, {"machine": "two CPUs"}))
+def test_the_page_gets_what_has_a_goal(report, tables):
+    lines = list(report.table_of_calls(tables, {"machine": "two CPUs"}))
     assert lines[0] == "machine two CPUs:"
     assert "| `asdlpack(array.array)` | 150 ns | `memoryview(array.array)` | 100 ns | 1.50 | 1.4 | 0.50 |" in lines
     assert "1 calls beside pydlpack 0.2.1: ratios of 0.010 to 0.010 (goal 0.02)." in lines
     assert "Calls of 2 threads beside those of 1: 2.00 times as many in Python 3.13.15 without the GIL." in lines
+
+
+def test_the_readme_gets_five_rows_of_the_last_measurement(report):
+    rows = list(report.table_of_the_readme(report.read(ROOT / "docs" / "speed.json")[0]))[2:]
+    assert len(rows) == len(report.OF_THE_README) == 5
+    assert "\n".join(rows) in (ROOT / "README.md").read_text()

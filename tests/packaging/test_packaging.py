@@ -138,7 +138,7 @@ def test_links_into_the_repository_are_absolute_where_its_address_is_known(tree,
     version = facts["version"]
     assert facts["urls"]["Changelog"] == f"https://example.org/dlpack/blob/v{version}/CHANGELOG.md"
     text = facts["readme"]["text"]
-    assert f"[docs/guide.md](https://example.org/dlpack/blob/v{version}/docs/guide.md)" in text
+    assert f"[Guide](https://example.org/dlpack/blob/v{version}/docs/guide.md)" in text
     assert f"(https://example.org/dlpack/raw/v{version}/docs/speed.svg)" in text
     assert not re.findall(r"\]\((?!https?:|#).*", text)
 
@@ -147,7 +147,7 @@ def test_no_link_into_the_repository_is_left_where_its_address_is_not_known(tree
     facts = metadata_with(tree, tmp_path / "copy", "")
     assert "urls" not in facts
     text = facts["readme"]["text"]
-    assert "docs/guide.md has" in text
+    assert "Guide: recipes by task" in text
     assert not re.findall(r"\]\((?!https?:|#).*", text)
 
 

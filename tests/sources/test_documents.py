@@ -31,7 +31,8 @@ runpy.run_path({str(DEMO)!r}, run_name="__main__")
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "CONTRIBUTING.md", "RELEASING.md", "docs/guide.md", "docs/processes.md"]
+    "document",
+    [str(path.relative_to(ROOT)) for folder in (ROOT, ROOT / "docs") for path in sorted(folder.glob("*.md"))],
 )
 def test_what_a_document_names_is_there(document):
     text = (ROOT / document).read_text()

@@ -1,0 +1,89 @@
+"""How Sphinx makes a site of these pages: `make docs`. The API reference has its signatures from the type stubs, and
+its words from the docstrings of the built extension."""
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+import dlpack
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+STUBS = ROOT / "python" / "dlpack" / "_dlpack.pyi"
+
+project = "dlpack"
+project_copyright = "the authors of dlpack"
+version = release = dlpack.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["_build"]
+myst_heading_anchors = 4
+autodoc_member_order = "bysource"
+html_theme = "furo"
+html_title = f"dlpack {release}"
+html_extra_path = ["matrix.html"]
+html_show_sourcelink = False
+
+
+def include_file(app: Sphinx, page: str, source: list[str]) -> None:
+    """The page of a file in the repository's root: its links begin there."""
+    if found := re.match(r"```{include} \.\./(\w+\.md)\n```\n", source[0]):
+        text = (ROOT / found[1]).read_text(encoding="utf-8")
+        source[0] = re.sub(r"(?<=\]\()(?!\w+:|#)[^)]+", link_from_docs, text) + source[0][found.end() :]
+
+
+def link_from_docs(link: re.Match[str]) -> str:
+    path = Path(link[0])
+    if path.suffix == ".md" and path.stem.isupper():
+        return f"{path.stem.lower()}.md"
+    return link[0].removeprefix("docs/") if path.parts[0] == "docs" else f"../{path}"
+
+
+def stubs(body: list[ast.stmt], prefix: str = "dlpack.") -> dict[str, ast.FunctionDef]:
+    found = {}
+    for node in body:
+        if isinstance(node, ast.FunctionDef):
+            found[prefix + node.name] = node
+        elif isinstance(node, ast.ClassDef):
+            found |= stubs(node.body, f"{prefix}{node.name}.")
+    return found
+
+
+SIGNATURES = stubs(ast.parse(STUBS.read_text(encoding="utf-8")).body)
+
+
+def annotation(node: ast.expr | ast.arguments | None) -> str:
+    """Without the underscores of the names that docs/api.md explains."""
+    return re.sub(r"\b_(?=[A-Z])", "", ast.unparse(node)) if node else ""
+
+
+def signature(
+    app: Sphinx, kind: str, name: str, obj: Any, options: Any, given: str | None, returned: str | None
+) -> tuple[str, str] | None:
+    stub = SIGNATURES.get(name)
+    if stub is None or kind not in ("function", "method"):
+        return None
+    return f"({annotation(stub.args).removeprefix('self, ').removeprefix('self')})", annotation(stub.returns)
+
+
+def docstring(app: Sphinx, kind: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text: what reStructuredText would read as markup is escaped, and indented lines are code."""
+    text: list[str] = []
+    for line in lines:
+        if line.startswith(("    ", ">>>", "...")) or not line:
+            if line.startswith("    ") and text[-1:] == [""]:
+                text[-1:] = ["", ".. code-block:: python", ""]
+            text.append(line)
+        else:
+            text.append(re.sub(r"([\\*`|]|_(?!\w))", r"\\\1", line))
+    if kind in ("attribute", "property") and name in SIGNATURES:
+        text += ["", f":type: {annotation(SIGNATURES[name].returns)}"]
+    lines[:] = text
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", include_file)
+    app.connect("autodoc-process-signature", signature)
+    app.connect("autodoc-process-docstring", docstring)
