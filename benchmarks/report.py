@@ -55,7 +55,7 @@ def calls(tables: list[Table]) -> Figure:
         for value, colour in dots:
             axes.plot(value, y, "o", color=colour)
         for height, text, colour in ((0.56, row.what, charts.TEXT), (0.28, f"beside {row.beside}", charts.QUIET)):
-            axes.text(0, y - height, plain(text), color=colour, transform=axes.get_yaxis_transform())
+            axes.text(0, y - height, plain(text), color=colour, transform=axes.get_yaxis_transform(), in_layout=False)
     names = {"dlpack": charts.DLPACK, "the call beside it": charts.QUIET, "pydlpack": charts.PYDLPACK}
     dots_of = [Line2D([], [], color=colour, marker="o", linestyle="", label=name) for name, colour in names.items()]
     figure.legend(handles=dots_of, loc="outside upper left", ncols=len(names))

@@ -21,8 +21,11 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 exclude_patterns = ["_build"]
 myst_heading_anchors = 4
 autodoc_member_order = "bysource"
+python_maximum_signature_line_length = 88
 html_theme = "furo"
 html_title = f"dlpack {release}"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_extra_path = ["matrix.html"]
 html_show_sourcelink = False
 
@@ -71,12 +74,15 @@ def signature(
 def docstring(app: Sphinx, kind: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Docstrings are plain text: what reStructuredText would read as markup is escaped, and indented lines are code."""
     text: list[str] = []
+    code = False
     for line in lines:
         if line.startswith(("    ", ">>>", "...")) or not line:
-            if line.startswith("    ") and text[-1:] == [""]:
-                text[-1:] = ["", ".. code-block:: python", ""]
+            if line.startswith("    ") and not code:
+                text += [".. code-block:: python", ""]
             text.append(line)
+            code = line.startswith("    ") or (code and not line)
         else:
+            code = False
             text.append(re.sub(r"([\\*`|]|_(?!\w))", r"\\\1", line))
     if kind in ("attribute", "property") and name in SIGNATURES:
         text += ["", f":type: {annotation(SIGNATURES[name].returns)}"]

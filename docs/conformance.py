@@ -113,7 +113,7 @@ def results(pythons: list[str], only: list[str]) -> list[Result]:
 
 
 def page(found: list[Result]) -> Iterator[str]:
-    yield from ("---", "tocdepth: 3", "---", "", "# Who keeps the rules of DLPack")
+    yield from ("---", "tocdepth: 3", "---", "", "# Conformance: who keeps the rules of DLPack")
     yield ""
     yield f"{len(RULES)} rules, each tried on each library in a process that may crash: what dlpack.h, its Python"
     yield "specification and the array API standard say, and what programs rely on. A rule is a must where a text says"

@@ -67,9 +67,10 @@ def merge(first: Report, other: Report) -> None:
 
 def markdown(report: Report) -> Iterator[str]:
     table = Table(report)
-    yield "# What exchanges with what"
+    yield "# The matrix of exchanges"
     yield ""
-    yield f"{len(report.exchanges)} exchanges: {summary(table)}. [The same as a page](matrix.html), with every detail."
+    same = '<a href="matrix.html">The same as a page</a>, with every detail.'
+    yield f"{len(report.exchanges)} exchanges: {summary(table)}. {same}"
     yield ""
     versions = {**report.about, **report.libraries}
     yield ", ".join(f"{name} {version}".rstrip() for name, version in versions.items()) + "."

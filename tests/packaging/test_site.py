@@ -1,0 +1,49 @@
+"""What the site is made of: links that are checked, figures with readable names, and drawings that are up to date."""
+
+from importlib import import_module
+
+import pytest
+
+from support.alone import ROOT
+
+
+@pytest.fixture
+def module(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    return import_module
+
+
+@pytest.mark.parametrize(
+    ("link", "why"),
+    [
+        ("nowhere.html", "no such file"),
+        ("other.html#nowhere", "no such anchor"),
+        ("#nowhere", "no such anchor"),
+        ("http://github.com", "not https"),
+        ("https://gihtub.com/dmlc/dlpack", "a host that links.py does not know"),
+    ],
+)
+def test_a_broken_link_of_the_site_is_found(module, tmp_path, link, why):
+    (tmp_path / "other.html").write_text('<p id="here">')
+    page = tmp_path / "page.html"
+    good = '<a href="other.html#here"></a> <a href="https://github.com/dmlc/dlpack"></a>'
+    page.write_text(good)
+    assert list(module("links").broken(tmp_path)) == []
+    page.write_text(f'{good} <a href="{link}"></a>')
+    (found,) = module("links").broken(tmp_path)
+    assert found.startswith(f"page.html: {link}: ")
+    assert why in found
+
+
+def test_the_figures_of_a_proof_have_its_name_as_people_write_it(module):
+    test = "test_signals.py::test_ctrl_c_in_a_copy_by_go_on_a_gpu"
+    lines = list(module("figures").table({f"{test}[one]": {"interrupts": 1000}, f"{test}[two]": {"interrupts": 500}}))
+    assert lines[2:] == ["| Ctrl-C in a copy by Go on a GPU (`test_signals.py`) | interrupts: 1,500 |"]
+
+
+def test_the_drawing_of_the_rooms_is_up_to_date(module, tmp_path):
+    rooms, charts = module("rooms"), module("charts")
+    assert set(rooms.ROOMS) == {folder.name for folder in (ROOT / "pyext").iterdir()}
+    with charts.settings():
+        charts.write(rooms.drawing(), tmp_path / "rooms.svg", rooms.TITLE)
+    assert (tmp_path / "rooms.svg").read_bytes() == (ROOT / "docs" / "rooms.svg").read_bytes()
