@@ -27,6 +27,7 @@ html_title = f"dlpack {release}"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_extra_path = ["matrix.html"]
+html_search_scorer = str(DOCS / "search.js")
 html_show_sourcelink = False
 
 

@@ -52,5 +52,4 @@ def broken(site: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    found = sorted(set(broken(Path(sys.argv[1]).resolve())))
-    sys.exit("\n".join(found))
+    sys.exit("\n".join(sorted(set(broken(Path(sys.argv[1]).resolve())))) or None)

@@ -1,0 +1,14 @@
+// Sphinx's scores, but the pages that tell a user what to do come before those that list what was found.
+var Scorer = {
+  score: ([page, title, anchor, description, score]) =>
+    score + ({ guide: 3, errors: 2, index: 1 }[page] ?? 0) -
+    (["changelog", "conformance", "contributing", "matrix", "reliability"].includes(page) ? 4 : 0),
+  objNameMatch: 11,
+  objPartialMatch: 6,
+  objPrio: { 0: 15, 1: 5, 2: -5 },
+  objPrioDefault: 0,
+  title: 15,
+  partialTitle: 7,
+  term: 5,
+  partialTerm: 2,
+};
