@@ -128,7 +128,7 @@ def with_goals(tables: list[Table]) -> list[Row]:
 
 
 def table_of_the_readme(tables: list[Table]) -> Iterator[str]:
-    yield "| | | beside | |"
+    yield "| call | time | beside | time |"
     yield "|---|---:|---|---:|"
     for what, beside in OF_THE_README:
         for row in with_goals(tables):
