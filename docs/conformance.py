@@ -116,19 +116,19 @@ def page(found: list[Result]) -> Iterator[str]:
     yield from ("---", "tocdepth: 3", "---", "", "# Conformance: who keeps the rules of DLPack")
     yield ""
     yield f"{len(RULES)} rules, each tried on each library in a process that may crash: what dlpack.h, its Python"
-    yield "specification and the array API standard say, and what programs rely on. A rule is a must where a text says"
-    yield "it; what a text recommends, what can be read in two ways, and what no text says is a should."
+    yield "specification and the array API standard say, and what programs rely on. A rule is a must if a text says it."
+    yield "It is a should if a text only recommends it, if the text can be read in two ways, or if no text says it."
     yield "`make conformance WRITE=1` writes this page."
     yield ""
-    yield "kept/tried; bold: a must is broken. Empty: nothing could be tried."
+    yield "Each cell: rules kept / rules tried. Bold: a must is broken. Empty: nothing could be tried."
     yield ""
     yield from row("", *GROUPS)
     yield from row("---", *[":---:"] * len(GROUPS))
     for result in found:
         yield from row(f"[{result.title}](#{anchor(result.title)})", *(cell(result, group) for group in GROUPS))
     yield ""
-    yield "cupy needs a GPU. pydlpack is left out: its module has the name of this package, so that a process can have"
-    yield "one of the two alone. dpctl's arrays are on a device of oneAPI, and come to the CPU."
+    yield "cupy needs a GPU. pydlpack is left out: its module has the name of this package, and a process can import"
+    yield "only one of the two. dpctl's arrays are on a device of oneAPI, and are copied to the CPU."
     yield ""
     yield "## Reports"
     yield ""

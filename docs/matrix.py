@@ -69,14 +69,14 @@ def markdown(report: Report) -> Iterator[str]:
     table = Table(report)
     yield "# The matrix of exchanges"
     yield ""
-    same = '<a href="matrix.html">The same as a page</a>, with every detail.'
-    yield f"{len(report.exchanges)} exchanges: {summary(table)}. {same}"
+    details = '<a href="matrix.html">One page has every detail</a>.'
+    yield f"{len(report.exchanges)} exchanges: {summary(table)}. {details}"
     yield ""
     versions = {**report.about, **report.libraries}
     yield ", ".join(f"{name} {version}".rstrip() for name, version in versions.items()) + "."
     yield ""
     yield "shared: the same memory. copied: taken, as a copy. by copy: refused as it is, taken with"
-    yield "`asdlpack(..., copy=True)`. refused, skipped: for the reasons below. Empty: never in one environment."
+    yield "`asdlpack(..., copy=True)`. refused, skipped: for the reasons below. Empty: no environment has both."
     yield ""
     yield from row("", *table.consumers)
     yield from row("---", *[":---:"] * len(table.consumers))
