@@ -50,7 +50,7 @@ func (d *Description) closeShape(t *Tensor) error {
 	}
 	n, rest := bits.Div64(high, low, step)
 	if rest != 0 {
-		return d.noMultiple(t, left, others)
+		return d.indivisible(t, left, others)
 	}
 	t.Shape[open] = int64(n)
 	return nil
@@ -60,10 +60,10 @@ func openError(dimension int, why string) error {
 	return Malformed("shape dimension " + strconv.Itoa(dimension) + " is -1, " + why)
 }
 
-func (d *Description) noMultiple(t *Tensor, left, others uint64) error {
-	items, size, unit := " items of ", t.ItemSize, " byte"
-	if others == 1 {
-		items = " item of "
+func (d *Description) indivisible(t *Tensor, left, others uint64) error {
+	items, size, unit := "items of ", t.ItemSize, " byte"
+	if others != 1 {
+		items = "groups of " + strconv.FormatUint(others, 10) + " items of "
 	}
 	if t.Packed() {
 		size, unit = d.DataType.itemBits(), " bit"
@@ -72,7 +72,6 @@ func (d *Description) noMultiple(t *Tensor, left, others uint64) error {
 		unit += "s"
 	}
 	return Malformed("shape " + ShapeText(t.Shape[:t.NDim]) + ": the " + strconv.FormatUint(left, 10) +
-		" bytes from offset " + strconv.FormatUint(d.Offset, 10) + " on are no multiple of " +
-		strconv.FormatUint(others, 10) + items + number(size) + unit +
-		" (give the length, and the rest is left out)")
+		" bytes from offset " + strconv.FormatUint(d.Offset, 10) + " on can't be divided into " + items +
+		number(size) + unit + " (give the length: the rest is then left out)")
 }

@@ -88,13 +88,13 @@ func TestADimensionOfMinusOneThatSaysNothingIsMalformed(t *testing.T) {
 			"shape dimension 0 is -1, beside a dimension of 0, where any number fits; expected the number of items"},
 		{"beside another negative number", open(float32Type, 48, []int64{-1, -3}),
 			"shape dimension 1 is negative: -3"},
-		{"no multiple of the item", open(float32Type, 13, []int64{-1}),
-			"shape (-1,): the 13 bytes from offset 0 on are no multiple of 1 item of 4 bytes (give the length, " +
-				"and the rest is left out)"},
+		{"bytes that are no whole items", open(float32Type, 13, []int64{-1}),
+			"shape (-1,): the 13 bytes from offset 0 on can't be divided into items of 4 bytes (give the length: " +
+				"the rest is then left out)"},
 		{"no multiple of a row", open(float32Type, 20, []int64{-1, 3}, offset(4)),
-			"shape (-1, 3): the 16 bytes from offset 4 on are no multiple of 3 items of 4 bytes"},
+			"shape (-1, 3): the 16 bytes from offset 4 on can't be divided into groups of 3 items of 4 bytes"},
 		{"no multiple of a row of bits", open(float4Type, 5, []int64{-1, 3}),
-			"shape (-1, 3): the 5 bytes from offset 0 on are no multiple of 3 items of 4 bits"},
+			"shape (-1, 3): the 5 bytes from offset 0 on can't be divided into groups of 3 items of 4 bits"},
 		{"rows that are too large", open(float32Type, 12, []int64{-1, 1 << 62}), "too large"},
 		{"rows whose length overflows", open(float32Type, 12, []int64{-1, 1 << 32, 1 << 32, 3}), "too large"},
 		{"rows whose length wraps to 1", open(float32Type, 12, []int64{-1, math.MaxInt64, math.MaxInt64}),

@@ -88,8 +88,8 @@ func readDims(request *C.struct_request, d *dlpack.Description) error {
 	d.NDim = ndim
 	d.HasStrides = request.facts&C.FACT_STRIDES != 0
 	if d.HasStrides && request.stride_count != request.ndim {
-		return dlpack.Malformed("strides has " + strconv.Itoa(int(request.stride_count)) +
-			" values; expected " + strconv.Itoa(ndim) + ", one for each dimension of shape")
+		return dlpack.Malformed("strides has length " + strconv.Itoa(int(request.stride_count)) +
+			"; expected " + strconv.Itoa(ndim) + ", one for each dimension of shape")
 	}
 	for i := range ndim {
 		d.Shape[i] = int64(request.dims[i])

@@ -79,6 +79,51 @@ static PyObject *object_repr(PyObject *self)
     return call_python(python.repr_of, PyTuple_Pack(1, self));
 }
 
+/* What arrays do, and this does not: the errors say what to use. */
+
+static PyObject *refuse_use(const char *use)
+{
+    check_in_python(python.no_array, Py_BuildValue("(s)", use));
+    return NULL;
+}
+
+static PyObject *object_item(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(key))
+{
+    return refuse_use("is not subscriptable");
+}
+
+static int object_set_item(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(key), PyObject *Py_UNUSED(value))
+{
+    refuse_use("does not support item assignment");
+    return -1;
+}
+
+static PyObject *object_iterator(PyObject *Py_UNUSED(self))
+{
+    return refuse_use("is not iterable");
+}
+
+static Py_ssize_t object_length(PyObject *Py_UNUSED(self))
+{
+    refuse_use("has no len()");
+    return -1;
+}
+
+/* Without it bool() would ask for the length. */
+static int object_is_true(PyObject *Py_UNUSED(self))
+{
+    return 1;
+}
+
+/* An array on the other side computes with what it makes of the object. */
+static PyObject *object_arithmetic(PyObject *left, PyObject *right)
+{
+    PyObject *other = Py_IS_TYPE(left, DLPackObject_type) ? right : left;
+    bool is_number = PyLong_Check(other) || PyFloat_Check(other) || PyComplex_Check(other);
+    return is_number || Py_IS_TYPE(other, DLPackObject_type) ? refuse_use("has no arithmetic")
+                                                             : Py_NewRef(Py_NotImplemented);
+}
+
 /* Methods. */
 
 HOT static PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -136,6 +181,16 @@ static PyType_Slot object_slots[] = {
     {Py_tp_dealloc, object_dealloc},
     {Py_tp_traverse, object_traverse},
     {Py_tp_repr, object_repr},
+    {Py_tp_iter, object_iterator},
+    {Py_mp_subscript, object_item},
+    {Py_mp_ass_subscript, object_set_item},
+    {Py_mp_length, object_length},
+    {Py_nb_bool, object_is_true},
+    {Py_nb_add, object_arithmetic},
+    {Py_nb_subtract, object_arithmetic},
+    {Py_nb_multiply, object_arithmetic},
+    {Py_nb_true_divide, object_arithmetic},
+    {Py_nb_matrix_multiply, object_arithmetic},
     {Py_tp_methods, object_methods},
     {Py_tp_getset, object_attributes},
     {Py_tp_members, object_members},

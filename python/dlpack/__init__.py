@@ -60,7 +60,9 @@ def __getattr__(name: str) -> object:
 
         value = import_module(".structs", __name__)
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from ._conflict import no_attribute
+
+        raise no_attribute(name)
     globals()[name] = value
     return value
 

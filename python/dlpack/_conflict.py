@@ -5,6 +5,37 @@ from __future__ import annotations
 
 import os
 
+# Names that are looked for here, nearly all pydlpack's, and what to use.
+INSTEAD = {
+    "Buffer": "dlpack.asdlpack(obj) has the pointer, shape and strides of a buffer",
+    "Capsule": "dlpack.asdlpack(capsule) takes it over, dlpack.describe(capsule) tells what is in it",
+    "DLDataTypeCode": 'data types are names here, such as "bfloat16"',
+    "from_dlpack": "use that of the library which shall have the memory, as numpy.from_dlpack(dlpack.asdlpack(obj))",
+    "todict": "use dlpack.describe(obj)",
+    **dict.fromkeys(
+        ("DLManagedTensorImpl", "MemoryManager"), "nothing has to keep the memory: it is freed with its last holder"
+    ),
+    **dict.fromkeys(
+        (
+            "asdlpack_array_interface_v2",
+            "asdlpack_array_interface_v3",
+            "asdlpack_buffer",
+            "asdlpack_cuda_array_interface",
+            "asdlpack_dlpack",
+        ),
+        "use dlpack.asdlpack(obj), which finds the protocol",
+    ),
+    **{
+        name: f"use dlpack.structs.{name}"
+        for name in "DLDataType DLDevice DLManagedTensor DLManagedTensorVersioned DLPackVersion DLTensor".split()
+    },
+}
+
+
+def no_attribute(name: str) -> AttributeError:
+    instead = f" ({INSTEAD[name]})" if name in INSTEAD else ""
+    return AttributeError(f"module 'dlpack' has no attribute '{name}'{instead}")
+
 
 def conflict(folder: str) -> str | None:
     """What is wrong in the package's folder, with the way out; None where nothing is."""

@@ -111,6 +111,16 @@ def way_out(obj: Any) -> str:
             instead = f"of the file: numpy.memmap(obj, mode='c'), or open it for {MAPPED.format('file')}"
         elif hasattr(obj, "fileno"):
             instead = f"of the file: {MAPPED.format('obj')}"
+        elif type(obj).__name__ == "LazyFrame":
+            instead = "pass a column of obj.collect()"
+        elif hasattr(obj, "toarray"):  # scipy.sparse
+            instead = "pass obj.toarray(), or its data, indices and indptr one by one"
+        elif isinstance(obj, dict):
+            instead = "pass its values one by one"
+        elif hasattr(obj, "__array__") and hasattr(obj, "codes"):  # pandas.Categorical
+            instead = "pass obj.codes"
+        elif hasattr(obj, "__array__") and hasattr(obj, "isna"):  # pandas' arrays and Index
+            instead = "pass numpy.asarray(obj); where it has nulls, obj.to_numpy('float64', na_value=numpy.nan)"
         elif hasattr(obj, "__array__") and hasattr(obj, "keys"):
             instead = "pass one of its variables, as with numpy.asarray(obj['name'])"
         elif type(obj).__name__ == "PRNGKeyArray":
@@ -147,7 +157,29 @@ def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str |
     """What a producer's __dlpack__ said, and what its other protocol said, if it has one."""
     only = f"its only protocol is __dlpack__, which said {refusal}"
     said = only if protocol is None else f"__dlpack__ said {refusal}; {protocol} said {other}"
-    return BufferError(f"{type_name(obj)} can't be exported: {said}")
+    return BufferError(f"{type_name(obj)} can't be exported: {said}{way_out_of_torch(obj)}")
+
+
+def way_out_of_torch(obj: Any) -> str:
+    """What to pass instead of a tensor that torch doesn't export, in parentheses; empty where nothing is known."""
+    try:
+        if type(obj).__module__.partition(".")[0] != "torch":
+            return ""
+        if obj.is_meta:
+            instead = "it has no memory; torch.empty_like(obj, device='cpu') has"
+        elif obj.is_nested:
+            instead = "pass obj.unbind()[0], and so on, or obj.to_padded_tensor(0)"
+        elif obj.is_conj():
+            instead = "pass obj.resolve_conj()"
+        elif obj.is_quantized:
+            instead = "pass obj.int_repr()"
+        elif str(obj.layout) != "torch.strided":
+            instead = "pass obj.to_dense(), or its values() and indices one by one"
+        else:
+            return ""
+    except Exception:  # another version of torch
+        return ""
+    return f" ({instead})"
 
 
 def check_stream_named(obj: Any) -> Exception | None:

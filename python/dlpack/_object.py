@@ -13,6 +13,7 @@ from ._errors import PROTOCOLS, bare, exception_text, type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from numpy.typing import DTypeLike, NDArray
@@ -165,6 +166,52 @@ def tensor_text(x: DLPackObject) -> str:
     return text + ", read-only" * x.readonly + ", a copy" * x._is_copy
 
 
+AN_ARRAY = "numpy.asarray(x), or the from_dlpack of another library, makes one of the same memory"
+# What arrays of other libraries have, and what has it here.
+INSTEAD = {
+    "clone": "asdlpack(x, copy=True)",
+    "copy": "asdlpack(x, copy=True)",
+    "cpu": 'asdlpack(x, device="cpu", copy=None)',
+    "cuda": 'asdlpack(x, device="cuda", copy=None)',
+    "data_ptr": "x.pointer",
+    "numpy": "numpy.asarray(x)",
+    "to": 'asdlpack(x, device="cpu", copy=None)',
+    "tobytes": "bytes(x)",
+    **{name: f"numpy.asarray(x).{name}" for name in "T astype item max mean min reshape sum tolist view".split()},
+}
+
+
+def no_array(use: str) -> Exception:
+    return TypeError(f"'dlpack.DLPackObject' object {use}: it isn't an array ({AN_ARRAY})")
+
+
+def lacking(name: str, instead: str) -> property:
+    """An attribute that x has not, so that hasattr says no; its error says what has it."""
+
+    def refuse(x: DLPackObject) -> Any:
+        raise AttributeError(
+            f"'dlpack.DLPackObject' object has no attribute '{name}': it isn't an array; use {instead}"
+        )
+
+    return property(refuse, doc=f"Not here: use {instead}.")
+
+
+def to_html(self: DLPackObject) -> str:
+    """What it is, where, and from what: notebooks show it."""
+    from html import escape
+
+    from ._describe import describe, shown
+
+    rows = (f"<tr><th>{name}</th><td>{escape(shown(name, value))}</td></tr>" for name, value in describe(self).items())
+    return f"<table><caption>dlpack.DLPackObject</caption>{''.join(rows)}</table>"
+
+
+def for_rich(self: DLPackObject) -> Iterable[tuple[str, object]]:
+    from ._describe import describe
+
+    return describe(self).items()
+
+
 def interface(x: DLPackObject, stream: int | None = None) -> dict[str, Any]:
     """The array interface; with a stream, by whose order the memory is complete, CUDA's."""
     data = (x._address if stream is None else x.pointer), x.readonly  # CUDA's is 0 where there are no items
@@ -214,8 +261,11 @@ def add_members(namespace: dict[str, object], exchange_api: object) -> None:
         __doc__=DOCS["DLPackObject"],
         __array__=to_numpy,
         __bytes__=to_bytes,
+        __rich_repr__=for_rich,
+        _repr_html_=to_html,
         __dlpack_c_exchange_api__=exchange_api,
         **_pickle.MEMBERS,
+        **{name: lacking(name, instead) for name, instead in INSTEAD.items()},
     )
 
 

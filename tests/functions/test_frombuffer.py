@@ -169,7 +169,7 @@ BAD = {
     "strides of another length": (
         {"dtype": "uint8", "shape": 2, "strides": (1, 1)},
         ValueError,
-        r"strides has 2 values; expected 1",
+        r"strides has length 2; expected 1",
     ),
     "65 dimensions": ({"dtype": "uint8", "shape": (1,) * 65}, ValueError, r"ndim is 65; expected 0 to 64"),
     "copy of another type": ({"dtype": "uint8", "copy": 1}, TypeError, r"copy: expected True, False or None, got 1"),
@@ -271,7 +271,7 @@ def test_known_kinds_need_no_call_into_go_whatever_their_length():
     assert frombuffer(b"", "float8_e5m2fnuz").shape == frombuffer(bytes(8), "complex64", offset=8).shape == (0,)
     with pytest.raises(ValueError, match="offset 8 is beyond the end of data; expected at most its 7 bytes"):
         frombuffer(bytes(7), "complex64", offset=8)
-    with pytest.raises(ValueError, match="no multiple"):
+    with pytest.raises(ValueError, match="can't be divided"):
         frombuffer(bytes(17), "complex64", offset=8)
 
 

@@ -8,6 +8,8 @@ import pandas
 import polars
 import pyarrow
 import pytest
+import scipy.sparse
+import torch
 import xarray
 
 from dlpack import asdlpack, frombuffer  # noqa: F401  the ways out need both
@@ -141,9 +143,35 @@ REFUSED = {
     ),
     "a dataset of xarray": (lambda: xarray.Dataset({"name": ("x", [1, 2])}), "numpy.asarray(obj['name'])"),
     "an index of pandas": (lambda: pandas.Index([1, 2]), "numpy.asarray(obj)"),
+    "an array of pandas with nulls": (
+        lambda: pandas.array([1, None], dtype="Int64"),
+        "obj.to_numpy('float64', na_value=numpy.nan)",
+    ),
+    "categories of pandas": (lambda: pandas.Categorical(["a", "b"]), "obj.codes"),
+    "a frame of polars that is not computed yet": (
+        lambda: polars.LazyFrame({"a": [1], "b": [2]}),
+        "a column of obj.collect()",
+        "obj.collect()['a']",
+    ),
+    "a sparse matrix of scipy": (lambda: scipy.sparse.eye(3), "obj.toarray()"),
+    "a compressed matrix of scipy": (
+        lambda: scipy.sparse.eye(3).tocsr(),
+        "its data, indices and indptr one by one",
+        "obj.indptr",
+    ),
+    "a sparse tensor": (lambda: torch.eye(3).to_sparse(), "obj.to_dense()"),
+    "a sparse tensor in rows": (lambda: torch.eye(3).to_sparse_csr(), "its values() and indices", "obj.values()"),
+    "a conjugated tensor": (lambda: torch.ones(2, dtype=torch.complex64).conj(), "obj.resolve_conj()"),
+    "a quantized tensor": (
+        lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8),
+        "obj.int_repr()",
+    ),
+    "a nested tensor": (lambda: torch.nested.nested_tensor([torch.ones(2)]), "obj.to_padded_tensor(0)"),
+    "a tensor with a gradient": (lambda: torch.ones(2, requires_grad=True), "tensor.detach()", "obj.detach()"),
 }
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of its newest kinds of tensors
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_way_out_works_as_the_error_of_an_object_of_a_library_has_it(what):
     make, text, *meaning = REFUSED[what]
@@ -154,3 +182,12 @@ def test_a_way_out_works_as_the_error_of_an_object_of_a_library_has_it(what):
     names = {"obj": obj, "list_of_one": pyarrow.list_(pyarrow.int64(), 1)}
     instead = eval(meaning[0] if meaning else text, {**globals(), **names})
     assert asdlpack(instead).size > 0
+
+
+def test_a_tensor_without_memory_names_what_has_memory():
+    obj = torch.ones(2, device="meta")
+    with pytest.raises(BufferError, match="it has no memory") as caught:
+        numpy.from_dlpack(asdlpack(obj))
+    instead = "torch.empty_like(obj, device='cpu')"
+    assert instead in str(caught.value)
+    assert asdlpack(eval(instead)).size == 2

@@ -1,0 +1,142 @@
+"""What arrays have, and a DLPackObject has not: the error says what to use, and that works."""
+
+import re
+
+import numpy
+import pytest
+
+import dlpack
+from dlpack import asdlpack
+
+NO_ITEMS = {
+    "an item": (lambda x: x[0], "is not subscriptable"),
+    "items": (lambda x: x[0, 1:2], "is not subscriptable"),
+    "setting an item": (lambda x: x.__setitem__(0, 1), "does not support item assignment"),
+    "removing an item": (lambda x: x.__delitem__(0), "does not support item assignment"),
+    "a length": (len, "has no len()"),
+    "iteration": (iter, "is not iterable"),
+    "unpacking": (lambda x: [*x], "is not iterable"),
+    "a sum": (lambda x: x + 1, "has no arithmetic"),
+    "a sum with a number before": (lambda x: 1.5 + x, "has no arithmetic"),
+    "a difference": (lambda x: x - x, "has no arithmetic"),
+    "a product": (lambda x: x * 2j, "has no arithmetic"),
+    "a quotient": (lambda x: x / 2, "has no arithmetic"),
+    "a matrix product": (lambda x: x @ x, "has no arithmetic"),
+}
+
+
+@pytest.mark.parametrize("what", NO_ITEMS)
+def test_what_only_arrays_do_names_what_does_it(what):
+    use, text = NO_ITEMS[what]
+    x = asdlpack(numpy.arange(6.0).reshape(2, 3))
+    with pytest.raises(TypeError, match=re.escape(f"'dlpack.DLPackObject' object {text}: it isn't an array")) as caught:
+        use(x)
+    assert "numpy.asarray(x)" in str(caught.value)
+
+
+ATTRIBUTES = {
+    "clone": "asdlpack(x, copy=True)",
+    "copy": "asdlpack(x, copy=True)",
+    "cpu": 'asdlpack(x, device="cpu", copy=None)',
+    "data_ptr": "x.pointer",
+    "numpy": "numpy.asarray(x)",
+    "sum": "numpy.asarray(x).sum",
+    "T": "numpy.asarray(x).T",
+    "to": 'asdlpack(x, device="cpu", copy=None)',
+    "tobytes": "bytes(x)",
+    "tolist": "numpy.asarray(x).tolist",
+}
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_an_attribute_that_only_arrays_have_names_what_has_it(name):
+    x = asdlpack(numpy.arange(6.0).reshape(2, 3))
+    assert not hasattr(x, name)
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}': it isn't an array; use ") as caught:
+        getattr(x, name)
+    instead = str(caught.value).partition("; use ")[2]
+    assert instead == ATTRIBUTES[name]
+    assert eval(instead, {"x": x, "numpy": numpy, "asdlpack": asdlpack}) is not None
+
+
+def test_another_attribute_is_reported_as_python_does():
+    with pytest.raises(AttributeError, match=r"^'dlpack.DLPackObject' object has no attribute 'nonsense'$"):
+        asdlpack(b"abc").nonsense  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_arrays_compute_with_what_they_make_of_it():
+    array = numpy.arange(6.0)
+    x = asdlpack(array)
+    assert (x + array).tolist() == (array + x).tolist() == (array + array).tolist()
+    assert (array @ x) == (array @ array)
+
+
+def test_it_is_true_also_without_items():
+    assert asdlpack(b"")
+    assert asdlpack(numpy.zeros(3))
+
+
+def test_a_refused_use_keeps_nothing():
+    array = numpy.zeros(3)
+    x = asdlpack(array)
+    for use, _ in NO_ITEMS.values():
+        with pytest.raises(TypeError):
+            use(x)
+    for name in ATTRIBUTES:
+        assert not hasattr(x, name)
+    del x
+    array.resize(4)  # which raises where something still refers to it
+
+
+FROM_PYDLPACK = {
+    "Buffer": "dlpack.asdlpack(obj)",
+    "Capsule": "dlpack.describe(capsule)",
+    "DLDataType": "dlpack.structs.DLDataType",
+    "DLTensor": "dlpack.structs.DLTensor",
+    "asdlpack_buffer": "dlpack.asdlpack(obj)",
+    "from_dlpack": "numpy.from_dlpack(dlpack.asdlpack(obj))",
+    "todict": "dlpack.describe(obj)",
+}
+
+
+@pytest.mark.parametrize("name", FROM_PYDLPACK)
+def test_a_name_of_pydlpack_says_what_to_use(name):
+    assert not hasattr(dlpack, name)
+    with pytest.raises(AttributeError, match=f"module 'dlpack' has no attribute '{name}' ") as caught:
+        getattr(dlpack, name)
+    instead = FROM_PYDLPACK[name]
+    assert instead in str(caught.value)
+    obj = numpy.zeros(3)
+    assert eval(instead, {"dlpack": dlpack, "numpy": numpy, "obj": obj, "capsule": obj.__dlpack__()}) is not None
+
+
+def test_an_unknown_name_is_reported_as_python_does():
+    with pytest.raises(AttributeError, match=r"^module 'dlpack' has no attribute 'nonsense'$"):
+        dlpack.nonsense  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_notebook_shows_what_it_is_where_and_from_what():
+    html = asdlpack(numpy.zeros((2, 3), "float32"))._repr_html_()
+    for entry in "numpy.ndarray", "__dlpack__", "kDLCPU:0", "float32", "(2, 3)":
+        assert f"<td>{entry}</td>" in html
+
+
+def test_a_notebook_shows_an_error_as_text():
+    class Bad:
+        def __dlpack__(self, **_):
+            raise BufferError("<b>no & no</b>")
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    assert "&lt;b&gt;no &amp; no&lt;/b&gt;" in asdlpack(Bad())._repr_html_()
+
+
+def test_rich_prints_what_describe_tells(capsys):
+    import rich
+
+    rich.print(asdlpack(numpy.zeros((2, 3), "float32")))
+    shown = capsys.readouterr().out
+    assert shown.startswith("DLPackObject(")
+    assert "dtype='float32'" in shown
+    assert "shape=(2, 3)" in shown
