@@ -22,9 +22,9 @@ sys.path.insert(0, str(TESTS))
 from support.builds import build  # noqa: E402
 
 NAMES = ["3.13", "3.13d", "3.13t", "3.14", "3.14d", "3.15", "3.15d"]
-TOOLS = ["hypothesis", "pytest", "pytest-timeout", "numpy"]
+TOOLS = ["hypothesis", "pytest", "pytest-timeout", "numpy", "rich"]
 LIBRARIES = ["ml_dtypes", "nanoarrow", "pillow", "pyarrow>=26"]  # older ones have no from_dlpack
-IN_PROCESSES = ["test_benchmarks", "test_guide", "test_header", "test_peer", "test_reports"]
+IN_PROCESSES = ["test_benchmarks", "test_guide", "test_header", "test_pages", "test_peer", "test_reports", "test_site"]
 IN_PROCESSES += ["test_example_tinyarray", "test_tool_command", "test_tool_libraries", "test_tool_catches"]
 ONCE = "alone analysers builds containers data_loader exit failing_allocations frozen go_fuzz hostile_producer limits "
 ONCE += "many_threads memory neighbours neighbours_libraries panics sanitizers signals "

@@ -4,6 +4,7 @@ import re
 
 import numpy
 import pytest
+import rich
 
 import dlpack
 from dlpack import asdlpack
@@ -133,8 +134,6 @@ def test_a_notebook_shows_an_error_as_text():
 
 
 def test_rich_prints_what_describe_tells(capsys):
-    import rich
-
     rich.print(asdlpack(numpy.zeros((2, 3), "float32")))
     shown = capsys.readouterr().out
     assert shown.startswith("DLPackObject(")
