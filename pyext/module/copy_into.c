@@ -112,14 +112,15 @@ HOT static int copy_here(struct request *source, struct request *target)
     enum { MOST_COMPACT = 8 << 20, MOST_STRIDED = 64 << 10 }; /* bytes; above, Go is faster */
     struct answer from, to;
     int64_t bytes;
-    if (source->protocol != PROTOCOL_BUFFER || target->protocol != PROTOCOL_BUFFER) {
+    if (source->protocol != PROTOCOL_BUFFER || target->protocol != PROTOCOL_BUFFER || in_other_order(source) ||
+        in_other_order(target)) {
         return 0;
     }
     if (ask(source, &from) < 0 || ask(target, &to) < 0) {
         if (!is_refusal() && !PyErr_ExceptionMatches(PyExc_ValueError)) {
             return -1;
         }
-        PyErr_Clear(); /* Go copies what it refuses to describe, such as another byte order, or says which side it is */
+        PyErr_Clear(); /* Go copies what it refuses to describe, or says which side it is */
         return 0;
     }
     bool compact = from.max_count > 0 && to.max_count > 0, alike = are_alike(&from, &to, &bytes);

@@ -45,12 +45,32 @@ static int recognise(DLPackObject *self)
     return is_new && remember_type(obj, BUFFER_ALONE) < 0 ? -1 : found;
 }
 
+/* A copy of what numpy, say, gives as a buffer, too, which takes half as long as by a capsule. NULL without an error: it
+ * gives none. */
+static DLPackObject *copy_buffer(PyObject *obj)
+{
+    DLPackObject *self = object_new(obj, COPY_ALWAYS);
+    if (self != NULL && describe_by_buffer(self) < 0) {
+        Py_CLEAR(self);
+        if (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError)) {
+            PyErr_Clear();
+        }
+    }
+    return self;
+}
+
 /* Imports a delegate's tensor where it is copied or moved. What is moved is copied once, on its way to the device. */
 static DLPackObject *settle_delegate(DLPackObject *self, enum copy copy, const DLDevice *device)
 {
     if (device != NULL) {
         self->copy = copy == COPY_NEVER ? COPY_NEVER : COPY_IF_NEEDED;
         return object_on(self, device, copy);
+    }
+    if (copy == COPY_ALWAYS && PyObject_CheckBuffer(self->obj) && known_type(self->obj) == HAS_DLPACK) {
+        DLPackObject *copied = copy_buffer(self->obj);
+        if (copied != NULL || PyErr_Occurred()) {
+            return copied;
+        }
     }
     DLPackObject *shared = copy == COPY_ALWAYS ? tensor_of(self) : self;
     return (DLPackObject *)Py_XNewRef((PyObject *)shared);

@@ -1,6 +1,7 @@
 """asdlpack(copy=...): False never copies, None only where it must, True always."""
 
 import ctypes
+import functools
 import gc
 import sys
 import weakref
@@ -8,11 +9,14 @@ import weakref
 import numpy as np
 import pytest
 
+import dlpack
 from dlpack import DLDeviceType, asdlpack
+from support.alone import alone
 from support.capi import Managed, Speaks, array_at, look
 from support.layouts import DTYPES, LAYOUTS, PROTOCOLS
 
 interface = PROTOCOLS["__array_interface__"]
+BYTES_OF_NUMPY = functools.partial(np.frombuffer, dtype="u1")
 
 
 def check_copy(x, array):
@@ -161,6 +165,43 @@ def test_a_copy_lets_go_of_its_source(copy):
     gc.collect()
     assert died() is None
     assert array_at(x).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("nbytes", [1, 64, 4096, 64 << 10, (64 << 10) + 1, 1 << 20])
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, BYTES_OF_NUMPY])
+def test_copies_of_any_length_have_the_bytes_and_are_their_own(kind, nbytes):
+    memory = bytes(range(256)) * (nbytes // 256 + 1)
+    source = kind(memory[:nbytes])
+    copies = [asdlpack(source, copy=True) for _ in range(3)]
+    assert len({x.pointer for x in copies}) == 3
+    for x in copies:
+        assert (x.obj, x.shape, x.dtype, x.readonly) == (None, (nbytes,), "uint8", False)
+        assert x.pointer % 64 == 0
+        assert bytes(x) == memory[:nbytes]
+        np.asarray(x)[:] = 0
+    assert bytes(source) == memory[:nbytes]
+
+
+@alone
+def test_small_copies_of_known_kinds_need_no_call_into_go():
+    images = [np.arange(12 * n, dtype="int16").reshape(3, 4, n) for n in range(1, 100)]
+    for source in images[0], bytes(1):
+        asdlpack(source, copy=True)
+    calls = dlpack._dlpack._core_calls()
+    for image in images:
+        assert np.array_equal(np.from_dlpack(asdlpack(image, copy=True)), image)
+        assert bytes(asdlpack(image.tobytes(), copy=True)) == image.tobytes()
+    assert dlpack._dlpack._core_calls() == calls
+
+
+@pytest.mark.parametrize("kind", [bytes, BYTES_OF_NUMPY])
+def test_a_small_copy_belongs_to_the_consumer_who_asked_for_it(kind):
+    x = asdlpack(kind(b"abcd"))
+    capsule = x.__dlpack__(max_version=(1, 3), copy=True)
+    assert look(capsule).flags == 2  # IS_COPIED
+    assert bytes(np.from_dlpack(asdlpack(capsule))) == b"abcd"
+    kept = asdlpack(kind(b"abcd"), copy=True)
+    assert look(kept.__dlpack__(max_version=(1, 3))).flags == 0  # others may take it, too
 
 
 def test_true_copies_a_dlpack_object_and_leaves_it_alone():
