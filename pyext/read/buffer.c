@@ -6,6 +6,9 @@
 static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
 {
     if (PyObject_GetBuffer(exporter, view, flags) < 0) {
+        if (PyErr_ExceptionMatches(PyExc_ValueError)) {
+            check_in_python(python.buffer_error, Py_BuildValue("(ON)", exporter, take_exception()));
+        }
         return -1;
     }
     Py_ssize_t length = view->len;

@@ -138,6 +138,13 @@ def way_out(obj: Any) -> str:
     return f" ({instead})"
 
 
+def buffer_error(obj: object, error: ValueError) -> ValueError:
+    """What an object that gives no buffer raises; of a closed mapping, with the way out."""
+    if type_name(obj) != "mmap.mmap":
+        return error
+    return ValueError(f"{error} (map the file again, and keep it open until it is wrapped: then it can't be closed)")
+
+
 def needless_owner(obj: object) -> Exception:
     return TypeError(
         "owner: expected only with a pointer to a dlpack.structs.DLTensor, which is borrowed, got "

@@ -166,3 +166,25 @@ def test_a_mapped_file_that_an_error_recommends_may_be_written():
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     numpy.from_dlpack(asdlpack(mapped))[0] = 0
     assert FILE.read_bytes()[0] != 0
+
+
+@pytest.mark.parametrize("wrap", [asdlpack, lambda obj: dlpack.frombuffer(obj, "uint8")])
+def test_a_mapping_that_was_closed_names_the_way_out(wrap):
+    mapped = mmap.mmap(-1, 8)
+    mapped.close()
+    with pytest.raises(ValueError, match=r"mmap closed or invalid \(map the file again, and keep it open"):
+        wrap(mapped)
+
+
+def test_another_error_of_an_exporter_is_passed_on_as_it_is():
+    with pytest.raises(ValueError, match="^cannot include dtype 'M' in a buffer$"):
+        dlpack.frombuffer(numpy.zeros(3, "M8[s]").data, "uint8")
+
+
+def test_a_mapping_can_not_be_closed_once_it_is_wrapped():
+    mapped = mmap.mmap(-1, 8)
+    x = asdlpack(mapped)
+    with pytest.raises(BufferError, match="exported pointers exist"):
+        mapped.close()
+    del x
+    mapped.close()
