@@ -1,4 +1,20 @@
-"""Share the memory of any object, without a copy, with every library that speaks DLPack, buffers or Arrow."""
+"""Share the memory of any object, without a copy, with every library that speaks DLPack, buffers or Arrow.
+
+These give a DLPackObject, which every from_dlpack takes, as in torch.from_dlpack(dlpack.asdlpack(b"Hello!")):
+
+    asdlpack(obj)                        the memory of any object, by the protocol that it speaks
+    frombuffer(obj, dtype, shape)        its bytes, as the type and shape that you name
+    from_pointer(address, shape, dtype)  memory at an address
+    shared(shape, dtype)                 new memory that several processes can map
+
+And these work with whatever asdlpack takes:
+
+    copy_into(source, target)            copies into memory that is there already
+    describe(obj)                        what is known of the memory
+    borrow(obj)                          a pointer to a DLTensor, for a C function
+
+dlpack.structs has DLPack's structures for ctypes, and get_include() the folder of their C header.
+"""
 
 import os as _os
 
@@ -36,7 +52,12 @@ __all__ = [
 
 
 def get_include() -> str:
-    """The folder for a C or C++ compiler's -I: `#include <dlpack/dlpack.h>` then has the structures of DLPack 1.3."""
+    """The folder for a C or C++ compiler's -I: `#include <dlpack/dlpack.h>` then has the structures of DLPack 1.3.
+
+    >>> import os
+    >>> os.listdir(f"{get_include()}/dlpack")
+    ['dlpack.h']
+    """
     return f"{__path__[0]}/include"
 
 

@@ -39,6 +39,10 @@ def describe(obj: object, /) -> dict[str, Any]:
     address is a multiple of; contiguous is "C", "Fortran", "C and Fortran" or "neither".
 
     Raises TypeError where obj has no memory.
+
+    >>> about = describe(memoryview(bytes(6)).cast("B", (2, 3)))
+    >>> about["shape"], about["dtype"], about["contiguous"]
+    ((2, 3), 'uint8', 'C')
     """
     about = Description(owner=type_name(obj))
     if is_read_once(obj):

@@ -4,7 +4,12 @@ from enum import IntEnum
 
 
 class DLDeviceType(IntEnum):
-    """Kinds of devices, under the names and numbers of dlpack.h 1.3."""
+    """Kinds of devices, under the names and numbers of dlpack.h 1.3.
+
+    >>> from dlpack import asdlpack
+    >>> asdlpack(b"abc").device
+    (<DLDeviceType.kDLCPU: 1>, 0)
+    """
 
     __module__ = "dlpack"
 

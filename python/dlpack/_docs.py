@@ -36,7 +36,14 @@ all that was exported from it is gone. owner is an object that is kept alive unt
 
 Raises TypeError where obj has none of the protocols, ValueError where its description contradicts itself,
 and BufferError where the memory can't be exported. An object with __dlpack__ is asked when it is used: what it
-refuses raises there.""",
+refuses raises there.
+
+>>> import numpy
+>>> x = asdlpack(b"Hello!")
+>>> x.shape, x.dtype, x.readonly
+((6,), 'uint8', True)
+>>> numpy.from_dlpack(x)
+array([ 72, 101, 108, 108, 111,  33], dtype=uint8)""",
     "frombuffer": """\
 frombuffer(obj, /, dtype, shape=None, *, offset=0, strides=None, copy=False)
 --
@@ -54,7 +61,11 @@ strides: elements, not bytes. copy: as in asdlpack; misaligned data needs copy=N
 The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.
 
 Raises TypeError where obj has no memory, ValueError where shape, strides and offset reach beyond the memory,
-and BufferError where it can't be exported so.""",
+and BufferError where it can't be exported so.
+
+>>> x = frombuffer(bytes(14), "bfloat16", (2, -1), offset=2)
+>>> x.shape, x.dtype
+((2, 3), 'bfloat16')""",
     "from_pointer": """\
 from_pointer(pointer, /, shape, dtype, *, strides=None, device='cpu', readonly=False, owner=None, stream=None)
 --
@@ -72,7 +83,13 @@ is complete.
 
 Raises ValueError for NULL with elements, where shape and strides reach beyond the addresses that there are, or
 where the CUDA driver does not know the address on that device, and BufferError for a misaligned address, and
-where no CUDA driver runs in this process.""",
+where no CUDA driver runs in this process.
+
+>>> import ctypes
+>>> memory = (ctypes.c_float * 6)(1, 2, 3)
+>>> x = from_pointer(ctypes.addressof(memory), (2, 3), "float32", owner=memory)
+>>> memoryview(x).tolist()
+[[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]""",
     "copy_into": """\
 copy_into(source, target, /)
 --
@@ -88,12 +105,28 @@ on their streams is done before, and the items are there when copy_into returns.
 is used up. A large copy uses several processors, and lets other threads run.
 
 Raises TypeError where one shares no memory, ValueError where their shapes or data types differ, and BufferError where
-the target is read-only or the copy can't be done; each says which of the two is to blame.""",
+the target is read-only or the copy can't be done; each says which of the two is to blame.
+
+>>> import numpy
+>>> table = numpy.zeros((2, 3), "uint8")
+>>> copy_into(b"ab", table[:, 1])
+>>> table.tolist()
+[[0, 97, 0], [0, 98, 0]]""",
     "DLPackObject": """\
 Memory of another object, to be taken by any from_dlpack, and by what knows buffers, array interfaces or Arrow.
 Made by asdlpack, frombuffer and from_pointer.
 
-It holds one reference that keeps the memory alive and locked; each capsule made from it holds one to it.""",
+It holds one reference that keeps the memory alive and locked; each capsule made from it holds one to it.
+
+>>> memory = bytearray(4)
+>>> x = asdlpack(memory)
+>>> print(x)
+<dlpack.DLPackObject: uint8[4] at 0x..., 4 bytes on kDLCPU:0, from bytearray by buffer>
+>>> memory.append(5)
+Traceback (most recent call last):
+BufferError: Existing exports of data: object cannot be re-sized
+>>> del x
+>>> memory.append(5)""",
     "__dlpack__": """\
 __dlpack__($self, stream=None, *, max_version=None, dl_device=None, copy=None)
 --

@@ -193,7 +193,7 @@ def lacking(name: str, instead: str) -> property:
             f"'dlpack.DLPackObject' object has no attribute '{name}': it isn't an array; use {instead}"
         )
 
-    return property(refuse, doc=f"Not here: use {instead}.")
+    return property(refuse)
 
 
 def to_html(self: DLPackObject) -> str:

@@ -35,28 +35,19 @@ def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLP
     process then has the same pages, writable, and can pass them on. There are no locks: what one process writes while
     another reads it may be seen in part. Pass a multiprocessing.Lock along, or wait for a message.
 
-        import multiprocessing
-
-        import dlpack
-        import numpy
-
-
-        def fill(x):
-            numpy.from_dlpack(x)[:] = 7
-
-
-        if __name__ == "__main__":
-            x = dlpack.shared((2, 3), "float32")
-            process = multiprocessing.Process(target=fill, args=(x,))
-            process.start()
-            process.join()
-            print(numpy.from_dlpack(x))  # all 7
-
     It is freed when its last holder is gone, in whatever process, also where one is killed; there is nothing to unlink.
     A process that sends it through a Queue, Pipe or Pool has to live until the receiver has it. pickle.dumps copies it.
 
     Raises what from_pointer raises of a shape and a dtype, MemoryError where it can't be mapped, and OSError where no
     descriptor is left. The receiver gets a RuntimeError where the sender has ended before.
+
+    >>> import multiprocessing
+    >>> x = shared((2, 3), "float32")
+    >>> here, there = multiprocessing.Pipe()  # there may be in another process
+    >>> here.send(x)
+    >>> memoryview(there.recv())[1, 2] = 7
+    >>> memoryview(x).tolist()
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 7.0]]
     """
     try:
         wanted = from_pointer(mmap.PAGESIZE, shape, dtype)  # nothing is read there: it knows the size, or what is wrong

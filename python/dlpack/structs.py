@@ -114,6 +114,11 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
 
     Raises what asdlpack raises, and BufferError for read-only memory that is to be writable, and for items padded to
     bytes, which a DLTensor can't describe. A capsule or a structure is taken over, but not where it is refused.
+
+    >>> import ctypes
+    >>> with borrow(b"abc") as tensor:
+    ...     ctypes.string_at(tensor.contents.data, tensor.contents.shape[0])
+    b'abc'
     """
     try:
         x = looked_at(obj)._ordered

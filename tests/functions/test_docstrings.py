@@ -1,0 +1,29 @@
+"""What help() shows: every function has an example that prints what it says, and the functions come first."""
+
+import doctest
+import pydoc
+
+import pytest
+
+import dlpack
+
+PARTS = [name for name in dlpack.__all__ if name != "__version__"]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_example_of_a_docstring_prints_what_it_says(name):
+    text = getattr(dlpack, name).__doc__
+    names = {part: getattr(dlpack, part) for part in PARTS}
+    example = doctest.DocTestParser().get_doctest(text, names, name, None, None)
+    assert example.examples
+    wrong: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(example, out=wrong.append)
+    assert not wrong, "".join(wrong)
+
+
+def test_help_begins_with_the_functions():
+    text = pydoc.plain(pydoc.render_doc(dlpack))
+    inherited = text.index("Methods inherited from builtins.int")
+    for name in PARTS:
+        if name != "DLDeviceType":
+            assert text.index(name) < text.index("CLASSES") < inherited, name
