@@ -21,11 +21,11 @@ import os as _os
 try:
     from ._dlpack import DLPackObject, __version__, asdlpack, copy_into, from_pointer, frombuffer
 except ModuleNotFoundError:
-    archive = getattr(__spec__.loader, "archive", None)
-    if archive is None:
+    _archive = getattr(__spec__.loader, "archive", None)
+    if _archive is None:
         raise
     raise ImportError(
-        f"dlpack can't be imported from inside the zip file {archive}: its shared libraries have to be files "
+        f"dlpack can't be imported from inside the zip file {_archive}: its shared libraries have to be files "
         "(unpack it, or make the application with shiv or pex, which unpack themselves)"
     ) from None
 from ._describe import describe

@@ -18,8 +18,8 @@ from ._conflict import conflict
 try:
     from . import __version__, _dlpack, describe, frombuffer
 except ImportError:
-    if found := conflict(os.path.dirname(os.path.abspath(__file__))):
-        sys.exit(f"dlpack: {found}")
+    if _found := conflict(os.path.dirname(os.path.abspath(__file__))):
+        sys.exit(f"dlpack: {_found}")
     raise
 from ._describe import Description
 from ._libraries import installed

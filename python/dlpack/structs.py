@@ -101,7 +101,7 @@ STRUCTURES = DLTensor, DLManagedTensor, DLManagedTensorVersioned
 POINTERS = tuple(map(POINTER, STRUCTURES))
 
 
-get_pointer = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
+_get_pointer = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
     if is_taken_over(obj):
         x = asdlpack(obj)._ordered
     capsule = x.__dlpack__(max_version=_newest_version)
-    managed = DLManagedTensorVersioned.from_address(get_pointer(capsule, b"dltensor_versioned"))
+    managed = DLManagedTensorVersioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
     tensor = DLTensor.from_buffer_copy(managed.dl_tensor)
     try:
         yield pointer(tensor)
