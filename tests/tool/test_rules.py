@@ -212,6 +212,26 @@ def test_a_rule_that_kills_the_process_after_others_is_tried_alone(tmp_path):
     assert not found.ok
 
 
+def test_each_death_is_told_with_its_own_last_words(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import os, reference\ncalls = 0\ndef take(obj):\n    global calls; calls += 1\n    if calls == 3:\n"
+        "        os.write(1, b'line\\n' * 10_000 + b'the last'); os.abort()\n    return reference.take(obj)\n"
+    )
+    found = tests.conformance(consumer="library:take", expression="consumer-take or max-version or consumer-keeps")
+    rules = "consumer-max-version", "consumer-keeps"
+    assert found.problems == [f"{rule}, which else is kept: its process died of SIGABRT (the last)" for rule in rules]
+
+
+def test_a_death_is_seen_where_a_forked_child_lives_on(tmp_path):
+    """The child has the pipe by which the process would tell of its end."""
+    (tmp_path / "library.py").write_text(
+        "import os, signal\ndef take(obj):\n    if not os.fork(): signal.pause()\n    os.abort()\n"
+    )
+    with Judge({"consumer": "library:take"}, 1) as judge:
+        found = judge.verdict(RULES["consumer-take"])
+    assert (found.outcome, found.text) == ("broken", "its process died of SIGABRT")
+
+
 def test_after_two_rules_that_hang_the_others_are_not_tried(tmp_path):
     (tmp_path / "library.py").write_text(
         "import reference, signal\ncalls = 0\ndef take(obj):\n    global calls; calls += 1\n"
@@ -304,6 +324,23 @@ def test_a_signal_ends_the_command_and_all_that_it_started(tmp_path):
     result = run(sys.executable, "-c", code, timeout=20)
     assert (result.returncode, result.stdout) == (128 + signal.SIGTERM, "")
     assert is_gone((tmp_path / "process").read_text(), 0)
+
+
+def test_a_signal_during_a_later_rule_starts_no_process_again(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import os, pathlib, reference, signal\nrunning = pathlib.Path(__file__).with_name('running')\n"
+        "calls = 0\ndef take(obj):\n    global calls; calls += 1\n    if calls == 3 or running.exists():\n"
+        "        with running.open('a') as file: file.write(f'{os.getpid()}\\n')\n"
+        "        os.kill(int(os.environ['PARENT']), signal.SIGTERM)\n        signal.pause()\n"
+        "    return reference.take(obj)\n"
+    )
+    code = "import os, runpy, sys; os.environ['PARENT'] = str(os.getpid()); "
+    code += "sys.argv[1:] = ['--consumer', 'library:take', '-k', 'consumer-keeps']; "
+    code += "runpy.run_module('dlpack.tests', run_name='__main__')"
+    result = run(sys.executable, "-c", code, timeout=20)
+    assert (result.returncode, result.stdout) == (128 + signal.SIGTERM, "")
+    [process] = (tmp_path / "running").read_text().split()
+    assert is_gone(process, 0)
 
 
 def test_an_expression_that_chooses_no_rule_is_a_failure():

@@ -20,6 +20,7 @@ from .worker import Task
 LIVES = 8  # processes that a column may use up
 BUSY = "still busy"
 WORDS = 300  # characters of what a process printed last
+TAIL = 10_000  # bytes of what it printed that are read
 
 
 class Column:
@@ -162,9 +163,11 @@ def events(process: "subprocess.Popen[bytes]", reading: int, limit: Callable[[],
                     end(process, 0)
                     return
         else:
-            end(process, 0)
-            yield {"death": f"{BUSY} after {timeout:g} s"}
-            return
+            if process.poll() is None:
+                end(process, 0)
+                yield {"death": f"{BUSY} after {timeout:g} s"}
+                return
+            # It is dead, and what it has started keeps the pipe open.
     end(process, timeout)
     if process.returncode < 0:
         yield {"death": f"its process died of {signal_name(-process.returncode)}"}
@@ -198,7 +201,7 @@ def signal_name(number: int) -> str:
 
 def last_words(errors: IO[str]) -> str:
     """The last line that a process printed, to tell why it died."""
-    errors.seek(0)
+    errors.seek(max(errors.seek(0, os.SEEK_END) - TAIL, 0))
     lines = [line.strip() for line in errors.read().splitlines() if line.strip()]
     return f" ({lines[-1][:WORDS]})" if lines else ""
 

@@ -44,6 +44,7 @@ class Judge:
         self.problems: list[str] = []
         self.hangs = dict.fromkeys(specs, 0)
         self.process: subprocess.Popen[bytes] | None = None
+        self.stopped = False
         self.answers: Iterator[dict[str, Any]] = iter(())
         self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
@@ -77,7 +78,7 @@ class Judge:
             return answer["outcome"], answer["text"]
         if answer["death"].startswith(BUSY):
             self.hangs[rule.side] += 1
-        elif used and rule.severity == "must":  # an earlier rule may have damaged its memory
+        elif used and rule.severity == "must" and not self.stopped:  # an earlier rule may have damaged its memory
             again = self.ask(rule)
             if "death" not in again:
                 self.problems.append(f"{rule.id}, which else is {again['outcome']}: {answer['death']}")
@@ -87,27 +88,34 @@ class Judge:
     def ask(self, rule: Rule) -> dict[str, Any]:
         process = self.process or self.start()
         assert process.stdin is not None
-        with contextlib.suppress(OSError):  # it is dead: that is its answer
+        with contextlib.suppress(OSError, ValueError):  # it is dead, or was stopped: that is its answer
             process.stdin.write(rule.id.encode() + b"\n")
             process.stdin.flush()
         answer = next(self.answers, {"death": "its process ended"})
         if "death" in answer:
             answer["death"] += last_words(self.errors)
-            self.stop()
+            self.end()
         return answer
 
     def start(self) -> "subprocess.Popen[bytes]":
-        self.errors.truncate(0)
+        self.errors.seek(0)  # where the process begins to write
+        self.errors.truncate()
         # Python's own allocator then finds who frees without the GIL, or twice, and fills what is freed.
         environment = os.environ | {"PYTHONMALLOC": "debug"}
-        self.process, reading = launch(
-            "judge", json.dumps(self.specs), self.errors, stdin=subprocess.PIPE, env=environment
-        )
-        self.answers = events(self.process, reading, lambda: self.limit)
-        return self.process
+        process, reading = launch("judge", json.dumps(self.specs), self.errors, stdin=subprocess.PIPE, env=environment)
+        self.process = process
+        self.answers = events(process, reading, lambda: self.limit)
+        if self.stopped:  # while it was started
+            self.end()
+        return process
 
     def stop(self) -> None:
-        process, self.process = self.process, None  # two threads may stop it
+        """Ends the process that runs, and starts no other for the rule that is tried."""
+        self.stopped = True
+        self.end()
+
+    def end(self) -> None:
+        process, self.process = self.process, None  # two threads may end it
         if process and process.stdin:
             end(process, 0)
             with contextlib.suppress(OSError):
