@@ -8,7 +8,7 @@ The fixture dlpack_rule makes a test for each rule of the test that uses it, as 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -41,21 +41,27 @@ def specs(config: pytest.Config) -> dict[str, str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "dlpack_rule" not in metafunc.fixturenames:
-        return
+    if "dlpack_rule" in metafunc.fixturenames:
+        try:
+            metafunc.parametrize("dlpack_rule", rules(metafunc.config), indirect=True)
+        except (ImportError, pytest.UsageError) as error:
+            raise pytest.Collector.CollectError(f"dlpack_rule: {error}") from None  # shown without a traceback
+
+
+def rules(config: pytest.Config) -> list[Any]:
+    """The parameters of dlpack_rule."""
     from .tests.rules import RULES
 
-    sides = specs(metafunc.config)
-    skipped = dict(each.partition("=")[::2] for each in metafunc.config.getoption("dlpack_skip"))
+    sides = specs(config)
+    skipped = dict(each.partition("=")[::2] for each in config.getoption("dlpack_skip"))
     for name, reason in skipped.items():
         if name not in RULES or not reason:
             raise pytest.UsageError(f"--dlpack-skip {name}={reason}: expected a rule and a reason")
-    rules = [
+    return [
         pytest.param(each, id=each, marks=[pytest.mark.skip(skipped[each])] if each in skipped else [])
         for each, rule in RULES.items()
         if rule.side in sides
     ]
-    metafunc.parametrize("dlpack_rule", rules, indirect=True)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack, tests
+from dlpack.tests.exchange import difference
 from dlpack.tests.judge import Judge
 from dlpack.tests.rules import RULES
 from support.alone import INCLUDE, ROOT, is_gone, run
@@ -134,6 +135,11 @@ def test_numpy_follows_all_but_some_recommendations():
 WELL = "conforms"
 HABITS = {
     "raises": ("raise OSError('no device')", "OSError: no device"),
+    "raises what has no text": ("raise OSError", "OSError"),
+    "raises what fails to tell": (
+        "raise type('Bad', (Exception,), {'__str__': lambda self: 1 / 0})",
+        "Bad: (its text can't be had)",
+    ),
     "raises what is no Exception": ("raise SystemExit(3)", "SystemExit: 3"),
     "returns nonsense": ("return 42", "returned int"),
     "returns nothing": ("return None", "returned NoneType"),
@@ -292,6 +298,22 @@ def test_the_page_has_the_verdict_and_what_is_broken_before_all_rules(tmp_path, 
     assert "must, broken" in listed and "must, kept" in listed and "dlpack.h 1.3" in listed
 
 
+def test_a_name_of_odd_characters_breaks_no_output(tmp_path):
+    name = "<b>&\x1b[31m\nA\udcff\u00e9"
+    options = ["--producer", "reference:make", "--name", name, "-k", "producer-make or on-cuda"]
+    files = ["--json", tmp_path / "json", "--html", tmp_path / "html", "--junitxml", tmp_path / "junitxml"]
+    printed = exchange(*options, *files, environ={"COLUMNS": "1", "PYTHONIOENCODING": "ascii"})
+    assert printed.startswith("<b>&\\x1b[31m\\nA\\udcff\\xe9 conforms: 1 rules kept,")
+    assert json.loads((tmp_path / "json").read_text())["name"] == name
+    suite = ElementTree.parse(tmp_path / "junitxml").getroot()
+    assert suite.get("name") == "dlpack: <b>&?[31m\nA?\u00e9"
+
+
+def test_values_that_differ_far_behind_are_shown():
+    assert difference(b"\0" * 40, b"\0" * 39 + b"\1").endswith("00 01... from byte 32 on")
+    assert difference(b"\1", b"\2") == "01..., expected 02..."
+
+
 def test_the_results_as_data_have_a_short_repr():
     found = tests.conformance(producer="reference:make", expression="producer-make or producer-device")
     assert repr(found) == "<reference conforms: 3 rules kept, 0 broken, 0 recommended not, 0 skipped>"
@@ -302,6 +324,8 @@ def test_the_results_as_data_have_a_short_repr():
     [
         (["--producer", "numpy"], "producer 'numpy': expected MODULE:NAME"),
         (["--consumer", "a:b:c"], "consumer 'a:b:c': expected MODULE:NAME"),
+        (["--consumer", ".a:b"], "consumer '.a:b': expected MODULE:NAME"),
+        (["--consumer", "a:b", "--json", "x", "--html", "./x"], "x: expected a file for each of --json, --html"),
         (["--consumer", "a:b", "-k", "("], "expected words joined"),
         (["--consumer", "a:b", "--timeout", "0"], "timeout 0: expected seconds"),
         (["--consumer", "a:b", "numpy"], "libraries: not with --producer"),
@@ -394,7 +418,18 @@ def test_a_broken_rule_is_a_failed_test_of_the_users_own(tmp_path, monkeypatch):
     ],
 )
 def test_an_option_of_pytest_of_no_use_is_told(options, message, tmp_path):
-    assert message in rules_by_pytest("--pyargs", "dlpack.tests", *options, status=2, folder=tmp_path)
+    printed = rules_by_pytest("--pyargs", "dlpack.tests", *options, status=2, folder=tmp_path)
+    assert message in printed and ".py:" not in printed  # no traceback
+
+
+def test_without_numpy_that_is_told(tmp_path, monkeypatch):
+    (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\")")
+    printed = exchange("--producer", "reference:make", status=2)
+    assert "the rules need numpy: ModuleNotFoundError: No module named 'numpy'" in printed
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others need numpy
+    options = ["-p", "dlpack._pytest", "--pyargs", "dlpack.tests", "--dlpack-producer=reference:make"]
+    printed = rules_by_pytest(*options, status=2, folder=tmp_path)
+    assert "dlpack_rule: No module named 'numpy'" in printed and ".py:" not in printed
 
 
 def test_rules_say_what_they_are_and_where_they_are_from():

@@ -5,6 +5,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 from ..__main__ import Parser
 from . import html, session, suite, suite_html
+from .exchange import one_line
 from .libraries import KNOWN
 from .results import Conformance, Report
 from .system import ENDING
@@ -26,6 +28,9 @@ with contextlib.suppress(Exception):  # it may be there and broken
     import rich.text
 
     RICH = True
+
+
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # in what a library says: it could colour or clear the terminal
 
 
 def open_standard_descriptors() -> None:
@@ -77,6 +82,9 @@ def main(arguments: list[str]) -> int:
         for name in ("libraries", "jobs") if rules else ("name", "junitxml"):
             if getattr(options, name):
                 raise ValueError(f"{name}: not {'with' if rules else 'without'} --producer or --consumer")
+        files = [each.absolute() for each in (options.json, options.html, options.junitxml) if each]
+        if len({*files}) < len(files):
+            raise ValueError(f"{files[-1]}: expected a file for each of --json, --html and --junitxml")
     except ValueError as error:
         parser.error(str(error))
     outputs: list[tuple[str, Path, Callable[[Any], str]]] = [
@@ -104,6 +112,8 @@ def main(arguments: list[str]) -> int:
                 report = session.run(
                     *options.libraries, expression=options.k, timeout=timeout, jobs=options.jobs, progress=progress
                 )
+    except ImportError as error:
+        parser.error(f"the rules need numpy: {one_line(error)}")
     except OSError as error:  # no folder for temporary files, no process to be had
         print(error, file=sys.stderr)
         return 1
@@ -157,6 +167,7 @@ def show(text: Iterable[Line]) -> bool:
         if RICH:
             console = rich.console.Console(highlight=False, soft_wrap=True, width=1000)  # the lines are wrapped already
         for line in text:
+            line = [(UNPRINTABLE.sub(lambda each: repr(each[0])[1:-1], text), style) for text, style in line]
             if RICH:
                 console.print(rich.text.Text.assemble(*line))
             else:

@@ -41,7 +41,19 @@ def expect(condition: bool, otherwise: str) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:LONGEST]
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = "(its text can't be had)"
+    return f"{type(error).__name__}: {text}".removesuffix(": ")[:LONGEST]
+
+
+def difference(values: bytes, expected: bytes) -> str:
+    """The 16 bytes in which the first that differs is."""
+    same = next((i for i, pair in enumerate(zip(values, expected, strict=False)) if pair[0] != pair[1]), 0)
+    part = slice(same // 16 * 16, same // 16 * 16 + 16)
+    place = f" from byte {part.start} on" if part.start else ""
+    return f"{values[part].hex(' ')}..., expected {expected[part].hex(' ')}...{place}"
 
 
 @dataclass
@@ -207,7 +219,7 @@ def check_values(seen: Seen, memory: Memory, rule: Rule) -> None:
     if seen.values != memory.values:
         same = dtype in FORMATS and dtype != memory.dtype
         same = same and numbers(seen.values, dtype) == numbers(memory.values, memory.dtype)
-        expect(same, f"values arrived as {seen.values[:16].hex(' ')}..., expected {memory.values[:16].hex(' ')}...")
+        expect(same, f"values arrived as {difference(seen.values, memory.values)}")
 
 
 def numbers(values: bytes, dtype: str) -> list[Any]:

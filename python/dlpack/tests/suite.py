@@ -10,6 +10,8 @@ from .results import Conformance, Verdict
 from .session import about, validate
 from .text import Line, few, wrapped
 
+NOT_XML = re.compile(r"[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # characters that XML does not have
+
 Progress = Callable[[int, int, str], None]  # rules done, rules in all, what begins
 
 
@@ -74,7 +76,7 @@ def validated(producer: str | None, consumer: str | None) -> dict[str, str]:
     """MODULE:NAME by side. Raises for what is none."""
     specs = {side: spec for side, spec in (("producer", producer), ("consumer", consumer)) if spec is not None}
     for side, spec in specs.items():
-        if not isinstance(spec, str) or not re.fullmatch(r"[\w.]+:[\w.]+", spec):
+        if not isinstance(spec, str) or not re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", spec):
             raise ValueError(f"{side} {spec!r}: expected MODULE:NAME of a function")
     if not specs:
         raise ValueError("expected a producer, a consumer or both")
@@ -108,16 +110,17 @@ def lines(found: Conformance, width: int) -> Iterator[Line]:
 
 def junitxml(found: Conformance) -> str:
     """As pytest's --junitxml: what is recommended and not followed is skipped, as an expected failure is there."""
-    suite = ElementTree.Element("testsuite", name=f"dlpack: {found.name}", tests=str(len(found.verdicts)))
+    name = NOT_XML.sub("?", found.name)
+    suite = ElementTree.Element("testsuite", name=f"dlpack: {name}")
     counts = dict.fromkeys(("failure", "skipped"), 0)
     problems = [Verdict("process", "", "", "must", "broken", problem) for problem in found.problems]
     for each in [*found.verdicts, *problems]:
-        case = ElementTree.SubElement(suite, "testcase", classname=f"dlpack.{found.name}", name=each.rule)
+        case = ElementTree.SubElement(suite, "testcase", classname=f"dlpack.{name}", name=each.rule)
         if each.outcome != "kept":
             tag = "failure" if each.outcome == "broken" and each.severity == "must" else "skipped"
             counts[tag] += 1
-            text = re.sub(r"[^\t\n -\ud7ff\ue000-\U0010ffff]", "?", each.text)  # XML has no other characters
-            ElementTree.SubElement(case, tag, message=text).text = f"{each.gist}\n{each.source}"
+            ElementTree.SubElement(case, tag, message=NOT_XML.sub("?", each.text)).text = f"{each.gist}\n{each.source}"
+    suite.set("tests", str(len(suite)))
     suite.set("failures", str(counts["failure"]))
     suite.set("skipped", str(counts["skipped"]))
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -167,5 +167,5 @@ def few(names: list[str]) -> str:
 
 
 def wrapped(text: str, width: int, indent: int = 0, style: str = "") -> Iterator[Line]:
-    for line in textwrap.wrap(text, width - 2 * indent, break_on_hyphens=False):
+    for line in textwrap.wrap(text, max(width - 2 * indent, 10), break_on_hyphens=False):
         yield [("  " * indent + line, style)]

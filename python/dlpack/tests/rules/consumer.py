@@ -23,7 +23,7 @@ from ..capsules import (
     look,
     read_managed,
 )
-from ..exchange import Wrong, expect, one_line
+from ..exchange import Wrong, difference, expect, one_line
 from ..memory import Skip
 from ..tensors import LEGACY, MALFORMED, VERSIONED, Tensor
 from .rule import (
@@ -147,8 +147,7 @@ class Handed:
         expect(seen.dtype == array.dtype.name, f"{what}: dtype arrived as {seen.dtype}, expected {array.dtype}")
         expect(seen.shape == array.shape, f"{what}: shape arrived as {seen.shape}, expected {array.shape}")
         values = array.tobytes()
-        expect(seen.values == values, f"{what}: values arrived as {seen.values[:16].hex(' ')}..., expected "
-               f"{values[:16].hex(' ')}...")  # fmt: skip
+        expect(seen.values == values, f"{what}: values arrived as {difference(seen.values, values)}")
 
     def drop(self) -> None:
         """Lets go of all: then each tensor's deleter has to have been called once."""

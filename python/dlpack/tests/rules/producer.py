@@ -30,7 +30,7 @@ from ..capsules import (
     python_api,
     read_managed,
 )
-from ..exchange import Wrong, expect, one_line
+from ..exchange import Wrong, difference, expect, one_line
 from ..memory import Skip
 from ..system import resident
 from ..tensors import LEGACY, VERSIONED
@@ -126,8 +126,8 @@ class Export:
         expect(ndim == 0 or bool(self.tensor.shape), f"{what}: shape is NULL")
         seen = self.seen()
         expect(seen.shape == array.shape, f"{what}: shape is {seen.shape}, expected {array.shape}")
-        expect(seen.values == array.tobytes(), f"{what}: values are {seen.values[:16].hex(' ')}..., expected "
-               f"{array.tobytes()[:16].hex(' ')}...")  # fmt: skip
+        values = array.tobytes()
+        expect(seen.values == values, f"{what}: values are {difference(seen.values, values)}")
 
     def take(self) -> Callable[[], None]:
         """Takes the tensor over; the call gives it back."""
