@@ -188,6 +188,53 @@ def test_a_library_that_forks_at_its_import_gets_its_own_verdicts(tmp_path):
     assert found.ok
 
 
+def test_a_library_of_vectors_alone_conforms(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import numpy, reference\ndef make(array):\n    if array.ndim != 1: raise NotImplementedError\n"
+        "    return reference.make(array)\n"
+        "def take(obj):\n    array = numpy.from_dlpack(obj)\n"
+        "    if array.ndim != 1: raise BufferError('a vector only')\n    return array\n"
+    )
+    found = tests.conformance(producer="library:make", consumer="library:take", expression="not malformed")
+    assert (broken(found, "must"), found.problems) == ({}, [])
+    assert {each.rule: each.outcome for each in found.verdicts}["consumer-null-shape-of-0-dimensions"] == "skipped"
+
+
+def test_a_make_that_changes_the_data_type_is_told_to_refuse(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import reference\ndef make(array):\n    return reference.make(array.astype('float32'))\n"
+    )
+    found = tests.conformance(producer="library:make", expression="producer-data-types")
+    text = "bool: dtype (code, bits, lanes) is (2, 32, 1), expected (6, 8, 1); make raises NotImplementedError for what"
+    assert broken(found, "must")["producer-data-types"].startswith(text)
+
+
+def test_a_slow_library_is_not_taken_for_a_leak_or_a_hang(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import reference, time\nclass make:\n    def __init__(self, array): self.array = reference.make(array)\n"
+        "    def __dlpack_device__(self): return 1, 0\n"
+        "    def __dlpack__(self, **keywords):\n        time.sleep(0.001)\n"
+        "        return self.array.__dlpack__(**keywords)\n"
+    )
+    found = tests.conformance(producer="library:make", expression="release-of-structure")
+    assert [(each.outcome, each.text) for each in found.verdicts] == [
+        ("skipped", "it takes too long to be done 20000 times")
+    ]
+
+
+def test_a_library_that_leaves_a_process_behind_conforms(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import reference, subprocess\nsubprocess.Popen(['sleep', '60'])\nmake = reference.make\n"
+    )
+    found = tests.conformance(producer="library:make", expression="after-exit")
+    assert [each.outcome for each in found.verdicts] == ["kept"]
+
+
+def test_an_interpreter_without_assertions_finds_the_same(monkeypatch):
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    assert tests.conformance(producer="reference:make", expression="exchange-api").ok
+
+
 def test_a_consumer_of_one_data_type_alone_conforms(tmp_path):
     (tmp_path / "library.py").write_text(
         "import numpy\ndef take(obj):\n    array = numpy.from_dlpack(obj)\n"

@@ -131,15 +131,18 @@ class Column:
 
 def start(task: Task, errors: IO[str]) -> tuple["subprocess.Popen[bytes]", int]:
     """A process at the task, and the descriptor on which it tells what it finds."""
-    return launch("worker", json.dumps(asdict(task)), errors, stdin=subprocess.DEVNULL)
+    return launch("worker", json.dumps(asdict(task)), errors, subprocess.DEVNULL)
 
 
-def launch(module: str, argument: str, errors: IO[str], **options: Any) -> tuple["subprocess.Popen[bytes]", int]:
+def launch(
+    module: str, argument: str, errors: IO[str], stdin: int, **environment: str
+) -> tuple["subprocess.Popen[bytes]", int]:
     """A process that runs main() of a module of this package, and the descriptor on which it tells what it finds."""
     reading, writing = os.pipe()
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__} import {module}; {module}.main()"
     command = [sys.executable, "-c", code, argument]
-    process = system.start(command, writing, stdout=errors, stderr=errors, **options)
+    env = os.environ | {"PYTHONOPTIMIZE": ""} | environment  # the checks have assertions
+    process = system.start(command, writing, stdin=stdin, stdout=errors, stderr=errors, env=env)
     os.close(writing)
     return process, reading
 

@@ -101,8 +101,7 @@ class Judge:
         self.errors.seek(0)  # where the process begins to write
         self.errors.truncate()
         # Python's own allocator then finds who frees without the GIL, or twice, and fills what is freed.
-        environment = os.environ | {"PYTHONMALLOC": "debug"}
-        process, reading = launch("judge", json.dumps(self.specs), self.errors, stdin=subprocess.PIPE, env=environment)
+        process, reading = launch("judge", json.dumps(self.specs), self.errors, subprocess.PIPE, PYTHONMALLOC="debug")
         self.process = process
         self.answers = events(process, reading, lambda: self.limit)
         if self.stopped:  # while it was started

@@ -98,9 +98,9 @@ def exchange_api_import(producer: Producer) -> None:
 def exchange_api_allocator(producer: Producer) -> None:
     """The allocator makes a tensor of the prototype's shape and data type."""
     dtype = dtype_of(producer.numbers())
-    managed = allocate((2, 3), dtype, api=api(producer, "managed_tensor_allocator"))
+    managed = allocate(producer.shape, dtype, api=api(producer, "managed_tensor_allocator"))
     tensor: DLTensor = managed.dl_tensor
-    expect(tuple(tensor.shape[: tensor.ndim]) == (2, 3), f"its shape is {tensor.shape[: tensor.ndim]}")
+    expect(tuple(tensor.shape[: tensor.ndim]) == producer.shape, f"its shape is {tensor.shape[: tensor.ndim]}")
     told = data_type(tensor)
     expect(told == dtype, f"its dtype is {told}, expected {dtype}")
     ctypes.memset((tensor.data or 0) + tensor.byte_offset, 1, 6 * dtype[1] // 8)
@@ -112,7 +112,7 @@ def exchange_api_allocator_error(producer: Producer) -> None:
     """The allocator returns -1 and calls SetError for a data type that it does not have."""
     functions = api(producer, "managed_tensor_allocator")
     try:
-        delete(allocate((2, 3), (200, 32, 1), api=functions))
+        delete(allocate(producer.shape, (200, 32, 1), api=functions))
     except Refused:
         return
     expect(False, "it allocated a tensor of data type code 200")
