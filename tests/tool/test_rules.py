@@ -200,6 +200,18 @@ def test_a_library_of_vectors_alone_conforms(tmp_path):
     assert {each.rule: each.outcome for each in found.verdicts}["consumer-null-shape-of-0-dimensions"] == "skipped"
 
 
+def test_a_consumer_that_frees_on_another_thread_conforms(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import numpy, threading\nclass Late:\n    def __init__(self, array): self.array = array\n"
+        "    def __dlpack_device__(self): return 1, 0\n"
+        "    def __dlpack__(self, **keywords): return self.array.__dlpack__(**keywords)\n"
+        "    def __del__(self): threading.Timer(0.02, id, [self.array]).start()\n"
+        "def take(obj): return Late(numpy.from_dlpack(obj))\n"
+    )
+    found = tests.conformance(consumer="library:take", expression="deleter or many or null-manager")
+    assert (broken(found, "must"), found.problems) == ({}, [])
+
+
 def test_a_make_that_changes_the_data_type_is_told_to_refuse(tmp_path):
     (tmp_path / "library.py").write_text(
         "import reference\ndef make(array):\n    return reference.make(array.astype('float32'))\n"

@@ -42,6 +42,7 @@ from .rule import (
     load,
     numbers,
     refused,
+    soon,
     strides_of,
 )
 
@@ -158,6 +159,7 @@ class Handed:
         self.result = self.error = None
         self.source.capsules.clear()
         gc.collect()
+        soon(lambda: all(tensor.deleted for tensor in self.source.tensors))
         calls = [tensor.deleted for tensor in self.source.tensors]
         expect(set(calls) <= {1}, f"with all dropped the deleter was called {max(calls or [0])} times, expected once")
         expect(not tensors.strays, "the deleter was called again after it had been called")

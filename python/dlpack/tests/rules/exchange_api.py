@@ -11,7 +11,7 @@ from ..exchange_api import ExchangeAPI, Refused, allocate, api_of, borrow, delet
 from ..memory import Skip
 from ..tensors import Tensor
 from .producer import Producer, export, zeros
-from .rule import HEADER, dtype_of, producer, strides_of
+from .rule import HEADER, dtype_of, producer, soon, strides_of
 
 API = f"{HEADER}, DLPackExchangeAPI"
 
@@ -91,7 +91,7 @@ def exchange_api_import(producer: Producer) -> None:
     export(obj).check(array, "the object")
     del obj
     gc.collect()
-    expect(tensor.deleted == 1, f"the deleter was called {tensor.deleted} times, expected once")
+    expect(soon(lambda: tensor.deleted == 1), f"the deleter was called {tensor.deleted} times, expected once")
 
 
 @producer(f"{HEADER}, DLPackManagedTensorAllocator")

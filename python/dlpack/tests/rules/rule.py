@@ -3,6 +3,7 @@
 import functools
 import os
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -111,6 +112,14 @@ def layouts(dtype: str) -> dict[str, Any]:
 
 def empty(dtype: str) -> dict[str, Any]:
     return {"(0,)": numbers(dtype, (0,)), "(3, 0)": numbers(dtype, (3, 0))}
+
+
+def soon(condition: Callable[[], bool]) -> bool:
+    """Whether it is so, or becomes so in a second: a library may free on another thread."""
+    last = time.monotonic() + 1
+    while not condition() and time.monotonic() < last:
+        time.sleep(0.001)
+    return condition()
 
 
 def refused(what: str, call: Callable[[], Any]) -> Exception:
