@@ -242,6 +242,25 @@ def test_a_library_that_leaves_a_process_behind_conforms(tmp_path):
     assert [each.outcome for each in found.verdicts] == ["kept"]
 
 
+def test_a_library_that_ignores_its_children_keeps_the_rule_on_forks(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import reference, signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nmake = reference.make\n"
+    )
+    found = tests.conformance(producer="library:make", expression="producer-fork")
+    assert [each.outcome for each in found.verdicts] == ["kept"]
+
+
+def test_a_device_that_is_no_tuple_breaks_one_rule(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import reference\nclass make:\n    def __init__(self, array): self.array = reference.make(array)\n"
+        "    def __dlpack_device__(self): return 'cpu'\n"
+        "    def __dlpack__(self, **keywords): return self.array.__dlpack__(**keywords)\n"
+    )
+    found = tests.conformance(producer="library:make", expression="producer-device or dl-device")
+    text = "__dlpack_device__ returned 'cpu', expected a tuple of 2"
+    assert (broken(found, "must"), found.problems) == ({"producer-device": text}, [])
+
+
 def test_an_interpreter_without_assertions_finds_the_same(monkeypatch):
     monkeypatch.setenv("PYTHONOPTIMIZE", "1")
     assert tests.conformance(producer="reference:make", expression="exchange-api").ok

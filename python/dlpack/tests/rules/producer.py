@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -770,6 +771,7 @@ def fork(producer: Producer) -> None:
     obj, array = producer.one(), producer.numbers()
     exported = export(obj)
     exported.check(array, "before the fork")
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else a library may have it that the child's status is lost
     child = os.fork()
     if not child:
         try:
