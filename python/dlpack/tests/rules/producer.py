@@ -56,7 +56,7 @@ from .rule import (
 
 READABLE = (1, 3, 11, 13)  # device types: the CPU, pinned for CUDA or ROCm, managed by CUDA
 CUDA, ROCM = (2, 13), (10,)
-REFUSE = "make raises NotImplementedError for what the library can't hold"
+REFUSE = "(make raises NotImplementedError for what the library can't hold)"
 LONG = 7  # seconds for what is done often: less than the limit of the rule
 
 
@@ -126,9 +126,9 @@ class Export:
     def check(self, array: Any, what: str) -> None:
         """Whether the array is in there."""
         told, expected = data_type(self.tensor), dtype_of(array)
-        expect(told == expected, f"{what}: dtype (code, bits, lanes) is {told}, expected {expected}; {REFUSE}")
+        expect(told == expected, f"{what}: dtype (code, bits, lanes) is {told}, expected {expected} {REFUSE}")
         ndim = self.tensor.ndim
-        expect(ndim == array.ndim, f"{what}: ndim is {ndim}, expected {array.ndim}; {REFUSE}")
+        expect(ndim == array.ndim, f"{what}: ndim is {ndim}, expected {array.ndim} {REFUSE}")
         expect(ndim == 0 or bool(self.tensor.shape), f"{what}: shape is NULL")
         seen = self.seen()
         expect(seen.shape == array.shape, f"{what}: shape is {seen.shape}, expected {array.shape}")
