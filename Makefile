@@ -89,6 +89,7 @@ lint: .venv/lint .venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK))
 	PYTHONPATH=python .venv/bin/stubtest --mypy-config-file pyproject.toml --allowlist tests/sources/not_in_stubs.txt \
 		dlpack._dlpack
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --pythonpath $(PYTHON)
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --pythonpath $(PYTHON) --verifytypes dlpack --ignoreexternal
 
 bench: .venv/package .venv/libraries .venv-pydlpack/pydlpack $(FREE_THREADED:%=.venv-free-threaded/package)
 	$(PYTHON) benchmarks/run.py $(if $(WRITE),--json docs/speed.json) --pydlpack .venv-pydlpack/bin/python \

@@ -3,6 +3,7 @@
 import ctypes
 import itertools
 import math
+from collections.abc import Callable
 from ctypes import PYFUNCTYPE, c_char_p, c_int, c_void_p, py_object
 from typing import Any, NamedTuple
 
@@ -19,10 +20,10 @@ def python_api(name: str, result: Any, *arguments: Any) -> Any:
     return PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
-capsule_new = python_api("PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p)
-capsule_name = python_api("PyCapsule_GetName", c_char_p, py_object)
-capsule_pointer = python_api("PyCapsule_GetPointer", c_void_p, py_object, c_char_p)
-capsule_rename = python_api("PyCapsule_SetName", c_int, py_object, c_char_p)
+capsule_new: Callable[..., Any] = python_api("PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p)
+capsule_name: Callable[..., Any] = python_api("PyCapsule_GetName", c_char_p, py_object)
+capsule_pointer: Callable[..., Any] = python_api("PyCapsule_GetPointer", c_void_p, py_object, c_char_p)
+capsule_rename: Callable[..., Any] = python_api("PyCapsule_SetName", c_int, py_object, c_char_p)
 
 
 def is_capsule(obj: Any) -> bool:

@@ -30,7 +30,7 @@ class Column:
         self, library: str, version: str, providers: list[str], expression: str, timeout: float, scratch: str
     ) -> None:
         self.library = library
-        self.wanted = Expression(expression)
+        self.wanted: Expression = Expression(expression)
         self.consumers: dict[str, str] = {}
         self.exchanges: list[Exchange] = []
         self.checks: list[Check] = []
@@ -38,9 +38,9 @@ class Column:
         self.problems: list[str] = []
         self.timeout = timeout
         self.process: subprocess.Popen[bytes] | None = None
-        self.stopped = False
+        self.stopped: bool = False
         self.done: list[str] = []
-        self.tasks = [
+        self.tasks: list[Task] = [
             Task(library, version, scratch, group, i == 0, expression, self.done)
             for i, group in enumerate(groups(library, providers))
         ]

@@ -9,8 +9,8 @@ from .. import DLPackObject
 from ..structs import DLManagedTensorVersioned, DLPackVersion, DLTensor
 from .capsules import capsule_pointer, python_api
 
-ManagedPointer = POINTER(DLManagedTensorVersioned)
-SetError = CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
+ManagedPointer: Any = POINTER(DLManagedTensorVersioned)
+SetError: Any = CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
 
 
 class Header(Structure):

@@ -17,7 +17,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 from . import system
 from .column import BUSY, end, events, last_words, launch
@@ -38,15 +38,15 @@ class Judge:
     def __init__(self, specs: dict[str, str], timeout: float | None = None) -> None:
         self.specs = specs  # MODULE:NAME by side
         self.timeout = timeout  # seconds, for a rule; None: by what the first rule of its side took
-        self.limit = 0.0  # of the rule that is tried
+        self.limit: float = 0.0  # of the rule that is tried
         self.first: dict[str, float] = {}  # seconds by side, with the import of the library
         self.verdicts: dict[str, Verdict] = {}
         self.problems: list[str] = []
-        self.hangs = dict.fromkeys(specs, 0)
+        self.hangs: dict[str, int] = dict.fromkeys(specs, 0)
         self.process: subprocess.Popen[bytes] | None = None
-        self.stopped = False
+        self.stopped: bool = False
         self.answers: Iterator[dict[str, Any]] = iter(())
-        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        self.errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
     def __enter__(self) -> "Judge":
         return self

@@ -73,8 +73,8 @@ class Py_buffer(ctypes.Structure):
 
 
 PyBUF_STRIDES = 0x18
-get_buffer = python_api("PyObject_GetBuffer", c_int, py_object, POINTER(Py_buffer), c_int)
-release_buffer = python_api("PyBuffer_Release", None, POINTER(Py_buffer))
+get_buffer: Callable[..., Any] = python_api("PyObject_GetBuffer", c_int, py_object, POINTER(Py_buffer), c_int)
+release_buffer: Callable[..., Any] = python_api("PyBuffer_Release", None, POINTER(Py_buffer))
 
 
 def buffer_address(obj: Any) -> int:
@@ -100,12 +100,12 @@ class Array:
     """Memory at a multiple of 64 bytes, plus an offset, that speaks the array interface and nothing else."""
 
     def __init__(self, typestr: str, dtype: str, data: bytes, offset: int = 0) -> None:
-        self.room = (ctypes.c_char * (len(data) + 64 + offset))()
-        self.address = ctypes.addressof(self.room)
+        self.room: Any = (ctypes.c_char * (len(data) + 64 + offset))()
+        self.address: int = ctypes.addressof(self.room)
         self.address += -self.address % 64 + offset
         ctypes.memmove(self.address, data, len(data))
         self.typestr = typestr
-        self.dtype = SimpleNamespace(name=dtype)  # tells apart what a typestr can't
+        self.dtype: SimpleNamespace = SimpleNamespace(name=dtype)  # tells apart what a typestr can't
 
     def memory(
         self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, first: int = 0, readonly: bool = False
@@ -114,7 +114,7 @@ class Array:
         itemsize = int(self.typestr[2:])
         strides = compact(shape) if strides is None else strides
         address = self.address + first * itemsize
-        self.__array_interface__ = {
+        self.__array_interface__: dict[str, Any] = {
             "version": 3,
             "typestr": self.typestr,
             "shape": shape,

@@ -22,8 +22,10 @@ class Table:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self.cells = {(cell.consumer, cell.section, cell.provider): cell for cell in report.exchanges}
-        self.consumers = list(dict.fromkeys(cell.consumer for cell in report.exchanges))
+        self.cells: dict[tuple[str, str, str], Exchange] = {
+            (cell.consumer, cell.section, cell.provider): cell for cell in report.exchanges
+        }
+        self.consumers: list[str] = list(dict.fromkeys(cell.consumer for cell in report.exchanges))
         sections = list(dict.fromkeys(cell.section for cell in report.exchanges))
         rows = dict.fromkeys((cell.section, cell.provider) for cell in report.exchanges)
         self.rows: list[Row] = sorted(rows, key=lambda row: sections.index(row[0]))

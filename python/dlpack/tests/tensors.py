@@ -60,9 +60,9 @@ class Managed:
         version: tuple[int, int] = (1, 3),
         deleter: Any = True,
     ) -> None:
-        self.deleted = 0
+        self.deleted: int = 0
         self.name = name
-        self.struct = STRUCTS[name]()
+        self.struct: Any = STRUCTS[name]()
         tensor = self.struct.dl_tensor
         tensor.data = data
         tensor.device = device
@@ -113,8 +113,8 @@ class Tensor(Managed):
             lengths if lengths is None else (*lengths, *[0] * (ROOM - len(lengths))) for lengths in (shape, strides)
         )
         super().__init__(data, name=name, shape=shape, strides=strides, ndim=ndim, deleter=_delete, **fields)
-        self.address = ctypes.addressof(self.struct)
-        self.given = False  # so that somebody has to delete it
+        self.address: int = ctypes.addressof(self.struct)
+        self.given: bool = False  # so that somebody has to delete it
         self.then: Callable[[], object] | None = None  # what its deleter does besides
         self.keeps: object = None  # what lives as long as the tensor
 

@@ -46,7 +46,7 @@ class Worker:
     def __init__(self, task: Task, output: TextIO) -> None:
         self.task = task
         self.output = output
-        self.wanted = Expression(task.expression)
+        self.wanted: Expression = Expression(task.expression)
 
     def tell(self, **event: Any) -> None:
         self.output.write(json.dumps(event) + "\n")

@@ -20,7 +20,7 @@ from ... import _libraries
 from ..capsules import Seen, read
 from ..memory import Memory
 
-scratch = Path()  # a folder of the run, for what several processes compile
+scratch: Path = Path()  # a folder of the run, for what several processes compile
 
 EVERYWHERE = {"standard": "standard library", "layouts": "layouts", "datatypes": "data types"}  # module: section
 
@@ -47,7 +47,7 @@ class Module:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.section = EVERYWHERE.get(name, name)
+        self.section: str = EVERYWHERE.get(name, name)
         module = importlib.import_module(f"{__name__}.{name}")
         self.providers: dict[str, Callable[[], Memory]] = getattr(module, "PROVIDERS", {})
         self.consumers: Sequence[Consumer] = getattr(module, "CONSUMERS", ())

@@ -77,7 +77,7 @@ class Producer:
     """It gives capsules of a DLPackObject, and is on a device of its own."""
 
     def __init__(self, x: dlpack.DLPackObject) -> None:
-        self.__dlpack__ = x.__dlpack__
+        self.__dlpack__: Callable[..., Any] = x.__dlpack__
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0

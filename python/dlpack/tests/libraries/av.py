@@ -10,7 +10,7 @@ from ..capsules import gather
 from ..checks import withholds
 from ..memory import Memory, of_buffer
 
-SIZES = {"gray": (), "rgb24": (3,)}  # the bytes of a pixel
+SIZES: dict[str, tuple[int, ...]] = {"gray": (), "rgb24": (3,)}  # the bytes of a pixel
 
 
 def plane(pixels: str, width: int) -> Memory:

@@ -9,8 +9,8 @@ from ..capsules import Seen
 from ..memory import Memory, Skip, references_of
 from . import Consumer
 
-from_dlpack = cupy.from_dlpack
-make = cupy.asarray
+from_dlpack: Any = cupy.from_dlpack
+make: Any = cupy.asarray
 
 if not cupy.cuda.is_available():
     raise Skip("no CUDA device")

@@ -4,6 +4,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 # The package leaves its driver where no loader of OpenCL looks for it.
 os.environ.setdefault("OCL_ICD_FILENAMES", str(Path(sys.prefix, "lib", "libintelocl.so")))
@@ -11,4 +12,5 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it moves to dpnp
     from dpctl import tensor
 
-make, take = tensor.asarray, tensor.from_dlpack
+make: Any = tensor.asarray
+take: Any = tensor.from_dlpack

@@ -18,8 +18,9 @@ from .datatypes import FORMATS
 
 jax.config.update("jax_enable_x64", True)  # without it, jax makes 32-bit copies of 64-bit types
 jax.config.update("jax_default_device", jax.devices("cpu")[0])  # else what is made here is on the GPU, if there is one
-from_dlpack = jax.dlpack.from_dlpack
-make, take = jnp.asarray, from_dlpack
+from_dlpack: Any = jax.dlpack.from_dlpack
+make: Any = jnp.asarray
+take: Any = from_dlpack
 
 
 def known(array: Any) -> Memory:

@@ -48,7 +48,7 @@ class Delegate:
     """Answers with the capsules of another object."""
 
     def __init__(self, obj: Any) -> None:
-        self.x = dlpack.asdlpack(obj)
+        self.x: dlpack.DLPackObject = dlpack.asdlpack(obj)
 
     def __dlpack__(self, **arguments: Any) -> Any:
         return self.x.__dlpack__(**arguments)

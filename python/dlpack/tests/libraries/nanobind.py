@@ -128,7 +128,7 @@ class ReadOnly(Writable):
         return extension().ro(x)
 
 
-CONSUMERS = [Writable(), ReadOnly()]
+CONSUMERS: list[Consumer] = [Writable(), ReadOnly()]
 
 
 def takes(function: str, memory: Memory) -> bool:

@@ -13,8 +13,9 @@ from ..memory import Memory, Skip, references_of
 from . import Consumer
 from .datatypes import FORMATS
 
-from_dlpack = np.from_dlpack
-make, take = np.asarray, from_dlpack
+from_dlpack: Any = np.from_dlpack
+make: Any = np.asarray
+take: Any = from_dlpack
 LEGACY = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # it knows no structure that says whether memory may be written
 
 
@@ -115,7 +116,7 @@ class AsArray(FromDLPack):
 
 class ByArrayInterface(AsArray):
     protocol = "__array_interface__"
-    name = f"numpy, {protocol}"
+    name = "numpy, __array_interface__"
 
     def take(self, x: Any) -> Any:
         return np.asarray(SimpleNamespace(__array_interface__=x.__array_interface__, keeps=x))
@@ -123,13 +124,13 @@ class ByArrayInterface(AsArray):
 
 class ByArrayStruct(AsArray):
     protocol = "__array_struct__"
-    name = f"numpy, {protocol}"
+    name = "numpy, __array_struct__"
 
     def take(self, x: Any) -> Any:
         return np.asarray(SimpleNamespace(__array_struct__=x.__array_struct__))
 
 
-CONSUMERS = [FromDLPack(), AsArray(), ByArrayInterface(), ByArrayStruct()]
+CONSUMERS: list[Consumer] = [FromDLPack(), AsArray(), ByArrayInterface(), ByArrayStruct()]
 
 
 def gives_every_data_type() -> None:

@@ -15,8 +15,9 @@ from ..checks import gives, withholds
 from ..memory import Memory, Skip
 from . import Consumer
 
-from_dlpack = OrtValue.from_dlpack
-make, take = OrtValue.ortvalue_from_numpy, from_dlpack
+from_dlpack: Any = OrtValue.from_dlpack
+make: Any = OrtValue.ortvalue_from_numpy
+take: Any = from_dlpack
 
 
 def known(value: Any) -> Memory:

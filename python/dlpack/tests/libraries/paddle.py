@@ -13,8 +13,8 @@ from ..memory import Memory
 from . import Consumer
 from .datatypes import FORMATS
 
-from_dlpack = paddle.from_dlpack
-take = from_dlpack
+from_dlpack: Any = paddle.from_dlpack
+take: Any = from_dlpack
 
 
 def make(array: Any) -> Any:

@@ -15,9 +15,9 @@ from ..memory import Memory, buffer_address
 from . import Consumer
 
 NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}  # the others' are DLPack's
-from_dlpack = pa.Array.from_dlpack
+from_dlpack: Any = pa.Array.from_dlpack
 tensor_from_dlpack = pa.Tensor.from_dlpack
-take = tensor_from_dlpack  # an Array has one dimension
+take: Any = tensor_from_dlpack  # an Array has one dimension
 
 
 def make(array: Any) -> Any:
@@ -161,7 +161,7 @@ class Array(ArrayFromDLPack):
         return seen(taken)._replace(readonly=None)
 
 
-CONSUMERS = [ArrayFromDLPack(), TensorFromDLPack(), Array()]
+CONSUMERS: list[Consumer] = [ArrayFromDLPack(), TensorFromDLPack(), Array()]
 
 
 def gives_every_data_type() -> None:

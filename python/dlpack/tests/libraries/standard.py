@@ -191,7 +191,7 @@ class Consumed:
     """A structure that was taken over. Its end calls the deleter."""
 
     def __init__(self, capsule: Any) -> None:
-        self.managed = consume(capsule)
+        self.managed: Any = consume(capsule)
 
     def __del__(self) -> None:
         self.managed.deleter(ctypes.addressof(self.managed))
@@ -231,7 +231,7 @@ class AsMemoryview(Consumer):
 DTYPES = {f"Z{parts[0]}" if len(parts) > 1 else parts: dtype for dtype, parts in FORMATS.items()}
 DTYPES |= {"l": DTYPES["q"], "L": DTYPES["Q"]}
 
-CONSUMERS = [Versioned(), Legacy(), AsMemoryview()]
+CONSUMERS: list[Consumer] = [Versioned(), Legacy(), AsMemoryview()]
 
 
 def shared_memory_is_seen_from_a_second_process() -> None:

@@ -11,8 +11,8 @@ from ..memory import Memory
 from . import Consumer
 from .datatypes import FORMATS
 
-from_dlpack = tf.experimental.dlpack.from_dlpack
-make = tf.convert_to_tensor
+from_dlpack: Any = tf.experimental.dlpack.from_dlpack
+make: Any = tf.convert_to_tensor
 
 
 def take(obj: Any) -> Any:

@@ -14,8 +14,9 @@ from ..memory import Memory, Skip
 from . import Consumer
 from .datatypes import FORMATS
 
-from_dlpack = torch.from_dlpack
-make, take = torch.from_numpy, from_dlpack
+from_dlpack: Any = torch.from_dlpack
+make: Any = torch.from_numpy
+take: Any = from_dlpack
 LEGACY = "max_version" not in inspect.signature(torch.Tensor.__dlpack__).parameters
 
 

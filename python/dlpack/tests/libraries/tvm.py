@@ -12,8 +12,9 @@ from . import Consumer
 from .datatypes import FORMATS
 from .tvm_ffi import known
 
-from_dlpack = tvm.runtime.from_dlpack
-make, take = tvm.runtime.tensor, from_dlpack
+from_dlpack: Any = tvm.runtime.from_dlpack
+make: Any = tvm.runtime.tensor
+take: Any = from_dlpack
 
 
 def matrix(dtype: str = "float32") -> Any:

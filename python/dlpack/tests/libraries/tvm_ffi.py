@@ -13,8 +13,9 @@ from ..memory import Memory, Skip
 from . import Consumer
 from .datatypes import FORMATS
 
-from_dlpack = tvm_ffi.from_dlpack
-make = take = from_dlpack
+from_dlpack: Any = tvm_ffi.from_dlpack
+make: Any = from_dlpack
+take: Any = from_dlpack
 
 
 def known(tensor: Any) -> Memory:

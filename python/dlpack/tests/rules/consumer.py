@@ -47,7 +47,8 @@ from .rule import (
 )
 
 KNOWN = {"stream", "max_version", "dl_device", "copy"}
-kept = collections.deque[Tensor](maxlen=1000)  # so that a deleter that is called too often finds the structure
+# So that a deleter that is called too often finds the structure.
+kept: collections.deque[Tensor] = collections.deque(maxlen=1000)
 
 
 class Consumer:
@@ -55,7 +56,7 @@ class Consumer:
 
     def __init__(self, spec: str) -> None:
         self.spec = spec
-        self.function = load(spec)
+        self.function: Callable[[Any], Any] = load(spec)
 
     @functools.cached_property
     def first(self) -> tuple[str, tuple[int, ...]]:
@@ -87,7 +88,10 @@ class Source:
     def __init__(
         self, array: Any, name: bytes = VERSIONED, prepare: Callable[[Any], object] = id, **fields: Any
     ) -> None:
-        self.array, self.name, self.prepare, self.fields = array, name, prepare, fields
+        self.array: Any = array
+        self.name: bytes = name
+        self.prepare: Callable[[Any], object] = prepare
+        self.fields: dict[str, Any] = fields
         self.asked: list[dict[str, Any]] = []
         self.tensors: list[Tensor] = []
         self.capsules: list[Any] = []
@@ -533,7 +537,8 @@ class Raising(Source):
 
     def __init__(self, error: Exception, *, device: bool = False) -> None:
         super().__init__(numbers(*FIRST[0]))
-        self.error, self.device = error, device
+        self.error: Exception = error
+        self.device: bool = device
 
     def __dlpack__(self, **keywords: Any) -> Any:
         raise self.error

@@ -66,9 +66,11 @@ class Producer:
     def __init__(self, spec: str) -> None:
         self.spec = spec
         begun = time.monotonic()
-        self.function = load(spec)
+        self.function: Callable[[Any], Any] = load(spec)
+        self.dtype: str
+        self.shape: tuple[int, ...]
         self.dtype, self.shape = next((each for each in FIRST if self.makes(*each)), FIRST[0])
-        self.seconds = time.monotonic() - begun  # to import it and make one object
+        self.seconds: float = time.monotonic() - begun  # to import it and make one object
 
     def make(self, array: Any) -> Any:
         try:
@@ -107,12 +109,12 @@ class Export:
 
     def __init__(self, capsule: Any) -> None:
         expect(is_capsule(capsule), f"__dlpack__ returned {type(capsule).__name__}, expected a PyCapsule")
-        self.name = capsule_name(capsule)
+        self.name: bytes = capsule_name(capsule)
         expect(self.name in STRUCTS, f"the capsule's name is {self.name!r}, expected one of {list(STRUCTS)}")
         self.capsule = capsule
-        self.managed = look(capsule)
-        self.tensor = self.managed.dl_tensor
-        self.flags = getattr(self.managed, "flags", 0)
+        self.managed: Any = look(capsule)
+        self.tensor: Any = self.managed.dl_tensor
+        self.flags: int = getattr(self.managed, "flags", 0)
 
     @property
     def address(self) -> int:

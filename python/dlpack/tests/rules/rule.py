@@ -28,13 +28,16 @@ FIRST = [(kind, shape) for shape in ((2, 3), (6,)) for kind in ("float32", "floa
 DATA_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128".split()
 
 
+Check = Callable[[Any], None]
+
+
 @dataclass(frozen=True)
 class Rule:
     id: str  # begins with "producer-" or "consumer-"
     gist: str
     source: str
     severity: Severity
-    check: Callable[[Any], None]  # raises Wrong where the rule is broken, and Skip where it can't be tried
+    check: Check  # raises Wrong where the rule is broken, and Skip where it can't be tried
 
     @property
     def side(self) -> str:
@@ -44,18 +47,18 @@ class Rule:
 found: list[Rule] = []
 
 
-def rule(side: str, source: str, *, should: bool = False) -> Callable[[Callable[[Any], None]], None]:
+def rule(side: str, source: str, *, should: bool = False) -> Callable[[Check], None]:
     """Makes a rule of a function: its name is the id, and its docstring the gist."""
 
-    def add(check: Callable[[Any], None]) -> None:
+    def add(check: Check) -> None:
         name = f"{side}-{re.sub(r'[^a-z0-9]+', '-', check.__name__.lower()).strip('-')}"
         found.append(Rule(name, check.__doc__ or "", source, "should" if should else "must", check))
 
     return add
 
 
-producer = functools.partial(rule, "producer")
-consumer = functools.partial(rule, "consumer")
+producer: Callable[..., Callable[[Check], None]] = functools.partial(rule, "producer")
+consumer: Callable[..., Callable[[Check], None]] = functools.partial(rule, "consumer")
 
 
 def load(spec: str) -> Callable[[Any], Any]:
