@@ -5,6 +5,7 @@
 # documents.
 
 PYTHON = .venv/bin/python
+PYRIGHT = PYTHONPATH=python PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --pythonpath $(PYTHON)
 UV = .venv/bin/uv pip install --quiet --compile-bytecode --python
 SOURCES := build.py go.mod $(shell find pyext pkg -name '*.[ch]' -o -name '*.go' -o -name '*.map')
 ACTIONLINT = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
@@ -88,8 +89,8 @@ lint: .venv/lint .venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK))
 	.venv/bin/mypy tests tools
 	PYTHONPATH=python .venv/bin/stubtest --mypy-config-file pyproject.toml --allowlist tests/sources/not_in_stubs.txt \
 		dlpack._dlpack
-	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --pythonpath $(PYTHON)
-	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --pythonpath $(PYTHON) --verifytypes dlpack --ignoreexternal
+	$(PYRIGHT)
+	$(PYRIGHT) --verifytypes dlpack --ignoreexternal
 
 bench: .venv/package .venv/libraries .venv-pydlpack/pydlpack $(FREE_THREADED:%=.venv-free-threaded/package)
 	$(PYTHON) benchmarks/run.py $(if $(WRITE),--json docs/speed.json) --pydlpack .venv-pydlpack/bin/python \

@@ -119,7 +119,7 @@ static int object_is_true(PyObject *Py_UNUSED(self))
 static PyObject *object_arithmetic(PyObject *left, PyObject *right)
 {
     PyObject *other = Py_IS_TYPE(left, DLPackObject_type) ? right : left;
-    bool is_number = PyLong_Check(other) || PyFloat_Check(other) || PyComplex_Check(other);
+    bool is_number = PyLong_CheckExact(other) || PyFloat_CheckExact(other) || PyComplex_CheckExact(other);
     return is_number || Py_IS_TYPE(other, DLPackObject_type) ? refuse_use("has no arithmetic")
                                                              : Py_NewRef(Py_NotImplemented);
 }

@@ -70,6 +70,7 @@ def test_arrays_compute_with_what_they_make_of_it():
     x = asdlpack(array)
     assert (x + array).tolist() == (array + x).tolist() == (array + array).tolist()
     assert (array @ x) == (array @ array)
+    assert (x * numpy.float64(2)).tolist() == (array * 2).tolist()
 
 
 def test_it_is_true_also_without_items():
