@@ -278,14 +278,20 @@ int usable_cpus(void)
     return count < MOST_CPUS ? count : MOST_CPUS;
 }
 
-/* Whether Go can open its two descriptors; else errno says why not. */
+/* Whether Go can open its two descriptors, and wait for the one by the other; else errno says why not. */
 static bool has_descriptors(void)
 {
-    int epoll = epoll_create1(EPOLL_CLOEXEC), event = eventfd(0, EFD_CLOEXEC), error = errno;
+    int held[3], holds = hold_standard_descriptors(held);
+    int epoll = epoll_create1(EPOLL_CLOEXEC), event = eventfd(0, EFD_CLOEXEC);
+    struct epoll_event wanted = {.events = EPOLLIN}, met;
+    bool has = epoll >= 0 && event >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, event, &wanted) == 0 &&
+               epoll_pwait(epoll, &met, 1, 0, NULL) == 0;
+    int error = errno;
     close(epoll);
     close(event);
+    release_descriptors(held, holds);
     errno = error;
-    return epoll >= 0 && event >= 0;
+    return has;
 }
 
 /* All is taken at once, and the memory then given back; what stacks map, before the threads start, which map it. */

@@ -88,6 +88,10 @@ bool unblock_fault_signals(sigset_t *before);
 bool may_be_loaded(const char *path); /* false: the loader would wait for ever for a FIFO, or fault in a file cut off */
 struct failure open_library(const char *path, void **entry);
 struct failure open_library_copy(const char *path, unsigned copies, void **entry);
+/* A program may have closed the standard descriptors, and open them again later: Go must not have got one of them for its
+ * own. hold_standard_descriptors returns how many are held. */
+int hold_standard_descriptors(int held[3]);
+void release_descriptors(const int *held, int count);
 void lend_to(struct core *core); /* what prepare_start and keep_reserve took */
 
 #endif

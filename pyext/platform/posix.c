@@ -184,9 +184,7 @@ static size_t move_settings(char **settings, bool back)
     return count;
 }
 
-/* A program may have closed the standard descriptors, and open them again later: Go must not have got one of them for its
- * own. Returns how many are held. */
-static int hold_standard_descriptors(int held[STDERR_FILENO + 1])
+int hold_standard_descriptors(int held[3])
 {
     int count = 0, descriptor;
     while ((descriptor = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0) {
@@ -197,6 +195,13 @@ static int hold_standard_descriptors(int held[STDERR_FILENO + 1])
         held[count++] = descriptor;
     }
     return count;
+}
+
+void release_descriptors(const int *held, int count)
+{
+    while (count > 0) {
+        close(held[--count]);
+    }
 }
 
 /* A malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
@@ -213,7 +218,7 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
     }
     struct rlimit files;
     bool known = getrlimit(RLIMIT_NOFILE, &files) == 0;
-    int held[STDERR_FILENO + 1], holds = hold_standard_descriptors(held);
+    int held[3], holds = hold_standard_descriptors(held);
     move_settings(settings, false);
     keep_fault_handlers(false);
     struct failure failure = copy == NULL && opened > 0 ? open_library_copy(path, opened, &entry)
@@ -226,9 +231,7 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
             setrlimit(RLIMIT_NOFILE, &files); /* Go raises it */
         }
     }
-    while (holds > 0) {
-        close(held[--holds]);
-    }
+    release_descriptors(held, holds);
     keep_fault_handlers(true);
     move_settings(settings, true);
     free(settings);

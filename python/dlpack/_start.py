@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from errno import EFBIG, EINVAL, EMFILE, ENFILE, EPERM
+from errno import EFBIG, EINVAL, EMFILE, ENFILE, ENOSPC, EPERM
 
 from ._dlpack import _start_copy
 
@@ -42,6 +42,7 @@ FAILURES = {
     ),
 }
 NO_COPY = {EMFILE: "close files, raise ulimit -n", ENFILE: "close files, raise fs.file-max", EFBIG: "raise ulimit -f"}
+NO_DESCRIPTORS = {**NO_COPY, ENOSPC: "close epoll instances, raise fs.epoll.max_user_watches"}
 OF_PLACES = ("cannot open", "failed to map")  # what the loader says where a file may not be executed
 NO_PLACE = "set TMPDIR to a folder from which files may be executed, use the spawn or forkserver start method"
 NO_THREAD = {
@@ -59,7 +60,7 @@ def start_failed(path: bytes, name: str, number: int, text: bytes | None, error:
     if name in ("library", "copy") and (why := unreadable(path)) is not None:
         return failure(path, "unreadable", text=why)
     if name == "descriptors":
-        way_out = NO_COPY.get(error, "a filter of system calls forbids that")
+        way_out = NO_DESCRIPTORS.get(error, "a filter of system calls forbids that")
         return failure(path, name, text=f"{os.strerror(error)} ({way_out})")
     if name == "file size":
         return no_copy(path, [os.strerror(EFBIG)])

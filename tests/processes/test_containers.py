@@ -284,6 +284,25 @@ def test_memory_that_a_filter_denies_at_the_start_says_so(denied):
     assert "vm.max_map_count" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("denied", "error", "way_out"),
+    [
+        ("epoll_ctl", errno.ENOSPC, "raise fs.epoll.max_user_watches"),  # as where the user has no watch left
+        ("epoll_ctl", errno.EPERM, "a filter of system calls"),
+        ("epoll_pwait", errno.ENOSYS, "a filter of system calls"),
+    ],
+)
+@alone
+def test_an_epoll_instance_that_can_not_be_used_says_why(denied, error, way_out):
+    """Go ends the process where it can't wait for its eventfd."""
+    source = forks.new_kind()
+    before = process.open_files()
+    seccomp.forbid([(denied, 0, 0, error)])
+    with pytest.raises(OSError, match=f"{os.strerror(error)} .*{way_out}"):
+        dlpack.asdlpack(source)
+    assert process.open_files() == before
+
+
 @alone
 def test_a_child_that_gets_neither_says_so_and_lives():
     def use():

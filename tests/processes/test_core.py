@@ -293,6 +293,31 @@ def test_a_start_without_descriptors_says_so_and_works_when_there_are_some():
     everything.use()
 
 
+@pytest.mark.parametrize("closed", [(0,), (2,), (0, 1), (0, 1, 2)])
+@alone
+def test_a_start_with_closed_standard_descriptors_alone_left_says_so(closed):
+    """Go gets none of these, and would end the process."""
+    source = forks.new_kind()
+    saved = [os.dup(number) for number in closed]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    for number in closed:
+        os.close(number)
+    outcomes = []
+    for more in range(4):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free + more, limit[1]))
+        try:
+            outcomes.append(dlpack.asdlpack(source).shape == source.shape)
+        except OSError as error:
+            outcomes.append("an epoll instance and an eventfd: Too many open files (close files" in str(error))
+    resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    for number, copy in zip(closed, saved, strict=True):
+        os.dup2(copy, number)
+    assert outcomes == [True] * 4
+    everything.use()
+
+
 @alone
 def test_the_core_takes_no_standard_descriptor_for_its_own():
     """A program that has closed one may open another file in its place."""
