@@ -58,19 +58,19 @@ bool may_be_loaded(const char *path)
     return regular && (!is_elf || header.e_shoff + header.e_shnum * sizeof(ElfW(Shdr)) <= (size_t)facts.st_size);
 }
 
-static struct failure copy_file(const char *path, int to)
+/* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
+static bool may_be_copied(const char *path)
 {
     struct stat facts;
     struct rlimit limit;
+    return stat(path, &facts) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 || (rlim_t)facts.st_size <= limit.rlim_cur;
+}
+
+static struct failure copy_file(const char *path, int to)
+{
     int from = open(path, O_RDONLY | O_CLOEXEC);
     if (from < 0) {
         return (struct failure){.name = "copy", .text = path, .error = errno};
-    }
-    /* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
-    bool known = fstat(from, &facts) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0;
-    if (known && (rlim_t)facts.st_size > limit.rlim_cur) {
-        close(from);
-        return (struct failure){.name = "file size"};
     }
     ssize_t copied;
     do {
@@ -113,6 +113,9 @@ static int create_memfd(unsigned flags)
 struct failure open_library_copy(const char *path, unsigned copies, void **entry)
 {
     enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */, HIGH = 1000 };
+    if (!may_be_copied(path)) {
+        return (struct failure){.name = "file size"};
+    }
     int memfd = create_memfd(MFD_CLOEXEC | EXECUTABLE);
     if (memfd < 0 && (memfd = create_memfd(MFD_CLOEXEC)) < 0) {
         return (struct failure){.name = "copy", .text = "memfd_create", .error = errno};

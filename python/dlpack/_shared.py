@@ -112,6 +112,7 @@ if sys.platform == "win32":
 else:
     import ctypes
     import fcntl
+    import resource
 
     # A mapping keeps a second descriptor, for its resize, unless it is told not to.
     ONE_DESCRIPTOR: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
@@ -148,6 +149,8 @@ else:
         """The pages of the whole file. A new one gets its size, and keeps it."""
         try:
             if size is not None:
+                if 0 <= resource.getrlimit(resource.RLIMIT_FSIZE)[0] < size:  # ftruncate would raise SIGXFSZ, too,
+                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))  # which a program may not ignore
                 os.ftruncate(file.fileno(), size)
                 if sys.platform == "linux":
                     with suppress(OSError):  # a temporary file takes no seals
