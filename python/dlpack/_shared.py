@@ -149,8 +149,9 @@ else:
         """The pages of the whole file. A new one gets its size, and keeps it."""
         try:
             if size is not None:
-                if 0 <= resource.getrlimit(resource.RLIMIT_FSIZE)[0] < size:  # ftruncate would raise SIGXFSZ, too,
-                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))  # which a program may not ignore
+                # Beyond this limit ftruncate raises SIGXFSZ, too, which ends a program that does not ignore it.
+                if 0 <= resource.getrlimit(resource.RLIMIT_FSIZE)[0] < size:
+                    raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
                 os.ftruncate(file.fileno(), size)
                 if sys.platform == "linux":
                     with suppress(OSError):  # a temporary file takes no seals
