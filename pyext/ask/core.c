@@ -87,12 +87,11 @@ bool in_other_order(const struct request *request)
     return request->format[0] == '>' || request->format[0] == '!';
 }
 
-/* Copies what is little and compact, of a kind that is known or becomes so. A buffer's exporter vouches for its memory, so
- * that it can't fault. false: Go has to. */
+/* Copies what is little and compact, of a kind that is known or becomes so. false: Go has to. */
 HOT static bool copy_here(struct request *request, struct answer *answer)
 {
     enum { MOST_BYTES = 64 << 10 }; /* above, Go is no slower */
-    bool is_plain = request->protocol == PROTOCOL_BUFFER && request->ndim > 0 && request->ndim <= MAX_NDIM &&
+    bool is_plain = request->vouched && request->ndim > 0 && request->ndim <= MAX_NDIM &&
                     (request->facts & (FACT_STRIDES | FACT_INDIRECT)) == 0 && !in_other_order(request) &&
                     !request->terms.has_stream && !request->terms.has_target;
     int64_t bytes = is_plain ? request->itemsize : 0;

@@ -22,7 +22,7 @@ static int recognise(DLPackObject *self)
     }
     enum known_type known = known_type(obj);
     if (known == BUFFER_ALONE) {
-        return describe_by_buffer(self);
+        return describe_by_buffer(self, PyBytes_CheckExact(obj) || PyByteArray_CheckExact(obj));
     }
     if (known == HAS_DLPACK) {
         return become_delegate(self);
@@ -50,9 +50,9 @@ static int recognise(DLPackObject *self)
 static DLPackObject *copy_buffer(PyObject *obj)
 {
     DLPackObject *self = object_new(obj, COPY_ALWAYS);
-    if (self != NULL && describe_by_buffer(self) < 0) {
+    if (self != NULL && describe_by_buffer(self, true) < 0) {
         Py_CLEAR(self);
-        if (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError)) {
+        if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
             PyErr_Clear();
         }
     }

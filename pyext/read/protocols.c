@@ -20,9 +20,15 @@ HOT static int describe_by(DLPackObject *self, const struct protocol_in *protoco
     return found;
 }
 
-HOT int describe_by_buffer(DLPackObject *self)
+HOT int describe_by_buffer(DLPackObject *self, bool vouched)
 {
-    return describe_by(self, &(struct protocol_in){"buffer", lock_buffer});
+    struct request request;
+    self->protocol = "buffer";
+    if (lock_buffer(self, &request) < 0) {
+        return -1;
+    }
+    request.vouched = vouched;
+    return object_describe(self, &request) < 0 ? -1 : 1;
 }
 
 void explain_read_stream(DLPackObject *self)

@@ -10,8 +10,9 @@
 
 /* protocols.c */
 
-/* Describe self->obj, and set self->protocol to what it was read by. 1: done; 0: it speaks none; -1: error. */
-int describe_by_buffer(DLPackObject *self);    /* of an object that is known to have a buffer */
+/* Describe self->obj, and set self->protocol to what it was read by. 1: done; 0: it speaks none; -1: error. An object
+ * that is known to have a buffer vouches for it where the memory is its own, not a mapping's or another's. */
+int describe_by_buffer(DLPackObject *self, bool vouched);
 int describe_by_protocols(DLPackObject *self); /* by the first protocol other than __dlpack__ that it speaks */
 
 /* After a failure: where self->obj gave a stream, the pending exception says, too, that it has been read. */

@@ -104,10 +104,10 @@ def test_memory_that_is_not_there_raises_whichever_thread_finds_out():
         assert copy(*layout).nbytes == size
 
 
+@pytest.mark.parametrize("size", [2 * mmap.PAGESIZE, 32 << 20])
 @alone
-def test_a_file_that_is_cut_short_raises_too():
+def test_a_file_that_is_cut_short_raises_too(size):
     """What was mapped behind its end gives SIGBUS."""
-    size = 32 << 20
     with tempfile.TemporaryFile() as file:
         file.truncate(size)
         pages = mmap.mmap(file.fileno(), size)
