@@ -74,12 +74,14 @@ def signature(
 
 
 def docstring(app: Sphinx, kind: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text: what reStructuredText would read as markup is escaped, and indented lines are code."""
+    """Docstrings are plain text: what reStructuredText would read as markup is escaped; indented lines are code, and
+    lines from >>> to an empty one an example."""
     text: list[str] = []
-    code = False
+    code = example = False
     for line in lines:
-        if line.startswith(("    ", ">>>", "...")) or not line:
-            if line.startswith("    ") and not code:
+        example = bool(line) and (example or line.startswith(">>>"))
+        if example or line.startswith("    ") or not line:
+            if line.startswith("    ") and not code and not example:
                 text += [".. code-block:: python", ""]
             text.append(line)
             code = line.startswith("    ") or (code and not line)
