@@ -128,7 +128,7 @@ def test_a_copy_that_faults_is_an_error_where_all_signals_are_blocked(where):
         for _ in range(2):
             with pytest.raises(BufferError, match="can't be read; expected an address that is mapped"):
                 dlpack.asdlpack(dlpack.from_pointer(4096, (2,), "float32"), copy=True)
-            dlpack.asdlpack(b"bytes", copy=True)
+            dlpack.asdlpack(memoryview(b"bytes"), copy=True)
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
     def in_thread():
@@ -414,7 +414,7 @@ def test_a_handler_stays_while_its_signal_comes_at_the_cores_start(name, handler
         count = handled.value
         while handled.value == count:  # until the thread takes them
             os.sched_yield()
-        dlpack.asdlpack(b"bytes", copy=True)
+        dlpack.asdlpack(memoryview(b"bytes"), copy=True)
         os.kill(sender, signal.SIGKILL)
         os.waitpid(sender, 0)
         os.write(writing, b"!")
