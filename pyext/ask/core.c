@@ -88,7 +88,7 @@ bool in_other_order(const struct request *request)
 }
 
 /* Copies what is little and compact, of a kind that is known or becomes so. false: Go has to. */
-HOT static bool copy_here(struct request *request, struct answer *answer)
+HOT static bool copy_small(struct request *request, struct answer *answer)
 {
     enum { MOST_BYTES = 64 << 10 }; /* above, Go is no slower */
     bool is_plain = request->vouched && request->ndim > 0 && request->ndim <= MAX_NDIM &&
@@ -124,7 +124,7 @@ HOT static bool copy_here(struct request *request, struct answer *answer)
 
 HOT int ask(struct request *request, struct answer *answer)
 {
-    if (request->terms.copy == COPY_ALWAYS && copy_here(request, answer)) {
+    if (request->terms.copy == COPY_ALWAYS && copy_small(request, answer)) {
         return 0;
     }
     bool may_recall = request->terms.copy != COPY_ALWAYS && !request->terms.has_stream && !request->terms.has_target &&
