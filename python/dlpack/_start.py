@@ -32,8 +32,9 @@ FAILURES = {
     "unreadable": (
         RuntimeError,
         "{path}: {text} (the process has to read this file: put it back, make it readable, or call "
-        "asdlpack(memoryview(b'x'), copy=True) before the process changes its root directory or its user, in a forked child "
-        "again; an application has to bring it along beside the extension, and to keep it until its last process ends)",
+        "asdlpack(memoryview(b'x'), copy=True) before the process changes its root directory or its user, in a forked "
+        "child again; an application has to bring it along beside the extension, and to keep it until its last process "
+        "ends)",
     ),
     "copies": (
         RuntimeError,
