@@ -212,9 +212,11 @@ def lengths(value: object, expected: str) -> tuple[int, ...] | Exception:
 
 
 def items_of(value: Any) -> tuple[object, ...]:
-    """Of a sequence, such as an array, its items, 65 at most, which is one dimension too many; else the value alone."""
+    """Of a sequence, such as an array, its items, 65 at most, which is one dimension too many; else the value alone. A
+    DLPackObject, the only one with _tensor, has __len__ and __getitem__ just to say what has items."""
     kind = type(value)
-    is_sequence = hasattr(kind, "__len__") and hasattr(kind, "__getitem__") and not hasattr(kind, "keys")
+    is_sequence = hasattr(kind, "__len__") and hasattr(kind, "__getitem__")
+    is_sequence = is_sequence and not hasattr(kind, "keys") and not hasattr(kind, "_tensor")
     if not is_sequence or isinstance(value, (int, str, bytes, bytearray)) or getattr(value, "shape", None) == ():
         return (value,)
     return tuple(value[i] for i in range(min(len(value), 65)))

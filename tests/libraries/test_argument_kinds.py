@@ -74,7 +74,10 @@ class Endless:
         return 1
 
 
-@pytest.mark.parametrize("shape", ["23", b"23", {0: 2}, {2, 3}, np.array([2.5]), np.array([[2, 3]]), object(), [[2]]])
+NO_INTS = ["23", b"23", {0: 2}, {2, 3}, np.array([2.5]), np.array([[2, 3]]), object(), [[2]], asdlpack(b"23")]
+
+
+@pytest.mark.parametrize("shape", NO_INTS)
 def test_what_is_no_sequence_of_ints_is_no_shape(shape):
     with pytest.raises(TypeError, match="shape: expected an int, or a sequence of ints, of 64 bits, got"):
         frombuffer(bytearray(16), "uint8", shape)
