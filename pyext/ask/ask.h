@@ -33,7 +33,7 @@ bool is_packed(DLDataType dtype, uint64_t flags);
 
 enum { GIL_BYTES = 1 << 20 }; /* a copy from this size on lets other Python threads run */
 
-/* Whether a buffer's format says another byte order than the CPU's. */
+/* Whether a buffer's format says another byte order than the CPU's, which is little-endian. */
 bool in_other_order(const struct request *request);
 
 /* Answers the request: from memory, or by one call into Go. -1 with an exception set where the answer is an error, which

@@ -91,14 +91,9 @@ bool in_other_order(const struct request *request)
 HOT static bool copy_small(struct request *request, struct answer *answer)
 {
     enum { MOST_BYTES = 64 << 10 }; /* above, Go is no slower */
-    bool is_plain = request->vouched && request->ndim > 0 && request->ndim <= MAX_NDIM &&
-                    (request->facts & (FACT_STRIDES | FACT_INDIRECT)) == 0 && !in_other_order(request) &&
-                    !request->terms.has_stream && !request->terms.has_target;
-    int64_t bytes = is_plain ? request->itemsize : 0;
-    for (int32_t i = 0; is_plain && i < request->ndim; i++) {
-        is_plain = !__builtin_mul_overflow(bytes, request->dims[i], &bytes);
-    }
-    if (!is_plain || bytes <= 0 || bytes > MOST_BYTES) {
+    size_t bytes = (size_t)request->vouched;
+    if (bytes == 0 || bytes > MOST_BYTES || (request->facts & FACT_STRIDES) != 0 || in_other_order(request) ||
+        request->terms.has_stream || request->terms.has_target) {
         return false;
     }
     request->terms.copy = COPY_NEVER;
@@ -108,15 +103,15 @@ HOT static bool copy_small(struct request *request, struct answer *answer)
         PyErr_Clear(); /* Go copies what it refuses to share, or says why not */
         return false;
     }
-    if (answer->max_count == 0 || answer->above != (uint64_t)bytes) {
+    if (answer->max_count == 0 || answer->above != bytes) {
         return false;
     }
     const void *first = (const void *)(uintptr_t)(request->data + answer->offset);
-    answer->memory = allocate_aligned((size_t)bytes);
+    answer->memory = allocate_aligned(bytes);
     if (answer->memory == NULL) {
         return false;
     }
-    memcpy(answer->memory, first, (size_t)bytes);
+    memcpy(answer->memory, first, bytes);
     answer->offset = (uint64_t)(uintptr_t)answer->memory - request->data;
     answer->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
     return true;

@@ -94,7 +94,7 @@ struct request {
     int64_t producer_stream; /* by whose order the memory is complete; 0: not known, unless FACT_STREAM */
     struct request *into;    /* the writable memory that this memory is copied into; the answer is its status alone */
     struct terms terms;
-    uint8_t vouched; /* the memory is its exporter's own, and can be read, so that C may copy it */
+    int64_t vouched; /* bytes that are their exporter's own, and can be read, so that C may copy them; 0: not known */
 };
 
 /* What becomes of a request: a Python exception's type, but for STATUS_OK. */

@@ -27,7 +27,7 @@ HOT int describe_by_buffer(DLPackObject *self, bool vouched)
     if (lock_buffer(self, &request) < 0) {
         return -1;
     }
-    request.vouched = vouched;
+    request.vouched = vouched ? self->view.len : 0;
     return object_describe(self, &request) < 0 ? -1 : 1;
 }
 
