@@ -29,10 +29,10 @@ from ..tensors import LEGACY, MALFORMED, VERSIONED, Tensor
 from .rule import (
     CPU,
     DATA_TYPES,
-    FIRST,
     FROM_DLPACK,
     HEADER,
     KEYWORDS,
+    KINDS,
     PYTHON,
     STREAMS,
     consumer,
@@ -61,7 +61,7 @@ class Consumer:
     @functools.cached_property
     def first(self) -> tuple[str, tuple[int, ...]]:
         """A data type and a shape that it takes."""
-        return next((each for each in FIRST if self.hand(numbers(*each)).error is None), FIRST[0])
+        return next((each for each in KINDS if self.hand(numbers(*each)).error is None), KINDS[0])
 
     @property
     def dtype(self) -> str:
@@ -336,8 +336,8 @@ def does_not_write(consumer: Consumer) -> None:
     expect(array.tobytes() == before, "the memory was written")
     tensor = handed.tensor.struct.dl_tensor
     told = tuple(tensor.shape[: array.ndim]), tuple(tensor.strides[: array.ndim])
-    kept = told == (array.shape, tuple(strides_of(array)))
-    expect(handed.tensor.deleted > 0 or kept, f"shape and strides became {told}")
+    same = told == (array.shape, tuple(strides_of(array)))
+    expect(handed.tensor.deleted > 0 or same, f"shape and strides became {told}")
 
 
 @consumer("array API 2021.12, data interchange, support for all dtypes", should=True)
@@ -536,7 +536,7 @@ class Raising(Source):
     """A producer that can't export."""
 
     def __init__(self, error: Exception, *, device: bool = False) -> None:
-        super().__init__(numbers(*FIRST[0]))
+        super().__init__(numbers(*KINDS[0]))
         self.error: Exception = error
         self.device: bool = device
 

@@ -38,9 +38,9 @@ from ..tensors import LEGACY, VERSIONED
 from .rule import (
     CPU,
     DATA_TYPES,
-    FIRST,
     HEADER,
     KEYWORDS,
+    KINDS,
     PRACTICE,
     PYTHON,
     STREAMS,
@@ -69,7 +69,7 @@ class Producer:
         self.function: Callable[[Any], Any] = load(spec)
         self.dtype: str
         self.shape: tuple[int, ...]
-        self.dtype, self.shape = next((each for each in FIRST if self.makes(*each)), FIRST[0])
+        self.dtype, self.shape = next((each for each in KINDS if self.makes(*each)), KINDS[0])
         self.seconds: float = time.monotonic() - begun  # to import it and make one object
 
     def make(self, array: Any) -> Any:

@@ -24,10 +24,8 @@ Severity = Literal["must", "should"]  # should: the text recommends it, can be r
 CPU = (1, 0)
 CODES = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}  # by numpy's kind
 # What is tried first: a library may hold some data types alone, and vectors alone.
-FIRST = [(kind, shape) for shape in ((2, 3), (6,)) for kind in ("float32", "float64", "int32", "int64", "uint8")]
+KINDS = [(kind, shape) for shape in ((2, 3), (6,)) for kind in ("float32", "float64", "int32", "int64", "uint8")]
 DATA_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128".split()
-
-
 Check = Callable[[Any], None]
 
 
