@@ -48,7 +48,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
         has_buffer = has_buffer && PyErr_ExceptionMatches(PyExc_BufferError);
         PyObject *refusal = take_exception();
         self = has_buffer ? lock(obj, request) : NULL;
-        if (self == NULL && (!has_buffer || is_refusal())) {
+        if (self == NULL && (!has_buffer || is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
             PyErr_Clear();
             check_in_python(python.about_side, Py_BuildValue("(sO)", side, refusal));
         }

@@ -92,9 +92,9 @@ static PyObject *object_item(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(key)
     return refuse_use("is not subscriptable");
 }
 
-static int object_set_item(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(key), PyObject *Py_UNUSED(value))
+static int object_set_item(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(key), PyObject *value)
 {
-    refuse_use("does not support item assignment");
+    refuse_use(value == NULL ? "does not support item deletion" : "does not support item assignment");
     return -1;
 }
 
@@ -113,6 +113,12 @@ static Py_ssize_t object_length(PyObject *Py_UNUSED(self))
 static int object_is_true(PyObject *Py_UNUSED(self))
 {
     return 1;
+}
+
+/* Without it int() and float() would read the buffer as text: b"5" would be 5. */
+static PyObject *object_number(PyObject *Py_UNUSED(self))
+{
+    return refuse_use("is not a number");
 }
 
 /* An array on the other side computes with what it makes of the object. */
@@ -186,6 +192,8 @@ static PyType_Slot object_slots[] = {
     {Py_mp_ass_subscript, object_set_item},
     {Py_mp_length, object_length},
     {Py_nb_bool, object_is_true},
+    {Py_nb_int, object_number},
+    {Py_nb_float, object_number},
     {Py_nb_add, object_arithmetic},
     {Py_nb_subtract, object_arithmetic},
     {Py_nb_multiply, object_arithmetic},

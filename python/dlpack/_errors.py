@@ -212,14 +212,37 @@ def capsule_name(name: bytes | None, legacy: str, versioned: str) -> Exception:
     return ValueError(f'capsule "{text:.{MOST}}": expected the name "{legacy}" or "{versioned}"')
 
 
+# Ways out that make a copy: of copy_into's target they would lose what is copied into it.
+COPYING = (
+    "copy=None",
+    "numpy.asarray(",
+    "ascontiguousarray(",
+    ".astype(",
+    ".tobytes()",
+    "to_numpy(",
+    "collect()",
+    "toarray()",
+    "to_dense()",
+    "to_padded_tensor(",
+    "resolve_conj()",
+    "int_repr()",
+    "empty_like(",
+    "key_data(",
+)
+
+
 def about_side(side: str, error: BaseException) -> BaseException:
     """The error of reading copy_into's source or target, which says which of the two it is about."""
     kind = type(error)
     if kind is not TypeError and kind is not ValueError and kind is not BufferError:
         return error
-    text, needs_copy, _ = str(error).partition(" (pass copy=None")
-    instead = " (copy into a new array, and from there by the library that owns the target)" if needs_copy else ""
-    named = kind(f"{side}: {text}{instead}")
+    text = str(error)
+    if side == "target":
+        text = text.replace("mode='c'", "mode='r+'").replace("ACCESS_COPY", "ACCESS_WRITE")
+        said, _, way_out = text.rpartition(" (")
+        if any(word in way_out for word in COPYING):
+            text = f"{said} (copy into a new array, and from there by the library that owns the target)"
+    named = kind(f"{side}: {text}")
     named.__cause__ = error.__cause__
     return named.with_traceback(error.__traceback__)
 

@@ -4,6 +4,7 @@ import array
 import ctypes
 import functools
 import gc
+import io
 import itertools
 import mmap
 import sys
@@ -302,6 +303,32 @@ def test_a_target_that_would_have_to_be_copied_is_refused_with_another_way_out()
     target = numbers(4) + 1
     copy_into(obj, target)
     assert target.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("obj", "way_out"),
+    [
+        ([1], "(copy into a new array, and from there by the library that owns the target)"),
+        (
+            "a file",
+            "numpy.memmap(obj, mode='r+'), or open it for mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE)",
+        ),
+        (io.BytesIO(bytes(8)), "(pass its getbuffer())"),
+    ],
+)
+def test_a_target_that_is_refused_names_no_way_out_that_copies_it(obj, way_out):
+    with pytest.raises((BufferError, TypeError), match=r"^target: ") as caught:
+        copy_into(numbers(1), obj)
+    assert way_out in str(caught.value)
+
+
+def test_a_misaligned_target_of_ml_dtypes_is_refused():
+    """Its buffer raises a ValueError of numpy's, which isn't the cause."""
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    target = np.ndarray((3,), bfloat16, bytearray(64), 1)
+    for _ in range(2):
+        with pytest.raises(BufferError, match=r"^target: .*misaligned.* \(copy into a new array, and from there "):
+            copy_into(np.ones(3, bfloat16), target)
 
 
 @pytest.mark.parametrize("shape", [(1 << 40, 0), (0, 1 << 40), (1 << 20, 0, 1 << 20), (0,)])
