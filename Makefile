@@ -31,7 +31,7 @@ NEWEST = $(firstword $(foreach version,3.14 3.13 3.12,$(shell python$(version) -
 # What make matrix and make conformance try: the environment of the tests, and what does not fit in it.
 MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton \
 	$(if $(wildcard /proc/driver/nvidia),.venv-cuda)
-CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl
+CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv-pydlpack
 
 .PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format lint bench bench-compare \
 	bench-cuda matrix conformance docs wheels check-wheels notes clean

@@ -66,11 +66,11 @@ def other_owners() -> list[str]:
     owners = set()
     for each in distributions():
         try:
-            if "\ndlpack/__init__.py," in f"\n{each.read_text('RECORD')}":
-                owners.add(each.metadata["Name"] or "")
+            if "\ndlpack/__init__.py," in f"\n{each.read_text('RECORD')}" and "Name" in each.metadata:
+                owners.add(each.metadata["Name"])
         except Exception:  # metadata may be broken
             continue
-    return sorted(owners - {"dlpack-go", ""})
+    return sorted(owners - {"dlpack-go"})
 
 
 def warn(folder: str) -> None:

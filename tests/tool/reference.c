@@ -211,6 +211,9 @@ static void delete_legacy(DLManagedTensor *managed)
 
 static void destroy(PyObject *capsule)
 {
+    if (fault("producer-passing-error")) {
+        PyErr_Clear();
+    }
     const char *name = PyCapsule_GetName(capsule);
     if (strncmp(name, "used", 4) == 0 && !fault("producer-used-capsule")) {
         return;

@@ -8,7 +8,8 @@ A module is imported only where its library is installed. It may define
     make, take  for the rules of producers and consumers: of a numpy array the library's own, and of what has __dlpack__
 
 No library belongs to `standard`, `layouts` and `datatypes`: what these provide is there everywhere. Nor to `asdlpack`
-and `conformance`, which have checks alone. dpctl is tried by the rules alone: exchanges would need its own device.
+and `conformance`, which have checks alone. The rules alone try dpctl, whose exchanges would need its own device, and
+pydlpack.
 """
 
 import importlib
