@@ -230,7 +230,7 @@ func (r *reader) refuseColumns(n *node, found string) error {
 		columns += ", ..."
 	}
 	return dlpack.Unsupported(r.protocol + ": " + found + columns + "; DLPack holds one array (pass one alone" + first +
-		"; numpy.asarray(obj) has all of an array of numbers)")
+		"; numpy.asarray(obj) is an array of all, if they are numbers)")
 }
 
 // list adds the dimension of lists of `size` elements, or where these are tensors theirs.

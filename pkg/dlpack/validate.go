@@ -264,7 +264,7 @@ func (d *Description) cure(verb string) string {
 	case !d.OnlyShared:
 		return "pass copy=None to " + verb
 	case d.Device.Type.OnCPU():
-		return "take it as bytes, copied with ctypes.string_at, by frombuffer"
+		return "copy its bytes: frombuffer(ctypes.string_at(address, nbytes), dtype, shape, copy=None)"
 	}
 	return "copy it with the library that owns it"
 }

@@ -29,7 +29,8 @@ func ParseAnyName(name string) (dlpack.DataType, error) {
 		return t, nil
 	}
 	names, exact := nearestNames(name)
-	if exact && len(names) == 1 {
+	isCode := len(name) == 2 && 'A' <= name[0] && name[0] <= 'Z' // to numpy "U4" is text
+	if exact && len(names) == 1 && !isCode {
 		return ParseName(names[0])
 	}
 	return dlpack.DataType{}, unknownName(name, names)

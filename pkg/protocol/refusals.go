@@ -11,7 +11,7 @@ const (
 	noBitField  = "bit field; DLPack has no such items (its producer can describe the bytes, as \"|u1\")"
 	noStructure = "a structure; DLPack has one data type (" + asField + ")"
 	noPadding   = "padding; DLPack has one data type (" + asField + ")"
-	noPointers  = "pointers; DLPack holds numbers (what one leads to: from_pointer; as integers: " +
+	noPointers  = "pointers; DLPack holds numbers (what one points to: from_pointer; their addresses: " +
 		"memoryview(memoryview(obj).tobytes()).cast('Q'))"
 	noLongDouble  = "80-bit or other long double; DLPack has float64 (" + asFloat64 + ")"
 	noLongComplex = "80-bit or other long double; DLPack has complex128 (pass numpy.asarray(obj).astype('complex128'))"

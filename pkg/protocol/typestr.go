@@ -14,7 +14,7 @@ import (
 func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	text, name, named := strings.Cut(text, " ")
 	if strings.HasPrefix(text, "StringDType(") {
-		return item, unsupported(field, text, "text of any length; DLPack holds numbers (convert it to numbers, as with "+
+		return item, unsupported(field, text, "text of any length; DLPack holds numbers (where it says numbers, "+
 			".astype('float64'))")
 	}
 	if len(text) < 2 || strings.IndexByte("<>|=", text[0]) < 0 {

@@ -35,8 +35,8 @@ STREAM = "stream: expected None, an int of 64 bits, or an object with __cuda_str
 VERSION = "max_version: expected None or a tuple of two ints of 64 bits, (major, minor)"
 INTS = "a tuple of two ints of 32 bits, (device type, device id)"
 DEVICE = (
-    f"device: expected a name such as 'cpu' or 'cuda:1', {INTS}, an object that is on it, or a device of torch, jax or "
-    "cupy"
+    f"device: expected a name such as 'cpu' or 'cuda:1', {INTS}, an object with __dlpack_device__, or a device of "
+    "torch, jax or cupy"
 )
 TARGET = f"dl_device: expected None or {INTS}"
 
@@ -153,7 +153,8 @@ def plain_from_pointer(
     elif owner is None:
         owner = pointer  # it knows what it leads to
     return plain(
-        partial(from_pointer, start, readonly=bool(readonly), owner=owner),
+        partial(from_pointer, start, owner=owner),
+        readonly=flag(readonly, "readonly"),
         stream=None if stream is None else stream_handle(stream),
         shape=lengths(shape, f"{SHAPE} (None needs memory of a known size)" if shape is None else SHAPE),
         dtype=dtype_text(dtype),
@@ -194,6 +195,13 @@ def wrong(expected: str, value: object, items: list[object] | tuple[object, ...]
     """A ValueError where the items are ints, which then don't fit; else a TypeError."""
     kind = TypeError if None in [index(item) for item in items] else ValueError
     return kind(unexpected(expected, value))
+
+
+def flag(value: object, name: str) -> bool | Exception:
+    """A bool, or numpy's."""
+    if type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    return TypeError(unexpected(f"{name}: expected True or False", value))
 
 
 def plain_copy(copy: object) -> object:

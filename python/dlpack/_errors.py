@@ -108,13 +108,16 @@ def way_out(obj: Any) -> str:
         elif isinstance(getattr(obj, "buf", None), memoryview):
             instead = "pass its buf"
         elif isinstance(obj, str | os.PathLike):
-            instead = f"of the file: numpy.memmap(obj, mode='c'), or open it for {MAPPED.format('file')}"
+            text = ", or of text obj.encode()" if isinstance(obj, str) else ""
+            instead = f"map the file: numpy.memmap(obj, mode='c'), or opened as file, {MAPPED.format('file')}{text}"
+        elif hasattr(obj, "getvalue"):  # io.StringIO
+            instead = "pass obj.getvalue().encode()"
         elif hasattr(obj, "fileno"):
-            instead = f"of the file: {MAPPED.format('obj')}"
+            instead = f"map the file: {MAPPED.format('obj')}"
         elif type(obj).__name__ == "LazyFrame":
             instead = "pass a column of obj.collect()"
         elif hasattr(obj, "toarray"):  # scipy.sparse
-            instead = "pass obj.toarray(), or its data, indices and indptr one by one"
+            instead = "pass obj.toarray(); of csr and csc also obj.data, obj.indices and obj.indptr one by one"
         elif isinstance(obj, dict):
             instead = "pass its values one by one"
         elif hasattr(obj, "__array__") and hasattr(obj, "codes"):  # pandas.Categorical
@@ -181,7 +184,7 @@ def way_out_of_torch(obj: Any) -> str:
         elif obj.is_quantized:
             instead = "pass obj.int_repr()"
         elif str(obj.layout) != "torch.strided":
-            instead = "pass obj.to_dense(), or its values() and indices one by one"
+            instead = "pass obj.to_dense()"
         else:
             return ""
     except Exception:  # another version of torch
@@ -232,24 +235,24 @@ COPYING = (
 
 
 def about_side(side: str, error: BaseException) -> BaseException:
-    """The error of reading copy_into's source or target, which says which of the two it is about."""
+    """The error of reading copy_into's source or target, which says which of the two it is about. The core's says so
+    itself: its side is empty."""
     kind = type(error)
     if kind is not TypeError and kind is not ValueError and kind is not BufferError:
         return error
-    text = str(error)
-    if side == "target":
+    text = f"{side}: {error}" if side else str(error)
+    if text.startswith("target: "):
         text = text.replace("mode='c'", "mode='r+'").replace("ACCESS_COPY", "ACCESS_WRITE")
         said, _, way_out = text.rpartition(" (")
         if any(word in way_out for word in COPYING):
             text = f"{said} (copy into a new array, and from there by the library that owns the target)"
-    named = kind(f"{side}: {text}")
+    named = kind(text)
     named.__cause__ = error.__cause__
     return named.with_traceback(error.__traceback__)
 
 
 def read_only_target(source: object, target: object) -> Exception:
     return BufferError(
-        f"target: {type_name(target)} is read-only; expected memory that may be written, to copy the source into, "
-        f"{type_name(source)} (pass a writable copy, as bytearray(target) or numpy.array(target); a legacy capsule "
-        "counts as read-only)"
+        f"target: {type_name(target)} is read-only; expected memory that may be written, to copy the source "
+        f"({type_name(source)}) into (pass a new array or bytearray, and keep it; a legacy capsule counts as read-only)"
     )

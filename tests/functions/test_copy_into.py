@@ -281,7 +281,9 @@ def test_another_shape_or_dtype_is_a_value_error_naming_both(source, target, mes
     ],
 )
 def test_a_read_only_target_is_a_buffer_error(make):
-    with pytest.raises(BufferError, match=r"^target: .* is read-only; .* numpy.ndarray \(pass a writable copy"):
+    with pytest.raises(
+        BufferError, match=r"^target: .* is read-only; .* \(numpy.ndarray\) into \(pass a new array or bytearray"
+    ):
         copy_into(numbers(4, dtype="u1"), make())
 
 
@@ -311,9 +313,12 @@ def test_a_target_that_would_have_to_be_copied_is_refused_with_another_way_out()
         ([1], "(copy into a new array, and from there by the library that owns the target)"),
         (
             "a file",
-            "numpy.memmap(obj, mode='r+'), or open it for mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE)",
+            "numpy.memmap(obj, mode='r+'), or opened as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE)",
         ),
         (io.BytesIO(bytes(8)), "(pass its getbuffer())"),
+        (np.zeros(1, "g"), "(copy into a new array, and from there "),
+        (np.zeros(1, "U1"), "(copy into a new array, and from there "),
+        (np.array([None]), "(copy into a new array, and from there "),
     ],
 )
 def test_a_target_that_is_refused_names_no_way_out_that_copies_it(obj, way_out):

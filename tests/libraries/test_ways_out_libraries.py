@@ -156,11 +156,11 @@ REFUSED = {
     "a sparse matrix of scipy": (lambda: scipy.sparse.eye(3), "obj.toarray()"),
     "a compressed matrix of scipy": (
         lambda: scipy.sparse.eye(3).tocsr(),
-        "its data, indices and indptr one by one",
+        "obj.data, obj.indices and obj.indptr one by one",
         "obj.indptr",
     ),
     "a sparse tensor": (lambda: torch.eye(3).to_sparse(), "obj.to_dense()"),
-    "a sparse tensor in rows": (lambda: torch.eye(3).to_sparse_csr(), "its values() and indices", "obj.values()"),
+    "a sparse tensor in rows": (lambda: torch.eye(3).to_sparse_csr(), "obj.to_dense()"),
     "a conjugated tensor": (lambda: torch.ones(2, dtype=torch.complex64).conj(), "obj.resolve_conj()"),
     "a quantized tensor": (
         lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8),

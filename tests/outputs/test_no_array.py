@@ -45,7 +45,7 @@ ATTRIBUTES = {
     "numpy": "numpy.asarray(x)",
     "sum": "numpy.asarray(x).sum",
     "T": "numpy.asarray(x).T",
-    "to": 'asdlpack(x, device="cpu", copy=None)',
+    "to": "asdlpack(x, device=device, copy=None)",
     "tobytes": "bytes(x)",
     "tolist": "numpy.asarray(x).tolist",
 }
@@ -59,7 +59,7 @@ def test_an_attribute_that_only_arrays_have_names_what_has_it(name):
         getattr(x, name)
     instead = str(caught.value).partition("; use ")[2]
     assert instead == ATTRIBUTES[name]
-    assert eval(instead, {"x": x, "numpy": numpy, "asdlpack": asdlpack}) is not None
+    assert eval(instead, {"x": x, "numpy": numpy, "asdlpack": asdlpack, "device": "cpu"}) is not None
 
 
 def test_another_attribute_is_reported_as_python_does():

@@ -96,10 +96,12 @@ REFUSED = {
     "an Array of multiprocessing": (lambda: multiprocessing.Array("i", 3), "its get_obj()", "obj.get_obj()"),
     "a SharedMemory": (shared_memory, "its buf", "obj.buf"),
     "a name of a file": (lambda: str(FILE), "numpy.memmap(obj, mode='c')"),
+    "a text": (lambda: "text", "obj.encode()"),
+    "a file of text in memory": (lambda: io.StringIO("text"), "obj.getvalue().encode()"),
     "a path": (lambda: FILE, "numpy.memmap(obj, mode='c')"),
     "a path of a file to open": (
         lambda: FILE,
-        "open it for mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)",
+        "opened as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)",
         "mmap.mmap((file := open(obj, 'rb')).fileno(), 0, access=mmap.ACCESS_COPY)",
     ),
     "a file": (lambda: FILE.open("rb"), "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY)"),
