@@ -3,6 +3,7 @@ package handover
 import (
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"dlpack/pkg/cuda"
@@ -27,7 +28,7 @@ func CopyInto(source, target *Place, allocator Allocator) error {
 		return dlpack.Of("source", err)
 	}
 	if err := target.validate(); err != nil {
-		return dlpack.Of("target", err)
+		return OfTarget(err)
 	}
 	if err := checkAlike(source, target); err != nil {
 		return err
@@ -51,6 +52,20 @@ func CopyInto(source, target *Place, allocator Allocator) error {
 	}
 	return dlpack.Unsupported("source is on " + source.tensor.Device.String() + ", target on " +
 		target.tensor.Device.String() + "; expected both on the CPU or on CUDA (copy with the library that owns them)")
+}
+
+// OfTarget makes an error that is about the target. A way out that copies the target would lose what is copied into it:
+// there is another one.
+func OfTarget(err error) error {
+	text := err.Error()
+	cut := max(0, strings.LastIndex(text, " ("))
+	for _, copies := range []string{"asarray(", "ascontiguousarray(", ".astype(", ".tobytes()"} {
+		if dlpack.KindOf(err) == dlpack.KindUnsupported && strings.Contains(text[cut:], copies) {
+			err = dlpack.Unsupported(text[:cut] + " (copy into a new array, and from there by the library that owns the target)")
+			break
+		}
+	}
+	return dlpack.Of("target", err)
 }
 
 // validate takes what a copy would cure, too: it is cured on the way, or was asked for.

@@ -109,7 +109,7 @@ func copyInto(request *C.struct_request, answer *C.struct_answer) error {
 		return dlpack.Of("source", err)
 	}
 	if err := read(request.into, &target.Description, answer); err != nil {
-		return dlpack.Of("target", err)
+		return handover.OfTarget(err)
 	}
 	source.Producer, target.Producer = int64(request.producer_stream), int64(request.into.producer_stream)
 	return handover.CopyInto(&source, &target, answerMemory{answer})

@@ -3,35 +3,10 @@
  *
  * It is C because each export asks. What else they are asked after a refusal, and off the CPU, dlpack._delegate decides. */
 #include "delegate/delegate.h"
-#include "platform/platform.h"
 
 #include <stdatomic.h>
 
 /* Asking. */
-
-/* The calls of producers by this thread that have not ended. Not inlined: the compiler would look the variable up at
- * each use, which takes 4 ns. */
-HOT __attribute__((noinline)) static int *producer_calls_here(void)
-{
-    static _Thread_local int calls;
-    return &calls;
-}
-
-/* A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle. Python's
- * recursion limit does not end that: no Python function need be on the stack. Where one is, this ends it earlier. */
-static int *begin_producer_call(bool in_python)
-{
-    enum { MOST_IN_PYTHON = 120 };
-    int *here = producer_calls_here();
-    if (*here >= NESTED_FREELY && (!stack_has_space(*here) || (in_python && *here >= MOST_IN_PYTHON))) {
-        PyErr_Format(PyExc_RecursionError,
-                     "asdlpack: a producer's memory is another's, and so on, %d calls deep; expected memory at the end",
-                     *here);
-        return NULL;
-    }
-    ++*here;
-    return here;
-}
 
 /* obj.__dlpack__ with the arguments that are there: a producer that knows no others must not be given them. */
 static PyObject *call_producer(PyObject *obj, const struct export_arguments *arguments)
@@ -135,11 +110,16 @@ static DLPackObject *keep_import(DLPackObject *self, DLPackObject *imported)
     return kept;
 }
 
-/* What copy=None had to copy serves all exports from now on, if what it was copied from was complete. */
+/* What copy=None had to copy serves all exports from now on, if what it was copied from was complete; steals imported. */
 static PyObject *keep_copy(DLPackObject *self, DLPackObject *imported, bool was_complete)
 {
     if (was_complete && self->copy == COPY_IF_NEEDED && imported->copy == COPY_IF_NEEDED && holds_memory(imported)) {
-        keep_import(self, (DLPackObject *)Py_NewRef((PyObject *)imported));
+        DLPackObject *kept = keep_import(self, (DLPackObject *)Py_NewRef((PyObject *)imported));
+        if (holds_memory(kept)) { /* perhaps another thread's */
+            Py_INCREF((PyObject *)kept);
+            Py_DECREF((PyObject *)imported);
+            return (PyObject *)kept;
+        }
     }
     return (PyObject *)imported;
 }
@@ -167,10 +147,10 @@ PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
     plain_copy(copied, &copy);
     DLPackObject *served = object_new(self->obj, copy);
     int found = served == NULL ? -1 : describe_by_protocols(served);
-    if (found > 0) {
-        return Py_BuildValue("(sN)", served->protocol, keep_copy(self, served, !is_of_cuda(served->tensor.device)));
-    }
     const char *protocol = served == NULL || found == 0 ? NULL : served->protocol;
+    if (found > 0) {
+        return Py_BuildValue("(sN)", protocol, keep_copy(self, served, !is_of_cuda(served->tensor.device)));
+    }
     Py_XDECREF((PyObject *)served);
     return Py_BuildValue("(zN)", protocol, found < 0 ? take_exception() : new_none());
 }

@@ -150,13 +150,7 @@ static int copy_in_core(struct request *source, struct request *target)
     struct answer answer;
     source->into = target;
     source->terms = (struct terms){.copy = COPY_ALWAYS, .has_target = true, .target = target->device};
-    if (ask(source, &answer) < 0) {
-        PyObject *refusal = take_exception();
-        check_in_python(python.about_side, Py_BuildValue("(sO)", "", refusal));
-        Py_DECREF(refusal);
-        return -1;
-    }
-    return 0;
+    return ask(source, &answer);
 }
 
 HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)

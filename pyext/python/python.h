@@ -88,6 +88,12 @@ struct parameter {
 bool read_arguments(const struct parameter *parameters, int count, int positional, int required, PyObject *const *args,
                     Py_ssize_t nargs, PyObject *kwnames);
 
+/* The count of this thread's calls of producers that have not ended, which the caller counts down after its own. NULL:
+ * error. A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle.
+ * Python's recursion limit does not end that: no Python function need be on the stack. Where one is (in_python), this
+ * ends it earlier. */
+int *begin_producer_call(bool in_python);
+
 /* PyObject_VectorcallMethod(name, args, nargs, kwnames) */
 extern PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *);
 

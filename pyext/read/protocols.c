@@ -48,10 +48,14 @@ int describe_by_protocols(DLPackObject *self)
         {"__arrow_c_array__", read_arrow_array},
         {"__arrow_c_stream__", read_arrow_stream},
     };
-    int found = 0;
+    int found = 0, *calls = begin_producer_call(false);
+    if (calls == NULL) {
+        return -1;
+    }
     for (int i = 0; i < COUNT_OF(protocols) && found == 0; i++) {
         found = describe_by(self, &protocols[i]);
     }
+    --*calls;
     if (found < 0) {
         explain_read_stream(self);
     }

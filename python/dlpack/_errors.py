@@ -112,7 +112,7 @@ def way_out(obj: Any) -> str:
             instead = f"map the file: numpy.memmap(obj, mode='c'), or opened as file, {MAPPED.format('file')}{text}"
         elif hasattr(obj, "getvalue"):  # io.StringIO
             instead = "pass obj.getvalue().encode()"
-        elif hasattr(obj, "fileno"):
+        elif type(obj).__module__ in ("_io", "tempfile") and obj.readable() and obj.fileno() >= 0:
             instead = f"map the file: {MAPPED.format('obj')}"
         elif type(obj).__name__ == "LazyFrame":
             instead = "pass a column of obj.collect()"
@@ -235,18 +235,18 @@ COPYING = (
 
 
 def about_side(side: str, error: BaseException) -> BaseException:
-    """The error of reading copy_into's source or target, which says which of the two it is about. The core's says so
-    itself: its side is empty."""
+    """The error of reading copy_into's source or target, which says which of the two it is about."""
     kind = type(error)
     if kind is not TypeError and kind is not ValueError and kind is not BufferError:
         return error
-    text = f"{side}: {error}" if side else str(error)
-    if text.startswith("target: "):
+    text = str(error)
+    if side == "target":
         text = text.replace("mode='c'", "mode='r+'").replace("ACCESS_COPY", "ACCESS_WRITE")
         said, _, way_out = text.rpartition(" (")
-        if any(word in way_out for word in COPYING):
-            text = f"{said} (copy into a new array, and from there by the library that owns the target)"
-    named = kind(text)
+        for word in COPYING:  # any() would make a generator, which CPython 3.11 loses where there is no memory for it
+            if word in way_out:
+                text = f"{said} (copy into a new array, and from there by the library that owns the target)"
+    named = kind(f"{side}: {text}")
     named.__cause__ = error.__cause__
     return named.with_traceback(error.__traceback__)
 

@@ -3,6 +3,7 @@
 import cffi
 import duckdb
 import jax
+import nanoarrow
 import numpy
 import pandas
 import polars
@@ -65,9 +66,13 @@ REFUSED = {
         lambda: duckdb.connect().sql("values (1), (null)"),
         "pyarrow.table(obj)[0].fill_null(0)",
     ),
+    "nulls of nanoarrow": (
+        lambda: nanoarrow.Array([1, None], nanoarrow.int64()),
+        "pyarrow.array(obj).fill_null(0)",
+    ),
     "times of duckdb": (
         lambda: duckdb.connect().sql("select date '2000-01-01'"),
-        "pyarrow.table(obj)[0].cast of another library's",
+        "of another library's table pyarrow.table(obj)[0].cast",
         "pyarrow.table(obj)[0].cast('int32')",
     ),
     "nulls alone": (lambda: pyarrow.nulls(2), ".cast and .fill_null", "obj.cast('int64').fill_null(0)"),

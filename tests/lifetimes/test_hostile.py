@@ -54,7 +54,7 @@ def test_a_chain_is_given_back_after_the_limit_of_the_stack_is_lowered():
     refuse_circle(3)
 
 
-# From 3.14 on Python has a RecursionError of its own where 28 KiB of 64 are used, and a debug build in stacks of 256, too.
+# From 3.14 on Python has a RecursionError of its own where 28 KiB of 64 are used; debug builds in 256, too.
 SMALL_STACKS = [64 << 10, 256 << 10, 2 << 20]
 if sys.version_info >= (3, 14):
     SMALL_STACKS = [1 << 20, 2 << 20] if hasattr(sys, "gettotalrefcount") else [256 << 10, 2 << 20]

@@ -1,6 +1,8 @@
 """Many threads at once, some of which Python does not know."""
 
 import ctypes
+import itertools
+import threading
 import weakref
 
 import numpy as np
@@ -37,6 +39,29 @@ def test_threads_copy_at_once():
             assert np.from_dlpack(dlpack.asdlpack(memoryview(source), copy=True)).tobytes() == expected
 
     in_threads(work)
+
+
+@pytest.mark.parametrize("take", [np.from_dlpack, np.asarray, memoryview])
+def test_threads_that_first_use_a_copy_at_once_get_the_same(take):
+    """copy=None copies once. All threads have read the interface before one has copied."""
+    values = np.zeros(1 << 16, ">f8")
+    count = 4
+    together, reads = threading.Barrier(count), itertools.count()
+
+    class Swapped:
+        def __dlpack__(self, **arguments):
+            raise BufferError("not in this byte order")
+
+        @property
+        def __array_interface__(self):
+            if next(reads) < count:
+                together.wait()
+            return values.__array_interface__
+
+    x = dlpack.asdlpack(Swapped(), copy=None)
+    taken = in_threads(lambda number: take(x), count)
+    assert len({np.asarray(array).ctypes.data for array in taken}) == 1
+    assert np.asarray(taken[0]).ctypes.data == x.pointer
 
 
 def test_deleters_run_on_foreign_threads(effort, figure):

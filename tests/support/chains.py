@@ -5,7 +5,7 @@ import weakref
 import numpy as np
 import pytest
 
-from dlpack import asdlpack, describe, frombuffer
+from dlpack import asdlpack, copy_into, describe, frombuffer
 
 
 class Circle:
@@ -37,6 +37,18 @@ def refuse_circle(count, capsule=None):
             take(asdlpack(circle[0]))
     with pytest.raises(RecursionError, match=message):
         asdlpack(circle[0], copy=True)
+
+
+INTERFACES = ["__array_interface__", "__array_struct__", "__cuda_array_interface__", "__arrow_c_array__"]
+
+
+def refuse_circles_of_interfaces():
+    """Of producers that have no __dlpack__."""
+    for name in [*INTERFACES, "__arrow_c_stream__"]:
+        asks = lambda self, name=name: getattr(asdlpack(self), name.replace("stream", "array"))  # noqa: E731
+        for ask in asks, lambda self: frombuffer(self, "uint8").shape, lambda self: copy_into(self, bytearray(1)):
+            with pytest.raises(RecursionError):
+                asdlpack(type("Asks", (), {name: property(ask)})())
 
 
 class Bound:
@@ -114,6 +126,7 @@ def count_callbacks():
 def nest():
     refuse_circle(3)
     refuse_bound_circle()
+    refuse_circles_of_interfaces()
     count_callbacks()
     give_chain_back("frombuffer")
     give_callbacks_back()
