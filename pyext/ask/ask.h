@@ -59,6 +59,10 @@ PyObject *start_copy(PyObject *module, PyObject *path);
 /* Finds the core's file and sees to forks; the core starts when it is first asked. Called once per import. */
 int start_init(void);
 
+/* Gives the core more processors, once, before the first copy that lets other Python threads run: one that waits for its
+ * memory would keep others from the core. Where a limit forbids it, the core stays as it is. */
+void grow_core(void);
+
 /* The core's describe, after its start where none runs yet. NULL: none can start; with an exception set. */
 typedef void describe_function(struct request *, struct answer *);
 describe_function *running_core(void);

@@ -10,6 +10,12 @@
 
 enum { WIDEST_ITEM = 16 }; /* bytes, where only Go can tell the item's size */
 
+#ifdef Py_GIL_DISABLED
+enum { LARGE_BYTES = 0 }; /* other threads run in any case, and may copy at once */
+#else
+enum { LARGE_BYTES = GIL_BYTES };
+#endif
+
 static atomic_uint_fast64_t calls;
 
 PyObject *core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
@@ -30,7 +36,7 @@ static bool may_copy_much(const struct request *request)
     for (int32_t i = 0; i < request->ndim; i++) {
         bytes *= request->dims[i] == -1 ? request->span : request->dims[i];
     }
-    return bytes >= GIL_BYTES;
+    return bytes >= LARGE_BYTES;
 }
 
 /* A driver's calls may wait for the device, or for threads that wait for the GIL. */
@@ -135,6 +141,7 @@ HOT int ask(struct request *request, struct answer *answer)
     answer->memory = NULL;
     answer->device_memory = NULL;
     if (may_copy_much(request) || may_need_driver(request)) {
+        grow_core();
         Py_BEGIN_ALLOW_THREADS
         call_core(describe, request, answer);
         Py_END_ALLOW_THREADS

@@ -10,10 +10,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LEAST_PROCESSORS = 2 }; /* that Go gets where a limit forbids more */
+typedef void grow_function(uint32_t processors);
 
-static _Atomic(describe_function *) *describe_in_go; /* a fork zeroes it; NULL: no core runs here */
-static char core_path[4096];                         /* beside this library */
+/* What the core gave. A fork zeroes it. */
+static struct {
+    _Atomic(describe_function *) describe; /* NULL: no core runs here */
+    _Atomic(grow_function *) grow;         /* NULL: it has grown, or a limit forbade it */
+} *running;
+static char core_path[4096]; /* beside this library */
 
 /* A start of the core waits for forks, and a fork for a start. Forks don't wait for each other: os.fork holds the GIL, for
  * which a pthread_atfork handler of another library may wait in another fork; so a start lets the GIL go while it waits.
@@ -25,12 +29,8 @@ static atomic_int forks_process; /* in which they do */
 
 static struct failure start_alone(const char *copy)
 {
-    struct core core = {.version = DLPACK_GO_VERSION, .processors = usable_cpus() + SPARE_CPUS};
-    struct failure failure = prepare_start(core.processors);
-    if (failure.name != NULL) {
-        core.processors = LEAST_PROCESSORS;
-        failure = prepare_start(core.processors);
-    }
+    struct core core = {.version = DLPACK_GO_VERSION};
+    struct failure failure = prepare_start();
     if (failure.name == NULL) {
         failure = start_runtime(core_path, copy, &core);
     }
@@ -40,7 +40,8 @@ static struct failure start_alone(const char *copy)
     if (core.describe == NULL) {
         return (struct failure){.name = strcmp(core.version, DLPACK_GO_VERSION) == 0 ? "panic" : "version"};
     }
-    atomic_store(describe_in_go, core.describe);
+    atomic_store(&running->grow, core.grow);
+    atomic_store(&running->describe, core.describe);
     return failure;
 }
 
@@ -88,7 +89,7 @@ static struct failure start(const char *copy)
     struct failure failure = {0};
     sigset_t before;
     begin_start(&before);
-    if (atomic_load(describe_in_go) == NULL) {
+    if (atomic_load(&running->describe) == NULL) {
         forget_runtime(); /* the parent's, where another library's handler starts this before after_fork_in_child */
         failure = start_alone(copy);
         if (failure.name != NULL) {
@@ -114,7 +115,7 @@ describe_function *running_core(void)
 {
     enum { MOST_STARTS = 8 }; /* a signal handler may fork after each */
     prepare_thread();
-    describe_function *describe = atomic_load(describe_in_go);
+    describe_function *describe = atomic_load(&running->describe);
     for (int starts = 0; describe == NULL && starts < MOST_STARTS; starts++) {
         struct failure failure = start(NULL);
         if (failure.name != NULL &&
@@ -122,12 +123,31 @@ describe_function *running_core(void)
                                                                failure.text, failure.error)) < 0) {
             return NULL;
         }
-        describe = atomic_load(describe_in_go);
+        describe = atomic_load(&running->describe);
     }
     if (describe == NULL) { /* Python's modules started that of another package */
         PyErr_SetString(PyExc_RuntimeError, "the Go core can't start in a copy of the package under another name");
     }
     return describe;
+}
+
+void grow_core(void)
+{
+    sigset_t before;
+    if (atomic_load(&running->grow) == NULL) {
+        return;
+    }
+    begin_start(&before);
+    grow_function *grow = atomic_load(&running->grow);
+    int processors = usable_cpus() + SPARE_CPUS;
+    if (grow != NULL) {
+        if (keep_reserve() == NULL && prepare_growth(processors)) {
+            grow((uint32_t)processors);
+        }
+        atomic_store(&running->grow, NULL);
+    }
+    atomic_store(&forks, 0);
+    restore_signals(&before);
 }
 
 static void before_fork(void)
@@ -155,7 +175,8 @@ static void after_fork(void)
  * bound to this thread is forgotten too, since its destructor, at the thread's end, would enter that runtime. */
 static void after_fork_in_child(void)
 {
-    atomic_store(describe_in_go, NULL);
+    atomic_store(&running->describe, NULL);
+    atomic_store(&running->grow, NULL);
     forget_runtime();
     python_after_fork();
     atomic_store(&forks, 0); /* the other threads' are the parent's */
@@ -171,7 +192,7 @@ int start_init(void)
         PyErr_SetString(PyExc_ImportError, "dlpack: the path of this extension can't be told, or is too long");
         return -1;
     }
-    if ((describe_in_go == NULL && (describe_in_go = map_zeroed_by_fork(sizeof *describe_in_go)) == NULL) ||
+    if ((running == NULL && (running = map_zeroed_by_fork(sizeof *running)) == NULL) ||
         pthread_atfork(before_fork, after_fork, after_fork_in_child) != 0) {
         PyErr_NoMemory();
         return -1;

@@ -19,6 +19,7 @@ enum {
     TYPESTR_SIZE = 8,    /* "<c16" and its NUL fit */
     COPY_ALIGNMENT = 64, /* bytes; where copies begin: jax takes CPU memory without a copy of its own from 64 on */
     MOST_CPUS = 16,      /* that Go uses; it has a processor (its word) for each of them */
+    FIRST_CPUS = 1,      /* before the first large copy */
     SPARE_CPUS = 4,      /* more processors: a call need not wait until a large copy by all the others gives one up */
     RESERVE_BYTES = 128 << 20, /* for Go, which maps 64 MiB at once, and as much again where they are not aligned */
     VERSION_SIZE = 32,         /* the package's version and its NUL fit */
@@ -160,11 +161,11 @@ struct answer {
  * was upgraded, answers with its version alone; it is told by what stands before the answer, which never changes. */
 struct core {
     char version[VERSION_SIZE]; /* of the package that the extension is of; then the core's */
-    uint32_t processors;        /* that Go shall have */
     void **reserve;             /* RESERVE_BYTES of memory, which the core takes where it gets no other; NULL: it did */
     /* pthread_create, for Go's threads: it may have some that wait for what they shall run. */
     int (*create_thread)(pthread_t *, const pthread_attr_t *, void *(*routine)(void *), void *argument);
     void (*describe)(struct request *, struct answer *); /* its answer; NULL where it panicked */
+    void (*grow)(uint32_t processors); /* its other one: has Go use more, and start threads for them */
 };
 
 /* The core's one entry, named "dlpack_core". It returns when the Go runtime is ready. */

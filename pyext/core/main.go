@@ -10,6 +10,7 @@ package main
 #include "core.h"
 
 extern void dlpackDescribe(struct request *, struct answer *);
+extern void dlpackGrow(uint32_t);
 */
 import "C"
 
@@ -36,10 +37,23 @@ func dlpackStart(core *C.struct_core) {
 		return
 	}
 	stack.Reserve()
-	runtime.GOMAXPROCS(int(core.processors))
-	startThreads(3 * int(core.processors)) // those that run, those that lent their processor, those on their way to idle
+	useProcessors(C.FIRST_CPUS)
 	startPoller()
 	core.describe = (*[0]byte)(C.dlpackDescribe)
+	core.grow = (*[0]byte)(C.dlpackGrow)
+}
+
+// dlpackGrow gives Go the processors that large copies use.
+//
+//export dlpackGrow
+func dlpackGrow(processors C.uint32_t) {
+	defer func() { recover() }()
+	useProcessors(int(processors))
+}
+
+func useProcessors(count int) {
+	runtime.GOMAXPROCS(count)
+	startThreads(3 * count) // those that run, those that lent their processor, those on their way to idle
 }
 
 // startThreads has the runtime start its threads now, while the limits allow them: it ends the process where a

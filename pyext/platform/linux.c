@@ -27,11 +27,12 @@
 #include <unistd.h>
 
 enum {
-    /* What a Go runtime takes. Measured: 0.75 GB of addresses and 52 MB of private memory besides its threads; 22 to 24
-     * threads with 6 processors. */
-    GO_ADDRESSES = 928 << 20,
+    /* What a Go runtime takes. Measured: 1.2 GB of addresses and 52 MB of private memory besides its threads; 5 threads
+     * with one processor, 22 to 24 with 6. */
+    GO_ADDRESSES = 1248 << 20,
     GO_DATA = 96 << 20,
-    GO_THREADS = 4, /* and four for each processor: the three of main.go's startThreads, and those that wake them */
+    GROWTH_DATA = 8 << 20,
+    GO_THREADS = 3, /* and four for each processor: the three of main.go's useProcessors, and those that wake them */
     GO_ARENA = 64 << 20,     /* addresses that malloc may reserve for each thread; its stack comes on top */
     GO_MAPPINGS = 64,        /* and four for each thread: two for its stack, two for its arena; measured: 27 to 40 */
     RESERVE_DATA = 32 << 20, /* of RESERVE_BYTES; several times what a call into Go, and a garbage collection, map */
@@ -217,7 +218,7 @@ static struct waiting_thread {
     void *(*routine)(void *);
     void *argument;
 } waiting_threads[THREADS(MOST_CPUS + SPARE_CPUS)];
-static atomic_int waiting; /* how many still wait, the first of the array; none where it is 0 or less */
+static atomic_int started, taken; /* those from taken to started wait */
 
 static void *wait_and_run(void *waiting_thread)
 {
@@ -227,35 +228,48 @@ static void *wait_and_run(void *waiting_thread)
     return thread->routine == NULL ? NULL : thread->routine(thread->argument);
 }
 
-/* Returns 0, or pthread_create's error; then some may wait. */
+static void end_thread(struct waiting_thread *thread)
+{
+    sem_post(&thread->called);
+    pthread_join(thread->id, NULL);
+}
+
+/* Returns 0, or pthread_create's error; then it started none. */
 static int start_waiting_threads(int count)
 {
-    int started = 0, error = 0;
-    while (started < count) {
-        struct waiting_thread *thread = &waiting_threads[started];
+    int first = atomic_load(&started);
+    for (int i = first; i < first + count; i++) {
+        struct waiting_thread *thread = &waiting_threads[i];
         *thread = (struct waiting_thread){.routine = NULL};
         sem_init(&thread->called, 0, 0);
-        if ((error = pthread_create(&thread->id, NULL, wait_and_run, thread)) != 0) {
-            break;
+        int error = pthread_create(&thread->id, NULL, wait_and_run, thread);
+        if (error != 0) {
+            while (i-- > first) {
+                end_thread(&waiting_threads[i]);
+            }
+            return error;
         }
-        started++;
     }
-    atomic_store(&waiting, started);
-    return error;
+    atomic_store(&started, first + count);
+    return 0;
 }
 
 static struct waiting_thread *take_waiting_thread(void)
 {
-    int last = atomic_fetch_sub(&waiting, 1) - 1;
-    return last < 0 ? NULL : &waiting_threads[last];
+    int next = atomic_load(&taken);
+    while (next < atomic_load(&started)) {
+        if (atomic_compare_exchange_weak(&taken, &next, next + 1)) {
+            return &waiting_threads[next];
+        }
+    }
+    return NULL;
 }
 
 void end_waiting_threads(void)
 {
     struct waiting_thread *thread;
     while ((thread = take_waiting_thread()) != NULL) {
-        sem_post(&thread->called);
-        pthread_join(thread->id, NULL);
+        end_thread(thread);
     }
 }
 
@@ -298,33 +312,45 @@ static bool has_descriptors(void)
 }
 
 /* All is taken at once, and the memory then given back; what stacks map, before the threads start, which map it. */
-struct failure prepare_start(int processors)
+static struct failure prepare(size_t addresses, size_t data, int mappings, int threads)
 {
-    int threads = THREADS(processors), stacks = 2 * threads, mappings = GO_MAPPINGS + 2 * threads + stacks;
-    size_t reserved = GO_ADDRESSES + threads * (size_t)GO_ARENA, page = (size_t)sysconf(_SC_PAGESIZE);
-    void *addresses = map_memory(reserved, PROT_NONE), *data = MAP_FAILED;
+    int stacks = 2 * threads;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct failure failure = {0};
     int error;
-    atomic_store(&waiting, 0); /* in a forked child they are the parent's */
-    if (addresses == MAP_FAILED) {
-        failure = (struct failure){.name = "addresses", .number = reserved >> 20, .text = limit_met(errno)};
+    addresses += threads * (size_t)GO_ARENA;
+    mappings += 2 * threads + stacks;
+    void *reserved = map_memory(addresses, PROT_NONE), *written = MAP_FAILED;
+    if (reserved == MAP_FAILED) {
+        failure = (struct failure){.name = "addresses", .number = addresses >> 20, .text = limit_met(errno)};
     }
-    else if ((data = map_memory(GO_DATA, PROT_READ | PROT_WRITE)) == MAP_FAILED) {
-        failure = (struct failure){.name = "memory", .number = GO_DATA >> 20, .text = limit_met(errno)};
+    else if ((written = map_memory(data, PROT_READ | PROT_WRITE)) == MAP_FAILED) {
+        failure = (struct failure){.name = "memory", .number = data >> 20, .text = limit_met(errno)};
     }
-    else if (!split_mapping(addresses, mappings, PROT_READ) || mprotect(addresses, stacks * page, PROT_NONE) != 0) {
+    else if (!split_mapping(reserved, mappings, PROT_READ) || mprotect(reserved, stacks * page, PROT_NONE) != 0) {
         failure = (struct failure){.name = "mappings", .number = mappings, .text = mappings_limit(errno)};
     }
     else if (!has_descriptors()) {
         failure = (struct failure){.name = "descriptors", .error = errno};
     }
     else if ((error = start_waiting_threads(threads)) != 0) {
-        end_waiting_threads();
         failure = (struct failure){.name = "threads", .number = threads, .error = error};
     }
-    unmap_memory(addresses, reserved);
-    unmap_memory(data, GO_DATA);
+    unmap_memory(reserved, addresses);
+    unmap_memory(written, data);
     return failure;
+}
+
+struct failure prepare_start(void)
+{
+    atomic_store(&started, 0); /* in a forked child they are the parent's */
+    atomic_store(&taken, 0);
+    return prepare(GO_ADDRESSES, GO_DATA, GO_MAPPINGS, THREADS(FIRST_CPUS));
+}
+
+bool prepare_growth(int processors)
+{
+    return prepare(0, GROWTH_DATA, 0, THREADS(processors) - THREADS(FIRST_CPUS)).name == NULL;
 }
 
 static void *reserve; /* NULL: there is none, or the core needed it */

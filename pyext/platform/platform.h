@@ -44,9 +44,12 @@ enum { NESTED_FREELY = 4 };
 /* How many processors this process may run on, at most MOST_CPUS. */
 int usable_cpus(void);
 
-/* Checks that the limits of this process leave what a Go runtime takes with so many processors, and starts its threads,
- * which wait until it needs them; else the limit that was met, and no thread waits. */
-struct failure prepare_start(int processors);
+/* Checks that the limits of this process leave what a Go runtime takes with FIRST_CPUS, and starts its threads, which
+ * wait until it needs them; else the limit that was met, and no thread waits. */
+struct failure prepare_start(void);
+
+/* The same of what it takes besides, with so many processors. false: the limits don't leave it. */
+bool prepare_growth(int processors);
 
 /* Ends the threads of prepare_start, where no Go runtime could be started. */
 void end_waiting_threads(void);

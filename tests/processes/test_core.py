@@ -8,6 +8,7 @@ import importlib
 import os
 import resource
 import sys
+import threading
 from pathlib import Path
 
 import ml_dtypes
@@ -208,6 +209,46 @@ def test_threads_that_need_the_core_first_at_once_start_one():
     dlpack.asdlpack(b"bytes")
     for _ in range(10):
         forks.fork_and_join(start_in_child)
+
+
+@alone
+def test_the_core_has_few_threads_until_the_first_large_copy():
+    """Whatever the number of CPUs. Threads that make the first one at once add threads once."""
+    much = memoryview(bytearray(4 << 20))[::2]
+
+    def copy_much(number):
+        assert dlpack.asdlpack(much, copy=True).nbytes == 2 << 20
+
+    def use_in_steps():
+        before = process.threads()
+        dlpack.asdlpack(forks.new_kind())
+        if not threads.FREE:
+            dlpack.asdlpack(much[:1000], copy=True)
+        assert process.threads() - before == 7
+        threads.in_threads(copy_much)
+        grown = process.threads() - before
+        copy_much(0)
+        most = 3 + 4 * (len(os.sched_getaffinity(0)) + 4)
+        assert 20 < process.threads() - before <= grown <= most + threads.THREADS  # which may still be on their way out
+
+    use_in_steps()
+    for _ in range(5):
+        forks.fork_and_join(use_in_steps)
+
+
+@alone
+def test_forks_while_the_core_gets_more_threads_have_a_core_of_their_own():
+    much = memoryview(bytearray(4 << 20))[::2]
+
+    def fork_while_it_grows():
+        dlpack.asdlpack(forks.new_kind())
+        growing = threading.Thread(target=dlpack.asdlpack, args=(much,), kwargs={"copy": True})
+        growing.start()
+        forks.fork_and_join(forks.use_all)
+        growing.join()
+
+    for _ in range(20):
+        forks.fork_and_join(fork_while_it_grows)
 
 
 @alone

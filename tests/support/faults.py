@@ -343,13 +343,15 @@ def panic_at_a_start(kind):
 
 
 def fail_each_start(*, after_one, most):
-    """What the core needs for its start fails in turn, in a child each time, which then starts it. The children's
-    parent has started one itself, or not. At most so many: a copy of the core is written in 500 pieces."""
+    """What the core needs for its start, and then for a large copy, fails in turn, in a child each time, which then
+    starts it. The children's parent has started one itself, or not. At most so many: a copy of the core is written in
+    500 pieces."""
     import dlpack
 
     def kind(rows):
         return memoryview(bytearray(12))[:: 1 + rows]  # with gaps, or it would be known
 
+    much = memoryview(bytearray(2 << 20))[::2]
     if after_one:
         dlpack.asdlpack(kind(1))
 
@@ -357,10 +359,12 @@ def fail_each_start(*, after_one, most):
         faults.faults_arm(n, False)
         try:
             dlpack.asdlpack(kind(2))
+            dlpack.asdlpack(much, copy=True)
         except (MemoryError, OSError, RuntimeError) as error:
-            assert not str(error) or "the Go core" in str(error), error
+            assert str(error) in ("", "copy: no memory for 1048576 bytes") or "the Go core" in str(error), error
         struck = disarm()
         assert dlpack.asdlpack(kind(3)).shape == (3,)
+        assert dlpack.asdlpack(much, copy=True).nbytes == 1 << 20
         return struck
 
     failed = fail_in_children(child, most)
