@@ -330,9 +330,6 @@ static struct failure prepare(size_t addresses, size_t data, int mappings, int t
     else if (!split_mapping(reserved, mappings, PROT_READ) || mprotect(reserved, stacks * page, PROT_NONE) != 0) {
         failure = (struct failure){.name = "mappings", .number = mappings, .text = mappings_limit(errno)};
     }
-    else if (!has_descriptors()) {
-        failure = (struct failure){.name = "descriptors", .error = errno};
-    }
     else if ((error = start_waiting_threads(threads)) != 0) {
         failure = (struct failure){.name = "threads", .number = threads, .error = error};
     }
@@ -345,6 +342,9 @@ struct failure prepare_start(void)
 {
     atomic_store(&started, 0); /* in a forked child they are the parent's */
     atomic_store(&taken, 0);
+    if (!has_descriptors()) {
+        return (struct failure){.name = "descriptors", .error = errno};
+    }
     return prepare(GO_ADDRESSES, GO_DATA, GO_MAPPINGS, THREADS(FIRST_CPUS));
 }
 
