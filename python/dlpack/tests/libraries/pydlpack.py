@@ -16,4 +16,5 @@ def load() -> Any:
     return module
 
 
-make = take = load().asdlpack
+make: Any = load().asdlpack
+take: Any = make
