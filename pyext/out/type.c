@@ -115,12 +115,6 @@ static int object_is_true(PyObject *Py_UNUSED(self))
     return 1;
 }
 
-/* Without it int() and float() would read the buffer as text: b"5" would be 5. */
-static PyObject *object_number(PyObject *Py_UNUSED(self))
-{
-    return refuse_use("is not a number");
-}
-
 /* An array on the other side computes with what it makes of the object. */
 static PyObject *object_arithmetic(PyObject *left, PyObject *right)
 {
@@ -192,8 +186,6 @@ static PyType_Slot object_slots[] = {
     {Py_mp_ass_subscript, object_set_item},
     {Py_mp_length, object_length},
     {Py_nb_bool, object_is_true},
-    {Py_nb_int, object_number},
-    {Py_nb_float, object_number},
     {Py_nb_add, object_arithmetic},
     {Py_nb_subtract, object_arithmetic},
     {Py_nb_multiply, object_arithmetic},

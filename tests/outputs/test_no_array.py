@@ -17,8 +17,6 @@ NO_ITEMS = {
     "a length": (len, "has no len()"),
     "iteration": (iter, "is not iterable"),
     "unpacking": (lambda x: [*x], "is not iterable"),
-    "an int": (int, "is not a number"),
-    "a float": (float, "is not a number"),
     "a sum": (lambda x: x + 1, "has no arithmetic"),
     "a sum with a number before": (lambda x: 1.5 + x, "has no arithmetic"),
     "a difference": (lambda x: x - x, "has no arithmetic"),
