@@ -48,6 +48,7 @@ func dlpackStart(core *C.struct_core) {
 //export dlpackGrow
 func dlpackGrow(processors C.uint32_t) {
 	defer func() { recover() }()
+	stack.Reserve() // it may be the thread's first call
 	useProcessors(int(processors))
 }
 
