@@ -43,7 +43,8 @@ func (d *Description) Validate(t *Tensor) error {
 	}
 	if d.Nulls != 0 {
 		wayOut := "give them a value: .fill_null(0), in pandas .fillna(0), or False; of another library's " +
-			"table pyarrow.table(obj)[0].fill_null(0), of its array pyarrow.array(obj).fill_null(0); a NaN that pandas counts as null stays one in its .to_numpy()"
+			"table pyarrow.table(obj)[0].fill_null(0), of its array pyarrow.array(obj).fill_null(0); a NaN that pandas " +
+			"counts as null stays one in its .to_numpy()"
 		if t.NDim > 1 {
 			wayOut = "pass the items alone: .explode().fill_null(0) in polars, .flatten().fill_null(0) in pyarrow, of " +
 				"chunks .combine_chunks().flatten().fill_null(0); a list that is null does not keep its place there"

@@ -2,6 +2,7 @@ package handover
 
 import (
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -55,15 +56,14 @@ func CopyInto(source, target *Place, allocator Allocator) error {
 }
 
 // OfTarget makes an error that is about the target. A way out that copies the target would lose what is copied into it:
-// there is another one.
+// there is another one. What asdlpack refuses before gets it in Python, by about_side.
 func OfTarget(err error) error {
 	text := err.Error()
 	cut := max(0, strings.LastIndex(text, " ("))
-	for _, copies := range []string{"asarray(", "ascontiguousarray(", ".astype(", ".tobytes()"} {
-		if dlpack.KindOf(err) == dlpack.KindUnsupported && strings.Contains(text[cut:], copies) {
-			err = dlpack.Unsupported(text[:cut] + " (copy into a new array, and from there by the library that owns the target)")
-			break
-		}
+	copies := func(word string) bool { return strings.Contains(text[cut:], word) }
+	words := []string{"asarray(", "ascontiguousarray(", ".astype(", ".tobytes()"}
+	if dlpack.KindOf(err) == dlpack.KindUnsupported && slices.ContainsFunc(words, copies) {
+		err = dlpack.Unsupported(text[:cut] + " (copy into a new array, and from there by the library that owns the target)")
 	}
 	return dlpack.Of("target", err)
 }

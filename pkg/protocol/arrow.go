@@ -70,7 +70,8 @@ func arrowFormats() string {
 }
 
 const (
-	casts = ": .cast in pyarrow and polars, .astype in pandas, of another library's table pyarrow.table(obj)[0].cast, of its array pyarrow.array(obj).cast)"
+	casts = ": .cast in pyarrow and polars, .astype in pandas, of another library's table pyarrow.table(obj)[0].cast, of " +
+		"its array pyarrow.array(obj).cast)"
 
 	arrowNulls = "nulls alone; DLPack holds numbers (cast them to numbers, and fill them: .cast and .fill_null)"
 	arrowText  = "text; DLPack holds numbers (cast it to numbers, such as float64" + casts

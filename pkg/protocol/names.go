@@ -19,8 +19,8 @@ func ParseName(name string) (dlpack.DataType, error) {
 }
 
 // ParseAnyName reads a name as ParseName does, and what else means one data type: "torch.float32", "fp32", numpy's "f4",
-// safetensors' "BF16"; and the numbers of a DLDataType, "(2, 32, 1)". "i8" is int64 to numpy and int8 elsewhere, so it
-// is malformed.
+// safetensors' "BF16"; and the numbers of a DLDataType, "(2, 32, 1)". "i8" is int64 to numpy and int8 elsewhere, and "U4"
+// is text to numpy, so they are malformed.
 func ParseAnyName(name string) (dlpack.DataType, error) {
 	if t, ok := parseName(name); ok {
 		return t, nil
@@ -29,8 +29,8 @@ func ParseAnyName(name string) (dlpack.DataType, error) {
 		return t, nil
 	}
 	names, exact := nearestNames(name)
-	isCode := len(name) == 2 && 'A' <= name[0] && name[0] <= 'Z' // to numpy "U4" is text
-	if exact && len(names) == 1 && !isCode {
+	isCapitalCode := len(name) == 2 && 'A' <= name[0] && name[0] <= 'Z'
+	if exact && len(names) == 1 && !isCapitalCode {
 		return ParseName(names[0])
 	}
 	return dlpack.DataType{}, unknownName(name, names)

@@ -66,7 +66,7 @@ func TestWhatMeansOneDataTypeIsUnderstood(t *testing.T) {
 			t.Errorf("%q: %v, %v", name, got, err)
 		}
 	}
-	for _, name := range []string{"i8", "u8", "float", "byte", "f16x", "fp8", "fp", "torch.", ".", "", "float32.torch", "flaot32",
+	for _, name := range []string{"i8", "u8", "U4", "B1", "F4", "float", "byte", "f16x", "fp8", "fp", "torch.", ".", "", "float32.torch", "flaot32",
 		"(2, 32)", "(2, 32, 1", "2, 32, 1)", "(", "()", "(-2, 32, 1)", "(2, 33, 1)", "(2, 32, 65536)", "(2, 32, 1, 1)", "(99, 8, 1)"} {
 		_, err := ParseAnyName(name)
 		refused(t, name, err, dlpack.KindMalformed, "dtype "+dlpack.Quote(name)+": unknown")

@@ -83,6 +83,12 @@ static void begin_start(sigset_t *before)
     }
 }
 
+static void end_start(const sigset_t *before)
+{
+    atomic_store(&forks, 0);
+    restore_signals(before);
+}
+
 /* Starts the core, unless one runs. It keeps the GIL, since os.putenv must not change the environment meanwhile. */
 static struct failure start(const char *copy)
 {
@@ -96,8 +102,7 @@ static struct failure start(const char *copy)
             end_waiting_threads();
         }
     }
-    atomic_store(&forks, 0);
-    restore_signals(&before);
+    end_start(&before);
     return failure;
 }
 
@@ -140,14 +145,11 @@ void grow_core(void)
     begin_start(&before);
     grow_function *grow = atomic_load(&running->grow);
     int processors = usable_cpus() + SPARE_CPUS;
-    if (grow != NULL) {
-        if (keep_reserve() == NULL && prepare_growth(processors)) {
-            grow((uint32_t)processors);
-        }
-        atomic_store(&running->grow, NULL);
+    if (grow != NULL && keep_reserve() == NULL && prepare_growth(processors)) {
+        grow((uint32_t)processors);
     }
-    atomic_store(&forks, 0);
-    restore_signals(&before);
+    atomic_store(&running->grow, NULL); /* not before: other large copies wait until then */
+    end_start(&before);
 }
 
 static void before_fork(void)

@@ -198,8 +198,8 @@ def wrong(expected: str, value: object, items: list[object] | tuple[object, ...]
 
 
 def flag(value: object, name: str) -> bool | Exception:
-    """A bool, or numpy's."""
-    if type(value).__name__ in ("bool", "bool_"):
+    """A bool, or numpy's, as a bool."""
+    if isinstance(value, (bool, class_in("numpy", "bool_"))):
         return bool(value)
     return TypeError(unexpected(f"{name}: expected True or False", value))
 

@@ -246,6 +246,7 @@ def about_side(side: str, error: BaseException) -> BaseException:
         for word in COPYING:  # any() would make a generator, which CPython 3.11 loses where there is no memory for it
             if word in way_out:
                 text = f"{said} (copy into a new array, and from there by the library that owns the target)"
+                break
     named = kind(f"{side}: {text}")
     named.__cause__ = error.__cause__
     return named.with_traceback(error.__traceback__)
