@@ -316,7 +316,7 @@ def test_a_wrong_shape_or_dtype_says_so(shape, dtype, error, text):
     before = files()
     with pytest.raises(error, match=text):
         dlpack.shared(shape, dtype)
-    assert files() == before
+    assert files() <= before  # an earlier test's may be closed meanwhile
 
 
 @alone
@@ -451,4 +451,5 @@ def test_memory_that_nobody_closed_is_no_resource_warning():
         warnings.simplefilter("always")
         dlpack.shared(3, "uint8")
         passed(dlpack.shared(3, "uint8"))
+        wait_for_sharer()
     assert not told and not files()
