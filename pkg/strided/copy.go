@@ -17,9 +17,14 @@ import (
 )
 
 const (
-	maxDims    = dlpack.MaxNDim + 1 // one more for the words of an item whose bytes are swapped
-	freshBytes = 32 << 20           // from here on C's allocator always maps new memory (mallopt(3))
-	runBytes   = 256 << 10          // such memory is written in runs: more than 1 MiB at once would bypass the cache
+	maxDims = dlpack.MaxNDim + 1 // one more for the words of an item whose bytes are swapped
+
+	// Go moves 1 MiB and more at once by stores that bypass the cache. That takes up to twice as long where a copy fits in
+	// the cache, up to cachedBytes, and where its memory is new and the kernel has just cleared it: from freshBytes on,
+	// C's allocator always maps it anew (mallopt(3)). Such memory is moved in runs.
+	cachedBytes = 8 << 20
+	freshBytes  = 32 << 20
+	runBytes    = 256 << 10
 )
 
 // A dim is a dimension of a copy: n steps, each of so many bytes in the destination and in the source.
@@ -91,7 +96,7 @@ func plan(dims []dim, shape, strides []int64, itemSize, swap int) (c copier, byt
 		bytes *= int(shape[k])
 	}
 	c = arrange(dims, size, bytes, swap > 1)
-	if bytes >= freshBytes {
+	if bytes <= cachedBytes || bytes >= freshBytes {
 		c.run = runBytes
 	}
 	return c, bytes
