@@ -113,7 +113,7 @@ static int create_memfd(unsigned flags)
 /* The loader would hand back the library that it knows, so it gets a copy of the file. */
 struct failure open_library_copy(const char *path, unsigned copies, void **entry)
 {
-    enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */, HIGH = 1000 };
+    enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */, HIGH = 63 };
     if (!may_be_copied(path)) {
         return (struct failure){.name = "file size"};
     }
@@ -121,7 +121,8 @@ struct failure open_library_copy(const char *path, unsigned copies, void **entry
     if (memfd < 0 && (memfd = create_memfd(MFD_CLOEXEC)) < 0) {
         return (struct failure){.name = "copy", .text = "memfd_create", .error = errno};
     }
-    /* The loader keeps the file's path, by which debuggers open it: a high descriptor will not soon be another file's. */
+    /* The loader keeps the file's path, by which debuggers open it: a high descriptor will not soon be another file's. From
+     * 64 on the kernel would make the table of descriptors larger, which takes 10 ms where there are threads. */
     int high = fcntl(memfd, F_DUPFD_CLOEXEC, HIGH);
     if (high >= 0) {
         close(memfd);
