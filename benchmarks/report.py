@@ -118,6 +118,15 @@ def table_of_calls(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
             ratios = [row.ratio for row in table.rows]
             goal = table.rows[0].goal
             yield f"{len(ratios)} calls {table.title}: ratios of {min(ratios):.3f} to {max(ratios):.3f} (goal {goal})."
+    yield ""
+    yield "| the core's start | | beside | | ratio | goal |"
+    yield "|---|---:|---|---:|---:|---:|"
+    for table in tables:
+        if table.title.startswith("the core"):
+            for row in table.rows:
+                ours, peer = amount(row.value, table.unit), amount(row.other, table.unit)
+                yield f"| {row.what} | {ours} | {row.beside} | {peer} | {row.ratio:.2f} | {row.goal or ''} |"
+    yield ""
     if by_threads := [table for table in tables if table.title.startswith("by threads")]:
         yield f"Calls of 2 threads beside those of 1: {', '.join(map(more_calls, by_threads))}."
 

@@ -24,6 +24,7 @@ import bench_growth
 import bench_import
 import bench_lookup
 import bench_programs
+import bench_start
 from timing import Table, cpu, print_table
 
 from dlpack import __version__
@@ -32,6 +33,7 @@ ROUNDS = {  # of each subject: how often what it times is timed
     "calls": 80,
     "lookup": 1,
     "imports": 40,
+    "start": 40,
     "copies": 12,
     "sizes": 4,
     "into": 6,
@@ -51,6 +53,8 @@ def measure(subject: str, rounds: int, pydlpack: str | None, free_threaded: str 
                 yield bench_calls.beside_pydlpack(pydlpack, rounds)
         case "imports":
             yield bench_import.table(pydlpack, rounds)
+        case "start":
+            yield from bench_start.tables(rounds)
         case "copies":
             yield from bench_copies.tables(rounds)
         case "sizes":

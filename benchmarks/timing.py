@@ -256,7 +256,7 @@ class Row:
 @dataclass
 class Table:
     title: str
-    unit: str  # "ns", "bytes" or "calls"
+    unit: str  # "ns", "bytes", "calls", or "" where the rows name it
     rows: list[Row]
 
 
