@@ -1,4 +1,4 @@
-"""Copies of 64 MiB beside numpy's and torch's, and copies from 4 KiB to 1 GiB.
+"""Copies of 64 MiB beside numpy's and torch's, and of each layout from 64 bytes to 1 GiB.
 
 torch has as many threads as the process has CPUs, asdlpack as many of these as pay, numpy one. A second process has
 one CPU, so that all have one. What a copy is written to is fresh memory, for all of them, but for copy_into, which like
@@ -24,6 +24,16 @@ BESIDE_TORCH = [
     ("asdlpack(second_columns_64MiB, copy=True)", "torch.from_numpy(second_columns_64MiB).contiguous()", 0.7),
     ("asdlpack(compact_64MiB, copy=True)", "torch.from_numpy(compact_64MiB).clone()", None),
 ]
+BY_SIZE = ["64", "1KiB", "4KiB", "16KiB", "64KiB", "256KiB", "1MiB", "4MiB", "16MiB", "64MiB"]
+SMALL = BY_SIZE[: BY_SIZE.index("256KiB")]
+LAYOUTS = {  # the goals of small copies and of larger ones
+    "compact": (2.0, 1.0),
+    "transposed": (3.0, 0.15),
+    "rotated": (3.0, 0.15),
+    "reversed_rows": (3.0, 0.9),
+    "second_columns": (3.0, 0.9),
+    "swapped": (3.0, 0.9),
+}
 INTO = [
     ("reversed_rows_64MiB", "target_64MiB"),
     ("rotated_64MiB", "rotated_target_64MiB"),
@@ -47,6 +57,19 @@ def sizes(rounds: int) -> Iterator[Table]:
             pairs += [(ours, f"{array}.copy()", None), (ours, f"torch.from_numpy({array}).{torchs}()", None)]
         with Worker() as worker:
             yield beside(f"copying {layout} memory", worker, pairs, rounds)
+
+
+def layouts(rounds: int) -> Iterator[Table]:
+    """Beside numpy."""
+    pairs = []
+    for layout, (small, large) in LAYOUTS.items():
+        numpys = "astype('f4')" if layout == "swapped" else "copy()"
+        for size in BY_SIZE:
+            goal = small if size in SMALL else None if size == "256KiB" and layout != "compact" else large
+            pairs.append((f"asdlpack({layout}_{size}, copy=True)", f"{layout}_{size}.{numpys}", goal))
+    for cpus, title in (0, "each layout"), (1, "each layout with one CPU"):
+        with Worker(cpus=cpus) as worker:
+            yield beside(f"copying {title}", worker, pairs, rounds)
 
 
 def into(rounds: int) -> Iterator[Table]:

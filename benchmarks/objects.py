@@ -199,9 +199,15 @@ def transposed(nbytes: int) -> Any:
     return square(nbytes).T
 
 
+def planes(nbytes: int) -> Any:
+    """Of 64 MiB: 64 x 64 x 4096."""
+    array = square(nbytes)
+    return array.reshape(1 << (len(array).bit_length() - 1) // 2, -1, len(array))
+
+
 def rotated(nbytes: int) -> Any:
-    """Of 64 MiB: 64 x 256 x 1024, its axes in the order 2, 0, 1."""
-    return numpy().ones((64, 256, nbytes // 65536), "f4").transpose(2, 0, 1)
+    """Its axes in the order 2, 0, 1."""
+    return planes(nbytes).transpose(2, 0, 1)
 
 
 def reversed_rows(nbytes: int) -> Any:
@@ -233,7 +239,7 @@ def target(nbytes: int) -> Any:
 
 
 def rotated_target(nbytes: int) -> Any:
-    return numpy().ones((nbytes // 65536, 64, 256), "f4")
+    return rotated(nbytes).copy()
 
 
 def half_target(nbytes: int) -> Any:

@@ -118,6 +118,15 @@ def table_of_calls(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
             ratios = [row.ratio for row in table.rows]
             goal = table.rows[0].goal
             yield f"{len(ratios)} calls {table.title}: ratios of {min(ratios):.3f} to {max(ratios):.3f} (goal {goal})."
+    if by_threads := [table for table in tables if table.title.startswith("by threads")]:
+        yield f"Calls of 2 threads beside those of 1: {', '.join(map(more_calls, by_threads))}."
+    yield from table_of_the_start(tables)
+    for table in tables:
+        if table.title.startswith("copying each layout"):
+            yield from table_of_layouts(table)
+
+
+def table_of_the_start(tables: list[Table]) -> Iterator[str]:
     yield ""
     yield "| the core's start | | beside | | ratio | goal |"
     yield "|---|---:|---|---:|---:|---:|"
@@ -126,9 +135,6 @@ def table_of_calls(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
             for row in table.rows:
                 ours, peer = amount(row.value, table.unit), amount(row.other, table.unit)
                 yield f"| {row.what} | {ours} | {row.beside} | {peer} | {row.ratio:.2f} | {row.goal or ''} |"
-    yield ""
-    if by_threads := [table for table in tables if table.title.startswith("by threads")]:
-        yield f"Calls of 2 threads beside those of 1: {', '.join(map(more_calls, by_threads))}."
 
 
 def with_goals(tables: list[Table]) -> list[Row]:
@@ -144,6 +150,19 @@ def table_of_the_readme(tables: list[Table]) -> Iterator[str]:
             if row.what == what and row.beside.startswith(beside):
                 ours, peer = amount(row.value, "ns"), amount(row.other, "ns")
                 yield f"| `{plain(what)}` | {ours} | `{plain(row.beside)}` | {peer} |"
+
+
+def table_of_layouts(table: Table) -> Iterator[str]:
+    ratios: dict[str, dict[str, float]] = {}
+    for row in table.rows:
+        layout, size = re.findall(r"\((\w+)_(\w+),", row.what)[0]
+        ratios.setdefault(layout.replace("_", " "), {})[size] = row.ratio
+    sizes = [f"{size} B" if size.isdigit() else size for size in ratios["compact"]]
+    yield ""
+    yield f"| copy=True, {table.title.removeprefix('copying ')} | {' | '.join(sizes)} |"
+    yield f"|---|{'---:|' * len(sizes)}"
+    for layout, of_size in ratios.items():
+        yield f"| {layout} | {' | '.join(f'{ratio:.2f}' for ratio in of_size.values())} |"
 
 
 def more_calls(table: Table) -> str:

@@ -36,6 +36,7 @@ ROUNDS = {  # of each subject: how often what it times is timed
     "start": 40,
     "copies": 12,
     "sizes": 4,
+    "layouts": 6,
     "into": 6,
     "dimensions": 40,
     "objects": 40,
@@ -59,6 +60,8 @@ def measure(subject: str, rounds: int, pydlpack: str | None, free_threaded: str 
             yield from bench_copies.tables(rounds)
         case "sizes":
             yield from bench_copies.sizes(rounds)
+        case "layouts":
+            yield from bench_copies.layouts(rounds)
         case "into":
             yield from bench_copies.into(rounds)
         case "dimensions":
