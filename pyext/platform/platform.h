@@ -35,6 +35,9 @@ void free_aligned(void *memory);
  * alone can't tell: the calls of a greenlet that waits are counted, but their part of the stack is stored elsewhere. */
 bool stack_has_space(int nested);
 
+/* Whether so many nested calls through Python can be on this thread's stack, by the least that each uses of it. */
+bool stack_may_hold(int calls);
+
 /* How many bytes of this thread's stack are used, and how many it has. false: its bounds are not known. */
 bool measure_stack(size_t *used, size_t *size);
 

@@ -181,7 +181,8 @@ HOT int *begin_producer_call(bool in_python)
 {
     enum { MOST_IN_PYTHON = 120 };
     int *here = producer_calls_here();
-    if (*here >= NESTED_FREELY && (!stack_has_space(*here) || (in_python && *here >= MOST_IN_PYTHON))) {
+    if (*here >= NESTED_FREELY &&
+        (!stack_has_space(*here) || (in_python && *here >= MOST_IN_PYTHON && stack_may_hold(*here)))) {
         PyErr_Format(PyExc_RecursionError,
                      "asdlpack: a producer's memory is another's, and so on, %d calls deep; expected memory at the end",
                      *here);

@@ -31,6 +31,18 @@ class Waiting:
         return self.array.__dlpack__(**arguments)
 
 
+class WaitingAfterRefusal(Waiting):
+    """The same, where it is asked again by another protocol."""
+
+    def __dlpack__(self, **arguments):
+        raise BufferError("not today")
+
+    @property
+    def __array_interface__(self):
+        greenlet.getcurrent().parent.switch()
+        return self.array.__array_interface__
+
+
 def waiting_for(x, attribute):
     """A greenlet that reads the attribute, and stands still inside x's producer."""
     one = greenlet.greenlet(lambda: getattr(x, attribute))
@@ -38,8 +50,9 @@ def waiting_for(x, attribute):
     return one
 
 
-def test_greenlets_that_wait_inside_their_producers_all_get_their_tensor():
-    waiting = [waiting_for(asdlpack(Waiting(np.arange(float(n)))), "shape") for n in range(5 * MANY)]
+@pytest.mark.parametrize("producer", [Waiting, WaitingAfterRefusal])
+def test_greenlets_that_wait_inside_their_producers_all_get_their_tensor(producer):
+    waiting = [waiting_for(asdlpack(producer(np.arange(float(n)))), "shape") for n in range(5 * MANY)]
     assert asdlpack(np.zeros(2)).shape == (2,)
     assert [one.switch() for one in waiting] == [(n,) for n in range(5 * MANY)]
 
