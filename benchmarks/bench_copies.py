@@ -1,4 +1,4 @@
-"""Copies of 64 MiB beside numpy's and torch's, and of each layout from 64 bytes to 1 GiB.
+"""Copies of 64 MiB beside numpy's and torch's, of two layouts up to 1 GiB, and of each from 64 bytes to 64 MiB.
 
 torch has as many threads as the process has CPUs, asdlpack as many of these as pay, numpy one. A second process has
 one CPU, so that all have one. What a copy is written to is fresh memory, for all of them, but for copy_into, which like
