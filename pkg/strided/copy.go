@@ -50,13 +50,16 @@ func Copy(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
 // Into is [Copy] to items that are laid out by strides, too: of any sign, and none 0 where a dimension has two items or
 // more. dst points to the item whose indices are all 0.
 func Into(dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSize, swap int) {
+	if slices.Contains(shape, 0) { // dst and src need not point to an item, and no address may be computed from them
+		return
+	}
 	var memory, pushed [maxDims]dim
 	dims := memory[:0] // the innermost of the destination first, and none of its strides negative
 	bytes := itemSize
 	for k := len(shape) - 1; k >= 0; k-- {
 		d := dim{int(shape[k]), int(dstStrides[k]), int(srcStrides[k])}
 		bytes *= d.n
-		if d.dst < 0 && d.n > 0 {
+		if d.dst < 0 {
 			dst, src = unsafe.Add(dst, (d.n-1)*d.dst), unsafe.Add(src, (d.n-1)*d.src)
 			d.dst, d.src = -d.dst, -d.src
 		}
