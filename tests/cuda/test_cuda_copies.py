@@ -7,19 +7,23 @@ import mmap
 import numpy as np
 import pytest
 
-from dlpack import DLDeviceType, asdlpack, borrow, from_pointer, frombuffer
+from dlpack import asdlpack, from_pointer, frombuffer
 from support.capi import Managed, Speaks, look
-from support.cuda_driver import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL, Driver, numbers, with_driver
+from support.cuda_driver import (
+    COPIES,
+    CPU,
+    GLOBAL,
+    LEGACY,
+    PER_THREAD,
+    RELAXED,
+    THREAD_LOCAL,
+    Driver,
+    cuda,
+    numbers,
+    with_driver,
+)
 from support.layouts import DTYPES, LAYOUTS
 from support.process import in_thread
-
-COPIES = [f"cuMemcpy{kind}" for kind in ("DtoHAsync_v2", "HtoDAsync_v2", "DtoDAsync_v2", "3DAsync_v2", "PeerAsync")]
-CPU = (DLDeviceType.kDLCPU, 0)
-
-
-def cuda(device):
-    return (DLDeviceType.kDLCUDA, device)
-
 
 # What the driver copies in blocks, and what only a gather on the host can make compact; Go's TestPlan has the others.
 BLOCKS = {
@@ -287,24 +291,6 @@ def test_an_alignment_is_that_of_the_address_on_the_device(driver):
 
 
 @with_driver
-def test_a_producer_whose_memory_is_taken_at_once_orders_its_work(driver):
-    memory, asked = driver.allocate(64), []
-
-    def dlpack(*, stream=None, max_version=None):
-        asked.append(stream)
-        return Managed(memory.address, shape=(8,), device=(2, 0)).capsule()
-
-    obj = Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0))
-    with borrow(obj) as tensor:
-        assert (tensor.contents.data, asked) == (memory.address, [-1, LEGACY])
-    asked.clear()
-    x = asdlpack(obj, align=64)
-    driver.clear()
-    assert look(x.__dlpack__(stream=driver.stream(), max_version=(1, 0))).dl_tensor.data == memory.address
-    assert (asked, len(driver.log("cuStreamWaitEvent"))) == ([-1, LEGACY], 1)
-
-
-@with_driver
 def test_a_copy_is_complete_when_it_returns_and_needs_its_source_no_more(driver):
     array = numbers(8)
     for p in driver.stream(), driver.stream(blocking=True), LEGACY, PER_THREAD:
@@ -534,128 +520,6 @@ def test_what_is_being_captured_is_not_copied_nor_waited_for(driver):
 # Other ways in.
 
 
-class Producer:
-    """Has __dlpack__ and no other protocol; a kernel of its own stream writes its memory."""
-
-    def __init__(self, driver, device=0, knows_devices=True):
-        self.driver, self.device, self.knows_devices = driver, device, knows_devices
-        self.memory = driver.allocate(8, device)
-        self.stream = driver.stream(device)
-        self.asked = []
-
-    def __dlpack_device__(self):
-        return 2, self.device
-
-    def __dlpack__(self, *, stream=None, **others):
-        self.asked.append((stream, others))
-        if others and not self.knows_devices:
-            raise TypeError("__dlpack__() got an unexpected keyword argument")
-        if others.get("copy") or others.get("dl_device", (2, self.device)) != (2, self.device):
-            raise BufferError("this producer copies nothing")
-        self.driver.fill(self.stream, self.memory, 7)
-        if stream != -1:
-            with self.driver.current(self.device):
-                self.driver.order(self.stream, 1 if stream is None else stream)
-        name = b"dltensor_versioned" if "max_version" in others else b"dltensor"
-        return Managed(self.memory.address, name=name, shape=(8,), dtype=(1, 8, 1), device=(2, self.device)).capsule()
-
-
-class LikeTorch(Producer):
-    """Orders nothing for a call that names no stream."""
-
-    def __dlpack__(self, *, stream=-1, **others):
-        return super().__dlpack__(stream=stream, **others)
-
-
-@with_driver
-@pytest.mark.parametrize("knows_devices", [True, False])
-@pytest.mark.parametrize("producer_class", ["Producer", "LikeTorch"])
-def test_a_producers_memory_is_copied_when_it_is_written(knows_devices, producer_class, driver):
-    make = {"Producer": Producer, "LikeTorch": LikeTorch}[producer_class]
-    for copies in (
-        lambda x: np.from_dlpack(asdlpack(x, device="cpu", copy=None)),
-        lambda x: np.from_dlpack(asdlpack(x, device="cpu", copy=True)),
-        lambda x: np.from_dlpack(asdlpack(asdlpack(x), device="cpu", copy=None)),
-        lambda x: np.from_dlpack(asdlpack(x), device="cpu"),
-        lambda x: np.from_dlpack(asdlpack(x, copy=None), device="cpu"),
-    ):
-        producer = make(driver, 1, knows_devices)
-        assert set(copies(producer).tolist()) == {7}
-    for arguments in {"copy": True}, {"device": "cuda:2", "copy": None}:
-        producer = make(driver, 1, knows_devices)
-        x = asdlpack(producer, **arguments)
-        assert set(driver.bytes_at(x.pointer, 8).tolist()) == {7}
-
-
-@with_driver
-def test_a_producers_memory_is_ordered_for_the_consumers_stream(driver):
-    consumer = driver.stream(1)
-    for make in Producer, LikeTorch:
-        for knows_devices in True, False:
-            for arguments in {"stream": consumer}, {"stream": None}, {}, {"max_version": (1, 0)}:
-                stream = arguments.get("stream") or LEGACY
-                capsule = asdlpack(make(driver, 1, knows_devices)).__dlpack__(**arguments)
-                result = driver.allocate(8, 1)
-                driver.copy(stream, result, look(capsule).dl_tensor.data)
-                driver.synchronize(stream, 1)
-                assert set(result.bytes.tolist()) == {7}, arguments
-
-
-class KnowsNoThreads(LikeTorch):
-    def __dlpack__(self, *, stream=-1, **others):
-        if stream == PER_THREAD:
-            raise BufferError("per-thread default stream is not supported.")
-        return super().__dlpack__(stream=stream, **others)
-
-    @property
-    def __cuda_array_interface__(self):
-        return {"version": 2, "shape": (8,), "typestr": "|u1", "data": (self.memory.address, False)}
-
-
-@with_driver
-def test_a_stream_that_a_producer_refuses_waits_for_the_default_one(driver):
-    producer = KnowsNoThreads(driver)
-    capsule = asdlpack(producer).__dlpack__(stream=PER_THREAD)
-    driver.copy(PER_THREAD, result := driver.allocate(8), look(capsule).dl_tensor.data)
-    driver.synchronize(PER_THREAD)
-    assert set(result.bytes.tolist()) == {7}
-    assert [stream for stream, _ in producer.asked] == [LEGACY]
-    assert driver.log("cuStreamWaitEvent")[-1].startswith(f"cuStreamWaitEvent({PER_THREAD}, ")
-
-
-@with_driver
-def test_what_a_refusing_producer_has_is_copied_once(driver):
-    memory = driver.allocate(16, 1)
-
-    def refuse(**_):
-        raise BufferError("not today")
-
-    interface = memory.array((3,), "<f4", 1).__cuda_array_interface__
-    x = asdlpack(
-        Speaks(__dlpack__=refuse, __dlpack_device__=lambda: cuda(1), __cuda_array_interface__=interface), copy=None
-    )
-    addresses = {look(x.__dlpack__(stream=stream)).dl_tensor.data for stream in (1, driver.stream(1), -1)}
-    assert addresses == {x.pointer} != {memory.address + 1}
-    assert repr(x).startswith(f"<dlpack.DLPackObject: float32[3] at {x.pointer:#x}, 12 bytes on kDLCUDA:1, a copy, ")
-    assert x.__cuda_array_interface__["data"] == (x.pointer, False)
-    assert frombuffer(x, "uint8").pointer == x.pointer
-    assert driver.live()["allocations"] == 2
-
-
-@with_driver
-def test_a_producers_memory_is_copied_in_one_step(driver):
-    producer = LikeTorch(driver, 1)
-    for device, where, copies in (
-        ("cpu", CPU, "cuMemcpyDtoHAsync_v2"),
-        ("cuda:1", cuda(1), "cuMemcpyDtoDAsync_v2"),
-        ("cuda:2", cuda(2), "cuMemcpyPeerAsync"),
-    ):
-        driver.clear()
-        x = asdlpack(producer, device=device, copy=True)
-        assert (x.device, x.obj) == (where, None)
-        assert [line.split("(")[0] for line in driver.log(*COPIES)] == [copies]
-
-
 @with_driver
 def test_the_bytes_of_an_object_of_cuda_keep_its_device_and_its_stream(driver):
     p, consumer = driver.stream(1), driver.stream(1)
@@ -703,24 +567,6 @@ def test_the_driver_is_initialised_for_a_copy_to_a_device_and_for_nothing_else()
 
 
 @with_driver
-def test_a_producer_is_not_asked_to_copy_to_a_gpu(driver):
-    """Nobody would know when it is done."""
-
-    class Copies(Producer):
-        """Copies where it is asked to, on a stream of its own."""
-
-        def __dlpack__(self, *, stream=None, dl_device=None, **others):
-            assert dl_device is None or dl_device[0] != 2
-            return super().__dlpack__(stream=stream, **others)
-
-    for device in 0, 2:
-        producer = Copies(driver, 1)
-        x = asdlpack(producer, device=(2, device), copy=None)
-        assert x.device == (2, device)
-        assert set(driver.bytes_at(x.pointer, 8).tolist()) == {7}
-
-
-@with_driver
 def test_managed_memory_is_that_of_each_gpu_in_the_order_of_its_stream(driver):
     memory, consumer = driver.allocate(8, 1, "managed"), driver.stream()
     stream = driver.stream(1)
@@ -736,23 +582,3 @@ def test_managed_memory_is_that_of_each_gpu_in_the_order_of_its_stream(driver):
         memory.bytes[...] = 0
     tensor = look(asdlpack(array).__dlpack__(dl_device=(2, 1), copy=False)).dl_tensor
     assert (tensor.device.device_type, tensor.device.device_id, tensor.data) == (2, 1, memory.address)
-
-
-@with_driver
-def test_a_refusing_producer_whose_interface_names_no_stream_is_refused(driver):
-    """As torch's tensors on another device than the current one."""
-    producer = Producer(driver, 1)
-
-    def refuse(**_):
-        raise BufferError("not the current device")
-
-    keys = {"shape": (8,), "typestr": "|u1", "data": (producer.memory.address, False)}
-    for version in 0, 1, 2, 3:
-        interface = {"version": version, **keys} if version else keys
-        x = asdlpack(Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (2, 1), __cuda_array_interface__=interface))
-        if version == 3:
-            assert (x.shape, x.__cuda_array_interface__) == ((8,), {**interface, "stream": None})
-            continue
-        for ask in (lambda: x.shape, x.__dlpack__, lambda: asdlpack(x, device="cpu", copy=None)):  # noqa: B023
-            with pytest.raises(BufferError, match=f"not the current device.*version {version} names no stream"):
-                ask()

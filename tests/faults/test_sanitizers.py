@@ -202,6 +202,27 @@ def test_the_go_packages_have_no_races():
     go("test", "-race", "./...")
 
 
+# These count allocations, or look where the stack lies: AddressSanitizer changes both.
+NOT_SO_IN_GO = {
+    "TestArrowDataBeginsAtItsOffset",
+    "TestColumnsAreDescribed",
+    "TestCopyAllocatesNothing",
+    "TestCopyIntoAllocatesNothing",
+    "TestIntoAllocatesNothing",
+    "TestReservedStackIsNotMovedByDeepCalls",
+}
+
+
+@pytest.mark.long
+def test_the_go_packages_and_their_tests_keep_to_their_memory():
+    """They run to their end, too: a report ends the tests of its package."""
+    environ = {"CC": "gcc", "ASAN_OPTIONS": "allocator_may_return_null=1"}
+    result = run("go", "test", "-asan", "./...", cwd=ROOT, environ=environ, timeout=600)
+    output = result.stdout + result.stderr
+    assert not re.findall("ERROR: AddressSanitizer.*|fatal error: .*", output)
+    assert set(re.findall(r"^--- FAIL: (\w+)", output, re.MULTILINE)) == NOT_SO_IN_GO, output
+
+
 def host(folder, sources=ROOT):
     """Built without -pie, beside which the race detector finds no room for what it keeps."""
     archive, program = folder / "core.a", folder / "host"

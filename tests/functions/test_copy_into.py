@@ -12,6 +12,7 @@ import threading
 import weakref
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -224,7 +225,7 @@ def test_padded_items_go_into_padded_ones_alone():
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "int4"])
 def test_items_of_ml_dtypes_are_copied(name):
-    dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
+    dtype = np.dtype(getattr(ml_dtypes, name))
     source = np.arange(6).astype(dtype).reshape(2, 3)
     for _ in range(2):
         target = np.zeros((3, 2), dtype).T
@@ -329,11 +330,10 @@ def test_a_target_that_is_refused_names_no_way_out_that_copies_it(obj, way_out):
 
 def test_a_misaligned_target_of_ml_dtypes_is_refused():
     """Its buffer raises a ValueError of numpy's, which isn't the cause."""
-    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
-    target = np.ndarray((3,), bfloat16, bytearray(64), 1)
+    target = np.ndarray((3,), ml_dtypes.bfloat16, bytearray(64), 1)
     for _ in range(2):
         with pytest.raises(BufferError, match=r"^target: .*misaligned.* \(copy into a new array, and from there "):
-            copy_into(np.ones(3, bfloat16), target)
+            copy_into(np.ones(3, ml_dtypes.bfloat16), target)
 
 
 @pytest.mark.parametrize("shape", [(1 << 40, 0), (0, 1 << 40), (1 << 20, 0, 1 << 20), (0,)])

@@ -55,7 +55,6 @@ def test_ml_dtypes_are_copied_compactly(name):
     assert look(x.__dlpack__(max_version=(1, 0))).flags == padded
 
 
-@pytest.mark.skipif(not hasattr(ml_dtypes, "bcomplex32"), reason="ml_dtypes before 0.6")
 @pytest.mark.parametrize("wrap", [lambda array: array, interface_only])
 def test_a_complex_of_bfloat16_that_dlpack_cannot_say_is_a_buffer_error(wrap):
     with pytest.raises(BufferError, match='typestr "<W4'):

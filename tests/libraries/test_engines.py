@@ -154,10 +154,12 @@ def be_a_rank():
         xs = comm.recv(source=0)
         comm.send(there_and_back(xs), dest=0)
         assert [facts(x) for x in comm.bcast(None)] == [facts(x) for x in xs]
-    print("rank", comm.rank)
+    ranks = comm.gather(comm.rank)
+    if comm.rank == 0:  # what two ranks print may be mixed
+        print(ranks)
 
 
 def test_mpi4py_sends_it_as_one_buffer_to_a_rank_without_torch():
     path = [str(Path(__file__).parent), *sys.path]
     result = run(mpiexec(), "-n", 2, sys.executable, "-m", "mpi4py", "-c", RANK.format(path=path), timeout=200)
-    assert sorted(result.stdout.splitlines()) == ["rank 0", "rank 1"], result.stderr
+    assert result.stdout == "[0, 1]\n", result.stderr

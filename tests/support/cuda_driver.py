@@ -15,6 +15,7 @@ from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 
 import numpy as np
 
+from dlpack import DLDeviceType
 from support.alone import alone
 from support.capi import Speaks
 from support.libraries import build_library
@@ -23,6 +24,9 @@ DEVICES = 3
 
 LEGACY, PER_THREAD = 1, 2
 GLOBAL, THREAD_LOCAL, RELAXED = range(3)
+
+COPIES = [f"cuMemcpy{kind}" for kind in ("DtoHAsync_v2", "HtoDAsync_v2", "DtoDAsync_v2", "3DAsync_v2", "PeerAsync")]
+CPU = (DLDeviceType.kDLCPU, 0)
 
 _folders: list[tempfile.TemporaryDirectory] = []  # removed when this process ends
 
@@ -55,6 +59,10 @@ def with_driver(test=None, *, without=(), **options):
 
     run_with_driver.__signature__ = inspect.Signature(parameters.values())
     return run_with_driver
+
+
+def cuda(device):
+    return (DLDeviceType.kDLCUDA, device)
 
 
 class DriverError(Exception):
