@@ -114,6 +114,7 @@ else:
     import fcntl
     import resource
 
+    STDERR = 2  # the last of the standard descriptors
     # A mapping keeps a second descriptor, for its resize, unless it is told not to.
     ONE_DESCRIPTOR: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
     # Linux's, which os and fcntl of a CPython that was built with a glibc before 2.27 lack.
@@ -147,6 +148,7 @@ else:
 
     def mapped(file: Descriptor, size: int | None = None) -> Memory:
         """The pages of the whole file. A new one gets its size, and keeps it."""
+        standard: list[Descriptor] = []
         try:
             if size is not None:
                 # Beyond this limit ftruncate raises SIGXFSZ, too, which ends a program that does not ignore it.
@@ -156,10 +158,17 @@ else:
                 if sys.platform == "linux":
                     with suppress(OSError):  # a temporary file takes no seals
                         fcntl.fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+            # Closed standard descriptors stay taken until mmap has its own: what is written to them later must not end
+            # up in the memory.
+            while not standard or file.fileno() <= STDERR:
+                standard.append(file)
+                file = opened(LIBC.dup, file.fileno())
             memory = Memory(file.fileno(), 0, **ONE_DESCRIPTOR)
         except BaseException:
             file.close()  # who keeps the error keeps this frame
             raise
+        finally:
+            standard.clear()
         memory.file = file  # whoever has the memory may pass it on
         return memory
 

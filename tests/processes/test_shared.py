@@ -407,6 +407,26 @@ def test_a_program_that_is_started_does_not_inherit_it():
     assert "Bad file descriptor" in result.stderr
 
 
+@alone
+@pytest.mark.parametrize("closed", [(0,), (1,), (0, 1, 2)])
+def test_its_descriptors_are_no_standard_ones_where_these_are_closed(closed):
+    """As in a daemon. What it prints then must not be written into the memory."""
+    passed(dlpack.shared(3, "uint8"))  # multiprocessing's own descriptors are what they will be
+    kept = [os.dup(number) for number in closed]
+    for number in closed:
+        os.close(number)
+    x = dlpack.shared(3, "uint8")
+    y = passed(x)
+    wait_for_sharer()
+    taken = [number for number in closed if os.path.exists(f"/proc/self/fd/{number}")]
+    for number, copied in zip(closed, kept, strict=True):
+        os.dup2(copied, number)
+        os.close(copied)
+    assert not taken
+    memoryview(x)[1] = 7
+    assert memoryview(y).tolist() == [0, 7, 0]
+
+
 def interrupted(function, after):
     """Calls the function with a KeyboardInterrupt before its so many-th instruction, as a signal handler may raise it;
     says whether there was one."""
