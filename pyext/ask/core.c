@@ -46,25 +46,41 @@ static bool may_need_driver(const struct request *request)
            (request->terms.has_target && request->terms.target.device_type != kDLCPU);
 }
 
-/* C's signal handlers run on Go's stack unless they say SA_ONSTACK. It is small until a thread's first call has grown it.
- * So the first call asks for nothing, and signals wait until it ends, except those that a thread raises itself. To block
- * them in every call would double its time. */
-static void call_core(describe_function *describe, struct request *request, struct answer *answer)
+/* false: there is none, and the answer says by which limit. */
+static bool has_reserve(struct answer *answer)
 {
-    static struct request nothing;
-    sigset_t before;
     const char *limit = keep_reserve();
     if (limit != NULL) {
         answer->status = STATUS_MEMORY_ERROR;
         snprintf(answer->message, sizeof answer->message,
                  "the Go core needs %d MiB that it may map, and a limit forbids that (%s)", RESERVE_BYTES >> 20, limit);
-        return;
     }
-    if (!is_bound()) {
-        block_signals(BLOCK_ALL_BUT_FAULTS, &before);
+    return limit == NULL;
+}
+
+/* C's signal handlers run on Go's stack unless they say SA_ONSTACK. It is small until a thread's first call has grown it.
+ * So the first call asks for nothing, and signals wait until it ends, except those that a thread raises itself. To block
+ * them in every call would double its time. */
+static void make_first_call(describe_function *describe, struct answer *answer)
+{
+    static struct request nothing;
+    sigset_t before;
+    begin_first_call(&before);
+    if (has_reserve(answer)) {
         describe(&nothing, answer);
-        restore_signals(&before);
         answer->status = STATUS_OK;
+    }
+    end_first_call(&before);
+}
+
+static void call_core(describe_function *describe, struct request *request, struct answer *answer)
+{
+    sigset_t before;
+    if (!is_bound()) {
+        make_first_call(describe, answer);
+    }
+    if (answer->status != STATUS_OK || !has_reserve(answer)) {
+        return;
     }
     bool unblocked = unblock_fault_signals(&before);
     describe(request, answer);

@@ -16,6 +16,7 @@ typedef void grow_function(uint32_t processors);
 static struct {
     _Atomic(describe_function *) describe; /* NULL: no core runs here */
     _Atomic(grow_function *) grow;         /* NULL: it has grown, or a limit forbade it */
+    atomic_bool binds;                     /* a thread makes its first call */
 } *running;
 static char core_path[4096]; /* beside this library */
 
@@ -152,6 +153,23 @@ void grow_core(void)
     end_start(&before);
 }
 
+/* Whoever waits may have the GIL, which whoever makes its first call does not need. */
+void begin_first_call(sigset_t *before)
+{
+    block_signals(BLOCK_ALL_BUT_FAULTS, before);
+    while (atomic_exchange(&running->binds, true)) {
+        restore_signals(before);
+        wait_a_little();
+        block_signals(BLOCK_ALL_BUT_FAULTS, before);
+    }
+}
+
+void end_first_call(const sigset_t *before)
+{
+    atomic_store(&running->binds, false);
+    restore_signals(before);
+}
+
 static void before_fork(void)
 {
     int64_t begin = milliseconds();
@@ -179,6 +197,7 @@ static void after_fork_in_child(void)
 {
     atomic_store(&running->describe, NULL);
     atomic_store(&running->grow, NULL);
+    atomic_store(&running->binds, false);
     forget_runtime();
     python_after_fork();
     atomic_store(&forks, 0); /* the other threads' are the parent's */

@@ -232,12 +232,14 @@ def test_a_limit_that_is_reached_once_the_core_has_started_ends_no_process(limit
 def test_first_calls_of_many_threads_with_few_addresses_work_or_raise(left):
     """Go keeps a stack for each of them, and reserves 64 MiB of addresses for these now and then."""
     import dlpack
+    from support import forks
 
     def call():
         go_on.wait()
         with one_at_a_time:
             try:
-                outcomes.append(dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True).shape)
+                dlpack.asdlpack(forks.new_kind())
+                outcomes.append("works")
             except MemoryError:
                 outcomes.append("no memory")
         called.release()
@@ -245,7 +247,7 @@ def test_first_calls_of_many_threads_with_few_addresses_work_or_raise(left):
 
     outcomes, one_at_a_time, called = [], threading.Lock(), threading.Semaphore(0)
     go_on, go_on_again = threading.Event(), threading.Event()
-    dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True)
+    dlpack.asdlpack(forks.new_kind())
     threading.stack_size(256 << 10)
     for _ in range(600):
         threading.Thread(target=call, daemon=True).start()
@@ -254,7 +256,40 @@ def test_first_calls_of_many_threads_with_few_addresses_work_or_raise(left):
     go_on.set()
     for _ in range(600):
         called.acquire()
-    assert set(outcomes) <= {(3,), "no memory"} and (3,) in outcomes, outcomes
+    assert set(outcomes) <= {"works", "no memory"} and "works" in outcomes, outcomes
+    os._exit(0)
+
+
+@pytest.mark.parametrize("left", [0, 60, 200])
+@alone(timeout=120)
+def test_first_calls_at_once_with_little_memory_left_work_or_raise(left):
+    """Their copies take what is left, each while others' first calls need it: what is in reserve is enough for one."""
+    import dlpack
+    from support import forks
+
+    def call():
+        go_on.wait()
+        for _ in range(3):
+            try:
+                dlpack.asdlpack(much, copy=True)
+            except MemoryError:
+                continue
+        called.release()
+        go_on_again.wait()
+
+    much, called = memoryview(bytearray(2_800_000))[::2], threading.Semaphore(0)
+    go_on, go_on_again = threading.Event(), threading.Event()
+    dlpack.asdlpack(forks.new_kind())
+    threading.stack_size(256 << 10)
+    for _ in range(100):
+        threading.Thread(target=call, daemon=True).start()
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, ((int(process.status("VmData")) << 10) + left * MB, before[1]))
+    go_on.set()
+    for _ in range(100):
+        called.acquire()
+    resource.setrlimit(resource.RLIMIT_DATA, before)
+    forks.use_all()
     os._exit(0)
 
 
