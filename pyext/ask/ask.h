@@ -45,6 +45,16 @@ PyObject *core_calls(PyObject *module, PyObject *ignored);
 
 /* copies.c */
 
+/* Items of one shape at two places, with the strides of both in items. */
+struct items {
+    int32_t ndim;
+    int64_t itemsize; /* bytes */
+    const int64_t *shape, *strides, *source_strides;
+};
+
+/* Copies the items from where the first of them is, to where it shall be. The two must not overlap. */
+void copy_items(char *to, const char *from, const struct items *items);
+
 /* Frees the memory of the answer's copy, if it has one. */
 void free_copy(const struct answer *answer);
 

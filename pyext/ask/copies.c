@@ -1,9 +1,53 @@
-/* copies.c: frees the copies that answers bring, without Go: deleters call it. */
+/* copies.c: copies a few items, and frees the copies that answers bring.
+ *
+ * It is C because a small copy takes less time than a call into Go, and deleters call what frees. */
 #include "ask/ask.h"
 #include "platform/platform.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+HOT void copy_items(char *to, const char *from, const struct items *items)
+{
+/* Unrolled: a tenth of a copy of 4 KiB. */
+#define EACH_OF(size)                                                                                                  \
+    _Pragma("GCC unroll 8") for (int64_t i = 0; i < length; i++)                                                       \
+    {                                                                                                                  \
+        memcpy(to + i * step, from + i * source_step, size);                                                           \
+    }                                                                                                                  \
+    break
+    int64_t length = 1, step = 0, source_step = 0;
+    if (items->ndim > 0) {
+        length = items->shape[0];
+        step = items->strides[0] * items->itemsize;
+        source_step = items->source_strides[0] * items->itemsize;
+    }
+    if (items->ndim > 1) {
+        struct items inner = *items;
+        inner.ndim--, inner.shape++, inner.strides++, inner.source_strides++;
+        for (int64_t i = 0; i < length; i++) {
+            copy_items(to + i * step, from + i * source_step, &inner);
+        }
+        return;
+    }
+    if (step == items->itemsize && source_step == items->itemsize) {
+        memcpy(to, from, (size_t)(length * items->itemsize));
+        return;
+    }
+    switch (items->itemsize) { /* the compiler knows these */
+    case 1:
+        EACH_OF(1);
+    case 2:
+        EACH_OF(2);
+    case 4:
+        EACH_OF(4);
+    case 8:
+        EACH_OF(8);
+    default:
+        EACH_OF((size_t)items->itemsize);
+    }
+}
 
 void free_device_memory(struct device_memory *memory)
 {

@@ -109,12 +109,23 @@ bool in_other_order(const struct request *request)
     return request->format[0] == '>' || request->format[0] == '!';
 }
 
-/* Copies what is little and compact, of a kind that is known or becomes so. false: Go has to. */
+/* Gives the answer's shape the strides of row-major memory without gaps. */
+static void compact_strides(struct answer *answer)
+{
+    int64_t count = 1;
+    for (int32_t i = answer->ndim - 1; i >= 0; i--) {
+        answer->dims[answer->ndim + i] = count;
+        count *= answer->dims[i];
+    }
+}
+
+/* Copies what is little, of a kind that is known or becomes so. false: Go has to. */
 HOT static bool copy_small(struct request *request, struct answer *answer)
 {
-    enum { MOST_BYTES = 64 << 10 }; /* above, Go is no slower */
+    enum { MOST_COMPACT = 64 << 10, MOST_STRIDED = 16 << 10 }; /* bytes; above, Go is no slower */
+    bool compact = (request->facts & FACT_STRIDES) == 0;
     size_t bytes = (size_t)request->vouched;
-    if (bytes == 0 || bytes > MOST_BYTES || (request->facts & FACT_STRIDES) != 0 || in_other_order(request) ||
+    if (bytes == 0 || bytes > (compact ? MOST_COMPACT : MOST_STRIDED) || in_other_order(request) ||
         request->terms.has_stream || request->terms.has_target) {
         return false;
     }
@@ -125,15 +136,31 @@ HOT static bool copy_small(struct request *request, struct answer *answer)
         PyErr_Clear(); /* Go copies what it refuses to share, or says why not */
         return false;
     }
-    if (answer->max_count == 0 || answer->above != bytes) {
+    if (compact && (answer->max_count == 0 || answer->above != bytes)) {
         return false;
     }
-    const void *first = (const void *)(uintptr_t)(request->data + answer->offset);
+    const char *first = (const char *)(uintptr_t)(request->data + answer->offset);
     answer->memory = allocate_aligned(bytes);
     if (answer->memory == NULL) {
         return false;
     }
-    memcpy(answer->memory, first, bytes);
+    if (compact) {
+        memcpy(answer->memory, first, bytes);
+    }
+    else {
+        int64_t strides[MAX_NDIM];
+        size_t count = (size_t)answer->ndim;
+        memcpy(strides, answer->dims + count, count * sizeof *strides);
+        compact_strides(answer);
+        copy_items(answer->memory, first,
+                   &(struct items){.ndim = answer->ndim,
+                                   .itemsize = answer->itemsize,
+                                   .shape = answer->dims,
+                                   .strides = answer->dims + count,
+                                   .source_strides = strides});
+        answer->below = 0;
+        answer->above = bytes;
+    }
     answer->offset = (uint64_t)(uintptr_t)answer->memory - request->data;
     answer->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
     return true;

@@ -57,42 +57,6 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
     return self;
 }
 
-/* Copies the items of the dimensions from k on, by the strides of both. */
-HOT static void copy_items(char *to, const char *from, const struct answer *target, const struct answer *source, int k)
-{
-/* Unrolled: a tenth of a copy of 4 KiB. */
-#define EACH_OF(size)                                                                                                  \
-    _Pragma("GCC unroll 8") for (int64_t i = 0; i < length; i++)                                                       \
-    {                                                                                                                  \
-        memcpy(to + i * step, from + i * source_step, size);                                                           \
-    }                                                                                                                  \
-    break
-    int64_t length = 1, step = 0, source_step = 0;
-    if (k < target->ndim) {
-        length = target->dims[k];
-        step = target->dims[target->ndim + k] * target->itemsize;
-        source_step = source->dims[source->ndim + k] * source->itemsize;
-    }
-    if (k + 1 < target->ndim) {
-        for (int64_t i = 0; i < length; i++) {
-            copy_items(to + i * step, from + i * source_step, target, source, k + 1);
-        }
-        return;
-    }
-    switch (target->itemsize) { /* the compiler knows these */
-    case 1:
-        EACH_OF(1);
-    case 2:
-        EACH_OF(2);
-    case 4:
-        EACH_OF(4);
-    case 8:
-        EACH_OF(8);
-    default:
-        EACH_OF((size_t)target->itemsize);
-    }
-}
-
 /* Whether both have the same shape and data type, and each item of the target memory of its own. */
 static bool are_alike(const struct answer *source, const struct answer *target, int64_t *bytes)
 {
@@ -139,7 +103,12 @@ HOT static int copy_here(struct request *source, struct request *target)
     }
     bool apart = first + to.above <= source_first - from.below || source_first + from.above <= first - to.below;
     if (apart) {
-        copy_items(first, source_first, &to, &from, 0);
+        copy_items(first, source_first,
+                   &(struct items){.ndim = to.ndim,
+                                   .itemsize = to.itemsize,
+                                   .shape = to.dims,
+                                   .strides = to.dims + to.ndim,
+                                   .source_strides = from.dims + from.ndim});
     }
     return apart;
 }
