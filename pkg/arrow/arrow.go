@@ -222,7 +222,7 @@ func (r *reader) refuseColumns(n *node, found string) error {
 		}
 		columns += separator + dlpack.Quote(name)
 		if i == 0 {
-			first = ": obj[" + dlpack.Quote(name) + "] of a table, in which pandas' index may be a column; of structures .struct.field in polars and pandas, " +
+			first = ": obj[" + dlpack.Quote(name) + "] of a table, in which pandas' index may be a column, and its labels need not be text: obj.iloc[:, 0]; of structures .struct.field in polars and pandas, " +
 				".field in pyarrow, .combine_chunks().field of chunks"
 		}
 	}
@@ -230,7 +230,7 @@ func (r *reader) refuseColumns(n *node, found string) error {
 		columns += ", ..."
 	}
 	return dlpack.Unsupported(r.protocol + ": " + found + columns + "; DLPack holds one array (pass one alone" + first +
-		"; numpy.asarray(obj) is an array of all, if they are numbers)")
+		"; numpy.asarray(obj) of pandas, polars and pyarrow is an array of all, if they are numbers)")
 }
 
 // list adds the dimension of lists of `size` elements, or where these are tensors theirs.

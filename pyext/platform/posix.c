@@ -50,9 +50,11 @@ void *find_in_process(const char *name)
 bool path_beside(const char *library, char *path, size_t size)
 {
     Dl_info here;
-    const char *slash;
-    return dladdr((void *)path_beside, &here) != 0 && (slash = strrchr(here.dli_fname, '/')) != NULL &&
-           snprintf(path, size, "%.*s/%s.so", (int)(slash - here.dli_fname), here.dli_fname, library) < (int)size;
+    const char *name = dladdr((void *)path_beside, &here) == 0 ? NULL : strrchr(here.dli_fname, '/');
+    /* cx_Freeze puts "dlpack." before the names of both, where it packs modules into a zip file. */
+    name = name == NULL ? NULL : strstr(name, "_dlpack");
+    return name != NULL &&
+           snprintf(path, size, "%.*s%s.so", (int)(name - here.dli_fname), here.dli_fname, library) < (int)size;
 }
 
 struct failure open_library(const char *path, void **entry)

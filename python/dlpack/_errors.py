@@ -120,8 +120,14 @@ def way_out(obj: Any) -> str:
             instead = "pass obj.toarray(); of csr and csc also obj.data, obj.indices and obj.indptr one by one"
         elif isinstance(obj, dict):
             instead = "pass its values one by one"
+        elif hasattr(obj, "levels"):  # pandas.MultiIndex
+            instead = "pass one of its levels, as with numpy.asarray(obj.get_level_values(0))"
         elif hasattr(obj, "__array__") and hasattr(obj, "codes"):  # pandas.Categorical
             instead = "pass obj.codes"
+        elif hasattr(obj, "asi8"):  # pandas' times
+            instead = "pass obj.asi8, their ticks as int64"
+        elif hasattr(obj, "__array__") and hasattr(obj, "closed_left"):  # pandas' intervals
+            instead = "pass numpy.asarray(obj.left) and numpy.asarray(obj.right) one by one"
         elif hasattr(obj, "__array__") and hasattr(obj, "isna"):  # pandas' arrays and Index
             instead = "pass numpy.asarray(obj); where it has nulls, obj.to_numpy('float64', na_value=numpy.nan)"
         elif hasattr(obj, "__array__") and hasattr(obj, "keys"):

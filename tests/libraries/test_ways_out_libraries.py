@@ -135,6 +135,8 @@ REFUSED = {
         "obj.struct.field('a')",
     ),
     "columns of pandas": (lambda: pandas.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
+    "columns of pandas with a number as a label": (lambda: pandas.DataFrame({0: [1], 1: [2]}), "obj.iloc[:, 0]"),
+    "columns of duckdb": (lambda: duckdb.sql("select 1 as a, 2 as b"), 'obj["a"]'),
     "a table as an array": (lambda: pyarrow.table({"a": [1], "b": [2]}), "numpy.asarray(obj)"),
     "an array of xarray": (lambda: xarray.DataArray(numpy.zeros((2, 3))), "numpy.asarray(obj)"),
     "an array of xarray with coordinates": (
@@ -151,6 +153,14 @@ REFUSED = {
     "an array of pandas with nulls": (
         lambda: pandas.array([1, None], dtype="Int64"),
         "obj.to_numpy('float64', na_value=numpy.nan)",
+    ),
+    "times of pandas": (lambda: pandas.date_range("2020", periods=3).array, "obj.asi8"),
+    "times of pandas in a time zone": (lambda: pandas.date_range("2020", periods=3, tz="UTC"), "obj.asi8"),
+    "periods of pandas": (lambda: pandas.period_range("2020", periods=3, freq="D"), "obj.asi8"),
+    "intervals of pandas": (lambda: pandas.interval_range(0, 3), "numpy.asarray(obj.left)"),
+    "levels of pandas": (
+        lambda: pandas.MultiIndex.from_arrays([[1, 2], [3, 4]]),
+        "numpy.asarray(obj.get_level_values(0))",
     ),
     "categories of pandas": (lambda: pandas.Categorical(["a", "b"]), "obj.codes"),
     "a frame of polars that is not computed yet": (

@@ -20,6 +20,17 @@ FREEZERS = {  # how each is called, and where the application then is
     "pyinstaller --strip": (["PyInstaller", "--strip"], FOLDER),
     "pyinstaller --collect-all": (["PyInstaller", "--collect-all=dlpack"], FOLDER),
     "cxfreeze": (["cx_Freeze", "build", "--build-exe=dist", "--script"], FILE),
+    "cxfreeze --zip-include-packages": (
+        [
+            "cx_Freeze",
+            "build",
+            "--build-exe=dist",
+            "--zip-include-packages=dlpack",
+            "--zip-exclude-packages=",
+            "--script",
+        ],
+        FILE,
+    ),
     "nuitka": (["nuitka", "--mode=standalone"], "application.dist/application.bin"),
     "nuitka --mode=onefile": (["nuitka", "--mode=onefile"], "application.bin"),
 }
