@@ -550,7 +550,7 @@ def test_a_wrong_address_of_the_host_is_not_read_by_the_driver(driver):
 
 
 @with_driver
-def test_the_driver_is_initialised_for_a_copy_to_a_device_and_for_nothing_else():
+def test_the_driver_is_initialised_for_a_copy_to_a_device_alone():
     driver = Driver(initialise=False)
     x = asdlpack(Managed(1 << 20, shape=(8,), dtype=(1, 8, 1), device=(2, 1)).capsule())
     for refused in lambda: asdlpack(x, device="cpu", copy=None), lambda: asdlpack(x, copy=True):

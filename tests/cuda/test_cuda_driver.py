@@ -113,7 +113,7 @@ def test_captures_break_as_documented(driver):
 
 
 @with_driver
-def test_captures_do_not_break_by_what_a_relaxed_thread_does_nor_by_questions(driver):
+def test_captures_are_broken_neither_by_relaxed_threads_nor_by_questions(driver):
     stream = driver.stream(blocking=True)
     driver.begin_capture(stream)
     with raises(IMPLICIT):

@@ -262,7 +262,7 @@ def test_what_is_held_at_the_end_harms_no_exit(held):
 
 
 @with_driver
-def test_a_forked_child_touches_nothing_of_cuda_and_its_parents_memory_stays(driver):
+def test_a_forked_child_touches_nothing_of_cuda_nor_its_parents_memory(driver):
     array = driver.put(numbers(8), 1, stream=driver.stream(1))
     wrapped = asdlpack(array)
     pinned = asdlpack(driver.put(numbers(8), 1, "host", stream=driver.stream(1)))

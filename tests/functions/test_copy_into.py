@@ -298,7 +298,7 @@ def test_a_target_whose_items_are_one_is_refused():
     assert room.tolist() == [1, 1, 1, 1]
 
 
-def test_a_target_that_would_have_to_be_copied_is_refused_with_another_way_out():
+def test_a_target_that_would_be_copied_is_refused_with_another_way_out():
     swapped = numbers(4, dtype=">f4")
     obj = Speaks(__array_interface__=swapped.__array_interface__, keep=swapped)
     with pytest.raises(BufferError, match=r"^target: .*big-endian; .* \(copy into a new array, and from there "):

@@ -319,7 +319,7 @@ RECORDS = np.arange(4, dtype="u1").repeat(12).view([("a", "<f8"), ("b", "<i4")])
 
 @pytest.mark.parametrize("copied", [False, None, True])
 @pytest.mark.parametrize("obj", [RECORDS, memoryview(RECORDS), np.arange(4, dtype=">i4")[::2]])  # type: ignore[arg-type]
-def test_bytes_with_gaps_are_refused_and_the_way_out_gives_them_as_they_are(obj, copied):
+def test_bytes_with_gaps_are_refused_with_a_way_out_to_them_as_they_are(obj, copied):
     """copy=None of asdlpack would convert them."""
     with pytest.raises(
         BufferError, match=r"make it compact: frombuffer[(]numpy.ascontiguousarray[(]obj[)], ...[)][)]$"

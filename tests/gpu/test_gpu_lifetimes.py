@@ -145,7 +145,7 @@ def test_other_threads_run_while_a_copy_waits_for_the_gpu():
 
 
 @alone(timeout=120)
-def test_a_copy_is_freed_after_the_work_on_it_and_other_threads_run_meanwhile():
+def test_a_copy_is_freed_after_the_work_on_it_while_other_threads_run():
     copy, (stream,) = asdlpack(HOST, copy=None, device="cuda:0"), streams(1)
     write(stream, copy.pointer, 1024, 1)
     stream.synchronize()

@@ -194,7 +194,7 @@ def test_producers_of_any_time_serve_consumers_of_any_time(kind):
     assert (x.shape, x.dtype, x.pointer) == ((2, 3), "float32", ARRAY.ctypes.data)
 
 
-def test_copy_false_is_left_out_before_the_version_for_a_producer_that_knows_no_copy():
+def test_a_producer_that_knows_no_copy_is_asked_again_with_the_version():
     asked = []
 
     def dlpack(*, stream=None, max_version=None):

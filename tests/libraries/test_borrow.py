@@ -67,7 +67,7 @@ def test_a_function_of_ctypes_and_of_cffi_reads_it(matrix, library):
         assert ffi.dlopen(str(library)).total(ffi.cast("void *", address)) == expected
 
 
-def test_the_memory_is_locked_within_the_block_and_the_tensor_empty_behind_it():
+def test_memory_is_locked_within_the_block_and_the_tensor_empty_after_it():
     memory = bytearray(b"abc")
     with borrow(memory, writable=True) as tensor:
         ctypes.memset(tensor.contents.data, ord("x"), 1)

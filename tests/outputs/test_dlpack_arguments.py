@@ -215,7 +215,7 @@ def test_a_device_that_cannot_be_served_is_a_buffer_error(device, copy, max_vers
         asdlpack(b"abc").__dlpack__(dl_device=device, copy=copy, max_version=max_version)
 
 
-def test_memory_that_the_cpu_may_only_have_as_a_copy_is_a_buffer_error_without():
+def test_memory_that_the_cpu_can_only_have_as_a_copy_is_refused_without():
     with pytest.raises(BufferError):
         on_device((2, 0)).__dlpack__(dl_device=CPU, copy=False)
 

@@ -161,7 +161,7 @@ def test_a_damaged_or_newer_pickle_says_so(arguments, text):
         pickle.loads(with_arguments(*arguments))
 
 
-def test_buffers_that_are_missing_too_short_or_of_another_object_are_errors():
+def test_buffers_missing_too_short_or_of_another_object_are_errors():
     data, buffers = out_of_band(asdlpack(np.arange(3.0)))
     for none in None, []:
         with pytest.raises(pickle.UnpicklingError):

@@ -143,7 +143,7 @@ def test_links_into_the_repository_are_absolute_where_its_address_is_known(tree,
     assert not re.findall(r"\]\((?!https?:|#).*", text)
 
 
-def test_no_link_into_the_repository_is_left_where_its_address_is_not_known(tree, tmp_path):
+def test_no_link_into_a_repository_of_unknown_address_is_left(tree, tmp_path):
     facts = metadata_with(tree, tmp_path / "copy", "")
     assert "urls" not in facts
     text = facts["readme"]["text"]

@@ -82,7 +82,7 @@ def sources():
 
 
 @alone
-def test_each_description_asks_the_core_at_most_once_and_a_known_kind_never():
+def test_a_description_asks_the_core_once_at_most_and_never_of_known_kinds():
     for source in sources():
         for most in 1, 0:
             shape, calls = calls_of(lambda source=source: dlpack.asdlpack(source).shape)
@@ -119,7 +119,7 @@ def test_compact_arrays_of_any_shape_are_one_kind():
             np.testing.assert_array_equal(np.from_dlpack(x), values)
 
 
-def test_compact_memory_whose_shape_goes_beyond_all_memory_is_no_known_kind():
+def test_compact_memory_with_a_shape_beyond_all_memory_is_no_known_kind():
     memory = bytearray(64)
     for shape in (2, 2), (2**31, 2**31), (2**62, 2), (2**40, 2**40), (2**63 - 1, 2):
         if max(shape) == 2:

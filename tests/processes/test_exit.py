@@ -180,7 +180,7 @@ def test_the_process_ends_with_its_status_and_prints_nothing(how, effort, figure
     figure("ends", ends(lambda: python(code), status, effort(1, 100)))
 
 
-def test_a_sub_interpreter_that_asks_first_leaves_the_main_one_what_it_needs(effort, figure):
+def test_a_sub_interpreter_that_asks_first_takes_nothing_from_the_main_one(effort, figure):
     code = f"{INTERPRETERS}interpreter = ask(interpreters.create())\n{PLAIN}interpreters.destroy(ask(interpreter))\n"
     code += "assert bytes(dlpack.asdlpack(x, copy=True)) == b'bytes'"
     figure("ends", ends(lambda: python(code), 0, effort(1, 100)))

@@ -103,7 +103,7 @@ def ends_by_its_signal(how, enabled, where, environ=None):
     return result.returncode == -getattr(signal, number) and (tells == (enabled != "never") or may_be_silent)
 
 
-def test_a_fault_ends_the_process_by_its_signal_and_faulthandler_says_where(effort, figure):
+def test_a_fault_ends_the_process_by_its_signal_and_its_place_is_told(effort, figure):
     cases = effort(SAMPLE, EVERY)
     assert [case for case in cases if not ends_by_its_signal(*case)] == []
     figure("faults", len(cases))
@@ -367,7 +367,7 @@ def test_a_start_of_the_core_changes_no_flag_of_a_handler(on_stack, handlers):
 
 
 @alone
-def test_handlers_with_sa_onstack_have_160_kib_in_threads_that_use_the_core(handlers):
+def test_handlers_with_sa_onstack_have_160_kib_in_the_cores_threads(handlers):
     """Where a thread has no alternate stack, Go gives it one of 32 KiB, and below that lies memory of Go's."""
     library = ctypes.CDLL(handlers)
     ctypes.c_long.in_dll(library, "needed").value = 160 << 10
