@@ -109,14 +109,15 @@ bool in_other_order(const struct request *request)
     return request->format[0] == '>' || request->format[0] == '!';
 }
 
-/* Gives the answer's shape the strides of row-major memory without gaps. */
-static void compact_strides(struct answer *answer)
+/* Gives the answer's shape the strides of row-major memory without gaps. Returns how many bytes that has. */
+static size_t compact_strides(struct answer *answer)
 {
     int64_t count = 1;
     for (int32_t i = answer->ndim - 1; i >= 0; i--) {
         answer->dims[answer->ndim + i] = count;
         count *= answer->dims[i];
     }
+    return (size_t)(count * answer->itemsize);
 }
 
 /* Copies what is little, of a kind that is known or becomes so. false: Go has to. */
@@ -136,8 +137,10 @@ HOT static bool copy_small(struct request *request, struct answer *answer)
         PyErr_Clear(); /* Go copies what it refuses to share, or says why not */
         return false;
     }
-    if (compact && (answer->max_count == 0 || answer->above != bytes)) {
-        return false;
+    int64_t strides[MAX_NDIM];
+    memcpy(strides, answer->dims + answer->ndim, (size_t)answer->ndim * sizeof *strides);
+    if (compact ? answer->max_count == 0 || answer->above != bytes : compact_strides(answer) != bytes) {
+        return false; /* the exporter contradicts itself, or items share bytes */
     }
     const char *first = (const char *)(uintptr_t)(request->data + answer->offset);
     answer->memory = allocate_aligned(bytes);
@@ -148,15 +151,11 @@ HOT static bool copy_small(struct request *request, struct answer *answer)
         memcpy(answer->memory, first, bytes);
     }
     else {
-        int64_t strides[MAX_NDIM];
-        size_t count = (size_t)answer->ndim;
-        memcpy(strides, answer->dims + count, count * sizeof *strides);
-        compact_strides(answer);
         copy_items(answer->memory, first,
                    &(struct items){.ndim = answer->ndim,
                                    .itemsize = answer->itemsize,
                                    .shape = answer->dims,
-                                   .strides = answer->dims + count,
+                                   .strides = answer->dims + answer->ndim,
                                    .source_strides = strides});
         answer->below = 0;
         answer->above = bytes;

@@ -223,7 +223,7 @@ def test_the_core_has_few_threads_until_the_first_large_copy():
         before = process.threads()
         dlpack.asdlpack(forks.new_kind())
         if not threads.FREE:
-            dlpack.asdlpack(much[: 64 << 10], copy=True)
+            dlpack.asdlpack(much[:1000], copy=True)
         assert process.threads() - before == 7
         threads.in_threads(copy_much)
         grown = process.threads() - before

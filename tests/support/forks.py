@@ -41,8 +41,8 @@ def use_all():
     use_known_kinds()
     source = new_kind()
     assert dlpack.asdlpack(source).shape == source.shape
-    copy = dlpack.asdlpack(memoryview(b"0123456789" * 4000)[::-2], copy=True)  # which only Go makes: C copies less
-    assert bytes(memory_of(copy)) == b"97531" * 4000
+    copy = dlpack.asdlpack(memoryview(b"0123456789")[::-2], copy=True)
+    assert bytes(memory_of(copy)) == b"97531"
     for refused, error in (1, TypeError), (memoryview(bytearray(8)).cast("P"), BufferError):
         try:
             dlpack.asdlpack(refused)
