@@ -16,7 +16,7 @@ typedef void grow_function(uint32_t processors);
 static struct {
     _Atomic(describe_function *) describe; /* NULL: no core runs here */
     _Atomic(grow_function *) grow;         /* NULL: it has grown, or a limit forbade it */
-    atomic_bool binds;                     /* a thread makes its first call */
+    pthread_mutex_t first_call;            /* held by the thread that makes its own */
 } *running;
 static char core_path[4096]; /* beside this library */
 
@@ -157,16 +157,12 @@ void grow_core(void)
 void begin_first_call(sigset_t *before)
 {
     block_signals(BLOCK_ALL_BUT_FAULTS, before);
-    while (atomic_exchange(&running->binds, true)) {
-        restore_signals(before);
-        wait_a_little();
-        block_signals(BLOCK_ALL_BUT_FAULTS, before);
-    }
+    pthread_mutex_lock(&running->first_call);
 }
 
 void end_first_call(const sigset_t *before)
 {
-    atomic_store(&running->binds, false);
+    pthread_mutex_unlock(&running->first_call);
     restore_signals(before);
 }
 
@@ -197,7 +193,7 @@ static void after_fork_in_child(void)
 {
     atomic_store(&running->describe, NULL);
     atomic_store(&running->grow, NULL);
-    atomic_store(&running->binds, false);
+    pthread_mutex_init(&running->first_call, NULL); /* to glibc, the zeroes are such a mutex already */
     forget_runtime();
     python_after_fork();
     atomic_store(&forks, 0); /* the other threads' are the parent's */
@@ -218,6 +214,7 @@ int start_init(void)
         PyErr_NoMemory();
         return -1;
     }
+    pthread_mutex_init(&running->first_call, NULL);
     done = true;
     return 0;
 }

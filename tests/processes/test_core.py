@@ -212,6 +212,15 @@ def test_threads_that_need_the_core_first_at_once_start_one():
 
 
 @alone
+def test_hundreds_of_threads_make_their_first_calls_at_once_on_one_cpu():
+    """One after the other: those that wait must leave the CPU to whoever goes on."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    much = memoryview(bytearray(4 << 20))[::2]
+    dlpack.asdlpack(forks.new_kind())
+    threads.in_threads(lambda number: [dlpack.asdlpack(much, copy=True) for _ in range(2)], 400)
+
+
+@alone
 def test_the_core_has_few_threads_until_the_first_large_copy():
     """Whatever the number of CPUs. Threads that make the first one at once add threads once."""
     much = memoryview(bytearray(4 << 20))[::2]
