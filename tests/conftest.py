@@ -1,6 +1,7 @@
 """Settings and fixtures that the tests share. What needs large libraries or builds the package runs with --all, or
 where it is named. Each proof has two forms: a short one, and a long one with --long, which prints what it counted."""
 
+import gc
 import json
 import os
 import shutil
@@ -70,6 +71,10 @@ def pytest_collection_modifyitems(config, items):
         long = [item for item in items if item.get_closest_marker("long")]
         items[:] = [item for item in items if item not in long]
         config.hook.pytest_deselected(items=long)
+
+
+def pytest_collection_finish():
+    gc.freeze()  # each collection of a test would go through all modules and tests
 
 
 @pytest.fixture
