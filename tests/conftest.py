@@ -77,6 +77,10 @@ def pytest_collection_finish():
     gc.freeze()  # each collection of a test would go through all modules and tests
 
 
+def pytest_sessionfinish():
+    gc.unfreeze()
+
+
 @pytest.fixture
 def effort(request):
     """effort(short, long): the amount of work in the form that runs."""

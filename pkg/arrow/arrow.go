@@ -223,7 +223,7 @@ func (r *reader) refuseColumns(n *node, found string) error {
 		columns += separator + dlpack.Quote(name)
 		if i == 0 {
 			first = ": obj[" + dlpack.Quote(name) + "] of a table, in which pandas' index may be a column, and its labels need not be text: obj.iloc[:, 0]; of structures .struct.field in polars and pandas, " +
-				".field in pyarrow, .combine_chunks().field of chunks"
+				".field in pyarrow, .combine_chunks().field of chunks, pyarrow.array(obj).field of Python's dicts"
 		}
 	}
 	if n.schema.NChildren > most {
@@ -335,7 +335,13 @@ func (r *reader) items(n *node) error {
 			".combine_chunks().indices, .to_physical() in polars, .cat.codes in pandas; or cast them to what they stand for)")
 	}
 	var err error
-	if d.Item, err = protocol.ParseArrow(d.Text); err != nil || !n.hasArray {
+	d.Item, err = protocol.ParseArrow(d.Text)
+	if r.lists > 0 && dlpack.KindOf(err) == dlpack.KindUnsupported {
+		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
+			", of items of lists; DLPack holds numbers (pass these items alone, which says more: .flatten() in pyarrow, " +
+			".explode() in polars)")
+	}
+	if err != nil || !n.hasArray {
 		return err
 	}
 	if d.Data, err = r.buffers(n, 2, "2, the validity bitmap and the items"); err != nil {

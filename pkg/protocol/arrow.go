@@ -71,13 +71,14 @@ func arrowFormats() string {
 
 const (
 	casts = ": .cast in pyarrow and polars, .astype in pandas, of another library's table pyarrow.table(obj)[0].cast, of " +
-		"its array pyarrow.array(obj).cast)"
+		"its array or Python's objects pyarrow.array(obj).cast)"
 
-	arrowNulls = "nulls alone; DLPack holds numbers (cast them to numbers, and fill them: .cast and .fill_null)"
+	arrowNulls = "nulls alone; DLPack holds numbers (cast them to numbers, and fill them: .cast and .fill_null, " +
+		"in pandas .astype and .fillna)"
 	arrowText  = "text; DLPack holds numbers (cast it to numbers, such as float64" + casts
 	arrowBytes = "bytes of any length; DLPack holds numbers (pass the bytes of one item)"
 	arrowItems = "items that are bytes; DLPack holds numbers (frombuffer takes pyarrow's array.buffers()[1], their type, " +
-		"and as offset array.offset times the bytes of an item)"
+		"and as offset array.offset times the bytes of an item; chunks need .combine_chunks() first)"
 	arrowDecimals  = "decimals; DLPack has float64 (cast them to it" + casts
 	arrowTimes32   = "times; DLPack holds numbers (cast them to their ticks, int32" + casts
 	arrowTimes64   = "times; DLPack holds numbers (cast them to their ticks, int64" + casts

@@ -219,6 +219,25 @@ static int take_stream(DLPackObject *self, PyObject *capsule, struct request *re
     return read;
 }
 
+/* Whether the obj that raised gives a stream, too; then the exception is gone. nanoarrow refuses so to give several chunks
+ * as one array. */
+static bool streams_instead(PyObject *obj)
+{
+    struct pending refusal;
+    PyObject *method;
+    if (!PyErr_ExceptionMatches(PyExc_ValueError)) {
+        return false;
+    }
+    set_aside(&refusal);
+    int found = optional_attribute(obj, names.arrow_c_stream, &method);
+    put_back(&refusal);
+    if (found > 0) {
+        Py_DECREF(method);
+        PyErr_Clear();
+    }
+    return found > 0;
+}
+
 /* 1: taken of what obj.name() gives; 0: absent or None; -1: error. */
 static int take_exported(DLPackObject *self, PyObject *name, int (*take)(DLPackObject *, PyObject *, struct request *),
                          struct request *request)
@@ -231,7 +250,7 @@ static int take_exported(DLPackObject *self, PyObject *name, int (*take)(DLPackO
     PyObject *exported = PyObject_CallNoArgs(method);
     Py_DECREF(method);
     if (exported == NULL) {
-        return -1;
+        return take == take_pair && streams_instead(self->obj) ? 0 : -1;
     }
     found = take(self, exported, request) < 0 ? -1 : 1;
     drop_capsule(exported);

@@ -108,12 +108,13 @@ def way_out(obj: Any) -> str:
         elif isinstance(getattr(obj, "buf", None), memoryview):
             instead = "pass its buf"
         elif isinstance(obj, str | os.PathLike):
-            text = ", or of text obj.encode()" if isinstance(obj, str) else ""
-            instead = f"map the file: numpy.memmap(obj, mode='c'), or opened as file, {MAPPED.format('file')}{text}"
+            name, text = ("obj", ", or of text obj.encode()") if isinstance(obj, str) else ("os.fspath(obj)", "")
+            instead = f"map the file: numpy.memmap({name}, mode='c'), or opened as file, {MAPPED.format('file')}{text}"
         elif hasattr(obj, "getvalue"):  # io.StringIO
             instead = "pass obj.getvalue().encode()"
-        elif type(obj).__module__ in ("_io", "tempfile") and obj.readable() and obj.fileno() >= 0:
-            instead = f"map the file: {MAPPED.format('obj')}"
+        elif type(obj).__module__ in ("_io", "tempfile") and obj.readable():
+            is_file = type(obj).__name__ != "SpooledTemporaryFile" and obj.seekable()
+            instead = f"map the file: {MAPPED.format('obj')} after obj.flush()" if is_file else "pass obj.read()"
         elif type(obj).__name__ == "LazyFrame":
             instead = "pass a column of obj.collect()"
         elif hasattr(obj, "toarray"):  # scipy.sparse
@@ -129,7 +130,7 @@ def way_out(obj: Any) -> str:
         elif hasattr(obj, "__array__") and hasattr(obj, "closed_left"):  # pandas' intervals
             instead = "pass numpy.asarray(obj.left) and numpy.asarray(obj.right) one by one"
         elif hasattr(obj, "__array__") and hasattr(obj, "isna"):  # pandas' arrays and Index
-            instead = "pass numpy.asarray(obj); where it has nulls, obj.to_numpy('float64', na_value=numpy.nan)"
+            instead = "pass numpy.asarray(obj), or if that has Python's objects pyarrow.array(obj); where it has nulls, obj.to_numpy('float64', na_value=numpy.nan)"
         elif hasattr(obj, "__array__") and hasattr(obj, "keys"):
             instead = "pass one of its variables, as with numpy.asarray(obj['name'])"
         elif type(obj).__name__ == "PRNGKeyArray":

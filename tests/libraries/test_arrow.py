@@ -189,6 +189,9 @@ CHUNKED = {
     "pyarrow.Table": lambda: pa.table({"a": chunked([1, 2], [3], [4, 5, 6])}),
     "polars.Series": lambda: pl.Series([1, 2], dtype=pl.Int32).append(pl.Series([3, 4, 5, 6], dtype=pl.Int32)),
     "pandas.Series": lambda: pd.Series(pd.arrays.ArrowExtensionArray(chunked([1, 2], [3], [4, 5, 6]))),
+    "nanoarrow.Array": lambda: na.Array.from_chunks(  # its __arrow_c_array__ raises, and its __arrow_c_stream__ works
+        [na.c_array(chunk, na.int32()) for chunk in ([1, 2], [3], [4, 5, 6])]
+    ),
 }
 
 

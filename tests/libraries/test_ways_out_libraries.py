@@ -1,5 +1,7 @@
 """The ways out that errors name for objects of other libraries: each one gives what asdlpack takes."""
 
+import datetime
+
 import cffi
 import duckdb
 import jax
@@ -76,6 +78,21 @@ REFUSED = {
         "pyarrow.table(obj)[0].cast('int32')",
     ),
     "nulls alone": (lambda: pyarrow.nulls(2), ".cast and .fill_null", "obj.cast('int64').fill_null(0)"),
+    "nulls alone of pandas": (
+        lambda: pandas.Series([None, None]),
+        "in pandas .astype and .fillna",
+        "obj.astype('float64').fillna(0)",
+    ),
+    "dicts in pandas": (
+        lambda: pandas.Series([{"a": 1, "b": 2}]),
+        "pyarrow.array(obj).field of Python's dicts",
+        "pyarrow.array(obj).field('a')",
+    ),
+    "an array of dates of pandas": (
+        lambda: pandas.array([datetime.date(2000, 1, 1)], dtype=pandas.ArrowDtype(pyarrow.date32())),
+        "pyarrow.array(obj)",
+        "pyarrow.array(obj).cast('int32')",
+    ),
     "text of pyarrow": (lambda: pyarrow.array(["1"]), ".cast in pyarrow", "obj.cast('float64')"),
     "text of polars": (lambda: polars.Series(["1"]), ".cast in pyarrow and polars", "obj.cast(polars.Float64)"),
     "text of pandas": (lambda: pandas.Series(["1"], dtype="str"), ".astype in pandas", "obj.astype('float64')"),
@@ -85,6 +102,26 @@ REFUSED = {
         lambda: pandas.Series(pandas.to_datetime(["2000-01-01"])),
         "int64: .cast in pyarrow and polars, .astype in pandas",
         "obj.astype('int64')",
+    ),
+    "dates of Python in pandas": (
+        lambda: pandas.Series([datetime.date(2000, 1, 1)]),
+        "Python's objects pyarrow.array(obj).cast",
+        "pyarrow.array(obj).cast('int32')",
+    ),
+    "lists of times of pyarrow": (
+        lambda: pyarrow.array([[1, 2]], pyarrow.list_(pyarrow.date32(), 2)),
+        ".flatten() in pyarrow",
+        "obj.flatten().cast('int32')",
+    ),
+    "lists of text of polars": (
+        lambda: polars.Series([["1", "2"]], dtype=polars.Array(polars.String, 2)),
+        ".explode() in polars",
+        "obj.explode().cast(polars.Float64)",
+    ),
+    "items that are bytes, in chunks": (
+        lambda: pyarrow.chunked_array([pyarrow.array([b"abc", b"def"], pyarrow.binary(3))]),
+        "chunks need .combine_chunks() first",
+        "frombuffer(obj.combine_chunks().buffers()[1], 'uint8')",
     ),
     "items that are bytes": (
         lambda: pyarrow.array([b"abc", b"def"], pyarrow.binary(3))[1:],
@@ -136,7 +173,6 @@ REFUSED = {
     ),
     "columns of pandas": (lambda: pandas.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
     "columns of pandas with a number as a label": (lambda: pandas.DataFrame({0: [1], 1: [2]}), "obj.iloc[:, 0]"),
-    "columns of duckdb": (lambda: duckdb.sql("select 1 as a, 2 as b"), 'obj["a"]'),
     "a table as an array": (lambda: pyarrow.table({"a": [1], "b": [2]}), "numpy.asarray(obj)"),
     "an array of xarray": (lambda: xarray.DataArray(numpy.zeros((2, 3))), "numpy.asarray(obj)"),
     "an array of xarray with coordinates": (
@@ -154,7 +190,7 @@ REFUSED = {
         lambda: pandas.array([1, None], dtype="Int64"),
         "obj.to_numpy('float64', na_value=numpy.nan)",
     ),
-    "times of pandas": (lambda: pandas.date_range("2020", periods=3).array, "obj.asi8"),
+    "an array of times of pandas": (lambda: pandas.date_range("2020", periods=3).array, "obj.asi8"),
     "times of pandas in a time zone": (lambda: pandas.date_range("2020", periods=3, tz="UTC"), "obj.asi8"),
     "periods of pandas": (lambda: pandas.period_range("2020", periods=3, freq="D"), "obj.asi8"),
     "intervals of pandas": (lambda: pandas.interval_range(0, 3), "numpy.asarray(obj.left)"),

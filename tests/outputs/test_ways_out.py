@@ -4,7 +4,9 @@ import ctypes
 import io
 import mmap
 import multiprocessing
+import os
 import pathlib
+import tempfile
 from multiprocessing.shared_memory import SharedMemory
 
 import ml_dtypes
@@ -32,6 +34,18 @@ def shared_memory():
     memory = SharedMemory(create=True, size=8)
     memory.unlink()
     return memory
+
+
+def with_bytes(file):
+    file.write(b"bytes")
+    return file
+
+
+def pipe():
+    reader, writer = os.pipe()
+    os.write(writer, b"bytes")
+    os.close(writer)
+    return open(reader, "rb")
 
 
 PAIRS = numpy.zeros(4, [("a", "i4"), ("b", "f4")])
@@ -98,12 +112,23 @@ REFUSED = {
     "a name of a file": (lambda: str(FILE), "numpy.memmap(obj, mode='c')"),
     "a text": (lambda: "text", "obj.encode()"),
     "a file of text in memory": (lambda: io.StringIO("text"), "obj.getvalue().encode()"),
-    "a path": (lambda: FILE, "numpy.memmap(obj, mode='c')"),
+    "a path": (lambda: FILE, "numpy.memmap(os.fspath(obj), mode='c')"),
     "a path of a file to open": (
         lambda: FILE,
         "opened as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)",
         "mmap.mmap((file := open(obj, 'rb')).fileno(), 0, access=mmap.ACCESS_COPY)",
     ),
+    "a file that is not written to its end": (
+        lambda: with_bytes(tempfile.TemporaryFile()),
+        "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY) after obj.flush()",
+        "(obj.flush(), mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY))[1]",
+    ),
+    "a file in memory": (
+        lambda: with_bytes(tempfile.SpooledTemporaryFile()),
+        "obj.read()",
+        "(obj.seek(0), obj.read())[1]",
+    ),
+    "a pipe": (pipe, "obj.read()"),
     "a file": (lambda: FILE.open("rb"), "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY)"),
     "int4 as a buffer": (lambda: memoryview(x_of("int4")), ITEMS, "numpy.asarray(x_of('int4'))"),
     "float4 as a buffer": (lambda: memoryview(x_of("float4_e2m1fn")), ITEMS, "numpy.asarray(x_of('float4_e2m1fn'))"),
