@@ -130,7 +130,10 @@ def way_out(obj: Any) -> str:
         elif hasattr(obj, "__array__") and hasattr(obj, "closed_left"):  # pandas' intervals
             instead = "pass numpy.asarray(obj.left) and numpy.asarray(obj.right) one by one"
         elif hasattr(obj, "__array__") and hasattr(obj, "isna"):  # pandas' arrays and Index
-            instead = "pass numpy.asarray(obj), or if that has Python's objects pyarrow.array(obj); where it has nulls, obj.to_numpy('float64', na_value=numpy.nan)"
+            instead = (
+                "pass numpy.asarray(obj), or if that has Python's objects pyarrow.array(obj); where it has nulls, "
+                "obj.to_numpy('float64', na_value=numpy.nan)"
+            )
         elif hasattr(obj, "__array__") and hasattr(obj, "keys"):
             instead = "pass one of its variables, as with numpy.asarray(obj['name'])"
         elif type(obj).__name__ == "PRNGKeyArray":
