@@ -223,14 +223,14 @@ func (r *reader) refuseColumns(n *node, found string) error {
 		columns += separator + dlpack.Quote(name)
 		if i == 0 {
 			first = ": obj[" + dlpack.Quote(name) + "] of a table, in which pandas' index may be a column, and its labels need not be text: obj.iloc[:, 0]; of structures .struct.field in polars and pandas, " +
-				".field in pyarrow, .combine_chunks().field of chunks, pyarrow.array(obj).field of Python's dicts"
+				".field in pyarrow, .combine_chunks().field of chunks, pyarrow.array(obj).field of Python's dicts, .array.left of pandas' intervals"
 		}
 	}
 	if n.schema.NChildren > most {
 		columns += ", ..."
 	}
 	return dlpack.Unsupported(r.protocol + ": " + found + columns + "; DLPack holds one array (pass one alone" + first +
-		"; numpy.asarray(obj) of pandas, polars and pyarrow is an array of all, if they are numbers)")
+		"; numpy.asarray(obj) of pandas, polars, pyarrow and xarray is an array of all, if they are numbers)")
 }
 
 // list adds the dimension of lists of `size` elements, or where these are tensors theirs.
@@ -332,7 +332,8 @@ func (r *reader) items(n *node) error {
 	if n.schema.Dictionary != 0 {
 		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
 			": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow, of chunks " +
-			".combine_chunks().indices, .to_physical() in polars, .cat.codes in pandas; or cast them to what they stand for)")
+			".combine_chunks().indices, .to_physical() in polars, .cat.codes in pandas, or of its Arrow types " +
+			"pyarrow.array(obj).indices; or cast them to what they stand for)")
 	}
 	var err error
 	d.Item, err = protocol.ParseArrow(d.Text)

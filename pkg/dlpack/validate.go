@@ -42,12 +42,17 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Nulls != 0 {
-		wayOut := "give them a value: .fill_null(0), in pandas .fillna(0), or False; of another library's " +
-			"table pyarrow.table(obj)[0].fill_null(0), of its array pyarrow.array(obj).fill_null(0); a NaN that pandas " +
-			"counts as null stays one in its .to_numpy()"
+		value := "0"
+		if d.DataType.Code == Bool {
+			value = "False"
+		}
+		wayOut := "give them a value: .fill_null(" + value + "), in pandas .fillna(" + value + "); of another library's " +
+			"table pyarrow.table(obj)[0].fill_null(" + value + "), of its array pyarrow.array(obj).fill_null(" + value +
+			"); a NaN that pandas counts as null stays one in its .to_numpy()"
 		if t.NDim > 1 {
-			wayOut = "pass the items alone: .explode().fill_null(0) in polars, .flatten().fill_null(0) in pyarrow, of " +
-				"chunks .combine_chunks().flatten().fill_null(0); a list that is null does not keep its place there"
+			wayOut = "pass the items alone: .explode().fill_null(" + value + ") in polars, .flatten().fill_null(" + value +
+				") in pyarrow, of chunks .combine_chunks().flatten().fill_null(" + value + "); a list that is null does " +
+				"not keep its place there"
 		}
 		return Unsupported(d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
 			"DLPack has no nulls (" + wayOut + ")")
@@ -264,6 +269,9 @@ func (d *Description) cure(verb string) string {
 	switch {
 	case !d.OnlyShared:
 		return "pass copy=None to " + verb
+	case d.Device.Type.OnCPU() && d.HasStrides:
+		return "copy the bytes from the first item to the last: frombuffer(ctypes.string_at(address, nbytes), dtype, " +
+			"shape, strides=strides, copy=None)"
 	case d.Device.Type.OnCPU():
 		return "copy its bytes: frombuffer(ctypes.string_at(address, nbytes), dtype, shape, copy=None)"
 	}

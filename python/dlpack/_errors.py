@@ -185,16 +185,17 @@ def way_out_of_torch(obj: Any) -> str:
     try:
         if type(obj).__module__.partition(".")[0] != "torch":
             return ""
+        name = "obj.detach()" if obj.requires_grad else "obj"
         if obj.is_meta:
             instead = "it has no memory; torch.empty_like(obj, device='cpu') has"
         elif obj.is_nested:
-            instead = "pass obj.unbind()[0], and so on, or obj.to_padded_tensor(0)"
+            instead = f"pass {name}.unbind()[0], and so on, or {name}.to_padded_tensor(0)"
         elif obj.is_conj():
-            instead = "pass obj.resolve_conj()"
+            instead = f"pass {name}.resolve_conj()"
         elif obj.is_quantized:
-            instead = "pass obj.int_repr()"
+            instead = f"pass {name}.int_repr()"
         elif str(obj.layout) != "torch.strided":
-            instead = "pass obj.to_dense()"
+            instead = f"pass {name}.to_dense()"
         else:
             return ""
     except Exception:  # another version of torch

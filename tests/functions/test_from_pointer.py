@@ -141,6 +141,11 @@ BAD = {
         BufferError,
         r"data 0x1001 is misaligned; expected a multiple of 4 \(copy its bytes: frombuffer\(ctypes.string_at",
     ),
+    "misaligned, with strides": (
+        {"pointer": 4097, "shape": 3, "strides": 2},
+        BufferError,
+        r"\(copy the bytes from the first item to the last: .*, dtype, shape, strides=strides, copy=None\)",
+    ),
     "None as the shape": (
         {"shape": None},
         TypeError,

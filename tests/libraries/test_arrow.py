@@ -381,6 +381,12 @@ def test_array_that_gives_itself_as_a_table_keeps_its_shape():
     assert np.from_dlpack(asdlpack(table, copy=None)).tolist() == [1, 2, 3]
 
 
+def test_a_frame_of_pandas_without_columns_does_not_give_its_index():
+    with pytest.raises(BufferError, match=r"shape \(2, 0\): its Arrow table has 2 rows instead"):
+        asdlpack(pd.DataFrame(index=[5, 6]))
+    assert asdlpack(pd.DataFrame({"a": [5, 6]})).shape == (2,)
+
+
 def test_the_shape_of_a_table_that_is_no_array_is_not_asked_for():
     """Of a duckdb relation it runs the query once more."""
 

@@ -181,8 +181,22 @@ REFUSED = {
     ),
     "nulls among booleans": (
         lambda: pandas.Series([True, None], dtype="boolean"),
-        "or False",
-        "obj.fillna(False).to_numpy()",
+        ".fillna(False)",
+        "asdlpack(obj.fillna(False), copy=None)",
+    ),
+    "nulls among booleans of pyarrow": (
+        lambda: pyarrow.array([True, None]),
+        ".fill_null(False)",
+        "asdlpack(obj.fill_null(False), copy=None)",
+    ),
+    "codes of Arrow in pandas": (
+        lambda: pandas.Series(["a"], dtype=pandas.ArrowDtype(pyarrow.dictionary(pyarrow.int32(), pyarrow.string()))),
+        "pyarrow.array(obj).indices",
+    ),
+    "intervals in pandas": (
+        lambda: pandas.Series(pandas.interval_range(0, 2)),
+        ".array.left of pandas' intervals",
+        "numpy.asarray(obj.array.left)",
     ),
     "a dataset of xarray": (lambda: xarray.Dataset({"name": ("x", [1, 2])}), "numpy.asarray(obj['name'])"),
     "an index of pandas": (lambda: pandas.Index([1, 2]), "numpy.asarray(obj)"),
@@ -216,6 +230,10 @@ REFUSED = {
     "a quantized tensor": (
         lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8),
         "obj.int_repr()",
+    ),
+    "a conjugated tensor with a gradient": (
+        lambda: torch.ones(2, dtype=torch.complex64, requires_grad=True).conj(),
+        "obj.detach().resolve_conj()",
     ),
     "a nested tensor": (lambda: torch.nested.nested_tensor([torch.ones(2)]), "obj.to_padded_tensor(0)"),
     "a tensor with a gradient": (lambda: torch.ones(2, requires_grad=True), "tensor.detach()", "obj.detach()"),
