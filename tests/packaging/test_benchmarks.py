@@ -76,6 +76,7 @@ def test_a_program_is_measured_by_its_calls_into_go():
     assert 1 <= int(result.stdout) < 10, result.stderr
 
 
+@pytest.mark.long
 def test_the_engines_are_timed_with_what_each_takes():
     """They print on stderr what they like."""
     result = run(sys.executable, ROOT / "benchmarks" / "bench_engines.py", "1KiB", "--rounds", 1, timeout=250)
