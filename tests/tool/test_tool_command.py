@@ -195,7 +195,7 @@ def test_a_library_that(how, tmp_path):
 
 DEADLY = {
     "kills its process": ("os.kill(os.getpid(), 11)", "SIGSEGV"),
-    "hangs": ("signal.pause()", "still busy after 3"),
+    "hangs": ("signal.pause()", "still busy after 2"),
 }
 
 
@@ -205,7 +205,7 @@ def test_an_exchange_that(how, tmp_path):
     code, text = DEADLY[how]
     imports = "import os, signal\nfrom dlpack.tests.libraries import layouts\n"
     breaks = f"{imports}layouts.PROVIDERS['columns'] = lambda: {code}\n"
-    _, found = tried(tmp_path, "numpy", "-k", "column or broadcast", "--timeout", "3", sitecustomize=breaks)
+    _, found = tried(tmp_path, "numpy", "-k", "column or broadcast", "--timeout", "2", sitecustomize=breaks)
     outcomes = {each.provider: (each.outcome, each.text) for each in found.exchanges}
     assert outcomes["columns"][0] == "failed" and text in outcomes["columns"][1]
     assert outcomes["one column"][0] == outcomes["broadcast"][0] == "shared"
