@@ -39,6 +39,7 @@ CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
 
+test: JOBS = $(shell expr $$(nproc) + 1) # the tests wait a fifth of their time
 test: .venv/package .venv/test
 	go test ./...
 	$(PYTHON) -m pytest $(TOGETHER)
