@@ -123,7 +123,7 @@ static size_t compact_strides(struct answer *answer)
 /* Copies what is little, of a kind that is known or becomes so. false: Go has to. */
 HOT static bool copy_small(struct request *request, struct answer *answer)
 {
-    enum { MOST_COMPACT = 64 << 10, MOST_STRIDED = 16 << 10 }; /* bytes; above, Go is no slower */
+    enum { MOST_COMPACT = 64 << 10, MOST_STRIDED = 8 << 10 }; /* bytes; above, Go is no slower */
     bool compact = (request->facts & FACT_STRIDES) == 0;
     size_t bytes = (size_t)request->vouched;
     if (bytes == 0 || bytes > (compact ? MOST_COMPACT : MOST_STRIDED) || in_other_order(request) ||
