@@ -23,7 +23,7 @@ enum {
     SPARE_CPUS = 4,      /* more processors: a call need not wait until a large copy by all the others gives one up */
     RESERVE_BYTES = 128 << 20, /* for Go, which maps 64 MiB at once, and as much again where they are not aligned */
     VERSION_SIZE = 32,         /* the package's version and its NUL fit */
-    MESSAGE_SIZE = 512,        /* an error message with its NUL; Go shortens what it quotes */
+    MESSAGE_SIZE = 1024,       /* an error message with its NUL; Go shortens what it quotes */
 };
 
 /* Where the request was read from. */

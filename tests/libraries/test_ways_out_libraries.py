@@ -172,6 +172,11 @@ REFUSED = {
         "obj.struct.field('a')",
     ),
     "columns of pandas": (lambda: pandas.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
+    "columns with long names": (
+        lambda: pandas.DataFrame({letter * 70: [1] for letter in "\u4e00\u4e01\u4e02\u4e03"}),
+        "numpy.asarray(obj) of pandas, polars, pyarrow and xarray",
+        "numpy.asarray(obj)",
+    ),
     "columns of pandas with a number as a label": (lambda: pandas.DataFrame({0: [1], 1: [2]}), "obj.iloc[:, 0]"),
     "a table as an array": (lambda: pyarrow.table({"a": [1], "b": [2]}), "numpy.asarray(obj)"),
     "an array of xarray": (lambda: xarray.DataArray(numpy.zeros((2, 3))), "numpy.asarray(obj)"),
