@@ -222,8 +222,10 @@ func (r *reader) refuseColumns(n *node, found string) error {
 		}
 		columns += separator + dlpack.Quote(name)
 		if i == 0 {
-			first = ": obj[" + dlpack.Quote(name) + "] of a table, in which pandas' index may be a column, and its labels need not be text: obj.iloc[:, 0]; of structures .struct.field in polars and pandas, " +
-				".field in pyarrow, .combine_chunks().field of chunks, pyarrow.array(obj).field of Python's dicts, .array.left of pandas' intervals"
+			first = ": obj[" + dlpack.Quote(name) + "] of a table, in which pandas' index may be a column, and its labels need " +
+				"not be text: obj.iloc[:, 0]; of structures .struct.field in polars and pandas, " +
+				".field in pyarrow, .combine_chunks().field of chunks, pyarrow.array(obj).field of Python's dicts, " +
+				".array.left of pandas' intervals"
 		}
 	}
 	if n.schema.NChildren > most {

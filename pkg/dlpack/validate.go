@@ -46,13 +46,13 @@ func (d *Description) Validate(t *Tensor) error {
 		if d.DataType.Code == Bool {
 			value = "False"
 		}
-		wayOut := "give them a value: .fill_null(" + value + "), in pandas .fillna(" + value + "); of another library's " +
-			"table pyarrow.table(obj)[0].fill_null(" + value + "), of its array pyarrow.array(obj).fill_null(" + value +
-			"); a NaN that pandas counts as null stays one in its .to_numpy()"
+		fill := ".fill_null(" + value + ")"
+		wayOut := "give them a value: " + fill + ", in pandas .fillna(" + value + "); of another library's table " +
+			"pyarrow.table(obj)[0]" + fill + ", of its array pyarrow.array(obj)" + fill + "; a NaN that pandas counts as " +
+			"null stays one in its .to_numpy()"
 		if t.NDim > 1 {
-			wayOut = "pass the items alone: .explode().fill_null(" + value + ") in polars, .flatten().fill_null(" + value +
-				") in pyarrow, of chunks .combine_chunks().flatten().fill_null(" + value + "); a list that is null does " +
-				"not keep its place there"
+			wayOut = "pass the items alone: .explode()" + fill + " in polars, .flatten()" + fill + " in pyarrow, of chunks " +
+				".combine_chunks().flatten()" + fill + "; a list that is null does not keep its place there"
 		}
 		return Unsupported(d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
 			"DLPack has no nulls (" + wayOut + ")")

@@ -77,7 +77,7 @@ void grow_core(void);
 typedef void describe_function(struct request *, struct answer *);
 describe_function *running_core(void);
 
-/* Around a thread's first call, for which Go maps memory: one thread at a time, since the reserve is no more than for one.
+/* Around a thread's first call, for which Go maps memory: the reserve is enough for one, so others wait for their turn.
  * Between the two, signals wait, except those that a thread raises itself. */
 void begin_first_call(sigset_t *before);
 void end_first_call(const sigset_t *before);

@@ -139,7 +139,7 @@ HOT static bool copy_small(struct request *request, struct answer *answer)
     }
     int64_t strides[MAX_NDIM];
     memcpy(strides, answer->dims + answer->ndim, (size_t)answer->ndim * sizeof *strides);
-    if (compact ? answer->max_count == 0 || answer->above != bytes : compact_strides(answer) != bytes) {
+    if (compact_strides(answer) != bytes) {
         return false; /* the exporter contradicts itself, or items share bytes */
     }
     const char *first = (const char *)(uintptr_t)(request->data + answer->offset);
@@ -157,9 +157,9 @@ HOT static bool copy_small(struct request *request, struct answer *answer)
                                    .shape = answer->dims,
                                    .strides = answer->dims + answer->ndim,
                                    .source_strides = strides});
-        answer->below = 0;
-        answer->above = bytes;
     }
+    answer->below = 0;
+    answer->above = bytes;
     answer->offset = (uint64_t)(uintptr_t)answer->memory - request->data;
     answer->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
     return true;

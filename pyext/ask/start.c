@@ -16,7 +16,7 @@ typedef void grow_function(uint32_t processors);
 static struct {
     _Atomic(describe_function *) describe; /* NULL: no core runs here */
     _Atomic(grow_function *) grow;         /* NULL: it has grown, or a limit forbade it */
-    pthread_mutex_t first_call;            /* held by the thread that makes its own */
+    pthread_mutex_t first_call;            /* held by the thread that makes its first call */
 } *running;
 static char core_path[4096]; /* beside this library */
 
@@ -193,7 +193,7 @@ static void after_fork_in_child(void)
 {
     atomic_store(&running->describe, NULL);
     atomic_store(&running->grow, NULL);
-    pthread_mutex_init(&running->first_call, NULL); /* to glibc, the zeroes are such a mutex already */
+    pthread_mutex_init(&running->first_call, NULL); /* glibc's is all zeroes: a fork gave it already */
     forget_runtime();
     python_after_fork();
     atomic_store(&forks, 0); /* the other threads' are the parent's */

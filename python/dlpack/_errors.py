@@ -121,25 +121,10 @@ def way_out(obj: Any) -> str:
             instead = "pass obj.toarray(); of csr and csc also obj.data, obj.indices and obj.indptr one by one"
         elif isinstance(obj, dict):
             instead = "pass its values one by one"
-        elif hasattr(obj, "levels"):  # pandas.MultiIndex
-            instead = "pass one of its levels, as with numpy.asarray(obj.get_level_values(0))"
-        elif hasattr(obj, "__array__") and hasattr(obj, "codes"):  # pandas.Categorical
-            instead = "pass obj.codes"
-        elif hasattr(obj, "asi8"):  # pandas' times
-            instead = "pass obj.asi8, their ticks as int64"
-        elif hasattr(obj, "__array__") and hasattr(obj, "closed_left"):  # pandas' intervals
-            instead = "pass numpy.asarray(obj.left) and numpy.asarray(obj.right) one by one"
-        elif hasattr(obj, "__array__") and hasattr(obj, "isna"):  # pandas' arrays and Index
-            instead = (
-                "pass numpy.asarray(obj), or if that has Python's objects pyarrow.array(obj); where it has nulls, "
-                "obj.to_numpy('float64', na_value=numpy.nan)"
-            )
-        elif hasattr(obj, "__array__") and hasattr(obj, "keys"):
-            instead = "pass one of its variables, as with numpy.asarray(obj['name'])"
         elif type(obj).__name__ == "PRNGKeyArray":
             instead = "pass jax.random.key_data(obj)"
         elif hasattr(obj, "__array__"):
-            instead = "pass numpy.asarray(obj)"
+            instead = way_out_of_array(obj)
         elif type(obj).__name__ == "CArgObject":
             instead = "pass ctypes.pointer(...) instead of ctypes.byref(...)"
         elif type(obj).__module__ == "_cffi_backend":
@@ -149,6 +134,26 @@ def way_out(obj: Any) -> str:
     except Exception:  # of the object's own: it has no memory all the same
         return ""
     return f" ({instead})"
+
+
+def way_out_of_array(obj: Any) -> str:
+    """The same of what numpy.asarray takes, without parentheses."""
+    if hasattr(obj, "levels"):  # pandas.MultiIndex
+        return "pass one of its levels, as with numpy.asarray(obj.get_level_values(0))"
+    if hasattr(obj, "codes"):  # pandas.Categorical
+        return "pass obj.codes"
+    if hasattr(obj, "asi8"):  # pandas' times
+        return "pass obj.asi8, their ticks as int64"
+    if hasattr(obj, "closed_left"):  # pandas' intervals
+        return "pass numpy.asarray(obj.left) and numpy.asarray(obj.right) one by one"
+    if hasattr(obj, "isna"):  # pandas' other arrays and Index
+        return (
+            "pass numpy.asarray(obj), or if that has Python's objects pyarrow.array(obj); where it has nulls, "
+            "obj.to_numpy('float64', na_value=numpy.nan)"
+        )
+    if hasattr(obj, "keys"):
+        return "pass one of its variables, as with numpy.asarray(obj['name'])"
+    return "pass numpy.asarray(obj)"
 
 
 def buffer_error(obj: object, error: ValueError) -> ValueError:

@@ -148,7 +148,7 @@ else:
 
     def mapped(file: Descriptor, size: int | None = None) -> Memory:
         """The pages of the whole file. A new one gets its size, and keeps it."""
-        standard: list[Descriptor] = []
+        standard = [file]
         try:
             if size is not None:
                 # Beyond this limit ftruncate raises SIGXFSZ, too, which ends a program that does not ignore it.
@@ -160,9 +160,8 @@ else:
                         fcntl.fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
             # Closed standard descriptors stay taken until mmap has its own: what is written to them later must not end
             # up in the memory.
-            while not standard or file.fileno() <= STDERR:
+            while (file := opened(LIBC.dup, file.fileno())).fileno() <= STDERR:
                 standard.append(file)
-                file = opened(LIBC.dup, file.fileno())
             memory = Memory(file.fileno(), 0, **ONE_DESCRIPTOR)
         except BaseException:
             file.close()  # who keeps the error keeps this frame

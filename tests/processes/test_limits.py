@@ -1,5 +1,6 @@
 """Under whatever limit, the import, the core's start and its use work or raise: nothing aborts, nothing hangs."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -227,6 +228,26 @@ def test_a_limit_that_is_reached_once_the_core_has_started_ends_no_process(limit
     dlpack.asdlpack(much, copy=True)
 
 
+@contextlib.contextmanager
+def threads_that_wait(count, call):
+    """Threads that call once the block has ended, and stay until all have called."""
+
+    def run():
+        go_on.wait()
+        call()
+        called.release()
+        end.wait()
+
+    go_on, called, end = threading.Event(), threading.Semaphore(0), threading.Event()
+    threading.stack_size(256 << 10)
+    for _ in range(count):
+        threading.Thread(target=run, daemon=True).start()
+    yield
+    go_on.set()
+    for _ in range(count):
+        called.acquire()
+
+
 @pytest.mark.parametrize("left", [0, 40, 100, 150])
 @alone(timeout=120)
 def test_first_calls_of_many_threads_with_few_addresses_work_or_raise(left):
@@ -234,26 +255,17 @@ def test_first_calls_of_many_threads_with_few_addresses_work_or_raise(left):
     import dlpack
 
     def call():
-        go_on.wait()
         with one_at_a_time:
             try:
                 outcomes.append(dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True).shape)
             except MemoryError:
                 outcomes.append("no memory")
-        called.release()
-        go_on_again.wait()
 
-    outcomes, one_at_a_time, called = [], threading.Lock(), threading.Semaphore(0)
-    go_on, go_on_again = threading.Event(), threading.Event()
+    outcomes, one_at_a_time = [], threading.Lock()
     dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True)
-    threading.stack_size(256 << 10)
-    for _ in range(600):
-        threading.Thread(target=call, daemon=True).start()
-    limit = process.address_space() + (left << 20)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    go_on.set()
-    for _ in range(600):
-        called.acquire()
+    with threads_that_wait(600, call):
+        limit = process.address_space() + (left << 20)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     assert set(outcomes) <= {(3,), "no memory"} and (3,) in outcomes, outcomes
     os._exit(0)
 
@@ -266,26 +278,17 @@ def test_first_calls_at_once_with_little_memory_left_work_or_raise(left):
     from support import forks
 
     def call():
-        go_on.wait()
         for _ in range(3):
             try:
                 dlpack.asdlpack(much, copy=True)
             except MemoryError:
                 continue
-        called.release()
-        go_on_again.wait()
 
-    much, called = memoryview(bytearray(2_800_000))[::2], threading.Semaphore(0)
-    go_on, go_on_again = threading.Event(), threading.Event()
+    much = memoryview(bytearray(2_800_000))[::2]
     dlpack.asdlpack(forks.new_kind())
-    threading.stack_size(256 << 10)
-    for _ in range(100):
-        threading.Thread(target=call, daemon=True).start()
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, ((int(process.status("VmData")) << 10) + left * MB, before[1]))
-    go_on.set()
-    for _ in range(100):
-        called.acquire()
+    with threads_that_wait(100, call):
+        resource.setrlimit(resource.RLIMIT_DATA, ((int(process.status("VmData")) << 10) + left * MB, before[1]))
     resource.setrlimit(resource.RLIMIT_DATA, before)
     forks.use_all()
     os._exit(0)
