@@ -94,9 +94,10 @@ def try_out(python: str, module: str, name: str, scratch: str) -> dict[str, Any]
 
 
 def results(pythons: list[str], only: list[str]) -> list[Result]:
-    """Each version of a library once, from the first environment that has it."""
+    """Each version of a library once, from the first environment that has it. Of a library that none has, such as cupy
+    where there is no GPU, what is known stays."""
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    found = {Result(each).title: Result(each) for each in known} if only else {}
+    found: dict[str, Result] = {}
     tried: set[str] = set()
     for python in pythons if only != ["", ""] else []:
         told = json.loads(subprocess.check_output([python, "-c", HERE, *MODULES], env=os.environ | {"PYTHONPATH": ""}))
@@ -113,7 +114,9 @@ def results(pythons: list[str], only: list[str]) -> list[Result]:
             result = found[title] = Result(name=name, version=version, python=told[0], **seen)
             musts, shoulds = len(result.broken("must")), len(result.broken("should"))
             print(f"breaks {musts} that are a must, {shoulds} others", flush=True)
-    return sorted(found.values(), key=lambda it: ("dlpack", *MODULES).index(it["name"]))
+    have = {it["name"] for it in found.values()}
+    kept = {it.title: it for it in map(Result, known) if only or it["name"] not in have}
+    return sorted((kept | found).values(), key=lambda it: ("dlpack", *MODULES).index(it["name"]))
 
 
 def page(found: list[Result]) -> Iterator[str]:
@@ -131,8 +134,8 @@ def page(found: list[Result]) -> Iterator[str]:
     for result in found:
         yield from row(f"[{result.title}](#{anchor(result.title)})", *(cell(result, group) for group in GROUPS))
     yield ""
-    yield "cupy needs a GPU. dpctl's arrays are on a device of oneAPI, and are copied to the CPU. pydlpack's module is"
-    yield "loaded under another name than dlpack."
+    yield "cupy was tried on an NVIDIA H200, as a producer. dpctl's arrays are on a device of oneAPI, and are copied to the"
+    yield "CPU. pydlpack's module is loaded under another name than dlpack."
     yield ""
     yield "## Reports"
     yield ""

@@ -45,6 +45,7 @@ func read(request *C.struct_request, d *dlpack.Description, answer *C.struct_ans
 		}
 		d.Flags = dlpack.Flags(request.flags)
 		d.ElementStrides = true
+		signStrides(d)
 		return nil
 	case C.PROTOCOL_BUFFER:
 		return readBuffer(request, d)
@@ -98,6 +99,18 @@ func readDims(request *C.struct_request, d *dlpack.Description) error {
 		}
 	}
 	return nil
+}
+
+// signStrides takes strides as cupy 14 means them. It divides the bytes of a negative one as if they had no sign: -3
+// elements of 4 bytes become 2^62 - 3. No stride of memory that exists is so large.
+func signStrides(d *dlpack.Description) {
+	const most = 1 << 48 // bytes of an address space
+	size := d.DataType.ItemSize()
+	for i, stride := range d.Strides[:d.NDim] {
+		if bytes := stride * size; bytes < 0 && bytes > -most && uint64(bytes)/uint64(size) == uint64(stride) {
+			d.Strides[i] = bytes / size
+		}
+	}
 }
 
 func readBuffer(request *C.struct_request, d *dlpack.Description) error {

@@ -1,6 +1,7 @@
 """Every pair of libraries through asdlpack: the memory of the one is the memory of the other."""
 
 import gc
+import pickle
 import sys
 import weakref
 
@@ -154,6 +155,25 @@ def test_a_reversed_view_is_shared_with_who_has_negative_strides():
         taken = cupy.from_dlpack(wrap(LIBRARIES["cupy"], array[::-1], way))
         assert taken.data.ptr == array.data.ptr + 20
         assert taken.tolist() == [5, 4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("view", [lambda a: a[::-1], lambda a: a[:, ::-1]], ids=["rows", "columns"])
+def test_a_reversed_matrix_of_cupy_has_negative_strides(view):
+    """cupy 14 exports others: it divides negative ones as if they had no sign."""
+    array = view(cupy.asarray(numbers()))
+    for x in asdlpack(array), asdlpack(interface_of(array)):
+        assert x.strides == tuple(stride // 4 for stride in array.strides)
+        assert x.pointer == array.data.ptr
+        np.testing.assert_array_equal(np.from_dlpack(x, device="cpu"), array.get())
+        np.testing.assert_array_equal(cupy.from_dlpack(x).get(), array.get())
+
+
+def test_memory_of_a_gpu_is_pickled_by_way_of_the_host():
+    tensor = torch.arange(6.0, device="cuda:0")
+    with pytest.raises(TypeError, match=r"can.t be pickled.*asdlpack\(x, device=.cpu., copy=None\)"):
+        pickle.dumps(asdlpack(tensor))
+    loaded = pickle.loads(pickle.dumps(asdlpack(tensor, device="cpu", copy=None)))
+    assert torch.from_dlpack(loaded).tolist() == [0, 1, 2, 3, 4, 5]
 
 
 DTYPES = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16".split()

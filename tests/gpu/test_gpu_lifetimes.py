@@ -162,7 +162,7 @@ def test_a_forked_child_is_told_to_spawn():
     array = cupy.asarray(HOST)
     x = asdlpack(interface_of(array))
     copies = [asdlpack(HOST, copy=None, device="cuda:0")]
-    other = interface(array.data.ptr + 4, (3,), keep=array)
+    other, on_stream = interface(array.data.ptr + 4, (3,), keep=array), interface_of(array, stream=1)
 
     def child():
         assert x.device[0] == 2  # what is known stays so
@@ -172,7 +172,7 @@ def test_a_forked_child_is_told_to_spawn():
             lambda: asdlpack(x, copy=True),
             lambda: asdlpack(HOST, copy=None, device="cuda:0"),
             lambda: from_pointer(array.data.ptr, 3, "float32", device="cuda"),
-            lambda: asdlpack(interface_of(array, stream=1)).__dlpack__(stream=2),
+            lambda: asdlpack(on_stream).__dlpack__(stream=2),
         ):
             with pytest.raises(BufferError, match="spawn"):
                 refused()

@@ -12,7 +12,7 @@ from gpu import Gate, another_context, call, download, interface, stream_of, str
 from gpu_libraries import LIBRARIES
 from numba import cuda as numba_cuda
 
-from dlpack import asdlpack, from_pointer
+from dlpack import asdlpack, borrow, from_pointer
 from support.capi import consume
 
 ROUNDS = 1000
@@ -228,6 +228,19 @@ def test_memory_held_by_dlpack_is_complete_in_the_legacy_streams_order():
             assert not consumer.done
             gate.open()
             assert read.value() == i
+
+
+def test_what_is_borrowed_is_complete_in_the_legacy_streams_order():
+    memory, result, (producer,) = cupy.zeros(COUNT, "f4"), cupy.zeros(COUNT, "f4"), streams(1)
+    write(producer, memory.data.ptr, COUNT, BEFORE)
+    torch.cuda.synchronize()
+    with Gate() as gate:
+        gate.write(producer, memory.data.ptr, COUNT, 1)
+        with borrow(interface(memory.data.ptr, (COUNT,), keep=memory, stream=producer.ptr)) as tensor:
+            call("cuMemcpyAsync", result.data.ptr, tensor.contents.data, result.nbytes, 1)
+            assert not cupy.cuda.Stream.null.done
+            gate.open()
+            assert result.tolist() == [1] * COUNT
 
 
 @pytest.mark.parametrize("take", ["cupy", "numba"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dlpack
-from dlpack import asdlpack
+from dlpack import asdlpack, from_pointer
 from dlpack.structs import DELETER
 from support.alone import alone
 from support.capi import (
@@ -82,6 +82,21 @@ def test_scalar_needs_no_shape_and_row_major_memory_no_strides(name):
     x = asdlpack(Managed(DATA + 4, name=name, shape=None).capsule())
     assert (x.shape, x.strides, np.from_dlpack(x).item()) == ((), (), 1)
     assert asdlpack(Managed(DATA, name=name, shape=(2, 3, 4)).capsule()).strides == (12, 4, 1)
+
+
+def test_strides_that_were_divided_without_their_sign_are_negative():
+    """As cupy 14 exports those of a reversed array."""
+    for _ in range(3):  # the kind is known from the second on
+        x = asdlpack(Managed(DATA + 12, shape=(2, 3), strides=(2**62 - 3, 1)).capsule())
+        assert x.strides == (-3, 1)
+        assert np.from_dlpack(x).tolist() == [[3, 4, 5], [0, 1, 2]]
+    x = asdlpack(Managed(DATA + 40, shape=(3,), dtype=(2, 64, 1), strides=(2**61 - 2,)).capsule())
+    assert (x.strides, x.nbytes) == ((-2,), 24)
+    for stride in 2**61, 2**62 - 2**46, 2**62, 2**62 + 3, 2**63 - 1:
+        with pytest.raises(ValueError, match=f"strides dimension 0 is {stride} elements, too far for 2 items"):
+            asdlpack(Managed(DATA, shape=(2,), strides=(stride,)).capsule())
+    with pytest.raises(ValueError, match="too far for 2 items"):
+        from_pointer(DATA + 12, (2, 3), "float32", strides=(2**62 - 3, 1))
 
 
 @pytest.mark.parametrize(

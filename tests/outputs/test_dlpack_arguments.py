@@ -207,7 +207,7 @@ def test_dl_device_of_another_form_is_a_type_error(device):
         asdlpack(b"abc").__dlpack__(dl_device=device)
 
 
-@pytest.mark.parametrize("device", [(2, 0), (10, 3), (1 << 30, 9)])
+@pytest.mark.parametrize("device", [(2, 99), (10, 3), (1 << 30, 9)])
 @pytest.mark.parametrize("copy", [None, False, True])
 @pytest.mark.parametrize("max_version", [None, (1, 0)])
 def test_a_device_that_cannot_be_served_is_a_buffer_error(device, copy, max_version):

@@ -1,5 +1,6 @@
 """mpi4py's buffers, and messages between two processes."""
 
+import contextlib
 import ctypes
 import functools
 import importlib
@@ -8,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mpi4py
@@ -21,7 +22,10 @@ from ..memory import Memory, Skip, of_buffer, references_of
 from . import Consumer, datatypes
 
 mpi4py.rc.initialize = False  # the import alone would start MPI
-MPI: Any = importlib.import_module("mpi4py.MPI")
+try:
+    MPI: Any = importlib.import_module("mpi4py.MPI")
+except RuntimeError:  # the wheel brings no MPI
+    raise Skip("mpi4py finds no MPI library") from None
 
 
 def known(buffer: Any) -> Memory:
@@ -108,6 +112,16 @@ def clear(memory: Memory) -> None:
     ctypes.memset(memory.address or 0, 0, len(memory.values))
 
 
+def each_data_type() -> Iterator[tuple[str, Memory]]:
+    """Before version 5 Open MPI has no float16."""
+    known = False
+    with contextlib.suppress(MPI.Exception):
+        known = bool(MPI.Datatype.fromcode("e").Get_name())
+    for name, make in datatypes.PROVIDERS.items():
+        if known or name != "float16":
+            yield name, make()
+
+
 def sends_bytes_into_a_bytearray() -> None:
     received = bytearray(5)
     pass_on(dlpack.asdlpack(b"bytes"), dlpack.asdlpack(received))
@@ -115,8 +129,7 @@ def sends_bytes_into_a_bytearray() -> None:
 
 
 def sends_and_receives_every_data_type() -> None:
-    for name, make in datatypes.PROVIDERS.items():
-        memory = make()
+    for name, memory in each_data_type():
         if rank() == 1:
             clear(memory)
         pass_on(dlpack.asdlpack(memory.obj), dlpack.asdlpack(memory.obj))
@@ -130,8 +143,7 @@ def sends_and_receives_what_another_object_exports() -> None:
 
 
 def broadcasts_every_data_type() -> None:
-    for name, make in datatypes.PROVIDERS.items():
-        memory = make()
+    for name, memory in each_data_type():
         if rank() == 1:
             clear(memory)
         MPI.COMM_WORLD.Bcast(dlpack.asdlpack(memory.obj), root=0)
@@ -192,7 +204,9 @@ def on_two_ranks(name: str) -> None:
     if mpiexec is None:
         raise Skip("no mpiexec beside Python or on PATH")
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import be_a_rank; be_a_rank({name!r})"
-    ranks = subprocess.run([mpiexec, "-n", "2", sys.executable, "-c", code], capture_output=True, text=True)
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # as in most containers
+    command = [mpiexec, "-n", "2", sys.executable, "-c", code]
+    ranks = subprocess.run(command, env=os.environ | as_root, capture_output=True, text=True)
     assert ranks.returncode == 0, f"exit status {ranks.returncode}: {' '.join(ranks.stderr.split())}"
 
 
