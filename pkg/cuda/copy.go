@@ -69,12 +69,20 @@ func (d *Driver) ToDevice(target dlpack.Device, source *Source) (Allocation, err
 	})
 }
 
-// FromHost copies bytes of the host to new memory of a device, and returns when they are there.
-func (d *Driver) FromHost(target dlpack.Device, src unsafe.Pointer, bytes int64) (Allocation, error) {
+// FromHost copies bytes of the host to new memory of a device, and returns when they are there. They are where items
+// says, until done is called. It is asked when there is room for them: to read what is too much may take minutes.
+func (d *Driver) FromHost(
+	target dlpack.Device, bytes int64, items func() (src unsafe.Pointer, done func(), err error),
+) (Allocation, error) {
 	return d.newMemory(target, bytes, "the host", func(a *Allocation) error {
 		if err := d.allocate(a, Memory{Device: target}, bytes); err != nil {
 			return err
 		}
+		src, done, err := items()
+		if err != nil {
+			return err
+		}
+		defer done()
 		return d.onOwnStream(a.context(), func(own queue) error {
 			return d.memcpyHtoDAsync(a.Address, uint64(uintptr(src)), bytes, own.stream)
 		})

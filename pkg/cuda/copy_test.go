@@ -131,10 +131,15 @@ func giveBack(t *testing.T, d *Driver, a *Allocation) {
 
 var hostBytes = []byte("bytes of the host") // whose address stays
 
+// given are the items of FromHost.
+func given(src []byte) func() (unsafe.Pointer, func(), error) {
+	return func() (unsafe.Pointer, func(), error) { return unsafe.Pointer(&src[0]), func() {}, nil }
+}
+
 func TestBytesOfTheHostAreCopiedToADevice(t *testing.T) {
 	f, d := newFake(t)
 	src := hostBytes
-	a, err := d.FromHost(cudaDevice(2), unsafe.Pointer(&src[0]), int64(len(src)))
+	a, err := d.FromHost(cudaDevice(2), int64(len(src)), given(src))
 	if err != nil || !bytes.Equal(f.span(a.Address, int64(len(src))), src) {
 		t.Error(a, err)
 	}
@@ -213,7 +218,7 @@ func TestNothingIsCopiedOfMemoryWithoutItems(t *testing.T) {
 	for _, copied := range []func() (Allocation, error){
 		func() (Allocation, error) { return d.ToDevice(cudaDevice(1), &source) },
 		func() (Allocation, error) { return d.ToDevice(cudaDevice(2), &source) },
-		func() (Allocation, error) { return d.FromHost(cudaDevice(2), nil, 0) },
+		func() (Allocation, error) { return d.FromHost(cudaDevice(2), 0, nil) },
 	} {
 		if a, err := copied(); err != nil || a != (Allocation{Retained: -1}) {
 			t.Error(a, err)
@@ -231,7 +236,7 @@ func TestADeviceThatIsNotThereIsRefused(t *testing.T) {
 		if kindOf(t, err, "device "+cudaDevice(id).String()+" is not there", "has 3") != dlpack.KindUnsupported {
 			t.Error(err)
 		}
-		_, err = d.FromHost(cudaDevice(id), nil, 0)
+		_, err = d.FromHost(cudaDevice(id), 0, nil)
 		if kindOf(t, err, "device "+cudaDevice(id).String()+" is not there") != dlpack.KindUnsupported {
 			t.Error(err)
 		}
@@ -252,7 +257,7 @@ func TestNoMemoryOfTheHostIsAMemoryError(t *testing.T) {
 func TestNoMemoryOfTheDeviceIsAMemoryError(t *testing.T) {
 	f, d := newFake(t)
 	f.failAt, f.result = 6, outOfMemory
-	_, err := d.FromHost(cudaDevice(2), nil, 123)
+	_, err := d.FromHost(cudaDevice(2), 123, nil) // which are not asked for
 	message := "copy: 123 bytes can't be copied from the host to kDLCUDA:2 (cuMemAlloc_v2: CUDA_ERROR_2)"
 	if kindOf(t, err, message) != dlpack.KindOutOfMemory {
 		t.Error(err, f.log)

@@ -66,7 +66,7 @@ func operations() []operation {
 		{"copy from the host", func(t *testing.T) (*fake, func() error) {
 			f, d, _, _ := scene(t)
 			src := make([]byte, 9)
-			return f, func() error { return kept(d.FromHost(cudaDevice(2), unsafe.Pointer(&src[0]), 9)) }
+			return f, func() error { return kept(d.FromHost(cudaDevice(2), 9, given(src))) }
 		}},
 	}
 }

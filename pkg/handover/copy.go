@@ -61,12 +61,9 @@ func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack
 	if err := cuda.Finish(memoryOf(d, t), stream); err != nil {
 		return err
 	}
-	src, done, err := hostItems(d, t, allocator)
-	if err != nil {
-		return err
-	}
-	defer done()
-	allocation, err := driver.FromHost(target, src, t.NBytes)
+	allocation, err := driver.FromHost(target, t.NBytes, func() (unsafe.Pointer, func(), error) {
+		return hostItems(d, t, allocator)
+	})
 	if err != nil {
 		return err
 	}

@@ -399,6 +399,7 @@ def test_a_device_without_memory_is_an_error_that_says_how_much(driver):
     live = driver.live()
     for copies in (
         lambda: asdlpack(array, device="cuda:1", copy=None),
+        lambda: asdlpack(from_pointer(4096, 1 << 20, "uint8"), device="cuda:1", copy=None),  # it isn't read before
         lambda: asdlpack(obj, copy=True),
         lambda: asdlpack(asdlpack(array, device="cuda:0", copy=None), device="cuda:1", copy=None),
     ):
