@@ -120,18 +120,54 @@ static size_t compact_strides(struct answer *answer)
     return (size_t)(count * answer->itemsize);
 }
 
+/* The bytes of each number that is to be turned around; 1: none are; 0: Go has to find out. */
+static int64_t swapped_bytes(const struct request *request)
+{
+    bool is_complex = request->format[1] == 'Z';
+    if (!in_other_order(request)) {
+        return 1;
+    }
+    if (request->protocol != PROTOCOL_BUFFER || request->format_length != 2u + is_complex) {
+        return 0;
+    }
+    int64_t bytes = is_complex ? request->itemsize / 2 : request->itemsize;
+    return bytes > 8 ? 0 : bytes;
+}
+
+/* Turns around the bytes of each number. */
+static void swap_numbers(void *numbers, size_t bytes, int64_t size)
+{
+#define EACH_NUMBER(type, swapped)                                                                                     \
+    for (type *number = numbers; (char *)number < (char *)numbers + bytes; number++) {                                 \
+        *number = swapped(*number);                                                                                    \
+    }                                                                                                                  \
+    break
+    switch (size) {
+    case 2:
+        EACH_NUMBER(uint16_t, __builtin_bswap16);
+    case 4:
+        EACH_NUMBER(uint32_t, __builtin_bswap32);
+    case 8:
+        EACH_NUMBER(uint64_t, __builtin_bswap64);
+    }
+}
+
 /* Copies what is little, of a kind that is known or becomes so. false: Go has to. */
 HOT static bool copy_small(struct request *request, struct answer *answer)
 {
-    enum { MOST_COMPACT = 64 << 10, MOST_STRIDED = 8 << 10 }; /* bytes; above, Go is no slower */
+    enum { MOST_COMPACT = 64 << 10, MOST_OTHER = 8 << 10 }; /* bytes; above, Go is no slower */
     bool compact = (request->facts & FACT_STRIDES) == 0;
+    char order = request->format[0];
+    int64_t swapped = swapped_bytes(request);
     size_t bytes = (size_t)request->vouched;
-    if (bytes == 0 || bytes > (compact ? MOST_COMPACT : MOST_STRIDED) || in_other_order(request) ||
+    if (bytes == 0 || bytes > (compact && swapped == 1 ? MOST_COMPACT : MOST_OTHER) || swapped == 0 ||
         request->terms.has_stream || request->terms.has_target) {
         return false;
     }
     request->terms.copy = COPY_NEVER;
+    request->format[0] = swapped > 1 ? '<' : order;
     bool known = ask(request, answer) == 0;
+    request->format[0] = order;
     request->terms.copy = COPY_ALWAYS;
     if (!known) {
         PyErr_Clear(); /* Go copies what it refuses to share, or says why not */
@@ -158,6 +194,7 @@ HOT static bool copy_small(struct request *request, struct answer *answer)
                                    .strides = answer->dims + answer->ndim,
                                    .source_strides = strides});
     }
+    swap_numbers(answer->memory, bytes, swapped);
     answer->below = 0;
     answer->above = bytes;
     answer->offset = (uint64_t)(uintptr_t)answer->memory - request->data;

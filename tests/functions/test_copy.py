@@ -50,6 +50,7 @@ def test_none_swaps_the_bytes_of_every_dtype_in_every_layout(dtype, layout):
         asdlpack(interface(swapped))
     check_copy(asdlpack(interface(swapped), copy=None), array)
     check_copy(asdlpack(interface(swapped[..., None].T), copy=None), array[..., None].T)
+    check_copy(asdlpack(swapped, copy=True), array)
 
 
 @pytest.mark.parametrize("strides", [(16,), (-16,), (24,)])
