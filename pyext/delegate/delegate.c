@@ -45,6 +45,10 @@ static int producer_device(PyObject *obj, DLDevice *device)
     }
     Py_DECREF(method);
     if (pair == NULL) {
+        /* Of a device that DLPack lacks, such as torch's "meta". */
+        if (PyErr_ExceptionMatches(PyExc_ValueError)) {
+            check_in_python(python.device_refused, Py_BuildValue("(N)", take_exception()));
+        }
         return -1;
     }
     if (!plain_device(pair, device)) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sys import byteorder
 
+from ._errors import refused_by_pandas
 from ._object import refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -28,6 +29,14 @@ def is_read_once(obj: object) -> bool:
     """An Arrow stream that is no container: reading it may consume it."""
     others = ["__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__len__"]
     return hasattr(obj, "__arrow_c_stream__") and not any(hasattr(obj, name) for name in others)
+
+
+def stream_failed(obj: object, error: Exception) -> Exception:
+    """What is raised where obj's stream was not given, or could not be read."""
+    is_refusal = isinstance(error, TypeError | ValueError | NotImplementedError)
+    if is_refusal and any(base.__module__.startswith("pandas.") for base in type(obj).__mro__):
+        return refused_by_pandas(obj, error)
+    return stream_was_read(obj, error)
 
 
 def stream_was_read(obj: object, error: Exception) -> Exception:

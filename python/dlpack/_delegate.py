@@ -43,6 +43,11 @@ def device_answered(obj: object, pair: object) -> tuple[int, int] | Exception:
     return device_ints(pair) or wrong_answer(obj, "__dlpack_device__", INTS, pair)
 
 
+def device_refused(error: ValueError) -> RuntimeError:
+    """The ValueError of a producer that has no DLDeviceType to say, as one of the refusals."""
+    return RuntimeError(exception_text(error)).with_traceback(error.__traceback__)
+
+
 def export_otherwise(arguments: tuple[Any, ...], given: object, refusal: BaseException | None) -> Any:
     """The call that exports x's tensor for these arguments, where its producer refused them, or gave what has to be
     copied, or a capsule of another kind than asked for."""

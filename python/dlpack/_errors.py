@@ -98,7 +98,8 @@ def way_out(obj: Any) -> str:
     """What to pass instead of an object without memory, in parentheses; empty where nothing is known."""
     try:
         if isinstance(obj, list | tuple):
-            instead = "pass numpy.asarray(obj) or an array.array"
+            are_numbers = not any(has_memory(item) for item in obj[:MOST])
+            instead = "pass numpy.asarray(obj) or an array.array" if are_numbers else "pass its items one by one"
         elif isinstance(obj, int):
             instead = "for an address use dlpack.from_pointer"
         elif hasattr(obj, "getbuffer"):
@@ -129,11 +130,26 @@ def way_out(obj: Any) -> str:
             instead = "pass ctypes.pointer(...) instead of ctypes.byref(...)"
         elif type(obj).__module__ == "_cffi_backend":
             instead = "pass ffi.buffer(obj)"
+        elif hasattr(obj, "as_py"):  # pyarrow's scalars
+            instead = f"pass {'obj.values' if hasattr(obj, 'values') else 'pyarrow.array([obj])'}"
+        elif type(obj).__module__ == "torch.storage":
+            dtype = "torch.uint8" if type(obj).__name__ == "UntypedStorage" else "obj.dtype"
+            instead = f"pass torch.empty(0, dtype={dtype}, device=obj.device).set_(obj)"
+        elif hasattr(obj, "__iter__"):
+            instead = "pass numpy.asarray(list(obj)), or items that share memory one by one"
         else:
             return ""
     except Exception:  # of the object's own: it has no memory all the same
         return ""
     return f" ({instead})"
+
+
+def has_memory(item: Any) -> bool:
+    """Whether an item of a list shares memory; of numpy's scalars an array is made."""
+    from ._arguments import is_numpy_scalar
+
+    is_bytes = isinstance(item, bytes | bytearray | memoryview)
+    return is_bytes or (any(hasattr(item, name) for name in PROTOCOLS) and not is_numpy_scalar(item))
 
 
 def way_out_of_array(obj: Any) -> str:
@@ -182,13 +198,26 @@ def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str |
     """What a producer's __dlpack__ said, and what its other protocol said, if it has one."""
     only = f"its only protocol is __dlpack__, which said {refusal}"
     said = only if protocol is None else f"__dlpack__ said {refusal}; {protocol} said {other}"
-    return BufferError(f"{type_name(obj)} can't be exported: {said}{way_out_of_torch(obj)}")
+    return BufferError(f"{type_name(obj)} can't be exported: {said}{way_out_of_tensor(obj)}")
 
 
-def way_out_of_torch(obj: Any) -> str:
-    """What to pass instead of a tensor that torch doesn't export, in parentheses; empty where nothing is known."""
+def refused_by_pandas(obj: object, error: Exception) -> Exception:
+    """What pandas raises where pyarrow doesn't take its data, with the way out."""
+    return BufferError(
+        f"{type_name(obj)} can't be exported: __arrow_c_stream__ said {exception_text(bare(error))} (pass "
+        "numpy.asarray(obj); of items that are arrays numpy.stack(obj); of long doubles or Python's numbers "
+        "numpy.asarray(obj).astype('float64'), of complex ones .astype('complex128'); one column of a table: "
+        "obj.iloc[:, 0])"
+    )
+
+
+def way_out_of_tensor(obj: Any) -> str:
+    """The same of a tensor that torch or jax refuses to export."""
     try:
-        if type(obj).__module__.partition(".")[0] != "torch":
+        library = type(obj).__module__.partition(".")[0]
+        if library == "jaxlib" and not obj.is_deleted():
+            return " (pass numpy.asarray(obj))"
+        if library != "torch":
             return ""
         name = "obj.detach()" if obj.requires_grad else "obj"
         if obj.is_meta:

@@ -732,11 +732,13 @@ def test_a_refused_device_leaves_the_other_protocols_to_serve():
     assert np.from_dlpack(x).tolist() == ARRAY.tolist()
 
 
-def test_a_producer_without_a_device_says_the_cause_in_dlpack():
-    """As a deleted array of jax, whose __dlpack_device__ raises TypeError: object of type 'NoneType' has no len()."""
+@pytest.mark.parametrize("error", [TypeError, ValueError])
+def test_a_producer_without_a_device_says_the_cause_in_dlpack(error):
+    """As a deleted array of jax, whose __dlpack_device__ raises TypeError: object of type 'NoneType' has no len(); and
+    as a meta tensor of torch, whose raises ValueError."""
 
     def no_device():
-        raise TypeError("no len()")
+        raise error("no len()")
 
     producer = refuses(RuntimeError("Array has been deleted"))
     producer.__dlpack_device__ = no_device

@@ -1,5 +1,6 @@
 """The ways out that errors name: each one, as it is typed in the text, gives what asdlpack takes."""
 
+import collections
 import ctypes
 import io
 import mmap
@@ -106,6 +107,13 @@ REFUSED = {
     "strided long doubles of ctypes": (lambda: memoryview((ctypes.c_longdouble * 4)())[::2], LONG_DOUBLES),
     "big-endian numbers": (lambda: numpy.zeros(2, ">f4"), "copy=None", "asdlpack(obj, copy=None)"),
     "a list": (lambda: [1, 2], "numpy.asarray(obj)"),
+    "a list of arrays": (lambda: [numpy.zeros(2), numpy.zeros(3)], "pass its items one by one", "obj[0]"),
+    "a list of bytes": (lambda: [b"ab", b"c"], "pass its items one by one", "obj[0]"),
+    "a list of numbers of numpy": (lambda: [numpy.float32(1), numpy.float32(2)], "numpy.asarray(obj)"),
+    "a range": (lambda: range(3), "numpy.asarray(list(obj))"),
+    "a deque": (lambda: collections.deque([1, 2]), "numpy.asarray(list(obj))"),
+    "a generator": (lambda: (number for number in range(3)), "numpy.asarray(list(obj))"),
+    "a set": (lambda: {1, 2}, "numpy.asarray(list(obj))"),
     "a BytesIO": (lambda: io.BytesIO(b"ab"), "its getbuffer()", "obj.getbuffer()"),
     "an Array of multiprocessing": (lambda: multiprocessing.Array("i", 3), "its get_obj()", "obj.get_obj()"),
     "a SharedMemory": (shared_memory, "its buf", "obj.buf"),
