@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
@@ -62,6 +63,7 @@ type reader struct {
 	nulls        int64 // among these, counted in the outermost array that has any
 	lists        int   // on the way so far
 	permuted     bool
+	column       uint64 // the address of the schema of a table's only column; 0: there is no table
 }
 
 // Describe describes a chunk, whose text d borrows; of a source without chunks, an empty column.
@@ -113,19 +115,22 @@ func (r *reader) read(schema, array uint64) error {
 		var err error
 		switch {
 		case outermost && n.format == protocol.ArrowTable:
-			err = r.column(&n)
+			err = r.checkColumn(&n)
 			size = 1
 		case isList && n.schema.NChildren == 1 && n.schema.Dictionary == 0:
 			err = r.list(&n, size)
 		default:
 			d.HasStrides, d.Nulls = r.permuted, r.nulls
-			return r.items(&n)
+			return r.ofColumn(r.items(&n))
 		}
 		if err != nil {
 			return err
 		}
 		if schema, array, err = r.child(&n, size); err != nil {
 			return err
+		}
+		if outermost && !isList {
+			r.column = schema
 		}
 	}
 }
@@ -189,8 +194,18 @@ func (r *reader) buffers(n *node, expected int64, which string) (last uint64, er
 	return load[uint64](&r.memory, field, a.Buffers+8*uint64(expected-1)), nil
 }
 
-// column checks a table, a record batch or structures: one of one column is that column.
-func (r *reader) column(n *node) error {
+// ofColumn has the way out of what a table's column can't be exported for begin with taking the column.
+func (r *reader) ofColumn(err error) error {
+	if r.column == 0 || dlpack.KindOf(err) != dlpack.KindUnsupported {
+		return err
+	}
+	said, wayOut, _ := strings.Cut(err.Error(), " (")
+	return dlpack.Unsupported(said + " (of a table take the column first, obj[" + r.name(r.column) +
+		"] or pyarrow.table(obj)[0]; " + wayOut)
+}
+
+// checkColumn checks a table, a record batch or structures: one of one column is that column.
+func (r *reader) checkColumn(n *node) error {
 	if n.schema.NChildren != 1 {
 		return r.refuseColumns(n, number(n.schema.NChildren)+" columns")
 	}
@@ -205,26 +220,22 @@ func (r *reader) column(n *node) error {
 }
 
 func (r *reader) refuseColumns(n *node, found string) error {
-	const most, field = 3, "ArrowSchema.children"
+	const most = 3
 	columns, first := "", ""
 	for i := range min(n.schema.NChildren, most) {
 		separator := ", "
 		if i == 0 {
 			separator = ": "
 		}
-		name := ""
+		name := dlpack.Quote("")
 		if n.schema.Children != 0 {
-			if child := load[uint64](&r.memory, field, n.schema.Children+8*uint64(i)); child != 0 {
-				if at := load[Schema](&r.memory, field, child).Name; at != 0 {
-					name = r.text("ArrowSchema.name", at)
-				}
-			}
+			name = r.name(load[uint64](&r.memory, "ArrowSchema.children", n.schema.Children+8*uint64(i)))
 		}
-		columns += separator + dlpack.Quote(name)
+		columns += separator + name
 		if i == 0 {
-			first = ": obj[" + dlpack.Quote(name) + "] of a table, in which pandas' index may be a column, and its labels need " +
+			first = ": obj[" + name + "] of a table, in which pandas' index may be a column, and its labels need " +
 				"not be text: obj.iloc[:, 0]; of structures .struct.field in polars and pandas, " +
-				".field in pyarrow, .combine_chunks().field of chunks, pyarrow.array(obj).field of Python's dicts, " +
+				".flatten()[0] in pyarrow, pyarrow.array(obj).flatten()[0] of Python's dicts, " +
 				".array.left of pandas' intervals"
 		}
 	}
@@ -233,6 +244,17 @@ func (r *reader) refuseColumns(n *node, found string) error {
 	}
 	return dlpack.Unsupported(r.protocol + ": " + found + columns + "; DLPack holds one array (pass one alone" + first +
 		"; numpy.asarray(obj) of pandas, polars, pyarrow and xarray is an array of all, if they are numbers)")
+}
+
+// name quotes the name of a column, whose schema is at this address; "" where there is none.
+func (r *reader) name(schema uint64) string {
+	name := ""
+	if schema != 0 {
+		if at := load[Schema](&r.memory, "ArrowSchema.children", schema).Name; at != 0 {
+			name = r.text("ArrowSchema.name", at)
+		}
+	}
+	return dlpack.Quote(name)
 }
 
 // list adds the dimension of lists of `size` elements, or where these are tensors theirs.

@@ -63,7 +63,11 @@ func OfTarget(err error) error {
 	copies := func(word string) bool { return strings.Contains(text[cut:], word) }
 	words := []string{"asarray(", "ascontiguousarray(", ".astype(", ".tobytes()"}
 	if dlpack.KindOf(err) == dlpack.KindUnsupported && slices.ContainsFunc(words, copies) {
-		err = dlpack.Unsupported(text[:cut] + " (copy into a new array, and from there by the library that owns the target)")
+		wayOut := " (copy into a new array, and from there by the library that owns the target)"
+		if copies(".view('uint8')") {
+			wayOut = " (pass its bytes: obj.view('uint8') of a numpy array, else memoryview(obj).cast('B'))"
+		}
+		err = dlpack.Unsupported(text[:cut] + wayOut)
 	}
 	return dlpack.Of("target", err)
 }
@@ -81,8 +85,7 @@ func checkAlike(source, target *Place) error {
 	expected := ""
 	switch {
 	case s.DataType != t.DataType || (s.Flags^t.Flags)&dlpack.SubbyteTypePadded != 0 && !t.DataType.WholeBytes():
-		expected = "one data type, since nothing is converted (convert the source before, as with source.astype(dtype); " +
-			"numpy.copyto converts)"
+		expected = "one data type, since nothing is converted (" + toOneType(s, t) + ")"
 	case s.NDim != t.NDim || s.Shape != t.Shape:
 		expected = "one shape, since nothing is repeated (pass views of one shape, as source.reshape(target.shape) or " +
 			"numpy.broadcast_to(source, target.shape) gives)"
@@ -90,6 +93,26 @@ func checkAlike(source, target *Place) error {
 		return nil
 	}
 	return dlpack.Malformed("source is " + text(s) + ", target is " + text(t) + "; expected " + expected)
+}
+
+// toOneType is the way out: a byte may be a number to convert, or one of the bytes of a number on the other side.
+func toOneType(source, target *dlpack.Tensor) string {
+	convert := "convert the source before, as with source.astype(dtype); numpy.copyto converts"
+	side, other := "source", target
+	if isByte(target) {
+		side, other = "target", source
+	} else if !isByte(source) {
+		return convert
+	}
+	var memory [32]byte
+	return "of bytes pass dlpack.frombuffer(" + side + ", '" +
+		string(protocol.AppendName(memory[:0], other.DataType)) + "', " +
+		dlpack.ShapeText(other.Shape[:other.NDim]) + "); else " + convert
+}
+
+func isByte(t *dlpack.Tensor) bool {
+	d := t.DataType
+	return (d.Code == dlpack.Int || d.Code == dlpack.UInt) && d.Bits == 8 && d.Lanes == 1
 }
 
 // text is the data type and the shape.

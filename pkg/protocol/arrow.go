@@ -70,25 +70,36 @@ func arrowFormats() string {
 }
 
 const (
-	casts = ": .cast in pyarrow and polars, .astype in pandas, of another library's table pyarrow.table(obj)[0].cast, of " +
-		"its array or Python's objects pyarrow.array(obj).cast)"
+	toFloat64 = "float64: .astype('float64') in pandas, .cast('float64') in pyarrow, .cast(polars.Float64) in polars, " +
+		"pyarrow.array(obj).cast('float64') of another library's array)"
+	toInt64 = "int64: .astype('int64') in pandas, .cast('int64') in pyarrow, .cast(polars.Int64) in polars, " +
+		"pyarrow.array(obj).cast('int64') of Python's objects and another library's array)"
+	// pandas' astype refuses days and times of day.
+	daysToInt32 = "int32: pyarrow.array(obj).cast('int32') in pandas and of another library's array, .cast('int32') in " +
+		"pyarrow, .cast(polars.Int32) in polars)"
+	daysToInt64 = "int64: pyarrow.array(obj).cast('int64') in pandas and of another library's array, .cast('int64') in " +
+		"pyarrow, .cast(polars.Int64) in polars)"
 
 	arrowNulls = "nulls alone; DLPack holds numbers (cast them to numbers, and fill them: .cast and .fill_null, " +
 		"in pandas .astype and .fillna)"
-	arrowText  = "text; DLPack holds numbers (cast it to numbers, such as float64" + casts
+	arrowText  = "text; DLPack holds numbers (cast it to numbers, such as " + toFloat64
 	arrowBytes = "bytes of any length; DLPack holds numbers (pass the bytes of one item)"
-	arrowItems = "items that are bytes; DLPack holds numbers (frombuffer takes pyarrow's array.buffers()[1], their type, " +
+	arrowItems = "items that are bytes; DLPack holds numbers (of polars' objects " +
+		"numpy.asarray(obj).astype('float64'); of others frombuffer takes pyarrow's array.buffers()[1], their type, " +
 		"and as offset array.offset times the bytes of an item; chunks need .combine_chunks() first)"
-	arrowDecimals  = "decimals; DLPack has float64 (cast them to it" + casts
-	arrowTimes32   = "times; DLPack holds numbers (cast them to their ticks, int32" + casts
-	arrowTimes64   = "times; DLPack holds numbers (cast them to their ticks, int64" + casts
+	arrowDecimals  = "decimals; DLPack has float64 (cast them to " + toFloat64
+	arrowDays32    = "times; DLPack holds numbers (cast them to their ticks, " + daysToInt32
+	arrowDays64    = "times; DLPack holds numbers (cast them to their ticks, " + daysToInt64
+	arrowTimes64   = "times; DLPack holds numbers (cast them to their ticks, " + toInt64
 	arrowIntervals = "times of several numbers; DLPack has one data type (pass their days and ticks as columns)"
-	arrowLists     = "lists of any length; DLPack needs one length (cast them to fixed-size lists, or pass their items)"
-	arrowStruct    = "a structure; DLPack has one data type (pass one of its fields)"
-	arrowMaps      = "maps; DLPack has one data type (pass their keys or their items)"
-	arrowUnions    = "a union; DLPack has one data type (pass one of its fields)"
-	arrowWide      = "integers of 128 bits, which Arrow has not; DLPack's consumers have 64 (cast them to int64" + casts
-	arrowRuns      = "run-end encoded items; DLPack holds each item (decode them, as pyarrow's run_end_decode does)"
+	arrowLists     = "lists of any length; DLPack needs one length (if all have the same, such as 2, " +
+		".list.to_array(2) in polars, .cast(pyarrow.list_(obj.type.value_type, 2)) in pyarrow; else their items: " +
+		".explode() in polars and pandas, .flatten() in pyarrow, of chunks .combine_chunks().flatten())"
+	arrowStruct = "a structure; DLPack has one data type (pass one of its fields)"
+	arrowMaps   = "maps; DLPack has one data type (pass their keys or their items)"
+	arrowUnions = "a union; DLPack has one data type (pass one of its fields)"
+	arrowWide   = "integers of 128 bits, which Arrow has not; DLPack's consumers have 64 (cast them to " + toInt64
+	arrowRuns   = "run-end encoded items; DLPack holds each item (decode them, as pyarrow's run_end_decode does)"
 )
 
 // arrowRefusals are the formats that can't be exported, and why. One that ends with a colon may be followed by
@@ -103,12 +114,12 @@ var arrowRefusals = [...]struct{ format, why string }{
 	{"vu", arrowText},
 	{"w:", arrowItems},
 	{"d:", arrowDecimals},
-	{"tdD", arrowTimes32},
-	{"tdm", arrowTimes64},
-	{"tts", arrowTimes32},
-	{"ttm", arrowTimes32},
-	{"ttu", arrowTimes64},
-	{"ttn", arrowTimes64},
+	{"tdD", arrowDays32},
+	{"tdm", arrowDays64},
+	{"tts", arrowDays32},
+	{"ttm", arrowDays32},
+	{"ttu", arrowDays64},
+	{"ttn", arrowDays64},
 	{"tss:", arrowTimes64},
 	{"tsm:", arrowTimes64},
 	{"tsu:", arrowTimes64},
@@ -117,7 +128,7 @@ var arrowRefusals = [...]struct{ format, why string }{
 	{"tDm", arrowTimes64},
 	{"tDu", arrowTimes64},
 	{"tDn", arrowTimes64},
-	{"tiM", arrowTimes32},
+	{"tiM", arrowDays32},
 	{"tiD", arrowIntervals},
 	{"tin", arrowIntervals},
 	{"+l", arrowLists},

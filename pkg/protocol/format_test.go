@@ -98,7 +98,7 @@ func TestAFormatThatDLPackCannotSayIsUnsupportedWithTheWayOut(t *testing.T) {
 		"4s":          "text",
 		"p":           "text",
 		"<u":          "text",
-		"2w":          `format "2w": text; DLPack holds numbers (pass its ` + asBytes + ")",
+		"2w":          `format "2w": text; DLPack holds numbers (pass its ` + asBytes + "; of text of",
 		"O":           "objects",
 		"P":           "pointers",
 		"&i":          "pointers",

@@ -6,8 +6,9 @@ const (
 
 	asField = "pass a field of a numpy array, as obj['name'], or its " + asBytes
 
-	noObjects   = "Python objects; DLPack holds numbers (convert them, as with numpy.asarray(obj).astype('float64'))"
-	noText      = "text; DLPack holds numbers (pass its " + asBytes + ")"
+	noObjects = "Python objects; DLPack holds numbers (convert them, as with numpy.asarray(obj).astype('float64'))"
+	noText    = "text; DLPack holds numbers (pass its " + asBytes + "; of text of numbers in a numpy array " +
+		"obj.astype('float64'))"
 	noBitField  = "bit field; DLPack has no such items (its producer can describe the bytes, as \"|u1\")"
 	noStructure = "a structure; DLPack has one data type (" + asField + ")"
 	noPadding   = "padding; DLPack has one data type (" + asField + ")"

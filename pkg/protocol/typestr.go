@@ -15,7 +15,7 @@ func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	text, name, named := strings.Cut(text, " ")
 	if strings.HasPrefix(text, "StringDType(") {
 		return item, unsupported(field, text, "text of any length; DLPack holds numbers (where it says numbers, "+
-			".astype('float64'))")
+			".astype(object).astype('float64'), which makes missing ones NaN)")
 	}
 	if len(text) < 2 || strings.IndexByte("<>|=", text[0]) < 0 {
 		return item, malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`)

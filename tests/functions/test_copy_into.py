@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
+import dlpack
 from dlpack import asdlpack, copy_into, from_pointer, frombuffer
 from support.alone import WINDOWS, alone
 from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Managed, Speaks, capsule_name
@@ -318,7 +319,7 @@ def test_a_target_that_would_be_copied_is_refused_with_another_way_out():
         ),
         (io.BytesIO(bytes(8)), "(pass its getbuffer())"),
         (np.zeros(1, "g"), "(copy into a new array, and from there "),
-        (np.zeros(1, "U1"), "(copy into a new array, and from there "),
+        (np.zeros(1, "U1"), "(pass its bytes: obj.view('uint8') of a numpy array, "),
         (np.array([None]), "(copy into a new array, and from there "),
     ],
 )
@@ -326,6 +327,33 @@ def test_a_target_that_is_refused_names_no_way_out_that_copies_it(obj, way_out):
     with pytest.raises((BufferError, TypeError), match=r"^target: ") as caught:
         copy_into(numbers(1), obj)
     assert way_out in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "way_out"),
+    [
+        (numbers(2, 3).tobytes(), np.zeros((2, 3), "f4"), "dlpack.frombuffer(source, 'float32', (2, 3))"),
+        (numbers(2, 3), bytearray(24), "dlpack.frombuffer(target, 'float32', (2, 3))"),
+        (numbers(4, dtype="i1"), bytearray(4), "dlpack.frombuffer(target, 'int8', (4,))"),
+        (numbers(3, dtype="u1"), np.zeros(3, "f4"), "source.astype(dtype)"),
+        (np.array(["1", "2"]), np.zeros(2, "f8"), "obj.astype('float64')"),
+        (np.array([b"1", b"2"]), np.zeros(2, "f8"), "obj.astype('float64')"),
+        (np.array([b"ab", b"cd"]), bytearray(4), "numpy.ascontiguousarray(obj).view('uint8')"),
+        (b"abcd", np.zeros(2, "S2"), "obj.view('uint8')"),
+        (b"a\0\0\0", np.zeros(1, "U1"), "obj.view('uint8')"),
+        (b"1234", (ctypes.c_wchar * 1)(), "memoryview(obj).cast('B')"),
+    ],
+)
+def test_bytes_text_and_numbers_name_a_way_out_that_works(source, target, way_out):
+    with pytest.raises((BufferError, ValueError)) as caught:
+        copy_into(source, target)
+    assert way_out in str(caught.value)
+    is_target = "target" in way_out or str(caught.value).startswith("target: ")
+    names = {"dlpack": dlpack, "numpy": np, "source": source, "target": target, "dtype": "f4"}
+    instead = eval(way_out, {**names, "obj": target if is_target else source})
+    source, target = (source, instead) if is_target else (instead, target)
+    copy_into(source, target)
+    assert np.asarray(asdlpack(target)).tobytes() == np.asarray(asdlpack(source)).tobytes()
 
 
 def test_a_misaligned_target_of_ml_dtypes_is_refused():

@@ -19,6 +19,7 @@ from dlpack import asdlpack, frombuffer  # noqa: F401  the ways out need both
 
 ffi = cffi.FFI()
 STRUCTURES = pyarrow.struct({"a": pyarrow.int64(), "b": pyarrow.int64()})
+SECONDS = pyarrow.timestamp("s")
 LISTS = pyarrow.list_(pyarrow.int64(), 2)
 
 # What is refused: the object, the way out as its error has it, and what that means where it is no expression.
@@ -32,7 +33,7 @@ REFUSED = {
     "nulls of pandas": (lambda: pandas.Series([1, None], dtype="Int64"), ".fillna(0)", "obj.fillna(0)"),
     "integers of 128 bits of polars": (
         lambda: polars.Series([1], dtype=polars.Int128),
-        "int64: .cast in pyarrow and polars",
+        ".cast(polars.Int64) in polars",
         "obj.cast(polars.Int64)",
     ),
     "a pandas index that is no range": (
@@ -76,7 +77,7 @@ REFUSED = {
     ),
     "times of duckdb": (
         lambda: duckdb.connect().sql("select date '2000-01-01'"),
-        "of another library's table pyarrow.table(obj)[0].cast",
+        "or pyarrow.table(obj)[0]; cast them to their ticks, int32",
         "pyarrow.table(obj)[0].cast('int32')",
     ),
     "nulls alone": (lambda: pyarrow.nulls(2), ".cast and .fill_null", "obj.cast('int64').fill_null(0)"),
@@ -87,27 +88,39 @@ REFUSED = {
     ),
     "dicts in pandas": (
         lambda: pandas.Series([{"a": 1, "b": 2}]),
-        "pyarrow.array(obj).field of Python's dicts",
-        "pyarrow.array(obj).field('a')",
+        "pyarrow.array(obj).flatten()[0] of Python's dicts",
+        "pyarrow.array(obj).flatten()[0]",
     ),
     "an array of dates of pandas": (
         lambda: pandas.array([datetime.date(2000, 1, 1)], dtype=pandas.ArrowDtype(pyarrow.date32())),
         "pyarrow.array(obj)",
         "pyarrow.array(obj).cast('int32')",
     ),
-    "text of pyarrow": (lambda: pyarrow.array(["1"]), ".cast in pyarrow", "obj.cast('float64')"),
-    "text of polars": (lambda: polars.Series(["1"]), ".cast in pyarrow and polars", "obj.cast(polars.Float64)"),
-    "text of pandas": (lambda: pandas.Series(["1"], dtype="str"), ".astype in pandas", "obj.astype('float64')"),
-    "decimals": (lambda: pyarrow.array([1], pyarrow.decimal128(5)), ".cast in pyarrow", "obj.cast('float64')"),
-    "times of pyarrow": (lambda: pyarrow.array([1], pyarrow.date32()), "int32: .cast in pyarrow", "obj.cast('int32')"),
+    "text of pyarrow": (lambda: pyarrow.array(["1"]), ".cast('float64') in pyarrow", "obj.cast('float64')"),
+    "text of polars": (lambda: polars.Series(["1"]), ".cast(polars.Float64) in polars", "obj.cast(polars.Float64)"),
+    "text of pandas": (
+        lambda: pandas.Series(["1"], dtype="str"),
+        ".astype('float64') in pandas",
+        "obj.astype('float64')",
+    ),
+    "decimals": (
+        lambda: pyarrow.array([1], pyarrow.decimal128(5)),
+        ".cast('float64') in pyarrow",
+        "obj.cast('float64')",
+    ),
+    "times of pyarrow": (
+        lambda: pyarrow.array([1], pyarrow.date32()),
+        ".cast('int32') in pyarrow",
+        "obj.cast('int32')",
+    ),
     "times of pandas": (
         lambda: pandas.Series(pandas.to_datetime(["2000-01-01"])),
-        "int64: .cast in pyarrow and polars, .astype in pandas",
+        "int64: .astype('int64') in pandas",
         "obj.astype('int64')",
     ),
     "dates of Python in pandas": (
         lambda: pandas.Series([datetime.date(2000, 1, 1)]),
-        "Python's objects pyarrow.array(obj).cast",
+        "int32: pyarrow.array(obj).cast('int32') in pandas",
         "pyarrow.array(obj).cast('int32')",
     ),
     "lists of times of pyarrow": (
@@ -141,8 +154,82 @@ REFUSED = {
         ".to_physical() in polars",
         "obj.to_physical()",
     ),
+    "codes of a table of pandas": (
+        lambda: pandas.DataFrame({"a": pandas.Categorical(["x", "y"])}),
+        'of a table take the column first, obj["a"]',
+        'obj["a"].cat.codes',
+    ),
+    "codes of a table of polars": (
+        lambda: polars.DataFrame({"a": polars.Series(["x"], dtype=polars.Categorical)}),
+        'of a table take the column first, obj["a"]',
+        'obj["a"].to_physical()',
+    ),
+    "codes of a table of pyarrow": (
+        lambda: pyarrow.table({"a": pyarrow.array(["x", "y"]).dictionary_encode()}),
+        'of a table take the column first, obj["a"]',
+        'obj["a"].combine_chunks().indices',
+    ),
+    "codes of a table of duckdb": (
+        lambda: duckdb.connect().sql("select 'x'::enum('x', 'y') a"),
+        "or pyarrow.table(obj)[0]; ",
+        "pyarrow.table(obj)[0].combine_chunks().indices",
+    ),
     "codes of pandas": (lambda: pandas.Series(["a"], dtype="category"), ".cat.codes in pandas", "obj.cat.codes"),
-    "lists of any length": (lambda: pyarrow.array([[1]]), "cast them to fixed-size lists", "obj.cast(list_of_one)"),
+    "times of Arrow in pandas": (
+        lambda: pandas.Series(pyarrow.array([7], SECONDS), dtype=pandas.ArrowDtype(SECONDS)),
+        "int64: .astype('int64') in pandas",
+        "obj.astype('int64')",
+    ),
+    "times of Python in pandas": (
+        lambda: pandas.Series([datetime.datetime(1970, 1, 2)], dtype=object),
+        "pyarrow.array(obj).cast('int64') of Python's objects",
+        "pyarrow.array(obj).cast('int64')",
+    ),
+    "times of the day in pandas": (
+        lambda: pandas.Series([datetime.time(0, 0, 1)]),
+        "int64: pyarrow.array(obj).cast('int64') in pandas",
+        "pyarrow.array(obj).cast('int64')",
+    ),
+    "dates of polars": (
+        lambda: polars.Series([datetime.date(1970, 1, 8)]),
+        ".cast(polars.Int32) in polars",
+        "obj.cast(polars.Int32)",
+    ),
+    "lists of any length": (lambda: pyarrow.array([[1], [2, 3]]), ".flatten() in pyarrow", "obj.flatten()"),
+    "lists of any length of one length": (
+        lambda: pyarrow.array([[1.5, 2], [3, 4]]),
+        ".cast(pyarrow.list_(obj.type.value_type, 2)) in pyarrow",
+        "obj.cast(pyarrow.list_(obj.type.value_type, 2))",
+    ),
+    "lists of any length in chunks": (
+        lambda: pyarrow.chunked_array([[[1]], [[2, 3]]]),
+        ".combine_chunks().flatten()",
+        "obj.combine_chunks().flatten()",
+    ),
+    "lists of any length of polars": (
+        lambda: polars.Series([[1], [2, 3]]),
+        ".explode() in polars",
+        "obj.explode()",
+    ),
+    "lists of any length of one length of polars": (
+        lambda: polars.Series([[1, 2], [3, 4]]),
+        ".list.to_array(2) in polars",
+        "obj.list.to_array(2)",
+    ),
+    "lists of any length in pandas": (
+        lambda: pandas.Series([[1], [2, 3]]),
+        ".explode() in polars and pandas",
+        "obj.explode()",
+    ),
+    "lists of any length in a table": (
+        lambda: polars.DataFrame({"a": [[1], [2, 3]]}),
+        'obj["a"] or pyarrow.table(obj)[0]; if all have the same',
+        'obj["a"].explode()',
+    ),
+    "objects of polars": (
+        lambda: polars.Series([1, 2.5], dtype=polars.Object),
+        "numpy.asarray(obj).astype('float64')",
+    ),
     "chunks of pyarrow": (lambda: pyarrow.chunked_array([[1], [2]]), ".combine_chunks()", "obj.combine_chunks()"),
     "chunks of polars": (
         lambda: polars.concat([polars.Series([1]), polars.Series([2])], rechunk=False),
@@ -152,16 +239,20 @@ REFUSED = {
     "columns of pyarrow": (lambda: pyarrow.table({"a": [1], "b": [2]}), 'obj["a"]'),
     "columns of polars": (lambda: polars.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
     "columns of duckdb": (lambda: duckdb.connect().sql("select 1 a, 2 b"), 'obj["a"]'),
-    "structures of pyarrow": (lambda: pyarrow.array([{"a": 1, "b": 2}, None]), ".field in pyarrow", "obj.field('a')"),
+    "structures of pyarrow": (
+        lambda: pyarrow.StructArray.from_arrays([[1, 9], [2, 9]], ["a", "b"], mask=pyarrow.array([False, True])),
+        ".flatten()[0] in pyarrow",
+        "obj.flatten()[0].fill_null(0)",
+    ),
     "structures of a column that are null": (
         lambda: pyarrow.array([{"a": 1}, None]),
-        ".field in pyarrow",
-        "obj.field('a')",
+        ".flatten()[0] in pyarrow",
+        "obj.flatten()[0].fill_null(0)",
     ),
     "chunks of structures": (
         lambda: pyarrow.chunked_array([[{"a": 1}, None], [{"a": 1}]]),
-        ".combine_chunks().field of chunks",
-        "obj.combine_chunks().field('a')",
+        ".flatten()[0] in pyarrow",
+        "obj.flatten()[0].fill_null(0)",
     ),
     "structures of polars": (
         lambda: polars.Series([{"a": 1, "b": 2}]),
@@ -292,6 +383,23 @@ REFUSED = {
 VALUES = {
     "int4 of jax": [1, -2],
     "uint4 of jax": [1, 2],
+    "times of Arrow in pandas": [7],
+    "times of Python in pandas": [24 * 3600 * 10**6],
+    "times of the day in pandas": [10**6],
+    "dates of polars": [7],
+    "lists of any length": [1, 2, 3],
+    "lists of any length of one length": [[1.5, 2], [3, 4]],
+    "lists of any length in chunks": [1, 2, 3],
+    "lists of any length of polars": [1, 2, 3],
+    "lists of any length of one length of polars": [[1, 2], [3, 4]],
+    "lists of any length in pandas": [1, 2, 3],
+    "lists of any length in a table": [1, 2, 3],
+    "objects of polars": [1, 2.5],
+    "structures of pyarrow": [1, 0],
+    "structures of a column that are null": [1, 0],
+    "chunks of structures": [1, 0, 1],
+    "codes of a table of pandas": [0, 1],
+    "codes of a table of pyarrow": [0, 1],
     "complex numbers in pandas": [1j, 2],
     "complex numbers in a table of pandas": [[1j], [2]],
     "complex numbers of Python in pandas": [1j, 2],
@@ -315,8 +423,7 @@ def test_a_way_out_works_as_the_error_of_an_object_of_a_library_has_it(what):
     with pytest.raises((BufferError, TypeError)) as caught:
         _ = asdlpack(obj).shape
     assert text in str(caught.value)
-    names = {"obj": obj, "list_of_one": pyarrow.list_(pyarrow.int64(), 1)}
-    instead = asdlpack(eval(meaning[0] if meaning else text, {**globals(), **names}))
+    instead = asdlpack(eval(meaning[0] if meaning else text, {**globals(), "obj": obj}))
     assert instead.size > 0
     if what in VALUES:
         assert numpy.asarray(instead).tolist() == VALUES[what]

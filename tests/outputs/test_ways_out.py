@@ -72,8 +72,13 @@ REFUSED = {
     "an array of str without a dimension": (lambda: numpy.array("abc"), CODE_POINTS),
     "an array of StringDType": (
         lambda: numpy.array(["1", "2"], numpy.dtypes.StringDType()),
-        ".astype('float64')",
-        "obj.astype('float64')",
+        ".astype(object).astype('float64')",
+        "obj.astype(object).astype('float64')",
+    ),
+    "an array of StringDType with missing items": (
+        lambda: numpy.array(["1", None], numpy.dtypes.StringDType(na_object=None)),
+        ".astype(object).astype('float64')",
+        "obj.astype(object).astype('float64')",
     ),
     "bytes of numpy": (lambda: numpy.bytes_(b"abc"), BYTES),
     "an array of bytes": (lambda: numpy.array([b"ab", b"c", b"d"])[::2], BYTES),
