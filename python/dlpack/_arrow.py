@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sys import byteorder
 
-from ._errors import refused_by_pandas
+from ._errors import refused_by_pandas, type_name
 from ._object import refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -34,7 +34,7 @@ def is_read_once(obj: object) -> bool:
 def stream_failed(obj: object, error: Exception) -> Exception:
     """What is raised where obj's stream was not given, or could not be read."""
     is_refusal = isinstance(error, TypeError | ValueError | NotImplementedError)
-    if is_refusal and any(base.__module__.startswith("pandas.") for base in type(obj).__mro__):
+    if is_refusal and "pandas" in type_name(obj):  # geopandas' too
         return refused_by_pandas(obj, error)
     return stream_was_read(obj, error)
 
