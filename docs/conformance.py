@@ -134,8 +134,8 @@ def page(found: list[Result]) -> Iterator[str]:
     for result in found:
         yield from row(f"[{result.title}](#{anchor(result.title)})", *(cell(result, group) for group in GROUPS))
     yield ""
-    yield "cupy was tried on an NVIDIA H200, as a producer. dpctl's arrays are on a device of oneAPI, and are copied to the"
-    yield "CPU. pydlpack's module is loaded under another name than dlpack."
+    yield "cupy was tried on an NVIDIA H200, as a producer. dpctl's arrays are on a device of oneAPI, and are copied to"
+    yield "the CPU. pydlpack's module is loaded under another name than dlpack."
     yield ""
     yield "## Reports"
     yield ""

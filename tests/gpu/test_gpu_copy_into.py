@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from gpu import download, free_memory, interface, interface_of, managed, pinned, registered, streams, upload, write
-from test_gpu_copies import COMPACTED, GATHERED, WHOLE, layouts
+from gpu_layouts import COMPACTED, GATHERED, WHOLE, layouts
 
 from dlpack import copy_into
 
