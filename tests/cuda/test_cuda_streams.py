@@ -265,7 +265,8 @@ def test_a_stream_that_a_consumer_can_not_have_is_a_value_error(driver):
 
 @with_driver
 def test_a_handle_that_is_none_is_a_value_error(driver):
-    """And the driver is not handed what it could not read."""
+    """And the driver is not handed what it could not read. NVIDIA's may crash at what it can read, where this one says
+    no."""
     memory = driver.allocate(8)
     stream = driver.stream()
     event = driver.give("cuEventCreate", 2)
