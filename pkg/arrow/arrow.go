@@ -364,7 +364,7 @@ func (r *reader) items(n *node) error {
 	if r.lists > 0 && dlpack.KindOf(err) == dlpack.KindUnsupported {
 		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
 			", of items of lists; DLPack holds numbers (pass these items alone, which says more: .flatten() in pyarrow, " +
-			".explode() in polars)")
+			"of chunks .combine_chunks().flatten(), .explode() in polars)")
 	}
 	if err != nil || !n.hasArray {
 		return err

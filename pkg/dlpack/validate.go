@@ -51,8 +51,9 @@ func (d *Description) Validate(t *Tensor) error {
 			"pyarrow.table(obj)[0]" + fill + ", of its array pyarrow.array(obj)" + fill + "; a NaN that pandas counts as " +
 			"null stays one in its .to_numpy()"
 		if t.NDim > 1 {
-			wayOut = "pass the items alone: .explode()" + fill + " in polars, .flatten()" + fill + " in pyarrow, of chunks " +
-				".combine_chunks().flatten()" + fill + "; a list that is null does not keep its place there"
+			wayOut = "pass the items alone, with " + fill + ": .explode() in polars, .flatten() in pyarrow, of chunks " +
+				".combine_chunks().flatten(), of a table pyarrow.table(obj)[0].combine_chunks().flatten(); null lists lose " +
+				"their place"
 		}
 		return Unsupported(d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
 			"DLPack has no nulls (" + wayOut + ")")

@@ -33,7 +33,7 @@ def is_read_once(obj: object) -> bool:
 
 def stream_failed(obj: object, error: Exception) -> Exception:
     """What is raised where obj's stream was not given, or could not be read."""
-    is_refusal = isinstance(error, TypeError | ValueError | NotImplementedError)
+    is_refusal = isinstance(error, TypeError | ValueError | OverflowError | NotImplementedError)
     if is_refusal and "pandas" in type_name(obj):  # geopandas' too
         return refused_by_pandas(obj, error)
     return stream_was_read(obj, error)

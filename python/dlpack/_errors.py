@@ -120,7 +120,7 @@ def way_out(obj: Any) -> str:
             instead = "pass a column of obj.collect()"
         elif hasattr(obj, "toarray"):  # scipy.sparse
             instead = "pass obj.toarray(); of csr and csc also obj.data, obj.indices and obj.indptr one by one"
-        elif isinstance(obj, dict):
+        elif hasattr(obj, "keys") and not hasattr(obj, "__array__"):
             instead = "pass its values one by one"
         elif type(obj).__name__ == "PRNGKeyArray":
             instead = "pass jax.random.key_data(obj)"
@@ -131,7 +131,7 @@ def way_out(obj: Any) -> str:
         elif type(obj).__module__ == "_cffi_backend":
             instead = "pass ffi.buffer(obj)"
         elif hasattr(obj, "as_py"):  # pyarrow's scalars
-            instead = f"pass {'obj.values' if hasattr(obj, 'values') else 'pyarrow.array([obj])'}"
+            instead = f"pass {'pyarrow.array([obj])' if getattr(obj, 'values', None) is None else 'obj.values'}"
         elif type(obj).__module__ == "torch.storage":
             dtype = "torch.uint8" if type(obj).__name__ == "UntypedStorage" else "obj.dtype"
             instead = f"pass torch.empty(0, dtype={dtype}, device=obj.device).set_(obj)"

@@ -44,28 +44,33 @@ REFUSED = {
     "a NaN of pandas": (lambda: pandas.Series([1, None]), ".to_numpy()", "obj.to_numpy()"),
     "nulls in lists of polars": (
         lambda: polars.Series([[1, None], [2, 3]], dtype=polars.Array(polars.Int64, 2)),
-        ".explode().fill_null(0) in polars",
+        ".explode() in polars",
         "obj.explode().fill_null(0)",
     ),
     "lists of polars that are null": (
         lambda: polars.Series([[1, 2], None], dtype=polars.Array(polars.Int64, 2)),
-        ".explode().fill_null(0) in polars",
+        ".explode() in polars",
         "obj.explode().fill_null(0)",
     ),
     "nulls in lists of pyarrow": (
         lambda: pyarrow.array([[1, None]], LISTS),
-        ".flatten().fill_null(0) in pyarrow",
+        ".flatten() in pyarrow",
         "obj.flatten().fill_null(0)",
     ),
     "lists of pyarrow that are null": (
         lambda: pyarrow.array([[1, 2], None], LISTS),
-        ".flatten().fill_null(0) in pyarrow",
+        ".flatten() in pyarrow",
         "obj.flatten().fill_null(0)",
     ),
     "nulls in chunked lists of pyarrow": (
         lambda: pyarrow.chunked_array([pyarrow.array([[1, None]], LISTS)]),
-        ".combine_chunks().flatten().fill_null(0)",
+        "of chunks .combine_chunks().flatten()",
         "obj.combine_chunks().flatten().fill_null(0)",
+    ),
+    "nulls in lists of a table": (
+        lambda: polars.DataFrame({"a": polars.Series([[1, None], [2, 3]], dtype=polars.Array(polars.Int64, 2))}),
+        "of a table pyarrow.table(obj)[0].combine_chunks().flatten()",
+        "pyarrow.table(obj)[0].combine_chunks().flatten().fill_null(0)",
     ),
     "nulls of duckdb": (
         lambda: duckdb.connect().sql("values (1), (null)"),
@@ -127,6 +132,11 @@ REFUSED = {
         lambda: pyarrow.array([[1, 2]], pyarrow.list_(pyarrow.date32(), 2)),
         ".flatten() in pyarrow",
         "obj.flatten().cast('int32')",
+    ),
+    "chunked lists of times of pyarrow": (
+        lambda: pyarrow.chunked_array([pyarrow.array([[1, 2]], pyarrow.list_(SECONDS, 2))]),
+        "of chunks .combine_chunks().flatten()",
+        "obj.combine_chunks().flatten().cast('int64')",
     ),
     "lists of text of polars": (
         lambda: polars.Series([["1", "2"]], dtype=polars.Array(polars.String, 2)),
@@ -308,6 +318,10 @@ REFUSED = {
         lambda: pandas.Series(numpy.ones(2, "g")),
         "numpy.asarray(obj).astype('float64')",
     ),
+    "numbers of more than 64 bits in pandas": (
+        lambda: pandas.Series([2**70]),
+        "numpy.asarray(obj).astype('float64')",
+    ),
     "numbers and text in pandas": (lambda: pandas.Series([1, "2"]), "numpy.asarray(obj).astype('float64')"),
     "columns of pandas of one name": (
         lambda: pandas.DataFrame([[1, 2]], columns=["a", "a"]),
@@ -404,6 +418,8 @@ VALUES = {
     "complex numbers in a table of pandas": [[1j], [2]],
     "complex numbers of Python in pandas": [1j, 2],
     "sparse items in pandas": [1, 0],
+    "nulls in lists of a table": [1, 0, 2, 3],
+    "numbers of more than 64 bits in pandas": [2.0**70],
     "numbers and text in pandas": [1, 2],
     "columns of pandas of one name": [[1, 2]],
     "one of the columns of pandas of one name": [1],

@@ -2,6 +2,7 @@
 
 import collections
 import ctypes
+import datetime
 import io
 import mmap
 import multiprocessing
@@ -103,6 +104,20 @@ REFUSED = {
     "big-endian times": (lambda: numpy.array([1], ">M8[s]"), ".astype('int64')", "obj.astype('int64')"),
     "a time": (lambda: numpy.datetime64("2000-01-01"), ".view('int64')", "obj.view('int64')"),
     "objects": (lambda: numpy.array([1, 2], object), FLOATS),
+    "complex objects": (
+        lambda: numpy.array([1j, 2], object),
+        "complex ones by .astype('complex128')",
+        "obj.astype('complex128')",
+    ),
+    "objects that are dates": (
+        lambda: numpy.array([datetime.date(2000, 1, 1)], object),
+        ".astype('datetime64[us]').view('int64')",
+        "obj.astype('datetime64[us]').view('int64')",
+    ),
+    "objects that are arrays": (
+        lambda: numpy.array([numpy.zeros(2), numpy.zeros(2), None], object)[:2],
+        "numpy.stack(obj)",
+    ),
     "long doubles": (lambda: numpy.zeros(2, "g"), FLOATS),
     "a long double": (lambda: numpy.longdouble(1), FLOATS),
     "complex long doubles": (lambda: numpy.zeros(2, "G"), "numpy.asarray(obj).astype('complex128')"),
@@ -115,6 +130,11 @@ REFUSED = {
     "a list of arrays": (lambda: [numpy.zeros(2), numpy.zeros(3)], "pass its items one by one", "obj[0]"),
     "a list of bytes": (lambda: [b"ab", b"c"], "pass its items one by one", "obj[0]"),
     "a list of numbers of numpy": (lambda: [numpy.float32(1), numpy.float32(2)], "numpy.asarray(obj)"),
+    "a mapping": (
+        lambda: collections.UserDict(a=numpy.zeros(2)),
+        "pass its values one by one",
+        "next(iter(obj.values()))",
+    ),
     "a range": (lambda: range(3), "numpy.asarray(list(obj))"),
     "a deque": (lambda: collections.deque([1, 2]), "numpy.asarray(list(obj))"),
     "a generator": (lambda: (number for number in range(3)), "numpy.asarray(list(obj))"),
