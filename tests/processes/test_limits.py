@@ -14,6 +14,7 @@ import pytest
 
 from support import limits, process
 from support.alone import SUPPORT, TESTS, alone, python
+from support.libraries import build_library
 
 MB = 1 << 20
 
@@ -292,6 +293,47 @@ def test_first_calls_at_once_with_little_memory_left_work_or_raise(left):
     resource.setrlimit(resource.RLIMIT_DATA, before)
     forks.use_all()
     os._exit(0)
+
+
+WITHOUT_MEMORY = """
+import ctypes, os, resource, sys, threading, dlpack
+sys.path.insert(0, {tests!r})
+from support import process
+
+exhaust, turn = ctypes.PyDLL({library!r}), threading.Event()
+memory = bytearray(4)
+x = dlpack.asdlpack(memory)
+
+def use():
+    global x
+    turn.wait()
+    exhaust.take_all()
+    try:
+        {call}
+        said = b"works"
+    except (MemoryError, TypeError) as error:
+        said = b"raises"
+    exhaust.give_all_back()
+    os.write(1, said)
+    os._exit(0)
+
+thread = threading.Thread(target=use)
+thread.start()
+limit = (int(process.status("VmData")) << 10) + (120 << 20)
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+turn.set()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    "call", ["x = None", "dlpack.asdlpack(memory)", "dlpack.asdlpack(memory, copy=True)", "dlpack.asdlpack(1)"]
+)
+def test_a_threads_first_call_without_any_memory_works_or_raises(call, tmp_path):
+    """Of what a library keeps for each thread, the loader allocates some at its first use, or ends the process."""
+    library = build_library("exhaust", tmp_path)
+    result = python(WITHOUT_MEMORY.format(call=call, library=str(library), tests=str(TESTS)))
+    assert (result.returncode, result.stdout in ("works", "raises")) == (0, True), result.stderr
 
 
 @pytest.mark.parametrize("limit", ["RLIMIT_NPROC", "vm.max_map_count"])
