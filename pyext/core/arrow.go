@@ -43,7 +43,7 @@ func join(source arrow.Source, d *dlpack.Description, answer *C.struct_answer) e
 // dropJoined frees the memory that chunks were joined to, once a device has a copy of it.
 func dropJoined(answer *C.struct_answer) {
 	if answer.memory != nil && answer.device_memory != nil {
-		free(answer.memory)
+		C.free_aligned(answer.memory)
 		answer.memory = nil
 	}
 }

@@ -10,17 +10,23 @@
 #include <dlpack/dlpack.h>
 
 #include <pthread.h>
+#include <stdlib.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
 
 enum {
-    MAX_NDIM = 64,       /* dimensions of a request and of an answer; numpy's and the buffer protocol's limit too */
-    FORMAT_SIZE = 24,    /* a format of this many bytes or more is in long_format, and never remembered */
-    NAME_SIZE = 32,      /* the longest data type name, "float8_e4m3b11fnuzx65535", and its NUL fit */
-    LETTERS_SIZE = 4,    /* what another protocol calls a data type, "Zf", and its NUL fit */
-    TYPESTR_SIZE = 8,    /* "<c16" and its NUL fit */
-    COPY_ALIGNMENT = 64, /* bytes; where copies begin: jax takes CPU memory without a copy of its own from 64 on */
-    MOST_CPUS = 16,      /* that Go uses; it has a processor (its word) for each of them */
-    FIRST_CPUS = 1,      /* before the first large copy */
-    SPARE_CPUS = 4,      /* more processors: a call need not wait until a large copy by all the others gives one up */
+    MAX_NDIM = 64,        /* dimensions of a request and of an answer; numpy's and the buffer protocol's limit too */
+    FORMAT_SIZE = 24,     /* a format of this many bytes or more is in long_format, and never remembered */
+    NAME_SIZE = 32,       /* the longest data type name, "float8_e4m3b11fnuzx65535", and its NUL fit */
+    LETTERS_SIZE = 4,     /* what another protocol calls a data type, "Zf", and its NUL fit */
+    TYPESTR_SIZE = 8,     /* "<c16" and its NUL fit */
+    COPY_ALIGNMENT = 64,  /* bytes; where copies begin: jax takes CPU memory without a copy of its own from 64 on */
+    HUGE_BYTES = 4 << 20, /* the least memory that huge pages are asked for */
+    MOST_CPUS = 16,       /* that Go uses; it has a processor (its word) for each of them */
+    FIRST_CPUS = 1,       /* before the first large copy */
+    SPARE_CPUS = 4,       /* more processors: a call need not wait until a large copy by all the others gives one up */
     RESERVE_BYTES = 128 << 20, /* for Go, which maps 64 MiB at once, and as much again where they are not aligned */
     VERSION_SIZE = 32,         /* the package's version and its NUL fit */
     MESSAGE_SIZE = 1024,       /* an error message with its NUL; Go shortens what it quotes */
@@ -170,5 +176,32 @@ struct core {
 
 /* The core's one entry, named "dlpack_core". It returns when the Go runtime is ready. */
 typedef void dlpack_core_function(struct core *);
+
+/* Memory for a copy, aligned to COPY_ALIGNMENT; NULL: there is none. Where glibc's posix_memalign freed memory, the next
+ * of that size does not fit in, so that copies which come and go would take ever more: the alignment is made here. Huge
+ * pages take most of the time away that a large copy spends in the kernel, which clears fresh memory page by page. */
+static inline void *allocate_aligned(size_t bytes)
+{
+    char *whole = malloc(bytes + COPY_ALIGNMENT);
+    if (whole == NULL) {
+        return NULL;
+    }
+    char *memory = whole + COPY_ALIGNMENT - (uintptr_t)whole % COPY_ALIGNMENT;
+    ((char **)memory)[-1] = whole; /* there is room: malloc's own alignment is that of a pointer at least */
+#ifdef MADV_HUGEPAGE
+    if (bytes >= HUGE_BYTES) {
+        uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = -(uintptr_t)memory % page;
+        madvise(memory + first, bytes - first, MADV_HUGEPAGE);
+    }
+#endif
+    return memory;
+}
+
+static inline void free_aligned(void *memory)
+{
+    if (memory != NULL) {
+        free(((char **)memory)[-1]);
+    }
+}
 
 #endif

@@ -16,15 +16,15 @@ import (
 type answerMemory struct{ answer *C.struct_answer }
 
 func (a answerMemory) ForCopy(bytes int64) unsafe.Pointer {
-	a.answer.memory = allocate(bytes)
+	a.answer.memory = C.allocate_aligned(C.size_t(bytes))
 	return a.answer.memory
 }
 
 func (answerMemory) Scratch(bytes int64) unsafe.Pointer {
-	return allocate(bytes)
+	return C.allocate_aligned(C.size_t(bytes))
 }
 
-func (answerMemory) Free(scratch unsafe.Pointer) { free(scratch) }
+func (answerMemory) Free(scratch unsafe.Pointer) { C.free_aligned(scratch) }
 
 func (a answerMemory) Reserve() bool {
 	a.answer.device_memory = (*C.struct_device_memory)(C.calloc(1, C.sizeof_struct_device_memory))

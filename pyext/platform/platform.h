@@ -26,10 +26,6 @@ void *find_in_process(const char *name);
  * false: it can't be told, or is too long. */
 bool path_beside(const char *library, char *path, size_t size);
 
-/* Memory for a copy, aligned to COPY_ALIGNMENT; NULL: there is none. free_aligned also takes what the core allocated. */
-void *allocate_aligned(size_t bytes);
-void free_aligned(void *memory);
-
 /* Whether this thread's stack has space for one more nested call, where `nested` have not ended: less than half of it is
  * used, and from 50 calls on less than 4 MiB. Where its bounds are not known: whether they are fewer than 50. The count
  * alone can't tell: the calls of a greenlet that waits are counted, but their part of the stack is stored elsewhere. */

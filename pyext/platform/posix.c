@@ -64,19 +64,6 @@ struct failure open_library(const char *path, void **entry)
     return *entry != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = dlerror()};
 }
 
-/* Copies. */
-
-void *allocate_aligned(size_t bytes)
-{
-    void *memory;
-    return posix_memalign(&memory, COPY_ALIGNMENT, bytes) == 0 ? memory : NULL;
-}
-
-void free_aligned(void *memory)
-{
-    free(memory);
-}
-
 /* What a Go runtime does to a thread and to the process. */
 
 enum { FAULTS = 2 };

@@ -3,7 +3,6 @@
  * It is C because it must run before there is a Go runtime. */
 #include "platform/platform.h"
 
-#include <malloc.h>
 #include <wchar.h>
 #include <windows.h>
 
@@ -34,16 +33,6 @@ bool path_beside(const char *library, char *path, size_t size)
         return false;
     }
     return WideCharToMultiByte(CP_UTF8, 0, here, -1, path, (int)size, NULL, NULL) > 0;
-}
-
-void *allocate_aligned(size_t bytes)
-{
-    return _aligned_malloc(bytes, COPY_ALIGNMENT);
-}
-
-void free_aligned(void *memory)
-{
-    _aligned_free(memory);
 }
 
 int usable_cpus(void)

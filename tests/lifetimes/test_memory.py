@@ -1,5 +1,6 @@
 """Memory: nothing grows, references are exact, and what a deleter took away is touched no more."""
 
+import array
 import ctypes
 import gc
 import json
@@ -18,6 +19,7 @@ from support.alone import SUPPORT, TESTS, alone, run
 from support.builds import build, seed
 from support.capi import Speaks
 from support.operations import ROUNDS
+from support.process import status
 
 OPERATIONS = SUPPORT / "operations.py"
 
@@ -164,3 +166,23 @@ def test_a_producers_tensor_is_touched_as_long_as_its_consumers_live():
     assert array.sum() == 5
     del array
     assert guarded.deleted == 1
+
+
+@pytest.mark.parametrize("size", [256 << 10, 2 << 20, 16 << 20])
+@alone(timeout=120)
+def test_copies_that_come_and_go_take_no_more_memory(size):
+    """Each leaves a hole in the heap, where little that stays takes some of it: the next has to fit in there, or in
+    another."""
+    layouts = np.zeros((2, size // 2), "u1").T, np.zeros(size, "u1")
+    small, held = array.array("d", range(6)), []
+
+    def copy_and_keep(count):
+        for i in range(count):
+            copied = asdlpack(layouts[i % 2], copy=True)
+            held.append(asdlpack(small).__dlpack__())
+            del copied
+
+    copy_and_keep(20)
+    before = int(status("VmRSS"))
+    copy_and_keep(200)
+    assert int(status("VmRSS")) - before < (20 << 10) + (2 * size >> 10)

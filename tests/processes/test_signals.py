@@ -62,8 +62,8 @@ EVERY = list(itertools.product(HOW, ENABLED, WHERE))
 
 # In an allocator that a copy calls, and that Go thus waits for.
 BELOW_GO = {
-    "a write in C below Go": ("SIGSEGV", "ctypes.c_void_p.in_dll(libc, 'written').value = 8; use()"),
-    "raise(SIGBUS) below Go": ("SIGBUS", "ctypes.c_int.in_dll(libc, 'raised').value = 7; use()"),
+    "a write in C below Go": ("SIGSEGV", "ctypes.c_void_p.in_dll(libc, 'written').value = 8; use(1 << 20)"),
+    "raise(SIGBUS) below Go": ("SIGBUS", "ctypes.c_int.in_dll(libc, 'raised').value = 7; use(1 << 20)"),
 }
 
 
@@ -81,7 +81,7 @@ def ends_by_its_signal(how, enabled, where, environ=None):
         "    file.truncate(mmap.PAGESIZE)\n"
         "    page = mmap.mmap(file.fileno(), mmap.PAGESIZE)\n"
         "    file.truncate(0)\n"
-        "def use(): dlpack.asdlpack(memoryview(bytes(6)).cast('B', (2, 3)), copy=True)\n"
+        "def use(size=6): dlpack.asdlpack(memoryview(bytes(size)).cast('B', (2, size // 2)), copy=True)\n"
         "def in_thread(function):\n"
         "    thread = threading.Thread(target=function)\n"
         "    thread.start()\n"

@@ -97,13 +97,6 @@ void *faults_realloc(void *memory, size_t bytes)
     return moved;
 }
 
-int faults_posix_memalign(void **memory, size_t alignment, size_t bytes)
-{
-    int error = faults_strike() ? ENOMEM : posix_memalign(memory, alignment, bytes);
-    live += error == 0;
-    return error;
-}
-
 void faults_free(void *memory)
 {
     live -= memory != NULL;

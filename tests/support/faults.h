@@ -22,7 +22,6 @@
 #pragma weak faults_malloc
 #pragma weak faults_calloc
 #pragma weak faults_realloc
-#pragma weak faults_posix_memalign
 #pragma weak faults_free
 
 /* Whether this call shall fail. */
@@ -41,13 +40,11 @@ int faults_panic(void);
 void *faults_malloc(size_t bytes);
 void *faults_calloc(size_t count, size_t bytes);
 void *faults_realloc(void *memory, size_t bytes);
-int faults_posix_memalign(void **memory, size_t alignment, size_t bytes);
 void faults_free(void *memory);
 
 #define malloc(bytes) faults_malloc(bytes)
 #define calloc(count, bytes) faults_calloc(count, bytes)
 #define realloc(memory, bytes) faults_realloc(memory, bytes)
-#define posix_memalign(memory, alignment, bytes) faults_posix_memalign(memory, alignment, bytes)
 #define free(memory) faults_free(memory)
 
 #if defined Py_PYTHON_H || defined DLPACK_PLATFORM_H
