@@ -105,8 +105,11 @@ func toOneType(source, target *dlpack.Tensor) string {
 		return convert
 	}
 	var memory [32]byte
-	return "of bytes pass dlpack.frombuffer(" + side + ", '" +
-		string(protocol.AppendName(memory[:0], other.DataType)) + "', " +
+	name := string(protocol.AppendName(memory[:0], other.DataType))
+	if other.Flags&dlpack.SubbyteTypePadded != 0 {
+		name = "|V1 " + name // as the arrays of ml_dtypes have it
+	}
+	return "of bytes pass dlpack.frombuffer(" + side + ", '" + name + "', " +
 		dlpack.ShapeText(other.Shape[:other.NDim]) + "); else " + convert
 }
 

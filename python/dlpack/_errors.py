@@ -201,13 +201,13 @@ def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str |
     return BufferError(f"{type_name(obj)} can't be exported: {said}{way_out_of_tensor(obj)}")
 
 
-def refused_by_pandas(obj: object, error: Exception) -> Exception:
-    """What pandas raises where pyarrow doesn't take its data, with the way out."""
+def refused_by_frame(obj: object, error: Exception) -> Exception:
+    """What pandas or xarray raises where pyarrow doesn't take its data, with the way out."""
     return BufferError(
         f"{type_name(obj)} can't be exported: __arrow_c_stream__ said {exception_text(bare(error))} (pass "
-        "numpy.asarray(obj); of items that are arrays numpy.stack(obj); of long doubles or Python's numbers "
-        "numpy.asarray(obj).astype('float64'), of complex ones .astype('complex128'); one column of a table: "
-        "obj.iloc[:, 0])"
+        "numpy.asarray(obj), of big-endian numbers with copy=None; of items that are arrays numpy.stack(obj); of long "
+        "doubles or Python's numbers numpy.asarray(obj).astype('float64'), of complex ones .astype('complex128'); one "
+        "column of a table: obj.iloc[:, 0])"
     )
 
 

@@ -335,6 +335,7 @@ def test_a_target_that_is_refused_names_no_way_out_that_copies_it(obj, way_out):
         (numbers(2, 3).tobytes(), np.zeros((2, 3), "f4"), "dlpack.frombuffer(source, 'float32', (2, 3))"),
         (numbers(2, 3), bytearray(24), "dlpack.frombuffer(target, 'float32', (2, 3))"),
         (numbers(4, dtype="i1"), bytearray(4), "dlpack.frombuffer(target, 'int8', (4,))"),
+        (np.arange(4).astype(ml_dtypes.int4), bytearray(4), "dlpack.frombuffer(target, '|V1 int4', (4,))"),
         (numbers(3, dtype="u1"), np.zeros(3, "f4"), "source.astype(dtype)"),
         (np.array(["1", "2"]), np.zeros(2, "f8"), "obj.astype('float64')"),
         (np.array([b"1", b"2"]), np.zeros(2, "f8"), "obj.astype('float64')"),

@@ -283,6 +283,12 @@ REFUSED = {
     "columns of pandas with a number as a label": (lambda: pandas.DataFrame({0: [1], 1: [2]}), "obj.iloc[:, 0]"),
     "a table as an array": (lambda: pyarrow.table({"a": [1], "b": [2]}), "numpy.asarray(obj)"),
     "an array of xarray": (lambda: xarray.DataArray(numpy.zeros((2, 3))), "numpy.asarray(obj)"),
+    "big-endian numbers of xarray": (
+        lambda: xarray.DataArray(numpy.arange(2, dtype=">f4")),
+        "numpy.asarray(obj), of big-endian numbers with copy=None",
+        "asdlpack(numpy.asarray(obj), copy=None)",
+    ),
+    "complex numbers of xarray": (lambda: xarray.DataArray([1j, 2]), "numpy.asarray(obj)"),
     "an array of xarray with coordinates": (
         lambda: xarray.DataArray([1, 2], name="n", dims="x", coords={"x": [1, 2]}),
         "numpy.asarray(obj)",
@@ -414,6 +420,8 @@ VALUES = {
     "chunks of structures": [1, 0, 1],
     "codes of a table of pandas": [0, 1],
     "codes of a table of pyarrow": [0, 1],
+    "big-endian numbers of xarray": [0, 1],
+    "complex numbers of xarray": [1j, 2],
     "complex numbers in pandas": [1j, 2],
     "complex numbers in a table of pandas": [[1j], [2]],
     "complex numbers of Python in pandas": [1j, 2],
