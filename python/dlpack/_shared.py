@@ -14,6 +14,7 @@ from io import FileIO
 from multiprocessing import reduction
 
 from ._dlpack import DLPackObject, from_pointer, frombuffer
+from ._errors import exception_text
 from ._pickle import dtype_of
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -194,8 +195,8 @@ def received(*passed: Any) -> Memory:
         if isinstance(error, OSError) and error.errno in (errno.ENOMEM, *WAYS_OUT):
             raise worded(error, "it can't be received") from error
         raise RuntimeError(  # of an OSError a Pool would say nothing
-            "dlpack.shared: the memory can't be taken from the process that sent it (keep that process running until "
-            "then, and take it once)"
+            f"dlpack.shared: the memory can't be taken from the process that sent it: {exception_text(error)} (keep "
+            "that process running until then, and take it once)"
         ) from error
 
 

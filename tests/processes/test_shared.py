@@ -394,7 +394,9 @@ def test_a_sender_that_ended_or_was_asked_twice_is_an_error():
     twice = bytes(ForkingPickler.dumps(dlpack.shared(1, "int8")))
     ForkingPickler.loads(twice)
     for each in message, twice:
-        with pytest.raises(RuntimeError, match="keep that process running until then, and take it once"):
+        with pytest.raises(
+            RuntimeError, match=r"sent it: \w+.* \(keep that process running until then, and take it once"
+        ):
             ForkingPickler.loads(each)
     wait_for_sharer()
     assert files() == set()
