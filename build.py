@@ -37,8 +37,8 @@ SHORT_MEMORY = "-mstringop-strategy=unrolled_loop"
 LINK_TIME = ("-flto=auto", "-flto=thin")
 # clang inlines less than gcc does, and keeps a register for what only debuggers need: 12 ns of frombuffer's 97.
 INLINING = "-fomit-frame-pointer -mllvm -inline-threshold=1000"
-# A thread's own variables come with the thread, as far as there is room: else its first use of them allocates, and where
-# there is no memory, the loader ends the process. On aarch64 it is so by itself.
+# A thread's own variables come with the thread, as far as there is room: else the loader allocates them at their first
+# use, or ends the process. On aarch64 it is so by itself.
 THREADS_VARIABLES = "-mtls-dialect=gnu2"
 # Python's functions are found when the extension is loaded, and called without a detour.
 DIRECT_CALLS = ("-fno-plt", "-Wl,-z,now")
