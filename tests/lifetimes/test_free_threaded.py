@@ -79,6 +79,7 @@ assert enabled() is before
 
 def test_threads_do_not_share_a_count_of_objects():
     """Without a GIL each would wait for the others, to count one more or one less."""
+    gc.collect()  # of what other tests left
     before = sys.getrefcount(dlpack.DLPackObject)
     kept = [dlpack.asdlpack(bytearray(1)) for _ in range(100)]
     counted = sys.getrefcount(dlpack.DLPackObject) - before
