@@ -39,7 +39,7 @@ LINK_TIME = ("-flto=auto", "-flto=thin")
 INLINING = "-fomit-frame-pointer -mllvm -inline-threshold=1000"
 # A thread's own variables come with the thread, as far as there is room: else the loader allocates them at their first
 # use, or ends the process. On aarch64 it is so by itself.
-THREADS_VARIABLES = "-mtls-dialect=gnu2"
+THREAD_VARIABLES = "-mtls-dialect=gnu2"
 # Python's functions are found when the extension is loaded, and called without a detour.
 DIRECT_CALLS = ("-fno-plt", "-Wl,-z,now")
 # The core's runtime sends its threads no SIGURG, which the program may use: handlers would see it, and system calls end
@@ -252,7 +252,7 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
     flags += [f"-I{ROOT / 'pyext'}", f"-I{ROOT / 'python' / 'dlpack' / 'include'}", "-isystem", str(include)]
     flags.append(f'-DDLPACK_GO_VERSION="{package_version()}"')
     flags.append("-DPy_GIL_DISABLED=1" if free_threaded() else "-DPy_LIMITED_API=0x030b0000")
-    for better in (*LINK_TIME, SHORT_MEMORY, INLINING, THREADS_VARIABLES, *DIRECT_CALLS):
+    for better in (*LINK_TIME, SHORT_MEMORY, INLINING, THREAD_VARIABLES, *DIRECT_CALLS):
         flags += better.split() if takes(cc, better, directory, environment) else []
     flags += ["-s"] if cross_target() else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))

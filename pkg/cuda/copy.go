@@ -69,8 +69,9 @@ func (d *Driver) ToDevice(target dlpack.Device, source *Source) (Allocation, err
 	})
 }
 
-// FromHost copies bytes of the host to new memory of a device, and returns when they are there. They are where items
-// says, until done is called. It is asked when there is room for them: to read what is too much may take minutes.
+// FromHost copies bytes of the host to new memory of a device, and returns when they are there. items gives their
+// address, which holds until done is called; it is called once there is room for them, since to read them may take
+// minutes.
 func (d *Driver) FromHost(
 	target dlpack.Device, bytes int64, items func() (src unsafe.Pointer, done func(), err error),
 ) (Allocation, error) {
