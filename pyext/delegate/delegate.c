@@ -30,7 +30,9 @@ static PyObject *call_producer(PyObject *obj, const struct export_arguments *arg
     return capsule;
 }
 
-/* obj.__dlpack_device__(). 1: read; 0: obj has no such method; -1: error. */
+enum { NO_DEVICE = -2 }; /* error: the answer is no device */
+
+/* obj.__dlpack_device__(). 1: read; 0: obj has no such method; -1 or NO_DEVICE: error. */
 static int producer_device(PyObject *obj, DLDevice *device)
 {
     PyObject *method;
@@ -45,15 +47,11 @@ static int producer_device(PyObject *obj, DLDevice *device)
     }
     Py_DECREF(method);
     if (pair == NULL) {
-        /* Of a device that DLPack lacks, such as torch's "meta". */
-        if (PyErr_ExceptionMatches(PyExc_ValueError)) {
-            check_in_python(python.device_refused, Py_BuildValue("(N)", take_exception()));
-        }
         return -1;
     }
     if (!plain_device(pair, device)) {
         PyObject *ints = call_python(python.device_answered, PyTuple_Pack(2, obj, pair));
-        found = ints != NULL && plain_device(ints, device) ? 1 : -1;
+        found = ints != NULL && plain_device(ints, device) ? 1 : NO_DEVICE;
         Py_XDECREF(ints);
     }
     Py_DECREF(pair);
@@ -169,7 +167,8 @@ static DLPackObject *import_from(DLPackObject *self, int found, DLDevice device)
     PyObject *capsule = found < 0 ? NULL : call_producer(self->obj, &newest);
     DLPackObject *imported = capsule == NULL ? NULL : import_capsule(self, capsule, STREAM_LEGACY);
     drop_capsule(capsule);
-    if (imported != NULL || !(capsule == NULL ? is_refusal() : PyErr_ExceptionMatches(PyExc_BufferError))) {
+    if (imported != NULL || found == NO_DEVICE ||
+        !(capsule == NULL ? is_refusal() : PyErr_ExceptionMatches(PyExc_BufferError))) {
         return imported;
     }
     return (DLPackObject *)ask_in_python(python.import_refused, Py_BuildValue("(ONO)", self, take_exception(),
@@ -179,7 +178,7 @@ static DLPackObject *import_from(DLPackObject *self, int found, DLDevice device)
 int delegate_device(DLPackObject *self, DLDevice *device)
 {
     int found = producer_device(self->obj, device);
-    if (found > 0 || (found < 0 && !is_refusal())) {
+    if (found > 0 || found == NO_DEVICE || (found < 0 && !is_refusal())) {
         return found > 0 ? 0 : -1;
     }
     const DLPackObject *kept = self->imported;

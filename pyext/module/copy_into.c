@@ -40,7 +40,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
         self = lock(obj, request);
         has_buffer = false;
     }
-    if (self == NULL && (!PyErr_Occurred() || is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
+    if (self == NULL && (!PyErr_Occurred() || is_refusal())) {
         PyErr_Clear();
         self = read_tensor(obj, copy, request);
     }
@@ -48,7 +48,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
         has_buffer = has_buffer && PyErr_ExceptionMatches(PyExc_BufferError);
         PyObject *refusal = take_exception();
         self = has_buffer ? lock(obj, request) : NULL;
-        if (self == NULL && (!has_buffer || is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
+        if (self == NULL && (!has_buffer || is_refusal())) {
             PyErr_Clear();
             check_in_python(python.about_side, Py_BuildValue("(sO)", side, refusal));
         }
@@ -81,7 +81,7 @@ HOT static int copy_here(struct request *source, struct request *target)
         return 0;
     }
     if (ask(source, &from) < 0 || ask(target, &to) < 0) {
-        if (!is_refusal() && !PyErr_ExceptionMatches(PyExc_ValueError)) {
+        if (!is_refusal()) {
             return -1;
         }
         PyErr_Clear(); /* Go copies what it refuses to describe, or says which side it is */

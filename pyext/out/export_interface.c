@@ -72,7 +72,7 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
 PyObject *get_interface(PyObject *self, void *attribute)
 {
     PyObject *interface = make_interface((DLPackObject *)self, attribute);
-    if (interface == NULL && (is_refusal() || PyErr_ExceptionMatches(PyExc_ValueError))) {
+    if (interface == NULL && is_refusal()) {
         check_in_python(python.absent, Py_BuildValue("(sN)", attribute, take_exception()));
     }
     return interface;

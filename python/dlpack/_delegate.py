@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     Words = dict[str, Any]  # arguments of __dlpack__
     Answer = tuple[object, int] | BaseException  # a capsule and the stream by whose order it is complete, or a refusal
 
-# What says that the producer can't, rather than that something broke; but RecursionError. NotImplementedError is one.
-refusal_kinds = BufferError, TypeError, RuntimeError
+# What says that the producer can't, rather than that something broke; but RecursionError. NotImplementedError is one,
+# and so are pyarrow's ArrowInvalid, of nulls, and torch's ValueError of a device that DLPack lacks, such as "meta".
+refusal_kinds = BufferError, TypeError, ValueError, RuntimeError
 KEYWORDS = "stream", "max_version", "dl_device", "copy"
 LEGACY_STREAM, UNKNOWN_STREAM, NO_ORDERING = 1, 0, -1
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
@@ -41,11 +42,6 @@ def export_keywords() -> tuple[tuple[str, ...], ...]:
 
 def device_answered(obj: object, pair: object) -> tuple[int, int] | Exception:
     return device_ints(pair) or wrong_answer(obj, "__dlpack_device__", INTS, pair)
-
-
-def device_refused(error: ValueError) -> RuntimeError:
-    """The ValueError of a producer that has no DLDeviceType to say, as one of the refusals."""
-    return RuntimeError(exception_text(error)).with_traceback(error.__traceback__)
 
 
 def export_otherwise(arguments: tuple[Any, ...], given: object, refusal: BaseException | None) -> Any:
@@ -168,7 +164,7 @@ def last_answer(
     """The answer, or where it is none or a refusal, what all said."""
     if answer is None:
         return refused_by_all(x.obj, exception_text(refusal), None, None)
-    if is_error(answer, (*refusal_kinds, ValueError)) and not is_error(answer, RecursionError):
+    if is_error(answer, refusal_kinds) and not is_error(answer, RecursionError):
         return refused_by_all(x.obj, exception_text(refusal), protocol, exception_text(bare(answer)))
     return answer
 
@@ -231,7 +227,7 @@ def takes_default_stream(obj: Any) -> bool:
         device = None if method is None else device_ints(method())
     except RecursionError:
         raise
-    except (*refusal_kinds, ValueError) as error:
+    except refusal_kinds as error:
         bare(error)  # what it has to say it says in __dlpack__, too
         return False
     return device is not None and device[0] in (CUDA, CUDA_MANAGED)
