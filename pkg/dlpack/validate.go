@@ -42,18 +42,19 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Nulls != 0 {
-		value := "0"
-		if d.DataType.Code == Bool {
-			value = "False"
+		value, fill := "0", ".fill_null(0)"
+		if d.BitPacked {
+			value, fill = "False", ".fill_null(False)"
+		} else if d.DataType.Code == Bool { // pyarrow's bool8, which has no fill_null
+			fill = ".cast('int8').fill_null(0)"
 		}
-		fill := ".fill_null(" + value + ")"
 		wayOut := "give them a value: " + fill + ", in pandas .fillna(" + value + "); of another library's table " +
 			"pyarrow.table(obj)[0]" + fill + ", of its array pyarrow.array(obj)" + fill + "; a NaN that pandas counts as " +
 			"null stays one in its .to_numpy()"
 		if t.NDim > 1 {
-			wayOut = "pass the items alone, with " + fill + ": .explode() in polars, .flatten() in pyarrow, of chunks " +
-				".combine_chunks().flatten(), of a table pyarrow.table(obj)[0].combine_chunks().flatten(); null lists lose " +
-				"their place"
+			wayOut = "pass the items alone, with " + fill + ": .explode() in polars, .flatten() in pyarrow, of its " +
+				"tensors .storage.flatten(), of chunks first .combine_chunks(), of a table " +
+				"pyarrow.table(obj)[0].combine_chunks(); null lists lose their place"
 		}
 		return Unsupported(d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
 			"DLPack has no nulls (" + wayOut + ")")

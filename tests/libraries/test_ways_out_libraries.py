@@ -22,6 +22,16 @@ STRUCTURES = pyarrow.struct({"a": pyarrow.int64(), "b": pyarrow.int64()})
 SECONDS = pyarrow.timestamp("s")
 LISTS = pyarrow.list_(pyarrow.int64(), 2)
 
+
+def tensors():
+    kind = pyarrow.fixed_shape_tensor(pyarrow.int64(), [2])
+    return pyarrow.ExtensionArray.from_storage(kind, pyarrow.array([[1, 2], None], LISTS))
+
+
+def booleans():
+    return pyarrow.ExtensionArray.from_storage(pyarrow.bool8(), pyarrow.array([1, None], "int8"))
+
+
 # What is refused: the object, the way out as its error has it, and what that means where it is no expression.
 REFUSED = {
     "int4 of jax": (lambda: jax.numpy.array([1, -2], "int4"), "numpy.asarray(obj)"),
@@ -64,13 +74,28 @@ REFUSED = {
     ),
     "nulls in chunked lists of pyarrow": (
         lambda: pyarrow.chunked_array([pyarrow.array([[1, None]], LISTS)]),
-        "of chunks .combine_chunks().flatten()",
+        "of chunks first .combine_chunks()",
         "obj.combine_chunks().flatten().fill_null(0)",
     ),
     "nulls in lists of a table": (
         lambda: polars.DataFrame({"a": polars.Series([[1, None], [2, 3]], dtype=polars.Array(polars.Int64, 2))}),
-        "of a table pyarrow.table(obj)[0].combine_chunks().flatten()",
+        "of a table pyarrow.table(obj)[0].combine_chunks()",
         "pyarrow.table(obj)[0].combine_chunks().flatten().fill_null(0)",
+    ),
+    "tensors of pyarrow that are null": (
+        tensors,
+        ".flatten() in pyarrow, of its tensors .storage.flatten()",
+        "obj.storage.flatten().fill_null(0)",
+    ),
+    "tensors of pyarrow that are null, in chunks": (
+        lambda: pyarrow.chunked_array([tensors(), tensors()]),
+        "of its tensors .storage.flatten(), of chunks first .combine_chunks()",
+        "obj.combine_chunks().storage.flatten().fill_null(0)",
+    ),
+    "tensors of a table that are null": (
+        lambda: pyarrow.table({"a": tensors()}),
+        "of its tensors .storage.flatten(), of chunks first .combine_chunks(), of a table pyarrow.table(obj)[0]",
+        "pyarrow.table(obj)[0].combine_chunks().storage.flatten().fill_null(0)",
     ),
     "nulls of duckdb": (
         lambda: duckdb.connect().sql("values (1), (null)"),
@@ -303,6 +328,16 @@ REFUSED = {
         ".fill_null(False)",
         "asdlpack(obj.fill_null(False), copy=None)",
     ),
+    "nulls among booleans of a byte": (booleans, ".cast('int8').fill_null(0)", "obj.cast('int8').fill_null(0)"),
+    "nulls among booleans of a byte, in chunks": (
+        lambda: pyarrow.chunked_array([booleans()]),
+        ".cast('int8').fill_null(0)",
+        "obj.cast('int8').fill_null(0)",
+    ),
+    "nulls among booleans of a byte in a table": (
+        lambda: pyarrow.table({"a": booleans()}),
+        "pyarrow.table(obj)[0].cast('int8').fill_null(0)",
+    ),
     "codes of Arrow in pandas": (
         lambda: pandas.Series(["a"], dtype=pandas.ArrowDtype(pyarrow.dictionary(pyarrow.int32(), pyarrow.string()))),
         "pyarrow.array(obj).indices",
@@ -418,6 +453,9 @@ VALUES = {
     "structures of pyarrow": [1, 0],
     "structures of a column that are null": [1, 0],
     "chunks of structures": [1, 0, 1],
+    "tensors of pyarrow that are null": [1, 2],
+    "tensors of pyarrow that are null, in chunks": [1, 2, 1, 2],
+    "nulls among booleans of a byte": [1, 0],
     "codes of a table of pandas": [0, 1],
     "codes of a table of pyarrow": [0, 1],
     "big-endian numbers of xarray": [0, 1],
