@@ -65,7 +65,8 @@ func OfTarget(err error) error {
 	if dlpack.KindOf(err) == dlpack.KindUnsupported && slices.ContainsFunc(words, copies) {
 		wayOut := " (copy into a new array, and from there by the library that owns the target)"
 		if copies(".view('uint8')") {
-			wayOut = " (pass its bytes: obj.view('uint8') of a numpy array, else memoryview(obj).cast('B'))"
+			wayOut = " (pass its bytes: obj.view('uint8') of a numpy array, obj[..., None].view('uint8') of a " +
+				"strided one or one without dimensions, else memoryview(obj).cast('B'))"
 		}
 		err = dlpack.Unsupported(text[:cut] + wayOut)
 	}

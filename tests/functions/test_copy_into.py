@@ -342,6 +342,8 @@ def test_a_target_that_is_refused_names_no_way_out_that_copies_it(obj, way_out):
         (np.array([b"ab", b"cd"]), bytearray(4), "numpy.ascontiguousarray(obj).view('uint8')"),
         (b"abcd", np.zeros(2, "S2"), "obj.view('uint8')"),
         (b"a\0\0\0", np.zeros(1, "U1"), "obj.view('uint8')"),
+        (np.zeros((2, 2), "u1") + 7, np.zeros(4, "S2")[::2], "obj[..., None].view('uint8')"),
+        (b"ab", np.array(b"", "S2"), "obj[..., None].view('uint8')"),
         (b"1234", (ctypes.c_wchar * 1)(), "memoryview(obj).cast('B')"),
     ],
 )
