@@ -23,7 +23,8 @@ type Place struct {
 
 // CopyInto copies the items of the source into the target, which has the same shape and data type, once the work on
 // both is done, and returns when they are there. Where the two overlap, the target gets what the source was before. The
-// target has to be writable, and on a device of CUDA compact and row-major.
+// target has to be writable, and on a device of CUDA compact and row-major. On the CPU, items of less than a byte may be
+// packed on one side and padded on the other.
 func CopyInto(source, target *Place, allocator Allocator) error {
 	if err := source.validate(); err != nil {
 		return dlpack.Of("source", err)
@@ -85,7 +86,7 @@ func checkAlike(source, target *Place) error {
 	s, t := &source.tensor, &target.tensor
 	expected := ""
 	switch {
-	case s.DataType != t.DataType || (s.Flags^t.Flags)&dlpack.SubbyteTypePadded != 0 && !t.DataType.WholeBytes():
+	case s.DataType != t.DataType || s.Packed() != t.Packed() && !(s.Device.Type.OnCPU() && t.Device.Type.OnCPU()):
 		expected = "one data type, since nothing is converted (" + toOneType(s, t) + ")"
 	case s.NDim != t.NDim || s.Shape != t.Shape:
 		expected = "one shape, since nothing is repeated (pass views of one shape, as source.reshape(target.shape) or " +
@@ -98,6 +99,9 @@ func checkAlike(source, target *Place) error {
 
 // toOneType is the way out: a byte may be a number to convert, or one of the bytes of a number on the other side.
 func toOneType(source, target *dlpack.Tensor) string {
+	if source.DataType == target.DataType {
+		return "pack or pad the items on the CPU, by copy_into there"
+	}
 	convert := "convert the source before, as with source.astype(dtype); numpy.copyto converts"
 	side, other := "source", target
 	if isByte(target) {
@@ -187,19 +191,36 @@ func copyOver(source, target *Place, allocator Allocator) error {
 	from, fromBytes := source.extent()
 	to, toBytes := target.extent()
 	overlap := from < to+toBytes && to < from+fromBytes
-	if !overlap || source.isPlain() && target.isPlain() {
+	repack := repacking(&source.tensor, &target.tensor)
+	if repack == nil && (!overlap || source.isPlain() && target.isPlain()) {
 		return copyTo(source, target, overlap)
 	}
-	return through(target, allocator, func(memory unsafe.Pointer) error {
-		return dlpack.Of("source", copyItems(memory, &source.Description, &source.tensor))
+	bytes := max(source.tensor.NBytes, target.tensor.NBytes)
+	return through(target, bytes, allocator, func(memory unsafe.Pointer) error {
+		err := copyItems(memory, &source.Description, &source.tensor)
+		if err == nil && repack != nil {
+			repack(memory, int(source.tensor.Size), int(source.tensor.DataType.Bits))
+		}
+		return dlpack.Of("source", err)
 	})
 }
 
-// through has f write the items to memory for them, and copies them to the target from there.
-func through(target *Place, allocator Allocator, f func(memory unsafe.Pointer) error) error {
-	memory := allocator.Scratch(target.tensor.NBytes)
+// repacking is what makes the target's items of the source's where those of one side alone share bytes; else nil.
+func repacking(source, target *dlpack.Tensor) func(memory unsafe.Pointer, n, bits int) {
+	switch {
+	case source.Packed() == target.Packed():
+		return nil
+	case target.Packed():
+		return strided.Pack
+	}
+	return strided.Pad
+}
+
+// through has f write the items to so many bytes of memory, and copies them to the target from there.
+func through(target *Place, bytes int64, allocator Allocator, f func(memory unsafe.Pointer) error) error {
+	memory := allocator.Scratch(bytes)
 	if memory == nil {
-		return noMemory(target.tensor.NBytes)
+		return noMemory(bytes)
 	}
 	defer allocator.Free(memory)
 	if err := f(memory); err != nil {
@@ -260,7 +281,9 @@ func fetch(source, target *Place, allocator Allocator) error {
 	}
 	from := sourceOf(&source.Description, &source.tensor, queuedOn(source.Producer, &source.tensor))
 	if !target.isPlain() {
-		return through(target, allocator, func(memory unsafe.Pointer) error { return driver.ToHost(memory, from) })
+		return through(target, target.tensor.NBytes, allocator, func(memory unsafe.Pointer) error {
+			return driver.ToHost(memory, from)
+		})
 	}
 	to := memoryOf(&target.Description, &target.tensor)
 	if !cuda.Writable(to.Address, target.tensor.NBytes) {

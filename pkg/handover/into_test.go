@@ -89,6 +89,15 @@ func TestWhatIsNotAlikeIsNotCopied(t *testing.T) {
 	}
 }
 
+func TestItemsArePackedOnTheCPUAlone(t *testing.T) {
+	packed := func(d *dlpack.Description) { d.DataType = dlpack.DataType{Code: dlpack.Int, Bits: 4, Lanes: 1} }
+	padded := func(d *dlpack.Description) { d.Flags = dlpack.SubbyteTypePadded }
+	source, _ := place(packed, padded)
+	target, _ := place(packed, on(dlpack.CUDA))
+	refused(t, CopyInto(source, target, nil), dlpack.KindMalformed,
+		"source is int4 (padded) (3,), target is int4 (3,); expected one data type, since nothing is converted (pack or pad")
+}
+
 func TestCopyIntoAllocatesNothing(t *testing.T) {
 	source, _ := place(reversed)
 	target, _ := place()

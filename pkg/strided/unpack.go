@@ -20,3 +20,33 @@ func Unpack(dst, src unsafe.Pointer, first, n int) {
 		to[i] = from[(first+i)/8] >> ((first + i) % 8) & 1
 	}
 }
+
+// Pack has n bytes give their lowest bits, less than 8 of each, to the bytes from the first on. The lowest bits of a byte
+// come first, as DLPack packs items.
+func Pack(memory unsafe.Pointer, n, bits int) {
+	items := unsafe.Slice((*byte)(memory), n)
+	word, filled, packed := uint(0), 0, 0
+	for _, item := range items {
+		word |= uint(item) & (1<<bits - 1) << filled
+		if filled += bits; filled >= 8 {
+			items[packed] = byte(word)
+			word, filled, packed = word>>8, filled-8, packed+1
+		}
+	}
+	if filled > 0 {
+		items[packed] = byte(word)
+	}
+}
+
+// Pad undoes Pack: each of the n items gets a byte of its own, whose other bits are 0.
+func Pad(memory unsafe.Pointer, n, bits int) {
+	items := unsafe.Slice((*byte)(memory), n)
+	for i := n - 1; i >= 0; i-- {
+		at, first := i*bits/8, i*bits%8
+		word := uint(items[at])
+		if first+bits > 8 {
+			word |= uint(items[at+1]) << 8
+		}
+		items[i] = byte(word >> first & (1<<bits - 1))
+	}
+}

@@ -3,6 +3,7 @@ package strided
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"unsafe"
@@ -50,6 +51,32 @@ func TestUnpackReadsNoByteWithoutABitOfItsOwn(t *testing.T) {
 					t.Fatalf("bit %d of %08b from bit %d: %d", i, src, first, got)
 				}
 			}
+		}
+	}
+}
+
+func TestPackedItemsFollowEachOtherTheLowestBitsFirst(t *testing.T) {
+	for _, test := range []struct {
+		bits          int
+		items, packed []byte
+	}{
+		{4, nil, nil},
+		{4, []byte{1, 2, 0xF}, []byte{0x21, 0x0F}},
+		{2, []byte{1, 2, 3, 0, 3}, []byte{0b00_11_10_01, 0b11}},
+		{6, []byte{1, 2, 3, 4, 5}, []byte{0b10_000001, 0b0011_0000, 0b000100_00, 0b101}},
+	} {
+		memory := append(slices.Clone(test.items), guard)
+		n := len(test.items)
+		for i := range memory[:n] {
+			memory[i] |= byte(0xFF << test.bits) // which is nothing of an item
+		}
+		Pack(unsafe.Pointer(&memory[0]), n, test.bits)
+		if got := memory[:len(test.packed)]; !bytes.Equal(got, test.packed) {
+			t.Errorf("%d of %d bits: %08b; want %08b", test.items, test.bits, got, test.packed)
+		}
+		Pad(unsafe.Pointer(&memory[0]), n, test.bits)
+		if !bytes.Equal(memory[:n], test.items) || memory[n] != guard {
+			t.Errorf("%08b of %d bits: %d; want %d", test.packed, test.bits, memory[:n], test.items)
 		}
 	}
 }

@@ -99,10 +99,11 @@ Copy the items of any memory into memory that is there already: copy_into(receiv
 source: anything that asdlpack takes. target: the same, where it may be written, such as a numpy array, a bytearray, a
 torch tensor or a DLPackObject; it stays where it is, and is locked meanwhile. Both have the same shape (elements) and
 data type: nothing is repeated and nothing is converted, as numpy.copyto would. Strides and byte order may differ (a
-big-endian array of numpy is of its type's native kind), also where the two overlap: the target gets what the source
-was before. Either may be on the CPU or on CUDA; there the target has to be compact, row-major. Work that is queued
-on their streams is done before, and the items are there when copy_into returns. Nothing is kept of either; a capsule
-is used up. A large copy uses several processors, and lets other threads run.
+big-endian array of numpy is of its type's native kind), also where the two overlap: the target gets what the source was
+before. Items of less than a byte are packed, or get a byte each, as the target has them, if both are on the CPU. Either
+may be on the CPU or on CUDA; there the target has to be compact, row-major. Work that is queued on their streams is
+done before, and the items are there when copy_into returns. Nothing is kept of either; a capsule is used up. A large
+copy uses several processors, and lets other threads run.
 
 Raises TypeError where one shares no memory, ValueError where their shapes or data types differ, and BufferError where
 the target is read-only or the copy can't be done; each says which of the two is to blame.

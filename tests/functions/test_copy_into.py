@@ -215,13 +215,33 @@ def test_packed_lanes_bool_and_complex_items_are_copied(name, shape):
     assert target == bytes(source)[:nbytes] + bytes(64 - nbytes)
 
 
-def test_padded_items_go_into_padded_ones_alone():
+def test_padded_items_go_into_padded_ones():
     memory, room = np.arange(4, dtype="u1"), np.zeros(4, "u1")
     padded, target = (managed(m, (17, 4, 1), flags=SUBBYTE_TYPE_PADDED) for m in (memory, room))
     copy_into(padded, target)
     assert room.tolist() == [0, 1, 2, 3]
-    with pytest.raises(ValueError, match=r"source is float4_e2m1fn \(padded\) \(4,\), target is float4_e2m1fn \(4,\)"):
-        copy_into(padded, frombuffer(bytearray(2), "float4_e2m1fn", 4))
+
+
+@pytest.mark.parametrize(
+    ("name", "items", "packed"),
+    [
+        ("int4", [1, 14, 3, 4, 5], [0xE1, 0x43, 0x05]),
+        ("uint2", [1, 2, 0, 3, 1], [0b11_00_10_01, 0b01]),
+        ("float6_e2m3fn", [1, 2, 3, 4, 5], [0b10_000001, 0b0011_0000, 0b000100_00, 0b101]),
+    ],
+)
+def test_padded_items_are_packed_and_packed_ones_padded(name, items, packed):
+    padded = np.array(items, "u1").view(getattr(ml_dtypes, name))
+    memory = bytearray(len(packed) + 1)
+    target = frombuffer(memoryview(memory)[:-1], name, 5)
+    for layout in padded, every(2, padded.repeat(2)):
+        memory[:] = b"\xff" * len(memory)
+        copy_into(layout, target)
+        assert list(memory) == [*packed, 0xFF]
+    room = np.zeros(10, padded.dtype)
+    copy_into(target, every(-2, room))
+    assert every(-2, room).view("u1").tolist() == items
+    assert not room[::2].view("u1").any()
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "int4"])
