@@ -234,8 +234,8 @@ func (r *reader) refuseColumns(n *node, found string) error {
 		columns += separator + name
 		if i == 0 {
 			first = ": obj[" + name + "] of a table, in which pandas' index may be a column, and its labels need " +
-				"not be text: obj.iloc[:, 0]; of structures .struct.field in polars and pandas, " +
-				".flatten()[0] in pyarrow, pyarrow.array(obj).flatten()[0] of Python's dicts, " +
+				"not be text: obj.iloc[:, 0]; pyarrow.table(obj)[0] of a stream; of structures .struct.field in polars " +
+				"and pandas, .flatten()[0] in pyarrow, pyarrow.array(obj).flatten()[0] of Python's dicts, " +
 				".array.left of pandas' intervals"
 		}
 	}

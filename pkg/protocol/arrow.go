@@ -92,9 +92,11 @@ const (
 	arrowDays64    = "times; DLPack holds numbers (cast them to their ticks, " + daysToInt64
 	arrowTimes64   = "times; DLPack holds numbers (cast them to their ticks, " + toInt64
 	arrowIntervals = "times of several numbers; DLPack has one data type (pass their days and ticks as columns)"
-	arrowLists     = "lists of any length; DLPack needs one length (if all have the same, such as 2, " +
-		".list.to_array(2) in polars, .cast(pyarrow.list_(obj.type.value_type, 2)) in pyarrow; else their items: " +
-		".explode() in polars and pandas, .flatten() in pyarrow, of chunks .combine_chunks().flatten())"
+	arrowLists     = "lists of any length; DLPack needs one length (of 2 each: " +
+		".list.to_array(2) in polars, .cast(pyarrow.list_(obj.type.value_type, 2)) in pyarrow; else " + itemsOfLists
+	arrowListViews = "lists of any length; DLPack needs one length (pass " + itemsOfLists
+	itemsOfLists   = "the items: .explode() in polars and pandas, .flatten() in pyarrow, of chunks first " +
+		".combine_chunks(), of others pyarrow.array(obj))"
 	arrowStruct = "a structure; DLPack has one data type (pass one of its fields)"
 	arrowMaps   = "maps; DLPack has one data type (pass their keys or their items)"
 	arrowUnions = "a union; DLPack has one data type (pass one of its fields)"
@@ -133,8 +135,8 @@ var arrowRefusals = [...]struct{ format, why string }{
 	{"tin", arrowIntervals},
 	{"+l", arrowLists},
 	{"+L", arrowLists},
-	{"+vl", arrowLists},
-	{"+vL", arrowLists},
+	{"+vl", arrowListViews},
+	{"+vL", arrowListViews},
 	{ArrowTable, arrowStruct},
 	{"+m", arrowMaps},
 	{"+ud:", arrowUnions},

@@ -44,7 +44,7 @@ def stream_was_read(obj: object, error: Exception) -> Exception:
     """An error that came after obj's stream was read, or in it."""
     if type(error) not in (BufferError, ValueError) or not is_read_once(obj):
         return error
-    return type(error)(f"{error}; if this stream can be read only once, make it anew: it has been read")
+    return type(error)(f"{error}; before that make this stream anew, if it can be read only once: it has been read")
 
 
 def describe_column(x: DLPackObject, letter: str, is_compact: bool) -> bytes | Exception:

@@ -324,7 +324,7 @@ def test_an_error_of_python_behind_a_stream_is_told():
         asdlpack(reader, copy=None)
 
 
-READ = "if this stream can be read only once, make it anew: it has been read"
+READ = "before that make this stream anew, if it can be read only once: it has been read"
 
 
 def test_a_refused_stream_says_that_it_was_read_and_a_new_one_has_all():

@@ -21,6 +21,7 @@ ffi = cffi.FFI()
 STRUCTURES = pyarrow.struct({"a": pyarrow.int64(), "b": pyarrow.int64()})
 SECONDS = pyarrow.timestamp("s")
 LISTS = pyarrow.list_(pyarrow.int64(), 2)
+COLUMNS = pyarrow.table({"a": [7], "b": [2]})
 
 
 def tensors():
@@ -231,6 +232,16 @@ REFUSED = {
         "obj.cast(polars.Int32)",
     ),
     "lists of any length": (lambda: pyarrow.array([[1], [2, 3]]), ".flatten() in pyarrow", "obj.flatten()"),
+    "lists of any length of nanoarrow": (
+        lambda: nanoarrow.Array(pyarrow.array([[1], [2, 3]])),
+        "of others pyarrow.array(obj)",
+        "pyarrow.array(obj).flatten()",
+    ),
+    "views of lists": (
+        lambda: pyarrow.array([[1, 2], [3, 4]], pyarrow.list_view(pyarrow.int64())),
+        "(pass the items: .explode() in polars and pandas, .flatten() in pyarrow",
+        "obj.flatten()",
+    ),
     "lists of any length of one length": (
         lambda: pyarrow.array([[1.5, 2], [3, 4]]),
         ".cast(pyarrow.list_(obj.type.value_type, 2)) in pyarrow",
@@ -238,7 +249,7 @@ REFUSED = {
     ),
     "lists of any length in chunks": (
         lambda: pyarrow.chunked_array([[[1]], [[2, 3]]]),
-        ".combine_chunks().flatten()",
+        "of chunks first .combine_chunks()",
         "obj.combine_chunks().flatten()",
     ),
     "lists of any length of polars": (
@@ -258,7 +269,7 @@ REFUSED = {
     ),
     "lists of any length in a table": (
         lambda: polars.DataFrame({"a": [[1], [2, 3]]}),
-        'obj["a"] or pyarrow.table(obj)[0]; if all have the same',
+        'obj["a"] or pyarrow.table(obj)[0]; of 2 each: ',
         'obj["a"].explode()',
     ),
     "objects of polars": (
@@ -273,6 +284,16 @@ REFUSED = {
     ),
     "columns of pyarrow": (lambda: pyarrow.table({"a": [1], "b": [2]}), 'obj["a"]'),
     "columns of polars": (lambda: polars.DataFrame({"a": [1], "b": [2]}), 'obj["a"]'),
+    "columns of a stream that is read once": (
+        COLUMNS.to_reader,
+        "pyarrow.table(obj)[0] of a stream; ",
+        "pyarrow.table(COLUMNS.to_reader())[0]",
+    ),
+    "a stream that is read once": (
+        lambda: pyarrow.table({"a": [1, None]}).to_reader(),
+        "before that make this stream anew",
+        "pyarrow.table(pyarrow.table({'a': [1, None]}).to_reader())[0].fill_null(0)",
+    ),
     "columns of duckdb": (lambda: duckdb.connect().sql("select 1 a, 2 b"), 'obj["a"]'),
     "structures of pyarrow": (
         lambda: pyarrow.StructArray.from_arrays([[1, 9], [2, 9]], ["a", "b"], mask=pyarrow.array([False, True])),
@@ -445,6 +466,7 @@ VALUES = {
     "lists of any length": [1, 2, 3],
     "lists of any length of one length": [[1.5, 2], [3, 4]],
     "lists of any length in chunks": [1, 2, 3],
+    "lists of any length of nanoarrow": [1, 2, 3],
     "lists of any length of polars": [1, 2, 3],
     "lists of any length of one length of polars": [[1, 2], [3, 4]],
     "lists of any length in pandas": [1, 2, 3],
@@ -467,6 +489,7 @@ VALUES = {
     "nulls in lists of a table": [1, 0, 2, 3],
     "numbers of more than 64 bits in pandas": [2.0**70],
     "numbers and text in pandas": [1, 2],
+    "columns of a stream that is read once": [7],
     "columns of pandas of one name": [[1, 2]],
     "one of the columns of pandas of one name": [1],
     "arrays of two dimensions in pandas": [[[1, 1], [1, 1]], [[0, 0], [0, 0]]],
