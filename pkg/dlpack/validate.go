@@ -28,8 +28,12 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Data == 0 && t.Size > 0 {
+		wayOut := ""
+		if d.Field == "" { // of a DLTensor
+			wayOut = " (pass what has memory: of torch's MaskedTensor obj.get_data(); a FakeTensor has none)"
+		}
 		return Malformed("data is NULL; expected an address, since shape " + ShapeText(t.Shape[:t.NDim]) +
-			" has items")
+			" has items" + wayOut)
 	}
 	odd, err := d.layOut(t)
 	if err != nil {

@@ -25,6 +25,24 @@ IN_WORDS = ["the buffer protocol" if protocol == "buffer" else protocol for prot
 MOST = 100  # characters of a text from outside
 # Consumers may write to it, also those that don't know read-only memory; the file stays as it is.
 MAPPED = "mmap.mmap({}.fileno(), 0, access=mmap.ACCESS_COPY)"
+# What to pass instead of objects of a class, by its library and name.
+INSTEAD = {
+    "av.Frame": "pass its planes one by one, as obj.planes[0], or obj.to_ndarray()",
+    "builtins.CArgObject": "pass ctypes.pointer(...) instead of ctypes.byref(...)",
+    "cv2.UMat": "pass obj.get()",
+    "dask.Delayed": "pass obj.compute()",
+    "jax.JAXSparse": "pass obj.todense()",
+    "jax.PRNGKeyArray": "pass jax.random.key_data(obj)",
+    "keras.KerasTensor": "it has no memory: pass what the model returns",
+    "onnx.TensorProto": "pass onnx.numpy_helper.to_array(obj)",
+    "polars.LazyFrame": "pass a column of obj.collect()",
+    "pyarrow.BufferOutputStream": "pass obj.getvalue()",
+    "pyarrow.NativeFile": "pass obj.read_buffer()",
+    "tensorflow.IndexedSlices": "pass obj.values and obj.indices one by one",
+    "tensorflow.RaggedTensor": "pass obj.flat_values and obj.row_splits one by one, or obj.to_tensor()",
+    "tensorflow.SparseTensor": "pass tensorflow.sparse.to_dense(obj), or obj.values and obj.indices one by one",
+    "tensorflow.SymbolicTensor": "it has no memory: pass what the function returns",
+}
 
 
 def type_name(obj: object) -> str:
@@ -97,7 +115,11 @@ def no_protocol(obj: object) -> Exception:
 def way_out(obj: Any) -> str:
     """What to pass instead of an object without memory, in parentheses; empty where nothing is known."""
     try:
-        if isinstance(obj, list | tuple):
+        names = [f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(obj).__mro__]
+        known = [INSTEAD[name] for name in names if name in INSTEAD]
+        if known:
+            instead = known[0]
+        elif isinstance(obj, list | tuple):
             are_numbers = not any(has_memory(item) for item in obj[:MOST])
             instead = "pass numpy.asarray(obj) or an array.array" if are_numbers else "pass its items one by one"
         elif isinstance(obj, int):
@@ -116,18 +138,12 @@ def way_out(obj: Any) -> str:
         elif type(obj).__module__ in ("_io", "tempfile") and obj.readable():
             is_file = type(obj).__name__ != "SpooledTemporaryFile" and obj.seekable()
             instead = f"map the file: {MAPPED.format('obj')} after obj.flush()" if is_file else "pass obj.read()"
-        elif type(obj).__name__ == "LazyFrame":
-            instead = "pass a column of obj.collect()"
         elif hasattr(obj, "toarray"):  # scipy.sparse
             instead = "pass obj.toarray(); of csr and csc also obj.data, obj.indices and obj.indptr one by one"
         elif hasattr(obj, "keys") and not hasattr(obj, "__array__"):
             instead = "pass its values one by one"
-        elif type(obj).__name__ == "PRNGKeyArray":
-            instead = "pass jax.random.key_data(obj)"
         elif hasattr(obj, "__array__"):
             instead = way_out_of_array(obj)
-        elif type(obj).__name__ == "CArgObject":
-            instead = "pass ctypes.pointer(...) instead of ctypes.byref(...)"
         elif type(obj).__module__ == "_cffi_backend":
             instead = "pass ffi.buffer(obj)"
         elif hasattr(obj, "as_py"):  # pyarrow's scalars
@@ -198,7 +214,7 @@ def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str |
     """What a producer's __dlpack__ said, and what its other protocol said, if it has one."""
     only = f"its only protocol is __dlpack__, which said {refusal}"
     said = only if protocol is None else f"__dlpack__ said {refusal}; {protocol} said {other}"
-    return BufferError(f"{type_name(obj)} can't be exported: {said}{way_out_of_tensor(obj)}")
+    return BufferError(f"{type_name(obj)} can't be exported: {said}{way_out_of_tensor(obj, refusal)}")
 
 
 def refused_by_frame(obj: object, error: Exception) -> Exception:
@@ -211,12 +227,14 @@ def refused_by_frame(obj: object, error: Exception) -> Exception:
     )
 
 
-def way_out_of_tensor(obj: Any) -> str:
-    """The same of a tensor that torch or jax refuses to export."""
+def way_out_of_tensor(obj: Any, refusal: str) -> str:
+    """The same of a tensor that torch, jax or paddle refuses to export."""
     try:
         library = type(obj).__module__.partition(".")[0]
         if library == "jaxlib" and not obj.is_deleted():
             return " (pass numpy.asarray(obj))"
+        if library == "paddle" and obj.is_sparse():
+            return " (pass obj.to_dense())"
         if library != "torch":
             return ""
         name = "obj.detach()" if obj.requires_grad else "obj"
@@ -230,6 +248,8 @@ def way_out_of_tensor(obj: Any) -> str:
             instead = f"pass {name}.int_repr()"
         elif str(obj.layout) != "torch.strided":
             instead = f"pass {name}.to_dense()"
+        elif "doesn't have storage" in refusal:
+            instead = "it has no memory inside torch.func.vmap and the like: pass what these return"
         else:
             return ""
     except Exception:  # another version of torch
@@ -269,8 +289,13 @@ COPYING = (
     ".tobytes()",
     "to_numpy(",
     "collect()",
+    "compute()",
+    "obj.get()",
     "toarray()",
-    "to_dense()",
+    "todense()",
+    "to_array(",
+    "to_dense(",
+    "to_ndarray()",
     "to_padded_tensor(",
     "resolve_conj()",
     "int_repr()",

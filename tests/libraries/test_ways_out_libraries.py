@@ -2,20 +2,27 @@
 
 import datetime
 
+import av
 import cffi
+import cv2
+import dask
 import duckdb
 import jax
 import nanoarrow
 import numpy
+import onnx
 import pandas
 import polars
 import pyarrow
 import pytest
 import scipy.sparse
+import tensorflow
 import torch
 import xarray
+from jax.experimental import sparse
 
 from dlpack import asdlpack, frombuffer  # noqa: F401  the ways out need both
+from support.alone import python
 
 ffi = cffi.FFI()
 STRUCTURES = pyarrow.struct({"a": pyarrow.int64(), "b": pyarrow.int64()})
@@ -27,6 +34,17 @@ COLUMNS = pyarrow.table({"a": [7], "b": [2]})
 def tensors():
     kind = pyarrow.fixed_shape_tensor(pyarrow.int64(), [2])
     return pyarrow.ExtensionArray.from_storage(kind, pyarrow.array([[1, 2], None], LISTS))
+
+
+def traced():
+    kept = []
+    tensorflow.function(kept.append)(tensorflow.ones(2))
+    return kept[0]
+
+
+def written(file):
+    file.write(b"abc")
+    return file
 
 
 def booleans():
@@ -428,6 +446,52 @@ REFUSED = {
         "numpy.asarray(obj.get_level_values(0))",
     ),
     "categories of pandas": (lambda: pandas.Categorical(["a", "b"]), "obj.codes"),
+    "an array of dask that is not computed yet": (lambda: dask.delayed(numpy.zeros(2)), "obj.compute()"),
+    "a file of pyarrow": (lambda: pyarrow.memory_map(__file__), "obj.read_buffer()"),
+    "memory of pyarrow to read": (lambda: pyarrow.BufferReader(b"abc"), "obj.read_buffer()"),
+    "memory of pyarrow to write": (lambda: written(pyarrow.BufferOutputStream()), "obj.getvalue()"),
+    "a picture of a video": (lambda: av.VideoFrame(16, 16, "rgb24"), "obj.to_ndarray()"),
+    "a sound": (lambda: av.AudioFrame("flt", "mono", 8), "obj.to_ndarray()"),
+    "a plane of a sound": (lambda: av.AudioFrame("flt", "mono", 8), "obj.planes[0]"),
+    "a UMat": (lambda: cv2.UMat(2, 2, cv2.CV_8U), "obj.get()"),
+    "a tensor in a file of onnx": (
+        lambda: onnx.numpy_helper.from_array(numpy.zeros(2)),
+        "onnx.numpy_helper.to_array(obj)",
+    ),
+    "a sparse tensor of tensorflow": (
+        lambda: tensorflow.sparse.from_dense([[1, 0], [0, 2]]),
+        "tensorflow.sparse.to_dense(obj)",
+    ),
+    "the items of a sparse tensor of tensorflow": (
+        lambda: tensorflow.sparse.from_dense([[1, 0], [0, 2]]),
+        "obj.values and obj.indices one by one",
+        "obj.values",
+    ),
+    "a tensor inside a function of tensorflow": (
+        traced,
+        "pass what the function returns",
+        "tensorflow.function(lambda: tensorflow.ones(2))()",
+    ),
+    "a tensor of a model": (
+        lambda: tensorflow.keras.Input((2,)),
+        "pass what the model returns",
+        "numpy.asarray(tensorflow.keras.layers.Identity()(numpy.ones((1, 2))))",
+    ),
+    "a sparse array of jax": (lambda: sparse.BCOO.fromdense(jax.numpy.eye(2)), "obj.todense()"),
+    "slices of tensorflow": (
+        lambda: tensorflow.IndexedSlices(tensorflow.ones([1, 2]), tensorflow.constant([0])),
+        "obj.values and obj.indices one by one",
+        "obj.values",
+    ),
+    "lists of any length of tensorflow": (
+        lambda: tensorflow.ragged.constant([[1, 2], [3]]),
+        "obj.flat_values and obj.row_splits one by one",
+        "obj.flat_values",
+    ),
+    "lists of any length of tensorflow, filled up": (
+        lambda: tensorflow.ragged.constant([[1, 2], [3]]),
+        "obj.to_tensor()",
+    ),
     "a frame of polars that is not computed yet": (
         lambda: polars.LazyFrame({"a": [1], "b": [2]}),
         "a column of obj.collect()",
@@ -451,6 +515,10 @@ REFUSED = {
         "obj.detach().resolve_conj()",
     ),
     "a tensor without memory": (lambda: torch.ones(2, device="meta"), "torch.empty_like(obj, device='cpu')"),
+    "a masked tensor": (
+        lambda: torch.masked.masked_tensor(torch.ones(2), torch.tensor([True, False])),
+        "obj.get_data()",
+    ),
     "a nested tensor": (lambda: torch.nested.nested_tensor([torch.ones(2)]), "obj.to_padded_tensor(0)"),
     "a tensor with a gradient": (lambda: torch.ones(2, requires_grad=True), "tensor.detach()", "obj.detach()"),
 }
@@ -505,10 +573,47 @@ VALUES = {
 def test_a_way_out_works_as_the_error_of_an_object_of_a_library_has_it(what):
     make, text, *meaning = REFUSED[what]
     obj = make()
-    with pytest.raises((BufferError, TypeError)) as caught:
+    with pytest.raises((BufferError, TypeError, ValueError)) as caught:
         _ = asdlpack(obj).shape
     assert text in str(caught.value)
     instead = asdlpack(eval(meaning[0] if meaning else text, {**globals(), "obj": obj}))
     assert instead.size > 0
     if what in VALUES:
         assert numpy.asarray(instead).tolist() == VALUES[what]
+
+
+def test_a_tensor_inside_vmap_names_the_way_out():
+    def double(x):
+        with pytest.raises(BufferError, match="inside torch.func.vmap and the like: pass what these return"):
+            _ = asdlpack(x).shape
+        return x * 2
+
+    assert asdlpack(torch.func.vmap(double)(torch.ones(3, 2))).shape == (3, 2)
+
+
+# What crashes in a process with tensorflow.
+ALONE = {
+    "a sparse tensor of paddle": ("import paddle; obj = paddle.eye(2).to_sparse_coo(2)", "obj.to_dense()"),
+    "a sparse tensor of paddle in rows": ("import paddle; obj = paddle.eye(2).to_sparse_csr()", "obj.to_dense()"),
+    "a fake tensor": (
+        "import torch, torch._subclasses as t; obj = t.FakeTensorMode().from_tensor(torch.ones(2))",
+        "a FakeTensor has none",
+        "torch.ones(2)",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ALONE)
+def test_a_way_out_works_where_the_library_is_alone(what):
+    make, text, *meaning = ALONE[what]
+    result = python(f"""from dlpack import asdlpack
+{make}
+try:
+    asdlpack(obj).shape
+except (BufferError, ValueError) as error:
+    assert {text!r} in str(error), error
+    assert asdlpack({meaning[0] if meaning else text}).size > 0
+else:
+    raise AssertionError("it was not refused")
+""")
+    assert result.returncode == 0, result.stderr
