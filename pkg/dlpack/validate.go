@@ -46,24 +46,28 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Nulls != 0 {
-		value, fill := "0", ".fill_null(0)"
-		if d.BitPacked {
-			value, fill = "False", ".fill_null(False)"
-		} else if d.DataType.Code == Bool { // pyarrow's bool8, which has no fill_null
-			fill = ".cast('int8').fill_null(0)"
-		}
-		wayOut := "give them a value: " + fill + ", in pandas .fillna(" + value + "); of another library's table " +
-			"pyarrow.table(obj)[0]" + fill + ", of its array pyarrow.array(obj)" + fill + "; a NaN that pandas counts as " +
-			"null stays one in its .to_numpy()"
-		if t.NDim > 1 {
-			wayOut = "pass the items alone, with " + fill + ": .explode() in polars, .flatten() in pyarrow, of its " +
-				"tensors .storage.flatten(), of chunks first .combine_chunks(), of a table " +
-				"pyarrow.table(obj)[0].combine_chunks(); null lists lose their place"
-		}
-		return Unsupported(d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
-			"DLPack has no nulls (" + wayOut + ")")
+		return d.refuseNulls(t)
 	}
 	return d.checkCurable(t, odd)
+}
+
+func (d *Description) refuseNulls(t *Tensor) error {
+	value, fill := "0", ".fill_null(0)"
+	if d.BitPacked {
+		value, fill = "False", ".fill_null(False)"
+	} else if d.DataType.Code == Bool { // pyarrow's bool8, which has no fill_null
+		fill = ".cast('int8').fill_null(0)"
+	}
+	wayOut := "give them a value: " + fill + ", in pandas .fillna(" + value + "); of another library's table " +
+		"pyarrow.table(obj)[0]" + fill + ", of its array pyarrow.array(obj)" + fill + "; a NaN that pandas counts as " +
+		"null stays one in its .to_numpy()"
+	if t.NDim > 1 {
+		wayOut = "pass the items alone, with " + fill + ": .explode() in polars, .flatten() in pyarrow, of its " +
+			"tensors .storage.flatten(), of chunks first .combine_chunks(), of a table " +
+			"pyarrow.table(obj)[0].combine_chunks(); null lists lose their place"
+	}
+	return Unsupported(d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
+		"DLPack has no nulls (" + wayOut + ")")
 }
 
 // validateHead checks what needs no arithmetic.
