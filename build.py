@@ -198,7 +198,8 @@ def compile_core(directory: Path, cc: list[str], environment: Mapping[str, str],
     variables = f"-X=runtime.godebugDefault={GODEBUG} -X=main.version={package_version()}"
     linker = f"-s -w -buildid= {variables} '-extldflags={external}'"
     command = [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", f"-ldflags={linker}", *flags]
-    settings = go_environment(environment) | {"CC": shlex.join(cc)}
+    # Nothing for debuggers: zig would leave it in, with the folders of this machine.
+    settings = {"CGO_CFLAGS": "-O2 -g0"} | go_environment(environment) | {"CC": shlex.join(cc)}
     subprocess.run([*command, "-o", output, "./pyext/core"], cwd=ROOT, env=settings, check=True)
     if cross_target() == "macosx-arm64":
         clear_unset_symbols(output)
