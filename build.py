@@ -114,7 +114,7 @@ def linux(machine: str, goarch: str) -> Target:
         core_links=(f"-Wl,--version-script={ROOT}/pyext/core/exports.map", "-Wl,--wrap=pthread_create"),
         # No libpython: the interpreter that loads the extension brings Python's symbols.
         extension_flags=("-fPIC", "-shared", "-pthread", "-ldl"),
-        platform=("linux.c", "posix.c", "stack.c"),
+        platform=("linux.c", "posix.c"),
     )
 
 
@@ -130,7 +130,7 @@ def windows(machine: str, goarch: str) -> Target:
         core_links=("-s",),
         # sigset_t; what python.h says of functions of Python's; and what start.c has for forks.
         extension_flags=("-D_POSIX", "-Wno-inconsistent-dllimport", "-Wno-unused-function", "-shared"),
-        platform=("windows.c", "no_reserve.c", "stack.c"),
+        platform=("windows.c", "no_reserve.c"),
     )
 
 
@@ -146,7 +146,7 @@ def macos(machine: str, goarch: str, processor: str) -> Target:
         core_links=(),
         # Py_ssize_t is a long, and int64_t a long long, both of 64 bits.
         extension_flags=("-Wno-incompatible-pointer-types", "-shared", "-Wl,-undefined,dynamic_lookup", NAME),
-        platform=("darwin.c", "posix.c", "no_reserve.c", "stack.c"),
+        platform=("darwin.c", "posix.c", "no_reserve.c"),
     )
 
 
@@ -257,9 +257,13 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
         flags += better.split() if takes(cc, better, directory, environment) else []
     flags += ["-s"] if cross_target() else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
-    # All rooms in one command, so that calls are inlined between them; but the core's C is compiled with its Go.
+    # clang's linker forgets THREAD_VARIABLES.
+    source, thread = ROOT / "pyext" / "platform" / "thread.c", directory / "thread.o"
+    apart = [*cc, *flags, *target().extension_flags, "-fno-lto"]
+    subprocess.run([*apart, "-c", source, "-o", thread], env=environment, check=True)
+    # All other rooms in one command, so that calls are inlined between them; but the core's C is compiled with its Go.
     rooms = sorted(path for path in (ROOT / "pyext").glob("*/*.c") if path.parent.name not in ("core", "platform"))
-    sources = [*rooms, *(ROOT / "pyext" / "platform" / name for name in target().platform)]
+    sources = [*rooms, *(ROOT / "pyext" / "platform" / name for name in target().platform), thread]
     libraries = [*target().extension_flags, *python, *shlex.split(os.environ.get("LDFLAGS", ""))]
     subprocess.run([*cc, *flags, *sources, *libraries, "-o", output], env=environment, check=True)
     return output

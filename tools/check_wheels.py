@@ -176,6 +176,8 @@ def check_elf(library, machines, exports):
         found = {symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF"}
         needed = {tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")}
     assert found == exports, f"{library.name} exports {sorted(found)}"
+    # It ends the process where there is no memory for a thread's variables (THREAD_VARIABLES in build.py).
+    assert "__tls_get_addr" not in {symbol.name for symbol in symbols}, f"{library.name} calls __tls_get_addr"
     assert needed <= LIBRARIES, f"{library.name} needs {sorted(needed - LIBRARIES)}"
 
 

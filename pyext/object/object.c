@@ -129,65 +129,51 @@ static void object_free(DLPackObject *self)
     Py_DECREF((PyObject *)type);
 }
 
-/* The deallocations that a thread has begun. */
-struct frees {
-    int depth;
-    char *start;         /* where on the stack the first one began that had to ask for space */
-    DLPackObject *aside; /* objects that are put aside, linked by tensor.data, which nobody reads any more */
-};
-
-/* Not inlined: the compiler would look the thread's variable up anew behind each call, which is 1 % of a wrap. */
-HOT __attribute__((noinline)) static struct frees *frees_here(void)
-{
-    static _Thread_local struct frees frees;
-    return &frees;
-}
-
 /* Callbacks and deleters in Python that exceed its recursion limit are lost, even where the stack has space for more. So
  * nested deallocations use at most MOST bytes of the stack: about 50 of them, with a callback in Python each. */
-static bool may_nest(struct frees *frees)
+static bool may_nest(struct thread *thread)
 {
     enum { MOST = 32 << 10 };
     char *here = __builtin_frame_address(0);
-    if (frees->depth == NESTED_FREELY) {
-        frees->start = here;
+    if (thread->frees == NESTED_FREELY) {
+        thread->first_free = here;
     }
-    return frees->start - here < MOST && stack_has_space(frees->depth);
+    return thread->first_free - here < MOST && stack_has_space(thread->frees);
 }
 
 /* Trashcan: bounds the depth of recursive deallocation. Freeing an object may drop the last reference to another, as may
  * the callbacks of its weak references, and a long chain of these would overflow the stack: too deep ones are put aside,
- * and freed by the call that is one less deep. */
+ * linked by tensor.data, which nobody reads any more, and freed by the call that is one less deep. */
 HOT void object_dealloc(DLPackObject *self)
 {
-    struct frees *frees = frees_here();
+    struct thread *thread = this_thread();
     PyObject_GC_UnTrack(self);
-    if (frees->depth >= NESTED_FREELY && !may_nest(frees)) {
-        self->tensor.data = frees->aside;
-        frees->aside = self;
+    if (thread->frees >= NESTED_FREELY && !may_nest(thread)) {
+        self->tensor.data = thread->put_aside;
+        thread->put_aside = self;
         return;
     }
-    frees->depth++;
+    thread->frees++;
     object_free(self);
-    while (frees->aside != NULL) {
-        DLPackObject *next = frees->aside;
-        frees->aside = next->tensor.data;
+    while (thread->put_aside != NULL) {
+        DLPackObject *next = thread->put_aside;
+        thread->put_aside = next->tensor.data;
         object_free(next);
     }
-    frees->depth--;
+    thread->frees--;
 }
 
 /* Description: from the request to the tensor. */
 
-/* Thread serial; unlike idents it is never reused. */
-static uint64_t this_thread(void)
+/* This thread's; unlike idents it is never reused. */
+static uint64_t serial(void)
 {
     static atomic_uint_fast64_t last;
-    static _Thread_local uint64_t number;
-    if (number == 0) {
-        number = atomic_fetch_add(&last, 1) + 1;
+    struct thread *thread = this_thread();
+    if (thread->serial == 0) {
+        thread->serial = atomic_fetch_add(&last, 1) + 1;
     }
-    return number;
+    return thread->serial;
 }
 
 HOT int object_describe(DLPackObject *self, struct request *request)
@@ -226,7 +212,7 @@ HOT int object_describe(DLPackObject *self, struct request *request)
     self->versioned_only = answer.versioned_only;
     self->on_cpu = answer.on_cpu;
     self->stream = answer.stream;
-    self->thread = answer.stream == STREAM_PER_THREAD ? this_thread() : 0;
+    self->thread = answer.stream == STREAM_PER_THREAD ? serial() : 0;
     self->names = answer.names;
     if (answer.memory != NULL || answer.device_memory != NULL) {
         give_back(self);
@@ -240,7 +226,7 @@ HOT int object_describe(DLPackObject *self, struct request *request)
 
 int64_t producer_stream(const DLPackObject *self)
 {
-    bool elsewhere = self->stream == STREAM_PER_THREAD && self->thread != this_thread();
+    bool elsewhere = self->stream == STREAM_PER_THREAD && self->thread != serial();
     return elsewhere ? STREAM_LEGACY : self->stream;
 }
 

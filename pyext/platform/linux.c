@@ -380,24 +380,23 @@ const char *keep_reserve(void)
 
 bool measure_stack(size_t *used, size_t *size)
 {
-    static _Thread_local void *start;
-    static _Thread_local size_t whole;
+    struct thread *thread = this_thread();
     char *here = __builtin_frame_address(0), *end;
     pthread_attr_t attributes;
     struct rlimit now;
     /* Of the main thread, glibc reads them from /proc/self/maps. */
-    if (start == NULL && pthread_getattr_np(pthread_self(), &attributes) == 0) {
-        pthread_attr_getstack(&attributes, &start, &whole);
+    if (thread->stack == NULL && pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        pthread_attr_getstack(&attributes, &thread->stack, &thread->stack_size);
         pthread_attr_destroy(&attributes);
     }
-    end = (char *)start + whole;
-    if (start == NULL || here < (char *)start || here >= end) {
+    end = (char *)thread->stack + thread->stack_size;
+    if (thread->stack == NULL || here < (char *)thread->stack || here >= end) {
         return false; /* no /proc, or a stack that a library made */
     }
     *used = end - here;
-    *size = whole;
+    *size = thread->stack_size;
     if (syscall(SYS_gettid) == getpid() && /* gettid: glibc 2.30 */
-        getrlimit(RLIMIT_STACK, &now) == 0 && now.rlim_cur < whole) {
+        getrlimit(RLIMIT_STACK, &now) == 0 && now.rlim_cur < *size) {
         *size = now.rlim_cur; /* it holds for the main thread as soon as it is set */
     }
     return true;

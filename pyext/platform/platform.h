@@ -26,6 +26,20 @@ void *find_in_process(const char *name);
  * false: it can't be told, or is too long. */
 bool path_beside(const char *library, char *path, size_t size);
 
+/* What is kept for each thread, in one place: all zero at first. */
+struct thread {
+    int producer_calls; /* calls of producers that have not ended */
+    int gil_takers;     /* calls of take_gil whose give_gil_back has not come: below on its stack, or in greenlets */
+    int frees;          /* deallocations that have not ended */
+    char *first_free;   /* where on the stack the first one began that had to ask for space */
+    void *put_aside;    /* objects whose deallocation waits */
+    uint64_t serial;    /* 0: it has none yet */
+    void *stack;        /* its lowest address; NULL: not known yet */
+    size_t stack_size;
+    bool blocks_fault_signals;
+};
+struct thread *this_thread(void);
+
 /* Whether this thread's stack has space for one more nested call, where `nested` have not ended: less than half of it is
  * used, and from 50 calls on less than 4 MiB. Where its bounds are not known: whether they are fewer than 50. The count
  * alone can't tell: the calls of a greenlet that waits are counted, but their part of the stack is stored elsewhere. */

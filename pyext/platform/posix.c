@@ -99,8 +99,6 @@ bool is_bound(void)
     return go_key_known && pthread_getspecific(go_key) != NULL;
 }
 
-static _Thread_local bool blocks_fault_signals;
-
 /* Before its first call into Go, since Go gives a thread that has none a stack of 32 KiB, with memory of Go's below. */
 void prepare_thread(void)
 {
@@ -111,7 +109,7 @@ void prepare_thread(void)
         return;
     }
     pthread_sigmask(SIG_BLOCK, NULL, &mask);
-    blocks_fault_signals = sigismember(&mask, SIGSEGV) || sigismember(&mask, SIGBUS);
+    this_thread()->blocks_fault_signals = sigismember(&mask, SIGSEGV) || sigismember(&mask, SIGBUS);
     if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
         memory = mmap(NULL, SIGNAL_STACK, PROT_READ | PROT_WRITE, flags, -1, 0);
@@ -139,7 +137,8 @@ void block_signals(enum blocked which, sigset_t *before)
 
 bool unblock_fault_signals(sigset_t *before)
 {
-    if (blocks_fault_signals) {
+    bool blocked = this_thread()->blocks_fault_signals;
+    if (blocked) {
         sigset_t unblocked;
         sigemptyset(&unblocked);
         for (int i = 0; i < FAULTS; i++) {
@@ -147,7 +146,7 @@ bool unblock_fault_signals(sigset_t *before)
         }
         pthread_sigmask(SIG_UNBLOCK, &unblocked, before);
     }
-    return blocks_fault_signals;
+    return blocked;
 }
 
 void restore_signals(const sigset_t *before)

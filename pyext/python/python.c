@@ -25,24 +25,23 @@ static void *find_in_python(const char *name, const char *older_name)
  * that has the GIL and lets it go for a while, as any Python code does: its deleter never returns. So from atexit on, which
  * comes before, no thread asks for the GIL here any more, and Python waits until those that did have given it back. */
 static atomic_bool ending;
-static atomic_int gil_takers;             /* calls of take_gil whose give_gil_back has not come */
-static _Thread_local int gil_takers_here; /* those of this thread, below on its stack or in greenlets that wait */
+static atomic_int gil_takers; /* of all threads */
 
 static void count_gil_takers(int more)
 {
-    gil_takers_here += more;
+    this_thread()->gil_takers += more;
     atomic_fetch_add(&gil_takers, more);
 }
 
 PyObject *stop_deleters(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     atomic_store(&ending, true);
-    return PyBool_FromLong(atomic_load(&gil_takers) > gil_takers_here);
+    return PyBool_FromLong(atomic_load(&gil_takers) > this_thread()->gil_takers);
 }
 
 void python_after_fork(void)
 {
-    atomic_store(&gil_takers, gil_takers_here); /* the other threads are the parent's */
+    atomic_store(&gil_takers, this_thread()->gil_takers); /* the other threads are the parent's */
 }
 
 struct names names;
@@ -169,18 +168,10 @@ void give_gil_back(PyGILState_STATE state)
     count_gil_takers(-1);
 }
 
-/* The calls of producers by this thread that have not ended. Not inlined: the compiler would look the variable up at
- * each use, which takes 4 ns. */
-HOT __attribute__((noinline)) static int *producer_calls_here(void)
-{
-    static _Thread_local int calls;
-    return &calls;
-}
-
 HOT int *begin_producer_call(bool in_python)
 {
     enum { MOST_IN_PYTHON = 120 };
-    int *here = producer_calls_here();
+    int *here = &this_thread()->producer_calls;
     if (*here >= NESTED_FREELY &&
         (!stack_has_space(*here) || (in_python && *here >= MOST_IN_PYTHON && stack_may_hold(*here)))) {
         PyErr_Format(PyExc_RecursionError,

@@ -1,7 +1,13 @@
-/* stack.c: how deep calls may nest.
+/* thread.c: what is kept for each thread, and how deep its calls may nest.
  *
- * It is C because it looks at the stack that it runs on. */
+ * It is C because it looks at the stack that it runs on. build.py compiles it apart from the other rooms. */
 #include "platform/platform.h"
+
+struct thread *this_thread(void)
+{
+    static _Thread_local struct thread thread;
+    return &thread;
+}
 
 bool stack_has_space(int nested)
 {
