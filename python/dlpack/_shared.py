@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, SupportsIndex
 
+DENIED = "a filter denies a system call that it needs: strace -fZ shows which one"
 WAYS_OUT = {
     errno.EMFILE: "let some of it go, or raise the limit of descriptors: ulimit -n",
     errno.ENFILE: "the whole system has no descriptor left: fs.file-max",
     errno.EFBIG: "raise the limit of a file's size: ulimit -f",
+    errno.EPERM: DENIED,
+    errno.ENOSYS: DENIED,
 }
 
 
@@ -58,15 +61,14 @@ def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLP
     try:
         memory = new_memory(max(wanted.nbytes, 1))  # no system maps 0 bytes
     except OSError as error:
-        raise worded(error, f"no memory for {wanted.nbytes} bytes") from None
+        raise worded(error, f"{wanted.nbytes} bytes can't be mapped") from None
     return frombuffer(memory, dtype_of(wanted), wanted.shape)
 
 
 def worded(error: OSError, what: str) -> OSError | MemoryError:
-    if error.errno == errno.ENOMEM:
-        return MemoryError(f"dlpack.shared: {what}")
     way_out = f" ({WAYS_OUT[error.errno]})" if error.errno in WAYS_OUT else ""
-    return OSError(error.errno, f"dlpack.shared: {what}: {error.strerror}{way_out}")
+    text = f"dlpack.shared: {what}: {error.strerror}{way_out}"
+    return MemoryError(text) if error.errno == errno.ENOMEM else OSError(error.errno, text)
 
 
 class Descriptor(FileIO):
@@ -114,6 +116,7 @@ else:
     import ctypes
     import fcntl
     import resource
+    import socket
 
     STDERR = 2  # the last of the standard descriptors
     # A mapping keeps a second descriptor, for its resize, unless it is told not to.
@@ -135,8 +138,12 @@ else:
             except OSError as error:
                 if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # a filter of system calls, or noexec
                     raise
-        with tempfile.TemporaryFile() as file:
-            return opened(LIBC.dup, file.fileno())
+        try:
+            with tempfile.TemporaryFile() as file:
+                return opened(LIBC.dup, file.fileno())
+        except FileNotFoundError:
+            socket.socket().close()  # raises where no descriptor is left: tempfile then says that no folder is usable
+            raise
 
     def opened(function: Callable[..., int], *arguments: object) -> Descriptor:
         """Owns the descriptor that a C function returns. FileIO calls the function itself, with two more arguments,
@@ -147,13 +154,19 @@ else:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number)) from None
 
+    def limit_of_size() -> int:
+        try:
+            return resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        except OSError:  # a filter of system calls
+            return resource.RLIM_INFINITY
+
     def mapped(file: Descriptor, size: int | None = None) -> Memory:
         """The pages of the whole file. A new one gets its size, and keeps it."""
         standard = [file]
         try:
             if size is not None:
                 # Beyond this limit ftruncate raises SIGXFSZ, too, which ends a program that does not ignore it.
-                if 0 <= resource.getrlimit(resource.RLIMIT_FSIZE)[0] < size:
+                if 0 <= limit_of_size() < size:
                     raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
                 os.ftruncate(file.fileno(), size)
                 if sys.platform == "linux":
@@ -163,7 +176,8 @@ else:
             # up in the memory.
             while (file := opened(LIBC.dup, file.fileno())).fileno() <= STDERR:
                 standard.append(file)
-            memory = Memory(file.fileno(), 0, **ONE_DESCRIPTOR)
+            # By a size of 0, mmap asks for the file's itself, and takes a refusal for 0.
+            memory = Memory(file.fileno(), size or os.fstat(file.fileno()).st_size, **ONE_DESCRIPTOR)
         except BaseException:
             file.close()  # who keeps the error keeps this frame
             raise

@@ -303,7 +303,7 @@ REFUSED = {
     "None": (None, "int8", TypeError, "shape: expected an int.*None needs memory of a known size"),
     "no int": ("3", "int8", TypeError, "shape: expected an int"),
     "beyond 64 bits": ((2**62, 4), "int8", ValueError, "too large"),
-    "beyond all addresses": (2**60, "int8", MemoryError, f"dlpack.shared: no memory for {2**60} bytes"),
+    "beyond all addresses": (2**60, "int8", MemoryError, f"dlpack.shared: {2**60} bytes can't be mapped"),
     "no dtype": (3, "floot", ValueError, '"floot": unknown.*did you mean'),
     "no name": (3, None, TypeError, "dtype: expected a name"),
     "big-endian": (3, ">f4", BufferError, 'big-endian.*such as "float32"'),
@@ -327,7 +327,7 @@ def test_a_limit_of_the_size_of_files_says_so():
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
     dlpack.shared(4096, "int8")
-    with pytest.raises(OSError, match="no memory for 4097 bytes: File too large .*ulimit -f") as raised:
+    with pytest.raises(OSError, match="4097 bytes can't be mapped: File too large .*ulimit -f") as raised:
         dlpack.shared(4097, "int8")
     assert raised.value.errno == errno.EFBIG
     assert files() == set()
@@ -359,7 +359,7 @@ def test_without_descriptors_it_is_neither_made_nor_passed_nor_received():
     with pytest.raises(OSError, match="it can't be passed on: Too many open files .*ulimit -n"):
         ForkingPickler.dumps(x)
     for attempt, what in (
-        (lambda: dlpack.shared(3, "int8"), "no memory for 3 bytes"),
+        (lambda: dlpack.shared(3, "int8"), "3 bytes can't be mapped"),
         (lambda: ForkingPickler.loads(messages.pop()), "it can't be received"),
     ):
         take_all()
@@ -377,6 +377,48 @@ def test_without_descriptors_it_is_neither_made_nor_passed_nor_received():
     assert files() == set()
     here.send(None)
     sender.join()
+
+
+@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])
+@pytest.mark.parametrize("denied", ["dup", "ftruncate", "ioctl", "mmap"])
+@alone
+def test_a_system_call_that_a_filter_denies_is_named_as_the_cause(denied, error):
+    dlpack.shared(3, "int8")
+    seccomp.forbid([(denied, 0, 0, error)])
+    with pytest.raises(OSError, match=f"3 bytes can't be mapped: {os.strerror(error)} .a filter denies") as raised:
+        dlpack.shared(3, "int8")
+    assert raised.value.errno == error
+    assert files() == set()
+
+
+@pytest.mark.parametrize("denied", ["dup", "fcntl", "fstat", "ioctl"])
+@alone
+def test_what_can_not_be_received_under_a_filter_says_so(denied):
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    sender = context.Process(target=send_often, args=(there, 2), daemon=True)
+    sender.start()
+    here.recv()
+    seccomp.forbid([(name, 0, 0, errno.EPERM) for name in (denied, *(["newfstatat"] if denied == "fstat" else []))])
+    with pytest.raises(OSError, match="it can't be received: Operation not permitted .a filter denies"):
+        here.recv()
+
+
+@alone
+def test_a_filter_of_what_it_can_do_without_changes_nothing():
+    dlpack.shared(3, "int8")
+    seccomp.forbid([(name, 0, 0, errno.EPERM) for name in ("prlimit64", "fstat", "newfstatat")])
+    assert bytes(dlpack.shared(3, "int8")) == bytes(3)
+
+
+@alone
+def test_no_descriptor_for_a_temporary_file_is_not_called_a_missing_folder():
+    """As tempfile does."""
+    dlpack.shared(3, "int8")
+    seccomp.forbid(seccomp.NO_MEMFD)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+    with pytest.raises(OSError, match="Too many open files .*ulimit -n"):
+        dlpack.shared(3, "int8")
 
 
 def pickle_and_end(connection):
