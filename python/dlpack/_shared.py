@@ -117,6 +117,8 @@ else:
     import fcntl
     import resource
     import socket
+    from multiprocessing import connection, resource_sharer
+    from multiprocessing.context import get_spawning_popen
 
     STDERR = 2  # the last of the standard descriptors
     # A mapping keeps a second descriptor, for its resize, unless it is told not to.
@@ -186,8 +188,31 @@ else:
         memory.file = file  # whoever has the memory may pass it on
         return memory
 
+    class Sent(resource_sharer.DupFd):
+        """What multiprocessing sends of a descriptor. Receivers get the descriptor of a thread, the sharer. Where that
+        can't be started, multiprocessing's own leaks a copy of the descriptor, and later receivers wait for ever."""
+
+        def __init__(self, file: Descriptor) -> None:
+            held = [file]
+
+            def send(receiver: connection.Connection, pid: int) -> None:
+                reduction.send_handle(receiver, held[0].fileno(), pid)
+
+            # Without a descriptor for a receiver's connection, the sharer prints errors until it gets one.
+            needed = [opened(LIBC.dup, file.fileno()) for _ in ("listener", "connection", "copy of the connection")]
+            needed.clear()
+            sharer = vars(resource_sharer)["_resource_sharer"]  # typeshed lacks it
+            try:
+                self._id = sharer.register(send, held.clear)
+            except RuntimeError as error:
+                with sharer._lock:  # nobody serves its listener
+                    sharer._listener.close()
+                    sharer._listener = sharer._address = None
+                raise OSError(errno.EAGAIN, f"{error} (raise ulimit -u, or pids of the cgroup)") from None
+
     def sent(memory: Memory) -> tuple[Any, ...]:
-        return (reduction.DupFd(memory.file.fileno()),)
+        spawning = get_spawning_popen() is not None
+        return (reduction.DupFd(memory.file.fileno()) if spawning else Sent(memory.file),)
 
     def taken(passed: Any) -> Memory:
         return mapped(Descriptor(passed.detach(), "r+"))

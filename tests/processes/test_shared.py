@@ -1,5 +1,6 @@
 """dlpack.shared: processes write the same pages, whoever of them ends first, and nothing is left of them."""
 
+import contextlib
 import copy
 import errno
 import mmap
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import warnings
 from multiprocessing import resource_sharer, resource_tracker
 from multiprocessing.reduction import ForkingPickler
@@ -22,6 +24,7 @@ import pytest
 import dlpack
 from support import forks, layouts, seccomp, small_types
 from support.alone import alone
+from support.process import open_files
 from support.threads import in_threads
 
 METHODS = ["fork", "forkserver", "spawn"]
@@ -419,6 +422,48 @@ def test_no_descriptor_for_a_temporary_file_is_not_called_a_missing_folder():
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
     with pytest.raises(OSError, match="Too many open files .*ulimit -n"):
         dlpack.shared(3, "int8")
+
+
+@pytest.mark.parametrize("left", range(5))
+@alone
+def test_few_descriptors_left_to_pass_it_on_are_named_and_kept(left):
+    """With less, tempfile finds no folder, or multiprocessing's thread serves no receiver."""
+    x = dlpack.shared(3, "int8")
+    unlimited = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (32, unlimited[1]))
+    taken = []
+    with contextlib.suppress(OSError):
+        while True:
+            taken.append(os.dup(0))
+    for number in taken[:left]:
+        os.close(number)
+    if left < 3:
+        with pytest.raises(OSError, match="it can't be passed on: Too many open files .*ulimit -n"):
+            ForkingPickler.dumps(x)
+    else:
+        ForkingPickler.dumps(x)
+    resource.setrlimit(resource.RLIMIT_NOFILE, unlimited)
+    resource_sharer.stop()
+    assert set(map(int, open_files())) == {*range(32)} - set(taken[:left])
+
+
+@alone
+def test_it_is_passed_on_once_a_thread_can_be_started():
+    """multiprocessing's own would be sent, and keep its receiver waiting for ever."""
+    x = dlpack.shared(3, "int8")
+
+    def refused(thread):
+        raise RuntimeError("can't start new thread")
+
+    start, threading.Thread.start = threading.Thread.start, refused
+    before = open_files()
+    with pytest.raises(OSError, match="it can't be passed on: can't start new thread .*ulimit -u") as raised:
+        ForkingPickler.dumps(x)
+    assert raised.value.errno == errno.EAGAIN
+    assert open_files() == before
+    threading.Thread.start = start
+    add_one(passed(x))
+    assert bytes(x) == b"\1\1\1"
 
 
 def pickle_and_end(connection):
