@@ -43,7 +43,7 @@ def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLP
     A process that sends it through a Queue, Pipe or Pool has to live until the receiver has it. pickle.dumps copies it.
 
     Raises what from_pointer raises of a shape and a dtype, MemoryError where it can't be mapped, and OSError where no
-    descriptor is left. The receiver gets a RuntimeError where the sender has ended before.
+    descriptor is left. The receiver gets a RuntimeError where it has none left, or the sender has ended before.
 
     >>> import multiprocessing
     >>> x = shared((2, 3), "float32")
@@ -228,15 +228,21 @@ def reduced_memory(memory: Memory) -> tuple[Callable[..., Memory], tuple[Any, ..
 def received(*passed: Any) -> Memory:
     try:
         return taken(*passed)
-    except RuntimeError as error:  # multiprocessing got the message, and no descriptor
-        raise worded(OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "it can't be received") from error
-    except (EOFError, OSError) as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOMEM, *WAYS_OUT):
-            raise worded(error, "it can't be received") from error
-        raise RuntimeError(  # of an OSError a Pool would say nothing
-            f"dlpack.shared: the memory can't be taken from the process that sent it: {exception_text(error)} (keep "
-            "that process running until then, and take it once)"
-        ) from error
+    except (EOFError, OSError, RuntimeError) as error:
+        raise not_received(error) from error
+
+
+def not_received(error: EOFError | OSError | RuntimeError) -> RuntimeError | MemoryError:
+    """No OSError, of which a Pool says nothing: its process ends, and the Pool waits for ever."""
+    if isinstance(error, RuntimeError):  # multiprocessing got the message, and no descriptor
+        error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    if isinstance(error, OSError) and error.errno in (errno.ENOMEM, *WAYS_OUT):
+        found = worded(error, "it can't be received")
+        return found if isinstance(found, MemoryError) else RuntimeError(found.strerror)
+    return RuntimeError(
+        f"dlpack.shared: the memory can't be taken from the process that sent it: {exception_text(error)} (keep that "
+        "process running until then, and take it once)"
+    )
 
 
 def reduced(x: DLPackObject) -> Any:
