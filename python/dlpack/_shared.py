@@ -188,6 +188,10 @@ else:
         memory.file = file  # whoever has the memory may pass it on
         return memory
 
+    # A child forgets what its parent sends. multiprocessing does so in its own: others sent what the parent sent next.
+    SHARER = vars(resource_sharer)["_resource_sharer"]  # typeshed lacks it
+    os.register_at_fork(after_in_child=SHARER._afterfork)
+
     class Sent(resource_sharer.DupFd):
         """What multiprocessing sends of a descriptor. Receivers get the descriptor of a thread, the sharer. Where that
         can't be started, multiprocessing's own leaks a copy of the descriptor, and later receivers wait for ever."""
@@ -201,13 +205,12 @@ else:
             # Without a descriptor for a receiver's connection, the sharer prints errors until it gets one.
             needed = [opened(LIBC.dup, file.fileno()) for _ in ("listener", "connection", "copy of the connection")]
             needed.clear()
-            sharer = vars(resource_sharer)["_resource_sharer"]  # typeshed lacks it
             try:
-                self._id = sharer.register(send, held.clear)
+                self._id = SHARER.register(send, held.clear)
             except RuntimeError as error:
-                with sharer._lock:  # nobody serves its listener
-                    sharer._listener.close()
-                    sharer._listener = sharer._address = None
+                with SHARER._lock:  # nobody serves its listener
+                    SHARER._listener.close()
+                    SHARER._listener = SHARER._address = None
                 raise OSError(errno.EAGAIN, f"{error} (raise ulimit -u, or pids of the cgroup)") from None
 
     def sent(memory: Memory) -> tuple[Any, ...]:

@@ -189,6 +189,23 @@ def test_a_forked_child_has_the_same_pages_and_passes_them_on():
 
 
 @alone
+def test_a_child_of_a_plain_fork_passes_on_its_own():
+    """multiprocessing's sharer has a number for each; the child counts on where the parent does."""
+    x, y = dlpack.shared(1, "int8"), dlpack.shared(1, "int8")
+    memoryview(x)[0], memoryview(y)[0] = 1, 2
+    passed(x)
+    here, there = multiprocessing.Pipe()
+    if os.fork() == 0:
+        there.send_bytes(ForkingPickler.dumps(x))
+        there.recv()
+        os._exit(0)
+    of_child, of_parent = here.recv_bytes(), ForkingPickler.dumps(y)
+    assert (bytes(ForkingPickler.loads(of_child)), bytes(ForkingPickler.loads(of_parent))) == (b"\1", b"\2")
+    here.send(None)
+    os.wait()
+
+
+@alone
 def test_every_dtype_is_zeroed_writable_and_passed():
     for dtype in *layouts.DTYPES, *small_types.ALL, *OTHERS:
         x = dlpack.shared((2, 4), dtype)
