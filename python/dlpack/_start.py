@@ -32,9 +32,9 @@ FAILURES = {
     "unreadable": (
         RuntimeError,
         "{path}: {text} (the process has to read this file: put it back, make it readable, or call "
-        "asdlpack(memoryview(b'x'), copy=True) before the process changes its root directory or its user, in a forked "
-        "child again; an application has to bring it along beside the extension, and to keep it until its last process "
-        "ends)",
+        "asdlpack(memoryview(b'x'), copy=True) before the process changes its root directory, its user or its filter "
+        "of system calls, in a forked child again; an application has to bring it along beside the extension, and to "
+        "keep it until its last process ends)",
     ),
     "copies": (
         RuntimeError,
@@ -58,7 +58,7 @@ LIMITED_THREADS = (
 
 def start_failed(path: bytes, name: str, number: int, text: bytes | None, error: int) -> Exception | None:
     """What to raise; None where another way to start the core was found."""
-    if name in ("library", "copy") and (why := unreadable(path)) is not None:
+    if name in ("library", "copy", "file") and (why := unreadable(path)) is not None:
         return failure(path, "unreadable", text=why)
     if name == "descriptors":
         way_out = NO_DESCRIPTORS.get(error, "a filter of system calls forbids that")
@@ -83,7 +83,11 @@ def words(text: bytes | None) -> str:
 def unreadable(path: bytes) -> str | None:
     """Why the file can't be read; None where it can, or is not to blame."""
     try:
-        os.close(os.open(path, os.O_RDONLY))
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # it may be a FIFO, and Windows has none
+        try:
+            os.fstat(file)
+        finally:
+            os.close(file)
     except OSError as error:
         return None if error.errno in (EMFILE, ENFILE) else error.strerror
     return None

@@ -284,6 +284,19 @@ def test_memory_that_a_filter_denies_at_the_start_says_so(denied):
     assert "vm.max_map_count" not in str(raised.value)
 
 
+@alone
+def test_a_child_whose_filter_denies_fstat_says_so():
+    """It does not say that the core's file is damaged."""
+
+    def use():
+        seccomp.forbid([(name, 0, 0, errno.EPERM) for name in ("fstat", "newfstatat")])
+        with pytest.raises(RuntimeError, match="_core.so: Operation not permitted .* its filter of system calls"):
+            dlpack.asdlpack(forks.new_kind())
+
+    everything.use()
+    forks.fork_and_join(use)
+
+
 @pytest.mark.parametrize(
     ("denied", "error", "way_out"),
     [
