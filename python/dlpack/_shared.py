@@ -11,7 +11,7 @@ import tempfile
 from contextlib import suppress
 from functools import partial
 from io import FileIO
-from multiprocessing import reduction
+from multiprocessing import AuthenticationError, reduction
 
 from ._dlpack import DLPackObject, from_pointer, frombuffer
 from ._errors import exception_text
@@ -231,12 +231,17 @@ def reduced_memory(memory: Memory) -> tuple[Callable[..., Memory], tuple[Any, ..
 def received(*passed: Any) -> Memory:
     try:
         return taken(*passed)
-    except (EOFError, OSError, RuntimeError) as error:
+    except (EOFError, OSError, RuntimeError, AuthenticationError) as error:
         raise not_received(error) from error
 
 
-def not_received(error: EOFError | OSError | RuntimeError) -> RuntimeError | MemoryError:
+def not_received(error: Exception) -> RuntimeError | MemoryError:
     """No OSError, of which a Pool says nothing: its process ends, and the Pool waits for ever."""
+    if isinstance(error, AuthenticationError):
+        return RuntimeError(
+            f"dlpack.shared: it can't be received: {error} (before it is sent, give both processes the same "
+            "multiprocessing.current_process().authkey)"
+        )
     if isinstance(error, RuntimeError):  # multiprocessing got the message, and no descriptor
         error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     if isinstance(error, OSError) and error.errno in (errno.ENOMEM, *WAYS_OUT):

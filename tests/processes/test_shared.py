@@ -522,6 +522,18 @@ def test_a_sender_that_ended_or_was_asked_twice_is_an_error():
     assert files() == set()
 
 
+@alone
+def test_processes_with_other_keys_are_told_to_have_the_same():
+    """As those have that multiprocessing did not start."""
+    message = ForkingPickler.dumps(dlpack.shared(3, "int8"))
+    current = multiprocessing.current_process()
+    key, current.authkey = current.authkey, b"another"
+    with pytest.raises(RuntimeError, match="digest sent was rejected .*same multiprocessing.current_process...authkey"):
+        ForkingPickler.loads(message)
+    current.authkey = key
+    assert bytes(ForkingPickler.loads(message)) == bytes(3)
+
+
 def test_a_program_that_is_started_does_not_inherit_it():
     x = dlpack.shared(1, "int8")
     code = f"import os; os.fstat({x.obj.file.fileno()})"
