@@ -1,7 +1,8 @@
 // Package strided copies memory that is laid out by strides, or in bits.
 //
 // [Copy] does strides of any sign and size, and swaps bytes, into compact, row-major memory; [Into] does the same into
-// memory with strides of its own; [Unpack] turns bits into bytes.
+// memory with strides of its own; [Unpack] turns bits into bytes, [Pack] has items of less than a byte share bytes, and
+// [Pad] undoes that.
 //
 // A copy is planned, then carried out. The plan merges dimensions that continue each other, treats a short run of items
 // as one item, and picks two dimensions for the innermost loops. These two are always the same code, gather: once, from
