@@ -97,25 +97,23 @@ func checkAlike(source, target *Place) error {
 	return dlpack.Malformed("source is " + text(s) + ", target is " + text(t) + "; expected " + expected)
 }
 
-// toOneType is the way out: a byte may be a number to convert, or one of the bytes of a number on the other side.
+// toOneType is the way out: a byte may be a number to convert, or one of the bytes of a number on the other side. It is
+// the source that is taken for something else: a copy of that, which may be needed, is as good.
 func toOneType(source, target *dlpack.Tensor) string {
 	if source.DataType == target.DataType {
 		return "pack or pad the items on the CPU, by copy_into there"
 	}
 	convert := "convert the source before, as with source.astype(dtype); numpy.copyto converts"
-	side, other := "source", target
-	if isByte(target) {
-		side, other = "target", source
-	} else if !isByte(source) {
+	if !isByte(source) && !isByte(target) {
 		return convert
 	}
 	var memory [32]byte
-	name := string(protocol.AppendName(memory[:0], other.DataType))
-	if other.Flags&dlpack.SubbyteTypePadded != 0 {
+	name := string(protocol.AppendName(memory[:0], target.DataType))
+	if target.Flags&dlpack.SubbyteTypePadded != 0 {
 		name = "|V1 " + name // as the arrays of ml_dtypes have it
 	}
-	return "of bytes pass dlpack.frombuffer(" + side + ", '" + name + "', " +
-		dlpack.ShapeText(other.Shape[:other.NDim]) + "); else " + convert
+	return "of bytes pass dlpack.frombuffer(source, '" + name + "', " + dlpack.ShapeText(target.Shape[:target.NDim]) +
+		"); else " + convert
 }
 
 func isByte(t *dlpack.Tensor) bool {
@@ -139,7 +137,8 @@ func (p *Place) checkOwnItems() error {
 	for i, n := range p.tensor.Shape[:p.tensor.NDim] {
 		if n > 1 && strides[i] == 0 {
 			return dlpack.Unsupported("target: strides dimension " + strconv.Itoa(i) + " is 0: its " +
-				strconv.FormatInt(n, 10) + " items are one; expected memory for each (pass one of them, as target[0] is)")
+				strconv.FormatInt(n, 10) + " items are one; expected memory for each (pass one of them, target[" +
+				strings.Repeat(":, ", i) + ":1], and as much of the source)")
 		}
 	}
 	return nil
@@ -168,6 +167,19 @@ func (p *Place) layout() (shape, strides [dlpack.MaxNDim]int64, ndim, itemSize i
 		return shape, strides, 1, 1
 	}
 	return t.Shape, p.ByteStrides(t), t.NDim, int(t.ItemSize)
+}
+
+// spareBits masks those of the last byte that are no packed item's: they stay as they are.
+func (p *Place) spareBits() byte {
+	if !p.tensor.Packed() {
+		return 0
+	}
+	d := p.tensor.DataType
+	used := p.tensor.Size * int64(d.Bits) * int64(d.Lanes) % 8
+	if used == 0 {
+		return 0
+	}
+	return 0xFF << used
 }
 
 // plain is compact memory with the items of p.
@@ -251,6 +263,11 @@ func copyTo(source, target *Place, overlap bool) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	dst := memoryOf(&target.Description, &target.tensor).Pointer()
 	src := memoryOf(&source.Description, &source.tensor).Pointer()
+	if spare := target.spareBits(); spare != 0 {
+		last := (*byte)(unsafe.Add(dst, target.tensor.NBytes-1))
+		before := *last
+		defer func() { *last = *last&^spare | before&spare }()
+	}
 	if overlap {
 		copy(unsafe.Slice((*byte)(dst), toBytes), unsafe.Slice((*byte)(src), toBytes))
 		return nil
@@ -280,7 +297,7 @@ func fetch(source, target *Place, allocator Allocator) error {
 		return err
 	}
 	from := sourceOf(&source.Description, &source.tensor, queuedOn(source.Producer, &source.tensor))
-	if !target.isPlain() {
+	if !target.isPlain() || target.spareBits() != 0 {
 		return through(target, target.tensor.NBytes, allocator, func(memory unsafe.Pointer) error {
 			return driver.ToHost(memory, from)
 		})
@@ -325,6 +342,10 @@ func (p *Place) driver(source *Place) (*cuda.Driver, error) {
 		return nil, dlpack.Unsupported("target: " + text(&p.tensor) + " on " + p.tensor.Device.String() +
 			" is not compact, row-major; expected such memory there (copy to a compact one, and have the library " +
 			"that owns the target move it, as target.copy_(compact) does in torch)")
+	}
+	if p.spareBits() != 0 {
+		return nil, dlpack.Unsupported("target: " + text(&p.tensor) + " on " + p.tensor.Device.String() +
+			" ends within a byte; expected whole bytes there (pass as many items as fill the last byte)")
 	}
 	driver, err := cuda.Running()
 	if err != nil {

@@ -123,7 +123,10 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
     try:
         x = looked_at(obj)._ordered
     except BufferError as error:
-        raise BufferError(of_asdlpack(error)) from None
+        text, copied = of_asdlpack(error), "asdlpack(obj, copy=None)"
+        if writable and copied in text:
+            text = f"{text.replace(copied, f'x = {copied}')[:-1]}, and afterwards copy_into(x, obj))"
+        raise BufferError(text) from None
     if writable and x.readonly:
         raise stream_was_read(obj, BufferError(refusal(x, "read-only")))
     if x._flags & PADDED:

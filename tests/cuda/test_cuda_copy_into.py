@@ -5,7 +5,7 @@ import mmap
 import numpy as np
 import pytest
 
-from dlpack import asdlpack, copy_into, from_pointer
+from dlpack import asdlpack, copy_into, from_pointer, frombuffer
 from support.capi import Managed
 from support.cuda_driver import LEGACY, PER_THREAD, numbers, with_driver
 
@@ -145,6 +145,23 @@ def test_other_refusals_name_the_side(driver):
     address = np.frombuffer(page, "u1").ctypes.data
     with pytest.raises(BufferError, match="^target: .*can't be written"):
         copy_into(room, from_pointer(address, 4, "int32", owner=page))
+
+
+@with_driver
+def test_bits_behind_the_last_packed_item_stay_on_the_host_and_are_refused_on_a_device(driver):
+    memory, room = driver.allocate(4, 1), bytearray(b"\xff" * 4)
+    memory.bytes[...] = 0
+    address = memory.array((4,), "|u1").__cuda_array_interface__["data"][0]
+    packed = from_pointer(address, 7, "int4", device="cuda:1", owner=memory)
+    copy_into(packed, frombuffer(room, "int4", 7))
+    assert room.hex() == "000000f0"
+    for source in frombuffer(room, "int4", 7), packed:
+        with pytest.raises(
+            BufferError, match=r"^target: int4 \(7,\) on kDLCUDA:1 ends within a byte; .*\(pass as many"
+        ):
+            copy_into(source, packed)
+    copy_into(frombuffer(room, "int4", 8), from_pointer(address, 8, "int4", device="cuda:1", owner=memory))
+    assert memory.bytes.tobytes() == room
 
 
 @with_driver

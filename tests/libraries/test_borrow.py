@@ -94,6 +94,12 @@ REFUSED = {
     "padded": (np.zeros(3, ml_dtypes.int4), {}, BufferError, r'dtype int4: .*dlpack.frombuffer\(x, "uint8"\)'),
     "padded, with gaps": (np.zeros(6, ml_dtypes.int4)[::2], {}, BufferError, r'asdlpack\(x, copy=True\), "uint8"\)'),
     "big-endian": (np.zeros(3, ">f4"), {}, BufferError, r"\(pass asdlpack\(obj, copy=None\) to convert\)"),
+    "big-endian, to be written": (
+        np.zeros(3, ">f4"),
+        {"writable": True},
+        BufferError,
+        r"\(pass x = asdlpack\(obj, copy=None\) to convert, and afterwards copy_into\(x, obj\)\)",
+    ),
     "no memory": (5, {}, TypeError, "int object shares no memory"),
 }
 
@@ -139,3 +145,9 @@ def test_the_ways_out_work():
         assert ctypes.string_at(tensor.contents.data, 3) == b"\1\1\1"
     with borrow(dlpack.asdlpack(np.ones(3, ">f4"), copy=None)) as tensor:
         assert (ctypes.c_float * 3).from_address(tensor.contents.data)[:] == [1, 1, 1]
+    obj = np.zeros(3, ">f4")
+    x = dlpack.asdlpack(obj, copy=None)
+    with borrow(x, writable=True) as tensor:
+        (ctypes.c_float * 3).from_address(tensor.contents.data)[:] = 1, 2, 3
+    dlpack.copy_into(x, obj)
+    assert obj.tolist() == [1, 2, 3]
