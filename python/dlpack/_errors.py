@@ -3,7 +3,9 @@ exception that a Python function raises where there is no memory for its frame o
 
 from __future__ import annotations
 
+import io
 import os
+import stat
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -37,7 +39,6 @@ INSTEAD = {
     "onnx.TensorProto": "pass onnx.numpy_helper.to_array(obj)",
     "polars.LazyFrame": "pass a column of obj.collect()",
     "pyarrow.BufferOutputStream": "pass obj.getvalue()",
-    "pyarrow.NativeFile": "pass obj.read_buffer()",
     "tensorflow.IndexedSlices": "pass obj.values and obj.indices one by one",
     "tensorflow.RaggedTensor": "pass obj.flat_values and obj.row_splits one by one, or obj.to_tensor()",
     "tensorflow.SparseTensor": "pass tensorflow.sparse.to_dense(obj), or obj.values and obj.indices one by one",
@@ -135,9 +136,8 @@ def way_out(obj: Any) -> str:
             instead = f"map the file: numpy.memmap({name}, mode='c'), or opened as file, {MAPPED.format('file')}{text}"
         elif hasattr(obj, "getvalue"):  # io.StringIO
             instead = "pass obj.getvalue().encode()"
-        elif type(obj).__module__ in ("_io", "tempfile") and obj.readable():
-            is_file = type(obj).__name__ != "SpooledTemporaryFile" and obj.seekable()
-            instead = f"map the file: {MAPPED.format('obj')} after obj.flush()" if is_file else "pass obj.read()"
+        elif hasattr(obj, "readable"):
+            instead = way_out_of_file(obj)
         elif hasattr(obj, "toarray"):  # scipy.sparse
             instead = "pass obj.toarray(); of csr and csc also obj.data, obj.indices and obj.indptr one by one"
         elif hasattr(obj, "keys") and not hasattr(obj, "__array__"):
@@ -166,6 +166,24 @@ def has_memory(item: Any) -> bool:
 
     is_bytes = isinstance(item, bytes | bytearray | memoryview)
     return is_bytes or (any(hasattr(item, name) for name in PROTOCOLS) and not is_numpy_scalar(item))
+
+
+def way_out_of_file(obj: Any) -> str:
+    """The same of an open file. Only one of the system's can be mapped: the descriptor of what reads a compressed file
+    is that of the compressed one."""
+    if not obj.readable():
+        return "it is open for writing alone: open it for reading"
+    if hasattr(obj, "read_buffer"):
+        return "pass obj.read_buffer()"  # pyarrow's
+    read = "pass obj.read().encode()" if hasattr(obj, "encoding") else "pass obj.read()"
+    raw = getattr(getattr(obj, "buffer", obj), "raw", obj)
+    if not isinstance(raw, io.FileIO):
+        return read
+    status = os.fstat(raw.fileno())
+    if not stat.S_ISREG(status.st_mode):  # a pipe or device
+        return read
+    mapped = f"map the file: {MAPPED.format('obj')} after obj.flush()"
+    return mapped if status.st_size else f"{mapped}; if it is empty {read}"
 
 
 def way_out_of_array(obj: Any) -> str:

@@ -582,6 +582,14 @@ def test_a_way_out_works_as_the_error_of_an_object_of_a_library_has_it(what):
         assert numpy.asarray(instead).tolist() == VALUES[what]
 
 
+def test_a_file_of_pyarrow_to_write_is_to_be_opened_for_reading(tmp_path):
+    with (
+        pyarrow.OSFile(str(tmp_path / "file"), "wb") as obj,
+        pytest.raises(TypeError, match="it is open for writing alone: open it for reading"),
+    ):
+        asdlpack(obj)
+
+
 def test_a_tensor_inside_vmap_names_the_way_out():
     def double(x):
         with pytest.raises(BufferError, match="inside torch.func.vmap and the like: pass what these return"):

@@ -1,15 +1,21 @@
 """The ways out that errors name: each one, as it is typed in the text, gives what asdlpack takes."""
 
+import bz2
 import collections
 import ctypes
 import datetime
+import gzip
 import io
+import lzma
 import mmap
 import multiprocessing
 import os
 import pathlib
+import tarfile
 import tempfile
+import zipfile
 from multiprocessing.shared_memory import SharedMemory
+from urllib.request import urlopen
 
 import ml_dtypes
 import numpy
@@ -186,6 +192,77 @@ def test_a_way_out_works_as_the_error_has_it(what):
     assert text in str(caught.value)
     instead = eval(meaning[0] if meaning else text, {**globals(), "obj": obj})
     assert asdlpack(instead).size > 0
+
+
+CONTENT = b"one\ntwo"
+MAPPED = "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY)"
+
+
+def archive(path, kind, add):
+    (path.parent / "item").write_bytes(CONTENT)
+    with kind(path, "w") as file:
+        getattr(file, add)(path.parent / "item", "name")
+    return kind(path)
+
+
+def compressed(path, module, mode):
+    path.write_bytes(module.compress(CONTENT))
+    return module.open(path, mode)
+
+
+def plain(path, content, mode, **options):
+    path.write_bytes(content)
+    return open(path, mode, **options)
+
+
+# What is readable, the way out of its error, and what that gives.
+READABLE = {
+    "gzip": (lambda path: compressed(path, gzip, "rb"), "obj.read()"),
+    "bz2": (lambda path: compressed(path, bz2, "rb"), "obj.read()"),
+    "lzma": (lambda path: compressed(path, lzma, "rb"), "obj.read()"),
+    "text in gzip": (lambda path: compressed(path, gzip, "rt"), "obj.read().encode()"),
+    "a member of a zip file": (lambda path: archive(path, zipfile.ZipFile, "write").open("name"), "obj.read()"),
+    "a member of a tar file": (
+        lambda path: archive(path, tarfile.TarFile, "add").extractfile("name"),
+        "obj.read()",
+    ),
+    "a response": (lambda path: plain(path, CONTENT, "rb") and urlopen(path.as_uri()), MAPPED),
+    "a reader of a BytesIO": (lambda path: io.BufferedReader(io.BytesIO(CONTENT)), "obj.read()"),
+    "text of a BytesIO": (lambda path: io.TextIOWrapper(io.BytesIO(CONTENT)), "obj.read().encode()"),
+    "a file": (lambda path: plain(path, CONTENT, "rb"), MAPPED),
+    "a file without a buffer": (lambda path: plain(path, CONTENT, "rb", buffering=0), MAPPED),
+    "a file of text": (lambda path: plain(path, CONTENT, "r"), MAPPED),
+    "an empty file": (lambda path: plain(path, b"", "rb"), "; if it is empty pass obj.read())", "obj.read()", b""),
+    "a device": (lambda path: open(os.devnull, "rb"), "(pass obj.read())", "obj.read()", b""),
+}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("what", READABLE)
+def test_a_way_out_of_a_file_gives_its_bytes(what, tmp_path):
+    make, text, *meaning = READABLE[what]
+    instead, content = meaning or (text, CONTENT)
+    obj = make(tmp_path / "file")
+    with pytest.raises(TypeError) as caught:
+        asdlpack(obj)
+    assert text in str(caught.value)
+    assert bytes(asdlpack(eval(instead, {**globals(), "obj": obj}))) == content
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: open(path, "wb"),
+        lambda path: open(path, "w"),
+        lambda path: gzip.open(path, "wb"),
+        lambda path: tempfile.NamedTemporaryFile("w"),
+        lambda path: io.BufferedWriter(io.BytesIO()),
+    ],
+)
+def test_a_file_that_is_open_for_writing_alone_is_to_be_opened_for_reading(make, tmp_path):
+    with pytest.raises(TypeError, match="it is open for writing alone: open it for reading"):
+        asdlpack(make(tmp_path / "file"))
 
 
 NOT_IN_NUMPY = ["float32x2", "int128", "opaque_handle64", "bfloat16x2", "int4", "float4_e2m1fn"]
