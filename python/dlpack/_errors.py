@@ -152,7 +152,7 @@ def way_out(obj: Any) -> str:
             dtype = "torch.uint8" if type(obj).__name__ == "UntypedStorage" else "obj.dtype"
             instead = f"pass torch.empty(0, dtype={dtype}, device=obj.device).set_(obj)"
         elif hasattr(obj, "__iter__"):
-            instead = "pass numpy.asarray(list(obj)), or items that share memory one by one"
+            instead = "pass numpy.asarray(list(obj)), of bytes b''.join(obj), or items that share memory one by one"
         else:
             return ""
     except Exception:  # of the object's own: it has no memory all the same

@@ -144,6 +144,7 @@ REFUSED = {
     "a range": (lambda: range(3), "numpy.asarray(list(obj))"),
     "a deque": (lambda: collections.deque([1, 2]), "numpy.asarray(list(obj))"),
     "a generator": (lambda: (number for number in range(3)), "numpy.asarray(list(obj))"),
+    "a generator of bytes": (lambda: (part for part in [b"a", b"bc"]), "b''.join(obj)"),
     "a set": (lambda: {1, 2}, "numpy.asarray(list(obj))"),
     "a BytesIO": (lambda: io.BytesIO(b"ab"), "its getbuffer()", "obj.getbuffer()"),
     "an Array of multiprocessing": (lambda: multiprocessing.Array("i", 3), "its get_obj()", "obj.get_obj()"),
