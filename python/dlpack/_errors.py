@@ -125,6 +125,8 @@ def way_out(obj: Any) -> str:
             instead = "pass numpy.asarray(obj) or an array.array" if are_numbers else "pass its items one by one"
         elif isinstance(obj, int):
             instead = "for an address use dlpack.from_pointer"
+        elif getattr(obj, "closed", None) is True:
+            instead = "it is closed: pass an open one"
         elif hasattr(obj, "getbuffer"):
             instead = "pass its getbuffer()"
         elif hasattr(obj, "get_obj"):  # multiprocessing's Array and Value

@@ -306,6 +306,14 @@ def test_a_mapped_file_that_an_error_recommends_may_be_written():
     assert FILE.read_bytes()[0] != 0
 
 
+@pytest.mark.parametrize("make", [lambda: io.BytesIO(b"ab"), lambda: io.StringIO("ab"), FILE.open])
+def test_a_file_that_was_closed_says_so(make):
+    obj = make()
+    obj.close()
+    with pytest.raises(TypeError, match="it is closed: pass an open one"):
+        asdlpack(obj)
+
+
 @pytest.mark.parametrize("wrap", [asdlpack, lambda obj: dlpack.frombuffer(obj, "uint8")])
 def test_a_mapping_that_was_closed_names_the_way_out(wrap):
     mapped = mmap.mmap(-1, 8)
