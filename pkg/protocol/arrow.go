@@ -2,15 +2,18 @@ package protocol
 
 import (
 	"math"
+	"strconv"
 	"strings"
 
 	"dlpack/pkg/dlpack"
 )
 
-// arrowBits is the format of booleans of one bit each, and arrowListPrefix how that of lists of a fixed size begins.
+// arrowBits is the format of booleans of one bit each; the others are how those of bytes and of lists of a fixed size
+// begin.
 const (
-	arrowBits       = "b"
-	arrowListPrefix = "+w:"
+	arrowBits        = "b"
+	arrowBytesPrefix = "w:"
+	arrowListPrefix  = "+w:"
 )
 
 // Formats with a meaning beside that of their items.
@@ -22,7 +25,11 @@ const (
 
 // ParseArrowList reads the format of lists of a fixed size, "+w:6". ok tells whether it is one.
 func ParseArrowList(text string) (size int64, ok bool) {
-	text, ok = strings.CutPrefix(text, arrowListPrefix)
+	return readSize(text, arrowListPrefix)
+}
+
+func readSize(text, prefix string) (size int64, ok bool) {
+	text, ok = strings.CutPrefix(text, prefix)
 	if !ok {
 		return 0, false
 	}
@@ -42,6 +49,10 @@ func ParseArrow(text string) (item dlpack.Item, err error) {
 			item.DataType = dlpack.DataType{Code: known.code, Bits: known.bits, Lanes: 1}
 			return item, nil
 		}
+	}
+	if size, ok := readSize(text, arrowBytesPrefix); ok {
+		why := strings.ReplaceAll(arrowItems, "SIZE", strconv.FormatInt(size, 10))
+		return item, unsupported("Arrow format", text, why)
 	}
 	for i := range arrowRefusals {
 		known := &arrowRefusals[i]
@@ -85,8 +96,9 @@ const (
 	arrowText  = "text; DLPack holds numbers (cast it to numbers, such as " + toFloat64
 	arrowBytes = "bytes of any length; DLPack holds numbers (pass the bytes of one item)"
 	arrowItems = "items that are bytes; DLPack holds numbers (of polars' objects " +
-		"numpy.asarray(obj).astype('float64'); of others frombuffer takes pyarrow's array.buffers()[1], their type, " +
-		"and as offset array.offset times the bytes of an item; chunks need .combine_chunks() first)"
+		"numpy.asarray(obj).astype('float64'); of others, with array = pyarrow.array(obj), " +
+		"dlpack.frombuffer(array.buffers()[1], 'uint8', (len(array), SIZE), offset=array.offset * SIZE), " +
+		"where the bytes of nulls may be any)"
 	arrowDecimals  = "decimals; DLPack has float64 (cast them to " + toFloat64
 	arrowDays32    = "times; DLPack holds numbers (cast them to their ticks, " + daysToInt32
 	arrowDays64    = "times; DLPack holds numbers (cast them to their ticks, " + daysToInt64
@@ -114,7 +126,6 @@ var arrowRefusals = [...]struct{ format, why string }{
 	{"u", arrowText},
 	{"U", arrowText},
 	{"vu", arrowText},
-	{"w:", arrowItems},
 	{"d:", arrowDecimals},
 	{"tdD", arrowDays32},
 	{"tdm", arrowDays64},

@@ -30,7 +30,7 @@ func TestAnArrowFormatThatDLPackCannotSayIsUnsupportedWithTheWayOut(t *testing.T
 		"u":          `Arrow format "u": text; DLPack holds numbers (cast it to numbers, such as float64: .astype('float64')`,
 		"U":          "text",
 		"vu":         "text",
-		"w:16":       "pyarrow's array.buffers()[1]",
+		"w:16":       "array.buffers()[1], 'uint8', (len(array), 16), offset=array.offset * 16)",
 		"d:19,10":    `Arrow format "d:19,10": decimals; DLPack has float64 (cast them to float64: .astype('float64')`,
 		"d:9,2,32":   "decimals",
 		"tdD":        "times; DLPack holds numbers (cast them to their ticks, int32: pyarrow.array(obj).cast",
@@ -88,6 +88,8 @@ func TestAnUnknownArrowFormatIsMalformed(t *testing.T) {
 		"\xff":                   `Arrow format "\xff"`,
 		"+w:":                    `Arrow format "+w:": malformed; expected "+w:", a length, and one child`,
 		"+w:-3":                  "malformed",
+		"w:":                     expected,
+		"w:2x":                   expected,
 		strings.Repeat("+w", 99): "unknown",
 	} {
 		arrowRefused(t, text, dlpack.KindMalformed, want)
@@ -128,7 +130,7 @@ func TestAnArrowFormatAllocatesNothing(t *testing.T) {
 
 // plainArrow is the formats of the Arrow C data interface, one group for each outcome.
 var plainArrow = regexp.MustCompile(`(?s)^(?:(b|c arrow\.bool8|[csilCSILefg])|` +
-	`n|v?[zu]|[ZU]|[wd]:.*|td[Dm]|tt[smun]|ts[smun]:.*|tD[smun]|ti[MDn]|\+v?[lL]|\+[smr]|\+u[ds]:.*)$`)
+	`n|v?[zu]|[ZU]|d:.*|td[Dm]|tt[smun]|ts[smun]:.*|tD[smun]|ti[MDn]|\+v?[lL]|\+[smr]|\+u[ds]:.*)$`)
 
 // plainArrowTypes is what the formats of numbers mean, by the table of the Arrow C data interface.
 var plainArrowTypes = map[string]string{
@@ -160,7 +162,7 @@ func FuzzArrow(f *testing.F) {
 			return
 		}
 		kind := dlpack.KindMalformed
-		if parts != nil {
+		if _, isBytes := readSize(text, arrowBytesPrefix); isBytes || parts != nil {
 			kind = dlpack.KindUnsupported
 		}
 		if dlpack.KindOf(err) != kind || !strings.HasPrefix(err.Error(), "Arrow format "+dlpack.Quote(text)+": ") {

@@ -1,6 +1,7 @@
 """The ways out that errors name for objects of other libraries: each one gives what asdlpack takes."""
 
 import datetime
+import uuid
 
 import av
 import cffi
@@ -21,7 +22,8 @@ import torch
 import xarray
 from jax.experimental import sparse
 
-from dlpack import asdlpack, frombuffer  # noqa: F401  the ways out need both
+import dlpack  # noqa: F401  the ways out need it
+from dlpack import asdlpack
 from support.alone import python
 
 ffi = cffi.FFI()
@@ -29,6 +31,13 @@ STRUCTURES = pyarrow.struct({"a": pyarrow.int64(), "b": pyarrow.int64()})
 SECONDS = pyarrow.timestamp("s")
 LISTS = pyarrow.list_(pyarrow.int64(), 2)
 COLUMNS = pyarrow.table({"a": [7], "b": [2]})
+BYTES = pyarrow.array([b"ab", b"cd", b"ef"], pyarrow.binary(2))
+
+
+def bytes_of_items(size, obj="obj"):
+    """The way out, and an expression of that."""
+    call = f"dlpack.frombuffer(array.buffers()[1], 'uint8', (len(array), {size}), offset=array.offset * {size})"
+    return f"with array = pyarrow.array(obj), {call}", f"[{call} for array in [pyarrow.array({obj})]][0]"
 
 
 def tensors():
@@ -187,15 +196,27 @@ REFUSED = {
         ".explode() in polars",
         "obj.explode().cast(polars.Float64)",
     ),
-    "items that are bytes, in chunks": (
-        lambda: pyarrow.chunked_array([pyarrow.array([b"abc", b"def"], pyarrow.binary(3))]),
-        "chunks need .combine_chunks() first",
-        "frombuffer(obj.combine_chunks().buffers()[1], 'uint8')",
+    "items that are bytes": (lambda: BYTES, *bytes_of_items(2)),
+    "items that are bytes, a slice": (lambda: BYTES[1:3], *bytes_of_items(2)),
+    "items that are bytes, with nulls": (
+        lambda: pyarrow.array([b"a", None], pyarrow.binary(1)),
+        "where the bytes of nulls may be any",
+        bytes_of_items(1)[1],
     ),
-    "items that are bytes": (
-        lambda: pyarrow.array([b"abc", b"def"], pyarrow.binary(3))[1:],
-        "array.buffers()[1], their type, and as offset array.offset times the bytes of an item",
-        "frombuffer(obj.buffers()[1], 'uint8', offset=obj.offset * 3)",
+    "items that are bytes, in chunks": (lambda: pyarrow.chunked_array([BYTES[2:], BYTES[:1]]), *bytes_of_items(2)),
+    "items that are bytes, in a table": (
+        lambda: pyarrow.table({"a": BYTES}),
+        "pyarrow.table(obj)[0]; of polars' objects",
+        bytes_of_items(2, "pyarrow.table(obj)[0]")[1],
+    ),
+    "items that are bytes of pandas": (
+        lambda: pandas.Series(BYTES[1:], dtype=pandas.ArrowDtype(BYTES.type)),
+        *bytes_of_items(2),
+    ),
+    "items that are bytes of nanoarrow": (lambda: nanoarrow.Array(BYTES[1:]), *bytes_of_items(2)),
+    "UUIDs": (
+        lambda: pyarrow.array([uuid.UUID(int=number) for number in range(3)], pyarrow.uuid())[2:],
+        *bytes_of_items(16),
     ),
     "codes of pyarrow": (lambda: pyarrow.array(["a"]).dictionary_encode(), ".indices in pyarrow", "obj.indices"),
     "codes of chunks of pyarrow": (
@@ -539,6 +560,13 @@ VALUES = {
     "lists of any length of one length of polars": [[1, 2], [3, 4]],
     "lists of any length in pandas": [1, 2, 3],
     "lists of any length in a table": [1, 2, 3],
+    "items that are bytes": [[97, 98], [99, 100], [101, 102]],
+    "items that are bytes, a slice": [[99, 100], [101, 102]],
+    "items that are bytes, in chunks": [[101, 102], [97, 98]],
+    "items that are bytes, in a table": [[97, 98], [99, 100], [101, 102]],
+    "items that are bytes of pandas": [[99, 100], [101, 102]],
+    "items that are bytes of nanoarrow": [[99, 100], [101, 102]],
+    "UUIDs": [[0] * 15 + [2]],
     "objects of polars": [1, 2.5],
     "structures of pyarrow": [1, 0],
     "structures of a column that are null": [1, 0],
