@@ -9,7 +9,7 @@ const (
 	noObjects = "Python objects; DLPack holds numbers (convert them: numbers by numpy.asarray(obj).astype('float64'), " +
 		"complex ones by .astype('complex128'), times by .astype('datetime64[us]').view('int64'), arrays by numpy.stack(obj))"
 	noText = "text; DLPack holds numbers (pass its " + asBytes + "; of text of numbers in a numpy array " +
-		"obj.astype('float64'))"
+		"numpy.asarray(obj).astype('float64'))"
 	noBitField  = "bit field; DLPack has no such items (its producer can describe the bytes, as \"|u1\")"
 	noStructure = "a structure; DLPack has one data type (" + asField + ")"
 	noPadding   = "padding; DLPack has one data type (" + asField + ")"

@@ -71,6 +71,8 @@ AS_UINT8 = 'dlpack.frombuffer(x, "uint8")'
 REFUSED = {
     "a str of numpy": (lambda: numpy.str_("abc"), CODE_POINTS),
     "an array of str": (lambda: numpy.array(["ab", "c", "d"])[::2], CODE_POINTS),
+    "an array of bytes of numbers": (lambda: numpy.array([b"1", b"2"]), FLOATS),
+    "a chararray of numbers": (lambda: numpy.char.array([b"1", b"2"]), FLOATS),
     "big-endian str": (
         lambda: numpy.array(["a"], ">U1"),
         "numpy.ascontiguousarray(obj).view('>u4'), with copy=None",
