@@ -37,6 +37,7 @@ INSTEAD = {
     "jax.PRNGKeyArray": "pass jax.random.key_data(obj)",
     "keras.KerasTensor": "it has no memory: pass what the model returns",
     "onnx.TensorProto": "pass onnx.numpy_helper.to_array(obj)",
+    "pandas.BaseGroupBy": "pass its groups one by one: for name, group in obj",
     "polars.LazyFrame": "pass a column of obj.collect()",
     "pyarrow.BufferOutputStream": "pass obj.getvalue()",
     "tensorflow.IndexedSlices": "pass obj.values and obj.indices one by one",

@@ -453,6 +453,11 @@ REFUSED = {
     "a number of pyarrow": (lambda: pyarrow.scalar(7), "pyarrow.array([obj])"),
     "a list of pyarrow": (lambda: pyarrow.scalar([1, 2]), "obj.values"),
     "a dataset of xarray": (lambda: xarray.Dataset({"name": ("x", [1, 2])}), "numpy.asarray(obj['name'])"),
+    "groups of pandas": (
+        lambda: pandas.DataFrame({"a": [1, 2, 1], "b": [3, 4, 5]}).groupby("a")["b"],
+        "for name, group in obj",
+        "[group for name, group in obj][0]",
+    ),
     "an index of pandas": (lambda: pandas.Index([1, 2]), "numpy.asarray(obj)"),
     "an array of pandas with nulls": (
         lambda: pandas.array([1, None], dtype="Int64"),
@@ -586,6 +591,7 @@ VALUES = {
     "numbers of more than 64 bits in pandas": [2.0**70],
     "numbers and text in pandas": [1, 2],
     "columns of a stream that is read once": [7],
+    "groups of pandas": [3, 5],
     "columns of pandas of one name": [[1, 2]],
     "one of the columns of pandas of one name": [1],
     "arrays of two dimensions in pandas": [[[1, 1], [1, 1]], [[0, 0], [0, 0]]],
