@@ -122,8 +122,7 @@ def way_out(obj: Any) -> str:
         if known:
             instead = known[0]
         elif isinstance(obj, list | tuple):
-            are_numbers = not any(has_memory(item) for item in obj[:MOST])
-            instead = "pass numpy.asarray(obj) or an array.array" if are_numbers else "pass its items one by one"
+            instead = way_out_of_list(obj[:MOST])
         elif isinstance(obj, int):
             instead = "for an address use dlpack.from_pointer"
         elif getattr(obj, "closed", None) is True:
@@ -161,6 +160,13 @@ def way_out(obj: Any) -> str:
     except Exception:  # of the object's own: it has no memory all the same
         return ""
     return f" ({instead})"
+
+
+def way_out_of_list(items: list[Any] | tuple[Any, ...]) -> str:
+    if any(has_memory(item) for item in items):
+        return "pass its items one by one"
+    lengths = {len(item) if isinstance(item, list | tuple) else None for item in items}
+    return "pass numpy.asarray(obj) or an array.array" if len(lengths) < 2 else "pass numpy.asarray(obj[0]), and so on"
 
 
 def has_memory(item: Any) -> bool:

@@ -135,6 +135,13 @@ REFUSED = {
     "strided long doubles of ctypes": (lambda: memoryview((ctypes.c_longdouble * 4)())[::2], LONG_DOUBLES),
     "big-endian numbers": (lambda: numpy.zeros(2, ">f4"), "copy=None", "asdlpack(obj, copy=None)"),
     "a list": (lambda: [1, 2], "numpy.asarray(obj)"),
+    "a list of lists": (lambda: [[1, 2], [3, 4]], "numpy.asarray(obj)"),
+    "a list of lists of any length": (
+        lambda: [[1], [2, 3]],
+        "pass numpy.asarray(obj[0]), and so on",
+        "numpy.asarray(obj[1])",
+    ),
+    "a list of numbers and lists": (lambda: (1, [2, 3]), "numpy.asarray(obj[0])"),
     "a list of arrays": (lambda: [numpy.zeros(2), numpy.zeros(3)], "pass its items one by one", "obj[0]"),
     "a list of bytes": (lambda: [b"ab", b"c"], "pass its items one by one", "obj[0]"),
     "a list of numbers of numpy": (lambda: [numpy.float32(1), numpy.float32(2)], "numpy.asarray(obj)"),
