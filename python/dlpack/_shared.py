@@ -150,10 +150,13 @@ else:
     def opened(function: Callable[..., int], *arguments: object) -> Descriptor:
         """Owns the descriptor that a C function returns. FileIO calls the function itself, with two more arguments,
         which it ignores: so no exception of a signal handler can come before the descriptor has its owner."""
+        ctypes.set_errno(0)
         try:
             return Descriptor("dlpack.shared", "r+", opener=partial(function, *arguments))
         except ValueError:  # it returned -1
             number = ctypes.get_errno()
+            if number == 0:  # it is an audit hook's
+                raise
             raise OSError(number, os.strerror(number)) from None
 
     def limit_of_size() -> int:

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import ctypes
 import errno
 import mmap
 import multiprocessing
@@ -407,6 +408,19 @@ def test_a_system_call_that_a_filter_denies_is_named_as_the_cause(denied, error)
     with pytest.raises(OSError, match=f"3 bytes can't be mapped: {os.strerror(error)} .a filter denies") as raised:
         dlpack.shared(3, "int8")
     assert raised.value.errno == error
+    assert files() == set()
+
+
+@alone
+def test_what_an_audit_hook_raises_is_passed_on_as_it_is():
+    def refuse(event, arguments):
+        if event == "open" and arguments[0] == "dlpack.shared":
+            raise ValueError("no more files")
+
+    sys.addaudithook(refuse)
+    ctypes.set_errno(errno.EMFILE)
+    with pytest.raises(ValueError, match="^no more files$"):
+        dlpack.shared(3, "int8")
     assert files() == set()
 
 
