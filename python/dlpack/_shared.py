@@ -11,7 +11,7 @@ import tempfile
 from contextlib import suppress
 from functools import partial
 from io import FileIO
-from multiprocessing import AuthenticationError, reduction
+from multiprocessing import AuthenticationError, current_process, reduction
 
 from ._dlpack import DLPackObject, from_pointer, frombuffer
 from ._errors import exception_text
@@ -29,6 +29,7 @@ WAYS_OUT = {
     errno.EFBIG: "raise the limit of a file's size: ulimit -f",
     errno.EPERM: DENIED,
     errno.ENOSYS: DENIED,
+    errno.EACCES: f"receive it before the process changes its user; or {DENIED}",
 }
 
 
@@ -67,6 +68,8 @@ def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLP
 
 def worded(error: OSError, what: str) -> OSError | MemoryError:
     way_out = f" ({WAYS_OUT[error.errno]})" if error.errno in WAYS_OUT else ""
+    if error.errno is None:  # multiprocessing's "AF_UNIX path too long"
+        return OSError(f"dlpack.shared: {what}: {error} (set TMPDIR to a folder with a short path)")
     text = f"dlpack.shared: {what}: {error.strerror}{way_out}"
     return MemoryError(text) if error.errno == errno.ENOMEM else OSError(error.errno, text)
 
@@ -191,9 +194,15 @@ else:
         memory.file = file  # whoever has the memory may pass it on
         return memory
 
-    # A child forgets what its parent sends. multiprocessing does so in its own: others sent what the parent sent next.
     SHARER = vars(resource_sharer)["_resource_sharer"]  # typeshed lacks it
-    os.register_at_fork(after_in_child=SHARER._afterfork)
+
+    def forget_parents() -> None:
+        """A child forgets what its parent sends, and the folder that goes with the parent. multiprocessing does so in
+        its own children: others sent what the parent sent next."""
+        SHARER._afterfork()
+        vars(current_process())["_config"].pop("tempdir", None)
+
+    os.register_at_fork(after_in_child=forget_parents)
 
     class Sent(resource_sharer.DupFd):
         """What multiprocessing sends of a descriptor. Receivers get the descriptor of a thread, the sharer. Where that
@@ -214,7 +223,9 @@ else:
                 with SHARER._lock:  # nobody serves its listener
                     SHARER._listener.close()
                     SHARER._listener = SHARER._address = None
-                raise OSError(errno.EAGAIN, f"{error} (raise ulimit -u, or pids of the cgroup)") from None
+                raise OSError(
+                    errno.EAGAIN, f"{error} (raise ulimit -u, or pids of the cgroup, if these forbid it)"
+                ) from None
 
     def sent(memory: Memory) -> tuple[Any, ...]:
         spawning = get_spawning_popen() is not None
@@ -252,7 +263,7 @@ def not_received(error: Exception) -> RuntimeError | MemoryError:
         return found if isinstance(found, MemoryError) else RuntimeError(found.strerror)
     return RuntimeError(
         f"dlpack.shared: the memory can't be taken from the process that sent it: {exception_text(error)} (keep that "
-        "process running until then, and take it once)"
+        "process running until then, and its folder pymp-... in that for temporary files, and take it once)"
     )
 
 

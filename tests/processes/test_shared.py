@@ -206,6 +206,36 @@ def test_a_child_of_a_plain_fork_passes_on_its_own():
     os.wait()
 
 
+DAEMON = """
+import multiprocessing, os, dlpack
+x = dlpack.shared(1, "int8")
+memoryview(x)[0] = 7
+here, there = multiprocessing.Pipe()
+here.send(x)
+there.recv()
+ended, of_parent = os.pipe()
+if os.fork() == 0:
+    os.close(of_parent)
+    os.read(ended, 1)  # the parent has ended, and removed its folder of sockets
+    here.send(x)
+    print(bytes(there.recv()))
+"""
+
+
+def test_a_daemon_passes_on_memory_after_its_parent_has_ended():
+    both = f"import subprocess, sys; print(subprocess.check_output([sys.executable, '-c', {DAEMON!r}], text=True))"
+    result = python(both)  # it waits for the end of what both print
+    assert result.stdout.strip() == r"b'\x07'", result.stderr
+
+
+def test_a_folder_whose_path_is_too_long_for_a_socket_is_named(tmp_path):
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    code = "import dlpack, multiprocessing as m; m.Pipe()[0].send(dlpack.shared(1, 'int8'))"
+    result = python(code, environ={"TMPDIR": str(folder)})
+    assert "it can't be passed on: AF_UNIX path too long (set TMPDIR to a folder with a short path)" in result.stderr
+
+
 @alone
 def test_every_dtype_is_zeroed_writable_and_passed():
     for dtype in *layouts.DTYPES, *small_types.ALL, *OTHERS:
