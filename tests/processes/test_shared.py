@@ -39,7 +39,7 @@ def passed(x):
 
 def files(process="self"):
     """The numbers of the shared files that a process has open or mapped."""
-    with open(f"/proc/{process}/maps") as lines:
+    with open(f"/proc/{process}/maps", errors="replace") as lines:  # any name that another program's file has
         found = {int(line.split()[4]) for line in lines if "dlpack.shared" in line}
     for descriptor in os.listdir(f"/proc/{process}/fd"):
         try:
