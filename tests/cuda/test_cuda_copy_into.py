@@ -95,6 +95,10 @@ def test_overlapping_memory_of_a_device_is_read_before_it_is_written(driver):
         memory.bytes[...] = np.arange(64)
         copy_into(memory.array((32,), "|u1", first), memory.array((32,), "|u1", target))
         assert memory.bytes[target : target + 32].tolist() == list(range(first, first + 32))
+    memory.bytes[...] = np.arange(64)
+    rows_reversed = memory.array((3, 16), "|u1", 48, strides=(-16, 1))  # the last one is in the target
+    copy_into(rows_reversed, memory.array((3, 16)))
+    assert memory.bytes[:48].tolist() == [*range(48, 64), *range(32, 48), *range(16, 32)]
     unchanged(driver, live)
 
 

@@ -190,6 +190,12 @@ def test_a_driver_that_can_not_tell_a_device_is_named_with_what_it_lacks(driver)
 
 
 @with_driver
+def test_keys_that_the_cuda_array_interface_has_not_are_ignored(driver):
+    memory = driver.allocate(8)
+    assert asdlpack(cuda_array(memory.address, keep=memory, offset=4, color="red")).pointer == memory.address
+
+
+@with_driver
 def test_read_only_memory_stays_read_only_and_masks_are_refused(driver):
     memory = driver.allocate(64, 1)
     x = asdlpack(memory.array((2, 3), "<f4", data=(memory.address, True), strides=(4, 8)))

@@ -117,6 +117,20 @@ def test_what_a_refusing_producer_has_is_copied_once(driver):
 
 
 @with_driver
+def test_a_copy_for_a_consumer_that_asks_for_no_order_waits_for_nothing(driver):
+    memory = driver.allocate(16)
+
+    def dlpack(*, stream=None, max_version=None):
+        return Managed(memory.address + 1, shape=(3,), device=(2, 0)).capsule()  # misaligned
+
+    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0)), copy=None)
+    driver.clear()
+    assert look(x.__dlpack__(stream=-1)).dl_tensor.shape[0] == 3
+    assert len(driver.log(*COPIES)) == 1
+    assert driver.log("cuStreamWaitEvent") == []
+
+
+@with_driver
 def test_a_producers_memory_is_copied_in_one_step(driver):
     producer = LikeTorch(driver, 1)
     for device, where, copies in (
@@ -147,16 +161,26 @@ def test_a_producer_is_not_asked_to_copy_to_a_gpu(driver):
         assert x.device == (2, device)
         assert set(driver.bytes_at(x.pointer, 8).tolist()) == {7}
 
+    array = np.full(8, 7, "u1")
+
+    def dlpack(*, stream=None, max_version=None, dl_device=None):
+        assert dl_device is None
+        return array.__dlpack__(max_version=max_version)
+
+    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (1, 0)), device=(2, 1), copy=None)
+    assert (x.device, set(driver.bytes_at(x.pointer, 8).tolist())) == (cuda(1), {7})
+
 
 @with_driver
-def test_a_refusing_producer_whose_interface_names_no_stream_is_refused(driver):
+@pytest.mark.parametrize("kind", ["plain", "managed"])
+def test_a_refusing_producer_whose_interface_names_no_stream_is_refused(kind, driver):
     """As torch's tensors on another device than the current one."""
-    producer = Producer(driver, 1)
+    memory = driver.allocate(8, 1, kind)
 
     def refuse(**_):
         raise BufferError("not the current device")
 
-    keys = {"shape": (8,), "typestr": "|u1", "data": (producer.memory.address, False)}
+    keys = {"shape": (8,), "typestr": "|u1", "data": (memory.address, False)}
     for version in 0, 1, 2, 3:
         interface = {"version": version, **keys} if version else keys
         x = asdlpack(Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (2, 1), __cuda_array_interface__=interface))

@@ -129,9 +129,11 @@ def test_memory_of_no_known_stream_is_ordered_after_nothing(driver):
     stream = driver.stream()
     interface = memory.array().__cuda_array_interface__
     del interface["stream"]
+    lent = Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 0))  # nobody says that it was exported
     for keys in {"version": 0}, {"version": 1}, {"version": 2}, {"version": 3}, {"version": 3, "stream": None}:
         array = asdlpack(Speaks(__cuda_array_interface__={**interface, **keys}))
-        for x in array, from_pointer(memory.address, 8, "uint8", device="cuda:0"):
+        borrowed = asdlpack(ctypes.pointer(lent.struct.dl_tensor))
+        for x in array, borrowed, from_pointer(memory.address, 8, "uint8", device="cuda:0"):
             driver.clear()
             for s in NOT_GIVEN, None, -1, LEGACY, PER_THREAD, stream:
                 assert export(x, s) == memory.address
