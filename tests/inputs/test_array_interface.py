@@ -21,7 +21,7 @@ def interface(**changes):
 # The dictionary.
 
 
-@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize("readonly", [False, True, 0, 1, np.False_, np.True_])
 def test_data_may_be_an_address_and_a_read_only_flag(readonly):
     for version in 2, 3:
         x = asdlpack(interface(data=(NUMBERS.ctypes.data, readonly), strides=None, version=version))
@@ -93,7 +93,7 @@ def test_numbers_may_be_objects_with_an_index():
 
 
 def test_keys_that_say_nothing_of_the_memory_are_ignored():
-    assert asdlpack(interface(descr=[("", "<f4")], color="red")).shape == (3, 4)
+    assert asdlpack(interface(descr=[("", "<f4")], color="red", stream=5)).shape == (3, 4)
 
 
 @pytest.mark.parametrize(

@@ -381,6 +381,13 @@ def test_an_unknown_number_of_nulls_is_counted_in_the_range_in_use(start, count)
     assert asdlpack(column.exporter()).shape == (count,)
 
 
+def test_lists_that_are_null_count_whatever_their_items_say():
+    items = Column(items=np.arange(6, dtype="i4"), validity=bits(*[1] * 6), array={"null_count": -1})
+    lists = Column(b"+w:2", children=[items], validity=bits(1, 0, 1), array={"length": 3, "null_count": 1})
+    with pytest.raises(BufferError, match="2 of 6 items are null"):
+        asdlpack(lists.exporter())
+
+
 def test_a_misaligned_chunk_is_copied_too():
     odd = np.frombuffer(bytes(1) + NUMBERS.tobytes(), "u1")[1:]
     chunks = [Column(items=NUMBERS), Column(items=odd, array={"length": 12})]

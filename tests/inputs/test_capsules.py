@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dlpack
-from dlpack import asdlpack, from_pointer
+from dlpack import DLDeviceType, asdlpack, from_pointer
 from dlpack.structs import DELETER
 from support.alone import alone
 from support.capi import (
@@ -50,7 +50,7 @@ def test_a_second_use_is_a_value_error_that_leaves_the_first_alone(name):
     managed = Managed(DATA, name=name, shape=(3,))
     capsule = managed.capsule()
     x = asdlpack(capsule)
-    with pytest.raises(ValueError, match=USED[name].decode()):
+    with pytest.raises(ValueError, match=f'capsule "{USED[name].decode()}": already consumed, which works once'):
         asdlpack(capsule)
     del capsule
     assert managed.deleted == 0
@@ -147,15 +147,17 @@ def test_the_read_only_flag_is_kept():
     assert not asdlpack(Managed(DATA, shape=(3,), flags=IS_COPIED).capsule()).readonly
 
 
-@pytest.mark.parametrize("device", [(2, 0), (2, 7), (8, 1), (10, 0), (7, 3)])
+@pytest.mark.parametrize(
+    "device", [(2, 0), (2, 7), (3, 0), (8, 1), (10, 0), (7, 3), (11, 0), (13, 0), (14, 0), (15, 0)]
+)
 def test_memory_of_other_devices_is_passed_on_untouched(device):
     x = asdlpack(Managed(1 << 20, shape=(3,), device=device, byte_offset=64).capsule())
     assert (tuple(x.device), x.__dlpack_device__()) == (device, device)
     tensor = look(x.__dlpack__()).dl_tensor
     assert (tensor.device.device_type, tensor.device.device_id) == device
     assert tensor.data + tensor.byte_offset == (1 << 20) + 64
-    if device[0] in (2, 10):  # elsewhere data is a handle, to which nothing can be added
-        assert tensor.byte_offset == 0
+    has_addresses = device[0] in (2, 3, 10, 11, 13, 14)  # elsewhere data is a handle, to which nothing can be added
+    assert tensor.byte_offset == (0 if has_addresses else 64)
 
 
 def test_the_cpu_has_one_device_id():
@@ -229,6 +231,9 @@ def test_a_device_type_of_a_later_minor_version_is_named_by_its_number():
     assert x.device == (19, 2)
     assert x.device[0].name == "device type 19"
     assert "on device type 19:2" in repr(x)
+    for none in 0, -1, "kDLCPU":
+        with pytest.raises(ValueError, match="is not a valid DLDeviceType"):
+            DLDeviceType(none)
     with pytest.raises(BufferError, match="^device type 19:2: the CPU can't read this memory"):
         memoryview(x)
     assert asdlpack(x, device=(19, 2)) is x

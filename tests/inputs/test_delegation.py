@@ -57,6 +57,26 @@ def test_each_export_is_passed_on_with_the_consumers_arguments():
         assert producer.calls == [arguments]
 
 
+def test_memory_of_the_cpu_is_there_already_by_whatever_id_the_cpu_is_named():
+    producer = Producer()
+    x = asdlpack(producer)
+    assert asdlpack(x, device=(1, 3)) is x
+    assert asdlpack(producer, device="cpu:3").obj is producer
+    assert producer.calls == ["device", "device"]
+
+
+def test_a_producer_of_pinned_memory_is_told_no_stream_where_nobody_named_one():
+    """Torch's pinned tensors take none."""
+    asked = []
+
+    def dlpack(**arguments):
+        asked.append(arguments)
+        return Managed(1 << 20, shape=(3,), device=(3, 0)).capsule()
+
+    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (3, 0)), copy=None)
+    assert (x.shape, asked) == ((3,), [{"max_version": (1, 3)}])
+
+
 def test_a_stream_reaches_a_producer_on_a_device():
     class OnCUDA(Producer):
         def __dlpack__(self, stream=None):
@@ -105,6 +125,8 @@ def test_the_device_is_the_producers_own_and_asked_anew():
     assert x.__dlpack_device__() == (1, 0)
     producer.device = (2, 3)
     assert x.__dlpack_device__() == (2, 3)
+    producer.device = (1, 3)  # there is one CPU, but the producer may call it so
+    assert x.__dlpack_device__() == (1, 3)
     producer.device = (1, None)  # as paddle's tensors on the CPU say
     assert x.__dlpack_device__() == (1, 0)
     producer.device = (DLDeviceType.kDLROCM, np.int64(1))
@@ -178,6 +200,22 @@ OF_ANY_TIME = {
     "versioned alone": of_versioned_alone,
     "versioned always": lambda **_: ARRAY.__dlpack__(max_version=(1, 0)),
 }
+
+
+@pytest.mark.parametrize("flags", [0, IS_COPIED])
+def test_what_a_producer_has_copied_to_a_device_is_not_copied_there_again(flags):
+    producer = Speaks(
+        __dlpack__=lambda **_: Managed(ARRAY.ctypes.data, shape=(6,), flags=flags).capsule(),
+        __dlpack_device__=lambda: (10, 0),
+    )
+    x = asdlpack(producer, device="cpu", copy=True)
+    assert (x.pointer == ARRAY.ctypes.data) == bool(flags)
+
+
+def test_a_stream_beside_a_device_is_one_of_that_device():
+    x = asdlpack(speaking(of_before_version_1))
+    with pytest.raises(ValueError, match="stream 5: memory of the CPU has no streams"):
+        x.__dlpack__(stream=5, dl_device=(1, 0))
 
 
 @pytest.mark.parametrize("kind", OF_ANY_TIME)
@@ -524,6 +562,10 @@ def test_a_circle_through_two_interfaces_is_a_recursion_error():
 NEWEST, LESS = {"max_version": (1, 3)}, {"max_version": (1, 3), "copy": False}
 
 
+class OfALibrary(TypeError):
+    """As pyarrow's ArrowTypeError, which says of no keyword that it is missing."""
+
+
 @pytest.mark.parametrize(
     ("ask", "words"),
     [
@@ -535,7 +577,7 @@ NEWEST, LESS = {"max_version": (1, 3)}, {"max_version": (1, 3), "copy": False}
     ],
 )
 @pytest.mark.parametrize("copy", [False, None])
-@pytest.mark.parametrize("refusal", [BufferError, TypeError])
+@pytest.mark.parametrize("refusal", [BufferError, TypeError, OfALibrary])
 def test_a_refusing_producer_is_asked_once_in_the_same_words(refusal, copy, ask, words):
     calls = []
 

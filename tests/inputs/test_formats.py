@@ -38,6 +38,13 @@ def test_the_half_precision_complex_number_of_nanobind_is_complex32(format, orde
     assert (x.pointer == buffer.view.buf) == (order == "<")
 
 
+def test_a_format_of_any_length_is_read_to_its_end():
+    """Also behind another one of the same length, of which the answer is remembered where that is short."""
+    for length in range(1, 50):
+        for code, name in (b"d", "float64"), (b"q", "int64"), (b"d", "float64"):
+            assert asdlpack(Exporter(bytes(8), code.rjust(length), 8, (1,))).dtype == name
+
+
 needs_long_doubles = pytest.mark.skipif(np.dtype("g").itemsize == 8, reason="on Windows they are doubles")
 LONG = 8 * ctypes.sizeof(ctypes.c_long)
 CTYPES = {
