@@ -159,14 +159,21 @@ def test_without_ml_dtypes_its_types_are_an_error_that_names_it():
     )
 
 
-def test_ml_dtypes_that_can_not_be_imported_is_the_cause(tmp_path):
-    broken = "import sys; sys.modules.pop('ml_dtypes')\nraise ImportError('built for another numpy')"
+@pytest.mark.parametrize(
+    ("raises", "said"),
+    [
+        ("raise ImportError('built for another numpy')", "ImportError: built for another numpy"),
+        ("import not_there", "ModuleNotFoundError: No module named 'not_there'"),
+    ],
+)
+def test_ml_dtypes_that_can_not_be_imported_is_the_cause(tmp_path, raises, said):
+    broken = f"import sys; sys.modules.pop('ml_dtypes')\n{raises}"
     (tmp_path / "ml_dtypes.py").write_text(broken)
     code = WITHOUT_ML_DTYPES.replace('sys.modules["ml_dtypes"] = None', f"sys.path.insert(0, {str(tmp_path)!r})")
     assert code != WITHOUT_ML_DTYPES
     told = python(code).stderr
-    assert "ImportError: built for another numpy\n\nThe above exception was the direct cause" in told
-    assert "numpy has no such type, and ml_dtypes can't be imported: ImportError: built for another numpy (" in told
+    assert f"{said}\n\nThe above exception was the direct cause" in told
+    assert f"numpy has no such type, and ml_dtypes can't be imported: {said} (" in told
 
 
 WITHOUT_NUMPY = """

@@ -12,7 +12,19 @@ import numpy as np
 import pytest
 
 from dlpack import DLDeviceType, DLPackObject, asdlpack, from_pointer, frombuffer
-from dlpack.tests.exchange_api import Refused, allocate, api_of, borrow, delete, from_object, stream_of, to_object
+from dlpack.structs import DLTensor
+from dlpack.tests.exchange_api import (
+    ManagedPointer,
+    Refused,
+    SetError,
+    allocate,
+    api_of,
+    borrow,
+    delete,
+    from_object,
+    stream_of,
+    to_object,
+)
 from support.alone import alone
 from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Managed, Speaks, address, capsule_name
 from support.cuda_driver import LEGACY, PER_THREAD, with_driver
@@ -260,6 +272,16 @@ def test_memory_is_allocated_compact_and_aligned(shape, dtype):
         assert (x.nbytes, bytes(x)) == (nbytes, bytes([7]) * nbytes)
         return
     delete(managed)
+
+
+def test_of_the_prototype_nothing_counts_but_type_shape_and_device():
+    lengths, strides, managed = (ctypes.c_int64 * 2)(2, 3), (ctypes.c_int64 * 2)(1, 2), ManagedPointer()
+    prototype = DLTensor(1, (1, 0), 2, (2, 32, 1), lengths, strides, byte_offset=3)
+    assert api_of().managed_tensor_allocator(prototype, managed, None, SetError(lambda *_: None)) == 0
+    tensor = managed.contents.dl_tensor
+    assert facts(tensor) == (tensor.data, (1, 0), (2, 32, 1), (2, 3), (3, 1), 0)
+    assert tensor.data % 64 == 0
+    delete(managed.contents)
 
 
 def test_items_that_share_bytes_get_the_bytes_that_they_need():
