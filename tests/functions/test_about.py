@@ -143,8 +143,17 @@ def test_broken_metadata_of_other_distributions_hides_no_conflict(tmp_path):
     assert "pip uninstall --yes dlpack-go pydlpack, then" in tells(environ=path_with(tmp_path))["conflict"]
 
 
-def test_without_libraries_there_are_none(nothing_installed):
+def test_a_conflict_is_told_where_the_package_is_imported(tmp_path):
+    package = shutil.copytree(PACKAGE, tmp_path / "dlpack")
+    (package / "capsule.py").touch()  # pydlpack's
+    script = tmp_path / "script.py"
+    script.write_text("\nimport dlpack\n")
+    assert run(sys.executable, script).stderr.startswith(f"{script}:2: UserWarning: {package} holds files of pydlpack;")
+
+
+def test_without_libraries_there_are_none(nothing_installed, tmp_path):
     command, environ = nothing_installed
+    (tmp_path / "onnx").mkdir()  # a folder of models, say, which can be imported as well
     result = run(*command, environ=environ)
     assert result.stdout.splitlines()[-1] == "libraries    none"
     assert json.loads(run(*command, "--json", environ=environ).stdout)["libraries"] == []
@@ -299,6 +308,7 @@ def test_unknown_and_malformed_options_are_refused(file):
     assert refuses("--jso") == "unrecognized arguments: --jso"
     assert refuses(file, file) == f"unrecognized arguments: {file}"
     assert refuses(file, "--dtype") == "argument --dtype: expected one argument"
+    assert refuses(file, "--shape", "--json") == "argument --shape: expected one argument"
     assert refuses(file, "--offset", "x") == "argument --offset: invalid int value: 'x'"
 
 

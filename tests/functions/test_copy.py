@@ -130,6 +130,16 @@ def test_a_consumers_copy_is_its_own_whoever_made_a_copy_before(copy):
         assert bytes(given if given is x else np.from_dlpack(asdlpack(given))) == bytes(3)
 
 
+def test_a_consumers_copy_is_not_the_one_that_none_keeps():
+    array = misaligned("f4")
+
+    def dlpack(*, stream=None, max_version=None):  # it can't copy
+        return array.__dlpack__(max_version=max_version)
+
+    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (1, 0)), copy=None)
+    assert np.from_dlpack(x, copy=True).ctypes.data != x.pointer == np.from_dlpack(x).ctypes.data
+
+
 def test_what_was_copied_once_is_copied_each_time():
     """Answers are remembered: one that made a copy must not serve a request that shares, nor the other way round."""
     swapped, native = np.arange(4, dtype=">i2"), np.arange(4, dtype="i2")

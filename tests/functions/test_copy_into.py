@@ -283,6 +283,8 @@ def test_lanes_are_part_of_the_type():
         (numbers(1), numbers(2), "one shape"),
         (numbers(1), np.zeros((), "f4"), r"float32 \(1,\), target is float32 \(\); "),
         (numbers(0), numbers(0, 1), "one shape"),
+        (numbers(0), numbers(0, 0), r"float32 \(0,\), target is float32 \(0, 0\); expected one shape"),
+        (np.zeros((), "f4"), numbers(0), r"float32 \(\), target is float32 \(0,\); expected one shape"),
         (numbers(3), numbers(3, dtype="f8"), r"float32 \(3,\), target is float64 \(3,\); expected one data type"),
         (numbers(3), numbers(3, dtype=">i4"), r"float32 \(3,\), target is int32 \(3,\); expected one data type"),
         (numbers(3, dtype="?"), numbers(3, dtype="u1"), r"bool \(3,\), target is uint8 \(3,\)"),
@@ -455,6 +457,18 @@ def test_an_error_of_a_producer_is_the_callers(kind):
         copy_into(obj, numbers(3))
 
 
+def test_an_error_that_names_the_side_keeps_its_cause():
+    class Broken:
+        @property
+        def __array_interface__(self):
+            raise ValueError("no more") from Fault("it was closed")
+
+    for side, sides in ("source", (Broken(), numbers(3))), ("target", (numbers(3), Broken())):
+        with pytest.raises(ValueError, match=f"^{side}: no more$") as caught:
+            copy_into(*sides)
+        assert isinstance(caught.value.__cause__, Fault)
+
+
 def test_a_target_whose_dlpack_refuses_is_written_by_its_buffer():
     class Refuses(np.ndarray):
         def __dlpack__(self, **_):
@@ -511,6 +525,14 @@ def test_memory_that_can_not_be_read_is_refused(nbytes):
     finally:
         assert protect(mmap.PROT_READ | mmap.PROT_WRITE) == 0
     assert there.all()
+
+
+@pytest.mark.skipif(WINDOWS, reason="of such a fault it says another address")
+@alone
+def test_a_source_at_an_address_that_no_memory_can_have_is_refused_by_that_address():
+    """Of such a fault the processor says no address."""
+    with pytest.raises(BufferError, match="^source: data: the memory at 0x80000000000000 can't be read"):
+        copy_into(from_pointer(1 << 55, 64, "uint8"), bytearray(64))
 
 
 @alone

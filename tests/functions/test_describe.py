@@ -141,6 +141,22 @@ def test_what_cannot_be_shared_as_it_is_says_why(obj, reason):
     assert re.search(reason, about["refused"])
 
 
+def test_an_arrow_array_that_gives_a_stream_too_is_read():
+    obj = Speaks(__arrow_c_array__=asdlpack(np.arange(3)).__arrow_c_array__, __arrow_c_stream__=None)
+    about = describe(obj)
+    assert (about["protocol"], about["shape"], about["dtype"]) == ("__arrow_c_array__", (3,), "int64")
+
+
+@pytest.mark.parametrize("error", [BufferError, RuntimeError, ValueError])
+def test_why_an_object_can_not_be_read_now_is_told(error):
+    class Closed:
+        @property
+        def __array_interface__(self):
+            raise error("it is closed")
+
+    assert describe(Closed())["refused"] == f"{error.__name__}: it is closed"
+
+
 @pytest.mark.parametrize("obj", [3, None, [1], object(), int])
 def test_what_has_no_memory_is_a_type_error(obj):
     with pytest.raises(TypeError, match="asdlpack"):

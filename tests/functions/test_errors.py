@@ -103,6 +103,16 @@ def test_an_argument_that_is_no_int_is_a_type_error_for_every_argument(argument)
 
 
 @pytest.mark.parametrize("argument", INTS)
+def test_an_error_of_an_index_is_the_callers_for_every_argument(argument):
+    class Broken:
+        def __index__(self):
+            raise TypeError("broken")
+
+    with pytest.raises(TypeError, match="^broken$"):
+        INTS[argument][0](Broken())
+
+
+@pytest.mark.parametrize("argument", INTS)
 def test_true_is_1_for_every_argument(argument):
     call, _, _ = INTS[argument]
 
@@ -183,6 +193,13 @@ def test_values_from_outside_are_shortened(changes):
     with pytest.raises(ValueError) as caught:
         asdlpack(interface(**changes))
     assert len(str(caught.value)) < 400
+
+
+def test_a_value_of_up_to_100_characters_is_told_whole():
+    for value, told in ("x" * 98, repr("x" * 98)), ("x" * 99, "'" + "x" * 99 + "..."):
+        with pytest.raises(TypeError) as caught:
+            asdlpack(b"a", copy=value)
+        assert str(caught.value) == f"copy: expected True, False or None, got {told}"
 
 
 def test_an_error_leaves_the_object_usable():

@@ -75,6 +75,11 @@ def test_the_owner_lives_until_the_last_consumer_is_gone():
     assert gone() is None
 
 
+def test_an_owner_that_is_named_is_kept_instead_of_the_ctypes_pointer():
+    owner = np.zeros(3, "f4")
+    assert from_pointer(ctypes.c_void_p(owner.ctypes.data), 3, "float32", owner=owner).obj is owner
+
+
 def test_strides_count_elements():
     memory = floats()
     x = from_pointer(ctypes.addressof(memory) + 20, (3, 2), "float32", strides=(-2, -1))

@@ -12,7 +12,7 @@ import pytest
 import dlpack
 from dlpack import asdlpack, frombuffer
 from support.alone import alone, run
-from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look
+from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look
 from support.layouts import PROTOCOLS
 from support.small_types import PADDED, WHOLE_BYTES
 
@@ -172,6 +172,7 @@ BAD = {
         r"strides has length 2; expected 1",
     ),
     "65 dimensions": ({"dtype": "uint8", "shape": (1,) * 65}, ValueError, r"ndim is 65; expected 0 to 64"),
+    "66 of an array": ({"dtype": "uint8", "shape": np.ones(66, "i8")}, ValueError, r"ndim is 65; expected 0 to 64"),
     "copy of another type": ({"dtype": "uint8", "copy": 1}, TypeError, r"copy: expected True, False or None, got 1"),
     "a name with a NUL": (
         {"dtype": "uint8\0"},
@@ -211,6 +212,12 @@ def test_memory_with_gaps_is_refused_with_the_way_out(obj):
         frombuffer(obj, "uint8")
     x = frombuffer(asdlpack(obj, copy=True), "uint8")
     assert x.size == asdlpack(obj).nbytes
+
+
+@pytest.mark.parametrize("flags", [0, READ_ONLY])
+def test_bytes_of_a_device_are_read_only_where_the_object_is(flags):
+    x = asdlpack(Managed(1 << 20, shape=(8,), device=(10, 0), flags=flags).capsule())
+    assert frombuffer(x, "uint8").readonly == x.readonly == bool(flags)
 
 
 def test_a_capsule_or_a_structure_is_refused_and_left_as_it_is():
@@ -273,6 +280,8 @@ def test_known_kinds_need_no_call_into_go_whatever_their_length():
         frombuffer(bytes(7), "complex64", offset=8)
     with pytest.raises(ValueError, match="can't be divided"):
         frombuffer(bytes(17), "complex64", offset=8)
+    with pytest.raises(ValueError, match="data has 16 bytes; shape, strides and offset need bytes 8 to 24 of it"):
+        frombuffer(bytes(16), "complex64", 2, offset=8)
 
 
 @alone
