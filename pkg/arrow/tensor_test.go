@@ -81,6 +81,7 @@ func TestMalformedTensorsAreRefused(t *testing.T) {
 		`{"shape": [3, 4294967298, 4294967296]}`: "expected the 6 items of its lists", // 6 modulo 2^64
 		`{"shape": [1, 1, 6, 1]}`:                "expected at most 3 dimensions",
 		`{"shape": [2, 3], "permutation": {}}`:   `permutation is "{}"; expected each of 0 to 1 once`,
+		`{"shape": [6], "permutation": [1]}`:     `permutation is "[1]"; expected each of 0 to 0 once`,
 	} {
 		err := parseTensor(text, 6, 3, new(tensor))
 		if err == nil || !strings.HasPrefix(err.Error(), "arrow.fixed_shape_tensor: ") ||
