@@ -145,6 +145,9 @@ def test_the_read_only_flag_is_kept():
     assert look(x.__dlpack__(max_version=(1, 0))).flags & READ_ONLY
     assert not np.from_dlpack(x).flags.writeable
     assert not asdlpack(Managed(DATA, shape=(3,), flags=IS_COPIED).capsule()).readonly
+    managed = asdlpack(Managed(DATA, shape=(3,), device=(13, 0), flags=READ_ONLY).capsule())
+    x = asdlpack(managed, device="cpu")  # shared there
+    assert (x.pointer, x.device[0], x.readonly) == (DATA, 1, True)
 
 
 @pytest.mark.parametrize(

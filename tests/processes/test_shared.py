@@ -25,7 +25,7 @@ import pytest
 import dlpack
 from support import forks, layouts, seccomp, small_types
 from support.alone import TESTS, alone, python
-from support.process import open_files
+from support.process import address_space, open_files
 from support.threads import in_threads
 
 METHODS = ["fork", "forkserver", "spawn"]
@@ -542,6 +542,15 @@ def test_it_is_passed_on_once_a_thread_can_be_started():
     threading.Thread.start = start
     add_one(passed(x))
     assert bytes(x) == b"\1\1\1"
+
+
+@alone
+def test_what_the_receiver_has_no_room_for_is_a_memory_error():
+    message, limit = ForkingPickler.dumps(dlpack.shared(1 << 30, "int8")), address_space() + (1 << 28)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    with pytest.raises(MemoryError, match="^dlpack.shared: it can't be received: Cannot allocate memory$"):
+        ForkingPickler.loads(message)
+    resource_sharer.stop()
 
 
 def pickle_and_end(connection):
