@@ -30,6 +30,12 @@ def room_on(driver, array, device, stream=None):
     return memory.array(array.shape, array.dtype.newbyteorder("=").str, stream=stream)
 
 
+def finish(driver, device, stream):
+    """What the kernel in the room did not do before it does now."""
+    if stream is not None:
+        driver.synchronize(stream, device)
+
+
 def check_room(room, array):
     assert room.keep.bytes.view(array.dtype.newbyteorder("="))[: array.size].tolist() == array.ravel().tolist()
 
@@ -49,6 +55,7 @@ def test_memory_of_the_host_goes_into_that_of_a_device(driver):
             assert copy_into(array, room) is None
             unchanged(driver, live)
             assert len(driver.log("cuMemcpyHtoDAsync_v2")) == (array.size > 0)
+            finish(driver, device, stream)
             check_room(room, array)
 
 
@@ -84,6 +91,7 @@ def test_memory_of_a_device_goes_into_that_of_devices(driver):
                     device == 2 and array.strides != numbers(*array.shape).strides
                 )
                 unchanged(driver, live)
+                finish(driver, device, stream)
                 check_room(room, array)
 
 
