@@ -253,11 +253,14 @@ func copyTo(source, target *Place, overlap bool) (err error) {
 	}
 	defer func() {
 		address, faulted := faultOf(recover())
+		if address == 0 { // of an address that no memory can have, which is the higher one
+			address = max(from, to)
+		}
 		switch {
 		case faulted && address-to < toBytes:
 			err = unwritable(address)
 		case faulted:
-			err = dlpack.Of("source", unreadable(max(address, from)))
+			err = dlpack.Of("source", unreadable(address))
 		}
 	}()
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

@@ -294,6 +294,16 @@ static bool has_default_stream(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
 }
 
+/* Whether a consumer asks for no device, or for the one that the memory is on. */
+static bool stays(const DLPackObject *self, PyObject *dl_device)
+{
+    DLDevice asked, own;
+    bool same = dl_device == NULL ||
+                (plain_device(dl_device, &asked) && producer_device(self->obj, &own) > 0 && same_device(asked, own));
+    PyErr_Clear();
+    return same;
+}
+
 /* Whether copy=None can't share what the producer gave. */
 static bool needs_copy(const DLPackObject *self, PyObject *capsule)
 {
@@ -320,8 +330,8 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     const char *name, *expected = versioned ? capsule_versioned : capsule_legacy;
     PyObject *answer = call_producer(self->obj, arguments);
     const DLTensor *given = tensor_in(answer, &name);
-    if (given != NULL && arguments->stream == NULL && arguments->dl_device == NULL &&
-        has_default_stream(given->device)) {
+    if (given != NULL && arguments->stream == NULL && has_default_stream(given->device) &&
+        stays(self, arguments->dl_device)) {
         struct export_arguments named = *arguments;
         named.stream = constants.legacy_stream;
         drop_capsule(answer);

@@ -131,6 +131,22 @@ def test_a_copy_for_a_consumer_that_asks_for_no_order_waits_for_nothing(driver):
 
 
 @with_driver
+def test_a_producer_that_is_asked_for_its_own_device_is_told_the_default_stream(driver):
+    memory, asked = driver.allocate(16), []
+
+    def dlpack(*, stream=-1, max_version=None, dl_device=None):  # as torch's, which orders nothing without one
+        asked.append((stream, dl_device))
+        return Managed(memory.address, shape=(4,), device=(2, 0)).capsule()
+
+    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0)))
+    for device in None, (2, 0):
+        x.__dlpack__(dl_device=device)
+        assert asked[-1] == (1, device)
+    x.__dlpack__(dl_device=(2, 1))
+    assert asked[-1] == (-1, (2, 1))
+
+
+@with_driver
 def test_a_producers_memory_is_copied_in_one_step(driver):
     producer = LikeTorch(driver, 1)
     for device, where, copies in (

@@ -529,10 +529,13 @@ def test_memory_that_can_not_be_read_is_refused(nbytes):
 
 @pytest.mark.skipif(WINDOWS, reason="of such a fault it says another address")
 @alone
-def test_a_source_at_an_address_that_no_memory_can_have_is_refused_by_that_address():
+def test_an_address_that_no_memory_can_have_is_refused_by_the_side_it_is_on():
     """Of such a fault the processor says no address."""
+    there = from_pointer(1 << 55, 64, "uint8")
     with pytest.raises(BufferError, match="^source: data: the memory at 0x80000000000000 can't be read"):
-        copy_into(from_pointer(1 << 55, 64, "uint8"), bytearray(64))
+        copy_into(there, bytearray(64))
+    with pytest.raises(BufferError, match="^target: the memory at 0x80000000000000 can't be written"):
+        copy_into(bytes(64), there)
 
 
 @alone

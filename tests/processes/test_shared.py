@@ -569,7 +569,7 @@ def test_a_sender_that_ended_or_was_asked_twice_is_an_error():
     ForkingPickler.loads(twice)
     for each in message, twice:
         with pytest.raises(
-            RuntimeError, match=r"sent it: \w+.* \(keep that process running until then, and take it once"
+            RuntimeError, match=r"sent it: \w+.* \(keep that process running, and its folder .*take it once"
         ):
             ForkingPickler.loads(each)
     wait_for_sharer()
