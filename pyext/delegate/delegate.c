@@ -294,14 +294,23 @@ static bool has_default_stream(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
 }
 
-/* Whether a consumer asks for no device, or for the one that the memory is on. */
-static bool stays(const DLPackObject *self, PyObject *dl_device)
+/* Whether that stream has to be told for what was given: nobody named one, and the consumer asks for no device, or for
+ * the one that the memory is on. -1: error. */
+static int lacks_stream(const DLPackObject *self, const struct export_arguments *arguments, const DLTensor *given)
 {
     DLDevice asked, own;
-    bool same = dl_device == NULL ||
-                (plain_device(dl_device, &asked) && producer_device(self->obj, &own) > 0 && same_device(asked, own));
-    PyErr_Clear();
-    return same;
+    if (given == NULL || arguments->stream != NULL || !has_default_stream(given->device)) {
+        return 0;
+    }
+    if (arguments->dl_device == NULL) {
+        return 1;
+    }
+    int found = plain_device(arguments->dl_device, &asked) ? producer_device(self->obj, &own) : 0;
+    if (found < 0 && is_refusal()) {
+        PyErr_Clear();
+        return 0;
+    }
+    return found > 0 ? same_device(asked, own) : found;
 }
 
 /* Whether copy=None can't share what the producer gave. */
@@ -330,8 +339,12 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     const char *name, *expected = versioned ? capsule_versioned : capsule_legacy;
     PyObject *answer = call_producer(self->obj, arguments);
     const DLTensor *given = tensor_in(answer, &name);
-    if (given != NULL && arguments->stream == NULL && has_default_stream(given->device) &&
-        stays(self, arguments->dl_device)) {
+    int lacks = lacks_stream(self, arguments, given);
+    if (lacks < 0) {
+        drop_capsule(answer);
+        return NULL;
+    }
+    if (lacks > 0) {
         struct export_arguments named = *arguments;
         named.stream = constants.legacy_stream;
         drop_capsule(answer);

@@ -147,6 +147,23 @@ def test_a_producer_that_is_asked_for_its_own_device_is_told_the_default_stream(
 
 
 @with_driver
+def test_a_producer_that_is_interrupted_as_it_says_its_device_is_not_asked_again(driver):
+    memory, asked = driver.allocate(16), []
+
+    def dlpack(*, stream=-1, max_version=None, dl_device=None):
+        asked.append(stream)
+        return Managed(memory.address, shape=(4,), device=(2, 0)).capsule()
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        x.__dlpack__(dl_device=(2, 0))
+    assert asked == [-1]
+
+
+@with_driver
 def test_a_producers_memory_is_copied_in_one_step(driver):
     producer = LikeTorch(driver, 1)
     for device, where, copies in (
