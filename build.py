@@ -257,7 +257,7 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
         flags += better.split() if takes(cc, better, directory, environment) else []
     flags += ["-s"] if cross_target() else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
-    # clang's linker forgets THREAD_VARIABLES.
+    # Apart, since clang forgets THREAD_VARIABLES where it optimises at link time.
     source, thread = ROOT / "pyext" / "platform" / "thread.c", directory / "thread.o"
     apart = [*cc, *flags, *target().extension_flags, "-fno-lto"]
     subprocess.run([*apart, "-c", source, "-o", thread], env=environment, check=True)

@@ -253,7 +253,7 @@ func copyTo(source, target *Place, overlap bool) (err error) {
 	}
 	defer func() {
 		address, faulted := faultOf(recover())
-		if address == 0 { // of an address that no memory can have, which is the higher one
+		if address-from >= fromBytes && address-to >= toBytes { // of an address that no memory can have, the higher one
 			address = max(from, to)
 		}
 		switch {

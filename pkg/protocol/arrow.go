@@ -28,6 +28,7 @@ func ParseArrowList(text string) (size int64, ok bool) {
 	return readSize(text, arrowListPrefix)
 }
 
+// readSize reads the number behind the prefix. ok tells whether the text is nothing else.
 func readSize(text, prefix string) (size int64, ok bool) {
 	text, ok = strings.CutPrefix(text, prefix)
 	if !ok {

@@ -67,9 +67,9 @@ def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLP
 
 
 def worded(error: OSError, what: str) -> OSError | MemoryError:
-    way_out = f" ({WAYS_OUT[error.errno]})" if error.errno in WAYS_OUT else ""
     if error.errno is None:  # multiprocessing's "AF_UNIX path too long"
         return OSError(f"dlpack.shared: {what}: {error} (set TMPDIR to a folder with a short path)")
+    way_out = f" ({WAYS_OUT[error.errno]})" if error.errno in WAYS_OUT else ""
     text = f"dlpack.shared: {what}: {error.strerror}{way_out}"
     return MemoryError(text) if error.errno == errno.ENOMEM else OSError(error.errno, text)
 

@@ -527,7 +527,7 @@ def test_memory_that_can_not_be_read_is_refused(nbytes):
     assert there.all()
 
 
-@pytest.mark.skipif(WINDOWS, reason="of such a fault it says another address")
+@pytest.mark.skipif(WINDOWS, reason="what it says of such a fault was not tried")
 @alone
 def test_an_address_that_no_memory_can_have_is_refused_by_the_side_it_is_on():
     """Of such a fault the processor says no address."""
