@@ -219,6 +219,16 @@ def test_a_check_that_kills_its_process_is_one_failed_check(tmp_path):
     assert "bytes" in [each.provider for each in found.exchanges if each.outcome == "shared"]
 
 
+def test_what_kills_since_another_library_damaged_the_process_is_tried_in_a_new_one(tmp_path):
+    damages = "import os\nfrom dlpack.tests.libraries import layouts, ml_dtypes\n"
+    damages += "def check():\n    layouts.PROVIDERS['columns'] = lambda: os._exit(1)\n    raise OSError\n"
+    damages += "ml_dtypes.CHECKS = {'damages': check}\n"
+    options = "--jobs", "1", "-k", "columns or damages"
+    _, found = tried(tmp_path, "ml_dtypes", "numpy", *options, sitecustomize=damages)
+    assert [(each.name, each.outcome) for each in found.checks] == [("damages", "failed")]
+    assert {(each.provider, each.outcome) for each in found.exchanges} == {("columns", "shared")}
+
+
 def test_a_broken_library_that_takes_nothing_is_no_column(tmp_path):
     printed, found = tried(tmp_path, "PIL", "numpy", "-k", "bytes", PIL="raise OSError('broken')")
     assert "PIL: OSError: broken" in printed

@@ -43,9 +43,9 @@ def open_standard_descriptors() -> None:
 def main(arguments: list[str]) -> int:
     parser = Parser(
         prog="python -m dlpack.tests",
-        description="Hand every kind of memory that is found here to every library that is found here, each library "
-        "in a process of its own, and print what is shared, copied or refused. With --producer or --consumer: try the "
-        "rules of DLPack on one library, and print which it breaks. Exit status 1 where something fails.",
+        description="Hand every kind of memory that is found here to every library that is found here, in processes "
+        "of their own, and print what is shared, copied or refused. With --producer or --consumer: try the rules of "
+        "DLPack on one library, and print which it breaks. Exit status 1 where something fails.",
         epilog=f"libraries that are known: {', '.join(KNOWN)}",
         allow_abbrev=False,
     )

@@ -1,34 +1,63 @@
-"""A column of the table: the processes of one library, and what they told."""
+"""A column of the table: what one library takes, and what else is checked of it."""
 
-import contextlib
 import json
-import os
-import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import asdict
-from typing import IO, Any
+from typing import Any
 
-from . import system
+from .child import Child, Event
 from .expectations import APART
 from .expression import Expression
 from .results import Check, Exchange
 from .worker import Task
 
 LIVES = 8  # processes that a column may use up
-BUSY = "still busy"
-WORDS = 300  # characters of what a process printed last
-TAIL = 10_000  # bytes of what it printed that are read
+
+
+class Host:
+    """The processes of a thread. One that has begun is used again for another library where what they import can be
+    together: imports take most of the time."""
+
+    def __init__(self, scratch: str, timeout: float) -> None:
+        self.scratch = scratch
+        self.timeout = timeout
+        self.imported: dict[Child, set[str]] = {}
+        self.stopped: bool = False
+
+    def __enter__(self) -> "Host":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close(*self.imported)
+
+    def child(self, names: set[str]) -> tuple[Child, bool]:
+        """A process for these libraries, and whether others have used it before."""
+        for child, imported in self.imported.items():
+            if together(imported | names):
+                imported.update(names)
+                return child, True
+        child = Child("worker", self.scratch, lambda: self.timeout)
+        self.imported[child] = names
+        if self.stopped:  # while it was started
+            child.kill()
+        return child, False
+
+    def close(self, *children: Child) -> None:
+        for child in children:
+            del self.imported[child]
+            child.close()
+
+    def stop(self) -> None:
+        """Ends the processes that run, from any thread."""
+        self.stopped = True
+        for child in list(self.imported):
+            child.kill()
 
 
 class Column:
     """What one library takes, and what else is checked of it."""
 
-    def __init__(
-        self, library: str, version: str, providers: list[str], expression: str, timeout: float, scratch: str
-    ) -> None:
+    def __init__(self, library: str, version: str, providers: list[str], expression: str) -> None:
         self.library = library
         self.wanted: Expression = Expression(expression)
         self.consumers: dict[str, str] = {}
@@ -36,32 +65,23 @@ class Column:
         self.checks: list[Check] = []
         self.absent: dict[str, tuple[str, str]] = {}  # module: "failed" or "skipped", and why
         self.problems: list[str] = []
-        self.timeout = timeout
-        self.process: subprocess.Popen[bytes] | None = None
-        self.stopped: bool = False
         self.done: list[str] = []
         self.tasks: list[Task] = [
-            Task(library, version, scratch, group, i == 0, expression, self.done)
+            Task(library, version, group, i == 0, expression, self.done)
             for i, group in enumerate(groups(library, providers))
         ]
 
-    def run(self) -> Iterator[str]:
+    def run(self, host: Host) -> Iterator[str]:
         """Yields what begins."""
         lives = LIVES
         for task in self.tasks:
-            while lives > 0 and self.library not in self.absent and not self.stopped:
-                death = yield from self.live(task)
+            while lives > 0 and self.library not in self.absent and not host.stopped:
+                death = yield from self.live(task, host)
                 if not death:
                     break
                 lives -= 1
                 if not lives:
                     self.problems.append(f"{self.library}: {LIVES} processes died; what was left is not tried")
-
-    def stop(self) -> None:
-        """Ends the process that runs, and starts no other."""
-        self.stopped = True
-        if self.process:
-            system.kill(self.process)
 
     def untried(self, consumer: str, section: str, provider: str) -> Exchange | None:
         """A cell that says why nothing was tried; None where it was not chosen."""
@@ -85,27 +105,31 @@ class Column:
             return cell
         return None
 
-    def live(self, task: Task) -> Generator[str, None, str]:
-        """Runs one process; returns how it died, or "" where it came to its end."""
-        begun: dict[str, Any] = {"begins": f"import {self.library}", "import": self.library}
-        death = ""
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
-            self.process, reading = start(task, errors)
-            if self.stopped:  # while it was started
-                self.stop()
-            for event in events(self.process, reading, lambda: self.timeout):
-                if "death" in event:
-                    death = event["death"]
-                elif "begins" in event:
-                    begun = event
-                    if "import" not in begun:
-                        self.done.append(begun["begins"])
-                    yield begun["begins"]
-                else:
-                    self.record(event)
-            if death:
-                self.record_death(begun, death + last_words(errors))
-        return death
+    def live(self, task: Task, host: Host) -> Generator[str, None, bool]:
+        """Gives the task to a process; returns whether it died."""
+        child, used = host.child({self.library, *task.providers})
+        child.ask(json.dumps(asdict(task)))
+        begun: Event = {"begins": f"import {self.library}", "import": self.library}
+        for event in child.events:
+            if "ends" in event:
+                break
+            if "death" in event:
+                host.close(child)
+                if not used:
+                    self.record_death(begun, event["death"])
+                elif "import" not in begun:  # what came before may have damaged it: this is tried again in a new one
+                    self.done.remove(begun["begins"])
+                return True
+            if "begins" in event:
+                begun = event
+                if "import" not in begun:
+                    self.done.append(begun["begins"])
+                yield begun["begins"]
+            else:
+                self.record(event)
+        if any(outcome == "failed" for outcome, _ in self.absent.values()):  # half imported, perhaps
+            host.close(child)
+        return False
 
     def record(self, event: dict[str, Any]) -> None:
         if "exchange" in event:
@@ -129,94 +153,19 @@ class Column:
             self.checks.append(Check(**begun["check"] | {"outcome": "failed", "text": text}))
 
 
-def start(task: Task, errors: IO[str]) -> tuple["subprocess.Popen[bytes]", int]:
-    """A process at the task, and the descriptor on which it tells what it finds."""
-    return launch("worker", json.dumps(asdict(task)), errors, subprocess.DEVNULL)
-
-
-def launch(
-    module: str, argument: str, errors: IO[str], stdin: int, **environment: str
-) -> tuple["subprocess.Popen[bytes]", int]:
-    """A process that runs main() of a module of this package, and the descriptor on which it tells what it finds."""
-    reading, writing = os.pipe()
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__} import {module}; {module}.main()"
-    command = [sys.executable, "-c", code, argument]
-    env = os.environ | {"PYTHONOPTIMIZE": ""} | environment  # the checks have assertions
-    process = system.start(command, writing, stdin=stdin, stdout=errors, stderr=errors, env=env)
-    os.close(writing)
-    return process, reading
-
-
-def events(process: "subprocess.Popen[bytes]", reading: int, limit: Callable[[], float]) -> Iterator[dict[str, Any]]:
-    """What the process tells, and last its death, if it died. Where it is silent for too long it is killed."""
-    text = b""
-    with open(reading, "rb", buffering=0) as pipe:
-        while system.is_readable(pipe, timeout := limit()):
-            received = pipe.read(65536)
-            if not received:
-                break
-            *lines, text = (text + received).split(b"\n")
-            for line in lines:
-                event = parsed(line)
-                if "ends" in event:  # what it has started may keep the pipe open
-                    end(process, timeout)
-                    return
-                yield event
-                if "death" in event:
-                    end(process, 0)
-                    return
-        else:
-            if process.poll() is None:
-                end(process, 0)
-                yield {"death": f"{BUSY} after {timeout:g} s"}
-                return
-            # It is dead, and what it has started keeps the pipe open.
-    end(process, timeout)
-    if process.returncode < 0:
-        yield {"death": f"its process died of {signal_name(-process.returncode)}"}
-    elif process.returncode > 0:
-        yield {"death": f"its process ended with status {process.returncode}"}
-
-
-def parsed(line: bytes) -> dict[str, Any]:
-    """The event of a line; a death where a library has written to the pipe, and nothing more can be believed."""
-    with contextlib.suppress(ValueError):
-        event = json.loads(line)
-        if isinstance(event, dict):
-            return event
-    return {"death": f"wrote {line[:40]!r} to a file that it did not open"}
-
-
-def end(process: "subprocess.Popen[bytes]", timeout: float) -> None:
-    """Waits for the process, kills it where it stays, and in any case what it leaves behind."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout)
-    system.kill(process)
-    process.wait()
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
-
-
-def last_words(errors: IO[str]) -> str:
-    """The last line that a process printed, to tell why it died."""
-    errors.seek(max(errors.seek(0, os.SEEK_END) - TAIL, 0))
-    lines = [line.strip() for line in errors.read().splitlines() if line.strip()]
-    return f" ({lines[-1][:WORDS]})" if lines else ""
+def together(names: set[str]) -> bool:
+    """Whether the libraries can be in one process."""
+    return not any(pair <= names for pair in APART)
 
 
 def groups(library: str, providers: list[str]) -> list[list[str]]:
     """The providers by process: each group can be together with the library and with each other."""
     found: list[list[str]] = [[]]
     for name in providers:
-        if frozenset((library, name)) in APART:
+        if not together({library, name}):
             continue
         for group in found:
-            if not any(frozenset((name, other)) in APART for other in group):
+            if together({*group, name}):
                 group.append(name)
                 break
         else:

@@ -7,20 +7,14 @@ The parent writes the id of a rule, a line; the process answers with a JSON obje
 A rule that ends its process, or hangs, costs that rule alone: the next has a new process.
 """
 
-import contextlib
 import gc
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
 import warnings
-from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
-from . import system
-from .column import BUSY, end, events, last_words, launch
+from .child import BUSY, Child, Event, serve
 from .exchange import LONGEST, Wrong, one_line
 from .memory import Skip
 from .results import Kept, Verdict
@@ -43,17 +37,14 @@ class Judge:
         self.verdicts: dict[str, Verdict] = {}
         self.problems: list[str] = []
         self.hangs: dict[str, int] = dict.fromkeys(specs, 0)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.child: Child | None = None
         self.stopped: bool = False
-        self.answers: Iterator[dict[str, Any]] = iter(())
-        self.errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
     def __enter__(self) -> "Judge":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-        self.errors.close()
+        self.end()
 
     def rules(self) -> list[Rule]:
         return [rule for rule in RULES.values() if rule.side in self.specs]
@@ -69,7 +60,7 @@ class Judge:
             return "skipped", f"{first} is not kept"
         if self.hangs[rule.side] >= HANGS:
             return "skipped", f"{HANGS} rules hung; what was left is not tried"
-        used = self.process is not None
+        used = self.child is not None
         self.limit = self.timeout or (round(8 + 3 * self.first[rule.side]) if rule.side in self.first else 30)
         begun = time.monotonic()
         answer = self.ask(rule)
@@ -85,40 +76,27 @@ class Judge:
                 return again["outcome"], again["text"]
         return "broken", answer["death"]
 
-    def ask(self, rule: Rule) -> dict[str, Any]:
-        process = self.process or self.start()
-        assert process.stdin is not None
-        with contextlib.suppress(OSError, ValueError):  # it is dead, or was stopped: that is its answer
-            process.stdin.write(rule.id.encode() + b"\n")
-            process.stdin.flush()
-        answer = next(self.answers, {"death": "its process ended"})
+    def ask(self, rule: Rule) -> Event:
+        # Python's own allocator then finds who frees without the GIL, or twice, and fills what is freed.
+        self.child = self.child or Child("judge", json.dumps(self.specs), lambda: self.limit, PYTHONMALLOC="debug")
+        if self.stopped:  # while it was started
+            self.child.kill()
+        self.child.ask(rule.id)
+        answer = next(self.child.events, {"death": "its process ended"})
         if "death" in answer:
-            answer["death"] += last_words(self.errors)
             self.end()
         return answer
-
-    def start(self) -> "subprocess.Popen[bytes]":
-        self.errors.seek(0)  # where the process begins to write
-        self.errors.truncate()
-        # Python's own allocator then finds who frees without the GIL, or twice, and fills what is freed.
-        process, reading = launch("judge", json.dumps(self.specs), self.errors, subprocess.PIPE, PYTHONMALLOC="debug")
-        self.process = process
-        self.answers = events(process, reading, lambda: self.limit)
-        if self.stopped:  # while it was started
-            self.end()
-        return process
 
     def stop(self) -> None:
         """Ends the process that runs, and starts no other for the rule that is tried."""
         self.stopped = True
-        self.end()
+        if child := self.child:
+            child.kill()
 
     def end(self) -> None:
-        process, self.process = self.process, None  # two threads may end it
-        if process and process.stdin:
-            end(process, 0)
-            with contextlib.suppress(OSError):
-                process.stdin.close()
+        if self.child:
+            self.child.close()
+        self.child = None
 
 
 class Bench:
@@ -149,14 +127,7 @@ class Bench:
 
 
 def main() -> None:
-    """The whole program: its arguments are MODULE:NAME by side, as JSON, and the descriptor to write to."""
+    """The whole program: its first argument is MODULE:NAME by side, as JSON."""
     warnings.simplefilter("ignore")
     bench = Bench(json.loads(sys.argv[1]))
-    number = system.inherited(int(sys.argv[2]))
-    os.set_inheritable(number, False)
-    questions = os.dup(0)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # for a library that reads
-    with os.fdopen(number, "w", buffering=1) as output, os.fdopen(questions) as lines:
-        while line := lines.readline():
-            output.write(json.dumps(bench.answer(RULES[line.strip()])) + "\n")
-    os._exit(0)
+    serve(lambda rule, tell: tell(bench.answer(RULES[rule])))

@@ -1,4 +1,5 @@
-"""A run: a process for each library that is installed, several at a time, and all that they find in one Report."""
+"""A run: each library that is installed meets each other one, in several processes at a time, and what is found becomes
+one Report."""
 
 import datetime
 import platform
@@ -7,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from .. import __version__, _libraries
-from .column import Column
+from .column import Column, Host
 from .exchange import one_line
 from .expression import Expression
 from .libraries import ALIASES, EVERYWHERE, KNOWN
@@ -15,7 +16,7 @@ from .results import Report
 from .system import usable_cpus
 
 YEAR = 366 * 24 * 3600  # what select() can wait
-JOBS = 8  # at a time, at most: each needs one or two gigabytes
+JOBS = 4  # threads, at most: the processes of each need two or three gigabytes
 
 Progress = Callable[[int, int, str], None]  # columns done, columns in all, what begins
 
@@ -30,8 +31,8 @@ def run(
     """Tries what exchanges with what, on the libraries that are installed, or on the named ones alone.
 
     A library is named as it is imported, or as it is installed. expression chooses exchanges, as pytest's -k does.
-    timeout is in seconds, for a single import or exchange. jobs is how many processes run at a time; None means one
-    for each processor, but at most 8. progress is called when something begins, from several threads. Raises
+    timeout is in seconds, for a single import or exchange. jobs is how many exchanges run at a time; None means one
+    for each processor, but at most 4. progress is called when something begins, from several threads. Raises
     TypeError for a library that is no str, ValueError for an argument of no use, and OSError where no process can be
     had.
     """
@@ -43,32 +44,36 @@ def run(
     report.problems += [unusable(name) for name in libraries if name not in found]
     providers = [*EVERYWHERE, *chosen]
     names = list(chosen) if libraries else ["standard", "asdlpack", "conformance", *chosen]
-    scratch = tempfile.TemporaryDirectory()
-    columns = [Column(name, chosen.get(name, ""), providers, expression, timeout, scratch.name) for name in names]
+    columns = [Column(name, chosen.get(name, ""), providers if takes(name) else [], expression) for name in names]
+    upcoming = iter(sorted(columns, key=lambda column: takes(column.library)))  # first what imports least
     finished = 0
 
-    def work(column: Column) -> None:
+    def work(host: Host) -> None:
         nonlocal finished
-        try:
-            for what in column.run():
-                if progress:
-                    progress(finished, len(columns), what)
-        except OSError:
-            raise
-        except Exception as error:  # a library has written where it should not, say
-            column.stop()
-            column.problems.append(f"{column.library}: {one_line(error)}")
-        finished += 1
+        with host:
+            for column in upcoming:
+                try:
+                    for what in column.run(host):
+                        if progress:
+                            progress(finished, len(columns), what)
+                except OSError:
+                    raise
+                except Exception as error:  # a library has written where it should not, say
+                    host.close(*host.imported)
+                    column.problems.append(f"{column.library}: {one_line(error)}")
+                finished += 1
 
     if progress:
         progress(0, len(columns), "")
-    with scratch, ThreadPoolExecutor(jobs or min(usable_cpus(), JOBS)) as pool:
-        try:
-            list(pool.map(work, columns))
-        except BaseException:  # Ctrl-C, say: what runs is of no use any more
-            for column in columns:
-                column.stop()
-            raise
+    with tempfile.TemporaryDirectory() as scratch:
+        hosts = [Host(scratch, timeout) for _ in range(jobs or min(usable_cpus(), JOBS))]
+        with ThreadPoolExecutor(len(hosts)) as pool:
+            try:
+                list(pool.map(work, hosts))
+            except BaseException:  # Ctrl-C, say: what runs is of no use any more
+                for host in hosts:
+                    host.stop()
+                raise
     gather(columns, report)
     if expression and not report.exchanges and not report.checks:
         report.problems.append(f"-k {expression!r}: chooses nothing")
@@ -85,6 +90,11 @@ def validate(libraries: Sequence[str], expression: str, timeout: float | None, j
         raise ValueError(f"timeout {timeout:g}: expected seconds, more than 0")
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs {jobs}: expected how many processes run at a time, 1 or more")
+
+
+def takes(library: str) -> bool:
+    """Whether it takes memory from others."""
+    return library == "standard" or (library in KNOWN and KNOWN[library].consumer)
 
 
 def about() -> dict[str, str]:
@@ -114,8 +124,7 @@ def gather(columns: list[Column], report: Report) -> None:
         report.checks += column.checks
         cells = {(cell.consumer, cell.section, cell.provider): cell for cell in column.exchanges}
         if column.library in column.absent:
-            known = KNOWN.get(column.library)
-            column.consumers = {column.library: ""} if known and known.consumer else {}
+            column.consumers = {column.library: ""} if takes(column.library) else {}
         report.consumers |= column.consumers
         for consumer in column.consumers:
             for section, provider in rows:

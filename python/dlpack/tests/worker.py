@@ -1,4 +1,4 @@
-"""The process of one library. It is given a Task, and tells what it finds, a JSON object a line:
+"""The process in which libraries meet. It is given Tasks, and tells what it finds, a JSON object a line:
 
     {"begins": "import torch", "import": "torch"}   what is about to be tried, so that a crash has a name
     {"begins": "...", "exchange": {...}}, {"begins": "...", "check": {...}}
@@ -14,15 +14,15 @@ import dataclasses
 import functools
 import gc
 import json
-import os
 import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from . import libraries, system
+from . import libraries
+from .child import Event, serve
 from .exchange import exchange, one_line
 from .expectations import rule
 from .expression import Expression
@@ -35,7 +35,6 @@ from .results import Check, Exchange
 class Task:
     library: str  # whose consumers and checks are run
     version: str
-    scratch: str  # a folder for what several processes compile
     providers: list[str]  # the modules whose objects they are given
     checks: bool
     expression: str
@@ -43,13 +42,13 @@ class Task:
 
 
 class Worker:
-    def __init__(self, task: Task, output: TextIO) -> None:
+    def __init__(self, task: Task, tell: Callable[[Event], None]) -> None:
         self.task = task
-        self.output = output
+        self.write = tell
         self.wanted: Expression = Expression(task.expression)
 
     def tell(self, **event: Any) -> None:
-        self.output.write(json.dumps(event) + "\n")
+        self.write(event)
 
     def load(self, name: str) -> Module | None:
         if not self.begin(f"import {name}", {"import": name}):
@@ -114,15 +113,13 @@ class Worker:
         self.tell(check=dataclasses.asdict(check))
 
 
+def answer(question: str, tell: Callable[[Event], None]) -> None:
+    Worker(Task(**json.loads(question)), tell).run()
+    tell({"ends": True})
+
+
 def main() -> None:
-    """The whole program: its arguments are the task, as JSON, and the descriptor to write to."""
+    """The whole program: its first argument is a folder for what several processes compile."""
     warnings.simplefilter("ignore")
-    task = Task(**json.loads(sys.argv[1]))
-    number = system.inherited(int(sys.argv[2]))
-    os.set_inheritable(number, False)
-    libraries.scratch = Path(task.scratch)
-    with os.fdopen(number, "w", buffering=1) as output:
-        worker = Worker(task, output)
-        worker.run()
-        worker.tell(ends=True)
-    os._exit(0)  # how libraries end is no part of an exchange, and some crash there
+    libraries.scratch = Path(sys.argv[1])
+    serve(answer)

@@ -1,0 +1,126 @@
+"""A process that may crash, hang or write where it should not. It is asked a line, and answers with lines of JSON on a
+pipe of its own."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+from . import system
+
+BUSY = "still busy"
+WORDS = 300  # characters of what a process printed last
+TAIL = 10_000  # bytes of what it printed that are read
+
+Event = dict[str, Any]
+
+
+class Child:
+    """The parent's side. Its events end with one that has the key "death", and says how the process died."""
+
+    def __init__(self, module: str, argument: str, limit: Callable[[], float], **environment: str) -> None:
+        """Begins main() of a module of this package. limit() is how many seconds it may be silent from now on."""
+        self.errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        reading, writing = os.pipe()
+        code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__} import {module}; {module}.main()"
+        command = [sys.executable, "-c", code, argument]
+        env = os.environ | {"PYTHONOPTIMIZE": ""} | environment  # the checks have assertions
+        options = {"stdin": subprocess.PIPE, "stdout": self.errors, "stderr": self.errors, "env": env}
+        self.process = system.start(command, writing, **options)
+        os.close(writing)
+        self.events: Iterator[Event] = self.read(reading, limit)
+
+    def ask(self, question: str) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):  # it is dead: that is the next event
+            self.process.stdin.write(question.encode() + b"\n")
+            self.process.stdin.flush()
+
+    def kill(self) -> None:
+        """From any thread. What it has started ends, too."""
+        system.kill(self.process)
+
+    def close(self) -> None:
+        """By the thread that reads the events."""
+        self.end(0)
+        with contextlib.suppress(OSError), self.errors:
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+
+    def read(self, reading: int, limit: Callable[[], float]) -> Iterator[Event]:
+        text = b""
+        with open(reading, "rb", buffering=0) as pipe:
+            while system.is_readable(pipe, timeout := limit()):
+                received = pipe.read(65536)
+                if not received:
+                    break
+                *lines, text = (text + received).split(b"\n")
+                for line in lines:
+                    event = parsed(line)
+                    if event is None:  # nothing more can be believed
+                        self.end(0)
+                        yield self.death(f"wrote {line[:40]!r} to a file that it did not open")
+                        return
+                    yield event
+            else:
+                if self.process.poll() is None:
+                    self.end(0)
+                    yield self.death(f"{BUSY} after {timeout:g} s")
+                    return
+                # It is dead, and what it has started keeps the pipe open.
+        self.end(timeout)
+        status = self.process.returncode
+        yield self.death(
+            f"died of {signal_name(-status)}" if status < 0 else f"ended with status {status}", "its process "
+        )
+
+    def end(self, timeout: float) -> None:
+        """Waits for the process, kills it where it stays, and in any case what it leaves behind."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout)
+        self.kill()
+        self.process.wait()
+
+    def death(self, how: str, who: str = "") -> Event:
+        """With the last line that the process printed, to tell why."""
+        self.errors.seek(max(self.errors.seek(0, os.SEEK_END) - TAIL, 0))
+        lines = [line.strip() for line in self.errors.read().splitlines() if line.strip()]
+        return {"death": who + how + (f" ({lines[-1][:WORDS]})" if lines else "")}
+
+
+def parsed(line: bytes) -> Event | None:
+    """None where a library has written to the pipe."""
+    with contextlib.suppress(ValueError):
+        event = json.loads(line)
+        if isinstance(event, dict):
+            return event
+    return None
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def serve(answer: Callable[[str, Callable[[Event], None]], None]) -> None:
+    """The child's side, to the end of the program: answer(question, tell) for each line of standard input. The last of
+    its arguments is the descriptor to write to."""
+    number = system.inherited(int(sys.argv[2]))
+    os.set_inheritable(number, False)
+    questions = os.dup(0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # for a library that reads
+    with os.fdopen(number, "w", buffering=1) as output, os.fdopen(questions) as lines:
+
+        def tell(event: Event) -> None:
+            output.write(json.dumps(event) + "\n")
+
+        while line := lines.readline():
+            answer(line.strip(), tell)
+    os._exit(0)  # how libraries end is no part of an exchange, and some crash there
