@@ -31,6 +31,7 @@ bool is_packed(DLDataType dtype, uint64_t flags);
 
 /* core.c */
 
+enum { GO_STACK = 8 << 10 };  /* a thread's first call into Go, measured: less than 5 KiB */
 enum { GIL_BYTES = 1 << 20 }; /* a copy from this size on lets other Python threads run */
 
 /* Whether a buffer's format says another byte order than the CPU's, which is little-endian. */

@@ -58,6 +58,18 @@ static bool has_reserve(struct answer *answer)
     return limit == NULL;
 }
 
+/* false: this thread's stack would end in Go, which ends the process; the answer says so. */
+static bool has_stack(struct answer *answer)
+{
+    bool enough = stack_has(GO_STACK);
+    if (!enough) {
+        answer->status = STATUS_MEMORY_ERROR;
+        snprintf(answer->message, sizeof answer->message,
+                 "the Go core needs %d KiB of stack, and this thread has less left (ulimit -s)", GO_STACK >> 10);
+    }
+    return enough;
+}
+
 /* C's signal handlers run on Go's stack unless they say SA_ONSTACK. It is small until a thread's first call has grown it.
  * So the first call asks for nothing, and signals wait until it ends, except those that a thread raises itself. To block
  * them in every call would double its time. */
@@ -66,7 +78,7 @@ static void make_first_call(describe_function *describe, struct answer *answer)
     static struct request nothing;
     sigset_t before;
     begin_first_call(&before);
-    if (has_reserve(answer)) {
+    if (has_stack(answer) && has_reserve(answer)) {
         describe(&nothing, answer);
         answer->status = STATUS_OK;
     }

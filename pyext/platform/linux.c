@@ -383,11 +383,16 @@ bool measure_stack(size_t *used, size_t *size)
     struct thread *thread = this_thread();
     char *here = __builtin_frame_address(0), *end;
     pthread_attr_t attributes;
-    struct rlimit now;
+    struct rlimit now = {0};
+    if (syscall(SYS_gettid) == getpid()) { /* gettid: glibc 2.30 */
+        getrlimit(RLIMIT_STACK, &now);     /* it holds for the main thread as soon as it is set */
+    }
     /* Of the main thread, glibc reads them from /proc/self/maps. */
-    if (thread->stack == NULL && pthread_getattr_np(pthread_self(), &attributes) == 0) {
+    if ((thread->stack == NULL || now.rlim_cur != thread->stack_limit) &&
+        pthread_getattr_np(pthread_self(), &attributes) == 0) {
         pthread_attr_getstack(&attributes, &thread->stack, &thread->stack_size);
         pthread_attr_destroy(&attributes);
+        thread->stack_limit = now.rlim_cur;
     }
     end = (char *)thread->stack + thread->stack_size;
     if (thread->stack == NULL || here < (char *)thread->stack || here >= end) {
@@ -395,10 +400,6 @@ bool measure_stack(size_t *used, size_t *size)
     }
     *used = end - here;
     *size = thread->stack_size;
-    if (syscall(SYS_gettid) == getpid() && /* gettid: glibc 2.30 */
-        getrlimit(RLIMIT_STACK, &now) == 0 && now.rlim_cur < *size) {
-        *size = now.rlim_cur; /* it holds for the main thread as soon as it is set */
-    }
     return true;
 }
 

@@ -36,6 +36,7 @@ struct thread {
     uint64_t serial;    /* 0: it has none yet */
     void *stack;        /* its lowest address; NULL: not known yet */
     size_t stack_size;
+    uint64_t stack_limit; /* by which it was read; 0: of a thread that has none */
     bool blocks_fault_signals;
 };
 struct thread *this_thread(void);
@@ -44,6 +45,9 @@ struct thread *this_thread(void);
  * used, and from 50 calls on less than 4 MiB. Where its bounds are not known: whether they are fewer than 50. The count
  * alone can't tell: the calls of a greenlet that waits are counted, but their part of the stack is stored elsewhere. */
 bool stack_has_space(int nested);
+
+/* Whether this thread's stack has so many bytes left, or its bounds are not known. */
+bool stack_has(size_t bytes);
 
 /* Whether so many nested calls through Python can be on this thread's stack, by the least that each uses of it. */
 bool stack_may_hold(int calls);

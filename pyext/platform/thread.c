@@ -19,6 +19,12 @@ bool stack_has_space(int nested)
     return used < size / 2 && (nested < FEW || used < MOST_FOR_MANY);
 }
 
+bool stack_has(size_t bytes)
+{
+    size_t used, size;
+    return !measure_stack(&used, &size) || size - used >= bytes;
+}
+
 bool stack_may_hold(int calls)
 {
     enum { LEAST = 512 }; /* bytes; measured: 1,250 */

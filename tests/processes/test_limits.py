@@ -385,3 +385,25 @@ def test_stacks_of_any_size_work_or_raise(package, size):
     result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() in (["works"] if size <= 64 * MB else ["works", "OSError", "MemoryError"])
+
+
+@alone
+def test_a_start_with_little_stack_left_works_or_raises():
+    """Go believes what the limit says of the main thread's stack, although more of it is mapped by then."""
+    import dlpack
+
+    ends = set()
+    for kilobytes in range(8, 80, 4):
+        child = os.fork()
+        if child == 0:
+            status = 2
+            try:
+                resource.setrlimit(resource.RLIMIT_STACK, (kilobytes << 10, resource.RLIM_INFINITY))
+                dlpack.asdlpack(memoryview(b"0123456789")[::-1], copy=True)
+                status = 0
+            except MemoryError as error:
+                status = 1 if str(error).endswith("less left (ulimit -s)") else 3
+            finally:
+                os._exit(status)
+        ends.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    assert ends == {0, 1}
