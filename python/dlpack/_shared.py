@@ -118,6 +118,7 @@ if sys.platform == "win32":
 else:
     import ctypes
     import fcntl
+    import hmac  # noqa: F401  multiprocessing imports it at the first receipt: a child forked then would wait for ever
     import resource
     import socket
     from multiprocessing import connection, resource_sharer
@@ -195,10 +196,16 @@ else:
         return memory
 
     SHARER = vars(resource_sharer)["_resource_sharer"]  # typeshed lacks it
+    others: list[socket.socket] = []  # the other ends of those that greenlets wait for
 
     def forget_parents() -> None:
         """A child forgets what its parent sends, and the folder that goes with the parent. multiprocessing does so in
         its own children: others sent what the parent sent next."""
+        if type(SHARER._thread).__module__.startswith("gevent"):  # it goes on here: it may wait, but get nothing
+            silent, other = socket.socketpair()
+            os.dup2(silent.fileno(), SHARER._listener._listener._socket.fileno(), inheritable=False)
+            others.append(other)
+            SHARER._listener = None
         SHARER._afterfork()
         vars(current_process())["_config"].pop("tempdir", None)
 

@@ -13,7 +13,7 @@ import greenlet
 import numpy as np
 import pytest
 
-from dlpack import asdlpack
+from dlpack import asdlpack, shared
 from support import capi, forks
 from support.alone import alone
 
@@ -179,6 +179,28 @@ def test_gevent_with_everything_patched_works():
     for thread in threads:
         thread.get()
     assert gevent.spawn(child).get() == 7
+
+
+@alone(timeout=30)
+def test_a_child_of_gevent_goes_on_after_its_parent_has_sent_shared_memory():
+    """The greenlet by which the parent sends goes on in the child, too, where it has nothing to send."""
+    from gevent import monkey
+
+    monkey.patch_all()
+
+    import multiprocessing
+
+    import gevent
+
+    here, _ = multiprocessing.Pipe()
+    here.send(shared(8, "uint8"))
+    gevent.sleep(0)
+    if os.fork() == 0:
+        gevent.sleep(0.01)
+        here.send(shared(8, "uint8"))
+        gevent.sleep(0.01)
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 
 
 @alone
