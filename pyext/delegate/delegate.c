@@ -354,8 +354,9 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (answer == NULL && !is_refusal()) {
         return NULL;
     }
-    /* Some consumers (onnxruntime, tensorflow) overlook an offset. */
-    bool fits = name == expected && (given == NULL || given->byte_offset == 0);
+    /* Some consumers (onnxruntime, tensorflow) overlook an offset; and all that there is no memory, as in torch's
+     * MaskedTensor. */
+    bool fits = name == expected && (given == NULL || (given->byte_offset == 0 && given->data != NULL));
     if (fits && (given == NULL || !needs_copy(self, answer))) {
         return answer;
     }

@@ -37,7 +37,7 @@ def stream_failed(obj: object, error: Exception) -> Exception:
     for kind in type(obj).__mro__ if is_refusal else ():
         if str(kind.__module__).startswith(("pandas.", "xarray.")):
             return refused_by_frame(obj, error)
-    return stream_was_read(obj, error)
+    return error if error.__traceback__ else stream_was_read(obj, error)  # it has one if obj's method raised it
 
 
 def stream_was_read(obj: object, error: Exception) -> Exception:

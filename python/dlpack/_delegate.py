@@ -9,7 +9,7 @@ from _functools import partial  # type: ignore[import-not-found]  # importing fu
 
 from ._arguments import INTS, device_ints, fitting
 from ._dlpack import _import, _newest_version, _read_by_others, asdlpack
-from ._errors import bare, check_stream_named, exception_text, refused_by_all, wrong_answer
+from ._errors import bare, check_stream_named, exception_text, refused_by_all, type_name, wrong_answer
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -80,6 +80,20 @@ def export_of(
             return BufferError("copy=False: the producer gives a copy alone; pass copy=None or True")
         copy = None
     return partial(tensor.__dlpack__, stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+
+def refuse_copy(obj: object, tensor: DLPackObject, word: str = "target: ") -> BufferError | None:
+    """What is written into memory that obj gave to this call alone would be lost."""
+    if tensor._was_copied:
+        how = "a copy of its memory (IS_COPIED)"
+    elif tensor.protocol == "__array_interface__" and asdlpack(obj).pointer != tensor.pointer:
+        how = "other memory each time that its __array_interface__ is asked"
+    else:
+        return None
+    return BufferError(
+        f"{word}{type_name(obj)} gives {how}; expected its own, since what is written there would be lost (write into "
+        "a new array, and from there by the library that owns the target)"
+    )
 
 
 def import_tensor(x: DLPackObject, is_read: bool) -> DLPackObject | BaseException:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
 import dlpack
-from dlpack import asdlpack, copy_into, from_pointer, frombuffer
+from dlpack import asdlpack, borrow, copy_into, from_pointer, frombuffer
 from support.alone import WINDOWS, alone
 from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Managed, Speaks, capsule_name
 from support.layouts import DTYPES, LAYOUTS, LEGACY, PROTOCOLS
@@ -544,6 +544,61 @@ def test_a_target_that_only_says_it_is_writable_is_refused():
     address = np.frombuffer(page, "u1").ctypes.data
     with pytest.raises(BufferError, match=r"^target: the memory at 0x\w+ can't be written"):
         copy_into(bytes(4096), from_pointer(address, 4096, "uint8", owner=page))
+
+
+class Interface:
+    """Its data is an object with a buffer: its own memory, or a copy that is made anew each time, as blosc2's is."""
+
+    def __init__(self, copies):
+        self.memory = np.zeros(3, "u1")
+        self.copies = copies
+
+    @property
+    def __array_interface__(self):
+        data = self.memory.copy() if self.copies else self.memory
+        return {"version": 3, "data": data, "shape": (3,), "typestr": "|u1"}
+
+
+class Copies:
+    def __init__(self):
+        self.memory = np.zeros(3, "u1")
+
+    def __dlpack__(self, **arguments):
+        return self.memory.__dlpack__(**arguments | {"copy": True})
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+LOST = {
+    "an interface": (lambda: Interface(copies=True), "Interface gives other memory each time that its __array_interf"),
+    "a producer": (Copies, r"Copies gives a copy of its memory \(IS_COPIED\)"),
+    "a capsule": (lambda: np.zeros(3, "u1").__dlpack__(copy=True, max_version=(1, 0)), "PyCapsule gives a copy"),
+}
+
+
+@pytest.mark.parametrize("target", LOST)
+def test_a_target_that_gives_copies_is_refused_since_what_is_copied_would_be_lost(target):
+    make, message = LOST[target]
+    with pytest.raises(BufferError, match=rf"^target: \S*{message}.*write into a new array"):
+        copy_into(b"abc", make())
+
+
+@pytest.mark.parametrize("obj", [Interface(copies=True), Copies()])
+def test_copies_are_not_borrowed_to_be_written(obj):
+    with pytest.raises(BufferError, match=r"^\S*(Interface|Copies) gives"), borrow(obj, writable=True):
+        pass
+    with borrow(obj) as tensor:
+        assert tensor.contents.shape[0] == 3
+
+
+def test_a_target_that_gives_its_own_memory_by_another_object_is_written():
+    target = Interface(copies=False)
+    copy_into(b"abc", target)
+    assert target.memory.tobytes() == b"abc"
+    kept = asdlpack(Copies())  # whose copy the caller keeps
+    copy_into(b"abc", kept)
+    assert bytes(memoryview(kept)) == b"abc"
 
 
 # Ownership.

@@ -485,6 +485,15 @@ def test_a_stream_that_fails_is_a_buffer_error_with_what_it_said(code, said):
     assert [stream.schema.schema_released for stream in failing.values()] == [0, 1]
 
 
+def test_an_error_of_the_method_is_not_said_to_come_after_the_stream_was_read():
+    class Refusing:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise ValueError("column x is text")
+
+    with pytest.raises(ValueError, match="^column x is text$"):
+        asdlpack(Refusing())
+
+
 def test_a_stream_that_can_t_tell_what_failed_is_a_buffer_error():
     stream = Stream(
         schema=Column(items=NUMBERS),

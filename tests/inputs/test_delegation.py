@@ -119,6 +119,15 @@ def test_offset_is_folded_into_the_address_for_careless_consumers(name, max_vers
     assert [managed.deleted for managed in made] == [1]
 
 
+@pytest.mark.parametrize(("name", "max_version"), [(LEGACY, None), (VERSIONED, (1, 3))])
+def test_items_without_memory_are_not_handed_on_to_consumers_which_overlook_that(name, max_version):
+    x = asdlpack(speaking(lambda **_: Managed(0, name=name, shape=(2, 3)).capsule()))
+    with pytest.raises(ValueError, match="^data is NULL; expected an address, since shape \\(2, 3\\) has items"):
+        x.__dlpack__(max_version=max_version)
+    x = asdlpack(speaking(lambda **_: Managed(0, name=name, shape=(0, 3)).capsule()))
+    assert tuple(look(x.__dlpack__(max_version=max_version)).dl_tensor.shape[:2]) == (0, 3)
+
+
 def test_the_device_is_the_producers_own_and_asked_anew():
     producer = Producer()
     x = asdlpack(producer)
