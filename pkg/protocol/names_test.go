@@ -60,6 +60,7 @@ func TestWhatMeansOneDataTypeIsUnderstood(t *testing.T) {
 		"f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128", "i4": "int32",
 		"fp16": "float16", "fp32": "float32", "FP64": "float64", "bf16": "bfloat16", "I64": "int64", "half": "float16",
 		"torch.float32": "float32", "jax.numpy.bfloat16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "int8": "int8",
+		"torch.float4_e2m1fn_x2": "float4_e2m1fnx2", "float4_e2m1fn_x2": "float4_e2m1fnx2",
 	} {
 		got, err := ParseAnyName(name)
 		if err != nil || string(AppendName(nil, got)) != want {

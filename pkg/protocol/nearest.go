@@ -35,6 +35,7 @@ var words = [...]struct {
 	{"float6", []string{"float6_e2m3fn", "float6_e3m2fn"}},
 	{"float4", []string{"float4_e2m1fn"}},
 	{"fp4", []string{"float4_e2m1fn"}},
+	{"float4_e2m1fn_x2", []string{"float4_e2m1fnx2"}}, // torch's word
 }
 
 // nearestNames are the names of data types, at most three, that a wrong name may mean: those at the smallest edit

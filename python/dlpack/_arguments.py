@@ -325,7 +325,7 @@ def carried_name(dtype: Any) -> str | Exception:
     name = getattr(dtype, "name", None)
     if not isinstance(name, str):
         name = "" if isinstance(dtype, (bytes, bytearray, int)) else str(dtype)  # torch.bfloat16; -bb forbids bytes
-    name = name.rpartition(".")[2].replace("_x2", "x2")
+    name = name.rpartition(".")[2]
     if dtype is None or not name.isidentifier():
         expected = "expected a name such as 'float32', or an object that carries one (of numpy, ml_dtypes or torch)"
         return TypeError(f"dtype: {expected}, got {short_repr(given)}")

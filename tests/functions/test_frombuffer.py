@@ -66,6 +66,8 @@ def test_lanes_are_part_of_an_item():
         (float, "float64"),
         ("<f4", "float32"),
         ("|u1", "uint8"),
+        ("torch.float4_e2m1fn_x2", "float4_e2m1fnx2"),
+        ("float4_e2m1fn_x2", "float4_e2m1fnx2"),
     ],
     ids=repr,
 )
