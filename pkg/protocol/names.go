@@ -19,8 +19,8 @@ func ParseName(name string) (dlpack.DataType, error) {
 }
 
 // ParseAnyName reads a name as ParseName does, and what else means one data type: "torch.float32", "fp32", numpy's "f4",
-// safetensors' "BF16"; and the numbers of a DLDataType, "(2, 32, 1)". "i8" is int64 to numpy and int8 elsewhere, and "U4"
-// is text to numpy, so they are malformed.
+// safetensors' "BF16"; and the numbers of a DLDataType, "(2, 32, 1)". "i8" is int64 to numpy and int8 elsewhere, "f16" a
+// long double to numpy and float16 elsewhere, and "U4" is text to numpy, so they are malformed.
 func ParseAnyName(name string) (dlpack.DataType, error) {
 	if t, ok := parseName(name); ok {
 		return t, nil
@@ -30,7 +30,7 @@ func ParseAnyName(name string) (dlpack.DataType, error) {
 	}
 	names, exact := nearestNames(name)
 	isCapitalCode := len(name) == 2 && 'A' <= name[0] && name[0] <= 'Z'
-	if exact && len(names) == 1 && !isCapitalCode {
+	if exact && len(names) == 1 && !isCapitalCode && !isLongDouble(name) {
 		return ParseName(names[0])
 	}
 	return dlpack.DataType{}, unknownName(name, names)
@@ -76,9 +76,16 @@ func parseNumbers(text string) (t dlpack.DataType, ok bool) {
 	return t, wrongCode == nil && wrongBits == nil && wrongLanes == nil && t.Validate() == nil
 }
 
+// isLongDouble tells whether numpy takes the name for that of a long double of 16 bytes.
+func isLongDouble(name string) bool {
+	return name[strings.LastIndexByte(name, '.')+1:] == "f16"
+}
+
 func unknownName(name string, nearest []string) error {
 	why := `unknown; expected a name like "int32", "bfloat16" or "float32x4"`
-	if nearest != nil {
+	if isLongDouble(name) {
+		why += ` (of 16 bits "float16" or "<f2"; numpy's "f16" is a long double of 16 bytes, which DLPack doesn't have)`
+	} else if nearest != nil {
 		why += ` (did you mean "` + strings.Join(nearest, `" or "`) + `"?)`
 	}
 	return malformed("dtype", name, why)

@@ -60,14 +60,14 @@ func TestWhatMeansOneDataTypeIsUnderstood(t *testing.T) {
 		"f2": "float16", "f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128", "i4": "int32",
 		"fp16": "float16", "fp32": "float32", "FP64": "float64", "bf16": "bfloat16", "I64": "int64", "half": "float16",
 		"torch.float32": "float32", "jax.numpy.bfloat16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "int8": "int8",
-		"torch.float4_e2m1fn_x2": "float4_e2m1fnx2", "float4_e2m1fn_x2": "float4_e2m1fnx2",
+		"F16": "float16", "torch.float4_e2m1fn_x2": "float4_e2m1fnx2", "float4_e2m1fn_x2": "float4_e2m1fnx2",
 	} {
 		got, err := ParseAnyName(name)
 		if err != nil || string(AppendName(nil, got)) != want {
 			t.Errorf("%q: %v, %v", name, got, err)
 		}
 	}
-	for _, name := range []string{"i8", "u8", "U4", "B1", "F4", "float", "byte", "f16x", "fp8", "fp", "torch.", ".", "", "float32.torch", "flaot32",
+	for _, name := range []string{"i8", "u8", "f16", "torch.f16", "U4", "B1", "F4", "float", "byte", "f16x", "fp8", "fp", "torch.", ".", "", "float32.torch", "flaot32",
 		"(2, 32)", "(2, 32, 1", "2, 32, 1)", "(", "()", "(-2, 32, 1)", "(2, 33, 1)", "(2, 32, 65536)", "(2, 32, 1, 1)", "(99, 8, 1)"} {
 		_, err := ParseAnyName(name)
 		refused(t, name, err, dlpack.KindMalformed, "dtype "+dlpack.Quote(name)+": unknown")

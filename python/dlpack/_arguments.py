@@ -31,6 +31,7 @@ POINTER = (
     "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer (of a ctypes int pass its .value; "
     "for an object with memory use asdlpack or frombuffer)"
 )
+DTYPE = "dtype: expected a name such as 'float32', or an object that carries one (of numpy, ml_dtypes or torch)"
 STREAM = "stream: expected None, an int of 64 bits, or an object with __cuda_stream__"
 VERSION = "max_version: expected None or a tuple of two ints of 64 bits, (major, minor)"
 INTS = "a tuple of two ints of 32 bits, (device type, device id)"
@@ -315,7 +316,10 @@ def carried_name(dtype: Any) -> str | Exception:
         if dtype in BUILTINS:
             return BUILTINS[dtype]
         if issubclass(dtype, class_in("numpy", "generic")):
-            dtype = modules["numpy"].dtype(dtype)
+            try:
+                dtype = modules["numpy"].dtype(dtype)
+            except TypeError:  # numpy.integer and other kinds of types
+                return TypeError(unexpected(DTYPE, dtype))
     given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32
     if issubclass(type(dtype), class_in("numpy", "dtype")):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
@@ -327,8 +331,7 @@ def carried_name(dtype: Any) -> str | Exception:
         name = "" if isinstance(dtype, (bytes, bytearray, int)) else str(dtype)  # torch.bfloat16; -bb forbids bytes
     name = name.rpartition(".")[2]
     if dtype is None or not name.isidentifier():
-        expected = "expected a name such as 'float32', or an object that carries one (of numpy, ml_dtypes or torch)"
-        return TypeError(f"dtype: {expected}, got {short_repr(given)}")
+        return TypeError(unexpected(DTYPE, given))
     return name
 
 

@@ -183,6 +183,16 @@ BAD = {
     ),
     "a lone surrogate": ({"dtype": "\ud800"}, ValueError, r"dtype: expected a name"),
     "no data type": ({"dtype": None}, TypeError, r"dtype: expected a name such as 'float32', .* got None"),
+    "a kind of types of numpy": (
+        {"dtype": np.integer},
+        TypeError,
+        r"dtype: expected a name such as 'float32', .* got <class 'numpy\.integer'>",
+    ),
+    "a word for two types": (
+        {"dtype": "f16"},
+        ValueError,
+        r"""dtype "f16": unknown; .* \(of 16 bits "float16" or "<f2"; numpy's "f16" is a long double""",
+    ),
     "a number": ({"dtype": 3}, TypeError, r"dtype: expected a name .* got 3"),
 }
 
