@@ -29,17 +29,22 @@ MOST = 100  # characters of a text from outside
 MAPPED = "mmap.mmap({}.fileno(), 0, access=mmap.ACCESS_COPY)"
 # What to pass instead of objects of a class, by its library and name.
 INSTEAD = {
+    "astropy.NDData": "pass obj.data",
     "av.Frame": "pass its planes one by one, as obj.planes[0], or obj.to_ndarray()",
     "builtins.CArgObject": "pass ctypes.pointer(...) instead of ctypes.byref(...)",
     "cv2.UMat": "pass obj.get()",
     "dask.Delayed": "pass obj.compute()",
+    "h5py.Empty": "it has no items",
     "jax.JAXSparse": "pass obj.todense()",
     "jax.PRNGKeyArray": "pass jax.random.key_data(obj)",
     "keras.KerasTensor": "it has no memory: pass what the model returns",
+    "narwhals.LazyFrame": "pass a column of obj.collect()",
+    "netCDF4.Dataset": "pass one of its variables, as with numpy.asarray(obj['name'])",
     "onnx.TensorProto": "pass onnx.numpy_helper.to_array(obj)",
     "pandas.BaseGroupBy": "pass its groups one by one: for name, group in obj",
     "polars.LazyFrame": "pass a column of obj.collect()",
     "pyarrow.BufferOutputStream": "pass obj.getvalue()",
+    "sparse.SparseArray": "pass obj.todense()",
     "tensorflow.IndexedSlices": "pass obj.values and obj.indices one by one",
     "tensorflow.RaggedTensor": "pass obj.flat_values and obj.row_splits one by one, or obj.to_tensor()",
     "tensorflow.SparseTensor": "pass tensorflow.sparse.to_dense(obj), or obj.values and obj.indices one by one",
@@ -142,6 +147,8 @@ def way_out(obj: Any) -> str:
             instead = way_out_of_file(obj)
         elif hasattr(obj, "toarray"):  # scipy.sparse
             instead = "pass obj.toarray(); of csr and csc also obj.data, obj.indices and obj.indptr one by one"
+        elif hasattr(obj, "to_tensor"):  # pyarrow's sparse tensors
+            instead = "pass obj.to_tensor()"
         elif hasattr(obj, "keys") and not hasattr(obj, "__array__"):
             instead = "pass its values one by one"
         elif hasattr(obj, "__array__"):
@@ -197,6 +204,8 @@ def way_out_of_file(obj: Any) -> str:
 
 def way_out_of_array(obj: Any) -> str:
     """The same of what numpy.asarray takes, without parentheses."""
+    if getattr(obj, "shape", ()) is None:  # h5py's datasets of h5py.Empty
+        return "it has no items"
     if hasattr(obj, "levels"):  # pandas.MultiIndex
         return "pass one of its levels, as with numpy.asarray(obj.get_level_values(0))"
     if hasattr(obj, "codes"):  # pandas.Categorical
@@ -273,6 +282,8 @@ def way_out_of_tensor(obj: Any, refusal: str) -> str:
             instead = f"pass {name}.resolve_conj()"
         elif obj.is_quantized:
             instead = f"pass {name}.int_repr()"
+        elif str(obj.dtype).startswith("torch.bits"):
+            instead = f"pass {name}.view(torch.{'uint8' if obj.element_size() == 1 else 'int16'})"
         elif str(obj.layout) != "torch.strided":
             instead = f"pass {name}.to_dense()"
         elif "doesn't have storage" in refusal:
@@ -326,6 +337,7 @@ COPYING = (
     "to_array(",
     "to_dense(",
     "to_ndarray()",
+    "to_tensor()",
     "to_padded_tensor(",
     "resolve_conj()",
     "int_repr()",

@@ -1,6 +1,7 @@
 """The ways out that errors name for objects of other libraries: each one gives what asdlpack takes."""
 
 import datetime
+import io
 import uuid
 
 import av
@@ -8,6 +9,7 @@ import cffi
 import cv2
 import dask
 import duckdb
+import h5py
 import jax
 import nanoarrow
 import numpy
@@ -530,11 +532,24 @@ REFUSED = {
         "obj.indptr",
     ),
     "a sparse tensor": (lambda: torch.eye(3).to_sparse(), "obj.to_dense()"),
+    "a sparse tensor of pyarrow": (
+        lambda: pyarrow.SparseCOOTensor.from_dense_numpy(numpy.eye(2)),
+        "obj.to_tensor()",
+    ),
+    "a sparse matrix of pyarrow": (
+        lambda: pyarrow.SparseCSRMatrix.from_dense_numpy(numpy.eye(2)),
+        "obj.to_tensor()",
+    ),
     "a sparse tensor in rows": (lambda: torch.eye(3).to_sparse_csr(), "obj.to_dense()"),
     "a conjugated tensor": (lambda: torch.ones(2, dtype=torch.complex64).conj(), "obj.resolve_conj()"),
     "a quantized tensor": (
         lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8),
         "obj.int_repr()",
+    ),
+    "a tensor of bits": (lambda: torch.ones(2, dtype=torch.uint8).view(torch.bits8), "obj.view(torch.uint8)"),
+    "a transposed tensor of bits": (
+        lambda: torch.tensor([[1, 2], [3, 4]], dtype=torch.int16).view(torch.bits16).T,
+        "obj.view(torch.int16)",
     ),
     "a conjugated tensor with a gradient": (
         lambda: torch.ones(2, dtype=torch.complex64, requires_grad=True).conj(),
@@ -597,6 +612,8 @@ VALUES = {
     "arrays of two dimensions in pandas": [[[1, 1], [1, 1]], [[0, 0], [0, 0]]],
     "a list of tensors": [1, 1],
     "a typed storage of torch": [1, 1],
+    "a transposed tensor of bits": [[1, 3], [2, 4]],
+    "a sparse tensor of pyarrow": [[1, 0], [0, 1]],
     "a number of pyarrow": [7],
     "a list of pyarrow": [1, 2],
 }
@@ -622,6 +639,14 @@ def test_a_file_of_pyarrow_to_write_is_to_be_opened_for_reading(tmp_path):
         pytest.raises(TypeError, match="it is open for writing alone: open it for reading"),
     ):
         asdlpack(obj)
+
+
+def test_an_empty_dataset_of_h5py_has_no_way_out():
+    with h5py.File(io.BytesIO(), "w") as file:
+        file["empty"] = h5py.Empty("f4")
+        for obj in file["empty"], h5py.Empty("f4"):
+            with pytest.raises(TypeError, match=r"\(it has no items\)$"):
+                asdlpack(obj)
 
 
 def test_a_tensor_inside_vmap_names_the_way_out():
