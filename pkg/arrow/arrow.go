@@ -60,7 +60,7 @@ type reader struct {
 	memory
 	d            *dlpack.Description
 	first, count int64 // the elements of the node's array that are in use, without the array's own offset
-	nulls        int64 // among these, counted in the outermost array that has any
+	nulls        int64 // among these, counted in the outermost array that has any; of lists of no items the lists
 	lists        int   // on the way so far
 	permuted     bool
 	column       uint64 // the address of the schema of a table's only column; 0: there is no table
@@ -336,7 +336,9 @@ func (r *reader) child(n *node, size int64) (schema, array uint64, err error) {
 	}
 	r.first *= size
 	r.count *= size
-	r.nulls *= size
+	if r.count > 0 { // null lists of no items count themselves
+		r.nulls *= size
+	}
 	return schema, array, nil
 }
 

@@ -89,6 +89,8 @@ func TestColumnsAreDescribed(t *testing.T) {
 	booleans.Metadata = a.metadata("other", "key", "ARROW:extension:name", "arrow.bool8")
 	nulls := a.items("i", 10, 1<<20)
 	nulls.Offset, nulls.NullCount, nulls.Buffers = 1, -1, addressOf(&a, a.text("\xf0\xfe"), 1<<20)
+	empty := a.around("+w:0", 2, a.around("+w:3", 0, a.items("i", 0, 1<<20)))
+	empty.NullCount, empty.Buffers = 1, addressOf(&a, a.text("\x01"))
 	for _, test := range []struct {
 		column *column
 		name   string
@@ -104,6 +106,7 @@ func TestColumnsAreDescribed(t *testing.T) {
 		{bits, "bool", []int64{7}, 13, 0},
 		{booleans, "bool", []int64{7}, 0, 0},
 		{nulls, "int32", []int64{10}, 32, 4},
+		{empty, "int32", []int64{2, 0, 3}, 0, 1},
 		{a.tensor(6, 2, `{"shape": [2, 3]}`), "int32", []int64{2, 2, 3}, 0, 0},
 		{a.tensor(6, 2, `{"shape": [2, 3], "permutation": [1, 0]}`), "int32", []int64{2, 3, 2}, 0, 0},
 	} {
@@ -271,8 +274,11 @@ func plainly(levels []plainLevel, length int64) (items []int64, nulls int64) {
 				inner = append(inner, used[i]*level.size+k)
 			}
 		}
-		if nulls *= level.size; nulls == 0 {
-			nulls = zeros * level.size
+		if nulls == 0 {
+			nulls = zeros
+		}
+		if len(inner) > 0 {
+			nulls *= level.size
 		}
 		used = inner
 	}
@@ -285,6 +291,8 @@ func FuzzDescribe(f *testing.F) {
 	f.Add([]byte{16, 2, 1, 255, 1, 1, 3, 0, 2, 0, 6, 77, 1, 5, 1, 200}, int8(2), int8(2), uint16(0), uint64(0))
 	f.Add([]byte{2, 1, 6, 0, 3, 3, 1, 0}, int8(3), int8(0), uint16(0), uint64(0))
 	f.Add([]byte{1, 1, 4, 0, 4, 3, 1, 0}, int8(3), int8(-1), uint16(0), uint64(0))
+	f.Add([]byte{0, 1, 0, 49, 0, 1, 3, 0, 0, 0, 1, 0}, int8(5), int8(0), uint16(0), uint64(0))
+	f.Add([]byte{16, 8, 1, 49, 0, 0, 1, 0}, int8(2), int8(0), uint16(0), uint64(0))
 	f.Add([]byte{0, 1, 3, 7}, int8(5), int8(0), uint16(258), uint64(8))
 	f.Add([]byte{1, 1, 3, 7, 0, 1, 1, 1}, int8(5), int8(0), uint16(6), uint64(7<<60))
 	formats := []string{"i", "s", "l", "c", "b"}
@@ -366,8 +374,10 @@ func FuzzDescribe(f *testing.F) {
 		if poke != 0 {
 			return
 		}
-		if (err != nil) != short {
-			t.Fatalf("%+v, %v: %v; want an error: %v", levels, lengths, err, short)
+		_, outermost := plainly(levels[:1], lengths[0])
+		want := short || levels[0].format == "+s" && outermost > 0
+		if (err != nil) != want {
+			t.Fatalf("%+v, %v: %v; want an error: %v", levels, lengths, err, want)
 		}
 		if err != nil {
 			return

@@ -17,7 +17,7 @@ type Description struct {
 	Offset uint64 // bytes to add to Data
 	Span   int64  // bytes of memory that begin at Data; -1: unknown
 
-	Nulls    int64 // items that have no value
+	Nulls    int64 // items that have no value; where there are no items, rows that have none
 	FirstBit uint8 // BitPacked: the bit of its byte, 0 to 7, that is the first item
 
 	NDim           int

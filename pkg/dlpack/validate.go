@@ -66,8 +66,11 @@ func (d *Description) refuseNulls(t *Tensor) error {
 			"tensors .storage.flatten(), of chunks first .combine_chunks(), of a table " +
 			"pyarrow.table(obj)[0].combine_chunks(); null lists lose their place"
 	}
-	return Unsupported(d.typeText() + ": " + number(d.Nulls) + " of " + number(t.Size) + " items are null; " +
-		"DLPack has no nulls (" + wayOut + ")")
+	which := number(d.Nulls) + " of " + number(t.Size) + " items"
+	if t.Size == 0 {
+		which = "rows"
+	}
+	return Unsupported(d.typeText() + ": " + which + " are null; DLPack has no nulls (" + wayOut + ")")
 }
 
 // validateHead checks what needs no arithmetic.

@@ -366,6 +366,22 @@ for obj in polars.Series([1, 2, 3]), nanoarrow.c_array([1, 2, 3], nanoarrow.int6
     assert (result.stdout, result.stderr) == ("[1 2 3]\n[1 2 3]\n", "")
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pa.array([[], None], pa.list_(pa.int8(), 0)),
+        lambda: pa.chunked_array([[[]], [[], None]], pa.list_(pa.int8(), 0)),
+        lambda: pa.array([[[], []], None], pa.list_(pa.list_(pa.int8(), 0), 2)),
+        lambda: pa.array([[[], None]], pa.list_(pa.list_(pa.int8(), 0), 2)),
+    ],
+    ids=["lists", "chunks", "lists of lists", "lists in lists"],
+)
+def test_null_lists_of_no_items_are_refused(make):
+    with pytest.raises(BufferError, match="rows are null; DLPack has no nulls"):
+        _ = asdlpack(make(), copy=None).shape
+    assert asdlpack(pa.array([[], []], pa.list_(pa.int8(), 0))).shape == (2, 0)
+
+
 def test_array_that_gives_itself_as_a_table_keeps_its_shape():
     array = np.arange(6.0).reshape(2, 3)
     for copy in False, None, True:
