@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 
 def check_rows(obj: Any, rows: int) -> Exception | None:
-    """An array that gives itself as a table of so many rows may have another shape: xarray's do. That of a table with
-    one column has two dimensions; pandas gives the index of one without columns. Of what is no array the shape may be
-    costly: duckdb's runs a query."""
+    """An array that gives itself as a table of so many rows may have another shape: xarray's do, and their coordinates
+    are columns, too. The shape of a table with one column has two dimensions; pandas gives the index of one without
+    columns. Of what is no array the shape may be costly: duckdb's runs a query."""
     shape = getattr(obj, "shape", None) if hasattr(obj, "__array__") else None
     is_table = hasattr(type(obj), "columns")
     if isinstance(shape, tuple) and (shape[:1] if is_table and 0 not in shape[1:] else shape) != (rows,):
         return BufferError(f"shape {shape}: its Arrow table has {rows} rows instead (pass numpy.asarray(obj))")
+    if shape is not None and getattr(obj, "coords", None):
+        return BufferError("coordinates: its Arrow table has these, too (pass numpy.asarray(obj))")
     return None
 
 
