@@ -236,7 +236,7 @@ func (r *reader) refuseColumns(n *node, found string) error {
 			first = ": obj[" + name + "] of a table, in which pandas' index may be a column, and its labels need " +
 				"not be text: obj.iloc[:, 0]; pyarrow.table(obj)[0] of a stream; of structures .struct.field in polars " +
 				"and pandas, .flatten()[0] in pyarrow, pyarrow.array(obj).flatten()[0] of Python's dicts, " +
-				".array.left of pandas' intervals"
+				"numpy.asarray(obj.array.left) of pandas' intervals"
 		}
 	}
 	if n.schema.NChildren > most {
@@ -355,6 +355,12 @@ func (r *reader) items(n *node) error {
 			d.Text = protocol.ArrowBool8
 		}
 	}
+	if n.schema.Dictionary != 0 && r.lists > 0 {
+		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
+			": dictionary-encoded items of lists; DLPack holds numbers (pass the codes of these items: " +
+			".flatten().indices in pyarrow, of chunks .combine_chunks().flatten().indices, .to_physical() in polars, " +
+			"of pandas and other libraries pyarrow.array(obj).flatten().indices)")
+	}
 	if n.schema.Dictionary != 0 {
 		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
 			": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow, of chunks " +
@@ -366,7 +372,8 @@ func (r *reader) items(n *node) error {
 	if r.lists > 0 && dlpack.KindOf(err) == dlpack.KindUnsupported {
 		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
 			", of items of lists; DLPack holds numbers (pass these items alone, which says more: .flatten() in pyarrow, " +
-			"of chunks .combine_chunks().flatten(), .explode() in polars)")
+			"of chunks .combine_chunks().flatten(), .explode() in polars, of pandas and other libraries " +
+			"pyarrow.array(obj).flatten())")
 	}
 	if err != nil || !n.hasArray {
 		return err

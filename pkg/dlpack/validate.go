@@ -59,12 +59,12 @@ func (d *Description) refuseNulls(t *Tensor) error {
 		fill = ".cast('int8').fill_null(0)"
 	}
 	wayOut := "give them a value: " + fill + ", in pandas .fillna(" + value + "); of another library's table " +
-		"pyarrow.table(obj)[0]" + fill + ", of its array pyarrow.array(obj)" + fill + "; a NaN that pandas counts as " +
-		"null stays one in its .to_numpy()"
+		"pyarrow.table(obj)[0]" + fill + ", of its array pyarrow.chunked_array(obj)" + fill + "; a NaN that pandas " +
+		"counts as null stays one in its .to_numpy()"
 	if t.NDim > 1 {
 		wayOut = "pass the items alone, with " + fill + ": .explode() in polars, .flatten() in pyarrow, of its " +
 			"tensors .storage.flatten(), of chunks first .combine_chunks(), of a table " +
-			"pyarrow.table(obj)[0].combine_chunks(); null lists lose their place"
+			"pyarrow.table(obj)[0].combine_chunks(), of pandas pyarrow.array(obj).flatten(); null lists lose their place"
 	}
 	which := number(d.Nulls) + " of " + number(t.Size) + " items"
 	if t.Size == 0 {

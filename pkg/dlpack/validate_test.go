@@ -304,7 +304,7 @@ func refused(t *testing.T, d *Description, kind Kind, want string) *Tensor {
 	if KindOf(err) != kind || !strings.Contains(err.Error(), want) {
 		t.Fatalf("got %v; want kind %d, %q", err, kind, want)
 	}
-	if len(err.Error()) > 300 {
+	if len(err.Error()) > 340 {
 		t.Errorf("%q is too long", err)
 	}
 	return &got

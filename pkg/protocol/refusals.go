@@ -4,7 +4,7 @@ package protocol
 const (
 	asBytes = "bytes: numpy.ascontiguousarray(obj).view('uint8') of a numpy array, else memoryview(obj).cast('B') or .tobytes()"
 
-	asField = "pass a field of a numpy array, as obj['name'], or its " + asBytes
+	asField = "pass a field of numbers of a numpy array, as obj['name'], or if it has no objects its " + asBytes
 
 	noObjects = "Python objects; DLPack holds numbers (convert them: numbers by numpy.asarray(obj).astype('float64'), " +
 		"complex ones by .astype('complex128'), times by .astype('datetime64[us]').view('int64'), arrays by numpy.stack(obj))"

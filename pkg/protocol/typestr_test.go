@@ -129,7 +129,7 @@ func refused(t *testing.T, text string, got error, kind dlpack.Kind, want string
 	if dlpack.KindOf(got) != kind || !strings.Contains(got.Error(), want) {
 		t.Errorf("%.99q: got %v; want kind %d, %q", text, got, kind, want)
 	}
-	if got != nil && len(got.Error()) > 300 {
+	if got != nil && len(got.Error()) > 320 {
 		t.Errorf("%q is too long", got)
 	}
 }

@@ -33,6 +33,7 @@ STRUCTURES = pyarrow.struct({"a": pyarrow.int64(), "b": pyarrow.int64()})
 SECONDS = pyarrow.timestamp("s")
 LISTS = pyarrow.list_(pyarrow.int64(), 2)
 COLUMNS = pyarrow.table({"a": [7], "b": [2]})
+CODES = pyarrow.array([["a", "b"], ["b", "b"]], pyarrow.list_(pyarrow.dictionary(pyarrow.int8(), pyarrow.string()), 2))
 BYTES = pyarrow.array([b"ab", b"cd", b"ef"], pyarrow.binary(2))
 
 
@@ -102,6 +103,11 @@ REFUSED = {
         ".flatten() in pyarrow",
         "obj.flatten().fill_null(0)",
     ),
+    "nulls in lists of pandas": (
+        lambda: pandas.Series(pyarrow.array([[1, None], [2, 3]], LISTS), dtype=pandas.ArrowDtype(LISTS)),
+        "of pandas pyarrow.array(obj).flatten()",
+        "pyarrow.array(obj).flatten().fill_null(0)",
+    ),
     "nulls in chunked lists of pyarrow": (
         lambda: pyarrow.chunked_array([pyarrow.array([[1, None]], LISTS)]),
         "of chunks first .combine_chunks()",
@@ -133,7 +139,12 @@ REFUSED = {
     ),
     "nulls of nanoarrow": (
         lambda: nanoarrow.Array([1, None], nanoarrow.int64()),
-        "pyarrow.array(obj).fill_null(0)",
+        "pyarrow.chunked_array(obj).fill_null(0)",
+    ),
+    "chunks of nanoarrow with nulls": (
+        lambda: nanoarrow.Array.from_chunks([[1, None], [2]], nanoarrow.int64()),
+        "pyarrow.chunked_array(obj).fill_null(0)",
+        "pyarrow.chunked_array(obj).fill_null(0).combine_chunks()",
     ),
     "times of duckdb": (
         lambda: duckdb.connect().sql("select date '2000-01-01'"),
@@ -221,6 +232,21 @@ REFUSED = {
         *bytes_of_items(16),
     ),
     "codes of pyarrow": (lambda: pyarrow.array(["a"]).dictionary_encode(), ".indices in pyarrow", "obj.indices"),
+    "codes in lists of pyarrow": (lambda: CODES, ".flatten().indices in pyarrow", "obj.flatten().indices"),
+    "codes in chunked lists of pyarrow": (
+        lambda: pyarrow.chunked_array([CODES[:1], CODES[1:]]),
+        "of chunks .combine_chunks().flatten().indices",
+        "obj.combine_chunks().flatten().indices",
+    ),
+    "codes in lists of pandas": (
+        lambda: pandas.Series(CODES, dtype=pandas.ArrowDtype(CODES.type)),
+        "pyarrow.array(obj).flatten().indices",
+    ),
+    "codes in lists of polars": (
+        lambda: polars.Series([["a", "b"], ["b", "b"]], dtype=polars.Array(polars.Categorical, 2)),
+        ".to_physical() in polars",
+        "obj.to_physical()",
+    ),
     "codes of chunks of pyarrow": (
         lambda: pyarrow.chunked_array([["a"], ["b"]]).dictionary_encode(),
         ".combine_chunks().indices",
@@ -407,7 +433,6 @@ REFUSED = {
     ),
     "intervals in pandas": (
         lambda: pandas.Series(pandas.interval_range(0, 2)),
-        ".array.left of pandas' intervals",
         "numpy.asarray(obj.array.left)",
     ),
     "complex numbers in pandas": (lambda: pandas.Series([1j, 2]), "numpy.asarray(obj)"),
@@ -598,6 +623,13 @@ VALUES = {
     "codes of a table of pandas": [0, 1],
     "codes of a table of pyarrow": [0, 1],
     "big-endian numbers of xarray": [0, 1],
+    "an array of xarray with coordinates": [1, 2],
+    "intervals in pandas": [0, 1],
+    "codes in lists of pyarrow": [0, 1, 1, 1],
+    "codes in chunked lists of pyarrow": [0, 1, 1, 1],
+    "codes in lists of pandas": [0, 1, 1, 1],
+    "nulls in lists of pandas": [1, 0, 2, 3],
+    "chunks of nanoarrow with nulls": [1, 0, 2],
     "complex numbers of xarray": [1j, 2],
     "complex numbers in pandas": [1j, 2],
     "complex numbers in a table of pandas": [[1j], [2]],
@@ -623,13 +655,6 @@ VALUES = {
 @pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of its newest kinds of tensors
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_way_out_works_as_the_error_of_an_object_of_a_library_has_it(what):
-    "an array of xarray with coordinates": [1, 2],
-    "intervals in pandas": [0, 1],
-    "codes in lists of pyarrow": [0, 1, 1, 1],
-    "codes in chunked lists of pyarrow": [0, 1, 1, 1],
-    "codes in lists of pandas": [0, 1, 1, 1],
-    "nulls in lists of pandas": [1, 0, 2, 3],
-    "chunks of nanoarrow with nulls": [1, 0, 2],
     make, text, *meaning = REFUSED[what]
     obj = make()
     with pytest.raises((BufferError, TypeError, ValueError)) as caught:

@@ -95,7 +95,12 @@ REFUSED = {
     "strided structures": (lambda: PAIRS[::2], BYTES),
     "a structure of numpy": (lambda: PAIRS[0], BYTES),
     "bytes without a type": (lambda: numpy.zeros((2, 3), "V3").T, BYTES),
-    "a field of structures": (lambda: PAIRS, "a field of a numpy array, as obj['name']", "obj['a']"),
+    "a field of structures": (lambda: PAIRS, "a field of numbers of a numpy array, as obj['name']", "obj['a']"),
+    "a field of structures with objects": (
+        lambda: numpy.zeros(2, [("object", "O"), ("number", "i4")]),
+        "a field of numbers of a numpy array, as obj['name'], or if it has no objects its bytes",
+        "obj['number']",
+    ),
     "bit fields of ctypes": (Bits * 2, f"of a numpy array, else {BUFFER}", BUFFER),
     "a structure of ctypes": (Pair, BUFFER),
     "an array of structures of ctypes": (Pair * 2, BUFFER),
