@@ -30,7 +30,9 @@ MAPPED = "mmap.mmap({}.fileno(), 0, access=mmap.ACCESS_COPY)"
 # What to pass instead of objects of a class, by its library and name.
 INSTEAD = {
     "astropy.NDData": "pass obj.data",
+    "astropy.TimeBase": "pass obj.jd1 and obj.jd2 one by one, whose sum is days",
     "av.Frame": "pass its planes one by one, as obj.planes[0], or obj.to_ndarray()",
+    "awkward.Array": "pass numpy.asarray(obj), of lists of any length numpy.asarray(awkward.flatten(obj, axis=None))",
     "builtins.CArgObject": "pass ctypes.pointer(...) instead of ctypes.byref(...)",
     "cv2.UMat": "pass obj.get()",
     "dask.Delayed": "pass obj.compute()",
