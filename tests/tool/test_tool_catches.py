@@ -45,6 +45,6 @@ BREAKS = {
 @pytest.mark.parametrize("what", BREAKS)
 def test_it_catches(what, tmp_path):
     file, code, fault = BREAKS[what]
-    broken = build(tmp_path, edit=seed((f"pyext/{file}", code, fault)))
+    broken = build(tmp_path, cflags="-O0 -fno-lto", edit=seed((f"pyext/{file}", code, fault)))
     printed = exchange("numpy", "nanoarrow", status=1, timeout=200, environ={"PYTHONPATH": str(broken)})
     assert "FAILED" in printed
