@@ -13,6 +13,11 @@ int usable_cpus(void)
     return count < MOST_CPUS ? (int)count : MOST_CPUS;
 }
 
+bool stack_is_large(void)
+{
+    return false;
+}
+
 bool measure_stack(size_t *used, size_t *size)
 {
     pthread_t thread = pthread_self();

@@ -378,21 +378,34 @@ const char *keep_reserve(void)
 
 /* The stack. */
 
+/* What the main thread's stack may grow to; 0 in other threads. It holds as soon as it is set. */
+static rlim_t main_stack_limit(void)
+{
+    struct rlimit now = {0};
+    if (syscall(SYS_gettid) == getpid()) { /* gettid: glibc 2.30 */
+        getrlimit(RLIMIT_STACK, &now);
+    }
+    return now.rlim_cur;
+}
+
+bool stack_is_large(void)
+{
+    enum { LARGE = 1 << 20 };
+    return main_stack_limit() >= LARGE;
+}
+
 bool measure_stack(size_t *used, size_t *size)
 {
     struct thread *thread = this_thread();
     char *here = __builtin_frame_address(0), *end;
     pthread_attr_t attributes;
-    struct rlimit now = {0};
-    if (syscall(SYS_gettid) == getpid()) { /* gettid: glibc 2.30 */
-        getrlimit(RLIMIT_STACK, &now);     /* it holds for the main thread as soon as it is set */
-    }
+    rlim_t limit = main_stack_limit();
     /* Of the main thread, glibc reads them from /proc/self/maps. */
-    if ((thread->stack == NULL || now.rlim_cur != thread->stack_limit) &&
+    if ((thread->stack == NULL || limit != thread->stack_limit) &&
         pthread_getattr_np(pthread_self(), &attributes) == 0) {
         pthread_attr_getstack(&attributes, &thread->stack, &thread->stack_size);
         pthread_attr_destroy(&attributes);
-        thread->stack_limit = now.rlim_cur;
+        thread->stack_limit = limit;
     }
     end = (char *)thread->stack + thread->stack_size;
     if (thread->stack == NULL || here < (char *)thread->stack || here >= end) {

@@ -49,6 +49,9 @@ bool stack_has_space(int nested);
 /* Whether this thread's stack has so many bytes left, or its bounds are not known. */
 bool stack_has(size_t bytes);
 
+/* Whether it is the main thread's, of 1 MiB or more: where its bounds are takes longer to find than all else here. */
+bool stack_is_large(void);
+
 /* Whether so many nested calls through Python can be on this thread's stack, by the least that each uses of it. */
 bool stack_may_hold(int calls);
 

@@ -22,7 +22,7 @@ bool stack_has_space(int nested)
 bool stack_has(size_t bytes)
 {
     size_t used, size;
-    return !measure_stack(&used, &size) || size - used >= bytes;
+    return stack_is_large() || !measure_stack(&used, &size) || size - used >= bytes;
 }
 
 bool stack_may_hold(int calls)
