@@ -10,6 +10,7 @@ UV = .venv/bin/uv pip install --quiet --compile-bytecode --python
 SOURCES := build.py go.mod $(shell find pyext pkg -name '*.[ch]' -o -name '*.go' -o -name '*.map')
 ACTIONLINT = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GO_TOOLS = .venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK))
 BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # How tests run beside each other; those that measure time run by themselves. A crash ends the run: with another worker
@@ -33,7 +34,7 @@ MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton \
 	$(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv-pydlpack
 
-.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format lint bench bench-compare \
+.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format environments lint bench bench-compare \
 	bench-cuda matrix conformance docs wheels check-wheels notes clean
 
 demo: .venv/package .venv/demo
@@ -74,8 +75,11 @@ format: .venv/lint
 	.venv/bin/ruff check --fix --quiet
 	.venv/bin/ruff format --quiet
 
+# What lint, docs and test-all install. With --jobs one compiles while another waits for the network.
+environments: .venv/libraries .venv/lint .venv-freezers/freezers .venv-docs/docs $(GO_TOOLS)
+
 # Needs no network once its tools are installed.
-lint: .venv/lint .venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK))
+lint: .venv/lint $(GO_TOOLS)
 	@files=$$(gofmt -l pkg pyext); test -z "$$files" || { echo "gofmt changes these:" $$files; exit 1; }
 	go vet ./...
 	GOOS=windows go vet ./pkg/dlpack ./pkg/protocol ./pkg/strided
@@ -148,7 +152,7 @@ clean:
 	$(UV) $(PYTHON) --group $(@F)
 	touch $@
 
-.venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK)): .venv/python
+$(GO_TOOLS): .venv/python
 	GOBIN=$(CURDIR)/.venv/bin go install $(filter %/$(@F),$(ACTIONLINT) $(STATICCHECK))
 	touch $@
 
