@@ -75,7 +75,7 @@ format: .venv/lint
 	.venv/bin/ruff check --fix --quiet
 	.venv/bin/ruff format --quiet
 
-# What lint, docs and test-all install. With --jobs one compiles while another waits for the network.
+# The environments and tools of lint, docs and test-all; with --jobs they are installed at once.
 environments: .venv/libraries .venv/lint .venv-freezers/freezers .venv-docs/docs $(GO_TOOLS)
 
 # Needs no network once its tools are installed.

@@ -60,7 +60,7 @@ type reader struct {
 	memory
 	d            *dlpack.Description
 	first, count int64 // the elements of the node's array that are in use, without the array's own offset
-	nulls        int64 // among these, counted in the outermost array that has any; of lists of no items the lists
+	nulls        int64 // among these, of the outermost array that has any; where lists have no items, the null lists
 	lists        int   // on the way so far
 	permuted     bool
 	column       uint64 // the address of the schema of a table's only column; 0: there is no table
@@ -336,7 +336,7 @@ func (r *reader) child(n *node, size int64) (schema, array uint64, err error) {
 	}
 	r.first *= size
 	r.count *= size
-	if r.count > 0 { // null lists of no items count themselves
+	if r.count > 0 { // else there are lists of no items, which count themselves
 		r.nulls *= size
 	}
 	return schema, array, nil
@@ -355,17 +355,16 @@ func (r *reader) items(n *node) error {
 			d.Text = protocol.ArrowBool8
 		}
 	}
-	if n.schema.Dictionary != 0 && r.lists > 0 {
-		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
-			": dictionary-encoded items of lists; DLPack holds numbers (pass the codes of these items: " +
-			".flatten().indices in pyarrow, of chunks .combine_chunks().flatten().indices, .to_physical() in polars, " +
-			"of pandas and other libraries pyarrow.array(obj).flatten().indices)")
-	}
 	if n.schema.Dictionary != 0 {
-		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
-			": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow, of chunks " +
+		found := ": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow, of chunks " +
 			".combine_chunks().indices, .to_physical() in polars, .cat.codes in pandas, or of its Arrow types " +
-			"pyarrow.array(obj).indices; or cast them to what they stand for)")
+			"pyarrow.array(obj).indices; or cast them to what they stand for)"
+		if r.lists > 0 {
+			found = ": dictionary-encoded items of lists; DLPack holds numbers (pass the codes of these items: " +
+				".flatten().indices in pyarrow, of chunks .combine_chunks().flatten().indices, .to_physical() in " +
+				"polars, of pandas and other libraries pyarrow.array(obj).flatten().indices)"
+		}
+		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) + found)
 	}
 	var err error
 	d.Item, err = protocol.ParseArrow(d.Text)

@@ -68,7 +68,7 @@ func (d *Description) refuseNulls(t *Tensor) error {
 	}
 	which := number(d.Nulls) + " of " + number(t.Size) + " items"
 	if t.Size == 0 {
-		which = "rows"
+		which = number(d.Nulls) + " rows"
 	}
 	return Unsupported(d.typeText() + ": " + which + " are null; DLPack has no nulls (" + wayOut + ")")
 }

@@ -58,14 +58,16 @@ static bool has_reserve(struct answer *answer)
     return limit == NULL;
 }
 
-/* false: this thread's stack would end in Go, which ends the process; the answer says so. */
+/* false: too little stack is left for Go, which would end the process; the answer says so. */
 static bool has_stack(struct answer *answer)
 {
     bool enough = stack_has(GO_STACK);
     if (!enough) {
         answer->status = STATUS_MEMORY_ERROR;
         snprintf(answer->message, sizeof answer->message,
-                 "the Go core needs %d KiB of stack, and this thread has less left (ulimit -s)", GO_STACK >> 10);
+                 "the Go core needs %d KiB of stack, and this thread has less left (ulimit -s, or "
+                 "threading.stack_size)",
+                 GO_STACK >> 10);
     }
     return enough;
 }

@@ -313,6 +313,15 @@ static int lacks_stream(const DLPackObject *self, const struct export_arguments 
     return found > 0 ? same_device(asked, own) : found;
 }
 
+static bool has_items(const DLTensor *tensor)
+{
+    bool some = true;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        some = some && tensor->shape[i] != 0;
+    }
+    return some;
+}
+
 /* Whether copy=None can't share what the producer gave. */
 static bool needs_copy(const DLPackObject *self, PyObject *capsule)
 {
@@ -354,9 +363,10 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     if (answer == NULL && !is_refusal()) {
         return NULL;
     }
-    /* Some consumers (onnxruntime, tensorflow) overlook an offset; and all that there is no memory, as in torch's
-     * MaskedTensor. */
-    bool fits = name == expected && (given == NULL || (given->byte_offset == 0 && given->data != NULL));
+    /* Some consumers (onnxruntime, tensorflow) ignore byte_offset, and all ignore that data is NULL, as torch's
+     * MaskedTensor exports it. */
+    bool fits =
+        name == expected && (given == NULL || (given->byte_offset == 0 && (given->data != NULL || !has_items(given))));
     if (fits && (given == NULL || !needs_copy(self, answer))) {
         return answer;
     }

@@ -57,12 +57,11 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
     return self;
 }
 
-/* Refuses memory that the target may have given to this call alone: what is copied there would be lost. -1: error. */
-static int check_lasting(PyObject *obj, const DLPackObject *target)
+/* Refuses a target that gave a copy to this call alone: what is written there would be lost. -1: error. */
+static int check_is_no_copy(PyObject *obj, const DLPackObject *target)
 {
-    bool is_of_other = target->holding == HOLDS_VIEW && target->protocol != NULL &&
-                       strcmp(target->protocol, "__array_interface__") == 0;
-    if (Py_IS_TYPE(obj, DLPackObject_type) || !(target->was_copied || is_of_other)) {
+    bool may_change = target->protocol != NULL && strcmp(target->protocol, "__array_interface__") == 0;
+    if (Py_IS_TYPE(obj, DLPackObject_type) || !(target->producer_copied || may_change)) {
         return 0;
     }
     return check_in_python(python.refuse_copy, PyTuple_Pack(2, obj, target));
@@ -146,7 +145,7 @@ HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     if (target != NULL && target->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
         check_in_python(python.read_only_target, PyTuple_Pack(2, args[0], args[1]));
     }
-    else if (target != NULL && check_lasting(args[1], target) == 0 &&
+    else if (target != NULL && check_is_no_copy(args[1], target) == 0 &&
              (source = read_side(args[0], "source", COPY_IF_NEEDED, &from)) != NULL) {
         copied = copy_here(&from, &to);
         copied = copied == 0 ? copy_in_core(&from, &to) : copied;

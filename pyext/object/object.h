@@ -27,8 +27,8 @@ typedef struct DLPackObject {
     bool delegate;
     bool hides_obj; /* from the garbage collector: obj keeps alive the structure that was taken over */
     bool versioned_only;
-    bool on_cpu;     /* the CPU can read the memory */
-    bool was_copied; /* its flags had IS_COPIED until it was kept: whoever was asked gave a copy */
+    bool on_cpu;          /* the CPU can read the memory */
+    bool producer_copied; /* the capsule said IS_COPIED; object_kept clears that flag */
     DLDevice target;
     int64_t stream;        /* by whose order the memory is complete, or STREAM_UNKNOWN */
     uint64_t thread;       /* whose STREAM_PER_THREAD that is: the thread's serial */

@@ -47,7 +47,7 @@ static PyObject *device_of(const DLTensor *tensor)
     X(_byte_offset, tensor_of, PyLong_FromUnsignedLongLong(x->tensor.byte_offset), NULL)                               \
     X(_byte_strides, tensor_of, tuple_of(byte_strides(x), x->tensor.ndim), NULL)                                       \
     X(_is_copy, tensor_of, PyBool_FromLong(holds_memory(x)), NULL)                                                     \
-    X(_was_copied, tensor_of, PyBool_FromLong(x->was_copied), NULL)                                                    \
+    X(_producer_copied, tensor_of, PyBool_FromLong(x->producer_copied), NULL)                                          \
     X(_is_packed, tensor_of, PyBool_FromLong(object_is_packed(x)), NULL)                                               \
     X(_is_row_major, tensor_of, PyBool_FromLong(object_is_compact(x, 'C')), NULL)                                      \
     X(_is_column_major, tensor_of, PyBool_FromLong(object_is_compact(x, 'F')), NULL)                                   \

@@ -378,7 +378,8 @@ const char *keep_reserve(void)
 
 /* The stack. */
 
-/* What the main thread's stack may grow to; 0 in other threads. It holds as soon as it is set. */
+/* What the main thread's stack may grow to, as soon as it is set; 0 in other threads. In a child that a thread has forked,
+ * that thread counts as the main one. */
 static rlim_t main_stack_limit(void)
 {
     struct rlimit now = {0};
@@ -391,7 +392,11 @@ static rlim_t main_stack_limit(void)
 bool stack_is_large(void)
 {
     enum { LARGE = 1 << 20 };
-    return main_stack_limit() >= LARGE;
+    if (main_stack_limit() < LARGE) {
+        return false;
+    }
+    void *const *end = find_in_process("__libc_stack_end"); /* of the main thread's stack */
+    return end != NULL && (size_t)((char *)*end - (char *)__builtin_frame_address(0)) < LARGE / 2;
 }
 
 bool measure_stack(size_t *used, size_t *size)

@@ -36,7 +36,7 @@ struct thread {
     uint64_t serial;    /* 0: it has none yet */
     void *stack;        /* its lowest address; NULL: not known yet */
     size_t stack_size;
-    uint64_t stack_limit; /* by which it was read; 0: of a thread that has none */
+    uint64_t stack_limit; /* RLIMIT_STACK when stack was read; 0 where that doesn't bound it */
     bool blocks_fault_signals;
 };
 struct thread *this_thread(void);
@@ -49,7 +49,8 @@ bool stack_has_space(int nested);
 /* Whether this thread's stack has so many bytes left, or its bounds are not known. */
 bool stack_has(size_t bytes);
 
-/* Whether it is the main thread's, of 1 MiB or more: where its bounds are takes longer to find than all else here. */
+/* Whether it is the main thread's, and surely has much left. To measure that stack takes long: glibc reads
+ * /proc/self/maps. */
 bool stack_is_large(void);
 
 /* Whether so many nested calls through Python can be on this thread's stack, by the least that each uses of it. */

@@ -316,10 +316,13 @@ def carried_name(dtype: Any) -> str | Exception:
         if dtype in BUILTINS:
             return BUILTINS[dtype]
         if issubclass(dtype, class_in("numpy", "generic")):
+            kind = dtype
             try:
-                dtype = modules["numpy"].dtype(dtype)
-            except TypeError:  # numpy.integer and other kinds of types
-                return TypeError(unexpected(DTYPE, dtype))
+                dtype = modules["numpy"].dtype(kind)
+            except (TypeError, DeprecationWarning):
+                return TypeError(unexpected(DTYPE, kind))
+            if dtype.type is not kind:  # numpy.integer, which numpy 1 takes for int64
+                return TypeError(unexpected(DTYPE, kind))
     given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32
     if issubclass(type(dtype), class_in("numpy", "dtype")):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"

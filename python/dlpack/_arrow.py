@@ -22,8 +22,8 @@ def check_rows(obj: Any, rows: int) -> Exception | None:
     is_table = hasattr(type(obj), "columns")
     if isinstance(shape, tuple) and (shape[:1] if is_table and 0 not in shape[1:] else shape) != (rows,):
         return BufferError(f"shape {shape}: its Arrow table has {rows} rows instead (pass numpy.asarray(obj))")
-    if shape is not None and getattr(obj, "coords", None):
-        return BufferError("coordinates: its Arrow table has these, too (pass numpy.asarray(obj))")
+    if shape is not None and len(getattr(obj, "coords", ())) > 0:
+        return BufferError("its Arrow table has the coordinates as columns, too (pass numpy.asarray(obj))")
     return None
 
 
@@ -39,7 +39,7 @@ def stream_failed(obj: object, error: Exception) -> Exception:
     for kind in type(obj).__mro__ if is_refusal else ():
         if str(kind.__module__).startswith(("pandas.", "xarray.")):
             return refused_by_frame(obj, error)
-    return error if error.__traceback__ else stream_was_read(obj, error)  # it has one if obj's method raised it
+    return error if error.__traceback__ else stream_was_read(obj, error)  # of obj's own method in Python
 
 
 def stream_was_read(obj: object, error: Exception) -> Exception:

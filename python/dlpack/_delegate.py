@@ -82,16 +82,16 @@ def export_of(
     return partial(tensor.__dlpack__, stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
 
-def refuse_copy(obj: object, tensor: DLPackObject, word: str = "target: ") -> BufferError | None:
-    """What is written into memory that obj gave to this call alone would be lost."""
-    if tensor._was_copied:
+def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> BufferError | None:
+    """An error where obj gave a copy for this call: what is written there would be lost."""
+    if tensor._producer_copied:
         how = "a copy of its memory (IS_COPIED)"
     elif tensor.protocol == "__array_interface__" and asdlpack(obj).pointer != tensor.pointer:
-        how = "other memory each time that its __array_interface__ is asked"
+        how = "other memory at each __array_interface__"
     else:
         return None
     return BufferError(
-        f"{word}{type_name(obj)} gives {how}; expected its own, since what is written there would be lost (write into "
+        f"{side}{type_name(obj)} gives {how}; expected its own, since what is written there would be lost (write into "
         "a new array, and from there by the library that owns the target)"
     )
 

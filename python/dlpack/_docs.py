@@ -106,7 +106,8 @@ done before, and the items are there when copy_into returns. Nothing is kept of 
 copy uses several processors, and lets other threads run.
 
 Raises TypeError where one shares no memory, ValueError where their shapes or data types differ, and BufferError where
-the target is read-only or the copy can't be done; each says which of the two is to blame.
+the target is read-only, gives a copy of its memory, or where the copy can't be done; each says which of the two is to
+blame.
 
 >>> import numpy
 >>> table = numpy.zeros((2, 3), "uint8")

@@ -196,16 +196,20 @@ else:
         return memory
 
     SHARER = vars(resource_sharer)["_resource_sharer"]  # typeshed lacks it
-    others: list[socket.socket] = []  # the other ends of those that greenlets wait for
+    kept_open: list[socket.socket] = []  # the other ends of sockets that greenlets wait for
 
     def forget_parents() -> None:
         """A child forgets what its parent sends, and the folder that goes with the parent. multiprocessing does so in
         its own children: others sent what the parent sent next."""
-        if type(SHARER._thread).__module__.startswith("gevent"):  # it goes on here: it may wait, but get nothing
-            silent, other = socket.socketpair()
-            os.dup2(silent.fileno(), SHARER._listener._listener._socket.fileno(), inheritable=False)
-            others.append(other)
-            SHARER._listener = None
+        if type(SHARER._thread).__module__.startswith("gevent"):
+            # gevent's child keeps the parent's greenlets. The one that serves receivers would fail without end on a
+            # closed listener: it gets a socket on which nothing comes.
+            with suppress(OSError):
+                silent, other = socket.socketpair()
+                with silent:
+                    os.dup2(silent.fileno(), SHARER._listener._listener._socket.fileno(), inheritable=False)
+                kept_open.append(other)
+                SHARER._listener = None  # _afterfork would close it
         SHARER._afterfork()
         vars(current_process())["_config"].pop("tempdir", None)
 

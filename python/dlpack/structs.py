@@ -113,8 +113,9 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
     writable: whether the function writes; a DLTensor can't say that it must not. A GPU's memory is complete in the
     order of CUDA's legacy default stream.
 
-    Raises what asdlpack raises, and BufferError for read-only memory that is to be writable, and for items padded to
-    bytes, which a DLTensor can't describe. A capsule or a structure is taken over, but not where it is refused.
+    Raises what asdlpack raises, and BufferError for memory that is to be writable and is read-only or a copy that obj
+    made for this call, and for items padded to bytes, which a DLTensor can't describe. A capsule or a structure is
+    taken over, but not where it is refused.
 
     >>> import ctypes
     >>> with borrow(b"abc") as tensor:

@@ -547,15 +547,21 @@ def test_a_target_that_only_says_it_is_writable_is_refused():
 
 
 class Interface:
-    """Its data is an object with a buffer: its own memory, or a copy that is made anew each time, as blosc2's is."""
+    """Its data is an object with a buffer, or an address: of its own memory, or of a copy that is made anew each time,
+    as blosc2's."""
 
-    def __init__(self, copies):
+    def __init__(self, copies, address=False):
         self.memory = np.zeros(3, "u1")
         self.copies = copies
+        self.address = address
+        self.given = []
 
     @property
     def __array_interface__(self):
         data = self.memory.copy() if self.copies else self.memory
+        self.given.append(data)
+        if self.address:
+            data = (data.ctypes.data, False)
         return {"version": 3, "data": data, "shape": (3,), "typestr": "|u1"}
 
 
@@ -571,21 +577,22 @@ class Copies:
 
 
 LOST = {
-    "an interface": (lambda: Interface(copies=True), "Interface gives other memory each time that its __array_interf"),
+    "an interface": (lambda: Interface(copies=True), "Interface gives other memory at each __array_interface__;"),
+    "an address": (lambda: Interface(copies=True, address=True), "Interface gives other memory at each __array_int"),
     "a producer": (Copies, r"Copies gives a copy of its memory \(IS_COPIED\)"),
     "a capsule": (lambda: np.zeros(3, "u1").__dlpack__(copy=True, max_version=(1, 0)), "PyCapsule gives a copy"),
 }
 
 
 @pytest.mark.parametrize("target", LOST)
-def test_a_target_that_gives_copies_is_refused_since_what_is_copied_would_be_lost(target):
+def test_a_target_that_gives_copies_is_refused(target):
     make, message = LOST[target]
     with pytest.raises(BufferError, match=rf"^target: \S*{message}.*write into a new array"):
         copy_into(b"abc", make())
 
 
 @pytest.mark.parametrize("obj", [Interface(copies=True), Copies()])
-def test_copies_are_not_borrowed_to_be_written(obj):
+def test_a_copy_is_not_borrowed_to_be_written(obj):
     with pytest.raises(BufferError, match=r"^\S*(Interface|Copies) gives"), borrow(obj, writable=True):
         pass
     with borrow(obj) as tensor:
@@ -593,9 +600,9 @@ def test_copies_are_not_borrowed_to_be_written(obj):
 
 
 def test_a_target_that_gives_its_own_memory_by_another_object_is_written():
-    target = Interface(copies=False)
-    copy_into(b"abc", target)
-    assert target.memory.tobytes() == b"abc"
+    for target in Interface(copies=False), Interface(copies=False, address=True):
+        copy_into(b"abc", target)
+        assert target.memory.tobytes() == b"abc"
     kept = asdlpack(Copies())  # whose copy the caller keeps
     copy_into(b"abc", kept)
     assert bytes(memoryview(kept)) == b"abc"

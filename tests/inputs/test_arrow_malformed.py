@@ -485,7 +485,7 @@ def test_a_stream_that_fails_is_a_buffer_error_with_what_it_said(code, said):
     assert [stream.schema.schema_released for stream in failing.values()] == [0, 1]
 
 
-def test_an_error_of_the_method_is_not_said_to_come_after_the_stream_was_read():
+def test_an_error_of_arrow_c_stream_itself_is_raised_as_it_is():
     class Refusing:
         def __arrow_c_stream__(self, requested_schema=None):
             raise ValueError("column x is text")

@@ -219,7 +219,7 @@ def test_a_check_that_kills_its_process_is_one_failed_check(tmp_path):
     assert "bytes" in [each.provider for each in found.exchanges if each.outcome == "shared"]
 
 
-def test_what_kills_since_another_library_damaged_the_process_is_tried_in_a_new_one(tmp_path):
+def test_a_crash_in_a_reused_process_is_tried_again_in_a_new_one(tmp_path):
     damages = "import os\nfrom dlpack.tests.libraries import layouts, ml_dtypes\n"
     damages += "def check():\n    layouts.PROVIDERS['columns'] = lambda: os._exit(1)\n    raise OSError\n"
     damages += "ml_dtypes.CHECKS = {'damages': check}\n"

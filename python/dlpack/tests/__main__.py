@@ -71,7 +71,9 @@ def main(arguments: list[str]) -> int:
         type=float,
         help="for one exchange (default: 120) or rule (default: 30 for the first, less for the others)",
     )
-    parser.add_argument("--jobs", metavar="N", type=int, help="processes at a time (default: one for each processor)")
+    parser.add_argument(
+        "--jobs", metavar="N", type=int, help="exchanges at a time (default: one for each processor, at most 4)"
+    )
     options = parser.parse_args(arguments)
     rules = options.producer is not None or options.consumer is not None
     timeout = options.timeout if options.timeout is not None or rules else 120

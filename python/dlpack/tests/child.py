@@ -1,5 +1,5 @@
-"""A process that may crash, hang or write where it should not. It is asked a line, and answers with lines of JSON on a
-pipe of its own."""
+"""A child process, which may crash, hang or write where it should not. It reads questions from standard input, one a
+line, and writes its answers, lines of JSON, to a pipe of its own."""
 
 import contextlib
 import json
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import IO, Any
 
 from . import system
@@ -31,9 +31,15 @@ class Child:
         command = [sys.executable, "-c", code, argument]
         env = os.environ | {"PYTHONOPTIMIZE": ""} | environment  # the checks have assertions
         options = {"stdin": subprocess.PIPE, "stdout": self.errors, "stderr": self.errors, "env": env}
-        self.process = system.start(command, writing, **options)
-        os.close(writing)
-        self.events: Iterator[Event] = self.read(reading, limit)
+        try:
+            self.process = system.start(command, writing, **options)
+        except BaseException:
+            os.close(reading)
+            self.errors.close()
+            raise
+        finally:
+            os.close(writing)
+        self.events: Generator[Event] = self.read(reading, limit)
 
     def ask(self, question: str) -> None:
         assert self.process.stdin is not None
@@ -48,11 +54,13 @@ class Child:
     def close(self) -> None:
         """By the thread that reads the events."""
         self.end(0)
-        with contextlib.suppress(OSError), self.errors:
+        self.events.close()  # and with it the pipe
+        self.errors.close()
+        with contextlib.suppress(OSError):
             assert self.process.stdin is not None
             self.process.stdin.close()
 
-    def read(self, reading: int, limit: Callable[[], float]) -> Iterator[Event]:
+    def read(self, reading: int, limit: Callable[[], float]) -> Generator[Event]:
         text = b""
         with open(reading, "rb", buffering=0) as pipe:
             while system.is_readable(pipe, timeout := limit()):
@@ -110,8 +118,8 @@ def signal_name(number: int) -> str:
 
 
 def serve(answer: Callable[[str, Callable[[Event], None]], None]) -> None:
-    """The child's side, to the end of the program: answer(question, tell) for each line of standard input. The last of
-    its arguments is the descriptor to write to."""
+    """The child's side, to the end of the program: answer(question, tell) for each line of standard input. sys.argv[2]
+    is the descriptor to write to."""
     number = system.inherited(int(sys.argv[2]))
     os.set_inheritable(number, False)
     questions = os.dup(0)

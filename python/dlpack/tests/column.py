@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from .child import Child, Event
+from .child import BUSY, Child, Event
 from .expectations import APART
 from .expression import Expression
 from .results import Check, Exchange
@@ -15,8 +15,8 @@ LIVES = 8  # processes that a column may use up
 
 
 class Host:
-    """The processes of a thread. One that has begun is used again for another library where what they import can be
-    together: imports take most of the time."""
+    """The child processes of one thread. A process is used again for the next library where both can be imported
+    together, since imports take most of the time."""
 
     def __init__(self, scratch: str, timeout: float) -> None:
         self.scratch = scratch
@@ -30,10 +30,10 @@ class Host:
     def __exit__(self, *_: object) -> None:
         self.close(*self.imported)
 
-    def child(self, names: set[str]) -> tuple[Child, bool]:
-        """A process for these libraries, and whether others have used it before."""
+    def child(self, names: set[str], fresh: bool) -> tuple[Child, bool]:
+        """A process for these libraries, and whether it was used before, as no fresh one was."""
         for child, imported in self.imported.items():
-            if together(imported | names):
+            if not fresh and together(imported | names):
                 imported.update(names)
                 return child, True
         child = Child("worker", self.scratch, lambda: self.timeout)
@@ -73,10 +73,10 @@ class Column:
 
     def run(self, host: Host) -> Iterator[str]:
         """Yields what begins."""
-        lives = LIVES
+        lives, death = LIVES, False
         for task in self.tasks:
             while lives > 0 and self.library not in self.absent and not host.stopped:
-                death = yield from self.live(task, host)
+                death = yield from self.live(task, host, fresh=death)
                 if not death:
                     break
                 lives -= 1
@@ -105,9 +105,9 @@ class Column:
             return cell
         return None
 
-    def live(self, task: Task, host: Host) -> Generator[str, None, bool]:
+    def live(self, task: Task, host: Host, fresh: bool) -> Generator[str, None, bool]:
         """Gives the task to a process; returns whether it died."""
-        child, used = host.child({self.library, *task.providers})
+        child, used = host.child({self.library, *task.providers}, fresh)
         child.ask(json.dumps(asdict(task)))
         begun: Event = {"begins": f"import {self.library}", "import": self.library}
         for event in child.events:
@@ -115,7 +115,7 @@ class Column:
                 break
             if "death" in event:
                 host.close(child)
-                if not used:
+                if not used or event["death"].startswith(BUSY):
                     self.record_death(begun, event["death"])
                 elif "import" not in begun:  # what came before may have damaged it: this is tried again in a new one
                     self.done.remove(begun["begins"])

@@ -1,8 +1,10 @@
 """A run: each library that is installed meets each other one, in several processes at a time, and what is found becomes
 one Report."""
 
+import contextlib
 import datetime
 import platform
+import queue
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +18,7 @@ from .results import Report
 from .system import usable_cpus
 
 YEAR = 366 * 24 * 3600  # what select() can wait
-JOBS = 4  # threads, at most: the processes of each need two or three gigabytes
+JOBS = 4  # exchanges at a time, at most: the processes of each thread need two or three gigabytes
 
 Progress = Callable[[int, int, str], None]  # columns done, columns in all, what begins
 
@@ -45,31 +47,34 @@ def run(
     providers = [*EVERYWHERE, *chosen]
     names = list(chosen) if libraries else ["standard", "asdlpack", "conformance", *chosen]
     columns = [Column(name, chosen.get(name, ""), providers if takes(name) else [], expression) for name in names]
-    upcoming = iter(sorted(columns, key=lambda column: takes(column.library)))  # first what imports least
+    free: queue.SimpleQueue[Host] = queue.SimpleQueue()
     finished = 0
 
-    def work(host: Host) -> None:
+    def work(column: Column) -> None:
         nonlocal finished
-        with host:
-            for column in upcoming:
-                try:
-                    for what in column.run(host):
-                        if progress:
-                            progress(finished, len(columns), what)
-                except OSError:
-                    raise
-                except Exception as error:  # a library has written where it should not, say
-                    host.close(*host.imported)
-                    column.problems.append(f"{column.library}: {one_line(error)}")
-                finished += 1
+        host = free.get()
+        try:
+            for what in column.run(host):
+                if progress:
+                    progress(finished, len(columns), what)
+        except OSError:
+            raise
+        except Exception as error:  # a library has written where it should not, say
+            host.close(*host.imported)
+            column.problems.append(f"{column.library}: {one_line(error)}")
+        finally:
+            free.put(host)
+        finished += 1
 
     if progress:
         progress(0, len(columns), "")
-    with tempfile.TemporaryDirectory() as scratch:
-        hosts = [Host(scratch, timeout) for _ in range(jobs or min(usable_cpus(), JOBS))]
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
+        hosts = [stack.enter_context(Host(scratch, timeout)) for _ in range(jobs or min(usable_cpus(), JOBS))]
+        for host in hosts:
+            free.put(host)
         with ThreadPoolExecutor(len(hosts)) as pool:
             try:
-                list(pool.map(work, hosts))
+                list(pool.map(work, sorted(columns, key=lambda column: takes(column.library))))  # small imports first
             except BaseException:  # Ctrl-C, say: what runs is of no use any more
                 for host in hosts:
                     host.stop()
@@ -89,7 +94,7 @@ def validate(libraries: Sequence[str], expression: str, timeout: float | None, j
     if timeout is not None and not 0 < timeout <= YEAR:
         raise ValueError(f"timeout {timeout:g}: expected seconds, more than 0")
     if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs {jobs}: expected how many processes run at a time, 1 or more")
+        raise ValueError(f"jobs {jobs}: expected how many exchanges run at a time, 1 or more")
 
 
 def takes(library: str) -> bool:
