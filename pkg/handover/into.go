@@ -89,8 +89,7 @@ func checkAlike(source, target *Place) error {
 	case s.DataType != t.DataType || s.Packed() != t.Packed() && !(s.Device.Type.OnCPU() && t.Device.Type.OnCPU()):
 		expected = "one data type, since nothing is converted (" + toOneType(s, t) + ")"
 	case s.NDim != t.NDim || s.Shape != t.Shape:
-		expected = "one shape, since nothing is repeated (pass views of one shape, as source.reshape(target.shape) or " +
-			"numpy.broadcast_to(source, target.shape) gives)"
+		expected = "one shape, since nothing is repeated (" + toOneShape(s, t) + ")"
 	default:
 		return nil
 	}
@@ -104,16 +103,39 @@ func toOneType(source, target *dlpack.Tensor) string {
 		return "pack or pad the items on the CPU, by copy_into there"
 	}
 	convert := "convert the source before, as with source.astype(dtype); numpy.copyto converts"
-	if !isByte(source) && !isByte(target) {
+	if !isByte(source) && !isByte(target) || bytesOf(source) != bytesOf(target) {
 		return convert
 	}
+	return "of bytes pass " + asTarget(target) + "; else " + convert
+}
+
+// toOneShape is the way out where items have to be repeated, or left out.
+func toOneShape(source, target *dlpack.Tensor) string {
+	if source.Size == target.Size {
+		return "pass source.reshape(target.shape), of bytes " + asTarget(target)
+	}
+	least := strconv.FormatInt(min(source.Size, target.Size), 10)
+	return "pass a part of the larger one, of bytes memoryview(obj)[:" + least + "]; or what repeats the source, as " +
+		"numpy.broadcast_to(source, " + dlpack.ShapeText(target.Shape[:target.NDim]) + ")"
+}
+
+// asTarget is the call that takes the source's bytes for the target's items.
+func asTarget(target *dlpack.Tensor) string {
 	var memory [32]byte
 	name := string(protocol.AppendName(memory[:0], target.DataType))
 	if target.Flags&dlpack.SubbyteTypePadded != 0 {
 		name = "|V1 " + name // as the arrays of ml_dtypes have it
 	}
-	return "of bytes pass dlpack.frombuffer(source, '" + name + "', " + dlpack.ShapeText(target.Shape[:target.NDim]) +
-		"); else " + convert
+	return "dlpack.frombuffer(source, '" + name + "', " + dlpack.ShapeText(target.Shape[:target.NDim]) + ")"
+}
+
+// bytesOf is how many bytes the items fill, which are less than one each where they are packed.
+func bytesOf(t *dlpack.Tensor) int64 {
+	bits := int64(t.DataType.Bits) * int64(t.DataType.Lanes)
+	if t.Flags&dlpack.SubbyteTypePadded != 0 {
+		bits = (bits + 7) / 8 * 8
+	}
+	return (t.Size*bits + 7) / 8
 }
 
 func isByte(t *dlpack.Tensor) bool {

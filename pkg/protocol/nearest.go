@@ -35,6 +35,16 @@ var words = [...]struct {
 	{"float6", []string{"float6_e2m3fn", "float6_e3m2fn"}},
 	{"float4", []string{"float4_e2m1fn"}},
 	{"fp4", []string{"float4_e2m1fn"}},
+	{"ushort", []string{"uint16"}},
+	{"ulong", []string{"uint64"}},
+	{"chalf", []string{"complex32"}},
+	{"csingle", []string{"complex64"}},
+	{"cfloat", []string{"complex64", "complex128"}}, // torch's and numpy's
+	{"cdouble", []string{"complex128"}},
+	{"i128", []string{"int128"}},
+	{"u128", []string{"uint128"}},
+	{"f6_e2m3", []string{"float6_e2m3fn"}}, // these two are safetensors' words
+	{"f6_e3m2", []string{"float6_e3m2fn"}},
 	{"float4_e2m1fn_x2", []string{"float4_e2m1fnx2"}}, // torch's word
 }
 

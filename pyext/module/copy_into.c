@@ -60,7 +60,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
 /* Refuses a target that gave a copy to this call alone: what is written there would be lost. -1: error. */
 static int check_is_no_copy(PyObject *obj, const DLPackObject *target)
 {
-    bool may_change = target->protocol != NULL && strcmp(target->protocol, "__array_interface__") == 0;
+    bool may_change = target->protocol != NULL && strncmp(target->protocol, "__array_", 8) == 0;
     if (Py_IS_TYPE(obj, DLPackObject_type) || !(target->producer_copied || may_change)) {
         return 0;
     }

@@ -86,8 +86,8 @@ def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> Bu
     """An error where obj gave a copy for this call: what is written there would be lost."""
     if tensor._producer_copied:
         how = "a copy of its memory (IS_COPIED)"
-    elif tensor.protocol == "__array_interface__" and asdlpack(obj).pointer != tensor.pointer:
-        how = "other memory at each __array_interface__"
+    elif tensor.protocol.startswith("__array_") and asdlpack(obj).pointer != tensor.pointer:
+        how = f"other memory at each {tensor.protocol}"
     else:
         return None
     return BufferError(

@@ -26,6 +26,7 @@ DENIED = "a filter denies a system call that it needs: strace -fZ shows which on
 WAYS_OUT = {
     errno.EMFILE: "let some of it go, or raise the limit of descriptors: ulimit -n",
     errno.ENFILE: "the whole system has no descriptor left: fs.file-max",
+    errno.EBADF: "the program closed its descriptor, as a daemon does: send it before, or make it afterwards",
     errno.EFBIG: "raise the limit of a file's size: ulimit -f",
     errno.EPERM: DENIED,
     errno.ENOSYS: DENIED,
@@ -84,6 +85,7 @@ class Memory(mmap.mmap):
     """A mapping, and what other processes get: its file, or on Windows, where mmap keeps that for itself, its name."""
 
     file: Descriptor
+    inode: tuple[int, int] | None
     name: str
 
 
@@ -192,8 +194,15 @@ else:
             raise
         finally:
             standard.clear()
-        memory.file = file  # whoever has the memory may pass it on
+        memory.file, memory.inode = file, inode(file)  # whoever has the memory may pass it on
         return memory
+
+    def inode(file: Descriptor) -> tuple[int, int] | None:
+        try:
+            status = os.fstat(file.fileno())
+        except PermissionError:  # a filter of system calls
+            return None
+        return status.st_dev, status.st_ino
 
     SHARER = vars(resource_sharer)["_resource_sharer"]  # typeshed lacks it
     kept_open: list[socket.socket] = []  # the other ends of sockets that greenlets wait for
@@ -239,6 +248,8 @@ else:
                 ) from None
 
     def sent(memory: Memory) -> tuple[Any, ...]:
+        if inode(memory.file) != memory.inode:  # receivers would write into the file that has the number now
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         spawning = get_spawning_popen() is not None
         return (reduction.DupFd(memory.file.fileno()) if spawning else Sent(memory.file),)
 

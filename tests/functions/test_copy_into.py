@@ -565,6 +565,12 @@ class Interface:
         return {"version": 3, "data": data, "shape": (3,), "typestr": "|u1"}
 
 
+class Struct:
+    @property
+    def __array_struct__(self):
+        return np.zeros(3, "u1").__array_struct__
+
+
 class Copies:
     def __init__(self):
         self.memory = np.zeros(3, "u1")
@@ -579,6 +585,7 @@ class Copies:
 LOST = {
     "an interface": (lambda: Interface(copies=True), "Interface gives other memory at each __array_interface__;"),
     "an address": (lambda: Interface(copies=True, address=True), "Interface gives other memory at each __array_int"),
+    "a struct": (Struct, "Struct gives other memory at each __array_struct__;"),
     "a producer": (Copies, r"Copies gives a copy of its memory \(IS_COPIED\)"),
     "a capsule": (lambda: np.zeros(3, "u1").__dlpack__(copy=True, max_version=(1, 0)), "PyCapsule gives a copy"),
 }
@@ -591,9 +598,9 @@ def test_a_target_that_gives_copies_is_refused(target):
         copy_into(b"abc", make())
 
 
-@pytest.mark.parametrize("obj", [Interface(copies=True), Copies()])
+@pytest.mark.parametrize("obj", [Interface(copies=True), Struct(), Copies()])
 def test_a_copy_is_not_borrowed_to_be_written(obj):
-    with pytest.raises(BufferError, match=r"^\S*(Interface|Copies) gives"), borrow(obj, writable=True):
+    with pytest.raises(BufferError, match=r"^\S*(Interface|Struct|Copies) gives"), borrow(obj, writable=True):
         pass
     with borrow(obj) as tensor:
         assert tensor.contents.shape[0] == 3

@@ -588,6 +588,22 @@ def test_processes_with_other_keys_are_told_to_have_the_same():
     assert bytes(ForkingPickler.loads(message)) == bytes(3)
 
 
+@alone
+def test_memory_whose_descriptor_the_program_closed_is_not_passed_on():
+    """As a daemon closes all. Another file gets the number: the receiver would write there."""
+    x = dlpack.shared(4, "uint8")
+    number = x.obj.file.fileno()
+    os.close(number)
+    with pytest.raises(OSError, match="it can't be passed on: Bad file descriptor .*the program closed its descriptor"):
+        passed(x)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), number)
+        with pytest.raises(OSError, match="the program closed its descriptor, as a daemon does"):
+            passed(x)
+    memoryview(x)[0] = 7
+    assert memoryview(x)[0] == 7
+
+
 def test_a_program_that_is_started_does_not_inherit_it():
     x = dlpack.shared(1, "int8")
     code = f"import os; os.fstat({x.obj.file.fileno()})"
