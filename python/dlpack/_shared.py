@@ -120,12 +120,12 @@ if sys.platform == "win32":
 else:
     import ctypes
     import fcntl
-    import hmac  # noqa: F401  multiprocessing imports it at the first receipt: a child forked then would wait for ever
     import resource
     import socket
     from multiprocessing import connection, resource_sharer
     from multiprocessing.context import get_spawning_popen
 
+    __import__("hmac")  # else multiprocessing imports it at the first receipt: a child forked then would wait for ever
     STDERR = 2  # the last of the standard descriptors
     # A mapping keeps a second descriptor, for its resize, unless it is told not to.
     ONE_DESCRIPTOR: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
