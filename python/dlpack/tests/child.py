@@ -32,7 +32,7 @@ class Child:
         env = os.environ | {"PYTHONOPTIMIZE": ""} | environment  # the checks have assertions
         options = {"stdin": subprocess.PIPE, "stdout": self.errors, "stderr": self.errors, "env": env}
         try:
-            self.process = system.start(command, writing, **options)
+            self.process: subprocess.Popen[bytes] = system.start(command, writing, **options)
         except BaseException:
             os.close(reading)
             self.errors.close()
