@@ -110,12 +110,6 @@ static Py_ssize_t object_length(PyObject *Py_UNUSED(self))
     return -1;
 }
 
-/* Without it int() and float() would read the memory as digits. */
-static PyObject *object_number(PyObject *Py_UNUSED(self))
-{
-    return refuse_use("is no number");
-}
-
 /* Without it bool() would ask for the length. By bool(x), numpy takes what has no dimensions for an item. */
 static int object_is_true(PyObject *self)
 {
@@ -205,8 +199,6 @@ static PyType_Slot object_slots[] = {
     {Py_mp_ass_subscript, object_set_item},
     {Py_mp_length, object_length},
     {Py_nb_bool, object_is_true},
-    {Py_nb_int, object_number},
-    {Py_nb_float, object_number},
     {Py_nb_add, object_arithmetic},
     {Py_nb_subtract, object_arithmetic},
     {Py_nb_multiply, object_arithmetic},

@@ -404,7 +404,7 @@ REFUSED = {
     "complex numbers of xarray": (lambda: xarray.DataArray([1j, 2]), "numpy.asarray(obj)"),
     "an array of xarray with coordinates": (
         lambda: xarray.DataArray([1, 2], name="n", dims="x", coords={"x": [5, 6]}),
-        "coordinates: its Arrow table has these, too (pass numpy.asarray(obj))",
+        "its Arrow table has the coordinates as columns, too (pass numpy.asarray(obj))",
         "numpy.asarray(obj)",
     ),
     "nulls among booleans": (

@@ -23,9 +23,6 @@ NO_ITEMS = {
     "a product": (lambda x: x * 2j, "has no arithmetic"),
     "a quotient": (lambda x: x / 2, "has no arithmetic"),
     "a matrix product": (lambda x: x @ x, "has no arithmetic"),
-    "an int": (int, "is no number"),
-    "a float": (float, "is no number"),
-    "a complex number": (complex, "is no number"),
 }
 
 
@@ -82,16 +79,14 @@ def test_it_is_true_also_without_items():
     assert asdlpack(numpy.zeros(3, "M8[s]"))  # which is refused
 
 
-@pytest.mark.parametrize("item", [numpy.array(False), numpy.array(0x31323334), numpy.array(1.5), numpy.array(2j)])
-def test_numpy_takes_none_without_dimensions_for_an_item(item):
-    """The bytes of the int are digits, which int() would read."""
+@pytest.mark.parametrize("item", [numpy.array(False), numpy.array(2.5)])
+def test_without_dimensions_it_has_no_truth_value(item):
+    """numpy would take that for an item."""
     for x in asdlpack(item), asdlpack(item, copy=True):
-        with pytest.raises((TypeError, ValueError)):
-            numpy.array([x])
-        with pytest.raises((TypeError, ValueError)):
-            numpy.zeros(1, item.dtype)[0] = x
         with pytest.raises(TypeError, match="has no truth value: it isn't an array"):
             bool(x)
+        with pytest.raises(TypeError):
+            numpy.zeros(1, bool)[0] = x
         assert numpy.asarray(x) == item
 
 
