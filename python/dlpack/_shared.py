@@ -248,7 +248,8 @@ else:
                 ) from None
 
     def sent(memory: Memory) -> tuple[Any, ...]:
-        if inode(memory.file) != memory.inode:  # receivers would write into the file that has the number now
+        now = inode(memory.file)
+        if now and memory.inode and now != memory.inode:  # receivers would write into the file that has the number now
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         spawning = get_spawning_popen() is not None
         return (reduction.DupFd(memory.file.fileno()) if spawning else Sent(memory.file),)
