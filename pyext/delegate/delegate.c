@@ -313,13 +313,14 @@ static int lacks_stream(const DLPackObject *self, const struct export_arguments 
     return found > 0 ? same_device(asked, own) : found;
 }
 
-static bool has_items(const DLTensor *tensor)
+/* Whether it surely has no items: nobody has validated it. */
+static bool is_empty(const DLTensor *tensor)
 {
-    bool some = true;
-    for (int32_t i = 0; i < tensor->ndim; i++) {
-        some = some && tensor->shape[i] != 0;
+    bool readable = tensor->shape != NULL && tensor->ndim <= MAX_NDIM, empty = false;
+    for (int32_t i = 0; readable && i < tensor->ndim; i++) {
+        empty = empty || tensor->shape[i] == 0;
     }
-    return some;
+    return empty;
 }
 
 /* Whether copy=None can't share what the producer gave. */
@@ -366,7 +367,7 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     /* Some consumers (onnxruntime, tensorflow) ignore byte_offset, and all ignore that data is NULL, as torch's
      * MaskedTensor exports it. */
     bool fits =
-        name == expected && (given == NULL || (given->byte_offset == 0 && (given->data != NULL || !has_items(given))));
+        name == expected && (given == NULL || (given->byte_offset == 0 && (given->data != NULL || is_empty(given))));
     if (fits && (given == NULL || !needs_copy(self, answer))) {
         return answer;
     }

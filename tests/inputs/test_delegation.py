@@ -128,6 +128,20 @@ def test_a_capsule_with_items_and_data_null_is_refused(name, max_version):
     assert asdlpack(speaking(lambda **_: empty)).__dlpack__(max_version=max_version) is empty
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [("shape", None, "^shape is NULL"), ("ndim", 1 << 30, "^ndim is 1073741824"), ("ndim", -1, "^ndim is -1")],
+)
+def test_a_shape_beside_data_null_is_read_only_where_it_can_be(field, value, message):
+    def dlpack(**arguments):
+        managed = Managed(0, shape=(2, 3))
+        setattr(managed.struct.dl_tensor, field, value)
+        return managed.capsule()
+
+    with pytest.raises(ValueError, match=message):
+        asdlpack(speaking(dlpack)).__dlpack__(max_version=(1, 3))
+
+
 def test_the_device_is_the_producers_own_and_asked_anew():
     producer = Producer()
     x = asdlpack(producer)
