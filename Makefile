@@ -34,8 +34,8 @@ MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton \
 	$(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv-pydlpack
 
-.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format environments lint bench bench-compare \
-	bench-cuda matrix conformance docs wheels check-wheels notes clean
+.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format environments lint bench \
+	bench-compare bench-cuda matrix conformance docs wheels check-wheels notes clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py

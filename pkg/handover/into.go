@@ -103,7 +103,7 @@ func toOneType(source, target *dlpack.Tensor) string {
 		return "pack or pad the items on the CPU, by copy_into there"
 	}
 	convert := "convert the source before, as with source.astype(dtype); numpy.copyto converts"
-	if !isByte(source) && !isByte(target) || bytesOf(source) != bytesOf(target) {
+	if !isByte(source) && !isByte(target) || source.NBytes != target.NBytes {
 		return convert
 	}
 	return "of bytes pass " + asTarget(target) + "; else " + convert
@@ -127,15 +127,6 @@ func asTarget(target *dlpack.Tensor) string {
 		name = "|V1 " + name // as the arrays of ml_dtypes have it
 	}
 	return "dlpack.frombuffer(source, '" + name + "', " + dlpack.ShapeText(target.Shape[:target.NDim]) + ")"
-}
-
-// bytesOf is how many bytes the items fill, which are less than one each where they are packed.
-func bytesOf(t *dlpack.Tensor) int64 {
-	bits := int64(t.DataType.Bits) * int64(t.DataType.Lanes)
-	if t.Flags&dlpack.SubbyteTypePadded != 0 {
-		bits = (bits + 7) / 8 * 8
-	}
-	return (t.Size*bits + 7) / 8
 }
 
 func isByte(t *dlpack.Tensor) bool {

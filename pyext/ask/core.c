@@ -61,7 +61,7 @@ static bool has_reserve(struct answer *answer)
 /* false: too little stack is left for Go, which would end the process; the answer says so. */
 static bool has_stack(struct answer *answer)
 {
-    bool enough = stack_has(GO_STACK);
+    bool enough = stack_has_bytes(GO_STACK);
     if (!enough) {
         answer->status = STATUS_MEMORY_ERROR;
         snprintf(answer->message, sizeof answer->message,

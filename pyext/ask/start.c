@@ -31,7 +31,7 @@ static atomic_int forks_process; /* in which they do */
 static struct failure start_alone(const char *copy)
 {
     struct core core = {.version = DLPACK_GO_VERSION};
-    if (!stack_has(GO_STACK)) {
+    if (!stack_has_bytes(GO_STACK)) {
         return (struct failure){.name = "stack", .number = GO_STACK >> 10};
     }
     struct failure failure = prepare_start();

@@ -60,11 +60,9 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
 /* Refuses a target that gave a copy to this call alone: what is written there would be lost. -1: error. */
 static int check_is_no_copy(PyObject *obj, const DLPackObject *target)
 {
-    bool may_change = target->protocol != NULL && strncmp(target->protocol, "__array_", 8) == 0;
-    if (Py_IS_TYPE(obj, DLPackObject_type) || !(target->producer_copied || may_change)) {
-        return 0;
-    }
-    return check_in_python(python.refuse_copy, PyTuple_Pack(2, obj, target));
+    bool may_be =
+        target->producer_copied || (target->protocol != NULL && strncmp(target->protocol, "__array_", 8) == 0);
+    return may_be ? check_in_python(python.refuse_copy, PyTuple_Pack(2, obj, target)) : 0;
 }
 
 /* Whether both have the same shape and data type, and each item of the target memory of its own. */

@@ -34,7 +34,7 @@ HOT DLPackObject *object_kept(DLPackObject *self)
 {
     if (self != NULL && (self->flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0) {
         self->flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
-        self->producer_copied = true;
+        self->producer_copied = !holds_memory(self);
     }
     return self;
 }

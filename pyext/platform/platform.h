@@ -47,7 +47,7 @@ struct thread *this_thread(void);
 bool stack_has_space(int nested);
 
 /* Whether this thread's stack has so many bytes left, or its bounds are not known. */
-bool stack_has(size_t bytes);
+bool stack_has_bytes(size_t least);
 
 /* Whether it is the main thread's, and surely has much left. To measure that stack takes long: glibc reads
  * /proc/self/maps. */

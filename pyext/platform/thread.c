@@ -19,10 +19,10 @@ bool stack_has_space(int nested)
     return used < size / 2 && (nested < FEW || used < MOST_FOR_MANY);
 }
 
-bool stack_has(size_t bytes)
+bool stack_has_bytes(size_t least)
 {
     size_t used, size;
-    return stack_is_large() || !measure_stack(&used, &size) || size - used >= bytes;
+    return stack_is_large() || !measure_stack(&used, &size) || size - used >= least;
 }
 
 bool stack_may_hold(int calls)

@@ -83,7 +83,9 @@ def export_of(
 
 
 def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> BufferError | None:
-    """An error where obj gave a copy for this call: what is written there would be lost."""
+    """An error where obj gave a copy for this call: what is written there would be lost. A DLPackObject keeps it."""
+    if type(obj) is type(tensor):
+        return None
     if tensor._producer_copied:
         how = "a copy of its memory (IS_COPIED)"
     elif tensor.protocol.startswith("__array_") and asdlpack(obj).pointer != tensor.pointer:

@@ -28,7 +28,7 @@ from functools import partial
 from ._arrow import stream_was_read
 from ._delegate import refuse_copy
 from ._describe import is_taken_over, looked_at
-from ._dlpack import DLPackObject, _newest_version, _register_structures, _share_structure, asdlpack
+from ._dlpack import _newest_version, _register_structures, _share_structure, asdlpack
 from ._errors import needless_owner, of_asdlpack
 from ._object import refusal
 from ._pickle import PADDED
@@ -131,7 +131,7 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
         raise BufferError(text) from None
     if writable and x.readonly:
         raise stream_was_read(obj, BufferError(refusal(x, "read-only")))
-    if writable and type(obj) is not DLPackObject and (lost := refuse_copy(obj, x, "")):
+    if writable and (lost := refuse_copy(obj, x, "")):
         raise lost
     if x._flags & PADDED:
         raise BufferError(refusal(x, "no DLTensor"))

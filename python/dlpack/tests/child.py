@@ -83,9 +83,8 @@ class Child:
                 # It is dead, and what it has started keeps the pipe open.
         self.end(timeout)
         status = self.process.returncode
-        yield self.death(
-            f"died of {signal_name(-status)}" if status < 0 else f"ended with status {status}", "its process "
-        )
+        how = f"died of {signal_name(-status)}" if status < 0 else f"ended with status {status}"
+        yield self.death(f"its process {how}")
 
     def end(self, timeout: float) -> None:
         """Waits for the process, kills it where it stays, and in any case what it leaves behind."""
@@ -94,11 +93,11 @@ class Child:
         self.kill()
         self.process.wait()
 
-    def death(self, how: str, who: str = "") -> Event:
-        """With the last line that the process printed, to tell why."""
+    def death(self, text: str) -> Event:
+        """The last event. Behind the text stands the last line that the process printed, which may tell why."""
         self.errors.seek(max(self.errors.seek(0, os.SEEK_END) - TAIL, 0))
         lines = [line.strip() for line in self.errors.read().splitlines() if line.strip()]
-        return {"death": who + how + (f" ({lines[-1][:WORDS]})" if lines else "")}
+        return {"death": text + (f" ({lines[-1][:WORDS]})" if lines else "")}
 
 
 def parsed(line: bytes) -> Event | None:

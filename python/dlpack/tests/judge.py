@@ -82,7 +82,7 @@ class Judge:
         if self.stopped:  # while it was started
             self.child.kill()
         self.child.ask(rule.id)
-        answer = next(self.child.events, {"death": "its process ended"})
+        answer = next(self.child.events)
         if "death" in answer:
             self.end()
         return answer
