@@ -21,8 +21,16 @@ bool stack_has_space(int nested)
 
 bool stack_has_bytes(size_t least)
 {
+    enum { FRAMES = 1 << 10 }; /* bytes, more than lie between this function's frame and that of a call into Go */
     size_t used, size;
-    return stack_is_large() || !measure_stack(&used, &size) || size - used >= least;
+    if (stack_is_large()) {
+        return true;
+    }
+    if (measure_stack(&used, &size)) {
+        return size - used >= least;
+    }
+    /* Below where a limit says that the stack ends, Go believes nothing of it; but that call may still be above. */
+    return (size_t)((char *)this_thread()->stack - (char *)__builtin_frame_address(0)) > FRAMES;
 }
 
 bool stack_may_hold(int calls)
