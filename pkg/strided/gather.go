@@ -114,12 +114,12 @@ func swappedRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int
 	}
 }
 
-// swappedRun copies words that lie side by side, 32 bytes at once. It returns how many bytes it has copied: a multiple
-// of 32.
+// swappedRun copies words that lie side by side, 32 bytes or more at once. It returns how many bytes it has copied: a
+// multiple of 32.
 //
 //go:noinline
 func swappedRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) int {
-	low, at := lowBytes, 0
+	low, at := lowBytes, swappedVectors[T](dst, src, bytes)
 	for ; at+32 <= bytes; at += 32 {
 		to, from := (*[4]uint64)(unsafe.Add(dst, at)), (*[4]uint64)(unsafe.Add(src, at))
 		to[0] = reverseEach[T](from[0], low)

@@ -170,12 +170,12 @@ static void swap_numbers(void *numbers, size_t bytes, int64_t size)
 HOT static bool copy_small(struct request *request, struct answer *answer)
 {
     /* Bytes; above, Go is no slower. */
-    enum { MOST_COMPACT = 64 << 10, MOST_SWAPPED = 16 << 10, MOST_STRIDED = 8 << 10 };
+    enum { MOST_COMPACT = 64 << 10, MOST_OTHER = 8 << 10 };
     bool compact = (request->facts & FACT_STRIDES) == 0;
     char order = request->format[0];
     int64_t swapped = swapped_bytes(request);
     size_t bytes = (size_t)request->vouched;
-    size_t most = !compact ? MOST_STRIDED : swapped > 1 ? MOST_SWAPPED : MOST_COMPACT;
+    size_t most = compact && swapped <= 1 ? MOST_COMPACT : MOST_OTHER;
     if (bytes == 0 || bytes > most || swapped == 0 || request->terms.has_stream || request->terms.has_target) {
         return false;
     }
