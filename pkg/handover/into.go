@@ -2,7 +2,6 @@ package handover
 
 import (
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -60,16 +59,14 @@ func CopyInto(source, target *Place, allocator Allocator) error {
 // there is another one. What asdlpack refuses before gets it in Python, by about_side.
 func OfTarget(err error) error {
 	text := err.Error()
-	cut := max(0, strings.LastIndex(text, " ("))
-	copies := func(word string) bool { return strings.Contains(text[cut:], word) }
-	words := []string{"asarray(", "ascontiguousarray(", ".astype(", ".tobytes()"}
-	if dlpack.KindOf(err) == dlpack.KindUnsupported && slices.ContainsFunc(words, copies) {
-		wayOut := " (copy into a new array, and from there by the library that owns the target)"
-		if copies(".view('uint8')") {
-			wayOut = " (pass its bytes: obj.view('uint8') of a numpy array, obj[..., None].view('uint8') of a " +
-				"strided one or one without dimensions, else memoryview(obj).cast('B'))"
-		}
-		err = dlpack.Unsupported(text[:cut] + wayOut)
+	cut := strings.LastIndex(text, " (")
+	switch {
+	case dlpack.KindOf(err) != dlpack.KindUnsupported || cut < 0 || strings.Contains(text[cut:], "ticks, .view("):
+	case strings.Contains(text[cut:], ".view('uint8')"):
+		err = dlpack.Unsupported(text[:cut] + " (pass its bytes: obj.view('uint8') of a numpy array, " +
+			"obj[..., None].view('uint8') of a strided one or one without dimensions, else memoryview(obj).cast('B'))")
+	default:
+		err = dlpack.Unsupported(text[:cut] + " (copy into a new array, and from there by the library that owns the target)")
 	}
 	return dlpack.Of("target", err)
 }

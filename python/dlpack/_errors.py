@@ -320,31 +320,26 @@ def capsule_name(name: bytes | None, legacy: str, versioned: str) -> Exception:
     return ValueError(f'capsule "{text:.{MOST}}": expected the name "{legacy}" or "{versioned}"')
 
 
-# Ways out that make a copy: of copy_into's target they would lose what is copied into it.
-COPYING = (
-    "copy=None",
-    "numpy.asarray(",
-    "ascontiguousarray(",
-    ".astype(",
-    ".tobytes()",
-    "getvalue()",
-    "read()",
-    "read_buffer()",
-    "to_numpy(",
-    "collect()",
-    "compute()",
-    "obj.get()",
-    "toarray()",
-    "todense()",
-    "to_array(",
-    "to_dense(",
-    "to_ndarray()",
-    "to_tensor()",
-    "to_padded_tensor(",
-    "resolve_conj()",
-    "int_repr()",
-    "empty_like(",
-    "key_data(",
+# The ways out that lead to an object's own memory. All others make a copy, or need one, and of copy_into's target that
+# would lose what is copied into it.
+TO_OWN_MEMORY = (
+    ".set_(obj)",
+    ".view(torch.",
+    "ctypes.pointer(",
+    "ffi.buffer(",
+    "from_pointer",
+    "get_obj()",
+    "getbuffer()",
+    "it has no memory:",
+    "its items one by one",
+    "its values one by one",
+    "map it:",
+    "map the file:",
+    "obj.asi8",
+    "pass an open one",
+    "pass its buf",
+    "pass obj.data",
+    "ticks, .view(",
 )
 
 
@@ -354,16 +349,27 @@ def about_side(side: str, error: BaseException) -> BaseException:
     if kind is not TypeError and kind is not ValueError and kind is not BufferError:
         return error
     text = str(error)
-    if side == "target":
-        text = text.replace("mode='c'", "mode='r+'").replace("ACCESS_COPY", "ACCESS_WRITE")
-        said, _, way_out = text.rpartition(" (")
-        for word in COPYING:  # any() would make a generator, which CPython 3.11 loses where there is no memory for it
-            if word in way_out:
-                text = f"{said} (copy into a new array, and from there by the library that owns the target)"
-                break
+    if side == "target" and kind is not ValueError:
+        text = of_target(text)
     named = kind(f"{side}: {text}")
     named.__cause__ = error.__cause__
     return named.with_traceback(error.__traceback__)
+
+
+def of_target(text: str) -> str:
+    """The text of an error with a way out by which the object can be written to."""
+    text = text.replace("mode='c'", "mode='r+'").replace("ACCESS_COPY", "ACCESS_WRITE")
+    text = text.replace("map the file: mmap", "open it in mode 'r+b' and map it: mmap")
+    text = text.replace("or opened as file", "or opened in mode 'r+b' as file").replace(", or of text obj.encode()", "")
+    cut = text.rfind(" (")
+    while cut > 0 and text.count("(", cut) != text.count(")", cut):
+        cut = text.rfind(" (", 0, cut)
+    if cut < 0 or not text.endswith(")") or not text[cut + 2].isalpha():
+        return text
+    for words in TO_OWN_MEMORY:  # any() would make a generator, which CPython 3.11 loses where there is no memory for it
+        if words in text[cut:]:
+            return text
+    return f"{text[:cut]} (copy into a new array, and from there by the library that owns the target)"
 
 
 def read_only_target(source: object, target: object) -> Exception:

@@ -127,7 +127,9 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
     except BufferError as error:
         text, copied = of_asdlpack(error), "asdlpack(obj, copy=None)"
         if writable and copied in text:
-            text = f"{text.replace(copied, f'x = {copied}')[:-1]}, and afterwards copy_into(x, obj))"
+            unseen = "; obj does not see what is written there"
+            afterwards = ", and afterwards copy_into(x, obj)" if may_be_written(obj) else unseen
+            text = f"{text.replace(copied, f'x = {copied}')[:-1]}{afterwards})"
         raise BufferError(text) from None
     if writable and x.readonly:
         raise stream_was_read(obj, BufferError(refusal(x, "read-only")))
@@ -145,6 +147,14 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
     finally:
         tensor.data, tensor.shape, tensor.strides, tensor.ndim = None, None, None, 0
         del capsule
+
+
+def may_be_written(obj: object) -> bool:
+    """Whether copy_into can have it for its target."""
+    try:
+        return not memoryview(obj).readonly  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):
+        return hasattr(obj, "__array_interface__")
 
 
 def read_structure(

@@ -22,7 +22,7 @@ from numpy.lib.stride_tricks import as_strided
 import dlpack
 from dlpack import asdlpack, borrow, copy_into, from_pointer, frombuffer
 from support.alone import WINDOWS, alone
-from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Managed, Speaks, capsule_name
+from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name
 from support.layouts import DTYPES, LAYOUTS, LEGACY, PROTOCOLS
 from support.threads import in_threads
 from support.views import same, views
@@ -347,18 +347,33 @@ def test_a_target_that_would_be_copied_is_refused_with_another_way_out():
         ([1], "(copy into a new array, and from there by the library that owns the target)"),
         (
             "a file",
-            "numpy.memmap(obj, mode='r+'), or opened as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE)",
+            "(map the file: numpy.memmap(obj, mode='r+'), or opened in mode 'r+b' as file, "
+            "mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE))",
         ),
         (io.BytesIO(bytes(8)), "(pass its getbuffer())"),
         (np.zeros(1, "g"), "(copy into a new array, and from there "),
         (np.zeros(1, "U1"), "(pass its bytes: obj.view('uint8') of a numpy array, "),
         (np.array([None]), "(copy into a new array, and from there "),
+        (np.zeros(1, "M8[s]"), "(pass their ticks, .view('int64'))"),
+        (Exporter(strides=(1,), suboffsets=(0,), readonly=False), "(copy into a new array, and from there "),
     ],
 )
 def test_a_target_that_is_refused_names_no_way_out_that_copies_it(obj, way_out):
     with pytest.raises((BufferError, TypeError), match=r"^target: ") as caught:
         copy_into(numbers(1), obj)
     assert way_out in str(caught.value)
+
+
+def test_a_file_as_target_is_mapped_once_it_is_open_for_both(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(4))
+    for mode, way_out in ("ab", "copy into a new array, and from there "), ("rb", "open it in mode 'r+b' and map it: "):
+        with path.open(mode) as obj, pytest.raises(TypeError, match=r"^target: .* \(") as caught:
+            copy_into(numbers(1), obj)
+        assert way_out in str(caught.value)
+    with path.open("r+b") as obj:
+        copy_into(b"abcd", eval(str(caught.value).partition(way_out)[2].partition(" after")[0]))
+    assert path.read_bytes() == b"abcd"
 
 
 @pytest.mark.parametrize(

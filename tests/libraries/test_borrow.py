@@ -7,6 +7,7 @@ import sys
 import cffi
 import ml_dtypes
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -99,6 +100,18 @@ REFUSED = {
         {"writable": True},
         BufferError,
         r"\(pass x = asdlpack\(obj, copy=None\) to convert, and afterwards copy_into\(x, obj\)\)",
+    ),
+    "big-endian and read-only, to be written": (
+        np.broadcast_to(np.zeros((), ">f4"), 3),
+        {"writable": True},
+        BufferError,
+        r"\(pass x = asdlpack\(obj, copy=None\) to convert; obj does not see what is written there\)",
+    ),
+    "of Arrow, to be written": (
+        pa.array([True]),
+        {"writable": True},
+        BufferError,
+        r"\(pass x = asdlpack\(obj, copy=None\) to copy; obj does not see what is written there\)",
     ),
     "no memory": (5, {}, TypeError, "int object shares no memory"),
 }
