@@ -353,14 +353,12 @@ class Nothing:
 
 def class_in(library: str, *path: str) -> Any:
     """A class of a library that is imported; Nothing, where it is not, where another thread imports it and has not come
-    so far, and where something stands in for it, such as a mock."""
+    so far, and where something stands in for it, such as a mock. What else is raised is a signal handler's."""
     found = modules.get(library)
     try:
         for name in path:
             found = getattr(found, name)
-    except MemoryError:
-        raise
-    except Exception:
+    except (AttributeError, ImportError):
         return Nothing
     return found if isinstance(found, type) else Nothing
 

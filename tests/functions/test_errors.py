@@ -347,3 +347,40 @@ def test_objects_that_die_with_sys_work_or_say_why_not(first, imported):
     assert lines[5] == ("True" if imported else "ImportError: dlpack._device can't be imported any more: Python ends")
     assert lines[6].startswith("TypeError: device: expected a name")
     assert lines[7].startswith(f"AttributeError: device {device.removeprefix('device ')}: expected memory of CUDA")
+
+
+class Deadline(Exception):
+    pass
+
+
+@alone
+def test_what_a_signal_handler_raises_reaches_the_program_wherever_it_comes():
+    """The interpreter calls a handler between two instructions, as it does a trace function."""
+    memory = (ctypes.c_int * 6)()
+    pointer = ctypes.cast(memory, ctypes.c_void_p)
+
+    def trace(frame, event, arg):
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Deadline
+        return trace
+
+    for use in (
+        lambda: from_pointer(pointer, (6,), np.int32),
+        lambda: frombuffer(memory, np.dtype("int32"), [2, 3]),
+        lambda: asdlpack(np.zeros(3, ">f4"), copy=None, device="cpu"),
+    ):
+        events, left = 0, 0
+        while left <= 0:
+            events += 1
+            left = events
+            sys.settrace(trace)
+            try:
+                use()
+                assert left > 0, f"what was raised at event {events} got lost"
+            except Deadline:
+                pass
+            finally:
+                sys.settrace(None)
+        assert events > 10
