@@ -141,17 +141,39 @@ func text(t *dlpack.Tensor) string {
 	return string(protocol.AppendName(memory[:0], t.DataType)) + padded + " " + dlpack.ShapeText(t.Shape[:t.NDim])
 }
 
-// checkOwnItems refuses a target of which several items are one.
+// checkOwnItems refuses a target of which several items are one, or overlap: steps of one dimension lead to where steps of
+// another do.
 func (p *Place) checkOwnItems() error {
 	strides := p.ByteStrides(&p.tensor)
-	for i, n := range p.tensor.Shape[:p.tensor.NDim] {
+	shape := p.tensor.Shape[:p.tensor.NDim]
+	for i, n := range shape {
 		if n > 1 && strides[i] == 0 {
 			return dlpack.Unsupported("target: strides dimension " + strconv.Itoa(i) + " is 0: its " +
 				strconv.FormatInt(n, 10) + " items are one; expected memory for each (pass one of them, target[" +
 				strings.Repeat(":, ", i) + ":1], and as much of the source)")
 		}
+		for j, m := range shape {
+			step, other := max(strides[i], -strides[i]), max(strides[j], -strides[j])
+			if i == j && n > 1 && step < p.tensor.ItemSize ||
+				i != j && n > 1 && m > 1 && other > 0 && meet(step, n, other, m, p.tensor.ItemSize) {
+				return dlpack.Unsupported("target: strides dimension " + strconv.Itoa(i) + " is " +
+					strconv.FormatInt(strides[i], 10) + " bytes: its items overlap those of dimension " + strconv.Itoa(j) +
+					"; expected memory for each (copy into a new array, and from there by the library that owns the target)")
+			}
+		}
 	}
 	return nil
+}
+
+// meet tells whether some of n-1 steps of so many bytes end less than an item from where some of m-1 other steps do.
+func meet(step, n, other, m, itemSize int64) bool {
+	for at := step; at <= (n-1)*step && at < (m-1)*other+itemSize; at += step {
+		before, rest := at/other, at%other
+		if before > 0 && before < m && rest < itemSize || before+1 < m && other-rest < itemSize {
+			return true
+		}
+	}
+	return false
 }
 
 // finish waits for the work on memory that the CPU reads or writes.

@@ -3,6 +3,7 @@
  * It is C because a small copy takes less time than a call into Go. */
 #include "module/module.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A new object that holds obj's buffer, which the request describes. NULL: error. */
@@ -65,16 +66,34 @@ static int check_is_no_copy(PyObject *obj, const DLPackObject *target)
     return may_be ? check_in_python(python.refuse_copy, PyTuple_Pack(2, obj, target)) : 0;
 }
 
-/* Whether both have the same shape and data type, and each item of the target memory of its own. */
+/* Whether both have the same shape and data type. */
 static bool are_alike(const struct answer *source, const struct answer *target, int64_t *bytes)
 {
     bool alike = source->ndim == target->ndim && memcmp(&source->dtype, &target->dtype, sizeof source->dtype) == 0;
     *bytes = target->itemsize;
     for (int32_t i = 0; i < target->ndim && alike; i++) {
-        alike = source->dims[i] == target->dims[i] && (target->dims[i] <= 1 || target->dims[target->ndim + i] != 0);
+        alike = source->dims[i] == target->dims[i];
         *bytes *= target->dims[i];
     }
     return alike;
+}
+
+/* Whether each step of a dimension leads beyond all items of the dimensions with smaller steps, so that no items overlap. */
+static bool has_own_items(const struct answer *target)
+{
+    const int64_t *shape = target->dims, *strides = target->dims + target->ndim;
+    bool own = true;
+    for (int32_t i = 0; i < target->ndim && own; i++) {
+        int64_t span = 1;
+        for (int32_t j = 0; j < target->ndim && shape[i] > 1; j++) {
+            if (shape[j] > 1 &&
+                (llabs(strides[j]) < llabs(strides[i]) || (llabs(strides[j]) == llabs(strides[i]) && j > i))) {
+                span += (shape[j] - 1) * llabs(strides[j]);
+            }
+        }
+        own = shape[i] <= 1 || llabs(strides[i]) >= span;
+    }
+    return own;
 }
 
 /* Copies what is little, of kinds that are known or become so. A buffer's exporter vouches for its memory, so that it
@@ -110,6 +129,7 @@ HOT static int copy_here(struct request *source, struct request *target)
         return 1;
     }
     bool apart = first + to.above <= source_first - from.below || source_first + from.above <= first - to.below;
+    apart = apart && has_own_items(&to);
     if (apart) {
         copy_items(first, source_first,
                    &(struct items){.ndim = to.ndim,

@@ -326,9 +326,14 @@ def test_a_target_whose_items_are_one_is_refused():
     for shape, strides in ((3, 4), (0, 4)), ((3,), (0,)):
         with pytest.raises(BufferError, match=r"^target: strides dimension 0 is 0: its 3 items are one; expected"):
             copy_into(np.ones(shape, "f4"), as_strided(room, shape, strides))
+    for shape, strides in ((3, 2), (4, 4)), ((2, 3), (4, -4)), ((2, 2, 2), (8, 4, 4)), ((2,), (2,)):
+        with pytest.raises(BufferError, match=r"^target: strides dimension .* overlap those of dimension "):
+            copy_into(np.ones(shape, "f4"), as_strided(room[2:], shape, strides))
     assert room.tolist() == [0, 0, 0, 0]
     copy_into(np.ones((1, 4), "f4"), as_strided(room, (1, 4), (0, 4)))
     assert room.tolist() == [1, 1, 1, 1]
+    copy_into(numbers(2, 2), as_strided(room, (2, 2), (4, 8)))
+    assert room.tolist() == [0, 2, 1, 3]
 
 
 def test_a_target_that_would_be_copied_is_refused_with_another_way_out():

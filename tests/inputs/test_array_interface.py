@@ -332,3 +332,11 @@ def test_nobody_sees_an_object_that_is_not_described_yet():
     x = asdlpack(interface(shape=(Index(), 4)))
     assert (x.shape, seen) == ((3, 4), [])
     assert any(obj is x for obj in gc.get_objects())
+
+
+def test_data_that_is_a_buffer_with_gaps_is_refused_and_its_address_taken():
+    gaps = NUMBERS.repeat(2)[::2]
+    with pytest.raises(BufferError, match="^data: its buffer is not C-contiguous; .*give its address instead"):
+        asdlpack(interface(shape=(12,), strides=(8,), data=gaps))
+    x = asdlpack(interface(shape=(12,), strides=(8,), data=(gaps.ctypes.data, False)))
+    assert np.from_dlpack(x).tolist() == list(range(12))
