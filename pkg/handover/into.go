@@ -111,9 +111,26 @@ func toOneShape(source, target *dlpack.Tensor) string {
 	if source.Size == target.Size {
 		return "pass source.reshape(target.shape), of bytes " + asTarget(target)
 	}
-	least := strconv.FormatInt(min(source.Size, target.Size), 10)
-	return "pass a part of the larger one, of bytes memoryview(obj)[:" + least + "]; or what repeats the source, as " +
-		"numpy.broadcast_to(source, " + dlpack.ShapeText(target.Shape[:target.NDim]) + ")"
+	wayOut := "pass a part of the larger one"
+	if source.NDim == 1 && target.NDim == 1 {
+		wayOut += ", of bytes memoryview(obj)[:" + strconv.FormatInt(min(source.Size, target.Size), 10) + "]"
+	}
+	if broadcasts(source.Shape[:source.NDim], target.Shape[:target.NDim]) {
+		wayOut += "; or what repeats the source, as numpy.broadcast_to(source, " +
+			dlpack.ShapeText(target.Shape[:target.NDim]) + ")"
+	}
+	return wayOut
+}
+
+// broadcasts tells whether memory of one shape can be repeated to another, as numpy does it.
+func broadcasts(shape, to []int64) bool {
+	missing := len(to) - len(shape)
+	for i, n := range shape {
+		if missing < 0 || n != 1 && n != to[missing+i] {
+			return false
+		}
+	}
+	return missing >= 0
 }
 
 // asTarget is the call that takes the source's bytes for the target's items.
