@@ -15,6 +15,7 @@ extern void dlpackGrow(uint32_t);
 import "C"
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"time"
@@ -37,8 +38,8 @@ func dlpackStart(core *C.struct_core) {
 		return
 	}
 	stack.Reserve()
-	useProcessors(C.FIRST_CPUS)
 	startPoller()
+	useProcessors(C.FIRST_CPUS)
 	core.describe = (*[0]byte)(C.dlpackDescribe)
 	core.grow = (*[0]byte)(C.dlpackGrow)
 }
@@ -74,9 +75,11 @@ func startThreads(count int) {
 }
 
 // startPoller has the runtime open the two descriptors with which it waits for timers. It would open them for its first
-// timer, which the garbage collector sets at some time, and end the process if none are left then.
+// timer, which the garbage collector sets at some time, and end the process if none are left then. And it has a thread
+// wait there, for a timer that never comes: if none did, the runtime would look there every 10 ms, and end a process in
+// which the program has closed the two, as subprocess does before it starts a program.
 func startPoller() {
-	time.AfterFunc(time.Hour, func() {}).Stop()
+	time.AfterFunc(math.MaxInt64, func() {})
 }
 
 // dlpackDescribe answers the request. No panic leaves it: one becomes an error.

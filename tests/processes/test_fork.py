@@ -363,6 +363,26 @@ def test_a_program_started_after_a_call_into_go_works():
         subprocess.run(["true"], check=True, timeout=forks.DEADLINE, preexec_fn=forks.use_all)
 
 
+@alone
+def test_a_child_may_close_all_descriptors_after_a_call_into_go():
+    """As subprocess does between preexec_fn and exec. The runtime looks at its own every 10 ms, if no thread waits there."""
+    import numpy as np
+    from support import forks
+
+    from dlpack import asdlpack
+
+    transposed = np.zeros((3000, 3000), "f4").T
+
+    def child():
+        asdlpack(transposed, copy=True)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        for _ in range(10):
+            asdlpack(transposed, copy=True)
+
+    for _ in range(3):
+        forks.join(forks.fork(child))
+
+
 @alone(timeout=240)
 def test_a_thread_that_forked_may_end_in_the_child():
     """Go binds something to each thread that calls it, and its destructor would enter the dead runtime."""
