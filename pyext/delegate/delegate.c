@@ -296,16 +296,17 @@ static bool has_default_stream(DLDevice device)
 
 /* Whether that stream has to be told for what was given: nobody named one, and the consumer asks for no device, or for
  * the one that the memory is on. -1: error. */
-static int lacks_stream(const DLPackObject *self, const struct export_arguments *arguments, const DLTensor *given)
+static int lacks_stream(const DLPackObject *self, const struct export_arguments *arguments, DLDevice asked,
+                        const DLTensor *given)
 {
-    DLDevice asked, own;
+    DLDevice own;
     if (given == NULL || arguments->stream != NULL || !has_default_stream(given->device)) {
         return 0;
     }
     if (arguments->dl_device == NULL) {
         return 1;
     }
-    int found = plain_device(arguments->dl_device, &asked) ? producer_device(self->obj, &own) : 0;
+    int found = producer_device(self->obj, &own);
     if (found < 0 && is_refusal()) {
         PyErr_Clear();
         return 0;
@@ -339,7 +340,9 @@ static bool needs_copy(const DLPackObject *self, PyObject *capsule)
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
 {
     bool versioned;
-    if (!plain_max_version(arguments->max_version, &versioned)) {
+    DLDevice asked = {0};
+    if (!plain_max_version(arguments->max_version, &versioned) ||
+        (arguments->dl_device != NULL && !plain_device(arguments->dl_device, &asked))) {
         return export_in_python(self, arguments);
     }
     DLPackObject *kept = self->imported;
@@ -349,7 +352,7 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
     const char *name, *expected = versioned ? capsule_versioned : capsule_legacy;
     PyObject *answer = call_producer(self->obj, arguments);
     const DLTensor *given = tensor_in(answer, &name);
-    int lacks = lacks_stream(self, arguments, given);
+    int lacks = lacks_stream(self, arguments, asked, given);
     if (lacks < 0) {
         drop_capsule(answer);
         return NULL;

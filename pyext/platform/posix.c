@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <locale.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#ifdef __APPLE__
+#include <xlocale.h>
+#endif
 
 enum { SIGNAL_STACK = 256 << 10 };
 
@@ -57,11 +61,23 @@ bool path_beside(const char *library, char *path, size_t size)
            snprintf(path, size, "%.*s%s.so", (int)(name - here.dli_fname), here.dli_fname, library) < (int)size;
 }
 
+/* What the loader said, in English, as all that this package says: dlpack._start looks for its words. */
+static const char *loader_error(void)
+{
+    locale_t english = newlocale(LC_ALL_MASK, "C", NULL), before = uselocale(english);
+    const char *text = dlerror();
+    uselocale(before);
+    if (english != NULL) {
+        freelocale(english);
+    }
+    return text;
+}
+
 struct failure open_library(const char *path, void **entry)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     *entry = library == NULL ? NULL : dlsym(library, "dlpack_core");
-    return *entry != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = dlerror()};
+    return *entry != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = loader_error()};
 }
 
 /* What a Go runtime does to a thread and to the process. */

@@ -67,6 +67,7 @@ INTS = {  # an argument: its function, the lowest int that fits, and the first t
     "__dlpack__ stream": (lambda value: asdlpack(b"ab").__dlpack__(stream=value), -(2**63), 2**63),
     "__dlpack__ dl_device type": (lambda value: asdlpack(b"ab").__dlpack__(dl_device=(value, 0)), -(2**31), 2**31),
     "__dlpack__ dl_device id": (lambda value: asdlpack(b"ab").__dlpack__(dl_device=(2, value)), -(2**31), 2**31),
+    "producer's dl_device id": (lambda value: asdlpack(np.ones(2)).__dlpack__(dl_device=(2, value)), -(2**31), 2**31),
     "__dlpack__ max_version": (lambda value: asdlpack(b"ab").__dlpack__(max_version=(1, value)), -(2**63), 2**63),
 }
 MAY_BE_NONE = {"shape", "strides", "stream", "id"}

@@ -2,8 +2,11 @@
 
 import ctypes
 import errno
+import locale
 import os
+import struct
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -119,8 +122,26 @@ def test_a_child_with_the_number_of_a_dead_ancestor_runs_a_copy_in_memory():
     forks.fork_and_join(first)
 
 
+def translate(libc, folder, text):
+    """Has the C library say this text in another language. The file is one of gettext's: .mo."""
+    texts = [b"", text, b"Content-Type: text/plain; charset=UTF-8\n", "übersetzt".encode()]
+    at, table = 28 + 8 * len(texts), b""
+    for each in texts:
+        table += struct.pack("=2I", len(each), at)
+        at += len(each) + 1
+    path = Path(folder, "xx", "LC_MESSAGES", "libc.mo")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(struct.pack("=7I", 0x950412DE, 0, 2, 28, 44, 0, 0) + table + b"".join(t + b"\0" for t in texts))
+    os.environ["LANGUAGE"] = "xx"
+    locale.setlocale(locale.LC_ALL, "C.UTF-8")
+    libc.bindtextdomain(b"libc", folder.encode())
+    libc.dcgettext.restype = ctypes.c_char_p
+    assert libc.dcgettext(b"libc", text, locale.LC_MESSAGES) == texts[3]
+
+
+@pytest.mark.parametrize("language", ["English", "another language"])
 @alone
-def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir():
+def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir(language):
     def use():
         seccomp.forbid(seccomp.NO_MEMFD)
         with pytest.raises(RuntimeError, match="set TMPDIR to a folder") as raised:
@@ -138,6 +159,8 @@ def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir():
     libc = enter_namespace()
     forbid_execution(libc)
     with tempfile.TemporaryDirectory() as folder:
+        if language != "English":
+            translate(libc, folder + "/languages", b"failed to map segment from shared object")
         assert libc.mount(b"none", folder.encode(), b"tmpfs", 0, None) == 0
         forks.fork_and_join(use)
         assert libc.umount(folder.encode()) == 0
