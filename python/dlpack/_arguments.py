@@ -326,7 +326,7 @@ def carried_name(dtype: Any) -> str | Exception:
     given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32
     if issubclass(type(dtype), class_in("numpy", "dtype")):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
-        return f"{dtype.str} {dtype.name}" if hidden else str(dtype.str)
+        return f"{dtype.str} {item_name(dtype)}" if hidden else str(dtype.str)
     if hasattr(dtype, "__dlpack_data_type__") and not isinstance(dtype, type):
         return data_type_numbers(dtype)
     name = getattr(dtype, "name", None)
@@ -440,9 +440,14 @@ def is_numpy_scalar(obj: object) -> bool:
     return issubclass(type(obj), class_in("numpy", "generic"))
 
 
+def item_name(dtype: object) -> object:
+    """The name of a data type; a structure's, which can be any number's, is "void"."""
+    return getattr(dtype, "name", None) if getattr(dtype, "names", None) is None else "void"
+
+
 def name_hidden(obj: Any, typestr: str) -> bytes:
     """ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": with what obj.dtype.name says that the items are."""
-    name = getattr(getattr(obj, "dtype", None), "name", None)
+    name = item_name(getattr(obj, "dtype", None))
     text = str.__str__(name) if isinstance(name, str) else ""
     return (f"{typestr} {text}" if text and text.isprintable() else typestr).encode()
 
@@ -453,7 +458,7 @@ def refuse_bytes(obj: object, error: Exception) -> Exception:
     if not converts:
         return error
     given = "obj.obj" if hasattr(type(obj), "_tensor") else "obj"  # of a DLPackObject, what it was made from
-    if "Arrow format" in text or "__arrow_c_stream__" in text:
+    if "Arrow format" in text or "__arrow_c_stream__" in text or "only protocol is __dlpack__" in text:
         return BufferError(of_asdlpack(error, given))
     return BufferError(
         f"{text} (for the bytes as they are, make it compact: frombuffer(numpy.ascontiguousarray({given}), ...))"

@@ -349,6 +349,15 @@ def test_bytes_with_gaps_are_refused_with_a_way_out_to_them_as_they_are(obj, cop
     assert bytes(dlpack.frombuffer(np.ascontiguousarray(obj), "uint8", copy=copied)) == np.asarray(obj).tobytes()
 
 
+def test_bytes_that_only_dlpack_gives_are_had_by_asdlpack():
+    """numpy.ascontiguousarray would make an array of one Python object."""
+    misaligned = np.frombuffer(bytes(range(17)), "u1")[1:].view("i4")
+    obj = Speaks(__dlpack__=misaligned.__dlpack__, __dlpack_device__=lambda: (1, 0))
+    with pytest.raises(BufferError, match=r"misaligned.* [(]pass asdlpack[(]obj, copy=None[)] to copy[)]$"):
+        frombuffer(obj, "uint8")
+    assert bytes(frombuffer(asdlpack(obj, copy=None), "uint8")) == bytes(range(1, 17))
+
+
 @pytest.mark.parametrize("copied", [False, None, True])
 def test_of_a_wrapped_object_the_way_out_names_what_it_was_made_from(copied):
     obj = asdlpack(np.arange(6, dtype=">i2"))

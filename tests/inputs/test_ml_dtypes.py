@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dlpack import asdlpack
+from dlpack import asdlpack, frombuffer
 from support.capi import SUBBYTE_TYPE_PADDED, Speaks, array_at, look
 from support.small_types import ALL, PADDED, bits, numbers
 
@@ -97,3 +97,11 @@ def test_a_plain_typestr_never_asks_for_the_name():
 
     keys = {"version": 3, "shape": (2,), "typestr": "<f4", "data": bytearray(8)}
     assert asdlpack(Speaks(__array_interface__=keys, dtype=Raises())).dtype == "float32"
+
+
+def test_a_structure_is_no_number_by_the_name_of_its_class():
+    structure = np.dtype((type("float", (np.void,), {}), [("x", "i4")]))
+    assert structure.name == "float32"
+    for use in lambda: asdlpack(np.zeros(3, structure), copy=True), lambda: frombuffer(bytes(12), structure):
+        with pytest.raises((BufferError, ValueError), match='"void" is a structure'):
+            use()
