@@ -37,9 +37,12 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
     enum known_type known = known_type(obj);
     bool has_buffer = PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type);
     DLPackObject *self = NULL;
-    if (has_buffer && (known == BUFFER_ALONE || known == HAS_DLPACK)) {
+    if (has_buffer && (known == BUFFER_ALONE || known == HAS_BOTH)) {
         self = lock(obj, request);
-        has_buffer = false;
+        has_buffer = self != NULL && request->format[0] == 'T'; /* numpy's numbers may have a structure, too */
+        if (has_buffer) {
+            Py_CLEAR(self);
+        }
     }
     if (self == NULL && (!PyErr_Occurred() || is_refusal())) {
         PyErr_Clear();

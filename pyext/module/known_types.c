@@ -9,7 +9,7 @@
 enum {
     PLACES = 64, /* a power of two */
     TRIES = 4,   /* places that a type may have */
-    KNOWN = 3,   /* the bits of a place that are no part of the type's address */
+    KNOWN = 7,   /* the bits of a place that are no part of the type's address */
 };
 
 /* A type's address, and in its lowest bits an enum known_type; 0: free. A place is filled once, and holds a reference
@@ -47,11 +47,14 @@ int remember_type(PyObject *obj, enum known_type known)
     bool looks_up = PyType_GetSlot(type, Py_tp_getattro) == (void *)PyObject_GenericGetAttr;
     PyObject *has_dlpack = known == HAS_DLPACK ? Py_True : Py_False;
     PyObject *fixed = looks_up ? call_python(python.is_fixed, PyTuple_Pack(2, type, has_dlpack)) : new_none();
-    if (fixed == NULL) {
+    PyObject *same = fixed == NULL ? NULL : call_python(python.is_numpy_array, PyTuple_Pack(1, type));
+    if (same == NULL) {
+        Py_DecRef(fixed);
         return -1;
     }
-    uintptr_t filled = (uintptr_t)type | (fixed == Py_True ? known : CHANGES);
+    uintptr_t filled = (uintptr_t)type | (fixed != Py_True ? CHANGES : same == Py_True ? HAS_BOTH : known);
     Py_DecRef(fixed);
+    Py_DecRef(same);
     Py_INCREF((PyObject *)type);
     for (size_t attempt = 0; attempt < TRIES; attempt++) {
         uintptr_t place = 0;

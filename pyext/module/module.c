@@ -24,7 +24,7 @@ static int recognise(DLPackObject *self)
     if (known == BUFFER_ALONE) {
         return describe_by_buffer(self, PyBytes_CheckExact(obj) || PyByteArray_CheckExact(obj));
     }
-    if (known == HAS_DLPACK) {
+    if (known >= HAS_DLPACK) {
         return become_delegate(self);
     }
     if (structure_reader(obj) != NULL) {
@@ -45,8 +45,8 @@ static int recognise(DLPackObject *self)
     return is_new && remember_type(obj, BUFFER_ALONE) < 0 ? -1 : found;
 }
 
-/* A copy of what numpy, say, gives as a buffer, too, which takes half as long as by a capsule. NULL without an error: it
- * gives none. */
+/* A copy of what numpy gives as a buffer, too, which takes half as long as by a capsule. NULL without an error: it gives
+ * none. */
 static DLPackObject *copy_buffer(PyObject *obj)
 {
     DLPackObject *self = object_new(obj, COPY_ALWAYS);
@@ -66,7 +66,7 @@ static DLPackObject *settle_delegate(DLPackObject *self, enum copy copy, const D
         self->copy = copy == COPY_NEVER ? COPY_NEVER : COPY_IF_NEEDED;
         return object_on(self, device, copy);
     }
-    if (copy == COPY_ALWAYS && PyObject_CheckBuffer(self->obj) && known_type(self->obj) == HAS_DLPACK) {
+    if (copy == COPY_ALWAYS && known_type(self->obj) == HAS_BOTH) {
         DLPackObject *copied = copy_buffer(self->obj);
         if (copied != NULL || PyErr_Occurred()) {
             return copied;

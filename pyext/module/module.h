@@ -21,7 +21,13 @@ PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 PyObject *copy_into(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 /* known_types.c */
-enum known_type { NOT_KNOWN, BUFFER_ALONE, HAS_DLPACK, CHANGES };
+enum known_type {
+    NOT_KNOWN,
+    CHANGES,
+    BUFFER_ALONE,
+    HAS_DLPACK,
+    HAS_BOTH, /* the same memory by __dlpack__ and by the buffer, as numpy's arrays */
+};
 
 /* By which protocol the objects of this one's type are recognised, as far as that is known. */
 enum known_type known_type(PyObject *obj);

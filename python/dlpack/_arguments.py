@@ -4,7 +4,7 @@ returns plain values, the call with plain arguments, for C to make, or an except
 from __future__ import annotations
 
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
-from sys import modules  # the dict itself: sys loses it when Python ends
+from sys import byteorder, modules  # the dict itself: sys loses it when Python ends
 
 from . import _dlpack
 from ._dlpack import asdlpack, from_pointer, frombuffer
@@ -64,8 +64,7 @@ def plain_asdlpack(
 ) -> Any:
     call = plain(partial(asdlpack, obj), copy=plain_copy(copy), device=None if device is None else device_pair(device))
     if owner is not None and not isinstance(call, Exception):
-        structs = structs_imported()
-        call = needless_owner(obj) if structs is None else structs.read_structure(obj, owner=owner, **call.keywords)
+        call = structures[0](obj, owner=owner, **call.keywords) if structures else needless_owner(obj)
     return call if align is None or isinstance(call, Exception) else aligned(obj, call, align, copy)
 
 
@@ -200,7 +199,7 @@ def wrong(expected: str, value: object, items: list[object] | tuple[object, ...]
 
 def flag(value: object, name: str) -> bool | Exception:
     """A bool, or numpy's, as a bool."""
-    if isinstance(value, (bool, class_in("numpy", "bool_"))):
+    if isinstance(value, bool) or is_a(type(value), "numpy", "bool", "bool_"):
         return bool(value)
     return TypeError(unexpected(f"{name}: expected True or False", value))
 
@@ -268,9 +267,9 @@ def carried_device(device: Any) -> tuple[int, int] | Exception | None:
         return None
     if hasattr(device, "__dlpack_device__"):
         return device_ints(device.__dlpack_device__())
-    if isinstance(device, class_in("torch", "device")):
+    if is_a(type(device), "torch", "device"):
         return named_device(f"{device.type}:{device.index or 0}")
-    if isinstance(device, class_in("cupy", "cuda", "Device")):
+    if is_a(type(device), "cupy", "Device"):
         return named_device(f"{'rocm' if modules['cupy'].cuda.runtime.is_hip else 'cuda'}:{device.id}")
     platform = getattr(getattr(device, "client", None), "platform", None)
     id = getattr(device, "local_hardware_id", None) or 0  # None for the CPU
@@ -315,16 +314,16 @@ def carried_name(dtype: Any) -> str | Exception:
     if isinstance(dtype, type):
         if dtype in BUILTINS:
             return BUILTINS[dtype]
-        if issubclass(dtype, class_in("numpy", "generic")):
+        if is_a(dtype, "numpy", "generic"):
             kind = dtype
             try:
                 dtype = modules["numpy"].dtype(kind)
-            except (TypeError, DeprecationWarning):
+            except (TypeError, DeprecationWarning, KeyError, AttributeError):  # or numpy's module is hidden
                 return TypeError(unexpected(DTYPE, kind))
             if dtype.type is not kind:  # numpy.integer, which numpy 1 takes for int64
                 return TypeError(unexpected(DTYPE, kind))
     given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32
-    if issubclass(type(dtype), class_in("numpy", "dtype")):
+    if is_a(type(dtype), "numpy", "dtype"):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
         return f"{dtype.str} {item_name(dtype)}" if hidden else str(dtype.str)
     if hasattr(dtype, "__dlpack_data_type__") and not isinstance(dtype, type):
@@ -347,34 +346,25 @@ def data_type_numbers(dtype: Any) -> str | Exception:
     return str(numbers)
 
 
-class Nothing:
-    """A class without instances."""
+# Of dlpack.structs, once that is imported: read_structure, and the types of the pointers that it takes.
+structures: list[Any] = []
 
 
-def class_in(library: str, *path: str) -> Any:
-    """A class of a library that is imported; Nothing, where it is not, where another thread imports it and has not come
-    so far, and where something stands in for it, such as a mock. What else is raised is a signal handler's."""
-    found = modules.get(library)
-    try:
-        for name in path:
-            found = getattr(found, name)
-    except (AttributeError, ImportError):
-        return Nothing
-    return found if isinstance(found, type) else Nothing
-
-
-def structs_imported() -> Any:
-    """dlpack.structs, if that is imported: as long as another thread imports it, no object is of its types."""
-    module = modules.get("dlpack.structs")
-    return module if hasattr(module, "read_structure") else None
+def is_a(kind: type, library: str, *names: str) -> bool:
+    """Whether a type is one of a library's classes, or derives from one: by their names, since the library's module may
+    be hidden, not yet filled by the thread that imports it, or emptied when Python ends."""
+    for base in kind.__mro__:
+        if base.__name__ in names and f"{base.__module__}".partition(".")[0] == library:
+            return True
+    return False
 
 
 def address(pointer: Any) -> int | None:
     """The address in a ctypes pointer; None where it is no such pointer."""
-    pointers = [class_in("ctypes", name) for name in ("c_void_p", "c_char_p", "c_wchar_p", "_Pointer", "_CFuncPtr")]
-    if not isinstance(pointer, tuple(pointers)):
-        return None
-    return modules["ctypes"].c_void_p.from_buffer(pointer).value or 0  # ctypes.cast would make a reference cycle
+    kind = type(pointer)
+    if is_a(kind, "ctypes", "c_void_p", "c_char_p", "c_wchar_p") or is_a(kind, "_ctypes", "_Pointer", "CFuncPtr"):
+        return int.from_bytes(memoryview(pointer).tobytes(), byteorder)  # ctypes.cast would make a reference cycle
+    return None
 
 
 def unsigned(value: object) -> int | None:
@@ -437,7 +427,7 @@ def no_buffer(protocol: str, data: object) -> Exception:
 
 
 def is_numpy_scalar(obj: object) -> bool:
-    return issubclass(type(obj), class_in("numpy", "generic"))
+    return is_a(type(obj), "numpy", "generic")
 
 
 def item_name(dtype: object) -> object:

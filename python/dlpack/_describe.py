@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from sys import modules
-
-from ._arguments import structs_imported
+from ._arguments import structures
 from ._arrow import is_read_once
 from ._dlpack import DLPackObject, _inspect, asdlpack
 from ._errors import bare
@@ -63,8 +61,7 @@ def describe(obj: object, /) -> dict[str, Any]:
 
 def is_taken_over(obj: object) -> bool:
     """Whether asdlpack takes obj over: a capsule, or a pointer to a structure."""
-    structs = structs_imported()
-    return type(obj) is Capsule or (structs is not None and any(type(obj) is pointer for pointer in structs.POINTERS))
+    return type(obj) is Capsule or any(type(obj) is pointer for pointer in structures[1:])
 
 
 def looked_at(obj: object) -> DLPackObject:
@@ -72,7 +69,7 @@ def looked_at(obj: object) -> DLPackObject:
     if type(obj) is Capsule:
         return _inspect(obj)[1] or asdlpack(obj)  # which raises
     if is_taken_over(obj):
-        return modules["dlpack.structs"].read_structure(obj, False, None, takes=False)()  # type: ignore[no-any-return]
+        return structures[0](obj, False, None, takes=False)()  # type: ignore[no-any-return]
     return asdlpack(obj)
 
 

@@ -366,7 +366,7 @@ def of_target(text: str) -> str:
         cut = text.rfind(" (", 0, cut)
     if cut < 0 or not text.endswith(")") or not text[cut + 2].isalpha():
         return text
-    for words in TO_OWN_MEMORY:  # any() would make a generator, which CPython 3.11 loses where there is no memory for it
+    for words in TO_OWN_MEMORY:  # any() makes a generator, which CPython 3.11 loses where there is no memory for it
         if words in text[cut:]:
             return text
     return f"{text[:cut]} (copy into a new array, and from there by the library that owns the target)"

@@ -74,6 +74,10 @@ def is_fixed(kind: type, has_dlpack: bool) -> bool:
     return not any(hasattr(kind, name) for name in BEFORE_BUFFER)
 
 
+def is_numpy_array(kind: type) -> bool:
+    return kind.__module__ == "numpy" and kind.__name__ == "ndarray"
+
+
 def device_text(x: DLPackObject) -> str:
     """ "kDLCUDA:0"."""
     kind, id = x.device

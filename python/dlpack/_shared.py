@@ -300,6 +300,11 @@ def reduced(x: DLPackObject) -> Any:
         offset = x.pointer - frombuffer(memory, "uint8").pointer
         if 0 <= offset < len(memory):
             return part, (memory, dtype_of(x), x.shape, x.strides, offset)
+    elif type(memory).__module__ == __name__ and not x.readonly:  # pickle finds functions by name, and the new ones
+        raise RuntimeError(
+            "dlpack.shared: the memory was made before the package was imported anew, and can't be passed on (copy it "
+            "into memory that is made now)"
+        )
     return x.__reduce_ex__(4)  # which pickles of every protocol can hold
 
 

@@ -25,6 +25,7 @@ from ctypes import (
 )
 from functools import partial
 
+from ._arguments import structures
 from ._arrow import stream_was_read
 from ._delegate import refuse_copy
 from ._describe import is_taken_over, looked_at
@@ -174,3 +175,4 @@ def read_structure(
 
 
 _register_structures(read_structure, *STRUCTURES, *POINTERS)
+structures[:] = read_structure, *POINTERS

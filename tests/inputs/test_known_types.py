@@ -7,13 +7,14 @@ import importlib
 import mmap
 import sys
 import weakref
+from unittest import mock
 
 import numpy as np
 import pytest
 
-from dlpack import asdlpack
+from dlpack import asdlpack, copy_into, describe, frombuffer
 from support.alone import alone
-from support.capi import Speaks, immutable_type
+from support.capi import Managed, Speaks, immutable_type
 
 INTERFACE = np.arange(3, dtype="f4").__array_interface__
 NUMBERS = np.arange(3.0)
@@ -93,6 +94,50 @@ def test_attribute_that_some_objects_of_a_type_lack_is_looked_for_in_each(name, 
     expected = {"with": name, "without": "buffer"}
     assert protocol(objects[first]) == expected[first]
     assert {which: protocol(obj) for which, obj in objects.items()} == expected
+
+
+def test_copies_are_of_what_dlpack_gives_where_the_buffer_is_other_memory():
+    obj = immutable_type("_", has_dlpack=True)()
+    for _ in range(2):
+        for copied in False, True:
+            assert np.from_dlpack(asdlpack(obj, copy=copied)).tolist() == [0, 1, 2]
+        target = np.zeros(3, "u2")
+        copy_into(obj, target)
+        assert target.tolist() == [0, 1, 2]
+
+
+def test_an_array_whose_dtype_names_its_bytes_is_copied_alike_each_time():
+    image = NUMBERS.view([("a", "f4"), ("b", "f4")]).view(np.dtype((np.int64, [("a", "f4"), ("b", "f4")])))
+    for _ in range(2):
+        target = np.zeros(3, "i8")
+        copy_into(image, target)
+        assert target.tolist() == NUMBERS.view("i8").tolist()
+
+
+@pytest.mark.parametrize("numpy", [None, mock.MagicMock()], ids=["hidden", "mocked"])
+def test_what_is_numpys_is_known_without_its_module(numpy):
+    """The memory that a scalar's interface names is gone at once."""
+    big_endian = np.dtype(">i4")
+    with mock.patch.dict(sys.modules, {"numpy": numpy}):
+        x = asdlpack(np.float64(123.5))
+        assert (memoryview(x)[()], x.readonly) == (123.5, True)
+        assert memoryview(frombuffer(b"\0\0\0\1", big_endian, copy=None)).tolist() == [1]
+
+
+@alone
+def test_a_pointer_to_a_structure_is_known_without_the_modules():
+    from dlpack.structs import DLManagedTensor
+
+    managed = Managed(4096, name=b"dltensor", shape=(1,))
+    pointer = ctypes.pointer(DLManagedTensor.from_address(ctypes.addressof(managed.struct)))
+    with mock.patch.dict(sys.modules):
+        del sys.modules["dlpack.structs"], sys.modules["ctypes"]
+        assert describe(pointer)["shape"] == (1,)
+        with pytest.raises(TypeError, match="a ctypes pointer, which has no length"):
+            frombuffer(ctypes.pointer(ctypes.c_int()), "uint8")
+    assert managed.deleted == 0
+    asdlpack(pointer)
+    assert managed.deleted == 1
 
 
 def test_a_metaclass_decides_nothing():

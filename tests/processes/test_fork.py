@@ -365,11 +365,11 @@ def test_a_program_started_after_a_call_into_go_works():
 
 @alone
 def test_a_child_may_close_all_descriptors_after_a_call_into_go():
-    """As subprocess does between preexec_fn and exec. The runtime looks at its own every 10 ms, if no thread waits there."""
+    """As subprocess does between preexec_fn and exec. The runtime may look at its own every 10 ms."""
     import numpy as np
-    from support import forks
 
     from dlpack import asdlpack
+    from support import forks
 
     transposed = np.zeros((3000, 3000), "f4").T
 

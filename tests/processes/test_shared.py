@@ -656,6 +656,22 @@ def interrupted(function, after):
 
 
 @alone
+def test_memory_made_before_the_package_was_imported_anew_is_not_sent_as_a_copy():
+    before = dlpack.shared(3, "uint8")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "dlpack"]:
+        del sys.modules[name]
+    import dlpack as anew
+
+    x = anew.shared(3, "uint8")
+    with pytest.raises(RuntimeError, match="imported anew.*copy it into memory that is made now"):
+        passed(before)
+    anew.copy_into(before, x)
+    np.asarray(passed(x))[:] = 5
+    assert bytes(x) == b"\5\5\5"
+    wait_for_sharer()
+
+
+@alone
 def test_an_interrupt_at_any_instruction_leaves_nothing():
     def make_and_drop():
         dlpack.shared(3, "uint8")

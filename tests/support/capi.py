@@ -125,19 +125,30 @@ def _get_bytes(exporter, view, flags):
     return _fill_info(view, exporter, address(_bytes), 16, 0, flags)
 
 
-def immutable_type(attribute):
-    """A new immutable type of C's: its objects have a buffer, and the attribute only where one was set. With the
-    attribute __dict__ any may be set."""
+@CFUNCTYPE(py_object, py_object, py_object, py_object)
+def _dlpack_of_numbers(self, args, keywords):
+    return np.arange(3, dtype="u2").__dlpack__(**keywords)
+
+
+class _Method(Structure):
+    _fields_ = [("name", c_char_p), ("function", c_void_p), ("flags", c_int), ("doc", c_char_p)]
+
+
+def immutable_type(attribute, *, has_dlpack=False):
+    """A new immutable type of C's: its objects have a buffer of 16 bytes, and the attribute only where one was set. By
+    the attribute __dict__ any may be set. If they have __dlpack__, that gives other memory: 0, 1 and 2, of uint16."""
     member = (b"__dictoffset__", 19) if attribute == "__dict__" else (attribute.encode(), 16)  # T_PYSSIZET, T_OBJECT_EX
     members = (_Member * 2)(_Member(*member, object.__basicsize__, 1 if attribute == "__dict__" else 0))  # READONLY
-    slots = (_Slot * 3)(
+    methods = (_Method * 2)(_Method(b"__dlpack__", ctypes.cast(_dlpack_of_numbers, c_void_p), 3))  # VARARGS | KEYWORDS
+    slots = (_Slot * 4)(
         _Slot(1, ctypes.cast(_get_bytes, c_void_p)),  # Py_bf_getbuffer
         _Slot(72, ctypes.cast(members, c_void_p)),  # Py_tp_members
+        _Slot(64 if has_dlpack else 0, ctypes.cast(methods, c_void_p)),  # Py_tp_methods
         _Slot(0, None),
     )
     spec = _Spec(b"capi.Immutable", object.__basicsize__ + 8, 0, 1 << 8, slots)  # Py_TPFLAGS_IMMUTABLETYPE
     made = _type_from_spec(ctypes.byref(spec))
-    _kept.append(members)  # the type borrows the attribute's name
+    _kept.extend([members, methods])  # the type borrows them
     return made
 
 

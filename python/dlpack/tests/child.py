@@ -16,6 +16,7 @@ from . import system
 BUSY = "still busy"
 WORDS = 300  # characters of what a process printed last
 TAIL = 10_000  # bytes of what it printed that are read
+LAST = 5  # seconds that it has to end
 
 Event = dict[str, Any]
 
@@ -52,13 +53,13 @@ class Child:
         system.kill(self.process)
 
     def close(self) -> None:
-        """By the thread that reads the events."""
-        self.end(0)
-        self.events.close()  # and with it the pipe
-        self.errors.close()
+        """By the thread that reads the events. A process that waits for a question ends by itself."""
         with contextlib.suppress(OSError):
             assert self.process.stdin is not None
             self.process.stdin.close()
+        self.end(LAST)
+        self.events.close()  # and with it the pipe
+        self.errors.close()
 
     def read(self, reading: int, limit: Callable[[], float]) -> Generator[Event]:
         text = b""
