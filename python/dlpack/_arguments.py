@@ -315,13 +315,10 @@ def carried_name(dtype: Any) -> str | Exception:
         if dtype in BUILTINS:
             return BUILTINS[dtype]
         if is_a(dtype, "numpy", "generic"):
-            kind = dtype
             try:
-                dtype = modules["numpy"].dtype(kind)
-            except (TypeError, DeprecationWarning, KeyError, AttributeError):  # or numpy's module is hidden
-                return TypeError(unexpected(DTYPE, kind))
-            if dtype.type is not kind:  # numpy.integer, which numpy 1 takes for int64
-                return TypeError(unexpected(DTYPE, kind))
+                dtype = dtype(0).dtype
+            except (TypeError, ValueError, AttributeError):  # numpy.integer, datetime64, object_
+                return TypeError(unexpected(DTYPE, dtype))
     given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32
     if is_a(type(dtype), "numpy", "dtype"):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
