@@ -98,7 +98,7 @@ lint: .venv/lint $(GO_TOOLS)
 	$(PYRIGHT) --verifytypes dlpack --ignoreexternal
 
 bench: .venv/package .venv/libraries .venv-pydlpack/pydlpack $(FREE_THREADED:%=.venv-free-threaded/package)
-	$(PYTHON) benchmarks/run.py $(if $(WRITE),--json docs/speed.json) --pydlpack .venv-pydlpack/bin/python \
+	$(PYTHON) benchmarks/run.py $(if $(WRITE),--runs 3 --json docs/speed.json) --pydlpack .venv-pydlpack/bin/python \
 		$(FREE_THREADED:%=--free-threaded .venv-free-threaded/bin/python)
 	$(if $(WRITE),$(PYTHON) benchmarks/report.py docs/speed.json)
 	$(PYTHON) benchmarks/bench_engines.py $(if $(WRITE),--write)

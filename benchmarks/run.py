@@ -1,6 +1,6 @@
 """Measures what this package takes beside its peers, prints it, and keeps it as JSON.
 
-    python benchmarks/run.py [SUBJECT...] [--rounds N] [--json FILE] [--pydlpack PYTHON] [--free-threaded PYTHON]
+    python benchmarks/run.py [SUBJECT...] [--rounds N] [--runs N] [--json FILE] [--pydlpack PYTHON] [--free-threaded PYTHON]
 
 A row whose library is not installed is left out. Times are the least of samples that are taken in turn; on a machine
 that does something else too, only ratios mean anything.
@@ -12,10 +12,11 @@ import importlib.metadata
 import json
 import os
 import platform
+import statistics
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import bench_calls
@@ -94,11 +95,21 @@ def about() -> dict[str, str]:
     return found | {"date": str(datetime.date.today())}
 
 
+def median_of(tables: tuple[Table, ...]) -> Table:
+    """One table of those of several runs."""
+    rows = []
+    for same in zip(*(table.rows for table in tables), strict=True):
+        value, other = (statistics.median(each) for each in zip(*((row.value, row.other) for row in same), strict=True))
+        rows.append(replace(same[0], value=value, other=other))
+    return replace(tables[0], rows=rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"{', '.join(ROUNDS)} (default: all)")
     parser.add_argument("--rounds", type=int, help="how often each statement is timed (default: as its subject needs)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where the numbers go")
+    parser.add_argument("--runs", type=int, default=1, help="how often all is measured (default: once)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where the medians of the runs go")
     parser.add_argument("--pydlpack", metavar="PYTHON", help="interpreter of an environment with pydlpack and numpy")
     parser.add_argument("--free-threaded", metavar="PYTHON", help="a free-threaded interpreter that has this package")
     arguments = parser.parse_args()
@@ -106,15 +117,19 @@ def main() -> None:
         parser.error(f"{', '.join(unknown)}: expected some of {', '.join(ROUNDS)}")
 
     heading = about()
-    print(", ".join(f"{name} {value}" for name, value in heading.items()) + f", load {os.getloadavg()[0]:.1f}")
-    tables = []
-    for subject in arguments.subjects or ROUNDS:
-        rounds = arguments.rounds or ROUNDS[subject]
-        for table in measure(subject, rounds, arguments.pydlpack, arguments.free_threaded):
-            print_table(table)
-            tables.append(asdict(table))
+    runs = []
+    for _ in range(arguments.runs):
+        print(", ".join(f"{name} {value}" for name, value in heading.items()) + f", load {os.getloadavg()[0]:.1f}")
+        tables = []
+        for subject in arguments.subjects or ROUNDS:
+            rounds = arguments.rounds or ROUNDS[subject]
+            for table in measure(subject, rounds, arguments.pydlpack, arguments.free_threaded):
+                print_table(table)
+                tables.append(table)
+        runs.append(tables)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"about": heading, "tables": tables}, indent=1) + "\n")
+        written = [asdict(median_of(tables)) for tables in zip(*runs, strict=True)]
+        arguments.json.write_text(json.dumps({"about": heading, "tables": written}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
