@@ -7,7 +7,7 @@
 PYTHON = .venv/bin/python
 PYRIGHT = PYTHONPATH=python PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --pythonpath $(PYTHON)
 UV = .venv/bin/uv pip install --quiet --compile-bytecode --python
-SOURCES := build.py go.mod $(shell find pyext pkg -name '*.[ch]' -o -name '*.go' -o -name '*.map')
+SOURCES := build.py go.mod $(shell find pyext pkg -name '*.[chs]' -o -name '*.go' -o -name '*.map')
 ACTIONLINT = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GO_TOOLS = .venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK))

@@ -1,6 +1,7 @@
 """Measures what this package takes beside its peers, prints it, and keeps it as JSON.
 
-    python benchmarks/run.py [SUBJECT...] [--rounds N] [--runs N] [--json FILE] [--pydlpack PYTHON] [--free-threaded PYTHON]
+    python benchmarks/run.py [SUBJECT...] [--rounds N] [--runs N] [--json FILE] [--pydlpack PYTHON]
+        [--free-threaded PYTHON]
 
 A row whose library is not installed is left out. Times are the least of samples that are taken in turn; on a machine
 that does something else too, only ratios mean anything.

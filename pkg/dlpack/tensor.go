@@ -93,3 +93,20 @@ func (t *Tensor) MakeCompact() {
 	t.Below, t.Above = 0, uint64(t.NBytes)
 	t.Compact = true
 }
+
+// Overlapping gives a dimension whose step does not lead beyond all items that the smaller steps reach, and how far
+// these reach; -1: there is none, and no items overlap. Strides and the size of an item are in one unit.
+func Overlapping(shape, strides []int64, size int64) (dimension int, reach uint64) {
+	for i, n := range shape {
+		step, reach := magnitude(strides[i]), uint64(size)
+		for j, m := range shape {
+			if other := magnitude(strides[j]); m > 1 && (other < step || other == step && j > i) {
+				reach += uint64(m-1) * other
+			}
+		}
+		if n > 1 && step < reach {
+			return i, reach
+		}
+	}
+	return -1, 0
+}

@@ -55,6 +55,9 @@ func CopyInto(source, target *Place, allocator Allocator) error {
 		target.tensor.Device.String() + "; expected both on the CPU or on CUDA (copy with the library that owns them)")
 }
 
+// byItsOwner is the way out that every target has.
+const byItsOwner = " (copy into a new array, and from there by the library that owns the target)"
+
 // OfTarget makes an error that is about the target. A way out that copies the target would lose what is copied into it:
 // there is another one. What asdlpack refuses before gets it in Python, by about_side.
 func OfTarget(err error) error {
@@ -66,7 +69,7 @@ func OfTarget(err error) error {
 		err = dlpack.Unsupported(text[:cut] + " (pass its bytes: obj.view('uint8') of a numpy array, " +
 			"obj[..., None].view('uint8') of a strided one or one without dimensions, else memoryview(obj).cast('B'))")
 	default:
-		err = dlpack.Unsupported(text[:cut] + " (copy into a new array, and from there by the library that owns the target)")
+		err = dlpack.Unsupported(text[:cut] + byItsOwner)
 	}
 	return dlpack.Of("target", err)
 }
@@ -158,39 +161,20 @@ func text(t *dlpack.Tensor) string {
 	return string(protocol.AppendName(memory[:0], t.DataType)) + padded + " " + dlpack.ShapeText(t.Shape[:t.NDim])
 }
 
-// checkOwnItems refuses a target of which several items are one, or overlap: steps of one dimension lead to where steps of
-// another do.
+// checkOwnItems refuses a target of which several items are one, or may overlap.
 func (p *Place) checkOwnItems() error {
-	strides := p.ByteStrides(&p.tensor)
-	shape := p.tensor.Shape[:p.tensor.NDim]
-	for i, n := range shape {
-		if n > 1 && strides[i] == 0 {
-			return dlpack.Unsupported("target: strides dimension " + strconv.Itoa(i) + " is 0: its " +
-				strconv.FormatInt(n, 10) + " items are one; expected memory for each (pass one of them, target[" +
-				strings.Repeat(":, ", i) + ":1], and as much of the source)")
-		}
-		for j, m := range shape {
-			step, other := max(strides[i], -strides[i]), max(strides[j], -strides[j])
-			if i == j && n > 1 && step < p.tensor.ItemSize ||
-				i != j && n > 1 && m > 1 && other > 0 && meet(step, n, other, m, p.tensor.ItemSize) {
-				return dlpack.Unsupported("target: strides dimension " + strconv.Itoa(i) + " is " +
-					strconv.FormatInt(strides[i], 10) + " bytes: its items overlap those of dimension " + strconv.Itoa(j) +
-					"; expected memory for each (copy into a new array, and from there by the library that owns the target)")
-			}
-		}
+	strides, shape := p.ByteStrides(&p.tensor), p.tensor.Shape[:p.tensor.NDim]
+	i, reach := dlpack.Overlapping(shape, strides[:len(shape)], p.tensor.ItemSize)
+	if i < 0 {
+		return nil
 	}
-	return nil
-}
-
-// meet tells whether some of n-1 steps of so many bytes end less than an item from where some of m-1 other steps do.
-func meet(step, n, other, m, itemSize int64) bool {
-	for at := step; at <= (n-1)*step && at < (m-1)*other+itemSize; at += step {
-		before, rest := at/other, at%other
-		if before > 0 && before < m && rest < itemSize || before+1 < m && other-rest < itemSize {
-			return true
-		}
+	found := "target: strides dimension " + strconv.Itoa(i) + " is "
+	if strides[i] == 0 {
+		return dlpack.Unsupported(found + "0: its " + strconv.FormatInt(shape[i], 10) + " items are one; expected memory " +
+			"for each (pass one of them, target[" + strings.Repeat(":, ", i) + ":1], and as much of the source)")
 	}
-	return false
+	return dlpack.Unsupported(found + strconv.FormatInt(strides[i], 10) + " bytes, where items and smaller steps reach " +
+		"over " + strconv.FormatUint(reach, 10) + ": items may overlap; expected memory for each" + byItsOwner)
 }
 
 // finish waits for the work on memory that the CPU reads or writes.

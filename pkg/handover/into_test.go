@@ -91,7 +91,7 @@ func TestWhatIsNotAlikeIsNotCopied(t *testing.T) {
 		"source is uint16 (3,), target is int16 (3,); expected one data":    func(d *dlpack.Description) { d.DataType.Code = dlpack.Int },
 		"target: data has 6 bytes; shape, strides and offset need bytes ":   func(d *dlpack.Description) { d.Shape[0] = 4 },
 		"target: strides dimension 0 is 0: its 3 items are one; expected m": func(d *dlpack.Description) { d.HasStrides = true },
-		"target: strides dimension 0 is 1 bytes: its items overlap those of dimension 0; expected": func(d *dlpack.Description) {
+		"target: strides dimension 0 is 1 bytes, where items and smaller steps reach over 2: items may overlap; expected": func(d *dlpack.Description) {
 			d.HasStrides, d.Strides[0] = true, 1
 		},
 	} {

@@ -27,7 +27,7 @@ func swappedVectors[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes i
 		return 0
 	}
 	var word T
-	order := &orders[unsafe.Sizeof(word)/4]
+	order := &orders[unsafe.Sizeof(word)/4] // 0, 1 or 2
 	at, end := 0, bytes&^63
 	for at < end {
 		n := min(end-at, runBytes) // Go's scheduler can't interrupt assembly

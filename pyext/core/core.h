@@ -157,6 +157,7 @@ struct answer {
     int64_t max_count;     /* > 0: the answer holds for each shape of 1 to max_count items; the strides are compact */
     uint32_t versioned_only; /* 1: the legacy struct can't say what this tensor is */
     uint32_t on_cpu;         /* 1: the CPU can read the memory */
+    uint32_t own_items;      /* 1: no items overlap */
     struct type_names names;
     int64_t dims[2 * MAX_NDIM]; /* shape, then strides in elements from dims[ndim] on */
 

@@ -38,8 +38,8 @@ func dlpackStart(core *C.struct_core) {
 		return
 	}
 	stack.Reserve()
-	startPoller()
 	useProcessors(C.FIRST_CPUS)
+	startPoller()
 	core.describe = (*[0]byte)(C.dlpackDescribe)
 	core.grow = (*[0]byte)(C.dlpackGrow)
 }
@@ -75,9 +75,9 @@ func startThreads(count int) {
 }
 
 // startPoller has the runtime open the two descriptors with which it waits for timers. It would open them for its first
-// timer, which the garbage collector sets at some time, and end the process if none are left then. And it has a thread
-// wait there, for a timer that never comes: if none did, the runtime would look there every 10 ms, and end a process in
-// which the program has closed the two, as subprocess does before it starts a program.
+// timer, which the garbage collector sets at some time, and end the process if none are left then. And some ms later it
+// has a thread wait there, for a timer that never comes: if none did, the runtime would look there every 10 ms, and end a
+// process in which the program has closed the two, as subprocess does before it starts a program.
 func startPoller() {
 	time.AfterFunc(math.MaxInt64, func() {})
 }

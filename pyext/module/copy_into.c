@@ -3,7 +3,6 @@
  * It is C because a small copy takes less time than a call into Go. */
 #include "module/module.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* A new object that holds obj's buffer, which the request describes. NULL: error. */
@@ -36,20 +35,18 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
 {
     enum known_type known = known_type(obj);
     bool has_buffer = PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type);
-    DLPackObject *self = NULL;
-    if (has_buffer && (known == BUFFER_ALONE || known == HAS_BOTH)) {
-        self = lock(obj, request);
-        has_buffer = self != NULL && request->format[0] == 'T'; /* numpy's numbers may have a structure, too */
-        if (has_buffer) {
-            Py_CLEAR(self);
-        }
+    bool tried = has_buffer && (known == BUFFER_ALONE || known == HAS_BOTH);
+    DLPackObject *self = tried ? lock(obj, request) : NULL;
+    if (self != NULL && request->format[0] == 'T') { /* a number of numpy's may have fields, too: __dlpack__ gives it */
+        Py_CLEAR(self);
+        tried = false;
     }
     if (self == NULL && (!PyErr_Occurred() || is_refusal())) {
         PyErr_Clear();
         self = read_tensor(obj, copy, request);
     }
     if (self == NULL) {
-        has_buffer = has_buffer && PyErr_ExceptionMatches(PyExc_BufferError);
+        has_buffer = has_buffer && !tried && PyErr_ExceptionMatches(PyExc_BufferError);
         PyObject *refusal = take_exception();
         self = has_buffer ? lock(obj, request) : NULL;
         if (self == NULL && (!has_buffer || is_refusal())) {
@@ -79,24 +76,6 @@ static bool are_alike(const struct answer *source, const struct answer *target, 
         *bytes *= target->dims[i];
     }
     return alike;
-}
-
-/* Whether each step of a dimension leads beyond all items of the dimensions with smaller steps, so that no items overlap. */
-static bool has_own_items(const struct answer *target)
-{
-    const int64_t *shape = target->dims, *strides = target->dims + target->ndim;
-    bool own = true;
-    for (int32_t i = 0; i < target->ndim && own; i++) {
-        int64_t span = 1;
-        for (int32_t j = 0; j < target->ndim && shape[i] > 1; j++) {
-            if (shape[j] > 1 &&
-                (llabs(strides[j]) < llabs(strides[i]) || (llabs(strides[j]) == llabs(strides[i]) && j > i))) {
-                span += (shape[j] - 1) * llabs(strides[j]);
-            }
-        }
-        own = shape[i] <= 1 || llabs(strides[i]) >= span;
-    }
-    return own;
 }
 
 /* Copies what is little, of kinds that are known or become so. A buffer's exporter vouches for its memory, so that it
@@ -132,8 +111,7 @@ HOT static int copy_here(struct request *source, struct request *target)
         return 1;
     }
     bool apart = first + to.above <= source_first - from.below || source_first + from.above <= first - to.below;
-    apart = apart && has_own_items(&to);
-    if (apart) {
+    if (apart && to.own_items) {
         copy_items(first, source_first,
                    &(struct items){.ndim = to.ndim,
                                    .itemsize = to.itemsize,
@@ -141,7 +119,7 @@ HOT static int copy_here(struct request *source, struct request *target)
                                    .strides = to.dims + to.ndim,
                                    .source_strides = from.dims + from.ndim});
     }
-    return apart;
+    return apart && to.own_items;
 }
 
 /* Has Go copy, or refuse. -1: error. */

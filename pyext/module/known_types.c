@@ -46,15 +46,13 @@ int remember_type(PyObject *obj, enum known_type known)
     }
     bool looks_up = PyType_GetSlot(type, Py_tp_getattro) == (void *)PyObject_GenericGetAttr;
     PyObject *has_dlpack = known == HAS_DLPACK ? Py_True : Py_False;
-    PyObject *fixed = looks_up ? call_python(python.is_fixed, PyTuple_Pack(2, type, has_dlpack)) : new_none();
-    PyObject *same = fixed == NULL ? NULL : call_python(python.is_numpy_array, PyTuple_Pack(1, type));
-    if (same == NULL) {
-        Py_DecRef(fixed);
+    PyObject *has_both =
+        looks_up ? call_python(python.recognised_alike, PyTuple_Pack(2, type, has_dlpack)) : new_none();
+    if (has_both == NULL) {
         return -1;
     }
-    uintptr_t filled = (uintptr_t)type | (fixed != Py_True ? CHANGES : same == Py_True ? HAS_BOTH : known);
-    Py_DecRef(fixed);
-    Py_DecRef(same);
+    uintptr_t filled = (uintptr_t)type | (has_both == Py_None ? CHANGES : has_both == Py_True ? HAS_BOTH : known);
+    Py_DecRef(has_both);
     Py_INCREF((PyObject *)type);
     for (size_t attempt = 0; attempt < TRIES; attempt++) {
         uintptr_t place = 0;

@@ -24,7 +24,7 @@ static int recognise(DLPackObject *self)
     if (known == BUFFER_ALONE) {
         return describe_by_buffer(self, PyBytes_CheckExact(obj) || PyByteArray_CheckExact(obj));
     }
-    if (known >= HAS_DLPACK) {
+    if (known == HAS_DLPACK || known == HAS_BOTH) {
         return become_delegate(self);
     }
     if (structure_reader(obj) != NULL) {
@@ -158,6 +158,7 @@ static PyMethodDef module_methods[] = {
     {"_read_by_others", read_by_others, METH_VARARGS, NULL},
     {"_register_structures", register_structures, METH_VARARGS, NULL},
     {"_share_structure", share_structure, METH_VARARGS, NULL},
+    {"_structure_reader", structure_reader_of, METH_O, NULL},
     {"_start_copy", start_copy, METH_O, NULL},
     {"_stop_deleters", stop_deleters, METH_NOARGS, NULL},
     {"_core_calls", core_calls, METH_NOARGS, NULL},

@@ -61,7 +61,7 @@ bool path_beside(const char *library, char *path, size_t size)
            snprintf(path, size, "%.*s%s.so", (int)(name - here.dli_fname), here.dli_fname, library) < (int)size;
 }
 
-/* What the loader said, in English, as all that this package says: dlpack._start looks for its words. */
+/* dlerror() in English, since dlpack._start looks for its words: glibc translates them. */
 static const char *loader_error(void)
 {
     locale_t english = newlocale(LC_ALL_MASK, "C", NULL), before = uselocale(english);

@@ -20,8 +20,8 @@ static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
     bool has_shape = view->ndim >= 0 && view->ndim <= MAX_NDIM && view->shape != NULL;
     if (flags == PyBUF_STRIDES && has_shape && !PyBuffer_IsContiguous(view, 'C')) {
         PyBuffer_Release(view);
-        PyErr_SetString(PyExc_BufferError, "data: its buffer is not C-contiguous; expected compact memory (give its "
-                                           "address instead, or that of a numpy.ascontiguousarray)");
+        PyErr_SetString(PyExc_BufferError, "data: its buffer is not C-contiguous; expected compact memory (pass "
+                                           "(address, readonly) as data, as numpy's __array_interface__ does)");
         return -1;
     }
     return 0;

@@ -118,6 +118,12 @@ PyObject *structure_reader(PyObject *obj)
     return NULL;
 }
 
+PyObject *structure_reader_of(PyObject *Py_UNUSED(module), PyObject *obj)
+{
+    PyObject *reader = structure_reader(obj);
+    return reader == NULL ? new_none() : Py_NewRef(reader);
+}
+
 enum structure { TENSOR, MANAGED, MANAGED_VERSIONED };
 
 /* Describes the structure at an address, and takes it over, or holds the owner instead. */

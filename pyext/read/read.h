@@ -41,6 +41,9 @@ PyObject *register_structures(PyObject *module, PyObject *args);
  * borrowed. NULL: it is none. */
 PyObject *structure_reader(PyObject *obj);
 
+/* dlpack._dlpack._structure_reader */
+PyObject *structure_reader_of(PyObject *module, PyObject *obj);
+
 /* dlpack._dlpack._share_structure(pointer, kind, takes, owner, copy, device): a DLPackObject of the structure that a
  * ctypes pointer leads to. Where it is taken over, the pointer becomes NULL, and the deleter is called exactly once, also
  * where the tensor is refused. Otherwise it must outlive the object, which holds the owner. */

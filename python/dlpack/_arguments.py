@@ -7,7 +7,7 @@ from _functools import partial  # type: ignore[import-not-found]  # importing fu
 from sys import byteorder, modules  # the dict itself: sys loses it when Python ends
 
 from . import _dlpack
-from ._dlpack import asdlpack, from_pointer, frombuffer
+from ._dlpack import _structure_reader, asdlpack, from_pointer, frombuffer
 from ._errors import needless_owner, of_asdlpack, short_repr, unexpected
 from ._object import device_types
 
@@ -64,7 +64,8 @@ def plain_asdlpack(
 ) -> Any:
     call = plain(partial(asdlpack, obj), copy=plain_copy(copy), device=None if device is None else device_pair(device))
     if owner is not None and not isinstance(call, Exception):
-        call = structures[0](obj, owner=owner, **call.keywords) if structures else needless_owner(obj)
+        read = _structure_reader(obj)
+        call = needless_owner(obj) if read is None else read(obj, owner=owner, **call.keywords)
     return call if align is None or isinstance(call, Exception) else aligned(obj, call, align, copy)
 
 
@@ -269,7 +270,7 @@ def carried_device(device: Any) -> tuple[int, int] | Exception | None:
         return device_ints(device.__dlpack_device__())
     if is_a(type(device), "torch", "device"):
         return named_device(f"{device.type}:{device.index or 0}")
-    if is_a(type(device), "cupy", "Device"):
+    if is_a(type(device), "cupy.cuda.device", "Device"):
         return named_device(f"{'rocm' if modules['cupy'].cuda.runtime.is_hip else 'cuda'}:{device.id}")
     platform = getattr(getattr(device, "client", None), "platform", None)
     id = getattr(device, "local_hardware_id", None) or 0  # None for the CPU
@@ -343,15 +344,11 @@ def data_type_numbers(dtype: Any) -> str | Exception:
     return str(numbers)
 
 
-# Of dlpack.structs, once that is imported: read_structure, and the types of the pointers that it takes.
-structures: list[Any] = []
-
-
-def is_a(kind: type, library: str, *names: str) -> bool:
-    """Whether a type is one of a library's classes, or derives from one: by their names, since the library's module may
-    be hidden, not yet filled by the thread that imports it, or emptied when Python ends."""
+def is_a(kind: type, module: str, *names: str) -> bool:
+    """Whether a type is one of these classes, or derives from one: by their names, since the library's module may be
+    hidden, not yet filled by the thread that imports it, or emptied when Python ends."""
     for base in kind.__mro__:
-        if base.__name__ in names and f"{base.__module__}".partition(".")[0] == library:
+        if base.__name__ in names and getattr(base, "__module__", None) == module:
             return True
     return False
 

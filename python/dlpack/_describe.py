@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ._arguments import structures
 from ._arrow import is_read_once
-from ._dlpack import DLPackObject, _inspect, asdlpack
+from ._dlpack import DLPackObject, _inspect, _structure_reader, asdlpack
 from ._errors import bare
 from ._object import device_text
 
@@ -61,15 +60,16 @@ def describe(obj: object, /) -> dict[str, Any]:
 
 def is_taken_over(obj: object) -> bool:
     """Whether asdlpack takes obj over: a capsule, or a pointer to a structure."""
-    return type(obj) is Capsule or any(type(obj) is pointer for pointer in structures[1:])
+    return type(obj) is Capsule or _structure_reader(obj) is not None
 
 
 def looked_at(obj: object) -> DLPackObject:
     """What asdlpack gives, but that nothing is taken over. It must not outlive what could be."""
     if type(obj) is Capsule:
         return _inspect(obj)[1] or asdlpack(obj)  # which raises
-    if is_taken_over(obj):
-        return structures[0](obj, False, None, takes=False)()  # type: ignore[no-any-return]
+    if (read := _structure_reader(obj)) is not None:
+        look = read(obj, False, None, takes=False)
+        return asdlpack(obj) if isinstance(look, Exception) else look()  # type: ignore[no-any-return]
     return asdlpack(obj)
 
 

@@ -106,8 +106,8 @@ done before, and the items are there when copy_into returns. Nothing is kept of 
 copy uses several processors, and lets other threads run.
 
 Raises TypeError where one shares no memory, ValueError where their shapes or data types differ, and BufferError where
-the target is read-only, gives a copy of its memory, or where the copy can't be done; each says which of the two is to
-blame.
+the target is read-only, has items that overlap each other, gives a copy of its memory, or where the copy can't be done;
+each says which of the two is to blame.
 
 >>> import numpy
 >>> table = numpy.zeros((2, 3), "uint8")
@@ -155,6 +155,7 @@ as the interface allows. Raises BufferError where Arrow can't describe the memor
     "_import": "The tensor of a capsule that the producer of a DLPackObject gave; or the error.",
     "_read_by_others": "(protocol, tensor) of a producer by what it speaks besides __dlpack__.",
     "_register_structures": "Tells asdlpack the function of dlpack.structs that reads its structures, and their types.",
+    "_structure_reader": "That function for such a structure, or a ctypes pointer to one; None for any other object.",
     "_share_structure": "The tensor of a structure, for dlpack.structs.",
     "_start_copy": "Starts the Go core from a copy of its file; says what failed.",
     "_stop_deleters": "From now on, no deleter begins to use Python. Whether some still do.",

@@ -320,23 +320,19 @@ def capsule_name(name: bytes | None, legacy: str, versioned: str) -> Exception:
     return ValueError(f'capsule "{text:.{MOST}}": expected the name "{legacy}" or "{versioned}"')
 
 
-# The ways out that lead to an object's own memory. All others make a copy, or need one, and of copy_into's target that
-# would lose what is copied into it.
+# Of the ways out that begin so, those with these words lead to an object's own memory. All others make a copy, or need
+# one, and of copy_into's target that would lose what is copied into it.
+OF_THIS_PACKAGE = ("pass ", "convert ", "cast ", "copy ", "decode ", "give ", "it is open for writing")
 TO_OWN_MEMORY = (
     ".set_(obj)",
     ".view(torch.",
-    "ctypes.pointer(",
+    "ctypes.pointer",
     "ffi.buffer(",
-    "from_pointer",
     "get_obj()",
     "getbuffer()",
-    "it has no memory:",
     "its items one by one",
     "its values one by one",
-    "map it:",
-    "map the file:",
     "obj.asi8",
-    "pass an open one",
     "pass its buf",
     "pass obj.data",
     "ticks, .view(",
@@ -349,7 +345,7 @@ def about_side(side: str, error: BaseException) -> BaseException:
     if kind is not TypeError and kind is not ValueError and kind is not BufferError:
         return error
     text = str(error)
-    if side == "target" and kind is not ValueError:
+    if side == "target" and kind is not ValueError:  # which says what is wrong with obj itself
         text = of_target(text)
     named = kind(f"{side}: {text}")
     named.__cause__ = error.__cause__
@@ -364,7 +360,7 @@ def of_target(text: str) -> str:
     cut = text.rfind(" (")
     while cut > 0 and text.count("(", cut) != text.count(")", cut):
         cut = text.rfind(" (", 0, cut)
-    if cut < 0 or not text.endswith(")") or not text[cut + 2].isalpha():
+    if cut < 0 or not text.endswith(")") or not text.startswith(OF_THIS_PACKAGE, cut + 2):
         return text
     for words in TO_OWN_MEMORY:  # any() makes a generator, which CPython 3.11 loses where there is no memory for it
         if words in text[cut:]:

@@ -62,20 +62,18 @@ IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 BEFORE_BUFFER = PROTOCOLS[: PROTOCOLS.index("buffer")]
 
 
-def is_fixed(kind: type, has_dlpack: bool) -> bool:
+def recognised_alike(kind: type, has_dlpack: bool) -> bool | None:
     """Whether all objects of the type, now and later, are recognised alike: by a method __dlpack__, or by their buffer,
-    since they have none of the attributes that come before it. They look up attributes as object does."""
+    since they have none of the attributes that come before it. They look up attributes as object does. None: they may
+    not be; True: by both, which give the same memory. That is known of numpy's arrays alone."""
     if type(kind) is not type or not all(base.__flags__ & IMMUTABLE for base in kind.__mro__):
-        return False  # an attribute may come to the type
+        return None  # an attribute may come to the type
     if kind.__dictoffset__:
-        return False  # or to one object alone
+        return None  # or to one object alone
     if has_dlpack:
-        return type(kind.__dlpack__) is type(str.join)  # type: ignore[attr-defined]
-    return not any(hasattr(kind, name) for name in BEFORE_BUFFER)
-
-
-def is_numpy_array(kind: type) -> bool:
-    return kind.__module__ == "numpy" and kind.__name__ == "ndarray"
+        is_numpys = kind.__name__ == "ndarray" and getattr(kind, "__module__", None) == "numpy"
+        return is_numpys if type(kind.__dlpack__) is type(str.join) else None  # type: ignore[attr-defined]
+    return None if any(hasattr(kind, name) for name in BEFORE_BUFFER) else False
 
 
 def device_text(x: DLPackObject) -> str:

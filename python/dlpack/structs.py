@@ -25,7 +25,6 @@ from ctypes import (
 )
 from functools import partial
 
-from ._arguments import structures
 from ._arrow import stream_was_read
 from ._delegate import refuse_copy
 from ._describe import is_taken_over, looked_at
@@ -129,7 +128,7 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
         text, copied = of_asdlpack(error), "asdlpack(obj, copy=None)"
         if writable and copied in text:
             unseen = "; obj does not see what is written there"
-            afterwards = ", and afterwards copy_into(x, obj)" if may_be_written(obj) else unseen
+            afterwards = ", and afterwards copy_into(x, obj)" if has_writable_buffer(obj) else unseen
             text = f"{text.replace(copied, f'x = {copied}')[:-1]}{afterwards})"
         raise BufferError(text) from None
     if writable and x.readonly:
@@ -150,12 +149,12 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
         del capsule
 
 
-def may_be_written(obj: object) -> bool:
-    """Whether copy_into can have it for its target."""
+def has_writable_buffer(obj: object) -> bool:
+    """Whether copy_into can have it for its target where DLPack can't describe it."""
     try:
         return not memoryview(obj).readonly  # type: ignore[arg-type]
     except (TypeError, ValueError, BufferError):
-        return hasattr(obj, "__array_interface__")
+        return False
 
 
 def read_structure(
@@ -175,4 +174,3 @@ def read_structure(
 
 
 _register_structures(read_structure, *STRUCTURES, *POINTERS)
-structures[:] = read_structure, *POINTERS

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack, from_pointer, frombuffer
+from support.arrow_c import Column
 from support.capi import Managed, Speaks, look
 from support.cuda_driver import (
     COPIES,
@@ -583,3 +584,12 @@ def test_managed_memory_is_that_of_each_gpu_in_the_order_of_its_stream(driver):
         memory.bytes[...] = 0
     tensor = look(asdlpack(array).__dlpack__(dl_device=(2, 1), copy=False)).dl_tensor
     assert (tensor.device.device_type, tensor.device.device_id, tensor.data) == (2, 1, memory.address)
+
+
+@with_driver
+@pytest.mark.parametrize("copy", [None, True])
+def test_booleans_of_arrow_are_unpacked_on_their_way_to_a_device(copy, driver):
+    values = [True, False, True, True, False, False, False, True, True]
+    column = Column(b"b", np.packbits(values, bitorder="little"), array={"length": 9})
+    x = asdlpack(column.exporter(), device="cuda", copy=copy)
+    assert driver.bytes_at(x.pointer, 9).tolist() == values

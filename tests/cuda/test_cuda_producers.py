@@ -241,3 +241,26 @@ def test_a_producer_whose_memory_is_taken_at_once_orders_its_work(driver):
     driver.clear()
     assert look(x.__dlpack__(stream=driver.stream(), max_version=(1, 0))).dl_tensor.data == memory.address
     assert (asked, len(driver.log("cuStreamWaitEvent"))) == ([-1, LEGACY], 1)
+
+
+@with_driver
+def test_a_copy_of_memory_in_no_streams_order_serves_no_other_export(driver):
+    """What stream=-1 gave may not be written yet."""
+
+    class Misaligned(Producer):
+        def __dlpack__(self, *, stream=None, **others):
+            self.asked.append((stream, others))
+            if stream != -1:
+                self.driver.order(self.stream, stream)
+            return Managed(self.memory.address + 4, shape=(1,), dtype=(2, 64, 1), device=(2, 0)).capsule()
+
+    producer = Misaligned(driver)
+    producer.memory = driver.allocate(16)
+    x = asdlpack(producer, copy=None)
+    driver.fill(producer.stream, producer.memory, 7)
+    x.__dlpack__(stream=-1, max_version=(1, 3))
+    asked = len(producer.asked)
+    second = look(x.__dlpack__(stream=1, max_version=(1, 3)))
+    assert len(producer.asked) > asked
+    driver.synchronize(1)
+    assert set(driver.bytes_at(second.dl_tensor.data, 8).tolist()) == {7}

@@ -405,3 +405,11 @@ def test_a_function_that_the_driver_lacks_is_named_where_it_is_needed(driver):
     assert export(x, -1) == memory.address
     refused(BufferError, lambda: export(x, LEGACY), "cuStreamGetCtx")
     assert export(asdlpack(memory.array(stream=LEGACY)), PER_THREAD) == memory.address
+
+
+@with_driver
+def test_memory_of_a_structure_is_in_the_order_of_the_legacy_stream(driver):
+    memory = driver.allocate(8)
+    driver.fill(LEGACY, memory, 7)
+    managed = Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 0))
+    assert consumed(driver, asdlpack(ctypes.pointer(managed.struct)), driver.stream()) == {7}

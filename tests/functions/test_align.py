@@ -8,7 +8,7 @@ import pytest
 
 from dlpack import asdlpack, from_pointer, frombuffer
 from dlpack.structs import DLManagedTensorVersioned
-from support.capi import Managed, Speaks, on_device
+from support.capi import Managed, Speaks, capsule_name, on_device
 from support.layouts import PROTOCOLS
 
 MAKERS = {**PROTOCOLS, "DLPackObject": lambda array: asdlpack(memoryview(array)), "delegate": asdlpack}
@@ -42,6 +42,17 @@ def test_what_is_aligned_is_shared_and_other_memory_refused_or_copied(make, addr
     copied = asdlpack(make(array), align=align, copy=True, device=device)
     assert (copied.pointer % 64, np.from_dlpack(copied).tolist()) == (0, array.tolist())
     assert copied.pointer != array.ctypes.data
+
+
+@pytest.mark.parametrize("offset", [1, 4])
+def test_a_capsule_whose_memory_is_copied_to_be_aligned_is_consumed(offset):
+    memory = np.arange(160, dtype="u1")
+    start = -memory.ctypes.data % 64 + offset
+    managed = Managed(memory.ctypes.data + start, shape=(3,), dtype=(2, 32, 1))
+    capsule = managed.capsule()
+    x = asdlpack(capsule, align=64, copy=None)
+    assert (x.pointer % 64, bytes(x)) == (0, memory[start : start + 12].tobytes())
+    assert (capsule_name(capsule), managed.deleted) == (b"used_dltensor_versioned", 1)
 
 
 @pytest.mark.parametrize("copy", [False, None, True])

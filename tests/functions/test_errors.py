@@ -355,7 +355,7 @@ class Deadline(Exception):
 
 
 @alone
-def test_what_a_signal_handler_raises_reaches_the_program_wherever_it_comes():
+def test_what_a_signal_handler_raises_reaches_the_program():
     """The interpreter calls a handler between two instructions, as it does a trace function."""
     memory = (ctypes.c_int * 6)()
     pointer = ctypes.cast(memory, ctypes.c_void_p)

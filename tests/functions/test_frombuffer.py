@@ -12,7 +12,7 @@ import pytest
 import dlpack
 from dlpack import asdlpack, frombuffer
 from support.alone import alone, run
-from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look
+from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look, on_device
 from support.layouts import PROTOCOLS
 from support.small_types import PADDED, WHOLE_BYTES
 
@@ -230,6 +230,12 @@ def test_memory_with_gaps_is_refused_with_the_way_out(obj):
 def test_bytes_of_a_device_are_read_only_where_the_object_is(flags):
     x = asdlpack(Managed(1 << 20, shape=(8,), device=(10, 0), flags=flags).capsule())
     assert frombuffer(x, "uint8").readonly == x.readonly == bool(flags)
+
+
+def test_bytes_behind_a_handle_are_refused():
+    x = on_device((4, 0), dtype=(1, 8, 1), byte_offset=16)
+    with pytest.raises(BufferError, match="handle"):
+        frombuffer(x, "uint8")
 
 
 def test_a_capsule_or_a_structure_is_refused_and_left_as_it_is():

@@ -336,7 +336,7 @@ def test_nobody_sees_an_object_that_is_not_described_yet():
 
 def test_data_that_is_a_buffer_with_gaps_is_refused_and_its_address_taken():
     gaps = NUMBERS.repeat(2)[::2]
-    with pytest.raises(BufferError, match="^data: its buffer is not C-contiguous; .*give its address instead"):
+    with pytest.raises(BufferError, match="^data: its buffer is not C-contiguous; .* \\(address, readonly\\) as data"):
         asdlpack(interface(shape=(12,), strides=(8,), data=gaps))
     x = asdlpack(interface(shape=(12,), strides=(8,), data=(gaps.ctypes.data, False)))
     assert np.from_dlpack(x).tolist() == list(range(12))

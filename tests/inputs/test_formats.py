@@ -145,6 +145,14 @@ def test_a_scalar_buffer_needs_neither_shape_nor_strides():
     assert (x.shape, x.strides, np.from_dlpack(x).item()) == ((), (), 2.5)
 
 
+def test_a_format_of_several_items_gives_its_dimensions_each_time():
+    for rows in 1, 5, 9, 2:
+        asdlpack(Exporter(bytes(40), b"B", 1, (2, 2, 2, 5, 1, 1)))
+        for format, shape in (b"(2,3)d", (rows, 2, 3)), (b"(3,2)d", (rows, 3, 2)):
+            x = asdlpack(Exporter(bytes(rows * 48), format, 48, (rows,)))
+            assert (x.shape, x.strides) == (shape, (6, shape[2], 1))
+
+
 def test_suboffset_of_0_or_more_is_a_buffer_error():
     with pytest.raises(BufferError, match="suboffset"):
         asdlpack(Exporter(bytes(16), b"B", 1, (2, 8), strides=(8, 1), suboffsets=(0, -1)))

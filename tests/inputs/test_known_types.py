@@ -96,8 +96,10 @@ def test_attribute_that_some_objects_of_a_type_lack_is_looked_for_in_each(name, 
     assert {which: protocol(obj) for which, obj in objects.items()} == expected
 
 
-def test_copies_are_of_what_dlpack_gives_where_the_buffer_is_other_memory():
-    obj = immutable_type("_", has_dlpack=True)()
+@pytest.mark.filterwarnings("ignore:builtin type WithoutModule has no __module__")
+@pytest.mark.parametrize("name", [b"capi.Immutable", b"WithoutModule"])
+def test_copies_are_of_what_dlpack_gives_where_the_buffer_is_other_memory(name):
+    obj = immutable_type("_", has_dlpack=True, name=name)()
     for _ in range(2):
         for copied in False, True:
             assert np.from_dlpack(asdlpack(obj, copy=copied)).tolist() == [0, 1, 2]

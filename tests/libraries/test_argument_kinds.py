@@ -178,6 +178,11 @@ def test_a_mock_in_the_place_of_a_library_changes_nothing():
             assert frombuffer(bytearray(8), SimpleNamespace(name="int16")).dtype == "int16"
 
 
+def test_a_context_manager_of_a_device_is_no_device():
+    with pytest.raises(TypeError, match="device: expected a name"):
+        asdlpack(bytearray(8), device=torch.cuda.device(0))
+
+
 @pytest.mark.parametrize("kind", [str, np.dtype])
 def test_an_object_that_lies_about_its_class_is_told_as_what_it_is(kind):
     liar = mock.Mock(spec=kind)

@@ -123,6 +123,14 @@ def test_what_can_not_be_lent_says_why(obj, words, error, text):
         pytest.fail("it was lent")
 
 
+def test_what_was_written_to_a_copy_is_copied_back():
+    obj = np.zeros(3, ">f4")
+    with borrow(x := dlpack.asdlpack(obj, copy=None), writable=True) as tensor:
+        ctypes.cast(tensor.contents.data, ctypes.POINTER(ctypes.c_float))[1] = 7
+    dlpack.copy_into(x, obj)
+    assert obj.tolist() == [0, 7, 0]
+
+
 TAKEN_OVER = {
     "a legacy capsule": lambda: np.arange(3, dtype="u1").__dlpack__(),
     "a versioned capsule": lambda: dlpack.asdlpack(b"\0\1\2").__dlpack__(max_version=(1, 3)),

@@ -143,6 +143,14 @@ def test_max_version_of_another_form_is_a_type_error(max_version):
         asdlpack(b"abc").__dlpack__(max_version=max_version)
 
 
+def test_a_version_is_not_kept_after_another_was_given():
+    x, first = asdlpack(b"abc"), (1, 0)
+    before = sys.getrefcount(first)
+    x.__dlpack__(max_version=first)
+    x.__dlpack__(max_version=(1, 2))
+    assert sys.getrefcount(first) == before
+
+
 @pytest.mark.parametrize("known", [set(), {"stream"}, {"max_version"}, {"max_version", "copy"}])
 def test_a_producer_without_the_newer_keywords_is_asked_again_without_them(known):
     source = asdlpack(bytearray(12))

@@ -464,6 +464,27 @@ def test_a_child_forked_in_a_deleter_waits_for_its_threads_deleters():
 
 
 @alone
+def test_a_child_ends_that_was_forked_while_a_threads_deleter_waited():
+    """It has one thread, and would wait for that deleter when Python ends."""
+    import dlpack
+    from support import forks
+    from support.capi import address, consume
+
+    with libraries.library("deleters") as path:
+        deleters = ctypes.PyDLL(str(path))  # which keeps the GIL
+        deleters.take.argtypes = [ctypes.c_void_p]
+        deleters.take(address(consume(dlpack.asdlpack(bytearray(8)).__dlpack__(max_version=(1, 3)))))
+        sys.setswitchinterval(1000)
+        assert deleters.hold_off() == 0
+        child = os.fork()
+        if child == 0:
+            sys.exit()
+        sys.setswitchinterval(0.005)
+        forks.join(child)
+        ctypes.CDLL(str(path)).wait_for_all()
+
+
+@alone
 def test_the_path_of_a_childs_core_leads_to_no_other_file():
     """A debugger that attaches opens it, and would wait for a pipe's writer."""
     paths = []

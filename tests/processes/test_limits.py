@@ -387,12 +387,20 @@ def test_stacks_of_any_size_work_or_raise(package, size):
     assert result.stdout.strip() in (["works"] if size <= 64 * MB else ["works", "OSError", "MemoryError"])
 
 
-@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize("before", ["nothing", "the start", "nested calls"])
 @alone
-def test_a_first_call_with_little_stack_left_works_or_raises(started):
+def test_a_first_call_with_little_stack_left_works_or_raises(before):
     """Go takes RLIMIT_STACK for the size of the main thread's stack, even where more of it is in use. The call starts
-    the core, or another thread has done so. In all children the stack lies at the same place."""
+    the core, or another thread has done so. Nested calls measure the stack, under another limit. In all children it
+    lies at the same place."""
     import dlpack
+    from support.capi import Speaks
+
+    if before == "nested calls":
+        x = dlpack.asdlpack(bytearray(4))
+        for _ in range(10):
+            x = dlpack.asdlpack(Speaks(__dlpack__=x.__dlpack__, __dlpack_device__=lambda: (1, 0)))
+        x.__dlpack__()
 
     def call():
         dlpack.asdlpack(memoryview(b"0123456789")[::-1], copy=True)
@@ -403,7 +411,7 @@ def test_a_first_call_with_little_stack_left_works_or_raises(started):
         if child == 0:
             status = 2
             try:
-                if started:
+                if before == "the start":
                     thread = threading.Thread(target=call)
                     thread.start()
                     thread.join()

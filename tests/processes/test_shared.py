@@ -656,7 +656,7 @@ def interrupted(function, after):
 
 
 @alone
-def test_memory_made_before_the_package_was_imported_anew_is_not_sent_as_a_copy():
+def test_memory_of_a_package_imported_before_is_not_sent_as_a_copy():
     before = dlpack.shared(3, "uint8")
     for name in [name for name in sys.modules if name.partition(".")[0] == "dlpack"]:
         del sys.modules[name]

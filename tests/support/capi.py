@@ -134,7 +134,7 @@ class _Method(Structure):
     _fields_ = [("name", c_char_p), ("function", c_void_p), ("flags", c_int), ("doc", c_char_p)]
 
 
-def immutable_type(attribute, *, has_dlpack=False):
+def immutable_type(attribute, *, has_dlpack=False, name=b"capi.Immutable"):
     """A new immutable type of C's: its objects have a buffer of 16 bytes, and the attribute only where one was set. By
     the attribute __dict__ any may be set. If they have __dlpack__, that gives other memory: 0, 1 and 2, of uint16."""
     member = (b"__dictoffset__", 19) if attribute == "__dict__" else (attribute.encode(), 16)  # T_PYSSIZET, T_OBJECT_EX
@@ -146,7 +146,7 @@ def immutable_type(attribute, *, has_dlpack=False):
         _Slot(64 if has_dlpack else 0, ctypes.cast(methods, c_void_p)),  # Py_tp_methods
         _Slot(0, None),
     )
-    spec = _Spec(b"capi.Immutable", object.__basicsize__ + 8, 0, 1 << 8, slots)  # Py_TPFLAGS_IMMUTABLETYPE
+    spec = _Spec(name, object.__basicsize__ + 8, 0, 1 << 8, slots)  # Py_TPFLAGS_IMMUTABLETYPE
     made = _type_from_spec(ctypes.byref(spec))
     _kept.extend([members, methods])  # the type borrows them
     return made

@@ -16,7 +16,7 @@ from . import system
 BUSY = "still busy"
 WORDS = 300  # characters of what a process printed last
 TAIL = 10_000  # bytes of what it printed that are read
-LAST = 5  # seconds that it has to end
+LAST = 5  # seconds that close waits for a process before it kills it
 
 Event = dict[str, Any]
 
