@@ -62,16 +62,21 @@ const byItsOwner = " (copy into a new array, and from there by the library that 
 // there is another one. What asdlpack refuses before gets it in Python, by about_side.
 func OfTarget(err error) error {
 	text := err.Error()
-	cut := strings.LastIndex(text, " (")
-	switch {
-	case dlpack.KindOf(err) != dlpack.KindUnsupported || cut < 0 || strings.Contains(text[cut:], "ticks, .view("):
-	case strings.Contains(text[cut:], ".view('uint8')"):
-		err = dlpack.Unsupported(text[:cut] + " (pass its bytes: obj.view('uint8') of a numpy array, " +
-			"obj[..., None].view('uint8') of a strided one or one without dimensions, else memoryview(obj).cast('B'))")
-	default:
-		err = dlpack.Unsupported(text[:cut] + byItsOwner)
+	said, wayOut := text, ""
+	if cut := strings.LastIndex(text, " ("); cut >= 0 {
+		said, wayOut = text[:cut], text[cut+2:]
 	}
-	return dlpack.Of("target", err)
+	copies := strings.HasPrefix(wayOut, "pass ") || strings.HasPrefix(wayOut, "convert ") || strings.HasPrefix(wayOut, "copy ")
+	switch {
+	case !copies || strings.Contains(wayOut, "ticks, .view("):
+		return dlpack.Of("target", err)
+	case strings.Contains(wayOut, ".view('uint8')"):
+		wayOut = " (pass its bytes: obj.view('uint8') of a numpy array, obj[..., None].view('uint8') of a strided one or " +
+			"one without dimensions, else memoryview(obj).cast('B'))"
+	default:
+		wayOut = byItsOwner
+	}
+	return dlpack.Of("target", dlpack.Unsupported(said+wayOut))
 }
 
 // validate takes what a copy would cure, too: it is cured on the way, or was asked for.

@@ -752,6 +752,7 @@ def test_other_threads_run_during_a_large_copy(source, target):
     try:
         sys.setswitchinterval(1000)  # from here on, the other thread runs only where this one lets it
         held.release()
+        copy_into(source, target)
         while not ran:
             copy_into(source, target)
     finally:

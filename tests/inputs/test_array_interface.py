@@ -204,7 +204,7 @@ def test_a_subclass_of_dict_is_read_as_a_dict():
 # The structure.
 
 
-C_CONTIGUOUS, ALIGNED, NOTSWAPPED, WRITEABLE = 1, 0x100, 0x200, 0x400
+C_CONTIGUOUS, F_CONTIGUOUS, ALIGNED, NOTSWAPPED, WRITEABLE = 1, 2, 0x100, 0x200, 0x400
 
 
 class Struct:
@@ -239,6 +239,12 @@ def test_array_struct_without_flags_strides_or_shape_is_read():
     assert asdlpack(Struct(strides=None, flags=C_CONTIGUOUS | NOTSWAPPED)).strides == (4, 1)
     x = asdlpack(Struct(nd=0, shape=None, strides=None))
     assert (x.shape, np.from_dlpack(x).item()) == ((), 0)
+
+
+@pytest.mark.parametrize("flags", [0, C_CONTIGUOUS, F_CONTIGUOUS, C_CONTIGUOUS | F_CONTIGUOUS])
+def test_an_array_struct_without_strides_lies_in_the_order_of_its_flags(flags):
+    obj = Struct(strides=None, flags=flags | ALIGNED | NOTSWAPPED)
+    assert np.from_dlpack(asdlpack(obj)).tolist() == np.asarray(obj).tolist()
 
 
 def test_an_array_struct_without_the_notswapped_flag_needs_a_copy():

@@ -19,6 +19,7 @@ import pytest
 
 from support import libraries
 from support.alone import TESTS, alone, python
+from support.threads import FREE
 
 CHILDREN = 40
 SECONDS = 200  # of one long form of children; a slow machine forks fewer
@@ -463,6 +464,7 @@ def test_a_child_forked_in_a_deleter_waits_for_its_threads_deleters():
     assert (result.returncode, result.stdout, result.stderr) == (0, "done\n", "")
 
 
+@pytest.mark.skipif(FREE, reason="without a GIL no deleter waits for it")
 @alone
 def test_a_child_ends_that_was_forked_while_a_threads_deleter_waited():
     """It has one thread, and would wait for that deleter when Python ends."""

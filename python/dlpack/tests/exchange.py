@@ -147,23 +147,30 @@ def refuses_export(consumer: Consumer, x: dlpack.DLPackObject) -> bool:
         except Exception:
             return True
         return False
-    raised: list[str] = []
-
-    class Listener:
-        def __dlpack__(self, **arguments: Any) -> Any:
-            raised.clear()
-            try:
-                return x.__dlpack__(**arguments)
-            except BufferError as error:
-                raised.append(one_line(error))
-                raise
-
-        def __dlpack_device__(self) -> Any:
-            return x.__dlpack_device__()
-
+    listener = Listener(x)
     with contextlib.suppress(Exception):
-        consumer.take(Listener())
-    return bool(raised)
+        consumer.take(listener)
+    return listener.raised
+
+
+class Listener:
+    """Gives what x gives, and notes whether x has raised. A class of its own for each x, with x in it, would be garbage
+    that a free-threaded CPython does not find after gc.freeze."""
+
+    def __init__(self, x: dlpack.DLPackObject) -> None:
+        self.x = x
+        self.raised = False
+
+    def __dlpack__(self, **arguments: Any) -> Any:
+        self.raised = False
+        try:
+            return self.x.__dlpack__(**arguments)
+        except BufferError:
+            self.raised = True
+            raise
+
+    def __dlpack_device__(self) -> Any:
+        return self.x.__dlpack_device__()
 
 
 def check_description(x: dlpack.DLPackObject, memory: Memory, copy: bool | None) -> None:
