@@ -69,7 +69,7 @@ def looked_at(obj: object) -> DLPackObject:
         return _inspect(obj)[1] or asdlpack(obj)  # which raises
     if (read := _structure_reader(obj)) is not None:
         look = read(obj, False, None, takes=False)
-        return asdlpack(obj) if isinstance(look, Exception) else look()  # type: ignore[no-any-return]
+        return asdlpack(obj) if isinstance(look, Exception) else look()
     return asdlpack(obj)
 
 

@@ -300,7 +300,7 @@ def reduced(x: DLPackObject) -> Any:
         offset = x.pointer - frombuffer(memory, "uint8").pointer
         if 0 <= offset < len(memory):
             return part, (memory, dtype_of(x), x.shape, x.strides, offset)
-    elif getattr(type(memory), "__module__", None) == __name__ and not x.readonly:
+    elif isinstance(memory, mmap.mmap) and memory.__module__ == __name__ and not x.readonly:
         # Pickle would find the functions of this import under the names of those that go with the memory.
         raise RuntimeError(
             "dlpack.shared: the memory was made before the package was imported anew, and can't be passed on (copy it "

@@ -158,8 +158,8 @@ class Listener:
     that a free-threaded CPython does not find after gc.freeze."""
 
     def __init__(self, x: dlpack.DLPackObject) -> None:
-        self.x = x
-        self.raised = False
+        self.x: dlpack.DLPackObject = x
+        self.raised: bool = False
 
     def __dlpack__(self, **arguments: Any) -> Any:
         self.raised = False
