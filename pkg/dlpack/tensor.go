@@ -1,5 +1,10 @@
 package dlpack
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Item is what a protocol says of each item of an array.
 type Item struct {
 	DataType  DataType
@@ -97,16 +102,21 @@ func (t *Tensor) MakeCompact() {
 // Overlapping gives a dimension whose step does not lead beyond all items that the smaller steps reach, and how far
 // these reach; -1: there is none, and no items overlap. Strides and the size of an item are in one unit.
 func Overlapping(shape, strides []int64, size int64) (dimension int, reach uint64) {
+	var memory [MaxNDim]int
+	bySteps := memory[:0]
 	for i, n := range shape {
-		step, reach := magnitude(strides[i]), uint64(size)
-		for j, m := range shape {
-			if other := magnitude(strides[j]); m > 1 && (other < step || other == step && j > i) {
-				reach += uint64(m-1) * other
-			}
+		if n > 1 {
+			bySteps = append(bySteps, i)
 		}
-		if n > 1 && step < reach {
+	}
+	slices.SortFunc(bySteps, func(i, j int) int { return cmp.Compare(magnitude(strides[i]), magnitude(strides[j])) })
+	reach = uint64(size)
+	for _, i := range bySteps {
+		step := magnitude(strides[i])
+		if step < reach {
 			return i, reach
 		}
+		reach += uint64(shape[i]-1) * step
 	}
 	return -1, 0
 }

@@ -22,7 +22,7 @@ func TestNoWorkerIsLeftWhenTheMemoryFaults(t *testing.T) {
 	}
 	dst, src := make([]byte, len(memory)), unsafe.Pointer(&memory[0])
 	for workers := 1; workers <= 5; workers++ {
-		for _, l := range []struct {
+		for _, layout := range []struct {
 			strides        []int64
 			itemSize, swap int
 		}{{[]int64{page, 1}, 1, 0}, {[]int64{1, pages}, 1, 0}, {[]int64{page, 4}, 4, 4}} {
@@ -30,11 +30,11 @@ func TestNoWorkerIsLeftWhenTheMemoryFaults(t *testing.T) {
 				defer func() {
 					fault, ok := recover().(interface{ Addr() uintptr })
 					if !ok || fault.Addr()-uintptr(src) < hole*page || fault.Addr()-uintptr(src) >= (hole+1)*page {
-						t.Errorf("%d workers, %v: %v; want a fault of page %d", workers, l, fault, hole)
+						t.Errorf("%d workers, %v: %v; want a fault of page %d", workers, layout, fault, hole)
 					}
 				}()
-				shape := []int64{pages, int64(page / l.itemSize)}
-				by(workers, page)(unsafe.Pointer(&dst[0]), src, shape, l.strides, l.itemSize, l.swap)
+				shape := []int64{pages, int64(page / layout.itemSize)}
+				by(workers, page)(unsafe.Pointer(&dst[0]), src, shape, layout.strides, layout.itemSize, layout.swap)
 			}()
 			clear(dst) // the race detector's: no worker still writes
 		}

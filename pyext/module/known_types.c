@@ -9,7 +9,7 @@
 enum {
     PLACES = 64, /* a power of two */
     TRIES = 4,   /* places that a type may have */
-    KNOWN = 7,   /* the bits of a place that are no part of the type's address */
+    KNOWN = 7,   /* the bits of a place that are no part of the type's address, a multiple of 8 */
 };
 
 /* A type's address, and in its lowest bits an enum known_type; 0: free. A place is filled once, and holds a reference

@@ -169,8 +169,8 @@ int read_cuda_array_interface(DLPackObject *self, struct request *request)
     return read_interface(self, request, names.cuda_array_interface, PROTOCOL_CUDA_ARRAY_INTERFACE);
 }
 
-/* Whether only the flags say in which order memory without gaps lies, and that it is column-major: then with its strides. */
-static bool say_column_major(const PyArrayInterface *array, int64_t *strides)
+/* Whether the struct has no strides, and its flags say that the memory is column-major. The strides are then filled in. */
+static bool flags_say_column_major(const PyArrayInterface *array, int64_t *strides)
 {
     int order = array->flags & (ARRAY_C_CONTIGUOUS | ARRAY_F_CONTIGUOUS);
     if (array->strides != NULL || order != ARRAY_F_CONTIGUOUS || array->shape == NULL || array->nd > MAX_NDIM) {
@@ -209,7 +209,7 @@ int read_array_struct(DLPackObject *self, struct request *request)
     request->ndim = array->nd;
     request->data = (uint64_t)(uintptr_t)array->data;
     int64_t strides[MAX_NDIM];
-    bool column_major = say_column_major(array, strides);
+    bool column_major = flags_say_column_major(array, strides);
     request_dims(request, array->shape, column_major ? strides : array->strides, array->itemsize);
     if (!(array->flags & ARRAY_WRITEABLE)) {
         self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;

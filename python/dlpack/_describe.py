@@ -59,7 +59,8 @@ def describe(obj: object, /) -> dict[str, Any]:
 
 
 def is_taken_over(obj: object) -> bool:
-    """Whether asdlpack takes obj over: a capsule, or a pointer to a structure."""
+    """Whether obj is a capsule or a pointer to a structure, which asdlpack takes over, or a structure, which it
+    refuses."""
     return type(obj) is Capsule or _structure_reader(obj) is not None
 
 
@@ -69,7 +70,7 @@ def looked_at(obj: object) -> DLPackObject:
         return _inspect(obj)[1] or asdlpack(obj)  # which raises
     if (read := _structure_reader(obj)) is not None:
         look = read(obj, False, None, takes=False)
-        return asdlpack(obj) if isinstance(look, Exception) else look()
+        return asdlpack(obj) if isinstance(look, Exception) else look()  # the first raises
     return asdlpack(obj)
 
 

@@ -328,7 +328,7 @@ def test_a_read_only_target_is_a_buffer_error(make):
         copy_into(numbers(4, dtype="u1"), make())
 
 
-def test_a_target_whose_items_are_one_is_refused():
+def test_a_target_whose_items_overlap_is_refused():
     room = np.zeros(4, "f4")
     for shape, strides in ((3, 4), (0, 4)), ((3,), (0,)):
         with pytest.raises(BufferError, match=r"^target: strides dimension 0 is 0: its 3 items are one; expected"):
