@@ -93,16 +93,21 @@ static void keep_fault_handlers(bool started)
     }
 }
 
-/* Finds out under which key Go binds a thread that calls it: the one that gets a value. */
+/* Finds out under which key Go binds a thread that calls it: the one that it makes in its first call, with the number that
+ * a key made just before had, or a higher one if other threads made some meanwhile. */
 static void call_entry(dlpack_core_function *entry, struct core *core)
 {
+    pthread_key_t first = PTHREAD_KEYS_MAX;
     bool had[PTHREAD_KEYS_MAX];
+    if (pthread_key_create(&first, NULL) == 0) {
+        pthread_key_delete(first);
+    }
     for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX; key++) {
         had[key] = pthread_getspecific(key) != NULL;
     }
     entry(core);
     go_key_known = false;
-    for (pthread_key_t key = 0; key < PTHREAD_KEYS_MAX && !go_key_known; key++) {
+    for (pthread_key_t key = first; key < PTHREAD_KEYS_MAX && !go_key_known; key++) {
         if (!had[key] && pthread_getspecific(key) != NULL) {
             go_key = key;
             go_key_known = true;

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from support.alone import ROOT, alone
+from support.alone import ROOT, alone, python
 from support.libraries import build_library
 
 
@@ -104,6 +104,24 @@ def test_another_go_runtime_in_the_process_changes_nothing(neighbour, effort, fi
     for start in range(starts):
         works_beside_go(library=neighbour, first=GO_FIRST[start % 3], seconds=0.2, forks_too=start % 2 == 0)
     figure("processes", len(cases) + starts)
+
+
+def test_a_value_that_another_library_keeps_for_the_thread_stays_in_a_forked_child(tmp_path):
+    """Go's own is dropped there: its destructor would enter the parent's runtime."""
+    result = python(
+        "import ctypes, os\n"
+        "import dlpack\n"
+        "keys = ctypes.CDLL(None)\n"
+        "ctypes.c_ssize_t.in_dll(keys, 'value').value = 7\n"
+        "before = keys.kept_value()\n"
+        "dlpack.asdlpack(memoryview(b'bytes')[::2], copy=True)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    os._exit(keys.kept_value())\n"
+        "print(before, keys.kept_value(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n",
+        environ={"LD_PRELOAD": str(build_library("keys", tmp_path))},
+    )
+    assert (result.returncode, result.stdout) == (0, "0 7 7\n"), result.stderr
 
 
 @pytest.fixture(scope="module")
