@@ -8,6 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
+/* memmove, not memcpy, which gcc unrolls (build.py). */
+HOT void copy_compact(void *to, const void *from, size_t bytes)
+{
+    PyThreadState *state = bytes < GIL_BYTES ? NULL : PyEval_SaveThread();
+    memmove(to, from, bytes);
+    if (state != NULL) {
+        PyEval_RestoreThread(state);
+    }
+}
+
 HOT void copy_items(char *to, const char *from, const struct items *items)
 {
 /* Unrolled: a tenth of a copy of 4 KiB. */

@@ -9,7 +9,7 @@
 static DLPackObject *lock(PyObject *obj, struct request *request)
 {
     DLPackObject *self = object_new(obj, COPY_NEVER);
-    if (self != NULL && lock_buffer(self, request) < 0) {
+    if (self != NULL && lock_buffer(self, request, owns_memory(obj)) < 0) {
         Py_CLEAR(self);
     }
     return self;
@@ -78,15 +78,13 @@ static bool are_alike(const struct answer *source, const struct answer *target, 
     return alike;
 }
 
-/* Copies what is little, of kinds that are known or become so. A buffer's exporter vouches for its memory, so that it
- * can't fault. 1: copied; 0: Go has to; -1: error. */
+/* Copies what is little, of kinds that are known or become so. 1: copied; 0: Go has to; -1: error. */
 HOT static int copy_here(struct request *source, struct request *target)
 {
-    enum { MOST_COMPACT = 8 << 20, MOST_STRIDED = 64 << 10 }; /* bytes; above, Go is faster */
+    enum { MOST_STRIDED = 64 << 10 }; /* bytes; above, Go is faster */
     struct answer from, to;
     int64_t bytes;
-    if (source->protocol != PROTOCOL_BUFFER || target->protocol != PROTOCOL_BUFFER || in_other_order(source) ||
-        in_other_order(target)) {
+    if (source->vouched == 0 || target->vouched == 0 || in_other_order(source) || in_other_order(target)) {
         return 0;
     }
     if (ask(source, &from) < 0 || ask(target, &to) < 0) {
@@ -103,11 +101,7 @@ HOT static int copy_here(struct request *source, struct request *target)
     char *first = (char *)(uintptr_t)(target->data + to.offset);
     const char *source_first = (const char *)(uintptr_t)(source->data + from.offset);
     if (compact) {
-        PyThreadState *state = bytes < GIL_BYTES ? NULL : PyEval_SaveThread();
-        memmove(first, source_first, (size_t)bytes);
-        if (state != NULL) {
-            PyEval_RestoreThread(state);
-        }
+        copy_compact(first, source_first, (size_t)bytes);
         return 1;
     }
     bool apart = first + to.above <= source_first - from.below || source_first + from.above <= first - to.below;

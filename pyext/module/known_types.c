@@ -38,6 +38,29 @@ enum known_type known_type(PyObject *obj)
     return NOT_KNOWN;
 }
 
+bool owns_memory(PyObject *obj)
+{
+    enum { STEPS = 4 }; /* an array, the array that it is a view of, a memoryview, and what that is of */
+    bool owns = false;
+    PyObject *owner = Py_NewRef(obj);
+    for (int step = 0; step < STEPS && owner != NULL && !owns; step++) {
+        bool is_array = known_type(owner) == HAS_BOTH;
+        PyObject *next = NULL;
+        if (PyBytes_CheckExact(owner) || PyByteArray_CheckExact(owner)) {
+            owns = true;
+        }
+        else if (is_array || PyMemoryView_Check(owner)) {
+            int found = optional_attribute(owner, is_array ? names.base : names.obj, &next);
+            owns = is_array && found == 0;
+        }
+        Py_DECREF(owner);
+        owner = next;
+    }
+    Py_XDECREF(owner);
+    PyErr_Clear();
+    return owns;
+}
+
 int remember_type(PyObject *obj, enum known_type known)
 {
     PyTypeObject *type = Py_TYPE(obj);

@@ -50,7 +50,7 @@ static int recognise(DLPackObject *self)
 static DLPackObject *copy_buffer(PyObject *obj)
 {
     DLPackObject *self = object_new(obj, COPY_ALWAYS);
-    if (self != NULL && describe_by_buffer(self, true) < 0) {
+    if (self != NULL && describe_by_buffer(self, owns_memory(obj)) < 0) {
         Py_CLEAR(self);
         if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
             PyErr_Clear();

@@ -32,6 +32,10 @@ enum known_type {
 /* By which protocol the objects of this one's type are recognised, as far as that is known. */
 enum known_type known_type(PyObject *obj);
 
+/* Whether the memory that obj's buffer gives is Python's or numpy's own, which can't fault: a file's can, once that is cut
+ * short. */
+bool owns_memory(PyObject *obj);
+
 /* Remembers that of the object's type, which was just seen to be so, where it can't change. -1: error. */
 int remember_type(PyObject *obj, enum known_type known);
 

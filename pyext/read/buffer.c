@@ -107,10 +107,10 @@ static int check_length(const Py_buffer *view)
 
 int read_buffer(DLPackObject *self, struct request *request)
 {
-    return PyObject_CheckBuffer(self->obj) ? lock_buffer(self, request) : 0;
+    return PyObject_CheckBuffer(self->obj) ? lock_buffer(self, request, false) : 0;
 }
 
-HOT int lock_buffer(DLPackObject *self, struct request *request)
+HOT int lock_buffer(DLPackObject *self, struct request *request, bool vouched)
 {
     Py_buffer scratch;
     const Py_buffer *view = hold_view(self, self->obj, &scratch, PyBUF_FULL_RO);
@@ -119,6 +119,7 @@ HOT int lock_buffer(DLPackObject *self, struct request *request)
     }
     request_init(request, PROTOCOL_BUFFER);
     request->data = (uint64_t)(uintptr_t)view->buf;
+    request->vouched = vouched ? view->len : 0;
     request->itemsize = view->itemsize;
     request->ndim = view->ndim;
     request_dims(request, view->shape, view->strides, view->itemsize);

@@ -24,10 +24,9 @@ HOT int describe_by_buffer(DLPackObject *self, bool vouched)
 {
     struct request request;
     self->protocol = "buffer";
-    if (lock_buffer(self, &request) < 0) {
+    if (lock_buffer(self, &request, vouched) < 0) {
         return -1;
     }
-    request.vouched = vouched ? self->view.len : 0;
     return object_describe(self, &request) < 0 ? -1 : 1;
 }
 

@@ -52,7 +52,8 @@ PyObject *share_structure(PyObject *module, PyObject *args);
 /* buffer.c, interface.c, arrow.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold
  * what must live. 1: read; 0: the object does not speak it; -1: error. */
 int read_buffer(DLPackObject *self, struct request *request);
-int lock_buffer(DLPackObject *self, struct request *request); /* the same of an object that is known to have one */
+/* The same of an object that is known to have a buffer; vouched: its memory is known to be its own. */
+int lock_buffer(DLPackObject *self, struct request *request, bool vouched);
 int read_array_interface(DLPackObject *self, struct request *request);
 int read_array_struct(DLPackObject *self, struct request *request);
 int read_cuda_array_interface(DLPackObject *self, struct request *request);
