@@ -1,6 +1,7 @@
-"""Tests that run alone: each in a fresh interpreter, where what it does to its process harms no other test, and where a
-crash or a hang is one failed test, with what was printed."""
+"""Tests that run alone: each in a process of its own, without anything of this package at first, where what it does to
+its process harms no other test, and where a crash or a hang is one failed test, with what was printed."""
 
+import atexit
 import ctypes
 import functools
 import inspect
@@ -59,11 +60,9 @@ def run(*command, timeout=60, environ=None, cwd=None):
     It prints into files: who left the session holds no pipe open.
     """
     arguments = [str(argument) for argument in command]
-    with (
-        tempfile.TemporaryFile("w+", errors="backslashreplace") as stdout,
-        tempfile.TemporaryFile("w+", errors="backslashreplace") as stderr,
-    ):
-        process = subprocess.Popen(
+
+    def start(stdout, stderr):
+        return subprocess.Popen(
             arguments,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
@@ -72,6 +71,17 @@ def run(*command, timeout=60, environ=None, cwd=None):
             cwd=cwd,
             start_new_session=True,
         )
+
+    return finish(start, timeout)
+
+
+def finish(start, timeout):
+    """What the process that start gives has printed, and its status. It leads a session of its own."""
+    with (
+        tempfile.NamedTemporaryFile("r", errors="backslashreplace") as stdout,
+        tempfile.NamedTemporaryFile("r", errors="backslashreplace") as stderr,
+    ):
+        process = start(stdout, stderr)
         try:
             ended = ends(process.pid, timeout)
         finally:  # pytest-timeout and Ctrl-C raise in there
@@ -82,7 +92,7 @@ def run(*command, timeout=60, environ=None, cwd=None):
             process.wait()
         for file in stdout, stderr:
             file.seek(0)
-        result = subprocess.CompletedProcess(arguments, process.returncode, stdout.read(), stderr.read())
+        result = subprocess.CompletedProcess(process.args, process.returncode, stdout.read(), stderr.read())
     if not ended:
         pytest.fail(f"still running after {timeout} s\n{result.stdout}\n{result.stderr}", pytrace=False)
     return result
@@ -92,13 +102,53 @@ def python(code, **options):
     return run(sys.executable, "-c", code, **options)
 
 
-# A failed assertion shows its values, as in pytest's own process.
+# A failed assertion shows its values, as in pytest's own process. Most tests take less time than the import of pytest.
+BEGIN = """
+import pytest
+from _pytest.assertion import install_importhook
+from _pytest.config import get_config
+hook = install_importhook(get_config())
+"""
+
+
+class Forked:
+    """A process that a fork server starts, with what subprocess.Popen has."""
+
+    def __init__(self, code, environ, stdout, stderr):
+        self.args = code
+        environ = {**os.environ, **(environ or {})}
+        environ.pop("PYTEST_CURRENT_TEST", None)
+        self.server = fork_server(tuple(sorted(environ.items())))
+        self.pid = int(self.ask(json.dumps([code, stdout.name, stderr.name])))
+
+    def wait(self):
+        self.returncode = int(self.ask(""))
+
+    def ask(self, line):
+        print(line, file=self.server.stdin, flush=True)
+        return self.server.stdout.readline()
+
+
+@functools.cache
+def fork_server(environ):
+    """One for each environment: a loader reads its own as a process begins."""
+    pipe = subprocess.PIPE
+    server = subprocess.Popen(
+        [sys.executable, SUPPORT / "fork_server.py", BEGIN],
+        env=dict(environ),
+        stdin=pipe,
+        stdout=pipe,
+        text=True,
+        start_new_session=True,
+    )
+    atexit.register(server.communicate)
+    return server
+
+
 CHILD = """
 import json, sys
 sys.path[:0] = {folders!r}
-from _pytest.assertion import install_importhook
-from _pytest.config import get_config
-install_importhook(get_config()).mark_rewrite("support", {module!r})
+hook.mark_rewrite("support", {module!r})
 import {module} as tests
 def effort(short, long):
     return long if {long} else short
@@ -109,14 +159,14 @@ tests.{name}.__wrapped__(**{parameters!r}, **{{name: globals()[name] for name in
 """
 
 
-def alone(test=None, *, timeout=60, status=0, stdout=None, stderr=None, **options):
-    """Decorates a test function: its body runs in a fresh interpreter, with its parameters (by their repr) and the
+def alone(test=None, *, timeout=60, status=0, stdout=None, stderr=None, environ=None):
+    """Decorates a test function: its body runs in a process of its own, with its parameters (by their repr) and the
     fixtures effort and figure.
 
     It has to end with the status, and to have printed what is given.
     """
     if test is None:
-        return functools.partial(alone, timeout=timeout, status=status, stdout=stdout, stderr=stderr, **options)
+        return functools.partial(alone, timeout=timeout, status=status, stdout=stdout, stderr=stderr, environ=environ)
 
     @pytest.mark.timeout(timeout + 30)
     @functools.wraps(test)
@@ -132,7 +182,10 @@ def alone(test=None, *, timeout=60, status=0, stdout=None, stderr=None, **option
                 long=effort is not None and effort(False, True),
                 figures=figures.name,
             )
-            result = python(code, timeout=timeout, **options)
+            if WINDOWS:
+                result = python(BEGIN + code, timeout=timeout, environ=environ)
+            else:
+                result = finish(functools.partial(Forked, code, environ), timeout)
             printed = result.stdout if stdout is None else stdout, result.stderr if stderr is None else stderr
             if (result.returncode, result.stdout, result.stderr) != (status, *printed):
                 pytest.fail(f"exit status {result.returncode}\n{result.stdout}\n{result.stderr}", pytrace=False)
