@@ -73,7 +73,16 @@ static PyObject *ask_in_python(PyObject *function, PyObject *args)
 
 bool is_refusal(void)
 {
-    return PyErr_ExceptionMatches(python.refusal_kinds) && !PyErr_ExceptionMatches(PyExc_RecursionError);
+    if (!PyErr_ExceptionMatches(python.refusal_kinds) || PyErr_ExceptionMatches(PyExc_RecursionError)) {
+        return false;
+    }
+    struct pending pending;
+    set_aside(&pending);
+    PyObject *found =
+        pending.traceback == NULL ? new_none() : call_python(python.of_handler, PyTuple_Pack(1, pending.traceback));
+    put_back(&pending);
+    Py_DecRef(found);
+    return found != Py_True;
 }
 
 /* Importing. */
@@ -157,10 +166,10 @@ PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
     return Py_BuildValue("(zN)", protocol, found < 0 ? take_exception() : new_none());
 }
 
-/* A new object with the producer's tensor as it is now, on the device that producer_device found. */
+/* A new object with the producer's tensor as it is now, on the device that producer_device found, if it found one. */
 static DLPackObject *import_from(DLPackObject *self, int found, DLDevice device)
 {
-    if (found >= 0 && device.device_type != kDLCPU) {
+    if (found > 0 && device.device_type != kDLCPU) {
         return (DLPackObject *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, Py_False));
     }
     const struct export_arguments newest = {.max_version = constants.newest_version};
@@ -190,7 +199,7 @@ int delegate_device(DLPackObject *self, DLDevice *device)
     return kept == NULL ? -1 : 0;
 }
 
-/* Has the producer order its work on the imported memory of CUDA before the legacy default stream's. */
+/* Has the producer order its work on the imported memory before the legacy default stream's, or off CUDA end it. */
 static int order_import(DLPackObject *self)
 {
     DLPackObject *ordered = (DLPackObject *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, Py_True));
@@ -227,7 +236,7 @@ DLPackObject *tensor_of(DLPackObject *self)
 DLPackObject *ordered_tensor_of(DLPackObject *self)
 {
     DLPackObject *holder = tensor_of(self);
-    if (holder == NULL || !self->delegate || !is_of_cuda(holder->tensor.device) || holds_memory(holder)) {
+    if (holder == NULL || !self->delegate || holder->tensor.device.device_type == kDLCPU || holds_memory(holder)) {
         return holder;
     }
     return order_import(self) < 0 ? NULL : holder;

@@ -12,7 +12,7 @@
 /* The object with the tensor: self, or of a delegate its import; borrowed. Work on the memory may go on. NULL: error. */
 DLPackObject *tensor_of(DLPackObject *self);
 
-/* tensor_of, for use in the order of the legacy default stream: a producer's work on CUDA's memory is ordered before. */
+/* tensor_of, for use in the order of the legacy default stream: a producer's work on a device is ordered before. */
 DLPackObject *ordered_tensor_of(DLPackObject *self);
 
 /* tensor_of, for use by the CPU: work on the memory has ended. NULL: error, or the CPU can't read the memory. */
@@ -21,7 +21,8 @@ DLPackObject *cpu_tensor_of(DLPackObject *self);
 /* The object with the memory on a device, and copied where copy says so. NULL: error. */
 DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy);
 
-/* Whether the pending exception says that an object can't, rather than that something broke. */
+/* Whether the pending exception says that an object can't, rather than that something broke, or that a signal handler of
+ * the program's raised it. */
 bool is_refusal(void);
 
 /* These are for delegates alone. */

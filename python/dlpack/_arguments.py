@@ -7,8 +7,9 @@ from _functools import partial  # type: ignore[import-not-found]  # importing fu
 from sys import byteorder, modules  # the dict itself: sys loses it when Python ends
 
 from . import _dlpack
+from ._arrow import stream_was_read
 from ._dlpack import _structure_reader, asdlpack, from_pointer, frombuffer
-from ._errors import needless_owner, of_asdlpack, short_repr, unexpected
+from ._errors import needless_owner, of_asdlpack, of_handler, short_repr, unexpected
 from ._object import device_types
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # as in numpy
+
+SMALL_INTS = [f"int{bits}" for bits in range(1, 8)]
 
 SHAPE = "shape: expected an int, or a sequence of ints, of 64 bits"
 STRIDES = "strides: expected elements, an int or a sequence of ints, of 64 bits"
@@ -83,10 +86,11 @@ def aligned(obj: Any, call: Callable[[], DLPackObject], align: object, copy: boo
         return partial(asdlpack, x) if looked is None else call
     if copy is not False:
         return partial(asdlpack, x, copy=True)
-    return BufferError(
+    refusal = BufferError(
         f"pointer {address:#x} is a multiple of {address & -address}; expected one of {step}, as align={step} says "
         "(pass copy=None to copy it there)"
     )
+    return stream_was_read(obj, refusal)
 
 
 @named("__dlpack__")
@@ -318,7 +322,9 @@ def carried_name(dtype: Any) -> str | Exception:
         if is_a(dtype, "numpy", "generic"):
             try:
                 dtype = dtype(0).dtype
-            except (TypeError, ValueError, AttributeError):  # numpy.integer, datetime64, object_
+            except (TypeError, ValueError, AttributeError) as error:  # numpy.integer, datetime64, object_
+                if of_handler(error.__traceback__):
+                    raise
                 return TypeError(unexpected(DTYPE, dtype))
     given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32
     if is_a(type(dtype), "numpy", "dtype"):
@@ -330,6 +336,8 @@ def carried_name(dtype: Any) -> str | Exception:
     if not isinstance(name, str):
         name = "" if isinstance(dtype, (bytes, bytearray, int)) else str(dtype)  # torch.bfloat16; -bb forbids bytes
     name = name.rpartition(".")[2]
+    if name.removeprefix("u") in SMALL_INTS and getattr(dtype, "itemsize", getattr(dtype, "size", None)) == 1:
+        return f"|V1 {name}"  # torch's and tensorflow's take a byte each
     if dtype is None or not name.isidentifier():
         return TypeError(unexpected(DTYPE, given))
     return name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sys import byteorder
 
-from ._errors import refused_by_frame
+from ._errors import of_handler, refused_by_frame
 from ._object import refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -35,7 +35,8 @@ def is_read_once(obj: object) -> bool:
 
 def stream_failed(obj: object, error: Exception) -> Exception:
     """What is raised where obj's stream was not given, or could not be read."""
-    is_refusal = isinstance(error, TypeError | ValueError | OverflowError | NotImplementedError)
+    kinds = TypeError, ValueError, OverflowError, NotImplementedError
+    is_refusal = isinstance(error, kinds) and not of_handler(error.__traceback__)
     for kind in type(obj).__mro__ if is_refusal else ():
         if str(kind.__module__).startswith(("pandas.", "xarray.")):
             return refused_by_frame(obj, error)

@@ -9,7 +9,15 @@ from _functools import partial  # type: ignore[import-not-found]  # importing fu
 
 from ._arguments import INTS, device_ints, fitting
 from ._dlpack import _import, _newest_version, _read_by_others, asdlpack
-from ._errors import bare, check_stream_named, exception_text, refused_by_all, type_name, wrong_answer
+from ._errors import (
+    bare,
+    check_stream_named,
+    exception_text,
+    of_handler,
+    refused_by_all,
+    type_name,
+    wrong_answer,
+)
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -83,8 +91,8 @@ def export_of(
 
 
 def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> BufferError | None:
-    """An error where obj gave a copy for this call: what is written there would be lost. A DLPackObject keeps it."""
-    if type(obj) is type(tensor):
+    """An error where obj, or what it was made from, gave a copy for this call: what is written there would be lost."""
+    if obj is tensor or (type(obj) is type(tensor) and not tensor._producer_copied):
         return None
     if tensor._producer_copied:
         how = "a copy of its memory (IS_COPIED)"
@@ -92,8 +100,9 @@ def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> Bu
         how = f"other memory at each {tensor.protocol}"
     else:
         return None
+    giver = obj.obj if type(obj) is type(tensor) else obj
     return BufferError(
-        f"{side}{type_name(obj)} gives {how}; expected its own, since what is written there would be lost (write into "
+        f"{side}{type_name(giver)} gives {how}; expected its own, since what is written there would be lost (write into "
         "a new array, and from there by the library that owns the target)"
     )
 
@@ -140,7 +149,8 @@ def move(x: DLPackObject, target: tuple[int, int], copy: bool | None) -> Any:
 def moved(tensor: DLPackObject | BaseException, target: tuple[int, int], copy: bool | None) -> Any:
     if is_error(tensor):
         return tensor
-    if copy and tensor._flags & IS_COPIED:
+    is_as_promised = tensor._is_row_major and not tensor.readonly and tensor.pointer % 64 == 0
+    if copy and tensor._flags & IS_COPIED and is_as_promised:
         copy = None
     return partial(asdlpack, tensor, device=target, copy=copy)
 
@@ -180,7 +190,7 @@ def last_answer(
     """The answer, or where it is none or a refusal, what all said."""
     if answer is None:
         return refused_by_all(x.obj, exception_text(refusal), None, None)
-    if is_error(answer, refusal_kinds) and not is_error(answer, RecursionError):
+    if is_error(answer) and is_refusal(answer):
         return refused_by_all(x.obj, exception_text(refusal), protocol, exception_text(bare(answer)))
     return answer
 
@@ -199,6 +209,12 @@ def is_error(
     return issubclass(type(result), kind)
 
 
+def is_refusal(error: BaseException) -> bool:
+    return (
+        is_error(error, refusal_kinds) and not is_error(error, RecursionError) and not of_handler(error.__traceback__)
+    )
+
+
 def order_of(stream: object) -> int:
     """The stream by whose order a producer's memory is complete, which was asked for this one."""
     number = LEGACY_STREAM if stream is None else fitting(stream)
@@ -211,7 +227,8 @@ def ask_for_import(
     """What obj gives, and by the order of which stream it is complete; or its refusal.
 
     Where no stream is named, and where it refuses the one that is (torch the per-thread default one), it is asked for
-    CUDA's legacy default stream: None means that, but not to torch, which then orders nothing.
+    CUDA's legacy default stream: None means that, but not to torch, which then orders nothing. Of other devices it may
+    take no stream at all, and refuse to order nothing.
     """
     order = order_of(stream)
     if refusal is not None and is_final(refusal):
@@ -219,9 +236,11 @@ def ask_for_import(
     if stream is None and (takes_default_stream(obj) if refusal is None else again(takes_default_stream, obj)):
         stream = LEGACY_STREAM
     capsule, refusal = ask(obj, stream, copy, asked, refusal)
-    if refusal is not None and order != LEGACY_STREAM and not is_final(refusal) and again(takes_default_stream, obj):
-        order = LEGACY_STREAM
-        capsule, refusal = ask(obj, order, copy, None, refusal)
+    if refusal is not None and order != LEGACY_STREAM and not is_final(refusal):
+        takes_default = again(takes_default_stream, obj)
+        if takes_default or fitting(stream) == NO_ORDERING:
+            order = LEGACY_STREAM
+            capsule, refusal = ask(obj, order if takes_default else None, copy, None, refusal)
     return (capsule, order) if refusal is None else refusal
 
 
@@ -241,9 +260,9 @@ def takes_default_stream(obj: Any) -> bool:
     try:
         method = getattr(obj, "__dlpack_device__", None)
         device = None if method is None else device_ints(method())
-    except RecursionError:
-        raise
     except refusal_kinds as error:
+        if not is_refusal(error):
+            raise
         bare(error)  # what it has to say it says in __dlpack__, too
         return False
     return device is not None and device[0] in (CUDA, CUDA_MANAGED)
@@ -285,9 +304,9 @@ def call(obj: Any, words: Words, refused: BaseException | None = None) -> tuple[
 def call_once(obj: Any, words: Words) -> tuple[object, BaseException | None]:
     try:
         return obj.__dlpack__(**words), None
-    except RecursionError:
-        raise
     except refusal_kinds as error:
+        if not is_refusal(error):
+            raise
         return None, passed_on(error)
 
 

@@ -6,9 +6,12 @@ from __future__ import annotations
 import io
 import os
 import stat
+from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
+from _signal import NSIG, getsignal  # type: ignore[import-not-found]  # so does signal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
+    from types import TracebackType
     from typing import Any, TypeVar
 
     Error = TypeVar("Error", bound=BaseException)
@@ -72,6 +75,21 @@ def short_repr(value: Any) -> str:
 
 def shorten(text: str) -> str:
     return text if len(text) <= MOST else f"{text[:MOST]}..."
+
+
+def of_handler(traceback: TracebackType | None) -> bool:
+    """Whether a signal handler of the program's raised an error: wherever that comes, it is the program's to catch."""
+    codes = {code_of(getsignal(number)) for number in range(1, NSIG)} if traceback else ()
+    while traceback and traceback.tb_frame.f_code not in codes:
+        traceback = traceback.tb_next
+    return traceback is not None
+
+
+def code_of(handler: Any) -> object:
+    while type(handler) is partial:
+        handler = handler.func
+    call = getattr(handler, "__call__", None)  # noqa: B004  # of an object with one; a function has its own code, too
+    return getattr(handler, "__code__", None) or getattr(call, "__code__", None)
 
 
 def bare(error: Error) -> Error:
@@ -342,7 +360,7 @@ TO_OWN_MEMORY = (
 def about_side(side: str, error: BaseException) -> BaseException:
     """The error of reading copy_into's source or target, which says which of the two it is about."""
     kind = type(error)
-    if kind is not TypeError and kind is not ValueError and kind is not BufferError:
+    if (kind is not TypeError and kind is not ValueError and kind is not BufferError) or of_handler(error.__traceback__):
         return error
     text = str(error)
     if side == "target" and kind is not ValueError:  # which says what is wrong with obj itself

@@ -9,7 +9,7 @@ from time import sleep
 from . import _pickle
 from ._dlpack import _stop_deleters, asdlpack
 from ._docs import DOCS
-from ._errors import PROTOCOLS, bare, exception_text, type_name
+from ._errors import PROTOCOLS, bare, exception_text, of_handler, type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -156,6 +156,8 @@ def repr_of(x: DLPackObject) -> str:
         tensor = x._tensor
         text, protocol = tensor_text(tensor), tensor.protocol
     except Exception as error:
+        if of_handler(error.__traceback__):
+            raise
         text = exception_text(bare(error))
     source = "" if x.obj is None else f"from {type_name(x.obj)} "
     return f"<dlpack.DLPackObject: {text}, {source}by {protocol}>"

@@ -14,7 +14,7 @@ from io import FileIO
 from multiprocessing import AuthenticationError, current_process, reduction
 
 from ._dlpack import DLPackObject, from_pointer, frombuffer
-from ._errors import exception_text
+from ._errors import exception_text, of_handler
 from ._pickle import dtype_of
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -68,6 +68,8 @@ def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLP
 
 
 def worded(error: OSError, what: str) -> OSError | MemoryError:
+    if of_handler(error.__traceback__):
+        return error
     if error.errno is None:  # multiprocessing's "AF_UNIX path too long"
         return OSError(f"dlpack.shared: {what}: {error} (set TMPDIR to a folder with a short path)")
     way_out = f" ({WAYS_OUT[error.errno]})" if error.errno in WAYS_OUT else ""
@@ -168,7 +170,9 @@ else:
     def limit_of_size() -> int:
         try:
             return resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        except OSError:  # a filter of system calls
+        except OSError as error:  # a filter of system calls
+            if of_handler(error.__traceback__):
+                raise
             return resource.RLIM_INFINITY
 
     def mapped(file: Descriptor, size: int | None = None) -> Memory:
@@ -181,8 +185,11 @@ else:
                     raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
                 os.ftruncate(file.fileno(), size)
                 if sys.platform == "linux":
-                    with suppress(OSError):  # a temporary file takes no seals
+                    try:
                         fcntl.fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+                    except OSError as error:  # a temporary file takes no seals
+                        if of_handler(error.__traceback__):
+                            raise
             # Closed standard descriptors stay taken until mmap has its own: what is written to them later must not end
             # up in the memory.
             while (file := opened(LIBC.dup, file.fileno())).fileno() <= STDERR:
@@ -240,6 +247,8 @@ else:
             try:
                 self._id = SHARER.register(send, held.clear)
             except RuntimeError as error:
+                if of_handler(error.__traceback__):
+                    raise
                 with SHARER._lock:  # nobody serves its listener
                     SHARER._listener.close()
                     SHARER._listener = SHARER._address = None
@@ -269,6 +278,8 @@ def received(*passed: Any) -> Memory:
     try:
         return taken(*passed)
     except (EOFError, OSError, RuntimeError, AuthenticationError) as error:
+        if of_handler(error.__traceback__) or isinstance(error, RecursionError):
+            raise
         raise not_received(error) from error
 
 

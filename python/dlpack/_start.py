@@ -6,6 +6,7 @@ import os
 from errno import EFBIG, EINVAL, EMFILE, ENFILE, ENOSPC, EPERM
 
 from ._dlpack import _start_copy
+from ._errors import of_handler
 
 FAILURES = {
     "addresses": (MemoryError, "it reserves {number} MiB of address space, and a limit forbids that ({text})"),
@@ -93,6 +94,8 @@ def unreadable(path: bytes) -> str | None:
         finally:
             os.close(file)
     except OSError as error:
+        if of_handler(error.__traceback__):
+            raise
         return None if error.errno in (EMFILE, ENFILE) else error.strerror
     return None
 
@@ -111,6 +114,8 @@ def start_from_file(original: bytes, in_memory: str) -> Exception | None:
         try:
             name, number, text, error = start_from(path, original)
         except OSError as failed:
+            if of_handler(failed.__traceback__):
+                raise
             causes.append(f"{words(folder)}: {failed.strerror}")
             continue
         if name is None:
@@ -140,5 +145,6 @@ def start_from(path: bytes, original: bytes) -> tuple[str | None, int, bytes | N
     finally:
         try:
             os.unlink(path)
-        except OSError:
-            pass  # there is none
+        except OSError as error:
+            if of_handler(error.__traceback__):
+                raise  # otherwise there is none

@@ -8,8 +8,8 @@ import weakref
 import numpy as np
 import pytest
 
-from dlpack import DLDeviceType, asdlpack, describe
-from support.capi import IS_COPIED, Managed, Speaks, capsule_name, look
+from dlpack import DLDeviceType, asdlpack, borrow, describe, frombuffer
+from support.capi import IS_COPIED, READ_ONLY, Managed, Speaks, capsule_name, look
 
 ARRAY = np.arange(6, dtype="f4").reshape(2, 3)
 LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
@@ -197,6 +197,48 @@ def test_attributes_of_device_memory_order_no_stream():
     assert [call["stream"] for call in producer.calls if call != "device"] == [-1]
 
 
+USES = {
+    "x.shape": lambda x: x.shape,
+    "x.__dlpack_device__": lambda x: x.__dlpack_device__(),
+    "repr": repr,
+    "describe": describe,
+    "borrow": lambda x: borrow(x).__enter__(),
+    "frombuffer": lambda x: frombuffer(x, "u1").__dlpack__(),
+    "align": lambda x: asdlpack(x, align=1).__dlpack__(),
+    "to its device": lambda x: asdlpack(x, device=x.device).__dlpack__(),
+    "as a target's": lambda x: asdlpack(b"", device=x.device, copy=False) if x.device[0] == 1 else None,
+}
+READS = "borrow", "frombuffer", "align"
+READS_ON_CPU = {"numpy.asarray": np.asarray, "memoryview": memoryview, "bytes": bytes}
+
+
+@pytest.mark.parametrize("use", USES | READS_ON_CPU)
+def test_a_producer_that_has_no_device_is_on_the_cpu(use):
+    """And knows no stream, which numpy's __dlpack__ refuses."""
+    producer = Speaks(__dlpack__=ARRAY.__dlpack__)
+    (USES | READS_ON_CPU)[use](asdlpack(producer))
+    assert asdlpack(producer).__dlpack_device__() == (1, 0)
+
+
+@pytest.mark.parametrize("takes_streams", [True, False])
+@pytest.mark.parametrize(
+    ("device", "use"), [((14, 0), use) for use in USES] + [((11, 0), use) for use in USES | READS_ON_CPU]
+)
+def test_work_on_a_device_has_ended_where_its_memory_is_used(device, use, takes_streams):
+    """Of oneAPI's memory, and of ROCm's on the host. It need not have where it is only looked at."""
+    asked = []
+
+    def dlpack(*, stream=None, **arguments):
+        if stream is not None and not takes_streams:
+            raise ValueError(f"stream {stream}: this device has none")
+        asked.append(stream)
+        return Managed(ARRAY.ctypes.data, shape=(6,), device=device).capsule()
+
+    (USES | READS_ON_CPU)[use](asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: device)))
+    assert None in asked or use not in (*READS, *READS_ON_CPU)
+    assert takes_streams or set(asked) <= {None}
+
+
 # Producers of other times.
 
 
@@ -225,14 +267,27 @@ OF_ANY_TIME = {
 }
 
 
-@pytest.mark.parametrize("flags", [0, IS_COPIED])
-def test_what_a_producer_has_copied_to_a_device_is_not_copied_there_again(flags):
+COPIED = np.frombuffer(bytearray(256), "u1")
+COPIED = COPIED[-COPIED.ctypes.data % 64 :]
+GIVEN = {  # and whether it is what asdlpack promises of a copy
+    "its own memory": ({}, False),
+    "a copy": ({"flags": IS_COPIED}, True),
+    "a copy that is read-only": ({"flags": IS_COPIED | READ_ONLY}, False),
+    "a copy in columns": ({"flags": IS_COPIED, "shape": (2, 3), "strides": (1, 2)}, False),
+    "a copy that is not aligned": ({"flags": IS_COPIED, "byte_offset": 4}, False),
+}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_what_a_producer_has_copied_to_a_device_is_not_copied_there_again(given):
+    fields, is_as_promised = GIVEN[given]
     producer = Speaks(
-        __dlpack__=lambda **_: Managed(ARRAY.ctypes.data, shape=(6,), flags=flags).capsule(),
+        __dlpack__=lambda **_: Managed(COPIED.ctypes.data, **{"shape": (6,)} | fields).capsule(),
         __dlpack_device__=lambda: (10, 0),
     )
     x = asdlpack(producer, device="cpu", copy=True)
-    assert (x.pointer == ARRAY.ctypes.data) == bool(flags)
+    assert (x.pointer == COPIED.ctypes.data) == is_as_promised
+    assert (x.readonly, x.pointer % 64, describe(x)["contiguous"][0]) == (False, 0, "C")
 
 
 def test_a_stream_beside_a_device_is_one_of_that_device():

@@ -16,7 +16,7 @@ import pytest
 import torch
 import xarray
 
-from dlpack import asdlpack, borrow, frombuffer
+from dlpack import asdlpack, borrow, copy_into, frombuffer
 from dlpack._dlpack import _core_calls
 from support.alone import alone, python
 from support.arrow_c import Column, Stream, only_arrow
@@ -333,6 +333,8 @@ def test_a_refused_stream_says_that_it_was_read_and_a_new_one_has_all():
 
     for refused in (
         lambda: asdlpack(reader([1], [2])),
+        lambda: asdlpack(pa.table({"a": pa.array([1, 2]).slice(1)}).to_reader(), align=64),
+        lambda: copy_into(reader([1]), np.zeros(3, "i4")),
         lambda: asdlpack(reader([1]), device="cuda"),
         lambda: frombuffer(reader([1]), "no type"),
         lambda: frombuffer(reader([1]), "u1", 99),
