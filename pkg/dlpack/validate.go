@@ -18,8 +18,11 @@ func (d *Description) Validate(t *Tensor) error {
 	if t.Device.Type == CPU {
 		t.Device.ID = 0 // there is one CPU, whatever it is called
 	}
+	if d.DataType.Bits%8 == 0 {
+		t.Flags &^= SubbyteTypePadded // which says nothing of whole bytes
+	}
 	t.ItemSize = d.DataType.ItemSize()
-	t.VersionedOnly = t.Flags&SubbyteTypePadded != 0 && d.DataType.Bits < 8
+	t.VersionedOnly = t.Flags&SubbyteTypePadded != 0
 	copy(t.Shape[:t.NDim], d.Shape[:])
 	if err := d.closeShape(t); err != nil {
 		return err

@@ -44,6 +44,10 @@ func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	if err != nil {
 		return dlpack.Item{}, err
 	}
+	if kind == 'W' && order == '>' {
+		return dlpack.Item{}, unsupported(field, text, "ml_dtypes swaps the real and the imaginary part, too (pass "+
+			"obj.astype(obj.dtype.newbyteorder('=')))")
+	}
 	if order == '|' && !hidden && size > 1 {
 		return dlpack.Item{}, malformed(field, text, `no byte order, for items of `+strconv.FormatInt(size, 10)+
 			` bytes; expected "<" or ">"`)

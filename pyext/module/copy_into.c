@@ -142,6 +142,9 @@ HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
              (source = read_side(args[0], "source", COPY_IF_NEEDED, &from)) != NULL) {
         copied = copy_here(&from, &to);
         copied = copied == 0 ? copy_in_core(&from, &to) : copied;
+        if (copied < 0 && !Py_IS_TYPE(args[0], DLPackObject_type)) {
+            explain_read_stream(source);
+        }
     }
     Py_XDECREF((PyObject *)source);
     Py_XDECREF((PyObject *)target);

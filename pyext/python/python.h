@@ -119,9 +119,9 @@ int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
         F(_delegate, move), F(_delegate, import_refused), F(_delegate, refusal_kinds), F(_delegate, refuse_copy),      \
         F(_docs, doc), F(_errors, about_side), F(_errors, buffer_error), F(_errors, capsule_name),                     \
         F(_errors, kind_and_message), F(_errors, no_capsule), F(_errors, no_holder), F(_errors, no_protocol),          \
-        F(_errors, of_handler), F(_errors, read_only_target), F(_errors, unexpected_value), F(_object, absent), F(_object, add_members),       \
-        F(_object, device), F(_object, interface), F(_object, recognised_alike), F(_object, no_array),                 \
-        F(_object, refuse), F(_object, repr_of), F(_start, start_failed)
+        F(_errors, of_handler), F(_errors, read_only_target), F(_errors, unexpected_value), F(_object, absent),        \
+        F(_object, add_members), F(_object, device), F(_object, interface), F(_object, recognised_alike),              \
+        F(_object, no_array), F(_object, refuse), F(_object, repr_of), F(_start, start_failed)
 
 #define PYTHON_MEMBER(module, name) *name
 extern struct python_functions {

@@ -32,7 +32,7 @@ HOT int describe_by_buffer(DLPackObject *self, bool vouched)
 
 void explain_read_stream(DLPackObject *self)
 {
-    if (strcmp(self->protocol, "__arrow_c_stream__") == 0) {
+    if (self->protocol != NULL && strcmp(self->protocol, "__arrow_c_stream__") == 0) {
         check_in_python(python.stream_failed, Py_BuildValue("(ON)", self->obj, take_exception()));
     }
 }

@@ -102,8 +102,8 @@ def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> Bu
         return None
     giver = obj.obj if type(obj) is type(tensor) else obj
     return BufferError(
-        f"{side}{type_name(giver)} gives {how}; expected its own, since what is written there would be lost (write into "
-        "a new array, and from there by the library that owns the target)"
+        f"{side}{type_name(giver)} gives {how}; expected its own, since what is written there would be lost (write "
+        "into a new array, and from there by the library that owns the target)"
     )
 
 

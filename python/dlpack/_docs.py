@@ -54,7 +54,7 @@ obj: anything with the buffer protocol, or that asdlpack takes, except capsules 
 be compact, and is taken as bytes, whatever its type. dtype: a name ("bfloat16", "float8_e4m3fn",
 "float4_e2m1fnx2"; "f4", "fp32" and "torch.float32" are understood), a typestr (">f4"), or an object that carries
 one, of numpy, ml_dtypes, torch, jax or tensorflow, or has __dlpack_data_type__, as paddle's; "int4" is packed, as
-in DLPack, and ml_dtypes.int4 takes a byte an item, as in ml_dtypes. shape: elements, an int or any sequence of
+in DLPack, and ml_dtypes.int4 and torch.int4 take a byte an item, as there. shape: elements, an int or any sequence of
 ints; one may be -1, which takes as many as there are; None is (-1,). offset: bytes from the beginning of obj.
 strides: elements, not bytes. copy: as in asdlpack; misaligned data needs copy=None.
 

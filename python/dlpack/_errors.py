@@ -360,7 +360,9 @@ TO_OWN_MEMORY = (
 def about_side(side: str, error: BaseException) -> BaseException:
     """The error of reading copy_into's source or target, which says which of the two it is about."""
     kind = type(error)
-    if (kind is not TypeError and kind is not ValueError and kind is not BufferError) or of_handler(error.__traceback__):
+    if kind is not TypeError and kind is not ValueError and kind is not BufferError:
+        return error
+    if of_handler(error.__traceback__):
         return error
     text = str(error)
     if side == "target" and kind is not ValueError:  # which says what is wrong with obj itself

@@ -361,7 +361,7 @@ class Deadline(Exception):
 
 @alone
 def test_what_a_signal_handler_raises_reaches_the_program():
-    """Whatever it is: a RuntimeError in a producer's __dlpack__ is no refusal, and a TimeoutError no failed system call."""
+    """A RuntimeError in a producer's __dlpack__ is then no refusal of it, and a TimeoutError no failed system call."""
 
     class Producer:
         array = np.zeros(3)

@@ -2,12 +2,13 @@
 
 import ctypes
 import gc
+import pickle
 
 import numpy as np
 import pytest
 
 import dlpack
-from dlpack import DLDeviceType, asdlpack, from_pointer
+from dlpack import DLDeviceType, asdlpack, borrow, from_pointer
 from dlpack.structs import DELETER
 from support.alone import alone
 from support.capi import (
@@ -129,6 +130,15 @@ def test_padded_items_are_one_kind_in_any_shape():
         capsule = Managed(DATA, shape=shape, strides=strides, dtype=(17, 4, 1), flags=SUBBYTE_TYPE_PADDED).capsule()
         assert asdlpack(capsule).shape == shape
         assert dlpack._dlpack._core_calls() - before <= most
+
+
+def test_items_of_whole_bytes_are_never_padded():
+    """Whatever their producer says: a pickle of them can be loaded, and a DLTensor can describe them."""
+    x = asdlpack(Managed(DATA, shape=(3,), flags=SUBBYTE_TYPE_PADDED).capsule())
+    assert look(x.__dlpack__(max_version=(1, 0))).flags == 0
+    assert bytes(pickle.loads(pickle.dumps(x))) == bytes(x)
+    with borrow(x) as tensor:
+        assert tensor.contents.ndim == 1
 
 
 def test_padded_items_keep_their_flag_and_need_the_versioned_structure():

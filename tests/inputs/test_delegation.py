@@ -4,6 +4,7 @@ import contextlib
 import gc
 import sys
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -197,7 +198,7 @@ def test_attributes_of_device_memory_order_no_stream():
     assert [call["stream"] for call in producer.calls if call != "device"] == [-1]
 
 
-USES = {
+USES: dict[str, Callable] = {
     "x.shape": lambda x: x.shape,
     "x.__dlpack_device__": lambda x: x.__dlpack_device__(),
     "repr": repr,
@@ -209,7 +210,7 @@ USES = {
     "as a target's": lambda x: asdlpack(b"", device=x.device, copy=False) if x.device[0] == 1 else None,
 }
 READS = "borrow", "frombuffer", "align"
-READS_ON_CPU = {"numpy.asarray": np.asarray, "memoryview": memoryview, "bytes": bytes}
+READS_ON_CPU: dict[str, Callable] = {"numpy.asarray": np.asarray, "memoryview": memoryview, "bytes": bytes}
 
 
 @pytest.mark.parametrize("use", USES | READS_ON_CPU)

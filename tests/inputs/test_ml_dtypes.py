@@ -61,6 +61,15 @@ def test_a_complex_of_bfloat16_that_dlpack_cannot_say_is_a_buffer_error(wrap):
         asdlpack(wrap(np.zeros(2, ml_dtypes.bcomplex32))).__dlpack__()
 
 
+def test_big_endian_complex32_is_refused_with_a_way_out():
+    """ml_dtypes swaps the real and the imaginary part, too."""
+    native = np.array([1, 2 + 5j]).astype(ml_dtypes.complex32)
+    obj = native.astype(native.dtype.newbyteorder(">"))
+    with pytest.raises(BufferError, match=r"pass obj\.astype\(obj\.dtype\.newbyteorder\('='\)\)"):
+        asdlpack(obj, copy=True)
+    assert bytes(asdlpack(obj.astype(obj.dtype.newbyteorder("=")))) == native.tobytes()
+
+
 def test_a_scalar_of_ml_dtypes_is_shared_read_only():
     """Its __array_interface__ is that of an array which is gone when the dict is there."""
     scalar = ml_dtypes.bfloat16(1.5)

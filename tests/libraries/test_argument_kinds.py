@@ -15,6 +15,7 @@ import torch
 
 from dlpack import asdlpack, from_pointer, frombuffer
 from support.alone import alone
+from support.capi import SUBBYTE_TYPE_PADDED, look
 from support.cuda_driver import with_driver
 
 
@@ -33,6 +34,12 @@ from support.cuda_driver import with_driver
 )
 def test_a_data_type_by_another_librarys_name(dtype, name):
     assert frombuffer(bytearray(16), dtype).dtype == name
+
+
+@pytest.mark.parametrize("dtype", [torch.int4, torch.uint2], ids=str)
+def test_items_below_a_byte_take_one_each_as_in_torch(dtype):
+    x = frombuffer(bytes(4), dtype)
+    assert (x.shape, look(x.__dlpack__(max_version=(1, 0))).flags & SUBBYTE_TYPE_PADDED) == ((4,), SUBBYTE_TYPE_PADDED)
 
 
 @pytest.mark.parametrize(("dtype", "names"), [("i8", ("int64", "int8")), ("float", ("float32", "float64"))])
