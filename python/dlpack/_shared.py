@@ -297,7 +297,7 @@ def not_received(error: Exception) -> RuntimeError | MemoryError:
         return found if isinstance(found, MemoryError) else RuntimeError(found.strerror)
     return RuntimeError(
         f"dlpack.shared: the memory can't be taken from the process that sent it: {exception_text(error)} (keep that "
-        "process running, and its folder pymp-... in that for temporary files, and take it once)"
+        "process running, and its folder pymp-... in that for temporary files, which both must see, and take it once)"
     )
 
 
