@@ -40,6 +40,7 @@ KEYWORDS = "stream", "max_version", "dl_device", "copy"
 LEGACY_STREAM, UNKNOWN_STREAM, NO_ORDERING = 1, 0, -1
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 OF_CUDA = CUDA, CUDA_HOST, CUDA_MANAGED
+TAKE_DEFAULT_STREAM = CUDA, CUDA_MANAGED  # torch's pinned tensors, kDLCUDAHost, take no stream
 IS_COPIED = 2  # DLPACK_FLAG_BITMASK_IS_COPIED
 
 
@@ -233,14 +234,14 @@ def ask_for_import(
     order = order_of(stream)
     if refusal is not None and is_final(refusal):
         return refusal
-    if stream is None and (takes_default_stream(obj) if refusal is None else again(takes_default_stream, obj)):
+    if stream is None and (device_type(obj) if refusal is None else again(device_type, obj)) in TAKE_DEFAULT_STREAM:
         stream = LEGACY_STREAM
     capsule, refusal = ask(obj, stream, copy, asked, refusal)
     if refusal is not None and order != LEGACY_STREAM and not is_final(refusal):
-        takes_default = again(takes_default_stream, obj)
-        if takes_default or fitting(stream) == NO_ORDERING:
+        device = again(device_type, obj)
+        if device in TAKE_DEFAULT_STREAM or (device not in (None, CPU) and fitting(stream) == NO_ORDERING):
             order = LEGACY_STREAM
-            capsule, refusal = ask(obj, order if takes_default else None, copy, None, refusal)
+            capsule, refusal = ask(obj, order if device in TAKE_DEFAULT_STREAM else None, copy, None, refusal)
     return (capsule, order) if refusal is None else refusal
 
 
@@ -255,8 +256,8 @@ def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | No
     return ask_for_import(obj, None, None, words, refusal) if refusal is not None else (capsule, LEGACY_STREAM)
 
 
-def takes_default_stream(obj: Any) -> bool:
-    """Whether the memory is CUDA's. Torch's pinned tensors, kDLCUDAHost, take no stream."""
+def device_type(obj: Any) -> int | None:
+    """That of its memory; None where obj does not say."""
     try:
         method = getattr(obj, "__dlpack_device__", None)
         device = None if method is None else device_ints(method())
@@ -264,8 +265,8 @@ def takes_default_stream(obj: Any) -> bool:
         if not is_refusal(error):
             raise
         bare(error)  # what it has to say it says in __dlpack__, too
-        return False
-    return device is not None and device[0] in (CUDA, CUDA_MANAGED)
+        return None
+    return None if device is None else device[0]
 
 
 def ask(
