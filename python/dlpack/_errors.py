@@ -79,7 +79,8 @@ def shorten(text: str) -> str:
 
 def of_handler(traceback: TracebackType | None) -> bool:
     """Whether a signal handler of the program's raised an error: wherever that comes, it is the program's to catch."""
-    codes = {code_of(getsignal(number)) for number in range(1, NSIG)} if traceback else ()
+    handlers = map(getsignal, range(1, NSIG)) if traceback else ()
+    codes = {code_of(handler) for handler in handlers if callable(handler)}
     while traceback and traceback.tb_frame.f_code not in codes:
         traceback = traceback.tb_next
     return traceback is not None
