@@ -1,6 +1,9 @@
 package cuda
 
-import "unsafe"
+import (
+	"sync/atomic"
+	"unsafe"
+)
 
 // A Target is memory of a device that is there already, compact and row-major. It is written once the work that is
 // queued on its stream is done, if that is known.
@@ -35,7 +38,7 @@ func (d *Driver) Replace(target Target, source *Source) error {
 
 func (d *Driver) replace(target Target, source *Source, bytes int64) (err error) {
 	end := target.Address + uint64(bytes)
-	if target.Device == source.Device && source.Address-source.Below < end && target.Address < source.Address+source.Above {
+	if source.Address-source.Below < end && target.Address < source.Address+source.Above {
 		scratch := Allocation{Retained: -1}
 		defer func() { err = first(err, d.release(&scratch)) }()
 		if err := d.toDevice(target.Device, source, bytes, &scratch); err != nil {
@@ -55,14 +58,15 @@ func (d *Driver) replace(target Target, source *Source, bytes int64) (err error)
 	return d.fill(target, h.context, source, &p, bytes)
 }
 
-// Writable tells whether memory of the host can be written. It tries a byte of each page, as Readable does; what they
-// hold is about to be replaced.
+// Writable tells whether memory of the host can be written. It tries a byte of each page, as Readable does, and changes
+// nothing: the copy may still fail, or read the same memory.
 func Writable(address uint64, bytes int64) bool {
 	return touches(address, bytes, poke)
 }
 
 //go:noinline
 func poke(p unsafe.Pointer) byte {
-	*(*byte)(p) = 0
+	word := (*uint32)(unsafe.Add(p, -int(uintptr(p)%4))) // in the same page
+	atomic.OrUint32(word, 0)
 	return 0
 }

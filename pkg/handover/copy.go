@@ -62,7 +62,7 @@ func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack
 		return err
 	}
 	allocation, err := driver.FromHost(target, t.NBytes, func() (unsafe.Pointer, func(), error) {
-		return hostItems(d, t, allocator)
+		return hostItems(d, t, false, allocator)
 	})
 	if err != nil {
 		return err
@@ -72,9 +72,11 @@ func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack
 }
 
 // hostItems gives compact memory of the host for a driver to read, until done is called: the tensor's own, or where it
-// is not compact, scratch memory with a copy.
-func hostItems(d *dlpack.Description, t *dlpack.Tensor, allocator Allocator) (src unsafe.Pointer, done func(), err error) {
-	if !t.Compact || d.Swapped || d.BitPacked {
+// is not compact, or may be written meanwhile, scratch memory with a copy.
+func hostItems(
+	d *dlpack.Description, t *dlpack.Tensor, written bool, allocator Allocator,
+) (src unsafe.Pointer, done func(), err error) {
+	if written || !t.Compact || d.Swapped || d.BitPacked {
 		scratch := allocator.Scratch(t.NBytes)
 		if scratch == nil {
 			return nil, nil, noMemory(t.NBytes)

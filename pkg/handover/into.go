@@ -197,6 +197,13 @@ func (p *Place) extent() (lowest, bytes uint64) {
 	return p.Data + p.tensor.Offset - p.tensor.Below, p.tensor.Below + p.tensor.Above
 }
 
+// overlaps also tells managed memory that is one side's as the host's and the other's as a device's.
+func (p *Place) overlaps(q *Place) bool {
+	from, fromBytes := p.extent()
+	to, toBytes := q.extent()
+	return from < to+toBytes && to < from+fromBytes
+}
+
 // layout is the shape and the strides in bytes of items that have so many bytes; of packed ones, of their bytes.
 func (p *Place) layout() (shape, strides [dlpack.MaxNDim]int64, ndim, itemSize int) {
 	t := &p.tensor
@@ -238,9 +245,7 @@ func copyOver(source, target *Place, allocator Allocator) error {
 	if err := target.finish(); err != nil {
 		return err
 	}
-	from, fromBytes := source.extent()
-	to, toBytes := target.extent()
-	overlap := from < to+toBytes && to < from+fromBytes
+	overlap := source.overlaps(target)
 	repack := repacking(&source.tensor, &target.tensor)
 	if repack == nil && (!overlap || source.isPlain() && target.isPlain()) {
 		return copyTo(source, target, overlap)
@@ -338,7 +343,7 @@ func fetch(source, target *Place, allocator Allocator) error {
 		return err
 	}
 	from := sourceOf(&source.Description, &source.tensor, queuedOn(source.Producer, &source.tensor))
-	if !target.isPlain() || target.spareBits() != 0 {
+	if !target.isPlain() || target.spareBits() != 0 || source.overlaps(target) {
 		return through(target, target.tensor.NBytes, allocator, func(memory unsafe.Pointer) error {
 			return driver.ToHost(memory, from)
 		})
@@ -359,7 +364,7 @@ func write(source, target *Place, allocator Allocator) error {
 	if err := source.finish(); err != nil {
 		return err
 	}
-	src, done, err := hostItems(&source.Description, &source.tensor, allocator)
+	src, done, err := hostItems(&source.Description, &source.tensor, source.overlaps(target), allocator)
 	if err != nil {
 		return dlpack.Of("source", err)
 	}

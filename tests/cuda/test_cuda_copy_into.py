@@ -1,5 +1,6 @@
 """copy_into between the host and devices of CUDA: into memory that is there, in the order of both sides' streams."""
 
+import itertools
 import mmap
 
 import numpy as np
@@ -108,6 +109,39 @@ def test_overlapping_memory_of_a_device_is_read_before_it_is_written(driver):
     copy_into(rows_reversed, memory.array((3, 16)))
     assert memory.bytes[:48].tolist() == [*range(48, 64), *range(32, 48), *range(16, 32)]
     unchanged(driver, live)
+
+
+@with_driver
+def test_overlapping_managed_memory_is_read_first_whosever_each_side_is(driver):
+    """Of a device it is where the object says so, by asdlpack(obj, device="cuda")."""
+    memory = driver.allocate(20_000, 0, "managed")
+    for first, target in (0, 0), (0, 100), (100, 0):
+        source_array = memory.array((10_000,), "|u1", first)
+        target_array = memory.array((10_000,), "|u1", target)
+        for source, room in itertools.product(
+            (source_array, asdlpack(source_array, device="cuda")), (target_array, asdlpack(target_array, device="cuda"))
+        ):
+            memory.bytes[...] = np.arange(20_000) % 251 + 1
+            expected = memory.bytes[first : first + 10_000].copy()
+            copy_into(source, room)
+            assert (memory.bytes[target : target + 10_000] == expected).all(), (source, room)
+
+
+@with_driver
+def test_a_copy_to_the_host_that_fails_leaves_the_target_as_it_was(driver):
+    source, target, stream = driver.put(np.ones(10_000, "u1"), 0), bytearray(b"x" * 10_000), driver.stream()
+    driver.fail("cuMemcpyDtoHAsync_v2", 1, 2)
+    with pytest.raises(MemoryError, match="CUDA_ERROR_OUT_OF_MEMORY"):
+        copy_into(source, target)
+    assert driver.failures_left() == 0
+    with pytest.raises(BufferError, match="items one by one"):
+        copy_into(driver.allocate(100_000).array((10_000,), "|u1", strides=(10,)), target)
+    captured = driver.allocate(10_000).array((10_000,), "|u1", stream=stream)
+    driver.begin_capture(stream)
+    with pytest.raises(BufferError, match="in the capture of a graph"):
+        copy_into(captured, target)
+    driver.end_capture(stream)
+    assert target == b"x" * 10_000
 
 
 @with_driver
