@@ -80,9 +80,17 @@ bool is_refusal(void)
     set_aside(&pending);
     PyObject *found =
         pending.traceback == NULL ? new_none() : call_python(python.of_handler, PyTuple_Pack(1, pending.traceback));
-    put_back(&pending);
+    bool refusal = found != NULL && found != Py_True;
     Py_DecRef(found);
-    return found != Py_True;
+    if (found != NULL) {
+        put_back(&pending);
+    }
+    else { /* another handler raised meanwhile, which Python would raise instead, too */
+        Py_XDECREF(pending.type);
+        Py_XDECREF(pending.value);
+        Py_XDECREF(pending.traceback);
+    }
+    return refusal;
 }
 
 /* Importing. */

@@ -22,7 +22,7 @@ DLPackObject *cpu_tensor_of(DLPackObject *self);
 DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy);
 
 /* Whether the pending exception says that an object can't, rather than that something broke, or that a signal handler of
- * the program's raised it. */
+ * the program's raised it. Another exception may be pending after false. */
 bool is_refusal(void);
 
 /* These are for delegates alone. */

@@ -239,7 +239,7 @@ def integers(values: object) -> tuple[int, ...] | None:
     """None where it is no tuple or list of ints that fit."""
     if not isinstance(values, (tuple, list)):
         return None
-    found = tuple(map(fitting, values))
+    found = tuple([fitting(value) for value in values])  # a StopIteration of a value's would end map and generators
     return None if None in found else found  # type: ignore[return-value]
 
 

@@ -11,7 +11,7 @@ from _signal import NSIG, getsignal  # type: ignore[import-not-found]  # so does
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
-    from types import TracebackType
+    from types import FrameType, TracebackType
     from typing import Any, TypeVar
 
     Error = TypeVar("Error", bound=BaseException)
@@ -69,7 +69,9 @@ def short_repr(value: Any) -> str:
     is_flat = kind is bytes or kind is bytearray or kind is str  # `in` would ask a foreign metaclass
     try:
         return shorten(repr(value[:MOST] if is_flat else value))
-    except ValueError:  # an int of thousands of digits has none
+    except ValueError as error:  # an int of thousands of digits has none
+        if of_handler(error.__traceback__):
+            raise
         return type_name(value)
 
 
@@ -81,9 +83,15 @@ def of_handler(traceback: TracebackType | None) -> bool:
     """Whether a signal handler of the program's raised an error: wherever that comes, it is the program's to catch."""
     handlers = map(getsignal, range(1, NSIG)) if traceback else ()
     codes = {code_of(handler) for handler in handlers if callable(handler)}
-    while traceback and traceback.tb_frame.f_code not in codes:
+    while traceback and not (traceback.tb_frame.f_code in codes and was_given_frame(traceback.tb_frame)):
         traceback = traceback.tb_next
     return traceback is not None
+
+
+def was_given_frame(frame: FrameType) -> bool:
+    """As a signal handler is. A decorator's functions share their code, whatever they decorate."""
+    given = [each if type(each) is tuple else (each,) for each in frame.f_locals.values()]
+    return any(type(frame) in map(type, each) for each in given)
 
 
 def code_of(handler: Any) -> object:
@@ -103,6 +111,8 @@ def exception_text(error: BaseException) -> str:
     try:
         message = str(error)
     except Exception as failure:
+        if of_handler(failure.__traceback__):
+            raise
         message = f"(its text can't be read: {type_name(bare(failure))})"
     if len(message) > 20 * MOST:
         message = f"{message[: 10 * MOST]} ... {message[-10 * MOST :]}"
@@ -185,7 +195,9 @@ def way_out(obj: Any) -> str:
             instead = "pass numpy.asarray(list(obj)), of bytes b''.join(obj), or items that share memory one by one"
         else:
             return ""
-    except Exception:  # of the object's own: it has no memory all the same
+    except Exception as error:  # of the object's own: it has no memory all the same
+        if of_handler(error.__traceback__):
+            raise
         return ""
     return f" ({instead})"
 
@@ -311,7 +323,9 @@ def way_out_of_tensor(obj: Any, refusal: str) -> str:
             instead = "it has no memory inside torch.func.vmap and the like: pass what these return"
         else:
             return ""
-    except Exception:  # another version of torch
+    except Exception as error:  # another version of torch
+        if of_handler(error.__traceback__):
+            raise
         return ""
     return f" ({instead})"
 

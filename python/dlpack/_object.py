@@ -38,7 +38,9 @@ def device_types() -> type[DLDeviceType]:
     if not imported:
         try:
             from ._device import DLDeviceType
-        except (AttributeError, TypeError):  # the modules that import are emptied
+        except (AttributeError, TypeError) as error:  # the modules that import are emptied
+            if of_handler(error.__traceback__):
+                raise
             raise ImportError("dlpack._device can't be imported any more: Python ends") from None
         imported.append(DLDeviceType)
     return imported[0]

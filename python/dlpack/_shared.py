@@ -58,6 +58,8 @@ def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLP
     try:
         wanted = from_pointer(mmap.PAGESIZE, shape, dtype)  # nothing is read there: it knows the size, or what is wrong
     except BufferError as error:
+        if of_handler(error.__traceback__):
+            raise
         reason = str(error).partition(" (")[0]
         raise BufferError(f'{reason} (name a type of DLPack in native byte order, such as "float32")') from None
     try:
@@ -207,7 +209,9 @@ else:
     def inode(file: Descriptor) -> tuple[int, int] | None:
         try:
             status = os.fstat(file.fileno())
-        except PermissionError:  # a filter of system calls
+        except PermissionError as error:  # a filter of system calls
+            if of_handler(error.__traceback__):
+                raise
             return None
         return status.st_dev, status.st_ino
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import decimal
+import functools
 import itertools
 import pickle
 import signal
@@ -108,13 +109,14 @@ def test_an_argument_that_is_no_int_is_a_type_error_for_every_argument(argument)
             call(None)
 
 
+@pytest.mark.parametrize("error", [TypeError, StopIteration])
 @pytest.mark.parametrize("argument", INTS)
-def test_an_error_of_an_index_is_the_callers_for_every_argument(argument):
+def test_an_error_of_an_index_is_the_callers_for_every_argument(argument, error):
     class Broken:
         def __index__(self):
-            raise TypeError("broken")
+            raise error("broken")
 
-    with pytest.raises(TypeError, match="^broken$"):
+    with pytest.raises(error, match="^broken$"):
         INTS[argument][0](Broken())
 
 
@@ -355,6 +357,27 @@ def test_objects_that_die_with_sys_work_or_say_why_not(first, imported):
     assert lines[7].startswith(f"AttributeError: device {device.removeprefix('device ')}: expected memory of CUDA")
 
 
+def decorated(function):
+    @functools.wraps(function)
+    def call(*args, **words):
+        return function(*args, **words)
+
+    return call
+
+
+@alone
+def test_a_refusal_is_not_taken_for_that_of_a_handler_by_the_same_decorator():
+    class Refuses:
+        __array_interface__ = np.zeros(3).__array_interface__
+
+        @decorated
+        def __dlpack__(self, **words):
+            raise BufferError("no capsule")
+
+    signal.signal(signal.SIGUSR1, decorated(print))
+    assert asdlpack(Refuses()).shape == (3,)
+
+
 class Deadline(Exception):
     pass
 
@@ -380,6 +403,18 @@ def test_what_a_signal_handler_raises_reaches_the_program():
         with dlpack.borrow(producer):
             pass
 
+    def refuse(obj):
+        with pytest.raises((BufferError, TypeError, ValueError)) as refused:
+            asdlpack(obj).__dlpack__()
+        if str(refused.value) == "a deadline":
+            raise refused.value
+
+    def dlpack_refuses(**words):
+        raise BufferError("no capsule")
+
+    refusing = Speaks(__dlpack__=dlpack_refuses, __dlpack_device__=lambda: (1, 0))
+    serving = Speaks(__dlpack__=dlpack_refuses, __array_interface__=room.__array_interface__)
+
     uses = [
         lambda: from_pointer(pointer, (6,), np.int32),
         lambda: frombuffer(memory, np.dtype("int32"), [2, 3]),
@@ -392,6 +427,12 @@ def test_what_a_signal_handler_raises_reaches_the_program():
         lambda: dlpack.shared(3, "uint8"),
         lambda: pickle.loads(ForkingPickler.dumps(shared)),
         lambda: repr(asdlpack(producer)),
+        lambda: asdlpack(serving).shape,
+        lambda: pickle.loads(pickle.dumps(x)),
+        functools.partial(refuse, refusing),
+        functools.partial(refuse, object()),
+        functools.partial(refuse, [1, 2]),
+        functools.partial(refuse, np.array(["text"])),
         lambda: x.__dlpack__(max_version=(1, 3)),
         lend,
     ]

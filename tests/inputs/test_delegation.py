@@ -502,7 +502,7 @@ class Meddles:
         return self.value
 
 
-@pytest.mark.parametrize("error", [ZeroDivisionError, TypeError])
+@pytest.mark.parametrize("error", [ZeroDivisionError, TypeError, StopIteration])
 @pytest.mark.parametrize("key", ["shape", "strides", "data", "offset"])
 def test_errors_raised_while_numbers_are_read_pass_through(key, error):
     def raises():
