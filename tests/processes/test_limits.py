@@ -111,7 +111,6 @@ def test_processes_that_start_the_core_at_once_share_a_limit_of_threads(folder, 
         assert set(happened) <= {"works", "OSError"}, happened
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("reached", ["at the import", "after the start", "in a child"])
 def test_any_number_of_mappings_left_gives_work_or_an_exception(folder, reached, effort, figure):
     """vm.max_map_count; a start takes 100 to 400 of them, by the number of CPUs."""
