@@ -4,6 +4,9 @@
 # GPU of NVIDIA's, too. bench, matrix, conformance and proofs print what came out; with WRITE=1 they put it into the
 # documents.
 
+# Where it is set, as in containers, each process compiles all modules again, and pytest rewrites them.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON = .venv/bin/python
 PYRIGHT = PYTHONPATH=python PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --pythonpath $(PYTHON)
 UV = .venv/bin/uv pip install --quiet --compile-bytecode --python
