@@ -166,8 +166,8 @@ static void swap_numbers(void *numbers, size_t bytes, int64_t size)
     }
 }
 
-/* Copies what is little, of a kind that is known or becomes so. false: Go has to. */
-HOT static bool copy_small(struct request *request, struct answer *answer)
+/* Copies memory that is vouched for, of a kind that is known or becomes so, up to where Go is faster. false: Go has to. */
+HOT static bool copy_vouched(struct request *request, struct answer *answer)
 {
     enum { MOST_OTHER = 8 << 10 }; /* bytes; above, Go is no slower */
     bool compact = (request->facts & FACT_STRIDES) == 0;
@@ -218,7 +218,7 @@ HOT static bool copy_small(struct request *request, struct answer *answer)
 
 HOT int ask(struct request *request, struct answer *answer)
 {
-    if (request->terms.copy == COPY_ALWAYS && copy_small(request, answer)) {
+    if (request->terms.copy == COPY_ALWAYS && copy_vouched(request, answer)) {
         return 0;
     }
     bool may_recall = request->terms.copy != COPY_ALWAYS && !request->terms.has_stream && !request->terms.has_target &&

@@ -101,7 +101,7 @@ struct request {
     int64_t producer_stream; /* by whose order the memory is complete; 0: not known, unless FACT_STREAM */
     struct request *into;    /* the writable memory that this memory is copied into; the answer is its status alone */
     struct terms terms;
-    int64_t vouched; /* bytes that are their exporter's own, and can be read, so that C may copy them; 0: not known */
+    int64_t vouched; /* bytes that are their exporter's own, and can't fault, so that C may copy them; 0: not known */
 };
 
 /* What becomes of a request: a Python exception's type, but for STATUS_OK. */

@@ -78,7 +78,8 @@ static bool are_alike(const struct answer *source, const struct answer *target, 
     return alike;
 }
 
-/* Copies what is little, of kinds that are known or become so. 1: copied; 0: Go has to; -1: error. */
+/* Copies between memory that is vouched for, of kinds that are known or become so, up to where Go is faster. 1: copied;
+ * 0: Go has to; -1: error. */
 HOT static int copy_here(struct request *source, struct request *target)
 {
     enum { MOST_STRIDED = 64 << 10 }; /* bytes; above, Go is faster */

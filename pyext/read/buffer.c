@@ -17,8 +17,8 @@ static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
         PyErr_Format(PyExc_ValueError, "buffer: len is negative: %zd", length);
         return -1;
     }
-    bool has_shape = view->ndim >= 0 && view->ndim <= MAX_NDIM && view->shape != NULL, deep = view->ndim > MAX_NDIM;
-    if (flags == PyBUF_STRIDES && (deep || (has_shape && !PyBuffer_IsContiguous(view, 'C')))) {
+    bool too_deep = view->ndim > MAX_NDIM, has_shape = view->ndim >= 0 && view->shape != NULL;
+    if (flags == PyBUF_STRIDES && (too_deep || (has_shape && !PyBuffer_IsContiguous(view, 'C')))) {
         PyBuffer_Release(view);
         PyErr_SetString(PyExc_BufferError, "data: its buffer is not C-contiguous; expected compact memory (pass "
                                            "(address, readonly) as data, as numpy's __array_interface__ does)");

@@ -112,7 +112,7 @@ def test_overlapping_memory_of_a_device_is_read_before_it_is_written(driver):
 
 
 @with_driver
-def test_overlapping_managed_memory_is_read_first_whosever_each_side_is(driver):
+def test_overlapping_managed_memory_is_read_before_it_is_written(driver):
     """Of a device it is where the object says so, by asdlpack(obj, device="cuda")."""
     memory = driver.allocate(20_000, 0, "managed")
     for first, target in (0, 0), (0, 100), (100, 0):

@@ -366,7 +366,9 @@ def decorated(function):
 
 
 @alone
-def test_a_refusal_is_not_taken_for_that_of_a_handler_by_the_same_decorator():
+def test_a_refusal_is_not_taken_for_an_error_of_a_signal_handler():
+    """Not even where one decorator made both functions, which then have the same code."""
+
     class Refuses:
         __array_interface__ = np.zeros(3).__array_interface__
 

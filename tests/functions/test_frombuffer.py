@@ -214,10 +214,11 @@ def test_what_has_no_memory_is_a_type_error(obj):
         frombuffer(obj, "uint8")
 
 
-def test_memory_of_more_dimensions_than_can_have_their_gaps_looked_for_is_refused():
-    for strides in (2,), (1,):
+def test_memory_of_more_than_64_dimensions_is_refused():
+    """With gaps, and without."""
+    for stride in 2, 1:
         with pytest.raises(ValueError, match="ndim is 65; expected 0 to 64"):
-            frombuffer(Exporter(bytes(8), shape=(*[1] * 64, 4), strides=(*[1] * 64, *strides)), "uint8")
+            frombuffer(Exporter(bytes(8), shape=(*[1] * 64, 4), strides=(*[1] * 64, stride)), "uint8")
 
 
 @pytest.mark.parametrize(

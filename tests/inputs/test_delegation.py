@@ -207,7 +207,7 @@ USES: dict[str, Callable] = {
     "frombuffer": lambda x: frombuffer(x, "u1").__dlpack__(),
     "align": lambda x: asdlpack(x, align=1).__dlpack__(),
     "to its device": lambda x: asdlpack(x, device=x.device).__dlpack__(),
-    "as a target's": lambda x: asdlpack(b"", device=x.device, copy=False) if x.device[0] == 1 else None,
+    "as a device": lambda x: asdlpack(b"", device=x.device, copy=False) if x.device[0] == 1 else None,
 }
 READS = "borrow", "frombuffer", "align"
 READS_ON_CPU: dict[str, Callable] = {"numpy.asarray": np.asarray, "memoryview": memoryview, "bytes": bytes}

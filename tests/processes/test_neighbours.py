@@ -106,7 +106,7 @@ def test_another_go_runtime_in_the_process_changes_nothing(neighbour, effort, fi
     figure("processes", len(cases) + starts)
 
 
-def test_a_value_that_another_library_keeps_for_the_thread_stays_in_a_forked_child(tmp_path):
+def test_a_value_that_another_library_keeps_stays_in_a_forked_child(tmp_path):
     """Go's own is dropped there: its destructor would enter the parent's runtime."""
     result = python(
         "import ctypes, os\n"
