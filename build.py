@@ -110,8 +110,11 @@ def linux(machine: str, goarch: str) -> Target:
         core="_core.so",
         stable=".abi3.so",
         free_threaded=f".cpython-{{}}t-{machine}-linux-gnu.so",
-        # Go's runtime starts its threads by reserve_linux.c's __wrap_pthread_create.
-        core_links=(f"-Wl,--version-script={ROOT}/pyext/core/exports.map", "-Wl,--wrap=pthread_create"),
+        # Go's runtime calls reserve_linux.c's __wrap_ functions instead.
+        core_links=(
+            f"-Wl,--version-script={ROOT}/pyext/core/exports.map",
+            "-Wl,--wrap=pthread_create,--wrap=pthread_getattr_np",
+        ),
         # No libpython: the interpreter that loads the extension brings Python's symbols.
         extension_flags=("-fPIC", "-shared", "-pthread", "-ldl"),
         platform=("linux.c", "posix.c"),

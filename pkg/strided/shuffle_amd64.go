@@ -1,9 +1,13 @@
 package strided
 
-import "unsafe"
+import (
+	"sync"
+	"unsafe"
+)
 
 var (
-	canShuffle = hasSSSE3()
+	// canShuffle is asked when it is first needed: on a virtual machine CPUID takes 20 us.
+	canShuffle = sync.OnceValue(hasSSSE3)
 
 	orders = [...][16]byte{ // of the bytes of words of 2, 4 and 8 bytes
 		{1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14},
@@ -23,7 +27,7 @@ func shuffle(dst, src unsafe.Pointer, bytes int, order *[16]byte)
 // swappedVectors copies words that lie side by side, by PSHUFB: Go's own instructions, 8 bytes at once, take up to twice as
 // long. It returns how many bytes it has copied: a multiple of 64.
 func swappedVectors[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) int {
-	if !canShuffle {
+	if !canShuffle() {
 		return 0
 	}
 	var word T

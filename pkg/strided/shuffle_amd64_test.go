@@ -3,7 +3,7 @@ package strided
 import "testing"
 
 func TestCopyOnAProcessorWithoutSSSE3(t *testing.T) {
-	defer func(can bool) { canShuffle = can }(canShuffle)
-	canShuffle = false
+	defer func(can func() bool) { canShuffle = can }(canShuffle)
+	canShuffle = func() bool { return false }
 	TestCopy(t)
 }

@@ -171,7 +171,8 @@ struct core {
     void **reserve;             /* RESERVE_BYTES of memory, which the core takes where it gets no other; NULL: it did */
     /* pthread_create, for Go's threads: it may have some that wait for what they shall run. */
     int (*create_thread)(pthread_t *, const pthread_attr_t *, void *(*routine)(void *), void *argument);
-    void (*describe)(struct request *, struct answer *); /* its answer; NULL where it panicked */
+    int (*stack_attributes)(pthread_t, pthread_attr_t *); /* pthread_getattr_np, of the calling thread */
+    void (*describe)(struct request *, struct answer *);  /* its answer; NULL where it panicked */
     void (*grow)(uint32_t processors); /* its other one: has Go use more, and start threads for them */
 };
 

@@ -11,8 +11,9 @@
 
 extern void dlpackStart(struct core *);
 
-static void **reserve;                            /* struct core's */
-static __typeof__(&pthread_create) create_thread; /* struct core's; NULL before the entry is called */
+static void **reserve;                                   /* struct core's */
+static __typeof__(&pthread_create) create_thread;        /* struct core's; NULL before the entry is called */
+static __typeof__(&pthread_getattr_np) stack_attributes; /* struct core's */
 static struct {
     void *(*routine)(void *);
     void *argument;
@@ -42,11 +43,18 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     return create_thread(thread, attributes, routine, argument);
 }
 
+/* The same: Go asks where a thread's stack lies, at its first call. */
+int __wrap_pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes)
+{
+    return stack_attributes(thread, attributes);
+}
+
 void dlpack_core(struct core *core)
 {
     pthread_t thread;
     reserve = core->reserve;
     create_thread = core->create_thread;
+    stack_attributes = core->stack_attributes;
     if (first_thread.routine == NULL ||
         create_thread(&thread, NULL, first_thread.routine, first_thread.argument) == 0) {
         dlpackStart(core);

@@ -73,9 +73,16 @@ __attribute__((constructor(101))) static void leave_signals_alone(void)
 {
     char *first = (char *)&__ehdr_start;
     const ElfW(Phdr) *parts = (const ElfW(Phdr) *)(first + __ehdr_start.e_phoff);
+    uintptr_t constants_end = 0; /* of what only the loader writes, which comes first */
+    for (int i = 0; i < __ehdr_start.e_phnum; i++) {
+        if (parts[i].p_type == PT_GNU_RELRO) {
+            constants_end = (uintptr_t)first + parts[i].p_vaddr + parts[i].p_memsz;
+        }
+    }
     for (int i = 0; i < __ehdr_start.e_phnum; i++) {
         if (parts[i].p_type == PT_LOAD && parts[i].p_flags & PF_W) {
             uintptr_t data = (uintptr_t)first + parts[i].p_vaddr, end = data + parts[i].p_filesz;
+            data = data < constants_end ? constants_end : data;
             for (data = (data + 7) & ~(uintptr_t)7; data + (LAST + 1) * sizeof(struct entry) <= end; data += 8) {
                 if (is_table((struct entry *)data)) {
                     change_flags((struct entry *)data);

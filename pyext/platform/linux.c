@@ -389,14 +389,33 @@ static rlim_t main_stack_limit(void)
     return now.rlim_cur;
 }
 
-bool stack_is_large(void)
+/* The end of the main thread's stack, if this runs less than half of LARGE below it, and the stack may grow to LARGE. */
+static char *large_stack_end(void)
 {
     enum { LARGE = 1 << 20 };
     if (main_stack_limit() < LARGE) {
-        return false;
+        return NULL;
     }
-    void *const *end = find_in_process("__libc_stack_end"); /* of the main thread's stack */
-    return end != NULL && (size_t)((char *)*end - (char *)__builtin_frame_address(0)) < LARGE / 2;
+    char *const *end = find_in_process("__libc_stack_end");
+    return end != NULL && (size_t)(*end - (char *)__builtin_frame_address(0)) < LARGE / 2 ? *end : NULL;
+}
+
+bool stack_is_large(void)
+{
+    return large_stack_end() != NULL;
+}
+
+/* struct core's stack_attributes. Of the main thread, glibc reads them from /proc/self/maps, which takes up to 3 ms where
+ * there are many libraries. */
+static int stack_attributes(pthread_t thread, pthread_attr_t *attributes)
+{
+    char *end = large_stack_end();
+    rlim_t size = main_stack_limit(), most = (uintptr_t)end / 2; /* it may be unlimited */
+    if (end == NULL) {
+        return pthread_getattr_np(thread, attributes);
+    }
+    size = size < most ? size : most;
+    return pthread_attr_setstack(attributes, end - size, size);
 }
 
 bool measure_stack(size_t *used, size_t *size)
@@ -425,4 +444,5 @@ void lend_to(struct core *core)
 {
     core->reserve = &reserve;
     core->create_thread = create_thread;
+    core->stack_attributes = stack_attributes;
 }
