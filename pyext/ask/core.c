@@ -166,8 +166,9 @@ static void swap_numbers(void *numbers, size_t bytes, int64_t size)
     }
 }
 
-/* Copies memory that is vouched for, of a kind that is known or becomes so, up to where Go is faster. false: Go has to. */
-HOT static bool copy_vouched(struct request *request, struct answer *answer)
+/* Copies memory that is vouched for, of a kind that is known or becomes so, up to where Go is faster. 1: copied; 0: Go has
+ * to; -1: error. */
+HOT static int copy_vouched(struct request *request, struct answer *answer)
 {
     enum { MOST_OTHER = 8 << 10 }; /* bytes; above, Go is no slower */
     bool compact = (request->facts & FACT_STRIDES) == 0;
@@ -176,7 +177,7 @@ HOT static bool copy_vouched(struct request *request, struct answer *answer)
     size_t bytes = (size_t)request->vouched;
     size_t most = compact && swapped <= 1 ? MOST_COMPACT : MOST_OTHER;
     if (bytes == 0 || bytes > most || swapped == 0 || request->terms.has_stream || request->terms.has_target) {
-        return false;
+        return 0;
     }
     request->terms.copy = COPY_NEVER;
     request->format[0] = swapped > 1 ? '<' : order;
@@ -184,18 +185,21 @@ HOT static bool copy_vouched(struct request *request, struct answer *answer)
     request->format[0] = order;
     request->terms.copy = COPY_ALWAYS;
     if (!known) {
+        if (!is_refusal()) {
+            return -1;
+        }
         PyErr_Clear(); /* Go copies what it refuses to share, or says why not */
-        return false;
+        return 0;
     }
     int64_t strides[MAX_NDIM];
     memcpy(strides, answer->dims + answer->ndim, (size_t)answer->ndim * sizeof *strides);
     if (compact_strides(answer) != bytes) {
-        return false; /* the exporter contradicts itself, or items share bytes */
+        return 0; /* the exporter contradicts itself, or items share bytes */
     }
     const char *first = (const char *)(uintptr_t)(request->data + answer->offset);
     answer->memory = allocate_aligned(bytes);
     if (answer->memory == NULL) {
-        return false;
+        return 0;
     }
     if (compact) {
         copy_compact(answer->memory, first, bytes);
@@ -213,13 +217,14 @@ HOT static bool copy_vouched(struct request *request, struct answer *answer)
     answer->above = bytes;
     answer->offset = (uint64_t)(uintptr_t)answer->memory - request->data;
     answer->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
-    return true;
+    return 1;
 }
 
 HOT int ask(struct request *request, struct answer *answer)
 {
-    if (request->terms.copy == COPY_ALWAYS && copy_vouched(request, answer)) {
-        return 0;
+    int copied = request->terms.copy == COPY_ALWAYS ? copy_vouched(request, answer) : 0;
+    if (copied != 0) {
+        return copied < 0 ? -1 : 0;
     }
     bool may_recall = request->terms.copy != COPY_ALWAYS && !request->terms.has_stream && !request->terms.has_target &&
                       request->data != 0;

@@ -71,28 +71,6 @@ static PyObject *ask_in_python(PyObject *function, PyObject *args)
     return answer;
 }
 
-bool is_refusal(void)
-{
-    if (!PyErr_ExceptionMatches(python.refusal_kinds) || PyErr_ExceptionMatches(PyExc_RecursionError)) {
-        return false;
-    }
-    struct pending pending;
-    set_aside(&pending);
-    PyObject *found =
-        pending.traceback == NULL ? new_none() : call_python(python.of_handler, PyTuple_Pack(1, pending.traceback));
-    bool refusal = found != NULL && found != Py_True;
-    Py_DecRef(found);
-    if (found != NULL) {
-        put_back(&pending);
-    }
-    else { /* another handler raised meanwhile, which Python would raise instead, too */
-        Py_XDECREF(pending.type);
-        Py_XDECREF(pending.value);
-        Py_XDECREF(pending.traceback);
-    }
-    return refusal;
-}
-
 /* Importing. */
 
 /* Whether the CUDA driver knows such memory. */
@@ -184,8 +162,8 @@ static DLPackObject *import_from(DLPackObject *self, int found, DLDevice device)
     PyObject *capsule = found < 0 ? NULL : call_producer(self->obj, &newest);
     DLPackObject *imported = capsule == NULL ? NULL : import_capsule(self, capsule, STREAM_LEGACY);
     drop_capsule(capsule);
-    if (imported != NULL || found == NO_DEVICE ||
-        !(capsule == NULL ? is_refusal() : PyErr_ExceptionMatches(PyExc_BufferError))) {
+    if (imported != NULL || found == NO_DEVICE || (capsule != NULL && !PyErr_ExceptionMatches(PyExc_BufferError)) ||
+        !is_refusal()) {
         return imported;
     }
     return (DLPackObject *)ask_in_python(python.import_refused, Py_BuildValue("(ONO)", self, take_exception(),
@@ -341,16 +319,20 @@ static bool is_empty(const DLTensor *tensor)
     return empty;
 }
 
-/* Whether copy=None can't share what the producer gave. */
-static bool needs_copy(const DLPackObject *self, PyObject *capsule)
+/* Whether copy=None can't share what the producer gave. -1: error. */
+static int needs_copy(const DLPackObject *self, PyObject *capsule)
 {
     if (self->copy != COPY_IF_NEEDED) {
-        return false;
+        return 0;
     }
     DLPackObject *looked = object_new(self->obj, COPY_NEVER);
-    bool needs = looked != NULL && inspect_capsule(looked, capsule) < 0 && PyErr_ExceptionMatches(PyExc_BufferError);
-    PyErr_Clear();
+    int seen = looked == NULL ? -1 : inspect_capsule(looked, capsule);
     Py_XDECREF((PyObject *)looked);
+    if (seen < 0 && !is_refusal()) {
+        return -1;
+    }
+    bool needs = seen < 0 && PyErr_ExceptionMatches(PyExc_BufferError);
+    PyErr_Clear(); /* what is refused otherwise is handed on */
     return needs;
 }
 
@@ -388,15 +370,21 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
      * MaskedTensor exports it. */
     bool fits =
         name == expected && (given == NULL || (given->byte_offset == 0 && (given->data != NULL || is_empty(given))));
-    if (fits && (given == NULL || !needs_copy(self, answer))) {
+    int needs = fits && given != NULL ? needs_copy(self, answer) : !fits;
+    if (needs == 0) {
         return answer;
+    }
+    if (needs < 0) {
+        drop_capsule(answer);
+        return NULL;
     }
     PyObject *refusal = answer == NULL ? take_exception() : new_none();
     PyObject *args =
         Py_BuildValue("(NON)", pack_arguments(self, arguments), answer == NULL ? Py_None : answer, refusal);
     PyObject *capsule = make_call(ask_in_python(python.export_otherwise, args));
     /* What can't be copied is handed on, too. */
-    if (capsule == NULL && fits && PyErr_ExceptionMatches(PyExc_BufferError) && PyCapsule_IsValid(answer, expected)) {
+    if (capsule == NULL && fits && PyErr_ExceptionMatches(PyExc_BufferError) && is_refusal() &&
+        PyCapsule_IsValid(answer, expected)) {
         PyErr_Clear();
         return answer;
     }

@@ -21,10 +21,6 @@ DLPackObject *cpu_tensor_of(DLPackObject *self);
 /* The object with the memory on a device, and copied where copy says so. NULL: error. */
 DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy);
 
-/* Whether the pending exception says that an object can't, rather than that something broke, or that a signal handler of
- * the program's raised it. Another exception may be pending after false. */
-bool is_refusal(void);
-
 /* These are for delegates alone. */
 
 /* The producer's own device, or where it does not say, that of its tensor. 0: read; -1: error. */

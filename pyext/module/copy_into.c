@@ -46,7 +46,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
         self = read_tensor(obj, copy, request);
     }
     if (self == NULL) {
-        has_buffer = has_buffer && !tried && PyErr_ExceptionMatches(PyExc_BufferError);
+        has_buffer = has_buffer && !tried && PyErr_ExceptionMatches(PyExc_BufferError) && is_refusal();
         PyObject *refusal = take_exception();
         self = has_buffer ? lock(obj, request) : NULL;
         if (self == NULL && (!has_buffer || is_refusal())) {

@@ -52,7 +52,7 @@ static DLPackObject *copy_buffer(PyObject *obj)
     DLPackObject *self = object_new(obj, COPY_ALWAYS);
     if (self != NULL && describe_by_buffer(self, owns_memory(obj)) < 0) {
         Py_CLEAR(self);
-        if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+        if ((PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) && is_refusal()) {
             PyErr_Clear();
         }
     }

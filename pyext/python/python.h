@@ -152,6 +152,11 @@ struct pending {
 };
 void set_aside(struct pending *pending);
 void put_back(const struct pending *pending);
+void drop_pending(const struct pending *pending);
+
+/* Whether the pending exception says that an object can't, rather than that something broke, or that a signal handler of
+ * the program's raised it. Another exception may be pending after false. */
+bool is_refusal(void);
 
 /* Gives a reference back to what may be a capsule: its destructor is foreign code, and an exception that is pending
  * outlives it. */

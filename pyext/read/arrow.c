@@ -225,16 +225,17 @@ static bool streams_instead(PyObject *obj)
 {
     struct pending refusal;
     PyObject *method;
-    if (!PyErr_ExceptionMatches(PyExc_ValueError)) {
+    if (!PyErr_ExceptionMatches(PyExc_ValueError) || !is_refusal()) {
         return false;
     }
     set_aside(&refusal);
     int found = optional_attribute(obj, names.arrow_c_stream, &method);
-    put_back(&refusal);
-    if (found > 0) {
-        Py_DECREF(method);
-        PyErr_Clear();
+    if (found == 0) {
+        put_back(&refusal);
+        return false;
     }
+    drop_pending(&refusal);
+    Py_XDECREF(method);
     return found > 0;
 }
 

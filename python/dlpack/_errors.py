@@ -6,8 +6,7 @@ from __future__ import annotations
 import io
 import os
 import stat
-from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
-from _signal import NSIG, getsignal  # type: ignore[import-not-found]  # so does signal
+from sys import _getframe
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ PROTOCOLS = (
 )
 IN_WORDS = ["the buffer protocol" if protocol == "buffer" else protocol for protocol in PROTOCOLS]
 MOST = 100  # characters of a text from outside
+HAS_VARARGS = 4  # inspect.CO_VARARGS
 # Consumers may write to it, also those that don't know read-only memory; the file stays as it is.
 MAPPED = "mmap.mmap({}.fileno(), 0, access=mmap.ACCESS_COPY)"
 # What to pass instead of objects of a class, by its library and name.
@@ -81,24 +81,29 @@ def shorten(text: str) -> str:
 
 def of_handler(traceback: TracebackType | None) -> bool:
     """Whether a signal handler of the program's raised an error: wherever that comes, it is the program's to catch."""
-    handlers = map(getsignal, range(1, NSIG)) if traceback else ()
-    codes = {code_of(handler) for handler in handlers if callable(handler)}
-    while traceback and not (traceback.tb_frame.f_code in codes and was_given_frame(traceback.tb_frame)):
+    if traceback and is_running(traceback.tb_frame):  # who caught it; a dict of its variables would make a cycle
+        traceback = traceback.tb_next
+    while traceback and not was_given_caller(traceback.tb_frame):
         traceback = traceback.tb_next
     return traceback is not None
 
 
-def was_given_frame(frame: FrameType) -> bool:
-    """As a signal handler is. A decorator's functions share their code, whatever they decorate."""
-    given = [each if type(each) is tuple else (each,) for each in frame.f_locals.values()]
-    return any(type(frame) in map(type, each) for each in given)
+def is_running(frame: FrameType) -> bool:
+    running: FrameType | None = _getframe()
+    while running and running is not frame:
+        running = running.f_back
+    return running is not None
 
 
-def code_of(handler: Any) -> object:
-    while type(handler) is partial:
-        handler = handler.func
-    call = getattr(handler, "__call__", None)  # noqa: B004  # of an object with one; a function has its own code, too
-    return getattr(handler, "__code__", None) or getattr(call, "__code__", None)
+def was_given_caller(frame: FrameType) -> bool:
+    """Whether an argument of its is the frame that it interrupted, as a signal handler's is."""
+    code, caller = frame.f_code, frame.f_back
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & HAS_VARARGS)]
+    for name in names if caller else ():
+        given = frame.f_locals.get(name)
+        if given is caller or (type(given) is tuple and id(caller) in map(id, given)):
+            return True
+    return False
 
 
 def bare(error: Error) -> Error:

@@ -384,9 +384,14 @@ class Deadline(Exception):
     pass
 
 
+class Full(BufferError):
+    pass
+
+
 @alone
 def test_what_a_signal_handler_raises_reaches_the_program():
-    """A RuntimeError in a producer's __dlpack__ is then no refusal of it, and a TimeoutError no failed system call."""
+    """A RuntimeError in a producer's __dlpack__ is then no refusal of it, and a TimeoutError no failed system call. The
+    handler serves once."""
 
     class Producer:
         array = np.zeros(3)
@@ -397,6 +402,23 @@ def test_what_a_signal_handler_raises_reaches_the_program():
         def __dlpack__(self, **words):
             return self.array.__dlpack__(**words)
 
+    class Buffer(bytearray):
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **words):
+            return np.frombuffer(self, "u1").__dlpack__(**words)
+
+    class Columns:
+        def __arrow_c_array__(self, requested_schema=None):
+            return asdlpack(Producer.array).__arrow_c_array__()
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise TypeError("it gives an array")
+
+    misaligned = Producer()
+    misaligned.array = np.frombuffer(bytearray(25), offset=1)
+    buffer = Buffer(24)
     memory, room, shared = (ctypes.c_int * 6)(), np.zeros(3), dlpack.shared(3, "uint8")
     pointer, producer = ctypes.cast(memory, ctypes.c_void_p), Producer()
     x = asdlpack(producer)
@@ -424,7 +446,11 @@ def test_what_a_signal_handler_raises_reaches_the_program():
         lambda: asdlpack(np.zeros(3, ">f4"), copy=None, device="cpu"),
         lambda: asdlpack(producer, copy=True),
         lambda: asdlpack(producer).shape,
+        lambda: asdlpack(misaligned, copy=None).__dlpack__(max_version=(1, 3)),
+        lambda: asdlpack(Columns()),
         lambda: copy_into(producer, room),
+        lambda: copy_into(buffer, bytearray(24)),
+        lambda: copy_into(bytes(24), buffer),
         lambda: describe(producer),
         lambda: dlpack.shared(3, "uint8"),
         lambda: pickle.loads(ForkingPickler.dumps(shared)),
@@ -440,6 +466,7 @@ def test_what_a_signal_handler_raises_reaches_the_program():
     ]
 
     def handle(number, frame):
+        signal.signal(number, signal.SIG_IGN)
         raise kind("a deadline")
 
     def trace(frame, event, arg):
@@ -448,11 +475,11 @@ def test_what_a_signal_handler_raises_reaches_the_program():
         left -= here and frame.f_code is not handle.__code__
         if left == 0:
             left = -1
+            signal.signal(signal.SIGUSR1, handle)
             signal.raise_signal(signal.SIGUSR1)
         return trace
 
-    signal.signal(signal.SIGUSR1, handle)
-    kinds = Deadline, RuntimeError, TypeError, ValueError, TimeoutError
+    kinds = Deadline, Full, RuntimeError, TypeError, ValueError, TimeoutError
     for kind, (number, use) in itertools.product(kinds, enumerate(uses)):
         use()
         events, left = 0, -1

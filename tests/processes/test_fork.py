@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
 from support import libraries
@@ -333,6 +334,39 @@ def test_what_a_signal_handler_raises_during_a_fork_reaches_the_program():
     imports logging, whose functions are called at forks, too."""
     result = python(INTERRUPTED_FORKS)
     assert (result.stdout, result.stderr) == ("20\n", "")
+
+
+@pytest.mark.parametrize("use", ["copy of bytes", "export"])
+@alone
+def test_ctrl_c_while_a_child_copies_the_core_reaches_the_program(use):
+    """Without a memfd: the copy is a temporary file."""
+    import dlpack
+    from support import forks, seccomp
+    from support.capi import Speaks
+
+    dlpack.asdlpack(memoryview(b"odd")[::2], copy=True)  # the core starts
+    array = np.arange(3)
+    producer = Speaks(__dlpack__=array.__dlpack__, __dlpack_device__=lambda: (1, 0))
+    interrupts = []
+
+    def interrupt(event, arguments):
+        if event == "open" and "dlpack-core" in str(arguments[0]) and not interrupts:
+            interrupts.append(event)
+            signal.raise_signal(signal.SIGINT)
+
+    def work():
+        seccomp.forbid(seccomp.NO_MEMFD)
+        sys.addaudithook(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            if use == "export":
+                dlpack.asdlpack(producer, copy=None).__dlpack__(max_version=(1, 0))
+            else:
+                dlpack.asdlpack(bytearray(10), copy=True)
+        assert interrupts
+        forks.use_all()
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    forks.fork_and_join(work)
 
 
 def work(number):
