@@ -86,7 +86,11 @@ static DLPackObject *share_structure_of(PyObject *pointer, enum copy copy, const
 HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
 {
     if (Py_IS_TYPE(obj, DLPackObject_type)) {
-        return object_kept(object_on((DLPackObject *)obj, device, copy));
+        DLPackObject *given = (DLPackObject *)obj;
+        if (!given->delegate || given->copy != COPY_NEVER || given->imported != NULL || copy == COPY_NEVER) {
+            return object_kept(object_on(given, device, copy));
+        }
+        obj = given->obj; /* whose memory can perhaps not be shared, as it was asked to */
     }
     if (PyType_Check(obj) || PyWeakref_CheckProxy(obj)) {
         check_in_python(python.no_holder, PyTuple_Pack(1, obj));

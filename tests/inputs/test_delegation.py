@@ -5,11 +5,12 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable
+from copy import deepcopy
 
 import numpy as np
 import pytest
 
-from dlpack import DLDeviceType, asdlpack, borrow, describe, frombuffer
+from dlpack import DLDeviceType, asdlpack, borrow, copy_into, describe, frombuffer
 from support.capi import IS_COPIED, READ_ONLY, Managed, Speaks, capsule_name, look
 
 ARRAY = np.arange(6, dtype="f4").reshape(2, 3)
@@ -165,6 +166,27 @@ def test_a_device_that_is_nonsense_is_a_value_error(device):
     producer = Producer(device)
     with pytest.raises(ValueError, match="__dlpack_device__"):
         asdlpack(producer).__dlpack_device__()
+
+
+@pytest.mark.parametrize("imported", [False, True])
+@pytest.mark.parametrize(
+    "array", [ARRAY.astype(">f4"), np.frombuffer(bytearray(13), "f4", offset=1), np.zeros(3, "f4,u1")["f0"]], ids=str
+)
+def test_memory_that_can_not_be_shared_is_copied_of_a_wrapped_object_too(array, imported):
+    x = asdlpack(array)
+    if imported:
+        with pytest.raises(BufferError, match="copy=None"):
+            assert x.shape
+    target = np.zeros_like(array)
+    copy_into(x, target)
+    copies = asdlpack(x, copy=None), asdlpack(x, copy=True), asdlpack(x, device="cpu", copy=None)
+    for each in *copies, asdlpack(x, align=64, copy=None), deepcopy(x):
+        assert np.array_equal(np.asarray(each), array) and each._is_copy
+    with borrow(asdlpack(x, copy=None)) as tensor:
+        assert tensor.contents.shape[0] == len(array)
+    assert np.array_equal(target, array)
+    shared = asdlpack(ARRAY)
+    assert asdlpack(shared, copy=None).pointer == shared.pointer == ARRAY.ctypes.data
 
 
 # Attributes.
