@@ -63,11 +63,11 @@ static bool has_stack(struct answer *answer)
 {
     bool enough = stack_has_bytes(GO_STACK);
     if (!enough) {
+        static const char message[] = "the Go core needs 8 KiB of stack, and this thread has less left (ulimit -s, or "
+                                      "threading.stack_size)";
+        _Static_assert(GO_STACK == 8 << 10, "the message names another size");
         answer->status = STATUS_MEMORY_ERROR;
-        snprintf(answer->message, sizeof answer->message,
-                 "the Go core needs %d KiB of stack, and this thread has less left (ulimit -s, or "
-                 "threading.stack_size)",
-                 GO_STACK >> 10);
+        memcpy(answer->message, message, sizeof message); /* snprintf may take more stack than there is */
     }
     return enough;
 }
@@ -137,11 +137,12 @@ static size_t compact_strides(struct answer *answer)
 /* The bytes of each number that is to be turned around; 1: none are; 0: Go has to find out. */
 static int64_t swapped_bytes(const struct request *request)
 {
-    bool is_complex = request->format[1] == 'Z';
+    char letter = request->format[1];
+    bool is_complex = letter == 'Z' || letter == 'F' || letter == 'D'; /* "Zf", to Python 3.14 "F" */
     if (!in_other_order(request)) {
         return 1;
     }
-    if (request->protocol != PROTOCOL_BUFFER || request->format_length != 2u + is_complex) {
+    if (request->protocol != PROTOCOL_BUFFER || request->format_length != 2u + (letter == 'Z')) {
         return 0;
     }
     int64_t bytes = is_complex ? request->itemsize / 2 : request->itemsize;
