@@ -122,13 +122,17 @@ func (d *Driver) toDevice(target dlpack.Device, source *Source, bytes int64, a *
 		return err
 	}
 	m := Memory{Device: target}
-	if target == source.Device {
+	there, err := d.isOn(target.ID, source)
+	if err != nil {
+		return err
+	}
+	if there {
 		m = source.Memory
 	}
 	if err := d.allocate(a, m, bytes); err != nil {
 		return err
 	}
-	return d.fill(Target{Memory{target, a.Address}, dlpack.UnknownStream}, a.context(), source, &p, bytes)
+	return d.fill(Target{Memory{target, a.Address}, dlpack.UnknownStream}, a.context(), there, source, &p, bytes)
 }
 
 // planOnDevice plans the copy of a source to a device, or says why there is none.
@@ -150,9 +154,19 @@ func (d *Driver) planOnDevice(p *plan, source *Source, bytes int64) error {
 	return nil
 }
 
-// fill carries out a plan to memory of a device, which is of the context.
-func (d *Driver) fill(target Target, to context, source *Source, p *plan, bytes int64) (err error) {
-	if target.Device == source.Device {
+// isOn tells whether the source is on a device to the driver, too: managed memory may be named as that of another.
+func (d *Driver) isOn(device int32, source *Source) (bool, error) {
+	h, err := d.homeOf(source.Memory)
+	if err != nil {
+		return false, err
+	}
+	same := source.Device == dlpack.Device{Type: dlpack.CUDA, ID: device} && h.device == device
+	return same, d.leave(h.retained)
+}
+
+// fill carries out a plan to memory of a device, which is of the context, and whether the source is there, too.
+func (d *Driver) fill(target Target, to context, there bool, source *Source, p *plan, bytes int64) (err error) {
+	if there {
 		return d.copyFrom(source, func(own queue) error {
 			if err := d.wait(own, target.Memory, target.Stream); err != nil {
 				return err

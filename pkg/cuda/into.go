@@ -55,7 +55,11 @@ func (d *Driver) replace(target Target, source *Source, bytes int64) (err error)
 		return err
 	}
 	defer func() { err = first(err, d.leave(h.retained)) }()
-	return d.fill(target, h.context, source, &p, bytes)
+	there, err := d.isOn(h.device, source)
+	if err != nil {
+		return err
+	}
+	return d.fill(target, h.context, there, source, &p, bytes)
 }
 
 // Writable tells whether memory of the host can be written. It tries a byte of each page, as Readable does, and changes

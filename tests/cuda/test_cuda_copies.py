@@ -7,7 +7,7 @@ import mmap
 import numpy as np
 import pytest
 
-from dlpack import asdlpack, from_pointer, frombuffer
+from dlpack import asdlpack, copy_into, from_pointer, frombuffer
 from support.arrow_c import Column
 from support.capi import Managed, Speaks, look
 from support.cuda_driver import (
@@ -584,6 +584,16 @@ def test_managed_memory_is_that_of_each_gpu_in_the_order_of_its_stream(driver):
         memory.bytes[...] = 0
     tensor = look(asdlpack(array).__dlpack__(dl_device=(2, 1), copy=False)).dl_tensor
     assert (tensor.device.device_type, tensor.device.device_id, tensor.data) == (2, 1, memory.address)
+
+
+@with_driver
+def test_managed_memory_is_copied_to_the_gpu_that_it_is_named_as(driver):
+    array = numbers(4, 6)[:, 1:4]
+    x = asdlpack(driver.put(array, 2, "managed"), device="cuda:0")
+    check_device(driver, asdlpack(x, copy=True), 0, array)
+    target = driver.put(np.zeros((4, 3), array.dtype), 0)
+    copy_into(x, target)
+    check_host(asdlpack(target, device="cpu", copy=True), array)
 
 
 @with_driver
