@@ -263,35 +263,41 @@ func (d *Description) checkCurable(t *Tensor, odd int) error {
 	alignment := t.DataType.Alignment()
 	if d.Swapped && alignment > 1 {
 		return NeedsCopy(d.typeText() +
-			": big-endian; DLPack needs native byte order (" + d.cure("convert") + ")")
+			": big-endian; DLPack needs native byte order (" + d.cure("convert", t) + ")")
 	}
 	if d.BitPacked && t.Size > 0 {
 		return NeedsCopy(d.typeText() +
-			": bit-packed booleans; expected a byte an item (" + d.cure("copy") + ")")
+			": bit-packed booleans; expected a byte an item (" + d.cure("copy", t) + ")")
 	}
 	if odd >= 0 {
 		return NeedsCopy("strides dimension " + strconv.Itoa(odd) + " is " + number(d.Strides[odd]) +
-			" bytes; expected a multiple of the item size of " + number(t.ItemSize) + " bytes (" + d.cure("copy") + ")")
+			" bytes; expected a multiple of the item size of " + number(t.ItemSize) + " bytes (" + d.cure("copy", t) + ")")
 	}
 	if first := d.Data + t.Offset; t.Size > 0 && d.Device.Type.HasAddresses() && first%alignment != 0 {
 		return NeedsCopy("data 0x" + strconv.FormatUint(first, 16) + " is misaligned; expected a multiple of " +
-			strconv.FormatUint(alignment, 10) + " (" + d.cure("copy") + ")")
+			strconv.FormatUint(alignment, 10) + " (" + d.cure("copy", t) + ")")
 	}
 	return nil
 }
 
 // cure is the way out of what a copy cures.
-func (d *Description) cure(verb string) string {
-	switch {
-	case !d.OnlyShared:
+func (d *Description) cure(verb string, t *Tensor) string {
+	if !d.OnlyShared {
 		return "pass copy=None to " + verb
-	case d.Device.Type.OnCPU() && d.HasStrides:
-		return "copy the bytes from the first item to the last: frombuffer(ctypes.string_at(address, nbytes), dtype, " +
-			"shape, strides=strides, copy=None)"
-	case d.Device.Type.OnCPU():
-		return "copy its bytes: frombuffer(ctypes.string_at(address, nbytes), dtype, shape, copy=None)"
 	}
-	return "copy it with the library that owns it"
+	if !d.Device.Type.OnCPU() {
+		return "copy it with the library that owns it"
+	}
+	lowest, more := "address", ""
+	if t.Below > 0 {
+		below := strconv.FormatUint(t.Below, 10)
+		lowest, more = "address - "+below, ", offset="+below
+	}
+	if d.HasStrides {
+		more += ", strides=strides"
+	}
+	return "copy its bytes: frombuffer(ctypes.string_at(" + lowest + ", " + strconv.FormatUint(t.Below+t.Above, 10) +
+		"), dtype, shape" + more + ", copy=None)"
 }
 
 // typeText names the data type as the protocol does.

@@ -92,9 +92,9 @@ func checkAlike(source, target *Place) error {
 	expected := ""
 	switch {
 	case s.DataType != t.DataType || s.Packed() != t.Packed() && !(s.Device.Type.OnCPU() && t.Device.Type.OnCPU()):
-		expected = "one data type, since nothing is converted (" + toOneType(s, t) + ")"
+		expected = "one data type, since nothing is converted (" + toOneType(source, target) + ")"
 	case s.NDim != t.NDim || s.Shape != t.Shape:
-		expected = "one shape, since nothing is repeated (" + toOneShape(s, t) + ")"
+		expected = "one shape, since nothing is repeated (" + toOneShape(source, target) + ")"
 	default:
 		return nil
 	}
@@ -103,29 +103,34 @@ func checkAlike(source, target *Place) error {
 
 // toOneType is the way out: a byte may be a number to convert, or one of the bytes of a number on the other side. It is
 // the source that is taken for something else: a copy of that, which may be needed, is as good.
-func toOneType(source, target *dlpack.Tensor) string {
-	if source.DataType == target.DataType {
+func toOneType(source, target *Place) string {
+	s, t := &source.tensor, &target.tensor
+	if s.DataType == t.DataType {
 		return "pack or pad the items on the CPU, by copy_into there"
 	}
 	convert := "convert the source before, as with source.astype(dtype); numpy.copyto converts"
-	if !isByte(source) && !isByte(target) || source.NBytes != target.NBytes {
+	if !isByte(s) && !isByte(t) || s.NBytes != t.NBytes {
 		return convert
 	}
-	return "of bytes pass " + asTarget(target) + "; else " + convert
+	return "of bytes pass " + asTarget("source", target, target.Swapped) + "; else " + convert
 }
 
 // toOneShape is the way out where items have to be repeated, or left out.
-func toOneShape(source, target *dlpack.Tensor) string {
-	if source.Size == target.Size {
-		return "pass source.reshape(target.shape), of bytes " + asTarget(target)
+func toOneShape(source, target *Place) string {
+	s, t := &source.tensor, &target.tensor
+	switch {
+	case s.Size == t.Size && isByte(s):
+		return "pass source.reshape(target.shape), of bytes " + asTarget("source", target, false)
+	case s.Size == t.Size:
+		return "pass source.reshape(target.shape), or " +
+			asTarget("dlpack.asdlpack(source, copy=True)", target, false)
 	}
 	wayOut := "pass a part of the larger one"
-	if source.NDim == 1 && target.NDim == 1 {
-		wayOut += ", of bytes memoryview(obj)[:" + strconv.FormatInt(min(source.Size, target.Size), 10) + "]"
+	if s.NDim == 1 && t.NDim == 1 {
+		wayOut += ", of bytes memoryview(obj)[:" + strconv.FormatInt(min(s.Size, t.Size), 10) + "]"
 	}
-	if broadcasts(source.Shape[:source.NDim], target.Shape[:target.NDim]) {
-		wayOut += "; or what repeats the source, as numpy.broadcast_to(source, " +
-			dlpack.ShapeText(target.Shape[:target.NDim]) + ")"
+	if broadcasts(s.Shape[:s.NDim], t.Shape[:t.NDim]) {
+		wayOut += "; or what repeats the source, as numpy.broadcast_to(source, " + dlpack.ShapeText(t.Shape[:t.NDim]) + ")"
 	}
 	return wayOut
 }
@@ -141,14 +146,18 @@ func broadcasts(shape, to []int64) bool {
 	return missing >= 0
 }
 
-// asTarget is the call that takes the source's bytes for the target's items.
-func asTarget(target *dlpack.Tensor) string {
+// asTarget is the call that takes some bytes, which may be big-endian, for the target's items.
+func asTarget(bytes string, target *Place, swapped bool) string {
+	t := &target.tensor
 	var memory [32]byte
-	name := string(protocol.AppendName(memory[:0], target.DataType))
-	if target.Flags&dlpack.SubbyteTypePadded != 0 {
+	name, convert := string(protocol.AppendName(memory[:0], t.DataType)), ""
+	if typestr := protocol.NamesElsewhere(t.DataType).Typestr; swapped && typestr != "" && typestr[0] == '<' {
+		name, convert = ">"+typestr[1:], ", copy=None"
+	}
+	if t.Flags&dlpack.SubbyteTypePadded != 0 {
 		name = "|V1 " + name // as the arrays of ml_dtypes have it
 	}
-	return "dlpack.frombuffer(source, '" + name + "', " + dlpack.ShapeText(target.Shape[:target.NDim]) + ")"
+	return "dlpack.frombuffer(" + bytes + ", '" + name + "', " + dlpack.ShapeText(t.Shape[:t.NDim]) + convert + ")"
 }
 
 func isByte(t *dlpack.Tensor) bool {

@@ -232,7 +232,7 @@ def items_of(value: Any) -> tuple[object, ...]:
     is_sequence = is_sequence and not hasattr(kind, "keys") and not hasattr(kind, "_tensor")
     if not is_sequence or isinstance(value, (int, str, bytes, bytearray)) or getattr(value, "shape", None) == ():
         return (value,)
-    return tuple(value[i] for i in range(min(len(value), 65)))
+    return tuple([value[i] for i in range(min(len(value), 65))])  # a generator would take a StopIteration for its end
 
 
 def integers(values: object) -> tuple[int, ...] | None:
@@ -300,7 +300,7 @@ def stream_handle(stream: Any) -> int | Exception:
     if isinstance(stream, type) or not hasattr(stream, "__cuda_stream__"):
         return integer(stream, STREAM)
     answer = stream.__cuda_stream__()
-    version, handle = (fitting(item, 0) for item in pair_of(answer))
+    version, handle = [fitting(item, 0) for item in pair_of(answer)]
     if version != 0 or handle is None:
         return ValueError(unexpected("stream: __cuda_stream__() must return (0, handle)", answer))
     return handle or 1
