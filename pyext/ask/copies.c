@@ -18,7 +18,7 @@ HOT void copy_compact(void *to, const void *from, size_t bytes)
     }
 }
 
-HOT void copy_items(char *to, const char *from, const struct items *items)
+HOT static void copy_each(char *to, const char *from, const struct items *items)
 {
 /* Unrolled: a tenth of a copy of 4 KiB. */
 #define EACH_OF(size)                                                                                                  \
@@ -37,7 +37,7 @@ HOT void copy_items(char *to, const char *from, const struct items *items)
         struct items inner = *items;
         inner.ndim--, inner.shape++, inner.strides++, inner.source_strides++;
         for (int64_t i = 0; i < length; i++) {
-            copy_items(to + i * step, from + i * source_step, &inner);
+            copy_each(to + i * step, from + i * source_step, &inner);
         }
         return;
     }
@@ -57,6 +57,30 @@ HOT void copy_items(char *to, const char *from, const struct items *items)
     default:
         EACH_OF((size_t)items->itemsize);
     }
+}
+
+/* In as few dimensions as say the same: those of one item go, and what continues another dimension joins it. */
+HOT void copy_items(char *to, const char *from, const struct items *items)
+{
+    int64_t shape[MAX_NDIM], strides[MAX_NDIM], source_strides[MAX_NDIM];
+    struct items fewer = {0, items->itemsize, shape, strides, source_strides};
+    for (int32_t i = 0; i < items->ndim; i++) {
+        int64_t length = items->shape[i], stride = items->strides[i], source_stride = items->source_strides[i];
+        int32_t last = fewer.ndim - 1;
+        if (length == 1) {
+            continue;
+        }
+        if (last >= 0 && strides[last] == length * stride && source_strides[last] == length * source_stride) {
+            shape[last] *= length;
+        }
+        else {
+            last = fewer.ndim++;
+            shape[last] = length;
+        }
+        strides[last] = stride;
+        source_strides[last] = source_stride;
+    }
+    copy_each(to, from, &fewer);
 }
 
 void free_device_memory(struct device_memory *memory)
