@@ -153,16 +153,22 @@ def table_of_the_readme(tables: list[Table]) -> Iterator[str]:
 
 
 def table_of_layouts(table: Table) -> Iterator[str]:
-    ratios: dict[str, dict[str, float]] = {}
+    """The ratios, and of large copies in brackets the least: that of a plain copy of as many bytes."""
+    rows: dict[str, dict[str, Row]] = {}
     for row in table.rows:
         layout, size = re.findall(r"\((\w+)_(\w+),", row.what)[0]
-        ratios.setdefault(layout.replace("_", " "), {})[size] = row.ratio
-    sizes = [f"{size} B" if size.isdigit() else size for size in ratios["compact"]]
+        rows.setdefault(layout.replace("_", " "), {})[size] = row
+    plain_copies = rows["compact"]
+    sizes = [f"{size} B" if size.isdigit() else size for size in plain_copies]
     yield ""
     yield f"| copy=True, {table.title.removeprefix('copying ')} | {' | '.join(sizes)} |"
     yield f"|---|{'---:|' * len(sizes)}"
-    for layout, of_size in ratios.items():
-        yield f"| {layout} | {' | '.join(f'{ratio:.2f}' for ratio in of_size.values())} |"
+    for layout, of_size in rows.items():
+        cells = []
+        for size, row in of_size.items():
+            least = "" if layout == "compact" or "MiB" not in size else f" ({plain_copies[size].other / row.other:.2f})"
+            cells.append(f"{row.ratio:.2f}{least}")
+        yield f"| {layout} | {' | '.join(cells)} |"
 
 
 def more_calls(table: Table) -> str:
