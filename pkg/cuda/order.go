@@ -8,9 +8,9 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// Order makes the consumer's stream wait for what is queued on the producer's, and returns at once. It does nothing,
-// and needs no driver, if the producer's stream is not known, if both are the same, or if the consumer asks for no
-// order (dlpack.NoOrder).
+// Order makes the consumer's stream wait for what is queued on the producer's, of CUDA's memory, and returns at once. It
+// does nothing, and needs no driver, if the producer's stream is not known, if both are the same, or if the consumer
+// asks for no order (dlpack.NoOrder).
 func Order(memory Memory, producer, consumer int64) error {
 	if !memory.Device.Type.OfCUDA() || producer == dlpack.UnknownStream || producer == consumer ||
 		consumer == dlpack.NoOrder {
@@ -36,9 +36,9 @@ func (d *Driver) order(memory Memory, producer, consumer int64) error {
 	return err
 }
 
-// Finish waits for what is queued on the producer's stream. Without a driver nothing can be queued; nor on the legacy
-// stream of a driver that is not initialised, which DLPack implies where nobody named a stream. (Another stream was
-// named by someone, perhaps before a fork: that is an error.)
+// Finish waits for what is queued on the producer's stream, of CUDA's memory. Without a driver nothing can be queued; nor
+// on the legacy stream of a driver that is not initialised, which DLPack implies where nobody named a stream. (Another
+// stream was named by someone, perhaps before a fork: that is an error.)
 func Finish(memory Memory, producer int64) error {
 	if !memory.Device.Type.OfCUDA() || producer == dlpack.UnknownStream {
 		return nil

@@ -68,7 +68,7 @@ func CheckOrder(device Device, producer int64, hasConsumer bool, consumer int64)
 		stream = "stream " + number(consumer) + ":"
 	}
 	return Unsupported(stream + " the order of streams on " + device.Type.String() +
-		" can't be kept (pass stream=-1, and synchronise before)")
+		" can't be kept (synchronise before, and pass stream=-1, or name no stream where the memory is described)")
 }
 
 // CheckTarget refuses to bring memory of one device to another where that takes a copy which is forbidden or

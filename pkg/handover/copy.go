@@ -40,7 +40,7 @@ func duplicate(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlp
 }
 
 func copyOnCPU(d *dlpack.Description, t *dlpack.Tensor, stream int64, allocator Allocator) error {
-	if err := cuda.Finish(memoryOf(d, t), stream); err != nil {
+	if err := finish(d, t, stream); err != nil {
 		return err
 	}
 	memory := allocator.ForCopy(t.NBytes)
@@ -58,7 +58,7 @@ func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack
 	if err := reserve(allocator); err != nil {
 		return err
 	}
-	if err := cuda.Finish(memoryOf(d, t), stream); err != nil {
+	if err := finish(d, t, stream); err != nil {
 		return err
 	}
 	allocation, err := driver.FromHost(target, t.NBytes, func() (unsafe.Pointer, func(), error) {

@@ -84,7 +84,7 @@ func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms *Terms, allocator Al
 		return dlpack.UnknownStream, duplicate(d, t, stream, target, allocator)
 	}
 	if !t.Device.Same(target) && target.Type == dlpack.CPU {
-		err := cuda.Finish(memoryOf(d, t), stream)
+		err := finish(d, t, stream)
 		t.Device = target
 		return dlpack.UnknownStream, err
 	}
@@ -130,6 +130,14 @@ func order(d *dlpack.Description, t *dlpack.Tensor, producer int64, terms *Terms
 		return cuda.Finish(memoryOf(d, t), producer)
 	}
 	return cuda.Order(memoryOf(d, t), producer, dlpack.LegacyStream)
+}
+
+// finish waits for the work on memory that the CPU reads or writes.
+func finish(d *dlpack.Description, t *dlpack.Tensor, producer int64) error {
+	if err := dlpack.CheckOrder(t.Device, producer, false, dlpack.UnknownStream); err != nil {
+		return err
+	}
+	return cuda.Finish(memoryOf(d, t), producer)
 }
 
 // locate asks the driver where memory of CUDA is, unless the description is to be believed.

@@ -333,6 +333,8 @@ func plainly(kind dlpack.Kind, empty bool, device dlpack.DeviceType, terms *Term
 	switch {
 	case copies && onCPU && target == dlpack.CUDA:
 		return outcome{unknown: true} // a driver may be there, and start
+	case producer != 0 && !ofCUDA(device) && onCPU && (copies || target == dlpack.CPU):
+		return no(dlpack.KindUnsupported) // the CPU would read what is still written
 	case copies && onCPU:
 		return outcome{copied: true, device: dlpack.CPU}
 	case copies:

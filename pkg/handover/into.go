@@ -191,9 +191,8 @@ func (p *Place) checkOwnItems() error {
 		"over " + strconv.FormatUint(reach, 10) + ": items may overlap; expected memory for each" + byItsOwner)
 }
 
-// finish waits for the work on memory that the CPU reads or writes.
 func (p *Place) finish() error {
-	return cuda.Finish(memoryOf(&p.Description, &p.tensor), queuedOn(p.Producer, &p.tensor))
+	return finish(&p.Description, &p.tensor, queuedOn(p.Producer, &p.tensor))
 }
 
 // isPlain tells whether the items lie compactly, row-major and in native byte order.

@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import pytest
 
-from dlpack import DLDeviceType, asdlpack, from_pointer, frombuffer  # noqa: F401  # that a way out calls
+from dlpack import DLDeviceType, asdlpack, copy_into, from_pointer, frombuffer  # noqa: F401  # that a way out calls
 from support.alone import alone
 from support.capi import READ_ONLY, Speaks, look
 
@@ -206,3 +206,15 @@ def test_the_way_out_of_misaligned_memory_copies_its_bytes(strides):
     copy = eval(way_out, globals() | locals())
     steps = [4 * step for step in strides or (3, 1)]
     assert np.asarray(copy).tolist() == np.ndarray(shape, "<i4", memory, 61, steps).tolist()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [memoryview, lambda x: asdlpack(x, copy=True), lambda x: copy_into(x, bytearray(8)), lambda x: x.__dlpack__()],
+)
+def test_the_cpu_does_not_read_what_another_devices_stream_may_still_write(read):
+    memory = np.arange(8, dtype="u1")
+    assert bytes(from_pointer(memory.ctypes.data, 8, "uint8", device="rocmhost")) == bytes(range(8))
+    x = from_pointer(memory.ctypes.data, 8, "uint8", device="rocmhost", stream=7)
+    with pytest.raises(BufferError, match=r"written on stream 7, and the order .* can't be kept \(synchronise"):
+        read(x)
