@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	mostWorkers  = 16      // more of them would only wait for the memory
+	mostWorkers  = 16      // as core.h's MOST_CPUS; more of them would only wait for the memory
 	workerBytes  = 4 << 20 // below, the copy would be done before another worker wakes up
 	pieceBytes   = 2 << 20 // a huge page: two workers that write to the same new one would both clear it
 	workerPieces = 8       // of a large copy, at least, for each worker: a slow one does fewer than others

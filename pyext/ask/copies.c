@@ -1,6 +1,7 @@
-/* copies.c: copies a few items, and frees the copies that answers bring.
+/* copies.c: the copies that C makes itself, since they take less time than a call into Go or no more than Go's; and what
+ * frees the copies that answers bring.
  *
- * It is C because a small copy takes less time than a call into Go, and deleters call what frees. */
+ * It is C because deleters call what frees. */
 #include "ask/ask.h"
 #include "platform/platform.h"
 

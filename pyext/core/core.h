@@ -168,12 +168,12 @@ struct answer {
  * was upgraded, answers with its version alone; it is told by what stands before the answer, which never changes. */
 struct core {
     char version[VERSION_SIZE]; /* of the package that the extension is of; then the core's */
-    void **reserve;             /* RESERVE_BYTES of memory, which the core takes where it gets no other; NULL: it did */
+    void **reserve; /* RESERVE_BYTES of memory, which the core takes where it gets no other; *reserve is then NULL */
     /* pthread_create, for Go's threads: it may have some that wait for what they shall run. */
     int (*create_thread)(pthread_t *, const pthread_attr_t *, void *(*routine)(void *), void *argument);
     int (*stack_attributes)(pthread_t, pthread_attr_t *); /* pthread_getattr_np, of the calling thread */
     void (*describe)(struct request *, struct answer *);  /* its answer; NULL where it panicked */
-    void (*grow)(uint32_t processors); /* its other one: has Go use more, and start threads for them */
+    void (*grow)(uint32_t processors); /* its other one: has Go use so many, and start threads for them */
 };
 
 /* The core's one entry, named "dlpack_core". It returns when the Go runtime is ready. */

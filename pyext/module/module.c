@@ -121,7 +121,7 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
 HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     PyObject *obj, *copied = Py_False, *target = Py_None;
-    /* Where there is an owner, Python reads the arguments. */
+    /* Where there is an owner, or align, Python reads the arguments. */
     const struct parameter parameters[] = {
         {names.obj, &obj},
         {names.copy, &copied},
@@ -136,8 +136,8 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
     return (PyObject *)share(obj, copy, target == Py_None ? NULL : &device);
 }
 
-/* (name of the capsule, its tensor or None): nothing is consumed, and of one that is not to be consumed just the name is
- * read. */
+/* (name of the capsule, its tensor or None): nothing is consumed, and of a capsule that was, or is not DLPack's, only the
+ * name is read. */
 static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     const char *name = PyCapsule_GetName(capsule);

@@ -58,8 +58,8 @@ DLPackObject *object_new(PyObject *obj, enum copy copy);
 /* Whether the memory is self's own: a copy. */
 bool holds_memory(const DLPackObject *self);
 
-/* Self (or NULL), which is kept from now on: its exports share the memory, so that none is flagged IS_COPIED, by which a
- * consumer owns it alone. */
+/* Clears IS_COPIED, and returns self (or NULL): the flag promises a consumer that it owns the memory alone, but who has
+ * self keeps it, and may export it again. */
 DLPackObject *object_kept(DLPackObject *self);
 
 /* Calls the deleter, if there is one. */

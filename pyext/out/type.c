@@ -33,7 +33,7 @@ static PyObject *device_of(const DLTensor *tensor)
     X(ndim, tensor_of, PyLong_FromLong(x->tensor.ndim), "Number of dimensions.")                                       \
     X(size, tensor_of, PyLong_FromLongLong(size_of(&x->tensor)), "Number of elements.")                                \
     X(itemsize, tensor_of, PyLong_FromLongLong(x->itemsize),                                                           \
-      "Bytes of one element; 1 for packed sub-byte types, which share bytes.")                                         \
+      "Bytes of one element; where elements share bytes, rounded up.")                                                 \
     X(nbytes, tensor_of, PyLong_FromLongLong(object_nbytes(x)), "Bytes of all elements.")                              \
     X(dtype, tensor_of, PyUnicode_FromString(x->names.dtype),                                                          \
       "Name of the data type: \"float32\", \"bfloat16\", \"float4_e2m1fnx2\".")                                        \

@@ -84,7 +84,7 @@ static struct failure copy_file(const char *path, int to)
 
 /* By a path that debuggers may open, too. A /proc that was mounted for another PID namespace does not have this process
  * under its getpid(). The loader must not know the path, from an earlier copy or from another package's: it begins with as
- * many more slashes as there were copies, of which the loader takes 214. */
+ * many more slashes as there were copies: the loader was seen to load 214 of them in one process. */
 static struct failure open_memfd(int memfd, unsigned copies, void **entry)
 {
     enum { MOST = 4000 };

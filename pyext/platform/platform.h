@@ -53,8 +53,9 @@ bool stack_has_bytes(size_t least);
  * /proc/self/maps. */
 bool stack_is_large(void);
 
-/* Whether so many nested calls through Python can be on this thread's stack, by the least that each uses of it. */
-bool stack_may_hold(int calls);
+/* Whether so many nested calls through Python can lie in the part of this thread's stack that is in use, by the least that
+ * each takes. */
+bool used_stack_may_hold(int calls);
 
 /* How many bytes of this thread's stack are used, and how many it has. false: its bounds are not known. */
 bool measure_stack(size_t *used, size_t *size);

@@ -120,7 +120,8 @@ bool is_bound(void)
     return go_key_known && pthread_getspecific(go_key) != NULL;
 }
 
-/* Before its first call into Go, since Go gives a thread that has none a stack of 32 KiB, with memory of Go's below. */
+/* Gives the thread a signal stack before its first call into Go, which would else give it one of 32 KiB, with memory of
+ * Go's below. */
 void prepare_thread(void)
 {
     stack_t stack;

@@ -29,11 +29,11 @@ bool stack_has_bytes(size_t least)
     if (measure_stack(&used, &size)) {
         return size - used >= least;
     }
-    /* Below where a limit says that the stack ends, Go believes nothing of it; but that call may still be above. */
+    /* Where this is below the end that a limit gives, Go takes 32 KiB for granted instead, unless its call is above. */
     return (size_t)((char *)this_thread()->stack - (char *)__builtin_frame_address(0)) > FRAMES;
 }
 
-bool stack_may_hold(int calls)
+bool used_stack_may_hold(int calls)
 {
     enum { LEAST = 512 }; /* bytes; measured: 1,250 */
     size_t used, size;

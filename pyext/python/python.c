@@ -173,9 +173,9 @@ HOT int *begin_producer_call(bool in_python)
     enum { MOST_IN_PYTHON = 120 };
     int *here = &this_thread()->producer_calls;
     if (*here >= NESTED_FREELY &&
-        (!stack_has_space(*here) || (in_python && *here >= MOST_IN_PYTHON && stack_may_hold(*here)))) {
+        (!stack_has_space(*here) || (in_python && *here >= MOST_IN_PYTHON && used_stack_may_hold(*here)))) {
         PyErr_Format(PyExc_RecursionError,
-                     "asdlpack: a producer's memory is another's, and so on, %d calls deep; expected memory at the end",
+                     "asdlpack: %d producers in a row name another one's memory; expected one at the end that has some",
                      *here);
         return NULL;
     }

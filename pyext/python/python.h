@@ -135,12 +135,12 @@ PyObject *call_python(PyObject *function, PyObject *args);
 /* The result of a call without arguments, which it steals and which may be NULL: error. */
 PyObject *make_call(PyObject *call);
 
-/* Hands over the arguments of a METH_FASTCALL | METH_KEYWORDS function, of a method behind self (NULL: none), to the
- * function, which makes a call with plain ones of them, or refuses them: the result of that call. */
+/* Gives the arguments of a METH_FASTCALL | METH_KEYWORDS function, after self, which may be NULL, to a Python function that
+ * returns a call with plain arguments, or an exception. Makes that call and returns its result. */
 PyObject *read_in_python(PyObject *function, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
                          PyObject *kwnames);
 
-/* The same of a function that returns an exception or None. 0: None; -1: error. */
+/* call_python of a function that returns an exception or None. 0: None; -1: error. */
 int check_in_python(PyObject *function, PyObject *args);
 
 /* Sets the documentation of the methods, as dlpack._docs has it. -1: error. */

@@ -114,8 +114,9 @@ def import_tensor(x: DLPackObject, is_read: bool) -> DLPackObject | BaseExceptio
 
 
 def import_refused(x: DLPackObject, refusal: BaseException, is_asked: bool) -> DLPackObject | BaseException:
-    """The tensor of a producer that refused the newest version, or gave what can't be taken; or was not asked, since it
-    refused to say its device: where that was no BufferError, which says why, it may say more of the cause."""
+    """The tensor of a producer that was asked for the newest version, and refused or gave what can't be taken: it is
+    asked again. Or of one that was not asked, since it refused to say its device: a BufferError says why, and other
+    protocols serve; after another error it is asked, which may say more of the cause."""
     if not is_asked and is_error(refusal, BufferError):
         return serve_by_others(x, refusal, x._copy)
     asked = {"max_version": _newest_version} if is_asked else None

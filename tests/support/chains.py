@@ -28,7 +28,7 @@ def refuse_circle(count, capsule=None):
     circle = [Circle(capsule) for _ in range(count)]
     for i, producer in enumerate(circle):
         producer.points_to(circle[i - 1])
-    message = "a producer's memory is another's, and so on, [0-9]+ calls deep; expected memory at the end"
+    message = "[0-9]+ producers in a row name another one's memory; expected one at the end that has some"
     takes = [memoryview, bytes, lambda x: x.shape]
     if capsule is None:
         takes.append(np.from_dlpack)  # it gets the capsule as it is
