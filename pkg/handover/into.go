@@ -101,6 +101,9 @@ func checkAlike(source, target *Place) error {
 	return dlpack.Malformed("source is " + text(s) + ", target is " + text(t) + "; expected " + expected)
 }
 
+// compactSource is the source's items side by side, in native byte order.
+const compactSource = "dlpack.asdlpack(source, copy=True)"
+
 // toOneType is the way out: a byte may be a number to convert, or one of the bytes of a number on the other side. It is
 // the source that is taken for something else: a copy of that, which may be needed, is as good.
 func toOneType(source, target *Place) string {
@@ -112,25 +115,26 @@ func toOneType(source, target *Place) string {
 	if !isByte(s) && !isByte(t) || s.NBytes != t.NBytes {
 		return convert
 	}
-	return "of bytes pass " + asTarget("source", target, target.Swapped) + "; else " + convert
+	object := "source"
+	if !s.Compact {
+		object = compactSource
+	}
+	return "of bytes pass " + asItems(object, t, t.Shape[:t.NDim], target.Swapped) + "; else " + convert
 }
 
 // toOneShape is the way out where items have to be repeated, or left out.
 func toOneShape(source, target *Place) string {
 	s, t := &source.tensor, &target.tensor
-	switch {
-	case s.Size == t.Size && isByte(s):
-		return "pass source.reshape(target.shape), of bytes " + asTarget("source", target, false)
-	case s.Size == t.Size:
-		return "pass source.reshape(target.shape), or " +
-			asTarget("dlpack.asdlpack(source, copy=True)", target, false)
+	if s.Size == t.Size {
+		return "pass source.reshape(target.shape), or " + asItems(compactSource, s, t.Shape[:t.NDim], false)
 	}
 	wayOut := "pass a part of the larger one"
 	if s.NDim == 1 && t.NDim == 1 {
 		wayOut += ", of bytes memoryview(obj)[:" + strconv.FormatInt(min(s.Size, t.Size), 10) + "]"
 	}
-	if broadcasts(s.Shape[:s.NDim], t.Shape[:t.NDim]) {
-		wayOut += "; or what repeats the source, as numpy.broadcast_to(source, " + dlpack.ShapeText(t.Shape[:t.NDim]) + ")"
+	if broadcasts(s.Shape[:s.NDim], t.Shape[:t.NDim]) && !s.Packed() {
+		wayOut += "; or what repeats the source, as numpy.broadcast_to(numpy.asarray(dlpack.asdlpack(source, copy=None)), " +
+			dlpack.ShapeText(t.Shape[:t.NDim]) + ")"
 	}
 	return wayOut
 }
@@ -146,18 +150,17 @@ func broadcasts(shape, to []int64) bool {
 	return missing >= 0
 }
 
-// asTarget is the call that takes some bytes, which may be big-endian, for the target's items.
-func asTarget(bytes string, target *Place, swapped bool) string {
-	t := &target.tensor
+// asItems is the call that takes the bytes of some object for such items, which may be big-endian, of a shape.
+func asItems(object string, items *dlpack.Tensor, shape []int64, swapped bool) string {
 	var memory [32]byte
-	name, convert := string(protocol.AppendName(memory[:0], t.DataType)), ""
-	if typestr := protocol.NamesElsewhere(t.DataType).Typestr; swapped && typestr != "" && typestr[0] == '<' {
+	name, convert := string(protocol.AppendName(memory[:0], items.DataType)), ""
+	if typestr := protocol.NamesElsewhere(items.DataType).Typestr; swapped && typestr != "" && typestr[0] == '<' {
 		name, convert = ">"+typestr[1:], ", copy=None"
 	}
-	if t.Flags&dlpack.SubbyteTypePadded != 0 {
+	if items.Flags&dlpack.SubbyteTypePadded != 0 {
 		name = "|V1 " + name // as the arrays of ml_dtypes have it
 	}
-	return "dlpack.frombuffer(" + bytes + ", '" + name + "', " + dlpack.ShapeText(t.Shape[:t.NDim]) + convert + ")"
+	return "dlpack.frombuffer(" + object + ", '" + name + "', " + dlpack.ShapeText(shape) + convert + ")"
 }
 
 func isByte(t *dlpack.Tensor) bool {

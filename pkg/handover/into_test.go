@@ -77,7 +77,7 @@ func TestWhatIsNotAlikeIsNotCopied(t *testing.T) {
 		"source is uint16 (3,), target is uint16 (2,); expected one shape": func(d *dlpack.Description) { d.Shape[0] = 2 },
 		"(pass a part of the larger one, of bytes memoryview(obj)[:2])":    func(d *dlpack.Description) { d.Shape[0] = 2 },
 		"(pass a part of the larger one)":                                  func(d *dlpack.Description) { d.NDim = 0 },
-		"one; or what repeats the source, as numpy.broadcast_to(source, (2, 3)))": func(d *dlpack.Description) {
+		"one; or what repeats the source, as numpy.broadcast_to(numpy.asarray(dlpack.asdlpack(source, copy=None)), (2, 3)))": func(d *dlpack.Description) {
 			d.NDim, d.Shape, d.Span = 2, [dlpack.MaxNDim]int64{2, 3}, 12
 		},
 		"reshape(target.shape), or dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'uint16', (3, 1)))": func(d *dlpack.Description) {

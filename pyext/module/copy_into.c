@@ -144,7 +144,7 @@ HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
         copied = copy_here(&from, &to);
         copied = copied == 0 ? copy_in_core(&from, &to) : copied;
         if (copied < 0 && !Py_IS_TYPE(args[0], DLPackObject_type)) {
-            explain_read_stream(source);
+            check_in_python(python.stream_was_read, Py_BuildValue("(ON)", args[0], take_exception()));
         }
     }
     Py_XDECREF((PyObject *)source);

@@ -87,10 +87,14 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
 {
     if (Py_IS_TYPE(obj, DLPackObject_type)) {
         DLPackObject *given = (DLPackObject *)obj;
-        if (!given->delegate || given->copy != COPY_NEVER || given->imported != NULL || copy == COPY_NEVER) {
-            return object_kept(object_on(given, device, copy));
+        bool may_copy = given->delegate && given->copy == COPY_NEVER && copy != COPY_NEVER;
+        bool refused = may_copy && device == NULL && tensor_of(given) == NULL;
+        DLPackObject *met = refused ? NULL : object_on(given, device, copy);
+        if (met != NULL || !may_copy || !PyErr_ExceptionMatches(PyExc_BufferError) || !is_refusal()) {
+            return object_kept(met);
         }
-        obj = given->obj; /* whose memory can perhaps not be shared, as it was asked to */
+        PyErr_Clear();
+        obj = given->obj; /* whose memory could not be shared, as it was to be */
     }
     if (PyType_Check(obj) || PyWeakref_CheckProxy(obj)) {
         check_in_python(python.no_holder, PyTuple_Pack(1, obj));

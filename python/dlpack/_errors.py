@@ -81,28 +81,25 @@ def shorten(text: str) -> str:
 
 def of_handler(traceback: TracebackType | None) -> bool:
     """Whether a signal handler of the program's raised an error: wherever that comes, it is the program's to catch."""
-    if traceback and is_running(traceback.tb_frame):  # who caught it; a dict of its variables would make a cycle
-        traceback = traceback.tb_next
-    while traceback and not was_given_caller(traceback.tb_frame):
+    running, frame = set(), _getframe() if traceback else None
+    while frame:  # the frame of who runs would keep a dict of its variables: they would live on, or be in a cycle
+        running.add(id(frame))
+        frame = frame.f_back
+    while traceback and (id(traceback.tb_frame) in running or not is_handlers(traceback.tb_frame)):
         traceback = traceback.tb_next
     return traceback is not None
 
 
-def is_running(frame: FrameType) -> bool:
-    running: FrameType | None = _getframe()
-    while running and running is not frame:
-        running = running.f_back
-    return running is not None
-
-
-def was_given_caller(frame: FrameType) -> bool:
-    """Whether an argument of its is the frame that it interrupted, as a signal handler's is."""
+def is_handlers(frame: FrameType) -> bool:
+    """Whether it was given a number and the frame that it interrupted, as a signal handler is."""
     code, caller = frame.f_code, frame.f_back
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & HAS_VARARGS)]
-    for name in names if caller else ():
+    before: object = None
+    for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & HAS_VARARGS)]:
         given = frame.f_locals.get(name)
-        if given is caller or (type(given) is tuple and id(caller) in map(id, given)):
-            return True
+        for each in given if type(given) is tuple else (given,):
+            if each is caller and type(before) is int:
+                return True
+            before = each
     return False
 
 

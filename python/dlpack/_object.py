@@ -56,7 +56,9 @@ def device(number: int, id: int) -> tuple[int, int]:
     try:
         kind = device_types()
         return kind.__new__(kind, number), id  # a call of it goes through enum's globals, which go when Python ends
-    except ImportError:
+    except ImportError as error:
+        if of_handler(error.__traceback__):
+            raise
         return number, id
 
 

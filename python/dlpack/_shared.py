@@ -148,7 +148,8 @@ else:
             try:
                 return opened(LIBC.memfd_create, b"dlpack.shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)
             except OSError as error:
-                if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # a filter of system calls, or noexec
+                refused = error.errno in (errno.ENOSYS, errno.EPERM, errno.EACCES)  # a filter of system calls, or noexec
+                if not refused or of_handler(error.__traceback__):
                     raise
         try:
             with tempfile.TemporaryFile() as file:

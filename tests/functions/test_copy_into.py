@@ -400,6 +400,21 @@ def test_a_file_as_target_is_mapped_once_it_is_open_for_both(tmp_path):
         (numbers(4, dtype="i1"), bytearray(4), "dlpack.frombuffer(source, 'uint8', (4,))"),
         (np.arange(4).astype(ml_dtypes.int4), bytearray(4), "dlpack.frombuffer(source, 'uint8', (4,))"),
         (b"\1\2\3\4", np.zeros(4, ml_dtypes.int4), "dlpack.frombuffer(source, '|V1 int4', (4,))"),
+        (
+            memoryview(bytes(range(16)))[::2],
+            np.zeros(2, "f4"),
+            "dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'float32', (2,))",
+        ),
+        (
+            memoryview(bytes(range(16)))[::2],
+            np.zeros((2, 4), "u1"),
+            "dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'uint8', (2, 4))",
+        ),
+        (
+            b"abc",
+            np.zeros((2, 3), "u1"),
+            "numpy.broadcast_to(numpy.asarray(dlpack.asdlpack(source, copy=None)), (2, 3))",
+        ),
         (bytes(range(8)), np.zeros(2, ">f4"), "dlpack.frombuffer(source, '>f4', (2,), copy=None)"),
         (
             (ctypes.c_int32.__ctype_be__ * 4)(1, 2, 3, 4),
@@ -428,6 +443,14 @@ def test_bytes_text_and_numbers_name_a_way_out_that_works(source, target, way_ou
     copy_into(source, target)
     values, expected = (np.asarray(asdlpack(side, copy=None)) for side in (target, source))
     assert values.tobytes() == expected.tobytes()
+
+
+def test_packed_items_of_another_shape_name_a_way_out_that_works():
+    source, target = frombuffer(bytes(range(4)), "int4", 8), np.zeros((2, 4), ml_dtypes.int4)
+    with pytest.raises(ValueError, match=r"reshape\(target.shape\), or .*\)$") as caught:
+        copy_into(source, target)
+    copy_into(eval(str(caught.value).partition("shape), or ")[2][:-1]), target)
+    assert target.tolist() == [[0, 0, 1, 0], [2, 0, 3, 0]]
 
 
 def test_a_misaligned_target_of_ml_dtypes_is_refused():

@@ -2,7 +2,9 @@
 
 import ctypes
 import decimal
+import errno
 import functools
+import gc
 import itertools
 import pickle
 import signal
@@ -380,12 +382,57 @@ def test_a_refusal_is_not_taken_for_an_error_of_a_signal_handler():
     assert asdlpack(Refuses()).shape == (3,)
 
 
+@alone
+def test_a_frame_that_is_handed_on_makes_no_signal_handler():
+    def refuse(frame, *others):
+        raise BufferError("no capsule")
+
+    class Refuses(bytearray):
+        def __dlpack__(self, **words):
+            refuse(sys._getframe(), 1)
+
+    assert asdlpack(Refuses(8)).shape == (8,)
+
+
+@alone
+def test_looking_at_an_error_keeps_no_variable_of_who_runs_alive():
+    class Large:
+        pass
+
+    class Refuses(bytearray):
+        def __dlpack__(self, **words):
+            raise self.stored  # whose traceback begins below, as that of concurrent.futures' results
+
+    def use(argument):
+        producer, large = Refuses(8), Large()
+        try:
+            raise BufferError("before")
+        except BufferError as error:
+            producer.stored = error
+        alive = weakref.ref(large)
+        assert asdlpack(producer).shape == (8,)
+        producer.stored = None
+        del producer, large
+        gc.collect()
+        return alive()
+
+    assert use(1) is None
+
+
 class Deadline(Exception):
     pass
 
 
 class Full(BufferError):
     pass
+
+
+class Denied(PermissionError):
+    def __init__(self, text):
+        super().__init__(errno.EPERM, text)
+
+    def __str__(self):
+        return self.strerror
 
 
 @alone
@@ -479,7 +526,7 @@ def test_what_a_signal_handler_raises_reaches_the_program():
             signal.raise_signal(signal.SIGUSR1)
         return trace
 
-    kinds = Deadline, Full, RuntimeError, TypeError, ValueError, TimeoutError
+    kinds = Deadline, Full, Denied, RuntimeError, TypeError, ValueError, ImportError, TimeoutError
     for kind, (number, use) in itertools.product(kinds, enumerate(uses)):
         use()
         events, left = 0, -1

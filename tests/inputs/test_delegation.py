@@ -189,6 +189,28 @@ def test_memory_that_can_not_be_shared_is_copied_of_a_wrapped_object_too(array, 
     assert asdlpack(shared, copy=None).pointer == shared.pointer == ARRAY.ctypes.data
 
 
+def test_a_wrapped_object_is_asked_once_for_its_copies_and_attributes():
+    class Once(Producer):
+        def __dlpack__(self, **arguments):
+            if any(call != "device" for call in self.calls):
+                raise BufferError("given already")
+            return super().__dlpack__(**arguments)
+
+    uses = [
+        lambda x: asdlpack(x, copy=True),
+        lambda x: asdlpack(x, copy=None),
+        lambda x: asdlpack(x, copy=None, align=1),
+        lambda x: deepcopy(x),
+        lambda x: copy_into(x, np.zeros_like(ARRAY)),
+        lambda x: x.shape,
+    ]
+    for first in uses:
+        x = asdlpack(Once())
+        first(x)
+        for use in uses:
+            use(x)
+
+
 # Attributes.
 
 

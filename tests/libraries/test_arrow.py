@@ -416,3 +416,11 @@ def test_the_shape_of_a_table_that_is_no_array_is_not_asked_for():
             raise AssertionError
 
     assert asdlpack(Table()).shape == (24,)
+
+
+@pytest.mark.parametrize(
+    "source", [chunked([1, 2], [3, 4]), pd.Series([True, False] * 2), pl.Series([True, False] * 2)], ids=type
+)
+def test_a_refused_copy_of_what_a_stream_gave_says_why(source):
+    with pytest.raises(ValueError, match=r"source is \w+ \(4,\), target is float32 \(4,\)"):
+        copy_into(source, np.zeros(4, "f4"))
