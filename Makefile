@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON = .venv/bin/python
 PYRIGHT = PYTHONPATH=python PYRIGHT_PYTHON_IGNORE_WARNINGS=1 .venv/bin/pyright --pythonpath $(PYTHON)
-UV = .venv/bin/uv pip install --quiet --compile-bytecode --python
+UV = .venv/bin/uv pip install --quiet --python
 SOURCES := build.py go.mod $(shell find pyext pkg -name '*.[chs]' -o -name '*.go' -o -name '*.map')
 ACTIONLINT = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -50,6 +50,7 @@ test: .venv/package .venv/test
 	$(PYTHON) -m pytest -m serial
 
 # With the real libraries, builds of the package and frozen applications. Each process has one CPU, as most containers.
+test-all: JOBS = $(shell expr $$(nproc) + 2)
 test-all: .venv/package .venv/libraries .venv-freezers/freezers
 	go test ./...
 	$(PYTHON) -m pytest --all --cpu 0 $(TOGETHER)

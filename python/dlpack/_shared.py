@@ -148,8 +148,8 @@ else:
             try:
                 return opened(LIBC.memfd_create, b"dlpack.shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)
             except OSError as error:
-                refused = error.errno in (errno.ENOSYS, errno.EPERM, errno.EACCES)  # a filter of system calls, or noexec
-                if not refused or of_handler(error.__traceback__):
+                is_filtered = error.errno in (errno.ENOSYS, errno.EPERM, errno.EACCES)  # or noexec
+                if not is_filtered or of_handler(error.__traceback__):
                     raise
         try:
             with tempfile.TemporaryFile() as file:
