@@ -80,7 +80,9 @@ func TestChunksThatChangeWhileTheyAreJoinedAreRefused(t *testing.T) {
 	one := described()
 	for _, rows := range []int64{one.Shape[0], 2*one.Shape[0] - 1, 2*one.Shape[0] + 1} {
 		var d dlpack.Description
-		err := Join(&d, changing{pieces{one, one}, rows}, 2, &allocator{most: 1 << 10})
+		memory := allocator{most: 1 << 10}
+		err := Join(&d, changing{pieces{one, one}, rows}, 2, &memory)
 		refused(t, err, dlpack.KindMalformed, "changed while they were read")
+		memory.contents(t)
 	}
 }

@@ -156,6 +156,7 @@ def test_memory_that_both_reach_is_copied_by_the_cpu(driver):
         driver.clear()
         copy_into(array[::-1], room)
         assert driver.log("cuMemcpyHtoDAsync_v2") == []
+        finish(driver, 0, stream)
         check_room(room, array[::-1])
 
 

@@ -264,3 +264,24 @@ def test_a_copy_of_memory_in_no_streams_order_serves_no_other_export(driver):
     assert len(producer.asked) > asked
     driver.synchronize(1)
     assert set(driver.bytes_at(second.dl_tensor.data, 8).tolist()) == {7}
+
+
+@with_driver
+def test_a_producer_of_managed_memory_is_told_the_default_stream(driver):
+    """Torch orders nothing where none is named."""
+    memory, own, asked = driver.allocate(8, 0, "managed"), driver.stream(), []
+
+    def dlpack(*, stream=-1, **_):
+        asked.append(stream)
+        driver.fill(own, memory, 7)
+        if stream != -1:
+            driver.order(own, stream)
+        return Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(13, 0)).capsule()
+
+    for arguments in {}, {"dl_device": (13, 0)}:
+        memory.bytes[...] = 0
+        capsule = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (13, 0))).__dlpack__(**arguments)
+        assert asked[-1] == LEGACY
+        driver.copy(LEGACY, result := driver.allocate(8), look(capsule).dl_tensor.data)
+        driver.synchronize(LEGACY)
+        assert set(result.bytes.tolist()) == {7}

@@ -7,6 +7,7 @@ it reads what was there before.
 import ctypes
 import threading
 
+import numpy as np
 import pytest
 
 from dlpack import asdlpack, describe, from_pointer
@@ -413,3 +414,16 @@ def test_memory_of_a_structure_is_in_the_order_of_the_legacy_stream(driver):
     driver.fill(LEGACY, memory, 7)
     managed = Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 0))
     assert consumed(driver, asdlpack(ctypes.pointer(managed.struct)), driver.stream()) == {7}
+
+
+@with_driver
+def test_memory_that_the_cpu_reaches_is_complete_for_a_consumer_without_streams(driver):
+    """In the legacy stream's order, too, of the array interface and of a capsule."""
+    for kind, device in ("managed", 13), ("host", 3):
+        for by_capsule in True, False:
+            memory = driver.allocate(8, 0, kind)
+            driver.fill(LEGACY, memory, 7)
+            managed = Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(device, 0))
+            x = asdlpack(managed.capsule() if by_capsule else memory.array(stream=LEGACY))
+            array = np.from_dlpack(x)
+            assert set(array.tolist()) == {7}, (kind, by_capsule)

@@ -338,3 +338,12 @@ def test_output_that_cannot_be_written_is_an_error(file):
     assert (result.returncode, result.stderr) == (2, "python -m dlpack: standard output: no space left on device\n")
     closed = run("sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, file)
     assert (closed.returncode, closed.stderr) == (2, "python -m dlpack: standard output: bad file descriptor\n")
+
+
+def test_a_conflict_ends_no_program_whose_warnings_are_errors(tmp_path):
+    package = shutil.copytree(PACKAGE, tmp_path / "dlpack")
+    (package / "capsule.py").touch()  # pydlpack's
+    script = tmp_path / "script.py"
+    script.write_text("import dlpack\nprint(dlpack.asdlpack(b'abc').nbytes)\n")
+    result = run(sys.executable, "-W", "error", script)
+    assert (result.returncode, result.stdout) == (0, "3\n"), result.stderr

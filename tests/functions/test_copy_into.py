@@ -169,6 +169,23 @@ def test_overlapping_views_of_one_buffer_are_as_numpy_has_them(data):
     assert memory.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("size", [3, 10, 1000])
+@pytest.mark.parametrize("dtype", ["u1", "i4"])
+def test_a_reversed_view_of_the_memory_behind_the_target_overlaps_it(size, dtype):
+    """Slices of what numpy allocated, which C copies."""
+    memory = np.arange(size).astype(dtype)
+    for target, source in (
+        (slice(None, -1), slice(None, 0, -1)),  # the source's first item is where the target ends
+        (slice(1, None), slice(-2, None, -1)),
+        (slice(None, None, 2), slice(None, None, -2)),
+        (slice(None, 0, -1), slice(None, -1)),
+    ):
+        found, expected = memory.copy(), memory.copy()
+        expected[target] = memory[source]
+        copy_into(found[source], found[target])
+        assert found.tolist() == expected.tolist(), (target, source)
+
+
 LARGE = {
     "shifted": lambda x: (x[:-1], x[1:]),
     "shifted back": lambda x: (x[1:], x[:-1]),

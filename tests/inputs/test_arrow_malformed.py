@@ -609,3 +609,14 @@ def test_a_stream_without_end_can_be_interrupted():
     with pytest.raises(Alarm):
         asdlpack(stream.exporter(), copy=None)
     assert stream.released == 1
+
+
+def test_nulls_of_items_are_those_that_a_slice_of_lists_uses():
+    for start, nulls in (0, 0), (1, 1), (2, 0):
+        items = Column(items=np.arange(6, dtype="i4"), validity=bits(1, 1, 1, 0, 1, 1), array={"null_count": 1})
+        lists = Column(b"+w:2", children=[items], array={"length": 1, "offset": start})
+        if nulls:
+            with pytest.raises(BufferError, match="1 of 2 items are null"):
+                asdlpack(lists.exporter())
+        else:
+            assert np.asarray(asdlpack(lists.exporter())).tolist() == [[2 * start, 2 * start + 1]]

@@ -211,6 +211,21 @@ def test_a_wrapped_object_is_asked_once_for_its_copies_and_attributes():
             use(x)
 
 
+def test_a_stream_that_a_producer_off_cuda_refuses_is_not_forgotten():
+    asked = []
+
+    def dlpack(*, stream=None, **_):
+        asked.append(stream)
+        if stream is not None:
+            raise BufferError(f"stream {stream}: not mine")
+        return Managed(ARRAY.ctypes.data, shape=(6,), device=(10, 0)).capsule()
+
+    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (10, 0)))
+    with pytest.raises(BufferError, match="stream 4096: not mine"):
+        x.__dlpack__(stream=4096)
+    assert set(asked) == {4096}
+
+
 # Attributes.
 
 

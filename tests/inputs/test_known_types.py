@@ -191,3 +191,24 @@ def test_objects_that_speak_nothing_are_refused_each_time():
         for obj in 1.5, "text", {}, Speaks():
             with pytest.raises(TypeError, match="shares no memory"):
                 asdlpack(obj)
+
+
+@alone
+def test_memory_without_an_owner_is_not_taken_for_pythons_own():
+    """PyMemoryView_FromMemory makes such a memoryview."""
+    api, libc, size = ctypes.pythonapi, ctypes.CDLL(None), mmap.PAGESIZE
+    api.PyMemoryView_FromMemory.restype = ctypes.py_object
+    api.PyMemoryView_FromMemory.argtypes = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int
+    pages = mmap.mmap(-1, size)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    view = api.PyMemoryView_FromMemory(start, size, 0x200)
+    array = np.frombuffer(view, "u1")
+    target, room = bytearray(size), np.zeros(size, "u1")
+    copy_into(view, target)
+    copy_into(array, target)
+    assert libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), 0) == 0
+    for source in view, array, array[::2]:
+        with pytest.raises(BufferError, match="can't be read"):
+            asdlpack(source, copy=True)
+        with pytest.raises(BufferError, match="can't be (read|written)"):
+            copy_into(source, room[: len(source)])

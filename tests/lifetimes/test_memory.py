@@ -15,7 +15,9 @@ import dlpack
 from dlpack import asdlpack
 from dlpack.structs import DELETER
 from dlpack.tests.capsules import STRUCTS, capsule_new
+from dlpack.tests.system import resident
 from support.alone import SUPPORT, TESTS, alone, run
+from support.arrow_c import Column, Stream
 from support.builds import build, seed
 from support.capi import Speaks
 from support.operations import ROUNDS
@@ -186,3 +188,18 @@ def test_copies_that_come_and_go_take_no_more_memory(size):
     before = int(status("VmRSS"))
     copy_and_keep(200)
     assert int(status("VmRSS")) - before < (20 << 10) + (2 * size >> 10)
+
+
+@alone
+def test_chunks_are_copied_once_where_a_copy_is_asked_for():
+    chunks = np.arange(1 << 18, dtype="i4"), np.arange(1 << 18, dtype="i4")  # 1 MiB each
+
+    def copy(count):
+        for _ in range(count):
+            x = asdlpack(Stream(*(Column(items=chunk) for chunk in chunks)).exporter(), copy=True)
+            assert (x.shape, x.readonly, x.pointer % 64) == ((1 << 19,), False, 0)
+
+    copy(10)
+    before = resident()
+    copy(50)
+    assert resident() - before < 20 << 20

@@ -516,3 +516,10 @@ def test_rules_say_what_they_are_and_where_they_are_from():
         assert rule.gist.endswith(".") and "\n" not in rule.gist
         assert re.match(r"dlpack\.h 1\.3|Python specification|array API 20\d\d\.12|no text says", rule.source)
         assert rule.severity in ("must", "should")
+
+
+def test_what_a_chosen_rule_needs_is_told_where_it_is_broken(tmp_path):
+    (tmp_path / "library.py").write_text("make = id\n")
+    found = tests.conformance(producer="library:make", expression="producer-device-of-capsule")
+    assert not found.ok
+    assert broken(found, "must").keys() == {"producer-make"}
