@@ -156,12 +156,14 @@ func (d *Driver) planOnDevice(p *plan, source *Source, bytes int64) error {
 
 // isOn tells whether the source is on a device to the driver, too: managed memory may be named as that of another.
 func (d *Driver) isOn(device int32, source *Source) (bool, error) {
+	if source.Device != (dlpack.Device{Type: dlpack.CUDA, ID: device}) {
+		return false, nil
+	}
 	h, err := d.homeOf(source.Memory)
 	if err != nil {
 		return false, err
 	}
-	same := source.Device == dlpack.Device{Type: dlpack.CUDA, ID: device} && h.device == device
-	return same, d.leave(h.retained)
+	return h.device == device, d.leave(h.retained)
 }
 
 // fill carries out a plan to memory of a device, which is of the context, and whether the source is there, too.

@@ -138,7 +138,7 @@ static size_t compact_strides(struct answer *answer)
 static int64_t swapped_bytes(const struct request *request)
 {
     char letter = request->format[1];
-    bool is_complex = letter == 'Z' || letter == 'F' || letter == 'D'; /* "Zf", to Python 3.14 "F" */
+    bool is_complex = letter == 'Z' || letter == 'F' || letter == 'D'; /* "Zf", or since Python 3.14 "F" */
     if (!in_other_order(request)) {
         return 1;
     }

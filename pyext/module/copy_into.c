@@ -46,7 +46,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
         self = read_tensor(obj, copy, request);
     }
     if (self == NULL) {
-        has_buffer = has_buffer && !tried && PyErr_ExceptionMatches(PyExc_BufferError) && is_refusal();
+        has_buffer = has_buffer && !tried && is_refusal_of(PyExc_BufferError);
         PyObject *refusal = take_exception();
         self = has_buffer ? lock(obj, request) : NULL;
         if (self == NULL && (!has_buffer || is_refusal())) {

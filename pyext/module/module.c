@@ -52,7 +52,7 @@ static DLPackObject *copy_buffer(PyObject *obj)
     DLPackObject *self = object_new(obj, COPY_ALWAYS);
     if (self != NULL && describe_by_buffer(self, owns_memory(obj)) < 0) {
         Py_CLEAR(self);
-        if ((PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) && is_refusal()) {
+        if (is_refusal_of(PyExc_BufferError) || is_refusal_of(PyExc_ValueError)) {
             PyErr_Clear();
         }
     }
@@ -83,18 +83,27 @@ static DLPackObject *share_structure_of(PyObject *pointer, enum copy copy, const
     return (DLPackObject *)make_call(call_python(structure_reader(pointer), args));
 }
 
+/* What was wrapped before, as it is asked for now. NULL without an error: its memory can't be shared, as it was to be then,
+ * and now it may be copied: its producer is to be asked anew. */
+static DLPackObject *share_wrapped(DLPackObject *self, enum copy copy, const DLDevice *device)
+{
+    bool may_copy = self->delegate && self->copy == COPY_NEVER && copy != COPY_NEVER;
+    bool refused = may_copy && device == NULL && tensor_of(self) == NULL;
+    DLPackObject *shared = refused ? NULL : object_on(self, device, copy);
+    if (shared == NULL && may_copy && is_refusal_of(PyExc_BufferError)) {
+        PyErr_Clear();
+    }
+    return shared;
+}
+
 HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
 {
     if (Py_IS_TYPE(obj, DLPackObject_type)) {
-        DLPackObject *given = (DLPackObject *)obj;
-        bool may_copy = given->delegate && given->copy == COPY_NEVER && copy != COPY_NEVER;
-        bool refused = may_copy && device == NULL && tensor_of(given) == NULL;
-        DLPackObject *met = refused ? NULL : object_on(given, device, copy);
-        if (met != NULL || !may_copy || !PyErr_ExceptionMatches(PyExc_BufferError) || !is_refusal()) {
-            return object_kept(met);
+        DLPackObject *wrapped = share_wrapped((DLPackObject *)obj, copy, device);
+        if (wrapped != NULL || PyErr_Occurred()) {
+            return object_kept(wrapped);
         }
-        PyErr_Clear();
-        obj = given->obj; /* whose memory could not be shared, as it was to be */
+        obj = ((DLPackObject *)obj)->obj;
     }
     if (PyType_Check(obj) || PyWeakref_CheckProxy(obj)) {
         check_in_python(python.no_holder, PyTuple_Pack(1, obj));

@@ -405,15 +405,14 @@ bool stack_is_large(void)
     return large_stack_end() != NULL;
 }
 
-/* struct core's stack_attributes. Of the main thread, glibc reads them from /proc/self/maps, which takes up to 3 ms where
- * there are many libraries. */
+/* struct core's stack_attributes: pthread_getattr_np takes up to 3 ms of the main thread where there are many libraries. */
 static int stack_attributes(pthread_t thread, pthread_attr_t *attributes)
 {
     char *end = large_stack_end();
-    rlim_t size = main_stack_limit(), most = (uintptr_t)end / 2; /* it may be unlimited */
     if (end == NULL) {
         return pthread_getattr_np(thread, attributes);
     }
+    rlim_t size = main_stack_limit(), most = (uintptr_t)end / 2; /* it may be unlimited */
     size = size < most ? size : most;
     return pthread_attr_setstack(attributes, end - size, size);
 }

@@ -369,6 +369,11 @@ bool is_refusal(void)
     return refusal;
 }
 
+bool is_refusal_of(PyObject *kind)
+{
+    return PyErr_ExceptionMatches(kind) && is_refusal();
+}
+
 void drop_capsule(PyObject *capsule)
 {
     struct pending pending;

@@ -159,6 +159,9 @@ void drop_pending(const struct pending *pending);
  * the program's raised it. Another exception may be pending after false. */
 bool is_refusal(void);
 
+/* The same of an exception of this kind. */
+bool is_refusal_of(PyObject *kind);
+
 /* Gives a reference back to what may be a capsule: its destructor is foreign code, and an exception that is pending
  * outlives it. */
 void drop_capsule(PyObject *capsule);

@@ -225,7 +225,7 @@ static bool streams_instead(PyObject *obj)
 {
     struct pending refusal;
     PyObject *method;
-    if (!PyErr_ExceptionMatches(PyExc_ValueError) || !is_refusal()) {
+    if (!is_refusal_of(PyExc_ValueError)) {
         return false;
     }
     set_aside(&refusal);
