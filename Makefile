@@ -16,9 +16,10 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GO_TOOLS = .venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK))
 BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-# How tests run beside each other; those that measure time run by themselves. A crash ends the run: with another worker
-# in the place of the crashed one, pytest-xdist 3.8 may wait for ever.
-JOBS = $(shell nproc)
+# How tests run beside each other: more than there are CPUs, since they wait a fifth of their time. Those that measure time
+# run by themselves. A crash ends the run: with another worker in the place of the crashed one, pytest-xdist 3.8 may wait
+# for ever.
+JOBS = $(shell expr $$(nproc) + 2)
 TOGETHER = -m "not serial" -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # What bench-compare puts beside the tree as it is.
@@ -43,14 +44,12 @@ CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
 
-test: JOBS = $(shell expr $$(nproc) + 1) # the tests wait a fifth of their time
 test: .venv/package .venv/test
 	go test ./...
 	$(PYTHON) -m pytest $(TOGETHER)
 	$(PYTHON) -m pytest -m serial
 
 # With the real libraries, builds of the package and frozen applications. Each process has one CPU, as most containers.
-test-all: JOBS = $(shell expr $$(nproc) + 2)
 test-all: .venv/package .venv/libraries .venv-freezers/freezers
 	go test ./...
 	$(PYTHON) -m pytest --all --cpu 0 $(TOGETHER)

@@ -82,15 +82,15 @@ def shorten(text: str) -> str:
 def of_handler(traceback: TracebackType | None) -> bool:
     """Whether a signal handler of the program's raised an error: wherever that comes, it is the program's to catch."""
     running, frame = set(), _getframe() if traceback else None
-    while frame:  # the frame of who runs would keep a dict of its variables: they would live on, or be in a cycle
+    while frame:  # f_locals of a function that still runs would keep its variables alive, or make a cycle
         running.add(id(frame))
         frame = frame.f_back
-    while traceback and (id(traceback.tb_frame) in running or not is_handlers(traceback.tb_frame)):
+    while traceback and (id(traceback.tb_frame) in running or not was_called_as_handler(traceback.tb_frame)):
         traceback = traceback.tb_next
     return traceback is not None
 
 
-def is_handlers(frame: FrameType) -> bool:
+def was_called_as_handler(frame: FrameType) -> bool:
     """Whether it was given a number and the frame that it interrupted, as a signal handler is."""
     code, caller = frame.f_code, frame.f_back
     before: object = None

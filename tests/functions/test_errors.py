@@ -383,7 +383,7 @@ def test_a_refusal_is_not_taken_for_an_error_of_a_signal_handler():
 
 
 @alone
-def test_a_frame_that_is_handed_on_makes_no_signal_handler():
+def test_a_function_that_is_given_a_frame_alone_is_no_signal_handler():
     def refuse(frame, *others):
         raise BufferError("no capsule")
 
@@ -395,7 +395,7 @@ def test_a_frame_that_is_handed_on_makes_no_signal_handler():
 
 
 @alone
-def test_looking_at_an_error_keeps_no_variable_of_who_runs_alive():
+def test_looking_at_an_error_keeps_no_running_functions_variables_alive():
     class Large:
         pass
 

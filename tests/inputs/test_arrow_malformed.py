@@ -611,7 +611,7 @@ def test_a_stream_without_end_can_be_interrupted():
     assert stream.released == 1
 
 
-def test_nulls_of_items_are_those_that_a_slice_of_lists_uses():
+def test_of_lists_only_the_nulls_within_a_slice_count():
     for start, nulls in (0, 0), (1, 1), (2, 0):
         items = Column(items=np.arange(6, dtype="i4"), validity=bits(1, 1, 1, 0, 1, 1), array={"null_count": 1})
         lists = Column(b"+w:2", children=[items], array={"length": 1, "offset": start})

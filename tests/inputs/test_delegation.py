@@ -172,7 +172,7 @@ def test_a_device_that_is_nonsense_is_a_value_error(device):
 @pytest.mark.parametrize(
     "array", [ARRAY.astype(">f4"), np.frombuffer(bytearray(13), "f4", offset=1), np.zeros(3, "f4,u1")["f0"]], ids=str
 )
-def test_memory_that_can_not_be_shared_is_copied_of_a_wrapped_object_too(array, imported):
+def test_a_wrapped_object_whose_memory_can_not_be_shared_is_copied(array, imported):
     x = asdlpack(array)
     if imported:
         with pytest.raises(BufferError, match="copy=None"):
@@ -211,7 +211,7 @@ def test_a_wrapped_object_is_asked_once_for_its_copies_and_attributes():
             use(x)
 
 
-def test_a_stream_that_a_producer_off_cuda_refuses_is_not_forgotten():
+def test_a_stream_that_a_producer_off_cuda_refuses_is_not_left_out():
     asked = []
 
     def dlpack(*, stream=None, **_):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack, copy_into, describe, frombuffer
-from support.alone import alone
+from support.alone import WINDOWS, alone
 from support.capi import Managed, Speaks, immutable_type
 
 INTERFACE = np.arange(3, dtype="f4").__array_interface__
@@ -193,15 +193,17 @@ def test_objects_that_speak_nothing_are_refused_each_time():
                 asdlpack(obj)
 
 
+@pytest.mark.skipif(WINDOWS, reason="it has no mprotect")
 @alone
 def test_memory_without_an_owner_is_not_taken_for_pythons_own():
     """PyMemoryView_FromMemory makes such a memoryview."""
+    PyBUF_WRITE = 0x200
     api, libc, size = ctypes.pythonapi, ctypes.CDLL(None), mmap.PAGESIZE
     api.PyMemoryView_FromMemory.restype = ctypes.py_object
     api.PyMemoryView_FromMemory.argtypes = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int
     pages = mmap.mmap(-1, size)
     start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
-    view = api.PyMemoryView_FromMemory(start, size, 0x200)
+    view = api.PyMemoryView_FromMemory(start, size, PyBUF_WRITE)
     array = np.frombuffer(view, "u1")
     target, room = bytearray(size), np.zeros(size, "u1")
     copy_into(view, target)

@@ -518,7 +518,7 @@ def test_rules_say_what_they_are_and_where_they_are_from():
         assert rule.severity in ("must", "should")
 
 
-def test_what_a_chosen_rule_needs_is_told_where_it_is_broken(tmp_path):
+def test_a_broken_rule_that_a_chosen_one_needs_is_reported(tmp_path):
     (tmp_path / "library.py").write_text("make = id\n")
     found = tests.conformance(producer="library:make", expression="producer-device-of-capsule")
     assert not found.ok
