@@ -63,7 +63,7 @@ proofs: .venv/package .venv/libraries .venv-freezers/freezers
 	$(PYTHON) -m pytest --all --long --timeout 1800 $(if $(WRITE),--figures docs/proofs.json)
 	$(if $(WRITE),$(PYTHON) docs/figures.py docs/proofs.json)
 
-coverage: .venv/package .venv/libraries .venv/coverage
+coverage: .venv/package .venv/libraries .venv-freezers/freezers .venv/coverage
 	$(PYTHON) tools/coverage.py --all
 
 interpreters: .venv/package .venv/test
