@@ -311,6 +311,8 @@ def way_out_of_tensor(obj: Any, refusal: str) -> str:
         name = "obj.detach()" if obj.requires_grad else "obj"
         if obj.is_meta:
             instead = "it has no memory; torch.empty_like(obj, device='cpu') has"
+        elif "different CUDA device" in refusal:
+            instead = "make its device the current one: with torch.cuda.device(obj.device)"
         elif obj.is_nested:
             instead = f"pass {name}.unbind()[0], and so on, or {name}.to_padded_tensor(0)"
         elif obj.is_conj():
@@ -339,10 +341,7 @@ def check_stream_named(obj: Any) -> Exception | None:
     version = dict.get(interface, "version", 0) if isinstance(interface, dict) else 0
     if hasattr(version, "__index__") and version >= 3:
         return None
-    return BufferError(
-        f"version {short_repr(version)} names no stream to wait for (make the memory's device the current one, as "
-        "with torch.cuda.device(1))"
-    )
+    return BufferError(f"version {short_repr(version)} names no stream to wait for; expected version 3")
 
 
 def capsule_name(name: bytes | None, legacy: str, versioned: str) -> Exception:
