@@ -9,7 +9,7 @@ from sys import byteorder, modules  # the dict itself: sys loses it when Python 
 from . import _dlpack
 from ._arrow import stream_was_read
 from ._dlpack import _structure_reader, asdlpack, from_pointer, frombuffer
-from ._errors import needless_owner, of_asdlpack, of_handler, short_repr, unexpected
+from ._errors import needless_owner, of_asdlpack, outside_handlers, short_repr, unexpected
 from ._object import device_types
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -322,9 +322,7 @@ def carried_name(dtype: Any) -> str | Exception:
         if is_a(dtype, "numpy", "generic"):
             try:
                 dtype = dtype(0).dtype
-            except (TypeError, ValueError, AttributeError) as error:  # numpy.integer, datetime64, object_
-                if of_handler(error.__traceback__):
-                    raise
+            except outside_handlers(TypeError, ValueError, AttributeError):  # numpy.integer, datetime64, object_
                 return TypeError(unexpected(DTYPE, dtype))
     given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32
     if is_a(type(dtype), "numpy", "dtype"):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import os
 import stat
-from sys import _getframe
+from sys import _getframe, exception
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ def short_repr(value: Any) -> str:
     is_flat = kind is bytes or kind is bytearray or kind is str  # `in` would ask a foreign metaclass
     try:
         return shorten(repr(value[:MOST] if is_flat else value))
-    except ValueError as error:  # an int of thousands of digits has none
-        if of_handler(error.__traceback__):
-            raise
+    except outside_handlers(ValueError):  # an int of thousands of digits has none
         return type_name(value)
 
 
@@ -88,6 +86,12 @@ def of_handler(traceback: TracebackType | None) -> bool:
     while traceback and (id(traceback.tb_frame) in running or not was_called_as_handler(traceback.tb_frame)):
         traceback = traceback.tb_next
     return traceback is not None
+
+
+def outside_handlers(*kinds: type[Error]) -> tuple[type[Error], ...]:
+    """What an except clause catches: these kinds, and of a signal handler's errors none."""
+    error = exception()
+    return () if error and of_handler(error.__traceback__) else kinds
 
 
 def was_called_as_handler(frame: FrameType) -> bool:
@@ -112,9 +116,7 @@ def exception_text(error: BaseException) -> str:
     """ "BufferError: its message", which is cut in the middle where it is long: it may quote another, and so on."""
     try:
         message = str(error)
-    except Exception as failure:
-        if of_handler(failure.__traceback__):
-            raise
+    except outside_handlers(Exception) as failure:
         message = f"(its text can't be read: {type_name(bare(failure))})"
     if len(message) > 20 * MOST:
         message = f"{message[: 10 * MOST]} ... {message[-10 * MOST :]}"
@@ -197,9 +199,7 @@ def way_out(obj: Any) -> str:
             instead = "pass numpy.asarray(list(obj)), of bytes b''.join(obj), or items that share memory one by one"
         else:
             return ""
-    except Exception as error:  # of the object's own: it has no memory all the same
-        if of_handler(error.__traceback__):
-            raise
+    except outside_handlers(Exception):  # of the object's own: it has no memory all the same
         return ""
     return f" ({instead})"
 
@@ -327,9 +327,7 @@ def way_out_of_tensor(obj: Any, refusal: str) -> str:
             instead = "it has no memory inside torch.func.vmap and the like: pass what these return"
         else:
             return ""
-    except Exception as error:  # another version of torch
-        if of_handler(error.__traceback__):
-            raise
+    except outside_handlers(Exception):  # another version of torch
         return ""
     return f" ({instead})"
 

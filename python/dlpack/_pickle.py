@@ -5,7 +5,7 @@ from __future__ import annotations
 from _operator import index  # importing operator takes longer
 
 from ._dlpack import asdlpack, from_pointer, frombuffer
-from ._errors import of_handler
+from ._errors import outside_handlers
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -26,9 +26,7 @@ def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., 
     """
     try:
         x = self._on_cpu
-    except BufferError as error:
-        if of_handler(error.__traceback__):
-            raise
+    except outside_handlers(BufferError) as error:
         raise TypeError(f"a DLPackObject can't be pickled: {error}") from None
     if not x._is_row_major and not x._is_column_major:
         x = asdlpack(x, copy=True)
@@ -68,9 +66,7 @@ def restored(form: int, *arguments: Any) -> DLPackObject:
         x = frombuffer(memory, dtype, shape, strides=strides, copy=None)
         if x.shape != shape:
             raise ValueError(f"shape {shape!r}, expected {x.shape}")
-    except (TypeError, ValueError) as error:
-        if of_handler(error.__traceback__):
-            raise
+    except outside_handlers(TypeError, ValueError) as error:
         raise ValueError(f"pickle of a DLPackObject: it is damaged, or its buffers are others ({error})") from error
     if bytes_given != x.nbytes:
         raise ValueError(

@@ -14,7 +14,7 @@ from io import FileIO
 from multiprocessing import AuthenticationError, current_process, reduction
 
 from ._dlpack import DLPackObject, from_pointer, frombuffer
-from ._errors import exception_text, of_handler
+from ._errors import exception_text, outside_handlers
 from ._pickle import dtype_of
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -57,21 +57,17 @@ def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLP
     """
     try:
         wanted = from_pointer(mmap.PAGESIZE, shape, dtype)  # nothing is read there: it knows the size, or what is wrong
-    except BufferError as error:
-        if of_handler(error.__traceback__):
-            raise
+    except outside_handlers(BufferError) as error:
         reason = str(error).partition(" (")[0]
         raise BufferError(f'{reason} (name a type of DLPack in native byte order, such as "float32")') from None
     try:
         memory = new_memory(max(wanted.nbytes, 1))  # no system maps 0 bytes
-    except OSError as error:
+    except outside_handlers(OSError) as error:
         raise worded(error, f"{wanted.nbytes} bytes can't be mapped") from None
     return frombuffer(memory, dtype_of(wanted), wanted.shape)
 
 
 def worded(error: OSError, what: str) -> OSError | MemoryError:
-    if of_handler(error.__traceback__):
-        return error
     if error.errno is None:  # multiprocessing's "AF_UNIX path too long"
         return OSError(f"dlpack.shared: {what}: {error} (set TMPDIR to a folder with a short path)")
     way_out = f" ({WAYS_OUT[error.errno]})" if error.errno in WAYS_OUT else ""
@@ -147,9 +143,8 @@ else:
         if sys.platform == "linux" and hasattr(LIBC, "memfd_create"):
             try:
                 return opened(LIBC.memfd_create, b"dlpack.shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)
-            except OSError as error:
-                is_filtered = error.errno in (errno.ENOSYS, errno.EPERM, errno.EACCES)  # or noexec
-                if not is_filtered or of_handler(error.__traceback__):
+            except outside_handlers(OSError) as error:
+                if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # filtered, or noexec
                     raise
         try:
             with tempfile.TemporaryFile() as file:
@@ -173,9 +168,7 @@ else:
     def limit_of_size() -> int:
         try:
             return resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        except OSError as error:  # a filter of system calls
-            if of_handler(error.__traceback__):
-                raise
+        except outside_handlers(OSError):  # a filter of system calls
             return resource.RLIM_INFINITY
 
     def mapped(file: Descriptor, size: int | None = None) -> Memory:
@@ -190,9 +183,8 @@ else:
                 if sys.platform == "linux":
                     try:
                         fcntl.fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
-                    except OSError as error:  # a temporary file takes no seals
-                        if of_handler(error.__traceback__):
-                            raise
+                    except outside_handlers(OSError):  # a temporary file takes no seals
+                        pass
             # Closed standard descriptors stay taken until mmap has its own: what is written to them later must not end
             # up in the memory.
             while (file := opened(LIBC.dup, file.fileno())).fileno() <= STDERR:
@@ -210,9 +202,7 @@ else:
     def inode(file: Descriptor) -> tuple[int, int] | None:
         try:
             status = os.fstat(file.fileno())
-        except PermissionError as error:  # a filter of system calls
-            if of_handler(error.__traceback__):
-                raise
+        except outside_handlers(PermissionError):  # a filter of system calls
             return None
         return status.st_dev, status.st_ino
 
@@ -251,9 +241,7 @@ else:
             needed.clear()
             try:
                 self._id = SHARER.register(send, held.clear)
-            except RuntimeError as error:
-                if of_handler(error.__traceback__):
-                    raise
+            except outside_handlers(RuntimeError) as error:
                 with SHARER._lock:  # nobody serves its listener
                     SHARER._listener.close()
                     SHARER._listener = SHARER._address = None
@@ -275,15 +263,18 @@ else:
 def reduced_memory(memory: Memory) -> tuple[Callable[..., Memory], tuple[Any, ...]]:
     try:
         return received, sent(memory)
-    except OSError as error:
+    except outside_handlers(OSError) as error:
         raise worded(error, "it can't be passed on") from None
+
+
+OF_CONNECTIONS: tuple[type[Exception], ...] = EOFError, OSError, RuntimeError, AuthenticationError
 
 
 def received(*passed: Any) -> Memory:
     try:
         return taken(*passed)
-    except (EOFError, OSError, RuntimeError, AuthenticationError) as error:
-        if of_handler(error.__traceback__) or isinstance(error, RecursionError):
+    except outside_handlers(*OF_CONNECTIONS) as error:
+        if isinstance(error, RecursionError):
             raise
         raise not_received(error) from error
 

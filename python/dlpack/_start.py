@@ -6,7 +6,7 @@ import os
 from errno import EFBIG, EINVAL, EMFILE, ENFILE, ENOSPC, EPERM
 
 from ._dlpack import _start_copy
-from ._errors import of_handler
+from ._errors import outside_handlers
 
 FAILURES = {
     "addresses": (MemoryError, "it reserves {number} MiB of address space, and a limit forbids that ({text})"),
@@ -93,9 +93,7 @@ def unreadable(path: bytes) -> str | None:
             os.fstat(file)
         finally:
             os.close(file)
-    except OSError as error:
-        if of_handler(error.__traceback__):
-            raise
+    except outside_handlers(OSError) as error:
         return None if error.errno in (EMFILE, ENFILE) else error.strerror
     return None
 
@@ -113,9 +111,7 @@ def start_from_file(original: bytes, in_memory: str) -> Exception | None:
         path = b"%s/dlpack-core-%s" % (folder, os.urandom(6).hex().encode())
         try:
             name, number, text, error = start_from(path, original)
-        except OSError as failed:
-            if of_handler(failed.__traceback__):
-                raise
+        except outside_handlers(OSError) as failed:
             causes.append(f"{words(folder)}: {failed.strerror}")
             continue
         if name is None:
@@ -145,6 +141,5 @@ def start_from(path: bytes, original: bytes) -> tuple[str | None, int, bytes | N
     finally:
         try:
             os.unlink(path)
-        except OSError as error:
-            if of_handler(error.__traceback__):
-                raise  # otherwise there is none
+        except outside_handlers(OSError):  # otherwise there is none
+            pass
