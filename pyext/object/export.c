@@ -187,6 +187,9 @@ static bool plain_terms(const DLPackObject *self, const struct export_arguments 
     }
     terms->copy = copy;
     terms->has_target = !same_device(terms->target, self->tensor.device);
+    if (terms->stream == STREAM_LEGACY && self->tensor.device.device_type == kDLCUDA && !terms->has_target) {
+        terms->has_stream = false; /* on CUDA None means the same, and mostly needs no call into Go */
+    }
     return true;
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack, describe, from_pointer
+from dlpack._dlpack import _core_calls
 from support.capi import Managed, Speaks, look
 from support.cuda_driver import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL, Driver, with_driver
 from support.process import in_thread
@@ -78,6 +79,17 @@ def test_known_streams_that_differ_are_ordered_by_one_event(driver):
                 driver.synchronize(streams[consumer])
                 assert set(result.bytes.tolist()) == {7}, (producer, consumer)
                 result.free()
+
+
+@with_driver
+def test_a_consumer_on_the_default_stream_needs_no_call_into_go(driver):
+    for producer in None, LEGACY:
+        x = asdlpack(driver.allocate(8).array(stream=producer))
+        export(x)
+        calls = _core_calls()
+        for stream in None, LEGACY, NOT_GIVEN:
+            export(x, stream)
+        assert _core_calls() == calls
 
 
 @with_driver
