@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -49,6 +50,11 @@ def test_the_end_of_a_child_is_compared_with_what_is_expected():
     for status, text in (0, "printed"), (3, "other"):
         with pytest.raises(pytest.fail.Exception, match=f"exit status {status}\n{text}"):
             end(status=status, text=text)
+
+
+def test_children_may_be_started_by_several_threads():
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda number: compare(left=number, right=number), range(20)))
 
 
 def test_a_child_that_hangs_is_a_failure_when_its_time_is_over():

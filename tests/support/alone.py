@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -118,20 +119,22 @@ class Forked:
         self.args = code
         environ = {**os.environ, **(environ or {})}
         environ.pop("PYTEST_CURRENT_TEST", None)
-        self.server = fork_server(tuple(sorted(environ.items())))
-        self.pid = int(self.ask(json.dumps([code, stdout.name, stderr.name])))
+        self.server = fork_server(threading.get_ident(), tuple(sorted(environ.items())))
+        self.pid = self.ask("pid", json.dumps([code, stdout.name, stderr.name]))
 
     def wait(self):
-        self.returncode = int(self.ask(""))
+        self.returncode = self.ask("status", "")
 
-    def ask(self, line):
+    def ask(self, name, line):
         print(line, file=self.server.stdin, flush=True)
-        return self.server.stdout.readline()
+        answered, number = self.server.stdout.readline().split()
+        assert answered == name
+        return int(number)
 
 
 @functools.cache
-def fork_server(environ):
-    """One for each environment: a loader reads its own as a process begins."""
+def fork_server(thread, environ):
+    """One for each thread, which waits for its answers, and environment, which a loader reads as a process begins."""
     pipe = subprocess.PIPE
     server = subprocess.Popen(
         [sys.executable, SUPPORT / "fork_server.py", BEGIN],

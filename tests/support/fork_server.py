@@ -21,6 +21,6 @@ while line := sys.stdin.readline():
         sys.stdin = open(0)
         exec(program)
         break
-    print(pid, flush=True)
+    print("pid", pid, flush=True)
     sys.stdin.readline()
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+    print("status", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
