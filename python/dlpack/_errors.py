@@ -97,6 +97,8 @@ def outside_handlers(*kinds: type[Error]) -> tuple[type[Error], ...]:
 def was_called_as_handler(frame: FrameType) -> bool:
     """Whether it was given a number and the frame that it interrupted, as a signal handler is."""
     code, caller = frame.f_code, frame.f_back
+    if caller is None:  # of a generator that has ended, and of a greenlet's first function
+        return False
     before: object = None
     for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & HAS_VARARGS)]:
         given = frame.f_locals.get(name)

@@ -1,5 +1,6 @@
 """The error table of the design, row by row: each error names the field, its value and the way out."""
 
+import contextlib
 import ctypes
 import decimal
 import errno
@@ -392,6 +393,29 @@ def test_a_function_that_is_given_a_frame_alone_is_no_signal_handler():
             refuse(sys._getframe(), 1)
 
     assert asdlpack(Refuses(8)).shape == (8,)
+
+
+def part(first, last=None):
+    raise BufferError("no capsule")
+    yield
+
+
+async def part_later(first, last=None):
+    raise BufferError("no capsule")
+
+
+@pytest.mark.parametrize(
+    "refuse",
+    [lambda: list(part(0)), lambda: contextlib.contextmanager(part)(0).__enter__(), lambda: part_later(0).send(None)],
+    ids=["a generator", "a context manager", "a coroutine"],
+)
+def test_what_has_no_caller_any_more_is_no_signal_handler(refuse):
+    class Refuses(bytearray):
+        def __dlpack__(self, **words):
+            refuse()
+
+    assert asdlpack(Refuses(8)).shape == (8,)
+    assert "at 0x" in repr(asdlpack(Refuses(8)))
 
 
 @alone
