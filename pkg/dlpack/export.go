@@ -31,7 +31,7 @@ func CheckProducerStream(device Device, stream int64) error {
 		return nil
 	}
 	return Malformed("stream " + number(stream) + ": " + device.Type.String() +
-		" has no such stream; expected None (nothing is queued on the memory), " + device.streams())
+		" has no such stream; expected None (nothing is queued on the memory) or " + device.streams())
 }
 
 // hasStream follows the standard: 0 is ambiguous on CUDA, 1 and 2 are on ROCm.

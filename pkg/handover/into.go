@@ -116,17 +116,20 @@ func toOneType(source, target *Place) string {
 		return convert
 	}
 	object := "source"
-	if !s.Compact {
+	switch {
+	case source.Swapped && !s.Compact:
+		object = "memoryview(source).tobytes()"
+	case !s.Compact || s.Flags&dlpack.IsCopied != 0: // of which frombuffer takes a copy alone
 		object = compactSource
 	}
-	return "of bytes pass " + asItems(object, t, t.Shape[:t.NDim], target.Swapped) + "; else " + convert
+	return "of bytes pass " + asItems(object, t, t, target.Swapped) + "; else " + convert
 }
 
 // toOneShape is the way out where items have to be repeated, or left out.
 func toOneShape(source, target *Place) string {
 	s, t := &source.tensor, &target.tensor
 	if s.Size == t.Size {
-		return "pass source.reshape(target.shape), or " + asItems(compactSource, s, t.Shape[:t.NDim], false)
+		return "pass source.reshape(target.shape), or " + asItems(compactSource, s, t, false)
 	}
 	wayOut := "pass a part of the larger one"
 	if s.NDim == 1 && t.NDim == 1 {
@@ -134,7 +137,7 @@ func toOneShape(source, target *Place) string {
 	}
 	if broadcasts(s.Shape[:s.NDim], t.Shape[:t.NDim]) && !s.Packed() {
 		wayOut += "; or what repeats the source, as numpy.broadcast_to(numpy.asarray(dlpack.asdlpack(source, copy=None)), " +
-			dlpack.ShapeText(t.Shape[:t.NDim]) + ")"
+			shapeOf(t) + ")"
 	}
 	return wayOut
 }
@@ -150,8 +153,8 @@ func broadcasts(shape, to []int64) bool {
 	return missing >= 0
 }
 
-// asItems is the call that takes the bytes of some object for such items, which may be big-endian, of a shape.
-func asItems(object string, items *dlpack.Tensor, shape []int64, swapped bool) string {
+// asItems is the call that takes the bytes of some object for such items, which may be big-endian, of the target's shape.
+func asItems(object string, items, target *dlpack.Tensor, swapped bool) string {
 	var memory [32]byte
 	name, convert := string(protocol.AppendName(memory[:0], items.DataType)), ""
 	if typestr := protocol.NamesElsewhere(items.DataType).Typestr; swapped && typestr != "" && typestr[0] == '<' {
@@ -160,7 +163,15 @@ func asItems(object string, items *dlpack.Tensor, shape []int64, swapped bool) s
 	if items.Flags&dlpack.SubbyteTypePadded != 0 {
 		name = "|V1 " + name // as the arrays of ml_dtypes have it
 	}
-	return "dlpack.frombuffer(" + object + ", '" + name + "', " + dlpack.ShapeText(shape) + convert + ")"
+	return "dlpack.frombuffer(" + object + ", '" + name + "', " + shapeOf(target) + convert + ")"
+}
+
+// shapeOf is a target's shape as Python has it.
+func shapeOf(target *dlpack.Tensor) string {
+	if shape := dlpack.ShapeText(target.Shape[:target.NDim]); !strings.Contains(shape, "...") {
+		return shape
+	}
+	return "target.shape"
 }
 
 func isByte(t *dlpack.Tensor) bool {

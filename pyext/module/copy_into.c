@@ -20,7 +20,8 @@ static DLPackObject *read_tensor(PyObject *obj, enum copy copy, struct request *
 {
     DLPackObject *shared = share(obj, copy, NULL), *holder = shared == NULL ? NULL : ordered_tensor_of(shared);
     if (holder != NULL) {
-        request_tensor(request, &holder->tensor, holder->flags);
+        request_tensor(request, &holder->tensor,
+                       holder->flags | (holds_memory(holder) ? DLPACK_FLAG_BITMASK_IS_COPIED : 0));
         request->producer_stream = producer_stream(holder);
         Py_INCREF((PyObject *)holder);
     }
@@ -144,7 +145,7 @@ HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
         copied = copy_here(&from, &to);
         copied = copied == 0 ? copy_in_core(&from, &to) : copied;
         if (copied < 0 && !Py_IS_TYPE(args[0], DLPackObject_type)) {
-            check_in_python(python.stream_was_read, Py_BuildValue("(ON)", args[0], take_exception()));
+            check_in_python(python.source_was_read, Py_BuildValue("(ON)", args[0], take_exception()));
         }
     }
     Py_XDECREF((PyObject *)source);

@@ -43,6 +43,14 @@ def stream_failed(obj: object, error: Exception) -> Exception:
     return error if error.__traceback__ else stream_was_read(obj, error)  # of obj's own method in Python
 
 
+def source_was_read(obj: object, error: Exception) -> Exception:
+    """An error that came after copy_into read its source, which a capsule and a managed tensor serve once."""
+    used_up = type(obj).__name__ in ("PyCapsule", "LP_DLManagedTensor", "LP_DLManagedTensorVersioned")
+    if used_up and type(error) in (BufferError, ValueError):
+        return type(error)(f"{error}; before that make the source anew: it is used up")
+    return stream_was_read(obj, error)
+
+
 def stream_was_read(obj: object, error: Exception) -> Exception:
     """An error that came after obj's stream was read, or in it."""
     if type(error) not in (BufferError, ValueError) or not is_read_once(obj):

@@ -244,7 +244,7 @@ def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool |
     described["typestr"] = described["typestr"] or f"|V{x.itemsize}"  # of such items numpy knows the size alone
     array = numpy.asarray(Speaker(self, described))
     if array.dtype.kind == "V":
-        array = array.view(type_of(x.dtype))
+        array = array.view(type_of(x))
     return numpy.asarray(array, dtype) if copy is None else numpy.array(array, dtype, copy=copy)
 
 
@@ -278,9 +278,11 @@ class Speaker:
         self.memory, self.__array_interface__ = x, interface
 
 
-def type_of(name: str) -> Any:
+def type_of(x: DLPackObject) -> Any:
+    name, as_bytes = x.dtype, AS_BYTES if x._is_row_major else AS_COPIED_BYTES
+
     def none(reason: str) -> BufferError:
-        return BufferError(f"dtype {name}: {reason} ({AS_BYTES})")
+        return BufferError(f"dtype {name}: {reason} ({as_bytes})")
 
     try:
         import ml_dtypes

@@ -434,6 +434,21 @@ def test_a_file_as_target_is_mapped_once_it_is_open_for_both(tmp_path):
         ),
         (bytes(range(8)), np.zeros(2, ">f4"), "dlpack.frombuffer(source, '>f4', (2,), copy=None)"),
         (
+            numbers(4, dtype=">u2")[::2],
+            bytearray(4),
+            "dlpack.frombuffer(memoryview(source).tobytes(), 'uint8', (4,))",
+        ),
+        (
+            Speaks(__array_interface__=numbers(2, dtype=">u2").__array_interface__, keep=numbers),
+            bytearray(4),
+            "dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'uint8', (4,))",
+        ),
+        (
+            numbers(6),
+            np.zeros((1, 1, 1, 1, 1, 2, 3), "f4"),
+            "dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'float32', target.shape)",
+        ),
+        (
             (ctypes.c_int32.__ctype_be__ * 4)(1, 2, 3, 4),
             numbers(2, 2, dtype="i4"),
             "dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'int32', (2, 2))",
@@ -460,6 +475,18 @@ def test_bytes_text_and_numbers_name_a_way_out_that_works(source, target, way_ou
     copy_into(source, target)
     values, expected = (np.asarray(asdlpack(side, copy=None)) for side in (target, source))
     assert values.tobytes() == expected.tobytes()
+
+
+def test_the_error_says_that_a_capsule_is_used_up():
+    array = numbers(6)
+    managed = Managed(array.ctypes.data, shape=(6,))
+    capsule, pointer = array.__dlpack__(), ctypes.pointer(managed.struct)
+    for source in capsule, pointer:
+        with pytest.raises(ValueError, match="one shape, .*; before that make the source anew: it is used up$"):
+            copy_into(source, numbers(2, 3))
+    assert (capsule_name(capsule), bool(pointer), managed.deleted) == (b"used_dltensor", False, 1)
+    with pytest.raises(ValueError, match=r"already consumed, which works once \([^)]*\)$"):
+        copy_into(capsule, numbers(2, 3))
 
 
 def test_packed_items_of_another_shape_name_a_way_out_that_works():

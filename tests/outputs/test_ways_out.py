@@ -294,6 +294,13 @@ def test_numpy_is_no_way_out_where_it_has_no_such_type(dtype, ask):
     assert eval(AS_UINT8, {"dlpack": dlpack, "x": x}).nbytes == 64
 
 
+def test_the_way_out_of_items_with_gaps_is_a_copy_of_their_bytes():
+    x = dlpack.frombuffer(bytearray(64), "bfloat16x2", (4, 2), strides=(4, 1))
+    with pytest.raises(BufferError) as caught:
+        numpy.asarray(x)
+    assert eval(str(caught.value).partition("(")[2].partition(" has")[0], {"dlpack": dlpack, "x": x}).nbytes == 32
+
+
 def test_numpy_has_the_types_that_errors_say_it_has():
     from dlpack._object import INSTALLED
 
