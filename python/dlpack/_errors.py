@@ -97,10 +97,16 @@ def outside_handlers(*kinds: type[Error]) -> tuple[type[Error], ...]:
 def was_called_as_handler(frame: FrameType) -> bool:
     """Whether it was given a number and the frame that it interrupted, as a signal handler is."""
     code, caller = frame.f_code, frame.f_back
-    if caller is None:  # of a generator that has ended, and of a greenlet's first function
+    has_varargs = code.co_flags & HAS_VARARGS
+    # A generator that has ended has no caller, nor has a greenlet's first function. Whoever reads f_locals makes a
+    # dict, which CPython before 3.13 keeps in the frame until the error is gone.
+    if caller is None or (code.co_argcount < 2 and not has_varargs):
         return False
+    names = code.co_varnames[: code.co_argcount]
+    if has_varargs:
+        names += (code.co_varnames[code.co_argcount + code.co_kwonlyargcount],)
     before: object = None
-    for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & HAS_VARARGS)]:
+    for name in names:
         given = frame.f_locals.get(name)
         for each in given if type(given) is tuple else (given,):
             if each is caller and type(before) is int:

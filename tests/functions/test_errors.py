@@ -10,6 +10,7 @@ import itertools
 import pickle
 import signal
 import sys
+import traceback
 import weakref
 from multiprocessing.reduction import ForkingPickler
 
@@ -441,6 +442,24 @@ def test_looking_at_an_error_keeps_no_running_functions_variables_alive():
         return alive()
 
     assert use(1) is None
+
+
+def test_the_variables_of_a_producer_that_refused_go_with_its_frame():
+    class Large:
+        pass
+
+    class Refuses:
+        @property
+        def __array_interface__(self):
+            large = Large()
+            self.alive = weakref.ref(large)
+            raise BufferError("not ready")
+
+    producer = Refuses()
+    with pytest.raises(BufferError) as caught:
+        copy_into(producer, bytearray(8))
+    traceback.clear_frames(caught.tb)
+    assert producer.alive() is None
 
 
 class Deadline(Exception):
