@@ -14,6 +14,8 @@ import dlpack
 from support import chains, everything, forks, process, seccomp
 from support.alone import TESTS, alone, python
 
+makes_mounts = pytest.mark.skipif(not process.is_capable(21), reason="needs root with CAP_SYS_ADMIN: mounts of its own")
+
 MALFORMED = {
     "GOMEMLIMIT": ["", "much", "-1", "1", "1KiB", "9" * 40, "\xff"],
     "GODEBUG": ["", "=", ",", "x=y,,=", "gctrace=1", "madvdontneed=x", "cgocheck=9", "asyncpreemptoff=?", "\xff=1"],
@@ -71,6 +73,7 @@ def forbid_execution(libc):
         assert libc.mount(b"none", folder, None, remount | bind | no_exec, None) == 0
 
 
+@makes_mounts
 @alone
 def test_a_child_in_a_new_pid_namespace_runs_a_copy_in_memory():
     """Its /proc is the old one, where it has another number than getpid() gives; and no temporary file may run."""
@@ -92,6 +95,7 @@ def test_a_child_in_a_new_pid_namespace_runs_a_copy_in_memory():
     forks.fork_and_join(first)
 
 
+@makes_mounts
 @alone
 def test_a_child_with_the_number_of_a_dead_ancestor_runs_a_copy_in_memory():
     """The loader must not take its copy for its ancestor's, which was opened in a process of the same number."""
@@ -139,6 +143,7 @@ def translate(libc, folder, text):
     assert libc.dcgettext(b"libc", text, locale.LC_MESSAGES) == texts[3]
 
 
+@makes_mounts
 @pytest.mark.parametrize("language", ["English", "another language"])
 @alone
 def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir(language):
@@ -260,6 +265,7 @@ def test_a_core_that_is_a_fifo_is_refused(package, started):
     assert result.returncode == 0, result.stderr
 
 
+@makes_mounts
 @pytest.mark.parametrize("started", [False, True])
 @alone
 def test_a_process_that_changed_its_root_says_what_it_can_not_read(started):
@@ -284,6 +290,7 @@ def test_a_process_that_changed_its_root_says_what_it_can_not_read(started):
     forks.fork_and_join(use_before)
 
 
+@makes_mounts
 @alone
 def test_threads_that_can_not_be_started_say_why():
     source = forks.new_kind()
@@ -380,22 +387,16 @@ def test_everything_works_under_a_filter(filter):
         forks.fork_and_join(everything.use)
 
 
-NAMESPACE = (
-    "needs mount namespaces: root with CAP_SYS_ADMIN, or users that may make namespaces (user.max_user_namespaces)"
-)
-
-
 def enter_namespace():
-    """Mounts of this process's own, as root or as a user who becomes root in it."""
+    """Mounts of this process's own."""
     libc = ctypes.CDLL(None, use_errno=True)
-    new_mounts, new_user = 0x00020000, 0x10000000
-    flags = new_mounts if os.getuid() == 0 else new_mounts | new_user
-    recursive_private = 0x4000 | 0x40000
-    if libc.unshare(flags) != 0 or libc.mount(b"none", b"/", None, ctypes.c_ulong(recursive_private), None) != 0:
-        raise OSError(ctypes.get_errno(), NAMESPACE)
+    new_mounts, recursive_private = 0x00020000, 0x4000 | 0x40000
+    assert libc.unshare(new_mounts) == 0
+    assert libc.mount(b"none", b"/", None, ctypes.c_ulong(recursive_private), None) == 0
     return libc
 
 
+@makes_mounts
 @pytest.mark.parametrize("started", [False, True])
 @alone
 def test_everything_works_without_proc(started):
@@ -412,6 +413,7 @@ def test_everything_works_without_proc(started):
         forks.fork_and_join(lambda: (everything.use(), forks.fork_and_join(everything.use)))
 
 
+@makes_mounts
 @pytest.mark.parametrize("started", [False, True])
 @alone
 def test_everything_works_on_a_read_only_file_system(started):

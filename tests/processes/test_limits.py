@@ -95,8 +95,14 @@ def test_an_import_changes_nothing_of_the_process():
     assert dlpack._dlpack._core_calls() == 0
 
 
+# A user's limit counts all threads of the user.
+of_a_user = pytest.mark.skipif(os.getuid() != 0, reason="needs root, who can become a user that runs nothing else")
+
+
 @pytest.mark.parametrize("reached", ["at the import", "in a child"])
-@pytest.mark.parametrize("limit", SHORT)
+@pytest.mark.parametrize(
+    "limit", [pytest.param(name, marks=of_a_user if name == "RLIMIT_NPROC" else ()) for name in SHORT]
+)
 def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit, reached, effort, figure):
     values = list(effort(SHORT, LONG)[limit])
     happened = what_happens(folder, f"sweep({limit!r}, {reached!r}, {values})", figure)
@@ -104,6 +110,7 @@ def test_an_ordinary_user_under_a_limit_gets_work_or_an_exception(folder, limit,
         assert 0 < happened.get("works", 0) < len(values), happened
 
 
+@of_a_user
 @pytest.mark.parametrize("limit", [30, 50, 80, 100])
 def test_processes_that_start_the_core_at_once_share_a_limit_of_threads(folder, limit, effort):
     for _ in range(effort(1, 10)):

@@ -275,7 +275,11 @@ def fail_each_allocation(*, forever):
             n += 1
             for _ in range(3):
                 failed, outcome = attempt(make, call, n)
-                assert failed or outcome == expected, f"{name}: {outcome!r:.500}; expected MemoryError, or {expected!r}"
+                # PyErr_SetString of CPython 3.11.2 raises without the text where there is no memory for it.
+                is_unworded = sys.version_info < (3, 11, 7) and outcome == f"{str(expected).partition(': ')[0]}: "
+                assert failed or is_unworded or outcome == expected, (
+                    f"{name}: {outcome!r:.500}; expected MemoryError, or {expected!r}"
+                )
                 attempts += 1
             grown = growth(lambda make=make, call=call, n=n: attempt(make, call, n))
             assert not grown, f"{name}: {grown}"

@@ -14,6 +14,11 @@ def status(field):
         return next(line.split(":")[1].split()[0] for line in lines if line.startswith(field + ":"))
 
 
+def is_capable(capability):
+    """Whether this process has a capability of root's, by its number in capabilities(7)."""
+    return bool(int(status("CapEff"), 16) >> capability & 1)
+
+
 def threads():
     return int(status("Threads"))
 
