@@ -23,6 +23,7 @@ import pytest
 
 import dlpack
 from dlpack import asdlpack
+from support.alone import uses_semaphores
 from support.small_types import ALL
 
 
@@ -195,7 +196,9 @@ def x_of(name):
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # as it is typed, nobody closes the file
-@pytest.mark.parametrize("what", REFUSED)
+@pytest.mark.parametrize(
+    "what", [pytest.param(it, marks=uses_semaphores if "multiproc" in it or "SharedM" in it else ()) for it in REFUSED]
+)
 def test_a_way_out_works_as_the_error_has_it(what):
     if "long double" in what and numpy.dtype("g").itemsize == 8:
         pytest.skip("on Windows they are doubles")

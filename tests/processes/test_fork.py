@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from support import libraries, process
-from support.alone import TESTS, alone, python
+from support.alone import TESTS, alone, python, uses_semaphores
 from support.threads import FREE
 
 CHILDREN = 40
@@ -380,6 +380,7 @@ def work(number):
     return number
 
 
+@uses_semaphores
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 @alone(timeout=120)
 def test_the_workers_of_multiprocessing_work(method):

@@ -27,6 +27,10 @@ pidfd_open = getattr(os, "pidfd_open", None) or (lambda pid: ctypes.CDLL(None).s
 # How many processes a test may start at once.
 JOBS = 1 if "PYTEST_XDIST_WORKER" in os.environ or WINDOWS else len(os.sched_getaffinity(0))
 
+uses_semaphores = pytest.mark.skipif(
+    sys.platform == "linux" and not os.path.isdir("/dev/shm"), reason="multiprocessing needs /dev/shm"
+)
+
 
 def is_gone(pid, timeout):
     """Whether a process, given by a text, has ended, or does so in that time."""

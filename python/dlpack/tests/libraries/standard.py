@@ -49,8 +49,15 @@ def an_mmap_of_a_file() -> Memory:
     return of_buffer(memory, resize=memory.close)
 
 
+def new_shared_memory() -> shared_memory.SharedMemory:
+    try:
+        return shared_memory.SharedMemory(create=True, size=64)
+    except FileNotFoundError:
+        raise Skip("there is no /dev/shm") from None
+
+
 def shared_between_processes() -> Memory:
-    memory = shared_memory.SharedMemory(create=True, size=64)
+    memory = new_shared_memory()
     memory.unlink()  # the name goes, the memory stays until it is closed
     view: Any = memory.buf
     view[:7] = b"shared!"
@@ -235,7 +242,7 @@ CONSUMERS: list[Consumer] = [Versioned(), Legacy(), AsMemoryview()]
 
 
 def shared_memory_is_seen_from_a_second_process() -> None:
-    memory = shared_memory.SharedMemory(create=True, size=64)
+    memory = new_shared_memory()
     try:
         taken = Consumed(dlpack.asdlpack(memory.buf).__dlpack__())
         code = "from multiprocessing import resource_tracker, shared_memory; import sys\n"
