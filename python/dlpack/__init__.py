@@ -1,6 +1,7 @@
 """Share the memory of any object, without a copy, with every library that speaks DLPack, buffers or Arrow.
 
-These give a DLPackObject, which every from_dlpack takes, as in torch.from_dlpack(dlpack.asdlpack(b"Hello!")):
+These give a DLPackObject, which every from_dlpack takes but tensorflow's, which takes its __dlpack__(), as in
+torch.from_dlpack(dlpack.asdlpack(b"Hello!")):
 
     asdlpack(obj)                        the memory of any object, by the protocol that it speaks
     frombuffer(obj, dtype, shape)        its bytes, as the type and shape that you name
@@ -61,31 +62,33 @@ def get_include() -> str:
     return f"{__path__[0]}/include"
 
 
-def __getattr__(name: str) -> object:
-    """What needs enum, ctypes or multiprocessing, which take long to import, is imported when it is first asked for."""
-    value: object
-    if name == "DLDeviceType":
-        from ._object import device_types
+if not TYPE_CHECKING:  # by which every name would be right
 
-        value = device_types()
-    elif name == "borrow":
-        from .structs import borrow
+    def __getattr__(name: str) -> object:
+        """What needs enum, ctypes or multiprocessing, which take long to import, is imported when first asked for."""
+        value: object
+        if name == "DLDeviceType":
+            from ._object import device_types
 
-        value = borrow
-    elif name == "shared":
-        from ._shared import shared
+            value = device_types()
+        elif name == "borrow":
+            from .structs import borrow
 
-        value = shared
-    elif name == "structs":
-        from importlib import import_module  # "from . import structs" asks this function again
+            value = borrow
+        elif name == "shared":
+            from ._shared import shared
 
-        value = import_module(".structs", __name__)
-    else:
-        from ._conflict import no_attribute
+            value = shared
+        elif name == "structs":
+            from importlib import import_module  # "from . import structs" asks this function again
 
-        raise no_attribute(name)
-    globals()[name] = value
-    return value
+            value = import_module(".structs", __name__)
+        else:
+            from ._conflict import no_attribute
+
+            raise no_attribute(name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
@@ -95,9 +98,10 @@ def __dir__() -> list[str]:
 def _show_freezers() -> object:
     """Never called: freezers follow these imports, since they can't look into the extension. It imports the modules,
     and opens _core.so, which is no module, by dlopen."""
-    from . import _arguments, _arrow, _core, _delegate, _docs, _errors, _object, _pickle, _start
+    from . import _arguments, _arrow, _delegate, _docs, _errors, _object, _pickle, _start
+    from . import _core as _core  # type: ignore
 
-    return _arguments, _arrow, _core, _delegate, _docs, _errors, _object, _pickle, _start
+    return _arguments, _arrow, _delegate, _docs, _errors, _object, _pickle, _start
 
 
 if _os.path.exists(_os.path.join(__path__[0], "capsule.py")):  # pydlpack's

@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import _Pointer, c_char_p, c_void_p
 from typing import Any, ClassVar, Protocol, SupportsIndex, TypeAlias, final
@@ -86,6 +87,9 @@ def _core_calls() -> int: ...
 
 @final
 class DLPackObject(Buffer):
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+
     __dlpack_c_exchange_api__: ClassVar[CapsuleType]
     @property
     def shape(self) -> tuple[int, ...]: ...
