@@ -61,13 +61,15 @@ const byItsOwner = " (copy into a new array, and from there by the library that 
 // OfTarget makes an error that is about the target. A way out that copies the target would lose what is copied into it:
 // there is another one. What asdlpack refuses before gets it in Python, by about_side.
 func OfTarget(err error) error {
-	text := err.Error()
+	text := strings.ReplaceAll(err.Error(), "memoryview(memoryview(obj).tobytes())", "memoryview(obj).cast('B')")
 	said, wayOut := text, ""
 	if cut := strings.LastIndex(text, " ("); cut >= 0 {
 		said, wayOut = text[:cut], text[cut+2:]
 	}
 	copies := strings.HasPrefix(wayOut, "pass ") || strings.HasPrefix(wayOut, "convert ") || strings.HasPrefix(wayOut, "copy ")
 	switch {
+	case text != err.Error():
+		return dlpack.Of("target", dlpack.Unsupported(text))
 	case !copies || strings.Contains(wayOut, "ticks, .view("):
 		return dlpack.Of("target", err)
 	case strings.Contains(wayOut, ".view('uint8')"):
@@ -122,14 +124,15 @@ func toOneType(source, target *Place) string {
 	case !s.Compact || s.Flags&dlpack.IsCopied != 0: // of which frombuffer takes a copy alone
 		object = compactSource
 	}
-	return "of bytes pass " + asItems(object, t, t, target.Swapped) + "; else " + convert
+	misaligned := isByte(s) && s.Compact && (source.Data+s.Offset)%t.DataType.Alignment() != 0
+	return "of bytes pass " + asItems(object, t, t, target.Swapped, misaligned) + "; else " + convert
 }
 
 // toOneShape is the way out where items have to be repeated, or left out.
 func toOneShape(source, target *Place) string {
 	s, t := &source.tensor, &target.tensor
 	if s.Size == t.Size {
-		return "pass source.reshape(target.shape), or " + asItems(compactSource, s, t, false)
+		return "pass source.reshape(target.shape), or " + asItems(compactSource, s, t, false, false)
 	}
 	wayOut := "pass a part of the larger one"
 	if s.NDim == 1 && t.NDim == 1 {
@@ -154,9 +157,12 @@ func broadcasts(shape, to []int64) bool {
 }
 
 // asItems is the call that takes the bytes of some object for such items, which may be big-endian, of the target's shape.
-func asItems(object string, items, target *dlpack.Tensor, swapped bool) string {
+func asItems(object string, items, target *dlpack.Tensor, swapped, misaligned bool) string {
 	var memory [32]byte
 	name, convert := string(protocol.AppendName(memory[:0], items.DataType)), ""
+	if misaligned {
+		convert = ", copy=None"
+	}
 	if typestr := protocol.NamesElsewhere(items.DataType).Typestr; swapped && typestr != "" && typestr[0] == '<' {
 		name, convert = ">"+typestr[1:], ", copy=None"
 	}

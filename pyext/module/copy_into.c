@@ -144,8 +144,8 @@ HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
              (source = read_side(args[0], "source", COPY_IF_NEEDED, &from)) != NULL) {
         copied = copy_here(&from, &to);
         copied = copied == 0 ? copy_in_core(&from, &to) : copied;
-        if (copied < 0 && !Py_IS_TYPE(args[0], DLPackObject_type)) {
-            check_in_python(python.source_was_read, Py_BuildValue("(ON)", args[0], take_exception()));
+        if (copied < 0) {
+            check_in_python(python.sides_were_read, Py_BuildValue("(OON)", args[0], args[1], take_exception()));
         }
     }
     Py_XDECREF((PyObject *)source);

@@ -114,7 +114,7 @@ int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
         F(_arguments, plain_frombuffer), F(_arguments, plain_from_pointer), F(_arguments, plain_interface),            \
         F(_arguments, name_hidden), F(_arguments, is_numpy_scalar), F(_arguments, no_buffer),                          \
         F(_arguments, refuse_bytes), F(_arguments, refuse_pointer), F(_arguments, refuse_tensor),                      \
-        F(_arrow, check_rows), F(_arrow, describe_column), F(_arrow, source_was_read), F(_arrow, stream_failed),       \
+        F(_arrow, check_rows), F(_arrow, describe_column), F(_arrow, sides_were_read), F(_arrow, stream_failed),       \
         F(_delegate, device_answered), F(_delegate, export_keywords), F(_delegate, export_otherwise),                  \
         F(_delegate, import_tensor), F(_delegate, move), F(_delegate, import_refused), F(_delegate, refusal_kinds),    \
         F(_delegate, refuse_copy), F(_docs, doc), F(_errors, about_side), F(_errors, buffer_error),                    \

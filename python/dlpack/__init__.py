@@ -62,7 +62,7 @@ def get_include() -> str:
     return f"{__path__[0]}/include"
 
 
-if not TYPE_CHECKING:  # by which every name would be right
+if not TYPE_CHECKING:  # to a type checker it would make any name right
 
     def __getattr__(name: str) -> object:
         """What needs enum, ctypes or multiprocessing, which take long to import, is imported when first asked for."""

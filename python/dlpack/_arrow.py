@@ -29,8 +29,12 @@ def check_rows(obj: Any, rows: int) -> Exception | None:
 
 def is_read_once(obj: object) -> bool:
     """An Arrow stream that is no container: reading it may consume it."""
-    others = ["__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__len__"]
-    return hasattr(obj, "__arrow_c_stream__") and not any(hasattr(obj, name) for name in others)
+    if not hasattr(obj, "__arrow_c_stream__"):
+        return False
+    for name in "__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__len__":
+        if hasattr(obj, name):
+            return False
+    return True
 
 
 def stream_failed(obj: object, error: Exception) -> Exception:
@@ -43,12 +47,23 @@ def stream_failed(obj: object, error: Exception) -> Exception:
     return error if error.__traceback__ else stream_was_read(obj, error)  # of obj's own method in Python
 
 
-def source_was_read(obj: object, error: Exception) -> Exception:
-    """An error that came after copy_into read its source, which a capsule and a managed tensor serve once."""
-    used_up = type(obj).__name__ in ("PyCapsule", "LP_DLManagedTensor", "LP_DLManagedTensorVersioned")
-    if used_up and type(error) in (BufferError, ValueError):
-        return type(error)(f"{error}; before that make the source anew: it is used up")
-    return stream_was_read(obj, error)
+USED_UP = "PyCapsule", "LP_DLManagedTensor", "LP_DLManagedTensorVersioned"
+
+
+def sides_were_read(source: object, target: object, error: Exception) -> Exception:
+    """An error that came after copy_into read both, of which a capsule and a managed tensor serve once."""
+    if error.__traceback__ or type(error) not in (BufferError, ValueError):
+        return error  # of a signal handler
+    kind, text, used_up = type(source).__name__, str(error), ""
+    if kind in USED_UP or kind == "LP_DLTensor":
+        text = text.replace("frombuffer(source,", "frombuffer(dlpack.asdlpack(source),")
+    if kind in USED_UP:
+        used_up = "source"
+    if type(target).__name__ in USED_UP:
+        used_up += " and the target" if used_up else "target"
+    if used_up:
+        text += f"; before that make the {used_up} anew, which can be read once"
+    return stream_was_read(source, error) if text == str(error) else type(error)(text)
 
 
 def stream_was_read(obj: object, error: Exception) -> Exception:

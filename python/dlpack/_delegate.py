@@ -289,7 +289,12 @@ def ask(
 
 
 def are_same(words: Words, asked: Words | None) -> bool:
-    return asked is not None and len(words) == len(asked) and all(words[name] is asked.get(name) for name in words)
+    if asked is None or len(words) != len(asked):
+        return False
+    for name in words:  # all() makes a generator, by which CPython 3.13 crashes where there is no memory for it
+        if words[name] is not asked.get(name):
+            return False
+    return True
 
 
 def call(obj: Any, words: Words, refused: BaseException | None = None) -> tuple[object, BaseException | None]:

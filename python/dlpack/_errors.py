@@ -79,7 +79,7 @@ def shorten(text: str) -> str:
 
 def of_handler(traceback: TracebackType | None) -> bool:
     """Whether a signal handler of the program's raised an error: wherever that comes, it is the program's to catch."""
-    running, frame = set(), _getframe() if traceback else None
+    running, frame = set(), _getframe(1) if traceback else None
     while frame:  # f_locals of a function that still runs would keep its variables alive, or make a cycle
         running.add(id(frame))
         frame = frame.f_back
@@ -213,8 +213,9 @@ def way_out(obj: Any) -> str:
 
 
 def way_out_of_list(items: list[Any] | tuple[Any, ...]) -> str:
-    if any(has_memory(item) for item in items):
-        return "pass its items one by one"
+    for item in items:
+        if has_memory(item):
+            return "pass its items one by one"
     lengths = {len(item) if isinstance(item, list | tuple) else None for item in items}
     return "pass numpy.asarray(obj) or an array.array" if len(lengths) < 2 else "pass numpy.asarray(obj[0]), and so on"
 
@@ -223,8 +224,12 @@ def has_memory(item: Any) -> bool:
     """Whether an item of a list shares memory; of numpy's scalars an array is made."""
     from ._arguments import is_numpy_scalar
 
-    is_bytes = isinstance(item, bytes | bytearray | memoryview)
-    return is_bytes or (any(hasattr(item, name) for name in PROTOCOLS) and not is_numpy_scalar(item))
+    if isinstance(item, bytes | bytearray | memoryview):
+        return True
+    for name in PROTOCOLS:
+        if hasattr(item, name):
+            return not is_numpy_scalar(item)
+    return False
 
 
 def way_out_of_file(obj: Any) -> str:
@@ -399,12 +404,14 @@ def of_target(text: str) -> str:
     text = text.replace("mode='c'", "mode='r+'").replace("ACCESS_COPY", "ACCESS_WRITE")
     text = text.replace("map the file: mmap", "open it in mode 'r+b' and map it: mmap")
     text = text.replace("or opened as file", "or opened in mode 'r+b' as file").replace(", or of text obj.encode()", "")
+    text, is_of_file, _ = text.partition("; if it is empty ")
+    text += ")" if is_of_file else ""
     cut = text.rfind(" (")
     while cut > 0 and text.count("(", cut) != text.count(")", cut):
         cut = text.rfind(" (", 0, cut)
     if cut < 0 or not text.endswith(")") or not text.startswith(OF_THIS_PACKAGE, cut + 2):
         return text
-    for words in TO_OWN_MEMORY:  # any() makes a generator, which CPython 3.11 loses where there is no memory for it
+    for words in TO_OWN_MEMORY:
         if words in text[cut:]:
             return text
     return f"{text[:cut]} (copy into a new array, and from there by the library that owns the target)"

@@ -66,14 +66,18 @@ def recognised_alike(kind: type, has_dlpack: bool) -> bool | None:
     """Whether all objects of the type, now and later, are recognised alike: by a method __dlpack__, or by their buffer,
     since they have none of the attributes that come before it. They look up attributes as object does. None: they may
     not be; True: by both, which give the same memory. That is known of numpy's arrays alone."""
-    if type(kind) is not type or not all(base.__flags__ & IMMUTABLE for base in kind.__mro__):
-        return None  # an attribute may come to the type
-    if kind.__dictoffset__:
-        return None  # or to one object alone
+    if type(kind) is not type or kind.__dictoffset__:
+        return None  # an attribute may come to one object alone
+    for base in kind.__mro__:
+        if not base.__flags__ & IMMUTABLE:
+            return None  # or to the type
     if has_dlpack:
         is_numpys = kind.__name__ == "ndarray" and getattr(kind, "__module__", None) == "numpy"
         return is_numpys if type(kind.__dlpack__) is type(str.join) else None  # type: ignore[attr-defined]
-    return None if any(hasattr(kind, name) for name in BEFORE_BUFFER) else False
+    for name in BEFORE_BUFFER:
+        if hasattr(kind, name):
+            return None
+    return False
 
 
 def device_text(x: DLPackObject) -> str:

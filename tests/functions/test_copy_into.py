@@ -412,6 +412,8 @@ def test_a_file_as_target_is_mapped_once_it_is_open_for_both(tmp_path):
     [
         (numbers(2, 3).tobytes(), np.zeros((2, 3), "f4"), "dlpack.frombuffer(source, 'float32', (2, 3))"),
         (numbers(2, 3), bytearray(24), "dlpack.frombuffer(source, 'uint8', (24,))"),
+        (memoryview(bytearray(9))[1:], numbers(2), "dlpack.frombuffer(source, 'float32', (2,), copy=None)"),
+        ((ctypes.c_uint64 * 2)(1, 2), (ctypes.c_void_p * 2)(), "memoryview(obj).cast('B').cast('Q')"),
         (numbers(2), memoryview(bytearray(9))[1:], "dlpack.frombuffer(source, 'uint8', (8,))"),
         (numbers(2), np.zeros(16, "u1")[::2], "dlpack.frombuffer(source, 'uint8', (8,))"),
         (numbers(4, dtype="i1"), bytearray(4), "dlpack.frombuffer(source, 'uint8', (4,))"),
@@ -482,8 +484,14 @@ def test_the_error_says_that_a_capsule_is_used_up():
     managed = Managed(array.ctypes.data, shape=(6,))
     capsule, pointer = array.__dlpack__(), ctypes.pointer(managed.struct)
     for source in capsule, pointer:
-        with pytest.raises(ValueError, match="one shape, .*; before that make the source anew: it is used up$"):
+        with pytest.raises(
+            ValueError, match="one shape, .*; before that make the source anew, which can be read once$"
+        ):
             copy_into(source, numbers(2, 3))
+    with pytest.raises(ValueError, match=r"pass dlpack.frombuffer\(dlpack.asdlpack\(source\), 'uint8', \(24,\)\)"):
+        copy_into(array.__dlpack__(), bytearray(24))
+    with pytest.raises(ValueError, match="make the source and the target anew, which can be read once$"):
+        copy_into(numbers(6).__dlpack__(), numbers(2, 3).__dlpack__(max_version=(1, 0)))
     assert (capsule_name(capsule), bool(pointer), managed.deleted) == (b"used_dltensor", False, 1)
     with pytest.raises(ValueError, match=r"already consumed, which works once \([^)]*\)$"):
         copy_into(capsule, numbers(2, 3))
