@@ -47,25 +47,6 @@ def stream_failed(obj: object, error: Exception) -> Exception:
     return error if error.__traceback__ else stream_was_read(obj, error)  # of obj's own method in Python
 
 
-USED_UP = "PyCapsule", "LP_DLManagedTensor", "LP_DLManagedTensorVersioned"
-
-
-def sides_were_read(source: object, target: object, error: Exception) -> Exception:
-    """An error that came after copy_into read both, of which a capsule and a managed tensor serve once."""
-    if error.__traceback__ or type(error) not in (BufferError, ValueError):
-        return error  # of a signal handler
-    kind, text, used_up = type(source).__name__, str(error), ""
-    if kind in USED_UP or kind == "LP_DLTensor":
-        text = text.replace("frombuffer(source,", "frombuffer(dlpack.asdlpack(source),")
-    if kind in USED_UP:
-        used_up = "source"
-    if type(target).__name__ in USED_UP:
-        used_up += " and the target" if used_up else "target"
-    if used_up:
-        text += f"; before that make the {used_up} anew, which can be read once"
-    return stream_was_read(source, error) if text == str(error) else type(error)(text)
-
-
 def stream_was_read(obj: object, error: Exception) -> Exception:
     """An error that came after obj's stream was read, or in it."""
     if type(error) not in (BufferError, ValueError) or not is_read_once(obj):

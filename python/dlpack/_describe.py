@@ -64,6 +64,11 @@ def is_taken_over(obj: object) -> bool:
     return type(obj) is Capsule or _structure_reader(obj) is not None
 
 
+def is_used_up(obj: object) -> bool:
+    """Whether obj, which was read, can't be read again: a DLTensor is borrowed."""
+    return is_taken_over(obj) and type(obj).__name__ != "LP_DLTensor"
+
+
 def looked_at(obj: object) -> DLPackObject:
     """What asdlpack gives, but that nothing is taken over. It must not outlive what could be."""
     if type(obj) is Capsule:

@@ -399,6 +399,23 @@ def about_side(side: str, error: BaseException) -> BaseException:
     return named.with_traceback(error.__traceback__)
 
 
+def sides_were_read(source: object, target: object, error: Exception) -> Exception:
+    """The error of copying, after both sides were read."""
+    from ._arrow import stream_was_read
+    from ._describe import is_taken_over, is_used_up
+
+    if error.__traceback__ or type(error) not in (BufferError, ValueError):
+        return error  # of a signal handler
+    text, used_up = str(error), "source" if is_used_up(source) else ""
+    if is_taken_over(source):
+        text = text.replace("frombuffer(source,", "frombuffer(dlpack.asdlpack(source),")
+    if is_used_up(target):
+        used_up += " and the target" if used_up else "target"
+    if used_up:
+        text += f"; before that make the {used_up} anew, which can be read once"
+    return stream_was_read(source, error) if text == str(error) else type(error)(text)
+
+
 def of_target(text: str) -> str:
     """The text of an error with a way out by which the object can be written to."""
     text = text.replace("mode='c'", "mode='r+'").replace("ACCESS_COPY", "ACCESS_WRITE")

@@ -144,7 +144,7 @@ else:
             try:
                 return opened(LIBC.memfd_create, b"dlpack.shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)
             except outside_handlers(OSError) as error:
-                if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # filtered, or noexec
+                if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # a filter of system calls, or noexec
                     raise
         try:
             with tempfile.TemporaryFile() as file:

@@ -15,7 +15,7 @@ import pytest
 
 import dlpack
 from dlpack import asdlpack, from_pointer, frombuffer
-from support.alone import uses_semaphores
+from support.alone import uses_dev_shm
 
 DTYPES = (
     "int2 int4 int8 int16 int32 int64 uint1 uint2 uint4 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 "
@@ -220,7 +220,7 @@ def doubled(x):
     return asdlpack(np.from_dlpack(x) * 2)
 
 
-@uses_semaphores
+@uses_dev_shm
 @pytest.mark.parametrize("method", sorted({*multiprocessing.get_all_start_methods()} - {"fork"}))
 def test_another_process_takes_and_gives_it(method):
     x = asdlpack(np.arange(6.0).reshape(2, 3).T)

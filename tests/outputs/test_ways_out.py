@@ -23,7 +23,7 @@ import pytest
 
 import dlpack
 from dlpack import asdlpack
-from support.alone import uses_semaphores
+from support.alone import uses_dev_shm
 from support.small_types import ALL
 
 
@@ -195,10 +195,11 @@ def x_of(name):
     return asdlpack(numpy.zeros(4, getattr(ml_dtypes, name)))
 
 
+OF_DEV_SHM = "an Array of multiprocessing", "a SharedMemory"
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # as it is typed, nobody closes the file
-@pytest.mark.parametrize(
-    "what", [pytest.param(it, marks=uses_semaphores if "multiproc" in it or "SharedM" in it else ()) for it in REFUSED]
-)
+@pytest.mark.parametrize("what", [pytest.param(it, marks=uses_dev_shm if it in OF_DEV_SHM else ()) for it in REFUSED])
 def test_a_way_out_works_as_the_error_has_it(what):
     if "long double" in what and numpy.dtype("g").itemsize == 8:
         pytest.skip("on Windows they are doubles")

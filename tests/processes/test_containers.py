@@ -14,7 +14,9 @@ import dlpack
 from support import chains, everything, forks, process, seccomp
 from support.alone import TESTS, alone, python
 
-makes_mounts = pytest.mark.skipif(not process.is_capable(21), reason="needs root with CAP_SYS_ADMIN: mounts of its own")
+makes_mounts = pytest.mark.skipif(
+    not process.is_capable(process.CAP_SYS_ADMIN), reason="needs root with CAP_SYS_ADMIN: mounts of its own"
+)
 
 MALFORMED = {
     "GOMEMLIMIT": ["", "much", "-1", "1", "1KiB", "9" * 40, "\xff"],

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from support import libraries, process
-from support.alone import TESTS, alone, python, uses_semaphores
+from support.alone import TESTS, alone, python, uses_dev_shm
 from support.threads import FREE
 
 CHILDREN = 40
@@ -32,7 +32,7 @@ PARENTS = ["right after the import", "idle", "just back from Go", "with threads 
 @alone(timeout=280)
 def test_children_use_everything_and_fork_five_deep(parent, effort, figure):
     import dlpack
-    from support import everything, forks, process
+    from support import everything, forks
 
     inherited = []
     if parent != "right after the import":
@@ -86,7 +86,7 @@ def test_children_use_everything_and_fork_five_deep(parent, effort, figure):
 @alone(timeout=280)
 def test_forks_in_a_row_leave_no_descriptor_and_no_mapping(effort, figure):
     """In parents, in children and in theirs. A table of Python's may become a mapping of its own meanwhile, once."""
-    from support import forks, process
+    from support import forks
 
     count = effort(30, 1000)
 
@@ -380,7 +380,7 @@ def work(number):
     return number
 
 
-@uses_semaphores
+@uses_dev_shm
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 @alone(timeout=120)
 def test_the_workers_of_multiprocessing_work(method):
@@ -444,7 +444,7 @@ def test_a_thread_that_forked_may_end_in_the_child():
             forks.join(children.pop())
 
 
-@pytest.mark.skipif(not process.is_capable(18), reason="needs root with CAP_SYS_CHROOT")
+@pytest.mark.skipif(not process.is_capable(process.CAP_SYS_CHROOT), reason="needs root with CAP_SYS_CHROOT")
 def test_a_fork_after_chroot_prints_nothing_and_its_child_works(tmp_path, package):
     """No module can be imported any more: device types that were not imported before are plain ints."""
     result = python(

@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 import pytest
 
 from dlpack import asdlpack
-from support.alone import alone, uses_semaphores
+from support.alone import alone, uses_dev_shm
 from support.engines import end_holding, facts, kinds, seen, there_and_back
 from support.threads import in_threads
 
@@ -43,7 +43,7 @@ def by_executor(context, xs):
         return pool.submit(there_and_back, xs).result()
 
 
-@uses_semaphores
+@uses_dev_shm
 @pytest.mark.parametrize("method", METHODS)
 @alone(timeout=120)
 def test_queues_and_pools_bring_every_kind_there_and_back(method):
@@ -55,7 +55,7 @@ def test_queues_and_pools_bring_every_kind_there_and_back(method):
             assert got == [facts(x), x.readonly] and facts(y) == facts(x), way
 
 
-@uses_semaphores
+@uses_dev_shm
 @pytest.mark.parametrize("method", METHODS)
 @alone(timeout=120)
 def test_a_worker_that_dies_with_its_copy_leaves_the_memory_as_it_was(method):

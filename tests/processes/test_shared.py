@@ -24,7 +24,7 @@ import pytest
 
 import dlpack
 from support import forks, layouts, seccomp, small_types
-from support.alone import TESTS, alone, python, uses_semaphores
+from support.alone import TESTS, alone, python, uses_dev_shm
 from support.process import address_space, open_files
 from support.threads import in_threads
 
@@ -116,7 +116,7 @@ def by_pool(context, x):
     return y
 
 
-@uses_semaphores
+@uses_dev_shm
 @pytest.mark.parametrize("method", METHODS)
 @alone(timeout=120)
 def test_a_process_writes_the_pages_that_it_is_given_and_gives_back(method):
@@ -456,7 +456,7 @@ def test_what_an_audit_hook_raises_is_passed_on_as_it_is():
     assert files() == set()
 
 
-@uses_semaphores
+@uses_dev_shm
 def test_a_pool_says_why_its_process_received_nothing():
     """It ends, at an OSError silently, and the Pool waits."""
     code = f"""if True:

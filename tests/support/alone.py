@@ -27,7 +27,7 @@ pidfd_open = getattr(os, "pidfd_open", None) or (lambda pid: ctypes.CDLL(None).s
 # How many processes a test may start at once.
 JOBS = 1 if "PYTEST_XDIST_WORKER" in os.environ or WINDOWS else len(os.sched_getaffinity(0))
 
-uses_semaphores = pytest.mark.skipif(
+uses_dev_shm = pytest.mark.skipif(
     sys.platform == "linux" and not os.path.isdir("/dev/shm"), reason="multiprocessing needs /dev/shm"
 )
 

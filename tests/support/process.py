@@ -14,8 +14,11 @@ def status(field):
         return next(line.split(":")[1].split()[0] for line in lines if line.startswith(field + ":"))
 
 
+CAP_SYS_CHROOT, CAP_SYS_ADMIN = 18, 21  # of capabilities(7)
+
+
 def is_capable(capability):
-    """Whether this process has a capability of root's, by its number in capabilities(7)."""
+    """Whether this process may do what root may."""
     return bool(int(status("CapEff"), 16) >> capability & 1)
 
 
