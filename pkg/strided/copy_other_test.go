@@ -25,7 +25,7 @@ func TestNoWorkerIsLeftWhenTheMemoryFaults(t *testing.T) {
 		for _, layout := range []struct {
 			strides        []int64
 			itemSize, swap int
-		}{{[]int64{page, 1}, 1, 0}, {[]int64{1, pages}, 1, 0}, {[]int64{page, 4}, 4, 4}} {
+		}{{[]int64{page, 1}, 1, 0}, {[]int64{1, pages}, 1, 0}, {[]int64{page, 4}, 4, 4}, {[]int64{4, 4 * pages}, 4, 0}} {
 			func() {
 				defer func() {
 					fault, ok := recover().(interface{ Addr() uintptr })

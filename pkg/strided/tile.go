@@ -8,9 +8,9 @@ const (
 	cacheLine = 64
 )
 
-// A tile is a block of the source in the source's order. It is read in the order of the source and written in that of
-// the destination, so that each cache line is used whole while it is in the cache. Without it, the lines of an array
-// whose rows are a power of two apart would evict each other.
+// A tile is a block of the source. It is read in the order of the source and written in that of the destination, so that
+// each cache line is used whole while it is in the cache. Without it, the lines of an array whose rows are a power of two
+// apart would evict each other. It has the source's order, or where vectors can change that on the way, the destination's.
 type tile [tileBytes]byte
 
 // partner gives the index of the dimension that makes tiles with the innermost one, or -1. Tiles pay where each item of
@@ -45,6 +45,7 @@ func (c *copier) tiles(dst, src unsafe.Pointer, buffer *tile) {
 	rows := c.tileRows()
 	columns := min(inner.n, capacity/rows)
 	rows = min(outer.n, capacity/columns)
+	vectors := canTranspose(c.size) && outer.src == c.size && !c.swapped
 	b := unsafe.Pointer(buffer)
 	for i := 0; i < outer.n; i += rows {
 		n := min(rows, outer.n-i)
@@ -52,9 +53,26 @@ func (c *copier) tiles(dst, src unsafe.Pointer, buffer *tile) {
 			m := min(columns, inner.n-j)
 			from := unsafe.Add(src, i*outer.src+j*inner.src)
 			to := unsafe.Add(dst, i*outer.dst+j*inner.dst)
-			c.gather(b, from, dim{m, n * c.size, inner.src}, dim{n, c.size, outer.src}, false)
-			c.gather(to, b, dim{n, outer.dst, c.size}, dim{m, c.size, n * c.size}, c.swapped)
+			if vectors {
+				c.transpose(b, from, dim{n, m * c.size, c.size}, dim{m, c.size, inner.src})
+				c.gather(to, b, dim{n, outer.dst, m * c.size}, dim{m, c.size, c.size}, false)
+			} else {
+				c.gather(b, from, dim{m, n * c.size, inner.src}, dim{n, c.size, outer.src}, false)
+				c.gather(to, b, dim{n, outer.dst, c.size}, dim{m, c.size, n * c.size}, c.swapped)
+			}
 		}
+	}
+}
+
+// transpose copies rows whose neighbours lie side by side in the source: blocks of them by vectors, and the rest by items.
+func (c *copier) transpose(dst, src unsafe.Pointer, outer, inner dim) {
+	rows, columns := transposeVectors(dst, outer.dst, src, inner.src, outer.n, inner.n, c.size)
+	if right := (dim{inner.n - columns, inner.dst, inner.src}); right.n > 0 && rows > 0 {
+		to, from := unsafe.Add(dst, columns*inner.dst), unsafe.Add(src, columns*inner.src)
+		c.gather(to, from, dim{rows, outer.dst, outer.src}, right, false)
+	}
+	if below := (dim{outer.n - rows, outer.dst, outer.src}); below.n > 0 {
+		c.gather(unsafe.Add(dst, rows*outer.dst), unsafe.Add(src, rows*outer.src), below, inner, false)
 	}
 }
 
