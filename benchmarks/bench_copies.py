@@ -6,7 +6,7 @@ numpy.copyto writes to memory that is there."""
 
 from collections.abc import Iterator
 
-from timing import Table, Worker, beside
+from timing import Table, Worker, apart, beside
 
 SIZES = ["4KiB", "16KiB", "64KiB", "256KiB", "1MiB", "4MiB", "16MiB", "64MiB", "256MiB", "1GiB"]
 
@@ -43,10 +43,8 @@ INTO = [
 
 
 def tables(rounds: int) -> Iterator[Table]:
-    with Worker() as worker:
-        yield beside("copying", worker, BESIDE_NUMPY + BESIDE_TORCH, rounds)
-    with Worker(cpus=1) as worker:
-        yield beside("copying with one CPU", worker, BESIDE_TORCH, rounds)
+    yield apart("copying", BESIDE_NUMPY + BESIDE_TORCH, rounds)
+    yield apart("copying with one CPU", BESIDE_TORCH, rounds, cpus=1)
 
 
 def sizes(rounds: int) -> Iterator[Table]:
@@ -55,8 +53,7 @@ def sizes(rounds: int) -> Iterator[Table]:
         for array in (f"{layout}_{size}" for size in SIZES):
             ours = f"asdlpack({array}, copy=True)"
             pairs += [(ours, f"{array}.copy()", None), (ours, f"torch.from_numpy({array}).{torchs}()", None)]
-        with Worker() as worker:
-            yield beside(f"copying {layout} memory", worker, pairs, rounds)
+        yield apart(f"copying {layout} memory", pairs, rounds)
 
 
 def layouts(rounds: int) -> Iterator[Table]:
@@ -68,8 +65,7 @@ def layouts(rounds: int) -> Iterator[Table]:
             goal = small if size in SMALL else None if size == "256KiB" and layout != "compact" else large
             pairs.append((f"asdlpack({layout}_{size}, copy=True)", f"{layout}_{size}.{numpys}", goal))
     for cpus, title in (0, "each layout"), (1, "each layout with one CPU"):
-        with Worker(cpus=cpus) as worker:
-            yield beside(f"copying {title}", worker, pairs, rounds)
+        yield apart(f"copying {title}", pairs, rounds, cpus)
 
 
 def into(rounds: int) -> Iterator[Table]:

@@ -271,6 +271,18 @@ def beside(title: str, worker: Worker, pairs: Pairs, rounds: int, kind: str = "l
     return Table(title, "bytes" if kind == "memory" else "ns", [row for row in rows if not math.isnan(row.ratio)])
 
 
+def apart(title: str, pairs: Pairs, rounds: int, cpus: int = 0) -> Table:
+    """Times each statement of a pair in a process of its own: a copy to memory that another statement has freed takes
+    less time than one to new memory."""
+    rows = []
+    for it, peer, goal in pairs:
+        with Worker(cpus=cpus) as ours, Worker(cpus=cpus) as theirs:
+            for _ in range(rounds):
+                value, other = ours.sample("loop", it), theirs.sample("loop", peer)
+        rows.append(Row(it, value, peer, other, goal))
+    return Table(title, "ns", [row for row in rows if not math.isnan(row.ratio)])
+
+
 def cpu() -> str:
     with open("/proc/cpuinfo") as lines:
         models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
