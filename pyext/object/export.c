@@ -53,8 +53,8 @@ HOT static void delete_versioned(DLManagedTensorVersioned *self)
 HOT static void destroy_capsule(PyObject *capsule)
 {
     const char *name = PyCapsule_GetName(capsule);
-    if (name == capsule_versioned ||
-        (name != NULL && (strcmp(name, capsule_versioned) == 0 || strcmp(name, capsule_legacy) == 0))) {
+    bool used = name == NULL || name[0] != capsule_legacy[0]; /* else it would take 5 ns to compare the whole */
+    if (!used && (strcmp(name, capsule_versioned) == 0 || strcmp(name, capsule_legacy) == 0)) {
         struct block *block = PyCapsule_GetPointer(capsule, name);
         Py_DECREF(block->owner);
         free(block);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The fields of an interface dict, in use. Only the CUDA array interface has a stream. */
+/* The fields of an interface dict, in use. Only the CUDA array interface has the last one. */
 enum field { TYPESTR, SHAPE, STRIDES, DATA, OFFSET, MASK, VERSION, STREAM, FIELDS };
 
 static PyObject *const *const field_names[FIELDS] = {
@@ -35,9 +35,9 @@ HOT static int dict_item(PyObject *dict, PyObject *key, PyObject **value)
 }
 
 /* New references; NULL where absent or None. */
-HOT static int take_fields(PyObject *dict, PyObject **fields)
+HOT static int take_fields(PyObject *dict, PyObject **fields, int count)
 {
-    for (int i = 0; i < FIELDS; i++) {
+    for (int i = 0; i < count; i++) {
         if (dict_item(dict, *field_names[i], &fields[i]) < 0) {
             return -1;
         }
@@ -54,7 +54,7 @@ HOT static int read_typestr(DLPackObject *self, struct request *request, const c
 {
     request_format(request, typestr);
     request->long_format = NULL;
-    if (strlen(typestr) < 3 || (strchr("VW", typestr[1]) == NULL && strcmp(typestr + 1, "f1") != 0)) {
+    if (strlen(typestr) < 3 || (typestr[1] != 'V' && typestr[1] != 'W' && strcmp(typestr + 1, "f1") != 0)) {
         return 0;
     }
     PyObject *named = call_python(python.name_hidden, Py_BuildValue("(Os)", self->obj, typestr));
@@ -76,7 +76,7 @@ HOT static bool plain_data(PyObject *data, uint64_t *address)
 HOT static bool plain_fields(PyObject *const *fields, bool of_cuda, const char **typestr, struct request *request)
 {
     uint64_t version = of_cuda ? 0 : 3;
-    PyObject *data = fields[DATA], *stream = of_cuda ? fields[STREAM] : NULL, *offset = of_cuda ? NULL : fields[OFFSET];
+    PyObject *data = fields[DATA], *stream = fields[STREAM], *offset = of_cuda ? NULL : fields[OFFSET];
     if (fields[TYPESTR] == NULL || !plain_text(fields[TYPESTR], typestr) || strchr(*typestr, ' ') != NULL ||
         fields[SHAPE] == NULL || !plain_ints(fields[SHAPE], request->dims, &request->ndim) ||
         (fields[STRIDES] != NULL && !plain_ints(fields[STRIDES], strides_in(request), &request->stride_count)) ||
@@ -127,7 +127,7 @@ HOT static int read_plain(DLPackObject *self, PyObject *dict, struct request *re
     PyObject *fields[FIELDS] = {NULL};
     const char *typestr;
     bool of_cuda = request->protocol == PROTOCOL_CUDA_ARRAY_INTERFACE;
-    int read = take_fields(dict, fields) < 0 ? -1 : plain_fields(fields, of_cuda, &typestr, request);
+    int read = take_fields(dict, fields, of_cuda ? FIELDS : STREAM) < 0 ? -1 : plain_fields(fields, of_cuda, &typestr, request);
     if (read > 0 && (read_typestr(self, request, typestr) < 0 || read_data(self, fields[DATA], request) < 0)) {
         read = -1;
     }
