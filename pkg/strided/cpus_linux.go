@@ -11,11 +11,13 @@ import (
 	"unsafe"
 )
 
-// granted is read when the package is loaded. The core starts then, and no fork can inherit a file that is open.
-var granted = grantedCPUs("/proc/self/cgroup", "/sys/fs/cgroup")
+var granted = math.MaxInt
 
-// cpus gives how many CPUs a copy may use: those that the calling thread may run on, and as many as its control groups
-// grant.
+// ReadGrants reads how many CPUs' time the process's control groups grant, for copies after that. It opens files, which
+// a fork at that time would inherit. It must not be called while a copy is made.
+func ReadGrants() { granted = grantedCPUs("/proc/self/cgroup", "/sys/fs/cgroup") }
+
+// cpus gives how many CPUs a copy may use: those that the calling thread may run on, and no more than were granted.
 func cpus() int {
 	return min(mostWorkers, affinity(), granted)
 }
@@ -35,15 +37,9 @@ func affinity() int {
 }
 
 // grantedCPUs gives how many CPUs' time the process's control groups grant, rounded up. The file `groups` names them
-// (cgroups(7)). Their folders are below root; in a container, root itself is the process's group. A panic here would
-// end the process, since the package is being loaded.
-func grantedCPUs(groups, root string) (least int) {
-	defer func() {
-		if recover() != nil {
-			least = math.MaxInt
-		}
-	}()
-	least = math.MaxInt
+// (cgroups(7)). Their folders are below root; in a container, root itself is the process's group.
+func grantedCPUs(groups, root string) int {
+	least := math.MaxInt
 	for line := range strings.Lines(read(groups)) {
 		_, line, _ = strings.Cut(strings.TrimSpace(line), ":")
 		controllers, group, _ := strings.Cut(line, ":")

@@ -23,6 +23,7 @@ import (
 	"dlpack/pkg/dlpack"
 	"dlpack/pkg/handover"
 	"dlpack/pkg/stack"
+	"dlpack/pkg/strided"
 )
 
 var version string // the package's; build.py sets it
@@ -44,12 +45,13 @@ func dlpackStart(core *C.struct_core) {
 	core.grow = (*[0]byte)(C.dlpackGrow)
 }
 
-// dlpackGrow gives Go the processors that large copies use.
+// dlpackGrow gives Go the processors that large copies use. No fork comes meanwhile.
 //
 //export dlpackGrow
 func dlpackGrow(processors C.uint32_t) {
 	defer func() { recover() }()
 	stack.Reserve() // it may be the thread's first call
+	strided.ReadGrants()
 	useProcessors(int(processors))
 }
 
