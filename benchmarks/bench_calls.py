@@ -35,14 +35,15 @@ HANDING_ON = [
 LEAST = [
     ("asdlpack(some_bytearray)", "floor.hold(some_bytearray)", None),
     ("asdlpack(some_array)", "floor.hold(some_array)", None),
-    ("asdlpack(ndarray)", "floor.ask(ndarray)", None),
+    ("asdlpack(ndarray)", "floor.refer(ndarray)", None),
     ("wrapped.__dlpack__(max_version=(1, 1))", "floor_held.__dlpack__(max_version=(1, 1))", None),
     ("numpy.from_dlpack(asdlpack(some_bytearray))", "numpy.from_dlpack(floor.hold(some_bytearray))", None),
-    ("numpy.from_dlpack(asdlpack(ndarray))", "numpy.from_dlpack(floor.ask(ndarray))", None),
+    ("numpy.from_dlpack(asdlpack(ndarray))", "numpy.from_dlpack(floor.refer(ndarray))", None),
     ("torch.from_dlpack(asdlpack(some_bytearray))", "torch.from_dlpack(floor.hold(some_bytearray))", None),
     ("tvm_ffi.from_dlpack(asdlpack(some_bytearray))", "tvm_ffi.from_dlpack(floor.hold(some_bytearray))", None),
-    ("tvm_ffi.from_dlpack(exchanged)", "tvm_ffi.from_dlpack(floor_exchanged)", None),
+    ("tvm_ffi.from_dlpack(exchanged)", "tvm_ffi.from_dlpack(floor_held)", None),
 ]
+LOOKING_UP = [(ours, least.replace("hold", "describe"), goal) for ours, least, goal in LEAST if "floor.hold" in least]
 AFTER_A_GAP = [
     (statement, peer, 2.0)
     for statement, peer, goal in (*WRAPPING, EXPORTING[0], *HANDING_ON[:2])
@@ -68,6 +69,7 @@ def tables(rounds: int) -> Iterator[Table]:
         yield beside("exporting", worker, EXPORTING, rounds)
         yield beside("handing on", worker, HANDING_ON, rounds)
         yield beside("beside the least that C can do", worker, LEAST, rounds)
+        yield beside("beside the least with a look-up", worker, LOOKING_UP, rounds)
         yield beside("after 1 ms of sleep", worker, AFTER_A_GAP, max(1, rounds // 4), "gap")
 
 

@@ -5,24 +5,26 @@ import math
 import sys
 from collections.abc import Iterator
 
-from timing import THREADS, Row, Table, Worker, beside, in_turn
+from timing import THREADS, Pairs, Row, Table, Worker, beside, in_turn
 
 NDIMS = [1, 2, 4, 8, 16, 32]
 LIVE = [0, 1_000, 10_000, 100_000, 1_000_000]
 
-OBJECTS = [
-    ("asdlpack(some_bytearray)", "memoryview(some_bytearray)"),
-    ("asdlpack(some_bytes)", "memoryview(some_bytes)"),
-    ("asdlpack(ndarray)", "memoryview(ndarray)"),
-    ("asdlpack(ndarray)", "ndarray[:]"),
-    ("asdlpack(interface)", "numpy.asarray(interface)"),
-    ("asdlpack(some_bytearray)", "torch.frombuffer(some_bytearray, dtype=torch.uint8)"),
-    ("asdlpack(some_bytearray)", "tvm_ffi.from_dlpack(ndarray)"),
+OBJECTS: Pairs = [
+    ("asdlpack(some_bytearray)", "memoryview(some_bytearray)", None),
+    ("asdlpack(some_bytes)", "memoryview(some_bytes)", None),
+    ("asdlpack(ndarray)", "memoryview(ndarray)", None),
+    ("asdlpack(ndarray)", "ndarray[:]", 1.5),
+    ("asdlpack(some_bytearray)", "floor.hold(some_bytearray)", None),
+    ("asdlpack(some_bytearray)", "floor.describe(some_bytearray)", None),
+    ("asdlpack(interface)", "numpy.asarray(interface)", None),
+    ("asdlpack(some_bytearray)", "torch.frombuffer(some_bytearray, dtype=torch.uint8)", None),
+    ("asdlpack(some_bytearray)", "tvm_ffi.from_dlpack(ndarray)", None),
 ]
-CAPSULES = [
-    ("wrapped.__dlpack__()", "ndarray.__dlpack__()"),
-    ("wrapped.__dlpack__()", "tensor.__dlpack__()"),
-    ("wrapped.__dlpack__(max_version=(1, 1))", "ndarray.__dlpack__(max_version=(1, 1))"),
+CAPSULES: Pairs = [
+    ("wrapped.__dlpack__()", "ndarray.__dlpack__()", None),
+    ("wrapped.__dlpack__()", "tensor.__dlpack__()", None),
+    ("wrapped.__dlpack__(max_version=(1, 1))", "ndarray.__dlpack__(max_version=(1, 1))", None),
 ]
 
 
@@ -68,9 +70,11 @@ def memory(pydlpack: str | None) -> Iterator[Table]:
         with Worker(python, path) as worker:
             return worker.sample("memory", statement)
 
-    statements = dict.fromkeys(statement for row in (*OBJECTS, *CAPSULES) for statement in row)
+    statements = dict.fromkeys(statement for row in (*OBJECTS, *CAPSULES) for statement in row[:2])
     taken = {statement: measure(statement) for statement in statements}
-    objects, capsules = ([Row(it, taken[it], peer, taken[peer]) for it, peer in pairs] for pairs in (OBJECTS, CAPSULES))
+    objects, capsules = (
+        [Row(it, taken[it], peer, taken[peer], goal) for it, peer, goal in pairs] for pairs in (OBJECTS, CAPSULES)
+    )
     if pydlpack:  # it makes no second capsule of an object
         it = objects[0].what
         objects.append(Row(it, taken[it], "pydlpack's", measure(it, pydlpack, path="")))

@@ -1,8 +1,11 @@
 """What the core's start takes: the first description of a process, and of a forked child, in fresh processes that take
-turns with one that loads a Go library with an empty function in it. Less than that no Go library takes."""
+turns with two others. One loads a Go library with an empty function in it: less than that no Go library takes. The
+other is this package with a core that knows nothing: less than that no Go library takes that is started with all the
+checks of docs/reliability.md, and anew in a child."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,6 +15,32 @@ from pathlib import Path
 from timing import Row, Table
 
 GOALS = {"first": 1.5e6, "child": 2.0e6, "threads": 8, "MB of addresses": 1000}  # of the first two in ns
+
+ROOT = Path(__file__).resolve().parents[1]
+
+EMPTY_CORE = """package main
+
+// #cgo CFLAGS: -I${SRCDIR}/../../python/dlpack/include
+// #include "core.h"
+// extern void dlpackDescribe(struct request *, struct answer *);
+import "C"
+
+var version string
+
+//export dlpackStart
+func dlpackStart(core *C.struct_core) {
+	startRuntime(C.FIRST_CPUS)
+	core.describe = (*[0]byte)(C.dlpackDescribe)
+}
+
+//export dlpackDescribe
+func dlpackDescribe(_ *C.struct_request, answer *C.struct_answer) {
+	answer.status = C.STATUS_BUFFER_ERROR
+	answer.message[0] = 0
+}
+
+func main() {}
+"""
 
 LEAST = """package main
 
@@ -49,8 +78,14 @@ OURS = """
 import array
 from dlpack import asdlpack
 
-taken = timed(asdlpack, bytearray(64))
-taken["child"] = in_child(asdlpack, array.array("d", [1]))  # of a kind that is not remembered
+def describe(memory):
+    try:
+        asdlpack(memory)
+    except BufferError:
+        pass  # of the core that knows nothing
+
+taken = timed(describe, bytearray(64))
+taken["child"] = in_child(describe, array.array("d", [1]))  # of a kind that is not remembered
 print(json.dumps(taken))
 """
 
@@ -68,24 +103,45 @@ def empty_library(folder: Path) -> Path:
     return library
 
 
+def empty_core(folder: Path) -> Path:
+    """Where the package lies that has it."""
+    for part in "pyext", "python", "build.py", "go.mod", "pyproject.toml":
+        copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+        copy(ROOT / part, folder / part)
+    for source in (folder / "pyext" / "core").glob("*.go"):
+        if source.name != "threads.go":
+            source.unlink()
+    (folder / "pyext" / "core" / "main.go").write_text(EMPTY_CORE)
+    subprocess.run([sys.executable, str(folder / "build.py")], check=True)
+    return folder / "python"
+
+
 def tables(rounds: int) -> Iterator[Table]:
     least: dict[str, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        programs = {"ours": [OURS], "of Go": [OF_GO, str(empty_library(Path(scratch)))]}
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as package:
+        empty = os.environ | {"PYTHONPATH": str(empty_core(Path(package)))}
+        programs = {
+            "ours": (os.environ, [OURS]),
+            "of Go": (os.environ, [OF_GO, str(empty_library(Path(scratch)))]),
+            "of an empty core": (empty, [OURS]),
+        }
         for _ in range(rounds):
-            for name, (program, *arguments) in programs.items():
+            for name, (environment, (program, *arguments)) in programs.items():
                 command = [sys.executable, "-c", CLOCK + program, *arguments]
-                taken = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+                run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+                taken = json.loads(run.stdout)
                 best = least.setdefault(name, taken)
                 best |= {what: min(value, best[what]) for what, value in taken.items()}
-    ours, of_go = least["ours"], least["of Go"]
+    ours, of_go, of_empty = least["ours"], least["of Go"], least["of an empty core"]
     yield Table(
         "the core's start",
         "ns",
         [
             Row("the first description", ours["first"], "the goal", GOALS["first"], 1.0),
             Row("the first description", ours["first"], "an empty Go library", of_go["first"]),
+            Row("the first description", ours["first"], "an empty core", of_empty["first"]),
             Row("the first in a forked child", ours["child"], "the goal", GOALS["child"], 1.0),
+            Row("the first in a forked child", ours["child"], "an empty core", of_empty["child"]),
         ],
     )
     for what in "threads", "MB of addresses":

@@ -1,14 +1,14 @@
 /* floor.c: the least that an extension can do, and still hand memory on safely: what `make bench` puts beside dlpack.
  *
- * hold(obj) locks the buffer of bytes, and ask(obj) refers to an object with __dlpack__. Both look at nothing, decide
- * nothing, and take every argument unread; what they give is right for bytearrays of 4096 items alone. The C exchange
- * API gives one tensor, again and again. All is called by CPython's own fastest means, without the stable ABI's limits.
+ * hold(obj) locks the buffer of bytes, and refer(obj) refers to an object with __dlpack__. Both look at nothing, decide
+ * nothing, and take every argument unread; what they give is right for bytearrays of 4096 items alone. describe(obj) holds
+ * a buffer of any type, which it describes by the answer that dlpack remembers of such memory: what a kind means is
+ * decided in Go, so that to look it up is the least that dlpack can do. All is called by CPython's own fastest means,
+ * without the stable ABI's limits.
  *
  * It is C because that is the least. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
-#include <dlpack/dlpack.h>
+#include "ask/answers.c"
+#include "ask/request.c"
 
 struct floor {
     PyObject_HEAD
@@ -16,27 +16,26 @@ struct floor {
     Py_buffer view;
 };
 
+/* What describe gives. */
+struct described {
+    struct floor floor;
+    DLTensor tensor;
+    int64_t itemsize; /* bytes */
+    uint64_t flags;
+    struct type_names names;
+    int64_t dims[8]; /* shape and strides of up to four dimensions */
+};
+
 struct block {
-    DLManagedTensorVersioned managed;
+    union {
+        DLManagedTensor legacy;
+        DLManagedTensorVersioned versioned;
+    };
     int64_t shape, stride;
 };
 
-static PyTypeObject floor_type;
+static PyTypeObject floor_type, described_type;
 static PyObject *dlpack_name;
-
-static DLTensor tensor_of(struct floor *self, struct block *block)
-{
-    block->shape = self->view.len;
-    block->stride = 1;
-    return (DLTensor){
-        .data = self->view.buf,
-        .device = {kDLCPU, 0},
-        .ndim = 1,
-        .dtype = {kDLUInt, 8, 1},
-        .shape = &block->shape,
-        .strides = &block->stride,
-    };
-}
 
 /* torch, for one, calls it without the GIL. */
 static void release(PyObject *owner, void *block)
@@ -44,7 +43,7 @@ static void release(PyObject *owner, void *block)
     PyGILState_STATE state = PyGILState_Ensure();
     Py_DECREF(owner);
     PyGILState_Release(state);
-    PyMem_RawFree(block);
+    free(block);
 }
 
 static void delete_versioned(DLManagedTensorVersioned *managed)
@@ -71,6 +70,37 @@ static void destroy_legacy(PyObject *capsule)
     }
 }
 
+/* NULL: error. */
+static struct block *make_block(struct floor *self, bool versioned)
+{
+    struct block *block = malloc(sizeof *block);
+    if (block == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    block->shape = self->view.len;
+    block->stride = 1;
+    DLTensor tensor = {
+        .data = self->view.buf,
+        .device = {kDLCPU, 0},
+        .ndim = 1,
+        .dtype = {kDLUInt, 8, 1},
+        .shape = &block->shape,
+        .strides = &block->stride,
+    };
+    Py_INCREF(self);
+    if (versioned) {
+        block->versioned = (DLManagedTensorVersioned){.version = {1, 3},
+                                                      .manager_ctx = self,
+                                                      .deleter = delete_versioned,
+                                                      .dl_tensor = tensor};
+    }
+    else {
+        block->legacy = (DLManagedTensor){tensor, self, delete_legacy};
+    }
+    return block;
+}
+
 static PyObject *floor_dlpack(struct floor *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     if (self->producer != NULL) {
@@ -79,21 +109,12 @@ static PyObject *floor_dlpack(struct floor *self, PyObject *const *args, Py_ssiz
         memcpy(passed + 1, args + nargs, (size_t)given * sizeof *args);
         return PyObject_VectorcallMethod(dlpack_name, passed, 1, kwnames);
     }
-    struct block *block = PyMem_RawMalloc(sizeof *block);
+    struct block *block = make_block(self, kwnames != NULL);
     if (block == NULL) {
-        return PyErr_NoMemory();
+        return NULL;
     }
-    DLTensor tensor = tensor_of(self, block);
-    if (kwnames == NULL) {
-        DLManagedTensor *managed = (DLManagedTensor *)&block->managed;
-        *managed = (DLManagedTensor){tensor, Py_NewRef((PyObject *)self), delete_legacy};
-        return PyCapsule_New(block, "dltensor", destroy_legacy);
-    }
-    block->managed = (DLManagedTensorVersioned){.version = {1, 3},
-                                                .manager_ctx = Py_NewRef((PyObject *)self),
-                                                .deleter = delete_versioned,
-                                                .dl_tensor = tensor};
-    return PyCapsule_New(block, "dltensor_versioned", destroy_versioned);
+    return kwnames == NULL ? PyCapsule_New(block, "dltensor", destroy_legacy)
+                           : PyCapsule_New(block, "dltensor_versioned", destroy_versioned);
 }
 
 static PyObject *floor_dlpack_device(PyObject *self, PyObject *ignored)
@@ -126,15 +147,25 @@ static PyMethodDef floor_methods[] = {
 static PyTypeObject floor_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "floor.Floor",
     .tp_basicsize = sizeof(struct floor),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
     .tp_dealloc = (destructor)floor_dealloc,
     .tp_traverse = (traverseproc)floor_traverse,
     .tp_methods = floor_methods,
 };
 
-static PyObject *hold(PyObject *Py_UNUSED(module), PyObject *obj)
+static PyTypeObject described_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "floor.Described",
+    .tp_base = &floor_type,
+    .tp_basicsize = sizeof(struct described),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_dealloc = (destructor)floor_dealloc,
+    .tp_traverse = (traverseproc)floor_traverse,
+};
+
+/* NULL: error. */
+static struct floor *new_floor(PyTypeObject *type, PyObject *obj)
 {
-    struct floor *self = PyObject_GC_New(struct floor, &floor_type);
+    struct floor *self = PyObject_GC_New(struct floor, type);
     if (self == NULL) {
         return NULL;
     }
@@ -142,13 +173,59 @@ static PyObject *hold(PyObject *Py_UNUSED(module), PyObject *obj)
     if (PyObject_GetBuffer(obj, &self->view, PyBUF_FULL_RO) < 0) {
         self->view.obj = NULL;
         Py_CLEAR(self);
+    }
+    return self;
+}
+
+static PyObject *hold(PyObject *Py_UNUSED(module), PyObject *obj)
+{
+    struct floor *self = new_floor(&floor_type, obj);
+    if (self != NULL) {
+        PyObject_GC_Track(self);
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *describe(PyObject *Py_UNUSED(module), PyObject *obj)
+{
+    struct described *self = (struct described *)new_floor(&described_type, obj);
+    if (self == NULL) {
         return NULL;
     }
+    const Py_buffer *view = &self->floor.view;
+    struct request request;
+    struct answer answer;
+    request_init(&request, PROTOCOL_BUFFER);
+    request.data = (uint64_t)(uintptr_t)view->buf;
+    request.itemsize = view->itemsize;
+    request.ndim = view->ndim;
+    request_dims(&request, view->shape, view->strides, view->itemsize);
+    request_format(&request, view->format);
+    if (!recall(&request, &answer)) { /* Go would say what it is */
+        answer = (struct answer){.remember = 1, .ndim = view->ndim, .itemsize = view->itemsize, .alignment = 1};
+        answer.max_count = INT32_MAX;
+        remember(&request, &answer);
+        Py_DECREF(self);
+        return describe(NULL, obj);
+    }
+    self->tensor = (DLTensor){
+        .data = (void *)(uintptr_t)(request.data + answer.offset),
+        .device = answer.device,
+        .ndim = answer.ndim,
+        .dtype = answer.dtype,
+        .shape = self->dims,
+        .strides = self->dims + answer.ndim,
+        .byte_offset = answer.byte_offset,
+    };
+    self->itemsize = answer.itemsize;
+    self->flags = answer.flags;
+    self->names = answer.names;
+    memcpy(self->dims, answer.dims, 2 * (size_t)answer.ndim * sizeof *self->dims);
     PyObject_GC_Track(self);
     return (PyObject *)self;
 }
 
-static PyObject *ask(PyObject *Py_UNUSED(module), PyObject *obj)
+static PyObject *refer(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     struct floor *self = PyObject_GC_New(struct floor, &floor_type);
     if (self == NULL) {
@@ -160,25 +237,12 @@ static PyObject *ask(PyObject *Py_UNUSED(module), PyObject *obj)
     return (PyObject *)self;
 }
 
-/* The C exchange API: the same tensor for every object. */
-
-static void delete_nothing(DLManagedTensorVersioned *managed)
-{
-    (void)managed;
-}
+/* The C exchange API. */
 
 static int tensor_from_object(void *obj, DLManagedTensorVersioned **out)
 {
-    static int64_t shape = 4096, stride = 1;
-    static char data[4096] __attribute__((aligned(64)));
-    static DLManagedTensorVersioned tensor = {
-        .version = {1, 3},
-        .deleter = delete_nothing,
-        .dl_tensor = {data, {kDLCPU, 0}, 1, {kDLUInt, 8, 1}, &shape, &stride, 0},
-    };
-    (void)obj;
-    *out = &tensor;
-    return 0;
+    *out = (DLManagedTensorVersioned *)make_block(obj, true);
+    return *out == NULL ? -1 : 0;
 }
 
 static int current_stream(DLDeviceType type, int32_t id, void **stream)
@@ -194,16 +258,12 @@ static const DLPackExchangeAPI exchange_api = {
     .current_work_stream = current_stream,
 };
 
-static PyMethodDef functions[] = {{"hold", hold, METH_O, NULL}, {"ask", ask, METH_O, NULL}, {0}};
+static PyMethodDef functions[] = {{"hold", hold, METH_O, NULL},
+                                  {"describe", describe, METH_O, NULL},
+                                  {"refer", refer, METH_O, NULL},
+                                  {0}};
 
 static PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "floor", .m_size = -1, .m_methods = functions};
-
-static PyTypeObject exchanged_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "floor.Exchanged",
-    .tp_basicsize = sizeof(PyObject),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = PyType_GenericNew,
-};
 
 PyMODINIT_FUNC PyInit_floor(void)
 {
@@ -211,9 +271,8 @@ PyMODINIT_FUNC PyInit_floor(void)
              *capsule = PyCapsule_New((void *)&exchange_api, "dlpack_exchange_api", NULL);
     dlpack_name = PyUnicode_InternFromString("__dlpack__");
     if (made == NULL || capsule == NULL || dlpack_name == NULL || PyType_Ready(&floor_type) < 0 ||
-        PyType_Ready(&exchanged_type) < 0 ||
-        PyDict_SetItemString(exchanged_type.tp_dict, "__dlpack_c_exchange_api__", capsule) < 0 ||
-        PyModule_AddObjectRef(made, "Exchanged", (PyObject *)&exchanged_type) < 0) {
+        PyDict_SetItemString(floor_type.tp_dict, "__dlpack_c_exchange_api__", capsule) < 0 ||
+        PyType_Ready(&described_type) < 0) {
         return NULL;
     }
     Py_DECREF(capsule);

@@ -6,6 +6,7 @@ import ctypes
 import math
 import mmap
 import os
+import runpy
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class Interface:
@@ -80,8 +83,11 @@ def floor() -> Any:
     """The extension of floor.c, compiled for this interpreter."""
     with tempfile.TemporaryDirectory() as scratch:
         compiler = shlex.split(os.environ.get("CC", "cc"))
-        folders = sysconfig.get_path("include"), Path(__file__).parents[1] / "python" / "dlpack" / "include"
+        folders = sysconfig.get_path("include"), ROOT / "pyext", ROOT / "python" / "dlpack" / "include"
         flags = ["-std=gnu11", "-O3", "-fPIC", "-shared", *(f"-I{folder}" for folder in folders)]
+        build = runpy.run_path(str(ROOT / "build.py"))
+        faster = [build["SHORT_MEMORY"], *build["DIRECT_CALLS"]]  # as dlpack's extension
+        flags += [it for it in faster if build["takes"](compiler, it, Path(scratch), os.environ)]
         source, library = Path(__file__).with_name("floor.c"), Path(scratch, "floor.so")
         subprocess.run([*compiler, *flags, str(source), "-o", str(library)], check=True)
         sys.path.insert(0, scratch)
@@ -93,10 +99,6 @@ def floor() -> Any:
 
 def floor_held() -> Any:
     return floor().hold(some_bytearray())
-
-
-def floor_exchanged() -> Any:
-    return floor().Exchanged()
 
 
 # Memory of 4 KiB.

@@ -24,6 +24,7 @@ from section import write_section  # noqa: E402
 
 CALLS = ["wrapping", "exporting", "handing on"]
 LEAST = "beside the least that C can do"
+LOOKING_UP = "beside the least with a look-up"
 OF_THE_README = [  # what, and beside what
     ("asdlpack(some_bytearray)", "memoryview"),
     ("numpy.from_dlpack(asdlpack(ndarray))", "numpy"),
@@ -107,11 +108,14 @@ def nbytes(text: str) -> int:
 def table_of_calls(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
     yield ", ".join(f"{name} {value}" for name, value in about.items()) + ":"
     yield ""
-    yield "| call | | beside | | ratio | goal | least |"
-    yield "|---|---:|---|---:|---:|---:|---:|"
-    least = {row.what: row.other for table in tables if table.title == LEAST for row in table.rows}
+    yield "| call | | beside | | ratio | goal | least | with a look-up |"
+    yield "|---|---:|---|---:|---:|---:|---:|---:|"
+    floors = [
+        {row.what: row.other for table in tables if table.title == title for row in table.rows}
+        for title in (LEAST, LOOKING_UP)
+    ]
     for row in with_goals(tables):
-        yield markdown(row, least.get(row.what))
+        yield markdown(row, *(floor.get(row.what) for floor in floors))
     yield ""
     for table in tables:
         if table.title == "after 1 ms of sleep" or "pydlpack" in table.title:
@@ -120,21 +124,22 @@ def table_of_calls(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
             yield f"{len(ratios)} calls {table.title}: ratios of {min(ratios):.3f} to {max(ratios):.3f} (goal {goal})."
     if by_threads := [table for table in tables if table.title.startswith("by threads")]:
         yield f"Calls of 2 threads beside those of 1: {', '.join(map(more_calls, by_threads))}."
-    yield from table_of_the_start(tables)
+    yield from table_of([table for table in tables if table.title.startswith("the core")], "the core's start")
+    yield from table_of([table for table in tables if table.title == "memory of an object"], "bytes of memory")
     for table in tables:
         if table.title.startswith("copying each layout"):
             yield from table_of_layouts(table)
 
 
-def table_of_the_start(tables: list[Table]) -> Iterator[str]:
+def table_of(tables: list[Table], heading: str) -> Iterator[str]:
     yield ""
-    yield "| the core's start | | beside | | ratio | goal |"
+    yield f"| {heading} | | beside | | ratio | goal |"
     yield "|---|---:|---|---:|---:|---:|"
     for table in tables:
-        if table.title.startswith("the core"):
-            for row in table.rows:
-                ours, peer = amount(row.value, table.unit), amount(row.other, table.unit)
-                yield f"| {row.what} | {ours} | {row.beside} | {peer} | {row.ratio:.2f} | {row.goal or ''} |"
+        for row in table.rows:
+            ours, peer = amount(row.value, table.unit), amount(row.other, table.unit)
+            what, beside = (f"`{plain(it)}`" if "(" in it or "[" in it else it for it in (row.what, row.beside))
+            yield f"| {what} | {ours} | {beside} | {peer} | {row.ratio:.2f} | {row.goal or ''} |"
 
 
 def with_goals(tables: list[Table]) -> list[Row]:
@@ -177,11 +182,11 @@ def more_calls(table: Table) -> str:
     return f"{one.value / two.value:.2f} times as many in {table.title.removeprefix('by threads, ')}"
 
 
-def markdown(row: Row, least: float | None) -> str:
-    """One line; least is what floor.c takes for the same."""
+def markdown(row: Row, *floors: float | None) -> str:
+    """One line; a floor is what floor.c takes for the same."""
     ours, peer = amount(row.value, "ns"), amount(row.other, "ns")
-    floor = "" if least is None else f"{least / row.other:.2f}"
-    return f"| `{plain(row.what)}` | {ours} | `{plain(row.beside)}` | {peer} | {row.ratio:.2f} | {row.goal} | {floor} |"
+    least = " | ".join("" if floor is None else f"{floor / row.other:.2f}" for floor in floors)
+    return f"| `{plain(row.what)}` | {ours} | `{plain(row.beside)}` | {peer} | {row.ratio:.2f} | {row.goal} | {least} |"
 
 
 def read(file: Path) -> tuple[list[Table], dict[str, str]]:

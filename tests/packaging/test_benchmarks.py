@@ -31,9 +31,8 @@ def tables(report):
     ]
     return [
         report.Table("wrapping", "ns", [row("asdlpack(some_array)", 150.0, "memoryview(some_array)", 100.0, 1.4)]),
-        report.Table(
-            "beside the least that C can do", "ns", [row("asdlpack(some_array)", 150.0, "floor.hold(some_array)", 50.0)]
-        ),
+        report.Table(report.LEAST, "ns", [row("asdlpack(some_array)", 150.0, "floor.hold(some_array)", 50.0)]),
+        report.Table(report.LOOKING_UP, "ns", [row("asdlpack(some_array)", 150.0, "floor.describe(some_array)", 75.0)]),
         report.Table(
             "after 1 ms of sleep", "ns", [row("asdlpack(some_array)", 30.0, "memoryview(some_array)", 20.0, 2)]
         ),
@@ -57,7 +56,7 @@ def test_every_statement_of_a_subject_is_timed_beside_its_peer(tmp_path):
     assert {"asdlpack(some_bytearray)", "torch.from_dlpack(asdlpack(some_bytearray))", "import dlpack"} <= {
         row["what"] for row in rows
     }
-    assert "tvm_ffi.from_dlpack(floor_exchanged)" in {row["beside"] for row in rows}
+    assert "tvm_ffi.from_dlpack(floor_held)" in {row["beside"] for row in rows}
     assert all(row["value"] > 0 and row["other"] > 0 for row in rows)
 
 
@@ -118,7 +117,9 @@ def test_the_chart_of_copies_has_a_line_for_each_package(report, tables):
 def test_the_page_gets_what_has_a_goal(report, tables):
     lines = list(report.table_of_calls(tables, {"machine": "two CPUs"}))
     assert lines[0] == "machine two CPUs:"
-    assert "| `asdlpack(array.array)` | 150 ns | `memoryview(array.array)` | 100 ns | 1.50 | 1.4 | 0.50 |" in lines
+    assert (
+        "| `asdlpack(array.array)` | 150 ns | `memoryview(array.array)` | 100 ns | 1.50 | 1.4 | 0.50 | 0.75 |" in lines
+    )
     assert "1 calls beside pydlpack 0.2.1: ratios of 0.010 to 0.010 (goal 0.02)." in lines
     assert "Calls of 2 threads beside those of 1: 2.00 times as many in Python 3.13.15 without the GIL." in lines
 
