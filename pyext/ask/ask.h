@@ -47,7 +47,7 @@ PyObject *core_calls(PyObject *module, PyObject *ignored);
 /* copies.c */
 
 /* Most bytes of compact memory that C copies; above, Go is faster. */
-enum { MOST_COMPACT = 8 << 20 };
+enum { MOST_COMPACT = 24 << 20 };
 
 /* Copies compact memory, which may overlap. */
 void copy_compact(void *to, const void *from, size_t bytes);
