@@ -158,12 +158,11 @@ static bool fits(const struct request *request, struct answer *answer)
         int64_t count = 1;
         for (int32_t i = request->ndim - 1; i >= 0; i--) {
             int64_t length = length_of(request, answer, i);
-            if (length == 0 || length > answer->max_count / count) {
-                return false;
-            }
             answer->dims[i] = length;
             answer->dims[answer->ndim + i] = count;
-            count *= length;
+            if (length == 0 || __builtin_mul_overflow(count, length, &count) || count > answer->max_count) {
+                return false;
+            }
         }
         answer->above = (uint64_t)count * (uint64_t)answer->itemsize;
     }

@@ -195,8 +195,9 @@ HOT int object_describe(DLPackObject *self, struct request *request)
         PyErr_NoMemory();
         return -1;
     }
-    memcpy(dims, answer.dims, 2 * ndim * sizeof *dims);
     for (size_t i = 0; i < ndim; i++) {
+        dims[i] = answer.dims[i];
+        dims[ndim + i] = answer.dims[ndim + i];
         dims[2 * ndim + i] = (int64_t)((uint64_t)answer.dims[ndim + i] * (uint64_t)answer.itemsize);
     }
     self->tensor = (DLTensor){
