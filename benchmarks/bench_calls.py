@@ -23,6 +23,7 @@ EXPORTING = [
     ("wrapped.__dlpack__()", "ndarray.__dlpack__()", None),
     ("wrapped_ndarray.__dlpack__(max_version=(1, 1))", "ndarray.__dlpack__(max_version=(1, 1))", None),
 ]
+CROPS = ("numpy.from_dlpack(asdlpack(next(crop_views)))", "numpy.from_dlpack(next(crops))", 2.0)
 HANDING_ON = [
     ("numpy.from_dlpack(asdlpack(some_bytearray))", "numpy.frombuffer(some_bytearray, 'u1')", 1.4),
     ("numpy.from_dlpack(asdlpack(ndarray))", "numpy.from_dlpack(ndarray)", 1.7),
@@ -31,6 +32,7 @@ HANDING_ON = [
     ("tvm_ffi.from_dlpack(asdlpack(some_bytearray))", "tvm_ffi.from_dlpack(ndarray)", 1.3),
     ("tvm_ffi.from_dlpack(exchanged)", "tvm_ffi.from_dlpack(ndarray)", 0.5),
     ("torch.from_dlpack(asdlpack(tensor))", "torch.from_dlpack(tensor)", None),
+    CROPS,
 ]
 LEAST = [
     ("asdlpack(some_bytearray)", "floor.hold(some_bytearray)", None),
@@ -46,7 +48,7 @@ LEAST = [
 LOOKING_UP = [(ours, least.replace("hold", "describe"), goal) for ours, least, goal in LEAST if "floor.hold" in least]
 AFTER_A_GAP = [
     (statement, peer, 2.0)
-    for statement, peer, goal in (*WRAPPING, EXPORTING[0], *HANDING_ON[:2])
+    for statement, peer, goal in (*WRAPPING, EXPORTING[0], *HANDING_ON[:2], CROPS)
     if goal is not None  # the first six lines of the table
 ]
 KINDS = [

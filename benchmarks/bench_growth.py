@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from timing import THREADS, Pairs, Row, Table, Worker, beside, in_turn
 
-NDIMS = [1, 2, 4, 8, 16, 32]
+NDIMS = [1, 2, 4, 8, 16, 32, 64]
 LIVE = [0, 1_000, 10_000, 100_000, 1_000_000]
 
 OBJECTS: Pairs = [

@@ -14,6 +14,7 @@ import sysconfig
 import tempfile
 from functools import cache
 from importlib import import_module
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,17 @@ def exchanged() -> Any:
 
 def tensor() -> Any:
     return torch().ones(1024)
+
+
+def crops() -> Any:
+    """Cut out of one image, in a shape that hardly one before had: more than C remembers."""
+    image = numpy().zeros((480, 640, 3), "u1")
+    return cycle([image[:height, :width] for height in range(1, 201) for width in range(1, 201)])
+
+
+def crop_views() -> Any:
+    """The same without `__dlpack__`."""
+    return cycle([memoryview(crop) for crop in islice(crops(), 200 * 200)])
 
 
 # Memory that grows.

@@ -29,7 +29,7 @@ GAP = 0.001  # seconds of sleep before each call
 GAP_CALLS = 20
 UNITS = {None: 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 MANY = 100_000  # objects that are kept, to see what one takes
-THREADS = [1, 2, 4]
+THREADS = [1, 2, 4, 8]
 
 GAP_LOOP = """
 def run(number):

@@ -343,8 +343,16 @@ func FuzzFormat(f *testing.F) {
 }
 
 func BenchmarkFormat(b *testing.B) {
-	for text, itemsize := range map[string]int64{"B": 1, "(2,3)<d": 48} {
-		b.Run(text, func(b *testing.B) {
+	formats := map[string]int64{"B": 1, "(2,3)<d": 48}
+	for _, letters := range []int{16, 256, 4096} {
+		formats[strings.Repeat(" ", letters-1)+"f"] = 4
+	}
+	for text, itemsize := range formats {
+		name := text
+		if len(text) >= 16 {
+			name = strconv.Itoa(len(text)) + " letters"
+		}
+		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			var shape [dlpack.MaxNDim]int64
 			for b.Loop() {

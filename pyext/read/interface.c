@@ -127,7 +127,8 @@ HOT static int read_plain(DLPackObject *self, PyObject *dict, struct request *re
     PyObject *fields[FIELDS] = {NULL};
     const char *typestr;
     bool of_cuda = request->protocol == PROTOCOL_CUDA_ARRAY_INTERFACE;
-    int read = take_fields(dict, fields, of_cuda ? FIELDS : STREAM) < 0 ? -1 : plain_fields(fields, of_cuda, &typestr, request);
+    int count = of_cuda ? FIELDS : STREAM;
+    int read = take_fields(dict, fields, count) < 0 ? -1 : plain_fields(fields, of_cuda, &typestr, request);
     if (read > 0 && (read_typestr(self, request, typestr) < 0 || read_data(self, fields[DATA], request) < 0)) {
         read = -1;
     }
