@@ -20,6 +20,7 @@ static struct request matrix(int32_t ndim, bool strides)
     struct request request = {.protocol = PROTOCOL_BUFFER, .ndim = ndim, .itemsize = 4, .format_length = 1};
     request.format[0] = 'f';
     request.facts = FACT_SPAN | (strides ? FACT_STRIDES : 0);
+    request.span = 1 << 20;
     request.stride_count = strides ? ndim : 0;
     for (int32_t i = 0; i < ndim; i++) {
         request.dims[i] = 3 + i;
@@ -30,7 +31,7 @@ static struct request matrix(int32_t ndim, bool strides)
 
 int main(void)
 {
-    static struct answer answer = {.remember = 1, .max_count = 1 << 20};
+    static struct answer answer = {.remember = 1, .max_count = 1 << 20, .itemsize = 4, .alignment = 1};
     for (int32_t ndim = 0; ndim <= 4; ndim++) {
         for (int strides = 0; strides <= (ndim > 0); strides++) {
             struct request request = matrix(ndim, strides);

@@ -325,6 +325,10 @@ func tensorOfTensor(t *testing.T, d *Description, want *Tensor) {
 
 // reused checks that what Validate found holds for other memory, and for other shapes where there is a maxCount.
 func reused(t *testing.T, d *Description, want *Tensor, maxCount int64) {
+	if maxCount > 0 && d.HasStrides {
+		reusedForOtherStrides(t, d, want)
+		return
+	}
 	shapes := [][MaxNDim]int64{d.Shape}
 	if maxCount > 0 {
 		for i, length := range []int64{1, 2, 1000, maxCount} {
@@ -360,6 +364,39 @@ func reused(t *testing.T, d *Description, want *Tensor, maxCount int64) {
 			if err := other.Validate(&got); err != nil || got != expected {
 				t.Fatalf("at 0x%x: %v, %+v; want %+v", first, err, got, expected)
 			}
+		}
+	}
+}
+
+// reusedForOtherStrides checks that of other shapes and strides, which are Validate's to measure, the rest is the same.
+func reusedForOtherStrides(t *testing.T, d *Description, want *Tensor) {
+	for i, strides := range [][]int64{{1}, {0, -3}, {7, 1, 1000}, {-1}} {
+		other, got := *d, Tensor{}
+		other.Data, other.Span = 1<<40-d.Offset, -1
+		expected := *want
+		for dimension := range d.NDim {
+			stride := strides[dimension%len(strides)]
+			other.Shape[dimension] = 1 + int64((dimension+i)%2)
+			expected.Shape[dimension], expected.Strides[dimension] = other.Shape[dimension], stride
+			if other.Strides[dimension] = stride; !d.ElementStrides {
+				other.Strides[dimension] *= want.ItemSize
+			}
+		}
+		if d.Offset > 1<<40 {
+			continue
+		}
+		if err := other.Validate(&got); err != nil {
+			t.Fatalf("%+v: %v", other, err)
+		}
+		for dimension := range d.NDim {
+			if got.Shape[dimension] == 1 {
+				expected.Strides[dimension] = got.Strides[dimension]
+			}
+		}
+		expected.Size, expected.NBytes, expected.Compact = got.Size, got.NBytes, got.Compact
+		expected.Below, expected.Above = got.Below, got.Above
+		if got != expected {
+			t.Fatalf("%+v: %+v; want %+v", other, got, expected)
 		}
 	}
 }

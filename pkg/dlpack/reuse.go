@@ -10,8 +10,9 @@ type Reuse struct {
 	// AnyData: for those that differ in Data and Span alone, if the first element is aligned (DataType.Alignment), and
 	// Below and Above bytes around it are addresses of 64 bits and lie within Span.
 	AnyData bool
-	// MaxCount > 0: also for those whose Shape differs, with as many dimensions and 1 to MaxCount items. Shape, Size,
-	// NBytes, the compact Strides, and Above, which equals NBytes, then follow from the other Shape.
+	// MaxCount > 0: also for those whose Shape and Strides differ, with as many dimensions and 1 to MaxCount items, if each
+	// stride that leads to another item is a multiple of ItemSize. Shape, Size, NBytes, Strides, Compact, Below and Above
+	// then follow from the others.
 	MaxCount int64
 }
 
@@ -21,9 +22,10 @@ func (d *Description) Reuse(t *Tensor) Reuse {
 	switch {
 	case t.Size == 0 || d.Device.Type != CPU:
 		return Reuse{}
-	case t.NDim > 0 && !d.HasStrides && !t.Packed(): // without strides, memory is the same in any shape
+	case d.HasStrides && slices.Contains(d.Shape[:d.NDim], -1):
+		return Reuse{} // the number that it became depends on this Span
+	case t.NDim > 0 && !t.Packed():
 		return Reuse{AnyData: true, MaxCount: math.MaxInt64 / t.ItemSize}
 	}
-	// The number that a -1 became depends on this Span.
 	return Reuse{AnyData: !slices.Contains(d.Shape[:d.NDim], -1)}
 }

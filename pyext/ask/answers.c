@@ -8,10 +8,10 @@
 
 enum {
     REMEMBERED_NDIM = 8,
-    /* Compact kinds hold for any shape: a program has one for each data type and number of dimensions. Of the others, each
-     * shape, strides and offset is a kind: a program that slices memory at every length may have more than there are
-     * places, and asks Go for the rest, at 0.3 us each. A place takes 0.5 KiB, from its first use on. */
-    COMPACT_KINDS = 512,
+    /* Most kinds hold for any shape and strides: a program has one or two for each data type and number of dimensions. Of
+     * packed items, each shape is a kind, and each offset is one: a program may have more of these than there are places,
+     * and asks Go for the rest, at 0.3 us each. A place takes 0.5 KiB, from its first use on. */
+    WIDE_KINDS = 512,
     OTHER_KINDS = 4096,
     ATTEMPTS = 8, /* places that a kind may have */
     KEY_HEAD_WORDS = offsetof(struct request, dims) / 8,
@@ -32,7 +32,7 @@ struct entry {
     int64_t dims[2 * REMEMBERED_NDIM];
 };
 
-static struct entry compact_kinds[COMPACT_KINDS], other_kinds[OTHER_KINDS];
+static struct entry wide_kinds[WIDE_KINDS], other_kinds[OTHER_KINDS];
 
 /* frombuffer without a shape: one dimension, as long as there is memory. */
 static bool is_open(const struct request *request)
@@ -41,13 +41,15 @@ static bool is_open(const struct request *request)
            (request->facts & FACT_SPAN) != 0;
 }
 
-/* Whether the request is known by its kind alone: compact memory with items, whose shape is no part of its key. */
-static bool any_shape(const struct request *request)
+/* Whether the request is of memory with items, so that it may be known by its kind alone: its shape and strides are then
+ * no part of its key. */
+static bool any_layout(const struct request *request)
 {
-    bool any = request->ndim > 0 && request->ndim <= MAX_NDIM && request->stride_count == 0 &&
-               (request->facts & (FACT_NO_SHAPE | FACT_STRIDES)) == 0;
+    bool strided = (request->facts & FACT_STRIDES) != 0;
+    bool any = request->ndim > 0 && request->ndim <= MAX_NDIM && (request->facts & FACT_NO_SHAPE) == 0 &&
+               request->stride_count == (strided ? request->ndim : 0);
     for (int32_t i = 0; any && i < request->ndim; i++) {
-        any = request->dims[i] > 0 || is_open(request);
+        any = request->dims[i] > 0 || (!strided && is_open(request));
     }
     return any;
 }
@@ -76,30 +78,33 @@ static inline uint64_t hash_of_words(const struct request *request, int first, i
 }
 
 /* false: such a request is not remembered. */
-HOT static bool make_key(const struct request *request, struct key *key)
+HOT static bool make_key(const struct request *request, bool any, struct key *key)
 {
     key->count = KEY_HEAD_WORDS;
     if (request->format_length >= FORMAT_SIZE) {
         return false;
     }
-    if (!any_shape(request)) {
+    if (!any) {
         bool is_whole = (request->facts & FACT_NO_SHAPE) == 0 && request->stride_count == request->ndim;
         if (!is_whole || request->ndim < 0 || request->ndim > REMEMBERED_NDIM) {
             return false;
         }
         key->count += 2 * request->ndim;
     }
-    /* In two parts: the compiler unrolls the first, whose length it knows. */
-    key->hash = hash_of_words(request, 0, KEY_HEAD_WORDS) + hash_of_words(request, KEY_HEAD_WORDS, key->count);
+    /* In two parts: the compiler unrolls the first, whose length it knows. And with the count: dims of zeros, which are no
+     * part of another kind's key, must not pass for it. */
+    key->hash = hash_of_words(request, 0, KEY_HEAD_WORDS) + hash_of_words(request, KEY_HEAD_WORDS, key->count) +
+                (uint64_t)key->count;
     return true;
 }
 
-/* The place to try at this attempt. Compact kinds have a table of their own, but for those with an offset, which are many. */
+/* The place to try at this attempt. Kinds of any layout have a table of their own, but for those with an offset, which are
+ * many. */
 static struct entry *place_of(const struct request *request, const struct key *key, uint64_t attempt)
 {
     uint64_t place = (key->hash >> 48) + attempt; /* the highest bits, which depend on all bits of the key */
-    bool is_compact = key->count == KEY_HEAD_WORDS && request->offset == 0;
-    return is_compact ? &compact_kinds[place % COMPACT_KINDS] : &other_kinds[place % OTHER_KINDS];
+    bool is_wide = key->count == KEY_HEAD_WORDS && request->offset == 0;
+    return is_wide ? &wide_kinds[place % WIDE_KINDS] : &other_kinds[place % OTHER_KINDS];
 }
 
 static bool is_of(const struct entry *entry, const struct request *request, const struct key *key)
@@ -150,21 +155,57 @@ static int64_t length_of(const struct request *request, const struct answer *ans
     return whole ? (int64_t)(rest / itemsize) : 0;
 }
 
-/* Whether a remembered answer holds for this request's data, span and shape; the shape becomes the answer's. */
-static bool fits(const struct request *request, struct answer *answer)
+/* Gives the answer the request's shape, without gaps. false: it does not hold for that. */
+static inline bool lay_out(const struct request *request, struct answer *answer)
+{
+    int64_t count = 1;
+    for (int32_t i = request->ndim - 1; i >= 0; i--) {
+        int64_t length = length_of(request, answer, i);
+        answer->dims[i] = length;
+        answer->dims[answer->ndim + i] = count;
+        if (length == 0 || __builtin_mul_overflow(count, length, &count) || count > answer->max_count) {
+            return false;
+        }
+    }
+    answer->above = (uint64_t)count * (uint64_t)answer->itemsize;
+    return true;
+}
+
+/* Gives it the request's strides, too, where these lead to another item. */
+__attribute__((noinline)) static bool stretch(const struct request *request, struct answer *answer)
+{
+    bool in_items = request->protocol == PROTOCOL_DLTENSOR || request->protocol == PROTOCOL_MEMORY;
+    answer->below = 0;
+    answer->above = (uint64_t)answer->itemsize;
+    for (int32_t i = 0; i < request->ndim; i++) {
+        int64_t steps = answer->dims[i] - 1, stride = request->dims[request->ndim + i], reach;
+        if (steps == 0) {
+            continue;
+        }
+        if (!in_items && stride % answer->itemsize != 0) {
+            return false;
+        }
+        stride = in_items ? stride : stride / answer->itemsize;
+        if (__builtin_mul_overflow(steps, stride, &reach) || __builtin_mul_overflow(reach, answer->itemsize, &reach)) {
+            return false;
+        }
+        uint64_t *end = reach < 0 ? &answer->below : &answer->above,
+                 bytes = reach < 0 ? -(uint64_t)reach : (uint64_t)reach;
+        if (__builtin_add_overflow(*end, bytes, end)) {
+            return false;
+        }
+        answer->dims[answer->ndim + i] = stride;
+    }
+    return true;
+}
+
+/* Whether a remembered answer holds for this request's data and span, and where it is one for any layout for its shape and
+ * strides, which become the answer's. */
+static bool fits(const struct request *request, bool any, struct answer *answer)
 {
     uint64_t first = request->data + answer->offset;
-    if (any_shape(request)) {
-        int64_t count = 1;
-        for (int32_t i = request->ndim - 1; i >= 0; i--) {
-            int64_t length = length_of(request, answer, i);
-            answer->dims[i] = length;
-            answer->dims[answer->ndim + i] = count;
-            if (length == 0 || __builtin_mul_overflow(count, length, &count) || count > answer->max_count) {
-                return false;
-            }
-        }
-        answer->above = (uint64_t)count * (uint64_t)answer->itemsize;
+    if (any && (!lay_out(request, answer) || (request->stride_count > 0 && !stretch(request, answer)))) {
+        return false;
     }
     return first >= request->data && (first & (answer->alignment - 1)) == 0 && answer->below <= first &&
            answer->above - 1 <= UINT64_MAX - first &&
@@ -173,10 +214,11 @@ static bool fits(const struct request *request, struct answer *answer)
              answer->above <= (uint64_t)request->span - answer->offset));
 }
 
-bool recall(const struct request *request, struct answer *answer)
+/* The same where the request's shape and strides are in the key, or not. */
+static inline bool recall_kind(const struct request *request, bool any, struct answer *answer)
 {
     struct key key;
-    const struct entry *entry = make_key(request, &key) ? find(request, &key) : NULL;
+    const struct entry *entry = make_key(request, any, &key) ? find(request, &key) : NULL;
     if (entry == NULL) {
         return false;
     }
@@ -184,14 +226,30 @@ bool recall(const struct request *request, struct answer *answer)
     memcpy(answer->dims, entry->dims, 8 * (size_t)(key.count - KEY_HEAD_WORDS));
     answer->memory = NULL;
     answer->device_memory = NULL;
-    return fits(request, answer);
+    return fits(request, any, answer);
+}
+
+__attribute__((cold, noinline)) static bool recall_layout(const struct request *request, struct answer *answer)
+{
+    return recall_kind(request, false, answer);
+}
+
+bool recall(const struct request *request, struct answer *answer)
+{
+    bool any = any_layout(request);
+    if (any && recall_kind(request, true, answer)) {
+        return true;
+    }
+    /* Packed items, and what has no dimensions, are known by their layout. */
+    return !(any && request->stride_count == 0) && recall_layout(request, answer);
 }
 
 void remember(const struct request *request, const struct answer *answer)
 {
     struct key key;
-    if (!answer->remember || !make_key(request, &key) || answer->ndim != request->ndim ||
-        (any_shape(request) && answer->max_count == 0)) {
+    bool may_be_any = any_layout(request), any = may_be_any && answer->max_count > 0;
+    if (!answer->remember || !make_key(request, any, &key) || answer->ndim != request->ndim ||
+        (may_be_any && !any && request->stride_count == 0)) {
         return;
     }
     /* The key may have an entry already: another thread's answer, or one that does not hold for this address. */

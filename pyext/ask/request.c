@@ -45,7 +45,7 @@ int64_t *strides_in(struct request *request)
 
 HOT void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit)
 {
-    /* Strides of compact memory say nothing, and without them its shape is no part of what is remembered. */
+    /* Strides of compact memory say nothing, and without them nothing has to be computed of them. */
     if (strides != NULL && is_row_major(request->ndim, shape, strides, unit)) {
         strides = NULL;
     }
@@ -81,6 +81,6 @@ void request_tensor(struct request *request, const DLTensor *tensor, uint64_t fl
     request->flags = flags & ~DLPACK_FLAG_BITMASK_READ_ONLY;
     request->offset = tensor->byte_offset;
     request->data = (uint64_t)(uintptr_t)tensor->data;
-    /* What packed items reach depends on their shape, so it is remembered with them, as strides are. */
+    /* What packed items reach depends on their shape, so that their shape and strides are part of the key. */
     request_dims(request, tensor->shape, tensor->strides, is_packed(tensor->dtype, flags) ? 0 : 1);
 }

@@ -43,12 +43,6 @@ func write(data uint64, d *dlpack.Description, t *dlpack.Tensor, stream int64, a
 	answer.stream = C.int64_t(stream)
 	answer.versioned_only = C.uint32_t(flag(t.VersionedOnly))
 	answer.on_cpu = C.uint32_t(flag(t.Device.Type.OnCPU()))
-	ownItems := t.Compact
-	if !ownItems {
-		overlapping, _ := dlpack.Overlapping(t.Shape[:t.NDim], t.Strides[:t.NDim], 1)
-		ownItems = overlapping < 0
-	}
-	answer.own_items = C.uint32_t(flag(ownItems))
 	var name [C.NAME_SIZE]byte
 	setText(answer.names.dtype[:], unsafe.String(&name[0], len(protocol.AppendName(name[:0], t.DataType))))
 	names := protocol.NamesElsewhere(t.DataType)

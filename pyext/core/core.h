@@ -154,10 +154,9 @@ struct answer {
     uint64_t alignment;    /* bytes, a power of two; data + offset is a multiple of it */
     uint64_t below, above; /* bytes that the elements reach below and above data + offset */
     int64_t stream;        /* by whose order the memory is complete; 0: not known, or there is nothing to wait for */
-    int64_t max_count;     /* > 0: the answer holds for each shape of 1 to max_count items; the strides are compact */
+    int64_t max_count;     /* > 0: it holds for each shape of 1 to max_count items, and strides of whole items */
     uint32_t versioned_only; /* 1: the legacy struct can't say what this tensor is */
     uint32_t on_cpu;         /* 1: the CPU can read the memory */
-    uint32_t own_items;      /* 1: no items overlap */
     struct type_names names;
     int64_t dims[2 * MAX_NDIM]; /* shape, then strides in elements from dims[ndim] on */
 

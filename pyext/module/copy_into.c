@@ -3,6 +3,7 @@
  * It is C because a small copy takes less time than a call into Go. */
 #include "module/module.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A new object that holds obj's buffer, which the request describes. NULL: error. */
@@ -79,6 +80,23 @@ static bool are_alike(const struct answer *source, const struct answer *target, 
     return alike;
 }
 
+/* Whether surely no items overlap: each stride leads beyond what the smaller ones reach. */
+static bool items_are_apart(const struct answer *answer)
+{
+    const int64_t *shape = answer->dims, *strides = answer->dims + answer->ndim;
+    bool apart = true;
+    for (int32_t i = 0; i < answer->ndim && apart; i++) {
+        uint64_t step = (uint64_t)llabs(strides[i]), reach = 1; /* items */
+        for (int32_t j = 0; j < answer->ndim; j++) {
+            uint64_t other = (uint64_t)llabs(strides[j]);
+            bool is_smaller = other < step || (other == step && j > i);
+            reach += is_smaller && j != i ? other * (uint64_t)(shape[j] - 1) : 0;
+        }
+        apart = shape[i] == 1 || step >= reach;
+    }
+    return apart;
+}
+
 /* Copies between memory that is vouched for, of kinds that are known or become so, up to where Go is faster. 1: copied;
  * 0: Go has to; -1: error. */
 HOT static int copy_here(struct request *source, struct request *target)
@@ -96,7 +114,7 @@ HOT static int copy_here(struct request *source, struct request *target)
         PyErr_Clear(); /* Go copies what it refuses to describe, or says which side it is */
         return 0;
     }
-    bool compact = from.max_count > 0 && to.max_count > 0, alike = are_alike(&from, &to, &bytes);
+    bool compact = ((source->facts | target->facts) & FACT_STRIDES) == 0, alike = are_alike(&from, &to, &bytes);
     if (!alike || bytes == 0 || bytes > (compact ? MOST_COMPACT : MOST_STRIDED)) {
         return alike && bytes == 0;
     }
@@ -106,16 +124,17 @@ HOT static int copy_here(struct request *source, struct request *target)
         copy_compact(first, source_first, (size_t)bytes);
         return 1;
     }
-    bool apart = first + to.above <= source_first - from.below || source_first + from.above <= first - to.below;
-    if (apart && to.own_items) {
-        copy_items(first, source_first,
-                   &(struct items){.ndim = to.ndim,
-                                   .itemsize = to.itemsize,
-                                   .shape = to.dims,
-                                   .strides = to.dims + to.ndim,
-                                   .source_strides = from.dims + from.ndim});
+    bool overlap = first + to.above > source_first - from.below && source_first + from.above > first - to.below;
+    if (overlap || !items_are_apart(&to)) {
+        return 0;
     }
-    return apart && to.own_items;
+    copy_items(first, source_first,
+               &(struct items){.ndim = to.ndim,
+                               .itemsize = to.itemsize,
+                               .shape = to.dims,
+                               .strides = to.dims + to.ndim,
+                               .source_strides = from.dims + from.ndim});
+    return 1;
 }
 
 /* Has Go copy, or refuse. -1: error. */

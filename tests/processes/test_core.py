@@ -10,6 +10,7 @@ import resource
 import sys
 import threading
 from pathlib import Path
+from random import Random
 
 import ml_dtypes
 import numpy as np
@@ -130,44 +131,88 @@ def test_compact_memory_with_a_shape_beyond_all_memory_is_no_known_kind():
 
 
 @alone
-def test_arrays_with_gaps_are_one_kind_for_each_shape():
-    def wrap(shape):
-        values = memoryview(np.arange(2 * np.prod(shape), dtype="u2").reshape((*shape, 2))[..., 0])
-        return calls_of(lambda: dlpack.asdlpack(values))[1]
+def test_arrays_with_gaps_are_one_kind_in_any_shape_and_strides():
+    values = np.arange(8 * 9 * 10, dtype="u2").reshape(8, 9, 10)
 
-    assert wrap((17, 19, 23)) == 1
-    assert [wrap((17, 19, 23)) for _ in range(10)] == [0] * 10
-    assert wrap((17, 23, 19)) == 1
-    assert wrap((17, 19, 23)) == 0
+    def wrap(values):
+        x, calls = calls_of(lambda: dlpack.asdlpack(memoryview(values)))
+        assert (x.shape, x.pointer) == (values.shape, values.ctypes.data)
+        np.testing.assert_array_equal(np.from_dlpack(x), values)
+        return calls
+
+    assert wrap(values[:, ::2]) == 1
+    for other in values[1:, 2:5], values.T, values[::-1, :, ::-3], values.transpose(1, 0, 2)[:1], values[:, :1, ::4]:
+        assert wrap(other) == 0
+    assert wrap(np.broadcast_to(values[0, :, :1], (4, 9, 6))) == 0
+
+
+def lay_out(random, itemsize):
+    """A random shape, with strides in bytes of which one in eight is not of whole items."""
+    ndim = random.randint(1, 5)
+    shape = [random.choice([1, 1, 2, 3, 5]) for _ in range(ndim)]
+    steps = [itemsize * random.choice([-7, -2, -1, 0, 1, 1, 2, 3, 50]) for _ in range(ndim)]
+    if random.random() < 1 / 8:
+        steps[random.randrange(ndim)] += random.choice([-1, 1])
+    return shape, steps
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 8])
+def test_a_known_kind_in_another_layout_is_what_numpy_says(itemsize, effort):
+    """Of memory that its buffer describes, with strides in bytes, and of a capsule, with strides in items."""
+    memory = np.arange(1 << 13, dtype=f"u{itemsize}")
+    random = Random(itemsize)
+    for _ in range(effort(2_000, 100_000)):
+        shape, steps = lay_out(random, itemsize)
+        values = np.ndarray(shape, memory.dtype, memory, 2000 * itemsize, steps)
+        odd = [i for i, n in enumerate(shape) if n > 1 and steps[i] % itemsize]
+        if odd:
+            with pytest.raises(BufferError, match=f"strides dimension {odd[-1]} is |strides dimension {odd[0]} is "):
+                dlpack.asdlpack(memoryview(values))
+            continue
+        x = dlpack.asdlpack(memoryview(values))
+        again = dlpack.asdlpack(x.__dlpack__())
+        for y in x, again:
+            assert (y.shape, y.pointer) == (values.shape, values.ctypes.data)
+            assert [step for step, n in zip(y.strides, shape, strict=True) if n > 1] == [
+                step // itemsize for step, n in zip(steps, shape, strict=True) if n > 1
+            ]
+            np.testing.assert_array_equal(np.from_dlpack(y), values)
+
+
+def test_memory_without_items_is_not_taken_for_a_known_kind():
+    memory = bytearray(64)
+    assert dlpack.frombuffer(memory, "float32", (2, 3), offset=8, strides=(4, 1)).strides == (4, 1)
+    for shape in (0, 0), (0, 3), (2, 0):
+        x = dlpack.frombuffer(memory, "float32", shape, offset=8, strides=(0, 0))
+        assert (x.shape, x.pointer) == (shape, 0)
+
+
+def test_a_known_kind_with_strides_beyond_the_memory_is_refused():
+    memory = bytearray(64)
+    assert dlpack.frombuffer(memory, "int32", (2, 3), strides=(4, 1)).strides == (4, 1)
+    for strides in (2**62, 1), (2**61, 2**61), (-1, 1), (14, 1), (2**63 - 1, 1), (-(2**63), 1), (4, -1), (1, 2**62):
+        with pytest.raises(ValueError, match="strides"):
+            dlpack.frombuffer(memory, "int32", (2, 3), strides=strides)
+    assert dlpack.frombuffer(memory, "int32", (2, 3), strides=(13, 1)).nbytes == 24
 
 
 @alone
-def test_more_kinds_than_can_be_remembered_get_the_right_answers():
-    memory = bytearray(3 * 10_000)
-    for _ in range(3):
-        for extent in range(1, 10_000):
-            values = np.frombuffer(memory, "u1").reshape(-1, 3)[:extent, 1:]
-            x = dlpack.asdlpack(memoryview(values))
-            assert (x.shape, x.strides, x.nbytes) == ((extent, 2), (3 if extent > 1 else 2, 1), 2 * extent)
+def test_where_no_more_kinds_are_remembered_the_known_stay_known():
+    """What is remembered is never given up; each offset is a kind, and those of any offset have places of their own."""
+    memory = bytes(10_000)
 
+    def wrap(offset):
+        x, calls = calls_of(lambda: dlpack.frombuffer(memory, "uint8", offset=offset))
+        assert x.nbytes == 10_000 - offset
+        return calls
 
-@alone
-def test_where_no_more_kinds_with_gaps_are_remembered_the_known_stay_known():
-    """What is remembered is never given up; and kinds of any shape, which are few, have places of their own."""
-
-    def wrap(source):
-        return calls_of(lambda: dlpack.asdlpack(source))[1]
-
-    with_gaps = [memoryview(bytearray(2 * extent))[::2] for extent in range(2, 10_000)]
-    assert [wrap(source) for source in with_gaps] == [1] * len(with_gaps)
-    again = [wrap(source) for source in with_gaps]
+    assert [wrap(offset) for offset in range(1, 9_999)] == [1] * 9_998
+    again = [wrap(offset) for offset in range(1, 9_999)]
     assert again[:1000] == [0] * 1000
     assert sum(again) > 5000
-    for source, calls in zip(with_gaps, again, strict=True):
-        assert wrap(source) <= calls
-    for offset in range(8, 8 * 1000, 8):
-        assert dlpack.frombuffer(bytes(8000), "int64", offset=offset).nbytes == 8000 - offset
-    assert [wrap(array.array("d", [1.5] * extent)) for extent in range(1, 10)] == [1] + [0] * 8
+    assert all(wrap(offset) <= calls for offset, calls in enumerate(again, 1))
+    kinds = [array.array("d", [1.5] * extent) for extent in range(1, 10)]
+    assert [calls_of(lambda kind=kind: dlpack.asdlpack(kind))[1] for kind in kinds] == [1] + [0] * 8
 
 
 def test_an_answer_is_used_only_where_it_holds():
