@@ -70,7 +70,8 @@ struct terms {
 };
 
 struct request {
-    /* What the answer depends on; up to the used part of dims it is the key under which an answer is remembered. */
+    /* What the answer depends on. Up to dims it is the key under which an answer is remembered, or where that holds for one
+     * layout alone, up to the used part of dims. */
     uint8_t protocol;
     uint8_t facts;
     uint16_t version;       /* of the array interface or CUDA array interface; 0 where a protocol has none */
