@@ -166,7 +166,7 @@ def test_a_known_kind_in_another_layout_is_what_numpy_says(itemsize, effort):
         values = np.ndarray(shape, memory.dtype, memory, 2000 * itemsize, steps)
         odd = [i for i, n in enumerate(shape) if n > 1 and steps[i] % itemsize]
         if odd:
-            with pytest.raises(BufferError, match=f"strides dimension {odd[-1]} is |strides dimension {odd[0]} is "):
+            with pytest.raises(BufferError, match=f"strides dimension {odd[0]} is "):
                 dlpack.asdlpack(memoryview(values))
             continue
         x = dlpack.asdlpack(memoryview(values))
@@ -197,8 +197,18 @@ def test_a_known_kind_with_strides_beyond_the_memory_is_refused():
 
 
 @alone
+def test_more_kinds_than_can_be_remembered_get_the_right_answers():
+    """Each offset is a kind."""
+    memory = bytearray(4 * 10_000)
+    for _ in range(3):
+        for extent in range(1, 10_000):
+            x = dlpack.frombuffer(memory, "uint8", (extent, 2), offset=extent, strides=(3, 1))
+            assert (x.shape, x.strides, x.nbytes) == ((extent, 2), (3 if extent > 1 else 2, 1), 2 * extent)
+
+
+@alone
 def test_where_no_more_kinds_are_remembered_the_known_stay_known():
-    """What is remembered is never given up; each offset is a kind, and those of any offset have places of their own."""
+    """What is remembered is never given up; each offset is a kind, and kinds without one have places of their own."""
     memory = bytes(10_000)
 
     def wrap(offset):
