@@ -19,13 +19,12 @@ type Reuse struct {
 // Reuse tells for which other descriptions t is right, the tensor that Validate made of d. Only memory of the CPU is
 // reused.
 func (d *Description) Reuse(t *Tensor) Reuse {
+	open := slices.Contains(d.Shape[:d.NDim], -1) // the number that the -1 became depends on this Span
 	switch {
 	case t.Size == 0 || d.Device.Type != CPU:
 		return Reuse{}
-	case d.HasStrides && slices.Contains(d.Shape[:d.NDim], -1):
-		return Reuse{} // the number that it became depends on this Span
-	case t.NDim > 0 && !t.Packed():
+	case t.NDim > 0 && !t.Packed() && !(open && d.HasStrides):
 		return Reuse{AnyData: true, MaxCount: math.MaxInt64 / t.ItemSize}
 	}
-	return Reuse{AnyData: !slices.Contains(d.Shape[:d.NDim], -1)}
+	return Reuse{AnyData: !open}
 }

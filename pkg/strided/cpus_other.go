@@ -4,7 +4,7 @@ package strided
 
 import "runtime"
 
-// ReadGrants is for Linux.
+// ReadGrants does nothing: control groups are Linux's.
 func ReadGrants() {}
 
 func cpus() int { return min(mostWorkers, runtime.NumCPU()) }

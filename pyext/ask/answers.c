@@ -214,8 +214,8 @@ static bool fits(const struct request *request, bool any, struct answer *answer)
              answer->above <= (uint64_t)request->span - answer->offset));
 }
 
-/* The same where the request's shape and strides are in the key, or not. */
-static inline bool recall_kind(const struct request *request, bool any, struct answer *answer)
+/* Recalls an answer for any layout, or one whose key has the request's shape and strides. */
+static inline bool recall_by(bool any, const struct request *request, struct answer *answer)
 {
     struct key key;
     const struct entry *entry = make_key(request, any, &key) ? find(request, &key) : NULL;
@@ -229,27 +229,22 @@ static inline bool recall_kind(const struct request *request, bool any, struct a
     return fits(request, any, answer);
 }
 
-__attribute__((cold, noinline)) static bool recall_layout(const struct request *request, struct answer *answer)
+/* Apart, so that the way of most kinds stays short: packed items, and what has no dimensions, are known so. */
+__attribute__((cold, noinline)) static bool recall_by_layout(const struct request *request, struct answer *answer)
 {
-    return recall_kind(request, false, answer);
+    return recall_by(false, request, answer);
 }
 
 bool recall(const struct request *request, struct answer *answer)
 {
-    bool any = any_layout(request);
-    if (any && recall_kind(request, true, answer)) {
-        return true;
-    }
-    /* Packed items, and what has no dimensions, are known by their layout. */
-    return !(any && request->stride_count == 0) && recall_layout(request, answer);
+    return (any_layout(request) && recall_by(true, request, answer)) || recall_by_layout(request, answer);
 }
 
 void remember(const struct request *request, const struct answer *answer)
 {
     struct key key;
-    bool may_be_any = any_layout(request), any = may_be_any && answer->max_count > 0;
-    if (!answer->remember || !make_key(request, any, &key) || answer->ndim != request->ndim ||
-        (may_be_any && !any && request->stride_count == 0)) {
+    bool any = answer->max_count > 0 && any_layout(request);
+    if (!answer->remember || answer->ndim != request->ndim || !make_key(request, any, &key)) {
         return;
     }
     /* The key may have an entry already: another thread's answer, or one that does not hold for this address. */

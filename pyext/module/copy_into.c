@@ -90,7 +90,7 @@ static bool items_are_apart(const struct answer *answer)
         for (int32_t j = 0; j < answer->ndim; j++) {
             uint64_t other = (uint64_t)llabs(strides[j]);
             bool is_smaller = other < step || (other == step && j > i);
-            reach += is_smaller && j != i ? other * (uint64_t)(shape[j] - 1) : 0;
+            reach += is_smaller ? other * (uint64_t)(shape[j] - 1) : 0;
         }
         apart = shape[i] == 1 || step >= reach;
     }
