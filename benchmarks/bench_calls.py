@@ -49,7 +49,7 @@ LOOKING_UP = [(ours, least.replace("hold", "describe"), goal) for ours, least, g
 AFTER_A_GAP = [
     (statement, peer, 2.0)
     for statement, peer, goal in (*WRAPPING, EXPORTING[0], *HANDING_ON[:2], CROPS)
-    if goal is not None  # the first six lines of the table
+    if goal is not None
 ]
 KINDS = [
     "some_bytes",

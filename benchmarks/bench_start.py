@@ -12,11 +12,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from objects import ROOT
 from timing import Row, Table
 
 GOALS = {"first": 1.5e6, "child": 2.0e6, "threads": 8, "MB of addresses": 1000}  # of the first two in ns
-
-ROOT = Path(__file__).resolve().parents[1]
 
 EMPTY_CORE = """package main
 

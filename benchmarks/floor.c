@@ -202,8 +202,11 @@ static PyObject *describe(PyObject *Py_UNUSED(module), PyObject *obj)
     request_dims(&request, view->shape, view->strides, view->itemsize);
     request_format(&request, view->format);
     if (!recall(&request, &answer)) { /* Go would say what it is */
-        answer = (struct answer){.remember = 1, .ndim = view->ndim, .itemsize = view->itemsize, .alignment = 1};
-        answer.max_count = INT32_MAX;
+        answer = (struct answer){.remember = 1,
+                                 .ndim = view->ndim,
+                                 .itemsize = view->itemsize,
+                                 .alignment = 1,
+                                 .max_count = INT32_MAX};
         remember(&request, &answer);
         Py_DECREF(self);
         return describe(NULL, obj);
