@@ -45,7 +45,10 @@ LEAST = [
     ("tvm_ffi.from_dlpack(asdlpack(some_bytearray))", "tvm_ffi.from_dlpack(floor.hold(some_bytearray))", None),
     ("tvm_ffi.from_dlpack(exchanged)", "tvm_ffi.from_dlpack(floor_held)", None),
 ]
-LOOKING_UP = [(ours, least.replace("hold", "describe"), goal) for ours, least, goal in LEAST if "floor.hold" in least]
+LOOKING_UP = [
+    *((ours, least.replace("hold", "describe"), goal) for ours, least, goal in LEAST if "floor.hold" in least),
+    (CROPS[0], CROPS[0].replace("asdlpack", "floor.describe"), None),
+]
 AFTER_A_GAP = [
     (statement, peer, 2.0)
     for statement, peer, goal in (*WRAPPING, EXPORTING[0], *HANDING_ON[:2], CROPS)

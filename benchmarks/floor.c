@@ -2,9 +2,10 @@
  *
  * hold(obj) locks the buffer of bytes, and refer(obj) refers to an object with __dlpack__. Both look at nothing, decide
  * nothing, and take every argument unread; what they give is right for bytearrays of 4096 items alone. describe(obj) holds
- * a buffer of any type, which it describes by the answer that dlpack remembers of such memory: what a kind means is
- * decided in Go, so that to look it up is the least that dlpack can do. All is called by CPython's own fastest means,
- * without the stable ABI's limits.
+ * a buffer of bytes, which it describes by the answer that dlpack remembers of such memory: what a kind means is decided
+ * in Go, so that to look it up is the least that dlpack can do. Of a memoryview it holds one of its own: CPython crashes
+ * where one in a garbage cycle is cleared before its export. All is called by CPython's own fastest means, without the
+ * stable ABI's limits.
  *
  * It is C because that is the least. */
 #include "ask/answers.c"
@@ -14,7 +15,10 @@ struct floor {
     PyObject_HEAD
     PyObject *producer; /* or NULL, and a view */
     Py_buffer view;
+    PyObject *memoryview; /* whose view it is; or NULL */
 };
+
+enum { MOST_DIMS = 4 };
 
 /* What describe gives. */
 struct described {
@@ -23,7 +27,7 @@ struct described {
     int64_t itemsize; /* bytes */
     uint64_t flags;
     struct type_names names;
-    int64_t dims[8]; /* shape and strides of up to four dimensions */
+    int64_t dims[2 * MOST_DIMS]; /* shape and strides */
 };
 
 struct block {
@@ -31,7 +35,7 @@ struct block {
         DLManagedTensor legacy;
         DLManagedTensorVersioned versioned;
     };
-    int64_t shape, stride;
+    int64_t dims[2 * MOST_DIMS];
 };
 
 static PyTypeObject floor_type, described_type;
@@ -78,16 +82,18 @@ static struct block *make_block(struct floor *self, bool versioned)
         PyErr_NoMemory();
         return NULL;
     }
-    block->shape = self->view.len;
-    block->stride = 1;
-    DLTensor tensor = {
-        .data = self->view.buf,
-        .device = {kDLCPU, 0},
-        .ndim = 1,
-        .dtype = {kDLUInt, 8, 1},
-        .shape = &block->shape,
-        .strides = &block->stride,
-    };
+    DLTensor tensor;
+    if (Py_IS_TYPE(self, &described_type)) {
+        tensor = ((struct described *)self)->tensor;
+        memcpy(block->dims, tensor.shape, 2 * (size_t)tensor.ndim * sizeof *block->dims);
+    }
+    else {
+        tensor = (DLTensor){.data = self->view.buf, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLUInt, 8, 1}};
+        block->dims[0] = self->view.len;
+        block->dims[1] = 1;
+    }
+    tensor.shape = block->dims;
+    tensor.strides = block->dims + tensor.ndim;
     Py_INCREF(self);
     if (versioned) {
         block->versioned = (DLManagedTensorVersioned){.version = {1, 3},
@@ -128,6 +134,7 @@ static void floor_dealloc(struct floor *self)
     PyObject_GC_UnTrack(self);
     Py_CLEAR(self->producer);
     PyBuffer_Release(&self->view);
+    Py_CLEAR(self->memoryview);
     PyObject_GC_Del(self);
 }
 
@@ -135,6 +142,7 @@ static int floor_traverse(struct floor *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->producer);
     Py_VISIT(self->view.obj);
+    Py_VISIT(self->memoryview);
     return 0;
 }
 
@@ -170,9 +178,13 @@ static struct floor *new_floor(PyTypeObject *type, PyObject *obj)
         return NULL;
     }
     self->producer = NULL;
-    if (PyObject_GetBuffer(obj, &self->view, PyBUF_FULL_RO) < 0) {
+    self->memoryview = PyMemoryView_Check(obj) ? PyMemoryView_FromObject(obj) : NULL;
+    if (PyObject_GetBuffer(self->memoryview == NULL ? obj : self->memoryview, &self->view, PyBUF_FULL_RO) < 0) {
         self->view.obj = NULL;
         Py_CLEAR(self);
+    }
+    else if (self->memoryview != NULL) {
+        PyBuffer_Release(&self->view); /* what it points to stays */
     }
     return self;
 }
@@ -205,6 +217,8 @@ static PyObject *describe(PyObject *Py_UNUSED(module), PyObject *obj)
         answer = (struct answer){.remember = 1,
                                  .ndim = view->ndim,
                                  .itemsize = view->itemsize,
+                                 .device = {kDLCPU, 0},
+                                 .dtype = {kDLUInt, 8, 1},
                                  .alignment = 1,
                                  .max_count = INT32_MAX};
         remember(&request, &answer);
@@ -236,6 +250,7 @@ static PyObject *refer(PyObject *Py_UNUSED(module), PyObject *obj)
     }
     self->producer = Py_NewRef(obj);
     self->view.obj = NULL;
+    self->memoryview = NULL;
     PyObject_GC_Track(self);
     return (PyObject *)self;
 }
