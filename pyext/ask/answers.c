@@ -91,14 +91,14 @@ HOT static bool make_key(const struct request *request, bool any, struct key *ke
         }
         key->count += 2 * request->ndim;
     }
-    /* In two parts: the compiler unrolls the first, whose length it knows. And with the count: dims of zeros, which are no
-     * part of another kind's key, must not pass for it. */
+    /* In two parts: the compiler unrolls the first, whose length it knows. And with the count: else a key with dims of 0
+     * would match an entry without dims, whose unused words are 0. */
     key->hash = hash_of_words(request, 0, KEY_HEAD_WORDS) + hash_of_words(request, KEY_HEAD_WORDS, key->count) +
                 (uint64_t)key->count;
     return true;
 }
 
-/* The place to try at this attempt. Kinds of any layout have a table of their own, but for those with an offset, which are
+/* The place to try at this attempt. Kinds of any layout have a table of their own, except those with an offset, which are
  * many. */
 static struct entry *place_of(const struct request *request, const struct key *key, uint64_t attempt)
 {

@@ -17,10 +17,11 @@ void request_init(struct request *request, enum protocol protocol);
 void request_format(struct request *request, const char *format);
 
 /* Shape and strides (NULL: none) of request->ndim values each. Strides of row-major memory without gaps say no more than
- * the shape, and are left out; unit is the last of these, the itemsize or 1. Where it is 0, no strides are left out. */
+ * the shape, and are left out; unit is the stride of the last dimension there, the itemsize or 1. Where it is 0, no strides
+ * are left out. */
 void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit);
 
-/* Where the strides go, behind the shape; of more than MAX_NDIM dimensions, which nobody reads, anywhere. */
+/* Where the strides go: behind the shape. With more than MAX_NDIM dimensions nobody reads them, and any place serves. */
 int64_t *strides_in(struct request *request);
 
 /* A request about a tensor, with the flags of its versioned struct. */

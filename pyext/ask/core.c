@@ -32,6 +32,7 @@ static bool may_copy_much(const struct request *request)
         request->facts & FACT_NO_SHAPE) {
         return false;
     }
+    /* An upper bound of an item's bytes: one of the three says them. */
     double bytes = WIDEST_ITEM + request->itemsize + request->dtype.bits * request->dtype.lanes / 8;
     for (int32_t i = 0; i < request->ndim; i++) {
         bytes *= request->dims[i] == -1 ? request->span : request->dims[i];
@@ -167,8 +168,8 @@ static void swap_numbers(void *numbers, size_t bytes, int64_t size)
     }
 }
 
-/* Copies memory that is vouched for, of a kind that is known or becomes so, up to where Go is faster. 1: copied; 0: Go has
- * to; -1: error. */
+/* Copies memory that is vouched for, of a kind that is known or becomes so, up to where Go is faster: asks as if it were to
+ * be shared, and in the CPU's byte order, then copies. 1: copied; 0: Go has to; -1: error. */
 HOT static int copy_vouched(struct request *request, struct answer *answer)
 {
     enum { MOST_OTHER = 8 << 10 }; /* bytes; above, Go is no slower */

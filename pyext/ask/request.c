@@ -45,7 +45,6 @@ int64_t *strides_in(struct request *request)
 
 HOT void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit)
 {
-    /* Strides of compact memory say nothing, and without them nothing has to be computed of them. */
     if (strides != NULL && is_row_major(request->ndim, shape, strides, unit)) {
         strides = NULL;
     }

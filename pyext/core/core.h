@@ -99,7 +99,7 @@ struct request {
     const char *long_format; /* format_length bytes, where that is FORMAT_SIZE or more */
     uint64_t schema, arrays; /* Arrow: the addresses of an ArrowSchema, and of array_count ArrowArrays in a row */
     int64_t array_count;
-    int64_t producer_stream; /* by whose order the memory is complete; 0: not known, unless FACT_STREAM */
+    int64_t producer_stream; /* whose queued work completes the memory; 0: not known, unless FACT_STREAM */
     struct request *into;    /* the writable memory that this memory is copied into; the answer is its status alone */
     struct terms terms;
     int64_t vouched; /* bytes that are their exporter's own, and can't fault, so that C may copy them; 0: not known */
@@ -154,7 +154,7 @@ struct answer {
     uint64_t byte_offset;  /* what stays in DLTensor.byte_offset, for devices whose data is a handle */
     uint64_t alignment;    /* bytes, a power of two; data + offset is a multiple of it */
     uint64_t below, above; /* bytes that the elements reach below and above data + offset */
-    int64_t stream;        /* by whose order the memory is complete; 0: not known, or there is nothing to wait for */
+    int64_t stream;        /* whose queued work completes the memory; 0: not known, or there is nothing to wait for */
     int64_t max_count;     /* > 0: it holds for each shape of 1 to max_count items, and strides of whole items */
     uint32_t versioned_only; /* 1: the legacy struct can't say what this tensor is */
     uint32_t on_cpu;         /* 1: the CPU can read the memory */

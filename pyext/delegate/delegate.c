@@ -36,14 +36,15 @@ enum { NO_DEVICE = -2 }; /* error: the answer is no device */
 static int producer_device(PyObject *obj, DLDevice *device)
 {
     PyObject *method;
+    int *calls = begin_producer_call(false);
+    if (calls == NULL) {
+        return -1;
+    }
     int found = optional_attribute(obj, names.dlpack_device, &method);
+    PyObject *pair = found > 0 ? PyObject_CallNoArgs(method) : NULL;
+    --*calls;
     if (found <= 0) {
         return found;
-    }
-    int *calls = begin_producer_call(false);
-    PyObject *pair = calls == NULL ? NULL : PyObject_CallNoArgs(method);
-    if (calls != NULL) {
-        --*calls;
     }
     Py_DECREF(method);
     if (pair == NULL) {
@@ -73,21 +74,15 @@ static PyObject *ask_in_python(PyObject *function, PyObject *args)
 
 /* Importing. */
 
-/* Whether the CUDA driver knows such memory. */
-static bool is_of_cuda(DLDevice device)
-{
-    return device.device_type == kDLCUDA || device.device_type == kDLCUDAHost || device.device_type == kDLCUDAManaged;
-}
-
-/* A new object with the tensor of what the producer gave, which is complete by the order of a stream. */
-static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64_t order)
+/* A new object with the tensor of what the producer gave, which the work queued on a stream completes. */
+static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64_t stream)
 {
     DLPackObject *imported = object_new(self->obj, self->copy);
     if (imported == NULL) {
         return NULL;
     }
     imported->protocol = self->protocol;
-    imported->stream = order;
+    imported->stream = stream;
     int taken = PyCapsule_CheckExact(capsule) ? take_capsule(imported, capsule)
                                               : check_in_python(python.no_capsule, PyTuple_Pack(2, self->obj, capsule));
     if (taken < 0) {
@@ -125,12 +120,12 @@ PyObject *import_given(PyObject *Py_UNUSED(module), PyObject *args)
 {
     DLPackObject *self;
     PyObject *capsule;
-    long long order;
-    if (!PyArg_ParseTuple(args, "O!OL", DLPackObject_type, &self, &capsule, &order)) {
+    long long stream;
+    if (!PyArg_ParseTuple(args, "O!OL", DLPackObject_type, &self, &capsule, &stream)) {
         return NULL;
     }
-    DLPackObject *imported = import_capsule(self, capsule, order);
-    return imported == NULL ? take_exception() : keep_copy(self, imported, order != STREAM_UNKNOWN);
+    DLPackObject *imported = import_capsule(self, capsule, stream);
+    return imported == NULL ? take_exception() : keep_copy(self, imported, stream != STREAM_UNKNOWN);
 }
 
 PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
@@ -146,13 +141,14 @@ PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
     int found = served == NULL ? -1 : describe_by_protocols(served);
     const char *protocol = served == NULL || found == 0 ? NULL : served->protocol;
     if (found > 0) {
-        return Py_BuildValue("(sN)", protocol, keep_copy(self, served, !is_of_cuda(served->tensor.device)));
+        return Py_BuildValue("(sN)", protocol, keep_copy(self, served, served->tensor.device.device_type == kDLCPU));
     }
     Py_XDECREF((PyObject *)served);
     return Py_BuildValue("(zN)", protocol, found < 0 ? take_exception() : new_none());
 }
 
-/* A new object with the producer's tensor as it is now, on the device that producer_device found, if it found one. */
+/* A new object with the producer's tensor as it is now, on the device that producer_device found. Where that refused
+ * (found < 0), its refusal is pending. */
 static DLPackObject *import_from(DLPackObject *self, int found, DLDevice device)
 {
     if (found > 0 && device.device_type != kDLCPU) {
@@ -300,10 +296,10 @@ static bool has_default_stream(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
 }
 
-/* Whether that stream has to be told for what was given: nobody named one, and the consumer asks for no device, or for
- * the one that the memory is on. -1: error. */
+/* Whether the producer has to be told CUDA's legacy default stream for what it gave: nobody named one, and the consumer
+ * asks for no device, or for the one that the memory is on. -1: error. */
 HOT static int lacks_stream(const DLPackObject *self, const struct export_arguments *arguments, DLDevice asked,
-                        const DLTensor *given)
+                            const DLTensor *given)
 {
     DLDevice own;
     if (given == NULL || arguments->stream != NULL || !has_default_stream(given->device)) {

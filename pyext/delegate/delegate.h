@@ -31,8 +31,8 @@ PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arg
 
 /* For dlpack._delegate; what they raise they return, as the functions there do. */
 
-/* dlpack._dlpack._import(x, capsule, order): a new object with the tensor of a capsule that x's producer gave, which is
- * complete by the order of a stream. */
+/* dlpack._dlpack._import(x, capsule, stream): a new object with the tensor of a capsule that x's producer gave, which the
+ * work queued on the stream completes. */
 PyObject *import_given(PyObject *module, PyObject *args);
 
 /* dlpack._dlpack._read_by_others(x, copy): (protocol or None, object): the first protocol other than __dlpack__ of x's

@@ -30,9 +30,9 @@ static DLPackObject *read_tensor(PyObject *obj, enum copy copy, struct request *
     return holder;
 }
 
-/* What holds obj's memory, which the request describes. A buffer says more than __dlpack__ can, such as another byte
- * order: it is read at once where the type is known to share its memory by it, and else where asdlpack refuses. NULL:
- * error. */
+/* What holds obj's memory, which the request describes. NULL: error. A buffer says more than __dlpack__ can, such as
+ * another byte order. Where obj's type is known to give the same memory by its buffer, that is read first; else only after
+ * asdlpack has refused. */
 static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, struct request *request)
 {
     enum known_type known = known_type(obj);
@@ -97,8 +97,7 @@ static bool items_are_apart(const struct answer *answer)
     return apart;
 }
 
-/* Copies between memory that is vouched for, of kinds that are known or become so, up to where Go is faster. 1: copied;
- * 0: Go has to; -1: error. */
+/* As core.c's copy_vouched, between two. */
 HOT static int copy_here(struct request *source, struct request *target)
 {
     enum { MOST_STRIDED = 64 << 10 }; /* bytes; above, Go is faster */

@@ -69,8 +69,7 @@ int remember_type(PyObject *obj, enum known_type known)
     }
     bool looks_up = PyType_GetSlot(type, Py_tp_getattro) == (void *)PyObject_GenericGetAttr;
     PyObject *has_dlpack = known == HAS_DLPACK ? Py_True : Py_False;
-    PyObject *has_both =
-        looks_up ? call_python(python.recognised_alike, PyTuple_Pack(2, type, has_dlpack)) : new_none();
+    PyObject *has_both = looks_up ? call_python(python.shares_by_both, PyTuple_Pack(2, type, has_dlpack)) : new_none();
     if (has_both == NULL) {
         return -1;
     }

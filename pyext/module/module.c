@@ -59,7 +59,8 @@ static DLPackObject *copy_buffer(PyObject *obj)
     return self;
 }
 
-/* Imports a delegate's tensor where it is copied or moved. What is moved is copied once, on its way to the device. */
+/* Imports a delegate's tensor where it is copied or moved. What is moved is copied on its way to the device alone: its
+ * import makes no copy before. */
 static DLPackObject *settle_delegate(DLPackObject *self, enum copy copy, const DLDevice *device)
 {
     if (device != NULL) {
@@ -83,8 +84,8 @@ static DLPackObject *share_structure_of(PyObject *pointer, enum copy copy, const
     return (DLPackObject *)make_call(call_python(structure_reader(pointer), args));
 }
 
-/* What was wrapped before, as it is asked for now. NULL without an error: its memory can't be shared, as it was to be then,
- * and now it may be copied: its producer is to be asked anew. */
+/* What was wrapped before, as it is asked for now. NULL without an error: it was wrapped without leave to copy, and can't
+ * be shared; now it may be copied, so its producer is to be asked anew. */
 static DLPackObject *share_wrapped(DLPackObject *self, enum copy copy, const DLDevice *device)
 {
     bool may_copy = self->delegate && self->copy == COPY_NEVER && copy != COPY_NEVER;

@@ -22,14 +22,14 @@ PyObject *copy_into(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 
 /* known_types.c */
 enum known_type {
-    NOT_KNOWN,
-    CHANGES,
+    NOT_KNOWN, /* nobody has looked */
+    CHANGES,   /* each object is looked at: the type, or one object alone, may change */
     BUFFER_ALONE,
     HAS_DLPACK,
     HAS_BOTH, /* the same memory by __dlpack__ and by the buffer, as numpy's arrays */
 };
 
-/* By which protocol the objects of this one's type are recognised, as far as that is known. */
+/* By which protocol the objects of obj's type are recognised, as far as that is known. */
 enum known_type known_type(PyObject *obj);
 
 /* Whether the memory that obj's buffer gives is Python's or numpy's own, which can't fault: a file's can, once that is cut

@@ -30,7 +30,7 @@ typedef struct DLPackObject {
     bool on_cpu;          /* the CPU can read the memory */
     bool producer_copied; /* the capsule said IS_COPIED; object_kept clears that flag */
     DLDevice target;
-    int64_t stream;        /* by whose order the memory is complete, or STREAM_UNKNOWN */
+    int64_t stream;        /* whose queued work completes the memory, or STREAM_UNKNOWN */
     uint64_t thread;       /* whose STREAM_PER_THREAD that is: the thread's serial */
     DLPackVersion version; /* of the versioned struct that was taken over; 0.0 where there was none */
     uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */
@@ -75,8 +75,8 @@ int object_describe(DLPackObject *self, struct request *request);
  * another device. NULL: error. */
 DLPackObject *object_meeting(DLPackObject *self, const struct terms *terms);
 
-/* By whose order the memory is complete for this thread: CUDA's legacy default stream waits for the per-thread ones of
- * all threads, and stands for that of another. */
+/* The stream whose queued work completes the memory, as this thread may name it: CUDA's legacy default stream waits for
+ * the per-thread ones of all threads, and stands for that of another. */
 int64_t producer_stream(const DLPackObject *self);
 
 /* Slots. */

@@ -133,7 +133,7 @@ failed:
     return NULL;
 }
 
-/* Hands the pending exception to the caller, who gets no other: what fails here is one too. */
+/* Hands the pending exception to the caller; where even its text can't be made, a MemoryError. */
 static void set_error(void *error_ctx, void (*SetError)(void *, const char *, const char *))
 {
     const char *kind = "MemoryError", *message = "managed_tensor_allocator: no memory";

@@ -68,7 +68,7 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
                : call_python(python.interface, Py_BuildValue("(OL)", holder, (long long)producer_stream(holder)));
 }
 
-/* hasattr(x, ...) must be able to say no: what can't be had is absent, and only what broke passes as it is. */
+/* Only what broke passes as it is. */
 PyObject *get_interface(PyObject *self, void *attribute)
 {
     PyObject *interface = make_interface((DLPackObject *)self, attribute);

@@ -24,8 +24,8 @@ static PyObject *device_of(const DLTensor *tensor)
                        Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
 }
 
-/* Attributes: a name, which object's it is, its value, and a text for help(). Those with an underscore are for Python's
- * side. */
+/* Attributes: a name, the function that gives x, the value, and a text for help(). Those with an underscore are for
+ * Python's side. */
 #define ATTRIBUTES(X)                                                                                                  \
     X(shape, tensor_of, tuple_of(x->tensor.shape, x->tensor.ndim), "Length of each dimension, in elements.")           \
     X(strides, tensor_of, tuple_of(x->tensor.strides, x->tensor.ndim),                                                 \

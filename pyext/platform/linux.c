@@ -312,7 +312,8 @@ static bool has_descriptors(void)
     return has;
 }
 
-/* All is taken at once, and the memory then given back; what stacks map, before the threads start, which map it. */
+/* All is taken at once, and the memory then given back: the mappings for stacks before the threads start, which make
+ * them, and the rest afterwards. */
 static struct failure prepare(size_t addresses, size_t data, int mappings, int threads)
 {
     int stacks = 2 * threads;

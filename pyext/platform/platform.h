@@ -109,7 +109,7 @@ void restore_signals(const sigset_t *before);
  * recovers from a fault only where they are not. false: it had not, and nothing was done, which costs no system call. */
 bool unblock_fault_signals(sigset_t *before);
 
-/* What linux.c and darwin.c have for posix.c, or posix.c for them: `entry` becomes the address of the core's. */
+/* What linux.c and darwin.c have for posix.c, or posix.c for them: `entry` becomes the address of dlpack_core. */
 bool may_be_loaded(const char *path); /* false: the loader would wait for ever for a FIFO, or fault in a file cut off */
 struct failure open_library(const char *path, void **entry);
 struct failure open_library_copy(const char *path, unsigned copies, void **entry);

@@ -342,7 +342,7 @@ void put_back(const struct pending *pending)
     PyErr_Restore(pending->type, pending->value, pending->traceback);
 }
 
-void drop_pending(const struct pending *pending)
+static void drop_pending(const struct pending *pending)
 {
     Py_XDECREF(pending->type);
     Py_XDECREF(pending->value);

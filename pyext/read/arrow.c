@@ -219,26 +219,6 @@ static int take_stream(DLPackObject *self, PyObject *capsule, struct request *re
     return read;
 }
 
-/* Whether the obj that raised gives a stream, too; then the exception is gone. nanoarrow refuses so to give several chunks
- * as one array. */
-static bool streams_instead(PyObject *obj)
-{
-    struct pending refusal;
-    PyObject *method;
-    if (!is_refusal_of(PyExc_ValueError)) {
-        return false;
-    }
-    set_aside(&refusal);
-    int found = optional_attribute(obj, names.arrow_c_stream, &method);
-    if (found == 0) {
-        put_back(&refusal);
-        return false;
-    }
-    drop_pending(&refusal);
-    Py_XDECREF(method);
-    return found > 0;
-}
-
 /* 1: taken of what obj.name() gives; 0: absent or None; -1: error. */
 static int take_exported(DLPackObject *self, PyObject *name, int (*take)(DLPackObject *, PyObject *, struct request *),
                          struct request *request)
@@ -251,7 +231,9 @@ static int take_exported(DLPackObject *self, PyObject *name, int (*take)(DLPackO
     PyObject *exported = PyObject_CallNoArgs(method);
     Py_DECREF(method);
     if (exported == NULL) {
-        return take == take_pair && streams_instead(self->obj) ? 0 : -1;
+        bool has_other = take == take_pair; /* the stream */
+        return has_other ? check_in_python(python.streams_instead, Py_BuildValue("(ON)", self->obj, take_exception()))
+                         : -1;
     }
     found = take(self, exported, request) < 0 ? -1 : 1;
     drop_capsule(exported);

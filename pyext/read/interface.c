@@ -49,7 +49,7 @@ HOT static int take_fields(PyObject *dict, PyObject **fields, int count)
 }
 
 /* The typestr becomes the request's format. ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": there Python's
- * side adds what obj.dtype.name says that the items are. Go sees the beginning and the length of what is too long. */
+ * side adds what obj.dtype.name says that the items are. No valid typestr is long: of a long one Go quotes the beginning. */
 HOT static int read_typestr(DLPackObject *self, struct request *request, const char *typestr)
 {
     request_format(request, typestr);
@@ -151,7 +151,7 @@ HOT static int read_interface(DLPackObject *self, struct request *request, PyObj
         request_init(request, protocol);
         read = plain == NULL ? -1 : read_plain(self, plain, request);
         Py_XDECREF(plain);
-        if (read == 0) { /* a text could not be read twice */
+        if (read == 0) { /* there was no memory for the UTF-8 of its typestr */
             PyErr_NoMemory();
             read = -1;
         }

@@ -8,7 +8,6 @@ struct protocol_in {
     int (*read)(DLPackObject *, struct request *);
 };
 
-/* 1: done; 0: self->obj does not speak it; -1: error. */
 HOT static int describe_by(DLPackObject *self, const struct protocol_in *protocol)
 {
     struct request request;

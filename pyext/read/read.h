@@ -10,8 +10,8 @@
 
 /* protocols.c */
 
-/* Describe self->obj, and set self->protocol to what it was read by. 1: done; 0: it speaks none; -1: error. An object
- * that is known to have a buffer vouches for it where the memory is its own, not a mapping's or another's. */
+/* Describe self->obj, and set self->protocol to what it was read by. 1: done; 0: it speaks none; -1: error. vouched: the
+ * buffer's memory is Python's or numpy's own, which can't fault, so that C may copy it. */
 int describe_by_buffer(DLPackObject *self, bool vouched);
 int describe_by_protocols(DLPackObject *self); /* by the first protocol other than __dlpack__ that it speaks */
 
@@ -23,12 +23,12 @@ void explain_read_stream(DLPackObject *self);
 /* Refuses structures of another major version. */
 int check_version(DLPackVersion version);
 
-/* Owns a managed tensor, which is complete by the order of self->stream. Refused, it is not self's, and no deleter was
+/* Owns a managed tensor, which the work queued on self->stream completes. Refused, it is not self's, and no deleter was
  * called. */
 int take_managed(DLPackObject *self, void *managed, bool versioned);
 
-/* Takes a "dltensor" or "dltensor_versioned" capsule over: renames it and owns its tensor, which is complete by the
- * order of self->stream. Refused, it is as it was. */
+/* Takes a "dltensor" or "dltensor_versioned" capsule over: renames it and owns its tensor, which the work queued
+ * on self->stream completes. Refused, it is as it was. */
 int take_capsule(DLPackObject *self, PyObject *capsule);
 
 /* Describes a capsule and takes nothing over: what it leads to must outlive self. */
@@ -52,7 +52,7 @@ PyObject *share_structure(PyObject *module, PyObject *args);
 /* buffer.c, interface.c, arrow.c: each reads the protocol self->protocol of self->obj into the request, and lets self hold
  * what must live. 1: read; 0: the object does not speak it; -1: error. */
 int read_buffer(DLPackObject *self, struct request *request);
-/* The same of an object that is known to have a buffer; vouched: its memory is known to be its own. */
+/* The same of an object that is known to have a buffer. */
 int lock_buffer(DLPackObject *self, struct request *request, bool vouched);
 int read_array_interface(DLPackObject *self, struct request *request);
 int read_array_struct(DLPackObject *self, struct request *request);

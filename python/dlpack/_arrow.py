@@ -37,6 +37,14 @@ def is_read_once(obj: object) -> bool:
     return True
 
 
+def streams_instead(obj: object, refusal: BaseException) -> BaseException | None:
+    """The refusal of obj's array; None where obj gives a stream instead: nanoarrow refuses so to give several chunks as one
+    array."""
+    if not isinstance(refusal, ValueError) or of_handler(refusal.__traceback__):
+        return refusal
+    return refusal if getattr(obj, "__arrow_c_stream__", None) is None else None
+
+
 def stream_failed(obj: object, error: Exception) -> Exception:
     """What is raised where obj's stream was not given, or could not be read."""
     kinds = TypeError, ValueError, OverflowError, NotImplementedError
