@@ -38,8 +38,13 @@ SHORT_MEMORY = "-mstringop-strategy=unrolled_loop"
 NO_VECTORS = "-fno-tree-vectorize"
 # gcc's way to inline between files, and clang's.
 LINK_TIME = ("-flto=auto", "-flto=thin")
-# clang inlines less than gcc does, and keeps a register for what only debuggers need: 12 ns of frombuffer's 97.
-INLINING = "-fomit-frame-pointer -mllvm -inline-threshold=1000"
+# On the way of each wrap and export are thirty small functions, and the processor waits at their calls. gcc inlines them
+# where it may make the whole larger, by a third: 2 to 12 % less time. clang also keeps a register for what only debuggers
+# need: 12 ns of frombuffer's 97.
+INLINING = (
+    "--param max-inline-insns-auto=300 --param inline-unit-growth=100",
+    "-fomit-frame-pointer -mllvm -inline-threshold=1000",
+)
 # A thread's own variables come with the thread, as far as there is room: else the loader allocates them at their first
 # use, or ends the process. On aarch64 it is so by itself.
 THREAD_VARIABLES = "-mtls-dialect=gnu2"
@@ -259,7 +264,7 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
     flags += [f"-I{ROOT / 'pyext'}", f"-I{ROOT / 'python' / 'dlpack' / 'include'}", "-isystem", str(include)]
     flags.append(f'-DDLPACK_GO_VERSION="{package_version()}"')
     flags.append("-DPy_GIL_DISABLED=1" if free_threaded() else "-DPy_LIMITED_API=0x030b0000")
-    for better in (*LINK_TIME, SHORT_MEMORY, NO_VECTORS, INLINING, THREAD_VARIABLES, *DIRECT_CALLS):
+    for better in (*LINK_TIME, SHORT_MEMORY, NO_VECTORS, *INLINING, THREAD_VARIABLES, *DIRECT_CALLS):
         flags += better.split() if takes(cc, better, directory, environment) else []
     flags += ["-s"] if cross_target() else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
