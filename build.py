@@ -38,9 +38,9 @@ SHORT_MEMORY = "-mstringop-strategy=unrolled_loop"
 NO_VECTORS = "-fno-tree-vectorize"
 # gcc's way to inline between files, and clang's.
 LINK_TIME = ("-flto=auto", "-flto=thin")
-# On the way of each wrap and export are thirty small functions, and the processor waits at their calls. gcc inlines them
-# where it may make the whole larger, by a third: 2 to 12 % less time. clang also keeps a register for what only debuggers
-# need: 12 ns of frombuffer's 97.
+# Each wrap and export calls some thirty small functions, and the processor waits at calls. gcc inlines them where it
+# may make the whole larger, by a third: 2 to 12 % less time. clang also keeps a register for what only debuggers need:
+# 12 ns of frombuffer's 97.
 INLINING = (
     "--param max-inline-insns-auto=300 --param inline-unit-growth=100",
     "-fomit-frame-pointer -mllvm -inline-threshold=1000",

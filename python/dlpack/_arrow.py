@@ -38,8 +38,8 @@ def is_read_once(obj: object) -> bool:
 
 
 def streams_instead(obj: object, refusal: BaseException) -> BaseException | None:
-    """The refusal of obj's array; None where obj gives a stream instead: nanoarrow refuses so to give several chunks as one
-    array."""
+    """The refusal of obj's array; None where obj gives a stream instead: nanoarrow refuses so to give several chunks
+    as one array."""
     if not isinstance(refusal, ValueError) or of_handler(refusal.__traceback__):
         return refusal
     return refusal if getattr(obj, "__arrow_c_stream__", None) is None else None

@@ -63,9 +63,9 @@ BEFORE_BUFFER = PROTOCOLS[: PROTOCOLS.index("buffer")]
 
 
 def shares_by_both(kind: type, has_dlpack: bool) -> bool | None:
-    """None: objects of the type, now or later, may be recognised by one protocol or another. Else all are by the same: by
-    a method __dlpack__, or by their buffer, since they have none of the attributes that come before it. True: by both,
-    which give the same memory, as is known of numpy's arrays alone. They look up attributes as object does."""
+    """None: objects of the type, now or later, may be recognised by one protocol or another. Else all are by the same:
+    by a method __dlpack__, or by their buffer, since they have none of the attributes that come before it. True: by
+    both, which give the same memory, as is known of numpy's arrays alone. They look up attributes as object does."""
     if type(kind) is not type or kind.__dictoffset__:
         return None  # an attribute may come to one object alone
     for base in kind.__mro__:
