@@ -13,14 +13,13 @@ static int become_delegate(DLPackObject *self)
 
 /* Recognises the protocol of self->obj. 1: done; 0: it speaks none; -1: error; STRUCTURE: dlpack.structs reads it. */
 enum { STRUCTURE = 2 };
-static int recognise(DLPackObject *self)
+static int recognise(DLPackObject *self, enum known_type known)
 {
     PyObject *obj = self->obj;
     self->stream = STREAM_LEGACY; /* of a managed tensor, whose consumer names no stream */
     if (PyCapsule_CheckExact(obj)) {
         return take_capsule(self, obj) < 0 ? -1 : 1;
     }
-    enum known_type known = known_type(obj);
     if (known == BUFFER_ALONE) {
         return describe_by_buffer(self, PyBytes_CheckExact(obj) || PyByteArray_CheckExact(obj));
     }
@@ -106,7 +105,9 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
         }
         obj = ((DLPackObject *)obj)->obj;
     }
-    if (PyType_Check(obj) || PyWeakref_CheckProxy(obj)) {
+    enum known_type known = known_type(obj);
+    bool may_be_any = known == NOT_KNOWN || known == CHANGES;
+    if (may_be_any && (PyType_Check(obj) || PyWeakref_CheckProxy(obj))) {
         check_in_python(python.no_holder, PyTuple_Pack(1, obj));
         return NULL;
     }
@@ -118,7 +119,7 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
         self->has_target = true;
         self->target = *device;
     }
-    int found = recognise(self);
+    int found = recognise(self, known);
     if (found == 0) {
         check_in_python(python.no_protocol, PyTuple_Pack(1, obj));
     }

@@ -204,7 +204,7 @@ HOT bool read_arguments(const struct parameter *parameters, int count, int posit
         *parameters[i].value = args[i];
     }
     uint32_t given = (1u << nargs) - 1, needed = (1u << required) - 1;
-    Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_Size(kwnames);
+    Py_ssize_t keywords = kwnames == NULL ? 0 : Py_SIZE(kwnames);
     for (Py_ssize_t i = 0; i < keywords; i++) {
         const PyObject *name = PyTuple_GetItem(kwnames, i);
         int which = required > 0;
