@@ -89,20 +89,22 @@ static int read_memory(DLPackObject *self, PyObject *obj, struct request *reques
 
 PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyObject *obj, *dtype, *shape = Py_None, *offset = NULL, *strides = Py_None, *copied = Py_False;
-    const struct parameter parameters[] = {
-        {names.obj, &obj},       {names.dtype, &dtype},     {names.shape, &shape},
-        {names.offset, &offset}, {names.strides, &strides}, {names.copy, &copied},
-    };
+    static PyObject **const all[] = {&names.obj,    &names.dtype,   &names.shape,
+                                     &names.offset, &names.strides, &names.copy};
+    static const struct parameters parameters = {all, COUNT_OF(all), .positional = 3, .required = 2};
+    struct {
+        PyObject *obj, *dtype, *shape, *offset, *strides, *copy;
+    } given = {.shape = Py_None, .strides = Py_None, .copy = Py_False};
     enum copy copy;
     struct request request;
     request_init(&request, PROTOCOL_MEMORY);
-    if (!read_arguments(parameters, COUNT_OF(parameters), 3, 2, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
-        (offset != NULL && !plain_address(offset, &request.offset)) || !plain_layout(dtype, shape, strides, &request)) {
+    if (!read_arguments(&parameters, &given, args, nargs, kwnames) || !plain_copy(given.copy, &copy) ||
+        (given.offset != NULL && !plain_address(given.offset, &request.offset)) ||
+        !plain_layout(given.dtype, given.shape, given.strides, &request)) {
         return read_in_python(python.plain_frombuffer, NULL, args, nargs, kwnames);
     }
-    DLPackObject *self = object_new(obj, copy);
-    int read = self == NULL ? -1 : read_memory(self, obj, &request);
+    DLPackObject *self = object_new(given.obj, copy);
+    int read = self == NULL ? -1 : read_memory(self, given.obj, &request);
     if (read == 0 && (read = object_describe(self, &request)) < 0) {
         explain_read_stream(self);
     }
@@ -114,28 +116,28 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
 
 PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyObject *pointer, *shape, *dtype, *strides = Py_None, *device = names.cpu, *readonly = Py_False, *owner = Py_None;
-    PyObject *stream = Py_None;
-    const struct parameter parameters[] = {
-        {names.pointer, &pointer}, {names.shape, &shape},       {names.dtype, &dtype}, {names.strides, &strides},
-        {names.device, &device},   {names.readonly, &readonly}, {names.owner, &owner}, {names.stream, &stream},
-    };
+    static PyObject **const all[] = {&names.pointer, &names.shape,    &names.dtype, &names.strides,
+                                     &names.device,  &names.readonly, &names.owner, &names.stream};
+    static const struct parameters parameters = {all, COUNT_OF(all), .positional = 3, .required = 3};
+    struct {
+        PyObject *pointer, *shape, *dtype, *strides, *device, *readonly, *owner, *stream;
+    } given = {.strides = Py_None, .device = names.cpu, .readonly = Py_False, .owner = Py_None, .stream = Py_None};
     struct request request;
     request_init(&request, PROTOCOL_MEMORY);
-    if (!read_arguments(parameters, COUNT_OF(parameters), 3, 3, args, nargs, kwnames) ||
-        !plain_address(pointer, &request.data) || shape == Py_None || /* a pointer has no length */
-        !plain_layout(dtype, shape, strides, &request) || !PyBool_Check(readonly) ||
-        (device != names.cpu && !plain_device(device, &request.device)) ||
-        (stream != Py_None && !plain_int(stream, &request.producer_stream))) {
+    if (!read_arguments(&parameters, &given, args, nargs, kwnames) || !plain_address(given.pointer, &request.data) ||
+        given.shape == Py_None || /* a pointer has no length */
+        !plain_layout(given.dtype, given.shape, given.strides, &request) || !PyBool_Check(given.readonly) ||
+        (given.device != names.cpu && !plain_device(given.device, &request.device)) ||
+        (given.stream != Py_None && !plain_int(given.stream, &request.producer_stream))) {
         return read_in_python(python.plain_from_pointer, NULL, args, nargs, kwnames);
     }
-    request.facts |= stream != Py_None ? FACT_STREAM : 0;
-    DLPackObject *self = object_new(owner == Py_None ? NULL : owner, COPY_NEVER);
+    request.facts |= given.stream != Py_None ? FACT_STREAM : 0;
+    DLPackObject *self = object_new(given.owner == Py_None ? NULL : given.owner, COPY_NEVER);
     if (self == NULL) {
         return NULL;
     }
     self->protocol = "pointer";
-    self->flags = readonly == Py_True ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+    self->flags = given.readonly == Py_True ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
     if (object_describe(self, &request) < 0) {
         Py_CLEAR(self);
     }

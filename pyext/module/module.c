@@ -135,20 +135,19 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
 
 HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyObject *obj, *copied = Py_False, *target = Py_None;
     /* Where there is an owner, or align, Python reads the arguments. */
-    const struct parameter parameters[] = {
-        {names.obj, &obj},
-        {names.copy, &copied},
-        {names.device, &target},
-    };
+    static PyObject **const all[] = {&names.obj, &names.copy, &names.device};
+    static const struct parameters parameters = {all, COUNT_OF(all), .positional = 1, .required = 1};
+    struct {
+        PyObject *obj, *copy, *device;
+    } given = {.copy = Py_False, .device = Py_None};
     enum copy copy;
     DLDevice device;
-    if (!read_arguments(parameters, COUNT_OF(parameters), 1, 1, args, nargs, kwnames) || !plain_copy(copied, &copy) ||
-        (target != Py_None && !plain_device(target, &device))) {
+    if (!read_arguments(&parameters, &given, args, nargs, kwnames) || !plain_copy(given.copy, &copy) ||
+        (given.device != Py_None && !plain_device(given.device, &device))) {
         return read_in_python(python.plain_asdlpack, NULL, args, nargs, kwnames);
     }
-    return (PyObject *)share(obj, copy, target == Py_None ? NULL : &device);
+    return (PyObject *)share(given.obj, copy, given.device == Py_None ? NULL : &device);
 }
 
 /* (name of the capsule, its tensor or None): nothing is consumed, and of a capsule that was, or is not DLPack's, only the

@@ -141,23 +141,20 @@ static PyObject *object_arithmetic(PyObject *left, PyObject *right)
 
 HOT static PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    struct export_arguments arguments = {0};
-    const struct parameter parameters[] = {
-        {names.stream, &arguments.stream},
-        {names.max_version, &arguments.max_version},
-        {names.dl_device, &arguments.dl_device},
-        {names.copy, &arguments.copy},
-    };
-    if (!read_arguments(parameters, COUNT_OF(parameters), 1, 0, args, nargs, kwnames)) {
+    static PyObject **const all[] = {&names.stream, &names.max_version, &names.dl_device, &names.copy};
+    static const struct parameters parameters = {all, COUNT_OF(all), .positional = 1};
+    union {
+        struct export_arguments arguments;
+        PyObject *values[COUNT_OF(all)];
+    } given = {{0}};
+    if (!read_arguments(&parameters, &given, args, nargs, kwnames)) {
         return read_in_python(python.call_dlpack, self, args, nargs, kwnames);
     }
-    for (int i = 0; i < COUNT_OF(parameters); i++) {
-        if (*parameters[i].value == Py_None) {
-            *parameters[i].value = NULL;
-        }
+    for (int i = 0; i < COUNT_OF(all); i++) {
+        given.values[i] = given.values[i] == Py_None ? NULL : given.values[i];
     }
     DLPackObject *object = (DLPackObject *)self;
-    return object->delegate ? delegate_export(object, &arguments) : export_tensor(object, &arguments);
+    return object->delegate ? delegate_export(object, &given.arguments) : export_tensor(object, &given.arguments);
 }
 
 static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ignored))

@@ -194,27 +194,28 @@ HOT int optional_attribute(PyObject *obj, PyObject *name, PyObject **value)
     return found;
 }
 
-HOT bool read_arguments(const struct parameter *parameters, int count, int positional, int required,
-                        PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+HOT bool read_arguments(const struct parameters *parameters, void *values, PyObject *const *args, Py_ssize_t nargs,
+                        PyObject *kwnames)
 {
-    if (nargs > positional) {
+    PyObject **value_of = values;
+    if (nargs > parameters->positional) {
         return false;
     }
     for (Py_ssize_t i = 0; i < nargs; i++) {
-        *parameters[i].value = args[i];
+        value_of[i] = args[i];
     }
-    uint32_t given = (1u << nargs) - 1, needed = (1u << required) - 1;
+    uint32_t given = (1u << nargs) - 1, needed = (1u << parameters->required) - 1;
     Py_ssize_t keywords = kwnames == NULL ? 0 : Py_SIZE(kwnames);
     for (Py_ssize_t i = 0; i < keywords; i++) {
         const PyObject *name = PyTuple_GetItem(kwnames, i);
-        int which = required > 0;
-        while (which < count && parameters[which].name != name) {
+        int which = parameters->required > 0;
+        while (which < parameters->count && *parameters->names[which] != name) {
             which++;
         }
-        if (which == count || given & 1u << which) {
+        if (which == parameters->count || given & 1u << which) {
             return false;
         }
-        *parameters[which].value = args[nargs + i];
+        value_of[which] = args[nargs + i];
         given |= 1u << which;
     }
     return (given & needed) == needed;

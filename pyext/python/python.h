@@ -76,17 +76,18 @@ void give_gil_back(PyGILState_STATE state);
  * NULL; -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);
 
-/* A parameter of a function: its name, and where its value goes, borrowed. */
-struct parameter {
-    PyObject *name;
-    PyObject **value;
+/* The parameters of a function, by their names. The first `positional` may be given by position, and the first `required`
+ * must be given; if any is required, the first is positional-only. */
+struct parameters {
+    PyObject **const *names;
+    int count, positional, required;
 };
 
-/* Puts the arguments of a METH_FASTCALL | METH_KEYWORDS function where its parameters say. The first `positional` may
- * be given by position, and the first `required` must be given; if any is required, the first is positional-only. false:
- * the arguments are others, or their names are not interned, and read_in_python has to look at them. */
-bool read_arguments(const struct parameter *parameters, int count, int positional, int required, PyObject *const *args,
-                    Py_ssize_t nargs, PyObject *kwnames);
+/* Puts the arguments of a METH_FASTCALL | METH_KEYWORDS function into values, a struct of pointers in the order of the
+ * parameters; what is not given stays as it is. false: the arguments are others, or their names are not interned, and
+ * read_in_python has to look at them. */
+bool read_arguments(const struct parameters *parameters, void *values, PyObject *const *args, Py_ssize_t nargs,
+                    PyObject *kwnames);
 
 /* The count of this thread's calls of producers that have not ended, which the caller counts down after its own. NULL:
  * error. A producer may say that its memory is a DLPackObject's, whose producer says the same, and so on in a circle.
