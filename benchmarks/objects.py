@@ -89,8 +89,9 @@ def floor() -> Any:
         build = runpy.run_path(str(ROOT / "build.py"))
         faster = [build["SHORT_MEMORY"], *build["DIRECT_CALLS"]]  # as dlpack's extension
         flags += [it for it in faster if build["takes"](compiler, it, Path(scratch), os.environ)]
-        source, library = Path(__file__).with_name("floor.c"), Path(scratch, "floor.so")
-        subprocess.run([*compiler, *flags, str(source), "-o", str(library)], check=True)
+        source, linked = Path(__file__).with_name("floor.c"), Path(scratch, "linked")
+        subprocess.run([*compiler, *flags, str(source), "-o", str(linked)], check=True)
+        build["put"](linked, Path(scratch, "floor.so"))
         sys.path.insert(0, scratch)
         try:
             return import_module("floor")
