@@ -333,14 +333,20 @@ int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
     return check_in_python(python.unexpected_value, Py_BuildValue("(OsO)", exception, expected, value));
 }
 
+/* Mostly there is none: to look takes 2 ns less than to move it. */
 void set_aside(struct pending *pending)
 {
-    PyErr_Fetch(&pending->type, &pending->value, &pending->traceback);
+    *pending = (struct pending){NULL};
+    if (PyErr_Occurred()) {
+        PyErr_Fetch(&pending->type, &pending->value, &pending->traceback);
+    }
 }
 
 void put_back(const struct pending *pending)
 {
-    PyErr_Restore(pending->type, pending->value, pending->traceback);
+    if (pending->type != NULL || PyErr_Occurred()) {
+        PyErr_Restore(pending->type, pending->value, pending->traceback);
+    }
 }
 
 static void drop_pending(const struct pending *pending)
