@@ -56,8 +56,10 @@ func hasSize(lengths []int64, size int64) bool {
 	return fits && product == size
 }
 
+const _ = uint(64 - dlpack.MaxNDim) // isPermutation has a bit for each dimension
+
 func isPermutation(order []int64) bool {
-	seen := uint64(0) // a bit for each, of at most 64
+	seen := uint64(0)
 	for _, i := range order {
 		if i >= int64(len(order)) || seen>>i&1 != 0 {
 			return false
