@@ -178,8 +178,9 @@ static struct floor *new_floor(PyTypeObject *type, PyObject *obj)
         return NULL;
     }
     self->producer = NULL;
-    self->memoryview = PyMemoryView_Check(obj) ? PyMemoryView_FromObject(obj) : NULL;
-    if (PyObject_GetBuffer(self->memoryview == NULL ? obj : self->memoryview, &self->view, PyBUF_FULL_RO) < 0) {
+    self->memoryview = PyMemoryView_Check(obj) ? PyMemoryView_FromObject(obj) : NULL; /* NULL, too: no memory */
+    if (PyErr_Occurred() ||
+        PyObject_GetBuffer(self->memoryview == NULL ? obj : self->memoryview, &self->view, PyBUF_FULL_RO) < 0) {
         self->view.obj = NULL;
         Py_CLEAR(self);
     }

@@ -166,13 +166,13 @@ def tensor() -> Any:
 
 
 def crops() -> Any:
-    """Cut out of one image, in a shape that hardly one before had: more than C remembers."""
+    """Parts of one image, each in another shape, and with gaps."""
     image = numpy().zeros((480, 640, 3), "u1")
     return cycle([image[:height, :width] for height in range(1, 201) for width in range(1, 201)])
 
 
 def crop_views() -> Any:
-    """The same without `__dlpack__`."""
+    """Memoryviews of the same: they have no `__dlpack__`."""
     return cycle([memoryview(crop) for crop in islice(crops(), 200 * 200)])
 
 

@@ -171,8 +171,8 @@ func reverse[T uint16 | uint32 | uint64](x T) T {
 	}
 }
 
-// runs copies runs of so many bytes, at most run at once. It goes up in the source, for which processors fetch ahead:
-// down, rows of an image take up to a third longer.
+// runs copies runs of size bytes, at most run of them at once. It goes up in the source, since processors fetch ahead
+// that way: rows in reverse order, copied downwards, take up to a third longer.
 func runs(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
 	dst, src, outer = upwards(dst, src, outer)
 	dst, src, inner = upwards(dst, src, inner)
@@ -188,7 +188,7 @@ func runs(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
 	}
 }
 
-// upwards has a dimension that goes down in the source begin with its last step.
+// upwards turns a dimension round that goes down in the source: it begins with its last step.
 func upwards(dst, src unsafe.Pointer, d dim) (unsafe.Pointer, unsafe.Pointer, dim) {
 	if d.src >= 0 {
 		return dst, src, d

@@ -11,13 +11,12 @@
 /* obj.__dlpack__ with the arguments that are there: a producer that knows no others must not be given them. */
 HOT static PyObject *call_producer(PyObject *obj, const struct export_arguments *arguments)
 {
-    PyObject *const all[] = {arguments->stream, arguments->max_version, arguments->dl_device, arguments->copy};
-    PyObject *passed[1 + COUNT_OF(all)] = {obj};
+    PyObject *passed[1 + EXPORT_ARGUMENTS] = {obj};
     unsigned which = 0, count = 0;
-    for (int i = 0; i < COUNT_OF(all); i++) {
-        if (all[i] != NULL) {
+    for (int i = 0; i < EXPORT_ARGUMENTS; i++) {
+        if (arguments->all[i] != NULL) {
             which |= 1u << i;
-            passed[++count] = all[i];
+            passed[++count] = arguments->all[i];
         }
     }
     int *calls = begin_producer_call(false);

@@ -89,9 +89,11 @@ static int read_memory(DLPackObject *self, PyObject *obj, struct request *reques
 
 PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    static PyObject **const all[] = {&names.obj,    &names.dtype,   &names.shape,
-                                     &names.offset, &names.strides, &names.copy};
-    static const struct parameters parameters = {all, COUNT_OF(all), .positional = 3, .required = 2};
+    static const struct parameters parameters = {
+        .positional = 3,
+        .required = 2,
+        .names = {&names.obj, &names.dtype, &names.shape, &names.offset, &names.strides, &names.copy},
+    };
     struct {
         PyObject *obj, *dtype, *shape, *offset, *strides, *copy;
     } given = {.shape = Py_None, .strides = Py_None, .copy = Py_False};
@@ -116,9 +118,12 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
 
 PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    static PyObject **const all[] = {&names.pointer, &names.shape,    &names.dtype, &names.strides,
-                                     &names.device,  &names.readonly, &names.owner, &names.stream};
-    static const struct parameters parameters = {all, COUNT_OF(all), .positional = 3, .required = 3};
+    static const struct parameters parameters = {
+        .positional = 3,
+        .required = 3,
+        .names = {&names.pointer, &names.shape, &names.dtype, &names.strides, &names.device, &names.readonly,
+                  &names.owner, &names.stream},
+    };
     struct {
         PyObject *pointer, *shape, *dtype, *strides, *device, *readonly, *owner, *stream;
     } given = {.strides = Py_None, .device = names.cpu, .readonly = Py_False, .owner = Py_None, .stream = Py_None};

@@ -106,8 +106,8 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
         obj = ((DLPackObject *)obj)->obj;
     }
     enum known_type known = known_type(obj);
-    bool may_be_any = known == NOT_KNOWN || known == CHANGES;
-    if (may_be_any && (PyType_Check(obj) || PyWeakref_CheckProxy(obj))) {
+    bool is_known = known != NOT_KNOWN && known != CHANGES;
+    if (!is_known && (PyType_Check(obj) || PyWeakref_CheckProxy(obj))) {
         check_in_python(python.no_holder, PyTuple_Pack(1, obj));
         return NULL;
     }
@@ -136,8 +136,9 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
 HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     /* Where there is an owner, or align, Python reads the arguments. */
-    static PyObject **const all[] = {&names.obj, &names.copy, &names.device};
-    static const struct parameters parameters = {all, COUNT_OF(all), .positional = 1, .required = 1};
+    static const struct parameters parameters = {.positional = 1,
+                                                 .required = 1,
+                                                 .names = {&names.obj, &names.copy, &names.device}};
     struct {
         PyObject *obj, *copy, *device;
     } given = {.copy = Py_False, .device = Py_None};

@@ -153,11 +153,11 @@ HOT bool plain_max_version(PyObject *value, bool *versioned)
 
 PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *arguments)
 {
-    PyObject *all[] = {arguments->stream, arguments->max_version, arguments->dl_device, arguments->copy};
-    for (int i = 0; i < COUNT_OF(all); i++) {
-        all[i] = all[i] == NULL ? Py_None : all[i];
+    PyObject *all[EXPORT_ARGUMENTS];
+    for (int i = 0; i < EXPORT_ARGUMENTS; i++) {
+        all[i] = arguments->all[i] == NULL ? Py_None : arguments->all[i];
     }
-    return PyTuple_Pack(5, self, all[0], all[1], all[2], all[3]);
+    return PyTuple_Pack(1 + EXPORT_ARGUMENTS, self, all[0], all[1], all[2], all[3]);
 }
 
 PyObject *export_in_python(DLPackObject *self, const struct export_arguments *arguments)

@@ -112,8 +112,14 @@ int64_t size_of(const DLTensor *tensor);
 extern const char capsule_legacy[], capsule_versioned[], capsule_used_legacy[], capsule_used_versioned[];
 
 /* The arguments of __dlpack__, borrowed; NULL where absent or None. */
+enum { EXPORT_ARGUMENTS = 4 };
 struct export_arguments {
-    PyObject *stream, *max_version, *dl_device, *copy;
+    union {
+        struct {
+            PyObject *stream, *max_version, *dl_device, *copy;
+        };
+        PyObject *all[EXPORT_ARGUMENTS];
+    };
 };
 
 /* Read plain values; false: it is none. A max_version of NULL is absent. */

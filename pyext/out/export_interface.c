@@ -68,7 +68,7 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
                : call_python(python.interface, Py_BuildValue("(OL)", holder, (long long)producer_stream(holder)));
 }
 
-/* Only what broke passes as it is. */
+/* A refusal becomes an AttributeError; what broke passes as it is. */
 PyObject *get_interface(PyObject *self, void *attribute)
 {
     PyObject *interface = make_interface((DLPackObject *)self, attribute);

@@ -141,20 +141,18 @@ static PyObject *object_arithmetic(PyObject *left, PyObject *right)
 
 HOT static PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    static PyObject **const all[] = {&names.stream, &names.max_version, &names.dl_device, &names.copy};
-    static const struct parameters parameters = {all, COUNT_OF(all), .positional = 1};
-    union {
-        struct export_arguments arguments;
-        PyObject *values[COUNT_OF(all)];
-    } given = {{0}};
+    static const struct parameters parameters = {.positional = 1,
+                                                 .names = {&names.stream, &names.max_version, &names.dl_device,
+                                                           &names.copy}};
+    struct export_arguments given = {.stream = NULL};
     if (!read_arguments(&parameters, &given, args, nargs, kwnames)) {
         return read_in_python(python.call_dlpack, self, args, nargs, kwnames);
     }
-    for (int i = 0; i < COUNT_OF(all); i++) {
-        given.values[i] = given.values[i] == Py_None ? NULL : given.values[i];
+    for (int i = 0; i < EXPORT_ARGUMENTS; i++) {
+        given.all[i] = given.all[i] == Py_None ? NULL : given.all[i];
     }
     DLPackObject *object = (DLPackObject *)self;
-    return object->delegate ? delegate_export(object, &given.arguments) : export_tensor(object, &given.arguments);
+    return object->delegate ? delegate_export(object, &given) : export_tensor(object, &given);
 }
 
 static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ignored))

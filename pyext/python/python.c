@@ -209,10 +209,10 @@ HOT bool read_arguments(const struct parameters *parameters, void *values, PyObj
     for (Py_ssize_t i = 0; i < keywords; i++) {
         const PyObject *name = PyTuple_GetItem(kwnames, i);
         int which = parameters->required > 0;
-        while (which < parameters->count && *parameters->names[which] != name) {
+        while (parameters->names[which] != NULL && *parameters->names[which] != name) {
             which++;
         }
-        if (which == parameters->count || given & 1u << which) {
+        if (parameters->names[which] == NULL || given & 1u << which) {
             return false;
         }
         value_of[which] = args[nargs + i];

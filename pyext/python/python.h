@@ -76,11 +76,12 @@ void give_gil_back(PyGILState_STATE state);
  * NULL; -1: error. */
 int optional_attribute(PyObject *obj, PyObject *name, PyObject **value);
 
-/* The parameters of a function, by their names. The first `positional` may be given by position, and the first `required`
- * must be given; if any is required, the first is positional-only. */
+/* The parameters of a function. The first `positional` may be given by position, and the first `required` must be given;
+ * if any is required, the first is positional-only. */
+enum { MOST_PARAMETERS = 8 };
 struct parameters {
-    PyObject **const *names;
-    int count, positional, required;
+    int positional, required;
+    PyObject **names[MOST_PARAMETERS + 1]; /* behind the last, NULL */
 };
 
 /* Puts the arguments of a METH_FASTCALL | METH_KEYWORDS function into values, a struct of pointers in the order of the

@@ -55,17 +55,17 @@ def test_ml_dtypes_are_copied_compactly(name):
     assert look(x.__dlpack__(max_version=(1, 0))).flags == padded
 
 
-has_complex = pytest.mark.skipif(not hasattr(ml_dtypes, "complex32"), reason="ml_dtypes before 0.6 has no complex32")
+uses_complex32 = pytest.mark.skipif(not hasattr(ml_dtypes, "complex32"), reason="ml_dtypes before 0.6 has no complex32")
 
 
-@has_complex
+@uses_complex32
 @pytest.mark.parametrize("wrap", [lambda array: array, interface_only])
 def test_a_complex_of_bfloat16_that_dlpack_cannot_say_is_a_buffer_error(wrap):
     with pytest.raises(BufferError, match='typestr "<W4'):
         asdlpack(wrap(np.zeros(2, ml_dtypes.bcomplex32))).__dlpack__()
 
 
-@has_complex
+@uses_complex32
 def test_big_endian_complex32_is_refused_with_a_way_out():
     """ml_dtypes swaps the real and the imaginary part, too."""
     native = np.array([1, 2 + 5j]).astype(ml_dtypes.complex32)
