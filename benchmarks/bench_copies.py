@@ -64,6 +64,7 @@ def layouts(rounds: int) -> Iterator[Table]:
         for size in BY_SIZE:
             goal = small if size in SMALL else None if size == "256KiB" and layout != "compact" else large
             pairs.append((f"asdlpack({layout}_{size}, copy=True)", f"{layout}_{size}.{numpys}", goal))
+    pairs += [(f"floor.copy(compact_{size})", f"compact_{size}.copy()", None) for size in BY_SIZE if size not in SMALL]
     for cpus, title in (0, "each layout"), (1, "each layout with one CPU"):
         yield apart(f"copying {title}", pairs, rounds, cpus)
 

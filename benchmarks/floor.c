@@ -4,8 +4,8 @@
  * nothing, and take every argument unread; what they give is right for bytearrays of 4096 items alone. describe(obj) holds
  * a buffer of bytes, which it describes by the answer that dlpack remembers of such memory: what a kind means is decided
  * in Go, so that to look it up is the least that dlpack can do. Of a memoryview it holds one of its own: CPython crashes
- * where one in a garbage cycle is cleared before its export. All is called by CPython's own fastest means, without the
- * stable ABI's limits.
+ * where one in a garbage cycle is cleared before its export. copy(obj) copies the buffer of compact memory into memory
+ * such as dlpack's copies have. All is called by CPython's own fastest means, without the stable ABI's limits.
  *
  * It is C because that is the least. */
 #include "ask/answers.c"
@@ -256,6 +256,32 @@ static PyObject *refer(PyObject *Py_UNUSED(module), PyObject *obj)
     return (PyObject *)self;
 }
 
+static void free_copied(PyObject *capsule)
+{
+    free_aligned(PyCapsule_GetPointer(capsule, NULL));
+}
+
+static PyObject *copy(PyObject *Py_UNUSED(module), PyObject *obj)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(obj, &view, PyBUF_SIMPLE) < 0) {
+        return NULL;
+    }
+    PyObject *copied = NULL;
+    void *memory = allocate_aligned((size_t)view.len);
+    if (memory == NULL) {
+        PyErr_NoMemory();
+    }
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        memmove(memory, view.buf, (size_t)view.len);
+        Py_END_ALLOW_THREADS
+        copied = PyCapsule_New(memory, NULL, free_copied);
+    }
+    PyBuffer_Release(&view);
+    return copied;
+}
+
 /* The C exchange API. */
 
 static int tensor_from_object(void *obj, DLManagedTensorVersioned **out)
@@ -280,6 +306,7 @@ static const DLPackExchangeAPI exchange_api = {
 static PyMethodDef functions[] = {{"hold", hold, METH_O, NULL},
                                   {"describe", describe, METH_O, NULL},
                                   {"refer", refer, METH_O, NULL},
+                                  {"copy", copy, METH_O, NULL},
                                   {0}};
 
 static PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "floor", .m_size = -1, .m_methods = functions};

@@ -32,6 +32,7 @@ OF_THE_README = [  # what, and beside what
     ("asdlpack(transposed_64MiB, copy=True)", "transposed_64MiB.copy"),
     ("import dlpack", "import dlpack"),
 ]
+COPIED_WHOLE = ["compact", "reversed rows", "swapped"]  # all bytes between the first and the last
 SIZES = ["copying compact memory", "copying transposed memory"]
 NAMES = {"some_array": "array.array", "some_view": "memoryview", "some_": "", "wrapped": "x", "exchanged": "x"}
 
@@ -160,19 +161,22 @@ def table_of_the_readme(tables: list[Table]) -> Iterator[str]:
 def table_of_layouts(table: Table) -> Iterator[str]:
     """The ratios, and of large copies in brackets the least: that of a plain copy of as many bytes."""
     rows: dict[str, dict[str, Row]] = {}
+    least: dict[str, float] = {}
     for row in table.rows:
-        layout, size = re.findall(r"\((\w+)_(\w+),", row.what)[0]
-        rows.setdefault(layout.replace("_", " "), {})[size] = row
-    plain_copies = rows["compact"]
-    sizes = [f"{size} B" if size.isdigit() else size for size in plain_copies]
+        layout, size = re.findall(r"\((\w+)_(\w+)", row.what)[0]
+        if row.what.startswith("floor"):
+            least[size] = row.value
+        else:
+            rows.setdefault(layout.replace("_", " "), {})[size] = row
+    sizes = [f"{size} B" if size.isdigit() else size for size in rows["compact"]]
     yield ""
     yield f"| copy=True, {table.title.removeprefix('copying ')} | {' | '.join(sizes)} |"
     yield f"|---|{'---:|' * len(sizes)}"
     for layout, of_size in rows.items():
         cells = []
         for size, row in of_size.items():
-            least = "" if layout == "compact" or "MiB" not in size else f" ({plain_copies[size].other / row.other:.2f})"
-            cells.append(f"{row.ratio:.2f}{least}")
+            plain = layout in COPIED_WHOLE and size in least
+            cells.append(f"{row.ratio:.2f} ({least[size] / row.other:.2f})" if plain else f"{row.ratio:.2f}")
         yield f"| {layout} | {' | '.join(cells)} |"
 
 
