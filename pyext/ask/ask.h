@@ -24,6 +24,10 @@ void request_dims(struct request *request, const int64_t *shape, const int64_t *
 /* Where the strides go: behind the shape. With more than MAX_NDIM dimensions nobody reads them, and any place serves. */
 int64_t *strides_in(struct request *request);
 
+/* Most bytes of a buffer that C copies in the order of its bytes. Above, Go is faster: where few bytes lie side by side it
+ * uses vectors, and from 8 MiB on other processors. */
+size_t most_copied(const struct request *buffer);
+
 /* A request about a tensor, with the flags of its versioned struct. */
 void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags);
 
@@ -47,9 +51,6 @@ PyObject *core_calls(PyObject *module, PyObject *ignored);
 
 /* copies.c */
 
-/* Most bytes of compact memory that C copies; above, Go is faster. */
-enum { MOST_COMPACT = 24 << 20 };
-
 /* Copies compact memory, which may overlap. */
 void copy_compact(void *to, const void *from, size_t bytes);
 
@@ -60,8 +61,8 @@ struct items {
     const int64_t *shape, *strides, *source_strides;
 };
 
-/* Copies the items from where the first of them is, to where it shall be. The two must not overlap. */
-void copy_items(char *to, const char *from, const struct items *items);
+/* Copies so many bytes of items from where the first item is, to where it shall be. The two must not overlap. */
+void copy_items(char *to, const char *from, const struct items *items, size_t bytes);
 
 /* Frees the memory of the answer's copy, if it has one. */
 void free_copy(const struct answer *answer);

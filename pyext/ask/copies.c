@@ -19,69 +19,89 @@ HOT void copy_compact(void *to, const void *from, size_t bytes)
     }
 }
 
-HOT static void copy_each(char *to, const char *from, const struct items *items)
+/* Of items, but with strides in bytes. */
+HOT static void copy_each(char *to, const char *from, const struct items *rows)
 {
 /* Unrolled: a tenth of a copy of 4 KiB. */
-#define EACH_OF(size)                                                                                                  \
+#define EACH_BY(copy, size)                                                                                            \
     _Pragma("GCC unroll 8") for (int64_t i = 0; i < length; i++)                                                       \
     {                                                                                                                  \
-        memcpy(to + i * step, from + i * source_step, size);                                                           \
+        copy(to + i * step, from + i * source_step, size);                                                             \
     }                                                                                                                  \
     break
     int64_t length = 1, step = 0, source_step = 0;
-    if (items->ndim > 0) {
-        length = items->shape[0];
-        step = items->strides[0] * items->itemsize;
-        source_step = items->source_strides[0] * items->itemsize;
+    if (rows->ndim > 0) {
+        length = rows->shape[0];
+        step = rows->strides[0];
+        source_step = rows->source_strides[0];
     }
-    if (items->ndim > 1) {
-        struct items inner = *items;
+    if (rows->ndim > 1) {
+        struct items inner = *rows;
         inner.ndim--, inner.shape++, inner.strides++, inner.source_strides++;
         for (int64_t i = 0; i < length; i++) {
             copy_each(to + i * step, from + i * source_step, &inner);
         }
         return;
     }
-    if (step == items->itemsize && source_step == items->itemsize) {
-        memcpy(to, from, (size_t)(length * items->itemsize));
-        return;
-    }
-    switch (items->itemsize) { /* the compiler knows these */
+    switch (rows->itemsize) { /* the compiler knows these; of others it would unroll memcpy (build.py) */
     case 1:
-        EACH_OF(1);
+        EACH_BY(memcpy, 1);
     case 2:
-        EACH_OF(2);
+        EACH_BY(memcpy, 2);
+    case 3:
+        EACH_BY(memcpy, 3);
     case 4:
-        EACH_OF(4);
+        EACH_BY(memcpy, 4);
+    case 6:
+        EACH_BY(memcpy, 6);
     case 8:
-        EACH_OF(8);
+        EACH_BY(memcpy, 8);
+    case 12:
+        EACH_BY(memcpy, 12);
+    case 16:
+        EACH_BY(memcpy, 16);
     default:
-        EACH_OF((size_t)items->itemsize);
+        EACH_BY(memmove, (size_t)rows->itemsize);
     }
 }
 
-/* In as few dimensions as say the same: those of one item go, and what continues another dimension joins it. */
-HOT void copy_items(char *to, const char *from, const struct items *items)
+/* In as few dimensions as say the same: those of one item go, what continues another dimension joins it, and what lies
+ * side by side becomes one item. It goes up in the source, since processors fetch ahead that way. */
+HOT void copy_items(char *to, const char *from, const struct items *items, size_t bytes)
 {
     int64_t shape[MAX_NDIM], strides[MAX_NDIM], source_strides[MAX_NDIM];
-    struct items fewer = {0, items->itemsize, shape, strides, source_strides};
+    struct items rows = {0, items->itemsize, shape, strides, source_strides};
     for (int32_t i = 0; i < items->ndim; i++) {
-        int64_t length = items->shape[i], stride = items->strides[i], source_stride = items->source_strides[i];
-        int32_t last = fewer.ndim - 1;
+        int64_t length = items->shape[i], stride = items->strides[i] * items->itemsize,
+                source_stride = items->source_strides[i] * items->itemsize;
+        int32_t last = rows.ndim - 1;
         if (length == 1) {
             continue;
+        }
+        if (source_stride < 0) {
+            to += (length - 1) * stride, from += (length - 1) * source_stride;
+            stride = -stride, source_stride = -source_stride;
         }
         if (last >= 0 && strides[last] == length * stride && source_strides[last] == length * source_stride) {
             shape[last] *= length;
         }
         else {
-            last = fewer.ndim++;
+            last = rows.ndim++;
             shape[last] = length;
         }
         strides[last] = stride;
         source_strides[last] = source_stride;
     }
-    copy_each(to, from, &fewer);
+    int32_t last = rows.ndim - 1;
+    if (last >= 0 && strides[last] == rows.itemsize && source_strides[last] == rows.itemsize) {
+        rows.itemsize *= shape[last];
+        rows.ndim--;
+    }
+    PyThreadState *state = bytes < GIL_BYTES ? NULL : PyEval_SaveThread();
+    copy_each(to, from, &rows);
+    if (state != NULL) {
+        PyEval_RestoreThread(state);
+    }
 }
 
 void free_device_memory(struct device_memory *memory)

@@ -172,12 +172,12 @@ static void swap_numbers(void *numbers, size_t bytes, int64_t size)
  * be shared, and in the CPU's byte order, then copies. 1: copied; 0: Go has to; -1: error. */
 HOT static int copy_vouched(struct request *request, struct answer *answer)
 {
-    enum { MOST_OTHER = 8 << 10 }; /* bytes; above, Go is no slower */
+    enum { MOST_SWAPPED = 8 << 10 }; /* bytes; above, Go is faster */
     bool compact = (request->facts & FACT_STRIDES) == 0;
     char order = request->format[0];
     int64_t swapped = swapped_bytes(request);
     size_t bytes = (size_t)request->vouched;
-    size_t most = compact && swapped <= 1 ? MOST_COMPACT : MOST_OTHER;
+    size_t most = swapped > 1 ? MOST_SWAPPED : most_copied(request);
     if (bytes == 0 || bytes > most || swapped == 0 || request->terms.has_stream || request->terms.has_target) {
         return 0;
     }
@@ -212,7 +212,8 @@ HOT static int copy_vouched(struct request *request, struct answer *answer)
                                    .itemsize = answer->itemsize,
                                    .shape = answer->dims,
                                    .strides = answer->dims + answer->ndim,
-                                   .source_strides = strides});
+                                   .source_strides = strides},
+                   bytes);
     }
     swap_numbers(answer->memory, bytes, swapped);
     answer->below = 0;

@@ -101,7 +101,6 @@ static bool items_are_apart(const struct answer *answer)
  * 0: Go has to; -1: error. */
 HOT static int copy_here(struct request *source, struct request *target)
 {
-    enum { MOST_STRIDED = 64 << 10 }; /* bytes; above, Go is faster */
     struct answer from, to;
     int64_t bytes;
     if (source->vouched == 0 || target->vouched == 0 || in_other_order(source) || in_other_order(target)) {
@@ -115,7 +114,7 @@ HOT static int copy_here(struct request *source, struct request *target)
         return 0;
     }
     bool compact = ((source->facts | target->facts) & FACT_STRIDES) == 0, alike = are_alike(&from, &to, &bytes);
-    if (!alike || bytes == 0 || bytes > (compact ? MOST_COMPACT : MOST_STRIDED)) {
+    if (!alike || bytes == 0 || (size_t)bytes > most_copied(source) || (size_t)bytes > most_copied(target)) {
         return alike && bytes == 0;
     }
     char *first = (char *)(uintptr_t)(target->data + to.offset);
@@ -133,7 +132,8 @@ HOT static int copy_here(struct request *source, struct request *target)
                                .itemsize = to.itemsize,
                                .shape = to.dims,
                                .strides = to.dims + to.ndim,
-                               .source_strides = from.dims + from.ndim});
+                               .source_strides = from.dims + from.ndim},
+               (size_t)bytes);
     return 1;
 }
 

@@ -816,12 +816,14 @@ def test_threads_copy_into_parts_of_one_target():
         (np.ones((2048, 2048), "f4").T, np.zeros((2048, 2048), "f4")),
         (np.ones(3 << 20, "u1"), np.zeros(3 << 20, "u1")),
         (np.ones(64 << 20, "u1"), np.zeros(64 << 20, "u1")),
+        (np.ones((1024, 1024), "f4")[::-1], np.zeros((1024, 1024), "f4")),
     ],
-    ids=["transposed", "compact", "large"],
+    ids=["transposed", "compact", "large", "rows"],
 )
 def test_other_threads_run_during_a_large_copy(source, target):
     held, ran = threading.Lock(), []
     held.acquire()
+    copy_into(source, target)  # from here on, C knows both
 
     def wait():
         held.acquire()
