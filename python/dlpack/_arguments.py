@@ -25,10 +25,14 @@ BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 SMALL_INTS = [f"int{bits}" for bits in range(1, 8)]
 
+# As in core.h.
+COPY_ALIGNMENT = 64  # bytes
+MAX_NDIM = 64
+
 SHAPE = "shape: expected an int, or a sequence of ints, of 64 bits"
 STRIDES = "strides: expected elements, an int or a sequence of ints, of 64 bits"
 COPY = "copy: expected True, False or None"
-ALIGN = "align: expected None or a power of two from 1 to 64, to which copies are aligned"
+ALIGN = f"align: expected None or a power of two from 1 to {COPY_ALIGNMENT}, to which copies are aligned"
 OFFSET = "offset: expected bytes, an int of 64 bits from 0 on"
 POINTER = (
     "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer (of a ctypes int pass its .value; "
@@ -75,7 +79,7 @@ def plain_asdlpack(
 def aligned(obj: Any, call: Callable[[], DLPackObject], align: object, copy: bool | None) -> Any:
     """The call that gives what this one does, at a multiple of align. A producer might give other memory to each
     consumer, so it is asked now. A capsule that is refused is not consumed."""
-    step = fitting(align, 1, 65)
+    step = fitting(align, 1, COPY_ALIGNMENT + 1)
     if step is None or step & (step - 1):
         return wrong(ALIGN, align, (align,))
     is_capsule = type(obj) is type(_dlpack.DLPackObject.__dlpack_c_exchange_api__)
@@ -225,14 +229,15 @@ def lengths(value: object, expected: str) -> tuple[int, ...] | Exception:
 
 
 def items_of(value: Any) -> tuple[object, ...]:
-    """Of a sequence, such as an array, its items, 65 at most, which is one dimension too many; else the value alone. A
+    """Of a sequence, such as an array, its items, with at most one dimension too many; else the value alone. A
     DLPackObject, the only one with _tensor, has __len__ and __getitem__ just to say what has items."""
     kind = type(value)
     is_sequence = hasattr(kind, "__len__") and hasattr(kind, "__getitem__")
     is_sequence = is_sequence and not hasattr(kind, "keys") and not hasattr(kind, "_tensor")
     if not is_sequence or isinstance(value, (int, str, bytes, bytearray)) or getattr(value, "shape", None) == ():
         return (value,)
-    return tuple([value[i] for i in range(min(len(value), 65))])  # a generator would take a StopIteration for its end
+    count = min(len(value), MAX_NDIM + 1)
+    return tuple([value[i] for i in range(count)])  # a generator would take a StopIteration for its end
 
 
 def integers(values: object) -> tuple[int, ...] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
-from ._arguments import INTS, device_ints, fitting
+from ._arguments import COPY_ALIGNMENT, INTS, device_ints, fitting
 from ._dlpack import _import, _newest_version, _read_by_others, asdlpack
 from ._errors import (
     bare,
@@ -151,7 +151,7 @@ def move(x: DLPackObject, target: tuple[int, int], copy: bool | None) -> Any:
 def moved(tensor: DLPackObject | BaseException, target: tuple[int, int], copy: bool | None) -> Any:
     if is_error(tensor):
         return tensor
-    is_as_promised = tensor._is_row_major and not tensor.readonly and tensor.pointer % 64 == 0
+    is_as_promised = tensor._is_row_major and not tensor.readonly and tensor.pointer % COPY_ALIGNMENT == 0
     if copy and tensor._flags & IS_COPIED and is_as_promised:
         copy = None
     return partial(asdlpack, tensor, device=target, copy=copy)
