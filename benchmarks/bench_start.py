@@ -24,16 +24,20 @@ EMPTY_CORE = """package main
 // extern void dlpackDescribe(struct request *, struct answer *);
 import "C"
 
+import "dlpack/pkg/stack"
+
 var version string
 
 //export dlpackStart
 func dlpackStart(core *C.struct_core) {
+	stack.Reserve()
 	startRuntime(C.FIRST_CPUS)
 	core.describe = (*[0]byte)(C.dlpackDescribe)
 }
 
 //export dlpackDescribe
 func dlpackDescribe(_ *C.struct_request, answer *C.struct_answer) {
+	stack.Reserve()
 	answer.status = C.STATUS_BUFFER_ERROR
 	answer.message[0] = 0
 }
@@ -104,7 +108,7 @@ def empty_library(folder: Path) -> Path:
 
 def empty_core(folder: Path) -> Path:
     """Where the package lies that has it."""
-    for part in "pyext", "python", "build.py", "go.mod", "pyproject.toml":
+    for part in "pkg", "pyext", "python", "build.py", "go.mod", "pyproject.toml":
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         copy(ROOT / part, folder / part)
     for source in (folder / "pyext" / "core").glob("*.go"):

@@ -19,7 +19,7 @@ HOT void copy_compact(void *to, const void *from, size_t bytes)
     }
 }
 
-/* Of items, but with strides in bytes. */
+/* Rows are items whose strides are in bytes. */
 HOT static void copy_each(char *to, const char *from, const struct items *rows)
 {
 /* Unrolled: a tenth of a copy of 4 KiB. */
