@@ -4,8 +4,9 @@
  * nothing, and take every argument unread; what they give is right for bytearrays of 4096 items alone. describe(obj) holds
  * a buffer of bytes, which it describes by the answer that dlpack remembers of such memory: what a kind means is decided
  * in Go, so that to look it up is the least that dlpack can do. Of a memoryview it holds one of its own: CPython crashes
- * where one in a garbage cycle is cleared before its export. copy(obj) copies the buffer of compact memory into memory
- * such as dlpack's copies have. All is called by CPython's own fastest means, without the stable ABI's limits.
+ * where one in a garbage cycle is cleared before its export. copy(obj) copies a matrix, whose rows are compact and may lie
+ * in reverse order, into memory such as dlpack's copies have. All is called by CPython's own fastest means, without the
+ * stable ABI's limits.
  *
  * It is C because that is the least. */
 #include "ask/answers.c"
@@ -264,17 +265,25 @@ static void free_copied(PyObject *capsule)
 static PyObject *copy(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     Py_buffer view;
-    if (PyObject_GetBuffer(obj, &view, PyBUF_SIMPLE) < 0) {
+    if (PyObject_GetBuffer(obj, &view, PyBUF_STRIDED_RO) < 0) {
         return NULL;
     }
     PyObject *copied = NULL;
-    void *memory = allocate_aligned((size_t)view.len);
+    char *memory = allocate_aligned((size_t)view.len), *buffer = view.buf;
+    size_t row = (size_t)(view.shape[1] * view.itemsize);
     if (memory == NULL) {
         PyErr_NoMemory();
     }
     else {
         Py_BEGIN_ALLOW_THREADS
-        memmove(memory, view.buf, (size_t)view.len);
+        if (view.strides[0] > 0) {
+            memmove(memory, buffer, (size_t)view.len);
+        }
+        else {
+            for (Py_ssize_t i = view.shape[0]; i-- > 0;) {
+                memmove(memory + (size_t)i * row, buffer + i * view.strides[0], row);
+            }
+        }
         Py_END_ALLOW_THREADS
         copied = PyCapsule_New(memory, NULL, free_copied);
     }

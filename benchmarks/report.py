@@ -32,7 +32,6 @@ OF_THE_README = [  # what, and beside what
     ("asdlpack(transposed_64MiB, copy=True)", "transposed_64MiB.copy"),
     ("import dlpack", "import dlpack"),
 ]
-COPIED_WHOLE = ["compact", "reversed rows", "swapped"]  # all bytes between the first and the last
 SIZES = ["copying compact memory", "copying transposed memory"]
 NAMES = {"some_array": "array.array", "some_view": "memoryview", "some_": "", "wrapped": "x", "exchanged": "x"}
 
@@ -159,15 +158,15 @@ def table_of_the_readme(tables: list[Table]) -> Iterator[str]:
 
 
 def table_of_layouts(table: Table) -> Iterator[str]:
-    """The ratios, and of large copies in brackets the least: that of a plain copy of as many bytes."""
+    """The ratios, and of large copies in brackets the least: what floor.c takes, or for swapped bytes a plain copy."""
     rows: dict[str, dict[str, Row]] = {}
-    least: dict[str, float] = {}
+    least: dict[tuple[str, str], float] = {}
     for row in table.rows:
         layout, size = re.findall(r"\((\w+)_(\w+)", row.what)[0]
         if row.what.startswith("floor"):
-            least[size] = row.value
+            least[layout, size] = row.value
         else:
-            rows.setdefault(layout.replace("_", " "), {})[size] = row
+            rows.setdefault(layout, {})[size] = row
     sizes = [f"{size} B" if size.isdigit() else size for size in rows["compact"]]
     yield ""
     yield f"| copy=True, {table.title.removeprefix('copying ')} | {' | '.join(sizes)} |"
@@ -175,9 +174,9 @@ def table_of_layouts(table: Table) -> Iterator[str]:
     for layout, of_size in rows.items():
         cells = []
         for size, row in of_size.items():
-            plain = layout in COPIED_WHOLE and size in least
-            cells.append(f"{row.ratio:.2f} ({least[size] / row.other:.2f})" if plain else f"{row.ratio:.2f}")
-        yield f"| {layout} | {' | '.join(cells)} |"
+            floor = least.get(("compact" if layout == "swapped" else layout, size))
+            cells.append(f"{row.ratio:.2f}" if floor is None else f"{row.ratio:.2f} ({floor / row.other:.2f})")
+        yield f"| {layout.replace('_', ' ')} | {' | '.join(cells)} |"
 
 
 def more_calls(table: Table) -> str:

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* memmove, not memcpy, which gcc unrolls (build.py). */
-HOT void copy_compact(void *to, const void *from, size_t bytes)
+void copy_compact(void *to, const void *from, size_t bytes)
 {
     PyThreadState *state = bytes < GIL_BYTES ? NULL : PyEval_SaveThread();
     memmove(to, from, bytes);
@@ -20,7 +20,7 @@ HOT void copy_compact(void *to, const void *from, size_t bytes)
 }
 
 /* Rows are items whose strides are in bytes. */
-HOT static void copy_each(char *to, const char *from, const struct items *rows)
+__attribute__((noinline)) static void copy_each(char *to, const char *from, const struct items *rows)
 {
 /* Unrolled: a tenth of a copy of 4 KiB. */
 #define EACH_BY(copy, size)                                                                                            \
@@ -67,7 +67,7 @@ HOT static void copy_each(char *to, const char *from, const struct items *rows)
 
 /* In as few dimensions as say the same: those of one item go, what continues another dimension joins it, and what lies
  * side by side becomes one item. It goes up in the source, since processors fetch ahead that way. */
-HOT void copy_items(char *to, const char *from, const struct items *items, size_t bytes)
+void copy_items(char *to, const char *from, const struct items *items, size_t bytes)
 {
     int64_t shape[MAX_NDIM], strides[MAX_NDIM], source_strides[MAX_NDIM];
     struct items rows = {0, items->itemsize, shape, strides, source_strides};

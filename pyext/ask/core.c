@@ -170,7 +170,7 @@ static void swap_numbers(void *numbers, size_t bytes, int64_t size)
 
 /* Copies memory that is vouched for, of a kind that is known or becomes so, up to where Go is faster: asks as if it were to
  * be shared, and in the CPU's byte order, then copies. 1: copied; 0: Go has to; -1: error. */
-HOT static int copy_vouched(struct request *request, struct answer *answer)
+static int copy_vouched(struct request *request, struct answer *answer)
 {
     enum { MOST_SWAPPED = 8 << 10 }; /* bytes; above, Go is faster */
     bool compact = (request->facts & FACT_STRIDES) == 0;

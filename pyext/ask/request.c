@@ -66,7 +66,7 @@ HOT void request_dims(struct request *request, const int64_t *shape, const int64
     }
 }
 
-HOT size_t most_copied(const struct request *buffer)
+size_t most_copied(const struct request *buffer)
 {
     enum { MOST_COMPACT = 24 << 20, MOST_ROWS = 8 << 20, ROWS = 8 << 10 };
     if ((buffer->facts & FACT_STRIDES) == 0) {
