@@ -41,6 +41,30 @@ func TestNoWorkerIsLeftWhenTheMemoryFaults(t *testing.T) {
 	}
 }
 
+// What lies behind the last item may not be readable.
+func TestEverySecondItemAtTheEndOfMemory(t *testing.T) {
+	const page, most = 4096, 70
+	memory, err := syscall.Mmap(-1, 0, 2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Munmap(memory)
+	for i := range memory {
+		memory[i] = byte(i * 7 >> 2)
+	}
+	if err := syscall.Mprotect(memory[page:], syscall.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	for _, itemSize := range []int{2, 4, 8, 16} {
+		for n := int64(1); n <= most; n++ {
+			shape, strides := []int64{n}, []int64{int64(2 * itemSize)}
+			_, high := span(shape, strides, itemSize)
+			s := source{memory[:page], page - high, shape, strides, itemSize, 0}
+			s.check(t, int(n%3), Copy)
+		}
+	}
+}
+
 func TestCopyReachesItemsGigabytesApart(t *testing.T) {
 	const length, row = 6 << 30, 3 << 30
 	memory, err := syscall.Mmap(-1, 0, length, syscall.PROT_READ|syscall.PROT_WRITE,

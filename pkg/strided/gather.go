@@ -55,6 +55,10 @@ func items[T any](dst, src unsafe.Pointer, outer, inner dim) {
 		row := unsafe.Slice((*T)(unsafe.Add(dst, i*outer.dst)), inner.n)
 		from := unsafe.Add(src, i*outer.src)
 		at, j := 0, 0
+		if size := int(unsafe.Sizeof(row[0])); step == 2*size {
+			j = everySecond(unsafe.Pointer(unsafe.SliceData(row)), from, len(row), size)
+			at = j * step
+		}
 		for ; j < len(row)-3; j += 4 {
 			four := (*[4]T)(row[j:])
 			four[0] = *(*T)(unsafe.Add(from, at))
