@@ -45,9 +45,9 @@ INLINING = (
     "--param max-inline-insns-auto=300 --param inline-unit-growth=100",
     "-fomit-frame-pointer -mllvm -inline-threshold=1000",
 )
-# Functions lie without gaps, so that a wrap and an export take fewer lines of the instruction cache, which the
-# libraries on both sides need, too: 1 to 8 % less time.
-PACKED = "-fno-align-functions"
+# As processors fetch code. Without gaps, or at the compiler's own 16, handing an ndarray or a crop to numpy takes 3 to
+# 6 % longer.
+ALIGNED = "-falign-functions=32"
 # A thread's own variables come with the thread, as far as there is room: else the loader allocates them at their first
 # use, or ends the process. On aarch64 it is so by itself.
 THREAD_VARIABLES = "-mtls-dialect=gnu2"
@@ -275,7 +275,7 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
     flags += [f"-I{ROOT / 'pyext'}", f"-I{ROOT / 'python' / 'dlpack' / 'include'}", "-isystem", str(include)]
     flags.append(f'-DDLPACK_GO_VERSION="{package_version()}"')
     flags.append("-DPy_GIL_DISABLED=1" if free_threaded() else "-DPy_LIMITED_API=0x030b0000")
-    for better in (*LINK_TIME, SHORT_MEMORY, NO_VECTORS, *INLINING, PACKED, THREAD_VARIABLES, *DIRECT_CALLS):
+    for better in (*LINK_TIME, SHORT_MEMORY, NO_VECTORS, *INLINING, ALIGNED, THREAD_VARIABLES, *DIRECT_CALLS):
         flags += better.split() if takes(cc, better, directory, environment) else []
     flags += ["-s"] if cross_target() else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
