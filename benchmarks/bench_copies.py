@@ -34,7 +34,7 @@ LAYOUTS = {  # the goals of small copies and of larger ones
     "second_columns": (3.0, 0.9),
     "swapped": (3.0, 0.9),
 }
-COPIED_BY_C = "compact", "reversed_rows"  # by the least that C can do
+COPIED_BY_C = "compact", "reversed_rows", "second_columns"  # by the least that C can do
 INTO = [
     ("reversed_rows_64MiB", "target_64MiB"),
     ("rotated_64MiB", "rotated_target_64MiB"),

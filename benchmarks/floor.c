@@ -4,9 +4,9 @@
  * nothing, and take every argument unread; what they give is right for bytearrays of 4096 items alone. describe(obj) holds
  * a buffer of bytes, which it describes by the answer that dlpack remembers of such memory: what a kind means is decided
  * in Go, so that to look it up is the least that dlpack can do. Of a memoryview it holds one of its own: CPython crashes
- * where one in a garbage cycle is cleared before its export. copy(obj) copies a matrix, whose rows are compact and may lie
- * in reverse order, into memory such as dlpack's copies have. All is called by CPython's own fastest means, without the
- * stable ABI's limits.
+ * where one in a garbage cycle is cleared before its export. copy(obj) copies a matrix of floats, its rows in reverse
+ * order, or every second column, into memory such as dlpack's copies have. All is called by CPython's own fastest means,
+ * without the stable ABI's limits.
  *
  * It is C because that is the least. */
 #include "ask/answers.c"
@@ -262,6 +262,31 @@ static void free_copied(PyObject *capsule)
     free_aligned(PyCapsule_GetPointer(capsule, NULL));
 }
 
+/* By a loop that the compiler knows all of. */
+static void copy_matrix(char *to, const Py_buffer *view)
+{
+    Py_ssize_t rows = view->shape[0], columns = view->shape[1], row_stride = view->strides[0],
+               stride = view->strides[1];
+    size_t row = (size_t)columns * sizeof(float);
+    if (stride == sizeof(float) && row_stride == (Py_ssize_t)row) {
+        memmove(to, view->buf, (size_t)view->len);
+        return;
+    }
+    for (Py_ssize_t k = 0; k < rows; k++) {
+        Py_ssize_t i = row_stride < 0 ? rows - 1 - k : k; /* upwards in the source */
+        const char *from = (const char *)view->buf + i * row_stride;
+        float *items = (float *)(to + (size_t)i * row);
+        if (stride == sizeof(float)) {
+            memmove(items, from, row);
+        }
+        else {
+            for (Py_ssize_t j = 0; j < columns; j++) {
+                items[j] = ((const float *)from)[2 * j];
+            }
+        }
+    }
+}
+
 static PyObject *copy(PyObject *Py_UNUSED(module), PyObject *obj)
 {
     Py_buffer view;
@@ -269,21 +294,13 @@ static PyObject *copy(PyObject *Py_UNUSED(module), PyObject *obj)
         return NULL;
     }
     PyObject *copied = NULL;
-    char *memory = allocate_aligned((size_t)view.len), *buffer = view.buf;
-    size_t row = (size_t)(view.shape[1] * view.itemsize);
+    void *memory = allocate_aligned((size_t)view.len);
     if (memory == NULL) {
         PyErr_NoMemory();
     }
     else {
         Py_BEGIN_ALLOW_THREADS
-        if (view.strides[0] > 0) {
-            memmove(memory, buffer, (size_t)view.len);
-        }
-        else {
-            for (Py_ssize_t i = view.shape[0]; i-- > 0;) {
-                memmove(memory + (size_t)i * row, buffer + i * view.strides[0], row);
-            }
-        }
+        copy_matrix(memory, &view);
         Py_END_ALLOW_THREADS
         copied = PyCapsule_New(memory, NULL, free_copied);
     }

@@ -110,7 +110,12 @@ def main() -> None:
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", help=f"{', '.join(ROUNDS)} (default: all)")
     parser.add_argument("--rounds", type=int, help="how often each statement is timed (default: as its subject needs)")
     parser.add_argument("--runs", type=int, default=1, help="how often all is measured (default: once)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where the medians of the runs go")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="where the medians of the runs go; what SUBJECTs leave out stays there",
+    )
     parser.add_argument("--pydlpack", metavar="PYTHON", help="interpreter of an environment with pydlpack and numpy")
     parser.add_argument("--free-threaded", metavar="PYTHON", help="a free-threaded interpreter that has this package")
     arguments = parser.parse_args()
@@ -129,7 +134,9 @@ def main() -> None:
                 tables.append(table)
         runs.append(tables)
     if arguments.json:
-        written = [asdict(median_of(tables)) for tables in zip(*runs, strict=True)]
+        measured = {tables[0].title: asdict(median_of(tables)) for tables in zip(*runs, strict=True)}
+        others = json.loads(arguments.json.read_text())["tables"] if arguments.subjects else []
+        written = [measured.pop(table["title"], table) for table in others] + list(measured.values())
         arguments.json.write_text(json.dumps({"about": heading, "tables": written}, indent=1) + "\n")
 
 
