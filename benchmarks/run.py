@@ -135,7 +135,8 @@ def main() -> None:
         runs.append(tables)
     if arguments.json:
         measured = {tables[0].title: asdict(median_of(tables)) for tables in zip(*runs, strict=True)}
-        others = json.loads(arguments.json.read_text())["tables"] if arguments.subjects else []
+        keeps = arguments.subjects and arguments.json.exists()
+        others = json.loads(arguments.json.read_text())["tables"] if keeps else []
         written = [measured.pop(table["title"], table) for table in others] + list(measured.values())
         arguments.json.write_text(json.dumps({"about": heading, "tables": written}, indent=1) + "\n")
 

@@ -58,6 +58,10 @@ def test_every_statement_of_a_subject_is_timed_beside_its_peer(tmp_path):
     }
     assert "tvm_ffi.from_dlpack(floor_held)" in {row["beside"] for row in rows}
     assert all(row["value"] > 0 and row["other"] > 0 for row in rows)
+    assert benchmark("imports", "--rounds", 1, "--json", results).returncode == 0
+    again = json.loads(results.read_text())
+    assert [table["title"] for table in again["tables"]] == [table["title"] for table in written["tables"]]
+    assert again["tables"][0] == written["tables"][0]
 
 
 def test_a_row_is_left_out_where_a_statement_raises(monkeypatch, capsys):
