@@ -34,7 +34,7 @@ LAYOUTS = {  # the goals of small copies and of larger ones
     "second_columns": (3.0, 0.9),
     "swapped": (3.0, 0.9),
 }
-COPIED_BY_C = "compact", "reversed_rows", "second_columns"  # by the least that C can do
+OF_THE_FLOOR = "compact", "reversed_rows", "second_columns"  # which floor.c copies, too
 INTO = [
     ("reversed_rows_64MiB", "target_64MiB"),
     ("rotated_64MiB", "rotated_target_64MiB"),
@@ -65,7 +65,7 @@ def layouts(rounds: int) -> Iterator[Table]:
         for size in BY_SIZE:
             goal = small if size in SMALL else None if size == "256KiB" and layout != "compact" else large
             pairs.append((f"asdlpack({layout}_{size}, copy=True)", f"{layout}_{size}.{numpys}", goal))
-            if layout in COPIED_BY_C and size not in SMALL:
+            if layout in OF_THE_FLOOR and size not in SMALL:
                 pairs.append((f"floor.copy({layout}_{size})", f"{layout}_{size}.{numpys}", None))
     for cpus, title in (0, "each layout"), (1, "each layout with one CPU"):
         yield apart(f"copying {title}", pairs, rounds, cpus)

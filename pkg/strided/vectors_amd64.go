@@ -42,10 +42,10 @@ func swappedVectors[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes i
 }
 
 //go:noescape
-func everySecond4(dst, src unsafe.Pointer, items int)
+func everySecond4(dst, src unsafe.Pointer, bytes int)
 
 //go:noescape
-func everySecond8(dst, src unsafe.Pointer, items int)
+func everySecond8(dst, src unsafe.Pointer, bytes int)
 
 // everySecond copies items that lie two apart, as the real parts of complex numbers do, where they have 4 or 8 bytes. Go's
 // own instructions take up to twice as long. It reads what lies between them, too, so it leaves the last ones to the caller,
@@ -58,9 +58,9 @@ func everySecond(dst, src unsafe.Pointer, items, size int) int {
 	for at < end {
 		n := min(end-at, runBytes) // Go's scheduler can't interrupt assembly
 		if size == 4 {
-			everySecond4(unsafe.Add(dst, at), unsafe.Add(src, 2*at), n/size)
+			everySecond4(unsafe.Add(dst, at), unsafe.Add(src, 2*at), n)
 		} else {
-			everySecond8(unsafe.Add(dst, at), unsafe.Add(src, 2*at), n/size)
+			everySecond8(unsafe.Add(dst, at), unsafe.Add(src, 2*at), n)
 		}
 		at += n
 	}

@@ -37,48 +37,37 @@ next:
 	JLT    next
 	RET
 
-// Each copies items of which src has two for each that dst has: so many of them, a multiple of 32 bytes, and not 0.
+// Each copies every second item of src, until dst has so many bytes: a multiple of 32, and not 0. It takes the items that
+// stay from two vectors at once, as SHUFPS's constant says.
+#define EVERY_SECOND(stay) \
+next: \
+	MOVUPS (SI), X0; \
+	MOVUPS 16(SI), X1; \
+	MOVUPS 32(SI), X2; \
+	MOVUPS 48(SI), X3; \
+	SHUFPS stay, X1, X0; \
+	SHUFPS stay, X3, X2; \
+	MOVUPS X0, (DI); \
+	MOVUPS X2, 16(DI); \
+	ADDQ   $64, SI; \
+	ADDQ   $32, DI; \
+	SUBQ   $32, CX; \
+	JNE    next
 
-// func everySecond4(dst, src unsafe.Pointer, items int)
+// func everySecond4(dst, src unsafe.Pointer, bytes int)
 TEXT ·everySecond4(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
-	MOVQ items+16(FP), CX
-
-next4:
-	MOVUPS (SI), X0
-	MOVUPS 16(SI), X1
-	MOVUPS 32(SI), X2
-	MOVUPS 48(SI), X3
-	SHUFPS $0x88, X1, X0
-	SHUFPS $0x88, X3, X2
-	MOVUPS X0, (DI)
-	MOVUPS X2, 16(DI)
-	ADDQ   $64, SI
-	ADDQ   $32, DI
-	SUBQ   $8, CX
-	JNE    next4
+	MOVQ bytes+16(FP), CX
+	EVERY_SECOND($0x88)
 	RET
 
-// func everySecond8(dst, src unsafe.Pointer, items int)
+// func everySecond8(dst, src unsafe.Pointer, bytes int)
 TEXT ·everySecond8(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
-	MOVQ items+16(FP), CX
-
-next8:
-	MOVUPS   (SI), X0
-	MOVUPS   16(SI), X1
-	MOVUPS   32(SI), X2
-	MOVUPS   48(SI), X3
-	UNPCKLPD X1, X0
-	UNPCKLPD X3, X2
-	MOVUPS   X0, (DI)
-	MOVUPS   X2, 16(DI)
-	ADDQ     $64, SI
-	ADDQ     $32, DI
-	SUBQ     $4, CX
-	JNE      next8
+	MOVQ bytes+16(FP), CX
+	EVERY_SECOND($0x44)
 	RET
 
 // Each transposes blocks of 16 bytes by as many rows of src as these have items, one block after another along the rows,

@@ -24,10 +24,6 @@ void request_dims(struct request *request, const int64_t *shape, const int64_t *
 /* Where the strides go: behind the shape. With more than MAX_NDIM dimensions nobody reads them, and any place serves. */
 int64_t *strides_in(struct request *request);
 
-/* Most bytes of a buffer that C copies in the order of its bytes. Above, Go is faster: where few bytes lie side by side it
- * uses vectors, and from 8 MiB on other processors. */
-size_t most_copied(const struct request *buffer);
-
 /* A request about a tensor, with the flags of its versioned struct. */
 void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags);
 
@@ -50,6 +46,10 @@ int ask(struct request *request, struct answer *answer);
 PyObject *core_calls(PyObject *module, PyObject *ignored);
 
 /* copies.c */
+
+/* Most bytes of a buffer that C copies, where it swaps none. Above, Go is faster: it uses vectors where few bytes lie side
+ * by side, and from 8 MiB on other processors. */
+size_t most_copied(const struct request *buffer);
 
 /* Copies compact memory, which may overlap. */
 void copy_compact(void *to, const void *from, size_t bytes);

@@ -66,20 +66,6 @@ HOT void request_dims(struct request *request, const int64_t *shape, const int64
     }
 }
 
-size_t most_copied(const struct request *buffer)
-{
-    enum { MOST_COMPACT = 24 << 20, MOST_ROWS = 8 << 20, ROWS = 8 << 10 };
-    if ((buffer->facts & FACT_STRIDES) == 0) {
-        return MOST_COMPACT;
-    }
-    const int64_t *strides = buffer->dims + buffer->ndim;
-    uint64_t row = (uint64_t)buffer->itemsize; /* what lies side by side */
-    for (int32_t i = buffer->ndim; i > 0 && i <= MAX_NDIM && (uint64_t)strides[i - 1] == row; i--) {
-        row *= (uint64_t)buffer->dims[i - 1];
-    }
-    return row < MOST_ROWS / ROWS ? row * ROWS : MOST_ROWS;
-}
-
 bool is_packed(DLDataType dtype, uint64_t flags)
 {
     return dtype.bits * dtype.lanes % 8 != 0 && (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) == 0;
