@@ -61,9 +61,13 @@ def dask_cluster():
     import dask
     from distributed import Client, LocalCluster
 
+    settings = {
+        "distributed.comm.timeouts.connect": "120s",
+        "distributed.scheduler.active-memory-manager.start": False,  # it drops what a second worker holds, too
+    }
     with (
         tempfile.TemporaryDirectory() as folder,
-        dask.config.set({"temporary-directory": folder, "distributed.comm.timeouts.connect": "120s"}),
+        dask.config.set({"temporary-directory": folder, **settings}),
         LocalCluster(
             n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=None, host="127.0.0.1"
         ) as cluster,
