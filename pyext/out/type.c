@@ -106,7 +106,7 @@ static PyObject *object_iterator(PyObject *Py_UNUSED(self))
 
 static Py_ssize_t object_length(PyObject *Py_UNUSED(self))
 {
-    refuse_use("has no len()");
+    check_in_python(python.no_array, Py_BuildValue("(sO)", "has no len()", PyExc_NotImplementedError));
     return -1;
 }
 

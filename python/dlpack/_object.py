@@ -187,8 +187,8 @@ INSTEAD = {
 }
 
 
-def no_array(use: str) -> Exception:
-    return TypeError(f"'dlpack.DLPackObject' object {use}: it isn't an array ({AN_ARRAY})")
+def no_array(use: str, kind: type[Exception] = TypeError) -> Exception:
+    return kind(f"'dlpack.DLPackObject' object {use}: it isn't an array ({AN_ARRAY})")
 
 
 def lacking(name: str, instead: str) -> property:

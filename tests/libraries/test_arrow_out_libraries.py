@@ -36,6 +36,14 @@ def test_the_other_consumers_take_rows_as_lists():
     assert series.ext.storage().to_list() == source.tolist()
 
 
+def test_polars_makes_no_column_of_one_object():
+    x = asdlpack(np.arange(3))
+    with pytest.raises(NotImplementedError, match=r"\(numpy.asarray\(x\)"):
+        pl.DataFrame({"a": x})
+    assert pl.DataFrame({"a": np.asarray(x)})["a"].to_list() == [0, 1, 2]
+    assert pl.DataFrame({"a": pl.Series(x)})["a"].to_list() == [0, 1, 2]
+
+
 def test_a_requested_schema_changes_nothing():
     x = asdlpack(np.arange(3, dtype="i4"))
     assert pa.array(x, pa.int32()).to_pylist() == [0, 1, 2]

@@ -1,5 +1,6 @@
 """What arrays have, and a DLPackObject has not: the error says what to use, and that works."""
 
+import operator
 import re
 
 import numpy
@@ -14,7 +15,6 @@ NO_ITEMS = {
     "items": (lambda x: x[0, 1:2], "is not subscriptable"),
     "setting an item": (lambda x: x.__setitem__(0, 1), "does not support item assignment"),
     "removing an item": (lambda x: x.__delitem__(0), "does not support item deletion"),
-    "a length": (len, "has no len()"),
     "iteration": (iter, "is not iterable"),
     "unpacking": (lambda x: [*x], "is not iterable"),
     "a sum": (lambda x: x + 1, "has no arithmetic"),
@@ -33,6 +33,14 @@ def test_what_only_arrays_do_names_what_does_it(what):
     with pytest.raises(TypeError, match=re.escape(f"'dlpack.DLPackObject' object {text}: it isn't an array")) as caught:
         use(x)
     assert "numpy.asarray(x)" in str(caught.value)
+
+
+def test_length_is_refused_and_does_not_say_scalar():
+    """polars takes what raises TypeError here for one item, and makes a column of one object."""
+    x = asdlpack(numpy.arange(6.0))
+    for use in len, operator.length_hint:
+        with pytest.raises(NotImplementedError, match=re.escape("has no len(): it isn't an array (numpy.asarray(x)")):
+            use(x)
 
 
 ATTRIBUTES = {
