@@ -146,12 +146,11 @@ static int copy_in_core(struct request *source, struct request *target)
     return ask(source, &answer);
 }
 
-HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct request from, to;
-    if (nargs != 2) {
-        PyErr_Format(PyExc_TypeError, "copy_into() takes 2 arguments, source and target (%zd given)", nargs);
-        return NULL;
+    if (nargs != 2 || kwnames != NULL) {
+        return read_in_python(python.plain_copy_into, NULL, args, nargs, kwnames);
     }
     /* The target first: where it is refused, no capsule was consumed. */
     DLPackObject *source = NULL, *target = read_side(args[1], "target", COPY_NEVER, &to);

@@ -171,7 +171,7 @@ static PyMethodDef module_methods[] = {
     {"asdlpack", (PyCFunction)(void (*)(void))asdlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_FASTCALL | METH_KEYWORDS, NULL},
-    {"copy_into", (PyCFunction)(void (*)(void))copy_into, METH_FASTCALL, NULL},
+    {"copy_into", (PyCFunction)(void (*)(void))copy_into, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"_inspect", inspect, METH_O, NULL},
     {"_import", import_given, METH_VARARGS, NULL},
     {"_read_by_others", read_by_others, METH_VARARGS, NULL},

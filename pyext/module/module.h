@@ -18,7 +18,7 @@ PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 
 /* copy_into.c */
 
-PyObject *copy_into(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
+PyObject *copy_into(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* known_types.c */
 enum known_type {

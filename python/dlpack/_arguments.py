@@ -120,6 +120,11 @@ def plain_dlpack(x: DLPackObject, stream: object, max_version: object, dl_device
     )
 
 
+@named("copy_into")
+def plain_copy_into(source: object, target: object) -> Any:
+    return partial(_dlpack.copy_into, source, target)
+
+
 @named("frombuffer")
 def plain_frombuffer(
     obj: object,

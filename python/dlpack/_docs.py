@@ -91,10 +91,12 @@ where no CUDA driver runs in this process.
 >>> memoryview(x).tolist()
 [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]""",
     "copy_into": """\
-copy_into(source, target, /)
+copy_into(source, target)
 --
 
 Copy the items of any memory into memory that is there already: copy_into(received, numpy_array[:, 0]).
+
+The source comes first, the target second; numpy.copyto has them the other way round. Both may be given by name.
 
 source: anything that asdlpack takes. target: the same, where it may be written, such as a numpy array, a bytearray, a
 torch tensor or a DLPackObject; it stays where it is, and is locked meanwhile. Both have the same shape (elements) and

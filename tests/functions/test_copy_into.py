@@ -4,6 +4,7 @@ import array
 import ctypes
 import functools
 import gc
+import inspect
 import io
 import itertools
 import mmap
@@ -543,14 +544,29 @@ def test_what_has_no_memory_is_refused_by_the_side_it_is_on(obj, error, message)
         copy_into(other, obj)
 
 
-@pytest.mark.parametrize("arguments", [(), (1,), (1, 2, 3)])
-def test_another_number_of_arguments_is_a_type_error(arguments):
-    with pytest.raises(
-        TypeError, match=rf"copy_into\(\) takes 2 arguments, source and target \({len(arguments)} given\)"
-    ):
-        copy_into(*arguments)  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="keyword"):
-        copy_into(source=b"", target=b"")  # type: ignore[call-arg]
+@pytest.mark.parametrize(
+    ("arguments", "named", "message"),
+    [
+        ((), {}, "missing 2 required positional arguments: 'source' and 'target'"),
+        ((b"",), {}, "missing 1 required positional argument: 'target'"),
+        ((b"", b"", b""), {}, "takes 2 positional arguments but 3 were given"),
+        ((b"",), {"source": b""}, "multiple values for argument 'source'"),
+        ((), {"dst": b"", "src": b""}, "unexpected keyword argument 'dst'"),
+    ],
+)
+def test_copy_into_with_other_arguments_is_a_type_error(arguments, named, message):
+    with pytest.raises(TypeError, match=rf"copy_into\(\).* {message}"):
+        copy_into(*arguments, **named)
+
+
+def test_copy_into_takes_its_sides_by_name():
+    """numpy.copyto has them the other way round."""
+    source, target = np.arange(3), np.zeros(3, int)
+    copy_into(target=target, source=source)
+    assert target.tolist() == source.tolist() == [0, 1, 2]
+    copy_into(source[::-1], target=target)
+    assert target.tolist() == [2, 1, 0]
+    assert inspect.signature(copy_into) == inspect.signature(lambda source, target: None)
 
 
 class Fault(Exception):
