@@ -47,7 +47,7 @@ def streams_instead(obj: object, refusal: BaseException) -> BaseException | None
 
 def stream_failed(obj: object, error: Exception) -> Exception:
     """What is raised where obj's stream was not given, or could not be read."""
-    kinds = TypeError, ValueError, OverflowError, NotImplementedError
+    kinds = TypeError, ValueError, OverflowError, NotImplementedError, ImportError
     is_refusal = isinstance(error, kinds) and not of_handler(error.__traceback__)
     for kind in type(obj).__mro__ if is_refusal else ():
         if str(kind.__module__).startswith(("pandas.", "xarray.")):

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 # What says that the producer can't, rather than that something broke; but RecursionError. NotImplementedError is one,
 # and so are pyarrow's ArrowInvalid, of nulls, and torch's ValueError of a device that DLPack lacks, such as "meta".
-refusal_kinds = BufferError, TypeError, ValueError, RuntimeError
+# ImportError is one, of a library that the export needs.
+refusal_kinds = BufferError, TypeError, ValueError, RuntimeError, ImportError
 KEYWORDS = "stream", "max_version", "dl_device", "copy"
 LEGACY_STREAM, UNKNOWN_STREAM, NO_ORDERING = 1, 0, -1
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13

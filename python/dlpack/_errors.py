@@ -302,7 +302,10 @@ def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str |
 
 
 def refused_by_frame(obj: object, error: Exception) -> Exception:
-    """What pandas or xarray raises where pyarrow doesn't take its data, with the way out."""
+    """The error of pandas or xarray that pyarrow is missing or doesn't take the data, with the way out."""
+    refused = f"{type_name(obj)} can't be exported: __arrow_c_stream__ said {exception_text(bare(error))}"
+    if isinstance(error, ImportError):
+        return BufferError(f"{refused} (pass obj.to_numpy())")
     return BufferError(
         f"{type_name(obj)} can't be exported: __arrow_c_stream__ said {exception_text(bare(error))} (pass "
         "numpy.asarray(obj), of big-endian numbers with copy=None; of items that are arrays numpy.stack(obj); of long "

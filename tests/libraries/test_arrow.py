@@ -368,6 +368,28 @@ for obj in polars.Series([1, 2, 3]), nanoarrow.c_array([1, 2, 3], nanoarrow.int6
     assert (result.stdout, result.stderr) == ("[1 2 3]\n[1 2 3]\n", "")
 
 
+def test_pandas_without_pyarrow_is_refused_with_a_way_out():
+    """pandas exports by pyarrow, and raises ImportError without it."""
+    result = python("""
+import sys
+sys.modules["pyarrow"] = None
+import numpy, pandas, xarray, dlpack
+series = pandas.Series([1.0, numpy.nan])
+for obj in series, pandas.DataFrame({"a": [1.0, 2.0]}), xarray.DataArray([1.0, 2.0]):
+    for use in dlpack.asdlpack, lambda obj: dlpack.frombuffer(obj, "u1"), lambda obj: dlpack.borrow(obj).__enter__():
+        try:
+            use(obj)
+        except BufferError as error:
+            assert "__arrow_c_stream__ said ImportError" in str(error), error
+            assert str(error).endswith("(pass numpy.asarray(obj))"), error
+        else:
+            raise AssertionError(obj)
+    assert numpy.shares_memory(numpy.asarray(dlpack.asdlpack(numpy.asarray(obj))), numpy.asarray(obj))
+print(numpy.from_dlpack(dlpack.asdlpack(numpy.asarray(series))))
+""")
+    assert (result.stdout, result.stderr) == ("[ 1. nan]\n", "")
+
+
 @pytest.mark.parametrize(
     "make",
     [
