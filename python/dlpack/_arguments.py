@@ -263,8 +263,10 @@ def version_pair(version: object) -> tuple[int, ...] | Exception:
 
 
 def device_ints(device: object) -> tuple[int, int] | None:
-    """A pair of ints of 32 bits; paddle's CPU tensors say (1, None)."""
+    """A pair of ints of 32 bits. Paddle's CPU tensors say (1, None), and Open3D's have a plain Enum as the type."""
     kind, id = pair_of(device)
+    if is_a(type(kind), "enum", "Enum"):
+        kind = kind.value  # type: ignore[attr-defined]
     number, id = fitting(kind, -(2**31), 2**31), fitting(0 if id is None else id, -(2**31), 2**31)
     return None if number is None or id is None else (number, id)
 

@@ -1,6 +1,7 @@
 """An object with __dlpack__ is asked when the consumer asks, with the consumer's arguments."""
 
 import contextlib
+import enum
 import gc
 import sys
 import weakref
@@ -441,6 +442,76 @@ def test_when_the_producer_refuses_its_buffer_serves():
 
 def test_read_only_numpy_arrays_serve_legacy_consumers():
     array = np.arange(3.0)
+OTHER_THAN_FLAT_BYTES: dict[str, dict[str, object]] = {
+    "nothing": {},
+    "no shape": {"itemsize": 1},
+    "no item size": {"shape": (8,)},
+    "two dimensions": {"shape": (2, 4), "itemsize": 1},
+    "larger items": {"shape": (4,), "itemsize": 2},
+    "a larger type": {"shape": (8,), "dtype": np.dtype("i2")},
+    "an int as shape": {"shape": 8, "itemsize": 1},
+    "a text as item size": {"shape": (8,), "itemsize": "1"},
+    "a shape that raises": {"shape": property(lambda self: 1 // 0), "itemsize": 1},
+    "a text as type": {"shape": (8,), "dtype": "uint8"},
+}
+
+
+@pytest.mark.parametrize("says", OTHER_THAN_FLAT_BYTES.values(), ids=list(OTHER_THAN_FLAT_BYTES))
+@pytest.mark.parametrize("copy", [False, None, True])
+def test_refusal_is_not_overruled_by_flat_bytes(says, copy):
+    """PyAV refuses planes with negative line sizes, whose buffer has other pixels in another order."""
+
+    def dlpack(self, **_):
+        raise NotImplementedError("negative linesize")
+
+    producer = type("Plane", (bytearray,), {"__dlpack__": dlpack, **says})(8)
+    count = sys.getrefcount(producer)
+    for use in (lambda: np.asarray(asdlpack(producer, copy=copy)), lambda: asdlpack(producer, copy=copy).shape):
+        with pytest.raises(BufferError, match=r"negative linesize.*buffer said.*8 bytes.*frombuffer\(obj, 'uint8'\)"):
+            use()
+    with pytest.raises(BufferError, match=r"source: .*negative linesize"):
+        copy_into(producer, np.zeros(8, "u1"))
+    assert sys.getrefcount(producer) == count
+    producer.append(0)  # the buffer is not locked
+    assert frombuffer(producer, "uint8").shape == (9,)
+
+
+@pytest.mark.parametrize("says", [{"itemsize": 1}, {"dtype": np.dtype("u1")}], ids=["item size", "type"])
+def test_refusal_lets_bytes_serve_an_array_of_bytes(says):
+    """numpy 1.26 refuses to export a read-only array, and its buffer is right."""
+
+    def dlpack(self, **_):
+        raise BufferError("read-only")
+
+    x = asdlpack(type("Bytes", (bytearray,), {"shape": (8,), "__dlpack__": dlpack, **says})(8))
+    assert (x.shape, x.dtype) == ((8,), "uint8")
+
+
+def test_import_error_of_a_producer_lets_other_protocols_serve():
+    producer = refuses(ImportError("No module named 'torch'"), __array_interface__=ARRAY.__array_interface__)
+    assert asdlpack(producer).pointer == ARRAY.ctypes.data
+    with pytest.raises(BufferError, match="ImportError: No module named 'torch'"):
+        asdlpack(refuses(ImportError("No module named 'torch'"))).__dlpack__()
+
+
+class Kind(enum.Enum):
+    CPU = 1
+    CUDA = 2
+    NAMED = "cpu"
+
+
+def test_device_type_may_be_a_member_of_a_plain_enum():
+    """Open3D's is, and pybind11's native_enum makes such."""
+    producer = Producer(device=(Kind.CPU, 0))
+    assert asdlpack(producer).__dlpack_device__() == (1, 0)
+    assert np.from_dlpack(asdlpack(producer)).tolist() == ARRAY.tolist()
+    assert asdlpack(producer, device="cpu").pointer == ARRAY.ctypes.data
+    assert asdlpack(ARRAY, device=(Kind.CPU, 0)).pointer == ARRAY.ctypes.data
+    assert asdlpack(Producer(device=(Kind.CUDA, 3))).__dlpack_device__() == (2, 3)
+    with pytest.raises(ValueError, match=r"__dlpack_device__ returned \(<Kind.NAMED: 'cpu'>, 0\); expected"):
+        asdlpack(Producer(device=(Kind.NAMED, 0))).__dlpack_device__()
+
+
     array.flags.writeable = False
     x = asdlpack(array)
     assert look(x.__dlpack__()).dl_tensor.data == array.ctypes.data
