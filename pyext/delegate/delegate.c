@@ -82,8 +82,9 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64
     }
     imported->protocol = self->protocol;
     imported->stream = stream;
-    int taken = PyCapsule_CheckExact(capsule) ? take_capsule(imported, capsule)
-                                              : check_in_python(python.no_capsule, PyTuple_Pack(2, self->obj, capsule));
+    int taken = PyCapsule_CheckExact(capsule)
+                    ? take_capsule(imported, capsule)
+                    : check_in_python(python.no_capsule, PyTuple_Pack(3, self->obj, names.dlpack, capsule));
     if (taken < 0) {
         Py_CLEAR(imported);
     }

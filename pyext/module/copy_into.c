@@ -64,7 +64,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
 static int check_is_no_copy(PyObject *obj, const DLPackObject *target)
 {
     bool may_be =
-        target->producer_copied || (target->protocol != NULL && strncmp(target->protocol, "__array_", 8) == 0);
+        target->producer_copied || strncmp(protocol, "__array_", 8) == 0 || strcmp(protocol, "to_dlpack") == 0;
     return may_be ? check_in_python(python.refuse_copy, PyTuple_Pack(2, obj, target)) : 0;
 }
 

@@ -34,7 +34,7 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
         DUNDER(cuda_array_interface), DUNDER(arrow_c_array), DUNDER(arrow_c_stream), NAME(stream), NAME(max_version),  \
         NAME(dl_device), NAME(copy), NAME(owner), NAME(device), NAME(readonly), NAME(shape), NAME(typestr),            \
         NAME(data), NAME(strides), NAME(offset), NAME(mask), NAME(version), NAME(dtype), NAME(obj), NAME(pointer),     \
-        NAME(cpu), NAME(base)
+        NAME(cpu), NAME(base), NAME(to_dlpack)
 
 #define MEMBER(name) *name
 extern struct names {

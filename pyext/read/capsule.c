@@ -1,5 +1,5 @@
-/* capsule.c: takes over the tensor of a DLPack capsule, as the Python specification of DLPack tells consumers, and of
- * a ctypes pointer to a structure of dlpack.structs.
+/* capsule.c: takes over the tensor of a DLPack capsule, as the Python specification of DLPack tells consumers, of what
+ * to_dlpack() returns, and of a ctypes pointer to a structure of dlpack.structs.
  *
  * It is C because capsules and deleters are C. */
 #include "read/read.h"
@@ -19,9 +19,8 @@ int check_version(DLPackVersion version)
 }
 
 /* Of another major version only the version may be read. */
-static int describe_managed(DLPackObject *self, const void *managed, bool versioned)
+static int read_managed(DLPackObject *self, const void *managed, bool versioned, struct request *request)
 {
-    struct request request;
     if (versioned) {
         const DLManagedTensorVersioned *tensor = managed;
         if (check_version(tensor->version) < 0) {
@@ -29,13 +28,19 @@ static int describe_managed(DLPackObject *self, const void *managed, bool versio
         }
         self->version = tensor->version;
         self->flags |= tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
-        request_tensor(&request, &tensor->dl_tensor, tensor->flags);
+        request_tensor(request, &tensor->dl_tensor, tensor->flags);
     }
     else {
-        request_tensor(&request, &((const DLManagedTensor *)managed)->dl_tensor, 0);
+        request_tensor(request, &((const DLManagedTensor *)managed)->dl_tensor, 0);
     }
-    request.producer_stream = self->stream;
-    return object_describe(self, &request);
+    request->producer_stream = self->stream;
+    return 0;
+}
+
+static int describe_managed(DLPackObject *self, const void *managed, bool versioned)
+{
+    struct request request;
+    return read_managed(self, managed, versioned, &request) < 0 ? -1 : object_describe(self, &request);
 }
 
 int take_managed(DLPackObject *self, void *managed, bool versioned)
@@ -66,19 +71,25 @@ static void *managed_of(DLPackObject *self, PyObject *capsule, bool *versioned)
     return PyCapsule_GetPointer(capsule, name);
 }
 
+/* managed_of, and marks the capsule as used: from then on no other thread can take it. */
+static void *consume(DLPackObject *self, PyObject *capsule, bool *versioned)
+{
+    void *managed;
+    int renamed = -1;
+    Py_BEGIN_CRITICAL_SECTION(capsule);
+    managed = managed_of(self, capsule, versioned);
+    if (managed != NULL) {
+        renamed = PyCapsule_SetName(capsule, *versioned ? capsule_used_versioned : capsule_used_legacy);
+    }
+    Py_END_CRITICAL_SECTION();
+    return renamed < 0 ? NULL : managed;
+}
+
 int take_capsule(DLPackObject *self, PyObject *capsule)
 {
     bool versioned;
-    void *managed;
-    int renamed = -1;
-    /* Renamed first: from here on no other thread can take it. */
-    Py_BEGIN_CRITICAL_SECTION(capsule);
-    managed = managed_of(self, capsule, &versioned);
-    if (managed != NULL) {
-        renamed = PyCapsule_SetName(capsule, versioned ? capsule_used_versioned : capsule_used_legacy);
-    }
-    Py_END_CRITICAL_SECTION();
-    if (renamed < 0) {
+    void *managed = consume(self, capsule, &versioned);
+    if (managed == NULL) {
         return -1;
     }
     if (take_managed(self, managed, versioned) < 0) {
@@ -95,6 +106,31 @@ int inspect_capsule(DLPackObject *self, PyObject *capsule)
     bool versioned;
     const void *managed = managed_of(self, capsule, &versioned);
     return managed == NULL ? -1 : describe_managed(self, managed, versioned);
+}
+
+int read_to_dlpack(DLPackObject *self, struct request *request)
+{
+    PyObject *method;
+    /* The type's: a proxy, such as dask's Delayed, has an attribute of any name. */
+    int found = optional_attribute((PyObject *)Py_TYPE(self->obj), names.to_dlpack, &method);
+    if (found <= 0) {
+        return found;
+    }
+    Py_DECREF(method);
+    PyObject *capsule = PyObject_CallMethodObjArgs(self->obj, names.to_dlpack, NULL);
+    if (capsule == NULL) {
+        return -1;
+    }
+    bool versioned;
+    void *managed = NULL;
+    if (!PyCapsule_CheckExact(capsule)) {
+        check_in_python(python.no_capsule, PyTuple_Pack(3, self->obj, names.to_dlpack, capsule));
+    }
+    else if ((managed = consume(self, capsule, &versioned)) != NULL) {
+        object_hold_managed(self, managed, versioned);
+    }
+    drop_capsule(capsule);
+    return managed == NULL || read_managed(self, managed, versioned, request) < 0 ? -1 : 1;
 }
 
 /* Of dlpack.structs, which registers them: the function that reads its structures, then their types, and those of ctypes

@@ -45,6 +45,7 @@ int describe_by_protocols(DLPackObject *self)
         {"buffer", read_buffer},
         {"__arrow_c_array__", read_arrow_array},
         {"__arrow_c_stream__", read_arrow_stream},
+        {"to_dlpack", read_to_dlpack},
     };
     int found = 0, *calls = begin_producer_call(false);
     if (calls == NULL) {

@@ -34,6 +34,9 @@ int take_capsule(DLPackObject *self, PyObject *capsule);
 /* Describes a capsule and takes nothing over: what it leads to must outlive self. */
 int inspect_capsule(DLPackObject *self, PyObject *capsule);
 
+/* Takes over the capsule that obj.to_dlpack() returns. Returns as the readers below do. */
+int read_to_dlpack(DLPackObject *self, struct request *request);
+
 /* dlpack._dlpack._register_structures */
 PyObject *register_structures(PyObject *module, PyObject *args);
 

@@ -98,7 +98,7 @@ def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> Bu
         return None
     if tensor._producer_copied:
         how = "a copy of its memory (IS_COPIED)"
-    elif tensor.protocol.startswith("__array_") and asdlpack(obj).pointer != tensor.pointer:
+    elif tensor.protocol.startswith(("__array_", "to_dlpack")) and asdlpack(obj).pointer != tensor.pointer:
         how = f"other memory at each {tensor.protocol}"
     else:
         return None

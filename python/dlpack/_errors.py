@@ -24,6 +24,7 @@ PROTOCOLS = (
     "buffer",
     "__arrow_c_array__",
     "__arrow_c_stream__",
+    "to_dlpack",
 )
 IN_WORDS = ["the buffer protocol" if protocol == "buffer" else protocol for protocol in PROTOCOLS]
 MOST = 100  # characters of a text from outside
@@ -290,8 +291,8 @@ def wrong_answer(obj: object, method: str, expected: str, answer: object) -> Exc
     return ValueError(f"{type_name(obj)}.{method} returned {short_repr(answer)}; expected {expected}")
 
 
-def no_capsule(obj: object, answer: object) -> Exception:
-    return wrong_answer(obj, "__dlpack__", "a capsule", answer)
+def no_capsule(obj: object, method: str, answer: object) -> Exception:
+    return wrong_answer(obj, method, "a capsule", answer)
 
 
 def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str | None) -> Exception:
