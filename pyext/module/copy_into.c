@@ -51,6 +51,10 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
         has_buffer = has_buffer && !tried && is_refusal_of(PyExc_BufferError);
         PyObject *refusal = take_exception();
         self = has_buffer ? lock(obj, request) : NULL;
+        if (self != NULL && request->ndim == 1 && request->itemsize == 1) { /* flat bytes don't overrule a refusal */
+            has_buffer = false;
+            Py_CLEAR(self);
+        }
         if (self == NULL && (!has_buffer || is_refusal())) {
             PyErr_Clear();
             check_in_python(python.about_side, Py_BuildValue("(sO)", side, refusal));
@@ -63,6 +67,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
 /* Refuses a target that gave a copy to this call alone: what is written there would be lost. -1: error. */
 static int check_is_no_copy(PyObject *obj, const DLPackObject *target)
 {
+    const char *protocol = target->protocol == NULL ? "" : target->protocol;
     bool may_be =
         target->producer_copied || strncmp(protocol, "__array_", 8) == 0 || strcmp(protocol, "to_dlpack") == 0;
     return may_be ? check_in_python(python.refuse_copy, PyTuple_Pack(2, obj, target)) : 0;

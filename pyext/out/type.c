@@ -104,6 +104,7 @@ static PyObject *object_iterator(PyObject *Py_UNUSED(self))
     return refuse_use("is not iterable");
 }
 
+/* No TypeError: polars takes an object whose len() raises that for a scalar, and makes a column with one object of it. */
 static Py_ssize_t object_length(PyObject *Py_UNUSED(self))
 {
     check_in_python(python.no_array, Py_BuildValue("(sO)", "has no len()", PyExc_NotImplementedError));

@@ -7,13 +7,15 @@ from __future__ import annotations
 import sys
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
-from ._arguments import COPY_ALIGNMENT, INTS, device_ints, fitting
+from ._arguments import COPY_ALIGNMENT, INTS, device_ints, fitting, integers
 from ._dlpack import _import, _newest_version, _read_by_others, asdlpack
 from ._errors import (
     bare,
     check_stream_named,
     exception_text,
+    flat_bytes,
     of_handler,
+    outside_handlers,
     refused_by_all,
     type_name,
     wrong_answer,
@@ -178,13 +180,26 @@ def serve_by_others(x: DLPackObject, refusal: BaseException, copy: bool | None) 
 
 
 def checked(x: DLPackObject, protocol: str | None, answer: Any) -> tuple[str | None, Any]:
-    """The same answer, or what is wrong with its stream."""
-    if answer is not None and not is_error(answer) and answer.__dlpack_device__()[0] in OF_CUDA:
+    """The same answer, or what is wrong with its stream or its type."""
+    if answer is None or is_error(answer):
+        return protocol, answer
+    if protocol == "buffer" and answer.ndim == 1 and answer.itemsize == 1 and not is_of_bytes(x.obj, answer.shape):
+        return protocol, flat_bytes(answer.nbytes)
+    if answer.__dlpack_device__()[0] in OF_CUDA:
         try:
             return protocol, check_stream_named(x.obj) or answer
         except BaseException as error:
             return protocol, passed_on(error)
     return protocol, answer
+
+
+def is_of_bytes(obj: Any, shape: tuple[int, ...]) -> bool:
+    """True if obj itself says that it has this shape, and items of one byte."""
+    try:
+        itemsize = obj.itemsize if hasattr(obj, "itemsize") else obj.dtype.itemsize
+        return fitting(itemsize) == 1 and integers(obj.shape) == shape
+    except outside_handlers(Exception):  # it says neither
+        return False
 
 
 def last_answer(

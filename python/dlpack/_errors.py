@@ -302,16 +302,22 @@ def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str |
     return BufferError(f"{type_name(obj)} can't be exported: {said}{way_out_of_tensor(obj, refusal)}")
 
 
+def flat_bytes(count: int) -> BufferError:
+    """After a refusal of __dlpack__, bytes that the object's own shape and item size don't confirm."""
+    return BufferError(
+        f"{count} bytes without their shape and type (frombuffer(obj, 'uint8') shares the bytes as they lie in memory)"
+    )
+
+
 def refused_by_frame(obj: object, error: Exception) -> Exception:
     """The error of pandas or xarray that pyarrow is missing or doesn't take the data, with the way out."""
     refused = f"{type_name(obj)} can't be exported: __arrow_c_stream__ said {exception_text(bare(error))}"
     if isinstance(error, ImportError):
         return BufferError(f"{refused} (pass obj.to_numpy())")
     return BufferError(
-        f"{type_name(obj)} can't be exported: __arrow_c_stream__ said {exception_text(bare(error))} (pass "
-        "numpy.asarray(obj), of big-endian numbers with copy=None; of items that are arrays numpy.stack(obj); of long "
-        "doubles or Python's numbers numpy.asarray(obj).astype('float64'), of complex ones .astype('complex128'); one "
-        "column of a table: obj.iloc[:, 0])"
+        f"{refused} (pass numpy.asarray(obj), of big-endian numbers with copy=None; of items that are arrays "
+        "numpy.stack(obj); of long doubles or Python's numbers numpy.asarray(obj).astype('float64'), of complex ones "
+        ".astype('complex128'); one column of a table: obj.iloc[:, 0])"
     )
 
 

@@ -390,6 +390,8 @@ def test_a_function_that_is_given_a_frame_alone_is_no_signal_handler():
         raise BufferError("no capsule")
 
     class Refuses(bytearray):
+        shape, itemsize = (8,), 1
+
         def __dlpack__(self, **words):
             refuse(sys._getframe(), 1)
 
@@ -412,6 +414,8 @@ async def part_later(first, last=None):
 )
 def test_what_has_no_caller_any_more_is_no_signal_handler(refuse):
     class Refuses(bytearray):
+        shape, itemsize = (8,), 1
+
         def __dlpack__(self, **words):
             refuse()
 
@@ -425,6 +429,8 @@ def test_looking_at_an_error_keeps_no_running_functions_variables_alive():
         pass
 
     class Refuses(bytearray):
+        shape, itemsize = (8,), 1
+
         def __dlpack__(self, **words):
             raise self.stored  # whose traceback begins below, as that of concurrent.futures' results
 

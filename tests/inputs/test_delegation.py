@@ -429,6 +429,8 @@ def test_when_the_producer_refuses_its_other_protocols_serve(max_version, protoc
 
 def test_when_the_producer_refuses_its_buffer_serves():
     class Bytes(bytearray):
+        shape, itemsize = (3,), 1
+
         def __dlpack__(self, **_):
             raise BufferError("no")
 
@@ -440,8 +442,6 @@ def test_when_the_producer_refuses_its_buffer_serves():
     data.append(0)
 
 
-def test_read_only_numpy_arrays_serve_legacy_consumers():
-    array = np.arange(3.0)
 OTHER_THAN_FLAT_BYTES: dict[str, dict[str, object]] = {
     "nothing": {},
     "no shape": {"itemsize": 1},
@@ -512,6 +512,8 @@ def test_device_type_may_be_a_member_of_a_plain_enum():
         asdlpack(Producer(device=(Kind.NAMED, 0))).__dlpack_device__()
 
 
+def test_read_only_numpy_arrays_serve_legacy_consumers():
+    array = np.arange(3.0)
     array.flags.writeable = False
     x = asdlpack(array)
     assert look(x.__dlpack__()).dl_tensor.data == array.ctypes.data

@@ -1,6 +1,7 @@
 """PyAV's planes and packets."""
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import av
 
@@ -43,6 +44,22 @@ def withholds_what_has_many_planes() -> None:
     withholds({"a frame": lambda: av.VideoFrame(64, 32, "yuv420p")}, TypeError)
 
 
+def upside_down() -> object:
+    """A plane whose rows lie in reverse order, which PyAV refuses to export; its buffer has all bytes as they lie."""
+    graph = av.filter.Graph()
+    graph.link_nodes(
+        graph.add_buffer(width=64, height=32, format="gray", time_base=Fraction(1, 25)),
+        graph.add("vflip"),
+        graph.add("buffersink"),
+    ).configure()
+    graph.push(av.VideoFrame(64, 32, "gray"))
+    return graph.pull().planes[0]
+
+
+def withholds_planes_with_reversed_rows() -> None:
+    withholds({"a plane": upside_down})
+
+
 def takes_the_planes_of_a_frame() -> None:
     brightness, colour = bytearray(64 * 32), bytearray(64 * 16)
     views = memoryview(brightness).cast("B", (32, 64)), memoryview(colour).cast("B", (16, 32, 2))
@@ -54,5 +71,6 @@ def takes_the_planes_of_a_frame() -> None:
 
 CHECKS = {
     "takes the planes of a frame": takes_the_planes_of_a_frame,
+    "withholds planes with reversed rows": withholds_planes_with_reversed_rows,
     "withholds what has many planes": withholds_what_has_many_planes,
 }
