@@ -22,15 +22,15 @@ BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 JOBS = $(shell expr $$(nproc) + 2)
 TOGETHER = -m "not serial" -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
-# What bench-compare puts beside the tree as it is.
-REF = HEAD
+# Values from the command line and from CI. Neither make nor a shell expands them: programs find them in the environment.
+$(foreach name,REF ONLY TAG LINKS WRITE,$(eval override export $(name) := $$(value $(name))))
 
 # The free-threaded interpreter that make bench times threads with: an installed one, or that of make interpreters.
-FREE_THREADED = $(firstword $(foreach version,3.14 3.13,$(shell command -v python$(version)t)) \
+FREE_THREADED := $(firstword $(foreach version,3.14 3.13,$(shell command -v python$(version)t)) \
 	$(wildcard .interpreters/3.13t/bin/python3.13t))
 
 # Numpy 2.5 needs Python 3.12, which is looked for where pyenv has it, too.
-NEWEST = $(firstword $(foreach version,3.14 3.13 3.12,$(shell python$(version) -c "import sys; print(sys.executable)" \
+NEWEST := $(firstword $(foreach version,3.14 3.13 3.12,$(shell python$(version) -c "import sys; print(sys.executable)" \
 	2>/dev/null)) $(wildcard $(HOME)/.pyenv/versions/3.1[2-4].*/bin/python3))
 
 # What make matrix and make conformance try: the environment of the tests, and what does not fit in it.
@@ -107,8 +107,9 @@ bench: .venv/package .venv/libraries .venv-pydlpack/pydlpack $(FREE_THREADED:%=.
 	$(PYTHON) benchmarks/bench_engines.py $(if $(WRITE),--write)
 	$(PYTHON) benchmarks/bench_go.py $(BENCHSTAT)
 
+# Times the tree as it is and the commit REF, or HEAD.
 bench-compare: .venv/package .venv/libraries
-	$(PYTHON) benchmarks/compare.py $(REF) $(BENCHSTAT)
+	$(PYTHON) benchmarks/compare.py "$${REF:-HEAD}" $(BENCHSTAT)
 
 bench-cuda: .venv/package .venv-cuda/matrix
 	PYTHONPATH=python .venv-cuda/bin/python benchmarks/bench_cuda.py
@@ -118,7 +119,7 @@ matrix: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter
 
 # With ONLY=torch,jax these alone; what is known of the others stays.
 conformance: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(CONFORMANCE)))
-	$(PYTHON) docs/conformance.py $(if $(WRITE),--write) $(if $(ONLY),--only $(ONLY)) $(CONFORMANCE:%=%/bin/python)
+	$(PYTHON) docs/conformance.py $(if $(WRITE),--write) $${ONLY:+--only "$$ONLY"} $(CONFORMANCE:%=%/bin/python)
 
 # The site. With LINKS=1 the links that lead elsewhere are followed, too.
 docs: .venv/package .venv-docs/docs
@@ -135,7 +136,7 @@ check-wheels: .venv-wheels/wheels
 
 # What CHANGELOG.md says of this version; for a TAG it has to have the day of the release.
 notes:
-	@python3 tools/notes.py $(TAG)
+	@python3 tools/notes.py
 
 clean:
 	rm -rf .venv .venv-* .interpreters dist docs/_build python/dlpack/*.so
@@ -156,16 +157,16 @@ clean:
 	touch $@
 
 $(GO_TOOLS): .venv/python
-	GOBIN=$(CURDIR)/.venv/bin go install $(filter %/$(@F),$(ACTIONLINT) $(STATICCHECK))
+	GOBIN="$$PWD/.venv/bin" go install $(filter %/$(@F),$(ACTIONLINT) $(STATICCHECK))
 	touch $@
 
 .venv-free-threaded/package: .venv/python pyproject.toml $(SOURCES)
-	$(FREE_THREADED) -m venv --without-pip $(@D)
+	'$(FREE_THREADED)' -m venv --without-pip $(@D)
 	$(UV) $(@D)/bin/python .
 	touch $@
 
 .venv-newest/matrix: .venv/python pyproject.toml
-	$(NEWEST) -m venv --without-pip $(@D)
+	'$(NEWEST)' -m venv --without-pip $(@D)
 	$(UV) $(@D)/bin/python --group newest
 	touch $@
 

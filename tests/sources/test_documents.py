@@ -62,8 +62,35 @@ def test_the_notes_of_a_release_are_what_the_changelog_says_of_it(monkeypatch):
     assert notes(text, "2.0") == "- New."
     for version, tag, message in [
         ("2.0", "v2.0", r"## 2\.0 \(unreleased\); expected the day of the release"),
-        ("1.0", "v2.0", r"tag v2\.0: pyproject\.toml has version 1\.0; expected v1\.0"),
+        ("1.0", "v2.0", r"tag 'v2\.0': pyproject\.toml has version 1\.0; expected v1\.0"),
         ("1.1", "v1.1", r"no section of 1\.1"),
     ]:
         with pytest.raises(SystemExit, match=message):
             notes(text, version, tag)
+
+
+@pytest.mark.parametrize("code", ["$(touch {})", "`touch {}`", "'; touch {}; '", '"; touch {}; "', "$(shell touch {})"])
+def test_notes_of_a_tag_with_shell_code_run_nothing(tmp_path, code):
+    """The release workflow runs `make notes` for whatever tag is pushed."""
+    tag = f"v{dlpack.__version__}{code.format(tmp_path / 'made')}"
+    if "shell" in code:  # of make, which would expand an argument
+        result = run("make", "--silent", "notes", f"TAG={tag}", cwd=ROOT)
+    else:
+        result = run("make", "--silent", "notes", cwd=ROOT, environ={"TAG": tag})
+    assert result.returncode != 0
+    assert f"tag {tag!r}: " in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_recipe_holds_a_value_from_outside(tmp_path):
+    """Such a value would be code of the shell, or of make."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    code = f"$(shell touch {tmp_path / 'by-make'})$(touch {tmp_path / 'by-a-shell'})"
+    values = [f"{name}={code}" for name in ("REF", "ONLY", "TAG", "LINKS", "WRITE")]
+    show = "make", "--dry-run", "--always-make", "--warn-undefined-variables"
+    result = run(*show, *targets, *values, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+    assert "benchmarks/compare.py" in result.stdout
+    assert str(tmp_path) not in result.stdout
+    assert not list(tmp_path.iterdir())
+    assert "undefined variable" not in run(*show, *targets, cwd=ROOT).stderr  # another that comes from outside
