@@ -89,6 +89,7 @@ lint: .venv/lint $(GO_TOOLS)
 	GOOS=darwin go vet ./pkg/dlpack ./pkg/protocol ./pkg/strided
 	.venv/bin/staticcheck ./...
 	.venv/bin/actionlint .github/workflows/*.yml
+	.venv/bin/zizmor --offline --quiet .
 	CFLAGS=-Werror $(PYTHON) build.py
 	.venv/bin/clang-format --dry-run -Werror $$(find pyext pkg tests benchmarks examples -name "*.[ch]")
 	.venv/bin/ruff check
