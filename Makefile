@@ -39,7 +39,7 @@ MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton \
 CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv-pydlpack
 
 .PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format environments lint bench \
-	bench-compare bench-cuda matrix conformance docs wheels check-wheels notes clean
+	bench-compare bench-cuda matrix conformance docs wheels check-wheels lock notes clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -135,6 +135,11 @@ wheels: .venv-wheels/wheels
 check-wheels: .venv-wheels/wheels
 	.venv-wheels/bin/python tools/check_wheels.py
 
+# Writes tools/wheels.txt after a change of the group wheels: each file that it needs, with its hash. The rest stays.
+lock: .venv/python
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group wheels \
+		--custom-compile-command "make lock" --output-file tools/wheels.txt
+
 # What CHANGELOG.md says of this version; for a TAG it has to have the day of the release.
 notes:
 	@python3 tools/notes.py
@@ -171,7 +176,13 @@ $(GO_TOOLS): .venv/python
 	$(UV) $(@D)/bin/python --group newest
 	touch $@
 
-.venv-%/pydlpack .venv-%/matrix .venv-%/freezers .venv-%/docs .venv-%/wheels: .venv/python pyproject.toml
+# By pip alone, and no sdist, which would fetch what it is built with: nothing comes in here without its hash.
+.venv-wheels/wheels: tools/wheels.txt
+	python3 -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --only-binary :all: --require-hashes --requirement $<
+	touch $@
+
+.venv-%/pydlpack .venv-%/matrix .venv-%/freezers .venv-%/docs: .venv/python pyproject.toml
 	python3 -m venv $(@D)
 	$(UV) $(@D)/bin/python --group $*
 	touch $@
