@@ -13,6 +13,7 @@ from pathlib import Path
 
 from section import write_section
 
+from dlpack._errors import printable
 from dlpack.tests import Report, html
 from dlpack.tests.capsules import FLOAT8
 from dlpack.tests.libraries.datatypes import PADDED
@@ -156,7 +157,7 @@ def row(*cells: str) -> Iterator[str]:
 
 def escaped(text: str) -> str:
     """As Markdown's plain text: what looks like HTML would be left out, and what is between __ would be bold."""
-    return text.replace("|", "\\|").replace("<", "\\<").replace("__", "\\_\\_")
+    return printable(text).replace("|", "\\|").replace("<", "\\<").replace("__", "\\_\\_")
 
 
 def main(pythons: list[str], write: bool) -> None:
@@ -173,7 +174,7 @@ def main(pythons: list[str], write: bool) -> None:
         write_section(DOCS / "libraries.md", "matrix", consumers_table(report))
     print(f"{len(report.exchanges)} exchanges: {summary(Table(report))}")
     for failure in report.failures:
-        print(failure)
+        print(printable(str(failure)))
     sys.exit(not report.ok)
 
 

@@ -14,12 +14,13 @@ import sysconfig
 from typing import Any, NoReturn
 
 from ._conflict import conflict
+from ._errors import printable
 
 try:
     from . import __version__, _dlpack, describe, frombuffer
 except ImportError:
     if _found := conflict(os.path.dirname(os.path.abspath(__file__))):
-        sys.exit(f"dlpack: {_found}")
+        sys.exit(f"dlpack: {printable(_found)}")
     raise
 from ._describe import Description
 from ._libraries import installed
@@ -31,7 +32,7 @@ class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line: the usage, which argparse would print with it, is for --help."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
+        self.exit(2, f"{self.prog}: {printable(message)}\n")
 
 
 def main(arguments: list[str]) -> None:
@@ -74,7 +75,7 @@ def main(arguments: list[str]) -> None:
     except (MemoryError, OSError, RuntimeError, ValueError) as error:
         parser.error(str(error))
     try:
-        # A path comes out in the bytes it came in, whatever the locale.
+        # A path that is printable comes out in the bytes it came in, whatever the locale.
         with open(1, "wb", closefd=False) as stdout:
             stdout.write(os.fsencode(output + "\n"))
     except OSError as error:
@@ -193,8 +194,9 @@ def lengths(shape: str) -> tuple[int, ...]:
 
 def table(*rows: tuple[object, ...]) -> list[str]:
     """Each row as a line, its cells below one another."""
-    widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
-    return ["  ".join(f"{cell!s:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    texts = [[printable(str(cell)) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]
 
 
 def reason(error: OSError) -> str:

@@ -76,8 +76,10 @@ def other_owners() -> list[str]:
 def warn(folder: str) -> None:
     import warnings
 
+    from ._errors import printable
+
     try:
         if text := conflict(folder):
-            warnings.warn(text, stacklevel=3)
+            warnings.warn(printable(text), stacklevel=3)
     except Warning:
         pass  # -W error: an import that works goes on

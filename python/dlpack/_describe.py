@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._arrow import is_read_once
 from ._dlpack import DLPackObject, _inspect, _structure_reader, asdlpack
-from ._errors import bare, outside_handlers
+from ._errors import bare, outside_handlers, printable
 from ._object import device_text
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -115,4 +115,4 @@ def shown(name: str, value: Any) -> str:
         return hex(value)
     if name == "version":
         return ".".join(map(str, value))
-    return ", ".join(value) or "none" if name == "flags" else str(value)
+    return ", ".join(value) or "none" if name == "flags" else printable(str(value))

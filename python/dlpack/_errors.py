@@ -74,6 +74,11 @@ def short_repr(value: Any) -> str:
         return type_name(value)
 
 
+def printable(text: str) -> str:
+    """Escapes what is not printable, as repr does: a text from outside stays one line and commands no terminal."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 def shorten(text: str) -> str:
     return text if len(text) <= MOST else f"{text[:MOST]}..."
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ._errors import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -72,7 +74,7 @@ def dlpack_judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
     with Judge(specs(request.config)) as judge:
         yield judge
     if judge.problems:
-        pytest.fail("; ".join(judge.problems), pytrace=False)
+        pytest.fail(printable("; ".join(judge.problems)), pytrace=False)
 
 
 @pytest.fixture
@@ -83,9 +85,9 @@ def dlpack_rule(request: pytest.FixtureRequest, dlpack_judge: Judge) -> Callable
     def check() -> None:
         found = dlpack_judge.verdict(RULES[request.param])
         if found.outcome == "skipped":
-            pytest.skip(found.text)
+            pytest.skip(printable(found.text))
         if found.outcome == "broken":
-            text = f"{found.gist}\nseen: {found.text}\nsource: {found.source}"
+            text = f"{found.gist}\nseen: {printable(found.text)}\nsource: {found.source}"
             if found.severity == "should":
                 pytest.xfail(text)
             pytest.fail(text, pytrace=False)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -248,7 +249,7 @@ def test_a_file_is_not_read_so_it_may_be_larger_than_memory(tmp_path):
     assert tells(path, "--dtype", "float64")["shape"] == [1 << 37]
 
 
-@pytest.mark.parametrize("name", [b"a \xff b", "f\u00fcr \U0001f600".encode()])
+@pytest.mark.parametrize("name", [b"a b\\", "f\u00fcr \U0001f600".encode()])
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8", "POSIX"])
 def test_any_file_name_can_be_printed(tmp_path, name, locale):
     path = os.path.join(os.fsencode(tmp_path), name)
@@ -261,6 +262,36 @@ def test_any_file_name_can_be_printed(tmp_path, name, locale):
             assert os.fsencode(json.loads(result.stdout)["file"]) == path
         else:
             assert result.stdout.startswith(b"file          " + path + b"\n")
+
+
+# Begins a colour, a row, a deletion, a command of 8-bit terminals, writing to the left; ends in a byte outside UTF-8.
+ODD = "a\x1b[31m\nfile_bytes    9\x7f\x9bA\u202eb\udcff"
+ODD_SHOWN = r"a\x1b[31m\nfile_bytes    9\x7f\x9bA\u202eb\udcff"
+
+
+def test_file_name_of_control_characters_is_one_plain_row(tmp_path):
+    path = tmp_path / ODD
+    path.write_bytes(b"1")
+    lines = prints(path).split("\n")
+    assert lines[0] == f"file          {tmp_path}/{ODD_SHOWN}"
+    assert lines[1:3] == ["file_bytes    1", "offset        0"]
+    assert "".join(lines).isprintable()
+    assert tells(path)["file"] == str(path)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[ODD], ["README", ODD], [f"--{ODD}"], ["--offset", ODD], [".", "--shape", ODD], ["--json", "--dtype", ODD]],
+)
+def test_error_shows_control_characters_of_an_argument_escaped(arguments):
+    assert refuses(*arguments).isprintable()
+
+
+def test_report_shows_control_characters_of_a_version_escaped(tmp_path):
+    install(tmp_path, "polars", "polars", "Version: 1\x1b[31m\x9b\n")
+    text = prints(environ=path_with(tmp_path))
+    assert re.search(r"^  polars +1\\x1b\[31m\\x9b +Arrow$", text, re.MULTILINE)
+    assert text.replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize(

@@ -206,3 +206,20 @@ def test_object_that_lies_about_its_class_is_described_as_what_it_is():
         __class__ = dlpack.DLPackObject
 
     assert describe(Liar(3))["shape"] == (3,)
+
+
+def test_description_prints_foreign_texts_on_one_line_each():
+    class Refuses:
+        def __dlpack__(self, **_):
+            raise BufferError("red: \x1b[31m\nshape  (9,)")
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    Refuses.__qualname__ = "Odd\u202e"
+    owner, refused = str(describe(Refuses())).split("\n")
+    assert owner == r"owner    test_describe.Odd\u202e"
+    assert refused.startswith("refused  BufferError: ") and refused.endswith(r"red: \x1b[31m\nshape  (9,)")
+    assert refused.isprintable()
+    odd = type("Odd\x1b", (bytearray,), {"__module__": "library"})(2)
+    assert r"<td>library.Odd\x1b</td>" in asdlpack(odd)._repr_html_()

@@ -1,4 +1,4 @@
-"""What builds a release comes from tools/wheels.txt, which has a hash for each file."""
+"""tools/wheels.txt locks the tools that build a release."""
 
 import re
 import shutil

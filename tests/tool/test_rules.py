@@ -384,7 +384,30 @@ def test_a_name_of_odd_characters_breaks_no_output(tmp_path):
     assert printed.startswith("<b>&\\x1b[31m\\nA\\udcff\\xe9 conforms: 1 rules kept,")
     assert json.loads((tmp_path / "json").read_text())["name"] == name
     suite = ElementTree.parse(tmp_path / "junitxml").getroot()
-    assert suite.get("name") == "dlpack: <b>&?[31m\nA?\u00e9"
+    assert suite.get("name") == "dlpack: <b>&\\x1b[31m\\nA\\udcff\u00e9"
+
+
+LOUD = """
+import reference
+def take(obj):
+    raise ValueError("loud: \\0\\x1b[31m\\x9b\\u202e\\udcff")
+def make(array):
+    raise NotImplementedError("loud: \\0\\x1b[31m\\x9b\\u202e\\udcff")
+"""
+LOUD_SHOWN = r"loud: \x00\x1b[31m\x9b\u202e\udcff"
+
+
+def test_outputs_of_rules_show_control_characters_escaped(tmp_path):
+    """XML and HTML have none of them, and a terminal obeys them."""
+    (tmp_path / "library.py").write_text(LOUD)
+    files = [tmp_path / name for name in ("html", "junitxml")]
+    options = ["--producer", "library:make", "--consumer", "library:take", "-k", "producer-make or consumer-take"]
+    printed = exchange(*options, *[it for file in files for it in (f"--{file.name}", file)], status=1)
+    for text in printed, *(file.read_text() for file in files):
+        assert LOUD_SHOWN in " ".join(text.split())
+        assert text.replace("\n", "").isprintable()
+    messages = [case.find("failure").get("message") for case in ElementTree.parse(files[1]).getroot()]
+    assert len(messages) == 2 and all(message.endswith(LOUD_SHOWN) for message in messages)
 
 
 def test_values_that_differ_far_behind_are_shown():
@@ -474,6 +497,19 @@ def test_each_rule_is_a_test_of_pytest(tmp_path, monkeypatch):
     assert "test_rule[consumer-read-only] XFAIL" in printed
     assert "no forks here" in printed
     assert re.search(r"\d+ passed, 5 skipped, 1 xfailed", printed)
+
+
+def test_pytest_shows_control_characters_of_a_library_escaped(tmp_path):
+    (tmp_path / "library.py").write_text(LOUD)
+    options = [
+        "--dlpack-producer=library:make",
+        "--dlpack-consumer=library:take",
+        "-k",
+        "producer-make or consumer-take",
+    ]
+    printed = rules_by_pytest("--pyargs", "dlpack.tests", *options, status=1, folder=tmp_path)
+    assert printed.count(LOUD_SHOWN) > 1
+    assert printed.replace("\n", "").isprintable()
 
 
 def test_a_broken_rule_is_a_failed_test_of_the_users_own(tmp_path, monkeypatch):

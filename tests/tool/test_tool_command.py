@@ -134,6 +134,20 @@ def test_what_a_library_says_is_printed_in_any_encoding(tmp_path):
     assert "gr\u00fc\u00df" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.parametrize("rich", [True, False])
+def test_terminal_shows_control_characters_of_a_library_escaped(tmp_path, rich):
+    (tmp_path / "torch.py").write_text("raise OSError('loud: \\0\\x1b[31m\\x9b\\u202e\\udcff')")
+    if not rich:
+        (tmp_path / "rich.py").write_text("raise OSError")
+    missing = tmp_path / "none\x1b[31m" / "file"
+    printed = exchange("torch", "odd\x1b[31m", "--json", missing, status=1, environ=modules_of(tmp_path))
+    said = " ".join(printed.split())
+    assert r"torch: OSError: loud: \x00\x1b[31m\x9b\u202e\udcff" in said
+    assert r"odd\x1b[31m: unknown library" in said
+    assert r"none\x1b[31m/file: No such file" in said
+    assert printed.replace("\n", "").isprintable()
+
+
 def test_a_broken_rich_is_no_rich(tmp_path):
     (tmp_path / "rich.py").write_text("raise OSError")
     assert "no colours" in exchange("numpy", "-k", "bytes", environ=modules_of(tmp_path))

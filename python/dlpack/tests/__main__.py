@@ -5,7 +5,6 @@ import contextlib
 import io
 import json
 import os
-import re
 import shutil
 import signal
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..__main__ import Parser
+from .._errors import printable
 from . import html, session, suite, suite_html
 from .exchange import one_line
 from .libraries import KNOWN
@@ -28,9 +28,6 @@ with contextlib.suppress(Exception):  # it may be there and broken
     import rich.text
 
     RICH = True
-
-
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")  # in what a library says: it could colour or clear the terminal
 
 
 def open_standard_descriptors() -> None:
@@ -117,7 +114,7 @@ def main(arguments: list[str]) -> int:
     except ImportError as error:
         parser.error(f"the rules need numpy: {one_line(error)}")
     except OSError as error:  # no folder for temporary files, no process to be had
-        print(error, file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
         return 1
     except KeyboardInterrupt as error:
         return 128 + (error.args[0] if error.args else signal.SIGINT)  # as a shell tells it
@@ -137,7 +134,7 @@ def write(option: str, path: Path, mode: str, text: str) -> bool:
         with path.open(mode, encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
     except OSError as error:
-        print(f"{option} {path}: {error.strerror}", file=sys.stderr)
+        print(printable(f"{option} {path}: {error.strerror}"), file=sys.stderr)
         return False
     return True
 
@@ -160,7 +157,7 @@ def progress_bar() -> Iterator["session.Progress | None"]:
     )
     with rich.progress.Progress(*columns, console=rich.console.Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=printable(what))
 
 
 def show(text: Iterable[Line]) -> bool:
@@ -169,7 +166,7 @@ def show(text: Iterable[Line]) -> bool:
         if RICH:
             console = rich.console.Console(highlight=False, soft_wrap=True, width=1000)  # the lines are wrapped already
         for line in text:
-            line = [(UNPRINTABLE.sub(lambda each: repr(each[0])[1:-1], text), style) for text, style in line]
+            line = [(printable(text), style) for text, style in line]
             if RICH:
                 console.print(rich.text.Text.assemble(*line))
             else:

@@ -2,9 +2,10 @@
 
 import itertools
 from collections.abc import Iterable, Iterator
-from html import escape
+from html import escape as escape_markup
 from string import Template
 
+from .._errors import printable
 from .results import Check, Exchange, Outcome, Report
 from .table import Cause, Row, Table, summary, word
 
@@ -53,6 +54,10 @@ def page(report: Report) -> str:
 
 def page_of(title: str, body: Iterable[str]) -> str:
     return PAGE.substitute(title=escape(title), style=style(), body="\n".join(body))
+
+
+def escape(text: str) -> str:
+    return escape_markup(printable(text))
 
 
 def facts(named: dict[str, str]) -> str:

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from xml.etree import ElementTree
 
+from .._errors import printable
 from .expression import Expression
 from .results import Conformance, Verdict
 from .session import about, validate
 from .text import Line, few, wrapped
-
-NOT_XML = re.compile(r"[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # characters that XML does not have
 
 Progress = Callable[[int, int, str], None]  # rules done, rules in all, what begins
 
@@ -109,8 +108,9 @@ def lines(found: Conformance, width: int) -> Iterator[Line]:
 
 
 def junitxml(found: Conformance) -> str:
-    """As pytest's --junitxml: what is recommended and not followed is skipped, as an expected failure is there."""
-    name = NOT_XML.sub("?", found.name)
+    """As pytest's --junitxml: what is recommended and not followed is skipped, as an expected failure is there. XML has
+    no control characters."""
+    name = printable(found.name)
     suite = ElementTree.Element("testsuite", name=f"dlpack: {name}")
     counts = dict.fromkeys(("failure", "skipped"), 0)
     problems = [Verdict("process", "", "", "must", "broken", problem) for problem in found.problems]
@@ -119,7 +119,7 @@ def junitxml(found: Conformance) -> str:
         if each.outcome != "kept":
             tag = "failure" if each.outcome == "broken" and each.severity == "must" else "skipped"
             counts[tag] += 1
-            ElementTree.SubElement(case, tag, message=NOT_XML.sub("?", each.text)).text = f"{each.gist}\n{each.source}"
+            ElementTree.SubElement(case, tag, message=printable(each.text)).text = f"{each.gist}\n{each.source}"
     suite.set("tests", str(len(suite)))
     suite.set("failures", str(counts["failure"]))
     suite.set("skipped", str(counts["skipped"]))

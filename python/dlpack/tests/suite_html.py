@@ -1,9 +1,8 @@
 """What the rules say of one library, as one HTML page that loads nothing and runs nothing."""
 
 from collections.abc import Iterator
-from html import escape
 
-from .html import facts, mark, page_of
+from .html import escape, facts, mark, page_of
 from .results import Conformance, Verdict
 
 MARKS = {  # what became of a rule: class, symbol, and what it means
