@@ -133,6 +133,7 @@ else:
     LIBC = ctypes.CDLL(None, use_errno=True)
     MFD_CLOEXEC, MFD_ALLOW_SEALING = 1, 2
     F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 1, 2, 4
+    MSG_CMSG_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)  # macOS lacks it
 
     def new_memory(size: int) -> Memory:
         return mapped(new_file(), size)
@@ -147,8 +148,8 @@ else:
                 if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # a filter of system calls, or noexec
                     raise
         try:
-            with tempfile.TemporaryFile() as file:
-                return opened(LIBC.dup, file.fileno())
+            with tempfile.TemporaryFile(buffering=0) as file:
+                return copied(file)
         except FileNotFoundError:
             socket.socket().close()  # raises where no descriptor is left: tempfile then says that no folder is usable
             raise
@@ -164,6 +165,15 @@ else:
             if number == 0:  # it is an audit hook's
                 raise
             raise OSError(number, os.strerror(number)) from None
+
+    class Original(int):
+        """A descriptor. os.dup makes copies that no program inherits, unlike the C library's."""
+
+        copy = property(os.dup)
+
+    def copied(file: FileIO) -> Descriptor:
+        """Owns a copy of the descriptor at once, as opened does: FileIO calls getattr(Original(...), "copy", flags)."""
+        return Descriptor("copy", "r+", opener=partial(getattr, Original(file.fileno())))
 
     def limit_of_size() -> int:
         try:
@@ -187,7 +197,7 @@ else:
                         pass
             # Closed standard descriptors stay taken until mmap has its own: what is written to them later must not end
             # up in the memory.
-            while (file := opened(LIBC.dup, file.fileno())).fileno() <= STDERR:
+            while (file := copied(file)).fileno() <= STDERR:
                 standard.append(file)
             # By a size of 0, mmap asks for the file's itself, and takes a refusal for 0.
             memory = Memory(file.fileno(), size or os.fstat(file.fileno()).st_size, **ONE_DESCRIPTOR)
@@ -226,9 +236,11 @@ else:
 
     os.register_at_fork(after_in_child=forget_parents)
 
-    class Sent(resource_sharer.DupFd):
-        """What multiprocessing sends of a descriptor. Receivers get the descriptor of a thread, the sharer. Where that
-        can't be started, multiprocessing's own leaks a copy of the descriptor, and later receivers wait for ever."""
+    class Sent:
+        """Stands for a descriptor in a message. Receivers get the descriptor from a thread, the sharer.
+
+        multiprocessing's own class leaks a copy of the descriptor if that thread can't be started, and later receivers
+        hang. Programs inherit the descriptor that it receives."""
 
         def __init__(self, file: Descriptor) -> None:
             held = [file]
@@ -237,7 +249,7 @@ else:
                 reduction.send_handle(receiver, held[0].fileno(), pid)
 
             # Without a descriptor for a receiver's connection, the sharer prints errors until it gets one.
-            needed = [opened(LIBC.dup, file.fileno()) for _ in ("listener", "connection", "copy of the connection")]
+            needed = [copied(file) for _ in ("listener", "connection", "copy of the connection")]
             needed.clear()
             try:
                 self._id = SHARER.register(send, held.clear)
@@ -248,6 +260,25 @@ else:
                 raise OSError(
                     errno.EAGAIN, f"{error} (raise ulimit -u, or pids of the cgroup, if these forbid it)"
                 ) from None
+
+        def detach(self) -> int:
+            """The receiver's descriptor. This works once."""
+            with (
+                SHARER.get_connection(self._id) as connection,
+                socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as receiver,
+            ):
+                room = socket.CMSG_LEN(ctypes.sizeof(ctypes.c_int))
+                message, passed, _, _ = receiver.recvmsg(1, room, MSG_CMSG_CLOEXEC)
+                if not message:
+                    raise EOFError
+                if not passed:  # the kernel found no free descriptor
+                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                [descriptor] = memoryview(passed[0][2]).cast("i")
+                if not MSG_CMSG_CLOEXEC:
+                    os.set_inheritable(descriptor, False)
+                if reduction.ACKNOWLEDGE:
+                    receiver.send(b"A")
+                return descriptor
 
     def sent(memory: Memory) -> tuple[Any, ...]:
         now = inode(memory.file)
@@ -267,15 +298,13 @@ def reduced_memory(memory: Memory) -> tuple[Callable[..., Memory], tuple[Any, ..
         raise worded(error, "it can't be passed on") from None
 
 
-OF_CONNECTIONS: tuple[type[Exception], ...] = EOFError, OSError, RuntimeError, AuthenticationError
+OF_CONNECTIONS: tuple[type[Exception], ...] = EOFError, OSError, AuthenticationError
 
 
 def received(*passed: Any) -> Memory:
     try:
         return taken(*passed)
     except outside_handlers(*OF_CONNECTIONS) as error:
-        if isinstance(error, RecursionError):
-            raise
         raise not_received(error) from error
 
 
@@ -286,8 +315,6 @@ def not_received(error: Exception) -> RuntimeError | MemoryError:
             f"dlpack.shared: it can't be received: {error} (before it is sent, give both processes the same "
             "multiprocessing.current_process().authkey)"
         )
-    if isinstance(error, RuntimeError):  # multiprocessing got the message, and no descriptor
-        error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     if isinstance(error, OSError) and error.errno in (errno.ENOMEM, *WAYS_OUT):
         found = worded(error, "it can't be received")
         return found if isinstance(found, MemoryError) else RuntimeError(found.strerror)
