@@ -5,6 +5,7 @@
 #include "platform/platform.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <locale.h>
 #include <pthread.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 #ifdef __APPLE__
 #include <xlocale.h>
+#define SOCK_CLOEXEC 0 /* macOS lacks it: fcntl marks the socket at once */
 #endif
 
 enum { SIGNAL_STACK = 256 << 10 };
@@ -197,11 +199,12 @@ static size_t move_settings(char **settings, bool back)
 int hold_standard_descriptors(int held[3])
 {
     int count = 0, descriptor;
-    while ((descriptor = socket(AF_UNIX, SOCK_STREAM, 0)) >= 0) {
+    while ((descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0) {
         if (descriptor > STDERR_FILENO) {
             close(descriptor);
             break;
         }
+        fcntl(descriptor, F_SETFD, FD_CLOEXEC);
         held[count++] = descriptor;
     }
     return count;

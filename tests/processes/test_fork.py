@@ -12,6 +12,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -20,7 +21,7 @@ import pytest
 
 from support import libraries, process
 from support.alone import TESTS, alone, python, uses_dev_shm
-from support.threads import FREE
+from support.threads import FREE, ForeignThreads
 
 CHILDREN = 40
 SECONDS = 200  # of one long form of children; a slow machine forks fewer
@@ -261,6 +262,32 @@ def test_a_fork_in_which_another_library_takes_the_gil_ends(meanwhile):
     assert ctypes.CDLL(path).end_fork() == 0
     forks.use_all()
     forks.fork_and_join(forks.use_all)
+
+
+@alone
+def test_programs_started_while_the_core_starts_inherit_nothing(effort, figure):
+    """By threads that need no GIL. If standard descriptors are closed, sockets stand in for them at that time."""
+    import dlpack  # noqa: F401  # the core starts in children
+    from support import forks
+
+    system = ctypes.cast(ctypes.CDLL(None).system, ctypes.c_void_p)
+    with tempfile.NamedTemporaryFile("r") as found:
+        command = ctypes.create_string_buffer(f"ls -l /proc/self/fd >> {found.name}".encode())
+
+        def start_core():
+            os.close(0)
+            threads = ForeignThreads()
+            for _ in range(20):
+                threads.start(system, command)
+            forks.use_all()
+            threads.join()
+
+        children = effort(10, 150)
+        for _ in range(children):
+            forks.fork_and_join(start_core)
+        listed = found.read()
+    assert listed.count("total") == 20 * children and "socket:" not in listed
+    figure("programs started", 20 * children)
 
 
 @pytest.mark.parametrize("started", [False, True])
