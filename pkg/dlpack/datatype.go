@@ -1,6 +1,9 @@
 package dlpack
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // TypeCode is the header's DLDataTypeCode: what the bits of a scalar mean.
 type TypeCode uint8
@@ -71,6 +74,11 @@ func (c TypeCode) FixedBits() uint8 {
 	return 0
 }
 
+// HasBits tells whether a code's scalars can have so many bits.
+func (c TypeCode) HasBits(bits uint8) bool {
+	return int(c) < len(typeCodes) && slices.Contains(typeCodes[c].bits, bits)
+}
+
 // DataType is the header's DLDataType, with its layout.
 type DataType struct {
 	Code  TypeCode
@@ -111,12 +119,10 @@ func (t DataType) Validate() error {
 	if t.Lanes == 0 {
 		return t.invalid("no lanes; expected 1 or more")
 	}
-	known := &typeCodes[t.Code]
-	for _, bits := range known.bits {
-		if t.Bits == bits {
-			return nil
-		}
+	if t.Code.HasBits(t.Bits) {
+		return nil
 	}
+	known := &typeCodes[t.Code]
 	expected := ""
 	for i, bits := range known.bits {
 		switch {

@@ -167,6 +167,14 @@ func BenchmarkParseName(b *testing.B) {
 	}
 }
 
+func BenchmarkParseAnyName(b *testing.B) {
+	for b.Loop() {
+		if _, err := ParseAnyName("Float32"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkAppendName(b *testing.B) {
 	var name [32]byte
 	b.ReportAllocs()

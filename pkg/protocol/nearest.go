@@ -48,49 +48,69 @@ var words = [...]struct {
 	{"float4_e2m1fn_x2", []string{"float4_e2m1fnx2"}}, // torch's word
 }
 
-// nearestNames are the names of data types, at most three, that a wrong name may mean: those at the smallest edit
-// distance, if that is no more than a third of its length. Case and a module before a dot don't matter. Besides by its
-// name, a type is found by the words above, by its bytes ("f4", as in numpy) and by its bits ("f32", "fp32").
-// exact: the distance is 0.
-func nearestNames(wrong string) (found []string, exact bool) {
-	const most = 3
-	wrong = strings.ToLower(wrong[strings.LastIndexByte(wrong, '.')+1:])
-	least := len(wrong) / 3
-	consider := func(spelling string, names ...string) {
-		distance := editDistance(wrong, spelling, least)
-		if distance > least {
-			return
-		}
-		if distance < least {
-			least, found = distance, nil
-		}
-		for _, name := range names {
-			if len(found) < most && !slices.Contains(found, name) {
-				found = append(found, name)
+// Spellings yields what a data type may be called, in lower case, and each name that this may mean: the words above, names,
+// bytes ("f4", as in numpy) and bits ("f32", "fp32").
+func Spellings(yield func(spelling, name string) bool) {
+	for _, known := range words {
+		for _, name := range known.names {
+			if !yield(known.word, name) {
+				return
 			}
 		}
-	}
-	for _, known := range words {
-		consider(known.word, known.names...)
 	}
 	for code := range dlpack.TypeCodeCount {
 		for _, bits := range []uint8{64, 32, 16, 8, 128, 6, 4, 2, 1} { // the usual ones first
-			t := dlpack.DataType{Code: code, Bits: bits, Lanes: 1}
-			if t.Validate() != nil {
+			if !code.HasBits(bits) {
 				continue
 			}
+			t := dlpack.DataType{Code: code, Bits: bits, Lanes: 1}
 			name := string(AppendName(nil, t))
-			consider(name, name)
+			spellings := []string{name}
 			if typestr := NamesElsewhere(t).Typestr; typestr != "" {
-				consider(typestr[1:], name)
-				consider(typestr[1:2]+strconv.Itoa(int(bits)), name)
+				spellings = append(spellings, typestr[1:], typestr[1:2]+strconv.Itoa(int(bits)))
 				if code == dlpack.Float {
-					consider("fp"+strconv.Itoa(int(bits)), name)
+					spellings = append(spellings, "fp"+strconv.Itoa(int(bits)))
+				}
+			}
+			for _, spelling := range spellings {
+				if !yield(spelling, name) {
+					return
 				}
 			}
 		}
 	}
-	return found, least == 0 && found != nil
+}
+
+// nearestNames returns the names of data types, at most three, that a wrong name may mean. exact: one of Spellings is that
+// wrong name. Otherwise the nearest of them count, if their edit distance is at most a third of its length. Case and a
+// module before a dot don't matter.
+func nearestNames(wrong string) (found []string, exact bool) {
+	const most = 3
+	wrong = strings.ToLower(wrong[strings.LastIndexByte(wrong, '.')+1:])
+	add := func(name string) {
+		if len(found) < most && !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	for spelling, name := range Spellings {
+		if spelling == wrong {
+			add(name)
+		}
+	}
+	if found != nil {
+		return found, true
+	}
+	least := len(wrong) / 3
+	for spelling, name := range Spellings {
+		distance := editDistance(wrong, spelling, least)
+		if distance < least {
+			least, found = distance, nil
+		}
+		if distance <= least {
+			add(name)
+		}
+	}
+	return found, false
 }
 
 // editDistance is how many bytes have to be inserted, left out, replaced or exchanged with their neighbour to turn a
