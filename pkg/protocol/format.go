@@ -15,7 +15,13 @@ import (
 //
 // A sub-array's dimensions, ndim of them, are put into shape; they follow those of the buffer.
 func ParseFormat(text string, itemsize int64, shape *[dlpack.MaxNDim]int64) (item dlpack.Item, ndim int, err error) {
-	r := formatReader{text: text, rest: text, order: '@'}
+	return NativeLong.ParseFormat(text, itemsize, shape)
+}
+
+// ParseFormat is the function of that name for a system whose C has such a long.
+func (long Long) ParseFormat(text string, itemsize int64, shape *[dlpack.MaxNDim]int64) (item dlpack.Item, ndim int,
+	err error) {
+	r := formatReader{text: text, rest: text, order: '@', nativeLong: long}
 	f := format{shape: shape}
 	if err := r.item(&f); err != nil {
 		return f.item, 0, err
@@ -27,6 +33,7 @@ func ParseFormat(text string, itemsize int64, shape *[dlpack.MaxNDim]int64) (ite
 type formatReader struct {
 	text, rest string
 	order      byte // holds until the next one
+	nativeLong Long
 	long       bool // the item is an "l" or "L" of standard size
 }
 
@@ -41,8 +48,8 @@ type format struct {
 // A formatCode is what a letter means: a type, or the reason why there is none for it.
 type formatCode struct {
 	code           dlpack.TypeCode
-	bytes          uint8 // in native mode, "@" or "^"
-	standardBytes  uint8 // in standard mode, where it is another size
+	bytes          uint8 // but of a long in native mode, "@" or "^"
+	isLong         bool
 	whyUnsupported string
 }
 
@@ -56,8 +63,8 @@ var formatCodes = [256]formatCode{
 	'H': {code: dlpack.UInt, bytes: 2},
 	'i': {code: dlpack.Int, bytes: 4},
 	'I': {code: dlpack.UInt, bytes: 4},
-	'l': {code: dlpack.Int, bytes: longBytes, standardBytes: 4},
-	'L': {code: dlpack.UInt, bytes: longBytes, standardBytes: 4},
+	'l': {code: dlpack.Int, bytes: 4, isLong: true},
+	'L': {code: dlpack.UInt, bytes: 4, isLong: true},
 	'q': {code: dlpack.Int, bytes: 8},
 	'Q': {code: dlpack.UInt, bytes: 8},
 	'n': {code: dlpack.Int, bytes: 8},
@@ -170,9 +177,10 @@ func (r *formatReader) code(f *format) error {
 		return r.malformed("unknown or missing code; expected one of ?cbBhHiIlLqQnNefdFD, Ze, Zf or Zd")
 	}
 	bytes := code.bytes
-	r.long = code.standardBytes != 0 && r.order != '@' && r.order != '^'
-	if r.long {
-		bytes = code.standardBytes
+	native := r.order == '@' || r.order == '^'
+	r.long = code.isLong && !native
+	if code.isLong && native {
+		bytes = uint8(r.nativeLong)
 	}
 	f.item.DataType = dlpack.DataType{Code: code.code, Bits: 8 * bytes, Lanes: 1}
 	if isComplex {

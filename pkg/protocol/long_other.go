@@ -2,7 +2,5 @@
 
 package protocol
 
-const (
-	longBytes                 = 8
-	int64Letter, uint64Letter = "l", "L"
-)
+// NativeLong is this system's.
+const NativeLong Long = 8

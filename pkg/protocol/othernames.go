@@ -24,8 +24,8 @@ var otherNames = [...]namedType{
 	{dlpack.UInt, 16, OtherNames{"H", "<u2", "S"}},
 	{dlpack.Int, 32, OtherNames{"i", "<i4", "i"}},
 	{dlpack.UInt, 32, OtherNames{"I", "<u4", "I"}},
-	{dlpack.Int, 64, OtherNames{int64Letter, "<i8", "l"}},
-	{dlpack.UInt, 64, OtherNames{uint64Letter, "<u8", "L"}},
+	{dlpack.Int, 64, OtherNames{"l", "<i8", "l"}},
+	{dlpack.UInt, 64, OtherNames{"L", "<u8", "L"}},
 	{dlpack.Float, 16, OtherNames{"e", "<f2", "e"}},
 	{dlpack.Float, 32, OtherNames{"f", "<f4", "f"}},
 	{dlpack.Float, 64, OtherNames{"d", "<f8", "g"}},
@@ -44,9 +44,16 @@ func (n *namedType) arrowItems() string {
 
 // NamesElsewhere is what other protocols call a data type.
 func NamesElsewhere(t dlpack.DataType) OtherNames {
+	return NativeLong.NamesElsewhere(t)
+}
+
+// NamesElsewhere is the function of that name for a system whose C has such a long.
+func (long Long) NamesElsewhere(t dlpack.DataType) OtherNames {
 	for i := range otherNames {
 		if known := &otherNames[i]; t.Code == known.code && t.Bits == known.bits && t.Lanes == 1 {
-			return known.names
+			names := known.names
+			names.Format = long.letter(names.Format)
+			return names
 		}
 	}
 	return OtherNames{}
