@@ -1,4 +1,4 @@
-"""What it takes to find a remembered answer: lookup.c is compiled, and run."""
+"""Times a look-up in Go's table of types, with the layout: lookup.c is compiled, and run."""
 
 import os
 import shlex

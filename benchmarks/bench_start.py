@@ -1,7 +1,9 @@
-"""What the core's start takes: the first description of a process, and of a forked child, in fresh processes that take
-turns with two others. One loads a Go library with an empty function in it: less than that no Go library takes. The
-other is this package with a core that knows nothing: less than that no Go library takes that is started with all the
-checks of docs/reliability.md, and anew in a child."""
+"""Times what comes first, in fresh processes that take turns: an ordinary program's first use, which starts nothing,
+and the core's start, which comes with the first unusual request.
+
+The start is compared with two others. One loads a Go library with an empty function in it: less than that no Go library
+takes. The other is this package with a core that knows nothing: less than that no Go library takes that is started with
+all the checks of docs/reliability.md, and anew in a child."""
 
 import json
 import os
@@ -9,12 +11,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from objects import ROOT
 from timing import Row, Table
 
+FIRST_USE = {"first": 20e3, "child": 300e3}  # ns
+FIRST_CALLS = {"first": "the first asdlpack", "child": "the first in a forked child"}
 GOALS = {"first": 1.5e6, "child": 2.0e6, "threads": 8, "MB of addresses": 1000}  # of the first two in ns
 
 EMPTY_CORE = """package main
@@ -66,7 +70,11 @@ def timed(function, *arguments):
     before, start = status("VmSize"), time.perf_counter_ns()
     function(*arguments)
     took = time.perf_counter_ns() - start
-    return {"first": took, "MB of addresses": (status("VmSize") - before) * 1.024e-3, "threads": status("Threads")}
+    return {
+        "first": took,
+        "MB of addresses": (status("VmSize") - before) * 1.024e-3,
+        "threads": status("Threads"),
+    }
 
 def in_child(function, *arguments):
     source, target = os.pipe()
@@ -77,18 +85,34 @@ def in_child(function, *arguments):
     return json.loads(os.read(source, 100))
 """
 
+# What an ordinary program wraps, after its first call.
+ORDINARY = """
+import array, mmap
+memory = bytearray(64)
+sources = bytes(64), array.array("f", [1, 2]), mmap.mmap(-1, 64), memoryview(memory).cast("f", (4, 4))[::2], bytearray()
+
+def use():
+    for source in sources:
+        wrap(source)
+
+first = timed(wrap, memory)["first"]
+taken = timed(use)
+taken |= {"first": first, "child": in_child(use)}
+print(json.dumps(taken))
+"""
+OF_DLPACK, OF_NUMPY = "from dlpack import asdlpack as wrap", "from numpy import asarray as wrap"
+
 OURS = """
-import array
-from dlpack import asdlpack
+from dlpack import frombuffer
 
 def describe(memory):
     try:
-        asdlpack(memory)
+        frombuffer(memory, "int4")  # which only Go describes
     except BufferError:
         pass  # of the core that knows nothing
 
 taken = timed(describe, bytearray(64))
-taken["child"] = in_child(describe, array.array("d", [1]))  # of a kind that is not remembered
+taken["child"] = in_child(describe, bytearray(64))
 print(json.dumps(taken))
 """
 
@@ -119,6 +143,33 @@ def empty_core(folder: Path) -> Path:
     return folder / "python"
 
 
+def ordinary(rounds: int, pydlpack: str | None) -> Iterator[Table]:
+    """An ordinary program's first use, beside numpy's and pydlpack's."""
+    here = dict(os.environ)
+    programs = {"ours": (sys.executable, here, OF_DLPACK), "numpy": (sys.executable, here, OF_NUMPY)}
+    if pydlpack:
+        programs["pydlpack"] = (pydlpack, {**os.environ, "PYTHONPATH": ""}, OF_DLPACK)  # PYTHONPATH may lead to ours
+    least: dict[str, dict[str, float]] = {}
+    for _ in range(rounds):
+        for name, (python, environment, wrap) in programs.items():
+            keep_least(least, name, [python, "-c", f"{wrap}\n{CLOCK}{ORDINARY}"], environment)
+    ours = least["ours"]
+    rows = [Row(call, ours[what], "the goal", FIRST_USE[what], 1.0) for what, call in FIRST_CALLS.items()]
+    rows += [Row(FIRST_CALLS[what], ours[what], name, least[name][what]) for what in FIRST_CALLS for name in least]
+    yield Table("an ordinary program's first use", "ns", [row for row in rows if row.beside != "ours"])
+    for what, goal in {"threads": 1, "MB of addresses": 1}.items():
+        yield Table(f"an ordinary program's {what}", "", [Row(f"{what} after it", ours[what], "the goal", goal, 1.0)])
+
+
+def keep_least(
+    least: dict[str, dict[str, float]], name: str, command: list[str], environment: Mapping[str, str]
+) -> None:
+    run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    taken = json.loads(run.stdout)
+    best = least.setdefault(name, taken)
+    best |= {what: min(value, best[what]) for what, value in taken.items()}
+
+
 def tables(rounds: int) -> Iterator[Table]:
     least: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as package:
@@ -131,10 +182,7 @@ def tables(rounds: int) -> Iterator[Table]:
         for _ in range(rounds):
             for name, (environment, (program, *arguments)) in programs.items():
                 command = [sys.executable, "-c", CLOCK + program, *arguments]
-                run = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
-                taken = json.loads(run.stdout)
-                best = least.setdefault(name, taken)
-                best |= {what: min(value, best[what]) for what, value in taken.items()}
+                keep_least(least, name, command, environment)
     ours, of_go, of_empty = least["ours"], least["of Go"], least["of an empty core"]
     yield Table(
         "the core's start",

@@ -2,15 +2,15 @@
  *
  * hold(obj) locks the buffer of bytes, and refer(obj) refers to an object with __dlpack__. Both look at nothing, decide
  * nothing, and take every argument unread; what they give is right for bytearrays of 4096 items alone. describe(obj) holds
- * a buffer of bytes, which it describes by the answer that dlpack remembers of such memory: what a kind means is decided
- * in Go, so that to look it up is the least that dlpack can do. Of a memoryview it holds one of its own: CPython crashes
+ * a buffer of bytes, which it describes by Go's table of types: what a type means is decided in Go, so that to look it up is
+ * the least that dlpack can do. Of a memoryview it holds one of its own: CPython crashes
  * where one in a garbage cycle is cleared before its export. copy(obj) copies a matrix of floats, its rows in reverse
  * order, or every second column, into memory such as dlpack's copies have. All is called by CPython's own fastest means,
  * without the stable ABI's limits.
  *
  * It is C because that is the least. */
-#include "ask/answers.c"
 #include "ask/request.c"
+#include "ask/table.c"
 
 struct floor {
     PyObject_HEAD
@@ -215,17 +215,10 @@ static PyObject *describe(PyObject *Py_UNUSED(module), PyObject *obj)
     request.ndim = view->ndim;
     request_dims(&request, view->shape, view->strides, view->itemsize);
     request_format(&request, view->format);
-    if (!recall(&request, &answer)) { /* Go would say what it is */
-        answer = (struct answer){.remember = 1,
-                                 .ndim = view->ndim,
-                                 .itemsize = view->itemsize,
-                                 .device = {kDLCPU, 0},
-                                 .dtype = {kDLUInt, 8, 1},
-                                 .alignment = 1,
-                                 .max_count = INT32_MAX};
-        remember(&request, &answer);
+    if (!look_up(&request, &answer)) {
         Py_DECREF(self);
-        return describe(NULL, obj);
+        PyErr_SetString(PyExc_BufferError, "not in the table");
+        return NULL;
     }
     self->tensor = (DLTensor){
         .data = (void *)(uintptr_t)(request.data + answer.offset),

@@ -25,7 +25,6 @@ import bench_copies
 import bench_growth
 import bench_import
 import bench_lookup
-import bench_programs
 import bench_start
 from timing import Table, cpu, print_table
 
@@ -44,7 +43,6 @@ ROUNDS = {  # of each subject: how often what it times is timed
     "objects": 40,
     "threads": 40,
     "memory": 1,
-    "programs": 1,
 }
 
 
@@ -57,6 +55,7 @@ def measure(subject: str, rounds: int, pydlpack: str | None, free_threaded: str 
         case "imports":
             yield bench_import.table(pydlpack, rounds)
         case "start":
+            yield from bench_start.ordinary(rounds, pydlpack)
             yield from bench_start.tables(rounds)
         case "copies":
             yield from bench_copies.tables(rounds)
@@ -76,8 +75,6 @@ def measure(subject: str, rounds: int, pydlpack: str | None, free_threaded: str 
                 yield bench_growth.threads(free_threaded, "", rounds)  # PYTHONPATH is of the other interpreter
         case "memory":
             yield from bench_growth.memory(pydlpack)
-        case "programs":
-            yield bench_programs.table()
         case "lookup":
             yield bench_lookup.table()
 

@@ -16,7 +16,7 @@ ROOMS = {  # from the top, with the step of a call that happens there
     "delegate": ("objects that have __dlpack__", ""),
     "read": ("a file for each other protocol", "2 read"),
     "object": ("what is held; capsules and their deleters", "5 hold"),
-    "ask": ("the request, remembered answers, the call", "3 ask"),
+    "ask": ("the request, Go's table, the call", "3 ask"),
     "python": ("CPython: names, arguments, the GIL", ""),
     "platform": ("what differs between systems", ""),
     "core": ("core.h: one request, one answer", ""),

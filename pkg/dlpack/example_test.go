@@ -71,17 +71,6 @@ func ExampleKindOf() {
 	// shape dimension 1 is negative: -2 true
 }
 
-// One answer serves memory of any shape and strides, at any aligned address.
-func ExampleDescription_Reuse() {
-	d := rows()
-	var t dlpack.Tensor
-	if err := d.Validate(&t); err == nil {
-		fmt.Printf("%+v\n", d.Reuse(&t))
-	}
-	// Output:
-	// {AnyData:true MaxCount:2305843009213693951}
-}
-
 // What a consumer asks for is checked before anything is done.
 func ExampleCheckTarget() {
 	gpu, cpu := dlpack.Device{Type: dlpack.CUDA, ID: 1}, dlpack.Device{Type: dlpack.CPU}

@@ -298,9 +298,6 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 			}
 		}
 		tensorOfTensor(t, &d, &got)
-		if reuse := d.Reuse(&got); reuse.AnyData {
-			reused(t, &d, &got, reuse.MaxCount)
-		}
 	})
 }
 
@@ -320,84 +317,5 @@ func tensorOfTensor(t *testing.T, d *Description, want *Tensor) {
 	}
 	if got != *want {
 		t.Fatalf("described again: %+v; want %+v", got, *want)
-	}
-}
-
-// reused checks that what Validate found holds for other memory, and for other shapes where there is a maxCount.
-func reused(t *testing.T, d *Description, want *Tensor, maxCount int64) {
-	if maxCount > 0 && d.HasStrides {
-		reusedForOtherStrides(t, d, want)
-		return
-	}
-	shapes := [][MaxNDim]int64{d.Shape}
-	if maxCount > 0 {
-		for i, length := range []int64{1, 2, 1000, maxCount} {
-			shape := [MaxNDim]int64{}
-			for dimension := range want.NDim {
-				shape[dimension] = 1
-			}
-			shape[i%want.NDim] = length
-			shapes = append(shapes, shape)
-		}
-	}
-	for _, shape := range shapes {
-		expected := *want
-		if maxCount > 0 {
-			expected.Size = 1
-			for dimension := want.NDim - 1; dimension >= 0; dimension-- {
-				expected.Shape[dimension], expected.Strides[dimension] = shape[dimension], expected.Size
-				expected.Size *= shape[dimension]
-			}
-			expected.NBytes = expected.Size * want.ItemSize
-			expected.Above = uint64(expected.NBytes)
-		}
-		above := expected.Above
-		alignment := want.DataType.Alignment()
-		for _, first := range []uint64{alignment, want.Below, 1 << 40, -above} {
-			first &^= alignment - 1
-			outside := d.Span >= 0 && d.Offset+above > uint64(d.Span)
-			if first <= d.Offset || first < want.Below || above > -first || outside {
-				continue
-			}
-			other, got := *d, Tensor{}
-			other.Data, other.Shape = first-d.Offset, shape
-			if err := other.Validate(&got); err != nil || got != expected {
-				t.Fatalf("at 0x%x: %v, %+v; want %+v", first, err, got, expected)
-			}
-		}
-	}
-}
-
-// reusedForOtherStrides checks that of other shapes and strides, which are Validate's to measure, the rest is the same.
-func reusedForOtherStrides(t *testing.T, d *Description, want *Tensor) {
-	const first = 1 << 40
-	if d.Offset > first {
-		return
-	}
-	for i, strides := range [][]int64{{1}, {0, -3}, {7, 1, 1000}, {-1}} {
-		other, got := *d, Tensor{}
-		other.Data, other.Span = first-d.Offset, -1
-		expected := *want
-		for dimension := range d.NDim {
-			stride := strides[dimension%len(strides)]
-			other.Shape[dimension] = 1 + int64((dimension+i)%2)
-			expected.Shape[dimension], expected.Strides[dimension] = other.Shape[dimension], stride
-			if other.Strides[dimension] = stride; !d.ElementStrides {
-				other.Strides[dimension] *= want.ItemSize
-			}
-		}
-		if err := other.Validate(&got); err != nil {
-			t.Fatalf("%+v: %v", other, err)
-		}
-		for dimension := range d.NDim {
-			if got.Shape[dimension] == 1 {
-				expected.Strides[dimension] = got.Strides[dimension]
-			}
-		}
-		expected.Size, expected.NBytes, expected.Compact = got.Size, got.NBytes, got.Compact
-		expected.Below, expected.Above = got.Below, got.Above
-		if got != expected {
-			t.Fatalf("%+v: %+v; want %+v", other, got, expected)
-		}
 	}
 }

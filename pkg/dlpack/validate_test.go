@@ -310,47 +310,11 @@ func refused(t *testing.T, d *Description, kind Kind, want string) *Tensor {
 	return &got
 }
 
-func TestMemoryWithItemsIsReusedForAnyShape(t *testing.T) {
-	const most = math.MaxInt64 / 4
-	for _, test := range []struct {
-		name string
-		d    *Description
-		want int64
-	}{
-		{"no strides", described(float32Type, []int64{3}), most},
-		{"the stride of the item", described(float32Type, []int64{3}, strides(4)), most},
-		{"one item, with any stride", described(float32Type, []int64{1}, strides(8)), most},
-		{"no items", described(float32Type, []int64{0}), 0},
-		{"another stride", described(float32Type, []int64{3}, strides(8)), most},
-		{"two dimensions", described(float32Type, []int64{3, 1}), most},
-		{"two dimensions without items", described(float32Type, []int64{3, 0}), 0},
-		{"two dimensions with strides", described(float32Type, []int64{3, 2}, strides(8, 4)), most},
-		{"no dimensions", described(float32Type, nil), 0},
-		{"a span", described(float32Type, []int64{3}, span(12)), most},
-		{"packed items", described(float4Type, []int64{3}), 0},
-		{"packed items with strides", described(float4Type, []int64{3}, elements(1)), 0},
-		{"padded items", described(float4Type, []int64{3}, flags(SubbyteTypePadded)), math.MaxInt64},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var got Tensor
-			if err := test.d.Validate(&got); err != nil {
-				t.Fatal(err)
-			}
-			if got, want := test.d.Reuse(&got), (Reuse{got.Size > 0, test.want}); got != want {
-				t.Errorf("got %+v; want %+v", got, want)
-			}
-		})
-	}
-}
-
 func TestOffsetsStayWithHandles(t *testing.T) {
 	var got Tensor
 	d := described(int8Type, nil, on(Metal), offset(3))
 	if err := d.Validate(&got); err != nil || got.Offset != 0 || got.ByteOffset != 3 {
 		t.Errorf("handle: %v, offset %d, byte offset %d", err, got.Offset, got.ByteOffset)
-	}
-	if reuse := d.Reuse(&got); reuse != (Reuse{}) {
-		t.Errorf("memory that is not the CPU's is remembered: %+v", reuse)
 	}
 	if err := described(int8Type, nil, on(CUDA), offset(3)).Validate(&got); err != nil || got.Offset != 3 ||
 		got.ByteOffset != 0 {

@@ -1,5 +1,4 @@
-/* ask.h: the room of questions to the Go core: the request, the remembered answers, the core's start and the call into
- * it.
+/* ask.h: the room of questions to the Go core: the request, Go's table of types, the core's start and the call into it.
  *
  * Ownership: requests and answers are the caller's, and a request borrows all that it leads to. A copy that an answer
  * carries is the caller's to free. Errors: NULL or -1 with an exception set. */
@@ -38,7 +37,7 @@ enum { GIL_BYTES = 1 << 20 }; /* a copy from this size on lets other Python thre
 /* Whether a buffer's format says another byte order than the CPU's, which is little-endian. */
 bool in_other_order(const struct request *request);
 
-/* Answers the request: from memory, or by one call into Go. -1 with an exception set where the answer is an error, which
+/* Answers the request: by Go's table, or by one call into Go. -1 with an exception set where the answer is an error, which
  * has no copy. */
 int ask(struct request *request, struct answer *answer);
 
@@ -91,13 +90,9 @@ describe_function *running_core(void);
 void begin_first_call(sigset_t *before);
 void end_first_call(const sigset_t *before);
 
-/* answers.c */
+/* table.c */
 
-/* The remembered answer to an equal request, where it holds for this one's data, span and shape, too; else false, and
- * the answer is undefined. */
-bool recall(const struct request *request, struct answer *answer);
-
-/* Remembers the answer, if it may be. */
-void remember(const struct request *request, const struct answer *answer);
+/* Answers a request to share ordinary memory, as Go would. false: only Go can answer, and the answer is undefined. */
+bool look_up(const struct request *request, struct answer *answer);
 
 #endif

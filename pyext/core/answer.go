@@ -13,11 +13,6 @@ import (
 // write puts the tensor into the answer to a request with this data, and the stream by whose order its memory is
 // complete.
 func write(data uint64, d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.struct_answer) {
-	var reuse dlpack.Reuse // a copy is not reused, nor is what came without data: nothing then tells it from other memory
-	if answer.memory == nil && answer.device_memory == nil && data != 0 {
-		reuse = d.Reuse(t)
-	}
-	answer.remember, answer.max_count = flag(reuse.AnyData), C.int64_t(reuse.MaxCount)
 	answer.ndim = C.int32_t(t.NDim)
 	answer.dtype = C.DLDataType{
 		code:  C.uint8_t(t.DataType.Code),
@@ -38,7 +33,6 @@ func write(data uint64, d *dlpack.Description, t *dlpack.Tensor, stream int64, a
 	}
 	answer.offset = C.uint64_t(first - data)
 	answer.byte_offset = C.uint64_t(t.ByteOffset)
-	answer.alignment = C.uint64_t(t.DataType.Alignment())
 	answer.below, answer.above = C.uint64_t(t.Below), C.uint64_t(t.Above)
 	answer.stream = C.int64_t(stream)
 	answer.versioned_only = C.uint32_t(flag(t.VersionedOnly))

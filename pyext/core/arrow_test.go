@@ -111,7 +111,7 @@ func TestArrowDataBeginsAtItsOffset(t *testing.T) {
 			[]int64{1, 3, 2}},
 	} {
 		got := askOf(test.column, 1, copyNever, nil)
-		if got.status != statusOK || got.name != test.name || got.offset != 1<<20+test.offset || got.remember ||
+		if got.status != statusOK || got.name != test.name || got.offset != 1<<20+test.offset ||
 			!slices.Equal(got.shape, test.shape) || got.allocations != 0 {
 			t.Errorf("%+v: %+v", test.column, got)
 		}
@@ -127,11 +127,11 @@ func TestBitsOfArrowAreCopiedToBytes(t *testing.T) {
 	}
 	got = askOf(bits, 1, copyIfNeeded, data)
 	if got.status != statusOK || got.name != "bool" || !bytes.Equal(got.copied, []byte{0, 1, 1, 0, 0, 1}) ||
-		!slices.Equal(got.shape, bits.shape) || got.remember || got.flags != isCopied {
+		!slices.Equal(got.shape, bits.shape) || got.flags != isCopied {
 		t.Errorf("%+v", got)
 	}
 	bits.shape = []int64{0}
-	if got := askOf(bits, 1, copyNever, data); got.status != statusOK || got.copied != nil || got.remember {
+	if got := askOf(bits, 1, copyNever, data); got.status != statusOK || got.copied != nil {
 		t.Errorf("no items: %+v", got)
 	}
 }
@@ -153,7 +153,7 @@ func TestChunksAreJoined(t *testing.T) {
 		for _, copy := range []int64{copyIfNeeded, copyAlways} {
 			got := askOf(test.column, 3, copy, test.data)
 			if got.status != statusOK || !bytes.Equal(got.copied, slices.Repeat(test.want, 3)) ||
-				!slices.Equal(got.shape, test.shape) || got.flags != isCopied || got.remember {
+				!slices.Equal(got.shape, test.shape) || got.flags != isCopied {
 				t.Errorf("%+v: %+v", test.column, got)
 			}
 		}

@@ -18,7 +18,7 @@
 
 enum {
     MAX_NDIM = 64,        /* dimensions of a request and of an answer; numpy's and the buffer protocol's limit too */
-    FORMAT_SIZE = 24,     /* a format of this many bytes or more is in long_format, and never remembered */
+    FORMAT_SIZE = 24,     /* a format of this many bytes or more is in long_format, and never known */
     NAME_SIZE = 32,       /* the longest data type name, "float8_e4m3b11fnuzx65535", and its NUL fit */
     LETTERS_SIZE = 4,     /* what another protocol calls a data type, "Zf", and its NUL fit */
     TYPESTR_SIZE = 8,     /* "<c16" and its NUL fit */
@@ -39,7 +39,7 @@ enum protocol {
     PROTOCOL_ARRAY_STRUCT,
     PROTOCOL_CUDA_ARRAY_INTERFACE,
     PROTOCOL_BUFFER,
-    PROTOCOL_ARROW_ARRAY, /* schema and arrays say it all; data is 0, and nothing is remembered */
+    PROTOCOL_ARROW_ARRAY, /* schema and arrays say it all; data is 0, and Go reads them */
     PROTOCOL_ARROW_STREAM,
     PROTOCOL_MEMORY, /* frombuffer, from_pointer: the caller says what it is; strides in elements, one -1 in shape */
 };
@@ -70,8 +70,6 @@ struct terms {
 };
 
 struct request {
-    /* What the answer depends on. Up to dims it is the key under which an answer is remembered, or where that holds for one
-     * layout alone, up to the used part of dims. */
     uint8_t protocol;
     uint8_t facts;
     uint16_t version;       /* of the array interface or CUDA array interface; 0 where a protocol has none */
@@ -82,8 +80,7 @@ struct request {
     uint64_t flags;         /* PROTOCOL_DLTENSOR only: the DLPACK_FLAG_BITMASK_* of a versioned struct */
     int64_t itemsize;       /* bytes; buffer only */
     uint64_t offset;        /* bytes to add to data; Arrow: items to skip */
-    uint32_t format_length; /* bytes of the format, without a NUL */
-    uint32_t reserved;      /* zero: the key has no padding */
+    uint64_t format_length; /* bytes of the format, without a NUL */
     /* Padded with NULs. Buffer: the PEP 3118 format. The array interfaces and struct: the typestr, and behind a space
      * obj.dtype.name where the typestr may hide the type ("<V2 bfloat16"). Memory: a data type's name, or such a
      * typestr. */
@@ -91,11 +88,8 @@ struct request {
     /* The shape, then from dims[ndim] on strides: in bytes, or where `protocol` says so in elements. */
     int64_t dims[2 * MAX_NDIM];
 
-    /* What C compares with a remembered answer. */
-    uint64_t data; /* address */
-    int64_t span;  /* bytes of memory from data on, where FACT_SPAN */
-
-    /* What else Go reads. */
+    uint64_t data;           /* address */
+    int64_t span;            /* bytes of memory from data on, where FACT_SPAN */
     const char *long_format; /* format_length bytes, where that is FORMAT_SIZE or more */
     uint64_t schema, arrays; /* Arrow: the addresses of an ArrowSchema, and of array_count ArrowArrays in a row */
     int64_t array_count;
@@ -140,11 +134,9 @@ struct type_names {
 
 struct answer {
     int32_t status;
-    uint8_t remember; /* C may keep what follows, for equal requests whose data and span fit it */
-    void *memory;     /* a copy, which the caller frees by free_aligned; NULL where nothing was copied to the CPU */
+    void *memory; /* a copy, which the caller frees by free_aligned; NULL where nothing was copied to the CPU */
     struct device_memory *device_memory; /* a copy, from malloc; NULL where nothing was copied to a device */
 
-    /* What is remembered, up to the used part of dims. */
     int32_t ndim;
     DLDataType dtype;
     DLDevice device;
@@ -152,10 +144,8 @@ struct answer {
     int64_t itemsize;      /* bytes */
     uint64_t offset;       /* bytes from request.data to the first element, modulo 2**64; to NULL where there is none */
     uint64_t byte_offset;  /* what stays in DLTensor.byte_offset, for devices whose data is a handle */
-    uint64_t alignment;    /* bytes, a power of two; data + offset is a multiple of it */
     uint64_t below, above; /* bytes that the elements reach below and above data + offset */
     int64_t stream;        /* whose queued work completes the memory; 0: not known, or there is nothing to wait for */
-    int64_t max_count;     /* > 0: it holds for each shape of 1 to max_count items, and strides of whole items */
     uint32_t versioned_only; /* 1: the legacy struct can't say what this tensor is */
     uint32_t on_cpu;         /* 1: the CPU can read the memory */
     struct type_names names;

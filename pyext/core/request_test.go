@@ -48,7 +48,6 @@ type told struct {
 	shape                        []int64
 	offset                       uint64
 	flags                        uint64
-	remember                     bool
 	copied                       []byte
 	allocations                  float64
 }
@@ -103,16 +102,15 @@ func ask(asked asked) told {
 	}
 	dlpackDescribe(request, answer)
 	told := told{
-		status:   int64(answer.status),
-		message:  text(answer.message[:]),
-		name:     text(answer.names.dtype[:]),
-		format:   text(answer.names.format[:]),
-		typestr:  text(answer.names.typestr[:]),
-		arrow:    text(answer.names.arrow[:]),
-		shape:    numbers(answer.dims[:answer.ndim]),
-		offset:   uint64(answer.offset),
-		flags:    uint64(answer.flags),
-		remember: answer.remember != 0,
+		status:  int64(answer.status),
+		message: text(answer.message[:]),
+		name:    text(answer.names.dtype[:]),
+		format:  text(answer.names.format[:]),
+		typestr: text(answer.names.typestr[:]),
+		arrow:   text(answer.names.arrow[:]),
+		shape:   numbers(answer.dims[:answer.ndim]),
+		offset:  uint64(answer.offset),
+		flags:   uint64(answer.flags),
 	}
 	if answer.memory != nil {
 		size := int64(answer.itemsize)
@@ -129,28 +127,27 @@ func ask(asked asked) told {
 
 func TestMemoryIsWhatTheCallerSays(t *testing.T) {
 	for _, test := range []struct {
-		asked    asked
-		name     string
-		shape    []int64
-		remember bool
+		asked asked
+		name  string
+		shape []int64
 	}{
-		{asked{format: "bfloat16", shape: []int64{3}, facts: withSpan, span: 6}, "bfloat16", []int64{3}, true},
-		{asked{format: "bfloat16", shape: []int64{-1}, facts: withSpan, span: 6}, "bfloat16", []int64{3}, true},
+		{asked{format: "bfloat16", shape: []int64{3}, facts: withSpan, span: 6}, "bfloat16", []int64{3}},
+		{asked{format: "bfloat16", shape: []int64{-1}, facts: withSpan, span: 6}, "bfloat16", []int64{3}},
 		{asked{format: "float32", shape: []int64{2, 2}, strides: []int64{-2, 1}, offset: 8, facts: withSpan | withStrides,
-			span: 16}, "float32", []int64{2, 2}, true},
+			span: 16}, "float32", []int64{2, 2}},
 		{asked{format: "float4_e2m1fn", shape: []int64{3, -1}, facts: withSpan, span: 3}, "float4_e2m1fn",
-			[]int64{3, 2}, false},
-		{asked{format: "float4_e2m1fnx2", shape: []int64{3}}, "float4_e2m1fnx2", []int64{3}, true},
-		{asked{format: "<V2 bfloat16", shape: []int64{3}}, "bfloat16", []int64{3}, true},
-		{asked{format: "<f1 float8_e5m2", shape: []int64{3}}, "float8_e5m2", []int64{3}, true},
-		{asked{format: "=i4", shape: nil}, "int32", nil, true},
-		{asked{format: "int8", shape: []int64{0}, offset: 3, facts: withSpan, span: 3}, "int8", []int64{0}, false},
-		{asked{format: "int8", shape: []int64{4}, device: onROCm}, "int8", []int64{4}, false},
+			[]int64{3, 2}},
+		{asked{format: "float4_e2m1fnx2", shape: []int64{3}}, "float4_e2m1fnx2", []int64{3}},
+		{asked{format: "<V2 bfloat16", shape: []int64{3}}, "bfloat16", []int64{3}},
+		{asked{format: "<f1 float8_e5m2", shape: []int64{3}}, "float8_e5m2", []int64{3}},
+		{asked{format: "=i4", shape: nil}, "int32", nil},
+		{asked{format: "int8", shape: []int64{0}, offset: 3, facts: withSpan, span: 3}, "int8", []int64{0}},
+		{asked{format: "int8", shape: []int64{4}, device: onROCm}, "int8", []int64{4}},
 	} {
 		test.asked.protocol = memory
 		got := ask(test.asked)
 		if got.status != statusOK || got.name != test.name || !slices.Equal(got.shape, test.shape) ||
-			got.remember != test.remember || got.flags != 0 || got.allocations != 0 {
+			got.flags != 0 || got.allocations != 0 {
 			t.Errorf("%+v: %+v", test.asked, got)
 		}
 		if got.name != "int8" && got.offset != test.asked.offset {
@@ -178,7 +175,7 @@ func TestMemoryThatACopyCuresIsCopied(t *testing.T) {
 			t.Errorf("%+v: %+v", test.asked, got)
 		}
 		test.asked.copy = copyIfNeeded
-		if got := ask(test.asked); got.status != statusOK || !bytes.Equal(got.copied, test.copy) || got.remember {
+		if got := ask(test.asked); got.status != statusOK || !bytes.Equal(got.copied, test.copy) {
 			t.Errorf("%+v: %+v", test.asked, got)
 		}
 	}

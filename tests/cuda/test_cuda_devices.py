@@ -77,7 +77,7 @@ def test_memory_without_items_is_on_the_current_device(driver):
 @with_driver
 def test_an_address_that_the_driver_does_not_know_is_a_value_error(driver):
     memory = driver.allocate(64)
-    assert asdlpack(memory.array()).device == (DLDeviceType.kDLCUDA, 0)  # which is not remembered
+    assert asdlpack(memory.array()).device == (DLDeviceType.kDLCUDA, 0)
     memory.free()
     numbers = np.zeros(16, "f4")
     for address in memory.address, numbers.ctypes.data, 1 << 20:

@@ -141,7 +141,6 @@ def test_a_consumers_copy_is_not_the_one_that_none_keeps():
 
 
 def test_what_was_copied_once_is_copied_each_time():
-    """Answers are remembered: one that made a copy must not serve a request that shares, nor the other way round."""
     swapped, native = np.arange(4, dtype=">i2"), np.arange(4, dtype="i2")
     for _ in range(3):
         check_copy(asdlpack(interface(swapped), copy=None), native)
@@ -194,19 +193,16 @@ def test_copies_of_any_length_have_the_bytes_and_are_their_own(kind, nbytes):
 
 
 @alone
-def test_small_copies_of_known_kinds_need_no_call_into_go():
+def test_small_copies_of_known_types_need_no_call_into_go():
     images = [np.arange(12 * n, dtype="int16").reshape(3, 4, n) for n in range(1, 100)]
-    for source in images[0], bytes(1):
-        asdlpack(source, copy=True)
-    calls = dlpack._dlpack._core_calls()
     for image in images:
         assert np.array_equal(np.from_dlpack(asdlpack(image, copy=True)), image)
         assert bytes(asdlpack(image.tobytes(), copy=True)) == image.tobytes()
-    assert dlpack._dlpack._core_calls() == calls
+    assert dlpack._dlpack._core_calls() == 0
 
 
 @alone
-def test_strided_copies_of_known_kinds_need_no_call_into_go():
+def test_strided_copies_of_known_types_need_no_call_into_go():
     image = np.arange(4096, dtype="u4").reshape(16, 16, 16)
     several = [image[::2], image.T, image[::-1, :, 3], image[:, None, 0], np.broadcast_to(image[0, 0], (3, 16))]
     sources = [array.astype(dtype, "K") for array in several for dtype in ("u1", "i2", "f4", "c8", "c16")]
@@ -218,12 +214,9 @@ def test_strided_copies_of_known_kinds_need_no_call_into_go():
     lines = np.arange(2 << 20, dtype="i4").reshape(8, -1, 1024)
     sources += [lines[:, ::-1], lines[::-1, 1:, :-1], lines[::2, ::-1, None, 512:], lines.transpose(1, 0, 2)]
     for source in sources:
-        dlpack.asdlpack(source, copy=True)
-    calls = dlpack._dlpack._core_calls()
-    for source in sources:
         check_copy(dlpack.asdlpack(source, copy=True), source)
     assert len(sources) > 20
-    assert dlpack._dlpack._core_calls() == calls
+    assert dlpack._dlpack._core_calls() == 0
 
 
 @pytest.mark.parametrize("kind", [bytes, BYTES_OF_NUMPY])

@@ -38,7 +38,6 @@ def test_data_may_be_a_buffer_with_an_offset(data):
 
 
 def test_buffers_of_several_sizes_are_measured_each_time():
-    """An answer is remembered without the address and the size of the buffer."""
     for size in (48, 47, 64, 44, 48):
         obj = interface(data=bytes(size))
         if size < 48:

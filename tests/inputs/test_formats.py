@@ -39,7 +39,6 @@ def test_the_half_precision_complex_number_of_nanobind_is_complex32(format, orde
 
 
 def test_a_format_of_any_length_is_read_to_its_end():
-    """Also behind another one of the same length, of which the answer is remembered where that is short."""
     for length in range(1, 50):
         for code, name in (b"d", "float64"), (b"q", "int64"), (b"d", "float64"):
             assert asdlpack(Exporter(bytes(8), code.rjust(length), 8, (1,))).dtype == name

@@ -16,7 +16,7 @@ from dlpack.tests.tensors import LEGACY, VERSIONED, Tensor, owned, strays
 from support.alone import alone, python
 from support.builds import build
 from support.capi import Memory, address, consume
-from support.forks import new_kind, use_all
+from support.forks import ask_core, use_all
 from support.libraries import library
 from support.process import status, threads
 from support.threads import in_threads
@@ -92,7 +92,7 @@ def test_threads_that_end_leave_nothing(effort, figure):
     left = []
 
     def work():
-        asdlpack(new_kind())
+        ask_core()
         asdlpack(memoryview(b"0123456789")[::-2], copy=True)
         left.append(asdlpack(bytearray(8)))  # which another thread lets go
         left.pop(0)
@@ -128,10 +128,10 @@ def test_threads_that_live_at_once(effort, figure):
     def work(number):
         mine = asdlpack(bytearray([number % 251] * 8))
         ours = asdlpack(source)
-        asdlpack(new_kind())
+        ask_core()
         together.wait()  # all of them have called Go, and are alive
         asdlpack(memoryview(mine)[::-2], copy=True)
-        asdlpack(new_kind())
+        ask_core()
         together.wait()
         return bytes(mine)[0] + ours.size
 

@@ -16,8 +16,7 @@ from support.threads import ForeignThreads, in_threads
 pytestmark = pytest.mark.usefixtures("quick_switches")
 
 
-def test_threads_meet_new_kinds_together():
-    """The table of remembered answers is shared. Each offset is a kind."""
+def test_threads_describe_many_layouts_together():
     memory = bytearray(1 << 14)
 
     def work(number):

@@ -74,9 +74,13 @@ def test_a_row_is_left_out_where_a_statement_raises(monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("asdlpack(0) is left out: TypeError: ")
 
 
-def test_a_program_is_measured_by_its_calls_into_go():
-    result = run(sys.executable, ROOT / "benchmarks" / "bench_programs.py", "windows")
-    assert 1 <= int(result.stdout) < 10, result.stderr
+def test_the_first_use_of_an_ordinary_program_starts_no_thread(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    first, threads, addresses = import_module("bench_start").ordinary(1, None)
+    assert {row.beside for row in first.rows} == {"the goal", "numpy"}
+    assert all(row.value > 0 and row.other > 0 for row in first.rows)
+    assert [row.value for row in threads.rows] == [1]
+    assert [row.value < 1 for row in addresses.rows] == [True]
 
 
 @pytest.mark.long

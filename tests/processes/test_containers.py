@@ -38,7 +38,7 @@ def copies_of_the_core():
 def test_a_child_runs_a_copy_of_the_core_in_memory():
     def use():
         files = process.open_files()
-        dlpack.asdlpack(forks.new_kind())
+        forks.ask_core()
         assert process.opened_since(files) == process.OF_THE_CORE
         everything.use()
         [copy] = copies_of_the_core()
@@ -152,7 +152,7 @@ def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir(languag
     def use():
         seccomp.forbid(seccomp.NO_MEMFD)
         with pytest.raises(RuntimeError, match="set TMPDIR to a folder") as raised:
-            dlpack.asdlpack(forks.new_kind())
+            forks.ask_core()
         text = str(raised.value)
         assert "memfd_create: Operation not permitted" in text
         for path in "/tmp", "/var/tmp", "/dev/shm":
@@ -191,7 +191,7 @@ def test_a_core_that_can_not_be_read_is_named_until_it_can(package, why, started
             if {why!r} == "No such file":
                 os.rename(path, path + ".moved")
             with pytest.raises(RuntimeError, match=path + ": {why}.*put it back, make it readable"):
-                dlpack.asdlpack(forks.new_kind())
+                forks.ask_core()
             if {why!r} == "No such file":
                 os.rename(path + ".moved", path)
             os.chmod(path, 0o755)
@@ -229,7 +229,7 @@ def test_a_core_that_was_replaced_since_the_import_is_named(package, what, start
             if not {has_memfd}:
                 seccomp.forbid(seccomp.NO_MEMFD)
             with pytest.raises(RuntimeError, match={text!r}) as raised:
-                dlpack.asdlpack(forks.new_kind())
+                forks.ask_core()
             assert {str(core)!r} in str(raised.value) and "TMPDIR" not in str(raised.value)
             os.replace("original", "_core.so")
             forks.use_all()
@@ -254,7 +254,7 @@ def test_a_core_that_is_a_fifo_is_refused(package, started):
         def use():
             before = process.threads()
             with pytest.raises(RuntimeError, match="_core.so: the file was cut off, or is not a regular file"):
-                dlpack.asdlpack(forks.new_kind())
+                forks.ask_core()
             while process.threads() > before:  # those that the core would have got are on their way out
                 time.sleep(0.01)
 
@@ -282,9 +282,8 @@ def test_a_process_that_changed_its_root_says_what_it_can_not_read(started):
         os.chroot("/proc/self/fdinfo")
         words = "/_core.so: No such file .*asdlpack.memoryview.b'x'., copy=True. before the process changes"
         with pytest.raises(RuntimeError, match=words):
-            dlpack.asdlpack(source)
+            forks.ask_core()
 
-    source = forks.new_kind()
     if started:
         everything.use()
     enter_namespace()
@@ -295,20 +294,19 @@ def test_a_process_that_changed_its_root_says_what_it_can_not_read(started):
 @makes_mounts
 @alone
 def test_threads_that_can_not_be_started_say_why():
-    source = forks.new_kind()
 
     def use_in_half_a_namespace():
         libc = enter_namespace()
         new_pids = 0x20000000
         assert libc.unshare(new_pids) == 0
         with pytest.raises(OSError, match=r"after unshare\(CLONE_NEWPID\) .* fork first"):
-            dlpack.asdlpack(source)
+            forks.ask_core()
         forks.fork_and_join(forks.use_all)
 
     def use_under_a_filter():
         seccomp.forbid([(name, 0, 0, errno.EPERM) for name in ("clone", "clone3")])
         with pytest.raises(OSError, match="a filter of system calls"):
-            dlpack.asdlpack(source)
+            forks.ask_core()
 
     forks.fork_and_join(use_in_half_a_namespace)
     forks.fork_and_join(use_under_a_filter)
@@ -317,10 +315,9 @@ def test_threads_that_can_not_be_started_say_why():
 @pytest.mark.parametrize("denied", ["mmap", "mprotect"])
 @alone
 def test_memory_that_a_filter_denies_at_the_start_says_so(denied):
-    source = forks.new_kind()
     seccomp.forbid([(denied, 0, 0, errno.EPERM)])
     with pytest.raises(MemoryError, match="a filter of system calls denies mmap or mprotect") as raised:
-        dlpack.asdlpack(source)
+        forks.ask_core()
     assert "vm.max_map_count" not in str(raised.value)
 
 
@@ -331,7 +328,7 @@ def test_a_child_whose_filter_denies_fstat_says_so():
     def use():
         seccomp.forbid([(name, 0, 0, errno.EPERM) for name in ("fstat", "newfstatat")])
         with pytest.raises(RuntimeError, match="_core.so: Operation not permitted .* its filter of system calls"):
-            dlpack.asdlpack(forks.new_kind())
+            forks.ask_core()
 
     everything.use()
     forks.fork_and_join(use)
@@ -348,11 +345,10 @@ def test_a_child_whose_filter_denies_fstat_says_so():
 @alone
 def test_an_epoll_instance_that_can_not_be_used_says_why(denied, error, way_out):
     """Go ends the process where it can't wait for its eventfd."""
-    source = forks.new_kind()
     before = process.open_files()
     seccomp.forbid([(denied, 0, 0, error)])
     with pytest.raises(OSError, match=f"{os.strerror(error)} .*{way_out}"):
-        dlpack.asdlpack(source)
+        forks.ask_core()
     assert process.open_files() == before
 
 
@@ -362,9 +358,9 @@ def test_a_child_that_gets_neither_says_so_and_lives():
         seccomp.forbid(seccomp.NO_MEMFD + seccomp.NO_NEW_FILES)
         before = process.open_files()
         for _ in range(3):
-            forks.use_known_kinds()
+            forks.use_ordinary_memory()
             with pytest.raises(RuntimeError, match="neither a memfd nor a temporary file could be"):
-                dlpack.asdlpack(forks.new_kind())
+                forks.ask_core()
         inherited.drop()
         assert process.open_files() == before
         os.close(os.pidfd_open(os.getpid()))

@@ -54,12 +54,12 @@ EXITS = {
         "@atexit.register\n"
         "def last():\n"
         "    assert np.from_dlpack(dlpack.asdlpack(keep)).tolist() == list(b'bytes')\n"
-        "    dlpack.asdlpack(memoryview(bytes(7))[::2])"
+        "    dlpack.frombuffer(bytes(7), 'int4')"
     ),
     "using all in a finaliser": (
         "class Last:\n"
         "    def __del__(self):\n"
-        "        memoryview and dlpack.asdlpack(memoryview(bytes(11))[::2]).__dlpack__()\n"
+        "        memoryview and dlpack.frombuffer(bytes(11), 'int4').__dlpack__()\n"
         "last = Last(); last.self = last"
     ),
     "with a delegate and its import": "y = dlpack.asdlpack(np.arange(3)); y.shape; keep = y.__dlpack__()",
@@ -68,7 +68,7 @@ EXITS = {
         "import os, warnings\n"
         "warnings.simplefilter('ignore')  # of the core's threads, from Python 3.12 on\n"
         "child = os.fork()\n"
-        "keep = x.__dlpack__(), dlpack.asdlpack(memoryview(bytes(13))[::2])\n"
+        "keep = x.__dlpack__(), dlpack.frombuffer(bytes(13), 'int4')\n"
         "if child: assert os.wait()[1] == 0"
     ),
     "before a deleter is called": (
@@ -113,7 +113,7 @@ MORE = {
         0,
     ),
     "while a daemon thread starts the core": (
-        "threading.Thread(target=lambda: dlpack.asdlpack(forks.new_kind()), daemon=True).start()",
+        "threading.Thread(target=lambda: forks.ask_core(), daemon=True).start()",
         0,
     ),
     "while a finaliser copies": (
@@ -148,7 +148,7 @@ MORE = {
     "in a forked child, by its own end": (
         "in_threads(forks.use_all)\n"
         "child = os.fork()\n"
-        "keep = dlpack.asdlpack(forks.new_kind()).__dlpack__(), x.__dlpack__()\n"
+        "keep = forks.ask_core().__dlpack__(), x.__dlpack__()\n"
         "if child: os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
         "sys.exit(7)",
         7,

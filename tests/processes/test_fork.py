@@ -32,7 +32,6 @@ PARENTS = ["right after the import", "idle", "just back from Go", "with threads 
 @pytest.mark.parametrize("parent", PARENTS)
 @alone(timeout=280)
 def test_children_use_everything_and_fork_five_deep(parent, effort, figure):
-    import dlpack
     from support import everything, forks
 
     inherited = []
@@ -69,7 +68,7 @@ def test_children_use_everything_and_fork_five_deep(parent, effort, figure):
     with forks.Load(3) if parent == "with threads inside Go" else contextlib.nullcontext():
         while done < count and time.monotonic() < end:
             if parent == "just back from Go":
-                dlpack.asdlpack(forks.new_kind())
+                forks.ask_core()
             deep += 2 * goes_deep(next(numbers) + 1)
             forking = [lambda: forks.fork(child), lambda: process.in_thread(lambda: forks.fork(child))]
             for pid in [fork() for fork in forking]:
@@ -157,19 +156,18 @@ def test_a_fork_of_a_child_that_used_nothing_works():
 def test_a_child_that_meets_known_kinds_alone_makes_no_call_into_go():
     from support import forks
 
-    def use_known_kinds_without_go():
+    def use_ordinary_memory_without_go():
         before = forks.core_calls()
-        forks.use_known_kinds()
+        forks.use_ordinary_memory()
         assert forks.core_calls() == before
 
-    forks.use_known_kinds()
+    forks.use_ordinary_memory()
     for _ in range(10):
-        forks.fork_and_join(use_known_kinds_without_go)
+        forks.fork_and_join(use_ordinary_memory_without_go)
 
 
 @alone
 def test_a_child_exports_and_reads_what_it_inherited():
-    import numpy as np
 
     import dlpack
     from support import forks
@@ -194,7 +192,6 @@ def test_a_child_exports_and_reads_what_it_inherited():
 @pytest.mark.parametrize(("limit", "named"), [("RLIMIT_NOFILE", "ulimit -n"), ("RLIMIT_FSIZE", "ulimit -f")])
 @alone
 def test_a_child_without_a_copy_of_the_core_names_the_limit(limit, named, memfds):
-    import dlpack
     from support import forks, seccomp
 
     forks.use_all()
@@ -208,10 +205,10 @@ def test_a_child_without_a_copy_of_the_core_names_the_limit(limit, named, memfds
         free = os.dup(0)
         os.close(free)
         resource.setrlimit(kind, (free if limit == "RLIMIT_NOFILE" else 4096, limits[1]))
-        forks.use_known_kinds()
+        forks.use_ordinary_memory()
         error, why = (OSError, "epoll") if limit == "RLIMIT_NOFILE" else (RuntimeError, "fork")
         with pytest.raises(error, match=f"{why}.*raise {named}") as raised:
-            dlpack.asdlpack(forks.new_kind())
+            forks.ask_core()
         assert "TMPDIR" not in str(raised.value)
         resource.setrlimit(kind, limits)
         forks.use_all()
@@ -249,14 +246,12 @@ def test_a_fork_in_which_another_library_takes_the_gil_ends(meanwhile):
     with libraries.library("fork_handler") as path:
         library = ctypes.PyDLL(path)
     assert library.register_handler() == 0
-    import dlpack
     from support import forks
 
-    source = forks.new_kind()
     sys.setswitchinterval(1000)  # nobody else gets the GIL from here on, unless a call lets it go
     assert library.begin_fork() == 0
     if meanwhile == "the core starts":
-        dlpack.asdlpack(source)
+        forks.ask_core()
     else:
         forks.fork_and_join(lambda: None)
     assert ctypes.CDLL(path).end_fork() == 0
@@ -374,8 +369,7 @@ def test_ctrl_c_while_a_child_copies_the_core_reaches_the_program(use):
     from support import forks, seccomp
     from support.capi import Speaks
 
-    dlpack.asdlpack(memoryview(b"odd")[::2], copy=True)  # the core starts
-    array = np.arange(3)
+    array = forks.ask_core()  # the core starts
     producer = Speaks(__dlpack__=array.__dlpack__, __dlpack_device__=lambda: (1, 0))
     interrupts = []
 
@@ -391,7 +385,7 @@ def test_ctrl_c_while_a_child_copies_the_core_reaches_the_program(use):
             if use == "export":
                 dlpack.asdlpack(producer, copy=None).__dlpack__(max_version=(1, 0))
             else:
-                dlpack.asdlpack(bytearray(10), copy=True)
+                forks.ask_core()
         assert interrupts
         forks.use_all()
 
@@ -424,7 +418,7 @@ def test_a_program_started_after_a_call_into_go_works():
 
     forks.use_all()
     for _ in range(5):
-        program = [sys.executable, "-c", "import dlpack; dlpack.asdlpack(b'1')"]
+        program = [sys.executable, "-c", "import dlpack; dlpack.frombuffer(b'1', 'int4')"]
         subprocess.run(program, check=True, timeout=forks.DEADLINE)
         subprocess.run(["true"], check=True, timeout=forks.DEADLINE, preexec_fn=forks.use_all)
 
@@ -432,7 +426,6 @@ def test_a_program_started_after_a_call_into_go_works():
 @alone
 def test_a_child_may_close_all_descriptors_after_a_call_into_go():
     """As subprocess does between preexec_fn and exec. The runtime may look at its own every 10 ms."""
-    import numpy as np
 
     from dlpack import asdlpack
     from support import forks
@@ -452,13 +445,12 @@ def test_a_child_may_close_all_descriptors_after_a_call_into_go():
 @alone(timeout=240)
 def test_a_thread_that_forked_may_end_in_the_child():
     """Go binds something to each thread that calls it, and its destructor would enter the dead runtime."""
-    import dlpack
     from support import forks
 
     children = []
 
     def fork_and_return():
-        dlpack.asdlpack(forks.new_kind())
+        forks.ask_core()
         pid = os.fork()
         if pid:
             children.append(pid)

@@ -81,7 +81,7 @@ def ends_by_its_signal(how, enabled, where, environ=None):
         "    file.truncate(mmap.PAGESIZE)\n"
         "    page = mmap.mmap(file.fileno(), mmap.PAGESIZE)\n"
         "    file.truncate(0)\n"
-        "def use(size=6): dlpack.asdlpack(memoryview(bytes(size)).cast('B', (2, size // 2)), copy=True)\n"
+        "def use(size=6): dlpack.frombuffer(bytes(size), '>u2', copy=None)\n"
         "def in_thread(function):\n"
         "    thread = threading.Thread(target=function)\n"
         "    thread.start()\n"
@@ -92,7 +92,7 @@ def ends_by_its_signal(how, enabled, where, environ=None):
         "    os.kill(os.getpid(), os.WTERMSIG(os.waitpid(child, 0)[1]))\n"
         f"def crash(): {fault}\n"
         f"{enable[ENABLED[1]]}\n"
-        "dlpack.asdlpack(b'bytes')\n"
+        "dlpack.frombuffer(b'bytes', 'int4')\n"
         f"{enable['after it']}\n"
         f"{WHERE[where]}\n",
         environ=environ,
@@ -128,7 +128,7 @@ def test_a_copy_that_faults_is_an_error_where_all_signals_are_blocked(where):
         for _ in range(2):
             with pytest.raises(BufferError, match="can't be read; expected an address that is mapped"):
                 dlpack.asdlpack(dlpack.from_pointer(4096, (2,), "float32"), copy=True)
-            dlpack.asdlpack(memoryview(b"bytes"), copy=True)
+            forks.ask_core()
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
 
     def in_thread():
@@ -146,7 +146,7 @@ def test_a_signal_that_is_sent_ends_the_process(name, send):
         "import ctypes, os, resource, signal, dlpack\n"
         "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
         f"signal.signal(signal.{name}, signal.SIG_DFL)\n"  # Python ignores SIGPIPE
-        "dlpack.asdlpack(b'bytes', copy=True)\n"
+        "dlpack.frombuffer(b'bytes', 'int4')\n"
         f"ctypes.CDLL(None).{send}(os.getpid(), signal.{name}, None)\n"
         "print('alive', flush=True)\n"
     )
@@ -193,7 +193,7 @@ def test_the_core_takes_two_signals_and_leaves_the_others_as_they_are():
             return [line for line in program.stdout.read().decode().splitlines() if line.startswith(kinds)]
 
     process.in_thread(lambda: None)  # with it, the C library takes a signal of its own
-    for start in lambda: dlpack.asdlpack(b"bytes"), lambda: dlpack.asdlpack(bytes(32 << 20), copy=True):
+    for start in forks.ask_core, lambda: dlpack.asdlpack(bytes(32 << 20), copy=True):
         for ignored in (), (signal.SIGPIPE, signal.SIGURG), (signal.SIGPIPE, signal.SIGFPE, signal.SIGUSR1):
             for number in ignored:
                 signal.signal(number, signal.SIG_IGN)
@@ -217,7 +217,7 @@ def test_a_forked_child_has_the_fault_handlers_from_before_the_core():
 
     def in_child(generations):
         assert process.caught_signals() & faults == 0
-        dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True)
+        forks.ask_core()
         assert process.caught_signals() & faults == faults
         if generations > 1:
             forks.fork_and_join(lambda: in_child(generations - 1))
@@ -338,7 +338,7 @@ def test_a_handler_in_c_that_forks_while_the_core_starts_returns(handlers):
     library.fork_at(signal.SIGALRM)
     handled = ctypes.c_long.in_dll(library, "handled")
     signal.setitimer(signal.ITIMER_REAL, 1e-3)
-    assert dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True).shape == (3,)
+    assert forks.ask_core().shape == (8,)
     while not handled.value:
         pass
 
@@ -351,7 +351,7 @@ def test_a_start_of_the_core_changes_no_flag_of_a_handler(on_stack, handlers):
 
     def start_core():
         before = [library.flags_of(number) for number in numbers]
-        dlpack.asdlpack(memoryview(b"bytes")[::2], copy=True)
+        forks.ask_core()
         assert dlpack._dlpack._core_calls() > 0
         assert [library.flags_of(number) for number in numbers] == before
 
@@ -414,7 +414,7 @@ def test_a_handler_stays_while_its_signal_comes_at_the_cores_start(name, handler
         count = handled.value
         while handled.value == count:  # until the thread takes them
             os.sched_yield()
-        dlpack.asdlpack(memoryview(b"bytes"), copy=True)
+        forks.ask_core()
         os.kill(sender, signal.SIGKILL)
         os.waitpid(sender, 0)
         os.write(writing, b"!")
@@ -431,7 +431,7 @@ def test_handlers_that_lack_sa_onstack_have_room_in_a_first_call(handlers, effor
     """Go prepares a thread at its first call, of which there are many here, while SIGPROF comes as often as it can."""
 
     def call():
-        dlpack.asdlpack(forks.new_kind())
+        forks.ask_core()
 
     library, least, rounds = ctypes.CDLL(handlers), effort(50, 1000), 0
     handled = ctypes.c_long.in_dll(library, "handled")

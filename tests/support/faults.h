@@ -30,7 +30,7 @@ bool faults_strike(void);
 /* Whether a call of CPython then raises KeyboardInterrupt, and not MemoryError. */
 bool faults_interrupts(void);
 
-/* Whether no answer of the core is remembered. */
+/* Whether Go is asked each time. */
 bool faults_forgets(void);
 
 /* How the Go function that calls this shall panic; 0: not at all. */
