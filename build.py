@@ -121,11 +121,7 @@ def linux(machine: str, goarch: str) -> Target:
         core="_core.so",
         stable=".abi3.so",
         free_threaded=f".cpython-{{}}t-{machine}-linux-gnu.so",
-        # Go's runtime calls reserve_linux.c's __wrap_ functions instead.
-        core_links=(
-            f"-Wl,--version-script={ROOT}/pyext/core/exports.map",
-            "-Wl,--wrap=pthread_create,--wrap=pthread_getattr_np",
-        ),
+        core_links=(f"-Wl,--version-script={ROOT}/pyext/core/exports.map",),
         # No libpython: the interpreter that loads the extension brings Python's symbols.
         extension_flags=("-fPIC", "-shared", "-pthread", "-ldl"),
         platform=("linux.c", "posix.c"),
@@ -144,7 +140,7 @@ def windows(machine: str, goarch: str) -> Target:
         core_links=("-s",),
         # sigset_t; what python.h says of functions of Python's; and what start.c has for forks.
         extension_flags=("-D_POSIX", "-Wno-inconsistent-dllimport", "-Wno-unused-function", "-shared"),
-        platform=("windows.c", "no_reserve.c"),
+        platform=("windows.c", "no_check.c"),
     )
 
 
@@ -160,7 +156,7 @@ def macos(machine: str, goarch: str, processor: str) -> Target:
         core_links=(),
         # Py_ssize_t is a long, and int64_t a long long, both of 64 bits.
         extension_flags=("-Wno-incompatible-pointer-types", "-shared", "-Wl,-undefined,dynamic_lookup", NAME),
-        platform=("darwin.c", "posix.c", "no_reserve.c"),
+        platform=("darwin.c", "posix.c", "no_check.c"),
     )
 
 

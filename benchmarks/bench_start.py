@@ -32,8 +32,8 @@ import "dlpack/pkg/stack"
 
 var version string
 
-//export dlpackStart
-func dlpackStart(core *C.struct_core) {
+//export dlpack_core
+func dlpack_core(core *C.struct_core) {
 	stack.Reserve()
 	startRuntime(C.FIRST_CPUS)
 	core.describe = (*[0]byte)(C.dlpackDescribe)

@@ -85,11 +85,6 @@ void grow_core(void);
 typedef void describe_function(struct request *, struct answer *);
 describe_function *running_core(void);
 
-/* Around a thread's first call, for which Go maps memory: the reserve is enough for one, so others wait for their turn.
- * Between the two, signals wait, except those that a thread raises itself. */
-void begin_first_call(sigset_t *before);
-void end_first_call(const sigset_t *before);
-
 /* table.c */
 
 /* Answers a request to share ordinary memory, as Go would. false: only Go can answer, and the answer is undefined. */

@@ -5,7 +5,6 @@
 #include "platform/platform.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #ifndef DLPACK_USES_TABLE
@@ -51,18 +50,6 @@ static bool may_need_driver(const struct request *request)
            (request->terms.has_target && request->terms.target.device_type != kDLCPU);
 }
 
-/* false: there is none, and the answer says by which limit. */
-static bool has_reserve(struct answer *answer)
-{
-    const char *limit = keep_reserve();
-    if (limit != NULL) {
-        answer->status = STATUS_MEMORY_ERROR;
-        snprintf(answer->message, sizeof answer->message,
-                 "the Go core needs %d MiB that it may map, and a limit forbids that (%s)", RESERVE_BYTES >> 20, limit);
-    }
-    return limit == NULL;
-}
-
 /* false: too little stack is left for Go, which would end the process; the answer says so. */
 static bool has_stack(struct answer *answer)
 {
@@ -84,12 +71,12 @@ static void make_first_call(describe_function *describe, struct answer *answer)
 {
     static struct request nothing;
     sigset_t before;
-    begin_first_call(&before);
-    if (has_stack(answer) && has_reserve(answer)) {
+    block_signals(BLOCK_ALL_BUT_FAULTS, &before);
+    if (has_stack(answer)) {
         describe(&nothing, answer);
         answer->status = STATUS_OK;
     }
-    end_first_call(&before);
+    restore_signals(&before);
 }
 
 static void call_core(describe_function *describe, struct request *request, struct answer *answer)
@@ -98,7 +85,7 @@ static void call_core(describe_function *describe, struct request *request, stru
     if (!is_bound()) {
         make_first_call(describe, answer);
     }
-    if (answer->status != STATUS_OK || !has_reserve(answer)) {
+    if (answer->status != STATUS_OK) {
         return;
     }
     bool unblocked = unblock_fault_signals(&before);
@@ -106,7 +93,6 @@ static void call_core(describe_function *describe, struct request *request, stru
     if (unblocked) {
         restore_signals(&before);
     }
-    keep_reserve(); /* again, before others use up what is left */
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 

@@ -16,7 +16,6 @@ typedef void grow_function(uint32_t processors);
 static struct {
     _Atomic(describe_function *) describe; /* NULL: no core runs here */
     _Atomic(grow_function *) grow;         /* NULL: it has grown, or a limit forbade it */
-    pthread_mutex_t first_call;            /* held by the thread that makes its first call */
 } *running;
 static char core_path[4096]; /* beside this library */
 
@@ -34,7 +33,7 @@ static struct failure start_alone(const char *copy)
     if (!stack_has_bytes(GO_STACK)) {
         return (struct failure){.name = "stack", .number = GO_STACK >> 10};
     }
-    struct failure failure = prepare_start();
+    struct failure failure = check_start();
     if (failure.name == NULL) {
         failure = start_runtime(core_path, copy, &core);
     }
@@ -102,9 +101,6 @@ static struct failure start(const char *copy)
     if (atomic_load(&running->describe) == NULL) {
         forget_runtime(); /* the parent's, where another library's handler starts this before after_fork_in_child */
         failure = start_alone(copy);
-        if (failure.name != NULL) {
-            end_waiting_threads();
-        }
     }
     end_start(&before);
     return failure;
@@ -149,24 +145,11 @@ void grow_core(void)
     begin_start(&before);
     grow_function *grow = atomic_load(&running->grow);
     int processors = usable_cpus() + SPARE_CPUS;
-    if (grow != NULL && keep_reserve() == NULL && prepare_growth(processors)) {
+    if (grow != NULL && may_grow(processors)) {
         grow((uint32_t)processors);
     }
     atomic_store(&running->grow, NULL); /* not before: other large copies wait until then */
     end_start(&before);
-}
-
-/* Whoever waits may have the GIL, which whoever makes its first call does not need. */
-void begin_first_call(sigset_t *before)
-{
-    block_signals(BLOCK_ALL_BUT_FAULTS, before);
-    pthread_mutex_lock(&running->first_call);
-}
-
-void end_first_call(const sigset_t *before)
-{
-    pthread_mutex_unlock(&running->first_call);
-    restore_signals(before);
 }
 
 static void before_fork(void)
@@ -196,7 +179,6 @@ static void after_fork_in_child(void)
 {
     atomic_store(&running->describe, NULL);
     atomic_store(&running->grow, NULL);
-    pthread_mutex_init(&running->first_call, NULL); /* glibc's is all zeroes: a fork gave it already */
     forget_runtime();
     python_after_fork();
     atomic_store(&forks, 0); /* the other threads' are the parent's */
@@ -217,7 +199,6 @@ int start_init(void)
         PyErr_NoMemory();
         return -1;
     }
-    pthread_mutex_init(&running->first_call, NULL);
     done = true;
     return 0;
 }

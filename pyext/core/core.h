@@ -1,15 +1,13 @@
 /* core.h: the whole contract between the C extension and the Go core.
  *
  * C reads a Python object into one struct request, and Go answers with one struct answer, in which a copy on a device
- * brings the driver's functions that free it. At the core's start, struct core lends Go's runtime memory and a function
- * that starts threads. No Python object and no Go pointer crosses, and Go never calls Python. It allocates nothing for a
- * good request that needs no large copy and no driver. */
+ * brings the driver's functions that free it. No Python object and no Go pointer crosses, and Go never calls Python. It
+ * allocates nothing for a good request that needs no large copy and no driver. */
 #ifndef DLPACK_CORE_H
 #define DLPACK_CORE_H
 
 #include <dlpack/dlpack.h>
 
-#include <pthread.h>
 #include <stdlib.h>
 #ifdef __linux__
 #include <sys/mman.h>
@@ -27,9 +25,8 @@ enum {
     MOST_CPUS = 16,       /* that Go uses; it has a processor (its word) for each of them */
     FIRST_CPUS = 1,       /* before the first large copy */
     SPARE_CPUS = 4,       /* more processors: a call need not wait until a large copy by all the others gives one up */
-    RESERVE_BYTES = 128 << 20, /* for Go, which maps 64 MiB at once, and as much again where they are not aligned */
-    VERSION_SIZE = 32,         /* the package's version and its NUL fit */
-    MESSAGE_SIZE = 1024,       /* an error message with its NUL; Go shortens what it quotes */
+    VERSION_SIZE = 32,    /* the package's version and its NUL fit */
+    MESSAGE_SIZE = 1024,  /* an error message with its NUL; Go shortens what it quotes */
 };
 
 /* Where the request was read from. */
@@ -157,12 +154,8 @@ struct answer {
 /* What the core's entry is given, and answers. A core of another version, which a forked child may find where the package
  * was upgraded, answers with its version alone; it is told by what stands before the answer, which never changes. */
 struct core {
-    char version[VERSION_SIZE]; /* of the package that the extension is of; then the core's */
-    void **reserve; /* RESERVE_BYTES of memory, which the core takes where it gets no other; *reserve is then NULL */
-    /* pthread_create, for Go's threads: it may have some that wait for what they shall run. */
-    int (*create_thread)(pthread_t *, const pthread_attr_t *, void *(*routine)(void *), void *argument);
-    int (*stack_attributes)(pthread_t, pthread_attr_t *); /* pthread_getattr_np, of the calling thread */
-    void (*describe)(struct request *, struct answer *);  /* its answer; NULL where it panicked */
+    char version[VERSION_SIZE];                          /* of the package that the extension is of; then the core's */
+    void (*describe)(struct request *, struct answer *); /* its answer; NULL where it panicked */
     void (*grow)(uint32_t processors); /* its other one: has Go use so many, and start threads for them */
 };
 

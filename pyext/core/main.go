@@ -1,5 +1,4 @@
-// The Go core as a C shared library. Its one entry, dlpack_core in reserve_linux.c or entry_other.go, has dlpackStart
-// fill in struct core.
+// The Go core as a C shared library. Its one entry, dlpack_core, fills in struct core.
 //
 // It knows C and no Python: a C.struct_request asks, a C.struct_answer answers. The settings of Go's runtime are in
 // build.py.
@@ -23,10 +22,10 @@ import (
 
 var version string // the package's; build.py sets it
 
-// dlpackStart answers the extension. No panic leaves it: after one, the answer has no describe.
+// dlpack_core answers the extension. No panic leaves it: after one, the answer has no describe.
 //
-//export dlpackStart
-func dlpackStart(core *C.struct_core) {
+//export dlpack_core
+func dlpack_core(core *C.struct_core) {
 	defer func() { recover() }()
 	expected := C.GoString(&core.version[0])
 	setText(core.version[:], version)

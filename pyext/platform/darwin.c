@@ -1,4 +1,4 @@
-/* darwin.c: macOS, besides posix.c and no_reserve.c.
+/* darwin.c: macOS, besides posix.c and no_check.c.
  *
  * It is C because it must run before there is a Go runtime. */
 #include "platform/platform.h"
@@ -38,9 +38,4 @@ struct failure open_library_copy(const char *path, unsigned copies, void **entry
 {
     (void)path, (void)copies, (void)entry;
     return (struct failure){.name = "copy", .text = "macOS has no memfd"};
-}
-
-void lend_to(struct core *core)
-{
-    (void)core;
 }

@@ -12,8 +12,6 @@
 #include <linux/memfd.h>
 #include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +31,7 @@ enum {
     GO_DATA = 96 << 20,
     GROWTH_DATA = 8 << 20,
     GO_THREADS = 3, /* and four for each processor: the three of main.go's useProcessors, and those that wake them */
-    GO_ARENA = 64 << 20,     /* addresses that malloc may reserve for each thread; its stack comes on top */
-    GO_MAPPINGS = 64,        /* and four for each thread: two for its stack, two for its arena; measured: 27 to 40 */
-    RESERVE_DATA = 32 << 20, /* of RESERVE_BYTES; several times what a call into Go, and a garbage collection, map */
-    RESERVE_MAPPINGS = 16,   /* Go was seen to need one */
+    GO_ARENA = 64 << 20, /* addresses that malloc may reserve for each thread; its stack comes on top */
 };
 
 #define THREADS(processors) (GO_THREADS + 4 * (processors))
@@ -138,8 +133,7 @@ struct failure open_library_copy(const char *path, unsigned copies, void **entry
 
 /* Limits. */
 
-/* Go ends the process where it gets no memory or no thread; so what it needs is taken, all at once. The memory is given
- * back, since Go maps its own. */
+/* Go ends the process where it gets no memory or no thread; so what it needs is taken, all at once, and given back. */
 static void *map_memory(size_t bytes, int protection)
 {
     return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -169,7 +163,7 @@ static bool is_limited(int resource)
     return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-static const char denied[] = "a filter of system calls denies mmap or mprotect";
+static const char denied[] = "a filter of system calls denies mmap";
 
 /* Names the limit that an mmap met which failed with this error. */
 static const char *limit_met(int error)
@@ -191,102 +185,28 @@ static const char *limit_met(int error)
     return is_limited(RLIMIT_AS) ? "ulimit -v" : "vm.overcommit_memory";
 }
 
-/* The same of an mprotect that would have split a mapping. */
-static const char *mappings_limit(int error)
+static void *wait_for(void *gate)
 {
-    return error == ENOMEM ? "vm.max_map_count" : denied;
-}
-
-/* Pages that alternate between two protections are a mapping each: such memory takes so many of the mappings that
- * vm.max_map_count allows. false: there are fewer. */
-static bool split_mapping(char *memory, int mappings, int protection)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < mappings; i += 2) {
-        if (mprotect(memory + (i + 1) * page, page, protection) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A limit on threads is shared with other processes: they might start theirs in the place of those that end here. So these
- * threads stay, and become Go's: also after its start, when it may need one more while its idle ones are still on their
- * way. Each waits until it is called, to run a routine, or to end where there is none. */
-static struct waiting_thread {
-    pthread_t id;
-    sem_t called;
-    void *(*routine)(void *);
-    void *argument;
-} waiting_threads[THREADS(MOST_CPUS + SPARE_CPUS)];
-static atomic_int started, taken; /* those from taken to started wait */
-
-static void *wait_and_run(void *waiting_thread)
-{
-    struct waiting_thread *thread = waiting_thread;
-    while (sem_wait(&thread->called) != 0) {
-    }
-    return thread->routine == NULL ? NULL : thread->routine(thread->argument);
-}
-
-static void end_thread(struct waiting_thread *thread)
-{
-    sem_post(&thread->called);
-    pthread_join(thread->id, NULL);
-}
-
-/* Returns 0, or pthread_create's error; then it started none. */
-static int start_waiting_threads(int count)
-{
-    int first = atomic_load(&started);
-    for (int i = first; i < first + count; i++) {
-        struct waiting_thread *thread = &waiting_threads[i];
-        *thread = (struct waiting_thread){.routine = NULL};
-        sem_init(&thread->called, 0, 0);
-        int error = pthread_create(&thread->id, NULL, wait_and_run, thread);
-        if (error != 0) {
-            while (i-- > first) {
-                end_thread(&waiting_threads[i]);
-            }
-            return error;
-        }
-    }
-    atomic_store(&started, first + count);
-    return 0;
-}
-
-static struct waiting_thread *take_waiting_thread(void)
-{
-    int next = atomic_load(&taken);
-    while (next < atomic_load(&started)) {
-        if (atomic_compare_exchange_weak(&taken, &next, next + 1)) {
-            return &waiting_threads[next];
-        }
-    }
+    pthread_mutex_lock(gate);
+    pthread_mutex_unlock(gate);
     return NULL;
 }
 
-void end_waiting_threads(void)
+/* Starts as many threads, all at once, and joins them. Returns 0, or pthread_create's error. */
+static int try_threads(int count)
 {
-    struct waiting_thread *thread;
-    while ((thread = take_waiting_thread()) != NULL) {
-        end_thread(thread);
+    pthread_t threads[THREADS(MOST_CPUS + SPARE_CPUS)];
+    pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+    int started = 0, error = 0;
+    pthread_mutex_lock(&gate);
+    while (started < count && (error = pthread_create(&threads[started], NULL, wait_for, &gate)) == 0) {
+        started++;
     }
-}
-
-/* struct core's create_thread. The attributes that Go asks for are the default ones, but that its threads are detached. */
-static int create_thread(pthread_t *id, const pthread_attr_t *attributes, void *(*routine)(void *), void *argument)
-{
-    struct waiting_thread *thread = take_waiting_thread();
-    if (thread == NULL) {
-        return pthread_create(id, attributes, routine, argument);
+    pthread_mutex_unlock(&gate);
+    while (started > 0) {
+        pthread_join(threads[--started], NULL);
     }
-    *id = thread->id;
-    pthread_detach(thread->id);
-    thread->routine = routine;
-    thread->argument = argument;
-    sem_post(&thread->called);
-    return 0;
+    return error;
 }
 
 int usable_cpus(void)
@@ -312,16 +232,12 @@ static bool has_descriptors(void)
     return has;
 }
 
-/* All is taken at once, and the memory then given back: the mappings for stacks before the threads start, which make
- * them, and the rest afterwards. */
-static struct failure prepare(size_t addresses, size_t data, int mappings, int threads)
+/* All is taken at once, and given back. */
+static struct failure check_limits(size_t addresses, size_t data, int threads)
 {
-    int stacks = 2 * threads;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct failure failure = {0};
     int error;
     addresses += threads * (size_t)GO_ARENA;
-    mappings += 2 * threads + stacks;
     void *reserved = map_memory(addresses, PROT_NONE), *written = MAP_FAILED;
     if (reserved == MAP_FAILED) {
         failure = (struct failure){.name = "addresses", .number = addresses >> 20, .text = limit_met(errno)};
@@ -329,10 +245,7 @@ static struct failure prepare(size_t addresses, size_t data, int mappings, int t
     else if ((written = map_memory(data, PROT_READ | PROT_WRITE)) == MAP_FAILED) {
         failure = (struct failure){.name = "memory", .number = data >> 20, .text = limit_met(errno)};
     }
-    else if (!split_mapping(reserved, mappings, PROT_READ) || mprotect(reserved, stacks * page, PROT_NONE) != 0) {
-        failure = (struct failure){.name = "mappings", .number = mappings, .text = mappings_limit(errno)};
-    }
-    else if ((error = start_waiting_threads(threads)) != 0) {
+    else if ((error = try_threads(threads)) != 0) {
         failure = (struct failure){.name = "threads", .number = threads, .error = error};
     }
     unmap_memory(reserved, addresses);
@@ -340,41 +253,17 @@ static struct failure prepare(size_t addresses, size_t data, int mappings, int t
     return failure;
 }
 
-struct failure prepare_start(void)
+struct failure check_start(void)
 {
-    atomic_store(&started, 0); /* in a forked child they are the parent's */
-    atomic_store(&taken, 0);
     if (!has_descriptors()) {
         return (struct failure){.name = "descriptors", .error = errno};
     }
-    return prepare(GO_ADDRESSES, GO_DATA, GO_MAPPINGS, THREADS(FIRST_CPUS));
+    return check_limits(GO_ADDRESSES, GO_DATA, THREADS(FIRST_CPUS));
 }
 
-bool prepare_growth(int processors)
+bool may_grow(int processors)
 {
-    return prepare(0, GROWTH_DATA, 0, THREADS(processors) - THREADS(FIRST_CPUS)).name == NULL;
-}
-
-static void *reserve; /* NULL: there is none, or the core needed it */
-
-const char *keep_reserve(void)
-{
-    if (__atomic_load_n(&reserve, __ATOMIC_ACQUIRE) != NULL) {
-        return NULL;
-    }
-    void *memory = map_memory(RESERVE_BYTES, PROT_NONE), *none = NULL;
-    const char *limit = NULL;
-    if (memory == MAP_FAILED || mprotect(memory, RESERVE_DATA, PROT_READ | PROT_WRITE) != 0) {
-        limit = limit_met(errno);
-    }
-    else if (!split_mapping(memory, RESERVE_MAPPINGS, PROT_NONE)) {
-        limit = mappings_limit(errno);
-    }
-    if (limit != NULL ||
-        !__atomic_compare_exchange_n(&reserve, &none, memory, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        unmap_memory(memory, RESERVE_BYTES);
-    }
-    return limit;
+    return check_limits(0, GROWTH_DATA, THREADS(processors) - THREADS(FIRST_CPUS)).name == NULL;
 }
 
 /* The stack. */
@@ -406,18 +295,6 @@ bool stack_is_large(void)
     return large_stack_end() != NULL;
 }
 
-/* struct core's stack_attributes: pthread_getattr_np takes up to 3 ms of the main thread where there are many libraries. */
-static int stack_attributes(pthread_t thread, pthread_attr_t *attributes)
-{
-    char *end = large_stack_end();
-    if (end == NULL) {
-        return pthread_getattr_np(thread, attributes);
-    }
-    rlim_t size = main_stack_limit(), most = (uintptr_t)end / 2; /* it may be unlimited */
-    size = size < most ? size : most;
-    return pthread_attr_setstack(attributes, end - size, size);
-}
-
 bool measure_stack(size_t *used, size_t *size)
 {
     struct thread *thread = this_thread();
@@ -438,11 +315,4 @@ bool measure_stack(size_t *used, size_t *size)
     *used = end - here;
     *size = thread->stack_size;
     return true;
-}
-
-void lend_to(struct core *core)
-{
-    core->reserve = &reserve;
-    core->create_thread = create_thread;
-    core->stack_attributes = stack_attributes;
 }

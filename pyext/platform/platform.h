@@ -66,18 +66,11 @@ enum { NESTED_FREELY = 4 };
 /* How many processors this process may run on, at most MOST_CPUS. */
 int usable_cpus(void);
 
-/* Checks that the limits of this process leave what a Go runtime takes with FIRST_CPUS, and starts its threads, which
- * wait until it needs them; else the limit that was met, and no thread waits. */
-struct failure prepare_start(void);
+/* Takes what a Go runtime takes with FIRST_CPUS, and gives it back. The failure names the limit that was met. */
+struct failure check_start(void);
 
-/* The same of what it takes besides, with so many processors. false: the limits don't leave it. */
-bool prepare_growth(int processors);
-
-/* Ends the threads of prepare_start, where no Go runtime could be started. */
-void end_waiting_threads(void);
-
-/* Keeps memory in reserve for the core, unless there is some. NULL, or the limit that forbids it. */
-const char *keep_reserve(void);
+/* The same of what it takes besides, with so many processors. */
+bool may_grow(int processors);
 
 /* Zeroed memory, which in a forked child is zeroed again before any handler of a fork runs there (macOS, and
  * Linux before 4.14: it is not). NULL: there is none. */
@@ -117,6 +110,5 @@ struct failure open_library_copy(const char *path, unsigned copies, void **entry
  * own. hold_standard_descriptors returns how many are held. */
 int hold_standard_descriptors(int held[3]);
 void release_descriptors(const int *held, int count);
-void lend_to(struct core *core); /* what prepare_start and keep_reserve took */
 
 #endif

@@ -238,7 +238,6 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
                                                         : open_library(copy == NULL ? path : copy, &entry);
     if (failure.name == NULL) {
         opened++;
-        lend_to(core);
         call_entry((dlpack_core_function *)entry, core);
         if (known) {
             setrlimit(RLIMIT_NOFILE, &files); /* Go raises it */

@@ -1,4 +1,4 @@
-/* windows.c: Windows, besides no_reserve.c. It has neither forks nor signals that choose a thread.
+/* windows.c: Windows, besides no_check.c. It has neither forks nor signals that choose a thread.
  *
  * It is C because it must run before there is a Go runtime. */
 #include "platform/platform.h"

@@ -11,7 +11,6 @@ from ._errors import outside_handlers
 FAILURES = {
     "addresses": (MemoryError, "it reserves {number} MiB of address space, and a limit forbids that ({text})"),
     "memory": (MemoryError, "it maps {number} MiB of private memory, and a limit forbids that ({text})"),
-    "mappings": (MemoryError, "it makes up to {number} mappings, and a limit forbids that ({text})"),
     "stack": (
         MemoryError,
         "it needs {number} KiB of stack, and this thread has less left (ulimit -s, or threading.stack_size)",

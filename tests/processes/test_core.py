@@ -237,7 +237,7 @@ def test_the_core_has_few_threads_until_the_first_large_copy():
         forks.ask_core()
         if not threads.FREE:
             dlpack.asdlpack(much[:1000], copy=True)
-        assert process.threads() - before == 7
+        assert process.threads() - before <= 7
         threads.in_threads(copy_much)
         grown = process.threads() - before
         copy_much(0)

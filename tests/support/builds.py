@@ -8,7 +8,7 @@ from support.alone import ROOT, run
 
 def c_sources(pyext):
     """The extension's on Linux; the core's are compiled with its Go."""
-    elsewhere = {pyext / "platform" / name for name in ("darwin.c", "no_reserve.c", "windows.c")}
+    elsewhere = {pyext / "platform" / name for name in ("darwin.c", "no_check.c", "windows.c")}
     return sorted({path for path in pyext.glob("*/*.c") if path.parent.name != "core"} - elsewhere)
 
 

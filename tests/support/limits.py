@@ -3,13 +3,11 @@
 import ctypes
 import importlib
 import json
-import mmap
 import os
 import resource
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 
 from support import process
@@ -31,20 +29,14 @@ def import_library():
             importlib.import_module(name)
 
 
-def use(fill=0):
-    """Imports the package, starts the core, uses it, takes so many MiB or what the limit leaves, and uses it again."""
+def use():
+    """Imports the package, starts the core, and uses it time and again."""
     import dlpack
     from support import forks
 
     much = memoryview(bytearray(16 << 20))[::2]
     forks.use_all()
     dlpack.asdlpack(much, copy=True)
-    held = []
-    try:
-        while len(held) < fill:
-            held.append(bytearray(1 << 20))
-    except MemoryError:
-        pass
     for _ in range(20):
         try:
             forks.use_all()
@@ -52,34 +44,7 @@ def use(fill=0):
             continue
 
 
-class Mappings:
-    """Takes mappings of this process, of which vm.max_map_count allows so many: single pages whose protections differ
-    from their neighbours'."""
-
-    def __init__(self):
-        with open("/proc/sys/vm/max_map_count") as file:
-            self.most = int(file.read())
-        self.libc = ctypes.CDLL(None, use_errno=True)
-        self.libc.mmap.restype = ctypes.c_void_p
-        self.libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-        self.libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self.pages = self.libc.mmap(None, 2 * self.most * mmap.PAGESIZE, 0, flags, -1, 0)
-        self.changed = 0
-
-    def _protect(self, page, protection):
-        return self.libc.mprotect(self.pages + (2 * page + 1) * mmap.PAGESIZE, mmap.PAGESIZE, protection) == 0
-
-    def leave(self, count):
-        """Takes all, and gives so many back: two for each page."""
-        while self._protect(self.changed, mmap.PROT_READ):
-            self.changed += 1
-        for _ in range(count // 2):
-            self.changed -= 1
-            assert self._protect(self.changed, 0)
-
-
-def attempt(prepare, fill=0):
+def attempt(prepare):
     """One use in a child, which prepares first; says how it went: "works", an exception's name, or how the child
     ended."""
     reading, writing = os.pipe()
@@ -89,7 +54,7 @@ def attempt(prepare, fill=0):
         prepare()
         said = b"works"
         try:
-            use(fill)
+            use()
         except RAISED as error:
             said = type(error).__name__.encode()
         finally:
@@ -130,67 +95,9 @@ def sweep(limit, reached, values):
             process.become_ordinary_user(alone=True)
             resource.setrlimit(number, (already + value, already + value))
 
-        return attempt(prepare, fill=3000 if limit in ("RLIMIT_AS", "RLIMIT_DATA") else 0)
-
-    report(values, try_value)
-
-
-def sweep_mappings(reached, values):
-    """Tries each number of mappings that are left: at the import, after the core's start, or in a child of a process
-    in which it was started."""
-    import_library()
-    if reached == "in a child":
-        use()
-    mappings = Mappings()
-    mappings.leave(1000)  # the rest is taken in each child
-
-    def try_value(value):
-        def prepare():
-            if reached == "after the start":
-                use()
-            mappings.leave(value)
-
         return attempt(prepare)
 
     report(values, try_value)
-
-
-def start_at_once(limit, processes):
-    """Prints how it went in each of so many processes, of a user whose threads are limited, that start the core at the
-    same time and live until all have tried."""
-    import_library()
-    import dlpack
-
-    process.become_ordinary_user(alone=True)
-    resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
-    begun, begin = os.pipe()
-    ended, end = os.pipe()
-
-    def try_start():
-        os.close(begin)
-        os.close(end)
-        os.read(begun, 1)  # until the parent closes the other end
-        try:
-            dlpack.asdlpack(bytearray(b"bytes"), copy=True)
-        except OSError:
-            return 1
-        finally:
-            os.read(ended, 1)
-        return 0
-
-    children = []
-    for _ in range(processes):
-        child = os.fork()
-        if child == 0:
-            signal.alarm(DEADLINE)
-            os._exit(try_start())
-        children.append(child)
-    os.close(begin)
-    time.sleep(0.7)  # Go tries for 0.2 s to start a thread
-    os.close(end)
-    statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    outcomes = {0: "works", 1: "OSError"}
-    print(json.dumps(Counter(outcomes.get(status, f"ended with status {status}") for status in statuses)))
 
 
 def take_keys():
