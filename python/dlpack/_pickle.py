@@ -62,11 +62,15 @@ def restored(form: int, *arguments: Any) -> DLPackObject:
     try:
         dtype, shape, order, memory = arguments
         bytes_given = memoryview(memory).nbytes
+        if order not in ("C", "F"):
+            raise ValueError(f"order {order!r}, expected 'C' or 'F'")
         strides = column_major(shape) if order == "F" else None
         x = frombuffer(memory, dtype, shape, strides=strides, copy=None)
         if x.shape != shape:
             raise ValueError(f"shape {shape!r}, expected {x.shape}")
-    except outside_handlers(TypeError, ValueError) as error:
+        if dtype_of(x) != dtype:
+            raise ValueError(f"dtype {dtype!r}, expected {dtype_of(x)!r}")
+    except outside_handlers(BufferError, TypeError, ValueError) as error:
         raise ValueError(f"pickle of a DLPackObject: it is damaged, or its buffers are others ({error})") from error
     if bytes_given != x.nbytes:
         raise ValueError(

@@ -155,11 +155,29 @@ def with_arguments(*arguments):
         ((1, "float32", (-1,), "C", b""), r"it is damaged, .*shape \(-1,\), expected \(0,\)"),
         ((1, "float32", (2**70,), "C", b""), "it is damaged"),
         ((1, "float32", (1,), "C", 5), "it is damaged.*'int'"),
+        ((1, "float32", (2, 1), "D", bytes(8)), "it is damaged.*order 'D'"),
+        ((1, "float32", (2, 1), b"F", bytes(8)), "it is damaged.*order b'F'"),
+        ((1, ">f4", (2,), "C", bytes(8)), "it is damaged.*dtype '>f4', expected 'float32'"),
+        ((1, float, (1,), "C", bytes(8)), "it is damaged.*dtype <class 'float'>"),
+        ((1, "|O8", (1,), "C", bytes(8)), "it is damaged.*Python objects"),
     ],
 )
 def test_a_damaged_or_newer_pickle_says_so(arguments, text):
     with pytest.raises(ValueError, match=text):
         pickle.loads(with_arguments(*arguments))
+
+
+@pytest.mark.parametrize("field", range(5), ids=["form", "dtype", "shape", "order", "memory"])
+def test_damaged_field_restores_no_other_items(field):
+    """Each field is replaced by what it can't be."""
+    values = np.arange(6, dtype="f4").reshape(2, 3)
+    whole = [1, "float32", (2, 3), "C", values.tobytes()]
+    others = None, 0, 2, -1, 1.5, "", "c", "K", "CF", "f", b"C", b"", (), (3,), [2, 3], (2.0, 3), ("2", 3), {}
+    for other in others:
+        damaged = with_arguments(*whole[:field], other, *whole[field + 1 :])
+        with pytest.raises(ValueError, match="^pickle of a DLPackObject: "):
+            pickle.loads(damaged)
+    assert np.from_dlpack(pickle.loads(with_arguments(*whole))).tolist() == values.tolist()
 
 
 def test_buffers_missing_too_short_or_of_another_object_are_errors():
