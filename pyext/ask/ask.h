@@ -34,9 +34,6 @@ bool is_packed(DLDataType dtype, uint64_t flags);
 enum { GO_STACK = 8 << 10 };  /* a thread's first call into Go, measured: less than 5 KiB */
 enum { GIL_BYTES = 1 << 20 }; /* a copy from this size on lets other Python threads run */
 
-/* Whether a buffer's format says another byte order than the CPU's, which is little-endian. */
-bool in_other_order(const struct request *request);
-
 /* Answers the request: by Go's table, or by one call into Go. -1 with an exception set where the answer is an error, which
  * has no copy. */
 int ask(struct request *request, struct answer *answer);

@@ -7,10 +7,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#ifndef DLPACK_USES_TABLE
-#define DLPACK_USES_TABLE 1 /* 0: Go is asked each time; for tests, which compare */
-#endif
-
 enum { WIDEST_ITEM = 16 }; /* bytes, where only Go can tell the item's size */
 
 #ifdef Py_GIL_DISABLED
@@ -109,11 +105,6 @@ static int raise_answer(const struct answer *answer)
     return -1;
 }
 
-bool in_other_order(const struct request *request)
-{
-    return request->format[0] == '>' || request->format[0] == '!';
-}
-
 /* Gives the answer's shape the strides of row-major memory without gaps. Returns how many bytes that has. */
 static size_t compact_strides(struct answer *answer)
 {
@@ -130,7 +121,7 @@ static int64_t swapped_bytes(const struct request *request)
 {
     char letter = request->format[1];
     bool is_complex = letter == 'Z' || letter == 'F' || letter == 'D'; /* "Zf", or since Python 3.14 "F" */
-    if (!in_other_order(request)) {
+    if (request->format[0] != '>' && request->format[0] != '!') {
         return 1;
     }
     if (request->protocol != PROTOCOL_BUFFER || request->format_length != 2u + (letter == 'Z')) {
@@ -158,42 +149,34 @@ static void swap_numbers(void *numbers, size_t bytes, int64_t size)
     }
 }
 
-/* Copies memory that is vouched for, of a kind that is known or becomes so, up to where Go is faster: asks as if it were to
- * be shared, and in the CPU's byte order, then copies. 1: copied; 0: Go has to; -1: error. */
-static int copy_vouched(struct request *request, struct answer *answer)
+/* Copies memory that is vouched for, and in Go's table in the CPU's byte order, up to where Go is faster. false: Go has
+ * to. */
+static bool copy_vouched(struct request *request, struct answer *answer)
 {
     enum { MOST_SWAPPED = 8 << 10 }; /* bytes; above, Go is faster */
-    bool compact = (request->facts & FACT_STRIDES) == 0;
-    char order = request->format[0];
     int64_t swapped = swapped_bytes(request);
-    size_t bytes = (size_t)request->vouched;
-    size_t most = swapped > 1 ? MOST_SWAPPED : most_copied(request);
+    size_t bytes = (size_t)request->vouched, most = swapped > 1 ? MOST_SWAPPED : most_copied(request);
     if (bytes == 0 || bytes > most || swapped == 0 || request->terms.has_stream || request->terms.has_target) {
-        return 0;
+        return false;
     }
-    request->terms.copy = COPY_NEVER;
+    char order = request->format[0];
     request->format[0] = swapped > 1 ? '<' : order;
-    bool known = ask(request, answer) == 0;
+    bool known = look_up(request, answer);
     request->format[0] = order;
-    request->terms.copy = COPY_ALWAYS;
     if (!known) {
-        if (!is_refusal()) {
-            return -1;
-        }
-        PyErr_Clear(); /* Go copies what it refuses to share, or says why not */
-        return 0;
+        return false;
     }
     int64_t strides[MAX_NDIM];
     memcpy(strides, answer->dims + answer->ndim, (size_t)answer->ndim * sizeof *strides);
     if (compact_strides(answer) != bytes) {
-        return 0; /* the exporter contradicts itself, or items share bytes */
+        return false; /* the exporter contradicts itself, or items share bytes */
     }
     const char *first = (const char *)(uintptr_t)(request->data + answer->offset);
     answer->memory = allocate_aligned(bytes);
     if (answer->memory == NULL) {
-        return 0;
+        return false;
     }
-    if (compact) {
+    if ((request->facts & FACT_STRIDES) == 0) {
         copy_compact(answer->memory, first, bytes);
     }
     else {
@@ -210,17 +193,14 @@ static int copy_vouched(struct request *request, struct answer *answer)
     answer->above = bytes;
     answer->offset = (uint64_t)(uintptr_t)answer->memory - request->data;
     answer->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
-    return 1;
+    return true;
 }
 
 HOT int ask(struct request *request, struct answer *answer)
 {
-    int copied = request->terms.copy == COPY_ALWAYS ? copy_vouched(request, answer) : 0;
-    if (copied != 0) {
-        return copied < 0 ? -1 : 0;
-    }
-    bool shares = request->terms.copy != COPY_ALWAYS && !request->terms.has_stream && !request->terms.has_target;
-    if (DLPACK_USES_TABLE && shares && look_up(request, answer)) {
+    bool copies = request->terms.copy == COPY_ALWAYS;
+    bool shares = !copies && !request->terms.has_stream && !request->terms.has_target;
+    if ((copies && copy_vouched(request, answer)) || (shares && look_up(request, answer))) {
         return 0;
     }
     describe_function *describe = running_core();

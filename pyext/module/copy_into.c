@@ -102,21 +102,13 @@ static bool items_are_apart(const struct answer *answer)
     return apart;
 }
 
-/* Copies between memory that is vouched for, of kinds that are known or become so, up to where Go is faster. 1: copied;
- * 0: Go has to; -1: error. */
-HOT static int copy_here(struct request *source, struct request *target)
+/* Copies between memory that is vouched for and in Go's table, up to where Go is faster. false: Go has to. */
+HOT static bool copy_here(const struct request *source, const struct request *target)
 {
     struct answer from, to;
     int64_t bytes;
-    if (source->vouched == 0 || target->vouched == 0 || in_other_order(source) || in_other_order(target)) {
-        return 0;
-    }
-    if (ask(source, &from) < 0 || ask(target, &to) < 0) {
-        if (!is_refusal()) {
-            return -1;
-        }
-        PyErr_Clear(); /* Go copies what it refuses to describe, or says which side it is */
-        return 0;
+    if (source->vouched == 0 || target->vouched == 0 || !look_up(source, &from) || !look_up(target, &to)) {
+        return false;
     }
     bool compact = ((source->facts | target->facts) & FACT_STRIDES) == 0, alike = are_alike(&from, &to, &bytes);
     if (!alike || bytes == 0 || (size_t)bytes > most_copied(source) || (size_t)bytes > most_copied(target)) {
@@ -126,11 +118,11 @@ HOT static int copy_here(struct request *source, struct request *target)
     const char *source_first = (const char *)(uintptr_t)(source->data + from.offset);
     if (compact) {
         copy_compact(first, source_first, (size_t)bytes);
-        return 1;
+        return true;
     }
     bool overlap = first + to.above > source_first - from.below && source_first + from.above > first - to.below;
     if (overlap || !items_are_apart(&to)) {
-        return 0;
+        return false;
     }
     copy_items(first, source_first,
                &(struct items){.ndim = to.ndim,
@@ -139,7 +131,7 @@ HOT static int copy_here(struct request *source, struct request *target)
                                .strides = to.dims + to.ndim,
                                .source_strides = from.dims + from.ndim},
                (size_t)bytes);
-    return 1;
+    return true;
 }
 
 /* Has Go copy, or refuse. -1: error. */
@@ -165,8 +157,7 @@ HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     }
     else if (target != NULL && check_is_no_copy(args[1], target) == 0 &&
              (source = read_side(args[0], "source", COPY_IF_NEEDED, &from)) != NULL) {
-        copied = copy_here(&from, &to);
-        copied = copied == 0 ? copy_in_core(&from, &to) : copied;
+        copied = copy_here(&from, &to) ? 0 : copy_in_core(&from, &to);
         if (copied < 0) {
             check_in_python(python.sides_were_read, Py_BuildValue("(OON)", args[0], args[1], take_exception()));
         }

@@ -55,7 +55,7 @@ def edit(folder):
     for path, before, after in (
         ("pyext/core/core.h", "#include <dlpack/dlpack.h>", '#include "faults.h"\n#include <dlpack/dlpack.h>'),
         ("pkg/cuda/driver.h", "#include <stddef.h>", '#include "faults.h"'),
-        ("pyext/ask/core.c", "if (DLPACK_USES_TABLE &&", "if (!faults_forgets() &&"),
+        ("pyext/ask/table.c", "= DLPACK_USES_TABLE &&", "= !faults_forgets() &&"),
     ):
         text = (folder / path).read_text()
         assert before in text, path
