@@ -9,7 +9,6 @@ import (
 	"math/bits"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
@@ -63,7 +62,6 @@ type reader struct {
 	nulls        int64 // among these, of the outermost array that has any; where lists have no items, the null lists
 	lists        int   // on the way so far
 	permuted     bool
-	column       uint64 // the address of the schema of a table's only column; 0: there is no table
 }
 
 // Describe describes a chunk, whose text d borrows; of a source without chunks, an empty column.
@@ -121,16 +119,13 @@ func (r *reader) read(schema, array uint64) error {
 			err = r.list(&n, size)
 		default:
 			d.HasStrides, d.Nulls = r.permuted, r.nulls
-			return r.ofColumn(r.items(&n))
+			return r.items(&n)
 		}
 		if err != nil {
 			return err
 		}
 		if schema, array, err = r.child(&n, size); err != nil {
 			return err
-		}
-		if outermost && !isList {
-			r.column = schema
 		}
 	}
 }
@@ -194,16 +189,6 @@ func (r *reader) buffers(n *node, expected int64, which string) (last uint64, er
 	return load[uint64](&r.memory, field, a.Buffers+8*uint64(expected-1)), nil
 }
 
-// ofColumn has the way out of what a table's column can't be exported for begin with taking the column.
-func (r *reader) ofColumn(err error) error {
-	if r.column == 0 || dlpack.KindOf(err) != dlpack.KindUnsupported {
-		return err
-	}
-	said, wayOut, _ := strings.Cut(err.Error(), " (")
-	return dlpack.Unsupported(said + " (of a table take the column first, obj[" + r.name(r.column) +
-		"] or pyarrow.table(obj)[0]; " + wayOut)
-}
-
 // checkColumn checks a table, a record batch or structures: one of one column is that column.
 func (r *reader) checkColumn(n *node) error {
 	if n.schema.NChildren != 1 {
@@ -221,7 +206,7 @@ func (r *reader) checkColumn(n *node) error {
 
 func (r *reader) refuseColumns(n *node, found string) error {
 	const most = 3
-	columns, first := "", ""
+	columns := ""
 	for i := range min(n.schema.NChildren, most) {
 		separator := ", "
 		if i == 0 {
@@ -232,18 +217,11 @@ func (r *reader) refuseColumns(n *node, found string) error {
 			name = r.name(load[uint64](&r.memory, "ArrowSchema.children", n.schema.Children+8*uint64(i)))
 		}
 		columns += separator + name
-		if i == 0 {
-			first = ": obj[" + name + "] of a table, in which pandas' index may be a column, and its labels need " +
-				"not be text: obj.iloc[:, 0]; pyarrow.table(obj)[0] of a stream; of structures .struct.field in polars " +
-				"and pandas, .flatten()[0] in pyarrow, pyarrow.array(obj).flatten()[0] of Python's dicts, " +
-				"numpy.asarray(obj.array.left) of pandas' intervals"
-		}
 	}
 	if n.schema.NChildren > most {
 		columns += ", ..."
 	}
-	return dlpack.Unsupported(r.protocol + ": " + found + columns + "; DLPack holds one array (pass one alone" + first +
-		"; numpy.asarray(obj) of pandas, polars, pyarrow and xarray is an array of all, if they are numbers)")
+	return dlpack.Unsupported(r.protocol + ": " + found + columns + "; DLPack holds one array")
 }
 
 // name quotes the name of a column, whose schema is at this address; "" where there is none.
@@ -356,24 +334,10 @@ func (r *reader) items(n *node) error {
 		}
 	}
 	if n.schema.Dictionary != 0 {
-		found := ": dictionary-encoded items; DLPack holds numbers (pass their codes: .indices in pyarrow, of chunks " +
-			".combine_chunks().indices, .to_physical() in polars, .cat.codes in pandas, or of its Arrow types " +
-			"pyarrow.array(obj).indices; or cast them to what they stand for)"
-		if r.lists > 0 {
-			found = ": dictionary-encoded items of lists; DLPack holds numbers (pass the codes of these items: " +
-				".flatten().indices in pyarrow, of chunks .combine_chunks().flatten().indices, .to_physical() in " +
-				"polars, of pandas and other libraries pyarrow.array(obj).flatten().indices)"
-		}
-		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) + found)
+		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) + ": dictionary-encoded items; DLPack holds numbers")
 	}
 	var err error
 	d.Item, err = protocol.ParseArrow(d.Text)
-	if r.lists > 0 && dlpack.KindOf(err) == dlpack.KindUnsupported {
-		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) +
-			", of items of lists; DLPack holds numbers (pass these items alone, which says more: .flatten() in pyarrow, " +
-			"of chunks .combine_chunks().flatten(), .explode() in polars, of pandas and other libraries " +
-			"pyarrow.array(obj).flatten())")
-	}
 	if err != nil || !n.hasArray {
 		return err
 	}

@@ -31,12 +31,8 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Data == 0 && t.Size > 0 {
-		wayOut := ""
-		if d.Field == "" { // of a DLTensor
-			wayOut = " (pass what has memory: of torch's MaskedTensor obj.get_data(); a FakeTensor has none)"
-		}
 		return Malformed("data is NULL; expected an address, since shape " + ShapeText(t.Shape[:t.NDim]) +
-			" has items" + wayOut)
+			" has items")
 	}
 	odd, err := d.layOut(t)
 	if err != nil {
@@ -55,25 +51,11 @@ func (d *Description) Validate(t *Tensor) error {
 }
 
 func (d *Description) refuseNulls(t *Tensor) error {
-	value, fill := "0", ".fill_null(0)"
-	if d.BitPacked {
-		value, fill = "False", ".fill_null(False)"
-	} else if d.DataType.Code == Bool { // pyarrow's bool8, which has no fill_null
-		fill = ".cast('int8').fill_null(0)"
-	}
-	wayOut := "give them a value: " + fill + ", in pandas .fillna(" + value + "); of another library's table " +
-		"pyarrow.table(obj)[0]" + fill + ", of its array pyarrow.chunked_array(obj)" + fill + "; a NaN that pandas " +
-		"counts as null stays one in its .to_numpy()"
-	if t.NDim > 1 {
-		wayOut = "pass the items alone, with " + fill + ": .explode() in polars, .flatten() in pyarrow, of its " +
-			"tensors .storage.flatten(), of chunks first .combine_chunks(), of a table " +
-			"pyarrow.table(obj)[0].combine_chunks(), of pandas pyarrow.array(obj).flatten(); null lists lose their place"
-	}
 	which := number(d.Nulls) + " of " + number(t.Size) + " items"
 	if t.Size == 0 {
 		which = number(d.Nulls) + " rows"
 	}
-	return Unsupported(d.typeText() + ": " + which + " are null; DLPack has no nulls (" + wayOut + ")")
+	return Unsupported(d.typeText() + ": " + which + " are null; DLPack has no nulls")
 }
 
 // validateHead checks what needs no arithmetic.

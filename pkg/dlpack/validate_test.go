@@ -225,7 +225,7 @@ func TestMemoryThatCannotBeExportedIsUnsupported(t *testing.T) {
 		{"bits with strides", described(boolType, []int64{3}, bitPacked(0), elements(2)),
 			`Arrow format "b": items of a bit share bytes, so that only a compact layout can be said`},
 		{"nulls", described(int8Type, []int64{5}, nulls(2)), `Arrow format "l": 2 of 5 items are null; DLPack has no ` +
-			`nulls (give them a value: .fill_null(0), in pandas .fillna(0);`},
+			`nulls`},
 		{"nulls of rows", described(int8Type, []int64{2, 3}, nulls(1)), "1 of 6 items"},
 		{"nulls of rows without items", described(int8Type, []int64{2, 0}, nulls(1)), `Arrow format "l": 1 rows are null`},
 		{"nulls, which a copy doesn't cure, before what it does", described(float32Type, []int64{5}, nulls(2), at(1)),

@@ -61,24 +61,14 @@ const byItsOwner = " (copy into a new array, and from there by the library that 
 // OfTarget makes an error that is about the target. A way out that copies the target would lose what is copied into it:
 // there is another one. What asdlpack refuses before gets it in Python, by about_side.
 func OfTarget(err error) error {
-	text := strings.ReplaceAll(err.Error(), "memoryview(memoryview(obj).tobytes())", "memoryview(obj).cast('B')")
-	said, wayOut := text, ""
+	text := err.Error()
 	if cut := strings.LastIndex(text, " ("); cut >= 0 {
-		said, wayOut = text[:cut], text[cut+2:]
+		wayOut := text[cut+2:]
+		if strings.HasPrefix(wayOut, "pass ") || strings.HasPrefix(wayOut, "copy ") {
+			err = dlpack.Unsupported(text[:cut] + byItsOwner)
+		}
 	}
-	copies := strings.HasPrefix(wayOut, "pass ") || strings.HasPrefix(wayOut, "convert ") || strings.HasPrefix(wayOut, "copy ")
-	switch {
-	case text != err.Error():
-		return dlpack.Of("target", dlpack.Unsupported(text))
-	case !copies || strings.Contains(wayOut, "ticks, .view("):
-		return dlpack.Of("target", err)
-	case strings.Contains(wayOut, ".view('uint8')"):
-		wayOut = " (pass its bytes: obj.view('uint8') of a numpy array, obj[..., None].view('uint8') of a strided one or " +
-			"one without dimensions, else memoryview(obj).cast('B'))"
-	default:
-		wayOut = byItsOwner
-	}
-	return dlpack.Of("target", dlpack.Unsupported(said+wayOut))
+	return dlpack.Of("target", err)
 }
 
 // validate takes what a copy would cure, too: it is cured on the way, or was asked for.
@@ -94,9 +84,9 @@ func checkAlike(source, target *Place) error {
 	expected := ""
 	switch {
 	case s.DataType != t.DataType || s.Packed() != t.Packed() && !(s.Device.Type.OnCPU() && t.Device.Type.OnCPU()):
-		expected = "one data type, since nothing is converted (" + toOneType(source, target) + ")"
+		expected = "one data type, since nothing is converted" + toOneType(source, target)
 	case s.NDim != t.NDim || s.Shape != t.Shape:
-		expected = "one shape, since nothing is repeated (" + toOneShape(source, target) + ")"
+		expected = "one shape, since nothing is repeated" + toOneShape(source, target)
 	default:
 		return nil
 	}
@@ -106,16 +96,15 @@ func checkAlike(source, target *Place) error {
 // compactSource is the source's items side by side, in native byte order.
 const compactSource = "dlpack.asdlpack(source, copy=True)"
 
-// toOneType is the way out: a byte may be a number to convert, or one of the bytes of a number on the other side. It is
-// the source that is taken for something else: a copy of that, which may be needed, is as good.
+// toOneType is the hint if one side has the bytes of the other's items: the source is reinterpreted, since a copy of it,
+// which may be needed, is as good. Python adds how the source converts numbers.
 func toOneType(source, target *Place) string {
 	s, t := &source.tensor, &target.tensor
 	if s.DataType == t.DataType {
-		return "pack or pad the items on the CPU, by copy_into there"
+		return " (pack or pad the items on the CPU, by copy_into there)"
 	}
-	convert := "convert the source before, as with source.astype(dtype); numpy.copyto converts"
 	if !isByte(s) && !isByte(t) || s.NBytes != t.NBytes {
-		return convert
+		return ""
 	}
 	object := "source"
 	switch {
@@ -125,24 +114,28 @@ func toOneType(source, target *Place) string {
 		object = compactSource
 	}
 	misaligned := isByte(s) && s.Compact && (source.Data+s.Offset)%t.DataType.Alignment() != 0
-	return "of bytes pass " + asItems(object, t, t, target.Swapped, misaligned) + "; else " + convert
+	return " (pass " + asItems(object, t, t.Shape[:t.NDim], target.Swapped, misaligned) + ")"
 }
 
 // toOneShape is the way out where items have to be repeated, or left out.
 func toOneShape(source, target *Place) string {
 	s, t := &source.tensor, &target.tensor
 	if s.Size == t.Size {
-		return "pass source.reshape(target.shape), or " + asItems(compactSource, s, t, false, false)
+		return " (pass " + asItems(compactSource, s, t.Shape[:t.NDim], false, false) + ")"
 	}
-	wayOut := "pass a part of the larger one"
-	if s.NDim == 1 && t.NDim == 1 {
-		wayOut += ", of bytes memoryview(obj)[:" + strconv.FormatInt(min(s.Size, t.Size), 10) + "]"
+	if broadcasts(s.Shape[:s.NDim], t.Shape[:t.NDim]) && s.Device.Type.OnCPU() && protocol.NamesElsewhere(s.DataType).Typestr != "" {
+		return " (pass numpy.broadcast_to(numpy.asarray(dlpack.asdlpack(source, copy=None)), " + shapeOf(t.Shape[:t.NDim]) + "))"
 	}
-	if broadcasts(s.Shape[:s.NDim], t.Shape[:t.NDim]) && !s.Packed() {
-		wayOut += "; or what repeats the source, as numpy.broadcast_to(numpy.asarray(dlpack.asdlpack(source, copy=None)), " +
-			shapeOf(t) + ")"
+	if s.NDim != 1 || t.NDim != 1 {
+		return ""
 	}
-	return wayOut
+	if s.Size > t.Size {
+		return " (pass the first items: " + asItems(compactSource, s, t.Shape[:1], false, false) + ")"
+	}
+	if !t.Compact || target.Swapped {
+		return ""
+	}
+	return " (pass the first items: " + asItems("target", t, s.Shape[:1], false, false) + ")"
 }
 
 // broadcasts tells whether memory of one shape can be repeated to another, as numpy does it.
@@ -156,8 +149,8 @@ func broadcasts(shape, to []int64) bool {
 	return missing >= 0
 }
 
-// asItems is the call that takes the bytes of some object for such items, which may be big-endian, of the target's shape.
-func asItems(object string, items, target *dlpack.Tensor, swapped, misaligned bool) string {
+// asItems is the call that takes the bytes of some object for such items, which may be big-endian, of a shape.
+func asItems(object string, items *dlpack.Tensor, shape []int64, swapped, misaligned bool) string {
 	var memory [32]byte
 	name, convert := string(protocol.AppendName(memory[:0], items.DataType)), ""
 	if misaligned {
@@ -169,13 +162,13 @@ func asItems(object string, items, target *dlpack.Tensor, swapped, misaligned bo
 	if items.Flags&dlpack.SubbyteTypePadded != 0 {
 		name = "|V1 " + name // as the arrays of ml_dtypes have it
 	}
-	return "dlpack.frombuffer(" + object + ", '" + name + "', " + shapeOf(target) + convert + ")"
+	return "dlpack.frombuffer(" + object + ", '" + name + "', " + shapeOf(shape) + convert + ")"
 }
 
 // shapeOf is a target's shape as Python has it.
-func shapeOf(target *dlpack.Tensor) string {
-	if shape := dlpack.ShapeText(target.Shape[:target.NDim]); !strings.Contains(shape, "...") {
-		return shape
+func shapeOf(shape []int64) string {
+	if text := dlpack.ShapeText(shape); !strings.Contains(text, "...") {
+		return text
 	}
 	return "target.shape"
 }

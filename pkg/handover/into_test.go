@@ -75,18 +75,23 @@ func TestAnOverlappingSourceIsReadFirst(t *testing.T) {
 func TestWhatIsNotAlikeIsNotCopied(t *testing.T) {
 	for text, change := range map[string]func(*dlpack.Description){
 		"source is uint16 (3,), target is uint16 (2,); expected one shape": func(d *dlpack.Description) { d.Shape[0] = 2 },
-		"(pass a part of the larger one, of bytes memoryview(obj)[:2])":    func(d *dlpack.Description) { d.Shape[0] = 2 },
-		"(pass a part of the larger one)":                                  func(d *dlpack.Description) { d.NDim = 0 },
-		"one; or what repeats the source, as numpy.broadcast_to(numpy.asarray(dlpack.asdlpack(source, copy=None)), (2, 3)))": func(d *dlpack.Description) {
+		"(pass the first items: dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'uint16', (2,)))": func(d *dlpack.Description) {
+			d.Shape[0] = 2
+		},
+		"(pass the first items: dlpack.frombuffer(target, 'uint16', (3,)))": func(d *dlpack.Description) {
+			d.Shape[0], d.Span = 4, 8
+		},
+		"target is uint16 (); expected one shape, since nothing is repeated": func(d *dlpack.Description) { d.NDim = 0 },
+		"(pass numpy.broadcast_to(numpy.asarray(dlpack.asdlpack(source, copy=None)), (2, 3)))": func(d *dlpack.Description) {
 			d.NDim, d.Shape, d.Span = 2, [dlpack.MaxNDim]int64{2, 3}, 12
 		},
-		"reshape(target.shape), or dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'uint16', (3, 1)))": func(d *dlpack.Description) {
+		"(pass dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'uint16', (3, 1)))": func(d *dlpack.Description) {
 			d.NDim, d.Shape[1] = 2, 1
 		},
-		"of bytes pass dlpack.frombuffer(source, 'uint8', (6,)); else": func(d *dlpack.Description) {
+		"(pass dlpack.frombuffer(source, 'uint8', (6,)))": func(d *dlpack.Description) {
 			d.DataType.Bits, d.Shape[0] = 8, 6
 		},
-		"expected one data type, since nothing is converted (convert":       func(d *dlpack.Description) { d.DataType.Bits = 8 },
+		"expected one data type, since nothing is converted":                func(d *dlpack.Description) { d.DataType.Bits = 8 },
 		"source is uint16 (3,), target is uint16 (3, 1); expected one":      func(d *dlpack.Description) { d.NDim, d.Shape[1] = 2, 1 },
 		"source is uint16 (3,), target is int16 (3,); expected one data":    func(d *dlpack.Description) { d.DataType.Code = dlpack.Int },
 		"target: data has 6 bytes; shape, strides and offset need bytes ":   func(d *dlpack.Description) { d.Shape[0] = 4 },

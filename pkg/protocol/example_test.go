@@ -35,7 +35,7 @@ func ExampleParseTypestr() {
 	// float32, swapped true, padded false
 	// bfloat16, swapped false, padded false
 	// int4, swapped false, padded true
-	// typestr "|O8": Python objects; DLPack holds numbers (convert them: numbers by numpy.asarray(obj).astype('float64'), complex ones by .astype('complex128'), times by .astype('datetime64[us]').view('int64'), arrays by numpy.stack(obj))
+	// typestr "|O8": Python objects; DLPack holds numbers
 }
 
 // A format may say that each item of the buffer is an array.

@@ -90,15 +90,15 @@ func ones(n int) []int64 {
 	return shape
 }
 
-func TestAFormatThatDLPackCannotSayIsUnsupportedWithTheWayOut(t *testing.T) {
+func TestAFormatThatDLPackCannotSayIsUnsupported(t *testing.T) {
 	for text, want := range map[string]string{
-		"g":           `format "g": 80-bit or other long double; DLPack has float64 (` + asFloat64 + ")",
+		"g":           `format "g": 80-bit or other long double; DLPack has float64`,
 		"Zg":          "complex128",
 		"G":           "complex128",
 		"4s":          "text",
 		"p":           "text",
 		"<u":          "text",
-		"2w":          `format "2w": text; DLPack holds numbers (pass its ` + asBytes + "; of text of",
+		"2w":          `format "2w": text; DLPack holds numbers`,
 		"O":           "objects",
 		"P":           "pointers",
 		"&i":          "pointers",

@@ -14,14 +14,13 @@ import (
 func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	text, name, named := strings.Cut(text, " ")
 	if strings.HasPrefix(text, "StringDType(") {
-		return item, unsupported(field, text, "text of any length; DLPack holds numbers (where it says numbers, "+
-			".astype(object).astype('float64'), which makes missing ones NaN)")
+		return item, unsupported(field, text, "text of any length; DLPack holds numbers")
 	}
 	if len(text) < 2 || strings.IndexByte("<>|=", text[0]) < 0 {
 		return item, malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`)
 	}
 	order, kind := text[0], text[1]
-	if why := refusedKind(kind, order == '>'); why != "" {
+	if why := refusedKind(kind); why != "" {
 		return item, unsupported(field, text, why)
 	}
 	if strings.IndexByte("biufcVW", kind) < 0 {
@@ -56,25 +55,15 @@ func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	return item, nil
 }
 
-const textOf = "text; DLPack holds numbers (pass its code points: numpy.ascontiguousarray(obj)"
-
-// refusedKind says why a kind can't be exported, and the way out, which of big-endian items has to swap their bytes.
-func refusedKind(kind byte, swapped bool) string {
+// refusedKind says why a kind can't be exported; "" if it can.
+func refusedKind(kind byte) string {
 	switch kind {
 	case 'O':
 		return noObjects
-	case 'S', 'a':
+	case 'S', 'a', 'U':
 		return noText
-	case 'U':
-		if swapped {
-			return textOf + ".view('>u4'), with copy=None)"
-		}
-		return textOf + ".view('uint32'))"
 	case 'm', 'M':
-		if swapped {
-			return "times; DLPack holds numbers (pass their ticks, .astype('int64'))"
-		}
-		return "times; DLPack holds numbers (pass their ticks, .view('int64'))"
+		return noTimes
 	case 't':
 		return noBitField
 	}
@@ -83,12 +72,11 @@ func refusedKind(kind byte, swapped bool) string {
 
 func itemByName(field, text, name string, size int64) (item dlpack.Item, err error) {
 	if name == "" {
-		return item, unsupported(field, text, "bytes whose type has no name; expected one like "+
-			"bfloat16 ("+asField+")")
+		return item, unsupported(field, text, "bytes whose type has no name; expected one like bfloat16")
 	}
 	if item.DataType, err = ParseName(name); err != nil {
 		return item, unsupported(field, text, "dtype "+dlpack.Quote(name)+" is a structure, or a type that DLPack "+
-			"doesn't have ("+asField+")")
+			"doesn't have")
 	}
 	if named := item.DataType.ItemSize(); named != size {
 		return item, malformed(field, text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+

@@ -31,8 +31,7 @@ func readArrow(request *C.struct_request, d *dlpack.Description, answer *C.struc
 	if err := d.Validate(new(dlpack.Tensor)); err != nil {
 		return err
 	}
-	return dlpack.Unsupported(source.Protocol + ": 2 chunks or more; expected one (pass copy=None to copy them into one, " +
-		"or combine them before, as with .combine_chunks() or .rechunk())")
+	return dlpack.Unsupported(source.Protocol + ": 2 chunks or more; expected one (pass copy=None to copy them into one)")
 }
 
 // join is a function of its own since its source is allocated, and where nothing is copied none should be.

@@ -82,10 +82,12 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64
     }
     imported->protocol = self->protocol;
     imported->stream = stream;
-    int taken = PyCapsule_CheckExact(capsule)
-                    ? take_capsule(imported, capsule)
-                    : check_in_python(python.no_capsule, PyTuple_Pack(3, self->obj, names.dlpack, capsule));
-    if (taken < 0) {
+    if (!PyCapsule_CheckExact(capsule)) {
+        check_in_python(python.no_capsule, PyTuple_Pack(3, self->obj, names.dlpack, capsule));
+        Py_CLEAR(imported);
+    }
+    else if (take_capsule(imported, capsule) < 0) {
+        explain_refusal(imported);
         Py_CLEAR(imported);
     }
     return imported;

@@ -6,7 +6,7 @@
 static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
 {
     if (PyObject_GetBuffer(exporter, view, flags) < 0) {
-        if (PyErr_ExceptionMatches(PyExc_ValueError)) {
+        if (PyErr_ExceptionMatches(PyExc_ValueError) || PyErr_ExceptionMatches(PyExc_IndexError)) {
             check_in_python(python.buffer_error, Py_BuildValue("(ON)", exporter, take_exception()));
         }
         return -1;

@@ -23,10 +23,16 @@ HOT int describe_by_buffer(DLPackObject *self, bool vouched)
 {
     struct request request;
     self->protocol = "buffer";
-    if (lock_buffer(self, &request, vouched) < 0) {
+    if (lock_buffer(self, &request, vouched) < 0 || object_describe(self, &request) < 0) {
+        explain_refusal(self);
         return -1;
     }
-    return object_describe(self, &request) < 0 ? -1 : 1;
+    return 1;
+}
+
+void explain_refusal(DLPackObject *self)
+{
+    check_in_python(python.explain, Py_BuildValue("(OsN)", self->obj, self->protocol, take_exception()));
 }
 
 void explain_read_stream(DLPackObject *self)
@@ -56,7 +62,7 @@ int describe_by_protocols(DLPackObject *self)
     }
     --*calls;
     if (found < 0) {
-        explain_read_stream(self);
+        explain_refusal(self);
     }
     return found;
 }

@@ -18,6 +18,9 @@ int describe_by_protocols(DLPackObject *self); /* by the first protocol other th
 /* After a failure: where self->obj gave a stream, the pending exception says, too, that it has been read. */
 void explain_read_stream(DLPackObject *self);
 
+/* Adds to the pending error of reading self->obj what to do instead, if that is known of such an object. */
+void explain_refusal(DLPackObject *self);
+
 /* capsule.c */
 
 /* Refuses structures of another major version. */

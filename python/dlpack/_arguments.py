@@ -9,7 +9,16 @@ from sys import byteorder, modules  # the dict itself: sys loses it when Python 
 from . import _dlpack
 from ._arrow import stream_was_read
 from ._dlpack import _structure_reader, asdlpack, from_pointer, frombuffer
-from ._errors import needless_owner, of_asdlpack, outside_handlers, short_repr, unexpected
+from ._errors import (
+    first_way_out,
+    has_memory,
+    needless_owner,
+    of_asdlpack,
+    outside_handlers,
+    short_repr,
+    text_of,
+    unexpected,
+)
 from ._object import device_types
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -34,10 +43,7 @@ STRIDES = "strides: expected elements, an int or a sequence of ints, of 64 bits"
 COPY = "copy: expected True, False or None"
 ALIGN = f"align: expected None or a power of two from 1 to {COPY_ALIGNMENT}, to which copies are aligned"
 OFFSET = "offset: expected bytes, an int of 64 bits from 0 on"
-POINTER = (
-    "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer (of a ctypes int pass its .value; "
-    "for an object with memory use asdlpack or frombuffer)"
-)
+POINTER = "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer"
 DTYPE = "dtype: expected a name such as 'float32', or an object that carries one (of numpy, ml_dtypes or torch)"
 STREAM = "stream: expected None, an int of 64 bits, or an object with __cuda_stream__"
 VERSION = "max_version: expected None or a tuple of two ints of 64 bits, (major, minor)"
@@ -163,7 +169,7 @@ def plain_from_pointer(
     if start is None:
         start = integer(pointer, POINTER, 0, 2**64)
         if isinstance(start, Exception):
-            return start
+            return type(start)(f"{start}{first_way_out((instead_of_pointer,), pointer)}")
     elif owner is None:
         owner = pointer  # it knows what it leads to
     return plain(
@@ -175,6 +181,15 @@ def plain_from_pointer(
         strides=None if strides is None else lengths(strides, STRIDES),
         device=device_pair(device),
     )
+
+
+def instead_of_pointer(obj: Any) -> str | None:
+    """The address in a ctypes int, or in a pointer of another library."""
+    if is_a(type(obj), "_ctypes", "_SimpleCData") and type(obj.value) is int:
+        return "pass obj.value"
+    if hasattr(type(obj), "__int__") and not hasattr(type(obj), "__float__"):
+        return "pass int(obj)"
+    return "use dlpack.asdlpack(obj)" if not isinstance(obj, int) and has_memory(obj) else None
 
 
 def plain(call: Any, **arguments: object) -> Any:
@@ -456,7 +471,7 @@ def name_hidden(obj: Any, typestr: str) -> bytes:
 
 def refuse_bytes(obj: object, error: Exception) -> Exception:
     """Why frombuffer can't have the bytes: with another way out than asdlpack's, where that would convert them."""
-    text, converts, _ = str(error).partition(" (pass copy=None")
+    text, converts, _ = text_of(error).partition(" (pass copy=None")
     if not converts:
         return error
     given = "obj.obj" if hasattr(type(obj), "_tensor") else "obj"  # of a DLPackObject, what it was made from

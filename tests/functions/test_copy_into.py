@@ -24,6 +24,7 @@ import dlpack
 from dlpack import asdlpack, borrow, copy_into, from_pointer, frombuffer
 from support.alone import WINDOWS, alone
 from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name
+from support.hints import expression_of, hint_of
 from support.layouts import DTYPES, LAYOUTS, LEGACY, PROTOCOLS
 from support.threads import in_threads
 from support.views import same, views
@@ -313,7 +314,7 @@ def test_lanes_are_part_of_the_type():
         (numbers(3), numbers(3, dtype="f8"), r"float32 \(3,\), target is float64 \(3,\); expected one data type"),
         (numbers(3), numbers(3, dtype=">i4"), r"float32 \(3,\), target is int32 \(3,\); expected one data type"),
         (numbers(3, dtype="?"), numbers(3, dtype="u1"), r"bool \(3,\), target is uint8 \(3,\)"),
-        (numbers(3, dtype="i4"), numbers(3, dtype="u4"), "numpy.copyto converts"),
+        (numbers(3, dtype="i4"), numbers(3, dtype="u4"), r"\(pass source.astype\('uint32'\)\)"),
         (b"four", bytearray(5), r"uint8 \(4,\), target is uint8 \(5,\)"),
     ],
 )
@@ -375,16 +376,13 @@ def test_a_target_that_would_be_copied_is_refused_with_another_way_out():
     ("obj", "way_out"),
     [
         ([1], "(copy into a new array, and from there by the library that owns the target)"),
-        (
-            "a file",
-            "(map the file: numpy.memmap(obj, mode='r+'), or opened in mode 'r+b' as file, "
-            "mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE))",
-        ),
-        (io.BytesIO(bytes(8)), "(pass its getbuffer())"),
+        ("a file", "(of a file's name pass numpy.memmap(obj, mode='r+'))"),
+        (io.BytesIO(bytes(8)), "(pass obj.getbuffer())"),
         (np.zeros(1, "g"), "(copy into a new array, and from there "),
-        (np.zeros(1, "U1"), "(pass its bytes: obj.view('uint8') of a numpy array, "),
+        (np.array(["a"]), "(pass obj[..., None].view('uint32'), its code points)"),
+        (np.array(["1"]), "(copy into a new array, and from there "),
         (np.array([None]), "(copy into a new array, and from there "),
-        (np.zeros(1, "M8[s]"), "(pass their ticks, .view('int64'))"),
+        (np.zeros(1, "M8[s]"), "(pass obj.view('int64'), their ticks)"),
         (Speaks(__dlpack__=refuse("locked (unlock it)")), "which said BufferError: locked (unlock it)"),
         (Speaks(__dlpack__=refuse("no", "(2, 3)")), "which said BufferError: ('no', '(2, 3)')"),
         (Exporter(strides=(1,), suboffsets=(0,), readonly=False), "(copy into a new array, and from there "),
@@ -399,13 +397,13 @@ def test_a_target_that_is_refused_names_no_way_out_that_copies_it(obj, way_out):
 def test_a_file_as_target_is_mapped_once_it_is_open_for_both(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(bytes(4))
-    for mode, way_out in ("ab", "copy into a new array, and from there "), ("rb", "open it in mode 'r+b' and map it: "):
+    for mode, way_out in ("ab", "copy into a new array, and from there "), ("rb", "open it in mode 'r+b', and pass "):
         with path.open(mode) as obj, pytest.raises(TypeError, match=r"^target: .* \(") as caught:
             copy_into(numbers(1), obj)
         assert way_out in str(caught.value)
         assert "it is empty" not in str(caught.value)
     with path.open("r+b") as obj:
-        copy_into(b"abcd", eval(str(caught.value).partition(way_out)[2].partition(" after")[0]))
+        copy_into(b"abcd", eval(expression_of(hint_of(str(caught.value)))))
     assert path.read_bytes() == b"abcd"
 
 
@@ -450,21 +448,30 @@ def test_a_file_as_target_is_mapped_once_it_is_open_for_both(tmp_path):
         (
             numbers(6),
             np.zeros((1, 1, 1, 1, 1, 2, 3), "f4"),
-            "dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'float32', target.shape)",
+            "source.reshape(target.shape)",
         ),
+        (
+            memoryview(bytes(range(8))),
+            np.zeros((1, 1, 1, 1, 1, 2, 4), "u1"),
+            "dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'uint8', target.shape)",
+        ),
+        (numbers(6), np.zeros((2, 3), "f4"), "source.reshape((2, 3))"),
+        (numbers(6), np.zeros(4, "f4"), "dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'float32', (4,))"),
         (
             (ctypes.c_int32.__ctype_be__ * 4)(1, 2, 3, 4),
             numbers(2, 2, dtype="i4"),
             "dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'int32', (2, 2))",
         ),
-        (numbers(3, dtype="u1"), np.zeros(3, "f4"), "source.astype(dtype)"),
-        (np.array(["1", "2"]), np.zeros(2, "f8"), "numpy.asarray(obj).astype('float64')"),
-        (np.array([b"1", b"2"]), np.zeros(2, "f8"), "numpy.asarray(obj).astype('float64')"),
-        (np.array([b"ab", b"cd"]), bytearray(4), "numpy.ascontiguousarray(obj).view('uint8')"),
-        (b"abcd", np.zeros(2, "S2"), "obj.view('uint8')"),
-        (b"a\0\0\0", np.zeros(1, "U1"), "obj.view('uint8')"),
-        (np.zeros((2, 2), "u1") + 7, np.zeros(4, "S2")[::2], "obj[..., None].view('uint8')"),
-        (b"ab", np.array(b"", "S2"), "obj[..., None].view('uint8')"),
+        (numbers(3, dtype="u1"), np.zeros(3, "f4"), "source.astype('float32')"),
+        (b"abc", np.zeros(3, "f4"), "numpy.asarray(dlpack.asdlpack(source, copy=None)).astype('float32')"),
+        (np.array(["1", "2"]), np.zeros(2, "f8"), "obj.astype('float64')"),
+        (np.array([b"1", b"2"]), np.zeros(2, "f8"), "obj.astype('float64')"),
+        (np.array([b"ab", b"cd"]), np.zeros((2, 2), "u1"), "obj[..., None].view('uint8')"),
+        (np.ones((2, 2), "u1"), np.array([b"ab", b"cd"]), "obj[..., None].view('uint8')"),
+        (np.ones((1, 1), "u4"), np.array(["a"]), "obj[..., None].view('uint32')"),
+        (numbers(2), np.array([(1, 2.0), (3, 4.0)], [("a", "f4"), ("b", "f8")]), "obj['a']"),
+        (np.zeros((2, 2), "u1") + 7, np.array([b"ab"] * 4)[::2], "obj[..., None].view('uint8')"),
+        (b"ab", np.array(b"ab"), "obj[..., None].view('uint8')"),
         (b"1234", (ctypes.c_wchar * 1)(), "memoryview(obj).cast('B')"),
     ],
 )
@@ -479,6 +486,29 @@ def test_bytes_text_and_numbers_name_a_way_out_that_works(source, target, way_ou
     copy_into(source, target)
     values, expected = (np.asarray(asdlpack(side, copy=None)) for side in (target, source))
     assert values.tobytes() == expected.tobytes()
+
+
+def test_a_longer_target_gets_the_items_by_the_hint():
+    target = np.zeros(6, "f4")
+    with pytest.raises(ValueError, match="pass the first items: ") as caught:
+        copy_into(numbers(4), target)
+    copy_into(numbers(4), eval(str(caught.value).partition("items: ")[2][:-1]))
+    assert target.tolist() == [0, 1, 2, 3, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (asdlpack(np.zeros(3, ml_dtypes.float4_e2m1fn)), np.zeros(3, "f4")),
+        (dlpack.frombuffer(bytes(2), "float4_e2m1fn"), np.zeros(4, "f4")),
+        (numbers(2, 3), np.zeros((3, 3), "f4")),
+        (numbers(4), np.zeros(12, "f4")[::2]),
+    ],
+)
+def test_no_hint_is_given_to_convert_what_nobody_converts(source, target):
+    with pytest.raises(ValueError) as caught:
+        copy_into(source, target)
+    assert hint_of(str(caught.value)) == ""
 
 
 def test_the_error_says_that_a_capsule_is_used_up():
@@ -501,9 +531,9 @@ def test_the_error_says_that_a_capsule_is_used_up():
 
 def test_packed_items_of_another_shape_name_a_way_out_that_works():
     source, target = frombuffer(bytes(range(4)), "int4", 8), np.zeros((2, 4), ml_dtypes.int4)
-    with pytest.raises(ValueError, match=r"reshape\(target.shape\), or .*\)$") as caught:
+    with pytest.raises(ValueError, match="one shape") as caught:
         copy_into(source, target)
-    copy_into(eval(str(caught.value).partition("shape), or ")[2][:-1]), target)
+    copy_into(eval(expression_of(hint_of(str(caught.value)))), target)
     assert target.tolist() == [[0, 0, 1, 0], [2, 0, 3, 0]]
 
 

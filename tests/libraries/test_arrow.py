@@ -285,11 +285,14 @@ def test_nulls_outside_a_slice_are_none():
     [
         (
             lambda: pl.Series([1]).cast(pl.Datetime("us", "America/Argentina/Buenos_Aires")),
-            r"Buenos_Aires.*int64: .*\.cast\(polars\.Int64\) in polars",
+            r"Buenos_Aires.*times; .*to_physical\(\)",
         ),
-        (lambda: pa.table({"a": [1], "b": [2], "c": [3], "d": [4]}), '4 columns: "a", "b", "c", ...; .*one alone'),
+        (
+            lambda: pa.table({"a": [1], "b": [2], "c": [3], "d": [4]}),
+            '4 columns: "a", "b", "c", ...; DLPack holds one array',
+        ),
         (lambda: pa.table({"a": [{"b": 1}]}), "structure"),
-        (lambda: pl.Series([{"a": 1, "b": 2}]), '2 columns: "a", "b"; .*pass one alone'),
+        (lambda: pl.Series([{"a": 1, "b": 2}]), '2 columns: "a", "b"; DLPack holds one array'),
         (lambda: pl.Series([{"a": 1}, None, {"a": 3}]), "1 of 3 items are null"),
         (lambda: pl.Series([[[1, 2], None], None], dtype=pl.Array(pl.Int8, (2, 2))), "4 of 8 items are null"),
         (lambda: duckdb.sql("select null::integer as a"), "1 of 1 items are null"),

@@ -3,7 +3,6 @@
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 import torch
@@ -87,7 +86,7 @@ def test_arrow_goes_into_arrays_and_is_no_target():
     assert bits.tolist() == [True, False, True] * 3
     with pytest.raises(BufferError, match="^target: .*Array is read-only"):
         copy_into(array, pa.array([1, 2, 3, 4, 5]))
-    for refused in pa.array(["a"]), pa.array(["a"]).dictionary_encode(), pa.array([None, 1]), pl.Series([b"a"]):
+    for refused in pa.array(["1"]), pa.array(["a"]).dictionary_encode(), pa.array([None, 1]):
         with pytest.raises(BufferError, match=r"^target: .* \(copy into a new array, and from there by the library "):
             copy_into(array, refused)
     with pytest.raises(BufferError, match="^source: .* items are null"):
