@@ -38,8 +38,8 @@ MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton \
 	$(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv-pydlpack
 
-.PHONY: demo test test-all test-one-cpu proofs coverage interpreters test-cuda format environments lint bench \
-	bench-compare bench-cuda matrix conformance docs wheels check-wheels lock notes clean
+.PHONY: demo test test-all test-one-cpu test-hints proofs coverage interpreters test-cuda format environments lint \
+	bench bench-compare bench-cuda matrix conformance docs wheels check-wheels lock notes clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -59,9 +59,13 @@ test-all: .venv/package .venv/libraries .venv-freezers/freezers
 test-one-cpu: .venv/package .venv/libraries .venv-freezers/freezers
 	$(PYTHON) -m pytest --all --cpu 0
 
-proofs: .venv/package .venv/libraries .venv-freezers/freezers
+proofs: .venv/package .venv/libraries .venv-freezers/freezers test-hints
 	$(PYTHON) -m pytest --all --long --timeout 1800 $(if $(WRITE),--figures docs/proofs.json)
 	$(if $(WRITE),$(PYTHON) docs/figures.py docs/proofs.json)
+
+# Runs the hints for objects of libraries that don't fit into the environment of the other tests.
+test-hints: .venv/package .venv-hints/hints
+	PYTHONPATH=python .venv-hints/bin/python -m pytest tests/hints
 
 coverage: .venv/package .venv/libraries .venv-freezers/freezers .venv/coverage
 	$(PYTHON) tools/coverage.py --all
@@ -182,7 +186,7 @@ $(GO_TOOLS): .venv/python
 	$(@D)/bin/python -m pip install --quiet --only-binary :all: --require-hashes --requirement $<
 	touch $@
 
-.venv-%/pydlpack .venv-%/matrix .venv-%/freezers .venv-%/docs: .venv/python pyproject.toml
+.venv-%/pydlpack .venv-%/matrix .venv-%/freezers .venv-%/hints .venv-%/docs: .venv/python pyproject.toml
 	python3 -m venv $(@D)
 	$(UV) $(@D)/bin/python --group $*
 	touch $@
