@@ -162,8 +162,7 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 			strconv.Itoa(oldest) + " to " + strconv.Itoa(newest))
 	}
 	if request.facts&C.FACT_MASK != 0 {
-		return dlpack.Unsupported(name + " has a mask, which DLPack can't say " +
-			"(fill the masked elements, or export data and mask as two arrays)")
+		return dlpack.Unsupported(name + " has a mask, which DLPack can't say")
 	}
 	if d.Offset != 0 && d.Span < 0 {
 		return dlpack.Malformed(name + " offset " + strconv.FormatUint(d.Offset, 10) +

@@ -50,6 +50,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
     if (self == NULL) {
         has_buffer = has_buffer && !tried && is_refusal_of(PyExc_BufferError);
         PyObject *refusal = take_exception();
+        has_buffer = has_buffer && check_mask(obj) == 0;
         self = has_buffer ? lock(obj, request) : NULL;
         if (self != NULL && request->ndim == 1 && request->itemsize == 1) { /* flat bytes don't overrule a refusal */
             has_buffer = false;

@@ -74,7 +74,7 @@ static int read_memory(DLPackObject *self, PyObject *obj, struct request *reques
     }
     if (PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type)) {
         self->protocol = "buffer";
-        int read = try_bytes(self, obj, request);
+        int read = check_mask(obj) < 0 ? -1 : try_bytes(self, obj, request);
         if (read > 0) {
             bool may_be_pointer =
                 request->span == sizeof(void *) && !PyBytes_CheckExact(obj) && !PyByteArray_CheckExact(obj);

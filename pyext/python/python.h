@@ -34,7 +34,7 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
         DUNDER(cuda_array_interface), DUNDER(arrow_c_array), DUNDER(arrow_c_stream), NAME(stream), NAME(max_version),  \
         NAME(dl_device), NAME(copy), NAME(owner), NAME(device), NAME(readonly), NAME(shape), NAME(typestr),            \
         NAME(data), NAME(strides), NAME(offset), NAME(mask), NAME(version), NAME(dtype), NAME(obj), NAME(pointer),     \
-        NAME(cpu), NAME(base), NAME(to_dlpack)
+        NAME(cpu), NAME(base), NAME(to_dlpack), NAME(harden_mask)
 
 #define MEMBER(name) *name
 extern struct names {
@@ -115,14 +115,14 @@ int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
     F(_arguments, partial), F(_arguments, plain_asdlpack), F(_arguments, call_dlpack), F(_arguments, plain_dlpack),    \
         F(_arguments, plain_frombuffer), F(_arguments, plain_from_pointer), F(_arguments, plain_copy_into),            \
         F(_arguments, plain_interface), F(_arguments, name_hidden), F(_arguments, is_numpy_scalar),                    \
-        F(_arguments, no_buffer), F(_arguments, refuse_bytes), F(_arguments, refuse_pointer),                          \
-        F(_arguments, refuse_tensor), F(_arrow, check_rows), F(_arrow, describe_column), F(_arrow, explain),           \
-        F(_arrow, stream_failed), F(_arrow, streams_instead), F(_delegate, device_answered),                           \
-        F(_delegate, export_keywords), F(_delegate, export_otherwise), F(_delegate, import_tensor),                    \
-        F(_delegate, move), F(_delegate, import_refused), F(_delegate, refusal_kinds), F(_delegate, refuse_copy),      \
-        F(_docs, doc), F(_errors, about_side), F(_errors, buffer_error), F(_errors, capsule_name),                     \
-        F(_errors, kind_and_message), F(_errors, no_capsule), F(_errors, no_holder), F(_errors, no_protocol),          \
-        F(_errors, of_handler), F(_errors, read_only_target), F(_errors, sides_were_read),                             \
+        F(_arguments, no_buffer), F(_arguments, refuse_bytes), F(_arguments, refuse_mask),                             \
+        F(_arguments, refuse_pointer), F(_arguments, refuse_tensor), F(_arrow, check_rows),                            \
+        F(_arrow, describe_column), F(_arrow, explain), F(_arrow, stream_failed), F(_arrow, streams_instead),          \
+        F(_delegate, device_answered), F(_delegate, export_keywords), F(_delegate, export_otherwise),                  \
+        F(_delegate, import_tensor), F(_delegate, move), F(_delegate, import_refused), F(_delegate, refusal_kinds),    \
+        F(_delegate, refuse_copy), F(_docs, doc), F(_errors, about_side), F(_errors, buffer_error),                    \
+        F(_errors, capsule_name), F(_errors, kind_and_message), F(_errors, no_capsule), F(_errors, no_holder),         \
+        F(_errors, no_protocol), F(_errors, of_handler), F(_errors, read_only_target), F(_errors, sides_were_read),    \
         F(_errors, unexpected_value), F(_object, absent), F(_object, add_members), F(_object, device),                 \
         F(_object, interface), F(_object, shares_by_both), F(_object, no_array), F(_object, refuse),                   \
         F(_object, repr_of), F(_start, start_failed)

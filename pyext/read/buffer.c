@@ -105,6 +105,20 @@ static int check_length(const Py_buffer *view)
     return 0;
 }
 
+int check_mask(PyObject *obj)
+{
+    PyObject *method;
+    if (PyType_HasFeature(Py_TYPE(obj), Py_TPFLAGS_IMMUTABLETYPE) || !PyObject_CheckBuffer(obj)) {
+        return 0;
+    }
+    int found = optional_attribute(obj, names.harden_mask, &method); /* other classes have "mask" for what they like */
+    if (found <= 0) {
+        return found;
+    }
+    Py_DECREF(method);
+    return check_in_python(python.refuse_mask, PyTuple_Pack(1, obj));
+}
+
 int read_buffer(DLPackObject *self, struct request *request)
 {
     return PyObject_CheckBuffer(self->obj) ? lock_buffer(self, request, false) : 0;

@@ -68,6 +68,9 @@ int read_arrow_stream(DLPackObject *self, struct request *request);
 
 /* buffer.c */
 
+/* Refuses numpy's masked arrays. -1: error. Only classes that are defined in Python and have buffers are looked at. */
+int check_mask(PyObject *obj);
+
 /* The exporter's compact buffer, locked, as the bytes that the request is about: its data and span. -1: error. */
 int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request);
 

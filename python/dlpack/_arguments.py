@@ -10,6 +10,7 @@ from . import _dlpack
 from ._arrow import stream_was_read
 from ._dlpack import _structure_reader, asdlpack, from_pointer, frombuffer
 from ._errors import (
+    FILLED,
     first_way_out,
     has_memory,
     needless_owner,
@@ -460,6 +461,18 @@ def is_numpy_scalar(obj: object) -> bool:
 def item_name(dtype: object) -> object:
     """The name of a data type; a structure's, which can be any number's, is "void"."""
     return getattr(dtype, "name", None) if getattr(dtype, "names", None) is None else "void"
+
+
+def refuse_mask(obj: Any) -> Exception | None:
+    """Refuses numpy's masked arrays: their protocols give the items, and say nothing of the mask."""
+    if not is_a(type(obj), "numpy.ma", "MaskedArray") and not is_a(type(obj), "numpy.ma.core", "MaskedArray"):
+        return None
+    hint = first_way_out((of_unmasked,), obj) or f" ({FILLED})"
+    return BufferError(f"{type(obj).__name__} of numpy has a mask, which DLPack can't say{hint}")
+
+
+def of_unmasked(obj: Any) -> str | None:
+    return None if obj.mask.any() else "pass obj.data"
 
 
 def name_hidden(obj: Any, typestr: str) -> bytes:

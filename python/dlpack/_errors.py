@@ -815,8 +815,12 @@ def sides_were_read(source: object, target: object, error: Exception) -> Excepti
     return stream_was_read(source, error) if text == before else type(error)(text)
 
 
+FILLED = "pass obj.filled(), in which masked items are obj.fill_value"
+
+
 def of_target(text: str) -> str:
     """The text of an error with a hint that leads to memory for writing."""
+    text = text.replace(FILLED, "pass obj.data")
     text = text.replace("mode='c'", "mode='r+'").replace("ACCESS_COPY", "ACCESS_WRITE")
     text = text.replace("pass mmap", "open it in mode 'r+b', and pass mmap").replace(", with copy=None", "")
     text, is_of_text, _ = text.partition("; of text pass ")

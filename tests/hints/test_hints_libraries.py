@@ -252,6 +252,39 @@ OBJECTS = {
         "obj.to_arrow_table()[0].combine_chunks()",
         "numpy.array([7], 'i4')",
     ),
+    "a masked array of rasterio": (
+        """
+        import os, rasterio, tempfile, warnings
+        warnings.simplefilter("ignore")
+        path = os.path.join(tempfile.mkdtemp(), "file")
+        with rasterio.open(path, "w", driver="GTiff", height=2, width=2, count=1, dtype="uint8", nodata=9) as file:
+            file.write(numpy.array([[[1, 9], [2, 3]]], "u1"))
+        with rasterio.open(path) as file:
+            obj = file.read(1, masked=True)
+        """,
+        "obj.filled(), in which masked items are obj.fill_value",
+        "numpy.array([[1, 9], [2, 3]], 'u1')",
+    ),
+    "a masked array of duckdb": (
+        """
+        import duckdb
+        obj = duckdb.sql("select nullif(i, 1) j from range(3) t(i)").fetchnumpy()["j"]
+        obj.fill_value = -1
+        """,
+        "obj.filled(), in which masked items are obj.fill_value",
+        "numpy.array([0, -1, 2])",
+    ),
+    "an array of netCDF without a masked item": (
+        """
+        import netCDF4
+        file = netCDF4.Dataset("name", "w", diskless=True)
+        file.createDimension("t", 3)
+        file.createVariable("a", "f4", ("t",))[:] = [1, 2, 3]
+        obj = file["a"][:]
+        """,
+        "obj.data",
+        "numpy.array([1, 2, 3], 'f4')",
+    ),
     "a sparse array": ("import sparse; obj = sparse.COO(numpy.eye(2))", "obj.todense()", "numpy.eye(2)"),
     "a file of safetensors": (
         """
