@@ -11,6 +11,7 @@ from ._arrow import stream_was_read
 from ._dlpack import _structure_reader, asdlpack, from_pointer, frombuffer
 from ._errors import (
     FILLED,
+    field,
     first_way_out,
     has_memory,
     needless_owner,
@@ -431,7 +432,7 @@ def plain_interface(protocol: str, interface: Any) -> dict[str, object] | Except
     needed = ("typestr", "shape", "data") if of_cuda else ("typestr", "shape")
     plain: dict[str, object] = {}
     for name, read, expected in FIELDS:  # CPython 3.11 may crash where memory is too short to go through a dict
-        value = dict.get(interface, name)
+        value = field(interface, name)
         if value is None:
             if name in needed:
                 return ValueError(f"{protocol}: no '{name}'; expected {expected}")

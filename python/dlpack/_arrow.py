@@ -213,7 +213,7 @@ def of_polars(obj: Any, has_nulls: bool) -> str | None:
         return f"pass numpy.asarray({name}).astype({type_of_numbers(sample.to_list())}"
     if kind not in casts and kind != "Array" and not has_numbers(sample):
         return None
-    name += casts.get(kind, "")
+    name += casts[kind] if kind in casts else ""
     if not is_flat and (has_nulls or obj.null_count()):
         name += f".fill_null({False if kind == 'Boolean' else 0})"
     if name == given and obj.n_chunks() > 1:
@@ -260,7 +260,7 @@ def of_duckdb_relation(obj: Any, has_nulls: bool) -> str | None:
     if len(kinds) > 1 or (kind not in DUCKDB_CASTS and kind.strip("U") not in DUCKDB_NUMBERS):
         return None
     fill = ".fill_null(0)" * has_nulls
-    return f"pass pyarrow.table(obj)[0].combine_chunks(){DUCKDB_CASTS.get(kind, '')}{fill}"
+    return f"pass pyarrow.table(obj)[0].combine_chunks(){DUCKDB_CASTS[kind] if kind in DUCKDB_CASTS else ''}{fill}"
 
 
 def of_xarray(obj: Any, has_nulls: bool) -> str | None:
@@ -291,11 +291,9 @@ DUCKDB_CASTS = {
 def describe_column(x: DLPackObject, letter: str, is_compact: bool) -> bytes | Exception:
     """The format of x's items, in 8 bytes, and their metadata, in 80; then, where rows are lists, the lists' format, in
     24 bytes, and the metadata that make them tensors. C has these lengths."""
-    items = ITEMS.get(letter)
-    if items is None:
+    if letter not in ITEMS:
         return BufferError(refusal(x, "no Arrow type"))
-    if x.dtype == "bool":
-        items = BOOLEANS
+    items = BOOLEANS if x.dtype == "bool" else ITEMS[letter]
     if is_compact and x.ndim == 1:
         return items
     shape = x.shape

@@ -27,7 +27,7 @@ PROTOCOLS = (
     "__arrow_c_stream__",
     "to_dlpack",
 )
-IN_WORDS = ["the buffer protocol" if protocol == "buffer" else protocol for protocol in PROTOCOLS]
+IN_WORDS = tuple(["the buffer protocol" if protocol == "buffer" else protocol for protocol in PROTOCOLS])
 MOST = 100  # characters of a text from outside
 HAS_VARARGS = 4  # inspect.CO_VARARGS
 # Consumers may write to it, also those that don't know read-only memory; the file stays as it is.
@@ -360,7 +360,7 @@ def of_buf(obj: Any) -> str | None:
 def of_path(obj: object) -> str | None:
     if isinstance(obj, str):
         return "of a file's name pass numpy.memmap(obj, mode='c'); of text pass obj.encode()"
-    return "pass numpy.memmap(obj, mode='c'), which maps the file" if isinstance(obj, os.PathLike) else None
+    return "pass numpy.memmap(obj, mode='c'), which maps the file" if hasattr(type(obj), "__fspath__") else None
 
 
 def of_file(obj: Any) -> str | None:
@@ -489,7 +489,7 @@ def of_storage(obj: Any) -> str | None:
 
 def of_items(obj: Any, text: str) -> str | None:
     """Hint for memory whose items DLPack lacks; text is the error's."""
-    numpy = modules.get("numpy")
+    numpy = modules["numpy"] if "numpy" in modules else None
     owner = obj.obj if isinstance(obj, memoryview) and "Python objects" in text else obj
     is_numpys = numpy is not None and isinstance(owner, numpy.ndarray | numpy.generic)
     if numpy is not None and (is_numpys or hasattr(obj, "__array_interface__")):
@@ -624,6 +624,14 @@ def needless_owner(obj: object) -> Exception:
     )
 
 
+def field(interface: dict[str, Any], name: str) -> Any:
+    """interface[name], or None. A free-threaded build locks the dict for dict.get, and a fork may copy it locked."""
+    try:
+        return dict.__getitem__(interface, name) if dict.__contains__(interface, name) else None
+    except KeyError:  # another thread removed it meanwhile
+        return None
+
+
 def wrong_answer(obj: object, method: str, expected: str, answer: object) -> Exception:
     return ValueError(f"{type_name(obj)}.{method} returned {short_repr(answer)}; expected {expected}")
 
@@ -732,7 +740,7 @@ def check_stream_named(obj: Any) -> Exception | None:
     """Before version 3 the CUDA array interface names no stream, and nobody waits for what a producer that has
     __dlpack__ has queued."""
     interface = obj.__cuda_array_interface__
-    version = dict.get(interface, "version", 0) if isinstance(interface, dict) else 0
+    version = field(interface, "version") if isinstance(interface, dict) else 0
     if hasattr(version, "__index__") and version >= 3:
         return None
     return BufferError(f"version {short_repr(version)} names no stream to wait for; expected version 3")

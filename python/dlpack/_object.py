@@ -141,7 +141,8 @@ def refusal(x: DLPackObject, name: str) -> str:
     """ "readonly True: expected writable memory"."""
     attribute, reason = REFUSALS[name]
     if name in ("no format", "no typestr"):
-        installed = None if x._is_packed else INSTALLED.get(x.dtype)
+        dtype = x.dtype
+        installed = INSTALLED[dtype] if dtype in INSTALLED and not x._is_packed else None
         reason += f" ({f'with {installed} numpy.asarray(x) has it; ' if installed else ''}{AS_BYTES})"
     if not x._is_row_major:
         reason = reason.replace(AS_BYTES, AS_COPIED_BYTES)
@@ -194,7 +195,8 @@ def no_array(use: str, kind: type[Exception] = TypeError) -> Exception:
 def lacking(name: str, instead: str) -> property:
     """An attribute that x has not, so that hasattr says no; its error says what has it."""
 
-    def refuse(x: DLPackObject) -> Any:
+    # Defaults, since a free-threaded build locks cells to read them, and a fork may copy one locked.
+    def refuse(x: DLPackObject, name: str = name, instead: str = instead) -> Any:
         raise AttributeError(
             f"'dlpack.DLPackObject' object has no attribute '{name}': it isn't an array; use {instead}"
         )

@@ -127,8 +127,6 @@ else:
 
     __import__("hmac")  # else multiprocessing imports it at the first receipt: a child forked then would wait for ever
     STDERR = 2  # the last of the standard descriptors
-    # A mapping keeps a second descriptor, for its resize, unless it is told not to.
-    ONE_DESCRIPTOR: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
     # Linux's, which os and fcntl of a CPython that was built with a glibc before 2.27 lack.
     LIBC = ctypes.CDLL(None, use_errno=True)
     MFD_CLOEXEC, MFD_ALLOW_SEALING = 1, 2
@@ -200,7 +198,11 @@ else:
             while (file := copied(file)).fileno() <= STDERR:
                 standard.append(file)
             # By a size of 0, mmap asks for the file's itself, and takes a refusal for 0.
-            memory = Memory(file.fileno(), size or os.fstat(file.fileno()).st_size, **ONE_DESCRIPTOR)
+            number, size = file.fileno(), size or os.fstat(file.fileno()).st_size
+            if sys.version_info >= (3, 13):
+                memory = Memory(number, size, trackfd=False)  # else it keeps a second descriptor, for its resize
+            else:
+                memory = Memory(number, size)
         except BaseException:
             file.close()  # who keeps the error keeps this frame
             raise

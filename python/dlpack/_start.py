@@ -65,13 +65,13 @@ def start_failed(path: bytes, name: str, number: int, text: bytes | None, error:
     if name in ("library", "copy", "file") and (why := unreadable(path)) is not None:
         return failure(path, "unreadable", text=why)
     if name == "descriptors":
-        way_out = NO_DESCRIPTORS.get(error, "a filter of system calls forbids that")
+        way_out = NO_DESCRIPTORS[error] if error in NO_DESCRIPTORS else "a filter of system calls forbids that"
         return failure(path, name, text=f"{os.strerror(error)} ({way_out})")
     if name == "file size":
         return no_copy(path, [os.strerror(EFBIG)])
     if name == "copy":
         return start_from_file(path, cause(text, error))
-    return failure(path, name, number, words(text), NO_THREAD.get(error, LIMITED_THREADS))
+    return failure(path, name, number, words(text), NO_THREAD[error] if error in NO_THREAD else LIMITED_THREADS)
 
 
 def failure(path: bytes, name: str, number: int = 0, text: str = "", reason: str = "") -> Exception:

@@ -259,6 +259,57 @@ def test_a_fork_in_which_another_library_takes_the_gil_ends(meanwhile):
     forks.fork_and_join(forks.use_all)
 
 
+@pytest.mark.skipif(not FREE, reason="with a GIL dicts and lists have no locks")
+@alone
+def test_a_child_needs_no_lock_that_another_thread_holds():
+    """As dict.get takes one of a dict. When the world stops for a fork, who holds it gives it to who waits for it; the
+    child has nobody who would let it go."""
+    import dlpack.structs  # noqa: F401
+    from support import everything, forks
+
+    class Slow:
+        """A key or item that keeps whoever looks for it, with the lock, until the fork."""
+
+        def __hash__(self):
+            compared.append(self)
+            while not forked:
+                pass
+            return 0
+
+        def __eq__(self, other):
+            return hash(self) != 0
+
+    def look_for_it(container):
+        reached.append(threading.get_native_id())
+        _ = container.get(Slow()) if type(container) is dict else container == [Slow()] * len(container)
+
+    def is_asleep(thread):
+        with open(f"/proc/self/task/{thread}/stat") as fields:
+            return fields.read().rpartition(")")[2].split()[0] == "S"
+
+    everything.be_refused()
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "dlpack"]
+    values = {id(value): value for module in modules for name, value in vars(module).items() if name[:2] != "__"}
+    containers = [value for value in values.values() if value and type(value) in (dict, list)]
+    containers.remove(sys.modules)
+    for container in [everything.BIG_ENDIAN, *containers]:
+        reached, compared, forked = [], [], []
+        threads = [threading.Thread(target=look_for_it, args=(container,)) for _ in range(2)]
+        threads[0].start()
+        while not compared:
+            pass
+        threads[1].start()
+        while len(reached) < 2 or not is_asleep(reached[1]):
+            pass
+        time.sleep(0.002)  # a lock is given to who has waited for a millisecond; else whoever comes first takes it
+        child = forks.fork(lambda: (everything.use(), everything.be_refused()))
+        forked.append(child)
+        forks.join(child)
+        for thread in threads:
+            thread.join()
+    assert len(containers) > 10
+
+
 @alone
 def test_programs_started_while_the_core_starts_inherit_nothing(effort, figure):
     """By threads that need no GIL. If standard descriptors are closed, sockets stand in for them at that time."""

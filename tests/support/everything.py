@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import pickle
 import weakref
 
 import ml_dtypes
@@ -14,6 +15,7 @@ from dlpack.tests.capsules import STRUCTS
 from support import arrow_c, capi, forks
 
 NUMBERS = np.arange(6, dtype="i4")
+BIG_ENDIAN = {"version": 3, "typestr": ">f4", "shape": (np.int64(4),), "data": bytearray(16)}
 
 
 def sources():
@@ -63,6 +65,38 @@ def use():
         forks.use_all()
         return
     raise AssertionError("memory of CUDA without a driver")
+
+
+def be_refused():
+    """Calls with objects that have no memory or are damaged, and for ways out that a type or device lacks."""
+    numbers, x = bytearray(16), dlpack.frombuffer(bytearray(16), "bfloat16")
+    capsule, of_vulkan = x.__dlpack__(), dlpack.from_pointer(4096, 4, "uint8", device="vulkan")
+    dlpack.asdlpack(capsule)
+    refused = [
+        lambda: dlpack.asdlpack(numbers, align=3),
+        lambda: dlpack.asdlpack(object()),
+        lambda: dlpack.asdlpack([1, 2]),
+        lambda: dlpack.asdlpack("a path"),
+        lambda: dlpack.asdlpack(capi.Speaks(__array_interface__=BIG_ENDIAN)),
+        lambda: dlpack.asdlpack(capsule),
+        lambda: dlpack.copy_into(numbers, b"1234"),
+        lambda: dlpack.from_pointer(x.pointer, 4, "int8", device="gpu"),
+        lambda: dlpack.frombuffer(numbers, "floot32"),
+        lambda: dlpack.frombuffer(numbers, "int8", "(4,)"),
+        lambda: memoryview(x),
+        lambda: np.asarray(of_vulkan),
+        lambda: pickle.dumps(of_vulkan),
+        lambda: str(dlpack.describe(x)) + x.clone,
+        lambda: x.__arrow_c_array__(),
+        lambda: x.__dlpack__(max_version=3),
+        lambda: x[0],
+    ]
+    for each in refused:
+        try:
+            each()
+        except (AttributeError, BufferError, TypeError, ValueError):
+            continue
+        raise AssertionError("not refused")
 
 
 class Inherited:
