@@ -117,7 +117,7 @@ int read_to_dlpack(DLPackObject *self, struct request *request)
         return found;
     }
     Py_DECREF(method);
-    PyObject *capsule = PyObject_CallMethodObjArgs(self->obj, names.to_dlpack, NULL);
+    PyObject *capsule = vectorcall_method(names.to_dlpack, &self->obj, 1, NULL);
     if (capsule == NULL) {
         return -1;
     }

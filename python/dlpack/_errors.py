@@ -306,6 +306,12 @@ def shape_of(item: Any, looked_at: int = MOST) -> tuple[int, ...] | None:
     return None if shapes or first is None else (len(item), *first)
 
 
+def has_buffer_of_python(obj: object) -> bool:
+    """True if memoryview(obj) is safe: it crashes on the buffer of a foreign object that lies about its shape."""
+    safe = {"builtins.bytes", "builtins.bytearray", "builtins.memoryview", "array.array", "mmap.mmap", "_ctypes._CData"}
+    return not safe.isdisjoint(classes_of(obj))
+
+
 def has_memory(item: Any) -> bool:
     """True if an item of a list shares memory. numpy's scalars don't count: numpy.asarray makes one array of them."""
     from ._arguments import is_numpy_scalar
@@ -314,11 +320,8 @@ def has_memory(item: Any) -> bool:
         return False
     for name in PROTOCOLS:
         try:
-            if name == "buffer":
-                memoryview(item).release()
-            elif getattr(item, name, None) is None:
-                continue
-            return True
+            if has_buffer_of_python(item) if name == "buffer" else getattr(item, name, None) is not None:
+                return True
         except outside_handlers(Exception):
             continue
     return False
@@ -494,6 +497,8 @@ def of_items(obj: Any, text: str) -> str | None:
     is_numpys = numpy is not None and isinstance(owner, numpy.ndarray | numpy.generic)
     if numpy is not None and (is_numpys or hasattr(obj, "__array_interface__")):
         return of_numpy("obj" if type(obj) is numpy.ndarray else "numpy.asarray(obj)", numpy.asarray(obj), is_numpys)
+    if not has_buffer_of_python(obj):
+        return None
     with memoryview(obj) as view:
         if "long double" in text:
             if view.format in ("g", "Zg"):  # numpy's
