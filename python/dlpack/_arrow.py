@@ -267,16 +267,18 @@ def of_xarray(obj: Any, has_nulls: bool) -> str | None:
     return "pass numpy.asarray(obj)" if is_of(obj, "xarray") and has_numbers(obj) else None
 
 
-def of_other_arrow(obj: Any, has_nulls: bool) -> str | None:
-    """Hint for another library's array, if the program uses pyarrow, which accepts it."""
-    array = modules["pyarrow"].array
+def of_nanoarrow(obj: Any, has_nulls: bool) -> str | None:
+    """Hint for nanoarrow's arrays, if the program uses pyarrow. pyarrow trusts what it is given, so of other libraries
+    nothing is given to it here."""
+    if not is_of(obj, "nanoarrow"):
+        return None
     try:
-        return of_pyarrow("pyarrow.array(obj)", array(obj)) if hasattr(obj, "__arrow_c_array__") else None
-    except ValueError:  # nanoarrow's, of several chunks
+        return of_pyarrow("pyarrow.array(obj)", modules["pyarrow"].array(obj))
+    except ValueError:  # there are several chunks
         return of_pyarrow("pyarrow.chunked_array(obj)", modules["pyarrow"].chunked_array(obj))
 
 
-OF_ARROW = of_pyarrow_object, of_polars, of_pandas_object, of_duckdb_relation, of_xarray, of_other_arrow
+OF_ARROW = of_pyarrow_object, of_polars, of_pandas_object, of_duckdb_relation, of_xarray, of_nanoarrow
 MOST_ROWS = 100_000  # that are looked at
 DUCKDB_NUMBERS = "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE"
 DUCKDB_CASTS = {

@@ -29,6 +29,7 @@ PROTOCOLS = (
 )
 IN_WORDS = tuple(["the buffer protocol" if protocol == "buffer" else protocol for protocol in PROTOCOLS])
 MOST = 100  # characters of a text from outside
+NO_MEMORY = MemoryError, SystemError  # the second if CPython 3.11 loses the first
 HAS_VARARGS = 4  # inspect.CO_VARARGS
 # Consumers may write to it, also those that don't know read-only memory; the file stays as it is.
 MAPPED = "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY)"
@@ -218,6 +219,8 @@ def first_way_out(finders: Sequence[Callable[..., str | None]], obj: object, *ar
     for find in finders:
         try:
             instead = find(obj, *arguments)
+        except NO_MEMORY:  # to catch more than a few of them ends CPython 3.11
+            return ""
         except outside_handlers(Exception):  # the object's own, or another version of its library lacks
             continue
         if instead:
@@ -244,6 +247,8 @@ def look_up(obj: object, name: str) -> Any:
     """An attribute; "" if it is absent or raises."""
     try:
         return getattr(obj, name, "")
+    except NO_MEMORY:
+        raise
     except outside_handlers(Exception):
         return ""
 
@@ -322,6 +327,8 @@ def has_memory(item: Any) -> bool:
         try:
             if has_buffer_of_python(item) if name == "buffer" else getattr(item, name, None) is not None:
                 return True
+        except NO_MEMORY:
+            raise
         except outside_handlers(Exception):
             continue
     return False
@@ -491,12 +498,17 @@ def of_storage(obj: Any) -> str | None:
 
 
 def of_items(obj: Any, text: str) -> str | None:
-    """Hint for memory whose items DLPack lacks; text is the error's."""
+    """Hint for memory whose items DLPack lacks; text is the error's. No array or view is made of what a foreign class
+    says of its memory."""
     numpy = modules["numpy"] if "numpy" in modules else None
     owner = obj.obj if isinstance(obj, memoryview) and "Python objects" in text else obj
-    is_numpys = numpy is not None and isinstance(owner, numpy.ndarray | numpy.generic)
-    if numpy is not None and (is_numpys or hasattr(obj, "__array_interface__")):
-        return of_numpy("obj" if type(obj) is numpy.ndarray else "numpy.asarray(obj)", numpy.asarray(obj), is_numpys)
+    if numpy is not None and isinstance(owner, numpy.ndarray | numpy.generic):
+        array = numpy.asarray(obj)
+        return of_numpy("obj" if type(obj) is numpy.ndarray else "numpy.asarray(obj)", array.dtype, array)
+    interface = getattr(obj, "__array_interface__", None)
+    if numpy is not None and isinstance(interface, dict):
+        is_structure = "V" in interface["typestr"] and "descr" in interface
+        return of_numpy("numpy.asarray(obj)", numpy.dtype(interface["descr" if is_structure else "typestr"]))
     if not has_buffer_of_python(obj):
         return None
     with memoryview(obj) as view:
@@ -504,18 +516,14 @@ def of_items(obj: Any, text: str) -> str | None:
             if view.format in ("g", "Zg"):  # numpy's
                 return f"pass numpy.asarray(obj).astype('{'float64' if view.format == 'g' else 'complex128'}')"
             return "pass numpy.frombuffer(memoryview(obj).tobytes(), 'g').astype('float64')"
-        if view.c_contiguous:
-            view.cast("B").release()
-        is_bytes = "pointers" not in text
         flat = "memoryview(obj).cast('B')" if view.c_contiguous else "memoryview(obj).tobytes()"
-        if is_bytes:
-            return f"pass {flat}, its bytes"
-        return f"pass {flat if view.c_contiguous else f'memoryview({flat})'}.cast('Q'), the addresses"
+        if "pointers" in text:
+            return f"pass {flat if view.c_contiguous else f'memoryview({flat})'}.cast('Q'), the addresses"
+        return f"pass {flat}, its bytes"
 
 
-def of_numpy(name: str, array: Any, may_be_read: bool = True) -> str | None:
-    """Hint for a numpy array; name is its expression. may_be_read: its memory is numpy's, so that reading is safe."""
-    dtype = array.dtype
+def of_numpy(name: str, dtype: Any, array: Any = None) -> str | None:
+    """Hint for a numpy array; name is its expression. array: the array itself, if its memory is safe to read."""
     kind, order = dtype.kind, ", with copy=None" if dtype.byteorder == ">" else ""
     if kind in "biu" or dtype.itemsize <= {"f": 8, "c": 16}.get(kind, 0):
         return f"pass {name}{order}"
@@ -523,7 +531,7 @@ def of_numpy(name: str, array: Any, may_be_read: bool = True) -> str | None:
         return f"pass {name}.astype('{'float64' if kind == 'f' else 'complex128'}')"
     if kind in "mM":
         return f"pass {name}.{'astype' if order else 'view'}('int64'), their ticks"
-    if kind in "OTSU" and may_be_read and dtype.itemsize <= MOST:
+    if kind in "OTSU" and array is not None and dtype.itemsize <= MOST:
         items = array.flat[:MOST].tolist()
         if kind == "O" and len({item.shape for item in items if hasattr(item, "shape") and has_numbers(item)}) == 1:
             return f"pass numpy.stack({name})"
@@ -536,7 +544,7 @@ def of_numpy(name: str, array: Any, may_be_read: bool = True) -> str | None:
             return f"pass {name}[{field!r}], with copy=None, one field"
     if kind not in "SV" or dtype.hasobject:
         return None
-    if dtype.str == "|V2" and dtype.names is None and array.flags.c_contiguous:
+    if dtype.str == "|V2" and dtype.names is None and array is not None and array.flags.c_contiguous:
         return f"if it was saved as bfloat16, pass dlpack.frombuffer({name}, 'bfloat16', {name}.shape)"
     return f"pass {name}[..., None].view('uint8'), its bytes"
 
@@ -671,13 +679,14 @@ def of_frame(obj: Any) -> str | None:
     numpy = modules["numpy"]
     if is_of(obj, "xarray"):
         if isinstance(obj.data, numpy.ndarray):
-            return of_numpy("numpy.asarray(obj)", obj.data)
+            return of_numpy("numpy.asarray(obj)", obj.data.dtype, obj.data)
         return "pass numpy.asarray(obj)" if has_numbers(obj) else None  # which may take long
     if obj.ndim == 2:
         numbers = [i for i in range(obj.shape[1]) if has_numbers(obj.iloc[:, i])]
         if len(numbers) < obj.shape[1]:
             return f"pass numpy.asarray(obj.iloc[:, {numbers[0]}])"
-    return of_numpy("numpy.asarray(obj)", numpy.asarray(obj))
+    array = numpy.asarray(obj)
+    return of_numpy("numpy.asarray(obj)", array.dtype, array)
 
 
 def of_wrapper(obj: Any, refusal: str) -> str | None:
