@@ -637,12 +637,12 @@ def needless_owner(obj: object) -> Exception:
     )
 
 
-def field(interface: dict[str, Any], name: str) -> Any:
-    """interface[name], or None. A free-threaded build locks the dict for dict.get, and a fork may copy it locked."""
+def field(interface: dict[str, Any], name: str, default: Any = None) -> Any:
+    """Is dict.get, but locks nothing: a free-threaded build's locks the dict, and a fork may copy it locked."""
     try:
-        return dict.__getitem__(interface, name) if dict.__contains__(interface, name) else None
+        return dict.__getitem__(interface, name) if dict.__contains__(interface, name) else default
     except KeyError:  # another thread removed it meanwhile
-        return None
+        return default
 
 
 def wrong_answer(obj: object, method: str, expected: str, answer: object) -> Exception:
@@ -754,7 +754,7 @@ def check_stream_named(obj: Any) -> Exception | None:
     """Before version 3 the CUDA array interface names no stream, and nobody waits for what a producer that has
     __dlpack__ has queued."""
     interface = obj.__cuda_array_interface__
-    version = field(interface, "version") if isinstance(interface, dict) else 0
+    version = field(interface, "version", 0) if isinstance(interface, dict) else 0
     if hasattr(version, "__index__") and version >= 3:
         return None
     return BufferError(f"version {short_repr(version)} names no stream to wait for; expected version 3")
