@@ -5,7 +5,7 @@ from __future__ import annotations
 from _operator import index  # importing operator takes longer
 
 from ._dlpack import asdlpack, from_pointer, frombuffer
-from ._errors import outside_handlers
+from ._errors import outside_handlers, short_repr
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -55,28 +55,39 @@ def dtype_of(x: DLPackObject) -> str:
     return f"|V1 {x.dtype}" if x._flags & PADDED else x.dtype
 
 
-def restored(form: int, *arguments: Any) -> DLPackObject:
+def restored(form: object = None, *arguments: Any) -> DLPackObject:
     """The object that was pickled, in the memory that the unpickler gives; in a copy where that is misaligned."""
-    if form != FORM:
-        raise ValueError(f"pickle of a DLPackObject: it has form {form!r}, expected {FORM} (upgrade dlpack-go here)")
+    if type(form) is int and form > FORM:
+        found = short_repr(form)
+        raise ValueError(f"pickle of a DLPackObject: it has form {found}, expected {FORM} (upgrade dlpack-go here)")
     try:
         dtype, shape, order, memory = arguments
         bytes_given = memoryview(memory).nbytes
-        if order not in ("C", "F"):
-            raise ValueError(f"order {order!r}, expected 'C' or 'F'")
-        strides = column_major(shape) if order == "F" else None
-        x = frombuffer(memory, dtype, shape, strides=strides, copy=None)
-        if x.shape != shape:
-            raise ValueError(f"shape {shape!r}, expected {x.shape}")
-        if dtype_of(x) != dtype:
-            raise ValueError(f"dtype {dtype!r}, expected {dtype_of(x)!r}")
+        if not (are(int, form) and are(str, dtype, order) and are(tuple, shape) and are(int, *shape)):
+            raise TypeError("a field is of another type than a pickler writes")
+        if form != FORM or order not in ("C", "F"):
+            raise ValueError(f"form {form} and order {short_repr(order)}, expected {FORM} and 'C' or 'F'")
+        x = rebuilt(memory, dtype, shape, strides=column_major(shape) if order == "F" else None, copy=None)
     except outside_handlers(BufferError, TypeError, ValueError) as error:
         raise ValueError(f"pickle of a DLPackObject: it is damaged, or its buffers are others ({error})") from error
     if bytes_given != x.nbytes:
         raise ValueError(
-            f"pickle of a DLPackObject: its buffer has {bytes_given} bytes, expected {x.nbytes} for {x.dtype} of shape "
-            f"{shape} (give loads the buffers that buffer_callback got, in their order)"
+            f"pickle of a DLPackObject: it has {bytes_given} bytes, expected {x.nbytes} for {dtype} of shape {shape}; "
+            "it is damaged, or its buffers are others (give loads what buffer_callback got, in that order)"
         )
+    return x
+
+
+def are(kind: type, *values: object) -> bool:
+    """Whether all are of exactly this type: frombuffer also takes what converts to it, such as True for 1."""
+    return [value for value in values if type(value) is not kind] == []
+
+
+def rebuilt(memory: Any, dtype: str, shape: tuple[int, ...], **options: Any) -> DLPackObject:
+    """Calls frombuffer. Raises unless dtype and shape are as a pickler writes them: not ">f4", nor with a length -1."""
+    x = frombuffer(memory, dtype, shape, **options)
+    if (dtype_of(x), x.shape) != (dtype, shape):
+        raise ValueError(f"{dtype} of shape {shape}, expected {dtype_of(x)} of shape {x.shape}")
     return x
 
 

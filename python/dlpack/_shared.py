@@ -15,7 +15,7 @@ from multiprocessing import AuthenticationError, current_process, reduction
 
 from ._dlpack import DLPackObject, from_pointer, frombuffer
 from ._errors import exception_text, outside_handlers
-from ._pickle import dtype_of
+from ._pickle import are, dtype_of, rebuilt
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -301,6 +301,7 @@ def reduced_memory(memory: Memory) -> tuple[Callable[..., Memory], tuple[Any, ..
 
 
 OF_CONNECTIONS: tuple[type[Exception], ...] = EOFError, OSError, AuthenticationError
+OF_DAMAGE: tuple[type[Exception], ...] = AttributeError, BufferError, TypeError, ValueError
 
 
 def received(*passed: Any) -> Memory:
@@ -308,6 +309,12 @@ def received(*passed: Any) -> Memory:
         return taken(*passed)
     except outside_handlers(*OF_CONNECTIONS) as error:
         raise not_received(error) from error
+    except outside_handlers(*OF_DAMAGE) as error:
+        raise damaged(error) from error
+
+
+def damaged(error: Exception) -> ValueError:
+    return ValueError(f"dlpack.shared: the message is damaged: {error} (send it again)")
 
 
 def not_received(error: Exception) -> RuntimeError | MemoryError:
@@ -346,7 +353,12 @@ def reduced(x: DLPackObject) -> Any:
 
 
 def part(memory: Memory, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> DLPackObject:
-    return frombuffer(memory, dtype, shape, strides=strides, offset=offset)
+    try:
+        if not (are(Memory, memory) and are(tuple, shape, strides) and are(int, offset, *shape, *strides)):
+            raise TypeError("a field is of another type than a pickler writes")
+        return rebuilt(memory, dtype, shape, strides=strides, offset=offset)
+    except outside_handlers(*OF_DAMAGE) as error:
+        raise damaged(error) from error
 
 
 reduction.register(Memory, reduced_memory)

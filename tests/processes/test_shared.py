@@ -4,6 +4,7 @@ import contextlib
 import copy
 import ctypes
 import errno
+import itertools
 import mmap
 import multiprocessing.util
 import os
@@ -577,6 +578,26 @@ def test_a_sender_that_ended_or_was_asked_twice_is_an_error():
             ForkingPickler.loads(each)
     wait_for_sharer()
     assert files() == set()
+
+
+@alone
+def test_a_damaged_message_says_so():
+    """A length of -1 would be inferred, and True would count as 1."""
+    x = dlpack.shared((2, 3), "float32")
+    function, arguments = dlpack._shared.reduced(x)
+    odd = [None, True, -1, 1.0, 1 << 70, "", "f4", ">f4", b"float32", float, [2, 3], (2, -1), (True, 6), (3.0, 1)]
+    for position, each in itertools.product(range(5), [*odd, bytes(24)]):
+        damaged = [*arguments]
+        damaged[position] = each
+        with pytest.raises(ValueError, match="the message is damaged: .*send it again"):
+            function(*damaged)
+    function, arguments = dlpack._shared.reduced_memory(x.obj)
+    unfinished = type(*arguments).__new__(type(*arguments))
+    for damaged in (), (5,), (None,), (*arguments, 1), (unfinished,):
+        with pytest.raises(ValueError, match="the message is damaged"):
+            function(*damaged)
+    assert bytes(function(*arguments)) == bytes(24)
+    wait_for_sharer()
 
 
 @alone
