@@ -154,7 +154,7 @@ def exchange(wait):
     assert array[0] == 7
     copy = asdlpack(memoryview(b"0123456789")[::-2], copy=True)
     wait()
-    assert bytes((ctypes.c_char * copy.nbytes).from_address(copy.pointer)) == bytes(copy.nbytes)
+    assert bytes((ctypes.c_char * copy.nbytes).from_address(copy.pointer)) == b"97531"
     assert asdlpack(memoryview(bytearray(4 << 20))[::2], copy=True).nbytes == 2 << 20
 
 
