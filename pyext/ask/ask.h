@@ -31,7 +31,8 @@ bool is_packed(DLDataType dtype, uint64_t flags);
 
 /* core.c */
 
-enum { GO_STACK = 8 << 10 };  /* a thread's first call into Go, measured: less than 5 KiB */
+/* A thread's first call into Go takes less than 5 KiB, but more than 8 if it has to wait for a processor on its way back. */
+enum { GO_STACK = 16 << 10 };
 enum { GIL_BYTES = 1 << 20 }; /* a copy from this size on lets other Python threads run */
 
 /* Answers the request: by Go's table, or by one call into Go. -1 with an exception set where the answer is an error, which

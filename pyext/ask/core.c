@@ -51,9 +51,9 @@ static bool has_stack(struct answer *answer)
 {
     bool enough = stack_has_bytes(GO_STACK);
     if (!enough) {
-        static const char message[] = "the Go core needs 8 KiB of stack, and this thread has less left (ulimit -s, or "
+        static const char message[] = "the Go core needs 16 KiB of stack, and this thread has less left (ulimit -s, or "
                                       "threading.stack_size)";
-        _Static_assert(GO_STACK == 8 << 10, "the message names another size");
+        _Static_assert(GO_STACK == 16 << 10, "the message names another size");
         answer->status = STATUS_MEMORY_ERROR;
         memcpy(answer->message, message, sizeof message); /* snprintf may take more stack than there is */
     }
