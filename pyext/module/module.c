@@ -36,7 +36,7 @@ static int recognise(DLPackObject *self, enum known_type known)
     }
     Py_XDECREF(method);
     bool is_new = known == NOT_KNOWN;
-    if (found > 0 && PyObject_CheckBuffer(obj) && check_mask(obj) < 0) {
+    if (found > 0 && check_mask(obj) < 0) {
         return -1;
     }
     if (found > 0) {

@@ -429,8 +429,8 @@ def of_pandas(obj: Any) -> str | None:
 def of_awkward(obj: Any) -> str | None:
     if not is_of(obj, "awkward"):
         return None
-    flat = "" if obj.layout.purelist_isregular else "awkward.flatten(obj, axis=None)"
-    return f"pass numpy.asarray({flat or 'obj'})"
+    flat = "obj" if obj.layout.purelist_isregular else "awkward.flatten(obj, axis=None)"
+    return f"pass numpy.asarray({flat})"
 
 
 def of_datasets(obj: Any) -> str | None:
