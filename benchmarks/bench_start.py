@@ -85,7 +85,7 @@ def in_child(function, *arguments):
     return json.loads(os.read(source, 100))
 """
 
-# What an ordinary program wraps, after its first call.
+# An ordinary program's sources, after its first call.
 ORDINARY = """
 import array, mmap
 memory = bytearray(64)
@@ -144,7 +144,7 @@ def empty_core(folder: Path) -> Path:
 
 
 def ordinary(rounds: int, pydlpack: str | None) -> Iterator[Table]:
-    """An ordinary program's first use, beside numpy's and pydlpack's."""
+    """An ordinary program's first use, compared with numpy's and pydlpack's."""
     here = dict(os.environ)
     programs = {"ours": (sys.executable, here, OF_DLPACK), "numpy": (sys.executable, here, OF_NUMPY)}
     if pydlpack:

@@ -74,7 +74,7 @@ func (c TypeCode) FixedBits() uint8 {
 	return 0
 }
 
-// HasBits tells whether a code's scalars can have so many bits.
+// HasBits reports whether a code has scalars of this size.
 func (c TypeCode) HasBits(bits uint8) bool {
 	return int(c) < len(typeCodes) && slices.Contains(typeCodes[c].bits, bits)
 }

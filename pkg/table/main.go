@@ -1,5 +1,5 @@
 // table writes pyext/ask/type_table.h: how data types are spelled, and what the packages of this module say of each. With
-// it the extension describes ordinary memory without Go. Its test fails where the file is older than the packages.
+// it the extension describes ordinary memory without Go. Its test fails if the file is older than the packages.
 package main
 
 import (
@@ -22,7 +22,7 @@ const (
 	textSize = 24 // FORMAT_SIZE
 )
 
-// longs are the sizes of C's long, by which rows of the table differ.
+// longs are the sizes of C's long. Some rows of the table differ between them.
 var longs = [...]protocol.Long{8, 4}
 
 // A spelling is what a protocol says of an item's type: the key of a struct type_spelling.
@@ -173,7 +173,7 @@ func (t *table) addNames() {
 // mostTried is how many places a spelling may have.
 const mostTried = 6
 
-// place finds factors of a hash by which each spelling lies at its hash, a fraction of all places, or at one of the next
+// place finds factors of a hash that puts each spelling at its hash, a fraction of all places, or at one of the next
 // places. places[i] is the index of the spelling there, or -1. The shorter spellings are the nearer.
 func (t *table) place() (places []int, factors [1 + textSize/8]uint64) {
 	count := 2 * len(t.spellings)

@@ -149,8 +149,8 @@ static void swap_numbers(void *numbers, size_t bytes, int64_t size)
     }
 }
 
-/* Copies memory that is vouched for, and in Go's table in the CPU's byte order, up to where Go is faster. false: Go has
- * to. */
+/* Copies memory that is vouched for, and in Go's table in the CPU's byte order, up to the size from which Go is faster.
+ * false: Go has to. */
 static bool copy_vouched(struct request *request, struct answer *answer)
 {
     enum { MOST_SWAPPED = 8 << 10 }; /* bytes; above, Go is faster */

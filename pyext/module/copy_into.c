@@ -103,7 +103,8 @@ static bool items_are_apart(const struct answer *answer)
     return apart;
 }
 
-/* Copies between memory that is vouched for and in Go's table, up to where Go is faster. false: Go has to. */
+/* Copies between memory that is vouched for and in Go's table, up to the size from which Go is faster. false: Go has
+ * to. */
 HOT static bool copy_here(const struct request *source, const struct request *target)
 {
     struct answer from, to;

@@ -133,7 +133,7 @@ struct failure open_library_copy(const char *path, unsigned copies, void **entry
 
 /* Limits. */
 
-/* Go ends the process where it gets no memory or no thread; so what it needs is taken, all at once, and given back. */
+/* Go ends the process if it gets no memory or no thread, so all that it needs is taken at once, and given back. */
 static void *map_memory(size_t bytes, int protection)
 {
     return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

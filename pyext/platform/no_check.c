@@ -1,4 +1,4 @@
-/* no_check.c: Windows and macOS, where nothing is tried before Go's start: it ends the process where it gets no memory or no
+/* no_check.c: on Windows and macOS nothing is tried before Go's start. It ends the process if it gets no memory or no
  * thread.
  *
  * It is C because what it stands for, in linux.c, is. */

@@ -69,7 +69,7 @@ int usable_cpus(void);
 /* Takes what a Go runtime takes with FIRST_CPUS, and gives it back. The failure names the limit that was met. */
 struct failure check_start(void);
 
-/* The same of what it takes besides, with so many processors. */
+/* Tries in the same way what Go takes in addition with this number of processors. */
 bool may_grow(int processors);
 
 /* Zeroed memory, which in a forked child is zeroed again before any handler of a fork runs there (macOS, and

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # What says that the producer can't, rather than that something broke; but RecursionError. NotImplementedError is one,
 # and so are pyarrow's ArrowInvalid, of nulls, and torch's ValueError of a device that DLPack lacks, such as "meta".
-# ImportError is one, of a library that the export needs.
+# ImportError says that a library is missing, which the export needs.
 refusal_kinds = BufferError, TypeError, ValueError, RuntimeError, ImportError
 KEYWORDS = "stream", "max_version", "dl_device", "copy"
 LEGACY_STREAM, UNKNOWN_STREAM, NO_ORDERING = 1, 0, -1

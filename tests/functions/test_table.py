@@ -1,4 +1,4 @@
-"""Go's table of types, by which C describes ordinary memory: it says what Go says."""
+"""Go's table of types, with which C describes ordinary memory: it says the same as Go."""
 
 import sys
 

@@ -74,7 +74,7 @@ def test_interface_with_a_mask_is_refused_alike():
 
 
 class Image(numpy.ndarray):
-    """An array whose mask is no mask of numpy's."""
+    """An array with a mask that isn't numpy's."""
 
     mask = "glasses"
 

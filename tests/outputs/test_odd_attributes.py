@@ -30,7 +30,7 @@ class Endless:
         return Endless()
 
 
-# What an attribute of a class may be.
+# Values of a class's attribute.
 ODD = {
     "an int": 5,
     "a bool": True,

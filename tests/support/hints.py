@@ -1,10 +1,10 @@
-"""What an error says to do instead, as a program: each hint is run as it is typed."""
+"""Runs the hint of an error as it is typed."""
 
 import ast
 
 
 def hint_of(text):
-    """What stands in the last brackets of an error; "" where it does not end with any."""
+    """The text in the last brackets of an error; "" if it does not end with any."""
     text = text.partition("; before that make ")[0]
     cut = text.rfind(" (")
     while cut > 0 and text.count("(", cut) != text.count(")", cut):
@@ -26,7 +26,7 @@ def expression_of(hint):
 
 
 def follow(text, names):
-    """What asdlpack makes of what an error says to pass; names are the variables that it may use."""
+    """asdlpack of the object that an error says to pass; names are the variables that it may use."""
     from dlpack import asdlpack
 
     hint = hint_of(text)

@@ -125,7 +125,7 @@ WAYS = [from_bytes, from_pointer, from_interface, from_capsule, from_view]
 
 
 def said(x):
-    """All that is said of the memory, but where it is unless the request said that."""
+    """All that is said of the memory. Its address is left out unless the request said it."""
     read = [
         x.dtype,
         x.itemsize,
