@@ -1,7 +1,7 @@
 """onnxruntime: the memory of an exported OrtValue is freed while the consumer uses it
 
 Expected: the values stay
-Seen with onnxruntime 1.31.1: use after free: the values of other arrays
+Seen with onnxruntime 1.32.0: use after free: the values of other arrays
 
     "The producer keeps owning the memory of x"; "the deleter usually needs to Py_DECREF the original owner"
 

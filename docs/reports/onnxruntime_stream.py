@@ -1,7 +1,7 @@
 """onnxruntime: __dlpack__ accepts a stream on the CPU
 
 Expected: an error
-Seen with onnxruntime 1.31.1: a capsule
+Seen with onnxruntime 1.32.0: a capsule
 
     "On CPU and other device types without streams, only None is accepted."
 

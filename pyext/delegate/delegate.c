@@ -375,7 +375,7 @@ HOT PyObject *delegate_export(DLPackObject *self, const struct export_arguments 
     if (answer == NULL && !is_refusal()) {
         return NULL;
     }
-    /* Some consumers (onnxruntime, tensorflow) ignore byte_offset, and all ignore that data is NULL, as torch's
+    /* Some consumers (tensorflow, onnxruntime before 1.32) ignore byte_offset, and all ignore that data is NULL, as torch's
      * MaskedTensor exports it. */
     bool fits =
         name == expected && (given == NULL || (given->byte_offset == 0 && (given->data != NULL || is_empty(given))));

@@ -98,6 +98,7 @@ def in_ml_dtypes(memory: Memory) -> bool:
     return hasattr(ml_dtypes, memory.dtype)
 
 
+NOT_IN_ONNX = "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz"
 SUBBYTE = dtype("float6_*", "float4_*", "int4", "uint4", "int2", "uint2")
 TO_32_BITS = {"float64": "float32", "complex128": "complex64"}
 
@@ -174,7 +175,9 @@ RULES = (
     Rule("mpi4py", "refused", "a message is row-major or column-major", not_contiguous),
     # onnxruntime
     Rule("onnxruntime", "refused", "onnxruntime's tensors are compact and row-major", not_row_major),
-    Rule("onnxruntime", "refused", "onnxruntime takes no such type", dtype("bool", "complex*", "float8*")),
+    Rule("onnxruntime", "refused", "onnxruntime takes no such type", dtype("complex*")),
+    Rule("onnxruntime", "refused", "onnxruntime takes no such type", dtype(*NOT_IN_ONNX)),
+    Rule("onnxruntime", "refused", "an older onnxruntime takes no such type", dtype("bool", "float8*"), before=(1, 32)),
     # paddle
     Rule("paddle", "shared", "paddle calls uint16 bfloat16", dtype("uint16"), becomes={"uint16": "bfloat16"}),
     Rule("paddle", "shared", "", dtype("float8_e4m3fn", "float8_e5m2")),

@@ -16,8 +16,14 @@ from ..memory import Memory, Skip
 from . import Consumer
 
 from_dlpack: Any = OrtValue.from_dlpack
-make: Any = OrtValue.ortvalue_from_numpy
 take: Any = from_dlpack
+
+
+def make(array: Any) -> Any:
+    try:
+        return OrtValue.ortvalue_from_numpy(array)
+    except RuntimeError as error:  # "Numpy_type 14 can't be converted to MLDataType"
+        raise NotImplementedError(error) from error
 
 
 def known(value: Any) -> Memory:
@@ -55,7 +61,7 @@ CONSUMERS = [FromDLPack()]
 
 def gives_every_data_type() -> None:
     integers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-    gives(*(matrix(name) for name in (*integers, "float16", "float32", "float64")))
+    gives(*(matrix(name) for name in ("bool", *integers, "float16", "float32", "float64")))
 
 
 def gives_values_of_every_rank() -> None:
