@@ -22,6 +22,7 @@ import scipy.sparse
 import tensorflow
 import torch
 import xarray
+import zarr
 from jax.experimental import sparse
 
 import dlpack  # noqa: F401  the ways out need it
@@ -52,6 +53,19 @@ def traced():
 def written(file):
     file.write(b"abc")
     return file
+
+
+def group_of_h5py():
+    file = h5py.File(io.BytesIO(), "w")
+    group = file.create_group("group")
+    group["names"], group["numbers"] = ["b"], [1, 2]
+    return group
+
+
+def group_of_zarr():
+    group = zarr.group()
+    group.create_array("numbers", data=numpy.array([1, 2]))
+    return group
 
 
 def booleans():
@@ -481,6 +495,16 @@ REFUSED = {
         lambda: pyarrow.SparseCSRMatrix.from_dense_numpy(numpy.eye(2)),
         "obj.to_tensor()",
     ),
+    "a sparse matrix of columns of pyarrow": (
+        lambda: pyarrow.SparseCSCMatrix.from_dense_numpy(numpy.eye(2)),
+        "obj.to_tensor()",
+    ),
+    "a sparse tensor of fibers of pyarrow": (
+        lambda: pyarrow.SparseCSFTensor.from_dense_numpy(numpy.eye(2)),
+        "obj.to_tensor()",
+    ),
+    "a group of h5py": (group_of_h5py, "numpy.asarray(obj['numbers'])"),
+    "a group of zarr": (group_of_zarr, "numpy.asarray(obj['numbers'])"),
     "a sparse tensor in rows": (lambda: torch.eye(3).to_sparse_csr(), "obj.to_dense()"),
     "a conjugated tensor": (lambda: torch.ones(2, dtype=torch.complex64).conj(), "obj.resolve_conj()"),
     "a quantized tensor": (
@@ -562,6 +586,10 @@ VALUES = {
     "a typed storage of torch": [1, 1],
     "a transposed tensor of bits": [[1, 3], [2, 4]],
     "a sparse tensor of pyarrow": [[1, 0], [0, 1]],
+    "a sparse matrix of columns of pyarrow": [[1, 0], [0, 1]],
+    "a sparse tensor of fibers of pyarrow": [[1, 0], [0, 1]],
+    "a group of h5py": [1, 2],
+    "a group of zarr": [1, 2],
     "a number of pyarrow": [7],
     "a list of pyarrow": [1, 2],
 }
