@@ -54,7 +54,7 @@ static DLPackObject *copy_buffer(PyObject *obj)
     DLPackObject *self = object_new(obj, COPY_ALWAYS);
     if (self != NULL && describe_by_buffer(self, owns_memory(obj)) < 0) {
         Py_CLEAR(self);
-        if (is_refusal_of(PyExc_BufferError) || is_refusal_of(PyExc_ValueError)) {
+        if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
             PyErr_Clear();
         }
     }
@@ -93,7 +93,7 @@ static DLPackObject *share_wrapped(DLPackObject *self, enum copy copy, const DLD
     bool may_copy = self->delegate && self->copy == COPY_NEVER && copy != COPY_NEVER;
     bool refused = may_copy && device == NULL && tensor_of(self) == NULL;
     DLPackObject *shared = refused ? NULL : object_on(self, device, copy);
-    if (shared == NULL && may_copy && is_refusal_of(PyExc_BufferError)) {
+    if (shared == NULL && may_copy && PyErr_ExceptionMatches(PyExc_BufferError)) {
         PyErr_Clear();
     }
     return shared;
