@@ -2,6 +2,7 @@
  *
  * It is C because only C can define a module of CPython's stable ABI. */
 #include "module/module.h"
+#include "platform/platform.h"
 
 static int become_delegate(DLPackObject *self)
 {
@@ -170,6 +171,11 @@ static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *capsule)
     return Py_BuildValue("(sN)", name, self);
 }
 
+static PyObject *producer_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromLong(this_thread()->producer_calls);
+}
+
 static PyMethodDef module_methods[] = {
     {"asdlpack", (PyCFunction)(void (*)(void))asdlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, NULL},
@@ -178,6 +184,7 @@ static PyMethodDef module_methods[] = {
     {"_inspect", inspect, METH_O, NULL},
     {"_import", import_given, METH_VARARGS, NULL},
     {"_read_by_others", read_by_others, METH_VARARGS, NULL},
+    {"_producer_calls", producer_calls, METH_NOARGS, NULL},
     {"_register_structures", register_structures, METH_VARARGS, NULL},
     {"_share_structure", share_structure, METH_VARARGS, NULL},
     {"_structure_reader", structure_reader_of, METH_O, NULL},
