@@ -132,8 +132,8 @@ extern struct python_functions {
     PyObject PYTHON_FUNCTIONS(PYTHON_MEMBER);
 } python;
 
-/* Steals args, a tuple, which may be NULL. An exception that the function returns is raised: CPython 3.11 may lose one that
- * it raises itself, where memory is short. A new reference; NULL: error. */
+/* Steals args, a tuple, which may be NULL. An exception that the function returns is raised. If it raises one itself and there
+ * is no memory, CPython 3.11 may lose it, and ends the process at the tenth or so. A new reference; NULL: error. */
 PyObject *call_python(PyObject *function, PyObject *args);
 
 /* The result of a call without arguments, which it steals and which may be NULL: error. */
