@@ -161,7 +161,7 @@ static DLPackObject *import_from(DLPackObject *self, int found, DLDevice device)
     DLPackObject *imported = capsule == NULL ? NULL : import_capsule(self, capsule, STREAM_LEGACY);
     drop_capsule(capsule);
     if (imported != NULL || found == NO_DEVICE ||
-        !(capsule == NULL ? is_refusal() : is_refusal_of(PyExc_BufferError))) {
+        !(capsule == NULL ? is_refusal() : PyErr_ExceptionMatches(PyExc_BufferError))) {
         return imported;
     }
     return (DLPackObject *)ask_in_python(python.import_refused, Py_BuildValue("(ONO)", self, take_exception(),
@@ -392,7 +392,7 @@ HOT PyObject *delegate_export(DLPackObject *self, const struct export_arguments 
         Py_BuildValue("(NON)", pack_arguments(self, arguments), answer == NULL ? Py_None : answer, refusal);
     PyObject *capsule = make_call(ask_in_python(python.export_otherwise, args));
     /* What can't be copied is handed on, too. */
-    if (capsule == NULL && fits && is_refusal_of(PyExc_BufferError) && PyCapsule_IsValid(answer, expected)) {
+    if (capsule == NULL && fits && PyErr_ExceptionMatches(PyExc_BufferError) && PyCapsule_IsValid(answer, expected)) {
         PyErr_Clear();
         return answer;
     }

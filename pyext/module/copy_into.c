@@ -48,7 +48,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
         self = read_tensor(obj, copy, request);
     }
     if (self == NULL) {
-        has_buffer = has_buffer && !tried && is_refusal_of(PyExc_BufferError);
+        has_buffer = has_buffer && !tried && PyErr_ExceptionMatches(PyExc_BufferError);
         PyObject *refusal = take_exception();
         has_buffer = has_buffer && check_mask(obj) == 0;
         self = has_buffer ? lock(obj, request) : NULL;

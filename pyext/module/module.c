@@ -2,6 +2,7 @@
  *
  * It is C because only C can define a module of CPython's stable ABI. */
 #include "module/module.h"
+#include "platform/platform.h"
 
 static int become_delegate(DLPackObject *self)
 {
@@ -54,7 +55,7 @@ static DLPackObject *copy_buffer(PyObject *obj)
     DLPackObject *self = object_new(obj, COPY_ALWAYS);
     if (self != NULL && describe_by_buffer(self, owns_memory(obj)) < 0) {
         Py_CLEAR(self);
-        if (is_refusal_of(PyExc_BufferError) || is_refusal_of(PyExc_ValueError)) {
+        if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
             PyErr_Clear();
         }
     }
@@ -93,7 +94,7 @@ static DLPackObject *share_wrapped(DLPackObject *self, enum copy copy, const DLD
     bool may_copy = self->delegate && self->copy == COPY_NEVER && copy != COPY_NEVER;
     bool refused = may_copy && device == NULL && tensor_of(self) == NULL;
     DLPackObject *shared = refused ? NULL : object_on(self, device, copy);
-    if (shared == NULL && may_copy && is_refusal_of(PyExc_BufferError)) {
+    if (shared == NULL && may_copy && PyErr_ExceptionMatches(PyExc_BufferError)) {
         PyErr_Clear();
     }
     return shared;
@@ -170,6 +171,11 @@ static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *capsule)
     return Py_BuildValue("(sN)", name, self);
 }
 
+static PyObject *producer_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromLong(this_thread()->producer_calls);
+}
+
 static PyMethodDef module_methods[] = {
     {"asdlpack", (PyCFunction)(void (*)(void))asdlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, NULL},
@@ -178,6 +184,7 @@ static PyMethodDef module_methods[] = {
     {"_inspect", inspect, METH_O, NULL},
     {"_import", import_given, METH_VARARGS, NULL},
     {"_read_by_others", read_by_others, METH_VARARGS, NULL},
+    {"_producer_calls", producer_calls, METH_NOARGS, NULL},
     {"_register_structures", register_structures, METH_VARARGS, NULL},
     {"_share_structure", share_structure, METH_VARARGS, NULL},
     {"_structure_reader", structure_reader_of, METH_O, NULL},

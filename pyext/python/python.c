@@ -349,36 +349,9 @@ void put_back(const struct pending *pending)
     }
 }
 
-static void drop_pending(const struct pending *pending)
-{
-    Py_XDECREF(pending->type);
-    Py_XDECREF(pending->value);
-    Py_XDECREF(pending->traceback);
-}
-
 bool is_refusal(void)
 {
-    if (!PyErr_ExceptionMatches(python.refusal_kinds) || PyErr_ExceptionMatches(PyExc_RecursionError)) {
-        return false;
-    }
-    struct pending pending;
-    set_aside(&pending);
-    PyObject *found =
-        pending.traceback == NULL ? new_none() : call_python(python.of_handler, PyTuple_Pack(1, pending.traceback));
-    bool refusal = found != NULL && found != Py_True;
-    Py_DecRef(found);
-    if (found != NULL) {
-        put_back(&pending);
-    }
-    else { /* another handler raised meanwhile, which Python would raise instead, too */
-        drop_pending(&pending);
-    }
-    return refusal;
-}
-
-bool is_refusal_of(PyObject *kind)
-{
-    return PyErr_ExceptionMatches(kind) && is_refusal();
+    return PyErr_ExceptionMatches(python.refusal_kinds) && !PyErr_ExceptionMatches(PyExc_RecursionError);
 }
 
 void drop_capsule(PyObject *capsule)

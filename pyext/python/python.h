@@ -122,7 +122,7 @@ int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
         F(_delegate, import_tensor), F(_delegate, move), F(_delegate, import_refused), F(_delegate, refusal_kinds),    \
         F(_delegate, refuse_copy), F(_docs, doc), F(_errors, about_side), F(_errors, buffer_error),                    \
         F(_errors, capsule_name), F(_errors, kind_and_message), F(_errors, no_capsule), F(_errors, no_holder),         \
-        F(_errors, no_protocol), F(_errors, of_handler), F(_errors, read_only_target), F(_errors, sides_were_read),    \
+        F(_errors, no_protocol), F(_errors, read_only_target), F(_errors, sides_were_read),                            \
         F(_errors, unexpected_value), F(_object, absent), F(_object, add_members), F(_object, device),                 \
         F(_object, interface), F(_object, shares_by_both), F(_object, no_array), F(_object, refuse),                   \
         F(_object, repr_of), F(_start, start_failed)
@@ -132,8 +132,8 @@ extern struct python_functions {
     PyObject PYTHON_FUNCTIONS(PYTHON_MEMBER);
 } python;
 
-/* Steals args, a tuple, which may be NULL. An exception that the function returns is raised: CPython 3.11 may lose one that
- * it raises itself, where memory is short. A new reference; NULL: error. */
+/* Steals args, a tuple, which may be NULL. An exception that the function returns is raised. If it raises one itself and there
+ * is no memory, CPython 3.11 may lose it, and ends the process at the tenth or so. A new reference; NULL: error. */
 PyObject *call_python(PyObject *function, PyObject *args);
 
 /* The result of a call without arguments, which it steals and which may be NULL: error. */
@@ -157,12 +157,8 @@ struct pending {
 void set_aside(struct pending *pending);
 void put_back(const struct pending *pending);
 
-/* Whether the pending exception says that an object can't, rather than that something broke, or that a signal handler of
- * the program's raised it. Another exception may be pending after false. */
+/* True if the pending exception says that an object can't, rather than that something broke. */
 bool is_refusal(void);
-
-/* The same of an exception of this kind. */
-bool is_refusal_of(PyObject *kind);
 
 /* Gives a reference back to what may be a capsule: its destructor is foreign code, and an exception that is pending
  * outlives it. */

@@ -78,7 +78,7 @@ int try_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
     if (read_bytes(self, exporter, request) == 0) {
         return 1;
     }
-    if (!is_refusal_of(PyExc_BufferError) && !is_refusal_of(PyExc_ValueError)) {
+    if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError)) {
         return -1;
     }
     PyErr_Clear();

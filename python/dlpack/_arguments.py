@@ -16,7 +16,6 @@ from ._errors import (
     has_memory,
     needless_owner,
     of_asdlpack,
-    outside_handlers,
     short_repr,
     text_of,
     unexpected,
@@ -351,7 +350,7 @@ def carried_name(dtype: Any) -> str | Exception:
         if is_a(dtype, "numpy", "generic"):
             try:
                 dtype = dtype(0).dtype
-            except outside_handlers(TypeError, ValueError, AttributeError):  # numpy.integer, datetime64, object_
+            except (TypeError, ValueError, AttributeError):  # numpy.integer, datetime64, object_
                 return TypeError(unexpected(DTYPE, dtype))
     given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32
     if is_a(type(dtype), "numpy", "dtype"):

@@ -10,7 +10,6 @@ from ._errors import (
     first_way_out,
     has_numbers,
     is_of,
-    of_handler,
     of_items,
     of_parts,
     of_wrapper,
@@ -54,16 +53,14 @@ def is_read_once(obj: object) -> bool:
 def streams_instead(obj: object, refusal: BaseException) -> BaseException | None:
     """The refusal of obj's array; None where obj gives a stream instead: nanoarrow refuses so to give several chunks
     as one array."""
-    if not isinstance(refusal, ValueError) or of_handler(refusal.__traceback__):
-        return refusal
-    return refusal if getattr(obj, "__arrow_c_stream__", None) is None else None
+    has_stream = isinstance(refusal, ValueError) and getattr(obj, "__arrow_c_stream__", None) is not None
+    return None if has_stream else refusal
 
 
 def stream_failed(obj: object, error: Exception) -> Exception:
     """What is raised where obj's stream was not given, or could not be read."""
     kinds = TypeError, ValueError, OverflowError, NotImplementedError, ImportError
-    is_refusal = isinstance(error, kinds) and not of_handler(error.__traceback__)
-    for kind in type(obj).__mro__ if is_refusal else ():
+    for kind in type(obj).__mro__ if isinstance(error, kinds) else ():
         if str(kind.__module__).startswith(("pandas.", "xarray.")):
             return refused_by_frame(obj, error)
     return error if error.__traceback__ else stream_was_read(obj, error)  # of obj's own method in Python

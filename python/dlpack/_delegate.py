@@ -4,18 +4,15 @@ would raise, and C raises it."""
 
 from __future__ import annotations
 
-import sys
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
 from ._arguments import COPY_ALIGNMENT, INTS, device_ints, fitting, integers
-from ._dlpack import _import, _newest_version, _read_by_others, asdlpack
+from ._dlpack import _import, _newest_version, _producer_calls, _read_by_others, asdlpack
 from ._errors import (
     bare,
     check_stream_named,
     exception_text,
     flat_bytes,
-    of_handler,
-    outside_handlers,
     refused_by_all,
     type_name,
     wrong_answer,
@@ -23,14 +20,12 @@ from ._errors import (
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, TypeVar
 
     from typing_extensions import TypeIs
 
     from ._dlpack import DLPackObject
 
-    Answered = TypeVar("Answered")
     Error = TypeVar("Error", bound=BaseException)
     Words = dict[str, Any]  # arguments of __dlpack__
     Answer = tuple[object, int] | BaseException  # a capsule and the stream by whose order it is complete, or a refusal
@@ -44,6 +39,7 @@ LEGACY_STREAM, UNKNOWN_STREAM, NO_ORDERING = 1, 0, -1
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 OF_CUDA = CUDA, CUDA_HOST, CUDA_MANAGED
 TAKE_DEFAULT_STREAM = CUDA, CUDA_MANAGED  # torch's pinned tensors, kDLCUDAHost, take no stream
+MOST_NESTED = 4  # calls of producers, the last of which may be asked again
 IS_COPIED = 2  # DLPACK_FLAG_BITMASK_IS_COPIED
 
 
@@ -198,7 +194,7 @@ def is_of_bytes(obj: Any, shape: tuple[int, ...]) -> bool:
     try:
         itemsize = obj.itemsize if hasattr(obj, "itemsize") else obj.dtype.itemsize
         return fitting(itemsize) == 1 and integers(obj.shape) == shape
-    except outside_handlers(Exception):  # it says neither
+    except Exception:  # it says neither
         return False
 
 
@@ -228,9 +224,7 @@ def is_error(
 
 
 def is_refusal(error: BaseException) -> bool:
-    return (
-        is_error(error, refusal_kinds) and not is_error(error, RecursionError) and not of_handler(error.__traceback__)
-    )
+    return is_error(error, refusal_kinds) and not is_error(error, RecursionError)
 
 
 def order_of(stream: object) -> int:
@@ -251,11 +245,11 @@ def ask_for_import(
     order = order_of(stream)
     if refusal is not None and is_final(refusal):
         return refusal
-    if stream is None and (device_type(obj) if refusal is None else again(device_type, obj)) in TAKE_DEFAULT_STREAM:
+    if stream is None and device_type(obj) in TAKE_DEFAULT_STREAM:
         stream = LEGACY_STREAM
     capsule, refusal = ask(obj, stream, copy, asked, refusal)
     if refusal is not None and order != LEGACY_STREAM and not is_final(refusal):
-        device = again(device_type, obj)
+        device = device_type(obj)
         if device in TAKE_DEFAULT_STREAM or (device not in (None, CPU) and fitting(stream) == NO_ORDERING):
             order = LEGACY_STREAM
             capsule, refusal = ask(obj, order if device in TAKE_DEFAULT_STREAM else None, copy, None, refusal)
@@ -315,16 +309,10 @@ def are_same(words: Words, asked: Words | None) -> bool:
 
 def call(obj: Any, words: Words, refused: BaseException | None = None) -> tuple[object, BaseException | None]:
     """obj.__dlpack__ in these words, after it refused others: what it gave, or its refusal."""
-    if refused is None:
-        return call_once(obj, words)
-    if is_final(refused):
-        return None, refused
-    begun = has_begun(refused)
-    bare(refused)
-    return again(call_once, obj, words) if begun else call_once(obj, words)
-
-
-def call_once(obj: Any, words: Words) -> tuple[object, BaseException | None]:
+    if refused is not None:
+        if is_final(refused):
+            return None, refused
+        bare(refused)
     try:
         return obj.__dlpack__(**words), None
     except refusal_kinds as error:
@@ -333,20 +321,8 @@ def call_once(obj: Any, words: Words) -> tuple[object, BaseException | None]:
         return None, passed_on(error)
 
 
-def has_begun(refusal: BaseException) -> bool:
-    """Whether the refusal is of the producer's own code, not of its call: a missing keyword asks nobody."""
-    return refusal.__traceback__ is not None
-
-
-def again(ask: Callable[..., Answered], *args: object) -> Answered:
-    """Asks a producer whose code has refused. It may ask other producers. Were each of these asked again, too, the last
-    one of a chain would be asked 2 to the length times: is_final finds this function on the stack."""
-    return ask(*args)
-
-
 def is_final(refusal: BaseException) -> bool:
-    """Whether the producer must not be asked again."""
-    frame = sys._getframe() if has_begun(refusal) else None
-    while frame is not None and (frame.f_code.co_name != "again" or frame.f_globals is not globals()):
-        frame = frame.f_back
-    return frame is not None
+    """True if the producer must not be asked again: it is nested, and its own code refused (a TypeError of the call, as
+    of a missing keyword, has no traceback). Were all in a chain asked twice, the last would be asked 2**length times.
+    """
+    return refusal.__traceback__ is not None and _producer_calls() > MOST_NESTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._arrow import is_read_once
 from ._dlpack import DLPackObject, _inspect, _structure_reader, asdlpack
-from ._errors import bare, outside_handlers, printable
+from ._errors import bare, printable
 from ._object import device_text
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -50,7 +50,7 @@ def describe(obj: object, /) -> dict[str, Any]:
             about["capsule"], x = _inspect(obj)
         else:
             x = looked_at(obj)._tensor
-    except outside_handlers(BufferError, ValueError, RuntimeError) as error:
+    except (BufferError, ValueError, RuntimeError) as error:
         about.update(refused=f"{type(bare(error)).__name__}: {error}")
         return about
     if x is not None:

@@ -156,6 +156,7 @@ as the interface allows. Raises BufferError where Arrow can't describe the memor
     "_inspect": "(name, tensor or None) of a capsule, for dlpack.describe, without consuming it.",
     "_import": "The tensor of a capsule that the producer of a DLPackObject gave; or the error.",
     "_read_by_others": "(protocol, tensor) of a producer by what it speaks besides __dlpack__.",
+    "_producer_calls": "How many calls of producers by this thread have not ended, also of greenlets that wait.",
     "_register_structures": "Tells asdlpack the function of dlpack.structs that reads its structures, and their types.",
     "_structure_reader": "That function for such a structure, or a ctypes pointer to one; None for any other object.",
     "_share_structure": "The tensor of a structure, for dlpack.structs.",

@@ -6,12 +6,12 @@ from __future__ import annotations
 import io
 import os
 import stat
-from sys import _getframe, exception, modules  # the dict itself: sys loses it when Python ends
+from sys import _getframe, modules  # the dict itself: sys loses it when Python ends
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import FrameType, TracebackType
+    from types import FrameType
     from typing import Any, TypeVar
 
     Error = TypeVar("Error", bound=BaseException)
@@ -30,7 +30,6 @@ PROTOCOLS = (
 IN_WORDS = tuple(["the buffer protocol" if protocol == "buffer" else protocol for protocol in PROTOCOLS])
 MOST = 100  # characters of a text from outside
 NO_MEMORY = MemoryError, SystemError  # the second if CPython 3.11 loses the first
-HAS_VARARGS = 4  # inspect.CO_VARARGS
 # Consumers may write to it, also those that don't know read-only memory; the file stays as it is.
 MAPPED = "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY)"
 # Hints for objects of a class, by its library and name.
@@ -101,7 +100,7 @@ def short_repr(value: Any) -> str:
     is_flat = kind is bytes or kind is bytearray or kind is str  # `in` would ask a foreign metaclass
     try:
         return shorten(repr(value[:MOST] if is_flat else value))
-    except outside_handlers(ValueError):  # an int of thousands of digits has none
+    except ValueError:  # an int of thousands of digits has none
         return type_name(value)
 
 
@@ -114,44 +113,6 @@ def shorten(text: str) -> str:
     return text if len(text) <= MOST else f"{text[:MOST]}..."
 
 
-def of_handler(traceback: TracebackType | None) -> bool:
-    """Whether a signal handler of the program's raised an error: wherever that comes, it is the program's to catch."""
-    running, frame = set(), _getframe(1) if traceback else None
-    while frame:  # f_locals of a function that still runs would keep its variables alive, or make a cycle
-        running.add(id(frame))
-        frame = frame.f_back
-    while traceback and (id(traceback.tb_frame) in running or not was_called_as_handler(traceback.tb_frame)):
-        traceback = traceback.tb_next
-    return traceback is not None
-
-
-def outside_handlers(*kinds: type[Error]) -> tuple[type[Error], ...]:
-    """What an except clause catches: these kinds, and of a signal handler's errors none."""
-    error = exception()
-    return () if error and of_handler(error.__traceback__) else kinds
-
-
-def was_called_as_handler(frame: FrameType) -> bool:
-    """Whether it was given a number and the frame that it interrupted, as a signal handler is."""
-    code, caller = frame.f_code, frame.f_back
-    has_varargs = code.co_flags & HAS_VARARGS
-    # A generator that has ended has no caller, nor has a greenlet's first function. Whoever reads f_locals makes a
-    # dict, which CPython before 3.13 keeps in the frame until the error is gone.
-    if caller is None or (code.co_argcount < 2 and not has_varargs):
-        return False
-    names = code.co_varnames[: code.co_argcount]
-    if has_varargs:
-        names += (code.co_varnames[code.co_argcount + code.co_kwonlyargcount],)
-    before: object = None
-    for name in names:
-        given = frame.f_locals.get(name)
-        for each in given if type(given) is tuple else (given,):
-            if each is caller and type(before) is int:
-                return True
-            before = each
-    return False
-
-
 def bare(error: Error) -> Error:
     """An error without its traceback, which would keep the objects here alive where the producer keeps the error."""
     return BaseException.with_traceback(error, None)
@@ -161,7 +122,7 @@ def text_of(error: BaseException) -> str:
     """Its message, whatever its arguments are."""
     try:
         return str(error)
-    except outside_handlers(Exception) as failure:
+    except Exception as failure:
         return f"(its text can't be read: {type_name(bare(failure))})"
 
 
@@ -221,7 +182,7 @@ def first_way_out(finders: Sequence[Callable[..., str | None]], obj: object, *ar
             instead = find(obj, *arguments)
         except NO_MEMORY:  # to catch more than a few of them ends CPython 3.11
             return ""
-        except outside_handlers(Exception):  # the object's own, or another version of its library lacks
+        except Exception:  # the object's own, or another version of its library lacks
             continue
         if instead:
             return f" ({instead})"
@@ -249,7 +210,7 @@ def look_up(obj: object, name: str) -> Any:
         return getattr(obj, name, "")
     except NO_MEMORY:
         raise
-    except outside_handlers(Exception):
+    except Exception:
         return ""
 
 
@@ -329,7 +290,7 @@ def has_memory(item: Any) -> bool:
                 return True
         except NO_MEMORY:
             raise
-        except outside_handlers(Exception):
+        except Exception:
             continue
     return False
 
@@ -562,7 +523,7 @@ def type_of_numbers(items: list[Any]) -> str | None:
         elif item is not None:  # of which numpy makes NaN
             try:
                 float(item)
-            except outside_handlers(TypeError, ValueError):
+            except (TypeError, ValueError):
                 return None
             kinds.add("'float64')")
     if len(kinds) < 2:
@@ -800,8 +761,6 @@ def about_side(side: str, error: BaseException) -> BaseException:
     kind = type(error)
     if kind is not TypeError and kind is not ValueError and kind is not BufferError:
         return error
-    if of_handler(error.__traceback__):
-        return error
     text = text_of(error)
     if side == "target" and kind is not ValueError:  # which says what is wrong with obj itself
         text = of_target(text)
@@ -815,8 +774,8 @@ def sides_were_read(source: object, target: object, error: Exception) -> Excepti
     from ._arrow import stream_was_read
     from ._describe import is_taken_over, is_used_up
 
-    if error.__traceback__ or type(error) not in (BufferError, ValueError):
-        return error  # of a signal handler
+    if type(error) not in (BufferError, ValueError):
+        return error
     before = text = text_of(error)
     side, _, said = text.partition(": ")
     used_up = "source" if is_used_up(source) else ""

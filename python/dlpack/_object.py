@@ -9,7 +9,7 @@ from time import sleep
 from . import _pickle
 from ._dlpack import _stop_deleters, asdlpack
 from ._docs import DOCS
-from ._errors import PROTOCOLS, bare, exception_text, outside_handlers, type_name
+from ._errors import PROTOCOLS, bare, exception_text, type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def device_types() -> type[DLDeviceType]:
     if not imported:
         try:
             from ._device import DLDeviceType
-        except outside_handlers(AttributeError, TypeError):  # the modules that import are emptied
+        except (AttributeError, TypeError):  # the modules that import are emptied
             raise ImportError("dlpack._device can't be imported any more: Python ends") from None
         imported.append(DLDeviceType)
     return imported[0]
@@ -54,7 +54,7 @@ def device(number: int, id: int) -> tuple[int, int]:
     try:
         kind = device_types()
         return kind.__new__(kind, number), id  # a call of it goes through enum's globals, which go when Python ends
-    except outside_handlers(ImportError):
+    except ImportError:
         return number, id
 
 
@@ -160,7 +160,7 @@ def repr_of(x: DLPackObject) -> str:
     try:
         tensor = x._tensor
         text, protocol = tensor_text(tensor), tensor.protocol
-    except outside_handlers(Exception) as error:
+    except Exception as error:
         text = exception_text(bare(error))
     source = "" if x.obj is None else f"from {type_name(x.obj)} "
     return f"<dlpack.DLPackObject: {text}, {source}by {protocol}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from _operator import index  # importing operator takes longer
 
 from ._dlpack import asdlpack, from_pointer, frombuffer
-from ._errors import outside_handlers, short_repr
+from ._errors import short_repr
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., 
     """
     try:
         x = self._on_cpu
-    except outside_handlers(BufferError) as error:
+    except BufferError as error:
         raise TypeError(f"a DLPackObject can't be pickled: {error}") from None
     if not x._is_row_major and not x._is_column_major:
         x = asdlpack(x, copy=True)
@@ -68,7 +68,7 @@ def restored(form: object = None, *arguments: Any) -> DLPackObject:
         if form != FORM or order not in ("C", "F"):
             raise ValueError(f"form {form} and order {short_repr(order)}, expected {FORM} and 'C' or 'F'")
         x = rebuilt(memory, dtype, shape, strides=column_major(shape) if order == "F" else None, copy=None)
-    except outside_handlers(BufferError, TypeError, ValueError) as error:
+    except (BufferError, TypeError, ValueError) as error:
         raise ValueError(f"pickle of a DLPackObject: it is damaged, or its buffers are others ({error})") from error
     if bytes_given != x.nbytes:
         raise ValueError(

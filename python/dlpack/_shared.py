@@ -14,7 +14,7 @@ from io import FileIO
 from multiprocessing import AuthenticationError, current_process, reduction
 
 from ._dlpack import DLPackObject, from_pointer, frombuffer
-from ._errors import exception_text, outside_handlers
+from ._errors import exception_text
 from ._pickle import are, dtype_of, rebuilt
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -57,12 +57,12 @@ def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLP
     """
     try:
         wanted = from_pointer(mmap.PAGESIZE, shape, dtype)  # nothing is read there: it knows the size, or what is wrong
-    except outside_handlers(BufferError) as error:
+    except BufferError as error:
         reason = str(error).partition(" (")[0]
         raise BufferError(f'{reason} (name a type of DLPack in native byte order, such as "float32")') from None
     try:
         memory = new_memory(max(wanted.nbytes, 1))  # no system maps 0 bytes
-    except outside_handlers(OSError) as error:
+    except OSError as error:
         raise worded(error, f"{wanted.nbytes} bytes can't be mapped") from None
     return frombuffer(memory, dtype_of(wanted), wanted.shape)
 
@@ -142,7 +142,7 @@ else:
         if sys.platform == "linux" and hasattr(LIBC, "memfd_create"):
             try:
                 return opened(LIBC.memfd_create, b"dlpack.shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)
-            except outside_handlers(OSError) as error:
+            except OSError as error:
                 if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES):  # a filter of system calls, or noexec
                     raise
         try:
@@ -176,7 +176,7 @@ else:
     def limit_of_size() -> int:
         try:
             return resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-        except outside_handlers(OSError):  # a filter of system calls
+        except OSError:  # a filter of system calls
             return resource.RLIM_INFINITY
 
     def mapped(file: Descriptor, size: int | None = None) -> Memory:
@@ -191,7 +191,7 @@ else:
                 if sys.platform == "linux":
                     try:
                         fcntl.fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
-                    except outside_handlers(OSError):  # a temporary file takes no seals
+                    except OSError:  # a temporary file takes no seals
                         pass
             # Closed standard descriptors stay taken until mmap has its own: what is written to them later must not end
             # up in the memory.
@@ -214,7 +214,7 @@ else:
     def inode(file: Descriptor) -> tuple[int, int] | None:
         try:
             status = os.fstat(file.fileno())
-        except outside_handlers(PermissionError):  # a filter of system calls
+        except PermissionError:  # a filter of system calls
             return None
         return status.st_dev, status.st_ino
 
@@ -255,7 +255,7 @@ else:
             needed.clear()
             try:
                 self._id = SHARER.register(send, held.clear)
-            except outside_handlers(RuntimeError) as error:
+            except RuntimeError as error:
                 with SHARER._lock:  # nobody serves its listener
                     SHARER._listener.close()
                     SHARER._listener = SHARER._address = None
@@ -296,7 +296,7 @@ else:
 def reduced_memory(memory: Memory) -> tuple[Callable[..., Memory], tuple[Any, ...]]:
     try:
         return received, sent(memory)
-    except outside_handlers(OSError) as error:
+    except OSError as error:
         raise worded(error, "it can't be passed on") from None
 
 
@@ -307,9 +307,9 @@ OF_DAMAGE: tuple[type[Exception], ...] = AttributeError, BufferError, TypeError,
 def received(*passed: Any) -> Memory:
     try:
         return taken(*passed)
-    except outside_handlers(*OF_CONNECTIONS) as error:
+    except OF_CONNECTIONS as error:
         raise not_received(error) from error
-    except outside_handlers(*OF_DAMAGE) as error:
+    except OF_DAMAGE as error:
         raise damaged(error) from error
 
 
@@ -357,7 +357,7 @@ def part(memory: Memory, dtype: str, shape: tuple[int, ...], strides: tuple[int,
         if not (are(Memory, memory) and are(tuple, shape, strides) and are(int, offset, *shape, *strides)):
             raise TypeError("a field is of another type than a pickler writes")
         return rebuilt(memory, dtype, shape, strides=strides, offset=offset)
-    except outside_handlers(*OF_DAMAGE) as error:
+    except OF_DAMAGE as error:
         raise damaged(error) from error
 
 

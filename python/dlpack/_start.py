@@ -6,7 +6,6 @@ import os
 from errno import EFBIG, EINVAL, EMFILE, ENFILE, ENOSPC, EPERM
 
 from ._dlpack import _start_copy
-from ._errors import outside_handlers
 
 FAILURES = {
     "addresses": (MemoryError, "it reserves {number} MiB of address space, and a limit forbids that ({text})"),
@@ -92,7 +91,7 @@ def unreadable(path: bytes) -> str | None:
             os.fstat(file)
         finally:
             os.close(file)
-    except outside_handlers(OSError) as error:
+    except OSError as error:
         return None if error.errno in (EMFILE, ENFILE) else error.strerror
     return None
 
@@ -110,7 +109,7 @@ def start_from_file(original: bytes, in_memory: str) -> Exception | None:
         path = b"%s/dlpack-core-%s" % (folder, os.urandom(6).hex().encode())
         try:
             name, number, text, error = start_from(path, original)
-        except outside_handlers(OSError) as failed:
+        except OSError as failed:
             causes.append(f"{words(folder)}: {failed.strerror}")
             continue
         if name is None:
@@ -140,5 +139,5 @@ def start_from(path: bytes, original: bytes) -> tuple[str | None, int, bytes | N
     finally:
         try:
             os.unlink(path)
-        except outside_handlers(OSError):  # otherwise there is none
+        except OSError:  # otherwise there is none
             pass

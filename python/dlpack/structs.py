@@ -29,7 +29,7 @@ from ._arrow import stream_was_read
 from ._delegate import refuse_copy
 from ._describe import is_taken_over, looked_at
 from ._dlpack import _newest_version, _register_structures, _share_structure, asdlpack
-from ._errors import needless_owner, of_asdlpack, outside_handlers
+from ._errors import needless_owner, of_asdlpack
 from ._object import refusal
 from ._pickle import PADDED
 
@@ -124,7 +124,7 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
     """
     try:
         x = looked_at(obj)._ordered
-    except outside_handlers(BufferError) as error:
+    except BufferError as error:
         text, copied = of_asdlpack(error), "asdlpack(obj, copy=None)"
         if writable and copied in text:
             unseen = "; obj does not see what is written there"
@@ -153,7 +153,7 @@ def has_writable_buffer(obj: object) -> bool:
     """Whether copy_into can have it for its target where DLPack can't describe it."""
     try:
         return not memoryview(obj).readonly  # type: ignore[arg-type]
-    except outside_handlers(TypeError, ValueError, BufferError):
+    except (TypeError, ValueError, BufferError):
         return False
 
 

@@ -810,7 +810,7 @@ def of_array(method):
 
 
 @pytest.mark.parametrize("kind", ["before version 1", "no arguments"])
-@pytest.mark.parametrize("depth", [1, 5])
+@pytest.mark.parametrize("depth", [1, 3])
 def test_wrappers_of_old_producers_are_asked_in_fewer_words(depth, kind):
     producer = speaking(of_array(OF_ANY_TIME[kind]))
     for _ in range(depth):
