@@ -10,10 +10,8 @@ from . import _dlpack
 from ._arrow import stream_was_read
 from ._dlpack import _structure_reader, asdlpack, from_pointer, frombuffer
 from ._errors import (
-    FILLED,
     field,
-    first_way_out,
-    has_memory,
+    hint_for,
     needless_owner,
     of_asdlpack,
     short_repr,
@@ -170,7 +168,7 @@ def plain_from_pointer(
     if start is None:
         start = integer(pointer, POINTER, 0, 2**64)
         if isinstance(start, Exception):
-            return type(start)(f"{start}{first_way_out((instead_of_pointer,), pointer)}")
+            return type(start)(f"{start}{hint_for('pointer', pointer)}")
     elif owner is None:
         owner = pointer  # it knows what it leads to
     return plain(
@@ -182,15 +180,6 @@ def plain_from_pointer(
         strides=None if strides is None else lengths(strides, STRIDES),
         device=device_pair(device),
     )
-
-
-def instead_of_pointer(obj: Any) -> str | None:
-    """The address in a ctypes int, or in a pointer of another library."""
-    if is_a(type(obj), "_ctypes", "_SimpleCData") and type(obj.value) is int:
-        return "pass obj.value"
-    if hasattr(type(obj), "__int__") and not hasattr(type(obj), "__float__"):
-        return "pass int(obj)"
-    return "use dlpack.asdlpack(obj)" if not isinstance(obj, int) and has_memory(obj) else None
 
 
 def plain(call: Any, **arguments: object) -> Any:
@@ -467,12 +456,7 @@ def refuse_mask(obj: Any) -> Exception | None:
     """Refuses numpy's masked arrays: their protocols give the items, and say nothing of the mask."""
     if not is_a(type(obj), "numpy.ma", "MaskedArray") and not is_a(type(obj), "numpy.ma.core", "MaskedArray"):
         return None
-    hint = first_way_out((of_unmasked,), obj) or f" ({FILLED})"
-    return BufferError(f"{type(obj).__name__} of numpy has a mask, which DLPack can't say{hint}")
-
-
-def of_unmasked(obj: Any) -> str | None:
-    return None if obj.mask.any() else "pass obj.data"
+    return BufferError(f"{type(obj).__name__} of numpy has a mask, which DLPack can't say{hint_for('mask', obj)}")
 
 
 def name_hidden(obj: Any, typestr: str) -> bytes:

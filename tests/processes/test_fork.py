@@ -19,6 +19,7 @@ import time
 import numpy as np
 import pytest
 
+from dlpack import asdlpack
 from support import libraries, process
 from support.alone import TESTS, alone, python, uses_dev_shm
 from support.threads import FREE, ForeignThreads
@@ -257,6 +258,34 @@ def test_a_fork_in_which_another_library_takes_the_gil_ends(meanwhile):
     assert ctypes.CDLL(path).end_fork() == 0
     forks.use_all()
     forks.fork_and_join(forks.use_all)
+
+
+def hint_of_a_list():
+    with pytest.raises(TypeError, match=r"pass numpy\.asarray\(obj\)"):
+        asdlpack([1])
+
+
+@alone
+def test_a_child_that_is_forked_while_another_thread_loads_the_hints_may_be_refused():
+    """Else it would wait for that thread, which it has not, to end the load."""
+    from support import forks
+
+    class Finder:
+        """Tells when the hints are looked for."""
+
+        def find_spec(self, name, path=None, target=None):
+            if name == "dlpack._hints":
+                begun.set()
+
+    begun = threading.Event()
+    sys.modules.pop("dlpack._hints", None)
+    sys.meta_path.insert(0, Finder())
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=hint_of_a_list)
+    thread.start()
+    begun.wait()
+    forks.fork_and_join(hint_of_a_list)
+    thread.join()
 
 
 @pytest.mark.skipif(not FREE, reason="with a GIL dicts and lists have no locks")
