@@ -16,8 +16,7 @@ void request_init(struct request *request, enum protocol protocol);
 void request_format(struct request *request, const char *format);
 
 /* Shape and strides (NULL: none) of request->ndim values each. Strides of row-major memory without gaps say no more than
- * the shape, and are left out; unit is the stride of the last dimension there, the itemsize or 1. Where it is 0, no strides
- * are left out. */
+ * the shape, and are left out; unit is the stride of the last dimension there, the itemsize or 1. */
 void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit);
 
 /* Where the strides go: behind the shape. With more than MAX_NDIM dimensions nobody reads them, and any place serves. */
@@ -25,9 +24,6 @@ int64_t *strides_in(struct request *request);
 
 /* A request about a tensor, with the flags of its versioned struct. */
 void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags);
-
-/* Whether items share bytes: packed items fill less than a byte each, padded ones one or more. */
-bool is_packed(DLDataType dtype, uint64_t flags);
 
 /* core.c */
 

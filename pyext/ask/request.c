@@ -71,11 +71,6 @@ HOT void request_dims(struct request *request, const int64_t *shape, const int64
     }
 }
 
-bool is_packed(DLDataType dtype, uint64_t flags)
-{
-    return dtype.bits * dtype.lanes % 8 != 0 && (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) == 0;
-}
-
 void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags)
 {
     request_init(request, PROTOCOL_DLTENSOR);
@@ -85,6 +80,5 @@ void request_tensor(struct request *request, const DLTensor *tensor, uint64_t fl
     request->flags = flags & ~DLPACK_FLAG_BITMASK_READ_ONLY;
     request->offset = tensor->byte_offset;
     request->data = (uint64_t)(uintptr_t)tensor->data;
-    /* What packed items reach depends on their shape, so that their shape and strides are part of the key. */
-    request_dims(request, tensor->shape, tensor->strides, is_packed(tensor->dtype, flags) ? 0 : 1);
+    request_dims(request, tensor->shape, tensor->strides, 1);
 }

@@ -19,7 +19,8 @@ int64_t *byte_strides(const DLPackObject *self)
 
 bool object_is_packed(const DLPackObject *self)
 {
-    return is_packed(self->tensor.dtype, self->flags);
+    DLDataType dtype = self->tensor.dtype;
+    return dtype.bits * dtype.lanes % 8 != 0 && (self->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) == 0;
 }
 
 int64_t object_nbytes(const DLPackObject *self)

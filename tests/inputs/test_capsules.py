@@ -112,8 +112,9 @@ def test_packed_items_are_compact():
     for shape, strides in ((3, 5), (5, 1)), ((2, 6), (6, 1)), ((7,), (1,)):
         x = asdlpack(Managed(DATA, shape=shape, strides=strides, dtype=(1, 4, 1)).capsule())
         assert (x.dtype, x.shape, x.strides, x.nbytes) == ("uint4", shape, strides, (x.size + 1) // 2)
-    with pytest.raises(BufferError, match="4 bits"):
-        asdlpack(Managed(DATA, shape=(3, 5), strides=(10, 2), dtype=(1, 4, 1)).capsule())
+    for strides in (10, 2), (0, 0):
+        with pytest.raises(BufferError, match="4 bits"):
+            asdlpack(Managed(DATA, shape=(3, 5), strides=strides, dtype=(1, 4, 1)).capsule())
 
 
 def test_padded_items_have_any_shape():
