@@ -28,7 +28,7 @@ IN_PROCESSES = ["test_benchmarks", "test_guide", "test_header", "test_pages", "t
 IN_PROCESSES += ["test_example_tinyarray", "test_tool_command", "test_tool_libraries", "test_tool_catches"]
 ONCE = "alone analysers builds containers data_loader exit failing_allocations frozen go_fuzz hostile_producer limits "
 ONCE += "lock many_threads memory neighbours neighbours_libraries panics rules sanitizers "
-ONCE += "signals state_machine wheels"  # in make test's interpreter alone
+ONCE += "signals state_machine table wheels"  # in make test's interpreter alone
 
 
 def install(python, folder):
@@ -75,7 +75,8 @@ def imports(file):
 def runnable(python, environ):
     """The test files whose modules are all there. Some use libraries only in processes of their own."""
     once = [f"test_{name}" for name in ONCE.split()]
-    found = [file for file in sorted(TESTS.glob("*/test_*.py")) if file.parent.name != "gpu" and file.stem not in once]
+    found = [file for file in sorted(TESTS.glob("*/test_*.py")) if file.stem not in once]
+    found = [file for file in found if file.parent.name not in ("gpu", "hints")]
     files = {file: set(imports(file)) for file in found}
     finds = "import importlib.util, sys; print(*(it for it in sys.argv[1:] if importlib.util.find_spec(it) is None))"
     absent = set(output(python, "-c", finds, *set.union(*files.values()), env=environ).split())

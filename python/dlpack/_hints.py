@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 
 # Consumers may write to it, also those that don't know read-only memory; the file stays as it is.
 MAPPED = "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY)"
+BYREF = "pass ctypes.pointer(...) instead of ctypes.byref(...)"
 # Hints for objects of a class, by its library and name.
 INSTEAD = {
+    "_ctypes.CArgObject": BYREF,  # since CPython 3.13
     "SimpleITK.Image": "pass SimpleITK.GetArrayFromImage(obj)",
     "_io.BytesIO": "pass obj.getbuffer()",
     "_io.StringIO": "pass obj.getvalue().encode()",
     "astropy.NDData": "pass obj.data",
     "astropy.TimeBase": "pass obj.jd1, and then obj.jd2, whose sum is days",
     "av.Frame": "pass obj.to_ndarray()",
-    "builtins.CArgObject": "pass ctypes.pointer(...) instead of ctypes.byref(...)",
+    "builtins.CArgObject": BYREF,
     "cv2.UMat": "pass obj.get()",
     "dask.Delayed": "pass obj.compute()",
     "gguf.ReaderTensor": "pass obj.data",
