@@ -13,7 +13,7 @@ from pathlib import Path
 
 from section import write_section
 
-from dlpack._errors import printable
+from dlpack._foreign import printable
 from dlpack.tests import Report, html
 from dlpack.tests.capsules import FLOAT8
 from dlpack.tests.libraries.datatypes import PADDED

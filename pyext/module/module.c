@@ -176,7 +176,10 @@ static PyObject *producer_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED
     return PyLong_FromLong(this_thread()->producer_calls);
 }
 
+static PyObject *connect(PyObject *module, PyObject *functions);
+
 static PyMethodDef module_methods[] = {
+    {"_connect", connect, METH_O, NULL},
     {"asdlpack", (PyCFunction)(void (*)(void))asdlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_FASTCALL | METH_KEYWORDS, NULL},
@@ -194,6 +197,13 @@ static PyMethodDef module_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* dlpack._dlpack._connect(functions): what Python does, by name. Before that, nothing else may be called. */
+static PyObject *connect(PyObject *Py_UNUSED(module), PyObject *functions)
+{
+    bool connected = take_functions(functions) == 0 && add_docs(module_methods) == 0 && type_connect() == 0;
+    return connected ? new_none() : NULL;
+}
+
 static int module_exec(PyObject *module)
 {
     /* The deleters take the GIL by PyGILState_Ensure, which knows the main interpreter alone. */
@@ -201,7 +211,7 @@ static int module_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "dlpack works in the main interpreter only, and this is a sub-interpreter");
         return -1;
     }
-    if (python_init(module) < 0 || add_docs(module_methods) < 0 || start_init() < 0 || type_init(module) < 0) {
+    if (python_init(module) < 0 || start_init() < 0 || type_init(module) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "__version__", DLPACK_GO_VERSION);

@@ -11,6 +11,9 @@
 /* type.c: makes the type and adds it to the module. Called once per import. */
 int type_init(PyObject *module);
 
+/* Adds what Python has for it. -1: error. */
+int type_connect(void);
+
 /* exchange_api.c: the capsule __dlpack_c_exchange_api__ */
 PyObject *exchange_api(void);
 

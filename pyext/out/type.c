@@ -216,9 +216,6 @@ static PyType_Spec object_spec = {
 
 int type_init(PyObject *module)
 {
-    if (add_docs(object_methods) < 0) {
-        return -1;
-    }
     if (DLPackObject_type == NULL) {
         DLPackObject_type = (PyTypeObject *)PyType_FromSpec(&object_spec);
         if (DLPackObject_type == NULL) {
@@ -231,8 +228,21 @@ int type_init(PyObject *module)
 #endif
     }
     /* The type is immutable but for its dict, which nobody has looked into yet. */
-    PyObject *dict = PyObject_GenericGetDict((PyObject *)DLPackObject_type, NULL);
-    int added = check_in_python(python.add_members, Py_BuildValue("(NN)", dict, exchange_api()));
+    PyObject *dict = PyObject_GenericGetDict((PyObject *)DLPackObject_type, NULL), *api = exchange_api();
+    int added = dict == NULL || api == NULL ? -1 : PyDict_SetItemString(dict, "__dlpack_c_exchange_api__", api);
+    Py_XDECREF(dict);
+    Py_XDECREF(api);
     PyType_Modified(DLPackObject_type);
     return added < 0 ? -1 : PyModule_AddType(module, DLPackObject_type);
+}
+
+int type_connect(void)
+{
+    if (add_docs(object_methods) < 0) {
+        return -1;
+    }
+    PyObject *dict = PyObject_GenericGetDict((PyObject *)DLPackObject_type, NULL);
+    int added = check_in_python(python.add_members, Py_BuildValue("(N)", dict));
+    PyType_Modified(DLPackObject_type);
+    return added;
 }

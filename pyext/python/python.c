@@ -75,30 +75,25 @@ static int make_constants(void)
 
 struct python_functions python;
 
-/* Fetched once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
-static int fetch_functions(void)
+/* Handed down once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
+int take_functions(PyObject *functions)
 {
-#define FUNCTION(module, name)                                                                                         \
+#define FUNCTION(name)                                                                                                 \
     {                                                                                                                  \
-        &python.name, "dlpack." #module, #name                                                                         \
+        &python.name, #name                                                                                            \
     }
     static const struct {
         PyObject **function;
-        const char *module, *name;
+        const char *name;
     } all[] = {PYTHON_FUNCTIONS(FUNCTION)};
-    PyObject *module = NULL;
     for (int i = 0; i < COUNT_OF(all); i++) {
-        if (i == 0 || strcmp(all[i].module, all[i - 1].module) != 0) {
-            Py_XDECREF(module);
-            module = PyImport_ImportModule(all[i].module);
-        }
-        *all[i].function = module == NULL ? NULL : PyObject_GetAttrString(module, all[i].name);
+        *all[i].function = PyMapping_GetItemString(functions, all[i].name);
         if (*all[i].function == NULL) {
-            break;
+            return -1;
         }
     }
-    Py_XDECREF(module);
-    return PyErr_Occurred() ? -1 : 0;
+    constants.export_keywords = call_python(python.export_keywords, PyTuple_New(0));
+    return constants.export_keywords == NULL ? -1 : 0;
 }
 
 int python_init(PyObject *module)
@@ -115,12 +110,10 @@ int python_init(PyObject *module)
     }
     main_interpreter = PyInterpreterState_Get();
     atomic_store(&ending, false); /* Python may start anew */
-    if (make_names() < 0 || make_constants() < 0 ||
-        PyModule_AddObjectRef(module, "_newest_version", constants.newest_version) < 0 || fetch_functions() < 0) {
+    if (make_names() < 0 || make_constants() < 0) {
         return -1;
     }
-    constants.export_keywords = call_python(python.export_keywords, PyTuple_New(0));
-    return constants.export_keywords == NULL ? -1 : 0;
+    return PyModule_AddObjectRef(module, "_newest_version", constants.newest_version);
 }
 
 /* Whether the thread state that Python calls attached is this thread's. In 3.11 it is that of whoever holds the GIL,

@@ -49,9 +49,11 @@ extern struct constants {
     PyObject *export_keywords; /* tuples of __dlpack__'s, by the bits of those that are in it */
 } constants;
 
-/* Finds functions that Python has and the stable ABI has not, makes the names and constants, and fetches the Python
- * functions, which find _newest_version in the module. Called once per import. */
+/* Finds functions that Python has and the stable ABI has not, and makes the names and constants. Called once per import. */
 int python_init(PyObject *module);
+
+/* Takes the Python functions, from a dict. -1: error. */
+int take_functions(PyObject *functions);
 
 /* dlpack._dlpack._stop_deleters: from now on, no deleter begins to take the GIL. Whether some still have or await it. */
 PyObject *stop_deleters(PyObject *module, PyObject *ignored);
@@ -110,24 +112,18 @@ bool plain_text(PyObject *value, const char **text);             /* UTF-8 withou
 /* Raises "<expected>, got <repr of value>". -1. */
 int raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
 
-/* What Python does, since it is rare, or mostly words: python.<name> is <name> of dlpack.<module>. */
+/* What Python does, since it is rare, or mostly words: python.<name>, which dlpack._connect hands down as <name>. */
 #define PYTHON_FUNCTIONS(F)                                                                                            \
-    F(_arguments, partial), F(_arguments, plain_asdlpack), F(_arguments, call_dlpack), F(_arguments, plain_dlpack),    \
-        F(_arguments, plain_frombuffer), F(_arguments, plain_from_pointer), F(_arguments, plain_copy_into),            \
-        F(_arguments, plain_interface), F(_arguments, name_hidden), F(_arguments, is_numpy_scalar),                    \
-        F(_arguments, no_buffer), F(_arguments, refuse_bytes), F(_arguments, refuse_mask),                             \
-        F(_arguments, refuse_pointer), F(_arguments, refuse_tensor), F(_arrow, check_rows),                            \
-        F(_arrow, describe_column), F(_arrow, explain), F(_arrow, stream_failed), F(_arrow, streams_instead),          \
-        F(_delegate, device_answered), F(_delegate, export_keywords), F(_delegate, export_otherwise),                  \
-        F(_delegate, import_tensor), F(_delegate, move), F(_delegate, import_refused), F(_delegate, refusal_kinds),    \
-        F(_delegate, refuse_copy), F(_docs, doc), F(_errors, about_side), F(_errors, buffer_error),                    \
-        F(_errors, capsule_name), F(_errors, kind_and_message), F(_errors, no_capsule), F(_errors, no_holder),         \
-        F(_errors, no_protocol), F(_errors, read_only_target), F(_errors, sides_were_read),                            \
-        F(_errors, unexpected_value), F(_object, absent), F(_object, add_members), F(_object, device),                 \
-        F(_object, interface), F(_object, shares_by_both), F(_object, no_array), F(_object, refuse),                   \
-        F(_object, repr_of), F(_start, start_failed)
+    F(call_dlpack), F(name_hidden), F(no_buffer), F(partial), F(plain_asdlpack), F(plain_copy_into), F(plain_dlpack),  \
+        F(plain_from_pointer), F(plain_frombuffer), F(plain_interface), F(refuse_bytes), F(refuse_mask),               \
+        F(refuse_pointer), F(refuse_tensor), F(check_rows), F(describe_column), F(explain), F(device_answered),        \
+        F(export_keywords), F(export_otherwise), F(import_refused), F(import_tensor), F(move), F(refusal_kinds),       \
+        F(refuse_copy), F(device), F(doc), F(buffer_error), F(capsule_name), F(no_capsule), F(no_holder),              \
+        F(no_protocol), F(unexpected_value), F(absent), F(add_members), F(interface), F(no_array), F(refuse),          \
+        F(repr_of), F(shares_by_both), F(is_numpy_scalar), F(about_side), F(read_only_target), F(sides_were_read),     \
+        F(start_failed), F(stream_failed), F(streams_instead), F(kind_and_message)
 
-#define PYTHON_MEMBER(module, name) *name
+#define PYTHON_MEMBER(name) *name
 extern struct python_functions {
     PyObject PYTHON_FUNCTIONS(PYTHON_MEMBER);
 } python;

@@ -29,6 +29,7 @@ except ModuleNotFoundError:
         f"dlpack can't be imported from inside the zip file {_archive}: its shared libraries have to be files "
         "(unpack it, or make the application with shiv or pex, which unpack themselves)"
     ) from None
+from . import _connect
 from ._describe import describe
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -68,7 +69,7 @@ if not TYPE_CHECKING:  # to a type checker it would make any name right
         """What needs enum, ctypes or multiprocessing, which take long to import, is imported when first asked for."""
         value: object
         if name == "DLDeviceType":
-            from ._object import device_types
+            from ._arguments import device_types
 
             value = device_types()
         elif name == "borrow":
@@ -95,19 +96,10 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def _show_freezers() -> object:
-    """Never called: freezers follow these imports, since they can't look into the extension. It imports the modules,
-    and opens _core.so, which is no module, by dlopen."""
-    from . import _arguments, _arrow, _delegate, _docs, _errors, _object, _pickle, _start
-    from . import _core as _core  # type: ignore
-
-    return _arguments, _arrow, _delegate, _docs, _errors, _object, _pickle, _start
-
-
 if _os.path.exists(_os.path.join(__path__[0], "capsule.py")):  # pydlpack's
     from ._conflict import warn
 
     warn(__path__[0])
     del warn
 
-del TYPE_CHECKING, _os, _show_freezers  # dir() and completion show what this package offers
+del TYPE_CHECKING, _connect, _os  # dir() and completion show what this package offers

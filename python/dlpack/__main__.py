@@ -14,7 +14,7 @@ import sysconfig
 from typing import Any, NoReturn
 
 from ._conflict import conflict
-from ._errors import printable
+from ._foreign import printable
 
 try:
     from . import __version__, _dlpack, describe, frombuffer

@@ -9,22 +9,15 @@ from sys import byteorder, modules  # the dict itself: sys loses it when Python 
 from . import _dlpack
 from ._arrow import stream_was_read
 from ._dlpack import _structure_reader, asdlpack, from_pointer, frombuffer
-from ._errors import (
-    field,
-    hint_for,
-    needless_owner,
-    of_asdlpack,
-    short_repr,
-    text_of,
-    unexpected,
-)
-from ._object import device_types
+from ._errors import hint_for, needless_owner, of_asdlpack
+from ._foreign import field, is_a, short_repr, text_of, unexpected
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from ._device import DLDeviceType
     from ._dlpack import DLPackObject
 
     Function = TypeVar("Function", bound=Callable[..., Any])
@@ -276,6 +269,35 @@ def device_ints(device: object) -> tuple[int, int] | None:
     return None if number is None or id is None else (number, id)
 
 
+imported: list[type[DLDeviceType]] = []
+
+
+def device_types() -> type[DLDeviceType]:
+    """DLDeviceType, which is imported at its first use, since enum takes longer than all the rest. Its module is not
+    kept: Python empties modules when it ends."""
+    if not imported:
+        try:
+            from ._device import DLDeviceType
+        except (AttributeError, TypeError):  # the modules that import are emptied
+            raise ImportError("dlpack._device can't be imported any more: Python ends") from None
+        imported.append(DLDeviceType)
+    return imported[0]
+
+
+# A child that is forked while another thread imports a module would wait for ever for that thread to finish.
+if "enum" in modules:
+    device_types()
+
+
+def device(number: int, id: int) -> tuple[int, int]:
+    """The DLDeviceType; a plain int where no module can be imported any more, since Python ends or the root changed."""
+    try:
+        kind = device_types()
+        return kind.__new__(kind, number), id  # a call of it goes through enum's globals, which go when Python ends
+    except ImportError:
+        return number, id
+
+
 def device_pair(device: object) -> tuple[int, int] | Exception:
     """A device by its name, as a pair of ints, or of an object that is one or is on one."""
     if issubclass(type(device), str):  # a mock may say that its class is str
@@ -367,15 +389,6 @@ def data_type_numbers(dtype: Any) -> str | Exception:
     return str(numbers)
 
 
-def is_a(kind: type, module: str, *names: str) -> bool:
-    """Whether a type is one of these classes, or derives from one: by their names, since the library's module may be
-    hidden, not yet filled by the thread that imports it, or emptied when Python ends."""
-    for base in kind.__mro__:
-        if base.__name__ in names and getattr(base, "__module__", None) == module:
-            return True
-    return False
-
-
 def address(pointer: Any) -> int | None:
     """The address in a ctypes pointer; None where it is no such pointer."""
     kind = type(pointer)
@@ -441,10 +454,6 @@ def no_buffer(protocol: str, data: object) -> Exception:
     if data is None:
         return ValueError(f"{protocol}: no 'data'; expected {expected}")
     return ValueError(unexpected(f"{protocol}['data']: expected {expected}", data))
-
-
-def is_numpy_scalar(obj: object) -> bool:
-    return is_a(type(obj), "numpy", "generic")
 
 
 def item_name(dtype: object) -> object:

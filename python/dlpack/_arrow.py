@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sys import byteorder
 
-from ._errors import hint_for, refused_by_frame, text_of
-from ._object import refusal
+from ._errors import hint_for, refusal, refused_by_frame
+from ._foreign import text_of
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -25,41 +25,6 @@ def check_rows(obj: Any, rows: int) -> Exception | None:
     if shape is not None and len(getattr(obj, "coords", ())) > 0:
         return BufferError("its Arrow table has the coordinates as columns, too (pass numpy.asarray(obj))")
     return None
-
-
-def is_read_once(obj: object) -> bool:
-    """An Arrow stream that is no container: reading it may consume it."""
-    if not hasattr(obj, "__arrow_c_stream__"):
-        return False
-    for name in "__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__len__":
-        if hasattr(obj, name):
-            return False
-    return True
-
-
-def streams_instead(obj: object, refusal: BaseException) -> BaseException | None:
-    """The refusal of obj's array; None where obj gives a stream instead: nanoarrow refuses so to give several chunks
-    as one array."""
-    has_stream = isinstance(refusal, ValueError) and getattr(obj, "__arrow_c_stream__", None) is not None
-    return None if has_stream else refusal
-
-
-def stream_failed(obj: object, error: Exception) -> Exception:
-    """What is raised where obj's stream was not given, or could not be read."""
-    kinds = TypeError, ValueError, OverflowError, NotImplementedError, ImportError
-    for kind in type(obj).__mro__ if isinstance(error, kinds) else ():
-        if str(kind.__module__).startswith(("pandas.", "xarray.")):
-            return refused_by_frame(obj, error)
-    return error if error.__traceback__ else stream_was_read(obj, error)  # of obj's own method in Python
-
-
-def stream_was_read(obj: object, error: Exception) -> Exception:
-    """An error that came after obj's stream was read, or in it."""
-    if type(error) not in (BufferError, ValueError) or not is_read_once(obj):
-        return error
-    return type(error)(
-        f"{text_of(error)}; before that make this stream anew, if it can be read only once: it has been read"
-    )
 
 
 def explain(obj: object, protocol: str, error: Exception) -> Exception:
@@ -114,3 +79,38 @@ def extension(name: str, parameters: str) -> bytes:
 
 ITEMS = {letter: letter.encode().ljust(88, b"\0") for letter in "csilCSILefg"}
 BOOLEANS = (b"c".ljust(8, b"\0") + extension("arrow.bool8", "")).ljust(88, b"\0")
+
+
+def is_read_once(obj: object) -> bool:
+    """An Arrow stream that is no container: reading it may consume it."""
+    if not hasattr(obj, "__arrow_c_stream__"):
+        return False
+    for name in "__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__len__":
+        if hasattr(obj, name):
+            return False
+    return True
+
+
+def streams_instead(obj: object, refusal: BaseException) -> BaseException | None:
+    """The refusal of obj's array; None where obj gives a stream instead: nanoarrow refuses so to give several chunks
+    as one array."""
+    has_stream = isinstance(refusal, ValueError) and getattr(obj, "__arrow_c_stream__", None) is not None
+    return None if has_stream else refusal
+
+
+def stream_failed(obj: object, error: Exception) -> Exception:
+    """What is raised where obj's stream was not given, or could not be read."""
+    kinds = TypeError, ValueError, OverflowError, NotImplementedError, ImportError
+    for kind in type(obj).__mro__ if isinstance(error, kinds) else ():
+        if str(kind.__module__).startswith(("pandas.", "xarray.")):
+            return refused_by_frame(obj, error)
+    return error if error.__traceback__ else stream_was_read(obj, error)  # of obj's own method in Python
+
+
+def stream_was_read(obj: object, error: Exception) -> Exception:
+    """An error that came after obj's stream was read, or in it."""
+    if type(error) not in (BufferError, ValueError) or not is_read_once(obj):
+        return error
+    return type(error)(
+        f"{text_of(error)}; before that make this stream anew, if it can be read only once: it has been read"
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 
+from ._foreign import printable
+
 # Names that are looked for here, nearly all pydlpack's, and what to use.
 INSTEAD = {
     "Buffer": "dlpack.asdlpack(obj) has the pointer, shape and strides of a buffer",
@@ -75,8 +77,6 @@ def other_owners() -> list[str]:
 
 def warn(folder: str) -> None:
     import warnings
-
-    from ._errors import printable
 
     try:
         if text := conflict(folder):

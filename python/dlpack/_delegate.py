@@ -8,15 +8,8 @@ from _functools import partial  # type: ignore[import-not-found]  # importing fu
 
 from ._arguments import COPY_ALIGNMENT, INTS, device_ints, fitting, integers
 from ._dlpack import _import, _newest_version, _producer_calls, _read_by_others, asdlpack
-from ._errors import (
-    bare,
-    check_stream_named,
-    exception_text,
-    flat_bytes,
-    refused_by_all,
-    type_name,
-    wrong_answer,
-)
+from ._errors import check_stream_named, flat_bytes, refused_by_all, wrong_answer
+from ._foreign import bare, exception_text, type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ._arrow import is_read_once
 from ._dlpack import DLPackObject, _inspect, _structure_reader, asdlpack
-from ._errors import bare, printable
-from ._object import device_text
+from ._errors import device_text
+from ._foreign import bare, printable
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:

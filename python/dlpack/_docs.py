@@ -1,6 +1,6 @@
 """What help() shows of the functions and methods that are written in C. Each text begins with the signature."""
 
-from ._errors import IN_WORDS
+from ._foreign import IN_WORDS
 
 DOCS = {
     "asdlpack": f"""\
@@ -154,6 +154,7 @@ __arrow_c_array__($self, requested_schema=None)
 More than one dimension goes out as arrow.fixed_shape_tensor, bool as arrow.bool8. requested_schema is ignored,
 as the interface allows. Raises BufferError where Arrow can't describe the memory.""",
     "_inspect": "(name, tensor or None) of a capsule, for dlpack.describe, without consuming it.",
+    "_connect": "Hands down, by name, what the extension calls of Python.",
     "_import": "The tensor of a capsule that the producer of a DLPackObject gave; or the error.",
     "_read_by_others": "(protocol, tensor) of a producer by what it speaks besides __dlpack__.",
     "_producer_calls": "How many calls of producers by this thread have not ended, also of greenlets that wait.",

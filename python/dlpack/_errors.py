@@ -7,87 +7,60 @@ import os
 from _thread import RLock
 from sys import _getframe
 
+from ._foreign import IN_WORDS, MOST, NO_MEMORY, bare, exception_text, field, short_repr, text_of, type_name, unexpected
+
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Any, TypeVar
+    from typing import Any
 
-    Error = TypeVar("Error", bound=BaseException)
-
-# What asdlpack looks for, in this order: __dlpack__, then what pyext/read/protocols.c has.
-PROTOCOLS = (
-    "__dlpack__",
-    "__array_interface__",
-    "__array_struct__",
-    "__cuda_array_interface__",
-    "buffer",
-    "__arrow_c_array__",
-    "__arrow_c_stream__",
-    "to_dlpack",
-)
-IN_WORDS = tuple(["the buffer protocol" if protocol == "buffer" else protocol for protocol in PROTOCOLS])
-MOST = 100  # characters of a text from outside
-NO_MEMORY = MemoryError, SystemError  # the second if CPython 3.11 loses the first
+    from ._dlpack import DLPackObject
 
 
-def type_name(obj: object) -> str:
-    """ "numpy.ndarray", "bytes"."""
-    name, module = type(obj).__qualname__, getattr(type(obj), "__module__", None)
-    return shorten(f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name)
+# Held by a thread that loads _ways_out, and by one that forks: the child of a fork meanwhile would wait for ever for
+# the end of the load.
+loading = RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=loading.acquire, after_in_parent=loading.release, after_in_child=loading.release)
 
 
-def short_repr(value: Any) -> str:
-    """A long text or buffer is cut before its repr is made."""
-    kind = type(value)
-    is_flat = kind is bytes or kind is bytearray or kind is str  # `in` would ask a foreign metaclass
+def hint_for(problem: str, obj: object, *arguments: object) -> str:
+    """The first hint that _ways_out has for obj and a problem, a key of HINTS; "" if there is none.
+
+    Its functions look at attributes, which may be of any type, raise, or lead to another such error: that gets no hint,
+    since each level would try all functions.
+    """
+    frame: FrameType | None = _getframe(1)
+    while frame is not None:
+        if frame.f_code is hint_for.__code__:
+            return ""
+        frame = frame.f_back
     try:
-        return shorten(repr(value[:MOST] if is_flat else value))
-    except ValueError:  # an int of thousands of digits has none
-        return type_name(value)
+        with loading:
+            from ._ways_out import HINTS
+    except Exception:  # no memory, Python ends, or its file is gone
+        return ""
+    for find in HINTS[problem]:
+        try:
+            hint = find(obj, *arguments)
+        except NO_MEMORY:  # to catch more than a few of them ends CPython 3.11
+            return ""
+        except Exception:  # the object's own, or another version of its library lacks
+            continue
+        if hint:
+            return f" ({hint})"
+    return ""
 
 
-def printable(text: str) -> str:
-    """Escapes what is not printable, as repr does: a text from outside stays one line and commands no terminal."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
-
-
-def shorten(text: str) -> str:
-    return text if len(text) <= MOST else f"{text[:MOST]}..."
-
-
-def bare(error: Error) -> Error:
-    """An error without its traceback, which would keep the objects here alive where the producer keeps the error."""
-    return BaseException.with_traceback(error, None)
-
-
-def text_of(error: BaseException) -> str:
-    """Its message, whatever its arguments are."""
-    try:
-        return str(error)
-    except Exception as failure:
-        return f"(its text can't be read: {type_name(bare(failure))})"
-
-
-def exception_text(error: BaseException) -> str:
-    """ "BufferError: its message", which is cut in the middle where it is long: it may quote another, and so on."""
-    message = text_of(error)
-    if len(message) > 20 * MOST:
-        message = f"{message[: 10 * MOST]} ... {message[-10 * MOST :]}"
-    return f"{type_name(error)}: {message}" if message else type_name(error)
-
-
-def kind_and_message(error: BaseException) -> tuple[str, str]:
-    kind, _, message = exception_text(error).partition(": ")
-    return kind, message
+def refused_by_frame(obj: object, error: Exception) -> Exception:
+    """The error of pandas or xarray that pyarrow is missing or doesn't take the data, with the way out."""
+    said = f"__arrow_c_stream__ said {exception_text(bare(error))}"
+    return BufferError(f"{type_name(obj)} can't be exported: {said}{hint_for('table', obj)}")
 
 
 def of_asdlpack(error: BaseException, obj: str = "obj") -> str:
     """The text of an error of asdlpack's, where a function says it that has no argument copy, or another one."""
     return text_of(error).replace("(pass copy=None", f"(pass asdlpack({obj}, copy=None)")
-
-
-def unexpected(expected: str, value: object) -> str:
-    return f"{expected}, got {short_repr(value)}"
 
 
 def unexpected_value(kind: type[Exception], expected: str, value: object) -> Exception:
@@ -107,41 +80,6 @@ def no_protocol(obj: object) -> Exception:
     )
 
 
-# Held by a thread that loads _hints, and by one that forks: the child of a fork meanwhile would wait for ever for the
-# end of the load.
-loading = RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=loading.acquire, after_in_parent=loading.release, after_in_child=loading.release)
-
-
-def hint_for(problem: str, obj: object, *arguments: object) -> str:
-    """The first hint that _hints has for obj and a problem, a key of HINTS, in brackets; or "".
-
-    Its functions look at attributes, which may be of any type, raise, or lead to another such error: that gets no hint,
-    since each level would try all functions.
-    """
-    frame: FrameType | None = _getframe(1)
-    while frame is not None:
-        if frame.f_code is hint_for.__code__:
-            return ""
-        frame = frame.f_back
-    try:
-        with loading:
-            from ._hints import HINTS
-    except Exception:  # no memory, Python ends, or its file is gone
-        return ""
-    for find in HINTS[problem]:
-        try:
-            hint = find(obj, *arguments)
-        except NO_MEMORY:  # to catch more than a few of them ends CPython 3.11
-            return ""
-        except Exception:  # the object's own, or another version of its library lacks
-            continue
-        if hint:
-            return f" ({hint})"
-    return ""
-
-
 def buffer_error(obj: object, error: ValueError | IndexError) -> ValueError | IndexError:
     """Returns the error of an object that gives no buffer, with a hint for closed mappings and Qt's pointers."""
     if type_name(obj) == "mmap.mmap":
@@ -158,14 +96,6 @@ def needless_owner(obj: object) -> Exception:
         "owner: expected only with a pointer to a dlpack.structs.DLTensor, which is borrowed, got "
         f"{type_name(obj)}, which is kept alive itself"
     )
-
-
-def field(interface: dict[str, Any], name: str, default: Any = None) -> Any:
-    """Is dict.get, but locks nothing: a free-threaded build's locks the dict, and a fork may copy it locked."""
-    try:
-        return dict.__getitem__(interface, name) if dict.__contains__(interface, name) else default
-    except KeyError:  # another thread removed it meanwhile
-        return default
 
 
 def wrong_answer(obj: object, method: str, expected: str, answer: object) -> Exception:
@@ -191,12 +121,6 @@ def flat_bytes(count: int) -> BufferError:
     )
 
 
-def refused_by_frame(obj: object, error: Exception) -> Exception:
-    """The error of pandas or xarray that pyarrow is missing or doesn't take the data, with the way out."""
-    said = f"__arrow_c_stream__ said {exception_text(bare(error))}"
-    return BufferError(f"{type_name(obj)} can't be exported: {said}{hint_for('table', obj)}")
-
-
 def check_stream_named(obj: Any) -> Exception | None:
     """Before version 3 the CUDA array interface names no stream, and nobody waits for what a producer that has
     __dlpack__ has queued."""
@@ -217,94 +141,74 @@ def capsule_name(name: bytes | None, legacy: str, versioned: str) -> Exception:
     return ValueError(f'capsule "{text:.{MOST}}": expected the name "{legacy}" or "{versioned}"')
 
 
-# Hints that begin so make a copy, unless they have one of these words, which lead to the object's own memory. A copy of
-# copy_into's target would lose what is copied into it.
-OF_THIS_PACKAGE = ("pass ", "copy ", "if it ", "it is open for writing", "after obj.flush()", "of a file's name")
-TO_OWN_MEMORY = (
-    ".set_(obj)",
-    ".view(",
-    ", one field",
-    "bits()",
-    "cast('B')",
-    "ctypes.pointer",
-    "ffi.buffer(",
-    "get_obj()",
-    "getbuffer()",
-    " one by one",
-    "obj.asi8",
-    "pass obj.buf)",
-    "pass obj.data)",
-    "memmap(",
-    "mmap.mmap(",
-    "saved as bfloat16",
-    "samples_mv",
+def device_text(x: DLPackObject) -> str:
+    """ "kDLCUDA:0"."""
+    kind, id = x.device
+    return f"{getattr(kind, 'name', f'device type {kind}')}:{id}"
+
+
+AS_BYTES = 'dlpack.frombuffer(x, "uint8") shares the bytes'
+AS_COPIED_BYTES = 'dlpack.frombuffer(dlpack.asdlpack(x, copy=True), "uint8") has a copy of the bytes'
+IN_ML_DTYPES = (
+    "bfloat16 int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
+    "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
 )
-COPIES = ".astype(", "pyarrow.array("
-FILLED = "pass obj.filled(), in which masked items are obj.fill_value"
+# What has to be installed beside numpy for a data type.
+INSTALLED = dict.fromkeys(IN_ML_DTYPES.split(), "ml_dtypes") | {"complex32": "ml_dtypes 0.6"}
+# Why a consumer can't have x: the attribute that is to blame, and what is wrong with it. C names the entry.
+REFUSALS = {
+    "not on CUDA": ("device", "expected memory of CUDA for __cuda_array_interface__"),
+    "on a GPU": ("device", "the CPU can't read this memory (copy it with the library that owns it)"),
+    "on CUDA": (
+        "device",
+        'the CPU can\'t read this memory (asdlpack(x, device="cpu", copy=None) copies it to the host)',
+    ),
+    "not allocated": (
+        "device",
+        "managed_tensor_allocator allocates memory of the CPU alone (allocate it with the library that uses the "
+        "device)",
+    ),
+    "handle": (
+        "device",
+        "its memory has a handle, not an address; expected memory of the CPU or of a device with addresses, such as "
+        "CUDA",
+    ),
+    "read-only": ("readonly", "expected writable memory (asdlpack(x, copy=True) makes a writable copy)"),
+    "packed": ("dtype", f"items share bytes; the buffer protocol needs whole bytes ({AS_BYTES})"),
+    "packed for numpy": ("dtype", f"items share bytes; numpy needs whole bytes ({AS_BYTES})"),
+    "no format": ("dtype", "the buffer protocol has no format for it"),
+    "no typestr": ("dtype", "it has no typestr"),
+    "no Arrow type": (
+        "dtype",
+        f"expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them ({AS_BYTES})",
+    ),
+    "no DLTensor": ("dtype", f"a DLTensor can't describe items padded to bytes ({AS_BYTES})"),
+    "no legacy capsule": (
+        "dtype",
+        "a legacy capsule can't describe items padded to bytes; expected a consumer that passes max_version=(1, 0) or "
+        "later",
+    ),
+    "not compact": (
+        "strides",
+        "frombuffer takes bytes; expected it compact (use frombuffer(asdlpack(obj, copy=True), ...))",
+    ),
+    "not row-major": ("strides", "expected row-major memory without gaps (asdlpack(x, copy=True) makes it so)"),
+    "not column-major": ("strides", "expected column-major memory without gaps (numpy.asfortranarray(x) makes it so)"),
+}
 
 
-def about_side(side: str, error: BaseException) -> BaseException:
-    """The error of reading copy_into's source or target, which says which of the two it is about."""
-    kind = type(error)
-    if kind is not TypeError and kind is not ValueError and kind is not BufferError:
-        return error
-    text = text_of(error)
-    if side == "target" and kind is not ValueError:  # which says what is wrong with obj itself
-        text = of_target(text)
-    named = kind(f"{side}: {text}")
-    named.__cause__ = error.__cause__
-    return named.with_traceback(error.__traceback__)
+def refusal(x: DLPackObject, name: str) -> str:
+    """ "readonly True: expected writable memory"."""
+    attribute, reason = REFUSALS[name]
+    if name in ("no format", "no typestr"):
+        dtype = x.dtype
+        installed = INSTALLED[dtype] if dtype in INSTALLED and not x._is_packed else None
+        reason += f" ({f'with {installed} numpy.asarray(x) has it; ' if installed else ''}{AS_BYTES})"
+    if not x._is_row_major:
+        reason = reason.replace(AS_BYTES, AS_COPIED_BYTES)
+    value = device_text(x).removeprefix("device ") if attribute == "device" else getattr(x, attribute)
+    return f"{attribute} {value}{f' of shape {x.shape}' * (attribute == 'strides')}: {reason}"
 
 
-def sides_were_read(source: object, target: object, error: Exception) -> Exception:
-    """The error of copying, after both sides were read."""
-    from ._arrow import stream_was_read
-    from ._describe import is_taken_over, is_used_up
-
-    if type(error) not in (BufferError, ValueError):
-        return error
-    before = text = text_of(error)
-    side, _, said = text.partition(": ")
-    used_up = "source" if is_used_up(source) else ""
-    if said.startswith(("format ", "typestr ")) and not said.endswith(")"):
-        text += hint_for("items", source if side == "source" else target, said)
-        text = of_target(text) if side == "target" else text
-    elif "nothing is converted" in text and not text.endswith(")"):
-        text += hint_for("data type", source, text)
-    elif "nothing is repeated (pass dlpack.frombuffer" in text:
-        if reshaped := hint_for("shape", source, text):
-            text = text.partition(" (pass ")[0] + reshaped
-    if is_taken_over(source):
-        text = text.replace("frombuffer(source,", "frombuffer(dlpack.asdlpack(source),")
-    if is_used_up(target):
-        used_up += " and the target" if used_up else "target"
-    if used_up:
-        text += f"; before that make the {used_up} anew, which can be read once"
-    return stream_was_read(source, error) if text == before else type(error)(text)
-
-
-def of_target(text: str) -> str:
-    """The text of an error with a hint that leads to memory for writing."""
-    text = text.replace(FILLED, "pass obj.data")
-    text = text.replace("mode='c'", "mode='r+'").replace("ACCESS_COPY", "ACCESS_WRITE")
-    text = text.replace("pass mmap", "open it in mode 'r+b', and pass mmap").replace(", with copy=None", "")
-    text, is_of_text, _ = text.partition("; of text pass ")
-    text, is_of_file, _ = text.partition("; if it is empty ")
-    text += ")" if is_of_file or is_of_text else ""
-    cut = text.rfind(" (")
-    while cut > 0 and text.count("(", cut) != text.count(")", cut):
-        cut = text.rfind(" (", 0, cut)
-    if cut < 0 or not text.endswith(")") or not text.startswith(OF_THIS_PACKAGE, cut + 2):
-        return text
-    instead = text[cut:]
-    own = [words for words in TO_OWN_MEMORY if words in instead]
-    if own and not [words for words in COPIES if words in instead]:
-        return text
-    return f"{text[:cut]} (copy into a new array, and from there by the library that owns the target)"
-
-
-def read_only_target(source: object, target: object) -> Exception:
-    return BufferError(
-        f"target: {type_name(target)} is read-only; expected memory that may be written, to copy the source "
-        f"({type_name(source)}) into (pass a new array or bytearray, and keep it; a legacy capsule counts as read-only)"
-    )
+def refuse(x: DLPackObject, name: str, kind: type[Exception]) -> Exception:
+    return kind(refusal(x, name))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import atexit
-import sys
 from time import sleep
 
 from . import _pickle
 from ._dlpack import _stop_deleters, asdlpack
 from ._docs import DOCS
-from ._errors import PROTOCOLS, bare, exception_text, type_name
+from ._errors import AS_BYTES, AS_COPIED_BYTES, device_text, refusal
+from ._foreign import PROTOCOLS, bare, exception_text, type_name
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from ._device import DLDeviceType
     from ._dlpack import DLPackObject
 
 
@@ -27,35 +26,6 @@ def wait_for_deleters() -> None:
     """Ctrl-C ends it, since a deleter may wait for ever."""
     while _stop_deleters():
         sleep(0.001)
-
-
-imported: list[type[DLDeviceType]] = []
-
-
-def device_types() -> type[DLDeviceType]:
-    """DLDeviceType, which is imported at its first use, since enum takes longer than all the rest. Its module is not
-    kept: Python empties modules when it ends."""
-    if not imported:
-        try:
-            from ._device import DLDeviceType
-        except (AttributeError, TypeError):  # the modules that import are emptied
-            raise ImportError("dlpack._device can't be imported any more: Python ends") from None
-        imported.append(DLDeviceType)
-    return imported[0]
-
-
-# A child that is forked while another thread imports a module would wait for ever for that thread to finish.
-if "enum" in sys.modules:
-    device_types()
-
-
-def device(number: int, id: int) -> tuple[int, int]:
-    """The DLDeviceType; a plain int where no module can be imported any more, since Python ends or the root changed."""
-    try:
-        kind = device_types()
-        return kind.__new__(kind, number), id  # a call of it goes through enum's globals, which go when Python ends
-    except ImportError:
-        return number, id
 
 
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
@@ -78,80 +48,6 @@ def shares_by_both(kind: type, has_dlpack: bool) -> bool | None:
         if hasattr(kind, name):
             return None
     return False
-
-
-def device_text(x: DLPackObject) -> str:
-    """ "kDLCUDA:0"."""
-    kind, id = x.device
-    return f"{getattr(kind, 'name', f'device type {kind}')}:{id}"
-
-
-AS_BYTES = 'dlpack.frombuffer(x, "uint8") shares the bytes'
-AS_COPIED_BYTES = 'dlpack.frombuffer(dlpack.asdlpack(x, copy=True), "uint8") has a copy of the bytes'
-IN_ML_DTYPES = (
-    "bfloat16 int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
-    "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
-)
-# What has to be installed beside numpy for a data type.
-INSTALLED = dict.fromkeys(IN_ML_DTYPES.split(), "ml_dtypes") | {"complex32": "ml_dtypes 0.6"}
-
-# Why a consumer can't have x: the attribute that is to blame, and what is wrong with it. C names the entry.
-REFUSALS = {
-    "not on CUDA": ("device", "expected memory of CUDA for __cuda_array_interface__"),
-    "on a GPU": ("device", "the CPU can't read this memory (copy it with the library that owns it)"),
-    "on CUDA": (
-        "device",
-        'the CPU can\'t read this memory (asdlpack(x, device="cpu", copy=None) copies it to the host)',
-    ),
-    "not allocated": (
-        "device",
-        "managed_tensor_allocator allocates memory of the CPU alone (allocate it with the library that uses the "
-        "device)",
-    ),
-    "handle": (
-        "device",
-        "its memory has a handle, not an address; expected memory of the CPU or of a device with addresses, such as "
-        "CUDA",
-    ),
-    "read-only": ("readonly", "expected writable memory (asdlpack(x, copy=True) makes a writable copy)"),
-    "packed": ("dtype", f"items share bytes; the buffer protocol needs whole bytes ({AS_BYTES})"),
-    "packed for numpy": ("dtype", f"items share bytes; numpy needs whole bytes ({AS_BYTES})"),
-    "no format": ("dtype", "the buffer protocol has no format for it"),
-    "no typestr": ("dtype", "it has no typestr"),
-    "no Arrow type": (
-        "dtype",
-        f"expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them ({AS_BYTES})",
-    ),
-    "no DLTensor": ("dtype", f"a DLTensor can't describe items padded to bytes ({AS_BYTES})"),
-    "no legacy capsule": (
-        "dtype",
-        "a legacy capsule can't describe items padded to bytes; expected a consumer that passes max_version=(1, 0) or "
-        "later",
-    ),
-    "not compact": (
-        "strides",
-        "frombuffer takes bytes; expected it compact (use frombuffer(asdlpack(obj, copy=True), ...))",
-    ),
-    "not row-major": ("strides", "expected row-major memory without gaps (asdlpack(x, copy=True) makes it so)"),
-    "not column-major": ("strides", "expected column-major memory without gaps (numpy.asfortranarray(x) makes it so)"),
-}
-
-
-def refusal(x: DLPackObject, name: str) -> str:
-    """ "readonly True: expected writable memory"."""
-    attribute, reason = REFUSALS[name]
-    if name in ("no format", "no typestr"):
-        dtype = x.dtype
-        installed = INSTALLED[dtype] if dtype in INSTALLED and not x._is_packed else None
-        reason += f" ({f'with {installed} numpy.asarray(x) has it; ' if installed else ''}{AS_BYTES})"
-    if not x._is_row_major:
-        reason = reason.replace(AS_BYTES, AS_COPIED_BYTES)
-    value = device_text(x).removeprefix("device ") if attribute == "device" else getattr(x, attribute)
-    return f"{attribute} {value}{f' of shape {x.shape}' * (attribute == 'strides')}: {reason}"
-
-
-def refuse(x: DLPackObject, name: str, kind: type[Exception]) -> Exception:
-    return kind(refusal(x, name))
 
 
 def repr_of(x: DLPackObject) -> str:
@@ -263,7 +159,7 @@ def to_bytes(self: DLPackObject) -> bytes:
 to_numpy.__name__, to_numpy.__qualname__ = "__array__", "DLPackObject.__array__"  # as errors name it
 
 
-def add_members(namespace: dict[str, object], exchange_api: object) -> None:
+def add_members(namespace: dict[str, object]) -> None:
     """What the type DLPackObject has besides what type.c says."""
     namespace.update(
         __doc__=DOCS["DLPackObject"],
@@ -271,7 +167,6 @@ def add_members(namespace: dict[str, object], exchange_api: object) -> None:
         __bytes__=to_bytes,
         __rich_repr__=for_rich,
         _repr_html_=to_html,
-        __dlpack_c_exchange_api__=exchange_api,
         **_pickle.MEMBERS,
         **{name: lacking(name, instead) for name, instead in INSTEAD.items()},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from _operator import index  # importing operator takes longer
 
 from ._dlpack import asdlpack, from_pointer, frombuffer
-from ._errors import short_repr
+from ._foreign import short_repr
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:

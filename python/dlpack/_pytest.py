@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ._errors import printable
+from ._foreign import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from io import FileIO
 from multiprocessing import AuthenticationError, current_process, reduction
 
 from ._dlpack import DLPackObject, from_pointer, frombuffer
-from ._errors import exception_text
+from ._foreign import exception_text
 from ._pickle import are, dtype_of, rebuilt
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package

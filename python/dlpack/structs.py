@@ -29,8 +29,7 @@ from ._arrow import stream_was_read
 from ._delegate import refuse_copy
 from ._describe import is_taken_over, looked_at
 from ._dlpack import _newest_version, _register_structures, _share_structure, asdlpack
-from ._errors import needless_owner, of_asdlpack
-from ._object import refusal
+from ._errors import needless_owner, of_asdlpack, refusal
 from ._pickle import PADDED
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package

@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from dlpack import asdlpack, copy_into, describe, frombuffer
-from dlpack._hints import BY_NAME, INSTEAD
+from dlpack._ways_out import BY_NAME, INSTEAD
 from support.arrow_c import Column, bits
 from support.capi import Speaks
 from support.hints import follow, hint_of

@@ -274,11 +274,11 @@ def test_a_child_that_is_forked_while_another_thread_loads_the_hints_may_be_refu
         """Tells when the hints are looked for."""
 
         def find_spec(self, name, path=None, target=None):
-            if name == "dlpack._hints":
+            if name == "dlpack._ways_out":
                 begun.set()
 
     begun = threading.Event()
-    sys.modules.pop("dlpack._hints", None)
+    sys.modules.pop("dlpack._ways_out", None)
     sys.meta_path.insert(0, Finder())
     sys.setswitchinterval(1e-6)
     thread = threading.Thread(target=hint_of_a_list)

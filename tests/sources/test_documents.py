@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import dlpack
-from dlpack._errors import PROTOCOLS
+from dlpack._foreign import PROTOCOLS
 from support.alone import ROOT, run
 
 DEMO = ROOT / "examples" / "demo.py"

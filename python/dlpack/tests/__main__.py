@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..__main__ import Parser
-from .._errors import printable
+from .._foreign import printable
 from . import html, session, suite, suite_html
 from .exchange import one_line
 from .libraries import KNOWN

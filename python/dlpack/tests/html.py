@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from html import escape as escape_markup
 from string import Template
 
-from .._errors import printable
+from .._foreign import printable
 from .results import Check, Exchange, Outcome, Report
 from .table import Cause, Row, Table, summary, word
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from xml.etree import ElementTree
 
-from .._errors import printable
+from .._foreign import printable
 from .expression import Expression
 from .results import Conformance, Verdict
 from .session import about, validate

@@ -10,8 +10,7 @@ import os
 import stat
 from sys import modules  # the dict itself: sys loses it when Python ends
 
-from ._arguments import is_a, is_numpy_scalar
-from ._errors import FILLED, MOST, NO_MEMORY, PROTOCOLS
+from ._foreign import FILLED, MOST, NO_MEMORY, PROTOCOLS, is_a, is_numpy_scalar
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:

@@ -1,0 +1,66 @@
+"""Hands down to the extension what it calls of Python: it imports nothing itself."""
+
+from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
+
+from . import _arguments, _arrow, _delegate, _docs, _errors, _foreign, _object, _sides, _start
+from ._dlpack import _connect
+
+_connect(
+    {
+        "call_dlpack": _arguments.call_dlpack,
+        "device": _arguments.device,
+        "name_hidden": _arguments.name_hidden,
+        "no_buffer": _arguments.no_buffer,
+        "plain_asdlpack": _arguments.plain_asdlpack,
+        "plain_copy_into": _arguments.plain_copy_into,
+        "plain_dlpack": _arguments.plain_dlpack,
+        "plain_from_pointer": _arguments.plain_from_pointer,
+        "plain_frombuffer": _arguments.plain_frombuffer,
+        "plain_interface": _arguments.plain_interface,
+        "refuse_bytes": _arguments.refuse_bytes,
+        "refuse_mask": _arguments.refuse_mask,
+        "refuse_pointer": _arguments.refuse_pointer,
+        "refuse_tensor": _arguments.refuse_tensor,
+        "check_rows": _arrow.check_rows,
+        "describe_column": _arrow.describe_column,
+        "explain": _arrow.explain,
+        "stream_failed": _arrow.stream_failed,
+        "streams_instead": _arrow.streams_instead,
+        "device_answered": _delegate.device_answered,
+        "export_keywords": _delegate.export_keywords,
+        "export_otherwise": _delegate.export_otherwise,
+        "import_refused": _delegate.import_refused,
+        "import_tensor": _delegate.import_tensor,
+        "move": _delegate.move,
+        "refusal_kinds": _delegate.refusal_kinds,
+        "refuse_copy": _delegate.refuse_copy,
+        "doc": _docs.doc,
+        "buffer_error": _errors.buffer_error,
+        "capsule_name": _errors.capsule_name,
+        "no_capsule": _errors.no_capsule,
+        "no_holder": _errors.no_holder,
+        "no_protocol": _errors.no_protocol,
+        "refuse": _errors.refuse,
+        "unexpected_value": _errors.unexpected_value,
+        "is_numpy_scalar": _foreign.is_numpy_scalar,
+        "kind_and_message": _foreign.kind_and_message,
+        "absent": _object.absent,
+        "add_members": _object.add_members,
+        "interface": _object.interface,
+        "no_array": _object.no_array,
+        "repr_of": _object.repr_of,
+        "shares_by_both": _object.shares_by_both,
+        "about_side": _sides.about_side,
+        "read_only_target": _sides.read_only_target,
+        "sides_were_read": _sides.sides_were_read,
+        "start_failed": _start.start_failed,
+        "partial": partial,
+    }
+)
+
+
+def show_freezers() -> object:
+    """Never called: freezers follow this import. The extension opens _core.so, which is no module."""
+    from . import _core  # type: ignore
+
+    return _core
