@@ -102,6 +102,13 @@ func (t *Tensor) MakeCompact() {
 // Overlapping gives a dimension whose step does not lead beyond all items that the smaller steps reach, and how far
 // these reach; -1: there is none, and no items overlap. Strides and the size of an item are in one unit.
 func Overlapping(shape, strides []int64, size int64) (dimension int, reach uint64) {
+	reach = uint64(size)
+	for i := len(shape) - 1; i >= 0 && (shape[i] <= 1 || magnitude(strides[i]) >= reach); i-- {
+		if i == 0 {
+			return -1, 0 // in row-major order, as mostly, nothing has to be sorted
+		}
+		reach += uint64(max(shape[i]-1, 0)) * magnitude(strides[i])
+	}
 	var memory [MaxNDim]int
 	bySteps := memory[:0]
 	for i, n := range shape {

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	maxDims = dlpack.MaxNDim + 1 // one more for the words of an item whose bytes are swapped
+	maxDims = dlpack.MaxNDim + 2 // two more: for the words of an item whose bytes are swapped, and for rows of one item
+	fewDims = 6                  // Go clears less memory for few dimensions: 40 ns
 
 	// Go moves 1 MiB and more at once by stores that bypass the cache. That takes up to twice as long where a copy fits in
 	// the cache, up to cachedBytes, and where its memory is new and the kernel has just cleared it: from freshBytes on,
@@ -43,47 +44,28 @@ type dim struct{ n, dst, src int }
 // Copy trusts its arguments: the caller has made sure that all items can be read, and that dst has room for them and
 // overlaps none. Neither dst nor src need be aligned, or be Go's memory.
 func Copy(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
-	var memory [maxDims]dim
-	c, bytes := plan(memory[:0], shape, strides, itemSize, swap)
-	c.carryOut(dst, src, bytes)
+	Into(dst, src, shape, nil, strides, itemSize, swap)
 }
 
-// Into is [Copy] to items that are laid out by strides, too: of any sign, and none 0 where a dimension has two items or
-// more. dst points to the item whose indices are all 0.
+// Into is [Copy] to items that are also laid out by strides, of any sign. No stride is 0 if its dimension has two items or
+// more. dst points to the item whose indices are all 0. Without dstStrides, dst is compact and its memory new.
 func Into(dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSize, swap int) {
 	if slices.Contains(shape, 0) { // dst and src need not point to an item, and no address may be computed from them
 		return
 	}
-	var memory, pushed [maxDims]dim
-	dims := memory[:0] // the innermost of the destination first, and none of its strides negative
-	bytes := itemSize
-	for k := len(shape) - 1; k >= 0; k-- {
-		d := dim{int(shape[k]), int(dstStrides[k]), int(srcStrides[k])}
-		bytes *= d.n
-		if d.dst < 0 {
-			dst, src = unsafe.Add(dst, (d.n-1)*d.dst), unsafe.Add(src, (d.n-1)*d.src)
-			d.dst, d.src = -d.dst, -d.src
-		}
-		if d.n != 1 {
-			dims = append(dims, d)
-			for i := len(dims) - 1; i > 0 && dims[i-1].dst > d.dst; i-- {
-				dims[i-1], dims[i] = dims[i], dims[i-1]
-			}
-		}
-	}
-	merged, size := words(pushed[:0], itemSize, swap)
-	for _, d := range dims {
-		merged = push(merged, d)
-	}
-	c := arrange(merged, size, bytes, swap > 1)
-	c.carryOut(dst, src, bytes)
-}
-
-// carryOut copies so many bytes.
-func (c *copier) carryOut(dst, src unsafe.Pointer, bytes int) {
-	if bytes == 0 {
+	if len(shape) <= fewDims {
+		var memory [fewDims + 2]dim
+		carryOut(memory[:0], dst, src, shape, dstStrides, srcStrides, itemSize, swap)
 		return
 	}
+	var memory [maxDims]dim
+	carryOut(memory[:0], dst, src, shape, dstStrides, srcStrides, itemSize, swap)
+}
+
+func carryOut(dims []dim, dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSize, swap int) {
+	var c copier
+	dims, dst, src, bytes := c.plan(dims, dst, src, shape, dstStrides, srcStrides, itemSize, swap)
+	c.dims = dims // here, since what a method stores would be allocated
 	if workers := c.workers(bytes); workers > 1 {
 		c.share(dst, src, workers, max(pieceBytes, bytes/(workers*workerPieces)))
 		return
@@ -91,19 +73,35 @@ func (c *copier) carryOut(dst, src unsafe.Pointer, bytes int) {
 	c.copy(dst, src)
 }
 
-// plan plans a copy to compact memory, whose dimensions it appends to dims, and gives its bytes.
-func plan(dims []dim, shape, strides []int64, itemSize, swap int) (c copier, bytes int) {
+// plan plans a copy. It returns the dimensions, appended to dims, the addresses at which the copy begins, and its bytes.
+func (c *copier) plan(
+	dims []dim, dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSize, swap int,
+) ([]dim, unsafe.Pointer, unsafe.Pointer, int) {
 	dims, size := words(dims, itemSize, swap)
-	bytes = itemSize
+	first, bytes := len(dims), itemSize
 	for k := len(shape) - 1; k >= 0; k-- {
-		dims = push(dims, dim{int(shape[k]), bytes, int(strides[k])})
-		bytes *= int(shape[k])
+		d := dim{int(shape[k]), bytes, int(srcStrides[k])}
+		bytes *= d.n
+		if d.n == 1 {
+			continue
+		}
+		if dstStrides != nil {
+			d.dst = int(dstStrides[k])
+		}
+		if d.dst < 0 {
+			dst, src = unsafe.Add(dst, (d.n-1)*d.dst), unsafe.Add(src, (d.n-1)*d.src)
+			d.dst, d.src = -d.dst, -d.src
+		}
+		dims = append(dims, d)
+		for i := len(dims) - 1; i > first && dims[i-1].dst > d.dst; i-- { // the innermost of the destination first
+			dims[i-1], dims[i] = dims[i], dims[i-1]
+		}
 	}
-	c = arrange(dims, size, bytes, swap > 1)
-	if bytes <= cachedBytes || bytes >= freshBytes {
+	dims = c.arrange(merge(dims), size, bytes, swap > 1)
+	if bytes <= cachedBytes || dstStrides == nil && bytes >= freshBytes {
 		c.run = runBytes
 	}
-	return c, bytes
+	return dims, dst, src, bytes
 }
 
 // words gives the size of what is moved as one: an item; or of one whose bytes are swapped a word, and then the words of
@@ -112,11 +110,28 @@ func words(dims []dim, itemSize, swap int) ([]dim, int) {
 	if swap <= 1 {
 		return dims, itemSize
 	}
-	return push(dims, dim{itemSize / swap, swap, swap}), swap
+	if itemSize > swap {
+		dims = append(dims, dim{itemSize / swap, swap, swap})
+	}
+	return dims, swap
 }
 
-// arrange picks the loops of a copy, whose dimensions are the innermost of the destination first.
-func arrange(dims []dim, size, bytes int, swapped bool) copier {
+// merge joins dimensions in place. Two become one if each step of the second begins at the end of the first.
+func merge(dims []dim) []dim {
+	merged := dims[:0]
+	for _, d := range dims {
+		k := len(merged) - 1
+		if k >= 0 && d.src == merged[k].n*merged[k].src && d.dst == merged[k].n*merged[k].dst {
+			merged[k].n *= d.n
+		} else {
+			merged = append(merged, d)
+		}
+	}
+	return merged
+}
+
+// arrange picks the loops of a copy, whose dimensions are the innermost of the destination first, and returns them.
+func (c *copier) arrange(dims []dim, size, bytes int, swapped bool) []dim {
 	if len(dims) > 0 && dims[0].src == size && dims[0].dst == size && !swapped && size*dims[0].n <= tileBytes {
 		dims, size = dims[1:], size*dims[0].n
 	}
@@ -126,26 +141,13 @@ func arrange(dims []dim, size, bytes int, swapped bool) copier {
 	for len(dims) < 2 {
 		dims = append(dims, dim{1, bytes, bytes})
 	}
-	c := copier{dims: dims, size: size, run: bytes, swapped: swapped}
-	if k := c.partner(); k > 0 && bytes > tileBytes {
+	c.size, c.run, c.swapped = size, bytes, swapped
+	if k := partner(dims, size); k > 0 && bytes > tileBytes {
 		d := dims[k]
 		copy(dims[2:], dims[1:k])
 		dims[1], c.tiled = d, true
 	}
-	return c
-}
-
-// push adds a dimension outside of dims, which has the innermost first. If each of its steps begins where the last
-// dimension ends, it becomes more steps of that.
-func push(dims []dim, d dim) []dim {
-	if d.n == 1 {
-		return dims
-	}
-	if k := len(dims) - 1; k >= 0 && d.src == dims[k].n*dims[k].src && d.dst == dims[k].n*dims[k].dst {
-		dims[k].n *= d.n
-		return dims
-	}
-	return append(dims, d)
+	return dims
 }
 
 // A copier is a planned copy.

@@ -140,7 +140,7 @@ var layouts = func() []layout {
 		{"every second column", ints{20, 30}, ints{60, 2}},
 		{"every second row", ints{20, 30}, ints{60, 1}},
 		{"rows with a gap between them", ints{3, 4, 5}, ints{24, 6, 1}},
-		{"a reversed vector", ints{50}, ints{-1}},
+		{"a reversed vector", ints{150}, ints{-1}},
 		{"reversed rows", ints{20, 30}, ints{-30, 1}},
 		{"reversed columns", ints{20, 30}, ints{30, -1}},
 		{"an array reversed in all dimensions", ints{4, 5, 6}, ints{-30, -6, -1}},
@@ -196,7 +196,9 @@ func TestCopy(t *testing.T) {
 func by(workers, pieceBytes int) copyFunc {
 	return func(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
 		var memory [maxDims]dim
-		if c, bytes := plan(memory[:0], shape, strides, itemSize, swap); bytes > 0 {
+		var c copier
+		dims, dst, src, bytes := c.plan(memory[:0], dst, src, shape, nil, strides, itemSize, swap)
+		if c.dims = dims; bytes > 0 {
 			c.share(dst, src, workers, pieceBytes)
 		}
 	}
@@ -280,7 +282,8 @@ func BenchmarkPlan(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				var memory [maxDims]dim
-				plan(memory[:0], s.shape, s.strides, s.itemSize, s.swap)
+				var c copier
+				c.plan(memory[:0], nil, nil, s.shape, nil, s.strides, s.itemSize, s.swap)
 			}
 		})
 	}

@@ -55,10 +55,13 @@ func items[T any](dst, src unsafe.Pointer, outer, inner dim) {
 		row := unsafe.Slice((*T)(unsafe.Add(dst, i*outer.dst)), inner.n)
 		from := unsafe.Add(src, i*outer.src)
 		at, j := 0, 0
-		if size := int(unsafe.Sizeof(row[0])); step == 2*size {
+		switch size := int(unsafe.Sizeof(row[0])); step {
+		case 2 * size:
 			j = everySecond(unsafe.Pointer(unsafe.SliceData(row)), from, len(row), size)
-			at = j * step
+		case -size:
+			j = downVectors(unsafe.Pointer(unsafe.SliceData(row)), from, len(row), size, false)
 		}
+		at = j * step
 		for ; j < len(row)-3; j += 4 {
 			four := (*[4]T)(row[j:])
 			four[0] = *(*T)(unsafe.Add(from, at))
@@ -97,8 +100,11 @@ func swappedWords[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, outer, in
 	size := int(unsafe.Sizeof(word))
 	for i := range outer.n {
 		to, from, done := unsafe.Add(dst, i*outer.dst), unsafe.Add(src, i*outer.src), 0
-		if inner.src == size {
+		switch inner.src {
+		case size:
 			done = swappedRun[T](to, from, inner.n*size) / size
+		case -size:
+			done = downVectors(to, from, inner.n, size, true)
 		}
 		if done < inner.n {
 			swappedRow[T](unsafe.Add(to, done*size), unsafe.Add(from, done*inner.src), inner.n-done, inner.src)
@@ -180,7 +186,13 @@ func reverse[T uint16 | uint32 | uint64](x T) T {
 func runs(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
 	dst, src, outer = upwards(dst, src, outer)
 	dst, src, inner = upwards(dst, src, inner)
+	if inner.n == 1 {
+		outer, inner = inner, outer
+	}
 	for i := range outer.n {
+		if rowVectors(unsafe.Add(dst, i*outer.dst), unsafe.Add(src, i*outer.src), inner, size) {
+			continue
+		}
 		for j := range inner.n {
 			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.dst+j*inner.dst)), size)
 			from := unsafe.Slice((*byte)(unsafe.Add(src, i*outer.src+j*inner.src)), size)

@@ -32,7 +32,7 @@ func (c *copier) workers(bytes int) int {
 	if c.tiled {
 		bytes *= 4
 	}
-	if bytes < 2*workerBytes {
+	if bytes <= 2*workerBytes {
 		return 1
 	}
 	return min(cpus(), bytes/workerBytes)

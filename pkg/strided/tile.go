@@ -15,12 +15,12 @@ type tile [tileBytes]byte
 
 // partner gives the index of the dimension that makes tiles with the innermost one, or -1. Tiles pay where each item of
 // a row lies in a cache line of its own; the partner is the dimension along which such a line has the most items.
-func (c *copier) partner() int {
+func partner(dims []dim, size int) int {
 	best, found := cacheLine, -1
-	if c.size >= cacheLine || abs(c.dims[0].src) < cacheLine {
+	if size >= cacheLine || abs(dims[0].src) < cacheLine {
 		return found
 	}
-	for k, d := range c.dims[1:] {
+	for k, d := range dims[1:] {
 		if s := abs(d.src); s != 0 && s < best {
 			best, found = s, k+1
 		}

@@ -10,6 +10,73 @@ TEXT ·hasSSSE3(SB), NOSPLIT, $0-1
 	MOVB CX, ret+0(FP)
 	RET
 
+// func hasAVX() bool
+TEXT ·hasAVX(SB), NOSPLIT, $0-1
+	MOVB $0, ret+0(FP)
+	MOVL $1, AX
+	XORL CX, CX
+	CPUID
+	ANDL $0x18000000, CX
+	CMPL CX, $0x18000000
+	JNE  none
+	XORL CX, CX
+	XGETBV
+	ANDL $6, AX
+	CMPL AX, $6
+	JNE  none
+	MOVB $1, ret+0(FP)
+
+none:
+	RET
+
+// func moveRows(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, rows, size int)
+// The last 32 bytes of a row, R11 bytes behind its first, are moved by themselves: they may overlap those before.
+TEXT ·moveRows(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ dstStep+8(FP), R8
+	MOVQ src+16(FP), SI
+	MOVQ srcStep+24(FP), R9
+	MOVQ rows+32(FP), R10
+	MOVQ size+40(FP), R11
+	SUBQ $32, R11
+	LEAQ -96(R11), R12
+
+row:
+	VMOVDQU (SI)(R11*1), Y4
+	XORQ    BX, BX
+	CMPQ    BX, R12
+	JGT     rest
+
+four:
+	VMOVDQU (SI)(BX*1), Y0
+	VMOVDQU 32(SI)(BX*1), Y1
+	VMOVDQU 64(SI)(BX*1), Y2
+	VMOVDQU 96(SI)(BX*1), Y3
+	VMOVDQU Y0, (DI)(BX*1)
+	VMOVDQU Y1, 32(DI)(BX*1)
+	VMOVDQU Y2, 64(DI)(BX*1)
+	VMOVDQU Y3, 96(DI)(BX*1)
+	ADDQ    $128, BX
+	CMPQ    BX, R12
+	JLE     four
+
+rest:
+	CMPQ    BX, R11
+	JGE     last
+	VMOVDQU (SI)(BX*1), Y0
+	VMOVDQU Y0, (DI)(BX*1)
+	ADDQ    $32, BX
+	JMP     rest
+
+last:
+	VMOVDQU Y4, (DI)(R11*1)
+	ADDQ    R8, DI
+	ADDQ    R9, SI
+	DECQ    R10
+	JNZ     row
+	VZEROUPPER
+	RET
+
 // func shuffle(dst, src unsafe.Pointer, bytes int, order *[16]byte)
 TEXT ·shuffle(SB), NOSPLIT, $0-32
 	MOVQ  dst+0(FP), DI
@@ -35,6 +102,33 @@ next:
 	ADDQ   $64, BX
 	CMPQ   BX, CX
 	JLT    next
+	RET
+
+// func shuffleDown(dst, src unsafe.Pointer, bytes int, order *[16]byte)
+TEXT ·shuffleDown(SB), NOSPLIT, $0-32
+	MOVQ  dst+0(FP), DI
+	MOVQ  src+8(FP), SI
+	MOVQ  bytes+16(FP), CX
+	MOVQ  order+24(FP), AX
+	MOVOU (AX), X0
+
+next:
+	MOVOU  -16(SI), X1
+	MOVOU  -32(SI), X2
+	MOVOU  -48(SI), X3
+	MOVOU  -64(SI), X4
+	PSHUFB X0, X1
+	PSHUFB X0, X2
+	PSHUFB X0, X3
+	PSHUFB X0, X4
+	MOVOU  X1, (DI)
+	MOVOU  X2, 16(DI)
+	MOVOU  X3, 32(DI)
+	MOVOU  X4, 48(DI)
+	SUBQ   $64, SI
+	ADDQ   $64, DI
+	SUBQ   $64, CX
+	JNE    next
 	RET
 
 // Each copies every second item of src, until dst has so many bytes: a multiple of 32, and not 0. It takes the items that

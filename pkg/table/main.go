@@ -42,10 +42,12 @@ func (s *spelling) words() (words [1 + textSize/8]uint64) {
 	return words
 }
 
-// A meaning is the one item that a spelling means, and the long that this needs; 0: any.
+// A meaning is the one item that a spelling means, swapped if a copy reverses the bytes of its words, and the long that
+// this needs; 0: any.
 type meaning struct {
-	item dlpack.Tensor
-	long protocol.Long
+	item    dlpack.Tensor
+	swapped bool
+	long    protocol.Long
 }
 
 // A table has data types and spellings in the order in which they were found.
@@ -59,9 +61,15 @@ type table struct {
 func (t *table) add(s spelling, long protocol.Long, item dlpack.Item, err error) {
 	var tensor dlpack.Tensor
 	d := dlpack.Description{Item: item, Device: dlpack.Device{Type: dlpack.CPU}, Data: 1 << 20, Span: -1}
-	if err != nil || d.Validate(&tensor) != nil || tensor.Packed() || len(s.text) >= textSize {
+	if err != nil || len(s.text) >= textSize {
 		return
 	}
+	err = d.Validate(&tensor)
+	swapped := dlpack.KindOf(err) == dlpack.KindNeedsCopy && item.Swapped
+	if err != nil && !swapped || tensor.Packed() {
+		return
+	}
+
 	if !slices.Contains(t.types, item.DataType) {
 		t.types = append(t.types, item.DataType)
 	}
@@ -69,11 +77,11 @@ func (t *table) add(s spelling, long protocol.Long, item dlpack.Item, err error)
 	switch {
 	case !known:
 		t.spellings = append(t.spellings, s)
-		t.meanings[s] = meaning{tensor, long}
-	case before.item != tensor:
+		t.meanings[s] = meaning{tensor, swapped, long}
+	case before.item != tensor || before.swapped != swapped:
 		panic(s.text + " means one type or another")
 	case before.long != long:
-		t.meanings[s] = meaning{tensor, 0}
+		t.meanings[s] = meaning{tensor, swapped, 0}
 	}
 }
 
@@ -233,8 +241,8 @@ func (t *table) write(w io.Writer) {
 		}
 		it := &t.spellings[index]
 		means := t.meanings[*it]
-		row := fmt.Sprintf("    [%d] = {%d, %d, %d, %d, %d, %d, %t, %d, \"%s\"},\n", place, it.protocol, it.padded, it.itemsize,
-			means.item.ItemSize, means.item.DataType.Alignment(), means.item.Flags, means.item.VersionedOnly,
+		row := fmt.Sprintf("    [%d] = {%d, %d, %d, %d, %d, %d, %t, %t, %d, \"%s\"},\n", place, it.protocol, it.padded, it.itemsize,
+			means.item.ItemSize, means.item.DataType.Alignment(), means.item.Flags, means.item.VersionedOnly, means.swapped,
 			slices.Index(t.types, means.item.DataType), literal(it.text))
 		if means.long != 0 {
 			row = forLong(means.long, row)

@@ -35,27 +35,25 @@ enum { GIL_BYTES = 1 << 20 }; /* a copy from this size on lets other Python thre
  * has no copy. */
 int ask(struct request *request, struct answer *answer);
 
+/* Has Go copy `bytes` bytes, one or more. It needs a request and an answer, of which only plan and status change. 1: copied;
+ * 0: Go has to be asked in full; -1: error. */
+int copy_in_core(const struct copy_plan *plan, size_t bytes, struct request *request, struct answer *answer);
+
 /* dlpack._dlpack._core_calls: how many calls into Go this process has made. */
 PyObject *core_calls(PyObject *module, PyObject *ignored);
 
 /* copies.c */
 
-/* Most bytes of a buffer that C copies, where it swaps none. Above, Go is faster: it uses vectors where few bytes lie side
- * by side, and from 8 MiB on other processors. */
-size_t most_copied(const struct request *buffer);
+/* Copies memory that can't fault, and may overlap. false: Go is faster. */
+bool copy_contiguous(uint64_t to, uint64_t from, size_t bytes);
 
-/* Copies compact memory, which may overlap. */
-void copy_compact(void *to, const void *from, size_t bytes);
+/* Describes a side of a copy of the request's memory, as the table has answered it. Its strides, in bytes, are written to
+ * `strides`, which the side borrows. */
+struct side side_of(const struct request *request, const struct answer *answer, int64_t *strides);
 
-/* Items of one shape at two places, with the strides of both in items. */
-struct items {
-    int32_t ndim;
-    int64_t itemsize; /* bytes */
-    const int64_t *shape, *strides, *source_strides;
-};
-
-/* Copies so many bytes of items from where the first item is, to where it shall be. The two must not overlap. */
-void copy_items(char *to, const char *from, const struct items *items, size_t bytes);
+/* Copies the request's memory, as the table has answered it, to new memory, which the answer then describes. Returns what
+ * copy_in_core does. */
+int copy_known(struct request *request, struct answer *answer);
 
 /* Frees the memory of the answer's copy, if it has one. */
 void free_copy(const struct answer *answer);
@@ -81,7 +79,8 @@ describe_function *running_core(void);
 
 /* table.c */
 
-/* Answers a request to share ordinary memory, as Go would. false: only Go can answer, and the answer is undefined. */
+/* Answers a request to share ordinary memory, as Go would; where answer->swap is set, Go would refuse to. false: only Go can
+ * answer, and the answer is undefined. */
 bool look_up(const struct request *request, struct answer *answer);
 
 #endif

@@ -1,7 +1,6 @@
-/* copies.c: the copies that C makes itself, since they take less time than a call into Go or no more than Go's; and what
- * frees the copies that answers bring.
+/* copies.c: copies of memory that Go's table describes, and the release of the copies that answers carry.
  *
- * It is C because deleters call what frees. */
+ * It is C because contiguous copies need no Go, and because deleters call what frees. */
 #include "ask/ask.h"
 #include "platform/platform.h"
 
@@ -9,114 +8,73 @@
 #include <string.h>
 #include <unistd.h>
 
-size_t most_copied(const struct request *buffer)
+HOT bool copy_contiguous(uint64_t to, uint64_t from, size_t bytes)
 {
-    enum { MOST_COMPACT = 24 << 20, MOST_STRIDED = 8 << 20 }; /* bytes */
-    enum { MOST_PARTS = 8 << 10 };                            /* that lie side by side */
-    if ((buffer->facts & FACT_STRIDES) == 0) {
-        return MOST_COMPACT;
+    enum { MOST_BYTES = 24 << 20 }; /* from there on Go is faster, on several processors */
+    if (bytes > MOST_BYTES) {
+        return false;
     }
-    const int64_t *strides = buffer->dims + buffer->ndim;
-    uint64_t part = (uint64_t)buffer->itemsize;
-    for (int32_t i = buffer->ndim; i > 0 && i <= MAX_NDIM && (uint64_t)strides[i - 1] == part; i--) {
-        part *= (uint64_t)buffer->dims[i - 1];
-    }
-    return part < MOST_STRIDED / MOST_PARTS ? part * MOST_PARTS : MOST_STRIDED;
-}
-
-/* What copy_items does of compact memory, in 15 ns less. memmove, not memcpy, which gcc unrolls (build.py). */
-void copy_compact(void *to, const void *from, size_t bytes)
-{
     PyThreadState *state = bytes < GIL_BYTES ? NULL : PyEval_SaveThread();
-    memmove(to, from, bytes);
+    /* memmove, not memcpy, which gcc unrolls (build.py). */
+    memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
     if (state != NULL) {
         PyEval_RestoreThread(state);
     }
+    return true;
 }
 
-/* Rows are items whose strides are in bytes. Not inlined: it calls itself, and would be there several times. */
-__attribute__((noinline)) static void copy_each(char *to, const char *from, const struct items *rows)
+struct side side_of(const struct request *request, const struct answer *answer, int64_t *strides)
 {
-/* Unrolled: a tenth of a copy of 4 KiB. */
-#define EACH_BY(copy, size)                                                                                            \
-    _Pragma("GCC unroll 8") for (int64_t i = 0; i < length; i++)                                                       \
-    {                                                                                                                  \
-        copy(to + i * step, from + i * source_step, size);                                                             \
-    }                                                                                                                  \
-    break
-    int64_t length = 1, step = 0, source_step = 0;
-    if (rows->ndim > 0) {
-        length = rows->shape[0];
-        step = rows->strides[0];
-        source_step = rows->source_strides[0];
+    for (int32_t i = 0; i < answer->ndim; i++) {
+        strides[i] = answer->dims[answer->ndim + i] * answer->itemsize;
     }
-    if (rows->ndim > 1) {
-        struct items inner = *rows;
-        inner.ndim--, inner.shape++, inner.strides++, inner.source_strides++;
-        for (int64_t i = 0; i < length; i++) {
-            copy_each(to + i * step, from + i * source_step, &inner);
-        }
-        return;
-    }
-    switch (rows->itemsize) { /* the compiler knows these; of others it would unroll memcpy (build.py) */
-    case 1:
-        EACH_BY(memcpy, 1);
-    case 2:
-        EACH_BY(memcpy, 2);
-    case 3:
-        EACH_BY(memcpy, 3);
-    case 4:
-        EACH_BY(memcpy, 4);
-    case 6:
-        EACH_BY(memcpy, 6);
-    case 8:
-        EACH_BY(memcpy, 8);
-    case 12:
-        EACH_BY(memcpy, 12);
-    case 16:
-        EACH_BY(memcpy, 16);
-    default:
-        EACH_BY(memmove, (size_t)rows->itemsize);
-    }
+    return (struct side){request->data + answer->offset, answer->below, answer->above, strides};
 }
 
-/* In as few dimensions as say the same: those of one item go, what continues another dimension joins it, and what lies
- * side by side becomes one item. It goes up in the source, since processors fetch ahead that way. */
-void copy_items(char *to, const char *from, const struct items *items, size_t bytes)
+/* Gives the answer's shape the strides of row-major memory without gaps. Returns how many bytes that has. */
+static size_t compact_strides(struct answer *answer)
 {
-    int64_t shape[MAX_NDIM], strides[MAX_NDIM], source_strides[MAX_NDIM];
-    struct items rows = {0, items->itemsize, shape, strides, source_strides};
-    for (int32_t i = 0; i < items->ndim; i++) {
-        int64_t length = items->shape[i], stride = items->strides[i] * items->itemsize,
-                source_stride = items->source_strides[i] * items->itemsize;
-        int32_t last = rows.ndim - 1;
-        if (length == 1) {
-            continue;
-        }
-        if (source_stride < 0) {
-            to += (length - 1) * stride, from += (length - 1) * source_stride;
-            stride = -stride, source_stride = -source_stride;
-        }
-        if (last >= 0 && strides[last] == length * stride && source_strides[last] == length * source_stride) {
-            shape[last] *= length;
-        }
-        else {
-            last = rows.ndim++;
-            shape[last] = length;
-        }
-        strides[last] = stride;
-        source_strides[last] = source_stride;
+    int64_t count = 1;
+    bool empty = false;
+    for (int32_t i = answer->ndim - 1; i >= 0; i--) {
+        int64_t length = answer->dims[i];
+        answer->dims[answer->ndim + i] = count;
+        count *= length + (length == 0);
+        empty = empty || length == 0;
     }
-    int32_t last = rows.ndim - 1;
-    if (last >= 0 && strides[last] == rows.itemsize && source_strides[last] == rows.itemsize) {
-        rows.itemsize *= shape[last];
-        rows.ndim--;
+    return empty ? 0 : (size_t)(count * answer->itemsize);
+}
+
+__attribute__((noinline)) int copy_known(struct request *request, struct answer *answer)
+{
+    int64_t strides[MAX_NDIM];
+    struct copy_plan plan = {
+        .source = side_of(request, answer, strides),
+        .shape = answer->dims,
+        .itemsize = answer->itemsize,
+        .ndim = answer->ndim,
+        .swap = answer->swap,
+    };
+    bool contiguous = request->owned && (request->facts & FACT_STRIDES) == 0 && answer->swap == 0;
+    size_t bytes = compact_strides(answer);
+    void *memory = allocate_aligned(bytes);
+    if (memory == NULL) {
+        return 0;
     }
-    PyThreadState *state = bytes < GIL_BYTES ? NULL : PyEval_SaveThread();
-    copy_each(to, from, &rows);
-    if (state != NULL) {
-        PyEval_RestoreThread(state);
+    plan.target = (struct side){.first = (uint64_t)(uintptr_t)memory, .above = bytes};
+    if (bytes > 0 && !(contiguous && copy_contiguous(plan.target.first, plan.source.first, bytes))) {
+        int copied = copy_in_core(&plan, bytes, request, answer);
+        if (copied <= 0) {
+            free_aligned(memory);
+            return copied;
+        }
     }
+    answer->memory = memory;
+    answer->below = 0;
+    answer->above = bytes;
+    answer->offset = bytes == 0 ? answer->offset : (uint64_t)(uintptr_t)memory - request->data;
+    answer->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+    return 1;
 }
 
 void free_device_memory(struct device_memory *memory)

@@ -105,104 +105,9 @@ static int raise_answer(const struct answer *answer)
     return -1;
 }
 
-/* Gives the answer's shape the strides of row-major memory without gaps. Returns how many bytes that has. */
-static size_t compact_strides(struct answer *answer)
+/* Has the core answer. -1: it can't start. */
+static int call(struct request *request, struct answer *answer, bool lets_others_run)
 {
-    int64_t count = 1;
-    for (int32_t i = answer->ndim - 1; i >= 0; i--) {
-        answer->dims[answer->ndim + i] = count;
-        count *= answer->dims[i];
-    }
-    return (size_t)(count * answer->itemsize);
-}
-
-/* The bytes of each number that is to be turned around; 1: none are; 0: Go has to find out. */
-static int64_t swapped_bytes(const struct request *request)
-{
-    char letter = request->format[1];
-    bool is_complex = letter == 'Z' || letter == 'F' || letter == 'D'; /* "Zf", or since Python 3.14 "F" */
-    if (request->format[0] != '>' && request->format[0] != '!') {
-        return 1;
-    }
-    if (request->protocol != PROTOCOL_BUFFER || request->format_length != 2u + (letter == 'Z')) {
-        return 0;
-    }
-    int64_t bytes = is_complex ? request->itemsize / 2 : request->itemsize;
-    return bytes > 8 ? 0 : bytes;
-}
-
-/* Turns around the bytes of each number. */
-static void swap_numbers(void *numbers, size_t bytes, int64_t size)
-{
-#define EACH_NUMBER(type, swapped)                                                                                     \
-    for (type *number = numbers; (char *)number < (char *)numbers + bytes; number++) {                                 \
-        *number = swapped(*number);                                                                                    \
-    }                                                                                                                  \
-    break
-    switch (size) {
-    case 2:
-        EACH_NUMBER(uint16_t, __builtin_bswap16);
-    case 4:
-        EACH_NUMBER(uint32_t, __builtin_bswap32);
-    case 8:
-        EACH_NUMBER(uint64_t, __builtin_bswap64);
-    }
-}
-
-/* Copies memory that is vouched for, and in Go's table in the CPU's byte order, up to the size from which Go is faster.
- * false: Go has to. */
-static bool copy_vouched(struct request *request, struct answer *answer)
-{
-    enum { MOST_SWAPPED = 8 << 10 }; /* bytes; above, Go is faster */
-    int64_t swapped = swapped_bytes(request);
-    size_t bytes = (size_t)request->vouched, most = swapped > 1 ? MOST_SWAPPED : most_copied(request);
-    if (bytes == 0 || bytes > most || swapped == 0 || request->terms.has_stream || request->terms.has_target) {
-        return false;
-    }
-    char order = request->format[0];
-    request->format[0] = swapped > 1 ? '<' : order;
-    bool known = look_up(request, answer);
-    request->format[0] = order;
-    if (!known) {
-        return false;
-    }
-    int64_t strides[MAX_NDIM];
-    memcpy(strides, answer->dims + answer->ndim, (size_t)answer->ndim * sizeof *strides);
-    if (compact_strides(answer) != bytes) {
-        return false; /* the exporter contradicts itself, or items share bytes */
-    }
-    const char *first = (const char *)(uintptr_t)(request->data + answer->offset);
-    answer->memory = allocate_aligned(bytes);
-    if (answer->memory == NULL) {
-        return false;
-    }
-    if ((request->facts & FACT_STRIDES) == 0) {
-        copy_compact(answer->memory, first, bytes);
-    }
-    else {
-        copy_items(answer->memory, first,
-                   &(struct items){.ndim = answer->ndim,
-                                   .itemsize = answer->itemsize,
-                                   .shape = answer->dims,
-                                   .strides = answer->dims + answer->ndim,
-                                   .source_strides = strides},
-                   bytes);
-    }
-    swap_numbers(answer->memory, bytes, swapped);
-    answer->below = 0;
-    answer->above = bytes;
-    answer->offset = (uint64_t)(uintptr_t)answer->memory - request->data;
-    answer->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
-    return true;
-}
-
-HOT int ask(struct request *request, struct answer *answer)
-{
-    bool copies = request->terms.copy == COPY_ALWAYS;
-    bool shares = !copies && !request->terms.has_stream && !request->terms.has_target;
-    if ((copies && copy_vouched(request, answer)) || (shares && look_up(request, answer))) {
-        return 0;
-    }
     describe_function *describe = running_core();
     if (describe == NULL) {
         return -1;
@@ -210,7 +115,7 @@ HOT int ask(struct request *request, struct answer *answer)
     answer->status = STATUS_OK;
     answer->memory = NULL;
     answer->device_memory = NULL;
-    if (may_copy_much(request) || may_need_driver(request)) {
+    if (lets_others_run) {
         grow_core();
         Py_BEGIN_ALLOW_THREADS
         call_core(describe, request, answer);
@@ -218,6 +123,33 @@ HOT int ask(struct request *request, struct answer *answer)
     }
     else {
         call_core(describe, request, answer);
+    }
+    return 0;
+}
+
+int copy_in_core(const struct copy_plan *plan, size_t bytes, struct request *request, struct answer *answer)
+{
+    request->plan = plan;
+    int called = call(request, answer, bytes + 1 > LARGE_BYTES);
+    request->plan = NULL;
+    if (called == 0 && answer->status == STATUS_RUNTIME_ERROR) { /* a panic */
+        return raise_answer(answer);
+    }
+    return called < 0 ? -1 : answer->status == STATUS_OK;
+}
+
+HOT int ask(struct request *request, struct answer *answer)
+{
+    enum copy copy = request->terms.copy;
+    if (!request->terms.has_stream && !request->terms.has_target && look_up(request, answer)) {
+        bool shares = copy != COPY_ALWAYS && answer->swap == 0;
+        int copied = shares || copy == COPY_NEVER ? 0 : copy_known(request, answer);
+        if (shares || copied != 0) {
+            return copied < 0 ? -1 : 0;
+        }
+    }
+    if (call(request, answer, may_copy_much(request) || may_need_driver(request)) < 0) {
+        return -1;
     }
     return answer->status == STATUS_OK ? 0 : raise_answer(answer);
 }

@@ -23,7 +23,8 @@ struct type_spelling {
     /* Up to text no part of the spelling. */
     uint8_t itemsize, alignment; /* bytes */
     uint8_t flags;               /* DLPACK_FLAG_BITMASK_* */
-    bool versioned_only;
+    bool versioned_only : 1;
+    bool swapped : 1;       /* a copy reverses the bytes of its words, which are `alignment` bytes each */
     uint8_t type;           /* its number in known_types */
     char text[FORMAT_SIZE]; /* PROTOCOL_DLTENSOR: the DLDataType */
 };
@@ -203,6 +204,7 @@ HOT bool look_up(const struct request *request, struct answer *answer)
     answer->stream = STREAM_UNKNOWN;
     answer->versioned_only = spelling->versioned_only;
     answer->on_cpu = 1;
+    answer->swap = spelling->swapped ? spelling->alignment : 0;
     answer->names = type->names;
     return true;
 }

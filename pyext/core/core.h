@@ -8,6 +8,7 @@
 
 #include <dlpack/dlpack.h>
 
+#include <stdbool.h>
 #include <stdlib.h>
 #ifdef __linux__
 #include <sys/mman.h>
@@ -66,6 +67,22 @@ struct terms {
     uint8_t has_stream, has_target;
 };
 
+/* One side of a copy. */
+struct side {
+    uint64_t first;         /* address of the item whose indices are all 0 */
+    uint64_t below, above;  /* bytes that the items reach below and above `first` */
+    const int64_t *strides; /* bytes; NULL of a target: it is new, row-major memory without gaps */
+};
+
+/* A copy of one item or more on the CPU, of which Go's table has the data type. */
+struct copy_plan {
+    struct side source, target;
+    const int64_t *shape;
+    int64_t itemsize; /* bytes */
+    int32_t ndim;
+    int32_t swap; /* bytes of the words whose bytes a copy reverses; 0: none */
+};
+
 struct request {
     uint8_t protocol;
     uint8_t facts;
@@ -93,7 +110,8 @@ struct request {
     int64_t producer_stream; /* whose queued work completes the memory; 0: not known, unless FACT_STREAM */
     struct request *into;    /* the writable memory that this memory is copied into; the answer is its status alone */
     struct terms terms;
-    int64_t vouched; /* bytes that are their exporter's own, and can't fault, so that C may copy them; 0: not known */
+    const struct copy_plan *plan; /* not NULL: Go makes this copy and answers status alone; all else here is void */
+    bool owned;                   /* the memory is Python's or numpy's own and can't fault, so that C may copy it */
 };
 
 /* What becomes of a request: a Python exception's type, but for STATUS_OK. */
@@ -145,6 +163,7 @@ struct answer {
     int64_t stream;        /* whose queued work completes the memory; 0: not known, or there is nothing to wait for */
     uint32_t versioned_only; /* 1: the legacy struct can't say what this tensor is */
     uint32_t on_cpu;         /* 1: the CPU can read the memory */
+    int32_t swap;            /* of the table alone: the bytes of the words whose bytes a copy reverses; 0: none */
     struct type_names names;
     int64_t dims[2 * MAX_NDIM]; /* shape, then strides in elements from dims[ndim] on */
 

@@ -14,6 +14,8 @@ extern void dlpackGrow(uint32_t);
 import "C"
 
 import (
+	"unsafe"
+
 	"dlpack/pkg/dlpack"
 	"dlpack/pkg/handover"
 	"dlpack/pkg/stack"
@@ -64,6 +66,9 @@ func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
 }
 
 func describe(request *C.struct_request, answer *C.struct_answer) error {
+	if request.plan != nil {
+		return move(request.plan)
+	}
 	if request.into != nil {
 		return copyInto(request, answer)
 	}
@@ -84,6 +89,26 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 	dropJoined(answer)
 	write(uint64(request.data), &description, &tensor, stream, answer)
 	return nil
+}
+
+// move makes a copy that C has described by Go's table.
+func move(plan *C.struct_copy_plan) error {
+	var m handover.Move
+	readSide(&m.Source, &plan.source, plan.ndim)
+	readSide(&m.Target, &plan.target, plan.ndim)
+	m.Shape = unsafe.Slice((*int64)(plan.shape), plan.ndim)
+	m.ItemSize, m.Swap = int(plan.itemsize), int(plan.swap)
+	if !m.Do() {
+		return dlpack.Unsupported("copy: not as C describes it") // never shown: C then asks in full
+	}
+	return nil
+}
+
+func readSide(to *handover.Side, side *C.struct_side, ndim C.int32_t) {
+	to.First, to.Below, to.Above = uint64(side.first), uint64(side.below), uint64(side.above)
+	if side.strides != nil {
+		to.Strides = unsafe.Slice((*int64)(side.strides), ndim)
+	}
 }
 
 // copyInto copies what the request is about into what the one behind it is.

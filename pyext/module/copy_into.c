@@ -3,15 +3,16 @@
  * It is C because a small copy takes less time than a call into Go. */
 #include "module/module.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-/* A new object that holds obj's buffer, which the request describes. NULL: error. */
-static DLPackObject *lock(PyObject *obj, struct request *request)
+DLPackObject *hold_buffer(PyObject *obj, enum copy copy, struct request *request)
 {
-    DLPackObject *self = object_new(obj, COPY_NEVER);
-    if (self != NULL && lock_buffer(self, request, owns_memory(obj)) < 0) {
+    DLPackObject *self = object_new(obj, copy);
+    if (self != NULL && lock_buffer(self, request) < 0) {
         Py_CLEAR(self);
+    }
+    if (self != NULL) {
+        self->protocol = "buffer";
     }
     return self;
 }
@@ -38,7 +39,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
     enum known_type known = known_type(obj);
     bool has_buffer = PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type);
     bool tried = has_buffer && (known == BUFFER_ALONE || known == HAS_BOTH);
-    DLPackObject *self = tried ? lock(obj, request) : NULL;
+    DLPackObject *self = tried ? hold_buffer(obj, COPY_NEVER, request) : NULL;
     if (self != NULL && request->format[0] == 'T') { /* a number of numpy's may have fields, too: __dlpack__ gives it */
         Py_CLEAR(self);
         tried = false;
@@ -51,7 +52,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
         has_buffer = has_buffer && !tried && PyErr_ExceptionMatches(PyExc_BufferError);
         PyObject *refusal = take_exception();
         has_buffer = has_buffer && check_mask(obj) == 0;
-        self = has_buffer ? lock(obj, request) : NULL;
+        self = has_buffer ? hold_buffer(obj, COPY_NEVER, request) : NULL;
         if (self != NULL && request->ndim == 1 && request->itemsize == 1) { /* flat bytes don't overrule a refusal */
             has_buffer = false;
             Py_CLEAR(self);
@@ -74,70 +75,42 @@ static int check_is_no_copy(PyObject *obj, const DLPackObject *target)
     return may_be ? check_in_python(python.refuse_copy, PyTuple_Pack(2, obj, target)) : 0;
 }
 
-/* Whether both have the same shape and data type. */
-static bool are_alike(const struct answer *source, const struct answer *target, int64_t *bytes)
-{
-    bool alike = source->ndim == target->ndim && memcmp(&source->dtype, &target->dtype, sizeof source->dtype) == 0;
-    *bytes = target->itemsize;
-    for (int32_t i = 0; i < target->ndim && alike; i++) {
-        alike = source->dims[i] == target->dims[i];
-        *bytes *= target->dims[i];
-    }
-    return alike;
-}
-
-/* Whether surely no items overlap: each stride leads beyond what the smaller ones reach. */
-static bool items_are_apart(const struct answer *answer)
-{
-    const int64_t *shape = answer->dims, *strides = answer->dims + answer->ndim;
-    bool apart = true;
-    for (int32_t i = 0; i < answer->ndim && apart; i++) {
-        uint64_t step = (uint64_t)llabs(strides[i]), reach = 1; /* items */
-        for (int32_t j = 0; j < answer->ndim; j++) {
-            uint64_t other = (uint64_t)llabs(strides[j]);
-            bool is_smaller = other < step || (other == step && j > i);
-            reach += is_smaller ? other * (uint64_t)(shape[j] - 1) : 0;
-        }
-        apart = shape[i] == 1 || step >= reach;
-    }
-    return apart;
-}
-
-/* Copies between memory that is vouched for and in Go's table, up to the size from which Go is faster. false: Go has
- * to. */
-HOT static bool copy_here(const struct request *source, const struct request *target)
+/* Copies what Go's table describes. Returns what copy_in_core does. */
+HOT static int copy_plainly(PyObject *const objects[2], struct request *source, const struct request *target)
 {
     struct answer from, to;
-    int64_t bytes;
-    if (source->vouched == 0 || target->vouched == 0 || !look_up(source, &from) || !look_up(target, &to)) {
-        return false;
+    if (!look_up(source, &from) || !look_up(target, &to) || from.ndim != to.ndim ||
+        memcmp(&from.dtype, &to.dtype, sizeof from.dtype) != 0) {
+        return 0;
     }
-    bool compact = ((source->facts | target->facts) & FACT_STRIDES) == 0, alike = are_alike(&from, &to, &bytes);
-    if (!alike || bytes == 0 || (size_t)bytes > most_copied(source) || (size_t)bytes > most_copied(target)) {
-        return alike && bytes == 0;
+    int64_t count = 1, strides[2][MAX_NDIM];
+    for (int32_t i = 0; i < to.ndim; i++) {
+        if (from.dims[i] != to.dims[i]) {
+            return 0;
+        }
+        count *= to.dims[i];
     }
-    char *first = (char *)(uintptr_t)(target->data + to.offset);
-    const char *source_first = (const char *)(uintptr_t)(source->data + from.offset);
-    if (compact) {
-        copy_compact(first, source_first, (size_t)bytes);
-        return true;
+    size_t bytes = (size_t)(count * to.itemsize);
+    int32_t swap = from.swap ^ to.swap;
+    bool contiguous = source->protocol == PROTOCOL_BUFFER && target->protocol == PROTOCOL_BUFFER && swap == 0 &&
+                      ((source->facts | target->facts) & FACT_STRIDES) == 0 && owns_memory(objects[0]) &&
+                      owns_memory(objects[1]);
+    if (bytes == 0 || (contiguous && copy_contiguous(target->data + to.offset, source->data + from.offset, bytes))) {
+        return 1;
     }
-    bool overlap = first + to.above > source_first - from.below && source_first + from.above > first - to.below;
-    if (overlap || !items_are_apart(&to)) {
-        return false;
-    }
-    copy_items(first, source_first,
-               &(struct items){.ndim = to.ndim,
-                               .itemsize = to.itemsize,
-                               .shape = to.dims,
-                               .strides = to.dims + to.ndim,
-                               .source_strides = from.dims + from.ndim},
-               (size_t)bytes);
-    return true;
+    struct copy_plan plan = {
+        .source = side_of(source, &from, strides[0]),
+        .target = side_of(target, &to, strides[1]),
+        .shape = to.dims,
+        .itemsize = to.itemsize,
+        .ndim = to.ndim,
+        .swap = swap,
+    };
+    return copy_in_core(&plan, bytes, source, &from);
 }
 
 /* Has Go copy, or refuse. -1: error. */
-static int copy_in_core(struct request *source, struct request *target)
+static int copy_in_full(struct request *source, struct request *target)
 {
     struct answer answer;
     source->into = target;
@@ -159,7 +132,10 @@ HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     }
     else if (target != NULL && check_is_no_copy(args[1], target) == 0 &&
              (source = read_side(args[0], "source", COPY_IF_NEEDED, &from)) != NULL) {
-        copied = copy_here(&from, &to) ? 0 : copy_in_core(&from, &to);
+        copied = copy_plainly(args, &from, &to);
+        if (copied == 0) {
+            copied = copy_in_full(&from, &to);
+        }
         if (copied < 0) {
             check_in_python(python.sides_were_read, Py_BuildValue("(OON)", args[0], args[1], take_exception()));
         }

@@ -22,7 +22,7 @@ static int recognise(DLPackObject *self, enum known_type known)
         return take_capsule(self, obj) < 0 ? -1 : 1;
     }
     if (known == BUFFER_ALONE) {
-        return describe_by_buffer(self, PyBytes_CheckExact(obj) || PyByteArray_CheckExact(obj));
+        return describe_by_buffer(self);
     }
     if (known == HAS_DLPACK || known == HAS_BOTH) {
         return become_delegate(self);
@@ -50,14 +50,18 @@ static int recognise(DLPackObject *self, enum known_type known)
 
 /* A copy of what numpy gives as a buffer, too, which takes half as long as by a capsule. NULL without an error: it gives
  * none. */
-static DLPackObject *copy_buffer(PyObject *obj)
+__attribute__((noinline)) static DLPackObject *copy_buffer(PyObject *obj)
 {
-    DLPackObject *self = object_new(obj, COPY_ALWAYS);
-    if (self != NULL && describe_by_buffer(self, owns_memory(obj)) < 0) {
-        Py_CLEAR(self);
-        if (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
-            PyErr_Clear();
+    struct request request;
+    DLPackObject *self = hold_buffer(obj, COPY_ALWAYS, &request);
+    if (self != NULL) {
+        request.owned = (request.facts & FACT_STRIDES) == 0 && owns_memory(obj);
+        if (object_describe(self, &request) < 0) {
+            Py_CLEAR(self);
         }
+    }
+    if (self == NULL && (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError))) {
+        PyErr_Clear();
     }
     return self;
 }

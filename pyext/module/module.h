@@ -20,6 +20,9 @@ PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 
 PyObject *copy_into(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
+/* A new object that holds obj's buffer, which the request describes. NULL: error. */
+DLPackObject *hold_buffer(PyObject *obj, enum copy copy, struct request *request);
+
 /* known_types.c */
 enum known_type {
     NOT_KNOWN, /* nobody has looked */

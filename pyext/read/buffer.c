@@ -121,10 +121,10 @@ int check_mask(PyObject *obj)
 
 int read_buffer(DLPackObject *self, struct request *request)
 {
-    return PyObject_CheckBuffer(self->obj) ? lock_buffer(self, request, false) : 0;
+    return PyObject_CheckBuffer(self->obj) ? lock_buffer(self, request) : 0;
 }
 
-HOT int lock_buffer(DLPackObject *self, struct request *request, bool vouched)
+HOT int lock_buffer(DLPackObject *self, struct request *request)
 {
     Py_buffer scratch;
     const Py_buffer *view = hold_view(self, self->obj, &scratch, PyBUF_FULL_RO);
@@ -133,7 +133,7 @@ HOT int lock_buffer(DLPackObject *self, struct request *request, bool vouched)
     }
     request_init(request, PROTOCOL_BUFFER);
     request->data = (uint64_t)(uintptr_t)view->buf;
-    request->vouched = vouched ? view->len : 0;
+    request->owned = PyBytes_CheckExact(self->obj) || PyByteArray_CheckExact(self->obj);
     request->itemsize = view->itemsize;
     request->ndim = view->ndim;
     request_dims(request, view->shape, view->strides, view->itemsize);

@@ -19,11 +19,11 @@ HOT static int describe_by(DLPackObject *self, const struct protocol_in *protoco
     return found;
 }
 
-HOT int describe_by_buffer(DLPackObject *self, bool vouched)
+HOT int describe_by_buffer(DLPackObject *self)
 {
     struct request request;
     self->protocol = "buffer";
-    if (lock_buffer(self, &request, vouched) < 0 || object_describe(self, &request) < 0) {
+    if (lock_buffer(self, &request) < 0 || object_describe(self, &request) < 0) {
         explain_refusal(self);
         return -1;
     }

@@ -10,9 +10,8 @@
 
 /* protocols.c */
 
-/* Describe self->obj, and set self->protocol to what it was read by. 1: done; 0: it speaks none; -1: error. vouched: the
- * buffer's memory is Python's or numpy's own, which can't fault, so that C may copy it. */
-int describe_by_buffer(DLPackObject *self, bool vouched);
+/* Describe self->obj, and set self->protocol to what it was read by. 1: done; 0: it speaks none; -1: error. */
+int describe_by_buffer(DLPackObject *self);
 int describe_by_protocols(DLPackObject *self); /* by the first protocol other than __dlpack__ that it speaks */
 
 /* After a failure: where self->obj gave a stream, the pending exception says, too, that it has been read. */
@@ -59,7 +58,7 @@ PyObject *share_structure(PyObject *module, PyObject *args);
  * what must live. 1: read; 0: the object does not speak it; -1: error. */
 int read_buffer(DLPackObject *self, struct request *request);
 /* The same of an object that is known to have a buffer. */
-int lock_buffer(DLPackObject *self, struct request *request, bool vouched);
+int lock_buffer(DLPackObject *self, struct request *request);
 int read_array_interface(DLPackObject *self, struct request *request);
 int read_array_struct(DLPackObject *self, struct request *request);
 int read_cuda_array_interface(DLPackObject *self, struct request *request);

@@ -202,7 +202,7 @@ def test_small_copies_of_known_types_need_no_call_into_go():
 
 
 @alone
-def test_strided_copies_of_known_types_need_no_call_into_go():
+def test_strided_and_swapped_copies_are_one_call_into_go_each():
     image = np.arange(4096, dtype="u4").reshape(16, 16, 16)
     several = [image[::2], image.T, image[::-1, :, 3], image[:, None, 0], np.broadcast_to(image[0, 0], (3, 16))]
     sources = [array.astype(dtype, "K") for array in several for dtype in ("u1", "i2", "f4", "c8", "c16")]
@@ -215,7 +215,20 @@ def test_strided_copies_of_known_types_need_no_call_into_go():
     sources += [lines[:, ::-1], lines[::-1, 1:, :-1], lines[::2, ::-1, None, 512:], lines.transpose(1, 0, 2)]
     for source in sources:
         check_copy(dlpack.asdlpack(source, copy=True), source)
+    for swapped in (sources[0].astype(">f4"), np.arange(3, dtype=">c16")[::-1]):
+        assert np.array_equal(np.from_dlpack(asdlpack(swapped, copy=True)), swapped)
+        sources.append(swapped)
     assert len(sources) > 20
+    assert dlpack._dlpack._core_calls() == len(sources)
+
+
+@alone
+def test_copies_of_no_bytes_need_no_call_into_go():
+    for empty in (np.empty((2, 0, 3)), np.empty((4, 0), ">f4"), np.empty((3, 4, 0))[::2].T):
+        copied = asdlpack(empty, copy=True)
+        assert (copied.shape, copied.pointer, copied.nbytes) == (empty.shape, 0, 0)
+        assert np.from_dlpack(copied).shape == empty.shape
+        dlpack.copy_into(empty, np.empty_like(empty))
     assert dlpack._dlpack._core_calls() == 0
 
 

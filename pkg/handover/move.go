@@ -1,0 +1,44 @@
+package handover
+
+import (
+	"runtime/debug"
+
+	"dlpack/pkg/cuda"
+	"dlpack/pkg/dlpack"
+	"dlpack/pkg/strided"
+)
+
+// A Side is one side of a [Move].
+type Side struct {
+	First        uint64  // address of the item whose indices are all 0
+	Below, Above uint64  // bytes that the items reach below and above First
+	Strides      []int64 // bytes; nil of a target: it is new, compact memory
+}
+
+// A Move copies one item or more between memory of the CPU. Its caller has described both sides by the table that package
+// dlpack has written.
+type Move struct {
+	Source, Target Side
+	Shape          []int64
+	ItemSize, Swap int // as in [strided.Copy]
+}
+
+// Do copies. It returns false if the sides overlap, if items of the target may overlap, or if memory can't be read or
+// written: [Prepare] and [CopyInto] then find the reason, or copy in another way.
+func (m *Move) Do() (done bool) {
+	from, to := m.Source.First-m.Source.Below, m.Target.First-m.Target.Below
+	fromBytes, toBytes := m.Source.Below+m.Source.Above, m.Target.Below+m.Target.Above
+	if from < to+toBytes && to < from+fromBytes || !dlpack.CanBeRead(from, fromBytes) || !dlpack.CanBeRead(to, toBytes) {
+		return false
+	}
+	if m.Target.Strides != nil {
+		if i, _ := dlpack.Overlapping(m.Shape, m.Target.Strides, int64(m.ItemSize)); i >= 0 {
+			return false
+		}
+	}
+	defer func() { faultOf(recover()) }()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	dst, src := cuda.Memory{Address: m.Target.First}.Pointer(), cuda.Memory{Address: m.Source.First}.Pointer()
+	strided.Into(dst, src, m.Shape, m.Target.Strides, m.Source.Strides, m.ItemSize, m.Swap)
+	return true
+}
