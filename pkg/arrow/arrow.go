@@ -7,7 +7,6 @@ package arrow
 
 import (
 	"math/bits"
-	"runtime/debug"
 	"strconv"
 	"unsafe"
 
@@ -65,33 +64,34 @@ type reader struct {
 }
 
 // Describe describes a chunk, whose text d borrows; of a source without chunks, an empty column.
-func (s *Source) Describe(chunk int, d *dlpack.Description) (err error) {
+func (s *Source) Describe(chunk int, d *dlpack.Description) error {
 	r := reader{memory: memory{protocol: s.Protocol}, d: d}
-	defer r.catch(&err)
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	d.Device, d.Span = dlpack.Device{Type: dlpack.CPU}, -1
 	array := uint64(0)
 	if chunk < s.Count {
 		array = s.chunk(chunk)
 	}
-	return r.read(s.Schema, array)
+	return r.touch(func() error { return r.read(s.Schema, array) })
 }
 
 // Rows is the length of all chunks.
 func (s *Source) Rows() (rows int64, err error) {
 	m := memory{protocol: s.Protocol}
-	defer m.catch(&err)
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	for i := range s.Count {
-		length := load[Array](&m, "ArrowArray", s.chunk(i)).Length
-		if length < 0 {
-			return 0, s.Describe(i, new(dlpack.Description)) // which says that
+	err = m.touch(func() error {
+		total := int64(0)
+		for i := range s.Count {
+			length := load[Array](&m, "ArrowArray", s.chunk(i)).Length
+			if length < 0 {
+				return s.Describe(i, new(dlpack.Description)) // which says that
+			}
+			if total += length; total < 0 {
+				return m.tooLarge()
+			}
 		}
-		if rows += length; rows < 0 {
-			return 0, m.tooLarge()
-		}
-	}
-	return rows, nil
+		rows = total
+		return nil
+	})
+	return rows, err
 }
 
 func (s *Source) chunk(i int) uint64 {

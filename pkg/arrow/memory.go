@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"unsafe"
 
-	"dlpack/pkg/dlpack"
+	"dlpack/pkg/foreign"
 )
 
 // memory reads C's memory by address, and knows what it reads, for the message where that can't be read.
@@ -15,34 +15,21 @@ type memory struct {
 	address  uint64
 }
 
-// unreadable is the panic for an address that is known not to be mapped.
-type unreadable struct{}
-
-// catch, deferred, turns the panic of a read that faulted into an error.
-func (m *memory) catch(err *error) {
-	cause := recover()
-	fault, faulted := cause.(interface{ Addr() uintptr })
-	_, known := cause.(unreadable)
-	if cause != nil && !faulted && !known {
-		panic(cause)
-	}
+// touch runs f, which reads by m. A read that faults ends it, and is an error.
+func (m *memory) touch(f func() error) (err error) {
+	fault, faulted := foreign.Touch(func() { err = f() })
 	if faulted {
-		m.address = max(m.address, uint64(fault.Addr())) // 0 where no memory can have the address
-	}
-	if cause != nil {
-		*err = m.refuse(m.field + " leads to 0x" + strconv.FormatUint(m.address, 16) +
+		address := max(m.address, fault) // fault is 0 if no memory can have the address
+		return m.refuse(m.field + " leads to 0x" + strconv.FormatUint(address, 16) +
 			", which can't be read; expected an address that is mapped")
 	}
+	return err
 }
 
-// at prepares to read the value of a field, `bytes` long, and makes its address a pointer. Vet can't know that the memory
-// is not Go's.
+// at prepares to read the value of a field, `bytes` long, and makes its address a pointer.
 func (m *memory) at(field string, address, bytes uint64) unsafe.Pointer {
 	m.field, m.address = field, address
-	if !dlpack.CanBeRead(address, bytes) {
-		panic(unreadable{})
-	}
-	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+	return foreign.At(address, bytes)
 }
 
 // load copies what lies at an address.

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
+	"dlpack/pkg/foreign"
 	"dlpack/pkg/strided"
 )
 
@@ -270,7 +271,7 @@ func (d *Driver) allocate(a *Allocation, m Memory, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	*a = Allocation{0, pointer(uint64(h.context)), h.retained, free}
+	*a = Allocation{0, foreign.Pointer(uint64(h.context)), h.retained, free}
 	return d.within(h.context, func() (err error) {
 		a.Address, err = d.memAlloc(bytes)
 		return err

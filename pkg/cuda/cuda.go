@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
+	"dlpack/pkg/foreign"
 )
 
 // Memory is memory of a CUDA device, or of the host where CUDA knows it.
@@ -22,7 +23,7 @@ type Memory struct {
 
 // Pointer is the address as a pointer, for memory that the CPU can read.
 func (m Memory) Pointer() unsafe.Pointer {
-	return pointer(m.Address)
+	return foreign.Pointer(m.Address)
 }
 
 // A Source is what is copied.

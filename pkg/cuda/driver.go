@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
+	"dlpack/pkg/foreign"
 )
 
 // A function of the driver is its index in names.
@@ -224,7 +225,7 @@ func (l *library) memcpy3DAsync(b *block, on stream) error {
 	c.srcPitch, c.srcHeight = C.size_t(b.srcPitch), C.size_t(b.srcHeight)
 	c.dstMemoryType, c.dstDevice = C.int(b.dstType), C.CUdeviceptr(b.dst)
 	if b.dstType == hostMemory {
-		c.dstHost = pointer(b.dst)
+		c.dstHost = foreign.Pointer(b.dst)
 	}
 	c.dstPitch, c.dstHeight = C.size_t(b.dstPitch), C.size_t(b.dstHeight)
 	c.WidthInBytes, c.Height, c.Depth = C.size_t(b.width), C.size_t(b.rows), C.size_t(b.slices)
@@ -308,10 +309,4 @@ func allocate(bytes int64) unsafe.Pointer {
 
 func free(memory unsafe.Pointer) {
 	C.free(memory)
-}
-
-// pointer is for addresses in C's memory. Written like this, because go vet takes any conversion for one of Go's
-// memory.
-func pointer(address uint64) unsafe.Pointer {
-	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }

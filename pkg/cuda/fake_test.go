@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
+	"dlpack/pkg/foreign"
 )
 
 // A fake is a driver with three devices, whose memory is Go's. It keeps a log, can fail any call, and fails the test
@@ -168,7 +169,7 @@ func (f *fake) span(address uint64, bytes int64) []byte {
 }
 
 func hostSpan(address uint64, bytes int64) []byte {
-	return unsafe.Slice((*byte)(pointer(address)), bytes)
+	return unsafe.Slice((*byte)(foreign.Pointer(address)), bytes)
 }
 
 // balanced fails the test where anything is left that should not be.

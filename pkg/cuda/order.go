@@ -1,11 +1,11 @@
 package cuda
 
 import (
-	"runtime/debug"
 	"strconv"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
+	"dlpack/pkg/foreign"
 )
 
 // Order makes the consumer's stream wait for what is queued on the producer's, of CUDA's memory, and returns at once. It
@@ -123,17 +123,19 @@ func Readable(address uint64, bytes int64) bool {
 	return touches(address, bytes, peek)
 }
 
-func touches(address uint64, bytes int64, touch func(unsafe.Pointer) byte) (can bool) {
+func touches(address uint64, bytes int64, touch func(unsafe.Pointer) byte) bool {
 	const page = 4096 // bytes, Linux's smallest
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() { can = recover() == nil }()
-	for i := int64(0); i < bytes; i += page {
-		touch(pointer(address + uint64(i)))
+	if bytes <= 0 {
+		return true
 	}
-	if bytes > 0 {
-		touch(pointer(address + uint64(bytes-1)))
-	}
-	return
+	_, faulted := foreign.Touch(func() {
+		first := foreign.At(address, uint64(bytes))
+		for i := int64(0); i < bytes; i += page {
+			touch(unsafe.Add(first, i))
+		}
+		touch(unsafe.Add(first, bytes-1))
+	})
+	return !faulted
 }
 
 //go:noinline

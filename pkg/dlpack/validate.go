@@ -325,10 +325,3 @@ func multiply(stride, size int64) (product int64, fits bool) {
 	}
 	return int64(low), high == 0 && low < 1<<63
 }
-
-// CanBeRead tells whether memory may lie at an address and `bytes` on from it, before that is tried. Go takes a fault on
-// the first page for its own use of a nil pointer; and arm64 leaves out an address's top byte, so that 1<<60 is that page.
-func CanBeRead(address, bytes uint64) bool {
-	end := address + bytes
-	return address<<8 >= 4096<<8 && end >= address && end>>56 == address>>56
-}

@@ -1,13 +1,13 @@
 package handover
 
 import (
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"unsafe"
 
 	"dlpack/pkg/cuda"
 	"dlpack/pkg/dlpack"
+	"dlpack/pkg/foreign"
 	"dlpack/pkg/strided"
 )
 
@@ -162,43 +162,29 @@ func sourceOf(d *dlpack.Description, t *dlpack.Tensor, stream int64) *cuda.Sourc
 	return source
 }
 
-// copyItems copies what the CPU can read. A wrong address faults here; the fault becomes a panic, and that an error.
-func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) (err error) {
+// copyItems copies what the CPU can read.
+func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) error {
 	if t.Size == 0 {
 		return nil
 	}
 	memory := memoryOf(d, t)
 	lowest := memory.Address - t.Below
-	if !dlpack.CanBeRead(lowest, t.Below+t.Above) {
-		return unreadable(lowest)
-	}
-	defer func() {
-		if address, faulted := faultOf(recover()); faulted {
-			err = unreadable(max(address, lowest)) // 0 where no memory can have the address
+	address, faulted := foreign.Touch(func() {
+		foreign.At(lowest, t.Below+t.Above)
+		from := memory.Pointer()
+		switch strides := d.ByteStrides(t); {
+		case d.BitPacked:
+			strided.Unpack(to, from, int(d.FirstBit), int(t.Size))
+		case t.Packed():
+			strided.Copy(to, from, []int64{t.NBytes}, []int64{1}, 1, 0)
+		default:
+			strided.Copy(to, from, t.Shape[:t.NDim], strides[:t.NDim], int(t.ItemSize), wordSize(d))
 		}
-	}()
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	from := memory.Pointer()
-	switch strides := d.ByteStrides(t); {
-	case d.BitPacked:
-		strided.Unpack(to, from, int(d.FirstBit), int(t.Size))
-	case t.Packed():
-		strided.Copy(to, from, []int64{t.NBytes}, []int64{1}, 1, 0)
-	default:
-		strided.Copy(to, from, t.Shape[:t.NDim], strides[:t.NDim], int(t.ItemSize), wordSize(d))
+	})
+	if faulted {
+		return unreadable(max(address, lowest)) // 0 if no memory can have the address
 	}
 	return nil
-}
-
-// faultOf gives the address of the fault that a recovered panic was; another panic goes on.
-func faultOf(cause any) (address uint64, faulted bool) {
-	if fault, ok := cause.(interface{ Addr() uintptr }); ok {
-		return uint64(fault.Addr()), true
-	}
-	if cause != nil {
-		panic(cause)
-	}
-	return 0, false
 }
 
 func unreadable(address uint64) error {

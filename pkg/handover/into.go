@@ -1,13 +1,13 @@
 package handover
 
 import (
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"unsafe"
 
 	"dlpack/pkg/cuda"
 	"dlpack/pkg/dlpack"
+	"dlpack/pkg/foreign"
 	"dlpack/pkg/protocol"
 	"dlpack/pkg/strided"
 )
@@ -305,29 +305,29 @@ func through(target *Place, bytes int64, allocator Allocator, f func(memory unsa
 	return copyTo(target.plain(memory), target, false)
 }
 
-// copyTo copies what overlaps only where both are plain. A wrong address faults here, as in copyItems.
-func copyTo(source, target *Place, overlap bool) (err error) {
+// copyTo copies what overlaps only where both are plain.
+func copyTo(source, target *Place, overlap bool) error {
 	from, fromBytes := source.extent()
 	to, toBytes := target.extent()
-	if !dlpack.CanBeRead(from, fromBytes) {
-		return dlpack.Of("source", unreadable(from))
+	address, faulted := foreign.Touch(func() {
+		foreign.At(from, fromBytes)
+		foreign.At(to, toBytes)
+		source.copyTo(target, overlap)
+	})
+	if address-from >= fromBytes && address-to >= toBytes { // of an address that no memory can have, the higher one
+		address = max(from, to)
 	}
-	if !dlpack.CanBeRead(to, toBytes) {
-		return unwritable(to)
+	switch {
+	case faulted && address-to < toBytes:
+		return unwritable(address)
+	case faulted:
+		return dlpack.Of("source", unreadable(address))
 	}
-	defer func() {
-		address, faulted := faultOf(recover())
-		if address-from >= fromBytes && address-to >= toBytes { // of an address that no memory can have, the higher one
-			address = max(from, to)
-		}
-		switch {
-		case faulted && address-to < toBytes:
-			err = unwritable(address)
-		case faulted:
-			err = dlpack.Of("source", unreadable(address))
-		}
-	}()
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	return nil
+}
+
+// copyTo copies to memory that does not overlap, or is plain.
+func (source *Place) copyTo(target *Place, overlap bool) {
 	dst := memoryOf(&target.Description, &target.tensor).Pointer()
 	src := memoryOf(&source.Description, &source.tensor).Pointer()
 	if spare := target.spareBits(); spare != 0 {
@@ -336,8 +336,9 @@ func copyTo(source, target *Place, overlap bool) (err error) {
 		defer func() { *last = *last&^spare | before&spare }()
 	}
 	if overlap {
-		copy(unsafe.Slice((*byte)(dst), toBytes), unsafe.Slice((*byte)(src), toBytes))
-		return nil
+		bytes := target.tensor.NBytes
+		copy(unsafe.Slice((*byte)(dst), bytes), unsafe.Slice((*byte)(src), bytes))
+		return
 	}
 	swap := 0
 	if source.Swapped != target.Swapped {
@@ -346,7 +347,6 @@ func copyTo(source, target *Place, overlap bool) (err error) {
 	shape, dstStrides, ndim, itemSize := target.layout()
 	_, srcStrides, _, _ := source.layout()
 	strided.Into(dst, src, shape[:ndim], dstStrides[:ndim], srcStrides[:ndim], itemSize, swap)
-	return nil
 }
 
 func unwritable(address uint64) error {

@@ -1,10 +1,8 @@
 package handover
 
 import (
-	"runtime/debug"
-
-	"dlpack/pkg/cuda"
 	"dlpack/pkg/dlpack"
+	"dlpack/pkg/foreign"
 	"dlpack/pkg/strided"
 )
 
@@ -25,10 +23,10 @@ type Move struct {
 
 // Do copies. It returns false if the sides overlap, if items of the target may overlap, or if memory can't be read or
 // written: [Prepare] and [CopyInto] then find the reason, or copy in another way.
-func (m *Move) Do() (done bool) {
+func (m *Move) Do() bool {
 	from, to := m.Source.First-m.Source.Below, m.Target.First-m.Target.Below
 	fromBytes, toBytes := m.Source.Below+m.Source.Above, m.Target.Below+m.Target.Above
-	if from < to+toBytes && to < from+fromBytes || !dlpack.CanBeRead(from, fromBytes) || !dlpack.CanBeRead(to, toBytes) {
+	if from < to+toBytes && to < from+fromBytes {
 		return false
 	}
 	if m.Target.Strides != nil {
@@ -36,9 +34,11 @@ func (m *Move) Do() (done bool) {
 			return false
 		}
 	}
-	defer func() { faultOf(recover()) }()
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	dst, src := cuda.Memory{Address: m.Target.First}.Pointer(), cuda.Memory{Address: m.Source.First}.Pointer()
-	strided.Into(dst, src, m.Shape, m.Target.Strides, m.Source.Strides, m.ItemSize, m.Swap)
-	return true
+	_, faulted := foreign.Touch(func() {
+		foreign.At(from, fromBytes)
+		foreign.At(to, toBytes)
+		dst, src := foreign.Pointer(m.Target.First), foreign.Pointer(m.Source.First)
+		strided.Into(dst, src, m.Shape, m.Target.Strides, m.Source.Strides, m.ItemSize, m.Swap)
+	})
+	return !faulted
 }
