@@ -274,13 +274,22 @@ else:
                 if not message:
                     raise EOFError
                 if not passed:  # the kernel found no free descriptor
+                    acknowledge(receiver)
                     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
                 [descriptor] = memoryview(passed[0][2]).cast("i")
-                if not MSG_CMSG_CLOEXEC:
-                    os.set_inheritable(descriptor, False)
-                if reduction.ACKNOWLEDGE:
-                    receiver.send(b"A")
+                try:
+                    if not MSG_CMSG_CLOEXEC:
+                        os.set_inheritable(descriptor, False)
+                    acknowledge(receiver)
+                except BaseException:
+                    os.close(descriptor)
+                    raise
                 return descriptor
+
+    def acknowledge(receiver: socket.socket) -> None:
+        """Answers the sender, which waits for it on macOS, and since Python 3.14 everywhere."""
+        if getattr(reduction, "ACKNOWLEDGE", True):
+            receiver.send(b"A")
 
     def sent(memory: Memory) -> tuple[Any, ...]:
         now = inode(memory.file)
