@@ -1,7 +1,7 @@
-/* ask.h: the room of questions to the Go core: the request, Go's table of types, the core's start and the call into it.
+/* ask.h: the room that asks the Go core: requests, Go's table of types, the core's start and the call into it.
  *
- * Ownership: requests and answers are the caller's, and a request borrows all that it leads to. A copy that an answer
- * carries is the caller's to free. Errors: NULL or -1 with an exception set. */
+ * Ownership: the caller owns requests and answers, and frees the copy in an answer. A request borrows all that it
+ * points to. Errors: NULL or -1 with an exception set. */
 #ifndef DLPACK_ASK_H
 #define DLPACK_ASK_H
 
@@ -9,78 +9,79 @@
 
 /* request.c */
 
-/* Empties a request, but for its dims. */
+/* Zeroes all fields but dims, then sets the protocol and the CPU as device. */
 void request_init(struct request *request, enum protocol protocol);
 
-/* The format is copied where it is short; a long one is borrowed until the request is answered. */
+/* Copies the format; one of FORMAT_SIZE bytes or more is borrowed until the request is answered. */
 void request_format(struct request *request, const char *format);
 
-/* Shape and strides (NULL: none) of request->ndim values each. Strides of row-major memory without gaps say no more than
- * the shape, and are left out; unit is the stride of the last dimension there, the itemsize or 1. */
+/* Sets shape and strides (NULL: none), request->ndim values each. Leaves out the strides of row-major memory without
+ * gaps; unit is the last dimension's stride in such memory: the itemsize or 1. */
 void request_dims(struct request *request, const int64_t *shape, const int64_t *strides, int64_t unit);
 
-/* Where the strides go: behind the shape. With more than MAX_NDIM dimensions nobody reads them, and any place serves. */
+/* Returns the place of the strides, behind the shape. With more than MAX_NDIM dimensions it is dims: nobody reads
+ * them. */
 int64_t *strides_in(struct request *request);
 
-/* A request about a tensor, with the flags of its versioned struct. */
+/* Fills a request about a tensor; flags are those of its versioned struct. */
 void request_tensor(struct request *request, const DLTensor *tensor, uint64_t flags);
 
 /* core.c */
 
-/* A thread's first call into Go takes less than 5 KiB, but more than 8 if it has to wait for a processor on its way back. */
+/* Stack for a thread's first call into Go: less than 5 KiB, but over 8 if it waits for a processor on its return. */
 enum { GO_STACK = 16 << 10 };
-enum { GIL_BYTES = 1 << 20 }; /* a copy from this size on lets other Python threads run */
+enum { GIL_BYTES = 1 << 20 }; /* copies of at least this size let other Python threads run */
 
-/* Answers the request: by Go's table, or by one call into Go. -1 with an exception set where the answer is an error, which
- * has no copy. */
+/* Answers the request from Go's table, or by one call into Go. -1: error; the answer has no copy. */
 int ask(struct request *request, struct answer *answer);
 
-/* Has Go copy `bytes` bytes, one or more. It needs a request and an answer, of which only plan and status change. 1: copied;
- * 0: Go has to be asked in full; -1: error. */
+/* Lets Go copy `bytes` bytes, at least one. Uses only plan of the request, and only status and the copies of the
+ * answer. 1: copied; 0: ask Go in full; -1: error. */
 int copy_in_core(const struct copy_plan *plan, size_t bytes, struct request *request, struct answer *answer);
 
-/* dlpack._dlpack._core_calls: how many calls into Go this process has made. */
+/* dlpack._dlpack._core_calls: the number of requests that Go has answered. */
 PyObject *core_calls(PyObject *module, PyObject *ignored);
 
 /* copies.c */
 
-/* Copies memory that can't fault, and may overlap. false: Go is faster. */
+/* Copies memory that can't fault; the two may overlap. false: nothing copied, since Go is faster. */
 bool copy_contiguous(uint64_t to, uint64_t from, size_t bytes);
 
-/* Describes a side of a copy of the request's memory, as the table has answered it. Its strides, in bytes, are written to
- * `strides`, which the side borrows. */
+/* Describes one side of a copy: the request's memory, as the table answered. Writes the strides in bytes to `strides`,
+ * which the side borrows. */
 struct side side_of(const struct request *request, const struct answer *answer, int64_t *strides);
 
-/* Copies the request's memory, as the table has answered it, to new memory, which the answer then describes. Returns what
+/* Copies the request's memory, as the table answered, to new memory; the answer then describes that. Returns as
  * copy_in_core does. */
 int copy_known(struct request *request, struct answer *answer);
 
 /* Frees the memory of the answer's copy, if it has one. */
 void free_copy(const struct answer *answer);
 
-/* Frees a copy on a device, without Go: a deleter calls it. */
+/* Frees a copy on a device. Deleters call it, so it never enters Go. */
 void free_device_memory(struct device_memory *memory);
 
 /* start.c */
 
-/* dlpack._dlpack._start_copy: starts the core from a copy of its file. Gives a struct failure. */
+/* dlpack._dlpack._start_copy: starts the core from `path`, a copy of its file. Returns the fields of a struct
+ * failure. */
 PyObject *start_copy(PyObject *module, PyObject *path);
 
-/* Finds the core's file and sees to forks; the core starts when it is first asked. Called once per import. */
+/* Finds the core's file and installs the fork handlers. Called once per import; the first request starts the core. */
 int start_init(void);
 
-/* Gives the core more processors, once, before the first copy that lets other Python threads run: one that waits for its
- * memory would keep others from the core. Where a limit forbids it, the core stays as it is. */
+/* Gives the core more processors, once, before the first call that lets other Python threads run: else a call that
+ * waits for its memory would keep others from the core. Does nothing if a limit forbids it. */
 void grow_core(void);
 
-/* The core's describe, after its start where none runs yet. NULL: none can start; with an exception set. */
+/* Returns the core's describe; starts the core first if none runs. NULL: it can't start. */
 typedef void describe_function(struct request *, struct answer *);
 describe_function *running_core(void);
 
 /* table.c */
 
-/* Answers a request to share ordinary memory, as Go would; where answer->swap is set, Go would refuse to. false: only Go can
- * answer, and the answer is undefined. */
+/* Answers a request to share ordinary memory as Go would, but if it sets answer->swap, Go would refuse. false: only Go
+ * can answer; the answer is undefined. */
 bool look_up(const struct request *request, struct answer *answer);
 
 #endif

@@ -1,6 +1,6 @@
-/* copies.c: copies of memory that Go's table describes, and the release of the copies that answers carry.
+/* copies.c: copies memory that Go's table describes, and frees the copies that answers carry.
  *
- * It is C because contiguous copies need no Go, and because deleters call what frees. */
+ * It is C because contiguous copies need no Go, and because deleters call the functions that free. */
 #include "ask/ask.h"
 #include "platform/platform.h"
 
@@ -10,12 +10,12 @@
 
 HOT bool copy_contiguous(uint64_t to, uint64_t from, size_t bytes)
 {
-    enum { MOST_BYTES = 24 << 20 }; /* from there on Go is faster, on several processors */
+    enum { MOST_BYTES = 24 << 20 }; /* above it Go is faster, on several processors */
     if (bytes > MOST_BYTES) {
         return false;
     }
     PyThreadState *state = bytes < GIL_BYTES ? NULL : PyEval_SaveThread();
-    /* memmove, not memcpy, which gcc unrolls (build.py). */
+    /* Not memcpy, which gcc would unroll (build.py). */
     memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes);
     if (state != NULL) {
         PyEval_RestoreThread(state);
@@ -31,7 +31,7 @@ struct side side_of(const struct request *request, const struct answer *answer, 
     return (struct side){request->data + answer->offset, answer->below, answer->above, strides};
 }
 
-/* Gives the answer's shape the strides of row-major memory without gaps. Returns how many bytes that has. */
+/* Sets the strides of row-major memory without gaps. Returns the bytes of all items. */
 static size_t compact_strides(struct answer *answer)
 {
     int64_t count = 1;
@@ -81,14 +81,14 @@ void free_device_memory(struct device_memory *memory)
 {
     enum {
         CONTEXT = 1, /* CU_POINTER_ATTRIBUTE_CONTEXT */
-        RELAXED = 2, /* CU_STREAM_CAPTURE_MODE_RELAXED: a stream that captures elsewhere is left alone */
+        RELAXED = 2, /* CU_STREAM_CAPTURE_MODE_RELAXED: doesn't disturb streams that capture elsewhere */
     };
     void *context = NULL;
-    /* A forked child has no CUDA, and what it inherits is its parent's. */
+    /* A forked child can't use CUDA, and the memory belongs to its parent. */
     if (memory->context != NULL && memory->process == getpid()) {
-        Py_BEGIN_ALLOW_THREADS /* it waits for the device, whose callbacks may wait for the GIL */
+        Py_BEGIN_ALLOW_THREADS /* the driver waits for the device, whose callbacks may wait for the GIL */
         int mode = RELAXED;
-        /* Who destroyed the context has freed its memory, too, and it must not be named any more. */
+        /* A destroyed context has freed its memory, and must not be used any more. */
         if (memory->pointer_get_attribute(&context, CONTEXT, memory->address) == 0 && context == memory->context &&
             memory->ctx_push_current(context) == 0) {
             bool relaxed = memory->thread_exchange_stream_capture_mode != NULL &&

@@ -1,16 +1,16 @@
-/* core.c: asks the Go core what to make of a request, unless Go's table says it.
+/* core.c: asks the Go core what to make of a request, unless Go's table has the answer.
  *
- * It is C because the table needs no Go, and the thread's signals wait for the end of a call into it. */
+ * It is C because the table needs no Go, and because signals have to wait during a thread's first call into Go. */
 #include "ask/ask.h"
 #include "platform/platform.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-enum { WIDEST_ITEM = 16 }; /* bytes, where only Go can tell the item's size */
+enum { WIDEST_ITEM = 16 }; /* bytes; for items whose size only Go knows */
 
 #ifdef Py_GIL_DISABLED
-enum { LARGE_BYTES = 0 }; /* other threads run in any case, and may copy at once */
+enum { LARGE_BYTES = 0 }; /* other threads run anyway, and may copy meanwhile */
 #else
 enum { LARGE_BYTES = GIL_BYTES };
 #endif
@@ -31,7 +31,7 @@ static bool may_copy_much(const struct request *request)
         request->facts & FACT_NO_SHAPE) {
         return false;
     }
-    /* An upper bound of an item's bytes: one of the three says them. */
+    /* Upper bound of an item's bytes: one of the three terms gives them. */
     double bytes = WIDEST_ITEM + request->itemsize + request->dtype.bits * request->dtype.lanes / 8;
     for (int32_t i = 0; i < request->ndim; i++) {
         bytes *= request->dims[i] == -1 ? request->span : request->dims[i];
@@ -39,14 +39,14 @@ static bool may_copy_much(const struct request *request)
     return bytes >= LARGE_BYTES;
 }
 
-/* A driver's calls may wait for the device, or for threads that wait for the GIL. */
+/* True if Go may call a driver, which may wait for the device, or for threads that wait for the GIL. */
 static bool may_need_driver(const struct request *request)
 {
     return request->device.device_type != kDLCPU ||
            (request->terms.has_target && request->terms.target.device_type != kDLCPU);
 }
 
-/* false: too little stack is left for Go, which would end the process; the answer says so. */
+/* False if too little stack is left for Go, which would end the process. Sets the answer's error. */
 static bool has_stack(struct answer *answer)
 {
     bool enough = stack_has_bytes(GO_STACK);
@@ -55,14 +55,14 @@ static bool has_stack(struct answer *answer)
                                       "threading.stack_size)";
         _Static_assert(GO_STACK == 16 << 10, "the message names another size");
         answer->status = STATUS_MEMORY_ERROR;
-        memcpy(answer->message, message, sizeof message); /* snprintf may take more stack than there is */
+        memcpy(answer->message, message, sizeof message); /* snprintf may need more stack than is left */
     }
     return enough;
 }
 
-/* C's signal handlers run on Go's stack unless they say SA_ONSTACK. It is small until a thread's first call has grown it.
- * So the first call asks for nothing, and signals wait until it ends, except those that a thread raises itself. To block
- * them in every call would double its time. */
+/* Makes a thread's first call into Go, with an empty request, which grows Go's stack for this thread. C signal handlers
+ * without SA_ONSTACK run on that stack, which is small before. So signals wait until the call ends, except those that
+ * the thread raises itself. Blocking them in every call would double its time. */
 static void make_first_call(describe_function *describe, struct answer *answer)
 {
     static struct request nothing;
@@ -105,7 +105,7 @@ static int raise_answer(const struct answer *answer)
     return -1;
 }
 
-/* Has the core answer. -1: it can't start. */
+/* Calls the core. -1: it can't start. */
 static int call(struct request *request, struct answer *answer, bool lets_others_run)
 {
     describe_function *describe = running_core();

@@ -1,6 +1,6 @@
-/* request.c: puts what was read of an object into a struct request.
+/* request.c: writes what was read of an object into a struct request.
  *
- * It is C because the values come from C structures, and no other side of the contract may see Python's. */
+ * It is C because the values come from C structures, and Go may not see Python objects. */
 #include "ask/ask.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ void request_init(struct request *request, enum protocol protocol)
 void request_format(struct request *request, const char *format)
 {
     size_t length = 0;
-    uint64_t first = 0; /* eight bytes at once, since they are read at once: else that waits for them, 4 ns */
+    uint64_t first = 0; /* stored as one word, since table.c reads it as one: after eight stores that read waits 4 ns */
     for (; length < sizeof first && format[length] != 0; length++) {
         first |= (uint64_t)(unsigned char)format[length] << 8 * length;
     }

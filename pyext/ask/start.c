@@ -1,6 +1,6 @@
-/* start.c: starts the Go core when it is first needed, and afresh in a forked child.
+/* start.c: starts the Go core when it is first needed, and anew in a forked child.
  *
- * It is C because it must run before there is a Go runtime, and where the one inherited through fork is dead. */
+ * It is C because it must run before there is a Go runtime, and in a forked child, whose inherited runtime is dead. */
 #include "ask/ask.h"
 #include "platform/platform.h"
 
@@ -12,20 +12,21 @@
 
 typedef void grow_function(uint32_t processors);
 
-/* What the core gave. A fork zeroes it. */
+/* The core's functions; a fork zeroes them. */
 static struct {
-    _Atomic(describe_function *) describe; /* NULL: no core runs here */
-    _Atomic(grow_function *) grow;         /* NULL: it has grown, or a limit forbade it */
+    _Atomic(describe_function *) describe; /* NULL: no core runs */
+    _Atomic(grow_function *) grow;         /* NULL: already grown, or a limit forbids it */
 } *running;
-static char core_path[4096]; /* beside this library */
+static char core_path[4096]; /* in this library's folder */
 
-/* A start of the core waits for forks, and a fork for a start. Forks don't wait for each other: os.fork holds the GIL, for
- * which a pthread_atfork handler of another library may wait in another fork; so a start lets the GIL go while it waits.
- * Start and fork may still wait in a circle: such a handler may wait for the thread that starts, that thread may itself
- * fork, or a library's constructor, during which the start can't load the core. So neither waits beyond LONGEST_WAIT. */
+/* A start of the core waits for forks, and a fork waits for a start. Forks don't wait for each other: os.fork holds the
+ * GIL, which a pthread_atfork handler of another library may await in another fork. So a start releases the GIL while
+ * it waits. Start and fork may still wait for each other: if such a handler waits for the starting thread, if that
+ * thread itself forks, or if a library's constructor forks, during which the core can't be loaded. So neither waits
+ * longer than LONGEST_WAIT. */
 enum { STARTING = -1 };
-static atomic_int forks;         /* how many go on, or STARTING */
-static atomic_int forks_process; /* in which they do */
+static atomic_int forks;         /* forks in progress, or STARTING */
+static atomic_int forks_process; /* process that counts them */
 
 static struct failure start_alone(const char *copy)
 {
@@ -62,7 +63,8 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
-/* In a forked child whose handlers still run there is no fork to wait for, and no GIL to let go: its waiters are gone. */
+/* Claims the start if no fork is in progress, or after LONGEST_WAIT. A forked child need not wait: the forks counted
+ * are its parent's. */
 static bool may_start(int64_t begin)
 {
     int now = 0;
@@ -71,8 +73,8 @@ static bool may_start(int64_t begin)
             atomic_compare_exchange_strong(&forks, &now, STARTING));
 }
 
-/* Blocks all signals from then on: a handler may fork, and would wait for the start that it interrupts. And the threads
- * that Go starts inherit the mask: a signal that the program's threads block must not be taken by one of Go's. */
+/* Waits until it may start, and blocks all signals: a handler may fork, and would wait for the start that it
+ * interrupts. Go's threads inherit the mask, so they take no signal that the program's threads block. */
 static void begin_start(sigset_t *before)
 {
     int64_t begin = milliseconds();
@@ -92,14 +94,14 @@ static void end_start(const sigset_t *before)
     restore_signals(before);
 }
 
-/* Starts the core, unless one runs. It keeps the GIL, since os.putenv must not change the environment meanwhile. */
+/* Starts the core unless one runs. Keeps the GIL meanwhile, so that os.putenv can't change the environment. */
 static struct failure start(const char *copy)
 {
     struct failure failure = {0};
     sigset_t before;
     begin_start(&before);
     if (atomic_load(&running->describe) == NULL) {
-        forget_runtime(); /* the parent's, where another library's handler starts this before after_fork_in_child */
+        forget_runtime(); /* the parent's, if another library's fork handler comes here before after_fork_in_child */
         failure = start_alone(copy);
     }
     end_start(&before);
@@ -118,7 +120,7 @@ PyObject *start_copy(PyObject *Py_UNUSED(module), PyObject *path)
 
 describe_function *running_core(void)
 {
-    enum { MOST_STARTS = 8 }; /* a signal handler may fork after each */
+    enum { MOST_STARTS = 8 }; /* after each, a signal handler may fork */
     prepare_thread();
     describe_function *describe = atomic_load(&running->describe);
     for (int starts = 0; describe == NULL && starts < MOST_STARTS; starts++) {
@@ -130,7 +132,7 @@ describe_function *running_core(void)
         }
         describe = atomic_load(&running->describe);
     }
-    if (describe == NULL) { /* Python's modules started that of another package */
+    if (describe == NULL) { /* Python's modules started another package's core */
         PyErr_SetString(PyExc_RuntimeError, "the Go core can't start in a copy of the package under another name");
     }
     return describe;
@@ -148,7 +150,7 @@ void grow_core(void)
     if (grow != NULL && may_grow(processors)) {
         grow((uint32_t)processors);
     }
-    atomic_store(&running->grow, NULL); /* not before: other large copies wait until then */
+    atomic_store(&running->grow, NULL); /* last: other large copies wait for this */
     end_start(&before);
 }
 
@@ -164,8 +166,8 @@ static void before_fork(void)
     }
 }
 
-/* The count may be 0 already: a signal handler that interrupts a fork may itself fork. In its child the count begins at 0,
- * and the handler returns into the interrupted fork, which ends here. */
+/* The count may already be 0: if a signal handler forks during a fork, its child counts from 0, and the interrupted
+ * fork also ends there. */
 static void after_fork(void)
 {
     int now = atomic_load(&forks);
@@ -173,15 +175,15 @@ static void after_fork(void)
     }
 }
 
-/* The runtime that a forked child inherits has lost its threads (golang/go#15538): the child forgets it. What it
- * bound to this thread is forgotten too, since its destructor, at the thread's end, would enter that runtime. */
+/* Forgets the inherited runtime, which has lost its threads (golang/go#15538), and what it bound to this thread, whose
+ * destructor would enter that runtime when the thread ends. */
 static void after_fork_in_child(void)
 {
     atomic_store(&running->describe, NULL);
     atomic_store(&running->grow, NULL);
     forget_runtime();
     python_after_fork();
-    atomic_store(&forks, 0); /* the other threads' are the parent's */
+    atomic_store(&forks, 0); /* forks of other threads are the parent's */
 }
 
 int start_init(void)

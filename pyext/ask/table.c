@@ -1,5 +1,5 @@
-/* table.c: describes ordinary memory without Go: CPU memory of a type that Go has put into a table when this was written,
- * in any shape, with any strides. All else, and all that has to be refused, is left to Go.
+/* table.c: describes ordinary CPU memory without Go, in any shape and with any strides, if its type is in the table
+ * that Go wrote at development time (type_table.h). Go answers all else, and makes all refusals.
  *
  * It is C because a call into Go takes longer than all of this, and Go's start a thousand times as long. */
 #include "ask/ask.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #ifndef DLPACK_USES_TABLE
-#define DLPACK_USES_TABLE 1 /* 0: Go is asked each time; for tests, which compare */
+#define DLPACK_USES_TABLE 1 /* 0: always ask Go; tests compare the answers */
 #endif
 
 struct known_type {
@@ -15,17 +15,17 @@ struct known_type {
     struct type_names names;
 };
 
-/* How a protocol spells a type, and what Go says of its items. A free place of the table is all zero. */
+/* A protocol's spelling of a type, and what Go says of its items. A free place of the table is all zero. */
 struct type_spelling {
     uint8_t protocol;
     uint8_t padded;          /* 1: DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED */
     uint8_t buffer_itemsize; /* PROTOCOL_BUFFER only */
-    /* Up to text no part of the spelling. */
+    /* From here up to text: not part of the spelling. */
     uint8_t itemsize, alignment; /* bytes */
     uint8_t flags;               /* DLPACK_FLAG_BITMASK_* */
     bool versioned_only : 1;
-    bool swapped : 1;       /* a copy reverses the bytes of its words, which are `alignment` bytes each */
-    uint8_t type;           /* its number in known_types */
+    bool swapped : 1;       /* a copy reverses the bytes of each word of `alignment` bytes */
+    uint8_t type;           /* index in known_types */
     char text[FORMAT_SIZE]; /* PROTOCOL_DLTENSOR: the DLDataType */
 };
 
@@ -40,7 +40,7 @@ static inline uint64_t word_at(const void *words, int i)
     return word;
 }
 
-/* A typestr means the same to frombuffer, from_pointer and the array struct as to the array interface. */
+/* A typestr means the same in PROTOCOL_MEMORY and in the array struct as in the array interface. */
 static inline uint8_t spelling_protocol(const struct request *request)
 {
     char first = request->format[0];
@@ -50,7 +50,7 @@ static inline uint8_t spelling_protocol(const struct request *request)
     return is_typestr ? PROTOCOL_ARRAY_INTERFACE : request->protocol;
 }
 
-/* NULL: the table does not have it. */
+/* NULL: not in the table. */
 static inline const struct type_spelling *find_spelling(const struct request *request)
 {
     uint64_t padded = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, words[SPELLING_WORDS], hash = 0;
@@ -77,7 +77,7 @@ static inline const struct type_spelling *find_spelling(const struct request *re
     return NULL;
 }
 
-/* Whether nothing but a type, a layout and an address is said of CPU memory. */
+/* True if the request says only the type, layout and address of CPU memory. */
 static inline bool is_ordinary(const struct request *request)
 {
     bool strided = (request->facts & FACT_STRIDES) != 0, has_span = (request->facts & FACT_SPAN) != 0;
@@ -89,7 +89,7 @@ static inline bool is_ordinary(const struct request *request)
            (request->offset == 0 || has_span || request->protocol == PROTOCOL_DLTENSOR);
 }
 
-/* The length of frombuffer's dimension of -1: as many items as there is memory for. -1: Go has to look. */
+/* Infers the length of frombuffer's dimension of -1 from the span. -1: only Go can answer. */
 __attribute__((noinline)) static int64_t open_length(const struct request *request, int64_t itemsize, int32_t open)
 {
     uint64_t span = (uint64_t)request->span, step = (uint64_t)itemsize;
@@ -106,7 +106,8 @@ __attribute__((noinline)) static int64_t open_length(const struct request *reque
     return left % step == 0 ? (int64_t)(left / step) : -1;
 }
 
-/* Gives the answer the request's shape, without gaps. An empty dimension counts as 1, as in Go. */
+/* Gives the answer the request's shape, without gaps. An empty dimension counts as 1, as in Go. false: only Go can
+ * answer. */
 static inline bool lay_out(const struct request *request, struct answer *answer, bool *empty)
 {
     int64_t count = 1, bytes;
@@ -131,7 +132,7 @@ static inline bool lay_out(const struct request *request, struct answer *answer,
     return true;
 }
 
-/* Gives it the request's strides, if these lead to another item. */
+/* Gives the answer the request's strides, except in dimensions of one item. false: only Go can answer. */
 __attribute__((noinline)) static bool stretch(const struct request *request, struct answer *answer)
 {
     bool in_items = request->protocol == PROTOCOL_DLTENSOR || request->protocol == PROTOCOL_MEMORY;
@@ -165,7 +166,7 @@ __attribute__((noinline)) static bool stretch(const struct request *request, str
     return true;
 }
 
-/* Whether the items lie at addresses that there are, aligned, and within the memory. */
+/* True if the items lie at valid addresses, aligned, and within the span. */
 static inline bool lies_well(const struct request *request, const struct answer *answer, uint64_t alignment)
 {
     uint64_t first = request->data + request->offset;
@@ -199,7 +200,7 @@ HOT bool look_up(const struct request *request, struct answer *answer)
     answer->dtype = type->dtype;
     answer->device = (DLDevice){kDLCPU, 0};
     answer->flags = spelling->flags | (request->flags & DLPACK_FLAG_BITMASK_IS_COPIED);
-    answer->offset = empty ? -request->data : request->offset; /* nothing lies nowhere */
+    answer->offset = empty ? -request->data : request->offset; /* without items, data is NULL */
     answer->byte_offset = 0;
     answer->stream = STREAM_UNKNOWN;
     answer->versioned_only = spelling->versioned_only;

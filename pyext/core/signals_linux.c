@@ -1,14 +1,15 @@
-/* signals_linux.c: has Go's runtime take SIGSEGV and SIGBUS, pass on those that are not its own, and leave all other
- * signals alone.
+/* signals_linux.c: lets Go's runtime handle SIGSEGV and SIGBUS only, and pass on those that are not its own.
  *
- * No setting of Go forbids it to take SIGURG, SIGPIPE and SIGFPE too, to add SA_ONSTACK to each handler that is there,
- * and to unblock SIGCHLD, SIGPROF and others in each thread that it runs in: a signal that the program blocked and waits
- * for would be lost, and a handler without SA_ONSTACK would run on a goroutine's stack of a few KiB, and overflow it. It
- * does so to the signals that have flags in a table, runtime.sigtable; they are cleared here before the runtime starts.
- * The core does without: Go preempts by SIGURG, which is turned off (build.py), its SIGPIPE is for programs that write,
- * and its divisors are checked. Where a later Go has another table nothing is changed, and test_signals.py fails.
+ * By default Go also takes SIGURG, SIGPIPE and SIGFPE, adds SA_ONSTACK to each handler that is there, and unblocks
+ * SIGCHLD, SIGPROF and others in each thread that it runs in. No setting forbids it. A signal that the program blocks
+ * and waits for would be lost, and a handler without SA_ONSTACK would overflow a goroutine's stack of a few KiB. Go
+ * does so to each signal with flags in its table, runtime.sigtable. This file clears the flags before the runtime
+ * starts.
  *
- * It is C because it must run before the runtime, which starts in a constructor of this library, too. */
+ * The core does not need these signals: preemption by SIGURG is off (build.py), SIGPIPE is for programs that write, and
+ * divisors are checked. If a later Go has another table, nothing changes and test_signals.py fails.
+ *
+ * It is C because it must run before the runtime, which a constructor of this library starts. */
 #define _GNU_SOURCE
 #include <link.h>
 #include <signal.h>
@@ -16,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An entry of runtime.sigtable, which the number of the signal is the index of. */
+/* An entry of runtime.sigtable; its index is the signal's number. */
 struct entry {
     int32_t flags;
     const char *name;
@@ -25,10 +26,10 @@ struct entry {
 
 enum { LAST = 64 };
 
-/* runtime2.go's flags. */
+/* Flags of Go's runtime2.go. */
 enum { NOTIFY = 1, KILL = 2, THROW = 4, PANIC = 8, UNBLOCK = 128 };
 
-/* Of the first signals: by these, at this distance, the table is known among the data. */
+/* Flags of the first signals; is_table recognises the table by them. */
 static const int32_t known[] = {
     0,
     [SIGHUP] = NOTIFY | KILL,
@@ -41,7 +42,7 @@ static const int32_t known[] = {
     [SIGFPE] = PANIC | UNBLOCK,
 };
 
-/* This library: the linker puts the ELF header, and the table of its parts, at the beginning. */
+/* Start of this library: its ELF header, which leads to the program headers. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 static bool is_table(const struct entry *table)
@@ -59,7 +60,7 @@ static void change_flags(struct entry *table)
     for (int number = 0; number <= LAST; number++) {
         bool is_of_glibc = number == 32 || number == 33;
         if (number == SIGBUS || number == SIGSEGV) {
-            table[number].flags |= KILL; /* one that a program sends while Go works ends the process without a report */
+            table[number].flags |= KILL; /* sent by a program while Go runs, it ends the process without a report */
         }
         else if (!is_of_glibc) {
             table[number].flags = 0;
@@ -67,13 +68,13 @@ static void change_flags(struct entry *table)
     }
 }
 
-/* Go's constructor has no priority, so it runs later than these two. */
+/* These two run before Go's constructor, which has no priority. */
 
 __attribute__((constructor(101))) static void leave_signals_alone(void)
 {
     char *first = (char *)&__ehdr_start;
     const ElfW(Phdr) *parts = (const ElfW(Phdr) *)(first + __ehdr_start.e_phoff);
-    uintptr_t constants_end = 0; /* of what only the loader writes, which comes first */
+    uintptr_t constants_end = 0; /* end of RELRO, which only the loader writes; it comes first */
     for (int i = 0; i < __ehdr_start.e_phnum; i++) {
         if (parts[i].p_type == PT_GNU_RELRO) {
             constants_end = (uintptr_t)first + parts[i].p_vaddr + parts[i].p_memsz;
@@ -93,7 +94,7 @@ __attribute__((constructor(101))) static void leave_signals_alone(void)
     }
 }
 
-/* Does what the default action does. A fault comes again, and then ends the process where it happened. */
+/* Takes the default action. A fault then recurs, and ends the process at the faulting instruction. */
 static void end_by_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -103,8 +104,8 @@ static void end_by_signal(int number, siginfo_t *info, void *context)
     }
 }
 
-/* Go passes a fault in C that it called on to the handler that was there before its own. Where there was none it prints
- * a report, and ends the process by another signal after up to 10 s. */
+/* Installs end_by_signal before Go's handlers. Go passes a fault in C that it called to the earlier handler; without
+ * one it prints a report and, after up to 10 s, ends the process by another signal. */
 __attribute__((constructor(101))) static void handle_faults_below_go(void)
 {
     static const int faults[] = {SIGSEGV, SIGBUS};

@@ -1,14 +1,14 @@
-/* delegate.c: objects with __dlpack__, which are asked for their tensor, or by a consumer's arguments for a capsule; where
- * they refuse, their other protocols serve.
+/* delegate.c: objects with __dlpack__, which are asked for their tensor, or with a consumer's arguments for a capsule.
+ * If they refuse, their other protocols serve.
  *
- * It is C because each export asks. What else they are asked after a refusal, and off the CPU, dlpack._delegate decides. */
+ * It is C because each export asks. dlpack._delegate decides what to ask after a refusal, and off the CPU. */
 #include "delegate/delegate.h"
 
 #include <stdatomic.h>
 
 /* Asking. */
 
-/* obj.__dlpack__ with the arguments that are there: a producer that knows no others must not be given them. */
+/* Calls obj.__dlpack__ with only the arguments that were given: a producer may not know the others. */
 HOT static PyObject *call_producer(PyObject *obj, const struct export_arguments *arguments)
 {
     PyObject *passed[1 + EXPORT_ARGUMENTS] = {obj};
@@ -29,9 +29,9 @@ HOT static PyObject *call_producer(PyObject *obj, const struct export_arguments 
     return capsule;
 }
 
-enum { NO_DEVICE = -2 }; /* error: the answer is no device */
+enum { NO_DEVICE = -2 }; /* error: the answer is not a device */
 
-/* obj.__dlpack_device__(). 1: read; 0: obj has no such method; -1 or NO_DEVICE: error. */
+/* Calls obj.__dlpack_device__(). 1: read; 0: obj has no such method; -1 or NO_DEVICE: error. */
 static int producer_device(PyObject *obj, DLDevice *device)
 {
     PyObject *method;
@@ -58,7 +58,7 @@ static int producer_device(PyObject *obj, DLDevice *device)
     return found;
 }
 
-/* call_python of a function that may ask a producer. */
+/* call_python for a function that may ask a producer. */
 static PyObject *ask_in_python(PyObject *function, PyObject *args)
 {
     int *calls = begin_producer_call(true);
@@ -73,7 +73,7 @@ static PyObject *ask_in_python(PyObject *function, PyObject *args)
 
 /* Importing. */
 
-/* A new object with the tensor of what the producer gave, which the work queued on a stream completes. */
+/* Makes an object with the tensor of the producer's answer, which the work queued on a stream completes. */
 static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64_t stream)
 {
     DLPackObject *imported = object_new(self->obj, self->copy);
@@ -93,7 +93,7 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64
     return imported;
 }
 
-/* The first import stays, where another thread, or the producer, came here, too; borrowed. */
+/* Keeps `imported`, unless another thread or the producer came first; steals it. Returns the import kept, borrowed. */
 static DLPackObject *keep_import(DLPackObject *self, DLPackObject *imported)
 {
     DLPackObject *kept = NULL;
@@ -104,12 +104,12 @@ static DLPackObject *keep_import(DLPackObject *self, DLPackObject *imported)
     return kept;
 }
 
-/* What copy=None had to copy serves all exports from now on, if what it was copied from was complete; steals imported. */
+/* Caches the copy that copy=None forced, for later exports, if its source was complete. Steals imported. */
 static PyObject *keep_copy(DLPackObject *self, DLPackObject *imported, bool was_complete)
 {
     if (was_complete && self->copy == COPY_IF_NEEDED && imported->copy == COPY_IF_NEEDED && holds_memory(imported)) {
         DLPackObject *kept = keep_import(self, (DLPackObject *)Py_NewRef((PyObject *)imported));
-        if (holds_memory(kept)) { /* perhaps another thread's */
+        if (holds_memory(kept)) { /* it may be another thread's */
             Py_INCREF((PyObject *)kept);
             Py_DECREF((PyObject *)imported);
             return (PyObject *)kept;
@@ -149,7 +149,7 @@ PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
     return Py_BuildValue("(zN)", protocol, found < 0 ? take_exception() : new_none());
 }
 
-/* A new object with the producer's tensor as it is now, on the device that producer_device found. Where that refused
+/* Makes an object with the producer's tensor as it is now, on the device that producer_device found. If that refused
  * (found < 0), its refusal is pending. */
 static DLPackObject *import_from(DLPackObject *self, int found, DLDevice device)
 {
@@ -183,7 +183,7 @@ int delegate_device(DLPackObject *self, DLDevice *device)
     return kept == NULL ? -1 : 0;
 }
 
-/* Has the producer order its work on the imported memory before the legacy default stream's, or off CUDA end it. */
+/* Lets the producer order its work on the imported memory before the legacy default stream, or off CUDA finish it. */
 static int order_import(DLPackObject *self)
 {
     DLPackObject *ordered = (DLPackObject *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, Py_True));
@@ -263,15 +263,15 @@ DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy co
 
 /* Exporting. */
 
-/* The tensor in a producer's answer, a capsule of the expected name or of the other one; *name says which, NULL: neither.
- * The tensor is NULL there, too, and where it is of another major version, of which no more is known. */
+/* Returns the tensor in a producer's answer, and in *name its capsule's name: the expected one, the other one, or NULL.
+ * Without a name the tensor is NULL. It is also NULL for another major version, whose layout is unknown. */
 HOT static const DLTensor *tensor_in(PyObject *answer, const char *expected, const char **name)
 {
     *name = NULL;
     if (answer == NULL) {
         return NULL;
     }
-    const void *managed = PyCapsule_GetPointer(answer, expected); /* to ask PyCapsule_IsValid first takes 5 ns */
+    const void *managed = PyCapsule_GetPointer(answer, expected); /* asking PyCapsule_IsValid first takes 5 ns */
     if (managed != NULL) {
         *name = expected;
     }
@@ -291,15 +291,15 @@ HOT static const DLTensor *tensor_in(PyObject *answer, const char *expected, con
     return versioned->version.major == DLPACK_MAJOR_VERSION ? &versioned->dl_tensor : NULL;
 }
 
-/* Whether a producer is told CUDA's legacy default stream where nobody named one: None means that, but not to torch,
- * which then orders nothing. Torch's pinned tensors, kDLCUDAHost, take no stream. */
+/* True if the producer has to be told CUDA's legacy default stream when nobody names a stream. None means that one, but
+ * torch then orders nothing. Torch's pinned tensors, kDLCUDAHost, accept no stream. */
 static bool has_default_stream(DLDevice device)
 {
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
 }
 
-/* Whether the producer has to be told CUDA's legacy default stream for what it gave: nobody named one, and the consumer
- * asks for no device, or for the one that the memory is on. -1: error. */
+/* 1: ask the producer again, with CUDA's legacy default stream, because nobody named a stream, and the consumer asked
+ * for no device, or for the memory's own. 0: `given` is right; -1: error. */
 HOT static int lacks_stream(const DLPackObject *self, const struct export_arguments *arguments, DLDevice asked,
                             const DLTensor *given)
 {
@@ -318,7 +318,7 @@ HOT static int lacks_stream(const DLPackObject *self, const struct export_argume
     return found > 0 ? same_device(asked, own) : found;
 }
 
-/* Whether it surely has no items: nobody has validated it. */
+/* True if provably empty; the tensor is not validated yet. */
 static bool is_empty(const DLTensor *tensor)
 {
     bool readable = tensor->shape != NULL && tensor->ndim <= MAX_NDIM, empty = false;
@@ -328,7 +328,7 @@ static bool is_empty(const DLTensor *tensor)
     return empty;
 }
 
-/* Whether copy=None can't share what the producer gave. -1: error. */
+/* 1: copy=None has to copy, since the producer's tensor can't be shared. -1: error. */
 static int needs_copy(const DLPackObject *self, PyObject *capsule)
 {
     if (self->copy != COPY_IF_NEEDED) {
@@ -341,7 +341,7 @@ static int needs_copy(const DLPackObject *self, PyObject *capsule)
         return -1;
     }
     bool needs = seen < 0 && PyErr_ExceptionMatches(PyExc_BufferError);
-    PyErr_Clear(); /* what is refused otherwise is handed on */
+    PyErr_Clear(); /* other refusals are left to the consumer */
     return needs;
 }
 
@@ -375,8 +375,8 @@ HOT PyObject *delegate_export(DLPackObject *self, const struct export_arguments 
     if (answer == NULL && !is_refusal()) {
         return NULL;
     }
-    /* Some consumers (tensorflow, onnxruntime before 1.32) ignore byte_offset, and all ignore that data is NULL, as torch's
-     * MaskedTensor exports it. */
+    /* Some consumers (tensorflow, onnxruntime before 1.32) ignore byte_offset, and all ignore a NULL data, which
+     * torch's MaskedTensor exports. */
     bool fits =
         name == expected && (given == NULL || (given->byte_offset == 0 && (given->data != NULL || is_empty(given))));
     int needs = fits && given != NULL ? needs_copy(self, answer) : !fits;
@@ -391,7 +391,7 @@ HOT PyObject *delegate_export(DLPackObject *self, const struct export_arguments 
     PyObject *args =
         Py_BuildValue("(NON)", pack_arguments(self, arguments), answer == NULL ? Py_None : answer, refusal);
     PyObject *capsule = make_call(ask_in_python(python.export_otherwise, args));
-    /* What can't be copied is handed on, too. */
+    /* If it can't be copied either, pass the answer on. */
     if (capsule == NULL && fits && PyErr_ExceptionMatches(PyExc_BufferError) && PyCapsule_IsValid(answer, expected)) {
         PyErr_Clear();
         return answer;

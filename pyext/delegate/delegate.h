@@ -1,42 +1,42 @@
-/* delegate.h: the room of objects with __dlpack__, which are asked when their memory is needed: delegates.
+/* delegate.h: the room of delegates: objects with __dlpack__, which are asked when their memory is needed.
  *
- * Ownership: a delegate holds its producer, and at most one import of its tensor, which is kept; other imports are the
- * caller's. Errors: NULL or -1 with an exception set. */
+ * Ownership: a delegate holds its producer, and keeps at most one import of its tensor; other imports are the caller's.
+ * Errors: NULL or -1 with an exception set. */
 #ifndef DLPACK_DELEGATE_H
 #define DLPACK_DELEGATE_H
 
 #include "read/read.h"
 
-/* These are for any DLPackObject, a delegate or not. */
+/* For any DLPackObject, delegate or not. */
 
-/* The object with the tensor: self, or of a delegate its import; borrowed. Work on the memory may go on. NULL: error. */
+/* Returns the object with the tensor: self, or a delegate's import; borrowed. Work on it may still run. NULL: error. */
 DLPackObject *tensor_of(DLPackObject *self);
 
-/* tensor_of, for use in the order of the legacy default stream: a producer's work on a device is ordered before. */
+/* Like tensor_of, and orders a producer's work on a device before the legacy default stream. */
 DLPackObject *ordered_tensor_of(DLPackObject *self);
 
-/* tensor_of, for use by the CPU: work on the memory has ended. NULL: error, or the CPU can't read the memory. */
+/* Like tensor_of, and waits for work on the memory to end. NULL: error, or the CPU can't read the memory. */
 DLPackObject *cpu_tensor_of(DLPackObject *self);
 
-/* The object with the memory on a device, and copied where copy says so. NULL: error. */
+/* Returns an object with self's memory on the device (NULL: its own), copied if `copy` says so. NULL: error. */
 DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy);
 
-/* These are for delegates alone. */
+/* For delegates only. */
 
-/* The producer's own device, or where it does not say, that of its tensor. 0: read; -1: error. */
+/* Reads the producer's device, or if it does not say, that of its tensor. 0: read; -1: error. */
 int delegate_device(DLPackObject *self, DLDevice *device);
 
-/* The capsule that the producer gives for these arguments, or one of the tensor that it gives otherwise. */
+/* Returns the producer's capsule for these arguments, or if it gives none that fits, another capsule of its tensor. */
 PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments);
 
-/* For dlpack._delegate; what they raise they return, as the functions there do. */
+/* For dlpack._delegate; like the functions there, they return exceptions instead of raising them. */
 
-/* dlpack._dlpack._import(x, capsule, stream): a new object with the tensor of a capsule that x's producer gave, which the
+/* dlpack._dlpack._import(x, capsule, stream): a new object with the tensor of a capsule from x's producer, which the
  * work queued on the stream completes. */
 PyObject *import_given(PyObject *module, PyObject *args);
 
-/* dlpack._dlpack._read_by_others(x, copy): (protocol or None, object): the first protocol other than __dlpack__ of x's
- * producer, and a new object with what it says, None where there is none. */
+/* dlpack._dlpack._read_by_others(x, copy): the first protocol other than __dlpack__ that x's producer speaks, and a new
+ * object read by it; (None, None) if there is none. */
 PyObject *read_by_others(PyObject *module, PyObject *args);
 
 #endif

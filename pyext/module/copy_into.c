@@ -1,4 +1,4 @@
-/* copy_into.c: copy_into(), which fills memory that is there already.
+/* copy_into.c: copy_into(), which fills memory that exists already.
  *
  * It is C because a small copy takes less time than a call into Go. */
 #include "module/module.h"
@@ -17,7 +17,7 @@ DLPackObject *hold_buffer(PyObject *obj, enum copy copy, struct request *request
     return self;
 }
 
-/* The tensor that asdlpack makes of obj, which the request describes. NULL: error. */
+/* Returns the tensor that asdlpack makes of obj, and describes it in the request. NULL: error. */
 static DLPackObject *read_tensor(PyObject *obj, enum copy copy, struct request *request)
 {
     DLPackObject *shared = share(obj, copy, NULL), *holder = shared == NULL ? NULL : ordered_tensor_of(shared);
@@ -31,16 +31,16 @@ static DLPackObject *read_tensor(PyObject *obj, enum copy copy, struct request *
     return holder;
 }
 
-/* What holds obj's memory, which the request describes. NULL: error. A buffer says more than __dlpack__ can, such as
- * another byte order. Where obj's type is known to give the same memory by its buffer, that is read first; else only after
- * asdlpack has refused. */
+/* Returns the object that holds obj's memory, and describes that in the request. NULL: error. A buffer can describe
+ * more than __dlpack__, such as another byte order. It is read first if obj's type is known to give the same memory by
+ * it, else only after asdlpack has refused. */
 static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, struct request *request)
 {
     enum known_type known = known_type(obj);
     bool has_buffer = PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type);
     bool tried = has_buffer && (known == BUFFER_ALONE || known == HAS_BOTH);
     DLPackObject *self = tried ? hold_buffer(obj, COPY_NEVER, request) : NULL;
-    if (self != NULL && request->format[0] == 'T') { /* a number of numpy's may have fields, too: __dlpack__ gives it */
+    if (self != NULL && request->format[0] == 'T') { /* numpy numbers with fields: __dlpack__ gives the numbers */
         Py_CLEAR(self);
         tried = false;
     }
@@ -66,7 +66,7 @@ static DLPackObject *read_side(PyObject *obj, const char *side, enum copy copy, 
     return self;
 }
 
-/* Refuses a target that gave a copy to this call alone: what is written there would be lost. -1: error. */
+/* Refuses a target that made a copy for this call, since the items written to it would be lost. -1: error. */
 static int check_is_no_copy(PyObject *obj, const DLPackObject *target)
 {
     const char *protocol = target->protocol == NULL ? "" : target->protocol;
@@ -75,7 +75,7 @@ static int check_is_no_copy(PyObject *obj, const DLPackObject *target)
     return may_be ? check_in_python(python.refuse_copy, PyTuple_Pack(2, obj, target)) : 0;
 }
 
-/* Copies what Go's table describes. Returns what copy_in_core does. */
+/* Copies if Go's table has both data types. Returns as copy_in_core does. */
 HOT static int copy_plainly(PyObject *const objects[2], struct request *source, const struct request *target)
 {
     struct answer from, to;
@@ -109,7 +109,7 @@ HOT static int copy_plainly(PyObject *const objects[2], struct request *source, 
     return copy_in_core(&plan, bytes, source, &from);
 }
 
-/* Has Go copy, or refuse. -1: error. */
+/* Lets Go copy, or refuse. -1: error. */
 static int copy_in_full(struct request *source, struct request *target)
 {
     struct answer answer;
@@ -124,7 +124,7 @@ HOT PyObject *copy_into(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
     if (nargs != 2 || kwnames != NULL) {
         return read_in_python(python.plain_copy_into, NULL, args, nargs, kwnames);
     }
-    /* The target first: where it is refused, no capsule was consumed. */
+    /* The target first: if it is refused, the source's capsule was not consumed. */
     DLPackObject *source = NULL, *target = read_side(args[1], "target", COPY_NEVER, &to);
     int copied = -1;
     if (target != NULL && target->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {

@@ -1,17 +1,17 @@
-/* memory.c: frombuffer() and from_pointer(), where the caller says what the memory is.
+/* memory.c: frombuffer() and from_pointer(), whose callers describe the memory.
  *
- * It is C because it reads Python's arguments; what they make of the memory is decided in Go. */
+ * It is C because it reads Python's arguments; Go decides what they make of the memory. */
 #include "module/module.h"
 
-/* An int, or a tuple of them. */
+/* Reads an int, or a tuple of them. */
 static bool plain_lengths(PyObject *value, int64_t *into, int32_t *count)
 {
     *count = 1;
     return plain_int(value, into) || plain_ints(value, into, count);
 }
 
-/* The data type's name, which the request borrows, the shape and the strides (elements) that the caller gave; without a
- * shape, one dimension with all that is there. false: Python has to look at them. */
+/* Reads the data type's name, which the request borrows, the shape, and the strides (elements). Without a shape, there
+ * is one dimension with all the items. false: one of them is not plain. */
 static bool plain_layout(PyObject *dtype, PyObject *shape, PyObject *strides, struct request *request)
 {
     const char *name;
@@ -31,7 +31,7 @@ static bool plain_layout(PyObject *dtype, PyObject *shape, PyObject *strides, st
     return plain_lengths(strides, strides_in(request), &request->stride_count);
 }
 
-/* The bytes of memory that asdlpack described: self holds a buffer of holder; off the CPU, holder itself. */
+/* Reads the bytes of a tensor that asdlpack described. self holds holder's buffer; if the CPU can't read it, holder. */
 static int read_described(DLPackObject *self, DLPackObject *holder, struct request *request)
 {
     self->protocol = holder->protocol;
@@ -52,7 +52,7 @@ static int read_described(DLPackObject *self, DLPackObject *holder, struct reque
     return 0;
 }
 
-/* The bytes of a tensor that asdlpack makes of the object. */
+/* Reads the bytes of the tensor that asdlpack makes of the object. */
 static int read_tensor(DLPackObject *self, PyObject *obj, struct request *request)
 {
     DLPackObject *shared = share(obj, COPY_NEVER, NULL);
@@ -65,11 +65,11 @@ static int read_tensor(DLPackObject *self, PyObject *obj, struct request *reques
     return read;
 }
 
-/* The object's bytes: its buffer, which has any type; where it gives none, what asdlpack makes of it. */
+/* Reads the object's bytes: its buffer, of any data type; without one, the tensor that asdlpack makes of it. */
 static int read_memory(DLPackObject *self, PyObject *obj, struct request *request)
 {
     if (PyCapsule_CheckExact(obj) || structure_reader(obj) != NULL) {
-        /* It would be lost where the rest is refused, and a pointer has no length. */
+        /* A capsule would be lost if the rest is refused, and a pointer has no length. */
         return check_in_python(python.refuse_tensor, PyTuple_New(0));
     }
     if (PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type)) {

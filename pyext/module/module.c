@@ -12,12 +12,12 @@ static int become_delegate(DLPackObject *self)
     return 1;
 }
 
-/* Recognises the protocol of self->obj. 1: done; 0: it speaks none; -1: error; STRUCTURE: dlpack.structs reads it. */
+/* Finds the protocol of self->obj. 1: done; 0: it speaks none; -1: error; STRUCTURE: dlpack.structs reads it. */
 enum { STRUCTURE = 2 };
 static int recognise(DLPackObject *self, enum known_type known)
 {
     PyObject *obj = self->obj;
-    self->stream = STREAM_LEGACY; /* of a managed tensor, whose consumer names no stream */
+    self->stream = STREAM_LEGACY; /* for a managed tensor: its consumer names no stream */
     if (PyCapsule_CheckExact(obj)) {
         return take_capsule(self, obj) < 0 ? -1 : 1;
     }
@@ -48,8 +48,7 @@ static int recognise(DLPackObject *self, enum known_type known)
     return is_new && remember_type(obj, BUFFER_ALONE) < 0 ? -1 : found;
 }
 
-/* A copy of what numpy gives as a buffer, too, which takes half as long as by a capsule. NULL without an error: it gives
- * none. */
+/* Copies a numpy array by its buffer, which takes half as long as by a capsule. NULL without an error: no buffer. */
 __attribute__((noinline)) static DLPackObject *copy_buffer(PyObject *obj)
 {
     struct request request;
@@ -66,8 +65,7 @@ __attribute__((noinline)) static DLPackObject *copy_buffer(PyObject *obj)
     return self;
 }
 
-/* Imports a delegate's tensor where it is copied or moved. What is moved is copied on its way to the device alone: its
- * import makes no copy before. */
+/* Imports a delegate's tensor if it is to be copied or moved. A move makes the only copy, on its way to the device. */
 static DLPackObject *settle_delegate(DLPackObject *self, enum copy copy, const DLDevice *device)
 {
     if (device != NULL) {
@@ -91,8 +89,8 @@ static DLPackObject *share_structure_of(PyObject *pointer, enum copy copy, const
     return (DLPackObject *)make_call(call_python(structure_reader(pointer), args));
 }
 
-/* What was wrapped before, as it is asked for now. NULL without an error: it was wrapped without leave to copy, and can't
- * be shared; now it may be copied, so its producer is to be asked anew. */
+/* Shares an object that was wrapped before, as asked for now. NULL without an error: it was wrapped with copy=False and
+ * can't be shared; now it may be copied, so ask its producer anew. */
 static DLPackObject *share_wrapped(DLPackObject *self, enum copy copy, const DLDevice *device)
 {
     bool may_copy = self->delegate && self->copy == COPY_NEVER && copy != COPY_NEVER;
@@ -143,7 +141,7 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
 
 HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    /* Where there is an owner, or align, Python reads the arguments. */
+    /* With owner or align, Python reads the arguments. */
     static const struct parameters parameters = {.positional = 1,
                                                  .required = 1,
                                                  .names = {&names.obj, &names.copy, &names.device}};
@@ -159,8 +157,8 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
     return (PyObject *)share(given.obj, copy, given.device == Py_None ? NULL : &device);
 }
 
-/* (name of the capsule, its tensor or None): nothing is consumed, and of a capsule that was, or is not DLPack's, only the
- * name is read. */
+/* Returns (the capsule's name, its tensor or None), and consumes nothing. If the capsule was consumed, or is not
+ * DLPack's, reads only the name. */
 static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     const char *name = PyCapsule_GetName(capsule);
@@ -201,7 +199,7 @@ static PyMethodDef module_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* dlpack._dlpack._connect(functions): what Python does, by name. Before that, nothing else may be called. */
+/* dlpack._dlpack._connect(functions): stores the functions that Python defines, by name. Call it before all others. */
 static PyObject *connect(PyObject *Py_UNUSED(module), PyObject *functions)
 {
     bool connected = take_functions(functions) == 0 && add_docs(module_methods) == 0 && type_connect() == 0;
@@ -210,7 +208,7 @@ static PyObject *connect(PyObject *Py_UNUSED(module), PyObject *functions)
 
 static int module_exec(PyObject *module)
 {
-    /* The deleters take the GIL by PyGILState_Ensure, which knows the main interpreter alone. */
+    /* Deleters take the GIL by PyGILState_Ensure, which knows only the main interpreter. */
     if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
         PyErr_SetString(PyExc_ImportError, "dlpack works in the main interpreter only, and this is a sub-interpreter");
         return -1;

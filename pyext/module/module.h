@@ -8,7 +8,7 @@
 
 /* module.c */
 
-/* asdlpack(obj, copy=copy, device=device); NULL: None */
+/* asdlpack(obj, copy=copy, device=device); a device of NULL is None */
 DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device);
 
 /* memory.c */
@@ -20,26 +20,26 @@ PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs
 
 PyObject *copy_into(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
-/* A new object that holds obj's buffer, which the request describes. NULL: error. */
+/* Makes an object that holds obj's buffer, and describes that in the request. NULL: error. */
 DLPackObject *hold_buffer(PyObject *obj, enum copy copy, struct request *request);
 
 /* known_types.c */
 enum known_type {
-    NOT_KNOWN, /* nobody has looked */
-    CHANGES,   /* each object is looked at: the type, or one object alone, may change */
+    NOT_KNOWN, /* not looked at yet */
+    CHANGES,   /* look at each object: the type, or a single object, may change */
     BUFFER_ALONE,
     HAS_DLPACK,
-    HAS_BOTH, /* the same memory by __dlpack__ and by the buffer, as numpy's arrays */
+    HAS_BOTH, /* the same memory by __dlpack__ and by the buffer, as numpy arrays have */
 };
 
-/* By which protocol the objects of obj's type are recognised, as far as that is known. */
+/* Returns how objects of obj's type are recognised, if it is known. */
 enum known_type known_type(PyObject *obj);
 
-/* Whether the memory that obj's buffer gives is Python's or numpy's own, which can't fault: a file's can, once that is cut
- * short. */
+/* True if obj's buffer is memory of Python's or numpy's own, which can't fault. A mapped file can, once it is
+ * truncated. */
 bool owns_memory(PyObject *obj);
 
-/* Remembers that of the object's type, which was just seen to be so, where it can't change. -1: error. */
+/* Caches `known`, which was just found for obj, for its type, if that can't change. -1: error. */
 int remember_type(PyObject *obj, enum known_type known);
 
 #endif

@@ -1,4 +1,4 @@
-/* export.c: __dlpack__, the capsules that it makes and their deleters.
+/* export.c: __dlpack__, its capsules and their deleters.
  *
  * It is C because a deleter runs on any thread, at any time, and must never enter Go. */
 #include "object/object.h"
@@ -12,17 +12,17 @@ const char capsule_versioned[] = "dltensor_versioned";
 const char capsule_used_legacy[] = "used_dltensor";
 const char capsule_used_versioned[] = "used_dltensor_versioned";
 
-/* One export: the struct that the consumer gets, with its shape and strides behind it. */
+/* One export: the consumer's struct, followed by its shape and strides. */
 struct block {
     union {
         DLManagedTensor legacy;
         DLManagedTensorVersioned versioned;
     };
-    PyObject *owner; /* a reference to the DLPackObject, which keeps the memory alive; it is manager_ctx, too */
+    PyObject *owner; /* reference to the DLPackObject, which keeps the memory alive; also the manager_ctx */
     int64_t dims[];
 };
 
-/* Once Python ends, what is held is left to the process's end. */
+/* While Python finalises, frees nothing: the end of the process does. */
 void release_export(void *owner, void *block)
 {
     PyGILState_STATE state;
@@ -49,11 +49,11 @@ HOT static void delete_versioned(DLManagedTensorVersioned *self)
     release_export(self->manager_ctx, self);
 }
 
-/* A capsule dies: if it was not consumed, its tensor dies with it. */
+/* Frees the tensor of a capsule that was not consumed. */
 HOT static void destroy_capsule(PyObject *capsule)
 {
     const char *name = PyCapsule_GetName(capsule);
-    bool used = name == NULL || name[0] != capsule_legacy[0]; /* else it would take 5 ns to compare the whole */
+    bool used = name == NULL || name[0] != capsule_legacy[0]; /* comparing the whole name takes 5 ns */
     if (!used && (strcmp(name, capsule_versioned) == 0 || strcmp(name, capsule_legacy) == 0)) {
         struct block *block = PyCapsule_GetPointer(capsule, name);
         Py_DECREF(block->owner);
@@ -61,7 +61,7 @@ HOT static void destroy_capsule(PyObject *capsule)
     }
 }
 
-/* A block of self's tensor. NULL: error. */
+/* Makes a block with self's tensor. NULL: error. */
 HOT static struct block *make_block(DLPackObject *self, bool versioned)
 {
     size_t bytes = 2 * (size_t)self->tensor.ndim * sizeof *self->tensor.shape;
@@ -94,7 +94,7 @@ HOT static struct block *make_block(DLPackObject *self, bool versioned)
 
 HOT DLManagedTensorVersioned *make_managed(DLPackObject *self)
 {
-    return (DLManagedTensorVersioned *)make_block(self, true); /* which the block begins with */
+    return (DLManagedTensorVersioned *)make_block(self, true); /* the block's first member */
 }
 
 static PyObject *make_capsule(DLPackObject *self, bool versioned)
@@ -133,7 +133,7 @@ bool plain_device(PyObject *pair, DLDevice *device)
     return true;
 }
 
-/* The last tuple that meant version 1 is kept: consumers pass a constant, and to read it each time takes 5 ns. */
+/* Caches the last tuple that meant version 1: consumers pass a constant, and reading it takes 5 ns. */
 HOT bool plain_max_version(PyObject *value, bool *versioned)
 {
     static _Atomic(PyObject *) last;
@@ -175,7 +175,7 @@ bool needs_no_ordering(const DLPackObject *self)
     return self->stream == STREAM_UNKNOWN || (self->stream == STREAM_LEGACY && !self->on_cpu);
 }
 
-/* What plain arguments ask for; false: one is not plain. */
+/* Reads the terms that plain arguments ask for. false: one is not plain. */
 static bool plain_terms(const DLPackObject *self, const struct export_arguments *arguments, struct terms *terms)
 {
     enum copy copy = COPY_IF_NEEDED;

@@ -1,6 +1,6 @@
-/* layout.c: what the tensor of a DLPackObject is.
+/* layout.c: sizes, strides, contiguity and address of a DLPackObject's tensor.
  *
- * It is C because attributes and exports ask for it each time, and need no Go. */
+ * It is C because attributes and exports ask for them each time, and need no Go. */
 #include "object/object.h"
 
 int64_t size_of(const DLTensor *tensor)

@@ -1,6 +1,6 @@
-/* object.c: what a DLPackObject holds, taken and given back; and its tensor, as Go describes it.
+/* object.c: takes and releases what a DLPackObject holds, and fills in its tensor as Go describes it.
  *
- * It is C because the release of what it holds must work without Go. */
+ * It is C because the release must work without Go. */
 #include "object/object.h"
 #include "platform/platform.h"
 
@@ -55,7 +55,7 @@ void object_hold_managed(DLPackObject *self, void *managed, bool versioned)
 {
     if (holds_memory(self)) {
         delete_managed(managed, versioned);
-        PyErr_Clear(); /* what a deleter leaves is no error of the copy's */
+        PyErr_Clear(); /* a deleter's error is not the copy's */
     }
     else {
         self->holding = versioned ? HOLDS_VERSIONED : HOLDS_LEGACY;
@@ -63,7 +63,7 @@ void object_hold_managed(DLPackObject *self, void *managed, bool versioned)
     }
 }
 
-/* Exporters and deleters are foreign code: an exception that is pending meanwhile must outlive it. */
+/* Exporters and deleters are foreign code: a pending exception must outlive them. */
 HOT static void give_back(DLPackObject *self)
 {
     enum holding held = self->holding;
@@ -94,11 +94,11 @@ HOT static void give_back(DLPackObject *self)
     put_back(&pending);
 }
 
-/* There is no tp_clear, as tuple has none: another object breaks each cycle, since this one's references are those that
- * it was made with. So a finaliser of the same garbage finds the memory as it was.
+/* Like tuple, this type has no tp_clear: the object's references are those that it was made with, so another object
+ * breaks each cycle. A finaliser of the same garbage finds the memory intact.
  *
- * A structure of ctypes that was taken over, and its deleter, are kept alive by a ctypes pointer, obj. If the collector
- * saw that pointer, it would clear it before this object is freed, and ctypes would free both: so obj is hidden. */
+ * hides_obj: obj is a ctypes pointer, which keeps the structure taken over and its deleter alive. If the collector saw
+ * it, it would clear it before this object is freed, and ctypes would free both. */
 int object_traverse(DLPackObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE((PyObject *)self));
@@ -130,8 +130,8 @@ static void object_free(DLPackObject *self)
     Py_DECREF((PyObject *)type);
 }
 
-/* Callbacks and deleters in Python that exceed its recursion limit are lost, even where the stack has space for more. So
- * nested deallocations use at most MOST bytes of the stack: about 50 of them, with a callback in Python each. */
+/* Python callbacks and deleters beyond its recursion limit are lost, even if the stack has space for more. So nested
+ * deallocations use at most MOST bytes of the stack: about 50 of them, with a Python callback each. */
 static bool may_nest(struct thread *thread)
 {
     enum { MOST = 32 << 10 };
@@ -142,9 +142,9 @@ static bool may_nest(struct thread *thread)
     return thread->first_free - here < MOST && stack_has_space(thread->frees);
 }
 
-/* Trashcan: bounds the depth of recursive deallocation. Freeing an object may drop the last reference to another, as may
- * the callbacks of its weak references, and a long chain of these would overflow the stack: too deep ones are put aside,
- * linked by tensor.data, which nobody reads any more, and freed by the call that is one less deep. */
+/* Trashcan: bounds the depth of recursive deallocation. Freeing an object, or a callback of its weak references, may
+ * drop the last reference to another, and a long chain of these would overflow the stack. Objects that are too deep are
+ * put aside, linked by tensor.data, which nobody reads any more; the call one level up frees them. */
 HOT void object_dealloc(DLPackObject *self)
 {
     struct thread *thread = this_thread();
@@ -166,7 +166,7 @@ HOT void object_dealloc(DLPackObject *self)
 
 /* Description: from the request to the tensor. */
 
-/* This thread's; unlike idents it is never reused. */
+/* Returns this thread's serial; unlike idents, serials are never reused. */
 static uint64_t serial(void)
 {
     static atomic_uint_fast64_t last;

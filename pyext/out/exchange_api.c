@@ -1,8 +1,7 @@
-/* exchange_api.c: __dlpack_c_exchange_api__, the functions by which consumers written in C exchange tensors without a
- * capsule.
+/* exchange_api.c: __dlpack_c_exchange_api__, functions that let consumers in C exchange tensors without a capsule.
  *
- * It is C because C calls it: the allocator also without the GIL. Memory is complete in the order of the default stream:
- * what goes out is ordered before it, and what comes in was written on it, since current_work_stream names no other. */
+ * It is C because C calls it, the allocator even without the GIL. Memory is complete in the order of the default
+ * stream: exports are ordered before it, and imports were written on it, since current_work_stream names no other. */
 #include "out/out.h"
 #include "platform/platform.h"
 
@@ -19,7 +18,7 @@ static DLPackObject *checked(PyObject *obj)
     return (DLPackObject *)obj;
 }
 
-/* Has the default stream wait for the memory. -1: error. */
+/* Lets the default stream wait for the memory. -1: error. */
 static int order_before_default_stream(DLPackObject *self)
 {
     if (needs_no_ordering(self)) {
@@ -30,7 +29,7 @@ static int order_before_default_stream(DLPackObject *self)
     return ordered == NULL ? -1 : 0;
 }
 
-/* The tensor that the producer gives now, as from __dlpack__. */
+/* Returns the tensor that the producer exports now, as from __dlpack__. NULL: error. */
 static DLManagedTensorVersioned *managed_of_delegate(DLPackObject *self)
 {
     PyObject *capsule = delegate_export(self, &(struct export_arguments){.max_version = constants.newest_version});
@@ -62,7 +61,7 @@ HOT static int managed_tensor_from_py_object_no_sync(void *obj, DLManagedTensorV
     return *out == NULL ? -1 : 0;
 }
 
-/* The shape and the strides live as long as the object. */
+/* The shape and strides of `out` live as long as the object. */
 static int dltensor_from_py_object_no_sync(void *obj, DLTensor *out)
 {
     DLPackObject *self = checked(obj), *holder = self == NULL ? NULL : ordered_tensor_of(self);
@@ -76,7 +75,7 @@ static int dltensor_from_py_object_no_sync(void *obj, DLTensor *out)
     return 0;
 }
 
-/* Where this fails the tensor stays the caller's: the header says just "stolen", and tvm-ffi then calls the deleter. */
+/* On failure the tensor stays the caller's: the header says only "stolen", and tvm-ffi then calls the deleter. */
 static int managed_tensor_to_py_object_no_sync(DLManagedTensorVersioned *tensor, void **out)
 {
     *out = NULL;
@@ -99,7 +98,7 @@ static int managed_tensor_to_py_object_no_sync(DLManagedTensorVersioned *tensor,
     return 0;
 }
 
-/* New memory that nobody sees but by what is exported of it. NULL: error. */
+/* Allocates memory that only its exports use. NULL: error. */
 static DLPackObject *allocate(const DLTensor *prototype)
 {
     DLPackObject *self = object_new(NULL, COPY_NEVER);
@@ -108,7 +107,7 @@ static DLPackObject *allocate(const DLTensor *prototype)
     }
     self->protocol = attribute;
     DLTensor tensor = *prototype;
-    tensor.data = (void *)COPY_ALIGNMENT; /* until it is known how much memory the tensor needs */
+    tensor.data = (void *)COPY_ALIGNMENT; /* until the tensor's size is known */
     tensor.strides = NULL;
     tensor.byte_offset = 0;
     struct request request;
@@ -133,7 +132,7 @@ failed:
     return NULL;
 }
 
-/* Hands the pending exception to the caller; where even its text can't be made, a MemoryError. */
+/* Passes the pending exception to the caller, or a MemoryError if even its text can't be made. */
 static void set_error(void *error_ctx, void (*SetError)(void *, const char *, const char *))
 {
     const char *kind = "MemoryError", *message = "managed_tensor_allocator: no memory";
@@ -168,7 +167,7 @@ static int managed_tensor_allocator(DLTensor *prototype, DLManagedTensorVersione
     return *out == NULL ? -1 : 0;
 }
 
-/* NULL is the default stream. To a consumer that was built for per-thread default streams that is another one, which
+/* NULL is the default stream. A consumer built for per-thread default streams takes it for the per-thread one, which
  * waits for the legacy one. */
 static int current_work_stream(DLDeviceType Py_UNUSED(device_type), int32_t Py_UNUSED(device_id), void **out)
 {

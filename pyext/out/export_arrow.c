@@ -1,8 +1,8 @@
-/* export_arrow.c: gives a DLPackObject's memory by __arrow_c_array__, the Arrow PyCapsule interface.
+/* export_arrow.c: exports a DLPackObject's memory by __arrow_c_array__, the Arrow PyCapsule interface.
  *
  * It is C because the structures of the Arrow C data interface are, and they are released on any thread, at any time.
- * Memory of several dimensions is a column of lists, whose child has the items. A consumer may move each structure out of
- * where it lies: all lie in one block, which the last one released frees. */
+ * Memory of several dimensions becomes a column of lists, whose child has the items. A consumer may move each structure
+ * away. So all lie in one block, which is freed with the last one released. */
 #include "out/out.h"
 #include "read/arrow.h"
 
@@ -14,10 +14,10 @@ struct block {
     struct ArrowSchema schema, schema_child, *schema_children[1];
     struct ArrowArray array, array_child, *array_children[1];
     atomic_int users;         /* the capsules, and the structures not yet released */
-    atomic_int arrays;        /* of them those that are arrays: the last one gives the owner back */
+    atomic_int arrays;        /* those of them that are arrays: the last one releases the owner */
     PyObject *owner;          /* the DLPackObject, which keeps the memory alive */
-    const void *buffers[2];   /* the first would say which items are null */
-    _Alignas(8) char texts[]; /* as describe_column of dlpack._arrow lays them out */
+    const void *buffers[2];   /* the first would be the validity bitmap */
+    _Alignas(8) char texts[]; /* laid out by describe_column of dlpack._arrow */
 };
 
 static void drop_user(struct block *block)
@@ -50,10 +50,10 @@ static void release_array(struct ArrowArray *array)
     drop_user(block);
 }
 
-/* Where a text begins in struct block.texts. */
+/* Offsets of the texts in struct block.texts. */
 enum { ITEM_FORMAT = 0, ITEM_METADATA = 8, LIST_FORMAT = 88, LIST_METADATA = 112 };
 
-/* The block of compact memory, with two users for capsules. NULL: error. */
+/* Makes a block for contiguous memory; the two capsules are users of it. NULL: error. */
 static struct block *make_block(DLPackObject *self, PyObject *texts)
 {
     size_t size = (size_t)PyBytes_Size(texts);
@@ -98,7 +98,7 @@ static struct block *make_block(DLPackObject *self, PyObject *texts)
     return block;
 }
 
-/* A consumer moves a structure's content out, and its release with it; what no one took is released here. */
+/* Releases a structure, unless a consumer has moved its content out, which moves the release as well. */
 static void drop_structure(struct block *block, const void *structure)
 {
     if (structure == &block->schema && block->schema.release != NULL) {
@@ -128,7 +128,7 @@ static PyObject *make_capsule(struct block *block, void *structure, const char *
 
 PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    PyObject *requested_schema; /* ignored, as the interface allows: the consumer converts */
+    PyObject *requested_schema; /* ignored, as the interface allows; the consumer converts */
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O:__arrow_c_array__", (char *[]){"requested_schema", NULL},
                                      &requested_schema)) {
         return NULL;

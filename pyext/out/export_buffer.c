@@ -1,4 +1,4 @@
-/* export_buffer.c: gives a DLPackObject's memory by the buffer protocol (PEP 3118).
+/* export_buffer.c: exports a DLPackObject's memory by the buffer protocol (PEP 3118).
  *
  * It is C because a Py_buffer is a C structure. */
 #include "out/out.h"
@@ -8,7 +8,7 @@ static bool asks_for(int flags, int what)
     return (flags & what) == what;
 }
 
-/* Why a buffer can't say the memory as the flags ask; NULL: it can. */
+/* Returns the refusal's name if a buffer can't describe the memory as the flags ask. NULL: it can. */
 static const char *refusal_of(const DLPackObject *self, int flags)
 {
     bool row_major = object_is_compact(self, 'C'), column_major = object_is_compact(self, 'F');
@@ -28,7 +28,7 @@ static const char *refusal_of(const DLPackObject *self, int flags)
     return !column_major && asks_for(flags, PyBUF_F_CONTIGUOUS) ? "not column-major" : NULL;
 }
 
-/* The buffer is one of the object with the tensor, not of a delegate: it has to keep alive, and locked, what has the memory. */
+/* Exports the object with the tensor, not the delegate: the buffer has to keep the memory alive and locked. */
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     view->obj = NULL;

@@ -1,4 +1,4 @@
-/* export_interface.c: gives a DLPackObject's memory by the array interfaces.
+/* export_interface.c: exports a DLPackObject's memory by the array interfaces.
  *
  * It is C because these are attributes of a C type, and a capsule's structure must be released without Go. */
 #include "out/out.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The capsule's context is the object that has the memory, the shape and the strides. */
+/* The capsule's context is the object with the memory, the shape and the strides. */
 static void destroy_array_struct(PyObject *capsule)
 {
     Py_DECREF((PyObject *)PyCapsule_GetContext(capsule));
@@ -68,7 +68,7 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
                : call_python(python.interface, Py_BuildValue("(OL)", holder, (long long)producer_stream(holder)));
 }
 
-/* A refusal becomes an AttributeError; what broke passes as it is. */
+/* Turns a refusal into an AttributeError; other errors pass unchanged. */
 PyObject *get_interface(PyObject *self, void *attribute)
 {
     PyObject *interface = make_interface((DLPackObject *)self, attribute);

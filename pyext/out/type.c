@@ -1,4 +1,4 @@
-/* type.c: the type DLPackObject: its attributes, methods and slots. What is rare of them is in dlpack._object.
+/* type.c: the type DLPackObject: its attributes, methods and slots. Rare ones are in dlpack._object.
  *
  * It is C because only C can define a type of CPython's stable ABI. */
 #include "out/out.h"
@@ -17,15 +17,15 @@ static PyObject *tuple_of(const int64_t *values, int32_t count)
     return tuple;
 }
 
-/* (device type, device id), the first a dlpack.DLDeviceType. */
+/* Returns (device type, device id); the first is a dlpack.DLDeviceType. */
 static PyObject *device_of(const DLTensor *tensor)
 {
     return call_python(python.device,
                        Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
 }
 
-/* Attributes: a name, the function that gives x, the value, and a text for help(). Those with an underscore are for
- * Python's side. */
+/* Attributes: a name, the function that returns x, the value, and help()'s text. Those with an underscore are for
+ * Python code. */
 #define ATTRIBUTES(X)                                                                                                  \
     X(shape, tensor_of, tuple_of(x->tensor.shape, x->tensor.ndim), "Length of each dimension, in elements.")           \
     X(strides, tensor_of, tuple_of(x->tensor.strides, x->tensor.ndim),                                                 \
@@ -80,7 +80,7 @@ static PyObject *object_repr(PyObject *self)
     return call_python(python.repr_of, PyTuple_Pack(1, self));
 }
 
-/* What arrays do, and this does not: the errors say what to use. */
+/* Operations of arrays that this type lacks; the errors say what to use instead. */
 
 static PyObject *refuse_use(const char *use)
 {
@@ -104,14 +104,14 @@ static PyObject *object_iterator(PyObject *Py_UNUSED(self))
     return refuse_use("is not iterable");
 }
 
-/* No TypeError: polars takes an object whose len() raises that for a scalar, and makes a column with one object of it. */
+/* Not a TypeError: if a scalar's len() raises that, polars makes a column with one object of it. */
 static Py_ssize_t object_length(PyObject *Py_UNUSED(self))
 {
     check_in_python(python.no_array, Py_BuildValue("(sO)", "has no len()", PyExc_NotImplementedError));
     return -1;
 }
 
-/* Without it bool() would ask for the length. By bool(x), numpy takes what has no dimensions for an item. */
+/* Without it, bool() would ask for the length, and numpy would take bool(x) for an item if x has no dimensions. */
 static int object_is_true(PyObject *self)
 {
     const DLPackObject *tensor = tensor_of((DLPackObject *)self);
@@ -129,7 +129,7 @@ static int object_is_true(PyObject *self)
     return 1;
 }
 
-/* An array on the other side computes with what it makes of the object. */
+/* Leaves it to an array on the other side to convert the object and compute. */
 static PyObject *object_arithmetic(PyObject *left, PyObject *right)
 {
     PyObject *other = Py_IS_TYPE(left, DLPackObject_type) ? right : left;
@@ -222,12 +222,12 @@ int type_init(PyObject *module)
             return -1;
         }
 #ifdef Py_GIL_DISABLED
-        /* Each object takes a reference to its type. Threads that count them in one place wait for each other: two wrap
-         * less than one. What Python can't count is immortal; the module keeps the type for ever anyway. */
+        /* Each object holds a reference to its type. Threads that count these wait for each other: two wrap less than
+         * one. This count makes the type immortal; the module never frees it anyway. */
         Py_SET_REFCNT((PyObject *)DLPackObject_type, PY_SSIZE_T_MAX);
 #endif
     }
-    /* The type is immutable but for its dict, which nobody has looked into yet. */
+    /* The type is immutable except its dict, in which nobody has looked anything up yet. */
     PyObject *dict = PyObject_GenericGetDict((PyObject *)DLPackObject_type, NULL), *api = exchange_api();
     int added = dict == NULL || api == NULL ? -1 : PyDict_SetItemString(dict, "__dlpack_c_exchange_api__", api);
     Py_XDECREF(dict);

@@ -24,7 +24,7 @@ bool measure_stack(size_t *used, size_t *size)
     char *here = __builtin_frame_address(0), *end = pthread_get_stackaddr_np(thread);
     *used = end - here;
     *size = pthread_get_stacksize_np(thread);
-    return here < end && *used <= *size; /* else it is a stack that a library made */
+    return here < end && *used <= *size; /* else a stack that a library made */
 }
 
 bool may_be_loaded(const char *path)
@@ -33,7 +33,7 @@ bool may_be_loaded(const char *path)
     return stat(path, &facts) != 0 || S_ISREG(facts.st_mode);
 }
 
-/* dlpack._start makes the copy: a temporary file. */
+/* dlpack._start makes the copy instead: a temporary file. */
 struct failure open_library_copy(const char *path, unsigned copies, void **entry)
 {
     (void)path, (void)copies, (void)entry;

@@ -25,20 +25,20 @@
 #include <unistd.h>
 
 enum {
-    /* What a Go runtime takes. Measured: 1.2 GB of addresses and 52 MB of private memory besides its threads; 5 threads
+    /* Needs of a Go runtime. Measured: 1.2 GB of addresses and 52 MB of private memory besides its threads; 5 threads
      * with one processor, 22 to 24 with 6. */
     GO_ADDRESSES = 1248 << 20,
     GO_DATA = 96 << 20,
     GROWTH_DATA = 8 << 20,
-    GO_THREADS = 3, /* and four for each processor: the three of main.go's useProcessors, and those that wake them */
-    GO_ARENA = 64 << 20, /* addresses that malloc may reserve for each thread; its stack comes on top */
+    GO_THREADS = 3,      /* plus four per processor: the three of main.go's useProcessors, and those that wake them */
+    GO_ARENA = 64 << 20, /* addresses that malloc may reserve for each thread, besides its stack */
 };
 
 #define THREADS(processors) (GO_THREADS + 4 * (processors))
 
 /* Libraries. */
 
-/* The section headers are the last in the file, so one that was cut off lacks them. */
+/* The section headers are last in the file, so a truncated one lacks them. */
 bool may_be_loaded(const char *path)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -54,7 +54,7 @@ bool may_be_loaded(const char *path)
     return regular && (!is_elf || header.e_shoff + header.e_shnum * sizeof(ElfW(Shdr)) <= (size_t)facts.st_size);
 }
 
-/* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which Python ignores and which ends the process otherwise. */
+/* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which ends the process unless it is ignored, as Python does. */
 static bool may_be_copied(const char *path)
 {
     struct stat facts;
@@ -77,9 +77,9 @@ static struct failure copy_file(const char *path, int to)
     return failure;
 }
 
-/* By a path that debuggers may open, too. A /proc that was mounted for another PID namespace does not have this process
- * under its getpid(). The loader must not know the path, from an earlier copy or from another package's: it begins with as
- * many more slashes as there were copies: the loader was seen to load 214 of them in one process. */
+/* Loads the memfd by a path that debuggers can open as well. /proc/thread-self is right even if /proc was mounted for
+ * another PID namespace; getpid() is not. The loader must not know the path from an earlier copy, or another package's:
+ * so it begins with one more slash per copy. Measured: 214 copies load in one process. */
 static struct failure open_memfd(int memfd, unsigned copies, void **entry)
 {
     enum { MOST = 4000 };
@@ -99,13 +99,13 @@ static struct failure open_memfd(int memfd, unsigned copies, void **entry)
     return failure;
 }
 
-/* memfd_create, which glibc before 2.27 lacks. */
+/* glibc before 2.27 lacks memfd_create. */
 static int create_memfd(unsigned flags)
 {
     return (int)syscall(SYS_memfd_create, "dlpack core", flags);
 }
 
-/* The loader would hand back the library that it knows, so it gets a copy of the file. */
+/* Loads a copy of the file, since the loader would return the library that it knows. */
 struct failure open_library_copy(const char *path, unsigned copies, void **entry)
 {
     enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */, HIGH = 63 };
@@ -116,8 +116,8 @@ struct failure open_library_copy(const char *path, unsigned copies, void **entry
     if (memfd < 0 && (memfd = create_memfd(MFD_CLOEXEC)) < 0) {
         return (struct failure){.name = "copy", .text = "memfd_create", .error = errno};
     }
-    /* The loader keeps the file's path, by which debuggers open it: a high descriptor will not soon be another file's. From
-     * 64 on the kernel would make the table of descriptors larger, which takes 10 ms where there are threads. */
+    /* Debuggers open the file by the loader's path for it: a high descriptor is not soon another file's. From 64 on the
+     * kernel would enlarge the descriptor table, which takes 10 ms in a process with threads. */
     int high = fcntl(memfd, F_DUPFD_CLOEXEC, HIGH);
     if (high >= 0) {
         close(memfd);
@@ -133,7 +133,7 @@ struct failure open_library_copy(const char *path, unsigned copies, void **entry
 
 /* Limits. */
 
-/* Go ends the process if it gets no memory or no thread, so all that it needs is taken at once, and given back. */
+/* Go ends the process without memory or threads, so all that it needs is taken first, at once, and given back. */
 static void *map_memory(size_t bytes, int protection)
 {
     return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -165,7 +165,7 @@ static bool is_limited(int resource)
 
 static const char denied[] = "a filter of system calls denies mmap";
 
-/* Names the limit that an mmap met which failed with this error. */
+/* Names the limit that made mmap fail with this error. */
 static const char *limit_met(int error)
 {
     if (error == EAGAIN) {
@@ -192,7 +192,7 @@ static void *wait_for(void *gate)
     return NULL;
 }
 
-/* Starts as many threads, all at once, and joins them. Returns 0, or pthread_create's error. */
+/* Starts `count` threads, all at once, and joins them. Returns 0, or pthread_create's error. */
 static int try_threads(int count)
 {
     pthread_t threads[THREADS(MOST_CPUS + SPARE_CPUS)];
@@ -216,7 +216,7 @@ int usable_cpus(void)
     return count < MOST_CPUS ? count : MOST_CPUS;
 }
 
-/* Whether Go can open its two descriptors, and wait for the one by the other; else errno says why not. */
+/* True if Go can open its two descriptors, and wait for one by the other; else errno says why not. */
 static bool has_descriptors(void)
 {
     int held[3], holds = hold_standard_descriptors(held);
@@ -232,7 +232,7 @@ static bool has_descriptors(void)
     return has;
 }
 
-/* All is taken at once, and given back. */
+/* Takes all at once, and gives it back. */
 static struct failure check_limits(size_t addresses, size_t data, int threads)
 {
     struct failure failure = {0};
@@ -268,8 +268,8 @@ bool may_grow(int processors)
 
 /* The stack. */
 
-/* What the main thread's stack may grow to, as soon as it is set; 0 in other threads. In a child that a thread has forked,
- * that thread counts as the main one. */
+/* Returns the size that the main thread's stack may grow to, in its current limit; 0 in other threads. In a child
+ * forked by a thread, that thread counts as the main one. */
 static rlim_t main_stack_limit(void)
 {
     struct rlimit now = {0};
@@ -279,7 +279,7 @@ static rlim_t main_stack_limit(void)
     return now.rlim_cur;
 }
 
-/* The end of the main thread's stack, if this runs less than half of LARGE below it, and the stack may grow to LARGE. */
+/* Returns the end of the main thread's stack if it may grow to LARGE, and this runs less than half of that below. */
 static char *large_stack_end(void)
 {
     enum { LARGE = 1 << 20 };
@@ -301,7 +301,7 @@ bool measure_stack(size_t *used, size_t *size)
     char *here = __builtin_frame_address(0), *end;
     pthread_attr_t attributes;
     rlim_t limit = main_stack_limit();
-    /* Of the main thread, glibc reads them from /proc/self/maps. */
+    /* For the main thread, glibc reads /proc/self/maps. */
     if ((thread->stack == NULL || limit != thread->stack_limit) &&
         pthread_getattr_np(pthread_self(), &attributes) == 0) {
         pthread_attr_getstack(&attributes, &thread->stack, &thread->stack_size);

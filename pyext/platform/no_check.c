@@ -1,7 +1,7 @@
-/* no_check.c: on Windows and macOS nothing is tried before Go's start. It ends the process if it gets no memory or no
+/* no_check.c: tries nothing before Go's start, on Windows and macOS. Go ends the process if it gets no memory or no
  * thread.
  *
- * It is C because what it stands for, in linux.c, is. */
+ * It is C because its counterpart in linux.c is. */
 #include "platform/platform.h"
 
 #include <stdlib.h>

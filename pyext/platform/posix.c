@@ -1,4 +1,4 @@
-/* posix.c: what Linux and macOS have in common.
+/* posix.c: code that Linux and macOS share.
  *
  * It is C because it must run before there is a Go runtime. */
 #define _GNU_SOURCE
@@ -18,16 +18,16 @@
 #include <unistd.h>
 #ifdef __APPLE__
 #include <xlocale.h>
-#define SOCK_CLOEXEC 0 /* macOS lacks it: fcntl marks the socket at once */
+#define SOCK_CLOEXEC 0 /* macOS lacks it; fcntl marks the socket */
 #endif
 
 enum { SIGNAL_STACK = 256 << 10 };
 
-static pthread_key_t go_key; /* under which Go keeps what it binds to a thread; valid where go_key_known */
+static pthread_key_t go_key; /* Go's key for what it binds to a thread; valid if go_key_known */
 static bool go_key_known;
-static pthread_key_t stack_key; /* holds the thread's signal stack, MAP_FAILED where it has another or none */
+static pthread_key_t stack_key; /* holds the signal stack made here; MAP_FAILED: the thread has another one, or none */
 static bool has_stack_key;
-static char **environment; /* the process's first environment block, the one that Go reads */
+static char **environment; /* the process's first environment block, which Go reads */
 
 static void drop_signal_stack(void *memory)
 {
@@ -36,10 +36,10 @@ static void drop_signal_stack(void *memory)
         stack.ss_flags = SS_DISABLE;
         sigaltstack(&stack, NULL);
     }
-    munmap(memory, SIGNAL_STACK); /* not MAP_FAILED, which is no address of a page */
+    munmap(memory, SIGNAL_STACK); /* fails harmlessly for MAP_FAILED */
 }
 
-/* The loader passes main's arguments to constructors; os.environ and environ may have moved since. */
+/* The loader passes main's arguments to constructors; environ may have moved since. */
 __attribute__((constructor)) static void prepare(int argc, char **argv)
 {
     environment = argv + argc + 1;
@@ -57,13 +57,13 @@ bool path_beside(const char *library, char *path, size_t size)
 {
     Dl_info here;
     const char *name = dladdr((void *)path_beside, &here) == 0 ? NULL : strrchr(here.dli_fname, '/');
-    /* cx_Freeze puts "dlpack." before the names of both, where it packs modules into a zip file. */
+    /* cx_Freeze puts "dlpack." before both names if it packs modules into a zip file. */
     name = name == NULL ? NULL : strstr(name, "_dlpack");
     return name != NULL &&
            snprintf(path, size, "%.*s%s.so", (int)(name - here.dli_fname), here.dli_fname, library) < (int)size;
 }
 
-/* dlerror() in English, since dlpack._start looks for its words: glibc translates them. */
+/* dlerror() in English: glibc translates it, and dlpack._start looks for words in it. */
 static const char *loader_error(void)
 {
     locale_t english = newlocale(LC_ALL_MASK, "C", NULL), before = uselocale(english);
@@ -82,7 +82,7 @@ struct failure open_library(const char *path, void **entry)
     return *entry != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = loader_error()};
 }
 
-/* What a Go runtime does to a thread and to the process. */
+/* Changes that a Go runtime makes to a thread and to the process. */
 
 enum { FAULTS = 2 };
 static const int taken_signals[FAULTS] = {SIGSEGV, SIGBUS};
@@ -95,8 +95,8 @@ static void keep_fault_handlers(bool started)
     }
 }
 
-/* Finds out under which key Go binds a thread that calls it: the one that it makes in its first call, with the number that
- * a key made just before had, or a higher one if other threads made some meanwhile. */
+/* Finds the key under which Go binds a calling thread. Go makes it in its first call: it has the number of a key that
+ * was made and deleted just before, or a higher one if other threads have made keys meanwhile. */
 static void call_entry(dlpack_core_function *entry, struct core *core)
 {
     pthread_key_t first = PTHREAD_KEYS_MAX;
@@ -122,8 +122,8 @@ bool is_bound(void)
     return go_key_known && pthread_getspecific(go_key) != NULL;
 }
 
-/* Gives the thread a signal stack before its first call into Go, which would else give it one of 32 KiB, with memory of
- * Go's below. */
+/* Without this, a thread's first call into Go would give it a signal stack of 32 KiB, directly above other memory of
+ * Go's. */
 void prepare_thread(void)
 {
     stack_t stack;
@@ -142,7 +142,7 @@ void prepare_thread(void)
         munmap(memory, SIGNAL_STACK);
     }
     else if (memory != MAP_FAILED) {
-        mprotect(memory, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE); /* what needs more faults */
+        mprotect(memory, (size_t)sysconf(_SC_PAGESIZE), PROT_NONE); /* guard page: overflow faults */
         stack = (stack_t){.ss_sp = memory, .ss_size = SIGNAL_STACK};
         sigaltstack(&stack, NULL);
     }
@@ -178,8 +178,8 @@ void restore_signals(const sigset_t *before)
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-/* Moves the environment's GO* variables to the settings, in their order, or back. Returns how many these are; without
- * settings that is all. */
+/* Moves the GO* variables of the environment to `settings`, in order, or back. Returns their number; only counts if
+ * settings is NULL. */
 static size_t move_settings(char **settings, bool back)
 {
     static char hidden[] = "_=";
@@ -217,10 +217,10 @@ void release_descriptors(const int *held, int count)
     }
 }
 
-/* A malformed GOMEMLIMIT would end the process, so the runtime sees none of the GO* variables. */
+/* Hides all GO* variables from the runtime: a malformed GOMEMLIMIT would end the process. */
 struct failure start_runtime(const char *path, const char *copy, struct core *core)
 {
-    static unsigned opened; /* cores, in this process and in those that it was forked from */
+    static unsigned opened; /* cores opened, in this process and in those that it was forked from */
     void *entry;
     if (!may_be_loaded(path)) {
         return (struct failure){.name = "file", .text = path};

@@ -1,4 +1,4 @@
-/* thread.c: what is kept for each thread, and how deep its calls may nest.
+/* thread.c: the state of each thread, and how deep its calls may nest.
  *
  * It is C because it looks at the stack that it runs on. build.py compiles it apart from the other rooms. */
 #include "platform/platform.h"
@@ -21,7 +21,7 @@ bool stack_has_space(int nested)
 
 bool stack_has_bytes(size_t least)
 {
-    enum { FRAMES = 1 << 10 }; /* bytes, more than lie between this function's frame and that of a call into Go */
+    enum { FRAMES = 1 << 10 }; /* bytes; more than lie between the frames of this function and of a call into Go */
     size_t used, size;
     if (stack_is_large()) {
         return true;
@@ -29,7 +29,7 @@ bool stack_has_bytes(size_t least)
     if (measure_stack(&used, &size)) {
         return size - used >= least;
     }
-    /* Where this is below the end that a limit gives, Go takes 32 KiB for granted instead, unless its call is above. */
+    /* Below the stack's end, as a limit gives it, Go assumes 32 KiB instead, unless its call is above that end. */
     return (size_t)((char *)this_thread()->stack - (char *)__builtin_frame_address(0)) > FRAMES;
 }
 

@@ -8,7 +8,7 @@
 
 #include <psapi.h>
 
-/* Python's library, which has these functions, is named for its version. */
+/* Searches all modules: the name of Python's library contains its version. */
 void *find_in_process(const char *name)
 {
     HMODULE modules[1024];
@@ -52,7 +52,7 @@ bool measure_stack(size_t *used, size_t *size)
     GetCurrentThreadStackLimits(&start, &end);
     *used = end - here;
     *size = end - start;
-    return here >= start && here < end; /* else it is a stack that a library made */
+    return here >= start && here < end; /* else a stack that a library made */
 }
 
 struct failure start_runtime(const char *path, const char *copy, struct core *core)
@@ -72,7 +72,7 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
     return (struct failure){0};
 }
 
-/* What is Linux's and macOS's alone. */
+/* These have no use on Windows. */
 
 void forget_runtime(void)
 {

@@ -1,19 +1,18 @@
-/* python.c: what the other files need of Python's objects, and the stable ABI of 3.11 has not or not so short. */
+/* python.c: helpers for Python objects that the stable ABI of 3.11 lacks or makes long. */
 #include "python/python.h"
 #include "platform/platform.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-/* Functions of the running Python that the stable ABI has only later: each under its public or its older private
- * name. */
+/* Functions of the running Python that the stable ABI has only later, by their public or older private names. */
 static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **);         /* public from 3.13 on */
 static int (*is_finalizing)(void);                                                 /* public from 3.13 on */
 static PyThreadState *(*attached_thread_state)(void);                              /* public from 3.13 on */
 static PyObject *(*vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
 PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
 
-static PyInterpreterState *main_interpreter; /* this package is imported nowhere else */
+static PyInterpreterState *main_interpreter; /* the only one that may import this package */
 
 static void *find_in_python(const char *name, const char *older_name)
 {
@@ -21,9 +20,9 @@ static void *find_in_python(const char *name, const char *older_name)
     return function != NULL ? function : find_in_process(older_name);
 }
 
-/* While Python finalises, a thread that asks for the GIL waits for ever, or crashes if it asks a little later. So does one
- * that has the GIL and lets it go for a while, as any Python code does: its deleter never returns. So from atexit on, which
- * comes before, no thread asks for the GIL here any more, and Python waits until those that did have given it back. */
+/* While Python finalises, a thread that takes the GIL hangs, or crashes if it does so a little later. So does one that
+ * has the GIL and releases it for a while, as any Python code does: its deleter never returns. So from atexit on, which
+ * comes before, no thread takes the GIL here, and Python waits for those that have. */
 static atomic_bool ending;
 static atomic_int gil_takers; /* of all threads */
 
@@ -75,7 +74,8 @@ static int make_constants(void)
 
 struct python_functions python;
 
-/* Handed down once: a call imports nothing, so it works in a forked child, after os.chroot, and while Python finalises. */
+/* Handed down once: calls import nothing, and so work in a forked child, after os.chroot, and while Python
+ * finalises. */
 int take_functions(PyObject *functions)
 {
 #define FUNCTION(name)                                                                                                 \
@@ -109,15 +109,15 @@ int python_init(PyObject *module)
         return -1;
     }
     main_interpreter = PyInterpreterState_Get();
-    atomic_store(&ending, false); /* Python may start anew */
+    atomic_store(&ending, false); /* Python may have been initialised again */
     if (make_names() < 0 || make_constants() < 0) {
         return -1;
     }
     return PyModule_AddObjectRef(module, "_newest_version", constants.newest_version);
 }
 
-/* Whether the thread state that Python calls attached is this thread's. In 3.11 it is that of whoever holds the GIL,
- * which all interpreters share. */
+/* True if Python's attached thread state is this thread's. In 3.11 it is that of the thread with the GIL, which all
+ * interpreters share. */
 static bool is_attached(PyThreadState *attached)
 {
     return attached != NULL && (Py_Version >= 0x030c0000 || attached == PyGILState_GetThisThreadState());
@@ -145,7 +145,7 @@ bool take_gil(PyGILState_STATE *state)
     count_gil_takers(1);
     bool gone = !Py_IsInitialized() || is_finalizing();
     PyThreadState *attached = gone ? NULL : attached_thread_state();
-    /* Who asks for the main interpreter's GIL with that of another in hand may wait for ever. */
+    /* Taking the main interpreter's GIL while holding another one's may deadlock. */
     bool elsewhere = is_attached(attached) && !is_of_main(attached);
     if (gone || elsewhere || (atomic_load(&ending) && !holds_gil())) {
         count_gil_takers(-1);
@@ -312,7 +312,7 @@ int check_in_python(PyObject *function, PyObject *args)
 int add_docs(PyMethodDef *methods)
 {
     for (PyMethodDef *method = methods; method->ml_name != NULL; method++) {
-        PyObject *text = call_python(python.doc, Py_BuildValue("(s)", method->ml_name)); /* kept for ever */
+        PyObject *text = call_python(python.doc, Py_BuildValue("(s)", method->ml_name)); /* never freed */
         method->ml_doc = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
         if (method->ml_doc == NULL) {
             return -1;
@@ -326,7 +326,7 @@ int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
     return check_in_python(python.unexpected_value, Py_BuildValue("(OsO)", exception, expected, value));
 }
 
-/* Mostly there is none: to look takes 2 ns less than to move it. */
+/* Mostly none is pending: the check takes 2 ns less than moving it. */
 void set_aside(struct pending *pending)
 {
     *pending = (struct pending){NULL};

@@ -1,4 +1,4 @@
-/* array_struct.h: what an __array_struct__ capsule holds, as NumPy's array interface documentation lays it out. */
+/* array_struct.h: the structure in an __array_struct__ capsule, as NumPy's array interface documentation defines it. */
 #ifndef ARRAY_STRUCT_H
 #define ARRAY_STRUCT_H
 

@@ -1,14 +1,14 @@
-/* arrow.c: takes over what __arrow_c_array__ and __arrow_c_stream__ of the Arrow PyCapsule interface give.
+/* arrow.c: takes over the results of __arrow_c_array__ and __arrow_c_stream__, the Arrow PyCapsule interface.
  *
- * It is C because streams are read, and all is released, by C callbacks, without Go. A request holds no more than the
- * addresses of the structures: Go reads them. */
+ * It is C because C callbacks read streams and release all structures, without Go. A request holds only the addresses
+ * of the structures, which Go reads. */
 #include "read/arrow.h"
 #include "read/read.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What self holds, moved out of where it came from. */
+/* Structures that self holds, moved out of their capsules or their stream. */
 struct held {
     struct ArrowSchema schema;
     struct ArrowArray *arrays; /* from malloc */
@@ -20,7 +20,7 @@ static const char held_name[] = "dlpack.held";
 static void release_held(PyObject *capsule)
 {
     struct held *held = PyCapsule_GetPointer(capsule, held_name);
-    /* Chunks to be joined, during asdlpack: that may take long. */
+    /* Chunks that asdlpack joined: releasing them may take long. */
     PyThreadState *without_gil = held->count > 1 ? PyEval_SaveThread() : NULL;
     for (size_t i = 0; i < held->count; i++) {
         if (held->arrays[i].release != NULL) {
@@ -37,7 +37,7 @@ static void release_held(PyObject *capsule)
     free(held);
 }
 
-/* Lets self hold structures, none as yet. */
+/* Lets self hold structures, at first none. NULL: error. */
 static struct held *hold(DLPackObject *self)
 {
     struct held *held = calloc(1, sizeof *held);
@@ -55,7 +55,7 @@ static struct held *hold(DLPackObject *self)
     return held;
 }
 
-/* Memory for one array more. */
+/* Returns memory for one more array. NULL: error. */
 static struct ArrowArray *next_array(struct held *held)
 {
     struct ArrowArray *arrays = realloc(held->arrays, (held->count + 1) * sizeof *arrays);
@@ -67,8 +67,8 @@ static struct ArrowArray *next_array(struct held *held)
     return &arrays[held->count];
 }
 
-/* Python's side refuses an array that gives itself as a table, and so loses its shape. Columns of lists are asked too,
- * since these have children as tables have. */
+/* Lets Python refuse an array that exports itself as a table, and so loses its shape. Columns of lists are checked as
+ * well, since they have children like tables. */
 static int check_rows(PyObject *obj, const struct held *held)
 {
     if (held->schema.n_children == 0) {
@@ -89,8 +89,8 @@ static void request_arrow(struct request *request, enum protocol protocol, const
     request->array_count = (int64_t)held->count;
 }
 
-/* Moves both structures out of their capsules. Of two threads that take one, one gets its release; the other gets NULL,
- * which Go refuses. */
+/* Moves both structures out of their capsules. If two threads take one capsule, one gets its release, and the other
+ * NULL, which Go refuses. */
 static int take_pair(DLPackObject *self, PyObject *pair, struct request *request)
 {
     bool is_pair = PyTuple_Check(pair) && PyTuple_Size(pair) == 2;
@@ -129,7 +129,7 @@ static int check_stream(const struct ArrowArrayStream *stream)
     return 0;
 }
 
-/* Fills in the schema, or where that is NULL the array, by the stream's callbacks. These are called without the GIL: the
+/* Gets the schema from the stream, or if that is NULL the next array. Releases the GIL during the callbacks: the
  * producer may wait for a thread that runs Python. They get the stream itself, and may release it. */
 static int call_stream(struct ArrowArrayStream *stream, struct ArrowSchema *schema, struct ArrowArray *array)
 {
@@ -153,7 +153,7 @@ static int call_stream(struct ArrowArrayStream *stream, struct ArrowSchema *sche
     return 0;
 }
 
-/* The next chunk that has items. 1: there is one; 0: the stream has ended; -1: error. */
+/* Gets the next chunk that has items. 1: there is one; 0: the stream has ended; -1: error. */
 static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *array)
 {
     for (;;) {
@@ -170,7 +170,7 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *array)
     }
 }
 
-/* Reads all chunks; where nothing may be copied two are enough to know that there are too many. */
+/* Reads all chunks; if copying is forbidden, only two, which are already too many. */
 static int read_stream(DLPackObject *self, struct ArrowArrayStream *stream, struct request *request)
 {
     struct held *held = hold(self);
@@ -194,7 +194,7 @@ static int read_stream(DLPackObject *self, struct ArrowArrayStream *stream, stru
     return found > 0 ? 0 : check_rows(self->obj, held);
 }
 
-/* Moves the stream out of its capsule, as take_pair does, reads and releases it. */
+/* Moves the stream out of its capsule, as take_pair does, then reads and releases it. */
 static int take_stream(DLPackObject *self, PyObject *capsule, struct request *request)
 {
     static const char name[] = "arrow_array_stream";
@@ -219,7 +219,7 @@ static int take_stream(DLPackObject *self, PyObject *capsule, struct request *re
     return read;
 }
 
-/* 1: taken of what obj.name() gives; 0: absent or None; -1: error. */
+/* Takes the result of obj.name(). 1: taken; 0: absent or None; -1: error. */
 static int take_exported(DLPackObject *self, PyObject *name, int (*take)(DLPackObject *, PyObject *, struct request *),
                          struct request *request)
 {

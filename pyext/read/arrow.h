@@ -1,10 +1,10 @@
-/* arrow.h: the structures of the Arrow C data and C stream interfaces. Layout and names are the standard's. */
+/* arrow.h: the structures of the Arrow C data and C stream interfaces, with the standard's layout and names. */
 #ifndef ARROW_H
 #define ARROW_H
 
 #include <stdint.h>
 
-/* Whoever holds one calls its release, once; NULL marks one that was released or moved. */
+/* Its holder calls release once; a NULL release marks one that was released or moved. */
 struct ArrowSchema {
     const char *format, *name, *metadata;
     int64_t flags, n_children;

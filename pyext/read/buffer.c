@@ -27,11 +27,11 @@ static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
     return 0;
 }
 
-/* Lets self hold the exporter's buffer locked, and returns a view of it to read: self's, or the scratch. NULL: error.
+/* Lets self hold the exporter's buffer, locked, and returns a view to read: self's, or the scratch. NULL: error.
  *
- * A memoryview in a garbage cycle is cleared although it is exported, and crashes when the export is released after
- * that (CPython's memory_clear). So of a memoryview a private one is held, which locks the memory too, and no export
- * of it. */
+ * A memoryview in a garbage cycle is cleared even if it is exported, and releasing the export after that crashes
+ * (CPython's memory_clear). So for a memoryview, self holds a private one, which also locks the memory, and no
+ * export. */
 static const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags)
 {
     Py_buffer *view = scratch;
@@ -61,7 +61,7 @@ static const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buf
 int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
 {
     Py_buffer scratch;
-    /* Some, such as mlx, give PyBUF_SIMPLE of strided memory; packed items have no strides. */
+    /* Some exporters, such as mlx, return strided memory for PyBUF_SIMPLE; packed items have no strides. */
     int flags = Py_IS_TYPE(exporter, DLPackObject_type) ? PyBUF_SIMPLE : PyBUF_STRIDES;
     const Py_buffer *view = hold_view(self, exporter, &scratch, flags);
     if (view == NULL) {
@@ -85,12 +85,12 @@ int try_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
     return 0;
 }
 
-/* A consumer reads as many bytes as the shape says, whatever the length is. What overflows here Go refuses. -1: error. */
+/* Refuses a len too small for the shape, since consumers read by the shape. Go refuses an overflow. -1: error. */
 static int check_length(const Py_buffer *view)
 {
     Py_ssize_t bytes = view->itemsize;
     if (view->ndim > MAX_NDIM) {
-        return 0; /* Go refuses it: its shape is not read, for there may be none */
+        return 0; /* Go refuses it without its shape, which may be absent */
     }
     for (int i = 0; i < view->ndim && view->shape != NULL; i++) {
         if (__builtin_mul_overflow(bytes, view->shape[i], &bytes)) {
@@ -111,7 +111,7 @@ int check_mask(PyObject *obj)
     if (PyType_HasFeature(Py_TYPE(obj), Py_TPFLAGS_IMMUTABLETYPE) || !PyObject_CheckBuffer(obj)) {
         return 0;
     }
-    int found = optional_attribute(obj, names.harden_mask, &method); /* other classes have "mask" for what they like */
+    int found = optional_attribute(obj, names.harden_mask, &method); /* only masked arrays have it; many have "mask" */
     if (found <= 0) {
         return found;
     }

@@ -1,5 +1,5 @@
-/* capsule.c: takes over the tensor of a DLPack capsule, as the Python specification of DLPack tells consumers, of what
- * to_dlpack() returns, and of a ctypes pointer to a structure of dlpack.structs.
+/* capsule.c: takes over the tensor of a DLPack capsule, by the rules of DLPack's Python specification; that of the
+ * result of to_dlpack(); and that at a ctypes pointer to a structure of dlpack.structs.
  *
  * It is C because capsules and deleters are C. */
 #include "read/read.h"
@@ -18,7 +18,7 @@ int check_version(DLPackVersion version)
     return 0;
 }
 
-/* Of another major version only the version may be read. */
+/* If the major version is another one, only the version may be read. */
 static int read_managed(DLPackObject *self, const void *managed, bool versioned, struct request *request)
 {
     if (versioned) {
@@ -52,7 +52,7 @@ int take_managed(DLPackObject *self, void *managed, bool versioned)
     return 0;
 }
 
-/* The struct of a capsule that was not consumed; NULL: error. */
+/* Returns the struct of a capsule that was not consumed. NULL: error. */
 static void *managed_of(DLPackObject *self, PyObject *capsule, bool *versioned)
 {
     const char *name = PyCapsule_GetName(capsule);
@@ -62,7 +62,7 @@ static void *managed_of(DLPackObject *self, PyObject *capsule, bool *versioned)
         return NULL;
     }
     if (!*versioned) {
-        /* It can't say whether its memory may be written: jax's must not. So it may not, as in numpy. */
+        /* A legacy capsule can't say that its memory is read-only, as jax's is: so assume it, as numpy does. */
         self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
     }
     if (self->protocol == NULL) {
@@ -71,7 +71,7 @@ static void *managed_of(DLPackObject *self, PyObject *capsule, bool *versioned)
     return PyCapsule_GetPointer(capsule, name);
 }
 
-/* managed_of, and marks the capsule as used: from then on no other thread can take it. */
+/* Like managed_of, and renames the capsule, so that no other thread can take it. */
 static void *consume(DLPackObject *self, PyObject *capsule, bool *versioned)
 {
     void *managed;
@@ -111,7 +111,7 @@ int inspect_capsule(DLPackObject *self, PyObject *capsule)
 int read_to_dlpack(DLPackObject *self, struct request *request)
 {
     PyObject *method;
-    /* The type's: a proxy, such as dask's Delayed, has an attribute of any name. */
+    /* Ask the type: a proxy, such as dask's Delayed, has an attribute of any name. */
     int found = optional_attribute((PyObject *)Py_TYPE(self->obj), names.to_dlpack, &method);
     if (found <= 0) {
         return found;
@@ -133,8 +133,8 @@ int read_to_dlpack(DLPackObject *self, struct request *request)
     return managed == NULL || read_managed(self, managed, versioned, request) < 0 ? -1 : 1;
 }
 
-/* Of dlpack.structs, which registers them: the function that reads its structures, then their types, and those of ctypes
- * pointers to them. Kept for ever; NULL: it was never imported. */
+/* Registered by dlpack.structs: the function that reads its structures, their types, and the types of ctypes pointers
+ * to them. Never freed; NULL: dlpack.structs was not imported. */
 static _Atomic(PyObject *) structures;
 
 PyObject *register_structures(PyObject *Py_UNUSED(module), PyObject *args)
@@ -162,7 +162,7 @@ PyObject *structure_reader_of(PyObject *Py_UNUSED(module), PyObject *obj)
 
 enum structure { TENSOR, MANAGED, MANAGED_VERSIONED };
 
-/* Describes the structure at an address, and takes it over, or holds the owner instead. */
+/* Describes the structure at `address`, then takes it over, or holds the owner. */
 static int read_structure(DLPackObject *self, void *address, bool versioned, bool takes, PyObject *owner)
 {
     int described = describe_managed(self, address, versioned); /* a DLManagedTensor begins with its DLTensor */

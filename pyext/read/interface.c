@@ -1,14 +1,14 @@
 /* interface.c: reads __array_interface__, __array_struct__ and __cuda_array_interface__.
  *
- * It is C because that is one pass over Python objects. What the values mean is decided in Go; here they only have
- * to be of the types that the protocols name. */
+ * It is C because it is one pass over Python objects. It checks only the types of the values; Go decides what they
+ * mean. */
 #include "read/array_struct.h"
 #include "read/read.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The fields of an interface dict, in use. Only the CUDA array interface has the last one. */
+/* The fields of an interface dict that are read. Only the CUDA array interface has the last one. */
 enum field { TYPESTR, SHAPE, STRIDES, DATA, OFFSET, MASK, VERSION, STREAM, FIELDS };
 
 static PyObject *const *const field_names[FIELDS] = {
@@ -23,7 +23,7 @@ HOT static void drop_fields(PyObject *const *fields)
     }
 }
 
-/* dict[key]. 1: *value is a new reference; 0: absent, *value is NULL; -1: error. */
+/* Gets dict[key]. 1: *value is a new reference; 0: absent, *value is NULL; -1: error. */
 HOT static int dict_item(PyObject *dict, PyObject *key, PyObject **value)
 {
 #ifdef Py_GIL_DISABLED
@@ -34,7 +34,7 @@ HOT static int dict_item(PyObject *dict, PyObject *key, PyObject **value)
 #endif
 }
 
-/* New references; NULL where absent or None. */
+/* Stores new references, or NULL for a field that is absent or None. -1: error. */
 HOT static int take_fields(PyObject *dict, PyObject **fields, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -48,8 +48,8 @@ HOT static int take_fields(PyObject *dict, PyObject **fields, int count)
     return 0;
 }
 
-/* The typestr becomes the request's format. ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": there Python's
- * side adds what obj.dtype.name says that the items are. No valid typestr is long: of a long one Go quotes the beginning. */
+/* Makes the typestr the request's format. ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": for these, Python
+ * adds obj.dtype.name. No valid typestr is long; of a long one Go quotes the beginning. */
 HOT static int read_typestr(DLPackObject *self, struct request *request, const char *typestr)
 {
     request_format(request, typestr);
@@ -65,14 +65,14 @@ HOT static int read_typestr(DLPackObject *self, struct request *request, const c
     return named == NULL ? -1 : 0;
 }
 
-/* (address, readonly) */
+/* Reads (address, readonly). */
 HOT static bool plain_data(PyObject *data, uint64_t *address)
 {
     return PyTuple_Size(data) == 2 && plain_address(PyTuple_GetItem(data, 0), address) &&
            PyBool_Check(PyTuple_GetItem(data, 1));
 }
 
-/* false: a field that has to be there is absent, or one is not plain. */
+/* false: a required field is absent, or one is not plain. */
 HOT static bool plain_fields(PyObject *const *fields, bool of_cuda, const char **typestr, struct request *request)
 {
     uint64_t version = of_cuda ? 0 : 3;
@@ -93,8 +93,8 @@ HOT static bool plain_fields(PyObject *const *fields, bool of_cuda, const char *
     return data == NULL || !PyTuple_Check(data) ? !of_cuda : plain_data(data, &request->data);
 }
 
-/* The interface of a numpy scalar has the address of a temporary array, which is gone already; its buffer is itself. Of a
- * type that buffers can't say, the address is its own. 1: read; 0: it has to be read from the address; -1: error. */
+/* Reads a numpy scalar by its buffer, since its interface has the address of a temporary array, which is gone already.
+ * 1: read; 0: not a scalar, or of a type that buffers can't describe, whose address is its own; -1: error. */
 __attribute__((cold)) static int read_scalar(DLPackObject *self, struct request *request)
 {
     PyObject *is_scalar = call_python(python.is_numpy_scalar, PyTuple_Pack(1, self->obj));
@@ -103,7 +103,7 @@ __attribute__((cold)) static int read_scalar(DLPackObject *self, struct request 
     return read;
 }
 
-/* data as an address, as an object with a buffer, or absent: then the object itself has the buffer. */
+/* Reads data: an address, an object with a buffer, or absent, if the object itself has the buffer. */
 HOT static int read_data(DLPackObject *self, PyObject *data, struct request *request)
 {
     if (data == NULL || !PyTuple_Check(data)) {
@@ -121,7 +121,7 @@ HOT static int read_data(DLPackObject *self, PyObject *data, struct request *req
     return read < 0 ? -1 : 0;
 }
 
-/* Reads the fields of a dict, while they are held. 1: read; 0: they are not plain; -1: error. */
+/* Reads the fields of a dict, and holds them meanwhile. 1: read; 0: they are not plain; -1: error. */
 HOT static int read_plain(DLPackObject *self, PyObject *dict, struct request *request)
 {
     PyObject *fields[FIELDS] = {NULL};
@@ -136,7 +136,7 @@ HOT static int read_plain(DLPackObject *self, PyObject *dict, struct request *re
     return read;
 }
 
-/* The attribute's dict, which Python's side makes plain where it is not. 1: read; 0: absent or None; -1: error. */
+/* Reads the attribute's dict; Python makes it plain if it is not. 1: read; 0: absent or None; -1: error. */
 HOT static int read_interface(DLPackObject *self, struct request *request, PyObject *attribute, enum protocol protocol)
 {
     PyObject *dict;
@@ -151,7 +151,7 @@ HOT static int read_interface(DLPackObject *self, struct request *request, PyObj
         request_init(request, protocol);
         read = plain == NULL ? -1 : read_plain(self, plain, request);
         Py_XDECREF(plain);
-        if (read == 0) { /* there was no memory for the UTF-8 of its typestr */
+        if (read == 0) { /* no memory for the UTF-8 of its typestr */
             PyErr_NoMemory();
             read = -1;
         }
@@ -170,7 +170,7 @@ int read_cuda_array_interface(DLPackObject *self, struct request *request)
     return read_interface(self, request, names.cuda_array_interface, PROTOCOL_CUDA_ARRAY_INTERFACE);
 }
 
-/* Whether the struct has no strides, and its flags say that the memory is column-major. The strides are then filled in. */
+/* True if the struct has no strides, and its flags say column-major. Then fills in the strides. */
 static bool flags_say_column_major(const PyArrayInterface *array, int64_t *strides)
 {
     int order = array->flags & (ARRAY_C_CONTIGUOUS | ARRAY_F_CONTIGUOUS);
@@ -192,7 +192,7 @@ int read_array_struct(DLPackObject *self, struct request *request)
     if (found <= 0) {
         return found;
     }
-    /* The capsule is held, since its memory may be its own. */
+    /* The capsule may own the memory. */
     self->object = capsule;
     self->holding = HOLDS_OBJECT;
     if (!PyCapsule_IsValid(capsule, NULL)) {

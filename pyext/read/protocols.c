@@ -1,4 +1,4 @@
-/* protocols.c: by which of its protocols, other than __dlpack__, an object is described. */
+/* protocols.c: describes an object by the first protocol other than __dlpack__ that it speaks. */
 #include "read/read.h"
 
 #include <string.h>
