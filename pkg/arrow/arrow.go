@@ -30,7 +30,8 @@ type Array struct {
 	Release, PrivateData                           uint64
 }
 
-// A Source is an exporter's schema and its arrays, which lie side by side: the chunks of a column.
+// A Source is what an exporter returned: a schema, and one array for each chunk of a column. The arrays are adjacent in
+// memory.
 type Source struct {
 	Protocol       string // the exporter's method; errors begin with it
 	Schema, Arrays uint64
@@ -131,8 +132,8 @@ func (r *reader) read(schema, array uint64) error {
 	}
 }
 
-// load reads a node's schema and array, and checks the rules that all nodes share. The error for an address that
-// can't be read names the field "children", since the outermost structures are always readable.
+// load reads a node's schema and array, and checks the rules that all nodes share. If an address can't be read, the
+// error names the field "children", since the outermost structures are always readable.
 func (r *reader) load(n *node, schema, array uint64) error {
 	n.schema = load[Schema](&r.memory, "ArrowSchema.children", schema)
 	switch s := &n.schema; {
@@ -168,9 +169,9 @@ func (r *reader) load(n *node, schema, array uint64) error {
 	return nil
 }
 
-// buffers checks the array's number of buffers and counts its nulls. `which` says in words which buffers are expected;
-// the first is the validity bitmap. NullCount doesn't do: it counts the whole array, and may be unknown. buffers
-// returns the address of the last buffer.
+// buffers checks the array's buffers and counts its nulls. `which` says in words how many buffers are expected; the
+// first is the validity bitmap. NullCount doesn't help: it counts the whole array, and may be unknown. buffers returns
+// the address of the last buffer.
 func (r *reader) buffers(n *node, expected int64, which string) (last uint64, err error) {
 	const field = "ArrowArray.buffers"
 	a := &n.array
@@ -261,7 +262,8 @@ func (r *reader) list(n *node, size int64) error {
 			return err
 		}
 	}
-	// Lists are counted as well, since a tensor may have no dimensions and a malformed list may be its own child.
+	// The number of lists is limited as well, since a tensor may have no dimensions and a malformed list may be its own
+	// child.
 	if r.lists++; r.lists == dlpack.MaxNDim || r.d.NDim+t.ndim > dlpack.MaxNDim {
 		most := strconv.Itoa(dlpack.MaxNDim)
 		return r.refuse("lists in lists, more than " + most + " dimensions; expected at most " + most)

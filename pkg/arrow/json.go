@@ -20,7 +20,7 @@ func isObject(text string) bool {
 }
 
 // member returns the value of an object's member, or "" if it has none of this name. If several have the name, the last
-// one counts. The loop ends even for malformed text, since C's memory may change while it is read.
+// one counts. The loop ends even for malformed text, since C's memory may change after a check.
 func member(object, name string) (value string) {
 	r := jsonReader{object}
 	r.take('{')

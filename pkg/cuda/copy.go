@@ -157,8 +157,8 @@ func (d *Driver) planOnDevice(p *plan, source *Source, bytes int64) error {
 	return nil
 }
 
-// isOn reports whether the source is on the device by its description and by the driver. The two may differ: managed
-// memory may be described as another device's.
+// isOn reports whether both the source's description and the driver say that the source is on the device. They may
+// differ: managed memory may be described as another device's.
 func (d *Driver) isOn(device int32, source *Source) (bool, error) {
 	if source.Device != (dlpack.Device{Type: dlpack.CUDA, ID: device}) {
 		return false, nil
@@ -170,7 +170,8 @@ func (d *Driver) isOn(device int32, source *Source) (bool, error) {
 	return h.device == device, d.leave(h.retained)
 }
 
-// fill copies to a target by a plan. `to` is the target's context. there: the source is on the target's device.
+// fill copies to a target by a plan. `to` is the target's context. `there` says whether the source is on the target's
+// device.
 func (d *Driver) fill(target Target, to context, there bool, source *Source, p *plan, bytes int64) (err error) {
 	if there {
 		return d.copyFrom(source, func(own queue) error {

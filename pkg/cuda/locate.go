@@ -7,8 +7,8 @@ import (
 )
 
 // Locate returns the device of the memory at an address. Device memory is kDLCUDA with its ordinal. Managed memory is
-// kDLCUDAManaged:0. Host memory that CUDA allocated or registered is kDLCUDAHost:0. An address that the driver doesn't
-// know is a malformed one.
+// kDLCUDAManaged:0. Host memory that CUDA allocated or registered is kDLCUDAHost:0. If the driver doesn't know the
+// address, the error is of dlpack.KindMalformed.
 func (d *Driver) Locate(address uint64) (dlpack.Device, error) {
 	known, err := d.pointerGetAttributes(address)
 	switch {
@@ -25,8 +25,8 @@ func (d *Driver) Locate(address uint64) (dlpack.Device, error) {
 		"expected memory allocated by or registered with CUDA, and not freed")
 }
 
-// CurrentDevice returns the calling thread's device, or kDLCUDA:0 if it has none. Memory without items is taken to be
-// there.
+// CurrentDevice returns the calling thread's device, or kDLCUDA:0 if it has none. It stands for the device of memory
+// without items.
 func (d *Driver) CurrentDevice() dlpack.Device {
 	device, err := d.ctxGetDevice()
 	if err != nil {
@@ -39,7 +39,7 @@ func (d *Driver) CurrentDevice() dlpack.Device {
 type home struct {
 	context  context
 	device   int32
-	retained int32 // the device if its primary context was retained, or -1
+	retained int32 // the device whose primary context homeOf or keep retained, or -1
 }
 
 // homeOf returns the context of memory. It tries the memory's own, then the thread's current one if that is on the same

@@ -8,9 +8,9 @@ import (
 	"dlpack/pkg/foreign"
 )
 
-// Order makes the consumer's stream wait for the work on the producer's stream, and returns at once. It concerns CUDA's
-// memory alone. It does nothing and needs no driver if the producer's stream is unknown, if both streams are the same,
-// or if the consumer asks for no order (dlpack.NoOrder).
+// Order makes the consumer's stream wait for the work on the producer's stream, and returns at once. It does nothing
+// and needs no driver if the memory isn't CUDA's, if the producer's stream is unknown, if both streams are the same, or
+// if the consumer asks for no order (dlpack.NoOrder).
 func Order(memory Memory, producer, consumer int64) error {
 	if !memory.Device.Type.OfCUDA() || producer == dlpack.UnknownStream || producer == consumer ||
 		consumer == dlpack.NoOrder {
@@ -82,8 +82,8 @@ func (q queue) String() string {
 	return "the " + q.whose + "'s stream " + decimal(int64(q.stream))
 }
 
-// onStream calls f with the stream of this number. A handle has its own context. The default streams are those of the
-// memory's context.
+// onStream calls f with the stream of this number. A handle has its own context. The default streams belong to the
+// context of m.
 func (d *Driver) onStream(whose string, number int64, m Memory, f func(queue) error) (err error) {
 	q := queue{whose: whose, stream: stream(number)}
 	if number > dlpack.PerThreadStream || number < 0 {

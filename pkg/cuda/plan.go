@@ -38,7 +38,7 @@ func (p *plan) make(source *Source, maxPitch int64) bool {
 				return false
 			}
 			calls *= d.n
-			p.loops[p.depth] = d // dims shares loops' memory; depth <= k, so no dimension is lost
+			p.loops[p.depth] = d // dims and loops share memory; depth <= k, so no dimension is lost
 			p.depth++
 		}
 	}

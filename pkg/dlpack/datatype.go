@@ -55,7 +55,7 @@ var typeCodes = [...]struct {
 	Float4E2M1FN:      {"float4_e2m1fn", []uint8{4}},
 }
 
-// TypeCodeCount is the number of codes. They count from 0.
+// TypeCodeCount is the number of codes. The first one is 0.
 const TypeCodeCount = TypeCode(len(typeCodes))
 
 // String returns the name that array libraries use: "bfloat16", or "int" for a code of several sizes.
@@ -79,7 +79,7 @@ func (c TypeCode) HasBits(bits uint8) bool {
 	return int(c) < len(typeCodes) && slices.Contains(typeCodes[c].bits, bits)
 }
 
-// DataType is the header's DLDataType, laid out in memory as there.
+// DataType is the header's DLDataType, with the same memory layout.
 type DataType struct {
 	Code  TypeCode
 	Bits  uint8

@@ -84,7 +84,7 @@ func (t DeviceType) ofROCm() bool {
 	return t == ROCM || t == ROCMHost
 }
 
-// Device is the header's DLDevice, laid out in memory as there.
+// Device is the header's DLDevice, with the same memory layout.
 type Device struct {
 	Type DeviceType
 	ID   int32
@@ -95,8 +95,8 @@ func (d Device) String() string {
 	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
 }
 
-// Check refuses a device that a caller names if DLPack 1.3 has no such type, or if the id is invalid. Memory isn't
-// checked by it, since later minor versions may have more types.
+// Check refuses a device that a caller names if DLPack 1.3 has no such type, or if the id is invalid. It isn't for the
+// device of existing memory: later minor versions may have more types.
 func (d Device) Check() error {
 	if !d.Type.isNamed() {
 		return noDeviceType(d.Type, "1 to 4 or 7 to 18, as DLPack 1.3 has them")

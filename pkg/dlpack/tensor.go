@@ -23,7 +23,7 @@ type Description struct {
 	Span   int64  // bytes of memory from Data on; -1: unknown
 
 	Nulls    int64 // items without a value; if there are no items, rows without one
-	FirstBit uint8 // if BitPacked: the bit, 0 to 7, of the first byte that is the first item
+	FirstBit uint8 // if BitPacked: which bit of the first byte is the first item, 0 to 7
 
 	NDim           int
 	Shape          [MaxNDim]int64
@@ -99,9 +99,8 @@ func (t *Tensor) MakeCompact() {
 	t.Compact = true
 }
 
-// Overlapping returns a dimension whose step ends within the reach of the items along all smaller steps, and that
-// reach. Items may overlap there. It returns -1 if no items overlap. strides and size, that of an item, have the same
-// unit.
+// Overlapping returns a dimension whose step is smaller than the reach of the items along all smaller steps, and that
+// reach. Items may overlap there. It returns -1 if no items overlap. size, an item's, and strides have the same unit.
 func Overlapping(shape, strides []int64, size int64) (dimension int, reach uint64) {
 	reach = uint64(size)
 	for i := len(shape) - 1; i >= 0 && (shape[i] <= 1 || magnitude(strides[i]) >= reach); i-- {

@@ -263,7 +263,7 @@ func (d *Description) checkCurable(t *Tensor, odd int) error {
 	return nil
 }
 
-// cure returns the hint that tells how to get a copy. verb says what the copy is for.
+// cure returns the hint that tells how to get a copy. verb is what the copy does: "copy" or "convert".
 func (d *Description) cure(verb string, t *Tensor) string {
 	if !d.OnlyShared {
 		return "pass copy=None to " + verb

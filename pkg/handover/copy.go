@@ -72,7 +72,7 @@ func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack
 }
 
 // hostItems returns the items in compact host memory, which a driver may read until done is called. That is the
-// tensor's own memory, or a scratch copy if the memory isn't compact, isn't in native form, or will be written
+// tensor's own memory, or a scratch copy if the memory isn't compact, is swapped or bit-packed, or will be written
 // meanwhile.
 func hostItems(
 	d *dlpack.Description, t *dlpack.Tensor, written bool, allocator Allocator,

@@ -14,7 +14,7 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// Terms are the request for the memory.
+// Terms say how the consumer wants the memory.
 type Terms struct {
 	MayCopy  bool // if the memory can't be shared as it is
 	MustCopy bool // even if it can be shared
@@ -111,14 +111,14 @@ func checkNamed(d *dlpack.Description, terms *Terms) error {
 
 // queuedOn returns the stream on which work may still write the tensor, given the stream that its producer named.
 func queuedOn(producer int64, t *dlpack.Tensor) int64 {
-	isDefault := producer == dlpack.LegacyStream && !t.Device.Type.OfCUDA() // None elsewhere: it has no number
+	isDefault := producer == dlpack.LegacyStream && !t.Device.Type.OfCUDA() // None: it has no number on other devices
 	if t.Device.Type == dlpack.CPU || t.Size == 0 || isDefault {
 		return dlpack.UnknownStream
 	}
 	return producer
 }
 
-// order makes work on the consumer's stream wait until the memory is complete, or waits itself.
+// order makes the consumer's stream wait for the producer's work on the memory, or waits for that work itself.
 func order(d *dlpack.Description, t *dlpack.Tensor, producer int64, terms *Terms) error {
 	if err := dlpack.CheckOrder(t.Device, producer, terms.HasStream, terms.Consumer); err != nil {
 		return err
@@ -126,7 +126,7 @@ func order(d *dlpack.Description, t *dlpack.Tensor, producer int64, terms *Terms
 	switch {
 	case terms.HasStream:
 		return cuda.Order(memoryOf(d, t), producer, terms.Consumer)
-	case t.Device.Type.OnCPU(): // the consumer may have no streams, as numpy
+	case t.Device.Type.OnCPU(): // the consumer may have no streams, such as numpy
 		return cuda.Finish(memoryOf(d, t), producer)
 	}
 	return cuda.Order(memoryOf(d, t), producer, dlpack.LegacyStream)

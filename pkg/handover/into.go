@@ -58,8 +58,8 @@ func CopyInto(source, target *Place, allocator Allocator) error {
 // byItsOwner is a hint that fits every target.
 const byItsOwner = " (copy into a new array, and from there by the library that owns the target)"
 
-// OfTarget returns err as an error about the target. A hint to copy the target is replaced, since the items would go
-// into the copy alone. Python's about_side does the same for a target that asdlpack refuses.
+// OfTarget returns err as an error about the target. If the hint is to copy the target, it is replaced: the items would
+// go into that copy alone. Python's about_side does the same for a target that asdlpack refuses.
 func OfTarget(err error) error {
 	text := err.Error()
 	if cut := strings.LastIndex(text, " ("); cut >= 0 {
@@ -71,7 +71,7 @@ func OfTarget(err error) error {
 	return dlpack.Of("target", err)
 }
 
-// validate also accepts memory that can be exported only as a copy, since copying is what follows.
+// validate also accepts memory that can be exported only as a copy, since CopyInto copies it anyway.
 func (p *Place) validate() error {
 	if err := p.Validate(&p.tensor); err != nil && dlpack.KindOf(err) != dlpack.KindNeedsCopy {
 		return err
@@ -238,8 +238,7 @@ func (p *Place) layout() (shape, strides [dlpack.MaxNDim]int64, ndim, itemSize i
 	return t.Shape, p.ByteStrides(t), t.NDim, int(t.ItemSize)
 }
 
-// spareBits returns a mask of the last byte's bits that belong to no item, if items are packed. A copy keeps these
-// bits.
+// spareBits returns a mask of the last byte's bits that belong to no packed item. A copy leaves these bits unchanged.
 func (p *Place) spareBits() byte {
 	if !p.tensor.Packed() {
 		return 0
@@ -310,7 +309,7 @@ func through(target *Place, bytes int64, allocator Allocator, f func(memory unsa
 	return copyTo(target.plain(memory), target, false)
 }
 
-// copyTo copies between CPU memory, and turns a fault into an error. If overlap is true, both sides are plain.
+// copyTo copies within CPU memory, and turns a fault into an error. If overlap is true, both sides are plain.
 func copyTo(source, target *Place, overlap bool) error {
 	from, fromBytes := source.extent()
 	to, toBytes := target.extent()

@@ -47,7 +47,7 @@ type format struct {
 // A formatCode is the meaning of a letter: a type, or the reason why DLPack has none for it.
 type formatCode struct {
 	code           dlpack.TypeCode
-	bytes          uint8 // not of a long in native mode, "@" or "^"
+	bytes          uint8 // except for a long in native mode, "@" or "^"
 	isLong         bool
 	whyUnsupported string
 }

@@ -15,7 +15,7 @@ type namedType struct {
 	names OtherNames
 }
 
-// otherNames lists the data types that other protocols have names for. Arrow's letters stand only here.
+// otherNames lists the data types that other protocols have names for. Only this table has Arrow's letters.
 var otherNames = [...]namedType{
 	{dlpack.Bool, 8, OtherNames{"?", "|b1", "c"}},
 	{dlpack.Int, 8, OtherNames{"b", "|i1", "c"}},
@@ -29,8 +29,8 @@ var otherNames = [...]namedType{
 	{dlpack.Float, 16, OtherNames{"e", "<f2", "e"}},
 	{dlpack.Float, 32, OtherNames{"f", "<f4", "f"}},
 	{dlpack.Float, 64, OtherNames{"d", "<f8", "g"}},
-	// complex32 is missing: nanobind calls it "Ze", but numpy.asarray fails on that, even with ml_dtypes, which has the
-	// type.
+	// complex32 is missing: nanobind calls it "Ze", but numpy.asarray fails on that format, even if ml_dtypes provides
+	// the type.
 	{dlpack.Complex, 64, OtherNames{"Zf", "<c8", ""}},
 	{dlpack.Complex, 128, OtherNames{"Zd", "<c16", ""}},
 }

@@ -66,7 +66,7 @@ func Into(dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSi
 func carryOut(dims []dim, dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSize, swap int) {
 	var c copier
 	dims, dst, src, bytes := c.plan(dims, dst, src, shape, dstStrides, srcStrides, itemSize, swap)
-	c.dims = dims // set here, since a method that stores it would have it allocated
+	c.dims = dims // set here: if a method stored it, it would be allocated
 	if workers := c.workers(bytes); workers > 1 {
 		c.share(dst, src, workers, max(pieceBytes, bytes/(workers*workerPieces)))
 		return

@@ -17,7 +17,8 @@ var granted = math.MaxInt
 // which a fork at that time would inherit. Don't call it during a copy.
 func ReadGrants() { granted = grantedCPUs("/proc/self/cgroup", "/sys/fs/cgroup") }
 
-// cpus returns how many CPUs a copy may use: the CPUs that the calling thread may run on, up to the granted number.
+// cpus returns how many CPUs a copy may use: those that the calling thread may run on, up to the granted number and to
+// mostWorkers.
 func cpus() int {
 	return min(mostWorkers, affinity(), granted)
 }

@@ -24,8 +24,8 @@ import (
 
 var version string // the package's version, which build.py sets
 
-// dlpack_core fills core for the extension, if both have the same version. No panic leaves it: after one, core.describe
-// stays unset.
+// dlpack_core fills core.version, and the functions of core if the extension has the same version. No panic leaves it:
+// after one, core.describe stays unset.
 //
 //export dlpack_core
 func dlpack_core(core *C.struct_core) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// startRuntime makes the runtime start threads and open descriptors now. Later, a limit may forbid it.
+// startRuntime makes the runtime start threads and open descriptors now, since a limit may forbid it later.
 func startRuntime(processors int) {
 	useProcessors(processors)
 	startPoller()
