@@ -1,8 +1,9 @@
-// Package arrow reads what the Arrow C data interface says of a column of numbers: a schema and arrays, structures of C
+// Package arrow reads columns of numbers from the Arrow C data interface: a schema and arrays, which are C structures
 // that other libraries filled in.
 //
-// [Source.Describe] follows them from a table or a column down to the items. Nothing in them is trusted: what contradicts
-// itself is an error, and so is an address that can't be read. Nothing is released, kept or copied here.
+// [Source.Describe] follows them from a table or a column down to the items. It trusts nothing in them: structures that
+// contradict themselves are an error, and so is an address that can't be read. The package releases, keeps and copies
+// nothing.
 package arrow
 
 import (
@@ -14,7 +15,7 @@ import (
 	"dlpack/pkg/protocol"
 )
 
-// Schema is C's struct ArrowSchema. What is a pointer there is an address here, since no memory of Go's is meant.
+// Schema is C's struct ArrowSchema. Pointers are addresses here, since they point to C's memory, not to Go's.
 type Schema struct {
 	Format, Name, Metadata uint64
 	Flags, NChildren       int64
@@ -29,14 +30,15 @@ type Array struct {
 	Release, PrivateData                           uint64
 }
 
-// A Source is what an exporter gave: a schema, and as arrays of it, one behind the other, the chunks of a column.
+// A Source is what an exporter returned: a schema, and one array for each chunk of a column. The arrays are adjacent in
+// memory.
 type Source struct {
-	Protocol       string // how they were given; errors begin with it
+	Protocol       string // the exporter's method; errors begin with it
 	Schema, Arrays uint64
-	Count          int // of arrays
+	Count          int // number of arrays
 }
 
-// The extension types whose items DLPack can say.
+// Metadata keys, and the extension types whose items DLPack can express.
 const (
 	extensionName     = "ARROW:extension:name"
 	extensionMetadata = "ARROW:extension:metadata"
@@ -45,25 +47,25 @@ const (
 	tensorExtension = "arrow.fixed_shape_tensor"
 )
 
-// A node is a schema and its array: the outermost ones, or a child.
+// A node is a schema and its array: the outermost pair, or a child's pair.
 type node struct {
 	schema   Schema
-	format   string // of the schema, in C's memory
+	format   string // the schema's, not copied from C's memory
 	array    Array
-	hasArray bool // false: there is none, as of a stream without chunks
+	hasArray bool // false for a stream without chunks
 }
 
-// A reader goes from the outermost node down to the items. Each fixed-size list on the way is a dimension.
+// A reader descends from the outermost node to the items. Each fixed-size list on the way is a dimension.
 type reader struct {
 	memory
 	d            *dlpack.Description
-	first, count int64 // the elements of the node's array that are in use, without the array's own offset
-	nulls        int64 // among these, of the outermost array that has any; where lists have no items, the null lists
-	lists        int   // on the way so far
+	first, count int64 // the range of the node's elements in use, relative to the array's offset
+	nulls        int64 // null items, counted in the outermost array that has nulls; null lists if lists are empty
+	lists        int   // number of lists so far
 	permuted     bool
 }
 
-// Describe describes a chunk, whose text d borrows; of a source without chunks, an empty column.
+// Describe describes a chunk, or an empty column if the source has no chunks. d.Text points to C's memory.
 func (s *Source) Describe(chunk int, d *dlpack.Description) error {
 	r := reader{memory: memory{protocol: s.Protocol}, d: d}
 	d.Device, d.Span = dlpack.Device{Type: dlpack.CPU}, -1
@@ -74,7 +76,7 @@ func (s *Source) Describe(chunk int, d *dlpack.Description) error {
 	return r.touch(func() error { return r.read(s.Schema, array) })
 }
 
-// Rows is the length of all chunks.
+// Rows returns the number of rows of all chunks together.
 func (s *Source) Rows() (rows int64, err error) {
 	m := memory{protocol: s.Protocol}
 	err = m.touch(func() error {
@@ -82,7 +84,7 @@ func (s *Source) Rows() (rows int64, err error) {
 		for i := range s.Count {
 			length := load[Array](&m, "ArrowArray", s.chunk(i)).Length
 			if length < 0 {
-				return s.Describe(i, new(dlpack.Description)) // which says that
+				return s.Describe(i, new(dlpack.Description)) // returns the error for that length
 			}
 			if total += length; total < 0 {
 				return m.tooLarge()
@@ -130,7 +132,8 @@ func (r *reader) read(schema, array uint64) error {
 	}
 }
 
-// load reads both structures and checks what holds of any node. Only children may be where nothing can be read.
+// load reads a node's schema and array, and checks the rules that all nodes share. If an address can't be read, the
+// error names the field "children", since the outermost structures are always readable.
 func (r *reader) load(n *node, schema, array uint64) error {
 	n.schema = load[Schema](&r.memory, "ArrowSchema.children", schema)
 	switch s := &n.schema; {
@@ -166,8 +169,9 @@ func (r *reader) load(n *node, schema, array uint64) error {
 	return nil
 }
 
-// buffers checks the array's buffers, of which the first is the validity bitmap, and counts the nulls: NullCount is of
-// the whole array, and may be unknown. It returns the address of the last buffer.
+// buffers checks the array's buffers and counts its nulls. `which` says in words how many buffers are expected; the
+// first is the validity bitmap. NullCount doesn't help: it counts the whole array, and may be unknown. buffers returns
+// the address of the last buffer.
 func (r *reader) buffers(n *node, expected int64, which string) (last uint64, err error) {
 	const field = "ArrowArray.buffers"
 	a := &n.array
@@ -189,7 +193,8 @@ func (r *reader) buffers(n *node, expected int64, which string) (last uint64, er
 	return load[uint64](&r.memory, field, a.Buffers+8*uint64(expected-1)), nil
 }
 
-// checkColumn checks a table, a record batch or structures: one of one column is that column.
+// checkColumn checks a table, a record batch or a column of structures. If it has one column and no nulls, it is read
+// as that column.
 func (r *reader) checkColumn(n *node) error {
 	if n.schema.NChildren != 1 {
 		return r.refuseColumns(n, number(n.schema.NChildren)+" columns")
@@ -224,7 +229,7 @@ func (r *reader) refuseColumns(n *node, found string) error {
 	return dlpack.Unsupported(r.protocol + ": " + found + columns + "; DLPack holds one array")
 }
 
-// name quotes the name of a column, whose schema is at this address; "" where there is none.
+// name returns the quoted name of the column whose schema is at this address; the name is "" if there is none.
 func (r *reader) name(schema uint64) string {
 	name := ""
 	if schema != 0 {
@@ -235,7 +240,7 @@ func (r *reader) name(schema uint64) string {
 	return dlpack.Quote(name)
 }
 
-// list adds the dimension of lists of `size` elements, or where these are tensors theirs.
+// list adds the dimension of lists of `size` elements, or the dimensions of tensors of `size` elements.
 func (r *reader) list(n *node, size int64) error {
 	if n.hasArray {
 		if _, err := r.buffers(n, 1, "1, the validity bitmap"); err != nil {
@@ -257,7 +262,8 @@ func (r *reader) list(n *node, size int64) error {
 			return err
 		}
 	}
-	// A tensor may have no dimension, and a list be its own child.
+	// The number of lists is limited as well, since a tensor may have no dimensions and a malformed list may be its own
+	// child.
 	if r.lists++; r.lists == dlpack.MaxNDim || r.d.NDim+t.ndim > dlpack.MaxNDim {
 		most := strconv.Itoa(dlpack.MaxNDim)
 		return r.refuse("lists in lists, more than " + most + " dimensions; expected at most " + most)
@@ -265,7 +271,7 @@ func (r *reader) list(n *node, size int64) error {
 	return r.addDims(size, &t)
 }
 
-// addDims appends the dimensions of a list of `size` elements, of which the tensor has each one once.
+// addDims appends the dimensions of t, whose lengths multiply to `size`.
 func (r *reader) addDims(size int64, t *tensor) error {
 	d := r.d
 	fits := true
@@ -289,7 +295,8 @@ func (r *reader) addDims(size int64, t *tensor) error {
 	return nil
 }
 
-// child gives the addresses of the only child of both structures, of whose elements the node's have `size` each.
+// child returns the addresses of the schema and array of the only child. Each element of the node is `size` elements of
+// the child.
 func (r *reader) child(n *node, size int64) (schema, array uint64, err error) {
 	if n.schema.Children != 0 {
 		schema = load[uint64](&r.memory, "ArrowSchema.children", n.schema.Children)
@@ -314,13 +321,13 @@ func (r *reader) child(n *node, size int64) (schema, array uint64, err error) {
 	}
 	r.first *= size
 	r.count *= size
-	if r.count > 0 { // else there are lists of no items, which count themselves
+	if r.count > 0 { // else the lists are empty, and null lists are counted
 		r.nulls *= size
 	}
 	return schema, array, nil
 }
 
-// items reads the innermost node: its data type, and where its items lie.
+// items reads the innermost node: its data type, and the address of its items.
 func (r *reader) items(n *node) error {
 	d := r.d
 	d.Field, d.Text = "Arrow format", n.format
@@ -364,8 +371,8 @@ func (r *reader) isExtension(n *node, extension string) (bool, error) {
 	return name == extension, err
 }
 
-// metadata is the value of a key of the schema's metadata, in C's memory; empty where there is no such key. Metadata are
-// the number of pairs, then each key and value behind its length.
+// metadata returns the value of a key in the schema's metadata, or "" if the key is missing. The value stays in C's
+// memory. The metadata are the number of pairs, then each key and each value after its length; numbers are int32.
 func (r *reader) metadata(n *node, key string) (value string, err error) {
 	const field = "ArrowSchema.metadata"
 	at := n.schema.Metadata
@@ -394,7 +401,7 @@ func (r *reader) metadata(n *node, key string) (value string, err error) {
 	return "", nil
 }
 
-// multiply multiplies what is not negative, and clears fits where the result takes more than 63 bits.
+// multiply returns a * b, for a and b that are not negative. It clears fits if the product needs more than 63 bits.
 func multiply(a, b int64, fits *bool) int64 {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	*fits = *fits && high == 0 && int64(low) >= 0

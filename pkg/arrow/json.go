@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// mostNested is how deep JSON may be nested here; a tensor's is two levels deep.
+// mostNested limits the depth of nested JSON. A tensor's metadata are two levels deep.
 const mostNested = 64
 
-// A jsonReader reads JSON (RFC 8259) from the front of its text. Other than encoding/json it needs no reflection.
+// A jsonReader reads JSON (RFC 8259) from the front of its text. Unlike encoding/json, it needs no reflection.
 type jsonReader struct{ rest string }
 
-// isObject tells whether text is one JSON object and nothing else.
+// isObject reports whether text is one JSON object and nothing else.
 func isObject(text string) bool {
 	r := jsonReader{text}
 	value, ok := r.value(0)
@@ -19,8 +19,8 @@ func isObject(text string) bool {
 	return ok && r.rest == "" && value[0] == '{'
 }
 
-// member is the value of a member of an object, of the last one where several have the name; empty where none has. It
-// ends for every text, since C's memory may change while it is read.
+// member returns the value of an object's member, or "" if it has none of this name. If several have the name, the last
+// one counts. The loop ends even for malformed text, since C's memory may change after a check.
 func member(object, name string) (value string) {
 	r := jsonReader{object}
 	r.take('{')
@@ -36,7 +36,8 @@ func member(object, name string) (value string) {
 	}
 }
 
-// integers reads an array of integers that are not negative, and counts them, up to one more than `into` has room for.
+// integers reads an array of integers that are not negative. count is their number, or len(into) + 1 if there is no
+// room for all.
 func integers(array string, into []int64) (count int, ok bool) {
 	r := jsonReader{array}
 	if !r.take('[') {
@@ -56,7 +57,7 @@ func integers(array string, into []int64) (count int, ok bool) {
 	return count, true
 }
 
-// isName compares what is between the quotes of a string, where any letter may be escaped, with a name in ASCII.
+// isName compares the text between the quotes of a JSON string with a name in ASCII. Any letter of text may be escaped.
 func isName(text, name string) bool {
 	for ; name != ""; name = name[1:] {
 		if len(text) >= 6 && strings.HasPrefix(text, `\u`) {
@@ -75,7 +76,7 @@ func isName(text, name string) bool {
 	return text == ""
 }
 
-// value reads a value; false: there is none.
+// value reads a value. ok is false if there is none, or if it is nested too deep.
 func (r *jsonReader) value(depth int) (text string, ok bool) {
 	r.skipSpace()
 	before := r.rest
@@ -109,7 +110,7 @@ func (r *jsonReader) word(word string) bool {
 	return found
 }
 
-// members reads the members of an object and the brace behind them.
+// members reads the members of an object and its closing brace.
 func (r *jsonReader) members(depth int) bool {
 	for {
 		if _, _, ok := r.member(depth); !ok {
@@ -129,7 +130,7 @@ func (r *jsonReader) member(depth int) (name, value string, ok bool) {
 	return name, value, ok
 }
 
-// elements reads the elements of an array and the bracket behind them.
+// elements reads the elements of an array and its closing bracket.
 func (r *jsonReader) elements(depth int) bool {
 	for {
 		if _, ok := r.value(depth); !ok {
@@ -141,7 +142,7 @@ func (r *jsonReader) elements(depth int) bool {
 	}
 }
 
-// text reads a string, and gives what is between its quotes.
+// text reads a string and returns the text between its quotes, with its escapes.
 func (r *jsonReader) text() (text string, ok bool) {
 	if !r.take('"') {
 		return "", false
@@ -179,7 +180,7 @@ func isHex(text string) bool {
 	return true
 }
 
-// number reads a number: a leading 0 stands alone before a point or an exponent.
+// number reads a number. A leading 0 must be the only digit before a point or an exponent.
 func (r *jsonReader) number() bool {
 	r.takeOf("-")
 	if !r.takeOf("0") && !r.digits() {
@@ -205,7 +206,7 @@ func (r *jsonReader) digits() bool {
 	return i > 0
 }
 
-// takeOf reads one of these characters, if it is the next.
+// takeOf reads the next character if it is one of these.
 func (r *jsonReader) takeOf(characters string) bool {
 	if r.rest == "" || strings.IndexByte(characters, r.rest[0]) < 0 {
 		return false
@@ -214,7 +215,7 @@ func (r *jsonReader) takeOf(characters string) bool {
 	return true
 }
 
-// take skips space, and reads a character if it is the next.
+// take skips space, and reads the next character if it is this one.
 func (r *jsonReader) take(character byte) bool {
 	r.skipSpace()
 	if r.rest == "" || r.rest[0] != character {

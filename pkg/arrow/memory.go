@@ -8,41 +8,41 @@ import (
 	"dlpack/pkg/foreign"
 )
 
-// memory reads C's memory by address, and knows what it reads, for the message where that can't be read.
+// memory reads C's memory by address. It notes the field and the address for the error if a read faults.
 type memory struct {
-	protocol string // messages begin with it
+	protocol string // errors begin with it
 	field    string
 	address  uint64
 }
 
-// touch runs f, which reads by m. A read that faults ends it, and is an error.
+// touch runs f, which reads through m. A read that faults ends f and becomes an error.
 func (m *memory) touch(f func() error) (err error) {
 	fault, faulted := foreign.Touch(func() { err = f() })
 	if faulted {
-		address := max(m.address, fault) // fault is 0 if no memory can have the address
+		address := max(m.address, fault) // fault is 0 if the processor doesn't report it
 		return m.refuse(m.field + " leads to 0x" + strconv.FormatUint(address, 16) +
 			", which can't be read; expected an address that is mapped")
 	}
 	return err
 }
 
-// at prepares to read the value of a field, `bytes` long, and makes its address a pointer.
+// at notes the field and the address, and returns a pointer to the field's value of `bytes` bytes.
 func (m *memory) at(field string, address, bytes uint64) unsafe.Pointer {
 	m.field, m.address = field, address
 	return foreign.At(address, bytes)
 }
 
-// load copies what lies at an address.
+// load returns a copy of the value at an address.
 func load[T any](m *memory, field string, address uint64) T {
 	return *(*T)(m.at(field, address, uint64(unsafe.Sizeof(*new(T)))))
 }
 
-// bytes is text at an address, which is not copied: who reads it may fault.
+// bytes returns text of a known length without copying it, so reading the text may fault.
 func (m *memory) bytes(field string, address, length uint64) string {
 	return unsafe.String((*byte)(m.at(field, address, length)), length)
 }
 
-// text is text at an address up to a NUL, which is not copied.
+// text returns text that ends with a NUL, without copying it.
 func (m *memory) text(field string, address uint64) string {
 	start := m.at(field, address, 1)
 	length := 0
@@ -52,7 +52,8 @@ func (m *memory) text(field string, address uint64) string {
 	return unsafe.String((*byte)(start), length)
 }
 
-// countBits counts the bits that are 1, of a bitmap whose bytes begin with the lowest bit.
+// countBits counts the 1 bits among `count` bits of a bitmap, from bit `first` on. The lowest bit of a byte comes
+// first.
 func (m *memory) countBits(field string, address uint64, first, count int64) int64 {
 	bitmap := m.at(field, address, uint64(first+count+7)/8)
 	ones, i, end := 0, first, first+count

@@ -6,15 +6,15 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// A tensor is the layout of a list: the lengths of its dimensions as they lie in memory, and which of these comes where
-// in its shape.
+// A tensor is the layout of a list's elements. lengths are in the order of memory; dimension i of the shape is
+// lengths[order[i]].
 type tensor struct {
 	ndim    int
 	lengths [dlpack.MaxNDim]int64
 	order   [dlpack.MaxNDim]int64
 }
 
-// parseTensor reads the metadata of an arrow.fixed_shape_tensor of `size` items and at most `most` dimensions:
+// parseTensor reads the metadata of an arrow.fixed_shape_tensor with `size` items and at most `most` dimensions:
 // {"shape": [2, 3], "permutation": [1, 0]}.
 func parseTensor(text string, size int64, most int, t *tensor) error {
 	if !isObject(text) {
@@ -44,7 +44,7 @@ func parseTensor(text string, size int64, most int, t *tensor) error {
 	return nil
 }
 
-// hasSize tells whether so many items have these lengths.
+// hasSize reports whether the lengths multiply to size.
 func hasSize(lengths []int64, size int64) bool {
 	product, fits := int64(1), true
 	for _, length := range lengths {
@@ -56,7 +56,7 @@ func hasSize(lengths []int64, size int64) bool {
 	return fits && product == size
 }
 
-const _ = uint(64 - dlpack.MaxNDim) // isPermutation has a bit for each dimension
+const _ = uint(64 - dlpack.MaxNDim) // isPermutation needs a bit for each dimension
 
 func isPermutation(order []int64) bool {
 	seen := uint64(0)
@@ -69,7 +69,7 @@ func isPermutation(order []int64) bool {
 	return true
 }
 
-// malformedTensor quotes the JSON of a value; "" stands for none.
+// malformedTensor returns an error that quotes the JSON of a value; "" is a missing value.
 func malformedTensor(field, value, expected string) error {
 	found := "missing"
 	if value != "" {

@@ -2,16 +2,16 @@ package cuda
 
 import "dlpack/pkg/dlpack"
 
-// api is what is used of the CUDA driver API: a method for each function. Each error is a *failure.
+// api lists the functions of the CUDA driver API in use, one method each. Each error is a *failure.
 type api interface {
 	init() error
 	deviceGetCount() (int32, error)
-	maxPitch(device int32) (int64, error) // of cuDeviceGetAttribute
+	maxPitch(device int32) (int64, error) // by cuDeviceGetAttribute
 	devicePrimaryCtxRetain(device int32) (context, error)
 	devicePrimaryCtxRelease(device int32) error
 	devicePrimaryCtxIsActive(device int32) (bool, error) // by cuDevicePrimaryCtxGetState
 
-	ctxGetCurrent() (context, error) // 0 where the thread has none
+	ctxGetCurrent() (context, error) // 0 if the thread has none
 	ctxGetDevice() (int32, error)
 	ctxPushCurrent(context) error
 	ctxPopCurrent() error
@@ -41,16 +41,16 @@ type api interface {
 	freeFunctions() (FreeFunctions, error)
 }
 
-// Handles (CUcontext, CUstream and CUevent) are integers here: as pointers, the streams 1 and 2 would be invalid to Go.
+// Handles (CUcontext, CUstream and CUevent) are integers here: as pointers, streams 1 and 2 would be invalid in Go.
 type (
 	context uintptr
 	stream  uintptr
 	event   uintptr
 )
 
-// attributes are those of a pointer. The memory type is 0 where the driver doesn't know it.
+// attributes are what the driver knows of an address. memoryType is 0 if it doesn't know the address.
 type attributes struct {
-	context    context // 0 for memory of pools and of virtual memory management, which belongs to none
+	context    context // 0 for memory of pools and of virtual memory management, which has no context
 	memoryType memoryType
 	managed    bool
 	device     int32
@@ -63,7 +63,7 @@ const (
 	deviceMemory memoryType = 2 // CU_MEMORYTYPE_DEVICE
 )
 
-// A block is what cuMemcpy3DAsync copies: slices of rows of bytes.
+// A block is one copy of cuMemcpy3DAsync: slices of rows of bytes.
 type block struct {
 	dstType             memoryType
 	dst, src            uint64
@@ -80,7 +80,8 @@ const (
 	capturing    captureStatus = 1 // CU_STREAM_CAPTURE_STATUS_ACTIVE
 )
 
-// A capture tells whether a graph is being captured, and which: no other capture in the process has its id.
+// A capture says whether a stream's work is being captured into a graph. Its id is unique among the captures of the
+// process.
 type capture struct {
 	status captureStatus
 	id     uint64
@@ -92,7 +93,7 @@ const relaxed captureMode = 2 // CU_STREAM_CAPTURE_MODE_RELAXED
 
 type result int32
 
-// The results that are treated differently from others. The names are cuda.h's, without CUDA_ERROR.
+// Results that need their own treatment. The names are cuda.h's, without CUDA_ERROR.
 const (
 	missing               result = -1 // the driver has no such function
 	outOfMemory           result = 2
@@ -103,7 +104,7 @@ const (
 	streamCaptureImplicit result = 906
 )
 
-// A failure is a call of the driver that failed.
+// A failure is a failed call of the driver.
 type failure struct {
 	function string
 	result   result
@@ -117,7 +118,7 @@ func (f *failure) Error() string {
 	return f.function + ": " + f.name
 }
 
-// resultOf is the driver's result that err is made of, and 0, CUDA_SUCCESS, for any other err.
+// resultOf returns the driver's result in err. For any other err it returns 0, CUDA_SUCCESS.
 func resultOf(err error) result {
 	if f, ok := err.(*failure); ok {
 		return f.result
@@ -125,7 +126,7 @@ func resultOf(err error) result {
 	return 0
 }
 
-// explain makes the error that the caller sees from a failure: what could not be done, and why.
+// explain turns a failure into the error that the caller sees. `what` says what could not be done; explain adds why.
 func explain(err error, what string) error {
 	f, ok := err.(*failure)
 	if !ok {
@@ -143,7 +144,7 @@ func explain(err error, what string) error {
 	return dlpack.Unsupported(what + " (" + why + ")")
 }
 
-// first is the first of two errors: after a failure, undoing what was done before may fail as well.
+// first returns the earlier of two errors: after a failure, undoing the steps before may fail as well.
 func first(err, later error) error {
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"dlpack/pkg/strided"
 )
 
-// ToHost copies the items compactly, in row-major order, to dst, and returns when they are there.
+// ToHost copies the items to dst, compactly and in row-major order, and returns when the copy is complete.
 func (d *Driver) ToHost(dst unsafe.Pointer, source *Source) error {
 	bytes := source.bytes()
 	if bytes == 0 {
@@ -22,8 +22,9 @@ func (d *Driver) ToHost(dst unsafe.Pointer, source *Source) error {
 	return err
 }
 
-// toHost carries out a plan, if there is one and no bytes are swapped. Otherwise the items are first brought to other
-// memory of the host, and copied from there: by the plan, or, where they lie dense, with all that lies between them.
+// toHost copies by a plan if there is one and no bytes are swapped. Otherwise it fetches the items into scratch memory
+// of the host, and the CPU copies them to dst. Without a plan, it fetches the bytes between the items as well, as long
+// as the items are dense.
 func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
 	var p plan
 	planned, err := d.plan(&p, source)
@@ -55,14 +56,15 @@ func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
 	return nil
 }
 
-// fetch carries out a plan to memory of the host.
+// fetch copies to host memory by a plan.
 func (d *Driver) fetch(dst unsafe.Pointer, source *Source, p *plan, from uint64) error {
 	return d.copyFrom(source, func(own queue) error {
 		return d.carryOut(p, hostMemory, uint64(uintptr(dst)), from, own.stream)
 	})
 }
 
-// ToDevice copies the items compactly, in row-major order, to new memory of a device, and returns when they are there.
+// ToDevice copies the items to new device memory, compactly and in row-major order, and returns when the copy is
+// complete.
 func (d *Driver) ToDevice(target dlpack.Device, source *Source) (Allocation, error) {
 	bytes := source.bytes()
 	return d.newMemory(target, bytes, source.Device.String(), func(a *Allocation) error {
@@ -70,9 +72,9 @@ func (d *Driver) ToDevice(target dlpack.Device, source *Source) (Allocation, err
 	})
 }
 
-// FromHost copies bytes of the host to new memory of a device, and returns when they are there. items gives their
-// address, which holds until done is called; it is called once there is room for them, since to read them may take
-// minutes.
+// FromHost copies `bytes` bytes of the host to new device memory, and returns when the copy is complete. items returns
+// their address, which is valid until done is called. FromHost calls items after it has allocated the device memory,
+// since preparing the items may take minutes.
 func (d *Driver) FromHost(
 	target dlpack.Device, bytes int64, items func() (src unsafe.Pointer, done func(), err error),
 ) (Allocation, error) {
@@ -91,7 +93,7 @@ func (d *Driver) FromHost(
 	})
 }
 
-// newMemory returns what f allocates and fills, and frees it where anything fails or panics.
+// newMemory returns the memory that f allocates and fills. It frees the memory if anything fails or panics.
 func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f func(*Allocation) error) (
 	a Allocation, err error,
 ) {
@@ -111,7 +113,7 @@ func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f fun
 		return err
 	})
 	if err != nil {
-		d.release(&a) // f succeeded, but the mode could not be restored
+		d.release(&a) // f succeeded, but the mode couldn't be restored
 		err = explain(err, noCopy(bytes, from, target.String()))
 	}
 	return a, err
@@ -136,7 +138,7 @@ func (d *Driver) toDevice(target dlpack.Device, source *Source, bytes int64, a *
 	return d.fill(Target{Memory{target, a.Address}, dlpack.UnknownStream}, a.context(), there, source, &p, bytes)
 }
 
-// planOnDevice plans the copy of a source to a device, or says why there is none.
+// planOnDevice plans the copy of a source to a device. If that can't be done, the error says why.
 func (d *Driver) planOnDevice(p *plan, source *Source, bytes int64) error {
 	planned, err := d.plan(p, source)
 	if err != nil {
@@ -155,7 +157,8 @@ func (d *Driver) planOnDevice(p *plan, source *Source, bytes int64) error {
 	return nil
 }
 
-// isOn tells whether the source is on a device to the driver, too: managed memory may be named as that of another.
+// isOn reports whether both the source's description and the driver say that the source is on the device. They may
+// differ: managed memory may be described as another device's.
 func (d *Driver) isOn(device int32, source *Source) (bool, error) {
 	if source.Device != (dlpack.Device{Type: dlpack.CUDA, ID: device}) {
 		return false, nil
@@ -167,7 +170,8 @@ func (d *Driver) isOn(device int32, source *Source) (bool, error) {
 	return h.device == device, d.leave(h.retained)
 }
 
-// fill carries out a plan to memory of a device, which is of the context, and whether the source is there, too.
+// fill copies to a target by a plan. `to` is the target's context. `there` says whether the source is on the target's
+// device.
 func (d *Driver) fill(target Target, to context, there bool, source *Source, p *plan, bytes int64) (err error) {
 	if there {
 		return d.copyFrom(source, func(own queue) error {
@@ -198,13 +202,13 @@ func (d *Driver) fill(target Target, to context, there bool, source *Source, p *
 	})
 }
 
-// plan plans the copy of a source, and tells whether there is a plan.
+// plan plans the copy of a source, and reports whether there is a plan.
 func (d *Driver) plan(p *plan, source *Source) (bool, error) {
 	pitch, err := d.maxPitch(source.Device.ID)
 	return err == nil && p.make(source, pitch), err
 }
 
-// carryOut queues a plan's copies.
+// carryOut queues the copies of a plan on a stream.
 func (d *Driver) carryOut(p *plan, dstType memoryType, dst, src uint64, on stream) error {
 	return p.each(dst, src, func(dst, src uint64) error {
 		switch {
@@ -219,7 +223,7 @@ func (d *Driver) carryOut(p *plan, dstType memoryType, dst, src uint64, on strea
 	})
 }
 
-// copyFrom calls f with a stream that waits for the source's.
+// copyFrom calls f with a new stream, which waits for the work on the source's stream.
 func (d *Driver) copyFrom(source *Source, f func(queue) error) (err error) {
 	h, err := d.homeOf(source.Memory)
 	if err != nil {
@@ -234,7 +238,7 @@ func (d *Driver) copyFrom(source *Source, f func(queue) error) (err error) {
 	})
 }
 
-// wait has a queue wait for what is queued on a stream of the memory's.
+// wait makes a queue wait for the work on a stream of memory m, if that stream is known.
 func (d *Driver) wait(own queue, m Memory, number int64) error {
 	if number == dlpack.UnknownStream {
 		return nil
@@ -244,8 +248,8 @@ func (d *Driver) wait(own queue, m Memory, number int64) error {
 	})
 }
 
-// onOwnStream calls f with a new stream, and waits for what f has queued there: also after a failure or a panic, since
-// work that is queued still reads and writes memory that may be freed next.
+// onOwnStream calls f with a new stream, and waits for the work that f queues there. It also waits after a failure or a
+// panic, since queued work still uses memory that the caller may free next.
 func (d *Driver) onOwnStream(c context, f func(queue) error) error {
 	return d.within(c, func() (err error) {
 		s, err := d.streamCreate()
@@ -258,7 +262,7 @@ func (d *Driver) onOwnStream(c context, f func(queue) error) error {
 	})
 }
 
-// allocate fills in a with memory of m's device, in m's context.
+// allocate fills a with new memory on m's device, in m's context.
 func (d *Driver) allocate(a *Allocation, m Memory, bytes int64) error {
 	free, err := d.freeFunctions()
 	if err != nil {
@@ -278,7 +282,7 @@ func (d *Driver) allocate(a *Allocation, m Memory, bytes int64) error {
 	})
 }
 
-// release frees an allocation, or what there is of it.
+// release frees an allocation, even an incomplete one.
 func (d *Driver) release(a *Allocation) (err error) {
 	if a.Address != 0 {
 		err = d.within(a.context(), func() error { return d.memFree(a.Address) })
@@ -300,7 +304,7 @@ func (s *Source) bytes() int64 {
 	return bytes
 }
 
-// isDense tells whether the items and all that lies between them have at most twice the bytes of the items.
+// isDense reports whether the items and the gaps between them take at most twice the bytes of the items.
 func (s *Source) isDense(bytes int64) bool {
 	return s.Below+s.Above <= 2*uint64(bytes)
 }

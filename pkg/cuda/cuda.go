@@ -1,11 +1,11 @@
 // Package cuda asks the CUDA driver about memory, orders streams, and copies between devices and the host.
 //
-// The driver, libcuda.so.1 or nvcuda.dll, is opened when it is first needed and never linked: a machine without one is a normal
-// machine. Streams are numbered as in the Python array API standard and in the CUDA array interface: 1 is the legacy
-// default stream, 2 the per-thread default stream of the calling thread, any other positive number a handle.
+// It opens the driver, libcuda.so.1 or nvcuda.dll, at the first use and never links it, so that it runs on machines
+// without one. Streams have the numbers of the Python array API standard and of the CUDA array interface: 1 is the
+// legacy default stream, 2 the per-thread default stream of the calling thread, and any other positive number a handle.
 //
-// A call leaves the driver's state as it was (contexts pushed, primary contexts retained, the mode of captures,
-// streams, events), whatever failed meanwhile. Nothing here switches threads.
+// Each call restores the driver's state, even if it fails: it pops contexts, releases primary contexts, resets the
+// capture mode, and destroys its streams and events. All work stays on the calling thread.
 package cuda
 
 import (
@@ -15,39 +15,39 @@ import (
 	"dlpack/pkg/foreign"
 )
 
-// Memory is memory of a CUDA device, or of the host where CUDA knows it.
+// Memory is memory of a CUDA device, or host memory that CUDA knows.
 type Memory struct {
 	Device  dlpack.Device
 	Address uint64
 }
 
-// Pointer is the address as a pointer, for memory that the CPU can read.
+// Pointer returns the address as a pointer, for memory that the CPU can read.
 func (m Memory) Pointer() unsafe.Pointer {
 	return foreign.Pointer(m.Address)
 }
 
-// A Source is what is copied.
+// A Source is strided memory to copy from.
 type Source struct {
 	Memory               // Address is that of the item whose indices are all 0
-	Stream       int64   // work queued on it may still write the memory; or dlpack.UnknownStream
-	Shape        []int64 // elements
+	Stream       int64   // work on it may still write the memory; or dlpack.UnknownStream
+	Shape        []int64 // number of items along each dimension
 	Strides      []int64 // bytes, of any sign
 	ItemSize     int     // bytes
-	Swap         int     // bytes of the words whose bytes are reversed on the way: 2, 4 or 8, or 0 for none
+	Swap         int     // bytes of the words that the copy reverses, 0 for none
 	Below, Above uint64  // bytes that the items reach below and above Address
 }
 
-// An Allocation is device memory that was allocated here. Its owner frees it without Go: by the driver's own functions,
-// in the memory's context. One of no bytes has the address 0, and needs no freeing.
+// An Allocation is device memory that this package allocated. Its owner frees it without Go, by calling the driver's
+// own functions in the memory's context. An allocation of 0 bytes has address 0, and needn't be freed.
 type Allocation struct {
 	Address  uint64
 	Context  unsafe.Pointer // CUcontext
-	Retained int32          // the device whose primary context it keeps alive, or -1
+	Retained int32          // device whose primary context it keeps alive, or -1
 	Free     FreeFunctions
 }
 
-// FreeFunctions are addresses of the driver's functions that free an Allocation, in the order of their use. A driver
-// too old to capture graphs has no ThreadExchangeStreamCaptureMode: it is nil.
+// FreeFunctions are the addresses of the driver's functions that free an Allocation, in calling order. In a driver too
+// old to capture graphs, ThreadExchangeStreamCaptureMode is nil.
 type FreeFunctions struct {
 	PointerGetAttribute, CtxPushCurrent, ThreadExchangeStreamCaptureMode, MemFree, CtxPopCurrent,
 	DevicePrimaryCtxRelease unsafe.Pointer
@@ -56,8 +56,8 @@ type FreeFunctions struct {
 // A Driver is the CUDA driver of this process.
 type Driver struct{ api }
 
-// Running returns the driver if this process has initialised it. If there is none, or it is not initialised, the error
-// says so.
+// Running returns the driver if this process has initialised it. Otherwise the error says whether the driver is missing
+// or not initialised.
 func Running() (*Driver, error) {
 	d, err := open()
 	if err == nil {
@@ -69,7 +69,7 @@ func Running() (*Driver, error) {
 	return d, nil
 }
 
-// running fails if the process has not initialised the driver.
+// running returns an error if the process hasn't initialised the driver.
 func (d *Driver) running() error {
 	_, err := d.ctxGetCurrent()
 	return err
@@ -79,7 +79,7 @@ func explainState(err error) error {
 	return explain(err, "the CUDA driver is not running in this process; the library that owns the memory starts it")
 }
 
-// Start returns the driver, which it initialises. Only copies to a device do so.
+// Start initialises the driver and returns it. Only copies to a device do so.
 func Start() (*Driver, error) {
 	d, err := open()
 	if err == nil {

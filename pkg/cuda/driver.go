@@ -3,7 +3,7 @@ package cuda
 // #include <stdlib.h>
 // #include "driver.h"
 //
-// // C.malloc, as cgo has it, ends the process where there is no memory.
+// // cgo's C.malloc ends the process if no memory is left.
 // static void *allocate(size_t bytes) { return malloc(bytes); }
 import "C"
 
@@ -16,7 +16,7 @@ import (
 	"dlpack/pkg/foreign"
 )
 
-// A function of the driver is its index in names.
+// A function identifies a function of the driver, by its index in names.
 type function int
 
 const (
@@ -53,7 +53,7 @@ const (
 	cuEventDestroy
 )
 
-// names are the symbols that CUDA 12's cuda.h maps the functions to. Later drivers have them too.
+// names are the symbols of the functions in CUDA 12's cuda.h. Later drivers keep them.
 var names = [...]string{
 	cuGetErrorName:                    "cuGetErrorName",
 	cuInit:                            "cuInit",
@@ -88,11 +88,11 @@ var names = [...]string{
 	cuEventDestroy:                    "cuEventDestroy_v2",
 }
 
-// A library is the driver's: the addresses of its functions, nil for those that it doesn't have.
+// A library holds the addresses of the driver's functions, nil for those that the driver doesn't have.
 type library [len(names)]unsafe.Pointer
 
-// opened is the driver, which stays open once it is. After a failure the next call tries again, since another library
-// may have loaded the driver meanwhile, from another path.
+// opened is the driver, which stays open. If opening fails, the next call tries again: by then another library may have
+// loaded the driver from another path.
 var opened atomic.Pointer[Driver]
 
 func open() (*Driver, error) {
@@ -112,7 +112,7 @@ func open() (*Driver, error) {
 	return d, nil
 }
 
-// text is a string for a call of C. It is in Go's memory: C.CString ends the process where C has no memory.
+// text returns s as a C string in Go's memory. C.CString would end the process if C's memory were exhausted.
 func text(s string) *C.char {
 	bytes := append([]byte(s), 0)
 	return (*C.char)(unsafe.Pointer(&bytes[0]))
@@ -302,7 +302,7 @@ func (l *library) freeFunctions() (FreeFunctions, error) {
 	}, nil
 }
 
-// allocate gives memory of the host from C's allocator, or nil where there is none left.
+// allocate returns host memory from C's allocator, or nil if none is left.
 func allocate(bytes int64) unsafe.Pointer {
 	return C.allocate(C.size_t(bytes))
 }

@@ -8,7 +8,7 @@ import "C"
 
 import "unsafe"
 
-// openDriver gives what finds the driver's functions, or nil and why it can't be opened.
+// openDriver returns a function that finds the driver's functions, or nil and the reason why it can't open the driver.
 func openDriver() (find func(name string) unsafe.Pointer, why string) {
 	handle := C.dlopen(text("libcuda.so.1"), C.RTLD_LAZY|C.RTLD_LOCAL)
 	if handle == nil {

@@ -17,7 +17,7 @@ import (
 	"unsafe"
 )
 
-// openDriver gives what finds the driver's functions, or nil and why it can't be opened.
+// openDriver returns a function that finds the driver's functions, or nil and the reason why it can't open the driver.
 func openDriver() (find func(name string) unsafe.Pointer, why string) {
 	var failure C.DWORD
 	handle := C.open_library(text("nvcuda.dll"), &failure)

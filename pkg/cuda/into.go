@@ -5,14 +5,14 @@ import (
 	"unsafe"
 )
 
-// A Target is memory of a device that is there already, compact and row-major. It is written once the work that is
-// queued on its stream is done, if that is known.
+// A Target is existing device memory, compact and row-major. It is written after the work queued on Stream, which may
+// be dlpack.UnknownStream.
 type Target struct {
 	Memory
 	Stream int64
 }
 
-// Write copies bytes of the host to a device, and returns when they are there.
+// Write copies bytes from the host to a device, and returns when the copy is complete.
 func (d *Driver) Write(target Target, src unsafe.Pointer, bytes int64) error {
 	err := d.inRelaxedMode(func() error {
 		return d.copyFrom(&Source{Memory: target.Memory, Stream: target.Stream}, func(own queue) error {
@@ -25,8 +25,8 @@ func (d *Driver) Write(target Target, src unsafe.Pointer, bytes int64) error {
 	return err
 }
 
-// Replace copies the items from one device's memory to memory of the same or another, and returns when they are there.
-// Where the two overlap, the items are copied to memory of their own first.
+// Replace copies items from one device's memory to that of the same or another device, and returns when the copy is
+// complete. If source and target overlap, it copies the items to scratch memory first.
 func (d *Driver) Replace(target Target, source *Source) error {
 	bytes := source.bytes()
 	err := d.inRelaxedMode(func() error { return d.replace(target, source, bytes) })
@@ -62,15 +62,15 @@ func (d *Driver) replace(target Target, source *Source, bytes int64) (err error)
 	return d.fill(target, h.context, there, source, &p, bytes)
 }
 
-// Writable tells whether memory of the host can be written. It tries a byte of each page, as Readable does, and changes
-// nothing: the copy may still fail, or read the same memory.
+// Writable reports whether host memory can be written, by a write to each page. The write changes nothing, since the
+// copy may still fail or read the same memory.
 func Writable(address uint64, bytes int64) bool {
 	return touches(address, bytes, poke)
 }
 
 //go:noinline
 func poke(p unsafe.Pointer) byte {
-	word := (*uint32)(unsafe.Add(p, -int(uintptr(p)%4))) // in the same page
+	word := (*uint32)(unsafe.Add(p, -int(uintptr(p)%4))) // aligned, so in p's page
 	atomic.OrUint32(word, 0)
 	return 0
 }

@@ -6,15 +6,15 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// Locate says on which device the memory at an address is: kDLCUDA and its ordinal; kDLCUDAManaged:0 where it is
-// managed; kDLCUDAHost:0 where it is the host's, allocated by or registered with CUDA. An address that the driver does
-// not know is malformed.
+// Locate returns the device of the memory at an address. Device memory is kDLCUDA with its ordinal. Managed memory is
+// kDLCUDAManaged:0. Host memory that CUDA allocated or registered is kDLCUDAHost:0. If the driver doesn't know the
+// address, the error is of dlpack.KindMalformed.
 func (d *Driver) Locate(address uint64) (dlpack.Device, error) {
 	known, err := d.pointerGetAttributes(address)
 	switch {
 	case err != nil:
 		return dlpack.Device{}, explain(err, "data "+hex(address)+": the CUDA driver can't tell its device")
-	case known.managed: // wherever its pages are at this moment
+	case known.managed: // wherever its pages are now
 		return dlpack.Device{Type: dlpack.CUDAManaged}, nil
 	case known.memoryType == hostMemory:
 		return dlpack.Device{Type: dlpack.CUDAHost}, nil
@@ -25,8 +25,8 @@ func (d *Driver) Locate(address uint64) (dlpack.Device, error) {
 		"expected memory allocated by or registered with CUDA, and not freed")
 }
 
-// CurrentDevice is the calling thread's device, or kDLCUDA:0 if it has none. It stands for that of memory without
-// items.
+// CurrentDevice returns the calling thread's device, or kDLCUDA:0 if it has none. It stands for the device of memory
+// without items.
 func (d *Driver) CurrentDevice() dlpack.Device {
 	device, err := d.ctxGetDevice()
 	if err != nil {
@@ -35,15 +35,15 @@ func (d *Driver) CurrentDevice() dlpack.Device {
 	return dlpack.Device{Type: dlpack.CUDA, ID: device}
 }
 
-// A home is the context that a call is made in.
+// A home is the context in which a call is made.
 type home struct {
 	context  context
 	device   int32
-	retained int32 // the device whose primary context was retained for this, or -1
+	retained int32 // the device whose primary context homeOf or keep retained, or -1
 }
 
-// homeOf finds the context of memory: its own; else the thread's current one, if that is of the same device; else the
-// device's primary context. The caller gives it back by leave.
+// homeOf returns the context of memory. It tries the memory's own, then the thread's current one if that is on the same
+// device, then the device's primary context. The caller must pass `retained` to leave.
 func (d *Driver) homeOf(m Memory) (home, error) {
 	device := m.Device.ID
 	if m.Address != 0 {
@@ -71,7 +71,7 @@ func (d *Driver) homeOf(m Memory) (home, error) {
 	return home{primary, device, device}, err
 }
 
-// keep retains the context if it is the primary one of its device: those who hold it now may release it.
+// keep retains the context if it is its device's primary one, since its present holders may release it.
 func (d *Driver) keep(h *home) error {
 	if h.retained >= 0 {
 		return nil
@@ -98,7 +98,7 @@ func (d *Driver) leave(retained int32) error {
 	return d.devicePrimaryCtxRelease(retained)
 }
 
-// within calls f with the context current.
+// within calls f while c is the current context.
 func (d *Driver) within(c context, f func() error) (err error) {
 	if err := d.ctxPushCurrent(c); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (d *Driver) within(c context, f func() error) (err error) {
 	return f()
 }
 
-// checkDevice tells whether there is such a device.
+// checkDevice returns an error if the driver has no such device.
 func (d *Driver) checkDevice(device dlpack.Device) error {
 	count, err := d.deviceGetCount()
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"dlpack/pkg/foreign"
 )
 
-// Order makes the consumer's stream wait for what is queued on the producer's, of CUDA's memory, and returns at once. It
-// does nothing, and needs no driver, if the producer's stream is not known, if both are the same, or if the consumer
-// asks for no order (dlpack.NoOrder).
+// Order makes the consumer's stream wait for the work on the producer's stream, and returns at once. It does nothing
+// and needs no driver if the memory isn't CUDA's, if the producer's stream is unknown, if both streams are the same, or
+// if the consumer asks for no order (dlpack.NoOrder).
 func Order(memory Memory, producer, consumer int64) error {
 	if !memory.Device.Type.OfCUDA() || producer == dlpack.UnknownStream || producer == consumer ||
 		consumer == dlpack.NoOrder {
@@ -36,9 +36,9 @@ func (d *Driver) order(memory Memory, producer, consumer int64) error {
 	return err
 }
 
-// Finish waits for what is queued on the producer's stream, of CUDA's memory. Without a driver nothing can be queued; nor
-// on the legacy stream of a driver that is not initialised, which DLPack implies where nobody named a stream. (Another
-// stream was named by someone, perhaps before a fork: that is an error.)
+// Finish waits for the work on the producer's stream of CUDA's memory. Without a driver, nothing can be queued, so it
+// returns nil. If the driver isn't initialised, it returns nil for the legacy stream, which DLPack implies if nobody
+// names one. Any other stream was named by someone, perhaps before a fork: that is an error.
 func Finish(memory Memory, producer int64) error {
 	if !memory.Device.Type.OfCUDA() || producer == dlpack.UnknownStream {
 		return nil
@@ -82,7 +82,8 @@ func (q queue) String() string {
 	return "the " + q.whose + "'s stream " + decimal(int64(q.stream))
 }
 
-// onStream calls f with a stream. A handle has a context of its own; the default streams are those of the memory's.
+// onStream calls f with the stream of this number. A handle has its own context. The default streams belong to the
+// context of m.
 func (d *Driver) onStream(whose string, number int64, m Memory, f func(queue) error) (err error) {
 	q := queue{whose: whose, stream: stream(number)}
 	if number > dlpack.PerThreadStream || number < 0 {
@@ -100,7 +101,7 @@ func (d *Driver) onStream(whose string, number int64, m Memory, f func(queue) er
 	return f(q)
 }
 
-// contextOf is the context of a stream that is a handle.
+// contextOf returns the context of a stream that is a handle.
 func (d *Driver) contextOf(q queue) (context, error) {
 	why := "there is no memory that can be read"
 	if Readable(uint64(q.stream), 1) {
@@ -117,14 +118,14 @@ func (d *Driver) contextOf(q queue) (context, error) {
 		"destroyed")
 }
 
-// Readable tells whether memory of the host can be read. It tries a byte of each page: a fault in Go becomes a panic,
-// where one in the driver would end the process.
+// Readable reports whether host memory can be read, by reading a byte of each page. A fault in Go becomes a panic; a
+// fault in the driver would end the process.
 func Readable(address uint64, bytes int64) bool {
 	return touches(address, bytes, peek)
 }
 
 func touches(address uint64, bytes int64, touch func(unsafe.Pointer) byte) bool {
-	const page = 4096 // bytes, Linux's smallest
+	const page = 4096 // bytes; Linux's smallest page
 	if bytes <= 0 {
 		return true
 	}
@@ -143,8 +144,8 @@ func peek(p unsafe.Pointer) byte {
 	return *(*byte)(p)
 }
 
-// orderQueues makes one stream wait for what is queued on another. If one is in the capture of a graph, the other has
-// to be in the same: otherwise the order would break the capture, or hold only when the graph runs.
+// orderQueues makes the stream `to` wait for the work on `from`. If one of them is in the capture of a graph, the other
+// must be in the same capture. Otherwise the order would break the capture, or hold only when the graph runs.
 func (d *Driver) orderQueues(from, to queue) error {
 	before, err := d.captureOf(from)
 	if err != nil {
@@ -173,7 +174,7 @@ func (d *Driver) orderQueues(from, to queue) error {
 	})
 }
 
-// captureOf is the capture that a stream is in. Asking breaks no capture.
+// captureOf returns the capture that a stream is in. Asking breaks no capture.
 func (d *Driver) captureOf(q queue) (c capture, err error) {
 	err = d.within(q.context, func() error {
 		status, err := d.streamIsCapturing(q.stream)
@@ -201,8 +202,8 @@ func captured(q queue) error {
 		"other work, nor other work for it (take the memory before or after the capture)")
 }
 
-// inRelaxedMode calls f in the mode in which the driver refuses no call because a graph is being captured elsewhere,
-// and in which no call breaks that capture.
+// inRelaxedMode calls f in the relaxed capture mode: the driver refuses no call because a graph is being captured
+// elsewhere, and no call breaks that capture.
 func (d *Driver) inRelaxedMode(f func() error) (err error) {
 	mode, err := d.threadExchangeStreamCaptureMode(relaxed)
 	if resultOf(err) == missing { // the driver can't capture

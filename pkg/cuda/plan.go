@@ -2,21 +2,22 @@ package cuda
 
 import "dlpack/pkg/dlpack"
 
-// mostCalls limits the calls of the driver for one copy. Each takes microseconds.
+// mostCalls limits the driver's calls for one copy. Each takes microseconds.
 const mostCalls = 1024
 
-// A dim is a dimension of a copy: n steps, each of so many bytes in the destination and in the source.
+// A dim is a dimension of a copy: n steps, of dst bytes in the destination and src bytes in the source.
 type dim struct{ n, dst, src int64 }
 
-// A plan is how the driver copies items to compact, row-major memory: in equal blocks, each of slices of rows of bytes.
+// A plan splits a copy to compact, row-major memory into the driver's calls. They copy equal blocks, each of slices of
+// rows of bytes.
 type plan struct {
 	width        int64 // bytes of a row
 	rows, slices dim
 	loops        [dlpack.MaxNDim]dim // over the blocks, innermost first
-	depth        int                 // of the loops
+	depth        int                 // number of loops
 }
 
-// make plans a copy, and tells whether it could: not if items lie apart one by one, or in too many blocks.
+// make plans a copy, and reports whether it could. It can't if items lie apart one by one, or in too many blocks.
 func (p *plan) make(source *Source, maxPitch int64) bool {
 	dims := p.merge(source)
 	if len(dims) > 0 && p.width == int64(source.ItemSize) {
@@ -37,14 +38,15 @@ func (p *plan) make(source *Source, maxPitch int64) bool {
 				return false
 			}
 			calls *= d.n
-			p.loops[p.depth] = d // dims lies in loops; depth is at most k, so no dimension is lost
+			p.loops[p.depth] = d // dims and loops share memory; depth <= k, so no dimension is lost
 			p.depth++
 		}
 	}
 	return true
 }
 
-// merge gives the dimensions outside of a row, innermost first. Dimensions that continue each other become one.
+// merge returns the dimensions outside of a row, innermost first, and sets the row's width. It joins dimensions that
+// continue each other.
 func (p *plan) merge(source *Source) []dim {
 	dims := p.loops[:0]
 	p.width = int64(source.ItemSize)
@@ -66,8 +68,8 @@ func (p *plan) merge(source *Source) []dim {
 	return dims
 }
 
-// choose finds the two dimensions that make the largest block that cuMemcpy3D takes, or -1 for none. Its rules: neither
-// rows nor slices overlap, a slice begins at a multiple of the rows' pitch, and no pitch is above the device's limit.
+// choose returns the two dimensions of the largest block that cuMemcpy3D accepts, or -1 for none. Its rules: neither
+// rows nor slices overlap, a slice begins at a multiple of the rows' pitch, and no pitch exceeds the device's limit.
 func (p *plan) choose(dims []dim, maxPitch int64) (row, slice int) {
 	row, slice = -1, -1
 	most := int64(1)
@@ -78,7 +80,7 @@ func (p *plan) choose(dims []dim, maxPitch int64) (row, slice int) {
 		if r.n > most {
 			row, slice, most = i, -1, r.n
 		}
-		for j := i + 1; j < len(dims); j++ { // any dimension further out can be the compact destination's slices
+		for j := i + 1; j < len(dims); j++ { // the compact destination's slices can be any dimension further out
 			if s := dims[j]; s.src%r.src == 0 && s.src/r.src >= r.n && r.n*s.n > most {
 				row, slice, most = i, j, r.n*s.n
 			}
@@ -87,12 +89,12 @@ func (p *plan) choose(dims []dim, maxPitch int64) (row, slice int) {
 	return row, slice
 }
 
-// isCompact tells whether the source is one row, as the destination is.
+// isCompact reports whether the source is one contiguous row, as the destination is.
 func (p *plan) isCompact() bool {
 	return p.rows.n == 1 && p.depth == 0
 }
 
-// each calls f for each block, with the addresses where it goes and where it comes from.
+// each calls f for each block, with its addresses in the destination and the source.
 func (p *plan) each(dst, src uint64, f func(dst, src uint64) error) error {
 	return p.loop(p.depth, dst, src, f)
 }
@@ -110,7 +112,7 @@ func (p *plan) loop(depth int, dst, src uint64, f func(dst, src uint64) error) e
 	return nil
 }
 
-// block is one block of the plan, from src to dst, which is memory of dstType.
+// block returns one block of the plan, from src to dst, which is memory of dstType.
 func (p *plan) block(dstType memoryType, dst, src uint64) block {
 	b := block{
 		dstType: dstType, dst: dst, src: src,

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// TypeCode is the header's DLDataTypeCode: what the bits of a scalar mean.
+// TypeCode is the header's DLDataTypeCode: the meaning of a scalar's bits.
 type TypeCode uint8
 
 // The type codes of DLPack 1.3.
@@ -30,7 +30,7 @@ const (
 	Float4E2M1FN      TypeCode = 17
 )
 
-// typeCodes has the name of each code and the bits that its scalars can have.
+// typeCodes lists the name of each code, and the numbers of bits that its scalars can have.
 var typeCodes = [...]struct {
 	name string
 	bits []uint8
@@ -55,10 +55,10 @@ var typeCodes = [...]struct {
 	Float4E2M1FN:      {"float4_e2m1fn", []uint8{4}},
 }
 
-// TypeCodeCount is how many codes there are: 0 to the last of them.
+// TypeCodeCount is the number of codes. The first one is 0.
 const TypeCodeCount = TypeCode(len(typeCodes))
 
-// String is the name that array libraries give the type, without its bits where they vary: "int", "bfloat16".
+// String returns the name that array libraries use: "bfloat16", or "int" for a code of several sizes.
 func (c TypeCode) String() string {
 	if int(c) < len(typeCodes) {
 		return typeCodes[c].name
@@ -66,7 +66,7 @@ func (c TypeCode) String() string {
 	return "type code " + strconv.Itoa(int(c))
 }
 
-// FixedBits is the number of bits of a code's scalars; 0 if it varies or the code is unknown.
+// FixedBits returns the number of bits of a code's scalars, or 0 if it varies or the code is unknown.
 func (c TypeCode) FixedBits() uint8 {
 	if int(c) < len(typeCodes) && len(typeCodes[c].bits) == 1 {
 		return typeCodes[c].bits[0]
@@ -74,24 +74,24 @@ func (c TypeCode) FixedBits() uint8 {
 	return 0
 }
 
-// HasBits reports whether a code has scalars of this size.
+// HasBits reports whether a code has scalars of this number of bits.
 func (c TypeCode) HasBits(bits uint8) bool {
 	return int(c) < len(typeCodes) && slices.Contains(typeCodes[c].bits, bits)
 }
 
-// DataType is the header's DLDataType, with its layout.
+// DataType is the header's DLDataType, with the same memory layout.
 type DataType struct {
 	Code  TypeCode
 	Bits  uint8
 	Lanes uint16
 }
 
-// ItemSize is the bytes of one item, all lanes together, rounded up.
+// ItemSize returns the bytes of one item: all its lanes, rounded up.
 func (t DataType) ItemSize() int64 {
 	return (t.itemBits() + 7) / 8
 }
 
-// WholeBytes tells whether an item takes whole bytes. Others are packed, so that they share bytes, or padded, as
+// WholeBytes reports whether an item fills whole bytes. Other items are packed, so that they share bytes, or padded, as
 // [SubbyteTypePadded] says.
 func (t DataType) WholeBytes() bool {
 	return t.itemBits()%8 == 0
@@ -101,8 +101,8 @@ func (t DataType) itemBits() int64 {
 	return int64(t.Bits) * int64(t.Lanes)
 }
 
-// Alignment is the natural alignment in bytes: that of one scalar, of a complex number that of its half, and 1 for what
-// is smaller than a byte. Words of this size have a byte order.
+// Alignment returns the natural alignment in bytes: the size of one scalar, half of it for a complex number, and 1 for
+// a scalar smaller than a byte. Words of this size have a byte order.
 func (t DataType) Alignment() uint64 {
 	if t.Code == Complex {
 		return max(uint64(t.Bits)/16, 1)

@@ -44,7 +44,7 @@ var deviceTypes = [...]string{
 	Trn:         "kDLTrn",
 }
 
-// String is the header's name: "kDLCPU".
+// String returns the header's name: "kDLCPU".
 func (t DeviceType) String() string {
 	if t.isNamed() {
 		return deviceTypes[t]
@@ -56,8 +56,8 @@ func (t DeviceType) isNamed() bool {
 	return t >= 0 && int(t) < len(deviceTypes) && deviceTypes[t] != ""
 }
 
-// HasAddresses tells whether data is an address on such a device, to which an offset can be added. Elsewhere it is a
-// handle, and an offset has to stay in byte_offset.
+// HasAddresses reports whether data is an address on such a device, so that an offset can be added to it. Elsewhere
+// data is a handle, and the offset must stay in byte_offset.
 func (t DeviceType) HasAddresses() bool {
 	switch t {
 	case CPU, CUDA, CUDAHost, ROCM, ROCMHost, CUDAManaged, OneAPI:
@@ -66,7 +66,7 @@ func (t DeviceType) HasAddresses() bool {
 	return false
 }
 
-// OnCPU tells whether the CPU can read such memory.
+// OnCPU reports whether the CPU can read such memory.
 func (t DeviceType) OnCPU() bool {
 	switch t {
 	case CPU, CUDAHost, ROCMHost, CUDAManaged:
@@ -75,7 +75,7 @@ func (t DeviceType) OnCPU() bool {
 	return false
 }
 
-// OfCUDA tells whether the CUDA driver knows such memory.
+// OfCUDA reports whether the CUDA driver knows such memory.
 func (t DeviceType) OfCUDA() bool {
 	return t == CUDA || t == CUDAHost || t == CUDAManaged
 }
@@ -84,19 +84,19 @@ func (t DeviceType) ofROCm() bool {
 	return t == ROCM || t == ROCMHost
 }
 
-// Device is the header's DLDevice, with its layout.
+// Device is the header's DLDevice, with the same memory layout.
 type Device struct {
 	Type DeviceType
 	ID   int32
 }
 
-// String is the device as messages show it: "kDLCUDA:1".
+// String returns the device as messages show it: "kDLCUDA:1".
 func (d Device) String() string {
 	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
 }
 
-// Check refuses a device that a caller names, where DLPack 1.3 names no such type. Memory may come from other devices: a
-// later minor version may have more types.
+// Check refuses a device that a caller names if DLPack 1.3 has no such type, or if the id is invalid. It isn't for the
+// device of existing memory: later minor versions may have more types.
 func (d Device) Check() error {
 	if !d.Type.isNamed() {
 		return noDeviceType(d.Type, "1 to 4 or 7 to 18, as DLPack 1.3 has them")
@@ -108,7 +108,7 @@ func noDeviceType(t DeviceType, expected string) error {
 	return Malformed("device type is " + strconv.Itoa(int(t)) + "; expected a DLDeviceType, " + expected)
 }
 
-// checkID takes any id of the CPU, since there is one CPU.
+// checkID refuses negative ids, except for the CPU: there is one CPU.
 func (d Device) checkID() error {
 	if d.ID < 0 && d.Type != CPU {
 		return Malformed("device id is negative: " + strconv.Itoa(int(d.ID)) + " on " + d.Type.String())
@@ -116,13 +116,13 @@ func (d Device) checkID() error {
 	return nil
 }
 
-// Same tells whether d and other are one device. There is one CPU, whatever its id.
+// Same reports whether d and other are one device. There is one CPU, whatever its id.
 func (d Device) Same(other Device) bool {
 	return d == other || d.Type == CPU && other.Type == CPU
 }
 
-// Reaches tells whether the target can use memory of d without a copy: the CPU can use what it can read, and every
-// device of CUDA managed memory.
+// Reaches reports whether the target can use memory of d without a copy. The CPU can use all memory that it can read.
+// Every CUDA device can use managed memory.
 func (d Device) Reaches(target Device) bool {
 	return d.Same(target) || target.Type == CPU && d.Type.OnCPU() || target.Type == CUDA && d.Type == CUDAManaged
 }

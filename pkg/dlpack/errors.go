@@ -2,19 +2,19 @@ package dlpack
 
 import "strconv"
 
-// Kind says what is wrong, for a caller that decides by it what to do next. The text of an error is for people.
+// Kind classifies errors for a caller that decides what to do next. The text of an error is for people.
 type Kind uint8
 
-// The kinds of errors. 0 is none of them: see [KindOf].
+// The kinds of errors. [KindOf] returns 0 for all others.
 const (
-	KindMalformed   Kind = 1 + iota // a description or a wish contradicts itself or the standard
-	KindUnsupported                 // it is well formed, but can't be exported or done
-	KindNeedsCopy                   // the memory can't be exported as it is, but a copy of it can
-	KindOutOfMemory                 // there is no memory for a copy
+	KindMalformed   Kind = 1 + iota // a description or a request contradicts itself or the standard
+	KindUnsupported                 // the input is valid, but can't be exported or done
+	KindNeedsCopy                   // the memory can't be exported as it is, but a copy can
+	KindOutOfMemory                 // no memory is left for a copy
 )
 
-// failure is the only type of this package's errors. Its message names the field that is wrong, its value, what was
-// expected and the way out.
+// failure is the type of all errors of this package. Its message names the wrong field, its value, what was expected
+// and a fix.
 type failure struct {
 	kind    Kind
 	message string
@@ -24,7 +24,7 @@ func (f *failure) Error() string {
 	return f.message
 }
 
-// KindOf tells what kind an error is, and 0 for nil and for errors that no function below made.
+// KindOf returns the kind of an error. It returns 0 for nil, and for errors that no function below made.
 func KindOf(err error) Kind {
 	if f, ok := err.(*failure); ok {
 		return f.kind
@@ -52,7 +52,8 @@ func OutOfMemory(message string) error {
 	return &failure{KindOutOfMemory, message}
 }
 
-// Of makes an error of the same kind, whose text says first what it is about. Another package's error stays as it is.
+// Of returns err with its subject, `what`, before its text. The kind stays. Another package's error is returned
+// unchanged.
 func Of(what string, err error) error {
 	if f, ok := err.(*failure); ok {
 		return &failure{f.kind, what + ": " + f.message}
@@ -60,7 +61,7 @@ func Of(what string, err error) error {
 	return err
 }
 
-// Quote puts text from outside into quotes, as error messages show it: escaped to ASCII, and shortened if it is long.
+// Quote returns outside text in quotes for an error message: escaped to ASCII, and cut after 60 bytes.
 func Quote(text string) string {
 	const most = 60
 	if len(text) > most {

@@ -1,15 +1,14 @@
 package dlpack
 
-// Streams that have numbers in the Python array API standard and in the CUDA array interface. Other numbers are
-// handles.
+// Stream numbers of the Python array API standard and of the CUDA array interface. Other numbers are handles.
 const (
-	NoOrder         = -1 // the consumer's: nothing is to be ordered
-	UnknownStream   = 0  // of memory, not of CUDA: nothing is known to be queued on it
-	LegacyStream    = 1  // CUDA's legacy default stream, and what None means on CUDA
-	PerThreadStream = 2  // CUDA's default stream of a thread
+	NoOrder         = -1 // as the consumer's stream: order nothing
+	UnknownStream   = 0  // as the memory's stream: no work on it is known; never a CUDA stream
+	LegacyStream    = 1  // CUDA's legacy default stream; None means it on CUDA
+	PerThreadStream = 2  // CUDA's per-thread default stream
 )
 
-// CheckStream refuses a stream that a consumer's device does not have.
+// CheckStream refuses a stream that the consumer's device does not have.
 func CheckStream(device Device, stream int64) error {
 	const noOrder = "None, -1, "
 	switch {
@@ -22,7 +21,7 @@ func CheckStream(device Device, stream int64) error {
 		noOrder + device.streams())
 }
 
-// CheckProducerStream refuses a stream that memory can't have been written on.
+// CheckProducerStream refuses a stream on which work can't have written memory of this device.
 func CheckProducerStream(device Device, stream int64) error {
 	switch {
 	case device.Type == CPU:
@@ -34,7 +33,7 @@ func CheckProducerStream(device Device, stream int64) error {
 		" has no such stream; expected None (nothing is queued on the memory) or " + device.streams())
 }
 
-// hasStream follows the standard: 0 is ambiguous on CUDA, 1 and 2 are on ROCm.
+// hasStream follows the array API standard, which excludes 0 on CUDA, and 1 and 2 on ROCm, as ambiguous.
 func (d Device) hasStream(stream int64) bool {
 	switch {
 	case stream < 0:
@@ -57,8 +56,8 @@ func (d Device) streams() string {
 	return "a stream's handle"
 }
 
-// CheckOrder refuses to order two streams where that can't be done: on devices other than CUDA's. There, a consumer's
-// stream 0 equals UnknownStream and None: on ROCm it is the default stream, which None means.
+// CheckOrder returns an error if two streams must be ordered on a device other than CUDA's, since only CUDA's streams
+// can be. On the other devices, a consumer's stream 0 equals UnknownStream and None: ROCm's default stream is 0.
 func CheckOrder(device Device, producer int64, hasConsumer bool, consumer int64) error {
 	if device.Type == CPU || device.Type.OfCUDA() || consumer == producer || hasConsumer && consumer == NoOrder {
 		return nil
@@ -71,8 +70,8 @@ func CheckOrder(device Device, producer int64, hasConsumer bool, consumer int64)
 		" can't be kept (synchronise before, and pass stream=-1, or name no stream where the memory is described)")
 }
 
-// CheckTarget refuses to bring memory of one device to another where that takes a copy which is forbidden or
-// impossible.
+// CheckTarget returns an error if memory can only get from device to target by a copy, and the copy is forbidden
+// (mayCopy is false) or impossible.
 func CheckTarget(device, target Device, mayCopy bool) error {
 	if device.Reaches(target) {
 		return nil

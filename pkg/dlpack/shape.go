@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// closeShape puts a number into t.Shape, where the -1 of an open shape is.
+// closeShape replaces the -1 of an open shape in t.Shape by the length that fills the memory.
 func (d *Description) closeShape(t *Tensor) error {
 	if !d.OpenShape {
 		return nil

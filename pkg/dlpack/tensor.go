@@ -5,46 +5,46 @@ import (
 	"slices"
 )
 
-// Item is what a protocol says of each item of an array.
+// Item describes one item of an array, as a protocol does.
 type Item struct {
 	DataType  DataType
-	Flags     Flags // of the DLTensor; other protocols know of SubbyteTypePadded alone
-	Swapped   bool  // the bytes of each word are in the other order
-	BitPacked bool  // each item is a bit, the lowest of a byte first; DataType is that of a copy, Bool
+	Flags     Flags // the DLTensor's; other protocols set SubbyteTypePadded at most
+	Swapped   bool  // the bytes of each word are in non-native order
+	BitPacked bool  // each item is one bit, the lowest bit of a byte first; DataType is the copy's, Bool
 }
 
-// Description is what a protocol says of memory, in the protocol's units. Nothing in it is trusted.
+// Description describes memory in its protocol's units. Its fields are not trusted.
 type Description struct {
 	Item
 	Device Device
 
 	Data   uint64 // address, or handle
 	Offset uint64 // bytes to add to Data
-	Span   int64  // bytes of memory that begin at Data; -1: unknown
+	Span   int64  // bytes of memory from Data on; -1: unknown
 
-	Nulls    int64 // items that have no value; where there are no items, rows that have none
-	FirstBit uint8 // BitPacked: the bit of its byte, 0 to 7, that is the first item
+	Nulls    int64 // items without a value; if there are no items, rows without one
+	FirstBit uint8 // if BitPacked: which bit of the first byte is the first item, 0 to 7
 
 	NDim           int
 	Shape          [MaxNDim]int64
-	OpenShape      bool // one dimension may be -1: it becomes as many as fit between Offset and the end of Span
-	HasStrides     bool // without strides the layout is compact
+	OpenShape      bool // one dimension may be -1, for the length that fills Offset to the end of Span
+	HasStrides     bool // false: the layout is compact, and Strides are ignored
 	ElementStrides bool // strides count elements, not bytes
 	Strides        [MaxNDim]int64
 
-	OnlyShared bool // the caller has no way to ask for a copy, so that messages suggest another way out
+	OnlyShared bool // the caller can't ask for a copy, so messages suggest another fix
 
-	// Field and Text name the data type in messages: "typestr" and ">f4". Without them, messages show its codes.
+	// Field and Text name the data type in messages: "typestr" and ">f4". Without them, messages show DLPack's codes.
 	Field, Text string
 }
 
-// strideCounts tells whether a stride leads to another item. If not, its value means nothing.
+// strideCounts reports whether a stride leads to another item. If not, its value means nothing.
 func (d *Description) strideCounts(dimension int, t *Tensor) bool {
 	return d.HasStrides && t.Size > 0 && t.Shape[dimension] > 1
 }
 
-// ByteStrides gives the strides in bytes, by which a copy reads memory that Validate accepted, or refused with
-// [KindNeedsCopy]. Where a stride leads to no other item, it is that of a compact layout.
+// ByteStrides returns the strides in bytes. A copy uses them to read memory that Validate accepted, or refused with
+// [KindNeedsCopy]. A stride that leads to no other item is replaced by that of a compact layout.
 func (d *Description) ByteStrides(t *Tensor) (strides [MaxNDim]int64) {
 	compact := t.ItemSize
 	for i := t.NDim - 1; i >= 0; i-- {
@@ -61,7 +61,7 @@ func (d *Description) ByteStrides(t *Tensor) (strides [MaxNDim]int64) {
 	return strides
 }
 
-// Tensor is memory that was validated: what a consumer may rely on.
+// Tensor describes validated memory. Consumers may rely on it.
 type Tensor struct {
 	DataType DataType
 	Flags    Flags
@@ -72,22 +72,22 @@ type Tensor struct {
 	Strides [MaxNDim]int64 // elements
 
 	Offset     uint64 // bytes from Data to the first element
-	ByteOffset uint64 // what stays in DLTensor.byte_offset, where data is a handle
+	ByteOffset uint64 // DLTensor.byte_offset: not 0 only if data is a handle
 
 	ItemSize, Size, NBytes int64
 
 	Below, Above uint64 // bytes that the elements reach below and above the first element's address
 
-	VersionedOnly bool // the legacy struct can't say what this tensor is: it has no flags
+	VersionedOnly bool // the legacy struct can't express this tensor, since it has no flags
 	Compact       bool // row-major without gaps
 }
 
-// Packed tells whether items share bytes, so that a single one has no address.
+// Packed reports whether items share bytes, so that a single item has no address.
 func (t *Tensor) Packed() bool {
 	return !t.DataType.WholeBytes() && t.Flags&SubbyteTypePadded == 0
 }
 
-// MakeCompact turns t into the tensor of its compact, row-major copy, which begins at its data.
+// MakeCompact turns t into the tensor of its compact, row-major copy, which begins at the copy's data.
 func (t *Tensor) MakeCompact() {
 	stride := int64(1)
 	for i := t.NDim - 1; i >= 0; i-- {
@@ -99,13 +99,13 @@ func (t *Tensor) MakeCompact() {
 	t.Compact = true
 }
 
-// Overlapping gives a dimension whose step does not lead beyond all items that the smaller steps reach, and how far
-// these reach; -1: there is none, and no items overlap. Strides and the size of an item are in one unit.
+// Overlapping returns a dimension whose step is smaller than the reach of the items along all smaller steps, and that
+// reach. Items may overlap there. It returns -1 if no items overlap. size, an item's, and strides have the same unit.
 func Overlapping(shape, strides []int64, size int64) (dimension int, reach uint64) {
 	reach = uint64(size)
 	for i := len(shape) - 1; i >= 0 && (shape[i] <= 1 || magnitude(strides[i]) >= reach); i-- {
 		if i == 0 {
-			return -1, 0 // in row-major order, as mostly, nothing has to be sorted
+			return -1, 0 // the usual row-major order needs no sorting
 		}
 		reach += uint64(max(shape[i]-1, 0)) * magnitude(strides[i])
 	}

@@ -6,20 +6,20 @@ import (
 	"strconv"
 )
 
-// Validate checks d once, and fills t. It neither changes d nor reads the memory.
+// Validate checks d and fills t. It neither changes d nor reads the memory.
 //
-// Where several things are wrong, the error is of the lowest [Kind]. With one of [KindNeedsCopy] t has everything but
-// Strides: enough to make a copy, by [Description.ByteStrides].
+// If several things are wrong, it returns an error of the lowest [Kind]. After an error of [KindNeedsCopy], t is
+// complete but for Strides: enough to make a copy with [Description.ByteStrides].
 func (d *Description) Validate(t *Tensor) error {
 	if err := d.validateHead(); err != nil {
 		return err
 	}
 	t.DataType, t.Flags, t.Device, t.NDim = d.DataType, d.Flags&knownFlags, d.Device, d.NDim
 	if t.Device.Type == CPU {
-		t.Device.ID = 0 // there is one CPU, whatever it is called
+		t.Device.ID = 0 // there is one CPU, whatever its id
 	}
 	if d.DataType.Bits%8 == 0 {
-		t.Flags &^= SubbyteTypePadded // which says nothing of whole bytes
+		t.Flags &^= SubbyteTypePadded // the flag means nothing for whole bytes
 	}
 	t.ItemSize = d.DataType.ItemSize()
 	t.VersionedOnly = t.Flags&SubbyteTypePadded != 0
@@ -58,7 +58,7 @@ func (d *Description) refuseNulls(t *Tensor) error {
 	return Unsupported(d.typeText() + ": " + which + " are null; DLPack has no nulls")
 }
 
-// validateHead checks what needs no arithmetic.
+// validateHead checks the device, the number of dimensions and the data type.
 func (d *Description) validateHead() error {
 	if d.Device.Type < CPU {
 		return noDeviceType(d.Device.Type, "1 or more")
@@ -72,7 +72,7 @@ func (d *Description) validateHead() error {
 	return d.DataType.Validate()
 }
 
-// CheckNDim refuses a number of dimensions that there can't be.
+// CheckNDim refuses a number of dimensions that isn't 0 to MaxNDim.
 func CheckNDim(ndim int) error {
 	if ndim < 0 || ndim > MaxNDim {
 		return Malformed("ndim is " + strconv.Itoa(ndim) + "; expected 0 to " + strconv.Itoa(MaxNDim) + " dimensions")
@@ -80,8 +80,8 @@ func CheckNDim(ndim int) error {
 	return nil
 }
 
-// measure fills the sizes. An empty dimension counts as 1 against the limit, so that compact strides fit as well; numpy
-// does the same.
+// measure fills Size and NBytes. For the size limit, an empty dimension counts as 1, so that compact strides fit as
+// well; numpy does the same.
 func (t *Tensor) measure() error {
 	count, size := uint64(1), uint64(1)
 	tooLarge := false
@@ -117,7 +117,7 @@ func (t *Tensor) tooLarge() error {
 		" bytes is too large; expected at most " + number(math.MaxInt64) + " bytes, an empty dimension counted as 1")
 }
 
-// layOut fills Strides, Below, Above and Compact. It returns the first dimension whose stride is no multiple of the
+// layOut fills Strides, Below, Above and Compact. It returns the first dimension whose stride isn't a multiple of the
 // item size, or -1.
 func (d *Description) layOut(t *Tensor) (odd int, err error) {
 	odd = -1
@@ -177,8 +177,8 @@ func (d *Description) tooFar(dimension int, items int64) error {
 		" items; expected an extent within 2^64 addresses")
 }
 
-// locate fills Offset and ByteOffset, and checks that every element lies within the addresses that there are, and
-// within Span. An empty tensor lies nowhere.
+// locate fills Offset and ByteOffset. It checks that every element lies within 64-bit addresses and within Span. An
+// empty tensor passes.
 func (d *Description) locate(t *Tensor) error {
 	t.Offset, t.ByteOffset = 0, 0
 	if t.Size == 0 {
@@ -193,7 +193,7 @@ func (d *Description) locate(t *Tensor) error {
 			return Malformed("data 0x" + strconv.FormatUint(d.Data, 16) + " plus offset " +
 				strconv.FormatUint(d.Offset, 10) + " is beyond the last address")
 		}
-		// 2^64 - first, the bytes from first on, is -first, since first is not 0.
+		// 2^64 - first bytes lie from first on. As a uint64 that is -first, since first is not 0.
 		if t.Below > first || t.Above > -first {
 			return Malformed("data 0x" + strconv.FormatUint(first, 16) + ": shape and strides reach from " +
 				strconv.FormatUint(t.Below, 10) + " bytes below to " + strconv.FormatUint(t.Above, 10) +
@@ -223,7 +223,7 @@ func (d *Description) locate(t *Tensor) error {
 	return nil
 }
 
-// checkSubbyte refuses layouts of items below a byte that DLPack can't express.
+// checkSubbyte refuses layouts of items smaller than a byte that DLPack can't express.
 func (d *Description) checkSubbyte(t *Tensor) error {
 	if (t.Packed() || d.BitPacked) && !t.Compact {
 		size := number(d.DataType.itemBits()) + " bits"
@@ -240,7 +240,8 @@ func (d *Description) checkSubbyte(t *Tensor) error {
 	return nil
 }
 
-// checkCurable refuses what a copy cures.
+// checkCurable returns an error of [KindNeedsCopy] if the memory can be exported only as a copy. odd is layOut's
+// result.
 func (d *Description) checkCurable(t *Tensor, odd int) error {
 	alignment := t.DataType.Alignment()
 	if d.Swapped && alignment > 1 {
@@ -262,7 +263,7 @@ func (d *Description) checkCurable(t *Tensor, odd int) error {
 	return nil
 }
 
-// cure is the way out of what a copy cures.
+// cure returns the hint that tells how to get a copy. verb is what the copy does: "copy" or "convert".
 func (d *Description) cure(verb string, t *Tensor) string {
 	if !d.OnlyShared {
 		return "pass copy=None to " + verb
@@ -282,7 +283,7 @@ func (d *Description) cure(verb string, t *Tensor) string {
 		"), dtype, shape" + more + ", copy=None)"
 }
 
-// typeText names the data type as the protocol does.
+// typeText returns the data type as the protocol names it.
 func (d *Description) typeText() string {
 	if d.Field == "" {
 		return d.DataType.fields()
@@ -290,7 +291,7 @@ func (d *Description) typeText() string {
 	return d.Field + " " + Quote(d.Text)
 }
 
-// ShapeText is the shape as messages show it: its first dimensions.
+// ShapeText returns the shape as messages show it: at most 6 dimensions.
 func ShapeText(shape []int64) string {
 	const most = 6
 	text := "("
@@ -317,7 +318,7 @@ func magnitude(n int64) uint64 {
 	return uint64(n)
 }
 
-// multiply gives stride * size, and tells whether that fits. size is not negative.
+// multiply returns stride * size, and whether that fits int64. size is not negative.
 func multiply(stride, size int64) (product int64, fits bool) {
 	high, low := bits.Mul64(magnitude(stride), uint64(size))
 	if stride < 0 {

@@ -1,5 +1,5 @@
-// Package foreign reads and writes memory that is not Go's, by its address. A fault there is an error of the caller's, not
-// the end of the process.
+// Package foreign reads and writes memory that is not Go's, by its address. [Touch] reports a fault there to its
+// caller; without it, the fault would end the process.
 package foreign
 
 import (
@@ -7,12 +7,12 @@ import (
 	"unsafe"
 )
 
-// Pointer makes an address a pointer. Vet can't know that the memory is not Go's.
+// Pointer converts an address to a pointer, in a form that go vet accepts: vet can't know that the memory is not Go's.
 func Pointer(address uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }
 
-// At is [Pointer] to so many bytes. It panics as a fault does if no memory can lie there.
+// At is [Pointer] to `bytes` bytes of memory. If no memory can lie there, it panics as a fault does.
 func At(address, bytes uint64) unsafe.Pointer {
 	if !mayLie(address, bytes) {
 		panic(fault(address))
@@ -20,20 +20,21 @@ func At(address, bytes uint64) unsafe.Pointer {
 	return Pointer(address)
 }
 
-// mayLie tells whether memory may lie at an address and `bytes` on from it. Go takes a fault on the first page for its own
-// use of a nil pointer; and arm64 leaves out an address's top byte, so that 1<<60 is that page.
+// mayLie reports whether memory can lie at the `bytes` bytes from an address on. Go takes a fault on the first page for
+// a nil pointer of its own, so that page is excluded. arm64 ignores the top byte of an address: 1<<60 is that page as
+// well.
 func mayLie(address, bytes uint64) bool {
 	end := address + bytes
 	return address<<8 >= 4096<<8 && end >= address && end>>56 == address>>56
 }
 
-// A fault is the panic for an address that no memory can have.
+// A fault is the panic value for an address that no memory can have.
 type fault uintptr
 
 func (f fault) Addr() uintptr { return uintptr(f) }
 
-// Touch runs f, which reads or writes foreign memory on this goroutine. It returns the address of the fault that ended f,
-// 0 if the processor doesn't say it, and whether there was one. Other panics go on.
+// Touch runs f, which reads or writes foreign memory on this goroutine. If a fault ends f, faulted is true, and address
+// is the fault's address, or 0 if the processor doesn't report it. Other panics pass through.
 func Touch(f func()) (address uint64, faulted bool) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -11,9 +11,9 @@ import (
 	"dlpack/pkg/strided"
 )
 
-// duplicate copies to new memory of the target, compactly and in native byte order, once the work that is queued on
-// the stream is done. t becomes the tensor of the copy. Memory that the CPU can read is copied to the CPU, unless
-// the target is a device of CUDA.
+// duplicate copies the items to new memory on the target, compactly and in native byte order, after the work queued on
+// the stream. t becomes the tensor of the copy. Memory that the CPU can read is copied to the CPU, unless the target is
+// a CUDA device.
 func duplicate(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack.Device, allocator Allocator) error {
 	var err error
 	switch onCPU, toCUDA := t.Device.Type.OnCPU(), target.Type == dlpack.CUDA; {
@@ -71,8 +71,9 @@ func upload(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlpack
 	return nil
 }
 
-// hostItems gives compact memory of the host for a driver to read, until done is called: the tensor's own, or where it
-// is not compact, or may be written meanwhile, scratch memory with a copy.
+// hostItems returns the items in compact host memory, which a driver may read until done is called. That is the
+// tensor's own memory, or a scratch copy if the memory isn't compact, is swapped or bit-packed, or will be written
+// meanwhile.
 func hostItems(
 	d *dlpack.Description, t *dlpack.Tensor, written bool, allocator Allocator,
 ) (src unsafe.Pointer, done func(), err error) {
@@ -162,7 +163,7 @@ func sourceOf(d *dlpack.Description, t *dlpack.Tensor, stream int64) *cuda.Sourc
 	return source
 }
 
-// copyItems copies what the CPU can read.
+// copyItems copies items that the CPU can read, compactly and in native byte order.
 func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) error {
 	if t.Size == 0 {
 		return nil
@@ -182,7 +183,7 @@ func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) error
 		}
 	})
 	if faulted {
-		return unreadable(max(address, lowest)) // 0 if no memory can have the address
+		return unreadable(max(address, lowest)) // address is 0 if the processor doesn't report it
 	}
 	return nil
 }
@@ -192,7 +193,7 @@ func unreadable(address uint64) error {
 		" can't be read; expected an address that is mapped")
 }
 
-// wordSize is the bytes of the words whose bytes a copy reverses, 0 for none.
+// wordSize returns the bytes of the words that a copy reverses, or 0 for none.
 func wordSize(d *dlpack.Description) int {
 	if d.Swapped {
 		return int(d.DataType.Alignment())

@@ -1,9 +1,9 @@
-// Package handover decides how memory reaches its consumer, and brings it there: shared as it is, once it is in order
-// with the consumer's stream, or copied to where the consumer wants it.
+// Package handover decides how memory reaches its consumer, and brings it there. It shares the memory as it is, in
+// order with the consumer's stream, or copies it to the device that the consumer wants.
 //
-// [Prepare] does all of it. It validates a description, asks the CUDA driver where the memory is if nobody else knows,
-// checks what the consumer asks for, and then shares or copies. The memory for a copy comes from its caller, an
-// [Allocator]. Where nothing is copied and no driver is needed, nothing is allocated.
+// [Prepare] validates a description, asks the CUDA driver where the memory is if nobody else knows, checks the
+// consumer's request, and then shares or copies. [CopyInto] copies into existing memory. Memory for a copy comes from
+// the caller, an [Allocator]. If nothing is copied and no driver is needed, nothing is allocated.
 package handover
 
 import (
@@ -14,47 +14,47 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// Terms are what is asked for, besides the memory itself.
+// Terms say how the consumer wants the memory.
 type Terms struct {
-	MayCopy  bool // where the memory can't be shared as it is
-	MustCopy bool // even where it can
+	MayCopy  bool // if the memory can't be shared as it is
+	MustCopy bool // even if it can be shared
 
 	Device   DeviceSource
-	Producer int64 // work queued on this stream may still write the memory; or dlpack.UnknownStream
+	Producer int64 // work on this stream may still write the memory; or dlpack.UnknownStream
 
 	HasTarget bool
-	Target    dlpack.Device // where the consumer wants the memory; without HasTarget, where it is
+	Target    dlpack.Device // device that the consumer wants; without HasTarget, the memory's own
 
-	Exports   bool // the consumer takes the memory now, in the order of its stream
+	Exports   bool // the consumer uses the memory now, in the order of its stream
 	HasStream bool
 	Consumer  int64 // its stream, or dlpack.NoOrder; without HasStream it is None
 }
 
-// DeviceSource tells who knows on which of CUDA's devices the memory is.
+// DeviceSource says who names the CUDA device of the memory.
 type DeviceSource uint8
 
 const (
 	FromProtocol DeviceSource = iota // the description
-	FromCaller                       // the description, as a caller filled it: the driver is asked whether it is right
+	FromCaller                       // the description, filled by a caller: the driver checks it
 	FromDriver                       // the driver alone: the CUDA array interface names no device
 )
 
-// Allocator provides the memory for a copy, and owns it from the start: it frees the memory of a copy that fails, too.
+// Allocator provides memory for copies and owns it from the start. It also frees the memory of a copy that fails.
 type Allocator interface {
-	// ForCopy gives memory of the CPU that a copy is made to, or nil if there is none left. It is called at most once.
+	// ForCopy returns CPU memory for a copy, or nil if none is left. It is called at most once.
 	ForCopy(bytes int64) unsafe.Pointer
-	// Scratch gives memory of the CPU that is freed by Free before Prepare returns, or nil if there is none left.
+	// Scratch returns CPU memory, or nil if none is left. Free gets it back before Prepare or CopyInto returns.
 	Scratch(bytes int64) unsafe.Pointer
 	Free(scratch unsafe.Pointer)
-	// Reserve is called before a copy to a device, so that Keep can't fail afterwards. False: there is no memory left.
+	// Reserve is called before a copy to a device, so that Keep can't fail afterwards. It returns false if no memory is
+	// left.
 	Reserve() bool
-	// Keep takes over the memory of a device that a copy was made to.
+	// Keep takes ownership of the device memory of a copy.
 	Keep(cuda.Allocation)
 }
 
-// Prepare validates d and fills t with the tensor that the consumer gets. It returns the stream on which work that
-// writes the memory may still be queued, or dlpack.UnknownStream. If it copies, the tensor is that of the copy,
-// whose memory the allocator has.
+// Prepare validates d and fills t with the consumer's tensor. It returns the stream on which work may still write the
+// memory, or dlpack.UnknownStream. If Prepare copies, t describes the copy in the allocator's memory.
 func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms *Terms, allocator Allocator) (stream int64, err error) {
 	if err := checkNamed(d, terms); err != nil {
 		return 0, err
@@ -95,8 +95,8 @@ func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms *Terms, allocator Al
 	return stream, nil
 }
 
-// checkNamed refuses devices that a caller names and nobody has. One that a consumer asks for is a device that can't be
-// served, whatever its number.
+// checkNamed refuses a device that a caller names and DLPack doesn't have. An export's target is not checked here: one
+// that is unknown can't be served, whatever its number.
 func checkNamed(d *dlpack.Description, terms *Terms) error {
 	if terms.Device == FromCaller {
 		if err := d.Device.Check(); err != nil {
@@ -109,16 +109,16 @@ func checkNamed(d *dlpack.Description, terms *Terms) error {
 	return nil
 }
 
-// queuedOn is the stream on which work that writes the tensor may still be queued, as its producer named it.
+// queuedOn returns the stream on which work may still write the tensor, given the stream that its producer named.
 func queuedOn(producer int64, t *dlpack.Tensor) int64 {
-	isDefault := producer == dlpack.LegacyStream && !t.Device.Type.OfCUDA() // what None means elsewhere has no number
+	isDefault := producer == dlpack.LegacyStream && !t.Device.Type.OfCUDA() // None: it has no number on other devices
 	if t.Device.Type == dlpack.CPU || t.Size == 0 || isDefault {
 		return dlpack.UnknownStream
 	}
 	return producer
 }
 
-// order makes the memory complete for who works on the consumer's stream, or waits until it is.
+// order makes the consumer's stream wait for the producer's work on the memory, or waits for that work itself.
 func order(d *dlpack.Description, t *dlpack.Tensor, producer int64, terms *Terms) error {
 	if err := dlpack.CheckOrder(t.Device, producer, terms.HasStream, terms.Consumer); err != nil {
 		return err
@@ -126,13 +126,13 @@ func order(d *dlpack.Description, t *dlpack.Tensor, producer int64, terms *Terms
 	switch {
 	case terms.HasStream:
 		return cuda.Order(memoryOf(d, t), producer, terms.Consumer)
-	case t.Device.Type.OnCPU(): // the consumer may be one without streams, such as numpy
+	case t.Device.Type.OnCPU(): // the consumer may have no streams, such as numpy
 		return cuda.Finish(memoryOf(d, t), producer)
 	}
 	return cuda.Order(memoryOf(d, t), producer, dlpack.LegacyStream)
 }
 
-// finish waits for the work on memory that the CPU reads or writes.
+// finish waits for the work on memory that the CPU will read or write.
 func finish(d *dlpack.Description, t *dlpack.Tensor, producer int64) error {
 	if err := dlpack.CheckOrder(t.Device, producer, false, dlpack.UnknownStream); err != nil {
 		return err
@@ -140,7 +140,7 @@ func finish(d *dlpack.Description, t *dlpack.Tensor, producer int64) error {
 	return cuda.Finish(memoryOf(d, t), producer)
 }
 
-// locate asks the driver where memory of CUDA is, unless the description is to be believed.
+// locate asks the driver for the device of CUDA's memory, unless the protocol names it.
 func locate(d *dlpack.Description, t *dlpack.Tensor, source DeviceSource) error {
 	if !t.Device.Type.OfCUDA() || source == FromProtocol {
 		return nil
@@ -162,7 +162,8 @@ func locate(d *dlpack.Description, t *dlpack.Tensor, source DeviceSource) error 
 		t.Device = found
 		return nil
 	}
-	// A kernel may use managed memory as any of its device's; the ids of such memory, and of the host's, say nothing.
+	// A caller may name managed memory by a CUDA device, since kernels use it there. The ids of managed and of host
+	// memory mean nothing.
 	managed := said.Type == dlpack.CUDA && found.Type == dlpack.CUDAManaged
 	if found.Type != said.Type && !managed || found.Type == dlpack.CUDA && found.ID != said.ID {
 		return dlpack.Malformed("device " + said.String() + ": the memory at 0x" +
@@ -171,7 +172,7 @@ func locate(d *dlpack.Description, t *dlpack.Tensor, source DeviceSource) error 
 	return nil
 }
 
-// memoryOf is the memory as the driver knows it, by the address of its first item.
+// memoryOf returns the memory as package cuda needs it, with the address of its first item.
 func memoryOf(d *dlpack.Description, t *dlpack.Tensor) cuda.Memory {
 	return cuda.Memory{Device: t.Device, Address: d.Data + t.Offset}
 }

@@ -15,15 +15,15 @@ import (
 // A Place is memory that [CopyInto] reads or writes.
 type Place struct {
 	dlpack.Description
-	Producer int64 // work queued on this stream may still use the memory; or dlpack.UnknownStream
+	Producer int64 // work on this stream may still use the memory; or dlpack.UnknownStream
 
 	tensor dlpack.Tensor
 }
 
-// CopyInto copies the items of the source into the target, which has the same shape and data type, once the work on
-// both is done, and returns when they are there. Where the two overlap, the target gets what the source was before. The
-// target has to be writable, and on a device of CUDA compact and row-major. On the CPU, items of less than a byte may be
-// packed on one side and padded on the other.
+// CopyInto copies the items of the source into the target, after the work queued on both, and returns when the copy is
+// complete. Shapes and data types must be equal; on the CPU, items smaller than a byte may be packed on one side and
+// padded on the other. The target must be writable, and on a CUDA device compact and row-major. If the two overlap, the
+// target gets the source's items from before the copy.
 func CopyInto(source, target *Place, allocator Allocator) error {
 	if err := source.validate(); err != nil {
 		return dlpack.Of("source", err)
@@ -55,11 +55,11 @@ func CopyInto(source, target *Place, allocator Allocator) error {
 		target.tensor.Device.String() + "; expected both on the CPU or on CUDA (copy with the library that owns them)")
 }
 
-// byItsOwner is the way out that every target has.
+// byItsOwner is a hint that fits every target.
 const byItsOwner = " (copy into a new array, and from there by the library that owns the target)"
 
-// OfTarget makes an error that is about the target. A way out that copies the target would lose what is copied into it:
-// there is another one. What asdlpack refuses before gets it in Python, by about_side.
+// OfTarget returns err as an error about the target. If the hint is to copy the target, it is replaced: the items would
+// go into that copy alone. Python's about_side does the same for a target that asdlpack refuses.
 func OfTarget(err error) error {
 	text := err.Error()
 	if cut := strings.LastIndex(text, " ("); cut >= 0 {
@@ -71,7 +71,7 @@ func OfTarget(err error) error {
 	return dlpack.Of("target", err)
 }
 
-// validate takes what a copy would cure, too: it is cured on the way, or was asked for.
+// validate also accepts memory that can be exported only as a copy, since CopyInto copies it anyway.
 func (p *Place) validate() error {
 	if err := p.Validate(&p.tensor); err != nil && dlpack.KindOf(err) != dlpack.KindNeedsCopy {
 		return err
@@ -93,11 +93,11 @@ func checkAlike(source, target *Place) error {
 	return dlpack.Malformed("source is " + text(s) + ", target is " + text(t) + "; expected " + expected)
 }
 
-// compactSource is the source's items side by side, in native byte order.
+// compactSource is Python code for the source's items, side by side and in native byte order.
 const compactSource = "dlpack.asdlpack(source, copy=True)"
 
-// toOneType is the hint if one side has the bytes of the other's items: the source is reinterpreted, since a copy of it,
-// which may be needed, is as good. Python adds how the source converts numbers.
+// toOneType returns the hint if the bytes of one side are the items of the other. It reinterprets the source, since a
+// copy of the source, if one is needed, does as well. Python adds how the source's library converts numbers.
 func toOneType(source, target *Place) string {
 	s, t := &source.tensor, &target.tensor
 	if s.DataType == t.DataType {
@@ -110,14 +110,14 @@ func toOneType(source, target *Place) string {
 	switch {
 	case source.Swapped && !s.Compact:
 		object = "memoryview(source).tobytes()"
-	case !s.Compact || s.Flags&dlpack.IsCopied != 0: // of which frombuffer takes a copy alone
+	case !s.Compact || s.Flags&dlpack.IsCopied != 0: // frombuffer would have to copy these
 		object = compactSource
 	}
 	misaligned := isByte(s) && s.Compact && (source.Data+s.Offset)%t.DataType.Alignment() != 0
 	return " (pass " + asItems(object, t, t.Shape[:t.NDim], target.Swapped, misaligned) + ")"
 }
 
-// toOneShape is the way out where items have to be repeated, or left out.
+// toOneShape returns the hint if shapes differ: how to reshape, repeat or leave out items.
 func toOneShape(source, target *Place) string {
 	s, t := &source.tensor, &target.tensor
 	if s.Size == t.Size {
@@ -138,7 +138,7 @@ func toOneShape(source, target *Place) string {
 	return " (pass the first items: " + asItems("target", t, s.Shape[:1], false, false) + ")"
 }
 
-// broadcasts tells whether memory of one shape can be repeated to another, as numpy does it.
+// broadcasts reports whether numpy can broadcast `shape` to the shape `to`.
 func broadcasts(shape, to []int64) bool {
 	missing := len(to) - len(shape)
 	for i, n := range shape {
@@ -149,7 +149,8 @@ func broadcasts(shape, to []int64) bool {
 	return missing >= 0
 }
 
-// asItems is the call that takes the bytes of some object for such items, which may be big-endian, of a shape.
+// asItems returns the Python call that reads an object's bytes as items of this type and shape. swapped: the items are
+// big-endian. misaligned: the object must be copied first.
 func asItems(object string, items *dlpack.Tensor, shape []int64, swapped, misaligned bool) string {
 	var memory [32]byte
 	name, convert := string(protocol.AppendName(memory[:0], items.DataType)), ""
@@ -160,12 +161,12 @@ func asItems(object string, items *dlpack.Tensor, shape []int64, swapped, misali
 		name, convert = ">"+typestr[1:], ", copy=None"
 	}
 	if items.Flags&dlpack.SubbyteTypePadded != 0 {
-		name = "|V1 " + name // as the arrays of ml_dtypes have it
+		name = "|V1 " + name // as ml_dtypes' arrays name it
 	}
 	return "dlpack.frombuffer(" + object + ", '" + name + "', " + shapeOf(shape) + convert + ")"
 }
 
-// shapeOf is a target's shape as Python has it.
+// shapeOf returns a shape as Python code. If it is long, the code refers to the target's.
 func shapeOf(shape []int64) string {
 	if text := dlpack.ShapeText(shape); !strings.Contains(text, "...") {
 		return text
@@ -178,7 +179,7 @@ func isByte(t *dlpack.Tensor) bool {
 	return (d.Code == dlpack.Int || d.Code == dlpack.UInt) && d.Bits == 8 && d.Lanes == 1
 }
 
-// text is the data type and the shape.
+// text returns the data type and the shape for messages.
 func text(t *dlpack.Tensor) string {
 	var memory [32]byte
 	padded := ""
@@ -188,7 +189,7 @@ func text(t *dlpack.Tensor) string {
 	return string(protocol.AppendName(memory[:0], t.DataType)) + padded + " " + dlpack.ShapeText(t.Shape[:t.NDim])
 }
 
-// checkOwnItems refuses a target of which several items are one, or may overlap.
+// checkOwnItems refuses a target in which several items are the same memory, or may overlap.
 func (p *Place) checkOwnItems() error {
 	strides, shape := p.ByteStrides(&p.tensor), p.tensor.Shape[:p.tensor.NDim]
 	i, reach := dlpack.Overlapping(shape, strides[:len(shape)], p.tensor.ItemSize)
@@ -208,24 +209,26 @@ func (p *Place) finish() error {
 	return finish(&p.Description, &p.tensor, queuedOn(p.Producer, &p.tensor))
 }
 
-// isPlain tells whether the items lie compactly, row-major and in native byte order.
+// isPlain reports whether the items are compact, row-major and in native byte order.
 func (p *Place) isPlain() bool {
 	return p.tensor.Compact && wordSize(&p.Description) <= 1
 }
 
-// extent is the lowest address of the items, and the bytes from there to their end.
+// extent returns the lowest address of the items, and the bytes from there to their end.
 func (p *Place) extent() (lowest, bytes uint64) {
 	return p.Data + p.tensor.Offset - p.tensor.Below, p.tensor.Below + p.tensor.Above
 }
 
-// overlaps also tells managed memory that is one side's as the host's and the other's as a device's.
+// overlaps reports whether p and q share addresses, whatever their devices: managed memory may be the host's for one
+// side and a device's for the other.
 func (p *Place) overlaps(q *Place) bool {
 	from, fromBytes := p.extent()
 	to, toBytes := q.extent()
 	return from < to+toBytes && to < from+fromBytes
 }
 
-// layout is the shape and the strides in bytes of items that have so many bytes; of packed ones, of their bytes.
+// layout returns the shape, the strides in bytes and the size of the items. For packed items it returns those of their
+// bytes.
 func (p *Place) layout() (shape, strides [dlpack.MaxNDim]int64, ndim, itemSize int) {
 	t := &p.tensor
 	if t.Packed() {
@@ -235,7 +238,7 @@ func (p *Place) layout() (shape, strides [dlpack.MaxNDim]int64, ndim, itemSize i
 	return t.Shape, p.ByteStrides(t), t.NDim, int(t.ItemSize)
 }
 
-// spareBits masks those of the last byte that are no packed item's: they stay as they are.
+// spareBits returns a mask of the last byte's bits that belong to no packed item. A copy leaves these bits unchanged.
 func (p *Place) spareBits() byte {
 	if !p.tensor.Packed() {
 		return 0
@@ -248,7 +251,7 @@ func (p *Place) spareBits() byte {
 	return 0xFF << used
 }
 
-// plain is compact memory with the items of p.
+// plain describes compact CPU memory for the items of p.
 func (p *Place) plain(memory unsafe.Pointer) *Place {
 	q := &Place{Description: p.Description, tensor: p.tensor}
 	q.Data, q.Offset, q.HasStrides, q.Swapped = uint64(uintptr(memory)), 0, false, false
@@ -258,7 +261,7 @@ func (p *Place) plain(memory unsafe.Pointer) *Place {
 	return q
 }
 
-// copyOver copies where the CPU reads and writes.
+// copyOver copies between memory that the CPU can read and memory that it can write.
 func copyOver(source, target *Place, allocator Allocator) error {
 	if err := source.finish(); err != nil {
 		return err
@@ -281,7 +284,8 @@ func copyOver(source, target *Place, allocator Allocator) error {
 	})
 }
 
-// repacking is what makes the target's items of the source's where those of one side alone share bytes; else nil.
+// repacking returns the function that packs or pads the source's items, if exactly one side is packed. Otherwise it
+// returns nil.
 func repacking(source, target *dlpack.Tensor) func(memory unsafe.Pointer, n, bits int) {
 	switch {
 	case source.Packed() == target.Packed():
@@ -292,7 +296,7 @@ func repacking(source, target *dlpack.Tensor) func(memory unsafe.Pointer, n, bit
 	return strided.Pad
 }
 
-// through has f write the items to so many bytes of memory, and copies them to the target from there.
+// through has f write the items to scratch memory of `bytes` bytes, and copies them from there to the target.
 func through(target *Place, bytes int64, allocator Allocator, f func(memory unsafe.Pointer) error) error {
 	memory := allocator.Scratch(bytes)
 	if memory == nil {
@@ -305,7 +309,7 @@ func through(target *Place, bytes int64, allocator Allocator, f func(memory unsa
 	return copyTo(target.plain(memory), target, false)
 }
 
-// copyTo copies what overlaps only where both are plain.
+// copyTo copies within CPU memory, and turns a fault into an error. If overlap is true, both sides are plain.
 func copyTo(source, target *Place, overlap bool) error {
 	from, fromBytes := source.extent()
 	to, toBytes := target.extent()
@@ -314,7 +318,7 @@ func copyTo(source, target *Place, overlap bool) error {
 		foreign.At(to, toBytes)
 		source.copyTo(target, overlap)
 	})
-	if address-from >= fromBytes && address-to >= toBytes { // of an address that no memory can have, the higher one
+	if address-from >= fromBytes && address-to >= toBytes { // no address was reported, so it is the higher one
 		address = max(from, to)
 	}
 	switch {
@@ -326,7 +330,7 @@ func copyTo(source, target *Place, overlap bool) error {
 	return nil
 }
 
-// copyTo copies to memory that does not overlap, or is plain.
+// copyTo copies to memory that doesn't overlap, unless overlap is true and both sides are plain.
 func (source *Place) copyTo(target *Place, overlap bool) {
 	dst := memoryOf(&target.Description, &target.tensor).Pointer()
 	src := memoryOf(&source.Description, &source.tensor).Pointer()
@@ -354,7 +358,7 @@ func unwritable(address uint64) error {
 		" can't be written; expected an address that is mapped, and writable")
 }
 
-// fetch copies from a device to where the CPU writes.
+// fetch copies from a device to memory that the CPU can write.
 func fetch(source, target *Place, allocator Allocator) error {
 	driver, err := cuda.Running()
 	if err != nil {
@@ -376,7 +380,7 @@ func fetch(source, target *Place, allocator Allocator) error {
 	return driver.ToHost(to.Pointer(), from)
 }
 
-// write copies from where the CPU reads to a device.
+// write copies from memory that the CPU can read to a device.
 func write(source, target *Place, allocator Allocator) error {
 	driver, err := target.driver(source)
 	if err != nil {
@@ -393,7 +397,7 @@ func write(source, target *Place, allocator Allocator) error {
 	return driver.Write(target.onDevice(), src, source.tensor.NBytes)
 }
 
-// replace copies between devices.
+// replace copies between devices, or within one.
 func replace(source, target *Place) error {
 	driver, err := target.driver(source)
 	if err != nil {
@@ -403,7 +407,8 @@ func replace(source, target *Place) error {
 	return driver.Replace(target.onDevice(), from)
 }
 
-// driver is that of a target on a device, which has to be compact.
+// driver returns the driver for a copy to a target on a device. The target must be compact there, and end with a whole
+// byte.
 func (p *Place) driver(source *Place) (*cuda.Driver, error) {
 	if !p.isPlain() {
 		return nil, dlpack.Unsupported("target: " + text(&p.tensor) + " on " + p.tensor.Device.String() +

@@ -6,17 +6,17 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// Chunks are pieces of an array that lie apart: its first rows, the next ones, and so on.
+// Chunks are the pieces of an array in separate memory: its first rows, the next rows, and so on.
 type Chunks interface {
-	Rows() (int64, error) // of all
+	Rows() (int64, error) // of all chunks
 	Describe(chunk int, d *dlpack.Description) error
 }
 
-// anywhere is a good address for memory that is not there yet.
+// anywhere is a valid address that stands for memory not yet allocated.
 const anywhere = 4096
 
-// Join copies chunks of equal items and rows to new memory of the CPU, and fills d with its description. The memory is
-// the allocator's, also where joining fails. Chunks that another thread changes meanwhile are refused.
+// Join copies chunks with equal items and rows to new CPU memory, and fills d with its description. The allocator owns
+// the memory, even if Join fails. Join refuses chunks that change meanwhile in another thread.
 func Join(d *dlpack.Description, chunks Chunks, count int, allocator Allocator) error {
 	rows, err := chunks.Rows()
 	if err != nil {
@@ -60,7 +60,7 @@ func Join(d *dlpack.Description, chunks Chunks, count int, allocator Allocator) 
 	return nil
 }
 
-// changed refuses chunks that are not what they were when the memory for them was allocated.
+// changed returns the error for chunks that changed after their memory was allocated.
 func changed() error {
 	return dlpack.Malformed("chunks: their lengths or types changed while they were read; expected chunks that do " +
 		"not change")

@@ -10,11 +10,11 @@ import (
 type Side struct {
 	First        uint64  // address of the item whose indices are all 0
 	Below, Above uint64  // bytes that the items reach below and above First
-	Strides      []int64 // bytes; nil of a target: it is new, compact memory
+	Strides      []int64 // bytes; nil for a target that is new, compact memory
 }
 
-// A Move copies one item or more between memory of the CPU. Its caller has described both sides by the table that package
-// dlpack has written.
+// A Move copies one or more items within CPU memory. Its caller has described both sides with the table that pkg/table
+// wrote.
 type Move struct {
 	Source, Target Side
 	Shape          []int64

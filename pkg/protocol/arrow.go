@@ -7,27 +7,26 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// arrowBits is the format of booleans of one bit each; the others are how those of bytes and of lists of a fixed size
-// begin.
+// arrowBits is the format of booleans of one bit. The prefixes begin the formats of bytes and of lists of a fixed size.
 const (
 	arrowBits        = "b"
 	arrowBytesPrefix = "w:"
 	arrowListPrefix  = "+w:"
 )
 
-// Formats with a meaning beside that of their items.
+// Formats that mean more than the type of their items.
 const (
-	ArrowTable = "+s"            // as the outermost format a table or record batch, whose children are its columns
-	ArrowByte  = "c"             // the extension type arrow.bool8 makes these bytes booleans,
-	ArrowBool8 = "c arrow.bool8" // which is written so
+	ArrowTable = "+s"            // as the outermost format: a table or record batch, whose children are its columns
+	ArrowByte  = "c"             // int8, or booleans if the extension type is arrow.bool8
+	ArrowBool8 = "c arrow.bool8" // those booleans
 )
 
-// ParseArrowList reads the format of lists of a fixed size, "+w:6". ok tells whether it is one.
+// ParseArrowList reads the format of lists of a fixed size, "+w:6". ok is false for any other format.
 func ParseArrowList(text string) (size int64, ok bool) {
 	return readSize(text, arrowListPrefix)
 }
 
-// readSize reads the number behind the prefix. ok tells whether the text is nothing else.
+// readSize reads the number after a prefix. ok is false if the text is anything else.
 func readSize(text, prefix string) (size int64, ok bool) {
 	text, ok = strings.CutPrefix(text, prefix)
 	if !ok {
@@ -65,7 +64,7 @@ func ParseArrow(text string) (item dlpack.Item, err error) {
 	return item, malformed("Arrow format", text, "unknown; expected one of "+arrowFormats())
 }
 
-// arrowFormats is the formats that ParseArrow reads, as an error lists them.
+// arrowFormats returns the formats that ParseArrow reads, as an error lists them.
 func arrowFormats() string {
 	list, last := arrowBits, ""
 	for i := range otherNames {
@@ -89,8 +88,8 @@ const (
 	arrowWide      = "integers of 128 bits, which Arrow has not; DLPack's consumers have 64"
 )
 
-// arrowRefusals are the formats that can't be exported, and why. dlpack._arrow knows what to do. One that ends with a colon may be followed by
-// anything.
+// arrowRefusals are the formats that can't be exported, and why. A format that ends with a colon is a prefix. Python
+// adds the hints, from dlpack._ways_out.
 var arrowRefusals = [...]struct{ format, why string }{
 	{"n", "nulls alone; DLPack holds numbers"},
 	{"z", arrowBytes},

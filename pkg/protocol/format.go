@@ -9,16 +9,15 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// ParseFormat reads a format of PEP 3118, as the buffer protocol has it, for items of itemsize bytes: the codes of
-// module struct, complex numbers (Ze, Zf, Zd; F, D as Python 3.14 has them), and sub-arrays, "(2,3)d" or "3B". A "c" is a
-// byte, uint8.
+// ParseFormat reads a format of the buffer protocol (PEP 3118) for items of itemsize bytes: the codes of module struct,
+// complex numbers (Ze, Zf, Zd; F and D as in Python 3.14), and sub-arrays, "(2,3)d" or "3B". "c" is a byte, uint8.
 //
-// A sub-array's dimensions, ndim of them, are put into shape; they follow those of the buffer.
+// It writes the dimensions of a sub-array to shape and returns their number, ndim. They follow the buffer's dimensions.
 func ParseFormat(text string, itemsize int64, shape *[dlpack.MaxNDim]int64) (item dlpack.Item, ndim int, err error) {
 	return NativeLong.ParseFormat(text, itemsize, shape)
 }
 
-// ParseFormat is the function of that name for a system whose C has such a long.
+// ParseFormat is the function [ParseFormat] for a system whose C has a long of this size.
 func (long Long) ParseFormat(text string, itemsize int64, shape *[dlpack.MaxNDim]int64) (item dlpack.Item, ndim int,
 	err error) {
 	r := formatReader{text: text, rest: text, order: '@', nativeLong: long}
@@ -32,28 +31,28 @@ func (long Long) ParseFormat(text string, itemsize int64, shape *[dlpack.MaxNDim
 // formatReader reads a format from left to right.
 type formatReader struct {
 	text, rest string
-	order      byte // holds until the next one
+	order      byte // byte order in force
 	nativeLong Long
 	long       bool // the item is an "l" or "L" of standard size
 }
 
-// format is what the reader finds. It is not part of the reader: the compiler takes what that holds for kept, and the
-// caller's shape would be allocated.
+// format is the reader's result. As a field of the reader it would count as escaping, and the caller's shape would be
+// allocated.
 type format struct {
 	item  dlpack.Item
 	shape *[dlpack.MaxNDim]int64 // of the sub-array
 	ndim  int
 }
 
-// A formatCode is what a letter means: a type, or the reason why there is none for it.
+// A formatCode is the meaning of a letter: a type, or the reason why DLPack has none for it.
 type formatCode struct {
 	code           dlpack.TypeCode
-	bytes          uint8 // but of a long in native mode, "@" or "^"
+	bytes          uint8 // except for a long in native mode, "@" or "^"
 	isLong         bool
 	whyUnsupported string
 }
 
-// formatCodes has the code of each letter. One without bytes and without a reason is unknown.
+// formatCodes maps each letter to its code. A letter with neither bytes nor a reason is unknown.
 var formatCodes = [256]formatCode{
 	'?': {code: dlpack.Bool, bytes: 1},
 	'b': {code: dlpack.Int, bytes: 1},
@@ -91,7 +90,7 @@ var formatCodes = [256]formatCode{
 	't': {whyUnsupported: noBitField},
 }
 
-// item reads byte order, shape, count and code of one item.
+// item reads the byte order, shape, count and code of one item.
 func (r *formatReader) item(f *format) error {
 	for ordered := false; ; {
 		r.skipSpace()
@@ -109,7 +108,7 @@ func (r *formatReader) item(f *format) error {
 			if err != nil {
 				return err
 			}
-			// As in numpy, a count of 1 is no dimension.
+			// As in numpy, a count of 1 adds no dimension.
 			if n != 1 {
 				if err := r.addDimension(f, n); err != nil {
 					return err
@@ -122,7 +121,7 @@ func (r *formatReader) item(f *format) error {
 	}
 }
 
-// dimensions reads those of a sub-array, behind its "(".
+// dimensions reads the dimensions of a sub-array, after its "(".
 func (r *formatReader) dimensions(f *format) error {
 	for {
 		r.skipSpace()
@@ -153,7 +152,7 @@ func (r *formatReader) addDimension(f *format, n int64) error {
 	return nil
 }
 
-// code reads the code of an item, and a "Z" before it.
+// code reads the code of an item, with a "Z" before it if there is one.
 func (r *formatReader) code(f *format) error {
 	letter := r.next()
 	isComplex := letter == 'Z'
@@ -190,7 +189,7 @@ func (r *formatReader) code(f *format) error {
 	return nil
 }
 
-// fit checks that the format ends behind its first item, and that this has itemsize bytes.
+// fit checks that the format ends after its first item, and that the item has itemsize bytes.
 func (r *formatReader) fit(f *format, itemsize int64) error {
 	if r.skipSpace(); r.rest != "" {
 		return r.severalItems(f)
@@ -212,8 +211,8 @@ func (r *formatReader) fit(f *format, itemsize int64) error {
 	return nil
 }
 
-// size is the bytes of an item whose elements have elementSize, or -1 if they are no int64. For that limit, an empty
-// dimension counts as 1, as in dlpack.Description.Validate.
+// size returns the bytes of an item whose elements have elementSize bytes, or -1 if they exceed int64. For that limit,
+// an empty dimension counts as 1, as in dlpack.Description.Validate.
 func (f *format) size(elementSize int64) int64 {
 	size, empty := uint64(elementSize), false
 	for _, n := range f.shape[:f.ndim] {
@@ -230,7 +229,8 @@ func (f *format) size(elementSize int64) int64 {
 	return int64(size)
 }
 
-// severalItems refuses a format of several items: as a structure, or as malformed where one of them is.
+// severalItems refuses a format of several items. If one of them is malformed, the error says that; otherwise it says
+// that they are a structure.
 func (r *formatReader) severalItems(f *format) error {
 	for ; r.rest != ""; r.skipSpace() {
 		f.ndim = 0
@@ -254,7 +254,7 @@ func (r *formatReader) skipSpace() {
 	r.rest = strings.TrimLeft(r.rest, " \t\n\v\f\r")
 }
 
-// peek is the next byte, or 0 at the end.
+// peek returns the next byte without reading it, or 0 at the end.
 func (r *formatReader) peek() byte {
 	if r.rest == "" {
 		return 0

@@ -1,9 +1,9 @@
 package protocol
 
-// Long is the bytes of C's long, which the formats "l" and "L" mean: 4 on Windows, 8 elsewhere.
+// Long is the size in bytes of C's long, the type of the formats "l" and "L": 4 on Windows, 8 elsewhere.
 type Long uint8
 
-// letter translates a format of this long to the format of the same type with a long of 8 bytes.
+// letter translates a format for a long of 8 bytes to the format of the same type for a long of this size.
 func (long Long) letter(format string) string {
 	if long == 8 {
 		return format

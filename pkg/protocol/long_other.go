@@ -2,5 +2,5 @@
 
 package protocol
 
-// NativeLong is this system's.
+// NativeLong is the size of this system's long.
 const NativeLong Long = 8

@@ -1,4 +1,4 @@
 package protocol
 
-// NativeLong is this system's.
+// NativeLong is the size of this system's long.
 const NativeLong Long = 4

@@ -9,7 +9,7 @@ import (
 )
 
 // ParseName reads the name of a data type: "int32", "bfloat16", "float8_e4m3fn", and with lanes "float4_e2m1fnx2". A
-// name doesn't say whether items below a byte are packed or padded.
+// name doesn't say whether items smaller than a byte are packed or padded.
 func ParseName(name string) (dlpack.DataType, error) {
 	if t, ok := parseName(name); ok {
 		return t, nil
@@ -18,9 +18,10 @@ func ParseName(name string) (dlpack.DataType, error) {
 	return dlpack.DataType{}, unknownName(name, names)
 }
 
-// ParseAnyName reads a name as ParseName does, and what else means one data type: "torch.float32", "fp32", numpy's "f4",
-// safetensors' "BF16"; and the numbers of a DLDataType, "(2, 32, 1)". "i8" is int64 to numpy and int8 elsewhere, "f16" a
-// long double to numpy and float16 elsewhere, and "U4" is text to numpy, so they are malformed.
+// ParseAnyName accepts the names of ParseName and other spellings that mean one data type: "torch.float32", "fp32",
+// numpy's "f4", safetensors' "BF16", and the numbers of a DLDataType, "(2, 32, 1)". Spellings that differ between
+// libraries are malformed: "i8" is int64 to numpy and int8 elsewhere, "f16" is a long double to numpy and float16
+// elsewhere, and "U4" is text to numpy.
 func ParseAnyName(name string) (dlpack.DataType, error) {
 	if t, ok := parseName(name); ok {
 		return t, nil
@@ -76,7 +77,7 @@ func parseNumbers(text string) (t dlpack.DataType, ok bool) {
 	return t, wrongCode == nil && wrongBits == nil && wrongLanes == nil && t.Validate() == nil
 }
 
-// isLongDouble tells whether numpy takes the name for that of a long double of 16 bytes.
+// isLongDouble reports whether numpy reads the name as a long double of 16 bytes.
 func isLongDouble(name string) bool {
 	return name[strings.LastIndexByte(name, '.')+1:] == "f16"
 }
@@ -91,7 +92,7 @@ func unknownName(name string, nearest []string) error {
 	return malformed("dtype", name, why)
 }
 
-// AppendName appends the name of a valid data type.
+// AppendName appends the name of a valid data type to dst.
 func AppendName(dst []byte, t dlpack.DataType) []byte {
 	dst = append(dst, t.Code.String()...)
 	if t.Code.FixedBits() == 0 {
@@ -104,7 +105,7 @@ func AppendName(dst []byte, t dlpack.DataType) []byte {
 	return dst
 }
 
-// readNumber reads the decimal digits that text begins with: at least one, no needless zero, and no more than most.
+// readNumber reads the decimal digits at the start of text: one or more, without a leading zero, and at most `most`.
 func readNumber(text string, most uint64) (n uint64, rest string, ok bool) {
 	i := 0
 	for ; i < len(text) && '0' <= text[i] && text[i] <= '9'; i++ {

@@ -8,7 +8,7 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// words are what people call data types, and the names that they may mean by it.
+// words lists other words for data types, and the names that each may mean.
 var words = [...]struct {
 	word  string
 	names []string
@@ -48,8 +48,8 @@ var words = [...]struct {
 	{"float4_e2m1fn_x2", []string{"float4_e2m1fnx2"}}, // torch's word
 }
 
-// Spellings yields what a data type may be called, in lower case, and each name that this may mean: the words above, names,
-// bytes ("f4", as in numpy) and bits ("f32", "fp32").
+// Spellings yields spellings of data types in lower case, each with a name that it may mean: the words above, the names
+// themselves, and codes with bytes ("f4", as in numpy) or bits ("f32", "fp32").
 func Spellings(yield func(spelling, name string) bool) {
 	for _, known := range words {
 		for _, name := range known.names {
@@ -81,9 +81,9 @@ func Spellings(yield func(spelling, name string) bool) {
 	}
 }
 
-// nearestNames returns the names of data types, at most three, that a wrong name may mean. exact: one of Spellings is that
-// wrong name. Otherwise the nearest of them count, if their edit distance is at most a third of its length. Case and a
-// module before a dot don't matter.
+// nearestNames returns at most three names of data types that a wrong name may mean. exact is true if the wrong name is
+// one of Spellings. Otherwise they are the nearest spellings, at an edit distance of at most a third of the wrong
+// name's length. Case and a module before a dot don't matter.
 func nearestNames(wrong string) (found []string, exact bool) {
 	const most = 3
 	wrong = strings.ToLower(wrong[strings.LastIndexByte(wrong, '.')+1:])
@@ -113,8 +113,8 @@ func nearestNames(wrong string) (found []string, exact bool) {
 	return found, false
 }
 
-// editDistance is how many bytes have to be inserted, left out, replaced or exchanged with their neighbour to turn a
-// into b (Levenshtein's distance with transpositions), or some number above `most` if it is larger.
+// editDistance returns how many bytes must be inserted, deleted, replaced or swapped with a neighbour to turn a into b
+// (Levenshtein's distance with transpositions). If that exceeds `most`, it returns any number above `most`.
 func editDistance(a, b string, most int) int {
 	if max(len(a)-len(b), len(b)-len(a)) > most {
 		return most + 1

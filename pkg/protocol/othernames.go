@@ -2,11 +2,11 @@ package protocol
 
 import "dlpack/pkg/dlpack"
 
-// OtherNames is what other protocols call a data type; empty where they have no such type.
+// OtherNames are the names of a data type in other protocols, "" if a protocol has no such type.
 type OtherNames struct {
 	Format  string // of the buffer protocol, as numpy writes it
 	Typestr string // of the array interfaces
-	Arrow   string // of the Arrow C data interface; a bool has that of its bytes
+	Arrow   string // of the Arrow C data interface; for a bool, that of its bytes
 }
 
 type namedType struct {
@@ -15,7 +15,7 @@ type namedType struct {
 	names OtherNames
 }
 
-// otherNames has the data types that another protocol has a name for. It is the one place where Arrow's letters are.
+// otherNames lists the data types that other protocols have names for. Only this table has Arrow's letters.
 var otherNames = [...]namedType{
 	{dlpack.Bool, 8, OtherNames{"?", "|b1", "c"}},
 	{dlpack.Int, 8, OtherNames{"b", "|i1", "c"}},
@@ -29,12 +29,13 @@ var otherNames = [...]namedType{
 	{dlpack.Float, 16, OtherNames{"e", "<f2", "e"}},
 	{dlpack.Float, 32, OtherNames{"f", "<f4", "f"}},
 	{dlpack.Float, 64, OtherNames{"d", "<f8", "g"}},
-	// complex32 is "Ze" to nanobind; but numpy.asarray, which has it with ml_dtypes, fails where it is offered that.
+	// complex32 is missing: nanobind calls it "Ze", but numpy.asarray fails on that format, even if ml_dtypes provides
+	// the type.
 	{dlpack.Complex, 64, OtherNames{"Zf", "<c8", ""}},
 	{dlpack.Complex, 128, OtherNames{"Zd", "<c16", ""}},
 }
 
-// arrowItems is the Arrow format that means this type, if there is one. "c" means int8, not bool.
+// arrowItems returns the Arrow format that means this type, or "" if there is none. "c" means int8, not bool.
 func (n *namedType) arrowItems() string {
 	if n.code == dlpack.Bool {
 		return ""
@@ -42,12 +43,12 @@ func (n *namedType) arrowItems() string {
 	return n.names.Arrow
 }
 
-// NamesElsewhere is what other protocols call a data type.
+// NamesElsewhere returns the names of a data type in other protocols.
 func NamesElsewhere(t dlpack.DataType) OtherNames {
 	return NativeLong.NamesElsewhere(t)
 }
 
-// NamesElsewhere is the function of that name for a system whose C has such a long.
+// NamesElsewhere is the function [NamesElsewhere] for a system whose C has a long of this size.
 func (long Long) NamesElsewhere(t dlpack.DataType) OtherNames {
 	for i := range otherNames {
 		if known := &otherNames[i]; t.Code == known.code && t.Bits == known.bits && t.Lanes == 1 {

@@ -1,7 +1,7 @@
 package protocol
 
-// Why a data type can't be exported, as errors about typestrs and formats say it. What to do instead depends on the
-// object: dlpack._errors adds that.
+// Reasons why a data type can't be exported, for errors about typestrs and formats. The hint depends on the object:
+// Python adds it, from dlpack._ways_out.
 const (
 	noObjects     = "Python objects; DLPack holds numbers"
 	noText        = "text; DLPack holds numbers"

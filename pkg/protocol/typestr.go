@@ -8,9 +8,9 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// ParseTypestr reads a typestr of the array interface: a byte order, a kind and the bytes of an item, "<f4". Behind a
-// space may follow the dtype's name, which says what the types of ml_dtypes are, since their typestr doesn't: "<V2
-// bfloat16". These have one item a byte or more, so items below a byte are padded. Errors call the typestr `field`.
+// ParseTypestr reads a typestr of the array interface: a byte order, a kind and the bytes of an item, "<f4". The
+// dtype's name may follow after a space, as in "<V2 bfloat16". It identifies the types of ml_dtypes, whose typestr
+// doesn't. They have at most one item a byte, so items smaller than a byte are padded. Errors call the typestr `field`.
 func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	text, name, named := strings.Cut(text, " ")
 	if strings.HasPrefix(text, "StringDType(") {
@@ -31,7 +31,7 @@ func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	if !ok || rest != "" {
 		return item, malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`)
 	}
-	// ml_dtypes hides its types behind V, its complex numbers behind W, and one float of 8 bits behind "f1".
+	// ml_dtypes gives its types the kind V, its complex numbers the kind W, and one float of 8 bits the typestr "f1".
 	hidden := kind == 'V' || kind == 'W'
 	if hidden || kind == 'f' && size == 1 {
 		item, err = itemByName(field, text, name, size)
@@ -55,7 +55,7 @@ func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	return item, nil
 }
 
-// refusedKind says why a kind can't be exported; "" if it can.
+// refusedKind returns the reason why a kind can't be exported, or "" if it can.
 func refusedKind(kind byte) string {
 	switch kind {
 	case 'O':

@@ -1,9 +1,9 @@
 // Package stack makes a goroutine's stack large enough for C's signal handlers.
 package stack
 
-// Free is how many bytes of the stack are free after [Reserve], at least.
+// Free is the lower bound of the stack's free bytes after [Reserve].
 const Free = 192 << 10
 
-// Reserve grows the stack of the goroutine to Free bytes below the caller's frame. It is written in assembly since such a
-// frame in Go would be set to zero at each call; where they are free already, this costs a comparison.
+// Reserve grows the goroutine's stack until Free bytes are free below the caller's frame. If they are free already, it
+// costs one comparison. It is written in assembly since Go would zero a frame of that size at each call.
 func Reserve()

@@ -1,12 +1,12 @@
 // Package strided copies memory that is laid out by strides, or in bits.
 //
-// [Copy] does strides of any sign and size, and swaps bytes, into compact, row-major memory; [Into] does the same into
-// memory with strides of its own; [Unpack] turns bits into bytes, [Pack] has items of less than a byte share bytes, and
-// [Pad] undoes that.
+// [Copy] copies items with strides of any sign and size to compact, row-major memory, and can swap bytes. [Into] copies
+// to memory that has strides as well. [Unpack] turns bits into bytes. [Pack] makes items smaller than a byte share
+// bytes, and [Pad] undoes that.
 //
 // A copy is planned, then carried out. The plan merges dimensions that continue each other, treats a short run of items
-// as one item, and picks two dimensions for the innermost loops. These two are always the same code, gather: once, from
-// source to destination; or twice, through a small buffer (a tile), where the source is dense in another dimension than
+// as one item, and picks two dimensions for the innermost loops. The function gather runs these two loops: once, from
+// source to destination, or twice, through a small buffer (a tile), if the source is dense in another dimension than
 // the destination. A large copy is cut into pieces, which several goroutines take one after another.
 package strided
 
@@ -18,39 +18,40 @@ import (
 )
 
 const (
-	maxDims = dlpack.MaxNDim + 2 // two more: for the words of an item whose bytes are swapped, and for rows of one item
-	fewDims = 6                  // Go clears less memory for few dimensions: 40 ns
+	maxDims = dlpack.MaxNDim + 2 // two more: for the words of an item if bytes are swapped, and for rows of one item
+	fewDims = 6                  // few dimensions take less memory, which Go clears: this saves 40 ns
 
-	// Go moves 1 MiB and more at once by stores that bypass the cache. That takes up to twice as long where a copy fits in
-	// the cache, up to cachedBytes, and where its memory is new and the kernel has just cleared it: from freshBytes on,
-	// C's allocator always maps it anew (mallopt(3)). Such memory is moved in runs.
+	// Go moves 1 MiB and more at once with stores that bypass the cache. They take up to twice as long in two cases: if
+	// the copy fits in the cache (at most cachedBytes), or if its memory is new and the kernel has just cleared it.
+	// From freshBytes on, memory from C's allocator is always new (mallopt(3)). In both cases the copy moves runs of
+	// runBytes.
 	cachedBytes = 8 << 20
 	freshBytes  = 32 << 20
 	runBytes    = 256 << 10
 )
 
-// A dim is a dimension of a copy: n steps, each of so many bytes in the destination and in the source.
+// A dim is a dimension of a copy: n steps, of dst bytes in the destination and src bytes in the source.
 type dim struct{ n, dst, src int }
 
-// Copy writes the items of a strided source, in row-major order and compactly, to dst.
+// Copy writes the items of a strided source to dst, compactly and in row-major order.
 //
-// The shape has up to [dlpack.MaxNDim] dimensions, none of them negative. The strides are in bytes, of any sign and
-// alignment; src points to the item whose indices are all 0. An item has itemSize bytes, at least 1. swap is the size
-// in bytes of the words whose bytes are reversed: 2, 4, 8 or 16 (of a complex number: its half), or 0 or 1 for none.
+// shape has up to [dlpack.MaxNDim] dimensions, none of them negative. strides are in bytes, of any sign and alignment.
+// src points to the item whose indices are all 0. An item has itemSize bytes, at least 1. swap is the size in bytes of
+// the words whose bytes are reversed: 2, 4, 8 or 16 (for complex numbers, half of one), or 0 or 1 for none.
 //
-// A large copy is shared by as many goroutines as there are CPUs. All are done when Copy returns. A fault in one of
-// them becomes a panic of the caller, as if that had called debug.SetPanicOnFault.
+// Several goroutines share a large copy, at most as many as there are CPUs. All are done when Copy returns. A fault in
+// one of them becomes a panic of the caller, as if the caller had called debug.SetPanicOnFault.
 //
-// Copy trusts its arguments: the caller has made sure that all items can be read, and that dst has room for them and
-// overlaps none. Neither dst nor src need be aligned, or be Go's memory.
+// Copy trusts its arguments. The caller ensures that all items can be read, that dst has room for them, and that dst
+// overlaps none of them. dst and src may be unaligned, and may be memory that isn't Go's.
 func Copy(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
 	Into(dst, src, shape, nil, strides, itemSize, swap)
 }
 
-// Into is [Copy] to items that are also laid out by strides, of any sign. No stride is 0 if its dimension has two items or
-// more. dst points to the item whose indices are all 0. Without dstStrides, dst is compact and its memory new.
+// Into is [Copy] to items that are also laid out by strides, of any sign. A stride may be 0 only if its dimension has
+// at most one item. dst points to the item whose indices are all 0. Without dstStrides, dst is compact, new memory.
 func Into(dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSize, swap int) {
-	if slices.Contains(shape, 0) { // dst and src need not point to an item, and no address may be computed from them
+	if slices.Contains(shape, 0) { // dst and src may point to no item: compute no address from them
 		return
 	}
 	if len(shape) <= fewDims {
@@ -65,7 +66,7 @@ func Into(dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSi
 func carryOut(dims []dim, dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSize, swap int) {
 	var c copier
 	dims, dst, src, bytes := c.plan(dims, dst, src, shape, dstStrides, srcStrides, itemSize, swap)
-	c.dims = dims // here, since what a method stores would be allocated
+	c.dims = dims // set here: if a method stored it, it would be allocated
 	if workers := c.workers(bytes); workers > 1 {
 		c.share(dst, src, workers, max(pieceBytes, bytes/(workers*workerPieces)))
 		return
@@ -73,7 +74,8 @@ func carryOut(dims []dim, dst, src unsafe.Pointer, shape, dstStrides, srcStrides
 	c.copy(dst, src)
 }
 
-// plan plans a copy. It returns the dimensions, appended to dims, the addresses at which the copy begins, and its bytes.
+// plan plans a copy. It returns the dimensions, appended to dims, the addresses at which the copy begins, and the
+// number of bytes.
 func (c *copier) plan(
 	dims []dim, dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSize, swap int,
 ) ([]dim, unsafe.Pointer, unsafe.Pointer, int) {
@@ -93,7 +95,7 @@ func (c *copier) plan(
 			d.dst, d.src = -d.dst, -d.src
 		}
 		dims = append(dims, d)
-		for i := len(dims) - 1; i > first && dims[i-1].dst > d.dst; i-- { // the innermost of the destination first
+		for i := len(dims) - 1; i > first && dims[i-1].dst > d.dst; i-- { // sort by dst, the smallest first
 			dims[i-1], dims[i] = dims[i], dims[i-1]
 		}
 	}
@@ -104,8 +106,8 @@ func (c *copier) plan(
 	return dims, dst, src, bytes
 }
 
-// words gives the size of what is moved as one: an item; or of one whose bytes are swapped a word, and then the words of
-// an item are its innermost dimension.
+// words returns the size of the unit that is moved: an item, or a word if bytes are swapped. In the latter case it
+// appends the words of an item to dims, as the innermost dimension.
 func words(dims []dim, itemSize, swap int) ([]dim, int) {
 	if swap <= 1 {
 		return dims, itemSize
@@ -130,7 +132,8 @@ func merge(dims []dim) []dim {
 	return merged
 }
 
-// arrange picks the loops of a copy, whose dimensions are the innermost of the destination first, and returns them.
+// arrange picks the loops of a copy and returns the dimensions in their order. dims begin with the innermost dimension
+// of the destination.
 func (c *copier) arrange(dims []dim, size, bytes int, swapped bool) []dim {
 	if len(dims) > 0 && dims[0].src == size && dims[0].dst == size && !swapped && size*dims[0].n <= tileBytes {
 		dims, size = dims[1:], size*dims[0].n
@@ -152,9 +155,9 @@ func (c *copier) arrange(dims []dim, size, bytes int, swapped bool) []dim {
 
 // A copier is a planned copy.
 type copier struct {
-	dims           []dim // two or more, in the order of the loops; the innermost, first, is compact in the destination
+	dims           []dim // two or more, innermost loop first; dims[0] is compact in the destination
 	size           int   // bytes of an item
-	run            int   // bytes to move at once, at most
+	run            int   // upper bound of the bytes to move at once
 	swapped, tiled bool
 }
 
@@ -166,7 +169,7 @@ func (c *copier) copy(dst, src unsafe.Pointer) {
 	}
 }
 
-// walk copies the first n dimensions, through buffer if there is one.
+// walk copies the first n dimensions, through buffer if it isn't nil.
 func (c *copier) walk(dst, src unsafe.Pointer, n int, buffer *tile) {
 	switch {
 	case n > 2:

@@ -13,16 +13,17 @@ import (
 
 var granted = math.MaxInt
 
-// ReadGrants reads how many CPUs' time the process's control groups grant, for copies after that. It opens files, which
-// a fork at that time would inherit. It must not be called while a copy is made.
+// ReadGrants reads how many CPUs' time the process's control groups grant. Later copies use the result. It opens files,
+// which a fork at that time would inherit. Don't call it during a copy.
 func ReadGrants() { granted = grantedCPUs("/proc/self/cgroup", "/sys/fs/cgroup") }
 
-// cpus gives how many CPUs a copy may use: those that the calling thread may run on, and no more than were granted.
+// cpus returns how many CPUs a copy may use: those that the calling thread may run on, up to the granted number and to
+// mostWorkers.
 func cpus() int {
 	return min(mostWorkers, affinity(), granted)
 }
 
-// affinity is how many CPUs the calling thread may run on now. Go only knows how many there were at its start.
+// affinity returns how many CPUs the calling thread may run on now. Go knows only their number at its start.
 func affinity() int {
 	var set [128]uint64
 	n, _, failed := syscall.RawSyscall(syscall.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
@@ -36,8 +37,8 @@ func affinity() int {
 	return count
 }
 
-// grantedCPUs gives how many CPUs' time the process's control groups grant, rounded up. The file `groups` names them
-// (cgroups(7)). Their folders are below root; in a container, root itself is the process's group.
+// grantedCPUs returns how many CPUs' time the process's control groups grant, rounded up. The file `groups` lists the
+// groups (cgroups(7)). Their folders are below root; in a container, root itself is the process's group.
 func grantedCPUs(groups, root string) int {
 	least := math.MaxInt
 	for line := range strings.Lines(read(groups)) {
@@ -62,7 +63,8 @@ func grantedCPUs(groups, root string) int {
 	return least
 }
 
-// quota reads two numbers: the microseconds that are granted, and the period in which they are.
+// quota reads two numbers, the granted microseconds and the microseconds of their period, and returns the CPUs that
+// they amount to.
 func quota(text string) int {
 	fields := strings.Fields(text)
 	if len(fields) != 2 {
@@ -71,12 +73,12 @@ func quota(text string) int {
 	granted, err := strconv.ParseInt(fields[0], 10, 64)
 	period, failed := strconv.ParseInt(fields[1], 10, 64)
 	if err != nil || failed != nil || granted <= 0 || period <= 0 {
-		return math.MaxInt // "max" and -1 are no limit
+		return math.MaxInt // "max" and -1 mean no limit
 	}
 	return int((granted-1)/period + 1)
 }
 
-// read gives the content of a small file, or nothing if it can't be read.
+// read returns the content of a small file, or "" if it can't be read.
 func read(path string) string {
 	file, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {

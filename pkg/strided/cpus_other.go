@@ -4,7 +4,7 @@ package strided
 
 import "runtime"
 
-// ReadGrants does nothing: control groups are Linux's.
+// ReadGrants does nothing: only Linux has control groups.
 func ReadGrants() {}
 
 func cpus() int { return min(mostWorkers, runtime.NumCPU()) }

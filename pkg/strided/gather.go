@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// gather copies outer.n rows of inner.n items, compact in the destination. No other function touches the memory of a
-// copy. A pointer is always made from a row's first item and an offset: stepping it would leave one that points past
-// the last item, into memory that may belong to another object.
+// gather copies outer.n rows of inner.n items. The items of a row are compact in the destination, unless a row has one
+// item. It computes each pointer from a row's first item and an offset. A pointer that steps from item to item would
+// end past the last one, in memory that may belong to another object.
 func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool) {
 	switch size := c.size; {
 	case swapped && size == 2:
@@ -41,8 +41,8 @@ func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool)
 	}
 }
 
-// items copies items of a size that the compiler knows, so that it moves each with an instruction or two. Four in a turn
-// take two thirds of the time. Not inlined: with ten such loops in gather, the compiler would run out of registers.
+// items copies items of a size that the compiler knows, so that each takes an instruction or two. Four in a turn take
+// two thirds of the time. It isn't inlined: with ten such loops in gather, the compiler would run out of registers.
 //
 //go:noinline
 func items[T any](dst, src unsafe.Pointer, outer, inner dim) {
@@ -77,7 +77,7 @@ func items[T any](dst, src unsafe.Pointer, outer, inner dim) {
 	}
 }
 
-// scatter copies items that lie apart in the destination, too.
+// scatter copies items that lie apart in the source and in the destination.
 //
 //go:noinline
 func scatter[T any](dst, src unsafe.Pointer, items dim) {
@@ -112,7 +112,8 @@ func swappedWords[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, outer, in
 	}
 }
 
-// swappedRow and swappedRun are not inlined, so that their loops have all registers.
+// swappedRow copies n words that lie `step` bytes apart, and reverses their bytes. It and swappedRun aren't inlined, so
+// that their loops have all registers.
 //
 //go:noinline
 func swappedRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int) {
@@ -124,8 +125,8 @@ func swappedRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int
 	}
 }
 
-// swappedRun copies words that lie side by side, 32 bytes or more at once. It returns how many bytes it has copied: a
-// multiple of 32.
+// swappedRun copies words that lie side by side, and reverses their bytes, 32 bytes or more at once. It returns the
+// number of bytes copied, a multiple of 32.
 //
 //go:noinline
 func swappedRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) int {
@@ -140,7 +141,7 @@ func swappedRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) 
 	return at
 }
 
-// swappedLongWords copies words of more bytes than a register has.
+// swappedLongWords copies words larger than a register, and reverses their bytes.
 func swappedLongWords(dst, src unsafe.Pointer, outer, inner dim, size int) {
 	for i := range outer.n {
 		for j := range inner.n {
@@ -153,10 +154,10 @@ func swappedLongWords(dst, src unsafe.Pointer, outer, inner dim, size int) {
 	}
 }
 
-// lowBytes masks the low byte of each word of two bytes. As a constant it would be loaded again for each use.
+// lowBytes masks the low byte of each word of two bytes. A constant would be loaded again for each use.
 var lowBytes uint64 = 0x00FF_00FF_00FF_00FF
 
-// reverseEach gives x with the bytes of each of its words in the other order. For each T the compiler keeps one case.
+// reverseEach returns x with the bytes of each of its words reversed. For each T the compiler keeps one case.
 func reverseEach[T uint16 | uint32 | uint64](x, low uint64) uint64 {
 	var word T
 	switch unsafe.Sizeof(word) {
@@ -169,7 +170,7 @@ func reverseEach[T uint16 | uint32 | uint64](x, low uint64) uint64 {
 	}
 }
 
-// reverse gives x with its bytes in the other order.
+// reverse returns x with its bytes reversed.
 func reverse[T uint16 | uint32 | uint64](x T) T {
 	switch unsafe.Sizeof(x) {
 	case 2:
@@ -181,8 +182,8 @@ func reverse[T uint16 | uint32 | uint64](x T) T {
 	}
 }
 
-// runs copies runs of size bytes, at most run of them at once. It goes up in the source, since processors fetch ahead
-// that way: rows in reverse order, copied downwards, take up to a third longer.
+// runs copies runs of `size` bytes, at most `run` bytes at once. It goes up in the source, since processors prefetch in
+// that direction: rows in reverse order, copied downwards, take up to a third longer.
 func runs(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
 	dst, src, outer = upwards(dst, src, outer)
 	dst, src, inner = upwards(dst, src, inner)
@@ -204,7 +205,7 @@ func runs(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
 	}
 }
 
-// upwards turns a dimension round that goes down in the source: it begins with its last step.
+// upwards reverses a dimension that goes down in the source, so that it begins with its last step.
 func upwards(dst, src unsafe.Pointer, d dim) (unsafe.Pointer, unsafe.Pointer, dim) {
 	if d.src >= 0 {
 		return dst, src, d

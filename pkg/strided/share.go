@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	mostWorkers  = 16      // as core.h's MOST_CPUS; more of them would only wait for the memory
-	workerBytes  = 4 << 20 // below, the copy would be done before another worker wakes up
-	pieceBytes   = 2 << 20 // a huge page: two workers that write to the same new one would both clear it
-	workerPieces = 8       // of a large copy, at least, for each worker: a slow one does fewer than others
+	mostWorkers  = 16      // core.h's MOST_CPUS; more workers would only wait for the memory
+	workerBytes  = 4 << 20 // a smaller copy is done before another worker wakes up
+	pieceBytes   = 2 << 20 // a huge page: two workers that write to the same new page would both clear it
+	workerPieces = 8       // lower bound of a large copy's pieces for each worker: a slow worker does fewer than others
 )
 
-// A job is a copy that several workers do.
+// A job is a copy that several workers share.
 type job struct {
 	copier
 	dst, src unsafe.Pointer
-	steps    []int // of a piece, along each dimension
+	steps    []int // a piece's steps along each dimension
 	pieces   int64
-	next     atomic.Int64 // the piece that no worker has begun
+	next     atomic.Int64 // the first piece that no worker has begun
 	done     sync.WaitGroup
-	cause    atomic.Pointer[any] // of the first panic
+	cause    atomic.Pointer[any] // the first panic's value
 }
 
-// workers is how many share a copy of so many bytes. A tiled one takes several times as long.
+// workers returns the number of goroutines for a copy of `bytes` bytes. A tiled copy takes several times as long, so it
+// counts as a larger one.
 func (c *copier) workers(bytes int) int {
 	if c.tiled {
 		bytes *= 4
@@ -38,12 +39,12 @@ func (c *copier) workers(bytes int) int {
 	return min(cpus(), bytes/workerBytes)
 }
 
-// helpers counts the goroutines that help callers now. Each takes a thread, even while it waits for a processor. There
-// are always fewer of them than processors, for which the core has started threads: where the runtime needs one more
-// and can't start it, it ends the process.
+// helpers counts the goroutines that help callers now. Each occupies a thread, even while it waits for a processor.
+// There are always fewer helpers than processors (GOMAXPROCS), and the core has started threads for all processors: the
+// runtime ends the process if it needs another thread and can't start it.
 var helpers atomic.Int64
 
-// share copies in pieces of so many bytes, with up to so many workers. The caller's goroutine is one of them.
+// share copies in pieces of `bytes` bytes with at most `workers` workers. One of them is the caller's goroutine.
 func (c *copier) share(dst, src unsafe.Pointer, workers, bytes int) {
 	j := &job{copier: copier{slices.Clone(c.dims), c.size, c.run, c.swapped, c.tiled}, dst: dst, src: src}
 	j.cut(bytes)
@@ -66,7 +67,8 @@ func (c *copier) share(dst, src unsafe.Pointer, workers, bytes int) {
 	}
 }
 
-// cut plans pieces of at most so many bytes. A piece is contiguous in the destination, and cuts no tile.
+// cut plans pieces of at most `bytes` bytes. Pieces cut no tile. In a copy without tiles, a piece is contiguous if the
+// destination is.
 func (j *job) cut(bytes int) {
 	rows := 1
 	if j.tiled {

@@ -4,17 +4,18 @@ import "unsafe"
 
 const (
 	tileBytes = 16 << 10 // half of a small level-1 cache
-	tileSide  = 256      // bytes of a row of a square tile: some cache lines, each used whole
+	tileSide  = 256      // bytes of a row of a square tile: a few cache lines, each used whole
 	cacheLine = 64
 )
 
-// A tile is a block of the source. It is read in the order of the source and written in that of the destination, so that
-// each cache line is used whole while it is in the cache. Without it, the lines of an array whose rows are a power of two
-// apart would evict each other. It has the source's order, or where vectors can change that on the way, the destination's.
+// A tile buffers a block of the source. The copy reads the block in the source's order and writes it in the
+// destination's, so that it uses each cache line whole while the line is in the cache. Without a tile, the cache lines
+// of rows that are a power of two apart would evict each other. The tile has the source's order, or the destination's
+// if vector instructions can transpose the block on its way in.
 type tile [tileBytes]byte
 
-// partner gives the index of the dimension that makes tiles with the innermost one, or -1. Tiles pay where each item of
-// a row lies in a cache line of its own; the partner is the dimension along which such a line has the most items.
+// partner returns the index of the dimension that makes tiles with the innermost one, or -1. Tiles pay if each item of
+// a row lies in a cache line of its own. The partner is the dimension along which such a line has the most items.
 func partner(dims []dim, size int) int {
 	best, found := cacheLine, -1
 	if size >= cacheLine || abs(dims[0].src) < cacheLine {
@@ -28,7 +29,7 @@ func partner(dims []dim, size int) int {
 	return found
 }
 
-// copyTiled copies through a buffer. Not inlined: other copies would need stack for the buffer, too.
+// copyTiled copies through a buffer. It isn't inlined: the buffer would take stack in other copies as well.
 //
 //go:noinline
 func (c *copier) copyTiled(dst, src unsafe.Pointer) {
@@ -36,10 +37,10 @@ func (c *copier) copyTiled(dst, src unsafe.Pointer) {
 	c.walk(dst, src, len(c.dims), &buffer)
 }
 
-// tileRows is how many steps of the second dimension a tile has, if the first is long enough.
+// tileRows returns how many steps of the second dimension a tile has, if the first dimension is long enough.
 func (c *copier) tileRows() int { return min(c.dims[1].n, tileSide/c.size) }
 
-// tiles copies the first two dimensions block by block. Blocks are square, or longer if one of the dimensions is short.
+// tiles copies the first two dimensions tile by tile. Tiles are square, or longer if one of the dimensions is short.
 func (c *copier) tiles(dst, src unsafe.Pointer, buffer *tile) {
 	inner, outer, capacity := c.dims[0], c.dims[1], tileBytes/c.size
 	rows := c.tileRows()
@@ -64,7 +65,8 @@ func (c *copier) tiles(dst, src unsafe.Pointer, buffer *tile) {
 	}
 }
 
-// transpose copies rows whose neighbours lie side by side in the source: blocks of them by vectors, and the rest by items.
+// transpose copies rows whose neighbours lie side by side in the source: whole blocks with vector instructions, and the
+// rest item by item.
 func (c *copier) transpose(dst, src unsafe.Pointer, outer, inner dim) {
 	rows, columns := transposeVectors(dst, outer.dst, src, inner.src, outer.n, inner.n, c.size)
 	if right := (dim{inner.n - columns, inner.dst, inner.src}); right.n > 0 && rows > 0 {

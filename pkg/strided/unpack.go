@@ -2,10 +2,10 @@ package strided
 
 import "unsafe"
 
-// Unpack writes n bits of src to dst, as bytes of 0 or 1. The first is bit `first`, 0 to 7, of the first byte; the
+// Unpack writes n bits of src to dst, as bytes of 0 or 1. The first one is bit `first`, 0 to 7, of the first byte. The
 // lowest bit of a byte comes first.
 //
-// Like Copy it trusts its arguments: the bytes that the bits are in can be read, and dst overlaps none of them.
+// Like Copy, it trusts its arguments: the bytes of the bits can be read, and dst overlaps none of them.
 func Unpack(dst, src unsafe.Pointer, first, n int) {
 	to := unsafe.Slice((*byte)(dst), n)
 	from := unsafe.Slice((*byte)(src), (first+n+7)/8)
@@ -21,8 +21,8 @@ func Unpack(dst, src unsafe.Pointer, first, n int) {
 	}
 }
 
-// Pack has n bytes give their lowest bits, less than 8 of each, to the bytes from the first on. The lowest bits of a byte
-// come first, as DLPack packs items.
+// Pack packs n bytes in place: it keeps the lowest `bits` bits of each, fewer than 8, and puts them side by side from
+// the first byte on. The lowest bits of a byte come first, as DLPack packs items.
 func Pack(memory unsafe.Pointer, n, bits int) {
 	items := unsafe.Slice((*byte)(memory), n)
 	word, filled, packed := uint(0), 0, 0
@@ -38,7 +38,7 @@ func Pack(memory unsafe.Pointer, n, bits int) {
 	}
 }
 
-// Pad undoes Pack: each of the n items gets a byte of its own, whose other bits are 0.
+// Pad undoes Pack in place: each of the n items gets a byte of its own, whose other bits are 0.
 func Pad(memory unsafe.Pointer, n, bits int) {
 	items := unsafe.Slice((*byte)(memory), n)
 	for i := n - 1; i >= 0; i-- {

@@ -7,16 +7,16 @@ import (
 )
 
 var (
-	// They are asked when they are first needed: on a virtual machine CPUID takes 20 us.
+	// These ask the processor at their first use: on a virtual machine CPUID takes 20 us.
 	canShuffle  = sync.OnceValue(hasSSSE3)
 	canMoveRows = sync.OnceValue(hasAVX)
 
-	orders = [...][16]byte{ // of the bytes of words of 2, 4 and 8 bytes
+	orders = [...][16]byte{ // reverse the bytes of words of 2, 4 and 8 bytes
 		{1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14},
 		{3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12},
 		{7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8},
 	}
-	downOrders = [...][16]byte{ // of items of 1, 2, 4 and 8 bytes, the last one first
+	downOrders = [...][16]byte{ // reverse the order of items of 1, 2, 4 and 8 bytes
 		{15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0},
 		{14, 15, 12, 13, 10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1},
 		{12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3},
@@ -24,16 +24,16 @@ var (
 	}
 )
 
-// hasAVX says whether the processor and the system have the vectors of AVX, of 32 bytes.
+// hasAVX reports whether the processor and the system support AVX, vectors of 32 bytes.
 func hasAVX() bool
 
-// moveRows moves one row or more of `size` bytes, 32 or more.
+// moveRows copies `rows` rows, at least 1, of `size` bytes, at least 32.
 //
 //go:noescape
 func moveRows(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, rows, size int)
 
-// rowVectors copies rows of 32 to 2048 bytes. Go's memmove, row by row, takes four times as long for 32 bytes, and a tenth
-// longer for 2048. It returns false if it has copied none.
+// rowVectors copies rows of 32 to 2048 bytes. Go's memmove, row by row, takes four times as long for 32 bytes, and a
+// tenth longer for 2048. rowVectors returns false if it copied nothing.
 func rowVectors(dst, src unsafe.Pointer, rows dim, size int) bool {
 	if size < 32 || size > 2048 || !canMoveRows() {
 		return false
@@ -46,16 +46,16 @@ func rowVectors(dst, src unsafe.Pointer, rows dim, size int) bool {
 	return true
 }
 
-// hasSSSE3 says whether the processor has the instruction PSHUFB.
+// hasSSSE3 reports whether the processor has the instruction PSHUFB.
 func hasSSSE3() bool
 
-// shuffle copies so many bytes, a multiple of 64 and not 0, and puts each 16 of them into the given order.
+// shuffle copies `bytes` bytes, a multiple of 64 and not 0. It puts the bytes of each group of 16 into the given order.
 //
 //go:noescape
 func shuffle(dst, src unsafe.Pointer, bytes int, order *[16]byte)
 
-// swappedVectors copies words that lie side by side, by PSHUFB: Go's own instructions, 8 bytes at once, take up to twice as
-// long. It returns how many bytes it has copied: a multiple of 64.
+// swappedVectors copies words that lie side by side, and reverses their bytes, with PSHUFB. Go's own instructions, 8
+// bytes at once, take up to twice as long. It returns the number of bytes copied, a multiple of 64.
 func swappedVectors[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) int {
 	if !canShuffle() {
 		return 0
@@ -71,14 +71,15 @@ func swappedVectors[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes i
 	return at
 }
 
-// shuffleDown is shuffle from the bytes before src, whose last 16 become the first.
+// shuffleDown is shuffle downwards: it copies the bytes before src, and begins with the last 16 of them.
 //
 //go:noescape
 func shuffleDown(dst, src unsafe.Pointer, bytes int, order *[16]byte)
 
-// downVectors copies items of 1, 2, 4 or 8 bytes that lie side by side in reverse order; src points to the first of them.
-// The bytes of each item are reversed if swapped. Go's own instructions take ten times as long for single bytes. It returns
-// the number of items that it has copied: as many as fill multiples of 64 bytes, and none of another size.
+// downVectors copies items of 1, 2, 4 or 8 bytes that lie side by side, in reverse order; src points to the first item
+// to copy, the highest one. If swapped is true, it reverses the bytes of each item. Go's own instructions take ten
+// times as long for single bytes. It returns the number of items copied: as many as fill multiples of 64 bytes, or 0
+// for another size.
 func downVectors(dst, src unsafe.Pointer, items, size int, swapped bool) int {
 	if size > 8 || size&(size-1) != 0 || items*size < 64 || !canShuffle() {
 		return 0
@@ -102,9 +103,9 @@ func everySecond4(dst, src unsafe.Pointer, bytes int)
 //go:noescape
 func everySecond8(dst, src unsafe.Pointer, bytes int)
 
-// everySecond copies items that lie two apart, as the real parts of complex numbers do, where they have 4 or 8 bytes. Go's
-// own instructions take up to twice as long. It reads what lies between them, too, so it leaves the last ones to the caller,
-// and returns how many it has copied.
+// everySecond copies items of 4 or 8 bytes that lie two apart, as the real parts of complex numbers do. Go's own
+// instructions take up to twice as long. It also reads the items between them, so it leaves the last ones to the
+// caller. It returns the number of items copied.
 func everySecond(dst, src unsafe.Pointer, items, size int) int {
 	if size != 4 && size != 8 {
 		return 0
@@ -122,8 +123,9 @@ func everySecond(dst, src unsafe.Pointer, items, size int) int {
 	return at / size
 }
 
-// The transposeN write items of N bytes to dst, where they have so many rows and columns, each a multiple of 16/N and not
-// 0. What is a row there is a column in src. The steps, in bytes, lead from row to row; a row's items lie side by side.
+// transpose2, transpose4, transpose8 and transpose16 write a matrix of items of N = 2, 4, 8 or 16 bytes to dst. Its
+// rows are columns of src. rows and columns are multiples of 16/N and not 0. The steps are the bytes from row to row;
+// the items of a row lie side by side.
 //
 //go:noescape
 func transpose2(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, rows, columns int)
@@ -137,11 +139,11 @@ func transpose8(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, ro
 //go:noescape
 func transpose16(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, rows, columns int)
 
-// canTranspose says whether transposeVectors knows items of this size.
+// canTranspose reports whether transposeVectors accepts items of this size.
 func canTranspose(size int) bool { return size == 2 || size == 4 || size == 8 || size == 16 }
 
-// transposeVectors transposes as many of so many rows and columns as make whole blocks, and returns how many these are.
-// Go's own instructions, item by item, take twice as long.
+// transposeVectors transposes whole blocks, and returns how many of the rows and columns these cover. Go's own
+// instructions, item by item, take twice as long.
 func transposeVectors(dst unsafe.Pointer, dstStep int, src unsafe.Pointer, srcStep, rows, columns, size int) (int, int) {
 	block := 16 / size
 	rows, columns = rows-rows%block, columns-columns%block

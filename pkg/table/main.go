@@ -1,5 +1,6 @@
-// table writes pyext/ask/type_table.h: how data types are spelled, and what the packages of this module say of each. With
-// it the extension describes ordinary memory without Go. Its test fails if the file is older than the packages.
+// table writes pyext/ask/type_table.h: how data types are spelled, and what each spelling means to the packages of this
+// module. With it, the extension describes ordinary memory without Go. A test fails if the file is older than the
+// packages.
 package main
 
 import (
@@ -15,23 +16,23 @@ import (
 	"dlpack/pkg/protocol"
 )
 
-// As in core.h, which the static assertion of the table compares.
+// Constants of core.h. A static assertion in the table compares them.
 const (
 	dltensor, arrayInterface, buffer, memory = 1, 2, 5, 8
 
 	textSize = 24 // FORMAT_SIZE
 )
 
-// longs are the sizes of C's long. Some rows of the table differ between them.
+// longs are the possible sizes of C's long. Some rows of the table differ between them.
 var longs = [...]protocol.Long{8, 4}
 
-// A spelling is what a protocol says of an item's type: the key of a struct type_spelling.
+// A spelling is the text that names an item's type in a protocol: the key of a struct type_spelling.
 type spelling struct {
-	protocol, padded, itemsize uint8  // itemsize: of a buffer
-	text                       string // of a DLTensor, the bytes of its DLDataType
+	protocol, padded, itemsize uint8  // itemsize: of a buffer, else 0
+	text                       string // for a DLTensor, the bytes of its DLDataType
 }
 
-// words are those of the struct's key.
+// words returns the key as the 64-bit words that the hash is made of.
 func (s *spelling) words() (words [1 + textSize/8]uint64) {
 	var text [textSize]byte
 	copy(text[:], s.text)
@@ -42,22 +43,23 @@ func (s *spelling) words() (words [1 + textSize/8]uint64) {
 	return words
 }
 
-// A meaning is the one item that a spelling means, swapped if a copy reverses the bytes of its words, and the long that
-// this needs; 0: any.
+// A meaning is the item that a spelling names. If swapped is true, a copy reverses the bytes of its words. long is the
+// size of C's long that the meaning requires, 0 for any.
 type meaning struct {
 	item    dlpack.Tensor
 	swapped bool
 	long    protocol.Long
 }
 
-// A table has data types and spellings in the order in which they were found.
+// A table holds data types and spellings in the order in which they were found.
 type table struct {
 	types     []dlpack.DataType
 	spellings []spelling
 	meanings  map[spelling]meaning
 }
 
-// add has package dlpack say what one item of the type is. It leaves out what is refused, packed or too long.
+// add validates one item of the type with package dlpack, and adds the result. It skips spellings that are refused,
+// packed or too long.
 func (t *table) add(s spelling, long protocol.Long, item dlpack.Item, err error) {
 	var tensor dlpack.Tensor
 	d := dlpack.Description{Item: item, Device: dlpack.Device{Type: dlpack.CPU}, Data: 1 << 20, Span: -1}
@@ -85,7 +87,8 @@ func (t *table) add(s spelling, long protocol.Long, item dlpack.Item, err error)
 	}
 }
 
-// dataTypes returns the valid ones with 1, 2 or 4 lanes that take whole bytes, and those of one lane that may be padded.
+// dataTypes returns the valid data types with 1, 2 or 4 lanes that fill whole bytes, and those with one lane that may
+// be padded.
 func dataTypes() (types []dlpack.DataType) {
 	for code := range dlpack.TypeCodeCount {
 		for bits := range 256 {
@@ -128,7 +131,7 @@ func (t *table) addFormats() {
 	}
 }
 
-// addTypestr is for the array interfaces, and for frombuffer and from_pointer: C looks both up alike.
+// addTypestr adds a typestr for the array interfaces, frombuffer and from_pointer, which share their rows in C.
 func (t *table) addTypestr(text string) {
 	item, err := protocol.ParseTypestr("typestr", text)
 	t.add(spelling{protocol: arrayInterface, text: text}, 0, item, err)
@@ -141,7 +144,7 @@ func (t *table) addTypestrs() {
 				t.addTypestr(fmt.Sprintf("%s%c%d", order, kind, size))
 			}
 		}
-		for _, dtype := range dataTypes() { // those of ml_dtypes
+		for _, dtype := range dataTypes() { // typestrs of ml_dtypes
 			name := protocol.AppendName(nil, dtype)
 			switch {
 			case dtype.Lanes > 1 || dtype.Code == dlpack.OpaqueHandle || protocol.NamesElsewhere(dtype).Typestr != "":
@@ -178,11 +181,11 @@ func (t *table) addNames() {
 	}
 }
 
-// mostTried is how many places a spelling may have.
+// mostTried is the largest number of places that a lookup tries.
 const mostTried = 6
 
-// place finds factors of a hash that puts each spelling at its hash, a fraction of all places, or at one of the next
-// places. places[i] is the index of the spelling there, or -1. The shorter spellings are the nearer.
+// place finds factors of a hash. Each spelling lies at its hash, a fraction of all places, or at one of the next
+// places. places[i] is the index of the spelling there, or -1. Shorter spellings lie nearer to their hash.
 func (t *table) place() (places []int, factors [1 + textSize/8]uint64) {
 	count := 2 * len(t.spellings)
 	shortFirst := make([]int, len(t.spellings))
@@ -202,7 +205,7 @@ func (t *table) place() (places []int, factors [1 + textSize/8]uint64) {
 	return places, factors
 }
 
-// placeBy is place with these factors and this order; nil: a spelling would lie too far away.
+// placeBy is place with these factors, in this order. It returns nil if a spelling would lie too far from its hash.
 func (t *table) placeBy(factors *[1 + textSize/8]uint64, count int, order []int) []int {
 	places := slices.Repeat([]int{-1}, count+mostTried)
 	for _, i := range order {
@@ -220,7 +223,7 @@ func (t *table) placeBy(factors *[1 + textSize/8]uint64, count int, order []int)
 	return places
 }
 
-// write writes the table as C has it.
+// write writes the table as C source.
 func (t *table) write(w io.Writer) {
 	places, factors := t.place()
 	fmt.Fprintf(w, "/* type_table.h: written by pkg/table (go run ./pkg/table > pyext/ask/type_table.h). */\n/* clang-format off */\n")
@@ -252,7 +255,7 @@ func (t *table) write(w io.Writer) {
 	fmt.Fprintf(w, "};\n")
 }
 
-// literal is the text with escapes in the place of what can't be printed.
+// literal returns the text with octal escapes in place of characters that can't be printed.
 func literal(text string) (escaped string) {
 	for _, letter := range []byte(text) {
 		if ' ' <= letter && letter <= '~' && letter != '"' && letter != '\\' && text[0] >= ' ' {
@@ -284,7 +287,7 @@ func forLong(long protocol.Long, row string) string {
 	return fmt.Sprintf("#if __SIZEOF_LONG__ == %d\n%s#endif\n", long, row)
 }
 
-// writeTable writes all of it.
+// writeTable makes the table and writes it.
 func writeTable(w io.Writer) {
 	t := table{meanings: map[spelling]meaning{}}
 	t.addTensors()

@@ -10,8 +10,8 @@ import (
 	"dlpack/pkg/protocol"
 )
 
-// write puts the tensor into the answer to a request with this data, and the stream by whose order its memory is
-// complete.
+// write fills the answer with the tensor. data is the request's address, from which the answer's offset counts. stream
+// is the one on which work may still write the memory.
 func write(data uint64, d *dlpack.Description, t *dlpack.Tensor, stream int64, answer *C.struct_answer) {
 	answer.ndim = C.int32_t(t.NDim)
 	answer.dtype = C.DLDataType{

@@ -1,7 +1,7 @@
-// The Go core as a C shared library. Its one entry, dlpack_core, fills in struct core.
+// The Go core as a C shared library. Its only entry point, dlpack_core, fills struct core.
 //
-// It knows C and no Python: a C.struct_request asks, a C.struct_answer answers. The settings of Go's runtime are in
-// build.py.
+// It knows C but not Python: it reads a C.struct_request and fills a C.struct_answer. The settings of Go's runtime are
+// in build.py.
 package main
 
 /*
@@ -22,9 +22,10 @@ import (
 	"dlpack/pkg/strided"
 )
 
-var version string // the package's; build.py sets it
+var version string // the package's version, which build.py sets
 
-// dlpack_core answers the extension. No panic leaves it: after one, the answer has no describe.
+// dlpack_core fills core.version, and the functions of core if the extension has the same version. No panic leaves it:
+// after one, core.describe stays unset.
 //
 //export dlpack_core
 func dlpack_core(core *C.struct_core) {
@@ -40,17 +41,17 @@ func dlpack_core(core *C.struct_core) {
 	core.grow = (*[0]byte)(C.dlpackGrow)
 }
 
-// dlpackGrow gives Go the processors that large copies use. No fork comes meanwhile.
+// dlpackGrow gives Go the processors that large copies use. The extension prevents forks during the call.
 //
 //export dlpackGrow
 func dlpackGrow(processors C.uint32_t) {
 	defer func() { recover() }()
-	stack.Reserve() // it may be the thread's first call
+	stack.Reserve() // this may be the thread's first call
 	strided.ReadGrants()
 	useProcessors(int(processors))
 }
 
-// dlpackDescribe answers the request. No panic leaves it: one becomes an error.
+// dlpackDescribe answers the request. No panic leaves it: a panic becomes an error.
 //
 //export dlpackDescribe
 func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
@@ -59,7 +60,7 @@ func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
 			refuse(answer, panicked(cause))
 		}
 	}()
-	stack.Reserve() // for signal handlers of C's: from a thread's second call on they may come in between
+	stack.Reserve() // C's signal handlers run on this stack, from a thread's second call on
 	if err := describe(request, answer); err != nil {
 		refuse(answer, err)
 	}
@@ -80,7 +81,7 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 	}
 	readTerms(request, &terms)
 	if answer.memory != nil {
-		terms.MustCopy = false // the chunks that were joined are copied already
+		terms.MustCopy = false // the joined chunks are a copy already
 	}
 	stream, err := handover.Prepare(&description, &tensor, &terms, answerMemory{answer})
 	if err != nil {
@@ -91,7 +92,7 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 	return nil
 }
 
-// move makes a copy that C has described by Go's table.
+// move makes a copy that C has described with the table of pkg/table.
 func move(plan *C.struct_copy_plan) error {
 	var m handover.Move
 	readSide(&m.Source, &plan.source, plan.ndim)
@@ -99,7 +100,7 @@ func move(plan *C.struct_copy_plan) error {
 	m.Shape = unsafe.Slice((*int64)(plan.shape), plan.ndim)
 	m.ItemSize, m.Swap = int(plan.itemsize), int(plan.swap)
 	if !m.Do() {
-		return dlpack.Unsupported("copy: not as C describes it") // never shown: C then asks in full
+		return dlpack.Unsupported("copy: not as C describes it") // never shown: C then makes a full request
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func readSide(to *handover.Side, side *C.struct_side, ndim C.int32_t) {
 	}
 }
 
-// copyInto copies what the request is about into what the one behind it is.
+// copyInto copies the memory of the request into the memory of request.into.
 func copyInto(request *C.struct_request, answer *C.struct_answer) error {
 	var source, target handover.Place
 	if err := read(request, &source.Description, answer); err != nil {
@@ -136,15 +137,15 @@ func panicked(cause any) error {
 	return &bug{text}
 }
 
-// bug is a panic of this package itself.
+// bug is the error for a panic of this package itself.
 type bug struct{ text string }
 
 func (b *bug) Error() string {
 	return "bug in dlpack's core, please report it: " + b.text
 }
 
-// refuse puts an error into the answer, by the kind of Python exception that it becomes. If a copy has memory already,
-// the caller frees it.
+// refuse writes an error into the answer, with the status of the Python exception that it becomes. If a copy already
+// has memory, the caller frees it.
 func refuse(answer *C.struct_answer, err error) {
 	answer.status = C.STATUS_RUNTIME_ERROR
 	switch dlpack.KindOf(err) {
@@ -158,7 +159,7 @@ func refuse(answer *C.struct_answer, err error) {
 	setText(answer.message[:], err.Error())
 }
 
-// setText writes text and a NUL, shortened to what fits without cutting a character.
+// setText writes text and a NUL. It cuts text that doesn't fit, but never within a character.
 func setText(to []C.char, text string) {
 	n := min(len(text), len(to)-1)
 	for n < len(text) && n > 0 && text[n]&0xC0 == 0x80 {

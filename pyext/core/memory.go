@@ -11,8 +11,8 @@ import (
 	"dlpack/pkg/cuda"
 )
 
-// answerMemory allocates copies by C's allocator and puts them into the answer at once, so that who asked frees them,
-// whatever fails afterwards.
+// answerMemory allocates copies with C's allocator. It stores them in the answer at once, so that the requester frees
+// them even if a later step fails.
 type answerMemory struct{ answer *C.struct_answer }
 
 func (a answerMemory) ForCopy(bytes int64) unsafe.Pointer {
@@ -31,7 +31,7 @@ func (a answerMemory) Reserve() bool {
 	return a.answer.device_memory != nil
 }
 
-// Keep stores what free_device_memory frees.
+// Keep stores the arguments of free_device_memory.
 func (a answerMemory) Keep(allocation cuda.Allocation) {
 	*a.answer.device_memory = C.struct_device_memory{
 		address:                             C.uint64_t(allocation.Address),

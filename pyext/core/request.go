@@ -14,11 +14,11 @@ import (
 	"dlpack/pkg/protocol"
 )
 
-// The limits of dimensions of core.h and of pkg/dlpack are equal, or this index does not compile.
+// This index compiles only if core.h and pkg/dlpack have the same limit of dimensions.
 var _ = [1]struct{}{}[C.MAX_NDIM-dlpack.MaxNDim]
 
-// read turns what C read of a Python object into a description, by the rules of its protocol. Arrow's chunks are joined,
-// to memory that is the answer's.
+// read turns a request, which C has filled from a Python object, into a description, by the rules of its protocol. It
+// joins Arrow's chunks into memory that the answer owns.
 func read(request *C.struct_request, d *dlpack.Description, answer *C.struct_answer) error {
 	if isArrow(request) {
 		return readArrow(request, d, answer)
@@ -57,7 +57,7 @@ func read(request *C.struct_request, d *dlpack.Description, answer *C.struct_ans
 	return &bug{"request of an unknown protocol: " + strconv.Itoa(int(request.protocol))}
 }
 
-// readTerms turns what is asked for into terms for package handover.
+// readTerms turns the terms of the request into those of package handover.
 func readTerms(request *C.struct_request, terms *handover.Terms) {
 	terms.MayCopy, terms.MustCopy = request.terms.copy != C.COPY_NEVER, request.terms.copy == C.COPY_ALWAYS
 	switch {
@@ -72,7 +72,7 @@ func readTerms(request *C.struct_request, terms *handover.Terms) {
 	terms.HasStream, terms.Consumer = request.terms.has_stream != 0, int64(request.terms.stream)
 }
 
-// isPointer tells whether a caller passed an address (from_pointer), of which only the caller knows what lies there.
+// isPointer reports whether a caller passed an address (from_pointer). Only the caller knows what lies there.
 func isPointer(request *C.struct_request) bool {
 	return request.protocol == C.PROTOCOL_MEMORY && request.facts&C.FACT_SPAN == 0
 }
@@ -101,8 +101,8 @@ func readDims(request *C.struct_request, d *dlpack.Description) error {
 	return nil
 }
 
-// signStrides takes strides as cupy 14 means them. It divides the bytes of a negative one as if they had no sign: -3
-// elements of 4 bytes become 2^62 - 3. No stride of memory that exists is so large.
+// signStrides restores negative strides that cupy 14 exports as large positive ones. cupy divides the stride in bytes
+// as if it had no sign: -3 elements of 4 bytes become 2^62 - 3. No stride of existing memory is so large.
 func signStrides(d *dlpack.Description) {
 	const most = 1 << 48 // bytes of an address space
 	size := d.DataType.ItemSize()
@@ -128,7 +128,7 @@ func readBuffer(request *C.struct_request, d *dlpack.Description) error {
 	return addDims(d, shape[:ndim])
 }
 
-// addDims appends the dimensions of a sub-array, which lie compactly in each item.
+// addDims appends the dimensions of a sub-array, whose items are compact in each item of the buffer.
 func addDims(d *dlpack.Description, shape []int64) error {
 	ndim := d.NDim + len(shape)
 	if ndim > dlpack.MaxNDim {
@@ -155,7 +155,7 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 	}
 	if version := int(request.version); version < oldest || version > newest {
 		found := strconv.Itoa(version)
-		if version == math.MaxUint16 { // as C has it
+		if version == math.MaxUint16 { // C's value for this version and all above
 			found += " or more"
 		}
 		return dlpack.Malformed(name + " version " + found + "; expected " +
@@ -176,7 +176,7 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 	return err
 }
 
-// readMemory reads what the caller says of memory: a data type's name, or what numpy says of one.
+// readMemory reads the dtype that a caller passed: a data type's name, or a typestr, such as that of a numpy dtype.
 func readMemory(request *C.struct_request, d *dlpack.Description) error {
 	text := formatText(request)
 	d.Field = "dtype"
@@ -187,7 +187,7 @@ func readMemory(request *C.struct_request, d *dlpack.Description) error {
 	if text != "" && strings.IndexByte("<>|=", text[0]) >= 0 {
 		d.Item, err = protocol.ParseTypestr(d.Field, text)
 		if dlpack.KindOf(err) == dlpack.KindUnsupported {
-			why, _, _ := strings.Cut(err.Error(), " (") // the way out is an array's
+			why, _, _ := strings.Cut(err.Error(), " (") // drop the hint, which is for arrays
 			err = dlpack.Unsupported(why + ` (name a type that DLPack has: "int64" for times, "uint8" for any bytes)`)
 		}
 	} else {
@@ -196,8 +196,8 @@ func readMemory(request *C.struct_request, d *dlpack.Description) error {
 	return err
 }
 
-// formatText is the format, not copied from C's memory. Without long_format, a format too long for its field is cut: a
-// typestr, and no valid one is so long.
+// formatText returns the format without copying it from C's memory. A format too long for its field is in long_format.
+// If there is none, it is a typestr, of which the field holds the beginning: no valid typestr is so long.
 func formatText(request *C.struct_request) string {
 	length := int(request.format_length)
 	if length >= C.FORMAT_SIZE {

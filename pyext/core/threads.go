@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// startRuntime has the runtime take now what it would take later, when a limit may forbid it.
+// startRuntime makes the runtime start threads and open descriptors now, since a limit may forbid it later.
 func startRuntime(processors int) {
 	useProcessors(processors)
 	startPoller()
 }
 
-// useProcessors gives Go so many processors, and starts threads for them.
+// useProcessors sets GOMAXPROCS and starts the threads for that many processors.
 func useProcessors(count int) {
 	runtime.GOMAXPROCS(count)
-	startThreads(3 * count) // those that run, those that lent their processor, those on their way to idle
+	startThreads(3 * count) // threads that run, that lent their processor, that are about to idle
 }
 
-// startThreads has the runtime start its threads now, while the limits allow them: it ends the process where a
-// later one can't start. It keeps those that are idle.
+// startThreads makes the runtime start `count` threads now, while the limits allow them: the runtime ends the process
+// if a later thread can't start. It keeps idle threads.
 func startThreads(count int) {
 	var started, ended sync.WaitGroup
 	started.Add(count)
@@ -35,10 +35,13 @@ func startThreads(count int) {
 	ended.Wait()
 }
 
-// startPoller has the runtime open the two descriptors with which it waits for timers. It would open them for its first
-// timer, which the garbage collector sets at some time, and end the process if none are left then. And some ms later it
-// has a thread wait there, for a timer that never comes: if none did, the runtime would look there every 10 ms, and end a
-// process in which the program has closed the two, as subprocess does before it starts a program.
+// startPoller makes the runtime open the two descriptors with which it waits for timers. Otherwise it would open them
+// for its first timer, which the garbage collector sets at some time, and end the process if no descriptor is left
+// then.
+//
+// A few ms later, a thread waits on the descriptors, for a timer that never fires. Without such a thread, the runtime
+// would check the descriptors every 10 ms. It would end a process whose program has closed both, as subprocess does
+// before it starts a program.
 func startPoller() {
 	time.AfterFunc(math.MaxInt64, func() {})
 }
