@@ -1,4 +1,4 @@
-"""Give any library that supports DLPack, buffers or Arrow a zero-copy view of another object's memory.
+"""Give any library that supports DLPack, buffers or Arrow a zero-copy view of any object's memory.
 
 These give a DLPackObject for any from_dlpack(), as in torch.from_dlpack(dlpack.asdlpack(b"Hello!")); for tensorflow
 pass its __dlpack__():

@@ -50,7 +50,7 @@ TARGET = f"dl_device: expected None or {INTS}"
 
 
 def named(name: str) -> Callable[[Function], Function]:
-    """Gives a function that C calls with the user's own arguments the name that errors show."""
+    """Sets the name that errors show for a function. C calls it with the user's own arguments."""
 
     def rename(function: Function) -> Function:
         function.__qualname__ = name
@@ -464,7 +464,7 @@ def no_buffer(protocol: str, data: object) -> Exception:
 
 
 def item_name(dtype: object) -> object:
-    """Returns the name of a data type. That of a structure may be a number's, so it becomes "void"."""
+    """Returns the name of a data type; "void" for a structure, which may have the name of a number."""
     return getattr(dtype, "name", None) if getattr(dtype, "names", None) is None else "void"
 
 

@@ -1,7 +1,7 @@
 """Detect pydlpack, which has the same import name: pip lets the package that is installed last overwrite files of the
 other, and removes them with whichever is uninstalled first.
 
-Nothing here raises. Of this package it imports only _foreign, since other files may be pydlpack's or missing."""
+Nothing here raises. It imports only _foreign from this package, since other files may be pydlpack's or missing."""
 
 from __future__ import annotations
 

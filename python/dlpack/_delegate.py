@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Words = dict[str, Any]  # arguments of __dlpack__
     Answer = tuple[object, int] | BaseException  # (capsule, stream that orders its memory), or a refusal
 
-# Errors which say that the producer can't export, not that something broke; but not RecursionError. They include
+# These errors say that the producer can't export, not that something broke; except for RecursionError. They include
 # NotImplementedError, pyarrow's ArrowInvalid for nulls, and torch's ValueError for a device that DLPack lacks, such as
 # "meta". ImportError says that the export needs a library which is missing.
 refusal_kinds = BufferError, TypeError, ValueError, RuntimeError, ImportError
@@ -112,9 +112,9 @@ def import_tensor(x: DLPackObject, is_read: bool) -> DLPackObject | BaseExceptio
 def import_refused(x: DLPackObject, refusal: BaseException, is_asked: bool) -> DLPackObject | BaseException:
     """Returns the tensor of a producer whose first answer failed, or an error.
 
-    is_asked: it was asked for the newest version, and refused, or its answer can't be used. It is asked again.
-    Otherwise it refused to tell its device. After a BufferError its other protocols are tried. After any other error it
-    is asked, since its answer may tell more of the cause."""
+    is_asked: the producer was asked for the newest version, and refused, or its answer can't be used. It is asked
+    again. Otherwise it refused to tell its device. After a BufferError its other protocols are tried. After any other
+    error it is asked, since its answer may tell more of the cause."""
     if not is_asked and is_error(refusal, BufferError):
         return serve_by_others(x, refusal, x._copy)
     asked = {"max_version": _newest_version} if is_asked else None
@@ -136,7 +136,7 @@ def asked_again(
 
 
 def move(x: DLPackObject, target: tuple[int, int], copy: bool | None) -> Any:
-    """Returns the call that puts x's memory on the target device, by its producer's export or by a copy; or an error."""
+    """Returns the call that puts x's memory on the target device, exported by its producer or copied; or an error."""
     try:
         here = x.__dlpack_device__()
     except BaseException as error:
@@ -258,8 +258,8 @@ def ask_for_import(
 def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | None) -> Answer:
     """Asks obj, whose memory is on a device of type `here`, for a capsule on the target device.
 
-    If obj refuses, asks for the memory as it is, for asdlpack to copy. So it does for copies to CUDA from the CPU or
-    CUDA: one that obj makes is ordered by a stream that nobody knows. One to the CPU is complete when obj returns."""
+    If obj refuses, asks for the memory as it is, for asdlpack to copy. Never asks obj to copy from the CPU or CUDA to
+    CUDA, since the stream that orders such a copy is unknown. A copy to the CPU is complete when obj returns."""
     if target[0] == CUDA and here in (CPU, *OF_CUDA):
         return ask_for_import(obj, None, None)
     words: Words = {"max_version": _newest_version, "dl_device": target, **({} if copy is None else {"copy": copy})}

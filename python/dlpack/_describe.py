@@ -26,8 +26,8 @@ class Description(dict[str, object]):
 def describe(obj: object, /) -> dict[str, Any]:
     """Describe the memory of a DLPackObject, a capsule, or anything else that asdlpack accepts, as a dict.
 
-    Nothing is consumed, and nothing is copied. Of a consumed capsule only the name is read, since its memory belongs to
-    its consumer. A stream that can be read only once is not read. If the memory can't be shared as it is, "refused"
+    Nothing is consumed, and nothing is copied. A consumed capsule tells only its name, since its memory belongs to its
+    consumer. A stream that can be read only once is not read. If the memory can't be shared as it is, "refused"
     holds the error. print() shows one entry a line.
 
     The keys: owner (its type), protocol, capsule (its name), version and flags (of the capsule's structure; None if it

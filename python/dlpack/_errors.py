@@ -1,7 +1,7 @@
 """Compose the messages of errors.
 
 Functions that C calls return a text or an exception, which C raises: CPython 3.11 loses an exception that a Python
-function raises if there is no memory for its frame object.
+function raises if memory for its frame object is lacking.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if hasattr(os, "register_at_fork"):
 def hint_for(problem: str, obj: object, *arguments: object) -> str:
     """Returns the first hint that _ways_out has for obj and a problem, a key of HINTS; "" if there is none.
 
-    The functions of _ways_out read attributes of obj. These may be of any type, raise, or lead to another such error.
+    The functions of _ways_out read attributes of obj. These may have any type, raise, or lead to another such error.
     An error inside an error gets no hint, since each level would try all functions.
     """
     frame: FrameType | None = _getframe(1)
