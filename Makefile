@@ -1,8 +1,8 @@
 # demo, test, proofs, lint, bench, matrix, conformance and wheels work from a fresh clone. They need python3 (3.11 or
 # later, with headers; matrix and conformance exactly 3.11, since the oldest torch supports nothing later). All but demo
 # need Go and a C compiler. demo fetches these if they are missing, and wheels has a C compiler of its own. test-cuda
-# and bench-cuda also need an NVIDIA GPU. bench, matrix, conformance and proofs print their results; with WRITE=1 they put
-# them into the documents.
+# and bench-cuda also need an NVIDIA GPU. bench, matrix, conformance and proofs print their results; with WRITE=1 they
+# put them into the documents.
 
 # If it is set, as in containers, each process compiles all modules again, and pytest rewrites asserts again.
 unexport PYTHONDONTWRITEBYTECODE

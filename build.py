@@ -267,7 +267,7 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
     output = directory / f"_dlpack{extension_suffix()}"
     flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fvisibility=hidden"]
     include, python = python_files(directory, cc)
-    # -isystem, since Python's headers and a later C library's define some macros differently, which else is a warning.
+    # -isystem silences the warning that Python's headers and a later C library's define some macros differently.
     flags += [f"-I{ROOT / 'pyext'}", f"-I{ROOT / 'python' / 'dlpack' / 'include'}", "-isystem", str(include)]
     flags.append(f'-DDLPACK_GO_VERSION="{package_version()}"')
     flags.append("-DPy_GIL_DISABLED=1" if free_threaded() else "-DPy_LIMITED_API=0x030b0000")
@@ -300,7 +300,7 @@ def python_files(directory: Path, cc: list[str]) -> tuple[Path, list[str]]:
     text = "".join(header.read_text() for header in include.glob("*.h"))
     names = re.findall(r"\bPyAPI_(?:FUNC|DATA)\((?:[^()]|\([^()]*\))*\)\s*(\w+)", text)
     definitions, library = directory / "python3.def", directory / "python3.lib"
-    names += re.findall(r"\b_Py\w+_SizeT\b", text)  # macros of the headers refer to these
+    names += re.findall(r"\b_Py\w+_SizeT\b", text)  # functions that macros of the headers call
     definitions.write_text("\n".join(["EXPORTS", *sorted(set(names))]))
     machine = {"amd64": "i386:x86-64", "arm64": "arm64"}[target().goarch]
     dlltool = [*cc[: cc.index("cc")], "dlltool", "-m", machine, "-D", "python3.dll"]

@@ -71,7 +71,7 @@ def is_used_up(obj: object) -> bool:
 def looked_at(obj: object) -> DLPackObject:
     """Returns what asdlpack would, but takes nothing over. A capsule or structure must outlive the result."""
     if type(obj) is Capsule:
-        return _inspect(obj)[1] or asdlpack(obj)  # consumed: asdlpack raises
+        return _inspect(obj)[1] or asdlpack(obj)  # for a consumed capsule asdlpack raises
     if (read := _structure_reader(obj)) is not None:
         look = read(obj, False, None, takes=False)
         return asdlpack(obj) if isinstance(look, Exception) else look()  # asdlpack raises

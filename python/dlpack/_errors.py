@@ -48,7 +48,7 @@ def hint_for(problem: str, obj: object, *arguments: object) -> str:
             hint = find(obj, *arguments)
         except NO_MEMORY:  # CPython 3.11 aborts after a few that are caught
             return ""
-        except Exception:  # the object's own, or an attribute that its version lacks
+        except Exception:  # the object raised it, or its version lacks an attribute
             continue
         if hint:
             return f" ({hint})"

@@ -58,7 +58,7 @@ def short_repr(value: Any) -> str:
     is_flat = kind is bytes or kind is bytearray or kind is str  # `in` would call a foreign metaclass
     try:
         return shorten(repr(value[:MOST] if is_flat else value))
-    except ValueError:  # an int of thousands of digits has none
+    except ValueError:  # repr refuses an int of thousands of digits
         return type_name(value)
 
 

@@ -54,7 +54,7 @@ def installed() -> Iterator[tuple[Library, str]]:
     for library in LIBRARIES:
         spec = importlib.util.find_spec(library.name)
         number = version(library) if spec else ""
-        if spec and (number or spec.origin):  # a folder of that name is a package without an origin
+        if spec and (number or spec.origin):  # a mere folder of that name counts as a package, but has no origin
             yield library, number
 
 
@@ -63,7 +63,7 @@ def version(library: Library) -> str:
     for distribution in library.distributions:
         try:
             found = importlib.metadata.metadata(distribution)
-        except (ImportError, FileNotFoundError):  # no distribution; 3.15: no metadata in it
+        except (ImportError, FileNotFoundError):  # no such distribution; from 3.15 on, one without metadata
             continue
         if "Version" in found:
             return found["Version"]

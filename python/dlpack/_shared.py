@@ -1,6 +1,6 @@
 """dlpack.shared: memory that processes share by the descriptor of an unnamed file, or by a handle on Windows.
 
-The system frees it with its last descriptor, handle and mapping, however their processes end."""
+The system frees it when its last descriptor or handle and its last mapping are gone, however processes end."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ else:
 
     def sent(memory: Memory) -> tuple[Any, ...]:
         now = inode(memory.file)
-        if now and memory.inode and now != memory.inode:  # the number is now another file's
+        if now and memory.inode and now != memory.inode:  # another file has the number now
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         spawning = get_spawning_popen() is not None
         return (reduction.DupFd(memory.file.fileno()) if spawning else Sent(memory.file),)

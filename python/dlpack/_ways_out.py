@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# A copy-on-write mapping: consumers may write to it, even if they ignore the read-only flag; the file stays as it is.
+# A copy-on-write mapping: consumers may write to it without changing the file, even if they ignore the read-only flag.
 MAPPED = "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY)"
 BYREF = "pass ctypes.pointer(...) instead of ctypes.byref(...)"
 # Hints for objects of a class, by its library and name.
@@ -75,7 +75,7 @@ CONTAINERS = "builtins.dict_values", "builtins.frozenset", "builtins.set", "coll
 ITERATORS = "builtins.filter", "builtins.generator", "builtins.map"
 NUMPYS = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
 NO_NUMBERS = "bytes", "date", "object", "str", "time", "void"  # prefixes of data types' names
-MOST_ROWS = 100_000  # that a hint looks at
+MOST_ROWS = 100_000  # the most rows that a hint looks at
 DUCKDB_NUMBERS = "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE"
 DUCKDB_CASTS = {
     "DATE": ".cast('int32')",

@@ -80,13 +80,13 @@ class DLTensor(Structure):
 
 
 class DLManagedTensor(Structure):
-    """A capsule named "dltensor" points to one. Its consumer calls the deleter once, with its address."""
+    """The structure behind a capsule named "dltensor". Its consumer calls the deleter once, with its address."""
 
     _fields_ = [("dl_tensor", DLTensor), ("manager_ctx", c_void_p), ("deleter", DELETER)]
 
 
 class DLManagedTensorVersioned(Structure):
-    """A capsule named "dltensor_versioned" points to one. Its consumer calls the deleter once, with its address."""
+    """The structure behind a capsule named "dltensor_versioned". Its consumer calls the deleter once, with its address."""
 
     _fields_ = [
         ("version", DLPackVersion),
