@@ -80,13 +80,13 @@ class DLTensor(Structure):
 
 
 class DLManagedTensor(Structure):
-    """The structure behind a capsule named "dltensor". Its consumer calls the deleter once, with its address."""
+    """For a capsule named "dltensor". Its consumer calls the deleter once, with its address."""
 
     _fields_ = [("dl_tensor", DLTensor), ("manager_ctx", c_void_p), ("deleter", DELETER)]
 
 
 class DLManagedTensorVersioned(Structure):
-    """The structure behind a capsule named "dltensor_versioned". Its consumer calls the deleter once, with its address."""
+    """For a capsule named "dltensor_versioned". Its consumer calls the deleter once, with its address."""
 
     _fields_ = [
         ("version", DLPackVersion),
