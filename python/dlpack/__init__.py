@@ -1,20 +1,20 @@
-"""Share the memory of any object, without a copy, with every library that speaks DLPack, buffers or Arrow.
+"""Give any library that supports DLPack, buffers or Arrow a zero-copy view of any object's memory.
 
-These give a DLPackObject, which every from_dlpack takes but tensorflow's, which takes its __dlpack__(), as in
-torch.from_dlpack(dlpack.asdlpack(b"Hello!")):
+These give a DLPackObject for any from_dlpack(), as in torch.from_dlpack(dlpack.asdlpack(b"Hello!")); for tensorflow
+pass its __dlpack__():
 
-    asdlpack(obj)                        the memory of any object, by the protocol that it speaks
-    frombuffer(obj, dtype, shape)        its bytes, as the type and shape that you name
-    from_pointer(address, shape, dtype)  memory at an address
-    shared(shape, dtype)                 new memory that several processes can map
+    asdlpack(obj)                        shares the memory of any object, by the protocol that it supports
+    frombuffer(obj, dtype, shape)        shares its bytes as the type and shape that you name
+    from_pointer(address, shape, dtype)  shares memory at an address
+    shared(shape, dtype)                 allocates memory that several processes can map
 
-And these work with whatever asdlpack takes:
+And these accept whatever asdlpack accepts:
 
-    copy_into(source, target)            copies into memory that is there already
-    describe(obj)                        what is known of the memory
-    borrow(obj)                          a pointer to a DLTensor, for a C function
+    copy_into(source, target)            copies into existing memory
+    describe(obj)                        tells what is known about the memory
+    borrow(obj)                          lends a C function a pointer to a DLTensor
 
-dlpack.structs has DLPack's structures for ctypes, and get_include() the folder of their C header.
+dlpack.structs has DLPack's structures for ctypes, and get_include() returns the folder of their C header.
 """
 
 import os as _os
@@ -54,7 +54,7 @@ __all__ = [
 
 
 def get_include() -> str:
-    """The folder for a C or C++ compiler's -I: `#include <dlpack/dlpack.h>` then has the structures of DLPack 1.3.
+    """Return the folder for a C or C++ compiler's -I, in which `#include <dlpack/dlpack.h>` finds DLPack 1.3.
 
     >>> import os
     >>> os.listdir(f"{get_include()}/dlpack")
@@ -63,10 +63,10 @@ def get_include() -> str:
     return f"{__path__[0]}/include"
 
 
-if not TYPE_CHECKING:  # to a type checker it would make any name right
+if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        """What needs enum, ctypes or multiprocessing, which take long to import, is imported when first asked for."""
+        """Imports a name at first use if it needs enum, ctypes or multiprocessing, which take long to import."""
         value: object
         if name == "DLDeviceType":
             from ._arguments import device_types
@@ -81,7 +81,7 @@ if not TYPE_CHECKING:  # to a type checker it would make any name right
 
             value = shared
         elif name == "structs":
-            from importlib import import_module  # "from . import structs" asks this function again
+            from importlib import import_module  # "from . import structs" would call this function again
 
             value = import_module(".structs", __name__)
         else:
@@ -96,10 +96,10 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-if _os.path.exists(_os.path.join(__path__[0], "capsule.py")):  # pydlpack's
+if _os.path.exists(_os.path.join(__path__[0], "capsule.py")):  # a file of pydlpack
     from ._conflict import warn
 
     warn(__path__[0])
     del warn
 
-del TYPE_CHECKING, _connect, _os  # dir() and completion show what this package offers
+del TYPE_CHECKING, _connect, _os  # so that dir() and completion show only what this package offers

@@ -1,4 +1,4 @@
-"""`python -m dlpack`: what is installed here, for a bug report; and what a file is as an array."""
+"""`python -m dlpack`: prints what a bug report needs, or describes a file as an array."""
 
 import argparse
 import ctypes
@@ -29,7 +29,7 @@ NUMBER = re.compile(r"-1|[0-9]{1,19}")
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line: the usage, which argparse would print with it, is for --help."""
+    """Prints an error as one line, without the usage that argparse adds."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {printable(message)}\n")
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> None:
     except (MemoryError, OSError, RuntimeError, ValueError) as error:
         parser.error(str(error))
     try:
-        # A path that is printable comes out in the bytes it came in, whatever the locale.
+        # Prints a path in its original bytes, whatever the locale.
         with open(1, "wb", closefd=False) as stdout:
             stdout.write(os.fsencode(output + "\n"))
     except OSError as error:
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> None:
 
 
 def with_shape_attached(arguments: list[str]) -> list[str]:
-    """Makes "--shape=-1,3" of "--shape -1,3", where argparse would take "-1,3" for an option."""
+    """Turns "--shape -1,3" into "--shape=-1,3", since argparse would take "-1,3" for an option."""
     attached: list[str] = []
     for argument in arguments:
         if attached[-1:] == ["--shape"] and argument[1:2].isdigit():
@@ -126,7 +126,7 @@ def report() -> dict[str, Any]:
 
 
 def cuda_driver() -> str | None:
-    """The version of CUDA that the driver is for, or None without a driver. The slow cuInit is not needed for it."""
+    """Returns the CUDA version that the driver supports, or None without a driver. Needs no slow cuInit."""
     try:
         driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     except OSError:
@@ -170,7 +170,7 @@ def file_text(facts: dict[str, Any]) -> str:
 
 def map_file(path: str) -> mmap.mmap:
     try:
-        kind = os.stat(path).st_mode  # before the file is opened: a pipe would wait for its writer
+        kind = os.stat(path).st_mode  # before the file is opened: opening a pipe waits for its writer
         if not stat.S_ISREG(kind):
             found = "a directory" if stat.S_ISDIR(kind) else "no regular file"
             raise ValueError(f"{quote(path)}: is {found}; expected a file that can be mapped into memory")
@@ -193,7 +193,7 @@ def lengths(shape: str) -> tuple[int, ...]:
 
 
 def table(*rows: tuple[object, ...]) -> list[str]:
-    """Each row as a line, its cells below one another."""
+    """Returns each row as a line, with aligned columns."""
     texts = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]
@@ -209,5 +209,5 @@ def quote(text: str) -> str:
 
 if __name__ == "__main__":
     if sys.platform != "win32":
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a reader that closes the pipe ends this quietly
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly if the reader closes the pipe
     main(sys.argv[1:])

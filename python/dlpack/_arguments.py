@@ -1,10 +1,12 @@
-"""Arguments and array interfaces that C does not read: everything but plain names, ints and tuples. What C calls
-returns plain values, the call with plain arguments, for C to make, or an exception, for C to raise."""
+"""Read the arguments and array interfaces that C does not: all but plain names, ints and tuples.
+
+Functions that C calls return plain values, a call with plain arguments for C to make, or an exception for C to raise.
+"""
 
 from __future__ import annotations
 
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
-from sys import byteorder, modules  # the dict itself: sys loses it when Python ends
+from sys import byteorder, modules  # the dict itself: sys loses it at exit
 
 from . import _dlpack
 from ._arrow import stream_was_read
@@ -26,7 +28,7 @@ BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 SMALL_INTS = [f"int{bits}" for bits in range(1, 8)]
 
-# As in core.h.
+# Same values as in core.h.
 COPY_ALIGNMENT = 64  # bytes
 MAX_NDIM = 64
 
@@ -48,7 +50,7 @@ TARGET = f"dl_device: expected None or {INTS}"
 
 
 def named(name: str) -> Callable[[Function], Function]:
-    """The name under which errors speak of a function whose arguments C hands over as they were given."""
+    """Sets the name that errors show for a function. C calls it with the user's own arguments."""
 
     def rename(function: Function) -> Function:
         function.__qualname__ = name
@@ -75,8 +77,8 @@ def plain_asdlpack(
 
 
 def aligned(obj: Any, call: Callable[[], DLPackObject], align: object, copy: bool | None) -> Any:
-    """The call that gives what this one does, at a multiple of align. A producer might give other memory to each
-    consumer, so it is asked now. A capsule that is refused is not consumed."""
+    """Returns a call with the result of `call`, at an address that is a multiple of align. Asks a producer at once,
+    since it may export other memory each time. A refused capsule is not consumed."""
     step = fitting(align, 1, COPY_ALIGNMENT + 1)
     if step is None or step & (step - 1):
         return wrong(ALIGN, align, (align,))
@@ -163,7 +165,7 @@ def plain_from_pointer(
         if isinstance(start, Exception):
             return type(start)(f"{start}{hint_for('pointer', pointer)}")
     elif owner is None:
-        owner = pointer  # it knows what it leads to
+        owner = pointer  # a ctypes pointer may keep its target alive
     return plain(
         partial(from_pointer, start, owner=owner),
         readonly=flag(readonly, "readonly"),
@@ -176,7 +178,7 @@ def plain_from_pointer(
 
 
 def plain(call: Any, **arguments: object) -> Any:
-    """The call with these arguments too, or the first of them that is an exception."""
+    """Returns call with these arguments added, or the first argument that is an exception."""
     for value in arguments.values():
         if isinstance(value, Exception):
             return value
@@ -184,14 +186,14 @@ def plain(call: Any, **arguments: object) -> Any:
 
 
 def fitting(value: object, least: int = -(2**63), end: int = 2**63) -> int | None:
-    """An int, or what has __index__, as an int itself; None where it is neither, or not from least to below end."""
+    """Returns value as an exact int if it is an integer n with least <= n < end; else None."""
     number = index(value)
     return number if number is not None and least <= number < end else None
 
 
 def index(value: Any) -> int | None:
-    """An int, or what has __index__, as an int itself: a subclass may compare as it likes. None where it is neither;
-    a TypeError of C, as of an array of many, says just that."""
+    """Returns an exact int for an int or an object with __index__: a subclass of int may override comparison. None for
+    anything else, and if a __index__ in C raises TypeError, as that of an array with several items does."""
     if type(value) is int:
         return value
     convert = getattr(type(value), "__index__", None)
@@ -204,13 +206,13 @@ def index(value: Any) -> int | None:
 
 
 def wrong(expected: str, value: object, items: list[object] | tuple[object, ...]) -> Exception:
-    """A ValueError where the items are ints, which then don't fit; else a TypeError."""
+    """Returns a ValueError if all items are ints, since they are out of range then; else a TypeError."""
     kind = TypeError if None in [index(item) for item in items] else ValueError
     return kind(unexpected(expected, value))
 
 
 def flag(value: object, name: str) -> bool | Exception:
-    """A bool, or numpy's, as a bool."""
+    """Returns a bool for Python's or numpy's bool; else a TypeError."""
     if isinstance(value, bool) or is_a(type(value), "numpy", "bool", "bool_"):
         return bool(value)
     return TypeError(unexpected(f"{name}: expected True or False", value))
@@ -232,27 +234,28 @@ def lengths(value: object, expected: str) -> tuple[int, ...] | Exception:
 
 
 def items_of(value: Any) -> tuple[object, ...]:
-    """Of a sequence, such as an array, its items, with at most one dimension too many; else the value alone. A
-    DLPackObject, the only one with _tensor, has __len__ and __getitem__ just to say what has items."""
+    """Returns the items of a sequence, such as an array, but at most MAX_NDIM + 1; for anything else, (value,).
+
+    A DLPackObject (only its type has _tensor) isn't a sequence: its __len__ and __getitem__ only raise a hint."""
     kind = type(value)
     is_sequence = hasattr(kind, "__len__") and hasattr(kind, "__getitem__")
     is_sequence = is_sequence and not hasattr(kind, "keys") and not hasattr(kind, "_tensor")
     if not is_sequence or isinstance(value, (int, str, bytes, bytearray)) or getattr(value, "shape", None) == ():
         return (value,)
     count = min(len(value), MAX_NDIM + 1)
-    return tuple([value[i] for i in range(count)])  # a generator would take a StopIteration for its end
+    return tuple([value[i] for i in range(count)])  # a generator would turn StopIteration into RuntimeError
 
 
 def integers(values: object) -> tuple[int, ...] | None:
-    """None where it is no tuple or list of ints that fit."""
+    """Returns a tuple or list of 64-bit ints as a tuple of ints; None for anything else."""
     if not isinstance(values, (tuple, list)):
         return None
-    found = tuple([fitting(value) for value in values])  # a StopIteration of a value's would end map and generators
+    found = tuple([fitting(value) for value in values])  # map would end early at a value's StopIteration
     return None if None in found else found  # type: ignore[return-value]
 
 
 def pair_of(value: object) -> tuple[object, object]:
-    """The items of a tuple of two; Nones where it is no such tuple."""
+    """Returns value if it is a tuple of two items, else (None, None)."""
     return value if isinstance(value, tuple) and len(value) == 2 else (None, None)
 
 
@@ -261,7 +264,8 @@ def version_pair(version: object) -> tuple[int, ...] | Exception:
 
 
 def device_ints(device: object) -> tuple[int, int] | None:
-    """A pair of ints of 32 bits. Paddle's CPU tensors say (1, None), and Open3D's have a plain Enum as the type."""
+    """Returns (device type, device id) as 32-bit ints, or None. Accepts the (1, None) of paddle's CPU tensors, and the
+    plain Enum that Open3D's tensors have as the type."""
     kind, id = pair_of(device)
     if is_a(type(kind), "enum", "Enum"):
         kind = kind.value  # type: ignore[attr-defined]
@@ -273,40 +277,41 @@ imported: list[type[DLDeviceType]] = []
 
 
 def device_types() -> type[DLDeviceType]:
-    """DLDeviceType, which is imported at its first use, since enum takes longer than all the rest. Its module is not
-    kept: Python empties modules when it ends."""
+    """Returns DLDeviceType. Imports it at first use, since importing enum takes longer than the whole package. Keeps
+    the class, not its module: Python empties modules at exit."""
     if not imported:
         try:
             from ._device import DLDeviceType
-        except (AttributeError, TypeError):  # the modules that import are emptied
+        except (AttributeError, TypeError):  # Python has emptied the modules that import needs
             raise ImportError("dlpack._device can't be imported any more: Python ends") from None
         imported.append(DLDeviceType)
     return imported[0]
 
 
-# A child that is forked while another thread imports a module would wait for ever for that thread to finish.
+# If enum is loaded, import this now: a child forked while another thread imports it later would wait forever.
 if "enum" in modules:
     device_types()
 
 
 def device(number: int, id: int) -> tuple[int, int]:
-    """The DLDeviceType; a plain int where no module can be imported any more, since Python ends or the root changed."""
+    """Returns (DLDeviceType, id). The type is a plain int if it can't be imported: Python ends, or the root changed."""
     try:
         kind = device_types()
-        return kind.__new__(kind, number), id  # a call of it goes through enum's globals, which go when Python ends
+        return kind.__new__(kind, number), id  # kind(number) needs enum's globals, gone at exit
     except ImportError:
         return number, id
 
 
 def device_pair(device: object) -> tuple[int, int] | Exception:
-    """A device by its name, as a pair of ints, or of an object that is one or is on one."""
-    if issubclass(type(device), str):  # a mock may say that its class is str
+    """Returns (device type, device id) of a name, a pair, a device object, or an object on a device; else an error."""
+    if issubclass(type(device), str):  # isinstance would believe a mock's __class__
         return named_device(str.__str__(device))
     return device_ints(device) or carried_device(device) or wrong(DEVICE, device, pair_of(device))
 
 
 def carried_device(device: Any) -> tuple[int, int] | Exception | None:
-    """Of what has __dlpack_device__, such as arrays and paddle's places; of a device of torch, jax or cupy."""
+    """Returns the device of an object with __dlpack_device__ (arrays, paddle's places), or of a device of torch, jax or
+    cupy. None for anything else."""
     if isinstance(device, (type, tuple)):
         return None
     if hasattr(device, "__dlpack_device__"):
@@ -321,7 +326,7 @@ def carried_device(device: Any) -> tuple[int, int] | Exception | None:
 
 
 def named_device(text: str) -> tuple[int, int] | Exception:
-    """ "cpu" or "cuda:1" as (device type, device id)."""
+    """Reads "cpu" or "cuda:1" as (device type, device id)."""
     types = {type.name.removeprefix("kDL").lower(): type.value for type in device_types()}
     name, colon, number = text.partition(":")
     device_type = types.get(name.removeprefix("kDL").lower())
@@ -335,7 +340,8 @@ def named_device(text: str) -> tuple[int, int] | Exception:
 
 
 def stream_handle(stream: Any) -> int | Exception:
-    """An int, or what has __cuda_stream__, which answers (version 0, handle); handle 0 is the legacy default stream."""
+    """Returns the handle of an int, or of an object whose __cuda_stream__() returns (version 0, handle). Such a handle
+    of 0 becomes 1, the legacy default stream."""
     if isinstance(stream, type) or not hasattr(stream, "__cuda_stream__"):
         return integer(stream, STREAM)
     answer = stream.__cuda_stream__()
@@ -346,7 +352,7 @@ def stream_handle(stream: Any) -> int | Exception:
 
 
 def dtype_text(dtype: object) -> str | Exception:
-    """The name of a data type; of numpy's dtypes their typestr, as in the array interface."""
+    """Returns the name of a data type, or the typestr (as in the array interface) of a numpy dtype."""
     text = str.__str__(dtype) if issubclass(type(dtype), str) else carried_name(dtype)
     if isinstance(text, str) and not text.isprintable():
         return ValueError(f"dtype: expected a name such as 'float32', got {short_repr(text)}")
@@ -354,7 +360,7 @@ def dtype_text(dtype: object) -> str | Exception:
 
 
 def carried_name(dtype: Any) -> str | Exception:
-    """The name of the data type that an object carries."""
+    """Returns the name of the data type that an object carries."""
     if isinstance(dtype, type):
         if dtype in BUILTINS:
             return BUILTINS[dtype]
@@ -363,7 +369,7 @@ def carried_name(dtype: Any) -> str | Exception:
                 dtype = dtype(0).dtype
             except (TypeError, ValueError, AttributeError):  # numpy.integer, datetime64, object_
                 return TypeError(unexpected(DTYPE, dtype))
-    given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32
+    given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32 has a dtype
     if is_a(type(dtype), "numpy", "dtype"):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
         return f"{dtype.str} {item_name(dtype)}" if hidden else str(dtype.str)
@@ -371,17 +377,18 @@ def carried_name(dtype: Any) -> str | Exception:
         return data_type_numbers(dtype)
     name = getattr(dtype, "name", None)
     if not isinstance(name, str):
-        name = "" if isinstance(dtype, (bytes, bytearray, int)) else str(dtype)  # torch.bfloat16; -bb forbids bytes
+        name = "" if isinstance(dtype, (bytes, bytearray, int)) else str(dtype)  # str(bytes) raises under -bb
     name = name.rpartition(".")[2]
     if name.removeprefix("u") in SMALL_INTS and getattr(dtype, "itemsize", getattr(dtype, "size", None)) == 1:
-        return f"|V1 {name}"  # torch's and tensorflow's take a byte each
+        return f"|V1 {name}"  # torch and tensorflow store one per byte
     if dtype is None or not name.isidentifier():
         return TypeError(unexpected(DTYPE, given))
     return name
 
 
 def data_type_numbers(dtype: Any) -> str | Exception:
-    """Of an object with __dlpack_data_type__ (data-apis/array-api#972), such as paddle's data types."""
+    """Returns "(code, bits, lanes)" of an object with __dlpack_data_type__ (data-apis/array-api#972), such as paddle's
+    data types."""
     answer = dtype.__dlpack_data_type__()
     numbers = integers(answer) if isinstance(answer, tuple) and len(answer) == 3 else None
     if numbers is None:
@@ -390,7 +397,7 @@ def data_type_numbers(dtype: Any) -> str | Exception:
 
 
 def address(pointer: Any) -> int | None:
-    """The address in a ctypes pointer; None where it is no such pointer."""
+    """Returns the address in a ctypes pointer; None for anything else."""
     kind = type(pointer)
     if is_a(kind, "ctypes", "c_void_p", "c_char_p", "c_wchar_p") or is_a(kind, "_ctypes", "_Pointer", "CFuncPtr"):
         return int.from_bytes(memoryview(pointer).tobytes(), byteorder)  # ctypes.cast would make a reference cycle
@@ -412,7 +419,7 @@ def typestr_text(value: object) -> str | None:
     return text if " " not in text and text.isprintable() else None
 
 
-# Name, what makes a value plain (None: it is not as expected), and what is expected.
+# Per field: its name, a function that returns its value in plain types (None if it is wrong), what is expected.
 FIELDS: tuple[tuple[str, Any, str], ...] = (
     ("typestr", typestr_text, "a str such as '<f4'"),
     ("shape", integers, "a tuple of ints of 64 bits"),
@@ -426,13 +433,13 @@ FIELDS: tuple[tuple[str, Any, str], ...] = (
 
 
 def plain_interface(protocol: str, interface: Any) -> dict[str, object] | Exception:
-    """An array interface with plain values."""
+    """Returns an array interface with plain values, or the error of its first wrong field."""
     if not issubclass(type(interface), dict):
         return ValueError(unexpected(f"{protocol}: expected a dict", interface))
     of_cuda = protocol == "__cuda_array_interface__"
     needed = ("typestr", "shape", "data") if of_cuda else ("typestr", "shape")
     plain: dict[str, object] = {}
-    for name, read, expected in FIELDS:  # CPython 3.11 may crash where memory is too short to go through a dict
+    for name, read, expected in FIELDS:  # not a dict: CPython 3.11 may crash iterating one without memory
         value = field(interface, name)
         if value is None:
             if name in needed:
@@ -449,7 +456,7 @@ def plain_interface(protocol: str, interface: Any) -> dict[str, object] | Except
 
 
 def no_buffer(protocol: str, data: object) -> Exception:
-    """data is neither an address nor has a buffer."""
+    """Returns the error for data that is neither an address nor an object with a buffer."""
     expected = "(address, readonly), an object with a buffer, or nothing where the object itself has a buffer"
     if data is None:
         return ValueError(f"{protocol}: no 'data'; expected {expected}")
@@ -457,30 +464,30 @@ def no_buffer(protocol: str, data: object) -> Exception:
 
 
 def item_name(dtype: object) -> object:
-    """The name of a data type; a structure's, which can be any number's, is "void"."""
+    """Returns the name of a data type; "void" for a structure, which may have the name of a number."""
     return getattr(dtype, "name", None) if getattr(dtype, "names", None) is None else "void"
 
 
 def refuse_mask(obj: Any) -> Exception | None:
-    """Refuses numpy's masked arrays: their protocols give the items, and say nothing of the mask."""
+    """Returns an error for numpy's masked arrays: their protocols export the items without the mask."""
     if not is_a(type(obj), "numpy.ma", "MaskedArray") and not is_a(type(obj), "numpy.ma.core", "MaskedArray"):
         return None
     return BufferError(f"{type(obj).__name__} of numpy has a mask, which DLPack can't say{hint_for('mask', obj)}")
 
 
 def name_hidden(obj: Any, typestr: str) -> bytes:
-    """ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": with what obj.dtype.name says that the items are."""
+    """Appends obj.dtype.name to the typestr: ml_dtypes hides its types behind "V1", "V2", "W4" and "f1"."""
     name = item_name(getattr(obj, "dtype", None))
     text = str.__str__(name) if isinstance(name, str) else ""
     return (f"{typestr} {text}" if text and text.isprintable() else typestr).encode()
 
 
 def refuse_bytes(obj: object, error: Exception) -> Exception:
-    """Why frombuffer can't have the bytes: with another way out than asdlpack's, where that would convert them."""
+    """Returns the error of frombuffer for an error of asdlpack. A hint that would convert the bytes is replaced."""
     text, converts, _ = text_of(error).partition(" (pass copy=None")
     if not converts:
         return error
-    given = "obj.obj" if hasattr(type(obj), "_tensor") else "obj"  # of a DLPackObject, what it was made from
+    given = "obj.obj" if hasattr(type(obj), "_tensor") else "obj"  # a DLPackObject: name its source
     if "Arrow format" in text or "__arrow_c_stream__" in text or "only protocol is __dlpack__" in text:
         return BufferError(of_asdlpack(error, given))
     return BufferError(
@@ -496,7 +503,7 @@ def refuse_tensor() -> Exception:
 
 
 def refuse_pointer(obj: object) -> Exception | None:
-    """frombuffer's object: a ctypes pointer's buffer is the pointer itself, not what it leads to."""
+    """Returns an error if frombuffer's obj is a ctypes pointer: its buffer is the pointer itself, not its target."""
     if address(obj) is None:
         return None
     return TypeError(

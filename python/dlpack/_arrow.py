@@ -1,4 +1,4 @@
-"""What Arrow needs of Python: whether a table is an array, and what an exported schema says of lists."""
+"""Help C with Arrow: check that a table is an array, describe an exported column, explain errors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 
 def check_rows(obj: Any, rows: int) -> Exception | None:
-    """An array that gives itself as a table of so many rows may have another shape: xarray's do, and their coordinates
-    are columns, too. The shape of a table with one column has two dimensions; pandas gives the index of one without
-    columns. Of what is no array the shape may be costly: duckdb's runs a query."""
+    """Returns an error if obj is an array whose shape or items differ from its Arrow table, which has `rows` rows.
+
+    Those of xarray differ, and their coordinates are columns of the table. A table with one column has a shape of two
+    dimensions; pandas exports the index of a table without columns. Only arrays are asked for their shape: it may be
+    costly, and duckdb's runs a query."""
     shape = getattr(obj, "shape", None) if hasattr(obj, "__array__") else None
     is_table = hasattr(type(obj), "columns")
     if isinstance(shape, tuple) and (shape[:1] if is_table and 0 not in shape[1:] else shape) != (rows,):
@@ -28,8 +30,8 @@ def check_rows(obj: Any, rows: int) -> Exception | None:
 
 
 def explain(obj: object, protocol: str, error: Exception) -> Exception:
-    """Returns the error of describing obj's memory with a hint, if there is one for obj. An error that obj raised has a
-    traceback, and stays as it is."""
+    """Adds a hint for obj, if there is one, to an error of describing its memory. An error that obj itself raised has a
+    traceback, and gets no hint."""
     text = text_of(error)
     if type(error) in (BufferError, ValueError) and error.__traceback__ is None and not text.endswith(")"):
         if text.startswith(("Arrow format ", "__arrow_c_")):
@@ -43,8 +45,8 @@ def explain(obj: object, protocol: str, error: Exception) -> Exception:
 
 
 def describe_column(x: DLPackObject, letter: str, is_compact: bool) -> bytes | Exception:
-    """The format of x's items, in 8 bytes, and their metadata, in 80; then, where rows are lists, the lists' format, in
-    24 bytes, and the metadata that make them tensors. C has these lengths."""
+    """Returns the format of x's items in 8 bytes, and their metadata in 80. If x has two dimensions or more, its rows
+    are lists: their format follows in 24 bytes, then the metadata that make them tensors. C relies on these lengths."""
     if letter not in ITEMS:
         return BufferError(refusal(x, "no Arrow type"))
     items = BOOLEANS if x.dtype == "bool" else ITEMS[letter]
@@ -58,7 +60,7 @@ def describe_column(x: DLPackObject, letter: str, is_compact: bool) -> bytes | E
         )
     if not is_compact:
         return BufferError(refusal(x, "not row-major"))
-    size = 1  # math.prod of them, whose module would take a tenth of this package's import
+    size = 1  # importing math for math.prod would take a tenth of this package's import time
     for length in shape[1:]:
         size *= length
     if size >= 1 << 31:
@@ -71,7 +73,7 @@ def describe_column(x: DLPackObject, letter: str, is_compact: bool) -> bytes | E
 
 
 def extension(name: str, parameters: str) -> bytes:
-    """The metadata of an extension type, as the C data interface lays them out."""
+    """Returns the metadata of an extension type in the layout of the C data interface."""
     texts = "ARROW:extension:name", name, "ARROW:extension:metadata", parameters
     pairs = [len(text).to_bytes(4, byteorder) + text.encode() for text in texts]
     return (2).to_bytes(4, byteorder) + b"".join(pairs)
@@ -82,7 +84,7 @@ BOOLEANS = (b"c".ljust(8, b"\0") + extension("arrow.bool8", "")).ljust(88, b"\0"
 
 
 def is_read_once(obj: object) -> bool:
-    """An Arrow stream that is no container: reading it may consume it."""
+    """True if obj is an Arrow stream and not a container: reading it may consume it."""
     if not hasattr(obj, "__arrow_c_stream__"):
         return False
     for name in "__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__len__":
@@ -92,23 +94,23 @@ def is_read_once(obj: object) -> bool:
 
 
 def streams_instead(obj: object, refusal: BaseException) -> BaseException | None:
-    """The refusal of obj's array; None where obj gives a stream instead: nanoarrow refuses so to give several chunks
-    as one array."""
+    """Returns the refusal of obj.__arrow_c_array__, or None if obj's stream can serve instead: nanoarrow raises a
+    ValueError for an array of several chunks."""
     has_stream = isinstance(refusal, ValueError) and getattr(obj, "__arrow_c_stream__", None) is not None
     return None if has_stream else refusal
 
 
 def stream_failed(obj: object, error: Exception) -> Exception:
-    """What is raised where obj's stream was not given, or could not be read."""
+    """Returns the error to raise if obj did not return its stream, or the stream could not be read."""
     kinds = TypeError, ValueError, OverflowError, NotImplementedError, ImportError
     for kind in type(obj).__mro__ if isinstance(error, kinds) else ():
         if str(kind.__module__).startswith(("pandas.", "xarray.")):
             return refused_by_frame(obj, error)
-    return error if error.__traceback__ else stream_was_read(obj, error)  # of obj's own method in Python
+    return error if error.__traceback__ else stream_was_read(obj, error)  # obj's own Python code raised it
 
 
 def stream_was_read(obj: object, error: Exception) -> Exception:
-    """An error that came after obj's stream was read, or in it."""
+    """Adds to an error that obj's stream is used up, if it can be read only once."""
     if type(error) not in (BufferError, ValueError) or not is_read_once(obj):
         return error
     return type(error)(

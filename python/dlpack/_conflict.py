@@ -1,5 +1,7 @@
-"""pydlpack, which has this import name, too: pip lets the one that is installed last overwrite files of the other, and
-removes them with whichever is uninstalled first. Nothing here raises, nor needs the rest of the package."""
+"""Detect pydlpack, which has the same import name: pip lets the package that is installed last overwrite files of the
+other, and removes them with whichever is uninstalled first.
+
+Nothing here raises. It imports only _foreign from this package, since other files may be pydlpack's or missing."""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import os
 
 from ._foreign import printable
 
-# Names that are looked for here, nearly all pydlpack's, and what to use.
+# Names that users look for here, nearly all pydlpack's, and what to use instead.
 INSTEAD = {
     "Buffer": "dlpack.asdlpack(obj) has the pointer, shape and strides of a buffer",
     "Capsule": "dlpack.asdlpack(capsule) takes it over, dlpack.describe(capsule) tells what is in it",
@@ -40,7 +42,7 @@ def no_attribute(name: str) -> AttributeError:
 
 
 def conflict(folder: str) -> str | None:
-    """What is wrong in the package's folder, with the way out; None where nothing is."""
+    """Returns what is wrong in the package's folder, with the fix; None if nothing is."""
     try:
         others = other_owners()
         if others:
@@ -56,13 +58,13 @@ def conflict(folder: str) -> str | None:
             )
         if os.path.exists(os.path.join(folder, "capsule.py")):
             return f"{folder} holds files of pydlpack; remove that folder, then install dlpack-go again"
-    except Exception:  # of importlib.metadata itself, say
+    except Exception:  # such as one of importlib.metadata itself
         pass
     return None
 
 
 def other_owners() -> list[str]:
-    """The distributions, but for this one, that are installed with such a package."""
+    """Returns the names of the other installed distributions that have a dlpack/__init__.py."""
     from importlib.metadata import distributions
 
     owners = set()
@@ -82,4 +84,4 @@ def warn(folder: str) -> None:
         if text := conflict(folder):
             warnings.warn(printable(text), stacklevel=3)
     except Warning:
-        pass  # -W error: an import that works goes on
+        pass  # with -W error, the warning must not break the import

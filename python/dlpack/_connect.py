@@ -1,4 +1,4 @@
-"""Hands down to the extension what it calls of Python: it imports nothing itself."""
+"""Give the extension the Python functions that it calls: it imports nothing itself."""
 
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
@@ -60,7 +60,7 @@ _connect(
 
 
 def show_freezers() -> object:
-    """Never called: freezers follow this import. The extension opens _core.so, which is no module."""
+    """Shows freezers _core.so, which isn't a module: the extension opens it. Nothing calls this function."""
     from . import _core  # type: ignore
 
     return _core

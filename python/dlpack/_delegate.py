@@ -1,6 +1,8 @@
-"""What becomes of an object with __dlpack__, a producer, whose first answer does not serve: it is asked on another
-stream, in other words, or for another device; where it refuses, its other protocols serve. What C calls returns what it
-would raise, and C raises it."""
+"""Get the memory of an object with __dlpack__, a producer, if its first answer can't be used.
+
+The producer is asked again: on another stream, with fewer arguments, or for another device. If it refuses, its other
+protocols are tried. Functions that C calls return an exception, which C raises.
+"""
 
 from __future__ import annotations
 
@@ -21,23 +23,23 @@ if TYPE_CHECKING:
 
     Error = TypeVar("Error", bound=BaseException)
     Words = dict[str, Any]  # arguments of __dlpack__
-    Answer = tuple[object, int] | BaseException  # a capsule and the stream by whose order it is complete, or a refusal
+    Answer = tuple[object, int] | BaseException  # (capsule, stream that orders its memory), or a refusal
 
-# What says that the producer can't, rather than that something broke; but RecursionError. NotImplementedError is one,
-# and so are pyarrow's ArrowInvalid, of nulls, and torch's ValueError of a device that DLPack lacks, such as "meta".
-# ImportError says that a library is missing, which the export needs.
+# These errors say that the producer can't export, not that something broke; except for RecursionError. They include
+# NotImplementedError, pyarrow's ArrowInvalid for nulls, and torch's ValueError for a device that DLPack lacks, such as
+# "meta". ImportError says that the export needs a library which is missing.
 refusal_kinds = BufferError, TypeError, ValueError, RuntimeError, ImportError
 KEYWORDS = "stream", "max_version", "dl_device", "copy"
 LEGACY_STREAM, UNKNOWN_STREAM, NO_ORDERING = 1, 0, -1
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 OF_CUDA = CUDA, CUDA_HOST, CUDA_MANAGED
-TAKE_DEFAULT_STREAM = CUDA, CUDA_MANAGED  # torch's pinned tensors, kDLCUDAHost, take no stream
-MOST_NESTED = 4  # calls of producers, the last of which may be asked again
+TAKE_DEFAULT_STREAM = CUDA, CUDA_MANAGED  # torch's pinned tensors, kDLCUDAHost, accept no stream
+MOST_NESTED = 4  # nested calls of producers; a deeper producer is asked once
 IS_COPIED = 2  # DLPACK_FLAG_BITMASK_IS_COPIED
 
 
 def export_keywords() -> tuple[tuple[str, ...], ...]:
-    """The names of the arguments of __dlpack__ that are passed, by the number whose bits say which these are."""
+    """Returns a table by bit mask: if bit i is set, the argument KEYWORDS[i] of __dlpack__ is passed."""
     return tuple(tuple(name for bit, name in enumerate(KEYWORDS) if which >> bit & 1) for which in range(16))
 
 
@@ -46,14 +48,16 @@ def device_answered(obj: object, pair: object) -> tuple[int, int] | Exception:
 
 
 def export_otherwise(arguments: tuple[Any, ...], given: object, refusal: BaseException | None) -> Any:
-    """The call that exports x's tensor for these arguments, where its producer refused them, or gave what has to be
-    copied, or a capsule of another kind than asked for."""
+    """Returns the call that exports x's tensor for these arguments, or an error.
+
+    refusal: the producer's error. If it is None, given is the producer's capsule, which has to be copied, or is of
+    another kind than asked for."""
     x, stream, max_version, dl_device, copy = arguments
     if refusal is None:
         return export_of(imported(x, given, order_of(stream), x._copy), *arguments)
     asked = {name: value for name, value in zip(KEYWORDS, arguments[1:], strict=True) if value is not None}
     if type(max_version) is tuple and max_version >= (1,):
-        asked["max_version"] = _newest_version  # which means the same to producers
+        asked["max_version"] = _newest_version  # to producers all of 1.x are the same
     # With dl_device the stream belongs to the target; don't pass it.
     return export_of(asked_again(x, stream if dl_device is None else None, copy, asked, refusal), *arguments)
 
@@ -66,16 +70,16 @@ def export_of(
     dl_device: object,
     copy: object,
 ) -> Any:
-    """The call that exports the tensor, as x's, for these arguments."""
+    """Returns the call that exports tensor in x's place for these arguments, or an error."""
     if is_error(tensor):
         return tensor
-    # A producer that gave a capsule has seen to the stream, and one that says it copied, to the copy; so has the
-    # import, where it copied.
+    # Asks for nothing twice: a producer's capsule is ordered on the stream already, and a copy is made already if the
+    # producer says so, or the import copied.
     if tensor.protocol == x.protocol and tensor._stream == UNKNOWN_STREAM and dl_device is None:
         stream = None
     if tensor._is_copy:
         if tensor.protocol != x.protocol and copy is True:
-            copy = None  # what another protocol gave was copied for these arguments alone
+            copy = None  # the copy from another protocol was made for this call alone
     elif tensor._flags & IS_COPIED:
         if copy is False:
             return BufferError("copy=False: the producer gives a copy alone; pass copy=None or True")
@@ -84,7 +88,7 @@ def export_of(
 
 
 def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> BufferError | None:
-    """An error where obj, or what it was made from, gave a copy for this call: what is written there would be lost."""
+    """Returns an error if obj, or the object that it wraps, made a copy for this call: writes to it would be lost."""
     if obj is tensor or (type(obj) is type(tensor) and not tensor._producer_copied):
         return None
     if tensor._producer_copied:
@@ -101,14 +105,16 @@ def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> Bu
 
 
 def import_tensor(x: DLPackObject, is_read: bool) -> DLPackObject | BaseException:
-    """The producer's tensor; where the memory is looked at, not read, no work on it need be waited for."""
+    """Returns the producer's tensor, or an error. Waits for work on it only to read or copy it."""
     return asked_again(x, None if is_read or x._copy is not False else NO_ORDERING, None)
 
 
 def import_refused(x: DLPackObject, refusal: BaseException, is_asked: bool) -> DLPackObject | BaseException:
-    """The tensor of a producer that was asked for the newest version, and refused or gave what can't be taken: it is
-    asked again. Or of one that was not asked, since it refused to say its device: a BufferError says why, and other
-    protocols serve; after another error it is asked, which may say more of the cause."""
+    """Returns the tensor of a producer whose first answer failed, or an error.
+
+    is_asked: the producer was asked for the newest version, and refused, or its answer can't be used. It is asked
+    again. Otherwise it refused to tell its device. After a BufferError its other protocols are tried. After any other
+    error it is asked, since its answer may tell more of the cause."""
     if not is_asked and is_error(refusal, BufferError):
         return serve_by_others(x, refusal, x._copy)
     asked = {"max_version": _newest_version} if is_asked else None
@@ -123,19 +129,19 @@ def asked_again(
     asked: Words | None = None,
     refusal: BaseException | None = None,
 ) -> DLPackObject | BaseException:
-    """The producer's tensor. Of a consumer's arguments, the stream is passed on, and a copy=False; with copy=True, what
-    the other protocols say is copied, and converted."""
+    """Asks the producer again; returns its tensor, or an error. Passes on the consumer's stream, and copy if it is
+    False. With copy=True, a tensor from another protocol is copied, and converted if it has to be."""
     copy_of_others = True if copy is True else x._copy
     return taken(x, ask_for_import(x.obj, stream, copy, asked, refusal), copy_of_others)
 
 
 def move(x: DLPackObject, target: tuple[int, int], copy: bool | None) -> Any:
-    """The call that gives x's memory on a device: as its producer gives it there, or copied."""
+    """Returns the call that puts x's memory on the target device, exported by its producer or copied; or an error."""
     try:
         here = x.__dlpack_device__()
     except BaseException as error:
         return passed_on(error)
-    if here == target or here[0] == target[0] == CPU:  # which has one id
+    if here == target or here[0] == target[0] == CPU:  # the CPU has one id
         return partial(asdlpack, x, copy=copy)
     return moved(taken(x, ask_for_device(x.obj, here[0], target, copy), x._copy), target, copy)
 
@@ -150,12 +156,12 @@ def moved(tensor: DLPackObject | BaseException, target: tuple[int, int], copy: b
 
 
 def taken(x: DLPackObject, answer: Answer, copy: bool | None) -> DLPackObject | BaseException:
-    """The tensor of a producer's answer."""
+    """Returns the tensor of a producer's answer; if that is a refusal, of another protocol."""
     return imported(x, *answer, copy) if isinstance(answer, tuple) else serve_by_others(x, answer, copy)
 
 
 def imported(x: DLPackObject, capsule: object, order: int, copy: bool | None) -> DLPackObject | BaseException:
-    """The tensor of what the producer gave; where that can't be taken, by another protocol."""
+    """Returns the tensor of the producer's capsule; if that can't be imported, of another protocol."""
     return served(x, _import(x, capsule, order), copy)
 
 
@@ -164,12 +170,12 @@ def served(x: DLPackObject, tensor: DLPackObject | BaseException, copy: bool | N
 
 
 def serve_by_others(x: DLPackObject, refusal: BaseException, copy: bool | None) -> DLPackObject | BaseException:
-    """The tensor of a producer that refused, by another protocol of it, and copied where copy says so."""
+    """Returns the tensor of a producer that refused, by another of its protocols, and copied if copy asks for that."""
     return last_answer(x, bare(refusal), *checked(x, *_read_by_others(x, copy)))
 
 
 def checked(x: DLPackObject, protocol: str | None, answer: Any) -> tuple[str | None, Any]:
-    """The same answer, or what is wrong with its stream or its type."""
+    """Returns (protocol, answer), or (protocol, error) if the answer has an unconfirmed type or an unknown stream."""
     if answer is None or is_error(answer):
         return protocol, answer
     if protocol == "buffer" and answer.ndim == 1 and answer.itemsize == 1 and not is_of_bytes(x.obj, answer.shape):
@@ -183,18 +189,18 @@ def checked(x: DLPackObject, protocol: str | None, answer: Any) -> tuple[str | N
 
 
 def is_of_bytes(obj: Any, shape: tuple[int, ...]) -> bool:
-    """True if obj itself says that it has this shape, and items of one byte."""
+    """True if obj itself reports this shape, and items of one byte."""
     try:
         itemsize = obj.itemsize if hasattr(obj, "itemsize") else obj.dtype.itemsize
         return fitting(itemsize) == 1 and integers(obj.shape) == shape
-    except Exception:  # it says neither
+    except Exception:  # it reports neither
         return False
 
 
 def last_answer(
     x: DLPackObject, refusal: BaseException, protocol: str | None, answer: DLPackObject | BaseException | None
 ) -> DLPackObject | BaseException:
-    """The answer, or where it is none or a refusal, what all said."""
+    """Returns the answer; if it is None or a refusal, an error that quotes all refusals."""
     if answer is None:
         return refused_by_all(x.obj, exception_text(refusal), None, None)
     if is_error(answer) and is_refusal(answer):
@@ -203,8 +209,8 @@ def last_answer(
 
 
 def passed_on(error: Error) -> Error:
-    """An error caught here, without the frame of the caller: with those of the producer, which lead to all below them.
-    So a function hands such an error on at once: a variable that has it would make a cycle."""
+    """Removes the frame that caught an error from its traceback, and keeps those of the producer. These still lead to
+    the frames that called them. So return the result at once: a variable that holds it would make a reference cycle."""
     traceback = error.__traceback__
     return BaseException.with_traceback(error, traceback and traceback.tb_next)
 
@@ -212,7 +218,7 @@ def passed_on(error: Error) -> Error:
 def is_error(
     result: object, kind: type[BaseException] | tuple[type[BaseException], ...] = BaseException
 ) -> TypeIs[BaseException]:
-    """isinstance asks the object for its __class__."""
+    """True if result is an exception of this kind. isinstance would ask the object for its __class__."""
     return issubclass(type(result), kind)
 
 
@@ -221,7 +227,7 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def order_of(stream: object) -> int:
-    """The stream by whose order a producer's memory is complete, which was asked for this one."""
+    """Returns the stream that orders the memory of a producer which was asked for `stream`."""
     number = LEGACY_STREAM if stream is None else fitting(stream)
     return UNKNOWN_STREAM if number is None or number < 0 else number
 
@@ -229,11 +235,11 @@ def order_of(stream: object) -> int:
 def ask_for_import(
     obj: Any, stream: object, copy: object, asked: Words | None = None, refusal: BaseException | None = None
 ) -> Answer:
-    """What obj gives, and by the order of which stream it is complete; or its refusal.
+    """Asks obj for a capsule; returns it and the stream that orders its memory, or the refusal.
 
-    Where no stream is named, and where it refuses the one that is (torch the per-thread default one), it is asked for
-    CUDA's legacy default stream: None means that, but not to torch, which then orders nothing. Of other devices it may
-    take no stream at all, and refuse to order nothing.
+    Asks for CUDA's legacy default stream if no stream is named, or if obj refuses the one named, as torch refuses the
+    per-thread default stream. By the standard None means the legacy stream, but torch then orders nothing. A producer
+    on another device may accept no stream at all, and refuse -1 (no ordering).
     """
     order = order_of(stream)
     if refusal is not None and is_final(refusal):
@@ -250,9 +256,10 @@ def ask_for_import(
 
 
 def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | None) -> Answer:
-    """The same on another device than the type of device where it is; or as it is, to be copied here, where obj refuses
-    that. It is not asked for what is copied here: what it copies to CUDA is complete by the order of a stream that
-    nobody knows; to the CPU, when it returns."""
+    """Asks obj, whose memory is on a device of type `here`, for a capsule on the target device.
+
+    If obj refuses, asks for the memory as it is, for asdlpack to copy. Never asks obj to copy from the CPU or CUDA to
+    CUDA, since the stream that orders such a copy is unknown. A copy to the CPU is complete when obj returns."""
     if target[0] == CUDA and here in (CPU, *OF_CUDA):
         return ask_for_import(obj, None, None)
     words: Words = {"max_version": _newest_version, "dl_device": target, **({} if copy is None else {"copy": copy})}
@@ -261,14 +268,14 @@ def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | No
 
 
 def device_type(obj: Any) -> int | None:
-    """That of its memory; None where obj does not say."""
+    """Returns the device type of obj's memory; None if obj does not tell it."""
     try:
         method = getattr(obj, "__dlpack_device__", None)
         device = None if method is None else device_ints(method())
     except refusal_kinds as error:
         if not is_refusal(error):
             raise
-        bare(error)  # what it has to say it says in __dlpack__, too
+        bare(error)  # __dlpack__ reports the cause
         return None
     return None if device is None else device[0]
 
@@ -276,8 +283,8 @@ def device_type(obj: Any) -> int | None:
 def ask(
     obj: Any, stream: object, copy: object, asked: Words | None, refusal: BaseException | None
 ) -> tuple[object, BaseException | None]:
-    """obj.__dlpack__ for a stream, versioned if it can be, and with copy=False if it is: what it gave, or its refusal.
-    It is not asked again in the words in which it refused."""
+    """Calls obj.__dlpack__ with the stream, max_version, and copy=False if copy is False; returns (capsule, None) or
+    (None, refusal). Leaves out keywords that the method lacks. Skips the arguments `asked`, which obj refused."""
     capsule = None
     fewest: Words = {} if stream is None else {"stream": stream}
     fewer: Words = {"max_version": _newest_version, **fewest}
@@ -285,7 +292,7 @@ def ask(
     if refusal is None or not are_same(first, asked):
         capsule, refusal = call(obj, first, refusal)
     for words in others:
-        # A method that lacks a keyword raises TypeError itself; a subclass of it, such as pyarrow's, is a refusal.
+        # A method that lacks a keyword raises exactly TypeError; a subclass, such as pyarrow's, is a refusal.
         if type(refusal) is TypeError and not are_same(words, asked):
             capsule, refusal = call(obj, words, refusal)
     return capsule, refusal
@@ -294,14 +301,14 @@ def ask(
 def are_same(words: Words, asked: Words | None) -> bool:
     if asked is None or len(words) != len(asked):
         return False
-    for name in words:  # all() makes a generator, by which CPython 3.13 crashes where there is no memory for it
+    for name in words:  # not all(): CPython 3.13 crashes without memory for its generator
         if words[name] is not asked.get(name):
             return False
     return True
 
 
 def call(obj: Any, words: Words, refused: BaseException | None = None) -> tuple[object, BaseException | None]:
-    """obj.__dlpack__ in these words, after it refused others: what it gave, or its refusal."""
+    """Calls obj.__dlpack__(**words), unless it must not be asked after `refused`. Returns as ask does."""
     if refused is not None:
         if is_final(refused):
             return None, refused
@@ -315,7 +322,7 @@ def call(obj: Any, words: Words, refused: BaseException | None = None) -> tuple[
 
 
 def is_final(refusal: BaseException) -> bool:
-    """True if the producer must not be asked again: it is nested, and its own code refused (a TypeError of the call, as
-    of a missing keyword, has no traceback). Were all in a chain asked twice, the last would be asked 2**length times.
-    """
+    """True if the producer must not be asked again: it is nested deeply, and its own Python code refused. (The
+    TypeError for an unknown keyword has no traceback.) If each of n nested producers were asked twice, the last would
+    be asked 2**n times."""
     return refusal.__traceback__ is not None and _producer_calls() > MOST_NESTED

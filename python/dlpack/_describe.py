@@ -1,4 +1,4 @@
-"""describe: everything that is known of an object's memory, without consuming it."""
+"""describe: tells everything known about an object's memory, and consumes nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # importing typing takes longer than all the rest of this
 if TYPE_CHECKING:
     from typing import Any
 
-Capsule = type(DLPackObject.__dlpack_c_exchange_api__)  # kept: when Python ends, _dlpack loses its names
+Capsule = type(DLPackObject.__dlpack_c_exchange_api__)  # kept, since _dlpack loses its names at exit
 FLAGS = {1: "READ_ONLY", 2: "IS_COPIED", 4: "SUBBYTE_TYPE_PADDED"}  # DLPACK_FLAG_BITMASK_...
 
 
@@ -24,18 +24,18 @@ class Description(dict[str, object]):
 
 
 def describe(obj: object, /) -> dict[str, Any]:
-    """What is known of the memory of anything that asdlpack takes, of a DLPackObject or a capsule.
+    """Describe the memory of a DLPackObject, a capsule, or anything else that asdlpack accepts, as a dict.
 
-    Nothing is consumed, and nothing is copied. Of a capsule that was consumed only the name is read: what it points to
-    is its consumer's. A stream that can be read only once is not read. What can't be shared as it is has its error
-    under "refused". print() shows one entry a line.
+    Nothing is consumed, and nothing is copied. A consumed capsule tells only its name, since its memory belongs to its
+    consumer. A stream that can be read only once is not read. If the memory can't be shared as it is, "refused"
+    holds the error. print() shows one entry a line.
 
-    The keys: owner (its type), protocol, capsule (its name), version and flags (of the capsule's structure, where it
-    has them), device, dtype, shape, strides, byte_strides, size, itemsize, nbytes, pointer, alignment, contiguous,
+    The keys: owner (its type), protocol, capsule (its name), version and flags (of the capsule's structure; None if it
+    has none), device, dtype, shape, strides, byte_strides, size, itemsize, nbytes, pointer, alignment, contiguous,
     readonly. strides count elements, byte_strides and alignment bytes; alignment is the largest power of two that the
     address is a multiple of; contiguous is "C", "Fortran", "C and Fortran" or "neither".
 
-    Raises TypeError where obj has no memory.
+    Raises TypeError if obj has no memory.
 
     >>> about = describe(memoryview(bytes(6)).cast("B", (2, 3)))
     >>> about["shape"], about["dtype"], about["contiguous"]
@@ -59,23 +59,22 @@ def describe(obj: object, /) -> dict[str, Any]:
 
 
 def is_taken_over(obj: object) -> bool:
-    """Whether obj is a capsule or a pointer to a structure, which asdlpack takes over, or a structure, which it
-    refuses."""
+    """True for a capsule, a structure of dlpack.structs, or a ctypes pointer to one."""
     return type(obj) is Capsule or _structure_reader(obj) is not None
 
 
 def is_used_up(obj: object) -> bool:
-    """Whether obj, which was read, can't be read again: a DLTensor is borrowed."""
+    """True if reading obj consumes it. A DLTensor is only borrowed, so it can be read again."""
     return is_taken_over(obj) and type(obj).__name__ != "LP_DLTensor"
 
 
 def looked_at(obj: object) -> DLPackObject:
-    """What asdlpack gives, but that nothing is taken over. It must not outlive what could be."""
+    """Returns what asdlpack would, but takes nothing over. A capsule or structure must outlive the result."""
     if type(obj) is Capsule:
-        return _inspect(obj)[1] or asdlpack(obj)  # which raises
+        return _inspect(obj)[1] or asdlpack(obj)  # for a consumed capsule asdlpack raises
     if (read := _structure_reader(obj)) is not None:
         look = read(obj, False, None, takes=False)
-        return asdlpack(obj) if isinstance(look, Exception) else look()  # the first raises
+        return asdlpack(obj) if isinstance(look, Exception) else look()  # asdlpack raises
     return asdlpack(obj)
 
 
@@ -101,7 +100,7 @@ def properties(x: DLPackObject) -> dict[str, Any]:
 
 
 def type_name(obj: object) -> str | None:
-    owner = obj.obj if type(obj) is DLPackObject else obj  # isinstance asks the object
+    owner = obj.obj if type(obj) is DLPackObject else obj  # isinstance would ask the object
     if owner is None and owner is not obj:
         return None  # a copy, or a pointer without an owner
     name = type(owner).__qualname__

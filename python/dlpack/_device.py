@@ -1,10 +1,10 @@
-"""Device types of DLPack: device_types() of dlpack._object imports them at their first use."""
+"""DLPack's device types. device_types() of dlpack._arguments imports this module at first use."""
 
 from enum import IntEnum
 
 
 class DLDeviceType(IntEnum):
-    """Kinds of devices, under the names and numbers of dlpack.h 1.3.
+    """Kinds of devices, with the names and numbers of dlpack.h 1.3.
 
     >>> from dlpack import asdlpack
     >>> asdlpack(b"abc").device
@@ -32,7 +32,7 @@ class DLDeviceType(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "DLDeviceType | None":
-        """A later minor version of DLPack may have more: they are named by their number."""
+        """Makes a member for a type of a later minor version of DLPack, named by its number."""
         if not isinstance(value, int) or value < 1:
             return None
         device_type = int.__new__(cls, value)

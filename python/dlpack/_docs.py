@@ -1,4 +1,4 @@
-"""What help() shows of the functions and methods that are written in C. Each text begins with the signature."""
+"""The docstrings of the functions and methods that are written in C. Those for users begin with the signature."""
 
 from ._foreign import IN_WORDS
 
@@ -7,36 +7,36 @@ DOCS = {
 asdlpack(obj, /, *, copy=False, device=None, align=None, owner=None)
 --
 
-Share the memory of any object as a DLPackObject. Every from_dlpack takes it; what knows no DLPack takes it as a
-buffer, by the array interfaces, or by Arrow.
+Share the memory of any object as a DLPackObject. Pass that to any from_dlpack() (for tensorflow, pass its
+__dlpack__()). Libraries without DLPack can use it as a buffer, by the array interfaces, or by Arrow.
 
-The first of these that obj is or has is used: a DLPack capsule (which is taken over, so that it can't be used
+asdlpack uses the first of these that obj is or has: a DLPack capsule (which is consumed, so it can't be used
 again), a ctypes pointer to a structure of dlpack.structs, {", ".join(IN_WORDS[:3])},
 {", ".join(IN_WORDS[3:])}.
-The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.
+The memory stays alive and locked until the DLPackObject and everything exported from it are gone.
 
-copy=False never copies, copy=None copies only what can't be shared as it is (another byte order, strides
-that are no multiple of the item, misaligned data, bit-packed booleans, several chunks), copy=True always
-copies. A copy is compact, row-major, 64-byte aligned, writable, and complete when asdlpack returns; of what has
-__dlpack__, copy=None copies at the first use, once.
+copy=False never copies. copy=None copies only memory that can't be shared as it is (another byte order, strides
+that aren't a multiple of the item size, misaligned data, bit-packed booleans, several chunks). copy=True always
+copies. A copy is contiguous (row-major), 64-byte aligned, writable, and complete when asdlpack returns. If obj has
+__dlpack__, copy=None copies once, at the first use.
 
-device: where the memory shall be: "cpu", "cuda:1", (device type, device id), a device of torch, jax or cupy, or what
-has __dlpack_device__, such as an array; None leaves it where it is. The CPU can read CUDA's pinned and managed
-memory, so that goes to "cpu" without a copy. A copy between the CPU and CUDA, or between CUDA's devices, needs
-copy=None or True.
+device: the device that the memory shall be on: "cpu", "cuda:1", (device type, device id), a device of torch, jax or
+cupy, or an object with __dlpack_device__, such as an array. None leaves the memory on its device. The CPU can read
+CUDA's pinned and managed memory, so device="cpu" shares that zero-copy. A copy between the CPU and CUDA, or between
+CUDA devices, needs copy=None or True.
 
-align: what the address has to be a multiple of, a power of two up to 64: jax copies, and apache-tvm refuses, what is
-not at a multiple of 64 bytes. Other memory raises BufferError; copy=None copies it. What has __dlpack__ is then asked
-at once, and consumers get that memory.
+align: a power of two up to 64; the address has to be a multiple of it, else asdlpack raises BufferError, or copies
+with copy=None. jax copies memory that isn't 64-byte aligned, and apache-tvm refuses it. With align, an object with
+__dlpack__ is exported at once, and consumers get that memory.
 
-A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL: its deleter
-is called exactly once, also where the tensor is refused. The structure has to live until then: a ctypes pointer
-keeps what it was made from alive, so don't point it elsewhere. A DLTensor is borrowed: its memory must live until
-all that was exported from it is gone. owner is an object that is kept alive until then.
+A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL. Its deleter
+is called exactly once, also if the tensor is refused. The structure has to live until then: a ctypes pointer
+keeps its target alive, so don't point it elsewhere. A DLTensor is borrowed: its memory must live until everything
+exported from it is gone. owner: an object that is kept alive until then.
 
-Raises TypeError where obj has none of the protocols, ValueError where its description contradicts itself,
-and BufferError where the memory can't be exported. An object with __dlpack__ is asked when it is used: what it
-refuses raises there.
+Raises TypeError if obj has none of the protocols, ValueError if its description contradicts itself, and
+BufferError if the memory can't be exported. An object with __dlpack__ is exported at its first use, so its refusals
+raise there.
 
 >>> import numpy
 >>> x = asdlpack(b"Hello!")
@@ -50,18 +50,21 @@ frombuffer(obj, /, dtype, shape=None, *, offset=0, strides=None, copy=False)
 
 Share the bytes of an object as a DLPackObject of the data type and shape that you name.
 
-obj: anything with the buffer protocol, or that asdlpack takes, except capsules and pointers; its memory must
-be compact, and is taken as bytes, whatever its type. dtype: a name ("bfloat16", "float8_e4m3fn",
-"float4_e2m1fnx2"; "f4", "fp32" and "torch.float32" are understood), a typestr (">f4"), or an object that carries
-one, of numpy, ml_dtypes, torch, jax or tensorflow, or has __dlpack_data_type__, as paddle's; "int4" is packed, as
-in DLPack, and ml_dtypes.int4 and torch.int4 take a byte an item, as there. shape: elements, an int or any sequence of
-ints; one may be -1, which takes as many as there are; None is (-1,). offset: bytes from the beginning of obj.
-strides: elements, not bytes. copy: as in asdlpack; misaligned data needs copy=None.
+obj: an object with the buffer protocol, or any other that asdlpack accepts, except capsules and pointers. Its memory
+must be contiguous, and is read as bytes, whatever its type.
+dtype: a name ("bfloat16", "float8_e4m3fn", "float4_e2m1fnx2"; "f4", "fp32" and "torch.float32" work as well), a
+typestr (">f4"), an object of numpy, ml_dtypes, torch, jax or tensorflow that carries one, or an object with
+__dlpack_data_type__, such as paddle's. "int4" is packed, as in DLPack; ml_dtypes.int4 and torch.int4 use a byte per
+item, as in those libraries.
+shape: elements, an int or any sequence of ints. One may be -1, which infers that dimension. None means (-1,).
+offset: bytes from the beginning of obj.
+strides: elements, not bytes.
+copy: as in asdlpack; misaligned data needs copy=None.
 
-The memory stays alive and locked until the DLPackObject and all that was exported from it are gone.
+The memory stays alive and locked until the DLPackObject and everything exported from it are gone.
 
-Raises TypeError where obj has no memory, ValueError where shape, strides and offset reach beyond the memory,
-and BufferError where it can't be exported so.
+Raises TypeError if obj has no memory, ValueError if shape, strides and offset reach beyond the memory, and
+BufferError if the memory can't be exported so.
 
 >>> x = frombuffer(bytes(14), "bfloat16", (2, -1), offset=2)
 >>> x.shape, x.dtype
@@ -72,18 +75,21 @@ from_pointer(pointer, /, shape, dtype, *, strides=None, device='cpu', readonly=F
 
 Share memory at an address as a DLPackObject. Nothing is copied, and on the CPU nothing can check the address.
 
-pointer: the address of the first element, an int or a ctypes pointer. shape: elements, an int or any
-sequence of ints; a pointer has no length, so neither None nor -1 is taken. dtype: as in frombuffer. strides:
-elements, not bytes; None is compact, row-major. device: as in asdlpack. readonly: whether consumers must not write.
-owner: any object that keeps the memory alive; it is held until the DLPackObject and all that was exported from it
-are gone. Without an owner the caller keeps the memory alive; a ctypes pointer is held itself.
-stream: the stream on which a GPU's memory is written (1: CUDA's legacy default stream, 2: its per-thread default
-stream, a handle, or what has __cuda_stream__), for which consumers' streams wait; None: the work on the memory
-is complete.
+pointer: the address of the first element, an int or a ctypes pointer.
+shape: elements, an int or any sequence of ints. A pointer has no length, so None and -1 are refused.
+dtype: as in frombuffer.
+strides: elements, not bytes. None means contiguous (row-major).
+device: as in asdlpack.
+readonly: True if consumers must not write.
+owner: any object that keeps the memory alive. It is held until the DLPackObject and everything exported from it are
+gone. Without an owner the caller has to keep the memory alive; a ctypes pointer is itself held.
+stream: the stream on which a GPU's memory is written; consumers' streams wait for it. 1 is CUDA's legacy default
+stream, 2 its per-thread default stream; else a handle, or an object with __cuda_stream__. None: the work on the
+memory is complete.
 
-Raises ValueError for NULL with elements, where shape and strides reach beyond the addresses that there are, or
-where the CUDA driver does not know the address on that device, and BufferError for a misaligned address, and
-where no CUDA driver runs in this process.
+Raises ValueError for NULL with elements, if shape and strides reach beyond the address space, or if the CUDA
+driver does not know the address on that device. Raises BufferError for a misaligned address, and if no CUDA driver
+runs in this process.
 
 >>> import ctypes
 >>> memory = (ctypes.c_float * 6)(1, 2, 3)
@@ -94,22 +100,24 @@ where no CUDA driver runs in this process.
 copy_into(source, target)
 --
 
-Copy the items of any memory into memory that is there already: copy_into(received, numpy_array[:, 0]).
+Copy the items of any memory into existing memory: copy_into(received, numpy_array[:, 0]).
 
-The source comes first, the target second; numpy.copyto has them the other way round. Both may be given by name.
+The source comes first, the target second; numpy.copyto has the opposite order. Both may be passed by name.
 
-source: anything that asdlpack takes. target: the same, where it may be written, such as a numpy array, a bytearray, a
-torch tensor or a DLPackObject; it stays where it is, and is locked meanwhile. Both have the same shape (elements) and
-data type: nothing is repeated and nothing is converted, as numpy.copyto would. Strides and byte order may differ (a
-big-endian array of numpy is of its type's native kind), also where the two overlap: the target gets what the source was
-before. Items of less than a byte are packed, or get a byte each, as the target has them, if both are on the CPU. Either
-may be on the CPU or on CUDA; there the target has to be compact, row-major. Work that is queued on their streams is
-done before, and the items are there when copy_into returns. Nothing is kept of either; a capsule is used up. A large
-copy uses several processors, and lets other threads run.
+source: anything that asdlpack accepts.
+target: the same, if it is writable, such as a numpy array, a bytearray, a torch tensor or a DLPackObject. It is
+written in place, and locked meanwhile.
 
-Raises TypeError where one shares no memory, ValueError where their shapes or data types differ, and BufferError where
-the target is read-only, has items that overlap each other, gives a copy of its memory, or where the copy can't be done;
-each says which of the two is to blame.
+Both need the same shape (elements) and data type: unlike numpy.copyto, copy_into repeats and converts nothing.
+Strides and byte order may differ; a big-endian numpy array counts as its native type. The two may overlap: the target
+gets the items that the source had before. Items of less than a byte are packed, or stored one per byte, as the target
+stores them, if both are on the CPU. Either may be on the CPU or on CUDA; a target on CUDA has to be contiguous
+(row-major). copy_into waits for work queued on their streams, and returns when the items are copied. It keeps no
+reference to either; a capsule is consumed. A large copy uses several processors, and lets other threads run.
+
+Raises TypeError if one of the two shares no memory, ValueError if their shapes or data types differ, and BufferError
+if the target is read-only, has items that overlap each other, or exports a copy of its memory, or if the copy can't
+be done. Each error says whether the source or the target is to blame.
 
 >>> import numpy
 >>> table = numpy.zeros((2, 3), "uint8")
@@ -117,10 +125,10 @@ each says which of the two is to blame.
 >>> table.tolist()
 [[0, 97, 0], [0, 98, 0]]""",
     "DLPackObject": """\
-Memory of another object, to be taken by any from_dlpack, and by what knows buffers, array interfaces or Arrow.
-Made by asdlpack, frombuffer and from_pointer.
+Memory of another object, for any from_dlpack(), and for libraries that use buffers, array interfaces or Arrow.
+Returned by asdlpack, frombuffer, from_pointer and shared.
 
-It holds one reference that keeps the memory alive and locked; each capsule made from it holds one to it.
+It holds one reference that keeps the memory alive and locked. Each capsule made from it holds a reference to it.
 
 >>> memory = bytearray(4)
 >>> x = asdlpack(memory)
@@ -135,35 +143,35 @@ BufferError: Existing exports of data: object cannot be re-sized
 __dlpack__($self, stream=None, *, max_version=None, dl_device=None, copy=None)
 --
 
-A capsule with this memory, as the array API standard says.
+Return a capsule with this memory, as the array API standard defines it.
 
-"dltensor_versioned" where max_version is (1, 0) or later, otherwise "dltensor". The capsule keeps the memory
-alive until its consumer calls the deleter. Raises BufferError for a device or copy that can't be served, and
+Its name is "dltensor_versioned" if max_version is (1, 0) or later, otherwise "dltensor". The capsule keeps the
+memory alive until its consumer calls the deleter. Raises BufferError for a device or copy that isn't available, and
 ValueError for a stream that the device does not have.""",
     "__dlpack_device__": """\
 __dlpack_device__($self)
 --
 
-(device type, device id) as ints.""",
+Return (device type, device id) as ints.""",
     "__arrow_c_array__": """\
 __arrow_c_array__($self, requested_schema=None)
 --
 
-(schema capsule, array capsule) of the Arrow PyCapsule interface, for compact memory of the CPU.
+Return (schema capsule, array capsule) of the Arrow PyCapsule interface, for contiguous (row-major) CPU memory.
 
-More than one dimension goes out as arrow.fixed_shape_tensor, bool as arrow.bool8. requested_schema is ignored,
-as the interface allows. Raises BufferError where Arrow can't describe the memory.""",
-    "_inspect": "(name, tensor or None) of a capsule, for dlpack.describe, without consuming it.",
-    "_connect": "Hands down, by name, what the extension calls of Python.",
-    "_import": "The tensor of a capsule that the producer of a DLPackObject gave; or the error.",
-    "_read_by_others": "(protocol, tensor) of a producer by what it speaks besides __dlpack__.",
-    "_producer_calls": "How many calls of producers by this thread have not ended, also of greenlets that wait.",
-    "_register_structures": "Tells asdlpack the function of dlpack.structs that reads its structures, and their types.",
-    "_structure_reader": "That function for such a structure, or a ctypes pointer to one; None for any other object.",
-    "_share_structure": "The tensor of a structure, for dlpack.structs.",
-    "_start_copy": "Starts the Go core from a copy of its file; says what failed.",
-    "_stop_deleters": "From now on, no deleter begins to use Python. Whether some still do.",
-    "_core_calls": "How many calls into the Go core this process has made.",
+Memory of several dimensions is exported as arrow.fixed_shape_tensor, bool as arrow.bool8. requested_schema is
+ignored, as the interface allows. Raises BufferError if Arrow can't describe the memory.""",
+    "_inspect": "Returns (name, tensor or None) of a capsule, for dlpack.describe, without consuming it.",
+    "_connect": "Gives the extension, by name, the Python functions that it calls.",
+    "_import": "Imports a capsule from the producer of a DLPackObject; returns the tensor, or the error.",
+    "_read_by_others": "Reads a producer by another protocol than __dlpack__; returns (protocol, tensor).",
+    "_producer_calls": "Counts this thread's unfinished calls of producers, with those of waiting greenlets.",
+    "_register_structures": "Registers the function of dlpack.structs that reads its structures, and their types.",
+    "_structure_reader": "Returns the registered function if obj is a structure or a ctypes pointer to one; else None.",
+    "_share_structure": "Returns the tensor of a structure, for dlpack.structs.",
+    "_start_copy": "Starts the Go core from a copy of its file; returns what failed.",
+    "_stop_deleters": "Lets no more deleters begin to use Python; returns True while some still use it.",
+    "_core_calls": "Counts the calls into the Go core that this process has made.",
 }
 
 

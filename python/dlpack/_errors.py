@@ -1,5 +1,8 @@
-"""The words of errors. Functions that C calls return a text or an exception, which C raises: CPython 3.11 loses an
-exception that a Python function raises where there is no memory for its frame object."""
+"""Compose the messages of errors.
+
+Functions that C calls return a text or an exception, which C raises: CPython 3.11 loses an exception that a Python
+function raises if memory for its frame object is lacking.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,18 @@ if TYPE_CHECKING:
     from ._dlpack import DLPackObject
 
 
-# Held by a thread that loads _ways_out, and by one that forks: the child of a fork meanwhile would wait for ever for
-# the end of the load.
+# Held while a thread imports _ways_out, and while a thread forks: a child forked during the import would wait forever
+# for its end.
 loading = RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=loading.acquire, after_in_parent=loading.release, after_in_child=loading.release)
 
 
 def hint_for(problem: str, obj: object, *arguments: object) -> str:
-    """The first hint that _ways_out has for obj and a problem, a key of HINTS; "" if there is none.
+    """Returns the first hint that _ways_out has for obj and a problem, a key of HINTS; "" if there is none.
 
-    Its functions look at attributes, which may be of any type, raise, or lead to another such error: that gets no hint,
-    since each level would try all functions.
+    The functions of _ways_out read attributes of obj. These may have any type, raise, or lead to another such error.
+    An error inside an error gets no hint, since each level would try all functions.
     """
     frame: FrameType | None = _getframe(1)
     while frame is not None:
@@ -43,9 +46,9 @@ def hint_for(problem: str, obj: object, *arguments: object) -> str:
     for find in HINTS[problem]:
         try:
             hint = find(obj, *arguments)
-        except NO_MEMORY:  # to catch more than a few of them ends CPython 3.11
+        except NO_MEMORY:  # CPython 3.11 aborts after a few that are caught
             return ""
-        except Exception:  # the object's own, or another version of its library lacks
+        except Exception:  # the object raised it, or its version lacks an attribute
             continue
         if hint:
             return f" ({hint})"
@@ -53,13 +56,13 @@ def hint_for(problem: str, obj: object, *arguments: object) -> str:
 
 
 def refused_by_frame(obj: object, error: Exception) -> Exception:
-    """The error of pandas or xarray that pyarrow is missing or doesn't take the data, with the way out."""
+    """Returns the error for data of pandas or xarray that pyarrow refuses, or needs pyarrow, with a hint."""
     said = f"__arrow_c_stream__ said {exception_text(bare(error))}"
     return BufferError(f"{type_name(obj)} can't be exported: {said}{hint_for('table', obj)}")
 
 
 def of_asdlpack(error: BaseException, obj: str = "obj") -> str:
-    """The text of an error of asdlpack's, where a function says it that has no argument copy, or another one."""
+    """Returns the text of an error of asdlpack for another function: copy=None becomes asdlpack(obj, copy=None)."""
     return text_of(error).replace("(pass copy=None", f"(pass asdlpack({obj}, copy=None)")
 
 
@@ -81,7 +84,7 @@ def no_protocol(obj: object) -> Exception:
 
 
 def buffer_error(obj: object, error: ValueError | IndexError) -> ValueError | IndexError:
-    """Returns the error of an object that gives no buffer, with a hint for closed mappings and Qt's pointers."""
+    """Returns the error of an object that exports no buffer, with a hint for a closed mmap or a pointer of Qt."""
     if type_name(obj) == "mmap.mmap":
         return ValueError(
             f"{error} (map the file again, and keep it open until it is wrapped: then it can't be closed)"
@@ -107,7 +110,7 @@ def no_capsule(obj: object, method: str, answer: object) -> Exception:
 
 
 def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str | None) -> Exception:
-    """What a producer's __dlpack__ said, and what its other protocol said, if it has one."""
+    """Returns an error that quotes a producer's __dlpack__, and its other protocol, if it has one."""
     only = f"its only protocol is __dlpack__, which said {refusal}"
     said = only if protocol is None else f"__dlpack__ said {refusal}; {protocol} said {other}"
     instead = "" if said.endswith(")") and protocol is not None else hint_for("refuses", obj, refusal)
@@ -115,15 +118,15 @@ def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str |
 
 
 def flat_bytes(count: int) -> BufferError:
-    """After a refusal of __dlpack__, bytes that the object's own shape and item size don't confirm."""
+    """Returns the error for bytes read after a refusal of __dlpack__, which obj's shape and item size don't confirm."""
     return BufferError(
         f"{count} bytes without their shape and type (frombuffer(obj, 'uint8') shares the bytes as they lie in memory)"
     )
 
 
 def check_stream_named(obj: Any) -> Exception | None:
-    """Before version 3 the CUDA array interface names no stream, and nobody waits for what a producer that has
-    __dlpack__ has queued."""
+    """Returns an error if the CUDA array interface of obj, which has __dlpack__, is older than version 3. It then names
+    no stream, so nobody would wait for work that obj has queued."""
     interface = obj.__cuda_array_interface__
     version = field(interface, "version", 0) if isinstance(interface, dict) else 0
     if hasattr(version, "__index__") and version >= 3:
@@ -142,7 +145,7 @@ def capsule_name(name: bytes | None, legacy: str, versioned: str) -> Exception:
 
 
 def device_text(x: DLPackObject) -> str:
-    """ "kDLCUDA:0"."""
+    """Returns the device as text: "kDLCUDA:0"."""
     kind, id = x.device
     return f"{getattr(kind, 'name', f'device type {kind}')}:{id}"
 
@@ -153,9 +156,9 @@ IN_ML_DTYPES = (
     "bfloat16 int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
     "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
 )
-# What has to be installed beside numpy for a data type.
+# The package that gives numpy a data type.
 INSTALLED = dict.fromkeys(IN_ML_DTYPES.split(), "ml_dtypes") | {"complex32": "ml_dtypes 0.6"}
-# Why a consumer can't have x: the attribute that is to blame, and what is wrong with it. C names the entry.
+# Why x can't be exported: the attribute to blame, and what is wrong with it. C passes the key.
 REFUSALS = {
     "not on CUDA": ("device", "expected memory of CUDA for __cuda_array_interface__"),
     "on a GPU": ("device", "the CPU can't read this memory (copy it with the library that owns it)"),
@@ -198,7 +201,7 @@ REFUSALS = {
 
 
 def refusal(x: DLPackObject, name: str) -> str:
-    """ "readonly True: expected writable memory"."""
+    """Returns a text such as "readonly True: expected writable memory"."""
     attribute, reason = REFUSALS[name]
     if name in ("no format", "no typestr"):
         dtype = x.dtype

@@ -1,4 +1,4 @@
-"""What comes from outside: looked at so that none of its code runs, and put into texts."""
+"""Inspect foreign objects, and quote them in messages, with as little of their own code as possible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     Error = TypeVar("Error", bound=BaseException)
 
-# What asdlpack looks for, in this order: __dlpack__, then what pyext/read/protocols.c has.
+# The protocols that asdlpack tries, in this order: __dlpack__, then those of pyext/read/protocols.c.
 PROTOCOLS = (
     "__dlpack__",
     "__array_interface__",
@@ -20,14 +20,14 @@ PROTOCOLS = (
     "to_dlpack",
 )
 IN_WORDS = tuple(["the buffer protocol" if protocol == "buffer" else protocol for protocol in PROTOCOLS])
-MOST = 100  # characters of a text from outside
-FILLED = "pass obj.filled(), in which masked items are obj.fill_value"  # a hint that copy_into changes
-NO_MEMORY = MemoryError, SystemError  # the second if CPython 3.11 loses the first
+MOST = 100  # characters quoted of a foreign text
+FILLED = "pass obj.filled(), in which masked items are obj.fill_value"  # copy_into replaces this hint
+NO_MEMORY = MemoryError, SystemError  # CPython 3.11 may lose a MemoryError and raise SystemError
 
 
 def is_a(kind: type, module: str, *names: str) -> bool:
-    """Whether a type is one of these classes, or derives from one: by their names, since the library's module may be
-    hidden, not yet filled by the thread that imports it, or emptied when Python ends."""
+    """True if a type is one of these classes, or derives from one. Compares names, since the library's module may be
+    hidden, half imported by another thread, or emptied at exit."""
     for base in kind.__mro__:
         if base.__name__ in names and getattr(base, "__module__", None) == module:
             return True
@@ -39,7 +39,7 @@ def is_numpy_scalar(obj: object) -> bool:
 
 
 def field(interface: dict[str, Any], name: str, default: Any = None) -> Any:
-    """Is dict.get, but locks nothing: a free-threaded build's locks the dict, and a fork may copy it locked."""
+    """Does what dict.get does, but never locks the dict, as a free-threaded build does: a fork may copy it locked."""
     try:
         return dict.__getitem__(interface, name) if dict.__contains__(interface, name) else default
     except KeyError:  # another thread removed it meanwhile
@@ -47,23 +47,23 @@ def field(interface: dict[str, Any], name: str, default: Any = None) -> Any:
 
 
 def type_name(obj: object) -> str:
-    """ "numpy.ndarray", "bytes"."""
+    """Returns the name of obj's type: "numpy.ndarray", or "bytes" for a builtin."""
     name, module = type(obj).__qualname__, getattr(type(obj), "__module__", None)
     return shorten(f"{module}.{name}" if isinstance(module, str) and module != "builtins" else name)
 
 
 def short_repr(value: Any) -> str:
-    """A long text or buffer is cut before its repr is made."""
+    """Returns a repr of limited length. Cuts a long str, bytes or bytearray before calling repr."""
     kind = type(value)
-    is_flat = kind is bytes or kind is bytearray or kind is str  # `in` would ask a foreign metaclass
+    is_flat = kind is bytes or kind is bytearray or kind is str  # `in` would call a foreign metaclass
     try:
         return shorten(repr(value[:MOST] if is_flat else value))
-    except ValueError:  # an int of thousands of digits has none
+    except ValueError:  # repr refuses an int of thousands of digits
         return type_name(value)
 
 
 def printable(text: str) -> str:
-    """Escapes what is not printable, as repr does: a text from outside stays one line and commands no terminal."""
+    """Escapes unprintable characters as repr does: a foreign text stays on one line, and can't control a terminal."""
     return text if text.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
@@ -72,12 +72,12 @@ def shorten(text: str) -> str:
 
 
 def bare(error: Error) -> Error:
-    """An error without its traceback, which would keep the objects here alive where the producer keeps the error."""
+    """Drops the traceback of an error. If the producer keeps the error, its traceback would keep our objects alive."""
     return BaseException.with_traceback(error, None)
 
 
 def text_of(error: BaseException) -> str:
-    """Its message, whatever its arguments are."""
+    """Returns the message of an error, or says that reading it failed."""
     try:
         return str(error)
     except Exception as failure:
@@ -85,7 +85,7 @@ def text_of(error: BaseException) -> str:
 
 
 def exception_text(error: BaseException) -> str:
-    """ "BufferError: its message", which is cut in the middle where it is long: it may quote another, and so on."""
+    """Returns "BufferError: its message". Cuts a long message in the middle, since it may quote other errors."""
     message = text_of(error)
     if len(message) > 20 * MOST:
         message = f"{message[: 10 * MOST]} ... {message[-10 * MOST :]}"

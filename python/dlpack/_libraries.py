@@ -1,4 +1,4 @@
-"""The libraries that memory is exchanged with: how each is found without importing it, and what it speaks."""
+"""List the libraries that exchange memory with this package: how to find each without importing it, its protocols."""
 
 import importlib.metadata
 import importlib.util
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 
 class Library(NamedTuple):
-    """A library by the name that it is imported by."""
+    """A library; name is its import name."""
 
     name: str
-    distributions: tuple[str, ...]  # each has the library in it; the first one installed tells the version
+    distributions: tuple[str, ...]  # each contains the library; the first one installed tells its version
     speaks: str  # the protocols of its arrays
-    consumer: bool = False  # whether it takes memory from others
+    consumer: bool = False  # True if it can import memory of other libraries
 
 
 LIBRARIES = (
@@ -50,20 +50,20 @@ LIBRARIES = (
 
 
 def installed() -> Iterator[tuple[Library, str]]:
-    """Yields each library that is installed, with its version. Imports none."""
+    """Yields each installed library and its version. Imports none of them."""
     for library in LIBRARIES:
         spec = importlib.util.find_spec(library.name)
         number = version(library) if spec else ""
-        if spec and (number or spec.origin):  # a folder of that name is a package without an origin
+        if spec and (number or spec.origin):  # a mere folder of that name counts as a package, but has no origin
             yield library, number
 
 
 def version(library: Library) -> str:
-    """The version that the metadata tells, or "" where there is none."""
+    """Returns the version that the metadata has, or "" if there is none."""
     for distribution in library.distributions:
         try:
             found = importlib.metadata.metadata(distribution)
-        except (ImportError, FileNotFoundError):  # no distribution; 3.15: no metadata in it
+        except (ImportError, FileNotFoundError):  # no such distribution; from 3.15 on, one without metadata
             continue
         if "Version" in found:
             return found["Version"]

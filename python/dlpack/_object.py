@@ -1,4 +1,4 @@
-"""Attributes and methods of DLPackObject that need Python's library, or are mostly words."""
+"""Attributes and methods of DLPackObject that need Python's standard library, or consist mostly of text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @atexit.register
 def wait_for_deleters() -> None:
-    """Ctrl-C ends it, since a deleter may wait for ever."""
+    """Waits at exit until no deleter uses Python. Ctrl-C ends the wait, since a deleter may block forever."""
     while _stop_deleters():
         sleep(0.001)
 
@@ -33,14 +33,16 @@ BEFORE_BUFFER = PROTOCOLS[: PROTOCOLS.index("buffer")]
 
 
 def shares_by_both(kind: type, has_dlpack: bool) -> bool | None:
-    """None: objects of the type, now or later, may be recognised by one protocol or another. Else all are by the same:
-    by a method __dlpack__, or by their buffer, since they have none of the attributes that come before it. True: by
-    both, which give the same memory, as is known of numpy's arrays alone. They look up attributes as object does."""
+    """Returns whether one protocol serves all objects of a type that looks up attributes as object does.
+
+    True: __dlpack__ and the buffer both do, and give the same memory, as is known of numpy's arrays alone. False: a
+    method __dlpack__ does if has_dlpack, else the buffer, since no protocol before it is there. None: the protocol may
+    change, or differ between objects."""
     if type(kind) is not type or kind.__dictoffset__:
-        return None  # an attribute may come to one object alone
+        return None  # an object may get an attribute of its own
     for base in kind.__mro__:
         if not base.__flags__ & IMMUTABLE:
-            return None  # or to the type
+            return None  # the type may get one
     if has_dlpack:
         is_numpys = kind.__name__ == "ndarray" and getattr(kind, "__module__", None) == "numpy"
         return is_numpys if type(kind.__dlpack__) is type(str.join) else None  # type: ignore[attr-defined]
@@ -51,7 +53,7 @@ def shares_by_both(kind: type, has_dlpack: bool) -> bool | None:
 
 
 def repr_of(x: DLPackObject) -> str:
-    """Of x's tensor, or of the refusal where x's producer refuses."""
+    """Returns the repr of x: its tensor, or the refusal of its producer."""
     protocol = x.protocol
     try:
         tensor = x._tensor
@@ -63,14 +65,14 @@ def repr_of(x: DLPackObject) -> str:
 
 
 def tensor_text(x: DLPackObject) -> str:
-    """ "float32[2, 3] at 0x7f0123456780, 24 bytes on kDLCPU:0, read-only"."""
+    """Returns a text such as "float32[2, 3] at 0x7f0123456780, 24 bytes on kDLCPU:0, read-only"."""
     shape = ", ".join(map(str, x.shape))
     text = f"{x.dtype}[{shape}] at {x.pointer:#x}, {x.nbytes} bytes on {device_text(x)}"
     return text + ", read-only" * x.readonly + ", a copy" * x._is_copy
 
 
 AN_ARRAY = "numpy.asarray(x), or the from_dlpack of another library, makes one of the same memory"
-# What arrays of other libraries have, and what has it here.
+# Attributes of other libraries' arrays, and what to use instead.
 INSTEAD = {
     "clone": "asdlpack(x, copy=True)",
     "copy": "asdlpack(x, copy=True)",
@@ -89,9 +91,9 @@ def no_array(use: str, kind: type[Exception] = TypeError) -> Exception:
 
 
 def lacking(name: str, instead: str) -> property:
-    """An attribute that x has not, so that hasattr says no; its error says what has it."""
+    """Returns a property that raises AttributeError, so that hasattr is False. The error says what to use instead."""
 
-    # Defaults, since a free-threaded build locks cells to read them, and a fork may copy one locked.
+    # Defaults, not closure cells: a free-threaded build locks a cell to read it, and a fork may copy it locked.
     def refuse(x: DLPackObject, name: str = name, instead: str = instead) -> Any:
         raise AttributeError(
             f"'dlpack.DLPackObject' object has no attribute '{name}': it isn't an array; use {instead}"
@@ -101,7 +103,7 @@ def lacking(name: str, instead: str) -> property:
 
 
 def to_html(self: DLPackObject) -> str:
-    """What it is, where, and from what: notebooks show it."""
+    """Return the description as an HTML table, which notebooks show."""
     from html import escape
 
     from ._describe import describe, shown
@@ -117,13 +119,13 @@ def for_rich(self: DLPackObject) -> Iterable[tuple[str, object]]:
 
 
 def interface(x: DLPackObject, stream: int | None = None) -> dict[str, Any]:
-    """The array interface; with a stream, by whose order the memory is complete, CUDA's."""
-    data = (x._address if stream is None else x.pointer), x.readonly  # CUDA's is 0 where there are no items
+    """Returns x's array interface. With a stream, which orders the memory, returns CUDA's."""
+    data = (x._address if stream is None else x.pointer), x.readonly  # CUDA's is 0 without items
     made = {"version": 3, "typestr": x._typestr, "shape": x.shape, "data": data}
-    if not x._is_row_major:  # of "strides": None, which means the same, numpy 2.4 leaks a reference to None
+    if not x._is_row_major:  # numpy 2.4 leaks a reference to None if "strides" is None
         made["strides"] = x._byte_strides
     if stream is not None:
-        made["stream"] = stream or None  # 0: not known, or nothing is to wait for
+        made["stream"] = stream or None  # 0: unknown, or nothing to wait for
     return made
 
 
@@ -132,10 +134,10 @@ def absent(attribute: str, error: Exception) -> AttributeError:
 
 
 def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool | None = None) -> NDArray[Any]:
-    """This memory as a numpy array; of types that numpy lacks, one of ml_dtypes, where that is installed.
+    """Return this memory as a numpy array. If numpy lacks its data type, use that of ml_dtypes, if installed.
 
-    Shares the memory unless dtype or copy need a copy. Raises BufferError where the CPU can't read the memory, or
-    where neither numpy nor ml_dtypes has its type.
+    Shares the memory unless dtype or copy need a copy. Raises BufferError if the CPU can't read the memory, or if
+    neither numpy nor ml_dtypes has its data type.
     """
     x = self._on_cpu
     if x._is_packed:
@@ -143,7 +145,7 @@ def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool |
     import numpy
 
     described = interface(x)
-    described["typestr"] = described["typestr"] or f"|V{x.itemsize}"  # of such items numpy knows the size alone
+    described["typestr"] = described["typestr"] or f"|V{x.itemsize}"  # numpy knows only the size of such items
     array = numpy.asarray(Speaker(self, described))
     if array.dtype.kind == "V":
         array = array.view(type_of(x))
@@ -151,16 +153,16 @@ def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool |
 
 
 def to_bytes(self: DLPackObject) -> bytes:
-    """A copy of the items' bytes in row-major order, of any data type."""
+    """Return a copy of the items' bytes in row-major order, for any data type."""
     x = self._on_cpu
-    return b"".join([x if x._is_row_major else asdlpack(x, copy=True)])  # asks for no format, as bytes(x) would
+    return b"".join([x if x._is_row_major else asdlpack(x, copy=True)])  # join asks the buffer for no format
 
 
-to_numpy.__name__, to_numpy.__qualname__ = "__array__", "DLPackObject.__array__"  # as errors name it
+to_numpy.__name__, to_numpy.__qualname__ = "__array__", "DLPackObject.__array__"  # the name in errors
 
 
 def add_members(namespace: dict[str, object]) -> None:
-    """What the type DLPackObject has besides what type.c says."""
+    """Adds the members of the type DLPackObject that type.c does not define."""
     namespace.update(
         __doc__=DOCS["DLPackObject"],
         __array__=to_numpy,

@@ -1,4 +1,4 @@
-"""Pickles and copies of a DLPackObject, by Python's copy and pickle modules."""
+"""Pickle and copy a DLPackObject, for Python's pickle and copy modules."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
 
     from ._dlpack import DLPackObject
 
-FORM = 1  # of the arguments that a pickle holds for `restored`
+FORM = 1  # version of the arguments that a pickle holds for `restored`
 PADDED = 4  # DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
 
 
 def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., DLPackObject], tuple[Any, ...]]:
-    """What pickle needs to make this object again: its type, its shape and its memory.
+    """Return what pickle needs to rebuild this object: its data type, shape and memory.
 
-    By protocol 5 (PEP 574) the memory is one buffer, which a pickler with a buffer_callback hands on without a copy.
-    Row- and column-major memory goes as it is, other memory is copied. Raises TypeError where the CPU can't read it.
+    With protocol 5 (PEP 574) the memory is one buffer, which a pickler with a buffer_callback passes on zero-copy.
+    Row- and column-major memory is pickled as it is; other memory is copied first. Raises TypeError if the CPU can't
+    read it.
     """
     try:
         x = self._on_cpu
@@ -41,7 +42,7 @@ def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., 
 
 
 class Writable:
-    """Memory that a pickle before protocol 5 holds as a bytearray, without one being made first."""
+    """Wraps memory that a pickle before protocol 5 holds as a bytearray, without making a bytearray first."""
 
     def __init__(self, memory: DLPackObject) -> None:
         self.memory = memory
@@ -51,12 +52,12 @@ class Writable:
 
 
 def dtype_of(x: DLPackObject) -> str:
-    """As frombuffer takes it; of padded items as the array interface of ml_dtypes' arrays has it."""
+    """Returns the data type as frombuffer accepts it; for items padded to bytes, the typestr of ml_dtypes."""
     return f"|V1 {x.dtype}" if x._flags & PADDED else x.dtype
 
 
 def restored(form: object = None, *arguments: Any) -> DLPackObject:
-    """The object that was pickled, in the memory that the unpickler gives; in a copy where that is misaligned."""
+    """Return the pickled object over the unpickler's memory, or over a copy if that memory is misaligned."""
     if type(form) is int and form > FORM:
         found = short_repr(form)
         raise ValueError(f"pickle of a DLPackObject: it has form {found}, expected {FORM} (upgrade dlpack-go here)")
@@ -79,12 +80,12 @@ def restored(form: object = None, *arguments: Any) -> DLPackObject:
 
 
 def are(kind: type, *values: object) -> bool:
-    """Whether all are of exactly this type: frombuffer also takes what converts to it, such as True for 1."""
+    """True if all values are of exactly this type: frombuffer also accepts what converts to it, such as True for 1."""
     return [value for value in values if type(value) is not kind] == []
 
 
 def rebuilt(memory: Any, dtype: str, shape: tuple[int, ...], **options: Any) -> DLPackObject:
-    """Calls frombuffer. Raises unless dtype and shape are as a pickler writes them: not ">f4", nor with a length -1."""
+    """Calls frombuffer. Raises ValueError unless dtype and shape are as a pickler writes them: not ">f4", and no -1."""
     x = frombuffer(memory, dtype, shape, **options)
     if (dtype_of(x), x.shape) != (dtype, shape):
         raise ValueError(f"{dtype} of shape {shape}, expected {dtype_of(x)} of shape {x.shape}")
@@ -92,7 +93,7 @@ def rebuilt(memory: Any, dtype: str, shape: tuple[int, ...], **options: Any) -> 
 
 
 def column_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides, in elements."""
+    """Returns column-major strides for a shape, in elements."""
     strides, items = [], 1
     for length in shape:
         strides.append(items)
@@ -101,16 +102,16 @@ def column_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def shared(self: DLPackObject) -> DLPackObject:
-    """The same memory, as asdlpack gives it."""
+    """Return a DLPackObject with the same memory."""
     return asdlpack(self)
 
 
 def copied(self: DLPackObject, memo: dict[int, Any]) -> DLPackObject:
-    """A copy of the memory, compact, on the same device."""
+    """Return a contiguous copy of the memory, on the same device."""
     return asdlpack(self, copy=True)
 
 
-# As errors and profilers name them.
+# The names that errors and profilers show.
 MEMBERS = {"__reduce_ex__": reduced, "__copy__": shared, "__deepcopy__": copied}
 for name, function in MEMBERS.items():
     function.__name__, function.__qualname__ = name, f"DLPackObject.{name}"

@@ -1,6 +1,6 @@
-"""pytest's plugin: the rules of DLPack as tests of the library that --dlpack-producer and --dlpack-consumer name.
+"""pytest's plugin: tests the library that --dlpack-producer and --dlpack-consumer name by the rules of DLPack.
 
-The fixture dlpack_rule makes a test for each rule of the test that uses it, as dlpack.tests.test_conformance does:
+A test with the fixture dlpack_rule runs once for each rule, as in dlpack.tests.test_conformance:
 
     def test_rule(dlpack_rule):
         dlpack_rule()
@@ -51,7 +51,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def rules(config: pytest.Config) -> list[Any]:
-    """The parameters of dlpack_rule."""
+    """Returns the parameters of dlpack_rule: the rules for the sides that are named."""
     from .tests.rules import RULES
 
     sides = specs(config)
@@ -68,7 +68,7 @@ def rules(config: pytest.Config) -> list[Any]:
 
 @pytest.fixture(scope="session")
 def dlpack_judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
-    """The process in which the rules are tried."""
+    """The process in which the rules run."""
     from .tests.judge import Judge
 
     with Judge(specs(request.config)) as judge:
@@ -79,7 +79,7 @@ def dlpack_judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
 
 @pytest.fixture
 def dlpack_rule(request: pytest.FixtureRequest, dlpack_judge: Judge) -> Callable[[], None]:
-    """Fails where the library breaks the rule; an expected failure where the rule is a recommendation."""
+    """A function that fails if the library breaks the rule; xfails if the rule is a recommendation."""
     from .tests.rules import RULES
 
     def check() -> None:

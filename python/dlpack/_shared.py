@@ -1,5 +1,6 @@
-"""dlpack.shared: memory that processes share by the descriptor of a file without a name, or a handle of Windows. The
-system frees it with the last of these and the last mapping, however their processes end."""
+"""dlpack.shared: memory that processes share by the descriptor of an unnamed file, or by a handle on Windows.
+
+The system frees it when its last descriptor or handle and its last mapping are gone, however processes end."""
 
 from __future__ import annotations
 
@@ -35,28 +36,28 @@ WAYS_OUT = {
 
 
 def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLPackObject:
-    """Zeroed memory that several processes can map, as a DLPackObject; shape and dtype are as in from_pointer.
+    """Allocate zeroed memory that several processes can map, as a DLPackObject; shape and dtype are as in from_pointer.
 
-    Pass it to another process by multiprocessing: as an argument of a Process, through a Queue, Pipe or Pool. Each
-    process then has the same pages, writable, and can pass them on. There are no locks: what one process writes while
-    another reads it may be seen in part. Pass a multiprocessing.Lock along, or wait for a message.
+    Pass it to another process by multiprocessing: as an argument of a Process, or through a Queue, Pipe or Pool. Each
+    process then has the same writable pages, and can pass them on. Nothing locks them: a process may read half of what
+    another is writing. Pass a multiprocessing.Lock along, or wait for a message.
 
-    It is freed when its last holder is gone, in whatever process, also where one is killed; there is nothing to unlink.
-    A process that sends it through a Queue, Pipe or Pool has to live until the receiver has it. pickle.dumps copies it.
+    The memory is freed with its last holder in any process, even if that is killed; there is nothing to unlink. Keep a
+    process that sends it through a Queue, Pipe or Pool alive until the receiver has it. pickle.dumps copies the memory.
 
-    Raises what from_pointer raises of a shape and a dtype, MemoryError where it can't be mapped, and OSError where no
-    descriptor is left. The receiver gets a RuntimeError where it has none left, or the sender has ended before.
+    Raises what from_pointer raises for a shape and a dtype, MemoryError if the memory can't be mapped, and OSError if
+    no descriptor is left. The receiver gets a RuntimeError if it has no descriptor left, or if the sender has ended.
 
     >>> import multiprocessing
     >>> x = shared((2, 3), "float32")
-    >>> here, there = multiprocessing.Pipe()  # there may be in another process
+    >>> here, there = multiprocessing.Pipe()  # `there` may be in another process
     >>> here.send(x)
     >>> memoryview(there.recv())[1, 2] = 7
     >>> memoryview(x).tolist()
     [[0.0, 0.0, 0.0], [0.0, 0.0, 7.0]]
     """
     try:
-        wanted = from_pointer(mmap.PAGESIZE, shape, dtype)  # nothing is read there: it knows the size, or what is wrong
+        wanted = from_pointer(mmap.PAGESIZE, shape, dtype)  # computes the size, reads nothing
     except BufferError as error:
         reason = str(error).partition(" (")[0]
         raise BufferError(f'{reason} (name a type of DLPack in native byte order, such as "float32")') from None
@@ -76,13 +77,13 @@ def worded(error: OSError, what: str) -> OSError | MemoryError:
 
 
 class Descriptor(FileIO):
-    """An open file that C closes with its last reference, so that no exception of a signal handler comes in between."""
+    """An open file. C closes it with its last reference, so that no exception of a signal handler can leave it open."""
 
-    _finalizing = False  # hides FileIO's own: else a ResourceWarning says that nobody closed it
+    _finalizing = False  # hides FileIO's: else a ResourceWarning says that nobody closed it
 
 
 class Memory(mmap.mmap):
-    """A mapping, and what other processes get: its file, or on Windows, where mmap keeps that for itself, its name."""
+    """A mapping, with its file to send to other processes. On Windows mmap hides the file, so its name is sent."""
 
     file: Descriptor
     inode: tuple[int, int] | None
@@ -98,7 +99,7 @@ if sys.platform == "win32":
         return mapped(f"dlpack.shared-{os.urandom(16).hex()}", size)
 
     def mapped(name: str, size: int) -> Memory:
-        """The memory of that name, which Windows keeps for as long as a process has the memory."""
+        """Maps the memory of that name. Windows keeps it as long as a process has it."""
         memory = Memory(-1, size, tagname=name)
         memory.name = name
         return memory
@@ -125,9 +126,9 @@ else:
     from multiprocessing import connection, resource_sharer
     from multiprocessing.context import get_spawning_popen
 
-    __import__("hmac")  # else multiprocessing imports it at the first receipt: a child forked then would wait for ever
+    __import__("hmac")  # else multiprocessing imports it at the first receipt: a child forked then would hang
     STDERR = 2  # the last of the standard descriptors
-    # Linux's, which os and fcntl of a CPython that was built with a glibc before 2.27 lack.
+    # Linux's. os and fcntl lack them if CPython was built with a glibc before 2.27.
     LIBC = ctypes.CDLL(None, use_errno=True)
     MFD_CLOEXEC, MFD_ALLOW_SEALING = 1, 2
     F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW = 1033, 1, 2, 4
@@ -137,8 +138,8 @@ else:
         return mapped(new_file(), size)
 
     def new_file() -> Descriptor:
-        """Without a name. One in memory can be sealed: nobody can cut off pages, which ends whoever reads them by
-        SIGBUS."""
+        """Opens a file without a name, if possible in memory. Such a file can be sealed: nobody can truncate it, which
+        would kill its readers by SIGBUS."""
         if sys.platform == "linux" and hasattr(LIBC, "memfd_create"):
             try:
                 return opened(LIBC.memfd_create, b"dlpack.shared", MFD_CLOEXEC | MFD_ALLOW_SEALING)
@@ -149,28 +150,28 @@ else:
             with tempfile.TemporaryFile(buffering=0) as file:
                 return copied(file)
         except FileNotFoundError:
-            socket.socket().close()  # raises where no descriptor is left: tempfile then says that no folder is usable
+            socket.socket().close()  # raises if no descriptor is left, which tempfile calls no usable folder
             raise
 
     def opened(function: Callable[..., int], *arguments: object) -> Descriptor:
-        """Owns the descriptor that a C function returns. FileIO calls the function itself, with two more arguments,
-        which it ignores: so no exception of a signal handler can come before the descriptor has its owner."""
+        """Calls a C function, and owns the descriptor that it returns. FileIO makes the call, with two more arguments,
+        which C ignores. So no exception of a signal handler can come before the descriptor has its owner."""
         ctypes.set_errno(0)
         try:
             return Descriptor("dlpack.shared", "r+", opener=partial(function, *arguments))
         except ValueError:  # it returned -1
             number = ctypes.get_errno()
-            if number == 0:  # it is an audit hook's
+            if number == 0:  # an audit hook raised it
                 raise
             raise OSError(number, os.strerror(number)) from None
 
     class Original(int):
-        """A descriptor. os.dup makes copies that no program inherits, unlike the C library's."""
+        """A descriptor. Programs don't inherit copies made by os.dup, as they do those of C's dup."""
 
         copy = property(os.dup)
 
     def copied(file: FileIO) -> Descriptor:
-        """Owns a copy of the descriptor at once, as opened does: FileIO calls getattr(Original(...), "copy", flags)."""
+        """Copies a descriptor and owns the copy, as opened does: FileIO calls getattr(Original(...), "copy", flags)."""
         return Descriptor("copy", "r+", opener=partial(getattr, Original(file.fileno())))
 
     def limit_of_size() -> int:
@@ -180,11 +181,11 @@ else:
             return resource.RLIM_INFINITY
 
     def mapped(file: Descriptor, size: int | None = None) -> Memory:
-        """The pages of the whole file. A new one gets its size, and keeps it."""
+        """Maps the whole file. A new file is passed with a size, which it gets and keeps."""
         standard = [file]
         try:
             if size is not None:
-                # Beyond this limit ftruncate raises SIGXFSZ, too, which ends a program that does not ignore it.
+                # Beyond this limit ftruncate also raises SIGXFSZ, which ends a program that does not ignore it.
                 if 0 <= limit_of_size() < size:
                     raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
                 os.ftruncate(file.fileno(), size)
@@ -193,22 +194,22 @@ else:
                         fcntl.fcntl(file, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
                     except OSError:  # a temporary file takes no seals
                         pass
-            # Closed standard descriptors stay taken until mmap has its own: what is written to them later must not end
-            # up in the memory.
+            # Occupies closed standard descriptors until mmap has its own: text written to one of them must not end up
+            # in the memory.
             while (file := copied(file)).fileno() <= STDERR:
                 standard.append(file)
-            # By a size of 0, mmap asks for the file's itself, and takes a refusal for 0.
+            # Passes the size: given 0, mmap asks for the file's size, and takes a refusal for 0.
             number, size = file.fileno(), size or os.fstat(file.fileno()).st_size
             if sys.version_info >= (3, 13):
-                memory = Memory(number, size, trackfd=False)  # else it keeps a second descriptor, for its resize
+                memory = Memory(number, size, trackfd=False)  # else it keeps a second descriptor, for resize
             else:
                 memory = Memory(number, size)
         except BaseException:
-            file.close()  # who keeps the error keeps this frame
+            file.close()  # a kept error would keep this frame and its file
             raise
         finally:
             standard.clear()
-        memory.file, memory.inode = file, inode(file)  # whoever has the memory may pass it on
+        memory.file, memory.inode = file, inode(file)  # so that any holder can pass it on
         return memory
 
     def inode(file: Descriptor) -> tuple[int, int] | None:
@@ -219,14 +220,14 @@ else:
         return status.st_dev, status.st_ino
 
     SHARER = vars(resource_sharer)["_resource_sharer"]  # typeshed lacks it
-    kept_open: list[socket.socket] = []  # the other ends of sockets that greenlets wait for
+    kept_open: list[socket.socket] = []  # the other ends of sockets on which greenlets wait
 
     def forget_parents() -> None:
-        """A child forgets what its parent sends, and the folder that goes with the parent. multiprocessing does so in
-        its own children: others sent what the parent sent next."""
+        """Makes a forked child forget the parent's messages, and its temporary folder. multiprocessing does this only
+        in its own children. Any other child would send what the parent sends next."""
         if type(SHARER._thread).__module__.startswith("gevent"):
-            # gevent's child keeps the parent's greenlets. The one that serves receivers would fail without end on a
-            # closed listener: it gets a socket on which nothing comes.
+            # A child of gevent keeps the parent's greenlets. The one that serves receivers would fail without end on
+            # a closed listener, so it gets a socket that receives nothing.
             with suppress(OSError):
                 silent, other = socket.socketpair()
                 with silent:
@@ -242,7 +243,7 @@ else:
         """Stands for a descriptor in a message. Receivers get the descriptor from a thread, the sharer.
 
         multiprocessing's own class leaks a copy of the descriptor if that thread can't be started, and later receivers
-        hang. Programs inherit the descriptor that it receives."""
+        hang. Programs inherit the descriptor that it receives. This class does neither."""
 
         def __init__(self, file: Descriptor) -> None:
             held = [file]
@@ -250,7 +251,7 @@ else:
             def send(receiver: connection.Connection, pid: int) -> None:
                 reduction.send_handle(receiver, held[0].fileno(), pid)
 
-            # Without a descriptor for a receiver's connection, the sharer prints errors until it gets one.
+            # Raises now if descriptors run out: later the sharer would print errors until it gets one for a connection.
             needed = [copied(file) for _ in ("listener", "connection", "copy of the connection")]
             needed.clear()
             try:
@@ -264,7 +265,7 @@ else:
                 ) from None
 
         def detach(self) -> int:
-            """The receiver's descriptor. This works once."""
+            """Returns the receiver's descriptor. Works once."""
             with (
                 SHARER.get_connection(self._id) as connection,
                 socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as receiver,
@@ -293,7 +294,7 @@ else:
 
     def sent(memory: Memory) -> tuple[Any, ...]:
         now = inode(memory.file)
-        if now and memory.inode and now != memory.inode:  # receivers would write into the file that has the number now
+        if now and memory.inode and now != memory.inode:  # another file has the number now
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         spawning = get_spawning_popen() is not None
         return (reduction.DupFd(memory.file.fileno()) if spawning else Sent(memory.file),)
@@ -327,7 +328,7 @@ def damaged(error: Exception) -> ValueError:
 
 
 def not_received(error: Exception) -> RuntimeError | MemoryError:
-    """No OSError, of which a Pool says nothing: its process ends, and the Pool waits for ever."""
+    """Returns the error for a failed receipt. An OSError would silently end a process of a Pool, which then hangs."""
     if isinstance(error, AuthenticationError):
         return RuntimeError(
             f"dlpack.shared: it can't be received: {error} (before it is sent, give both processes the same "
@@ -343,8 +344,8 @@ def not_received(error: Exception) -> RuntimeError | MemoryError:
 
 
 def reduced(x: DLPackObject) -> Any:
-    """What multiprocessing sends of a DLPackObject: of one over shared memory, and of its views by frombuffer, the
-    memory itself; of any other a pickle."""
+    """Returns what multiprocessing sends: for a DLPackObject over shared memory, and its views by frombuffer, the
+    memory itself; for any other a pickle."""
     memory = x.obj
     while type(memory) is DLPackObject:
         memory = memory.obj
@@ -353,12 +354,12 @@ def reduced(x: DLPackObject) -> Any:
         if 0 <= offset < len(memory):
             return part, (memory, dtype_of(x), x.shape, x.strides, offset)
     elif isinstance(memory, mmap.mmap) and memory.__module__ == __name__ and not x.readonly:
-        # Pickle would find the functions of this import under the names of those that go with the memory.
+        # pickle finds functions by name: those of this import, which don't fit the memory of the other.
         raise RuntimeError(
             "dlpack.shared: the memory was made before the package was imported anew, and can't be passed on (copy it "
             "into memory that is made now)"
         )
-    return x.__reduce_ex__(4)  # which pickles of every protocol can hold
+    return x.__reduce_ex__(4)  # its result fits pickles of every protocol
 
 
 def part(memory: Memory, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> DLPackObject:

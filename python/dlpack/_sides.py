@@ -1,4 +1,4 @@
-"""The errors of copy_into, which say whether the source or the target is meant."""
+"""Make the errors of copy_into say whether they mean the source or the target."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ._foreign import FILLED, text_of, type_name
 
 
 def about_side(side: str, error: BaseException) -> BaseException:
-    """The error of reading copy_into's source or target, which says which of the two it is about."""
+    """Returns the error of reading copy_into's source or target, with the name of that side in front."""
     kind = type(error)
     if kind is not TypeError and kind is not ValueError and kind is not BufferError:
         return error
     text = text_of(error)
-    if side == "target" and kind is not ValueError:  # which says what is wrong with obj itself
+    if side == "target" and kind is not ValueError:  # a ValueError is about the object itself
         text = of_target(text)
     named = kind(f"{side}: {text}")
     named.__cause__ = error.__cause__
@@ -22,7 +22,7 @@ def about_side(side: str, error: BaseException) -> BaseException:
 
 
 def sides_were_read(source: object, target: object, error: Exception) -> Exception:
-    """The error of copying, after both sides were read."""
+    """Returns the error of copying, with a hint, and with a note if a side is used up."""
     if type(error) not in (BufferError, ValueError):
         return error
     before = text = text_of(error)
@@ -52,8 +52,8 @@ def read_only_target(source: object, target: object) -> Exception:
     )
 
 
-# Hints that begin so make a copy, unless they have one of these words, which lead to the object's own memory. A copy of
-# copy_into's target would lose what is copied into it.
+# Hints that begin with OF_THIS_PACKAGE make a copy, unless they contain one of TO_OWN_MEMORY, which lead to the
+# object's own memory. A copy of copy_into's target would lose what is written to it.
 OF_THIS_PACKAGE = ("pass ", "copy ", "if it ", "it is open for writing", "after obj.flush()", "of a file's name")
 TO_OWN_MEMORY = (
     ".set_(obj)",
@@ -78,7 +78,7 @@ COPIES = ".astype(", "pyarrow.array("
 
 
 def of_target(text: str) -> str:
-    """The text of an error with a hint that leads to memory for writing."""
+    """Returns the text of an error about the target, with its hint changed to one that leads to writable memory."""
     text = text.replace(FILLED, "pass obj.data")
     text = text.replace("mode='c'", "mode='r+'").replace("ACCESS_COPY", "ACCESS_WRITE")
     text = text.replace("pass mmap", "open it in mode 'r+b', and pass mmap").replace(", with copy=None", "")

@@ -1,4 +1,4 @@
-"""Why the core can't start, in words; and its start in a forked child for which C can make no copy in memory."""
+"""Explain why the core can't start. Start it from a temporary file in a forked child if C can't copy it in memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FAILURES = {
 }
 NO_COPY = {EMFILE: "close files, raise ulimit -n", ENFILE: "close files, raise fs.file-max", EFBIG: "raise ulimit -f"}
 NO_DESCRIPTORS = {**NO_COPY, ENOSPC: "close epoll instances, raise fs.epoll.max_user_watches"}
-OF_PLACES = ("cannot open", "failed to map")  # what the loader says where a file may not be executed
+OF_PLACES = ("cannot open", "failed to map")  # the loader's words for a file that may not be executed
 NO_PLACE = "set TMPDIR to a folder from which files may be executed, use the spawn or forkserver start method"
 NO_THREAD = {
     EINVAL: "after unshare(CLONE_NEWPID) a process can't start any: fork first",
@@ -60,7 +60,7 @@ LIMITED_THREADS = (
 
 
 def start_failed(path: bytes, name: str, number: int, text: bytes | None, error: int) -> Exception | None:
-    """What to raise; None where another way to start the core was found."""
+    """Returns the exception to raise; None if the core was started in another way."""
     if name in ("library", "copy", "file") and (why := unreadable(path)) is not None:
         return failure(path, "unreadable", text=why)
     if name == "descriptors":
@@ -84,9 +84,9 @@ def words(text: bytes | None) -> str:
 
 
 def unreadable(path: bytes) -> str | None:
-    """Why the file can't be read; None where it can, or is not to blame."""
+    """Returns why the file can't be read; None if it can, or isn't to blame."""
     try:
-        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # it may be a FIFO, and Windows has none
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # it may be a FIFO; Windows lacks the flag
         try:
             os.fstat(file)
         finally:
@@ -101,7 +101,7 @@ def cause(text: bytes | None, error: int) -> str:
 
 
 def start_from_file(original: bytes, in_memory: str) -> Exception | None:
-    """Starts the core from a temporary file."""
+    """Starts the core from a temporary file; returns None, or the error."""
     causes = [in_memory]
     for folder in (os.environb.get(b"TMPDIR"), b"/tmp", b"/var/tmp", b"/dev/shm"):
         if folder is None:
@@ -139,5 +139,5 @@ def start_from(path: bytes, original: bytes) -> tuple[str | None, int, bytes | N
     finally:
         try:
             os.unlink(path)
-        except OSError:  # otherwise there is none
+        except OSError:  # it was not made
             pass

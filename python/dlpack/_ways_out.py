@@ -1,14 +1,14 @@
-"""Hints: what to pass instead of an object that was refused. It is loaded when the first of them is needed.
+"""Hints: what to pass instead of an object that was refused. Imported when the first hint is needed.
 
-A function looks at one object and returns its hint; None if there is none, or it might not work. Those that look at the
-text of an error as well are given it."""
+Each function looks at one object and returns its hint; None if there is none, or if it might not work. Some also get
+the text of the error."""
 
 from __future__ import annotations
 
 import io
 import os
 import stat
-from sys import modules  # the dict itself: sys loses it when Python ends
+from sys import modules  # the dict itself: sys loses it at exit
 
 from ._foreign import FILLED, MOST, NO_MEMORY, PROTOCOLS, is_a, is_numpy_scalar
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# Consumers may write to it, also those that don't know read-only memory; the file stays as it is.
+# A copy-on-write mapping: consumers may write to it without changing the file, even if they ignore the read-only flag.
 MAPPED = "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY)"
 BYREF = "pass ctypes.pointer(...) instead of ctypes.byref(...)"
 # Hints for objects of a class, by its library and name.
@@ -61,7 +61,7 @@ INSTEAD = {
     "tensorflow.SparseTensor": "pass tensorflow.sparse.to_dense(obj)",
     "tensorflow.SymbolicTensor": "it has no memory: pass what the function returns",
 }
-# Hints for objects that hold arrays under names: the attribute that has the names, and an expression of one array.
+# Hints for objects that hold arrays by name: the attribute with the names, and the expression for one array.
 BY_NAME = {
     "h5py.Group": ("keys", "numpy.asarray(obj[{}])"),
     "netCDF4.Dataset": ("variables", "numpy.asarray(obj[{}])"),
@@ -74,8 +74,8 @@ BY_NAME = {
 CONTAINERS = "builtins.dict_values", "builtins.frozenset", "builtins.set", "collections.deque"
 ITERATORS = "builtins.filter", "builtins.generator", "builtins.map"
 NUMPYS = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
-NO_NUMBERS = "bytes", "date", "object", "str", "time", "void"  # how the names of data types begin
-MOST_ROWS = 100_000  # that are looked at
+NO_NUMBERS = "bytes", "date", "object", "str", "time", "void"  # prefixes of data types' names
+MOST_ROWS = 100_000  # the most rows that a hint looks at
 DUCKDB_NUMBERS = "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE"
 DUCKDB_CASTS = {
     "DATE": ".cast('int32')",
@@ -87,7 +87,7 @@ DUCKDB_CASTS = {
 
 
 def classes_of(obj: object) -> list[str]:
-    """The classes that it derives from, by their library and name: "numpy.ndarray", "builtins.object"."""
+    """Returns the classes of obj, by their library and name: "numpy.ndarray", "builtins.object"."""
     names = []
     for kind in type(obj).__mro__:
         module = getattr(kind, "__module__", None)
@@ -97,12 +97,12 @@ def classes_of(obj: object) -> list[str]:
 
 
 def is_of(obj: object, library: str) -> bool:
-    """True if its class, or one that this derives from, is a library's."""
+    """True if obj's class, or a base of it, belongs to a library."""
     return bool([name for name in classes_of(obj) if name.startswith(f"{library}.")])
 
 
 def look_up(obj: object, name: str) -> Any:
-    """An attribute; "" if it is absent or raises."""
+    """Returns an attribute; "" if it is absent or raises."""
     try:
         return getattr(obj, name, "")
     except NO_MEMORY:
@@ -112,20 +112,20 @@ def look_up(obj: object, name: str) -> Any:
 
 
 def has_numbers(obj: Any) -> bool:
-    """True if its data type is one of numbers."""
+    """True if obj's data type is one of numbers or booleans."""
     dtype = str(obj.dtype).lower()  # pandas has "Int64"
     return "int" in dtype or "float" in dtype or "complex" in dtype or "bool" in dtype
 
 
 def is_number(kind: Any) -> bool:
-    """True if a data type of pyarrow's is one of numbers."""
+    """True if a data type of pyarrow is one of numbers."""
     types = modules["pyarrow"].types
     return bool(types.is_integer(kind) or types.is_floating(kind))
 
 
 def type_of_numbers(items: list[Any]) -> str | None:
-    """The argument of astype that makes numbers of Python's objects or texts, and the bracket behind it; None without
-    numbers."""
+    """Returns the text after "astype(" that turns Python's objects or texts into numbers, such as "'float64')"; None if
+    they aren't numbers."""
     kinds = set()
     date = modules["datetime"].date if "datetime" in modules else ()
     for item in items:
@@ -133,7 +133,7 @@ def type_of_numbers(items: list[Any]) -> str | None:
             kinds.add("'datetime64[us]').view('int64')")
         elif isinstance(item, complex):
             kinds.add("'complex128')")
-        elif item is not None:  # of which numpy makes NaN
+        elif item is not None:  # numpy turns None into NaN
             try:
                 float(item)
             except (TypeError, ValueError):
@@ -145,7 +145,7 @@ def type_of_numbers(items: list[Any]) -> str | None:
 
 
 def shape_of(item: Any, looked_at: int = MOST) -> tuple[int, ...] | None:
-    """The shape of a number, or of a nested list of numbers, by its first items; else None."""
+    """Returns the shape of a number, or of a nested list of numbers, judged by its first items; else None."""
     if isinstance(item, (int, float, complex)):
         return () if not isinstance(item, int) or -(2**63) <= item < 2**63 else None
     if not isinstance(item, list | tuple):
@@ -156,7 +156,7 @@ def shape_of(item: Any, looked_at: int = MOST) -> tuple[int, ...] | None:
 
 
 def has_buffer_of_python(obj: object) -> bool:
-    """True if memoryview(obj) is safe: it crashes on the buffer of a foreign object that lies about its shape."""
+    """True if memoryview(obj) is safe: it crashes on a foreign object whose buffer lies about its shape."""
     safe = {"builtins.bytes", "builtins.bytearray", "builtins.memoryview", "array.array", "mmap.mmap", "_ctypes._CData"}
     return not safe.isdisjoint(classes_of(obj))
 
@@ -222,11 +222,11 @@ def of_path(obj: object) -> str | None:
 
 
 def of_container(obj: Any) -> str | None:
-    """Hint for an object of which a list is made first."""
+    """Hint for an iterable that has to become a list first, and for a range."""
     if isinstance(obj, range):
         return "pass numpy.asarray(obj)"
     kind = classes_of(obj)[0]
-    if kind in ITERATORS:  # what it yields would be lost
+    if kind in ITERATORS:  # list(obj) here would consume it
         return "if it yields numbers, pass numpy.asarray(list(obj))"
     if kind not in CONTAINERS:
         return None
@@ -256,7 +256,7 @@ def of_pandas(obj: Any) -> str | None:
         return of_pyarrow("pyarrow.array(obj)", modules["pyarrow"].array(obj))
     if not has_numbers(obj):
         return None
-    numbers = getattr(obj.dtype, "numpy_dtype", None)  # of Int64 and the like, whose nulls are a mask
+    numbers = getattr(obj.dtype, "numpy_dtype", None)  # Int64 and the like, which mask their nulls
     if numbers is None:
         return "pass numpy.asarray(obj)"
     return f"pass obj.to_numpy({'float64' if obj.isna().any() else str(numbers)!r}, na_value=numpy.nan)"
@@ -278,7 +278,7 @@ def of_datasets(obj: Any) -> str | None:
 
 
 def of_duckdb(obj: Any) -> str | None:
-    """Hint for a connection, which may have a result."""
+    """Hint for a connection of duckdb, which may have a result."""
     if "_duckdb.DuckDBPyConnection" not in classes_of(obj):
         return None
     if obj.description is None:
@@ -323,7 +323,7 @@ def of_array(obj: Any) -> str | None:
     """Hint for an object that numpy.asarray accepts."""
     if not callable(obj.__array__):
         return None
-    if look_up(obj, "shape") is None:  # h5py's datasets of h5py.Empty
+    if look_up(obj, "shape") is None:  # a dataset of h5py.Empty
         return "it has no items"
     dtype = look_up(obj, "dtype")
     name = dtype.__name__ if isinstance(dtype, type) else look_up(dtype, "name")
@@ -350,8 +350,8 @@ def of_buf(obj: Any) -> str | None:
 
 
 def of_file(obj: Any) -> str | None:
-    """Hint for an open file. Only a file of the system can be mapped: a reader of a compressed file has that file's
-    descriptor."""
+    """Hint for an open file. Only an uncompressed file is mapped: the reader of a compressed one has the descriptor of
+    the compressed bytes."""
     is_readable = obj.readable()
     if is_readable is False:
         return "it is open for writing alone: open it for reading"
@@ -375,7 +375,7 @@ def of_file(obj: Any) -> str | None:
 
 
 def instead_of_pointer(obj: Any) -> str | None:
-    """The address in a ctypes int, or in a pointer of another library."""
+    """Hint for an address in a ctypes int, or in a pointer of another library."""
     if is_a(type(obj), "_ctypes", "_SimpleCData") and type(obj.value) is int:
         return "pass obj.value"
     if hasattr(type(obj), "__int__") and not hasattr(type(obj), "__float__"):
@@ -388,8 +388,8 @@ def of_unmasked(obj: Any) -> str | None:
 
 
 def of_items(obj: Any, text: str) -> str | None:
-    """Hint for memory whose items DLPack lacks; text is the error's. No array or view is made of what a foreign class
-    says of its memory."""
+    """Hint for memory whose items DLPack lacks; text is the error's. Doesn't trust a foreign class: makes no array or
+    view from its description of the memory."""
     numpy = modules["numpy"] if "numpy" in modules else None
     owner = obj.obj if isinstance(obj, memoryview) and "Python objects" in text else obj
     if numpy is not None and isinstance(owner, numpy.ndarray | numpy.generic):
@@ -403,7 +403,7 @@ def of_items(obj: Any, text: str) -> str | None:
         return None
     with memoryview(obj) as view:
         if "long double" in text:
-            if view.format in ("g", "Zg"):  # numpy's
+            if view.format in ("g", "Zg"):  # a long double of numpy
                 return f"pass numpy.asarray(obj).astype('{'float64' if view.format == 'g' else 'complex128'}')"
             return "pass numpy.frombuffer(memoryview(obj).tobytes(), 'g').astype('float64')"
         flat = "memoryview(obj).cast('B')" if view.c_contiguous else "memoryview(obj).tobytes()"
@@ -440,7 +440,7 @@ def of_numpy(name: str, dtype: Any, array: Any = None) -> str | None:
 
 
 def of_conversion(source: Any, text: str) -> str | None:
-    """Hint for a source of another data type than its target; text is "source is int8 (3,), target is ..."."""
+    """Hint for a source whose data type differs from the target's; text is "source is int8 (3,), target is ..."."""
     words = text.split()
     given, wanted = words[words.index("is") + 1], words[words.index("target") + 2]
     kinds = classes_of(source)
@@ -457,7 +457,7 @@ def of_conversion(source: Any, text: str) -> str | None:
 
 
 def of_shape(source: Any, text: str) -> str | None:
-    """Hint for a source of another shape than its target, and the same number of items."""
+    """Hint for a source whose shape differs from the target's, with the same number of items."""
     kinds, shape = classes_of(source), text.partition("target is ")[2].partition(" (")[2].partition(")")[0]
     if "numpy.ndarray" not in kinds and "torch.Tensor" not in kinds:
         return None
@@ -470,7 +470,7 @@ def of_frame(obj: Any) -> str | None:
     if is_of(obj, "xarray"):
         if isinstance(obj.data, numpy.ndarray):
             return of_numpy("numpy.asarray(obj)", obj.data.dtype, obj.data)
-        return "pass numpy.asarray(obj)" if has_numbers(obj) else None  # which may take long
+        return "pass numpy.asarray(obj)" if has_numbers(obj) else None  # computing it may take long
     if obj.ndim == 2:
         numbers = [i for i in range(obj.shape[1]) if has_numbers(obj.iloc[:, i])]
         if len(numbers) < obj.shape[1]:
@@ -480,7 +480,7 @@ def of_frame(obj: Any) -> str | None:
 
 
 def of_wrapper(obj: Any, refusal: str) -> str | None:
-    """Hint for torch's tensors that consist of other tensors."""
+    """Hint for torch's tensors that wrap other tensors, or have no memory."""
     kinds = classes_of(obj)
     if "torch.Tensor" not in kinds:
         return None
@@ -495,7 +495,7 @@ def of_wrapper(obj: Any, refusal: str) -> str | None:
 
 
 def of_parts(obj: Any, refusal: str) -> str | None:
-    """Hint for other tensors without memory, which torch.compile takes apart."""
+    """Hint for other tensors without memory of their own, which torch.compile can flatten into plain tensors."""
     for name in obj.__tensor_flatten__()[0]:
         if getattr(obj, name).data_ptr():
             return f"pass obj.{name}, and so on: its tensors one by one"
@@ -531,8 +531,8 @@ def of_tensor(obj: Any, refusal: str) -> str | None:
 
 
 def of_refusing(obj: Any, refusal: str) -> str | None:
-    """Hint for an object that refuses to export its memory, and may give it to numpy. Nothing of it is called: it may
-    ask others, and these again."""
+    """Hint for an object that refuses to export its memory, but may be accepted by numpy. Calls no method of it: that
+    might ask other producers in turn."""
     device = str(look_up(obj, "device")).lower()
     return None if "torch.Tensor" in classes_of(obj) or "cuda" in device or "gpu" in device else of_array(obj)
 
@@ -541,7 +541,7 @@ def of_pyarrow_object(obj: Any, has_nulls: bool) -> str | None:
     if not is_of(obj, "pyarrow"):
         return None
     name, is_stream = "obj", hasattr(obj, "read_all")
-    if is_stream or hasattr(obj, "num_columns"):  # of a stream nothing is left
+    if is_stream or hasattr(obj, "num_columns"):  # a stream has been consumed
         kinds = obj.schema.types
         i = ([i for i, kind in enumerate(kinds) if is_number(kind)] or [0])[0]
         column = obj.schema.names[i]
@@ -552,8 +552,8 @@ def of_pyarrow_object(obj: Any, has_nulls: bool) -> str | None:
 
 
 def of_pyarrow(name: str, array: Any, has_nulls: bool = False, is_part: bool = False) -> str | None:
-    """Hint for a pyarrow array, in chunks or not; name is its expression. has_nulls: there may be others than in this
-    array; is_part: it has the first items alone."""
+    """Hint for a pyarrow array, chunked or not; name is its expression. has_nulls: the data may have nulls, even if
+    this array has none. is_part: this array has only the first items."""
     types, kind = modules["pyarrow"].types, array.type
     is_chunked = hasattr(array, "chunks")
     parts = (array.chunks if is_chunked else [array]) or [modules["pyarrow"].nulls(0, kind)]
@@ -584,7 +584,7 @@ def of_pyarrow(name: str, array: Any, has_nulls: bool = False, is_part: bool = F
 
 
 def next_step(types: Any, kind: Any, has_nulls: bool, parts: list[Any]) -> tuple[str, Callable[[Any], Any]] | None:
-    """A step nearer to the numbers in pyarrow's arrays of this type, as text and function; None at the numbers."""
+    """Returns a step towards the numbers in pyarrow's arrays of this type, as (text, function); None at the numbers."""
     if hasattr(kind, "storage_type"):
         return ".storage", lambda part: part.storage
     if types.is_dictionary(kind):
@@ -605,7 +605,7 @@ def next_step(types: Any, kind: Any, has_nulls: bool, parts: list[Any]) -> tuple
 
 
 def cast_of(types: Any, kind: Any, sample: list[Any]) -> str | None:
-    """The cast that makes numbers of pyarrow's items of this type; None if none does. sample: the first items."""
+    """Returns the cast that turns pyarrow's items of this type into numbers, or None. sample: the first items."""
     if is_number(kind) or types.is_boolean(kind) or types.is_fixed_size_binary(kind):
         return ""
     if types.is_null(kind):
@@ -640,7 +640,7 @@ def of_polars(obj: Any, has_nulls: bool) -> str | None:
         else:
             if kind == "Array" and sample.dtype.inner.is_numeric() and not has_nulls:
                 break
-            drop = ".drop_nulls()" * (kind == "List")  # of empty lists, explode makes nulls
+            drop = ".drop_nulls()" * (kind == "List")  # explode turns empty lists into nulls
             name, sample, is_flat = f"{name}.explode(){drop}", sample.explode(), kind == "List"
     casts = {"String": ".cast(polars.Float64)", "Decimal": ".cast(polars.Float64)", "Int128": ".cast(polars.Float64)"}
     casts |= dict.fromkeys(("Categorical", "Enum", "Date", "Datetime", "Duration", "Time"), ".to_physical()")
@@ -682,12 +682,12 @@ def of_pandas_object(obj: Any, has_nulls: bool) -> str | None:
     if not obj.isna().any():
         return f"pass {name}"
     if isinstance(obj.dtype, modules["numpy"].dtype):
-        return f"pass {name}.to_numpy()"  # in which NaN stays
+        return f"pass {name}.to_numpy()"  # keeps NaN
     return f"pass {name}.fillna({'False), with copy=None' if 'bool' in kind else '0)'}"
 
 
 def of_duckdb_relation(obj: Any, has_nulls: bool) -> str | None:
-    """Hint for a query, which is not run again."""
+    """Hint for a query of duckdb. Doesn't run it again."""
     if "duckdb.DuckDBPyRelation" not in classes_of(obj) and "_duckdb.DuckDBPyRelation" not in classes_of(obj):
         return None
     kinds = [str(kind) for kind in obj.types]
@@ -706,17 +706,17 @@ def of_xarray(obj: Any, has_nulls: bool) -> str | None:
 
 
 def of_nanoarrow(obj: Any, has_nulls: bool) -> str | None:
-    """Hint for nanoarrow's arrays, if the program uses pyarrow. pyarrow trusts what it is given, so of other libraries
-    nothing is given to it here."""
+    """Hint for nanoarrow's arrays, if the program uses pyarrow. pyarrow trusts the arrays that it imports, so other
+    libraries' arrays aren't passed to it here."""
     if not is_of(obj, "nanoarrow"):
         return None
     try:
         return of_pyarrow("pyarrow.array(obj)", modules["pyarrow"].array(obj))
-    except ValueError:  # there are several chunks
+    except ValueError:  # it has several chunks
         return of_pyarrow("pyarrow.chunked_array(obj)", modules["pyarrow"].chunked_array(obj))
 
 
-# The functions that are asked, in this order, by what was wrong.
+# The functions to try, in this order, by what was wrong.
 HINTS: dict[str, tuple[Callable[..., str | None], ...]] = {
     "shares no memory": (
         of_closed,

@@ -49,7 +49,7 @@ __all__ = [
     "borrow",
 ]
 
-# void (*deleter)(DLManagedTensor* self), and the same of a DLManagedTensorVersioned. A call of it releases the GIL.
+# void (*deleter)(DLManagedTensor* self); likewise for DLManagedTensorVersioned. Calling it releases the GIL.
 DELETER = CFUNCTYPE(None, c_void_p)
 
 
@@ -66,7 +66,7 @@ class DLDataType(Structure):
 
 
 class DLTensor(Structure):
-    """The shape and the strides have ndim items each; strides count elements; byte_offset counts bytes from data."""
+    """shape and strides have ndim items each. strides count elements; byte_offset counts bytes from data."""
 
     _fields_ = [
         ("data", c_void_p),
@@ -80,13 +80,13 @@ class DLTensor(Structure):
 
 
 class DLManagedTensor(Structure):
-    """What a capsule named "dltensor" points to. Whoever takes it over calls its deleter once, with its address."""
+    """For a capsule named "dltensor". Its consumer calls the deleter once, with its address."""
 
     _fields_ = [("dl_tensor", DLTensor), ("manager_ctx", c_void_p), ("deleter", DELETER)]
 
 
 class DLManagedTensorVersioned(Structure):
-    """What a capsule named "dltensor_versioned" points to. Whoever takes it over calls its deleter once, likewise."""
+    """For a capsule named "dltensor_versioned". Its consumer calls the deleter once, with its address."""
 
     _fields_ = [
         ("version", DLPackVersion),
@@ -106,15 +106,15 @@ _get_pointer = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer"
 
 @contextmanager
 def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTensor]]:
-    """A pointer to the DLTensor of any object that asdlpack takes, for a C function; valid within the block.
+    """Lend a C function a pointer to the DLTensor of any object that asdlpack accepts, valid within the with block.
 
-    The memory stays alive and locked so long. Afterwards the DLTensor is empty: its data, shape and strides are NULL.
-    writable: whether the function writes; a DLTensor can't say that it must not. A GPU's memory is complete in the
-    order of CUDA's legacy default stream.
+    The memory stays alive and locked until the block ends. Then the DLTensor is emptied: its data, shape and strides
+    become NULL. writable: True if the function writes; a DLTensor has no read-only flag. A GPU's memory is ordered by
+    CUDA's legacy default stream.
 
-    Raises what asdlpack raises, and BufferError for memory that is to be writable and is read-only or a copy that obj
-    made for this call, and for items padded to bytes, which a DLTensor can't describe. A capsule or a structure is
-    taken over, but not where it is refused.
+    Raises what asdlpack raises. With writable=True, raises BufferError for memory that is read-only, or that is a copy
+    which obj made for this call. Raises BufferError for items padded to bytes, which a DLTensor can't describe. A
+    capsule or a structure is consumed, unless it is refused.
 
     >>> import ctypes
     >>> with borrow(b"abc") as tensor:
@@ -149,7 +149,7 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
 
 
 def has_writable_buffer(obj: object) -> bool:
-    """Whether copy_into can have it for its target where DLPack can't describe it."""
+    """True if copy_into can write to obj through its buffer, even if DLPack can't describe it."""
     try:
         return not memoryview(obj).readonly  # type: ignore[arg-type]
     except (TypeError, ValueError, BufferError):
@@ -159,8 +159,10 @@ def has_writable_buffer(obj: object) -> bool:
 def read_structure(
     obj: object, copy: bool | None, device: tuple[int, int] | None, owner: object = None, *, takes: bool = True
 ) -> Callable[[], DLPackObject] | Exception:
-    """The call that shares what a pointer leads to, for C to make, or an exception, for C to raise. A DLTensor is
-    borrowed: it lives by its owner. The others are taken over, or just looked at."""
+    """Returns the call that shares the structure behind a pointer, for C to make, or an exception, for C to raise.
+
+    A DLTensor is borrowed, and owner keeps its memory alive. The other structures are taken over if `takes` is true,
+    else only read."""
     for kind, (structure, of_structure) in enumerate(zip(STRUCTURES, POINTERS, strict=True)):
         if type(obj) is structure:
             return TypeError(

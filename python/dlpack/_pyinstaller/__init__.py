@@ -1,4 +1,4 @@
-"""PyInstaller calls hook_dirs, the entry point of pyproject.toml, to find the hook that lies here."""
+"""The folder of the PyInstaller hook. PyInstaller finds it by hook_dirs, an entry point of pyproject.toml."""
 
 
 def hook_dirs() -> list[str]:

@@ -1,3 +1,3 @@
-# DLPackObject.__array__ imports numpy, which its callers have: so numpy, 50 MB, comes along only where the application
-# imports it. What else dlpack needs, PyInstaller sees in __init__.py.
+# DLPackObject.__array__ imports numpy, which its callers import anyway. So numpy (50 MB) is bundled only if the
+# application imports it. PyInstaller finds the other modules that dlpack needs from __init__.py.
 excludedimports = ["numpy"]
