@@ -9,7 +9,7 @@ import (
 type Item struct {
 	DataType  DataType
 	Flags     Flags // the DLTensor's; other protocols set SubbyteTypePadded at most
-	Swapped   bool  // the bytes of each word are in non-native order
+	Swapped   bool  // the bytes of each word, which has several, are in non-native order
 	BitPacked bool  // each item is one bit, the lowest bit of a byte first; DataType is the copy's, Bool
 }
 

@@ -244,7 +244,7 @@ func (d *Description) checkSubbyte(t *Tensor) error {
 // result.
 func (d *Description) checkCurable(t *Tensor, odd int) error {
 	alignment := t.DataType.Alignment()
-	if d.Swapped && alignment > 1 {
+	if d.Swapped {
 		return NeedsCopy(d.typeText() +
 			": big-endian; DLPack needs native byte order (" + d.cure("convert", t) + ")")
 	}

@@ -134,7 +134,6 @@ func TestAValidDescriptionBecomesATensor(t *testing.T) {
 			0, 5, 5, true},
 		{"padded", described(float4Type, []int64{3, 3}, flags(SubbyteTypePadded), strides(-3, 2)), []int64{-3, 2},
 			[]int64{-3, 2}, 6, 5, 9, false},
-		{"swapped bytes", described(int8Type, []int64{3}, swapped), []int64{1}, []int64{1}, 0, 3, 3, true},
 		{"no bits", described(boolType, []int64{0}, bitPacked(7), at(0)), []int64{1}, []int64{1}, 0, 0, 0, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {

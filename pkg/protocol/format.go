@@ -185,7 +185,7 @@ func (r *formatReader) code(f *format) error {
 	if isComplex {
 		f.item.DataType = dlpack.DataType{Code: dlpack.Complex, Bits: 16 * bytes, Lanes: 1}
 	}
-	f.item.Swapped = r.order == '>' || r.order == '!'
+	f.item.Swapped = (r.order == '>' || r.order == '!') && f.item.DataType.Alignment() > 1
 	return nil
 }
 

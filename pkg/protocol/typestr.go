@@ -51,7 +51,7 @@ func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 		return dlpack.Item{}, malformed(field, text, `no byte order, for items of `+strconv.FormatInt(size, 10)+
 			` bytes; expected "<" or ">"`)
 	}
-	item.Swapped = order == '>'
+	item.Swapped = order == '>' && item.DataType.Alignment() > 1
 	return item, nil
 }
 
