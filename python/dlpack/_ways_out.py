@@ -680,7 +680,7 @@ def of_pandas_object(obj: Any, has_nulls: bool) -> str | None:
         sample = modules["pyarrow"].array(obj if is_arrow else obj.head(MOST))
         return of_pyarrow(f"pyarrow.array({name})", sample, has_nulls, is_part=len(sample) < len(obj))
     if not obj.isna().any():
-        return f"pass {name}"
+        return f"pass {name}{', with copy=None' * ('bool' in kind)}"
     if isinstance(obj.dtype, modules["numpy"].dtype):
         return f"pass {name}.to_numpy()"  # keeps NaN
     return f"pass {name}.fillna({'False), with copy=None' if 'bool' in kind else '0)'}"

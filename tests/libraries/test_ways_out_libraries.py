@@ -395,6 +395,7 @@ REFUSED = {
         lambda: pandas.Series(pandas.interval_range(0, 2)),
         "numpy.asarray(obj.array.left)",
     ),
+    "booleans in a table of pandas": (lambda: pandas.DataFrame({"a": [True, False], "b": ["x", "y"]}), "obj['a']"),
     "complex numbers in pandas": (lambda: pandas.Series([1j, 2]), "numpy.asarray(obj)"),
     "complex numbers in a table of pandas": (lambda: pandas.DataFrame({"a": [1j, 2]}), "numpy.asarray(obj)"),
     "complex numbers of Python in pandas": (
@@ -570,6 +571,7 @@ VALUES = {
     "nulls in lists of pandas": [1, 0, 2, 3],
     "chunks of nanoarrow with nulls": [1, 0, 2],
     "complex numbers of xarray": [1j, 2],
+    "booleans in a table of pandas": [True, False],
     "complex numbers in pandas": [1j, 2],
     "complex numbers in a table of pandas": [[1j], [2]],
     "complex numbers of Python in pandas": [1j, 2],
