@@ -84,4 +84,7 @@ describe_function *running_core(void);
  * can answer; the answer is undefined. */
 bool look_up(const struct request *request, struct answer *answer);
 
+/* Gives an answer of look_up the layout of a copy: row-major, from its first item on. */
+void describe_without_gaps(const struct request *request, struct answer *answer);
+
 #endif

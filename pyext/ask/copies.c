@@ -31,20 +31,6 @@ struct side side_of(const struct request *request, const struct answer *answer, 
     return (struct side){request->data + answer->offset, answer->below, answer->above, strides};
 }
 
-/* Sets the strides of row-major memory without gaps. Returns the bytes of all items. */
-static size_t compact_strides(struct answer *answer)
-{
-    int64_t count = 1;
-    bool empty = false;
-    for (int32_t i = answer->ndim - 1; i >= 0; i--) {
-        int64_t length = answer->dims[i];
-        answer->dims[answer->ndim + i] = count;
-        count *= length + (length == 0);
-        empty = empty || length == 0;
-    }
-    return empty ? 0 : (size_t)(count * answer->itemsize);
-}
-
 __attribute__((noinline)) int copy_known(struct request *request, struct answer *answer)
 {
     int64_t strides[MAX_NDIM];
@@ -56,7 +42,8 @@ __attribute__((noinline)) int copy_known(struct request *request, struct answer 
         .swap = answer->swap,
     };
     bool contiguous = request->owned && (request->facts & FACT_STRIDES) == 0 && answer->swap == 0;
-    size_t bytes = compact_strides(answer);
+    describe_without_gaps(request, answer);
+    size_t bytes = answer->above;
     void *memory = allocate_aligned(bytes);
     if (memory == NULL) {
         return 0;
@@ -70,8 +57,6 @@ __attribute__((noinline)) int copy_known(struct request *request, struct answer 
         }
     }
     answer->memory = memory;
-    answer->below = 0;
-    answer->above = bytes;
     answer->offset = bytes == 0 ? answer->offset : (uint64_t)(uintptr_t)memory - request->data;
     answer->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
     return 1;
