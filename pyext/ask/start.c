@@ -34,10 +34,7 @@ static struct failure start_alone(const char *copy)
     if (!stack_has_bytes(GO_STACK)) {
         return (struct failure){.name = "stack", .number = GO_STACK >> 10};
     }
-    struct failure failure = check_start();
-    if (failure.name == NULL) {
-        failure = start_runtime(core_path, copy, &core);
-    }
+    struct failure failure = start_runtime(core_path, copy, &core);
     if (failure.name != NULL) {
         return failure;
     }

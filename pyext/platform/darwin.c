@@ -3,6 +3,7 @@
  * It is C because it must run before there is a Go runtime. */
 #include "platform/platform.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,11 +12,6 @@ int usable_cpus(void)
 {
     long count = sysconf(_SC_NPROCESSORS_ONLN);
     return count < MOST_CPUS ? (int)count : MOST_CPUS;
-}
-
-bool stack_is_large(void)
-{
-    return false;
 }
 
 bool measure_stack(size_t *used, size_t *size)
@@ -33,9 +29,8 @@ bool may_be_loaded(const char *path)
     return stat(path, &facts) != 0 || S_ISREG(facts.st_mode);
 }
 
-/* dlpack._start makes the copy instead: a temporary file. */
-struct failure open_library_copy(const char *path, unsigned copies, void **entry)
+int create_memfd(void)
 {
-    (void)path, (void)copies, (void)entry;
-    return (struct failure){.name = "copy", .text = "macOS has no memfd"};
+    errno = ENOSYS;
+    return -1;
 }

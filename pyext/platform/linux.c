@@ -7,19 +7,15 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <link.h>
-#include <linux/memfd.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -54,81 +50,19 @@ bool may_be_loaded(const char *path)
     return regular && (!is_elf || header.e_shoff + header.e_shnum * sizeof(ElfW(Shdr)) <= (size_t)facts.st_size);
 }
 
-/* Beyond RLIMIT_FSIZE a write raises SIGXFSZ, which ends the process unless it is ignored, as Python does. */
-static bool may_be_copied(const char *path)
+int create_memfd(void)
 {
-    struct stat facts;
-    struct rlimit limit;
-    return stat(path, &facts) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 || (rlim_t)facts.st_size <= limit.rlim_cur;
-}
-
-static struct failure copy_file(const char *path, int to)
-{
-    int from = open(path, O_RDONLY | O_CLOEXEC);
-    if (from < 0) {
-        return (struct failure){.name = "copy", .text = path, .error = errno};
-    }
-    ssize_t copied;
-    do {
-        copied = sendfile(to, from, NULL, INT_MAX);
-    } while (copied > 0);
-    struct failure failure = {.name = copied == 0 ? NULL : "copy", .text = "sendfile", .error = errno};
-    close(from);
-    return failure;
-}
-
-/* Loads the memfd by a path that debuggers can open as well. /proc/thread-self is right even if /proc was mounted for
- * another PID namespace; getpid() is not. The loader must not know the path from an earlier copy, or another package's:
- * so it begins with one more slash per copy. Measured: 214 copies load in one process. */
-static struct failure open_memfd(int memfd, unsigned copies, void **entry)
-{
-    enum { MOST = 4000 };
-    char self[64] = "", path[MOST + 128];
-    if (readlink("/proc/thread-self", self, sizeof self - 1) < 0) {
-        return (struct failure){.name = "copy", .text = "/proc/thread-self", .error = errno};
-    }
-    void *known;
-    do {
-        copies = copies % MOST + 1;
-        memset(path, '/', copies);
-        snprintf(path + copies, 128, "proc/%s/fd/%d", self, memfd);
-        known = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-    } while (known != NULL && dlclose(known) == 0);
-    struct failure failure = open_library(path, entry);
-    failure.name = failure.name == NULL ? NULL : "copy";
-    return failure;
-}
-
-/* glibc before 2.27 lacks memfd_create. */
-static int create_memfd(unsigned flags)
-{
-    return (int)syscall(SYS_memfd_create, "dlpack core", flags);
-}
-
-/* Loads a copy of the file, since the loader would return the library that it knows. */
-struct failure open_library_copy(const char *path, unsigned copies, void **entry)
-{
-    enum { EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */, HIGH = 63 };
-    if (!may_be_copied(path)) {
-        return (struct failure){.name = "file size"};
-    }
-    int memfd = create_memfd(MFD_CLOEXEC | EXECUTABLE);
-    if (memfd < 0 && (memfd = create_memfd(MFD_CLOEXEC)) < 0) {
-        return (struct failure){.name = "copy", .text = "memfd_create", .error = errno};
-    }
+    enum { CLOEXEC = 1, EXECUTABLE = 0x10 /* MFD_EXEC, which kernels before 6.3 refuse */, HIGH = 63 };
+    /* glibc before 2.27 lacks memfd_create. */
+    int memfd = (int)syscall(SYS_memfd_create, "dlpack core", CLOEXEC | EXECUTABLE);
+    memfd = memfd >= 0 ? memfd : (int)syscall(SYS_memfd_create, "dlpack core", CLOEXEC);
     /* Debuggers open the file by the loader's path for it: a high descriptor is not soon another file's. From 64 on the
      * kernel would enlarge the descriptor table, which takes 10 ms in a process with threads. */
-    int high = fcntl(memfd, F_DUPFD_CLOEXEC, HIGH);
+    int high = memfd < 0 ? -1 : fcntl(memfd, F_DUPFD_CLOEXEC, HIGH);
     if (high >= 0) {
         close(memfd);
-        memfd = high;
     }
-    struct failure failure = copy_file(path, memfd);
-    if (failure.name == NULL) {
-        failure = open_memfd(memfd, copies, entry);
-    }
-    close(memfd);
-    return failure;
+    return high >= 0 ? high : memfd;
 }
 
 /* Limits. */
@@ -155,34 +89,6 @@ void *map_zeroed_by_fork(size_t bytes)
     }
     madvise(memory, bytes, WIPE_ON_FORK);
     return memory;
-}
-
-static bool is_limited(int resource)
-{
-    struct rlimit limit;
-    return getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
-static const char denied[] = "a filter of system calls denies mmap";
-
-/* Names the limit that made mmap fail with this error. */
-static const char *limit_met(int error)
-{
-    if (error == EAGAIN) {
-        return "ulimit -l, since mlockall locks new memory";
-    }
-    if (error != ENOMEM) {
-        return denied;
-    }
-    void *page = map_memory(1, PROT_NONE);
-    if (page == MAP_FAILED) {
-        return is_limited(RLIMIT_AS) ? "vm.max_map_count, or ulimit -v" : "vm.max_map_count";
-    }
-    munmap(page, 1);
-    if (is_limited(RLIMIT_DATA)) {
-        return is_limited(RLIMIT_AS) ? "ulimit -d, -v" : "ulimit -d";
-    }
-    return is_limited(RLIMIT_AS) ? "ulimit -v" : "vm.overcommit_memory";
 }
 
 static void *wait_for(void *gate)
@@ -240,10 +146,10 @@ static struct failure check_limits(size_t addresses, size_t data, int threads)
     addresses += threads * (size_t)GO_ARENA;
     void *reserved = map_memory(addresses, PROT_NONE), *written = MAP_FAILED;
     if (reserved == MAP_FAILED) {
-        failure = (struct failure){.name = "addresses", .number = addresses >> 20, .text = limit_met(errno)};
+        failure = (struct failure){.name = "addresses", .number = addresses >> 20, .error = errno};
     }
     else if ((written = map_memory(data, PROT_READ | PROT_WRITE)) == MAP_FAILED) {
-        failure = (struct failure){.name = "memory", .number = data >> 20, .text = limit_met(errno)};
+        failure = (struct failure){.name = "memory", .number = data >> 20, .error = errno};
     }
     else if ((error = try_threads(threads)) != 0) {
         failure = (struct failure){.name = "threads", .number = threads, .error = error};
@@ -277,22 +183,6 @@ static rlim_t main_stack_limit(void)
         getrlimit(RLIMIT_STACK, &now);
     }
     return now.rlim_cur;
-}
-
-/* Returns the end of the main thread's stack if it may grow to LARGE, and this runs less than half of that below. */
-static char *large_stack_end(void)
-{
-    enum { LARGE = 1 << 20 };
-    if (main_stack_limit() < LARGE) {
-        return NULL;
-    }
-    char *const *end = find_in_process("__libc_stack_end");
-    return end != NULL && (size_t)(*end - (char *)__builtin_frame_address(0)) < LARGE / 2 ? *end : NULL;
-}
-
-bool stack_is_large(void)
-{
-    return large_stack_end() != NULL;
 }
 
 bool measure_stack(size_t *used, size_t *size)

@@ -48,10 +48,6 @@ bool stack_has_space(int nested);
 /* True if this thread's stack has `least` bytes left, or if its bounds are unknown and Go will assume so. */
 bool stack_has_bytes(size_t least);
 
-/* True if this is the main thread and its stack surely has much left. Measuring that stack is slow: glibc reads
- * /proc/self/maps. */
-bool stack_is_large(void);
-
 /* True if the used part of this thread's stack may hold `calls` nested calls through Python, at the fewest bytes that
  * one needs. */
 bool used_stack_may_hold(int calls);
@@ -65,9 +61,6 @@ enum { NESTED_FREELY = 4 };
 /* The number of processors that this process may run on, at most MOST_CPUS. */
 int usable_cpus(void);
 
-/* Takes all that a Go runtime needs with FIRST_CPUS, and gives it back. The failure names the limit met. */
-struct failure check_start(void);
-
 /* Tries likewise what Go needs in addition with this number of processors. */
 bool may_grow(int processors);
 
@@ -75,9 +68,9 @@ bool may_grow(int processors);
  * before 4.14). NULL: no memory. */
 void *map_zeroed_by_fork(size_t bytes);
 
-/* Opens the core's library and calls its entry, which binds this thread to a Go runtime; hides the GO* variables
- * meanwhile. If this process or one that it was forked from has opened the library before, opens a copy instead: its
- * own, or the file `copy` if that is not NULL. */
+/* Opens the core's library, or the file `copy` unless that is NULL, and calls its entry, which binds this thread to a Go
+ * runtime; hides the GO* variables meanwhile. If this process or one that it was forked from has opened the library
+ * before, only a copy can be opened: without one the failure is "copy", and its number a descriptor for one, or -1. */
 struct failure start_runtime(const char *path, const char *copy, struct core *core);
 
 /* In a forked child, removes the parent's runtime: what it bound to this thread, whose destructor would enter it, and
@@ -100,10 +93,10 @@ void restore_signals(const sigset_t *before);
  * if they are not. false: neither was blocked; that costs no system call. */
 bool unblock_fault_signals(sigset_t *before);
 
-/* Shared by posix.c, linux.c and darwin.c; `entry` becomes the address of dlpack_core. */
+/* Shared by posix.c, linux.c and darwin.c. */
 bool may_be_loaded(const char *path); /* false: the loader would hang on a FIFO, or fault in a truncated file */
-struct failure open_library(const char *path, void **entry);
-struct failure open_library_copy(const char *path, unsigned copies, void **entry);
+struct failure check_start(void);     /* takes all that Go needs with FIRST_CPUS, and gives it back */
+int create_memfd(void);               /* an empty file in memory, executable; -1: none, errno says why */
 /* Opens the standard descriptors that the program has closed, and returns their number: Go must not get one as its own,
  * since the program may reopen them later. */
 int hold_standard_descriptors(int held[3]);

@@ -5,6 +5,7 @@
 #include "platform/platform.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <locale.h>
@@ -75,7 +76,7 @@ static const char *loader_error(void)
     return text;
 }
 
-struct failure open_library(const char *path, void **entry)
+static struct failure open_library(const char *path, void **entry)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     *entry = library == NULL ? NULL : dlsym(library, "dlpack_core");
@@ -220,10 +221,18 @@ void release_descriptors(const int *held, int count)
 /* Hides all GO* variables from the runtime: a malformed GOMEMLIMIT would end the process. */
 struct failure start_runtime(const char *path, const char *copy, struct core *core)
 {
-    static unsigned opened; /* cores opened, in this process and in those that it was forked from */
+    static bool opened; /* in this process, or in one that it was forked from */
     void *entry;
     if (!may_be_loaded(path)) {
         return (struct failure){.name = "file", .text = path};
+    }
+    struct failure failure = copy == NULL ? check_start() : (struct failure){0}; /* else it was checked just now */
+    if (failure.name != NULL) {
+        return failure;
+    }
+    if (copy == NULL && opened) { /* the loader would return the library that it knows */
+        int memfd = create_memfd();
+        return (struct failure){.name = "copy", .number = memfd, .error = memfd < 0 ? errno : 0};
     }
     char **settings = malloc((move_settings(NULL, false) + 1) * sizeof *settings);
     if (settings == NULL) {
@@ -234,10 +243,9 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
     int held[3], holds = hold_standard_descriptors(held);
     move_settings(settings, false);
     keep_fault_handlers(false);
-    struct failure failure = copy == NULL && opened > 0 ? open_library_copy(path, opened, &entry)
-                                                        : open_library(copy == NULL ? path : copy, &entry);
+    failure = open_library(copy == NULL ? path : copy, &entry);
     if (failure.name == NULL) {
-        opened++;
+        opened = true;
         call_entry((dlpack_core_function *)entry, core);
         if (known) {
             setrlimit(RLIMIT_NOFILE, &files); /* Go raises it */

@@ -23,9 +23,6 @@ bool stack_has_bytes(size_t least)
 {
     enum { FRAMES = 1 << 10 }; /* bytes; more than lie between the frames of this function and of a call into Go */
     size_t used, size;
-    if (stack_is_large()) {
-        return true;
-    }
     if (measure_stack(&used, &size)) {
         return size - used >= least;
     }

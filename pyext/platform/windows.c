@@ -41,11 +41,6 @@ int usable_cpus(void)
     return count < MOST_CPUS ? (int)count : MOST_CPUS;
 }
 
-bool stack_is_large(void)
-{
-    return false;
-}
-
 bool measure_stack(size_t *used, size_t *size)
 {
     ULONG_PTR start, end, here = (ULONG_PTR)__builtin_frame_address(0);

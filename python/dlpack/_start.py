@@ -1,9 +1,9 @@
-"""Explain why the core can't start. Start it from a temporary file in a forked child if C can't copy it in memory."""
+"""Explain why the core can't start. In a forked child, start it from a copy of its file."""
 
 from __future__ import annotations
 
 import os
-from errno import EFBIG, EINVAL, EMFILE, ENFILE, ENOSPC, EPERM
+from errno import EAGAIN, EFBIG, EINVAL, EMFILE, ENFILE, ENOMEM, ENOSPC, EPERM
 
 from ._dlpack import _start_copy
 
@@ -47,6 +47,8 @@ FAILURES = {
 }
 NO_COPY = {EMFILE: "close files, raise ulimit -n", ENFILE: "close files, raise fs.file-max", EFBIG: "raise ulimit -f"}
 NO_DESCRIPTORS = {**NO_COPY, ENOSPC: "close epoll instances, raise fs.epoll.max_user_watches"}
+MEMORY = b"memfd"
+MOST_COPIED = 1 << 30  # bytes by one call of sendfile
 OF_PLACES = ("cannot open", "failed to map")  # the loader's words for a file that may not be executed
 NO_PLACE = "set TMPDIR to a folder from which files may be executed, use the spawn or forkserver start method"
 NO_THREAD = {
@@ -66,10 +68,10 @@ def start_failed(path: bytes, name: str, number: int, text: bytes | None, error:
     if name == "descriptors":
         way_out = NO_DESCRIPTORS[error] if error in NO_DESCRIPTORS else "a filter of system calls forbids that"
         return failure(path, name, text=f"{os.strerror(error)} ({way_out})")
-    if name == "file size":
-        return no_copy(path, [os.strerror(EFBIG)])
     if name == "copy":
-        return start_from_file(path, cause(text, error))
+        return start_from_copy(path, number, error)
+    if name in ("addresses", "memory"):
+        return failure(path, name, number, limit_met(error))
     return failure(path, name, number, words(text), NO_THREAD[error] if error in NO_THREAD else LIMITED_THREADS)
 
 
@@ -96,27 +98,61 @@ def unreadable(path: bytes) -> str | None:
     return None
 
 
-def cause(text: bytes | None, error: int) -> str:
-    return f"{words(text)}: {os.strerror(error)}" if error else f"dlopen: {words(text)}"
+def limit_of(name: bytes) -> int | None:
+    """Returns the limit that /proc/self/limits has under a name; None if there is none."""
+    try:
+        with open("/proc/self/limits", "rb") as lines:
+            values = [line.removeprefix(name).split()[0] for line in lines if line.startswith(name)]
+    except OSError:
+        return None
+    return int(values[0]) if values and values[0].isdigit() else None
 
 
-def start_from_file(original: bytes, in_memory: str) -> Exception | None:
-    """Starts the core from a temporary file; returns None, or the error."""
-    causes = [in_memory]
-    for folder in (os.environb.get(b"TMPDIR"), b"/tmp", b"/var/tmp", b"/dev/shm"):
+def has_all_mappings() -> bool:
+    """True if the process has as many mappings as it may have."""
+    try:
+        with open("/proc/sys/vm/max_map_count", "rb") as most, open("/proc/self/maps", "rb") as lines:
+            return sum(1 for _ in lines) >= int(most.read()) - 2
+    except OSError:
+        return False
+
+
+def limit_met(error: int) -> str:
+    """Names the limit that made mmap fail with this error."""
+    if error == EAGAIN:
+        return "ulimit -l, since mlockall locks new memory"
+    if error != ENOMEM:
+        return "a filter of system calls denies mmap"
+    addresses, data = limit_of(b"Max address space"), limit_of(b"Max data size")
+    if has_all_mappings():
+        return "vm.max_map_count" if addresses is None else "vm.max_map_count, or ulimit -v"
+    if data is not None:
+        return "ulimit -d" if addresses is None else "ulimit -d, -v"
+    return "vm.overcommit_memory" if addresses is None else "ulimit -v"
+
+
+def start_from_copy(original: bytes, memfd: int, error: int) -> Exception | None:
+    """Starts the core from a copy in memory, else from a temporary file; returns None, or the error."""
+    most = limit_of(b"Max file size")
+    if (
+        most is not None and most < os.stat(original).st_size
+    ):  # a write beyond raises SIGXFSZ, which may end the process
+        return no_copy(original, [os.strerror(EFBIG)])
+    causes = [] if memfd >= 0 else [f"memfd_create: {os.strerror(error)}"]
+    for folder in (MEMORY if memfd >= 0 else None, os.environb.get(b"TMPDIR"), b"/tmp", b"/var/tmp", b"/dev/shm"):
         if folder is None:
             continue
-        path = b"%s/dlpack-core-%s" % (folder, os.urandom(6).hex().encode())
         try:
-            name, number, text, error = start_from(path, original)
+            started = start_in_memory(memfd, original) if folder is MEMORY else start_in(folder, original)
         except OSError as failed:
             causes.append(f"{words(folder)}: {failed.strerror}")
             continue
+        name, number, text, error = started
         if name is None:
             return None
         if name != "library":
             return start_failed(original, name, number, text, error)
-        causes.append(cause(text, error))
+        causes.append(f"dlopen: {words(text)}")
     return no_copy(original, causes)
 
 
@@ -129,12 +165,24 @@ def no_copy(original: bytes, causes: list[str]) -> Exception:
     return failure(original, "copies", text=text, reason=limits[0] if limits else NO_PLACE)
 
 
-def start_from(path: bytes, original: bytes) -> tuple[str | None, int, bytes | None, int]:
-    with open(original, "rb") as source:
-        code = source.read()
+def start_in_memory(memfd: int, original: bytes) -> tuple[str | None, int, bytes | None, int]:
+    with open(memfd, "wb"), open(original, "rb", buffering=0) as source:
+        while os.sendfile(memfd, source.fileno(), None, MOST_COPIED):
+            pass
+        # Right even if /proc was mounted for another PID namespace; getpid() is not. The loader must not know the path
+        # from an earlier copy, or another package's: so it begins with random "/." and "//".
+        begin = "".join(["/." if byte & 1 else "//" for byte in os.urandom(64)])
+        return _start_copy(f"{begin}/proc/{os.readlink('/proc/thread-self')}/fd/{memfd}".encode())
+
+
+def start_in(folder: bytes, original: bytes) -> tuple[str | None, int, bytes | None, int]:
+    path = b"%s/dlpack-core-%s" % (folder, os.urandom(6).hex().encode())
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy:
-            copy.write(code)
+        with (
+            open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as copy,
+            open(original, "rb") as source,
+        ):
+            copy.write(source.read())
         return _start_copy(path)
     finally:
         try:
