@@ -298,26 +298,6 @@ static bool has_default_stream(DLDevice device)
     return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
 }
 
-/* 1: ask the producer again, with CUDA's legacy default stream, because nobody named a stream, and the consumer asked
- * for no device, or for the memory's own. 0: `given` is right; -1: error. */
-HOT static int lacks_stream(const DLPackObject *self, const struct export_arguments *arguments, DLDevice asked,
-                            const DLTensor *given)
-{
-    DLDevice own;
-    if (given == NULL || arguments->stream != NULL || !has_default_stream(given->device)) {
-        return 0;
-    }
-    if (arguments->dl_device == NULL) {
-        return 1;
-    }
-    int found = producer_device(self->obj, &own);
-    if (found < 0 && is_refusal()) {
-        PyErr_Clear();
-        return 0;
-    }
-    return found > 0 ? same_device(asked, own) : found;
-}
-
 /* True if provably empty; the tensor is not validated yet. */
 static bool is_empty(const DLTensor *tensor)
 {
@@ -328,27 +308,19 @@ static bool is_empty(const DLTensor *tensor)
     return empty;
 }
 
-/* 1: copy=None has to copy, since the producer's tensor can't be shared. -1: error. */
-static int needs_copy(const DLPackObject *self, PyObject *capsule)
+/* True if the tensor is known to be shareable. */
+static bool is_ordinary(const DLTensor *tensor)
 {
-    if (self->copy != COPY_IF_NEEDED) {
-        return 0;
-    }
-    DLPackObject *looked = object_new(self->obj, COPY_NEVER);
-    int seen = looked == NULL ? -1 : inspect_capsule(looked, capsule);
-    Py_XDECREF((PyObject *)looked);
-    if (seen < 0 && !is_refusal()) {
-        return -1;
-    }
-    bool needs = seen < 0 && PyErr_ExceptionMatches(PyExc_BufferError);
-    PyErr_Clear(); /* other refusals are left to the consumer */
-    return needs;
+    struct request request;
+    struct answer answer;
+    request_tensor(&request, tensor, 0);
+    return look_up(&request, &answer);
 }
 
 HOT PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
 {
     bool versioned;
-    DLDevice asked = {0};
+    DLDevice asked;
     if (!plain_max_version(arguments->max_version, &versioned) ||
         (arguments->dl_device != NULL && !plain_device(arguments->dl_device, &asked))) {
         return export_in_python(self, arguments);
@@ -359,43 +331,20 @@ HOT PyObject *delegate_export(DLPackObject *self, const struct export_arguments 
     }
     const char *name, *expected = versioned ? capsule_versioned : capsule_legacy;
     PyObject *answer = call_producer(self->obj, arguments);
-    const DLTensor *given = tensor_in(answer, expected, &name);
-    int lacks = lacks_stream(self, arguments, asked, given);
-    if (lacks < 0) {
-        drop_capsule(answer);
-        return NULL;
-    }
-    if (lacks > 0) {
-        struct export_arguments named = *arguments;
-        named.stream = constants.legacy_stream;
-        drop_capsule(answer);
-        answer = call_producer(self->obj, &named);
-        given = tensor_in(answer, expected, &name);
-    }
     if (answer == NULL && !is_refusal()) {
         return NULL;
     }
+    const DLTensor *given = tensor_in(answer, expected, &name);
+    bool lacks_stream = given != NULL && arguments->stream == NULL && has_default_stream(given->device);
     /* Some consumers (tensorflow, onnxruntime before 1.32) ignore byte_offset, and all ignore a NULL data, which
      * torch's MaskedTensor exports. */
     bool fits =
         name == expected && (given == NULL || (given->byte_offset == 0 && (given->data != NULL || is_empty(given))));
-    int needs = fits && given != NULL ? needs_copy(self, answer) : !fits;
-    if (needs == 0) {
+    if (fits && !lacks_stream && (self->copy != COPY_IF_NEEDED || given == NULL || is_ordinary(given))) {
         return answer;
-    }
-    if (needs < 0) {
-        drop_capsule(answer);
-        return NULL;
     }
     PyObject *refusal = answer == NULL ? take_exception() : new_none();
-    PyObject *args =
-        Py_BuildValue("(NON)", pack_arguments(self, arguments), answer == NULL ? Py_None : answer, refusal);
-    PyObject *capsule = make_call(ask_in_python(python.export_otherwise, args));
-    /* If it can't be copied either, pass the answer on. */
-    if (capsule == NULL && fits && PyErr_ExceptionMatches(PyExc_BufferError) && PyCapsule_IsValid(answer, expected)) {
-        PyErr_Clear();
-        return answer;
-    }
-    drop_capsule(answer);
-    return capsule;
+    PyObject *args = Py_BuildValue("(NNNOO)", pack_arguments(self, arguments), answer == NULL ? new_none() : answer,
+                                   refusal, fits ? Py_True : Py_False, lacks_stream ? Py_True : Py_False);
+    return make_call(ask_in_python(python.export_otherwise, args));
 }

@@ -12,8 +12,7 @@ static int become_delegate(DLPackObject *self)
     return 1;
 }
 
-/* Finds the protocol of self->obj. 1: done; 0: it speaks none; -1: error; STRUCTURE: dlpack.structs reads it. */
-enum { STRUCTURE = 2 };
+/* Finds the protocol of self->obj. 1: done; 0: it speaks none; -1: error. */
 static int recognise(DLPackObject *self, enum known_type known)
 {
     PyObject *obj = self->obj;
@@ -26,9 +25,6 @@ static int recognise(DLPackObject *self, enum known_type known)
     }
     if (known == HAS_DLPACK || known == HAS_BOTH) {
         return become_delegate(self);
-    }
-    if (structure_reader(obj) != NULL) {
-        return STRUCTURE;
     }
     PyObject *method;
     int found = optional_attribute(obj, names.dlpack, &method);
@@ -117,6 +113,9 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
         check_in_python(python.no_holder, PyTuple_Pack(1, obj));
         return NULL;
     }
+    if (!is_known && structure_reader(obj) != NULL) {
+        return share_structure_of(obj, copy, device);
+    }
     DLPackObject *self = object_new(obj, copy), *shared = NULL;
     if (self == NULL) {
         return NULL;
@@ -128,9 +127,6 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
     int found = recognise(self, known);
     if (found == 0) {
         check_in_python(python.no_protocol, PyTuple_Pack(1, obj));
-    }
-    else if (found == STRUCTURE) {
-        shared = share_structure_of(obj, copy, device);
     }
     else if (found > 0) {
         shared = self->delegate ? settle_delegate(self, copy, device) : (DLPackObject *)Py_NewRef((PyObject *)self);

@@ -9,7 +9,7 @@ from __future__ import annotations
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
 from ._arguments import COPY_ALIGNMENT, INTS, device_ints, fitting, integers
-from ._dlpack import _import, _newest_version, _producer_calls, _read_by_others, asdlpack
+from ._dlpack import _import, _inspect, _newest_version, _producer_calls, _read_by_others, asdlpack
 from ._errors import check_stream_named, flat_bytes, refused_by_all, wrong_answer
 from ._foreign import bare, exception_text, type_name
 
@@ -47,19 +47,59 @@ def device_answered(obj: object, pair: object) -> tuple[int, int] | Exception:
     return device_ints(pair) or wrong_answer(obj, "__dlpack_device__", INTS, pair)
 
 
-def export_otherwise(arguments: tuple[Any, ...], given: object, refusal: BaseException | None) -> Any:
+def export_otherwise(
+    arguments: tuple[Any, ...], given: object, refusal: BaseException | None, fits: bool, lacks_stream: bool
+) -> Any:
     """Returns the call that exports x's tensor for these arguments, or an error.
 
-    refusal: the producer's error. If it is None, given is the producer's capsule, which has to be copied, or is of
-    another kind than asked for."""
+    refusal: the producer's error. If it is None, given is the producer's capsule. fits: the consumer can take it,
+    unless copy=None has to copy. lacks_stream: the memory is CUDA's, and nobody named a stream."""
     x, stream, max_version, dl_device, copy = arguments
+    if lacks_stream and (dl_device is None or is_own_device(x.obj, dl_device)):
+        return partial(x.__dlpack__, LEGACY_STREAM, max_version=max_version, dl_device=dl_device, copy=copy)
+    if fits and (x._copy is False or can_be_shared(given)):
+        return partial(itself, given)
     if refusal is None:
-        return export_of(imported(x, given, order_of(stream), x._copy), *arguments)
+        return copied(given, imported(x, given, order_of(stream), x._copy), fits, arguments)
     asked = {name: value for name, value in zip(KEYWORDS, arguments[1:], strict=True) if value is not None}
     if type(max_version) is tuple and max_version >= (1,):
         asked["max_version"] = _newest_version  # to producers all of 1.x are the same
     # With dl_device the stream belongs to the target; don't pass it.
     return export_of(asked_again(x, stream if dl_device is None else None, copy, asked, refusal), *arguments)
+
+
+def copied(given: object, tensor: DLPackObject | BaseException, fits: bool, arguments: tuple[Any, ...]) -> Any:
+    """Returns the call that exports a tensor made of the capsule given; if there is none, it passes on what fits."""
+    return partial(itself, given) if fits and is_error(tensor, BufferError) else export_of(tensor, *arguments)
+
+
+def itself(capsule: object) -> object:
+    return capsule
+
+
+def can_be_shared(capsule: Any) -> bool:
+    """True unless only a copy of the capsule's tensor can be shared. Other refusals are left to the consumer."""
+    try:
+        _inspect(capsule)
+    except BufferError as error:
+        bare(error)
+        return False
+    except refusal_kinds as error:
+        if not is_refusal(error):
+            raise
+        bare(error)
+    return True
+
+
+def is_own_device(obj: Any, asked: tuple[int, int]) -> bool:
+    """True if obj says that its memory is on the device asked for."""
+    try:
+        return device_ints(obj.__dlpack_device__()) == device_ints(asked)
+    except refusal_kinds as error:
+        if not is_refusal(error):
+            raise
+        bare(error)
+        return False
 
 
 def export_of(
