@@ -12,11 +12,13 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 TITLE = "The rooms, and a call's way through them"
 ROOMS = {  # from the top, with the step of a call that happens there
     "module": ("asdlpack, frombuffer, from_pointer, copy_into", "1 recognise"),
-    "out": ("DLPackObject: __dlpack__, buffers, Arrow, ...", "6 export"),
+    "give": ("DLPackObject: __dlpack__, buffers, Arrow, ...", "6 export"),
     "delegate": ("objects that have __dlpack__", ""),
+    "object": ("made of a reading; capsules, their deleters", "5 build"),
     "read": ("a file for each other protocol", "2 read"),
-    "object": ("what is held; capsules and their deleters", "5 hold"),
+    "hold": ("what keeps memory alive", ""),
     "ask": ("the request, Go's table, the call", "3 ask"),
+    "runtime": ("the core's start", ""),
     "python": ("CPython: names, arguments, the GIL", ""),
     "platform": ("what differs between systems", ""),
     "core": ("core.h: one request, one answer", ""),

@@ -1,11 +1,11 @@
-/* ask.h: the room that asks the Go core: requests, Go's table of types, the core's start and the call into it.
+/* ask.h: the room that asks the Go core: requests, Go's table of types, and the call into the core.
  *
  * Ownership: the caller owns requests and answers, and frees the copy in an answer. A request borrows all that it
  * points to. Errors: NULL or -1 with an exception set. */
 #ifndef DLPACK_ASK_H
 #define DLPACK_ASK_H
 
-#include "python/python.h"
+#include "runtime/runtime.h"
 
 /* request.c */
 
@@ -28,8 +28,6 @@ void request_tensor(struct request *request, const DLTensor *tensor, uint64_t fl
 
 /* core.c */
 
-/* Stack for a thread's first call into Go: less than 5 KiB, but over 8 if it waits for a processor on its return. */
-enum { GO_STACK = 16 << 10 };
 enum { GIL_BYTES = 1 << 20 }; /* copies of at least this size let other Python threads run */
 
 /* Answers the request from Go's table, or by one call into Go. -1: error; the answer has no copy. */
@@ -60,23 +58,6 @@ void free_copy(const struct answer *answer);
 
 /* Frees a copy on a device. Deleters call it, so it never enters Go. */
 void free_device_memory(struct device_memory *memory);
-
-/* start.c */
-
-/* dlpack._dlpack._start_copy: starts the core from `path`, a copy of its file. Returns the fields of a struct
- * failure. */
-PyObject *start_copy(PyObject *module, PyObject *path);
-
-/* Finds the core's file and installs the fork handlers. Called once per import; the first request starts the core. */
-int start_init(void);
-
-/* Gives the core more processors, once, before the first call that lets other Python threads run: else a call that
- * waits for its memory would keep others from the core. Does nothing if a limit forbids it. */
-void grow_core(void);
-
-/* Returns the core's describe; starts the core first if none runs. NULL: it can't start. */
-typedef void describe_function(struct request *, struct answer *);
-describe_function *running_core(void);
 
 /* table.c */
 

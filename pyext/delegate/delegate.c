@@ -76,19 +76,19 @@ static PyObject *ask_in_python(PyObject *function, PyObject *args)
 /* Makes an object with the tensor of the producer's answer, which the work queued on a stream completes. */
 static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64_t stream)
 {
-    DLPackObject *imported = object_new(self->obj, self->copy);
-    if (imported == NULL) {
-        return NULL;
-    }
-    imported->protocol = self->protocol;
-    imported->stream = stream;
+    struct reading reading;
     if (!PyCapsule_CheckExact(capsule)) {
         check_in_python(python.no_capsule, PyTuple_Pack(3, self->obj, names.dlpack, capsule));
-        Py_CLEAR(imported);
+        return NULL;
     }
-    else if (take_capsule(imported, capsule) < 0) {
-        explain_refusal(imported);
-        Py_CLEAR(imported);
+    DLPackObject *begun = object_begin(&reading, self->obj, self->copy, NULL), *imported = NULL;
+    if (begun != NULL) {
+        reading.protocol = self->protocol;
+        reading.stream = stream;
+        imported = object_of_capsule(begun, &reading, capsule);
+        if (imported == NULL) {
+            explain_refusal(&reading);
+        }
     }
     return imported;
 }
@@ -107,9 +107,10 @@ static DLPackObject *keep_import(DLPackObject *self, DLPackObject *imported)
 /* Caches the copy that copy=None forced, for later exports, if its source was complete. Steals imported. */
 static PyObject *keep_copy(DLPackObject *self, DLPackObject *imported, bool was_complete)
 {
-    if (was_complete && self->copy == COPY_IF_NEEDED && imported->copy == COPY_IF_NEEDED && holds_memory(imported)) {
+    if (was_complete && self->copy == COPY_IF_NEEDED && imported->copy == COPY_IF_NEEDED &&
+        holds_memory(&imported->hold)) {
         DLPackObject *kept = keep_import(self, (DLPackObject *)Py_NewRef((PyObject *)imported));
-        if (holds_memory(kept)) { /* it may be another thread's */
+        if (holds_memory(&kept->hold)) { /* it may be another thread's */
             Py_INCREF((PyObject *)kept);
             Py_DECREF((PyObject *)imported);
             return (PyObject *)kept;
@@ -139,14 +140,14 @@ PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     plain_copy(copied, &copy);
-    DLPackObject *served = object_new(self->obj, copy);
-    int found = served == NULL ? -1 : describe_by_protocols(served);
-    const char *protocol = served == NULL || found == 0 ? NULL : served->protocol;
-    if (found > 0) {
-        return Py_BuildValue("(sN)", protocol, keep_copy(self, served, served->tensor.device.device_type == kDLCPU));
+    struct reading reading = {.protocol = NULL};
+    DLPackObject *served = object_by(read_by_protocols, &reading, self->obj, copy, NULL);
+    if (served == NULL && !PyErr_Occurred()) {
+        return Py_BuildValue("(OO)", Py_None, Py_None);
     }
-    Py_XDECREF((PyObject *)served);
-    return Py_BuildValue("(zN)", protocol, found < 0 ? take_exception() : new_none());
+    return Py_BuildValue("(zN)", reading.protocol,
+                         served == NULL ? take_exception()
+                                        : keep_copy(self, served, served->tensor.device.device_type == kDLCPU));
 }
 
 /* Makes an object with the producer's tensor as it is now, on the device that producer_device found. If that refused
@@ -220,7 +221,8 @@ DLPackObject *tensor_of(DLPackObject *self)
 DLPackObject *ordered_tensor_of(DLPackObject *self)
 {
     DLPackObject *holder = tensor_of(self);
-    if (holder == NULL || !self->delegate || holder->tensor.device.device_type == kDLCPU || holds_memory(holder)) {
+    if (holder == NULL || !self->delegate || holder->tensor.device.device_type == kDLCPU ||
+        holds_memory(&holder->hold)) {
         return holder;
     }
     return order_import(self) < 0 ? NULL : holder;
@@ -326,7 +328,7 @@ HOT PyObject *delegate_export(DLPackObject *self, const struct export_arguments 
         return export_in_python(self, arguments);
     }
     DLPackObject *kept = self->imported;
-    if (self->copy == COPY_IF_NEEDED && kept != NULL && holds_memory(kept)) {
+    if (self->copy == COPY_IF_NEEDED && kept != NULL && holds_memory(&kept->hold)) {
         return export_tensor(kept, arguments);
     }
     const char *name, *expected = versioned ? capsule_versioned : capsule_legacy;

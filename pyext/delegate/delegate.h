@@ -5,7 +5,7 @@
 #ifndef DLPACK_DELEGATE_H
 #define DLPACK_DELEGATE_H
 
-#include "read/read.h"
+#include "object/object.h"
 
 /* For any DLPackObject, delegate or not. */
 

@@ -31,60 +31,62 @@ static bool plain_layout(PyObject *dtype, PyObject *shape, PyObject *strides, st
     return plain_lengths(strides, strides_in(request), &request->stride_count);
 }
 
-/* Reads the bytes of a tensor that asdlpack described. self holds holder's buffer; if the CPU can't read it, holder. */
-static int read_described(DLPackObject *self, DLPackObject *holder, struct request *request)
+/* Reads the bytes of a tensor that asdlpack described. */
+static int read_described(struct reading *reading, DLPackObject *holder)
 {
-    self->protocol = holder->protocol;
+    struct request *request = &reading->request;
+    reading->protocol = holder->protocol;
     if (!object_is_compact(holder, 'C') || holder->tensor.byte_offset > 0) {
         return object_refuse(holder, holder->tensor.byte_offset > 0 ? "handle" : "not compact");
     }
+    if (holder->on_cpu && cpu_tensor_of(holder) == NULL) { /* it waits for work on the memory */
+        return -1;
+    }
+    reading->hold->object = Py_NewRef((PyObject *)holder);
+    reading->hold->holding = HOLDS_OBJECT;
+    reading->readonly = (holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
     request->device = holder->tensor.device;
     request->producer_stream = producer_stream(holder);
-    if (holder->on_cpu) {
-        return read_bytes(self, (PyObject *)holder, request);
-    }
-    self->object = Py_NewRef((PyObject *)holder);
-    self->holding = HOLDS_OBJECT;
-    self->flags |= holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
     request->data = (uint64_t)(uintptr_t)holder->tensor.data;
     request->span = object_nbytes(holder);
     request->facts |= FACT_SPAN;
-    return 0;
+    return 1;
 }
 
 /* Reads the bytes of the tensor that asdlpack makes of the object. */
-static int read_tensor(DLPackObject *self, PyObject *obj, struct request *request)
+static int read_tensor(struct reading *reading)
 {
-    DLPackObject *shared = share(obj, COPY_NEVER, NULL);
+    DLPackObject *shared = share(reading->obj, COPY_NEVER, NULL);
     DLPackObject *holder = shared == NULL ? NULL : ordered_tensor_of(shared);
-    int read = holder == NULL ? -1 : read_described(self, holder, request);
+    int read = holder == NULL ? -1 : read_described(reading, holder);
     Py_XDECREF((PyObject *)shared);
     if (read < 0 && PyErr_ExceptionMatches(PyExc_BufferError)) {
-        check_in_python(python.refuse_bytes, Py_BuildValue("(ON)", obj, take_exception()));
+        check_in_python(python.refuse_bytes, Py_BuildValue("(ON)", reading->obj, take_exception()));
     }
     return read;
 }
 
 /* Reads the object's bytes: its buffer, of any data type; without one, the tensor that asdlpack makes of it. */
-static int read_memory(DLPackObject *self, PyObject *obj, struct request *request)
+static int read_memory(struct reading *reading)
 {
+    PyObject *obj = reading->obj;
     if (PyCapsule_CheckExact(obj) || structure_reader(obj) != NULL) {
         /* A capsule would be lost if the rest is refused, and a pointer has no length. */
         return check_in_python(python.refuse_tensor, PyTuple_New(0));
     }
     if (PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type)) {
-        self->protocol = "buffer";
-        int read = check_mask(obj) < 0 ? -1 : try_bytes(self, obj, request);
-        if (read > 0) {
-            bool may_be_pointer =
-                request->span == sizeof(void *) && !PyBytes_CheckExact(obj) && !PyByteArray_CheckExact(obj);
-            return may_be_pointer ? check_in_python(python.refuse_pointer, PyTuple_Pack(1, obj)) : 0;
-        }
-        if (read < 0) {
+        reading->protocol = "buffer";
+        int read = check_mask(obj) < 0 ? -1 : try_bytes(reading, obj);
+        bool may_be_pointer = read > 0 && reading->request.span == sizeof(void *) && !PyBytes_CheckExact(obj) &&
+                              !PyByteArray_CheckExact(obj);
+        if (may_be_pointer && check_in_python(python.refuse_pointer, PyTuple_Pack(1, obj)) < 0) {
             return -1;
         }
+        if (read != 0) {
+            return read;
+        }
     }
-    return read_tensor(self, obj, request);
+    return read_tensor(reading);
 }
 
 PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -98,20 +100,18 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
         PyObject *obj, *dtype, *shape, *offset, *strides, *copy;
     } given = {.shape = Py_None, .strides = Py_None, .copy = Py_False};
     enum copy copy;
-    struct request request;
-    request_init(&request, PROTOCOL_MEMORY);
+    struct reading reading;
+    request_init(&reading.request, PROTOCOL_MEMORY);
     if (!read_arguments(&parameters, &given, args, nargs, kwnames) || !plain_copy(given.copy, &copy) ||
-        (given.offset != NULL && !plain_address(given.offset, &request.offset)) ||
-        !plain_layout(given.dtype, given.shape, given.strides, &request)) {
+        (given.offset != NULL && !plain_address(given.offset, &reading.request.offset)) ||
+        !plain_layout(given.dtype, given.shape, given.strides, &reading.request)) {
         return read_in_python(python.plain_frombuffer, NULL, args, nargs, kwnames);
     }
-    DLPackObject *self = object_new(given.obj, copy);
-    int read = self == NULL ? -1 : read_memory(self, given.obj, &request);
-    if (read == 0 && (read = object_describe(self, &request)) < 0) {
-        explain_read_stream(self);
-    }
-    if (read < 0) {
-        Py_CLEAR(self);
+    DLPackObject *begun = object_begin(&reading, given.obj, copy, NULL);
+    int read = begun == NULL ? -1 : read_memory(&reading);
+    DLPackObject *self = object_of(read, begun, &reading);
+    if (self == NULL && read > 0) {
+        explain_read_stream(&reading);
     }
     return (PyObject *)object_kept(self);
 }
@@ -127,24 +127,22 @@ PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     struct {
         PyObject *pointer, *shape, *dtype, *strides, *device, *readonly, *owner, *stream;
     } given = {.strides = Py_None, .device = names.cpu, .readonly = Py_False, .owner = Py_None, .stream = Py_None};
-    struct request request;
-    request_init(&request, PROTOCOL_MEMORY);
-    if (!read_arguments(&parameters, &given, args, nargs, kwnames) || !plain_address(given.pointer, &request.data) ||
+    struct reading reading;
+    struct request *request = &reading.request;
+    request_init(request, PROTOCOL_MEMORY);
+    if (!read_arguments(&parameters, &given, args, nargs, kwnames) || !plain_address(given.pointer, &request->data) ||
         given.shape == Py_None || /* a pointer has no length */
-        !plain_layout(given.dtype, given.shape, given.strides, &request) || !PyBool_Check(given.readonly) ||
-        (given.device != names.cpu && !plain_device(given.device, &request.device)) ||
-        (given.stream != Py_None && !plain_int(given.stream, &request.producer_stream))) {
+        !plain_layout(given.dtype, given.shape, given.strides, request) || !PyBool_Check(given.readonly) ||
+        (given.device != names.cpu && !plain_device(given.device, &request->device)) ||
+        (given.stream != Py_None && !plain_int(given.stream, &request->producer_stream))) {
         return read_in_python(python.plain_from_pointer, NULL, args, nargs, kwnames);
     }
-    request.facts |= given.stream != Py_None ? FACT_STREAM : 0;
-    DLPackObject *self = object_new(given.owner == Py_None ? NULL : given.owner, COPY_NEVER);
-    if (self == NULL) {
+    request->facts |= given.stream != Py_None ? FACT_STREAM : 0;
+    DLPackObject *begun = object_begin(&reading, given.owner == Py_None ? NULL : given.owner, COPY_NEVER, NULL);
+    if (begun == NULL) {
         return NULL;
     }
-    self->protocol = "pointer";
-    self->flags = given.readonly == Py_True ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
-    if (object_describe(self, &request) < 0) {
-        Py_CLEAR(self);
-    }
-    return (PyObject *)self;
+    reading.protocol = "pointer";
+    reading.readonly = given.readonly == Py_True;
+    return (PyObject *)object_of(1, begun, &reading);
 }

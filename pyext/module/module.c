@@ -4,78 +4,78 @@
 #include "module/module.h"
 #include "platform/platform.h"
 
-static int become_delegate(DLPackObject *self)
+/* 1: obj has __dlpack__; 0: it has none; -1: error. */
+static int has_dlpack(PyObject *obj, enum known_type known)
 {
-    self->delegate = true;
-    self->protocol = "__dlpack__";
-    PyObject_GC_Track(self);
-    return 1;
-}
-
-/* Finds the protocol of self->obj. 1: done; 0: it speaks none; -1: error. */
-static int recognise(DLPackObject *self, enum known_type known)
-{
-    PyObject *obj = self->obj;
-    self->stream = STREAM_LEGACY; /* for a managed tensor: its consumer names no stream */
-    if (PyCapsule_CheckExact(obj)) {
-        return take_capsule(self, obj) < 0 ? -1 : 1;
-    }
-    if (known == BUFFER_ALONE) {
-        return describe_by_buffer(self);
-    }
-    if (known == HAS_DLPACK || known == HAS_BOTH) {
-        return become_delegate(self);
-    }
     PyObject *method;
+    if (known == HAS_DLPACK || known == HAS_BOTH) {
+        return 1;
+    }
+    if (known == BUFFER_ALONE || PyCapsule_CheckExact(obj)) {
+        return 0;
+    }
     int found = optional_attribute(obj, names.dlpack, &method);
-    if (found < 0) {
-        return -1;
+    if (found <= 0) {
+        return found;
     }
-    Py_XDECREF(method);
-    bool is_new = known == NOT_KNOWN;
-    if (found > 0 && check_mask(obj) < 0) {
-        return -1;
-    }
-    if (found > 0) {
-        return is_new && remember_type(obj, HAS_DLPACK) < 0 ? -1 : become_delegate(self);
-    }
-    found = describe_by_protocols(self);
-    is_new = is_new && found > 0 && self->holding == HOLDS_VIEW;
-    return is_new && remember_type(obj, BUFFER_ALONE) < 0 ? -1 : found;
+    Py_DECREF(method);
+    return check_mask(obj) < 0 || (known == NOT_KNOWN && remember_type(obj, HAS_DLPACK) < 0) ? -1 : 1;
 }
 
 /* Copies a numpy array by its buffer, which takes half as long as by a capsule. NULL without an error: no buffer. */
 __attribute__((noinline)) static DLPackObject *copy_buffer(PyObject *obj)
 {
-    struct request request;
-    DLPackObject *self = hold_buffer(obj, COPY_ALWAYS, &request);
-    if (self != NULL) {
-        request.owned = (request.facts & FACT_STRIDES) == 0 && owns_memory(obj);
-        if (object_describe(self, &request) < 0) {
-            Py_CLEAR(self);
-        }
-    }
+    struct reading reading;
+    DLPackObject *begun = object_begin(&reading, obj, COPY_ALWAYS, NULL);
+    int found = begun == NULL ? -1 : lock_buffer(&reading);
+    reading.request.owned = found > 0 && (reading.request.facts & FACT_STRIDES) == 0 && owns_memory(obj);
+    DLPackObject *self = object_of(found, begun, &reading);
     if (self == NULL && (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError))) {
         PyErr_Clear();
     }
     return self;
 }
 
-/* Imports a delegate's tensor if it is to be copied or moved. A move makes the only copy, on its way to the device. */
-static DLPackObject *settle_delegate(DLPackObject *self, enum copy copy, const DLDevice *device)
+/* Makes a delegate, and imports its tensor if that is to be copied or moved. A move makes the only copy, on its way to
+ * the device. */
+static DLPackObject *share_delegate(PyObject *obj, enum copy copy, const DLDevice *device, enum known_type known)
 {
-    if (device != NULL) {
-        self->copy = copy == COPY_NEVER ? COPY_NEVER : COPY_IF_NEEDED;
-        return object_on(self, device, copy);
-    }
-    if (copy == COPY_ALWAYS && known_type(self->obj) == HAS_BOTH) {
-        DLPackObject *copied = copy_buffer(self->obj);
+    if (device == NULL && copy == COPY_ALWAYS && known == HAS_BOTH) {
+        DLPackObject *copied = copy_buffer(obj);
         if (copied != NULL || PyErr_Occurred()) {
             return copied;
         }
     }
-    DLPackObject *shared = copy == COPY_ALWAYS ? tensor_of(self) : self;
-    return (DLPackObject *)Py_XNewRef((PyObject *)shared);
+    DLPackObject *self = delegate_of(obj, device == NULL || copy == COPY_NEVER ? copy : COPY_IF_NEEDED);
+    if (self == NULL || (device == NULL && copy != COPY_ALWAYS)) {
+        return self;
+    }
+    DLPackObject *shared =
+        device != NULL ? object_on(self, device, copy) : (DLPackObject *)Py_XNewRef((PyObject *)tensor_of(self));
+    Py_DECREF((PyObject *)self);
+    return shared;
+}
+
+/* Makes an object by another protocol than __dlpack__. */
+HOT static DLPackObject *share_by_others(PyObject *obj, enum copy copy, const DLDevice *device, enum known_type known)
+{
+    struct reading reading;
+    if (known == BUFFER_ALONE) {
+        return object_by(lock_buffer, &reading, obj, copy, device);
+    }
+    if (PyCapsule_CheckExact(obj)) {
+        DLPackObject *begun = object_begin(&reading, obj, copy, device);
+        return begun == NULL ? NULL : object_of_capsule(begun, &reading, obj);
+    }
+    DLPackObject *self = object_by(read_by_protocols, &reading, obj, copy, device);
+    if (self == NULL && !PyErr_Occurred()) {
+        check_in_python(python.no_protocol, PyTuple_Pack(1, obj));
+    }
+    if (self != NULL && known == NOT_KNOWN && self->hold.holding == HOLDS_VIEW &&
+        remember_type(obj, BUFFER_ALONE) < 0) {
+        Py_CLEAR(self);
+    }
+    return self;
 }
 
 static DLPackObject *share_structure_of(PyObject *pointer, enum copy copy, const DLDevice *device)
@@ -116,23 +116,10 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
     if (!is_known && structure_reader(obj) != NULL) {
         return share_structure_of(obj, copy, device);
     }
-    DLPackObject *self = object_new(obj, copy), *shared = NULL;
-    if (self == NULL) {
-        return NULL;
-    }
-    if (device != NULL) {
-        self->has_target = true;
-        self->target = *device;
-    }
-    int found = recognise(self, known);
-    if (found == 0) {
-        check_in_python(python.no_protocol, PyTuple_Pack(1, obj));
-    }
-    else if (found > 0) {
-        shared = self->delegate ? settle_delegate(self, copy, device) : (DLPackObject *)Py_NewRef((PyObject *)self);
-    }
-    Py_DECREF((PyObject *)self);
-    return object_kept(shared);
+    int has = has_dlpack(obj, known);
+    return has < 0   ? NULL
+           : has > 0 ? object_kept(share_delegate(obj, copy, device, known))
+                     : object_kept(share_by_others(obj, copy, device, known));
 }
 
 HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -161,12 +148,10 @@ static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *capsule)
     if (!PyCapsule_IsValid(capsule, capsule_legacy) && !PyCapsule_IsValid(capsule, capsule_versioned)) {
         return PyErr_Occurred() ? NULL : Py_BuildValue("(sO)", name == NULL ? "" : name, Py_None);
     }
-    DLPackObject *self = object_new(capsule, COPY_NEVER);
-    if (self == NULL || inspect_capsule(self, capsule) < 0) {
-        Py_XDECREF((PyObject *)self);
-        return NULL;
-    }
-    return Py_BuildValue("(sN)", name, self);
+    struct reading reading;
+    DLPackObject *begun = object_begin(&reading, capsule, COPY_NEVER, NULL);
+    DLPackObject *self = begun == NULL ? NULL : object_of(inspect_capsule(&reading, capsule), begun, &reading);
+    return self == NULL ? NULL : Py_BuildValue("(sN)", name, self);
 }
 
 static PyObject *producer_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))

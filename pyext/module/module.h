@@ -4,7 +4,7 @@
 #ifndef DLPACK_MODULE_H
 #define DLPACK_MODULE_H
 
-#include "out/out.h"
+#include "give/give.h"
 
 /* module.c */
 
@@ -16,30 +16,28 @@ DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device);
 PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
+/* structures.c */
+
+/* dlpack._dlpack._register_structures */
+PyObject *register_structures(PyObject *module, PyObject *args);
+
+/* Returns the function of dlpack.structs that reads obj, a structure or a ctypes pointer to one; borrowed. NULL: obj is
+ * neither. */
+PyObject *structure_reader(PyObject *obj);
+
+/* dlpack._dlpack._structure_reader */
+PyObject *structure_reader_of(PyObject *module, PyObject *obj);
+
+/* dlpack._dlpack._share_structure(pointer, kind, takes, owner, copy, device): a DLPackObject of the structure at a
+ * ctypes pointer. If `takes`, takes it over: the pointer becomes NULL, and the deleter is called exactly once, even if
+ * the tensor is refused. Otherwise the structure must outlive the object, which holds the owner. */
+PyObject *share_structure(PyObject *module, PyObject *args);
+
 /* copy_into.c */
 
 PyObject *copy_into(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
 /* Makes an object that holds obj's buffer, and describes that in the request. NULL: error. */
 DLPackObject *hold_buffer(PyObject *obj, enum copy copy, struct request *request);
-
-/* known_types.c */
-enum known_type {
-    NOT_KNOWN, /* not looked at yet */
-    CHANGES,   /* look at each object: the type, or a single object, may change */
-    BUFFER_ALONE,
-    HAS_DLPACK,
-    HAS_BOTH, /* the same memory by __dlpack__ and by the buffer, as numpy arrays have */
-};
-
-/* Returns how objects of obj's type are recognised, if it is known. */
-enum known_type known_type(PyObject *obj);
-
-/* True if obj's buffer is memory of Python's or numpy's own, which can't fault. A mapped file can, once it is
- * truncated. */
-bool owns_memory(PyObject *obj);
-
-/* Caches `known`, which was just found for obj, for its type, if that can't change. -1: error. */
-int remember_type(PyObject *obj, enum known_type known);
 
 #endif

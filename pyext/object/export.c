@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char capsule_legacy[] = "dltensor";
-const char capsule_versioned[] = "dltensor_versioned";
-const char capsule_used_legacy[] = "used_dltensor";
-const char capsule_used_versioned[] = "used_dltensor_versioned";
-
 /* One export: the consumer's struct, followed by its shape and strides. */
 struct block {
     union {

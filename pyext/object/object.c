@@ -12,86 +12,13 @@ PyTypeObject *DLPackObject_type;
 
 /* Ownership. */
 
-HOT DLPackObject *object_new(PyObject *obj, enum copy copy)
-{
-    DLPackObject *self = PyObject_GC_New(DLPackObject, DLPackObject_type);
-    if (self == NULL) {
-        return NULL;
-    }
-    memset((char *)self + offsetof(DLPackObject, weakrefs), 0,
-           offsetof(DLPackObject, itemsize) - offsetof(DLPackObject, weakrefs));
-    self->obj = Py_XNewRef(obj);
-    self->copy = copy;
-    return self;
-}
-
-bool holds_memory(const DLPackObject *self)
-{
-    return self->holding == HOLDS_MEMORY || self->holding == HOLDS_DEVICE;
-}
-
 HOT DLPackObject *object_kept(DLPackObject *self)
 {
     if (self != NULL && (self->flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0) {
         self->flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
-        self->producer_copied = !holds_memory(self);
+        self->producer_copied = !holds_memory(&self->hold);
     }
     return self;
-}
-
-void delete_managed(void *managed, bool versioned)
-{
-    DLManagedTensorVersioned *tensor = managed;
-    DLManagedTensor *legacy = managed;
-    if (versioned && tensor->deleter != NULL) {
-        tensor->deleter(tensor);
-    }
-    else if (!versioned && legacy->deleter != NULL) {
-        legacy->deleter(legacy);
-    }
-}
-
-void object_hold_managed(DLPackObject *self, void *managed, bool versioned)
-{
-    if (holds_memory(self)) {
-        delete_managed(managed, versioned);
-        PyErr_Clear(); /* a deleter's error is not the copy's */
-    }
-    else {
-        self->holding = versioned ? HOLDS_VERSIONED : HOLDS_LEGACY;
-        self->managed = managed;
-    }
-}
-
-/* Exporters and deleters are foreign code: a pending exception must outlive them. */
-HOT static void give_back(DLPackObject *self)
-{
-    enum holding held = self->holding;
-    self->holding = HOLDS_NOTHING;
-    struct pending pending;
-    set_aside(&pending);
-    switch (held) {
-    case HOLDS_NOTHING:
-        break;
-    case HOLDS_VIEW:
-        PyBuffer_Release(&self->view);
-        break;
-    case HOLDS_OBJECT:
-        Py_CLEAR(self->object);
-        break;
-    case HOLDS_LEGACY:
-    case HOLDS_VERSIONED:
-        delete_managed(self->managed, held == HOLDS_VERSIONED);
-        break;
-    case HOLDS_MEMORY:
-        free_aligned(self->memory);
-        break;
-    case HOLDS_DEVICE:
-        free_device_memory(self->memory);
-        break;
-    }
-    Py_CLEAR(self->obj);
-    put_back(&pending);
 }
 
 /* Like tuple, this type has no tp_clear: the object's references are those that it was made with, so another object
@@ -106,13 +33,7 @@ int object_traverse(DLPackObject *self, visitproc visit, void *arg)
         Py_VISIT(self->obj);
     }
     Py_VISIT(self->imported);
-    if (self->holding == HOLDS_VIEW) {
-        Py_VISIT(self->view.obj);
-    }
-    else if (self->holding == HOLDS_OBJECT) {
-        Py_VISIT(self->object);
-    }
-    return 0;
+    return hold_traverse(&self->hold, visit, arg);
 }
 
 static void object_free(DLPackObject *self)
@@ -121,8 +42,12 @@ static void object_free(DLPackObject *self)
     if (self->weakrefs != NULL) {
         PyObject_ClearWeakRefs((PyObject *)self);
     }
-    give_back(self);
+    struct pending pending;
+    set_aside(&pending);
+    hold_release(&self->hold);
+    Py_XDECREF(self->obj);
     Py_XDECREF((PyObject *)self->imported);
+    put_back(&pending);
     if (self->tensor.shape != self->dims) {
         free(self->tensor.shape);
     }
@@ -164,7 +89,16 @@ HOT void object_dealloc(DLPackObject *self)
     thread->frees--;
 }
 
-/* Description: from the request to the tensor. */
+/* Birth. */
+
+HOT DLPackObject *object_begin(struct reading *reading, PyObject *obj, enum copy copy, const DLDevice *device)
+{
+    DLPackObject *self = PyObject_GC_New(DLPackObject, DLPackObject_type);
+    if (self != NULL) {
+        reading_init(reading, obj, copy, device, &self->hold);
+    }
+    return self;
+}
 
 /* Returns this thread's serial; unlike idents, serials are never reused. */
 static uint64_t serial(void)
@@ -177,29 +111,65 @@ static uint64_t serial(void)
     return thread->serial;
 }
 
-HOT int object_describe(DLPackObject *self, struct request *request)
+/* Frees an object that was only begun. */
+static DLPackObject *object_abandon(DLPackObject *begun, const struct reading *reading)
 {
-    struct answer answer;
-    request->terms.copy = self->copy;
-    if (self->has_target && !(self->target.device_type == kDLCPU && request->device.device_type == kDLCPU)) {
-        request->terms.has_target = true;
-        request->terms.target = self->target;
+    PyTypeObject *type = Py_TYPE((PyObject *)begun);
+    if (!reading->lent) {
+        give_back(&begun->hold);
     }
-    if (ask(request, &answer) < 0) {
-        return -1;
+    PyObject_GC_Del(begun);
+    Py_DECREF((PyObject *)type);
+    return NULL;
+}
+
+HOT DLPackObject *object_of(int found, DLPackObject *begun, struct reading *reading)
+{
+    DLPackObject *self = begun;
+    struct request *request = &reading->request;
+    struct answer answer;
+    if (begun == NULL) {
+        return NULL;
+    }
+    request->terms = reading->terms;
+    if (found > 0 && request->terms.target.device_type == kDLCPU && request->device.device_type == kDLCPU) {
+        request->terms.has_target = false; /* the CPU has one id */
+    }
+    if (found <= 0 || ask(request, &answer) < 0) {
+        return object_abandon(begun, reading);
     }
     int64_t *dims = self->dims;
     size_t ndim = (size_t)answer.ndim;
     if (ndim > INLINE_NDIM && (dims = malloc(3 * ndim * sizeof *dims)) == NULL) {
         free_copy(&answer);
         PyErr_NoMemory();
-        return -1;
+        return object_abandon(begun, reading);
     }
     for (size_t i = 0; i < ndim; i++) {
         dims[i] = answer.dims[i];
         dims[ndim + i] = answer.dims[ndim + i];
         dims[2 * ndim + i] = (int64_t)((uint64_t)answer.dims[ndim + i] * (uint64_t)answer.itemsize);
     }
+    bool copied = answer.memory != NULL || answer.device_memory != NULL;
+    if (copied) {
+        give_back(&self->hold);
+        self->hold.holding = answer.memory != NULL ? HOLDS_MEMORY : HOLDS_DEVICE;
+        self->hold.memory = answer.memory != NULL ? answer.memory : answer.device_memory;
+    }
+    self->weakrefs = NULL;
+    self->obj = copied ? NULL : Py_XNewRef(reading->obj);
+    self->imported = NULL;
+    self->protocol = reading->protocol;
+    self->copy = reading->terms.copy;
+    self->delegate = false;
+    self->hides_obj = reading->hides_obj && !copied;
+    self->versioned_only = answer.versioned_only;
+    self->on_cpu = answer.on_cpu;
+    self->producer_copied = false;
+    self->stream = answer.stream;
+    self->thread = answer.stream == STREAM_PER_THREAD ? serial() : 0;
+    self->version = reading->version;
+    self->flags = answer.flags | (reading->readonly && !copied ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
     self->tensor = (DLTensor){
         .data = (void *)(uintptr_t)(request->data + answer.offset),
         .device = answer.device,
@@ -209,21 +179,50 @@ HOT int object_describe(DLPackObject *self, struct request *request)
         .strides = dims + ndim,
         .byte_offset = answer.byte_offset,
     };
-    self->flags = answer.flags | (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
     self->itemsize = answer.itemsize;
-    self->versioned_only = answer.versioned_only;
-    self->on_cpu = answer.on_cpu;
-    self->stream = answer.stream;
-    self->thread = answer.stream == STREAM_PER_THREAD ? serial() : 0;
     self->names = answer.names;
-    if (answer.memory != NULL || answer.device_memory != NULL) {
-        give_back(self);
-        self->holding = answer.memory != NULL ? HOLDS_MEMORY : HOLDS_DEVICE;
-        self->memory = answer.memory != NULL ? answer.memory : answer.device_memory;
-        self->flags &= ~DLPACK_FLAG_BITMASK_READ_ONLY;
-    }
     PyObject_GC_Track(self);
-    return 0;
+    return self;
+}
+
+HOT DLPackObject *object_by(int (*read)(struct reading *), struct reading *reading, PyObject *obj, enum copy copy,
+                            const DLDevice *device)
+{
+    DLPackObject *begun = object_begin(reading, obj, copy, device);
+    if (begun == NULL) {
+        return NULL;
+    }
+    int found = read(reading);
+    DLPackObject *self = object_of(found, begun, reading);
+    if (self == NULL && found != 0) {
+        explain_refusal(reading);
+    }
+    return self;
+}
+
+DLPackObject *object_of_capsule(DLPackObject *begun, struct reading *reading, PyObject *capsule)
+{
+    DLPackObject *self = object_of(read_capsule(reading, capsule), begun, reading);
+    if (self == NULL && reading->lent) {
+        return_capsule(capsule);
+    }
+    return self;
+}
+
+HOT DLPackObject *delegate_of(PyObject *obj, enum copy copy)
+{
+    DLPackObject *self = PyObject_GC_New(DLPackObject, DLPackObject_type);
+    if (self != NULL) {
+        memset((char *)self + offsetof(DLPackObject, weakrefs), 0,
+               offsetof(DLPackObject, itemsize) - offsetof(DLPackObject, weakrefs));
+        self->obj = Py_NewRef(obj);
+        self->protocol = "__dlpack__";
+        self->copy = copy;
+        self->delegate = true;
+        self->hold.holding = HOLDS_NOTHING;
+        PyObject_GC_Track(self);
+    }
+    return self;
 }
 
 int64_t producer_stream(const DLPackObject *self)
@@ -234,29 +233,22 @@ int64_t producer_stream(const DLPackObject *self)
 
 DLPackObject *object_meeting(DLPackObject *self, const struct terms *terms)
 {
-    DLPackObject *other = object_new(NULL, terms->copy);
-    if (other == NULL) {
+    struct reading reading;
+    DLPackObject *begun = object_begin(&reading, self->obj, terms->copy, NULL);
+    if (begun == NULL) {
         return NULL;
     }
-    other->protocol = self->protocol;
-    other->flags = self->flags;
-    struct request request;
-    request_tensor(&request, &self->tensor, self->flags);
-    request.producer_stream = producer_stream(self);
-    request.terms = *terms;
-    if (object_describe(other, &request) < 0) {
-        Py_DECREF((PyObject *)other);
-        return NULL;
-    }
-    if (other->holding != HOLDS_NOTHING) {
-        return other;
-    }
-    if (same_device(other->tensor.device, self->tensor.device)) {
+    reading.protocol = self->protocol;
+    reading.readonly = (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+    reading.terms = *terms;
+    reading.hold->object = Py_NewRef((PyObject *)self);
+    reading.hold->holding = HOLDS_OBJECT;
+    request_tensor(&reading.request, &self->tensor, self->flags);
+    reading.request.producer_stream = producer_stream(self);
+    DLPackObject *other = object_of(1, begun, &reading);
+    if (other != NULL && !holds_memory(&other->hold) && same_device(other->tensor.device, self->tensor.device)) {
         Py_DECREF((PyObject *)other);
         return (DLPackObject *)Py_NewRef((PyObject *)self);
     }
-    other->obj = Py_XNewRef(self->obj);
-    other->object = Py_NewRef((PyObject *)self);
-    other->holding = HOLDS_OBJECT;
     return other;
 }

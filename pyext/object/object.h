@@ -6,70 +6,61 @@
 #ifndef DLPACK_OBJECT_H
 #define DLPACK_OBJECT_H
 
-#include "ask/ask.h"
+#include "read/read.h"
 
 enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides lie in the object, which saves 5 ns */
 
-/* Names what a DLPackObject owns besides its reference to obj, and releases when it dies. */
-enum holding { HOLDS_NOTHING, HOLDS_VIEW, HOLDS_OBJECT, HOLDS_LEGACY, HOLDS_VERSIONED, HOLDS_MEMORY, HOLDS_DEVICE };
-
 /* Memory and what keeps it alive. With `delegate` set: an object with __dlpack__, which is asked anew at each export;
- * `imported` holds its tensor once that was needed here. */
+ * `imported` holds its tensor once that was needed here. Nothing else changes after object_of or delegate_of. */
 typedef struct DLPackObject {
     PyObject_HEAD
     PyObject *weakrefs;
     PyObject *obj;                           /* the object given; NULL for a copy, which keeps no source alive */
     _Atomic(struct DLPackObject *) imported; /* set once */
     const char *protocol;
-    uint8_t holding; /* enum holding: the union's member in use */
-    uint8_t copy;    /* enum copy: asdlpack's argument */
-    bool has_target; /* asdlpack was given a device */
+    uint8_t copy; /* enum copy: asdlpack's argument */
     bool delegate;
     bool hides_obj; /* from the garbage collector: obj keeps alive the structure taken over */
     bool versioned_only;
-    bool on_cpu;          /* the CPU can read the memory */
-    bool producer_copied; /* the capsule said IS_COPIED; object_kept clears that flag */
-    DLDevice target;
+    bool on_cpu;           /* the CPU can read the memory */
+    bool producer_copied;  /* the capsule said IS_COPIED; object_kept clears that flag */
     int64_t stream;        /* stream whose queued work completes the memory, or STREAM_UNKNOWN */
     uint64_t thread;       /* serial of the thread to which a STREAM_PER_THREAD belongs */
     DLPackVersion version; /* of the versioned struct taken over; else 0.0 */
     uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */
     DLTensor tensor;       /* validated; shape, strides and strides in bytes lie in dims, or in one block from malloc */
-    /* object_new zeroes only the fields above. */
     int64_t itemsize;
     struct type_names names;
     int64_t dims[3 * INLINE_NDIM];
-    union {
-        Py_buffer view;
-        PyObject *object;
-        void *managed; /* a DLManagedTensor or DLManagedTensorVersioned */
-        void *memory;  /* from allocate_aligned, or a struct device_memory */
-    };
+    struct hold hold;
 } DLPackObject;
 
 /* object.c */
 
-/* Set by type_init, in out/, before the first object. */
+/* Set by type_init, in give/, before the first object. */
 extern PyTypeObject *DLPackObject_type;
 
-/* A new object that holds obj (or NULL). Not GC-tracked yet: object_describe or become_delegate tracks it. */
-DLPackObject *object_new(PyObject *obj, enum copy copy);
+/* Begins an object for obj's memory (NULL: of no object), on a device (NULL: its own): initialises the reading, whose hold
+ * is the object's. NULL: no memory. */
+DLPackObject *object_begin(struct reading *reading, PyObject *obj, enum copy copy, const DLDevice *device);
 
-/* True if self owns its memory: a copy. */
-bool holds_memory(const DLPackObject *self);
+/* Asks what to make of the reading, and finishes the object that was begun for it. NULL: error, or not found: then the
+ * hold gives back what it owns. */
+DLPackObject *object_of(int found, DLPackObject *begun, struct reading *reading);
+
+/* Reads obj, and makes the object. NULL: error, or without an exception if the reader found nothing. */
+DLPackObject *object_by(int (*read)(struct reading *), struct reading *reading, PyObject *obj, enum copy copy,
+                        const DLDevice *device);
+
+/* Takes over the tensor of a capsule; one that is refused is as before. Steals begun. */
+DLPackObject *object_of_capsule(DLPackObject *begun, struct reading *reading, PyObject *capsule);
+
+/* Makes the delegate of obj, which has __dlpack__. */
+DLPackObject *delegate_of(PyObject *obj, enum copy copy);
 
 /* Clears IS_COPIED, and returns self (or NULL). The flag promises a consumer that it owns the memory alone, but the
  * user has self as well, and may export it again. */
 DLPackObject *object_kept(DLPackObject *self);
-
-/* Calls the deleter, if there is one. */
-void delete_managed(void *managed, bool versioned);
-
-/* Lets the object own a managed tensor; deletes it at once if the object has made a copy. */
-void object_hold_managed(DLPackObject *self, void *managed, bool versioned);
-
-/* Asks what to make of the request, and fills in the tensor. A copy replaces what self held. -1: error. */
-int object_describe(DLPackObject *self, struct request *request);
 
 /* Returns the object that meets the terms: self, or a new one with a copy of its memory, or with the same memory on
  * another device. NULL: error. */
@@ -107,9 +98,6 @@ int object_refuse(const DLPackObject *self, const char *refusal);
 int64_t size_of(const DLTensor *tensor);
 
 /* export.c */
-
-/* Capsule names. The standard wants them static, since consumers may compare addresses. */
-extern const char capsule_legacy[], capsule_versioned[], capsule_used_legacy[], capsule_used_versioned[];
 
 /* Arguments of __dlpack__, borrowed; NULL if absent or None. */
 enum { EXPORT_ARGUMENTS = 4 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Structures that self holds, moved out of their capsules or their stream. */
+/* Structures that the hold owns, moved out of their capsules or their stream. */
 struct held {
     struct ArrowSchema schema;
     struct ArrowArray *arrays; /* from malloc */
@@ -37,21 +37,21 @@ static void release_held(PyObject *capsule)
     free(held);
 }
 
-/* Lets self hold structures, at first none. NULL: error. */
-static struct held *hold(DLPackObject *self)
+/* Lets the hold own structures, at first none. NULL: error. */
+static struct held *hold_structures(struct reading *reading)
 {
     struct held *held = calloc(1, sizeof *held);
     if (held == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
-    self->object = PyCapsule_New(held, held_name, release_held);
-    if (self->object == NULL) {
+    reading->hold->object = PyCapsule_New(held, held_name, release_held);
+    if (reading->hold->object == NULL) {
         free(held);
         return NULL;
     }
-    self->holding = HOLDS_OBJECT;
-    self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY; /* Arrow data are immutable */
+    reading->hold->holding = HOLDS_OBJECT;
+    reading->readonly = true; /* Arrow data are immutable */
     return held;
 }
 
@@ -91,7 +91,7 @@ static void request_arrow(struct request *request, enum protocol protocol, const
 
 /* Moves both structures out of their capsules. If two threads take one capsule, one gets its release, and the other
  * NULL, which Go refuses. */
-static int take_pair(DLPackObject *self, PyObject *pair, struct request *request)
+static int take_pair(struct reading *reading, PyObject *pair)
 {
     bool is_pair = PyTuple_Check(pair) && PyTuple_Size(pair) == 2;
     PyObject *schema = is_pair ? PyTuple_GetItem(pair, 0) : NULL, *array = is_pair ? PyTuple_GetItem(pair, 1) : NULL;
@@ -100,7 +100,7 @@ static int take_pair(DLPackObject *self, PyObject *pair, struct request *request
             PyExc_ValueError,
             "__arrow_c_array__: expected a tuple of two capsules, \"arrow_schema\" and \"arrow_array\"", pair);
     }
-    struct held *held = hold(self);
+    struct held *held = hold_structures(reading);
     if (held == NULL || next_array(held) == NULL) {
         return -1;
     }
@@ -111,8 +111,8 @@ static int take_pair(DLPackObject *self, PyObject *pair, struct request *request
     held->arrays[0] = *given_array;
     held->arrays[0].release = __atomic_exchange_n(&given_array->release, NULL, __ATOMIC_ACQ_REL);
     held->count = 1;
-    request_arrow(request, PROTOCOL_ARROW_ARRAY, held);
-    return check_rows(self->obj, held);
+    request_arrow(&reading->request, PROTOCOL_ARROW_ARRAY, held);
+    return check_rows(reading->obj, held);
 }
 
 static int check_stream(const struct ArrowArrayStream *stream)
@@ -171,9 +171,9 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *array)
 }
 
 /* Reads all chunks; if copying is forbidden, only two, which are already too many. */
-static int read_stream(DLPackObject *self, struct ArrowArrayStream *stream, struct request *request)
+static int read_stream(struct reading *reading, struct ArrowArrayStream *stream)
 {
-    struct held *held = hold(self);
+    struct held *held = hold_structures(reading);
     if (held == NULL) {
         return -1;
     }
@@ -186,16 +186,16 @@ static int read_stream(DLPackObject *self, struct ArrowArrayStream *stream, stru
         struct ArrowArray *array = next_array(held);
         found = array == NULL ? -1 : get_next(stream, array);
         held->count += found > 0;
-    } while (found > 0 && !(self->copy == COPY_NEVER && held->count == 2));
+    } while (found > 0 && !(reading->terms.copy == COPY_NEVER && held->count == 2));
     if (found < 0) {
         return -1;
     }
-    request_arrow(request, PROTOCOL_ARROW_STREAM, held);
-    return found > 0 ? 0 : check_rows(self->obj, held);
+    request_arrow(&reading->request, PROTOCOL_ARROW_STREAM, held);
+    return found > 0 ? 0 : check_rows(reading->obj, held);
 }
 
 /* Moves the stream out of its capsule, as take_pair does, then reads and releases it. */
-static int take_stream(DLPackObject *self, PyObject *capsule, struct request *request)
+static int take_stream(struct reading *reading, PyObject *capsule)
 {
     static const char name[] = "arrow_array_stream";
     if (!PyCapsule_IsValid(capsule, name)) {
@@ -207,7 +207,7 @@ static int take_stream(DLPackObject *self, PyObject *capsule, struct request *re
         return -1;
     }
     stream.release = __atomic_exchange_n(&given->release, NULL, __ATOMIC_ACQ_REL);
-    int read = read_stream(self, &stream, request);
+    int read = read_stream(reading, &stream);
     struct pending pending;
     set_aside(&pending);
     Py_BEGIN_ALLOW_THREADS
@@ -220,11 +220,10 @@ static int take_stream(DLPackObject *self, PyObject *capsule, struct request *re
 }
 
 /* Takes the result of obj.name(). 1: taken; 0: absent or None; -1: error. */
-static int take_exported(DLPackObject *self, PyObject *name, int (*take)(DLPackObject *, PyObject *, struct request *),
-                         struct request *request)
+static int take_exported(struct reading *reading, PyObject *name, int (*take)(struct reading *, PyObject *))
 {
     PyObject *method;
-    int found = optional_attribute(self->obj, name, &method);
+    int found = optional_attribute(reading->obj, name, &method);
     if (found <= 0) {
         return found;
     }
@@ -232,20 +231,21 @@ static int take_exported(DLPackObject *self, PyObject *name, int (*take)(DLPackO
     Py_DECREF(method);
     if (exported == NULL) {
         bool has_other = take == take_pair; /* the stream */
-        return has_other ? check_in_python(python.streams_instead, Py_BuildValue("(ON)", self->obj, take_exception()))
-                         : -1;
+        return has_other
+                   ? check_in_python(python.streams_instead, Py_BuildValue("(ON)", reading->obj, take_exception()))
+                   : -1;
     }
-    found = take(self, exported, request) < 0 ? -1 : 1;
+    found = take(reading, exported) < 0 ? -1 : 1;
     drop_capsule(exported);
     return found;
 }
 
-int read_arrow_array(DLPackObject *self, struct request *request)
+int read_arrow_array(struct reading *reading)
 {
-    return take_exported(self, names.arrow_c_array, take_pair, request);
+    return take_exported(reading, names.arrow_c_array, take_pair);
 }
 
-int read_arrow_stream(DLPackObject *self, struct request *request)
+int read_arrow_stream(struct reading *reading)
 {
-    return take_exported(self, names.arrow_c_stream, take_stream, request);
+    return take_exported(reading, names.arrow_c_stream, take_stream);
 }

@@ -27,13 +27,14 @@ static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
     return 0;
 }
 
-/* Lets self hold the exporter's buffer, locked, and returns a view to read: self's, or the scratch. NULL: error.
+/* Lets the hold own the exporter's buffer, locked, and returns a view to read: the hold's, or the scratch. NULL: error.
  *
  * A memoryview in a garbage cycle is cleared even if it is exported, and releasing the export after that crashes
- * (CPython's memory_clear). So for a memoryview, self holds a private one, which also locks the memory, and no
+ * (CPython's memory_clear). So for a memoryview, the hold owns a private one, which also locks the memory, and no
  * export. */
-static const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buffer *scratch, int flags)
+static const Py_buffer *hold_view(struct reading *reading, PyObject *exporter, Py_buffer *scratch, int flags)
 {
+    struct hold *hold = reading->hold;
     Py_buffer *view = scratch;
     if (PyMemoryView_Check(exporter)) {
         PyObject *own = PyMemoryView_FromObject(exporter);
@@ -42,40 +43,37 @@ static const Py_buffer *hold_view(DLPackObject *self, PyObject *exporter, Py_buf
             return NULL;
         }
         PyBuffer_Release(view);
-        self->object = own;
-        self->holding = HOLDS_OBJECT;
+        hold->object = own;
+        hold->holding = HOLDS_OBJECT;
     }
     else {
-        view = &self->view;
+        view = &hold->view;
         if (get_buffer(exporter, view, flags) < 0) {
             return NULL;
         }
-        self->holding = HOLDS_VIEW;
+        hold->holding = HOLDS_VIEW;
     }
-    if (view->readonly) {
-        self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
-    }
+    reading->readonly = reading->readonly || view->readonly;
     return view;
 }
 
-int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
+int read_bytes(struct reading *reading, PyObject *exporter)
 {
     Py_buffer scratch;
-    /* Some exporters, such as mlx, return strided memory for PyBUF_SIMPLE; packed items have no strides. */
-    int flags = Py_IS_TYPE(exporter, DLPackObject_type) ? PyBUF_SIMPLE : PyBUF_STRIDES;
-    const Py_buffer *view = hold_view(self, exporter, &scratch, flags);
+    /* Some exporters, such as mlx, return strided memory for PyBUF_SIMPLE. */
+    const Py_buffer *view = hold_view(reading, exporter, &scratch, PyBUF_STRIDES);
     if (view == NULL) {
         return -1;
     }
-    request->data = (uint64_t)(uintptr_t)view->buf;
-    request->span = view->len;
-    request->facts |= FACT_SPAN;
+    reading->request.data = (uint64_t)(uintptr_t)view->buf;
+    reading->request.span = view->len;
+    reading->request.facts |= FACT_SPAN;
     return 0;
 }
 
-int try_bytes(DLPackObject *self, PyObject *exporter, struct request *request)
+int try_bytes(struct reading *reading, PyObject *exporter)
 {
-    if (read_bytes(self, exporter, request) == 0) {
+    if (read_bytes(reading, exporter) == 0) {
         return 1;
     }
     if (!PyErr_ExceptionMatches(PyExc_BufferError) && !PyErr_ExceptionMatches(PyExc_ValueError)) {
@@ -119,21 +117,23 @@ int check_mask(PyObject *obj)
     return check_in_python(python.refuse_mask, PyTuple_Pack(1, obj));
 }
 
-int read_buffer(DLPackObject *self, struct request *request)
+int read_buffer(struct reading *reading)
 {
-    return PyObject_CheckBuffer(self->obj) ? lock_buffer(self, request) : 0;
+    return PyObject_CheckBuffer(reading->obj) ? lock_buffer(reading) : 0;
 }
 
-HOT int lock_buffer(DLPackObject *self, struct request *request)
+HOT int lock_buffer(struct reading *reading)
 {
     Py_buffer scratch;
-    const Py_buffer *view = hold_view(self, self->obj, &scratch, PyBUF_FULL_RO);
+    struct request *request = &reading->request;
+    reading->protocol = "buffer";
+    const Py_buffer *view = hold_view(reading, reading->obj, &scratch, PyBUF_FULL_RO);
     if (view == NULL || check_length(view) < 0) {
         return -1;
     }
     request_init(request, PROTOCOL_BUFFER);
     request->data = (uint64_t)(uintptr_t)view->buf;
-    request->owned = PyBytes_CheckExact(self->obj) || PyByteArray_CheckExact(self->obj);
+    request->owned = PyBytes_CheckExact(reading->obj) || PyByteArray_CheckExact(reading->obj);
     request->itemsize = view->itemsize;
     request->ndim = view->ndim;
     request_dims(request, view->shape, view->strides, view->itemsize);

@@ -50,14 +50,15 @@ HOT static int take_fields(PyObject *dict, PyObject **fields, int count)
 
 /* Makes the typestr the request's format. ml_dtypes hides its types behind "V1", "V2", "W4" and "f1": for these, Python
  * adds obj.dtype.name. No valid typestr is long; of a long one Go quotes the beginning. */
-HOT static int read_typestr(DLPackObject *self, struct request *request, const char *typestr)
+HOT static int read_typestr(struct reading *reading, const char *typestr)
 {
+    struct request *request = &reading->request;
     request_format(request, typestr);
     request->long_format = NULL;
     if (strlen(typestr) < 3 || (typestr[1] != 'V' && typestr[1] != 'W' && strcmp(typestr + 1, "f1") != 0)) {
         return 0;
     }
-    PyObject *named = call_python(python.name_hidden, Py_BuildValue("(Os)", self->obj, typestr));
+    PyObject *named = call_python(python.name_hidden, Py_BuildValue("(Os)", reading->obj, typestr));
     if (named != NULL && PyBytes_Size(named) < FORMAT_SIZE) {
         request_format(request, PyBytes_AsString(named));
     }
@@ -95,41 +96,42 @@ HOT static bool plain_fields(PyObject *const *fields, bool of_cuda, const char *
 
 /* Reads a numpy scalar by its buffer, since its interface has the address of a temporary array, which is gone already.
  * 1: read; 0: not a scalar, or of a type that buffers can't describe, whose address is its own; -1: error. */
-__attribute__((cold)) static int read_scalar(DLPackObject *self, struct request *request)
+__attribute__((cold)) static int read_scalar(struct reading *reading)
 {
-    PyObject *is_scalar = call_python(python.is_numpy_scalar, PyTuple_Pack(1, self->obj));
-    int read = is_scalar == Py_True ? try_bytes(self, self->obj, request) : is_scalar == NULL ? -1 : 0;
+    PyObject *is_scalar = call_python(python.is_numpy_scalar, PyTuple_Pack(1, reading->obj));
+    int read = is_scalar == Py_True ? try_bytes(reading, reading->obj) : is_scalar == NULL ? -1 : 0;
     Py_XDECREF(is_scalar);
     return read;
 }
 
 /* Reads data: an address, an object with a buffer, or absent, if the object itself has the buffer. */
-HOT static int read_data(DLPackObject *self, PyObject *data, struct request *request)
+HOT static int read_data(struct reading *reading, PyObject *data)
 {
     if (data == NULL || !PyTuple_Check(data)) {
-        PyObject *exporter = data == NULL ? self->obj : data;
+        PyObject *exporter = data == NULL ? reading->obj : data;
         if (PyObject_CheckBuffer(exporter)) {
-            return read_bytes(self, exporter, request);
+            return read_bytes(reading, exporter);
         }
-        return check_in_python(python.no_buffer, Py_BuildValue("(sO)", self->protocol, data ? data : Py_None));
+        return check_in_python(python.no_buffer, Py_BuildValue("(sO)", reading->protocol, data ? data : Py_None));
     }
+    const struct request *request = &reading->request;
     bool may_be_scalar = request->protocol == PROTOCOL_ARRAY_INTERFACE && request->ndim == 0;
-    int read = may_be_scalar && PyObject_CheckBuffer(self->obj) ? read_scalar(self, request) : 0;
-    if (read == 0 && PyTuple_GetItem(data, 1) == Py_True) {
-        self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+    int read = may_be_scalar && PyObject_CheckBuffer(reading->obj) ? read_scalar(reading) : 0;
+    if (read == 0) {
+        reading->readonly = PyTuple_GetItem(data, 1) == Py_True;
     }
     return read < 0 ? -1 : 0;
 }
 
 /* Reads the fields of a dict, and holds them meanwhile. 1: read; 0: they are not plain; -1: error. */
-HOT static int read_plain(DLPackObject *self, PyObject *dict, struct request *request)
+HOT static int read_plain(struct reading *reading, PyObject *dict)
 {
     PyObject *fields[FIELDS] = {NULL};
     const char *typestr;
-    bool of_cuda = request->protocol == PROTOCOL_CUDA_ARRAY_INTERFACE;
+    bool of_cuda = reading->request.protocol == PROTOCOL_CUDA_ARRAY_INTERFACE;
     int count = of_cuda ? FIELDS : STREAM;
-    int read = take_fields(dict, fields, count) < 0 ? -1 : plain_fields(fields, of_cuda, &typestr, request);
-    if (read > 0 && (read_typestr(self, request, typestr) < 0 || read_data(self, fields[DATA], request) < 0)) {
+    int read = take_fields(dict, fields, count) < 0 ? -1 : plain_fields(fields, of_cuda, &typestr, &reading->request);
+    if (read > 0 && (read_typestr(reading, typestr) < 0 || read_data(reading, fields[DATA]) < 0)) {
         read = -1;
     }
     drop_fields(fields);
@@ -137,19 +139,19 @@ HOT static int read_plain(DLPackObject *self, PyObject *dict, struct request *re
 }
 
 /* Reads the attribute's dict; Python makes it plain if it is not. 1: read; 0: absent or None; -1: error. */
-HOT static int read_interface(DLPackObject *self, struct request *request, PyObject *attribute, enum protocol protocol)
+HOT static int read_interface(struct reading *reading, PyObject *attribute, enum protocol protocol)
 {
     PyObject *dict;
-    int found = optional_attribute(self->obj, attribute, &dict);
+    int found = optional_attribute(reading->obj, attribute, &dict);
     if (found <= 0) {
         return found;
     }
-    request_init(request, protocol);
-    int read = PyDict_Check(dict) ? read_plain(self, dict, request) : 0;
+    request_init(&reading->request, protocol);
+    int read = PyDict_Check(dict) ? read_plain(reading, dict) : 0;
     if (read == 0) {
-        PyObject *plain = call_python(python.plain_interface, Py_BuildValue("(sO)", self->protocol, dict));
-        request_init(request, protocol);
-        read = plain == NULL ? -1 : read_plain(self, plain, request);
+        PyObject *plain = call_python(python.plain_interface, Py_BuildValue("(sO)", reading->protocol, dict));
+        request_init(&reading->request, protocol);
+        read = plain == NULL ? -1 : read_plain(reading, plain);
         Py_XDECREF(plain);
         if (read == 0) { /* no memory for the UTF-8 of its typestr */
             PyErr_NoMemory();
@@ -160,14 +162,14 @@ HOT static int read_interface(DLPackObject *self, struct request *request, PyObj
     return read;
 }
 
-int read_array_interface(DLPackObject *self, struct request *request)
+int read_array_interface(struct reading *reading)
 {
-    return read_interface(self, request, names.array_interface, PROTOCOL_ARRAY_INTERFACE);
+    return read_interface(reading, names.array_interface, PROTOCOL_ARRAY_INTERFACE);
 }
 
-int read_cuda_array_interface(DLPackObject *self, struct request *request)
+int read_cuda_array_interface(struct reading *reading)
 {
-    return read_interface(self, request, names.cuda_array_interface, PROTOCOL_CUDA_ARRAY_INTERFACE);
+    return read_interface(reading, names.cuda_array_interface, PROTOCOL_CUDA_ARRAY_INTERFACE);
 }
 
 /* True if the struct has no strides, and its flags say column-major. Then fills in the strides. */
@@ -185,16 +187,17 @@ static bool flags_say_column_major(const PyArrayInterface *array, int64_t *strid
     return true;
 }
 
-int read_array_struct(DLPackObject *self, struct request *request)
+int read_array_struct(struct reading *reading)
 {
+    struct request *request = &reading->request;
     PyObject *capsule;
-    int found = optional_attribute(self->obj, names.array_struct, &capsule);
+    int found = optional_attribute(reading->obj, names.array_struct, &capsule);
     if (found <= 0) {
         return found;
     }
     /* The capsule may own the memory. */
-    self->object = capsule;
-    self->holding = HOLDS_OBJECT;
+    reading->hold->object = capsule;
+    reading->hold->holding = HOLDS_OBJECT;
     if (!PyCapsule_IsValid(capsule, NULL)) {
         return raise_unexpected(PyExc_ValueError, "__array_struct__: expected a capsule without a name", capsule);
     }
@@ -212,8 +215,6 @@ int read_array_struct(DLPackObject *self, struct request *request)
     int64_t strides[MAX_NDIM];
     bool column_major = flags_say_column_major(array, strides);
     request_dims(request, array->shape, column_major ? strides : array->strides, array->itemsize);
-    if (!(array->flags & ARRAY_WRITEABLE)) {
-        self->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
-    }
-    return read_typestr(self, request, typestr) < 0 ? -1 : 1;
+    reading->readonly = !(array->flags & ARRAY_WRITEABLE);
+    return read_typestr(reading, typestr) < 0 ? -1 : 1;
 }

@@ -1,50 +1,41 @@
-/* protocols.c: describes an object by the first protocol other than __dlpack__ that it speaks. */
+/* protocols.c: reads an object by the first protocol other than __dlpack__ that it speaks. */
 #include "read/read.h"
 
 #include <string.h>
 
-struct protocol_in {
-    const char *name;
-    int (*read)(DLPackObject *, struct request *);
-};
-
-HOT static int describe_by(DLPackObject *self, const struct protocol_in *protocol)
+HOT void reading_init(struct reading *reading, PyObject *obj, enum copy copy, const DLDevice *device, struct hold *hold)
 {
-    struct request request;
-    self->protocol = protocol->name;
-    int found = protocol->read(self, &request);
-    if (found > 0 && object_describe(self, &request) < 0) {
-        return -1;
+    reading->obj = obj;
+    reading->protocol = NULL;
+    reading->hold = hold;
+    reading->terms = (struct terms){.copy = copy, .has_target = device != NULL};
+    if (device != NULL) {
+        reading->terms.target = *device;
     }
-    return found;
+    reading->stream = STREAM_LEGACY; /* the consumer of a managed tensor names no stream */
+    reading->version = (DLPackVersion){0};
+    reading->readonly = reading->lent = reading->hides_obj = false;
+    hold->holding = HOLDS_NOTHING;
 }
 
-HOT int describe_by_buffer(DLPackObject *self)
+void explain_refusal(const struct reading *reading)
 {
-    struct request request;
-    self->protocol = "buffer";
-    if (lock_buffer(self, &request) < 0 || object_describe(self, &request) < 0) {
-        explain_refusal(self);
-        return -1;
-    }
-    return 1;
+    check_in_python(python.explain, Py_BuildValue("(OsN)", reading->obj, reading->protocol, take_exception()));
 }
 
-void explain_refusal(DLPackObject *self)
+void explain_read_stream(const struct reading *reading)
 {
-    check_in_python(python.explain, Py_BuildValue("(OsN)", self->obj, self->protocol, take_exception()));
-}
-
-void explain_read_stream(DLPackObject *self)
-{
-    if (self->protocol != NULL && strcmp(self->protocol, "__arrow_c_stream__") == 0) {
-        check_in_python(python.stream_failed, Py_BuildValue("(ON)", self->obj, take_exception()));
+    if (reading->protocol != NULL && strcmp(reading->protocol, "__arrow_c_stream__") == 0) {
+        check_in_python(python.stream_failed, Py_BuildValue("(ON)", reading->obj, take_exception()));
     }
 }
 
-int describe_by_protocols(DLPackObject *self)
+int read_by_protocols(struct reading *reading)
 {
-    static const struct protocol_in protocols[] = {
+    static const struct {
+        const char *name;
+        int (*read)(struct reading *);
+    } protocols[] = {
         {"__array_interface__", read_array_interface},
         {"__array_struct__", read_array_struct},
         {"__cuda_array_interface__", read_cuda_array_interface},
@@ -58,11 +49,9 @@ int describe_by_protocols(DLPackObject *self)
         return -1;
     }
     for (int i = 0; i < COUNT_OF(protocols) && found == 0; i++) {
-        found = describe_by(self, &protocols[i]);
+        reading->protocol = protocols[i].name;
+        found = protocols[i].read(reading);
     }
     --*calls;
-    if (found < 0) {
-        explain_refusal(self);
-    }
     return found;
 }

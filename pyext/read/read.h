@@ -1,69 +1,67 @@
-/* read.h: the room that reads the protocols: each file reads one of them into a request, and lets the object hold what
- * keeps the memory alive.
+/* read.h: the room that reads the protocols: each file reads one of them into a request, and lets the hold own what keeps
+ * the memory alive. It knows no DLPackObject.
  *
- * Ownership: a reader stores in self what keeps the memory alive, even if it then fails; the caller drops self. Errors:
- * -1 with an exception set; 0 without one if the object does not speak the protocol. */
+ * Ownership: the hold owns that even if the reader then fails; the caller gives it back. */
 #ifndef DLPACK_READ_H
 #define DLPACK_READ_H
 
-#include "object/object.h"
+#include "hold/hold.h"
+
+/* What was read of an object. */
+struct reading {
+    PyObject *obj; /* borrowed; NULL: none */
+    const char *protocol;
+    struct hold *hold;      /* the place in the future DLPackObject */
+    struct terms terms;     /* copy and target */
+    int64_t stream;         /* completes a managed tensor's memory */
+    DLPackVersion version;  /* of a versioned struct; else 0.0 */
+    bool readonly;          /* the memory must not be written */
+    bool lent;              /* if the memory is refused, the hold gives nothing back: it stays the caller's */
+    bool hides_obj;         /* from the garbage collector: obj keeps alive the structure taken over */
+    struct request request; /* not zeroed */
+};
+
+/* Initialises all but the request. device: NULL for the memory's own. */
+void reading_init(struct reading *reading, PyObject *obj, enum copy copy, const DLDevice *device, struct hold *hold);
+
+/* Readers. 1: read; 0: the object does not speak the protocol; -1: error, with an exception set. */
+int read_buffer(struct reading *reading);
+int lock_buffer(struct reading *reading); /* for an object that is known to have a buffer; never 0 */
+int read_array_interface(struct reading *reading);
+int read_array_struct(struct reading *reading);
+int read_cuda_array_interface(struct reading *reading);
+int read_arrow_array(struct reading *reading);
+int read_arrow_stream(struct reading *reading);
+int read_to_dlpack(struct reading *reading);
+int read_by_protocols(struct reading *reading); /* by the first of these that the object speaks */
 
 /* protocols.c */
 
-/* Describe self->obj, and set self->protocol to the protocol read. 1: done; 0: it speaks none; -1: error. */
-int describe_by_buffer(DLPackObject *self);
-int describe_by_protocols(DLPackObject *self); /* by the first protocol other than __dlpack__ that it speaks */
+/* After a failure: if the object gave a stream, adds to the pending exception that the stream has been read. */
+void explain_read_stream(const struct reading *reading);
 
-/* After a failure: if self->obj gave a stream, adds to the pending exception that the stream has been read. */
-void explain_read_stream(DLPackObject *self);
-
-/* Adds to the pending error of reading self->obj what to do instead, if that is known for this object. */
-void explain_refusal(DLPackObject *self);
+/* Adds to the pending error of reading the object what to do instead, if that is known for it. */
+void explain_refusal(const struct reading *reading);
 
 /* capsule.c */
+
+/* Capsule names. The standard wants them static, since consumers may compare addresses. */
+extern const char capsule_legacy[], capsule_versioned[], capsule_used_legacy[], capsule_used_versioned[];
 
 /* Refuses structures of another major version. */
 int check_version(DLPackVersion version);
 
-/* Takes over a managed tensor, which the work queued on self->stream completes. If it is refused, self does not own it,
- * and its deleter was not called. */
-int take_managed(DLPackObject *self, void *managed, bool versioned);
+/* Reads a managed tensor, which is lent; the hold owns it. */
+int read_managed(struct reading *reading, void *managed, bool versioned);
 
-/* Takes over a "dltensor" or "dltensor_versioned" capsule: renames it and owns its tensor, which the work queued on
- * self->stream completes. If it is refused, the capsule is as before. */
-int take_capsule(DLPackObject *self, PyObject *capsule);
+/* Reads a "dltensor" or "dltensor_versioned" capsule, and renames it: its tensor is lent. */
+int read_capsule(struct reading *reading, PyObject *capsule);
 
-/* Describes a capsule without taking it over: its tensor must outlive self. */
-int inspect_capsule(DLPackObject *self, PyObject *capsule);
+/* Gives a refused capsule its name back. */
+void return_capsule(PyObject *capsule);
 
-/* Takes over the capsule that obj.to_dlpack() returns. Returns as the readers below do. */
-int read_to_dlpack(DLPackObject *self, struct request *request);
-
-/* dlpack._dlpack._register_structures */
-PyObject *register_structures(PyObject *module, PyObject *args);
-
-/* Returns the function of dlpack.structs that reads obj, a structure or a ctypes pointer to one; borrowed. NULL: obj is
- * neither. */
-PyObject *structure_reader(PyObject *obj);
-
-/* dlpack._dlpack._structure_reader */
-PyObject *structure_reader_of(PyObject *module, PyObject *obj);
-
-/* dlpack._dlpack._share_structure(pointer, kind, takes, owner, copy, device): a DLPackObject of the structure at a
- * ctypes pointer. If `takes`, takes it over: the pointer becomes NULL, and the deleter is called exactly once, even if
- * the tensor is refused. Otherwise the structure must outlive the object, which holds the owner. */
-PyObject *share_structure(PyObject *module, PyObject *args);
-
-/* buffer.c, interface.c, arrow.c: each reads its protocol of self->obj into the request, and lets self hold what keeps
- * the memory alive. 1: read; 0: the object does not speak it; -1: error. */
-int read_buffer(DLPackObject *self, struct request *request);
-/* As read_buffer, for an object that is known to have a buffer. */
-int lock_buffer(DLPackObject *self, struct request *request);
-int read_array_interface(DLPackObject *self, struct request *request);
-int read_array_struct(DLPackObject *self, struct request *request);
-int read_cuda_array_interface(DLPackObject *self, struct request *request);
-int read_arrow_array(DLPackObject *self, struct request *request);
-int read_arrow_stream(DLPackObject *self, struct request *request);
+/* Reads a capsule without taking it over: its tensor must outlive the object. */
+int inspect_capsule(struct reading *reading, PyObject *capsule);
 
 /* buffer.c */
 
@@ -71,9 +69,28 @@ int read_arrow_stream(DLPackObject *self, struct request *request);
 int check_mask(PyObject *obj);
 
 /* Locks the exporter's contiguous buffer, and sets the request's data and span to its bytes. -1: error. */
-int read_bytes(DLPackObject *self, PyObject *exporter, struct request *request);
+int read_bytes(struct reading *reading, PyObject *exporter);
 
 /* As read_bytes, if the exporter may refuse. 1: read; 0: refused, without an exception; -1: another error. */
-int try_bytes(DLPackObject *self, PyObject *exporter, struct request *request);
+int try_bytes(struct reading *reading, PyObject *exporter);
+
+/* known_types.c */
+enum known_type {
+    NOT_KNOWN, /* not looked at yet */
+    CHANGES,   /* look at each object: the type, or a single object, may change */
+    BUFFER_ALONE,
+    HAS_DLPACK,
+    HAS_BOTH, /* the same memory by __dlpack__ and by the buffer, as numpy arrays have */
+};
+
+/* Returns how objects of obj's type are recognised, if it is known. */
+enum known_type known_type(PyObject *obj);
+
+/* True if obj's buffer is memory of Python's or numpy's own, which can't fault. A mapped file can, once it is
+ * truncated. */
+bool owns_memory(PyObject *obj);
+
+/* Caches `known`, which was just found for obj, for its type, if that can't change. -1: error. */
+int remember_type(PyObject *obj, enum known_type known);
 
 #endif

@@ -158,7 +158,7 @@ def test_the_suite_is_clean(sanitized, effort, figure):
 
 MEMORY_FAULTS = [
     (  # a leak
-        "pyext/out/export_arrow.c",
+        "pyext/give/export_arrow.c",
         "        free(block);\n    }\n}\n\nstatic void release_schema",
         "    }\n}\n\nstatic void release_schema",
     ),
@@ -173,7 +173,7 @@ MEMORY_FAULTS = [
         "(dims = malloc(3 * ndim * sizeof *dims - 8)) == NULL",
     ),
 ]
-INT_FAULT = ("pyext/out/type.c", "(values[i])", "(values[i] + (values[i] == 123 ? INT64_MAX : 0))")
+INT_FAULT = ("pyext/give/type.c", "(values[i])", "(values[i] + (values[i] == 123 ? INT64_MAX : 0))")
 
 
 @pytest.mark.long

@@ -29,16 +29,16 @@ BREAKS = {
     ),
     "a lost flag": ("object/export.c", ".flags = self->flags,", ".flags = 0,"),
     "a buffer that may be written": (
-        "out/export_buffer.c",
+        "give/export_buffer.c",
         ".readonly = (holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0,",
         ".readonly = 0,",
     ),
     "an array struct without its owner": (
-        "out/export_interface.c",
+        "give/export_interface.c",
         "PyCapsule_SetContext(capsule, Py_NewRef((PyObject *)self));",
         "PyCapsule_SetContext(capsule, self);",
     ),
-    "an Arrow array that is kept": ("out/export_arrow.c", "release_export(block->owner, NULL);", ";"),
+    "an Arrow array that is kept": ("give/export_arrow.c", "release_export(block->owner, NULL);", ";"),
 }
 
 

@@ -2,7 +2,7 @@
  *
  * It is C because C calls it, the allocator even without the GIL. Memory is complete in the order of the default
  * stream: exports are ordered before it, and imports were written on it, since current_work_stream names no other. */
-#include "out/out.h"
+#include "give/give.h"
 #include "platform/platform.h"
 
 #include <stdlib.h>
@@ -84,52 +84,59 @@ static int managed_tensor_to_py_object_no_sync(DLManagedTensorVersioned *tensor,
                                           "DLManagedTensorVersioned");
         return -1;
     }
-    DLPackObject *self = object_new(NULL, COPY_NEVER);
-    if (self == NULL) {
+    struct reading reading;
+    DLPackObject *begun = object_begin(&reading, NULL, COPY_NEVER, NULL);
+    if (begun == NULL) {
         return -1;
     }
-    self->protocol = attribute;
-    self->stream = STREAM_LEGACY;
-    if (take_managed(self, tensor, true) < 0) {
-        Py_DECREF((PyObject *)self);
-        return -1;
+    reading.protocol = attribute;
+    *out = object_kept(object_of(read_managed(&reading, tensor, true), begun, &reading));
+    return *out == NULL ? -1 : 0;
+}
+
+/* Makes an object like the prototype with this memory, which it owns. NULL: without memory; steals it. */
+static DLPackObject *object_like(const DLTensor *prototype, void *memory)
+{
+    struct reading reading;
+    DLPackObject *begun = object_begin(&reading, NULL, COPY_NEVER, NULL);
+    if (begun == NULL) {
+        free_aligned(memory);
+        return NULL;
     }
-    *out = object_kept(self);
-    return 0;
+    DLTensor tensor = *prototype;
+    tensor.data = memory != NULL ? memory : (void *)COPY_ALIGNMENT;
+    tensor.strides = NULL;
+    tensor.byte_offset = 0;
+    request_tensor(&reading.request, &tensor, 0);
+    reading.protocol = attribute;
+    reading.hold->memory = memory;
+    reading.hold->holding = memory != NULL ? HOLDS_MEMORY : HOLDS_NOTHING;
+    return object_of(1, begun, &reading);
 }
 
 /* Allocates memory that only its exports use. NULL: error. */
 static DLPackObject *allocate(const DLTensor *prototype)
 {
-    DLPackObject *self = object_new(NULL, COPY_NEVER);
+    DLPackObject *self = object_like(prototype, NULL), *allocated = NULL;
     if (self == NULL) {
         return NULL;
     }
-    self->protocol = attribute;
-    DLTensor tensor = *prototype;
-    tensor.data = (void *)COPY_ALIGNMENT; /* until the tensor's size is known */
-    tensor.strides = NULL;
-    tensor.byte_offset = 0;
-    struct request request;
-    request_tensor(&request, &tensor, 0);
-    if (object_describe(self, &request) < 0) {
-        goto failed;
-    }
     int64_t bytes = object_nbytes(self);
+    void *memory = NULL;
     if (self->tensor.device.device_type != kDLCPU) {
         object_refuse(self, "not allocated");
-        goto failed;
     }
-    if (bytes > 0 && (self->memory = allocate_aligned((size_t)bytes)) == NULL) {
+    else if (bytes == 0) {
+        return self;
+    }
+    else if ((memory = allocate_aligned((size_t)bytes)) == NULL) {
         PyErr_Format(PyExc_MemoryError, "managed_tensor_allocator: no memory for %lld bytes", (long long)bytes);
-        goto failed;
     }
-    self->holding = bytes > 0 ? HOLDS_MEMORY : HOLDS_NOTHING;
-    self->tensor.data = bytes > 0 ? self->memory : NULL;
-    return self;
-failed:
+    else {
+        allocated = object_like(prototype, memory);
+    }
     Py_DECREF((PyObject *)self);
-    return NULL;
+    return allocated;
 }
 
 /* Passes the pending exception to the caller, or a MemoryError if even its text can't be made. */

@@ -1,10 +1,10 @@
-/* out.h: the room of the type DLPackObject and its exports: __dlpack__, buffers, array interfaces, Arrow, the C
+/* give.h: the room of the type DLPackObject and its exports: __dlpack__, buffers, array interfaces, Arrow, the C
  * exchange API.
  *
  * Ownership: an export holds a reference to the object with the tensor, which keeps the memory alive. Errors: NULL or
  * -1 with an exception set; attributes that don't apply raise AttributeError. */
-#ifndef DLPACK_OUT_H
-#define DLPACK_OUT_H
+#ifndef DLPACK_GIVE_H
+#define DLPACK_GIVE_H
 
 #include "delegate/delegate.h"
 

@@ -3,7 +3,7 @@
  * It is C because the structures of the Arrow C data interface are, and they are released on any thread, at any time.
  * Memory of several dimensions becomes a column of lists, whose child has the items. A consumer may move each structure
  * away. So all lie in one block, which is freed with the last one released. */
-#include "out/out.h"
+#include "give/give.h"
 #include "read/arrow.h"
 
 #include <stdatomic.h>

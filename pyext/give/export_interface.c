@@ -1,7 +1,7 @@
 /* export_interface.c: exports a DLPackObject's memory by the array interfaces.
  *
  * It is C because these are attributes of a C type, and a capsule's structure must be released without Go. */
-#include "out/out.h"
+#include "give/give.h"
 #include "read/array_struct.h"
 
 #include <stdlib.h>

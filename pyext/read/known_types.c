@@ -2,7 +2,7 @@
  * all the rest.
  *
  * It is C because it is asked before anything else is known of an object. */
-#include "module/module.h"
+#include "read/read.h"
 
 #include <stdatomic.h>
 

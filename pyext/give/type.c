@@ -1,7 +1,7 @@
 /* type.c: the type DLPackObject: its attributes, methods and slots. Rare ones are in dlpack._object.
  *
  * It is C because only C can define a type of CPython's stable ABI. */
-#include "out/out.h"
+#include "give/give.h"
 
 #include <structmember.h>
 
@@ -46,7 +46,7 @@ static PyObject *device_of(const DLTensor *tensor)
     X(_on_cpu, cpu_tensor_of, Py_NewRef((PyObject *)x), NULL)                                                          \
     X(_byte_offset, tensor_of, PyLong_FromUnsignedLongLong(x->tensor.byte_offset), NULL)                               \
     X(_byte_strides, tensor_of, tuple_of(byte_strides(x), x->tensor.ndim), NULL)                                       \
-    X(_is_copy, tensor_of, PyBool_FromLong(holds_memory(x)), NULL)                                                     \
+    X(_is_copy, tensor_of, PyBool_FromLong(holds_memory(&x->hold)), NULL)                                              \
     X(_producer_copied, tensor_of, PyBool_FromLong(x->producer_copied), NULL)                                          \
     X(_is_packed, tensor_of, PyBool_FromLong(object_is_packed(x)), NULL)                                               \
     X(_is_row_major, tensor_of, PyBool_FromLong(object_is_compact(x, 'C')), NULL)                                      \

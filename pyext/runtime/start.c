@@ -1,8 +1,8 @@
 /* start.c: starts the Go core when it is first needed, and anew in a forked child.
  *
  * It is C because it must run before there is a Go runtime, and in a forked child, whose inherited runtime is dead. */
-#include "ask/ask.h"
 #include "platform/platform.h"
+#include "runtime/runtime.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

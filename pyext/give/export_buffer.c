@@ -1,7 +1,7 @@
 /* export_buffer.c: exports a DLPackObject's memory by the buffer protocol (PEP 3118).
  *
  * It is C because a Py_buffer is a C structure. */
-#include "out/out.h"
+#include "give/give.h"
 
 static bool asks_for(int flags, int what)
 {
