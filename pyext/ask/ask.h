@@ -29,9 +29,17 @@ void request_tensor(struct request *request, const DLTensor *tensor, uint64_t fl
 /* core.c */
 
 enum { GIL_BYTES = 1 << 20 }; /* copies of at least this size let other Python threads run */
+#ifdef Py_GIL_DISABLED
+enum { LARGE_BYTES = 0 }; /* other threads run anyway, and may copy meanwhile */
+#else
+enum { LARGE_BYTES = GIL_BYTES };
+#endif
 
-/* Answers the request from Go's table, or by one call into Go. -1: error; the answer has no copy. */
-int ask(struct request *request, struct answer *answer);
+/* Calls the core. -1: it can't start; else the answer has a status. */
+int call_core(struct request *request, struct answer *answer, bool lets_others_run);
+
+/* Raises the answer's error, and frees its copy. Returns -1. */
+int raise_answer(const struct answer *answer);
 
 /* Lets Go copy `bytes` bytes, at least one. Uses only plan of the request, and only status and the copies of the
  * answer. 1: copied; 0: ask Go in full; -1: error. */
@@ -53,6 +61,8 @@ struct side side_of(const struct request *request, const struct answer *answer, 
  * copy_in_core does. */
 int copy_known(struct request *request, struct answer *answer);
 
+/* free.c */
+
 /* Frees the memory of the answer's copy, if it has one. */
 void free_copy(const struct answer *answer);
 
@@ -67,5 +77,10 @@ bool look_up(const struct request *request, struct answer *answer);
 
 /* Gives an answer of look_up the layout of a copy: row-major, from its first item on. */
 void describe_without_gaps(const struct request *request, struct answer *answer);
+
+/* ask.c */
+
+/* Answers the request from Go's table, or by one call into Go. -1: error; the answer has no copy. */
+int ask(struct request *request, struct answer *answer);
 
 #endif

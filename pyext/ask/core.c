@@ -1,49 +1,17 @@
-/* core.c: asks the Go core what to make of a request, unless Go's table has the answer.
+/* core.c: calls the Go core.
  *
- * It is C because the table needs no Go, and because signals have to wait during a thread's first call into Go. */
+ * It is C because signals have to wait during a thread's first call into Go. */
 #include "ask/ask.h"
 #include "platform/platform.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-enum { WIDEST_ITEM = 16 }; /* bytes; for items whose size only Go knows */
-
-#ifdef Py_GIL_DISABLED
-enum { LARGE_BYTES = 0 }; /* other threads run anyway, and may copy meanwhile */
-#else
-enum { LARGE_BYTES = GIL_BYTES };
-#endif
-
 static atomic_uint_fast64_t calls;
 
 PyObject *core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return PyLong_FromUnsignedLongLong(atomic_load_explicit(&calls, memory_order_relaxed));
-}
-
-static bool may_copy_much(const struct request *request)
-{
-    if (request->array_count > 0) {
-        return request->terms.copy != COPY_NEVER; /* only Go knows how many items Arrow's arrays have */
-    }
-    if (request->terms.copy == COPY_NEVER || request->ndim < 0 || request->ndim > MAX_NDIM ||
-        request->facts & FACT_NO_SHAPE) {
-        return false;
-    }
-    /* Upper bound of an item's bytes: one of the three terms gives them. */
-    double bytes = WIDEST_ITEM + request->itemsize + request->dtype.bits * request->dtype.lanes / 8;
-    for (int32_t i = 0; i < request->ndim; i++) {
-        bytes *= request->dims[i] == -1 ? request->span : request->dims[i];
-    }
-    return bytes >= LARGE_BYTES;
-}
-
-/* True if Go may call a driver, which may wait for the device, or for threads that wait for the GIL. */
-static bool may_need_driver(const struct request *request)
-{
-    return request->device.device_type != kDLCPU ||
-           (request->terms.has_target && request->terms.target.device_type != kDLCPU);
 }
 
 /* False if too little stack is left for Go, which would end the process. Sets the answer's error. */
@@ -75,7 +43,7 @@ static void make_first_call(describe_function *describe, struct answer *answer)
     restore_signals(&before);
 }
 
-static void call_core(describe_function *describe, struct request *request, struct answer *answer)
+static void call_bound(describe_function *describe, struct request *request, struct answer *answer)
 {
     sigset_t before;
     if (!is_bound()) {
@@ -92,7 +60,7 @@ static void call_core(describe_function *describe, struct request *request, stru
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 
-static int raise_answer(const struct answer *answer)
+int raise_answer(const struct answer *answer)
 {
     free_copy(answer);
     PyObject *types[] = {
@@ -105,8 +73,7 @@ static int raise_answer(const struct answer *answer)
     return -1;
 }
 
-/* Calls the core. -1: it can't start. */
-static int call(struct request *request, struct answer *answer, bool lets_others_run)
+int call_core(struct request *request, struct answer *answer, bool lets_others_run)
 {
     describe_function *describe = running_core();
     if (describe == NULL) {
@@ -118,11 +85,11 @@ static int call(struct request *request, struct answer *answer, bool lets_others
     if (lets_others_run) {
         grow_core();
         Py_BEGIN_ALLOW_THREADS
-        call_core(describe, request, answer);
+        call_bound(describe, request, answer);
         Py_END_ALLOW_THREADS
     }
     else {
-        call_core(describe, request, answer);
+        call_bound(describe, request, answer);
     }
     return 0;
 }
@@ -130,26 +97,10 @@ static int call(struct request *request, struct answer *answer, bool lets_others
 int copy_in_core(const struct copy_plan *plan, size_t bytes, struct request *request, struct answer *answer)
 {
     request->plan = plan;
-    int called = call(request, answer, bytes + 1 > LARGE_BYTES);
+    int called = call_core(request, answer, bytes + 1 > LARGE_BYTES);
     request->plan = NULL;
     if (called == 0 && answer->status == STATUS_RUNTIME_ERROR) { /* a panic */
         return raise_answer(answer);
     }
     return called < 0 ? -1 : answer->status == STATUS_OK;
-}
-
-HOT int ask(struct request *request, struct answer *answer)
-{
-    enum copy copy = request->terms.copy;
-    if (!request->terms.has_stream && !request->terms.has_target && look_up(request, answer)) {
-        bool shares = copy != COPY_ALWAYS && answer->swap == 0;
-        int copied = shares || copy == COPY_NEVER ? 0 : copy_known(request, answer);
-        if (shares || copied != 0) {
-            return copied < 0 ? -1 : 0;
-        }
-    }
-    if (call(request, answer, may_copy_much(request) || may_need_driver(request)) < 0) {
-        return -1;
-    }
-    return answer->status == STATUS_OK ? 0 : raise_answer(answer);
 }

@@ -74,17 +74,18 @@ static PyObject *ask_in_python(PyObject *function, PyObject *args)
 /* Importing. */
 
 /* Makes an object with the tensor of the producer's answer, which the work queued on a stream completes. */
-static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64_t stream)
+static struct memory *import_capsule(struct delegate *self, PyObject *capsule, int64_t stream)
 {
     struct reading reading;
     if (!PyCapsule_CheckExact(capsule)) {
         check_in_python(python.no_capsule, PyTuple_Pack(3, self->obj, names.dlpack, capsule));
         return NULL;
     }
-    DLPackObject *begun = object_begin(&reading, self->obj, self->copy, NULL), *imported = NULL;
+    struct memory *begun = object_begin(&reading, self->obj, self->copy, NULL), *imported = NULL;
     if (begun != NULL) {
         reading.protocol = self->protocol;
         reading.stream = stream;
+        reading.exports = true; /* unless it is kept */
         imported = object_of_capsule(begun, &reading, capsule);
         if (imported == NULL) {
             explain_refusal(&reading);
@@ -94,10 +95,13 @@ static DLPackObject *import_capsule(DLPackObject *self, PyObject *capsule, int64
 }
 
 /* Keeps `imported`, unless another thread or the producer came first; steals it. Returns the import kept, borrowed. */
-static DLPackObject *keep_import(DLPackObject *self, DLPackObject *imported)
+static struct memory *keep_import(struct delegate *self, struct memory *imported)
 {
-    DLPackObject *kept = NULL;
-    if (imported == NULL || atomic_compare_exchange_strong(&self->imported, &kept, object_kept(imported))) {
+    struct memory *kept = NULL;
+    if (imported != NULL) {
+        object_keep(imported);
+    }
+    if (imported == NULL || atomic_compare_exchange_strong(&self->imported, &kept, imported)) {
         return imported;
     }
     Py_DECREF((PyObject *)imported);
@@ -105,11 +109,11 @@ static DLPackObject *keep_import(DLPackObject *self, DLPackObject *imported)
 }
 
 /* Caches the copy that copy=None forced, for later exports, if its source was complete. Steals imported. */
-static PyObject *keep_copy(DLPackObject *self, DLPackObject *imported, bool was_complete)
+static PyObject *keep_copy(struct delegate *self, struct memory *imported, bool was_complete)
 {
     if (was_complete && self->copy == COPY_IF_NEEDED && imported->copy == COPY_IF_NEEDED &&
         holds_memory(&imported->hold)) {
-        DLPackObject *kept = keep_import(self, (DLPackObject *)Py_NewRef((PyObject *)imported));
+        struct memory *kept = keep_import(self, (struct memory *)Py_NewRef((PyObject *)imported));
         if (holds_memory(&kept->hold)) { /* it may be another thread's */
             Py_INCREF((PyObject *)kept);
             Py_DECREF((PyObject *)imported);
@@ -121,19 +125,19 @@ static PyObject *keep_copy(DLPackObject *self, DLPackObject *imported, bool was_
 
 PyObject *import_given(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    DLPackObject *self;
+    struct delegate *self;
     PyObject *capsule;
     long long stream;
     if (!PyArg_ParseTuple(args, "O!OL", DLPackObject_type, &self, &capsule, &stream)) {
         return NULL;
     }
-    DLPackObject *imported = import_capsule(self, capsule, stream);
+    struct memory *imported = import_capsule(self, capsule, stream);
     return imported == NULL ? take_exception() : keep_copy(self, imported, stream != STREAM_UNKNOWN);
 }
 
 PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    DLPackObject *self;
+    struct delegate *self;
     PyObject *copied;
     enum copy copy;
     if (!PyArg_ParseTuple(args, "O!O", DLPackObject_type, &self, &copied)) {
@@ -141,7 +145,7 @@ PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
     }
     plain_copy(copied, &copy);
     struct reading reading = {.protocol = NULL};
-    DLPackObject *served = object_by(read_by_protocols, &reading, self->obj, copy, NULL);
+    struct memory *served = object_by(read_by_protocols, &reading, self->obj, copy, NULL, true);
     if (served == NULL && !PyErr_Occurred()) {
         return Py_BuildValue("(OO)", Py_None, Py_None);
     }
@@ -152,30 +156,30 @@ PyObject *read_by_others(PyObject *Py_UNUSED(module), PyObject *args)
 
 /* Makes an object with the producer's tensor as it is now, on the device that producer_device found. If that refused
  * (found < 0), its refusal is pending. */
-static DLPackObject *import_from(DLPackObject *self, int found, DLDevice device)
+static struct memory *import_from(struct delegate *self, int found, DLDevice device)
 {
     if (found > 0 && device.device_type != kDLCPU) {
-        return (DLPackObject *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, Py_False));
+        return (struct memory *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, Py_False));
     }
     const struct export_arguments newest = {.max_version = constants.newest_version};
     PyObject *capsule = found < 0 ? NULL : call_producer(self->obj, &newest);
-    DLPackObject *imported = capsule == NULL ? NULL : import_capsule(self, capsule, STREAM_LEGACY);
+    struct memory *imported = capsule == NULL ? NULL : import_capsule(self, capsule, STREAM_LEGACY);
     drop_capsule(capsule);
     if (imported != NULL || found == NO_DEVICE ||
         !(capsule == NULL ? is_refusal() : PyErr_ExceptionMatches(PyExc_BufferError))) {
         return imported;
     }
-    return (DLPackObject *)ask_in_python(python.import_refused, Py_BuildValue("(ONO)", self, take_exception(),
-                                                                              found >= 0 ? Py_True : Py_False));
+    return (struct memory *)ask_in_python(python.import_refused, Py_BuildValue("(ONO)", self, take_exception(),
+                                                                               found >= 0 ? Py_True : Py_False));
 }
 
-int delegate_device(DLPackObject *self, DLDevice *device)
+int delegate_device(struct delegate *self, DLDevice *device)
 {
     int found = producer_device(self->obj, device);
     if (found > 0 || found == NO_DEVICE || (found < 0 && !is_refusal())) {
         return found > 0 ? 0 : -1;
     }
-    const DLPackObject *kept = self->imported;
+    const struct memory *kept = self->imported;
     kept = kept != NULL ? kept : keep_import(self, import_from(self, found, *device));
     if (kept != NULL) {
         PyErr_Clear();
@@ -184,53 +188,42 @@ int delegate_device(DLPackObject *self, DLDevice *device)
     return kept == NULL ? -1 : 0;
 }
 
-/* Lets the producer order its work on the imported memory before the legacy default stream, or off CUDA finish it. */
-static int order_import(DLPackObject *self)
-{
-    DLPackObject *ordered = (DLPackObject *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, Py_True));
-    if (ordered == NULL) {
-        return -1;
-    }
-    bool same = ordered->tensor.data == self->imported->tensor.data;
-    self->imported->stream = ordered->stream;
-    self->imported->thread = ordered->thread;
-    Py_DECREF((PyObject *)ordered);
-    if (!same) {
-        PyErr_SetString(PyExc_BufferError, "the producer gives other memory at each export, so that no stream orders "
-                                           "this one (use __dlpack__)");
-        return -1;
-    }
-    return 0;
-}
-
 /* The tensor, of a delegate or not. */
 
-DLPackObject *tensor_of(DLPackObject *self)
+struct memory *tensor_of(DLPackObject *self)
 {
-    if (!self->delegate) {
-        return self;
+    if (!self->is_delegate) {
+        return (struct memory *)self;
     }
-    if (self->imported != NULL) {
-        return self->imported;
+    struct delegate *delegate = (struct delegate *)self;
+    if (delegate->imported != NULL) {
+        return delegate->imported;
     }
     DLDevice device = {kDLCPU, 0};
     int found = producer_device(self->obj, &device);
-    return keep_import(self, import_from(self, found, device));
+    return keep_import(delegate, import_from(delegate, found, device));
 }
 
-DLPackObject *ordered_tensor_of(DLPackObject *self)
+struct memory *ordered_tensor_of(DLPackObject *self)
 {
-    DLPackObject *holder = tensor_of(self);
-    if (holder == NULL || !self->delegate || holder->tensor.device.device_type == kDLCPU ||
+    struct memory *holder = tensor_of(self);
+    if (holder == NULL || !self->is_delegate || holder->tensor.device.device_type == kDLCPU ||
         holds_memory(&holder->hold)) {
-        return holder;
+        return (struct memory *)Py_XNewRef((PyObject *)holder);
     }
-    return order_import(self) < 0 ? NULL : holder;
+    struct memory *ordered = (struct memory *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, Py_True));
+    if (ordered != NULL && ordered->tensor.data != holder->tensor.data) {
+        PyErr_SetString(PyExc_BufferError, "the producer gives other memory at each export, so that no stream orders "
+                                           "this one (use __dlpack__)");
+        Py_CLEAR(ordered);
+    }
+    return ordered;
 }
 
-DLPackObject *cpu_tensor_of(DLPackObject *self)
+struct memory *cpu_tensor_of(DLPackObject *self)
 {
-    DLPackObject *holder = tensor_of(self);
+    static const DLDevice cpu = {kDLCPU, 0};
+    struct memory *holder = tensor_of(self);
     if (holder == NULL || holder->tensor.device.device_type == kDLCPU) {
         return holder;
     }
@@ -238,29 +231,30 @@ DLPackObject *cpu_tensor_of(DLPackObject *self)
         object_refuse(holder, holder->tensor.device.device_type == kDLCUDA ? "on CUDA" : "on a GPU");
         return NULL;
     }
-    static const DLDevice cpu = {kDLCPU, 0};
-    DLPackObject *waited = ordered_tensor_of(self) == NULL ? NULL : object_on(holder, &cpu, COPY_NEVER);
-    Py_XDECREF((PyObject *)waited);
+    struct memory *ordered = ordered_tensor_of(self);
+    PyObject *waited = ordered == NULL ? NULL : object_on((DLPackObject *)ordered, &cpu, COPY_NEVER);
+    Py_XDECREF((PyObject *)ordered);
+    Py_XDECREF(waited);
     return waited == NULL ? NULL : holder;
 }
 
-DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy)
+PyObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy)
 {
     struct terms terms = {.copy = copy};
-    if (device != NULL && self->delegate) {
-        return (DLPackObject *)make_call(
-            ask_in_python(python.move,
-                          Py_BuildValue("(O(ii)O)", self, device->device_type, device->device_id, copy_value(copy))));
+    if (device != NULL && self->is_delegate) {
+        return make_call(ask_in_python(python.move, Py_BuildValue("(O(ii)O)", self, device->device_type,
+                                                                  device->device_id, copy_value(copy))));
     }
     if (device != NULL) {
-        terms.has_target = !same_device(self->tensor.device, *device);
+        terms.has_target = !same_device(((struct memory *)self)->tensor.device, *device);
         terms.target = *device;
     }
     if (!terms.has_target && copy != COPY_ALWAYS) {
-        return (DLPackObject *)Py_NewRef((PyObject *)self);
+        return Py_NewRef((PyObject *)self);
     }
-    DLPackObject *tensor = ordered_tensor_of(self);
-    return tensor == NULL ? NULL : object_meeting(tensor, &terms);
+    struct memory *tensor = ordered_tensor_of(self), *met = tensor == NULL ? NULL : object_meeting(tensor, &terms);
+    Py_XDECREF((PyObject *)tensor);
+    return (PyObject *)met;
 }
 
 /* Exporting. */
@@ -319,7 +313,7 @@ static bool is_ordinary(const DLTensor *tensor)
     return look_up(&request, &answer);
 }
 
-HOT PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments)
+HOT PyObject *delegate_export(struct delegate *self, const struct export_arguments *arguments)
 {
     bool versioned;
     DLDevice asked;
@@ -327,7 +321,7 @@ HOT PyObject *delegate_export(DLPackObject *self, const struct export_arguments 
         (arguments->dl_device != NULL && !plain_device(arguments->dl_device, &asked))) {
         return export_in_python(self, arguments);
     }
-    DLPackObject *kept = self->imported;
+    struct memory *kept = self->imported;
     if (self->copy == COPY_IF_NEEDED && kept != NULL && holds_memory(&kept->hold)) {
         return export_tensor(kept, arguments);
     }

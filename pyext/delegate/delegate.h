@@ -10,24 +10,25 @@
 /* For any DLPackObject, delegate or not. */
 
 /* Returns the object with the tensor: self, or a delegate's import; borrowed. Work on it may still run. NULL: error. */
-DLPackObject *tensor_of(DLPackObject *self);
+struct memory *tensor_of(DLPackObject *self);
 
-/* Like tensor_of, and orders a producer's work on a device before the legacy default stream. */
-DLPackObject *ordered_tensor_of(DLPackObject *self);
+/* Like tensor_of, but a new reference. Orders a producer's work on a device before the legacy default stream, or off CUDA
+ * waits for it: then the object is a new one of the same memory. */
+struct memory *ordered_tensor_of(DLPackObject *self);
 
 /* Like tensor_of, and waits for work on the memory to end. NULL: error, or the CPU can't read the memory. */
-DLPackObject *cpu_tensor_of(DLPackObject *self);
+struct memory *cpu_tensor_of(DLPackObject *self);
 
 /* Returns an object with self's memory on the device (NULL: its own), copied if `copy` says so. NULL: error. */
-DLPackObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy);
+PyObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy);
 
 /* For delegates only. */
 
 /* Reads the producer's device, or if it does not say, that of its tensor. 0: read; -1: error. */
-int delegate_device(DLPackObject *self, DLDevice *device);
+int delegate_device(struct delegate *self, DLDevice *device);
 
 /* Returns the producer's capsule for these arguments, or if it gives none that fits, another capsule of its tensor. */
-PyObject *delegate_export(DLPackObject *self, const struct export_arguments *arguments);
+PyObject *delegate_export(struct delegate *self, const struct export_arguments *arguments);
 
 /* For dlpack._delegate; like the functions there, they return exceptions instead of raising them. */
 

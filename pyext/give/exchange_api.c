@@ -19,18 +19,18 @@ static DLPackObject *checked(PyObject *obj)
 }
 
 /* Lets the default stream wait for the memory. -1: error. */
-static int order_before_default_stream(DLPackObject *self)
+static int order_before_default_stream(struct memory *self)
 {
     if (needs_no_ordering(self)) {
         return 0;
     }
-    DLPackObject *ordered = object_meeting(self, &(struct terms){.exports = true});
+    struct memory *ordered = object_meeting(self, &(struct terms){.exports = true});
     Py_XDECREF((PyObject *)ordered);
     return ordered == NULL ? -1 : 0;
 }
 
 /* Returns the tensor that the producer exports now, as from __dlpack__. NULL: error. */
-static DLManagedTensorVersioned *managed_of_delegate(DLPackObject *self)
+static DLManagedTensorVersioned *managed_of_delegate(struct delegate *self)
 {
     PyObject *capsule = delegate_export(self, &(struct export_arguments){.max_version = constants.newest_version});
     if (capsule == NULL) {
@@ -52,11 +52,12 @@ HOT static int managed_tensor_from_py_object_no_sync(void *obj, DLManagedTensorV
 {
     *out = NULL;
     DLPackObject *self = checked(obj);
-    if (self != NULL && self->delegate) {
-        *out = managed_of_delegate(self);
+    struct memory *memory = (struct memory *)self;
+    if (self != NULL && self->is_delegate) {
+        *out = managed_of_delegate((struct delegate *)self);
     }
-    else if (self != NULL && order_before_default_stream(self) == 0) {
-        *out = make_managed(self);
+    else if (self != NULL && order_before_default_stream(memory) == 0) {
+        *out = make_managed(memory);
     }
     return *out == NULL ? -1 : 0;
 }
@@ -64,15 +65,18 @@ HOT static int managed_tensor_from_py_object_no_sync(void *obj, DLManagedTensorV
 /* The shape and strides of `out` live as long as the object. */
 static int dltensor_from_py_object_no_sync(void *obj, DLTensor *out)
 {
-    DLPackObject *self = checked(obj), *holder = self == NULL ? NULL : ordered_tensor_of(self);
-    if (holder == NULL || order_before_default_stream(holder) < 0) {
+    DLPackObject *self = checked(obj);
+    struct memory *ordered = self == NULL ? NULL : ordered_tensor_of(self);
+    if (ordered == NULL) {
         return -1;
     }
-    if (holder->versioned_only) {
-        return object_refuse(holder, "no DLTensor");
+    int refused =
+        ordered->versioned_only ? object_refuse(ordered, "no DLTensor") : order_before_default_stream(ordered);
+    Py_DECREF((PyObject *)ordered);
+    if (refused == 0) {
+        *out = tensor_of(self)->tensor;
     }
-    *out = holder->tensor;
-    return 0;
+    return refused;
 }
 
 /* On failure the tensor stays the caller's: the header says only "stolen", and tvm-ffi then calls the deleter. */
@@ -85,20 +89,20 @@ static int managed_tensor_to_py_object_no_sync(DLManagedTensorVersioned *tensor,
         return -1;
     }
     struct reading reading;
-    DLPackObject *begun = object_begin(&reading, NULL, COPY_NEVER, NULL);
+    struct memory *begun = object_begin(&reading, NULL, COPY_NEVER, NULL);
     if (begun == NULL) {
         return -1;
     }
     reading.protocol = attribute;
-    *out = object_kept(object_of(read_managed(&reading, tensor, true), begun, &reading));
+    *out = object_of(read_managed(&reading, tensor, true), begun, &reading);
     return *out == NULL ? -1 : 0;
 }
 
 /* Makes an object like the prototype with this memory, which it owns. NULL: without memory; steals it. */
-static DLPackObject *object_like(const DLTensor *prototype, void *memory)
+static struct memory *object_like(const DLTensor *prototype, void *memory)
 {
     struct reading reading;
-    DLPackObject *begun = object_begin(&reading, NULL, COPY_NEVER, NULL);
+    struct memory *begun = object_begin(&reading, NULL, COPY_NEVER, NULL);
     if (begun == NULL) {
         free_aligned(memory);
         return NULL;
@@ -115,9 +119,9 @@ static DLPackObject *object_like(const DLTensor *prototype, void *memory)
 }
 
 /* Allocates memory that only its exports use. NULL: error. */
-static DLPackObject *allocate(const DLTensor *prototype)
+static struct memory *allocate(const DLTensor *prototype)
 {
-    DLPackObject *self = object_like(prototype, NULL), *allocated = NULL;
+    struct memory *self = object_like(prototype, NULL), *allocated = NULL;
     if (self == NULL) {
         return NULL;
     }
@@ -162,7 +166,7 @@ static int managed_tensor_allocator(DLTensor *prototype, DLManagedTensorVersione
                  "managed_tensor_allocator: Python is finalising, or in a sub-interpreter; expected the main one");
         return -1;
     }
-    DLPackObject *self = allocate(prototype);
+    struct memory *self = allocate(prototype);
     if (self != NULL) {
         *out = make_managed(self);
         Py_DECREF((PyObject *)self);

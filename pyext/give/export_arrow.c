@@ -54,7 +54,7 @@ static void release_array(struct ArrowArray *array)
 enum { ITEM_FORMAT = 0, ITEM_METADATA = 8, LIST_FORMAT = 88, LIST_METADATA = 112 };
 
 /* Makes a block for contiguous memory; the two capsules are users of it. NULL: error. */
-static struct block *make_block(DLPackObject *self, PyObject *texts)
+static struct block *make_block(struct memory *self, PyObject *texts)
 {
     size_t size = (size_t)PyBytes_Size(texts);
     bool has_lists = size > LIST_FORMAT, has_metadata = PyBytes_AsString(texts)[ITEM_METADATA] != 0;
@@ -133,7 +133,7 @@ PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *keyword
                                      &requested_schema)) {
         return NULL;
     }
-    DLPackObject *holder = cpu_tensor_of((DLPackObject *)self);
+    struct memory *holder = cpu_tensor_of((DLPackObject *)self);
     if (holder == NULL) {
         return NULL;
     }

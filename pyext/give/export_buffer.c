@@ -9,7 +9,7 @@ static bool asks_for(int flags, int what)
 }
 
 /* Returns the refusal's name if a buffer can't describe the memory as the flags ask. NULL: it can. */
-static const char *refusal_of(const DLPackObject *self, int flags)
+static const char *refusal_of(const struct memory *self, int flags)
 {
     bool row_major = object_is_compact(self, 'C'), column_major = object_is_compact(self, 'F');
     if (asks_for(flags, PyBUF_WRITABLE) && self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
@@ -32,7 +32,7 @@ static const char *refusal_of(const DLPackObject *self, int flags)
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags)
 {
     view->obj = NULL;
-    DLPackObject *holder = cpu_tensor_of((DLPackObject *)self);
+    struct memory *holder = cpu_tensor_of((DLPackObject *)self);
     const char *refusal = holder == NULL ? NULL : refusal_of(holder, flags);
     if (holder == NULL || refusal != NULL) {
         return holder == NULL ? -1 : object_refuse(holder, refusal);

@@ -14,7 +14,7 @@ static void destroy_array_struct(PyObject *capsule)
     free(PyCapsule_GetPointer(capsule, NULL));
 }
 
-static PyObject *make_array_struct(DLPackObject *self)
+static PyObject *make_array_struct(struct memory *self)
 {
     PyArrayInterface *array = malloc(sizeof *array);
     if (array == NULL) {
@@ -44,7 +44,7 @@ static PyObject *make_array_struct(DLPackObject *self)
 static PyObject *make_interface(DLPackObject *self, const char *attribute)
 {
     bool of_cuda = strcmp(attribute, "__cuda_array_interface__") == 0;
-    DLPackObject *holder = of_cuda ? tensor_of(self) : cpu_tensor_of(self);
+    struct memory *holder = of_cuda ? tensor_of(self) : cpu_tensor_of(self);
     if (holder == NULL) {
         return NULL;
     }
@@ -63,9 +63,10 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
     if (!of_cuda) {
         return call_python(python.interface, PyTuple_Pack(1, holder));
     }
-    return ordered_tensor_of(self) == NULL
+    struct memory *ordered = ordered_tensor_of(self);
+    return ordered == NULL
                ? NULL
-               : call_python(python.interface, Py_BuildValue("(OL)", holder, (long long)producer_stream(holder)));
+               : call_python(python.interface, Py_BuildValue("(NL)", ordered, (long long)producer_stream(ordered)));
 }
 
 /* Turns a refusal into an AttributeError; other errors pass unchanged. */

@@ -42,7 +42,7 @@ static PyObject *device_of(const DLTensor *tensor)
       "Whether the memory must not be written.")                                                                       \
     X(pointer, tensor_of, PyLong_FromVoidPtr(x->tensor.data), "Address of the first element; 0 where there is none.")  \
     X(_tensor, tensor_of, Py_NewRef((PyObject *)x), NULL)                                                              \
-    X(_ordered, ordered_tensor_of, Py_NewRef((PyObject *)x), NULL)                                                     \
+    X(_ordered, , (PyObject *)ordered_tensor_of(x), NULL)                                                              \
     X(_on_cpu, cpu_tensor_of, Py_NewRef((PyObject *)x), NULL)                                                          \
     X(_byte_offset, tensor_of, PyLong_FromUnsignedLongLong(x->tensor.byte_offset), NULL)                               \
     X(_byte_strides, tensor_of, tuple_of(byte_strides(x), x->tensor.ndim), NULL)                                       \
@@ -61,7 +61,7 @@ static PyObject *device_of(const DLTensor *tensor)
 #define GETTER(name, object_of, value, doc)                                                                            \
     static PyObject *get_##name(DLPackObject *self, void *Py_UNUSED(closure))                                          \
     {                                                                                                                  \
-        DLPackObject *x = object_of(self);                                                                             \
+        __auto_type x = object_of(self);                                                                               \
         return x == NULL ? NULL : (value);                                                                             \
     }
 ATTRIBUTES(GETTER)
@@ -114,7 +114,7 @@ static Py_ssize_t object_length(PyObject *Py_UNUSED(self))
 /* Without it, bool() would ask for the length, and numpy would take bool(x) for an item if x has no dimensions. */
 static int object_is_true(PyObject *self)
 {
-    const DLPackObject *tensor = tensor_of((DLPackObject *)self);
+    const struct memory *tensor = tensor_of((DLPackObject *)self);
     if (tensor == NULL) {
         bool refused = is_refusal();
         if (refused) {
@@ -152,14 +152,17 @@ HOT static PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssi
     for (int i = 0; i < EXPORT_ARGUMENTS; i++) {
         given.all[i] = given.all[i] == Py_None ? NULL : given.all[i];
     }
-    DLPackObject *object = (DLPackObject *)self;
-    return object->delegate ? delegate_export(object, &given) : export_tensor(object, &given);
+    return ((DLPackObject *)self)->is_delegate ? delegate_export((struct delegate *)self, &given)
+                                               : export_tensor((struct memory *)self, &given);
 }
 
 static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ignored))
 {
-    DLDevice device = self->tensor.device;
-    if (self->delegate && delegate_device(self, &device) < 0) {
+    DLDevice device;
+    if (!self->is_delegate) {
+        device = ((struct memory *)self)->tensor.device;
+    }
+    else if (delegate_device((struct delegate *)self, &device) < 0) {
         return NULL;
     }
     if (device.device_type == kDLCPU && device.device_id == 0) {
@@ -209,7 +212,7 @@ static PyType_Slot object_slots[] = {
 
 static PyType_Spec object_spec = {
     .name = "dlpack.DLPackObject",
-    .basicsize = sizeof(DLPackObject),
+    .basicsize = sizeof(struct memory),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = object_slots,
 };

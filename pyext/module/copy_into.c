@@ -8,18 +8,14 @@
 /* Reads the tensor that asdlpack makes of the object, and lets the hold own that. -1: error. */
 static int read_tensor(struct reading *reading)
 {
-    DLPackObject *shared = share(reading->obj, reading->terms.copy, NULL);
-    DLPackObject *holder = shared == NULL ? NULL : ordered_tensor_of(shared);
+    PyObject *shared = share(reading->obj, reading->terms.copy, NULL);
+    struct memory *holder = shared == NULL ? NULL : ordered_tensor_of((DLPackObject *)shared);
     if (holder != NULL) {
-        request_tensor(&reading->request, &holder->tensor,
-                       holder->flags | (holds_memory(&holder->hold) ? DLPACK_FLAG_BITMASK_IS_COPIED : 0));
-        reading->request.producer_stream = producer_stream(holder);
-        reading->protocol = holder->protocol;
-        reading->readonly = (holder->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
-        reading->hold->object = Py_NewRef((PyObject *)holder);
-        reading->hold->holding = HOLDS_OBJECT;
+        read_object(reading, holder);
+        reading->request.flags |= holds_memory(&holder->hold) ? DLPACK_FLAG_BITMASK_IS_COPIED : 0;
     }
-    Py_XDECREF((PyObject *)shared);
+    Py_XDECREF((PyObject *)holder);
+    Py_XDECREF(shared);
     return holder == NULL ? -1 : 1;
 }
 
@@ -69,7 +65,7 @@ static int check_is_no_copy(const struct reading *target)
     if (holder == NULL || !Py_IS_TYPE(holder, DLPackObject_type)) {
         return 0;
     }
-    bool may_be = ((DLPackObject *)holder)->producer_copied || strncmp(protocol, "__array_", 8) == 0 ||
+    bool may_be = ((struct memory *)holder)->producer_copied || strncmp(protocol, "__array_", 8) == 0 ||
                   strcmp(protocol, "to_dlpack") == 0;
     return may_be ? check_in_python(python.refuse_copy, PyTuple_Pack(2, target->obj, holder)) : 0;
 }

@@ -32,14 +32,14 @@ static bool plain_layout(PyObject *dtype, PyObject *shape, PyObject *strides, st
 }
 
 /* Reads the bytes of a tensor that asdlpack described. */
-static int read_described(struct reading *reading, DLPackObject *holder)
+static int read_described(struct reading *reading, struct memory *holder)
 {
     struct request *request = &reading->request;
     reading->protocol = holder->protocol;
     if (!object_is_compact(holder, 'C') || holder->tensor.byte_offset > 0) {
         return object_refuse(holder, holder->tensor.byte_offset > 0 ? "handle" : "not compact");
     }
-    if (holder->on_cpu && cpu_tensor_of(holder) == NULL) { /* it waits for work on the memory */
+    if (holder->on_cpu && cpu_tensor_of((DLPackObject *)holder) == NULL) { /* it waits for work on the memory */
         return -1;
     }
     reading->hold->object = Py_NewRef((PyObject *)holder);
@@ -56,10 +56,11 @@ static int read_described(struct reading *reading, DLPackObject *holder)
 /* Reads the bytes of the tensor that asdlpack makes of the object. */
 static int read_tensor(struct reading *reading)
 {
-    DLPackObject *shared = share(reading->obj, COPY_NEVER, NULL);
-    DLPackObject *holder = shared == NULL ? NULL : ordered_tensor_of(shared);
+    PyObject *shared = share(reading->obj, COPY_NEVER, NULL);
+    struct memory *holder = shared == NULL ? NULL : ordered_tensor_of((DLPackObject *)shared);
     int read = holder == NULL ? -1 : read_described(reading, holder);
-    Py_XDECREF((PyObject *)shared);
+    Py_XDECREF((PyObject *)holder);
+    Py_XDECREF(shared);
     if (read < 0 && PyErr_ExceptionMatches(PyExc_BufferError)) {
         check_in_python(python.refuse_bytes, Py_BuildValue("(ON)", reading->obj, take_exception()));
     }
@@ -107,13 +108,13 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
         !plain_layout(given.dtype, given.shape, given.strides, &reading.request)) {
         return read_in_python(python.plain_frombuffer, NULL, args, nargs, kwnames);
     }
-    DLPackObject *begun = object_begin(&reading, given.obj, copy, NULL);
+    struct memory *begun = object_begin(&reading, given.obj, copy, NULL);
     int read = begun == NULL ? -1 : read_memory(&reading);
-    DLPackObject *self = object_of(read, begun, &reading);
+    struct memory *self = object_of(read, begun, &reading);
     if (self == NULL && read > 0) {
         explain_read_stream(&reading);
     }
-    return (PyObject *)object_kept(self);
+    return (PyObject *)self;
 }
 
 PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -138,7 +139,7 @@ PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
         return read_in_python(python.plain_from_pointer, NULL, args, nargs, kwnames);
     }
     request->facts |= given.stream != Py_None ? FACT_STREAM : 0;
-    DLPackObject *begun = object_begin(&reading, given.owner == Py_None ? NULL : given.owner, COPY_NEVER, NULL);
+    struct memory *begun = object_begin(&reading, given.owner == Py_None ? NULL : given.owner, COPY_NEVER, NULL);
     if (begun == NULL) {
         return NULL;
     }

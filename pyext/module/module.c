@@ -23,13 +23,13 @@ static int has_dlpack(PyObject *obj, enum known_type known)
 }
 
 /* Copies a numpy array by its buffer, which takes half as long as by a capsule. NULL without an error: no buffer. */
-__attribute__((noinline)) static DLPackObject *copy_buffer(PyObject *obj)
+__attribute__((noinline)) static PyObject *copy_buffer(PyObject *obj)
 {
     struct reading reading;
-    DLPackObject *begun = object_begin(&reading, obj, COPY_ALWAYS, NULL);
+    struct memory *begun = object_begin(&reading, obj, COPY_ALWAYS, NULL);
     int found = begun == NULL ? -1 : lock_buffer(&reading);
     reading.request.owned = found > 0 && (reading.request.facts & FACT_STRIDES) == 0 && owns_memory(obj);
-    DLPackObject *self = object_of(found, begun, &reading);
+    PyObject *self = (PyObject *)object_of(found, begun, &reading);
     if (self == NULL && (PyErr_ExceptionMatches(PyExc_BufferError) || PyErr_ExceptionMatches(PyExc_ValueError))) {
         PyErr_Clear();
     }
@@ -38,36 +38,35 @@ __attribute__((noinline)) static DLPackObject *copy_buffer(PyObject *obj)
 
 /* Makes a delegate, and imports its tensor if that is to be copied or moved. A move makes the only copy, on its way to
  * the device. */
-static DLPackObject *share_delegate(PyObject *obj, enum copy copy, const DLDevice *device, enum known_type known)
+static PyObject *share_delegate(PyObject *obj, enum copy copy, const DLDevice *device)
 {
-    if (device == NULL && copy == COPY_ALWAYS && known == HAS_BOTH) {
-        DLPackObject *copied = copy_buffer(obj);
+    if (device == NULL && copy == COPY_ALWAYS && known_type(obj) == HAS_BOTH) {
+        PyObject *copied = copy_buffer(obj);
         if (copied != NULL || PyErr_Occurred()) {
             return copied;
         }
     }
-    DLPackObject *self = delegate_of(obj, device == NULL || copy == COPY_NEVER ? copy : COPY_IF_NEEDED);
+    DLPackObject *self = (DLPackObject *)delegate_of(obj, device == NULL || copy == COPY_NEVER ? copy : COPY_IF_NEEDED);
     if (self == NULL || (device == NULL && copy != COPY_ALWAYS)) {
-        return self;
+        return (PyObject *)self;
     }
-    DLPackObject *shared =
-        device != NULL ? object_on(self, device, copy) : (DLPackObject *)Py_XNewRef((PyObject *)tensor_of(self));
+    PyObject *shared = device != NULL ? object_on(self, device, copy) : Py_XNewRef((PyObject *)tensor_of(self));
     Py_DECREF((PyObject *)self);
     return shared;
 }
 
 /* Makes an object by another protocol than __dlpack__. */
-HOT static DLPackObject *share_by_others(PyObject *obj, enum copy copy, const DLDevice *device, enum known_type known)
+HOT static PyObject *share_by_others(PyObject *obj, enum copy copy, const DLDevice *device, enum known_type known)
 {
     struct reading reading;
     if (known == BUFFER_ALONE) {
-        return object_by(lock_buffer, &reading, obj, copy, device);
+        return (PyObject *)object_by(lock_buffer, &reading, obj, copy, device, false);
     }
     if (PyCapsule_CheckExact(obj)) {
-        DLPackObject *begun = object_begin(&reading, obj, copy, device);
-        return begun == NULL ? NULL : object_of_capsule(begun, &reading, obj);
+        struct memory *begun = object_begin(&reading, obj, copy, device);
+        return begun == NULL ? NULL : (PyObject *)object_of_capsule(begun, &reading, obj);
     }
-    DLPackObject *self = object_by(read_by_protocols, &reading, obj, copy, device);
+    struct memory *self = object_by(read_by_protocols, &reading, obj, copy, device, false);
     if (self == NULL && !PyErr_Occurred()) {
         check_in_python(python.no_protocol, PyTuple_Pack(1, obj));
     }
@@ -75,35 +74,35 @@ HOT static DLPackObject *share_by_others(PyObject *obj, enum copy copy, const DL
         remember_type(obj, BUFFER_ALONE) < 0) {
         Py_CLEAR(self);
     }
-    return self;
+    return (PyObject *)self;
 }
 
-static DLPackObject *share_structure_of(PyObject *pointer, enum copy copy, const DLDevice *device)
+static PyObject *share_structure_of(PyObject *pointer, enum copy copy, const DLDevice *device)
 {
     PyObject *target = device == NULL ? new_none() : Py_BuildValue("(ii)", device->device_type, device->device_id);
     PyObject *args = Py_BuildValue("(OON)", pointer, copy_value(copy), target);
-    return (DLPackObject *)make_call(call_python(structure_reader(pointer), args));
+    return make_call(call_python(structure_reader(pointer), args));
 }
 
 /* Shares an object that was wrapped before, as asked for now. NULL without an error: it was wrapped with copy=False and
  * can't be shared; now it may be copied, so ask its producer anew. */
-static DLPackObject *share_wrapped(DLPackObject *self, enum copy copy, const DLDevice *device)
+static PyObject *share_wrapped(DLPackObject *self, enum copy copy, const DLDevice *device)
 {
-    bool may_copy = self->delegate && self->copy == COPY_NEVER && copy != COPY_NEVER;
+    bool may_copy = self->is_delegate && self->copy == COPY_NEVER && copy != COPY_NEVER;
     bool refused = may_copy && device == NULL && tensor_of(self) == NULL;
-    DLPackObject *shared = refused ? NULL : object_on(self, device, copy);
+    PyObject *shared = refused ? NULL : object_on(self, device, copy);
     if (shared == NULL && may_copy && PyErr_ExceptionMatches(PyExc_BufferError)) {
         PyErr_Clear();
     }
     return shared;
 }
 
-HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
+HOT PyObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
 {
     if (Py_IS_TYPE(obj, DLPackObject_type)) {
-        DLPackObject *wrapped = share_wrapped((DLPackObject *)obj, copy, device);
+        PyObject *wrapped = share_wrapped((DLPackObject *)obj, copy, device);
         if (wrapped != NULL || PyErr_Occurred()) {
-            return object_kept(wrapped);
+            return wrapped;
         }
         obj = ((DLPackObject *)obj)->obj;
     }
@@ -117,9 +116,7 @@ HOT DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
         return share_structure_of(obj, copy, device);
     }
     int has = has_dlpack(obj, known);
-    return has < 0   ? NULL
-           : has > 0 ? object_kept(share_delegate(obj, copy, device, known))
-                     : object_kept(share_by_others(obj, copy, device, known));
+    return has < 0 ? NULL : has > 0 ? share_delegate(obj, copy, device) : share_by_others(obj, copy, device, known);
 }
 
 HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -137,7 +134,7 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
         (given.device != Py_None && !plain_device(given.device, &device))) {
         return read_in_python(python.plain_asdlpack, NULL, args, nargs, kwnames);
     }
-    return (PyObject *)share(given.obj, copy, given.device == Py_None ? NULL : &device);
+    return share(given.obj, copy, given.device == Py_None ? NULL : &device);
 }
 
 /* Returns (the capsule's name, its tensor or None), and consumes nothing. If the capsule was consumed, or is not
@@ -149,8 +146,12 @@ static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *capsule)
         return PyErr_Occurred() ? NULL : Py_BuildValue("(sO)", name == NULL ? "" : name, Py_None);
     }
     struct reading reading;
-    DLPackObject *begun = object_begin(&reading, capsule, COPY_NEVER, NULL);
-    DLPackObject *self = begun == NULL ? NULL : object_of(inspect_capsule(&reading, capsule), begun, &reading);
+    struct memory *begun = object_begin(&reading, capsule, COPY_NEVER, NULL);
+    if (begun == NULL) {
+        return NULL;
+    }
+    reading.exports = true; /* all its flags are seen */
+    struct memory *self = object_of(inspect_capsule(&reading, capsule), begun, &reading);
     return self == NULL ? NULL : Py_BuildValue("(sN)", name, self);
 }
 

@@ -9,7 +9,7 @@
 /* module.c */
 
 /* asdlpack(obj, copy=copy, device=device); a device of NULL is None */
-DLPackObject *share(PyObject *obj, enum copy copy, const DLDevice *device);
+PyObject *share(PyObject *obj, enum copy copy, const DLDevice *device);
 
 /* memory.c */
 
@@ -36,8 +36,5 @@ PyObject *share_structure(PyObject *module, PyObject *args);
 /* copy_into.c */
 
 PyObject *copy_into(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
-
-/* Makes an object that holds obj's buffer, and describes that in the request. NULL: error. */
-DLPackObject *hold_buffer(PyObject *obj, enum copy copy, struct request *request);
 
 #endif

@@ -46,7 +46,7 @@ PyObject *share_structure(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     plain_copy(copied, &copy);
-    DLPackObject *begun = object_begin(&reading, pointer, copy, plain_device(target, &device) ? &device : NULL);
+    struct memory *begun = object_begin(&reading, pointer, copy, plain_device(target, &device) ? &device : NULL);
     int found = begun == NULL ? -1 : PyObject_GetBuffer(pointer, &view, PyBUF_WRITABLE);
     if (found == 0) {
         void **place = view.buf;

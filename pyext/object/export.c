@@ -57,7 +57,7 @@ HOT static void destroy_capsule(PyObject *capsule)
 }
 
 /* Makes a block with self's tensor. NULL: error. */
-HOT static struct block *make_block(DLPackObject *self, bool versioned)
+HOT static struct block *make_block(struct memory *self, bool versioned)
 {
     size_t bytes = 2 * (size_t)self->tensor.ndim * sizeof *self->tensor.shape;
     struct block *block = malloc(sizeof *block + bytes);
@@ -87,12 +87,12 @@ HOT static struct block *make_block(DLPackObject *self, bool versioned)
     return block;
 }
 
-HOT DLManagedTensorVersioned *make_managed(DLPackObject *self)
+HOT DLManagedTensorVersioned *make_managed(struct memory *self)
 {
     return (DLManagedTensorVersioned *)make_block(self, true); /* the block's first member */
 }
 
-static PyObject *make_capsule(DLPackObject *self, bool versioned)
+static PyObject *make_capsule(struct memory *self, bool versioned)
 {
     struct block *block = make_block(self, versioned);
     if (block == NULL) {
@@ -146,7 +146,7 @@ HOT bool plain_max_version(PyObject *value, bool *versioned)
     return plain;
 }
 
-PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *arguments)
+PyObject *pack_arguments(void *self, const struct export_arguments *arguments)
 {
     PyObject *all[EXPORT_ARGUMENTS];
     for (int i = 0; i < EXPORT_ARGUMENTS; i++) {
@@ -155,23 +155,18 @@ PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *argu
     return PyTuple_Pack(1 + EXPORT_ARGUMENTS, self, all[0], all[1], all[2], all[3]);
 }
 
-PyObject *export_in_python(DLPackObject *self, const struct export_arguments *arguments)
+PyObject *export_in_python(void *self, const struct export_arguments *arguments)
 {
     return make_call(call_python(python.plain_dlpack, pack_arguments(self, arguments)));
 }
 
-bool same_device(DLDevice one, DLDevice other)
-{
-    return one.device_type == other.device_type && (one.device_id == other.device_id || one.device_type == kDLCPU);
-}
-
-bool needs_no_ordering(const DLPackObject *self)
+bool needs_no_ordering(const struct memory *self)
 {
     return self->stream == STREAM_UNKNOWN || (self->stream == STREAM_LEGACY && !self->on_cpu);
 }
 
 /* Reads the terms that plain arguments ask for. false: one is not plain. */
-static bool plain_terms(const DLPackObject *self, const struct export_arguments *arguments, struct terms *terms)
+static bool plain_terms(const struct memory *self, const struct export_arguments *arguments, struct terms *terms)
 {
     enum copy copy = COPY_IF_NEEDED;
     *terms = (struct terms){.target = self->tensor.device, .exports = true, .has_stream = arguments->stream != NULL};
@@ -188,7 +183,7 @@ static bool plain_terms(const DLPackObject *self, const struct export_arguments 
     return true;
 }
 
-HOT PyObject *export_tensor(DLPackObject *self, const struct export_arguments *arguments)
+HOT PyObject *export_tensor(struct memory *self, const struct export_arguments *arguments)
 {
     bool versioned, given = arguments->stream != NULL || arguments->dl_device != NULL || arguments->copy != NULL;
     struct terms terms = {.exports = true, .copy = COPY_IF_NEEDED};
@@ -202,7 +197,7 @@ HOT PyObject *export_tensor(DLPackObject *self, const struct export_arguments *a
     if (!terms.has_stream && !terms.has_target && terms.copy != COPY_ALWAYS && needs_no_ordering(self)) {
         return make_capsule(self, versioned);
     }
-    DLPackObject *exported = object_meeting(self, &terms);
+    struct memory *exported = object_meeting(self, &terms);
     if (exported == NULL) {
         return NULL;
     }

@@ -12,13 +12,12 @@ PyTypeObject *DLPackObject_type;
 
 /* Ownership. */
 
-HOT DLPackObject *object_kept(DLPackObject *self)
+void object_keep(struct memory *self)
 {
-    if (self != NULL && (self->flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0) {
+    if ((self->flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0) {
         self->flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
         self->producer_copied = !holds_memory(&self->hold);
     }
-    return self;
 }
 
 /* Like tuple, this type has no tp_clear: the object's references are those that it was made with, so another object
@@ -26,30 +25,42 @@ HOT DLPackObject *object_kept(DLPackObject *self)
  *
  * hides_obj: obj is a ctypes pointer, which keeps the structure taken over and its deleter alive. If the collector saw
  * it, it would clear it before this object is freed, and ctypes would free both. */
-int object_traverse(DLPackObject *self, visitproc visit, void *arg)
+int object_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    if (!self->hides_obj) {
-        Py_VISIT(self->obj);
+    DLPackObject *object = (DLPackObject *)self;
+    struct memory *memory = (struct memory *)self;
+    Py_VISIT(Py_TYPE(self));
+    if (object->is_delegate) {
+        Py_VISIT(object->obj);
+        Py_VISIT(((struct delegate *)self)->imported);
+        return 0;
     }
-    Py_VISIT(self->imported);
-    return hold_traverse(&self->hold, visit, arg);
+    if (!memory->hides_obj) {
+        Py_VISIT(memory->obj);
+    }
+    return hold_traverse(&memory->hold, visit, arg);
 }
 
-static void object_free(DLPackObject *self)
+static void object_free(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE((PyObject *)self);
-    if (self->weakrefs != NULL) {
-        PyObject_ClearWeakRefs((PyObject *)self);
+    PyTypeObject *type = Py_TYPE(self);
+    DLPackObject *object = (DLPackObject *)self;
+    struct memory *memory = object->is_delegate ? NULL : (struct memory *)self;
+    if (object->weakrefs != NULL) {
+        PyObject_ClearWeakRefs(self);
     }
     struct pending pending;
     set_aside(&pending);
-    hold_release(&self->hold);
-    Py_XDECREF(self->obj);
-    Py_XDECREF((PyObject *)self->imported);
+    if (memory != NULL) {
+        hold_release(&memory->hold);
+    }
+    else {
+        Py_XDECREF((PyObject *)((struct delegate *)self)->imported);
+    }
+    Py_XDECREF(object->obj);
     put_back(&pending);
-    if (self->tensor.shape != self->dims) {
-        free(self->tensor.shape);
+    if (memory != NULL && memory->tensor.shape != memory->dims) {
+        free(memory->tensor.shape);
     }
     PyObject_GC_Del(self);
     Py_DECREF((PyObject *)type);
@@ -69,13 +80,13 @@ static bool may_nest(struct thread *thread)
 
 /* Trashcan: bounds the depth of recursive deallocation. Freeing an object, or a callback of its weak references, may
  * drop the last reference to another, and a long chain of these would overflow the stack. Objects that are too deep are
- * put aside, linked by tensor.data, which nobody reads any more; the call one level up frees them. */
-HOT void object_dealloc(DLPackObject *self)
+ * put aside, linked by the names of their protocols, which nobody reads any more; the call one level up frees them. */
+HOT void object_dealloc(PyObject *self)
 {
     struct thread *thread = this_thread();
     PyObject_GC_UnTrack(self);
     if (thread->frees >= NESTED_FREELY && !may_nest(thread)) {
-        self->tensor.data = thread->put_aside;
+        ((DLPackObject *)self)->protocol = thread->put_aside;
         thread->put_aside = self;
         return;
     }
@@ -83,17 +94,17 @@ HOT void object_dealloc(DLPackObject *self)
     object_free(self);
     while (thread->put_aside != NULL) {
         DLPackObject *next = thread->put_aside;
-        thread->put_aside = next->tensor.data;
-        object_free(next);
+        thread->put_aside = (void *)next->protocol;
+        object_free((PyObject *)next);
     }
     thread->frees--;
 }
 
 /* Birth. */
 
-HOT DLPackObject *object_begin(struct reading *reading, PyObject *obj, enum copy copy, const DLDevice *device)
+HOT struct memory *object_begin(struct reading *reading, PyObject *obj, enum copy copy, const DLDevice *device)
 {
-    DLPackObject *self = PyObject_GC_New(DLPackObject, DLPackObject_type);
+    struct memory *self = PyObject_GC_New(struct memory, DLPackObject_type);
     if (self != NULL) {
         reading_init(reading, obj, copy, device, &self->hold);
     }
@@ -112,7 +123,7 @@ static uint64_t serial(void)
 }
 
 /* Frees an object that was only begun. */
-static DLPackObject *object_abandon(DLPackObject *begun, const struct reading *reading)
+static struct memory *object_abandon(struct memory *begun, const struct reading *reading)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)begun);
     if (!reading->lent) {
@@ -123,9 +134,9 @@ static DLPackObject *object_abandon(DLPackObject *begun, const struct reading *r
     return NULL;
 }
 
-HOT DLPackObject *object_of(int found, DLPackObject *begun, struct reading *reading)
+HOT struct memory *object_of(int found, struct memory *begun, struct reading *reading)
 {
-    DLPackObject *self = begun;
+    struct memory *self = begun;
     struct request *request = &reading->request;
     struct answer answer;
     if (begun == NULL) {
@@ -151,6 +162,7 @@ HOT DLPackObject *object_of(int found, DLPackObject *begun, struct reading *read
         dims[2 * ndim + i] = (int64_t)((uint64_t)answer.dims[ndim + i] * (uint64_t)answer.itemsize);
     }
     bool copied = answer.memory != NULL || answer.device_memory != NULL;
+    bool is_copied = (answer.flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0;
     if (copied) {
         give_back(&self->hold);
         self->hold.holding = answer.memory != NULL ? HOLDS_MEMORY : HOLDS_DEVICE;
@@ -158,18 +170,18 @@ HOT DLPackObject *object_of(int found, DLPackObject *begun, struct reading *read
     }
     self->weakrefs = NULL;
     self->obj = copied ? NULL : Py_XNewRef(reading->obj);
-    self->imported = NULL;
     self->protocol = reading->protocol;
     self->copy = reading->terms.copy;
-    self->delegate = false;
+    self->is_delegate = false;
     self->hides_obj = reading->hides_obj && !copied;
     self->versioned_only = answer.versioned_only;
     self->on_cpu = answer.on_cpu;
-    self->producer_copied = false;
+    self->producer_copied = is_copied && !copied && !reading->exports;
     self->stream = answer.stream;
     self->thread = answer.stream == STREAM_PER_THREAD ? serial() : 0;
     self->version = reading->version;
-    self->flags = answer.flags | (reading->readonly && !copied ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+    self->flags = (reading->exports ? answer.flags : answer.flags & ~DLPACK_FLAG_BITMASK_IS_COPIED) |
+                  (reading->readonly && !copied ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
     self->tensor = (DLTensor){
         .data = (void *)(uintptr_t)(request->data + answer.offset),
         .device = answer.device,
@@ -185,70 +197,76 @@ HOT DLPackObject *object_of(int found, DLPackObject *begun, struct reading *read
     return self;
 }
 
-HOT DLPackObject *object_by(int (*read)(struct reading *), struct reading *reading, PyObject *obj, enum copy copy,
-                            const DLDevice *device)
+HOT struct memory *object_by(int (*read)(struct reading *), struct reading *reading, PyObject *obj, enum copy copy,
+                             const DLDevice *device, bool exports)
 {
-    DLPackObject *begun = object_begin(reading, obj, copy, device);
+    struct memory *begun = object_begin(reading, obj, copy, device);
     if (begun == NULL) {
         return NULL;
     }
+    reading->exports = exports;
     int found = read(reading);
-    DLPackObject *self = object_of(found, begun, reading);
+    struct memory *self = object_of(found, begun, reading);
     if (self == NULL && found != 0) {
         explain_refusal(reading);
     }
     return self;
 }
 
-DLPackObject *object_of_capsule(DLPackObject *begun, struct reading *reading, PyObject *capsule)
+struct memory *object_of_capsule(struct memory *begun, struct reading *reading, PyObject *capsule)
 {
-    DLPackObject *self = object_of(read_capsule(reading, capsule), begun, reading);
+    struct memory *self = object_of(read_capsule(reading, capsule), begun, reading);
     if (self == NULL && reading->lent) {
         return_capsule(capsule);
     }
     return self;
 }
 
-HOT DLPackObject *delegate_of(PyObject *obj, enum copy copy)
+HOT struct delegate *delegate_of(PyObject *obj, enum copy copy)
 {
-    DLPackObject *self = PyObject_GC_New(DLPackObject, DLPackObject_type);
+    struct delegate *self = PyObject_GC_New(struct delegate, DLPackObject_type);
     if (self != NULL) {
-        memset((char *)self + offsetof(DLPackObject, weakrefs), 0,
-               offsetof(DLPackObject, itemsize) - offsetof(DLPackObject, weakrefs));
+        self->weakrefs = NULL;
         self->obj = Py_NewRef(obj);
         self->protocol = "__dlpack__";
         self->copy = copy;
-        self->delegate = true;
-        self->hold.holding = HOLDS_NOTHING;
+        self->is_delegate = true;
+        atomic_init(&self->imported, NULL);
         PyObject_GC_Track(self);
     }
     return self;
 }
 
-int64_t producer_stream(const DLPackObject *self)
+int64_t producer_stream(const struct memory *self)
 {
     bool elsewhere = self->stream == STREAM_PER_THREAD && self->thread != serial();
     return elsewhere ? STREAM_LEGACY : self->stream;
 }
 
-DLPackObject *object_meeting(DLPackObject *self, const struct terms *terms)
+void read_object(struct reading *reading, struct memory *self)
+{
+    reading->protocol = self->protocol;
+    reading->readonly = (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+    reading->hold->object = Py_NewRef((PyObject *)self);
+    reading->hold->holding = HOLDS_OBJECT;
+    request_tensor(&reading->request, &self->tensor, self->flags);
+    reading->request.producer_stream = producer_stream(self);
+}
+
+struct memory *object_meeting(struct memory *self, const struct terms *terms)
 {
     struct reading reading;
-    DLPackObject *begun = object_begin(&reading, self->obj, terms->copy, NULL);
+    struct memory *begun = object_begin(&reading, self->obj, terms->copy, NULL);
     if (begun == NULL) {
         return NULL;
     }
-    reading.protocol = self->protocol;
-    reading.readonly = (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+    read_object(&reading, self);
     reading.terms = *terms;
-    reading.hold->object = Py_NewRef((PyObject *)self);
-    reading.hold->holding = HOLDS_OBJECT;
-    request_tensor(&reading.request, &self->tensor, self->flags);
-    reading.request.producer_stream = producer_stream(self);
-    DLPackObject *other = object_of(1, begun, &reading);
+    reading.exports = terms->exports;
+    struct memory *other = object_of(1, begun, &reading);
     if (other != NULL && !holds_memory(&other->hold) && same_device(other->tensor.device, self->tensor.device)) {
         Py_DECREF((PyObject *)other);
-        return (DLPackObject *)Py_NewRef((PyObject *)self);
+        return (struct memory *)Py_NewRef((PyObject *)self);
     }
     return other;
 }

@@ -10,30 +10,42 @@
 
 enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides lie in the object, which saves 5 ns */
 
-/* Memory and what keeps it alive. With `delegate` set: an object with __dlpack__, which is asked anew at each export;
- * `imported` holds its tensor once that was needed here. Nothing else changes after object_of or delegate_of. */
-typedef struct DLPackObject {
-    PyObject_HEAD
-    PyObject *weakrefs;
-    PyObject *obj;                           /* the object given; NULL for a copy, which keeps no source alive */
-    _Atomic(struct DLPackObject *) imported; /* set once */
-    const char *protocol;
-    uint8_t copy; /* enum copy: asdlpack's argument */
-    bool delegate;
+/* What both kinds of DLPackObjects begin with. */
+#define OBJECT_HEAD                                                                                                    \
+    PyObject_HEAD                                                                                                      \
+    PyObject *weakrefs;                                                                                                \
+    PyObject *obj; /* the object given; NULL for a copy, which keeps no source alive */                                \
+    const char *protocol;                                                                                              \
+    uint8_t copy; /* enum copy: asdlpack's argument */                                                                 \
+    bool is_delegate;
+typedef struct {
+    OBJECT_HEAD
+} DLPackObject;
+
+/* Memory and what keeps it alive. It does not change. */
+struct memory {
+    OBJECT_HEAD
     bool hides_obj; /* from the garbage collector: obj keeps alive the structure taken over */
     bool versioned_only;
     bool on_cpu;           /* the CPU can read the memory */
-    bool producer_copied;  /* the capsule said IS_COPIED; object_kept clears that flag */
+    bool producer_copied;  /* the capsule said IS_COPIED */
     int64_t stream;        /* stream whose queued work completes the memory, or STREAM_UNKNOWN */
     uint64_t thread;       /* serial of the thread to which a STREAM_PER_THREAD belongs */
     DLPackVersion version; /* of the versioned struct taken over; else 0.0 */
-    uint64_t flags;        /* DLPACK_FLAG_BITMASK_* */
-    DLTensor tensor;       /* validated; shape, strides and strides in bytes lie in dims, or in one block from malloc */
+    uint64_t flags;  /* DLPACK_FLAG_BITMASK_*; IS_COPIED, which promises that a consumer owns the memory alone, only
+                            * in objects made for one export */
+    DLTensor tensor; /* validated; shape, strides and strides in bytes lie in dims, or in one block from malloc */
     int64_t itemsize;
     struct type_names names;
     int64_t dims[3 * INLINE_NDIM];
     struct hold hold;
-} DLPackObject;
+};
+
+/* An object with __dlpack__, which is asked anew at each export. */
+struct delegate {
+    OBJECT_HEAD
+    _Atomic(struct memory *) imported; /* its tensor, once that was needed here; set once */
+};
 
 /* object.c */
 
@@ -42,57 +54,62 @@ extern PyTypeObject *DLPackObject_type;
 
 /* Begins an object for obj's memory (NULL: of no object), on a device (NULL: its own): initialises the reading, whose hold
  * is the object's. NULL: no memory. */
-DLPackObject *object_begin(struct reading *reading, PyObject *obj, enum copy copy, const DLDevice *device);
+struct memory *object_begin(struct reading *reading, PyObject *obj, enum copy copy, const DLDevice *device);
 
 /* Asks what to make of the reading, and finishes the object that was begun for it. NULL: error, or not found: then the
  * hold gives back what it owns. */
-DLPackObject *object_of(int found, DLPackObject *begun, struct reading *reading);
+struct memory *object_of(int found, struct memory *begun, struct reading *reading);
 
-/* Reads obj, and makes the object. NULL: error, or without an exception if the reader found nothing. */
-DLPackObject *object_by(int (*read)(struct reading *), struct reading *reading, PyObject *obj, enum copy copy,
-                        const DLDevice *device);
+/* Reads obj, and makes the object, for one export if `exports`. NULL: error, or without an exception if the reader found nothing. */
+struct memory *object_by(int (*read)(struct reading *), struct reading *reading, PyObject *obj, enum copy copy,
+                         const DLDevice *device, bool exports);
 
 /* Takes over the tensor of a capsule; one that is refused is as before. Steals begun. */
-DLPackObject *object_of_capsule(DLPackObject *begun, struct reading *reading, PyObject *capsule);
+struct memory *object_of_capsule(struct memory *begun, struct reading *reading, PyObject *capsule);
 
 /* Makes the delegate of obj, which has __dlpack__. */
-DLPackObject *delegate_of(PyObject *obj, enum copy copy);
+struct delegate *delegate_of(PyObject *obj, enum copy copy);
 
-/* Clears IS_COPIED, and returns self (or NULL). The flag promises a consumer that it owns the memory alone, but the
- * user has self as well, and may export it again. */
-DLPackObject *object_kept(DLPackObject *self);
+/* Clears IS_COPIED of an object that was made for one export, and is now kept for others. */
+void object_keep(struct memory *self);
+
+/* Reads an object's tensor; the hold then owns the object. */
+void read_object(struct reading *reading, struct memory *self);
 
 /* Returns the object that meets the terms: self, or a new one with a copy of its memory, or with the same memory on
  * another device. NULL: error. */
-DLPackObject *object_meeting(DLPackObject *self, const struct terms *terms);
+struct memory *object_meeting(struct memory *self, const struct terms *terms);
 
 /* Returns the stream whose queued work completes the memory, as this thread may name it. The per-thread stream of
  * another thread becomes CUDA's legacy default stream, which waits for all per-thread ones. */
-int64_t producer_stream(const DLPackObject *self);
+int64_t producer_stream(const struct memory *self);
 
 /* Slots. */
-int object_traverse(DLPackObject *self, visitproc visit, void *arg);
-void object_dealloc(DLPackObject *self);
+int object_traverse(PyObject *self, visitproc visit, void *arg);
+void object_dealloc(PyObject *self);
 
 /* layout.c */
 
 /* Bytes of all elements. */
-int64_t object_nbytes(const DLPackObject *self);
+int64_t object_nbytes(const struct memory *self);
 
 /* Strides in bytes; borrowed. Meaningless for packed items. */
-int64_t *byte_strides(const DLPackObject *self);
+int64_t *byte_strides(const struct memory *self);
 
 /* True if items share bytes. Padded sub-byte items do not: each fills itemsize. */
-bool object_is_packed(const DLPackObject *self);
+bool object_is_packed(const struct memory *self);
 
 /* True if the items are contiguous, in row-major ('C') or column-major order ('F'). */
-bool object_is_compact(const DLPackObject *self, char order);
+bool object_is_compact(const struct memory *self, char order);
 
 /* The address of the first item. Without items, any address but NULL, which consumers take for an error. */
-void *object_address(DLPackObject *self);
+void *object_address(struct memory *self);
 
 /* Raises BufferError with the text of dlpack._errors.REFUSALS[refusal]. Returns -1. */
-int object_refuse(const DLPackObject *self, const char *refusal);
+int object_refuse(const struct memory *self, const char *refusal);
+
+/* True if both are one device; the CPU's id is ignored. */
+bool same_device(DLDevice one, DLDevice other);
 
 /* Number of elements. */
 int64_t size_of(const DLTensor *tensor);
@@ -119,24 +136,21 @@ bool plain_max_version(PyObject *value, bool *versioned);
 PyObject *copy_value(enum copy copy);
 
 /* Packs self and the arguments for a Python function. */
-PyObject *pack_arguments(DLPackObject *self, const struct export_arguments *arguments);
+PyObject *pack_arguments(void *self, const struct export_arguments *arguments);
 
 /* Calls self.__dlpack__ with arguments that are not all plain. */
-PyObject *export_in_python(DLPackObject *self, const struct export_arguments *arguments);
-
-/* True if both are one device; the CPU's id is ignored. */
-bool same_device(DLDevice one, DLDevice other);
+PyObject *export_in_python(void *self, const struct export_arguments *arguments);
 
 /* True if the memory is complete for a consumer that names no stream. */
-bool needs_no_ordering(const DLPackObject *self);
+bool needs_no_ordering(const struct memory *self);
 
 /* Makes a managed tensor, which holds a reference to self. NULL: error. */
-DLManagedTensorVersioned *make_managed(DLPackObject *self);
+DLManagedTensorVersioned *make_managed(struct memory *self);
 
 /* Drops the reference to the owner, and frees the block; on any thread, at any time. */
 void release_export(void *owner, void *block);
 
 /* Makes a capsule of self's tensor for these arguments. */
-PyObject *export_tensor(DLPackObject *self, const struct export_arguments *arguments);
+PyObject *export_tensor(struct memory *self, const struct export_arguments *arguments);
 
 #endif

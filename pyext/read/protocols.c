@@ -14,7 +14,7 @@ HOT void reading_init(struct reading *reading, PyObject *obj, enum copy copy, co
     }
     reading->stream = STREAM_LEGACY; /* the consumer of a managed tensor names no stream */
     reading->version = (DLPackVersion){0};
-    reading->readonly = reading->lent = reading->hides_obj = false;
+    reading->readonly = reading->lent = reading->exports = reading->hides_obj = false;
     hold->holding = HOLDS_NOTHING;
 }
 

@@ -17,6 +17,7 @@ struct reading {
     DLPackVersion version;  /* of a versioned struct; else 0.0 */
     bool readonly;          /* the memory must not be written */
     bool lent;              /* if the memory is refused, the hold gives nothing back: it stays the caller's */
+    bool exports;           /* the object is made for one export: IS_COPIED stays in its flags */
     bool hides_obj;         /* from the garbage collector: obj keeps alive the structure taken over */
     struct request request; /* not zeroed */
 };

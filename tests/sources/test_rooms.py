@@ -81,7 +81,7 @@ def test_no_room_calls_one_above_it(tmp_path):
 @pytest.mark.parametrize(
     ("file", "line", "found"),
     [
-        ("object/object.c", '#include "give/out.h"\n', "object/object.c includes out/out.h"),
+        ("object/object.c", '#include "give/give.h"\n', "object/object.c includes give/give.h"),
         ("ask/ask.h", ' # include "module/module.h"\n', "ask/ask.h includes module/module.h"),
     ],
 )
