@@ -77,11 +77,11 @@ HOT static PyObject *share_by_others(PyObject *obj, enum copy copy, const DLDevi
     return (PyObject *)self;
 }
 
-static PyObject *share_structure_of(PyObject *pointer, enum copy copy, const DLDevice *device)
+static PyObject *share_structure_of(PyObject *pointer, PyObject *reader, enum copy copy, const DLDevice *device)
 {
     PyObject *target = device == NULL ? new_none() : Py_BuildValue("(ii)", device->device_type, device->device_id);
     PyObject *args = Py_BuildValue("(OON)", pointer, copy_value(copy), target);
-    return make_call(call_python(structure_reader(pointer), args));
+    return make_call(call_python(reader, args));
 }
 
 /* Shares an object that was wrapped before, as asked for now. NULL without an error: it was wrapped with copy=False and
@@ -112,8 +112,9 @@ HOT PyObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
         check_in_python(python.no_holder, PyTuple_Pack(1, obj));
         return NULL;
     }
-    if (!is_known && structure_reader(obj) != NULL) {
-        return share_structure_of(obj, copy, device);
+    PyObject *reader = is_known ? NULL : structure_reader(obj);
+    if (reader != NULL) {
+        return share_structure_of(obj, reader, copy, device);
     }
     int has = has_dlpack(obj, known);
     return has < 0 ? NULL : has > 0 ? share_delegate(obj, copy, device) : share_by_others(obj, copy, device, known);

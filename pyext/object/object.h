@@ -32,9 +32,9 @@ struct memory {
     int64_t stream;        /* stream whose queued work completes the memory, or STREAM_UNKNOWN */
     uint64_t thread;       /* serial of the thread to which a STREAM_PER_THREAD belongs */
     DLPackVersion version; /* of the versioned struct taken over; else 0.0 */
-    uint64_t flags;  /* DLPACK_FLAG_BITMASK_*; IS_COPIED, which promises that a consumer owns the memory alone, only
-                            * in objects made for one export */
-    DLTensor tensor; /* validated; shape, strides and strides in bytes lie in dims, or in one block from malloc */
+    uint64_t flags;        /* DLPACK_FLAG_BITMASK_*. IS_COPIED, which promises a consumer that it owns the memory alone,
+                            * only if the object was made for one export. */
+    DLTensor tensor;       /* validated; shape, strides and strides in bytes lie in dims, or in one block from malloc */
     int64_t itemsize;
     struct type_names names;
     int64_t dims[3 * INLINE_NDIM];
@@ -56,11 +56,12 @@ extern PyTypeObject *DLPackObject_type;
  * is the object's. NULL: no memory. */
 struct memory *object_begin(struct reading *reading, PyObject *obj, enum copy copy, const DLDevice *device);
 
-/* Asks what to make of the reading, and finishes the object that was begun for it. NULL: error, or not found: then the
- * hold gives back what it owns. */
+/* Asks what to make of the reading, and finishes the object that was begun for it (NULL: none). NULL: error, or nothing
+ * was found; then the hold gives back what it owns, unless that is lent. */
 struct memory *object_of(int found, struct memory *begun, struct reading *reading);
 
-/* Reads obj, and makes the object, for one export if `exports`. NULL: error, or without an exception if the reader found nothing. */
+/* Reads obj, and makes the object; if `exports`, for one export alone. NULL: error, or if the reader found nothing,
+ * without an exception. */
 struct memory *object_by(int (*read)(struct reading *), struct reading *reading, PyObject *obj, enum copy copy,
                          const DLDevice *device, bool exports);
 
