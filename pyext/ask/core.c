@@ -5,7 +5,6 @@
 #include "platform/platform.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 enum { WIDEST_ITEM = 16 }; /* bytes; for items whose size only Go knows */
 
@@ -46,16 +45,12 @@ static bool may_need_driver(const struct request *request)
            (request->terms.has_target && request->terms.target.device_type != kDLCPU);
 }
 
-/* False if too little stack is left for Go, which would end the process. Sets the answer's error. */
+/* False if too little stack is left for Go, which would end the process. Sets the answer's status. */
 static bool has_stack(struct answer *answer)
 {
     bool enough = stack_has_bytes(GO_STACK);
     if (!enough) {
-        static const char message[] = "the Go core needs 16 KiB of stack, and this thread has less left (ulimit -s, or "
-                                      "threading.stack_size)";
-        _Static_assert(GO_STACK == 16 << 10, "the message names another size");
-        answer->status = STATUS_MEMORY_ERROR;
-        memcpy(answer->message, message, sizeof message); /* snprintf may need more stack than is left */
+        answer->status = STATUS_NO_STACK;
     }
     return enough;
 }
@@ -95,13 +90,13 @@ static void call_core(describe_function *describe, struct request *request, stru
 static int raise_answer(const struct answer *answer)
 {
     free_copy(answer);
-    PyObject *types[] = {
-        [STATUS_VALUE_ERROR] = PyExc_ValueError,
-        [STATUS_BUFFER_ERROR] = PyExc_BufferError,
-        [STATUS_MEMORY_ERROR] = PyExc_MemoryError,
-        [STATUS_RUNTIME_ERROR] = PyExc_RuntimeError,
-    };
-    PyErr_SetString(types[answer->status], answer->message);
+    if (answer->status == STATUS_NO_STACK) { /* no function in Python either: that needs more stack */
+        _Static_assert(GO_STACK == 16 << 10, "the text names another size");
+        PyErr_SetString(PyExc_MemoryError, "the Go core needs 16 KiB of stack, and this thread has less left "
+                                           "(ulimit -s, or threading.stack_size)");
+        return -1;
+    }
+    check_in_python(python.refused, Py_BuildValue("(iy)", (int)answer->status, answer->message));
     return -1;
 }
 

@@ -14,6 +14,8 @@ extern void dlpackGrow(uint32_t);
 import "C"
 
 import (
+	"errors"
+	"strings"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
@@ -61,15 +63,18 @@ func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
 		}
 	}()
 	stack.Reserve() // C's signal handlers run on this stack, from a thread's second call on
+	if request.plan != nil {
+		if !move(request.plan) {
+			answer.status = C.STATUS_BUFFER_ERROR // without a message: C then makes a full request
+		}
+		return
+	}
 	if err := describe(request, answer); err != nil {
 		refuse(answer, err)
 	}
 }
 
 func describe(request *C.struct_request, answer *C.struct_answer) error {
-	if request.plan != nil {
-		return move(request.plan)
-	}
 	if request.into != nil {
 		return copyInto(request, answer)
 	}
@@ -92,17 +97,15 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 	return nil
 }
 
-// move makes a copy that C has described with the table of pkg/table.
-func move(plan *C.struct_copy_plan) error {
+// move makes a copy that C has described with the table of pkg/table. It returns false if the memory is not as
+// described.
+func move(plan *C.struct_copy_plan) bool {
 	var m handover.Move
 	readSide(&m.Source, &plan.source, plan.ndim)
 	readSide(&m.Target, &plan.target, plan.ndim)
 	m.Shape = unsafe.Slice((*int64)(plan.shape), plan.ndim)
 	m.ItemSize, m.Swap = int(plan.itemsize), int(plan.swap)
-	if !m.Do() {
-		return dlpack.Unsupported("copy: not as C describes it") // never shown: C then makes a full request
-	}
-	return nil
+	return m.Do()
 }
 
 func readSide(to *handover.Side, side *C.struct_side, ndim C.int32_t) {
@@ -116,7 +119,7 @@ func readSide(to *handover.Side, side *C.struct_side, ndim C.int32_t) {
 func copyInto(request *C.struct_request, answer *C.struct_answer) error {
 	var source, target handover.Place
 	if err := read(request, &source.Description, answer); err != nil {
-		return dlpack.Of("source", err)
+		return dlpack.Of(dlpack.OfSource, err)
 	}
 	if err := read(request.into, &target.Description, answer); err != nil {
 		return handover.OfTarget(err)
@@ -134,29 +137,65 @@ func panicked(cause any) error {
 	case string:
 		text = cause
 	}
-	return &bug{text}
-}
-
-// bug is the error for a panic of this package itself.
-type bug struct{ text string }
-
-func (b *bug) Error() string {
-	return "bug in dlpack's core, please report it: " + b.text
+	return errors.New(text)
 }
 
 // refuse writes an error into the answer, with the status of the Python exception that it becomes. If a copy already
-// has memory, the caller frees it.
+// has memory, the caller frees it. An error that is no refusal is a bug of the core.
 func refuse(answer *C.struct_answer, err error) {
 	answer.status = C.STATUS_RUNTIME_ERROR
-	switch dlpack.KindOf(err) {
-	case dlpack.KindMalformed:
+	r, ok := err.(*dlpack.Refusal)
+	if !ok {
+		r = &dlpack.Refusal{Saying: dlpack.Bug, Values: []dlpack.Value{dlpack.Text("text", err.Error())}}
+	}
+	switch r.Kind {
+	case dlpack.ErrMalformed:
 		answer.status = C.STATUS_VALUE_ERROR
-	case dlpack.KindUnsupported, dlpack.KindNeedsCopy:
+	case dlpack.ErrUnsupported, dlpack.ErrNeedsCopy:
 		answer.status = C.STATUS_BUFFER_ERROR
-	case dlpack.KindOutOfMemory:
+	case dlpack.ErrOutOfMemory:
 		answer.status = C.STATUS_MEMORY_ERROR
 	}
-	setText(answer.message[:], err.Error())
+	setText(answer.message[:], message(r))
+}
+
+const separator = "\x1f" // in no value
+
+// message returns a refusal in the form that core.h describes. It cuts long values until the message fits.
+func message(r *dlpack.Refusal) string {
+	parts := []string{string(r.Subject), string(r.Saying), string(r.Cure)}
+	add := func(values []dlpack.Value) {
+		for _, v := range values {
+			parts = append(parts, string(v.Form)+v.Name, strings.Map(plain, v.Text))
+		}
+	}
+	add(r.Values)
+	if len(r.With) > 0 {
+		parts = append(parts, "")
+		add(r.With)
+	}
+	const most, dots = C.MESSAGE_SIZE - 1, "..."
+	for text := strings.Join(parts, separator); ; text = strings.Join(parts, separator) {
+		if len(text) <= most {
+			return text
+		}
+		longest := 0
+		for i := range parts {
+			if len(parts[i]) > len(parts[longest]) {
+				longest = i
+			}
+		}
+		end := max(len(parts[longest])-(len(text)-most)-len(dots), 0)
+		parts[longest] = strings.ToValidUTF8(parts[longest][:end], "") + dots
+	}
+}
+
+// plain replaces what ends a value or the message by a space.
+func plain(r rune) rune {
+	if r == 0 || string(r) == separator {
+		return ' '
+	}
+	return r
 }
 
 // setText writes text and a NUL. It cuts text that doesn't fit, but never within a character.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ._foreign import bare, text_of
+from ._foreign import NO_MEMORY, bare, text_of
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from typing import Any
+
+KINDS = {1: ValueError, 2: BufferError, 3: MemoryError, 4: RuntimeError}  # core.h's enum status
 
 
 def refusal(kind: type[Exception], reason: str, said: str, cure: str = "", **details: Any) -> Exception:
@@ -40,3 +42,18 @@ def reworded(error: Exception, said: str | None = None, cure: str | None = None)
     new.details = details  # type: ignore[attr-defined]
     new.__cause__ = error.__cause__
     return bare(new)
+
+
+def refused(status: int, data: bytes) -> Exception:
+    """Returns the exception for a refusal of the Go core, which core.h describes."""
+    kind = KINDS[status]
+    try:
+        from ._errors import loading  # _errors imports this module
+
+        with loading:
+            from ._sayings import in_words
+    except NO_MEMORY:
+        return MemoryError()
+    except Exception:  # Python ends, or its file is gone
+        return kind(data.decode(errors="replace").strip("\x1f").replace("\x1f", " "))
+    return in_words(kind, data)
