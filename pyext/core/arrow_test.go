@@ -121,7 +121,7 @@ func TestArrowDataBeginsAtItsOffset(t *testing.T) {
 func TestBitsOfArrowAreCopiedToBytes(t *testing.T) {
 	bits, data := column{format: "b", shape: []int64{2, 3}, offset: 9}, []byte{0xFF, 0b01001100, 0xFF}
 	got := askOf(bits, 1, copyNever, data)
-	if want := `|bit-packed|copy|'field|Arrow format|"text|b`; got.status != bufferError || got.message != want {
+	if want := `|bit-packed|copy|'"|field text|Arrow format|b`; got.status != bufferError || got.message != want {
 		t.Errorf("%+v; want %q", got, want)
 	}
 	got = askOf(bits, 1, copyIfNeeded, data)
@@ -173,26 +173,26 @@ func TestArrowDataThatCannotBeExported(t *testing.T) {
 		want   string
 	}{
 		{column{format: "l", shape: []int64{5}, nulls: 2}, 1, copyNever, bufferError,
-			`|null-items||'field|Arrow format|"text|l|#nulls|2|#items|5`},
-		{column{format: "b", shape: []int64{5}, nulls: 2}, 1, copyIfNeeded, bufferError, "#nulls|2|#items|5"},
-		{column{format: "b", shape: []int64{5}, nulls: 2}, 3, copyIfNeeded, bufferError, "#nulls|2|#items|5"},
+			`|null-items||'"##|field text nulls items|Arrow format|l|2|5`},
+		{column{format: "b", shape: []int64{5}, nulls: 2}, 1, copyIfNeeded, bufferError, "|field text nulls items|Arrow format|b|2|5"},
+		{column{format: "b", shape: []int64{5}, nulls: 2}, 3, copyIfNeeded, bufferError, "|field text nulls items|Arrow format|b|2|5"},
 		{column{format: "c", shape: []int64{5}, nulls: 2, dictionary: 8}, 1, copyNever, bufferError,
-			`|dictionary||'field|Arrow format|"text|c`},
-		{column{format: "u", shape: []int64{5}, nulls: 2}, 1, copyNever, bufferError, `|text||'field|Arrow format|"text|u`},
-		{column{format: "u", shape: []int64{5}}, 2, copyNever, bufferError, `|text||'field|Arrow format|"text|u`},
+			`|dictionary||'"|field text|Arrow format|c`},
+		{column{format: "u", shape: []int64{5}, nulls: 2}, 1, copyNever, bufferError, `|text||'"|field text|Arrow format|u`},
+		{column{format: "u", shape: []int64{5}}, 2, copyNever, bufferError, `|text||'"|field text|Arrow format|u`},
 		{column{format: "l", shape: []int64{5}}, 2, copyNever, bufferError,
-			"|chunks|copy-chunks|'protocol|__arrow_c_stream__"},
+			"|chunks|copy-chunks|'|protocol|__arrow_c_stream__"},
 		{column{format: "b", shape: []int64{1, 5, 2}, tensor: `{"shape": [5, 2], "permutation": [1, 0]}`}, 1, copyIfNeeded,
 			bufferError, "|packed-bits-strides|"},
-		{column{format: "l", shape: []int64{-5}}, 1, copyNever, valueError, "|#value|-5|=expected|not-negative"},
-		{column{format: "l", shape: []int64{-5}}, 2, copyIfNeeded, valueError, "|#value|-5|=expected|not-negative"},
+		{column{format: "l", shape: []int64{-5}}, 1, copyNever, valueError, "|field format value expected protocol|ArrowArray.length|l|-5|not-negative|"},
+		{column{format: "l", shape: []int64{-5}}, 2, copyIfNeeded, valueError, "|field format value expected protocol|ArrowArray.length|l|-5|not-negative|"},
 		{column{format: "l", shape: []int64{5}, offset: most >> 2}, 1, copyNever, valueError, "|offset-beyond-last|"},
 		{column{format: "l", shape: []int64{0}, offset: most}, 1, copyNever, valueError,
-			"|arrow-offset||#offset|9223372036854775807"},
-		{column{format: "b", shape: []int64{most}}, 1, copyIfNeeded, memoryError, "|no-memory-for||#bytes|9223372036854775807"},
+			"|arrow-offset||#|offset|9223372036854775807"},
+		{column{format: "b", shape: []int64{most}}, 1, copyIfNeeded, memoryError, "|no-memory-for||#|bytes|9223372036854775807"},
 		{column{format: "b", shape: []int64{1 << 62}}, 2, copyIfNeeded, valueError, "|arrow-too-large|"},
 		{column{format: "l", shape: []int64{1 << 60}}, 2, copyIfNeeded, valueError, "|too-large|"},
-		{column{format: "q", shape: []int64{5}}, 1, copyNever, valueError, `|unknown-arrow||'field|Arrow format|"text|q|`},
+		{column{format: "q", shape: []int64{5}}, 1, copyNever, valueError, `|unknown-arrow||'",|field text expected|Arrow format|q|`},
 	} {
 		got := askOf(test.column, test.chunks, test.copy, nil)
 		if got.status != test.status || !strings.Contains(got.message, test.want) {

@@ -170,9 +170,9 @@ struct answer {
     int64_t dims[2 * MAX_NDIM]; /* shape, then strides in elements from dims[ndim] on */
 
     /* If status is not STATUS_OK, except for a plan: the refusal as UTF-8 texts, separated by US (0x1f). They are the
-     * keys of its subject, saying and cure, the first and the last may be empty, then pairs of a value's name and text.
-     * Before each name stands its form, pkg/dlpack's Form. After an empty text, pairs follow that only the cure needs.
-     * Python's dlpack._sayings puts them into words. */
+     * keys of its subject, saying and cure, the first and the last of which may be empty; the letters of its values'
+     * forms, pkg/dlpack's Form, with a "/" before those that only the cure needs; if there are values, their names,
+     * separated by spaces; and the text of each value. Python's dlpack._sayings puts them into words. */
     char message[MESSAGE_SIZE];
 };
 

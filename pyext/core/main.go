@@ -156,46 +156,58 @@ func refuse(answer *C.struct_answer, err error) {
 	case dlpack.ErrOutOfMemory:
 		answer.status = C.STATUS_MEMORY_ERROR
 	}
-	setText(answer.message[:], message(r))
+	var memory [C.MESSAGE_SIZE]byte
+	message := appendMessage(memory[:0], r, len(memory))
+	for most := len(memory) / 2; len(message) >= len(memory); most /= 2 {
+		message = appendMessage(memory[:0], r, most)
+	}
+	setText(answer.message[:], unsafe.String(&message[0], len(message)))
 }
 
-const separator = "\x1f" // in no value
+const separator = 0x1f // US; in no value
 
-// message returns a refusal in the form that core.h describes. It cuts long values until the message fits.
-func message(r *dlpack.Refusal) string {
-	parts := []string{string(r.Subject), string(r.Saying), string(r.Cure)}
-	add := func(values []dlpack.Value) {
+// appendMessage appends a refusal in the form that core.h describes. It cuts values after `most` bytes.
+func appendMessage(to []byte, r *dlpack.Refusal, most int) []byte {
+	for _, key := range [...]string{string(r.Subject), string(r.Saying), string(r.Cure)} {
+		to = append(append(to, key...), separator)
+	}
+	all := [...][]dlpack.Value{r.Values, r.With}
+	for i, values := range all {
+		if i > 0 && len(values) > 0 {
+			to = append(to, '/')
+		}
 		for _, v := range values {
-			parts = append(parts, string(v.Form)+v.Name, strings.Map(plain, v.Text))
+			to = append(to, byte(v.Form))
 		}
 	}
-	add(r.Values)
-	if len(r.With) > 0 {
-		parts = append(parts, "")
-		add(r.With)
-	}
-	const most, dots = C.MESSAGE_SIZE - 1, "..."
-	for text := strings.Join(parts, separator); ; text = strings.Join(parts, separator) {
-		if len(text) <= most {
-			return text
+	before := byte(separator)
+	for _, values := range all {
+		for _, v := range values {
+			to = append(append(to, before), v.Name...)
+			before = ' '
 		}
-		longest := 0
-		for i := range parts {
-			if len(parts[i]) > len(parts[longest]) {
-				longest = i
-			}
-		}
-		end := max(len(parts[longest])-(len(text)-most)-len(dots), 0)
-		parts[longest] = strings.ToValidUTF8(parts[longest][:end], "") + dots
 	}
+	for _, values := range all {
+		for _, v := range values {
+			to = appendText(append(to, separator), v.Text, most)
+		}
+	}
+	return to
 }
 
-// plain replaces what ends a value or the message by a space.
-func plain(r rune) rune {
-	if r == 0 || string(r) == separator {
-		return ' '
+func appendText(to []byte, text string, most int) []byte {
+	dots := ""
+	if len(text) > most {
+		text, dots = strings.ToValidUTF8(text[:most], ""), "..."
 	}
-	return r
+	for i := range len(text) {
+		if text[i] == 0 || text[i] == separator {
+			to = append(to, ' ')
+		} else {
+			to = append(to, text[i])
+		}
+	}
+	return append(to, dots...)
 }
 
 // setText writes text and a NUL. It cuts text that doesn't fit, but never within a character.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"dlpack/pkg/dlpack"
 )
@@ -16,7 +15,7 @@ func arguments[Request, Answer any](func(*Request, *Answer)) (*Request, *Answer)
 
 // said is an answer's message, in which "|" separates the texts.
 func said[Letter ~int8 | ~uint8](message []Letter) string {
-	return strings.ReplaceAll(text(message), separator, "|")
+	return strings.ReplaceAll(text(message), string(rune(separator)), "|")
 }
 
 // text is what C's letters say up to a NUL.
@@ -37,7 +36,7 @@ func TestAPanicBecomesARuntimeErrorThatSaysWhatItWas(t *testing.T) {
 	if answer.status != 4 {
 		t.Errorf("status is %d; want 4, STATUS_RUNTIME_ERROR", answer.status)
 	}
-	if message := said(answer.message[:]); !strings.HasPrefix(message, "|bug||'text|") ||
+	if message := said(answer.message[:]); !strings.HasPrefix(message, "|bug||'|text|") ||
 		!strings.Contains(message, "nil pointer") {
 		t.Errorf("message is %q", message)
 	}
@@ -47,7 +46,7 @@ func TestARequestOfAnUnknownProtocolIsABug(t *testing.T) {
 	request, answer := arguments(dlpackDescribe)
 	request.protocol = 255
 	dlpackDescribe(request, answer)
-	want := "|bug||'text|request of an unknown protocol: 255"
+	want := "|bug||'|text|request of an unknown protocol: 255"
 	if message := said(answer.message[:]); answer.status != 4 || message != want {
 		t.Errorf("status %d, %q; want 4, STATUS_RUNTIME_ERROR, %q", answer.status, message, want)
 	}
@@ -93,20 +92,12 @@ func TestAPanicOfAnyTypeHasAText(t *testing.T) {
 func TestAMessageFitsWhateverItsValues(t *testing.T) {
 	long := strings.Repeat("\u00e9", 999)
 	r := dlpack.Unsupported(dlpack.ScatteredOnDevice, dlpack.Text("strides", long), dlpack.Text("device", "a\x00b\x1fc"),
-		dlpack.Number("most", 7)).Cured(dlpack.Nearest, dlpack.Text("names", long[:500]))
+		dlpack.Number("most", 7)).Cured(dlpack.Nearest, dlpack.Text("names", long))
 	_, answer := arguments(dlpackDescribe)
 	refuse(answer, r)
-	message := said(answer.message[:])
-	if len(message) > len(answer.message)-1 || len(message) < len(answer.message)-9 || !utf8.ValidString(message) {
-		t.Errorf("%d bytes: %q", len(message), message)
-	}
-	parts := strings.Split(message, "|")
-	if len(parts) != 12 || !strings.HasPrefix(long, strings.TrimSuffix(parts[4], "...")) {
-		t.Fatalf("%q", parts)
-	}
-	parts[4] = "..."
-	want := "|scattered-on-device|nearest|'strides|...|'device|a b c|#most|7||'names|" + long[:500]
-	if got := strings.Join(parts, "|"); got != want {
+	cut := long[:256] + "..."
+	want := "|scattered-on-device|nearest|''#/'|strides device most names|" + cut + "|a b c|7|" + cut
+	if got := said(answer.message[:]); got != want {
 		t.Errorf("%q; want %q", got, want)
 	}
 }

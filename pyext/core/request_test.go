@@ -166,9 +166,9 @@ func TestMemoryThatACopyCuresIsCopied(t *testing.T) {
 		copy  []byte
 	}{
 		{asked{format: ">u2", shape: []int64{-1}, facts: withSpan, span: 4, data: []byte{1, 2, 3, 4}},
-			`|big-endian|convert|'field|dtype|"text|>u2`, []byte{2, 1, 4, 3}},
+			`|big-endian|convert|'"|field text|dtype|>u2`, []byte{2, 1, 4, 3}},
 		{asked{format: "uint16", shape: []int64{1}, offset: 1, facts: withSpan, span: 4, data: []byte{1, 2, 3, 4}},
-			"|misaligned|copy|#address|", []byte{2, 3}},
+			"|misaligned|copy|##|address alignment|0x", []byte{2, 3}},
 	} {
 		test.asked.protocol = memory
 		if got := ask(test.asked); got.status != bufferError || !strings.Contains(got.message, test.want) {
@@ -186,14 +186,13 @@ func TestMemoryThatIsSaidWrongIsAValueError(t *testing.T) {
 		asked asked
 		want  string
 	}{
-		{asked{format: "flaot32", shape: []int64{3}}, `|unknown-name|nearest|'field|dtype|"text|flaot32|`},
-		{asked{format: "flaot32", shape: []int64{3}}, "|||names|float32"},
-		{asked{format: "", shape: []int64{3}}, `|unknown-name||'field|dtype|"text|`},
-		{asked{format: "int8 ", shape: []int64{3}}, `|unknown-name|nearest|'field|dtype|"text|int8 |`},
-		{asked{format: "<f3", shape: []int64{3}}, `|no-such-itemsize||'field|dtype|"text|<f3|'name|float|,expected|2 4 8`},
-		{asked{format: "int8", shape: []int64{-1}}, "|open-of-unknown||#dimension|0"},
-		{asked{format: "int8", shape: []int64{0}, offset: 4, facts: withSpan, span: 3}, "|offset-beyond-span||#offset|4|#span|3"},
-		{asked{format: "int8", shape: []int64{4}, facts: withSpan, span: 3}, "|beyond-span|count-units|#span|3|#from|0|#to|4"},
+		{asked{format: "flaot32", shape: []int64{3}}, `|unknown-name|nearest|'"/||field text names|dtype|flaot32|float32`},
+		{asked{format: "", shape: []int64{3}}, `|unknown-name||'"|field text|dtype|`},
+		{asked{format: "int8 ", shape: []int64{3}}, `|unknown-name|nearest|'"/||field text names|dtype|int8 |`},
+		{asked{format: "<f3", shape: []int64{3}}, `|no-such-itemsize||'"',|field text name expected|dtype|<f3|float|2 4 8`},
+		{asked{format: "int8", shape: []int64{-1}}, "|open-of-unknown||#|dimension|0"},
+		{asked{format: "int8", shape: []int64{0}, offset: 4, facts: withSpan, span: 3}, "|offset-beyond-span||##|offset span|4|3"},
+		{asked{format: "int8", shape: []int64{4}, facts: withSpan, span: 3}, "|beyond-span|count-units|###|span from to|3|0|4"},
 	} {
 		test.asked.protocol = memory
 		if got := ask(test.asked); got.status != valueError || !strings.Contains(got.message, test.want) {
@@ -201,7 +200,7 @@ func TestMemoryThatIsSaidWrongIsAValueError(t *testing.T) {
 		}
 	}
 	got := ask(asked{protocol: memory, format: "|O", shape: []int64{3}})
-	if got.status != bufferError || got.message != `|objects|name-type|'field|dtype|"text||O` {
+	if got.status != bufferError || got.message != `|objects|name-type|'"|field text|dtype||O` {
 		t.Errorf("%+v", got)
 	}
 }

@@ -8,6 +8,7 @@ TYPE_CHECKING = False  # importing typing takes longer than all the rest of this
 if TYPE_CHECKING:
     from typing import Any
 
+in_words: Any = None  # of _sayings, once that is loaded
 KINDS = {1: ValueError, 2: BufferError, 3: MemoryError, 4: RuntimeError}  # core.h's enum status
 
 
@@ -46,14 +47,17 @@ def reworded(error: Exception, said: str | None = None, cure: str | None = None)
 
 def refused(status: int, data: bytes) -> Exception:
     """Returns the exception for a refusal of the Go core, which core.h describes."""
+    global in_words
     kind = KINDS[status]
-    try:
-        from ._errors import loading  # _errors imports this module
+    if in_words is None:
+        try:
+            from ._errors import loading  # _errors imports this module
 
-        with loading:
-            from ._sayings import in_words
-    except NO_MEMORY:
-        return MemoryError()
-    except Exception:  # Python ends, or its file is gone
-        return kind(data.decode(errors="replace").strip("\x1f").replace("\x1f", " "))
-    return in_words(kind, data)
+            with loading:
+                from ._sayings import in_words
+        except NO_MEMORY:
+            return MemoryError()
+        except Exception:  # Python ends, or its file is gone
+            return kind(data.decode(errors="replace").strip("\x1f").replace("\x1f", " "))
+    error: Exception = in_words(kind, data)
+    return error
