@@ -8,7 +8,6 @@ package arrow
 
 import (
 	"math/bits"
-	"strconv"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
@@ -33,7 +32,7 @@ type Array struct {
 // A Source is what an exporter returned: a schema, and one array for each chunk of a column. The arrays are adjacent in
 // memory.
 type Source struct {
-	Protocol       string // the exporter's method; errors begin with it
+	Protocol       string // the exporter's method, for errors
 	Schema, Arrays uint64
 	Count          int // number of arrays
 }
@@ -138,13 +137,13 @@ func (r *reader) load(n *node, schema, array uint64) error {
 	n.schema = load[Schema](&r.memory, "ArrowSchema.children", schema)
 	switch s := &n.schema; {
 	case s.Release == 0:
-		return r.isNull("ArrowSchema.release", "a schema that was not released or moved before")
+		return r.released("ArrowSchema.release", dlpack.Schema)
 	case s.Format == 0:
-		return r.isNull("ArrowSchema.format", "the text of a format")
+		return r.isNull("ArrowSchema.format", dlpack.TextOfFormat)
 	}
 	n.format = r.text("ArrowSchema.format", n.schema.Format)
 	if n.schema.NChildren < 0 {
-		return r.malformed(n, "ArrowSchema.n_children", n.schema.NChildren, "0 or more")
+		return r.malformed(n, "ArrowSchema.n_children", n.schema.NChildren, dlpack.NotNegative)
 	}
 	if n.hasArray = array != 0; !n.hasArray {
 		return nil
@@ -153,80 +152,82 @@ func (r *reader) load(n *node, schema, array uint64) error {
 	a := &n.array
 	switch {
 	case a.Release == 0:
-		return r.isNull("ArrowArray.release", "an array that was not released or moved before")
+		return r.released("ArrowArray.release", dlpack.Array)
 	case a.Length < 0:
-		return r.malformed(n, "ArrowArray.length", a.Length, "0 or more")
+		return r.malformed(n, "ArrowArray.length", a.Length, dlpack.NotNegative)
 	case a.Offset < 0:
-		return r.malformed(n, "ArrowArray.offset", a.Offset, "0 or more")
+		return r.malformed(n, "ArrowArray.offset", a.Offset, dlpack.NotNegative)
 	case a.Offset+a.Length < 0:
 		return r.tooLarge()
 	case a.Length < r.first+r.count:
-		return r.malformed(n, "ArrowArray.length", a.Length, number(r.first+r.count)+
-			" or more, which the array around it uses")
+		return r.refuse(dlpack.ArrowLength, dlpack.Quoted("format", n.format), dlpack.Number("length", a.Length),
+			dlpack.Number("least", r.first+r.count))
 	case a.NChildren != n.schema.NChildren:
-		return r.malformed(n, "ArrowArray.n_children", a.NChildren, "the n_children of its schema")
+		return r.malformed(n, "ArrowArray.n_children", a.NChildren, dlpack.SchemaChildren)
 	}
 	return nil
 }
 
-// buffers checks the array's buffers and counts its nulls. `which` says in words how many buffers are expected; the
-// first is the validity bitmap. NullCount doesn't help: it counts the whole array, and may be unknown. buffers returns
-// the address of the last buffer.
-func (r *reader) buffers(n *node, expected int64, which string) (last uint64, err error) {
-	const field = "ArrowArray.buffers"
+// buffers checks the array's buffers and counts its nulls. `which` says how many buffers are expected; the first is the
+// validity bitmap. NullCount doesn't help: it counts the whole array, and may be unknown. buffers returns the address of
+// the last buffer.
+func (r *reader) buffers(n *node, expected int64, which dlpack.Word) (last uint64, err error) {
 	a := &n.array
 	switch {
 	case a.NBuffers != expected:
 		return 0, r.malformed(n, "ArrowArray.n_buffers", a.NBuffers, which)
 	case a.Buffers == 0:
-		return 0, r.isNull(field, "an array of n_buffers pointers")
+		return 0, r.isNull(buffers, dlpack.BufferPointers)
 	case a.NullCount < -1:
-		return 0, r.malformed(n, "ArrowArray.null_count", a.NullCount, "-1 (unknown), 0 or more")
+		return 0, r.malformed(n, "ArrowArray.null_count", a.NullCount, dlpack.UnknownOrMore)
 	}
-	validity := load[uint64](&r.memory, field, a.Buffers)
+	validity := load[uint64](&r.memory, buffers, a.Buffers)
 	if validity == 0 && a.NullCount > 0 {
-		return 0, r.malformed(n, "ArrowArray.null_count", a.NullCount, "0 where there is no bitmap")
+		return 0, r.malformed(n, "ArrowArray.null_count", a.NullCount, dlpack.NoneWithoutBitmap)
 	}
 	if r.nulls == 0 && a.NullCount != 0 && validity != 0 {
-		r.nulls = r.count - r.countBits("the validity bitmap in ArrowArray.buffers", validity, a.Offset+r.first, r.count)
+		r.nulls = r.count - r.countBits(bitmap, validity, a.Offset+r.first, r.count)
 	}
-	return load[uint64](&r.memory, field, a.Buffers+8*uint64(expected-1)), nil
+	return load[uint64](&r.memory, buffers, a.Buffers+8*uint64(expected-1)), nil
 }
 
 // checkColumn checks a table, a record batch or a column of structures. If it has one column and no nulls, it is read
 // as that column.
 func (r *reader) checkColumn(n *node) error {
 	if n.schema.NChildren != 1 {
-		return r.refuseColumns(n, number(n.schema.NChildren)+" columns")
+		if n.schema.NChildren == 0 {
+			return dlpack.Unsupported(dlpack.NoColumns, dlpack.Text("protocol", r.protocol))
+		}
+		return r.refuseColumns(n, dlpack.Columns, dlpack.Number("columns", n.schema.NChildren))
 	}
 	if !n.hasArray {
 		return nil
 	}
-	_, err := r.buffers(n, 1, "1, the validity bitmap")
+	_, err := r.buffers(n, 1, dlpack.OneBuffer)
 	if err == nil && r.nulls != 0 {
-		err = r.refuseColumns(n, number(r.nulls)+" of "+number(r.count)+" items are null, which are structures of a column")
+		err = r.refuseColumns(n, dlpack.NullStructures, dlpack.Number("nulls", r.nulls), dlpack.Number("items", r.count))
 	}
 	return err
 }
 
-func (r *reader) refuseColumns(n *node, found string) error {
+func (r *reader) refuseColumns(n *node, saying dlpack.Saying, values ...dlpack.Value) error {
 	const most = 3
-	columns := ""
+	names := ""
 	for i := range min(n.schema.NChildren, most) {
-		separator := ", "
-		if i == 0 {
-			separator = ": "
+		if i > 0 {
+			names += ", "
 		}
-		name := dlpack.Quote("")
+		schema := uint64(0)
 		if n.schema.Children != 0 {
-			name = r.name(load[uint64](&r.memory, "ArrowSchema.children", n.schema.Children+8*uint64(i)))
+			schema = load[uint64](&r.memory, "ArrowSchema.children", n.schema.Children+8*uint64(i))
 		}
-		columns += separator + name
+		names += r.name(schema)
 	}
 	if n.schema.NChildren > most {
-		columns += ", ..."
+		names += ", ..."
 	}
-	return dlpack.Unsupported(r.protocol + ": " + found + columns + "; DLPack holds one array")
+	values = append(values, dlpack.Text("protocol", r.protocol), dlpack.Text("names", names))
+	return dlpack.Unsupported(saying, values...)
 }
 
 // name returns the quoted name of the column whose schema is at this address; the name is "" if there is none.
@@ -237,13 +238,13 @@ func (r *reader) name(schema uint64) string {
 			name = r.text("ArrowSchema.name", at)
 		}
 	}
-	return dlpack.Quote(name)
+	return dlpack.Quoted("", name).String()
 }
 
 // list adds the dimension of lists of `size` elements, or the dimensions of tensors of `size` elements.
 func (r *reader) list(n *node, size int64) error {
 	if n.hasArray {
-		if _, err := r.buffers(n, 1, "1, the validity bitmap"); err != nil {
+		if _, err := r.buffers(n, 1, dlpack.OneBuffer); err != nil {
 			return err
 		}
 	}
@@ -265,8 +266,7 @@ func (r *reader) list(n *node, size int64) error {
 	// The number of lists is limited as well, since a tensor may have no dimensions and a malformed list may be its own
 	// child.
 	if r.lists++; r.lists == dlpack.MaxNDim || r.d.NDim+t.ndim > dlpack.MaxNDim {
-		most := strconv.Itoa(dlpack.MaxNDim)
-		return r.refuse("lists in lists, more than " + most + " dimensions; expected at most " + most)
+		return r.refuse(dlpack.ArrowNested, dlpack.Number("most", dlpack.MaxNDim))
 	}
 	return r.addDims(size, &t)
 }
@@ -302,7 +302,7 @@ func (r *reader) child(n *node, size int64) (schema, array uint64, err error) {
 		schema = load[uint64](&r.memory, "ArrowSchema.children", n.schema.Children)
 	}
 	if schema == 0 {
-		return 0, 0, r.isNull("ArrowSchema.children", "n_children schemas")
+		return 0, 0, r.isNull("ArrowSchema.children", dlpack.ChildSchemas)
 	}
 	if !n.hasArray {
 		return schema, 0, nil
@@ -311,7 +311,7 @@ func (r *reader) child(n *node, size int64) (schema, array uint64, err error) {
 		array = load[uint64](&r.memory, "ArrowArray.children", n.array.Children)
 	}
 	if array == 0 {
-		return 0, 0, r.isNull("ArrowArray.children", "n_children arrays")
+		return 0, 0, r.isNull("ArrowArray.children", dlpack.ChildArrays)
 	}
 	fits := true
 	r.first += n.array.Offset
@@ -341,14 +341,14 @@ func (r *reader) items(n *node) error {
 		}
 	}
 	if n.schema.Dictionary != 0 {
-		return dlpack.Unsupported(d.Field + " " + dlpack.Quote(d.Text) + ": dictionary-encoded items; DLPack holds numbers")
+		return dlpack.Unsupported(dlpack.Dictionary, dlpack.Text("field", d.Field), dlpack.Quoted("text", d.Text))
 	}
 	var err error
 	d.Item, err = protocol.ParseArrow(d.Text)
 	if err != nil || !n.hasArray {
 		return err
 	}
-	if d.Data, err = r.buffers(n, 2, "2, the validity bitmap and the items"); err != nil {
+	if d.Data, err = r.buffers(n, 2, dlpack.TwoBuffers); err != nil {
 		return err
 	}
 	d.Nulls = r.nulls
@@ -359,8 +359,7 @@ func (r *reader) items(n *node) error {
 	}
 	high, low := bits.Mul64(offset, uint64(d.DataType.ItemSize()))
 	if high != 0 {
-		return dlpack.Malformed("offset " + strconv.FormatUint(offset, 10) +
-			" items is beyond the last address; expected an offset within the array's memory")
+		return dlpack.Malformed(dlpack.ArrowOffset, dlpack.Number("offset", offset))
 	}
 	d.Offset = low
 	return nil
@@ -382,14 +381,14 @@ func (r *reader) metadata(n *node, key string) (value string, err error) {
 	pairs := load[int32](&r.memory, field, at)
 	at += 4
 	if pairs < 0 {
-		return "", r.malformed(n, "the first number in "+field, int64(pairs), "0 or more")
+		return "", r.refuse(dlpack.ArrowPairs, dlpack.Quoted("format", n.format), dlpack.Number("value", pairs))
 	}
 	for range pairs {
 		var pair [2]string
 		for i := range pair {
 			length := load[int32](&r.memory, field, at)
 			if length < 0 {
-				return "", r.malformed(n, "a length in "+field, int64(length), "0 or more")
+				return "", r.refuse(dlpack.ArrowPair, dlpack.Quoted("format", n.format), dlpack.Number("value", length))
 			}
 			pair[i] = r.bytes(field, at+4, uint64(length))
 			at += 4 + uint64(length)
@@ -408,23 +407,23 @@ func multiply(a, b int64, fits *bool) int64 {
 	return int64(low)
 }
 
-func (m *memory) refuse(text string) error {
-	return dlpack.Malformed(m.protocol + ": " + text)
+func (m *memory) refuse(saying dlpack.Saying, values ...dlpack.Value) error {
+	return dlpack.Malformed(saying, append(values, dlpack.Text("protocol", m.protocol))...)
 }
 
-func (m *memory) malformed(n *node, field string, value int64, expected string) error {
-	return m.refuse(field + " of the array of format " + dlpack.Quote(n.format) + " is " + number(value) +
-		"; expected " + expected)
+func (m *memory) malformed(n *node, field string, value int64, expected dlpack.Word) error {
+	return m.refuse(dlpack.ArrowValue, dlpack.Text("field", field), dlpack.Quoted("format", n.format),
+		dlpack.Number("value", value), dlpack.Worded("expected", expected))
 }
 
-func (m *memory) isNull(field, expected string) error {
-	return m.refuse(field + " is NULL; expected " + expected)
+func (m *memory) isNull(field string, expected dlpack.Word) error {
+	return m.refuse(dlpack.ArrowNull, dlpack.Text("field", field), dlpack.Worded("expected", expected))
+}
+
+func (m *memory) released(field string, what dlpack.Word) error {
+	return m.refuse(dlpack.Released, dlpack.Text("field", field), dlpack.Worded("what", what))
 }
 
 func (m *memory) tooLarge() error {
-	return m.refuse("lengths, offsets and list sizes overflow 64 bits; expected what fits memory")
-}
-
-func number(n int64) string {
-	return strconv.FormatInt(n, 10)
+	return m.refuse(dlpack.ArrowTooLarge)
 }

@@ -146,40 +146,40 @@ func TestColumnsThatContradictThemselvesAreRefused(t *testing.T) {
 		kind   dlpack.Kind
 		want   string
 	}{
-		{bad("i", func(c *column) { c.Format = 0 }), dlpack.KindMalformed,
-			"exporter: ArrowSchema.format is NULL; expected the text"},
-		{bad("i", func(c *column) { c.Schema.Release = 0 }), dlpack.KindMalformed, "ArrowSchema.release is NULL"},
-		{bad("i", func(c *column) { c.Array.Release = 0 }), dlpack.KindMalformed, "ArrowArray.release is NULL"},
-		{bad("i", func(c *column) { c.Length = -3 }), dlpack.KindMalformed,
-			`ArrowArray.length of the array of format "i" is -3; expected 0 or more`},
-		{bad("i", func(c *column) { c.Offset = -1 }), dlpack.KindMalformed, "ArrowArray.offset"},
-		{bad("i", func(c *column) { c.Offset = 1<<63 - 5 }), dlpack.KindMalformed, "overflow 64 bits"},
-		{bad("l", func(c *column) { c.Offset = 1 << 61 }), dlpack.KindMalformed, "offset 2305843009213693952 items is beyond"},
-		{bad("i", func(c *column) { c.NBuffers = 3 }), dlpack.KindMalformed,
-			`n_buffers of the array of format "i" is 3; expected 2`},
-		{bad("+w:3", func(c *column) { c.NBuffers = 2 }), dlpack.KindMalformed, "is 2; expected 1, the validity bitmap"},
-		{bad("i", func(c *column) { c.Buffers = 0 }), dlpack.KindMalformed, "ArrowArray.buffers is NULL"},
-		{bad("i", func(c *column) { c.NullCount = -2 }), dlpack.KindMalformed, "ArrowArray.null_count"},
-		{bad("i", func(c *column) { c.NullCount = 2 }), dlpack.KindMalformed, "is 2; expected 0 where there is no bitmap"},
-		{bad("i", func(c *column) { c.Schema.NChildren = -1 }), dlpack.KindMalformed, "ArrowSchema.n_children"},
-		{bad("i", func(c *column) { c.Array.NChildren = 1 }), dlpack.KindMalformed, "expected the n_children of its schema"},
-		{bad("+w:3", func(c *column) { c.Schema.Children = 0 }), dlpack.KindMalformed, "ArrowSchema.children is NULL"},
-		{bad("+w:3", func(c *column) { c.Array.Children = 0 }), dlpack.KindMalformed, "ArrowArray.children is NULL"},
-		{bad("+w:4", func(*column) {}), dlpack.KindMalformed, `"i" is 12; expected 16 or more, which the array around it uses`},
-		{bad("+s", func(c *column) { c.Schema.NChildren, c.Array.NChildren = 0, 0 }), dlpack.KindUnsupported,
-			"exporter: 0 columns; DLPack holds one array"},
-		{bad("i", func(c *column) { c.Schema.Dictionary = 8 }), dlpack.KindUnsupported, "dictionary-encoded"},
-		{bad("+w:3", func(c *column) { c.Schema.Dictionary = 8 }), dlpack.KindUnsupported, "dictionary-encoded"},
-		{bad("+w:03", func(*column) {}), dlpack.KindMalformed, `"+w:03": malformed`},
-		{bad("u", func(*column) {}), dlpack.KindUnsupported, `Arrow format "u": text`},
-		{bad("c", func(c *column) { c.Metadata = addressOf(&a, int32(-1)) }), dlpack.KindMalformed, "the first number"},
-		{bad("c", func(c *column) { c.Metadata = addressOf(&a, int32(1), int32(-2)) }), dlpack.KindMalformed, "a length"},
-		{bad("c", func(c *column) { c.Metadata = 8 }), dlpack.KindMalformed,
-			"exporter: ArrowSchema.metadata leads to 0x8, which can't be read; expected an address that is mapped"},
-		{bad("c", func(c *column) { c.Format = 7 << 60 }), dlpack.KindMalformed,
-			"exporter: ArrowSchema.format leads to 0x7000000000000000, which can't be read"},
-		{a.tensor(6, 2, `{"shape": [2, 4]}`), dlpack.KindMalformed,
-			`arrow.fixed_shape_tensor: shape is "[2, 4]"; expected the 6`},
+		{bad("i", func(c *column) { c.Format = 0 }), dlpack.ErrMalformed,
+			"arrow-null: field=ArrowSchema.format, expected=text-of-format"},
+		{bad("i", func(c *column) { c.Schema.Release = 0 }), dlpack.ErrMalformed, "released: field=ArrowSchema.release, what=schema"},
+		{bad("i", func(c *column) { c.Array.Release = 0 }), dlpack.ErrMalformed, "released: field=ArrowArray.release, what=array"},
+		{bad("i", func(c *column) { c.Length = -3 }), dlpack.ErrMalformed,
+			`arrow-value: field=ArrowArray.length, format="i", value=-3, expected=not-negative`},
+		{bad("i", func(c *column) { c.Offset = -1 }), dlpack.ErrMalformed, "ArrowArray.offset"},
+		{bad("i", func(c *column) { c.Offset = 1<<63 - 5 }), dlpack.ErrMalformed, "arrow-too-large: protocol=exporter"},
+		{bad("l", func(c *column) { c.Offset = 1 << 61 }), dlpack.ErrMalformed, "arrow-offset: offset=2305843009213693952"},
+		{bad("i", func(c *column) { c.NBuffers = 3 }), dlpack.ErrMalformed,
+			`arrow-value: field=ArrowArray.n_buffers, format="i", value=3, expected=two-buffers`},
+		{bad("+w:3", func(c *column) { c.NBuffers = 2 }), dlpack.ErrMalformed, `arrow-value: field=ArrowArray.n_buffers, format="+w:3", value=2, expected=one-buffer`},
+		{bad("i", func(c *column) { c.Buffers = 0 }), dlpack.ErrMalformed, "arrow-null: field=ArrowArray.buffers, expected=buffer-pointers"},
+		{bad("i", func(c *column) { c.NullCount = -2 }), dlpack.ErrMalformed, "ArrowArray.null_count"},
+		{bad("i", func(c *column) { c.NullCount = 2 }), dlpack.ErrMalformed, `arrow-value: field=ArrowArray.null_count, format="i", value=2, expected=none-without-bitmap`},
+		{bad("i", func(c *column) { c.Schema.NChildren = -1 }), dlpack.ErrMalformed, "ArrowSchema.n_children"},
+		{bad("i", func(c *column) { c.Array.NChildren = 1 }), dlpack.ErrMalformed, `arrow-value: field=ArrowArray.n_children, format="i", value=1, expected=schema-children`},
+		{bad("+w:3", func(c *column) { c.Schema.Children = 0 }), dlpack.ErrMalformed, "arrow-null: field=ArrowSchema.children, expected=child-schemas"},
+		{bad("+w:3", func(c *column) { c.Array.Children = 0 }), dlpack.ErrMalformed, "arrow-null: field=ArrowArray.children, expected=child-arrays"},
+		{bad("+w:4", func(*column) {}), dlpack.ErrMalformed, `arrow-length: format="i", length=12, least=16`},
+		{bad("+s", func(c *column) { c.Schema.NChildren, c.Array.NChildren = 0, 0 }), dlpack.ErrUnsupported,
+			"no-columns: protocol=exporter"},
+		{bad("i", func(c *column) { c.Schema.Dictionary = 8 }), dlpack.ErrUnsupported, "dictionary"},
+		{bad("+w:3", func(c *column) { c.Schema.Dictionary = 8 }), dlpack.ErrUnsupported, "dictionary"},
+		{bad("+w:03", func(*column) {}), dlpack.ErrMalformed, `malformed-list: field=Arrow format, text="+w:03"`},
+		{bad("u", func(*column) {}), dlpack.ErrUnsupported, `text: field=Arrow format, text="u"`},
+		{bad("c", func(c *column) { c.Metadata = addressOf(&a, int32(-1)) }), dlpack.ErrMalformed, `arrow-pairs: format="c", value=-1`},
+		{bad("c", func(c *column) { c.Metadata = addressOf(&a, int32(1), int32(-2)) }), dlpack.ErrMalformed, `arrow-pair: format="c", value=-2`},
+		{bad("c", func(c *column) { c.Metadata = 8 }), dlpack.ErrMalformed,
+			"arrow-unreadable: field=ArrowSchema.metadata, address=0x8"},
+		{bad("c", func(c *column) { c.Format = 7 << 60 }), dlpack.ErrMalformed,
+			"arrow-unreadable: field=ArrowSchema.format, address=0x7000000000000000"},
+		{a.tensor(6, 2, `{"shape": [2, 4]}`), dlpack.ErrMalformed,
+			`tensor-size: found="[2, 4]", items=6`},
 	} {
 		var d dlpack.Description
 		err := a.source(test.column).Describe(0, &d)
@@ -192,7 +192,7 @@ func TestColumnsThatContradictThemselvesAreRefused(t *testing.T) {
 		lists = a.around("+w:1", 0, lists)
 	}
 	var d dlpack.Description
-	if err := a.source(lists).Describe(0, &d); err == nil || !strings.Contains(err.Error(), "more than 64 dimensions") {
+	if err := a.source(lists).Describe(0, &d); err == nil || !strings.Contains(err.Error(), "arrow-nested: most=64") {
 		t.Errorf("%v", err)
 	}
 }
@@ -205,7 +205,7 @@ func TestAListThatIsItsOwnChildIsRefused(t *testing.T) {
 		(*Array)(pointerTo(source.Arrays)).Children = addressOf(&a, source.Arrays)
 		var d dlpack.Description
 		err := source.Describe(0, &d)
-		if err == nil || !strings.Contains(err.Error(), "dimensions") {
+		if err == nil || !strings.Contains(err.Error(), "most=") {
 			t.Errorf("%s: %v", json, err)
 		}
 	}
@@ -230,8 +230,8 @@ func TestRowsAreThoseOfAllChunks(t *testing.T) {
 	}{
 		{[]int64{3}, 3, ""},
 		{[]int64{3, 0, 4}, 7, ""},
-		{[]int64{3, -4, 5}, 0, "is -4; expected 0 or more"},
-		{[]int64{1 << 62, 1 << 62}, 0, "overflow 64 bits"},
+		{[]int64{3, -4, 5}, 0, `arrow-value: field=ArrowArray.length, format="i", value=-4, expected=not-negative`},
+		{[]int64{1 << 62, 1 << 62}, 0, "arrow-too-large: protocol=exporter"},
 	} {
 		var chunks []*column
 		for _, length := range test.lengths {
@@ -367,7 +367,7 @@ func FuzzDescribe(f *testing.F) {
 		err := source.Describe(0, &d)
 		if err != nil {
 			isText := !strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' || r > '~' })
-			if kind := dlpack.KindOf(err); kind != dlpack.KindMalformed && kind != dlpack.KindUnsupported || !isText {
+			if kind := dlpack.KindOf(err); kind != dlpack.ErrMalformed && kind != dlpack.ErrUnsupported || !isText {
 				t.Fatalf("%q", err)
 			}
 		}

@@ -2,10 +2,16 @@ package arrow
 
 import (
 	"math/bits"
-	"strconv"
 	"unsafe"
 
+	"dlpack/pkg/dlpack"
 	"dlpack/pkg/foreign"
+)
+
+// The fields of an array's buffers, and of the first of them, the validity bitmap.
+const (
+	buffers = "ArrowArray.buffers"
+	bitmap  = "ArrowArray.buffers[0]"
 )
 
 // memory reads C's memory by address. It notes the field and the address for the error if a read faults.
@@ -20,8 +26,11 @@ func (m *memory) touch(f func() error) (err error) {
 	fault, faulted := foreign.Touch(func() { err = f() })
 	if faulted {
 		address := max(m.address, fault) // fault is 0 if the processor doesn't report it
-		return m.refuse(m.field + " leads to 0x" + strconv.FormatUint(address, 16) +
-			", which can't be read; expected an address that is mapped")
+		saying, field := dlpack.ArrowUnreadable, m.field
+		if field == bitmap {
+			saying, field = dlpack.BitmapUnreadable, buffers
+		}
+		return m.refuse(saying, dlpack.Text("field", field), dlpack.Address("address", address))
 	}
 	return err
 }

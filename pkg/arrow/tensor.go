@@ -1,10 +1,6 @@
 package arrow
 
-import (
-	"strconv"
-
-	"dlpack/pkg/dlpack"
-)
+import "dlpack/pkg/dlpack"
 
 // A tensor is the layout of a list's elements. lengths are in the order of memory; dimension i of the shape is
 // lengths[order[i]].
@@ -18,17 +14,17 @@ type tensor struct {
 // {"shape": [2, 3], "permutation": [1, 0]}.
 func parseTensor(text string, size int64, most int, t *tensor) error {
 	if !isObject(text) {
-		return malformedTensor("metadata", text, "a JSON object, nested at most "+strconv.Itoa(mostNested)+" deep")
+		return malformedTensor(dlpack.TensorMetadata, text, dlpack.Number("most", mostNested))
 	}
 	shape := member(text, "shape")
 	ndim, ok := integers(shape, t.lengths[:])
 	switch {
 	case !ok:
-		return malformedTensor("shape", shape, "a list of lengths from 0 to 2^63 - 1")
+		return malformedTensor(dlpack.TensorLengths, shape)
 	case ndim > most:
-		return malformedTensor("shape", shape, "at most "+strconv.Itoa(most)+" dimensions")
+		return malformedTensor(dlpack.TensorDimensions, shape, dlpack.Number("most", most))
 	case !hasSize(t.lengths[:ndim], size):
-		return malformedTensor("shape", shape, "the "+number(size)+" items of its lists")
+		return malformedTensor(dlpack.TensorSize, shape, dlpack.Number("items", size))
 	}
 	t.ndim = ndim
 	permutation := member(text, "permutation")
@@ -39,7 +35,7 @@ func parseTensor(text string, size int64, most int, t *tensor) error {
 		return nil
 	}
 	if n, ok := integers(permutation, t.order[:]); !ok || n != ndim || !isPermutation(t.order[:ndim]) {
-		return malformedTensor("permutation", permutation, "each of 0 to "+strconv.Itoa(ndim-1)+" once")
+		return malformedTensor(dlpack.TensorOrder, permutation, dlpack.Number("last", ndim-1))
 	}
 	return nil
 }
@@ -70,10 +66,10 @@ func isPermutation(order []int64) bool {
 }
 
 // malformedTensor returns an error that quotes the JSON of a value; "" is a missing value.
-func malformedTensor(field, value, expected string) error {
-	found := "missing"
+func malformedTensor(saying dlpack.Saying, value string, expected ...dlpack.Value) error {
+	found := dlpack.Worded("found", dlpack.Missing)
 	if value != "" {
-		found = dlpack.Quote(value)
+		found = dlpack.Quoted("found", value)
 	}
-	return dlpack.Malformed(tensorExtension + ": " + field + " is " + found + "; expected " + expected)
+	return dlpack.Malformed(saying, append([]dlpack.Value{found}, expected...)...)
 }

@@ -112,10 +112,19 @@ type failure struct {
 }
 
 func (f *failure) Error() string {
-	if f.result == missing {
-		return "the driver is too old: it has no " + f.function
-	}
 	return f.function + ": " + f.name
+}
+
+// why returns the values that say why a call failed.
+func (f *failure) why() []dlpack.Value {
+	why := dlpack.CallFailed
+	switch f.result {
+	case notInitialized:
+		why = dlpack.CallForked
+	case missing:
+		why = dlpack.CallMissing
+	}
+	return []dlpack.Value{dlpack.Text("call", f.function), dlpack.Text("result", f.name), dlpack.Worded("why", why)}
 }
 
 // resultOf returns the driver's result in err. For any other err it returns 0, CUDA_SUCCESS.
@@ -126,22 +135,17 @@ func resultOf(err error) result {
 	return 0
 }
 
-// explain turns a failure into the error that the caller sees. `what` says what could not be done; explain adds why.
-func explain(err error, what string) error {
+// explain turns a failure into the error that the caller sees. The saying is what could not be done; explain adds why.
+func explain(err error, saying dlpack.Saying, values ...dlpack.Value) error {
 	f, ok := err.(*failure)
 	if !ok {
 		return err
 	}
-	why := f.Error()
-	switch f.result {
-	case outOfMemory:
-		return dlpack.OutOfMemory(what + " (" + why + ")")
-	case notInitialized:
-		why += "; a forked child can't use CUDA: use the spawn or forkserver start method"
-	case missing:
-		why += "; update it"
+	values = append(values, f.why()...)
+	if f.result == outOfMemory {
+		return dlpack.OutOfMemory(saying, values...)
 	}
-	return dlpack.Unsupported(what + " (" + why + ")")
+	return dlpack.Unsupported(saying, values...)
 }
 
 // first returns the earlier of two errors: after a failure, undoing the steps before may fail as well.

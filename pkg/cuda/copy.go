@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -17,7 +18,7 @@ func (d *Driver) ToHost(dst unsafe.Pointer, source *Source) error {
 	}
 	err := d.inRelaxedMode(func() error { return d.toHost(dst, source, bytes) })
 	if err != nil {
-		err = explain(err, noCopy(bytes, source.Device.String(), "the host"))
+		err = notCopied(err, bytes, on("from", source.Device), host("to"))
 	}
 	return err
 }
@@ -38,7 +39,7 @@ func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
 	size, from, begin := bytes, source.Address, uint64(0)
 	if !planned {
 		if !source.isDense(bytes) {
-			return noPlan(source, "make it compact with the library that owns it")
+			return noPlan(source, dlpack.CompactWithLibrary)
 		}
 		shape, strides = source.Shape, source.Strides
 		size, from, begin = int64(source.Below+source.Above), source.Address-source.Below, source.Below
@@ -46,7 +47,7 @@ func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
 	}
 	scratch := allocate(size)
 	if scratch == nil {
-		return dlpack.OutOfMemory("copy: no memory of the host for " + decimal(size) + " bytes")
+		return dlpack.OutOfMemory(dlpack.NoHostMemory, dlpack.Number("bytes", size))
 	}
 	defer free(scratch)
 	if err := d.fetch(scratch, source, &p, from); err != nil {
@@ -67,7 +68,7 @@ func (d *Driver) fetch(dst unsafe.Pointer, source *Source, p *plan, from uint64)
 // complete.
 func (d *Driver) ToDevice(target dlpack.Device, source *Source) (Allocation, error) {
 	bytes := source.bytes()
-	return d.newMemory(target, bytes, source.Device.String(), func(a *Allocation) error {
+	return d.newMemory(target, bytes, on("from", source.Device), func(a *Allocation) error {
 		return d.toDevice(target, source, bytes, a)
 	})
 }
@@ -78,7 +79,7 @@ func (d *Driver) ToDevice(target dlpack.Device, source *Source) (Allocation, err
 func (d *Driver) FromHost(
 	target dlpack.Device, bytes int64, items func() (src unsafe.Pointer, done func(), err error),
 ) (Allocation, error) {
-	return d.newMemory(target, bytes, "the host", func(a *Allocation) error {
+	return d.newMemory(target, bytes, host("from"), func(a *Allocation) error {
 		if err := d.allocate(a, Memory{Device: target}, bytes); err != nil {
 			return err
 		}
@@ -94,7 +95,7 @@ func (d *Driver) FromHost(
 }
 
 // newMemory returns the memory that f allocates and fills. It frees the memory if anything fails or panics.
-func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f func(*Allocation) error) (
+func (d *Driver) newMemory(target dlpack.Device, bytes int64, from dlpack.Value, f func(*Allocation) error) (
 	a Allocation, err error,
 ) {
 	a.Retained = -1
@@ -114,7 +115,7 @@ func (d *Driver) newMemory(target dlpack.Device, bytes int64, from string, f fun
 	})
 	if err != nil {
 		d.release(&a) // f succeeded, but the mode couldn't be restored
-		err = explain(err, noCopy(bytes, from, target.String()))
+		err = notCopied(err, bytes, from, on("to", target))
 	}
 	return a, err
 }
@@ -144,15 +145,15 @@ func (d *Driver) planOnDevice(p *plan, source *Source, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	wayOut := "copy it with the library that owns it"
+	cure := dlpack.CopyWithLibrary
 	if planned || source.isDense(bytes) {
-		wayOut += `, or to the host: asdlpack(x, device="cpu", copy=None)`
+		cure = dlpack.CopyToHost
 	}
 	switch {
 	case source.Swap != 0:
-		return dlpack.Unsupported("copy: a device can't reverse the bytes of items (" + wayOut + ")")
+		return dlpack.Unsupported(dlpack.SwappedOnDevice).Cured(cure)
 	case !planned:
-		return noPlan(source, wayOut)
+		return noPlan(source, cure)
 	}
 	return nil
 }
@@ -309,19 +310,22 @@ func (s *Source) isDense(bytes int64) bool {
 	return s.Below+s.Above <= 2*uint64(bytes)
 }
 
-func noCopy(bytes int64, from, to string) string {
-	return "copy: " + decimal(bytes) + " bytes can't be copied from " + from + " to " + to
+func notCopied(err error, bytes int64, from, to dlpack.Value) error {
+	return explain(err, dlpack.NotCopied, dlpack.Number("bytes", bytes), from, to)
 }
 
-func noPlan(source *Source, wayOut string) error {
+func on(name string, device dlpack.Device) dlpack.Value { return dlpack.Text(name, device.String()) }
+
+func host(name string) dlpack.Value { return dlpack.Worded(name, dlpack.Host) }
+
+func noPlan(source *Source, cure dlpack.Cure) error {
 	var text strings.Builder
 	for k, n := range source.Strides {
 		if k > 0 {
 			text.WriteString(", ")
 		}
-		text.WriteString(decimal(n))
+		text.WriteString(strconv.FormatInt(n, 10))
 	}
-	return dlpack.Unsupported("copy: strides of " + text.String() + " bytes on " + source.Device.String() +
-		": CUDA's copies would move the items one by one, or in more than " + decimal(mostCalls) + " blocks (" +
-		wayOut + ")")
+	return dlpack.Unsupported(dlpack.ScatteredOnDevice, dlpack.Text("strides", text.String()),
+		dlpack.Text("device", source.Device.String()), dlpack.Number("most", mostCalls)).Cured(cure)
 }

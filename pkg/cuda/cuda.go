@@ -76,14 +76,14 @@ func (d *Driver) running() error {
 }
 
 func explainState(err error) error {
-	return explain(err, "the CUDA driver is not running in this process; the library that owns the memory starts it")
+	return explain(err, dlpack.DriverNotRunning)
 }
 
 // Start initialises the driver and returns it. Only copies to a device do so.
 func Start() (*Driver, error) {
 	d, err := open()
 	if err == nil {
-		err = explain(d.init(), "the CUDA driver can't be initialised")
+		err = explain(d.init(), dlpack.DriverNotStarted)
 	}
 	if err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func open() (*Driver, error) {
 	}
 	find, why := openDriver()
 	if find == nil {
-		return nil, dlpack.Unsupported("CUDA memory needs the CUDA driver, which can't be opened (" + why + ")")
+		return nil, dlpack.Unsupported(dlpack.NoDriver, dlpack.Text("why", why))
 	}
 	var l library
 	for f := range l {

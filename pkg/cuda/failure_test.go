@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unsafe"
@@ -99,20 +100,20 @@ func TestWhateverFailsIsNamedAndLeavesNothing(t *testing.T) {
 					}
 					failed := slices.IndexFunc(f.log, func(line string) bool { return strings.HasSuffix(line, " fails") })
 					function := strings.TrimSuffix(f.log[failed], " fails")
-					expected := dlpack.KindUnsupported
-					words := []string{function, "CUDA_ERROR_" + decimal(int64(r))}
+					expected := dlpack.ErrUnsupported
+					words := []string{function, "CUDA_ERROR_" + strconv.Itoa(int(r))}
 					switch {
 					case r == outOfMemory:
-						expected = dlpack.KindOutOfMemory
+						expected = dlpack.ErrOutOfMemory
 					case function == "cuStreamGetCtx" && slices.Contains([]result{201, 400, 709}, r):
-						expected = dlpack.KindMalformed
+						expected = dlpack.ErrMalformed
 					case function == "cuStreamIsCapturing" && r == streamCaptureImplicit:
-						words = []string{"capture"}
+						words = []string{"capturing"}
 					case r == notInitialized:
-						words = append(words, "use the spawn or forkserver start method")
+						words = append(words, "why=call-forked")
 					}
 					if kind := kindOf(t, err, words...); kind != expected {
-						t.Errorf("kind %d: %v", kind, err)
+						t.Errorf("kind %q: %v", kind, err)
 					}
 					if function == "cuCtxPushCurrent_v2" && slices.Contains(f.log[:failed], "PeerAsync 60") {
 						memory++ // nobody can free memory of a context that can't be made current
@@ -140,11 +141,11 @@ func TestAFunctionThatTheDriverLacksIsNamed(t *testing.T) {
 					}
 					continue
 				case function == "cuStreamGetCaptureInfo_v2":
-					if kindOf(t, err, "capture") != dlpack.KindUnsupported {
+					if kindOf(t, err, "capturing") != dlpack.ErrUnsupported {
 						t.Error(err)
 					}
-				case kindOf(t, err, "the driver is too old: it has no "+function+"; update it") !=
-					dlpack.KindUnsupported:
+				case kindOf(t, err, "call="+function, "why=call-missing") !=
+					dlpack.ErrUnsupported:
 					t.Error(err)
 				}
 				f.balanced(4, 0, memory)

@@ -20,7 +20,7 @@ func (d *Driver) Write(target Target, src unsafe.Pointer, bytes int64) error {
 		})
 	})
 	if err != nil {
-		err = explain(err, noCopy(bytes, "the host", target.Device.String()))
+		err = notCopied(err, bytes, host("from"), on("to", target.Device))
 	}
 	return err
 }
@@ -31,7 +31,7 @@ func (d *Driver) Replace(target Target, source *Source) error {
 	bytes := source.bytes()
 	err := d.inRelaxedMode(func() error { return d.replace(target, source, bytes) })
 	if err != nil {
-		err = explain(err, noCopy(bytes, source.Device.String(), target.Device.String()))
+		err = notCopied(err, bytes, on("from", source.Device), on("to", target.Device))
 	}
 	return err
 }

@@ -1,19 +1,15 @@
 package cuda
 
-import (
-	"strconv"
-
-	"dlpack/pkg/dlpack"
-)
+import "dlpack/pkg/dlpack"
 
 // Locate returns the device of the memory at an address. Device memory is kDLCUDA with its ordinal. Managed memory is
 // kDLCUDAManaged:0. Host memory that CUDA allocated or registered is kDLCUDAHost:0. If the driver doesn't know the
-// address, the error is of dlpack.KindMalformed.
+// address, the error is of dlpack.ErrMalformed.
 func (d *Driver) Locate(address uint64) (dlpack.Device, error) {
 	known, err := d.pointerGetAttributes(address)
 	switch {
 	case err != nil:
-		return dlpack.Device{}, explain(err, "data "+hex(address)+": the CUDA driver can't tell its device")
+		return dlpack.Device{}, explain(err, dlpack.DeviceNotTold, dlpack.Address("address", address))
 	case known.managed: // wherever its pages are now
 		return dlpack.Device{Type: dlpack.CUDAManaged}, nil
 	case known.memoryType == hostMemory:
@@ -21,8 +17,7 @@ func (d *Driver) Locate(address uint64) (dlpack.Device, error) {
 	case known.memoryType == deviceMemory:
 		return dlpack.Device{Type: dlpack.CUDA, ID: known.device}, nil
 	}
-	return dlpack.Device{}, dlpack.Malformed("data " + hex(address) + " is no address that the CUDA driver knows; " +
-		"expected memory allocated by or registered with CUDA, and not freed")
+	return dlpack.Device{}, dlpack.Malformed(dlpack.UnknownToDriver, dlpack.Address("address", address))
 }
 
 // CurrentDevice returns the calling thread's device, or kDLCUDA:0 if it has none. It stands for the device of memory
@@ -111,15 +106,11 @@ func (d *Driver) within(c context, f func() error) (err error) {
 func (d *Driver) checkDevice(device dlpack.Device) error {
 	count, err := d.deviceGetCount()
 	if err != nil {
-		return explain(err, "the CUDA driver can't count its devices")
+		return explain(err, dlpack.DevicesNotCounted)
 	}
 	if device.ID < 0 || device.ID >= count {
-		return dlpack.Unsupported("device " + device.String() + " is not there; the CUDA driver has " +
-			strconv.Itoa(int(count)) + ", counted from 0")
+		return dlpack.Unsupported(dlpack.NoSuchDevice, dlpack.Text("device", device.String()),
+			dlpack.Number("count", count))
 	}
 	return nil
-}
-
-func hex(n uint64) string {
-	return "0x" + strconv.FormatUint(n, 16)
 }

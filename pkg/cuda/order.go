@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"strconv"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
@@ -30,8 +29,7 @@ func (d *Driver) order(memory Memory, producer, consumer int64) error {
 		})
 	})
 	if err != nil {
-		err = explain(err, "the consumer's stream "+decimal(consumer)+" can't be made to wait for the producer's stream "+
-			decimal(producer))
+		err = explain(err, dlpack.NotOrdered, dlpack.Number("consumer", consumer), dlpack.Number("producer", producer))
 	}
 	return err
 }
@@ -66,7 +64,7 @@ func (d *Driver) finish(memory Memory, producer int64) error {
 		})
 	})
 	if err != nil {
-		err = explain(err, "the producer's stream "+decimal(producer)+" can't be waited for")
+		err = explain(err, dlpack.NotFinished, dlpack.Number("producer", producer))
 	}
 	return err
 }
@@ -78,8 +76,9 @@ type queue struct {
 	context context
 }
 
-func (q queue) String() string {
-	return "the " + q.whose + "'s stream " + decimal(int64(q.stream))
+// values returns the values by which Python names the stream.
+func (q queue) values() []dlpack.Value {
+	return []dlpack.Value{dlpack.Text("whose", q.whose), dlpack.Number("stream", int64(q.stream))}
 }
 
 // onStream calls f with the stream of this number. A handle has its own context. The default streams belong to the
@@ -103,19 +102,17 @@ func (d *Driver) onStream(whose string, number int64, m Memory, f func(queue) er
 
 // contextOf returns the context of a stream that is a handle.
 func (d *Driver) contextOf(q queue) (context, error) {
-	why := "there is no memory that can be read"
+	why := []dlpack.Value{dlpack.Worded("why", dlpack.UnreadableHandle)}
 	if Readable(uint64(q.stream), 1) {
 		c, err := d.streamGetCtx(q.stream)
 		switch resultOf(err) {
 		case invalidHandle, invalidContext, contextIsDestroyed:
-			why = err.Error()
+			why = err.(*failure).why()
 		default:
 			return c, err
 		}
 	}
-	return 0, dlpack.Malformed(q.String() + " is no stream's handle (" + why + "); expected " +
-		"1 (the legacy default stream), 2 (the per-thread default stream) or the handle of a stream that is not " +
-		"destroyed")
+	return 0, dlpack.Malformed(dlpack.NoHandle, append(q.values(), why...)...)
 }
 
 // Readable reports whether host memory can be read, by reading a byte of each page. A fault in Go becomes a panic; a
@@ -198,8 +195,7 @@ func (d *Driver) captureOf(q queue) (c capture, err error) {
 }
 
 func captured(q queue) error {
-	return dlpack.Unsupported(q.String() + " is in the capture of a graph, whose work runs later: it can't wait for " +
-		"other work, nor other work for it (take the memory before or after the capture)")
+	return dlpack.Unsupported(dlpack.Capturing, q.values()...).Cured(dlpack.BesideCapture)
 }
 
 // inRelaxedMode calls f in the relaxed capture mode: the driver refuses no call because a graph is being captured
@@ -217,8 +213,4 @@ func (d *Driver) inRelaxedMode(f func() error) (err error) {
 		err = first(err, later)
 	}()
 	return f()
-}
-
-func decimal(n int64) string {
-	return strconv.FormatInt(n, 10)
 }

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unsafe"
@@ -12,7 +13,7 @@ import (
 func kindOf(t testing.TB, err error, words ...string) dlpack.Kind {
 	t.Helper()
 	kind := dlpack.KindOf(err)
-	if kind == 0 {
+	if kind == "" {
 		t.Fatalf("%v is not an error of package dlpack", err)
 	}
 	for _, word := range words {
@@ -162,18 +163,18 @@ func TestACaptureIsNotBroken(t *testing.T) {
 		order  [2]int64 // producer, consumer
 		names  string
 	}{
-		{"the producer's", capture{capturing, 5}, no, 0, "", [2]int64{handleA, handleB}, "the producer's stream"},
-		{"the consumer's", no, capture{capturing, 5}, 0, "", [2]int64{handleA, handleB}, "the consumer's stream"},
+		{"the producer's", capture{capturing, 5}, no, 0, "", [2]int64{handleA, handleB}, "whose=producer"},
+		{"the consumer's", no, capture{capturing, 5}, 0, "", [2]int64{handleA, handleB}, "whose=consumer"},
 		{"one each", capture{capturing, 5}, capture{capturing, 6}, 0, "", [2]int64{handleA, handleB},
-			"the producer's stream"},
+			"whose=producer"},
 		{"one that is broken already", capture{invalidated, 5}, capture{invalidated, 5}, 0, "", [2]int64{handleA, handleB},
-			"the producer's stream"},
+			"whose=producer"},
 		{"that which the legacy stream would join", no, no, streamCaptureImplicit, "", [2]int64{handleA, 1},
-			"the consumer's stream 1"},
+			"whose=consumer, stream=1"},
 		{"that which the producer's legacy stream would join", no, no, streamCaptureImplicit, "", [2]int64{1, handleA},
-			"the producer's stream 1"},
+			"whose=producer, stream=1"},
 		{"one that an old driver can't tell from another", capture{capturing, 5}, capture{capturing, 5}, 0,
-			"cuStreamGetCaptureInfo_v2", [2]int64{handleA, handleB}, "the producer's stream"},
+			"cuStreamGetCaptureInfo_v2", [2]int64{handleA, handleB}, "whose=producer"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f, d, m, number := scene(t)
@@ -181,7 +182,7 @@ func TestACaptureIsNotBroken(t *testing.T) {
 			a.capture, b.capture, f.legacy, f.lacks = test.a, test.b, test.legacy, test.lacks
 			producer := number(test.order[0])
 			err := d.order(m, producer, number(test.order[1]))
-			if kindOf(t, err, test.names, "capture", "take the memory before or after") != dlpack.KindUnsupported {
+			if kindOf(t, err, test.names, "capturing", "(beside-capture)") != dlpack.ErrUnsupported {
 				t.Error(err)
 			}
 			if log := acts(f.log); log != "cuStreamIsCapturing refuses" && log != "" &&
@@ -192,11 +193,11 @@ func TestACaptureIsNotBroken(t *testing.T) {
 				return
 			}
 			f.log = nil
-			if kindOf(t, d.finish(m, producer), "the producer's stream", "capture") != dlpack.KindUnsupported {
+			if kindOf(t, d.finish(m, producer), "whose=producer", "capturing") != dlpack.ErrUnsupported {
 				t.Error("waited for a stream that captures")
 			}
 			source := Source{Memory: m, Stream: producer, ItemSize: 8}
-			if kindOf(t, d.ToHost(nil, &source), "the producer's stream", "capture") != dlpack.KindUnsupported {
+			if kindOf(t, d.ToHost(nil, &source), "whose=producer", "capturing") != dlpack.ErrUnsupported {
 				t.Error("copied what a stream that captures is to write")
 			}
 			if log := acts(f.log); strings.Contains(log, "record") || strings.Contains(log, "synchronize a") {
@@ -227,24 +228,24 @@ func TestAStreamThatIsNoneIsMalformed(t *testing.T) {
 		number uint64
 		why    string
 	}{
-		{3, "no memory that can be read"},
-		{0xFFF, "no memory that can be read"},
-		{1 << 40, "no memory that can be read"},
-		{1<<63 - 1, "no memory that can be read"},
-		{1<<64 - 2, "no memory that can be read"},
-		{uint64(uintptr(unsafe.Pointer(readable))), "cuStreamGetCtx: CUDA_ERROR_400"},
+		{3, "why=unreadable-handle"},
+		{0xFFF, "why=unreadable-handle"},
+		{1 << 40, "why=unreadable-handle"},
+		{1<<63 - 1, "why=unreadable-handle"},
+		{1<<64 - 2, "why=unreadable-handle"},
+		{uint64(uintptr(unsafe.Pointer(readable))), "call=cuStreamGetCtx, result=CUDA_ERROR_400, why=call-failed"},
 	} {
 		f, d, m, number := scene(t)
 		n := int64(test.number)
 		err := d.order(m, n, 1)
-		if kindOf(t, err, "the producer's stream "+decimal(n)+" is no", test.why) != dlpack.KindMalformed {
+		if kindOf(t, err, fmt.Sprintf("no-handle: whose=producer, stream=%d,", n), test.why) != dlpack.ErrMalformed {
 			t.Error(err)
 		}
 		err = d.order(m, number(handleA), n)
-		if kindOf(t, err, "the consumer's stream "+decimal(n)+" is no", test.why) != dlpack.KindMalformed {
+		if kindOf(t, err, fmt.Sprintf("no-handle: whose=consumer, stream=%d,", n), test.why) != dlpack.ErrMalformed {
 			t.Error(err)
 		}
-		if err := d.finish(m, n); kindOf(t, err, test.why) != dlpack.KindMalformed {
+		if err := d.finish(m, n); kindOf(t, err, test.why) != dlpack.ErrMalformed {
 			t.Error(err)
 		}
 		f.balanced(4, 0, 1)

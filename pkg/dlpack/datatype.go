@@ -113,35 +113,28 @@ func (t DataType) Alignment() uint64 {
 // Validate refuses a data type that the standard doesn't have.
 func (t DataType) Validate() error {
 	if int(t.Code) >= len(typeCodes) {
-		return t.invalid("unknown code; expected 0 to " + strconv.Itoa(len(typeCodes)-1) + ", the codes of DLPack " +
-			strconv.Itoa(MajorVersion) + "." + strconv.Itoa(MinorVersion))
+		return t.invalid(UnknownCode, Number("most", len(typeCodes)-1),
+			Text("version", strconv.Itoa(MajorVersion)+"."+strconv.Itoa(MinorVersion)))
 	}
 	if t.Lanes == 0 {
-		return t.invalid("no lanes; expected 1 or more")
+		return t.invalid(NoLanes)
 	}
 	if t.Code.HasBits(t.Bits) {
 		return nil
 	}
 	known := &typeCodes[t.Code]
 	expected := ""
-	for i, bits := range known.bits {
-		switch {
-		case i == 0:
-		case i == len(known.bits)-1:
-			expected += " or "
-		default:
-			expected += ", "
-		}
-		expected += strconv.Itoa(int(bits))
+	for _, bits := range known.bits {
+		expected += " " + strconv.Itoa(int(bits))
 	}
-	return t.invalid("no such " + known.name + "; expected " + expected + " bits")
+	return t.invalid(WrongBits, Text("name", known.name), List("expected", expected[1:]))
 }
 
-func (t DataType) invalid(why string) error {
-	return Malformed(t.fields() + ": " + why)
+func (t DataType) invalid(saying Saying, values ...Value) error {
+	return Malformed(saying, append(t.values(), values...)...)
 }
 
-func (t DataType) fields() string {
-	return "dtype code " + strconv.Itoa(int(t.Code)) + ", bits " + strconv.Itoa(int(t.Bits)) + ", lanes " +
-		strconv.Itoa(int(t.Lanes))
+// values returns the values by which Python names a data type that no text names.
+func (t DataType) values() []Value {
+	return []Value{Number("code", t.Code), Number("bits", t.Bits), Number("lanes", t.Lanes)}
 }

@@ -42,18 +42,18 @@ func TestADataTypeThatTheStandardDoesNotHaveIsRefused(t *testing.T) {
 		t    DataType
 		want string
 	}{
-		{DataType{Float, 7, 1}, "dtype code 2, bits 7, lanes 1: no such float; expected 16, 32, 64 or 128 bits"},
-		{DataType{Float, 32, 0}, "dtype code 2, bits 32, lanes 0: no lanes; expected 1 or more"},
-		{DataType{Int, 0, 1}, "bits 0"},
-		{DataType{Int, 24, 1}, "no such int"},
-		{DataType{Bool, 1, 1}, "no such bool; expected 8 bits"},
-		{DataType{Bfloat, 32, 1}, "no such bfloat16; expected 16 bits"},
-		{DataType{Complex, 8, 1}, "expected 32, 64 or 128 bits"},
-		{DataType{Float8E4M3, 16, 1}, "expected 8 bits"},
-		{DataType{Float6E2M3FN, 8, 1}, "expected 6 bits"},
-		{DataType{Float4E2M1FN, 8, 1}, "expected 4 bits"},
-		{DataType{18, 8, 1}, "dtype code 18, bits 8, lanes 1: unknown code; expected 0 to 17, the codes of DLPack 1.3"},
-		{DataType{255, 8, 1}, "code 255"},
+		{DataType{Float, 7, 1}, "wrong-bits: code=2, bits=7, lanes=1, name=float, expected=16 32 64 128"},
+		{DataType{Float, 32, 0}, "no-lanes: code=2, bits=32, lanes=0"},
+		{DataType{Int, 0, 1}, "wrong-bits: code=0, bits=0, lanes=1, name=int, expected=1 2 4 8 16 32 64 128"},
+		{DataType{Int, 24, 1}, "wrong-bits: code=0, bits=24, lanes=1, name=int, expected=1 2 4 8 16 32 64 128"},
+		{DataType{Bool, 1, 1}, "wrong-bits: code=6, bits=1, lanes=1, name=bool, expected=8"},
+		{DataType{Bfloat, 32, 1}, "wrong-bits: code=4, bits=32, lanes=1, name=bfloat16, expected=16"},
+		{DataType{Complex, 8, 1}, "wrong-bits: code=5, bits=8, lanes=1, name=complex, expected=32 64 128"},
+		{DataType{Float8E4M3, 16, 1}, "wrong-bits: code=8, bits=16, lanes=1, name=float8_e4m3, expected=8"},
+		{DataType{Float6E2M3FN, 8, 1}, "wrong-bits: code=15, bits=8, lanes=1, name=float6_e2m3fn, expected=6"},
+		{DataType{Float4E2M1FN, 8, 1}, "wrong-bits: code=17, bits=8, lanes=1, name=float4_e2m1fn, expected=4"},
+		{DataType{18, 8, 1}, "unknown-code: code=18, bits=8, lanes=1, most=17, version=1.3"},
+		{DataType{255, 8, 1}, "unknown-code: code=255, bits=8, lanes=1, most=17, version=1.3"},
 	} {
 		err := test.t.Validate()
 		if err == nil || !strings.Contains(err.Error(), test.want) {

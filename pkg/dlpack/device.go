@@ -90,7 +90,7 @@ type Device struct {
 	ID   int32
 }
 
-// String returns the device as messages show it: "kDLCUDA:1".
+// String returns the device as Python shows it: "kDLCUDA:1".
 func (d Device) String() string {
 	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
 }
@@ -99,19 +99,15 @@ func (d Device) String() string {
 // device of existing memory: later minor versions may have more types.
 func (d Device) Check() error {
 	if !d.Type.isNamed() {
-		return noDeviceType(d.Type, "1 to 4 or 7 to 18, as DLPack 1.3 has them")
+		return Malformed(UnnamedDevice, Number("device_type", d.Type))
 	}
 	return d.checkID()
-}
-
-func noDeviceType(t DeviceType, expected string) error {
-	return Malformed("device type is " + strconv.Itoa(int(t)) + "; expected a DLDeviceType, " + expected)
 }
 
 // checkID refuses negative ids, except for the CPU: there is one CPU.
 func (d Device) checkID() error {
 	if d.ID < 0 && d.Type != CPU {
-		return Malformed("device id is negative: " + strconv.Itoa(int(d.ID)) + " on " + d.Type.String())
+		return Malformed(NegativeDeviceID, Number("id", d.ID), Text("device", d.Type.String()))
 	}
 	return nil
 }

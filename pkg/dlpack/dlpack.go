@@ -5,9 +5,9 @@
 // [Tensor], which every consumer can rely on. [CheckTarget], [CheckStream] and [CheckOrder] then decide whether the
 // consumer can have the memory on its device and in the order of its stream.
 //
-// An error has a [Kind], on which a program decides, and a text for people. The text names the field, its value, what
-// was expected and a fix. Other packages make such errors with [Malformed], [Unsupported], [NeedsCopy] and
-// [OutOfMemory].
+// An error is a [Refusal]: data, which Python puts into words. It has a [Kind], on which a program decides, and names
+// what is wrong, with which values, and what helps. Other packages make refusals with [Malformed], [Unsupported],
+// [NeedsCopy] and [OutOfMemory].
 //
 // The package never reads the described memory and keeps no state. Valid input allocates nothing.
 package dlpack

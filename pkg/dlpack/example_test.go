@@ -2,7 +2,6 @@ package dlpack_test
 
 import (
 	"fmt"
-	"strings"
 
 	"dlpack/pkg/dlpack"
 )
@@ -41,7 +40,7 @@ func Example() {
 	// 16 bytes of items, within 28 bytes of memory, compact: false
 }
 
-// Memory that can't be shared as it is may be copied. The error is then of KindNeedsCopy, and the tensor has what a
+// Memory that can't be shared as it is may be copied. The error is then of ErrNeedsCopy, and the tensor has what a
 // copy needs.
 func ExampleDescription_Validate_needsCopy() {
 	d := rows()
@@ -49,26 +48,26 @@ func ExampleDescription_Validate_needsCopy() {
 	var t dlpack.Tensor
 	err := d.Validate(&t)
 	fmt.Println(err)
-	if dlpack.KindOf(err) == dlpack.KindNeedsCopy {
+	if dlpack.KindOf(err) == dlpack.ErrNeedsCopy {
 		strides := d.ByteStrides(&t)
 		fmt.Println("copy by strides of", strides[:t.NDim], "bytes")
 		t.MakeCompact()
 		fmt.Println("the copy's strides:", t.Strides[:t.NDim], "elements")
 	}
 	// Output:
-	// typestr ">f4": big-endian; DLPack needs native byte order (pass copy=None to convert)
+	// big-endian: field=typestr, text=">f4" (convert)
 	// copy by strides of [16 8] bytes
 	// the copy's strides: [2 1] elements
 }
 
-// An error names the field, its value and what was expected. Its kind tells what to do.
+// An error is data: what is wrong, and the values. Its kind tells what to do.
 func ExampleKindOf() {
 	d := rows()
 	d.Shape[1] = -2
 	err := d.Validate(new(dlpack.Tensor))
-	fmt.Println(err, dlpack.KindOf(err) == dlpack.KindMalformed)
+	fmt.Println(err, dlpack.KindOf(err) == dlpack.ErrMalformed)
 	// Output:
-	// shape dimension 1 is negative: -2 true
+	// negative-dimension: dimension=1, length=-2 true
 }
 
 // What a consumer asks for is checked before anything is done.
@@ -78,18 +77,17 @@ func ExampleCheckTarget() {
 	fmt.Println(dlpack.CheckTarget(gpu, cpu, false))
 	// Output:
 	// <nil>
-	// device kDLCPU:0: the data is on kDLCUDA:1, and copy=False forbids to copy it (pass copy=None)
+	// device: copy-forbidden: target=kDLCPU:0, device=kDLCUDA:1 (copy-if-needed)
 }
 
 // Streams have the numbers of the Python array API standard.
 func ExampleCheckStream() {
 	gpu := dlpack.Device{Type: dlpack.CUDA}
 	fmt.Println(dlpack.CheckStream(gpu, dlpack.LegacyStream))
-	_, why, _ := strings.Cut(dlpack.CheckStream(gpu, 0).Error(), "; ")
-	fmt.Println(why)
+	fmt.Println(dlpack.CheckStream(gpu, 0))
 	// Output:
 	// <nil>
-	// expected None, -1, 1 (legacy default stream), 2 (per-thread default stream) or a stream's handle
+	// no-such-stream: stream=0, device=kDLCUDA, expected=streams-of-cuda
 }
 
 // A data type has lanes, as vector types do, and may be smaller than a byte.
@@ -104,5 +102,5 @@ func ExampleDataType() {
 	// Output:
 	// float 16 4 true <nil>
 	// float4_e2m1fn 1 1 false <nil>
-	// dtype code 2, bits 24, lanes 1: no such float; expected 16, 32, 64 or 128 bits
+	// wrong-bits: code=2, bits=24, lanes=1, name=float, expected=16 32 64 128
 }

@@ -10,15 +10,13 @@ const (
 
 // CheckStream refuses a stream that the consumer's device does not have.
 func CheckStream(device Device, stream int64) error {
-	const noOrder = "None, -1, "
 	switch {
 	case device.Type == CPU:
-		return Malformed("stream " + number(stream) + ": memory of the CPU has no streams; expected None")
+		return Malformed(CPUHasNoStreams, Number("stream", stream))
 	case stream == NoOrder || device.hasStream(stream):
 		return nil
 	}
-	return Malformed("stream " + number(stream) + ": " + device.Type.String() + " has no such stream; expected " +
-		noOrder + device.streams())
+	return device.noStream(NoSuchStream, stream)
 }
 
 // CheckProducerStream refuses a stream on which work can't have written memory of this device.
@@ -29,8 +27,11 @@ func CheckProducerStream(device Device, stream int64) error {
 	case device.hasStream(stream):
 		return nil
 	}
-	return Malformed("stream " + number(stream) + ": " + device.Type.String() +
-		" has no such stream; expected None (nothing is queued on the memory) or " + device.streams())
+	return device.noStream(NoSuchProducer, stream)
+}
+
+func (d Device) noStream(saying Saying, stream int64) error {
+	return Malformed(saying, Number("stream", stream), Text("device", d.Type.String()), Worded("expected", d.streams()))
 }
 
 // hasStream follows the array API standard, which excludes 0 on CUDA, and 1 and 2 on ROCm, as ambiguous.
@@ -46,14 +47,14 @@ func (d Device) hasStream(stream int64) bool {
 	return true
 }
 
-func (d Device) streams() string {
+func (d Device) streams() Word {
 	switch {
 	case d.Type.OfCUDA():
-		return "1 (legacy default stream), 2 (per-thread default stream) or a stream's handle"
+		return StreamsOfCUDA
 	case d.Type.ofROCm():
-		return "0 (default stream) or a stream's handle"
+		return StreamsOfROCm
 	}
-	return "a stream's handle"
+	return Streams
 }
 
 // CheckOrder returns an error if two streams must be ordered on a device other than CUDA's, since only CUDA's streams
@@ -62,12 +63,11 @@ func CheckOrder(device Device, producer int64, hasConsumer bool, consumer int64)
 	if device.Type == CPU || device.Type.OfCUDA() || consumer == producer || hasConsumer && consumer == NoOrder {
 		return nil
 	}
-	stream := "stream None: the memory is written on stream " + number(producer) + ", and"
+	saying, stream := OrderOfNoStream, producer
 	if hasConsumer {
-		stream = "stream " + number(consumer) + ":"
+		saying, stream = OrderOfStream, consumer
 	}
-	return Unsupported(stream + " the order of streams on " + device.Type.String() +
-		" can't be kept (synchronise before, and pass stream=-1, or name no stream where the memory is described)")
+	return Unsupported(saying, Number("stream", stream), Text("device", device.Type.String())).Cured(Synchronise)
 }
 
 // CheckTarget returns an error if memory can only get from device to target by a copy, and the copy is forbidden
@@ -76,16 +76,15 @@ func CheckTarget(device, target Device, mayCopy bool) error {
 	if device.Reaches(target) {
 		return nil
 	}
-	asked := target.String() + ": the data is on " + device.String()
-	if target.Type.isNamed() {
-		asked = "device " + asked
-	}
+	saying, cure := CopyForbidden, CopyIfNeeded
 	if !(device.Type.OnCPU() || device.Type == CUDA) || !(target.Type == CPU || target.Type == CUDA) {
-		return Unsupported(asked + ", and is copied between the CPU and CUDA alone (copy it with the library that " +
-			"owns it)")
+		saying, cure = NoCopyTo, CopyWithLibrary
+	} else if mayCopy {
+		return nil
 	}
-	if !mayCopy {
-		return Unsupported(asked + ", and copy=False forbids to copy it (pass copy=None)")
+	asked := OfDeviceType
+	if target.Type.isNamed() {
+		asked = OfDevice
 	}
-	return nil
+	return Of(asked, Unsupported(saying, Text("target", target.String()), Text("device", device.String())).Cured(cure))
 }

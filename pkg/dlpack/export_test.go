@@ -1,11 +1,12 @@
 package dlpack
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
 
-const served = Kind(255)
+const served = Kind("served")
 
 // kindOf is the kind of an error, whose message must have all of the words.
 func kindOf(t *testing.T, err error, words ...string) Kind {
@@ -26,36 +27,36 @@ func TestStreamsAreThoseOfTheStandard(t *testing.T) {
 		stream             int64
 		consumer, producer Kind
 	}{
-		{CPU, 0, KindMalformed, KindMalformed},
-		{CPU, -1, KindMalformed, KindMalformed},
-		{CPU, 1 << 40, KindMalformed, KindMalformed},
-		{CUDA, -1, served, KindMalformed},
-		{CUDA, 0, KindMalformed, KindMalformed},
-		{CUDA, -2, KindMalformed, KindMalformed},
+		{CPU, 0, ErrMalformed, ErrMalformed},
+		{CPU, -1, ErrMalformed, ErrMalformed},
+		{CPU, 1 << 40, ErrMalformed, ErrMalformed},
+		{CUDA, -1, served, ErrMalformed},
+		{CUDA, 0, ErrMalformed, ErrMalformed},
+		{CUDA, -2, ErrMalformed, ErrMalformed},
 		{CUDA, 1, served, served},
 		{CUDA, 2, served, served},
 		{CUDA, 1 << 40, served, served},
-		{CUDAHost, 0, KindMalformed, KindMalformed},
-		{CUDAHost, -1, served, KindMalformed},
-		{CUDAManaged, 0, KindMalformed, KindMalformed},
+		{CUDAHost, 0, ErrMalformed, ErrMalformed},
+		{CUDAHost, -1, served, ErrMalformed},
+		{CUDAManaged, 0, ErrMalformed, ErrMalformed},
 		{CUDAManaged, 1, served, served},
-		{ROCM, -1, served, KindMalformed},
+		{ROCM, -1, served, ErrMalformed},
 		{ROCM, 0, served, served}, // ROCm's default stream
-		{ROCM, 1, KindMalformed, KindMalformed},
-		{ROCM, 2, KindMalformed, KindMalformed},
+		{ROCM, 1, ErrMalformed, ErrMalformed},
+		{ROCM, 2, ErrMalformed, ErrMalformed},
 		{ROCM, 3, served, served},
-		{ROCM, -2, KindMalformed, KindMalformed},
-		{ROCMHost, 1, KindMalformed, KindMalformed},
-		{Metal, -1, served, KindMalformed},
+		{ROCM, -2, ErrMalformed, ErrMalformed},
+		{ROCMHost, 1, ErrMalformed, ErrMalformed},
+		{Metal, -1, served, ErrMalformed},
 		{Metal, 0, served, served},
 		{99, 7, served, served},
 	} {
-		device, name := Device{Type: test.device}, "stream "+number(test.stream)+":"
-		if got := kindOf(t, CheckStream(device, test.stream), name, "expected None"); got != test.consumer {
-			t.Errorf("consumer's stream %d on %s: kind %d; want %d", test.stream, test.device, got, test.consumer)
+		device, name := Device{Type: test.device}, fmt.Sprintf(": stream=%d", test.stream)
+		if got := kindOf(t, CheckStream(device, test.stream), name, "stream"); got != test.consumer {
+			t.Errorf("consumer's stream %d on %s: kind %q; want %q", test.stream, test.device, got, test.consumer)
 		}
-		if got := kindOf(t, CheckProducerStream(device, test.stream), name, "expected None"); got != test.producer {
-			t.Errorf("producer's stream %d on %s: kind %d; want %d", test.stream, test.device, got, test.producer)
+		if got := kindOf(t, CheckProducerStream(device, test.stream), name, "stream"); got != test.producer {
+			t.Errorf("producer's stream %d on %s: kind %q; want %q", test.stream, test.device, got, test.producer)
 		}
 	}
 }
@@ -73,22 +74,22 @@ func TestTheOrderOfStreamsIsKeptOnCUDAAlone(t *testing.T) {
 		{ROCM, UnknownStream, none, served},
 		{ROCM, UnknownStream, NoOrder, served},
 		{ROCM, UnknownStream, 0, served},
-		{ROCM, 7, 0, KindUnsupported},
-		{ROCM, UnknownStream, 7, KindUnsupported},
+		{ROCM, 7, 0, ErrUnsupported},
+		{ROCM, UnknownStream, 7, ErrUnsupported},
 		{ROCM, 7, 7, served},
 		{ROCM, 7, NoOrder, served},
-		{ROCM, 7, 8, KindUnsupported},
-		{ROCM, 7, none, KindUnsupported},
-		{OneAPI, 7, 8, KindUnsupported},
+		{ROCM, 7, 8, ErrUnsupported},
+		{ROCM, 7, none, ErrUnsupported},
+		{OneAPI, 7, 8, ErrUnsupported},
 	} {
-		consumer, name := test.consumer, number(test.consumer)
+		consumer, said := test.consumer, fmt.Sprintf("order-of-stream: stream=%d", test.consumer)
 		if consumer == none {
-			consumer, name = 0, "None"
+			consumer, said = 0, fmt.Sprintf("order-of-no-stream: stream=%d", test.producer)
 		}
 		err := CheckOrder(Device{Type: test.device}, test.producer, test.consumer != none, consumer)
-		if got := kindOf(t, err, "stream "+name+":", test.device.String(), "stream=-1"); got != test.want {
-			t.Errorf("stream %s of memory on %s, written on %d: %v; want kind %d", name, test.device, test.producer, err,
-				test.want)
+		if got := kindOf(t, err, said, test.device.String(), "(synchronise)"); got != test.want {
+			t.Errorf("stream %d of memory on %s, written on %d: %v; want kind %q", test.consumer, test.device,
+				test.producer, err, test.want)
 		}
 	}
 }
@@ -119,7 +120,7 @@ func TestADeviceIsReachedAtOnceOrByACopy(t *testing.T) {
 	} {
 		for want, mayCopy := range []bool{test.want > shared, test.want > copied} {
 			err := CheckTarget(test.device, test.target, want == 1)
-			if got := kindOf(t, err, test.device.String(), test.target.String()); (got == KindUnsupported) != mayCopy {
+			if got := kindOf(t, err, test.device.String(), test.target.String()); (got == ErrUnsupported) != mayCopy {
 				t.Errorf("%s to %s, may copy %v: %v", test.device, test.target, want == 1, err)
 			}
 		}

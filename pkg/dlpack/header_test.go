@@ -90,7 +90,7 @@ func TestNamesOfDevicesAreTheHeaders(t *testing.T) {
 func TestDevicesThatCallersNameAreThoseOfTheHeader(t *testing.T) {
 	for number := DeviceType(-2); number < 100; number++ {
 		named := number >= 1 && number <= 4 || number >= 7 && number <= 18
-		if err := (Device{number, 0}).Check(); (err == nil) != named || !named && KindOf(err) != KindMalformed {
+		if err := (Device{number, 0}).Check(); (err == nil) != named || !named && KindOf(err) != ErrMalformed {
 			t.Errorf("%v: got %v", number, err)
 		}
 		if err := (Device{number, -1}).Check(); (err == nil) != (number == CPU) {

@@ -1,9 +1,6 @@
 package dlpack
 
-import (
-	"math/bits"
-	"strconv"
-)
+import "math/bits"
 
 // closeShape replaces the -1 of an open shape in t.Shape by the length that fills the memory.
 func (d *Description) closeShape(t *Tensor) error {
@@ -11,14 +8,13 @@ func (d *Description) closeShape(t *Tensor) error {
 		return nil
 	}
 	if d.Span >= 0 && d.Offset > uint64(d.Span) {
-		return Malformed("offset " + strconv.FormatUint(d.Offset, 10) + " is beyond the end of data; " +
-			"expected at most its " + number(d.Span) + " bytes")
+		return Malformed(OffsetBeyondSpan, Number("offset", d.Offset), Number("span", d.Span))
 	}
 	open, others, overflow := -1, uint64(1), uint64(0)
 	for i, n := range t.Shape[:t.NDim] {
 		switch {
 		case n == -1 && open >= 0:
-			return openError(i, "beside another; expected at most one")
+			return openError(SecondOpen, i)
 		case n == -1:
 			open = i
 		case n < 0:
@@ -32,11 +28,11 @@ func (d *Description) closeShape(t *Tensor) error {
 	case open < 0:
 		return nil
 	case d.Span < 0:
-		return openError(open, "which needs memory of a known size; expected the number of items")
+		return openError(OpenOfUnknown, open)
 	case d.HasStrides:
-		return openError(open, "beside strides; expected the number of items")
+		return openError(OpenBesideStrides, open)
 	case overflow == 0 && others == 0:
-		return openError(open, "beside a dimension of 0, where any number fits; expected the number of items")
+		return openError(OpenBesideZero, open)
 	}
 	// Packed items share bytes, so they are counted in bits. The quotient must fit into 63 bits.
 	left, unit, item := uint64(d.Span)-d.Offset, uint64(1), uint64(t.ItemSize)
@@ -56,22 +52,21 @@ func (d *Description) closeShape(t *Tensor) error {
 	return nil
 }
 
-func openError(dimension int, why string) error {
-	return Malformed("shape dimension " + strconv.Itoa(dimension) + " is -1, " + why)
+func openError(saying Saying, dimension int) error {
+	return Malformed(saying, Number("dimension", dimension))
 }
 
 func (d *Description) indivisible(t *Tensor, left, others uint64) error {
-	items, size, unit := "items of ", t.ItemSize, " byte"
+	saying, size, unit := IndivisibleItems, t.ItemSize, "byte"
 	if others != 1 {
-		items = "groups of " + strconv.FormatUint(others, 10) + " items of "
+		saying = IndivisibleGroups
 	}
 	if t.Packed() {
-		size, unit = d.DataType.itemBits(), " bit"
+		size, unit = d.DataType.itemBits(), "bit"
 	}
 	if size != 1 {
 		unit += "s"
 	}
-	return Malformed("shape " + ShapeText(t.Shape[:t.NDim]) + ": the " + strconv.FormatUint(left, 10) +
-		" bytes from offset " + strconv.FormatUint(d.Offset, 10) + " on can't be divided into " + items +
-		number(size) + unit + " (give the length: the rest is then left out)")
+	return Malformed(saying, Text("shape", ShapeText(t.Shape[:t.NDim])), Number("bytes", left),
+		Number("offset", d.Offset), Number("group", others), Number("size", size), Text("unit", unit)).Cured(GiveLength)
 }

@@ -32,9 +32,9 @@ type Description struct {
 	ElementStrides bool // strides count elements, not bytes
 	Strides        [MaxNDim]int64
 
-	OnlyShared bool // the caller can't ask for a copy, so messages suggest another fix
+	OnlyShared bool // the caller can't ask for a copy, so refusals have another cure
 
-	// Field and Text name the data type in messages: "typestr" and ">f4". Without them, messages show DLPack's codes.
+	// Field and Text name the data type in refusals: "typestr" and ">f4". Without them, refusals show DLPack's codes.
 	Field, Text string
 }
 
@@ -44,7 +44,7 @@ func (d *Description) strideCounts(dimension int, t *Tensor) bool {
 }
 
 // ByteStrides returns the strides in bytes. A copy uses them to read memory that Validate accepted, or refused with
-// [KindNeedsCopy]. A stride that leads to no other item is replaced by that of a compact layout.
+// [ErrNeedsCopy]. A stride that leads to no other item is replaced by that of a compact layout.
 func (d *Description) ByteStrides(t *Tensor) (strides [MaxNDim]int64) {
 	compact := t.ItemSize
 	for i := t.NDim - 1; i >= 0; i-- {

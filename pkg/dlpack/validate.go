@@ -8,8 +8,9 @@ import (
 
 // Validate checks d and fills t. It neither changes d nor reads the memory.
 //
-// If several things are wrong, it returns an error of the lowest [Kind]. After an error of [KindNeedsCopy], t is
-// complete but for Strides: enough to make a copy with [Description.ByteStrides].
+// If several things are wrong, it returns an error of [ErrMalformed] before one of [ErrUnsupported], and that before one
+// of [ErrNeedsCopy]. After the last, t is complete but for Strides: enough to make a copy with
+// [Description.ByteStrides].
 func (d *Description) Validate(t *Tensor) error {
 	if err := d.validateHead(); err != nil {
 		return err
@@ -31,8 +32,7 @@ func (d *Description) Validate(t *Tensor) error {
 		return err
 	}
 	if d.Data == 0 && t.Size > 0 {
-		return Malformed("data is NULL; expected an address, since shape " + ShapeText(t.Shape[:t.NDim]) +
-			" has items")
+		return Malformed(DataIsNull, Text("shape", ShapeText(t.Shape[:t.NDim])))
 	}
 	odd, err := d.layOut(t)
 	if err != nil {
@@ -51,17 +51,16 @@ func (d *Description) Validate(t *Tensor) error {
 }
 
 func (d *Description) refuseNulls(t *Tensor) error {
-	which := number(d.Nulls) + " of " + number(t.Size) + " items"
 	if t.Size == 0 {
-		which = number(d.Nulls) + " rows"
+		return Unsupported(NullRows, d.values(Number("nulls", d.Nulls))...)
 	}
-	return Unsupported(d.typeText() + ": " + which + " are null; DLPack has no nulls")
+	return Unsupported(NullItems, d.values(Number("nulls", d.Nulls), Number("items", t.Size))...)
 }
 
 // validateHead checks the device, the number of dimensions and the data type.
 func (d *Description) validateHead() error {
 	if d.Device.Type < CPU {
-		return noDeviceType(d.Device.Type, "1 or more")
+		return Malformed(UnknownDevice, Number("device_type", d.Device.Type))
 	}
 	if err := d.Device.checkID(); err != nil {
 		return err
@@ -75,7 +74,7 @@ func (d *Description) validateHead() error {
 // CheckNDim refuses a number of dimensions that isn't 0 to MaxNDim.
 func CheckNDim(ndim int) error {
 	if ndim < 0 || ndim > MaxNDim {
-		return Malformed("ndim is " + strconv.Itoa(ndim) + "; expected 0 to " + strconv.Itoa(MaxNDim) + " dimensions")
+		return Malformed(WrongNDim, Number("ndim", ndim), Number("most", MaxNDim))
 	}
 	return nil
 }
@@ -109,12 +108,12 @@ func (t *Tensor) measure() error {
 }
 
 func negative(dimension int, n int64) error {
-	return Malformed("shape dimension " + strconv.Itoa(dimension) + " is negative: " + number(n))
+	return Malformed(NegativeDimension, Number("dimension", dimension), Number("length", n))
 }
 
 func (t *Tensor) tooLarge() error {
-	return Malformed("shape " + ShapeText(t.Shape[:t.NDim]) + " of items of " + number(t.ItemSize) +
-		" bytes is too large; expected at most " + number(math.MaxInt64) + " bytes, an empty dimension counted as 1")
+	return Malformed(TooLarge, Text("shape", ShapeText(t.Shape[:t.NDim])), Number("itemsize", t.ItemSize),
+		Number("most", math.MaxInt64))
 }
 
 // layOut fills Strides, Below, Above and Compact. It returns the first dimension whose stride isn't a multiple of the
@@ -168,13 +167,12 @@ func (d *Description) layOut(t *Tensor) (odd int, err error) {
 }
 
 func (d *Description) tooFar(dimension int, items int64) error {
-	unit := " bytes"
+	saying := TooFarBytes
 	if d.ElementStrides {
-		unit = " elements"
+		saying = TooFarElements
 	}
-	return Malformed("strides dimension " + strconv.Itoa(dimension) + " is " +
-		number(d.Strides[dimension]) + unit + ", too far for " + number(items) +
-		" items; expected an extent within 2^64 addresses")
+	return Malformed(saying, Number("dimension", dimension), Number("stride", d.Strides[dimension]),
+		Number("items", items))
 }
 
 // locate fills Offset and ByteOffset. It checks that every element lies within 64-bit addresses and within Span. An
@@ -190,14 +188,12 @@ func (d *Description) locate(t *Tensor) error {
 		t.Offset = d.Offset
 		first, carry := bits.Add64(d.Data, d.Offset, 0)
 		if carry != 0 {
-			return Malformed("data 0x" + strconv.FormatUint(d.Data, 16) + " plus offset " +
-				strconv.FormatUint(d.Offset, 10) + " is beyond the last address")
+			return Malformed(OffsetBeyondLast, Address("address", d.Data), Number("offset", d.Offset))
 		}
 		// 2^64 - first bytes lie from first on. As a uint64 that is -first, since first is not 0.
 		if t.Below > first || t.Above > -first {
-			return Malformed("data 0x" + strconv.FormatUint(first, 16) + ": shape and strides reach from " +
-				strconv.FormatUint(t.Below, 10) + " bytes below to " + strconv.FormatUint(t.Above, 10) +
-				" above this address; expected addresses of 64 bits")
+			return Malformed(ReachBeyondLast, Address("address", first), Number("below", t.Below),
+				Number("above", t.Above))
 		}
 	}
 	if d.Span < 0 {
@@ -205,20 +201,18 @@ func (d *Description) locate(t *Tensor) error {
 	}
 	end, carry := bits.Add64(d.Offset, t.Above, 0)
 	if t.Below > d.Offset || carry != 0 || end > uint64(d.Span) {
-		from, low := "", d.Offset-t.Below
+		from, to := Number("from", d.Offset-t.Below), Number("to", end)
 		if t.Below > d.Offset {
-			from, low = "-", -low
+			from.Text = "-" + strconv.FormatUint(t.Below-d.Offset, 10)
 		}
-		to := strconv.FormatUint(end, 10)
 		if carry != 0 {
-			to = "2^64 + " + to
+			to = Text("to", "2^64 + "+to.Text)
 		}
-		units := ""
+		outside := Malformed(BeyondSpan, Number("span", d.Span), from, to)
 		if d.OpenShape {
-			units = " (strides count elements, offset bytes)"
+			outside.Cure = CountUnits
 		}
-		return Malformed("data has " + number(d.Span) + " bytes; shape, strides and offset need bytes " +
-			from + strconv.FormatUint(low, 10) + " to " + to + " of it" + units)
+		return outside
 	}
 	return nil
 }
@@ -226,72 +220,64 @@ func (d *Description) locate(t *Tensor) error {
 // checkSubbyte refuses layouts of items smaller than a byte that DLPack can't express.
 func (d *Description) checkSubbyte(t *Tensor) error {
 	if (t.Packed() || d.BitPacked) && !t.Compact {
-		size := number(d.DataType.itemBits()) + " bits"
 		if d.BitPacked {
-			size = "a bit"
+			return Unsupported(PackedBitsStrides, d.values()...).Cured(CopyWithLibrary)
 		}
-		return Unsupported(d.typeText() + ": items of " + size +
-			" share bytes, so that only a compact layout can be said (copy it with the library that owns it)")
+		return Unsupported(PackedStrides, d.values(Number("size", d.DataType.itemBits()))...).Cured(CopyWithLibrary)
 	}
 	if t.VersionedOnly && d.DataType.Lanes > 1 {
-		return Unsupported(d.typeText() + ": padded items of " + strconv.Itoa(int(d.DataType.Lanes)) +
-			" lanes; DLPack doesn't say whether lanes are padded too (pass one lane an item)")
+		return Unsupported(PaddedLanes, d.values(Number("lanes", d.DataType.Lanes))...).Cured(OneLane)
 	}
 	return nil
 }
 
-// checkCurable returns an error of [KindNeedsCopy] if the memory can be exported only as a copy. odd is layOut's
+// checkCurable returns an error of [ErrNeedsCopy] if the memory can be exported only as a copy. odd is layOut's
 // result.
 func (d *Description) checkCurable(t *Tensor, odd int) error {
 	alignment := t.DataType.Alignment()
 	if d.Swapped {
-		return NeedsCopy(d.typeText() +
-			": big-endian; DLPack needs native byte order (" + d.cure("convert", t) + ")")
+		return d.cured(NeedsCopy(BigEndian, d.values()...), Convert, t)
 	}
 	if d.BitPacked && t.Size > 0 {
-		return NeedsCopy(d.typeText() +
-			": bit-packed booleans; expected a byte an item (" + d.cure("copy", t) + ")")
+		return d.cured(NeedsCopy(BitPacked, d.values()...), Copy, t)
 	}
 	if odd >= 0 {
-		return NeedsCopy("strides dimension " + strconv.Itoa(odd) + " is " + number(d.Strides[odd]) +
-			" bytes; expected a multiple of the item size of " + number(t.ItemSize) + " bytes (" + d.cure("copy", t) + ")")
+		return d.cured(NeedsCopy(OddStrides, Number("dimension", odd), Number("stride", d.Strides[odd]),
+			Number("itemsize", t.ItemSize)), Copy, t)
 	}
 	if first := d.Data + t.Offset; t.Size > 0 && d.Device.Type.HasAddresses() && first%alignment != 0 {
-		return NeedsCopy("data 0x" + strconv.FormatUint(first, 16) + " is misaligned; expected a multiple of " +
-			strconv.FormatUint(alignment, 10) + " (" + d.cure("copy", t) + ")")
+		return d.cured(NeedsCopy(Misaligned, Address("address", first), Number("alignment", alignment)), Copy, t)
 	}
 	return nil
 }
 
-// cure returns the hint that tells how to get a copy. verb is what the copy does: "copy" or "convert".
-func (d *Description) cure(verb string, t *Tensor) string {
+// cured returns the refusal with the cure that gets a copy: the one given, if the caller can ask for a copy.
+func (d *Description) cured(r *Refusal, cure Cure, t *Tensor) error {
 	if !d.OnlyShared {
-		return "pass copy=None to " + verb
+		return r.Cured(cure)
 	}
 	if !d.Device.Type.OnCPU() {
-		return "copy it with the library that owns it"
+		return r.Cured(CopyWithLibrary)
 	}
-	lowest, more := "address", ""
-	if t.Below > 0 {
-		below := strconv.FormatUint(t.Below, 10)
-		lowest, more = "address - "+below, ", offset="+below
+	bytes := Number("reached", t.Below+t.Above)
+	switch {
+	case t.Below > 0:
+		return r.Cured(CopyBytesBelow, bytes, Number("below", t.Below))
+	case d.HasStrides:
+		return r.Cured(CopyBytesStrided, bytes)
 	}
-	if d.HasStrides {
-		more += ", strides=strides"
-	}
-	return "copy its bytes: frombuffer(ctypes.string_at(" + lowest + ", " + strconv.FormatUint(t.Below+t.Above, 10) +
-		"), dtype, shape" + more + ", copy=None)"
+	return r.Cured(CopyBytes, bytes)
 }
 
-// typeText returns the data type as the protocol names it.
-func (d *Description) typeText() string {
+// values returns the values by which Python names the data type as the protocol does, and more.
+func (d *Description) values(more ...Value) []Value {
 	if d.Field == "" {
-		return d.DataType.fields()
+		return append(d.DataType.values(), more...)
 	}
-	return d.Field + " " + Quote(d.Text)
+	return append([]Value{Text("field", d.Field), Quoted("text", d.Text)}, more...)
 }
 
-// ShapeText returns the shape as messages show it: at most 6 dimensions.
+// ShapeText returns the shape as Python shows it: at most 6 dimensions.
 func ShapeText(shape []int64) string {
 	const most = 6
 	text := "("
@@ -303,7 +289,7 @@ func ShapeText(shape []int64) string {
 			text += "..."
 			break
 		}
-		text += number(n)
+		text += strconv.FormatInt(n, 10)
 	}
 	if len(shape) == 1 {
 		text += ","

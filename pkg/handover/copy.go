@@ -2,7 +2,6 @@ package handover
 
 import (
 	"slices"
-	"strconv"
 	"unsafe"
 
 	"dlpack/pkg/cuda"
@@ -27,8 +26,7 @@ func duplicate(d *dlpack.Description, t *dlpack.Tensor, stream int64, target dlp
 	case t.Device.Type == dlpack.CUDA:
 		err = download(d, t, stream, allocator)
 	default:
-		err = dlpack.Unsupported("copy: memory on " + t.Device.String() +
-			" can't be copied; expected memory of the CPU or of CUDA (copy it with the library that owns it)")
+		err = dlpack.Unsupported(dlpack.NoCopyFrom, dlpack.Text("device", t.Device.String())).Cured(dlpack.CopyWithLibrary)
 	}
 	if err != nil {
 		return err
@@ -132,17 +130,23 @@ func copyOnDevice(
 
 func reserve(allocator Allocator) error {
 	if !allocator.Reserve() {
-		return dlpack.OutOfMemory("copy: no memory")
+		return dlpack.OutOfMemory(dlpack.NoMemory)
 	}
 	return nil
 }
 
 func noMemory(bytes int64) error {
-	return dlpack.OutOfMemory("copy: no memory for " + strconv.FormatInt(bytes, 10) + " bytes")
+	return dlpack.OutOfMemory(dlpack.NoMemoryFor, dlpack.Number("bytes", bytes))
 }
 
+// noDriver returns a copy's error if the driver can't be used.
 func noDriver(err error, t *dlpack.Tensor, target dlpack.Device) error {
-	return dlpack.Unsupported("copy from " + t.Device.String() + " to " + target.String() + ": " + err.Error())
+	r, ok := err.(*dlpack.Refusal)
+	if !ok {
+		return err
+	}
+	from, to := dlpack.Text("from", t.Device.String()), dlpack.Text("to", target.String())
+	return dlpack.Of(dlpack.OfCopy, dlpack.Unsupported(r.Saying, append(r.Values, from, to)...))
 }
 
 func sourceOf(d *dlpack.Description, t *dlpack.Tensor, stream int64) *cuda.Source {
@@ -189,8 +193,7 @@ func copyItems(to unsafe.Pointer, d *dlpack.Description, t *dlpack.Tensor) error
 }
 
 func unreadable(address uint64) error {
-	return dlpack.Unsupported("data: the memory at 0x" + strconv.FormatUint(address, 16) +
-		" can't be read; expected an address that is mapped")
+	return dlpack.Unsupported(dlpack.Unreadable, dlpack.Address("address", address))
 }
 
 // wordSize returns the bytes of the words that a copy reverses, or 0 for none.

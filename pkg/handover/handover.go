@@ -7,7 +7,6 @@
 package handover
 
 import (
-	"strconv"
 	"unsafe"
 
 	"dlpack/pkg/cuda"
@@ -60,7 +59,7 @@ func Prepare(d *dlpack.Description, t *dlpack.Tensor, terms *Terms, allocator Al
 		return 0, err
 	}
 	err = d.Validate(t)
-	if err != nil && !(dlpack.KindOf(err) == dlpack.KindNeedsCopy && terms.MayCopy) {
+	if err != nil && !(dlpack.KindOf(err) == dlpack.ErrNeedsCopy && terms.MayCopy) {
 		return 0, err
 	}
 	copies := err != nil || terms.MustCopy
@@ -166,8 +165,9 @@ func locate(d *dlpack.Description, t *dlpack.Tensor, source DeviceSource) error 
 	// memory mean nothing.
 	managed := said.Type == dlpack.CUDA && found.Type == dlpack.CUDAManaged
 	if found.Type != said.Type && !managed || found.Type == dlpack.CUDA && found.ID != said.ID {
-		return dlpack.Malformed("device " + said.String() + ": the memory at 0x" +
-			strconv.FormatUint(memoryOf(d, t).Address, 16) + " is on " + found.String() + " (pass that device)")
+		return dlpack.Malformed(dlpack.WrongDevice, dlpack.Text("device", said.String()),
+			dlpack.Address("address", memoryOf(d, t).Address),
+			dlpack.Text("found", found.String())).Cured(dlpack.PassDevice)
 	}
 	return nil
 }

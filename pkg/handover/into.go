@@ -1,7 +1,6 @@
 package handover
 
 import (
-	"strconv"
 	"strings"
 	"unsafe"
 
@@ -26,7 +25,7 @@ type Place struct {
 // target gets the source's items from before the copy.
 func CopyInto(source, target *Place, allocator Allocator) error {
 	if err := source.validate(); err != nil {
-		return dlpack.Of("source", err)
+		return dlpack.Of(dlpack.OfSource, err)
 	}
 	if err := target.validate(); err != nil {
 		return OfTarget(err)
@@ -51,29 +50,23 @@ func CopyInto(source, target *Place, allocator Allocator) error {
 	case onCUDA(source) && onCUDA(target):
 		return replace(source, target)
 	}
-	return dlpack.Unsupported("source is on " + source.tensor.Device.String() + ", target on " +
-		target.tensor.Device.String() + "; expected both on the CPU or on CUDA (copy with the library that owns them)")
+	return dlpack.Unsupported(dlpack.NoCopyBetween, dlpack.Text("source", source.tensor.Device.String()),
+		dlpack.Text("target", target.tensor.Device.String())).Cured(dlpack.CopyWithLibraries)
 }
 
-// byItsOwner is a hint that fits every target.
-const byItsOwner = " (copy into a new array, and from there by the library that owns the target)"
-
-// OfTarget returns err as an error about the target. If the hint is to copy the target, it is replaced: the items would
-// go into that copy alone. Python's about_side does the same for a target that asdlpack refuses.
+// OfTarget returns err as an error about the target. A cure that copies the target is replaced: the items would go into
+// that copy alone. Python's about_side does the same for a target that asdlpack refuses.
 func OfTarget(err error) error {
-	text := err.Error()
-	if cut := strings.LastIndex(text, " ("); cut >= 0 {
-		wayOut := text[cut+2:]
-		if strings.HasPrefix(wayOut, "pass ") || strings.HasPrefix(wayOut, "copy ") {
-			err = dlpack.Unsupported(text[:cut] + byItsOwner)
-		}
+	err = dlpack.Of(dlpack.OfTarget, err)
+	if r, ok := err.(*dlpack.Refusal); ok && r.Cure.Copies() {
+		return r.Cured(dlpack.CopyByOwner)
 	}
-	return dlpack.Of("target", err)
+	return err
 }
 
 // validate also accepts memory that can be exported only as a copy, since CopyInto copies it anyway.
 func (p *Place) validate() error {
-	if err := p.Validate(&p.tensor); err != nil && dlpack.KindOf(err) != dlpack.KindNeedsCopy {
+	if err := p.Validate(&p.tensor); err != nil && dlpack.KindOf(err) != dlpack.ErrNeedsCopy {
 		return err
 	}
 	return nil
@@ -81,61 +74,61 @@ func (p *Place) validate() error {
 
 func checkAlike(source, target *Place) error {
 	s, t := &source.tensor, &target.tensor
-	expected := ""
+	values := func() []dlpack.Value {
+		return []dlpack.Value{
+			dlpack.Text("source_dtype", typeOf(s)), dlpack.Text("source_shape", shapeText(s)),
+			dlpack.Text("target_dtype", typeOf(t)), dlpack.Text("target_shape", shapeText(t)),
+		}
+	}
 	switch {
 	case s.DataType != t.DataType || s.Packed() != t.Packed() && !(s.Device.Type.OnCPU() && t.Device.Type.OnCPU()):
-		expected = "one data type, since nothing is converted" + toOneType(source, target)
+		return toOneType(dlpack.Malformed(dlpack.TypesDiffer, values()...), source, target)
 	case s.NDim != t.NDim || s.Shape != t.Shape:
-		expected = "one shape, since nothing is repeated" + toOneShape(source, target)
-	default:
-		return nil
+		return toOneShape(dlpack.Malformed(dlpack.ShapesDiffer, values()...), source, target)
 	}
-	return dlpack.Malformed("source is " + text(s) + ", target is " + text(t) + "; expected " + expected)
+	return nil
 }
 
-// compactSource is Python code for the source's items, side by side and in native byte order.
-const compactSource = "dlpack.asdlpack(source, copy=True)"
-
-// toOneType returns the hint if the bytes of one side are the items of the other. It reinterprets the source, since a
-// copy of the source, if one is needed, does as well. Python adds how the source's library converts numbers.
-func toOneType(source, target *Place) string {
+// toOneType adds a cure if the bytes of one side are the items of the other. It reinterprets the source, since a copy
+// of the source, if one is needed, does as well. Python adds how the source's library converts numbers.
+func toOneType(r *dlpack.Refusal, source, target *Place) error {
 	s, t := &source.tensor, &target.tensor
 	if s.DataType == t.DataType {
-		return " (pack or pad the items on the CPU, by copy_into there)"
+		return r.Cured(dlpack.Repack)
 	}
 	if !isByte(s) && !isByte(t) || s.NBytes != t.NBytes {
-		return ""
+		return r
 	}
-	object := "source"
+	object := dlpack.Source
 	switch {
 	case source.Swapped && !s.Compact:
-		object = "memoryview(source).tobytes()"
+		object = dlpack.SourceBytes
 	case !s.Compact || s.Flags&dlpack.IsCopied != 0: // frombuffer would have to copy these
-		object = compactSource
+		object = dlpack.SourceCopy
 	}
 	misaligned := isByte(s) && s.Compact && (source.Data+s.Offset)%t.DataType.Alignment() != 0
-	return " (pass " + asItems(object, t, t.Shape[:t.NDim], target.Swapped, misaligned) + ")"
+	return r.Cured(dlpack.Reinterpret, asItems(object, t, t.Shape[:t.NDim], target.Swapped, misaligned)...)
 }
 
-// toOneShape returns the hint if shapes differ: how to reshape, repeat or leave out items.
-func toOneShape(source, target *Place) string {
+// toOneShape adds a cure if shapes differ: how to reshape, repeat or leave out items.
+func toOneShape(r *dlpack.Refusal, source, target *Place) error {
 	s, t := &source.tensor, &target.tensor
 	if s.Size == t.Size {
-		return " (pass " + asItems(compactSource, s, t.Shape[:t.NDim], false, false) + ")"
+		return r.Cured(dlpack.Reinterpret, asItems(dlpack.SourceCopy, s, t.Shape[:t.NDim], false, false)...)
 	}
 	if broadcasts(s.Shape[:s.NDim], t.Shape[:t.NDim]) && s.Device.Type.OnCPU() && protocol.NamesElsewhere(s.DataType).Typestr != "" {
-		return " (pass numpy.broadcast_to(numpy.asarray(dlpack.asdlpack(source, copy=None)), " + shapeOf(t.Shape[:t.NDim]) + "))"
+		return r.Cured(dlpack.Broadcast, shapeOf(t.Shape[:t.NDim]))
 	}
 	if s.NDim != 1 || t.NDim != 1 {
-		return ""
+		return r
 	}
 	if s.Size > t.Size {
-		return " (pass the first items: " + asItems(compactSource, s, t.Shape[:1], false, false) + ")"
+		return r.Cured(dlpack.FirstItems, asItems(dlpack.SourceCopy, s, t.Shape[:1], false, false)...)
 	}
 	if !t.Compact || target.Swapped {
-		return ""
+		return r
 	}
-	return " (pass the first items: " + asItems("target", t, s.Shape[:1], false, false) + ")"
+	return r.Cured(dlpack.FirstItems, asItems(dlpack.Target, t, s.Shape[:1], false, false)...)
 }
 
 // broadcasts reports whether numpy can broadcast `shape` to the shape `to`.
@@ -149,29 +142,34 @@ func broadcasts(shape, to []int64) bool {
 	return missing >= 0
 }
 
-// asItems returns the Python call that reads an object's bytes as items of this type and shape. swapped: the items are
-// big-endian. misaligned: the object must be copied first.
-func asItems(object string, items *dlpack.Tensor, shape []int64, swapped, misaligned bool) string {
-	var memory [32]byte
-	name, convert := string(protocol.AppendName(memory[:0], items.DataType)), ""
+// asItems returns the values of a cure that reads an object's bytes as items of this type and shape. swapped: the items
+// are big-endian. misaligned: the object must be copied first.
+func asItems(object dlpack.Word, items *dlpack.Tensor, shape []int64, swapped, misaligned bool) []dlpack.Value {
+	name, converted := nameOf(items.DataType), dlpack.Nothing
 	if misaligned {
-		convert = ", copy=None"
+		converted = dlpack.MayCopy
 	}
 	if typestr := protocol.NamesElsewhere(items.DataType).Typestr; swapped && typestr != "" && typestr[0] == '<' {
-		name, convert = ">"+typestr[1:], ", copy=None"
+		name, converted = ">"+typestr[1:], dlpack.MayCopy
 	}
 	if items.Flags&dlpack.SubbyteTypePadded != 0 {
 		name = "|V1 " + name // as ml_dtypes' arrays name it
 	}
-	return "dlpack.frombuffer(" + object + ", '" + name + "', " + shapeOf(shape) + convert + ")"
+	return []dlpack.Value{dlpack.Worded("object", object), dlpack.Text("dtype", name), shapeOf(shape),
+		dlpack.Worded("converted", converted)}
 }
 
-// shapeOf returns a shape as Python code. If it is long, the code refers to the target's.
-func shapeOf(shape []int64) string {
+// shapeOf returns the value "shape" of a cure: the shape, or the target's if it is long.
+func shapeOf(shape []int64) dlpack.Value {
 	if text := dlpack.ShapeText(shape); !strings.Contains(text, "...") {
-		return text
+		return dlpack.Text("shape", text)
 	}
-	return "target.shape"
+	return dlpack.Worded("shape", dlpack.TargetShape)
+}
+
+func nameOf(t dlpack.DataType) string {
+	var memory [32]byte
+	return string(protocol.AppendName(memory[:0], t))
 }
 
 func isByte(t *dlpack.Tensor) bool {
@@ -179,14 +177,16 @@ func isByte(t *dlpack.Tensor) bool {
 	return (d.Code == dlpack.Int || d.Code == dlpack.UInt) && d.Bits == 8 && d.Lanes == 1
 }
 
-// text returns the data type and the shape for messages.
-func text(t *dlpack.Tensor) string {
-	var memory [32]byte
-	padded := ""
+// typeOf returns the name of the data type for refusals. Types of less than a byte differ if their items are padded.
+func typeOf(t *dlpack.Tensor) string {
 	if t.Flags&dlpack.SubbyteTypePadded != 0 && !t.DataType.WholeBytes() {
-		padded = " (padded)"
+		return nameOf(t.DataType) + " (padded)"
 	}
-	return string(protocol.AppendName(memory[:0], t.DataType)) + padded + " " + dlpack.ShapeText(t.Shape[:t.NDim])
+	return nameOf(t.DataType)
+}
+
+func shapeText(t *dlpack.Tensor) string {
+	return dlpack.ShapeText(t.Shape[:t.NDim])
 }
 
 // checkOwnItems refuses a target in which several items are the same memory, or may overlap.
@@ -196,13 +196,14 @@ func (p *Place) checkOwnItems() error {
 	if i < 0 {
 		return nil
 	}
-	found := "target: strides dimension " + strconv.Itoa(i) + " is "
+	dimension := dlpack.Number("dimension", i)
 	if strides[i] == 0 {
-		return dlpack.Unsupported(found + "0: its " + strconv.FormatInt(shape[i], 10) + " items are one; expected memory " +
-			"for each (pass one of them, target[" + strings.Repeat(":, ", i) + ":1], and as much of the source)")
+		first := dlpack.Text("first", strings.Repeat(":, ", i)+":1")
+		return dlpack.Of(dlpack.OfTarget, dlpack.Unsupported(dlpack.RepeatedItems, dimension,
+			dlpack.Number("items", shape[i])).Cured(dlpack.OneItem, first))
 	}
-	return dlpack.Unsupported(found + strconv.FormatInt(strides[i], 10) + " bytes, where items and smaller steps reach " +
-		"over " + strconv.FormatUint(reach, 10) + ": items may overlap; expected memory for each" + byItsOwner)
+	return dlpack.Of(dlpack.OfTarget, dlpack.Unsupported(dlpack.OverlappingItems, dimension,
+		dlpack.Number("stride", strides[i]), dlpack.Number("reach", reach)).Cured(dlpack.CopyByOwner))
 }
 
 func (p *Place) finish() error {
@@ -280,7 +281,7 @@ func copyOver(source, target *Place, allocator Allocator) error {
 		if err == nil && repack != nil {
 			repack(memory, int(source.tensor.Size), int(source.tensor.DataType.Bits))
 		}
-		return dlpack.Of("source", err)
+		return dlpack.Of(dlpack.OfSource, err)
 	})
 }
 
@@ -325,7 +326,7 @@ func copyTo(source, target *Place, overlap bool) error {
 	case faulted && address-to < toBytes:
 		return unwritable(address)
 	case faulted:
-		return dlpack.Of("source", unreadable(address))
+		return dlpack.Of(dlpack.OfSource, unreadable(address))
 	}
 	return nil
 }
@@ -354,8 +355,7 @@ func (source *Place) copyTo(target *Place, overlap bool) {
 }
 
 func unwritable(address uint64) error {
-	return dlpack.Unsupported("target: the memory at 0x" + strconv.FormatUint(address, 16) +
-		" can't be written; expected an address that is mapped, and writable")
+	return dlpack.Of(dlpack.OfTarget, dlpack.Unsupported(dlpack.Unwritable, dlpack.Address("address", address)))
 }
 
 // fetch copies from a device to memory that the CPU can write.
@@ -391,7 +391,7 @@ func write(source, target *Place, allocator Allocator) error {
 	}
 	src, done, err := hostItems(&source.Description, &source.tensor, source.overlaps(target), allocator)
 	if err != nil {
-		return dlpack.Of("source", err)
+		return dlpack.Of(dlpack.OfSource, err)
 	}
 	defer done()
 	return driver.Write(target.onDevice(), src, source.tensor.NBytes)
@@ -411,19 +411,22 @@ func replace(source, target *Place) error {
 // byte.
 func (p *Place) driver(source *Place) (*cuda.Driver, error) {
 	if !p.isPlain() {
-		return nil, dlpack.Unsupported("target: " + text(&p.tensor) + " on " + p.tensor.Device.String() +
-			" is not compact, row-major; expected such memory there (copy to a compact one, and have the library " +
-			"that owns the target move it, as target.copy_(compact) does in torch)")
+		return nil, p.notThere(dlpack.NotCompact, dlpack.CompactByOwner)
 	}
 	if p.spareBits() != 0 {
-		return nil, dlpack.Unsupported("target: " + text(&p.tensor) + " on " + p.tensor.Device.String() +
-			" ends within a byte; expected whole bytes there (pass as many items as fill the last byte)")
+		return nil, p.notThere(dlpack.PartOfByte, dlpack.FillByte)
 	}
 	driver, err := cuda.Running()
 	if err != nil {
 		return nil, noDriver(err, &source.tensor, p.tensor.Device)
 	}
 	return driver, nil
+}
+
+// notThere refuses a target that is fine on the CPU.
+func (p *Place) notThere(saying dlpack.Saying, cure dlpack.Cure) error {
+	return dlpack.Of(dlpack.OfTarget, dlpack.Unsupported(saying, dlpack.Text("dtype", typeOf(&p.tensor)),
+		dlpack.Text("shape", shapeText(&p.tensor)), dlpack.Text("device", p.tensor.Device.String())).Cured(cure))
 }
 
 func (p *Place) onDevice() cuda.Target {

@@ -67,36 +67,36 @@ func TestAnOverlappingSourceIsReadFirst(t *testing.T) {
 		t.Error(memory, a.given, err)
 	}
 	a.most = 5
-	if err := CopyInto(source, &target, a); dlpack.KindOf(err) != dlpack.KindOutOfMemory {
+	if err := CopyInto(source, &target, a); dlpack.KindOf(err) != dlpack.ErrOutOfMemory {
 		t.Error(err)
 	}
 }
 
 func TestWhatIsNotAlikeIsNotCopied(t *testing.T) {
 	for text, change := range map[string]func(*dlpack.Description){
-		"source is uint16 (3,), target is uint16 (2,); expected one shape": func(d *dlpack.Description) { d.Shape[0] = 2 },
-		"(pass the first items: dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'uint16', (2,)))": func(d *dlpack.Description) {
+		"shapes-differ: source_dtype=uint16, source_shape=(3,), target_dtype=uint16, target_shape=(2,) (": func(d *dlpack.Description) { d.Shape[0] = 2 },
+		"target_shape=(2,) (first-items: object=source-copy, dtype=uint16, shape=(2,), converted=nothing)": func(d *dlpack.Description) {
 			d.Shape[0] = 2
 		},
-		"(pass the first items: dlpack.frombuffer(target, 'uint16', (3,)))": func(d *dlpack.Description) {
+		"target_shape=(4,) (first-items: object=target, dtype=uint16, shape=(3,), converted=nothing)": func(d *dlpack.Description) {
 			d.Shape[0], d.Span = 4, 8
 		},
-		"target is uint16 (); expected one shape, since nothing is repeated": func(d *dlpack.Description) { d.NDim = 0 },
-		"(pass numpy.broadcast_to(numpy.asarray(dlpack.asdlpack(source, copy=None)), (2, 3)))": func(d *dlpack.Description) {
+		"target_shape=()": func(d *dlpack.Description) { d.NDim = 0 },
+		"target_shape=(2, 3) (broadcast: shape=(2, 3))": func(d *dlpack.Description) {
 			d.NDim, d.Shape, d.Span = 2, [dlpack.MaxNDim]int64{2, 3}, 12
 		},
-		"(pass dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'uint16', (3, 1)))": func(d *dlpack.Description) {
+		"target_shape=(3, 1) (reinterpret: object=source-copy, dtype=uint16, shape=(3, 1), converted=nothing)": func(d *dlpack.Description) {
 			d.NDim, d.Shape[1] = 2, 1
 		},
-		"(pass dlpack.frombuffer(source, 'uint8', (6,)))": func(d *dlpack.Description) {
+		"target_shape=(6,) (reinterpret: object=source, dtype=uint8, shape=(6,), converted=nothing)": func(d *dlpack.Description) {
 			d.DataType.Bits, d.Shape[0] = 8, 6
 		},
-		"expected one data type, since nothing is converted":                func(d *dlpack.Description) { d.DataType.Bits = 8 },
-		"source is uint16 (3,), target is uint16 (3, 1); expected one":      func(d *dlpack.Description) { d.NDim, d.Shape[1] = 2, 1 },
-		"source is uint16 (3,), target is int16 (3,); expected one data":    func(d *dlpack.Description) { d.DataType.Code = dlpack.Int },
-		"target: data has 6 bytes; shape, strides and offset need bytes ":   func(d *dlpack.Description) { d.Shape[0] = 4 },
-		"target: strides dimension 0 is 0: its 3 items are one; expected m": func(d *dlpack.Description) { d.HasStrides = true },
-		"target: strides dimension 0 is 1 bytes, where items and smaller steps reach over 2: items may overlap; expected": func(d *dlpack.Description) {
+		"types-differ: source_dtype=uint16, source_shape=(3,), target_dtype=uint8, target_shape=(3,)":       func(d *dlpack.Description) { d.DataType.Bits = 8 },
+		"shapes-differ: source_dtype=uint16, source_shape=(3,), target_dtype=uint16, target_shape=(3, 1) (": func(d *dlpack.Description) { d.NDim, d.Shape[1] = 2, 1 },
+		"types-differ: source_dtype=uint16, source_shape=(3,), target_dtype=int16, target_shape=(3,)":       func(d *dlpack.Description) { d.DataType.Code = dlpack.Int },
+		"target: beyond-span: span=6, from=0, to=8":                                                         func(d *dlpack.Description) { d.Shape[0] = 4 },
+		"target: repeated-items: dimension=0, items=3 (one-item: first=:1)":                                 func(d *dlpack.Description) { d.HasStrides = true },
+		"target: overlapping-items: dimension=0, stride=1, reach=2 (copy-by-owner)": func(d *dlpack.Description) {
 			d.HasStrides, d.Strides[0] = true, 1
 		},
 	} {
@@ -114,8 +114,8 @@ func TestItemsArePackedOnTheCPUAlone(t *testing.T) {
 	padded := func(d *dlpack.Description) { d.Flags = dlpack.SubbyteTypePadded }
 	source, _ := place(packed, padded)
 	target, _ := place(packed, on(dlpack.CUDA))
-	refused(t, CopyInto(source, target, nil), dlpack.KindMalformed,
-		"source is int4 (padded) (3,), target is int4 (3,); expected one data type, since nothing is converted (pack or pad")
+	refused(t, CopyInto(source, target, nil), dlpack.ErrMalformed,
+		"types-differ: source_dtype=int4 (padded), source_shape=(3,), target_dtype=int4, target_shape=(3,) (repack)")
 }
 
 func TestCopyIntoAllocatesNothing(t *testing.T) {

@@ -31,7 +31,7 @@ func Join(d *dlpack.Description, chunks Chunks, count int, allocator Allocator) 
 		if err := chunks.Describe(i, &chunk); err != nil {
 			return err
 		}
-		if err := chunk.Validate(&t); err != nil && dlpack.KindOf(err) != dlpack.KindNeedsCopy {
+		if err := chunk.Validate(&t); err != nil && dlpack.KindOf(err) != dlpack.ErrNeedsCopy {
 			return err
 		}
 		if i == 0 {
@@ -62,6 +62,5 @@ func Join(d *dlpack.Description, chunks Chunks, count int, allocator Allocator) 
 
 // changed returns the error for chunks that changed after their memory was allocated.
 func changed() error {
-	return dlpack.Malformed("chunks: their lengths or types changed while they were read; expected chunks that do " +
-		"not change")
+	return dlpack.Malformed(dlpack.ChunksChanged)
 }

@@ -60,12 +60,12 @@ func TestChunksThatCannotBeJoinedAreRefused(t *testing.T) {
 	if err == nil || err.Error() != "too many rows" {
 		t.Errorf("%v", err)
 	}
-	refused(t, Join(&d, pieces{described(), described()}, 2, &allocator{most: 1}), dlpack.KindOutOfMemory, "no memory for")
+	refused(t, Join(&d, pieces{described(), described()}, 2, &allocator{most: 1}), dlpack.ErrOutOfMemory, "no-memory-for: bytes=12")
 	nulls := func(d *dlpack.Description) { d.Nulls = 1 }
-	refused(t, Join(&d, pieces{described(), described(nulls)}, 2, &allocator{most: 1 << 10}), dlpack.KindUnsupported, "null")
+	refused(t, Join(&d, pieces{described(), described(nulls)}, 2, &allocator{most: 1 << 10}), dlpack.ErrUnsupported, "null")
 	nowhere := func(d *dlpack.Description) { d.Data = 64 }
-	refused(t, Join(&d, pieces{described(), described(nowhere)}, 2, &allocator{most: 1 << 10}), dlpack.KindUnsupported,
-		"can't be read")
+	refused(t, Join(&d, pieces{described(), described(nowhere)}, 2, &allocator{most: 1 << 10}), dlpack.ErrUnsupported,
+		"unreadable: address=0x40")
 }
 
 // changing are chunks that have other rows than when these were counted.
@@ -82,7 +82,7 @@ func TestChunksThatChangeWhileTheyAreJoinedAreRefused(t *testing.T) {
 		var d dlpack.Description
 		memory := allocator{most: 1 << 10}
 		err := Join(&d, changing{pieces{one, one}, rows}, 2, &memory)
-		refused(t, err, dlpack.KindMalformed, "changed while they were read")
+		refused(t, err, dlpack.ErrMalformed, "chunks-changed")
 		memory.contents(t)
 	}
 }

@@ -50,81 +50,71 @@ func ParseArrow(text string) (item dlpack.Item, err error) {
 		}
 	}
 	if _, ok := readSize(text, arrowBytesPrefix); ok {
-		return item, unsupported("Arrow format", text, "items that are bytes; DLPack holds numbers")
+		return item, unsupported("Arrow format", text, dlpack.BytesItems)
 	}
 	for i := range arrowRefusals {
 		known := &arrowRefusals[i]
 		if text == known.format || strings.HasSuffix(known.format, ":") && strings.HasPrefix(text, known.format) {
-			return item, unsupported("Arrow format", text, known.why)
+			return item, unsupported("Arrow format", text, known.saying)
 		}
 	}
 	if strings.HasPrefix(text, arrowListPrefix) {
-		return item, malformed("Arrow format", text, `malformed; expected "+w:", a length, and one child`)
+		return item, malformed("Arrow format", text, dlpack.MalformedList)
 	}
-	return item, malformed("Arrow format", text, "unknown; expected one of "+arrowFormats())
+	return item, malformed("Arrow format", text, dlpack.UnknownArrow, dlpack.List("expected", arrowFormats()))
 }
 
-// arrowFormats returns the formats that ParseArrow reads, as an error lists them.
+// arrowFormats returns the formats that ParseArrow reads, separated by spaces.
 func arrowFormats() string {
-	list, last := arrowBits, ""
+	list := arrowBits
 	for i := range otherNames {
 		if format := otherNames[i].arrowItems(); format != "" {
-			if last != "" {
-				list += ", " + last
-			}
-			last = format
+			list += " " + format
 		}
 	}
-	return list + " or " + last
+	return list
 }
-
-const (
-	arrowText      = "text; DLPack holds numbers"
-	arrowBytes     = "bytes of any length; DLPack holds numbers"
-	arrowTimes     = "times; DLPack holds numbers"
-	arrowIntervals = "times of several numbers; DLPack has one data type"
-	arrowLists     = "lists of any length; DLPack needs one length"
-	arrowUnions    = "a union; DLPack has one data type"
-	arrowWide      = "integers of 128 bits, which Arrow has not; DLPack's consumers have 64"
-)
 
 // arrowRefusals are the formats that can't be exported, and why. A format that ends with a colon is a prefix. Python
 // adds the hints, from dlpack._ways_out.
-var arrowRefusals = [...]struct{ format, why string }{
-	{"n", "nulls alone; DLPack holds numbers"},
-	{"z", arrowBytes},
-	{"Z", arrowBytes},
-	{"vz", arrowBytes},
-	{"u", arrowText},
-	{"U", arrowText},
-	{"vu", arrowText},
-	{"d:", "decimals; DLPack has float64"},
-	{"tdD", arrowTimes},
-	{"tdm", arrowTimes},
-	{"tts", arrowTimes},
-	{"ttm", arrowTimes},
-	{"ttu", arrowTimes},
-	{"ttn", arrowTimes},
-	{"tss:", arrowTimes},
-	{"tsm:", arrowTimes},
-	{"tsu:", arrowTimes},
-	{"tsn:", arrowTimes},
-	{"tDs", arrowTimes},
-	{"tDm", arrowTimes},
-	{"tDu", arrowTimes},
-	{"tDn", arrowTimes},
-	{"tiM", arrowTimes},
-	{"tiD", arrowIntervals},
-	{"tin", arrowIntervals},
-	{"+l", arrowLists},
-	{"+L", arrowLists},
-	{"+vl", arrowLists},
-	{"+vL", arrowLists},
-	{ArrowTable, "a structure; DLPack has one data type"},
-	{"+m", "maps; DLPack has one data type"},
-	{"+ud:", arrowUnions},
-	{"+us:", arrowUnions},
-	{"+r", "run-end encoded items; DLPack holds each item"},
-	{"_pli128", arrowWide}, // polars'
-	{"_plu128", arrowWide},
+var arrowRefusals = [...]struct {
+	format string
+	saying dlpack.Saying
+}{
+	{"n", dlpack.NullsAlone},
+	{"z", dlpack.BytesOfAnyLength},
+	{"Z", dlpack.BytesOfAnyLength},
+	{"vz", dlpack.BytesOfAnyLength},
+	{"u", dlpack.TextItems},
+	{"U", dlpack.TextItems},
+	{"vu", dlpack.TextItems},
+	{"d:", dlpack.Decimals},
+	{"tdD", dlpack.Times},
+	{"tdm", dlpack.Times},
+	{"tts", dlpack.Times},
+	{"ttm", dlpack.Times},
+	{"ttu", dlpack.Times},
+	{"ttn", dlpack.Times},
+	{"tss:", dlpack.Times},
+	{"tsm:", dlpack.Times},
+	{"tsu:", dlpack.Times},
+	{"tsn:", dlpack.Times},
+	{"tDs", dlpack.Times},
+	{"tDm", dlpack.Times},
+	{"tDu", dlpack.Times},
+	{"tDn", dlpack.Times},
+	{"tiM", dlpack.Times},
+	{"tiD", dlpack.Intervals},
+	{"tin", dlpack.Intervals},
+	{"+l", dlpack.Lists},
+	{"+L", dlpack.Lists},
+	{"+vl", dlpack.Lists},
+	{"+vL", dlpack.Lists},
+	{ArrowTable, dlpack.Structure},
+	{"+m", dlpack.Maps},
+	{"+ud:", dlpack.Unions},
+	{"+us:", dlpack.Unions},
+	{"+r", dlpack.RunEnds},
+	{"_pli128", dlpack.WideIntegers}, // polars'
+	{"_plu128", dlpack.WideIntegers},
 }

@@ -23,52 +23,52 @@ func TestArrowFormatsOfNumbersAreRead(t *testing.T) {
 
 func TestAnArrowFormatThatDLPackCannotSayIsUnsupported(t *testing.T) {
 	for text, want := range map[string]string{
-		"n":          `Arrow format "n": nulls alone; DLPack holds numbers`,
-		"z":          "bytes of any length",
-		"Z":          "bytes of any length",
-		"vz":         "bytes of any length",
-		"u":          `Arrow format "u": text; DLPack holds numbers`,
+		"n":          `nulls-alone: field=Arrow format, text="n"`,
+		"z":          "bytes-of-any-length",
+		"Z":          "bytes-of-any-length",
+		"vz":         "bytes-of-any-length",
+		"u":          `text: field=Arrow format, text="u"`,
 		"U":          "text",
 		"vu":         "text",
-		"w:16":       `Arrow format "w:16": items that are bytes; DLPack holds numbers`,
-		"d:19,10":    `Arrow format "d:19,10": decimals; DLPack has float64`,
+		"w:16":       `bytes: field=Arrow format, text="w:16"`,
+		"d:19,10":    `decimals: field=Arrow format, text="d:19,10"`,
 		"d:9,2,32":   "decimals",
-		"tdD":        `Arrow format "tdD": times; DLPack holds numbers`,
-		"tdm":        "times; DLPack",
-		"tts":        "times; DLPack",
-		"ttm":        "times; DLPack",
-		"ttu":        "times; DLPack",
-		"ttn":        "times; DLPack",
-		"tss:":       "times; DLPack",
-		"tsm:UTC":    "times; DLPack",
-		"tsu:":       "times; DLPack",
-		"tsn:+01:00": `Arrow format "tsn:+01:00": times`,
-		"tDs":        "times; DLPack",
-		"tDm":        "times; DLPack",
-		"tDu":        "times; DLPack",
-		"tDn":        "times; DLPack",
-		"tiM":        "times; DLPack",
-		"tiD":        "times of several numbers",
-		"tin":        "times of several numbers",
-		"+l":         "lists of any length; DLPack needs one length",
-		"+L":         "lists of any length",
-		"+vl":        "lists of any length",
-		"+vL":        "lists of any length",
-		"+s":         "a structure; DLPack has one data type",
+		"tdD":        `times: field=Arrow format, text="tdD"`,
+		"tdm":        "times",
+		"tts":        "times",
+		"ttm":        "times",
+		"ttu":        "times",
+		"ttn":        "times",
+		"tss:":       "times",
+		"tsm:UTC":    "times",
+		"tsu:":       "times",
+		"tsn:+01:00": `times: field=Arrow format, text="tsn:+01:00"`,
+		"tDs":        "times",
+		"tDm":        "times",
+		"tDu":        "times",
+		"tDn":        "times",
+		"tiM":        "times",
+		"tiD":        "intervals",
+		"tin":        "intervals",
+		"+l":         `lists: field=Arrow format, text="+l"`,
+		"+L":         "lists",
+		"+vl":        "lists",
+		"+vL":        "lists",
+		"+s":         `structure: field=Arrow format, text="+s"`,
 		"+m":         "maps",
-		"+ud:0,1":    "a union",
-		"+us:0":      "a union",
-		"+r":         "run-end encoded items",
-		"_pli128":    "integers of 128 bits",
+		"+ud:0,1":    "unions",
+		"+us:0":      "unions",
+		"+r":         `run-ends: field=Arrow format, text="+r"`,
+		"_pli128":    `wide-integers: field=Arrow format, text="_pli128"`,
 	} {
-		arrowRefused(t, text, dlpack.KindUnsupported, want)
+		arrowRefused(t, text, dlpack.ErrUnsupported, want)
 	}
 }
 
 func TestAnUnknownArrowFormatIsMalformed(t *testing.T) {
-	const expected = "unknown; expected one of b, c, C, s, S, i, I, l, L, e, f or g"
+	const expected = "unknown-arrow: "
 	for text, want := range map[string]string{
-		"":                       `Arrow format "": ` + expected,
+		"":                       expected + `field=Arrow format, text="", expected=b c C s S i I l L e f g`,
 		"x":                      expected,
 		"ii":                     expected,
 		"i ":                     expected,
@@ -84,15 +84,15 @@ func TestAnUnknownArrowFormatIsMalformed(t *testing.T) {
 		"+w":                     expected,
 		"+lx":                    expected,
 		"+u":                     expected,
-		"g\x00":                  `Arrow format "g\x00"`,
-		"\xff":                   `Arrow format "\xff"`,
-		"+w:":                    `Arrow format "+w:": malformed; expected "+w:", a length, and one child`,
+		"g\x00":                  expected + `field=Arrow format, text="g\x00"`,
+		"\xff":                   expected + `field=Arrow format, text="\xff"`,
+		"+w:":                    `malformed-list: field=Arrow format, text="+w:"`,
 		"+w:-3":                  "malformed",
 		"w:":                     expected,
 		"w:2x":                   expected,
 		strings.Repeat("+w", 99): "unknown",
 	} {
-		arrowRefused(t, text, dlpack.KindMalformed, want)
+		arrowRefused(t, text, dlpack.ErrMalformed, want)
 	}
 }
 
@@ -161,11 +161,11 @@ func FuzzArrow(f *testing.F) {
 			}
 			return
 		}
-		kind := dlpack.KindMalformed
+		kind := dlpack.ErrMalformed
 		if _, isBytes := readSize(text, arrowBytesPrefix); isBytes || parts != nil {
-			kind = dlpack.KindUnsupported
+			kind = dlpack.ErrUnsupported
 		}
-		if dlpack.KindOf(err) != kind || !strings.HasPrefix(err.Error(), "Arrow format "+dlpack.Quote(text)+": ") {
+		if dlpack.KindOf(err) != kind || !strings.Contains(err.Error(), ": field=Arrow format, text="+dlpack.Quoted("", text).String()) {
 			t.Fatalf("%q: %v", text, err)
 		}
 	})

@@ -35,7 +35,7 @@ func ExampleParseTypestr() {
 	// float32, swapped true, padded false
 	// bfloat16, swapped false, padded false
 	// int4, swapped false, padded true
-	// typestr "|O8": Python objects; DLPack holds numbers
+	// objects: field=typestr, text="|O8"
 }
 
 // A format may say that each item of the buffer is an array.
@@ -48,7 +48,7 @@ func ExampleParseFormat() {
 	fmt.Println(err)
 	// Output:
 	// float64, shape [2 3], <nil>
-	// format "i": size 4; expected the itemsize, 8
+	// format-size: field=format, text="i", size=4, itemsize=8
 }
 
 func ExampleParseArrow() {
@@ -59,7 +59,7 @@ func ExampleParseArrow() {
 	fmt.Println(err)
 	// Output:
 	// bool, a bit each: true, <nil>
-	// Arrow format "q": unknown; expected one of b, c, C, s, S, i, I, l, L, e, f or g
+	// unknown-arrow: field=Arrow format, text="q", expected=b c C s S i I l L e f g
 }
 
 func ExampleParseName() {
@@ -70,5 +70,5 @@ func ExampleParseName() {
 	fmt.Println(err)
 	// Output:
 	// {Code:float4_e2m1fn Bits:4 Lanes:2}, <nil>
-	// dtype "flaot32": unknown; expected a name like "int32", "bfloat16" or "float32x4" (did you mean "float32"?)
+	// unknown-name: field=dtype, text="flaot32" (nearest: names=float32)
 }

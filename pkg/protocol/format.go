@@ -3,7 +3,6 @@ package protocol
 import (
 	"math"
 	"math/bits"
-	"strconv"
 	"strings"
 
 	"dlpack/pkg/dlpack"
@@ -49,7 +48,7 @@ type formatCode struct {
 	code           dlpack.TypeCode
 	bytes          uint8 // except for a long in native mode, "@" or "^"
 	isLong         bool
-	whyUnsupported string
+	whyUnsupported dlpack.Saying
 }
 
 // formatCodes maps each letter to its code. A letter with neither bytes nor a reason is unknown.
@@ -74,20 +73,20 @@ var formatCodes = [256]formatCode{
 	'F': {code: dlpack.Complex, bytes: 8},
 	'D': {code: dlpack.Complex, bytes: 16},
 
-	'g': {whyUnsupported: noLongDouble},
-	'G': {whyUnsupported: noLongComplex},
-	's': {whyUnsupported: noText},
-	'p': {whyUnsupported: noText},
-	'u': {whyUnsupported: noText},
-	'w': {whyUnsupported: noText},
-	'O': {whyUnsupported: noObjects},
-	'P': {whyUnsupported: noPointers},
-	'&': {whyUnsupported: noPointers},
-	'X': {whyUnsupported: noPointers},
-	'z': {whyUnsupported: noPointers},
-	'T': {whyUnsupported: noStructure},
-	'x': {whyUnsupported: noPadding},
-	't': {whyUnsupported: noBitField},
+	'g': {whyUnsupported: dlpack.LongDouble},
+	'G': {whyUnsupported: dlpack.LongComplex},
+	's': {whyUnsupported: dlpack.TextItems},
+	'p': {whyUnsupported: dlpack.TextItems},
+	'u': {whyUnsupported: dlpack.TextItems},
+	'w': {whyUnsupported: dlpack.TextItems},
+	'O': {whyUnsupported: dlpack.Objects},
+	'P': {whyUnsupported: dlpack.Pointers},
+	'&': {whyUnsupported: dlpack.Pointers},
+	'X': {whyUnsupported: dlpack.Pointers},
+	'z': {whyUnsupported: dlpack.Pointers},
+	'T': {whyUnsupported: dlpack.Structure},
+	'x': {whyUnsupported: dlpack.Padding},
+	't': {whyUnsupported: dlpack.BitField},
 }
 
 // item reads the byte order, shape, count and code of one item.
@@ -138,14 +137,14 @@ func (r *formatReader) dimensions(f *format) error {
 		case ')':
 			return nil
 		default:
-			return r.malformed(`expected "," or ")" behind a dimension of a sub-array`)
+			return r.malformed(dlpack.SubArrayDimension)
 		}
 	}
 }
 
 func (r *formatReader) addDimension(f *format, n int64) error {
 	if f.ndim == dlpack.MaxNDim {
-		return r.malformed("too many dimensions; expected at most " + strconv.Itoa(dlpack.MaxNDim))
+		return r.malformed(dlpack.SubArrayDimensions, dlpack.Number("most", dlpack.MaxNDim))
 	}
 	f.shape[f.ndim] = n
 	f.ndim++
@@ -158,11 +157,11 @@ func (r *formatReader) code(f *format) error {
 	isComplex := letter == 'Z'
 	if isComplex {
 		if r.rest == "" {
-			return r.unsupported(noPointers) // ctypes' c_wchar_p
+			return r.unsupported(dlpack.Pointers) // ctypes' c_wchar_p
 		}
 		letter = r.next()
 		if strings.IndexByte("efdg", letter) < 0 {
-			return r.malformed("unknown complex number; expected Ze, Zf or Zd")
+			return r.malformed(dlpack.UnknownComplex)
 		}
 		if letter == 'g' {
 			letter = 'G'
@@ -173,7 +172,7 @@ func (r *formatReader) code(f *format) error {
 		return r.unsupported(code.whyUnsupported)
 	}
 	if code.bytes == 0 {
-		return r.malformed("unknown or missing code; expected one of ?cbBhHiIlLqQnNefdFD, Ze, Zf or Zd")
+		return r.malformed(dlpack.UnknownLetter)
 	}
 	bytes := code.bytes
 	native := r.order == '@' || r.order == '^'
@@ -199,14 +198,14 @@ func (r *formatReader) fit(f *format, itemsize int64) error {
 		f.item.DataType.Bits = 64
 	}
 	if r.text == "B" && itemsize > 1 {
-		return r.unsupported(noStructure) // ctypes describes every union and packed structure by "B"
+		return r.unsupported(dlpack.Structure) // ctypes describes every union and packed structure by "B"
 	}
 	if size := f.size(f.item.DataType.ItemSize()); size < 0 || size != itemsize {
-		bytes := strconv.FormatInt(size, 10)
+		saying := dlpack.FormatSize
 		if size < 0 {
-			bytes = "more than " + strconv.Itoa(math.MaxInt64)
+			saying, size = dlpack.FormatTooLarge, math.MaxInt64
 		}
-		return r.malformed("size " + bytes + "; expected the itemsize, " + strconv.FormatInt(itemsize, 10))
+		return r.malformed(saying, dlpack.Number("size", size), dlpack.Number("itemsize", itemsize))
 	}
 	return nil
 }
@@ -238,13 +237,13 @@ func (r *formatReader) severalItems(f *format) error {
 			return err
 		}
 	}
-	return r.unsupported(noStructure)
+	return r.unsupported(dlpack.Structure)
 }
 
 func (r *formatReader) number() (int64, error) {
 	n, rest, ok := readNumber(r.rest, math.MaxInt64)
 	if !ok {
-		return 0, r.malformed("expected a number of elements up to 2^63 - 1")
+		return 0, r.malformed(dlpack.SubArrayNumber)
 	}
 	r.rest = rest
 	return int64(n), nil
@@ -271,10 +270,10 @@ func (r *formatReader) next() byte {
 	return next
 }
 
-func (r *formatReader) malformed(why string) error {
-	return malformed("format", r.text, why)
+func (r *formatReader) malformed(saying dlpack.Saying, values ...dlpack.Value) error {
+	return malformed("format", r.text, saying, values...)
 }
 
-func (r *formatReader) unsupported(why string) error {
-	return unsupported("format", r.text, why)
+func (r *formatReader) unsupported(saying dlpack.Saying) error {
+	return unsupported("format", r.text, saying)
 }

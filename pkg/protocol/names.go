@@ -83,13 +83,14 @@ func isLongDouble(name string) bool {
 }
 
 func unknownName(name string, nearest []string) error {
-	why := `unknown; expected a name like "int32", "bfloat16" or "float32x4"`
+	unknown := malformed("dtype", name, dlpack.UnknownName)
 	if isLongDouble(name) {
-		why += ` (of 16 bits "float16" or "<f2"; numpy's "f16" is a long double of 16 bytes, which DLPack doesn't have)`
+		return unknown.Cured(dlpack.NoFloat16)
 	} else if nearest != nil {
-		why += ` (did you mean "` + strings.Join(nearest, `" or "`) + `"?)`
+		names := dlpack.Value{Name: "names", Form: dlpack.FormNames, Text: strings.Join(nearest, " ")}
+		return unknown.Cured(dlpack.Nearest, names)
 	}
-	return malformed("dtype", name, why)
+	return unknown
 }
 
 // AppendName appends the name of a valid data type to dst.
@@ -121,10 +122,14 @@ func readNumber(text string, most uint64) (n uint64, rest string, ok bool) {
 	return n, text[i:], true
 }
 
-func malformed(field, text, why string) error {
-	return dlpack.Malformed(field + " " + dlpack.Quote(text) + ": " + why)
+func malformed(field, text string, saying dlpack.Saying, values ...dlpack.Value) *dlpack.Refusal {
+	return dlpack.Malformed(saying, about(field, text, values)...)
 }
 
-func unsupported(field, text, why string) error {
-	return dlpack.Unsupported(field + " " + dlpack.Quote(text) + ": " + why)
+func unsupported(field, text string, saying dlpack.Saying, values ...dlpack.Value) *dlpack.Refusal {
+	return dlpack.Unsupported(saying, about(field, text, values)...)
+}
+
+func about(field, text string, values []dlpack.Value) []dlpack.Value {
+	return append([]dlpack.Value{dlpack.Text("field", field), dlpack.Quoted("text", text)}, values...)
 }

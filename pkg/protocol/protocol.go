@@ -10,7 +10,7 @@
 // The first three return a [dlpack.Item]: the data type, and what else the text says of an item. A name gives the type
 // alone. [NamesElsewhere] and [AppendName] turn a type into its names.
 //
-// An error names the text, what was expected and a fix. Its kind is [dlpack.KindMalformed] for a text that means
-// nothing, and [dlpack.KindUnsupported] for a text that means a type which DLPack doesn't have. Valid input allocates
-// nothing. The native byte order is little-endian, as on all supported platforms.
+// An error is a [dlpack.Refusal] with the text. Its kind is [dlpack.ErrMalformed] for a text that means nothing, and
+// [dlpack.ErrUnsupported] for a text that means a type which DLPack doesn't have. Valid input allocates nothing. The
+// native byte order is little-endian, as on all supported platforms.
 package protocol

@@ -2,7 +2,6 @@ package protocol
 
 import (
 	"math"
-	"strconv"
 	"strings"
 
 	"dlpack/pkg/dlpack"
@@ -14,29 +13,29 @@ import (
 func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	text, name, named := strings.Cut(text, " ")
 	if strings.HasPrefix(text, "StringDType(") {
-		return item, unsupported(field, text, "text of any length; DLPack holds numbers")
+		return item, unsupported(field, text, dlpack.TextOfAnyLength)
 	}
 	if len(text) < 2 || strings.IndexByte("<>|=", text[0]) < 0 {
-		return item, malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`)
+		return item, malformed(field, text, dlpack.MalformedTypestr)
 	}
 	order, kind := text[0], text[1]
 	if why := refusedKind(kind); why != "" {
 		return item, unsupported(field, text, why)
 	}
 	if strings.IndexByte("biufcVW", kind) < 0 {
-		return item, malformed(field, text, "unknown kind; expected b, i, u, f or c")
+		return item, malformed(field, text, dlpack.UnknownKind)
 	}
 	bytes, rest, ok := readNumber(text[2:], math.MaxInt32)
 	size := int64(bytes)
 	if !ok || rest != "" {
-		return item, malformed(field, text, `malformed; expected byte order, kind and bytes, like "<f4"`)
+		return item, malformed(field, text, dlpack.MalformedTypestr)
 	}
 	// ml_dtypes gives its types the kind V, its complex numbers the kind W, and one float of 8 bits the typestr "f1".
 	hidden := kind == 'V' || kind == 'W'
 	if hidden || kind == 'f' && size == 1 {
 		item, err = itemByName(field, text, name, size)
 	} else if named {
-		err = malformed(field, text+" "+name, `malformed; expected nothing behind the bytes, like "<f4"`)
+		err = malformed(field, text+" "+name, dlpack.BehindTypestr)
 	} else {
 		item.DataType, err = typeByKind(field, text, kind, size)
 	}
@@ -44,43 +43,40 @@ func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 		return dlpack.Item{}, err
 	}
 	if kind == 'W' && order == '>' {
-		return dlpack.Item{}, unsupported(field, text, "ml_dtypes swaps the real and the imaginary part, too (pass "+
-			"obj.astype(obj.dtype.newbyteorder('=')))")
+		return dlpack.Item{}, unsupported(field, text, dlpack.SwappedComplex).Cured(dlpack.NativeOrder)
 	}
 	if order == '|' && !hidden && size > 1 {
-		return dlpack.Item{}, malformed(field, text, `no byte order, for items of `+strconv.FormatInt(size, 10)+
-			` bytes; expected "<" or ">"`)
+		return dlpack.Item{}, malformed(field, text, dlpack.NoByteOrder, dlpack.Number("size", size))
 	}
 	item.Swapped = order == '>' && item.DataType.Alignment() > 1
 	return item, nil
 }
 
-// refusedKind returns the reason why a kind can't be exported, or "" if it can.
-func refusedKind(kind byte) string {
+// refusedKind returns why a kind can't be exported, or "" if it can.
+func refusedKind(kind byte) dlpack.Saying {
 	switch kind {
 	case 'O':
-		return noObjects
+		return dlpack.Objects
 	case 'S', 'a', 'U':
-		return noText
+		return dlpack.TextItems
 	case 'm', 'M':
-		return noTimes
+		return dlpack.Times
 	case 't':
-		return noBitField
+		return dlpack.BitField
 	}
 	return ""
 }
 
 func itemByName(field, text, name string, size int64) (item dlpack.Item, err error) {
 	if name == "" {
-		return item, unsupported(field, text, "bytes whose type has no name; expected one like bfloat16")
+		return item, unsupported(field, text, dlpack.BytesWithoutName)
 	}
 	if item.DataType, err = ParseName(name); err != nil {
-		return item, unsupported(field, text, "dtype "+dlpack.Quote(name)+" is a structure, or a type that DLPack "+
-			"doesn't have")
+		return item, unsupported(field, text, dlpack.NamedStructure, dlpack.Quoted("name", name))
 	}
 	if named := item.DataType.ItemSize(); named != size {
-		return item, malformed(field, text, "dtype "+dlpack.Quote(name)+" has an itemsize of "+
-			strconv.FormatInt(named, 10)+"; expected "+strconv.FormatInt(size, 10))
+		return item, malformed(field, text, dlpack.NamedItemSize, dlpack.Quoted("name", name), dlpack.Number("itemsize", named),
+			dlpack.Number("expected", size))
 	}
 	if !item.DataType.WholeBytes() {
 		item.Flags = dlpack.SubbyteTypePadded
@@ -89,7 +85,7 @@ func itemByName(field, text, name string, size int64) (item dlpack.Item, err err
 }
 
 func typeByKind(field, text string, kind byte, size int64) (dlpack.DataType, error) {
-	code, expected := dlpack.Int, "1, 2, 4 or 8"
+	code, expected := dlpack.Int, "1 2 4 8"
 	ok := size == 1 || size == 2 || size == 4 || size == 8
 	switch kind {
 	case 'b':
@@ -98,17 +94,18 @@ func typeByKind(field, text string, kind byte, size int64) (dlpack.DataType, err
 		code = dlpack.UInt
 	case 'f':
 		if size == 10 || size == 12 || size == 16 {
-			return dlpack.DataType{}, unsupported(field, text, noLongDouble)
+			return dlpack.DataType{}, unsupported(field, text, dlpack.LongDouble)
 		}
-		code, ok, expected = dlpack.Float, size == 2 || size == 4 || size == 8, "2, 4 or 8"
+		code, ok, expected = dlpack.Float, size == 2 || size == 4 || size == 8, "2 4 8"
 	case 'c':
 		if size == 20 || size == 24 || size == 32 {
-			return dlpack.DataType{}, unsupported(field, text, noLongComplex)
+			return dlpack.DataType{}, unsupported(field, text, dlpack.LongComplex)
 		}
-		code, ok, expected = dlpack.Complex, size == 8 || size == 16, "8 or 16"
+		code, ok, expected = dlpack.Complex, size == 8 || size == 16, "8 16"
 	}
 	if !ok {
-		return dlpack.DataType{}, malformed(field, text, "no such "+code.String()+"; expected an item size of "+expected)
+		return dlpack.DataType{}, malformed(field, text, dlpack.NoSuchItemSize, dlpack.Text("name", code.String()),
+			dlpack.List("expected", expected))
 	}
 	return dlpack.DataType{Code: code, Bits: uint8(8 * size), Lanes: 1}, nil
 }

@@ -67,7 +67,7 @@ func (t *table) add(s spelling, long protocol.Long, item dlpack.Item, err error)
 		return
 	}
 	err = d.Validate(&tensor)
-	swapped := dlpack.KindOf(err) == dlpack.KindNeedsCopy && item.Swapped
+	swapped := dlpack.KindOf(err) == dlpack.ErrNeedsCopy && item.Swapped
 	if err != nil && !swapped || tensor.Packed() {
 		return
 	}

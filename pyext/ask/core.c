@@ -5,7 +5,6 @@
 #include "platform/platform.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 static atomic_uint_fast64_t calls;
 
@@ -14,16 +13,12 @@ PyObject *core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return PyLong_FromUnsignedLongLong(atomic_load_explicit(&calls, memory_order_relaxed));
 }
 
-/* False if too little stack is left for Go, which would end the process. Sets the answer's error. */
+/* False if too little stack is left for Go, which would end the process. Sets the answer's status. */
 static bool has_stack(struct answer *answer)
 {
     bool enough = stack_has_bytes(GO_STACK);
     if (!enough) {
-        static const char message[] = "the Go core needs 16 KiB of stack, and this thread has less left (ulimit -s, or "
-                                      "threading.stack_size)";
-        _Static_assert(GO_STACK == 16 << 10, "the message names another size");
-        answer->status = STATUS_MEMORY_ERROR;
-        memcpy(answer->message, message, sizeof message); /* snprintf may need more stack than is left */
+        answer->status = STATUS_NO_STACK;
     }
     return enough;
 }
@@ -63,13 +58,13 @@ static void call_bound(describe_function *describe, struct request *request, str
 int raise_answer(const struct answer *answer)
 {
     free_copy(answer);
-    PyObject *types[] = {
-        [STATUS_VALUE_ERROR] = PyExc_ValueError,
-        [STATUS_BUFFER_ERROR] = PyExc_BufferError,
-        [STATUS_MEMORY_ERROR] = PyExc_MemoryError,
-        [STATUS_RUNTIME_ERROR] = PyExc_RuntimeError,
-    };
-    PyErr_SetString(types[answer->status], answer->message);
+    if (answer->status == STATUS_NO_STACK) { /* no function in Python either: that needs more stack */
+        _Static_assert(GO_STACK == 16 << 10, "the text names another size");
+        PyErr_SetString(PyExc_MemoryError, "the Go core needs 16 KiB of stack, and this thread has less left "
+                                           "(ulimit -s, or threading.stack_size)");
+        return -1;
+    }
+    check_in_python(python.refused, Py_BuildValue("(iy)", (int)answer->status, answer->message));
     return -1;
 }
 

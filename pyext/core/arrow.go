@@ -32,7 +32,7 @@ func readArrow(request *C.struct_request, d *dlpack.Description, answer *C.struc
 	if err := d.Validate(new(dlpack.Tensor)); err != nil {
 		return err
 	}
-	return dlpack.Unsupported(source.Protocol + ": 2 chunks or more; expected one (pass copy=None to copy them into one)")
+	return dlpack.Unsupported(dlpack.Chunks, dlpack.Text("protocol", source.Protocol)).Cured(dlpack.CopyChunks)
 }
 
 // join is a separate function because its source is allocated: readArrow allocates nothing if it joins nothing.

@@ -121,8 +121,7 @@ func TestArrowDataBeginsAtItsOffset(t *testing.T) {
 func TestBitsOfArrowAreCopiedToBytes(t *testing.T) {
 	bits, data := column{format: "b", shape: []int64{2, 3}, offset: 9}, []byte{0xFF, 0b01001100, 0xFF}
 	got := askOf(bits, 1, copyNever, data)
-	if want := `Arrow format "b": bit-packed booleans; expected a byte an item (pass copy=None to copy)`; got.status !=
-		bufferError || got.message != want {
+	if want := `|bit-packed|copy|'"|field text|Arrow format|b`; got.status != bufferError || got.message != want {
 		t.Errorf("%+v; want %q", got, want)
 	}
 	got = askOf(bits, 1, copyIfNeeded, data)
@@ -158,7 +157,7 @@ func TestChunksAreJoined(t *testing.T) {
 			}
 		}
 		got := askOf(test.column, 3, copyNever, test.data)
-		if got.status != bufferError || !strings.Contains(got.message, "pass copy=None to copy") {
+		if got.status != bufferError || !strings.Contains(got.message, "|copy") {
 			t.Errorf("%+v: %+v", test.column, got)
 		}
 	}
@@ -174,26 +173,26 @@ func TestArrowDataThatCannotBeExported(t *testing.T) {
 		want   string
 	}{
 		{column{format: "l", shape: []int64{5}, nulls: 2}, 1, copyNever, bufferError,
-			`Arrow format "l": 2 of 5 items are null`},
-		{column{format: "b", shape: []int64{5}, nulls: 2}, 1, copyIfNeeded, bufferError, "2 of 5 items are null"},
-		{column{format: "b", shape: []int64{5}, nulls: 2}, 3, copyIfNeeded, bufferError, "2 of 5 items are null"},
+			`|null-items||'"##|field text nulls items|Arrow format|l|2|5`},
+		{column{format: "b", shape: []int64{5}, nulls: 2}, 1, copyIfNeeded, bufferError, "|field text nulls items|Arrow format|b|2|5"},
+		{column{format: "b", shape: []int64{5}, nulls: 2}, 3, copyIfNeeded, bufferError, "|field text nulls items|Arrow format|b|2|5"},
 		{column{format: "c", shape: []int64{5}, nulls: 2, dictionary: 8}, 1, copyNever, bufferError,
-			`Arrow format "c": dictionary-encoded items; DLPack holds numbers`},
-		{column{format: "u", shape: []int64{5}, nulls: 2}, 1, copyNever, bufferError, `Arrow format "u": text`},
-		{column{format: "u", shape: []int64{5}}, 2, copyNever, bufferError, `Arrow format "u": text`},
+			`|dictionary||'"|field text|Arrow format|c`},
+		{column{format: "u", shape: []int64{5}, nulls: 2}, 1, copyNever, bufferError, `|text||'"|field text|Arrow format|u`},
+		{column{format: "u", shape: []int64{5}}, 2, copyNever, bufferError, `|text||'"|field text|Arrow format|u`},
 		{column{format: "l", shape: []int64{5}}, 2, copyNever, bufferError,
-			"__arrow_c_stream__: 2 chunks or more; expected one"},
+			"|chunks|copy-chunks|'|protocol|__arrow_c_stream__"},
 		{column{format: "b", shape: []int64{1, 5, 2}, tensor: `{"shape": [5, 2], "permutation": [1, 0]}`}, 1, copyIfNeeded,
-			bufferError, "only a compact layout"},
-		{column{format: "l", shape: []int64{-5}}, 1, copyNever, valueError, "is -5; expected 0 or more"},
-		{column{format: "l", shape: []int64{-5}}, 2, copyIfNeeded, valueError, "is -5; expected 0 or more"},
-		{column{format: "l", shape: []int64{5}, offset: most >> 2}, 1, copyNever, valueError, "plus offset"},
+			bufferError, "|packed-bits-strides|"},
+		{column{format: "l", shape: []int64{-5}}, 1, copyNever, valueError, "|field format value expected protocol|ArrowArray.length|l|-5|not-negative|"},
+		{column{format: "l", shape: []int64{-5}}, 2, copyIfNeeded, valueError, "|field format value expected protocol|ArrowArray.length|l|-5|not-negative|"},
+		{column{format: "l", shape: []int64{5}, offset: most >> 2}, 1, copyNever, valueError, "|offset-beyond-last|"},
 		{column{format: "l", shape: []int64{0}, offset: most}, 1, copyNever, valueError,
-			"offset 9223372036854775807 items is beyond the last address"},
-		{column{format: "b", shape: []int64{most}}, 1, copyIfNeeded, memoryError, "no memory for 9223372036854775807 bytes"},
-		{column{format: "b", shape: []int64{1 << 62}}, 2, copyIfNeeded, valueError, "overflow 64 bits"},
-		{column{format: "l", shape: []int64{1 << 60}}, 2, copyIfNeeded, valueError, "is too large"},
-		{column{format: "q", shape: []int64{5}}, 1, copyNever, valueError, `Arrow format "q": unknown`},
+			"|arrow-offset||#|offset|9223372036854775807"},
+		{column{format: "b", shape: []int64{most}}, 1, copyIfNeeded, memoryError, "|no-memory-for||#|bytes|9223372036854775807"},
+		{column{format: "b", shape: []int64{1 << 62}}, 2, copyIfNeeded, valueError, "|arrow-too-large|"},
+		{column{format: "l", shape: []int64{1 << 60}}, 2, copyIfNeeded, valueError, "|too-large|"},
+		{column{format: "q", shape: []int64{5}}, 1, copyNever, valueError, `|unknown-arrow||'",|field text expected|Arrow format|q|`},
 	} {
 		got := askOf(test.column, test.chunks, test.copy, nil)
 		if got.status != test.status || !strings.Contains(got.message, test.want) {

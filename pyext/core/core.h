@@ -27,7 +27,7 @@ enum {
     FIRST_CPUS = 1,       /* CPUs before the first large copy */
     SPARE_CPUS = 4, /* processors beyond the CPUs: a call need not wait until a large copy on all others gives one up */
     VERSION_SIZE = 32,   /* the package's version and its NUL fit */
-    MESSAGE_SIZE = 1024, /* bytes of an error message with its NUL; Go shortens what it quotes */
+    MESSAGE_SIZE = 1024, /* bytes of answer.message with its NUL; Go shortens what it quotes */
 };
 
 /* The protocol that the request was read from. */
@@ -122,6 +122,7 @@ enum status {
     STATUS_BUFFER_ERROR,
     STATUS_MEMORY_ERROR,
     STATUS_RUNTIME_ERROR, /* a bug in the core: a panic was recovered */
+    STATUS_NO_STACK,      /* C's own: Go was not called */
 };
 
 /* Memory that Go allocated on a CUDA device. These functions free it without Go, in its own context and its own process
@@ -168,7 +169,11 @@ struct answer {
     struct type_names names;
     int64_t dims[2 * MAX_NDIM]; /* shape, then strides in elements from dims[ndim] on */
 
-    char message[MESSAGE_SIZE]; /* if status is not STATUS_OK */
+    /* If status is not STATUS_OK, except for a plan: the refusal as UTF-8 texts, separated by US (0x1f). They are the
+     * keys of its subject, saying and cure, the first and the last of which may be empty; the letters of its values'
+     * forms, pkg/dlpack's Form, with a "/" before those that only the cure needs; if there are values, their names,
+     * separated by spaces; and the text of each value. Python's dlpack._sayings puts them into words. */
+    char message[MESSAGE_SIZE];
 };
 
 /* Argument of the core's entry, which fills it. After an upgrade of the package, a forked child may load a core of

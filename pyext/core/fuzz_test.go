@@ -247,7 +247,7 @@ func FuzzDescribe(f *testing.F) {
 		set(&request.terms.copy, r.copy)
 		dlpackDescribe(request, answer)
 
-		message := text(answer.message[:])
+		message := said(answer.message[:])
 		if int64(answer.status) != want.status || (message == "") != (want.status == statusOK) {
 			t.Fatalf("%+v: status %d, %q; want %+v", r, answer.status, message, want)
 		}
@@ -380,7 +380,7 @@ func FuzzAnyRequest(f *testing.F) {
 			setLong(&request.long_format, format)
 		}
 		dlpackDescribe(request, answer)
-		message := text(answer.message[:])
+		message := said(answer.message[:])
 		if answer.status < statusOK || answer.status > bufferError || (message == "") != (answer.status == statusOK) {
 			t.Fatalf("%+v, %q: status %d, %q", request, format, answer.status, message)
 		}

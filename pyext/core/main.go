@@ -14,6 +14,8 @@ extern void dlpackGrow(uint32_t);
 import "C"
 
 import (
+	"errors"
+	"strings"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
@@ -61,15 +63,18 @@ func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
 		}
 	}()
 	stack.Reserve() // C's signal handlers run on this stack, from a thread's second call on
+	if request.plan != nil {
+		if !move(request.plan) {
+			answer.status = C.STATUS_BUFFER_ERROR // without a message: C then makes a full request
+		}
+		return
+	}
 	if err := describe(request, answer); err != nil {
 		refuse(answer, err)
 	}
 }
 
 func describe(request *C.struct_request, answer *C.struct_answer) error {
-	if request.plan != nil {
-		return move(request.plan)
-	}
 	if request.into != nil {
 		return copyInto(request, answer)
 	}
@@ -92,17 +97,15 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 	return nil
 }
 
-// move makes a copy that C has described with the table of pkg/table.
-func move(plan *C.struct_copy_plan) error {
+// move makes a copy that C has described with the table of pkg/table. It returns false if the memory is not as
+// described.
+func move(plan *C.struct_copy_plan) bool {
 	var m handover.Move
 	readSide(&m.Source, &plan.source, plan.ndim)
 	readSide(&m.Target, &plan.target, plan.ndim)
 	m.Shape = unsafe.Slice((*int64)(plan.shape), plan.ndim)
 	m.ItemSize, m.Swap = int(plan.itemsize), int(plan.swap)
-	if !m.Do() {
-		return dlpack.Unsupported("copy: not as C describes it") // never shown: C then makes a full request
-	}
-	return nil
+	return m.Do()
 }
 
 func readSide(to *handover.Side, side *C.struct_side, ndim C.int32_t) {
@@ -116,7 +119,7 @@ func readSide(to *handover.Side, side *C.struct_side, ndim C.int32_t) {
 func copyInto(request *C.struct_request, answer *C.struct_answer) error {
 	var source, target handover.Place
 	if err := read(request, &source.Description, answer); err != nil {
-		return dlpack.Of("source", err)
+		return dlpack.Of(dlpack.OfSource, err)
 	}
 	if err := read(request.into, &target.Description, answer); err != nil {
 		return handover.OfTarget(err)
@@ -134,29 +137,77 @@ func panicked(cause any) error {
 	case string:
 		text = cause
 	}
-	return &bug{text}
-}
-
-// bug is the error for a panic of this package itself.
-type bug struct{ text string }
-
-func (b *bug) Error() string {
-	return "bug in dlpack's core, please report it: " + b.text
+	return errors.New(text)
 }
 
 // refuse writes an error into the answer, with the status of the Python exception that it becomes. If a copy already
-// has memory, the caller frees it.
+// has memory, the caller frees it. An error that is no refusal is a bug of the core.
 func refuse(answer *C.struct_answer, err error) {
 	answer.status = C.STATUS_RUNTIME_ERROR
-	switch dlpack.KindOf(err) {
-	case dlpack.KindMalformed:
+	r, ok := err.(*dlpack.Refusal)
+	if !ok {
+		r = &dlpack.Refusal{Saying: dlpack.Bug, Values: []dlpack.Value{dlpack.Text("text", err.Error())}}
+	}
+	switch r.Kind {
+	case dlpack.ErrMalformed:
 		answer.status = C.STATUS_VALUE_ERROR
-	case dlpack.KindUnsupported, dlpack.KindNeedsCopy:
+	case dlpack.ErrUnsupported, dlpack.ErrNeedsCopy:
 		answer.status = C.STATUS_BUFFER_ERROR
-	case dlpack.KindOutOfMemory:
+	case dlpack.ErrOutOfMemory:
 		answer.status = C.STATUS_MEMORY_ERROR
 	}
-	setText(answer.message[:], err.Error())
+	var memory [C.MESSAGE_SIZE]byte
+	message := appendMessage(memory[:0], r, len(memory))
+	for most := len(memory) / 2; len(message) >= len(memory); most /= 2 {
+		message = appendMessage(memory[:0], r, most)
+	}
+	setText(answer.message[:], unsafe.String(&message[0], len(message)))
+}
+
+const separator = 0x1f // US; in no value
+
+// appendMessage appends a refusal in the form that core.h describes. It cuts values after `most` bytes.
+func appendMessage(to []byte, r *dlpack.Refusal, most int) []byte {
+	for _, key := range [...]string{string(r.Subject), string(r.Saying), string(r.Cure)} {
+		to = append(append(to, key...), separator)
+	}
+	all := [...][]dlpack.Value{r.Values, r.With}
+	for i, values := range all {
+		if i > 0 && len(values) > 0 {
+			to = append(to, '/')
+		}
+		for _, v := range values {
+			to = append(to, byte(v.Form))
+		}
+	}
+	before := byte(separator)
+	for _, values := range all {
+		for _, v := range values {
+			to = append(append(to, before), v.Name...)
+			before = ' '
+		}
+	}
+	for _, values := range all {
+		for _, v := range values {
+			to = appendText(append(to, separator), v.Text, most)
+		}
+	}
+	return to
+}
+
+func appendText(to []byte, text string, most int) []byte {
+	dots := ""
+	if len(text) > most {
+		text, dots = strings.ToValidUTF8(text[:most], ""), "..."
+	}
+	for i := range len(text) {
+		if text[i] == 0 || text[i] == separator {
+			to = append(to, ' ')
+		} else {
+			to = append(to, text[i])
+		}
+	}
+	return append(to, dots...)
 }
 
 // setText writes text and a NUL. It cuts text that doesn't fit, but never within a character.

@@ -4,11 +4,18 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"dlpack/pkg/dlpack"
 )
 
 // Types of C can't be named in a test, but inferred.
 func arguments[Request, Answer any](func(*Request, *Answer)) (*Request, *Answer) {
 	return new(Request), new(Answer)
+}
+
+// said is an answer's message, in which "|" separates the texts.
+func said[Letter ~int8 | ~uint8](message []Letter) string {
+	return strings.ReplaceAll(text(message), string(rune(separator)), "|")
 }
 
 // text is what C's letters say up to a NUL.
@@ -29,11 +36,9 @@ func TestAPanicBecomesARuntimeErrorThatSaysWhatItWas(t *testing.T) {
 	if answer.status != 4 {
 		t.Errorf("status is %d; want 4, STATUS_RUNTIME_ERROR", answer.status)
 	}
-	message := text(answer.message[:])
-	for _, want := range []string{"bug in dlpack", "please report", "nil pointer"} {
-		if !strings.Contains(message, want) {
-			t.Errorf("message is %q; want it to contain %q", message, want)
-		}
+	if message := said(answer.message[:]); !strings.HasPrefix(message, "|bug||'|text|") ||
+		!strings.Contains(message, "nil pointer") {
+		t.Errorf("message is %q", message)
 	}
 }
 
@@ -41,8 +46,8 @@ func TestARequestOfAnUnknownProtocolIsABug(t *testing.T) {
 	request, answer := arguments(dlpackDescribe)
 	request.protocol = 255
 	dlpackDescribe(request, answer)
-	want := "bug in dlpack's core, please report it: request of an unknown protocol: 255"
-	if message := text(answer.message[:]); answer.status != 4 || message != want {
+	want := "|bug||'|text|request of an unknown protocol: 255"
+	if message := said(answer.message[:]); answer.status != 4 || message != want {
 		t.Errorf("status %d, %q; want 4, STATUS_RUNTIME_ERROR, %q", answer.status, message, want)
 	}
 }
@@ -77,10 +82,23 @@ func BenchmarkDescribe(b *testing.B) {
 }
 
 func TestAPanicOfAnyTypeHasAText(t *testing.T) {
-	for _, cause := range []any{errors.New("text"), "text", 5} {
-		if text := panicked(cause).Error(); !strings.HasPrefix(text, "bug in dlpack's core") {
+	for cause, want := range map[any]string{errors.New("an error"): "an error", "a text": "a text", 5: "unknown cause"} {
+		if text := panicked(cause).Error(); text != want {
 			t.Errorf("panic(%v) gives %q", cause, text)
 		}
+	}
+}
+
+func TestAMessageFitsWhateverItsValues(t *testing.T) {
+	long := strings.Repeat("\u00e9", 999)
+	r := dlpack.Unsupported(dlpack.ScatteredOnDevice, dlpack.Text("strides", long), dlpack.Text("device", "a\x00b\x1fc"),
+		dlpack.Number("most", 7)).Cured(dlpack.Nearest, dlpack.Text("names", long))
+	_, answer := arguments(dlpackDescribe)
+	refuse(answer, r)
+	cut := long[:256] + "..."
+	want := "|scattered-on-device|nearest|''#/'|strides device most names|" + cut + "|a b c|7|" + cut
+	if got := said(answer.message[:]); got != want {
+		t.Errorf("%q; want %q", got, want)
 	}
 }
 

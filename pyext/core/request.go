@@ -4,6 +4,7 @@ package main
 import "C"
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -54,7 +55,7 @@ func read(request *C.struct_request, d *dlpack.Description, answer *C.struct_ans
 	case C.PROTOCOL_ARRAY_INTERFACE, C.PROTOCOL_ARRAY_STRUCT, C.PROTOCOL_CUDA_ARRAY_INTERFACE:
 		return readInterface(request, d)
 	}
-	return &bug{"request of an unknown protocol: " + strconv.Itoa(int(request.protocol))}
+	return errors.New("request of an unknown protocol: " + strconv.Itoa(int(request.protocol)))
 }
 
 // readTerms turns the terms of the request into those of package handover.
@@ -83,14 +84,13 @@ func readDims(request *C.struct_request, d *dlpack.Description) error {
 		return err
 	}
 	if request.facts&C.FACT_NO_SHAPE != 0 {
-		return dlpack.Malformed("shape is NULL; expected " + strconv.Itoa(ndim) +
-			" dimensions, as ndim says")
+		return dlpack.Malformed(dlpack.ShapeIsNull, dlpack.Number("ndim", ndim))
 	}
 	d.NDim = ndim
 	d.HasStrides = request.facts&C.FACT_STRIDES != 0
 	if d.HasStrides && request.stride_count != request.ndim {
-		return dlpack.Malformed("strides has length " + strconv.Itoa(int(request.stride_count)) +
-			"; expected " + strconv.Itoa(ndim) + ", one for each dimension of shape")
+		return dlpack.Malformed(dlpack.StridesLength, dlpack.Number("count", int32(request.stride_count)),
+			dlpack.Number("ndim", ndim))
 	}
 	for i := range ndim {
 		d.Shape[i] = int64(request.dims[i])
@@ -115,8 +115,7 @@ func signStrides(d *dlpack.Description) {
 
 func readBuffer(request *C.struct_request, d *dlpack.Description) error {
 	if request.facts&C.FACT_INDIRECT != 0 {
-		return dlpack.Unsupported("suboffsets: an indirect buffer is an array of pointers, " +
-			"and DLPack needs one piece of memory (copy it: bytes(memoryview(obj)))")
+		return dlpack.Unsupported(dlpack.Indirect).Cured(dlpack.CopyPointers)
 	}
 	var shape [dlpack.MaxNDim]int64
 	d.Field, d.Text = "format", formatText(request)
@@ -132,8 +131,8 @@ func readBuffer(request *C.struct_request, d *dlpack.Description) error {
 func addDims(d *dlpack.Description, shape []int64) error {
 	ndim := d.NDim + len(shape)
 	if ndim > dlpack.MaxNDim {
-		return dlpack.Unsupported("format has " + strconv.Itoa(len(shape)) + " dimensions of its own, " +
-			strconv.Itoa(ndim) + " in all; expected at most " + strconv.Itoa(dlpack.MaxNDim))
+		return dlpack.Unsupported(dlpack.FormatDimensions, dlpack.Number("own", len(shape)),
+			dlpack.Number("ndim", ndim), dlpack.Number("most", dlpack.MaxNDim))
 	}
 	stride := d.DataType.ItemSize()
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -154,19 +153,19 @@ func readInterface(request *C.struct_request, d *dlpack.Description) error {
 		oldest, newest = 0, 0
 	}
 	if version := int(request.version); version < oldest || version > newest {
-		found := strconv.Itoa(version)
+		saying := dlpack.InterfaceVersion
 		if version == math.MaxUint16 { // C's value for this version and all above
-			found += " or more"
+			saying = dlpack.InterfaceTooNew
 		}
-		return dlpack.Malformed(name + " version " + found + "; expected " +
-			strconv.Itoa(oldest) + " to " + strconv.Itoa(newest))
+		return dlpack.Malformed(saying, dlpack.Text("protocol", name), dlpack.Number("version", version),
+			dlpack.Number("oldest", oldest), dlpack.Number("newest", newest))
 	}
 	if request.facts&C.FACT_MASK != 0 {
-		return dlpack.Unsupported(name + " has a mask, which DLPack can't say")
+		return dlpack.Unsupported(dlpack.Mask, dlpack.Text("protocol", name))
 	}
 	if d.Offset != 0 && d.Span < 0 {
-		return dlpack.Malformed(name + " offset " + strconv.FormatUint(d.Offset, 10) +
-			" beside an address; expected an offset only where data is a buffer (add it to the address)")
+		return dlpack.Malformed(dlpack.OffsetFromAddress, dlpack.Text("protocol", name),
+			dlpack.Number("offset", d.Offset)).Cured(dlpack.AddOffset)
 	}
 	text := formatText(request)
 	d.Field = "typestr"
@@ -186,9 +185,8 @@ func readMemory(request *C.struct_request, d *dlpack.Description) error {
 	var err error
 	if text != "" && strings.IndexByte("<>|=", text[0]) >= 0 {
 		d.Item, err = protocol.ParseTypestr(d.Field, text)
-		if dlpack.KindOf(err) == dlpack.KindUnsupported {
-			why, _, _ := strings.Cut(err.Error(), " (") // drop the hint, which is for arrays
-			err = dlpack.Unsupported(why + ` (name a type that DLPack has: "int64" for times, "uint8" for any bytes)`)
+		if r, ok := err.(*dlpack.Refusal); ok && r.Kind == dlpack.ErrUnsupported {
+			err = r.Cured(dlpack.NameType) // the other cures are for arrays
 		}
 	} else {
 		d.DataType, err = protocol.ParseAnyName(text)

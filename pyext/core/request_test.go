@@ -103,7 +103,7 @@ func ask(asked asked) told {
 	dlpackDescribe(request, answer)
 	told := told{
 		status:  int64(answer.status),
-		message: text(answer.message[:]),
+		message: said(answer.message[:]),
 		name:    text(answer.names.dtype[:]),
 		format:  text(answer.names.format[:]),
 		typestr: text(answer.names.typestr[:]),
@@ -162,13 +162,13 @@ func TestMemoryIsWhatTheCallerSays(t *testing.T) {
 func TestMemoryThatACopyCuresIsCopied(t *testing.T) {
 	for _, test := range []struct {
 		asked asked
-		want  string // message without a copy
+		want  string // the message without a copy
 		copy  []byte
 	}{
 		{asked{format: ">u2", shape: []int64{-1}, facts: withSpan, span: 4, data: []byte{1, 2, 3, 4}},
-			`dtype ">u2": big-endian; DLPack needs native byte order (pass copy=None to convert)`, []byte{2, 1, 4, 3}},
+			`|big-endian|convert|'"|field text|dtype|>u2`, []byte{2, 1, 4, 3}},
 		{asked{format: "uint16", shape: []int64{1}, offset: 1, facts: withSpan, span: 4, data: []byte{1, 2, 3, 4}},
-			"is misaligned; expected a multiple of 2 (pass copy=None to copy)", []byte{2, 3}},
+			"|misaligned|copy|##|address alignment|0x", []byte{2, 3}},
 	} {
 		test.asked.protocol = memory
 		if got := ask(test.asked); got.status != bufferError || !strings.Contains(got.message, test.want) {
@@ -186,14 +186,13 @@ func TestMemoryThatIsSaidWrongIsAValueError(t *testing.T) {
 		asked asked
 		want  string
 	}{
-		{asked{format: "flaot32", shape: []int64{3}}, `dtype "flaot32": unknown; expected a name like "int32"`},
-		{asked{format: "flaot32", shape: []int64{3}}, `(did you mean "float32"?)`},
-		{asked{format: "", shape: []int64{3}}, `dtype "": unknown`},
-		{asked{format: "int8 ", shape: []int64{3}}, `dtype "int8 ": unknown`},
-		{asked{format: "<f3", shape: []int64{3}}, `dtype "<f3": no such float; expected an item size of 2, 4 or 8`},
-		{asked{format: "int8", shape: []int64{-1}}, "needs memory of a known size"},
-		{asked{format: "int8", shape: []int64{0}, offset: 4, facts: withSpan, span: 3}, "offset 4 is beyond the end"},
-		{asked{format: "int8", shape: []int64{4}, facts: withSpan, span: 3}, "data has 3 bytes"},
+		{asked{format: "flaot32", shape: []int64{3}}, `|unknown-name|nearest|'"/||field text names|dtype|flaot32|float32`},
+		{asked{format: "", shape: []int64{3}}, `|unknown-name||'"|field text|dtype|`},
+		{asked{format: "int8 ", shape: []int64{3}}, `|unknown-name|nearest|'"/||field text names|dtype|int8 |`},
+		{asked{format: "<f3", shape: []int64{3}}, `|no-such-itemsize||'"',|field text name expected|dtype|<f3|float|2 4 8`},
+		{asked{format: "int8", shape: []int64{-1}}, "|open-of-unknown||#|dimension|0"},
+		{asked{format: "int8", shape: []int64{0}, offset: 4, facts: withSpan, span: 3}, "|offset-beyond-span||##|offset span|4|3"},
+		{asked{format: "int8", shape: []int64{4}, facts: withSpan, span: 3}, "|beyond-span|count-units|###|span from to|3|0|4"},
 	} {
 		test.asked.protocol = memory
 		if got := ask(test.asked); got.status != valueError || !strings.Contains(got.message, test.want) {
@@ -201,7 +200,7 @@ func TestMemoryThatIsSaidWrongIsAValueError(t *testing.T) {
 		}
 	}
 	got := ask(asked{protocol: memory, format: "|O", shape: []int64{3}})
-	if got.status != bufferError || !strings.HasPrefix(got.message, `dtype "|O": Python objects`) {
+	if got.status != bufferError || got.message != `|objects|name-type|'"|field text|dtype||O` {
 		t.Errorf("%+v", got)
 	}
 }

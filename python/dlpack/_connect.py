@@ -2,7 +2,7 @@
 
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
-from . import _arguments, _arrow, _delegate, _docs, _errors, _foreign, _object, _sides, _start
+from . import _arguments, _arrow, _delegate, _docs, _errors, _foreign, _object, _refusals, _sides, _start
 from ._dlpack import _connect
 
 _connect(
@@ -50,6 +50,7 @@ _connect(
         "no_array": _object.no_array,
         "repr_of": _object.repr_of,
         "shares_by_both": _object.shares_by_both,
+        "refused": _refusals.refused,
         "about_side": _sides.about_side,
         "read_only_target": _sides.read_only_target,
         "sides_were_read": _sides.sides_were_read,

@@ -345,7 +345,8 @@ def test_objects_that_die_with_sys_work_or_say_why_not(first, imported):
         device,
         "True",
     ]
-    assert lines[4].startswith("ValueError: device type is 99;")
+    # Its words can be imported only if they are compiled already.
+    assert lines[4].startswith(("ValueError: device type is 99;", "ValueError: unnamed-device "))
     assert lines[5] == ("True" if imported else "ImportError: dlpack._device can't be imported any more: Python ends")
     assert lines[6].startswith("TypeError: device: expected a name")
     assert lines[7].startswith(f"AttributeError: device {device.removeprefix('device ')}: expected memory of CUDA")

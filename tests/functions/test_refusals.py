@@ -1,0 +1,186 @@
+"""Errors as data: the Go core's keys are those that Python has words for, the documents list the reasons, and errors
+have them."""
+
+import copy
+import pickle
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from dlpack import _refusals, _sayings, asdlpack, copy_into, from_pointer, frombuffer
+from dlpack._refusals import KINDS, parts_of, refused
+from support.alone import ROOT, python
+
+SAYINGS = ROOT / "pkg" / "dlpack" / "sayings.go"
+SOURCES = [
+    path
+    for folder in ("pkg", "pyext/core")
+    for path in sorted((ROOT / folder).rglob("*.go"))
+    if path != SAYINGS and not path.name.endswith("_test.go")
+]
+TABLES = {
+    "Subject": _sayings.SUBJECTS,
+    "Saying": _sayings.SAYINGS,
+    "Cure": _sayings.CURES,
+    "Word": _sayings.WORDS,
+}
+
+
+def constants(kind):
+    """The names and keys of one type of pkg/dlpack/sayings.go."""
+    return re.findall(rf'^(?:\t|const )(\w+) +{kind} += "([a-z0-9-]+)"', SAYINGS.read_text(), re.MULTILINE)
+
+
+def test_sayings_go_has_constants_and_nothing_else_that_has_a_key():
+    assert sum(len(constants(kind)) for kind in TABLES) == len(re.findall('"', SAYINGS.read_text())) / 2
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_python_has_words_for_exactly_the_keys_of_go(kind):
+    keys = [key for _, key in constants(kind)]
+    assert len(set(keys)) == len(keys)
+    assert set(keys) == TABLES[kind].keys() - {""}
+
+
+def test_go_uses_each_key_and_no_other():
+    text = "".join(re.sub(r"//.*", "", path.read_text()) for path in SOURCES)
+    inside = "".join(re.sub(r"//.*", "", path.read_text()) for path in SOURCES if path.parent == SAYINGS.parent)
+    for kind in TABLES:
+        for name, _ in constants(kind):
+            assert re.search(rf"\b{name}\b", inside) or re.search(rf"\bdlpack\.{name}\b", text), name
+    for maker in (
+        r"\b(?:Malformed|Unsupported|NeedsCopy|OutOfMemory|Cured|Of|refuse)\(",
+        r"explain\([^,]+, ",
+        r'(?:malformed|unsupported)\((?:\w+|"[^"]+"), [\w.]+, ',
+        r'Worded\("\w+", ',
+    ):
+        assert re.search(maker, text)
+        assert not re.search(maker + '["`]', text)
+    assert not re.search(r"\b(?:Saying|Subject|Cure|Word)\(", text)
+
+
+def test_the_documents_list_each_reason_and_its_values():
+    values = {}
+    for saying, template in _sayings.SAYINGS.items():
+        names = ["text" if name == "type" else name for name in re.findall(r"\{(\w+)\}", template)]
+        values.setdefault(_sayings.REASON_OF.get(saying, saying), set()).update(names)
+    assert _sayings.REASON_OF.keys() <= _sayings.SAYINGS.keys()
+    assert len(_sayings.REASON_OF) == len(" ".join(_sayings.REASONS.values()).split())
+    text = (ROOT / "docs" / "errors.md").read_text().partition("| reason |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `([a-z-]+)` \| [^|]+ \|(.*)\|$", text, re.MULTILINE)
+    assert [reason for reason, _ in rows] == sorted(values)
+    assert {reason: set(re.findall(r"`(\w+)`", names)) for reason, names in rows} == values
+
+
+def interface(**changes):
+    class Speaks:
+        __array_interface__ = {"version": 3, "shape": (3, 4), "typestr": "<f4", "data": bytearray(64), **changes}
+
+    return Speaks()
+
+
+def aligned(count):
+    return np.zeros(count, "i8")
+
+
+REFUSALS = {
+    "data-type": (lambda: frombuffer(b"1234", "flaot32"), {"field": "dtype", "text": "flaot32"}),
+    "byte-order": (lambda: asdlpack(interface(typestr=">f4")), {"field": "typestr", "text": ">f4"}),
+    "objects": (lambda: frombuffer(b"1234", "|O"), {"field": "dtype", "text": "|O"}),
+    "misaligned": (lambda: frombuffer(aligned(2), "int32", 1, offset=1), {"alignment": 4}),
+    "negative-shape": (lambda: frombuffer(b"1234", "uint8", (2, -3)), {"dimension": 1, "length": -3}),
+    "out-of-bounds": (lambda: frombuffer(b"1234", "uint8", 5), {"span": 4, "from": 0, "to": 5}),
+    "open-shape": (lambda: frombuffer(b"1234", "uint8", (-1, -1)), {"dimension": 1}),
+    "indivisible": (
+        lambda: frombuffer(b"12345", "uint16"),
+        {"shape": "(-1,)", "bytes": 5, "offset": 0, "group": 1, "size": 2, "unit": "bytes"},
+    ),
+    "data-is-null": (lambda: from_pointer(0, 3, "uint8"), {"shape": "(3,)"}),
+    "unknown-device": (lambda: from_pointer(4096, 3, "uint8", device=(99, 0)), {"device_type": 99}),
+    "copy-forbidden": (
+        lambda: asdlpack(bytearray(4), device=(2, 0), copy=False),
+        {"target": "kDLCUDA:0", "device": "kDLCPU:0"},
+    ),
+    "shapes-differ": (
+        lambda: copy_into(aligned(3), aligned(4)),
+        {"source_dtype": "int64", "source_shape": "(3,)", "target_dtype": "int64", "target_shape": "(4,)"},
+    ),
+    "overlap": (
+        lambda: copy_into(aligned(3), np.lib.stride_tricks.as_strided(aligned(1), (3,), (0,))),
+        {"side": "target", "dimension": 0, "items": 3},
+    ),
+    "stream": (
+        lambda: from_pointer(4096, 3, "uint8", stream=7),
+        {"stream": 7},
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_an_error_has_its_reason_and_values_also_copied_and_pickled(reason):
+    refuse, details = REFUSALS[reason]
+    with pytest.raises((ValueError, BufferError)) as caught:
+        refuse()
+    error = caught.value
+    for each in error, copy.copy(error), pickle.loads(pickle.dumps(error)):
+        assert type(each) is type(error)
+        assert each.reason == reason
+        assert {**each.details, **details} == each.details
+        assert str(each) == str(error)
+    said, cure = parts_of(error)
+    assert str(error) == (f"{said} ({cure})" if cure else said)
+
+
+def sent(*texts):
+    return "\x1f".join(texts).encode()
+
+
+@pytest.mark.parametrize("status", KINDS)
+def test_the_status_is_the_kind_of_error(status):
+    assert type(refused(status, sent("", "no-memory", "", ""))) is KINDS[status]
+
+
+@pytest.mark.parametrize(
+    ("texts", "text", "details"),
+    [
+        (["source", "too-large", "", ""], "source: shape ... of items", {"side": "source"}),
+        (["", "no-memory-for", "", "#", "bytes", "7"], "for 7 bytes", {"bytes": 7}),
+        (["", "misaligned", "copy", "#", "address", "0x1f"], "data 0x1f is misaligned", {"address": 31}),
+        (["", "objects", "", "'\"", "field text", "x", "{y}"], 'x "{y}": Python', {"field": "x", "text": "{y}"}),
+        (["", "objects", "", "'~", "field text", "x", "y"], 'x "y"...: Python', {"field": "x", "text": "y..."}),
+        (["", "tensor-size", "", "=", "found", "missing"], "shape is missing", {"found": "missing"}),
+        (["", "unknown-arrow", "", ",", "expected", "a b c"], "one of a, b or c", {"expected": ("a", "b", "c")}),
+        (["", "unknown-arrow", "", ",", "expected", "a"], "one of a", {"expected": ("a",)}),
+        (["", "unknown-name", "nearest", "/|", "names", "a b c"], '(did you mean "a" or "b" or "c"?)', {}),
+        (
+            ["", "no-lanes", "", "###", "code bits lanes", "2", "8", "0"],
+            "dtype code 2, bits 8, lanes 0: no lanes",
+            {"code": 2, "bits": 8, "lanes": 0},
+        ),
+    ],
+)
+def test_each_form_of_a_value_is_shown_and_kept(texts, text, details):
+    error = refused(1, sent(*texts))
+    assert text in str(error)
+    assert error.details == details
+
+
+def test_the_words_are_loaded_at_the_first_refusal():
+    code = """
+import sys, dlpack
+loaded = "dlpack._sayings" in sys.modules
+try:
+    dlpack.frombuffer(b"1234", "flaot32")
+except ValueError as error:
+    print(loaded, "dlpack._sayings" in sys.modules, error.reason)
+"""
+    assert python(code).stdout == "False True data-type\n"
+
+
+def test_without_the_words_an_error_keeps_its_kind_and_data(monkeypatch):
+    monkeypatch.setattr(_refusals, "in_words", None)
+    monkeypatch.setitem(sys.modules, "dlpack._sayings", None)
+    with pytest.raises(ValueError, match="negative-dimension .*dimension length 0 -2"):
+        frombuffer(b"1234", "uint8", -2)
