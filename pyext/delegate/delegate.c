@@ -233,7 +233,7 @@ DLPackObject *cpu_tensor_of(DLPackObject *self)
         return holder;
     }
     if (!holder->on_cpu) {
-        object_refuse(holder, holder->tensor.device.device_type == kDLCUDA ? "on CUDA" : "on a GPU");
+        object_refuse(holder, holder->tensor.device.device_type == kDLCUDA ? "on-cuda" : "on-gpu");
         return NULL;
     }
     static const DLDevice cpu = {kDLCPU, 0};

@@ -36,7 +36,7 @@ static int read_described(DLPackObject *self, DLPackObject *holder, struct reque
 {
     self->protocol = holder->protocol;
     if (!object_is_compact(holder, 'C') || holder->tensor.byte_offset > 0) {
-        return object_refuse(holder, holder->tensor.byte_offset > 0 ? "handle" : "not compact");
+        return object_refuse(holder, holder->tensor.byte_offset > 0 ? "handle" : "not-compact");
     }
     request->device = holder->tensor.device;
     request->producer_stream = producer_stream(holder);

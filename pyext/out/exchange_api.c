@@ -69,7 +69,7 @@ static int dltensor_from_py_object_no_sync(void *obj, DLTensor *out)
         return -1;
     }
     if (holder->versioned_only) {
-        return object_refuse(holder, "no DLTensor");
+        return object_refuse(holder, "no-dltensor");
     }
     *out = holder->tensor;
     return 0;
@@ -117,7 +117,7 @@ static DLPackObject *allocate(const DLTensor *prototype)
     }
     int64_t bytes = object_nbytes(self);
     if (self->tensor.device.device_type != kDLCPU) {
-        object_refuse(self, "not allocated");
+        object_refuse(self, "not-allocated");
         goto failed;
     }
     if (bytes > 0 && (self->memory = allocate_aligned((size_t)bytes)) == NULL) {
