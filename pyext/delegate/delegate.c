@@ -228,7 +228,7 @@ struct memory *cpu_tensor_of(DLPackObject *self)
         return holder;
     }
     if (!holder->on_cpu) {
-        object_refuse(holder, holder->tensor.device.device_type == kDLCUDA ? "on CUDA" : "on a GPU");
+        object_refuse(holder, holder->tensor.device.device_type == kDLCUDA ? "on-cuda" : "on-gpu");
         return NULL;
     }
     struct memory *ordered = ordered_tensor_of(self);

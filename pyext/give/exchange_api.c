@@ -71,7 +71,7 @@ static int dltensor_from_py_object_no_sync(void *obj, DLTensor *out)
         return -1;
     }
     int refused =
-        ordered->versioned_only ? object_refuse(ordered, "no DLTensor") : order_before_default_stream(ordered);
+        ordered->versioned_only ? object_refuse(ordered, "no-dltensor") : order_before_default_stream(ordered);
     Py_DECREF((PyObject *)ordered);
     if (refused == 0) {
         *out = tensor_of(self)->tensor;
@@ -128,7 +128,7 @@ static struct memory *allocate(const DLTensor *prototype)
     int64_t bytes = object_nbytes(self);
     void *memory = NULL;
     if (self->tensor.device.device_type != kDLCPU) {
-        object_refuse(self, "not allocated");
+        object_refuse(self, "not-allocated");
     }
     else if (bytes == 0) {
         return self;

@@ -19,13 +19,13 @@ static const char *refusal_of(const struct memory *self, int flags)
         return "packed";
     }
     if (asks_for(flags, PyBUF_ND | PyBUF_FORMAT) && self->names.format[0] == '\0') {
-        return "no format";
+        return "no-format";
     }
     if (!row_major && (!asks_for(flags, PyBUF_STRIDES) || asks_for(flags, PyBUF_C_CONTIGUOUS) ||
                        (!column_major && asks_for(flags, PyBUF_ANY_CONTIGUOUS)))) {
-        return "not row-major";
+        return "not-row-major";
     }
-    return !column_major && asks_for(flags, PyBUF_F_CONTIGUOUS) ? "not column-major" : NULL;
+    return !column_major && asks_for(flags, PyBUF_F_CONTIGUOUS) ? "not-column-major" : NULL;
 }
 
 /* Exports the object with the tensor, not the delegate: the buffer has to keep the memory alive and locked. */

@@ -50,11 +50,11 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
     }
     int32_t device = holder->tensor.device.device_type;
     if (of_cuda && device != kDLCUDA && device != kDLCUDAManaged) {
-        check_in_python(python.refuse, Py_BuildValue("(OsO)", holder, "not on CUDA", PyExc_AttributeError));
+        check_in_python(python.refuse, Py_BuildValue("(OsO)", holder, "not-on-cuda", PyExc_AttributeError));
         return NULL;
     }
     if (holder->names.typestr[0] == '\0') {
-        object_refuse(holder, "no typestr");
+        object_refuse(holder, "no-typestr");
         return NULL;
     }
     if (strcmp(attribute, "__array_struct__") == 0) {

@@ -37,7 +37,7 @@ static int read_described(struct reading *reading, struct memory *holder)
     struct request *request = &reading->request;
     reading->protocol = holder->protocol;
     if (!object_is_compact(holder, 'C') || holder->tensor.byte_offset > 0) {
-        return object_refuse(holder, holder->tensor.byte_offset > 0 ? "handle" : "not compact");
+        return object_refuse(holder, holder->tensor.byte_offset > 0 ? "handle" : "not-compact");
     }
     if (holder->on_cpu && cpu_tensor_of((DLPackObject *)holder) == NULL) { /* it waits for work on the memory */
         return -1;

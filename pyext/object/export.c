@@ -191,7 +191,7 @@ HOT PyObject *export_tensor(struct memory *self, const struct export_arguments *
         return export_in_python(self, arguments);
     }
     if (!versioned && self->versioned_only) {
-        object_refuse(self, "no legacy capsule");
+        object_refuse(self, "no-legacy-capsule");
         return NULL;
     }
     if (!terms.has_stream && !terms.has_target && terms.copy != COPY_ALWAYS && needs_no_ordering(self)) {

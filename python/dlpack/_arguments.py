@@ -9,10 +9,11 @@ from _functools import partial  # type: ignore[import-not-found]  # importing fu
 from sys import byteorder, modules  # the dict itself: sys loses it at exit
 
 from . import _dlpack
-from ._arrow import stream_was_read
+from ._arrow import ARROW, stream_was_read
 from ._dlpack import _structure_reader, asdlpack, from_pointer, frombuffer
-from ._errors import hint_for, needless_owner, of_asdlpack
-from ._foreign import field, is_a, short_repr, text_of, unexpected
+from ._errors import hint_for, needless_owner
+from ._foreign import field, is_a, short_repr, unexpected
+from ._refusals import as_refusal, is_cured_by_copy, of_asdlpack, pass_copy, refusal, reworded
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -90,11 +91,9 @@ def aligned(obj: Any, call: Callable[[], DLPackObject], align: object, copy: boo
         return partial(asdlpack, x) if looked is None else call
     if copy is not False:
         return partial(asdlpack, x, copy=True)
-    refusal = BufferError(
-        f"pointer {address:#x} is a multiple of {address & -address}; expected one of {step}, as align={step} says "
-        "(pass copy=None to copy it there)"
-    )
-    return stream_was_read(obj, refusal)
+    said = f"pointer {address:#x} is a multiple of {address & -address}; expected one of {step}, as align={step} says"
+    cure = pass_copy(" to copy it there")
+    return stream_was_read(obj, refusal(BufferError, "alignment", said, cure, pointer=address, align=step))
 
 
 @named("__dlpack__")
@@ -163,7 +162,7 @@ def plain_from_pointer(
     if start is None:
         start = integer(pointer, POINTER, 0, 2**64)
         if isinstance(start, Exception):
-            return type(start)(f"{start}{hint_for('pointer', pointer)}")
+            return refusal(type(start), "pointer", f"{start}", hint_for("pointer", pointer))
     elif owner is None:
         owner = pointer  # a ctypes pointer may keep its target alive
     return plain(
@@ -331,11 +330,11 @@ def named_device(text: str) -> tuple[int, int] | Exception:
     name, colon, number = text.partition(":")
     device_type = types.get(name.removeprefix("kDL").lower())
     if device_type is None:
-        return ValueError(
-            f"device {short_repr(text)}: unknown; expected one of {', '.join(types)}, and an id as in 'cuda:1'"
-        )
+        said = f"device {short_repr(text)}: unknown; expected one of {', '.join(types)}, and an id as in 'cuda:1'"
+        return refusal(ValueError, "device", said, device=short_repr(text))
     if colon and not (number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31):
-        return ValueError(f"device {short_repr(text)}: expected the id behind the colon, as in 'cuda:1'")
+        said = f"device {short_repr(text)}: expected the id behind the colon, as in 'cuda:1'"
+        return refusal(ValueError, "device", said, device=short_repr(text))
     return device_type, int(number or 0)
 
 
@@ -435,7 +434,7 @@ FIELDS: tuple[tuple[str, Any, str], ...] = (
 def plain_interface(protocol: str, interface: Any) -> dict[str, object] | Exception:
     """Returns an array interface with plain values, or the error of its first wrong field."""
     if not issubclass(type(interface), dict):
-        return ValueError(unexpected(f"{protocol}: expected a dict", interface))
+        return malformed(protocol, unexpected(f"{protocol}: expected a dict", interface))
     of_cuda = protocol == "__cuda_array_interface__"
     needed = ("typestr", "shape", "data") if of_cuda else ("typestr", "shape")
     plain: dict[str, object] = {}
@@ -443,7 +442,7 @@ def plain_interface(protocol: str, interface: Any) -> dict[str, object] | Except
         value = field(interface, name)
         if value is None:
             if name in needed:
-                return ValueError(f"{protocol}: no '{name}'; expected {expected}")
+                return malformed(protocol, f"{protocol}: no '{name}'; expected {expected}", name)
         elif name == ("offset" if of_cuda else "stream"):
             pass
         elif name == "data" and not of_cuda and not isinstance(value, tuple):
@@ -451,7 +450,7 @@ def plain_interface(protocol: str, interface: Any) -> dict[str, object] | Except
         else:
             plain[name] = read(value)
             if plain[name] is None:
-                return ValueError(unexpected(f"{protocol}['{name}']: expected {expected}", value))
+                return malformed(protocol, unexpected(f"{protocol}['{name}']: expected {expected}", value), name)
     return plain
 
 
@@ -459,8 +458,12 @@ def no_buffer(protocol: str, data: object) -> Exception:
     """Returns the error for data that is neither an address nor an object with a buffer."""
     expected = "(address, readonly), an object with a buffer, or nothing where the object itself has a buffer"
     if data is None:
-        return ValueError(f"{protocol}: no 'data'; expected {expected}")
-    return ValueError(unexpected(f"{protocol}['data']: expected {expected}", data))
+        return malformed(protocol, f"{protocol}: no 'data'; expected {expected}", "data")
+    return malformed(protocol, unexpected(f"{protocol}['data']: expected {expected}", data), "data")
+
+
+def malformed(protocol: str, said: str, field: str | None = None) -> Exception:
+    return refusal(ValueError, "array-interface", said, protocol=protocol, field=field)
 
 
 def item_name(dtype: object) -> object:
@@ -472,7 +475,9 @@ def refuse_mask(obj: Any) -> Exception | None:
     """Returns an error for numpy's masked arrays: their protocols export the items without the mask."""
     if not is_a(type(obj), "numpy.ma", "MaskedArray") and not is_a(type(obj), "numpy.ma.core", "MaskedArray"):
         return None
-    return BufferError(f"{type(obj).__name__} of numpy has a mask, which DLPack can't say{hint_for('mask', obj)}")
+    name = type(obj).__name__
+    said = f"{name} of numpy has a mask, which DLPack can't say"
+    return refusal(BufferError, "mask", said, hint_for("mask", obj), type=name)
 
 
 def name_hidden(obj: Any, typestr: str) -> bytes:
@@ -484,29 +489,27 @@ def name_hidden(obj: Any, typestr: str) -> bytes:
 
 def refuse_bytes(obj: object, error: Exception) -> Exception:
     """Returns the error of frombuffer for an error of asdlpack. A hint that would convert the bytes is replaced."""
-    text, converts, _ = text_of(error).partition(" (pass copy=None")
-    if not converts:
+    if not is_cured_by_copy(error):
         return error
     given = "obj.obj" if hasattr(type(obj), "_tensor") else "obj"  # a DLPackObject: name its source
-    if "Arrow format" in text or "__arrow_c_stream__" in text or "only protocol is __dlpack__" in text:
-        return BufferError(of_asdlpack(error, given))
-    return BufferError(
-        f"{text} (for the bytes as they are, make it compact: frombuffer(numpy.ascontiguousarray({given}), ...))"
-    )
+    old, compact = as_refusal(error), f"frombuffer(numpy.ascontiguousarray({given}), ...)"
+    if old.details.get("protocol", "") in (None, *ARROW):  # numpy would not see the bytes
+        return of_asdlpack(error, f"asdlpack({given}, copy=None)")
+    said = old._said if old._quote is None else old._quote[0]
+    return reworded(error, said, f"for the bytes as they are, make it compact: {compact}")
 
 
 def refuse_tensor() -> Exception:
-    return TypeError(
-        "frombuffer: expected an object with memory of its own, got a capsule or a pointer to a structure "
-        "(pass asdlpack of it)"
-    )
+    return no_memory("a capsule or a pointer to a structure", "pass asdlpack of it")
 
 
 def refuse_pointer(obj: object) -> Exception | None:
     """Returns an error if frombuffer's obj is a ctypes pointer: its buffer is the pointer itself, not its target."""
     if address(obj) is None:
         return None
-    return TypeError(
-        "frombuffer: expected an object with memory of its own, got a ctypes pointer, which has no length "
-        "(pass from_pointer(pointer, shape, dtype))"
-    )
+    return no_memory("a ctypes pointer, which has no length", "pass from_pointer(pointer, shape, dtype)")
+
+
+def no_memory(given: str, cure: str) -> Exception:
+    said = f"frombuffer: expected an object with memory of its own, got {given}"
+    return refusal(TypeError, "no-memory-of-its-own", said, cure)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sys import byteorder
 
-from ._errors import hint_for, refusal, refused_by_frame
-from ._foreign import text_of
+from ._errors import hint_for, refuse, refused_by_frame
+from ._refusals import Cure, as_refusal, refusal, reworded
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -23,24 +23,34 @@ def check_rows(obj: Any, rows: int) -> Exception | None:
     shape = getattr(obj, "shape", None) if hasattr(obj, "__array__") else None
     is_table = hasattr(type(obj), "columns")
     if isinstance(shape, tuple) and (shape[:1] if is_table and 0 not in shape[1:] else shape) != (rows,):
-        return BufferError(f"shape {shape}: its Arrow table has {rows} rows instead (pass numpy.asarray(obj))")
+        said = f"shape {shape}: its Arrow table has {rows} rows instead"
+        return refusal(BufferError, "other-rows", said, AS_ARRAY, rows=rows)
     if shape is not None and len(getattr(obj, "coords", ())) > 0:
-        return BufferError("its Arrow table has the coordinates as columns, too (pass numpy.asarray(obj))")
+        said = "its Arrow table has the coordinates as columns, too"
+        return refusal(BufferError, "coordinates", said, AS_ARRAY)
     return None
+
+
+AS_ARRAY = Cure("pass numpy.asarray(obj)")
+ARROW = "__arrow_c_array__", "__arrow_c_stream__"
+BY_ITEMS = "format", "typestr"  # fields whose errors have a hint that depends on the items
 
 
 def explain(obj: object, protocol: str, error: Exception) -> Exception:
     """Adds a hint for obj, if there is one, to an error of describing its memory. An error that obj itself raised has a
     traceback, and gets no hint."""
-    text = text_of(error)
-    if type(error) in (BufferError, ValueError) and error.__traceback__ is None and not text.endswith(")"):
-        if text.startswith(("Arrow format ", "__arrow_c_")):
-            text += hint_for("Arrow", obj, " null" in text)
-        elif text.startswith(("format ", "typestr ")):
-            text += hint_for("items", obj, text)
-        elif text.startswith("data is NULL"):
-            text += hint_for("data is NULL", obj, text)
-        error = type(error)(text)
+    if type(error) in (BufferError, ValueError) and error.__traceback__ is None:
+        old = as_refusal(error)
+        cure, reason = old._cure, old.reason
+        if cure:
+            pass
+        elif protocol in ARROW:
+            cure = hint_for("Arrow", obj, reason == "nulls")
+        elif old.details.get("field") in BY_ITEMS:
+            cure = hint_for("items", obj, reason)
+        elif reason == "data-is-null":
+            cure = hint_for("no memory", obj)
+        error = reworded(error, cure=cure, protocol=protocol)
     return stream_failed(obj, error) if protocol == "__arrow_c_stream__" else error
 
 
@@ -48,26 +58,22 @@ def describe_column(x: DLPackObject, letter: str, is_compact: bool) -> bytes | E
     """Returns the format of x's items in 8 bytes, and their metadata in 80. If x has two dimensions or more, its rows
     are lists: their format follows in 24 bytes, then the metadata that make them tensors. C relies on these lengths."""
     if letter not in ITEMS:
-        return BufferError(refusal(x, "no Arrow type"))
+        return refuse(x, "no-arrow-type")
     items = BOOLEANS if x.dtype == "bool" else ITEMS[letter]
     if is_compact and x.ndim == 1:
         return items
     shape = x.shape
     if not shape:
-        return BufferError(
-            "shape (): expected one dimension or more, as Arrow's arrays have a length (numpy.asarray(x).reshape(1) "
-            "has one)"
-        )
+        said = "shape (): expected one dimension or more, as Arrow's arrays have a length"
+        return refusal(BufferError, "no-dimension", said, "numpy.asarray(x).reshape(1) has one", shape=shape)
     if not is_compact:
-        return BufferError(refusal(x, "not row-major"))
+        return refuse(x, "not-row-major")
     size = 1  # importing math for math.prod would take a tenth of this package's import time
     for length in shape[1:]:
         size *= length
     if size >= 1 << 31:
-        return BufferError(
-            f"shape: rows of {size} items; expected at most {(1 << 31) - 1}, the longest of Arrow's fixed-size lists "
-            "(numpy.asarray(x).reshape(-1) has no rows)"
-        )
+        said = f"shape: rows of {size} items; expected at most {(1 << 31) - 1}, the longest of Arrow's fixed-size lists"
+        return refusal(BufferError, "long-rows", said, "numpy.asarray(x).reshape(-1) has no rows", shape=shape)
     parameters = '{"shape":[' + ",".join(map(str, shape[1:])) + "]}"
     return items + f"+w:{size}".encode().ljust(24, b"\0") + extension("arrow.fixed_shape_tensor", parameters)
 
@@ -93,11 +99,11 @@ def is_read_once(obj: object) -> bool:
     return True
 
 
-def streams_instead(obj: object, refusal: BaseException) -> BaseException | None:
+def streams_instead(obj: object, error: BaseException) -> BaseException | None:
     """Returns the refusal of obj.__arrow_c_array__, or None if obj's stream can serve instead: nanoarrow raises a
     ValueError for an array of several chunks."""
-    has_stream = isinstance(refusal, ValueError) and getattr(obj, "__arrow_c_stream__", None) is not None
-    return None if has_stream else refusal
+    has_stream = isinstance(error, ValueError) and getattr(obj, "__arrow_c_stream__", None) is not None
+    return None if has_stream else error
 
 
 def stream_failed(obj: object, error: Exception) -> Exception:
@@ -113,6 +119,5 @@ def stream_was_read(obj: object, error: Exception) -> Exception:
     """Adds to an error that obj's stream is used up, if it can be read only once."""
     if type(error) not in (BufferError, ValueError) or not is_read_once(obj):
         return error
-    return type(error)(
-        f"{text_of(error)}; before that make this stream anew, if it can be read only once: it has been read"
-    )
+    note = "; before that make this stream anew, if it can be read only once: it has been read"
+    return reworded(error, note=note)

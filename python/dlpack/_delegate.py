@@ -11,7 +11,8 @@ from _functools import partial  # type: ignore[import-not-found]  # importing fu
 from ._arguments import COPY_ALIGNMENT, INTS, device_ints, fitting, integers
 from ._dlpack import _import, _inspect, _newest_version, _producer_calls, _read_by_others, asdlpack
 from ._errors import check_stream_named, flat_bytes, refused_by_all, wrong_answer
-from ._foreign import bare, exception_text, type_name
+from ._foreign import bare, type_name
+from ._refusals import refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -122,12 +123,14 @@ def export_of(
             copy = None  # the copy from another protocol was made for this call alone
     elif tensor._flags & IS_COPIED:
         if copy is False:
-            return BufferError("copy=False: the producer gives a copy alone; pass copy=None or True")
+            return refusal(
+                BufferError, "copy-alone", "copy=False: the producer gives a copy alone; pass copy=None or True"
+            )
         copy = None
     return partial(tensor.__dlpack__, stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
 
-def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> BufferError | None:
+def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> Exception | None:
     """Returns an error if obj, or the object that it wraps, made a copy for this call: writes to it would be lost."""
     if obj is tensor or (type(obj) is type(tensor) and not tensor._producer_copied):
         return None
@@ -137,11 +140,10 @@ def refuse_copy(obj: object, tensor: DLPackObject, side: str = "target: ") -> Bu
         how = f"other memory at each {tensor.protocol}"
     else:
         return None
-    giver = obj.obj if type(obj) is type(tensor) else obj
-    return BufferError(
-        f"{side}{type_name(giver)} gives {how}; expected its own, since what is written there would be lost (write "
-        "into a new array, and from there by the library that owns the target)"
-    )
+    name = type_name(obj.obj if type(obj) is type(tensor) else obj)
+    said = f"{side}{name} gives {how}; expected its own, since what is written there would be lost"
+    cure = "write into a new array, and from there by the library that owns the target"
+    return refusal(BufferError, "writes-lost", said, cure, type=name, protocol=tensor.protocol)
 
 
 def import_tensor(x: DLPackObject, is_read: bool) -> DLPackObject | BaseException:
@@ -238,13 +240,13 @@ def is_of_bytes(obj: Any, shape: tuple[int, ...]) -> bool:
 
 
 def last_answer(
-    x: DLPackObject, refusal: BaseException, protocol: str | None, answer: DLPackObject | BaseException | None
+    x: DLPackObject, error: BaseException, protocol: str | None, answer: DLPackObject | BaseException | None
 ) -> DLPackObject | BaseException:
     """Returns the answer; if it is None or a refusal, an error that quotes all refusals."""
     if answer is None:
-        return refused_by_all(x.obj, exception_text(refusal), None, None)
+        return refused_by_all(x.obj, error, None, None)
     if is_error(answer) and is_refusal(answer):
-        return refused_by_all(x.obj, exception_text(refusal), protocol, exception_text(bare(answer)))
+        return refused_by_all(x.obj, error, protocol, bare(answer))
     return answer
 
 

@@ -1,4 +1,4 @@
-"""Compose the messages of errors.
+"""Compose errors.
 
 Functions that C calls return a text or an exception, which C raises: CPython 3.11 loses an exception that a Python
 function raises if memory for its frame object is lacking.
@@ -11,6 +11,7 @@ from _thread import RLock
 from sys import _getframe
 
 from ._foreign import IN_WORDS, MOST, NO_MEMORY, bare, exception_text, field, short_repr, text_of, type_name, unexpected
+from ._refusals import Cure, is_to_copy, quoted, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def hint_for(problem: str, obj: object, *arguments: object) -> str:
-    """Returns the first hint that _ways_out has for obj and a problem, a key of HINTS; "" if there is none.
+    """Returns the first cure that _ways_out has for obj and a problem, a key of HINTS; "" if there is none.
 
     The functions of _ways_out read attributes of obj. These may have any type, raise, or lead to another such error.
     An error inside an error gets no hint, since each level would try all functions.
@@ -51,19 +52,14 @@ def hint_for(problem: str, obj: object, *arguments: object) -> str:
         except Exception:  # the object raised it, or its version lacks an attribute
             continue
         if hint:
-            return f" ({hint})"
+            return hint if type(hint) is Cure else Cure(hint)
     return ""
 
 
 def refused_by_frame(obj: object, error: Exception) -> Exception:
     """Returns the error for data of pandas or xarray that pyarrow refuses, or needs pyarrow, with a hint."""
-    said = f"__arrow_c_stream__ said {exception_text(bare(error))}"
-    return BufferError(f"{type_name(obj)} can't be exported: {said}{hint_for('table', obj)}")
-
-
-def of_asdlpack(error: BaseException, obj: str = "obj") -> str:
-    """Returns the text of an error of asdlpack for another function: copy=None becomes asdlpack(obj, copy=None)."""
-    return text_of(error).replace("(pass copy=None", f"(pass asdlpack({obj}, copy=None)")
+    name, said = type_name(obj), f"__arrow_c_stream__ said {exception_text(bare(error))}"
+    return refusal(BufferError, "refused", f"{name} can't be exported: {said}", hint_for("table", obj), type=name)
 
 
 def unexpected_value(kind: type[Exception], expected: str, value: object) -> Exception:
@@ -72,56 +68,65 @@ def unexpected_value(kind: type[Exception], expected: str, value: object) -> Exc
 
 def no_holder(obj: object) -> Exception:
     if issubclass(type(obj), type):
-        return TypeError(f"asdlpack: expected an object that holds memory, got the type {obj!r}: pass an instance")
-    return TypeError("asdlpack: a weak reference keeps no memory alive: pass the object itself")
+        said = f"asdlpack: expected an object that holds memory, got the type {obj!r}: pass an instance"
+        return refusal(TypeError, "no-instance", said)
+    said = "asdlpack: a weak reference keeps no memory alive: pass the object itself"
+    return refusal(TypeError, "weak-reference", said)
 
 
 def no_protocol(obj: object) -> Exception:
-    return TypeError(
-        f"{type_name(obj)} object shares no memory: asdlpack looked for {', '.join(IN_WORDS[:-1])} and "
-        f"{IN_WORDS[-1]}{hint_for('shares no memory', obj)}"
-    )
+    name, looked_for = type_name(obj), f"{', '.join(IN_WORDS[:-1])} and {IN_WORDS[-1]}"
+    said = f"{name} object shares no memory: asdlpack looked for {looked_for}"
+    return refusal(TypeError, "no-protocol", said, hint_for("shares no memory", obj), type=name)
 
 
-def buffer_error(obj: object, error: ValueError | IndexError) -> ValueError | IndexError:
+def buffer_error(obj: object, error: ValueError | IndexError) -> Exception:
     """Returns the error of an object that exports no buffer, with a hint for a closed mmap or a pointer of Qt."""
     if type_name(obj) == "mmap.mmap":
-        return ValueError(
-            f"{error} (map the file again, and keep it open until it is wrapped: then it can't be closed)"
-        )
+        cure = "map the file again, and keep it open until it is wrapped: then it can't be closed"
+        return refusal(ValueError, "closed", text_of(error), cure)
     if type_name(obj).endswith(".sip.voidptr"):
-        return IndexError(f"{text_of(error)} (before that call obj.setsize(bytes))")
+        return refusal(IndexError, "no-size", text_of(error), "before that call obj.setsize(bytes)")
     return error
 
 
 def needless_owner(obj: object) -> Exception:
-    return TypeError(
-        "owner: expected only with a pointer to a dlpack.structs.DLTensor, which is borrowed, got "
-        f"{type_name(obj)}, which is kept alive itself"
-    )
+    said = "owner: expected only with a pointer to a dlpack.structs.DLTensor, which is borrowed, got "
+    return refusal(TypeError, "needless-owner", f"{said}{type_name(obj)}, which is kept alive itself")
 
 
 def wrong_answer(obj: object, method: str, expected: str, answer: object) -> Exception:
-    return ValueError(f"{type_name(obj)}.{method} returned {short_repr(answer)}; expected {expected}")
+    name = type_name(obj)
+    said = f"{name}.{method} returned {short_repr(answer)}; expected {expected}"
+    return refusal(ValueError, "wrong-answer", said, type=name, method=method)
 
 
 def no_capsule(obj: object, method: str, answer: object) -> Exception:
     return wrong_answer(obj, method, "a capsule", answer)
 
 
-def refused_by_all(obj: object, refusal: str, protocol: str | None, other: str | None) -> Exception:
+def refused_by_all(obj: object, error: BaseException, protocol: str | None, other: BaseException | None) -> Exception:
     """Returns an error that quotes a producer's __dlpack__, and its other protocol, if it has one."""
-    only = f"its only protocol is __dlpack__, which said {refusal}"
-    said = only if protocol is None else f"__dlpack__ said {refusal}; {protocol} said {other}"
-    instead = "" if said.endswith(")") and protocol is not None else hint_for("refuses", obj, refusal)
-    return BufferError(f"{type_name(obj)} can't be exported: {said}{instead}")
+    name, text, (said, first) = type_name(obj), exception_text(error), quoted(error)
+    begin, after, cure = f"{name} can't be exported: __dlpack__ said ", "", ""
+    if other is None:
+        begin = f"{name} can't be exported: its only protocol is __dlpack__, which said "
+    else:
+        answer, cure = quoted(other)
+        after = f"; {protocol} said {answer}"
+    cure = cure or hint_for("refuses", obj, text)
+    if other is None and not cure:
+        text, cure, first = said, first, ""
+    found: Any = refusal(BufferError, "refused", f"{begin}{text}{after}", cure, type=name, protocol=protocol)
+    if is_to_copy(first):
+        found._quote = f"{begin}{said}", first.purpose, after
+    return found  # type: ignore[no-any-return]
 
 
-def flat_bytes(count: int) -> BufferError:
+def flat_bytes(count: int) -> Exception:
     """Returns the error for bytes read after a refusal of __dlpack__, which obj's shape and item size don't confirm."""
-    return BufferError(
-        f"{count} bytes without their shape and type (frombuffer(obj, 'uint8') shares the bytes as they lie in memory)"
-    )
+    cure = "frombuffer(obj, 'uint8') shares the bytes as they lie in memory"
+    return refusal(BufferError, "flat-bytes", f"{count} bytes without their shape and type", cure, count=count)
 
 
 def check_stream_named(obj: Any) -> Exception | None:
@@ -131,17 +136,19 @@ def check_stream_named(obj: Any) -> Exception | None:
     version = field(interface, "version", 0) if isinstance(interface, dict) else 0
     if hasattr(version, "__index__") and version >= 3:
         return None
-    return BufferError(f"version {short_repr(version)} names no stream to wait for; expected version 3")
+    said = f"version {short_repr(version)} names no stream to wait for; expected version 3"
+    return refusal(BufferError, "no-stream", said)
 
 
 def capsule_name(name: bytes | None, legacy: str, versioned: str) -> Exception:
     text = "" if name is None else name.decode(errors="replace")
     if text in (f"used_{legacy}", f"used_{versioned}"):
-        return ValueError(
-            f'capsule "{text}": already consumed, which works once (ask its producer for another, or keep the '
-            "DLPackObject, which can be exported any number of times)"
-        )
-    return ValueError(f'capsule "{text:.{MOST}}": expected the name "{legacy}" or "{versioned}"')
+        cure = "ask its producer for another, or keep the DLPackObject, which can be exported any number of times"
+        said = f'capsule "{text}": already consumed, which works once'
+        return refusal(ValueError, "consumed-capsule", said, cure, name=text)
+    text = text[:MOST]
+    said = f'capsule "{text}": expected the name "{legacy}" or "{versioned}"'
+    return refusal(ValueError, "capsule-name", said, name=text)
 
 
 def device_text(x: DLPackObject) -> str:
@@ -158,60 +165,75 @@ IN_ML_DTYPES = (
 )
 # The package that gives numpy a data type.
 INSTALLED = dict.fromkeys(IN_ML_DTYPES.split(), "ml_dtypes") | {"complex32": "ml_dtypes 0.6"}
-# Why x can't be exported: the attribute to blame, and what is wrong with it. C passes the key.
+# Why x can't be exported: the attribute to blame, what is wrong with it, and a cure. C passes the key, error.reason.
 REFUSALS = {
-    "not on CUDA": ("device", "expected memory of CUDA for __cuda_array_interface__"),
-    "on a GPU": ("device", "the CPU can't read this memory (copy it with the library that owns it)"),
-    "on CUDA": (
+    "not-on-cuda": ("device", "expected memory of CUDA for __cuda_array_interface__", ""),
+    "on-gpu": ("device", "the CPU can't read this memory", "copy it with the library that owns it"),
+    "on-cuda": (
         "device",
-        'the CPU can\'t read this memory (asdlpack(x, device="cpu", copy=None) copies it to the host)',
+        "the CPU can't read this memory",
+        'asdlpack(x, device="cpu", copy=None) copies it to the host',
     ),
-    "not allocated": (
+    "not-allocated": (
         "device",
-        "managed_tensor_allocator allocates memory of the CPU alone (allocate it with the library that uses the "
-        "device)",
+        "managed_tensor_allocator allocates memory of the CPU alone",
+        "allocate it with the library that uses the device",
     ),
     "handle": (
         "device",
         "its memory has a handle, not an address; expected memory of the CPU or of a device with addresses, such as "
         "CUDA",
+        "",
     ),
-    "read-only": ("readonly", "expected writable memory (asdlpack(x, copy=True) makes a writable copy)"),
-    "packed": ("dtype", f"items share bytes; the buffer protocol needs whole bytes ({AS_BYTES})"),
-    "packed for numpy": ("dtype", f"items share bytes; numpy needs whole bytes ({AS_BYTES})"),
-    "no format": ("dtype", "the buffer protocol has no format for it"),
-    "no typestr": ("dtype", "it has no typestr"),
-    "no Arrow type": (
+    "read-only": ("readonly", "expected writable memory", "asdlpack(x, copy=True) makes a writable copy"),
+    "packed": ("dtype", "items share bytes; the buffer protocol needs whole bytes", AS_BYTES),
+    "packed-for-numpy": ("dtype", "items share bytes; numpy needs whole bytes", AS_BYTES),
+    "no-format": ("dtype", "the buffer protocol has no format for it", AS_BYTES),
+    "no-typestr": ("dtype", "it has no typestr", AS_BYTES),
+    "no-arrow-type": (
         "dtype",
-        f"expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them ({AS_BYTES})",
+        "expected bool, an int, a uint or a float16, float32 or float64, as Arrow has them",
+        AS_BYTES,
     ),
-    "no DLTensor": ("dtype", f"a DLTensor can't describe items padded to bytes ({AS_BYTES})"),
-    "no legacy capsule": (
+    "no-dltensor": ("dtype", "a DLTensor can't describe items padded to bytes", AS_BYTES),
+    "no-legacy-capsule": (
         "dtype",
         "a legacy capsule can't describe items padded to bytes; expected a consumer that passes max_version=(1, 0) or "
         "later",
+        "",
     ),
-    "not compact": (
+    "not-compact": (
         "strides",
-        "frombuffer takes bytes; expected it compact (use frombuffer(asdlpack(obj, copy=True), ...))",
+        "frombuffer takes bytes; expected it compact",
+        "use frombuffer(asdlpack(obj, copy=True), ...)",
     ),
-    "not row-major": ("strides", "expected row-major memory without gaps (asdlpack(x, copy=True) makes it so)"),
-    "not column-major": ("strides", "expected column-major memory without gaps (numpy.asfortranarray(x) makes it so)"),
+    "not-row-major": ("strides", "expected row-major memory without gaps", "asdlpack(x, copy=True) makes it so"),
+    "not-column-major": (
+        "strides",
+        "expected column-major memory without gaps",
+        "numpy.asfortranarray(x) makes it so",
+    ),
 }
 
 
-def refusal(x: DLPackObject, name: str) -> str:
-    """Returns a text such as "readonly True: expected writable memory"."""
-    attribute, reason = REFUSALS[name]
-    if name in ("no format", "no typestr"):
-        dtype = x.dtype
-        installed = INSTALLED[dtype] if dtype in INSTALLED and not x._is_packed else None
-        reason += f" ({f'with {installed} numpy.asarray(x) has it; ' if installed else ''}{AS_BYTES})"
-    if not x._is_row_major:
-        reason = reason.replace(AS_BYTES, AS_COPIED_BYTES)
-    value = device_text(x).removeprefix("device ") if attribute == "device" else getattr(x, attribute)
-    return f"{attribute} {value}{f' of shape {x.shape}' * (attribute == 'strides')}: {reason}"
+def as_bytes(x: DLPackObject) -> str:
+    """Returns how to get the bytes of x."""
+    return AS_BYTES if x._is_row_major else AS_COPIED_BYTES
 
 
-def refuse(x: DLPackObject, name: str, kind: type[Exception]) -> Exception:
-    return kind(refusal(x, name))
+def refuse(x: DLPackObject, reason: str, kind: type[Exception] = BufferError) -> Exception:
+    """Returns an error such as "readonly True: expected writable memory"."""
+    attribute, expected, cure = REFUSALS[reason]
+    value = device_text(x) if attribute == "device" else getattr(x, attribute)
+    details = {attribute: value}
+    said = f"{attribute} {value}"
+    if attribute == "device":
+        said = f"device {value.removeprefix('device ')}"
+    elif attribute == "strides":
+        details["shape"] = x.shape
+        said += f" of shape {x.shape}"
+    elif cure is AS_BYTES:
+        cure = as_bytes(x)
+        if reason in ("no-format", "no-typestr") and value in INSTALLED and not x._is_packed:
+            cure = f"with {INSTALLED[value]} numpy.asarray(x) has it; {cure}"
+    return refusal(kind, reason, f"{said}: {expected}", cure, **details)

@@ -21,7 +21,6 @@ PROTOCOLS = (
 )
 IN_WORDS = tuple(["the buffer protocol" if protocol == "buffer" else protocol for protocol in PROTOCOLS])
 MOST = 100  # characters quoted of a foreign text
-FILLED = "pass obj.filled(), in which masked items are obj.fill_value"  # copy_into replaces this hint
 NO_MEMORY = MemoryError, SystemError  # CPython 3.11 may lose a MemoryError and raise SystemError
 
 
@@ -84,17 +83,18 @@ def text_of(error: BaseException) -> str:
         return f"(its text can't be read: {type_name(bare(failure))})"
 
 
-def exception_text(error: BaseException) -> str:
-    """Returns "BufferError: its message". Cuts a long message in the middle, since it may quote other errors."""
+def kind_and_message(error: BaseException) -> tuple[str, str]:
+    """Returns ("BufferError", its message). Cuts a long message in the middle, since it may quote other errors."""
     message = text_of(error)
     if len(message) > 20 * MOST:
         message = f"{message[: 10 * MOST]} ... {message[-10 * MOST :]}"
-    return f"{type_name(error)}: {message}" if message else type_name(error)
+    return type_name(error), message
 
 
-def kind_and_message(error: BaseException) -> tuple[str, str]:
-    kind, _, message = exception_text(error).partition(": ")
-    return kind, message
+def exception_text(error: BaseException) -> str:
+    """Returns "BufferError: its message"."""
+    kind, message = kind_and_message(error)
+    return f"{kind}: {message}" if message else kind
 
 
 def unexpected(expected: str, value: object) -> str:

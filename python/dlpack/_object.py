@@ -8,8 +8,9 @@ from time import sleep
 from . import _pickle
 from ._dlpack import _stop_deleters, asdlpack
 from ._docs import DOCS
-from ._errors import AS_BYTES, AS_COPIED_BYTES, device_text, refusal
+from ._errors import as_bytes, device_text, refuse
 from ._foreign import PROTOCOLS, bare, exception_text, type_name
+from ._refusals import IMMUTABLE, details_of, quoted, reason_of, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ def wait_for_deleters() -> None:
         sleep(0.001)
 
 
-IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 BEFORE_BUFFER = PROTOCOLS[: PROTOCOLS.index("buffer")]
 
 
@@ -87,7 +87,7 @@ INSTEAD = {
 
 
 def no_array(use: str, kind: type[Exception] = TypeError) -> Exception:
-    return kind(f"'dlpack.DLPackObject' object {use}: it isn't an array ({AN_ARRAY})")
+    return refusal(kind, "no-array", f"'dlpack.DLPackObject' object {use}: it isn't an array", AN_ARRAY)
 
 
 def lacking(name: str, instead: str) -> property:
@@ -95,9 +95,8 @@ def lacking(name: str, instead: str) -> property:
 
     # Defaults, not closure cells: a free-threaded build locks a cell to read it, and a fork may copy it locked.
     def refuse(x: DLPackObject, name: str = name, instead: str = instead) -> Any:
-        raise AttributeError(
-            f"'dlpack.DLPackObject' object has no attribute '{name}': it isn't an array; use {instead}"
-        )
+        said = f"'dlpack.DLPackObject' object has no attribute '{name}': it isn't an array; use {instead}"
+        raise refusal(AttributeError, "no-array", said, attribute=name)
 
     return property(refuse)
 
@@ -129,8 +128,9 @@ def interface(x: DLPackObject, stream: int | None = None) -> dict[str, Any]:
     return made
 
 
-def absent(attribute: str, error: Exception) -> AttributeError:
-    return AttributeError(f"{attribute}: {exception_text(error)}")
+def absent(attribute: str, error: Exception) -> Exception:
+    said, cure = quoted(error)
+    return refusal(AttributeError, reason_of(error), f"{attribute}: {said}", cure, **details_of(error))
 
 
 def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool | None = None) -> NDArray[Any]:
@@ -141,7 +141,7 @@ def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool |
     """
     x = self._on_cpu
     if x._is_packed:
-        raise BufferError(refusal(x, "packed for numpy"))
+        raise refuse(x, "packed-for-numpy")
     import numpy
 
     described = interface(x)
@@ -182,10 +182,10 @@ class Speaker:
 
 
 def type_of(x: DLPackObject) -> Any:
-    name, as_bytes = x.dtype, AS_BYTES if x._is_row_major else AS_COPIED_BYTES
+    name = x.dtype
 
-    def none(reason: str) -> BufferError:
-        return BufferError(f"dtype {name}: {reason} ({as_bytes})")
+    def none(why: str) -> Exception:
+        return refusal(BufferError, "not-in-numpy", f"dtype {name}: {why}", as_bytes(x), dtype=name)
 
     try:
         import ml_dtypes

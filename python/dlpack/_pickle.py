@@ -6,6 +6,7 @@ from _operator import index  # importing operator takes longer
 
 from ._dlpack import asdlpack, from_pointer, frombuffer
 from ._foreign import short_repr
+from ._refusals import parts_of, refusal, reworded
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., 
     try:
         x = self._on_cpu
     except BufferError as error:
-        raise TypeError(f"a DLPackObject can't be pickled: {error}") from None
+        said = f"a DLPackObject can't be pickled: {parts_of(error)[0]}"
+        raise reworded(error, said, kind=TypeError) from None
     if not x._is_row_major and not x._is_column_major:
         x = asdlpack(x, copy=True)
     memory: Any = from_pointer(x.pointer, x.nbytes, "uint8", readonly=x.readonly, owner=x)
@@ -60,7 +62,8 @@ def restored(form: object = None, *arguments: Any) -> DLPackObject:
     """Return the pickled object over the unpickler's memory, or over a copy if that memory is misaligned."""
     if type(form) is int and form > FORM:
         found = short_repr(form)
-        raise ValueError(f"pickle of a DLPackObject: it has form {found}, expected {FORM} (upgrade dlpack-go here)")
+        said = f"pickle of a DLPackObject: it has form {found}, expected {FORM}"
+        raise refusal(ValueError, "newer-pickle", said, "upgrade dlpack-go here", form=form)
     try:
         dtype, shape, order, memory = arguments
         bytes_given = memoryview(memory).nbytes
@@ -70,12 +73,14 @@ def restored(form: object = None, *arguments: Any) -> DLPackObject:
             raise ValueError(f"form {form} and order {short_repr(order)}, expected {FORM} and 'C' or 'F'")
         x = rebuilt(memory, dtype, shape, strides=column_major(shape) if order == "F" else None, copy=None)
     except (BufferError, TypeError, ValueError) as error:
-        raise ValueError(f"pickle of a DLPackObject: it is damaged, or its buffers are others ({error})") from error
+        said = f"pickle of a DLPackObject: it is damaged, or its buffers are others ({error})"
+        raise refusal(ValueError, "damaged-pickle", said) from error
     if bytes_given != x.nbytes:
-        raise ValueError(
+        said = (
             f"pickle of a DLPackObject: it has {bytes_given} bytes, expected {x.nbytes} for {dtype} of shape {shape}; "
-            "it is damaged, or its buffers are others (give loads what buffer_callback got, in that order)"
+            "it is damaged, or its buffers are others"
         )
+        raise refusal(ValueError, "damaged-pickle", said, "give loads what buffer_callback got, in that order")
     return x
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._foreign import NO_MEMORY, bare, text_of
+from ._foreign import NO_MEMORY, bare, exception_text, text_of
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -10,6 +10,48 @@ if TYPE_CHECKING:
 
 in_words: Any = None  # of _sayings, once that is loaded
 KINDS = {1: ValueError, 2: BufferError, 3: MemoryError, 4: RuntimeError}  # core.h's enum status
+IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+ELSEWHERE = "copy into a new array, and from there by the library that owns the target"
+
+
+class Cure(str):
+    """A cure that leads to a copy, or that differs by the object. A plain str serves for every object as it is.
+
+    for_target: the cure for copy_into's target, since what is written to a copy would be lost.
+    for_capsule: the cure for a source that is a capsule or a pointer to a structure; None if it is the same.
+    purpose: what follows "pass copy=None", such as " to convert"; None if the cure is another.
+    key: of a cure of the Go core; else "".
+    A pickle holds it as a plain str, so that a process without this package can read an error."""
+
+    for_target: str
+    for_capsule: str
+    purpose: str | None
+    key: str
+
+    def __new__(
+        cls,
+        text: str,
+        for_target: str = ELSEWHERE,
+        for_capsule: str | None = None,
+        purpose: str | None = None,
+        key: str = "",
+    ) -> Cure:
+        self = str.__new__(cls, text)
+        self.for_target, self.for_capsule, self.purpose, self.key = for_target, for_capsule or text, purpose, key
+        return self
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (f"{self}",)
+
+
+def pass_copy(purpose: str = "") -> Cure:
+    """Returns the cure of asdlpack's errors that is to pass copy=None."""
+    return Cure(f"pass copy=None{purpose}", purpose=purpose)
+
+
+def for_target(cure: str) -> str:
+    """Returns the cure for an object that is copy_into's target."""
+    return cure.for_target if type(cure) is Cure else cure
 
 
 def refusal(kind: type[Exception], reason: str, said: str, cure: str = "", **details: Any) -> Exception:
@@ -17,32 +59,88 @@ def refusal(kind: type[Exception], reason: str, said: str, cure: str = "", **det
 
     reason: a stable id, error.reason for users; details: error.details, the names and values in the text."""
     error: Any = kind(f"{said} ({cure})" if cure else said)
-    error.reason = reason
-    error.details = details
-    error._said, error._cure = said, cure
+    error.reason, error.details = reason, details
+    error._said, error._cure, error._note = said, cure, ""
+    error._quote = None  # (text before, purpose, text after) of an error that is quoted, if its cure is copy=None
     return error  # type: ignore[no-any-return]
+
+
+def as_refusal(error: Any) -> Any:
+    """Returns an error that `refusal` made, or one with the text of a foreign error."""
+    kind = type(error)
+    is_builtin = type(kind) is type and kind.__flags__ & IMMUTABLE  # a foreign class may answer any name, or raise
+    if is_builtin and getattr(error, "_said", None) is not None:
+        return error
+    return refusal(BufferError, "", text_of(error))
 
 
 def parts_of(error: BaseException) -> tuple[str, str]:
     """Returns what an error says, and its cure; of a foreign error its whole text, and ""."""
-    said, cure = getattr(error, "_said", None), getattr(error, "_cure", None)
-    return (said, cure) if type(said) is str and type(cure) is str else (text_of(error), "")
+    error = as_refusal(error)
+    return error._said, error._cure  # type: ignore[attr-defined]
 
 
 def reason_of(error: BaseException) -> str:
     """Returns an error's id; "" of a foreign error."""
-    reason = getattr(error, "reason", "")
-    return reason if type(reason) is str else ""
+    return as_refusal(error).reason  # type: ignore[no-any-return]
 
 
-def reworded(error: Exception, said: str | None = None, cure: str | None = None) -> Exception:
-    """Returns an error of the same kind and reason, with another text, cure or both, and the cause of the first."""
-    before, former = parts_of(error)
-    details = getattr(error, "details", {})
-    new = refusal(type(error), reason_of(error), before if said is None else said, former if cure is None else cure)
-    new.details = details  # type: ignore[attr-defined]
+def details_of(error: BaseException) -> dict[str, Any]:
+    """Returns the names and values in an error's text; {} of a foreign error."""
+    return as_refusal(error).details  # type: ignore[no-any-return]
+
+
+def quoted(error: BaseException) -> tuple[str, Any]:
+    """Returns "BufferError: what it says" and the error's cure, for an error that quotes it."""
+    text, cure = exception_text(error), parts_of(error)[1]
+    said = text.removesuffix(f" ({cure})")
+    return (text, "") if said == text else (said, cure)
+
+
+def reworded(
+    error: Exception,
+    said: str | None = None,
+    cure: str | None = None,
+    note: str = "",
+    kind: type[Exception] | None = None,
+    **details: Any,
+) -> Exception:
+    """Returns an error of the same reason and cause with another text, kind, or more details. note: its last words."""
+    old = as_refusal(error)
+    new: Any = refusal(
+        type(error) if kind is None else kind,
+        old.reason,
+        old._said if said is None else said,
+        old._cure if cure is None else cure,
+        **(old.details | details),
+    )
+    if last := note or old._note:
+        new._note, new.args = last, (f"{new}{last}",)
     new.__cause__ = error.__cause__
-    return bare(new)
+    return bare(new)  # type: ignore[no-any-return]
+
+
+def of_asdlpack(error: Exception, call: str = "asdlpack(obj, copy=None)", afterwards: str = "") -> Exception:
+    """Returns an error of asdlpack for another function: copy=None becomes a call of asdlpack."""
+    old = as_refusal(error)
+    said, cure = old._said, old._cure
+    if old._quote is not None:
+        before, purpose, after = old._quote
+        said = f"{before} (pass {call}{purpose}){after}"
+    if is_to_copy(cure):
+        cure = f"pass {call}{cure.purpose}"
+    return reworded(error, said, f"{cure}{afterwards}", kind=BufferError)
+
+
+def is_to_copy(cure: Any) -> bool:
+    """True if a cure is to pass copy=None."""
+    return type(cure) is Cure and cure.purpose is not None
+
+
+def is_cured_by_copy(error: BaseException) -> bool:
+    """True if the cure of an error, or of one that it quotes, is to pass copy=None."""
+    error = as_refusal(error)
+    return error._quote is not None or is_to_copy(error._cure)  # type: ignore[attr-defined]
 
 
 def refused(status: int, data: bytes) -> Exception:

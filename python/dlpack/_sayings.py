@@ -5,7 +5,7 @@ Loaded at the first refusal.
 
 from __future__ import annotations
 
-from ._refusals import refusal
+from ._refusals import Cure, pass_copy, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -272,6 +272,12 @@ CURES = {
     "fill-byte": "pass as many items as fill the last byte",
 }
 
+# Cures that neither copy nor differ by the object.
+SAFE = "compact-with-library give-length count-units add-offset synchronise beside-capture name-type nearest no-float16"
+SAFE_CURES = {*SAFE.split(), "repack"}
+PASS_COPY = "pass copy=None"
+CAPSULE = "dlpack.asdlpack(source)"
+
 # Words within the others.
 WORDS = {
     "nothing": "",
@@ -327,13 +333,13 @@ def in_words(kind: type[Exception], data: bytes) -> Exception:
             details[name] = int(shown[name], 0)
         elif form != "'":
             details[name], shown[name] = value_of(form, shown[name], shown)
+    helps = cure_of(cure, shown, details) if cure else ""
     if of_cure:
         for name in names[len(forms) :]:
             del details[name]
     if subject in ("source", "target"):
         details["side"] = subject
     said = (SUBJECTS[subject] + SAYINGS[saying]).format_map(shown)
-    helps = CURES[cure].format_map(shown) if cure else ""
     error: Any = refusal(kind, REASON_OF.get(saying, saying), said, helps)
     error.details = details
     return error  # type: ignore[no-any-return]
@@ -352,3 +358,14 @@ def value_of(form: str, text: str, shown: Shown) -> tuple[Any, str]:
         return tuple(items), f"{', '.join(others)} or {last}" if others else last
     names = text.split(" ")
     return tuple(names), '"' + '" or "'.join(names) + '"'
+
+
+def cure_of(key: str, shown: Shown, details: dict[str, Any]) -> str:
+    form = CURES[key]
+    text = form.format_map(shown)
+    if key in SAFE_CURES:
+        return text
+    if form.startswith(PASS_COPY):
+        return pass_copy(text.removeprefix(PASS_COPY))
+    capsule = form.format_map(Shown(shown, object=CAPSULE)) if details.get("object") == "source" else None
+    return Cure(text, for_capsule=capsule, key=key)

@@ -17,6 +17,7 @@ from multiprocessing import AuthenticationError, current_process, reduction
 from ._dlpack import DLPackObject, from_pointer, frombuffer
 from ._foreign import exception_text
 from ._pickle import are, dtype_of, rebuilt
+from ._refusals import refusal, reworded
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLP
     try:
         wanted = from_pointer(mmap.PAGESIZE, shape, dtype)  # computes the size, reads nothing
     except BufferError as error:
-        reason = str(error).partition(" (")[0]
-        raise BufferError(f'{reason} (name a type of DLPack in native byte order, such as "float32")') from None
+        raise reworded(error, cure='name a type of DLPack in native byte order, such as "float32"') from None
     try:
         memory = new_memory(max(wanted.nbytes, 1))  # no system maps 0 bytes
     except OSError as error:
@@ -323,24 +323,22 @@ def received(*passed: Any) -> Memory:
         raise damaged(error) from error
 
 
-def damaged(error: Exception) -> ValueError:
-    return ValueError(f"dlpack.shared: the message is damaged: {error} (send it again)")
+def damaged(error: Exception) -> Exception:
+    return refusal(ValueError, "damaged-message", f"dlpack.shared: the message is damaged: {error}", "send it again")
 
 
-def not_received(error: Exception) -> RuntimeError | MemoryError:
+def not_received(error: Exception) -> Exception:
     """Returns the error for a failed receipt. An OSError would silently end a process of a Pool, which then hangs."""
     if isinstance(error, AuthenticationError):
-        return RuntimeError(
-            f"dlpack.shared: it can't be received: {error} (before it is sent, give both processes the same "
-            "multiprocessing.current_process().authkey)"
-        )
+        said = f"dlpack.shared: it can't be received: {error}"
+        cure = "before it is sent, give both processes the same multiprocessing.current_process().authkey"
+        return refusal(RuntimeError, "other-key", said, cure)
     if isinstance(error, OSError) and error.errno in (errno.ENOMEM, *WAYS_OUT):
         found = worded(error, "it can't be received")
         return found if isinstance(found, MemoryError) else RuntimeError(found.strerror)
-    return RuntimeError(
-        f"dlpack.shared: the memory can't be taken from the process that sent it: {exception_text(error)} (keep that "
-        "process running, and its folder pymp-... in that for temporary files, which both must see, and take it once)"
-    )
+    said = f"dlpack.shared: the memory can't be taken from the process that sent it: {exception_text(error)}"
+    cure = "keep that process running, and its folder pymp-... in that for temporary files, which both must see, and "
+    return refusal(RuntimeError, "no-sender", said, f"{cure}take it once")
 
 
 def reduced(x: DLPackObject) -> Any:
@@ -355,10 +353,8 @@ def reduced(x: DLPackObject) -> Any:
             return part, (memory, dtype_of(x), x.shape, x.strides, offset)
     elif isinstance(memory, mmap.mmap) and memory.__module__ == __name__ and not x.readonly:
         # pickle finds functions by name: those of this import, which don't fit the memory of the other.
-        raise RuntimeError(
-            "dlpack.shared: the memory was made before the package was imported anew, and can't be passed on (copy it "
-            "into memory that is made now)"
-        )
+        said = "dlpack.shared: the memory was made before the package was imported anew, and can't be passed on"
+        raise refusal(RuntimeError, "imported-anew", said, "copy it into memory that is made now")
     return x.__reduce_ex__(4)  # its result fits pickles of every protocol
 
 

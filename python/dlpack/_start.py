@@ -6,6 +6,7 @@ import os
 from errno import EAGAIN, EFBIG, EINVAL, EMFILE, ENFILE, ENOMEM, ENOSPC, EPERM
 
 from ._dlpack import _start_copy
+from ._refusals import refusal
 
 FAILURES = {
     "addresses": (MemoryError, "it reserves {number} MiB of address space, and a limit forbids that ({text})"),
@@ -78,7 +79,7 @@ def start_failed(path: bytes, name: str, number: int, text: bytes | None, error:
 def failure(path: bytes, name: str, number: int = 0, text: str = "", reason: str = "") -> Exception:
     kind, form = FAILURES[name]
     found = form.format(path=words(path), number=number, text=text, reason=reason)
-    return kind(f"the Go core can't start: {found}")
+    return refusal(kind, "core-start", f"the Go core can't start: {found}", cause=name)
 
 
 def words(text: bytes | None) -> str:

@@ -1,7 +1,7 @@
 """Hints: what to pass instead of an object that was refused. Imported when the first hint is needed.
 
-Each function looks at one object and returns its hint; None if there is none, or if it might not work. Some also get
-the text of the error."""
+Each function looks at one object and returns its hint; None if there is none, or if it might not work. A plain str
+leads to a copy, so that copy_into's target gets another cure. A Cure has the hint for a target."""
 
 from __future__ import annotations
 
@@ -10,44 +10,56 @@ import os
 import stat
 from sys import modules  # the dict itself: sys loses it at exit
 
-from ._foreign import FILLED, MOST, NO_MEMORY, PROTOCOLS, is_a, is_numpy_scalar
+from ._foreign import MOST, NO_MEMORY, PROTOCOLS, is_a, is_numpy_scalar
+from ._refusals import Cure
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# A copy-on-write mapping: consumers may write to it without changing the file, even if they ignore the read-only flag.
-MAPPED = "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY)"
-BYREF = "pass ctypes.pointer(...) instead of ctypes.byref(...)"
+
+def for_both(hint: str) -> Cure:
+    """Returns a hint that serves for copy_into's target, too: it leads to the object's own memory, or to none."""
+    return Cure(hint, hint)
+
+
+def mapped(begin: str, end: str = "") -> Cure:
+    """Returns the hint for an open file. The mapping is copy-on-write: consumers may write to it without changing the
+    file, even if they ignore the read-only flag. A target's file has to change."""
+    hint = "pass mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_{}), which maps the file"
+    return Cure(f"{begin}{hint.format('COPY')}{end}", f"{begin}open it in mode 'r+b', and {hint.format('WRITE')}")
+
+
+BYREF = for_both("pass ctypes.pointer(...) instead of ctypes.byref(...)")
 # Hints for objects of a class, by its library and name.
 INSTEAD = {
     "_ctypes.CArgObject": BYREF,  # since CPython 3.13
     "SimpleITK.Image": "pass SimpleITK.GetArrayFromImage(obj)",
-    "_io.BytesIO": "pass obj.getbuffer()",
+    "_io.BytesIO": for_both("pass obj.getbuffer()"),
     "_io.StringIO": "pass obj.getvalue().encode()",
-    "astropy.NDData": "pass obj.data",
+    "astropy.NDData": for_both("pass obj.data"),
     "astropy.TimeBase": "pass obj.jd1, and then obj.jd2, whose sum is days",
     "av.Frame": "pass obj.to_ndarray()",
     "builtins.CArgObject": BYREF,
     "cv2.UMat": "pass obj.get()",
     "dask.Delayed": "pass obj.compute()",
-    "gguf.ReaderTensor": "pass obj.data",
-    "h5py.Empty": "it has no items",
+    "gguf.ReaderTensor": for_both("pass obj.data"),
+    "h5py.Empty": for_both("it has no items"),
     "jax.JAXSparse": "pass obj.todense()",
     "jax.PRNGKeyArray": "pass jax.random.key_data(obj)",
-    "keras.KerasTensor": "it has no memory: pass what the model returns",
-    "multiprocessing.SynchronizedBase": "pass obj.get_obj()",
+    "keras.KerasTensor": for_both("it has no memory: pass what the model returns"),
+    "multiprocessing.SynchronizedBase": for_both("pass obj.get_obj()"),
     "narwhals.LazyFrame": "pass obj.collect(), or a column of it",
     "onnx.TensorProto": "pass onnx.numpy_helper.to_array(obj)",
-    "pandas.BaseGroupBy": "pass [group for name, group in obj][0], and so on: its groups one by one",
+    "pandas.BaseGroupBy": for_both("pass [group for name, group in obj][0], and so on: its groups one by one"),
     "polars.LazyFrame": "pass obj.collect(), or a column of it",
     "pyarrow.BufferOutputStream": "pass obj.getvalue()",
     "pyarrow.SparseCOOTensor": "pass obj.to_tensor()",
     "pyarrow.SparseCSCMatrix": "pass obj.to_tensor()",
     "pyarrow.SparseCSFTensor": "pass obj.to_tensor()",
     "pyarrow.SparseCSRMatrix": "pass obj.to_tensor()",
-    "pymupdf.Pixmap": "pass obj.samples_mv",
+    "pymupdf.Pixmap": for_both("pass obj.samples_mv"),
     "quadrants.Matrix": "pass obj.to_numpy()",
     "rasterio.DatasetReaderBase": "pass obj.read()",
     "scipy._spbase": "pass obj.toarray()",
@@ -59,7 +71,7 @@ INSTEAD = {
     "tensorflow.IndexedSlices": "pass obj.values, and then obj.indices",
     "tensorflow.RaggedTensor": "pass obj.to_tensor()",
     "tensorflow.SparseTensor": "pass tensorflow.sparse.to_dense(obj)",
-    "tensorflow.SymbolicTensor": "it has no memory: pass what the function returns",
+    "tensorflow.SymbolicTensor": for_both("it has no memory: pass what the function returns"),
 }
 # Hints for objects that hold arrays by name: the attribute with the names, and the expression for one array.
 BY_NAME = {
@@ -178,7 +190,7 @@ def has_memory(item: Any) -> bool:
 
 def of_closed(obj: Any) -> str | None:
     is_file = isinstance(obj, io.IOBase) or callable(getattr(obj, "readable", None))
-    return "it is closed: pass an open one" if is_file and obj.closed is True else None
+    return for_both("it is closed: pass an open one") if is_file and obj.closed is True else None
 
 
 def of_class(obj: object) -> str | None:
@@ -201,7 +213,8 @@ def of_names(obj: Any) -> str | None:
 
 
 def of_int(obj: object) -> str | None:
-    return "for an address use dlpack.from_pointer" if isinstance(obj, int) and not isinstance(obj, bool) else None
+    is_address = isinstance(obj, int) and not isinstance(obj, bool)
+    return for_both("for an address use dlpack.from_pointer") if is_address else None
 
 
 def of_list(obj: Any) -> str | None:
@@ -209,16 +222,19 @@ def of_list(obj: Any) -> str | None:
         return None
     for i, item in enumerate(obj[:MOST]):
         if has_memory(item):
-            return f"pass obj[{i}], and so on: its items one by one"
+            return for_both(f"pass obj[{i}], and so on: its items one by one")
     if shape_of(obj) is not None:
         return "pass numpy.asarray(obj)"
-    return "pass numpy.asarray(obj[0]), and so on: its items one by one" if shape_of(obj[0]) is not None else None
+    hint = "pass numpy.asarray(obj[0]), and so on: its items one by one"
+    return for_both(hint) if shape_of(obj[0]) is not None else None
 
 
 def of_path(obj: object) -> str | None:
     if isinstance(obj, str):
-        return "of a file's name pass numpy.memmap(obj, mode='c'); of text pass obj.encode()"
-    return "pass numpy.memmap(obj, mode='c'), which maps the file" if hasattr(type(obj), "__fspath__") else None
+        hint = "of a file's name pass numpy.memmap(obj, mode='{}')"
+        return Cure(f"{hint.format('c')}; of text pass obj.encode()", hint.format("r+"))
+    hint = "pass numpy.memmap(obj, mode='{}'), which maps the file"
+    return Cure(hint.format("c"), hint.format("r+")) if hasattr(type(obj), "__fspath__") else None
 
 
 def of_container(obj: Any) -> str | None:
@@ -232,7 +248,7 @@ def of_container(obj: Any) -> str | None:
         return None
     items = list(obj)
     if items and has_memory(items[0]):
-        return "pass list(obj)[0], and so on: its items one by one"
+        return for_both("pass list(obj)[0], and so on: its items one by one")
     return "pass numpy.asarray(list(obj))" if shape_of(items) is not None else None
 
 
@@ -249,7 +265,7 @@ def of_pandas(obj: Any) -> str | None:
     if dtype == "category":
         return "pass obj.codes"
     if hasattr(obj, "asi8"):
-        return "pass obj.asi8, their ticks as int64"
+        return for_both("pass obj.asi8, their ticks as int64")
     if dtype.startswith("interval"):
         return "pass numpy.asarray(obj.left), and then obj.right so" if has_numbers(obj.left) else None
     if hasattr(obj.dtype, "pyarrow_dtype"):
@@ -289,7 +305,8 @@ def of_duckdb(obj: Any) -> str | None:
 def of_qt(obj: Any) -> str | None:
     if "PyQt6.QImage" not in classes_of(obj) or obj.isNull():
         return None
-    return "pass dlpack.from_pointer(int(obj.bits()), (obj.height(), obj.bytesPerLine()), 'uint8', owner=obj)"
+    shape = "(obj.height(), obj.bytesPerLine())"
+    return for_both(f"pass dlpack.from_pointer(int(obj.bits()), {shape}, 'uint8', owner=obj)")
 
 
 def of_cffi(obj: object) -> str | None:
@@ -297,7 +314,7 @@ def of_cffi(obj: object) -> str | None:
         return None
     kind = modules["_cffi_backend"].typeof(obj)
     is_sized = kind.kind in ("array", "pointer") and kind.item.kind not in ("void", "function")
-    return "pass ffi.buffer(obj)" if is_sized else None
+    return for_both("pass ffi.buffer(obj)") if is_sized else None
 
 
 def of_pyarrow_scalar(obj: Any) -> str | None:
@@ -316,7 +333,7 @@ def of_storage(obj: Any) -> str | None:
     if is_typed and str(obj.dtype).startswith("torch.q"):
         return None
     dtype = "obj.dtype" if is_typed else "torch.uint8"
-    return f"pass torch.empty(0, dtype={dtype}, device=obj.device).set_(obj)"
+    return for_both(f"pass torch.empty(0, dtype={dtype}, device=obj.device).set_(obj)")
 
 
 def of_array(obj: Any) -> str | None:
@@ -324,7 +341,7 @@ def of_array(obj: Any) -> str | None:
     if not callable(obj.__array__):
         return None
     if look_up(obj, "shape") is None:  # a dataset of h5py.Empty
-        return "it has no items"
+        return for_both("it has no items")
     dtype = look_up(obj, "dtype")
     name = dtype.__name__ if isinstance(dtype, type) else look_up(dtype, "name")
     is_other = isinstance(name, str) and name.lower().startswith(NO_NUMBERS)
@@ -338,7 +355,7 @@ def of_dict(obj: Any) -> str | None:
     for i, name in enumerate(obj.keys()):
         if has_memory(obj[name]):
             place = f"obj[{name!r}]" if isinstance(name, str | int) else "next(iter(obj.values()))"
-            return f"pass {place}, and so on: its values one by one"
+            return for_both(f"pass {place}, and so on: its values one by one")
         if i == MOST or not isinstance(obj, dict):
             break
     return None
@@ -346,7 +363,7 @@ def of_dict(obj: Any) -> str | None:
 
 def of_buf(obj: Any) -> str | None:
     """Hint for multiprocessing's SharedMemory."""
-    return "pass obj.buf" if isinstance(obj.buf, memoryview) else None
+    return for_both("pass obj.buf") if isinstance(obj.buf, memoryview) else None
 
 
 def of_file(obj: Any) -> str | None:
@@ -369,9 +386,8 @@ def of_file(obj: Any) -> str | None:
     if not stat.S_ISREG(status.st_mode):  # a pipe or device
         return read
     if obj.writable() is True:
-        mapped = f"after obj.flush() pass {MAPPED}, which maps the file"
-        return mapped if status.st_size else f"{mapped}; if it is empty {read}"
-    return f"pass {MAPPED}, which maps the file" if status.st_size else read
+        return mapped("after obj.flush() ", "" if status.st_size else f"; if it is empty {read}")
+    return mapped("") if status.st_size else read
 
 
 def instead_of_pointer(obj: Any) -> str | None:
@@ -384,14 +400,16 @@ def instead_of_pointer(obj: Any) -> str | None:
 
 
 def of_unmasked(obj: Any) -> str | None:
-    return FILLED if obj.mask.any() else "pass obj.data"
+    unmasked = "pass obj.data"
+    is_masked = obj.mask.any()
+    return Cure("pass obj.filled(), in which masked items are obj.fill_value" if is_masked else unmasked, unmasked)
 
 
-def of_items(obj: Any, text: str) -> str | None:
-    """Hint for memory whose items DLPack lacks; text is the error's. Doesn't trust a foreign class: makes no array or
+def of_items(obj: Any, reason: str) -> str | None:
+    """Hint for memory whose items DLPack lacks; reason is the error's. Doesn't trust a foreign class: makes no array or
     view from its description of the memory."""
     numpy = modules["numpy"] if "numpy" in modules else None
-    owner = obj.obj if isinstance(obj, memoryview) and "Python objects" in text else obj
+    owner = obj.obj if isinstance(obj, memoryview) and reason == "objects" else obj
     if numpy is not None and isinstance(owner, numpy.ndarray | numpy.generic):
         array = numpy.asarray(obj)
         return of_numpy("obj" if type(obj) is numpy.ndarray else "numpy.asarray(obj)", array.dtype, array)
@@ -402,14 +420,16 @@ def of_items(obj: Any, text: str) -> str | None:
     if not has_buffer_of_python(obj):
         return None
     with memoryview(obj) as view:
-        if "long double" in text:
+        if reason == "long-double":
             if view.format in ("g", "Zg"):  # a long double of numpy
                 return f"pass numpy.asarray(obj).astype('{'float64' if view.format == 'g' else 'complex128'}')"
             return "pass numpy.frombuffer(memoryview(obj).tobytes(), 'g').astype('float64')"
-        flat = "memoryview(obj).cast('B')" if view.c_contiguous else "memoryview(obj).tobytes()"
-        if "pointers" in text:
-            return f"pass {flat if view.c_contiguous else f'memoryview({flat})'}.cast('Q'), the addresses"
-        return f"pass {flat}, its bytes"
+        is_compact = view.c_contiguous
+    flat = "memoryview(obj).cast('B')" if is_compact else "memoryview(obj).tobytes()"
+    hint = f"pass {flat}, its bytes"
+    if reason == "pointers":
+        hint = f"pass {flat if is_compact else f'memoryview({flat})'}.cast('Q'), the addresses"
+    return for_both(hint) if is_compact else hint
 
 
 def of_numpy(name: str, dtype: Any, array: Any = None) -> str | None:
@@ -419,8 +439,10 @@ def of_numpy(name: str, dtype: Any, array: Any = None) -> str | None:
         return f"pass {name}{order}"
     if kind in "fc":
         return f"pass {name}.astype('{'float64' if kind == 'f' else 'complex128'}')"
+    if kind in "mM" and order:
+        return f"pass {name}.astype('int64'), their ticks"
     if kind in "mM":
-        return f"pass {name}.{'astype' if order else 'view'}('int64'), their ticks"
+        return for_both(f"pass {name}.view('int64'), their ticks")
     if kind in "OTSU" and array is not None and dtype.itemsize <= MOST:
         items = array.flat[:MOST].tolist()
         if kind == "O" and len({item.shape for item in items if hasattr(item, "shape") and has_numbers(item)}) == 1:
@@ -428,21 +450,20 @@ def of_numpy(name: str, dtype: Any, array: Any = None) -> str | None:
         if numbers := type_of_numbers(items):
             return f"pass {name}{'.astype(object)' if kind == 'T' else ''}.astype({numbers}"
     if kind == "U":
-        return f"pass {name}[..., None].view('{'>u4' if order else 'uint32'}'){order}, its code points"
+        view, end = f"pass {name}[..., None].view('{'>u4' if order else 'uint32'}')", ", its code points"
+        return Cure(f"{view}{order}{end}", f"{view}{end}")
     for field in dtype.names or ():
         if dtype[field].kind in "biufc" and dtype[field].alignment <= 8:
-            return f"pass {name}[{field!r}], with copy=None, one field"
+            return Cure(f"pass {name}[{field!r}], with copy=None, one field", f"pass {name}[{field!r}], one field")
     if kind not in "SV" or dtype.hasobject:
         return None
     if dtype.str == "|V2" and dtype.names is None and array is not None and array.flags.c_contiguous:
-        return f"if it was saved as bfloat16, pass dlpack.frombuffer({name}, 'bfloat16', {name}.shape)"
-    return f"pass {name}[..., None].view('uint8'), its bytes"
+        return for_both(f"if it was saved as bfloat16, pass dlpack.frombuffer({name}, 'bfloat16', {name}.shape)")
+    return for_both(f"pass {name}[..., None].view('uint8'), its bytes")
 
 
-def of_conversion(source: Any, text: str) -> str | None:
-    """Hint for a source whose data type differs from the target's; text is "source is int8 (3,), target is ..."."""
-    words = text.split()
-    given, wanted = words[words.index("is") + 1], words[words.index("target") + 2]
+def of_conversion(source: Any, given: str, wanted: str) -> str | None:
+    """Hint for a source whose data type differs from that of the target."""
     kinds = classes_of(source)
     if "torch.Tensor" in kinds and hasattr(modules["torch"], wanted):
         return f"pass source.to(torch.{wanted})"
@@ -456,12 +477,11 @@ def of_conversion(source: Any, text: str) -> str | None:
     return f"pass numpy.asarray(dlpack.asdlpack(source, copy=None)).astype('{wanted}')"
 
 
-def of_shape(source: Any, text: str) -> str | None:
+def of_shape(source: Any, shape: str) -> str | None:
     """Hint for a source whose shape differs from the target's, with the same number of items."""
-    kinds, shape = classes_of(source), text.partition("target is ")[2].partition(" (")[2].partition(")")[0]
-    if "numpy.ndarray" not in kinds and "torch.Tensor" not in kinds:
-        return None
-    return f"pass source.reshape({'target.shape' if '...' in shape else f'({shape})'})"
+    kinds = classes_of(source)
+    shape = "target.shape" if "..." in shape else shape
+    return f"pass source.reshape({shape})" if "numpy.ndarray" in kinds or "torch.Tensor" in kinds else None
 
 
 def of_frame(obj: Any) -> str | None:
@@ -479,7 +499,7 @@ def of_frame(obj: Any) -> str | None:
     return of_numpy("numpy.asarray(obj)", array.dtype, array)
 
 
-def of_wrapper(obj: Any, refusal: str) -> str | None:
+def of_wrapper(obj: Any, refusal: str = "") -> str | None:
     """Hint for torch's tensors that wrap other tensors, or have no memory."""
     kinds = classes_of(obj)
     if "torch.Tensor" not in kinds:
@@ -491,14 +511,15 @@ def of_wrapper(obj: Any, refusal: str) -> str | None:
         return f"pass {name}.dequantize()"
     if "torch.MaskedTensor" in kinds:
         return "pass obj.get_data()"
-    return "it has no memory: pass what is made outside its FakeTensorMode" if "torch.FakeTensor" in kinds else None
+    outside = for_both("it has no memory: pass what is made outside its FakeTensorMode")
+    return outside if "torch.FakeTensor" in kinds else None
 
 
-def of_parts(obj: Any, refusal: str) -> str | None:
+def of_parts(obj: Any) -> str | None:
     """Hint for other tensors without memory of their own, which torch.compile can flatten into plain tensors."""
     for name in obj.__tensor_flatten__()[0]:
         if getattr(obj, name).data_ptr():
-            return f"pass obj.{name}, and so on: its tensors one by one"
+            return for_both(f"pass obj.{name}, and so on: its tensors one by one")
     return None
 
 
@@ -514,17 +535,17 @@ def of_tensor(obj: Any, refusal: str) -> str | None:
     if obj.is_meta:
         return "pass torch.empty_like(obj, device='cpu'), since obj has no memory"
     if "different CUDA device" in refusal:
-        return "make its device the current one: with torch.cuda.device(obj.device)"
+        return for_both("make its device the current one: with torch.cuda.device(obj.device)")
     if obj.is_nested:
         return f"pass {name}.to_padded_tensor(0)"
     if "doesn't have storage" in refusal and str(obj.layout) == "torch.strided":
-        return "it has no memory inside torch.func.vmap and the like: pass what these return"
+        return for_both("it has no memory inside torch.func.vmap and the like: pass what these return")
     if obj.is_conj():
         return f"pass {name}.resolve_conj()"
     if obj.is_quantized:
         return f"pass {name}.dequantize()"
     if str(obj.dtype).startswith("torch.bits"):
-        return f"pass {name}.view(torch.{'uint8' if obj.element_size() == 1 else 'int16'})"
+        return for_both(f"pass {name}.view(torch.{'uint8' if obj.element_size() == 1 else 'int16'})")
     if str(obj.layout) != "torch.strided":
         return f"pass {name}.to_dense()"
     return "pass obj.detach()" if obj.requires_grad else None
@@ -740,7 +761,7 @@ HINTS: dict[str, tuple[Callable[..., str | None], ...]] = {
         of_file,
     ),
     "refuses": (of_wrapper, of_tensor, of_refusing),
-    "data is NULL": (of_wrapper, of_parts),
+    "no memory": (of_wrapper, of_parts),
     "items": (of_items,),
     "Arrow": (of_pyarrow_object, of_polars, of_pandas_object, of_duckdb_relation, of_xarray, of_nanoarrow),
     "table": (of_frame,),

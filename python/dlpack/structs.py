@@ -29,8 +29,9 @@ from ._arrow import stream_was_read
 from ._delegate import refuse_copy
 from ._describe import is_taken_over, looked_at
 from ._dlpack import _newest_version, _register_structures, _share_structure, asdlpack
-from ._errors import needless_owner, of_asdlpack, refusal
+from ._errors import needless_owner, refuse
 from ._pickle import PADDED
+from ._refusals import is_cured_by_copy, of_asdlpack, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -124,18 +125,17 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
     try:
         x = looked_at(obj)._ordered
     except BufferError as error:
-        text, copied = of_asdlpack(error), "asdlpack(obj, copy=None)"
-        if writable and copied in text:
-            unseen = "; obj does not see what is written there"
-            afterwards = ", and afterwards copy_into(x, obj)" if has_writable_buffer(obj) else unseen
-            text = f"{text.replace(copied, f'x = {copied}')[:-1]}{afterwards})"
-        raise BufferError(text) from None
+        if not writable or not is_cured_by_copy(error):
+            raise of_asdlpack(error) from None
+        unseen = "; obj does not see what is written there"
+        afterwards = ", and afterwards copy_into(x, obj)" if has_writable_buffer(obj) else unseen
+        raise of_asdlpack(error, "x = asdlpack(obj, copy=None)", afterwards) from None
     if writable and x.readonly:
-        raise stream_was_read(obj, BufferError(refusal(x, "read-only")))
+        raise stream_was_read(obj, refuse(x, "read-only"))
     if writable and (lost := refuse_copy(obj, x, "")):
         raise lost
     if x._flags & PADDED:
-        raise BufferError(refusal(x, "no DLTensor"))
+        raise refuse(x, "no-dltensor")
     if is_taken_over(obj):
         x = asdlpack(obj)._ordered
     capsule = x.__dlpack__(max_version=_newest_version)
@@ -165,10 +165,8 @@ def read_structure(
     else only read."""
     for kind, (structure, of_structure) in enumerate(zip(STRUCTURES, POINTERS, strict=True)):
         if type(obj) is structure:
-            return TypeError(
-                f"asdlpack: expected a pointer to the {structure.__name__}, got the structure itself (pass "
-                "ctypes.pointer of it)"
-            )
+            said = f"asdlpack: expected a pointer to the {structure.__name__}, got the structure itself"
+            return refusal(TypeError, "structure", said, "pass ctypes.pointer of it", type=structure.__name__)
         if type(obj) is of_structure and (owner is None or structure is DLTensor):
             return partial(_share_structure, obj, kind, takes and structure is not DLTensor, owner, copy, device)
     return needless_owner(obj)

@@ -1,0 +1,280 @@
+"""Errors as data: error.reason and error.details, kept by pickle and by functions that change the text."""
+
+import copy
+import ctypes
+import io
+import mmap
+import multiprocessing
+import pickle
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import dlpack
+from dlpack import asdlpack, borrow, copy_into, from_pointer, frombuffer
+from dlpack._refusals import ELSEWHERE, Cure, of_asdlpack, pass_copy, refusal, reworded
+from support.alone import uses_dev_shm
+from support.capi import Exporter, Speaks
+from support.hints import expression_of, hint_of
+
+INTERFACE = {"version": 3, "shape": (2,), "typestr": "<f4"}
+PACKED = frombuffer(bytearray(8), "int4")
+SWAPPED = np.zeros(3, ">f4")
+
+
+def consumed():
+    array = np.zeros(2)
+    capsule = array.__dlpack__()
+    np.from_dlpack(Speaks(__dlpack__=lambda **words: capsule, __dlpack_device__=lambda: (1, 0)))
+    return capsule
+
+
+def refused(*_, **__):
+    raise BufferError("locked (unlock it)")
+
+
+def misaligned():
+    memory = np.zeros(65, "u1")
+    return memory[1 - memory.ctypes.data % 2 :][:64]
+
+
+# What raises an error, its kind and id, and some of its details.
+REFUSALS = {
+    "nothing shared": (lambda: asdlpack(5), TypeError, "no-protocol", {"type": "int"}),
+    "a type": (lambda: asdlpack(bytes), TypeError, "no-instance", {}),
+    "a mask": (lambda: asdlpack(np.ma.zeros(2)).shape, BufferError, "mask", {"type": "MaskedArray"}),
+    "a consumed capsule": (lambda: asdlpack(consumed()), ValueError, "consumed-capsule", {"name": "used_dltensor"}),
+    "a pointer": (lambda: from_pointer(np.zeros(2), 2, "uint8"), TypeError, "pointer", {}),
+    "a device": (lambda: asdlpack(b"ab", device="gpu"), ValueError, "device", {"device": "'gpu'"}),
+    "an owner": (lambda: asdlpack(b"ab", owner=1), TypeError, "needless-owner", {}),
+    "alignment": (lambda: asdlpack(misaligned(), align=64), BufferError, "alignment", {"align": 64}),
+    "an interface": (
+        lambda: asdlpack(Speaks(__array_interface__={**INTERFACE, "data": "no"})).shape,
+        ValueError,
+        "array-interface",
+        {"protocol": "__array_interface__", "field": "data"},
+    ),
+    "a producer": (
+        lambda: asdlpack(Speaks(__dlpack__=refused)).shape,
+        BufferError,
+        "refused",
+        {"type": "support.capi.Speaks", "protocol": None},
+    ),
+    "two protocols": (
+        lambda: asdlpack(SWAPPED).shape,
+        BufferError,
+        "refused",
+        {"type": "numpy.ndarray", "protocol": "__array_interface__"},
+    ),
+    "a read-only target": (
+        lambda: copy_into(b"ab", b"cd"),
+        BufferError,
+        "read-only-target",
+        {"side": "target", "type": "bytes"},
+    ),
+    "a source": (lambda: copy_into(5, bytearray(1)), TypeError, "no-protocol", {"side": "source", "type": "int"}),
+    "a capsule's bytes": (lambda: frombuffer(np.zeros(1).__dlpack__(), "u1"), TypeError, "no-memory-of-its-own", {}),
+    "a borrowed read-only buffer": (
+        lambda: borrow(b"ab", writable=True).__enter__(),
+        BufferError,
+        "read-only",
+        {"readonly": True},
+    ),
+    "what borrow words anew": (
+        lambda: borrow(SWAPPED, writable=True).__enter__(),
+        BufferError,
+        "refused",
+        {"protocol": "__array_interface__"},
+    ),
+    "padded items": (
+        lambda: borrow(np.zeros(2, ml_dtypes.int4)).__enter__(),
+        BufferError,
+        "no-dltensor",
+        {"dtype": "int4"},
+    ),
+    "packed items in a buffer": (lambda: memoryview(PACKED), BufferError, "packed", {"dtype": "int4"}),
+    "packed items in numpy": (lambda: PACKED.__array__(), BufferError, "packed-for-numpy", {"dtype": "int4"}),
+    "items without a typestr": (lambda: PACKED.__array_interface__, AttributeError, "no-typestr", {"dtype": "int4"}),
+    "items that Arrow lacks": (lambda: PACKED.__arrow_c_array__(), BufferError, "no-arrow-type", {"dtype": "int4"}),
+    "no memory of CUDA": (
+        lambda: asdlpack(b"ab").__cuda_array_interface__,
+        AttributeError,
+        "not-on-cuda",
+        {"device": "kDLCPU:0"},
+    ),
+    "gaps": (
+        lambda: frombuffer(asdlpack(np.zeros(8, "u1")[::2]), "u1"),
+        BufferError,
+        "not-compact",
+        {"shape": (4,), "strides": (2,)},
+    ),
+    "a column": (
+        lambda: asdlpack(np.zeros((2, 2, 2)).T).__arrow_c_array__(),
+        BufferError,
+        "not-row-major",
+        {"shape": (2, 2, 2), "strides": (1, 2, 4)},
+    ),
+    "no array": (lambda: iter(asdlpack(b"ab")), TypeError, "no-array", {}),  # type: ignore[call-overload]
+    "another device in a pickle": (
+        lambda: pickle.dumps(from_pointer(4096, 2, "uint8", device="vulkan")),
+        TypeError,
+        "on-gpu",
+        {"device": "kDLVulkan:0"},
+    ),
+}
+
+
+def error_of(call):
+    with pytest.raises((AttributeError, BufferError, TypeError, ValueError)) as caught:
+        call()
+    return caught.value
+
+
+class OfBuiltins(pickle.Unpickler):
+    """Reads pickles as they are read where this package is absent."""
+
+    def find_class(self, module, name):
+        assert module.partition(".")[0] != "dlpack"
+        return super().find_class(module, name)
+
+
+@pytest.mark.parametrize("what", REFUSALS)
+def test_an_error_tells_its_reason_and_details_as_data(what):
+    call, kind, reason, details = REFUSALS[what]
+    error = error_of(call)
+    assert type(error) is kind
+    assert error.reason == reason
+    assert error.details.items() >= details.items()
+    assert not {"numpy", "dlpack"} & {type(value).__module__.partition(".")[0] for value in error.details.values()}
+
+
+@pytest.mark.parametrize("what", REFUSALS)
+def test_reason_and_details_survive_pickle_and_copy(what):
+    error = error_of(REFUSALS[what][0])
+    copies = [copy.copy(error), copy.deepcopy(error)]
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        copies.append(OfBuiltins(io.BytesIO(pickle.dumps(error, protocol))).load())
+    for each in copies:
+        assert type(each) is type(error)
+        assert (str(each), each.reason, each.details) == (str(error), error.reason, error.details)
+
+
+def test_a_refusal_survives_with_all_of_its_parts():
+    error = refusal(ValueError, "id", "a", Cure("pass b"), number=1)
+    error = reworded(error, note="; c", side="target")
+    assert str(error) == "a (pass b); c"
+    for each in copy.copy(error), *(pickle.loads(pickle.dumps(error, i)) for i in range(pickle.HIGHEST_PROTOCOL + 1)):
+        again = reworded(each, cure="pass d")
+        assert str(again) == "a (pass d); c"
+        assert type(again) is ValueError
+        assert (again.reason, again.details) == ("id", {"number": 1, "side": "target"})
+
+
+def test_a_cure_by_copy_is_worded_anew_for_other_functions():
+    error = of_asdlpack(refusal(ValueError, "id", "a", pass_copy(" to b")), "f(obj)", "; c")
+    assert type(error) is BufferError
+    assert str(error) == "a (pass f(obj) to b; c)"
+
+
+def test_an_error_of_another_class_keeps_its_own_reason_to_itself():
+    class Foreign(ValueError):
+        reason = "theirs"
+
+        def __getattr__(self, name):
+            raise KeyError(name)
+
+    error = reworded(Foreign("text (cure)"), "other", kind=ValueError)
+    assert error.reason == ""
+    assert str(reworded(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"), "text", kind=ValueError)) == "text"
+
+
+class Pair(ctypes.Structure):
+    _fields_ = [("a", ctypes.c_int), ("b", ctypes.c_short)]
+
+
+def file_of(path):
+    path.write_bytes(bytes(8))
+    return path
+
+
+# Targets that are refused with a hint which leads to their own memory, and their bytes.
+OWN = {
+    "a BytesIO": (lambda path: io.BytesIO(bytes(8)), io.BytesIO.getvalue),
+    "text": (lambda path: np.array(["a"]), np.ndarray.tobytes),
+    "bytes": (lambda path: np.array([b"ab", b"cd"]), np.ndarray.tobytes),
+    "times": (lambda path: np.zeros(2, "M8[s]"), np.ndarray.tobytes),
+    "fields": (lambda path: np.zeros(2, [("a", "i4"), ("b", "f8")]), np.ndarray.tobytes),
+    "a masked array": (lambda path: np.ma.array([0, 0], mask=[False, True]), lambda obj: obj.data.tobytes()),
+    "a masked array without masked items": (lambda path: np.ma.zeros(2), lambda obj: obj.data.tobytes()),
+    "structures of ctypes": (lambda path: (Pair * 2)(), bytes),
+    "pointers of ctypes": (lambda path: (ctypes.c_void_p * 2)(), bytes),
+    "a list of arrays": (lambda path: [np.zeros(2), np.zeros(3)], lambda obj: obj[0].tobytes()),
+    "a dict of arrays": (lambda path: {"a": np.zeros(2)}, lambda obj: obj["a"].tobytes()),
+    "an Array of multiprocessing": (
+        lambda path: multiprocessing.Array("i", 3),
+        lambda obj: bytes(memoryview(obj.get_obj())),
+    ),
+    "a path": (file_of, lambda obj: obj.read_bytes()),
+    "a name": (lambda path: str(file_of(path)), lambda obj: open(obj, "rb").read()),
+    "a file": (
+        lambda path: open(file_of(path), "r+b"),
+        lambda obj: open(obj.name, "rb").read(),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("what", [pytest.param(it, marks=uses_dev_shm if "Array of" in it else ()) for it in OWN])
+def test_hint_for_a_target_leads_to_its_own_memory(what, tmp_path):
+    make, bytes_of = OWN[what]
+    obj = make(tmp_path / "file")
+    before, error = bytes_of(obj), error_of(lambda: copy_into(b"\1", obj))
+    assert error.details["side"] == "target"
+    names = {"dlpack": dlpack, "mmap": mmap, "numpy": np, "obj": obj}
+    instead = eval(expression_of(hint_of(str(error))), names)
+    memory = np.asarray(asdlpack(instead, copy=None))
+    copy_into(np.ones(memory.shape, memory.dtype), instead)
+    assert bytes_of(obj) != before
+
+
+# Targets that are refused with a hint for a source, which leads to a copy.
+COPIES = {
+    "a list": lambda: [1, 2],
+    "a set": lambda: {1, 2},
+    "a range": lambda: range(3),
+    "a generator": lambda: (number for number in range(3)),
+    "text of numbers": lambda: np.array(["1", "2"]),
+    "objects": lambda: np.array([1, 2], object),
+    "long doubles": lambda: np.zeros(2, "g"),
+    "a chararray of numbers": lambda: np.char.array([b"1", b"2"]),
+    "big-endian numbers by an interface": lambda: Speaks(__array_interface__=SWAPPED.__array_interface__, keep=SWAPPED),
+    "big-endian times": lambda: np.array([1], ">M8[s]"),
+    "strided pointers": lambda: memoryview((ctypes.c_void_p * 4)())[::2],
+    "an indirect buffer": lambda: Exporter(strides=(1,), suboffsets=(0,), readonly=False),
+    "text in memory": lambda: io.StringIO("text"),
+    "a reader": lambda: io.BufferedReader(io.BytesIO(b"ab")),
+    "an array without __dlpack__": lambda: Speaks(__array__=np.zeros(2).__array__),
+}
+
+
+@pytest.mark.parametrize("what", COPIES)
+def test_hint_for_a_target_leads_to_no_copy(what):
+    if what == "long doubles" and np.dtype("g").itemsize == 8:
+        pytest.skip("on Windows they are doubles")
+    obj = COPIES[what]()
+    error = error_of(lambda: copy_into(b"\1", obj))
+    assert error.details["side"] == "target"
+    assert hint_of(str(error)) == ELSEWHERE
+    if not isinstance(obj, Exporter):
+        assert hint_of(str(error_of(lambda: asdlpack(COPIES[what]()).shape))) != ELSEWHERE
+
+
+def test_every_hint_of_a_class_has_one_for_a_target():
+    """A plain str leads to a copy. A Cure never names a function that makes one."""
+    from dlpack._ways_out import INSTEAD
+
+    assert [hint for hint in INSTEAD.values() if type(hint) is Cure]
+    for name, hint in INSTEAD.items():
+        copies = [each for each in ("to_", "todense", "toarray", "asarray", "encode", "compute") if each in hint]
+        assert not copies or type(hint) is str, name
