@@ -16,7 +16,7 @@ static const char *refusal_of(const struct memory *self, int flags)
         return "read-only";
     }
     if (asks_for(flags, PyBUF_ND) && object_is_packed(self)) {
-        return "packed";
+        return "packed-for-buffer";
     }
     if (asks_for(flags, PyBUF_ND | PyBUF_FORMAT) && self->names.format[0] == '\0') {
         return "no-format";

@@ -331,10 +331,10 @@ def named_device(text: str) -> tuple[int, int] | Exception:
     device_type = types.get(name.removeprefix("kDL").lower())
     if device_type is None:
         said = f"device {short_repr(text)}: unknown; expected one of {', '.join(types)}, and an id as in 'cuda:1'"
-        return refusal(ValueError, "device", said, device=short_repr(text))
+        return refusal(ValueError, "unknown-device", said, device=short_repr(text))
     if colon and not (number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31):
         said = f"device {short_repr(text)}: expected the id behind the colon, as in 'cuda:1'"
-        return refusal(ValueError, "device", said, device=short_repr(text))
+        return refusal(ValueError, "unknown-device", said, device=short_repr(text))
     return device_type, int(number or 0)
 
 

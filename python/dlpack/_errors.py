@@ -186,7 +186,7 @@ REFUSALS = {
         "",
     ),
     "read-only": ("readonly", "expected writable memory", "asdlpack(x, copy=True) makes a writable copy"),
-    "packed": ("dtype", "items share bytes; the buffer protocol needs whole bytes", AS_BYTES),
+    "packed-for-buffer": ("dtype", "items share bytes; the buffer protocol needs whole bytes", AS_BYTES),
     "packed-for-numpy": ("dtype", "items share bytes; numpy needs whole bytes", AS_BYTES),
     "no-format": ("dtype", "the buffer protocol has no format for it", AS_BYTES),
     "no-typestr": ("dtype", "it has no typestr", AS_BYTES),

@@ -46,7 +46,7 @@ REFUSALS = {
     "a mask": (lambda: asdlpack(np.ma.zeros(2)).shape, BufferError, "mask", {"type": "MaskedArray"}),
     "a consumed capsule": (lambda: asdlpack(consumed()), ValueError, "consumed-capsule", {"name": "used_dltensor"}),
     "a pointer": (lambda: from_pointer(np.zeros(2), 2, "uint8"), TypeError, "pointer", {}),
-    "a device": (lambda: asdlpack(b"ab", device="gpu"), ValueError, "device", {"device": "'gpu'"}),
+    "a device": (lambda: asdlpack(b"ab", device="gpu"), ValueError, "unknown-device", {"device": "'gpu'"}),
     "an owner": (lambda: asdlpack(b"ab", owner=1), TypeError, "needless-owner", {}),
     "alignment": (lambda: asdlpack(misaligned(), align=64), BufferError, "alignment", {"align": 64}),
     "an interface": (
@@ -93,7 +93,7 @@ REFUSALS = {
         "no-dltensor",
         {"dtype": "int4"},
     ),
-    "packed items in a buffer": (lambda: memoryview(PACKED), BufferError, "packed", {"dtype": "int4"}),
+    "packed items in a buffer": (lambda: memoryview(PACKED), BufferError, "packed-for-buffer", {"dtype": "int4"}),
     "packed items in numpy": (lambda: PACKED.__array__(), BufferError, "packed-for-numpy", {"dtype": "int4"}),
     "items without a typestr": (lambda: PACKED.__array_interface__, AttributeError, "no-typestr", {"dtype": "int4"}),
     "items that Arrow lacks": (lambda: PACKED.__arrow_c_array__(), BufferError, "no-arrow-type", {"dtype": "int4"}),
