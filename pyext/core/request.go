@@ -131,8 +131,8 @@ func readBuffer(request *C.struct_request, d *dlpack.Description) error {
 func addDims(d *dlpack.Description, shape []int64) error {
 	ndim := d.NDim + len(shape)
 	if ndim > dlpack.MaxNDim {
-		return dlpack.Unsupported(dlpack.FormatDimensions, dlpack.Number("own", len(shape)),
-			dlpack.Number("ndim", ndim), dlpack.Number("most", dlpack.MaxNDim))
+		return dlpack.Unsupported(dlpack.FormatDimensions, dlpack.Text("field", d.Field),
+			dlpack.Number("own", len(shape)), dlpack.Number("ndim", ndim), dlpack.Number("most", dlpack.MaxNDim))
 	}
 	stride := d.DataType.ItemSize()
 	for i := len(shape) - 1; i >= 0; i-- {
