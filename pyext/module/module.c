@@ -189,6 +189,27 @@ static PyObject *connect(PyObject *Py_UNUSED(module), PyObject *functions)
     return connected ? new_none() : NULL;
 }
 
+/* Adds core.h's numbers that Python uses. -1: error. */
+static int add_numbers(PyObject *module)
+{
+    static const struct {
+        const char *name;
+        long value;
+    } numbers[] = {
+        {"_COPY_ALIGNMENT", COPY_ALIGNMENT},
+        {"_MAX_NDIM", MAX_NDIM},
+        {"_LEGACY_STREAM", STREAM_LEGACY},
+        {"_UNKNOWN_STREAM", STREAM_UNKNOWN},
+        {"_IS_COPIED", DLPACK_FLAG_BITMASK_IS_COPIED},
+        {"_PADDED", DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED},
+    };
+    int added = 0;
+    for (int i = 0; i < COUNT_OF(numbers) && added == 0; i++) {
+        added = PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value);
+    }
+    return added;
+}
+
 static int module_exec(PyObject *module)
 {
     /* Deleters take the GIL by PyGILState_Ensure, which knows only the main interpreter. */
@@ -196,7 +217,7 @@ static int module_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "dlpack works in the main interpreter only, and this is a sub-interpreter");
         return -1;
     }
-    if (python_init(module) < 0 || start_init() < 0 || type_init(module) < 0) {
+    if (python_init(module) < 0 || start_init() < 0 || type_init(module) < 0 || add_numbers(module) < 0) {
         return -1;
     }
     return PyModule_AddStringConstant(module, "__version__", DLPACK_GO_VERSION);

@@ -10,7 +10,7 @@ from sys import byteorder, modules  # the dict itself: sys loses it at exit
 
 from . import _dlpack
 from ._arrow import ARROW, stream_was_read
-from ._dlpack import _structure_reader, asdlpack, from_pointer, frombuffer
+from ._dlpack import _COPY_ALIGNMENT, _MAX_NDIM, _structure_reader, asdlpack, from_pointer, frombuffer
 from ._errors import hint_for, needless_owner
 from ._foreign import field, is_a, short_repr, unexpected
 from ._refusals import as_refusal, is_cured_by_copy, of_asdlpack, pass_copy, refusal, reworded
@@ -30,13 +30,11 @@ BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 SMALL_INTS = [f"int{bits}" for bits in range(1, 8)]
 
 # Same values as in core.h.
-COPY_ALIGNMENT = 64  # bytes
-MAX_NDIM = 64
 
 SHAPE = "shape: expected an int, or a sequence of ints, of 64 bits"
 STRIDES = "strides: expected elements, an int or a sequence of ints, of 64 bits"
 COPY = "copy: expected True, False or None"
-ALIGN = f"align: expected None or a power of two from 1 to {COPY_ALIGNMENT}, to which copies are aligned"
+ALIGN = f"align: expected None or a power of two from 1 to {_COPY_ALIGNMENT}, to which copies are aligned"
 OFFSET = "offset: expected bytes, an int of 64 bits from 0 on"
 POINTER = "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer"
 DTYPE = "dtype: expected a name such as 'float32', or an object that carries one (of numpy, ml_dtypes or torch)"
@@ -80,7 +78,7 @@ def plain_asdlpack(
 def aligned(obj: Any, call: Callable[[], DLPackObject], align: object, copy: bool | None) -> Any:
     """Returns a call with the result of `call`, at an address that is a multiple of align. Asks a producer at once,
     since it may export other memory each time. A refused capsule is not consumed."""
-    step = fitting(align, 1, COPY_ALIGNMENT + 1)
+    step = fitting(align, 1, _COPY_ALIGNMENT + 1)
     if step is None or step & (step - 1):
         return wrong(ALIGN, align, (align,))
     is_capsule = type(obj) is type(_dlpack.DLPackObject.__dlpack_c_exchange_api__)
@@ -233,7 +231,7 @@ def lengths(value: object, expected: str) -> tuple[int, ...] | Exception:
 
 
 def items_of(value: Any) -> tuple[object, ...]:
-    """Returns the items of a sequence, such as an array, but at most MAX_NDIM + 1; for anything else, (value,).
+    """Returns the items of a sequence, such as an array, but at most _MAX_NDIM + 1; for anything else, (value,).
 
     A DLPackObject (only its type has _tensor) isn't a sequence: its __len__ and __getitem__ only raise a hint."""
     kind = type(value)
@@ -241,7 +239,7 @@ def items_of(value: Any) -> tuple[object, ...]:
     is_sequence = is_sequence and not hasattr(kind, "keys") and not hasattr(kind, "_tensor")
     if not is_sequence or isinstance(value, (int, str, bytes, bytearray)) or getattr(value, "shape", None) == ():
         return (value,)
-    count = min(len(value), MAX_NDIM + 1)
+    count = min(len(value), _MAX_NDIM + 1)
     return tuple([value[i] for i in range(count)])  # a generator would turn StopIteration into RuntimeError
 
 

@@ -50,7 +50,9 @@ def explain(obj: object, protocol: str, error: Exception) -> Exception:
             cure = hint_for("items", obj, reason)
         elif reason == "data-is-null":
             cure = hint_for("no memory", obj)
-        error = reworded(error, cure=cure, protocol=protocol)
+        if cure != old._cure or old is not error:
+            error = reworded(error, cure=cure)
+        error.details["protocol"] = protocol  # type: ignore[attr-defined]
     return stream_failed(obj, error) if protocol == "__arrow_c_stream__" else error
 
 

@@ -8,8 +8,19 @@ from __future__ import annotations
 
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
-from ._arguments import COPY_ALIGNMENT, INTS, device_ints, fitting, integers
-from ._dlpack import _import, _inspect, _newest_version, _producer_calls, _read_by_others, asdlpack
+from ._arguments import INTS, device_ints, fitting, integers
+from ._dlpack import (
+    _COPY_ALIGNMENT,
+    _IS_COPIED,
+    _LEGACY_STREAM,
+    _UNKNOWN_STREAM,
+    _import,
+    _inspect,
+    _newest_version,
+    _producer_calls,
+    _read_by_others,
+    asdlpack,
+)
 from ._errors import check_stream_named, flat_bytes, refused_by_all, wrong_answer
 from ._foreign import bare, type_name
 from ._refusals import refusal
@@ -31,12 +42,11 @@ if TYPE_CHECKING:
 # "meta". ImportError says that the export needs a library which is missing.
 refusal_kinds = BufferError, TypeError, ValueError, RuntimeError, ImportError
 KEYWORDS = "stream", "max_version", "dl_device", "copy"
-LEGACY_STREAM, UNKNOWN_STREAM, NO_ORDERING = 1, 0, -1
+NO_ORDERING = -1
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 OF_CUDA = CUDA, CUDA_HOST, CUDA_MANAGED
 TAKE_DEFAULT_STREAM = CUDA, CUDA_MANAGED  # torch's pinned tensors, kDLCUDAHost, accept no stream
 MOST_NESTED = 4  # nested calls of producers; a deeper producer is asked once
-IS_COPIED = 2  # DLPACK_FLAG_BITMASK_IS_COPIED
 
 
 def export_keywords() -> tuple[tuple[str, ...], ...]:
@@ -57,7 +67,7 @@ def export_otherwise(
     unless copy=None has to copy. lacks_stream: the memory is CUDA's, and nobody named a stream."""
     x, stream, max_version, dl_device, copy = arguments
     if lacks_stream and (dl_device is None or is_own_device(x.obj, dl_device)):
-        return partial(x.__dlpack__, LEGACY_STREAM, max_version=max_version, dl_device=dl_device, copy=copy)
+        return partial(x.__dlpack__, _LEGACY_STREAM, max_version=max_version, dl_device=dl_device, copy=copy)
     if fits and (x._copy is False or can_be_shared(given)):
         return partial(itself, given)
     if refusal is None:
@@ -116,12 +126,12 @@ def export_of(
         return tensor
     # Asks for nothing twice: a producer's capsule is ordered on the stream already, and a copy is made already if the
     # producer says so, or the import copied.
-    if tensor.protocol == x.protocol and tensor._stream == UNKNOWN_STREAM and dl_device is None:
+    if tensor.protocol == x.protocol and tensor._stream == _UNKNOWN_STREAM and dl_device is None:
         stream = None
     if tensor._is_copy:
         if tensor.protocol != x.protocol and copy is True:
             copy = None  # the copy from another protocol was made for this call alone
-    elif tensor._flags & IS_COPIED:
+    elif tensor._flags & _IS_COPIED:
         if copy is False:
             return refusal(
                 BufferError, "copy-alone", "copy=False: the producer gives a copy alone; pass copy=None or True"
@@ -161,7 +171,7 @@ def import_refused(x: DLPackObject, refusal: BaseException, is_asked: bool) -> D
         return serve_by_others(x, refusal, x._copy)
     asked = {"max_version": _newest_version} if is_asked else None
     capsule, last = ask(x.obj, None, None, asked, refusal)
-    return taken(x, (capsule, LEGACY_STREAM) if last is None else last, x._copy)
+    return taken(x, (capsule, _LEGACY_STREAM) if last is None else last, x._copy)
 
 
 def asked_again(
@@ -191,8 +201,8 @@ def move(x: DLPackObject, target: tuple[int, int], copy: bool | None) -> Any:
 def moved(tensor: DLPackObject | BaseException, target: tuple[int, int], copy: bool | None) -> Any:
     if is_error(tensor):
         return tensor
-    is_as_promised = tensor._is_row_major and not tensor.readonly and tensor.pointer % COPY_ALIGNMENT == 0
-    if copy and tensor._flags & IS_COPIED and is_as_promised:
+    is_as_promised = tensor._is_row_major and not tensor.readonly and tensor.pointer % _COPY_ALIGNMENT == 0
+    if copy and tensor._flags & _IS_COPIED and is_as_promised:
         copy = None
     return partial(asdlpack, tensor, device=target, copy=copy)
 
@@ -270,8 +280,8 @@ def is_refusal(error: BaseException) -> bool:
 
 def order_of(stream: object) -> int:
     """Returns the stream that orders the memory of a producer which was asked for `stream`."""
-    number = LEGACY_STREAM if stream is None else fitting(stream)
-    return UNKNOWN_STREAM if number is None or number < 0 else number
+    number = _LEGACY_STREAM if stream is None else fitting(stream)
+    return _UNKNOWN_STREAM if number is None or number < 0 else number
 
 
 def ask_for_import(
@@ -287,12 +297,12 @@ def ask_for_import(
     if refusal is not None and is_final(refusal):
         return refusal
     if stream is None and device_type(obj) in TAKE_DEFAULT_STREAM:
-        stream = LEGACY_STREAM
+        stream = _LEGACY_STREAM
     capsule, refusal = ask(obj, stream, copy, asked, refusal)
-    if refusal is not None and order != LEGACY_STREAM and not is_final(refusal):
+    if refusal is not None and order != _LEGACY_STREAM and not is_final(refusal):
         device = device_type(obj)
         if device in TAKE_DEFAULT_STREAM or (device not in (None, CPU) and fitting(stream) == NO_ORDERING):
-            order = LEGACY_STREAM
+            order = _LEGACY_STREAM
             capsule, refusal = ask(obj, order if device in TAKE_DEFAULT_STREAM else None, copy, None, refusal)
     return (capsule, order) if refusal is None else refusal
 
@@ -306,7 +316,7 @@ def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | No
         return ask_for_import(obj, None, None)
     words: Words = {"max_version": _newest_version, "dl_device": target, **({} if copy is None else {"copy": copy})}
     capsule, refusal = call(obj, words)
-    return ask_for_import(obj, None, None, words, refusal) if refusal is not None else (capsule, LEGACY_STREAM)
+    return ask_for_import(obj, None, None, words, refusal) if refusal is not None else (capsule, _LEGACY_STREAM)
 
 
 def device_type(obj: Any) -> int | None:

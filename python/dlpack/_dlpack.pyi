@@ -1,7 +1,7 @@
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import _Pointer, c_char_p, c_void_p
-from typing import Any, ClassVar, Protocol, SupportsIndex, TypeAlias, final
+from typing import Any, ClassVar, Final, Protocol, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer, CapsuleType
 
@@ -65,6 +65,14 @@ def from_pointer(
     stream: SupportsIndex | _Stream | None = None,
 ) -> DLPackObject: ...
 def copy_into(source: object, target: object) -> None: ...
+
+_COPY_ALIGNMENT: Final[int]
+_MAX_NDIM: Final[int]
+_LEGACY_STREAM: Final[int]
+_UNKNOWN_STREAM: Final[int]
+_IS_COPIED: Final[int]
+_PADDED: Final[int]
+
 def _inspect(capsule: CapsuleType, /) -> tuple[str, DLPackObject | None]: ...
 def _connect(functions: dict[str, Any], /) -> None: ...
 def _import(x: DLPackObject, capsule: object, stream: int, /) -> DLPackObject | BaseException: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _operator import index  # importing operator takes longer
 
-from ._dlpack import asdlpack, from_pointer, frombuffer
+from ._dlpack import _PADDED, asdlpack, from_pointer, frombuffer
 from ._foreign import short_repr
 from ._refusals import parts_of, refusal, reworded
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ._dlpack import DLPackObject
 
 FORM = 1  # version of the arguments that a pickle holds for `restored`
-PADDED = 4  # DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
 
 
 def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., DLPackObject], tuple[Any, ...]]:
@@ -55,7 +54,7 @@ class Writable:
 
 def dtype_of(x: DLPackObject) -> str:
     """Returns the data type as frombuffer accepts it; for items padded to bytes, the typestr of ml_dtypes."""
-    return f"|V1 {x.dtype}" if x._flags & PADDED else x.dtype
+    return f"|V1 {x.dtype}" if x._flags & _PADDED else x.dtype
 
 
 def restored(form: object = None, *arguments: Any) -> DLPackObject:

@@ -17,36 +17,29 @@ ELSEWHERE = "copy into a new array, and from there by the library that owns the 
 class Cure(str):
     """A cure that leads to a copy, or that differs by the object. A plain str serves for every object as it is.
 
-    for_target: the cure for copy_into's target, since what is written to a copy would be lost.
-    for_capsule: the cure for a source that is a capsule or a pointer to a structure; None if it is the same.
-    purpose: what follows "pass copy=None", such as " to convert"; None if the cure is another.
-    key: of a cure of the Go core; else "".
     A pickle holds it as a plain str, so that a process without this package can read an error."""
 
-    for_target: str
-    for_capsule: str
-    purpose: str | None
-    key: str
-
-    def __new__(
-        cls,
-        text: str,
-        for_target: str = ELSEWHERE,
-        for_capsule: str | None = None,
-        purpose: str | None = None,
-        key: str = "",
-    ) -> Cure:
-        self = str.__new__(cls, text)
-        self.for_target, self.for_capsule, self.purpose, self.key = for_target, for_capsule or text, purpose, key
-        return self
+    for_target = ELSEWHERE  # the cure for copy_into's target: what is written to a copy would be lost
+    for_capsule: str | None = None  # the cure for a source that is a capsule or a pointer to a structure, if it differs
+    purpose: str | None = None  # what follows "pass copy=None", such as " to convert", if that is the cure
+    key = ""  # of a cure of the Go core
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         return str, (f"{self}",)
 
 
+def cure_by_side(text: str, for_target: str) -> Cure:
+    """Returns a cure with another one for copy_into's target."""
+    cure = Cure(text)
+    cure.for_target = for_target
+    return cure
+
+
 def pass_copy(purpose: str = "") -> Cure:
     """Returns the cure of asdlpack's errors that is to pass copy=None."""
-    return Cure(f"pass copy=None{purpose}", purpose=purpose)
+    cure = Cure(f"pass copy=None{purpose}")
+    cure.purpose = purpose
+    return cure
 
 
 def for_target(cure: str) -> str:
@@ -59,9 +52,14 @@ def refusal(kind: type[Exception], reason: str, said: str, cure: str = "", **det
 
     reason: a stable id, error.reason for users; details: error.details, the names and values in the text."""
     error: Any = kind(f"{said} ({cure})" if cure else said)
-    error.reason, error.details = reason, details
-    error._said, error._cure, error._note = said, cure, ""
-    error._quote = None  # (text before, purpose, text after) of an error that is quoted, if its cure is copy=None
+    error.__dict__ = {
+        "reason": reason,
+        "details": details,
+        "_said": said,
+        "_cure": cure,
+        "_note": "",
+        "_quote": None,  # (text before, purpose, text after) of an error that is quoted, if its cure is copy=None
+    }
     return error  # type: ignore[no-any-return]
 
 

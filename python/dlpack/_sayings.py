@@ -97,8 +97,7 @@ SAYINGS = {
     "shapes-differ": "source is {source_dtype} {source_shape}, target is {target_dtype} {target_shape}; expected one "
     "shape, since nothing is repeated",
     "repeated-items": "strides dimension {dimension} is 0: its {items} items are one; expected memory for each",
-    "overlapping-items": "strides dimension {dimension} is {stride} bytes, where items and smaller steps reach over "
-    "{reach}: items may overlap; expected memory for each",
+    "overlapping-items": "strides dimension {dimension} is {stride} bytes, and items reach over {reach}: items may overlap; expected memory for each",
     "not-compact": "{dtype} {shape} on {device} is not compact, row-major; expected such memory there",
     "part-of-byte": "{dtype} {shape} on {device} ends within a byte; expected whole bytes there",
     "chunks-changed": "chunks: their lengths or types changed while they were read; expected chunks that do not change",
@@ -115,14 +114,11 @@ SAYINGS = {
     "not-ordered": "the consumer's stream {consumer} can't be made to wait for the producer's stream {producer} "
     "({why})",
     "not-finished": "the producer's stream {producer} can't be waited for ({why})",
-    "no-handle": "the {whose}'s stream {stream} is no stream's handle ({why}); expected 1 (the legacy default "
-    "stream), 2 (the per-thread default stream) or the handle of a stream that is not destroyed",
+    "no-handle": "the {whose}'s stream {stream} is no stream's handle ({why}); expected 1 (legacy default stream), 2 (per-thread default stream) or the handle of a stream that exists",
     "capturing": "the {whose}'s stream {stream} is in the capture of a graph, whose work runs later: it can't wait "
     "for other work, nor other work for it",
     "swapped-on-device": "copy: a device can't reverse the bytes of items",
-    "scattered-on-device": "copy: strides of {strides} bytes on {device}: CUDA's copies would move the items one by "
-    "one, or in more than {most} blocks",
-    # texts that name a data type
+    "scattered-on-device": "copy: strides of {strides} bytes on {device}: CUDA's copies would move the items one by one, or in over {most} blocks",
     "unknown-name": '{type}: unknown; expected a name like "int32", "bfloat16" or "float32x4"',
     "objects": "{type}: Python objects; DLPack holds numbers",
     "text": "{type}: text; DLPack holds numbers",
@@ -250,8 +246,7 @@ CURES = {
     "copy-pointers": "copy it: bytes(memoryview(obj))",
     "copy-if-needed": "pass copy=None",
     "compact-with-library": "make it compact with the library that owns it",
-    "compact-by-owner": "copy to a compact one, and have the library that owns the target move it, as "
-    "target.copy_(compact) does in torch",
+    "compact-by-owner": "copy to a compact one, and have the target's library move it, as target.copy_(compact) does in torch",
     "native-order": "pass obj.astype(obj.dtype.newbyteorder('='))",
     "one-lane": "pass one lane an item",
     "give-length": "give the length: the rest is then left out",
@@ -288,7 +283,7 @@ WORDS = {
     "streams": "a stream's handle",
     "call-failed": "{call}: {result}",
     "call-missing": "the driver is too old: it has no {call}; update it",
-    "call-forked": "{call}: {result}; a forked child can't use CUDA: use the spawn or forkserver start method",
+    "call-forked": "{call}: {result}; a forked child can't use CUDA: use the spawn start method",
     "unreadable-handle": "there is no memory that can be read",
     "not-negative": "0 or more",
     "schema-children": "the n_children of its schema",
@@ -312,13 +307,13 @@ WORDS = {
 
 
 class Shown(dict[str, str]):
-    """The values of a refusal by their names, as its text has them."""
+    """The values of a refusal by their names, as its text has them; "..." for one that did not fit the message."""
 
     def __missing__(self, name: str) -> str:
-        if name != "type":
-            return "..."
-        as_text = "dtype code {code}, bits {bits}, lanes {lanes}" if "code" in self else "{field} {text}"
-        return as_text.format_map(self)
+        return "..."
+
+
+OF_STRUCT, AS_TEXT = "dtype code {code}, bits {bits}, lanes {lanes}", "{field} {text}"  # {type} of a saying
 
 
 def in_words(kind: type[Exception], data: bytes) -> Exception:
@@ -337,10 +332,15 @@ def in_words(kind: type[Exception], data: bytes) -> Exception:
     if of_cure:
         for name in names[len(forms) :]:
             del details[name]
-    if subject in ("source", "target"):
-        details["side"] = subject
-    said = (SUBJECTS[subject] + SAYINGS[saying]).format_map(shown)
-    error: Any = refusal(kind, REASON_OF.get(saying, saying), said, helps)
+    template = SAYINGS[saying]
+    if subject:
+        template = SUBJECTS[subject] + template
+        if subject in ("source", "target"):
+            details["side"] = subject
+    if "{type}" in template:
+        template = template.replace("{type}", OF_STRUCT if "code" in shown else AS_TEXT)
+    reason = REASON_OF[saying] if saying in REASON_OF else saying
+    error: Any = refusal(kind, reason, template.format_map(shown), helps)
     error.details = details
     return error  # type: ignore[no-any-return]
 
@@ -367,5 +367,8 @@ def cure_of(key: str, shown: Shown, details: dict[str, Any]) -> str:
         return text
     if form.startswith(PASS_COPY):
         return pass_copy(text.removeprefix(PASS_COPY))
-    capsule = form.format_map(Shown(shown, object=CAPSULE)) if details.get("object") == "source" else None
-    return Cure(text, for_capsule=capsule, key=key)
+    cure = Cure(text)
+    cure.key = key
+    if details.get("object") == "source":
+        cure.for_capsule = form.format_map(Shown(shown, object=CAPSULE))
+    return cure

@@ -6,7 +6,7 @@ from ._arrow import BY_ITEMS, stream_was_read
 from ._describe import is_taken_over, is_used_up
 from ._errors import hint_for
 from ._foreign import type_name
-from ._refusals import Cure, details_of, for_target, parts_of, reason_of, refusal, reworded
+from ._refusals import Cure, as_refusal, for_target, parts_of, refusal, reworded
 
 
 def about_side(side: str, error: Exception) -> BaseException:
@@ -24,7 +24,8 @@ def sides_were_read(source: object, target: object, error: Exception) -> Excepti
     """Returns the error of copying, with a hint, and with a note if a side is used up."""
     if type(error) not in (BufferError, ValueError):
         return error
-    reason, details, (_, cure) = reason_of(error), details_of(error), parts_of(error)
+    old = as_refusal(error)
+    reason, details, cure = old.reason, old.details, old._cure
     before, side = cure, details.get("side", "")
     if not cure and details.get("field") in BY_ITEMS:
         cure = hint_for("items", target if side == "target" else source, reason)
@@ -34,7 +35,7 @@ def sides_were_read(source: object, target: object, error: Exception) -> Excepti
     elif reason == "shapes-differ" and type(cure) is Cure and cure.key == "reinterpret":
         cure = hint_for("shape", source, details.get("target_shape", "")) or cure
     if is_taken_over(source) and type(cure) is Cure:
-        cure = cure.for_capsule
+        cure = cure.for_capsule or cure
     used_up = "source" if is_used_up(source) else ""
     if is_used_up(target):
         used_up += " and the target" if used_up else "target"

@@ -11,7 +11,7 @@ import stat
 from sys import modules  # the dict itself: sys loses it at exit
 
 from ._foreign import MOST, NO_MEMORY, PROTOCOLS, is_a, is_numpy_scalar
-from ._refusals import Cure
+from ._refusals import Cure, cure_by_side
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 def for_both(hint: str) -> Cure:
     """Returns a hint that serves for copy_into's target, too: it leads to the object's own memory, or to none."""
-    return Cure(hint, hint)
+    return cure_by_side(hint, hint)
 
 
 def mapped(begin: str, end: str = "") -> Cure:
     """Returns the hint for an open file. The mapping is copy-on-write: consumers may write to it without changing the
     file, even if they ignore the read-only flag. A target's file has to change."""
     hint = "pass mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_{}), which maps the file"
-    return Cure(f"{begin}{hint.format('COPY')}{end}", f"{begin}open it in mode 'r+b', and {hint.format('WRITE')}")
+    return cure_by_side(
+        f"{begin}{hint.format('COPY')}{end}", f"{begin}open it in mode 'r+b', and {hint.format('WRITE')}"
+    )
 
 
 BYREF = for_both("pass ctypes.pointer(...) instead of ctypes.byref(...)")
@@ -232,9 +234,9 @@ def of_list(obj: Any) -> str | None:
 def of_path(obj: object) -> str | None:
     if isinstance(obj, str):
         hint = "of a file's name pass numpy.memmap(obj, mode='{}')"
-        return Cure(f"{hint.format('c')}; of text pass obj.encode()", hint.format("r+"))
+        return cure_by_side(f"{hint.format('c')}; of text pass obj.encode()", hint.format("r+"))
     hint = "pass numpy.memmap(obj, mode='{}'), which maps the file"
-    return Cure(hint.format("c"), hint.format("r+")) if hasattr(type(obj), "__fspath__") else None
+    return cure_by_side(hint.format("c"), hint.format("r+")) if hasattr(type(obj), "__fspath__") else None
 
 
 def of_container(obj: Any) -> str | None:
@@ -402,7 +404,9 @@ def instead_of_pointer(obj: Any) -> str | None:
 def of_unmasked(obj: Any) -> str | None:
     unmasked = "pass obj.data"
     is_masked = obj.mask.any()
-    return Cure("pass obj.filled(), in which masked items are obj.fill_value" if is_masked else unmasked, unmasked)
+    return cure_by_side(
+        "pass obj.filled(), in which masked items are obj.fill_value" if is_masked else unmasked, unmasked
+    )
 
 
 def of_items(obj: Any, reason: str) -> str | None:
@@ -451,10 +455,12 @@ def of_numpy(name: str, dtype: Any, array: Any = None) -> str | None:
             return f"pass {name}{'.astype(object)' if kind == 'T' else ''}.astype({numbers}"
     if kind == "U":
         view, end = f"pass {name}[..., None].view('{'>u4' if order else 'uint32'}')", ", its code points"
-        return Cure(f"{view}{order}{end}", f"{view}{end}")
+        return cure_by_side(f"{view}{order}{end}", f"{view}{end}")
     for field in dtype.names or ():
         if dtype[field].kind in "biufc" and dtype[field].alignment <= 8:
-            return Cure(f"pass {name}[{field!r}], with copy=None, one field", f"pass {name}[{field!r}], one field")
+            return cure_by_side(
+                f"pass {name}[{field!r}], with copy=None, one field", f"pass {name}[{field!r}], one field"
+            )
     if kind not in "SV" or dtype.hasobject:
         return None
     if dtype.str == "|V2" and dtype.names is None and array is not None and array.flags.c_contiguous:

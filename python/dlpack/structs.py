@@ -28,9 +28,8 @@ from functools import partial
 from ._arrow import stream_was_read
 from ._delegate import refuse_copy
 from ._describe import is_taken_over, looked_at
-from ._dlpack import _newest_version, _register_structures, _share_structure, asdlpack
+from ._dlpack import _PADDED, _newest_version, _register_structures, _share_structure, asdlpack
 from ._errors import needless_owner, refuse
-from ._pickle import PADDED
 from ._refusals import is_cured_by_copy, of_asdlpack, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -134,7 +133,7 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
         raise stream_was_read(obj, refuse(x, "read-only"))
     if writable and (lost := refuse_copy(obj, x, "")):
         raise lost
-    if x._flags & PADDED:
+    if x._flags & _PADDED:
         raise refuse(x, "no-dltensor")
     if is_taken_over(obj):
         x = asdlpack(obj)._ordered
