@@ -97,7 +97,8 @@ SAYINGS = {
     "shapes-differ": "source is {source_dtype} {source_shape}, target is {target_dtype} {target_shape}; expected one "
     "shape, since nothing is repeated",
     "repeated-items": "strides dimension {dimension} is 0: its {items} items are one; expected memory for each",
-    "overlapping-items": "strides dimension {dimension} is {stride} bytes, and items reach over {reach}: items may overlap; expected memory for each",
+    "overlapping-items": "strides dimension {dimension} is {stride} bytes, and items reach over {reach}: items "
+    "may overlap; expected memory for each",
     "not-compact": "{dtype} {shape} on {device} is not compact, row-major; expected such memory there",
     "part-of-byte": "{dtype} {shape} on {device} ends within a byte; expected whole bytes there",
     "chunks-changed": "chunks: their lengths or types changed while they were read; expected chunks that do not change",
@@ -114,11 +115,13 @@ SAYINGS = {
     "not-ordered": "the consumer's stream {consumer} can't be made to wait for the producer's stream {producer} "
     "({why})",
     "not-finished": "the producer's stream {producer} can't be waited for ({why})",
-    "no-handle": "the {whose}'s stream {stream} is no stream's handle ({why}); expected 1 (legacy default stream), 2 (per-thread default stream) or the handle of a stream that exists",
+    "no-handle": "the {whose}'s stream {stream} is no stream's handle ({why}); expected 1 (legacy default "
+    "stream), 2 (per-thread default stream) or the handle of a stream that exists",
     "capturing": "the {whose}'s stream {stream} is in the capture of a graph, whose work runs later: it can't wait "
     "for other work, nor other work for it",
     "swapped-on-device": "copy: a device can't reverse the bytes of items",
-    "scattered-on-device": "copy: strides of {strides} bytes on {device}: CUDA's copies would move the items one by one, or in over {most} blocks",
+    "scattered-on-device": "copy: strides of {strides} bytes on {device}: CUDA's copies would move the items "
+    "one by one, or in over {most} blocks",
     "unknown-name": '{type}: unknown; expected a name like "int32", "bfloat16" or "float32x4"',
     "objects": "{type}: Python objects; DLPack holds numbers",
     "text": "{type}: text; DLPack holds numbers",
@@ -246,7 +249,8 @@ CURES = {
     "copy-pointers": "copy it: bytes(memoryview(obj))",
     "copy-if-needed": "pass copy=None",
     "compact-with-library": "make it compact with the library that owns it",
-    "compact-by-owner": "copy to a compact one, and have the target's library move it, as target.copy_(compact) does in torch",
+    "compact-by-owner": "copy to a compact one, and have the target's library move it, as target.copy_(compact)"
+    " does in torch",
     "native-order": "pass obj.astype(obj.dtype.newbyteorder('='))",
     "one-lane": "pass one lane an item",
     "give-length": "give the length: the rest is then left out",
