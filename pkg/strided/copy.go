@@ -79,7 +79,7 @@ func carryOut(dims []dim, dst, src unsafe.Pointer, shape, dstStrides, srcStrides
 func (c *copier) plan(
 	dims []dim, dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSize, swap int,
 ) ([]dim, unsafe.Pointer, unsafe.Pointer, int) {
-	dims, size := words(dims, itemSize, swap)
+	dims, size := appendWords(dims, itemSize, swap)
 	first, bytes := len(dims), itemSize
 	for k := len(shape) - 1; k >= 0; k-- {
 		d := dim{int(shape[k]), bytes, int(srcStrides[k])}
@@ -106,9 +106,9 @@ func (c *copier) plan(
 	return dims, dst, src, bytes
 }
 
-// words returns the size of the unit that is moved: an item, or a word if bytes are swapped. In the latter case it
-// appends the words of an item to dims, as the innermost dimension.
-func words(dims []dim, itemSize, swap int) ([]dim, int) {
+// appendWords returns the size of the unit that is moved: an item, or a word if bytes are swapped. In the latter case
+// it appends the words of an item to dims, as the innermost dimension.
+func appendWords(dims []dim, itemSize, swap int) ([]dim, int) {
 	if swap <= 1 {
 		return dims, itemSize
 	}
@@ -178,7 +178,7 @@ func (c *copier) walk(dst, src unsafe.Pointer, n int, buffer *tile) {
 			c.walk(unsafe.Add(dst, i*d.dst), unsafe.Add(src, i*d.src), n-1, buffer)
 		}
 	case buffer != nil:
-		c.tiles(dst, src, buffer)
+		c.copyTiles(dst, src, buffer)
 	default:
 		c.gather(dst, src, c.dims[1], c.dims[0], c.swapped)
 	}

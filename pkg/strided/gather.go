@@ -11,41 +11,42 @@ import (
 func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool) {
 	switch size := c.size; {
 	case swapped && size == 2:
-		swappedWords[uint16](dst, src, outer, inner)
+		swapWords[uint16](dst, src, outer, inner)
 	case swapped && size == 4:
-		swappedWords[uint32](dst, src, outer, inner)
+		swapWords[uint32](dst, src, outer, inner)
 	case swapped && size == 8:
-		swappedWords[uint64](dst, src, outer, inner)
+		swapWords[uint64](dst, src, outer, inner)
 	case swapped:
-		swappedLongWords(dst, src, outer, inner, size)
+		swapLongWords(dst, src, outer, inner, size)
 	case inner.src == size:
-		runs(dst, src, outer, dim{n: 1}, size*inner.n, c.run)
+		copyRuns(dst, src, outer, dim{n: 1}, size*inner.n, c.run)
 	case size == 1:
-		items[[1]byte](dst, src, outer, inner)
+		copyItems[[1]byte](dst, src, outer, inner)
 	case size == 2:
-		items[[2]byte](dst, src, outer, inner)
+		copyItems[[2]byte](dst, src, outer, inner)
 	case size == 3:
-		items[[3]byte](dst, src, outer, inner)
+		copyItems[[3]byte](dst, src, outer, inner)
 	case size == 4:
-		items[[4]byte](dst, src, outer, inner)
+		copyItems[[4]byte](dst, src, outer, inner)
 	case size == 6:
-		items[[6]byte](dst, src, outer, inner)
+		copyItems[[6]byte](dst, src, outer, inner)
 	case size == 8:
-		items[[8]byte](dst, src, outer, inner)
+		copyItems[[8]byte](dst, src, outer, inner)
 	case size == 12:
-		items[[12]byte](dst, src, outer, inner)
+		copyItems[[12]byte](dst, src, outer, inner)
 	case size == 16:
-		items[[16]byte](dst, src, outer, inner)
+		copyItems[[16]byte](dst, src, outer, inner)
 	default:
-		runs(dst, src, outer, inner, size, c.run)
+		copyRuns(dst, src, outer, inner, size, c.run)
 	}
 }
 
-// items copies items of a size that the compiler knows, so that each takes an instruction or two. Four in a turn take
-// two thirds of the time. It isn't inlined: with ten such loops in gather, the compiler would run out of registers.
+// copyItems copies items of a size that the compiler knows, so that each takes an instruction or two. Four in a turn
+// take two thirds of the time. It isn't inlined: with ten such loops in gather, the compiler would run out of
+// registers.
 //
 //go:noinline
-func items[T any](dst, src unsafe.Pointer, outer, inner dim) {
+func copyItems[T any](dst, src unsafe.Pointer, outer, inner dim) {
 	if inner.n == 1 {
 		scatter[T](dst, src, outer)
 		return
@@ -95,28 +96,28 @@ func scatter[T any](dst, src unsafe.Pointer, items dim) {
 	}
 }
 
-func swappedWords[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, outer, inner dim) {
+func swapWords[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, outer, inner dim) {
 	var word T
 	size := int(unsafe.Sizeof(word))
 	for i := range outer.n {
 		to, from, done := unsafe.Add(dst, i*outer.dst), unsafe.Add(src, i*outer.src), 0
 		switch inner.src {
 		case size:
-			done = swappedRun[T](to, from, inner.n*size) / size
+			done = swapRun[T](to, from, inner.n*size) / size
 		case -size:
 			done = downVectors(to, from, inner.n, size, true)
 		}
 		if done < inner.n {
-			swappedRow[T](unsafe.Add(to, done*size), unsafe.Add(from, done*inner.src), inner.n-done, inner.src)
+			swapRow[T](unsafe.Add(to, done*size), unsafe.Add(from, done*inner.src), inner.n-done, inner.src)
 		}
 	}
 }
 
-// swappedRow copies n words that lie `step` bytes apart, and reverses their bytes. It and swappedRun aren't inlined, so
+// swapRow copies n words that lie `step` bytes apart, and reverses their bytes. It and swapRun aren't inlined, so
 // that their loops have all registers.
 //
 //go:noinline
-func swappedRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int) {
+func swapRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int) {
 	at := 0
 	row := unsafe.Slice((*T)(dst), n)
 	for j := range row {
@@ -125,11 +126,11 @@ func swappedRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int
 	}
 }
 
-// swappedRun copies words that lie side by side, and reverses their bytes, 32 bytes or more at once. It returns the
+// swapRun copies words that lie side by side, and reverses their bytes, 32 bytes or more at once. It returns the
 // number of bytes copied, a multiple of 32.
 //
 //go:noinline
-func swappedRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) int {
+func swapRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) int {
 	low, at := lowBytes, swappedVectors[T](dst, src, bytes)
 	for ; at+32 <= bytes; at += 32 {
 		to, from := (*[4]uint64)(unsafe.Add(dst, at)), (*[4]uint64)(unsafe.Add(src, at))
@@ -141,8 +142,8 @@ func swappedRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) 
 	return at
 }
 
-// swappedLongWords copies words larger than a register, and reverses their bytes.
-func swappedLongWords(dst, src unsafe.Pointer, outer, inner dim, size int) {
+// swapLongWords copies words larger than a register, and reverses their bytes.
+func swapLongWords(dst, src unsafe.Pointer, outer, inner dim, size int) {
 	for i := range outer.n {
 		for j := range inner.n {
 			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.dst+j*size)), size)
@@ -182,11 +183,11 @@ func reverse[T uint16 | uint32 | uint64](x T) T {
 	}
 }
 
-// runs copies runs of `size` bytes, at most `run` bytes at once. It goes up in the source, since processors prefetch in
-// that direction: rows in reverse order, copied downwards, take up to a third longer.
-func runs(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
-	dst, src, outer = upwards(dst, src, outer)
-	dst, src, inner = upwards(dst, src, inner)
+// copyRuns copies runs of `size` bytes, at most `run` bytes at once. It goes up in the source, since processors
+// prefetch in that direction: rows in reverse order, copied downwards, take up to a third longer.
+func copyRuns(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
+	dst, src, outer = turnUpwards(dst, src, outer)
+	dst, src, inner = turnUpwards(dst, src, inner)
 	if inner.n == 1 {
 		outer, inner = inner, outer
 	}
@@ -205,8 +206,8 @@ func runs(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
 	}
 }
 
-// upwards reverses a dimension that goes down in the source, so that it begins with its last step.
-func upwards(dst, src unsafe.Pointer, d dim) (unsafe.Pointer, unsafe.Pointer, dim) {
+// turnUpwards reverses a dimension that goes down in the source, so that it begins with its last step.
+func turnUpwards(dst, src unsafe.Pointer, d dim) (unsafe.Pointer, unsafe.Pointer, dim) {
 	if d.src >= 0 {
 		return dst, src, d
 	}

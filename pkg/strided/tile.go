@@ -40,8 +40,9 @@ func (c *copier) copyTiled(dst, src unsafe.Pointer) {
 // tileRows returns how many steps of the second dimension a tile has, if the first dimension is long enough.
 func (c *copier) tileRows() int { return min(c.dims[1].n, tileSide/c.size) }
 
-// tiles copies the first two dimensions tile by tile. Tiles are square, or longer if one of the dimensions is short.
-func (c *copier) tiles(dst, src unsafe.Pointer, buffer *tile) {
+// copyTiles copies the first two dimensions tile by tile. Tiles are square, or longer if one of the dimensions is
+// short.
+func (c *copier) copyTiles(dst, src unsafe.Pointer, buffer *tile) {
 	inner, outer, capacity := c.dims[0], c.dims[1], tileBytes/c.size
 	rows := c.tileRows()
 	columns := min(inner.n, capacity/rows)
