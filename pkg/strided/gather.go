@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// gather copies outer.n rows of inner.n items. The items of a row are compact in the destination, unless a row has one
+// gather copies outer.N rows of inner.N items. The items of a row are compact in the destination, unless a row has one
 // item. It computes each pointer from a row's first item and an offset. A pointer that steps from item to item would
 // end past the last one, in memory that may belong to another object.
 func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool) {
@@ -18,8 +18,8 @@ func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool)
 		swapWords[uint64](dst, src, outer, inner)
 	case swapped:
 		swapLongWords(dst, src, outer, inner, size)
-	case inner.src == size:
-		copyRuns(dst, src, outer, dim{n: 1}, size*inner.n, c.run)
+	case inner.Src == size:
+		copyRuns(dst, src, outer, dim{N: 1}, size*inner.N, c.run)
 	case size == 1:
 		copyItems[[1]byte](dst, src, outer, inner)
 	case size == 2:
@@ -47,14 +47,14 @@ func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool)
 //
 //go:noinline
 func copyItems[T any](dst, src unsafe.Pointer, outer, inner dim) {
-	if inner.n == 1 {
+	if inner.N == 1 {
 		scatter[T](dst, src, outer)
 		return
 	}
-	step := inner.src
-	for i := range outer.n {
-		row := unsafe.Slice((*T)(unsafe.Add(dst, i*outer.dst)), inner.n)
-		from := unsafe.Add(src, i*outer.src)
+	step := inner.Src
+	for i := range outer.N {
+		row := unsafe.Slice((*T)(unsafe.Add(dst, i*outer.Dst)), inner.N)
+		from := unsafe.Add(src, i*outer.Src)
 		at, j := 0, 0
 		switch size := int(unsafe.Sizeof(row[0])); step {
 		case 2 * size:
@@ -83,32 +83,32 @@ func copyItems[T any](dst, src unsafe.Pointer, outer, inner dim) {
 //go:noinline
 func scatter[T any](dst, src unsafe.Pointer, items dim) {
 	to, from, i := 0, 0, 0
-	for ; i < items.n-3; i += 4 {
+	for ; i < items.N-3; i += 4 {
 		*(*T)(unsafe.Add(dst, to)) = *(*T)(unsafe.Add(src, from))
-		*(*T)(unsafe.Add(dst, to+items.dst)) = *(*T)(unsafe.Add(src, from+items.src))
-		*(*T)(unsafe.Add(dst, to+2*items.dst)) = *(*T)(unsafe.Add(src, from+2*items.src))
-		*(*T)(unsafe.Add(dst, to+3*items.dst)) = *(*T)(unsafe.Add(src, from+3*items.src))
-		to, from = to+4*items.dst, from+4*items.src
+		*(*T)(unsafe.Add(dst, to+items.Dst)) = *(*T)(unsafe.Add(src, from+items.Src))
+		*(*T)(unsafe.Add(dst, to+2*items.Dst)) = *(*T)(unsafe.Add(src, from+2*items.Src))
+		*(*T)(unsafe.Add(dst, to+3*items.Dst)) = *(*T)(unsafe.Add(src, from+3*items.Src))
+		to, from = to+4*items.Dst, from+4*items.Src
 	}
-	for ; i < items.n; i++ {
+	for ; i < items.N; i++ {
 		*(*T)(unsafe.Add(dst, to)) = *(*T)(unsafe.Add(src, from))
-		to, from = to+items.dst, from+items.src
+		to, from = to+items.Dst, from+items.Src
 	}
 }
 
 func swapWords[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, outer, inner dim) {
 	var word T
 	size := int(unsafe.Sizeof(word))
-	for i := range outer.n {
-		to, from, done := unsafe.Add(dst, i*outer.dst), unsafe.Add(src, i*outer.src), 0
-		switch inner.src {
+	for i := range outer.N {
+		to, from, done := unsafe.Add(dst, i*outer.Dst), unsafe.Add(src, i*outer.Src), 0
+		switch inner.Src {
 		case size:
-			done = swapRun[T](to, from, inner.n*size) / size
+			done = swapRun[T](to, from, inner.N*size) / size
 		case -size:
-			done = downVectors(to, from, inner.n, size, true)
+			done = downVectors(to, from, inner.N, size, true)
 		}
-		if done < inner.n {
-			swapRow[T](unsafe.Add(to, done*size), unsafe.Add(from, done*inner.src), inner.n-done, inner.src)
+		if done < inner.N {
+			swapRow[T](unsafe.Add(to, done*size), unsafe.Add(from, done*inner.Src), inner.N-done, inner.Src)
 		}
 	}
 }
@@ -144,10 +144,10 @@ func swapRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) int
 
 // swapLongWords copies words larger than a register, and reverses their bytes.
 func swapLongWords(dst, src unsafe.Pointer, outer, inner dim, size int) {
-	for i := range outer.n {
-		for j := range inner.n {
-			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.dst+j*size)), size)
-			from := unsafe.Slice((*byte)(unsafe.Add(src, i*outer.src+j*inner.src)), size)
+	for i := range outer.N {
+		for j := range inner.N {
+			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.Dst+j*size)), size)
+			from := unsafe.Slice((*byte)(unsafe.Add(src, i*outer.Src+j*inner.Src)), size)
 			for k := range to {
 				to[k] = from[size-1-k]
 			}
@@ -188,16 +188,16 @@ func reverse[T uint16 | uint32 | uint64](x T) T {
 func copyRuns(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
 	dst, src, outer = turnUpwards(dst, src, outer)
 	dst, src, inner = turnUpwards(dst, src, inner)
-	if inner.n == 1 {
+	if inner.N == 1 {
 		outer, inner = inner, outer
 	}
-	for i := range outer.n {
-		if rowVectors(unsafe.Add(dst, i*outer.dst), unsafe.Add(src, i*outer.src), inner, size) {
+	for i := range outer.N {
+		if rowVectors(unsafe.Add(dst, i*outer.Dst), unsafe.Add(src, i*outer.Src), inner, size) {
 			continue
 		}
-		for j := range inner.n {
-			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.dst+j*inner.dst)), size)
-			from := unsafe.Slice((*byte)(unsafe.Add(src, i*outer.src+j*inner.src)), size)
+		for j := range inner.N {
+			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.Dst+j*inner.Dst)), size)
+			from := unsafe.Slice((*byte)(unsafe.Add(src, i*outer.Src+j*inner.Src)), size)
 			for ; len(to) > run; to, from = to[run:], from[run:] {
 				copy(to[:run], from)
 			}
@@ -208,9 +208,9 @@ func copyRuns(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
 
 // turnUpwards reverses a dimension that goes down in the source, so that it begins with its last step.
 func turnUpwards(dst, src unsafe.Pointer, d dim) (unsafe.Pointer, unsafe.Pointer, dim) {
-	if d.src >= 0 {
+	if d.Src >= 0 {
 		return dst, src, d
 	}
-	last := d.n - 1
-	return unsafe.Add(dst, last*d.dst), unsafe.Add(src, last*d.src), dim{d.n, -d.dst, -d.src}
+	last := d.N - 1
+	return unsafe.Add(dst, last*d.Dst), unsafe.Add(src, last*d.Src), dim{d.N, -d.Dst, -d.Src}
 }
