@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"strconv"
-	"strings"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
@@ -319,13 +317,6 @@ func on(name string, device dlpack.Device) dlpack.Value { return dlpack.Text(nam
 func host(name string) dlpack.Value { return dlpack.Worded(name, dlpack.Host) }
 
 func noPlan(source *Source, cure dlpack.Cure) error {
-	var text strings.Builder
-	for k, n := range source.Strides {
-		if k > 0 {
-			text.WriteString(", ")
-		}
-		text.WriteString(strconv.FormatInt(n, 10))
-	}
-	return dlpack.Unsupported(dlpack.ScatteredOnDevice, dlpack.Text("strides", text.String()),
+	return dlpack.Unsupported(dlpack.ScatteredOnDevice, dlpack.Text("strides", dlpack.JoinNumbers(source.Strides)),
 		dlpack.Text("device", source.Device.String()), dlpack.Number("most", mostCalls)).Cured(cure)
 }
