@@ -153,7 +153,7 @@ func asItems(object dlpack.Word, items *dlpack.Tensor, shape []int64, swapped, m
 		name, converted = ">"+typestr[1:], dlpack.MayCopy
 	}
 	if items.Flags&dlpack.SubbyteTypePadded != 0 {
-		name = "|V1 " + name // as ml_dtypes' arrays name it
+		name = protocol.HiddenTypestr("|", items.DataType)
 	}
 	return []dlpack.Value{dlpack.Worded("object", object), dlpack.Text("dtype", name), shapeOf(shape),
 		dlpack.Worded("converted", converted)}

@@ -183,7 +183,7 @@ func readMemory(request *C.struct_request, d *dlpack.Description) error {
 	d.ElementStrides, d.OpenShape = true, true
 	d.OnlyShared = isPointer(request)
 	var err error
-	if text != "" && strings.IndexByte("<>|=", text[0]) >= 0 {
+	if protocol.IsTypestr(text) {
 		d.Item, err = protocol.ParseTypestr(d.Field, text)
 		if r, ok := err.(*dlpack.Refusal); ok && r.Kind == dlpack.ErrUnsupported {
 			err = r.Cured(dlpack.NameType) // the other cures are for arrays
