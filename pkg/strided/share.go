@@ -9,8 +9,10 @@ import (
 	"unsafe"
 )
 
+// MostWorkers is the largest number of goroutines that share a copy. More would only wait for the memory.
+const MostWorkers = 16
+
 const (
-	mostWorkers  = 16      // core.h's MOST_CPUS; more workers would only wait for the memory
 	workerBytes  = 4 << 20 // a smaller copy is done before another worker wakes up
 	pieceBytes   = 2 << 20 // a huge page: two workers that write to the same new page would both clear it
 	workerPieces = 8       // lower bound of a large copy's pieces for each worker: a slow worker does fewer than others
