@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"strconv"
-	"strings"
 	"unsafe"
 
 	"dlpack/pkg/dlpack"
@@ -43,7 +41,7 @@ func (d *Driver) toHost(dst unsafe.Pointer, source *Source, bytes int64) error {
 		}
 		shape, strides = source.Shape, source.Strides
 		size, from, begin = int64(source.Below+source.Above), source.Address-source.Below, source.Below
-		p = plan{width: size, rows: dim{n: 1}, slices: dim{n: 1}}
+		p = plan{width: size, rows: dim{N: 1}, slices: dim{N: 1}}
 	}
 	scratch := allocate(size)
 	if scratch == nil {
@@ -213,7 +211,7 @@ func (d *Driver) plan(p *plan, source *Source) (bool, error) {
 func (d *Driver) carryOut(p *plan, dstType memoryType, dst, src uint64, on stream) error {
 	return p.each(dst, src, func(dst, src uint64) error {
 		switch {
-		case p.rows.n > 1:
+		case p.rows.N > 1:
 			b := p.block(dstType, dst, src)
 			return d.memcpy3DAsync(&b, on)
 		case dstType == hostMemory:
@@ -319,13 +317,6 @@ func on(name string, device dlpack.Device) dlpack.Value { return dlpack.Text(nam
 func host(name string) dlpack.Value { return dlpack.Worded(name, dlpack.Host) }
 
 func noPlan(source *Source, cure dlpack.Cure) error {
-	var text strings.Builder
-	for k, n := range source.Strides {
-		if k > 0 {
-			text.WriteString(", ")
-		}
-		text.WriteString(strconv.FormatInt(n, 10))
-	}
-	return dlpack.Unsupported(dlpack.ScatteredOnDevice, dlpack.Text("strides", text.String()),
+	return dlpack.Unsupported(dlpack.ScatteredOnDevice, dlpack.Text("strides", dlpack.JoinNumbers(source.Strides)),
 		dlpack.Text("device", source.Device.String()), dlpack.Number("most", mostCalls)).Cured(cure)
 }

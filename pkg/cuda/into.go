@@ -25,18 +25,18 @@ func (d *Driver) Write(target Target, src unsafe.Pointer, bytes int64) error {
 	return err
 }
 
-// Replace copies items from one device's memory to that of the same or another device, and returns when the copy is
+// CopyInto copies items from one device's memory to that of the same or another device, and returns when the copy is
 // complete. If source and target overlap, it copies the items to scratch memory first.
-func (d *Driver) Replace(target Target, source *Source) error {
+func (d *Driver) CopyInto(target Target, source *Source) error {
 	bytes := source.bytes()
-	err := d.inRelaxedMode(func() error { return d.replace(target, source, bytes) })
+	err := d.inRelaxedMode(func() error { return d.copyInto(target, source, bytes) })
 	if err != nil {
 		err = notCopied(err, bytes, on("from", source.Device), on("to", target.Device))
 	}
 	return err
 }
 
-func (d *Driver) replace(target Target, source *Source, bytes int64) (err error) {
+func (d *Driver) copyInto(target Target, source *Source, bytes int64) (err error) {
 	end := target.Address + uint64(bytes)
 	if source.Address-source.Below < end && target.Address < source.Address+source.Above {
 		scratch := Allocation{Retained: -1}

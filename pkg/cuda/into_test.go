@@ -29,7 +29,7 @@ func TestMemoryOfADeviceIsReplaced(t *testing.T) {
 				l := layoutOf(test.shape, test.strides, test.swap)
 				source := l.on(f, attributes{primary(1), deviceMemory, false, 1}, dlpack.UnknownStream)
 				m := f.add(attributes{primary(device), deviceMemory, false, device}, int(l.bytes()))
-				err := d.Replace(Target{m, dlpack.UnknownStream}, source)
+				err := d.CopyInto(Target{m, dlpack.UnknownStream}, source)
 				if log := copies(f.log); log != calls {
 					t.Errorf("%s; expected %s", log, calls)
 				}
@@ -51,7 +51,7 @@ func TestOverlappingMemoryIsReadBeforeItIsReplaced(t *testing.T) {
 	m := f.add(attributes{primary(1), deviceMemory, false, 1}, 9)
 	copy(f.span(m.Address, 9), "123456789")
 	source := &Source{Memory: m, Shape: ints{8}, Strides: ints{1}, ItemSize: 1, Above: 8}
-	err := d.Replace(Target{Memory{m.Device, m.Address + 1}, dlpack.LegacyStream}, source)
+	err := d.CopyInto(Target{Memory{m.Device, m.Address + 1}, dlpack.LegacyStream}, source)
 	if got := string(f.span(m.Address, 9)); err != nil || got != "112345678" || copies(f.log) != "DtoDAsync 8, DtoDAsync 8" {
 		t.Error(got, err, f.log)
 	}

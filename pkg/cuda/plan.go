@@ -1,12 +1,14 @@
 package cuda
 
-import "dlpack/pkg/dlpack"
+import (
+	"dlpack/pkg/dlpack"
+	"dlpack/pkg/strided"
+)
 
 // mostCalls limits the driver's calls for one copy. Each takes microseconds.
 const mostCalls = 1024
 
-// A dim is a dimension of a copy: n steps, of dst bytes in the destination and src bytes in the source.
-type dim struct{ n, dst, src int64 }
+type dim = strided.Dim[int64]
 
 // A plan splits a copy to compact, row-major memory into the driver's calls. They copy equal blocks, each of slices of
 // rows of bytes.
@@ -23,7 +25,7 @@ func (p *plan) make(source *Source, maxPitch int64) bool {
 	if len(dims) > 0 && p.width == int64(source.ItemSize) {
 		return false
 	}
-	p.rows, p.slices = dim{n: 1}, dim{n: 1}
+	p.rows, p.slices = dim{N: 1}, dim{N: 1}
 	row, slice := p.choose(dims, maxPitch)
 	calls := int64(1)
 	p.depth = 0
@@ -34,10 +36,10 @@ func (p *plan) make(source *Source, maxPitch int64) bool {
 		case slice:
 			p.slices = d
 		default:
-			if d.n > mostCalls/calls {
+			if d.N > mostCalls/calls {
 				return false
 			}
-			calls *= d.n
+			calls *= d.N
 			p.loops[p.depth] = d // dims and loops share memory; depth <= k, so no dimension is lost
 			p.depth++
 		}
@@ -45,25 +47,20 @@ func (p *plan) make(source *Source, maxPitch int64) bool {
 	return true
 }
 
-// merge returns the dimensions outside of a row, innermost first, and sets the row's width. It joins dimensions that
-// continue each other.
+// merge returns the dimensions outside of a row, innermost first, and sets the row's width.
 func (p *plan) merge(source *Source) []dim {
-	dims := p.loops[:0]
-	p.width = int64(source.ItemSize)
-	dst := p.width
+	dims, bytes := p.loops[:0], int64(source.ItemSize)
+	p.width = bytes
 	for k := len(source.Shape) - 1; k >= 0; k-- {
-		n, src := source.Shape[k], source.Strides[k]
-		last := len(dims) - 1
-		switch {
-		case n == 1:
-		case last < 0 && src == p.width:
-			p.width *= n
-		case last >= 0 && src == dims[last].n*dims[last].src:
-			dims[last].n *= n
-		default:
-			dims = append(dims, dim{n, dst, src})
+		if n := source.Shape[k]; n != 1 {
+			dims = append(dims, dim{N: n, Dst: bytes, Src: source.Strides[k]})
+			bytes *= n
 		}
-		dst *= n
+	}
+	dims = strided.Merge(dims)
+	if len(dims) > 0 && dims[0].Src == p.width {
+		p.width *= dims[0].N
+		dims = dims[1:]
 	}
 	return dims
 }
@@ -74,15 +71,15 @@ func (p *plan) choose(dims []dim, maxPitch int64) (row, slice int) {
 	row, slice = -1, -1
 	most := int64(1)
 	for i, r := range dims {
-		if r.src < p.width || r.src > maxPitch || r.dst > maxPitch {
+		if r.Src < p.width || r.Src > maxPitch || r.Dst > maxPitch {
 			continue
 		}
-		if r.n > most {
-			row, slice, most = i, -1, r.n
+		if r.N > most {
+			row, slice, most = i, -1, r.N
 		}
 		for j := i + 1; j < len(dims); j++ { // the compact destination's slices can be any dimension further out
-			if s := dims[j]; s.src%r.src == 0 && s.src/r.src >= r.n && r.n*s.n > most {
-				row, slice, most = i, j, r.n*s.n
+			if s := dims[j]; s.Src%r.Src == 0 && s.Src/r.Src >= r.N && r.N*s.N > most {
+				row, slice, most = i, j, r.N*s.N
 			}
 		}
 	}
@@ -91,7 +88,7 @@ func (p *plan) choose(dims []dim, maxPitch int64) (row, slice int) {
 
 // isCompact reports whether the source is one contiguous row, as the destination is.
 func (p *plan) isCompact() bool {
-	return p.rows.n == 1 && p.depth == 0
+	return p.rows.N == 1 && p.depth == 0
 }
 
 // each calls f for each block, with its addresses in the destination and the source.
@@ -104,8 +101,8 @@ func (p *plan) loop(depth int, dst, src uint64, f func(dst, src uint64) error) e
 		return f(dst, src)
 	}
 	d := p.loops[depth-1]
-	for i := range d.n {
-		if err := p.loop(depth-1, dst+uint64(i*d.dst), src+uint64(i*d.src), f); err != nil {
+	for i := range d.N {
+		if err := p.loop(depth-1, dst+uint64(i*d.Dst), src+uint64(i*d.Src), f); err != nil {
 			return err
 		}
 	}
@@ -116,12 +113,12 @@ func (p *plan) loop(depth int, dst, src uint64, f func(dst, src uint64) error) e
 func (p *plan) block(dstType memoryType, dst, src uint64) block {
 	b := block{
 		dstType: dstType, dst: dst, src: src,
-		dstPitch: p.rows.dst, srcPitch: p.rows.src,
-		dstHeight: p.rows.n, srcHeight: p.rows.n,
-		width: p.width, rows: p.rows.n, slices: p.slices.n,
+		dstPitch: p.rows.Dst, srcPitch: p.rows.Src,
+		dstHeight: p.rows.N, srcHeight: p.rows.N,
+		width: p.width, rows: p.rows.N, slices: p.slices.N,
 	}
-	if p.slices.n > 1 {
-		b.dstHeight, b.srcHeight = p.slices.dst/p.rows.dst, p.slices.src/p.rows.src
+	if p.slices.N > 1 {
+		b.dstHeight, b.srcHeight = p.slices.Dst/p.rows.Dst, p.slices.Src/p.rows.Src
 	}
 	return b
 }

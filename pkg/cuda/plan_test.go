@@ -153,7 +153,7 @@ func TestPlan(t *testing.T) {
 			} else if !planned {
 				return
 			}
-			if block := (ints{p.width, p.rows.n, p.slices.n}); !slices.Equal(block, test.block) {
+			if block := (ints{p.width, p.rows.N, p.slices.N}); !slices.Equal(block, test.block) {
 				t.Errorf("block %v; expected %v", block, test.block)
 			}
 			if p.isCompact() != (test.calls == 1 && test.block[1] == 1) {

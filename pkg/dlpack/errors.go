@@ -91,8 +91,8 @@ func OutOfMemory(saying Saying, values ...Value) *Refusal {
 	return &Refusal{Kind: ErrOutOfMemory, Saying: saying, Values: values}
 }
 
-// Of returns a refusal with a subject. Another error is returned unchanged.
-func Of(subject Subject, err error) error {
+// AddSubject returns a refusal with a subject. It returns another error unchanged.
+func AddSubject(subject Subject, err error) error {
 	if r, ok := err.(*Refusal); ok {
 		about := *r
 		about.Subject = subject

@@ -86,5 +86,6 @@ func CheckTarget(device, target Device, mayCopy bool) error {
 	if target.Type.isNamed() {
 		asked = OfDevice
 	}
-	return Of(asked, Unsupported(saying, Text("target", target.String()), Text("device", device.String())).Cured(cure))
+	return AddSubject(asked,
+		Unsupported(saying, Text("target", target.String()), Text("device", device.String())).Cured(cure))
 }

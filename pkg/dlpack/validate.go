@@ -280,21 +280,25 @@ func (d *Description) values(more ...Value) []Value {
 // ShapeText returns the shape as Python shows it: at most 6 dimensions.
 func ShapeText(shape []int64) string {
 	const most = 6
-	text := "("
-	for i, n := range shape {
+	text := JoinNumbers(shape[:min(len(shape), most)])
+	switch {
+	case len(shape) > most:
+		text += ", ..."
+	case len(shape) == 1:
+		text += ","
+	}
+	return "(" + text + ")"
+}
+
+// JoinNumbers returns the numbers, separated by ", ".
+func JoinNumbers(numbers []int64) (text string) {
+	for i, n := range numbers {
 		if i > 0 {
 			text += ", "
 		}
-		if i == most {
-			text += "..."
-			break
-		}
 		text += strconv.FormatInt(n, 10)
 	}
-	if len(shape) == 1 {
-		text += ","
-	}
-	return text + ")"
+	return text
 }
 
 func magnitude(n int64) uint64 {

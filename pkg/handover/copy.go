@@ -146,7 +146,7 @@ func noDriver(err error, t *dlpack.Tensor, target dlpack.Device) error {
 		return err
 	}
 	from, to := dlpack.Text("from", t.Device.String()), dlpack.Text("to", target.String())
-	return dlpack.Of(dlpack.OfCopy, dlpack.Unsupported(r.Saying, append(r.Values, from, to)...))
+	return dlpack.AddSubject(dlpack.OfCopy, dlpack.Unsupported(r.Saying, append(r.Values, from, to)...))
 }
 
 func sourceOf(d *dlpack.Description, t *dlpack.Tensor, stream int64) *cuda.Source {

@@ -25,10 +25,10 @@ type Place struct {
 // target gets the source's items from before the copy.
 func CopyInto(source, target *Place, allocator Allocator) error {
 	if err := source.validate(); err != nil {
-		return dlpack.Of(dlpack.OfSource, err)
+		return dlpack.AddSubject(dlpack.OfSource, err)
 	}
 	if err := target.validate(); err != nil {
-		return OfTarget(err)
+		return RefuseTarget(err)
 	}
 	if err := checkAlike(source, target); err != nil {
 		return err
@@ -42,22 +42,22 @@ func CopyInto(source, target *Place, allocator Allocator) error {
 	onCUDA := func(p *Place) bool { return p.tensor.Device.Type == dlpack.CUDA }
 	switch fromCPU, toCPU := source.tensor.Device.Type.OnCPU(), target.tensor.Device.Type.OnCPU(); {
 	case fromCPU && toCPU:
-		return copyOver(source, target, allocator)
+		return copyOnHost(source, target, allocator)
 	case fromCPU && onCUDA(target):
 		return write(source, target, allocator)
 	case onCUDA(source) && toCPU:
 		return fetch(source, target, allocator)
 	case onCUDA(source) && onCUDA(target):
-		return replace(source, target)
+		return copyOnDevices(source, target)
 	}
 	return dlpack.Unsupported(dlpack.NoCopyBetween, dlpack.Text("source", source.tensor.Device.String()),
 		dlpack.Text("target", target.tensor.Device.String())).Cured(dlpack.CopyWithLibraries)
 }
 
-// OfTarget returns err as an error about the target. A cure that copies the target is replaced: the items would go into
-// that copy alone. Python's about_side does the same for a target that asdlpack refuses.
-func OfTarget(err error) error {
-	err = dlpack.Of(dlpack.OfTarget, err)
+// RefuseTarget returns err as an error about the target. A cure that copies the target is replaced: the items would go
+// into that copy alone. Python's about_side does the same for a target that asdlpack refuses.
+func RefuseTarget(err error) error {
+	err = dlpack.AddSubject(dlpack.OfTarget, err)
 	if r, ok := err.(*dlpack.Refusal); ok && r.Cure.Copies() {
 		return r.Cured(dlpack.CopyByOwner)
 	}
@@ -82,16 +82,16 @@ func checkAlike(source, target *Place) error {
 	}
 	switch {
 	case s.DataType != t.DataType || s.Packed() != t.Packed() && !(s.Device.Type.OnCPU() && t.Device.Type.OnCPU()):
-		return toOneType(dlpack.Malformed(dlpack.TypesDiffer, values()...), source, target)
+		return cureTypes(dlpack.Malformed(dlpack.TypesDiffer, values()...), source, target)
 	case s.NDim != t.NDim || s.Shape != t.Shape:
-		return toOneShape(dlpack.Malformed(dlpack.ShapesDiffer, values()...), source, target)
+		return cureShapes(dlpack.Malformed(dlpack.ShapesDiffer, values()...), source, target)
 	}
 	return nil
 }
 
-// toOneType adds a cure if the bytes of one side are the items of the other. It reinterprets the source, since a copy
+// cureTypes adds a cure if the bytes of one side are the items of the other. It reinterprets the source, since a copy
 // of the source, if one is needed, does as well. Python adds how the source's library converts numbers.
-func toOneType(r *dlpack.Refusal, source, target *Place) error {
+func cureTypes(r *dlpack.Refusal, source, target *Place) error {
 	s, t := &source.tensor, &target.tensor
 	if s.DataType == t.DataType {
 		return r.Cured(dlpack.Repack)
@@ -110,8 +110,8 @@ func toOneType(r *dlpack.Refusal, source, target *Place) error {
 	return r.Cured(dlpack.Reinterpret, asItems(object, t, t.Shape[:t.NDim], target.Swapped, misaligned)...)
 }
 
-// toOneShape adds a cure if shapes differ: how to reshape, repeat or leave out items.
-func toOneShape(r *dlpack.Refusal, source, target *Place) error {
+// cureShapes adds a cure if shapes differ: how to reshape, repeat or leave out items.
+func cureShapes(r *dlpack.Refusal, source, target *Place) error {
 	s, t := &source.tensor, &target.tensor
 	if s.Size == t.Size {
 		return r.Cured(dlpack.Reinterpret, asItems(dlpack.SourceCopy, s, t.Shape[:t.NDim], false, false)...)
@@ -153,7 +153,7 @@ func asItems(object dlpack.Word, items *dlpack.Tensor, shape []int64, swapped, m
 		name, converted = ">"+typestr[1:], dlpack.MayCopy
 	}
 	if items.Flags&dlpack.SubbyteTypePadded != 0 {
-		name = "|V1 " + name // as ml_dtypes' arrays name it
+		name = protocol.HiddenTypestr("|", items.DataType)
 	}
 	return []dlpack.Value{dlpack.Worded("object", object), dlpack.Text("dtype", name), shapeOf(shape),
 		dlpack.Worded("converted", converted)}
@@ -199,10 +199,10 @@ func (p *Place) checkOwnItems() error {
 	dimension := dlpack.Number("dimension", i)
 	if strides[i] == 0 {
 		first := dlpack.Text("first", strings.Repeat(":, ", i)+":1")
-		return dlpack.Of(dlpack.OfTarget, dlpack.Unsupported(dlpack.RepeatedItems, dimension,
+		return dlpack.AddSubject(dlpack.OfTarget, dlpack.Unsupported(dlpack.RepeatedItems, dimension,
 			dlpack.Number("items", shape[i])).Cured(dlpack.OneItem, first))
 	}
-	return dlpack.Of(dlpack.OfTarget, dlpack.Unsupported(dlpack.OverlappingItems, dimension,
+	return dlpack.AddSubject(dlpack.OfTarget, dlpack.Unsupported(dlpack.OverlappingItems, dimension,
 		dlpack.Number("stride", strides[i]), dlpack.Number("reach", reach)).Cured(dlpack.CopyByOwner))
 }
 
@@ -262,8 +262,8 @@ func (p *Place) plain(memory unsafe.Pointer) *Place {
 	return q
 }
 
-// copyOver copies between memory that the CPU can read and memory that it can write.
-func copyOver(source, target *Place, allocator Allocator) error {
+// copyOnHost copies between memory that the CPU can read and memory that it can write.
+func copyOnHost(source, target *Place, allocator Allocator) error {
 	if err := source.finish(); err != nil {
 		return err
 	}
@@ -276,12 +276,12 @@ func copyOver(source, target *Place, allocator Allocator) error {
 		return copyTo(source, target, overlap)
 	}
 	bytes := max(source.tensor.NBytes, target.tensor.NBytes)
-	return through(target, bytes, allocator, func(memory unsafe.Pointer) error {
+	return copyThroughScratch(target, bytes, allocator, func(memory unsafe.Pointer) error {
 		err := copyItems(memory, &source.Description, &source.tensor)
 		if err == nil && repack != nil {
 			repack(memory, int(source.tensor.Size), int(source.tensor.DataType.Bits))
 		}
-		return dlpack.Of(dlpack.OfSource, err)
+		return dlpack.AddSubject(dlpack.OfSource, err)
 	})
 }
 
@@ -297,8 +297,9 @@ func repacking(source, target *dlpack.Tensor) func(memory unsafe.Pointer, n, bit
 	return strided.Pad
 }
 
-// through has f write the items to scratch memory of `bytes` bytes, and copies them from there to the target.
-func through(target *Place, bytes int64, allocator Allocator, f func(memory unsafe.Pointer) error) error {
+// copyThroughScratch has f write the items to scratch memory of `bytes` bytes, and copies them from there to the
+// target.
+func copyThroughScratch(target *Place, bytes int64, allocator Allocator, f func(memory unsafe.Pointer) error) error {
 	memory := allocator.Scratch(bytes)
 	if memory == nil {
 		return noMemory(bytes)
@@ -326,7 +327,7 @@ func copyTo(source, target *Place, overlap bool) error {
 	case faulted && address-to < toBytes:
 		return unwritable(address)
 	case faulted:
-		return dlpack.Of(dlpack.OfSource, unreadable(address))
+		return dlpack.AddSubject(dlpack.OfSource, unreadable(address))
 	}
 	return nil
 }
@@ -355,7 +356,7 @@ func (source *Place) copyTo(target *Place, overlap bool) {
 }
 
 func unwritable(address uint64) error {
-	return dlpack.Of(dlpack.OfTarget, dlpack.Unsupported(dlpack.Unwritable, dlpack.Address("address", address)))
+	return dlpack.AddSubject(dlpack.OfTarget, dlpack.Unsupported(dlpack.Unwritable, dlpack.Address("address", address)))
 }
 
 // fetch copies from a device to memory that the CPU can write.
@@ -369,7 +370,7 @@ func fetch(source, target *Place, allocator Allocator) error {
 	}
 	from := sourceOf(&source.Description, &source.tensor, queuedOn(source.Producer, &source.tensor))
 	if !target.isPlain() || target.spareBits() != 0 || source.overlaps(target) {
-		return through(target, target.tensor.NBytes, allocator, func(memory unsafe.Pointer) error {
+		return copyThroughScratch(target, target.tensor.NBytes, allocator, func(memory unsafe.Pointer) error {
 			return driver.ToHost(memory, from)
 		})
 	}
@@ -391,20 +392,20 @@ func write(source, target *Place, allocator Allocator) error {
 	}
 	src, done, err := hostItems(&source.Description, &source.tensor, source.overlaps(target), allocator)
 	if err != nil {
-		return dlpack.Of(dlpack.OfSource, err)
+		return dlpack.AddSubject(dlpack.OfSource, err)
 	}
 	defer done()
 	return driver.Write(target.onDevice(), src, source.tensor.NBytes)
 }
 
-// replace copies between devices, or within one.
-func replace(source, target *Place) error {
+// copyOnDevices copies between devices, or within one.
+func copyOnDevices(source, target *Place) error {
 	driver, err := target.driver(source)
 	if err != nil {
 		return err
 	}
 	from := sourceOf(&source.Description, &source.tensor, queuedOn(source.Producer, &source.tensor))
-	return driver.Replace(target.onDevice(), from)
+	return driver.CopyInto(target.onDevice(), from)
 }
 
 // driver returns the driver for a copy to a target on a device. The target must be compact there, and end with a whole
@@ -425,7 +426,7 @@ func (p *Place) driver(source *Place) (*cuda.Driver, error) {
 
 // notThere refuses a target that is fine on the CPU.
 func (p *Place) notThere(saying dlpack.Saying, cure dlpack.Cure) error {
-	return dlpack.Of(dlpack.OfTarget, dlpack.Unsupported(saying, dlpack.Text("dtype", typeOf(&p.tensor)),
+	return dlpack.AddSubject(dlpack.OfTarget, dlpack.Unsupported(saying, dlpack.Text("dtype", typeOf(&p.tensor)),
 		dlpack.Text("shape", shapeText(&p.tensor)), dlpack.Text("device", p.tensor.Device.String())).Cured(cure))
 }
 

@@ -27,6 +27,9 @@ func (long Long) ParseFormat(text string, itemsize int64, shape *[dlpack.MaxNDim
 	return f.item, f.ndim, r.fit(&f, itemsize)
 }
 
+// FormatOrders are the letters of a format for its byte order, alignment and sizes.
+const FormatOrders = "<@=^>!"
+
 // formatReader reads a format from left to right.
 type formatReader struct {
 	text, rest string
@@ -94,7 +97,7 @@ func (r *formatReader) item(f *format) error {
 	for ordered := false; ; {
 		r.skipSpace()
 		switch next := r.peek(); {
-		case !ordered && strings.IndexByte("@^=<>!", next) >= 0:
+		case !ordered && strings.IndexByte(FormatOrders, next) >= 0:
 			r.order, ordered = next, true
 			r.rest = r.rest[1:]
 		case next == '(':

@@ -2,10 +2,28 @@ package protocol
 
 import (
 	"math"
+	"strconv"
 	"strings"
 
 	"dlpack/pkg/dlpack"
 )
+
+// TypestrOrders are the byte orders with which a typestr begins.
+const TypestrOrders = "<|=>"
+
+// IsTypestr reports whether the text begins as a typestr does. No name of a data type does.
+func IsTypestr(text string) bool {
+	return text != "" && strings.IndexByte(TypestrOrders, text[0]) >= 0
+}
+
+// HiddenTypestr returns the typestr of ml_dtypes' arrays of a type, which says only the size, and behind it the name.
+func HiddenTypestr(order string, t dlpack.DataType) string {
+	kind := "V"
+	if t.Code == dlpack.Complex {
+		kind = "W"
+	}
+	return order + kind + strconv.FormatInt(t.ItemSize(), 10) + " " + string(AppendName(nil, t))
+}
 
 // ParseTypestr reads a typestr of the array interface: a byte order, a kind and the bytes of an item, "<f4". The
 // dtype's name may follow after a space, as in "<V2 bfloat16". It identifies the types of ml_dtypes, whose typestr
@@ -15,7 +33,7 @@ func ParseTypestr(field, text string) (item dlpack.Item, err error) {
 	if strings.HasPrefix(text, "StringDType(") {
 		return item, unsupported(field, text, dlpack.TextOfAnyLength)
 	}
-	if len(text) < 2 || strings.IndexByte("<>|=", text[0]) < 0 {
+	if len(text) < 2 || !IsTypestr(text) {
 		return item, malformed(field, text, dlpack.MalformedTypestr)
 	}
 	order, kind := text[0], text[1]

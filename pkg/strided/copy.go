@@ -30,8 +30,10 @@ const (
 	runBytes    = 256 << 10
 )
 
-// A dim is a dimension of a copy: n steps, of dst bytes in the destination and src bytes in the source.
-type dim struct{ n, dst, src int }
+// A Dim is a dimension of a copy: N steps, of Dst bytes in the destination and Src bytes in the source.
+type Dim[I int | int64] struct{ N, Dst, Src I }
+
+type dim = Dim[int]
 
 // Copy writes the items of a strided source to dst, compactly and in row-major order.
 //
@@ -79,36 +81,36 @@ func carryOut(dims []dim, dst, src unsafe.Pointer, shape, dstStrides, srcStrides
 func (c *copier) plan(
 	dims []dim, dst, src unsafe.Pointer, shape, dstStrides, srcStrides []int64, itemSize, swap int,
 ) ([]dim, unsafe.Pointer, unsafe.Pointer, int) {
-	dims, size := words(dims, itemSize, swap)
+	dims, size := appendWords(dims, itemSize, swap)
 	first, bytes := len(dims), itemSize
 	for k := len(shape) - 1; k >= 0; k-- {
 		d := dim{int(shape[k]), bytes, int(srcStrides[k])}
-		bytes *= d.n
-		if d.n == 1 {
+		bytes *= d.N
+		if d.N == 1 {
 			continue
 		}
 		if dstStrides != nil {
-			d.dst = int(dstStrides[k])
+			d.Dst = int(dstStrides[k])
 		}
-		if d.dst < 0 {
-			dst, src = unsafe.Add(dst, (d.n-1)*d.dst), unsafe.Add(src, (d.n-1)*d.src)
-			d.dst, d.src = -d.dst, -d.src
+		if d.Dst < 0 {
+			dst, src = unsafe.Add(dst, (d.N-1)*d.Dst), unsafe.Add(src, (d.N-1)*d.Src)
+			d.Dst, d.Src = -d.Dst, -d.Src
 		}
 		dims = append(dims, d)
-		for i := len(dims) - 1; i > first && dims[i-1].dst > d.dst; i-- { // sort by dst, the smallest first
+		for i := len(dims) - 1; i > first && dims[i-1].Dst > d.Dst; i-- { // sort by dst, the smallest first
 			dims[i-1], dims[i] = dims[i], dims[i-1]
 		}
 	}
-	dims = c.arrange(merge(dims), size, bytes, swap > 1)
+	dims = c.arrange(Merge(dims), size, bytes, swap > 1)
 	if bytes <= cachedBytes || dstStrides == nil && bytes >= freshBytes {
 		c.run = runBytes
 	}
 	return dims, dst, src, bytes
 }
 
-// words returns the size of the unit that is moved: an item, or a word if bytes are swapped. In the latter case it
-// appends the words of an item to dims, as the innermost dimension.
-func words(dims []dim, itemSize, swap int) ([]dim, int) {
+// appendWords returns the size of the unit that is moved: an item, or a word if bytes are swapped. In the latter case
+// it appends the words of an item to dims, as the innermost dimension.
+func appendWords(dims []dim, itemSize, swap int) ([]dim, int) {
 	if swap <= 1 {
 		return dims, itemSize
 	}
@@ -118,13 +120,13 @@ func words(dims []dim, itemSize, swap int) ([]dim, int) {
 	return dims, swap
 }
 
-// merge joins dimensions in place. Two become one if each step of the second begins at the end of the first.
-func merge(dims []dim) []dim {
+// Merge joins dimensions in place. Two become one if each step of the second begins at the end of the first.
+func Merge[I int | int64](dims []Dim[I]) []Dim[I] {
 	merged := dims[:0]
 	for _, d := range dims {
 		k := len(merged) - 1
-		if k >= 0 && d.src == merged[k].n*merged[k].src && d.dst == merged[k].n*merged[k].dst {
-			merged[k].n *= d.n
+		if k >= 0 && d.Src == merged[k].N*merged[k].Src && d.Dst == merged[k].N*merged[k].Dst {
+			merged[k].N *= d.N
 		} else {
 			merged = append(merged, d)
 		}
@@ -135,11 +137,11 @@ func merge(dims []dim) []dim {
 // arrange picks the loops of a copy and returns the dimensions in their order. dims begin with the innermost dimension
 // of the destination.
 func (c *copier) arrange(dims []dim, size, bytes int, swapped bool) []dim {
-	if len(dims) > 0 && dims[0].src == size && dims[0].dst == size && !swapped && size*dims[0].n <= tileBytes {
-		dims, size = dims[1:], size*dims[0].n
+	if len(dims) > 0 && dims[0].Src == size && dims[0].Dst == size && !swapped && size*dims[0].N <= tileBytes {
+		dims, size = dims[1:], size*dims[0].N
 	}
-	if len(dims) > 0 && dims[0].dst != size { // rows of one item
-		dims = slices.Insert(dims, 0, dim{n: 1, dst: size})
+	if len(dims) > 0 && dims[0].Dst != size { // rows of one item
+		dims = slices.Insert(dims, 0, dim{N: 1, Dst: size})
 	}
 	for len(dims) < 2 {
 		dims = append(dims, dim{1, bytes, bytes})
@@ -174,11 +176,11 @@ func (c *copier) walk(dst, src unsafe.Pointer, n int, buffer *tile) {
 	switch {
 	case n > 2:
 		d := c.dims[n-1]
-		for i := range d.n {
-			c.walk(unsafe.Add(dst, i*d.dst), unsafe.Add(src, i*d.src), n-1, buffer)
+		for i := range d.N {
+			c.walk(unsafe.Add(dst, i*d.Dst), unsafe.Add(src, i*d.Src), n-1, buffer)
 		}
 	case buffer != nil:
-		c.tiles(dst, src, buffer)
+		c.copyTiles(dst, src, buffer)
 	default:
 		c.gather(dst, src, c.dims[1], c.dims[0], c.swapped)
 	}

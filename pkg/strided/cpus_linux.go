@@ -18,9 +18,9 @@ var granted = math.MaxInt
 func ReadGrants() { granted = grantedCPUs("/proc/self/cgroup", "/sys/fs/cgroup") }
 
 // cpus returns how many CPUs a copy may use: those that the calling thread may run on, up to the granted number and to
-// mostWorkers.
+// MostWorkers.
 func cpus() int {
-	return min(mostWorkers, affinity(), granted)
+	return min(MostWorkers, affinity(), granted)
 }
 
 // affinity returns how many CPUs the calling thread may run on now. Go knows only their number at its start.

@@ -89,7 +89,7 @@ func FuzzQuota(f *testing.F) {
 }
 
 func TestThereIsACPUToCopyWith(t *testing.T) {
-	if n := cpus(); n < 1 || n > mostWorkers {
+	if n := cpus(); n < 1 || n > MostWorkers {
 		t.Errorf("%d CPUs", n)
 	}
 }

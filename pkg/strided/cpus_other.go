@@ -7,4 +7,4 @@ import "runtime"
 // ReadGrants does nothing: only Linux has control groups.
 func ReadGrants() {}
 
-func cpus() int { return min(mostWorkers, runtime.NumCPU()) }
+func cpus() int { return min(MostWorkers, runtime.NumCPU()) }

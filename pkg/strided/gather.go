@@ -5,55 +5,56 @@ import (
 	"unsafe"
 )
 
-// gather copies outer.n rows of inner.n items. The items of a row are compact in the destination, unless a row has one
+// gather copies outer.N rows of inner.N items. The items of a row are compact in the destination, unless a row has one
 // item. It computes each pointer from a row's first item and an offset. A pointer that steps from item to item would
 // end past the last one, in memory that may belong to another object.
 func (c *copier) gather(dst, src unsafe.Pointer, outer, inner dim, swapped bool) {
 	switch size := c.size; {
 	case swapped && size == 2:
-		swappedWords[uint16](dst, src, outer, inner)
+		swapWords[uint16](dst, src, outer, inner)
 	case swapped && size == 4:
-		swappedWords[uint32](dst, src, outer, inner)
+		swapWords[uint32](dst, src, outer, inner)
 	case swapped && size == 8:
-		swappedWords[uint64](dst, src, outer, inner)
+		swapWords[uint64](dst, src, outer, inner)
 	case swapped:
-		swappedLongWords(dst, src, outer, inner, size)
-	case inner.src == size:
-		runs(dst, src, outer, dim{n: 1}, size*inner.n, c.run)
+		swapLongWords(dst, src, outer, inner, size)
+	case inner.Src == size:
+		copyRuns(dst, src, outer, dim{N: 1}, size*inner.N, c.run)
 	case size == 1:
-		items[[1]byte](dst, src, outer, inner)
+		copyItems[[1]byte](dst, src, outer, inner)
 	case size == 2:
-		items[[2]byte](dst, src, outer, inner)
+		copyItems[[2]byte](dst, src, outer, inner)
 	case size == 3:
-		items[[3]byte](dst, src, outer, inner)
+		copyItems[[3]byte](dst, src, outer, inner)
 	case size == 4:
-		items[[4]byte](dst, src, outer, inner)
+		copyItems[[4]byte](dst, src, outer, inner)
 	case size == 6:
-		items[[6]byte](dst, src, outer, inner)
+		copyItems[[6]byte](dst, src, outer, inner)
 	case size == 8:
-		items[[8]byte](dst, src, outer, inner)
+		copyItems[[8]byte](dst, src, outer, inner)
 	case size == 12:
-		items[[12]byte](dst, src, outer, inner)
+		copyItems[[12]byte](dst, src, outer, inner)
 	case size == 16:
-		items[[16]byte](dst, src, outer, inner)
+		copyItems[[16]byte](dst, src, outer, inner)
 	default:
-		runs(dst, src, outer, inner, size, c.run)
+		copyRuns(dst, src, outer, inner, size, c.run)
 	}
 }
 
-// items copies items of a size that the compiler knows, so that each takes an instruction or two. Four in a turn take
-// two thirds of the time. It isn't inlined: with ten such loops in gather, the compiler would run out of registers.
+// copyItems copies items of a size that the compiler knows, so that each takes an instruction or two. Four in a turn
+// take two thirds of the time. It isn't inlined: with ten such loops in gather, the compiler would run out of
+// registers.
 //
 //go:noinline
-func items[T any](dst, src unsafe.Pointer, outer, inner dim) {
-	if inner.n == 1 {
+func copyItems[T any](dst, src unsafe.Pointer, outer, inner dim) {
+	if inner.N == 1 {
 		scatter[T](dst, src, outer)
 		return
 	}
-	step := inner.src
-	for i := range outer.n {
-		row := unsafe.Slice((*T)(unsafe.Add(dst, i*outer.dst)), inner.n)
-		from := unsafe.Add(src, i*outer.src)
+	step := inner.Src
+	for i := range outer.N {
+		row := unsafe.Slice((*T)(unsafe.Add(dst, i*outer.Dst)), inner.N)
+		from := unsafe.Add(src, i*outer.Src)
 		at, j := 0, 0
 		switch size := int(unsafe.Sizeof(row[0])); step {
 		case 2 * size:
@@ -82,41 +83,41 @@ func items[T any](dst, src unsafe.Pointer, outer, inner dim) {
 //go:noinline
 func scatter[T any](dst, src unsafe.Pointer, items dim) {
 	to, from, i := 0, 0, 0
-	for ; i < items.n-3; i += 4 {
+	for ; i < items.N-3; i += 4 {
 		*(*T)(unsafe.Add(dst, to)) = *(*T)(unsafe.Add(src, from))
-		*(*T)(unsafe.Add(dst, to+items.dst)) = *(*T)(unsafe.Add(src, from+items.src))
-		*(*T)(unsafe.Add(dst, to+2*items.dst)) = *(*T)(unsafe.Add(src, from+2*items.src))
-		*(*T)(unsafe.Add(dst, to+3*items.dst)) = *(*T)(unsafe.Add(src, from+3*items.src))
-		to, from = to+4*items.dst, from+4*items.src
+		*(*T)(unsafe.Add(dst, to+items.Dst)) = *(*T)(unsafe.Add(src, from+items.Src))
+		*(*T)(unsafe.Add(dst, to+2*items.Dst)) = *(*T)(unsafe.Add(src, from+2*items.Src))
+		*(*T)(unsafe.Add(dst, to+3*items.Dst)) = *(*T)(unsafe.Add(src, from+3*items.Src))
+		to, from = to+4*items.Dst, from+4*items.Src
 	}
-	for ; i < items.n; i++ {
+	for ; i < items.N; i++ {
 		*(*T)(unsafe.Add(dst, to)) = *(*T)(unsafe.Add(src, from))
-		to, from = to+items.dst, from+items.src
+		to, from = to+items.Dst, from+items.Src
 	}
 }
 
-func swappedWords[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, outer, inner dim) {
+func swapWords[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, outer, inner dim) {
 	var word T
 	size := int(unsafe.Sizeof(word))
-	for i := range outer.n {
-		to, from, done := unsafe.Add(dst, i*outer.dst), unsafe.Add(src, i*outer.src), 0
-		switch inner.src {
+	for i := range outer.N {
+		to, from, done := unsafe.Add(dst, i*outer.Dst), unsafe.Add(src, i*outer.Src), 0
+		switch inner.Src {
 		case size:
-			done = swappedRun[T](to, from, inner.n*size) / size
+			done = swapRun[T](to, from, inner.N*size) / size
 		case -size:
-			done = downVectors(to, from, inner.n, size, true)
+			done = downVectors(to, from, inner.N, size, true)
 		}
-		if done < inner.n {
-			swappedRow[T](unsafe.Add(to, done*size), unsafe.Add(from, done*inner.src), inner.n-done, inner.src)
+		if done < inner.N {
+			swapRow[T](unsafe.Add(to, done*size), unsafe.Add(from, done*inner.Src), inner.N-done, inner.Src)
 		}
 	}
 }
 
-// swappedRow copies n words that lie `step` bytes apart, and reverses their bytes. It and swappedRun aren't inlined, so
+// swapRow copies n words that lie `step` bytes apart, and reverses their bytes. It and swapRun aren't inlined, so
 // that their loops have all registers.
 //
 //go:noinline
-func swappedRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int) {
+func swapRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int) {
 	at := 0
 	row := unsafe.Slice((*T)(dst), n)
 	for j := range row {
@@ -125,11 +126,11 @@ func swappedRow[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, n, step int
 	}
 }
 
-// swappedRun copies words that lie side by side, and reverses their bytes, 32 bytes or more at once. It returns the
+// swapRun copies words that lie side by side, and reverses their bytes, 32 bytes or more at once. It returns the
 // number of bytes copied, a multiple of 32.
 //
 //go:noinline
-func swappedRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) int {
+func swapRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) int {
 	low, at := lowBytes, swappedVectors[T](dst, src, bytes)
 	for ; at+32 <= bytes; at += 32 {
 		to, from := (*[4]uint64)(unsafe.Add(dst, at)), (*[4]uint64)(unsafe.Add(src, at))
@@ -141,12 +142,12 @@ func swappedRun[T uint16 | uint32 | uint64](dst, src unsafe.Pointer, bytes int) 
 	return at
 }
 
-// swappedLongWords copies words larger than a register, and reverses their bytes.
-func swappedLongWords(dst, src unsafe.Pointer, outer, inner dim, size int) {
-	for i := range outer.n {
-		for j := range inner.n {
-			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.dst+j*size)), size)
-			from := unsafe.Slice((*byte)(unsafe.Add(src, i*outer.src+j*inner.src)), size)
+// swapLongWords copies words larger than a register, and reverses their bytes.
+func swapLongWords(dst, src unsafe.Pointer, outer, inner dim, size int) {
+	for i := range outer.N {
+		for j := range inner.N {
+			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.Dst+j*size)), size)
+			from := unsafe.Slice((*byte)(unsafe.Add(src, i*outer.Src+j*inner.Src)), size)
 			for k := range to {
 				to[k] = from[size-1-k]
 			}
@@ -182,21 +183,21 @@ func reverse[T uint16 | uint32 | uint64](x T) T {
 	}
 }
 
-// runs copies runs of `size` bytes, at most `run` bytes at once. It goes up in the source, since processors prefetch in
-// that direction: rows in reverse order, copied downwards, take up to a third longer.
-func runs(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
-	dst, src, outer = upwards(dst, src, outer)
-	dst, src, inner = upwards(dst, src, inner)
-	if inner.n == 1 {
+// copyRuns copies runs of `size` bytes, at most `run` bytes at once. It goes up in the source, since processors
+// prefetch in that direction: rows in reverse order, copied downwards, take up to a third longer.
+func copyRuns(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
+	dst, src, outer = turnUpwards(dst, src, outer)
+	dst, src, inner = turnUpwards(dst, src, inner)
+	if inner.N == 1 {
 		outer, inner = inner, outer
 	}
-	for i := range outer.n {
-		if rowVectors(unsafe.Add(dst, i*outer.dst), unsafe.Add(src, i*outer.src), inner, size) {
+	for i := range outer.N {
+		if rowVectors(unsafe.Add(dst, i*outer.Dst), unsafe.Add(src, i*outer.Src), inner, size) {
 			continue
 		}
-		for j := range inner.n {
-			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.dst+j*inner.dst)), size)
-			from := unsafe.Slice((*byte)(unsafe.Add(src, i*outer.src+j*inner.src)), size)
+		for j := range inner.N {
+			to := unsafe.Slice((*byte)(unsafe.Add(dst, i*outer.Dst+j*inner.Dst)), size)
+			from := unsafe.Slice((*byte)(unsafe.Add(src, i*outer.Src+j*inner.Src)), size)
 			for ; len(to) > run; to, from = to[run:], from[run:] {
 				copy(to[:run], from)
 			}
@@ -205,11 +206,11 @@ func runs(dst, src unsafe.Pointer, outer, inner dim, size, run int) {
 	}
 }
 
-// upwards reverses a dimension that goes down in the source, so that it begins with its last step.
-func upwards(dst, src unsafe.Pointer, d dim) (unsafe.Pointer, unsafe.Pointer, dim) {
-	if d.src >= 0 {
+// turnUpwards reverses a dimension that goes down in the source, so that it begins with its last step.
+func turnUpwards(dst, src unsafe.Pointer, d dim) (unsafe.Pointer, unsafe.Pointer, dim) {
+	if d.Src >= 0 {
 		return dst, src, d
 	}
-	last := d.n - 1
-	return unsafe.Add(dst, last*d.dst), unsafe.Add(src, last*d.src), dim{d.n, -d.dst, -d.src}
+	last := d.N - 1
+	return unsafe.Add(dst, last*d.Dst), unsafe.Add(src, last*d.Src), dim{d.N, -d.Dst, -d.Src}
 }

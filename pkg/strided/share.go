@@ -9,8 +9,10 @@ import (
 	"unsafe"
 )
 
+// MostWorkers is the largest number of goroutines that share a copy. More would only wait for the memory.
+const MostWorkers = 16
+
 const (
-	mostWorkers  = 16      // core.h's MOST_CPUS; more workers would only wait for the memory
 	workerBytes  = 4 << 20 // a smaller copy is done before another worker wakes up
 	pieceBytes   = 2 << 20 // a huge page: two workers that write to the same new page would both clear it
 	workerPieces = 8       // lower bound of a large copy's pieces for each worker: a slow worker does fewer than others
@@ -77,16 +79,16 @@ func (j *job) cut(bytes int) {
 	j.pieces = 1
 	size := j.size * rows
 	for k, d := range j.dims {
-		step := max(1, min(d.n, bytes/size))
+		step := max(1, min(d.N, bytes/size))
 		switch {
 		case k == 0:
 			size = j.size
-		case k == 1 && step < d.n:
+		case k == 1 && step < d.N:
 			step = max(rows, step-step%rows)
 		}
 		size *= step
 		j.steps = append(j.steps, step)
-		j.pieces *= int64((d.n + step - 1) / step)
+		j.pieces *= int64((d.N + step - 1) / step)
 	}
 }
 
@@ -110,11 +112,11 @@ func (j *job) copyPiece(i int) {
 	c.dims = append(memory[:0], j.dims...)
 	for k, step := range j.steps {
 		d := &c.dims[k]
-		count := (d.n + step - 1) / step
+		count := (d.N + step - 1) / step
 		at := i % count * step
 		i /= count
-		dst, src = unsafe.Add(dst, at*d.dst), unsafe.Add(src, at*d.src)
-		d.n = min(step, d.n-at)
+		dst, src = unsafe.Add(dst, at*d.Dst), unsafe.Add(src, at*d.Src)
+		d.N = min(step, d.N-at)
 	}
 	c.copy(dst, src)
 }

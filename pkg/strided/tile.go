@@ -18,11 +18,11 @@ type tile [tileBytes]byte
 // a row lies in a cache line of its own. The partner is the dimension along which such a line has the most items.
 func partner(dims []dim, size int) int {
 	best, found := cacheLine, -1
-	if size >= cacheLine || abs(dims[0].src) < cacheLine {
+	if size >= cacheLine || abs(dims[0].Src) < cacheLine {
 		return found
 	}
 	for k, d := range dims[1:] {
-		if s := abs(d.src); s != 0 && s < best {
+		if s := abs(d.Src); s != 0 && s < best {
 			best, found = s, k+1
 		}
 	}
@@ -38,28 +38,29 @@ func (c *copier) copyTiled(dst, src unsafe.Pointer) {
 }
 
 // tileRows returns how many steps of the second dimension a tile has, if the first dimension is long enough.
-func (c *copier) tileRows() int { return min(c.dims[1].n, tileSide/c.size) }
+func (c *copier) tileRows() int { return min(c.dims[1].N, tileSide/c.size) }
 
-// tiles copies the first two dimensions tile by tile. Tiles are square, or longer if one of the dimensions is short.
-func (c *copier) tiles(dst, src unsafe.Pointer, buffer *tile) {
+// copyTiles copies the first two dimensions tile by tile. Tiles are square, or longer if one of the dimensions is
+// short.
+func (c *copier) copyTiles(dst, src unsafe.Pointer, buffer *tile) {
 	inner, outer, capacity := c.dims[0], c.dims[1], tileBytes/c.size
 	rows := c.tileRows()
-	columns := min(inner.n, capacity/rows)
-	rows = min(outer.n, capacity/columns)
-	vectors := canTranspose(c.size) && outer.src == c.size && !c.swapped
+	columns := min(inner.N, capacity/rows)
+	rows = min(outer.N, capacity/columns)
+	vectors := canTranspose(c.size) && outer.Src == c.size && !c.swapped
 	b := unsafe.Pointer(buffer)
-	for i := 0; i < outer.n; i += rows {
-		n := min(rows, outer.n-i)
-		for j := 0; j < inner.n; j += columns {
-			m := min(columns, inner.n-j)
-			from := unsafe.Add(src, i*outer.src+j*inner.src)
-			to := unsafe.Add(dst, i*outer.dst+j*inner.dst)
+	for i := 0; i < outer.N; i += rows {
+		n := min(rows, outer.N-i)
+		for j := 0; j < inner.N; j += columns {
+			m := min(columns, inner.N-j)
+			from := unsafe.Add(src, i*outer.Src+j*inner.Src)
+			to := unsafe.Add(dst, i*outer.Dst+j*inner.Dst)
 			if vectors {
-				c.transpose(b, from, dim{n, m * c.size, c.size}, dim{m, c.size, inner.src})
-				c.gather(to, b, dim{n, outer.dst, m * c.size}, dim{m, c.size, c.size}, false)
+				c.transpose(b, from, dim{n, m * c.size, c.size}, dim{m, c.size, inner.Src})
+				c.gather(to, b, dim{n, outer.Dst, m * c.size}, dim{m, c.size, c.size}, false)
 			} else {
-				c.gather(b, from, dim{m, n * c.size, inner.src}, dim{n, c.size, outer.src}, false)
-				c.gather(to, b, dim{n, outer.dst, c.size}, dim{m, c.size, n * c.size}, c.swapped)
+				c.gather(b, from, dim{m, n * c.size, inner.Src}, dim{n, c.size, outer.Src}, false)
+				c.gather(to, b, dim{n, outer.Dst, c.size}, dim{m, c.size, n * c.size}, c.swapped)
 			}
 		}
 	}
@@ -68,13 +69,13 @@ func (c *copier) tiles(dst, src unsafe.Pointer, buffer *tile) {
 // transpose copies rows whose neighbours lie side by side in the source: whole blocks with vector instructions, and the
 // rest item by item.
 func (c *copier) transpose(dst, src unsafe.Pointer, outer, inner dim) {
-	rows, columns := transposeVectors(dst, outer.dst, src, inner.src, outer.n, inner.n, c.size)
-	if right := (dim{inner.n - columns, inner.dst, inner.src}); right.n > 0 && rows > 0 {
-		to, from := unsafe.Add(dst, columns*inner.dst), unsafe.Add(src, columns*inner.src)
-		c.gather(to, from, dim{rows, outer.dst, outer.src}, right, false)
+	rows, columns := transposeVectors(dst, outer.Dst, src, inner.Src, outer.N, inner.N, c.size)
+	if right := (dim{inner.N - columns, inner.Dst, inner.Src}); right.N > 0 && rows > 0 {
+		to, from := unsafe.Add(dst, columns*inner.Dst), unsafe.Add(src, columns*inner.Src)
+		c.gather(to, from, dim{rows, outer.Dst, outer.Src}, right, false)
 	}
-	if below := (dim{outer.n - rows, outer.dst, outer.src}); below.n > 0 {
-		c.gather(unsafe.Add(dst, rows*outer.dst), unsafe.Add(src, rows*outer.src), below, inner, false)
+	if below := (dim{outer.N - rows, outer.Dst, outer.Src}); below.N > 0 {
+		c.gather(unsafe.Add(dst, rows*outer.Dst), unsafe.Add(src, rows*outer.Src), below, inner, false)
 	}
 }
 

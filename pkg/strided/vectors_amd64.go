@@ -39,9 +39,9 @@ func rowVectors(dst, src unsafe.Pointer, rows dim, size int) bool {
 		return false
 	}
 	most := runBytes / size // Go's scheduler can't interrupt assembly
-	for i := 0; i < rows.n; i += most {
-		to, from := unsafe.Add(dst, i*rows.dst), unsafe.Add(src, i*rows.src)
-		moveRows(to, rows.dst, from, rows.src, min(most, rows.n-i), size)
+	for i := 0; i < rows.N; i += most {
+		to, from := unsafe.Add(dst, i*rows.Dst), unsafe.Add(src, i*rows.Src)
+		moveRows(to, rows.Dst, from, rows.Src, min(most, rows.N-i), size)
 	}
 	return true
 }

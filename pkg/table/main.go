@@ -115,7 +115,7 @@ func (t *table) addTensors() {
 }
 
 func (t *table) addFormats() {
-	for _, order := range []string{"", "<", "@", "=", "^", ">", "!"} {
+	for _, order := range append([]string{""}, strings.Split(protocol.FormatOrders, "")...) {
 		for _, complex := range []string{"", "Z"} {
 			for letter := byte('?'); letter <= 'z'; letter++ {
 				for size := int64(1); size <= 16; size *= 2 {
@@ -138,23 +138,19 @@ func (t *table) addTypestr(text string) {
 }
 
 func (t *table) addTypestrs() {
-	for _, order := range []string{"<", "|", "=", ">"} {
+	for _, order := range strings.Split(protocol.TypestrOrders, "") {
 		for kind := byte('a'); kind <= 'z'; kind++ {
 			for size := 1; size <= 16; size *= 2 {
 				t.addTypestr(fmt.Sprintf("%s%c%d", order, kind, size))
 			}
 		}
 		for _, dtype := range dataTypes() { // typestrs of ml_dtypes
-			name := protocol.AppendName(nil, dtype)
-			switch {
-			case dtype.Lanes > 1 || dtype.Code == dlpack.OpaqueHandle || protocol.NamesElsewhere(dtype).Typestr != "":
-			case dtype.Code == dlpack.Complex:
-				t.addTypestr(fmt.Sprintf("%sW%d %s", order, dtype.ItemSize(), name))
-			default:
-				t.addTypestr(fmt.Sprintf("%sV%d %s", order, dtype.ItemSize(), name))
-				if dtype.Bits == 8 {
-					t.addTypestr(fmt.Sprintf("%sf1 %s", order, name))
-				}
+			if dtype.Lanes > 1 || dtype.Code == dlpack.OpaqueHandle || protocol.NamesElsewhere(dtype).Typestr != "" {
+				continue
+			}
+			t.addTypestr(protocol.HiddenTypestr(order, dtype))
+			if dtype.Bits == 8 {
+				t.addTypestr(fmt.Sprintf("%sf1 %s", order, protocol.AppendName(nil, dtype)))
 			}
 		}
 	}

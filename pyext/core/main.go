@@ -119,10 +119,10 @@ func readSide(to *handover.Side, side *C.struct_side, ndim C.int32_t) {
 func copyInto(request *C.struct_request, answer *C.struct_answer) error {
 	var source, target handover.Place
 	if err := read(request, &source.Description, answer); err != nil {
-		return dlpack.Of(dlpack.OfSource, err)
+		return dlpack.AddSubject(dlpack.OfSource, err)
 	}
 	if err := read(request.into, &target.Description, answer); err != nil {
-		return handover.OfTarget(err)
+		return handover.RefuseTarget(err)
 	}
 	source.Producer, target.Producer = int64(request.producer_stream), int64(request.into.producer_stream)
 	return handover.CopyInto(&source, &target, answerMemory{answer})

@@ -13,10 +13,17 @@ import (
 	"dlpack/pkg/dlpack"
 	"dlpack/pkg/handover"
 	"dlpack/pkg/protocol"
+	"dlpack/pkg/strided"
 )
 
-// This index compiles only if core.h and pkg/dlpack have the same limit of dimensions.
-var _ = [1]struct{}{}[C.MAX_NDIM-dlpack.MaxNDim]
+// These indices compile only if Go has the numbers of core.h.
+var (
+	_ = [1]struct{}{}[C.MAX_NDIM-dlpack.MaxNDim]
+	_ = [1]struct{}{}[C.MOST_CPUS-strided.MostWorkers]
+	_ = [1]struct{}{}[C.STREAM_UNKNOWN-dlpack.UnknownStream]
+	_ = [1]struct{}{}[C.STREAM_LEGACY-dlpack.LegacyStream]
+	_ = [1]struct{}{}[C.STREAM_PER_THREAD-dlpack.PerThreadStream]
+)
 
 // read turns a request, which C has filled from a Python object, into a description, by the rules of its protocol. It
 // joins Arrow's chunks into memory that the answer owns.
@@ -183,7 +190,7 @@ func readMemory(request *C.struct_request, d *dlpack.Description) error {
 	d.ElementStrides, d.OpenShape = true, true
 	d.OnlyShared = isPointer(request)
 	var err error
-	if text != "" && strings.IndexByte("<>|=", text[0]) >= 0 {
+	if protocol.IsTypestr(text) {
 		d.Item, err = protocol.ParseTypestr(d.Field, text)
 		if r, ok := err.(*dlpack.Refusal); ok && r.Kind == dlpack.ErrUnsupported {
 			err = r.Cured(dlpack.NameType) // the other cures are for arrays
