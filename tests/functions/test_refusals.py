@@ -51,7 +51,7 @@ def test_go_uses_each_key_and_no_other():
         for name, _ in constants(kind):
             assert re.search(rf"\b{name}\b", inside) or re.search(rf"\bdlpack\.{name}\b", text), name
     for maker in (
-        r"\b(?:Malformed|Unsupported|NeedsCopy|OutOfMemory|Cured|Of|refuse)\(",
+        r"\b(?:Malformed|Unsupported|NeedsCopy|OutOfMemory|Cured|AddSubject|refuse)\(",
         r"explain\([^,]+, ",
         r'(?:malformed|unsupported)\((?:\w+|"[^"]+"), [\w.]+, ',
         r'Worded\("\w+", ',
