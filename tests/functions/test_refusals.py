@@ -1,6 +1,7 @@
 """Errors as data: the Go core's keys are those that Python has words for, the documents list the reasons, and errors
 have them."""
 
+import ast
 import copy
 import pickle
 import re
@@ -9,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from dlpack import _refusals, _sayings, asdlpack, copy_into, from_pointer, frombuffer
+from dlpack import _errors, _refusals, _sayings, asdlpack, copy_into, from_pointer, frombuffer
 from dlpack._refusals import KINDS, parts_of, refused
 from support.alone import ROOT, python
 
@@ -61,8 +62,27 @@ def test_go_uses_each_key_and_no_other():
     assert not re.search(r"\b(?:Saying|Subject|Cure|Word)\(", text)
 
 
+COMPUTED = {"reason", "old.reason", "reason_of(error)", "REASON_OF.get(saying, saying)"}
+
+
+def refusals_of_python():
+    """The reasons of _errors.REFUSALS and of all calls of `refusal`, each with the names of its details."""
+    for path in sorted((ROOT / "python" / "dlpack").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "refusal":
+                reason = node.args[1]
+                if isinstance(reason, ast.Constant) and reason.value:
+                    yield reason.value, [word.arg for word in node.keywords if word.arg]
+                assert isinstance(reason, ast.Constant) or ast.unparse(reason) in COMPUTED, path
+    for reason, (attribute, *_) in _errors.REFUSALS.items():
+        yield reason, [attribute, "shape"] if attribute == "strides" else [attribute]
+
+
 def test_the_documents_list_each_reason_and_its_values():
     values = {}
+    for reason, names in refusals_of_python():
+        values.setdefault(reason, set()).update(names)
+    assert values.keys() >= {"no-protocol", "core-start", "damaged-message", "structure", "read-only"}
     for saying, template in _sayings.SAYINGS.items():
         names = ["text" if name == "type" else name for name in re.findall(r"\{(\w+)\}", template)]
         values.setdefault(_sayings.REASON_OF.get(saying, saying), set()).update(names)
