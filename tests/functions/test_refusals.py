@@ -66,7 +66,7 @@ COMPUTED = {"reason", "old.reason", "reason_of(error)", "REASON_OF.get(saying, s
 
 
 def refusals_of_python():
-    """The reasons of _errors.REFUSALS and of all calls of `refusal`, each with the names of its details."""
+    """The reasons of _errors' tables and of all calls of `refusal`, each with the names of its details."""
     for path in sorted((ROOT / "python" / "dlpack").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "refusal":
@@ -76,6 +76,17 @@ def refusals_of_python():
                 assert isinstance(reason, ast.Constant) or ast.unparse(reason) in COMPUTED, path
     for reason, (attribute, *_) in _errors.REFUSALS.items():
         yield reason, [attribute, "shape"] if attribute == "strides" else [attribute]
+    for _, reason, said, *_ in _errors.REFUSALS_OF_C.values():
+        yield reason, _errors.names_in(said)
+
+
+def test_c_refuses_by_exactly_the_keys_that_python_has_words_for():
+    text = "".join(re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S) for path in (ROOT / "pyext").rglob("*.c"))
+    calls = re.findall(r"(?:const char \*key = [^;]*;\s*return )?check_in_python\(python\.refuse_in_words,[^;]*;", text)
+    assert len(calls) == text.count("python.refuse_in_words")
+    keys = [re.findall(r'"([a-z]+(?:-[a-z]+)+)"', call) for call in calls]
+    assert all(keys)
+    assert {key for of_call in keys for key in of_call} == _errors.REFUSALS_OF_C.keys()
 
 
 def test_the_documents_list_each_reason_and_its_values():
