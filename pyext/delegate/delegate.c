@@ -213,8 +213,7 @@ struct memory *ordered_tensor_of(DLPackObject *self)
     }
     struct memory *ordered = (struct memory *)ask_in_python(python.import_tensor, PyTuple_Pack(2, self, Py_True));
     if (ordered != NULL && ordered->tensor.data != holder->tensor.data) {
-        PyErr_SetString(PyExc_BufferError, "the producer gives other memory at each export, so that no stream orders "
-                                           "this one (use __dlpack__)");
+        check_in_python(python.refuse_in_words, Py_BuildValue("(s)", "other-memory"));
         Py_CLEAR(ordered);
     }
     return ordered;

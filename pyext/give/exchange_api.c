@@ -12,7 +12,7 @@ static const char attribute[] = "__dlpack_c_exchange_api__";
 static DLPackObject *checked(PyObject *obj)
 {
     if (!Py_IS_TYPE(obj, DLPackObject_type)) {
-        raise_unexpected(PyExc_TypeError, "py_object: expected a DLPackObject, as asdlpack gives", obj);
+        check_in_python(python.refuse_in_words, Py_BuildValue("(sO)", "no-dlpack-object", obj));
         return NULL;
     }
     return (DLPackObject *)obj;
@@ -84,9 +84,7 @@ static int managed_tensor_to_py_object_no_sync(DLManagedTensorVersioned *tensor,
 {
     *out = NULL;
     if (tensor == NULL) {
-        PyErr_SetString(PyExc_ValueError, "managed_tensor_to_py_object_no_sync: tensor is NULL; expected a "
-                                          "DLManagedTensorVersioned");
-        return -1;
+        return check_in_python(python.refuse_in_words, Py_BuildValue("(s)", "null-tensor"));
     }
     struct reading reading;
     struct memory *begun = object_begin(&reading, NULL, COPY_NEVER, NULL);

@@ -56,10 +56,7 @@ PyObject *share_structure(PyObject *Py_UNUSED(module), PyObject *args)
         reading.stream = kind == TENSOR ? STREAM_UNKNOWN : STREAM_LEGACY;
         reading.hides_obj = takes;
         if (address == NULL) {
-            PyErr_Format(PyExc_ValueError,
-                         "pointer to a %s is NULL; expected the structure's address (what asdlpack took over is NULL)",
-                         reading.protocol);
-            found = -1;
+            found = check_in_python(python.refuse_in_words, Py_BuildValue("(ss)", "null-structure", reading.protocol));
         }
         else {
             found = read_managed(&reading, address, kind == MANAGED_VERSIONED); /* begins with its DLTensor */

@@ -321,11 +321,6 @@ int add_docs(PyMethodDef *methods)
     return 0;
 }
 
-int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
-{
-    return check_in_python(python.unexpected_value, Py_BuildValue("(OsO)", exception, expected, value));
-}
-
 /* Mostly none is pending: the check takes 2 ns less than moving it. */
 void set_aside(struct pending *pending)
 {

@@ -107,9 +107,6 @@ bool plain_pair(PyObject *value, int64_t pair[2]);
 bool plain_ints(PyObject *value, int64_t *into, int32_t *count); /* stores MAX_NDIM at most, counts all */
 bool plain_text(PyObject *value, const char **text);             /* UTF-8 without a NUL, borrowed */
 
-/* Raises "<expected>, got <repr of value>". -1. */
-int raise_unexpected(PyObject *exception, const char *expected, PyObject *value);
-
 /* Functions in Python, which are rare or mostly words: python.<name>, handed down by dlpack._connect as <name>. */
 #define PYTHON_FUNCTIONS(F)                                                                                            \
     F(call_dlpack), F(name_hidden), F(no_buffer), F(partial), F(plain_asdlpack), F(plain_copy_into), F(plain_dlpack),  \
@@ -117,7 +114,7 @@ int raise_unexpected(PyObject *exception, const char *expected, PyObject *value)
         F(refuse_pointer), F(refuse_tensor), F(check_rows), F(describe_column), F(explain), F(device_answered),        \
         F(export_keywords), F(export_otherwise), F(import_refused), F(import_tensor), F(move), F(refusal_kinds),       \
         F(refuse_copy), F(device), F(doc), F(buffer_error), F(capsule_name), F(no_capsule), F(no_holder),              \
-        F(no_protocol), F(unexpected_value), F(absent), F(add_members), F(interface), F(no_array), F(refuse),          \
+        F(no_protocol), F(refuse_in_words), F(absent), F(add_members), F(interface), F(no_array), F(refuse),           \
         F(repr_of), F(shares_by_both), F(is_numpy_scalar), F(about_side), F(read_only_target), F(sides_were_read),     \
         F(start_failed), F(stream_failed), F(streams_instead), F(kind_and_message), F(refused)
 

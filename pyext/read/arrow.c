@@ -96,9 +96,7 @@ static int take_pair(struct reading *reading, PyObject *pair)
     bool is_pair = PyTuple_Check(pair) && PyTuple_Size(pair) == 2;
     PyObject *schema = is_pair ? PyTuple_GetItem(pair, 0) : NULL, *array = is_pair ? PyTuple_GetItem(pair, 1) : NULL;
     if (!PyCapsule_IsValid(schema, "arrow_schema") || !PyCapsule_IsValid(array, "arrow_array")) {
-        return raise_unexpected(
-            PyExc_ValueError,
-            "__arrow_c_array__: expected a tuple of two capsules, \"arrow_schema\" and \"arrow_array\"", pair);
+        return check_in_python(python.refuse_in_words, Py_BuildValue("(sO)", "no-arrow-pair", pair));
     }
     struct held *held = hold_structures(reading);
     if (held == NULL || next_array(held) == NULL) {
@@ -117,16 +115,15 @@ static int take_pair(struct reading *reading, PyObject *pair)
 
 static int check_stream(const struct ArrowArrayStream *stream)
 {
-    const char *null = stream->release == NULL      ? "release"
-                       : stream->get_schema == NULL ? "get_schema"
-                       : stream->get_next == NULL   ? "get_next"
+    const char *null = stream->release == NULL      ? "ArrowArrayStream.release"
+                       : stream->get_schema == NULL ? "ArrowArrayStream.get_schema"
+                       : stream->get_next == NULL   ? "ArrowArrayStream.get_next"
                                                     : NULL;
-    if (null != NULL) {
-        PyErr_Format(PyExc_ValueError, "__arrow_c_stream__: ArrowArrayStream.%s is NULL; expected %s", null,
-                     stream->release == NULL ? "a stream that was not released or moved before" : "a function");
-        return -1;
+    if (null == NULL) {
+        return 0;
     }
-    return 0;
+    const char *key = stream->release == NULL ? "released-stream" : "no-callback";
+    return check_in_python(python.refuse_in_words, Py_BuildValue("(ss)", key, null));
 }
 
 /* Gets the schema from the stream, or if that is NULL the next array. Releases the GIL during the callbacks: the
@@ -144,13 +141,14 @@ static int call_stream(struct ArrowArrayStream *stream, struct ArrowSchema *sche
         said = stream->get_last_error(stream);
     }
     Py_END_ALLOW_THREADS
-    if (code != 0) {
-        PyErr_Format(PyExc_BufferError, "__arrow_c_stream__: %s failed with errno %d (%s)%s%.300s",
-                     schema != NULL ? "get_schema" : "get_next", code, strerror(code), said == NULL ? "" : ": ",
-                     said == NULL ? "" : said);
-        return -1;
+    if (code == 0) {
+        return 0;
     }
-    return 0;
+    Py_ssize_t length = said == NULL ? 0 : (Py_ssize_t)strnlen(said, 300);
+    return check_in_python(python.refuse_in_words,
+                           Py_BuildValue("(ssiyy#)", said == NULL ? "callback-failed" : "callback-said",
+                                         schema != NULL ? "get_schema" : "get_next", code, strerror(code), said,
+                                         length));
 }
 
 /* Gets the next chunk that has items. 1: there is one; 0: the stream has ended; -1: error. */
@@ -199,8 +197,7 @@ static int take_stream(struct reading *reading, PyObject *capsule)
 {
     static const char name[] = "arrow_array_stream";
     if (!PyCapsule_IsValid(capsule, name)) {
-        return raise_unexpected(PyExc_ValueError, "__arrow_c_stream__: expected a capsule \"arrow_array_stream\"",
-                                capsule);
+        return check_in_python(python.refuse_in_words, Py_BuildValue("(sO)", "no-arrow-stream", capsule));
     }
     struct ArrowArrayStream *given = PyCapsule_GetPointer(capsule, name), stream = *given;
     if (check_stream(given) < 0) {

@@ -14,15 +14,12 @@ static int get_buffer(PyObject *exporter, Py_buffer *view, int flags)
     Py_ssize_t length = view->len;
     if (length < 0) {
         PyBuffer_Release(view); /* before the exception: the exporter is foreign code */
-        PyErr_Format(PyExc_ValueError, "buffer: len is negative: %zd", length);
-        return -1;
+        return check_in_python(python.refuse_in_words, Py_BuildValue("(sn)", "negative-length", length));
     }
     bool too_deep = view->ndim > MAX_NDIM, has_shape = view->ndim >= 0 && view->shape != NULL;
     if (flags == PyBUF_STRIDES && (too_deep || (has_shape && !PyBuffer_IsContiguous(view, 'C')))) {
         PyBuffer_Release(view);
-        PyErr_SetString(PyExc_BufferError, "data: its buffer is not C-contiguous; expected compact memory (pass "
-                                           "(address, readonly) as data, as numpy's __array_interface__ does)");
-        return -1;
+        return check_in_python(python.refuse_in_words, Py_BuildValue("(s)", "not-contiguous"));
     }
     return 0;
 }
@@ -95,12 +92,10 @@ static int check_length(const Py_buffer *view)
             return 0;
         }
     }
-    if (bytes > view->len) {
-        PyErr_Format(PyExc_ValueError, "buffer: len is %zd; expected %zd bytes, as itemsize and shape say", view->len,
-                     bytes);
-        return -1;
+    if (bytes <= view->len) {
+        return 0;
     }
-    return 0;
+    return check_in_python(python.refuse_in_words, Py_BuildValue("(snn)", "short-length", view->len, bytes));
 }
 
 int check_mask(PyObject *obj)

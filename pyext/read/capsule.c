@@ -13,13 +13,12 @@ const char capsule_used_versioned[] = "used_dltensor_versioned";
 
 int check_version(DLPackVersion version)
 {
-    if (version.major != DLPACK_MAJOR_VERSION) {
-        PyErr_Format(PyExc_BufferError,
-                     "DLPack version %u.%u: expected %d.x (which a producer has to give where max_version is (%d, %d))",
-                     version.major, version.minor, DLPACK_MAJOR_VERSION, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
-        return -1;
+    if (version.major == DLPACK_MAJOR_VERSION) {
+        return 0;
     }
-    return 0;
+    return check_in_python(python.refuse_in_words,
+                           Py_BuildValue("(sIIiO)", "dlpack-version", version.major, version.minor,
+                                         DLPACK_MAJOR_VERSION, constants.newest_version));
 }
 
 /* If the major version is another one, only the version may be read. */

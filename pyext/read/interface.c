@@ -199,12 +199,11 @@ int read_array_struct(struct reading *reading)
     reading->hold->object = capsule;
     reading->hold->holding = HOLDS_OBJECT;
     if (!PyCapsule_IsValid(capsule, NULL)) {
-        return raise_unexpected(PyExc_ValueError, "__array_struct__: expected a capsule without a name", capsule);
+        return check_in_python(python.refuse_in_words, Py_BuildValue("(sO)", "no-array-struct", capsule));
     }
     const PyArrayInterface *array = PyCapsule_GetPointer(capsule, NULL);
     if (array->two != 2) {
-        PyErr_Format(PyExc_ValueError, "__array_struct__: its field two is %d, expected 2", array->two);
-        return -1;
+        return check_in_python(python.refuse_in_words, Py_BuildValue("(si)", "not-two", array->two));
     }
     char typestr[16];
     snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & ARRAY_NOTSWAPPED ? '<' : '>', array->typekind,

@@ -41,7 +41,7 @@ _connect(
         "no_holder": _errors.no_holder,
         "no_protocol": _errors.no_protocol,
         "refuse": _errors.refuse,
-        "unexpected_value": _errors.unexpected_value,
+        "refuse_in_words": _errors.refuse_in_words,
         "is_numpy_scalar": _foreign.is_numpy_scalar,
         "kind_and_message": _foreign.kind_and_message,
         "absent": _object.absent,

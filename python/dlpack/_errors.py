@@ -10,7 +10,7 @@ import os
 from _thread import RLock
 from sys import _getframe
 
-from ._foreign import IN_WORDS, MOST, NO_MEMORY, bare, exception_text, field, short_repr, text_of, type_name, unexpected
+from ._foreign import IN_WORDS, MOST, NO_MEMORY, bare, exception_text, field, short_repr, text_of, type_name
 from ._refusals import Cure, is_to_copy, quoted, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -60,10 +60,6 @@ def refused_by_frame(obj: object, error: Exception) -> Exception:
     """Returns the error for data of pandas or xarray that pyarrow refuses, or needs pyarrow, with a hint."""
     name, said = type_name(obj), f"__arrow_c_stream__ said {exception_text(bare(error))}"
     return refusal(BufferError, "refused", f"{name} can't be exported: {said}", hint_for("table", obj), type=name)
-
-
-def unexpected_value(kind: type[Exception], expected: str, value: object) -> Exception:
-    return kind(unexpected(expected, value))
 
 
 def no_holder(obj: object) -> Exception:
@@ -214,6 +210,94 @@ REFUSALS = {
         "numpy.asfortranarray(x) makes it so",
     ),
 }
+
+
+# What C refuses by a key: the kind of error, its id, what it says with the values that C passes, in their order, and a
+# cure if there is one.
+REFUSALS_OF_C: dict[str, tuple[Any, ...]] = {
+    "no-dlpack-object": (
+        TypeError,
+        "no-dlpack-object",
+        "py_object: expected a DLPackObject, as asdlpack gives, got {found}",
+    ),
+    "no-arrow-pair": (
+        ValueError,
+        "wrong-answer",
+        '__arrow_c_array__: expected a tuple of two capsules, "arrow_schema" and "arrow_array", got {found}',
+    ),
+    "no-arrow-stream": (
+        ValueError,
+        "wrong-answer",
+        '__arrow_c_stream__: expected a capsule "arrow_array_stream", got {found}',
+    ),
+    "no-array-struct": (ValueError, "wrong-answer", "__array_struct__: expected a capsule without a name, got {found}"),
+    "not-two": (ValueError, "array-interface", "__array_struct__: its field two is {value}, expected 2"),
+    "dlpack-version": (
+        BufferError,
+        "dlpack-version",
+        "DLPack version {major}.{minor}: expected {expected}.x (which a producer has to give where max_version is "
+        "{newest})",
+    ),
+    "negative-length": (ValueError, "buffer-length", "buffer: len is negative: {length}"),
+    "short-length": (
+        ValueError,
+        "buffer-length",
+        "buffer: len is {length}; expected {least} bytes, as itemsize and shape say",
+    ),
+    "not-contiguous": (
+        BufferError,
+        "not-row-major",
+        "data: its buffer is not C-contiguous; expected compact memory",
+        "pass (address, readonly) as data, as numpy's __array_interface__ does",
+    ),
+    "released-stream": (
+        ValueError,
+        "released",
+        "__arrow_c_stream__: {field} is NULL; expected a stream that was not released or moved before",
+    ),
+    "no-callback": (ValueError, "null-pointer", "__arrow_c_stream__: {field} is NULL; expected a function"),
+    "callback-failed": (
+        BufferError,
+        "callback-failed",
+        "__arrow_c_stream__: {call} failed with errno {errno} ({meaning})",
+    ),
+    "callback-said": (
+        BufferError,
+        "callback-failed",
+        "__arrow_c_stream__: {call} failed with errno {errno} ({meaning}): {answer}",
+    ),
+    "null-structure": (
+        ValueError,
+        "null-pointer",
+        "pointer to a {protocol} is NULL; expected the structure's address (what asdlpack took over is NULL)",
+    ),
+    "null-tensor": (
+        ValueError,
+        "null-pointer",
+        "managed_tensor_to_py_object_no_sync: tensor is NULL; expected a DLManagedTensorVersioned",
+    ),
+    "other-memory": (
+        BufferError,
+        "other-memory",
+        "the producer gives other memory at each export, so that no stream orders this one",
+        "use __dlpack__",
+    ),
+}
+
+
+def names_in(said: str) -> list[str]:
+    """Returns the names of the values in a text for str.format."""
+    return [part.partition("}")[0] for part in said.split("{")[1:]]
+
+
+def refuse_in_words(key: str, *values: Any) -> Exception:
+    """Returns the error of REFUSALS_OF_C for a key. Bytes are a text of another library, which may not be UTF-8."""
+    kind, reason, said, *cure = REFUSALS_OF_C[key]
+    details = {}
+    for name, value in zip(names_in(said), values):  # noqa: B905 (C may pass more than is said)
+        text = value.decode(errors="replace") if isinstance(value, bytes) else value
+        details[name] = short_repr(value) if name == "found" else text
+    return refusal(kind, reason, said.format_map(details), *cure, **details)
 
 
 def as_bytes(x: DLPackObject) -> str:

@@ -15,7 +15,7 @@ import dlpack
 from dlpack import asdlpack, borrow, copy_into, from_pointer, frombuffer
 from dlpack._refusals import ELSEWHERE, Cure, of_asdlpack, pass_copy, refusal, reworded
 from support.alone import uses_dev_shm
-from support.capi import Exporter, Speaks
+from support.capi import Exporter, Managed, Speaks
 from support.hints import expression_of, hint_of
 
 INTERFACE = {"version": 3, "shape": (2,), "typestr": "<f4"}
@@ -114,6 +114,18 @@ REFUSALS = {
         BufferError,
         "not-row-major",
         {"shape": (2, 2, 2), "strides": (1, 2, 4)},
+    ),
+    "what C refuses": (
+        lambda: asdlpack(Speaks(__arrow_c_array__=lambda *_: "no pair")),
+        ValueError,
+        "wrong-answer",
+        {"protocol": "__arrow_c_array__", "found": "'no pair'"},
+    ),
+    "another version": (
+        lambda: asdlpack(Managed(1, version=(2, 7)).capsule()),
+        BufferError,
+        "dlpack-version",
+        {"major": 2, "minor": 7, "expected": 1},
     ),
     "no array": (lambda: iter(asdlpack(b"ab")), TypeError, "no-array", {}),  # type: ignore[call-overload]
     "another device in a pickle": (

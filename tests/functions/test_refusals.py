@@ -1,6 +1,7 @@
 """Errors as data: the Go core's keys are those that Python has words for, the documents list the reasons, and errors
 have them."""
 
+import ast
 import copy
 import pickle
 import re
@@ -9,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from dlpack import _refusals, _sayings, asdlpack, copy_into, from_pointer, frombuffer
+from dlpack import _errors, _refusals, _sayings, asdlpack, copy_into, from_pointer, frombuffer
 from dlpack._refusals import KINDS, parts_of, refused
 from support.alone import ROOT, python
 
@@ -61,8 +62,38 @@ def test_go_uses_each_key_and_no_other():
     assert not re.search(r"\b(?:Saying|Subject|Cure|Word)\(", text)
 
 
+COMPUTED = {"reason", "old.reason", "reason_of(error)", "REASON_OF.get(saying, saying)"}
+
+
+def refusals_of_python():
+    """The reasons of _errors' tables and of all calls of `refusal`, each with the names of its details."""
+    for path in sorted((ROOT / "python" / "dlpack").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "refusal":
+                reason = node.args[1]
+                if isinstance(reason, ast.Constant) and reason.value:
+                    yield reason.value, [word.arg for word in node.keywords if word.arg]
+                assert isinstance(reason, ast.Constant) or ast.unparse(reason) in COMPUTED, path
+    for reason, (attribute, *_) in _errors.REFUSALS.items():
+        yield reason, [attribute, "shape"] if attribute == "strides" else [attribute]
+    for _, reason, said, *_ in _errors.REFUSALS_OF_C.values():
+        yield reason, _errors.names_in(said)
+
+
+def test_c_refuses_by_exactly_the_keys_that_python_has_words_for():
+    text = "".join(re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S) for path in (ROOT / "pyext").rglob("*.c"))
+    calls = re.findall(r"(?:const char \*key = [^;]*;\s*return )?check_in_python\(python\.refuse_in_words,[^;]*;", text)
+    assert len(calls) == text.count("python.refuse_in_words")
+    keys = [re.findall(r'"([a-z]+(?:-[a-z]+)+)"', call) for call in calls]
+    assert all(keys)
+    assert {key for of_call in keys for key in of_call} == _errors.REFUSALS_OF_C.keys()
+
+
 def test_the_documents_list_each_reason_and_its_values():
     values = {}
+    for reason, names in refusals_of_python():
+        values.setdefault(reason, set()).update(names)
+    assert values.keys() >= {"no-protocol", "core-start", "damaged-message", "structure", "read-only"}
     for saying, template in _sayings.SAYINGS.items():
         names = ["text" if name == "type" else name for name in re.findall(r"\{(\w+)\}", template)]
         values.setdefault(_sayings.REASON_OF.get(saying, saying), set()).update(names)
