@@ -13,7 +13,7 @@ from support.alone import INCLUDE, ROOT, run
 from support.builds import c_sources
 
 PYEXT = ROOT / "pyext"
-ROOMS = ["core", "platform", "python", "runtime", "ask", "hold", "read", "object", "delegate", "give", "module"]  # from the ground up
+ROOMS = "core platform python runtime ask hold read object delegate give module".split()  # from the ground up
 
 
 def room_of(path):
