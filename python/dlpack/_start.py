@@ -135,9 +135,8 @@ def limit_met(error: int) -> str:
 def start_from_copy(original: bytes, memfd: int, error: int) -> Exception | None:
     """Starts the core from a copy in memory, else from a temporary file; returns None, or the error."""
     most = limit_of(b"Max file size")
-    if (
-        most is not None and most < os.stat(original).st_size
-    ):  # a write beyond raises SIGXFSZ, which may end the process
+    # A write beyond raises SIGXFSZ, which may end the process.
+    if most is not None and most < os.stat(original).st_size:
         return no_copy(original, [os.strerror(EFBIG)])
     causes = [] if memfd >= 0 else [f"memfd_create: {os.strerror(error)}"]
     for folder in (MEMORY if memfd >= 0 else None, os.environb.get(b"TMPDIR"), b"/tmp", b"/var/tmp", b"/dev/shm"):
