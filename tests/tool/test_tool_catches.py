@@ -11,7 +11,7 @@ BREAKS = {
         "tensor->strides = block->dims + tensor->ndim;",
         "tensor->strides = block->dims;",
     ),
-    "a missing lock": ("read/buffer.c", "self->holding = HOLDS_VIEW;", "PyBuffer_Release(view);"),
+    "a missing lock": ("read/buffer.c", "hold->holding = HOLDS_VIEW;", "PyBuffer_Release(view);"),
     "a lost reference": (
         "object/export.c",
         "block->owner = Py_NewRef((PyObject *)self);",
