@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h> /* sigset_t, on Windows */
 
 #include "core/core.h"
 
