@@ -76,7 +76,7 @@ type queue struct {
 	context context
 }
 
-// values returns the values by which Python names the stream.
+// values returns what Python needs to name the stream.
 func (q queue) values() []dlpack.Value {
 	return []dlpack.Value{dlpack.Text("whose", q.whose), dlpack.Number("stream", int64(q.stream))}
 }

@@ -134,7 +134,7 @@ func (t DataType) invalid(saying Saying, values ...Value) error {
 	return Malformed(saying, append(t.values(), values...)...)
 }
 
-// values returns the values by which Python names a data type that no text names.
+// values returns what Python needs to name a data type that no text names.
 func (t DataType) values() []Value {
 	return []Value{Number("code", t.Code), Number("bits", t.Bits), Number("lanes", t.Lanes)}
 }

@@ -24,9 +24,9 @@ type Refusal struct {
 	Kind    Kind
 	Subject Subject // stands before the saying; "" for none
 	Saying  Saying
-	Values  []Value // those of Subject, too
+	Values  []Value // include those of Subject
 	Cure    Cure    // "" for none
-	With    []Value // what the cure needs beside Values
+	With    []Value // needed by the cure alone
 }
 
 // Error returns the refusal for a developer: its keys and values.

@@ -6,7 +6,7 @@ package dlpack
 // A Saying is the key of what a refusal says.
 type Saying string
 
-// What descriptions are refused for.
+// Problems of descriptions.
 const (
 	UnknownCode       Saying = "unknown-code"
 	NoLanes           Saying = "no-lanes"
@@ -49,7 +49,7 @@ const (
 	OffsetFromAddress Saying = "offset-from-address"
 )
 
-// What devices, streams and copies are refused for.
+// Problems of devices, streams and copies.
 const (
 	CPUHasNoStreams   Saying = "cpu-has-no-streams"
 	NoSuchStream      Saying = "no-such-stream"
@@ -89,7 +89,7 @@ const (
 	ScatteredOnDevice Saying = "scattered-on-device"
 )
 
-// What texts that name a data type are refused for.
+// Problems of texts that name a data type.
 const (
 	UnknownName        Saying = "unknown-name"
 	Objects            Saying = "objects"
@@ -133,7 +133,7 @@ const (
 	UnknownArrow       Saying = "unknown-arrow"
 )
 
-// What Arrow's structures are refused for.
+// Problems of Arrow's structures.
 const (
 	Chunks           Saying = "chunks"
 	NoColumns        Saying = "no-columns"

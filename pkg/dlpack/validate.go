@@ -269,7 +269,7 @@ func (d *Description) cured(r *Refusal, cure Cure, t *Tensor) error {
 	return r.Cured(CopyBytes, bytes)
 }
 
-// values returns the values by which Python names the data type as the protocol does, and more.
+// values returns what Python needs to name the data type as the protocol does, and more values.
 func (d *Description) values(more ...Value) []Value {
 	if d.Field == "" {
 		return append(d.DataType.values(), more...)

@@ -141,7 +141,7 @@ func panicked(cause any) error {
 }
 
 // refuse writes an error into the answer, with the status of the Python exception that it becomes. If a copy already
-// has memory, the caller frees it. An error that is no refusal is a bug of the core.
+// has memory, the caller frees it. An error other than a refusal is a bug of the core.
 func refuse(answer *C.struct_answer, err error) {
 	answer.status = C.STATUS_RUNTIME_ERROR
 	r, ok := err.(*dlpack.Refusal)

@@ -216,6 +216,9 @@ struct memory *ordered_tensor_of(DLPackObject *self)
         check_in_python(python.refuse_in_words, Py_BuildValue("(s)", "other-memory"));
         Py_CLEAR(ordered);
     }
+    if (ordered != NULL) {
+        object_keep(ordered);
+    }
     return ordered;
 }
 

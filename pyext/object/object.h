@@ -10,7 +10,7 @@
 
 enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides lie in the object, which saves 5 ns */
 
-/* What both kinds of DLPackObjects begin with. */
+/* Fields that both kinds of DLPackObjects begin with. */
 #define OBJECT_HEAD                                                                                                    \
     PyObject_HEAD                                                                                                      \
     PyObject *weakrefs;                                                                                                \
@@ -22,7 +22,7 @@ typedef struct {
     OBJECT_HEAD
 } DLPackObject;
 
-/* Memory and what keeps it alive. It does not change. */
+/* Memory and what keeps it alive. It does not change once others have it. */
 struct memory {
     OBJECT_HEAD
     bool hides_obj; /* from the garbage collector: obj keeps alive the structure taken over */
@@ -71,7 +71,7 @@ struct memory *object_of_capsule(struct memory *begun, struct reading *reading, 
 /* Makes the delegate of obj, which has __dlpack__. */
 struct delegate *delegate_of(PyObject *obj, enum copy copy);
 
-/* Clears IS_COPIED of an object that was made for one export, and is now kept for others. */
+/* Clears IS_COPIED of an object that was made for one export, and is now kept; before others have it. */
 void object_keep(struct memory *self);
 
 /* Reads an object's tensor; the hold then owns the object. */

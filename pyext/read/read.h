@@ -7,7 +7,7 @@
 
 #include "hold/hold.h"
 
-/* What was read of an object. */
+/* Facts read of an object. */
 struct reading {
     PyObject *obj; /* borrowed; NULL: none */
     const char *protocol;

@@ -29,8 +29,6 @@ BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 SMALL_INTS = [f"int{bits}" for bits in range(1, 8)]
 
-# Same values as in core.h.
-
 SHAPE = "shape: expected an int, or a sequence of ints, of 64 bits"
 STRIDES = "strides: expected elements, an int or a sequence of ints, of 64 bits"
 COPY = "copy: expected True, False or None"

@@ -66,9 +66,9 @@ def export_otherwise(
     refusal: the producer's error. If it is None, given is the producer's capsule. fits: the consumer can take it,
     unless copy=None has to copy. lacks_stream: the memory is CUDA's, and nobody named a stream."""
     x, stream, max_version, dl_device, copy = arguments
-    if lacks_stream and (dl_device is None or is_own_device(x.obj, dl_device)):
+    if lacks_stream and (dl_device is None or device_of(x.obj) == device_ints(dl_device)):
         return partial(x.__dlpack__, _LEGACY_STREAM, max_version=max_version, dl_device=dl_device, copy=copy)
-    if fits and (x._copy is False or can_be_shared(given)):
+    if fits and (x._copy is not None or can_be_shared(given)):
         return partial(itself, given)
     if refusal is None:
         return copied(given, imported(x, given, order_of(stream), x._copy), fits, arguments)
@@ -100,17 +100,6 @@ def can_be_shared(capsule: Any) -> bool:
             raise
         bare(error)
     return True
-
-
-def is_own_device(obj: Any, asked: tuple[int, int]) -> bool:
-    """True if obj says that its memory is on the device asked for."""
-    try:
-        return device_ints(obj.__dlpack_device__()) == device_ints(asked)
-    except refusal_kinds as error:
-        if not is_refusal(error):
-            raise
-        bare(error)
-        return False
 
 
 def export_of(
@@ -320,16 +309,20 @@ def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | No
 
 
 def device_type(obj: Any) -> int | None:
-    """Returns the device type of obj's memory; None if obj does not tell it."""
+    device = device_of(obj)
+    return None if device is None else device[0]
+
+
+def device_of(obj: Any) -> tuple[int, int] | None:
+    """Returns the device of obj's memory; None if obj does not tell it."""
     try:
         method = getattr(obj, "__dlpack_device__", None)
-        device = None if method is None else device_ints(method())
+        return None if method is None else device_ints(method())
     except refusal_kinds as error:
         if not is_refusal(error):
             raise
         bare(error)  # __dlpack__ reports the cause
         return None
-    return None if device is None else device[0]
 
 
 def ask(

@@ -10,7 +10,7 @@ from ._dlpack import _stop_deleters, asdlpack
 from ._docs import DOCS
 from ._errors import as_bytes, device_text, refuse
 from ._foreign import PROTOCOLS, bare, exception_text, type_name
-from ._refusals import IMMUTABLE, details_of, quoted, reason_of, refusal
+from ._refusals import IMMUTABLE, as_refusal, quoted, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ def interface(x: DLPackObject, stream: int | None = None) -> dict[str, Any]:
 
 
 def absent(attribute: str, error: Exception) -> Exception:
-    said, cure = quoted(error)
-    return refusal(AttributeError, reason_of(error), f"{attribute}: {said}", cure, **details_of(error))
+    old, (said, cure) = as_refusal(error), quoted(error)
+    return refusal(AttributeError, old.reason, f"{attribute}: {said}", cure, **old.details)
 
 
 def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool | None = None) -> NDArray[Any]:

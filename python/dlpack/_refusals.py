@@ -78,16 +78,6 @@ def parts_of(error: BaseException) -> tuple[str, str]:
     return error._said, error._cure  # type: ignore[attr-defined]
 
 
-def reason_of(error: BaseException) -> str:
-    """Returns an error's id; "" of a foreign error."""
-    return as_refusal(error).reason  # type: ignore[no-any-return]
-
-
-def details_of(error: BaseException) -> dict[str, Any]:
-    """Returns the names and values in an error's text; {} of a foreign error."""
-    return as_refusal(error).details  # type: ignore[no-any-return]
-
-
 def quoted(error: BaseException) -> tuple[str, Any]:
     """Returns "BufferError: what it says" and the error's cure, for an error that quotes it."""
     text, cure = exception_text(error), parts_of(error)[1]

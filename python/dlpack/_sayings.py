@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # importing typing takes longer than all the rest of this
 if TYPE_CHECKING:
     from typing import Any
 
-# What stands before a saying.
+# Texts before a saying.
 SUBJECTS = {
     "": "",
     "source": "source: ",
@@ -21,7 +21,7 @@ SUBJECTS = {
     "copy": "copy from {from} to {to}: ",
 }
 
-# What is said. {type} is the data type as the object or DLPack names it.
+# Texts that say what is wrong. {type} is the data type as the object or DLPack names it.
 SAYINGS = {
     # descriptions
     "unknown-code": "{type}: unknown code; expected 0 to {most}, the codes of DLPack {version}",

@@ -133,7 +133,15 @@ def limit_met(error: int) -> str:
 
 
 def start_from_copy(original: bytes, memfd: int, error: int) -> Exception | None:
-    """Starts the core from a copy in memory, else from a temporary file; returns None, or the error."""
+    """Starts the core from a copy in memory, else from a temporary file; returns None, or the error. Closes memfd."""
+    try:
+        return start_from_some_copy(original, memfd, error)
+    finally:
+        if memfd >= 0:
+            os.close(memfd)
+
+
+def start_from_some_copy(original: bytes, memfd: int, error: int) -> Exception | None:
     most = limit_of(b"Max file size")
     # A write beyond raises SIGXFSZ, which may end the process.
     if most is not None and most < os.stat(original).st_size:
@@ -166,13 +174,13 @@ def no_copy(original: bytes, causes: list[str]) -> Exception:
 
 
 def start_in_memory(memfd: int, original: bytes) -> tuple[str | None, int, bytes | None, int]:
-    with open(memfd, "wb"), open(original, "rb", buffering=0) as source:
+    with open(original, "rb", buffering=0) as source:
         while os.sendfile(memfd, source.fileno(), None, MOST_COPIED):
             pass
-        # Right even if /proc was mounted for another PID namespace; getpid() is not. The loader must not know the path
-        # from an earlier copy, or another package's: so it begins with random "/." and "//".
-        begin = "".join(["/." if byte & 1 else "//" for byte in os.urandom(64)])
-        return _start_copy(f"{begin}/proc/{os.readlink('/proc/thread-self')}/fd/{memfd}".encode())
+    # Right even if /proc was mounted for another PID namespace; getpid() is not. The loader must not know the path from
+    # an earlier copy, or another package's: so it begins with random "/." and "//".
+    begin = "".join(["/." if byte & 1 else "//" for byte in os.urandom(64)])
+    return _start_copy(f"{begin}/proc/{os.readlink('/proc/thread-self')}/fd/{memfd}".encode())
 
 
 def start_in(folder: bytes, original: bytes) -> tuple[str | None, int, bytes | None, int]:

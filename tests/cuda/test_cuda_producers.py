@@ -164,6 +164,32 @@ def test_a_producer_that_is_interrupted_as_it_says_its_device_is_not_asked_again
 
 
 @with_driver
+def test_the_answer_of_a_producer_that_does_not_tell_its_device_is_passed_on(driver):
+    memory, given = driver.allocate(16), []
+
+    def dlpack(*, stream=-1, max_version=None, dl_device=None):
+        given.append(Managed(memory.address, shape=(4,), device=(2, 0)).capsule())
+        return given[-1]
+
+    x = asdlpack(Speaks(__dlpack__=dlpack))
+    assert x.__dlpack__(max_version=(1, 3), dl_device=(2, 0)) is given[0]
+    assert len(given) == 1
+
+
+@with_driver
+def test_a_producer_that_says_it_copies_lends_nothing_to_write_to(driver):
+    memory = driver.allocate(16)
+
+    def dlpack(*, stream=None, max_version=None):
+        return Managed(memory.address, name=b"dltensor_versioned", shape=(4,), device=(2, 0), flags=2).capsule()
+
+    producer = Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0))
+    with pytest.raises(BufferError) as raised, borrow(producer, writable=True):
+        pass
+    assert raised.value.reason == "writes-lost"
+
+
+@with_driver
 def test_a_producers_memory_is_copied_in_one_step(driver):
     producer = LikeTorch(driver, 1)
     for device, where, copies in (

@@ -207,11 +207,13 @@ def test_a_child_without_a_copy_of_the_core_names_the_limit(limit, named, memfds
         os.close(free)
         resource.setrlimit(kind, (free if limit == "RLIMIT_NOFILE" else 4096, limits[1]))
         forks.use_ordinary_memory()
+        files = set(os.listdir("/proc/self/fd")) if limit == "RLIMIT_FSIZE" else set()
         error, why = (OSError, "epoll") if limit == "RLIMIT_NOFILE" else (RuntimeError, "fork")
         with pytest.raises(error, match=f"{why}.*raise {named}") as raised:
             forks.ask_core()
         assert "TMPDIR" not in str(raised.value)
         resource.setrlimit(kind, limits)
+        assert limit != "RLIMIT_FSIZE" or set(os.listdir("/proc/self/fd")) == files
         forks.use_all()
 
     forks.fork_and_join(use)
