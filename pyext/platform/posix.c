@@ -226,7 +226,7 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
     if (!may_be_loaded(path)) {
         return (struct failure){.name = "file", .text = path};
     }
-    struct failure failure = copy == NULL ? check_start() : (struct failure){0}; /* else it was checked just now */
+    struct failure failure = check_start(); /* again for a copy, whose descriptor is open */
     if (failure.name != NULL) {
         return failure;
     }
