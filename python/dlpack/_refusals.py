@@ -78,11 +78,12 @@ def parts_of(error: BaseException) -> tuple[str, str]:
     return error._said, error._cure  # type: ignore[attr-defined]
 
 
-def quoted(error: BaseException) -> tuple[str, Any]:
+def quoted(error: Any) -> tuple[str, Any]:
     """Returns "BufferError: what it says" and the error's cure, for an error that quotes it."""
-    text, cure = exception_text(error), parts_of(error)[1]
-    said = text.removesuffix(f" ({cure})")
-    return (text, "") if said == text else (said, cure)
+    old = as_refusal(error)
+    if old is error and not old._note:
+        return f"{type(error).__name__}: {old._said}", old._cure
+    return exception_text(error), ""
 
 
 def reworded(

@@ -320,59 +320,89 @@ class Shown(dict[str, str]):
 OF_STRUCT, AS_TEXT = "dtype code {code}, bits {bits}, lanes {lanes}", "{field} {text}"  # {type} of a saying
 
 
+class Places(dict[str, str]):
+    """Fields by number, for the names of values: "{2}" for the third; "..." for a name that no value has."""
+
+    def __missing__(self, name: str) -> str:
+        return "..."
+
+
+class Template:
+    """What is the same in all refusals of a subject, a saying, a cure, and values of these forms and names."""
+
+    def __init__(self, subject: str, saying: str, cure: str, forms: str, names: str = "") -> None:
+        self.key = cure
+        self.names = names.split(" ")
+        forms, _, of_cure = forms.partition("/")
+        self.forms = list(enumerate(forms))
+        self.forms_of_cure = list(enumerate(of_cure, len(forms)))  # of values that only the cure needs
+        self.reason = REASON_OF.get(saying, saying)
+        self.side = subject if subject in ("source", "target") else None
+        said = SUBJECTS[subject] + SAYINGS[saying]
+        said = said.replace("{type}", OF_STRUCT if "code" in self.names else AS_TEXT)
+        places = Places({name: f"{{{i}}}" for i, name in enumerate(self.names)})
+        self.said = said.format_map(places)
+        self.cure = CURES[self.key].format_map(places) if self.key else ""
+        self.only_cure = None if "{" in self.cure else self.cure_of([])  # if it is the same in all of them
+
+    def cure_of(self, shown: list[str]) -> str:
+        """Returns the cure of a refusal whose values are shown so."""
+        text = self.cure.format(*shown)
+        if not text or self.key in SAFE_CURES:
+            return text
+        if text.startswith(PASS_COPY):
+            return pass_copy(text.removeprefix(PASS_COPY))
+        cure = Cure(text)
+        cure.key = self.key
+        if "object" in self.names and shown[place := self.names.index("object")] == "source":
+            cure.for_capsule = self.cure.format(*shown[:place], CAPSULE, *shown[place + 1 :])
+        return cure
+
+
+templates: dict[tuple[str, ...], Template] = {}
+
+
 def in_words(kind: type[Exception], data: bytes) -> Exception:
     """Returns the exception for a refusal: core.h describes the data, and Form in pkg/dlpack/errors.go the values."""
-    subject, saying, cure, forms, *texts = data.decode("utf-8", "replace").split("\x1f")
-    names = texts.pop(0).split(" ") if texts else texts
-    shown = Shown(zip(names, texts))  # noqa: B905 (naming `strict` takes 0.3 us)
-    details: dict[str, Any] = {**shown}
-    forms, _, of_cure = forms.partition("/")
-    for form, name in zip(forms + of_cure, names):  # noqa: B905
+    texts = data.decode("utf-8", "replace").split("\x1f")
+    head, shown = tuple(texts[:5]), texts[5:]
+    template = templates.get(head)
+    if template is None:
+        template = templates[head] = Template(*head)
+    names = template.names
+    details: dict[str, Any] = {}
+    for i, form in template.forms:
         if form == "#":
-            details[name] = int(shown[name], 0)
-        elif form != "'":
-            details[name], shown[name] = value_of(form, shown[name], shown)
-    helps = cure_of(cure, shown, details) if cure else ""
-    if of_cure:
-        for name in names[len(forms) :]:
-            del details[name]
-    template = SAYINGS[saying]
-    if subject:
-        template = SUBJECTS[subject] + template
-        if subject in ("source", "target"):
-            details["side"] = subject
-    if "{type}" in template:
-        template = template.replace("{type}", OF_STRUCT if "code" in shown else AS_TEXT)
-    reason = REASON_OF[saying] if saying in REASON_OF else saying
-    error: Any = refusal(kind, reason, template.format_map(shown), helps)
+            details[names[i]] = int(shown[i], 0)
+        elif form == "'":
+            details[names[i]] = shown[i]
+        else:
+            details[names[i]], shown[i] = value_of(form, shown[i], names, shown)
+    for i, form in template.forms_of_cure:
+        shown[i] = value_of(form, shown[i], names, shown)[1]
+    if template.side is not None:
+        details["side"] = template.side
+    cure = template.only_cure
+    if cure is None:
+        cure = template.cure_of(shown)
+    reason = template.reason
+    error: Any = refusal(kind, reason, template.said.format(*shown), cure)
     error.details = details
     return error  # type: ignore[no-any-return]
 
 
-def value_of(form: str, text: str, shown: Shown) -> tuple[Any, str]:
-    """Returns a value for error.details, and as it is shown."""
+def value_of(form: str, text: str, names: list[str], shown: list[str]) -> tuple[Any, str]:
+    """Returns a value for error.details, and as it is shown. A word may have other values in it."""
+    if form in "#'":
+        return text, text
     if form == '"':
         return text, f'"{text}"'
     if form == "~":
         return f"{text}...", f'"{text}"...'
     if form == "=":
-        return text, WORDS[text].format_map(shown)
+        return text, WORDS[text].format(**dict(zip(names, shown)))  # noqa: B905
     if form == ",":
         *others, last = items = text.split(" ")
         return tuple(items), f"{', '.join(others)} or {last}" if others else last
-    names = text.split(" ")
-    return tuple(names), '"' + '" or "'.join(names) + '"'
-
-
-def cure_of(key: str, shown: Shown, details: dict[str, Any]) -> str:
-    form = CURES[key]
-    text = form.format_map(shown)
-    if key in SAFE_CURES:
-        return text
-    if form.startswith(PASS_COPY):
-        return pass_copy(text.removeprefix(PASS_COPY))
-    cure = Cure(text)
-    cure.key = key
-    if details.get("object") == "source":
-        cure.for_capsule = form.format_map(Shown(shown, object=CAPSULE))
-    return cure
+    items = text.split(" ")
+    return tuple(items), '"' + '" or "'.join(items) + '"'

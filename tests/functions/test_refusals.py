@@ -62,7 +62,7 @@ def test_go_uses_each_key_and_no_other():
     assert not re.search(r"\b(?:Saying|Subject|Cure|Word)\(", text)
 
 
-COMPUTED = {"reason", "old.reason", "REASON_OF.get(saying, saying)"}
+COMPUTED = {"reason", "old.reason"}
 
 
 def refusals_of_python():
