@@ -94,6 +94,30 @@ static struct memory *import_capsule(struct delegate *self, PyObject *capsule, i
     return imported;
 }
 
+/* Makes an object with the tensor that the producer's C exchange API gives. NULL, without an error: ask the producer. */
+static struct memory *import_exchanged(struct delegate *self)
+{
+    DLManagedTensorVersioned *managed;
+    if (self->exchange == NULL || exchange_tensor(self->exchange, self->obj, &managed) <= 0) {
+        return NULL;
+    }
+    struct reading reading;
+    struct memory *begun = object_begin(&reading, self->obj, self->copy, NULL), *imported = NULL;
+    if (begun != NULL) {
+        reading.protocol = self->protocol;
+        reading.stream = STREAM_LEGACY;
+        reading.exports = true; /* unless it is kept */
+        imported = object_of(read_managed(&reading, managed, true), begun, &reading);
+    }
+    if (imported == NULL) {
+        delete_exchanged(managed);
+        if (is_refusal()) {
+            PyErr_Clear(); /* the producer may give another tensor */
+        }
+    }
+    return imported;
+}
+
 /* Keeps `imported`, unless another thread or the producer came first; steals it. Returns the import kept, borrowed. */
 static struct memory *keep_import(struct delegate *self, struct memory *imported)
 {
@@ -175,6 +199,11 @@ static struct memory *import_from(struct delegate *self, int found, DLDevice dev
 
 int delegate_device(struct delegate *self, DLDevice *device)
 {
+    int is_on_cpu = self->exchange == NULL ? 0 : exchange_is_on_cpu(self->exchange, self->obj);
+    if (is_on_cpu != 0) {
+        *device = (DLDevice){kDLCPU, 0};
+        return is_on_cpu < 0 ? -1 : 0;
+    }
     int found = producer_device(self->obj, device);
     if (found > 0 || found == NO_DEVICE || (found < 0 && !is_refusal())) {
         return found > 0 ? 0 : -1;
@@ -199,9 +228,16 @@ struct memory *tensor_of(DLPackObject *self)
     if (delegate->imported != NULL) {
         return delegate->imported;
     }
-    DLDevice device = {kDLCPU, 0};
-    int found = producer_device(self->obj, &device);
-    return keep_import(delegate, import_from(delegate, found, device));
+    if (delegate->exchange != NULL && check_negative(delegate->exchange, self->obj) < 0) {
+        return NULL;
+    }
+    struct memory *imported = import_exchanged(delegate);
+    if (imported == NULL && !PyErr_Occurred()) {
+        DLDevice device = {kDLCPU, 0};
+        int found = producer_device(self->obj, &device);
+        imported = import_from(delegate, found, device);
+    }
+    return keep_import(delegate, imported);
 }
 
 struct memory *ordered_tensor_of(DLPackObject *self)
@@ -315,10 +351,30 @@ static bool is_ordinary(const DLTensor *tensor)
     return look_up(&request, &answer);
 }
 
+/* Makes a capsule by the producer's C exchange API, if the arguments ask for the memory as it is, on the CPU. NULL,
+ * without an error: ask the producer. */
+HOT static PyObject *export_exchanged(struct delegate *self, const struct export_arguments *arguments, DLDevice asked,
+                                      bool versioned)
+{
+    DLManagedTensorVersioned *managed;
+    if (arguments->stream != NULL || (arguments->copy != NULL && arguments->copy != Py_False) ||
+        asked.device_type != kDLCPU) {
+        return NULL;
+    }
+    if (versioned) {
+        bool taken = exchange_tensor(self->exchange, self->obj, &managed) > 0;
+        return taken ? exchanged_capsule(managed) : NULL;
+    }
+    struct memory *imported = import_exchanged(self);
+    PyObject *capsule = imported == NULL ? NULL : export_tensor(imported, arguments);
+    Py_XDECREF((PyObject *)imported);
+    return capsule;
+}
+
 HOT PyObject *delegate_export(struct delegate *self, const struct export_arguments *arguments)
 {
     bool versioned;
-    DLDevice asked;
+    DLDevice asked = {kDLCPU, 0};
     if (!plain_max_version(arguments->max_version, &versioned) ||
         (arguments->dl_device != NULL && !plain_device(arguments->dl_device, &asked))) {
         return export_in_python(self, arguments);
@@ -328,7 +384,13 @@ HOT PyObject *delegate_export(struct delegate *self, const struct export_argumen
         return export_tensor(kept, arguments);
     }
     const char *name, *expected = versioned ? capsule_versioned : capsule_legacy;
-    PyObject *answer = call_producer(self->obj, arguments);
+    if (self->exchange != NULL && check_negative(self->exchange, self->obj) < 0) {
+        return NULL;
+    }
+    PyObject *answer = self->exchange == NULL ? NULL : export_exchanged(self, arguments, asked, versioned);
+    if (answer == NULL && !PyErr_Occurred()) {
+        answer = call_producer(self->obj, arguments);
+    }
     if (answer == NULL && !is_refusal()) {
         return NULL;
     }

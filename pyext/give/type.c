@@ -158,7 +158,7 @@ HOT static PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssi
 
 static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ignored))
 {
-    DLDevice device;
+    DLDevice device = {kDLCPU, 0};
     if (!self->is_delegate) {
         device = ((struct memory *)self)->tensor.device;
     }

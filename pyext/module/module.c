@@ -38,15 +38,20 @@ __attribute__((noinline)) static PyObject *copy_buffer(PyObject *obj)
 
 /* Makes a delegate, and imports its tensor if that is to be copied or moved. A move makes the only copy, on its way to
  * the device. */
-static PyObject *share_delegate(PyObject *obj, enum copy copy, const DLDevice *device)
+static PyObject *share_delegate(PyObject *obj, enum copy copy, const DLDevice *device, enum known_type known)
 {
-    if (device == NULL && copy == COPY_ALWAYS && known_type(obj) == HAS_BOTH) {
+    if (device == NULL && copy == COPY_ALWAYS && known == HAS_BOTH) {
         PyObject *copied = copy_buffer(obj);
         if (copied != NULL || PyErr_Occurred()) {
             return copied;
         }
     }
-    DLPackObject *self = (DLPackObject *)delegate_of(obj, device == NULL || copy == COPY_NEVER ? copy : COPY_IF_NEEDED);
+    const struct exchange *exchange = NULL;
+    if (known != HAS_BOTH && exchange_of(obj, &exchange) < 0) {
+        return NULL;
+    }
+    enum copy later = device == NULL || copy == COPY_NEVER ? copy : COPY_IF_NEEDED;
+    DLPackObject *self = (DLPackObject *)delegate_of(obj, later, exchange);
     if (self == NULL || (device == NULL && copy != COPY_ALWAYS)) {
         return (PyObject *)self;
     }
@@ -117,7 +122,9 @@ HOT PyObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
         return share_structure_of(obj, reader, copy, device);
     }
     int has = has_dlpack(obj, known);
-    return has < 0 ? NULL : has > 0 ? share_delegate(obj, copy, device) : share_by_others(obj, copy, device, known);
+    return has < 0   ? NULL
+           : has > 0 ? share_delegate(obj, copy, device, known)
+                     : share_by_others(obj, copy, device, known);
 }
 
 HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)

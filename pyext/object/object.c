@@ -222,7 +222,7 @@ struct memory *object_of_capsule(struct memory *begun, struct reading *reading, 
     return self;
 }
 
-HOT struct delegate *delegate_of(PyObject *obj, enum copy copy)
+HOT struct delegate *delegate_of(PyObject *obj, enum copy copy, const struct exchange *exchange)
 {
     struct delegate *self = PyObject_GC_New(struct delegate, DLPackObject_type);
     if (self != NULL) {
@@ -231,6 +231,7 @@ HOT struct delegate *delegate_of(PyObject *obj, enum copy copy)
         self->protocol = "__dlpack__";
         self->copy = copy;
         self->is_delegate = true;
+        self->exchange = exchange;
         atomic_init(&self->imported, NULL);
         PyObject_GC_Track(self);
     }

@@ -44,6 +44,7 @@ struct memory {
 /* An object with __dlpack__, which is asked anew at each export. */
 struct delegate {
     OBJECT_HEAD
+    const struct exchange *exchange;   /* how to take its tensor without asking; NULL: ask */
     _Atomic(struct memory *) imported; /* its tensor, once that was needed here; set once */
 };
 
@@ -68,8 +69,8 @@ struct memory *object_by(int (*read)(struct reading *), struct reading *reading,
 /* Takes over the tensor of a capsule; one that is refused is as before. Steals begun. */
 struct memory *object_of_capsule(struct memory *begun, struct reading *reading, PyObject *capsule);
 
-/* Makes the delegate of obj, which has __dlpack__. */
-struct delegate *delegate_of(PyObject *obj, enum copy copy);
+/* Makes the delegate of obj, which has __dlpack__. exchange: how to take its tensor without asking; NULL: ask. */
+struct delegate *delegate_of(PyObject *obj, enum copy copy, const struct exchange *exchange);
 
 /* Clears IS_COPIED of an object that was made for one export, and is now kept; before others have it. */
 void object_keep(struct memory *self);

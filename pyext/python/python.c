@@ -9,7 +9,7 @@
 static int (*get_optional_attribute)(PyObject *, PyObject *, PyObject **);         /* public from 3.13 on */
 static int (*is_finalizing)(void);                                                 /* public from 3.13 on */
 static PyThreadState *(*attached_thread_state)(void);                              /* public from 3.13 on */
-static PyObject *(*vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
+PyObject *(*vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *);        /* stable from 3.12 on */
 PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *); /* stable from 3.12 on */
 
 static PyInterpreterState *main_interpreter; /* the only one that may import this package */

@@ -31,10 +31,10 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
 /* names.<name> is the interned str "name", or "__name__". Made once, and never freed. */
 #define NAMES(NAME, DUNDER)                                                                                            \
     DUNDER(dlpack), DUNDER(dlpack_device), DUNDER(array_interface), DUNDER(array_struct),                              \
-        DUNDER(cuda_array_interface), DUNDER(arrow_c_array), DUNDER(arrow_c_stream), NAME(stream), NAME(max_version),  \
-        NAME(dl_device), NAME(copy), NAME(owner), NAME(device), NAME(readonly), NAME(shape), NAME(typestr),            \
-        NAME(data), NAME(strides), NAME(offset), NAME(mask), NAME(version), NAME(dtype), NAME(obj), NAME(pointer),     \
-        NAME(cpu), NAME(base), NAME(to_dlpack), NAME(harden_mask)
+        DUNDER(cuda_array_interface), DUNDER(arrow_c_array), DUNDER(arrow_c_stream), DUNDER(dlpack_c_exchange_api),    \
+        NAME(stream), NAME(max_version), NAME(dl_device), NAME(copy), NAME(owner), NAME(device), NAME(readonly),       \
+        NAME(shape), NAME(typestr), NAME(data), NAME(strides), NAME(offset), NAME(mask), NAME(version), NAME(dtype),   \
+        NAME(obj), NAME(pointer), NAME(cpu), NAME(base), NAME(to_dlpack), NAME(harden_mask)
 
 #define MEMBER(name) *name
 extern struct names {
@@ -96,7 +96,8 @@ bool read_arguments(const struct parameters *parameters, void *values, PyObject 
  * since no Python function need be on the stack. If one is (in_python), the circle ends earlier. */
 int *begin_producer_call(bool in_python);
 
-/* PyObject_VectorcallMethod(name, args, nargs, kwnames) */
+/* PyObject_Vectorcall(function, args, nargs, kwnames) and PyObject_VectorcallMethod(name, args, nargs, kwnames) */
+extern PyObject *(*vectorcall)(PyObject *, PyObject *const *, size_t, PyObject *);
 extern PyObject *(*vectorcall_method)(PyObject *, PyObject *const *, size_t, PyObject *);
 
 /* Read plain values: ints, tuples and strs. They run no foreign code and raise nothing. false: not plain, such as a
@@ -112,11 +113,11 @@ bool plain_text(PyObject *value, const char **text);             /* UTF-8 withou
     F(call_dlpack), F(name_hidden), F(no_buffer), F(partial), F(plain_asdlpack), F(plain_copy_into), F(plain_dlpack),  \
         F(plain_from_pointer), F(plain_frombuffer), F(plain_interface), F(refuse_bytes), F(refuse_mask),               \
         F(refuse_pointer), F(refuse_tensor), F(check_rows), F(describe_column), F(explain), F(device_answered),        \
-        F(export_keywords), F(export_otherwise), F(import_refused), F(import_tensor), F(move), F(refusal_kinds),       \
-        F(refuse_copy), F(device), F(doc), F(buffer_error), F(capsule_name), F(no_capsule), F(no_holder),              \
-        F(no_protocol), F(refuse_in_words), F(absent), F(add_members), F(interface), F(no_array), F(refuse),           \
-        F(repr_of), F(shares_by_both), F(is_numpy_scalar), F(about_side), F(read_only_target), F(sides_were_read),     \
-        F(start_failed), F(stream_failed), F(streams_instead), F(kind_and_message), F(refused)
+        F(exchange_checks), F(export_keywords), F(export_otherwise), F(import_refused), F(import_tensor), F(move),     \
+        F(refusal_kinds), F(refuse_copy), F(device), F(doc), F(buffer_error), F(capsule_name), F(no_capsule),          \
+        F(no_holder), F(no_protocol), F(refuse_in_words), F(absent), F(add_members), F(interface), F(no_array),        \
+        F(refuse), F(repr_of), F(shares_by_both), F(is_numpy_scalar), F(about_side), F(read_only_target),              \
+        F(sides_were_read), F(start_failed), F(stream_failed), F(streams_instead), F(kind_and_message), F(refused)
 
 #define PYTHON_MEMBER(name) *name
 extern struct python_functions {

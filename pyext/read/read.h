@@ -64,6 +64,34 @@ void return_capsule(PyObject *capsule);
 /* Reads a capsule without taking it over: its tensor must outlive the object. */
 int inspect_capsule(struct reading *reading, PyObject *capsule);
 
+/* exchange.c */
+
+/* How to take the tensors of a type by its C exchange API. */
+struct exchange;
+
+/* Finds how to take the tensors of objects of obj's type by its C exchange API; borrowed, for ever. NULL: ask their
+ * __dlpack__. -1: error. */
+int exchange_of(PyObject *obj, const struct exchange **exchange);
+
+/* Returns the C exchange API of a type, of this major version. NULL: none; an exception may be pending. */
+const DLPackExchangeAPI *exchange_api_of(PyTypeObject *type);
+
+/* Takes a tensor on the CPU, as __dlpack__ would give it; *managed is the caller's. 1: taken; 0: ask __dlpack__; -1:
+ * error. */
+int exchange_tensor(const struct exchange *exchange, PyObject *obj, DLManagedTensorVersioned **managed);
+
+/* 1: obj's memory is the CPU's, as __dlpack_device__ would say; 0: ask __dlpack_device__; -1: error. */
+int exchange_is_on_cpu(const struct exchange *exchange, PyObject *obj);
+
+/* Refuses an object whose items are stored negated: its __dlpack__ would give other values. -1: error. */
+int check_negative(const struct exchange *exchange, PyObject *obj);
+
+/* Calls the deleter of a managed tensor. A pending exception stays. */
+void delete_exchanged(DLManagedTensorVersioned *managed);
+
+/* Makes a capsule; steals managed. */
+PyObject *exchanged_capsule(DLManagedTensorVersioned *managed);
+
 /* buffer.c */
 
 /* Refuses numpy's masked arrays. -1: error. Looks only at objects with buffers whose type is mutable. */

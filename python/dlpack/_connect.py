@@ -27,6 +27,7 @@ _connect(
         "stream_failed": _arrow.stream_failed,
         "streams_instead": _arrow.streams_instead,
         "device_answered": _delegate.device_answered,
+        "exchange_checks": _delegate.exchange_checks,
         "export_keywords": _delegate.export_keywords,
         "export_otherwise": _delegate.export_otherwise,
         "import_refused": _delegate.import_refused,

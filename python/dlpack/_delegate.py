@@ -6,6 +6,7 @@ protocols are tried. Functions that C calls return an exception, which C raises.
 
 from __future__ import annotations
 
+import sys
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
 from ._arguments import INTS, device_ints, fitting, integers
@@ -306,6 +307,23 @@ def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | No
     words: Words = {"max_version": _newest_version, "dl_device": target, **({} if copy is None else {"copy": copy})}
     capsule, refusal = call(obj, words)
     return ask_for_import(obj, None, None, words, refusal) if refusal is not None else (capsule, _LEGACY_STREAM)
+
+
+def exchange_checks(kind: Any) -> tuple[Any, ...] | None:
+    """Returns what __dlpack__ of a type checks and its C exchange API doesn't: the fields of struct exchange in
+    pyext/read/exchange.c, behind the type. Returns None if that isn't known: then __dlpack__ is called. Of a subclass
+    it isn't, since that may replace any method."""
+    name = str(kind.__module__).partition(".")[0]
+    library: Any = sys.modules.get(name)
+    own = kind.__dlpack__, kind.__dlpack_device__
+    if any(str(method.__module__).partition(".")[0] != name for method in own):
+        return None  # somebody replaced it
+    if name == "torch" and kind in (library.Tensor, library.nn.Parameter):
+        overrides = library._C._has_torch_function_unary
+        return *own, overrides, "requires_grad", True, "is_conj", "is_neg", "is_pinned"
+    if name == "paddle" and kind in (library.Tensor, library.base.framework.EagerParamBase):
+        return *own, None, "stop_gradient", False, None, None, None
+    return None
 
 
 def device_type(obj: Any) -> int | None:

@@ -220,6 +220,12 @@ REFUSALS_OF_C: dict[str, tuple[Any, ...]] = {
         "no-dlpack-object",
         "py_object: expected a DLPackObject, as asdlpack gives, got {found}",
     ),
+    "negative-bit": (
+        BufferError,
+        "negative-bit",
+        "torch.Tensor has its negative bit set (is_neg): its items are stored negated, which DLPack can't say",
+        "pass obj.resolve_neg()",
+    ),
     "no-arrow-pair": (
         ValueError,
         "wrong-answer",

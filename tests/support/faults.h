@@ -104,6 +104,7 @@ static inline PyObject *faults_drop(PyObject *made)
 #define PyArg_ParseTuple(...) FAULT(0, _PyArg_ParseTuple_SizeT(__VA_ARGS__))
 #undef PyArg_ParseTupleAndKeywords
 #define PyArg_ParseTupleAndKeywords(...) FAULT(0, _PyArg_ParseTupleAndKeywords_SizeT(__VA_ARGS__))
+#define PyObject_GetAttr(...) FAULT(NULL, PyObject_GetAttr(__VA_ARGS__))
 #define PyCapsule_New(...) FAULT(NULL, PyCapsule_New(__VA_ARGS__))
 #define PyDict_GetItemWithError(...) FAULT(NULL, PyDict_GetItemWithError(__VA_ARGS__))
 #define PyErr_CheckSignals(...) FAULT(-1, PyErr_CheckSignals(__VA_ARGS__))

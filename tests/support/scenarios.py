@@ -6,15 +6,17 @@ import builtins
 import ctypes
 import re
 import sys
+import types
 import weakref
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import dlpack
 from dlpack import structs
-from dlpack.tests.exchange_api import Refused, allocate, borrow, delete, from_object, to_object
+from dlpack.tests.exchange_api import ExchangeAPI, Refused, allocate, api_of, borrow, delete, from_object, to_object
 from support import arrow_c
 from support.arrow_c import Column, Stream
 from support.capi import Managed, Memory, PyArrayInterface, Speaks, capsule_name, capsule_new
@@ -134,6 +136,57 @@ def producer(**methods):
     """Has numpy's __dlpack__, unless another is given."""
     numbers = np.arange(24, dtype="f4").reshape(4, 6)
     return Speaks(**{"__dlpack__": numbers.__dlpack__, "__dlpack_device__": numbers.__dlpack_device__, **methods})
+
+
+class Tensor(Speaks):
+    """Has a C exchange API that is called instead of its methods, since it looks like paddle's type."""
+
+    stop_gradient = True
+    __module__ = "paddle"
+    __dlpack_c_exchange_api__: Any
+
+    def __dlpack__(self, **arguments):
+        return self.given.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return self.given.__dlpack_device__()
+
+
+def forward(name):
+    """The function of DLPackObject's API, for what a Tensor has been given. ctypes would print an exception."""
+    function = getattr(api_of(), name)
+
+    def call(tensor, out):
+        try:
+            return function(tensor.given, out)
+        except (MemoryError, KeyboardInterrupt):
+            return -1
+
+    return type(function)(call)
+
+
+FORWARDED = "managed_tensor_from_py_object_no_sync", "dltensor_from_py_object_no_sync"
+API = ExchangeAPI.from_buffer_copy(api_of())
+for _name in FORWARDED:
+    setattr(API, _name, forward(_name))
+Tensor.__dlpack__.__module__ = Tensor.__dlpack_device__.__module__ = "paddle"
+Tensor.__dlpack_c_exchange_api__ = capsule_new(ctypes.addressof(API), b"dlpack_exchange_api", None)
+
+
+def exchanged():
+    return Tensor(given=dlpack.asdlpack(matrix()))
+
+
+def with_paddle(call):
+    """Calls with a wrapped Tensor, in place of the library's where the package looks for it."""
+    framework = types.SimpleNamespace(EagerParamBase=None)
+    library = types.SimpleNamespace(Tensor=Tensor, base=types.SimpleNamespace(framework=framework))
+
+    def called(made):
+        with patch.dict(sys.modules, paddle=library):
+            return call(dlpack.asdlpack(made))
+
+    return called
 
 
 def legacy_producer():
@@ -443,6 +496,10 @@ SCENARIOS: dict[str, Any] = {name: (make, scenario_of(call)) for name, (make, ca
     "an export with wrong arguments": (wrapped(), export(max_version="1.3")),
     "a legacy export of a delegate": (wrapped(producer), export()),
     "an export of a copy of a delegate": (wrapped(producer), export(copy=True, max_version=(1, 3))),
+    "an export by a C exchange API": (exchanged, with_paddle(export(max_version=(1, 3)))),
+    "a legacy export by a C exchange API": (exchanged, with_paddle(export())),
+    "the attributes by a C exchange API": (exchanged, with_paddle(attributes)),
+    "the device by a C exchange API": (exchanged, with_paddle(lambda x: x.__dlpack_device__())),
     "an export of a legacy producer": (wrapped(legacy_producer), export(max_version=(1, 3))),
     "an export of a refusing producer": (wrapped(refusing_producer), export()),
     "an export by other protocols": (wrapped(refusing_producer_with_others), export()),

@@ -1,0 +1,198 @@
+/* exchange.c: takes an object's tensor by the C exchange API of its type, which takes a tenth of the time of a __dlpack__
+ * that is written in Python.
+ *
+ * It is C because that API is. dlpack._delegate knows the types, and what their __dlpack__ refuses and this API doesn't. */
+#include "read/read.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* A type whose API may be called. Never freed, and holds its references for ever, so that no other type can take its
+ * address. Methods are names; None if the type needs none. */
+struct exchange {
+    PyTypeObject *type;
+    PyObject *dlpack, *dlpack_device; /* the library's own; if the type has others now, they are asked */
+    PyObject *overrides;              /* a function: true if something replaces the methods of the object */
+    PyObject *attribute, *refused;    /* __dlpack__ refuses an object whose attribute has this value */
+    PyObject *conjugate;              /* a method: true of complex items that __dlpack__ refuses */
+    PyObject *negative;               /* a method: true if the items are stored negated, which __dlpack__ forgets */
+    PyObject *pinned;                 /* a method: true of CPU memory that __dlpack_device__ calls a GPU's */
+};
+
+enum { TYPES = 8, OTHERS = 64 };
+static _Atomic(struct exchange *) exchanges[TYPES];
+static _Atomic(PyTypeObject *) others[OTHERS]; /* types that were looked at; a dead one's address may be a new one's */
+
+static struct exchange *remember(PyTypeObject *type)
+{
+    PyObject *checks = call_python(python.exchange_checks, PyTuple_Pack(1, type));
+    if (checks == NULL || checks == Py_None) {
+        Py_DecRef(checks);
+        return NULL;
+    }
+    struct exchange *made = malloc(sizeof *made);
+    if (made == NULL) {
+        Py_DECREF(checks);
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *made = (struct exchange){.type = (PyTypeObject *)Py_NewRef((PyObject *)type)};
+    PyObject **fields[] = {&made->dlpack,  &made->dlpack_device, &made->overrides, &made->attribute,
+                           &made->refused, &made->conjugate,     &made->negative,  &made->pinned};
+    for (int i = 0; i < COUNT_OF(fields); i++) {
+        *fields[i] = PyTuple_GetItem(checks, i); /* the tuple is kept */
+    }
+    for (int i = 0; i < TYPES; i++) {
+        struct exchange *place = NULL;
+        if (atomic_compare_exchange_strong(&exchanges[i], &place, made)) {
+            return made;
+        }
+        if (place->type == type) { /* another thread was faster */
+            break;
+        }
+    }
+    Py_DECREF((PyObject *)type);
+    Py_DECREF(checks);
+    free(made);
+    return NULL;
+}
+
+/* Clears a pending refusal: the method, which is asked then, says it in its own words. -1: another exception. */
+static int clear_refusal(void)
+{
+    if (!PyErr_Occurred()) {
+        return 0;
+    }
+    if (!is_refusal()) {
+        return -1;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
+HOT int exchange_of(PyObject *obj, const struct exchange **exchange)
+{
+    PyTypeObject *type = Py_TYPE(obj);
+    *exchange = NULL;
+    _Atomic(PyTypeObject *) *other = &others[((uintptr_t)type >> 4) % OTHERS];
+    if (atomic_load_explicit(other, memory_order_relaxed) == type) {
+        return 0;
+    }
+    for (int i = 0; i < TYPES; i++) {
+        struct exchange *known = atomic_load_explicit(&exchanges[i], memory_order_acquire);
+        if (known == NULL) {
+            break;
+        }
+        if (known->type == type) {
+            *exchange = known;
+            return 0;
+        }
+    }
+    PyObject *capsule;
+    int found = optional_attribute((PyObject *)type, names.dlpack_c_exchange_api, &capsule);
+    if (found > 0) {
+        Py_DECREF(capsule);
+        *exchange = remember(type);
+    }
+    if (*exchange == NULL && !PyErr_Occurred()) {
+        atomic_store_explicit(other, type, memory_order_relaxed);
+    }
+    return clear_refusal();
+}
+
+HOT const DLPackExchangeAPI *exchange_api_of(PyTypeObject *type)
+{
+    PyObject *capsule = PyObject_GetAttr((PyObject *)type, names.dlpack_c_exchange_api);
+    const DLPackExchangeAPI *api = capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    Py_XDECREF(capsule); /* the structure lives as long as the process */
+    while (api != NULL && api->header.version.major > DLPACK_MAJOR_VERSION) {
+        api = (const DLPackExchangeAPI *)api->header.prev_api;
+    }
+    return api != NULL && api->header.version.major == DLPACK_MAJOR_VERSION ? api : NULL;
+}
+
+/* True unless the answer, which it steals, is False; an error, too, is left to __dlpack__. */
+HOT static bool says_true(PyObject *answer)
+{
+    Py_XDECREF(answer);
+    return answer != Py_False;
+}
+
+/* Returns the API of a type whose method is still `own`, if nothing replaces it for the object. NULL: ask the method;
+ * an exception may be pending. */
+HOT static const DLPackExchangeAPI *api_for(const struct exchange *exchange, PyObject *obj, PyObject *name,
+                                            const PyObject *own)
+{
+    PyObject *method = PyObject_GetAttr((PyObject *)exchange->type, name);
+    Py_XDECREF(method);
+    if (method != own ||
+        (exchange->overrides != Py_None && says_true(vectorcall(exchange->overrides, &obj, 1, NULL)))) {
+        return NULL;
+    }
+    return exchange_api_of(exchange->type);
+}
+
+int check_negative(const struct exchange *exchange, PyObject *obj)
+{
+    PyObject *answer = exchange->negative == Py_None ? NULL : vectorcall_method(exchange->negative, &obj, 1, NULL);
+    Py_XDECREF(answer);
+    return answer == Py_True ? check_in_python(python.refuse_in_words, Py_BuildValue("(s)", "negative-bit"))
+                             : clear_refusal();
+}
+
+void delete_exchanged(DLManagedTensorVersioned *managed)
+{
+    struct hold hold = {.holding = HOLDS_VERSIONED, .managed = managed};
+    give_back(&hold);
+}
+
+/* True if __dlpack__ would export this tensor, too, and as it is. */
+HOT static bool is_exportable(const struct exchange *exchange, PyObject *obj, const DLManagedTensorVersioned *managed)
+{
+    return managed->version.major == DLPACK_MAJOR_VERSION && managed->dl_tensor.device.device_type == kDLCPU &&
+           (managed->dl_tensor.dtype.code != kDLComplex || exchange->conjugate == Py_None ||
+            !says_true(vectorcall_method(exchange->conjugate, &obj, 1, NULL)));
+}
+
+HOT int exchange_tensor(const struct exchange *exchange, PyObject *obj, DLManagedTensorVersioned **managed)
+{
+    *managed = NULL;
+    const DLPackExchangeAPI *api = api_for(exchange, obj, names.dlpack, exchange->dlpack);
+    PyObject *value = api == NULL ? NULL : PyObject_GetAttr(obj, exchange->attribute);
+    Py_XDECREF(value);
+    int status = -1;
+    if (value != NULL && value != exchange->refused && api->managed_tensor_from_py_object_no_sync != NULL) {
+        status = api->managed_tensor_from_py_object_no_sync(obj, managed);
+    }
+    bool taken = status == 0 && *managed != NULL && !PyErr_Occurred() && is_exportable(exchange, obj, *managed);
+    if (!taken && status == 0 && *managed != NULL) {
+        delete_exchanged(*managed);
+    }
+    return taken ? 1 : clear_refusal();
+}
+
+HOT int exchange_is_on_cpu(const struct exchange *exchange, PyObject *obj)
+{
+    DLTensor tensor;
+    const DLPackExchangeAPI *api = api_for(exchange, obj, names.dlpack_device, exchange->dlpack_device);
+    bool is = api != NULL && api->dltensor_from_py_object_no_sync != NULL &&
+              api->dltensor_from_py_object_no_sync(obj, &tensor) == 0 && tensor.device.device_type == kDLCPU &&
+              (exchange->pinned == Py_None || !says_true(vectorcall_method(exchange->pinned, &obj, 1, NULL)));
+    return is ? 1 : clear_refusal();
+}
+
+static void destroy_exchanged(PyObject *capsule)
+{
+    if (PyCapsule_IsValid(capsule, capsule_versioned)) {
+        delete_exchanged(PyCapsule_GetPointer(capsule, capsule_versioned));
+    }
+}
+
+HOT PyObject *exchanged_capsule(DLManagedTensorVersioned *managed)
+{
+    PyObject *capsule = PyCapsule_New(managed, capsule_versioned, destroy_exchanged);
+    if (capsule == NULL) {
+        delete_exchanged(managed);
+    }
+    return capsule;
+}

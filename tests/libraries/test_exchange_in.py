@@ -1,0 +1,345 @@
+"""Tensors of torch and paddle, taken by their types' C exchange API instead of __dlpack__."""
+
+import ctypes
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import paddle
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+import dlpack
+from dlpack import DLPackObject, asdlpack
+from dlpack.tests.exchange_api import ExchangeAPI, api_of
+from support.capi import Speaks, capsule_new, look
+
+VERSIONED = {"max_version": (1, 0)}
+
+
+def numbers(dtype=torch.float32):
+    return torch.arange(24).to(dtype).reshape(2, 3, 4)
+
+
+def lazily_cloned():
+    return torch._lazy_clone(numbers())
+
+
+TORCH: dict[str, Any] = {
+    **{f"{dtype}".removeprefix("torch."): (lambda dtype=dtype: numbers(dtype)) for dtype in (
+        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+        torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.complex64, torch.complex128,
+        torch.complex32, torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz,
+    )},
+    "float8_e8m0fnu": lambda: torch.zeros(3, dtype=torch.uint8).view(torch.float8_e8m0fnu),
+    "float4_e2m1fn_x2": lambda: torch.zeros(3, dtype=torch.uint8).view(torch.float4_e2m1fn_x2),
+    "0-d": lambda: torch.tensor(5.0),
+    "empty": lambda: torch.empty(0, 3),
+    "empty with an offset": lambda: torch.ones(3)[3:],
+    "a transposed one": lambda: numbers().permute(2, 0, 1),
+    "a crop": lambda: numbers()[:, 1:, 2:],
+    "every second": lambda: torch.arange(9)[::2],
+    "broadcast": lambda: torch.ones(1, 3).expand(4, 3),
+    "channels last": lambda: torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    "9 dimensions": lambda: torch.ones((1,) * 8 + (3,)),
+    "a parameter without gradients": lambda: torch.nn.Parameter(torch.ones(3), requires_grad=False),
+    "a parameter": lambda: torch.nn.Parameter(torch.ones(3)),
+    "a buffer": lambda: torch.nn.Buffer(torch.ones(3)),
+    "with gradients": lambda: torch.ones(3, requires_grad=True),
+    "detached": lambda: torch.ones(3, requires_grad=True).detach(),
+    "a result with gradients": lambda: torch.ones(3, requires_grad=True) * 2,
+    "made in inference mode": lambda: torch.inference_mode()(torch.ones)(3),
+    "conjugate": lambda: numbers(torch.complex64).conj(),
+    "conjugate, resolved": lambda: numbers(torch.complex64).conj().resolve_conj(),
+    "a real part": lambda: numbers(torch.complex64).real,
+    "sparse": lambda: torch.eye(3).to_sparse(),
+    "sparse rows": lambda: torch.eye(3).to_sparse_csr(),
+    "meta": lambda: torch.ones(3, device="meta"),
+    "quantised": lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8),
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "copied on write": lazily_cloned,
+    "a subclass": lambda: torch.ones(3).as_subclass(type("Own", (torch.Tensor,), {})),
+    "read-only": lambda: torch.utils.dlpack.ReadOnlyTensorWrapper(torch.ones(3)),
+    "a zero tensor": lambda: torch._efficientzerotensor(3),
+    "of a file": lambda: torch.from_file(__file__, size=8, dtype=torch.uint8),
+    "of numpy": lambda: torch.from_numpy(np.arange(6.0)[::2]),
+    "shared between processes": lambda: torch.ones(3).share_memory_(),
+    "functional": lambda: torch._to_functional_tensor(torch.ones(3)),
+}  # fmt: skip
+
+PADDLE: dict[str, Any] = {
+    **{dtype: (lambda dtype=dtype: paddle.ones([2, 3], dtype=dtype)) for dtype in (
+        "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
+        "complex128", "float8_e4m3fn", "float8_e5m2",
+    )},
+    "0-d": lambda: paddle.to_tensor(5.0),
+    "empty": lambda: paddle.ones([0, 3]),
+    "a view": lambda: paddle.as_strided(paddle.arange(6), [2, 2], [3, 1], offset=8),
+    "reversed": lambda: paddle.as_strided(paddle.arange(4).astype("float32"), [3], [-1], offset=12),
+    "a parameter": lambda: paddle.create_parameter([2, 3], "float32"),
+    "with gradients": lambda: paddle.to_tensor([1.0], stop_gradient=False),
+    "sparse": lambda: paddle.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], [2, 2]),
+}  # fmt: skip
+
+
+def by_method(tensor):
+    """The same producer, asked by its methods alone."""
+    return Speaks(__dlpack__=tensor.__dlpack__, __dlpack_device__=tensor.__dlpack_device__)
+
+
+def outcome(call):
+    """What a call gives, or what it says."""
+    try:
+        return call()
+    except Exception as error:
+        return type(error), error.reason if hasattr(error, "reason") else ""
+
+
+def facts_of(obj, **arguments):
+    managed = look(asdlpack(obj).__dlpack__(**arguments))
+    tensor = getattr(managed, "dl_tensor", managed)
+    shape = tuple(tensor.shape[: tensor.ndim])
+    return (
+        tensor.data,
+        tensor.byte_offset,
+        (tensor.device.device_type, tensor.device.device_id),
+        (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes),
+        shape,
+        tuple(tensor.strides[: tensor.ndim]) if 0 not in shape else None,  # which say nothing
+        getattr(managed, "flags", None),
+    )
+
+
+def calls_of_methods(call):
+    """The Python functions __dlpack__ and __dlpack_device__ that run meanwhile."""
+    seen = []
+
+    def note(frame, event, argument):
+        if event == "call" and frame.f_code.co_name.startswith("__dlpack"):
+            seen.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+@pytest.mark.parametrize("make", [*TORCH.values(), *PADDLE.values()], ids=[*TORCH, *(f"paddle {it}" for it in PADDLE)])
+@pytest.mark.parametrize("arguments", [{}, VERSIONED, {"max_version": (1, 0), "dl_device": (1, 0), "copy": False}])
+def test_the_api_gives_what_the_method_gives(make, arguments):
+    tensor = make()
+    assert outcome(lambda: facts_of(tensor, **arguments)) == outcome(lambda: facts_of(by_method(tensor), **arguments))
+
+
+@pytest.mark.parametrize("make", [*TORCH.values(), *PADDLE.values()], ids=[*TORCH, *(f"paddle {it}" for it in PADDLE)])
+def test_an_import_is_what_the_method_gives(make):
+    def facts(x):
+        return x.pointer, x.shape, x.strides, x.dtype, x.readonly, x.device, x.__dlpack_device__()
+
+    tensor = make()
+    assert outcome(lambda: facts(asdlpack(tensor))) == outcome(lambda: facts(asdlpack(by_method(tensor))))
+
+
+USES = {
+    "an export": lambda x: x.__dlpack__(**VERSIONED),
+    "a legacy export": lambda x: x.__dlpack__(),
+    "numpy": np.from_dlpack,
+    "torch": torch.from_dlpack,
+    "an attribute": lambda x: x.shape,
+    "the device": lambda x: x.__dlpack_device__(),
+    "a buffer": memoryview,
+    "a copy": lambda x: asdlpack(x, copy=True),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+@pytest.mark.parametrize("tensor", [torch.ones(3), paddle.ones([3])], ids=["torch", "paddle"])
+def test_no_method_is_called(tensor, use):
+    x = asdlpack(tensor)
+    assert calls_of_methods(lambda: use(x)) == []
+
+
+def test_the_memory_is_shared_and_given_back_once():
+    tensor = torch.zeros(3)
+    before = tensor._use_count()
+    arrays = [np.from_dlpack(asdlpack(tensor)) for _ in range(3)]
+    capsule, legacy, x = asdlpack(tensor).__dlpack__(**VERSIONED), asdlpack(tensor).__dlpack__(), asdlpack(tensor)
+    assert x.pointer == tensor.data_ptr()
+    assert tensor._use_count() > before
+    arrays[1][2] = 7
+    assert tensor.tolist() == [0, 0, 7]
+    del arrays, capsule, legacy, x
+    assert tensor._use_count() == before
+
+
+NOT_AS_THEY_ARE = {
+    "copied": {"copy": True},
+    "on another device": {"dl_device": (2, 0)},
+    "on a stream": {"stream": -1},
+}
+
+
+@pytest.mark.parametrize("arguments", NOT_AS_THEY_ARE.values(), ids=NOT_AS_THEY_ARE)
+def test_what_the_api_can_not_do_the_method_is_asked(arguments):
+    x = asdlpack(torch.ones(3))
+    assert "__dlpack__" in calls_of_methods(lambda: outcome(lambda: x.__dlpack__(**VERSIONED, **arguments)))
+
+
+NEGATIVE = {
+    "float": lambda: torch.tensor([1 + 2j, 3 + 4j]).conj().imag,
+    "complex": lambda: torch._neg_view(torch.tensor([1 + 2j])),
+    "integer": lambda: torch._neg_view(torch.tensor([1, 2])),
+}
+
+
+@pytest.mark.parametrize("make", NEGATIVE.values(), ids=NEGATIVE)
+def test_items_that_are_stored_negated_are_refused_whose_values_would_be_wrong(make):
+    tensor = make()
+    for refused in (
+        lambda: asdlpack(tensor).shape,
+        lambda: asdlpack(tensor).__dlpack__(),
+        lambda: asdlpack(tensor).__dlpack__(**VERSIONED),
+        lambda: asdlpack(tensor).__dlpack__(**VERSIONED, copy=True),
+        lambda: asdlpack(tensor).__dlpack__(stream=-1),
+        lambda: asdlpack(tensor, copy=True),
+        lambda: asdlpack(tensor, copy=None).__dlpack__(),
+    ):
+        with pytest.raises(BufferError) as caught:
+            refused()
+        assert caught.value.reason == "negative-bit"
+    assert "(pass obj.resolve_neg())" in str(caught.value)
+    resolved = tensor.resolve_neg()
+    assert np.from_dlpack(asdlpack(resolved)).tolist() == tensor.tolist()
+
+
+def test_a_replaced_method_is_seen(monkeypatch):
+    tensor, asked, own = torch.ones(3), [], torch.Tensor.__dlpack__
+    monkeypatch.setattr(torch.Tensor, "__dlpack__", lambda self, **words: asked.append(words) or own(self, **words))
+    assert np.from_dlpack(asdlpack(tensor)).tolist() == [1, 1, 1]
+    assert asked == [VERSIONED]
+    monkeypatch.undo()
+    assert calls_of_methods(lambda: np.from_dlpack(asdlpack(tensor))) == []
+    monkeypatch.setattr(torch.Tensor, "__dlpack_device__", lambda self: (1, 5))
+    assert asdlpack(tensor).__dlpack_device__() == (1, 5)
+
+
+def test_a_mode_sees_the_export():
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.append(getattr(function, "__name__", ""))
+            return function(*args, **(kwargs or {}))
+
+    seen, x = [], asdlpack(torch.ones(3))
+    with Mode():
+        x.__dlpack__(**VERSIONED)
+    assert "__dlpack__" in seen
+
+
+@pytest.fixture
+def api(monkeypatch):
+    """A copy of torch's functions, which torch's tensors have during a test."""
+    copied = ExchangeAPI.from_buffer_copy(api_of(torch.Tensor))
+    capsule = capsule_new(ctypes.addressof(copied), b"dlpack_exchange_api", None)
+    monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", capsule)
+    return copied
+
+
+def of_own(api, give):
+    """Sets the function that gives tensors, and returns it for the caller to keep."""
+    function = type(api.managed_tensor_from_py_object_no_sync)(give)
+    api.managed_tensor_from_py_object_no_sync = function
+    return function
+
+
+def test_the_functions_are_read_at_each_call(api):
+    calls = []
+    give = api_of(DLPackObject).managed_tensor_from_py_object_no_sync
+    other = asdlpack(np.arange(4.0))
+    kept = of_own(api, lambda obj, out: calls.append(obj) or give(other, out))
+    tensor = torch.ones(3)
+    assert np.from_dlpack(asdlpack(tensor)).tolist() == [0, 1, 2, 3]
+    assert calls == [tensor]
+    del kept
+
+
+def null(api):
+    api.managed_tensor_from_py_object_no_sync = type(api.managed_tensor_from_py_object_no_sync)()
+    api.dltensor_from_py_object_no_sync = type(api.dltensor_from_py_object_no_sync)()
+
+
+def version(major):
+    def change(api):
+        api.header.version.major = major
+
+    return change
+
+
+ODD = {
+    "no functions": null,
+    "success without a tensor": lambda api: of_own(api, lambda obj, out: 0),
+    "failure without an error": lambda api: of_own(api, lambda obj, out: -1),
+    "an older version": version(0),
+    "a newer version": version(2),
+}
+
+
+@pytest.mark.parametrize("change", ODD.values(), ids=ODD)
+def test_of_an_odd_api_the_method_is_asked(api, change):
+    kept = change(api)
+    tensor = torch.ones(3)
+    x = asdlpack(tensor)
+    assert "__dlpack__" in calls_of_methods(lambda: x.__dlpack__(**VERSIONED))
+    assert x.pointer == tensor.data_ptr()
+    del kept
+
+
+def test_a_newer_api_leads_to_the_one_before_it(api):
+    before = ExchangeAPI.from_buffer_copy(api)
+    api.header.version.major = 2
+    api.header.prev_api = ctypes.addressof(before)
+    x = asdlpack(torch.ones(3))
+    assert calls_of_methods(lambda: x.__dlpack__(**VERSIONED)) == []
+
+
+@pytest.mark.parametrize("capsule", [None, 7, capsule_new(1, b"other", None)], ids=["None", "an int", "another name"])
+def test_what_is_no_api_is_passed_over(monkeypatch, capsule):
+    monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", capsule)
+    assert np.from_dlpack(asdlpack(torch.ones(3))).tolist() == [1, 1, 1]
+
+
+def test_an_interrupt_passes_and_a_refusal_leads_to_the_method():
+    class Interrupts(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            raise KeyboardInterrupt
+
+    x = asdlpack(torch.ones(3))
+    with Interrupts(), pytest.raises(KeyboardInterrupt):
+        x.__dlpack__(**VERSIONED)
+    assert outcome(lambda: asdlpack(torch.ones(3, requires_grad=True)).__dlpack__())[0] is BufferError
+
+
+def test_many_threads_share_one_tensor():
+    tensor = torch.arange(8)
+    before, wrong = tensor._use_count(), []
+
+    def share():
+        for _ in range(500):
+            x = asdlpack(tensor)
+            if np.from_dlpack(x)[3] != 3 or x.shape != (8,) or asdlpack(x, copy=True).pointer == tensor.data_ptr():
+                wrong.append(x)
+
+    threads = [threading.Thread(target=share) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert (wrong, tensor._use_count()) == ([], before)
+
+
+def test_the_object_says_how_it_was_read():
+    x = asdlpack(torch.ones(3))
+    assert (x.protocol, x.obj.shape, dlpack.describe(x)["protocol"]) == ("__dlpack__", (3,), "__dlpack__")
