@@ -30,13 +30,20 @@ static int order_before_default_stream(struct memory *self)
 }
 
 /* Returns the tensor that the producer exports now, as from __dlpack__. NULL: error. */
-static DLManagedTensorVersioned *managed_of_delegate(struct delegate *self)
+HOT static DLManagedTensorVersioned *managed_of_delegate(struct delegate *self)
 {
+    DLManagedTensorVersioned *managed;
+    if (self->exchange != NULL) {
+        int taken =
+            check_negative(self->exchange, self->obj) < 0 ? -1 : exchange_tensor(self->exchange, self->obj, &managed);
+        if (taken != 0) {
+            return taken < 0 ? NULL : managed;
+        }
+    }
     PyObject *capsule = delegate_export(self, &(struct export_arguments){.max_version = constants.newest_version});
     if (capsule == NULL) {
         return NULL;
     }
-    DLManagedTensorVersioned *managed;
     Py_BEGIN_CRITICAL_SECTION(capsule);
     managed = PyCapsule_GetPointer(capsule, capsule_versioned);
     if (managed != NULL &&
@@ -48,17 +55,19 @@ static DLManagedTensorVersioned *managed_of_delegate(struct delegate *self)
     return managed;
 }
 
+HOT DLManagedTensorVersioned *managed_tensor_of(DLPackObject *self)
+{
+    struct memory *memory = (struct memory *)self;
+    if (self->is_delegate) {
+        return managed_of_delegate((struct delegate *)self);
+    }
+    return order_before_default_stream(memory) < 0 ? NULL : make_managed(memory);
+}
+
 HOT static int managed_tensor_from_py_object_no_sync(void *obj, DLManagedTensorVersioned **out)
 {
-    *out = NULL;
     DLPackObject *self = checked(obj);
-    struct memory *memory = (struct memory *)self;
-    if (self != NULL && self->is_delegate) {
-        *out = managed_of_delegate((struct delegate *)self);
-    }
-    else if (self != NULL && order_before_default_stream(memory) == 0) {
-        *out = make_managed(memory);
-    }
+    *out = self == NULL ? NULL : managed_tensor_of(self);
     return *out == NULL ? -1 : 0;
 }
 

@@ -17,6 +17,9 @@ int type_connect(void);
 /* exchange_api.c: makes the capsule __dlpack_c_exchange_api__ */
 PyObject *exchange_api(void);
 
+/* Makes a managed tensor, of a delegate as its producer exports it now; the caller's. NULL: error. */
+DLManagedTensorVersioned *managed_tensor_of(DLPackObject *self);
+
 /* export_buffer.c: the type's slot bf_getbuffer */
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags);
 

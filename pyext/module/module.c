@@ -38,7 +38,8 @@ __attribute__((noinline)) static PyObject *copy_buffer(PyObject *obj)
 
 /* Makes a delegate, and imports its tensor if that is to be copied or moved. A move makes the only copy, on its way to
  * the device. */
-static PyObject *share_delegate(PyObject *obj, enum copy copy, const DLDevice *device, enum known_type known)
+HOT static PyObject *share_delegate(PyObject *obj, enum copy copy, const DLDevice *device, enum known_type known,
+                                    const struct exchange *exchange)
 {
     if (device == NULL && copy == COPY_ALWAYS && known == HAS_BOTH) {
         PyObject *copied = copy_buffer(obj);
@@ -46,8 +47,7 @@ static PyObject *share_delegate(PyObject *obj, enum copy copy, const DLDevice *d
             return copied;
         }
     }
-    const struct exchange *exchange = NULL;
-    if (known != HAS_BOTH && exchange_of(obj, &exchange) < 0) {
+    if (exchange == NULL && known != HAS_BOTH && find_exchange(obj, &exchange) < 0) {
         return NULL;
     }
     enum copy later = device == NULL || copy == COPY_NEVER ? copy : COPY_IF_NEEDED;
@@ -113,6 +113,10 @@ HOT PyObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
     }
     enum known_type known = known_type(obj);
     bool is_known = known != NOT_KNOWN && known != CHANGES;
+    const struct exchange *exchange = is_known ? NULL : known_exchange(obj);
+    if (exchange != NULL) {
+        return share_delegate(obj, copy, device, known, exchange);
+    }
     if (!is_known && (PyType_Check(obj) || PyWeakref_CheckProxy(obj))) {
         check_in_python(python.no_holder, PyTuple_Pack(1, obj));
         return NULL;
@@ -123,7 +127,7 @@ HOT PyObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
     }
     int has = has_dlpack(obj, known);
     return has < 0   ? NULL
-           : has > 0 ? share_delegate(obj, copy, device, known)
+           : has > 0 ? share_delegate(obj, copy, device, known, NULL)
                      : share_by_others(obj, copy, device, known);
 }
 
@@ -176,6 +180,7 @@ static PyMethodDef module_methods[] = {
     {"frombuffer", (PyCFunction)(void (*)(void))frombuffer, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"from_pointer", (PyCFunction)(void (*)(void))from_pointer, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"copy_into", (PyCFunction)(void (*)(void))copy_into, METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"to", (PyCFunction)(void (*)(void))to, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"_inspect", inspect, METH_O, NULL},
     {"_import", import_given, METH_VARARGS, NULL},
     {"_read_by_others", read_by_others, METH_VARARGS, NULL},

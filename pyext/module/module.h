@@ -33,6 +33,10 @@ PyObject *structure_reader_of(PyObject *module, PyObject *obj);
  * the tensor is refused. Otherwise the structure must outlive the object, which holds the owner. */
 PyObject *share_structure(PyObject *module, PyObject *args);
 
+/* to.c */
+
+PyObject *to(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+
 /* copy_into.c */
 
 PyObject *copy_into(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 
 /* A type whose API may be called. Never freed, and holds its references for ever, so that no other type can take its
- * address. Methods are names; None if the type needs none. */
+ * address. Functions are called with the object; None if the type needs none. */
 struct exchange {
     PyTypeObject *type;
     PyObject *dlpack, *dlpack_device; /* the library's own; if the type has others now, they are asked */
-    PyObject *overrides;              /* a function: true if something replaces the methods of the object */
+    PyObject *overrides;              /* true if something replaces the methods of the object */
     PyObject *attribute, *refused;    /* __dlpack__ refuses an object whose attribute has this value */
-    PyObject *conjugate;              /* a method: true of complex items that __dlpack__ refuses */
-    PyObject *negative;               /* a method: true if the items are stored negated, which __dlpack__ forgets */
-    PyObject *pinned;                 /* a method: true of CPU memory that __dlpack_device__ calls a GPU's */
+    PyObject *conjugate;              /* true of complex items that __dlpack__ refuses */
+    PyObject *negative;               /* true if the items are stored negated, which __dlpack__ forgets */
+    PyObject *pinned;                 /* true of CPU memory that __dlpack_device__ calls a GPU's */
 };
 
 enum { TYPES = 8, OTHERS = 64 };
@@ -70,23 +70,24 @@ static int clear_refusal(void)
     return 0;
 }
 
-HOT int exchange_of(PyObject *obj, const struct exchange **exchange)
+HOT const struct exchange *known_exchange(PyObject *obj)
+{
+    for (int i = 0; i < TYPES; i++) {
+        struct exchange *known = atomic_load_explicit(&exchanges[i], memory_order_acquire);
+        if (known == NULL || known->type == Py_TYPE(obj)) {
+            return known;
+        }
+    }
+    return NULL;
+}
+
+int find_exchange(PyObject *obj, const struct exchange **exchange)
 {
     PyTypeObject *type = Py_TYPE(obj);
     *exchange = NULL;
     _Atomic(PyTypeObject *) *other = &others[((uintptr_t)type >> 4) % OTHERS];
     if (atomic_load_explicit(other, memory_order_relaxed) == type) {
         return 0;
-    }
-    for (int i = 0; i < TYPES; i++) {
-        struct exchange *known = atomic_load_explicit(&exchanges[i], memory_order_acquire);
-        if (known == NULL) {
-            break;
-        }
-        if (known->type == type) {
-            *exchange = known;
-            return 0;
-        }
     }
     PyObject *capsule;
     int found = optional_attribute((PyObject *)type, names.dlpack_c_exchange_api, &capsule);
@@ -134,7 +135,7 @@ HOT static const DLPackExchangeAPI *api_for(const struct exchange *exchange, PyO
 
 int check_negative(const struct exchange *exchange, PyObject *obj)
 {
-    PyObject *answer = exchange->negative == Py_None ? NULL : vectorcall_method(exchange->negative, &obj, 1, NULL);
+    PyObject *answer = exchange->negative == Py_None ? NULL : vectorcall(exchange->negative, &obj, 1, NULL);
     Py_XDECREF(answer);
     return answer == Py_True ? check_in_python(python.refuse_in_words, Py_BuildValue("(s)", "negative-bit"))
                              : clear_refusal();
@@ -150,8 +151,9 @@ void delete_exchanged(DLManagedTensorVersioned *managed)
 HOT static bool is_exportable(const struct exchange *exchange, PyObject *obj, const DLManagedTensorVersioned *managed)
 {
     return managed->version.major == DLPACK_MAJOR_VERSION && managed->dl_tensor.device.device_type == kDLCPU &&
+           managed->dl_tensor.data != NULL && managed->dl_tensor.byte_offset == 0 &&
            (managed->dl_tensor.dtype.code != kDLComplex || exchange->conjugate == Py_None ||
-            !says_true(vectorcall_method(exchange->conjugate, &obj, 1, NULL)));
+            !says_true(vectorcall(exchange->conjugate, &obj, 1, NULL)));
 }
 
 HOT int exchange_tensor(const struct exchange *exchange, PyObject *obj, DLManagedTensorVersioned **managed)
@@ -177,7 +179,7 @@ HOT int exchange_is_on_cpu(const struct exchange *exchange, PyObject *obj)
     const DLPackExchangeAPI *api = api_for(exchange, obj, names.dlpack_device, exchange->dlpack_device);
     bool is = api != NULL && api->dltensor_from_py_object_no_sync != NULL &&
               api->dltensor_from_py_object_no_sync(obj, &tensor) == 0 && tensor.device.device_type == kDLCPU &&
-              (exchange->pinned == Py_None || !says_true(vectorcall_method(exchange->pinned, &obj, 1, NULL)));
+              (exchange->pinned == Py_None || !says_true(vectorcall(exchange->pinned, &obj, 1, NULL)));
     return is ? 1 : clear_refusal();
 }
 

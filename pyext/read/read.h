@@ -69,9 +69,12 @@ int inspect_capsule(struct reading *reading, PyObject *capsule);
 /* How to take the tensors of a type by its C exchange API. */
 struct exchange;
 
-/* Finds how to take the tensors of objects of obj's type by its C exchange API; borrowed, for ever. NULL: ask their
- * __dlpack__. -1: error. */
-int exchange_of(PyObject *obj, const struct exchange **exchange);
+/* Returns how to take the tensors of objects of obj's type by its C exchange API, if that was found before; borrowed, for
+ * ever. NULL: it was not. */
+const struct exchange *known_exchange(PyObject *obj);
+
+/* Finds that for a type that is not known. NULL: ask __dlpack__. -1: error. */
+int find_exchange(PyObject *obj, const struct exchange **exchange);
 
 /* Returns the C exchange API of a type, of this major version. NULL: none; an exception may be pending. */
 const DLPackExchangeAPI *exchange_api_of(PyTypeObject *type);

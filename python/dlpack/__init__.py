@@ -1,5 +1,7 @@
 """Give any library that supports DLPack, buffers or Arrow a zero-copy view of any object's memory.
 
+to(obj, target) gives any object's memory as another library's own array: dlpack.to(b"Hello!", "numpy").
+
 These give a DLPackObject for any from_dlpack(), as in torch.from_dlpack(dlpack.asdlpack(b"Hello!")); for tensorflow
 pass its __dlpack__():
 
@@ -20,7 +22,7 @@ dlpack.structs has DLPack's structures for ctypes, and get_include() returns the
 import os as _os
 
 try:
-    from ._dlpack import DLPackObject, __version__, asdlpack, copy_into, from_pointer, frombuffer
+    from ._dlpack import DLPackObject, __version__, asdlpack, copy_into, from_pointer, frombuffer, to
 except ModuleNotFoundError:
     _archive = getattr(__spec__.loader, "archive", None)
     if _archive is None:
@@ -50,6 +52,7 @@ __all__ = [
     "frombuffer",
     "get_include",
     "shared",
+    "to",
 ]
 
 
@@ -66,7 +69,7 @@ def get_include() -> str:
 if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        """Imports a name at first use if it needs enum, ctypes or multiprocessing, which take long to import."""
+        """Imports a name at first use if it needs a module that takes long to import."""
         value: object
         if name == "DLDeviceType":
             from ._arguments import device_types

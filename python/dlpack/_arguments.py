@@ -11,7 +11,7 @@ from sys import byteorder, modules  # the dict itself: sys loses it at exit
 from . import _dlpack
 from ._arrow import ARROW, stream_was_read
 from ._dlpack import _COPY_ALIGNMENT, _MAX_NDIM, _structure_reader, asdlpack, from_pointer, frombuffer
-from ._errors import hint_for, needless_owner
+from ._errors import hint_for, loading, needless_owner
 from ._foreign import field, is_a, short_repr, unexpected
 from ._refusals import as_refusal, is_cured_by_copy, of_asdlpack, pass_copy, refusal, reworded
 
@@ -113,6 +113,19 @@ def plain_dlpack(x: DLPackObject, stream: object, max_version: object, dl_device
         dl_device=None if dl_device is None else device_ints(dl_device) or wrong(TARGET, dl_device, pair_of(dl_device)),
         stream=None if stream is None else stream_handle(stream),
     )
+
+
+# The libraries that C hands memory to without dlpack._to, which fills this in. By name, module and array type: the
+# array type; the function to call, or None for the array type's C exchange API; and by name, types of one or two bytes
+# that the function refuses, and the array type can have. An entry stays as it is.
+takers: dict[object, tuple[type, Callable[..., Any] | None, dict[str, Any]]] = {}
+
+
+@named("to")
+def plain_to(obj: object, target: object, /, *, device: object = None, copy: bool | None = None) -> Any:
+    with loading:
+        from ._to import hand_over
+    return partial(hand_over, obj, target, device, copy)
 
 
 @named("copy_into")

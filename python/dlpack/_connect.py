@@ -17,6 +17,8 @@ _connect(
         "plain_from_pointer": _arguments.plain_from_pointer,
         "plain_frombuffer": _arguments.plain_frombuffer,
         "plain_interface": _arguments.plain_interface,
+        "plain_to": _arguments.plain_to,
+        "takers": _arguments.takers,
         "refuse_bytes": _arguments.refuse_bytes,
         "refuse_mask": _arguments.refuse_mask,
         "refuse_pointer": _arguments.refuse_pointer,

@@ -320,7 +320,7 @@ def exchange_checks(kind: Any) -> tuple[Any, ...] | None:
         return None  # somebody replaced it
     if name == "torch" and kind in (library.Tensor, library.nn.Parameter):
         overrides = library._C._has_torch_function_unary
-        return *own, overrides, "requires_grad", True, "is_conj", "is_neg", "is_pinned"
+        return *own, overrides, "requires_grad", True, kind.is_conj, kind.is_neg, kind.is_pinned
     if name == "paddle" and kind in (library.Tensor, library.base.framework.EagerParamBase):
         return *own, None, "stop_gradient", False, None, None, None
     return None

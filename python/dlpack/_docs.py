@@ -96,6 +96,33 @@ runs in this process.
 >>> x = from_pointer(ctypes.addressof(memory), (2, 3), "float32", owner=memory)
 >>> memoryview(x).tolist()
 [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]""",
+    "to": """\
+to(obj, target, /, *, device=None, copy=None)
+--
+
+Return the memory of any object as another library's own array: to(obj, "torch") is a torch.Tensor.
+
+obj: anything that asdlpack accepts.
+target: a library (numpy, torch, jax, tensorflow, cupy, paddle, mlx, tvm_ffi, pyarrow, polars), its name, its array
+type or one of its arrays; or memoryview or bytes. pyarrow gives a pyarrow.Array, pyarrow.Tensor a Tensor.
+device: as in asdlpack; it allows the copy to another device. None never moves memory: if target is an array on
+another device, to raises.
+copy: None shares the memory, and copies it only if the library can't use it as it is: for its strides or address,
+or because it is read-only, and torch, paddle, tvm_ffi and cupy would write to it. False never copies. True always
+copies.
+
+An array of the target's library, or of a subclass, is returned itself, unless copy=True or device needs another.
+The values stay the same: to raises if jax or mlx would make 32 bits of 64.
+
+Raises TypeError for an unknown target, ImportError if its library can't be imported, BufferError if the library
+can't use the memory, and what asdlpack raises for obj.
+
+>>> import numpy
+>>> memory = bytearray(b"shared")
+>>> array = to(memory, numpy)
+>>> array[0] = ord("S")
+>>> memory
+bytearray(b'Shared')""",
     "copy_into": """\
 copy_into(source, target)
 --

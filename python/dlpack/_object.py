@@ -80,7 +80,7 @@ INSTEAD = {
     "cuda": 'asdlpack(x, device="cuda", copy=None)',
     "data_ptr": "x.pointer",
     "numpy": "numpy.asarray(x)",
-    "to": "asdlpack(x, device=device, copy=None)",
+    "to": "dlpack.to(x, library, device=device)",
     "tobytes": "bytes(x)",
     **{name: f"numpy.asarray(x).{name}" for name in "T astype item max mean min reshape sum tolist view".split()},
 }

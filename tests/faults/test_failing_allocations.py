@@ -21,7 +21,7 @@ CANNOT_FAIL = """
     PyInterpreterState_GetID PyLong_AsLongLongAndOverflow PyLong_AsUnsignedLongLong PyModuleDef_Init
     PyObject_CheckBuffer PyObject_ClearWeakRefs PyObject_GC_Del PyObject_GC_Track PyObject_GC_UnTrack
     PyObject_GenericGetAttr PyThreadState_GetInterpreter PyTuple_GetItem PyTuple_Size PyType_GetFlags PyType_GetSlot
-    PyType_Modified Py_DecRef Py_IncRef Py_IsInitialized Py_Version _Py_Dealloc
+    PyType_IsSubtype PyType_Modified Py_DecRef Py_IncRef Py_IsInitialized Py_Version _Py_Dealloc
 """
 
 

@@ -51,7 +51,7 @@ ATTRIBUTES = {
     "numpy": "numpy.asarray(x)",
     "sum": "numpy.asarray(x).sum",
     "T": "numpy.asarray(x).T",
-    "to": "asdlpack(x, device=device, copy=None)",
+    "to": "dlpack.to(x, library, device=device)",
     "tobytes": "bytes(x)",
     "tolist": "numpy.asarray(x).tolist",
 }
@@ -65,7 +65,8 @@ def test_an_attribute_that_only_arrays_have_names_what_has_it(name):
         getattr(x, name)
     instead = str(caught.value).partition("; use ")[2]
     assert instead == ATTRIBUTES[name]
-    assert eval(instead, {"x": x, "numpy": numpy, "asdlpack": asdlpack, "device": "cpu"}) is not None
+    names = {"x": x, "numpy": numpy, "asdlpack": asdlpack, "device": "cpu", "dlpack": dlpack, "library": "numpy"}
+    assert eval(instead, names) is not None
 
 
 def test_another_attribute_is_reported_as_python_does():

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 
 import dlpack
-from dlpack import structs
+from dlpack import _arguments, structs
 from dlpack.tests.exchange_api import ExchangeAPI, Refused, allocate, api_of, borrow, delete, from_object, to_object
 from support import arrow_c
 from support.arrow_c import Column, Stream
@@ -171,6 +171,8 @@ for _name in FORWARDED:
     setattr(API, _name, forward(_name))
 Tensor.__dlpack__.__module__ = Tensor.__dlpack_device__.__module__ = "paddle"
 Tensor.__dlpack_c_exchange_api__ = capsule_new(ctypes.addressof(API), b"dlpack_exchange_api", None)
+
+_arguments.takers[Tensor] = (Tensor, None, {})  # as dlpack._to does
 
 
 def exchanged():
@@ -500,6 +502,9 @@ SCENARIOS: dict[str, Any] = {name: (make, scenario_of(call)) for name, (make, ca
     "a legacy export by a C exchange API": (exchanged, with_paddle(export())),
     "the attributes by a C exchange API": (exchanged, with_paddle(attributes)),
     "the device by a C exchange API": (exchanged, with_paddle(lambda x: x.__dlpack_device__())),
+    "to numpy": (memory, lambda made: dlpack.to(made, "numpy").tolist()),
+    "an array of a C exchange API": (memory, lambda made: seen(dlpack.to(made, Tensor))),
+    "a copy by a C exchange API": (memory, lambda made: seen(dlpack.to(bytes(made), Tensor))),
     "an export of a legacy producer": (wrapped(legacy_producer), export(max_version=(1, 3))),
     "an export of a refusing producer": (wrapped(refusing_producer), export()),
     "an export by other protocols": (wrapped(refusing_producer_with_others), export()),

@@ -37,7 +37,7 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 
 class FromDLPack(Consumer):
     name = "tensorflow"
-    readonly = "never written"
+    readonly = "written by a variable made of it"
 
     def take(self, x: Any) -> Any:
         return from_dlpack(x.__dlpack__())

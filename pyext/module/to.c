@@ -1,0 +1,109 @@
+/* to.c: to(), which gives an object's memory as another library's array: by the C exchange API of its type, or by numpy's
+ * from_dlpack. dlpack._to does all else: other libraries, arguments, copies on other terms, and errors.
+ *
+ * It is C because capsules, and from_dlpack functions in Python, take most of the time. */
+#include "module/module.h"
+
+/* True if torch or paddle can't have the tensor as it is: they would write to read-only memory, torch has no negative
+ * strides, and paddle reads them wrong. */
+HOT static bool needs_copy(const DLManagedTensorVersioned *managed)
+{
+    const DLTensor *tensor = &managed->dl_tensor;
+    bool backwards = false;
+    for (int32_t i = 0; i < tensor->ndim && tensor->strides != NULL; i++) {
+        backwards = backwards || tensor->strides[i] < 0;
+    }
+    return backwards || (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
+}
+
+/* Makes an array of the type by its C exchange API. NULL, perhaps with an exception: dlpack._to has to. */
+HOT static PyObject *give_exchanged(DLPackObject *x, PyTypeObject *type)
+{
+    const DLPackExchangeAPI *api = exchange_api_of(type);
+    if (api == NULL || api->managed_tensor_to_py_object_no_sync == NULL) {
+        return NULL;
+    }
+    DLManagedTensorVersioned *managed = managed_tensor_of(x);
+    if (managed != NULL && managed->dl_tensor.device.device_type == kDLCPU && needs_copy(managed)) {
+        delete_exchanged(managed);
+        DLPackObject *copied = (DLPackObject *)object_on(x, NULL, COPY_ALWAYS);
+        managed = copied == NULL ? NULL : managed_tensor_of(copied);
+        Py_XDECREF((PyObject *)copied);
+    }
+    void *array = NULL;
+    if (managed != NULL && (managed->dl_tensor.device.device_type != kDLCPU ||
+                            api->managed_tensor_to_py_object_no_sync(managed, &array) < 0)) {
+        delete_exchanged(managed); /* torch and paddle leave to the caller what they refuse */
+        array = NULL;
+    }
+    return array;
+}
+
+/* Makes an object of the same memory, whose items are unsigned integers of as many bytes. NULL: error. */
+static PyObject *as_integers(struct memory *memory)
+{
+    struct reading reading;
+    struct memory *begun = object_begin(&reading, memory->obj, COPY_NEVER, NULL);
+    if (begun == NULL) {
+        return NULL;
+    }
+    read_object(&reading, memory);
+    reading.request.dtype = (DLDataType){kDLUInt, (uint8_t)(8 * memory->itemsize), 1};
+    return (PyObject *)object_of(1, begun, &reading);
+}
+
+/* Makes an array by numpy's from_dlpack; of a type that it refuses, as integers, which are then seen as numpy's type of
+ * that name in `types`. NULL, perhaps with an exception: dlpack._to has to. */
+HOT static PyObject *give_to_numpy(DLPackObject *x, PyObject *from_dlpack, PyObject *types)
+{
+    struct memory *memory = tensor_of(x);
+    if (memory == NULL || memory->tensor.device.device_type != kDLCPU) {
+        return NULL;
+    }
+    if (memory->names.typestr[0] != '\0') {
+        return vectorcall(from_dlpack, (PyObject *[]){(PyObject *)memory}, 1, NULL);
+    }
+    DLDataType dtype = memory->tensor.dtype;
+    PyObject *type = dtype.bits == 8 * memory->itemsize && dtype.lanes == 1
+                         ? PyDict_GetItemString(types, memory->names.dtype) /* an entry stays for ever */
+                         : NULL;
+    PyObject *integers = type == NULL ? NULL : as_integers(memory);
+    PyObject *array = integers == NULL ? NULL : vectorcall(from_dlpack, &integers, 1, NULL);
+    PyObject *seen = array == NULL ? NULL : vectorcall_method(names.view, (PyObject *[]){array, type}, 2, NULL);
+    Py_XDECREF(integers);
+    Py_XDECREF(array);
+    return seen;
+}
+
+HOT PyObject *to(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (nargs != 2 || kwnames != NULL) {
+        return read_in_python(python.plain_to, NULL, args, nargs, kwnames);
+    }
+    PyObject *obj = args[0], *target = args[1];
+    bool is_hashable = PyUnicode_CheckExact(target) || PyModule_Check(target) || PyType_Check(target);
+    PyObject *taker = is_hashable ? PyDict_GetItemWithError(python.takers, target) : NULL; /* entries stay for ever */
+    PyTypeObject *type = taker == NULL ? NULL : (PyTypeObject *)PyTuple_GetItem(taker, 0);
+    if (taker == NULL && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (type != NULL && Py_IS_TYPE(obj, type)) {
+        return Py_NewRef(obj);
+    }
+    if (type == NULL || PyType_IsSubtype(Py_TYPE(obj), type)) {
+        return read_in_python(python.plain_to, NULL, args, nargs, kwnames);
+    }
+    DLPackObject *x = (DLPackObject *)share(obj, COPY_IF_NEEDED, NULL);
+    if (x == NULL) {
+        return NULL;
+    }
+    PyObject *from_dlpack = PyTuple_GetItem(taker, 1);
+    PyObject *array =
+        from_dlpack == Py_None ? give_exchanged(x, type) : give_to_numpy(x, from_dlpack, PyTuple_GetItem(taker, 2));
+    if (array == NULL && (!PyErr_Occurred() || is_refusal())) {
+        PyErr_Clear();
+        array = read_in_python(python.plain_to, NULL, (PyObject *[]){(PyObject *)x, target}, 2, NULL);
+    }
+    Py_DECREF((PyObject *)x);
+    return array;
+}

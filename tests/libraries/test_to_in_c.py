@@ -1,0 +1,241 @@
+"""dlpack.to from its second call on, when C calls the C exchange API of torch and paddle, and numpy's from_dlpack."""
+
+import array
+import ctypes
+import gc
+import sys
+import threading
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import paddle
+import pytest
+import torch
+
+import dlpack
+from dlpack import DLPackObject, asdlpack, to
+from dlpack.tests.exchange_api import ExchangeAPI, api_of
+from support.capi import capsule_new
+from support.exchange_api import objects
+
+LIBRARIES: dict[str, Any] = {"numpy": np, "torch": torch, "paddle": paddle}
+
+
+@pytest.fixture(autouse=True)
+def known():
+    for library in LIBRARIES:
+        to(bytearray(3), library)
+
+
+def calls_in_python(call):
+    """The functions of dlpack._to that run meanwhile."""
+    seen = []
+
+    def note(frame, event, argument):
+        if event == "call" and frame.f_globals.get("__name__") == "dlpack._to":
+            seen.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def pointer(result):
+    return result.ctypes.data if type(result) is np.ndarray else result.data_ptr()
+
+
+SOURCES: dict[str, Any] = {
+    "a bytearray": lambda: bytearray(range(12)),
+    "an array": lambda: array.array("i", range(3)),
+    "numpy": lambda: np.arange(3.0),
+    "numpy, transposed": lambda: np.arange(6.0).reshape(2, 3).T,
+    "torch": lambda: torch.arange(3.0),
+    "torch, a crop": lambda: torch.arange(12.0).reshape(3, 4)[1:, 1:],
+    "paddle": lambda: paddle.arange(3),
+    "a DLPackObject": lambda: asdlpack(bytearray(5)),
+    "a capsule": lambda: np.arange(4).__dlpack__(max_version=(1, 0)),
+    "0-d": lambda: np.array(5.0),
+    "empty": lambda: np.ones((0, 3)),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("make", SOURCES.values(), ids=SOURCES)
+def test_c_shares_by_itself(make, library):
+    source = make()
+    is_capsule = "capsule" in type(source).__name__.lower()
+    expected = None if is_capsule else asdlpack(source).pointer
+    result = []
+    assert calls_in_python(lambda: result.append(to(source, library))) == []
+    (given,) = result
+    assert isinstance(given, {"numpy": np.ndarray, "torch": torch.Tensor, "paddle": paddle.Tensor}[library])
+    if not is_capsule and 0 not in given.shape:
+        assert pointer(given) == expected
+        assert np.asarray(given).tolist() == np.asarray(asdlpack(source)).tolist()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_target_may_be_a_name_a_module_or_the_type(library):
+    memory = bytearray(4)
+    kind = type(to(memory, library))
+    for target in library, LIBRARIES[library], kind:
+        result = to(memory, target)
+        assert type(result) is kind
+        result[2] = 7
+        assert (memory[2], pointer(result)) == (7, asdlpack(memory).pointer)
+        memory[2] = 0
+    given = to(memory, library)
+    assert to(given, kind) is given
+
+
+COPIED: dict[str, Any] = {
+    "read-only": lambda: bytes(range(6)),
+    "a read-only array": lambda: np.broadcast_to(np.arange(3.0), (2, 3)),
+    "reversed": lambda: np.arange(6.0)[::-1],
+    "big-endian": lambda: np.arange(6, dtype=">f4"),
+}
+
+
+@pytest.mark.parametrize("library", ["torch", "paddle"])
+@pytest.mark.parametrize("make", COPIED.values(), ids=COPIED)
+def test_what_they_would_write_to_or_read_wrong_is_copied(make, library):
+    source = make()
+    values = np.asarray(asdlpack(source, copy=True)).tolist()
+    given = to(source, library)
+    assert np.asarray(given).tolist() == values
+    given[...] = 0
+    assert np.asarray(asdlpack(source, copy=True)).tolist() == values
+
+
+def test_numpy_gets_read_only_memory_as_read_only():
+    given = to(b"abc", "numpy")
+    assert (given.tolist(), given.flags.writeable) == ([97, 98, 99], False)
+
+
+TYPES = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"]
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("layout", ["compact", "strided"])
+def test_types_of_ml_dtypes_reach_numpy_by_c(name, layout):
+    tensor = torch.arange(8).to(torch.float32).to(getattr(torch, name)).reshape(2, 4)
+    tensor = tensor[:, ::2] if layout == "strided" else tensor
+    to(tensor, "numpy")
+    result = []
+    assert calls_in_python(lambda: result.append(to(tensor, "numpy"))) == []
+    assert result[0].dtype == getattr(ml_dtypes, name)
+    assert result[0].astype("f4").tolist() == tensor.to(torch.float32).tolist()
+    assert (result[0].ctypes.data, result[0].shape) == (tensor.data_ptr(), tuple(tensor.shape))
+    result[0][1, 1] = 0.5
+    assert tensor[1, 1].item() == 0.5
+
+
+def test_packed_items_of_a_name_that_numpy_pads_are_not_taken_for_these():
+    padded, packed = np.array([1, -2, 3], ml_dtypes.int4), dlpack.frombuffer(bytearray([0x21, 0x43]), "int4")
+    for _ in range(2):
+        assert to(padded, "numpy") is padded
+        assert to(asdlpack(padded), "numpy").tolist() == [1, -2, 3]
+        assert to(packed, "numpy").tolist() == [1, 2, 3, 4]
+
+
+def test_a_subclass_and_a_masked_array_are_left_to_python():
+    class Own(np.ndarray):
+        pass
+
+    own = np.arange(3).view(Own)
+    assert to(own, "numpy") is own
+    parameter = torch.nn.Parameter(torch.ones(3))
+    assert to(parameter, "torch") is parameter
+    with pytest.raises(BufferError) as caught:
+        to(np.ma.masked_array([1, 2], [0, 1]), "numpy")
+    assert caught.value.reason == "mask"
+
+
+def test_what_asdlpack_refuses_is_refused():
+    for source, reason in (
+        (torch.ones(3, requires_grad=True), "refused"),
+        (torch.tensor([1 + 2j]).conj().imag, "negative-bit"),
+        (["a"], "no-protocol"),
+        (np.array(["a"]), "refused"),
+    ):
+        with pytest.raises((BufferError, TypeError)) as caught:
+            to(source, "paddle")
+        assert caught.value.reason == reason
+
+
+@pytest.fixture
+def api(monkeypatch):
+    """A copy of torch's functions, by which torch's tensors are made during a test."""
+    copied = ExchangeAPI.from_buffer_copy(api_of(torch.Tensor))
+    capsule = capsule_new(ctypes.addressof(copied), b"dlpack_exchange_api", None)
+    monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", capsule)
+    return copied
+
+
+def test_what_the_api_refuses_is_freed_once_and_goes_by_from_dlpack(api):
+    refused = type(api.managed_tensor_to_py_object_no_sync)(lambda managed, out: -1)
+    api.managed_tensor_to_py_object_no_sync = refused
+    memory, before = bytearray(8), objects()
+    given = to(memory, "torch")
+    assert given.data_ptr() == asdlpack(memory).pointer
+    del given
+    gc.collect()
+    assert objects() == before
+    memory.append(1)  # nothing holds it any more
+
+
+def test_an_api_without_the_function_is_passed_over(api):
+    api.managed_tensor_to_py_object_no_sync = type(api.managed_tensor_to_py_object_no_sync)()
+    memory = bytearray(8)
+    assert to(memory, "torch").data_ptr() == asdlpack(memory).pointer
+
+
+def test_the_memory_is_given_back_once():
+    memory, before = bytearray(8), objects()
+    for library in LIBRARIES:
+        given = [to(memory, library) for _ in range(1 if library == "paddle" else 3)]  # of 2 paddle itself keeps one
+        with pytest.raises(BufferError):
+            memory.append(1)
+        del given
+        gc.collect()
+        memory.append(1)
+        memory.pop()
+    assert objects() == before
+
+
+def test_many_threads():
+    memory, wrong = bytearray(64), []
+    address = asdlpack(memory).pointer
+
+    def share():
+        for _ in range(200):
+            for library in "numpy", "torch":
+                given = to(memory, library)
+                if pointer(given) != address or type(to(given, "numpy")) is not np.ndarray:
+                    wrong.append(given)
+
+    threads = [threading.Thread(target=share) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    gc.collect()
+    assert wrong == []
+    memory.append(1)
+
+
+def test_a_target_with_a_hash_of_its_own_is_no_key():
+    class Meta(type):
+        def __hash__(self):
+            raise KeyboardInterrupt
+
+    class Odd(metaclass=Meta):
+        pass
+
+    with pytest.raises(KeyboardInterrupt):
+        to(b"abc", Odd)
+    assert type(asdlpack(b"abc")) is DLPackObject
