@@ -5,6 +5,8 @@ Loaded at the first refusal.
 
 from __future__ import annotations
 
+import os
+
 from ._refusals import Cure, pass_copy, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -336,7 +338,7 @@ class Template:
         forms, _, of_cure = forms.partition("/")
         self.forms = list(enumerate(forms))
         self.forms_of_cure = list(enumerate(of_cure, len(forms)))  # of values that only the cure needs
-        self.reason = REASON_OF.get(saying, saying)
+        self.reason = REASON_OF[saying] if saying in REASON_OF else saying
         self.side = subject if subject in ("source", "target") else None
         said = SUBJECTS[subject] + SAYINGS[saying]
         said = said.replace("{type}", OF_STRUCT if "code" in self.names else AS_TEXT)
@@ -359,16 +361,26 @@ class Template:
         return cure
 
 
-templates: dict[tuple[str, ...], Template] = {}
+templates: dict[str, Template] = {}
+
+
+def forget_templates() -> None:
+    """Lets a forked child begin its own dict: without a GIL, another thread may have held the lock of this one."""
+    global templates
+    templates = {}
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_templates)
 
 
 def in_words(kind: type[Exception], data: bytes) -> Exception:
     """Returns the exception for a refusal: core.h describes the data, and Form in pkg/dlpack/errors.go the values."""
     texts = data.decode("utf-8", "replace").split("\x1f")
-    head, shown = tuple(texts[:5]), texts[5:]
-    template = templates.get(head)
-    if template is None:
-        template = templates[head] = Template(*head)
+    head, shown = " ".join(texts[:5]), texts[5:]
+    if head not in templates:
+        templates[head] = Template(*texts[:5])
+    template = templates[head]
     names = template.names
     details: dict[str, Any] = {}
     for i, form in template.forms:
