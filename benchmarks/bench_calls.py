@@ -34,6 +34,18 @@ HANDING_ON = [
     ("torch.from_dlpack(asdlpack(tensor))", "torch.from_dlpack(tensor)", None),
     CROPS,
 ]
+TO = [
+    ("numpy.from_dlpack(asdlpack(tensor))", "numpy.from_dlpack(tensor)", 0.22),
+    ("asdlpack(tensor).shape", "tensor.__dlpack__()", 0.2),
+    ("to(tensor, 'numpy')", "tensor.numpy()", 0.9),
+    ("to(ndarray, 'torch')", "torch.from_dlpack(ndarray)", 0.5),
+    ("to(ndarray, 'torch')", "torch.from_numpy(ndarray)", 1.25),
+    ("to(some_bytearray, 'torch')", "torch.frombuffer(some_bytearray, dtype=torch.uint8)", 0.8),
+    ("to(tensor, 'paddle')", "paddle.from_dlpack(tensor)", 0.1),
+    ("to(some_bytearray, 'paddle')", "paddle.from_dlpack(ndarray)", 0.1),
+    ("to(bfloat16_tensor, 'numpy')", "bfloat16_tensor.view(torch.int16).numpy().view(bfloat16)", 1.2),
+    ("to(bfloat16_ndarray, 'torch')", "torch.from_numpy(bfloat16_ndarray.view('i2')).view(torch.bfloat16)", 1.2),
+]
 LEAST = [
     ("asdlpack(some_bytearray)", "floor.hold(some_bytearray)", None),
     ("asdlpack(some_array)", "floor.hold(some_array)", None),
@@ -73,6 +85,7 @@ def tables(rounds: int) -> Iterator[Table]:
         yield beside("wrapping", worker, WRAPPING, rounds)
         yield beside("exporting", worker, EXPORTING, rounds)
         yield beside("handing on", worker, HANDING_ON, rounds)
+        yield beside("as another library's array", worker, TO, rounds)
         yield beside("beside the least that C can do", worker, LEAST, rounds)
         yield beside("beside the least with a look-up", worker, LOOKING_UP, rounds)
         yield beside("after 1 ms of sleep", worker, AFTER_A_GAP, max(1, rounds // 4), "gap")

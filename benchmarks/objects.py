@@ -75,6 +75,18 @@ def torch() -> Any:
     return library
 
 
+def paddle() -> Any:
+    return import_module("paddle")
+
+
+def to() -> Any:
+    return dlpack().to
+
+
+def bfloat16() -> Any:
+    return import_module("ml_dtypes").bfloat16
+
+
 def tvm_ffi() -> Any:
     return import_module("tvm_ffi")
 
@@ -163,6 +175,14 @@ def exchanged() -> Any:
 
 def tensor() -> Any:
     return torch().ones(1024)
+
+
+def bfloat16_tensor() -> Any:
+    return tensor().to(torch().bfloat16)
+
+
+def bfloat16_ndarray() -> Any:
+    return ndarray().astype(bfloat16())
 
 
 def crops() -> Any:

@@ -1,5 +1,5 @@
-/* to.c: to(), which gives an object's memory as another library's array: by the C exchange API of its type, or by numpy's
- * from_dlpack. dlpack._to does all else: other libraries, arguments, copies on other terms, and errors.
+/* to.c: to(), which gives an object's memory as another library's array: by the C exchange API of its type, or by
+ * numpy's from_dlpack. dlpack._to does all else: other libraries, arguments, copies on other terms, and errors.
  *
  * It is C because capsules, and from_dlpack functions in Python, take most of the time. */
 #include "module/module.h"
@@ -39,16 +39,16 @@ HOT static PyObject *give_exchanged(DLPackObject *x, PyTypeObject *type)
     return array;
 }
 
-/* Makes an object of the same memory, whose items are unsigned integers of as many bytes. NULL: error. */
-static PyObject *as_integers(struct memory *memory)
+/* Makes an object of the same memory, seen as items of another type of the same size. NULL: error. */
+static PyObject *seen_as(struct memory *memory, DLDataType type)
 {
     struct reading reading;
-    struct memory *begun = object_begin(&reading, memory->obj, COPY_NEVER, NULL);
+    struct memory *begun = object_begin(&reading, memory->obj, COPY_IF_NEEDED, NULL);
     if (begun == NULL) {
         return NULL;
     }
     read_object(&reading, memory);
-    reading.request.dtype = (DLDataType){kDLUInt, (uint8_t)(8 * memory->itemsize), 1};
+    reading.request.dtype = type;
     return (PyObject *)object_of(1, begun, &reading);
 }
 
@@ -67,12 +67,48 @@ HOT static PyObject *give_to_numpy(DLPackObject *x, PyObject *from_dlpack, PyObj
     PyObject *type = dtype.bits == 8 * memory->itemsize && dtype.lanes == 1
                          ? PyDict_GetItemString(types, memory->names.dtype) /* an entry stays for ever */
                          : NULL;
-    PyObject *integers = type == NULL ? NULL : as_integers(memory);
+    PyObject *integers = type == NULL ? NULL : seen_as(memory, (DLDataType){kDLUInt, dtype.bits, 1});
     PyObject *array = integers == NULL ? NULL : vectorcall(from_dlpack, &integers, 1, NULL);
     PyObject *seen = array == NULL ? NULL : vectorcall_method(names.view, (PyObject *[]){array, type}, 2, NULL);
     Py_XDECREF(integers);
     Py_XDECREF(array);
     return seen;
+}
+
+/* Returns how to see a numpy array whose type its __dlpack__ refuses, as dlpack._delegate notes: (numpy's type of
+ * integers of as many bytes, a DLPackObject of the type); borrowed, for ever. NULL: not known, or an error. */
+static PyObject *refused_type(PyObject *obj)
+{
+    PyObject *dtype, *how = NULL;
+    if (PyDict_Size(python.types_refused) > 0 && known_type(obj) == HAS_BOTH &&
+        optional_attribute(obj, names.dtype, &dtype) > 0) {
+        how = PyDict_GetItemWithError(python.types_refused, dtype);
+        Py_DECREF(dtype);
+    }
+    return how;
+}
+
+/* Shares a numpy array as integers, and sees these as its type. NULL: error. */
+static DLPackObject *share_refused(PyObject *obj, PyObject *how)
+{
+    DLDataType type = ((struct memory *)PyTuple_GetItem(how, 1))->tensor.dtype;
+    PyObject *array = vectorcall_method(names.view, (PyObject *[]){obj, PyTuple_GetItem(how, 0)}, 2, NULL);
+    PyObject *shared = array == NULL ? NULL : share(array, COPY_IF_NEEDED, NULL);
+    struct memory *memory = shared == NULL ? NULL : tensor_of((DLPackObject *)shared);
+    PyObject *seen = memory == NULL ? NULL : seen_as(memory, type);
+    Py_XDECREF(array);
+    Py_XDECREF(shared);
+    return (DLPackObject *)seen;
+}
+
+/* share(obj, COPY_IF_NEEDED, NULL), which does not ask numpy for what it is known to refuse. */
+HOT static DLPackObject *share_any(PyObject *obj)
+{
+    PyObject *how = refused_type(obj);
+    if (how != NULL) {
+        return share_refused(obj, how);
+    }
+    return PyErr_Occurred() ? NULL : (DLPackObject *)share(obj, COPY_IF_NEEDED, NULL);
 }
 
 HOT PyObject *to(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -93,7 +129,7 @@ HOT PyObject *to(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t 
     if (type == NULL || PyType_IsSubtype(Py_TYPE(obj), type)) {
         return read_in_python(python.plain_to, NULL, args, nargs, kwnames);
     }
-    DLPackObject *x = (DLPackObject *)share(obj, COPY_IF_NEEDED, NULL);
+    DLPackObject *x = share_any(obj);
     if (x == NULL) {
         return NULL;
     }

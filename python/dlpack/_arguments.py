@@ -120,6 +120,10 @@ def plain_dlpack(x: DLPackObject, stream: object, max_version: object, dl_device
 # that the function refuses, and the array type can have. An entry stays as it is.
 takers: dict[object, tuple[type, Callable[..., Any] | None, dict[str, Any]]] = {}
 
+# Types of other libraries that numpy's __dlpack__ was seen to refuse: numpy's type of integers of as many bytes, and a
+# DLPackObject of the type, without items. An entry stays as it is.
+types_refused: dict[object, tuple[object, DLPackObject]] = {}
+
 
 @named("to")
 def plain_to(obj: object, target: object, /, *, device: object = None, copy: bool | None = None) -> Any:

@@ -19,6 +19,7 @@ _connect(
         "plain_interface": _arguments.plain_interface,
         "plain_to": _arguments.plain_to,
         "takers": _arguments.takers,
+        "types_refused": _arguments.types_refused,
         "refuse_bytes": _arguments.refuse_bytes,
         "refuse_mask": _arguments.refuse_mask,
         "refuse_pointer": _arguments.refuse_pointer,

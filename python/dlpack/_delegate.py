@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
-from ._arguments import INTS, device_ints, fitting, integers
+from ._arguments import INTS, device_ints, fitting, integers, types_refused
 from ._dlpack import (
     _COPY_ALIGNMENT,
     _IS_COPIED,
@@ -21,6 +21,7 @@ from ._dlpack import (
     _producer_calls,
     _read_by_others,
     asdlpack,
+    frombuffer,
 )
 from ._errors import check_stream_named, flat_bytes, refused_by_all, wrong_answer
 from ._foreign import bare, type_name
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 refusal_kinds = BufferError, TypeError, ValueError, RuntimeError, ImportError
 KEYWORDS = "stream", "max_version", "dl_device", "copy"
 NO_ORDERING = -1
+OF_OTHERS = 2  # isbuiltin of a numpy type that another library has made
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 OF_CUDA = CUDA, CUDA_HOST, CUDA_MANAGED
 TAKE_DEFAULT_STREAM = CUDA, CUDA_MANAGED  # torch's pinned tensors, kDLCUDAHost, accept no stream
@@ -220,6 +222,8 @@ def checked(x: DLPackObject, protocol: str | None, answer: Any) -> tuple[str | N
     """Returns (protocol, answer), or (protocol, error) if the answer has an unconfirmed type or an unknown stream."""
     if answer is None or is_error(answer):
         return protocol, answer
+    if type(x.obj).__module__ == "numpy":
+        note_type(x.obj, answer)
     if protocol == "buffer" and answer.ndim == 1 and answer.itemsize == 1 and not is_of_bytes(x.obj, answer.shape):
         return protocol, flat_bytes(answer.nbytes)
     if answer.__dlpack_device__()[0] in OF_CUDA:
@@ -228,6 +232,16 @@ def checked(x: DLPackObject, protocol: str | None, answer: Any) -> tuple[str | N
         except BaseException as error:
             return protocol, passed_on(error)
     return protocol, answer
+
+
+def note_type(array: Any, x: DLPackObject) -> None:
+    """Notes for `to` how to see a type of another library, such as ml_dtypes, that numpy's __dlpack__ refuses: as
+    integers. Its refusal takes microseconds."""
+    numpy, dtype = sys.modules.get("numpy"), getattr(array, "dtype", None)
+    if numpy is not None and getattr(dtype, "isbuiltin", None) == OF_OTHERS:
+        empty = frombuffer(b"", x.dtype, 0)
+        if not empty._is_packed:  # as int4 is, whose items are a byte each in numpy
+            types_refused[dtype] = numpy.dtype(f"u{x.itemsize}"), empty
 
 
 def is_of_bytes(obj: Any, shape: tuple[int, ...]) -> bool:

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ._arguments import carried_device, device_pair, device_types, refuse_mask, takers
+from ._delegate import OF_OTHERS
 from ._dlpack import DLPackObject, asdlpack, copy_into, frombuffer
 from ._errors import device_text
 from ._foreign import NO_MEMORY, bare, exception_text, printable, short_repr
@@ -104,8 +105,7 @@ TAKERS = {
     "bytes": Taker("builtins", "bytes", lambda builtins, x: bytes(x), HOST, copies=None),
 }
 
-REGISTERED = 2  # isbuiltin of numpy's types that others made
-types_of_numpy: dict[str, Any] = {}  # such types of one or two bytes, by DLPack's names
+types_of_numpy: dict[str, Any] = {}  # those of other libraries, of one or two bytes, by DLPack's names
 
 
 def hand_over(obj: Any, target: Any, device: Any, copy: bool | None) -> Any:
@@ -140,7 +140,7 @@ def hand_over(obj: Any, target: Any, device: Any, copy: bool | None) -> Any:
         if is_passed_on(error):
             raise
         raise of_library(error, x, name) from None
-    if name == "numpy" and array.itemsize <= 2 and array.dtype.isbuiltin == REGISTERED:
+    if name == "numpy" and array.itemsize <= 2 and array.dtype.isbuiltin == OF_OTHERS:
         types_of_numpy.setdefault(x.dtype, array.dtype)
     return array
 

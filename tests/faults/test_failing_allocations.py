@@ -14,7 +14,7 @@ from support.faults import in_faulty
 # where its arguments are of the right type. What reads an int fails where it does not fit, which has tests of its own.
 CANNOT_FAIL = """
     PyBuffer_IsContiguous PyBuffer_Release PyBytes_AsString PyBytes_Size PyCapsule_GetContext PyCapsule_GetName
-    PyCapsule_GetPointer
+    PyCapsule_GetPointer PyDict_Size
     PyCapsule_IsValid PyCapsule_SetContext PyCapsule_SetName PyErr_Clear PyErr_ExceptionMatches PyErr_Fetch
     PyErr_NoMemory PyErr_NormalizeException PyErr_Occurred PyErr_Restore PyEval_RestoreThread PyEval_SaveThread
     PyException_SetTraceback PyGILState_Ensure PyGILState_GetThisThreadState PyGILState_Release PyInterpreterState_Get
