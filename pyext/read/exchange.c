@@ -103,9 +103,12 @@ int find_exchange(PyObject *obj, const struct exchange **exchange)
 
 HOT const DLPackExchangeAPI *exchange_api_of(PyTypeObject *type)
 {
-    PyObject *capsule = PyObject_GetAttr((PyObject *)type, names.dlpack_c_exchange_api);
-    const DLPackExchangeAPI *api = capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
-    Py_XDECREF(capsule); /* the structure lives as long as the process */
+    PyObject *capsule;
+    if (optional_attribute((PyObject *)type, names.dlpack_c_exchange_api, &capsule) <= 0) {
+        return NULL;
+    }
+    const DLPackExchangeAPI *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    Py_DECREF(capsule); /* the structure lives as long as the process */
     while (api != NULL && api->header.version.major > DLPACK_MAJOR_VERSION) {
         api = (const DLPackExchangeAPI *)api->header.prev_api;
     }
@@ -124,7 +127,8 @@ HOT static bool says_true(PyObject *answer)
 HOT static const DLPackExchangeAPI *api_for(const struct exchange *exchange, PyObject *obj, PyObject *name,
                                             const PyObject *own)
 {
-    PyObject *method = PyObject_GetAttr((PyObject *)exchange->type, name);
+    PyObject *method;
+    optional_attribute((PyObject *)exchange->type, name, &method);
     Py_XDECREF(method);
     if (method != own ||
         (exchange->overrides != Py_None && says_true(vectorcall(exchange->overrides, &obj, 1, NULL)))) {

@@ -2,7 +2,6 @@
 is in tests/libraries/test_to_libraries.py."""
 
 import array
-import json
 import mmap
 import sys
 import threading
@@ -207,11 +206,10 @@ UNKNOWN: list[object] = [
     dict,
     object,
     type,
-    object(),
     np.dtype("f4"),
     np.float32,
     np.float32(1),
-    json,
+    sys,
     print,
 ]
 

@@ -323,6 +323,14 @@ def test_a_newer_api_leads_to_the_one_before_it(api):
     assert calls_of_methods(lambda: x.__dlpack__(**VERSIONED)) == []
 
 
+def test_without_an_api_the_method_is_asked(monkeypatch):
+    tensor = torch.ones(3)
+    x = asdlpack(tensor)
+    monkeypatch.delattr(torch.Tensor, "__dlpack_c_exchange_api__")
+    assert "__dlpack__" in calls_of_methods(lambda: x.__dlpack__(**VERSIONED))
+    assert dlpack.to(bytearray(4), "torch").tolist() == [0, 0, 0, 0]
+
+
 @pytest.mark.parametrize("capsule", [None, 7, capsule_new(1, b"other", None)], ids=["None", "an int", "another name"])
 def test_what_is_no_api_is_passed_over(monkeypatch, capsule):
     monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", capsule)
