@@ -94,13 +94,9 @@ static struct memory *import_capsule(struct delegate *self, PyObject *capsule, i
     return imported;
 }
 
-/* Makes an object with the tensor that the producer's C exchange API gives. NULL, without an error: ask the producer. */
-static struct memory *import_exchanged(struct delegate *self)
+/* Makes an object with a managed tensor that the producer's C exchange API gave; steals it. NULL: error. */
+static struct memory *import_managed(struct delegate *self, DLManagedTensorVersioned *managed)
 {
-    DLManagedTensorVersioned *managed;
-    if (self->exchange == NULL || exchange_tensor(self->exchange, self->obj, &managed) <= 0) {
-        return NULL;
-    }
     struct reading reading;
     struct memory *begun = object_begin(&reading, self->obj, self->copy, NULL), *imported = NULL;
     if (begun != NULL) {
@@ -111,9 +107,18 @@ static struct memory *import_exchanged(struct delegate *self)
     }
     if (imported == NULL) {
         delete_exchanged(managed);
-        if (is_refusal()) {
-            PyErr_Clear(); /* the producer may give another tensor */
-        }
+    }
+    return imported;
+}
+
+/* Makes an object with the tensor that the producer's C exchange API gives. NULL, without an error: ask the producer. */
+static struct memory *import_exchanged(struct delegate *self)
+{
+    DLManagedTensorVersioned *managed;
+    bool taken = self->exchange != NULL && exchange_tensor(self->exchange, self->obj, &managed) > 0;
+    struct memory *imported = taken ? import_managed(self, managed) : NULL;
+    if (taken && imported == NULL && is_refusal()) {
+        PyErr_Clear(); /* the producer may give another tensor */
     }
     return imported;
 }
@@ -227,9 +232,6 @@ struct memory *tensor_of(DLPackObject *self)
     struct delegate *delegate = (struct delegate *)self;
     if (delegate->imported != NULL) {
         return delegate->imported;
-    }
-    if (delegate->exchange != NULL && check_negative(delegate->exchange, self->obj) < 0) {
-        return NULL;
     }
     struct memory *imported = import_exchanged(delegate);
     if (imported == NULL && !PyErr_Occurred()) {
@@ -351,24 +353,47 @@ static bool is_ordinary(const DLTensor *tensor)
     return look_up(&request, &answer);
 }
 
-/* Makes a capsule by the producer's C exchange API, if the arguments ask for the memory as it is, on the CPU. NULL,
- * without an error: ask the producer. */
-HOT static PyObject *export_exchanged(struct delegate *self, const struct export_arguments *arguments, DLDevice asked,
-                                      bool versioned)
+HOT int take_exchanged(struct delegate *self, DLManagedTensorVersioned **managed)
+{
+    const struct memory *kept = self->imported;
+    bool may_copy = self->copy == COPY_IF_NEEDED;
+    if (self->exchange == NULL || (may_copy && kept != NULL && holds_memory(&kept->hold))) {
+        return 0;
+    }
+    int taken = exchange_tensor(self->exchange, self->obj, managed);
+    if (taken > 0 && may_copy && !is_ordinary(&(*managed)->dl_tensor)) {
+        delete_exchanged(*managed);
+        taken = 0;
+    }
+    return taken;
+}
+
+/* Makes a capsule by the producer's C exchange API, if the arguments ask for the memory as it is, on the CPU. 1: made;
+ * 0: ask the producer; -1: error, which is final. */
+HOT static int export_exchanged(struct delegate *self, const struct export_arguments *arguments, DLDevice asked,
+                                bool versioned, PyObject **capsule)
 {
     DLManagedTensorVersioned *managed;
+    if (self->exchange == NULL || arguments->copy == Py_True) {
+        return 0;
+    }
     if (arguments->stream != NULL || (arguments->copy != NULL && arguments->copy != Py_False) ||
         asked.device_type != kDLCPU) {
-        return NULL;
+        return check_negative(self->exchange, self->obj);
+    }
+    int taken = take_exchanged(self, &managed);
+    if (taken <= 0) {
+        return taken;
     }
     if (versioned) {
-        bool taken = exchange_tensor(self->exchange, self->obj, &managed) > 0;
-        return taken ? exchanged_capsule(managed) : NULL;
+        *capsule = exchanged_capsule(managed);
     }
-    struct memory *imported = import_exchanged(self);
-    PyObject *capsule = imported == NULL ? NULL : export_tensor(imported, arguments);
-    Py_XDECREF((PyObject *)imported);
-    return capsule;
+    else {
+        struct memory *imported = import_managed(self, managed);
+        *capsule = imported == NULL ? NULL : export_tensor(imported, arguments);
+        Py_XDECREF((PyObject *)imported);
+    }
+    return *capsule == NULL ? -1 : 1;
 }
 
 HOT PyObject *delegate_export(struct delegate *self, const struct export_arguments *arguments)
@@ -384,11 +409,12 @@ HOT PyObject *delegate_export(struct delegate *self, const struct export_argumen
         return export_tensor(kept, arguments);
     }
     const char *name, *expected = versioned ? capsule_versioned : capsule_legacy;
-    if (self->exchange != NULL && check_negative(self->exchange, self->obj) < 0) {
+    PyObject *answer = NULL;
+    int exchanged = export_exchanged(self, arguments, asked, versioned, &answer);
+    if (exchanged < 0) {
         return NULL;
     }
-    PyObject *answer = self->exchange == NULL ? NULL : export_exchanged(self, arguments, asked, versioned);
-    if (answer == NULL && !PyErr_Occurred()) {
+    if (exchanged == 0) {
         answer = call_producer(self->obj, arguments);
     }
     if (answer == NULL && !is_refusal()) {

@@ -33,12 +33,9 @@ static int order_before_default_stream(struct memory *self)
 HOT static DLManagedTensorVersioned *managed_of_delegate(struct delegate *self)
 {
     DLManagedTensorVersioned *managed;
-    if (self->exchange != NULL) {
-        int taken =
-            check_negative(self->exchange, self->obj) < 0 ? -1 : exchange_tensor(self->exchange, self->obj, &managed);
-        if (taken != 0) {
-            return taken < 0 ? NULL : managed;
-        }
+    int taken = take_exchanged(self, &managed);
+    if (taken != 0) {
+        return taken < 0 ? NULL : managed;
     }
     PyObject *capsule = delegate_export(self, &(struct export_arguments){.max_version = constants.newest_version});
     if (capsule == NULL) {

@@ -41,7 +41,7 @@ __attribute__((noinline)) static PyObject *copy_buffer(PyObject *obj)
 HOT static PyObject *share_delegate(PyObject *obj, enum copy copy, const DLDevice *device, enum known_type known,
                                     const struct exchange *exchange)
 {
-    if (device == NULL && copy == COPY_ALWAYS && known == HAS_BOTH) {
+    if (device == NULL && copy == COPY_ALWAYS && known_type(obj) == HAS_BOTH) {
         PyObject *copied = copy_buffer(obj);
         if (copied != NULL || PyErr_Occurred()) {
             return copied;

@@ -65,7 +65,7 @@ HOT static PyObject *give_to_numpy(DLPackObject *x, PyObject *from_dlpack, PyObj
     }
     DLDataType dtype = memory->tensor.dtype;
     PyObject *type = dtype.bits == 8 * memory->itemsize && dtype.lanes == 1
-                         ? PyDict_GetItemString(types, memory->names.dtype) /* an entry stays for ever */
+                         ? PyDict_GetItemString(types, memory->names.dtype) /* entries are never removed */
                          : NULL;
     PyObject *integers = type == NULL ? NULL : seen_as(memory, (DLDataType){kDLUInt, dtype.bits, 1});
     PyObject *array = integers == NULL ? NULL : vectorcall(from_dlpack, &integers, 1, NULL);
@@ -76,7 +76,7 @@ HOT static PyObject *give_to_numpy(DLPackObject *x, PyObject *from_dlpack, PyObj
 }
 
 /* Returns how to see a numpy array whose type its __dlpack__ refuses, as dlpack._delegate notes: (numpy's type of
- * integers of as many bytes, a DLPackObject of the type); borrowed, for ever. NULL: not known, or an error. */
+ * integers of as many bytes, a DLPackObject of the type); borrowed, never freed. NULL: not known, or an error. */
 static PyObject *refused_type(PyObject *obj)
 {
     PyObject *dtype, *how = NULL;
@@ -118,10 +118,13 @@ HOT PyObject *to(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t 
     }
     PyObject *obj = args[0], *target = args[1];
     bool is_hashable = PyUnicode_CheckExact(target) || PyModule_Check(target) || PyType_Check(target);
-    PyObject *taker = is_hashable ? PyDict_GetItemWithError(python.takers, target) : NULL; /* entries stay for ever */
+    PyObject *taker = is_hashable ? PyDict_GetItemWithError(python.takers, target) : NULL; /* never removed */
     PyTypeObject *type = taker == NULL ? NULL : (PyTypeObject *)PyTuple_GetItem(taker, 0);
     if (taker == NULL && PyErr_Occurred()) {
-        return NULL;
+        if (!is_refusal()) {
+            return NULL;
+        }
+        PyErr_Clear(); /* a class that has no hash is none of these */
     }
     if (type != NULL && Py_IS_TYPE(obj, type)) {
         return Py_NewRef(obj);

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* A type whose API may be called. Never freed, and holds its references for ever, so that no other type can take its
+/* A type whose API may be called. Never freed, and keeps its references, so that no other type can take its
  * address. Functions are called with the object; None if the type needs none. */
 struct exchange {
     PyTypeObject *type;
@@ -16,6 +16,7 @@ struct exchange {
     PyObject *attribute, *refused;    /* __dlpack__ refuses an object whose attribute has this value */
     PyObject *conjugate;              /* true of complex items that __dlpack__ refuses */
     PyObject *negative;               /* true if the items are stored negated, which __dlpack__ forgets */
+    PyObject *on_cpu;                 /* an attribute: True if the memory is the CPU's; None: ask __dlpack_device__ */
     PyObject *pinned;                 /* true of CPU memory that __dlpack_device__ calls a GPU's */
 };
 
@@ -37,8 +38,8 @@ static struct exchange *remember(PyTypeObject *type)
         return NULL;
     }
     *made = (struct exchange){.type = (PyTypeObject *)Py_NewRef((PyObject *)type)};
-    PyObject **fields[] = {&made->dlpack,  &made->dlpack_device, &made->overrides, &made->attribute,
-                           &made->refused, &made->conjugate,     &made->negative,  &made->pinned};
+    PyObject **fields[] = {&made->dlpack,    &made->dlpack_device, &made->overrides, &made->attribute, &made->refused,
+                           &made->conjugate, &made->negative,      &made->on_cpu,    &made->pinned};
     for (int i = 0; i < COUNT_OF(fields); i++) {
         *fields[i] = PyTuple_GetItem(checks, i); /* the tuple is kept */
     }
@@ -115,7 +116,7 @@ HOT const DLPackExchangeAPI *exchange_api_of(PyTypeObject *type)
     return api != NULL && api->header.version.major == DLPACK_MAJOR_VERSION ? api : NULL;
 }
 
-/* True unless the answer, which it steals, is False; an error, too, is left to __dlpack__. */
+/* True unless the answer is False, or after an error, which is left to __dlpack__. Steals the answer. */
 HOT static bool says_true(PyObject *answer)
 {
     Py_XDECREF(answer);
@@ -137,12 +138,19 @@ HOT static const DLPackExchangeAPI *api_for(const struct exchange *exchange, PyO
     return exchange_api_of(exchange->type);
 }
 
-int check_negative(const struct exchange *exchange, PyObject *obj)
+/* Refuses an object whose items are stored negated: its __dlpack__ would give other values. -1: error. */
+static int refuse_negative(const struct exchange *exchange, PyObject *obj)
 {
     PyObject *answer = exchange->negative == Py_None ? NULL : vectorcall(exchange->negative, &obj, 1, NULL);
     Py_XDECREF(answer);
     return answer == Py_True ? check_in_python(python.refuse_in_words, Py_BuildValue("(s)", "negative-bit"))
                              : clear_refusal();
+}
+
+int check_negative(const struct exchange *exchange, PyObject *obj)
+{
+    bool is_known = api_for(exchange, obj, names.dlpack, exchange->dlpack) != NULL;
+    return clear_refusal() < 0 || (is_known && refuse_negative(exchange, obj) < 0) ? -1 : 0;
 }
 
 void delete_exchanged(DLManagedTensorVersioned *managed)
@@ -151,7 +159,7 @@ void delete_exchanged(DLManagedTensorVersioned *managed)
     give_back(&hold);
 }
 
-/* True if __dlpack__ would export this tensor, too, and as it is. */
+/* True if __dlpack__ would export this tensor as it is. */
 HOT static bool is_exportable(const struct exchange *exchange, PyObject *obj, const DLManagedTensorVersioned *managed)
 {
     return managed->version.major == DLPACK_MAJOR_VERSION && managed->dl_tensor.device.device_type == kDLCPU &&
@@ -164,6 +172,9 @@ HOT int exchange_tensor(const struct exchange *exchange, PyObject *obj, DLManage
 {
     *managed = NULL;
     const DLPackExchangeAPI *api = api_for(exchange, obj, names.dlpack, exchange->dlpack);
+    if (api != NULL && refuse_negative(exchange, obj) < 0) {
+        return -1;
+    }
     PyObject *value = api == NULL ? NULL : PyObject_GetAttr(obj, exchange->attribute);
     Py_XDECREF(value);
     int status = -1;
@@ -179,11 +190,14 @@ HOT int exchange_tensor(const struct exchange *exchange, PyObject *obj, DLManage
 
 HOT int exchange_is_on_cpu(const struct exchange *exchange, PyObject *obj)
 {
-    DLTensor tensor;
-    const DLPackExchangeAPI *api = api_for(exchange, obj, names.dlpack_device, exchange->dlpack_device);
-    bool is = api != NULL && api->dltensor_from_py_object_no_sync != NULL &&
-              api->dltensor_from_py_object_no_sync(obj, &tensor) == 0 && tensor.device.device_type == kDLCPU &&
-              (exchange->pinned == Py_None || !says_true(vectorcall(exchange->pinned, &obj, 1, NULL)));
+    PyObject *value = NULL;
+    /* Not by the API's dltensor_from_py_object_no_sync, which makes torch copy memory that is copied on write. */
+    if (exchange->on_cpu != Py_None && api_for(exchange, obj, names.dlpack_device, exchange->dlpack_device) != NULL) {
+        value = PyObject_GetAttr(obj, exchange->on_cpu);
+        Py_XDECREF(value);
+    }
+    bool is =
+        value == Py_True && (exchange->pinned == Py_None || !says_true(vectorcall(exchange->pinned, &obj, 1, NULL)));
     return is ? 1 : clear_refusal();
 }
 

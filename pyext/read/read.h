@@ -69,8 +69,8 @@ int inspect_capsule(struct reading *reading, PyObject *capsule);
 /* How to take the tensors of a type by its C exchange API. */
 struct exchange;
 
-/* Returns how to take the tensors of objects of obj's type by its C exchange API, if that was found before; borrowed, for
- * ever. NULL: it was not. */
+/* Returns how to take the tensors of objects of obj's type by its C exchange API, if that was found before; borrowed,
+ * never freed. NULL: it was not. */
 const struct exchange *known_exchange(PyObject *obj);
 
 /* Finds that for a type that is not known. NULL: ask __dlpack__. -1: error. */
@@ -79,14 +79,14 @@ int find_exchange(PyObject *obj, const struct exchange **exchange);
 /* Returns the C exchange API of a type, of this major version. NULL: none; an exception may be pending. */
 const DLPackExchangeAPI *exchange_api_of(PyTypeObject *type);
 
-/* Takes a tensor on the CPU, as __dlpack__ would give it; *managed is the caller's. 1: taken; 0: ask __dlpack__; -1:
- * error. */
+/* Takes a tensor on the CPU, as __dlpack__ would give it; *managed is the caller's. Refuses what check_negative refuses.
+ * 1: taken; 0: ask __dlpack__; -1: error, which is final. */
 int exchange_tensor(const struct exchange *exchange, PyObject *obj, DLManagedTensorVersioned **managed);
 
 /* 1: obj's memory is the CPU's, as __dlpack_device__ would say; 0: ask __dlpack_device__; -1: error. */
 int exchange_is_on_cpu(const struct exchange *exchange, PyObject *obj);
 
-/* Refuses an object whose items are stored negated: its __dlpack__ would give other values. -1: error. */
+/* Refuses an object whose items are stored negated: its __dlpack__ would give other values. -1: error, which is final. */
 int check_negative(const struct exchange *exchange, PyObject *obj);
 
 /* Calls the deleter of a managed tensor. A pending exception stays. */

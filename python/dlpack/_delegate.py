@@ -222,7 +222,7 @@ def checked(x: DLPackObject, protocol: str | None, answer: Any) -> tuple[str | N
     """Returns (protocol, answer), or (protocol, error) if the answer has an unconfirmed type or an unknown stream."""
     if answer is None or is_error(answer):
         return protocol, answer
-    if type(x.obj).__module__ == "numpy":
+    if (type(x.obj).__module__, type(x.obj).__name__) == ("numpy", "ndarray"):
         note_type(x.obj, answer)
     if protocol == "buffer" and answer.ndim == 1 and answer.itemsize == 1 and not is_of_bytes(x.obj, answer.shape):
         return protocol, flat_bytes(answer.nbytes)
@@ -237,11 +237,11 @@ def checked(x: DLPackObject, protocol: str | None, answer: Any) -> tuple[str | N
 def note_type(array: Any, x: DLPackObject) -> None:
     """Notes for `to` how to see a type of another library, such as ml_dtypes, that numpy's __dlpack__ refuses: as
     integers. Its refusal takes microseconds."""
-    numpy, dtype = sys.modules.get("numpy"), getattr(array, "dtype", None)
-    if numpy is not None and getattr(dtype, "isbuiltin", None) == OF_OTHERS:
+    numpy, dtype = sys.modules.get("numpy"), array.dtype
+    if numpy is not None and dtype.isbuiltin == OF_OTHERS and dtype.isnative:
         empty = frombuffer(b"", x.dtype, 0)
         if not empty._is_packed:  # as int4 is, whose items are a byte each in numpy
-            types_refused[dtype] = numpy.dtype(f"u{x.itemsize}"), empty
+            types_refused.setdefault(dtype, (numpy.dtype(f"u{x.itemsize}"), empty))
 
 
 def is_of_bytes(obj: Any, shape: tuple[int, ...]) -> bool:
@@ -329,14 +329,16 @@ def exchange_checks(kind: Any) -> tuple[Any, ...] | None:
     it isn't, since that may replace any method."""
     name = str(kind.__module__).partition(".")[0]
     library: Any = sys.modules.get(name)
+    if name not in ("torch", "paddle") or library is None:
+        return None
     own = kind.__dlpack__, kind.__dlpack_device__
     if any(str(method.__module__).partition(".")[0] != name for method in own):
         return None  # somebody replaced it
     if name == "torch" and kind in (library.Tensor, library.nn.Parameter):
         overrides = library._C._has_torch_function_unary
-        return *own, overrides, "requires_grad", True, kind.is_conj, kind.is_neg, kind.is_pinned
+        return *own, overrides, "requires_grad", True, kind.is_conj, kind.is_neg, "is_cpu", kind.is_pinned
     if name == "paddle" and kind in (library.Tensor, library.base.framework.EagerParamBase):
-        return *own, None, "stop_gradient", False, None, None, None
+        return *own, None, "stop_gradient", False, None, None, None, None
     return None
 
 

@@ -330,7 +330,7 @@ class Places(dict[str, str]):
 
 
 class Template:
-    """What is the same in all refusals of a subject, a saying, a cure, and values of these forms and names."""
+    """Holds the facts that all refusals of a subject, a saying, a cure, and values of these forms and names share."""
 
     def __init__(self, subject: str, saying: str, cure: str, forms: str, names: str = "") -> None:
         self.key = cure

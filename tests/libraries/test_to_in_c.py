@@ -157,6 +157,9 @@ def test_arrays_of_ml_dtypes_reach_torch_by_c(make, name):
     assert copied.data_ptr() != array.ctypes.data or array.size == 0
     with pytest.raises(BufferError):
         to(np.array([1, 2], ml_dtypes.int4), "torch")
+    swapped = np.array([1, 2], getattr(ml_dtypes, name)).byteswap()
+    swapped = swapped.view(swapped.dtype.newbyteorder())
+    assert [to(swapped, "torch").to(torch.float32).tolist() for _ in range(2)] == [[1, 2], [1, 2]]
 
 
 def test_packed_items_of_a_name_that_numpy_pads_are_not_taken_for_these():
@@ -281,4 +284,8 @@ def test_a_target_with_a_hash_of_its_own_is_no_key():
 
     with pytest.raises(KeyboardInterrupt):
         to(b"abc", Odd)
+    Meta.__hash__ = None
+    with pytest.raises(TypeError) as caught:
+        to(b"abc", Odd)
+    assert caught.value.reason == "unknown-target"
     assert type(asdlpack(b"abc")) is DLPackObject

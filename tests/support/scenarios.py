@@ -165,12 +165,13 @@ def forward(name):
     return type(function)(call)
 
 
+NAME = b"dlpack_exchange_api"  # a capsule keeps only its address
 FORWARDED = "managed_tensor_from_py_object_no_sync", "dltensor_from_py_object_no_sync"
 API = ExchangeAPI.from_buffer_copy(api_of())
 for _name in FORWARDED:
     setattr(API, _name, forward(_name))
 Tensor.__dlpack__.__module__ = Tensor.__dlpack_device__.__module__ = "paddle"
-Tensor.__dlpack_c_exchange_api__ = capsule_new(ctypes.addressof(API), b"dlpack_exchange_api", None)
+Tensor.__dlpack_c_exchange_api__ = capsule_new(ctypes.addressof(API), NAME, None)
 
 _arguments.takers[Tensor] = (Tensor, None, {})  # as dlpack._to does
 
