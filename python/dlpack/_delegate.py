@@ -14,6 +14,7 @@ from ._dlpack import (
     _COPY_ALIGNMENT,
     _IS_COPIED,
     _LEGACY_STREAM,
+    _PADDED,
     _UNKNOWN_STREAM,
     _import,
     _inspect,
@@ -238,10 +239,9 @@ def note_type(array: Any, x: DLPackObject) -> None:
     """Notes for `to` how to see a type of another library, such as ml_dtypes, that numpy's __dlpack__ refuses: as
     integers. Its refusal takes microseconds."""
     numpy, dtype = sys.modules.get("numpy"), array.dtype
-    if numpy is not None and dtype.isbuiltin == OF_OTHERS and dtype.isnative:
-        empty = frombuffer(b"", x.dtype, 0)
-        if not empty._is_packed:  # as int4 is, whose items are a byte each in numpy
-            types_refused.setdefault(dtype, (numpy.dtype(f"u{x.itemsize}"), empty))
+    is_padded = x._flags & _PADDED  # as int4 is in numpy
+    if numpy is not None and dtype.isbuiltin == OF_OTHERS and dtype.isnative and not is_padded:
+        types_refused.setdefault(dtype, (numpy.dtype(f"u{x.itemsize}"), frombuffer(b"", x.dtype, 0)))
 
 
 def is_of_bytes(obj: Any, shape: tuple[int, ...]) -> bool:
