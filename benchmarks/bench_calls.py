@@ -43,8 +43,8 @@ TO = [
     ("to(some_bytearray, 'torch')", "torch.frombuffer(some_bytearray, dtype=torch.uint8)", 0.8),
     ("to(tensor, 'paddle')", "paddle.from_dlpack(tensor)", 0.1),
     ("to(some_bytearray, 'paddle')", "paddle.from_dlpack(ndarray)", 0.1),
-    ("to(bfloat16_tensor, 'numpy')", "bfloat16_tensor.view(torch.int16).numpy().view(bfloat16)", 1.2),
-    ("to(bfloat16_ndarray, 'torch')", "torch.from_numpy(bfloat16_ndarray.view('i2')).view(torch.bfloat16)", 1.2),
+    ("to(bfloat16_tensor, 'numpy')", "numpy_by_views(bfloat16_tensor)", 1.2),
+    ("to(bfloat16_ndarray, 'torch')", "torch_by_views(bfloat16_ndarray)", 1.2),
 ]
 LEAST = [
     ("asdlpack(some_bytearray)", "floor.hold(some_bytearray)", None),

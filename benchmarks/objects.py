@@ -83,10 +83,6 @@ def to() -> Any:
     return dlpack().to
 
 
-def bfloat16() -> Any:
-    return import_module("ml_dtypes").bfloat16
-
-
 def tvm_ffi() -> Any:
     return import_module("tvm_ffi")
 
@@ -182,7 +178,18 @@ def bfloat16_tensor() -> Any:
 
 
 def bfloat16_ndarray() -> Any:
-    return ndarray().astype(bfloat16())
+    return ndarray().astype(import_module("ml_dtypes").bfloat16)
+
+
+def numpy_by_views() -> Any:
+    """The fastest way for bfloat16 without this package."""
+    int16, bfloat16 = torch().int16, import_module("ml_dtypes").bfloat16
+    return lambda tensor: tensor.view(int16).numpy().view(bfloat16)
+
+
+def torch_by_views() -> Any:
+    from_numpy, bfloat16 = torch().from_numpy, torch().bfloat16
+    return lambda array: from_numpy(array.view("i2")).view(bfloat16)
 
 
 def crops() -> Any:
