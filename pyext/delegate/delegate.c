@@ -73,6 +73,18 @@ static PyObject *ask_in_python(PyObject *function, PyObject *args)
 
 /* Importing. */
 
+/* Begins an object for the producer's tensor, which the work queued on a stream completes. NULL: no memory. */
+static struct memory *begin_import(struct delegate *self, struct reading *reading, int64_t stream)
+{
+    struct memory *begun = object_begin(reading, self->obj, self->copy, NULL);
+    if (begun != NULL) {
+        reading->protocol = self->protocol;
+        reading->stream = stream;
+        reading->exports = true; /* unless it is kept */
+    }
+    return begun;
+}
+
 /* Makes an object with the tensor of the producer's answer, which the work queued on a stream completes. */
 static struct memory *import_capsule(struct delegate *self, PyObject *capsule, int64_t stream)
 {
@@ -81,11 +93,8 @@ static struct memory *import_capsule(struct delegate *self, PyObject *capsule, i
         check_in_python(python.no_capsule, PyTuple_Pack(3, self->obj, names.dlpack, capsule));
         return NULL;
     }
-    struct memory *begun = object_begin(&reading, self->obj, self->copy, NULL), *imported = NULL;
+    struct memory *begun = begin_import(self, &reading, stream), *imported = NULL;
     if (begun != NULL) {
-        reading.protocol = self->protocol;
-        reading.stream = stream;
-        reading.exports = true; /* unless it is kept */
         imported = object_of_capsule(begun, &reading, capsule);
         if (imported == NULL) {
             explain_refusal(&reading);
@@ -94,31 +103,21 @@ static struct memory *import_capsule(struct delegate *self, PyObject *capsule, i
     return imported;
 }
 
-/* Makes an object with a managed tensor that the producer's C exchange API gave; steals it. NULL: error. */
-static struct memory *import_managed(struct delegate *self, DLManagedTensorVersioned *managed)
-{
-    struct reading reading;
-    struct memory *begun = object_begin(&reading, self->obj, self->copy, NULL), *imported = NULL;
-    if (begun != NULL) {
-        reading.protocol = self->protocol;
-        reading.stream = STREAM_LEGACY;
-        reading.exports = true; /* unless it is kept */
-        imported = object_of(read_managed(&reading, managed, true), begun, &reading);
-    }
-    if (imported == NULL) {
-        delete_exchanged(managed);
-    }
-    return imported;
-}
-
 /* Makes an object with the tensor that the producer's C exchange API gives. NULL, without an error: ask the producer. */
 static struct memory *import_exchanged(struct delegate *self)
 {
     DLManagedTensorVersioned *managed;
-    bool taken = self->exchange != NULL && exchange_tensor(self->exchange, self->obj, &managed) > 0;
-    struct memory *imported = taken ? import_managed(self, managed) : NULL;
-    if (taken && imported == NULL && is_refusal()) {
-        PyErr_Clear(); /* the producer may give another tensor */
+    if (self->exchange == NULL || exchange_tensor(self->exchange, self->obj, &managed) <= 0) {
+        return NULL;
+    }
+    struct reading reading;
+    struct memory *begun = begin_import(self, &reading, STREAM_LEGACY);
+    struct memory *imported = begun == NULL ? NULL : object_of(read_managed(&reading, managed, true), begun, &reading);
+    if (imported == NULL) {
+        delete_exchanged(managed);
+        if (is_refusal()) {
+            PyErr_Clear(); /* the producer may give another tensor */
+        }
     }
     return imported;
 }
@@ -353,21 +352,6 @@ static bool is_ordinary(const DLTensor *tensor)
     return look_up(&request, &answer);
 }
 
-HOT int take_exchanged(struct delegate *self, DLManagedTensorVersioned **managed)
-{
-    const struct memory *kept = self->imported;
-    bool may_copy = self->copy == COPY_IF_NEEDED;
-    if (self->exchange == NULL || (may_copy && kept != NULL && holds_memory(&kept->hold))) {
-        return 0;
-    }
-    int taken = exchange_tensor(self->exchange, self->obj, managed);
-    if (taken > 0 && may_copy && !is_ordinary(&(*managed)->dl_tensor)) {
-        delete_exchanged(*managed);
-        taken = 0;
-    }
-    return taken;
-}
-
 /* Makes a capsule by the producer's C exchange API, if the arguments ask for the memory as it is, on the CPU. 1: made;
  * 0: ask the producer; -1: error, which is final. */
 HOT static int export_exchanged(struct delegate *self, const struct export_arguments *arguments, DLDevice asked,
@@ -381,17 +365,21 @@ HOT static int export_exchanged(struct delegate *self, const struct export_argum
         asked.device_type != kDLCPU) {
         return check_negative(self->exchange, self->obj);
     }
-    int taken = take_exchanged(self, &managed);
-    if (taken <= 0) {
-        return taken;
-    }
     if (versioned) {
+        int taken = exchange_tensor(self->exchange, self->obj, &managed);
+        if (taken <= 0) {
+            return taken;
+        }
         *capsule = exchanged_capsule(managed);
     }
     else {
-        struct memory *imported = import_managed(self, managed);
-        *capsule = imported == NULL ? NULL : export_tensor(imported, arguments);
-        Py_XDECREF((PyObject *)imported);
+        struct memory *imported = import_exchanged(self);
+        if (imported == NULL) {
+            return PyErr_Occurred() ? -1 : 0;
+        }
+        imported = (struct memory *)keep_copy(self, imported, true);
+        *capsule = export_tensor(imported, arguments);
+        Py_DECREF((PyObject *)imported);
     }
     return *capsule == NULL ? -1 : 1;
 }

@@ -30,10 +30,6 @@ int delegate_device(struct delegate *self, DLDevice *device);
 /* Returns the producer's capsule for these arguments, or if it gives none that fits, another capsule of its tensor. */
 PyObject *delegate_export(struct delegate *self, const struct export_arguments *arguments);
 
-/* Takes the producer's tensor by its C exchange API, if it can be handed on as it is; *managed is the caller's. 1: taken;
- * 0: ask the producer; -1: error, which is final. */
-int take_exchanged(struct delegate *self, DLManagedTensorVersioned **managed);
-
 /* For dlpack._delegate; like the functions there, they return exceptions instead of raising them. */
 
 /* dlpack._dlpack._import(x, capsule, stream): a new object with the tensor of a capsule from x's producer, which the

@@ -30,17 +30,13 @@ static int order_before_default_stream(struct memory *self)
 }
 
 /* Returns the tensor that the producer exports now, as from __dlpack__. NULL: error. */
-HOT static DLManagedTensorVersioned *managed_of_delegate(struct delegate *self)
+static DLManagedTensorVersioned *managed_of_delegate(struct delegate *self)
 {
-    DLManagedTensorVersioned *managed;
-    int taken = take_exchanged(self, &managed);
-    if (taken != 0) {
-        return taken < 0 ? NULL : managed;
-    }
     PyObject *capsule = delegate_export(self, &(struct export_arguments){.max_version = constants.newest_version});
     if (capsule == NULL) {
         return NULL;
     }
+    DLManagedTensorVersioned *managed;
     Py_BEGIN_CRITICAL_SECTION(capsule);
     managed = PyCapsule_GetPointer(capsule, capsule_versioned);
     if (managed != NULL &&

@@ -6,8 +6,8 @@ protocols are tried. Functions that C calls return an exception, which C raises.
 
 from __future__ import annotations
 
-import sys
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
+from sys import modules  # the dict itself: sys loses it at exit
 
 from ._arguments import INTS, device_ints, fitting, integers, types_refused
 from ._dlpack import (
@@ -238,7 +238,7 @@ def checked(x: DLPackObject, protocol: str | None, answer: Any) -> tuple[str | N
 def note_type(array: Any, x: DLPackObject) -> None:
     """Notes for `to` how to see a type of another library, such as ml_dtypes, that numpy's __dlpack__ refuses: as
     integers. Its refusal takes microseconds."""
-    numpy, dtype = sys.modules.get("numpy"), array.dtype
+    numpy, dtype = modules.get("numpy"), array.dtype
     is_padded = x._flags & _PADDED  # as int4 is in numpy
     if numpy is not None and dtype.isbuiltin == OF_OTHERS and dtype.isnative and not is_padded:
         types_refused.setdefault(dtype, (numpy.dtype(f"u{x.itemsize}"), frombuffer(b"", x.dtype, 0)))
@@ -328,7 +328,7 @@ def exchange_checks(kind: Any) -> tuple[Any, ...] | None:
     pyext/read/exchange.c, behind the type. Returns None if that isn't known: then __dlpack__ is called. Of a subclass
     it isn't, since that may replace any method."""
     name = str(kind.__module__).partition(".")[0]
-    library: Any = sys.modules.get(name)
+    library: Any = modules.get(name)
     if name not in ("torch", "paddle") or library is None:
         return None
     own = kind.__dlpack__, kind.__dlpack_device__

@@ -17,10 +17,6 @@ from ._foreign import NO_MEMORY, bare, exception_text, printable, short_repr
 from ._object import tensor_text, type_of
 from ._refusals import as_refusal, pass_copy, refusal
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 CPU, CUDA, CUDA_HOST, ROCM, ROCM_HOST, CUDA_MANAGED = 1, 2, 3, 10, 11, 13
 HOST = CPU, CUDA_HOST, ROCM_HOST, CUDA_MANAGED  # the CPU can read it
 GPU = CUDA, ROCM, CUDA_MANAGED

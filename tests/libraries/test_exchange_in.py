@@ -244,6 +244,13 @@ def test_a_copy_that_was_needed_is_kept_and_is_the_same_for_all():
     assert (len(addresses), tensor.data_ptr() in addresses) == (1, False)
 
 
+@pytest.mark.parametrize("arguments", ARGUMENTS)
+def test_what_this_package_would_refuse_is_left_to_the_consumer(arguments):
+    tensor = torch.frombuffer(memoryview(bytearray(33))[1:], dtype=torch.float64)  # misaligned
+    managed = look(asdlpack(tensor).__dlpack__(**arguments))
+    assert getattr(managed, "dl_tensor", managed).data == tensor.data_ptr()
+
+
 def test_memory_that_is_copied_on_write_is_not_copied_to_tell_its_device():
     tensor = torch._lazy_clone(torch.ones(3))
     assert asdlpack(tensor).__dlpack_device__() == (1, 0)
