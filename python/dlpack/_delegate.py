@@ -236,8 +236,8 @@ def checked(x: DLPackObject, protocol: str | None, answer: Any) -> tuple[str | N
 
 
 def note_type(array: Any, x: DLPackObject) -> None:
-    """Notes for `to` how to see a type of another library, such as ml_dtypes, that numpy's __dlpack__ refuses: as
-    integers. Its refusal takes microseconds."""
+    """Notes for `to` that an array's type, of ml_dtypes or the like, is to be seen as integers: numpy's __dlpack__
+    refuses the type, which takes microseconds."""
     numpy, dtype = modules.get("numpy"), array.dtype
     is_padded = x._flags & _PADDED  # as int4 is in numpy
     if numpy is not None and dtype.isbuiltin == OF_OTHERS and dtype.isnative and not is_padded:
@@ -324,9 +324,9 @@ def ask_for_device(obj: Any, here: int, target: tuple[int, int], copy: bool | No
 
 
 def exchange_checks(kind: Any) -> tuple[Any, ...] | None:
-    """Returns what __dlpack__ of a type checks and its C exchange API doesn't: the fields of struct exchange in
-    pyext/read/exchange.c, behind the type. Returns None if that isn't known: then __dlpack__ is called. Of a subclass
-    it isn't, since that may replace any method."""
+    """Returns the checks that a type's __dlpack__ makes and its C exchange API doesn't, as the fields of struct
+    exchange in pyext/read/exchange.c, behind the type. Returns None for a type that isn't known, such as a subclass,
+    which may replace any method: then __dlpack__ is called."""
     name = str(kind.__module__).partition(".")[0]
     library: Any = modules.get(name)
     if name not in ("torch", "paddle") or library is None:

@@ -1,5 +1,5 @@
-"""dlpack.to with numpy, memoryview and bytes, and with modules that stand for other libraries. What the real ones do
-is in tests/libraries/test_to_libraries.py."""
+"""dlpack.to with numpy, memoryview and bytes, and with modules that stand for other libraries.
+tests/libraries/test_to_libraries.py has the real ones."""
 
 import array
 import mmap
@@ -33,7 +33,7 @@ def reason(*arguments, **keywords):
 
 @pytest.fixture
 def takers():
-    """What C knows of libraries: nothing before this test, and as much as before after it."""
+    """Empties what C knows of libraries for a test, and restores it."""
     known = dict(_arguments.takers)
     _arguments.takers.clear()
     yield _arguments.takers
@@ -269,7 +269,7 @@ def test_a_half_imported_library_is_an_import_error(monkeypatch):
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.parametrize("copy", COPIES)
-def test_what_has_no_memory_is_refused_as_by_asdlpack(obj, kind, said, copy):
+def test_an_object_without_memory_is_refused_as_by_asdlpack(obj, kind, said, copy):
     assert reason(obj, memoryview, copy=copy) == (kind, said)
 
 

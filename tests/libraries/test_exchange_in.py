@@ -1,7 +1,6 @@
 """Tensors of torch and paddle, taken by their types' C exchange API instead of __dlpack__."""
 
 import ctypes
-import sys
 import threading
 from typing import Any
 
@@ -15,6 +14,7 @@ from dlpack import DLPackObject, asdlpack
 from dlpack.tests.exchange_api import ExchangeAPI, api_of
 from support.alone import alone
 from support.capi import Speaks, capsule_new, look
+from support.exchange_api import python_calls, replace_api
 
 VERSIONED: dict[str, Any] = {"max_version": (1, 0)}
 ARGUMENTS: list[dict[str, Any]] = [{}, VERSIONED, {**VERSIONED, "dl_device": (1, 0), "copy": False}]
@@ -96,7 +96,7 @@ def by_method(tensor):
 
 
 def outcome(call):
-    """What a call gives, or what it says."""
+    """Returns the result of a call, or the type and reason of its error."""
     try:
         return call()
     except Exception as error:
@@ -119,19 +119,8 @@ def facts_of(obj, **arguments):
 
 
 def calls_of_methods(call):
-    """The Python functions __dlpack__ and __dlpack_device__ that run meanwhile."""
-    seen = []
-
-    def note(frame, event, argument):
-        if event == "call" and frame.f_code.co_name.startswith("__dlpack"):
-            seen.append(frame.f_code.co_name)
-
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return seen
+    """Returns the calls of Python functions named __dlpack__ and __dlpack_device__ during a call."""
+    return python_calls(call, lambda frame: frame.f_code.co_name.startswith("__dlpack"))
 
 
 @pytest.mark.parametrize("make", TORCH.values(), ids=TORCH)
@@ -202,7 +191,7 @@ NOT_AS_THEY_ARE = {
 
 
 @pytest.mark.parametrize("arguments", NOT_AS_THEY_ARE.values(), ids=NOT_AS_THEY_ARE)
-def test_what_the_api_can_not_do_the_method_is_asked(arguments):
+def test_the_method_is_asked_for_copies_other_devices_and_streams(arguments):
     x = asdlpack(torch.ones(3))
     assert "__dlpack__" in calls_of_methods(lambda: outcome(lambda: x.__dlpack__(**VERSIONED, **arguments)))
 
@@ -299,11 +288,7 @@ def test_a_mode_sees_the_export():
 
 @pytest.fixture
 def api(monkeypatch):
-    """A copy of torch's functions, which torch's tensors have during a test."""
-    copied = ExchangeAPI.from_buffer_copy(api_of(torch.Tensor))
-    capsule = capsule_new(ctypes.addressof(copied), b"dlpack_exchange_api", None)
-    monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", capsule)
-    return copied
+    return replace_api(monkeypatch, torch.Tensor)
 
 
 def of_own(api, give):
@@ -346,7 +331,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("change", ODD.values(), ids=ODD)
-def test_of_an_odd_api_the_method_is_asked(api, change):
+def test_the_method_is_asked_if_the_api_is_odd(api, change):
     kept = change(api)
     tensor = torch.ones(3)
     x = asdlpack(tensor)
@@ -372,7 +357,7 @@ def test_without_an_api_the_method_is_asked(monkeypatch):
 
 
 @pytest.mark.parametrize("capsule", [None, 7, capsule_new(1, b"other", None)], ids=["None", "an int", "another name"])
-def test_what_is_no_api_is_passed_over(monkeypatch, capsule):
+def test_the_method_is_asked_if_the_attribute_holds_something_else(monkeypatch, capsule):
     monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", capsule)
     assert np.from_dlpack(asdlpack(torch.ones(3))).tolist() == [1, 1, 1]
 

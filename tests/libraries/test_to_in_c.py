@@ -1,9 +1,7 @@
 """dlpack.to from its second call on, when C calls the C exchange API of torch and paddle, and numpy's from_dlpack."""
 
 import array
-import ctypes
 import gc
-import sys
 import threading
 from typing import Any
 
@@ -14,10 +12,8 @@ import torch
 
 import dlpack
 from dlpack import DLPackObject, asdlpack, to
-from dlpack.tests.exchange_api import ExchangeAPI, api_of
 from support.alone import alone
-from support.capi import capsule_new
-from support.exchange_api import objects
+from support.exchange_api import objects, python_calls, replace_api
 
 LIBRARIES: dict[str, Any] = {"numpy": np, "torch": torch}
 
@@ -29,19 +25,8 @@ def known():
 
 
 def calls_in_python(call):
-    """The functions of dlpack._to that run meanwhile."""
-    seen = []
-
-    def note(frame, event, argument):
-        if event == "call" and frame.f_globals.get("__name__") == "dlpack._to":
-            seen.append(frame.f_code.co_name)
-
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(None)
-    return seen
+    """Returns the calls of dlpack._to's functions during a call."""
+    return python_calls(call, lambda frame: frame.f_globals.get("__name__") == "dlpack._to")
 
 
 def pointer(result):
@@ -100,7 +85,7 @@ COPIED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("make", COPIED.values(), ids=COPIED)
-def test_what_torch_would_write_to_or_has_no_strides_for_is_copied(make, library="torch"):
+def test_read_only_and_reversed_memory_is_copied(make, library="torch"):
     source = make()
     values = np.asarray(asdlpack(source, copy=True)).tolist()
     given = to(source, library)
@@ -183,7 +168,7 @@ def test_a_subclass_and_a_masked_array_are_left_to_python():
     assert caught.value.reason == "mask"
 
 
-def test_what_asdlpack_refuses_is_refused():
+def test_errors_of_asdlpack_are_raised():
     for source, library, reason in (
         (torch.ones(3, requires_grad=True), "numpy", "refused"),
         (torch.tensor([1 + 2j]).conj().imag, "numpy", "negative-bit"),
@@ -197,11 +182,7 @@ def test_what_asdlpack_refuses_is_refused():
 
 @pytest.fixture
 def api(monkeypatch):
-    """A copy of torch's functions, by which torch's tensors are made during a test."""
-    copied = ExchangeAPI.from_buffer_copy(api_of(torch.Tensor))
-    capsule = capsule_new(ctypes.addressof(copied), b"dlpack_exchange_api", None)
-    monkeypatch.setattr(torch.Tensor, "__dlpack_c_exchange_api__", capsule)
-    return copied
+    return replace_api(monkeypatch, torch.Tensor)
 
 
 def test_what_the_api_refuses_is_freed_once_and_goes_by_from_dlpack(api):
@@ -270,7 +251,7 @@ def test_paddle():
         test_c_shares_by_itself(lambda: paddle.arange(3), library)
     test_the_target_may_be_a_name_a_module_or_the_type("paddle")
     for make in COPIED.values():
-        test_what_torch_would_write_to_or_has_no_strides_for_is_copied(make, "paddle")
+        test_read_only_and_reversed_memory_is_copied(make, "paddle")
     test_the_memory_is_given_back_once()
 
 

@@ -1,12 +1,14 @@
 """What tests hand to a consumer of __dlpack_c_exchange_api__, and what they count."""
 
+import ctypes
 import gc
 import sys
 
 import numpy as np
 
 from dlpack import DLPackObject
-from support.capi import Speaks
+from dlpack.tests.exchange_api import ExchangeAPI, api_of
+from support.capi import Speaks, capsule_new
 
 NUMBERS = np.arange(120, dtype="f4")
 
@@ -45,6 +47,30 @@ def objects():
     if "t" in sys.abiflags:
         return sum(type(it) is DLPackObject for it in gc.get_objects())
     return sys.getrefcount(DLPackObject)
+
+
+def python_calls(call, is_meant):
+    """Returns the names of the Python functions that run during a call, and that is_meant(frame) picks."""
+    seen = []
+
+    def note(frame, event, argument):
+        if event == "call" and is_meant(frame):
+            seen.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+def replace_api(monkeypatch, kind):
+    """Gives a type a copy of its C exchange API for the time of a test; returns the copy, for the test to change."""
+    copied = ExchangeAPI.from_buffer_copy(api_of(kind))
+    capsule = capsule_new(ctypes.addressof(copied), b"dlpack_exchange_api", None)
+    monkeypatch.setattr(kind, "__dlpack_c_exchange_api__", capsule)
+    return copied
 
 
 class Producer:
