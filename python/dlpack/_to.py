@@ -10,14 +10,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ._arguments import carried_device, device_pair, device_types, refuse_mask, takers
-from ._delegate import OF_OTHERS
+from ._delegate import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, OF_OTHERS
 from ._dlpack import DLPackObject, asdlpack, copy_into, frombuffer
 from ._errors import device_text
 from ._foreign import NO_MEMORY, bare, exception_text, printable, short_repr
 from ._object import tensor_text, type_of
 from ._refusals import as_refusal, pass_copy, refusal
 
-CPU, CUDA, CUDA_HOST, ROCM, ROCM_HOST, CUDA_MANAGED = 1, 2, 3, 10, 11, 13
+ROCM, ROCM_HOST = 10, 11
 HOST = CPU, CUDA_HOST, ROCM_HOST, CUDA_MANAGED  # the CPU can read it
 GPU = CUDA, ROCM, CUDA_MANAGED
 PACKED = "items that share bytes"
