@@ -1,4 +1,4 @@
-/* memory.c: frombuffer() and from_pointer(), whose callers describe the memory.
+/* memory.c: frombuffer() and from_pointer(), whose callers describe the memory, and what they say of its owner.
  *
  * It is C because it reads Python's arguments; Go decides what they make of the memory. */
 #include "module/module.h"
@@ -67,6 +67,24 @@ static int read_tensor(struct reading *reading)
     return read;
 }
 
+/* Reads the bytes of an object without a buffer: those of a SharedMemory, or of the tensor that asdlpack makes of it. */
+static int read_without_buffer(struct reading *reading)
+{
+    PyObject *obj = reading->obj;
+    if (known_type(obj) == HAS_DLPACK || known_exchange(obj) != NULL || Py_IS_TYPE(obj, DLPackObject_type)) {
+        return read_tensor(reading);
+    }
+    PyObject *buffer = call_python(python.buffer_in, PyTuple_Pack(1, obj));
+    if (buffer == NULL || buffer == Py_None) {
+        Py_DecRef(buffer);
+        return buffer == NULL ? -1 : read_tensor(reading);
+    }
+    reading->protocol = "buffer";
+    int read = read_bytes(reading, buffer);
+    Py_DECREF(buffer);
+    return read < 0 ? -1 : 1;
+}
+
 /* Reads the object's bytes: its buffer, of any data type; without one, the tensor that asdlpack makes of it. */
 static int read_memory(struct reading *reading)
 {
@@ -83,11 +101,9 @@ static int read_memory(struct reading *reading)
         if (may_be_pointer && check_in_python(python.refuse_pointer, PyTuple_Pack(1, obj)) < 0) {
             return -1;
         }
-        if (read != 0) {
-            return read;
-        }
+        return read != 0 ? read : read_tensor(reading);
     }
-    return read_tensor(reading);
+    return read_without_buffer(reading);
 }
 
 PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
@@ -145,5 +161,26 @@ PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     }
     reading.protocol = "pointer";
     reading.readonly = given.readonly == Py_True;
+    return (PyObject *)object_of(1, begun, &reading);
+}
+
+PyObject *keep(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    DLPackObject *x;
+    PyObject *obj;
+    int readonly;
+    if (!PyArg_ParseTuple(args, "O!Op", DLPackObject_type, &x, &obj, &readonly)) {
+        return NULL;
+    }
+    struct reading reading;
+    struct memory *tensor = tensor_of(x);
+    struct memory *begun =
+        tensor == NULL ? NULL : object_begin(&reading, obj == Py_None ? NULL : obj, COPY_NEVER, NULL);
+    if (begun == NULL) {
+        return NULL;
+    }
+    read_object(&reading, tensor);
+    reading.readonly = reading.readonly || readonly;
+    reading.hides_obj = tensor->hides_obj && obj == tensor->obj;
     return (PyObject *)object_of(1, begun, &reading);
 }

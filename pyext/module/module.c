@@ -133,7 +133,7 @@ HOT PyObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
 
 HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    /* With owner or align, Python reads the arguments. */
+    /* With align, owner or readonly, Python reads the arguments. */
     static const struct parameters parameters = {.positional = 1,
                                                  .required = 1,
                                                  .names = {&names.obj, &names.copy, &names.device}};
@@ -187,6 +187,7 @@ static PyMethodDef module_methods[] = {
     {"_producer_calls", producer_calls, METH_NOARGS, NULL},
     {"_register_structures", register_structures, METH_VARARGS, NULL},
     {"_share_structure", share_structure, METH_VARARGS, NULL},
+    {"_keep", keep, METH_VARARGS, NULL},
     {"_structure_reader", structure_reader_of, METH_O, NULL},
     {"_start_copy", start_copy, METH_O, NULL},
     {"_stop_deleters", stop_deleters, METH_NOARGS, NULL},

@@ -16,6 +16,10 @@ PyObject *share(PyObject *obj, enum copy copy, const DLDevice *device);
 PyObject *frombuffer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 PyObject *from_pointer(PyObject *module, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 
+/* dlpack._dlpack._keep(x, obj, readonly): a new DLPackObject of x's memory, with obj. It drops x before obj. If
+ * `readonly`, the memory must not be written through it. */
+PyObject *keep(PyObject *module, PyObject *args);
+
 /* structures.c */
 
 /* dlpack._dlpack._register_structures */
@@ -28,9 +32,9 @@ PyObject *structure_reader(PyObject *obj);
 /* dlpack._dlpack._structure_reader */
 PyObject *structure_reader_of(PyObject *module, PyObject *obj);
 
-/* dlpack._dlpack._share_structure(pointer, kind, takes, owner, copy, device): a DLPackObject of the structure at a
- * ctypes pointer. If `takes`, takes it over: the pointer becomes NULL, and the deleter is called exactly once, even if
- * the tensor is refused. Otherwise the structure must outlive the object, which holds the owner. */
+/* dlpack._dlpack._share_structure(pointer, kind, takes, copy, device): a DLPackObject of the structure at a ctypes
+ * pointer. If `takes`, takes it over: the pointer becomes NULL, and the deleter is called exactly once, even if the
+ * tensor is refused. Otherwise the structure and its memory must outlive the object. */
 PyObject *share_structure(PyObject *module, PyObject *args);
 
 /* to.c */

@@ -36,13 +36,13 @@ PyObject *share_structure(PyObject *Py_UNUSED(module), PyObject *args)
 {
     enum { TENSOR, MANAGED, MANAGED_VERSIONED };
     static const char *const protocols[] = {"DLTensor", "DLManagedTensor", "DLManagedTensorVersioned"};
-    PyObject *pointer, *owner, *copied, *target;
+    PyObject *pointer, *copied, *target;
     int kind, takes;
     enum copy copy;
     DLDevice device;
     Py_buffer view;
     struct reading reading;
-    if (!PyArg_ParseTuple(args, "OipOOO", &pointer, &kind, &takes, &owner, &copied, &target)) {
+    if (!PyArg_ParseTuple(args, "OipOO", &pointer, &kind, &takes, &copied, &target)) {
         return NULL;
     }
     plain_copy(copied, &copy);
@@ -62,8 +62,7 @@ PyObject *share_structure(PyObject *Py_UNUSED(module), PyObject *args)
             found = read_managed(&reading, address, kind == MANAGED_VERSIONED); /* begins with its DLTensor */
             reading.lent = false;
             if (!takes) {
-                reading.hold->object = Py_NewRef(owner);
-                reading.hold->holding = HOLDS_OBJECT;
+                reading.hold->holding = HOLDS_NOTHING;
             }
         }
     }

@@ -10,8 +10,8 @@ from sys import byteorder, modules  # the dict itself: sys loses it at exit
 
 from . import _dlpack
 from ._arrow import ARROW, stream_was_read
-from ._dlpack import _COPY_ALIGNMENT, _MAX_NDIM, _structure_reader, asdlpack, from_pointer, frombuffer
-from ._errors import hint_for, loading, needless_owner
+from ._dlpack import _COPY_ALIGNMENT, _MAX_NDIM, _keep, asdlpack, from_pointer, frombuffer
+from ._errors import hint_for, loading
 from ._foreign import field, is_a, short_repr, unexpected
 from ._refusals import as_refusal, is_cured_by_copy, of_asdlpack, pass_copy, refusal, reworded
 
@@ -32,6 +32,7 @@ SMALL_INTS = [f"int{bits}" for bits in range(1, 8)]
 SHAPE = "shape: expected an int, or a sequence of ints, of 64 bits"
 STRIDES = "strides: expected elements, an int or a sequence of ints, of 64 bits"
 COPY = "copy: expected True, False or None"
+READONLY = "readonly: expected True, False or None"
 ALIGN = f"align: expected None or a power of two from 1 to {_COPY_ALIGNMENT}, to which copies are aligned"
 OFFSET = "offset: expected bytes, an int of 64 bits from 0 on"
 POINTER = "pointer: expected an address, an int of 64 bits from 0 on, or a ctypes pointer"
@@ -65,31 +66,72 @@ def plain_asdlpack(
     device: object = None,
     align: object = None,
     owner: object = None,
+    readonly: object = None,
+    **others: object,
 ) -> Any:
-    call = plain(partial(asdlpack, obj), copy=plain_copy(copy), device=None if device is None else device_pair(device))
-    if owner is not None and not isinstance(call, Exception):
-        read = _structure_reader(obj)
-        call = needless_owner(obj) if read is None else read(obj, owner=owner, **call.keywords)
-    return call if align is None or isinstance(call, Exception) else aligned(obj, call, align, copy)
+    device = None if device is None else device_pair(device)
+    call = unknown("asdlpack", others) or plain(partial(asdlpack, obj), copy=plain_copy(copy), device=device)
+    if readonly is True and is_torch_tensor(obj) and not isinstance(call, Exception):
+        call = partial(read_only_tensor, obj, call)
+    return imported_as(obj, call, copy, align, owner, readonly)
 
 
-def aligned(obj: Any, call: Callable[[], DLPackObject], align: object, copy: bool | None) -> Any:
-    """Returns a call with the result of `call`, at an address that is a multiple of align. Asks a producer at once,
-    since it may export other memory each time. A refused capsule is not consumed."""
-    step = fitting(align, 1, _COPY_ALIGNMENT + 1)
+def imported_as(obj: Any, call: Any, copy: object, align: object, owner: object, readonly: object) -> Any:
+    """Returns a call with the result of `call`, as align, owner and readonly ask; or an error. They need a producer's
+    tensor at once, since it may export other memory each time. A refused capsule is not consumed."""
+    if isinstance(call, Exception) or (align is None and owner is None and readonly is None):
+        return call
+    step = 1 if align is None else fitting(align, 1, _COPY_ALIGNMENT + 1)
     if step is None or step & (step - 1):
         return wrong(ALIGN, align, (align,))
+    must = plain_readonly(readonly)
+    if isinstance(must, Exception):
+        return must
     is_capsule = type(obj) is type(_dlpack.DLPackObject.__dlpack_c_exchange_api__)
     looked = _dlpack._inspect(obj)[1] if is_capsule and copy is False else None
     x = call()._ordered if looked is None else looked
+    error = misplaced(x, step) or (read_only_memory() if must is False and x.readonly else None)
+    if error is not None:
+        if copy is False:
+            return stream_was_read(obj, error)
+        x = asdlpack(x, copy=True)
+    elif looked is not None:
+        x = call()
+    given = x.obj
+    if owner is not None and not x._is_copy:
+        x = _keep(x, owner, False)
+    return partial(_keep, x, given, must is True) if must or x.obj is not given else partial(asdlpack, x)
+
+
+def misplaced(x: DLPackObject, step: int) -> Exception | None:
+    """Returns an error unless x's address is a multiple of step."""
     address = x.pointer + x._byte_offset
     if address % step == 0:
-        return partial(asdlpack, x) if looked is None else call
-    if copy is not False:
-        return partial(asdlpack, x, copy=True)
+        return None
     said = f"pointer {address:#x} is a multiple of {address & -address}; expected one of {step}, as align={step} says"
-    cure = pass_copy(" to copy it there")
-    return stream_was_read(obj, refusal(BufferError, "alignment", said, cure, pointer=address, align=step))
+    return refusal(BufferError, "alignment", said, pass_copy(" to copy it there"), pointer=address, align=step)
+
+
+def read_only_memory() -> Exception:
+    said = "readonly True: expected writable memory, as readonly=False says"
+    return refusal(BufferError, "read-only", said, pass_copy(" to copy it"), readonly=True)
+
+
+def is_torch_tensor(obj: object) -> bool:
+    return type(obj) is getattr(modules.get("torch"), "Tensor", None)
+
+
+def read_only_tensor(tensor: Any, call: Any) -> DLPackObject:
+    """Returns the result of `call`. Lets torch 2.15 or later export a tensor that shares its memory until it is written
+    to, which any other export would copy."""
+    wrapper = getattr(modules["torch"].utils.dlpack, "ReadOnlyTensorWrapper", None)
+    if wrapper is not None and not tensor.is_neg():
+        try:
+            x = call.func(wrapper(tensor), **call.keywords)._ordered
+            return x if x._is_copy else _keep(x, tensor, True)
+        except (BufferError, RuntimeError):
+            pass  # the error of the tensor itself names its type
+    return call()  # type: ignore[no-any-return]
 
 
 @named("__dlpack__")
@@ -143,12 +185,17 @@ def plain_frombuffer(
     /,
     dtype: object,
     shape: object = None,
-    *,
+    *more: object,
     offset: object = 0,
     strides: object = None,
     copy: bool | None = False,
+    device: object = None,
+    align: object = None,
+    owner: object = None,
+    readonly: object = None,
+    **others: object,
 ) -> Any:
-    return plain(
+    call = unknown("frombuffer", others, more) or plain(
         partial(frombuffer, obj),
         copy=plain_copy(copy),
         offset=integer(offset, OFFSET, 0, 2**64),
@@ -156,6 +203,39 @@ def plain_frombuffer(
         shape=None if shape is None else lengths(shape, SHAPE),
         strides=None if strides is None else lengths(strides, STRIDES),
     )
+    if device is not None and not isinstance(call, Exception):
+        target = device_pair(device)
+        call = target if isinstance(target, Exception) else partial(asdlpack, call(), copy=copy, device=target)
+    return imported_as(obj, call, copy, align, owner, readonly)
+
+
+# Arguments of numpy's and torch's functions: what to use instead.
+INSTEAD = {
+    "count": "shape",
+    "dtype": "frombuffer(obj, dtype)",
+    "shape": "frombuffer(obj, dtype, shape)",
+    "offset": "frombuffer(obj, dtype, offset=offset)",
+    "writable": "readonly",
+}
+
+
+def unknown(function: str, others: dict[str, object], more: tuple[object, ...] = ()) -> Exception | None:
+    """Returns an error that says what to pass instead of arguments that the function lacks."""
+    if more:
+        return TypeError(f"{function}() takes 3 positional arguments: obj, dtype, shape (pass offset= by its name)")
+    for name in others:
+        instead = f" (use {INSTEAD[name]})" if name in INSTEAD else ""
+        return TypeError(f"{function}() got an unexpected keyword argument {short_repr(name)}{instead}")
+    return None
+
+
+def buffer_in(obj: Any) -> object:
+    """Returns the buffer of a SharedMemory, which has none itself, or an error; None for other objects."""
+    if not is_a(type(obj), "multiprocessing.shared_memory", "SharedMemory"):
+        return None
+    if obj.buf is None:
+        return refusal(ValueError, "closed", "the SharedMemory is closed", "open it again, by its name")
+    return obj.buf
 
 
 @named("from_pointer")
@@ -180,7 +260,7 @@ def plain_from_pointer(
         owner = pointer  # a ctypes pointer may keep its target alive
     return plain(
         partial(from_pointer, start, owner=owner),
-        readonly=flag(readonly, "readonly"),
+        readonly=flag(readonly, "readonly: expected True or False"),
         stream=None if stream is None else stream_handle(stream),
         shape=lengths(shape, f"{SHAPE} (None needs memory of a known size)" if shape is None else SHAPE),
         dtype=dtype_text(dtype),
@@ -223,15 +303,19 @@ def wrong(expected: str, value: object, items: list[object] | tuple[object, ...]
     return kind(unexpected(expected, value))
 
 
-def flag(value: object, name: str) -> bool | Exception:
+def flag(value: object, expected: str) -> bool | Exception:
     """Returns a bool for Python's or numpy's bool; else a TypeError."""
     if isinstance(value, bool) or is_a(type(value), "numpy", "bool", "bool_"):
         return bool(value)
-    return TypeError(unexpected(f"{name}: expected True or False", value))
+    return TypeError(unexpected(expected, value))
 
 
 def plain_copy(copy: object) -> object:
     return copy if copy is None or copy is True or copy is False else TypeError(unexpected(COPY, copy))
+
+
+def plain_readonly(readonly: object) -> bool | Exception | None:
+    return None if readonly is None else flag(readonly, READONLY)
 
 
 def integer(value: object, expected: str, least: int = -(2**63), end: int = 2**63) -> int | Exception:

@@ -7,6 +7,7 @@ from ._dlpack import _connect
 
 _connect(
     {
+        "buffer_in": _arguments.buffer_in,
         "call_dlpack": _arguments.call_dlpack,
         "device": _arguments.device,
         "name_hidden": _arguments.name_hidden,

@@ -41,6 +41,7 @@ def asdlpack(
     device: _Device | None = None,
     align: SupportsIndex | None = None,
     owner: object = None,
+    readonly: bool | None = None,
 ) -> DLPackObject: ...
 def frombuffer(
     obj: object,
@@ -51,6 +52,10 @@ def frombuffer(
     offset: SupportsIndex = 0,
     strides: _Ints | None = None,
     copy: bool | None = False,
+    device: _Device | None = None,
+    align: SupportsIndex | None = None,
+    owner: object = None,
+    readonly: bool | None = None,
 ) -> DLPackObject: ...
 def from_pointer(
     pointer: SupportsIndex | c_void_p | c_char_p | _Pointer[Any],
@@ -87,11 +92,11 @@ def _share_structure(
     pointer: object,
     kind: int,
     takes: bool,
-    owner: object,
     copy: bool | None,
     device: tuple[int, int] | None,
     /,
 ) -> DLPackObject: ...
+def _keep(x: DLPackObject, obj: object, readonly: bool, /) -> DLPackObject: ...
 def _start_copy(path: bytes, /) -> tuple[str | None, int, bytes | None, int]: ...
 def _stop_deleters() -> bool: ...
 def _core_calls() -> int: ...

@@ -4,7 +4,7 @@ from ._foreign import IN_WORDS
 
 DOCS = {
     "asdlpack": f"""\
-asdlpack(obj, /, *, copy=False, device=None, align=None, owner=None)
+asdlpack(obj, /, *, copy=False, device=None, align=None, owner=None, readonly=None)
 --
 
 Share the memory of any object as a DLPackObject. Pass that to any from_dlpack() (for tensorflow, pass its
@@ -26,13 +26,20 @@ CUDA's pinned and managed memory, so device="cpu" shares that zero-copy. A copy 
 CUDA devices, needs copy=None or True.
 
 align: a power of two up to 64; the address has to be a multiple of it, else asdlpack raises BufferError, or copies
-with copy=None. jax copies memory that isn't 64-byte aligned, and apache-tvm refuses it. With align, an object with
-__dlpack__ is exported at once, and consumers get that memory.
+with copy=None. jax copies memory that isn't 64-byte aligned, and apache-tvm refuses it.
+
+owner: any object, for memory that dies with another object than obj. It is kept alive until the DLPackObject and
+everything exported from it are gone; a copy keeps none.
+
+readonly: True exports the memory as read-only (a legacy capsule can't say so). False needs writable memory: asdlpack
+raises BufferError for other memory, or copies it with copy=None. None leaves it as it is.
+
+With align, owner or readonly, an object with __dlpack__ is exported at once, and consumers get that memory.
 
 A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL. Its deleter
 is called exactly once, also if the tensor is refused. The structure has to live until then: a ctypes pointer
 keeps its target alive, so don't point it elsewhere. A DLTensor is borrowed: its memory must live until everything
-exported from it is gone. owner: an object that is kept alive until then.
+exported from it is gone, as owner may see to.
 
 Raises TypeError if obj has none of the protocols, ValueError if its description contradicts itself, and
 BufferError if the memory can't be exported. An object with __dlpack__ is exported at its first use, so its refusals
@@ -45,13 +52,14 @@ raise there.
 >>> numpy.from_dlpack(x)
 array([ 72, 101, 108, 108, 111,  33], dtype=uint8)""",
     "frombuffer": """\
-frombuffer(obj, /, dtype, shape=None, *, offset=0, strides=None, copy=False)
+frombuffer(obj, /, dtype, shape=None, *, offset=0, strides=None, copy=False, device=None, align=None, owner=None,
+           readonly=None)
 --
 
 Share the bytes of an object as a DLPackObject of the data type and shape that you name.
 
-obj: an object with the buffer protocol, or any other that asdlpack accepts, except capsules and pointers. Its memory
-must be contiguous, and is read as bytes, whatever its type.
+obj: an object with the buffer protocol, a multiprocessing.shared_memory.SharedMemory, or any other that asdlpack
+accepts, except capsules and pointers. Its memory must be contiguous, and is read as bytes, whatever its type.
 dtype: a name ("bfloat16", "float8_e4m3fn", "float4_e2m1fnx2"; "f4", "fp32" and "torch.float32" work as well), a
 typestr (">f4"), an object of numpy, ml_dtypes, torch, jax or tensorflow that carries one, or an object with
 __dlpack_data_type__, such as paddle's. "int4" is packed, as in DLPack; ml_dtypes.int4 and torch.int4 use a byte per
@@ -60,6 +68,7 @@ shape: elements, an int or any sequence of ints. One may be -1, which infers tha
 offset: bytes from the beginning of obj.
 strides: elements, not bytes.
 copy: as in asdlpack; misaligned data needs copy=None.
+device, align, owner, readonly: as in asdlpack.
 
 The memory stays alive and locked until the DLPackObject and everything exported from it are gone.
 
@@ -196,6 +205,7 @@ ignored, as the interface allows. Raises BufferError if Arrow can't describe the
     "_register_structures": "Registers the function of dlpack.structs that reads its structures, and their types.",
     "_structure_reader": "Returns the registered function if obj is a structure or a ctypes pointer to one; else None.",
     "_share_structure": "Returns the tensor of a structure, for dlpack.structs.",
+    "_keep": "Returns a new object of a DLPackObject's memory that keeps another object alive, or is read-only.",
     "_start_copy": "Starts the Go core from a copy of its file; returns what failed.",
     "_stop_deleters": "Lets no more deleters begin to use Python; returns True while some still use it.",
     "_core_calls": "Counts the calls into the Go core that this process has made.",

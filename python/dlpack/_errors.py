@@ -86,11 +86,6 @@ def buffer_error(obj: object, error: ValueError | IndexError) -> Exception:
     return error
 
 
-def needless_owner(obj: object) -> Exception:
-    said = "owner: expected only with a pointer to a dlpack.structs.DLTensor, which is borrowed, got "
-    return refusal(TypeError, "needless-owner", f"{said}{type_name(obj)}, which is kept alive itself")
-
-
 def wrong_answer(obj: object, method: str, expected: str, answer: object) -> Exception:
     name = type_name(obj)
     said = f"{name}.{method} returned {short_repr(answer)}; expected {expected}"

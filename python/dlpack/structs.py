@@ -25,11 +25,12 @@ from ctypes import (
 )
 from functools import partial
 
+from ._arguments import plain_readonly
 from ._arrow import stream_was_read
 from ._delegate import refuse_copy
 from ._describe import is_taken_over, looked_at
 from ._dlpack import _PADDED, _newest_version, _register_structures, _share_structure, asdlpack
-from ._errors import needless_owner, refuse
+from ._errors import refuse
 from ._refusals import is_cured_by_copy, of_asdlpack, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -105,14 +106,14 @@ _get_pointer = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer"
 
 
 @contextmanager
-def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTensor]]:
+def borrow(obj: object, *, readonly: bool | None = None) -> Generator[_Pointer[DLTensor]]:
     """Lend a C function a pointer to the DLTensor of any object that asdlpack accepts, valid within the with block.
 
     The memory stays alive and locked until the block ends. Then the DLTensor is emptied: its data, shape and strides
-    become NULL. writable: True if the function writes; a DLTensor has no read-only flag. A GPU's memory is ordered by
+    become NULL. readonly: False if the function writes; a DLTensor has no read-only flag. A GPU's memory is ordered by
     CUDA's legacy default stream.
 
-    Raises what asdlpack raises. With writable=True, raises BufferError for memory that is read-only, or that is a copy
+    Raises what asdlpack raises. With readonly=False, raises BufferError for memory that is read-only, or that is a copy
     which obj made for this call. Raises BufferError for items padded to bytes, which a DLTensor can't describe. A
     capsule or a structure is consumed, unless it is refused.
 
@@ -121,17 +122,21 @@ def borrow(obj: object, *, writable: bool = False) -> Generator[_Pointer[DLTenso
     ...     ctypes.string_at(tensor.contents.data, tensor.contents.shape[0])
     b'abc'
     """
+    must = plain_readonly(readonly)
+    if isinstance(must, Exception):
+        raise must
+    writes = must is False
     try:
         x = looked_at(obj)._ordered
     except BufferError as error:
-        if not writable or not is_cured_by_copy(error):
+        if not writes or not is_cured_by_copy(error):
             raise of_asdlpack(error) from None
         unseen = "; obj does not see what is written there"
         afterwards = ", and afterwards copy_into(x, obj)" if has_writable_buffer(obj) else unseen
         raise of_asdlpack(error, "x = asdlpack(obj, copy=None)", afterwards) from None
-    if writable and x.readonly:
+    if writes and x.readonly:
         raise stream_was_read(obj, refuse(x, "read-only"))
-    if writable and (lost := refuse_copy(obj, x, "")):
+    if writes and (lost := refuse_copy(obj, x, "")):
         raise lost
     if x._flags & _PADDED:
         raise refuse(x, "no-dltensor")
@@ -156,19 +161,17 @@ def has_writable_buffer(obj: object) -> bool:
 
 
 def read_structure(
-    obj: object, copy: bool | None, device: tuple[int, int] | None, owner: object = None, *, takes: bool = True
+    obj: object, copy: bool | None, device: tuple[int, int] | None, *, takes: bool = True
 ) -> Callable[[], DLPackObject] | Exception:
     """Returns the call that shares the structure behind a pointer, for C to make, or an exception, for C to raise.
 
-    A DLTensor is borrowed, and owner keeps its memory alive. The other structures are taken over if `takes` is true,
-    else only read."""
-    for kind, (structure, of_structure) in enumerate(zip(STRUCTURES, POINTERS, strict=True)):
-        if type(obj) is structure:
-            said = f"asdlpack: expected a pointer to the {structure.__name__}, got the structure itself"
-            return refusal(TypeError, "structure", said, "pass ctypes.pointer of it", type=structure.__name__)
-        if type(obj) is of_structure and (owner is None or structure is DLTensor):
-            return partial(_share_structure, obj, kind, takes and structure is not DLTensor, owner, copy, device)
-    return needless_owner(obj)
+    A DLTensor is borrowed. The other structures are taken over if `takes` is true, else only read."""
+    if type(obj) in STRUCTURES:
+        name = type(obj).__name__
+        said = f"asdlpack: expected a pointer to the {name}, got the structure itself"
+        return refusal(TypeError, "structure", said, "pass ctypes.pointer of it", type=name)
+    kind = POINTERS.index(type(obj))
+    return partial(_share_structure, obj, kind, takes and STRUCTURES[kind] is not DLTensor, copy, device)
 
 
 _register_structures(read_structure, *STRUCTURES, *POINTERS)

@@ -184,7 +184,7 @@ def test_a_producer_that_says_it_copies_lends_nothing_to_write_to(driver):
         return Managed(memory.address, name=b"dltensor_versioned", shape=(4,), device=(2, 0), flags=2).capsule()
 
     producer = Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0))
-    with pytest.raises(BufferError) as raised, borrow(producer, writable=True):
+    with pytest.raises(BufferError) as raised, borrow(producer, readonly=False):
         pass
     assert raised.value.reason == "writes-lost"
 

@@ -65,7 +65,8 @@ def test_known_streams_that_differ_are_ordered_by_one_event(driver):
     live = driver.live()
     for producer, p in streams.items():
         array = asdlpack(memory.array(stream=p))
-        for x in array, from_pointer(memory.address, 8, "uint8", device="cuda:0", stream=p):
+        owned = asdlpack(memory.array(stream=p), owner=memory, readonly=True)
+        for x in array, from_pointer(memory.address, 8, "uint8", device="cuda:0", stream=p), owned:
             for consumer, s in [*streams.items(), ("1", None), ("1", NOT_GIVEN)]:
                 memory.bytes[...] = 0
                 driver.fill(p, memory, 7)

@@ -759,7 +759,7 @@ def test_a_target_that_gives_copies_is_refused(target):
 
 @pytest.mark.parametrize("obj", [Interface(copies=True), Struct(), Copies(), asdlpack(Copies())])
 def test_a_copy_is_not_borrowed_to_be_written(obj):
-    with pytest.raises(BufferError, match=r"^\S*(Interface|Struct|Copies) gives"), borrow(obj, writable=True):
+    with pytest.raises(BufferError, match=r"^\S*(Interface|Struct|Copies) gives"), borrow(obj, readonly=False):
         pass
     with borrow(obj) as tensor:
         assert tensor.contents.shape[0] == 3

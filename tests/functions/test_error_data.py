@@ -47,7 +47,7 @@ REFUSALS = {
     "a consumed capsule": (lambda: asdlpack(consumed()), ValueError, "consumed-capsule", {"name": "used_dltensor"}),
     "a pointer": (lambda: from_pointer(np.zeros(2), 2, "uint8"), TypeError, "pointer", {}),
     "a device": (lambda: asdlpack(b"ab", device="gpu"), ValueError, "unknown-device", {"device": "'gpu'"}),
-    "an owner": (lambda: asdlpack(b"ab", owner=1), TypeError, "needless-owner", {}),
+    "a demand": (lambda: asdlpack(b"ab", readonly=False), BufferError, "read-only", {"readonly": True}),
     "alignment": (lambda: asdlpack(misaligned(), align=64), BufferError, "alignment", {"align": 64}),
     "an interface": (
         lambda: asdlpack(Speaks(__array_interface__={**INTERFACE, "data": "no"})).shape,
@@ -76,13 +76,13 @@ REFUSALS = {
     "a source": (lambda: copy_into(5, bytearray(1)), TypeError, "no-protocol", {"side": "source", "type": "int"}),
     "a capsule's bytes": (lambda: frombuffer(np.zeros(1).__dlpack__(), "u1"), TypeError, "no-memory-of-its-own", {}),
     "a borrowed read-only buffer": (
-        lambda: borrow(b"ab", writable=True).__enter__(),
+        lambda: borrow(b"ab", readonly=False).__enter__(),
         BufferError,
         "read-only",
         {"readonly": True},
     ),
     "what borrow words anew": (
-        lambda: borrow(SWAPPED, writable=True).__enter__(),
+        lambda: borrow(SWAPPED, readonly=False).__enter__(),
         BufferError,
         "refused",
         {"protocol": "__array_interface__"},

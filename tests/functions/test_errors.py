@@ -234,7 +234,7 @@ def test_a_weak_reference_is_refused_since_it_keeps_no_memory_alive():
             frombuffer,
             [],
             {"obj": b"a", "dtype": "uint8"},
-            "frombuffer() got some positional-only arguments passed as keyword arguments: 'obj'",
+            "frombuffer() missing 1 required positional argument: 'obj'",
         ),
         (frombuffer, [b"a", "uint8"], {"dtype": "uint8"}, "frombuffer() got multiple values for argument 'dtype'"),
         (from_pointer, [64], {"dtype": "uint8"}, "from_pointer() missing 1 required positional argument: 'shape'"),

@@ -124,23 +124,6 @@ def test_a_copy_of_a_dltensor_needs_its_owner_no_more():
     assert np.from_dlpack(x)[0, 0] == 0
 
 
-@pytest.mark.parametrize("obj", [b"bytes", np.zeros(2), asdlpack(b"a")], ids=["bytes", "array", "DLPackObject"])
-def test_an_owner_beside_what_keeps_itself_alive_is_a_type_error(obj):
-    with pytest.raises(TypeError, match=r"owner: expected only with a pointer to a dlpack\.structs\.DLTensor"):
-        asdlpack(obj, owner=Speaks())
-    assert asdlpack(obj, owner=None).size
-
-
-def test_an_owner_beside_a_managed_tensor_leaves_the_tensor_alone():
-    producer, _ = managed()
-    pointer = ctypes.pointer(producer.struct)
-    with pytest.raises(TypeError, match="owner: expected only with a pointer to a dlpack"):
-        asdlpack(pointer, owner=Speaks())
-    assert (producer.deleted, bool(pointer)) == (0, True)
-    asdlpack(pointer)
-    assert producer.deleted == 1
-
-
 def test_another_ctypes_pointer_is_none_of_these():
     with pytest.raises((TypeError, BufferError)):
         asdlpack(ctypes.pointer(ctypes.c_int(3)))

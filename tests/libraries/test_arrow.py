@@ -341,7 +341,7 @@ def test_a_refused_stream_says_that_it_was_read_and_a_new_one_has_all():
         lambda: asdlpack(reader([1]), device="cuda"),
         lambda: frombuffer(reader([1]), "no type"),
         lambda: frombuffer(reader([1]), "u1", 99),
-        lambda: borrow(reader([1]), writable=True).__enter__(),
+        lambda: borrow(reader([1]), readonly=False).__enter__(),
     ):
         with pytest.raises((BufferError, ValueError), match=READ):
             refused()

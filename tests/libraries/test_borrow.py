@@ -70,7 +70,7 @@ def test_a_function_of_ctypes_and_of_cffi_reads_it(matrix, library):
 
 def test_memory_is_locked_within_the_block_and_the_tensor_empty_after_it():
     memory = bytearray(b"abc")
-    with borrow(memory, writable=True) as tensor:
+    with borrow(memory, readonly=False) as tensor:
         ctypes.memset(tensor.contents.data, ord("x"), 1)
         with pytest.raises(BufferError):
             memory.append(0)
@@ -91,25 +91,25 @@ def test_an_exception_in_the_block_passes_and_gives_the_memory_back():
 
 
 REFUSED = {
-    "read-only": (b"abc", {"writable": True}, BufferError, r"readonly True: .*asdlpack\(x, copy=True\)"),
+    "read-only": (b"abc", {"readonly": False}, BufferError, r"readonly True: .*asdlpack\(x, copy=True\)"),
     "padded": (np.zeros(3, ml_dtypes.int4), {}, BufferError, r'dtype int4: .*dlpack.frombuffer\(x, "uint8"\)'),
     "padded, with gaps": (np.zeros(6, ml_dtypes.int4)[::2], {}, BufferError, r'asdlpack\(x, copy=True\), "uint8"\)'),
     "big-endian": (np.zeros(3, ">f4"), {}, BufferError, r"\(pass asdlpack\(obj, copy=None\) to convert\)"),
     "big-endian, to be written": (
         np.zeros(3, ">f4"),
-        {"writable": True},
+        {"readonly": False},
         BufferError,
         r"\(pass x = asdlpack\(obj, copy=None\) to convert, and afterwards copy_into\(x, obj\)\)",
     ),
     "big-endian and read-only, to be written": (
         np.broadcast_to(np.zeros((), ">f4"), 3),
-        {"writable": True},
+        {"readonly": False},
         BufferError,
         r"\(pass x = asdlpack\(obj, copy=None\) to convert; obj does not see what is written there\)",
     ),
     "of Arrow, to be written": (
         pa.array([True]),
-        {"writable": True},
+        {"readonly": False},
         BufferError,
         r"\(pass x = asdlpack\(obj, copy=None\) to copy; obj does not see what is written there\)",
     ),
@@ -125,7 +125,7 @@ def test_what_can_not_be_lent_says_why(obj, words, error, text):
 
 def test_what_was_written_to_a_copy_is_copied_back():
     obj = np.zeros(3, ">f4")
-    with borrow(x := dlpack.asdlpack(obj, copy=None), writable=True) as tensor:
+    with borrow(x := dlpack.asdlpack(obj, copy=None), readonly=False) as tensor:
         ctypes.cast(tensor.contents.data, ctypes.POINTER(ctypes.c_float))[1] = 7
     dlpack.copy_into(x, obj)
     assert obj.tolist() == [0, 7, 0]
@@ -149,7 +149,7 @@ def pointer_to(data):
 @pytest.mark.parametrize("make", TAKEN_OVER.values(), ids=TAKEN_OVER)
 def test_what_would_be_taken_over_is_not_where_it_is_refused(make):
     obj = make()
-    with pytest.raises(BufferError, match="readonly True"), borrow(obj, writable=True):
+    with pytest.raises(BufferError, match="readonly True"), borrow(obj, readonly=False):
         pytest.fail("it was lent")
     with borrow(obj) as tensor:
         assert ctypes.string_at(tensor.contents.data, 3) == b"\0\1\2"
@@ -158,7 +158,7 @@ def test_what_would_be_taken_over_is_not_where_it_is_refused(make):
 
 
 def test_the_ways_out_work():
-    with borrow(dlpack.asdlpack(b"abc", copy=True), writable=True) as tensor:
+    with borrow(dlpack.asdlpack(b"abc", copy=True), readonly=False) as tensor:
         assert ctypes.string_at(tensor.contents.data, 3) == b"abc"
     with borrow(dlpack.frombuffer(np.ones(3, ml_dtypes.int4), "uint8")) as tensor:
         assert ctypes.string_at(tensor.contents.data, 3) == b"\1\1\1"
@@ -168,7 +168,7 @@ def test_the_ways_out_work():
         assert (ctypes.c_float * 3).from_address(tensor.contents.data)[:] == [1, 1, 1]
     obj = np.zeros(3, ">f4")
     x = dlpack.asdlpack(obj, copy=None)
-    with borrow(x, writable=True) as tensor:
+    with borrow(x, readonly=False) as tensor:
         (ctypes.c_float * 3).from_address(tensor.contents.data)[:] = 1, 2, 3
     dlpack.copy_into(x, obj)
     assert obj.tolist() == [1, 2, 3]

@@ -252,6 +252,8 @@ HOLDINGS = {
     "bytes": (lambda: Memory(8), lambda obj: frombuffer(obj, "uint8")),
     "Arrow": (Speaks, lambda obj: asdlpack(with_arrow(obj))),
     "owner": (Speaks, lambda obj: from_pointer(address(MEMORY), 8, "uint8", owner=obj)),
+    "owner beside": (Speaks, lambda obj: asdlpack(MEMORY, owner=obj)),
+    "read-only": (lambda: Memory(8), lambda obj: asdlpack(obj, readonly=True)),
 }
 
 

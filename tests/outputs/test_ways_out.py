@@ -226,7 +226,7 @@ REFUSED = {
     "a set": (lambda: {1, 2}, "numpy.asarray(list(obj))"),
     "a BytesIO": (lambda: io.BytesIO(b"ab"), "obj.getbuffer()"),
     "an Array of multiprocessing": (lambda: multiprocessing.Array("i", 3), "obj.get_obj()"),
-    "a SharedMemory": (shared_memory, "obj.buf"),
+    "a SharedMemory": (shared_memory, "dlpack.frombuffer(obj, 'uint8')"),
     "a name of a file": (lambda: str(FILE), "numpy.memmap(obj, mode='c')"),
     "a file of text in memory": (lambda: io.StringIO("text"), "obj.getvalue().encode()"),
     "a path": (lambda: FILE, "numpy.memmap(obj, mode='c'), which maps the file"),
