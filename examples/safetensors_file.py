@@ -6,7 +6,6 @@ prints what is in them. The format: https://github.com/huggingface/safetensors#f
 """
 
 import json
-import mmap
 import os
 import sys
 
@@ -41,10 +40,9 @@ def load(path: str | os.PathLike[str], *, copy: bool | None = False) -> dict[str
 
     Some writers put a tensor where its items are not aligned. That raises BufferError; copy=None copies such a one.
     """
-    with open(path, "rb") as file:
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    data = memoryview(dlpack.memmap(path, "uint8"))
     start = 8 + int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:start])
+    header = json.loads(bytes(data[8:start]))
     header.pop("__metadata__", None)
 
     tensors: dict[str, dlpack.DLPackObject] = {}

@@ -8,6 +8,7 @@ pass its __dlpack__():
     asdlpack(obj)                        shares the memory of any object, by the protocol that it supports
     frombuffer(obj, dtype, shape)        shares its bytes as the type and shape that you name
     from_pointer(address, shape, dtype)  shares memory at an address
+    memmap(path, dtype, shape)           maps a file
     shared(shape, dtype)                 allocates memory that several processes can map
 
 And these accept whatever asdlpack accepts:
@@ -37,6 +38,7 @@ from ._describe import describe
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from ._device import DLDeviceType
+    from ._memmap import memmap
     from ._shared import shared
     from .structs import borrow
 
@@ -51,6 +53,7 @@ __all__ = [
     "from_pointer",
     "frombuffer",
     "get_include",
+    "memmap",
     "shared",
     "to",
 ]
@@ -79,6 +82,10 @@ if not TYPE_CHECKING:  # a type checker would accept any name
             from .structs import borrow
 
             value = borrow
+        elif name == "memmap":
+            from ._memmap import memmap
+
+            value = memmap
         elif name == "shared":
             from ._shared import shared
 

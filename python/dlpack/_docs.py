@@ -162,7 +162,7 @@ be done. Each error says whether the source or the target is to blame.
 [[0, 97, 0], [0, 98, 0]]""",
     "DLPackObject": """\
 Memory of another object, for any from_dlpack(), and for libraries that use buffers, array interfaces or Arrow.
-Returned by asdlpack, frombuffer, from_pointer and shared.
+Returned by asdlpack, frombuffer, from_pointer, memmap and shared.
 
 It holds one reference that keeps the memory alive and locked. Each capsule made from it holds a reference to it.
 

@@ -233,10 +233,10 @@ def of_list(obj: Any) -> str | None:
 
 def of_path(obj: object) -> str | None:
     if isinstance(obj, str):
-        hint = "of a file's name pass numpy.memmap(obj, mode='{}')"
-        return cure_by_side(f"{hint.format('c')}; of text pass obj.encode()", hint.format("r+"))
-    hint = "pass numpy.memmap(obj, mode='{}'), which maps the file"
-    return cure_by_side(hint.format("c"), hint.format("r+")) if hasattr(type(obj), "__fspath__") else None
+        hint = "of a file's name pass dlpack.memmap(obj, 'uint8'{})"
+        return cure_by_side(f"{hint.format('')}; of text pass obj.encode()", hint.format(", mode='r+'"))
+    hint = "pass dlpack.memmap(obj, 'uint8'{}), which maps the file"
+    return cure_by_side(hint.format(""), hint.format(", mode='r+'")) if hasattr(type(obj), "__fspath__") else None
 
 
 def of_container(obj: Any) -> str | None:

@@ -115,8 +115,10 @@ def test_jax_shares_tensors_at_multiples_of_64_bytes_and_copies_others(tmp_path,
 
 def test_the_file_stays_mapped_while_one_tensor_lives(path):
     tensors = load(path)
-    mapped = tensors["float32"].obj
-    assert all(tensor.obj is mapped for tensor in tensors.values())
+    data = tensors["float32"].obj
+    assert all(tensor.obj is data for tensor in tensors.values())
+    mapped = data.obj.obj  # of the DLPackObject that the memoryview is of
+    del data
     tensor = torch.from_dlpack(tensors["float32"])
     del tensors
     with pytest.raises(BufferError, match="exported pointers exist"):

@@ -227,9 +227,9 @@ REFUSED = {
     "a BytesIO": (lambda: io.BytesIO(b"ab"), "obj.getbuffer()"),
     "an Array of multiprocessing": (lambda: multiprocessing.Array("i", 3), "obj.get_obj()"),
     "a SharedMemory": (shared_memory, "dlpack.frombuffer(obj, 'uint8')"),
-    "a name of a file": (lambda: str(FILE), "numpy.memmap(obj, mode='c')"),
+    "a name of a file": (lambda: str(FILE), "dlpack.memmap(obj, 'uint8')"),
     "a file of text in memory": (lambda: io.StringIO("text"), "obj.getvalue().encode()"),
-    "a path": (lambda: FILE, "numpy.memmap(obj, mode='c'), which maps the file"),
+    "a path": (lambda: FILE, "dlpack.memmap(obj, 'uint8'), which maps the file"),
     "a file that is not written to its end": (
         lambda: with_bytes(tempfile.TemporaryFile()),
         "after obj.flush() pass mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY), which maps the file; if it is ",
