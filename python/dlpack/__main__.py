@@ -3,12 +3,10 @@
 import argparse
 import ctypes
 import json
-import mmap
 import os
 import platform
 import re
 import signal
-import stat
 import sys
 import sysconfig
 from typing import Any, NoReturn
@@ -17,7 +15,7 @@ from ._conflict import conflict
 from ._foreign import printable
 
 try:
-    from . import __version__, _dlpack, describe, frombuffer
+    from . import __version__, _dlpack, describe, memmap
 except ImportError:
     if _found := conflict(os.path.dirname(os.path.abspath(__file__))):
         sys.exit(f"dlpack: {printable(_found)}")
@@ -71,7 +69,7 @@ def main(arguments: list[str]) -> None:
             text = report_text
         output = json.dumps(facts, indent=2) if as_json else text(facts)
     except BufferError as error:
-        parser.error(f"this can't be shared; in Python, frombuffer says: {error}")
+        parser.error(f"this can't be shared; in Python, memmap says: {error}")
     except (MemoryError, OSError, RuntimeError, ValueError) as error:
         parser.error(str(error))
     try:
@@ -159,30 +157,16 @@ def report_text(facts: dict[str, Any]) -> str:
 
 
 def about_file(file: str, dtype: str = "uint8", shape: str = "-1", offset: int = 0) -> dict[str, Any]:
-    memory = map_file(file)
-    x = frombuffer(memory, dtype, lengths(shape), offset=offset)
-    return {"file": file, "file_bytes": len(memory), "offset": offset, **describe(x), "repr": repr(x)}
+    try:
+        x = memmap(file, dtype, lengths(shape), offset=offset, mode="r")
+        size = os.stat(file).st_size
+    except OSError as error:
+        raise ValueError(f"{quote(file)}: {reason(error)}") from None
+    return {"file": file, "file_bytes": size, "offset": offset, **describe(x), "repr": repr(x)}
 
 
 def file_text(facts: dict[str, Any]) -> str:
     return str(Description(facts))
-
-
-def map_file(path: str) -> mmap.mmap:
-    try:
-        kind = os.stat(path).st_mode  # before the file is opened: opening a pipe waits for its writer
-        if not stat.S_ISREG(kind):
-            found = "a directory" if stat.S_ISDIR(kind) else "no regular file"
-            raise ValueError(f"{quote(path)}: is {found}; expected a file that can be mapped into memory")
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                raise ValueError(
-                    f"{quote(path)}: has a size of 0 bytes; expected 1 or more (files of /proc and /sys have to be "
-                    "copied first)"
-                )
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as error:
-        raise ValueError(f"{quote(path)}: {reason(error)}") from None
 
 
 def lengths(shape: str) -> tuple[int, ...]:
@@ -200,7 +184,7 @@ def table(*rows: tuple[object, ...]) -> list[str]:
 
 
 def reason(error: OSError) -> str:
-    return os.strerror(error.errno or 0).lower()
+    return f"{error.strerror}".lower()
 
 
 def quote(text: str) -> str:

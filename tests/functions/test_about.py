@@ -242,6 +242,12 @@ def test_an_array_without_items_has_no_address(file):
     assert "pointer       0x0\n" in prints(file, "--shape", "0")
 
 
+def test_an_empty_file_is_an_array_without_items(tmp_path):
+    (tmp_path / "empty").touch()
+    facts = tells(tmp_path / "empty")
+    assert (facts["file_bytes"], facts["shape"]) == (0, [0])
+
+
 def test_a_file_is_not_read_so_it_may_be_larger_than_memory(tmp_path):
     path = tmp_path / "sparse"
     with path.open("wb") as file:
@@ -298,9 +304,9 @@ def test_report_shows_control_characters_of_a_version_escaped(tmp_path):
     ("arguments", "message"),
     [
         (["--offset", "-1"], "offset: expected bytes, an int of 64 bits from 0 on, got -1"),
-        (["--dtype", "float32", "--shape", "3,4"], "data has 40 bytes; shape, strides and offset need bytes 0 to 48"),
+        (["--dtype", "float32", "--shape", "3,4"], "has 40 bytes; shape and offset need bytes 0 to 48"),
         (["--shape", "-1,-1"], "shape dimension 1 is -1, beside another"),
-        (["--dtype", "int32", "--offset", "1", "--shape", "1"], "in Python, frombuffer says: data 0x"),
+        (["--dtype", "int32", "--offset", "1", "--shape", "1"], "in Python, memmap says: offset 1: expected a"),
     ],
 )
 def test_array_that_the_file_does_not_hold_is_refused(file, arguments, message):
@@ -317,14 +323,12 @@ def test_a_file_that_cannot_be_mapped_is_refused(tmp_path):
     empty = tmp_path / "empty"
     empty.touch()
     os.mkfifo(tmp_path / "pipe")
-    expected = "expected a file that can be mapped into memory"
+    irregular = "only a regular file can be mapped; read this one"
     assert refuses(tmp_path / "none") == f'"{tmp_path}/none": no such file or directory'
-    assert refuses(tmp_path) == f'"{tmp_path}": is a directory; {expected}'
-    assert refuses(tmp_path / "pipe") == f'"{tmp_path}/pipe": is no regular file; {expected}'
-    assert refuses("/dev/zero") == f'"/dev/zero": is no regular file; {expected}'
-    without_size = "has a size of 0 bytes; expected 1 or more (files of /proc and /sys have to be copied first)"
-    assert refuses(empty) == f'"{empty}": {without_size}'
-    assert refuses("/proc/self/status") == f'"/proc/self/status": {without_size}'
+    assert refuses(tmp_path) == f'"{tmp_path}": is a directory'
+    assert refuses(tmp_path / "pipe") == f'"{tmp_path}/pipe": {irregular}'
+    assert refuses("/dev/zero") == f'"/dev/zero": {irregular}'
+    assert refuses("/proc/self/status") == '"/proc/self/status": a file without a size can\'t be mapped; read it'
     assert refuses(empty / "below") == f'"{empty}/below": not a directory'
     assert refuses("") == '"": no such file or directory'
     assert refuses("two\nlines") == '"two\\nlines": no such file or directory'
