@@ -55,10 +55,10 @@ def memmap(
     path: the file's name.
     dtype, shape: as in frombuffer. shape=None takes all items from offset to the end of the file.
     offset: bytes from the beginning of the file.
-    mode: "c", copy-on-write: consumers may write, which the file and other processes don't see. "r": read-only; torch,
-    paddle and tvm-ffi ignore that, and a write crashes the process. "r+": what is written goes to the file. "w+"
-    creates the file, or overwrites one that is there, with zeros, and needs a shape. numpy's long names ("readonly",
-    "copyonwrite", "readwrite", "write") mean the same.
+    mode: "c", copy-on-write: consumers may write, and the file does not change. "r": read-only; torch, paddle
+    and tvm-ffi ignore that, and a write crashes the process. "r+": what is written goes to the file; x.obj, the
+    mmap.mmap, has flush(). "w+": the same for a new file of zeros, which replaces the content of an old one; it needs a
+    shape. numpy's long names ("readonly", "copyonwrite", "readwrite", "write") mean the same.
 
     The mapping stays until the DLPackObject and everything exported from it are gone. Before Python 3.13, and on
     Windows, it keeps the file open until then.

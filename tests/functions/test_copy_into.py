@@ -376,7 +376,7 @@ def test_a_target_that_would_be_copied_is_refused_with_another_way_out():
     ("obj", "way_out"),
     [
         ([1], "(copy into a new array, and from there by the library that owns the target)"),
-        ("a file", "(of a file's name pass numpy.memmap(obj, mode='r+'))"),
+        ("a file", "(of a file's name pass dlpack.memmap(obj, 'uint8', mode='r+'))"),
         (io.BytesIO(bytes(8)), "(pass obj.getbuffer())"),
         (np.zeros(1, "g"), "(copy into a new array, and from there "),
         (np.array(["a"]), "(pass obj[..., None].view('uint32'), its code points)"),

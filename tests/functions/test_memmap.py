@@ -57,6 +57,13 @@ def test_the_default_is_copy_on_write(path):
     assert path.read_bytes() == CONTENT == bytes(np.from_dlpack(memmap(path, "uint8")))
 
 
+def test_a_writable_mapping_can_be_flushed(path):
+    x = memmap(path, "uint8", offset=PAGE, mode="r+")
+    np.from_dlpack(x)[0] = 7
+    x.obj.flush()
+    assert path.read_bytes()[PAGE] == 7
+
+
 def test_two_mappings_of_a_writable_file_see_each_other(path):
     first, second = [np.from_dlpack(memmap(path, "int32", offset=PAGE, mode="r+")) for _ in range(2)]
     first[1] = 7

@@ -33,7 +33,7 @@ def test_torch_has_bfloat16_of_a_file_and_may_write_without_changing_it(path):
     assert path.read_bytes() == content
 
 
-def test_what_torch_writes_in_mode_r_plus_is_in_the_file(path):
+def test_mode_r_plus_writes_and_reads_the_file_by_torch(path):
     tensor = dlpack.to(memmap(path, torch.bfloat16, offset=8, mode="r+"), torch)
     tensor[:2] = torch.tensor([7, 8])
     assert path.read_bytes()[:12] == b"bfloat16" + bytes.fromhex("e040 0041")
@@ -43,7 +43,7 @@ def test_what_torch_writes_in_mode_r_plus_is_in_the_file(path):
     assert tensor[0] == 1
 
 
-def test_what_torch_writes_is_a_new_file(path):
+def test_mode_w_plus_makes_a_file_that_torch_fills(path):
     torch.from_dlpack(memmap(path, "float8_e5m2", 3, mode="w+")).copy_(torch.tensor([1, 2, 3]))
     assert np.frombuffer(path.read_bytes(), ml_dtypes.float8_e5m2).tolist() == [1, 2, 3]
 

@@ -1,8 +1,10 @@
 """memmap and the system: mappings and descriptors, how long they live, and paths that lead to other things."""
 
 import errno
+import mmap
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,7 +12,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from dlpack import frombuffer, memmap
+from dlpack import asdlpack, frombuffer, memmap
 from support.alone import alone
 from support.process import open_files
 
@@ -133,6 +135,29 @@ def test_a_limit_of_addresses_is_a_memory_error():
         with pytest.raises(MemoryError, match=r"^dlpack\.memmap: "):
             memmap(file.name, "uint8")
         assert memmap(file.name, "uint8", 100).shape == (100,)
+
+
+def cut_short():
+    """A mapped file whose second page is gone."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.truncate(2 * mmap.PAGESIZE)
+        x = memmap(file.name, "uint8")
+        file.truncate(mmap.PAGESIZE)
+        return x
+
+
+@alone
+def test_a_copy_of_a_file_that_was_cut_short_raises():
+    x = cut_short()
+    assert not np.from_dlpack(x)[: mmap.PAGESIZE].any()
+    with pytest.raises(BufferError) as raised:
+        asdlpack(x, copy=True)
+    assert raised.value.reason == "unreadable"
+
+
+@alone(status=-signal.SIGBUS)
+def test_another_read_of_a_file_that_was_cut_short_ends_the_process():
+    np.from_dlpack(cut_short()).any()
 
 
 LEASE = """
