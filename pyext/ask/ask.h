@@ -78,6 +78,9 @@ bool look_up(const struct request *request, struct answer *answer);
 /* Gives an answer of look_up the layout of a copy: row-major, from its first item on. */
 void describe_without_gaps(const struct request *request, struct answer *answer);
 
+/* Returns the name of the i-th type of Go's table; NULL behind the last. */
+const char *known_type_name(int i);
+
 /* ask.c */
 
 /* Answers the request from Go's table, or by one call into Go. -1: error; the answer has no copy. */

@@ -31,6 +31,11 @@ struct type_spelling {
 
 #include "ask/type_table.h"
 
+const char *known_type_name(int i)
+{
+    return i < COUNT_OF(known_types) ? known_types[i].names.dtype : NULL;
+}
+
 enum { SPELLING_WORDS = sizeof(struct type_spelling) / 8 };
 
 static inline uint64_t word_at(const void *words, int i)

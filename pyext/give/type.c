@@ -24,6 +24,21 @@ static PyObject *device_of(const DLTensor *tensor)
                        Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
 }
 
+/* Returns the dlpack._dtype.DType of a name. python.dtypes has the names of Go's table; nothing else is added to it. */
+static PyObject *dtype_of(const char *name)
+{
+    PyObject *text = PyUnicode_FromString(name);
+    PyObject *dtype = text == NULL ? NULL : PyDict_GetItemWithError(python.dtypes, text);
+    if (dtype != NULL) {
+        Py_INCREF(dtype);
+    }
+    else if (text != NULL && !PyErr_Occurred()) {
+        dtype = call_python(python.DType, PyTuple_Pack(1, text));
+    }
+    Py_XDECREF(text);
+    return dtype;
+}
+
 /* Attributes: a name, the function that returns x, the value, and help()'s text. Those with an underscore are for
  * Python code. */
 #define ATTRIBUTES(X)                                                                                                  \
@@ -35,8 +50,9 @@ static PyObject *device_of(const DLTensor *tensor)
     X(itemsize, tensor_of, PyLong_FromLongLong(x->itemsize),                                                           \
       "Bytes of one element; where elements share bytes, rounded up.")                                                 \
     X(nbytes, tensor_of, PyLong_FromLongLong(object_nbytes(x)), "Bytes of all elements.")                              \
-    X(dtype, tensor_of, PyUnicode_FromString(x->names.dtype),                                                          \
-      "Name of the data type: \"float32\", \"bfloat16\", \"float4_e2m1fnx2\".")                                        \
+    X(dtype, tensor_of, dtype_of(x->names.dtype),                                                                      \
+      "Name of the data type, a str: \"float32\", \"bfloat16\", \"float4_e2m1fnx2\". Equal to the types of numpy,\n"   \
+      "ml_dtypes, torch and jax of the same meaning. Has name, itemsize, kind and str, as numpy's have.")              \
     X(device, tensor_of, device_of(&x->tensor), "(DLDeviceType, device id).")                                          \
     X(readonly, tensor_of, PyBool_FromLong((x->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0),                           \
       "Whether the memory must not be written.")                                                                       \
@@ -239,9 +255,24 @@ int type_init(PyObject *module)
     return added < 0 ? -1 : PyModule_AddType(module, DLPackObject_type);
 }
 
+/* Adds the types of Go's table to python.dtypes. */
+static int add_dtypes(void)
+{
+    const char *name;
+    for (int i = 0; (name = known_type_name(i)) != NULL; i++) {
+        PyObject *dtype = dtype_of(name);
+        int added = dtype == NULL ? -1 : PyDict_SetItemString(python.dtypes, name, dtype);
+        Py_XDECREF(dtype);
+        if (added < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 int type_connect(void)
 {
-    if (add_docs(object_methods) < 0) {
+    if (add_docs(object_methods) < 0 || add_dtypes() < 0) {
         return -1;
     }
     PyObject *dict = PyObject_GenericGetDict((PyObject *)DLPackObject_type, NULL);

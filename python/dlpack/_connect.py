@@ -2,7 +2,7 @@
 
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
-from . import _arguments, _arrow, _delegate, _docs, _errors, _foreign, _object, _refusals, _sides, _start
+from . import _arguments, _arrow, _delegate, _docs, _dtype, _errors, _foreign, _object, _refusals, _sides, _start
 from ._dlpack import _connect
 
 _connect(
@@ -39,6 +39,8 @@ _connect(
         "move": _delegate.move,
         "refusal_kinds": _delegate.refusal_kinds,
         "refuse_copy": _delegate.refuse_copy,
+        "DType": _dtype.DType,
+        "dtypes": _dtype.dtypes,
         "doc": _docs.doc,
         "buffer_error": _errors.buffer_error,
         "capsule_name": _errors.capsule_name,

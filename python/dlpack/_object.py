@@ -81,8 +81,7 @@ INSTEAD = {
     "data_ptr": "x.pointer",
     "numpy": "numpy.asarray(x)",
     "to": "dlpack.to(x, library, device=device)",
-    "tobytes": "bytes(x)",
-    **{name: f"numpy.asarray(x).{name}" for name in "T astype item max mean min reshape sum tolist view".split()},
+    **{name: f"numpy.asarray(x).{name}" for name in "T astype flags item max mean min reshape sum tolist view".split()},
 }
 
 
@@ -145,20 +144,31 @@ def to_numpy(self: DLPackObject, dtype: DTypeLike | None = None, *, copy: bool |
     import numpy
 
     described = interface(x)
-    described["typestr"] = described["typestr"] or f"|V{x.itemsize}"  # numpy knows only the size of such items
+    described["typestr"] = described["typestr"] or x.dtype.str  # numpy knows only the size of such items
     array = numpy.asarray(Speaker(self, described))
     if array.dtype.kind == "V":
         array = array.view(type_of(x))
     return numpy.asarray(array, dtype) if copy is None else numpy.array(array, dtype, copy=copy)
 
 
-def to_bytes(self: DLPackObject) -> bytes:
+def numpy_dtype(self: DLPackObject) -> Any:
+    """The numpy.dtype of this memory, which numpy asks for. Absent if numpy and ml_dtypes don't have it."""
+    try:
+        import numpy
+
+        return numpy.dtype(self._tensor._typestr or type_of(self))
+    except (BufferError, ImportError) as error:
+        raise absent("__numpy_dtype__", error) from None
+
+
+def tobytes(self: DLPackObject) -> bytes:
     """Return a copy of the items' bytes in row-major order, for any data type."""
     x = self._on_cpu
     return b"".join([x if x._is_row_major else asdlpack(x, copy=True)])  # join asks the buffer for no format
 
 
 to_numpy.__name__, to_numpy.__qualname__ = "__array__", "DLPackObject.__array__"  # the name in errors
+tobytes.__qualname__ = "DLPackObject.tobytes"
 
 
 def add_members(namespace: dict[str, object]) -> None:
@@ -166,9 +176,11 @@ def add_members(namespace: dict[str, object]) -> None:
     namespace.update(
         __doc__=DOCS["DLPackObject"],
         __array__=to_numpy,
-        __bytes__=to_bytes,
+        __bytes__=tobytes,
+        __numpy_dtype__=property(numpy_dtype),
         __rich_repr__=for_rich,
         _repr_html_=to_html,
+        tobytes=tobytes,
         **_pickle.MEMBERS,
         **{name: lacking(name, instead) for name, instead in INSTEAD.items()},
     )

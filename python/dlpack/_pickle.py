@@ -54,7 +54,7 @@ class Writable:
 
 def dtype_of(x: DLPackObject) -> str:
     """Returns the data type as frombuffer accepts it; for items padded to bytes, the typestr of ml_dtypes."""
-    return f"|V1 {x.dtype}" if x._flags & _PADDED else x.dtype
+    return f"|V1 {x.dtype}" if x._flags & _PADDED else x.dtype.name
 
 
 def restored(form: object = None, *arguments: Any) -> DLPackObject:

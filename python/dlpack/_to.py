@@ -137,7 +137,7 @@ def hand_over(obj: Any, target: Any, device: Any, copy: bool | None) -> Any:
             raise
         raise of_library(error, x, name) from None
     if name == "numpy" and array.itemsize <= 2 and array.dtype.isbuiltin == OF_OTHERS:
-        types_of_numpy.setdefault(x.dtype, array.dtype)
+        types_of_numpy.setdefault(x.dtype.name, array.dtype)
     return array
 
 

@@ -213,9 +213,9 @@ def test_refusals_of_an_order_name_shape_and_strides_and_the_way_out():
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_bytes_are_those_of_the_items_in_row_major_order(layout):
     source = LAYOUTS[layout]("i4")
-    assert bytes(asdlpack(source)) == source.tobytes()
+    assert bytes(asdlpack(source)) == asdlpack(source).tobytes() == source.tobytes()
     items = source.astype(ml_dtypes.bfloat16)
-    assert bytes(asdlpack(items)) == items.tobytes()
+    assert bytes(asdlpack(items)) == asdlpack(items).tobytes() == items.tobytes()
 
 
 EIGHT_BYTES = {

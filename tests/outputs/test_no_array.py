@@ -48,11 +48,11 @@ ATTRIBUTES = {
     "copy": "asdlpack(x, copy=True)",
     "cpu": 'asdlpack(x, device="cpu", copy=None)',
     "data_ptr": "x.pointer",
+    "flags": "numpy.asarray(x).flags",
     "numpy": "numpy.asarray(x)",
     "sum": "numpy.asarray(x).sum",
     "T": "numpy.asarray(x).T",
     "to": "dlpack.to(x, library, device=device)",
-    "tobytes": "bytes(x)",
     "tolist": "numpy.asarray(x).tolist",
 }
 
