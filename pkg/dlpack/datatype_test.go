@@ -20,6 +20,7 @@ func TestItemsHaveTheirSizeAndAlignment(t *testing.T) {
 		{DataType{Complex, 64, 1}, 8, 4},
 		{DataType{Complex, 128, 1}, 16, 8},
 		{DataType{Bfloat, 16, 1}, 2, 2},
+		{DataType{Bcomplex, 32, 1}, 4, 2},
 		{DataType{Float8E5M2, 8, 3}, 3, 1},
 		{DataType{Float4E2M1FN, 4, 1}, 1, 1},
 		{DataType{Float4E2M1FN, 4, 2}, 1, 1},
@@ -52,8 +53,9 @@ func TestADataTypeThatTheStandardDoesNotHaveIsRefused(t *testing.T) {
 		{DataType{Float8E4M3, 16, 1}, "wrong-bits: code=8, bits=16, lanes=1, name=float8_e4m3, expected=8"},
 		{DataType{Float6E2M3FN, 8, 1}, "wrong-bits: code=15, bits=8, lanes=1, name=float6_e2m3fn, expected=6"},
 		{DataType{Float4E2M1FN, 8, 1}, "wrong-bits: code=17, bits=8, lanes=1, name=float4_e2m1fn, expected=4"},
-		{DataType{18, 8, 1}, "unknown-code: code=18, bits=8, lanes=1, most=17, version=1.3"},
-		{DataType{255, 8, 1}, "unknown-code: code=255, bits=8, lanes=1, most=17, version=1.3"},
+		{DataType{Bcomplex, 64, 1}, "wrong-bits: code=18, bits=64, lanes=1, name=bcomplex32, expected=32"},
+		{DataType{19, 8, 1}, "unknown-code: code=19, bits=8, lanes=1, most=18"},
+		{DataType{255, 8, 1}, "unknown-code: code=255, bits=8, lanes=1, most=18"},
 	} {
 		err := test.t.Validate()
 		if err == nil || !strings.Contains(err.Error(), test.want) {

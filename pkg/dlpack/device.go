@@ -5,7 +5,7 @@ import "strconv"
 // DeviceType is the header's DLDeviceType.
 type DeviceType int32
 
-// The device types of DLPack 1.3.
+// The device types of the header, and below them those of DLPack's main branch, which no release has.
 const (
 	CPU         DeviceType = 1
 	CUDA        DeviceType = 2
@@ -23,6 +23,10 @@ const (
 	Hexagon     DeviceType = 16
 	MAIA        DeviceType = 17
 	Trn         DeviceType = 18
+
+	TPU     DeviceType = 19
+	TPUHost DeviceType = 20
+	Ascend  DeviceType = 21
 )
 
 var deviceTypes = [...]string{
@@ -42,6 +46,9 @@ var deviceTypes = [...]string{
 	Hexagon:     "kDLHexagon",
 	MAIA:        "kDLMAIA",
 	Trn:         "kDLTrn",
+	TPU:         "kDLTPU",
+	TPUHost:     "kDLTPUHost",
+	Ascend:      "kDLAscend",
 }
 
 // String returns the header's name: "kDLCPU".
@@ -66,7 +73,7 @@ func (t DeviceType) HasAddresses() bool {
 	return false
 }
 
-// OnCPU reports whether the CPU can read such memory.
+// OnCPU reports whether the CPU can read such memory. No text says so of kDLTPUHost.
 func (t DeviceType) OnCPU() bool {
 	switch t {
 	case CPU, CUDAHost, ROCMHost, CUDAManaged:
@@ -95,8 +102,8 @@ func (d Device) String() string {
 	return d.Type.String() + ":" + strconv.Itoa(int(d.ID))
 }
 
-// Check refuses a device that a caller names if DLPack 1.3 has no such type, or if the id is invalid. It isn't for the
-// device of existing memory: later minor versions may have more types.
+// Check refuses a device that a caller names if its type has no name here, or if the id is invalid. It isn't for the
+// device of existing memory: later versions of DLPack may have more types.
 func (d Device) Check() error {
 	if !d.Type.isNamed() {
 		return Malformed(UnnamedDevice, Number("device_type", d.Type))

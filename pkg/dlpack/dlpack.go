@@ -12,7 +12,8 @@
 // The package never reads the described memory and keeps no state. Valid input allocates nothing.
 package dlpack
 
-// The version of DLPack that the codes and structures are from.
+// The version of DLPack that versioned capsules have, and the structures are from. core.h's dlpack.h has the same, or the
+// core does not compile.
 const (
 	MajorVersion = 1
 	MinorVersion = 3
@@ -24,7 +25,7 @@ const MaxNDim = 64
 // Flags are a versioned tensor's flags, the header's DLPACK_FLAG_BITMASK_*.
 type Flags uint64
 
-// The flags of DLPack 1.3.
+// The header's flags.
 const (
 	ReadOnly          Flags = 1 << 0
 	IsCopied          Flags = 1 << 1

@@ -13,7 +13,7 @@ import (
 
 // plainCodes are the codes of the standard, and the bits that a scalar of each can have.
 var plainCodes = []string{"1 2 4 8 16 32 64 128", "1 2 4 8 16 32 64 128", "16 32 64 128", "1 2 4 8 16 32 64 128", "16",
-	"32 64 128", "8", "8", "8", "8", "8", "8", "8", "8", "8", "6", "6", "4"}
+	"32 64 128", "8", "8", "8", "8", "8", "8", "8", "8", "8", "6", "6", "4", "32"}
 
 // checkDataType checks what is known of a data type, and whether it is one.
 func checkDataType(t *testing.T, d DataType) {
@@ -31,7 +31,7 @@ func checkDataType(t *testing.T, d DataType) {
 	for bytes*8 < int(d.Bits)*int(d.Lanes) {
 		bytes++
 	}
-	if d.Code == Complex {
+	if d.Code == Complex || d.Code == Bcomplex {
 		word /= 2
 	}
 	if err != nil || d.ItemSize() != int64(bytes) || d.Alignment() != uint64(max(word, 8))/8 ||
@@ -51,7 +51,8 @@ func TestEveryDataTypeIsKnownOrRefused(t *testing.T) {
 func FuzzDataType(f *testing.F) {
 	f.Add(uint8(Float), uint8(32), uint16(4))
 	f.Add(uint8(Complex), uint8(32), uint16(1)) // a half of 2 bytes
-	f.Add(uint8(UInt), uint8(1), uint16(9))     // more than a byte
+	f.Add(uint8(Bcomplex), uint8(32), uint16(2))
+	f.Add(uint8(UInt), uint8(1), uint16(9)) // more than a byte
 	f.Add(uint8(Float6E2M3FN), uint8(6), uint16(4))
 	f.Add(uint8(Int), uint8(128), uint16(65535))
 	f.Add(uint8(Int), uint8(8), uint16(0))

@@ -35,6 +35,9 @@ func TestNumbersAreTheHeaders(t *testing.T) {
 		{"kDLHexagon", int(Hexagon), 16},
 		{"kDLMAIA", int(MAIA), 17},
 		{"kDLTrn", int(Trn), 18},
+		{"kDLTPU", int(TPU), 19},
+		{"kDLTPUHost", int(TPUHost), 20},
+		{"kDLAscend", int(Ascend), 21},
 
 		{"kDLInt", int(Int), 0},
 		{"kDLUInt", int(UInt), 1},
@@ -54,6 +57,7 @@ func TestNumbersAreTheHeaders(t *testing.T) {
 		{"kDLFloat6_e2m3fn", int(Float6E2M3FN), 15},
 		{"kDLFloat6_e3m2fn", int(Float6E3M2FN), 16},
 		{"kDLFloat4_e2m1fn", int(Float4E2M1FN), 17},
+		{"kDLBcomplex", int(Bcomplex), 18},
 
 		{"sizeof(DLDataType)", int(unsafe.Sizeof(DataType{})), 4},
 		{"offsetof(DLDataType, code)", int(unsafe.Offsetof(DataType{}.Code)), 0},
@@ -77,6 +81,10 @@ func TestNamesOfDevicesAreTheHeaders(t *testing.T) {
 		{CUDA, 1}:        "kDLCUDA:1",
 		{CUDAManaged, 2}: "kDLCUDAManaged:2",
 		{Trn, 0}:         "kDLTrn:0",
+		{TPU, 0}:         "kDLTPU:0",
+		{TPUHost, 1}:     "kDLTPUHost:1",
+		{Ascend, 2}:      "kDLAscend:2",
+		{22, 0}:          "device type 22:0",
 		{5, 0}:           "device type 5:0",
 		{99, 3}:          "device type 99:3",
 		{-1, -1}:         "device type -1:-1",
@@ -89,7 +97,7 @@ func TestNamesOfDevicesAreTheHeaders(t *testing.T) {
 
 func TestDevicesThatCallersNameAreThoseOfTheHeader(t *testing.T) {
 	for number := DeviceType(-2); number < 100; number++ {
-		named := number >= 1 && number <= 4 || number >= 7 && number <= 18
+		named := number >= 1 && number <= 4 || number >= 7 && number <= 21
 		if err := (Device{number, 0}).Check(); (err == nil) != named || !named && KindOf(err) != ErrMalformed {
 			t.Errorf("%v: got %v", number, err)
 		}

@@ -31,6 +31,11 @@ func place(changes ...func(*dlpack.Description)) (*Place, []byte) {
 	return p, memory
 }
 
+// bcomplex is one complex number of two bfloat16.
+func bcomplex(d *dlpack.Description) {
+	d.DataType, d.Shape[0] = dlpack.DataType{Code: dlpack.Bcomplex, Bits: 32, Lanes: 1}, 1
+}
+
 func TestCopyInto(t *testing.T) {
 	type change = func(*dlpack.Description)
 	for _, test := range []struct {
@@ -45,6 +50,7 @@ func TestCopyInto(t *testing.T) {
 		{"a swapped source", []change{swapped}, nil, []byte{2, 1, 4, 3, 6, 5}},
 		{"a swapped target", nil, []change{swapped}, []byte{2, 1, 4, 3, 6, 5}},
 		{"both swapped", []change{swapped}, []change{swapped}, []byte{1, 2, 3, 4, 5, 6}},
+		{"swapped complex numbers", []change{swapped, bcomplex}, []change{bcomplex}, []byte{2, 1, 4, 3, 0, 0}},
 		{"misaligned", []change{misaligned}, []change{misaligned}, []byte{0, 2, 3, 4, 5, 0}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

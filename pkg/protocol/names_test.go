@@ -52,7 +52,7 @@ func TestANameOfNoDataTypeIsMalformed(t *testing.T) {
 		"", "int", "Int8", "int08", "int7", "int256", "int-8", "int8 ", " int8", "float8", "float8_e4m3fnu", "bfloat",
 		"bfloat32", "bool8", "complex", "complex8", "opaque_handle",
 		"x2", "int8x", "int8x0", "int8x1", "int8x01", "int8x65536", "int8x2x2",
-		"type code 18", "float32\x00", strings.Repeat("int8", 500),
+		"type code 19", "float32\x00", strings.Repeat("int8", 500),
 	} {
 		_, err := ParseName(name)
 		refused(t, name, err, dlpack.ErrMalformed, unknown(name))

@@ -23,6 +23,7 @@ var words = [...]struct {
 	{"half", []string{"float16"}},
 	{"bfloat", []string{"bfloat16"}},
 	{"bf16", []string{"bfloat16"}},
+	{"bcomplex", []string{"bcomplex32"}},
 	{"float", []string{"float32", "float64"}},
 	{"single", []string{"float32"}},
 	{"double", []string{"float64"}},

@@ -19,7 +19,7 @@ func IsTypestr(text string) bool {
 // HiddenTypestr returns the typestr of ml_dtypes' arrays of a type, which says only the size, and behind it the name.
 func HiddenTypestr(order string, t dlpack.DataType) string {
 	kind := "V"
-	if t.Code == dlpack.Complex {
+	if t.Code.IsComplex() {
 		kind = "W"
 	}
 	return order + kind + strconv.FormatInt(t.ItemSize(), 10) + " " + string(AppendName(nil, t))

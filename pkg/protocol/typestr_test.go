@@ -34,6 +34,7 @@ func TestTypestrsOfNumbersAreRead(t *testing.T) {
 		{"|V2 bfloat16", "bfloat16", 2, 0, false},
 		{">V2 bfloat16", "bfloat16", 2, 0, true},
 		{"<W4 complex32", "complex32", 4, 0, false},
+		{"<W4 bcomplex32", "bcomplex32", 4, 0, false},
 		{"<f1 float8_e5m2", "float8_e5m2", 1, 0, false},
 		{"<V1 float8_e4m3b11fnuz", "float8_e4m3b11fnuz", 1, 0, false},
 		{"<V1 float8_e8m0fnu", "float8_e8m0fnu", 1, 0, false},
@@ -74,7 +75,6 @@ func TestATypestrThatDLPackCannotSayIsUnsupported(t *testing.T) {
 		"<V2 ":              "bytes-without-name",
 		"|V16 void128":      "named-structure",
 		"<V2 bfloat17":      `named-structure: field=typestr, text="<V2", name="bfloat17"`,
-		"<W4 bcomplex32":    "bcomplex32",
 		"<V2  bfloat16":     "named-structure",
 		"<V2 bfloat16x2 x2": "named-structure",
 	} {

@@ -19,6 +19,8 @@ import (
 // These indices compile only if Go has the numbers of core.h.
 var (
 	_ = [1]struct{}{}[C.MAX_NDIM-dlpack.MaxNDim]
+	_ = [1]struct{}{}[C.DLPACK_MAJOR_VERSION-dlpack.MajorVersion]
+	_ = [1]struct{}{}[C.DLPACK_MINOR_VERSION-dlpack.MinorVersion]
 	_ = [1]struct{}{}[C.MOST_CPUS-strided.MostWorkers]
 	_ = [1]struct{}{}[C.STREAM_UNKNOWN-dlpack.UnknownStream]
 	_ = [1]struct{}{}[C.STREAM_LEGACY-dlpack.LegacyStream]

@@ -60,7 +60,7 @@ __all__ = [
 
 
 def get_include() -> str:
-    """Return the folder for a C or C++ compiler's -I, in which `#include <dlpack/dlpack.h>` finds DLPack 1.3.
+    """Return the folder for a C or C++ compiler's -I, in which `#include <dlpack/dlpack.h>` finds DLPack's header.
 
     >>> import os
     >>> os.listdir(f"{get_include()}/dlpack")

@@ -102,7 +102,7 @@ def report() -> dict[str, Any]:
         "extension": extension,
         "core": os.path.join(package, "_core.dll" if sys.platform == "win32" else "_core.so"),
         **({"conflict": found} if found else {}),
-        "exports": ["1.3", "legacy"],
+        "exports": ["{}.{}".format(*_dlpack._newest_version), "legacy"],
         "python": {
             "version": sys.version.split()[0],
             "implementation": sys.implementation.name,

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class DLDeviceType(IntEnum):
-    """Kinds of devices, with the names and numbers of dlpack.h 1.3.
+    """Kinds of devices, with the names and numbers of dlpack.h. No release of DLPack has the last three yet.
 
     >>> from dlpack import asdlpack
     >>> asdlpack(b"abc").device
@@ -29,10 +29,13 @@ class DLDeviceType(IntEnum):
     kDLHexagon = 16
     kDLMAIA = 17
     kDLTrn = 18
+    kDLTPU = 19
+    kDLTPUHost = 20
+    kDLAscend = 21
 
     @classmethod
     def _missing_(cls, value: object) -> "DLDeviceType | None":
-        """Makes a member for a type of a later minor version of DLPack, named by its number."""
+        """Makes a member for a type of a later version of DLPack, named by its number."""
         if not isinstance(value, int) or value < 1:
             return None
         device_type = int.__new__(cls, value)

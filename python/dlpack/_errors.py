@@ -155,7 +155,8 @@ IN_ML_DTYPES = (
     "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
 )
 # The package that gives numpy a data type.
-INSTALLED = dict.fromkeys(IN_ML_DTYPES.split(), "ml_dtypes") | {"complex32": "ml_dtypes 0.6"}
+INSTALLED = dict.fromkeys(IN_ML_DTYPES.split(), "ml_dtypes")
+INSTALLED |= dict.fromkeys(["complex32", "bcomplex32"], "ml_dtypes 0.6")
 # Why x can't be exported: the attribute to blame, what is wrong with it, and a cure. C passes the key, error.reason.
 REFUSALS = {
     "not-on-cuda": ("device", "expected memory of CUDA for __cuda_array_interface__", ""),

@@ -26,12 +26,11 @@ SUBJECTS = {
 # Texts that say what is wrong. {type} is the data type as the object or DLPack names it.
 SAYINGS = {
     # descriptions
-    "unknown-code": "{type}: unknown code; expected 0 to {most}, the codes of DLPack {version}",
+    "unknown-code": "{type}: unknown code; expected 0 to {most}",
     "no-lanes": "{type}: no lanes; expected 1 or more",
     "wrong-bits": "{type}: no such {name}; expected {expected} bits",
     "unknown-device": "device type is {device_type}; expected a DLDeviceType, 1 or more",
-    "unnamed-device": "device type is {device_type}; expected a DLDeviceType, 1 to 4 or 7 to 18, as DLPack 1.3 has "
-    "them",
+    "unnamed-device": "device type is {device_type}; expected a DLDeviceType, 1 to 4 or 7 to 21",
     "negative-device-id": "device id is negative: {id} on {device}",
     "wrong-ndim": "ndim is {ndim}; expected 0 to {most} dimensions",
     "shape-is-null": "shape is NULL; expected {ndim} dimensions, as ndim says",

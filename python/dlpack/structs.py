@@ -1,6 +1,6 @@
-"""The structures of dlpack.h 1.3 for ctypes, under the header's names.
+"""The structures of dlpack.h for ctypes, under the header's names.
 
-https://github.com/dmlc/dlpack/blob/v1.3/include/dlpack/dlpack.h
+https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpack.h
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def test_true_is_1_for_every_argument(argument):
 
 @pytest.mark.parametrize(
     ("device", "message"),
-    [((number, 0), f"device type is {number}; expected a DLDeviceType, 1 to 4 or 7 to 18") for number in (0, -1, 5, 99)]
+    [((number, 0), f"device type is {number}; expected a DLDeviceType, 1 to 4 or 7 to 21") for number in (0, -1, 5, 99)]
     + [((2, -1), "device id is negative: -1 on kDLCUDA"), ((8, -(2**31)), "device id is negative: -2147483648 on")],
 )
 @pytest.mark.parametrize(

@@ -108,6 +108,9 @@ def test_read_only_is_what_the_caller_says():
         ((10, 1), (10, 1)),
         ((DLDeviceType.kDLOneAPI, 0), (14, 0)),
         ((18, 0), (18, 0)),
+        ("tpu", (19, 0)),
+        ("kDLTPUHost:1", (20, 1)),
+        ((DLDeviceType.kDLAscend, 2), (21, 2)),
     ],
     ids=str,
 )

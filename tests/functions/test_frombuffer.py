@@ -16,7 +16,7 @@ from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Spea
 from support.layouts import PROTOCOLS
 from support.small_types import PADDED, WHOLE_BYTES
 
-# name: type code and bits of DLPack 1.3
+# name: type code and bits of DLPack
 
 
 def data_type(x):

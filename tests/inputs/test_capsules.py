@@ -99,13 +99,24 @@ def test_strides_that_were_divided_without_their_sign_are_negative():
 
 
 @pytest.mark.parametrize(
-    ("code", "dtype"), [((3, 64, 1), "opaque_handle64"), ((0, 32, 4), "int32x4"), ((17, 4, 2), "float4_e2m1fnx2")]
+    ("code", "dtype"),
+    [
+        ((3, 64, 1), "opaque_handle64"),
+        ((0, 32, 4), "int32x4"),
+        ((17, 4, 2), "float4_e2m1fnx2"),
+        ((18, 32, 1), "bcomplex32"),
+    ],
 )
 def test_data_types_of_capsules_are_named(code, dtype):
     x = asdlpack(Managed(DATA, shape=(2,), dtype=code).capsule())
     assert (x.dtype, x.itemsize) == (dtype, code[1] * code[2] // 8)
     tensor = look(x.__dlpack__()).dl_tensor
     assert (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes) == code
+
+
+def test_the_first_code_without_a_name_is_refused():
+    with pytest.raises(ValueError, match="dtype code 19, bits 32, lanes 1: unknown code; expected 0 to 18"):
+        asdlpack(Managed(DATA, shape=(2,), dtype=(19, 32, 1)).capsule())
 
 
 def test_packed_items_are_compact():
@@ -173,7 +184,7 @@ def test_the_cpu_has_one_device_id():
 
 @pytest.mark.parametrize("flags", [8, 2**63])
 def test_flags_of_a_later_minor_version_do_not_leave_again(flags):
-    """What an unknown flag promises of the memory is not known to hold of what leaves here as version 1.3."""
+    """What an unknown flag promises of the memory is not known to hold of what leaves here as another version."""
     x = asdlpack(Managed(DATA, shape=(3,), flags=flags, version=(1, 99)).capsule())
     assert look(x.__dlpack__(max_version=(1, 3))).flags == 0
 
@@ -230,16 +241,16 @@ def test_a_dying_capsule_keeps_the_exception_that_is_pending(max_version):
     data.append(0)
 
 
-def test_a_device_type_of_a_later_minor_version_is_named_by_its_number():
-    x = asdlpack(Managed(1 << 20, shape=(3,), device=(19, 2)).capsule())
-    assert x.__dlpack_device__() == (19, 2)
-    assert x.device == (19, 2)
-    assert x.device[0].name == "device type 19"
-    assert "on device type 19:2" in repr(x)
+def test_a_device_type_of_a_later_version_is_named_by_its_number():
+    x = asdlpack(Managed(1 << 20, shape=(3,), device=(22, 2)).capsule())
+    assert x.__dlpack_device__() == (22, 2)
+    assert x.device == (22, 2)
+    assert x.device[0].name == "device type 22"
+    assert "on device type 22:2" in repr(x)
     for none in 0, -1, "kDLCPU":
         with pytest.raises(ValueError, match="is not a valid DLDeviceType"):
             DLDeviceType(none)
-    with pytest.raises(BufferError, match="^device type 19:2: the CPU can't read this memory"):
+    with pytest.raises(BufferError, match="^device type 22:2: the CPU can't read this memory"):
         memoryview(x)
-    assert asdlpack(x, device=(19, 2)) is x
-    assert capsule_name(x.__dlpack__(dl_device=(19, 2))) == b"dltensor"
+    assert asdlpack(x, device=(22, 2)) is x
+    assert capsule_name(x.__dlpack__(dl_device=(22, 2))) == b"dltensor"

@@ -125,6 +125,7 @@ ODD = {  # code, bits, lanes, flags: what no format says, and its bytes for four
     "float8_e4m3fn": (10, 8, 1, 0, 4),
     "int4, padded": (0, 4, 1, SUBBYTE_TYPE_PADDED, 4),
     "complex32": (5, 32, 1, 0, 16),
+    "bcomplex32": (18, 32, 1, 0, 16),
     "float32x2": (2, 32, 2, 0, 32),
     "float4_e2m1fnx2": (17, 4, 2, 0, 4),
     "float128": (2, 128, 1, 0, 64),

@@ -253,7 +253,7 @@ def test_with_copy_none_memory_that_has_to_be_copied_is_copied():
 
 @pytest.mark.parametrize("copy", [None, True])
 def test_a_copy_that_several_exports_share_is_not_flagged(copy):
-    """dlpack.h 1.3: DLPACK_FLAG_BITMASK_IS_COPIED: "solely owned throughout its lifetime by the consumer"."""
+    """dlpack.h: DLPACK_FLAG_BITMASK_IS_COPIED: "solely owned throughout its lifetime by the consumer"."""
     x = asdlpack(swapped(), copy=copy)
     one, other = (look(x.__dlpack__(max_version=(1, 0))) for _ in range(2))
     assert one.dl_tensor.data == other.dl_tensor.data

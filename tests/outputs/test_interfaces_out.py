@@ -108,6 +108,7 @@ HIDDEN = {
     "float4_e2m1fn": lambda: on_device(CPU, (17, 4, 1)),
     "float32x2": lambda: on_device(CPU, (2, 32, 2)),
     "complex32": lambda: on_device(CPU, (5, 32, 1)),
+    "bcomplex32": lambda: on_device(CPU, (18, 32, 1)),
     "float128": lambda: on_device(CPU, (2, 128, 1)),
 }
 

@@ -19,7 +19,7 @@ from support.alone import uses_dev_shm
 
 DTYPES = (
     "int2 int4 int8 int16 int32 int64 uint1 uint2 uint4 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 "
-    "bool complex32 complex64 complex128 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
+    "bool complex32 bcomplex32 complex64 complex128 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
     "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float32x4 bfloat16x2 "
     "float4_e2m1fnx2"
 ).split()

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import dlpack
+from dlpack._dlpack import _newest_version
 from dlpack._foreign import PROTOCOLS
 from support.alone import ROOT, run
 
@@ -48,6 +49,19 @@ def test_the_words_name_protocols_in_the_order_in_which_c_tries_them():
     """Errors, help() and what is remembered of a type go by PROTOCOLS."""
     table = re.findall(r'^ +{"(\w+)", read_', (ROOT / "pyext" / "read" / "protocols.c").read_text(), re.MULTILINE)
     assert ("__dlpack__", *table) == PROTOCOLS
+
+
+def test_the_version_of_dlpack_stands_in_its_header_alone():
+    """docs/conformance.md quotes it. docs/reports has the versions of which the reports were written."""
+    folders = "*", "docs/*", "pkg/**/*", "pyext/**/*", "python/**/*", "tests/**/*"
+    found = {
+        str(path.relative_to(ROOT)): set(re.findall(r"\b(?:DLPack|dlpack\.h)\s+v?(\d+\.\d+)\b", path.read_text()))
+        for folder in folders
+        for path in ROOT.glob(folder)
+        if path.suffix in (".c", ".go", ".h", ".md", ".py", ".pyi", ".toml")
+    }
+    version = "{}.{}".format(*_newest_version)
+    assert {path: versions for path, versions in found.items() if versions} == {"docs/conformance.md": {version}}
 
 
 def test_the_notes_of_a_release_are_what_the_changelog_says_of_it(monkeypatch):

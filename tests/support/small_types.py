@@ -3,10 +3,12 @@
 import ml_dtypes
 import numpy as np
 
-# name: the code and the bits of DLPack 1.3
+COMPLEX = "complex32", "bcomplex32"
+# name: the code and the bits of DLPack
 WHOLE_BYTES = {
     "bfloat16": (4, 16),
     "complex32": (5, 32),
+    "bcomplex32": (18, 32),
     "float8_e3m4": (7, 8),
     "float8_e4m3": (8, 8),
     "float8_e4m3b11fnuz": (9, 8),
@@ -17,7 +19,7 @@ WHOLE_BYTES = {
     "float8_e8m0fnu": (14, 8),
 }
 if not hasattr(ml_dtypes, "complex32"):  # before 0.6, the first without wheels for a free-threaded 3.13
-    del WHOLE_BYTES["complex32"]
+    del WHOLE_BYTES["complex32"], WHOLE_BYTES["bcomplex32"]
 PADDED = {  # ml_dtypes gives each item a byte
     "float6_e2m3fn": (15, 6),
     "float6_e3m2fn": (16, 6),
@@ -41,6 +43,6 @@ def bits(array):
 
 def in_numpy(name):
     """What an error says of such items, if ml_dtypes has them."""
-    if name not in (*ALL, "complex32"):
+    if name not in (*ALL, *COMPLEX):
         return ""
-    return f"with ml_dtypes{' 0.6' * (name == 'complex32')} numpy.asarray(x) has it; "
+    return f"with ml_dtypes{' 0.6' * (name in COMPLEX)} numpy.asarray(x) has it; "

@@ -53,7 +53,7 @@ def consume(capsule: Any) -> Any:
 FLOAT8 = ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
 NAMES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}  # DLDataTypeCode: what the bits follow
 WHOLE = {6: "bool"} | {7 + i: f"float8_{kind}" for i, kind in enumerate(FLOAT8)}
-WHOLE |= {15: "float6_e2m3fn", 16: "float6_e3m2fn", 17: "float4_e2m1fn"}
+WHOLE |= {15: "float6_e2m3fn", 16: "float6_e3m2fn", 17: "float4_e2m1fn", 18: "bcomplex32"}
 
 
 class Seen(NamedTuple):

@@ -1,4 +1,5 @@
-/* dlpack.h: the structures and numbers of DLPack 1.3 under the standard's names, for C11 and C++11.
+/* dlpack.h: the structures and numbers of DLPack's release DLPACK_MAJOR_VERSION.DLPACK_MINOR_VERSION under the
+ * standard's names, for C11 and C++11.
  *
  * dlpack.get_include() is the folder for a compiler's -I. A test compares this file with the standard's header. */
 #ifndef DLPACK_DLPACK_H

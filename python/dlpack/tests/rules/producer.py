@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._device import DLDeviceType
 from ...structs import DELETER
 from ..capsules import (
     IS_COPIED,
@@ -234,7 +235,7 @@ def device(producer: Producer) -> None:
     expect(isinstance(told, tuple) and len(told) == 2, f"__dlpack_device__ returned {told!r}, expected a tuple of 2")
     types = [getattr(each, "value", each) for each in told]
     expect(all(isinstance(each, int) for each in types), f"__dlpack_device__ returned {told!r}, expected integers")
-    expect(1 <= types[0] <= 18, f"the device type is {types[0]}, expected one of dlpack.h")
+    expect(types[0] in [*DLDeviceType], f"the device type is {types[0]}, expected one of dlpack.h")
 
 
 @producer(f"{KEYWORDS}, dl_device")

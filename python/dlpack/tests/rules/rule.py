@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..._dlpack import _newest_version
 from ..exchange import Wrong
 
-HEADER = "dlpack.h 1.3"
+HEADER = "dlpack.h {}.{}".format(*_newest_version)
 PYTHON = "Python specification of DLPack"
 STREAMS = "array API 2021.12, __dlpack__, stream"
 KEYWORDS = "array API 2023.12, __dlpack__"
