@@ -20,9 +20,10 @@ type Place struct {
 }
 
 // CopyInto copies the items of the source into the target, after the work queued on both, and returns when the copy is
-// complete. Shapes and data types must be equal; on the CPU, items smaller than a byte may be packed on one side and
-// padded on the other. The target must be writable, and on a CUDA device compact and row-major. If the two overlap, the
-// target gets the source's items from before the copy.
+// complete. Shapes and data types must be equal, except that items smaller than a byte may be stored in another way on
+// each side: packed, in lanes of larger items (two of 4 bits in each), or, on the CPU, padded to a byte. Lanes divide the
+// last dimension. The target must be writable, and on a CUDA device compact and row-major. If the two overlap, the target
+// gets the source's items from before the copy.
 func CopyInto(source, target *Place, allocator Allocator) error {
 	if err := source.validate(); err != nil {
 		return dlpack.AddSubject(dlpack.OfSource, err)
@@ -38,6 +39,9 @@ func CopyInto(source, target *Place, allocator Allocator) error {
 	}
 	if err := target.checkOwnItems(); err != nil {
 		return err
+	}
+	if single, laned := byLanes(source, target); laned != nil && !isPadded(&single.tensor) {
+		single.countAs(laned)
 	}
 	onCUDA := func(p *Place) bool { return p.tensor.Device.Type == dlpack.CUDA }
 	switch fromCPU, toCPU := source.tensor.Device.Type.OnCPU(), target.tensor.Device.Type.OnCPU(); {
@@ -80,10 +84,19 @@ func checkAlike(source, target *Place) error {
 			dlpack.Text("target_dtype", typeOf(t)), dlpack.Text("target_shape", shapeText(t)),
 		}
 	}
+	single, laned := byLanes(source, target)
 	switch {
-	case s.DataType != t.DataType || s.Packed() != t.Packed() && !(s.Device.Type.OnCPU() && t.Device.Type.OnCPU()):
-		return cureTypes(dlpack.Malformed(dlpack.TypesDiffer, values()...), source, target)
-	case s.NDim != t.NDim || s.Shape != t.Shape:
+	case s.DataType != t.DataType && laned == nil:
+		saying := dlpack.TypesDiffer
+		if s.DataType.Bits < 8 && t.DataType.Bits < 8 {
+			saying = dlpack.SmallTypesDiffer
+		}
+		return cureTypes(dlpack.Malformed(saying, values()...), source, target)
+	case isPadded(s) != isPadded(t) && !(s.Device.Type.OnCPU() && t.Device.Type.OnCPU()):
+		return dlpack.Malformed(dlpack.TypesDiffer, values()...).Cured(dlpack.Repack)
+	case laned != nil && !single.hasLanesOf(laned):
+		return refuseLanes(values(), source, target, single, laned)
+	case laned == nil && (s.NDim != t.NDim || s.Shape != t.Shape):
 		return cureShapes(dlpack.Malformed(dlpack.ShapesDiffer, values()...), source, target)
 	}
 	return nil
@@ -93,21 +106,28 @@ func checkAlike(source, target *Place) error {
 // of the source, if one is needed, does as well. Python adds how the source's library converts numbers.
 func cureTypes(r *dlpack.Refusal, source, target *Place) error {
 	s, t := &source.tensor, &target.tensor
-	if s.DataType == t.DataType {
-		return r.Cured(dlpack.Repack)
+	if isByte(s) && isPadded(t) && s.NBytes == packedBytes(t) {
+		return r.Cured(dlpack.Reinterpret, asItems(bytesOf(source), packed(t), t.Shape[:t.NDim], false, false)...)
+	}
+	if isByte(t) && isPadded(s) && t.NBytes == packedBytes(s) && t.Compact {
+		return r.Cured(dlpack.Reinterpret, asItems(dlpack.Target, packed(s), s.Shape[:s.NDim], false, false)...)
 	}
 	if !isByte(s) && !isByte(t) || s.NBytes != t.NBytes {
 		return r
 	}
-	object := dlpack.Source
-	switch {
-	case source.Swapped && !s.Compact:
-		object = dlpack.SourceBytes
-	case !s.Compact || s.Flags&dlpack.IsCopied != 0: // frombuffer would have to copy these
-		object = dlpack.SourceCopy
-	}
 	misaligned := isByte(s) && s.Compact && (source.Data+s.Offset)%t.DataType.Alignment() != 0
-	return r.Cured(dlpack.Reinterpret, asItems(object, t, t.Shape[:t.NDim], target.Swapped, misaligned)...)
+	return r.Cured(dlpack.Reinterpret, asItems(bytesOf(source), t, t.Shape[:t.NDim], target.Swapped, misaligned)...)
+}
+
+// bytesOf returns the source as frombuffer reads its bytes.
+func bytesOf(source *Place) dlpack.Word {
+	switch t := &source.tensor; {
+	case source.Swapped && !t.Compact:
+		return dlpack.SourceBytes
+	case !t.Compact || t.Flags&dlpack.IsCopied != 0: // frombuffer would have to copy these
+		return dlpack.SourceCopy
+	}
+	return dlpack.Source
 }
 
 // cureShapes adds a cure if shapes differ: how to reshape, repeat or leave out items.
@@ -279,19 +299,20 @@ func copyOnHost(source, target *Place, allocator Allocator) error {
 	return copyThroughScratch(target, bytes, allocator, func(memory unsafe.Pointer) error {
 		err := copyItems(memory, &source.Description, &source.tensor)
 		if err == nil && repack != nil {
-			repack(memory, int(source.tensor.Size), int(source.tensor.DataType.Bits))
+			items := max(source.tensor.Size, target.tensor.Size) // of the padded side, which has no lanes
+			repack(memory, int(items), int(source.tensor.DataType.Bits))
 		}
 		return dlpack.AddSubject(dlpack.OfSource, err)
 	})
 }
 
-// repacking returns the function that packs or pads the source's items, if exactly one side is packed. Otherwise it
+// repacking returns the function that packs or pads the source's items, if exactly one side is padded. Otherwise it
 // returns nil.
 func repacking(source, target *dlpack.Tensor) func(memory unsafe.Pointer, n, bits int) {
 	switch {
-	case source.Packed() == target.Packed():
+	case isPadded(source) == isPadded(target):
 		return nil
-	case target.Packed():
+	case isPadded(source):
 		return strided.Pack
 	}
 	return strided.Pad

@@ -24,29 +24,55 @@ func Unpack(dst, src unsafe.Pointer, first, n int) {
 // Pack packs n bytes in place: it keeps the lowest `bits` bits of each, fewer than 8, and puts them side by side from
 // the first byte on. The lowest bits of a byte come first, as DLPack packs items.
 func Pack(memory unsafe.Pointer, n, bits int) {
-	items := unsafe.Slice((*byte)(memory), n)
-	word, filled, packed := uint(0), 0, 0
-	for _, item := range items {
-		word |= uint(item) & (1<<bits - 1) << filled
+	items, gap := unsafe.Slice((*byte)(memory), n), 8-bits
+	ones, pairs, fours := every(bits, 16), every(2*bits, 32), every(4*bits, 64)
+	i, packed := 0, 0
+	for ; i+8 <= n; i, packed = i+8, packed+bits { // 8 items become 4 pairs, 2 fours, one word
+		x := *(*uint64)(unsafe.Add(memory, i))
+		x = x&ones | x>>gap&(ones<<bits)
+		x = x&pairs | x>>(2*gap)&(pairs<<(2*bits))
+		x = x&fours | x>>(4*gap)&(fours<<(4*bits))
+		*(*uint64)(unsafe.Add(memory, packed)) = x // ends before item i+8
+	}
+	x, filled := uint(0), 0
+	for ; i < n; i++ {
+		x |= uint(items[i]) & (1<<bits - 1) << filled
 		if filled += bits; filled >= 8 {
-			items[packed] = byte(word)
-			word, filled, packed = word>>8, filled-8, packed+1
+			items[packed] = byte(x)
+			x, filled, packed = x>>8, filled-8, packed+1
 		}
 	}
 	if filled > 0 {
-		items[packed] = byte(word)
+		items[packed] = byte(x)
 	}
 }
 
 // Pad undoes Pack in place: each of the n items gets a byte of its own, whose other bits are 0.
 func Pad(memory unsafe.Pointer, n, bits int) {
-	items := unsafe.Slice((*byte)(memory), n)
-	for i := n - 1; i >= 0; i-- {
+	items, gap := unsafe.Slice((*byte)(memory), n), 8-bits
+	i := n - 1
+	for ; i%8 != 7 && i >= 0; i-- {
 		at, first := i*bits/8, i*bits%8
-		word := uint(items[at])
+		x := uint(items[at])
 		if first+bits > 8 {
-			word |= uint(items[at+1]) << 8
+			x |= uint(items[at+1]) << 8
 		}
-		items[i] = byte(word >> first & (1<<bits - 1))
+		items[i] = byte(x >> first & (1<<bits - 1))
 	}
+	ones, pairs, fours := every(bits, 16), every(2*bits, 32), every(4*bits, 64)
+	for i -= 7; i >= 0; i -= 8 {
+		x := *(*uint64)(unsafe.Add(memory, i/8*bits))
+		x = x&fours | x<<(4*gap)&(fours<<32)
+		x = x&pairs | x<<(2*gap)&(pairs<<16)
+		*(*uint64)(unsafe.Add(memory, i)) = x&ones | x<<gap&(ones<<8)
+	}
+}
+
+// every returns a mask of the lowest `bits` bits of every `width` bits.
+func every(bits, width int) uint64 {
+	mask := uint64(1)<<bits - 1
+	for ; width < 64; width *= 2 {
+		mask |= mask << width
+	}
+	return mask
 }

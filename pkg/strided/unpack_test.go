@@ -81,6 +81,32 @@ func TestPackedItemsFollowEachOtherTheLowestBitsFirst(t *testing.T) {
 	}
 }
 
+func TestPackIsUndoneByPad(t *testing.T) {
+	random := rand.NewChaCha8([32]byte{})
+	for bits := 1; bits < 8; bits++ {
+		for n := range 70 {
+			memory := make([]byte, n) // of its own size, which the checker of pointers knows
+			random.Read(memory)
+			want := slices.Clone(memory)
+			packed := make([]byte, (n*bits+7)/8)
+			for i := range want {
+				want[i] &= 1<<bits - 1
+				for bit := range bits {
+					packed[(i*bits+bit)/8] |= want[i] >> bit & 1 << ((i*bits + bit) % 8)
+				}
+			}
+			Pack(unsafe.Pointer(unsafe.SliceData(memory)), n, bits)
+			if got := memory[:len(packed)]; !bytes.Equal(got, packed) {
+				t.Fatalf("%d of %d bits: %08b; want %08b", want, bits, got, packed)
+			}
+			Pad(unsafe.Pointer(unsafe.SliceData(memory)), n, bits)
+			if !bytes.Equal(memory, want) {
+				t.Fatalf("%d of %d bits: %d; want %d", n, bits, memory, want)
+			}
+		}
+	}
+}
+
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{}, uint8(0), uint8(0))
 	f.Add([]byte{0b10110010}, uint8(4), uint8(0))

@@ -146,10 +146,11 @@ written in place, and locked meanwhile.
 
 Both need the same shape (elements) and data type: unlike numpy.copyto, copy_into repeats and converts nothing.
 Strides and byte order may differ; a big-endian numpy array counts as its native type. The two may overlap: the target
-gets the items that the source had before. Items of less than a byte are packed, or stored one per byte, as the target
-stores them, if both are on the CPU. Either may be on the CPU or on CUDA; a target on CUDA has to be contiguous
-(row-major). copy_into waits for work queued on their streams, and returns when the items are copied. It keeps no
-reference to either; a capsule is consumed. A large copy uses several processors, and lets other threads run.
+gets the items that the source had before. Items of less than a byte are stored as the target stores them: packed
+("int4"), in pairs ("int4x2", half as many in the last dimension), or, if both are on the CPU, one per byte
+(ml_dtypes.int4). Either may be on the CPU or on CUDA; a target on CUDA has to be contiguous (row-major). copy_into
+waits for work queued on their streams, and returns when the items are copied. It keeps no reference to either; a
+capsule is consumed. A large copy uses several processors, and lets other threads run.
 
 Raises TypeError if one of the two shares no memory, ValueError if their shapes or data types differ, and BufferError
 if the target is read-only, has items that overlap each other, or exports a copy of its memory, or if the copy can't

@@ -150,12 +150,13 @@ def device_text(x: DLPackObject) -> str:
 
 AS_BYTES = 'dlpack.frombuffer(x, "uint8") shares the bytes'
 AS_COPIED_BYTES = 'dlpack.frombuffer(dlpack.asdlpack(x, copy=True), "uint8") has a copy of the bytes'
+SMALL_IN_ML_DTYPES = "int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn".split()  # less than a byte
 IN_ML_DTYPES = (
-    "bfloat16 int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn float8_e3m4 float8_e4m3 "
-    "float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"
+    "bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz "
+    "float8_e8m0fnu"
 )
 # The package that gives numpy a data type.
-INSTALLED = dict.fromkeys(IN_ML_DTYPES.split(), "ml_dtypes")
+INSTALLED = dict.fromkeys([*IN_ML_DTYPES.split(), *SMALL_IN_ML_DTYPES], "ml_dtypes")
 INSTALLED |= dict.fromkeys(["complex32", "bcomplex32"], "ml_dtypes 0.6")
 # Why x can't be exported: the attribute to blame, what is wrong with it, and a cure. C passes the key, error.reason.
 REFUSALS = {
@@ -307,6 +308,18 @@ def as_bytes(x: DLPackObject) -> str:
     return AS_BYTES if x._is_row_major else AS_COPIED_BYTES
 
 
+def as_unpacked(x: DLPackObject) -> str:
+    """Returns how to get the bytes of x, and before that, if its items are smaller than a byte, how numpy has them."""
+    name, _, lanes = x.dtype.partition("x")
+    if name not in SMALL_IN_ML_DTYPES:
+        return as_bytes(x)
+    if not lanes:
+        return f"dlpack.to(x, 'numpy') unpacks it, with ml_dtypes; {as_bytes(x)}"
+    *shape, last = x.shape or (1,)
+    room = f"a = numpy.empty({(*shape, last * int(lanes))}, ml_dtypes.{name})"
+    return f"{room}; dlpack.copy_into(x, a) unpacks it; {as_bytes(x)}"
+
+
 def refuse(x: DLPackObject, reason: str, kind: type[Exception] = BufferError) -> Exception:
     """Returns an error such as "readonly True: expected writable memory"."""
     attribute, expected, cure = REFUSALS[reason]
@@ -319,7 +332,7 @@ def refuse(x: DLPackObject, reason: str, kind: type[Exception] = BufferError) ->
         details["shape"] = x.shape
         said += f" of shape {x.shape}"
     elif cure is AS_BYTES:
-        cure = as_bytes(x)
+        cure = as_unpacked(x) if reason == "packed-for-numpy" else as_bytes(x)
         if reason in ("no-format", "no-typestr") and value in INSTALLED and not x._is_packed:
             cure = f"with {INSTALLED[value]} numpy.asarray(x) has it; {cure}"
     return refusal(kind, reason, f"{said}: {expected}", cure, **details)

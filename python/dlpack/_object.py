@@ -8,7 +8,7 @@ from time import sleep
 from . import _pickle
 from ._dlpack import _stop_deleters, asdlpack
 from ._docs import DOCS
-from ._errors import as_bytes, device_text, refuse
+from ._errors import as_unpacked, device_text, refuse
 from ._foreign import PROTOCOLS, bare, exception_text, type_name
 from ._refusals import IMMUTABLE, as_refusal, quoted, refusal
 
@@ -197,7 +197,7 @@ def type_of(x: DLPackObject) -> Any:
     name = x.dtype
 
     def none(why: str) -> Exception:
-        return refusal(BufferError, "not-in-numpy", f"dtype {name}: {why}", as_bytes(x), dtype=name)
+        return refusal(BufferError, "not-in-numpy", f"dtype {name}: {why}", as_unpacked(x), dtype=name)
 
     try:
         import ml_dtypes

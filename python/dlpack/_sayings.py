@@ -95,6 +95,10 @@ SAYINGS = {
     "unwritable": "the memory at {address} can't be written; expected an address that is mapped, and writable",
     "types-differ": "source is {source_dtype} {source_shape}, target is {target_dtype} {target_shape}; expected one "
     "data type, since nothing is converted",
+    "small-types-differ": "source is {source_dtype} {source_shape}, target is {target_dtype} {target_shape}; expected "
+    "one data type, packed, padded or in lanes, since no number is converted",
+    "lanes-differ": "source is {source_dtype} {source_shape}, target is {target_dtype} {target_shape}; expected "
+    "{expected} of the {single}",
     "shapes-differ": "source is {source_dtype} {source_shape}, target is {target_dtype} {target_shape}; expected one "
     "shape, since nothing is repeated",
     "repeated-items": "strides dimension {dimension} is 0: its {items} items are one; expected memory for each",
@@ -207,6 +211,8 @@ REASONS = {
     "open-shape": "second-open open-of-unknown open-beside-strides open-beside-zero",
     "indivisible": "indivisible-items indivisible-groups",
     "beyond-addresses": "too-far-elements too-far-bytes offset-beyond-last reach-beyond-last arrow-offset",
+    "types-differ": "small-types-differ",
+    "shapes-differ": "lanes-differ",
     "nulls": "null-items null-rows nulls-alone null-structures",
     "packed": "packed-strides packed-bits-strides",
     "byte-order": "big-endian swapped-on-device swapped-complex",

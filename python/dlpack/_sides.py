@@ -33,7 +33,8 @@ def sides_were_read(source: object, target: object, error: Exception) -> Excepti
     elif not cure and reason == "types-differ":
         cure = hint_for("data type", source, details.get("source_dtype", ""), details.get("target_dtype", ""))
     elif reason == "shapes-differ" and type(cure) is Cure and cure.key == "reinterpret":
-        cure = hint_for("shape", source, details.get("target_shape", "")) or cure
+        shape = details.get("expected" if details.get("single") == "source" else "target_shape", "")
+        cure = cure if details.get("single") == "target" else hint_for("shape", source, shape) or cure
     if is_taken_over(source) and type(cure) is Cure:
         cure = cure.for_capsule or cure
     used_up = "source" if is_used_up(source) else ""

@@ -258,4 +258,8 @@ def is_passed_on(error: BaseException) -> bool:
 
 def of_library(error: BaseException, x: DLPackObject, name: str) -> Exception:
     said = f"{name} refuses {tensor_text(x)}: {printable(exception_text(bare(error)))}"
-    return refusal(BufferError, "library-refuses", said, dtype=x.dtype, library=name)
+    cure = ""
+    if name == "torch" and x.dtype == "float4_e2m1fn" and x.ndim > 0 and x.shape[-1] % 2 == 0:
+        shape = (*x.shape[:-1], x.shape[-1] // 2)
+        cure = f"a = torch.empty({shape}, dtype=torch.float4_e2m1fn_x2); dlpack.copy_into(obj, a)"
+    return refusal(BufferError, "library-refuses", said, cure, dtype=x.dtype, library=name)

@@ -10,6 +10,8 @@ import os
 import stat
 from sys import modules  # the dict itself: sys loses it at exit
 
+from ._arguments import SMALL_INTS
+from ._errors import INSTALLED
 from ._foreign import MOST, NO_MEMORY, PROTOCOLS, is_a, is_numpy_scalar
 from ._refusals import Cure, cure_by_side
 
@@ -471,6 +473,8 @@ def of_numpy(name: str, dtype: Any, array: Any = None) -> str | None:
 def of_conversion(source: Any, given: str, wanted: str) -> str | None:
     """Hint for a source whose data type differs from that of the target."""
     kinds = classes_of(source)
+    if "x" in given or wanted.removeprefix("u") in SMALL_INTS:  # torch would convert the bytes of pairs
+        return None
     if "torch.Tensor" in kinds and hasattr(modules["torch"], wanted):
         return f"pass source.to(torch.{wanted})"
     if wanted not in NUMPYS:
@@ -478,6 +482,8 @@ def of_conversion(source: Any, given: str, wanted: str) -> str | None:
     if "numpy.ndarray" in kinds:
         return f"pass source.astype('{wanted}')"
     is_on_cpu = not hasattr(source, "__dlpack_device__") or source.__dlpack_device__()[0] == 1
+    if is_on_cpu and given.removesuffix(" (padded)") in INSTALLED:
+        return f"pass dlpack.to(source, 'numpy').astype('{wanted}')"
     if given not in NUMPYS or not is_on_cpu:
         return None
     return f"pass numpy.asarray(dlpack.asdlpack(source, copy=None)).astype('{wanted}')"

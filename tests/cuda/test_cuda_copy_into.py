@@ -3,6 +3,7 @@
 import itertools
 import mmap
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -209,6 +210,31 @@ def test_bits_behind_the_last_packed_item_stay_on_the_host_and_are_refused_on_a_
             copy_into(source, packed)
     copy_into(frombuffer(room, "int4", 8), from_pointer(address, 8, "int4", device="cuda:1", owner=memory))
     assert memory.bytes.tobytes() == room
+
+
+@with_driver
+def test_packed_items_become_pairs_on_their_way_to_a_device_and_back(driver):
+    memory, data = driver.allocate(8, 1), bytearray(range(8))
+    on_device = {
+        name: from_pointer(memory.address, shape, name, device="cuda:1", owner=memory)
+        for name, shape in {"int4": (2, 8), "int4x2": (2, 4)}.items()
+    }
+    on_host = {"int4": frombuffer(data, "int4", (2, 8)), "int4x2": frombuffer(data, "int4x2", (2, 4))}
+    for there, here in ("int4", "int4x2"), ("int4x2", "int4"):
+        memory.bytes[...] = 0
+        copy_into(on_host[here], on_device[there])
+        assert memory.bytes.tobytes() == bytes(range(8))
+        memory.bytes[...] = 9
+        copy_into(on_device[there], on_host[here])
+        assert bytes(data) == b"\x09" * 8
+        data[:] = range(8)
+    memory.bytes[...] = np.arange(8)
+    copy_into(on_device["int4"], on_device["int4x2"])
+    assert memory.bytes.tobytes() == bytes(range(8))
+    padded = np.zeros((2, 8), ml_dtypes.int4)
+    for sides in (padded, on_device["int4x2"]), (on_device["int4"], padded):
+        with pytest.raises(ValueError, match="pack or pad the items on the CPU"):
+            copy_into(*sides)
 
 
 @with_driver

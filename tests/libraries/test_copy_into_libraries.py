@@ -7,7 +7,9 @@ import pyarrow as pa
 import pytest
 import torch
 
-from dlpack import asdlpack, copy_into
+import dlpack
+from dlpack import asdlpack, copy_into, frombuffer
+from support.hints import hint_of
 
 
 def tensors():
@@ -109,3 +111,63 @@ def test_bfloat16_of_numpy_goes_into_torch_and_back():
     room = np.zeros(12, ml_dtypes.bfloat16)[::2]
     copy_into(tensor, room)
     assert room.astype("f4").tolist() == [0, 1, 2, 3, 4, 5]
+
+
+FLOAT4 = np.arange(16, dtype="u1").view(ml_dtypes.float4_e2m1fn).reshape(2, 8)  # each of its values
+
+
+def test_torchs_pairs_of_float4_hold_the_values_of_ml_dtypes():
+    """torch has no arithmetic for them, so their bytes tell: the first of a pair has the low bits."""
+    pairs = torch.empty((2, 4), dtype=torch.float4_e2m1fn_x2)
+    address = pairs.data_ptr()
+    copy_into(FLOAT4, pairs)
+    assert pairs.data_ptr() == address
+    codes = pairs.view(torch.uint8)
+    assert torch.stack([codes & 15, codes >> 4], -1).reshape(2, 8).tolist() == FLOAT4.view("u1").tolist()
+    back = np.zeros((2, 8), ml_dtypes.float4_e2m1fn)
+    copy_into(pairs, back)
+    assert back.astype("f4").tolist() == FLOAT4.astype("f4").tolist()
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x.T.contiguous().T, lambda x: torch.zeros((4, 8), dtype=torch.uint8)[::2, ::2]],
+    ids=["column-major", "every second"],
+)
+def test_torchs_pairs_of_any_layout_are_packed_and_back(view):
+    pairs = view(torch.zeros((2, 4), dtype=torch.uint8)).view(torch.float4_e2m1fn_x2)
+    packed = frombuffer(bytearray(8), "float4_e2m1fn", (2, 8))
+    copy_into(FLOAT4, pairs)
+    copy_into(pairs, packed)
+    assert bytes(packed) == bytes(b << 4 | a for a, b in FLOAT4.view("u1").reshape(-1, 2).tolist())
+    pairs.view(torch.uint8).zero_()
+    copy_into(packed, pairs)
+    back = np.zeros((2, 8), ml_dtypes.float4_e2m1fn)
+    copy_into(pairs, back)
+    assert back.tobytes() == FLOAT4.tobytes()
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_the_error_of_float4_for_torch_names_the_way(is_packed):
+    obj: object = FLOAT4
+    if is_packed:
+        obj = frombuffer(bytearray(8), "float4_e2m1fn", (2, 8))
+        copy_into(FLOAT4, obj)
+    with pytest.raises(BufferError) as caught:
+        dlpack.to(obj, "torch")
+    assert caught.value.reason == "library-refuses"
+    names = {"torch": torch, "dlpack": dlpack, "obj": obj}
+    exec(hint_of(str(caught.value)), names)
+    back = np.zeros((2, 8), ml_dtypes.float4_e2m1fn)
+    copy_into(names["a"], back)
+    assert back.tobytes() == FLOAT4.tobytes()
+    with pytest.raises(BufferError) as caught:
+        dlpack.to(np.zeros(3, ml_dtypes.float4_e2m1fn), "torch")  # of an odd number there are no pairs
+    assert hint_of(str(caught.value)) == ""
+
+
+def test_torchs_conversion_of_pairs_is_no_hint():
+    """It would convert their bytes."""
+    with pytest.raises(ValueError, match="one data type") as caught:
+        copy_into(torch.zeros(2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2), np.zeros(2, "f4"))
+    assert ".to(" not in str(caught.value)
