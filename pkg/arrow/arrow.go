@@ -35,6 +35,27 @@ type Source struct {
 	Protocol       string // the exporter's method, for errors
 	Schema, Arrays uint64
 	Count          int // number of arrays
+	Device         dlpack.Device
+	SyncEvent      uint64 // of an array on a device; on CUDA the address of an event's handle, 0 for none
+}
+
+// Producer returns the event that completes the memory in the place of a stream, or dlpack.UnknownStream.
+func (s *Source) Producer() (producer int64, err error) {
+	if s.SyncEvent == 0 || s.Device.Type == dlpack.CPU {
+		return dlpack.UnknownStream, nil
+	}
+	handle := s.SyncEvent // other devices have events of other kinds, which nobody waits for
+	m := memory{protocol: s.Protocol}
+	err = m.touch(func() error {
+		if s.Device.Type.OfCUDA() {
+			handle = load[uint64](&m, syncEvent, s.SyncEvent)
+		}
+		if producer = dlpack.Event(handle); producer == dlpack.UnknownStream {
+			return m.refuse(dlpack.NoEvent, dlpack.Address("address", handle))
+		}
+		return nil
+	})
+	return producer, err
 }
 
 // Metadata keys, and the extension types whose items DLPack can express.
@@ -67,7 +88,10 @@ type reader struct {
 // Describe describes a chunk, or an empty column if the source has no chunks. d.Text points to C's memory.
 func (s *Source) Describe(chunk int, d *dlpack.Description) error {
 	r := reader{memory: memory{protocol: s.Protocol}, d: d}
-	d.Device, d.Span = dlpack.Device{Type: dlpack.CPU}, -1
+	d.Device, d.Span = s.Device, -1
+	if d.Device.ID == -1 && d.Device.Type != dlpack.CUDA {
+		d.Device.ID = 0 // -1 means that devices of this type have no ids
+	}
 	array := uint64(0)
 	if chunk < s.Count {
 		array = s.chunk(chunk)
@@ -186,6 +210,10 @@ func (r *reader) buffers(n *node, expected int64, which dlpack.Word) (last uint6
 		return 0, r.malformed(n, "ArrowArray.null_count", a.NullCount, dlpack.NoneWithoutBitmap)
 	}
 	if r.nulls == 0 && a.NullCount != 0 && validity != 0 {
+		if r.d.Device.Type != dlpack.CPU {
+			return 0, dlpack.Unsupported(dlpack.NullsOnDevice, dlpack.Text("protocol", r.protocol),
+				dlpack.Number("nulls", a.NullCount), dlpack.Text("device", r.d.Device.String())).Cured(dlpack.FillNulls)
+		}
 		r.nulls = r.count - r.countBits(bitmap, validity, a.Offset+r.first, r.count)
 	}
 	return load[uint64](&r.memory, buffers, a.Buffers+8*uint64(expected-1)), nil
@@ -353,6 +381,10 @@ func (r *reader) items(n *node) error {
 	}
 	d.Nulls = r.nulls
 	offset := uint64(n.array.Offset + r.first)
+	if d.BitPacked && !d.Device.Type.OnCPU() {
+		return dlpack.Unsupported(dlpack.BitsOnDevice, dlpack.Text("field", d.Field), dlpack.Quoted("text", d.Text),
+			dlpack.Text("device", d.Device.String())).Cured(dlpack.CastWithLibrary)
+	}
 	if d.BitPacked {
 		d.Offset, d.FirstBit = offset/8, uint8(offset%8)
 		return nil

@@ -67,7 +67,8 @@ func (a *addresses) source(columns ...*column) *Source {
 	for _, column := range columns {
 		arrays = append(arrays, column.Array)
 	}
-	return &Source{"exporter", addressOf(a, columns[0].Schema), addressOf(a, arrays...), len(arrays)}
+	return &Source{Protocol: "exporter", Schema: addressOf(a, columns[0].Schema), Arrays: addressOf(a, arrays...),
+		Count: len(arrays), Device: dlpack.Device{Type: dlpack.CPU}}
 }
 
 func (a *addresses) tensor(size, length int64, json string) *column {

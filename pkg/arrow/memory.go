@@ -8,10 +8,11 @@ import (
 	"dlpack/pkg/foreign"
 )
 
-// The fields of an array's buffers, and of the first of them, the validity bitmap.
+// The fields of an array's buffers, of the first of them, the validity bitmap, and of a device array's event.
 const (
-	buffers = "ArrowArray.buffers"
-	bitmap  = "ArrowArray.buffers[0]"
+	buffers   = "ArrowArray.buffers"
+	bitmap    = "ArrowArray.buffers[0]"
+	syncEvent = "ArrowDeviceArray.sync_event"
 )
 
 // memory reads C's memory by address. It notes the field and the address for the error if a read faults.

@@ -237,10 +237,13 @@ func (d *Driver) copyFrom(source *Source, f func(queue) error) (err error) {
 	})
 }
 
-// wait makes a queue wait for the work on a stream of memory m, if that stream is known.
+// wait makes a queue wait for the work on a stream of memory m, if that stream is known, or for an event in its place.
 func (d *Driver) wait(own queue, m Memory, number int64) error {
 	if number == dlpack.UnknownStream {
 		return nil
+	}
+	if handle := dlpack.EventOf(number); handle != 0 {
+		return d.waitForEvent(own, handle)
 	}
 	return d.onStream("producer", number, m, func(from queue) error {
 		return d.orderQueues(from, own)

@@ -56,6 +56,14 @@ func operations() []operation {
 			m := f.add(attributes{0, deviceMemory, false, 1}, 1)
 			return f, func() error { return d.finish(m, 1) }
 		}},
+		{"order after an event", func(t *testing.T) (*fake, func() error) {
+			f, d, m, number := scene(t)
+			return f, func() error { return d.order(m, theirs(f), number(handleA)) }
+		}},
+		{"finish by an event", func(t *testing.T) (*fake, func() error) {
+			f, d, m, _ := scene(t)
+			return f, func() error { return d.finish(m, theirs(f)) }
+		}},
 		{"copy to the host", copied(primary(1), ints{3, 5}, ints{5, 1}, 0, -1)},
 		{"copy rows to the host", copied(0, ints{3, 5}, ints{50, 1}, 0, -1)},
 		{"copy reversed rows to the host", copied(0, ints{3, 5}, ints{-5, 1}, 0, -1)},

@@ -23,6 +23,11 @@ func Order(memory Memory, producer, consumer int64) error {
 }
 
 func (d *Driver) order(memory Memory, producer, consumer int64) error {
+	if dlpack.EventOf(producer) != 0 {
+		return explain(d.onStream("consumer", consumer, memory, func(to queue) error {
+			return d.wait(to, memory, producer)
+		}), dlpack.EventNotAwaited)
+	}
 	err := d.onStream("producer", producer, memory, func(from queue) error {
 		return d.onStream("consumer", consumer, memory, func(to queue) error {
 			return d.orderQueues(from, to)
@@ -34,9 +39,9 @@ func (d *Driver) order(memory Memory, producer, consumer int64) error {
 	return err
 }
 
-// Finish waits for the work on the producer's stream of CUDA's memory. Without a driver, nothing can be queued, so it
-// returns nil. If the driver isn't initialised, it returns nil for the legacy stream, which DLPack implies if nobody
-// names one. Any other stream was named by someone, perhaps before a fork: that is an error.
+// Finish waits for the work on the producer's stream of CUDA's memory, or for its event. Without a driver, nothing can
+// be queued, so it returns nil. If the driver isn't initialised, it returns nil for the legacy stream, which DLPack
+// implies if nobody names one. Any other stream was named by someone, perhaps before a fork: that is an error.
 func Finish(memory Memory, producer int64) error {
 	if !memory.Device.Type.OfCUDA() || producer == dlpack.UnknownStream {
 		return nil
@@ -55,6 +60,11 @@ func Finish(memory Memory, producer int64) error {
 }
 
 func (d *Driver) finish(memory Memory, producer int64) error {
+	if dlpack.EventOf(producer) != 0 {
+		return explain(d.inRelaxedMode(func() error {
+			return d.copyFrom(&Source{Memory: memory, Stream: producer}, func(queue) error { return nil })
+		}), dlpack.EventNotAwaited)
+	}
 	err := d.inRelaxedMode(func() error {
 		return d.onStream("producer", producer, memory, func(q queue) error {
 			if c, err := d.captureOf(q); err != nil || c.status != notCapturing {
@@ -169,6 +179,18 @@ func (d *Driver) orderQueues(from, to queue) error {
 		}
 		return d.within(to.context, func() error { return d.streamWaitEvent(to.stream, e) })
 	})
+}
+
+// waitForEvent makes a stream wait for another library's event. It refuses a stream in the capture of a graph, which the
+// wait would break.
+func (d *Driver) waitForEvent(to queue, handle uint64) error {
+	if !Readable(handle, 1) {
+		return dlpack.Malformed(dlpack.EventUnreadable, dlpack.Address("address", handle))
+	}
+	if c, err := d.captureOf(to); err != nil || c.status != notCapturing {
+		return first(err, captured(to))
+	}
+	return d.within(to.context, func() error { return d.streamWaitEvent(to.stream, event(handle)) })
 }
 
 // captureOf returns the capture that a stream is in. Asking breaks no capture.

@@ -232,7 +232,6 @@ func TestAStreamThatIsNoneIsMalformed(t *testing.T) {
 		{0xFFF, "why=unreadable-handle"},
 		{1 << 40, "why=unreadable-handle"},
 		{1<<63 - 1, "why=unreadable-handle"},
-		{1<<64 - 2, "why=unreadable-handle"},
 		{uint64(uintptr(unsafe.Pointer(readable))), "call=cuStreamGetCtx, result=CUDA_ERROR_400, why=call-failed"},
 	} {
 		f, d, m, number := scene(t)

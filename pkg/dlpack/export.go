@@ -1,5 +1,7 @@
 package dlpack
 
+import "math"
+
 // Stream numbers of the Python array API standard and of the CUDA array interface. Other numbers are handles.
 const (
 	NoOrder         = -1 // as the consumer's stream: order nothing
@@ -7,6 +9,23 @@ const (
 	LegacyStream    = 1  // CUDA's legacy default stream; None means it on CUDA
 	PerThreadStream = 2  // CUDA's per-thread default stream
 )
+
+// Event returns what stands in the place of a producer's stream if an event completes the memory: the event's handle,
+// negated. It is UnknownStream for a handle that no event has.
+func Event(handle uint64) int64 {
+	if handle < 2 || handle > math.MaxInt64 {
+		return UnknownStream
+	}
+	return -int64(handle)
+}
+
+// EventOf returns the handle of the event that stands in the place of a producer's stream, or 0 if none does.
+func EventOf(producer int64) uint64 {
+	if producer < NoOrder {
+		return uint64(-producer)
+	}
+	return 0
+}
 
 // CheckStream refuses a stream that the consumer's device does not have.
 func CheckStream(device Device, stream int64) error {
@@ -64,6 +83,9 @@ func CheckOrder(device Device, producer int64, hasConsumer bool, consumer int64)
 		return nil
 	}
 	saying, stream := OrderOfNoStream, producer
+	if EventOf(producer) != 0 {
+		return Unsupported(OrderOfEvent, Text("device", device.Type.String())).Cured(Synchronise)
+	}
 	if hasConsumer {
 		saying, stream = OrderOfStream, consumer
 	}

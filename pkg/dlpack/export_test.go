@@ -94,6 +94,35 @@ func TestTheOrderOfStreamsIsKeptOnCUDAAlone(t *testing.T) {
 	}
 }
 
+func TestAnEventStandsInTheProducersPlace(t *testing.T) {
+	for handle, want := range map[uint64]int64{2: -2, 1 << 47: -1 << 47, 1<<63 - 1: -1<<63 + 1, 0: 0, 1: 0, 1 << 63: 0} {
+		producer := Event(handle)
+		if producer != want || producer != UnknownStream && EventOf(producer) != handle {
+			t.Errorf("%#x: %d, %#x", handle, producer, EventOf(producer))
+		}
+	}
+	for _, producer := range []int64{UnknownStream, LegacyStream, PerThreadStream, NoOrder, 1 << 47} {
+		if handle := EventOf(producer); handle != 0 {
+			t.Errorf("stream %d is event %#x", producer, handle)
+		}
+	}
+	for _, device := range []DeviceType{CPU, CUDA, CUDAHost, ROCM, Metal} {
+		for _, hasConsumer := range []bool{true, false} {
+			want := ErrUnsupported
+			if device <= CUDAHost {
+				want = served
+			}
+			err := CheckOrder(Device{Type: device}, Event(64), hasConsumer, 7)
+			if got := kindOf(t, err, "order-of-event: device="+device.String(), "(synchronise)"); got != want {
+				t.Errorf("%s: %v", device, err)
+			}
+		}
+	}
+	if err := CheckOrder(Device{Type: ROCM}, Event(64), true, NoOrder); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestADeviceIsReachedAtOnceOrByACopy(t *testing.T) {
 	const shared, copied, refused = 0, 1, 2
 	for _, test := range []struct {

@@ -25,6 +25,7 @@ type Terms struct {
 	Target    dlpack.Device // device that the consumer wants; without HasTarget, the memory's own
 
 	Exports   bool // the consumer uses the memory now, in the order of its stream
+	Completes bool // with Exports: on any stream, so the work on the memory must end before
 	HasStream bool
 	Consumer  int64 // its stream, or dlpack.NoOrder; without HasStream it is None
 }
@@ -123,6 +124,8 @@ func order(d *dlpack.Description, t *dlpack.Tensor, producer int64, terms *Terms
 		return err
 	}
 	switch {
+	case terms.Completes:
+		return cuda.Finish(memoryOf(d, t), producer)
 	case terms.HasStream:
 		return cuda.Order(memoryOf(d, t), producer, terms.Consumer)
 	case t.Device.Type.OnCPU(): // the consumer may have no streams, such as numpy

@@ -344,7 +344,7 @@ func plainly(kind dlpack.Kind, empty bool, device dlpack.DeviceType, terms *Term
 	}
 	if terms.Exports && !is(target, dlpack.CPU) {
 		same := terms.Consumer == producer || terms.HasStream && terms.Consumer == -1
-		queued := producer != 0 && (terms.HasStream || producer != 1)
+		queued := producer != 0 && !terms.Completes && (terms.HasStream || producer != 1)
 		if !same && (!ofCUDA(target) || queued) {
 			return no(dlpack.ErrUnsupported)
 		}
@@ -369,7 +369,7 @@ var (
 		dlpack.ROCMHost, dlpack.Metal}
 )
 
-const mayCopy, mustCopy, hasTarget, exports, hasStream, fromCaller, fromDriver = 1, 3, 4, 8, 16, 32, 64
+const mayCopy, mustCopy, hasTarget, exports, hasStream, fromCaller, fromDriver, completes = 1, 3, 4, 8, 16, 32, 64, 128
 
 // checkRules fails the test where Prepare finds another outcome than plainly does.
 func checkRules(t *testing.T, layout, device, target, facts uint8, producer, consumer int64) {
@@ -379,6 +379,7 @@ func checkRules(t *testing.T, layout, device, target, facts uint8, producer, con
 	d := described(l.change, on(devices[int(device)%len(devices)]))
 	terms := &Terms{
 		MayCopy: has(mayCopy), MustCopy: has(mustCopy), Producer: max(producer, 0), Exports: has(exports),
+		Completes: has(exports | completes),
 		HasTarget: has(hasTarget), Target: dlpack.Device{Type: devices[int(target)%len(devices)]},
 		HasStream: has(hasStream), Consumer: consumer,
 	}
@@ -420,8 +421,8 @@ func TestEachHandoverIsWhatItsRulesSay(t *testing.T) {
 	for layout := range layouts {
 		for device := range devices {
 			for target := range devices {
-				for facts := range uint8(2 * fromDriver) {
-					if facts&hasTarget == 0 && target > 0 {
+				for facts := range 2 * completes {
+					if facts&hasTarget == 0 && target > 0 || facts&completes != 0 && facts&exports == 0 {
 						continue
 					}
 					consumers := []int64{0}
@@ -430,7 +431,7 @@ func TestEachHandoverIsWhatItsRulesSay(t *testing.T) {
 					}
 					for _, producer := range []int64{0, 1, 7} {
 						for _, consumer := range consumers {
-							checkRules(t, uint8(layout), uint8(device), uint8(target), facts, producer, consumer)
+							checkRules(t, uint8(layout), uint8(device), uint8(target), uint8(facts), producer, consumer)
 						}
 					}
 				}

@@ -42,7 +42,7 @@ func write(data uint64, d *dlpack.Description, t *dlpack.Tensor, stream int64, a
 	names := protocol.NamesElsewhere(t.DataType)
 	setText(answer.names.typestr[:], names.Typestr)
 	if !t.Device.Type.OnCPU() {
-		names = protocol.OtherNames{} // buffers and Arrow arrays are on the CPU
+		names.Format = "" // buffers are on the CPU
 	}
 	setText(answer.names.format[:], names.Format)
 	setText(answer.names.arrow[:], names.Arrow)

@@ -10,19 +10,41 @@ import (
 	"dlpack/pkg/handover"
 )
 
-func isArrow(request *C.struct_request) bool {
-	return request.protocol == C.PROTOCOL_ARROW_ARRAY || request.protocol == C.PROTOCOL_ARROW_STREAM
+// arrowProtocol returns the name of the request's protocol if it is one of Arrow's, or "".
+func arrowProtocol(request *C.struct_request) string {
+	switch request.protocol {
+	case C.PROTOCOL_ARROW_ARRAY:
+		return "__arrow_c_array__"
+	case C.PROTOCOL_ARROW_STREAM:
+		return "__arrow_c_stream__"
+	case C.PROTOCOL_ARROW_DEVICE_ARRAY:
+		return "__arrow_c_device_array__"
+	case C.PROTOCOL_ARROW_DEVICE_STREAM:
+		return "__arrow_c_device_stream__"
+	}
+	return ""
+}
+
+func sourceOf(request *C.struct_request) arrow.Source {
+	return arrow.Source{Protocol: arrowProtocol(request), Schema: uint64(request.schema), Arrays: uint64(request.arrays),
+		Count: int(request.array_count), Device: deviceOf(request.device), SyncEvent: uint64(request.sync_event)}
+}
+
+// producerOf returns the stream or the event that completes the request's memory.
+func producerOf(request *C.struct_request) (int64, error) {
+	if request.sync_event == 0 {
+		return int64(request.producer_stream), nil
+	}
+	source := sourceOf(request)
+	return source.Producer()
 }
 
 // readArrow describes the column in the request's arrays. It joins several arrays into one memory, which the answer
 // owns.
 func readArrow(request *C.struct_request, d *dlpack.Description, answer *C.struct_answer) error {
-	source := arrow.Source{Protocol: "__arrow_c_array__", Schema: uint64(request.schema), Arrays: uint64(request.arrays),
-		Count: int(request.array_count)}
-	if request.protocol == C.PROTOCOL_ARROW_STREAM {
-		source.Protocol = "__arrow_c_stream__"
-	}
-	if source.Count > 1 && request.terms.copy != C.COPY_NEVER {
+	source := sourceOf(request)
+	onCPU := source.Device.Type == dlpack.CPU
+	if source.Count > 1 && request.terms.copy != C.COPY_NEVER && onCPU {
 		return join(source, d, answer)
 	}
 	if err := source.Describe(0, d); err != nil || source.Count <= 1 {
@@ -32,7 +54,11 @@ func readArrow(request *C.struct_request, d *dlpack.Description, answer *C.struc
 	if err := d.Validate(new(dlpack.Tensor)); err != nil {
 		return err
 	}
-	return dlpack.Unsupported(dlpack.Chunks, dlpack.Text("protocol", source.Protocol)).Cured(dlpack.CopyChunks)
+	cure := dlpack.JoinWithLibrary
+	if onCPU {
+		cure = dlpack.CopyChunks
+	}
+	return dlpack.Unsupported(dlpack.Chunks, dlpack.Text("protocol", source.Protocol)).Cured(cure)
 }
 
 // join is a separate function because its source is allocated: readArrow allocates nothing if it joins nothing.

@@ -39,7 +39,9 @@ enum protocol {
     PROTOCOL_BUFFER,
     PROTOCOL_ARROW_ARRAY, /* uses schema and arrays, which Go reads; data is 0 */
     PROTOCOL_ARROW_STREAM,
-    PROTOCOL_MEMORY, /* frombuffer, from_pointer; strides in elements, at most one -1 in shape */
+    PROTOCOL_MEMORY,             /* frombuffer, from_pointer; strides in elements, at most one -1 in shape */
+    PROTOCOL_ARROW_DEVICE_ARRAY, /* as PROTOCOL_ARROW_ARRAY, on `device`, complete after sync_event */
+    PROTOCOL_ARROW_DEVICE_STREAM,
 };
 
 /* Bits of request.facts. */
@@ -52,18 +54,22 @@ enum fact {
     FACT_SPAN = 32,     /* span was given */
 };
 
-/* Stream numbers of the Python array API standard and of the CUDA array interface; other values are handles. */
+/* Stream numbers of the Python array API standard and of the CUDA array interface; other values are handles. A producer's
+ * stream below -1 is an event, which completes the memory: its handle, negated. */
 enum { STREAM_UNKNOWN = 0, STREAM_LEGACY = 1, STREAM_PER_THREAD = 2 };
 
 /* asdlpack(copy=...): False, None, True. */
 enum copy { COPY_NEVER, COPY_IF_NEEDED, COPY_ALWAYS };
+
+/* Consumers that get the memory now want it in the order of their stream, or all work on it to end before. */
+enum exports { EXPORTS_NOTHING, EXPORTS_ORDERED, EXPORTS_COMPLETE };
 
 /* Terms that the answer has to meet. */
 struct terms {
     int64_t stream;  /* __dlpack__(stream=...) if has_stream; else None */
     DLDevice target; /* __dlpack__(dl_device=...) or asdlpack(device=...), if has_target */
     uint8_t copy;    /* enum copy */
-    uint8_t exports; /* 1: a consumer gets the memory now, ordered for its stream */
+    uint8_t exports; /* enum exports */
     uint8_t has_stream, has_target;
 };
 
@@ -108,6 +114,7 @@ struct request {
     const char *long_format; /* a format of FORMAT_SIZE bytes or more, borrowed; else, and for typestrs, NULL */
     uint64_t schema, arrays; /* Arrow: addresses of an ArrowSchema, and of array_count consecutive ArrowArrays */
     int64_t array_count;
+    uint64_t sync_event;     /* Arrow: the first array's; the address of a CUevent on CUDA; 0: nothing to wait for */
     int64_t producer_stream; /* stream whose queued work completes the memory; 0: unknown, unless FACT_STREAM */
     struct request *into;    /* writable memory to copy this memory into; Go then answers status alone */
     struct terms terms;

@@ -84,7 +84,9 @@ func describe(request *C.struct_request, answer *C.struct_answer) error {
 	if err := read(request, &description, answer); err != nil {
 		return err
 	}
-	readTerms(request, &terms)
+	if err := readTerms(request, &terms); err != nil {
+		return err
+	}
 	if answer.memory != nil {
 		terms.MustCopy = false // the joined chunks are a copy already
 	}
@@ -124,7 +126,11 @@ func copyInto(request *C.struct_request, answer *C.struct_answer) error {
 	if err := read(request.into, &target.Description, answer); err != nil {
 		return handover.RefuseTarget(err)
 	}
-	source.Producer, target.Producer = int64(request.producer_stream), int64(request.into.producer_stream)
+	var err error
+	if source.Producer, err = producerOf(request); err != nil {
+		return dlpack.AddSubject(dlpack.OfSource, err)
+	}
+	target.Producer = int64(request.into.producer_stream) // Arrow's memory, which is read-only, is not a target
 	return handover.CopyInto(&source, &target, answerMemory{answer})
 }
 

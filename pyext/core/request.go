@@ -30,7 +30,7 @@ var (
 // read turns a request, which C has filled from a Python object, into a description, by the rules of its protocol. It
 // joins Arrow's chunks into memory that the answer owns.
 func read(request *C.struct_request, d *dlpack.Description, answer *C.struct_answer) error {
-	if isArrow(request) {
+	if arrowProtocol(request) != "" {
 		return readArrow(request, d, answer)
 	}
 	d.Device = deviceOf(request.device)
@@ -68,7 +68,7 @@ func read(request *C.struct_request, d *dlpack.Description, answer *C.struct_ans
 }
 
 // readTerms turns the terms of the request into those of package handover.
-func readTerms(request *C.struct_request, terms *handover.Terms) {
+func readTerms(request *C.struct_request, terms *handover.Terms) (err error) {
 	terms.MayCopy, terms.MustCopy = request.terms.copy != C.COPY_NEVER, request.terms.copy == C.COPY_ALWAYS
 	switch {
 	case request.protocol == C.PROTOCOL_CUDA_ARRAY_INTERFACE:
@@ -76,10 +76,11 @@ func readTerms(request *C.struct_request, terms *handover.Terms) {
 	case isPointer(request):
 		terms.Device = handover.FromCaller
 	}
-	terms.Producer = int64(request.producer_stream)
 	terms.HasTarget, terms.Target = request.terms.has_target != 0, deviceOf(request.terms.target)
-	terms.Exports = request.terms.exports != 0
+	terms.Exports, terms.Completes = request.terms.exports != 0, request.terms.exports == C.EXPORTS_COMPLETE
 	terms.HasStream, terms.Consumer = request.terms.has_stream != 0, int64(request.terms.stream)
+	terms.Producer, err = producerOf(request)
+	return err
 }
 
 // isPointer reports whether a caller passed an address (from_pointer). Only the caller knows what lies there.

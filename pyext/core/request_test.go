@@ -215,7 +215,7 @@ func TestAnAnswerSaysWhatOtherProtocolsCallTheType(t *testing.T) {
 		{asked{format: "bool", shape: []int64{3}}, "?", "|b1", "c"},
 		{asked{format: "bfloat16", shape: []int64{3}}, "", "", ""},
 		{asked{format: "float32x2", shape: []int64{3}}, "", "", ""},
-		{asked{format: "float64", shape: []int64{3}, device: onROCm}, "", "<f8", ""},
+		{asked{format: "float64", shape: []int64{3}, device: onROCm}, "", "<f8", "g"},
 		{asked{format: ">i2", shape: []int64{1}, copy: copyIfNeeded, data: []byte{1, 2}}, "h", "<i2", "s"},
 	} {
 		test.asked.protocol = memory

@@ -18,13 +18,12 @@ static DLPackObject *checked(PyObject *obj)
     return (DLPackObject *)obj;
 }
 
-/* Lets the default stream wait for the memory. -1: error. */
-static int order_before_default_stream(struct memory *self)
+int order_before_default_stream(struct memory *self)
 {
     if (needs_no_ordering(self)) {
         return 0;
     }
-    struct memory *ordered = object_meeting(self, &(struct terms){.exports = true});
+    struct memory *ordered = object_meeting(self, &(struct terms){.exports = EXPORTS_ORDERED});
     Py_XDECREF((PyObject *)ordered);
     return ordered == NULL ? -1 : 0;
 }

@@ -1,4 +1,5 @@
-/* export_arrow.c: exports a DLPackObject's memory by __arrow_c_array__, the Arrow PyCapsule interface.
+/* export_arrow.c: exports a DLPackObject's memory by __arrow_c_array__ and __arrow_c_device_array__, the Arrow PyCapsule
+ * interface.
  *
  * It is C because the structures of the Arrow C data interface are, and they are released on any thread, at any time.
  * Memory of several dimensions becomes a column of lists, whose child has the items. A consumer may move each structure
@@ -12,7 +13,8 @@
 
 struct block {
     struct ArrowSchema schema, schema_child, *schema_children[1];
-    struct ArrowArray array, array_child, *array_children[1];
+    struct ArrowDeviceArray outer; /* for the host only its array */
+    struct ArrowArray array_child, *array_children[1];
     atomic_int users;         /* the capsules, and the structures not yet released */
     atomic_int arrays;        /* those of them that are arrays: the last one releases the owner */
     PyObject *owner;          /* the DLPackObject, which keeps the memory alive */
@@ -70,11 +72,13 @@ static struct block *make_block(struct memory *self, PyObject *texts)
                    .release = release_schema,
                    .private_data = block},
         .schema_children = {&block->schema_child},
-        .array = {.length = size_of(&self->tensor),
-                  .n_buffers = 2,
-                  .buffers = block->buffers,
-                  .release = release_array,
-                  .private_data = block},
+        .outer = {.array = {.length = size_of(&self->tensor),
+                            .n_buffers = 2,
+                            .buffers = block->buffers,
+                            .release = release_array,
+                            .private_data = block},
+                  .device_id = self->tensor.device.device_type == kDLCPU ? -1 : self->tensor.device.device_id,
+                  .device_type = (int32_t)self->tensor.device.device_type},
         .array_children = {&block->array_child},
         .users = has_lists ? 6 : 4,
         .arrays = has_lists ? 2 : 1,
@@ -89,11 +93,11 @@ static struct block *make_block(struct memory *self, PyObject *texts)
         block->schema.metadata = block->texts + LIST_METADATA;
         block->schema.children = block->schema_children;
         block->schema.n_children = 1;
-        block->array_child = block->array;
-        block->array.length = self->tensor.shape[0];
-        block->array.n_buffers = 1;
-        block->array.children = block->array_children;
-        block->array.n_children = 1;
+        block->array_child = block->outer.array;
+        block->outer.array.length = self->tensor.shape[0];
+        block->outer.array.n_buffers = 1;
+        block->outer.array.children = block->array_children;
+        block->outer.array.n_children = 1;
     }
     return block;
 }
@@ -104,8 +108,8 @@ static void drop_structure(struct block *block, const void *structure)
     if (structure == &block->schema && block->schema.release != NULL) {
         block->schema.release(&block->schema);
     }
-    if (structure == &block->array && block->array.release != NULL) {
-        block->array.release(&block->array);
+    if (structure == &block->outer.array && block->outer.array.release != NULL) {
+        block->outer.array.release(&block->outer.array);
     }
     drop_user(block);
 }
@@ -126,6 +130,21 @@ static PyObject *make_capsule(struct block *block, void *structure, const char *
     return capsule;
 }
 
+/* Makes both capsules. */
+static PyObject *make_pair(struct memory *self, const char *name)
+{
+    PyObject *texts =
+        call_python(python.describe_column,
+                    Py_BuildValue("(OsO)", self, self->names.arrow, object_is_compact(self, 'C') ? Py_True : Py_False));
+    struct block *block = texts == NULL ? NULL : make_block(self, texts);
+    Py_XDECREF(texts);
+    if (block == NULL) {
+        return NULL;
+    }
+    PyObject *schema = make_capsule(block, &block->schema, "arrow_schema");
+    return Py_BuildValue("(NN)", schema, make_capsule(block, &block->outer.array, name));
+}
+
 PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *keywords)
 {
     PyObject *requested_schema; /* ignored, as the interface allows; the consumer converts */
@@ -134,17 +153,46 @@ PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *keyword
         return NULL;
     }
     struct memory *holder = cpu_tensor_of((DLPackObject *)self);
-    if (holder == NULL) {
+    return holder == NULL ? NULL : make_pair(holder, "arrow_array");
+}
+
+/* Like tensor_of, but a new reference, and waits for work on the memory to end. So no event is needed, whose release
+ * would need the driver. */
+static struct memory *complete_tensor_of(DLPackObject *self)
+{
+    struct memory *ordered = ordered_tensor_of(self);
+    if (ordered == NULL || ordered->tensor.device.device_type == kDLCPU) {
+        return ordered;
+    }
+    struct memory *complete = NULL;
+    switch (ordered->tensor.device.device_type) {
+    case kDLCUDA:
+    case kDLCUDAHost:
+    case kDLCUDAManaged:
+        complete = object_meeting(ordered, &(struct terms){.exports = EXPORTS_COMPLETE});
+        break;
+    default:
+        object_refuse(ordered, "no-arrow-device");
+    }
+    Py_DECREF((PyObject *)ordered);
+    return complete;
+}
+
+PyObject *object_arrow_c_device_array(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    PyObject *requested_schema, *name, *value; /* requested_schema is ignored, as above */
+    Py_ssize_t at = 0;
+    if (!PyArg_ParseTuple(args, "|O:__arrow_c_device_array__", &requested_schema)) {
         return NULL;
     }
-    PyObject *texts =
-        call_python(python.describe_column, Py_BuildValue("(OsO)", holder, holder->names.arrow,
-                                                          object_is_compact(holder, 'C') ? Py_True : Py_False));
-    struct block *block = texts == NULL ? NULL : make_block(holder, texts);
-    Py_XDECREF(texts);
-    if (block == NULL) {
-        return NULL;
+    while (keywords != NULL && PyDict_Next(keywords, &at, &name, &value)) {
+        if (value != Py_None && PyUnicode_CompareWithASCIIString(name, "requested_schema") != 0) {
+            check_in_python(python.refuse_in_words, Py_BuildValue("(sO)", "unknown-keyword", name));
+            return NULL;
+        }
     }
-    PyObject *schema = make_capsule(block, &block->schema, "arrow_schema");
-    return Py_BuildValue("(NN)", schema, make_capsule(block, &block->array, "arrow_array"));
+    struct memory *complete = complete_tensor_of((DLPackObject *)self);
+    PyObject *pair = complete == NULL ? NULL : make_pair(complete, "arrow_device_array");
+    Py_XDECREF((PyObject *)complete);
+    return pair;
 }

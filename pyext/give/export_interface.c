@@ -64,9 +64,18 @@ static PyObject *make_interface(DLPackObject *self, const char *attribute)
         return call_python(python.interface, PyTuple_Pack(1, holder));
     }
     struct memory *ordered = ordered_tensor_of(self);
-    return ordered == NULL
-               ? NULL
-               : call_python(python.interface, Py_BuildValue("(NL)", ordered, (long long)producer_stream(ordered)));
+    if (ordered == NULL) {
+        return NULL;
+    }
+    long long stream = producer_stream(ordered);
+    if (stream < 0) { /* an event; the interface has only streams */
+        stream = STREAM_LEGACY;
+        if (order_before_default_stream(ordered) < 0) {
+            Py_DECREF((PyObject *)ordered);
+            return NULL;
+        }
+    }
+    return call_python(python.interface, Py_BuildValue("(NL)", ordered, stream));
 }
 
 /* Turns a refusal into an AttributeError; other errors pass unchanged. */

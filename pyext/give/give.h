@@ -20,13 +20,17 @@ PyObject *exchange_api(void);
 /* Makes a managed tensor, of a delegate as its producer exports it now; the caller's. NULL: error. */
 DLManagedTensorVersioned *managed_tensor_of(DLPackObject *self);
 
+/* Lets the legacy default stream wait for the memory. -1: error. */
+int order_before_default_stream(struct memory *self);
+
 /* export_buffer.c: the type's slot bf_getbuffer */
 int object_get_buffer(PyObject *self, Py_buffer *view, int flags);
 
 /* export_interface.c: the three array interfaces; AttributeError if one doesn't apply */
 PyObject *get_interface(PyObject *self, void *attribute);
 
-/* export_arrow.c: DLPackObject.__arrow_c_array__ */
+/* export_arrow.c: DLPackObject.__arrow_c_array__ and __arrow_c_device_array__ */
 PyObject *object_arrow_c_array(PyObject *self, PyObject *args, PyObject *keywords);
+PyObject *object_arrow_c_device_array(PyObject *self, PyObject *args, PyObject *keywords);
 
 #endif

@@ -191,6 +191,8 @@ static PyMethodDef object_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))object_dlpack, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"__dlpack_device__", (PyCFunction)object_dlpack_device, METH_NOARGS, NULL},
     {"__arrow_c_array__", (PyCFunction)(void (*)(void))object_arrow_c_array, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"__arrow_c_device_array__", (PyCFunction)(void (*)(void))object_arrow_c_device_array, METH_VARARGS | METH_KEYWORDS,
+     NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -169,7 +169,9 @@ bool needs_no_ordering(const struct memory *self)
 static bool plain_terms(const struct memory *self, const struct export_arguments *arguments, struct terms *terms)
 {
     enum copy copy = COPY_IF_NEEDED;
-    *terms = (struct terms){.target = self->tensor.device, .exports = true, .has_stream = arguments->stream != NULL};
+    *terms = (struct terms){.target = self->tensor.device,
+                            .exports = EXPORTS_ORDERED,
+                            .has_stream = arguments->stream != NULL};
     if ((arguments->copy != NULL && !plain_copy(arguments->copy, &copy)) ||
         (arguments->dl_device != NULL && !plain_device(arguments->dl_device, &terms->target)) ||
         (terms->has_stream && !plain_int(arguments->stream, &terms->stream))) {
@@ -186,7 +188,7 @@ static bool plain_terms(const struct memory *self, const struct export_arguments
 HOT PyObject *export_tensor(struct memory *self, const struct export_arguments *arguments)
 {
     bool versioned, given = arguments->stream != NULL || arguments->dl_device != NULL || arguments->copy != NULL;
-    struct terms terms = {.exports = true, .copy = COPY_IF_NEEDED};
+    struct terms terms = {.exports = EXPORTS_ORDERED, .copy = COPY_IF_NEEDED};
     if (!plain_max_version(arguments->max_version, &versioned) || (given && !plain_terms(self, arguments, &terms))) {
         return export_in_python(self, arguments);
     }

@@ -31,10 +31,11 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
 /* names.<name> is the interned str "name", or "__name__". Made once, and never freed. */
 #define NAMES(NAME, DUNDER)                                                                                            \
     DUNDER(dlpack), DUNDER(dlpack_device), DUNDER(array_interface), DUNDER(array_struct),                              \
-        DUNDER(cuda_array_interface), DUNDER(arrow_c_array), DUNDER(arrow_c_stream), DUNDER(dlpack_c_exchange_api),    \
-        NAME(stream), NAME(max_version), NAME(dl_device), NAME(copy), NAME(owner), NAME(device), NAME(readonly),       \
-        NAME(shape), NAME(typestr), NAME(data), NAME(strides), NAME(offset), NAME(mask), NAME(version), NAME(dtype),   \
-        NAME(obj), NAME(pointer), NAME(cpu), NAME(base), NAME(to_dlpack), NAME(harden_mask), NAME(view)
+        DUNDER(cuda_array_interface), DUNDER(arrow_c_device_array), DUNDER(arrow_c_device_stream),                     \
+        DUNDER(arrow_c_array), DUNDER(arrow_c_stream), DUNDER(dlpack_c_exchange_api), NAME(stream), NAME(max_version), \
+        NAME(dl_device), NAME(copy), NAME(owner), NAME(device), NAME(readonly), NAME(shape), NAME(typestr),            \
+        NAME(data), NAME(strides), NAME(offset), NAME(mask), NAME(version), NAME(dtype), NAME(obj), NAME(pointer),     \
+        NAME(cpu), NAME(base), NAME(to_dlpack), NAME(harden_mask), NAME(view)
 
 #define MEMBER(name) *name
 extern struct names {

@@ -1,4 +1,5 @@
-/* arrow.c: takes over the results of __arrow_c_array__ and __arrow_c_stream__, the Arrow PyCapsule interface.
+/* arrow.c: takes over the results of the Arrow PyCapsule interface: __arrow_c_array__, __arrow_c_stream__, and the same
+ * for devices.
  *
  * It is C because C callbacks read streams and release all structures, without Go. A request holds only the addresses
  * of the structures, which Go reads. */
@@ -16,6 +17,17 @@ struct held {
 };
 
 static const char held_name[] = "dlpack.held";
+
+/* A stream of either kind. A device stream has its device type before the same callbacks, which get the whole stream. */
+struct stream {
+    int32_t device_type;
+    struct ArrowArrayStream host;
+    bool has_devices; /* behind the standard's fields */
+};
+_Static_assert(offsetof(struct stream, host) == offsetof(struct ArrowDeviceArrayStream, get_schema) &&
+                   sizeof(struct ArrowArrayStream) + offsetof(struct stream, host) ==
+                       sizeof(struct ArrowDeviceArrayStream),
+               "both kinds of streams have the same callbacks");
 
 static void release_held(PyObject *capsule)
 {
@@ -81,6 +93,14 @@ static int check_rows(PyObject *obj, const struct held *held)
     return check_in_python(python.check_rows, Py_BuildValue("OL", obj, (long long)rows));
 }
 
+/* Adds the device of an array's memory, and its event, which Go reads. */
+static void request_device(struct request *request, const struct ArrowDeviceArray *array)
+{
+    int32_t id = array->device_id == (int32_t)array->device_id ? (int32_t)array->device_id : INT32_MIN;
+    request->device = (DLDevice){array->device_type, id};
+    request->sync_event = (uint64_t)(uintptr_t)array->sync_event;
+}
+
 static void request_arrow(struct request *request, enum protocol protocol, const struct held *held)
 {
     request_init(request, protocol);
@@ -91,29 +111,35 @@ static void request_arrow(struct request *request, enum protocol protocol, const
 
 /* Moves both structures out of their capsules. If two threads take one capsule, one gets its release, and the other
  * NULL, which Go refuses. */
-static int take_pair(struct reading *reading, PyObject *pair)
+static int take_pair(struct reading *reading, PyObject *pair, enum protocol protocol)
 {
+    bool has_device = protocol == PROTOCOL_ARROW_DEVICE_ARRAY;
+    const char *name = has_device ? "arrow_device_array" : "arrow_array";
     bool is_pair = PyTuple_Check(pair) && PyTuple_Size(pair) == 2;
     PyObject *schema = is_pair ? PyTuple_GetItem(pair, 0) : NULL, *array = is_pair ? PyTuple_GetItem(pair, 1) : NULL;
-    if (!PyCapsule_IsValid(schema, "arrow_schema") || !PyCapsule_IsValid(array, "arrow_array")) {
-        return check_in_python(python.refuse_in_words, Py_BuildValue("(sO)", "no-arrow-pair", pair));
+    if (!PyCapsule_IsValid(schema, "arrow_schema") || !PyCapsule_IsValid(array, name)) {
+        return check_in_python(python.refuse_in_words,
+                               Py_BuildValue("(sssO)", "no-arrow-pair", reading->protocol, name, pair));
     }
     struct held *held = hold_structures(reading);
     if (held == NULL || next_array(held) == NULL) {
         return -1;
     }
     struct ArrowSchema *given_schema = PyCapsule_GetPointer(schema, "arrow_schema");
-    struct ArrowArray *given_array = PyCapsule_GetPointer(array, "arrow_array");
+    struct ArrowArray *given_array = PyCapsule_GetPointer(array, name); /* the beginning of an ArrowDeviceArray */
     held->schema = *given_schema;
     held->schema.release = __atomic_exchange_n(&given_schema->release, NULL, __ATOMIC_ACQ_REL);
     held->arrays[0] = *given_array;
     held->arrays[0].release = __atomic_exchange_n(&given_array->release, NULL, __ATOMIC_ACQ_REL);
     held->count = 1;
-    request_arrow(&reading->request, PROTOCOL_ARROW_ARRAY, held);
+    request_arrow(&reading->request, protocol, held);
+    if (has_device) {
+        request_device(&reading->request, (struct ArrowDeviceArray *)given_array);
+    }
     return check_rows(reading->obj, held);
 }
 
-static int check_stream(const struct ArrowArrayStream *stream)
+static int check_stream(const struct reading *reading, const struct ArrowArrayStream *stream)
 {
     const char *null = stream->release == NULL      ? "ArrowArrayStream.release"
                        : stream->get_schema == NULL ? "ArrowArrayStream.get_schema"
@@ -123,22 +149,24 @@ static int check_stream(const struct ArrowArrayStream *stream)
         return 0;
     }
     const char *key = stream->release == NULL ? "released-stream" : "no-callback";
-    return check_in_python(python.refuse_in_words, Py_BuildValue("(ss)", key, null));
+    return check_in_python(python.refuse_in_words, Py_BuildValue("(sss)", key, reading->protocol, null));
 }
 
 /* Gets the schema from the stream, or if that is NULL the next array. Releases the GIL during the callbacks: the
  * producer may wait for a thread that runs Python. They get the stream itself, and may release it. */
-static int call_stream(struct ArrowArrayStream *stream, struct ArrowSchema *schema, struct ArrowArray *array)
+static int call_stream(const struct reading *reading, struct stream *whole, struct ArrowSchema *schema,
+                       struct ArrowDeviceArray *chunk)
 {
-    if (check_stream(stream) < 0) {
+    struct ArrowArrayStream *stream = &whole->host, *self = whole->has_devices ? (void *)whole : stream;
+    if (check_stream(reading, stream) < 0) {
         return -1;
     }
     int code;
     const char *said = NULL;
     Py_BEGIN_ALLOW_THREADS
-    code = schema != NULL ? stream->get_schema(stream, schema) : stream->get_next(stream, array);
+    code = schema != NULL ? stream->get_schema(self, schema) : stream->get_next(self, &chunk->array);
     if (code != 0 && stream->release != NULL && stream->get_last_error != NULL) {
-        said = stream->get_last_error(stream);
+        said = stream->get_last_error(self);
     }
     Py_END_ALLOW_THREADS
     if (code == 0) {
@@ -146,17 +174,18 @@ static int call_stream(struct ArrowArrayStream *stream, struct ArrowSchema *sche
     }
     Py_ssize_t length = said == NULL ? 0 : (Py_ssize_t)strnlen(said, 300);
     return check_in_python(python.refuse_in_words,
-                           Py_BuildValue("(ssiyy#)", said == NULL ? "callback-failed" : "callback-said",
-                                         schema != NULL ? "get_schema" : "get_next", code, strerror(code), said,
-                                         length));
+                           Py_BuildValue("(sssiyy#)", said == NULL ? "callback-failed" : "callback-said",
+                                         reading->protocol, schema != NULL ? "get_schema" : "get_next", code,
+                                         strerror(code), said, length));
 }
 
 /* Gets the next chunk that has items. 1: there is one; 0: the stream has ended; -1: error. */
-static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *array)
+static int get_next(const struct reading *reading, struct stream *stream, struct ArrowDeviceArray *chunk)
 {
+    struct ArrowArray *array = &chunk->array;
     for (;;) {
-        *array = (struct ArrowArray){0};
-        if (PyErr_CheckSignals() < 0 || call_stream(stream, NULL, array) < 0) {
+        *chunk = (struct ArrowDeviceArray){.device_type = stream->device_type};
+        if (PyErr_CheckSignals() < 0 || call_stream(reading, stream, NULL, chunk) < 0) {
             return -1;
         }
         if (array->release == NULL || array->length != 0) {
@@ -168,48 +197,64 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *array)
     }
 }
 
-/* Reads all chunks; if copying is forbidden, only two, which are already too many. */
-static int read_stream(struct reading *reading, struct ArrowArrayStream *stream)
+/* Reads all chunks. If they can't be joined, reads only two, which are already too many. */
+static int read_stream(struct reading *reading, struct stream *stream, enum protocol protocol)
 {
+    struct ArrowDeviceArray chunk, first = {.device_type = stream->device_type};
+    bool joins = reading->terms.copy != COPY_NEVER && stream->device_type == kDLCPU;
     struct held *held = hold_structures(reading);
     if (held == NULL) {
         return -1;
     }
-    if (call_stream(stream, &held->schema, NULL) < 0) {
+    if (call_stream(reading, stream, &held->schema, NULL) < 0) {
         held->schema.release = NULL;
         return -1;
     }
     int found;
     do {
         struct ArrowArray *array = next_array(held);
-        found = array == NULL ? -1 : get_next(stream, array);
-        held->count += found > 0;
-    } while (found > 0 && !(reading->terms.copy == COPY_NEVER && held->count == 2));
+        found = array == NULL ? -1 : get_next(reading, stream, &chunk);
+        if (found > 0) {
+            *array = chunk.array;
+            first = held->count == 0 ? chunk : first;
+            held->count++;
+            if (chunk.device_type != stream->device_type) {
+                return check_in_python(python.refuse_in_words,
+                                       Py_BuildValue("(ssii)", "device-of-chunk", reading->protocol,
+                                                     (int)chunk.device_type, (int)stream->device_type));
+            }
+        }
+    } while (found > 0 && (joins || held->count < 2));
     if (found < 0) {
         return -1;
     }
-    request_arrow(&reading->request, PROTOCOL_ARROW_STREAM, held);
+    request_arrow(&reading->request, protocol, held);
+    request_device(&reading->request, &first);
     return found > 0 ? 0 : check_rows(reading->obj, held);
 }
 
 /* Moves the stream out of its capsule, as take_pair does, then reads and releases it. */
-static int take_stream(struct reading *reading, PyObject *capsule)
+static int take_stream(struct reading *reading, PyObject *capsule, enum protocol protocol)
 {
-    static const char name[] = "arrow_array_stream";
+    bool has_devices = protocol == PROTOCOL_ARROW_DEVICE_STREAM;
+    const char *name = has_devices ? "arrow_device_array_stream" : "arrow_array_stream";
     if (!PyCapsule_IsValid(capsule, name)) {
-        return check_in_python(python.refuse_in_words, Py_BuildValue("(sO)", "no-arrow-stream", capsule));
+        return check_in_python(python.refuse_in_words,
+                               Py_BuildValue("(sssO)", "no-arrow-stream", reading->protocol, name, capsule));
     }
-    struct ArrowArrayStream *given = PyCapsule_GetPointer(capsule, name), stream = *given;
-    if (check_stream(given) < 0) {
+    char *structure = PyCapsule_GetPointer(capsule, name);
+    struct ArrowArrayStream *given = (void *)(structure + (has_devices ? offsetof(struct stream, host) : 0));
+    struct stream stream = {has_devices ? *(int32_t *)structure : kDLCPU, *given, has_devices};
+    if (check_stream(reading, given) < 0) {
         return -1;
     }
-    stream.release = __atomic_exchange_n(&given->release, NULL, __ATOMIC_ACQ_REL);
-    int read = read_stream(reading, &stream);
+    stream.host.release = __atomic_exchange_n(&given->release, NULL, __ATOMIC_ACQ_REL);
+    int read = read_stream(reading, &stream, protocol);
     struct pending pending;
     set_aside(&pending);
     Py_BEGIN_ALLOW_THREADS
-    if (stream.release != NULL) {
-        stream.release(&stream);
+    if (stream.host.release != NULL) {
+        stream.host.release(has_devices ? (void *)&stream : &stream.host);
     }
     Py_END_ALLOW_THREADS
     put_back(&pending);
@@ -217,7 +262,8 @@ static int take_stream(struct reading *reading, PyObject *capsule)
 }
 
 /* Takes the result of obj.name(). 1: taken; 0: absent or None; -1: error. */
-static int take_exported(struct reading *reading, PyObject *name, int (*take)(struct reading *, PyObject *))
+static int take_exported(struct reading *reading, PyObject *name,
+                         int (*take)(struct reading *, PyObject *, enum protocol), enum protocol protocol)
 {
     PyObject *method;
     int found = optional_attribute(reading->obj, name, &method);
@@ -227,22 +273,32 @@ static int take_exported(struct reading *reading, PyObject *name, int (*take)(st
     PyObject *exported = PyObject_CallNoArgs(method);
     Py_DECREF(method);
     if (exported == NULL) {
-        bool has_other = take == take_pair; /* the stream */
+        bool has_other = protocol == PROTOCOL_ARROW_ARRAY; /* the stream */
         return has_other
                    ? check_in_python(python.streams_instead, Py_BuildValue("(ON)", reading->obj, take_exception()))
                    : -1;
     }
-    found = take(reading, exported) < 0 ? -1 : 1;
+    found = take(reading, exported, protocol) < 0 ? -1 : 1;
     drop_capsule(exported);
     return found;
 }
 
+int read_arrow_device_array(struct reading *reading)
+{
+    return take_exported(reading, names.arrow_c_device_array, take_pair, PROTOCOL_ARROW_DEVICE_ARRAY);
+}
+
+int read_arrow_device_stream(struct reading *reading)
+{
+    return take_exported(reading, names.arrow_c_device_stream, take_stream, PROTOCOL_ARROW_DEVICE_STREAM);
+}
+
 int read_arrow_array(struct reading *reading)
 {
-    return take_exported(reading, names.arrow_c_array, take_pair);
+    return take_exported(reading, names.arrow_c_array, take_pair, PROTOCOL_ARROW_ARRAY);
 }
 
 int read_arrow_stream(struct reading *reading)
 {
-    return take_exported(reading, names.arrow_c_stream, take_stream);
+    return take_exported(reading, names.arrow_c_stream, take_stream, PROTOCOL_ARROW_STREAM);
 }

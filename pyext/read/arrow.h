@@ -1,4 +1,4 @@
-/* arrow.h: the structures of the Arrow C data and C stream interfaces, with the standard's layout and names. */
+/* arrow.h: the structures of the Arrow C data, C stream and C device interfaces, with the standard's layout and names. */
 #ifndef ARROW_H
 #define ARROW_H
 
@@ -26,6 +26,23 @@ struct ArrowArrayStream {
     int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
     const char *(*get_last_error)(struct ArrowArrayStream *);
     void (*release)(struct ArrowArrayStream *);
+    void *private_data;
+};
+
+struct ArrowDeviceArray {
+    struct ArrowArray array; /* its release frees the event as well */
+    int64_t device_id;       /* -1: devices of this type have no ids */
+    int32_t device_type;     /* a DLDeviceType */
+    void *sync_event;        /* on CUDA a CUevent *; NULL: there is nothing to wait for */
+    int64_t reserved[3];
+};
+
+struct ArrowDeviceArrayStream {
+    int32_t device_type;
+    int (*get_schema)(struct ArrowDeviceArrayStream *, struct ArrowSchema *out);
+    int (*get_next)(struct ArrowDeviceArrayStream *, struct ArrowDeviceArray *out);
+    const char *(*get_last_error)(struct ArrowDeviceArrayStream *);
+    void (*release)(struct ArrowDeviceArrayStream *);
     void *private_data;
 };
 

@@ -25,7 +25,7 @@ void explain_refusal(const struct reading *reading)
 
 void explain_read_stream(const struct reading *reading)
 {
-    if (reading->protocol != NULL && strcmp(reading->protocol, "__arrow_c_stream__") == 0) {
+    if (reading->protocol != NULL && strstr(reading->protocol, "stream") != NULL) {
         check_in_python(python.stream_failed, Py_BuildValue("(ON)", reading->obj, take_exception()));
     }
 }
@@ -40,6 +40,8 @@ int read_by_protocols(struct reading *reading)
         {"__array_struct__", read_array_struct},
         {"__cuda_array_interface__", read_cuda_array_interface},
         {"buffer", read_buffer},
+        {"__arrow_c_device_array__", read_arrow_device_array}, /* the host's methods may copy from a device */
+        {"__arrow_c_device_stream__", read_arrow_device_stream},
         {"__arrow_c_array__", read_arrow_array},
         {"__arrow_c_stream__", read_arrow_stream},
         {"to_dlpack", read_to_dlpack},

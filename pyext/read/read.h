@@ -31,6 +31,8 @@ int lock_buffer(struct reading *reading); /* for an object that is known to have
 int read_array_interface(struct reading *reading);
 int read_array_struct(struct reading *reading);
 int read_cuda_array_interface(struct reading *reading);
+int read_arrow_device_array(struct reading *reading);
+int read_arrow_device_stream(struct reading *reading);
 int read_arrow_array(struct reading *reading);
 int read_arrow_stream(struct reading *reading);
 int read_to_dlpack(struct reading *reading);

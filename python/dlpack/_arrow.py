@@ -32,7 +32,8 @@ def check_rows(obj: Any, rows: int) -> Exception | None:
 
 
 AS_ARRAY = Cure("pass numpy.asarray(obj)")
-ARROW = "__arrow_c_array__", "__arrow_c_stream__"
+STREAMS = "__arrow_c_device_stream__", "__arrow_c_stream__"
+ARROW = "__arrow_c_array__", "__arrow_c_device_array__", *STREAMS
 BY_ITEMS = "format", "typestr"  # fields whose errors have a hint that depends on the items
 
 
@@ -53,7 +54,7 @@ def explain(obj: object, protocol: str, error: Exception) -> Exception:
         if cure != old._cure or old is not error:
             error = reworded(error, cure=cure)
         error.details["protocol"] = protocol  # type: ignore[attr-defined]
-    return stream_failed(obj, error) if protocol == "__arrow_c_stream__" else error
+    return stream_failed(obj, error) if protocol in STREAMS else error
 
 
 def describe_column(x: DLPackObject, letter: str, is_compact: bool) -> bytes | Exception:
@@ -91,14 +92,13 @@ ITEMS = {letter: letter.encode().ljust(88, b"\0") for letter in "csilCSILefg"}
 BOOLEANS = (b"c".ljust(8, b"\0") + extension("arrow.bool8", "")).ljust(88, b"\0")
 
 
-def is_read_once(obj: object) -> bool:
-    """True if obj is an Arrow stream and not a container: reading it may consume it."""
-    if not hasattr(obj, "__arrow_c_stream__"):
-        return False
-    for name in "__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__len__":
-        if hasattr(obj, name):
-            return False
-    return True
+def read_once_by(obj: object) -> str | None:
+    """Returns obj's protocol if obj is an Arrow stream and not a container: reading it may consume it."""
+    stream = next((name for name in STREAMS if hasattr(obj, name)), None)
+    if stream is None:
+        return None
+    others = "__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__arrow_c_device_array__"
+    return None if any(hasattr(obj, name) for name in (*others, "__len__")) else stream
 
 
 def streams_instead(obj: object, error: BaseException) -> BaseException | None:
@@ -119,7 +119,7 @@ def stream_failed(obj: object, error: Exception) -> Exception:
 
 def stream_was_read(obj: object, error: Exception) -> Exception:
     """Adds to an error that obj's stream is used up, if it can be read only once."""
-    if type(error) not in (BufferError, ValueError) or not is_read_once(obj):
+    if type(error) not in (BufferError, ValueError) or not read_once_by(obj):
         return error
     note = "; before that make this stream anew, if it can be read only once: it has been read"
     return reworded(error, note=note)

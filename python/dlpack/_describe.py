@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._arrow import is_read_once
+from ._arrow import read_once_by
 from ._dlpack import DLPackObject, _inspect, _structure_reader, asdlpack
 from ._errors import device_text
 from ._foreign import bare, printable
@@ -42,8 +42,9 @@ def describe(obj: object, /) -> dict[str, Any]:
     ((2, 3), 'uint8', 'C')
     """
     about = Description(owner=type_name(obj))
-    if is_read_once(obj):
-        about.update(protocol="__arrow_c_stream__", refused="it can be read only once, so it is not read")
+    protocol = read_once_by(obj)
+    if protocol:
+        about.update(protocol=protocol, refused="it can be read only once, so it is not read")
         return about
     try:
         if type(obj) is Capsule:

@@ -198,6 +198,14 @@ Return (schema capsule, array capsule) of the Arrow PyCapsule interface, for con
 
 Memory of several dimensions is exported as arrow.fixed_shape_tensor, bool as arrow.bool8. requested_schema is
 ignored, as the interface allows. Raises BufferError if Arrow can't describe the memory.""",
+    "__arrow_c_device_array__": """\
+__arrow_c_device_array__($self, requested_schema=None, **kwargs)
+--
+
+Return (schema capsule, device array capsule), as __arrow_c_array__ does, for memory of the CPU or of CUDA.
+
+Waits until the work on CUDA memory has ended; sync_event is NULL. Raises NotImplementedError for a keyword that
+is not None, as the interface says.""",
     "_inspect": "Returns (name, tensor or None) of a capsule, for dlpack.describe, without consuming it.",
     "_connect": "Gives the extension, by name, the Python functions that it calls.",
     "_import": "Imports a capsule from the producer of a DLPackObject; returns the tensor, or the error.",

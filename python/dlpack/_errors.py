@@ -167,6 +167,11 @@ REFUSALS = {
         "the CPU can't read this memory",
         'asdlpack(x, device="cpu", copy=None) copies it to the host',
     ),
+    "no-arrow-device": (
+        "device",
+        "expected memory of the CPU or of CUDA, whose work can be waited for",
+        "copy it with the library that owns it",
+    ),
     "not-allocated": (
         "device",
         "managed_tensor_allocator allocates memory of the CPU alone",
@@ -223,15 +228,20 @@ REFUSALS_OF_C: dict[str, tuple[Any, ...]] = {
         "torch.Tensor has its negative bit set (is_neg): its items are stored negated, which DLPack can't say",
         "pass obj.resolve_neg()",
     ),
+    "unknown-keyword": (
+        NotImplementedError,
+        "unknown-keyword",
+        "__arrow_c_device_array__: unknown keyword {found}; expected None",
+    ),
     "no-arrow-pair": (
         ValueError,
         "wrong-answer",
-        '__arrow_c_array__: expected a tuple of two capsules, "arrow_schema" and "arrow_array", got {found}',
+        '{protocol}: expected a tuple of two capsules, "arrow_schema" and "{capsule}", got {found}',
     ),
     "no-arrow-stream": (
         ValueError,
         "wrong-answer",
-        '__arrow_c_stream__: expected a capsule "arrow_array_stream", got {found}',
+        '{protocol}: expected a capsule "{capsule}", got {found}',
     ),
     "no-array-struct": (ValueError, "wrong-answer", "__array_struct__: expected a capsule without a name, got {found}"),
     "not-two": (ValueError, "array-interface", "__array_struct__: its field two is {value}, expected 2"),
@@ -256,18 +266,23 @@ REFUSALS_OF_C: dict[str, tuple[Any, ...]] = {
     "released-stream": (
         ValueError,
         "released",
-        "__arrow_c_stream__: {field} is NULL; expected a stream that was not released or moved before",
+        "{protocol}: {field} is NULL; expected a stream that was not released or moved before",
     ),
-    "no-callback": (ValueError, "null-pointer", "__arrow_c_stream__: {field} is NULL; expected a function"),
+    "no-callback": (ValueError, "null-pointer", "{protocol}: {field} is NULL; expected a function"),
+    "device-of-chunk": (
+        ValueError,
+        "wrong-answer",
+        "{protocol}: device_type of a chunk is {found}; expected {expected}, that of its stream",
+    ),
     "callback-failed": (
         BufferError,
         "callback-failed",
-        "__arrow_c_stream__: {call} failed with errno {errno} ({meaning})",
+        "{protocol}: {call} failed with errno {errno} ({meaning})",
     ),
     "callback-said": (
         BufferError,
         "callback-failed",
-        "__arrow_c_stream__: {call} failed with errno {errno} ({meaning}): {answer}",
+        "{protocol}: {call} failed with errno {errno} ({meaning}): {answer}",
     ),
     "null-structure": (
         ValueError,

@@ -15,6 +15,8 @@ PROTOCOLS = (
     "__array_struct__",
     "__cuda_array_interface__",
     "buffer",
+    "__arrow_c_device_array__",
+    "__arrow_c_device_stream__",
     "__arrow_c_array__",
     "__arrow_c_stream__",
     "to_dlpack",

@@ -28,7 +28,7 @@ from dlpack.tests.capsules import USED, capsule_name, capsule_rename, gather, lo
 from dlpack.tests.tensors import LEGACY, MEMORY, MIDDLE, ROOM, VERSIONED, Tensor, owned, strays
 from support import arrow_c
 from support.alone import JOBS, run
-from support.arrow_c import ArrowArrayStream, Column, Stream
+from support.arrow_c import Column, DeviceColumn, DeviceStream, Stream
 from support.capi import Py_buffer, PyArrayInterface, Speaks, capsule_new
 from support.libraries import library
 from support.process import status
@@ -58,8 +58,10 @@ TYPES = [(2, 32, 1), (1, 8, 1), (0, 16, 1), (6, 8, 1), (5, 64, 1), (4, 16, 1), (
 TYPESTRS = [*"<f4 |u1 <i2 >i4 |b1 <c8 <V2 |V1 |O8 <M8[s] <f1 f".split(), "", "<f4 x", "\udc80", "é" * 30]
 FORMATS = [*b"B f @h >i ? Zf (2)h T{i:a:} P \xff\xfe".split(), b"", b"9" * 40, b"(" * 99, None]
 ARROW_FORMATS = [*b"i C b g c u +s +w:3 +w:0 +w:99999999999999999999 \xff +l".split(), b""]
+DEVICES = [0, 1, 2, 3, 8, 10, 13, 99, -1]
 PROTOCOLS = [
     *("__dlpack__", "__dlpack_device__", "__array_interface__", "__array_struct__", "__cuda_array_interface__"),
+    *("__arrow_c_device_array__", "__arrow_c_device_stream__"),
     *("__arrow_c_array__", "__arrow_c_stream__", "dtype", "shape", "__array__", "name"),
 ]
 
@@ -360,7 +362,7 @@ class Game:
         self.kept.append(array)
         return capsule_new(ctypes.addressof(array), None if self.chance(0.9) else b"array", None)
 
-    def column(self, deep=0):
+    def column(self, deep=0, has_device=False):
         choose = self.random.choice
         children = [self.column(deep + 1) for _ in range(choose([0, 0, 1, 2]))] if deep < 2 else []
         schema, array = {}, {}
@@ -377,26 +379,39 @@ class Game:
         format = choose(ARROW_FORMATS)
         extension = choose([None, None, (b"arrow.bool8", b""), (b"arrow.fixed_shape_tensor", b'{"shape":[3]}')])
         items = None if self.chance(0.1) else np.frombuffer(MEMORY, "u1")[2048:]
-        column = Column(format, items, children=children, schema=schema, array=array, extension=extension)
+        fields = {"children": children, "schema": schema, "array": array, "extension": extension}
+        if has_device:
+            device = choose([1, 1, 1, 1, choose(DEVICES)]), choose([-1, 0, choose(INT64)])
+            event = choose([None, None, 64, MIDDLE, ctypes.addressof(MEMORY)])
+            column = DeviceColumn(format, items, device=device, event=event, **fields)
+        else:
+            column = Column(format, items, **fields)
         column.had = bool(column.schema.release), bool(column.array.release)
         self.columns.append(column)
         return column
 
-    def arrow_array(self):
+    def arrow_device_array(self):
+        return self.arrow_array(b"arrow_device_array", has_device=True)
+
+    def arrow_device_stream(self):
+        return self.arrow_stream(DeviceStream, device_type=self.random.choice([1, 1, 1, 2, 0]))
+
+    def arrow_array(self, name=b"arrow_array", has_device=False):
         self.mischief()
-        names = (b"arrow_schema", b"arrow_array") if self.chance(0.95) else (b"arrow_array", b"arrow_schema")
-        pair = self.column().capsules(names)
+        names = (b"arrow_schema", name) if self.chance(0.95) else (name, b"arrow_schema")
+        pair = self.column(has_device=has_device).capsules(names)
         return self.random.choice([pair, pair, pair, pair, pair[0], pair[:1], list(pair), (pair[0], None), None])
 
-    def arrow_stream(self):
+    def arrow_stream(self, kind=Stream, **options):
         self.mischief()
         choose = self.random.choice
-        chunks = [self.column() for _ in range(choose([0, 1, 1, 2, 3]))]
+        chunks = [self.column(has_device=kind is DeviceStream) for _ in range(choose([0, 1, 1, 2, 3]))]
         fails = {choose(["get_schema", "get_next"]): choose([5, -1, 9999])} if self.chance(0.2) else {}
-        stream = Stream(*chunks, schema=self.column(), fails=fails, said=choose([None, b"", b"\xff", b"x" * 999]))
+        said = choose([None, b"", b"\xff", b"x" * 999])
+        stream = kind(*chunks, schema=self.column(), fails=fails, said=said, **options)
         if self.chance(0.2):
             field = choose(["get_schema", "get_next", "get_last_error", "release"])
-            setattr(stream.stream, field, getattr(ArrowArrayStream(), field))
+            setattr(stream.stream, field, getattr(kind.structure(), field))
         stream.had = bool(stream.stream.release)
         self.streams.append(stream)
         return choose([stream.capsule(), stream.capsule(), stream.capsule(), stream.capsule(b"arrow_array"), None, 5])
@@ -408,6 +423,8 @@ class Game:
             "__array_interface__": self.interface,
             "__cuda_array_interface__": self.interface,
             "__array_struct__": self.struct,
+            "__arrow_c_device_array__": lambda: self.arrow_device_array,
+            "__arrow_c_device_stream__": lambda: self.arrow_device_stream,
             "__arrow_c_array__": lambda: self.arrow_array,
             "__arrow_c_stream__": lambda: self.arrow_stream,
         }
@@ -497,6 +514,7 @@ class Game:
                 lambda x: x.__array_struct__,
                 lambda x: x.__cuda_array_interface__,
                 lambda x: x.__arrow_c_array__(),
+                lambda x: x.__arrow_c_device_array__(),
                 lambda x: x.__dlpack_device__(),
                 lambda x: dlpack.describe(x),
             ]

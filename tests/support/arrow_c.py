@@ -2,7 +2,7 @@
 
 import ctypes
 import struct
-from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_void_p
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,20 @@ class ArrowArrayStream(Structure):
         ("release", RELEASE),
         ("private_data", c_void_p),
     ]
+
+
+class ArrowDeviceArray(Structure):
+    _fields_ = [
+        ("array", ArrowArray),
+        ("device_id", c_int64),
+        ("device_type", c_int32),
+        ("sync_event", c_void_p),
+        ("reserved", c_int64 * 3),
+    ]
+
+
+class ArrowDeviceArrayStream(Structure):
+    _fields_ = [("device_type", c_int32), *ArrowArrayStream._fields_]
 
 
 _all: list[Any] = []  # what a capsule points to may outlive the test that made it
@@ -120,9 +134,27 @@ class Column:
         return Speaks(__arrow_c_array__=self.capsules)
 
 
+class DeviceColumn(Column):
+    """A column on a device, (type, id). event: the address of an event's handle."""
+
+    def __init__(self, format=b"i", items=None, *, device=(1, -1), event=None, **fields):
+        super().__init__(format, items, **fields)
+        self.whole = ArrowDeviceArray(self.array, device[1], device[0], event)
+        self.array = self.whole.array  # the same memory
+
+    def capsules(self, names=(b"arrow_schema", b"arrow_device_array")):
+        return capsule_new(address(self.schema), names[0], None), capsule_new(address(self.whole), names[1], None)
+
+    def exporter(self, **others):
+        return Speaks(__arrow_c_device_array__=self.capsules, **others)
+
+
 class Stream:
     """A stream of these chunks, of the first one's schema unless another is given. What is in `fails` returns an errno,
     after as many chunks as it says."""
+
+    structure: type[Structure] = ArrowArrayStream
+    name = b"arrow_array_stream"
 
     def __init__(self, *chunks, schema=None, fails=None, said=None, stream=None):
         self.chunks = list(chunks)
@@ -131,7 +163,7 @@ class Stream:
         self.said = ctypes.create_string_buffer(said) if said is not None else None
         self.given = self.released = 0
         fields = dict(ArrowArrayStream._fields_)
-        self.stream = ArrowArrayStream(
+        self.stream = self.structure(
             get_schema=fields["get_schema"](self._get_schema),
             get_next=fields["get_next"](self._get_next),
             get_last_error=fields["get_last_error"](lambda stream: address(self.said) if self.said else None),
@@ -153,19 +185,34 @@ class Stream:
                 return self.fails["get_next"]
             ctypes.memset(out, 0, ctypes.sizeof(ArrowArray))
         else:
-            ctypes.memmove(out, address(self.chunks[self.given].array), ctypes.sizeof(ArrowArray))
+            chunk = self.chunks[self.given]
+            given = chunk.whole if isinstance(chunk, DeviceColumn) else chunk.array
+            ctypes.memmove(out, address(given), ctypes.sizeof(given))
             self.given += 1
         return 0
 
     def _release(self, stream):
         self.released += 1
-        ArrowArrayStream.from_address(stream).release = RELEASE()
+        self.structure.from_address(stream).release = RELEASE()
 
-    def capsule(self, name=b"arrow_array_stream"):
-        return capsule_new(address(self.stream), name, None)
+    def capsule(self, *name):
+        return capsule_new(address(self.stream), *(name or [self.name]), None)
 
     def exporter(self):
         return Speaks(__arrow_c_stream__=self.capsule)
+
+
+class DeviceStream(Stream):
+    """A stream of columns on a device."""
+
+    structure = ArrowDeviceArrayStream
+    name = b"arrow_device_array_stream"
+
+    def __init__(self, *chunks, device_type=1, stream=None, **options):
+        super().__init__(*chunks, stream={"device_type": device_type, **(stream or {})}, **options)
+
+    def exporter(self):
+        return Speaks(__arrow_c_device_stream__=self.capsule)
 
 
 def bits(*values):

@@ -32,6 +32,8 @@ def sources():
     yield capi.Speaks(__array_struct__=numbers.__array_struct__, keep=numbers)
     yield arrow_c.Column(items=numbers).exporter()
     yield arrow_c.Stream(arrow_c.Column(items=numbers)).exporter()
+    yield arrow_c.DeviceColumn(items=numbers).exporter()
+    yield arrow_c.DeviceStream(arrow_c.DeviceColumn(items=numbers)).exporter()
 
 
 def use_ways_out(x):
@@ -41,7 +43,7 @@ def use_ways_out(x):
     assert np.asarray(dlpack.asdlpack(x, copy=True)).tolist() == expected
     assert np.asarray(dlpack.frombuffer(x, "int32", (2, 3))).tolist() == [expected[:3], expected[3:]]
     assert np.asarray(dlpack.from_pointer(x.pointer, (6,), "int32", owner=x)).tolist() == expected
-    for other in ("__array_interface__", "__array_struct__", "__arrow_c_array__"):
+    for other in ("__array_interface__", "__array_struct__", "__arrow_c_array__", "__arrow_c_device_array__"):
         assert dlpack.asdlpack(capi.Speaks(**{other: getattr(x, other)}, keep=x)).pointer == x.pointer
     exchange_api.borrow(x)
     assert exchange_api.to_object(exchange_api.from_object(x)).pointer == x.pointer

@@ -18,7 +18,7 @@ import dlpack
 from dlpack import _arguments, structs
 from dlpack.tests.exchange_api import ExchangeAPI, Refused, allocate, api_of, borrow, delete, from_object, to_object
 from support import arrow_c
-from support.arrow_c import Column, Stream
+from support.arrow_c import Column, DeviceColumn, DeviceStream, Stream
 from support.capi import Managed, Memory, PyArrayInterface, Speaks, capsule_name, capsule_new
 
 NUMBERS = np.arange(24, dtype="f4")
@@ -47,7 +47,8 @@ def seen(outcome):
     if "capsule object" not in repr(outcome):
         return outcome
     if isinstance(outcome, tuple):
-        return wrap(Speaks(__arrow_c_array__=lambda: outcome))
+        method = "__arrow_c_device_array__" if "arrow_device_array" in repr(outcome) else "__arrow_c_array__"
+        return wrap(Speaks(**{method: lambda: outcome}))
     return wrap(outcome if capsule_name(outcome) else Speaks(__array_struct__=outcome))
 
 
@@ -245,6 +246,18 @@ def column():
     return Column(b"f", NUMBERS)
 
 
+def device_column():
+    return DeviceColumn(b"f", NUMBERS)
+
+
+def gpu_column():
+    return DeviceColumn(b"f", NUMBERS, device=(2, 0), event=64)
+
+
+def device_chunks(count):
+    return lambda: DeviceStream(*(device_column() for _ in range(count)))
+
+
 def lists():
     return Column(b"+w:6", NUMBERS[:4], children=(column(),))
 
@@ -290,6 +303,7 @@ def attributes(x):
 
 def drop_arrow(x):
     x.__arrow_c_array__()
+    x.__arrow_c_device_array__()
 
 
 def view(flags):
@@ -404,6 +418,8 @@ CALLS: dict[str, Any] = {
     "an absent array interface": (wrapped(hidden_interface), attribute("__array_interface__", "absent")),
     "its array struct": (wrapped(matrix), attribute("__array_struct__")),
     "its Arrow array": (wrapped(), lambda x: x.__arrow_c_array__),
+    "its Arrow device array": (wrapped(), lambda x: partial(x.__arrow_c_device_array__, None, later=None)),
+    "no Arrow device array": (wrapped(), lambda x: partial(x.__arrow_c_device_array__, later=1)),
     "its Arrow tensors": (wrapped(matrix), lambda x: x.__arrow_c_array__),
     "no Arrow array": (wrapped(lambda: matrix()[::2]), lambda x: x.__arrow_c_array__),
     "no Arrow array of no dimension": (wrapped(lambda: NUMBERS[0]), lambda x: x.__arrow_c_array__),
@@ -467,6 +483,11 @@ SCENARIOS: dict[str, Any] = {name: (make, scenario_of(call)) for name, (make, ca
     "an Arrow stream": (chunks(1), read),
     "an Arrow stream of chunks": (chunks(3), lambda made: read(made, copy=None)),
     "a refused Arrow stream of chunks": (chunks(2), read),
+    "an Arrow device array": (device_column, read),
+    "an Arrow device array of a malformed event": (gpu_column, read),
+    "a stream of an Arrow device array": (device_chunks(1), read),
+    "a stream of Arrow device arrays": (device_chunks(3), lambda made: read(made, copy=None)),
+    "a refused stream of Arrow device arrays": (lambda: DeviceStream(device_column(), gpu_column()), read),
     "copy_into of a capsule": (capsule(), scenario_of(of(dlpack.copy_into, np.zeros((4, 6), "f4")[::-1]))),
     "copy_into of a producer": (producer, scenario_of(of(dlpack.copy_into, np.zeros((4, 6), "f4")))),
     "copy_into a producer": (producer, lambda made: dlpack.copy_into(np.ones((4, 6), "f4"), made)),

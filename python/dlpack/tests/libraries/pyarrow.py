@@ -205,7 +205,16 @@ def serves_a_legacy_consumer() -> None:
     assert read_managed(look(capsule)).values == struct.pack("3q", 1, 2, 3)
 
 
+def shares_device_arrays() -> None:
+    column = pa.record_batch({"a": [1.5, 2.5]})
+    x = dlpack.asdlpack(column)
+    assert ("device" in x.protocol) == hasattr(column, "__arrow_c_device_array__"), x
+    address = column.column(0).buffers()[1].address
+    assert x.pointer == address == pa.array(x).buffers()[1].address
+
+
 CHECKS = {
+    "shares device arrays": shares_device_arrays,
     "gives every data type": gives_every_data_type,
     "withholds what is no plain memory": withholds_what_is_no_plain_memory,
     "says why it withholds nulls": says_why_it_withholds_nulls,
