@@ -34,6 +34,7 @@ def check_rows(obj: Any, rows: int) -> Exception | None:
 AS_ARRAY = Cure("pass numpy.asarray(obj)")
 STREAMS = "__arrow_c_device_stream__", "__arrow_c_stream__"
 ARROW = "__arrow_c_array__", "__arrow_c_device_array__", *STREAMS
+OF_CONTAINERS = "__dlpack__", "__array_interface__", "__array_struct__", *ARROW[:2], "__len__"
 BY_ITEMS = "format", "typestr"  # fields whose errors have a hint that depends on the items
 
 
@@ -94,11 +95,15 @@ BOOLEANS = (b"c".ljust(8, b"\0") + extension("arrow.bool8", "")).ljust(88, b"\0"
 
 def read_once_by(obj: object) -> str | None:
     """Returns obj's protocol if obj is an Arrow stream and not a container: reading it may consume it."""
-    stream = next((name for name in STREAMS if hasattr(obj, name)), None)
-    if stream is None:
+    for stream in STREAMS:  # no comprehension: CPython leaks obj if it can't allocate the cell for it
+        if hasattr(obj, stream):
+            break
+    else:
         return None
-    others = "__dlpack__", "__array_interface__", "__array_struct__", "__arrow_c_array__", "__arrow_c_device_array__"
-    return None if any(hasattr(obj, name) for name in (*others, "__len__")) else stream
+    for name in OF_CONTAINERS:
+        if hasattr(obj, name):
+            return None
+    return stream
 
 
 def streams_instead(obj: object, error: BaseException) -> BaseException | None:
