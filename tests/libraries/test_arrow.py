@@ -172,7 +172,7 @@ def test_what_pyarrow_refuses_by_dlpack_is_read_by_arrow():
         np.from_dlpack(asdlpack(array))
     said = str(error.value)
     assert "__dlpack__ said pyarrow.lib.ArrowTypeError: Bit-packed" in said
-    assert "__arrow_c_array__ said BufferError" in said
+    assert "__arrow_c_device_array__ said BufferError" in said
     assert "pass copy=None" in said
     assert np.from_dlpack(asdlpack(array, copy=None)).tolist() == [True, False, True]
 
