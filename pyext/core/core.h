@@ -55,8 +55,8 @@ enum fact {
 };
 
 /* Stream numbers of the Python array API standard and of the CUDA array interface; other values are handles. A producer's
- * stream below -1 is an event, which completes the memory: its handle, negated. */
-enum { STREAM_UNKNOWN = 0, STREAM_LEGACY = 1, STREAM_PER_THREAD = 2 };
+ * stream below STREAM_NO_ORDER is an event, which completes the memory: its handle, negated. */
+enum { STREAM_NO_ORDER = -1, STREAM_UNKNOWN, STREAM_LEGACY, STREAM_PER_THREAD };
 
 /* asdlpack(copy=...): False, None, True. */
 enum copy { COPY_NEVER, COPY_IF_NEEDED, COPY_ALWAYS };

@@ -24,6 +24,7 @@ var (
 	_ = [1]struct{}{}[C.MOST_CPUS-strided.MostWorkers]
 	_ = [1]struct{}{}[C.STREAM_UNKNOWN-dlpack.UnknownStream]
 	_ = [1]struct{}{}[C.STREAM_LEGACY-dlpack.LegacyStream]
+	_ = [1]struct{}{}[C.STREAM_NO_ORDER-dlpack.NoOrder]
 	_ = [1]struct{}{}[C.STREAM_PER_THREAD-dlpack.PerThreadStream]
 )
 

@@ -103,15 +103,23 @@ static struct memory *import_capsule(struct delegate *self, PyObject *capsule, i
     return imported;
 }
 
-/* Makes an object with the tensor that the producer's C exchange API gives. NULL, without an error: ask the producer. */
-static struct memory *import_exchanged(struct delegate *self)
+/* Takes the tensor that the producer's C exchange API gives, which the work queued on *stream completes. On CUDA only if
+ * it is not to be copied, since copies are ordered by the producer. 1: taken; 0: ask it; -1: error, which is final. */
+static int take_exchanged(struct delegate *self, DLManagedTensorVersioned **managed, int64_t *stream)
 {
-    DLManagedTensorVersioned *managed;
-    if (self->exchange == NULL || exchange_tensor(self->exchange, self->obj, &managed) <= 0) {
-        return NULL;
+    int taken = self->exchange == NULL ? 0 : exchange_tensor(self->exchange, self->obj, managed, stream);
+    if (taken > 0 && self->copy != COPY_NEVER && (*managed)->dl_tensor.device.device_type != kDLCPU) {
+        delete_exchanged(*managed);
+        return 0;
     }
+    return taken;
+}
+
+/* Makes an object with the tensor; steals it. NULL, without an error: ask the producer. */
+static struct memory *import_managed(struct delegate *self, DLManagedTensorVersioned *managed, int64_t stream)
+{
     struct reading reading;
-    struct memory *begun = begin_import(self, &reading, STREAM_LEGACY);
+    struct memory *begun = begin_import(self, &reading, stream);
     struct memory *imported = begun == NULL ? NULL : object_of(read_managed(&reading, managed, true), begun, &reading);
     if (imported == NULL) {
         delete_exchanged(managed);
@@ -232,7 +240,10 @@ struct memory *tensor_of(DLPackObject *self)
     if (delegate->imported != NULL) {
         return delegate->imported;
     }
-    struct memory *imported = import_exchanged(delegate);
+    DLManagedTensorVersioned *managed;
+    int64_t stream;
+    struct memory *imported =
+        take_exchanged(delegate, &managed, &stream) > 0 ? import_managed(delegate, managed, STREAM_UNKNOWN) : NULL;
     if (imported == NULL && !PyErr_Occurred()) {
         DLDevice device = {kDLCPU, 0};
         int found = producer_device(self->obj, &device);
@@ -352,28 +363,40 @@ static bool is_ordinary(const DLTensor *tensor)
     return look_up(&request, &answer);
 }
 
-/* Makes a capsule by the producer's C exchange API, if the arguments ask for the memory as it is, on the CPU. 1: made;
- * 0: ask the producer; -1: error, which is final. */
+/* True if memory that the work on the stream completes needs no more order for the consumer. */
+static bool is_in_order(int64_t stream, PyObject *consumer)
+{
+    int64_t wanted = STREAM_LEGACY;
+    return (consumer == NULL || plain_int(consumer, &wanted)) && (wanted == stream || wanted == STREAM_NO_ORDER);
+}
+
+/* Makes a capsule by the producer's C exchange API, if the arguments ask for the memory as it is, and on its device. 1:
+ * made; 0: ask the producer; -1: error, which is final. */
 HOT static int export_exchanged(struct delegate *self, const struct export_arguments *arguments, DLDevice asked,
                                 bool versioned, PyObject **capsule)
 {
     DLManagedTensorVersioned *managed;
+    int64_t stream;
     if (self->exchange == NULL || arguments->copy == Py_True) {
         return 0;
     }
-    if (arguments->stream != NULL || (arguments->copy != NULL && arguments->copy != Py_False) ||
-        asked.device_type != kDLCPU) {
+    if ((arguments->copy != NULL && arguments->copy != Py_False) || asked.device_type != kDLCPU) {
         return check_negative(self->exchange, self->obj);
     }
-    if (versioned) {
-        int taken = exchange_tensor(self->exchange, self->obj, &managed);
-        if (taken <= 0) {
-            return taken;
-        }
+    int taken = take_exchanged(self, &managed, &stream);
+    if (taken <= 0) {
+        return taken;
+    }
+    bool on_cpu = managed->dl_tensor.device.device_type == kDLCPU;
+    if ((on_cpu ? arguments->stream : arguments->dl_device) != NULL) {
+        delete_exchanged(managed);
+        return 0;
+    }
+    if (versioned && (on_cpu || is_in_order(stream, arguments->stream))) {
         *capsule = exchanged_capsule(managed);
     }
     else {
-        struct memory *imported = import_exchanged(self);
+        struct memory *imported = import_managed(self, managed, stream);
         if (imported == NULL) {
             return PyErr_Occurred() ? -1 : 0;
         }
@@ -409,7 +432,8 @@ HOT PyObject *delegate_export(struct delegate *self, const struct export_argumen
         return NULL;
     }
     const DLTensor *given = tensor_in(answer, expected, &name);
-    bool lacks_stream = given != NULL && arguments->stream == NULL && has_default_stream(given->device);
+    bool lacks_stream =
+        exchanged == 0 && given != NULL && arguments->stream == NULL && has_default_stream(given->device);
     /* Some consumers (tensorflow, onnxruntime before 1.32) ignore byte_offset, and all ignore a NULL data, which
      * torch's MaskedTensor exports. */
     bool fits =

@@ -18,6 +18,7 @@ struct exchange {
     PyObject *negative;               /* true if the items are stored negated, which __dlpack__ forgets */
     PyObject *on_cpu;                 /* an attribute: True if the memory is the CPU's; None: ask __dlpack_device__ */
     PyObject *pinned;                 /* true of CPU memory that __dlpack_device__ calls a GPU's */
+    PyObject *cuda_device;            /* __dlpack__ refuses memory on CUDA devices other than this; None: ask it */
 };
 
 enum { TYPES = 8, OTHERS = 64 };
@@ -38,8 +39,9 @@ static struct exchange *remember(PyTypeObject *type)
         return NULL;
     }
     *made = (struct exchange){.type = (PyTypeObject *)Py_NewRef((PyObject *)type)};
-    PyObject **fields[] = {&made->dlpack,    &made->dlpack_device, &made->overrides, &made->attribute, &made->refused,
-                           &made->conjugate, &made->negative,      &made->on_cpu,    &made->pinned};
+    PyObject **fields[] = {&made->dlpack,  &made->dlpack_device, &made->overrides, &made->attribute,
+                           &made->refused, &made->conjugate,     &made->negative,  &made->on_cpu,
+                           &made->pinned,  &made->cuda_device};
     for (int i = 0; i < COUNT_OF(fields); i++) {
         *fields[i] = PyTuple_GetItem(checks, i); /* the tuple is kept */
     }
@@ -162,13 +164,39 @@ void delete_exchanged(DLManagedTensorVersioned *managed)
 /* True if __dlpack__ would export this tensor as it is. */
 HOT static bool is_exportable(const struct exchange *exchange, PyObject *obj, const DLManagedTensorVersioned *managed)
 {
-    return managed->version.major == DLPACK_MAJOR_VERSION && managed->dl_tensor.device.device_type == kDLCPU &&
-           managed->dl_tensor.data != NULL && managed->dl_tensor.byte_offset == 0 &&
+    return managed->version.major == DLPACK_MAJOR_VERSION && managed->dl_tensor.data != NULL &&
+           managed->dl_tensor.byte_offset == 0 &&
            (managed->dl_tensor.dtype.code != kDLComplex || exchange->conjugate == Py_None ||
             !says_true(vectorcall(exchange->conjugate, &obj, 1, NULL)));
 }
 
-HOT int exchange_tensor(const struct exchange *exchange, PyObject *obj, DLManagedTensorVersioned **managed)
+/* Reads the library's current stream for the memory's device; the CPU has none. false: ask __dlpack__ for memory on this
+ * device. */
+static bool find_stream(const struct exchange *exchange, const DLPackExchangeAPI *api, DLDevice device, int64_t *stream)
+{
+    void *current = NULL;
+    int64_t id;
+    *stream = STREAM_LEGACY;
+    if (device.device_type == kDLCPU) {
+        return true;
+    }
+    if (device.device_type != kDLCUDA || exchange->cuda_device == Py_None || api->current_work_stream == NULL) {
+        return false;
+    }
+    PyObject *answer = vectorcall(exchange->cuda_device, NULL, 0, NULL);
+    bool is_current = answer != NULL && plain_int(answer, &id) && id == device.device_id;
+    Py_XDECREF(answer);
+    if (!is_current || api->current_work_stream(device.device_type, device.device_id, &current) != 0) {
+        return false;
+    }
+    if (current != NULL) {
+        *stream = (int64_t)(uintptr_t)current;
+    }
+    return true;
+}
+
+HOT int exchange_tensor(const struct exchange *exchange, PyObject *obj, DLManagedTensorVersioned **managed,
+                        int64_t *stream)
 {
     *managed = NULL;
     const DLPackExchangeAPI *api = api_for(exchange, obj, names.dlpack, exchange->dlpack);
@@ -181,7 +209,8 @@ HOT int exchange_tensor(const struct exchange *exchange, PyObject *obj, DLManage
     if (value != NULL && value != exchange->refused && api->managed_tensor_from_py_object_no_sync != NULL) {
         status = api->managed_tensor_from_py_object_no_sync(obj, managed);
     }
-    bool taken = status == 0 && *managed != NULL && !PyErr_Occurred() && is_exportable(exchange, obj, *managed);
+    bool taken = status == 0 && *managed != NULL && !PyErr_Occurred() && is_exportable(exchange, obj, *managed) &&
+                 find_stream(exchange, api, (*managed)->dl_tensor.device, stream);
     if (!taken && status == 0 && *managed != NULL) {
         delete_exchanged(*managed);
     }

@@ -81,9 +81,10 @@ int find_exchange(PyObject *obj, const struct exchange **exchange);
 /* Returns the C exchange API of a type, of this major version. NULL: none; an exception may be pending. */
 const DLPackExchangeAPI *exchange_api_of(PyTypeObject *type);
 
-/* Takes a tensor on the CPU, as __dlpack__ would give it; *managed is the caller's. Refuses what check_negative refuses.
- * 1: taken; 0: ask __dlpack__; -1: error, which is final. */
-int exchange_tensor(const struct exchange *exchange, PyObject *obj, DLManagedTensorVersioned **managed);
+/* Takes a tensor on the CPU or CUDA, as __dlpack__ would give it; *managed is the caller's. Work on CUDA's memory is
+ * queued on *stream. Refuses what check_negative refuses. 1: taken; 0: ask __dlpack__; -1: error, which is final. */
+int exchange_tensor(const struct exchange *exchange, PyObject *obj, DLManagedTensorVersioned **managed,
+                    int64_t *stream);
 
 /* 1: obj's memory is the CPU's, as __dlpack_device__ would say; 0: ask __dlpack_device__; -1: error. */
 int exchange_is_on_cpu(const struct exchange *exchange, PyObject *obj);

@@ -335,10 +335,10 @@ def exchange_checks(kind: Any) -> tuple[Any, ...] | None:
     if any(str(method.__module__).partition(".")[0] != name for method in own):
         return None  # somebody replaced it
     if name == "torch" and kind in (library.Tensor, library.nn.Parameter):
-        overrides = library._C._has_torch_function_unary
-        return *own, overrides, "requires_grad", True, kind.is_conj, kind.is_neg, "is_cpu", kind.is_pinned
+        overrides, cuda_device = library._C._has_torch_function_unary, getattr(library._C, "_cuda_getDevice", None)
+        return *own, overrides, "requires_grad", True, kind.is_conj, kind.is_neg, "is_cpu", kind.is_pinned, cuda_device
     if name == "paddle" and kind in (library.Tensor, library.base.framework.EagerParamBase):
-        return *own, None, "stop_gradient", False, None, None, None, None
+        return *own, None, "stop_gradient", False, None, None, None, None, None
     return None
 
 

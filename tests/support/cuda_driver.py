@@ -32,20 +32,22 @@ _folders: list[tempfile.TemporaryDirectory] = []  # removed when this process en
 
 
 @functools.cache
-def environ(*without):
-    """Where this driver, without some of its functions, is the first that is found."""
+def environ(*without, runtime=False):
+    """Where this driver, without some of its functions, is the first that is found. runtime: CUDA's runtime as well, as
+    far as libcudart.c has it."""
     folder = tempfile.TemporaryDirectory()
     _folders.append(folder)
     library = build_library("libcuda", folder.name, *(f"-D{name}=without_{name}" for name in without))
     library.rename(library.with_suffix(".so.1"))
-    return {"LD_LIBRARY_PATH": os.pathsep.join([folder.name, os.environ.get("LD_LIBRARY_PATH", "")])}
+    preload = {"LD_PRELOAD": str(build_library("libcudart", folder.name))} if runtime else {}
+    return {"LD_LIBRARY_PATH": os.pathsep.join([folder.name, os.environ.get("LD_LIBRARY_PATH", "")]), **preload}
 
 
-def with_driver(test=None, *, without=(), **options):
+def with_driver(test=None, *, without=(), runtime=False, **options):
     """Decorates a test function: its body runs in a fresh interpreter that has this driver, without some functions. The
     parameter driver is that driver, initialised."""
     if test is None:
-        return functools.partial(with_driver, without=without, **options)
+        return functools.partial(with_driver, without=without, runtime=runtime, **options)
     parameters = dict(inspect.signature(test).parameters)
     takes_driver = parameters.pop("driver", None) is not None
 
@@ -55,7 +57,7 @@ def with_driver(test=None, *, without=(), **options):
 
     @functools.wraps(body)
     def run_with_driver(**arguments):
-        alone(body, environ=environ(*without), **options)(**arguments)
+        alone(body, environ=environ(*without, runtime=runtime), **options)(**arguments)
 
     run_with_driver.__signature__ = inspect.Signature(parameters.values())
     return run_with_driver

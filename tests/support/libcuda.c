@@ -661,6 +661,11 @@ DRIVER(cuGetErrorName, ANYTIME, (CUresult error, const char **name), (error, nam
     return *name == NULL ? ERROR_INVALID_VALUE : SUCCESS;
 }
 
+DRIVER(cuGetErrorString, ANYTIME, (CUresult error, const char **text), (error, text), "%d", error)
+{
+    return cuGetErrorName(error, text);
+}
+
 DRIVER(cuDeviceGetCount, 0, (int *count), (count), "")
 {
     *count = DEVICES;
