@@ -239,12 +239,12 @@ def obstacle_of(x: DLPackObject, taker: Taker, name: str) -> Exception | None:
     return None
 
 
-def is_compact(x: DLPackObject) -> bool:
-    """True if the items have no gaps in some order of the axes."""
+def is_compact(x: Any) -> bool:
+    """True if the items of an object with shape, strides and size have no gaps in some order of the axes."""
     expected = 1
     for stride, length in sorted(zip(x.strides, x.shape, strict=True)):
         if length != 1 and stride != expected:
-            return x.size == 0
+            return bool(x.size == 0)
         expected *= length
     return True
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from .._to import NARROWER, TAKERS, is_compact
 from .memory import Memory
 from .results import Outcome
 
@@ -58,26 +59,15 @@ def not_row_major(memory: Memory) -> bool:
     return not memory.packed
 
 
-def not_packed(memory: Memory) -> bool:
-    """Whether there are gaps, in whatever order the dimensions lie."""
-    axes = sorted((stride, extent) for extent, stride in zip(memory.shape, memory.strides, strict=True) if extent != 1)
-    expected = 1
-    for stride, extent in axes:
-        if stride != expected:
-            return memory.size > 0
-        expected *= extent
-    return False
-
-
 def not_contiguous(memory: Memory) -> bool:
     """Whether it is neither row-major nor column-major, which is row-major with the dimensions turned around."""
     turned = dataclasses.replace(memory, shape=memory.shape[::-1], strides=memory.strides[::-1])
     return not memory.packed and not turned.packed
 
 
-def unaligned(memory: Memory) -> bool:
-    """Whether asdlpack hands on memory that is not at a multiple of 64 bytes, as a copy of its own would be."""
-    return memory.copy is False and memory.size > 0 and (memory.address or 0) % 64 != 0
+def unaligned(align: int) -> Condition:
+    """Whether asdlpack hands on memory at such an address, where no copy of its own is."""
+    return lambda memory: memory.copy is False and memory.size > 0 and (memory.address or 0) % align != 0
 
 
 def column_major(memory: Memory) -> bool:
@@ -100,7 +90,18 @@ def in_ml_dtypes(memory: Memory) -> bool:
 
 NOT_IN_ONNX = "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz"
 SUBBYTE = dtype("float6_*", "float4_*", "int4", "uint4", "int2", "uint2")
-TO_32_BITS = {"float64": "float32", "complex128": "complex64"}
+SMALLER_IN_MLX = {name: NARROWER[name] for name in TAKERS["mlx"].narrows(None)}
+LAYOUTS: dict[str, tuple[str, Condition]] = {
+    "forward": ("has no negative strides", negative_strides),
+    "compact": ("needs memory without gaps", lambda memory: not is_compact(memory)),
+    "row-major": ("needs row-major memory without gaps", not_row_major),
+}
+
+
+def layout(library: str) -> Rule:
+    """What dlpack.to knows of the layouts that a library refuses."""
+    words, refused = LAYOUTS[TAKERS[library].layout]
+    return Rule(library, "refused", f"{library} {words}", refused)
 
 
 def arrow(consumer: str) -> Iterator[Rule]:
@@ -127,17 +128,17 @@ RULES = (
     Rule(
         "torch", "skipped", "torch before 2.13 ends the process at negative strides", negative_strides, before=(2, 13)
     ),
-    Rule("torch", "refused", "torch has no negative strides", negative_strides),
+    layout("torch"),
     Rule("torch", "skipped", "torch before 2.3 never lets go of empty memory", lambda m: m.size == 0, before=(2, 3)),
     Rule("torch", "refused", "torch has no such type", dtype("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")),
     Rule("torch", "refused", "an older torch takes no booleans", dtype("bool"), before=(2, 2)),
     Rule("torch", "refused", "an older torch has no such type", dtype("uint16", "uint32", "uint64"), before=(2, 3)),
     Rule("torch", "refused", "an older torch takes no float8", dtype("float8*"), before=(2, 10)),
     # jax
-    Rule("jax", "refused", "jax arrays are compact", not_packed),
-    Rule("jax", "copied", "jax copies what is not at a multiple of 64 bytes", unaligned),
+    layout("jax"),
+    Rule("jax", "copied", "jax copies what is not at a multiple of 64 bytes", unaligned(TAKERS["jax"].align)),
     # tensorflow
-    Rule("tensorflow", "refused", "tensorflow's tensors are compact and row-major", not_row_major),
+    layout("tensorflow"),
     Rule("tensorflow", "refused", "tensorflow takes no such type", dtype("float8*")),
     # cupy
     Rule("cupy", "shared", "", provider="*on CUDA"),
@@ -160,7 +161,7 @@ RULES = (
     ),
     Rule("pyarrow.Array", "refused", "an Array has one dimension", lambda memory: len(memory.shape) != 1),
     Rule("pyarrow.Array", "refused", "an Array has no gaps", not_row_major),
-    Rule("pyarrow.Tensor", "refused", "a Tensor has no negative strides", negative_strides),
+    layout("pyarrow.Tensor"),
     # polars
     Rule("polars", "refused", "polars panics at lists without items", lambda m: m.size == 0 and len(m.shape) > 1),
     # mxnet
@@ -170,7 +171,7 @@ RULES = (
     Rule("mxnet", "refused", "mxnet has no such type", dtype("complex*", "float8*")),
     # tvm
     Rule("tvm", "refused", "tvm's tensors are compact and row-major", not_row_major),
-    Rule("tvm", "refused", "tvm needs data at a multiple of 64 bytes", unaligned),
+    Rule("tvm", "refused", "tvm needs data at a multiple of 64 bytes", unaligned(64)),
     # mpi4py
     Rule("mpi4py", "refused", "a message is row-major or column-major", not_contiguous),
     # onnxruntime
@@ -183,9 +184,9 @@ RULES = (
     Rule("paddle", "shared", "", dtype("float8_e4m3fn", "float8_e5m2")),
     Rule("paddle", "refused", "paddle has no such type", dtype("float8*")),
     # mlx
-    Rule("mlx", "refused", "mlx has no negative strides", negative_strides),
+    layout("mlx"),
     Rule("mlx", "refused", "mlx has no such type", dtype("float8*")),
-    Rule("mlx", "copied", "mlx copies memory of the CPU", lambda memory: memory.size > 0, becomes=TO_32_BITS),
+    Rule("mlx", "copied", "mlx copies memory of the CPU", lambda memory: memory.size > 0, becomes=SMALLER_IN_MLX),
     # nanobind
     Rule("nanobind ndarray<>", "refused", "read-only memory needs ndarray<ro>", read_only),
     # What asdlpack itself copies, where copy=None allows it.
@@ -196,9 +197,7 @@ RULES = (
 )
 
 # Libraries that can't be in one process.
-APART = {
-    frozenset(("paddle", "tensorflow")): "paddle and tensorflow crash each other at import",
-}
+APART = {frozenset(("paddle", TAKERS["paddle"].crashes_after)): "paddle and tensorflow crash each other at import"}
 
 
 def rule(consumer: str, version: str, provider: str, memory: Memory) -> Rule:
