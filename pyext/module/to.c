@@ -53,8 +53,9 @@ static PyObject *seen_as(struct memory *memory, DLDataType type)
 }
 
 /* Makes an array by numpy's from_dlpack; of a type that it refuses, as integers, which are then seen as numpy's type of
- * that name in `types`. NULL, perhaps with an exception: dlpack._to has to. */
-HOT static PyObject *give_to_numpy(DLPackObject *x, PyObject *from_dlpack, PyObject *types)
+ * that name in `types`. Then also `noted`, the producer's dtype, means it there; NULL: none. NULL, perhaps with an
+ * exception: dlpack._to has to. */
+HOT static PyObject *give_imported(DLPackObject *x, PyObject *from_dlpack, PyObject *types, PyObject *noted)
 {
     struct memory *memory = tensor_of(x);
     if (memory == NULL || memory->tensor.device.device_type != kDLCPU) {
@@ -67,12 +68,37 @@ HOT static PyObject *give_to_numpy(DLPackObject *x, PyObject *from_dlpack, PyObj
     PyObject *type = dtype.bits == 8 * memory->itemsize && dtype.lanes == 1
                          ? PyDict_GetItemString(types, memory->names.dtype) /* entries are never removed */
                          : NULL;
+    if (type != NULL && noted != NULL && PyDict_SetItem(types, noted, type) < 0) {
+        return NULL;
+    }
     PyObject *integers = type == NULL ? NULL : seen_as(memory, (DLDataType){kDLUInt, dtype.bits, 1});
     PyObject *array = integers == NULL ? NULL : vectorcall(from_dlpack, &integers, 1, NULL);
     PyObject *seen = array == NULL ? NULL : vectorcall_method(names.view, (PyObject *[]){array, type}, 2, NULL);
     Py_XDECREF(integers);
     Py_XDECREF(array);
     return seen;
+}
+
+/* Like give_imported, but first without an import if the producer's C exchange API gives a capsule, unless its dtype is
+ * noted as one that numpy refuses, which takes microseconds. */
+HOT static PyObject *give_to_numpy(DLPackObject *x, PyObject *from_dlpack, PyObject *types)
+{
+    PyObject *dtype = NULL, *array = NULL;
+    if (x->is_delegate && ((struct delegate *)x)->exchange != NULL &&
+        optional_attribute(x->obj, names.dtype, &dtype) > 0) {
+        if (PyDict_GetItemWithError(types, dtype) != NULL) {
+            Py_CLEAR(dtype);
+        }
+        else if (!PyErr_Occurred()) {
+            array = vectorcall(from_dlpack, (PyObject *[]){(PyObject *)x}, 1, NULL);
+        }
+    }
+    if (array == NULL && (!PyErr_Occurred() || is_refusal())) {
+        PyErr_Clear();
+        array = give_imported(x, from_dlpack, types, dtype);
+    }
+    Py_XDECREF(dtype);
+    return array;
 }
 
 /* Returns how to see a numpy array whose type its __dlpack__ refuses, as dlpack._delegate notes: (numpy's type of
