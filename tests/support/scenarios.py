@@ -178,7 +178,7 @@ _arguments.takers[Tensor] = (Tensor, None, {})  # as dlpack._to does
 
 
 def exchanged():
-    return Tensor(given=dlpack.asdlpack(matrix()))
+    return Tensor(given=dlpack.asdlpack(matrix()), dtype="float32")
 
 
 def with_paddle(call):
@@ -528,6 +528,7 @@ SCENARIOS: dict[str, Any] = {name: (make, scenario_of(call)) for name, (make, ca
     "the attributes by a C exchange API": (exchanged, with_paddle(attributes)),
     "the device by a C exchange API": (exchanged, with_paddle(lambda x: x.__dlpack_device__())),
     "to numpy": (memory, lambda made: dlpack.to(made, "numpy").tolist()),
+    "to numpy by a C exchange API": (exchanged, with_paddle(lambda x: dlpack.to(x, "numpy").tolist())),
     "an array of a C exchange API": (memory, lambda made: seen(dlpack.to(made, Tensor))),
     "a copy by a C exchange API": (memory, lambda made: seen(dlpack.to(bytes(made), Tensor))),
     "an export of a legacy producer": (wrapped(legacy_producer), export(max_version=(1, 3))),
