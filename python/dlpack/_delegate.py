@@ -241,7 +241,8 @@ def note_type(array: Any, x: DLPackObject) -> None:
     numpy, dtype = modules.get("numpy"), array.dtype
     is_padded = x._flags & _PADDED  # as int4 is in numpy
     if numpy is not None and dtype.isbuiltin == OF_OTHERS and dtype.isnative and not is_padded:
-        types_refused.setdefault(dtype, (numpy.dtype(f"u{x.itemsize}"), frombuffer(b"", x.dtype, 0)))
+        if dtype not in types_refused:  # else a forked child without a GIL might wait for the dict's lock
+            types_refused[dtype] = numpy.dtype(f"u{x.itemsize}"), frombuffer(b"", x.dtype, 0)
 
 
 def is_of_bytes(obj: Any, shape: tuple[int, ...]) -> bool:

@@ -295,8 +295,19 @@ def test_a_child_that_is_forked_while_another_thread_loads_the_hints_may_be_refu
 def test_a_child_needs_no_lock_that_another_thread_holds():
     """As dict.get takes one of a dict. When the world stops for a fork, who holds it gives it to who waits for it; the
     child has nobody who would let it go."""
+    import ml_dtypes
+
     import dlpack.structs  # noqa: F401
     from support import everything, forks
+
+    def give():
+        """Fills what dlpack.to caches of libraries and types, and reads it."""
+        for source in np.zeros(1, ml_dtypes.bfloat16), bytes(2):
+            for _ in range(3):
+                dlpack.to(asdlpack(source), "numpy")
+                dlpack.to(source, np.ndarray)
+
+    give()
 
     class Slow:
         """A key or item that keeps whoever looks for it, with the lock, until the fork."""
@@ -333,7 +344,7 @@ def test_a_child_needs_no_lock_that_another_thread_holds():
         while len(reached) < 2 or not is_asleep(reached[1]):
             pass
         time.sleep(0.002)  # a lock is given to who has waited for a millisecond; else whoever comes first takes it
-        child = forks.fork(lambda: (everything.use(), everything.be_refused()))
+        child = forks.fork(lambda: (everything.use(), everything.be_refused(), give()))
         forked.append(child)
         forks.join(child)
         for thread in threads:
