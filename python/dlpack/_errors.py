@@ -338,7 +338,7 @@ def as_unpacked(x: DLPackObject) -> str:
 def refuse(x: DLPackObject, reason: str, kind: type[Exception] = BufferError) -> Exception:
     """Returns an error such as "readonly True: expected writable memory"."""
     attribute, expected, cure = REFUSALS[reason]
-    value = device_text(x) if attribute == "device" else getattr(x, attribute)
+    value = device_text(x) if attribute == "device" else x.dtype.name if attribute == "dtype" else getattr(x, attribute)
     details = {attribute: value}
     said = f"{attribute} {value}"
     if attribute == "device":

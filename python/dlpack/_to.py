@@ -129,7 +129,7 @@ def hand_over(obj: Any, target: Any, device: Any, copy: bool | None) -> Any:
         x = asdlpack(x, copy=True)
     if copy is False and (taker.copies is None or (PACKED if x._is_packed else x.dtype) in taker.copies):
         said = f"dtype {x.dtype}: {name} always copies it"
-        raise refusal(BufferError, "library-copies", said, TO_COPY, dtype=x.dtype, library=name)
+        raise refusal(BufferError, "library-copies", said, TO_COPY, dtype=x.dtype.name, library=name)
     try:
         array = taker.take(library, x)
     except BaseException as error:
@@ -215,7 +215,7 @@ def narrowed(x: DLPackObject, name: str) -> Exception:
     if name == "jax":
         cure = f'jax.config.update("jax_enable_x64", True) keeps it; or {cure}'
     said = f"dtype {x.dtype}: {name} would make {NARROWER[x.dtype]} of it"
-    return refusal(BufferError, "narrowed", said, cure, dtype=x.dtype, library=name)
+    return refusal(BufferError, "narrowed", said, cure, dtype=x.dtype.name, library=name)
 
 
 def obstacle_of(x: DLPackObject, taker: Taker, name: str) -> Exception | None:
@@ -262,4 +262,4 @@ def of_library(error: BaseException, x: DLPackObject, name: str) -> Exception:
     if name == "torch" and x.dtype == "float4_e2m1fn" and x.ndim > 0 and x.shape[-1] % 2 == 0:
         shape = (*x.shape[:-1], x.shape[-1] // 2)
         cure = f"a = torch.empty({shape}, dtype=torch.float4_e2m1fn_x2); dlpack.copy_into(obj, a)"
-    return refusal(BufferError, "library-refuses", said, cure, dtype=x.dtype, library=name)
+    return refusal(BufferError, "library-refuses", said, cure, dtype=x.dtype.name, library=name)
