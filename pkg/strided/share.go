@@ -18,15 +18,20 @@ const (
 	workerPieces = 8       // lower bound of a large copy's pieces for each worker: a slow worker does fewer than others
 )
 
-// A job is a copy that several workers share.
+// A job is a copy in pieces, which several workers share.
 type job struct {
+	copyPiece func(int)
+	pieces    int64
+	next      atomic.Int64 // the first piece that no worker has begun
+	done      sync.WaitGroup
+	cause     atomic.Pointer[any] // the first panic's value
+}
+
+// A cut is a copy by strides, cut into pieces.
+type cut struct {
 	copier
 	dst, src unsafe.Pointer
 	steps    []int // a piece's steps along each dimension
-	pieces   int64
-	next     atomic.Int64 // the first piece that no worker has begun
-	done     sync.WaitGroup
-	cause    atomic.Pointer[any] // the first panic's value
 }
 
 // workers returns the number of goroutines for a copy of `bytes` bytes. A tiled copy takes several times as long, so it
@@ -46,10 +51,15 @@ func (c *copier) workers(bytes int) int {
 // runtime ends the process if it needs another thread and can't start it.
 var helpers atomic.Int64
 
-// share copies in pieces of `bytes` bytes with at most `workers` workers. One of them is the caller's goroutine.
+// share copies in pieces of `bytes` bytes with at most `workers` workers.
 func (c *copier) share(dst, src unsafe.Pointer, workers, bytes int) {
-	j := &job{copier: copier{slices.Clone(c.dims), c.size, c.run, c.swapped, c.tiled}, dst: dst, src: src}
-	j.cut(bytes)
+	cut := &cut{copier: copier{slices.Clone(c.dims), c.size, c.run, c.swapped, c.tiled}, dst: dst, src: src}
+	share(cut.plan(bytes), workers, cut.copyPiece)
+}
+
+// share calls copyPiece for each piece, with at most `workers` workers. One of them is the caller's goroutine.
+func share(pieces int64, workers int, copyPiece func(int)) {
+	j := &job{copyPiece: copyPiece, pieces: pieces}
 	for range workers - 1 {
 		if helpers.Add(1) >= int64(runtime.GOMAXPROCS(0)) {
 			helpers.Add(-1)
@@ -69,27 +79,28 @@ func (c *copier) share(dst, src unsafe.Pointer, workers, bytes int) {
 	}
 }
 
-// cut plans pieces of at most `bytes` bytes. Pieces cut no tile. In a copy without tiles, a piece is contiguous if the
-// destination is.
-func (j *job) cut(bytes int) {
+// plan plans pieces of at most `bytes` bytes, and returns their number. Pieces cut no tile. In a copy without tiles, a
+// piece is contiguous if the destination is.
+func (c *cut) plan(bytes int) (pieces int64) {
 	rows := 1
-	if j.tiled {
-		rows = j.tileRows()
+	if c.tiled {
+		rows = c.tileRows()
 	}
-	j.pieces = 1
-	size := j.size * rows
-	for k, d := range j.dims {
+	pieces = 1
+	size := c.size * rows
+	for k, d := range c.dims {
 		step := max(1, min(d.N, bytes/size))
 		switch {
 		case k == 0:
-			size = j.size
+			size = c.size
 		case k == 1 && step < d.N:
 			step = max(rows, step-step%rows)
 		}
 		size *= step
-		j.steps = append(j.steps, step)
-		j.pieces *= int64((d.N + step - 1) / step)
+		c.steps = append(c.steps, step)
+		pieces *= int64((d.N + step - 1) / step)
 	}
+	return pieces
 }
 
 // work copies pieces until none is left. A panic ends the work of all workers.
@@ -106,11 +117,11 @@ func (j *job) work() {
 	}
 }
 
-func (j *job) copyPiece(i int) {
+func (cut *cut) copyPiece(i int) {
 	var memory [maxDims]dim
-	c, dst, src := j.copier, j.dst, j.src
-	c.dims = append(memory[:0], j.dims...)
-	for k, step := range j.steps {
+	c, dst, src := cut.copier, cut.dst, cut.src
+	c.dims = append(memory[:0], cut.dims...)
+	for k, step := range cut.steps {
 		d := &c.dims[k]
 		count := (d.N + step - 1) / step
 		at := i % count * step
