@@ -34,7 +34,8 @@ type Array struct {
 type Source struct {
 	Protocol       string // the exporter's method, for errors
 	Schema, Arrays uint64
-	Count          int // number of arrays
+	Count          int  // number of arrays
+	Binary         bool // items of a fixed number of bytes are arrays of uint8, not refused
 	Device         dlpack.Device
 	SyncEvent      uint64 // of an array on a device; on CUDA the address of an event's handle, 0 for none
 }
@@ -63,8 +64,9 @@ const (
 	extensionName     = "ARROW:extension:name"
 	extensionMetadata = "ARROW:extension:metadata"
 
-	bool8Extension  = "arrow.bool8"
-	tensorExtension = "arrow.fixed_shape_tensor"
+	bool8Extension    = "arrow.bool8"
+	tensorExtension   = "arrow.fixed_shape_tensor"
+	bfloat16Extension = "lance.bfloat16"
 )
 
 // A node is a schema and its array: the outermost pair, or a child's pair.
@@ -83,20 +85,28 @@ type reader struct {
 	nulls        int64 // null items, counted in the outermost array that has nulls; null lists if lists are empty
 	lists        int   // number of lists so far
 	permuted     bool
+
+	binary  bool  // as Source.Binary
+	ofTable bool  // the outermost node has several columns, of which one is read
+	column  int64 // that column
 }
 
 // Describe describes a chunk, or an empty column if the source has no chunks. d.Text points to C's memory.
 func (s *Source) Describe(chunk int, d *dlpack.Description) error {
-	r := reader{memory: memory{protocol: s.Protocol}, d: d}
-	d.Device, d.Span = s.Device, -1
-	if d.Device.ID == -1 && d.Device.Type != dlpack.CUDA {
-		d.Device.ID = 0 // -1 means that devices of this type have no ids
+	r := reader{memory: memory{protocol: s.Protocol}, d: d, binary: s.Binary}
+	return r.touch(func() error { return s.describe(&r, chunk) })
+}
+
+func (s *Source) describe(r *reader, chunk int) error {
+	r.d.Device, r.d.Span = s.Device, -1
+	if r.d.Device.ID == -1 && r.d.Device.Type != dlpack.CUDA {
+		r.d.Device.ID = 0 // -1 means that devices of this type have no ids
 	}
 	array := uint64(0)
 	if chunk < s.Count {
 		array = s.chunk(chunk)
 	}
-	return r.touch(func() error { return r.read(s.Schema, array) })
+	return r.read(s.Schema, array)
 }
 
 // Rows returns the number of rows of all chunks together.
@@ -141,15 +151,21 @@ func (r *reader) read(schema, array uint64) error {
 			err = r.checkColumn(&n)
 			size = 1
 		case isList && n.schema.NChildren == 1 && n.schema.Dictionary == 0:
+			if r.ofTable {
+				return dlpack.Unsupported(dlpack.ListColumn, dlpack.Number("length", size))
+			}
 			err = r.list(&n, size)
 		default:
-			d.HasStrides, d.Nulls = r.permuted, r.nulls
 			return r.items(&n)
 		}
 		if err != nil {
 			return err
 		}
-		if schema, array, err = r.child(&n, size); err != nil {
+		column := int64(0)
+		if outermost {
+			column = r.column
+		}
+		if schema, array, err = r.child(&n, column, size); err != nil {
 			return err
 		}
 	}
@@ -220,9 +236,9 @@ func (r *reader) buffers(n *node, expected int64, which dlpack.Word) (last uint6
 }
 
 // checkColumn checks a table, a record batch or a column of structures. If it has one column and no nulls, it is read
-// as that column.
+// as that column. A [Table] reads several.
 func (r *reader) checkColumn(n *node) error {
-	if n.schema.NChildren != 1 {
+	if n.schema.NChildren != 1 && !r.ofTable {
 		if n.schema.NChildren == 0 {
 			return dlpack.Unsupported(dlpack.NoColumns, dlpack.Text("protocol", r.protocol))
 		}
@@ -245,11 +261,7 @@ func (r *reader) refuseColumns(n *node, saying dlpack.Saying, values ...dlpack.V
 		if i > 0 {
 			names += ", "
 		}
-		schema := uint64(0)
-		if n.schema.Children != 0 {
-			schema = load[uint64](&r.memory, "ArrowSchema.children", n.schema.Children+8*uint64(i))
-		}
-		names += r.name(schema)
+		names += dlpack.Quoted("", r.name(&n.schema, i)).String()
 	}
 	if n.schema.NChildren > most {
 		names += ", ..."
@@ -258,15 +270,20 @@ func (r *reader) refuseColumns(n *node, saying dlpack.Saying, values ...dlpack.V
 	return dlpack.Unsupported(saying, values...)
 }
 
-// name returns the quoted name of the column whose schema is at this address; the name is "" if there is none.
-func (r *reader) name(schema uint64) string {
-	name := ""
-	if schema != 0 {
-		if at := load[Schema](&r.memory, "ArrowSchema.children", schema).Name; at != 0 {
-			name = r.text("ArrowSchema.name", at)
-		}
+// name returns the name of a child, without copying it. The name is "" if there is none.
+func (m *memory) name(parent *Schema, child int64) string {
+	if parent.Children == 0 {
+		return ""
 	}
-	return dlpack.Quoted("", name).String()
+	schema := load[uint64](m, "ArrowSchema.children", parent.Children+8*uint64(child))
+	if schema == 0 {
+		return ""
+	}
+	name := load[Schema](m, "ArrowSchema.children", schema).Name
+	if name == 0 {
+		return ""
+	}
+	return m.text("ArrowSchema.name", name)
 }
 
 // list adds the dimension of lists of `size` elements, or the dimensions of tensors of `size` elements.
@@ -291,17 +308,17 @@ func (r *reader) list(n *node, size int64) error {
 			return err
 		}
 	}
-	// The number of lists is limited as well, since a tensor may have no dimensions and a malformed list may be its own
-	// child.
-	if r.lists++; r.lists == dlpack.MaxNDim || r.d.NDim+t.ndim > dlpack.MaxNDim {
-		return r.refuse(dlpack.ArrowNested, dlpack.Number("most", dlpack.MaxNDim))
-	}
 	return r.addDims(size, &t)
 }
 
 // addDims appends the dimensions of t, whose lengths multiply to `size`.
 func (r *reader) addDims(size int64, t *tensor) error {
 	d := r.d
+	// The number of lists is limited as well, since a tensor may have no dimensions and a malformed list may be its own
+	// child.
+	if r.lists++; r.lists == dlpack.MaxNDim || d.NDim+t.ndim > dlpack.MaxNDim {
+		return r.refuse(dlpack.ArrowNested, dlpack.Number("most", dlpack.MaxNDim))
+	}
 	fits := true
 	for i := range d.NDim {
 		d.Strides[i] = multiply(d.Strides[i], size, &fits)
@@ -323,11 +340,10 @@ func (r *reader) addDims(size int64, t *tensor) error {
 	return nil
 }
 
-// child returns the addresses of the schema and array of the only child. Each element of the node is `size` elements of
-// the child.
-func (r *reader) child(n *node, size int64) (schema, array uint64, err error) {
+// child returns the addresses of a child's schema and array. Each element of the node is `size` elements of the child.
+func (r *reader) child(n *node, index, size int64) (schema, array uint64, err error) {
 	if n.schema.Children != 0 {
-		schema = load[uint64](&r.memory, "ArrowSchema.children", n.schema.Children)
+		schema = load[uint64](&r.memory, "ArrowSchema.children", n.schema.Children+8*uint64(index))
 	}
 	if schema == 0 {
 		return 0, 0, r.isNull("ArrowSchema.children", dlpack.ChildSchemas)
@@ -336,7 +352,7 @@ func (r *reader) child(n *node, size int64) (schema, array uint64, err error) {
 		return schema, 0, nil
 	}
 	if n.array.Children != 0 {
-		array = load[uint64](&r.memory, "ArrowArray.children", n.array.Children)
+		array = load[uint64](&r.memory, "ArrowArray.children", n.array.Children+8*uint64(index))
 	}
 	if array == 0 {
 		return 0, 0, r.isNull("ArrowArray.children", dlpack.ChildArrays)
@@ -358,28 +374,31 @@ func (r *reader) child(n *node, size int64) (schema, array uint64, err error) {
 // items reads the innermost node: its data type, and the address of its items.
 func (r *reader) items(n *node) error {
 	d := r.d
-	d.Field, d.Text = "Arrow format", n.format
-	if n.format == protocol.ArrowByte {
-		isBool8, err := r.isExtension(n, bool8Extension)
-		if err != nil {
-			return err
-		}
-		if isBool8 {
-			d.Text = protocol.ArrowBool8
-		}
+	d.Field, d.Text, d.HasStrides, d.Nulls = "Arrow format", n.format, r.permuted, r.nulls
+	if err := r.extend(n); err != nil {
+		return err
 	}
 	if n.schema.Dictionary != 0 {
 		return dlpack.Unsupported(dlpack.Dictionary, dlpack.Text("field", d.Field), dlpack.Quoted("text", d.Text))
 	}
+	width, isBytes := int64(1), false
+	if r.binary {
+		width, isBytes = protocol.ParseArrowBytes(d.Text)
+	}
 	var err error
-	d.Item, err = protocol.ParseArrow(d.Text)
+	if isBytes {
+		d.DataType = dlpack.DataType{Code: dlpack.UInt, Bits: 8, Lanes: 1}
+		err = r.addDims(width, &tensor{ndim: 1, lengths: [dlpack.MaxNDim]int64{width}})
+	} else {
+		d.Item, err = protocol.ParseArrow(d.Text)
+	}
 	if err != nil || !n.hasArray {
 		return err
 	}
 	if d.Data, err = r.buffers(n, 2, dlpack.TwoBuffers); err != nil {
 		return err
 	}
-	d.Nulls = r.nulls
+	d.Nulls = r.nulls * max(width, 1) // without bytes, null items are counted
 	offset := uint64(n.array.Offset + r.first)
 	if d.BitPacked && !d.Device.Type.OnCPU() {
 		return dlpack.Unsupported(dlpack.BitsOnDevice, dlpack.Text("field", d.Field), dlpack.Quoted("text", d.Text),
@@ -389,11 +408,32 @@ func (r *reader) items(n *node) error {
 		d.Offset, d.FirstBit = offset/8, uint8(offset%8)
 		return nil
 	}
-	high, low := bits.Mul64(offset, uint64(d.DataType.ItemSize()))
+	high, low := bits.Mul64(offset, uint64(d.DataType.ItemSize()*width))
 	if high != 0 {
 		return dlpack.Malformed(dlpack.ArrowOffset, dlpack.Number("offset", offset))
 	}
 	d.Offset = low
+	return nil
+}
+
+// extend adds the extension type to the text of the items' format, if it gives the items another meaning.
+func (r *reader) extend(n *node) error {
+	known := [...]struct{ format, extension, text string }{
+		{protocol.ArrowByte, bool8Extension, protocol.ArrowBool8},
+		{protocol.ArrowTwoBytes, bfloat16Extension, protocol.ArrowBFloat16},
+	}
+	for i := range known {
+		if n.format != known[i].format {
+			continue
+		}
+		is, err := r.isExtension(n, known[i].extension)
+		if err != nil {
+			return err
+		}
+		if is {
+			r.d.Text = known[i].text
+		}
+	}
 	return nil
 }
 

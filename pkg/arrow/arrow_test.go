@@ -212,6 +212,206 @@ func TestAListThatIsItsOwnChildIsRefused(t *testing.T) {
 	}
 }
 
+// table makes a table of columns, named "a", "b" and so on.
+func (a *addresses) table(length int64, columns ...*column) *column {
+	var schemas, arrays []uint64
+	for i, c := range columns {
+		c.Name = a.text(string(rune('a' + i)))
+		schemas, arrays = append(schemas, addressOf(a, c.Schema)), append(arrays, addressOf(a, c.Array))
+	}
+	return &column{
+		Schema{Format: a.text("+s"), NChildren: int64(len(columns)), Children: addressOf(a, schemas...), Release: released},
+		Array{Length: length, NBuffers: 1, Buffers: addressOf(a, uint64(0)), NChildren: int64(len(columns)),
+			Children: addressOf(a, arrays...), Release: released},
+	}
+}
+
+func TestColumnsOfATableAreDescribedOneByOne(t *testing.T) {
+	var a addresses
+	sliced := a.items("i", 12, 2<<20)
+	sliced.Offset = 2
+	made := a.table(4, a.items("i", 9, 1<<20), sliced)
+	made.Offset = 3
+	source := a.source(made, made)
+	if columns, err := source.Columns(); columns != 2 || err != nil {
+		t.Fatalf("%d columns, %v", columns, err)
+	}
+	table := Table{Source: *source}
+	for chunk := range 2 {
+		for i, want := range []uint64{1<<20 + 3*4, 2<<20 + 5*4} {
+			var d dlpack.Description
+			var tensor dlpack.Tensor
+			err := table.DescribeColumn(chunk, int64(i), &d, &tensor)
+			if at := d.Data + d.Offset; err != nil || at != want || tensor.Size != 4 || tensor.NDim != 1 {
+				t.Errorf("column %d: 0x%x, %d items, %v; want 0x%x", i, at, tensor.Size, err, want)
+			}
+		}
+	}
+	err := table.Refuse(2)
+	if err == nil || err.Error() != `columns: columns=2, protocol=exporter, names="a", "b" (copy-columns)` {
+		t.Error(err)
+	}
+}
+
+func TestOnlyTablesHaveSeveralColumns(t *testing.T) {
+	var a addresses
+	released := a.table(4, a.items("i", 9, 1<<20), a.items("i", 9, 1<<20))
+	released.Schema.Release = 0
+	union := a.table(4, a.items("i", 9, 1<<20), a.items("i", 9, 1<<20))
+	union.Format = a.text("+us:0,1")
+	for _, c := range []*column{a.items("i", 3, 1<<20), a.around("+s", 3, a.items("i", 3, 1<<20)), a.table(0), released, union} {
+		if columns, err := a.source(c).Columns(); columns != 1 || err != nil {
+			t.Errorf("%d columns, %v", columns, err)
+		}
+	}
+	wild := a.table(4, a.items("i", 9, 1<<20), a.items("i", 9, 1<<20))
+	wild.Format = 8
+	if _, err := a.source(wild).Columns(); dlpack.KindOf(err) != dlpack.ErrMalformed {
+		t.Error(err)
+	}
+}
+
+func TestColumnsThatMakeNoMatrixAreRefusedByName(t *testing.T) {
+	var a addresses
+	ints := func() *column { return a.items("i", 9, 1<<20) }
+	nulls := ints()
+	nulls.NullCount, nulls.Buffers = -1, addressOf(&a, a.text("\xfe\xff"), 1<<20)
+	short := a.items("i", 3, 1<<20)
+	dictionary := ints()
+	dictionary.Schema.Dictionary = 8
+	for _, test := range []struct {
+		second *column
+		want   string
+	}{
+		{a.items("l", 9, 1<<20), "column: column-types: dtype=int64, first=\"a\", expected=int32, column=\"b\", index=1"},
+		{nulls, `column: null-items: field=Arrow format, text="i", nulls=1, items=4, column="b", index=1`},
+		{short, `column: arrow-length: format="i", length=3, least=4, protocol=exporter, column="b"`},
+		{dictionary, `column: dictionary: field=Arrow format, text="i", column="b"`},
+		{a.items("u", 9, 1<<20), `column: text: field=Arrow format, text="u", column="b"`},
+		{a.around("+w:1", 9, ints()), `column: list-column: length=1, column="b"`},
+		{a.table(4, ints(), ints()), `column: structure: field=Arrow format, text="+s", column="b"`},
+		{a.items("i", 9, 0), `column: data-is-null: shape=(4,), column="b"`},
+	} {
+		table := Table{Source: *a.source(a.table(4, ints(), test.second))}
+		if err := table.Refuse(2); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%v; want %s", err, test.want)
+		}
+	}
+}
+
+func TestBytesOfAFixedWidthAreArraysIfAskedFor(t *testing.T) {
+	var a addresses
+	for _, test := range []struct {
+		column *column
+		shape  []int64
+		offset uint64
+	}{
+		{a.items("w:3", 5, 1<<20), []int64{5, 3}, 0},
+		{a.items("w:0", 5, 1<<20), []int64{5, 0}, 0},
+		{a.around("+w:2", 2, a.items("w:3", 5, 1<<20)), []int64{2, 2, 3}, 0},
+	} {
+		source := a.source(test.column)
+		var d dlpack.Description
+		if err := source.Describe(0, &d); dlpack.KindOf(err) != dlpack.ErrUnsupported {
+			t.Error(err)
+		}
+		source.Binary = true
+		if err := source.Describe(0, &d); err != nil || !slices.Equal(d.Shape[:d.NDim], test.shape) || d.DataType.Bits != 8 {
+			t.Errorf("%v, %v; want %v", d.Shape[:d.NDim], err, test.shape)
+		}
+	}
+	sliced := a.items("w:3", 5, 1<<20)
+	sliced.Offset, sliced.NullCount, sliced.Buffers = 2, -1, addressOf(&a, a.text("\x04"), 1<<20)
+	source := a.source(sliced)
+	source.Binary = true
+	var d dlpack.Description
+	if err := source.Describe(0, &d); err != nil || d.Offset != 6 || d.Nulls != 4*3 {
+		t.Errorf("offset %d, %d nulls, %v", d.Offset, d.Nulls, err)
+	}
+	huge := a.items("w:9223372036854775807", 5, 1<<20)
+	source = a.source(huge)
+	source.Binary = true
+	if err := source.Describe(0, &d); dlpack.KindOf(err) != dlpack.ErrMalformed {
+		if err = d.Validate(new(dlpack.Tensor)); dlpack.KindOf(err) != dlpack.ErrMalformed {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzTable(f *testing.F) {
+	// Each 4 bytes are a column: its format, its length beyond the table's, its offset and its validity.
+	f.Add([]byte{0, 0, 0, 0, 0, 1, 2, 0}, uint8(5), uint8(1), uint16(0), uint64(0))
+	f.Add([]byte{4, 0, 0, 0, 4, 0, 3, 0, 3, 9, 0, 0}, uint8(5), uint8(0), uint16(0), uint64(0))
+	f.Add([]byte{0, 0, 0, 0, 1, 0, 0, 0}, uint8(5), uint8(0), uint16(0), uint64(0))
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 7}, uint8(5), uint8(0), uint16(0), uint64(0))
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0}, uint8(5), uint8(0), uint16(6), uint64(1<<62))
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0}, uint8(5), uint8(0), uint16(7), uint64(8))
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0}, uint8(5), uint8(0), uint16(31), uint64(7<<60))
+	formats, sizes := []string{"i", "s", "l", "c", "b"}, []uint64{32, 16, 64, 8, 1}
+	f.Fuzz(func(t *testing.T, layout []byte, length, offset uint8, poked uint16, value uint64) {
+		var a addresses
+		var columns []*column
+		var at []uint64 // in bits, from 1<<20 on
+		kinds := 0      // a bit for each data type
+		hasNulls := false
+		used := int64(length) + int64(offset)
+		for rest := layout; len(rest) >= 4 && len(columns) < 9; rest = rest[4:] {
+			kind := int(rest[0]) % len(formats)
+			c := a.items(formats[kind], used+int64(rest[1]), 1<<20)
+			c.Offset = int64(rest[2])
+			if rest[3] != 0 {
+				c.NullCount = -1
+				c.Buffers = addressOf(&a, addressOf(&a, slices.Repeat([]byte{rest[3]}, 1<<8)...), 1<<20)
+				for i := range int64(length) {
+					bit := i + int64(offset) + c.Offset
+					hasNulls = hasNulls || rest[3]>>(bit%8)&1 == 0
+				}
+			}
+			columns = append(columns, c)
+			at = append(at, (uint64(offset)+uint64(c.Offset))*sizes[kind])
+			kinds |= 1 << kind
+		}
+		if len(columns) < 2 {
+			return
+		}
+		made := a.table(int64(length), columns...)
+		made.Offset = int64(offset)
+		source := a.source(made)
+		child := (*[1]uint64)(pointerTo((*Array)(pointerTo(source.Arrays)).Children))[0]
+		switch poke := int(poked) % 40; {
+		case poke == 0:
+		case poke <= 9:
+			(*[9]uint64)(pointerTo(source.Schema))[poke-1] = value
+		case poke <= 19:
+			(*[10]uint64)(pointerTo(source.Arrays))[poke-10] = value
+		case poke <= 29:
+			(*[10]uint64)(pointerTo(child))[poke-20] = value
+		}
+		count, err := source.Columns()
+		isPoked := int(poked)%40 != 0 && int(poked)%40 <= 29
+		if err == nil && count == 1 && isPoked {
+			return
+		}
+		table := Table{Source: *source}
+		for i := int64(0); err == nil && i < count; i++ {
+			var d dlpack.Description
+			var tensor dlpack.Tensor
+			if err = table.DescribeColumn(0, i, &d, &tensor); err != nil || isPoked || length == 0 {
+				continue
+			}
+			if got := (d.Data+d.Offset-1<<20)*8 + uint64(d.FirstBit); got != at[i] || tensor.Size != int64(length) {
+				t.Fatalf("column %d: %d items from bit %d; want %d from %d", i, tensor.Size, got, length, at[i])
+			}
+		}
+		if err != nil && strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' || r > '~' }) {
+			t.Fatalf("%q", err)
+		}
+		if good := kinds&(kinds-1) == 0 && !hasNulls; !isPoked && good != (err == nil) {
+			t.Fatalf("%v: kinds %b, nulls %v", err, kinds, hasNulls)
+		}
+	})
+}
+
 func TestASourceWithoutChunksIsAnEmptyColumn(t *testing.T) {
 	var a addresses
 	source := a.source(a.around("+w:3", 4, a.items("i", 12, 1<<20)))

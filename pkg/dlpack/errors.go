@@ -1,6 +1,7 @@
 package dlpack
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -91,11 +92,11 @@ func OutOfMemory(saying Saying, values ...Value) *Refusal {
 	return &Refusal{Kind: ErrOutOfMemory, Saying: saying, Values: values}
 }
 
-// AddSubject returns a refusal with a subject. It returns another error unchanged.
-func AddSubject(subject Subject, err error) error {
+// AddSubject returns a refusal with a subject and the values that this needs. It returns another error unchanged.
+func AddSubject(subject Subject, err error, values ...Value) error {
 	if r, ok := err.(*Refusal); ok {
 		about := *r
-		about.Subject = subject
+		about.Subject, about.Values = subject, append(slices.Clip(r.Values), values...)
 		return &about
 	}
 	return err

@@ -143,6 +143,8 @@ const (
 	Chunks           Saying = "chunks"
 	NoColumns        Saying = "no-columns"
 	Columns          Saying = "columns"
+	ColumnTypes      Saying = "column-types"
+	ListColumn       Saying = "list-column"
 	NullStructures   Saying = "null-structures"
 	Released         Saying = "released"
 	ArrowNull        Saying = "arrow-null"
@@ -178,6 +180,7 @@ const (
 	OfDevice     Subject = "device"      // the value target is the name of the device that is asked for
 	OfDeviceType Subject = "device-type" // target is a device of a type without a name
 	OfCopy       Subject = "copy"        // from and to are devices
+	OfColumn     Subject = "column"      // column is its name
 )
 
 // A Cure is the key of what helps.
@@ -198,6 +201,7 @@ const (
 	JoinWithLibrary    Cure = "join-with-library"
 	CastWithLibrary    Cure = "cast-with-library"
 	FillNulls          Cure = "fill-nulls"
+	CopyColumns        Cure = "copy-columns"
 	CopyPointers       Cure = "copy-pointers"
 	CopyIfNeeded       Cure = "copy-if-needed"
 	CompactWithLibrary Cure = "compact-with-library"
@@ -224,8 +228,8 @@ const (
 // Copies reports whether the cure is to use a copy in place of the memory.
 func (c Cure) Copies() bool {
 	switch c {
-	case Copy, Convert, CopyBytes, CopyBytesStrided, CopyBytesBelow, CopyWithLibrary, CopyChunks, CopyPointers,
-		NativeOrder, OneLane:
+	case Copy, Convert, CopyBytes, CopyBytesStrided, CopyBytesBelow, CopyWithLibrary, CopyChunks, CopyColumns,
+		CopyPointers, NativeOrder, OneLane:
 		return true
 	}
 	return false

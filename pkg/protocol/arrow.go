@@ -19,11 +19,19 @@ const (
 	ArrowTable = "+s"            // as the outermost format: a table or record batch, whose children are its columns
 	ArrowByte  = "c"             // int8, or booleans if the extension type is arrow.bool8
 	ArrowBool8 = "c arrow.bool8" // those booleans
+
+	ArrowTwoBytes = "w:2"                // bytes, or numbers if the extension type is lance.bfloat16
+	ArrowBFloat16 = "w:2 lance.bfloat16" // those numbers
 )
 
 // ParseArrowList reads the format of lists of a fixed size, "+w:6". ok is false for any other format.
 func ParseArrowList(text string) (size int64, ok bool) {
 	return readSize(text, arrowListPrefix)
+}
+
+// ParseArrowBytes reads the format of items of a fixed number of bytes, "w:16". ok is false for any other format.
+func ParseArrowBytes(text string) (width int64, ok bool) {
+	return readSize(text, arrowBytesPrefix)
 }
 
 // readSize reads the number after a prefix. ok is false if the text is anything else.
@@ -36,11 +44,15 @@ func readSize(text, prefix string) (size int64, ok bool) {
 	return int64(n), ok && rest == ""
 }
 
-// ParseArrow reads a format of the Arrow C data interface: "i", "g", or [ArrowBool8].
+// ParseArrow reads a format of the Arrow C data interface: "i", "g", [ArrowBool8] or [ArrowBFloat16].
 func ParseArrow(text string) (item dlpack.Item, err error) {
 	if text == arrowBits || text == ArrowBool8 {
 		item.DataType = dlpack.DataType{Code: dlpack.Bool, Bits: 8, Lanes: 1}
 		item.BitPacked = text == arrowBits
+		return item, nil
+	}
+	if text == ArrowBFloat16 {
+		item.DataType = dlpack.DataType{Code: dlpack.Bfloat, Bits: 16, Lanes: 1}
 		return item, nil
 	}
 	for i := range otherNames {
@@ -49,7 +61,7 @@ func ParseArrow(text string) (item dlpack.Item, err error) {
 			return item, nil
 		}
 	}
-	if _, ok := readSize(text, arrowBytesPrefix); ok {
+	if _, ok := ParseArrowBytes(text); ok {
 		return item, unsupported("Arrow format", text, dlpack.BytesItems)
 	}
 	for i := range arrowRefusals {

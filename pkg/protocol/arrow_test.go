@@ -11,7 +11,7 @@ import (
 
 func TestArrowFormatsOfNumbersAreRead(t *testing.T) {
 	for text, want := range map[string]string{
-		"b": "bool", "c arrow.bool8": "bool", "c": "int8", "s": "int16", "i": "int32", "l": "int64", "C": "uint8",
+		"b": "bool", "c arrow.bool8": "bool", "c": "int8", "w:2 lance.bfloat16": "bfloat16", "s": "int16", "i": "int32", "l": "int64", "C": "uint8",
 		"S": "uint16", "I": "uint32", "L": "uint64", "e": "float16", "f": "float32", "g": "float64",
 	} {
 		got, err := ParseArrow(text)
@@ -134,7 +134,7 @@ var plainArrow = regexp.MustCompile(`(?s)^(?:(b|c arrow\.bool8|[csilCSILefg])|` 
 
 // plainArrowTypes is what the formats of numbers mean, by the table of the Arrow C data interface.
 var plainArrowTypes = map[string]string{
-	"b": "bool", "c arrow.bool8": "bool", "c": "int8", "s": "int16", "i": "int32", "l": "int64",
+	"b": "bool", "c arrow.bool8": "bool", "c": "int8", "w:2 lance.bfloat16": "bfloat16", "s": "int16", "i": "int32", "l": "int64",
 	"C": "uint8", "S": "uint16", "I": "uint32", "L": "uint64", "e": "float16", "f": "float32", "g": "float64",
 }
 

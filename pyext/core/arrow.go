@@ -27,7 +27,8 @@ func arrowProtocol(request *C.struct_request) string {
 
 func sourceOf(request *C.struct_request) arrow.Source {
 	return arrow.Source{Protocol: arrowProtocol(request), Schema: uint64(request.schema), Arrays: uint64(request.arrays),
-		Count: int(request.array_count), Device: deviceOf(request.device), SyncEvent: uint64(request.sync_event)}
+		Count: int(request.array_count), Device: deviceOf(request.device), SyncEvent: uint64(request.sync_event),
+		Binary: request.facts&C.FACT_BYTES != 0}
 }
 
 // producerOf returns the stream or the event that completes the request's memory.
@@ -39,12 +40,21 @@ func producerOf(request *C.struct_request) (int64, error) {
 	return source.Producer()
 }
 
-// readArrow describes the column in the request's arrays. It joins several arrays into one memory, which the answer
-// owns.
+// readArrow describes the column in the request's arrays. It joins several arrays, and the columns of a table, into one
+// memory, which the answer owns.
 func readArrow(request *C.struct_request, d *dlpack.Description, answer *C.struct_answer) error {
 	source := sourceOf(request)
 	onCPU := source.Device.Type == dlpack.CPU
-	if source.Count > 1 && request.terms.copy != C.COPY_NEVER && onCPU {
+	mayCopy := request.terms.copy != C.COPY_NEVER && onCPU
+	err := readColumn(source, mayCopy, d, answer)
+	if r, ok := err.(*dlpack.Refusal); ok && r.Saying == dlpack.Columns && onCPU {
+		return readTable(source, mayCopy, d, answer)
+	}
+	return err
+}
+
+func readColumn(source arrow.Source, mayCopy bool, d *dlpack.Description, answer *C.struct_answer) error {
+	if source.Count > 1 && mayCopy {
 		return join(source, d, answer)
 	}
 	if err := source.Describe(0, d); err != nil || source.Count <= 1 {
@@ -55,7 +65,7 @@ func readArrow(request *C.struct_request, d *dlpack.Description, answer *C.struc
 		return err
 	}
 	cure := dlpack.JoinWithLibrary
-	if onCPU {
+	if source.Device.Type == dlpack.CPU {
 		cure = dlpack.CopyChunks
 	}
 	return dlpack.Unsupported(dlpack.Chunks, dlpack.Text("protocol", source.Protocol)).Cured(cure)
@@ -66,7 +76,20 @@ func join(source arrow.Source, d *dlpack.Description, answer *C.struct_answer) e
 	return handover.Join(d, &source, source.Count, answerMemory{answer})
 }
 
-// dropJoined frees the memory into which chunks were joined, once a device has a copy of it.
+// readTable copies a table of several columns into one matrix, which the answer owns.
+func readTable(source arrow.Source, mayCopy bool, d *dlpack.Description, answer *C.struct_answer) error {
+	table := arrow.Table{Source: source}
+	columns, err := table.Columns()
+	if err != nil {
+		return err
+	}
+	if !mayCopy {
+		return table.Refuse(columns)
+	}
+	return handover.Matrix(d, &table, columns, source.Count, answerMemory{answer})
+}
+
+// dropJoined frees the memory into which chunks or columns were joined, once a device has a copy of it.
 func dropJoined(answer *C.struct_answer) {
 	if answer.memory != nil && answer.device_memory != nil {
 		C.free_aligned(answer.memory)

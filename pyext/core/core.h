@@ -52,6 +52,7 @@ enum fact {
     FACT_STREAM = 8,    /* CUDA array interface, from_pointer: a stream other than None is in producer_stream */
     FACT_INDIRECT = 16, /* buffer: a suboffset that is not negative */
     FACT_SPAN = 32,     /* span was given */
+    FACT_BYTES = 64,    /* Arrow: items of a fixed number of bytes are arrays of uint8 */
 };
 
 /* Stream numbers of the Python array API standard and of the CUDA array interface; other values are handles. A producer's

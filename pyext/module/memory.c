@@ -53,7 +53,7 @@ static int read_described(struct reading *reading, struct memory *holder)
     return 1;
 }
 
-/* Reads the bytes of the tensor that asdlpack makes of the object. */
+/* Reads the bytes of the tensor that asdlpack makes of the object, or of Arrow items that are bytes. */
 static int read_tensor(struct reading *reading)
 {
     PyObject *shared = share(reading->obj, COPY_NEVER, NULL);
@@ -61,8 +61,13 @@ static int read_tensor(struct reading *reading)
     int read = holder == NULL ? -1 : read_described(reading, holder);
     Py_XDECREF((PyObject *)holder);
     Py_XDECREF(shared);
-    if (read < 0 && PyErr_ExceptionMatches(PyExc_BufferError)) {
-        check_in_python(python.refuse_bytes, Py_BuildValue("(ON)", reading->obj, take_exception()));
+    if (read < 0 && PyErr_ExceptionMatches(PyExc_BufferError) &&
+        check_in_python(python.refuse_bytes, Py_BuildValue("(ON)", reading->obj, take_exception())) == 0) {
+        struct reading of_bytes;
+        enum copy copy = reading->terms.copy == COPY_NEVER ? COPY_NEVER : COPY_IF_NEEDED; /* of chunks */
+        holder = object_by(read_fixed_size_binary, &of_bytes, reading->obj, copy, NULL, false);
+        read = holder == NULL ? -1 : read_described(reading, holder);
+        Py_XDECREF((PyObject *)holder);
     }
     return read;
 }

@@ -35,7 +35,7 @@ extern __typeof__(PyErr_NoMemory) PyErr_NoMemory __attribute__((cold));
         DUNDER(arrow_c_array), DUNDER(arrow_c_stream), DUNDER(dlpack_c_exchange_api), NAME(stream), NAME(max_version), \
         NAME(dl_device), NAME(copy), NAME(owner), NAME(device), NAME(readonly), NAME(shape), NAME(typestr),            \
         NAME(data), NAME(strides), NAME(offset), NAME(mask), NAME(version), NAME(dtype), NAME(obj), NAME(pointer),     \
-        NAME(cpu), NAME(base), NAME(to_dlpack), NAME(harden_mask), NAME(view)
+        NAME(cpu), NAME(base), NAME(to_dlpack), NAME(harden_mask), NAME(view), NAME(iloc)
 
 #define MEMBER(name) *name
 extern struct names {
@@ -119,7 +119,8 @@ bool plain_text(PyObject *value, const char **text);             /* UTF-8 withou
         F(device), F(doc), F(buffer_error), F(capsule_name), F(no_capsule), F(no_holder), F(no_protocol),              \
         F(refuse_in_words), F(absent), F(add_members), F(interface), F(no_array), F(refuse), F(repr_of),               \
         F(shares_by_both), F(is_numpy_scalar), F(about_side), F(read_only_target), F(sides_were_read),                 \
-        F(start_failed), F(stream_failed), F(streams_instead), F(kind_and_message), F(refused), F(DType), F(dtypes)
+        F(start_failed), F(stream_failed), F(streams_instead), F(kind_and_message), F(refused), F(DType), F(dtypes),   \
+        F(frame_source)
 
 #define PYTHON_MEMBER(name) *name
 extern struct python_functions {

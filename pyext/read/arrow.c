@@ -90,7 +90,8 @@ static int check_rows(PyObject *obj, const struct held *held)
     for (size_t i = 0; i < held->count; i++) {
         rows += (uint64_t)held->arrays[i].length;
     }
-    return check_in_python(python.check_rows, Py_BuildValue("OL", obj, (long long)rows));
+    return check_in_python(python.check_rows,
+                           Py_BuildValue("OLL", obj, (long long)rows, (long long)held->schema.n_children));
 }
 
 /* Adds the device of an array's memory, and its event, which Go reads. */
@@ -261,12 +262,12 @@ static int take_stream(struct reading *reading, PyObject *capsule, enum protocol
     return read;
 }
 
-/* Takes the result of obj.name(). 1: taken; 0: absent or None; -1: error. */
-static int take_exported(struct reading *reading, PyObject *name,
+/* Takes the result of exporter.name(). 1: taken; 0: absent or None; -1: error. */
+static int take_exported(struct reading *reading, PyObject *exporter, PyObject *name,
                          int (*take)(struct reading *, PyObject *, enum protocol), enum protocol protocol)
 {
     PyObject *method;
-    int found = optional_attribute(reading->obj, name, &method);
+    int found = optional_attribute(exporter, name, &method);
     if (found <= 0) {
         return found;
     }
@@ -285,20 +286,65 @@ static int take_exported(struct reading *reading, PyObject *name,
 
 int read_arrow_device_array(struct reading *reading)
 {
-    return take_exported(reading, names.arrow_c_device_array, take_pair, PROTOCOL_ARROW_DEVICE_ARRAY);
+    return take_exported(reading, reading->obj, names.arrow_c_device_array, take_pair, PROTOCOL_ARROW_DEVICE_ARRAY);
 }
 
 int read_arrow_device_stream(struct reading *reading)
 {
-    return take_exported(reading, names.arrow_c_device_stream, take_stream, PROTOCOL_ARROW_DEVICE_STREAM);
+    return take_exported(reading, reading->obj, names.arrow_c_device_stream, take_stream, PROTOCOL_ARROW_DEVICE_STREAM);
 }
 
 int read_arrow_array(struct reading *reading)
 {
-    return take_exported(reading, names.arrow_c_array, take_pair, PROTOCOL_ARROW_ARRAY);
+    return take_exported(reading, reading->obj, names.arrow_c_array, take_pair, PROTOCOL_ARROW_ARRAY);
 }
 
 int read_arrow_stream(struct reading *reading)
 {
-    return take_exported(reading, names.arrow_c_stream, take_stream, PROTOCOL_ARROW_STREAM);
+    PyObject *method, *source = reading->obj;
+    PyTypeObject *type = Py_TYPE(source);
+    bool may_be_frame = !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE); /* pandas' classes are Python's */
+    int found = may_be_frame ? optional_attribute((PyObject *)type, names.iloc, &method) : 0;
+    if (found < 0) {
+        return -1;
+    }
+    if (found == 0) {
+        return take_exported(reading, source, names.arrow_c_stream, take_stream, PROTOCOL_ARROW_STREAM);
+    }
+    Py_DECREF(method);
+    source = call_python(python.frame_source, Py_BuildValue("(Oi)", source, reading->terms.copy != COPY_NEVER));
+    if (source == NULL) {
+        return -1;
+    }
+    if (PyObject_CheckBuffer(source)) {
+        found = lock_exporter(reading, source);
+        if (found > 0 && reading->request.ndim > 1) {
+            reading->terms.copy = COPY_ALWAYS; /* a matrix is row-major */
+        }
+    }
+    else {
+        found = take_exported(reading, source, names.arrow_c_stream, take_stream, PROTOCOL_ARROW_STREAM);
+    }
+    Py_DECREF(source);
+    return found;
+}
+
+int read_fixed_size_binary(struct reading *reading)
+{
+    static const struct {
+        const char *name;
+        int (*read)(struct reading *);
+    } protocols[] = {
+        {"__arrow_c_device_array__", read_arrow_device_array},
+        {"__arrow_c_device_stream__", read_arrow_device_stream},
+        {"__arrow_c_array__", read_arrow_array},
+        {"__arrow_c_stream__", read_arrow_stream},
+    };
+    int read = 0;
+    for (int i = 0; i < COUNT_OF(protocols) && read == 0; i++) {
+        reading->protocol = protocols[i].name;
+        read = protocols[i].read(reading);
+    }
+    reading->request.facts |= read > 0 ? FACT_BYTES : 0;
+    return read;
 }

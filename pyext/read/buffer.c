@@ -119,16 +119,21 @@ int read_buffer(struct reading *reading)
 
 HOT int lock_buffer(struct reading *reading)
 {
+    return lock_exporter(reading, reading->obj);
+}
+
+HOT int lock_exporter(struct reading *reading, PyObject *exporter)
+{
     Py_buffer scratch;
     struct request *request = &reading->request;
     reading->protocol = "buffer";
-    const Py_buffer *view = hold_view(reading, reading->obj, &scratch, PyBUF_FULL_RO);
+    const Py_buffer *view = hold_view(reading, exporter, &scratch, PyBUF_FULL_RO);
     if (view == NULL || check_length(view) < 0) {
         return -1;
     }
     request_init(request, PROTOCOL_BUFFER);
     request->data = (uint64_t)(uintptr_t)view->buf;
-    request->owned = PyBytes_CheckExact(reading->obj) || PyByteArray_CheckExact(reading->obj);
+    request->owned = PyBytes_CheckExact(exporter) || PyByteArray_CheckExact(exporter);
     request->itemsize = view->itemsize;
     request->ndim = view->ndim;
     request_dims(request, view->shape, view->strides, view->itemsize);

@@ -584,8 +584,11 @@ def name_hidden(obj: Any, typestr: str) -> bytes:
     return (f"{typestr} {text}" if text and text.isprintable() else typestr).encode()
 
 
-def refuse_bytes(obj: object, error: Exception) -> Exception:
-    """Returns the error of frombuffer for an error of asdlpack. A hint that would convert the bytes is replaced."""
+def refuse_bytes(obj: object, error: Exception) -> Exception | None:
+    """Returns the error of frombuffer for an error of asdlpack. A hint that would convert the bytes is replaced. None:
+    the items are bytes of Arrow, which frombuffer can read."""
+    if as_refusal(error)._reason_within == "bytes" and "Arrow format" in error.args[0]:
+        return None
     if not is_cured_by_copy(error):
         return error
     given = "obj.obj" if hasattr(type(obj), "_tensor") else "obj"  # a DLPackObject: name its source

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sys import byteorder
 
 from ._errors import hint_for, refuse, refused_by_frame
-from ._refusals import Cure, as_refusal, refusal, reworded
+from ._foreign import is_a, printable, shorten
+from ._refusals import Cure, as_refusal, pass_copy, refusal, reworded
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
     from ._dlpack import DLPackObject
 
 
-def check_rows(obj: Any, rows: int) -> Exception | None:
-    """Returns an error if obj is an array whose shape or items differ from its Arrow table, which has `rows` rows.
+def check_rows(obj: Any, rows: int, columns: int) -> Exception | None:
+    """Returns an error if obj is an array or a DataFrame whose shape or items differ from its Arrow table, which has
+    `rows` rows and `columns` columns.
 
     Those of xarray differ, and their coordinates are columns of the table. A table with one column has a shape of two
     dimensions; pandas exports the index of a table without columns. Only arrays are asked for their shape: it may be
@@ -25,12 +27,37 @@ def check_rows(obj: Any, rows: int) -> Exception | None:
     if isinstance(shape, tuple) and (shape[:1] if is_table and 0 not in shape[1:] else shape) != (rows,):
         said = f"shape {shape}: its Arrow table has {rows} rows instead"
         return refusal(BufferError, "other-rows", said, AS_ARRAY, rows=rows)
+    if is_table and isinstance(shape, tuple) and len(shape) == 2 and shape[1] not in (0, columns):
+        said = f"shape {shape}: its Arrow table has {columns} columns instead, such as the index"
+        return refusal(BufferError, "other-rows", said, AS_ARRAY, columns=columns)
     if shape is not None and len(getattr(obj, "coords", ())) > 0:
         said = "its Arrow table has the coordinates as columns, too"
         return refusal(BufferError, "coordinates", said, AS_ARRAY)
     return None
 
 
+def frame_source(obj: Any, may_copy: bool) -> Any:
+    """Returns the object to read in place of obj, which is obj itself unless it is a DataFrame of pandas: the array of
+    its numbers, since Arrow takes NaN for null; or for other items the DataFrame without its index, which Arrow takes
+    for a column. An array of two dimensions is to be copied, as the rows of a matrix."""
+    kind = type(obj)
+    if not is_a(kind, "pandas", "DataFrame") and not is_a(kind, "pandas.core.frame", "DataFrame"):
+        return obj
+    dtypes = set(obj.dtypes)
+    dtype: Any = dtypes.pop() if len(dtypes) == 1 else None
+    if not is_a(type(dtype), "numpy", "dtype") or dtype.kind not in "biufc":
+        return obj if len(obj.columns) == 0 else obj.reset_index(drop=True)
+    count = len(obj.columns)
+    if count == 1:
+        return obj.iloc[:, 0].to_numpy()
+    if not may_copy:
+        names = ", ".join([f'"{name}"' for name in obj.columns[:3]]) + ", ..." * (count > 3)
+        said = f"{count} columns: {shorten(printable(names))}; DLPack holds one array"
+        return refusal(BufferError, "columns", said, pass_copy(INTO_MATRIX), columns=count, names=names)
+    return obj.to_numpy()
+
+
+INTO_MATRIX = " to copy them into one matrix"
 AS_ARRAY = Cure("pass numpy.asarray(obj)")
 STREAMS = "__arrow_c_device_stream__", "__arrow_c_stream__"
 ARROW = "__arrow_c_array__", "__arrow_c_device_array__", *STREAMS
@@ -47,7 +74,8 @@ def explain(obj: object, protocol: str, error: Exception) -> Exception:
         if cure:
             pass
         elif protocol in ARROW:
-            cure = hint_for("Arrow", obj, reason == "nulls")
+            cure = hint_for("columns", obj, reason) if "column" in old.details else ""
+            cure = cure or hint_for("Arrow", obj, reason == "nulls")
         elif old.details.get("field") in BY_ITEMS:
             cure = hint_for("items", obj, reason)
         elif reason == "data-is-null":

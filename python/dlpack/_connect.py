@@ -28,6 +28,7 @@ _connect(
         "check_rows": _arrow.check_rows,
         "describe_column": _arrow.describe_column,
         "explain": _arrow.explain,
+        "frame_source": _arrow.frame_source,
         "stream_failed": _arrow.stream_failed,
         "streams_instead": _arrow.streams_instead,
         "device_answered": _delegate.device_answered,

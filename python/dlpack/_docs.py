@@ -16,9 +16,9 @@ again), a ctypes pointer to a structure of dlpack.structs, {", ".join(IN_WORDS[:
 The memory stays alive and locked until the DLPackObject and everything exported from it are gone.
 
 copy=False never copies. copy=None copies only memory that can't be shared as it is (another byte order, strides
-that aren't a multiple of the item size, misaligned data, bit-packed booleans, several chunks). copy=True always
-copies. A copy is contiguous (row-major), 64-byte aligned, writable, and complete when asdlpack returns. If obj has
-__dlpack__, copy=None copies once, at the first use.
+that aren't a multiple of the item size, misaligned data, bit-packed booleans, several chunks, the columns of a
+table, which become a matrix). copy=True always copies. A copy is contiguous (row-major), 64-byte aligned, writable,
+and complete when asdlpack returns. If obj has __dlpack__, copy=None copies once, at the first use.
 
 device: the device that the memory shall be on: "cpu", "cuda:1", (device type, device id), a device of torch, jax or
 cupy, or an object with __dlpack_device__, such as an array. None leaves the memory on its device. The CPU can read
@@ -59,7 +59,8 @@ frombuffer(obj, /, dtype, shape=None, *, offset=0, strides=None, copy=False, dev
 Share the bytes of an object as a DLPackObject of the data type and shape that you name.
 
 obj: an object with the buffer protocol, a multiprocessing.shared_memory.SharedMemory, or any other that asdlpack
-accepts, except capsules and pointers. Its memory must be contiguous, and is read as bytes, whatever its type.
+accepts, except capsules and pointers. Its memory must be contiguous, and is read as bytes, whatever its type. So are
+Arrow's items of a fixed number of bytes.
 dtype: a name ("bfloat16", "float8_e4m3fn", "float4_e2m1fnx2"; "f4", "fp32" and "torch.float32" work as well), a
 typestr (">f4"), an object of numpy, ml_dtypes, torch, jax or tensorflow that carries one, or an object with
 __dlpack_data_type__, such as paddle's. "int4" is packed, as in DLPack; ml_dtypes.int4 and torch.int4 use a byte per

@@ -11,7 +11,7 @@ from _thread import RLock
 from sys import _getframe
 
 from ._foreign import IN_WORDS, MOST, NO_MEMORY, bare, exception_text, field, short_repr, text_of, type_name
-from ._refusals import Cure, is_to_copy, quoted, refusal
+from ._refusals import Cure, as_refusal, is_to_copy, quoted, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ def refused_by_all(obj: object, error: BaseException, protocol: str | None, othe
     if other is None and not cure:
         text, cure, first = said, first, ""
     found: Any = refusal(BufferError, "refused", f"{begin}{text}{after}", cure, type=name, protocol=protocol)
+    if other is not None:
+        found._reason_within = as_refusal(other).reason
     if is_to_copy(first):
         found._quote = f"{begin}{said}", first.purpose, after
     return found  # type: ignore[no-any-return]

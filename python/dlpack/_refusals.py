@@ -57,6 +57,7 @@ def refusal(kind: type[Exception], reason: str, said: str, cure: str = "", **det
         "details": details,
         "_said": said,
         "_cure": cure,
+        "_reason_within": reason,  # that of an error that is quoted, if there is one
         "_note": "",
         "_quote": None,  # (text before, purpose, text after) of an error that is quoted, if its cure is copy=None
     }

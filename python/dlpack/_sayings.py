@@ -21,6 +21,7 @@ SUBJECTS = {
     "device": "device {target}: ",
     "device-type": "{target}: ",
     "copy": "copy from {from} to {to}: ",
+    "column": "column {column}: ",
 }
 
 # Texts that say what is wrong. {type} is the data type as the object or DLPack names it.
@@ -174,6 +175,8 @@ SAYINGS = {
     "chunks": "{protocol}: 2 chunks or more; expected one",
     "no-columns": "{protocol}: 0 columns; DLPack holds one array",
     "columns": "{protocol}: {columns} columns: {names}; DLPack holds one array",
+    "column-types": "{dtype}, where column {first} has {expected}; a matrix has one data type",
+    "list-column": "lists of {length} items; a matrix needs numbers",
     "null-structures": "{protocol}: {nulls} of {items} items are null, which are structures of a column: {names}; "
     "DLPack holds one array",
     "released": "{protocol}: {field} is NULL; expected {what} that was not released or moved before",
@@ -240,6 +243,7 @@ REASONS = {
     "structure": "named-structure",
     "itemsize": "named-itemsize format-size format-too-large",
     "columns": "no-columns",
+    "lists": "list-column",
     "arrow-structure": "arrow-value arrow-length arrow-pairs arrow-pair",
     "too-large": "arrow-too-large",
     "unreadable": "arrow-unreadable bitmap-unreadable event-unreadable",
@@ -263,6 +267,7 @@ CURES = {
     "join-with-library": "join them with the library that owns them",
     "cast-with-library": "cast it to uint8 with the library that owns it",
     "fill-nulls": "fill the nulls with the library that owns it",
+    "copy-columns": "pass copy=None to copy them into one matrix",
     "copy-pointers": "copy it: bytes(memoryview(obj))",
     "copy-if-needed": "pass copy=None",
     "compact-with-library": "make it compact with the library that owns it",

@@ -91,6 +91,9 @@ CONTAINERS = "builtins.dict_values", "builtins.frozenset", "builtins.set", "coll
 ITERATORS = "builtins.filter", "builtins.generator", "builtins.map"
 NUMPYS = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
 NO_NUMBERS = "bytes", "date", "object", "str", "time", "void"  # prefixes of data types' names
+INTS = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"}  # those that int64 holds
+FLOATS = {"uint64", "halffloat", "float", "float16", "float32", "double", "float64"}
+BOOLEANS = {"bool", "boolean"}
 MOST_ROWS = 100_000  # the most rows that a hint looks at
 DUCKDB_NUMBERS = "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE"
 DUCKDB_CASTS = {
@@ -603,17 +606,43 @@ def of_pyarrow(name: str, array: Any, has_nulls: bool = False, is_part: bool = F
     cast = cast_of(types, kind, sample)
     if cast is None:
         return None
-    if has_nulls or types.is_null(kind) or [part for part in parts if part.null_count]:
-        cast += f".fill_null({0 if not types.is_boolean(kind) else False})"
     is_bytes = types.is_fixed_size_binary(kind)
+    if has_nulls or types.is_null(kind) or [part for part in parts if part.null_count]:
+        cast += f".fill_null({f'bytes({kind.byte_width})' if is_bytes else False if types.is_boolean(kind) else 0})"
     if is_chunked and (steps or cast or is_bytes or len(array.chunks) != 1):
         steps = f".combine_chunks(){steps}"
     if is_bytes:
-        size, given = kind.byte_width, f"{name}{steps}"
-        place, where = ("obj", "") if given == "obj" else ("array", f", where array is {given}")
-        shape = f"(len({place}), {size}), offset={place}.offset * {size}"
-        return f"pass dlpack.frombuffer({place}.buffers()[1], 'uint8', {shape}){where}"
+        return f"pass dlpack.frombuffer({name}{steps}{cast}, 'uint8', (-1, {kind.byte_width}))"
     return f"pass {name}{steps}{cast}{', with copy=None' if types.is_boolean(kind) else ''}"
+
+
+def of_columns(obj: Any, reason: str) -> str | None:
+    """Hint for a table whose columns are numbers, of several data types or with nulls."""
+    if reason not in ("nulls", "column-types") or hasattr(obj, "read_all"):  # a stream has been consumed
+        return None
+    if is_of(obj, "pyarrow"):
+        kinds = [str(kind) for kind in obj.schema.types]
+    elif is_of(obj, "polars") or is_of(obj, "pandas"):
+        kinds = [str(kind) for kind in obj.dtypes]
+    else:
+        return None
+    kinds = [kind.lower().partition("[")[0] for kind in kinds]  # "double[pyarrow]" of pandas
+    if set(kinds) <= BOOLEANS and reason == "nulls":
+        value = "False"
+    elif set(kinds) <= {*INTS, *FLOATS}:
+        value = "0"
+    else:
+        return None
+    common = "int64" if set(kinds) <= INTS else "float64"
+    if is_of(obj, "pandas"):
+        step = f"obj.fillna({value})" if reason == "nulls" else f"obj.astype('{common}')"
+    elif is_of(obj, "polars"):
+        step = f"obj.fill_null({value})" if reason == "nulls" else f"obj.cast(polars.{common.capitalize()})"
+    elif reason == "nulls":
+        step = f"pyarrow.table([column.fill_null({value}) for column in obj.columns], obj.schema.names)"
+    else:
+        step = f"obj.cast(pyarrow.schema([(name, '{common}') for name in obj.schema.names]))"
+    return f"pass {step}, with copy=None"
 
 
 def next_step(types: Any, kind: Any, has_nulls: bool, parts: list[Any]) -> tuple[str, Callable[[Any], Any]] | None:
@@ -775,6 +804,7 @@ HINTS: dict[str, tuple[Callable[..., str | None], ...]] = {
     "refuses": (of_wrapper, of_tensor, of_refusing),
     "no memory": (of_wrapper, of_parts),
     "items": (of_items,),
+    "columns": (of_columns,),
     "Arrow": (of_pyarrow_object, of_polars, of_pandas_object, of_duckdb_relation, of_xarray, of_nanoarrow),
     "table": (of_frame,),
     "data type": (of_conversion,),

@@ -208,7 +208,7 @@ WILD_FIELDS = {
     ),
     "a column's name": (
         lambda address: batch(
-            Column(items=NUMBERS), with_wild("schema", "name", lambda: Column(items=NUMBERS))(address)
+            Column(items=NUMBERS), with_wild("schema", "name", lambda: Column(b"d:5,2", NUMBERS))(address)
         ),
         "ArrowSchema.name",
     ),

@@ -86,7 +86,7 @@ REFUSED = {
         "obj.cast(polars.Float64)",
     ),
     "a pandas index that is no range": (
-        lambda: pandas.DataFrame({"a": [1, 2]}, index=[5, 6]),
+        lambda: pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]}, index=[5, 6]),
         "obj['a']",
     ),
     "a NaN of pandas": (lambda: pandas.Series([1, None]), "obj.to_numpy()"),
@@ -153,7 +153,7 @@ REFUSED = {
     ),
     "dicts in pandas": (
         lambda: pandas.Series([{"a": 1, "b": 2}]),
-        "pyarrow.array(obj).flatten()[0]",
+        "copy=None to copy them into one matrix",
     ),
     "an array of dates of pandas": (
         lambda: pandas.array([datetime.date(2000, 1, 1)], dtype=pandas.ArrowDtype(pyarrow.date32())),
@@ -195,35 +195,35 @@ REFUSED = {
     ),
     "items that are bytes": (
         lambda: BYTES,
-        "obj.buffers()[1]",
+        "dlpack.frombuffer(obj, 'uint8', (-1, 2))",
     ),
     "items that are bytes, a slice": (
         lambda: BYTES[1:3],
-        "obj.buffers()[1]",
+        "dlpack.frombuffer(obj, 'uint8', (-1, 2))",
     ),
     "items that are bytes, with nulls": (
         lambda: pyarrow.array([b"a", None], pyarrow.binary(1)),
-        "obj.buffers()[1]",
+        "dlpack.frombuffer(obj.fill_null(bytes(1)), 'uint8', (-1, 1))",
     ),
     "items that are bytes, in chunks": (
         lambda: pyarrow.chunked_array([BYTES[2:], BYTES[:1]]),
-        "where array is obj.combine_chunks()",
+        "dlpack.frombuffer(obj.combine_chunks(), ",
     ),
     "items that are bytes, in a table": (
         lambda: pyarrow.table({"a": BYTES}),
-        "where array is obj['a']",
+        "dlpack.frombuffer(obj['a'].combine_chunks(), ",
     ),
     "items that are bytes of pandas": (
         lambda: pandas.Series(BYTES[1:], dtype=pandas.ArrowDtype(BYTES.type)),
-        "where array is pyarrow.array(obj)",
+        "dlpack.frombuffer(pyarrow.array(obj), ",
     ),
     "items that are bytes of nanoarrow": (
         lambda: nanoarrow.Array(BYTES[1:]),
-        "where array is pyarrow.array(obj)",
+        "dlpack.frombuffer(pyarrow.array(obj), ",
     ),
     "UUIDs": (
         lambda: pyarrow.array([uuid.UUID(int=number) for number in range(3)], pyarrow.uuid())[2:],
-        "where array is obj.storage",
+        "dlpack.frombuffer(obj.storage, ",
     ),
     "codes of pyarrow": (lambda: pyarrow.array(["a"]).dictionary_encode(), "obj.indices"),
     "codes in lists of pyarrow": (lambda: CODES, "obj.flatten().indices"),
@@ -322,17 +322,54 @@ REFUSED = {
         lambda: polars.concat([polars.Series([1]), polars.Series([2])], rechunk=False),
         "copy=None to copy them into one",
     ),
-    "columns of pyarrow": (lambda: pyarrow.table({"a": [1], "b": [2]}), "obj['a']"),
-    "columns of polars": (lambda: polars.DataFrame({"a": [1], "b": [2]}), "obj['a']"),
+    "columns of pyarrow": (lambda: pyarrow.table({"a": [1], "b": [2]}), "copy=None to copy them into one matrix"),
+    "columns of polars": (lambda: polars.DataFrame({"a": [1], "b": [2]}), "copy=None to copy them into one matrix"),
     "columns of a stream that is read once": (
         COLUMNS.to_reader,
-        "pyarrow.table(obj)['a'].combine_chunks()",
+        "copy=None to copy them into one matrix",
     ),
     "a stream that is read once": (
         lambda: pyarrow.table({"a": [1, None]}).to_reader(),
         "pyarrow.table(obj)['a'].combine_chunks().fill_null(0)",
     ),
-    "columns of duckdb": (lambda: duckdb.connect().sql("select 1 a, 2 b"), "obj['a']"),
+    "columns of duckdb": (lambda: duckdb.connect().sql("select 1 a, 2 b"), "copy=None to copy them into one matrix"),
+    "columns of several types of duckdb": (lambda: duckdb.connect().sql("select 1 a, 2.5::double b"), "obj['a']"),
+    "columns of several types of pyarrow": (
+        lambda: pyarrow.table({"a": [1], "b": [1.5]}),
+        "obj.cast(pyarrow.schema([(name, 'float64') for name in obj.schema.names])), with copy=None",
+    ),
+    "columns of several widths of pyarrow": (
+        lambda: pyarrow.record_batch({"a": [1], "b": pyarrow.array([2], "uint8")}),
+        "obj.cast(pyarrow.schema([(name, 'int64') for name in obj.schema.names])), with copy=None",
+    ),
+    "columns of several types of polars": (
+        lambda: polars.DataFrame({"a": [1], "b": [1.5]}),
+        "obj.cast(polars.Float64), with copy=None",
+    ),
+    "columns of several types of pandas": (
+        lambda: pandas.DataFrame({"a": [1], "b": [1.5]}),
+        "obj.astype('float64'), with copy=None",
+    ),
+    "nulls in columns of pyarrow": (
+        lambda: pyarrow.table({"a": [1, None], "b": [2, 3]}),
+        "pyarrow.table([column.fill_null(0) for column in obj.columns], obj.schema.names), with copy=None",
+    ),
+    "null booleans in columns of pyarrow": (
+        lambda: pyarrow.table({"a": [True, None], "b": [True, True]}),
+        "[column.fill_null(False) for",
+    ),
+    "nulls in columns of polars": (
+        lambda: polars.DataFrame({"a": [1, None], "b": [2, 3]}),
+        "obj.fill_null(0), with copy=None",
+    ),
+    "nulls in columns of pandas": (
+        lambda: pandas.DataFrame({"a": [1, None], "b": [2, 3]}, dtype="Int64"),
+        "obj.fillna(0), with copy=None",
+    ),
+    "lists in columns": (
+        lambda: pyarrow.table({"a": pyarrow.array([[1, 2]], pyarrow.list_(pyarrow.int8(), 2)), "b": [7]}),
+        "obj['b']",
+    ),
     "structures of pyarrow": (
         lambda: pyarrow.StructArray.from_arrays([[1, 9], [2, 9]], ["a", "b"], mask=pyarrow.array([False, True])),
         "obj.flatten()[0].fill_null(0)",
@@ -347,19 +384,18 @@ REFUSED = {
     ),
     "structures of polars": (
         lambda: polars.Series([{"a": 1, "b": 2}]),
-        "obj.struct.field('a')",
+        "copy=None to copy them into one matrix",
     ),
     "structures of pandas": (
         lambda: pandas.Series(pyarrow.array([{"a": 1, "b": 2}]), dtype=pandas.ArrowDtype(STRUCTURES)),
-        "pyarrow.array(obj).flatten()[0]",
+        "copy=None to copy them into one matrix",
     ),
-    "columns of pandas": (lambda: pandas.DataFrame({"a": [1], "b": [2]}), "obj['a']"),
+    "columns of pandas": (lambda: pandas.DataFrame({"a": [1], "b": [2]}), "copy=None to copy them into one matrix"),
     "columns with long names": (
-        lambda: pandas.DataFrame({letter * 70: [1] for letter in "\u4e00\u4e01\u4e02\u4e03"}),
+        lambda: pandas.DataFrame({letter * 70: ["x" if letter > "\u4e01" else 1] for letter in "\u4e00\u4e01\u4e02"}),
         "obj['\u4e00",
     ),
-    "columns of pandas with a number as a label": (lambda: pandas.DataFrame({0: [1], 1: [2]}), "obj.iloc[:, 0]"),
-    "a table as an array": (lambda: pyarrow.table({"a": [1], "b": [2]}), "obj['a']"),
+    "columns of pandas with a number as a label": (lambda: pandas.DataFrame({0: [1], 1: ["x"]}), "obj.iloc[:, 0]"),
     "an array of xarray": (lambda: xarray.DataArray(numpy.zeros((2, 3))), "numpy.asarray(obj)"),
     "big-endian numbers of xarray": (
         lambda: xarray.DataArray(numpy.arange(2, dtype=">f4")),
@@ -393,11 +429,14 @@ REFUSED = {
     ),
     "intervals in pandas": (
         lambda: pandas.Series(pandas.interval_range(0, 2)),
-        "numpy.asarray(obj.array.left)",
+        "copy=None to copy them into one matrix",
     ),
     "booleans in a table of pandas": (lambda: pandas.DataFrame({"a": [True, False], "b": ["x", "y"]}), "obj['a']"),
     "complex numbers in pandas": (lambda: pandas.Series([1j, 2]), "numpy.asarray(obj)"),
-    "complex numbers in a table of pandas": (lambda: pandas.DataFrame({"a": [1j, 2]}), "numpy.asarray(obj)"),
+    "complex numbers in a table of pandas": (
+        lambda: pandas.DataFrame({"a": [1j, 2], "b": [1, 2]}),
+        "numpy.asarray(obj)",
+    ),
     "complex numbers of Python in pandas": (
         lambda: pandas.Series([1j, 2], dtype=object),
         "numpy.asarray(obj).astype('complex128')",
@@ -414,7 +453,7 @@ REFUSED = {
     "numbers and text in pandas": (lambda: pandas.Series([1, "2"]), "numpy.asarray(obj).astype('float64')"),
     "columns of pandas of one name": (
         lambda: pandas.DataFrame([[1, 2]], columns=["a", "a"]),
-        "numpy.asarray(obj)",
+        "copy=None to copy them into one matrix",
     ),
     "one of the columns of pandas of one name": (
         lambda: pandas.DataFrame([[1, "b"]], columns=["a", "a"]),
@@ -564,7 +603,7 @@ VALUES = {
     "codes of a table of pyarrow": [0, 1],
     "big-endian numbers of xarray": [0, 1],
     "an array of xarray with coordinates": [1, 2],
-    "intervals in pandas": [0, 1],
+    "intervals in pandas": [[0, 1], [1, 2]],
     "codes in lists of pyarrow": [0, 1, 1, 1],
     "codes in chunked lists of pyarrow": [0, 1, 1, 1],
     "codes in lists of pandas": [0, 1, 1, 1],
@@ -573,13 +612,23 @@ VALUES = {
     "complex numbers of xarray": [1j, 2],
     "booleans in a table of pandas": [True, False],
     "complex numbers in pandas": [1j, 2],
-    "complex numbers in a table of pandas": [[1j], [2]],
+    "complex numbers in a table of pandas": [[1j, 1], [2, 2]],
     "complex numbers of Python in pandas": [1j, 2],
     "sparse items in pandas": [1, 0],
     "nulls in lists of a table": [1, 0, 2, 3],
     "numbers of more than 64 bits in pandas": [2.0**70],
     "numbers and text in pandas": [1, 2],
-    "columns of a stream that is read once": [7],
+    "columns of a stream that is read once": [[7, 2]],
+    "columns of pandas": [[1, 2]],
+    "columns of several types of pyarrow": [[1, 1.5]],
+    "columns of several types of polars": [[1, 1.5]],
+    "columns of several types of pandas": [[1, 1.5]],
+    "columns of several widths of pyarrow": [[1, 2]],
+    "nulls in columns of pyarrow": [[1, 2], [0, 3]],
+    "nulls in columns of polars": [[1, 2], [0, 3]],
+    "nulls in columns of pandas": [[1, 2], [0, 3]],
+    "null booleans in columns of pyarrow": [[True, True], [False, True]],
+    "items that are bytes, with nulls": [[97], [0]],
     "groups of pandas": [3, 5],
     "columns of pandas of one name": [[1, 2]],
     "one of the columns of pandas of one name": [1],

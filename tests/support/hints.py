@@ -33,7 +33,4 @@ def follow(text, names):
     expression = "obj" if hint.startswith("pass copy=None") else expression_of(hint)
     if hint.startswith("after obj.flush()"):
         names["obj"].flush()
-    with_array = hint.partition(", where array is ")[2]
-    if with_array:
-        names = {**names, "array": eval(with_array, names)}
     return asdlpack(eval(expression, names), copy=None if "copy=None" in hint else False)

@@ -479,6 +479,11 @@ SCENARIOS: dict[str, Any] = {name: (make, scenario_of(call)) for name, (make, ca
     "Arrow tensors": (tensors, read),
     "an Arrow table": (table, read),
     "an Arrow table of two columns": (lambda: table("a", "b"), read),
+    "a matrix of an Arrow table": (lambda: table("a", "b"), lambda made: read(made, copy=None)),
+    "frombuffer of Arrow's bytes": (
+        lambda: Speaks(__arrow_c_array__=lambda: Column(b"w:4", NUMBERS).capsules()),
+        lambda obj: bytes_of(dlpack.frombuffer(obj, "u2", (-1, 2))),
+    ),
     "a released Arrow array": (lambda: Column(b"i", NUMBERS, array={"length": -1}), read),
     "an Arrow stream": (chunks(1), read),
     "an Arrow stream of chunks": (chunks(3), lambda made: read(made, copy=None)),
