@@ -35,6 +35,10 @@ LAYOUTS = {  # the goals of small copies and of larger ones
     "swapped": (3.0, 0.9),
 }
 OF_THE_FLOOR = "compact", "reversed_rows", "second_columns"  # which floor.c copies, too
+TABLES = [
+    ("asdlpack(table_64MiB, copy=None)", "numpy.ascontiguousarray(table_64MiB.to_pandas().to_numpy())", 1.0),
+    ("asdlpack(frame_64MiB, copy=None)", "frame_64MiB.to_numpy(order='c')", 1.0),
+]
 INTO = [
     ("reversed_rows_64MiB", "target_64MiB"),
     ("rotated_64MiB", "rotated_target_64MiB"),
@@ -46,6 +50,8 @@ INTO = [
 def tables(rounds: int) -> Iterator[Table]:
     yield apart("copying", BESIDE_NUMPY + BESIDE_TORCH, rounds)
     yield apart("copying with one CPU", BESIDE_TORCH, rounds, cpus=1)
+    with Worker() as worker:
+        yield beside("copying tables to row-major matrices", worker, TABLES, rounds)
 
 
 def sizes(rounds: int) -> Iterator[Table]:

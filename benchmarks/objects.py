@@ -75,6 +75,17 @@ def torch() -> Any:
     return library
 
 
+def table_64MiB() -> Any:
+    """A table of pyarrow with 8 columns of float64."""
+    columns = numpy().random.default_rng(0).random((8, 1 << 20))
+    return import_module("pyarrow").table({f"c{i}": column for i, column in enumerate(columns)})
+
+
+def frame_64MiB() -> Any:
+    """The same as a DataFrame of polars."""
+    return import_module("polars").from_arrow(table_64MiB())
+
+
 def paddle() -> Any:
     return import_module("paddle")
 
