@@ -142,7 +142,8 @@ def lay_out(name: str | bytes, size: int | None, dtype: object, shape: Any, star
     try:
         if size is None:
             return from_pointer(page + start % page, shape, dtype)
-        return frombuffer(from_pointer(page, size, "uint8"), dtype, shape, offset=start)
+        content = from_pointer(page, size, "uint8") if size else b""  # no address is kept of no items
+        return frombuffer(content, dtype, shape, offset=start)
     except (BufferError, ValueError) as error:
         raise about_file(error, short_repr(name), start, CONVERT if mode in "rc" else CONVERT_IN_FILE) from None
 

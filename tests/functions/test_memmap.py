@@ -129,6 +129,9 @@ def test_an_empty_file_is_an_empty_array(tmp_path, mode):
     x = memmap(tmp_path / "empty", "bfloat16", mode=mode)
     assert (x.shape, x.readonly) == ((0,), mode == "r")
     assert memmap(tmp_path / "empty", "bfloat16", (2, 0), mode=mode).shape == (2, 0)
+    with pytest.raises(ValueError) as raised:
+        memmap(tmp_path / "empty", "bfloat16", 3, mode=mode)
+    assert (raised.value.reason, raised.value.details) == ("out-of-bounds", {"span": 0, "from": 0, "to": 6})
 
 
 # Refusals.
