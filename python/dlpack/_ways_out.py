@@ -370,7 +370,7 @@ def of_dict(obj: Any) -> str | None:
 
 def of_buf(obj: Any) -> str | None:
     """Hint for multiprocessing's SharedMemory."""
-    return "pass dlpack.frombuffer(obj, 'uint8')" if isinstance(obj.buf, memoryview) else None
+    return for_both("pass dlpack.frombuffer(obj, 'uint8')") if isinstance(obj.buf, memoryview) else None
 
 
 def of_file(obj: Any) -> str | None:

@@ -6,6 +6,7 @@ import io
 import mmap
 import multiprocessing
 import pickle
+from multiprocessing.shared_memory import SharedMemory
 
 import ml_dtypes
 import numpy as np
@@ -210,6 +211,12 @@ def file_of(path):
     return path
 
 
+def shared_memory(path):
+    memory = SharedMemory(create=True, size=8)
+    memory.unlink()
+    return memory
+
+
 # Targets that are refused with a hint which leads to their own memory, and their bytes.
 OWN = {
     "a BytesIO": (lambda path: io.BytesIO(bytes(8)), io.BytesIO.getvalue),
@@ -227,6 +234,7 @@ OWN = {
         lambda path: multiprocessing.Array("i", 3),
         lambda obj: bytes(memoryview(obj.get_obj())),
     ),
+    "a SharedMemory": (shared_memory, lambda obj: bytes(obj.buf)),
     "a path": (file_of, lambda obj: obj.read_bytes()),
     "a name": (lambda path: str(file_of(path)), lambda obj: open(obj, "rb").read()),
     "a file": (
@@ -235,9 +243,11 @@ OWN = {
     ),
 }
 
+OF_DEV_SHM = "an Array of multiprocessing", "a SharedMemory"
+
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.parametrize("what", [pytest.param(it, marks=uses_dev_shm if "Array of" in it else ()) for it in OWN])
+@pytest.mark.parametrize("what", [pytest.param(it, marks=uses_dev_shm if it in OF_DEV_SHM else ()) for it in OWN])
 def test_hint_for_a_target_leads_to_its_own_memory(what, tmp_path):
     make, bytes_of = OWN[what]
     obj = make(tmp_path / "file")
