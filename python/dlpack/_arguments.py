@@ -205,7 +205,10 @@ def plain_frombuffer(
     )
     if device is not None and not isinstance(call, Exception):
         target = device_pair(device)
-        call = target if isinstance(target, Exception) else partial(asdlpack, call(), copy=copy, device=target)
+        if isinstance(target, Exception):
+            return target
+        x = call(copy=False if copy is False else None)  # copy=True copies below, once
+        call = partial(asdlpack, x, copy=None if x._is_copy else copy, device=target)
     return imported_as(obj, call, copy, align, owner, readonly)
 
 

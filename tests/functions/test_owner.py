@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack, borrow, describe, frombuffer
+from dlpack._dlpack import _core_calls
 from support.capi import Managed, Speaks, capsule_name
 from support.layouts import PROTOCOLS
 
@@ -201,6 +202,13 @@ def test_frombuffer_has_the_device_and_alignment_of_asdlpack():
     assert frombuffer(memory, "float32", offset=start + 4, align=64, copy=None).pointer % 64 == 0
     with pytest.raises(ValueError, match="device"):
         frombuffer(memory, "float32", device="gpu")
+
+
+def test_frombuffer_with_a_device_copies_once():
+    for dtype in "float32", ">f4":
+        before = _core_calls()
+        x = frombuffer(bytes(64), dtype, copy=True, device="cpu")
+        assert (x.obj, _core_calls() - before) == (None, 1)
 
 
 WORDS = {
