@@ -88,19 +88,19 @@ def imported_as(obj: Any, call: Any, copy: object, align: object, owner: object,
     if isinstance(must, Exception):
         return must
     is_capsule = type(obj) is type(_dlpack.DLPackObject.__dlpack_c_exchange_api__)
-    looked = _dlpack._inspect(obj)[1] if is_capsule and copy is False else None
-    x = call()._ordered if looked is None else looked
+    preview = _dlpack._inspect(obj)[1] if is_capsule and copy is False else None
+    x = call()._ordered if preview is None else preview
     error = misplaced(x, step) or (read_only_memory() if must is False and x.readonly else None)
     if error is not None:
         if copy is False:
             return stream_was_read(obj, error)
         x = asdlpack(x, copy=True)
-    elif looked is not None:
+    elif preview is not None:
         x = call()
-    given = x.obj
-    if owner is not None and not x._is_copy:
+    source = x.obj
+    if owner is not None and (x is obj or not x._is_copy):
         x = _keep(x, owner, False)
-    return partial(_keep, x, given, must is True) if must or x.obj is not given else partial(asdlpack, x)
+    return partial(_keep, x, source, must is True) if must or x.obj is not source else partial(asdlpack, x)
 
 
 def misplaced(x: DLPackObject, step: int) -> Exception | None:

@@ -29,10 +29,11 @@ align: a power of two up to 64; the address has to be a multiple of it, else asd
 with copy=None. jax copies memory that isn't 64-byte aligned, and apache-tvm refuses it.
 
 owner: any object, for memory that dies with another object than obj. It is kept alive until the DLPackObject and
-everything exported from it are gone; a copy keeps none.
+everything exported from it are gone; a copy made by this call keeps none.
 
-readonly: True exports the memory as read-only (a legacy capsule can't say so). False needs writable memory: asdlpack
-raises BufferError for other memory, or copies it with copy=None. None leaves it as it is.
+readonly: True exports the memory as read-only (a legacy capsule can't say so; torch, paddle and tvm-ffi ignore it).
+False needs writable memory: asdlpack raises BufferError for read-only memory and for legacy capsules, or copies them
+with copy=None. None leaves it as it is.
 
 With align, owner or readonly, an object with __dlpack__ is exported at once, and consumers get that memory.
 

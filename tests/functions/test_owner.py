@@ -81,6 +81,16 @@ def test_owner_of_a_copy_is_not_kept():
     assert (owner(), np.from_dlpack(x).tolist()) == (None, [0, 1, 2])
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_owner_of_an_earlier_copy_is_kept(way):
+    """The call copies nothing, so what it shares may need the owner."""
+    earlier = asdlpack(bytes(8), copy=True)
+    x, owner = kept_by(WAYS[way], earlier)
+    assert (x.pointer, owner() is not None) == (earlier.pointer, True)
+    del x
+    assert owner() is None
+
+
 @pytest.mark.parametrize("obj", [1, object(), None, str])
 def test_owner_of_an_object_without_memory_is_dropped_with_the_error(obj):
     owner = Owner()
