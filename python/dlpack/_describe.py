@@ -86,7 +86,7 @@ def properties(x: DLPackObject) -> dict[str, Any]:
         "version": version if version[0] else None,
         "flags": [name for bit, name in FLAGS.items() if x._flags & bit] if version[0] else None,
         "device": device_text(x),
-        "dtype": x.dtype,
+        "dtype": x.dtype.name,
         "shape": x.shape,
         "strides": x.strides,
         "byte_strides": None if x._is_packed else x._byte_strides,
