@@ -40,7 +40,7 @@ With align, owner or readonly, an object with __dlpack__ is exported at once, an
 A DLManagedTensor or DLManagedTensorVersioned is taken over through the pointer, which becomes NULL. Its deleter
 is called exactly once, also if the tensor is refused. The structure has to live until then: a ctypes pointer
 keeps its target alive, so don't point it elsewhere. A DLTensor is borrowed: its memory must live until everything
-exported from it is gone, as owner may see to.
+exported from it is gone, so pass its owner.
 
 Raises TypeError if obj has none of the protocols, ValueError if its description contradicts itself, and
 BufferError if the memory can't be exported. An object with __dlpack__ is exported at its first use, so its refusals
