@@ -25,7 +25,13 @@ NAMES = ["3.13", "3.13d", "3.13t", "3.14", "3.14d", "3.15", "3.15d"]
 TOOLS = ["hypothesis", "pytest", "pytest-timeout", "numpy", "rich"]
 LIBRARIES = ["ml_dtypes", "nanoarrow", "pillow", "pyarrow>=26"]  # older ones have no from_dlpack
 IN_PROCESSES = ["test_benchmarks", "test_guide", "test_header", "test_pages", "test_peer", "test_reports", "test_site"]
-IN_PROCESSES += ["test_example_tinyarray", "test_tool_command", "test_tool_libraries", "test_tool_catches"]
+IN_PROCESSES += [
+    "test_example_tinyarray",
+    "test_to_libraries",
+    "test_tool_command",
+    "test_tool_libraries",
+    "test_tool_catches",
+]
 ONCE = "alone analysers builds containers data_loader exit failing_allocations frozen go_fuzz hostile_producer limits "
 ONCE += "lock many_threads memory neighbours neighbours_libraries panics rules sanitizers "
 ONCE += "signals state_machine table wheels"  # in make test's interpreter alone
