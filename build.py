@@ -39,10 +39,10 @@ NO_VECTORS = "-fno-tree-vectorize"
 # Inlining between files: gcc's flag, and clang's.
 LINK_TIME = ("-flto=auto", "-flto=thin")
 # Each wrap and export calls some thirty small functions, and calls cost time. With these limits gcc inlines them: the
-# library grows by a third, and takes 2 to 12 % less time. clang's flags also free a register that only debuggers need,
+# library grows by half, and takes 2 to 20 % less time. clang's flags also free a register that only debuggers need,
 # and save 12 ns of frombuffer's 97.
 INLINING = (
-    "--param max-inline-insns-auto=300 --param inline-unit-growth=100",
+    "--param max-inline-insns-auto=300 --param inline-unit-growth=250",
     "-fomit-frame-pointer -mllvm -inline-threshold=1000",
 )
 # The alignment of functions, in bytes. Without it, or with gcc's default of 16, it takes 3 to 6 % longer to hand an

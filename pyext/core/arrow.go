@@ -33,7 +33,7 @@ func sourceOf(request *C.struct_request) arrow.Source {
 
 // producerOf returns the stream or the event that completes the request's memory.
 func producerOf(request *C.struct_request) (int64, error) {
-	if request.sync_event == 0 {
+	if request.array_count == 0 || request.sync_event == 0 {
 		return int64(request.producer_stream), nil
 	}
 	source := sourceOf(request)

@@ -110,12 +110,14 @@ struct request {
      * bytes. */
     int64_t dims[2 * MAX_NDIM];
 
+    /* Arrow; else not initialised. */
+    uint64_t schema, arrays; /* addresses of an ArrowSchema, and of array_count consecutive ArrowArrays */
+    uint64_t sync_event;     /* the first array's; the address of a CUevent on CUDA; 0: nothing to wait for */
+
     uint64_t data;           /* address */
     int64_t span;            /* bytes of memory from data on, if FACT_SPAN */
     const char *long_format; /* a format of FORMAT_SIZE bytes or more, borrowed; else, and for typestrs, NULL */
-    uint64_t schema, arrays; /* Arrow: addresses of an ArrowSchema, and of array_count consecutive ArrowArrays */
-    int64_t array_count;
-    uint64_t sync_event;     /* Arrow: the first array's; the address of a CUevent on CUDA; 0: nothing to wait for */
+    int64_t array_count;     /* Arrow */
     int64_t producer_stream; /* stream whose queued work completes the memory; 0: unknown, unless FACT_STREAM */
     struct request *into;    /* writable memory to copy this memory into; Go then answers status alone */
     struct terms terms;

@@ -108,6 +108,7 @@ static void request_arrow(struct request *request, enum protocol protocol, const
     request->schema = (uint64_t)(uintptr_t)&held->schema;
     request->arrays = (uint64_t)(uintptr_t)held->arrays;
     request->array_count = (int64_t)held->count;
+    request->sync_event = 0;
 }
 
 /* Moves both structures out of their capsules. If two threads take one capsule, one gets its release, and the other
