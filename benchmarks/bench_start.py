@@ -108,8 +108,8 @@ from dlpack import frombuffer
 def describe(memory):
     try:
         frombuffer(memory, "int4")  # which only Go describes
-    except BufferError:
-        pass  # of the core that knows nothing
+    except Exception:
+        pass  # the core that knows nothing refuses it without a word
 
 taken = timed(describe, bytearray(64))
 taken["child"] = in_child(describe, bytearray(64))
