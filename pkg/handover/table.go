@@ -99,8 +99,11 @@ func copyRows(to unsafe.Pointer, sources []source, size int) error {
 		}
 		strided.Rows(to, columns, int(sources[0].rows), size)
 	})
+	if faulted && address == 0 { // the processor doesn't report it
+		address = at
+	}
 	if faulted {
-		return unreadable(max(address, at)) // address is 0 if the processor doesn't report it
+		return unreadable(address)
 	}
 	return nil
 }

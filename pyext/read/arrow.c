@@ -275,8 +275,12 @@ static int take_exported(struct reading *reading, PyObject *exporter, PyObject *
     PyObject *exported = PyObject_CallNoArgs(method);
     Py_DECREF(method);
     if (exported == NULL) {
-        bool has_other = protocol == PROTOCOL_ARROW_ARRAY; /* the stream */
-        return has_other
+        bool of_device = protocol == PROTOCOL_ARROW_DEVICE_ARRAY || protocol == PROTOCOL_ARROW_DEVICE_STREAM;
+        if (of_device && PyErr_ExceptionMatches(PyExc_NotImplementedError)) {
+            PyErr_Clear(); /* the host's methods may serve */
+            return 0;
+        }
+        return protocol == PROTOCOL_ARROW_ARRAY
                    ? check_in_python(python.streams_instead, Py_BuildValue("(ON)", reading->obj, take_exception()))
                    : -1;
     }

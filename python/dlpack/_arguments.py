@@ -9,7 +9,7 @@ from _functools import partial  # type: ignore[import-not-found]  # importing fu
 from sys import byteorder, modules  # the dict itself: sys loses it at exit
 
 from . import _dlpack
-from ._arrow import ARROW, stream_was_read
+from ._arrow import ARROW, read_once_by, stream_was_read
 from ._dlpack import _COPY_ALIGNMENT, _MAX_NDIM, _keep, asdlpack, from_pointer, frombuffer
 from ._errors import hint_for, loading
 from ._foreign import field, is_a, short_repr, unexpected
@@ -590,8 +590,10 @@ def name_hidden(obj: Any, typestr: str) -> bytes:
 def refuse_bytes(obj: object, error: Exception) -> Exception | None:
     """Returns the error of frombuffer for an error of asdlpack. A hint that would convert the bytes is replaced. None:
     the items are bytes of Arrow, which frombuffer can read."""
-    if as_refusal(error)._reason_within == "bytes" and "Arrow format" in error.args[0]:
-        return None
+    if as_refusal(error)._reason_within == "bytes" and not read_once_by(obj):
+        for name in ARROW:
+            if getattr(obj, name, None) is not None:
+                return None
     if not is_cured_by_copy(error):
         return error
     given = "obj.obj" if hasattr(type(obj), "_tensor") else "obj"  # a DLPackObject: name its source

@@ -15,6 +15,7 @@ from support.alone import alone
 from support.arrow_c import (
     ArrowDeviceArrayStream,
     ArrowSchema,
+    Column,
     DeviceColumn,
     DeviceStream,
     bits,
@@ -325,3 +326,13 @@ def test_objects_without_these_methods_need_no_more_calls_into_go():
     asdlpack(numbers())
     asdlpack(bytearray(8))
     assert _core_calls() == before
+
+
+def test_a_device_method_that_is_not_implemented_leaves_it_to_the_hosts():
+    def refuse(*_, **__):
+        raise NotImplementedError
+
+    column = Column(b"i", numbers())
+    obj = Speaks(__arrow_c_device_array__=refuse, __arrow_c_device_stream__=refuse, __arrow_c_array__=column.capsules)
+    x = asdlpack(obj)
+    assert (x.protocol, np.from_dlpack(x).tolist()) == ("__arrow_c_array__", numbers().tolist())

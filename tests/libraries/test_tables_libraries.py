@@ -254,3 +254,29 @@ def test_lance_bfloat16_is_read_as_bfloat16():
     nulls = pa.ExtensionArray.from_storage(BFloat16(), pa.array([b"ab", None], pa.binary(2)))
     with pytest.raises(BufferError, match="1 of 2 items are null"):
         _ = asdlpack(nulls).shape
+
+
+def test_fixed_size_binary_of_a_stream_is_not_read_twice():
+    """The refusal has read the stream, so nothing would be left."""
+    table = pa.table({"a": pa.array([b"abcd"], pa.binary(4))})
+    with pytest.raises(BufferError) as caught:
+        frombuffer(table.to_reader(), "uint8")
+    assert caught.value.reason == "bytes"
+    assert frombuffer(table, "uint8").shape == (4,)
+
+
+def test_bytes_refused_by_another_protocol_are_not_asked_of_arrow():
+    class Void:
+        __array_interface__ = np.zeros(2, "V4").__array_interface__
+
+    with pytest.raises(BufferError) as caught:
+        frombuffer(Void(), "uint8")
+    assert caught.value.reason == "bytes"
+
+
+def test_unreadable_column_is_named_by_its_own_address():
+    first = pa.Array.from_buffers(pa.int64(), 3, [None, pa.foreign_buffer(0x10000, 24)])
+    table = pa.Table.from_arrays([pa.array([1, 2, 3]), first, pa.array([4, 5, 6])], ["a", "b", "c"])
+    with pytest.raises(BufferError) as caught:
+        asdlpack(table, copy=None)
+    assert caught.value.details["address"] == 0x10000
