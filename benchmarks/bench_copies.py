@@ -36,8 +36,8 @@ LAYOUTS = {  # the goals of small copies and of larger ones
 }
 OF_THE_FLOOR = "compact", "reversed_rows", "second_columns"  # which floor.c copies, too
 TABLES = [
-    ("asdlpack(table_64MiB, copy=None)", "numpy.ascontiguousarray(table_64MiB.to_pandas().to_numpy())", 1.0),
-    ("asdlpack(frame_64MiB, copy=None)", "frame_64MiB.to_numpy(order='c')", 1.0),
+    ("asdlpack(table_of_floats, copy=None)", "numpy.ascontiguousarray(table_of_floats.to_pandas().to_numpy())", 1.0),
+    ("asdlpack(frame_of_floats, copy=None)", "frame_of_floats.to_numpy(order='c')", 1.0),
 ]
 INTO = [
     ("reversed_rows_64MiB", "target_64MiB"),

@@ -75,15 +75,15 @@ def torch() -> Any:
     return library
 
 
-def table_64MiB() -> Any:
-    """A table of pyarrow with 8 columns of float64."""
+def table_of_floats() -> Any:
+    """A table of pyarrow with 8 columns of float64, 64 MiB."""
     columns = numpy().random.default_rng(0).random((8, 1 << 20))
     return import_module("pyarrow").table({f"c{i}": column for i, column in enumerate(columns)})
 
 
-def frame_64MiB() -> Any:
+def frame_of_floats() -> Any:
     """The same as a DataFrame of polars."""
-    return import_module("polars").from_arrow(table_64MiB())
+    return import_module("polars").from_arrow(table_of_floats())
 
 
 def paddle() -> Any:
