@@ -99,10 +99,10 @@ func copyRows(to unsafe.Pointer, sources []source, size int) error {
 		}
 		strided.Rows(to, columns, int(sources[0].rows), size)
 	})
-	if faulted && address == 0 { // the processor doesn't report it
-		address = at
-	}
 	if faulted {
+		if address == 0 { // the processor doesn't report it
+			address = at
+		}
 		return unreadable(address)
 	}
 	return nil

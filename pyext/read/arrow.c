@@ -333,23 +333,3 @@ int read_arrow_stream(struct reading *reading)
     Py_DECREF(source);
     return found;
 }
-
-int read_fixed_size_binary(struct reading *reading)
-{
-    static const struct {
-        const char *name;
-        int (*read)(struct reading *);
-    } protocols[] = {
-        {"__arrow_c_device_array__", read_arrow_device_array},
-        {"__arrow_c_device_stream__", read_arrow_device_stream},
-        {"__arrow_c_array__", read_arrow_array},
-        {"__arrow_c_stream__", read_arrow_stream},
-    };
-    int read = 0;
-    for (int i = 0; i < COUNT_OF(protocols) && read == 0; i++) {
-        reading->protocol = protocols[i].name;
-        read = protocols[i].read(reading);
-    }
-    reading->request.facts |= read > 0 ? FACT_BYTES : 0;
-    return read;
-}

@@ -30,30 +30,46 @@ void explain_read_stream(const struct reading *reading)
     }
 }
 
-int read_by_protocols(struct reading *reading)
+/* In the order in which they are tried. */
+static const struct {
+    const char *name;
+    int (*read)(struct reading *);
+} protocols[] = {
+    {"__array_interface__", read_array_interface},
+    {"__array_struct__", read_array_struct},
+    {"__cuda_array_interface__", read_cuda_array_interface},
+    {"buffer", read_buffer},
+    {"__arrow_c_device_array__", read_arrow_device_array}, /* the host's methods may copy from a device */
+    {"__arrow_c_device_stream__", read_arrow_device_stream},
+    {"__arrow_c_array__", read_arrow_array},
+    {"__arrow_c_stream__", read_arrow_stream},
+    {"to_dlpack", read_to_dlpack},
+};
+enum { FIRST_OF_ARROW = 4, BEHIND_ARROW = 8 };
+
+/* Reads obj by the first of the protocols from `first` to before `end` that it speaks. */
+static int read_by(struct reading *reading, int first, int end)
 {
-    static const struct {
-        const char *name;
-        int (*read)(struct reading *);
-    } protocols[] = {
-        {"__array_interface__", read_array_interface},
-        {"__array_struct__", read_array_struct},
-        {"__cuda_array_interface__", read_cuda_array_interface},
-        {"buffer", read_buffer},
-        {"__arrow_c_device_array__", read_arrow_device_array}, /* the host's methods may copy from a device */
-        {"__arrow_c_device_stream__", read_arrow_device_stream},
-        {"__arrow_c_array__", read_arrow_array},
-        {"__arrow_c_stream__", read_arrow_stream},
-        {"to_dlpack", read_to_dlpack},
-    };
     int found = 0, *calls = begin_producer_call(false);
     if (calls == NULL) {
         return -1;
     }
-    for (int i = 0; i < COUNT_OF(protocols) && found == 0; i++) {
+    for (int i = first; i < end && found == 0; i++) {
         reading->protocol = protocols[i].name;
         found = protocols[i].read(reading);
     }
     --*calls;
     return found;
+}
+
+int read_by_protocols(struct reading *reading)
+{
+    return read_by(reading, 0, COUNT_OF(protocols));
+}
+
+int read_fixed_size_binary(struct reading *reading)
+{
+    int read = read_by(reading, FIRST_OF_ARROW, BEHIND_ARROW);
+    reading->request.facts |= read > 0 ? FACT_BYTES : 0;
+    return read;
 }
