@@ -16,7 +16,7 @@ type storage struct {
 	reversed bool // the last dimension
 }
 
-// small describes rows of items of so many bits in memory of its own, with a guard behind it. It returns nil if the
+// small describes rows of items of `bits` bits in new memory, with a guard behind it. It returns nil if the
 // storage can't have them.
 func small(bits uint8, rows, items int64, s storage) (*Place, []byte) {
 	d := dlpack.Description{NDim: 2, Span: -1, Device: dlpack.Device{Type: dlpack.CPU}}

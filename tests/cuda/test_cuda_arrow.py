@@ -1,4 +1,4 @@
-"""Arrow device arrays of CUDA: their event is waited for where the memory is read, and nowhere else.
+"""Arrow device arrays of CUDA: whoever reads the memory waits for their event, and nobody else does.
 
 The driver does nothing before it is waited for: a kernel of the producer's is queued, and a consumer not ordered after
 its event reads what was there before.
@@ -51,7 +51,7 @@ def export(x, **stream):
 
 
 def read_on(driver, stream, address, device=0):
-    """What a kernel on a stream reads."""
+    """The bytes that a kernel on a stream reads."""
     result = driver.allocate(8, device)
     driver.copy(stream, result, address)
     driver.synchronize(stream, device)
@@ -274,7 +274,7 @@ def test_complete_memory_needs_no_call_of_the_driver(driver):
 
 
 @with_driver
-def test_what_is_not_finished_is_not_exported(driver):
+def test_unfinished_memory_is_not_exported(driver):
     memory = driver.allocate(8)
     x = asdlpack(memory.array(stream=driver.stream()))
     driver.fail("cuStreamSynchronize", 1, 999)

@@ -250,7 +250,7 @@ def test_a_malformed_event_is_a_value_error(handle, reason):
 # Malformed answers.
 
 
-def test_what_is_no_pair_is_a_value_error():
+def test_result_other_than_a_pair_is_a_value_error():
     schema, array = (capsule_new(UNMAPPED, name, None) for name in (b"arrow_schema", b"arrow_device_array"))
     host = capsule_new(UNMAPPED, b"arrow_array", None)
     for answer in (None, (), (schema,), [schema, array], (array, schema), (schema, host), (schema, None), (1, 2)):

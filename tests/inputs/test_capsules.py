@@ -184,7 +184,7 @@ def test_the_cpu_has_one_device_id():
 
 @pytest.mark.parametrize("flags", [8, 2**63])
 def test_flags_of_a_later_minor_version_do_not_leave_again(flags):
-    """What an unknown flag promises of the memory is not known to hold of what leaves here as another version."""
+    """An unknown flag may promise something that an export of another version doesn't keep."""
     x = asdlpack(Managed(DATA, shape=(3,), flags=flags, version=(1, 99)).capsule())
     assert look(x.__dlpack__(max_version=(1, 3))).flags == 0
 

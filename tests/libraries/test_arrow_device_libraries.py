@@ -50,7 +50,7 @@ def test_device_array_is_shared_until_the_last_consumer_is_gone(producer):
     assert gone() is None
 
 
-def test_what_both_methods_give_is_the_same():
+def test_both_methods_give_the_same():
     """pyarrow has both; the device's is asked, and pyarrow's own __dlpack__ before it."""
     tensor = pa.fixed_shape_tensor(pa.int32(), [2, 3], permutation=[1, 0])
     lists = pa.FixedSizeListArray.from_arrays(pa.array(NUMBERS), 6)

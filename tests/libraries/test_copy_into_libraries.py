@@ -162,7 +162,7 @@ def test_the_error_of_float4_for_torch_names_the_way(is_packed):
     copy_into(names["a"], back)
     assert back.tobytes() == FLOAT4.tobytes()
     with pytest.raises(BufferError) as caught:
-        dlpack.to(np.zeros(3, ml_dtypes.float4_e2m1fn), "torch")  # of an odd number there are no pairs
+        dlpack.to(np.zeros(3, ml_dtypes.float4_e2m1fn), "torch")  # an odd number has no pairs
     assert hint_of(str(caught.value)) == ""
 
 

@@ -66,7 +66,7 @@ def not_contiguous(memory: Memory) -> bool:
 
 
 def unaligned(align: int) -> Condition:
-    """Whether asdlpack hands on memory at such an address, where no copy of its own is."""
+    """True if asdlpack shares memory whose address is not a multiple of `align`; its own copies are aligned."""
     return lambda memory: memory.copy is False and memory.size > 0 and (memory.address or 0) % align != 0
 
 
@@ -99,7 +99,7 @@ LAYOUTS: dict[str, tuple[str, Condition]] = {
 
 
 def layout(library: str) -> Rule:
-    """What dlpack.to knows of the layouts that a library refuses."""
+    """The layouts that a library refuses, as dlpack.to has them."""
     words, refused = LAYOUTS[TAKERS[library].layout]
     return Rule(library, "refused", f"{library} {words}", refused)
 
