@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack, copy_into, frombuffer
+from support.alone import alone
 from support.arrow_c import ArrowArray, ArrowSchema, Column, Stream, bits, pointers
 
 FORMATS = {"i1": b"c", "u1": b"C", "i2": b"s", "f2": b"e", "i4": b"i", "u4": b"I", "f4": b"f", "i8": b"l", "f8": b"g"}
@@ -384,3 +385,13 @@ def test_bytes_of_another_extension_are_not_bfloat16():
         with pytest.raises(BufferError) as caught:
             asdlpack(Column(format, numbers("u4", 6), extension=(name, b"")).exporter())
         assert caught.value.reason == "bytes"
+
+
+@alone  # a library that handles SIGSEGV and was imported after the core's start would take the fault
+def test_unreadable_column_is_named_by_its_own_address():
+    wild = Column(b"i", NUMBERS, array={"buffers": pointers([None, 0x10000])})
+    made = table(*columns_of(NUMBERS[:, None]), wild, *columns_of(NUMBERS[:, None]))
+    with pytest.raises(BufferError) as caught:
+        asdlpack(made.exporter(), copy=None)
+    assert (caught.value.reason, caught.value.details["address"]) == ("unreadable", 0x10000)
+    assert made.released == (1, 1)

@@ -272,11 +272,3 @@ def test_bytes_refused_by_another_protocol_are_not_asked_of_arrow():
     with pytest.raises(BufferError) as caught:
         frombuffer(Void(), "uint8")
     assert caught.value.reason == "bytes"
-
-
-def test_unreadable_column_is_named_by_its_own_address():
-    first = pa.Array.from_buffers(pa.int64(), 3, [None, pa.foreign_buffer(0x10000, 24)])
-    table = pa.Table.from_arrays([pa.array([1, 2, 3]), first, pa.array([4, 5, 6])], ["a", "b", "c"])
-    with pytest.raises(BufferError) as caught:
-        asdlpack(table, copy=None)
-    assert caught.value.details["address"] == 0x10000
