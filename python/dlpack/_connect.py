@@ -2,29 +2,40 @@
 
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 
-from . import _arguments, _arrow, _delegate, _docs, _dtype, _errors, _foreign, _object, _refusals, _sides, _start
+from . import (
+    _arguments,
+    _arrow,
+    _calls,
+    _delegate,
+    _docs,
+    _dtype,
+    _errors,
+    _foreign,
+    _object,
+    _refusals,
+    _sides,
+    _start,
+)
 from ._dlpack import _connect
 
 _connect(
     {
-        "buffer_in": _arguments.buffer_in,
-        "call_dlpack": _arguments.call_dlpack,
         "device": _arguments.device,
         "name_hidden": _arguments.name_hidden,
         "no_buffer": _arguments.no_buffer,
-        "plain_asdlpack": _arguments.plain_asdlpack,
-        "plain_copy_into": _arguments.plain_copy_into,
-        "plain_dlpack": _arguments.plain_dlpack,
-        "plain_from_pointer": _arguments.plain_from_pointer,
-        "plain_frombuffer": _arguments.plain_frombuffer,
         "plain_interface": _arguments.plain_interface,
-        "plain_to": _arguments.plain_to,
-        "takers": _arguments.takers,
-        "types_refused": _arguments.types_refused,
-        "refuse_bytes": _arguments.refuse_bytes,
         "refuse_mask": _arguments.refuse_mask,
-        "refuse_pointer": _arguments.refuse_pointer,
-        "refuse_tensor": _arguments.refuse_tensor,
+        "buffer_in": _calls.buffer_in,
+        "call_dlpack": _calls.call_dlpack,
+        "plain_asdlpack": _calls.plain_asdlpack,
+        "plain_copy_into": _calls.plain_copy_into,
+        "plain_dlpack": _calls.plain_dlpack,
+        "plain_from_pointer": _calls.plain_from_pointer,
+        "plain_frombuffer": _calls.plain_frombuffer,
+        "plain_to": _calls.plain_to,
+        "refuse_bytes": _calls.refuse_bytes,
+        "refuse_pointer": _calls.refuse_pointer,
+        "refuse_tensor": _calls.refuse_tensor,
         "check_rows": _arrow.check_rows,
         "describe_column": _arrow.describe_column,
         "explain": _arrow.explain,
@@ -40,6 +51,8 @@ _connect(
         "move": _delegate.move,
         "refusal_kinds": _delegate.refusal_kinds,
         "refuse_copy": _delegate.refuse_copy,
+        "takers": _delegate.takers,
+        "types_refused": _delegate.types_refused,
         "DType": _dtype.DType,
         "dtypes": _dtype.dtypes,
         "doc": _docs.doc,

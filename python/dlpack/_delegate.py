@@ -9,7 +9,7 @@ from __future__ import annotations
 from _functools import partial  # type: ignore[import-not-found]  # importing functools takes longer
 from sys import modules  # the dict itself: sys loses it at exit
 
-from ._arguments import INTS, device_ints, fitting, integers, types_refused
+from ._arguments import INTS, device_ints, fitting, integers
 from ._dlpack import (
     _COPY_ALIGNMENT,
     _IS_COPIED,
@@ -30,6 +30,7 @@ from ._refusals import refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, TypeVar
 
     from typing_extensions import TypeIs
@@ -51,6 +52,15 @@ CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 OF_CUDA = CUDA, CUDA_HOST, CUDA_MANAGED
 TAKE_DEFAULT_STREAM = CUDA, CUDA_MANAGED  # torch's pinned tensors, kDLCUDAHost, accept no stream
 MOST_NESTED = 4  # nested calls of producers; a deeper producer is asked once
+
+# The libraries that C hands memory to without dlpack._to, which fills this in. By name, module and array type: the
+# array type; the function to call, or None for the array type's C exchange API; and by name, types of one or two bytes
+# that the function refuses, and the array type can have. An entry stays as it is.
+takers: dict[object, tuple[type, Callable[..., Any] | None, dict[str, Any]]] = {}
+
+# Types of other libraries that numpy's __dlpack__ was seen to refuse: numpy's type of integers of as many bytes, and a
+# DLPackObject of the type, without items. An entry stays as it is.
+types_refused: dict[object, tuple[object, DLPackObject]] = {}
 
 
 def export_keywords() -> tuple[tuple[str, ...], ...]:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import dlpack
-from dlpack import _arguments, _to, asdlpack, from_pointer, frombuffer, to
+from dlpack import _delegate, _to, asdlpack, from_pointer, frombuffer, to
 from support.alone import python
 from support.capi import Speaks
 
@@ -34,11 +34,11 @@ def reason(*arguments, **keywords):
 @pytest.fixture
 def takers():
     """Empties what C knows of libraries for a test, and restores it."""
-    known = dict(_arguments.takers)
-    _arguments.takers.clear()
-    yield _arguments.takers
-    _arguments.takers.clear()
-    _arguments.takers.update(known)
+    known = dict(_delegate.takers)
+    _delegate.takers.clear()
+    yield _delegate.takers
+    _delegate.takers.clear()
+    _delegate.takers.update(known)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 
 import dlpack
-from dlpack import _arguments, structs
+from dlpack import _delegate, structs
 from dlpack.tests.exchange_api import ExchangeAPI, Refused, allocate, api_of, borrow, delete, from_object, to_object
 from support import arrow_c
 from support.arrow_c import Column, DeviceColumn, DeviceStream, Stream
@@ -174,7 +174,7 @@ for _name in FORWARDED:
 Tensor.__dlpack__.__module__ = Tensor.__dlpack_device__.__module__ = "paddle"
 Tensor.__dlpack_c_exchange_api__ = capsule_new(ctypes.addressof(API), NAME, None)
 
-_arguments.takers[Tensor] = (Tensor, None, {})  # as dlpack._to does
+_delegate.takers[Tensor] = (Tensor, None, {})  # as dlpack._to does
 
 
 def exchanged():
