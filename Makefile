@@ -43,37 +43,37 @@ CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
 
-test: .venv/package .venv/test
+test: .venv/package .venv/conformance .venv/test
 	go test ./...
 	$(PYTHON) -m pytest $(TOGETHER)
 	$(PYTHON) -m pytest -m serial
 
 # Also tests the real libraries, package builds and frozen applications. Each process has one CPU, as in containers.
-test-all: .venv/package .venv/libraries .venv-freezers/freezers
+test-all: .venv/package .venv/conformance .venv/libraries .venv-freezers/freezers
 	go test ./...
 	$(PYTHON) -m pytest --all --cpu 0 $(TOGETHER)
 	$(PYTHON) -m pytest --all -m serial
 
 # Runs all Python tests on one CPU, as in most containers.
-test-one-cpu: .venv/package .venv/libraries .venv-freezers/freezers
+test-one-cpu: .venv/package .venv/conformance .venv/libraries .venv-freezers/freezers
 	$(PYTHON) -m pytest --all --cpu 0
 
-proofs: .venv/package .venv/libraries .venv-freezers/freezers test-hints
+proofs: .venv/package .venv/conformance .venv/libraries .venv-freezers/freezers test-hints
 	$(PYTHON) -m pytest --all --long --timeout 1800 $(if $(WRITE),--figures docs/proofs.json)
 	$(if $(WRITE),$(PYTHON) docs/figures.py docs/proofs.json)
 
 # Runs the hints for objects of libraries that don't fit into the environment of the other tests.
-test-hints: .venv/package .venv-hints/hints
-	PYTHONPATH=python .venv-hints/bin/python -m pytest tests/hints
+test-hints: .venv/package .venv/conformance .venv-hints/hints
+	PYTHONPATH=python:conformance .venv-hints/bin/python -m pytest tests/hints
 
-coverage: .venv/package .venv/libraries .venv-freezers/freezers .venv/coverage
+coverage: .venv/package .venv/conformance .venv/libraries .venv-freezers/freezers .venv/coverage
 	$(PYTHON) tools/coverage.py --all
 
-interpreters: .venv/package .venv/test
+interpreters: .venv/package .venv/conformance .venv/test
 	$(PYTHON) tools/interpreters.py
 
-test-cuda: .venv/package .venv-cuda/matrix
-	PYTHONPATH=python .venv-cuda/bin/python -m pytest tests/gpu
+test-cuda: .venv/package .venv/conformance .venv-cuda/matrix
+	PYTHONPATH=python:conformance .venv-cuda/bin/python -m pytest tests/gpu
 
 format: .venv/lint
 	gofmt -w pkg pyext
@@ -82,10 +82,10 @@ format: .venv/lint
 	.venv/bin/ruff format --quiet
 
 # Installs the environments and tools of lint, docs and test-all; with --jobs in parallel.
-environments: .venv/libraries .venv/lint .venv-freezers/freezers .venv-docs/docs $(GO_TOOLS)
+environments: .venv/libraries .venv/conformance .venv/lint .venv-freezers/freezers .venv-docs/docs $(GO_TOOLS)
 
 # Needs no network once its tools are installed.
-lint: .venv/lint $(GO_TOOLS)
+lint: .venv/conformance .venv/lint $(GO_TOOLS)
 	@files=$$(gofmt -l pkg pyext); test -z "$$files" || { echo "gofmt changes these:" $$files; exit 1; }
 	go vet ./...
 	GOOS=windows go vet ./pkg/dlpack ./pkg/protocol ./pkg/strided
@@ -97,8 +97,8 @@ lint: .venv/lint $(GO_TOOLS)
 	.venv/bin/clang-format --dry-run -Werror $$(find pyext pkg tests benchmarks examples -name "*.[ch]")
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
-	.venv/bin/mypy --strict build.py python/dlpack examples benchmarks docs
-	.venv/bin/mypy tests tools
+	.venv/bin/mypy --strict build.py python/dlpack conformance/pytest_dlpack conformance/*.py examples benchmarks docs
+	.venv/bin/mypy tests conformance/tests tools
 	PYTHONPATH=python .venv/bin/stubtest --mypy-config-file pyproject.toml --allowlist tests/sources/not_in_stubs.txt \
 		dlpack._dlpack
 	$(PYRIGHT)
@@ -122,7 +122,7 @@ matrix: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter
 	$(PYTHON) docs/matrix.py $(if $(WRITE),--write) $(MATRIX:%=%/bin/python)
 
 # ONLY=torch,jax tests these alone, and keeps the results of the others.
-conformance: .venv/package .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(CONFORMANCE)))
+conformance: .venv/package .venv/conformance .venv/libraries $(patsubst .venv-%,.venv-%/matrix,$(filter-out .venv,$(CONFORMANCE)))
 	$(PYTHON) docs/conformance.py $(if $(WRITE),--write) $${ONLY:+--only "$$ONLY"} $(CONFORMANCE:%=%/bin/python)
 
 # Builds the site. With LINKS=1, also follows external links.
@@ -159,6 +159,11 @@ clean:
 
 .venv/package: .venv/python pyproject.toml $(SOURCES)
 	$(UV) $(PYTHON) --editable .
+	touch $@
+
+# A hook of its build copies python/dlpack/_abi.py.
+.venv/conformance: .venv/python conformance/pyproject.toml conformance/hatch_build.py python/dlpack/_abi.py
+	$(UV) $(PYTHON) --editable conformance
 	touch $@
 
 .venv/demo .venv/test .venv/libraries .venv/lint .venv/coverage: .venv/python pyproject.toml

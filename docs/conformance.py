@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 from matrix import escaped, row
 
 import dlpack
-from dlpack.tests.rules import RULES
+from pytest_dlpack.rules import RULES
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -26,6 +25,7 @@ RESULTS = DOCS / "conformance.json"
 MODULES = (
     "numpy torch jax tensorflow paddle mlx tvm_ffi tvm nanobind pyarrow onnxruntime mpi4py dpctl pydlpack cupy".split()
 )
+FUNCTIONS = {"producer": "make", "consumer": "take"}
 LACKS = {"mpi4py": "producer", "cupy": "consumer"}  # cupy takes none of the memory of the CPU
 HERE = """
 import json, platform, sys
@@ -34,6 +34,16 @@ versions = {it.name: it.version for it in distributions()}
 names = {module: found[0] for module, found in packages_distributions().items()}
 found = {it: versions[names.get(it, it)] for it in sys.argv[1:] if names.get(it, it) in versions}
 print(json.dumps([platform.python_version(), found]))
+"""
+JUDGE = """
+import json, sys
+from pytest_dlpack.judge import Judge
+from pytest_dlpack.rules import RULES
+with Judge(json.loads(sys.argv[1])) as judge:
+    for rule in RULES.values():
+        if rule.side in judge.specs:
+            judge.verdict(rule)
+print(json.dumps([judge.verdicts, judge.problems]))
 """
 GROUPS = {  # by the first that matches
     "exchange API": "exchange-api",
@@ -78,19 +88,15 @@ def stable(text: str) -> str:
     return re.sub(r" \((I0000|W0000|!!!!|File|frame).*", "", text)
 
 
-def try_out(python: str, module: str, name: str, scratch: str) -> dict[str, Any]:
+def try_out(python: str, module: str) -> dict[str, Any]:
     sides = [side for side in ("producer", "consumer") if side != LACKS.get(module)]
-    functions = {"producer": "make", "consumer": "take"}
-    command = [python, "-m", "dlpack.tests", "--name", name, "--json", "results.json"]
-    for side in sides:
-        command += [f"--{side}", f"dlpack.tests.libraries.{module}:{functions[side]}"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
-    status = subprocess.run(command, env=environment, cwd=scratch, stdout=subprocess.DEVNULL, stderr=-3).returncode
-    if status not in (0, 1):
-        sys.exit(f"{python} -m dlpack.tests ended with status {status}")
-    found = json.loads(Path(scratch, "results.json").read_text())
-    rules = {it["rule"]: [it["outcome"], stable(it["text"])] for it in found["verdicts"] if it["outcome"] != "kept"}
-    return {"sides": sides, "rules": rules, "problems": [stable(each) for each in found["problems"]]}
+    specs = {side: f"libraries:{module}_{FUNCTIONS[side]}" for side in sides}
+    folders = os.pathsep.join([str(ROOT / "python"), str(ROOT / "conformance")])
+    command = [python, "-c", JUDGE, json.dumps(specs)]
+    found = subprocess.check_output(command, env=os.environ | {"PYTHONPATH": folders}, stderr=-3)
+    verdicts, problems = json.loads(found)
+    rules = {rule: [outcome, stable(text)] for rule, (outcome, text) in verdicts.items() if outcome != "kept"}
+    return {"sides": sides, "rules": rules, "problems": [stable(each) for each in problems]}
 
 
 def results(pythons: list[str], only: list[str]) -> list[Result]:
@@ -101,17 +107,15 @@ def results(pythons: list[str], only: list[str]) -> list[Result]:
     tried: set[str] = set()
     for python in pythons if only != ["", ""] else []:
         told = json.loads(subprocess.check_output([python, "-c", HERE, *MODULES], env=os.environ | {"PYTHONPATH": ""}))
-        modules = {"conformance": dlpack.__version__} if not tried else {}
+        modules = {"dlpack": dlpack.__version__} if not tried else {}
         for module, version in {**modules, **{each: told[1][each] for each in MODULES if each in told[1]}}.items():
-            name = "dlpack" if module == "conformance" else module
-            title = f"{name} {version}"
-            if title in tried or (only and name not in only):
+            title = f"{module} {version}"
+            if title in tried or (only and module not in only):
                 continue
             tried.add(title)
             print(title, end=": ", flush=True)
-            with tempfile.TemporaryDirectory() as scratch:
-                seen = try_out(python, module, name, scratch)
-            result = found[title] = Result(name=name, version=version, python=told[0], **seen)
+            seen = try_out(python, module)
+            result = found[title] = Result(name=module, version=version, python=told[0], **seen)
             musts, shoulds = len(result.broken("must")), len(result.broken("should"))
             print(f"breaks {musts} that are a must, {shoulds} others", flush=True)
     have = {it["name"] for it in found.values()}

@@ -13,20 +13,21 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+import support  # noqa: F401 (before pytest_dlpack)
+
 # The same examples every time: what fails once fails again.
 hypothesis.settings.register_profile("dlpack", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("dlpack")
 
 FIGURES = pytest.StashKey[dict]()
 TESTS = Path(__file__).parent
+CONFORMANCE = TESTS.parent / "conformance" / "tests"
 NEED_MORE = [
-    TESTS / name
-    for name in (
-        "libraries packaging tool/test_tool_libraries.py tool/test_tool_catches.py tool/test_reports.py".split()
-    )
+    *(TESTS / name for name in ("libraries", "packaging", "tool/test_tool_libraries.py", "tool/test_tool_catches.py")),
+    *(CONFORMANCE / name for name in ("test_libraries.py", "test_distribution.py", "test_reports.py")),
 ]
 # What takes long begins first: for pytest-xdist, which gives whole files to its workers.
-FIRST = ["packaging", "tool", "processes", "faults"]
+FIRST = ["packaging", CONFORMANCE.name, "tool", "processes", "faults"]
 
 
 def pytest_addoption(parser):

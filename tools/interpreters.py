@@ -24,16 +24,10 @@ from support.builds import build  # noqa: E402
 NAMES = ["3.13", "3.13d", "3.13t", "3.14", "3.14d", "3.15", "3.15d"]
 TOOLS = ["hypothesis", "pytest", "pytest-timeout", "numpy", "rich"]
 LIBRARIES = ["ml_dtypes", "nanoarrow", "pillow", "pyarrow>=26"]  # older ones have no from_dlpack
-IN_PROCESSES = ["test_benchmarks", "test_guide", "test_header", "test_pages", "test_peer", "test_reports", "test_site"]
-IN_PROCESSES += [
-    "test_example_tinyarray",
-    "test_to_libraries",
-    "test_tool_command",
-    "test_tool_libraries",
-    "test_tool_catches",
-]
+IN_PROCESSES = ["test_benchmarks", "test_guide", "test_header", "test_pages", "test_peer", "test_site"]
+IN_PROCESSES += ["test_to_libraries", "test_tool_command", "test_tool_libraries", "test_tool_catches"]
 ONCE = "alone analysers builds containers data_loader exit failing_allocations frozen go_fuzz hostile_producer limits "
-ONCE += "lock many_threads memory neighbours neighbours_libraries panics rules sanitizers "
+ONCE += "lock many_threads memory neighbours neighbours_libraries panics sanitizers "
 ONCE += "signals state_machine table wheels"  # in make test's interpreter alone
 
 
@@ -97,8 +91,9 @@ def passes(name):
     libraries = HOME / name.rstrip("d") / "libraries"
     if not libraries.exists():
         install(python, libraries)
-    stable = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{libraries}"}
-    own = {**os.environ, "PYTHONPATH": f"{package(name, python)}:{libraries}"}
+    others = f"{ROOT / 'conformance'}:{libraries}"
+    stable = {**os.environ, "PYTHONPATH": f"{ROOT / 'python'}:{others}"}
+    own = {**os.environ, "PYTHONPATH": f"{package(name, python)}:{others}"}
     own["CPATH"] = str(python.parents[1] / "include")  # where Debian's pyconfig.h finds the one that it includes
     files = runnable(python, own)
     runs = [

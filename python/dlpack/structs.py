@@ -6,25 +6,19 @@ https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpack.h
 from __future__ import annotations
 
 from contextlib import contextmanager
-from ctypes import (
-    CFUNCTYPE,
-    POINTER,
-    PYFUNCTYPE,
-    Structure,
-    c_char_p,
-    c_int32,
-    c_int64,
-    c_uint8,
-    c_uint16,
-    c_uint32,
-    c_uint64,
-    c_void_p,
-    pointer,
-    py_object,
-    pythonapi,
-)
+from ctypes import POINTER, pointer
 from functools import partial
 
+from ._abi import (
+    DELETER,
+    DLDataType,
+    DLDevice,
+    DLManagedTensor,
+    DLManagedTensorVersioned,
+    DLPackVersion,
+    DLTensor,
+    capsule_pointer,
+)
 from ._arguments import plain_readonly
 from ._arrow import stream_was_read
 from ._delegate import refuse_copy
@@ -41,6 +35,7 @@ if TYPE_CHECKING:
     from ._dlpack import DLPackObject
 
 __all__ = [
+    "DELETER",
     "DLDataType",
     "DLDevice",
     "DLManagedTensor",
@@ -50,59 +45,8 @@ __all__ = [
     "borrow",
 ]
 
-# void (*deleter)(DLManagedTensor* self); likewise for DLManagedTensorVersioned. Calling it releases the GIL.
-DELETER = CFUNCTYPE(None, c_void_p)
-
-
-class DLPackVersion(Structure):
-    _fields_ = [("major", c_uint32), ("minor", c_uint32)]
-
-
-class DLDevice(Structure):
-    _fields_ = [("device_type", c_int32), ("device_id", c_int32)]
-
-
-class DLDataType(Structure):
-    _fields_ = [("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16)]
-
-
-class DLTensor(Structure):
-    """shape and strides have ndim items each. strides count elements; byte_offset counts bytes from data."""
-
-    _fields_ = [
-        ("data", c_void_p),
-        ("device", DLDevice),
-        ("ndim", c_int32),
-        ("dtype", DLDataType),
-        ("shape", POINTER(c_int64)),
-        ("strides", POINTER(c_int64)),
-        ("byte_offset", c_uint64),
-    ]
-
-
-class DLManagedTensor(Structure):
-    """For a capsule named "dltensor". Its consumer calls the deleter once, with its address."""
-
-    _fields_ = [("dl_tensor", DLTensor), ("manager_ctx", c_void_p), ("deleter", DELETER)]
-
-
-class DLManagedTensorVersioned(Structure):
-    """For a capsule named "dltensor_versioned". Its consumer calls the deleter once, with its address."""
-
-    _fields_ = [
-        ("version", DLPackVersion),
-        ("manager_ctx", c_void_p),
-        ("deleter", DELETER),
-        ("flags", c_uint64),
-        ("dl_tensor", DLTensor),
-    ]
-
-
 STRUCTURES = DLTensor, DLManagedTensor, DLManagedTensorVersioned
 POINTERS = tuple(map(POINTER, STRUCTURES))
-
-
-_get_pointer = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
 
 
 @contextmanager
@@ -143,7 +87,7 @@ def borrow(obj: object, *, readonly: bool | None = None) -> Generator[_Pointer[D
     if is_taken_over(obj):
         x = asdlpack(obj)._ordered
     capsule = x.__dlpack__(max_version=_newest_version)
-    managed = DLManagedTensorVersioned.from_address(_get_pointer(capsule, b"dltensor_versioned"))
+    managed = DLManagedTensorVersioned.from_address(capsule_pointer(capsule, b"dltensor_versioned"))
     tensor = DLTensor.from_buffer_copy(managed.dl_tensor)
     try:
         yield pointer(tensor)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack, copy_into, frombuffer
-from dlpack.tests.capsules import capsule_pointer
+from dlpack._abi import capsule_pointer
 from support.arrow_c import ArrowDeviceArray, DeviceColumn, DeviceStream
 from support.capi import Speaks, look
 from support.cuda_driver import LEGACY, PER_THREAD, with_driver

@@ -23,9 +23,9 @@ if __name__ == "__main__":
 import numpy as np
 
 import dlpack
+from dlpack._abi import USED, capsule_name, capsule_rename, gather, look
 from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned, DLTensor
-from dlpack.tests.capsules import USED, capsule_name, capsule_rename, gather, look
-from dlpack.tests.tensors import LEGACY, MEMORY, MIDDLE, ROOM, VERSIONED, Tensor, owned, strays
+from pytest_dlpack.tensors import LEGACY, MEMORY, MIDDLE, ROOM, VERSIONED, Tensor, owned, strays
 from support import arrow_c
 from support.alone import JOBS, run
 from support.arrow_c import Column, DeviceColumn, DeviceStream, Stream

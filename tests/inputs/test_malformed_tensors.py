@@ -10,9 +10,9 @@ import pytest
 
 from dlpack import asdlpack, describe, frombuffer
 from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned
-from dlpack.tests.exchange_api import from_object, to_object
-from dlpack.tests.tensors import LEGACY, MALFORMED, VERSIONED, Tensor, owned, strays
+from pytest_dlpack.tensors import LEGACY, MALFORMED, VERSIONED, Tensor, owned, strays
 from support.capi import Speaks, capsule_name
+from support.exchange_api import from_object, to_object
 
 # Go's TestADescriptionThatContradictsItselfIsMalformed has the others.
 REFUSED: dict[str, tuple[type[Exception], str]] = {

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from dlpack import asdlpack, to
-from dlpack.tests.capsules import capsule_pointer
+from dlpack._abi import capsule_pointer
 from support.arrow_c import ArrowDeviceArray, only_arrow
 from support.capi import Speaks, on_device
 

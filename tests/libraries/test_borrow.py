@@ -13,8 +13,8 @@ import torch
 
 import dlpack
 from dlpack import borrow
+from dlpack._abi import capsule_rename
 from dlpack.structs import DLManagedTensorVersioned
-from dlpack.tests.capsules import capsule_rename
 from support.capi import look
 
 SOURCE = """

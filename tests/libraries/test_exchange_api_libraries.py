@@ -10,10 +10,25 @@ import tvm_ffi
 
 from dlpack import DLPackObject, asdlpack
 from dlpack.structs import DLTensor
-from dlpack.tests.exchange_api import ExchangeAPI, allocate, api_of, borrow, delete, from_object, stream_of, to_object
 from support.alone import alone
 from support.capi import Managed, array_at
-from support.exchange_api import ARRAYS, NUMBERS, Producer, facts, facts_of, objects, raising
+from support.exchange_api import (
+    ARRAYS,
+    NUMBERS,
+    ExchangeAPI,
+    Producer,
+    allocate,
+    api_of,
+    borrow,
+    delete,
+    facts,
+    facts_of,
+    from_object,
+    objects,
+    raising,
+    stream_of,
+    to_object,
+)
 
 
 def test_tvm_ffi_takes_the_api_and_not_the_capsule():

@@ -11,10 +11,9 @@ from torch.overrides import TorchFunctionMode
 
 import dlpack
 from dlpack import DLPackObject, asdlpack
-from dlpack.tests.exchange_api import ExchangeAPI, api_of
 from support.alone import alone
 from support.capi import Speaks, capsule_new, look
-from support.exchange_api import python_calls, replace_api
+from support.exchange_api import ExchangeAPI, api_of, python_calls, replace_api
 
 VERSIONED: dict[str, Any] = {"max_version": (1, 0)}
 ARGUMENTS: list[dict[str, Any]] = [{}, VERSIONED, {**VERSIONED, "dl_device": (1, 0), "copy": False}]

@@ -14,7 +14,6 @@ import pytest
 
 from dlpack import asdlpack, from_pointer, frombuffer
 from dlpack.structs import DELETER, DLManagedTensor, DLManagedTensorVersioned
-from dlpack.tests.exchange_api import delete, from_object
 from support.alone import TESTS, alone, run
 from support.capi import Managed, Speaks, address
 from support.chains import (
@@ -26,6 +25,7 @@ from support.chains import (
     refuse_bound_circle,
     refuse_circle,
 )
+from support.exchange_api import delete, from_object
 from support.forks import fork_and_join
 from support.threads import FREE
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack, frombuffer
-from dlpack.tests.tensors import LEGACY, VERSIONED, Tensor, owned, strays
+from pytest_dlpack.tensors import LEGACY, VERSIONED, Tensor, owned, strays
 from support.alone import alone, python
 from support.builds import build
 from support.capi import Memory, address, consume
@@ -213,7 +213,7 @@ def test_memory_that_changes_during_a_copy_is_copied_item_by_item(effort, figure
 SCRIPT = """
 import ctypes, sys
 from dlpack import asdlpack
-from dlpack.tests.capsules import capsule_new, consume
+from dlpack._abi import capsule_new, consume
 library = ctypes.CDLL({path!r})
 library.make.restype = ctypes.c_void_p
 library.take.argtypes = [ctypes.c_void_p]

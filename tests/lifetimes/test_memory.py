@@ -13,8 +13,8 @@ import pytest
 
 import dlpack
 from dlpack import asdlpack
+from dlpack._abi import STRUCTS, capsule_new
 from dlpack.structs import DELETER
-from dlpack.tests.capsules import STRUCTS, capsule_new
 from support.alone import SUPPORT, TESTS, alone, run
 from support.arrow_c import Column, Stream
 from support.builds import build, seed

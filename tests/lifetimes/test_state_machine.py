@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from dlpack import DLPackObject, asdlpack, frombuffer
-from dlpack.tests.capsules import READ_ONLY, capsule_name, consume
-from dlpack.tests.tensors import LEGACY, VERSIONED, Tensor, strays
+from dlpack._abi import READ_ONLY, capsule_name, consume
+from pytest_dlpack.tensors import LEGACY, VERSIONED, Tensor, strays
 from support.alone import JOBS, alone
 from support.capi import Speaks
 from support.forks import fork_and_join

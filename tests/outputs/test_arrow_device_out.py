@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack
-from dlpack.tests.capsules import capsule_pointer
+from dlpack._abi import capsule_pointer
 from support.arrow_c import ArrowArray, ArrowDeviceArray, ArrowSchema
 from support.capi import Memory, Speaks, address, on_device
 

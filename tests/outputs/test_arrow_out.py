@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack
-from dlpack.tests.capsules import capsule_pointer
+from dlpack._abi import capsule_pointer
 from support.alone import alone
 from support.arrow_c import ArrowArray, ArrowSchema
 from support.capi import Exporter, Memory, address, on_device

@@ -13,22 +13,28 @@ import pytest
 
 from dlpack import DLDeviceType, DLPackObject, asdlpack, from_pointer, frombuffer
 from dlpack.structs import DLTensor
-from dlpack.tests.exchange_api import (
+from support.alone import alone
+from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Managed, Speaks, address, capsule_name
+from support.cuda_driver import LEGACY, PER_THREAD, with_driver
+from support.exchange_api import (
+    ARRAYS,
+    NUMBERS,
     ManagedPointer,
+    Producer,
     Refused,
     SetError,
     allocate,
     api_of,
     borrow,
     delete,
+    facts,
+    facts_of,
     from_object,
+    objects,
+    raising,
     stream_of,
     to_object,
 )
-from support.alone import alone
-from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Managed, Speaks, address, capsule_name
-from support.cuda_driver import LEGACY, PER_THREAD, with_driver
-from support.exchange_api import ARRAYS, NUMBERS, Producer, facts, facts_of, objects, raising
 from support.forks import core_calls, fork_and_join
 from support.process import address_space, in_thread
 from support.threads import in_threads

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack
-from dlpack.tests.capsules import capsule_pointer
+from dlpack._abi import capsule_pointer
 from support.capi import SUBBYTE_TYPE_PADDED, Exporter, Managed, PyArrayInterface, Speaks, address, on_device
 from support.exchange_api import raising
 from support.layouts import DTYPES, LAYOUTS, PROTOCOLS

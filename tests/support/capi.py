@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlpack import asdlpack
-from dlpack.tests.capsules import (
+from dlpack._abi import (
     IS_COPIED,
     READ_ONLY,
     SUBBYTE_TYPE_PADDED,
@@ -19,7 +19,7 @@ from dlpack.tests.capsules import (
     python_api,
 )
 from dlpack.tests.memory import Py_buffer
-from dlpack.tests.tensors import Managed
+from pytest_dlpack.tensors import Managed
 
 __all__ = [
     "IS_COPIED",

@@ -10,9 +10,8 @@ import numpy as np
 
 import dlpack
 from dlpack import structs
-from dlpack.tests import exchange_api
-from dlpack.tests.capsules import STRUCTS
-from support import arrow_c, capi, forks
+from dlpack._abi import STRUCTS
+from support import arrow_c, capi, exchange_api, forks
 
 NUMBERS = np.arange(6, dtype="i4")
 BIG_ENDIAN = {"version": 3, "typestr": ">f4", "shape": (np.int64(4),), "data": bytearray(16)}

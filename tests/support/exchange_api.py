@@ -7,8 +7,39 @@ import sys
 import numpy as np
 
 from dlpack import DLPackObject
-from dlpack.tests.exchange_api import ExchangeAPI, api_of
+from pytest_dlpack import exchange_api
+from pytest_dlpack.exchange_api import ExchangeAPI, ManagedPointer, Refused, SetError, delete
 from support.capi import Speaks, capsule_new
+
+__all__ = ["ExchangeAPI", "ManagedPointer", "Refused", "SetError", "delete"]
+
+
+# Those of pytest_dlpack, for the functions of this package.
+
+
+def api_of(kind=DLPackObject):
+    return exchange_api.api_of(kind)
+
+
+def from_object(obj, api=None):
+    return exchange_api.from_object(obj, api or api_of())
+
+
+def to_object(managed, api=None):
+    return exchange_api.to_object(managed, api or api_of())
+
+
+def borrow(obj, api=None):
+    return exchange_api.borrow(obj, api or api_of())
+
+
+def allocate(*arguments, api=None, **fields):
+    return exchange_api.allocate(*arguments, api=api or api_of(), **fields)
+
+
+def stream_of(*device, api=None):
+    return exchange_api.stream_of(*device, api=api or api_of())
+
 
 NUMBERS = np.arange(120, dtype="f4")
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 import dlpack
-from dlpack.tests.capsules import STRUCTS
+from dlpack._abi import STRUCTS
 from support.capi import Managed, Speaks, look
 
 DATA = 1 << 40  # shared memory is not read

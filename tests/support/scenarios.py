@@ -16,10 +16,10 @@ import numpy as np
 
 import dlpack
 from dlpack import _delegate, structs
-from dlpack.tests.exchange_api import ExchangeAPI, Refused, allocate, api_of, borrow, delete, from_object, to_object
 from support import arrow_c
 from support.arrow_c import Column, DeviceColumn, DeviceStream, Stream
 from support.capi import Managed, Memory, PyArrayInterface, Speaks, capsule_name, capsule_new
+from support.exchange_api import ExchangeAPI, Refused, allocate, api_of, borrow, delete, from_object, to_object
 
 NUMBERS = np.arange(24, dtype="f4")
 BYTES = bytes(range(64))

@@ -4,8 +4,7 @@
 has all libraries in one environment: whoever has some can try those.
 """
 
-from .results import Check, Conformance, Exchange, Report, Verdict
+from .results import Check, Exchange, Report
 from .session import run
-from .suite import conformance
 
-__all__ = ["Check", "Conformance", "Exchange", "Report", "Verdict", "conformance", "run"]
+__all__ = ["Check", "Exchange", "Report", "run"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import dlpack
 
-from .capsules import is_capsule
+from .._abi import is_capsule
 from .exchange import Wrong, expect, hand_over, one_line
 from .expectations import Rule
 from .libraries.standard import Versioned

@@ -12,7 +12,7 @@ from typing import Any
 
 import dlpack
 
-from .capsules import Seen, compact
+from .._abi import Seen, compact
 from .expectations import Rule
 from .libraries import Consumer
 from .libraries.datatypes import FORMATS

@@ -11,7 +11,7 @@ from typing import Any
 
 import dlpack
 
-from .capsules import compact, gather, python_api
+from .._abi import compact, gather, python_api
 
 
 class Skip(Exception):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Outcome = Literal["shared", "copied", "refused", "failed", "skipped"]
-Kept = Literal["kept", "broken", "skipped"]
 
 RANK = {"refused": 1, "copied": 2, "shared": 3}
 
@@ -85,48 +84,3 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data, as --json writes it."""
         return dataclasses.asdict(self)
-
-
-@dataclass
-class Verdict:
-    """Whether a library keeps a rule."""
-
-    rule: str
-    gist: str
-    source: str
-    severity: Literal["must", "should"]
-    outcome: Kept
-    text: str = ""  # what was seen, or why the rule was not tried
-
-
-@dataclass(repr=False)
-class Conformance:
-    """What the rules say of one library."""
-
-    name: str
-    producer: str | None  # MODULE:NAME
-    consumer: str | None
-    about: dict[str, str] = field(default_factory=dict)
-    verdicts: list[Verdict] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)  # what was seen beside the rules: failures too
-
-    def broken(self, severity: str) -> list[Verdict]:
-        return [each for each in self.verdicts if (each.outcome, each.severity) == ("broken", severity)]
-
-    @property
-    def ok(self) -> bool:
-        """Whether no rule that is a must is broken."""
-        return not self.broken("must") and not self.problems
-
-    def __str__(self) -> str:
-        verdict = "conforms" if self.ok else "does not conform"
-        kept, skipped = (sum(each.outcome == outcome for each in self.verdicts) for outcome in ("kept", "skipped"))
-        musts, shoulds = len(self.broken("must")), len(self.broken("should"))
-        return f"{self.name} {verdict}: {kept} rules kept, {musts} broken, {shoulds} recommended not, {skipped} skipped"
-
-    def __repr__(self) -> str:
-        return f"<{self}>"
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same as plain data, as --json writes it."""
-        return dataclasses.asdict(self) | {"ok": self.ok}

@@ -45,7 +45,7 @@ def run(
     report = Report(about(), chosen)
     report.problems += [unusable(name) for name in libraries if name not in found]
     providers = [*EVERYWHERE, *chosen]
-    names = list(chosen) if libraries else ["standard", "asdlpack", "conformance", *chosen]
+    names = list(chosen) if libraries else ["standard", "asdlpack", *chosen]
     columns = [Column(name, chosen.get(name, ""), providers if takes(name) else [], expression) for name in names]
     free: queue.SimpleQueue[Host] = queue.SimpleQueue()
     finished = 0

@@ -7,7 +7,7 @@ import PIL.Image
 
 import dlpack
 
-from ..capsules import look, read_managed
+from ..._abi import look, read_managed
 from ..checks import gives
 from ..memory import Memory, buffer_address, references_of
 

@@ -5,11 +5,9 @@ A module is imported only where its library is installed. It may define
     PROVIDERS   name: a function that makes a Memory, anew at each call
     CONSUMERS   a Consumer for each way in which the library takes memory
     CHECKS      name: a function that raises where something is wrong, and Skip where it can't be tried
-    make, take  for the rules of producers and consumers: of a numpy array the library's own, and of what has __dlpack__
 
-No library belongs to `standard`, `layouts` and `datatypes`: what these provide is there everywhere. Nor to `asdlpack`
-and `conformance`, which have checks alone. The rules alone try dpctl, whose exchanges would need its own device, and
-pydlpack.
+No library belongs to `standard`, `layouts` and `datatypes`: what these provide is there everywhere. Nor to `asdlpack`,
+which has checks alone.
 """
 
 import importlib
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import _libraries
-from ..capsules import Seen, read
+from ..._abi import Seen, read
 from ..memory import Memory
 
 scratch: Path = Path()  # a folder of the run, for what several processes compile

@@ -11,7 +11,7 @@ from typing import Any
 
 import dlpack
 
-from ..capsules import look
+from ..._abi import look
 from ..checks import gives
 from ..exchange import expect, hand_over
 from ..expectations import Rule

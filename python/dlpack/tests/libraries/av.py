@@ -7,7 +7,7 @@ import av
 
 import dlpack
 
-from ..capsules import gather
+from ..._abi import gather
 from ..checks import withholds
 from ..memory import Memory, of_buffer
 

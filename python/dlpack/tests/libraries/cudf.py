@@ -6,7 +6,7 @@ from typing import Any
 
 import cupy
 
-from ..capsules import Seen, look
+from ..._abi import Seen, look
 from ..memory import Memory, Skip, references_of
 from . import Consumer
 

@@ -5,12 +5,11 @@ from typing import Any
 
 import cupy
 
-from ..capsules import Seen
+from ..._abi import Seen
 from ..memory import Memory, Skip, references_of
 from . import Consumer
 
 from_dlpack: Any = cupy.from_dlpack
-make: Any = cupy.asarray
 
 if not cupy.cuda.is_available():
     raise Skip("no CUDA device")

@@ -4,7 +4,7 @@ import functools
 import struct
 from collections.abc import Callable
 
-from ..capsules import FLOAT8
+from ..._abi import FLOAT8
 from ..memory import Array, Memory
 
 ONES_AND_ZEROS = (0, 1, 1, 1, 0, 1)

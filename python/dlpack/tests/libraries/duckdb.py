@@ -7,7 +7,7 @@ import duckdb
 
 import dlpack
 
-from ..capsules import Seen, look, read_managed
+from ..._abi import Seen, look, read_managed
 from ..checks import withholds
 
 

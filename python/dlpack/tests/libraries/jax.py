@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..capsules import FLOAT8, Seen, read
+from ..._abi import FLOAT8, Seen, read
 from ..checks import gives, withholds
 from ..memory import Memory, Skip
 from . import Consumer
@@ -19,8 +19,6 @@ from .datatypes import FORMATS
 jax.config.update("jax_enable_x64", True)  # without it, jax makes 32-bit copies of 64-bit types
 jax.config.update("jax_default_device", jax.devices("cpu")[0])  # else what is made here is on the GPU, if there is one
 from_dlpack: Any = jax.dlpack.from_dlpack
-make: Any = jnp.asarray
-take: Any = from_dlpack
 
 
 def known(array: Any) -> Memory:

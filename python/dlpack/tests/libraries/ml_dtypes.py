@@ -9,7 +9,7 @@ import numpy as np
 
 import dlpack
 
-from ..capsules import FLOAT8, look, read_managed
+from ..._abi import FLOAT8, look, read_managed
 from ..checks import gives
 from ..memory import Memory
 from .datatypes import PADDED

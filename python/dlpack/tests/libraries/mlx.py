@@ -14,15 +14,6 @@ from . import Consumer
 from .datatypes import FORMATS
 
 from_dlpack = mx.from_dlpack
-take = from_dlpack
-
-
-def make(array: Any) -> Any:
-    """mlx makes smaller types of those that it has not."""
-    made = mx.array(array)
-    if made.size and made.itemsize != array.itemsize:
-        raise NotImplementedError(f"{array.dtype} becomes {made.dtype}")
-    return made
 
 
 def known(array: Any) -> Memory:

@@ -16,7 +16,7 @@ import mpi4py
 
 import dlpack
 
-from ..capsules import Seen, look, read_managed
+from ..._abi import Seen, look, read_managed
 from ..exchange import numbers
 from ..memory import Memory, Skip, of_buffer, references_of
 from . import Consumer, datatypes
@@ -76,18 +76,6 @@ class Buffer(Consumer):
 
 
 CONSUMERS = [Buffer()]
-
-
-def take(obj: Any) -> Any:
-    """A buffer is bytes in memory's order: what they stand for is in the capsule that it keeps."""
-    taken = MPI.buffer(obj)
-    seen = read_managed(look(taken.obj))
-    if taken.tobytes() != seen.values:
-        raise BufferError("column-major")
-    made = dlpack.frombuffer(taken, dtype=seen.dtype, shape=seen.shape)
-    if made.nbytes != taken.nbytes:
-        raise BufferError("padded")
-    return made
 
 
 def rank() -> int:

@@ -7,7 +7,7 @@ import mxnet
 
 import dlpack
 
-from ..capsules import Seen, look, read_managed
+from ..._abi import Seen, look, read_managed
 from ..checks import gives, withholds
 from ..memory import Memory, Skip
 from . import Consumer

@@ -6,7 +6,7 @@ from typing import Any
 
 import nanoarrow as na
 
-from ..capsules import Seen, compact, gather
+from ..._abi import Seen, compact, gather
 from ..checks import gives, withholds
 from ..memory import Memory, buffer_address
 from . import Consumer

@@ -16,8 +16,8 @@ import nanobind
 
 import dlpack
 
+from ..._abi import NAMES, WHOLE, Seen, gather, look, read_managed
 from .. import libraries
-from ..capsules import NAMES, WHOLE, Seen, gather, look, read_managed
 from ..memory import Array, Memory, Skip
 from . import Consumer
 from .layouts import floats
@@ -85,9 +85,6 @@ def make(obj: Any) -> Any:
         return extension().share(obj)  # asks for a versioned structure
     except TypeError:
         return extension().share_read_only(obj)
-
-
-take = make
 
 
 def known(array: Any, readonly: bool = False) -> Memory:

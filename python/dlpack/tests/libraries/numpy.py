@@ -7,15 +7,13 @@ import numpy as np
 
 import dlpack
 
-from ..capsules import Seen
+from ..._abi import Seen
 from ..checks import gives, withholds
 from ..memory import Memory, Skip, references_of
 from . import Consumer
 from .datatypes import FORMATS
 
 from_dlpack: Any = np.from_dlpack
-make: Any = np.asarray
-take: Any = from_dlpack
 LEGACY = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # it knows no structure that says whether memory may be written
 
 

@@ -10,20 +10,12 @@ from onnxruntime import OrtValue
 
 import dlpack
 
-from ..capsules import Seen, read
+from ..._abi import Seen, read
 from ..checks import gives, withholds
 from ..memory import Memory, Skip
 from . import Consumer
 
 from_dlpack: Any = OrtValue.from_dlpack
-take: Any = from_dlpack
-
-
-def make(array: Any) -> Any:
-    try:
-        return OrtValue.ortvalue_from_numpy(array)
-    except RuntimeError as error:  # "Numpy_type 14 can't be converted to MLDataType"
-        raise NotImplementedError(error) from error
 
 
 def known(value: Any) -> Memory:

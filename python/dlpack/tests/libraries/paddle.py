@@ -7,22 +7,13 @@ import paddle
 
 import dlpack
 
-from ..capsules import Seen, read
+from ..._abi import Seen, read
 from ..checks import gives, withholds
 from ..memory import Memory
 from . import Consumer
 from .datatypes import FORMATS
 
 from_dlpack: Any = paddle.from_dlpack
-take: Any = from_dlpack
-
-
-def make(array: Any) -> Any:
-    """paddle makes bfloat16 of numpy's uint16."""
-    made = paddle.to_tensor(array)
-    if dtype_of(made) != array.dtype.name:
-        raise NotImplementedError(f"{array.dtype} becomes {made.dtype}")
-    return made
 
 
 def dtype_of(tensor: Any) -> str:

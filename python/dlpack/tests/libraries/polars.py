@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from ..capsules import Seen
+from ..._abi import Seen
 from ..checks import withholds
 from ..memory import Memory, Skip
 from . import Consumer

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import dlpack
 
-from ..capsules import Seen, gather, look, read_managed
+from ..._abi import Seen, gather, look, read_managed
 from ..checks import gives, withholds
 from ..memory import Memory, Skip, buffer_address
 from . import Consumer
@@ -17,15 +17,6 @@ from . import Consumer
 NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}  # the others' are DLPack's
 from_dlpack: Any = getattr(pa.Array, "from_dlpack", None)  # since pyarrow 26, as Tensor's
 tensor_from_dlpack: Any = getattr(pa.Tensor, "from_dlpack", None)
-take = tensor_from_dlpack  # an Array has one dimension
-
-
-def make(array: Any) -> Any:
-    """pyarrow makes uint8 of booleans."""
-    made = pa.Tensor.from_numpy(array)
-    if made.type != pa.from_numpy_dtype(array.dtype):
-        raise NotImplementedError(f"{array.dtype} becomes {made.type}")
-    return made
 
 
 def seen(array: Any) -> Seen:

@@ -18,8 +18,8 @@ from typing import Any
 
 import dlpack
 
+from ..._abi import Seen, capsule_name, capsule_new, compact, consume, gather, read_managed
 from ...structs import DLManagedTensor
-from ..capsules import Seen, capsule_name, capsule_new, compact, consume, gather, read_managed
 from ..memory import Memory, Skip, buffer_address, of_buffer, references_of
 from . import Consumer
 from .datatypes import FORMATS

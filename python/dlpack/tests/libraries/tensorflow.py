@@ -5,18 +5,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from ..capsules import read
+from ..._abi import read
 from ..checks import gives, withholds
 from ..memory import Memory
 from . import Consumer
 from .datatypes import FORMATS
 
 from_dlpack: Any = tf.experimental.dlpack.from_dlpack
-make: Any = tf.convert_to_tensor
-
-
-def take(obj: Any) -> Any:
-    return from_dlpack(obj.__dlpack__())
 
 
 def known(tensor: Any) -> Memory:

@@ -8,15 +8,13 @@ import torch
 
 import dlpack
 
-from ..capsules import Seen, read
+from ..._abi import Seen, read
 from ..checks import gives, withholds
 from ..memory import Memory, Skip
 from . import Consumer
 from .datatypes import FORMATS
 
 from_dlpack: Any = torch.from_dlpack
-make: Any = torch.from_numpy
-take: Any = from_dlpack
 LEGACY = "max_version" not in inspect.signature(torch.Tensor.__dlpack__).parameters
 
 

@@ -13,8 +13,6 @@ from .datatypes import FORMATS
 from .tvm_ffi import known
 
 from_dlpack: Any = tvm.runtime.from_dlpack
-make: Any = tvm.runtime.tensor
-take: Any = from_dlpack
 
 
 def matrix(dtype: str = "float32") -> Any:

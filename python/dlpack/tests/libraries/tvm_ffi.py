@@ -7,15 +7,13 @@ import tvm_ffi
 
 import dlpack
 
-from ..capsules import read
+from ..._abi import read
 from ..checks import gives, withholds
 from ..memory import Memory, Skip
 from . import Consumer
 from .datatypes import FORMATS
 
 from_dlpack: Any = tvm_ffi.from_dlpack
-make: Any = from_dlpack
-take: Any = from_dlpack
 
 
 def known(tensor: Any) -> Memory:

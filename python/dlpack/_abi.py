@@ -1,13 +1,80 @@
-"""DLPack capsules, read with ctypes: what a consumer written in C sees."""
+"""DLPack's ABI for ctypes: the structures of dlpack.h under its names, capsules, and what a tensor's memory holds.
+
+https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpack.h
+
+It imports nothing of this package: pytest-dlpack is built with a copy of this file.
+"""
+
+from __future__ import annotations
 
 import ctypes
 import itertools
 import math
-from collections.abc import Callable
-from ctypes import PYFUNCTYPE, c_char_p, c_int, c_void_p, py_object
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    PYFUNCTYPE,
+    Structure,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    py_object,
+)
 from typing import Any, NamedTuple
 
-from ..structs import DLManagedTensor, DLManagedTensorVersioned
+# void (*deleter)(DLManagedTensor* self); likewise for DLManagedTensorVersioned. Calling it releases the GIL.
+DELETER = CFUNCTYPE(None, c_void_p)
+
+
+class DLPackVersion(Structure):
+    _fields_ = [("major", c_uint32), ("minor", c_uint32)]
+
+
+class DLDevice(Structure):
+    _fields_ = [("device_type", c_int32), ("device_id", c_int32)]
+
+
+class DLDataType(Structure):
+    _fields_ = [("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16)]
+
+
+class DLTensor(Structure):
+    """shape and strides have ndim items each. strides count elements; byte_offset counts bytes from data."""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("device", DLDevice),
+        ("ndim", c_int32),
+        ("dtype", DLDataType),
+        ("shape", POINTER(c_int64)),
+        ("strides", POINTER(c_int64)),
+        ("byte_offset", c_uint64),
+    ]
+
+
+class DLManagedTensor(Structure):
+    """For a capsule named "dltensor". Its consumer calls the deleter once, with its address."""
+
+    _fields_ = [("dl_tensor", DLTensor), ("manager_ctx", c_void_p), ("deleter", DELETER)]
+
+
+class DLManagedTensorVersioned(Structure):
+    """For a capsule named "dltensor_versioned". Its consumer calls the deleter once, with its address."""
+
+    _fields_ = [
+        ("version", DLPackVersion),
+        ("manager_ctx", c_void_p),
+        ("deleter", DELETER),
+        ("flags", c_uint64),
+        ("dl_tensor", DLTensor),
+    ]
+
 
 STRUCTS: dict[bytes, Any] = {b"dltensor": DLManagedTensor, b"dltensor_versioned": DLManagedTensorVersioned}
 USED = {name: b"used_" + name for name in STRUCTS}  # a capsule keeps the pointer: these live as long as the process
@@ -20,10 +87,10 @@ def python_api(name: str, result: Any, *arguments: Any) -> Any:
     return PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
-capsule_new: Callable[..., Any] = python_api("PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p)
-capsule_name: Callable[..., Any] = python_api("PyCapsule_GetName", c_char_p, py_object)
-capsule_pointer: Callable[..., Any] = python_api("PyCapsule_GetPointer", c_void_p, py_object, c_char_p)
-capsule_rename: Callable[..., Any] = python_api("PyCapsule_SetName", c_int, py_object, c_char_p)
+capsule_new = python_api("PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p)
+capsule_name = python_api("PyCapsule_GetName", c_char_p, py_object)
+capsule_pointer = python_api("PyCapsule_GetPointer", c_void_p, py_object, c_char_p)
+capsule_rename = python_api("PyCapsule_SetName", c_int, py_object, c_char_p)
 
 
 def is_capsule(obj: Any) -> bool:
@@ -66,13 +133,17 @@ class Seen(NamedTuple):
     readonly: bool | None = None  # None where the consumer does not know
 
 
-def read(obj: Any) -> Seen:
-    """What a library's object exports by its own __dlpack__, versioned if it can; but for what it says of writing."""
+def export(obj: Any) -> Any:
+    """What a library's object exports by its own __dlpack__, versioned if it can."""
     try:
-        capsule = obj.__dlpack__(max_version=(1, 3))
+        return look(obj.__dlpack__(max_version=(1, 3)))
     except TypeError:
-        capsule = obj.__dlpack__()
-    return read_managed(look(capsule))._replace(readonly=None)
+        return look(obj.__dlpack__())
+
+
+def read(obj: Any) -> Seen:
+    """What it exports, but for what it says of writing."""
+    return read_managed(export(obj))._replace(readonly=None)
 
 
 def read_managed(managed: Any) -> Seen:

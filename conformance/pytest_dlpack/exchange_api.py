@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from ctypes import CFUNCTYPE, POINTER, PYFUNCTYPE, Structure, c_char_p, c_int, c_int32, c_int64, c_void_p, py_object
 from typing import Any
 
-from .. import DLPackObject
-from ..structs import DLManagedTensorVersioned, DLPackVersion, DLTensor
-from .capsules import capsule_pointer, python_api
+from ._abi import DLManagedTensorVersioned, DLPackVersion, DLTensor, capsule_pointer, python_api
 
 ManagedPointer: Any = POINTER(DLManagedTensorVersioned)
 SetError: Any = CFUNCTYPE(None, c_void_p, c_char_p, c_char_p)
@@ -30,14 +28,14 @@ class ExchangeAPI(Structure):
     ]
 
 
-def api_of(kind: Any = DLPackObject) -> ExchangeAPI:
+def api_of(kind: Any) -> ExchangeAPI:
     return ExchangeAPI.from_address(capsule_pointer(kind.__dlpack_c_exchange_api__, b"dlpack_exchange_api"))
 
 
-def from_object(obj: Any, api: ExchangeAPI | None = None) -> Any:
+def from_object(obj: Any, api: ExchangeAPI) -> Any:
     """The managed tensor that is made of an object; whoever has it calls delete."""
     managed = ManagedPointer()
-    assert (api or api_of()).managed_tensor_from_py_object_no_sync(obj, managed) == 0
+    assert api.managed_tensor_from_py_object_no_sync(obj, managed) == 0
     return managed.contents
 
 
@@ -48,19 +46,19 @@ def delete(managed: Any) -> None:
 _decref = python_api("Py_DecRef", None, py_object)
 
 
-def to_object(managed: Any, api: ExchangeAPI | None = None) -> Any:
+def to_object(managed: Any, api: ExchangeAPI) -> Any:
     """The object that is made of a managed tensor, which is its from then on."""
     out = c_void_p()
-    assert (api or api_of()).managed_tensor_to_py_object_no_sync(managed, out) == 0
+    assert api.managed_tensor_to_py_object_no_sync(managed, out) == 0
     obj = ctypes.cast(out, py_object).value
     _decref(obj)
     return obj
 
 
-def borrow(obj: Any, api: ExchangeAPI | None = None) -> DLTensor:
+def borrow(obj: Any, api: ExchangeAPI) -> DLTensor:
     """The tensor of an object, which lives as long as the object."""
     tensor = DLTensor()
-    assert (api or api_of()).dltensor_from_py_object_no_sync(obj, tensor) == 0
+    assert api.dltensor_from_py_object_no_sync(obj, tensor) == 0
     return tensor
 
 
@@ -72,7 +70,8 @@ def allocate(
     shape: Sequence[int] | None,
     dtype: tuple[int, int, int] = (2, 32, 1),
     device: tuple[int, int] = (1, 0),
-    api: ExchangeAPI | None = None,
+    *,
+    api: ExchangeAPI,
     ndim: int | None = None,
 ) -> Any:
     prototype = DLTensor(device=device, dtype=dtype, ndim=len(shape or ()) if ndim is None else ndim)
@@ -81,7 +80,7 @@ def allocate(
     errors: list[tuple[int, str, str]] = []
     managed = ManagedPointer()
     set_error = SetError(lambda context, kind, message: errors.append((context, kind.decode(), message.decode())))
-    result = (api or api_of()).managed_tensor_allocator(prototype, managed, 7, set_error)
+    result = api.managed_tensor_allocator(prototype, managed, 7, set_error)
     if result == 0:
         assert errors == []
         return managed.contents
@@ -90,7 +89,7 @@ def allocate(
     raise Refused(kind, message)
 
 
-def stream_of(device_type: int, device_id: int = 0, api: ExchangeAPI | None = None) -> int | None:
+def stream_of(device_type: int, device_id: int = 0, *, api: ExchangeAPI) -> int | None:
     stream = c_void_p(99)
-    assert (api or api_of()).current_work_stream(device_type, device_id, stream) == 0
+    assert api.current_work_stream(device_type, device_id, stream) == 0
     return stream.value

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from ctypes import PYFUNCTYPE, c_char_p, c_void_p
 from typing import Any
 
-from ..structs import DELETER
-from .capsules import STRUCTS, USED, capsule_new, python_api
+from ._abi import DELETER, STRUCTS, USED, capsule_new, python_api
 
 LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
 MEMORY = (ctypes.c_uint8 * 4096)(*(i % 251 for i in range(4096)))

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from dlpack._libraries import installed
-from dlpack.tests.rules import RULES
+from pytest_dlpack.rules import RULES
 from support.alone import ROOT, run
 
 REPORTS = sorted((ROOT / "docs" / "reports").glob("*.py"))

@@ -1,20 +1,20 @@
 """A rule: a sentence that some text says of producers or consumers, and how to see whether a library keeps it."""
 
 import functools
+import mmap
 import os
 import re
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from ..._dlpack import _newest_version
-from ..exchange import Wrong
-
-HEADER = "dlpack.h {}.{}".format(*_newest_version)
+HEADER = "dlpack.h 1.3"
 PYTHON = "Python specification of DLPack"
 STREAMS = "array API 2021.12, __dlpack__, stream"
 KEYWORDS = "array API 2023.12, __dlpack__"
@@ -27,7 +27,37 @@ CODES = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}  # by numpy's kind
 # What is tried first: a library may hold some data types alone, and vectors alone.
 KINDS = [(kind, shape) for shape in ((2, 3), (6,)) for kind in ("float32", "float64", "int32", "int64", "uint8")]
 DATA_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128".split()
+LONGEST = 2000  # characters of what a library says
 Check = Callable[[Any], None]
+
+
+class Skip(Exception):
+    """Raised if a rule can't be tried; the text says why."""
+
+
+class Wrong(Exception):
+    """Raised if a rule is broken; the text says what was seen and what was expected."""
+
+
+def expect(condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise Wrong(otherwise)
+
+
+def one_line(error: BaseException) -> str:
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = "(its text can't be had)"
+    return f"{type(error).__name__}: {text}".removesuffix(": ")[:LONGEST]
+
+
+def difference(values: bytes, expected: bytes) -> str:
+    """The 16 bytes in which the first that differs is."""
+    same = next((i for i, pair in enumerate(zip(values, expected, strict=False)) if pair[0] != pair[1]), 0)
+    part = slice(same // 16 * 16, same // 16 * 16 + 16)
+    place = f" from byte {part.start} on" if part.start else ""
+    return f"{values[part].hex(' ')}..., expected {expected[part].hex(' ')}...{place}"
 
 
 @dataclass(frozen=True)
@@ -131,3 +161,12 @@ def refused(what: str, call: Callable[[], Any]) -> Exception:
     except Exception as error:
         return error.with_traceback(None)
     raise Wrong(f"{what} is accepted, expected an error")
+
+
+def resident() -> int:
+    """The bytes of memory that this process uses."""
+    if sys.platform == "linux":
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+    import resource  # not on Windows
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -4,14 +4,11 @@ import ctypes
 import gc
 from typing import Any
 
-from ...structs import DLTensor
-from ..capsules import capsule_name, data_type, is_capsule, read_managed
-from ..exchange import expect
+from .._abi import DLTensor, capsule_name, data_type, is_capsule, read_managed
 from ..exchange_api import ExchangeAPI, Refused, allocate, api_of, borrow, delete, from_object, stream_of, to_object
-from ..memory import Skip
 from ..tensors import Tensor
 from .producer import Producer, export, zeros
-from .rule import HEADER, dtype_of, producer, soon, strides_of
+from .rule import HEADER, Skip, dtype_of, expect, producer, soon, strides_of
 
 API = f"{HEADER}, DLPackExchangeAPI"
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-import dlpack
-
-from ...structs import DELETER
 from .. import tensors
-from ..capsules import (
+from .._abi import (
+    DELETER,
     IS_COPIED,
     READ_ONLY,
     SUBBYTE_TYPE_PADDED,
@@ -20,11 +18,10 @@ from ..capsules import (
     Seen,
     capsule_name,
     data_type,
+    export,
     look,
     read_managed,
 )
-from ..exchange import Wrong, difference, expect, one_line
-from ..memory import Skip
 from ..tensors import LEGACY, MALFORMED, VERSIONED, Tensor
 from .rule import (
     CPU,
@@ -35,12 +32,17 @@ from .rule import (
     KINDS,
     PYTHON,
     STREAMS,
+    Skip,
+    Wrong,
     consumer,
+    difference,
     dtype_of,
     empty,
+    expect,
     layouts,
     load,
     numbers,
+    one_line,
     refused,
     soon,
     strides_of,
@@ -145,9 +147,11 @@ class Handed:
             raise Wrong(f"{otherwise}: {one_line(self.error)}")
 
     def see(self) -> Seen:
-        """What the result says of itself, by DLPack or another protocol."""
+        """What the result says of itself, by DLPack, or else by what numpy takes."""
         try:
-            return read_managed(look(dlpack.asdlpack(self.result).__dlpack__(max_version=(1, 3))))
+            if hasattr(self.result, "__dlpack__"):
+                return read_managed(export(self.result))
+            return read_by_numpy(self.result)
         except (BufferError, TypeError, ValueError) as error:
             raise Wrong(f"take returned {type(self.result).__name__}, which can't be read: {one_line(error)}") from None
 
@@ -167,6 +171,13 @@ class Handed:
         calls = [tensor.deleted for tensor in self.source.tensors]
         expect(set(calls) <= {1}, f"with all dropped the deleter was called {max(calls or [0])} times, expected once")
         expect(not tensors.strays, "the deleter was called again after it had been called")
+
+
+def read_by_numpy(obj: Any) -> Seen:
+    if not any(hasattr(obj, name) for name in ("__array_interface__", "__array_struct__", "__array__")):
+        memoryview(obj).release()  # else numpy makes an array of any object
+    array = np.asarray(obj)
+    return Seen(array.dtype.name, array.shape, array.tobytes(), array.ctypes.data, not array.flags.writeable)
 
 
 @consumer("array API 2021.12, from_dlpack")
