@@ -13,9 +13,9 @@ from pathlib import Path
 
 from section import write_section
 
+from dlpack._abi import FLOAT8
 from dlpack._foreign import printable
 from dlpack.tests import Report, html
-from dlpack.tests.capsules import FLOAT8
 from dlpack.tests.libraries.datatypes import PADDED
 from dlpack.tests.table import Row, Table, summary, word
 from dlpack.tests.text import listed
