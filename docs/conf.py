@@ -2,6 +2,7 @@
 its words from the docstrings of the built extension."""
 
 import ast
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -30,20 +31,25 @@ html_js_files = ["site.js"]
 html_extra_path = ["matrix.html"]
 html_search_scorer = str(DOCS / "search.js")
 html_show_sourcelink = False
+# The pages that are made of files outside docs, by the path of the file.
+PAGES = {
+    match[1]: page.name
+    for page in DOCS.glob("*.md")
+    if (match := re.match(r"```{include} (\S+)\n", page.read_text(encoding="utf-8")))
+}
 
 
 def include_file(app: Sphinx, page: str, source: list[str]) -> None:
-    """The page of a file in the repository's root: its links begin there."""
-    if found := re.match(r"```{include} \.\./(\w+\.md)\n```\n", source[0]):
-        text = (ROOT / found[1]).read_text(encoding="utf-8")
+    """The page of a file outside docs: its links begin at that file."""
+    if found := re.match(r"```{include} (\S+)\n```\n", source[0]):
+        file = DOCS / found[1]
+
+        def link_from_docs(link: re.Match[str]) -> str:
+            path = os.path.relpath(file.parent / link[0], DOCS)
+            return PAGES.get(path, path)
+
+        text = file.read_text(encoding="utf-8")
         source[0] = re.sub(r"(?<=\]\()(?!\w+:|#)[^)]+", link_from_docs, text) + source[0][found.end() :]
-
-
-def link_from_docs(link: re.Match[str]) -> str:
-    path = Path(link[0])
-    if path.suffix == ".md" and path.stem.isupper():
-        return f"{path.stem.lower()}.md"
-    return link[0].removeprefix("docs/") if path.parts[0] == "docs" else f"../{path}"
 
 
 def stubs(body: list[ast.stmt], prefix: str = "dlpack.") -> dict[str, ast.FunctionDef]:

@@ -1,7 +1,7 @@
-"""Tries the rules of DLPack on each library of several environments, and prints who breaks what. With --write it also
-writes it: conformance.json and conformance.md beside this file. `make conformance` makes the environments and calls
-this with their interpreters. --only NAME,NAME tries these alone, and takes the others from conformance.json; `--only ,`
-just writes the page anew."""
+"""Tries the rules of pytest-dlpack on each library of several environments, and prints who breaks what. With --write it
+also writes conformance.json, conformance.md and conformance_rules.md beside this file. `make conformance` makes the
+environments and calls this with their interpreters. --only NAME,NAME tries these alone, and takes the others from
+conformance.json; `--only ,` just writes the pages anew."""
 
 import ast
 import json
@@ -18,6 +18,7 @@ from matrix import escaped, row
 
 import dlpack
 from pytest_dlpack.rules import RULES
+from pytest_dlpack.rules.rule import HEADER, Rule
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -123,62 +124,105 @@ def results(pythons: list[str], only: list[str]) -> list[Result]:
     return sorted((kept | found).values(), key=lambda it: ("dlpack", *MODULES).index(it["name"]))
 
 
+def reports() -> dict[tuple[str, str], str]:
+    """Returns the link to a report by library and rule, which its docstring names."""
+    found = {}
+    for path in sorted((DOCS / "reports").glob("*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        title = text.split("\n")[0].partition(": ")[2]
+        *_, (rules, libraries) = re.findall(r"^Rules: ([^(]+) \((.*)\)\.", text, re.MULTILINE)
+        for library in libraries.split(", "):
+            for rule in rules.split(", "):
+                found[library, rule] = f"[{title}](reports/{path.name})"
+    return found
+
+
 def page(found: list[Result]) -> Iterator[str]:
-    yield from ("---", "tocdepth: 3", "---", "", "# Conformance: who keeps the rules of DLPack")
+    yield "# Conformance: who keeps the rules of DLPack"
     yield ""
-    yield f"{len(RULES)} rules, each tried on each library in a process that may crash: what dlpack.h, its Python"
-    yield "specification and the array API standard say, and what programs rely on. A rule is a must if a text says it."
-    yield "It is a should if a text only recommends it, if the text can be read in two ways, or if no text says it."
-    yield "`make conformance WRITE=1` writes this page."
+    yield f"[pytest-dlpack](pytest_dlpack.md) tries {len(RULES)} rules on each library. A must is stated by"
+    yield f"{HEADER}, by its Python specification or by the array API standard. A should is only recommended there, can"
+    yield "be read in two ways, or is what programs rely on. [All rules](conformance_rules.md): the source of each, who"
+    yield "breaks it, and what was seen. `make conformance WRITE=1` writes both pages."
+    yield ""
+    yield "## Broken musts"
+    yield ""
+    yield f"{', '.join(result.title for result in found if not result.broken('must'))} break none."
+    yield ""
+    yield "The text after a rule is what was seen. If it is a link, it leads to a report: a program that shows it with"
+    yield "the library alone."
+    yield ""
+    yield from broken_musts(found)
+    yield ""
+    yield "## All libraries"
     yield ""
     yield "Each cell: rules kept / rules tried. Bold: a must is broken. Empty: nothing could be tried."
     yield ""
-    yield from row("", *GROUPS)
+    yield from row("", *(f"[{group}](conformance_rules.md#{anchor(group)})" for group in GROUPS))
     yield from row("---", *[":---:"] * len(GROUPS))
     for result in found:
-        yield from row(f"[{result.title}](#{anchor(result.title)})", *(cell(result, group) for group in GROUPS))
+        yield from row(result.title, *(cell(result, group) for group in GROUPS))
     yield ""
+    yield f"Tried in CPython {', '.join(sorted({result['python'] for result in found}))}."
     yield "cupy was tried on an NVIDIA H200, as a producer. dpctl's arrays are on a device of oneAPI, and are copied to"
     yield "the CPU. pydlpack's module is loaded under another name than dlpack."
-    yield ""
-    yield "## Reports"
-    yield ""
-    yield "Each is a program that shows what a library breaks, without this package; its first lines are the report."
-    yield ""
-    for path in sorted((DOCS / "reports").glob("*.py")):
-        title, *_ = (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()
-        yield f"- [{path.name}](reports/{path.name}): {shown(title)}"
-    yield ""
-    yield "## The libraries"
+
+
+def broken_musts(found: list[Result]) -> Iterator[str]:
+    yield from row("library", "broken musts")
+    yield from row("---", "---")
+    links = reports()
+    others = {link: library for (library, _), link in links.items()}
     for result in found:
-        yield from ("", f"### {result.title}", "")
-        skipped = sum(outcome == "skipped" for outcome, _ in result["rules"].values())
-        yield f"CPython {result['python']}; {skipped} rules could not be tried."
-        yield ""
-        for severity in "must", "should":
-            for name, text in result.broken(severity):
-                yield from item(f"{severity}: [{name}](#{name}): {shown(text)}")
-        for problem in result["problems"]:
-            yield from item(f"beside the rules: {shown(problem)}")
+        musts: dict[str, list[str]] = {}
+        for rule, text in result.broken("must"):
+            seen = links.get((result["name"], rule), shortened(text, 80))
+            others.pop(seen, None)
+            musts.setdefault(seen, []).append(f"[`{rule}`](conformance_rules.md#{rule})")
+        title = result.title
+        for seen, rules in musts.items():
+            yield from row(title, f"{', '.join(rules)}: {seen}")
+            title = ""
+    yield from ("", "Reports on what breaks no must:", "")
+    for link, library in others.items():
+        yield escaped(f"- {library}: {link}")
+
+
+def rules_page(found: list[Result]) -> Iterator[str]:
+    yield from ("---", "tocdepth: 2", "---", "", "# The rules of DLPack, and who breaks them")
     yield ""
-    yield "## The rules"
+    yield "[Conformance](conformance.md) is the short form of this page. The name of a rule is the id of its test:"
+    yield ""
+    yield "    pytest --pyargs pytest_dlpack --dlpack-producer mylib.testing:make -k producer-lifetime"
     for group in GROUPS:
-        yield from ("", f"### {group.capitalize() if group.islower() else group}")
-        for rule in (each for each in RULES.values() if group_of(each.id) == group):
-            breakers = [result.title for result in found if result["rules"].get(rule.id, [""])[0] == "broken"]
-            kept = sum(result.tried(rule.id) for result in found) - len(breakers)
-            who = f"Broken by {', '.join(breakers)}; kept by {kept}." if breakers else f"Kept by {kept}."
-            yield from ("", f"#### {rule.id}", "")
-            yield from textwrap.wrap(
-                f"A {rule.severity}. {shown(rule.gist)} Source: {shown(rule.source)}. {who}",
-                120,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+        yield from ("", f"## {group[0].upper()}{group[1:]}")
+        for rule in RULES.values():
+            if group_of(rule.id) == group:
+                yield from ("", f"### {rule.id}", "", *about(rule, found))
+    if any(result["problems"] for result in found):
+        yield from ("", "## Seen beside the rules", "")
+        yield from (item(f"{result.title}: {problem}") for result in found for problem in result["problems"])
 
 
-def anchor(title: str) -> str:
-    return re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-")
+def about(rule: Rule, found: list[Result]) -> Iterator[str]:
+    source = re.sub(r"dlpack\.h \d+\.\d+", "dlpack.h", rule.source)  # conformance.md has the version
+    broken: dict[str, list[str]] = {}
+    for result in found:
+        outcome, text = result["rules"].get(rule.id, ("kept", ""))
+        if outcome == "broken":
+            broken.setdefault(text, []).append(result.title)
+    kept = sum(result.tried(rule.id) for result in found) - sum(map(len, broken.values()))
+    who = f"{kept}, broken by:" if broken else f"{kept}."
+    text = f"**{rule.severity}**: {shown(rule.gist)} Source: {shown(source)}. Kept by {who}"
+    yield from textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
+    if broken:
+        yield ""
+    for text, titles in broken.items():
+        yield item(f"{', '.join(titles)}: {text}")
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^a-z0-9 _-]", "", heading.lower()).replace(" ", "-")
 
 
 def cell(result: Result, group: str) -> str:
@@ -188,22 +232,26 @@ def cell(result: Result, group: str) -> str:
     return f"**{text}**" if any(RULES[rule].severity == "must" for rule in broken) else text
 
 
+def shortened(text: str, width: int = 240) -> str:
+    return re.sub(r"[*`]", r"\\\g<0>", textwrap.shorten(text, width, placeholder=" ..."))
+
+
 def shown(text: str) -> str:
-    return escaped(textwrap.shorten(text, 240, placeholder=" ...")).replace("*", "\\*")
+    return escaped(shortened(text))
 
 
-def item(text: str) -> Iterator[str]:
-    lines = textwrap.wrap(text, 118, break_long_words=False, break_on_hyphens=False)
-    yield from textwrap.indent("\n".join(lines), "  ").replace("  ", "- ", 1).split("\n")
+def item(text: str) -> str:
+    return f"- {shown(text)}"
 
 
 def main(arguments: list[str]) -> None:
     only = arguments[arguments.index("--only") + 1].split(",") if "--only" in arguments else []
     found = results([os.path.abspath(each) for each in arguments if each.endswith("python")], only)
     if "--write" in arguments:
-        lines = ",\n".join(json.dumps(each) for each in found)
-        RESULTS.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
-        (DOCS / "conformance.md").write_text("\n".join(page(found)) + "\n", encoding="utf-8")
+        kept = ",\n".join(json.dumps(each) for each in found)
+        RESULTS.write_text(f"[\n{kept}\n]\n", encoding="utf-8")
+        for name, lines in {"conformance.md": page(found), "conformance_rules.md": rules_page(found)}.items():
+            (DOCS / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     own = [each for each in found if each["name"] == "dlpack"]
     sys.exit(any(each.broken("must") or each["problems"] for each in own))
 
