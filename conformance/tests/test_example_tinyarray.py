@@ -1,4 +1,4 @@
-"""examples/tinyarray: a small library in C whose tests are the plugin's. It is built and run as its test file says."""
+"""examples/tinyarray: a small library in C, tested by pytest-dlpack. It is built and run as its test file says."""
 
 import ast
 import os

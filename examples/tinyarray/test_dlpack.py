@@ -1,4 +1,4 @@
-"""Each rule of DLPack is a test of tinyarray. To build it, with Python's headers, and to run them:
+"""pytest-dlpack makes a test of each rule of DLPack; pytest.ini names what it tests. With Python's headers:
 
 cc -shared -fPIC -I"$(python -c 'import dlpack; print(dlpack.get_include())')" \
     -I"$(python -c 'import sysconfig; print(sysconfig.get_path("include"))')" tinyarray.c -o tinyarray.so

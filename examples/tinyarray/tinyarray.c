@@ -1,7 +1,7 @@
 /* tinyarray.c: arrays of float32, of any shape, that share their memory with other libraries by DLPack.
  *
  * A whole library in one file: array(buffer) copies numbers, from_dlpack(object) shares those of other libraries, and an
- * Array exports its memory by __dlpack__ and as a buffer. test_dlpack.py tries the rules of DLPack on it. */
+ * Array exports its memory by __dlpack__ and as a buffer. test_dlpack.py tests it by pytest-dlpack. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlpack/dlpack.h>
