@@ -77,7 +77,7 @@ test-cuda: .venv/package .venv/conformance .venv-cuda/matrix
 
 format: .venv/lint
 	gofmt -w pkg pyext
-	.venv/bin/clang-format -i $$(find pyext pkg tests benchmarks examples -name "*.[ch]")
+	.venv/bin/clang-format -i $$(find pyext pkg tests conformance benchmarks examples -name "*.[ch]")
 	.venv/bin/ruff check --fix --quiet
 	.venv/bin/ruff format --quiet
 
@@ -94,7 +94,7 @@ lint: .venv/conformance .venv/lint $(GO_TOOLS)
 	.venv/bin/actionlint .github/workflows/*.yml
 	.venv/bin/zizmor --offline --quiet .
 	CFLAGS=-Werror $(PYTHON) build.py
-	.venv/bin/clang-format --dry-run -Werror $$(find pyext pkg tests benchmarks examples -name "*.[ch]")
+	.venv/bin/clang-format --dry-run -Werror $$(find pyext pkg tests conformance benchmarks examples -name "*.[ch]")
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy --strict build.py python/dlpack conformance/pytest_dlpack conformance/*.py examples benchmarks docs

@@ -165,7 +165,7 @@ def mpi4py_take(obj: Any) -> Any:
 
     from pytest_dlpack._abi import look, read_managed
 
-    taken = MPI.buffer(obj)
+    taken: Any = MPI.buffer(obj)
     seen = read_managed(look(taken.obj))
     if taken.tobytes() != seen.values:
         raise BufferError("column-major")
