@@ -93,7 +93,7 @@ strays: list[int] = []  # what was deleted that nobody owned, or was deleted bef
 
 
 class Tensor(Managed):
-    """Of 3 floats at MIDDLE, unless the test says otherwise."""
+    """A tensor of 3 floats at MIDDLE, unless the test says otherwise."""
 
     _all = collections.deque[Managed](maxlen=0)
 

@@ -1,4 +1,4 @@
-"""The rules of DLPack: each finds the fault that is seeded for it, and nothing is found where there is none."""
+"""The rules of DLPack: each finds the fault that is seeded for it, and none finds a fault in the reference."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What dlpack.h, its Python specification and the array API standard say of producers and consumers, rule by rule."""
+"""The rules that dlpack.h, its Python specification and the array API standard have for producers and consumers."""
 
 from . import consumer, exchange_api, producer
 from .rule import Rule, found

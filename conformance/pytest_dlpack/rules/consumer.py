@@ -1,4 +1,4 @@
-"""Rules of consumers: what from_dlpack makes of what a producer gives."""
+"""Rules of consumers: from_dlpack, and the arrays that it makes."""
 
 import collections
 import functools
@@ -49,7 +49,7 @@ from .rule import (
 )
 
 KNOWN = {"stream", "max_version", "dl_device", "copy"}
-# So that a deleter that is called too often finds the structure.
+# A deleter that is called too often still finds the structure.
 kept: collections.deque[Tensor] = collections.deque(maxlen=1000)
 
 
@@ -62,7 +62,7 @@ class Consumer:
 
     @functools.cached_property
     def first(self) -> tuple[str, tuple[int, ...]]:
-        """A data type and a shape that it takes."""
+        """The first data type and shape that it takes."""
         return next((each for each in KINDS if self.hand(numbers(*each)).error is None), KINDS[0])
 
     @property
@@ -76,7 +76,7 @@ class Consumer:
         return Handed(self.function, Source(array, name, **fields))
 
     def check(self, array: Any, what: str, *, must: bool = False, **fields: Any) -> None:
-        """It takes the array with the same values. It may refuse it unless it must take it."""
+        """Expects the array with the same values, or an error unless it must take it."""
         handed = self.hand(array, **fields)
         if must:
             handed.needs(f"{what} is refused")
@@ -85,7 +85,7 @@ class Consumer:
 
 
 class Source:
-    """An object with __dlpack__ whose tensor is the array's, but for what the fields say."""
+    """An object with __dlpack__ whose tensor is the array's, but for the fields."""
 
     def __init__(
         self, array: Any, name: bytes = VERSIONED, prepare: Callable[[Any], object] = id, **fields: Any
@@ -119,7 +119,7 @@ class Source:
 
 
 class Handed:
-    """What became of an object that was handed to the consumer."""
+    """Hands an object to the consumer; keeps the result or the error."""
 
     def __init__(self, take: Callable[[Any], Any], source: Source) -> None:
         tensors.strays.clear()
@@ -137,17 +137,17 @@ class Handed:
 
     @property
     def tensor(self) -> Tensor:
-        """The last that it was given."""
+        """The last tensor that it was given."""
         expect(bool(self.source.tensors), "take did not call __dlpack__")
         return self.source.tensors[-1]
 
     def needs(self, otherwise: str) -> None:
-        """It has to be taken."""
+        """Expects that it was taken."""
         if self.error is not None:
             raise Wrong(f"{otherwise}: {one_line(self.error)}")
 
     def see(self) -> Seen:
-        """What the result says of itself, by DLPack, or else by what numpy takes."""
+        """Reads the result by DLPack, or else by numpy."""
         try:
             if hasattr(self.result, "__dlpack__"):
                 return read_managed(export(self.result))
@@ -163,7 +163,7 @@ class Handed:
         expect(seen.values == values, f"{what}: values arrived as {difference(seen.values, values)}")
 
     def drop(self) -> None:
-        """Lets go of all: then each tensor's deleter has to have been called once."""
+        """Drops everything, and expects one call of each tensor's deleter."""
         self.result = self.error = None
         self.source.capsules.clear()
         gc.collect()
@@ -182,7 +182,7 @@ def read_by_numpy(obj: Any) -> Seen:
 
 @consumer("array API 2021.12, from_dlpack")
 def take(consumer: Consumer) -> None:
-    """What take returns is an array with the values of the object."""
+    """take returns an array with the values of the object."""
     handed = consumer.hand(consumer.numbers())
     handed.needs("take raised")
     handed.check(handed.source.array, f"an array of {consumer.dtype}")
@@ -191,7 +191,7 @@ def take(consumer: Consumer) -> None:
 
 @consumer(f"{PYTHON}, implementation: a library should try to support both", should=True)
 def legacy(consumer: Consumer) -> None:
-    """A legacy capsule is taken, also where a versioned one was asked for."""
+    """A legacy capsule is taken, even if a versioned one was asked for."""
     consumer.check(consumer.numbers(), "a legacy capsule", must=True, name=LEGACY)
 
 
@@ -204,7 +204,7 @@ class Old(Source):
 
 @consumer(f"{KEYWORDS}, notes: the consumer's logic", should=True)
 def old_producer(consumer: Consumer) -> None:
-    """A producer whose __dlpack__ knows stream alone is asked again without the newer keywords."""
+    """A producer whose __dlpack__ has no keyword but stream is asked again without the newer ones."""
     handed = Handed(consumer.function, Old(consumer.numbers()))
     handed.needs("refused")
 
@@ -248,7 +248,7 @@ def dl_device(consumer: Consumer) -> None:
 
 @consumer(f"{PYTHON}, capsule names: the consumer renames it")
 def renames(consumer: Consumer) -> None:
-    """A capsule that was taken is renamed to "used_...", whatever its name was."""
+    """A capsule that was taken is renamed to "used_" and its name."""
     for name in VERSIONED, LEGACY:
         handed = consumer.hand(consumer.numbers(), name)
         for tensor, capsule in zip(handed.source.tensors, handed.source.capsules, strict=True):
@@ -302,7 +302,7 @@ def deleter(consumer: Consumer) -> None:
 
 @consumer(f"{HEADER}, manager_ctx: it can also be NULL")
 def null_manager_ctx(consumer: Consumer) -> None:
-    """The deleter is called where manager_ctx is NULL, too."""
+    """The deleter is called even if manager_ctx is NULL."""
     deleted_once(consumer, prepare=lambda struct: setattr(struct, "manager_ctx", None))
 
 
@@ -317,7 +317,7 @@ def null_deleter(consumer: Consumer) -> None:
 
 @consumer(f"{HEADER}, DLManagedTensorVersioned")
 def keeps(consumer: Consumer) -> None:
-    """The tensor lives as long as the array that shares its memory, also when the producer's object is gone."""
+    """The tensor lives as long as the array that shares its memory, even if the producer's object is gone."""
     array = consumer.numbers()
     handed = consumer.hand(array)
     tensor = handed.tensor
@@ -360,7 +360,7 @@ def every_data_type(consumer: Consumer) -> None:
 
 @consumer(f"{FROM_DLPACK}: an array containing the data")
 def data_types(consumer: Consumer) -> None:
-    """What is taken has the values of the object, in whatever data type."""
+    """The array has the values of the object, in whatever data type."""
     for dtype in DATA_TYPES:
         array = consumer.numbers(dtype=dtype)
         handed = consumer.hand(array)
@@ -375,14 +375,14 @@ def data_types(consumer: Consumer) -> None:
 
 @consumer(f"{HEADER}, DLDataType; no text says that a consumer keeps it", should=True)
 def data_type_stays(consumer: Consumer) -> None:
-    """What is taken has the data type of the object."""
+    """The array has the data type of the object."""
     for dtype in DATA_TYPES:
         consumer.check(consumer.numbers(dtype=dtype), dtype)
 
 
 @consumer(f"{HEADER}, DLTensor.strides")
 def strides(consumer: Consumer) -> None:
-    """Strides count items, in any order, and may be negative or 0; what is not taken is refused."""
+    """Strides count items, may be in any order, negative or 0, and are obeyed or refused, in both structures."""
     for name, array in layouts(consumer.dtype).items():
         consumer.check(array, name)
 
@@ -396,7 +396,7 @@ def stride_of_length_1(consumer: Consumer) -> None:
 
 @consumer(f"{HEADER}, DLTensor.strides; {PYTHON}, implementation")
 def null_strides(consumer: Consumer) -> None:
-    """NULL strides, which were allowed before version 1.2, mean compact row-major memory."""
+    """NULL strides, which were allowed before version 1.2, mean contiguous row-major memory."""
     consumer.check(consumer.numbers(), "strides of NULL, legacy", name=LEGACY, strides=None)
     consumer.check(consumer.numbers(), "strides of NULL, version 1.0", strides=None, version=(1, 0))
 
@@ -432,7 +432,7 @@ def many_dimensions(consumer: Consumer) -> None:
 
 @consumer(f"{KEYWORDS}, notes on DLPACK_FLAG_BITMASK_READ_ONLY", should=True)
 def read_only(consumer: Consumer) -> None:
-    """Read-only memory is taken: who knows no read-only arrays ignores the flag."""
+    """Read-only memory is taken: a library without read-only arrays ignores the flag."""
     consumer.check(consumer.numbers(), "read-only memory", must=True, flags=READ_ONLY)
 
 
@@ -466,7 +466,7 @@ def copied(consumer: Consumer) -> None:
 
 
 def refuses(consumer: Consumer, what: str, **fields: Any) -> None:
-    """Whether such a tensor is refused, and deleted once."""
+    """Expects that such a tensor is refused, and deleted once."""
     handed = consumer.hand(consumer.numbers((3,)), **fields)
     expect(handed.error is not None, f"{what} is taken")
     handed.drop()
@@ -486,7 +486,7 @@ def older_major(consumer: Consumer) -> None:
 
 
 def carries(consumer: Consumer, what: str, dtype: tuple[int, int, int]) -> None:
-    """Whether such a tensor is refused and deleted once, or handed on as it is."""
+    """Expects that such a tensor is refused, or handed on as it is, and deleted once."""
     handed = consumer.hand(consumer.numbers((3,)), dtype=dtype)
     if handed.error is None:
         told = data_type(look(handed.result.__dlpack__()).dl_tensor)
@@ -496,7 +496,7 @@ def carries(consumer: Consumer, what: str, dtype: tuple[int, int, int]) -> None:
 
 @consumer(f"{HEADER}, DLDataTypeCode")
 def unknown_data_type(consumer: Consumer) -> None:
-    """A data type code that dlpack.h does not have is refused, or handed on as it is."""
+    """A data type code that dlpack.h 1.3 does not have is refused, or handed on as it is."""
     carries(consumer, "data type (200, 32, 1)", (200, 32, 1))
 
 
@@ -580,14 +580,14 @@ def other_errors(consumer: Consumer) -> None:
 
 @consumer(f"{FROM_DLPACK}, raises: it must propagate such exceptions")
 def device_error(consumer: Consumer) -> None:
-    """A BufferError of __dlpack_device__ is passed on, where it is called."""
+    """A BufferError of __dlpack_device__ is passed on, if it is called."""
     source = Raising(BufferError("on many devices"), device=True)
     passes_on(consumer, source, "__dlpack_device__")
 
 
 @consumer(f"{FROM_DLPACK}, raises", should=True)
 def no_dlpack(consumer: Consumer) -> None:
-    """An object without __dlpack__ is an AttributeError, unless the library takes other memory, too."""
+    """An object without __dlpack__ is an AttributeError, unless the library also takes other memory."""
     try:
         consumer.function(bytearray(8))
     except Exception:
@@ -599,7 +599,7 @@ def no_dlpack(consumer: Consumer) -> None:
 
 @consumer(f"{PYTHON}, __dlpack__ will produce a PyCapsule")
 def no_capsule(consumer: Consumer) -> None:
-    """A __dlpack__ that returns no capsule is an error."""
+    """A __dlpack__ that returns an int is an error."""
 
     class Nonsense(Source):
         def __dlpack__(self, **keywords: Any) -> Any:

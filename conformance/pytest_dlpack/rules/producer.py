@@ -1,4 +1,4 @@
-"""Rules of producers: of __dlpack__, __dlpack_device__, and what is in the capsules."""
+"""Rules of producers: __dlpack__, __dlpack_device__, and the tensors in their capsules."""
 
 import contextlib
 import ctypes
@@ -90,7 +90,7 @@ class Producer:
         return True
 
     def one(self) -> Any:
-        """An object that the library holds."""
+        """Makes an object that the library can hold."""
         return self.make(self.numbers())
 
     def numbers(self, dtype: str = "") -> Any:
@@ -130,7 +130,7 @@ class Export:
         return read_managed(self.managed)
 
     def check(self, array: Any, what: str) -> None:
-        """Whether the array is in there."""
+        """Expects the data type, shape and values of the array."""
         told, expected = data_type(self.tensor), dtype_of(array)
         expect(told == expected, f"{what}: dtype (code, bits, lanes) is {told}, expected {expected} {REFUSE}")
         ndim = self.tensor.ndim
@@ -150,7 +150,7 @@ class Export:
 
 
 def export(obj: Any, **keywords: Any) -> Export:
-    """Versioned where the producer can."""
+    """Exports, versioned if the producer can."""
     try:
         return Export(obj.__dlpack__(max_version=(1, 3), **keywords))
     except TypeError:
@@ -167,7 +167,7 @@ def versioned(obj: Any) -> Export:
 
 
 def tried(obj: Any, **keywords: Any) -> Export:
-    """Its export, if it gives one: how it refuses is a rule of its own."""
+    """Exports, or skips the rule: other rules judge how a producer refuses."""
     try:
         return export(obj, **keywords)
     except (Skip, Wrong):
@@ -178,7 +178,7 @@ def tried(obj: Any, **keywords: Any) -> Export:
 
 
 def copied(obj: Any) -> Export:
-    """Its copy. That it makes one is a rule of its own."""
+    """Exports a copy. Another rule demands that it makes one."""
     return tried(obj, copy=True)
 
 
@@ -190,18 +190,18 @@ def on(types: tuple[int, ...], obj: Any) -> Any:
 
 
 def on_cpu(obj: Any) -> Export:
-    """What it gives to the CPU. That it takes its own device is a rule of its own."""
+    """Exports to the CPU. Another rule demands that a producer on the CPU can."""
     return tried(obj, dl_device=CPU)
 
 
 def zeros(producer: Producer) -> list[Any]:
-    """Objects that use again what memory was given back too early."""
+    """Makes objects that reuse memory which was freed too early."""
     arrays = [np.zeros_like(producer.numbers()) for _ in range(20)]
     return [*arrays, *map(producer.make, arrays)]
 
 
 def leaks(use: Callable[[], object], times: int, limit: int) -> bool:
-    """Whether the process grows by more bytes each time that something is done so often."""
+    """Returns True if the process grows by more than limit bytes whenever use() was called that many times."""
     if sys.platform == "win32":
         raise Skip("how much memory a process has is not known here")
     last = time.monotonic() + LONG
@@ -221,7 +221,7 @@ def leaks(use: Callable[[], object], times: int, limit: int) -> bool:
 
 @producer("array API 2021.12, __dlpack__ and __dlpack_device__")
 def make(producer: Producer) -> None:
-    """What make returns has __dlpack__, which returns a capsule, and __dlpack_device__."""
+    """make returns an object with __dlpack_device__ and __dlpack__, which returns a capsule."""
     try:
         obj = producer.one()
     except Skip as reason:
@@ -243,7 +243,7 @@ def device(producer: Producer) -> None:
 
 @producer(f"{KEYWORDS}, dl_device")
 def device_of_capsule(producer: Producer) -> None:
-    """Without dl_device the capsule is on the device that __dlpack_device__ tells."""
+    """Without dl_device the capsule is on the device that __dlpack_device__ returns."""
     obj = producer.one()
     device, told = export(obj).tensor.device, obj.__dlpack_device__()
     if not isinstance(told, tuple) or None in told:
@@ -254,7 +254,7 @@ def device_of_capsule(producer: Producer) -> None:
 
 @producer(f"{KEYWORDS}, signature; older editions have stream alone", should=True)
 def keywords(producer: Producer) -> None:
-    """__dlpack__ knows stream, max_version, dl_device and copy, and takes None for each."""
+    """__dlpack__ accepts None for stream, max_version, dl_device and copy."""
     for name in "stream", "max_version", "dl_device", "copy":
         try:
             producer.one().__dlpack__(**{name: None})
@@ -309,7 +309,7 @@ def newer_max_version(producer: Producer) -> None:
 
 @producer(f"{KEYWORDS}, raises: incorrect arguments", should=True)
 def malformed_max_version(producer: Producer) -> None:
-    """A max_version that is no tuple is an error."""
+    """A max_version that isn't a tuple is an error."""
     obj = producer.one()
     versioned(obj)
     refused("max_version='1.0'", lambda: obj.__dlpack__(max_version="1.0"))
@@ -331,7 +331,7 @@ def padded_flag(producer: Producer) -> None:
 
 @producer(f"{HEADER}, DLPACK_FLAG_BITMASK_READ_ONLY", should=True)
 def read_only(producer: Producer) -> None:
-    """Read-only memory is flagged so, or not exported."""
+    """Read-only memory is flagged as read-only, or not exported."""
     array = producer.numbers()
     array.flags.writeable = False
     obj = producer.make(array)
@@ -420,7 +420,7 @@ def copy_true_each(producer: Producer) -> None:
 
 @producer(f"{KEYWORDS}, copy")
 def copy_true_legacy(producer: Producer) -> None:
-    """With copy=True a consumer of the legacy structure gets a copy too, or a BufferError."""
+    """With copy=True a consumer of the legacy structure also gets a copy, or a BufferError."""
     obj = producer.one()
     _, own = copied(obj), export(obj)
     with contextlib.suppress(BufferError):
@@ -469,7 +469,7 @@ def copy_false(producer: Producer) -> None:
 
 @producer(f"{KEYWORDS}, copy")
 def copy_none(producer: Producer) -> None:
-    """With copy=None the memory is the array's own where it can be."""
+    """With copy=None the memory is the array's own if it is with copy=False."""
     obj = producer.one()
     try:
         own = export(obj, copy=False)
@@ -491,7 +491,7 @@ def shared_not_flagged_copied(producer: Producer) -> None:
 
 @producer(f"{KEYWORDS}, dl_device")
 def own_dl_device(producer: Producer) -> None:
-    """What __dlpack_device__ tells is taken as dl_device."""
+    """__dlpack__ accepts the answer of __dlpack_device__ as dl_device."""
     obj = producer.one()
     told = obj.__dlpack_device__()
     exported = export(obj, dl_device=told)
@@ -517,7 +517,7 @@ def other_dl_device(producer: Producer) -> None:
 
 @producer(f"{KEYWORDS}, dl_device: a 2-tuple")
 def malformed_dl_device(producer: Producer) -> None:
-    """A dl_device that is no tuple is an error."""
+    """A dl_device that isn't a tuple is an error."""
     obj = producer.one()
     export(obj, dl_device=None)
     refused("dl_device='cpu'", lambda: obj.__dlpack__(max_version=(1, 0), dl_device="cpu"))
@@ -556,7 +556,7 @@ def stream_on_cpu(producer: Producer) -> None:
 
 @producer(f"{STREAMS}: on CPU only None is accepted; -1 is to do nothing", should=True)
 def stream_minus_1_on_cpu(producer: Producer) -> None:
-    """On the CPU a stream of -1 is an error too."""
+    """On the CPU a stream of -1 is also an error."""
     streamless(on((1,), producer.one()), "on the CPU", -1)
 
 
@@ -648,7 +648,7 @@ def passing_error(producer: Producer) -> None:
 
 @producer(f"{HEADER}, DLManagedTensorVersioned")
 def lifetime(producer: Producer) -> None:
-    """The tensor stays as it is until its deleter is called, whatever becomes of the object."""
+    """The tensor stays as it is until its deleter is called, even if the object is gone."""
     array = producer.numbers()
     exported = export(producer.make(array.copy()))
     gc.collect()
@@ -677,14 +677,14 @@ def release_of_copy(producer: Producer) -> None:
 
 @producer(f"{HEADER}, deleter: it deletes self as well")
 def release_of_structure(producer: Producer) -> None:
-    """The deleter gives the structure back too."""
+    """The deleter also frees the structure."""
     obj = producer.one()
     expect(not leaks(lambda: tried(obj).take()(), 20_000, 500_000), "each export leaves something behind")
 
 
 @producer(f"{PYTHON}, semantics: the producer keeps owning the memory")
 def object_freed(producer: Producer) -> None:
-    """The deleter gives the object back: nothing else keeps it."""
+    """After the deleter was called nothing keeps the object alive."""
     obj = producer.one()
     give_back = export(obj).take()
     try:
@@ -739,7 +739,7 @@ def deleter_after_exit(producer: Producer) -> None:
 
 
 def ending(producer: Producer, late: bool) -> str:
-    """How the process of end() ends; "" where it does so as it should."""
+    """Returns how the process of end() ends, or "" if it ends well."""
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import end; end({producer.spec!r}, {late})"
     command, quiet = [sys.executable, "-c", code], subprocess.DEVNULL
     limit = 3 + 1.5 * producer.seconds  # twice this is less than the limit of the rule
@@ -752,7 +752,7 @@ def ending(producer: Producer, late: bool) -> str:
 
 
 def end(spec: str, late: bool) -> None:
-    """A process that calls a deleter after Python's end."""
+    """Has a deleter called after Python's end, if late."""
     managed = consume(export(Producer(spec).one()).capsule)
     if late:
         register = getattr(ctypes.CDLL(None), "__cxa_atexit")  # noqa: B009 (no name to mangle)

@@ -1,4 +1,4 @@
-"""A rule: a sentence that some text says of producers or consumers, and how to see whether a library keeps it."""
+"""A rule: a sentence on producers or consumers, its source, and a check that a library keeps it."""
 
 import functools
 import mmap
@@ -53,7 +53,7 @@ def one_line(error: BaseException) -> str:
 
 
 def difference(values: bytes, expected: bytes) -> str:
-    """The 16 bytes in which the first that differs is."""
+    """Shows the 16 bytes around the first one that differs."""
     same = next((i for i, pair in enumerate(zip(values, expected, strict=False)) if pair[0] != pair[1]), 0)
     part = slice(same // 16 * 16, same // 16 * 16 + 16)
     place = f" from byte {part.start} on" if part.start else ""
@@ -91,7 +91,7 @@ consumer: Callable[..., Callable[[Check], None]] = functools.partial(rule, "cons
 
 
 def load(spec: str) -> Callable[[Any], Any]:
-    """The function that MODULE:NAME names. Where its module or the function forks, the child ends when it returns."""
+    """Imports the function MODULE:NAME. If its module or the function forks, the child ends when it returns."""
     module, _, name = spec.partition(":")
     process = os.getpid()
 
@@ -126,7 +126,7 @@ def numbers(dtype: str, shape: tuple[int, ...] = (2, 3)) -> Any:
 
 
 def layouts(dtype: str) -> dict[str, Any]:
-    """The ways in which items may lie in memory."""
+    """Arrays of each memory layout."""
     cube = numbers(dtype, (2, 3, 4))
     return {
         "a vector": cube.reshape(-1),
@@ -147,7 +147,7 @@ def empty(dtype: str) -> dict[str, Any]:
 
 
 def soon(condition: Callable[[], bool]) -> bool:
-    """Whether it is so, or becomes so in a second: a library may free on another thread."""
+    """Waits up to a second for the condition: a library may free on another thread."""
     last = time.monotonic() + 1
     while not condition() and time.monotonic() < last:
         time.sleep(0.001)
@@ -155,7 +155,7 @@ def soon(condition: Callable[[], bool]) -> bool:
 
 
 def refused(what: str, call: Callable[[], Any]) -> Exception:
-    """The error that a call raises; it has to."""
+    """Returns the error that a call must raise."""
     try:
         call()
     except Exception as error:
@@ -164,7 +164,7 @@ def refused(what: str, call: Callable[[], Any]) -> Exception:
 
 
 def resident() -> int:
-    """The bytes of memory that this process uses."""
+    """Returns how many bytes of memory this process uses."""
     if sys.platform == "linux":
         return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
     import resource  # not on Windows
