@@ -12,7 +12,7 @@ from ._abi import DELETER, STRUCTS, USED, capsule_new, python_api
 LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
 MEMORY = (ctypes.c_uint8 * 4096)(*(i % 251 for i in range(4096)))
 MIDDLE = ctypes.addressof(MEMORY) + 2048  # a multiple of 8
-ROOM = 64  # a shape and strides have so many lengths, whatever ndim says
+ROOM = 64  # lengths in shape and strides, whatever ndim is
 
 # No honest producer gives these. Some end the process in numpy and torch.
 MALFORMED: dict[str, dict[str, Any]] = {

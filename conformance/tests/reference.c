@@ -35,7 +35,8 @@ typedef struct {
     PyObject *weak_references;
 } Array;
 
-static PyTypeObject ArrayType;
+static PyTypeObject *ArrayType;
+static PyObject *api_capsule;
 
 static int64_t size_of(const DLTensor *tensor)
 {
@@ -62,7 +63,7 @@ static void fill_compact(int64_t *strides, const int64_t *shape, int ndim)
 
 static Array *new_array(void)
 {
-    Array *self = (Array *)ArrayType.tp_alloc(&ArrayType, 0);
+    Array *self = (Array *)ArrayType->tp_alloc(ArrayType, 0);
     if (self) {
         self->tensor.device = (DLDevice){kDLCPU, 0};
         self->tensor.shape = self->shape;
@@ -73,6 +74,7 @@ static Array *new_array(void)
 
 static void array_dealloc(Array *self)
 {
+    PyObject_GC_UnTrack(self);
     if (self->weak_references) {
         PyObject_ClearWeakRefs((PyObject *)self);
     }
@@ -91,7 +93,16 @@ static void array_dealloc(Array *self)
             self->legacy->deleter(self->legacy);
         }
     }
-    Py_TYPE(self)->tp_free((PyObject *)self);
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free((PyObject *)self);
+    Py_DECREF(type);
+}
+
+/* Python's subclasses are GC-tracked: an object may become one of a subclass only if it is, as well. */
+static int array_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    return 0;
 }
 
 /* The producer: make */
@@ -188,8 +199,8 @@ static void delete(Block *block)
     if (!fault("producer-release-of-copy")) {
         free(block->copy);
     }
-    if (!fault("producer-release") && !fault("producer-lifetime") && !fault("producer-exchange-api-export")) {
-        Py_DECREF(block->owner);
+    if (!fault("producer-release") && !fault("producer-lifetime")) {
+        Py_XDECREF(block->owner);
     }
     if (!fault("producer-release-of-structure")) {
         free(block);
@@ -260,7 +271,7 @@ static Block *new_block(Array *self, int versioned, int copies)
     tensor->shape = memcpy(block->shape, self->shape, sizeof self->shape);
     tensor->strides = memcpy(block->strides, self->strides, sizeof self->strides);
     block->owner = self;
-    if (!fault("producer-lifetime") && !fault("producer-exchange-api-export")) {
+    if (!fault("producer-lifetime")) {
         Py_INCREF(self);
     }
     if (fault("producer-object-freed")) {
@@ -286,7 +297,7 @@ static Block *new_block(Array *self, int versioned, int copies)
     if (fault("producer-device-of-capsule")) {
         tensor->device.device_id = 3;
     }
-    if (fault("producer-strides-not-null")) {
+    if (fault("producer-strides-not-null") || (!versioned && fault("producer-legacy-as-versioned"))) {
         tensor->strides = NULL;
     }
     if (versioned) {
@@ -307,6 +318,17 @@ static int refuse(PyObject *kind, const char *text)
 {
     PyErr_SetString(kind, text);
     return -1;
+}
+
+static int check_exportable(Array *self, int versioned)
+{
+    if (self->unexportable) {
+        return refuse(fault("producer-cannot-be-exported") ? PyExc_ValueError : PyExc_BufferError, self->unexportable);
+    }
+    if (self->flags & DLPACK_FLAG_BITMASK_READ_ONLY && !versioned && !fault("producer-read-only-legacy")) {
+        return refuse(PyExc_BufferError, "read-only memory in a structure without flags");
+    }
+    return 0;
 }
 
 static int check_stream(Array *self, PyObject *stream, PyObject *device)
@@ -373,6 +395,9 @@ static PyObject *array_dlpack(Array *self, PyObject *arguments, PyObject *keywor
         return NULL;
     }
     if (device != Py_None && check_device(self, device) < 0) {
+        if (copy == Py_False && fault("producer-copy-false-other-device")) {
+            PyErr_SetString(PyExc_ValueError, "copy=False: another device");
+        }
         return NULL;
     }
     int versioned = max_version != Py_None;
@@ -389,9 +414,7 @@ static PyObject *array_dlpack(Array *self, PyObject *arguments, PyObject *keywor
         }
     }
     versioned |= fault("producer-legacy-name");
-    if (self->unexportable) {
-        PyErr_SetString(fault("producer-cannot-be-exported") ? PyExc_ValueError : PyExc_BufferError,
-                        self->unexportable);
+    if (check_exportable(self, versioned) < 0) {
         return NULL;
     }
     if (copy == Py_True && fault("producer-copies")) {
@@ -408,9 +431,8 @@ static PyObject *array_dlpack(Array *self, PyObject *arguments, PyObject *keywor
         block->managed.versioned.dl_tensor.device.device_type = kDLCUDAHost;
     }
     const char *name = versioned ? "dltensor_versioned" : "dltensor";
-    int forgets = fault("producer-unused-capsule") || fault("producer-garbage");
-    PyObject *capsule =
-        PyCapsule_New(block, fault("producer-static-name") ? strdup(name) : name, forgets ? NULL : destroy);
+    PyObject *capsule = PyCapsule_New(block, fault("producer-static-name") ? strdup(name) : name,
+                                      fault("producer-unused-capsule") ? NULL : destroy);
     if (!capsule) {
         delete(block);
     }
@@ -473,8 +495,9 @@ static int check_lengths(const DLTensor *tensor)
 
 static int check_tensor(const DLTensor *tensor, uint64_t flags)
 {
-    if (tensor->device.device_type != kDLCPU &&
-        !(fault("consumer-malformed-device") && (int)tensor->device.device_type < 0)) {
+    int type = tensor->device.device_type;
+    if (type != kDLCPU && !(fault("consumer-malformed-device") && type < 0) &&
+        !(fault("consumer-other-device") && type > kDLTrn)) {
         return refuse(fault("consumer-unknown-device") ? PyExc_ValueError : PyExc_BufferError, "another device");
     }
     if ((tensor->ndim < 0 || tensor->ndim > DIMENSIONS) && !fault("consumer-malformed-ndim")) {
@@ -532,6 +555,8 @@ static PyObject *export_of(PyObject *obj)
         }
         return NULL;
     }
+    int on_cuda = PyTuple_Check(device) && PyLong_AsLong(PyTuple_GetItem(device, 0)) == kDLCUDA;
+    int on_rocm = PyTuple_Check(device) && PyLong_AsLong(PyTuple_GetItem(device, 0)) == kDLROCM;
     Py_DECREF(device);
     PyObject *none = PyTuple_New(0);
     PyObject *keywords = Py_BuildValue(fault("consumer-max-version") ? "{s[ii]}" : "{s(ii)}", "max_version", 1, 3);
@@ -542,6 +567,12 @@ static PyObject *export_of(PyObject *obj)
         PyDict_SetItemString(keywords, "version", Py_None);
     }
     else if (fault("consumer-stream-on-cpu")) {
+        PyDict_SetItemString(keywords, "stream", Py_True);
+    }
+    else if (fault("consumer-stream-on-cuda") && on_cuda) {
+        PyDict_SetItemString(keywords, "stream", Py_False);
+    }
+    else if (fault("consumer-stream-on-rocm") && on_rocm) {
         PyDict_SetItemString(keywords, "stream", Py_True);
     }
     else if (fault("consumer-dl-device")) {
@@ -574,7 +605,7 @@ static Array *describe(const DLTensor *tensor, uint64_t flags, const DLPackVersi
     int ndim = fault("consumer-many-dimensions") && tensor->ndim > 8 ? 8 : tensor->ndim;
     self->tensor.data = (char *)tensor->data + (fault("consumer-byte-offset") ? 0 : tensor->byte_offset);
     self->tensor.dtype = tensor->dtype;
-    self->tensor.device = tensor->device;
+    self->tensor.device.device_type = fault("consumer-other-device") ? kDLCPU : tensor->device.device_type;
     self->tensor.ndim = ndim;
     self->flags = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED && !fault("consumer-padded")
                       ? DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
@@ -685,6 +716,10 @@ static int api_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, voi
         set_error(context, "BufferError", "data type");
         return -1;
     }
+    if (prototype->device.device_type != kDLCPU && !fault("producer-exchange-api-allocator-device")) {
+        set_error(context, "BufferError", "device");
+        return -1;
+    }
     PyGILState_STATE state = PyGILState_Ensure();
     Array *self = new_array();
     self->tensor.ndim = prototype->ndim;
@@ -693,29 +728,64 @@ static int api_allocate(DLTensor *prototype, DLManagedTensorVersioned **out, voi
         self->shape[i] = prototype->shape[fault("producer-exchange-api-allocator") ? prototype->ndim - 1 - i : i];
     }
     fill_compact(self->strides, self->shape, prototype->ndim);
-    self->tensor.data = self->room = malloc(size_of(prototype) * item_size(prototype) + 1);
+    self->room = aligned_alloc(256, (size_of(prototype) * item_size(prototype) + 511) / 256 * 256);
+    self->tensor.data = (char *)self->room + (fault("producer-exchange-api-allocator-alignment") ? 64 : 0);
     *out = &new_block(self, 1, 0)->managed.versioned;
-    Py_DECREF(self);
+    if (!fault("producer-exchange-api-allocator-release")) {
+        Py_DECREF(self);
+    }
     PyGILState_Release(state);
     return 0;
 }
 
 static int api_from(void *obj, DLManagedTensorVersioned **out)
 {
-    Block *block = new_block(obj, 1, 0);
-    *out = block ? &block->managed.versioned : NULL;
-    return block ? 0 : -1;
+    Array *self = obj;
+    if (fault("producer-exchange-api-subclass") && Py_TYPE(self) != ArrayType) {
+        return refuse(PyExc_TypeError, "a subclass");
+    }
+    if (check_exportable(self, 1) < 0) {
+        if (fault("producer-exchange-api-export-error")) {
+            PyErr_SetString(PyExc_ValueError, self->unexportable);
+        }
+        return -1;
+    }
+    Block *block = new_block(self, 1, 0);
+    if (!block) {
+        return -1;
+    }
+    if (fault("producer-exchange-api-export")) {
+        Py_CLEAR(block->owner);
+    }
+    if (fault("producer-exchange-api-export-layouts")) {
+        fill_compact(block->strides, block->shape, self->tensor.ndim);
+    }
+    if (fault("producer-exchange-api-export-read-only")) {
+        block->managed.versioned.flags = 0;
+    }
+    if (fault("producer-exchange-api-export-release")) {
+        Py_INCREF(self);
+    }
+    *out = &block->managed.versioned;
+    return 0;
 }
 
 static int api_to(DLManagedTensorVersioned *managed, void **out)
 {
-    if (check_version(managed) < 0 || check_tensor(&managed->dl_tensor, managed->flags) < 0) {
+    int unread = managed->version.major > 1 && fault("producer-exchange-api-import-newer-major");
+    if (!unread && (check_version(managed) < 0 || check_tensor(&managed->dl_tensor, managed->flags) < 0)) {
+        if (fault("producer-exchange-api-import-error")) {
+            PyErr_Clear();
+        }
         return -1;
     }
-    Array *self = describe(&managed->dl_tensor, managed->flags, &managed->version);
+    Array *self = unread ? new_array() : describe(&managed->dl_tensor, managed->flags, &managed->version);
     *out = self;
     if (!self) {
         return -1;
+    }
+    if (fault("producer-exchange-api-import-read-only")) {
+        self->flags = 0;
     }
     self->versioned = managed;
     return 0;
@@ -723,18 +793,51 @@ static int api_to(DLManagedTensorVersioned *managed, void **out)
 
 static int api_borrow(void *obj, DLTensor *out)
 {
-    *out = ((Array *)obj)->tensor;
+    Array *self = obj;
+    *out = self->tensor;
     out->byte_offset += fault("producer-exchange-api-borrow") ? 4 : 0;
+    if (fault("producer-exchange-api-strides-not-null")) {
+        out->strides = NULL;
+    }
+    if (fault("producer-exchange-api-borrow-release")) {
+        Py_INCREF(self);
+    }
     return 0;
 }
 
 static int api_stream(DLDeviceType type, int32_t id, void **out)
 {
+    if (type != kDLCPU) {
+        return fault("producer-exchange-api-stream-error") ? -1 : refuse(PyExc_BufferError, "device");
+    }
     *out = fault("producer-exchange-api-stream") ? (void *)1 : NULL;
     return 0;
 }
 
 static DLPackExchangeAPI api = {{{1, 3}, NULL}, api_allocate, api_from, api_to, api_borrow, api_stream};
+
+/* For a fault: a table for each that asks. */
+static PyObject *another_api(PyObject *self, PyObject *obj, PyObject *kind)
+{
+    return PyCapsule_New(memcpy(malloc(sizeof api), &api, sizeof api), "dlpack_exchange_api", NULL);
+}
+
+static PyTypeObject AnotherType = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "reference.Another",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_descr_get = another_api,
+};
+
+/* For a fault: the object has the table, and its type does not. */
+static PyObject *array_getattro(PyObject *self, PyObject *name)
+{
+    if (fault("producer-exchange-api-on-type") &&
+        PyUnicode_CompareWithASCIIString(name, "__dlpack_c_exchange_api__") == 0) {
+        return Py_NewRef(api_capsule);
+    }
+    return PyObject_GenericGetAttr(self, name);
+}
 
 /* The module */
 
@@ -744,13 +847,25 @@ static PyMethodDef array_methods[] = {
     {NULL},
 };
 
-static PyTypeObject ArrayType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "reference.Array",
-    .tp_basicsize = sizeof(Array),
-    .tp_dealloc = (destructor)array_dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_methods = array_methods,
-    .tp_weaklistoffset = offsetof(Array, weak_references),
+static PyMemberDef array_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Array, weak_references), READONLY},
+    {NULL},
+};
+
+static PyType_Slot array_slots[] = {
+    {Py_tp_dealloc, array_dealloc},
+    {Py_tp_traverse, array_traverse},
+    {Py_tp_getattro, array_getattro},
+    {Py_tp_methods, array_methods},
+    {Py_tp_members, array_members},
+    {0, NULL},
+};
+
+static PyType_Spec array_spec = {
+    .name = "reference.Array",
+    .basicsize = sizeof(Array),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = array_slots,
 };
 
 static PyMethodDef functions[] = {{"make", make, METH_O, NULL}, {"take", take, METH_O, NULL}, {NULL}};
@@ -768,10 +883,18 @@ PyMODINIT_FUNC PyInit_reference(void)
     if (fault("producer-exchange-api-functions")) {
         api.current_work_stream = NULL;
     }
+    ArrayType = (PyTypeObject *)PyType_FromSpec(&array_spec);
     const char *name = fault("producer-exchange-api-capsule") ? "dlpack_api" : "dlpack_exchange_api";
-    PyObject *capsule = PyCapsule_New(&api, name, NULL);
-    if (PyType_Ready(&ArrayType) < 0 ||
-        PyDict_SetItemString(ArrayType.tp_dict, "__dlpack_c_exchange_api__", capsule) < 0) {
+    api_capsule = PyCapsule_New(&api, name, NULL);
+    PyObject *found = api_capsule;
+    if (fault("producer-exchange-api-static")) {
+        found = PyType_Ready(&AnotherType) < 0 ? NULL : PyType_GenericAlloc(&AnotherType, 0);
+    }
+    if (!ArrayType || !found) {
+        return NULL;
+    }
+    if (!fault("producer-exchange-api-on-type") &&
+        PyObject_SetAttrString((PyObject *)ArrayType, "__dlpack_c_exchange_api__", found) < 0) {
         return NULL;
     }
     return PyModule_Create(&module);

@@ -74,7 +74,7 @@ def test_a_seeded_fault_is_found_by_its_rule(rule, monkeypatch):
     assert found.outcome == "broken", found
 
 
-@pytest.mark.parametrize("device", [None, "2", "10"])
+@pytest.mark.parametrize("device", [None, "2", "10", "21"])
 def test_the_reference_conforms(device, monkeypatch):
     if device:
         monkeypatch.setenv("DEVICE", device)
@@ -164,6 +164,45 @@ def test_a_library_of_vectors_alone_conforms(tmp_path):
     judge = judged("^(?!.*malformed)", producer="library:make", consumer="library:take")
     assert (broken(judge, "must"), judge.problems) == ({}, [])
     assert outcomes(judge)["consumer-null-shape-of-0-dimensions"] == "skipped"
+
+
+def test_a_library_of_read_only_scalars_alone_conforms(tmp_path):
+    """As numpy#32029 exports numpy's scalars."""
+    (tmp_path / "library.py").write_text(
+        "import reference\ndef make(array):\n    if array.ndim: raise NotImplementedError\n"
+        "    scalar = array.copy()\n    scalar.flags.writeable = False\n    return reference.make(scalar)\n"
+    )
+    judge = judged(producer="library:make")
+    assert (broken(judge, "must"), broken(judge, "should"), judge.problems) == ({}, {}, [])
+    assert {"producer-make", "producer-lifetime", "producer-exchange-api-allocator"} <= {
+        rule for rule, outcome in outcomes(judge).items() if outcome == "kept"
+    }
+
+
+def test_a_device_type_that_is_an_enum_conforms(tmp_path):
+    """The standard's type of __dlpack_device__ is tuple[Enum, int]; Open3D's is no IntEnum."""
+    (tmp_path / "library.py").write_text(
+        "import enum, reference\nDevice = enum.Enum('Device', {'CPU': 1})\nclass make:\n"
+        "    def __init__(self, array): self.array = reference.make(array)\n"
+        "    def __dlpack_device__(self): return Device.CPU, 0\n"
+        "    def __dlpack__(self, dl_device=None, **keywords):\n"
+        "        if dl_device is not None: dl_device = getattr(dl_device[0], 'value', dl_device[0]), dl_device[1]\n"
+        "        return self.array.__dlpack__(dl_device=dl_device, **keywords)\n"
+    )
+    judge = judged("device|stream", producer="library:make")
+    assert (broken(judge, "must"), judge.problems) == ({}, [])
+    assert outcomes(judge)["producer-stream-on-cpu"] == "kept"
+
+
+def test_a_read_only_tensor_of_torch_gives_a_bare_call_a_versioned_capsule(tmp_path):
+    pytest.importorskip("torch", minversion="2.15")
+    (tmp_path / "library.py").write_text(
+        "import torch\nfrom torch.utils.dlpack import ReadOnlyTensorWrapper\n"
+        "def make(array): return ReadOnlyTensorWrapper(torch.from_numpy(array))\n"
+    )
+    judge = judged("producer-legacy-name", producer="library:make")
+    text = "the capsule's name is b'dltensor_versioned', expected b'dltensor'"
+    assert broken(judge, "must") == {"producer-legacy-name": text}
 
 
 def test_a_consumer_that_frees_on_another_thread_conforms(tmp_path):

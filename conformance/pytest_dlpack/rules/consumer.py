@@ -1,6 +1,7 @@
 """Rules of consumers: from_dlpack, and the arrays that it makes."""
 
 import collections
+import contextlib
 import functools
 import gc
 from collections.abc import Callable, Sequence
@@ -19,7 +20,6 @@ from .._abi import (
     capsule_name,
     data_type,
     export,
-    look,
     read_managed,
 )
 from ..tensors import LEGACY, MALFORMED, VERSIONED, Tensor
@@ -35,6 +35,7 @@ from .rule import (
     Skip,
     Wrong,
     consumer,
+    device_of,
     difference,
     dtype_of,
     empty,
@@ -385,6 +386,7 @@ def strides(consumer: Consumer) -> None:
     """Strides count items, may be in any order, negative or 0, and are obeyed or refused, in both structures."""
     for name, array in layouts(consumer.dtype).items():
         consumer.check(array, name)
+        consumer.check(array, f"{name}, legacy", name=LEGACY)
 
 
 @consumer(f"{HEADER}, DLTensor.strides")
@@ -489,7 +491,10 @@ def carries(consumer: Consumer, what: str, dtype: tuple[int, int, int]) -> None:
     """Expects that such a tensor is refused, or handed on as it is, and deleted once."""
     handed = consumer.hand(consumer.numbers((3,)), dtype=dtype)
     if handed.error is None:
-        told = data_type(look(handed.result.__dlpack__()).dl_tensor)
+        try:
+            told = data_type(export(handed.result).dl_tensor)
+        except Exception as error:
+            raise Skip(f"{what} is taken, and not exported: {one_line(error)}") from None
         expect(told == dtype, f"{what} became {told}")
     handed.drop()
 
@@ -498,6 +503,7 @@ def carries(consumer: Consumer, what: str, dtype: tuple[int, int, int]) -> None:
 def unknown_data_type(consumer: Consumer) -> None:
     """A data type code that dlpack.h 1.3 does not have is refused, or handed on as it is."""
     carries(consumer, "data type (200, 32, 1)", (200, 32, 1))
+    carries(consumer, "bcomplex32, data type (18, 32, 1)", (18, 32, 1))
 
 
 @consumer(f"{HEADER}, kDLFloat4_e2m1fn: the consumer must stop importing if the value is unexpected", should=True)
@@ -531,16 +537,59 @@ def padded(consumer: Consumer) -> None:
         expect(len(handed.see().values) == 4, "4 padded items of 4 bits arrived as packed ones")
 
 
+@consumer(f"{HEADER}, DLTensor.device")
+def other_device(consumer: Consumer) -> None:
+    """Memory on another device, also of a later dlpack.h, is refused or stays there; the deleter is called once."""
+    for device in (16, 0), (21, 0):
+        handed = consumer.hand(consumer.numbers((3,)), device=device)
+        if handed.error is None:
+            if not hasattr(handed.result, "__dlpack_device__"):
+                raise Skip(f"memory on device {device} is taken, and no __dlpack_device__ says where it is")
+            told = device_of(handed.result)
+            expect(told == device, f"memory on device {device} is taken; the array's device is {told}")
+        handed.drop()
+
+
 @consumer(f"{PYTHON}, semantics: it is recommended to raise a BufferError", should=True)
 def unknown_device(consumer: Consumer) -> None:
-    """Memory on a device that the library does not support is a BufferError, and the deleter is called once."""
-    handed = consumer.hand(consumer.numbers((3,)), device=(16, 0))
-    if handed.error is None:
-        told = handed.result.__dlpack_device__()
-        expect(told == (16, 0), f"memory on device (16, 0) is taken; the array's device is {told}")
-    else:
-        expect(isinstance(handed.error, BufferError), f"{one_line(handed.error)}, expected BufferError")
-    handed.drop()
+    """Memory on a device that the library does not support is a BufferError."""
+    error = consumer.hand(consumer.numbers((3,)), device=(16, 0)).error
+    if error is None:
+        raise Skip("it takes memory on device (16, 0)")
+    expect(isinstance(error, BufferError), f"{one_line(error)}, expected BufferError")
+
+
+class Elsewhere(Source):
+    """A producer on another device, which exports nothing: this memory can't be read there."""
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        self.asked.append(keywords)
+        raise BufferError("not to be exported")
+
+
+def streams(consumer: Consumer, device: tuple[int, int]) -> list[Any]:
+    """The streams that it passes to a producer on this device."""
+    source = Elsewhere(consumer.numbers(), device=device)
+    with contextlib.suppress(Exception):
+        consumer.function(source)
+    if not source.asked:
+        raise Skip(f"it asks nothing of a producer on device {device}")
+    return [each.get("stream") for each in source.asked]
+
+
+@consumer(f"{STREAMS}, CUDA: 0 is disallowed")
+def stream_on_cuda(consumer: Consumer) -> None:
+    """For memory on CUDA it passes a stream of None, -1, or more than 0, or refuses the memory."""
+    for stream in streams(consumer, (2, 0)):
+        expect(stream is None or (isinstance(stream, int) and stream >= -1 and stream != 0), f"stream is {stream!r}")
+
+
+@consumer(f"{STREAMS}, ROCm: 1 and 2 are not supported")
+def stream_on_rocm(consumer: Consumer) -> None:
+    """For memory on ROCm it passes a stream of None, -1, 0, or more than 2, or refuses the memory."""
+    for stream in streams(consumer, (10, 0)):
+        right = stream is None or (isinstance(stream, int) and stream >= -1 and stream not in (1, 2))
+        expect(right, f"stream is {stream!r}")
 
 
 class Raising(Source):

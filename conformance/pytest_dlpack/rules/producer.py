@@ -43,6 +43,7 @@ from .rule import (
     STREAMS,
     Skip,
     Wrong,
+    device_of,
     difference,
     dtype_of,
     empty,
@@ -57,7 +58,7 @@ from .rule import (
     soon,
 )
 
-DEVICES = {1, 2, 3, 4, *range(7, 19)}  # device types of dlpack.h; below, those to come
+DEVICES = {1, 2, 3, 4, *range(7, 22)}  # of dlpack.h; no release has the last three yet
 READABLE = (1, 3, 11, 13)  # device types: the CPU, pinned for CUDA or ROCm, managed by CUDA
 CUDA, ROCM = (2, 13), (10,)
 REFUSE = "(make raises NotImplementedError for what the library can't hold)"
@@ -96,29 +97,30 @@ class Producer:
     def numbers(self, dtype: str = "") -> Any:
         return numbers(dtype or self.dtype, self.shape)
 
-    def each(self, arrays: dict[str, Any]) -> Iterator[tuple[str, Any, "Export"]]:
-        """The exports of those arrays that the library can hold and export."""
+    def arrays(self) -> dict[str, Any]:
+        """Arrays of each data type and each layout."""
+        return {dtype: self.numbers(dtype) for dtype in DATA_TYPES} | layouts(self.dtype)
+
+    def each(self, arrays: dict[str, Any]) -> Iterator[tuple[str, Any, Any, "Export"]]:
+        """Yields name, array, object and export of the arrays that the library can hold and export."""
         found = False
         for name, array in arrays.items():
             with contextlib.suppress(Skip):
-                exported = tried(self.make(array))
+                obj = self.make(array)
+                exported = tried(obj)
                 found = True
-                yield name, array, exported
+                yield name, array, obj, exported
         if not found:
             raise Skip(f"it makes and exports none of these: {', '.join(arrays)}")
 
 
-class Export:
-    """What a capsule holds, as a consumer written in C sees it."""
+class Managed:
+    """A managed tensor, as a consumer written in C sees it."""
 
-    def __init__(self, capsule: Any) -> None:
-        expect(is_capsule(capsule), f"__dlpack__ returned {type(capsule).__name__}, expected a PyCapsule")
-        self.name: bytes = capsule_name(capsule)
-        expect(self.name in STRUCTS, f"the capsule's name is {self.name!r}, expected one of {list(STRUCTS)}")
-        self.capsule = capsule
-        self.managed: Any = look(capsule)
-        self.tensor: Any = self.managed.dl_tensor
-        self.flags: int = getattr(self.managed, "flags", 0)
+    def __init__(self, managed: Any) -> None:
+        self.managed = managed
+        self.tensor: Any = managed.dl_tensor
+        self.flags: int = getattr(managed, "flags", 0)
 
     @property
     def address(self) -> int:
@@ -140,6 +142,17 @@ class Export:
         expect(seen.shape == array.shape, f"{what}: shape is {seen.shape}, expected {array.shape}")
         values = array.tobytes()
         expect(seen.values == values, f"{what}: values are {difference(seen.values, values)}")
+
+
+class Export(Managed):
+    """The tensor in a capsule."""
+
+    def __init__(self, capsule: Any) -> None:
+        expect(is_capsule(capsule), f"__dlpack__ returned {type(capsule).__name__}, expected a PyCapsule")
+        self.name: bytes = capsule_name(capsule)
+        expect(self.name in STRUCTS, f"the capsule's name is {self.name!r}, expected one of {list(STRUCTS)}")
+        self.capsule = capsule
+        super().__init__(look(capsule))
 
     def take(self) -> Callable[[], None]:
         """Takes the tensor over; the call gives it back."""
@@ -183,8 +196,8 @@ def copied(obj: Any) -> Export:
 
 
 def on(types: tuple[int, ...], obj: Any) -> Any:
-    """The object, if it is on a device of these types."""
-    if obj.__dlpack_device__()[0] not in types:
+    """Returns the object if it is on a device of these types, else skips the rule."""
+    if device_of(obj)[0] not in types:
         raise Skip("it is on another device")
     return obj
 
@@ -234,18 +247,17 @@ def make(producer: Producer) -> None:
 @producer("array API 2021.12, __dlpack_device__")
 def device(producer: Producer) -> None:
     """__dlpack_device__ returns a tuple of the device's type and its number."""
-    told = producer.one().__dlpack_device__()
+    told = device_of(producer.one())
     expect(isinstance(told, tuple) and len(told) == 2, f"__dlpack_device__ returned {told!r}, expected a tuple of 2")
-    types = [getattr(each, "value", each) for each in told]
-    expect(all(isinstance(each, int) for each in types), f"__dlpack_device__ returned {told!r}, expected integers")
-    expect(types[0] in DEVICES, f"the device type is {types[0]}, expected one of dlpack.h")
+    expect(all(isinstance(each, int) for each in told), f"__dlpack_device__ returned {told!r}, expected integers")
+    expect(told[0] in DEVICES, f"the device type is {told[0]}, expected one of dlpack.h")
 
 
 @producer(f"{KEYWORDS}, dl_device")
 def device_of_capsule(producer: Producer) -> None:
     """Without dl_device the capsule is on the device that __dlpack_device__ returns."""
     obj = producer.one()
-    device, told = export(obj).tensor.device, obj.__dlpack_device__()
+    device, told = export(obj).tensor.device, device_of(obj)
     if not isinstance(told, tuple) or None in told:
         raise Skip(f"__dlpack_device__ returned {told!r}")
     expect((device.device_type, device.device_id) == told, f"the capsule is on {device.device_type, device.device_id}, "
@@ -344,6 +356,22 @@ def read_only(producer: Producer) -> None:
     expect(bool(exported.flags & READ_ONLY), f"flags are {exported.flags:#x} of memory that is read-only")
 
 
+@producer(f"{HEADER}, DLPACK_FLAG_BITMASK_READ_ONLY: the legacy structure has no flags", should=True)
+def read_only_legacy(producer: Producer) -> None:
+    """Memory that a versioned capsule flags as read-only is not exported as a legacy one: a BufferError is raised."""
+    array = producer.numbers()
+    array.flags.writeable = False
+    obj = producer.make(array)
+    if not versioned(obj).flags & READ_ONLY:
+        raise Skip("it flags nothing as read-only")
+    try:
+        capsule = obj.__dlpack__()
+    except Exception as error:
+        expect(isinstance(error, BufferError), f"{one_line(error)}, expected BufferError")
+    else:
+        expect(Export(capsule).name != LEGACY, "it exports read-only memory in a legacy capsule")
+
+
 @producer("array API 2021.12, data interchange, support for all dtypes", should=True)
 def every_data_type(producer: Producer) -> None:
     """All data types of the array API standard can be exported."""
@@ -359,21 +387,36 @@ def every_data_type(producer: Producer) -> None:
 @producer(f"{HEADER}, DLDataType")
 def data_types(producer: Producer) -> None:
     """The capsule has the data type and the values of the array."""
-    for name, array, exported in producer.each({dtype: producer.numbers(dtype) for dtype in DATA_TYPES}):
+    for name, array, _, exported in producer.each({dtype: producer.numbers(dtype) for dtype in DATA_TYPES}):
         exported.check(array, name)
 
 
 @producer(f"{HEADER}, DLTensor")
 def strided(producer: Producer) -> None:
     """data, byte_offset, shape and strides (in elements) lead to the values, in every layout."""
-    for name, array, exported in producer.each(layouts(producer.dtype)):
+    for name, array, _, exported in producer.each(layouts(producer.dtype)):
         exported.check(array, name)
+
+
+@producer(f"{HEADER}, DLTensor; {KEYWORDS}, copy: None must reuse the memory if possible")
+def legacy_as_versioned(producer: Producer) -> None:
+    """The legacy capsule has the versioned one's memory, data type, shape and values, in every layout."""
+    versioned(producer.one())
+    for name, array, obj, own in producer.each(producer.arrays()):
+        try:
+            capsule = obj.__dlpack__()
+        except Exception:  # other rules judge how a producer refuses
+            continue
+        legacy = Export(capsule)
+        legacy.check(array, f"{name}, legacy")
+        same = legacy.address == own.address or export(obj).address != own.address  # it copies each time
+        expect(same, f"{name}: the legacy capsule leads to other memory")
 
 
 @producer(f"{HEADER}, DLTensor.strides")
 def strides_not_null(producer: Producer) -> None:
-    """From version 1.2 on strides are not NULL where there are dimensions."""
-    for name, _, exported in producer.each(layouts(producer.dtype)):
+    """From version 1.2 on strides are not NULL unless ndim is 0."""
+    for name, _, _, exported in producer.each(layouts(producer.dtype)):
         version = getattr(exported.managed, "version", None)
         if version is None or (version.major, version.minor) < (1, 2):
             raise Skip("its structures are of an older version")
@@ -382,8 +425,8 @@ def strides_not_null(producer: Producer) -> None:
 
 @producer(f"{HEADER}, DLTensor.shape")
 def size_0(producer: Producer) -> None:
-    """An array of size 0 has its shape."""
-    for name, array, exported in producer.each(empty(producer.dtype)):
+    """An array of size 0 keeps its shape."""
+    for name, array, _, exported in producer.each(empty(producer.dtype)):
         told = tuple(exported.tensor.shape[: exported.tensor.ndim])
         expect(told == array.shape, f"{name}: shape is {told}")
 
@@ -391,7 +434,7 @@ def size_0(producer: Producer) -> None:
 @producer(f"{HEADER}, DLTensor.data", should=True)
 def size_0_null(producer: Producer) -> None:
     """The data pointer of an array of size 0 is NULL."""
-    for name, _, exported in producer.each(empty(producer.dtype)):
+    for name, _, _, exported in producer.each(empty(producer.dtype)):
         expect(not exported.tensor.data, f"{name}: data is {exported.tensor.data or 0:#x}")
 
 
@@ -459,12 +502,34 @@ def copy_layouts(producer: Producer) -> None:
 
 @producer(f"{KEYWORDS}, copy")
 def copy_false(producer: Producer) -> None:
-    """With copy=False the memory is the array's own, or a BufferError is raised."""
+    """With copy=False the memory is the array's own, or a BufferError is raised, in every layout."""
+    tried(producer.one(), copy=None)
+    for name, _, obj, _ in producer.each(layouts(producer.dtype)):
+        first, second = uncopied(obj, name), uncopied(obj, name)
+        if first and second:
+            expect(first.address == second.address, f"{name}: two exports with copy=False have different memory")
+            expect(not first.flags & IS_COPIED, f"{name}: an export with copy=False is flagged as a copy")
+
+
+def uncopied(obj: Any, what: str, **keywords: Any) -> Export | None:
+    """Exports with copy=False. Returns None for a BufferError, the only error that is right."""
+    try:
+        capsule = obj.__dlpack__(max_version=(1, 3), copy=False, **keywords)
+    except BufferError:
+        return None
+    except Exception as error:
+        raise Wrong(f"copy=False, {what}: {one_line(error)}, expected BufferError") from None
+    return Export(capsule)
+
+
+@producer(f"{KEYWORDS}, copy: if False it must raise a BufferError in case a copy is deemed necessary")
+def copy_false_other_device(producer: Producer) -> None:
+    """With copy=False a dl_device that only a copy can reach is a BufferError."""
     obj = producer.one()
-    with contextlib.suppress(BufferError):
-        first, second = export(obj, copy=False), export(obj, copy=False)
-        expect(first.address == second.address, "two exports with copy=False have different memory")
-        expect(not first.flags & IS_COPIED, "an export with copy=False is flagged as a copy")
+    own = tried(obj, dl_device=None, copy=None)
+    other = (2, 0) if device_of(obj)[0] == 1 else CPU
+    exported = uncopied(obj, f"dl_device={other}", dl_device=other)
+    expect(not exported or exported.address == own.address, f"copy=False, dl_device={other}: it copied")
 
 
 @producer(f"{KEYWORDS}, copy")
@@ -493,9 +558,9 @@ def shared_not_flagged_copied(producer: Producer) -> None:
 def own_dl_device(producer: Producer) -> None:
     """__dlpack__ accepts the answer of __dlpack_device__ as dl_device."""
     obj = producer.one()
-    told = obj.__dlpack_device__()
-    exported = export(obj, dl_device=told)
-    expect(exported.tensor.device.device_type == told[0], f"the capsule is on {exported.tensor.device.device_type}")
+    exported = export(obj, dl_device=obj.__dlpack_device__())
+    told = exported.tensor.device.device_type
+    expect(told == device_of(obj)[0], f"the capsule is on {told}")
 
 
 @producer(f"{KEYWORDS}, dl_device")
@@ -533,7 +598,7 @@ def stream_with_dl_device_cpu(producer: Producer) -> None:
     """With dl_device (1, 0) a stream that is not None is an error."""
     obj = producer.one()
     on_cpu(obj)
-    if obj.__dlpack_device__()[0] == 1:
+    if device_of(obj)[0] == 1:
         try:
             streamless(obj, "", 1)
         except Wrong:
@@ -584,11 +649,15 @@ def streams_1_and_2_on_rocm(producer: Producer) -> None:
 
 @producer("array API 2022.12, __dlpack__, raises", should=True)
 def cannot_be_exported(producer: Producer) -> None:
-    """What can't be exported is a BufferError: another byte order, strides that are no multiple of the item."""
+    """An array that DLPack can't describe is a BufferError: foreign byte order, strides of part of an item."""
+    refuses_indescribable(producer, export)
+
+
+def refuses_indescribable(producer: Producer, export: Callable[[Any], object]) -> None:
     records = np.zeros(3, [("a", "u1"), ("b", "i4")])
+    swapped = np.arange(3, dtype="i4").byteswap().view(np.dtype("i4").newbyteorder())
     found = False
-    for name, array in {"another byte order": np.arange(3, dtype="i4").byteswap().view(
-            np.dtype("i4").newbyteorder()), "strides of 5 bytes": records["b"]}.items():  # fmt: skip
+    for name, array in {"another byte order": swapped, "strides of 5 bytes": records["b"]}.items():
         with contextlib.suppress(Skip):
             obj = producer.make(array)
             found = True
@@ -810,18 +879,3 @@ def fork(producer: Producer) -> None:
         os.waitpid(child, 0)
         raise Wrong("the child hangs")
     expect(status[1] == 0, f"the child ended with status {os.waitstatus_to_exitcode(status[1])}")
-
-
-@producer(PRACTICE, should=True)
-def garbage(producer: Producer) -> None:
-    """A capsule in a cycle with its object is collected, and gives the memory back."""
-    array = numbers(producer.dtype, (1 << 20,))
-
-    def use() -> None:
-        obj = producer.make(array.copy())
-        cycle: list[Any] = [obj, export(obj)]
-        cycle.append(cycle)
-        del obj, cycle
-        gc.collect()
-
-    expect(not leaks(use, 8, 4 << 20), "the memory of collected capsules is not given back")

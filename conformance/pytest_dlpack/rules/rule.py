@@ -24,10 +24,10 @@ PRACTICE = "no text says it, but programs rely on it"
 Severity = Literal["must", "should"]  # should: the text recommends it, can be read in two ways, or is silent
 CPU = (1, 0)
 CODES = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}  # by numpy's kind
-# What is tried first: a library may hold some data types alone, and vectors alone.
-KINDS = [(kind, shape) for shape in ((2, 3), (6,)) for kind in ("float32", "float64", "int32", "int64", "uint8")]
+# Tried in this order: a library may hold some data types alone, vectors alone, or scalars alone.
+KINDS = [(kind, shape) for shape in ((2, 3), (6,), ()) for kind in ("float32", "float64", "int32", "int64", "uint8")]
 DATA_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128".split()
-LONGEST = 2000  # characters of what a library says
+LONGEST = 2000  # characters that are kept of a library's error
 Check = Callable[[Any], None]
 
 
@@ -66,7 +66,7 @@ class Rule:
     gist: str
     source: str
     severity: Severity
-    check: Check  # raises Wrong where the rule is broken, and Skip where it can't be tried
+    check: Check  # raises Wrong if the rule is broken, and Skip if it can't be tried
 
     @property
     def side(self) -> str:
@@ -113,6 +113,12 @@ def dtype_of(array: Any) -> tuple[int, int, int]:
 def strides_of(array: Any) -> list[int]:
     """In items."""
     return [stride // array.itemsize for stride in array.strides]
+
+
+def device_of(obj: Any) -> Any:
+    """Returns the answer of __dlpack_device__, with the numbers of Enum members: the standard's type is an Enum."""
+    told = obj.__dlpack_device__()
+    return tuple(getattr(each, "value", each) for each in told) if isinstance(told, tuple) else told
 
 
 def numbers(dtype: str, shape: tuple[int, ...] = (2, 3)) -> Any:
