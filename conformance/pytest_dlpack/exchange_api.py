@@ -32,38 +32,48 @@ def api_of(kind: Any) -> ExchangeAPI:
     return ExchangeAPI.from_address(capsule_pointer(kind.__dlpack_c_exchange_api__, b"dlpack_exchange_api"))
 
 
+class Silent(BaseException):  # so that `except Exception` catches what the function raises alone
+    """A function failed without a Python exception."""
+
+
+def call(function: Any, *arguments: Any) -> None:
+    if (status := function(*arguments)) != 0:
+        raise Silent(f"it returned {status} without a Python exception")
+
+
 def from_object(obj: Any, api: ExchangeAPI) -> Any:
-    """The managed tensor that is made of an object; whoever has it calls delete."""
+    """Exports an object as a managed tensor, which the caller deletes."""
     managed = ManagedPointer()
-    assert api.managed_tensor_from_py_object_no_sync(obj, managed) == 0
+    call(api.managed_tensor_from_py_object_no_sync, obj, managed)
     return managed.contents
 
 
 def delete(managed: Any) -> None:
-    managed.deleter(ctypes.addressof(managed))
+    if managed.deleter:
+        managed.deleter(ctypes.addressof(managed))
 
 
 _decref = python_api("Py_DecRef", None, py_object)
 
 
 def to_object(managed: Any, api: ExchangeAPI) -> Any:
-    """The object that is made of a managed tensor, which is its from then on."""
+    """Makes an object of a managed tensor, which the object then owns."""
     out = c_void_p()
-    assert api.managed_tensor_to_py_object_no_sync(managed, out) == 0
+    call(api.managed_tensor_to_py_object_no_sync, managed, out)
     obj = ctypes.cast(out, py_object).value
     _decref(obj)
     return obj
 
 
 def borrow(obj: Any, api: ExchangeAPI) -> DLTensor:
-    """The tensor of an object, which lives as long as the object."""
+    """Describes an object, which owns the tensor's memory, shape and strides."""
     tensor = DLTensor()
-    assert api.dltensor_from_py_object_no_sync(obj, tensor) == 0
+    call(api.dltensor_from_py_object_no_sync, obj, tensor)
     return tensor
 
 
 class Refused(Exception):
-    """What an allocator said: a kind and a message."""
+    """An allocator called SetError; the arguments are its kind and message."""
 
 
 def allocate(
@@ -82,14 +92,17 @@ def allocate(
     set_error = SetError(lambda context, kind, message: errors.append((context, kind.decode(), message.decode())))
     result = api.managed_tensor_allocator(prototype, managed, 7, set_error)
     if result == 0:
-        assert errors == []
+        assert errors == [], f"it returned 0 and called SetError with {errors}"
         return managed.contents
+    assert len(errors) == 1, f"it returned {result} and called SetError {len(errors)} times"
     [(context, kind, message)] = errors
-    assert (result, bool(managed), context) == (-1, False, 7)
+    assert (result, bool(managed), context) == (-1, False, 7), (
+        f"it failed and returned {result}, error_ctx {context}, expected -1, 7 and no tensor"
+    )
     raise Refused(kind, message)
 
 
 def stream_of(device_type: int, device_id: int = 0, *, api: ExchangeAPI) -> int | None:
     stream = c_void_p(99)
-    assert api.current_work_stream(device_type, device_id, stream) == 0
+    call(api.current_work_stream, device_type, device_id, stream)
     return stream.value
