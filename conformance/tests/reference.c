@@ -555,8 +555,7 @@ static PyObject *export_of(PyObject *obj)
         }
         return NULL;
     }
-    int on_cuda = PyTuple_Check(device) && PyLong_AsLong(PyTuple_GetItem(device, 0)) == kDLCUDA;
-    int on_rocm = PyTuple_Check(device) && PyLong_AsLong(PyTuple_GetItem(device, 0)) == kDLROCM;
+    long type = PyTuple_Check(device) ? PyLong_AsLong(PyTuple_GetItem(device, 0)) : 0;
     Py_DECREF(device);
     PyObject *none = PyTuple_New(0);
     PyObject *keywords = Py_BuildValue(fault("consumer-max-version") ? "{s[ii]}" : "{s(ii)}", "max_version", 1, 3);
@@ -566,13 +565,13 @@ static PyObject *export_of(PyObject *obj)
     else if (fault("consumer-known-keywords")) {
         PyDict_SetItemString(keywords, "version", Py_None);
     }
-    else if (fault("consumer-stream-on-cpu")) {
+    else if (fault("consumer-stream-on-cpu") && type == kDLCPU) {
         PyDict_SetItemString(keywords, "stream", Py_True);
     }
-    else if (fault("consumer-stream-on-cuda") && on_cuda) {
+    else if (fault("consumer-stream-on-cuda") && type == kDLCUDA) {
         PyDict_SetItemString(keywords, "stream", Py_False);
     }
-    else if (fault("consumer-stream-on-rocm") && on_rocm) {
+    else if (fault("consumer-stream-on-rocm") && type == kDLROCM) {
         PyDict_SetItemString(keywords, "stream", Py_True);
     }
     else if (fault("consumer-dl-device")) {

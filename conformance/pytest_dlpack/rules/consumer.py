@@ -679,5 +679,5 @@ malformed("shape", ["NULL shape", "NULL shape of 64 dimensions", "NULL shape of 
 malformed("ndim", ["the largest ndim", "the least ndim"])
 malformed("data", ["NULL data", "NULL data and an offset"])
 malformed("extent", ["a negative length", "2^62 items", "byte_offset 2^63", "stride 2^60"])
-malformed("dtype", ["lanes 0", "code 255", "padded lanes"])
+malformed("dtype", ["lanes 0", "padded lanes"])
 malformed("device", ["device -1", "device id -1"])

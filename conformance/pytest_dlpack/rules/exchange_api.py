@@ -23,7 +23,7 @@ from ..tensors import VERSIONED, Tensor
 from .producer import Managed, Producer, export, leaks, on, refuses_indescribable, tried, zeros
 from .rule import HEADER, Skip, dtype_of, expect, numbers, one_line, producer, soon, strides_of
 
-NAME = "__dlpack_c_exchange_api__"
+NAME, CAPSULE = "__dlpack_c_exchange_api__", b"dlpack_exchange_api"
 API = f"{HEADER}, DLPackExchangeAPI"
 EXPORT = f"{HEADER}, DLPackManagedTensorFromPyObjectNoSync"
 BORROW = f"{HEADER}, DLPackDLTensorFromPyObjectNoSync"
@@ -40,9 +40,18 @@ def kind_of(producer: Producer) -> Any:
     return kind
 
 
+def table(producer: Producer) -> Any:
+    """Returns the table, if it is in the right capsule."""
+    kind = kind_of(producer)
+    capsule = getattr(kind, NAME)
+    if not is_capsule(capsule) or capsule_name(capsule) != CAPSULE:
+        raise Skip("producer-exchange-api-capsule is not kept")
+    return api_of(kind)
+
+
 def api(producer: Producer, function: str = "") -> Any:
-    """Returns the table of functions, if its layout is known and this function is in it."""
-    found = api_of(kind_of(producer))
+    """Returns the table, if its layout is known and this function is in it."""
+    found = table(producer)
     if found.header.version.major != 1:
         raise Skip("its version is not 1.x")
     if function and not getattr(found, function):
@@ -83,22 +92,23 @@ def exchange_api_capsule(producer: Producer) -> None:
     """__dlpack_c_exchange_api__ of the type is a capsule named "dlpack_exchange_api"."""
     capsule = getattr(kind_of(producer), NAME)
     expect(is_capsule(capsule), f"it is a {type(capsule).__name__}")
-    expect(capsule_name(capsule) == b"dlpack_exchange_api", f"its name is {capsule_name(capsule)!r}")
+    expect(capsule_name(capsule) == CAPSULE, f"its name is {capsule_name(capsule)!r}")
 
 
 @producer(f"{API}: libraries should statically create it, it must stay alive", should=True)
 def exchange_api_static(producer: Producer) -> None:
     """The table is static: each capsule leads to the same one."""
+    table(producer)
     kind = kind_of(producer)
-    capsules = [getattr(kind, NAME) for _ in range(2)]
-    first, second = (capsule_pointer(each, b"dlpack_exchange_api") for each in capsules)
+    capsules = [getattr(kind, NAME) for _ in range(2)]  # both alive: an address may be used again
+    first, second = (capsule_pointer(each, CAPSULE) for each in capsules)
     expect(first == second, f"it is at {first:#x}, and then at {second:#x}")
 
 
 @producer(f"{API}Header")
 def exchange_api_version(producer: Producer) -> None:
     """The table has version 1.x, and prev_api leads to none or to an older one."""
-    header = api_of(kind_of(producer)).header
+    header = table(producer).header
     expect(header.version.major == 1, f"its version is {header.version.major}.{header.version.minor}")
     if header.prev_api:
         older = ExchangeAPI.from_address(header.prev_api).header.version
@@ -116,9 +126,10 @@ def exchange_api_functions(producer: Producer) -> None:
 @producer(f"{API}: looked up on the type; {EXPORT}: must have the same type", should=True)
 def exchange_api_subclass(producer: Producer) -> None:
     """A subclass that inherits the table can use it."""
-    obj, kind = producer.one(), kind_of(producer)
+    api(producer, "managed_tensor_from_py_object_no_sync")
+    obj = producer.one()
     try:
-        obj.__class__ = type("Subclass", (kind,), {"__slots__": ()})
+        obj.__class__ = type("Subclass", (type(obj),), {"__slots__": ()})
     except Exception as error:
         raise Skip(f"no subclass can be made: {one_line(error)}") from None
     with deleted(from_object(obj, api_of(type(obj)))) as own:
@@ -127,7 +138,7 @@ def exchange_api_subclass(producer: Producer) -> None:
 
 @producer(EXPORT)
 def exchange_api_export(producer: Producer) -> None:
-    """The exported tensor has the values of the array, also when the object is gone."""
+    """The exported tensor has the values of the array, even if the object is gone."""
     array, functions = producer.numbers(), api(producer, "managed_tensor_from_py_object_no_sync")
     with deleted(from_object(producer.make(array.copy()), functions)) as own:
         gc.collect()
