@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[1] / "tests"))  # for exchanges, which compiles nanobind's module
+
 
 def numpy_make(array: Any) -> Any:
     return np.asarray(array)
@@ -116,7 +118,7 @@ def tvm_take(obj: Any) -> Any:
 
 
 def nanobind_make(obj: Any) -> Any:
-    from dlpack.tests.libraries import nanobind
+    from exchanges import nanobind
 
     return nanobind.make(obj)
 

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,23 +14,25 @@ from section import write_section
 
 from dlpack._abi import FLOAT8
 from dlpack._foreign import printable
-from dlpack.tests import Report, html
-from dlpack.tests.libraries.datatypes import PADDED
+from dlpack.tests import Report
+from dlpack.tests.expectations import PADDED
 from dlpack.tests.table import Row, Table, summary, word
 from dlpack.tests.text import listed
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
+TESTS = ROOT / "tests"
+sys.path.append(str(TESTS))
+
+from exchanges import html  # noqa: E402
 
 
 def try_out(python: str) -> Report:
-    with tempfile.NamedTemporaryFile() as results:
-        command = [python, "-m", "dlpack.tests", "--json", results.name]
-        environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
-        status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL).returncode
-        if status not in (0, 1):
-            sys.exit(f"{python} -m dlpack.tests ended with status {status}")
-        return Report.from_dict(json.load(results))
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    result = subprocess.run([python, TESTS / "exchanges", "--json"], env=environment, stdout=subprocess.PIPE)
+    if result.returncode not in (0, 1):
+        sys.exit(f"{python} {TESTS / 'exchanges'} ended with status {result.returncode}")
+    return Report.from_dict(json.loads(result.stdout))
 
 
 def library_of(consumer: str) -> str:
@@ -70,8 +71,7 @@ def markdown(report: Report) -> Iterator[str]:
     table = Table(report)
     yield "# The matrix of exchanges"
     yield ""
-    details = '<a href="matrix.html">One page has every detail</a>.'
-    yield f"{len(report.exchanges)} exchanges: {summary(table)}. {details}"
+    yield f'{summary(report)}. <a href="matrix.html">One page has every detail</a>.'
     yield ""
     versions = {**report.about, **report.libraries}
     yield ", ".join(f"{name} {version}".rstrip() for name, version in versions.items()) + "."
@@ -86,7 +86,7 @@ def markdown(report: Report) -> Iterator[str]:
         if row_section != section:
             section = row_section
             yield from row(f"**{section}**", *[""] * len(table.consumers))
-        cells = [table.cell(consumer, section, provider) for consumer in table.consumers]
+        cells = [table.cells.get((consumer, row_section, provider)) for consumer in table.consumers]
         yield from row(provider, *(word(cell) if cell else "" for cell in cells))
     for consumer in table.consumers:
         yield from reasons(table, consumer)
@@ -111,7 +111,7 @@ def by_reason(table: Table, consumer: str, outcome: str) -> dict[str, list[Row]]
     """The rows that came out so, by the reason that is known."""
     found: dict[str, list[Row]] = {}
     for section, provider in table.rows:
-        cell = table.cell(consumer, section, provider)
+        cell = table.cells.get((consumer, section, provider))
         if cell and cell.outcome == outcome:
             found.setdefault(cell.reason, []).append((section, provider))
     return found
@@ -141,7 +141,7 @@ def kinds(table: Table, consumer: str, outcome: str) -> Iterator[str]:
             (section, provider)
             for section, provider in providers
             if section in ("layouts", "data types") and provider not in PADDED
-            if (cell := table.cell("C, versioned", section, provider)) and cell.outcome == "shared"
+            if (cell := table.cells.get(("C, versioned", section, provider))) and cell.outcome == "shared"
         ]
         if own:
             types = [provider for section, provider in own if section == "data types"]
@@ -172,7 +172,7 @@ def main(pythons: list[str], write: bool) -> None:
         (DOCS / "matrix.html").write_text(html.page(report), encoding="utf-8")
         (DOCS / "matrix.md").write_text("\n".join(markdown(report)) + "\n", encoding="utf-8")
         write_section(DOCS / "libraries.md", "matrix", consumers_table(report))
-    print(f"{len(report.exchanges)} exchanges: {summary(Table(report))}")
+    print(summary(report))
     for failure in report.failures:
         print(printable(str(failure)))
     sys.exit(not report.ok)

@@ -509,11 +509,10 @@ def use(place):
             (site / "sitecustomize.py").write_text("import sys\nsys.modules['_wmi'] = None\n")
         _, tags = run(inside, "-c", "from importlib.metadata import files; print([it.read_text() for it in "
                       "files('dlpack-go') if it.name == 'WHEEL'][0])")  # fmt: skip
-        report = Path(folder, "report.json")
         commands = {
             "smoke test": [inside, "-c", SMOKE],
             "python -m dlpack": [inside, "-m", "dlpack"],
-            "python -m dlpack.tests": [inside, "-m", "dlpack.tests", "numpy", "--json", report],
+            "python -m dlpack.tests": [inside, "-m", "dlpack.tests", "numpy", "--json"],
         }
         outcomes = {"the tag that pip chose": (f"Tag: {place.tag}" not in tags, tags)}
         cc = python.with_name("cc")
@@ -522,13 +521,14 @@ def use(place):
         for name, (status, text) in outcomes.items():
             passed += status == 0
             failed += [] if status == 0 else [f"{name}: {last_line(text)}"]
-        if report.exists():
-            facts = json.loads(report.read_text())
+        printed = re.search(r"^\{$.*^\}$", outcomes["python -m dlpack.tests"][1], re.MULTILINE | re.DOTALL)
+        if printed:  # wine has its own lines beside
+            facts = json.loads(printed[0])
             tried = [it for it in facts["exchanges"] if it["outcome"] != "skipped"]
             reasons = {it["reason"] for it in facts["exchanges"] if it not in tried}
             skipped = f"{len(facts['exchanges']) - len(tried)} skipped: {', '.join(reasons)}" if reasons else ""
             wrong = [it for it in tried if it["outcome"] != it["expected"]]
-            passed += len(tried) + len(facts["checks"]) - len(wrong)
+            passed += len(tried) - len(wrong)
             failed += [f"{it['consumer']}, {it['provider']}: {it['outcome']}" for it in wrong]
         emulator = next((it for it in LEFT_OUT if it in place.name), None)
         if has_tests:

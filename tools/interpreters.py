@@ -2,7 +2,7 @@
 
 It makes what is missing in .interpreters: CPython 3.13, 3.14 and 3.15 and their debug builds, which are packages of
 Debian's later releases, unpacked beside the libc that they need; and a free-threaded 3.13 from the source package. Then
-`python -m dlpack.tests` and pytest run in each, with what libraries have wheels for it, torch and its like left out.
+`python tests/exchanges` and pytest run in each, with what libraries have wheels for it, torch and its like left out.
 
 It needs Debian with its archive configured for apt, a C compiler and what CPython is built with (`apt-get build-dep
 python3`), Go, and the network. It fetches 250 MB and takes about half an hour, and 10 minutes from the second time on.
@@ -97,7 +97,7 @@ def passes(name):
     own["CPATH"] = str(python.parents[1] / "include")  # where Debian's pyconfig.h finds the one that it includes
     files = runnable(python, own)
     runs = [
-        ([python, "-X", "dev", "-m", "dlpack.tests"], own if name.endswith("t") else stable),
+        ([python, "-X", "dev", TESTS / "exchanges"], own if name.endswith("t") else stable),
         ([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files], own),
     ]
     print(f"{name}: {output(python, '-VV').strip()}", flush=True)

@@ -97,7 +97,7 @@ def test_the_wheel_holds_the_package_alone(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     folder = ROOT / "python"
-    suffixes = {".py", ".pyi", ".cpp", ".h"}
+    suffixes = {".py", ".pyi", ".h"}
     sources = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.suffix in suffixes}
     assert names == sources | {"dlpack/py.typed", "dlpack/_core.so", "dlpack/_dlpack.abi3.so"}
 

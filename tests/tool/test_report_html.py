@@ -1,4 +1,4 @@
-"""The report as an HTML page, of reports made by hand."""
+"""The page of docs/matrix.html, and the table that it shows, of reports made by hand."""
 
 from html.parser import HTMLParser
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dlpack.tests import Check, Exchange, Report
-from dlpack.tests.html import page
-from dlpack.tests.table import Cause, Table, summary, word
+from dlpack.tests.table import Table, summary, word
+from exchanges.html import Cause, grouped, page
 
 HOSTILE = "<script>alert('x')</script> & \"quoted\" \0\x1b[31m\x9b\u202e\udcff"
 SHOWN = "<script>alert('x')</script> & \"quoted\" " + r"\x00\x1b[31m\x9b\u202e\udcff"
@@ -191,8 +191,9 @@ def test_the_rows_of_a_section_stay_together() -> None:
 
 
 def test_the_counts_take_each_exchange_once_and_failures_of_every_kind() -> None:
-    table = Table(report(*outcomes(), checks=[Check("numpy", "views", "failed")], problems=["mxnet: unusable"]))
-    assert summary(table) == "2 shared, 1 copied, 1 by copy, 1 refused, 1 skipped, 1 news, 3 failed"
+    found = report(*outcomes(), checks=[Check("numpy", "views", "failed")], problems=["mxnet: unusable"])
+    counts = "2 shared, 1 copied, 1 by copy, 1 refused, 1 skipped, 1 news, 3 failed"
+    assert summary(found) == f"7 exchanges and 1 checks: {counts}"
 
 
 def test_the_words_are_those_of_the_outcomes() -> None:
@@ -201,7 +202,7 @@ def test_the_words_are_those_of_the_outcomes() -> None:
 
 
 def test_refusals_are_grouped_by_their_cause() -> None:
-    assert Table(report(*outcomes())).grouped("numpy", "refused") == {
+    assert grouped(Table(report(*outcomes())), "numpy", "refused") == {
         Cause("numpy", "ValueError: -1", "no negative strides", "works"): [("layouts", "reversed")],
         Cause("numpy", "TypeError", "no such type", "refused"): [("data types", "bfloat16")],
     }

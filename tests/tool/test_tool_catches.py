@@ -1,9 +1,9 @@
-"""`python -m dlpack.tests` finds out and says what is wrong with a broken asdlpack."""
+"""`python tests/exchanges` finds out and says what is wrong with a broken asdlpack."""
 
 import pytest
 
 from support.builds import build, seed
-from support.tool import exchange
+from support.tool import EXCHANGES, exchange
 
 BREAKS = {
     "a wrong stride": (
@@ -46,5 +46,6 @@ BREAKS = {
 def test_it_catches(what, tmp_path):
     file, code, fault = BREAKS[what]
     broken = build(tmp_path, cflags="-O0 -fno-lto", edit=seed((f"pyext/{file}", code, fault)))
-    printed = exchange("numpy", "nanoarrow", status=1, timeout=200, environ={"PYTHONPATH": str(broken)})
+    environ = {"PYTHONPATH": str(broken)}
+    printed = exchange("numpy", "nanoarrow", command=EXCHANGES, status=1, timeout=200, environ=environ)
     assert "FAILED" in printed

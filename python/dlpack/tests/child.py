@@ -24,13 +24,13 @@ Event = dict[str, Any]
 class Child:
     """The parent's side. Its events end with one that has the key "death", and says how the process died."""
 
-    def __init__(self, module: str, argument: str, limit: Callable[[], float], **environment: str) -> None:
-        """Begins main() of a module of this package. limit() is how many seconds it may be silent from now on."""
+    def __init__(self, argument: str, timeout: float) -> None:
+        """Begins worker.main(). timeout is how many seconds it may be silent."""
         self.errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
         reading, writing = os.pipe()
-        code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__} import {module}; {module}.main()"
+        code = f"import sys; sys.path[:] = {sys.path!r}; from {__package__} import worker; worker.main()"
         command = [sys.executable, "-c", code, argument]
-        env = os.environ | {"PYTHONOPTIMIZE": ""} | environment  # the checks have assertions
+        env = os.environ | {"PYTHONOPTIMIZE": ""}  # the checks have assertions
         options = {"stdin": subprocess.PIPE, "stdout": self.errors, "stderr": self.errors, "env": env}
         try:
             self.process: subprocess.Popen[bytes] = system.start(command, writing, **options)
@@ -40,7 +40,7 @@ class Child:
             raise
         finally:
             os.close(writing)
-        self.events: Generator[Event] = self.read(reading, limit)
+        self.events: Generator[Event] = self.read(reading, timeout)
 
     def ask(self, question: str) -> None:
         assert self.process.stdin is not None
@@ -61,10 +61,10 @@ class Child:
         self.events.close()  # and with it the pipe
         self.errors.close()
 
-    def read(self, reading: int, limit: Callable[[], float]) -> Generator[Event]:
+    def read(self, reading: int, timeout: float) -> Generator[Event]:
         text = b""
         with open(reading, "rb", buffering=0) as pipe:
-            while system.is_readable(pipe, timeout := limit()):
+            while system.is_readable(pipe, timeout):
                 received = pipe.read(65536)
                 if not received:
                     break

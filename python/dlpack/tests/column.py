@@ -3,14 +3,15 @@
 import json
 from collections.abc import Generator, Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
+from .._to import TAKERS
 from .child import BUSY, Child, Event
-from .expectations import APART
-from .expression import Expression
 from .results import Check, Exchange
 from .worker import Task
 
+# Libraries that can't be in one process.
+APART = {frozenset(("paddle", TAKERS["paddle"].crashes_after)): "paddle and tensorflow crash each other at import"}
 LIVES = 8  # processes that a column may use up
 
 
@@ -36,7 +37,7 @@ class Host:
             if not fresh and together(imported | names):
                 imported.update(names)
                 return child, True
-        child = Child("worker", self.scratch, lambda: self.timeout)
+        child = Child(self.scratch, self.timeout)
         self.imported[child] = names
         if self.stopped:  # while it was started
             child.kill()
@@ -57,17 +58,16 @@ class Host:
 class Column:
     """What one library takes, and what else is checked of it."""
 
-    def __init__(self, library: str, version: str, providers: list[str], expression: str) -> None:
+    def __init__(self, library: str, version: str, providers: list[str], package: str) -> None:
         self.library = library
-        self.wanted: Expression = Expression(expression)
         self.consumers: dict[str, str] = {}
         self.exchanges: list[Exchange] = []
         self.checks: list[Check] = []
-        self.absent: dict[str, tuple[str, str]] = {}  # module: "failed" or "skipped", and why
+        self.absent: dict[str, tuple[Literal["failed", "skipped"], str]] = {}  # by library, with the reason
         self.problems: list[str] = []
         self.done: list[str] = []
         self.tasks: list[Task] = [
-            Task(library, version, group, i == 0, expression, self.done)
+            Task(library, version, group, i == 0, package, self.done)
             for i, group in enumerate(groups(library, providers))
         ]
 
@@ -83,27 +83,17 @@ class Column:
                 if not lives:
                     self.problems.append(f"{self.library}: {LIVES} processes died; what was left is not tried")
 
-    def untried(self, consumer: str, section: str, provider: str) -> Exchange | None:
-        """A cell that says why nothing was tried; None where it was not chosen."""
-        if not self.wanted(f"{consumer} {section}: {provider}"):
-            return None
-        cell = Exchange(consumer, provider, section, "skipped")
-        for name in self.library, section:
-            if name in self.absent:
-                outcome, text = self.absent[name]
-                if outcome == "failed":
-                    cell.outcome, cell.text = "failed", f"{name}: {text}"
-                else:
-                    cell.reason = text
-                return cell
+    def untried(self, consumer: str, section: str, provider: str) -> Exchange:
+        """A cell that says why nothing was tried."""
+        cell = Exchange(consumer, provider, section, "failed", text="not tried")
+        absent = next((name for name in (self.library, section) if name in self.absent), None)
         apart = APART.get(frozenset((self.library, section)))
-        if apart:
-            cell.reason = apart
-            return cell
-        if self.problems:
-            cell.outcome, cell.text = "failed", "not tried"
-            return cell
-        return None
+        if absent:
+            cell.outcome, text = self.absent[absent]
+            cell.text, cell.reason = (f"{absent}: {text}", "") if cell.failed else ("", text)
+        elif apart:
+            cell.outcome, cell.text, cell.reason = "skipped", "", apart
+        return cell
 
     def live(self, task: Task, host: Host, fresh: bool) -> Generator[str, None, bool]:
         """Gives the task to a process; returns whether it died."""

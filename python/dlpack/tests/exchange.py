@@ -13,14 +13,12 @@ from typing import Any
 import dlpack
 
 from .._abi import Seen, compact
-from .expectations import Rule
-from .libraries import Consumer
+from .expectations import Consumer, Rule
 from .libraries.datatypes import FORMATS
 from .memory import Memory, Skip
 from .results import Exchange, Outcome
 
 LONGEST = 2000  # characters of what a library says
-
 
 EXPORTS: dict[str, Callable[[Any], Any]] = {  # how memory is asked for, but for DLPack
     "buffer": memoryview,
@@ -66,12 +64,10 @@ class Handed:
     text: str = ""
 
 
-def exchange(
-    consumer: Consumer, make: Callable[[], Memory], find_rule: Callable[[Memory], Rule], cell: Exchange
-) -> None:
-    """Hands an object to the consumer, and fills in the cell."""
+def exchange(consumer: Consumer, version: str, make: Callable[[], Memory], cell: Exchange) -> None:
+    """Hands an object to the consumer, and fills in the cell. version is that of the consumer's library."""
     memory = make()
-    rule = find_rule(memory)
+    rule = consumer.expected(version, memory)
     cell.expected, cell.reason = rule.outcome, rule.reason
     if memory.gpu and not consumer.gpu:
         raise Skip(f"{consumer.name} takes no memory of a GPU")

@@ -31,12 +31,18 @@ class Memory:
     readonly: bool | None = False  # None where the library can't say: it exports the legacy structure alone
     resize: Callable[[], object] | None = None  # moves or closes the memory: a BufferError while it is shared
     references: Callable[[], int] | None = None  # how many hold the memory: more while it is shared
-    copy: bool | None = False  # what share is called with
     share: Callable[..., dlpack.DLPackObject] = dlpack.asdlpack  # called with obj and copy
+    withheld: str = ""  # why asdlpack refuses it
+    converted: str = ""  # why asdlpack shares it as a copy alone, with copy=None
     gpu: bool = False  # the address is one of a GPU
 
     def __post_init__(self) -> None:
         self.strides = self.strides or compact(self.shape)
+
+    @property
+    def copy(self) -> bool | None:
+        """The copy that share is called with."""
+        return None if self.converted else False
 
     @property
     def size(self) -> int:

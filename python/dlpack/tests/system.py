@@ -1,14 +1,12 @@
 """Processes and pipes, where Windows has others than Linux and macOS."""
 
 import contextlib
-import mmap
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO, Any
 
 if sys.platform == "win32":
@@ -68,12 +66,3 @@ else:
         """Also what it has started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def resident() -> int:
-    """Bytes of this process that are in memory; elsewhere than on Linux, the most that ever were."""
-    if sys.platform == "linux":
-        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
-    import resource  # not on Windows
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

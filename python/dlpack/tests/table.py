@@ -1,27 +1,16 @@
 """The report as a table, for all that show it: a row for each object, a column for each consumer."""
 
 from collections import Counter
-from typing import NamedTuple
 
-from .results import Exchange, Outcome, Report
+from .results import Exchange, Report
 
 Row = tuple[str, str]  # section, provider
-
-
-class Cause(NamedTuple):
-    """What exchanges that are shown together have in common."""
-
-    refused_by: str
-    text: str
-    reason: str
-    copy: str
 
 
 class Table:
     """The exchanges of a report by consumer and row, in the report's order. A section's rows stay together."""
 
     def __init__(self, report: Report) -> None:
-        self.report = report
         self.cells: dict[tuple[str, str, str], Exchange] = {
             (cell.consumer, cell.section, cell.provider): cell for cell in report.exchanges
         }
@@ -29,32 +18,6 @@ class Table:
         sections = list(dict.fromkeys(cell.section for cell in report.exchanges))
         rows = dict.fromkeys((cell.section, cell.provider) for cell in report.exchanges)
         self.rows: list[Row] = sorted(rows, key=lambda row: sections.index(row[0]))
-
-    def cell(self, consumer: str, section: str, provider: str) -> Exchange | None:
-        return self.cells.get((consumer, section, provider))
-
-    def grouped(self, consumer: str, outcome: Outcome) -> dict[Cause, list[Row]]:
-        """The rows that had this outcome with the consumer, by cause."""
-        groups: dict[Cause, list[Row]] = {}
-        for section, provider in self.rows:
-            cell = self.cell(consumer, section, provider)
-            if cell and cell.outcome == outcome:
-                cause = Cause(cell.refused_by, cell.text, cell.reason, cell.copy)
-                groups.setdefault(cause, []).append((section, provider))
-        return groups
-
-    @property
-    def news(self) -> list[Exchange]:
-        return [cell for cell in self.report.exchanges if cell.news]
-
-    def counts(self) -> dict[str, int]:
-        """How many exchanges there are of each word; of news; and of all failures, checks and problems included."""
-        found = Counter(word(cell).rstrip(" *") for cell in self.report.exchanges)
-        return {
-            **{name: found[name] for name in ("shared", "copied", "by copy", "refused", "skipped")},
-            "news": len(self.news),
-            "failed": len(self.report.failures),
-        }
 
 
 def word(cell: Exchange) -> str:
@@ -65,7 +28,18 @@ def word(cell: Exchange) -> str:
     return f"{name} *" if cell.news else name
 
 
-def summary(table: Table) -> str:
+def counts(report: Report) -> dict[str, int]:
+    """How many exchanges there are of each word; of news; and of all failures, checks and problems included."""
+    found = Counter(word(cell).rstrip(" *") for cell in report.exchanges)
+    return {
+        **{name: found[name] for name in ("shared", "copied", "by copy", "refused", "skipped")},
+        "news": sum(cell.news for cell in report.exchanges),
+        "failed": len(report.failures),
+    }
+
+
+def summary(report: Report) -> str:
     """The counts as a line of text. What is nowhere is left out, but for what is shared and what failed."""
-    counts = table.counts()
-    return ", ".join(f"{n} {name}" for name, n in counts.items() if n or name in ("shared", "failed"))
+    checks = f" and {len(report.checks)} checks" if report.checks else ""
+    words = ", ".join(f"{n} {name}" for name, n in counts(report).items() if n or name in ("shared", "failed"))
+    return f"{len(report.exchanges)} exchanges{checks}: {words}"

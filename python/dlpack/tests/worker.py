@@ -11,7 +11,6 @@ The parent starts a new process for what is left when one dies.
 """
 
 import dataclasses
-import functools
 import gc
 import json
 import sys
@@ -24,9 +23,8 @@ from typing import Any
 from . import libraries
 from .child import Event, serve
 from .exchange import exchange, one_line
-from .expectations import rule
-from .expression import Expression
-from .libraries import Consumer, Module
+from .expectations import Consumer
+from .libraries import Adapter
 from .memory import Memory, Skip
 from .results import Check, Exchange
 
@@ -37,7 +35,7 @@ class Task:
     version: str
     providers: list[str]  # the modules whose objects they are given
     checks: bool
-    expression: str
+    package: str  # has adapters, beside dlpack.tests.libraries; "" for none
     done: list[str]  # what was tried before: it is left out
 
 
@@ -45,16 +43,15 @@ class Worker:
     def __init__(self, task: Task, tell: Callable[[Event], None]) -> None:
         self.task = task
         self.write = tell
-        self.wanted: Expression = Expression(task.expression)
 
     def tell(self, **event: Any) -> None:
         self.write(event)
 
-    def load(self, name: str) -> Module | None:
+    def load(self, name: str) -> Adapter | None:
         if not self.begin(f"import {name}", {"import": name}):
             return None
         try:
-            return Module(name)
+            return Adapter(name, self.task.package)
         except Skip as reason:
             self.tell(absent=[name, "skipped", str(reason)])
         except BaseException as error:
@@ -75,24 +72,21 @@ class Worker:
         if own is None:
             return
         needed = self.task.providers if own.consumers else []
-        modules = [own if name == own.name else self.load(name) for name in needed]
+        adapters = [own if name == own.name else self.load(name) for name in needed]
         for consumer in own.consumers:
             self.tell(consumer=[consumer.name, consumer.readonly])
-            for module in filter(None, modules):
-                for name, make in module.providers.items():
-                    self.exchange(consumer, make, Exchange(consumer.name, name, module.section, "failed"))
+            for adapter in filter(None, adapters):
+                for name, make in adapter.providers.items():
+                    self.exchange(consumer, make, Exchange(consumer.name, name, adapter.section, "failed"))
         for name, function in own.checks.items() if self.task.checks else ():
             self.check(function, Check(own.section, name, "passed"))
 
     def exchange(self, consumer: Consumer, make: Callable[[], Memory], cell: Exchange) -> None:
-        provider = f"{cell.section}: {cell.provider}"
-        if not self.wanted(f"{cell.consumer} {provider}"):
+        what = f"{cell.consumer} takes {cell.section}: {cell.provider}"
+        if not self.begin(what, {"exchange": dataclasses.asdict(cell)}):
             return
-        if not self.begin(f"{cell.consumer} takes {provider}", {"exchange": dataclasses.asdict(cell)}):
-            return
-        find_rule = functools.partial(rule, cell.consumer, self.task.version, provider)
         try:
-            exchange(consumer, make, find_rule, cell)
+            exchange(consumer, self.task.version, make, cell)
         except Skip as reason:
             cell.outcome, cell.reason = "skipped", str(reason)
         except BaseException as error:
@@ -100,8 +94,6 @@ class Worker:
         self.tell(exchange=dataclasses.asdict(cell))
 
     def check(self, function: Callable[[], None], check: Check) -> None:
-        if not self.wanted(f"{check.library} {check.name}"):
-            return
         if not self.begin(f"{check.library}: {check.name}", {"check": dataclasses.asdict(check)}):
             return
         try:

@@ -1,4 +1,4 @@
-"""What each library provides, how it takes memory, and what else is tried of it: one module a library.
+"""The adapters: what each library provides, and how it takes memory. One module a library.
 
 A module is imported only where its library is installed. It may define
 
@@ -6,17 +6,17 @@ A module is imported only where its library is installed. It may define
     CONSUMERS   a Consumer for each way in which the library takes memory
     CHECKS      name: a function that raises where something is wrong, and Skip where it can't be tried
 
-No library belongs to `standard`, `layouts` and `datatypes`: what these provide is there everywhere. Nor to `asdlpack`,
-which has checks alone.
+No library belongs to `standard`, `layouts` and `datatypes`: what these provide is there everywhere. Another package
+may have more adapters, and add to these: run() is given its name.
 """
 
 import importlib
-from collections.abc import Callable, Sequence
+import importlib.util
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ... import _libraries
-from ..._abi import Seen, read
+from ..expectations import Consumer
 from ..memory import Memory
 
 scratch: Path = Path()  # a folder of the run, for what several processes compile
@@ -24,38 +24,27 @@ scratch: Path = Path()  # a folder of the run, for what several processes compil
 EVERYWHERE = {"standard": "standard library", "layouts": "layouts", "datatypes": "data types"}  # module: section
 
 
-class Consumer:
-    """One way in which a library takes memory. The name is that of the class or function that users know."""
-
-    name: str
-    readonly = "not known to it"  # what becomes of read-only memory: for people
-    protocol = "__dlpack__"  # what it asks for last
-    gpu = False  # whether it takes memory of a GPU too
-
-    def take(self, x: Any) -> Any:
-        """The library's own object, made of x; or the library's own error."""
-        raise NotImplementedError
-
-    def see(self, taken: Any) -> Seen:
-        """What the library says of its object; else what the object exports by itself."""
-        return read(taken)
+def find(name: str, package: str) -> list[str]:
+    """The modules for a library: of this package, and of the other one if it is named."""
+    paths = [f"{folder}.{name}" for folder in (__name__, package) if folder]
+    return [path for path in paths if importlib.util.find_spec(path)]
 
 
-class Module:
-    """A module of this package, imported."""
+def known(package: str) -> dict[str, _libraries.Library]:
+    """The libraries that have an adapter."""
+    return {library.name: library for library in _libraries.LIBRARIES if find(library.name, package)}
 
-    def __init__(self, name: str) -> None:
+
+class Adapter:
+    """What the modules for a library have, imported."""
+
+    def __init__(self, name: str, package: str) -> None:
         self.name = name
         self.section: str = EVERYWHERE.get(name, name)
-        module = importlib.import_module(f"{__name__}.{name}")
-        self.providers: dict[str, Callable[[], Memory]] = getattr(module, "PROVIDERS", {})
-        self.consumers: Sequence[Consumer] = getattr(module, "CONSUMERS", ())
-        self.checks: dict[str, Callable[[], None]] = getattr(module, "CHECKS", {})
-
-
-KNOWN = {library.name: library for library in _libraries.LIBRARIES}
-ALIASES = {
-    distribution.replace("_", "-"): library.name
-    for library in _libraries.LIBRARIES
-    for distribution in library.distributions
-}
+        self.providers: dict[str, Callable[[], Memory]] = {}
+        self.consumers: list[Consumer] = []
+        self.checks: dict[str, Callable[[], None]] = {}
+        for module in map(importlib.import_module, find(name, package)):
+            self.providers |= getattr(module, "PROVIDERS", {})
+            self.consumers += getattr(module, "CONSUMERS", ())
+            self.checks |= getattr(module, "CHECKS", {})

@@ -6,10 +6,8 @@ from typing import Any
 import cupy
 
 from ..._abi import Seen
+from ..expectations import WOULD_WRITE, Consumer, Rule
 from ..memory import Memory, Skip, references_of
-from . import Consumer
-
-from_dlpack: Any = cupy.from_dlpack
 
 if not cupy.cuda.is_available():
     raise Skip("no CUDA device")
@@ -40,16 +38,10 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 }
 
 
-class FromDLPack(Consumer):
-    name = "cupy"
-    readonly = "not known to it: it would write"
-    gpu = True
-
-    def take(self, x: Any) -> Any:
-        return from_dlpack(x)
-
-    def see(self, taken: Any) -> Seen:
-        return Seen(taken.dtype.name, taken.shape, taken.get().tobytes(), taken.data.ptr)
+def see(array: Any) -> Seen:
+    return Seen(array.dtype.name, array.shape, array.get().tobytes(), array.data.ptr)
 
 
-CONSUMERS = [FromDLPack()]
+RULES = [Rule("refused", "cupy takes what is on the GPU", lambda memory: not memory.gpu)]
+
+CONSUMERS = [Consumer("cupy", cupy.from_dlpack, see, WOULD_WRITE, gpu=True, rules=RULES)]

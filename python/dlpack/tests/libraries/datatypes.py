@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable
 
 from ..._abi import FLOAT8
+from ..expectations import PADDED
 from ..memory import Array, Memory
 
 ONES_AND_ZEROS = (0, 1, 1, 1, 0, 1)
@@ -40,8 +41,6 @@ def named(dtype: str, one: bytes) -> Memory:
     data = b"".join(one if value else bytes(len(one)) for value in ONES_AND_ZEROS)
     return Array(f"<V{len(one)}", dtype, data).memory((6,))
 
-
-PADDED = ("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn", "int4", "uint4", "int2", "uint2")  # a byte an item
 
 PROVIDERS: dict[str, Callable[[], Memory]] = {dtype: functools.partial(native, dtype) for dtype in FORMATS}
 PROVIDERS["bfloat16"] = functools.partial(named, "bfloat16", struct.pack("=H", 0x3F80))

@@ -10,15 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._abi import FLOAT8, Seen, read
-from ..checks import gives, withholds
+from ..._abi import Seen, read
+from ..._to import TAKERS
+from ..expectations import Consumer, Rule, layout, unaligned
 from ..memory import Memory, Skip
-from . import Consumer
-from .datatypes import FORMATS
 
 jax.config.update("jax_enable_x64", True)  # without it, jax makes 32-bit copies of 64-bit types
 jax.config.update("jax_default_device", jax.devices("cpu")[0])  # else what is made here is on the GPU, if there is one
-from_dlpack: Any = jax.dlpack.from_dlpack
 
 
 def known(array: Any) -> Memory:
@@ -49,41 +47,17 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 }
 
 
-class FromDLPack(Consumer):
-    name = "jax"
-    readonly = "never written"
-    gpu = True
-
-    def take(self, x: Any) -> Any:
-        return from_dlpack(x)
-
-    def see(self, taken: Any) -> Seen:
-        address = taken.unsafe_buffer_pointer()
-        if taken.platform() == "gpu":
-            return Seen(taken.dtype.name, taken.shape, np.asarray(taken).tobytes(), address)
-        # numpy.asarray is of no use: jax keeps its result, which is a copy where the array is transposed.
-        return read(taken)._replace(address=address)
+def see(array: Any) -> Seen:
+    address = array.unsafe_buffer_pointer()
+    if array.platform() == "gpu":
+        return Seen(array.dtype.name, array.shape, np.asarray(array).tobytes(), address)
+    # numpy.asarray is of no use: jax keeps its result, which is a copy where the array is transposed.
+    return read(array)._replace(address=address)
 
 
-CONSUMERS = [FromDLPack()]
+RULES = [
+    layout("jax"),
+    Rule("copied", "jax copies what is not at a multiple of 64 bytes", unaligned(TAKERS["jax"].align)),
+]
 
-
-def gives_every_data_type() -> None:
-    names = [*FORMATS, "bfloat16", *(f"float8_{kind}" for kind in FLOAT8)]
-    gives(*(known(matrix().astype(name)) for name in names))
-
-
-def gives_arrays_of_every_rank() -> None:
-    gives(known(jnp.array(3.0)), known(jnp.zeros((3, 0))), known(jnp.ones((1, 2, 1, 3, 2))))
-
-
-def withholds_what_dlpack_cannot_say() -> None:
-    withholds({"packed int4": lambda: jnp.zeros(4, jnp.int4)})
-    withholds({"a random key": lambda: jax.random.key(0)}, TypeError)
-
-
-CHECKS = {
-    "gives every data type": gives_every_data_type,
-    "gives arrays of every rank": gives_arrays_of_every_rank,
-    "withholds what DLPack can't say": withholds_what_dlpack_cannot_say,
-}
+CONSUMERS = [Consumer("jax", jax.dlpack.from_dlpack, see, "never written", gpu=True, rules=RULES)]

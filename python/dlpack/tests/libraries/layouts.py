@@ -20,14 +20,13 @@ def off_alignment() -> Memory:
 
 def big_endian() -> Memory:
     memory = Array(">f4", "float32", struct.pack(">12f", *range(12))).memory((3, 4))
-    memory.values = FLOATS
-    memory.copy = None
+    memory.values, memory.converted = FLOATS, "the bytes have to be swapped"
     return memory
 
 
 def misaligned() -> Memory:
     memory = Array("<f4", "float32", FLOATS, offset=1).memory((12,))
-    memory.copy = None
+    memory.converted = "DLPack needs items at multiples of their size"
     return memory
 
 

@@ -6,14 +6,9 @@ from typing import Any
 
 import mlx.core as mx
 
-import dlpack
-
-from ..checks import gives, withholds
+from ..._to import NARROWER, TAKERS
+from ..expectations import NO_PADDED, Consumer, Rule, dtype, layout
 from ..memory import Memory, of_buffer
-from . import Consumer
-from .datatypes import FORMATS
-
-from_dlpack = mx.from_dlpack
 
 
 def known(array: Any) -> Memory:
@@ -35,42 +30,12 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 }
 
 
-class FromDLPack(Consumer):
-    name = "mlx"
-    readonly = "copied"
+SMALLER = {name: NARROWER[name] for name in TAKERS["mlx"].narrows(mx)}
+RULES = [
+    layout("mlx"),
+    Rule("refused", "mlx has no such type", dtype("float8*")),
+    NO_PADDED,
+    Rule("copied", "mlx copies memory of the CPU", lambda memory: memory.size > 0, becomes=SMALLER),
+]
 
-    def take(self, x: Any) -> Any:
-        return from_dlpack(x)
-
-
-CONSUMERS = [FromDLPack()]
-
-
-def gives_every_data_type() -> None:
-    names = [name for name in FORMATS if name not in ("bool", "float64", "complex128")]
-    gives(*(known(matrix().astype(dtype)) for dtype in (mx.bool_, *(getattr(mx, name) for name in names))))
-
-
-def gives_arrays_of_every_rank() -> None:
-    gives(known(mx.array(3.0)), known(mx.ones((1, 2, 1, 3, 2))))
-
-
-def refuses_to_share_memory_of_the_cpu() -> None:
-    try:
-        from_dlpack(dlpack.asdlpack(bytearray(8)), copy=False)
-    except ValueError as error:
-        assert "without a copy" in str(error), error
-    else:
-        raise AssertionError("from_dlpack(x, copy=False) shared it")
-
-
-def withholds_what_is_no_array() -> None:
-    withholds({"a dtype": lambda: mx.float32}, TypeError)
-
-
-CHECKS = {
-    "gives every data type": gives_every_data_type,
-    "gives arrays of every rank": gives_arrays_of_every_rank,
-    "refuses to share memory of the CPU": refuses_to_share_memory_of_the_cpu,
-    "withholds what is no array": withholds_what_is_no_array,
-}
+CONSUMERS = [Consumer("mlx", mx.from_dlpack, readonly="copied", rules=RULES)]

@@ -5,15 +5,9 @@ from typing import Any
 
 import paddle
 
-import dlpack
-
 from ..._abi import Seen, read
-from ..checks import gives, withholds
+from ..expectations import WOULD_WRITE, Consumer, Rule, dtype
 from ..memory import Memory
-from . import Consumer
-from .datatypes import FORMATS
-
-from_dlpack: Any = paddle.from_dlpack
 
 
 def dtype_of(tensor: Any) -> str:
@@ -37,48 +31,14 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 }
 
 
-class FromDLPack(Consumer):
-    name = "paddle"
-    readonly = "not known to it: it would write"
-
-    def take(self, x: Any) -> Any:
-        return from_dlpack(x)
-
-    def see(self, taken: Any) -> Seen:
-        return read(taken)._replace(dtype=dtype_of(taken), address=taken.data_ptr())
+def see(tensor: Any) -> Seen:
+    return read(tensor)._replace(dtype=dtype_of(tensor), address=tensor.data_ptr())
 
 
-CONSUMERS = [FromDLPack()]
+RULES = [
+    Rule("shared", "paddle calls uint16 bfloat16", dtype("uint16"), becomes={"uint16": "bfloat16"}),
+    Rule("shared", "", dtype("float8_e4m3fn", "float8_e5m2")),
+    Rule("refused", "paddle has no such type", dtype("float8*")),
+]
 
-
-def gives_every_data_type() -> None:
-    names = [name for name in FORMATS if name not in ("uint16", "uint32", "uint64")]
-    gives(*(known(matrix(name)) for name in (*names, "bfloat16")))
-
-
-def gives_tensors_of_every_rank() -> None:
-    gives(known(paddle.to_tensor(3.0)), known(paddle.zeros([3, 0])), known(paddle.ones([1, 2, 1, 3, 2])))
-
-
-def withholds_a_parameter() -> None:
-    withholds({"a parameter": lambda: paddle.create_parameter([2], "float32")})
-
-
-def writes_into_a_bytearray() -> None:
-    source = bytearray(8)
-    from_dlpack(dlpack.asdlpack(source))[3] = 7
-    assert source == bytes([0, 0, 0, 7, 0, 0, 0, 0]), source
-
-
-def computes_with_a_reversed_array() -> None:
-    taken = from_dlpack(dlpack.asdlpack(memoryview(bytes(range(6)))[::-1]))
-    assert (taken + 1).tolist() == [6, 5, 4, 3, 2, 1], taken
-
-
-CHECKS = {
-    "gives every data type": gives_every_data_type,
-    "gives tensors of every rank": gives_tensors_of_every_rank,
-    "withholds a parameter, which needs its gradient": withholds_a_parameter,
-    "writes into a bytearray": writes_into_a_bytearray,
-    "computes with a reversed array, though it can't make a numpy array of it": computes_with_a_reversed_array,
-}
+CONSUMERS = [Consumer("paddle", paddle.from_dlpack, see, WOULD_WRITE, rules=RULES)]

@@ -6,9 +6,8 @@ from typing import Any
 import polars as pl
 
 from ..._abi import Seen
-from ..checks import withholds
+from ..expectations import Consumer, Rule, arrow_rules
 from ..memory import Memory, Skip
-from . import Consumer
 
 NUMBERS = (1, 2, 3)
 
@@ -27,8 +26,8 @@ def series() -> Any:
 
 
 def booleans() -> Memory:
-    """Eight items share a byte."""
-    return Memory(pl.Series([True, False, True]), "bool", (3,), bytes([1, 0, 1]), 0, readonly=True, copy=None)
+    series = pl.Series([True, False, True])
+    return Memory(series, "bool", (3,), bytes([1, 0, 1]), 0, readonly=True, converted="DLPack needs a byte an item")
 
 
 def to_numpy() -> Memory:
@@ -50,36 +49,21 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 }
 
 
-class Series(Consumer):
-    name = "polars"
-    readonly = "never written"
-    protocol = "__arrow_c_array__"
-
-    def take(self, x: Any) -> Any:
-        try:
-            return pl.Series(x)
-        except pl.exceptions.PanicException as panic:  # it is no Exception
-            raise RuntimeError(str(panic)) from None
-
-    def see(self, taken: Any) -> Seen:
-        seen: Seen = arrow().seen(taken.to_arrow())
-        return seen._replace(readonly=None)
+def take(x: Any) -> Any:
+    try:
+        return pl.Series(x)
+    except pl.exceptions.PanicException as panic:  # it is no Exception
+        raise RuntimeError(str(panic)) from None
 
 
-CONSUMERS = [Series()]
+def see(series: Any) -> Seen:
+    seen: Seen = arrow().seen(series.to_arrow())
+    return seen._replace(readonly=None)
 
 
-def withholds_what_is_no_plain_memory() -> None:
-    withholds(
-        {
-            "booleans": lambda: pl.Series([True]),
-            "nulls": lambda: pl.Series([1, None]),
-            "text": lambda: pl.Series(["text"]),
-            "lists": lambda: pl.Series([[1, 2], [3]]),
-            "two chunks": lambda: series().append(series()),
-            "two columns": lambda: pl.DataFrame({"a": NUMBERS, "b": NUMBERS}),
-        }
-    )
+RULES = [
+    *arrow_rules(),
+    Rule("refused", "polars panics at lists without items", lambda m: m.size == 0 and len(m.shape) > 1),
+]
 
-
-CHECKS = {"withholds what is no plain memory": withholds_what_is_no_plain_memory}
+CONSUMERS = [Consumer("polars", take, see, "never written", "__arrow_c_array__", rules=RULES)]

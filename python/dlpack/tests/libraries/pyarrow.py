@@ -1,7 +1,6 @@
 """The from_dlpack of pyarrow's Array and Tensor, pyarrow.array, and what else of pyarrow has memory."""
 
 import struct
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,14 +8,12 @@ import pyarrow as pa
 
 import dlpack
 
-from ..._abi import Seen, gather, look, read_managed
-from ..checks import gives, withholds
+from ..._abi import Seen, gather
+from ..expectations import NO_PADDED, Consumer, Rule, arrow_rules, dtype, layout, not_row_major
 from ..memory import Memory, Skip, buffer_address
-from . import Consumer
 
 NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}  # the others' are DLPack's
-from_dlpack: Any = getattr(pa.Array, "from_dlpack", None)  # since pyarrow 26, as Tensor's
-tensor_from_dlpack: Any = getattr(pa.Tensor, "from_dlpack", None)
+STAYS = "stays read-only"
 
 
 def seen(array: Any) -> Seen:
@@ -48,10 +45,10 @@ def seen_tensor(tensor: Any) -> Seen:
 
 def tensor() -> Memory:
     """A tensor that pyarrow has read from a message: the memory is its own."""
-    if tensor_from_dlpack is None:
+    if not hasattr(pa.Tensor, "from_dlpack"):
         raise Skip("pyarrow before 26 exports no address of a read-only tensor")
     written, floats = pa.BufferOutputStream(), bytearray(struct.pack("6f", *range(6)))
-    pa.ipc.write_tensor(tensor_from_dlpack(dlpack.asdlpack(memoryview(floats).cast("f", (2, 3)))), written)
+    pa.ipc.write_tensor(pa.Tensor.from_dlpack(dlpack.asdlpack(memoryview(floats).cast("f", (2, 3)))), written)
     tensor = pa.ipc.read_tensor(pa.BufferReader(written.getvalue()))
     said = seen_tensor(tensor)
     return Memory(tensor, said.dtype, said.shape, said.values, said.address, readonly=not tensor.is_mutable)
@@ -78,13 +75,13 @@ def only_column(table: Any) -> Memory:
 
 
 def two_chunks() -> Memory:
-    return Memory(chunked([[1], [2]]), "float64", (2,), struct.pack("2d", 1, 2), 0, readonly=True, copy=None)
+    array, values = chunked([[1], [2]]), struct.pack("2d", 1, 2)
+    return Memory(array, "float64", (2,), values, 0, readonly=True, converted="the chunks have to be joined")
 
 
 def booleans() -> Memory:
-    """Eight items share a byte."""
-    array = pa.array([True, False, True])
-    return Memory(array, "bool", (3,), bytes([1, 0, 1]), array.buffers()[1].address, readonly=True, copy=None)
+    array, values = pa.array([True, False, True]), bytes([1, 0, 1])
+    return Memory(array, "bool", (3,), values, 0, readonly=True, converted="DLPack needs a byte an item")
 
 
 def lists() -> Any:
@@ -120,94 +117,24 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 }
 
 
-class ArrayFromDLPack(Consumer):
-    name = "pyarrow.Array"
-    readonly = "stays read-only"
-
-    def take(self, x: Any) -> Any:
-        return from_dlpack(x)
-
-    def see(self, taken: Any) -> Seen:
-        return seen(taken)
+def see_array(array: Any) -> Seen:
+    return seen(array)._replace(readonly=None)
 
 
-class TensorFromDLPack(Consumer):
-    name = "pyarrow.Tensor"
-    readonly = "stays read-only"
+NUMBERS = Rule("refused", "pyarrow takes int, uint and float", dtype("bool", "complex*", "bfloat16", "float8*"))
+VECTORS = [
+    NO_PADDED,
+    NUMBERS,
+    Rule("refused", "an Array has one dimension", lambda memory: len(memory.shape) != 1),
+    Rule("refused", "an Array has no gaps", not_row_major),
+]
 
-    def take(self, x: Any) -> Any:
-        return tensor_from_dlpack(x)
+TENSORS = [NUMBERS, layout("pyarrow.Tensor")]
+ARROW = [*arrow_rules()]
 
-    def see(self, taken: Any) -> Seen:
-        return seen_tensor(taken)
-
-
-class Array(ArrayFromDLPack):
-    name = "pyarrow.array"
-    readonly = "never written"
-    protocol = "__arrow_c_array__"
-
-    def take(self, x: Any) -> Any:
-        return pa.array(x)
-
-    def see(self, taken: Any) -> Seen:
-        return seen(taken)._replace(readonly=None)
-
-
-CONSUMERS: list[Consumer] = [*([ArrayFromDLPack(), TensorFromDLPack()] if from_dlpack else []), Array()]
-
-
-def gives_every_data_type() -> None:
-    integers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-    gives(*(known(pa.array(range(8)).cast(name)) for name in (*integers, "halffloat", "float", "double")))
-
-
-def withholds_what_is_no_plain_memory() -> None:
-    withholds(
-        {
-            "booleans": lambda: pa.array([True]),
-            "nulls": lambda: pa.array([1, None]),
-            "text": lambda: pa.array(["text"]),
-            "lists": lambda: pa.array([[1, 2], [3]]),
-            "dates": lambda: pa.array([1], pa.date32()),
-            "a dictionary": lambda: pa.array([1, 1]).dictionary_encode(),
-            "two chunks": lambda: chunked([[1], [2]]),
-            "a column with nulls": lambda: chunked([[1, None]]),
-            "two columns": lambda: pa.table({"a": [1], "b": [1]}),
-        }
-    )
-
-
-def says_why_it_withholds_nulls() -> None:
-    try:
-        dlpack.asdlpack(pa.array([1, None])).__dlpack__(max_version=(1, 3))
-    except BufferError as error:
-        assert "Can only use DLPack on arrays with no nulls" in str(error), error
-    else:
-        raise AssertionError("exported")
-
-
-def serves_a_legacy_consumer() -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        capsule = dlpack.asdlpack(pa.array([1, 2, 3])).__dlpack__()
-    expected = [DeprecationWarning] if from_dlpack else []
-    assert [warning.category for warning in caught] == expected, caught
-    assert read_managed(look(capsule)).values == struct.pack("3q", 1, 2, 3)
-
-
-def shares_device_arrays() -> None:
-    column = pa.record_batch({"a": [1.5, 2.5]})
-    x = dlpack.asdlpack(column)
-    assert ("device" in x.protocol) == hasattr(column, "__arrow_c_device_array__"), x
-    address = column.column(0).buffers()[1].address
-    assert x.pointer == address == pa.array(x).buffers()[1].address
-
-
-CHECKS = {
-    "shares device arrays": shares_device_arrays,
-    "gives every data type": gives_every_data_type,
-    "withholds what is no plain memory": withholds_what_is_no_plain_memory,
-    "says why it withholds nulls": says_why_it_withholds_nulls,
-    "serves a legacy consumer": serves_a_legacy_consumer,
-}
+CONSUMERS = [Consumer("pyarrow.array", pa.array, see_array, "never written", "__arrow_c_array__", rules=ARROW)]
+if hasattr(pa.Array, "from_dlpack"):  # since pyarrow 26
+    CONSUMERS[:0] = [
+        Consumer("pyarrow.Array", pa.Array.from_dlpack, seen, STAYS, rules=VECTORS),
+        Consumer("pyarrow.Tensor", pa.Tensor.from_dlpack, seen_tensor, STAYS, rules=TENSORS),
+    ]

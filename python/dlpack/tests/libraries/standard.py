@@ -6,22 +6,17 @@ import ctypes
 import functools
 import math
 import mmap
-import os
-import shutil
 import struct
-import subprocess
-import sys
 import tempfile
 from multiprocessing import shared_memory
-from pathlib import Path
 from typing import Any
 
 import dlpack
 
-from ..._abi import Seen, capsule_name, capsule_new, compact, consume, gather, read_managed
-from ...structs import DLManagedTensor
-from ..memory import Memory, Skip, buffer_address, of_buffer, references_of
-from . import Consumer
+from ..._abi import DELETER, Seen, capsule_name, capsule_new, compact, consume, gather, read_managed
+from ...structs import DLDataType, DLDevice, DLManagedTensor, DLTensor
+from ..expectations import PADDED, Consumer, Rule, dtype
+from ..memory import Array, Memory, Skip, buffer_address, of_buffer, references_of
 from .datatypes import FORMATS
 
 
@@ -75,74 +70,38 @@ def a_field_of_a_structure() -> Memory:
     return of_buffer(point.weights, "int32")
 
 
-SOURCE = """
-#include <stdint.h>
-#include <stdlib.h>
-
-typedef struct { int32_t device_type, device_id; } DLDevice;
-typedef struct { uint8_t code, bits; uint16_t lanes; } DLDataType;
-typedef struct {
-    void *data; DLDevice device; int32_t ndim; DLDataType dtype;
-    int64_t *shape, *strides; uint64_t byte_offset;
-} DLTensor;
-typedef struct DLManagedTensor {
-    DLTensor dl_tensor; void *manager_ctx; void (*deleter)(struct DLManagedTensor *);
-} DLManagedTensor;
-
-static struct { DLManagedTensor tensor; int64_t shape[2], strides[2]; _Alignas(64) float room[16], data[6]; } *block;
-int alive = 0;
-
-static void deleter(DLManagedTensor *tensor) { free(tensor->manager_ctx); alive--; }
-
-DLManagedTensor *make(void) {
-    if (!(block = aligned_alloc(64, (sizeof *block + 63) / 64 * 64))) return NULL;
-    for (int i = 0; i < 6; i++) block->data[i] = i;
-    block->shape[0] = 2; block->shape[1] = 3; block->strides[0] = 3; block->strides[1] = 1;
-    block->tensor = (DLManagedTensor){
-        {block->room, {1, 0}, 2, {2, 32, 1}, block->shape, block->strides, sizeof block->room}, block,
-        deleter};
-    alive++;
-    return &block->tensor;
-}
-"""
+def structures() -> Memory:
+    memory = of_buffer((Point * 3)(), "structure")
+    memory.withheld = "DLPack has no structured types"
+    return memory
 
 
-@functools.cache
-def c_library() -> Any:
-    """SOURCE, compiled."""
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        raise Skip("no C compiler on PATH")
-    with tempfile.TemporaryDirectory() as folder:
-        source, library = Path(folder, "make.c"), Path(folder, "make.so")
-        source.write_text(SOURCE)
-        command = [compiler, "-shared", "-fPIC", "-o", str(library), str(source)]
-        result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode != 0:
-            raise RuntimeError(f"{compiler}: {result.stderr.strip()}")
-        loaded = ctypes.CDLL(str(library))
-    loaded.make.restype = ctypes.POINTER(DLManagedTensor)
-    return loaded
+alive: dict[int, Any] = {}  # what a structure needs, by its address
+forget = DELETER(alive.pop)
 
 
 def a_pointer() -> Memory:
-    """What a C function gives. The pointer is NULL once the structure was taken over."""
-    library = c_library()
-    managed = library.make()
-    alive = ctypes.c_int.in_dll(library, "alive")
-    tensor = managed.contents.dl_tensor
-    address = tensor.data + tensor.byte_offset
-    values = ctypes.string_at(address, 24)
-    return Memory(managed, "float32", (2, 3), values, address, references=lambda: alive.value - bool(managed))
+    """What a C function returns. The pointer is NULL once the structure was taken over."""
+    values = struct.pack("6f", *range(6))
+    floats, extents = Array("<f4", "float32", values, offset=64), (ctypes.c_int64 * 4)(2, 3, 3, 1)
+    strides = ctypes.cast(ctypes.byref(extents, 16), ctypes.POINTER(ctypes.c_int64))
+    tensor = DLTensor(floats.address - 64, DLDevice(1, 0), 2, DLDataType(2, 32, 1), extents, strides, 64)
+    pointer = ctypes.pointer(DLManagedTensor(tensor, None, forget))
+    address = ctypes.addressof(pointer.contents)
+    alive[address] = pointer.contents, floats, extents
+
+    def references() -> int:
+        return (address in alive) - bool(pointer)
+
+    return Memory(pointer, "float32", (2, 3), values, floats.address, references=references)
 
 
 def a_capsule() -> Memory:
     memory = a_pointer()
-    alive = ctypes.c_int.in_dll(c_library(), "alive")
-    capsule = capsule_new(ctypes.addressof(memory.obj.contents), b"dltensor", None)
-    memory.obj = capsule
+    address = ctypes.addressof(memory.obj.contents)
+    capsule = memory.obj = capsule_new(address, b"dltensor", None)
     memory.readonly = True  # a legacy structure can't say that its memory may be written
-    memory.references = lambda: alive.value - (capsule_name(capsule) == b"dltensor")
+    memory.references = lambda: (address in alive) - (capsule_name(capsule) == b"dltensor")
     return memory
 
 
@@ -183,9 +142,9 @@ PROVIDERS = {
     "mmap of a read-only file": an_mmap_of_a_file,
     "ctypes array": lambda: of_buffer((ctypes.c_int32 * 3 * 2).from_buffer_copy(bytes(range(24))), "int32"),
     "ctypes array in a structure": a_field_of_a_structure,
-    "ctypes array of structures": lambda: of_buffer((Point * 3)(), "structure"),
+    "ctypes array of structures": structures,
     "SharedMemory": shared_between_processes,
-    "DLManagedTensor* of a C function": a_pointer,
+    "DLManagedTensor*": a_pointer,
     "DLManagedTensor* in a capsule": a_capsule,
     "frombuffer, bfloat16": lambda: raw("bfloat16", struct.pack("6H", *[0, 0x3F80] * 3), (2, 3)),
     "frombuffer, float8_e5m2": lambda: raw("float8_e5m2", b"\0\x3c" * 3, (6,)),
@@ -204,56 +163,22 @@ class Consumed:
         self.managed.deleter(ctypes.addressof(self.managed))
 
 
-class Versioned(Consumer):
-    name = "C, versioned"
-    readonly = "flagged"
-
-    def take(self, x: Any) -> Consumed:
-        return Consumed(x.__dlpack__(max_version=(1, 3)))
-
-    def see(self, taken: Consumed) -> Seen:
-        return read_managed(taken.managed)
-
-
-class Legacy(Versioned):
-    name = "C, legacy"
-    readonly = "not known to it"
-
-    def take(self, x: Any) -> Consumed:
-        return Consumed(x.__dlpack__())
-
-
-class AsMemoryview(Consumer):
-    name = "memoryview"
-    readonly = "stays read-only"
-    protocol = "buffer"
-
-    def take(self, x: Any) -> memoryview:
-        return memoryview(x)
-
-    def see(self, taken: memoryview) -> Seen:
-        return Seen(DTYPES[taken.format], taken.shape or (), taken.tobytes(), buffer_address(taken), taken.readonly)
+def see_memoryview(view: memoryview) -> Seen:
+    return Seen(DTYPES[view.format], view.shape or (), view.tobytes(), buffer_address(view), view.readonly)
 
 
 DTYPES = {f"Z{parts[0]}" if len(parts) > 1 else parts: dtype for dtype, parts in FORMATS.items()}
 DTYPES |= {"l": DTYPES["q"], "L": DTYPES["Q"]}
 
-CONSUMERS: list[Consumer] = [Versioned(), Legacy(), AsMemoryview()]
+VERSIONED = Consumer(
+    "C, versioned",
+    lambda x: Consumed(x.__dlpack__(max_version=(1, 3))),
+    lambda taken: read_managed(taken.managed),
+    "flagged",
+    rules=[Rule("shared", "", dtype(*PADDED))],
+)
+LEGACY = Consumer("C, legacy", lambda x: Consumed(x.__dlpack__()), lambda taken: read_managed(taken.managed))
+NO_FORMAT = Rule("refused", "the buffer protocol has no such type", dtype("bfloat16", "float8*"))
+AS_MEMORYVIEW = Consumer("memoryview", memoryview, see_memoryview, "stays read-only", "buffer", rules=[NO_FORMAT])
 
-
-def shared_memory_is_seen_from_a_second_process() -> None:
-    memory = new_shared_memory()
-    try:
-        taken = Consumed(dlpack.asdlpack(memory.buf).__dlpack__())
-        code = "from multiprocessing import resource_tracker, shared_memory; import sys\n"
-        code += "resource_tracker.register = lambda *arguments: None\n"  # its maker alone unlinks it
-        code += "m = shared_memory.SharedMemory(sys.argv[1]); m.buf[3] = 42; m.close()"
-        subprocess.run([sys.executable, "-c", code, memory.name], check=True)
-        assert read_managed(taken.managed).values[3] == 42
-        del taken
-    finally:
-        memory.close()
-        memory.unlink()
-
-
-CHECKS = {"shared memory is seen from a second process": shared_memory_is_seen_from_a_second_process}
+CONSUMERS = [VERSIONED, LEGACY, AS_MEMORYVIEW]

@@ -6,11 +6,11 @@ from typing import Any
 import mxnet
 
 import dlpack
+from dlpack._abi import Seen, look, read_managed
+from dlpack.tests.expectations import WOULD_WRITE, Consumer, Rule, dtype, not_row_major
+from dlpack.tests.memory import Memory, Skip
 
-from ..._abi import Seen, look, read_managed
-from ..checks import gives, withholds
-from ..memory import Memory, Skip
-from . import Consumer
+from .checks import gives, withholds
 
 from_dlpack = mxnet.nd.from_dlpack
 DTYPES = ("int8", "int32", "int64", "uint8", "float16", "float32", "float64")
@@ -33,7 +33,9 @@ def matrix() -> Any:
 
 def array() -> Memory:
     array = matrix()
-    return known(array, array)
+    memory = known(array, array)
+    memory.withheld = "an NDArray speaks no protocol: its capsules do"
+    return memory
 
 
 def for_reading() -> Memory:
@@ -69,18 +71,18 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 }
 
 
-class FromDLPack(Consumer):
-    name = "mxnet"
-    readonly = "not known to it: it would write"
-
-    def take(self, x: Any) -> Any:
-        return from_dlpack(x.__dlpack__())
-
-    def see(self, taken: Any) -> Seen:
-        return seen(taken)._replace(readonly=None)
+def see(array: Any) -> Seen:
+    return seen(array)._replace(readonly=None)
 
 
-CONSUMERS = [FromDLPack()]
+RULES = [
+    Rule("refused", "mxnet's arrays are compact and row-major", not_row_major),
+    Rule("refused", "mxnet takes no matrix without items", lambda m: m.size == 0 and len(m.shape) > 1),
+    Rule("refused", "mxnet has no such type", dtype("bool", "int16", "uint16", "uint32", "uint64")),
+    Rule("refused", "mxnet has no such type", dtype("complex*", "float8*")),
+]
+
+CONSUMERS = [Consumer("mxnet", lambda x: from_dlpack(x.__dlpack__()), see, WOULD_WRITE, rules=RULES)]
 
 
 def gives_every_data_type() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 import dlpack
-
-from ..memory import Memory, Skip, references_of
+from dlpack.tests.memory import Memory, Skip, references_of
 
 
 def has_cuda() -> bool:

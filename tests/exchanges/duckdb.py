@@ -6,9 +6,9 @@ from typing import Any
 import duckdb
 
 import dlpack
+from dlpack._abi import Seen, look, read_managed
 
-from ..._abi import Seen, look, read_managed
-from ..checks import withholds
+from .checks import withholds
 
 
 def given(query: str, copy: bool | None = False) -> Seen:

@@ -6,9 +6,9 @@ import cv2
 import numpy as np
 
 import dlpack
+from dlpack.tests.libraries.numpy import aligned, known
 
-from ..checks import withholds
-from .numpy import aligned, known
+from .checks import withholds
 
 
 def picture() -> Any:

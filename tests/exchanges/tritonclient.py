@@ -12,10 +12,10 @@ from tritonclient.utils import shared_memory
 from tritonclient.utils._shared_memory_tensor import SharedMemoryTensor
 
 import dlpack
+from dlpack.tests.libraries.numpy import known
+from dlpack.tests.memory import Memory, Skip
 
-from ..checks import gives
-from ..memory import Memory, Skip
-from .numpy import known
+from .checks import gives
 
 SIZE = 64
 DTYPES = {"INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64"}

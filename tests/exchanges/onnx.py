@@ -5,8 +5,9 @@ from typing import Any
 
 import onnx
 
-from ..checks import withholds
-from ..memory import of_buffer
+from dlpack.tests.memory import of_buffer
+
+from .checks import withholds
 
 NUMBERS = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 import tvm
 
-from ..checks import gives
-from ..memory import Memory
-from . import Consumer
-from .datatypes import FORMATS
-from .tvm_ffi import known
+from dlpack.tests.expectations import Consumer, Rule, not_row_major, unaligned
+from dlpack.tests.libraries.datatypes import FORMATS
+from dlpack.tests.libraries.tvm_ffi import known
+from dlpack.tests.memory import Memory
 
-from_dlpack: Any = tvm.runtime.from_dlpack
+from .checks import gives
 
 
 def matrix(dtype: str = "float32") -> Any:
@@ -22,14 +21,12 @@ def matrix(dtype: str = "float32") -> Any:
 PROVIDERS: dict[str, Callable[[], Memory]] = {"Tensor": lambda: known(matrix())}
 
 
-class FromDLPack(Consumer):
-    name = "tvm"
+RULES = [
+    Rule("refused", "tvm's tensors are compact and row-major", not_row_major),
+    Rule("refused", "tvm needs data at a multiple of 64 bytes", unaligned(64)),
+]
 
-    def take(self, x: Any) -> Any:
-        return from_dlpack(x)
-
-
-CONSUMERS = [FromDLPack()]
+CONSUMERS = [Consumer("tvm", tvm.runtime.from_dlpack, rules=RULES)]
 
 
 def gives_every_data_type() -> None:

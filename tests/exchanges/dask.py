@@ -3,8 +3,9 @@
 import dask.array
 import numpy as np
 
-from ..checks import withholds
-from .numpy import known
+from dlpack.tests.libraries.numpy import known
+
+from .checks import withholds
 
 PROVIDERS = {"block, computed": lambda: known(dask.array.arange(12.0, chunks=4).blocks[1].compute())}
 

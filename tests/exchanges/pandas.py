@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 
 import dlpack
+from dlpack.tests.libraries.numpy import known
+from dlpack.tests.memory import Memory, Skip
 
-from ..checks import withholds
-from ..memory import Memory, Skip
-from .numpy import known
+from .checks import withholds
 
 
 def series() -> Any:
@@ -24,7 +24,7 @@ def by_itself() -> Memory:
 
 def arrow() -> Any:
     try:
-        from . import pyarrow
+        from dlpack.tests.libraries import pyarrow
     except ImportError:
         raise Skip("pyarrow is not installed") from None
     return pyarrow

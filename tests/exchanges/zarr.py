@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import zarr
 
-from ..checks import withholds
-from .numpy import known
+from dlpack.tests.libraries.numpy import known
+
+from .checks import withholds
 
 
 def chunked() -> Any:

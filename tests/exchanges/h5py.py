@@ -8,10 +8,10 @@ import h5py
 import numpy as np
 
 import dlpack
+from dlpack.tests.libraries.numpy import known
+from dlpack.tests.memory import Memory
 
-from ..checks import withholds
-from ..memory import Memory
-from .numpy import known
+from .checks import withholds
 
 MATRIX = np.arange(12, dtype="f4").reshape(3, 4)
 

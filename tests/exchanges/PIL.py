@@ -6,10 +6,10 @@ from typing import Any
 import PIL.Image
 
 import dlpack
+from dlpack._abi import look, read_managed
+from dlpack.tests.memory import Memory, buffer_address, references_of
 
-from ..._abi import look, read_managed
-from ..checks import gives
-from ..memory import Memory, buffer_address, references_of
+from .checks import gives
 
 MODES = {"L": "uint8", "I": "int32", "F": "float32", "I;16": "uint16", "RGB": "uint8", "CMYK": "uint8"}
 

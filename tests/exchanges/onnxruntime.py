@@ -9,11 +9,11 @@ import onnxruntime
 from onnxruntime import OrtValue
 
 import dlpack
+from dlpack._abi import Seen, read
+from dlpack.tests.expectations import Consumer, Rule, dtype, not_row_major
+from dlpack.tests.memory import Memory, Skip
 
-from ..._abi import Seen, read
-from ..checks import gives, withholds
-from ..memory import Memory, Skip
-from . import Consumer
+from .checks import gives, withholds
 
 from_dlpack: Any = OrtValue.from_dlpack
 
@@ -38,17 +38,18 @@ def matrix(dtype: str = "float32") -> Memory:
 PROVIDERS: dict[str, Callable[[], Memory]] = {"OrtValue": matrix}
 
 
-class FromDLPack(Consumer):
-    name = "onnxruntime"
-
-    def take(self, x: Any) -> Any:
-        return from_dlpack(x)
-
-    def see(self, taken: Any) -> Seen:
-        return read(taken)._replace(address=taken.data_ptr())
+def see(value: Any) -> Seen:
+    return read(value)._replace(address=value.data_ptr())
 
 
-CONSUMERS = [FromDLPack()]
+RULES = [
+    Rule("refused", "onnxruntime's tensors are compact and row-major", not_row_major),
+    Rule("refused", "onnxruntime takes no such type", dtype("complex*")),
+    Rule("refused", "onnxruntime takes no such type", dtype("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")),
+    Rule("refused", "an older onnxruntime takes no such type", dtype("bool", "float8*"), before=(1, 32)),
+]
+
+CONSUMERS = [Consumer("onnxruntime", from_dlpack, see, rules=RULES)]
 
 
 def gives_every_data_type() -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import importlib
 import os
@@ -15,11 +16,11 @@ from typing import Any
 import mpi4py
 
 import dlpack
-
-from ..._abi import Seen, look, read_managed
-from ..exchange import numbers
-from ..memory import Memory, Skip, of_buffer, references_of
-from . import Consumer, datatypes
+from dlpack._abi import Seen, look, read_managed
+from dlpack.tests.exchange import numbers
+from dlpack.tests.expectations import PADDED, Consumer, Rule, dtype
+from dlpack.tests.libraries import datatypes
+from dlpack.tests.memory import Memory, Skip, of_buffer, references_of
 
 mpi4py.rc.initialize = False  # the import alone would start MPI
 try:
@@ -61,21 +62,26 @@ class Delegate:
         return self.x.__dlpack_device__()
 
 
-class Buffer(Consumer):
-    name = "mpi4py"
-    readonly = "stays read-only"
-
-    def take(self, x: Any) -> Any:
-        return MPI.buffer(Delegate(x))  # of x itself it takes the buffer
-
-    def see(self, taken: Any) -> Seen:
-        """A buffer is bytes; what they stand for is in the capsule that it keeps."""
-        seen = read_managed(look(taken.obj))
-        assert taken.nbytes == len(seen.values), f"{taken.nbytes} bytes, expected {len(seen.values)}"
-        return seen._replace(address=taken.address, readonly=taken.readonly)
+def see(buffer: Any) -> Seen:
+    """What mpi4py says of a buffer: bytes; what they stand for is in the capsule that it keeps."""
+    seen = read_managed(look(buffer.obj))
+    assert buffer.nbytes == len(seen.values), f"{buffer.nbytes} bytes, expected {len(seen.values)}"
+    return seen._replace(address=buffer.address, readonly=buffer.readonly)
 
 
-CONSUMERS = [Buffer()]
+def not_contiguous(memory: Memory) -> bool:
+    """Whether it is neither row-major nor column-major, which is row-major with the dimensions turned around."""
+    turned = dataclasses.replace(memory, shape=memory.shape[::-1], strides=memory.strides[::-1])
+    return not memory.packed and not turned.packed
+
+
+RULES = [
+    Rule("shared", "", dtype(*PADDED)),
+    Rule("refused", "a message is row-major or column-major", not_contiguous),
+]
+
+# Of x itself it takes the buffer.
+CONSUMERS = [Consumer("mpi4py", lambda x: MPI.buffer(Delegate(x)), see, "stays read-only", rules=RULES)]
 
 
 def rank() -> int:

@@ -6,10 +6,11 @@ from typing import Any
 
 import nanoarrow as na
 
-from ..._abi import Seen, compact, gather
-from ..checks import gives, withholds
-from ..memory import Memory, buffer_address
-from . import Consumer
+from dlpack._abi import Seen, compact, gather
+from dlpack.tests.expectations import Consumer, arrow_rules
+from dlpack.tests.memory import Memory, buffer_address
+
+from .checks import gives, withholds
 
 NAMES = {"half_float": "float16", "float": "float32", "double": "float64"}  # the others' are DLPack's
 
@@ -47,9 +48,8 @@ def known(array: Any) -> Memory:
 
 
 def booleans() -> Memory:
-    """Eight items share a byte."""
     array = na.Array([True, False, True], na.bool_())
-    return Memory(array, "bool", (3,), bytes([1, 0, 1]), buffer_address(array.buffer(1)), readonly=True, copy=None)
+    return Memory(array, "bool", (3,), bytes([1, 0, 1]), 0, readonly=True, converted="DLPack needs a byte an item")
 
 
 PROVIDERS: dict[str, Callable[[], Memory]] = {
@@ -59,19 +59,7 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 }
 
 
-class Array(Consumer):
-    name = "nanoarrow"
-    readonly = "never written"
-    protocol = "__arrow_c_array__"
-
-    def take(self, x: Any) -> Any:
-        return na.Array(x)
-
-    def see(self, taken: Any) -> Seen:
-        return seen(taken)
-
-
-CONSUMERS = [Array()]
+CONSUMERS = [Consumer("nanoarrow", na.Array, seen, "never written", "__arrow_c_array__", rules=[*arrow_rules()])]
 
 
 def gives_every_data_type() -> None:

@@ -1,13 +1,15 @@
 """The report as one HTML page. It loads nothing and runs nothing, so that it can be sent as it is."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from html import escape as escape_markup
 from string import Template
+from typing import NamedTuple
 
-from .._foreign import printable
-from .results import Check, Exchange, Outcome, Report
-from .table import Cause, Row, Table, summary, word
+from dlpack._foreign import printable
+from dlpack.tests import Check, Exchange, Report
+from dlpack.tests.results import Outcome
+from dlpack.tests.table import Row, Table, counts, summary, word
 
 # The words of table.word(): class, symbol, and what it means.
 MARKS = {
@@ -39,21 +41,16 @@ def page(report: Report) -> str:
     table = Table(report)
     title = "What exchanges memory with what"
     body = [
-        *heading(table, title),
+        *heading(report, title),
         *failures(report),
-        *matrix(table),
-        *consumers(table),
+        *matrix(report, table),
+        *consumers(report, table),
         *checks(report),
-        *news(table),
-        "<footer>Made by <code>python -m dlpack.tests --html FILE</code>"
-        " (<code>pip install dlpack-go</code>).</footer>",
+        *news(report),
+        "<footer>Made by <code>make matrix</code>.</footer>",
     ]
     verdict = "" if report.ok else f"{len(report.failures)} failed: "
-    return page_of(verdict + title, body)
-
-
-def page_of(title: str, body: Iterable[str]) -> str:
-    return PAGE.substitute(title=escape(title), style=style(), body="\n".join(body))
+    return PAGE.substitute(title=escape(verdict + title), style=style(), body="\n".join(body))
 
 
 def escape(text: str) -> str:
@@ -64,8 +61,7 @@ def facts(named: dict[str, str]) -> str:
     return "<p>" + " · ".join(f"{escape(name)} <b>{escape(value)}</b>" for name, value in named.items()) + "</p>"
 
 
-def heading(table: Table, title: str) -> Iterator[str]:
-    report = table.report
+def heading(report: Report, title: str) -> Iterator[str]:
     yield f"<header><h1>{title}</h1>"
     yield facts(report.about)
     yield "<ul class='libraries'>"
@@ -73,7 +69,7 @@ def heading(table: Table, title: str) -> Iterator[str]:
         yield f"<li>{escape(name)} <b>{escape(version)}</b></li>"
     yield "</ul>" if report.libraries else "<li>no library takes part</li></ul>"
     kind, symbol = CHECKS["passed" if report.ok else "failed"]
-    yield f"<p class='verdict {kind}'>{symbol} {summary(table)}</p></header>"
+    yield f"<p class='verdict {kind}'>{symbol} {summary(report)}</p></header>"
 
 
 def failures(report: Report) -> Iterator[str]:
@@ -89,9 +85,9 @@ def failures(report: Report) -> Iterator[str]:
     yield from cards("Failures", "failure", groups)
 
 
-def news(table: Table) -> Iterator[str]:
+def news(report: Report) -> Iterator[str]:
     groups: dict[str, list[str]] = {}
-    for cell in table.news:
+    for cell in filter(lambda cell: cell.news, report.exchanges):
         known = f"{cell.expected}: {cell.reason}" if cell.reason else cell.expected
         groups.setdefault(f"{cell.outcome}; known until now as {known}", []).append(arrow(cell))
     yield from cards("News", "better", groups)
@@ -115,15 +111,14 @@ def arrow(cell: Exchange) -> str:
     return f"{cell.section}: {cell.provider} → {cell.consumer}"
 
 
-def matrix(table: Table) -> Iterator[str]:
+def matrix(report: Report, table: Table) -> Iterator[str]:
     if not table.rows:
         return
-    counts = table.counts()
-    counts["FAILED"] = sum(cell.failed for cell in table.report.exchanges)
+    found = counts(report) | {"FAILED": sum(cell.failed for cell in report.exchanges)}
     yield "<section><h2>Who takes what</h2><ul class='legend'>"
     for name, (kind, symbol, meaning) in {**MARKS, "news": NEWS}.items():
-        if counts[name]:
-            yield f"<li>{mark(kind, symbol)}<b>{counts[name]} {name}</b> {meaning}</li>"
+        if found[name]:
+            yield f"<li>{mark(kind, symbol)}<b>{found[name]} {name}</b> {meaning}</li>"
     yield "<li><i class='mark blank'></i><b>blank</b> not tried</li></ul>"
     yield "<p>Each row is an object, each column takes it through asdlpack. Point at a cell, or tap it.</p>"
     yield "<div class='box' tabindex='0' role='region' aria-label='Who takes what'>"
@@ -135,9 +130,9 @@ def matrix(table: Table) -> Iterator[str]:
     for section, rows in itertools.groupby(table.rows, key=lambda row: row[0]):
         width = len(table.consumers) + 1
         yield f"<tbody><tr><th scope='rowgroup' colspan='{width}'><span>{escape(section)}</span></th>"
-        for _, provider in rows:
-            yield f"</tr><tr><th scope='row'>{escape(provider)}</th>"
-            yield "".join(table_cell(table.cell(consumer, section, provider)) for consumer in table.consumers)
+        for row in rows:
+            yield f"</tr><tr><th scope='row'>{escape(row[1])}</th>"
+            yield "".join(table_cell(table.cells.get((consumer, *row))) for consumer in table.consumers)
         yield "</tr></tbody>"
     yield "</table></div></section>"
 
@@ -168,27 +163,46 @@ def detail(cell: Exchange) -> str:
     return "; ".join(parts)
 
 
-def consumers(table: Table) -> Iterator[str]:
+def consumers(report: Report, table: Table) -> Iterator[str]:
     """What each of them does not share, and why: the text that the table shows where one points, grouped."""
     if table.consumers:
         yield "<section><h2>What is not shared, and why</h2>"
     for consumer in table.consumers:
-        counts: list[str] = []
+        told: list[str] = []
         body: list[str] = []
         for outcome, verb in VERBS.items():
-            groups = table.grouped(consumer, outcome)
+            groups = grouped(table, consumer, outcome)
             if groups:
-                counts.append(f"{verb} {sum(map(len, groups.values()))}")
+                told.append(f"{verb} {sum(map(len, groups.values()))}")
             if outcome not in ("shared", "failed"):
                 body += causes(groups, outcome, len(table.rows))
-        readonly = table.report.consumers.get(consumer)
-        known = f"{', '.join(counts)}. Read-only memory: {readonly}." if readonly else ", ".join(counts)
+        readonly = report.consumers.get(consumer)
+        known = f"{', '.join(told)}. Read-only memory: {readonly}." if readonly else ", ".join(told)
         title = f"<b>{escape(consumer)}</b> <small>{escape(known)}</small>"
         yield f"<details><summary>{title}</summary>" if body else f"<p class='all'>{title}</p>"
         yield from body
         yield "</details>" if body else ""
     if table.consumers:
         yield "</section>"
+
+
+class Cause(NamedTuple):
+    """What exchanges that are shown together have in common."""
+
+    refused_by: str
+    text: str
+    reason: str
+    copy: str
+
+
+def grouped(table: Table, consumer: str, outcome: Outcome) -> dict[Cause, list[Row]]:
+    """The rows that had this outcome with the consumer, by cause."""
+    groups: dict[Cause, list[Row]] = {}
+    for row in table.rows:
+        cell = table.cells.get((consumer, *row))
+        if cell and cell.outcome == outcome:
+            groups.setdefault(Cause(cell.refused_by, cell.text, cell.reason, cell.copy), []).append(row)
+    return groups
 
 
 def causes(groups: dict[Cause, list[Row]], outcome: Outcome, total: int) -> Iterator[str]:
@@ -304,13 +318,12 @@ footer { margin-top: 3rem; }
 .cards span { display: block; break-inside: avoid; }
 .cards .failure { border-color: var(--failed-on); }
 .cards .better { border-color: var(--news); }
-.cards .less { border-color: var(--copied); }
 .legend { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: .4rem 1.5rem; }
 .legend { margin-bottom: 1rem; }
 .legend b { color: var(--text); }
 .legend li { color: var(--quiet); font-size: .9rem; }
-.legend li, .columns li, .rules li, details h3 { position: relative; min-height: 1.5rem; padding-left: 2rem; }
-.legend .mark, .columns .mark, .rules .mark, details .mark { position: absolute; left: 0; }
+.legend li, .columns li, details h3 { position: relative; min-height: 1.5rem; padding-left: 2rem; }
+.legend .mark, .columns .mark, details .mark { position: absolute; left: 0; }
 .box {
   position: relative; /* else what the cells hide widens the page */
   max-height: 90vh; max-width: 100%; width: fit-content; overflow: auto; border: 1px solid var(--line);
@@ -346,11 +359,6 @@ details code { display: block; color: var(--quiet); }
 .columns div { margin-bottom: 1rem; break-inside: avoid; }
 .columns h3 { margin-top: 0; }
 .columns li { margin: .2rem 0; }
-.rules { columns: 30rem; column-gap: 2rem; margin-top: .6rem; }
-.rules li { margin-bottom: .9rem; break-inside: avoid; }
-.rules p { margin: 0; }
-.rules span { color: var(--quiet); font-size: .9rem; }
-.rules small { display: block; }
 @media print {
   :root { font-size: 11px; }
   li, tr, h2, h3, summary { break-inside: avoid; }

@@ -8,12 +8,12 @@ import ml_dtypes
 import numpy as np
 
 import dlpack
+from dlpack._abi import FLOAT8, look, read_managed
+from dlpack.tests.expectations import PADDED
+from dlpack.tests.libraries.numpy import aligned, known, read_only
+from dlpack.tests.memory import Memory
 
-from ..._abi import FLOAT8, look, read_managed
-from ..checks import gives
-from ..memory import Memory
-from .datatypes import PADDED
-from .numpy import aligned, known, read_only
+from .checks import gives
 
 NAMES = ["bfloat16", "complex32", "bcomplex32", *(f"float8_{kind}" for kind in FLOAT8), *PADDED]
 DTYPES = [getattr(ml_dtypes, name) for name in NAMES if hasattr(ml_dtypes, name)]  # the last ones came with 0.5 and 0.6

@@ -6,10 +6,10 @@ from fractions import Fraction
 import av
 
 import dlpack
+from dlpack._abi import gather
+from dlpack.tests.memory import Memory, of_buffer
 
-from ..._abi import gather
-from ..checks import withholds
-from ..memory import Memory, of_buffer
+from .checks import withholds
 
 SIZES: dict[str, tuple[int, ...]] = {"gray": (), "rgb24": (3,)}  # the bytes of a pixel
 

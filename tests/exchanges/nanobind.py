@@ -15,13 +15,12 @@ from typing import Any
 import nanobind
 
 import dlpack
-
-from ..._abi import NAMES, WHOLE, Seen, gather, look, read_managed
-from .. import libraries
-from ..memory import Array, Memory, Skip
-from . import Consumer
-from .layouts import floats
-from .standard import Consumed
+from dlpack._abi import NAMES, WHOLE, Seen, gather, look, read_managed
+from dlpack.tests import libraries
+from dlpack.tests.expectations import Consumer, Rule
+from dlpack.tests.libraries.layouts import floats
+from dlpack.tests.libraries.standard import Consumed
+from dlpack.tests.memory import Array, Memory, Skip
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 EXTENSION = "dlpack_nanobind"
@@ -106,26 +105,17 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 }
 
 
-class Writable(Consumer):
-    name = "nanobind ndarray<>"
-    readonly = "refused"
-
-    def take(self, x: Any) -> Any:
-        return extension().writable(x)
-
-    def see(self, taken: Any) -> Seen:
-        return seen(taken)
+def read_only(memory: Memory) -> bool:
+    """Whether it arrives so, as what can't say it does; a copy may be written."""
+    return memory.readonly is not False and not memory.converted
 
 
-class ReadOnly(Writable):
-    name = "nanobind ndarray<ro>"
-    readonly = "never written"
+NO_READ_ONLY = Rule("refused", "read-only memory needs ndarray<ro>", read_only)
 
-    def take(self, x: Any) -> Any:
-        return extension().ro(x)
-
-
-CONSUMERS: list[Consumer] = [Writable(), ReadOnly()]
+CONSUMERS = [
+    Consumer("nanobind ndarray<>", lambda x: extension().writable(x), seen, "refused", rules=[NO_READ_ONLY]),
+    Consumer("nanobind ndarray<ro>", lambda x: extension().ro(x), seen, "never written"),
+]
 
 
 def takes(function: str, memory: Memory) -> bool:

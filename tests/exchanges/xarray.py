@@ -4,8 +4,9 @@ from typing import Any
 
 import xarray
 
-from ..checks import withholds
-from .numpy import known, matrix
+from dlpack.tests.libraries.numpy import known, matrix
+
+from .checks import withholds
 
 
 def labelled() -> Any:

@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import dlpack
-
-from .._abi import is_capsule
-from .exchange import Wrong, expect, hand_over, one_line
-from .expectations import Rule
-from .libraries.standard import Versioned
-from .memory import Memory
+from dlpack._abi import is_capsule
+from dlpack.tests.exchange import Wrong, expect, hand_over, one_line
+from dlpack.tests.expectations import Rule
+from dlpack.tests.libraries.standard import VERSIONED
+from dlpack.tests.memory import Memory
 
 
 def gives(*memories: Memory) -> None:
@@ -17,7 +16,7 @@ def gives(*memories: Memory) -> None:
     for memory in memories:
         serves_once = is_capsule(memory.obj)
         for copy in (memory.copy,) if serves_once else (True, memory.copy):
-            handed = hand_over(Versioned(), memory, copy, Rule("*", "shared", ""))
+            handed = hand_over(VERSIONED, memory, copy, Rule("shared", ""))
             expected = "shared" if copy is False or memory.size == 0 else "copied"
             expect(
                 handed.outcome == expected,

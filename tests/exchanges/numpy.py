@@ -1,0 +1,69 @@
+"""What else is tried of numpy."""
+
+from typing import Any
+
+import numpy as np
+
+import dlpack
+from dlpack.tests.libraries.datatypes import FORMATS
+from dlpack.tests.libraries.numpy import LEGACY, array_struct, known, matrix, read_only
+from dlpack.tests.memory import Skip
+
+from .checks import gives, withholds
+
+from_dlpack: Any = np.from_dlpack
+
+
+def gives_every_data_type() -> None:
+    gives(*(known(np.arange(6).reshape(2, 3).astype(dtype)) for dtype in FORMATS))
+
+
+def gives_arrays_of_every_layout() -> None:
+    gives(known(np.array(3.0)), known(np.zeros((3, 0))), known(np.ones((1,) * 30 + (2, 3))))
+    gives(known(np.matrix([[1, 2], [3, 4]])), known(np.arange(20_000).reshape(100, 200).T))
+    gives(array_struct(read_only(matrix())))
+
+
+def converts_every_data_type_of_another_byte_order() -> None:
+    for dtype in FORMATS:
+        values = np.arange(6).astype(dtype)
+        if values.itemsize > 1:
+            memory = known(values.astype(values.dtype.newbyteorder()))
+            memory.values, memory.converted = values.tobytes(), "the bytes have to be swapped"
+            gives(memory)
+
+
+def withholds_what_has_no_data_type_in_dlpack() -> None:
+    makers = {
+        "text": lambda: np.array(["a"]),
+        "objects": lambda: np.array([None, 1]),
+        "dates": lambda: np.array(["2020-01-01"], "M8[D]"),
+        "records": lambda: np.zeros(2, [("a", "i4"), ("b", "f8")]),
+        "other byte order": lambda: np.zeros(2, ">f4"),
+        "strides that are no multiple of the item": lambda: np.zeros(3, [("a", "f4"), ("b", "u1")])["a"],
+    }
+    if np.dtype(np.longdouble).itemsize > 8:  # on Windows it is a float64
+        makers["80-bit floats"] = lambda: np.zeros(2, np.longdouble)
+    withholds(makers)
+
+
+def writes_into_a_bytearray() -> None:
+    if LEGACY:
+        raise Skip("numpy before 2.1 takes all memory as read-only")
+    source = bytearray(8)
+    from_dlpack(dlpack.asdlpack(source))[3] = 7
+    assert source == bytes([0, 0, 0, 7, 0, 0, 0, 0]), source
+
+
+def cannot_write_into_bytes() -> None:
+    assert not from_dlpack(dlpack.asdlpack(b"bytes")).flags.writeable
+
+
+CHECKS = {
+    "gives every data type": gives_every_data_type,
+    "gives arrays of every layout": gives_arrays_of_every_layout,
+    "converts every data type of another byte order": converts_every_data_type_of_another_byte_order,
+    "withholds what has no data type in DLPack": withholds_what_has_no_data_type_in_dlpack,
+    "writes into a bytearray": writes_into_a_bytearray,
+    "cannot write into bytes": cannot_write_into_bytes,
+}
