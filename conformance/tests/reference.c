@@ -852,12 +852,8 @@ static PyMemberDef array_members[] = {
 };
 
 static PyType_Slot array_slots[] = {
-    {Py_tp_dealloc, array_dealloc},
-    {Py_tp_traverse, array_traverse},
-    {Py_tp_getattro, array_getattro},
-    {Py_tp_methods, array_methods},
-    {Py_tp_members, array_members},
-    {0, NULL},
+    {Py_tp_dealloc, array_dealloc}, {Py_tp_traverse, array_traverse}, {Py_tp_getattro, array_getattro},
+    {Py_tp_methods, array_methods}, {Py_tp_members, array_members},   {0, NULL},
 };
 
 static PyType_Spec array_spec = {

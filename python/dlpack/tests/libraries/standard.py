@@ -77,7 +77,7 @@ def structures() -> Memory:
 
 
 alive: dict[int, Any] = {}  # what a structure needs, by its address
-forget = DELETER(alive.pop)
+forget: Any = DELETER(alive.pop)
 
 
 def a_pointer() -> Memory:
