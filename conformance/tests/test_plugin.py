@@ -1,5 +1,6 @@
 """The plugin: options, fixtures, ids, markers, outcomes and what is shown."""
 
+import os
 import re
 import subprocess
 import sys
@@ -31,18 +32,11 @@ LOUD_SHOWN = r"loud: \x00\x1b[31m\x9b\u202e\udcff"
 def pytest_of(folder, *options, status=0):
     """What pytest prints in a folder of its own."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-rsx", "--rootdir=.", *options]
-    result = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=120)
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"COLUMNS": "200", "PYTHONPATH": path}
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     assert result.returncode == status, result.stdout + result.stderr
     return result.stdout
-
-
-def environment(folder):
-    import os
-
-    return os.environ | {
-        "COLUMNS": "200",
-        "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
-    }
 
 
 @pytest.fixture
@@ -145,12 +139,13 @@ def test_a_file_that_names_no_library_is_told(tmp_path):
     assert "expected --dlpack-producer, --dlpack-consumer, or a fixture of that name" in printed
 
 
-def test_a_run_that_asks_for_nothing_imports_nothing(tmp_path):
+def test_a_run_that_asks_for_nothing_imports_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # other plugins import numpy
     (tmp_path / "test_mine.py").write_text(
         "import sys\ndef test_it():\n    assert not {'numpy', 'pytest_dlpack.judge', 'dlpack'} & set(sys.modules)\n"
         "    assert 'pytest_dlpack.plugin' in sys.modules\n"
     )
-    pytest_of(tmp_path, "-p", "no:hypothesispytest")
+    pytest_of(tmp_path, "-p", "pytest_dlpack.plugin")
 
 
 def test_a_crash_beside_the_rules_is_an_error(library):

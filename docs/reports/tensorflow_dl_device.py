@@ -8,7 +8,7 @@ Seen with tensorflow-cpu 2.21.0: RuntimeError
 
 array API standard 2024.12, __dlpack__, dl_device.
 
-Rules: producer-own-dl-device, producer-other-dl-device (tensorflow).
+Rules: producer-own-dl-device, producer-other-dl-device, producer-copy-false-other-device (tensorflow).
 """
 
 import tensorflow as tf

@@ -8,6 +8,7 @@ import pytest
 import dlpack
 from dlpack._dlpack import _newest_version
 from dlpack._foreign import PROTOCOLS
+from pytest_dlpack.rules.rule import HEADER
 from support.alone import ROOT, run
 
 DEMO = ROOT / "examples" / "demo.py"
@@ -52,7 +53,7 @@ def test_the_words_name_protocols_in_the_order_in_which_c_tries_them():
 
 
 def test_the_version_of_dlpack_stands_in_its_header_alone():
-    """docs/conformance.md quotes it. docs/reports has the versions of which the reports were written."""
+    """The rules of pytest-dlpack and the pages on them quote it. Each report has the version that it was written of."""
     folders = "*", "docs/*", "pkg/**/*", "pyext/**/*", "python/**/*", "tests/**/*"
     found = {
         str(path.relative_to(ROOT)): set(re.findall(r"\b(?:DLPack|dlpack\.h)\s+v?(\d+\.\d+)\b", path.read_text()))
@@ -61,7 +62,9 @@ def test_the_version_of_dlpack_stands_in_its_header_alone():
         if path.suffix in (".c", ".go", ".h", ".md", ".py", ".pyi", ".toml")
     }
     version = "{}.{}".format(*_newest_version)
-    assert {path: versions for path, versions in found.items() if versions} == {"docs/conformance.md": {version}}
+    pages = {"docs/conformance.md", "docs/conformance_rules.md"}
+    assert {path: versions for path, versions in found.items() if versions} == dict.fromkeys(pages, {version})
+    assert HEADER == f"dlpack.h {version}"
 
 
 def test_the_notes_of_a_release_are_what_the_changelog_says_of_it(monkeypatch):

@@ -148,10 +148,11 @@ class Handed:
             raise Wrong(f"{otherwise}: {one_line(self.error)}")
 
     def see(self) -> Seen:
-        """Reads the result by DLPack, or else by numpy."""
+        """Reads the result by DLPack, or by numpy if it can't be exported, as read-only arrays of old numpys."""
         try:
             if hasattr(self.result, "__dlpack__"):
-                return read_managed(export(self.result))
+                with contextlib.suppress(BufferError):
+                    return read_managed(export(self.result))
             return read_by_numpy(self.result)
         except (BufferError, TypeError, ValueError) as error:
             raise Wrong(f"take returned {type(self.result).__name__}, which can't be read: {one_line(error)}") from None
