@@ -16,10 +16,10 @@ HOT static bool needs_copy(const DLManagedTensorVersioned *managed)
     return backwards || (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
 }
 
-/* Makes an array of the type by its C exchange API. NULL, perhaps with an exception: dlpack._to has to. */
-HOT static PyObject *give_exchanged(DLPackObject *x, PyTypeObject *type)
+/* Makes an array by the C exchange API in a capsule. NULL, perhaps with an exception: dlpack._to has to. */
+HOT static PyObject *give_exchanged(DLPackObject *x, PyObject *capsule)
 {
-    const DLPackExchangeAPI *api = exchange_api_of(type);
+    const DLPackExchangeAPI *api = exchange_api_in(capsule);
     if (api == NULL || api->managed_tensor_to_py_object_no_sync == NULL) {
         return NULL;
     }
@@ -162,9 +162,9 @@ HOT PyObject *to(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t 
     if (x == NULL) {
         return NULL;
     }
-    PyObject *from_dlpack = PyTuple_GetItem(taker, 1);
+    PyObject *direct = PyTuple_GetItem(taker, 1);
     PyObject *array =
-        from_dlpack == Py_None ? give_exchanged(x, type) : give_to_numpy(x, from_dlpack, PyTuple_GetItem(taker, 2));
+        PyCapsule_CheckExact(direct) ? give_exchanged(x, direct) : give_to_numpy(x, direct, PyTuple_GetItem(taker, 2));
     if (array == NULL && (!PyErr_Occurred() || is_refusal())) {
         PyErr_Clear();
         array = read_in_python(python.plain_to, NULL, (PyObject *[]){(PyObject *)x, target}, 2, NULL);

@@ -11,6 +11,7 @@
  * address. Functions are called with the object; None if the type needs none. */
 struct exchange {
     PyTypeObject *type;
+    const DLPackExchangeAPI *api;     /* of any version; by dlpack.h it lives as long as the process */
     PyObject *dlpack, *dlpack_device; /* the library's own; if the type has others now, they are asked */
     PyObject *overrides;              /* true if something replaces the methods of the object */
     PyObject *attribute, *refused;    /* __dlpack__ refuses an object whose attribute has this value */
@@ -25,9 +26,10 @@ enum { TYPES = 8, OTHERS = 64 };
 static _Atomic(struct exchange *) exchanges[TYPES];
 static _Atomic(PyTypeObject *) others[OTHERS]; /* types that were looked at; a dead one's address may be a new one's */
 
-static struct exchange *remember(PyTypeObject *type)
+static struct exchange *remember(PyTypeObject *type, PyObject *capsule)
 {
-    PyObject *checks = call_python(python.exchange_checks, PyTuple_Pack(1, type));
+    const DLPackExchangeAPI *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    PyObject *checks = api == NULL ? NULL : call_python(python.exchange_checks, PyTuple_Pack(1, type));
     if (checks == NULL || checks == Py_None) {
         Py_DecRef(checks);
         return NULL;
@@ -38,7 +40,7 @@ static struct exchange *remember(PyTypeObject *type)
         PyErr_NoMemory();
         return NULL;
     }
-    *made = (struct exchange){.type = (PyTypeObject *)Py_NewRef((PyObject *)type)};
+    *made = (struct exchange){.type = (PyTypeObject *)Py_NewRef((PyObject *)type), .api = api};
     PyObject **fields[] = {&made->dlpack,  &made->dlpack_device, &made->overrides, &made->attribute,
                            &made->refused, &made->conjugate,     &made->negative,  &made->on_cpu,
                            &made->pinned,  &made->cuda_device};
@@ -95,8 +97,8 @@ int find_exchange(PyObject *obj, const struct exchange **exchange)
     PyObject *capsule;
     int found = optional_attribute((PyObject *)type, names.dlpack_c_exchange_api, &capsule);
     if (found > 0) {
+        *exchange = remember(type, capsule);
         Py_DECREF(capsule);
-        *exchange = remember(type);
     }
     if (*exchange == NULL && !PyErr_Occurred()) {
         atomic_store_explicit(other, type, memory_order_relaxed);
@@ -104,18 +106,18 @@ int find_exchange(PyObject *obj, const struct exchange **exchange)
     return clear_refusal();
 }
 
-HOT const DLPackExchangeAPI *exchange_api_of(PyTypeObject *type)
+/* Returns the API, or the one before it, that has this header's major version. NULL: there is none. */
+static const DLPackExchangeAPI *of_this_version(const DLPackExchangeAPI *api)
 {
-    PyObject *capsule;
-    if (optional_attribute((PyObject *)type, names.dlpack_c_exchange_api, &capsule) <= 0) {
-        return NULL;
-    }
-    const DLPackExchangeAPI *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
-    Py_DECREF(capsule); /* the structure lives as long as the process */
     while (api != NULL && api->header.version.major > DLPACK_MAJOR_VERSION) {
         api = (const DLPackExchangeAPI *)api->header.prev_api;
     }
     return api != NULL && api->header.version.major == DLPACK_MAJOR_VERSION ? api : NULL;
+}
+
+HOT const DLPackExchangeAPI *exchange_api_in(PyObject *capsule)
+{
+    return of_this_version(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
 }
 
 /* True unless the answer is False, or after an error, which is left to __dlpack__. Steals the answer. */
@@ -137,7 +139,7 @@ HOT static const DLPackExchangeAPI *api_for(const struct exchange *exchange, PyO
         (exchange->overrides != Py_None && says_true(vectorcall(exchange->overrides, &obj, 1, NULL)))) {
         return NULL;
     }
-    return exchange_api_of(exchange->type);
+    return of_this_version(exchange->api);
 }
 
 /* Refuses an object whose items are stored negated: its __dlpack__ would give other values. -1: error. */

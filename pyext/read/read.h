@@ -80,8 +80,8 @@ const struct exchange *known_exchange(PyObject *obj);
 /* Finds that for a type that is not known. NULL: ask __dlpack__. -1: error. */
 int find_exchange(PyObject *obj, const struct exchange **exchange);
 
-/* Returns the C exchange API of a type, of this major version. NULL: none; an exception may be pending. */
-const DLPackExchangeAPI *exchange_api_of(PyTypeObject *type);
+/* Returns the C exchange API in a capsule, of this major version. NULL: none; an exception may be pending. */
+const DLPackExchangeAPI *exchange_api_in(PyObject *capsule);
 
 /* Takes a tensor on the CPU or CUDA, as __dlpack__ would give it; *managed is the caller's. Work on CUDA's memory is
  * queued on *stream. Refuses what check_negative refuses. 1: taken; 0: ask __dlpack__; -1: error, which is final. */

@@ -30,7 +30,6 @@ from ._refusals import refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, TypeVar
 
     from typing_extensions import TypeIs
@@ -54,9 +53,9 @@ TAKE_DEFAULT_STREAM = CUDA, CUDA_MANAGED  # torch's pinned tensors, kDLCUDAHost,
 MOST_NESTED = 4  # nested calls of producers; a deeper producer is asked once
 
 # The libraries that C hands memory to without dlpack._to, which fills this in. By name, module and array type: the
-# array type; the function to call, or None for the array type's C exchange API; and by name, types of one or two bytes
-# that the function refuses, and the array type can have. An entry stays as it is.
-takers: dict[object, tuple[type, Callable[..., Any] | None, dict[str, Any]]] = {}
+# array type; the function to call, or the capsule of the array type's C exchange API; and by name, types of one or two
+# bytes that the function refuses, and the array type can have. An entry stays as it is.
+takers: dict[object, tuple[type, object, dict[str, Any]]] = {}
 
 # Types of other libraries that numpy's __dlpack__ was seen to refuse: numpy's type of integers of as many bytes, and a
 # DLPackObject of the type, without items. An entry stays as it is.

@@ -23,6 +23,7 @@ GPU = CUDA, ROCM, CUDA_MANAGED
 PACKED = "items that share bytes"
 NARROWER = {"float64": "float32", "complex128": "complex64", "int64": "int32", "uint64": "uint32"}
 TO_COPY = pass_copy(" to copy it")
+EXCHANGE_API = "__dlpack_c_exchange_api__"
 
 
 class Taker(NamedTuple):
@@ -38,7 +39,7 @@ class Taker(NamedTuple):
     copies: tuple[str, ...] | None = ()  # the data types that it always copies, or PACKED; None: all
     narrows: Callable[[Any], tuple[str, ...]] = lambda library: ()  # the data types that it makes smaller
     crashes_after: str = ""  # the library after which its import ends the process
-    direct: str | None = None  # what C calls without this module: a function, or for "" the type's C exchange API
+    direct: str | None = None  # what C calls without this module: a function, or the array type's C exchange API
 
 
 def from_dlpack(library: Any, x: DLPackObject) -> Any:
@@ -81,14 +82,14 @@ def take_polars(polars: Any, x: DLPackObject) -> Any:
 
 TAKERS = {
     "numpy": Taker("numpy", "ndarray", take_numpy, HOST, copies=(PACKED,), direct="from_dlpack"),
-    "torch": Taker("torch", "Tensor", from_dlpack, writes=True, layout="forward", direct=""),
+    "torch": Taker("torch", "Tensor", from_dlpack, writes=True, layout="forward", direct=EXCHANGE_API),
     "jax": Taker(
         "jax", "Array", lambda jax, x: jax.numpy.from_dlpack(x), layout="compact", align=64, narrows=narrowed_by_jax
     ),
     "tensorflow": Taker("tensorflow", "Tensor", take_tensorflow, writes=True, layout="row-major", align=64),
     "cupy": Taker("cupy", "ndarray", from_dlpack, GPU, writes=True),
     "paddle": Taker(
-        "paddle", "Tensor", from_dlpack, writes=True, layout="forward", crashes_after="tensorflow", direct=""
+        "paddle", "Tensor", from_dlpack, writes=True, layout="forward", crashes_after="tensorflow", direct=EXCHANGE_API
     ),
     "mlx": Taker("mlx.core", "array", take_mlx, HOST, layout="forward", copies=None, narrows=narrowed_by_mlx),
     "tvm_ffi": Taker("tvm_ffi", "Tensor", from_dlpack, writes=True),
@@ -111,9 +112,10 @@ def hand_over(obj: Any, target: Any, device: Any, copy: bool | None) -> Any:
     library = library_of(name)
     kind = part_of(library, taker.array, name)
     if taker.direct is not None and name not in takers:
-        function = part_of(library, taker.direct, name) if taker.direct else None
-        for key in (name, library, kind):
-            takers.setdefault(key, (kind, function, types_of_numpy))
+        is_api = taker.direct == EXCHANGE_API
+        direct = getattr(kind, EXCHANGE_API, None) if is_api else part_of(library, taker.direct, name)
+        for key in (name, library, kind) if direct is not None else ():
+            takers.setdefault(key, (kind, direct, types_of_numpy))
     there = None if like is None else carried_device(like) or (CPU, 0)
     if isinstance(obj, kind) and (copy is None or copy is False) and refuse_mask(obj) is None:
         wanted = there if device is None else device_pair(device)

@@ -9,7 +9,7 @@ import torch
 from dlpack import asdlpack, frombuffer
 from support.capi import Speaks, look
 from support.cuda_driver import LEGACY, PER_THREAD, with_driver
-from support.exchange_api import python_calls, replace_api
+from support.exchange_api import changed_api, python_calls
 
 VERSIONED = {"max_version": (1, 0)}
 on_cuda = pytest.mark.skipif(torch.version.cuda is None, reason="a torch without CUDA")
@@ -135,8 +135,7 @@ def test_torch_is_asked_if_the_api_does_not_serve(driver):
         asdlpack(make_tensor(driver)).__dlpack__(stream=0)
     with pytest.raises(TypeError):
         asdlpack(make_tensor(driver)).__dlpack__(stream="1")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        api = replace_api(monkeypatch, torch.Tensor)
+    with changed_api(torch.Tensor) as api:
         kind = type(api.current_work_stream)
         for odd in kind(), kind(lambda *_: -1):
             api.current_work_stream = odd

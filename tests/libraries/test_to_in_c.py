@@ -13,7 +13,7 @@ import torch
 import dlpack
 from dlpack import DLPackObject, asdlpack, to
 from support.alone import alone
-from support.exchange_api import objects, python_calls, replace_api
+from support.exchange_api import changed_api, objects, python_calls
 
 LIBRARIES: dict[str, Any] = {"numpy": np, "torch": torch}
 
@@ -181,8 +181,9 @@ def test_errors_of_asdlpack_are_raised():
 
 
 @pytest.fixture
-def api(monkeypatch):
-    return replace_api(monkeypatch, torch.Tensor)
+def api():
+    with changed_api(torch.Tensor) as api:
+        yield api
 
 
 def test_what_the_api_refuses_is_freed_once_and_goes_by_from_dlpack(api):

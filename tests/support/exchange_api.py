@@ -1,5 +1,6 @@
 """What tests hand to a consumer of __dlpack_c_exchange_api__, and what they count."""
 
+import contextlib
 import ctypes
 import gc
 import sys
@@ -9,7 +10,7 @@ import numpy as np
 from dlpack import DLPackObject
 from pytest_dlpack import exchange_api
 from pytest_dlpack.exchange_api import ExchangeAPI, ManagedPointer, Refused, SetError, delete
-from support.capi import Speaks, capsule_new
+from support.capi import Speaks
 
 __all__ = ["ExchangeAPI", "ManagedPointer", "Refused", "SetError", "delete"]
 
@@ -96,12 +97,13 @@ def python_calls(call, is_meant):
     return seen
 
 
-def replace_api(monkeypatch, kind):
-    """Gives a type a copy of its C exchange API for the time of a test; returns the copy, for the test to change."""
-    copied = ExchangeAPI.from_buffer_copy(api_of(kind))
-    capsule = capsule_new(ctypes.addressof(copied), b"dlpack_exchange_api", None)
-    monkeypatch.setattr(kind, "__dlpack_c_exchange_api__", capsule)
-    return copied
+@contextlib.contextmanager
+def changed_api(kind):
+    """Gives the C exchange API of a type, for a test to change; it is restored afterwards."""
+    api = api_of(kind)
+    before = bytes(api)
+    yield api
+    ctypes.memmove(ctypes.addressof(api), before, len(before))
 
 
 class Producer:

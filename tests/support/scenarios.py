@@ -174,7 +174,7 @@ for _name in FORWARDED:
 Tensor.__dlpack__.__module__ = Tensor.__dlpack_device__.__module__ = "paddle"
 Tensor.__dlpack_c_exchange_api__ = capsule_new(ctypes.addressof(API), NAME, None)
 
-_delegate.takers[Tensor] = (Tensor, None, {})  # as dlpack._to does
+_delegate.takers[Tensor] = (Tensor, Tensor.__dlpack_c_exchange_api__, {})  # as dlpack._to does
 
 
 def exchanged():
