@@ -13,7 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-import support  # noqa: F401 (before pytest_dlpack)
+import support.abi  # noqa: F401 (before pytest_dlpack)
 
 # The same examples every time: what fails once fails again.
 hypothesis.settings.register_profile("dlpack", deadline=None, derandomize=True)

@@ -39,7 +39,7 @@ def test_it_holds_the_package_and_the_file_that_dlpack_shares_with_it(built):
         assert archive.read("pytest_dlpack/_abi.py") == (ROOT / "python" / "dlpack" / "_abi.py").read_bytes()
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert names == expected | {".gitignore", "PKG-INFO", "README.md", "hatch_build.py", "pyproject.toml"}
+    assert names == expected | {"PKG-INFO", "README.md", "hatch_build.py", "pyproject.toml"}
 
 
 def test_it_tests_a_library_where_nothing_else_is_installed(built, tmp_path):

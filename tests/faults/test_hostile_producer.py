@@ -25,8 +25,8 @@ import numpy as np
 import dlpack
 from dlpack._abi import USED, capsule_name, capsule_rename, gather, look
 from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned, DLTensor
-from pytest_dlpack.tensors import LEGACY, MEMORY, MIDDLE, ROOM, VERSIONED, Tensor, owned, strays
 from support import arrow_c
+from support.abi import LEGACY, MEMORY, MIDDLE, ROOM, VERSIONED, Tensor, owned, strays
 from support.alone import JOBS, run
 from support.arrow_c import Column, DeviceColumn, DeviceStream, Stream
 from support.capi import Py_buffer, PyArrayInterface, Speaks, capsule_new

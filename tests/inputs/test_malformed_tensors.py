@@ -10,7 +10,7 @@ import pytest
 
 from dlpack import asdlpack, describe, frombuffer
 from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned
-from pytest_dlpack.tensors import LEGACY, MALFORMED, VERSIONED, Tensor, owned, strays
+from support.abi import LEGACY, MALFORMED, VERSIONED, Tensor, owned, strays
 from support.capi import Speaks, capsule_name
 from support.exchange_api import from_object, to_object
 

@@ -147,7 +147,7 @@ def test_torch_borrows_allocates_and_names_its_stream_likewise():
     assert facts(theirs.dl_tensor)[1:] == facts(ours.dl_tensor)[1:]
     delete(theirs)
     delete(ours)
-    assert stream_of(1, 0, api) is stream_of(1) is None
+    assert stream_of(1, 0, api=api) is stream_of(1) is None
 
 
 def test_torch_too_leaves_a_tensor_that_it_refuses_to_the_caller():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack, frombuffer
-from pytest_dlpack.tensors import LEGACY, VERSIONED, Tensor, owned, strays
+from support.abi import LEGACY, VERSIONED, Tensor, owned, strays
 from support.alone import alone, python
 from support.builds import build
 from support.capi import Memory, address, consume

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from dlpack import DLPackObject, asdlpack, frombuffer
 from dlpack._abi import READ_ONLY, capsule_name, consume
-from pytest_dlpack.tensors import LEGACY, VERSIONED, Tensor, strays
+from support.abi import LEGACY, VERSIONED, Tensor, strays
 from support.alone import JOBS, alone
 from support.capi import Speaks
 from support.forks import fork_and_join

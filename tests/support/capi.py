@@ -19,7 +19,7 @@ from dlpack._abi import (
     python_api,
 )
 from dlpack.tests.memory import Py_buffer
-from pytest_dlpack.tensors import Managed
+from support.abi import Managed
 
 __all__ = [
     "IS_COPIED",

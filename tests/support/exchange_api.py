@@ -8,12 +8,11 @@ import sys
 import numpy as np
 
 from dlpack import DLPackObject
-from pytest_dlpack import exchange_api
-from pytest_dlpack.exchange_api import ExchangeAPI, ManagedPointer, Refused, SetError, delete
+from support.abi import exchange_api
 from support.capi import Speaks
 
-__all__ = ["ExchangeAPI", "ManagedPointer", "Refused", "SetError", "delete"]
-
+ExchangeAPI, ManagedPointer, Refused = exchange_api.ExchangeAPI, exchange_api.ManagedPointer, exchange_api.Refused
+SetError, delete = exchange_api.SetError, exchange_api.delete
 
 # Those of pytest_dlpack, for the functions of this package.
 

@@ -26,7 +26,7 @@ def outcomes_of(found):
 
 
 def test_summary_comes_first():
-    printed = exchange("numpy").splitlines()
+    printed = exchange("numpy", environ={"COLUMNS": "120"}).splitlines()
     assert re.fullmatch(r"\d+ exchanges: \d+ shared, .* 0 failed", printed[0])
     assert any(re.fullmatch(r"  bytearray( +shared){4}", line) for line in printed)
 
