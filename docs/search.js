@@ -1,7 +1,7 @@
 // Sphinx's scores, but the pages that tell a user what to do come before those that list what was found.
 var Scorer = {
   score: ([page, title, anchor, description, score]) =>
-    score + ({ guide: 3, errors: 2, index: 1 }[page] ?? 0) -
+    score + ({ guide: 3, errors: 2, faq: 2, index: 1 }[page] ?? 0) -
     (["changelog", "conformance", "conformance_rules", "contributing", "matrix", "reliability"].includes(page) ? 4 : 0),
   objNameMatch: 11,
   objPartialMatch: 6,
