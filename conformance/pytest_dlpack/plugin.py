@@ -46,15 +46,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def parameters(metafunc: pytest.Metafunc) -> list[Any]:
-    """Returns the rules for the sides that the options name; all if none is named, since a fixture may name it."""
+    """Returns the rules for the sides that an option or a fixture names."""
     from .judge import specs
     from .rules import RULES
 
     options = [metafunc.config.getoption(f"dlpack_{side}") for side in ("producer", "consumer")]
-    if any(options) or metafunc.module.__name__ == f"{__package__}.test_rules":  # which no fixture reaches
-        sides = set(specs(*options))
-    else:
-        sides = {"producer", "consumer"}
+    # pytest has no public name for this. There is one if nothing overrides the plugin's own, none for a parameter.
+    fixtures = metafunc._arg2fixturedefs
+    sides = {side for side in ("producer", "consumer") if len(fixtures.get(f"dlpack_{side}", ())) != 1}
+    if any(options) or not sides:
+        sides |= set(specs(*options))
     broken = dict(line.partition(":")[::2] for line in metafunc.config.getini("dlpack_xfail"))
     for rule, reason in broken.items():
         if rule not in RULES or not reason.strip():
@@ -88,29 +89,34 @@ def dlpack_consumer(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(scope="module")
-def dlpack_judge(dlpack_producer: Any, dlpack_consumer: Any) -> Iterator[Judge]:
-    """The process in which the rules run."""
+def dlpack_judges() -> Iterator[dict[str, Judge]]:
+    """The judge of each library; each has a process in which the rules run."""
+    judges: dict[str, Judge] = {}
+    yield judges
+    for judge in judges.values():
+        judge.end()
+    if problems := [problem for judge in judges.values() for problem in judge.problems]:
+        pytest.fail(printable("; ".join(problems)), pytrace=False)
+
+
+@pytest.fixture
+def dlpack_rule(
+    request: pytest.FixtureRequest, dlpack_judges: dict[str, Judge], dlpack_producer: Any, dlpack_consumer: Any
+) -> Callable[[], None]:
+    """A function that fails if the library breaks the rule. If the rule is a should, the test xfails instead."""
     from .judge import Judge, specs
 
+    rule: Rule = request.param
     try:
         named = specs(dlpack_producer, dlpack_consumer)
     except ValueError as error:
         pytest.fail(str(error), pytrace=False)
-    with Judge(named) as judge:
-        yield judge
-    if judge.problems:
-        pytest.fail(printable("; ".join(judge.problems)), pytrace=False)
-
-
-@pytest.fixture
-def dlpack_rule(request: pytest.FixtureRequest, dlpack_judge: Judge) -> Callable[[], None]:
-    """A function that fails if the library breaks the rule. If the rule is a should, the test xfails instead."""
-    rule: Rule = request.param
+    judge = dlpack_judges.setdefault(str(named), Judge(named))
 
     def check() -> None:
-        if rule.side not in dlpack_judge.specs:
+        if rule.side not in named:
             pytest.skip(f"no {rule.side} is named")
-        found = dlpack_judge.verdict(rule)
+        found = judge.verdict(rule)
         if found.outcome == "skipped":
             pytest.skip(printable(found.text))
         if found.outcome == "broken":

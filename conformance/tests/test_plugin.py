@@ -89,8 +89,14 @@ def test_rule(dlpack_rule):
 def test_fixtures_name_the_library(producer, library):
     (library / "test_mine.py").write_text(MINE.format(producer=producer))
     printed = pytest_of(library, "-k", "producer-make or consumer-take")
-    assert "test_mine.py::test_rule[producer-make] PASSED" in printed
-    assert "no consumer is named" in printed
+    assert "test_mine.py::test_rule[producer-make] PASSED" in printed and "consumer-take" not in printed
+    assert "test_rule[consumer-take] PASSED" in pytest_of(library, OPTIONS[3], "-k", "producer-make or consumer-take")
+
+
+def test_fixtures_in_conftest_name_the_library_for_the_package(library):
+    (library / "conftest.py").write_text(MINE.partition("def test_rule")[0].format(producer="make"))
+    printed = pytest_of(library, *OPTIONS[:2], "-k", "producer-make or consumer-take")
+    assert "test_rule[producer-make] PASSED" in printed and "consumer-take" not in printed
 
 
 def test_each_test_file_has_its_own_library(library):
@@ -99,6 +105,40 @@ def test_each_test_file_has_its_own_library(library):
     printed = pytest_of(library, "-k", "producer-make", status=1)
     assert "test_first.py::test_rule[producer-make] PASSED" in printed
     assert "test_second.py::test_rule[producer-make] FAILED" in printed
+
+
+CLASSES = """
+import pytest
+
+class TestFirst:
+    @pytest.fixture
+    def dlpack_producer(self):
+        return "library:make"
+
+    def test_rule(self, dlpack_rule):
+        dlpack_rule()
+
+class TestSecond(TestFirst):
+    @pytest.fixture(scope="class", params=["nosuch:make", "library:make"])
+    def dlpack_producer(self, request):
+        return request.param
+
+@pytest.mark.parametrize("dlpack_producer", ["library:make"])
+def test_rule(dlpack_rule):
+    dlpack_rule()
+"""
+
+
+def test_each_class_and_parameter_has_its_own_library(library):
+    (library / "test_mine.py").write_text(CLASSES)
+    printed = pytest_of(library, "-k", "producer-make", status=1)
+    for test, outcome in {
+        "TestFirst::test_rule[producer-make]": "PASSED",
+        "TestSecond::test_rule[nosuch:make-producer-make]": "FAILED",
+        "TestSecond::test_rule[library:make-producer-make]": "PASSED",
+        "test_rule[producer-make-library:make]": "PASSED",
+    }.items():
+        assert f"test_mine.py::{test} {outcome}" in printed
 
 
 def test_known_failures_are_strict(library):
@@ -122,7 +162,7 @@ def test_control_characters_of_a_library_are_escaped(library):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "expected --dlpack-producer, --dlpack-consumer, or a fixture of that name"),
+        ([], "expected --dlpack-producer or --dlpack-consumer, or a fixture with such a name"),
         (["--dlpack-producer=numpy"], "producer 'numpy': expected MODULE:NAME"),
         (["--dlpack-producer=a:b", "-o", "dlpack_xfail=nosuch: why"], "nosuch: why: expected RULE: REASON"),
         (["--dlpack-producer=a:b", "-o", "dlpack_xfail=producer-fork"], "producer-fork:: expected RULE: REASON"),
@@ -135,8 +175,8 @@ def test_options_of_no_use_are_told_once(options, message, tmp_path):
 
 def test_a_file_that_names_no_library_is_told(tmp_path):
     (tmp_path / "test_mine.py").write_text("def test_rule(dlpack_rule):\n    dlpack_rule()\n")
-    printed = pytest_of(tmp_path, "-k", "producer-make", status=1)
-    assert "expected --dlpack-producer, --dlpack-consumer, or a fixture of that name" in printed
+    printed = pytest_of(tmp_path, status=2)
+    assert printed.count("expected --dlpack-producer or --dlpack-consumer, or a fixture with such a name") == 1
 
 
 def test_a_run_that_asks_for_nothing_imports_nothing(tmp_path, monkeypatch):
@@ -154,5 +194,5 @@ def test_a_crash_beside_the_rules_is_an_error(library):
         "    if calls == 3: os.abort()\n    return numpy.from_dlpack(obj)\nmake = numpy.asarray\n"
     )
     printed = pytest_of(library, *OPTIONS, "-k", "consumer-take or consumer-keeps", status=1)
-    assert "consumer-keeps, which else is kept: its process died of SIGABRT" in printed
+    assert "consumer-keeps, which is kept in a new process: its process died of SIGABRT" in printed
     assert "2 passed, " in printed and "1 error" in printed
