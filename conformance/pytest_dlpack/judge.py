@@ -21,40 +21,41 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TextIO
 
 from .rules import RULES, Rule
 from .rules.consumer import Consumer
 from .rules.producer import Producer
-from .rules.rule import LONGEST, Skip, Wrong, one_line
+from .rules.rule import LONGEST, Skip, Wrong, one_line, program
 
 FIRST = {"producer": "producer-make", "consumer": "consumer-take"}  # if it is broken, the others can't be tried
 HANGS = 2  # of a side, after which its other rules are not tried
 PATIENCE = 60  # seconds for the first rule, which imports the library
 TAIL = 10_000  # bytes that are read of what a process printed
-WORDS = 300  # characters that are told of its last line
+WORDS = 300  # characters of its last line that are shown
 
 Spec = str | Callable[..., Any] | None
 
 
 def specs(producer: Spec, consumer: Spec) -> dict[str, str]:
-    """Returns MODULE:NAME by side. Raises ValueError for what is none, or if there is no side."""
+    """Returns MODULE:NAME by side. Raises ValueError for anything else, or if no side is named."""
     found = {}
     for side, spec in ("producer", producer), ("consumer", consumer):
         if spec is None:
             continue
+        name = spec
         if callable(spec):
-            spec = f"{spec.__module__}:{spec.__qualname__}"
-        if not isinstance(spec, str) or not re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", spec):
+            name = f"{getattr(spec, '__module__', None) or '?'}:{getattr(spec, '__qualname__', '?')}"
+        if not isinstance(name, str) or not re.fullmatch(r"\w+(\.\w+)*:\w+(\.\w+)*", name):
             raise ValueError(f"{side} {spec!r}: expected MODULE:NAME of a function")
-        found[side] = spec
+        found[side] = name
     if not found:
-        raise ValueError("expected --dlpack-producer, --dlpack-consumer, or a fixture of that name")
+        raise ValueError("expected --dlpack-producer or --dlpack-consumer, or a fixture with such a name")
     return found
 
 
 class Verdict(NamedTuple):
-    """What came of one rule."""
+    """The result of one rule."""
 
     outcome: Literal["kept", "broken", "skipped"]
     text: str  # what was seen, or why the rule was not tried
@@ -64,8 +65,8 @@ class Died(Exception):
     """The text says how the process died, and with what last words."""
 
 
-class Hung(Died):
-    pass
+class Hung(Exception):
+    """The text says for how long, and the last words."""
 
 
 class Judge:
@@ -76,7 +77,7 @@ class Judge:
         self.timeout = timeout  # seconds for a rule; None: by what the first rule of its side took
         self.first: dict[str, float] = {}  # seconds by side, with the import of the library
         self.verdicts: dict[str, Verdict] = {}
-        self.problems: list[str] = []  # what was seen beside the rules
+        self.problems: list[str] = []  # crashes that no rule is blamed for
         self.hangs: dict[str, int] = dict.fromkeys(specs, 0)
         self.child: Child | None = None
 
@@ -101,27 +102,28 @@ class Judge:
         begun = time.monotonic()
         try:
             return self.ask(rule)
-        except Hung as death:
-            self.hangs[rule.side] += 1
-            return Verdict("broken", str(death))
+        except Hung as hang:
+            return Verdict("broken", str(hang))
         except Died as death:
             if used and rule.severity == "must":  # an earlier rule may have damaged the memory of the process
-                with contextlib.suppress(Died):
+                with contextlib.suppress(Died, Hung):
                     found = self.ask(rule)
-                    self.problems.append(f"{rule.id}, which else is {found.outcome}: {death}")
+                    self.problems.append(f"{rule.id}, which is {found.outcome} in a new process: {death}")
                     return found
             return Verdict("broken", str(death))
         finally:
             self.first.setdefault(rule.side, time.monotonic() - begun)
 
     def ask(self, rule: Rule) -> Verdict:
-        """Raises Died if the process does."""
+        """Raises Died or Hung, or what a signal handler raises, as that of pytest-timeout."""
         self.child = self.child or Child(self.specs)
-        limit = round(8 + 3 * self.first[rule.side]) if rule.side in self.first else PATIENCE
+        # A new process imports the library again, whichever side imported it first.
+        limit = round(8 + 3 * max(self.first.values())) if rule.side in self.first else PATIENCE
         try:
             return self.child.ask(rule.id, self.timeout or limit)
-        except Died:
-            self.end()
+        except BaseException as error:
+            self.hangs[rule.side] += not isinstance(error, Died)
+            self.end()  # else the next rule would get this one's answer
             raise
 
     def end(self) -> None:
@@ -135,11 +137,10 @@ class Child:
 
     def __init__(self, specs: dict[str, str]) -> None:
         self.errors = tempfile.TemporaryFile()
-        code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
         # Python's own allocator then finds who frees without the GIL, or twice, and fills what is freed. Rules assert.
         environment = os.environ | {"PYTHONMALLOC": "debug", "PYTHONOPTIMIZE": ""}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", code, json.dumps(specs)],
+            [*program(__name__, "main()"), json.dumps(specs)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -213,10 +214,18 @@ def main() -> None:
     warnings.simplefilter("ignore")
     named = json.loads(sys.argv[1])
     subjects: dict[str, Any] = {}
-    while line := questions.readline():
-        rule = RULES[line.strip()]
+    asked: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=listen, args=(questions, asked), daemon=True).start()
+    while True:
+        rule = RULES[asked.get().strip()]
         answers.write(json.dumps(attempt(rule, named[rule.side], subjects)) + "\n")
-    os._exit(0)  # how libraries end is not asked, and some crash there
+
+
+def listen(questions: TextIO, asked: "queue.SimpleQueue[str]") -> None:
+    """Ends the process with its parent, which may be killed while a rule hangs."""
+    for line in questions:
+        asked.put(line)
+    os._exit(0)
 
 
 def attempt(rule: Rule, spec: str, subjects: dict[str, Any]) -> dict[str, str]:

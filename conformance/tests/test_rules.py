@@ -1,8 +1,11 @@
 """The rules of DLPack: each finds the fault that is seeded for it, and none finds a fault in the reference."""
 
+import functools
 import os
 import re
+import signal
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -256,14 +259,23 @@ def test_a_library_with_children_keeps_the_rules_on_them(start, tmp_path):
     assert set(outcomes(judge).values()) == {"kept"}
 
 
-def test_a_device_that_is_no_tuple_breaks_one_rule(tmp_path):
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("return 'cpu'", "__dlpack_device__ returned 'cpu', expected a tuple of 2"),
+        ("return None", "__dlpack_device__ returned None, expected a tuple of 2"),
+        ("return (1,)", "__dlpack_device__ returned (1,), expected a tuple of 2"),
+        ("raise OSError('no device')", "OSError: no device"),
+    ],
+    ids=["a word", "None", "a tuple of 1", "an error"],
+)
+def test_a_device_that_is_not_a_pair_breaks_one_rule(code, text, tmp_path):
     (tmp_path / "library.py").write_text(
         "import reference\nclass make:\n    def __init__(self, array): self.array = reference.make(array)\n"
-        "    def __dlpack_device__(self): return 'cpu'\n"
+        f"    def __dlpack_device__(self): {code}\n"
         "    def __dlpack__(self, **keywords): return self.array.__dlpack__(**keywords)\n"
     )
-    judge = judged("producer-device|dl-device", producer="library:make")
-    text = "__dlpack_device__ returned 'cpu', expected a tuple of 2"
+    judge = judged("device|stream|copy", producer="library:make")
     assert (broken(judge, "must"), judge.problems) == ({"producer-device": text}, [])
 
 
@@ -299,7 +311,7 @@ def test_a_rule_that_kills_the_process_after_others_is_tried_alone(tmp_path):
     )
     judge = judged("consumer-take|consumer-keeps", consumer="library:take")
     assert [*outcomes(judge).values()] == ["kept", "kept"]
-    assert judge.problems == ["consumer-keeps, which else is kept: its process died of SIGABRT"]
+    assert judge.problems == ["consumer-keeps, which is kept in a new process: its process died of SIGABRT"]
 
 
 def test_each_death_is_told_with_its_own_last_words(tmp_path):
@@ -308,8 +320,8 @@ def test_each_death_is_told_with_its_own_last_words(tmp_path):
         "        os.write(1, b'line\\n' * 10_000 + b'the last'); os.abort()\n    return reference.take(obj)\n"
     )
     judge = judged("consumer-take|max-version|consumer-keeps", consumer="library:take")
-    rules = "consumer-max-version", "consumer-keeps"
-    assert judge.problems == [f"{rule}, which else is kept: its process died of SIGABRT (the last)" for rule in rules]
+    told = "which is kept in a new process: its process died of SIGABRT (the last)"
+    assert judge.problems == [f"{rule}, {told}" for rule in ("consumer-max-version", "consumer-keeps")]
 
 
 def test_a_death_is_seen_where_a_forked_child_lives_on(tmp_path):
@@ -326,7 +338,7 @@ def test_after_two_rules_that_hang_the_others_are_not_tried(tmp_path):
         "import reference, signal\ncalls = 0\ndef take(obj):\n    global calls; calls += 1\n"
         "    if calls == 3: signal.pause()\n    return reference.take(obj)\n"
     )
-    judge = judged("consumer-(take|[a-k])", consumer="library:take", timeout=1)
+    judge = judged("consumer-(take|[a-k])", consumer="library:take", timeout=3)
     found = [*outcomes(judge).values()]
     assert found[0] == "kept" and found.count("broken") == 2 and found[-1] == "skipped"
 
@@ -339,6 +351,58 @@ def test_a_rule_that_hangs_ends_soon_without_a_timeout_too(tmp_path):
     judge = judged("consumer-take|consumer-legacy", consumer="library:take")
     [text] = broken(judge, "should").values()
     assert 8 <= int(re.fullmatch(r"still busy after (\d+) s", text)[1]) < 30
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupt(number, frame):
+    raise Interrupted
+
+
+def test_a_rule_that_is_interrupted_leaves_no_answer_to_the_next(tmp_path, monkeypatch):
+    """pytest-timeout raises in a signal handler."""
+    (tmp_path / "library.py").write_text(
+        "import os, reference, signal\ncalls = 0\ndef take(obj):\n    global calls; calls += 1\n"
+        "    if calls == 3: os.kill(os.getppid(), signal.SIGUSR1); signal.pause()\n    return reference.take(obj)\n"
+    )
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with Judge(specs(None, "library:take")) as judge:
+            assert judge.verdict(RULES["consumer-take"]) == ("kept", "")
+            with pytest.raises(Interrupted):
+                judge.verdict(RULES["consumer-legacy"])
+            assert judge.verdict(RULES["consumer-max-version"]) == ("kept", "")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_rule_that_hangs_ends_with_the_process_that_asked(tmp_path):
+    (tmp_path / "library.py").write_text(
+        "import os, signal\ndef take(obj):\n    os.open('fifo', os.O_WRONLY)\n    os.kill(os.getppid(), 9)\n"
+        "    signal.pause()\n"
+    )
+    code = "from pytest_dlpack.judge import Judge; from pytest_dlpack.rules import RULES; "
+    code += "Judge({'consumer': 'library:take'}).verdict(RULES['consumer-take'])"
+    os.mkfifo(tmp_path / "fifo")
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path) as process:
+        assert (tmp_path / "fifo").read_text() == ""  # until the last process that has it open ends
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_library_is_found_beside_a_path_that_is_not_a_string(tmp_path, monkeypatch):
+    (tmp_path / "library.py").write_text("import reference\nmake = reference.make\n")
+    monkeypatch.syspath_prepend(tmp_path / "with ' \" and space")
+    monkeypatch.setattr(sys, "path", [tmp_path, *sys.path])
+    judge = judged("producer-make|after-exit", producer="library:make")
+    assert {*outcomes(judge).values()} == {"kept"}
+
+
+@pytest.mark.parametrize("function", [functools.partial(id, 1), lambda array: array, "numpy", "a-b:c", 5, int.__add__])
+def test_a_function_that_has_no_name_is_refused(function):
+    with pytest.raises(ValueError, match=f"producer {re.escape(repr(function))}: expected MODULE:NAME of a function"):
+        specs(function, None)
 
 
 def test_a_library_whose_process_never_ends_is_not_blamed_on_the_deleter(tmp_path):

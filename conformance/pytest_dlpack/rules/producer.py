@@ -53,6 +53,7 @@ from .rule import (
     numbers,
     one_line,
     producer,
+    program,
     refused,
     resident,
     soon,
@@ -195,9 +196,17 @@ def copied(obj: Any) -> Export:
     return tried(obj, copy=True)
 
 
+def device_type(obj: Any) -> Any:
+    """Returns the type of its device. Another rule demands that it has one."""
+    with contextlib.suppress(Exception):
+        told, _ = device_of(obj)
+        return told
+    raise Skip("__dlpack_device__ returns no pair")
+
+
 def on(types: tuple[int, ...], obj: Any) -> Any:
     """Returns the object if it is on a device of these types, else skips the rule."""
-    if device_of(obj)[0] not in types:
+    if device_type(obj) not in types:
         raise Skip("it is on another device")
     return obj
 
@@ -257,9 +266,10 @@ def device(producer: Producer) -> None:
 def device_of_capsule(producer: Producer) -> None:
     """Without dl_device the capsule is on the device that __dlpack_device__ returns."""
     obj = producer.one()
-    device, told = export(obj).tensor.device, device_of(obj)
-    if not isinstance(told, tuple) or None in told:
-        raise Skip(f"__dlpack_device__ returned {told!r}")
+    device = export(obj).tensor.device
+    told = device_type(obj), device_of(obj)[1]
+    if None in told:
+        raise Skip(f"__dlpack_device__ returned {told}")
     expect((device.device_type, device.device_id) == told, f"the capsule is on {device.device_type, device.device_id}, "
            f"__dlpack_device__ says {told}")  # fmt: skip
 
@@ -527,7 +537,7 @@ def copy_false_other_device(producer: Producer) -> None:
     """With copy=False a dl_device that only a copy can reach is a BufferError."""
     obj = producer.one()
     own = tried(obj, dl_device=None, copy=None)
-    other = (2, 0) if device_of(obj)[0] == 1 else CPU
+    other = (2, 0) if device_type(obj) == 1 else CPU
     if exported := uncopied(obj, f"dl_device={other}", dl_device=other):
         moved = own.tensor.device.device_type in READABLE and exported.address != own.address  # elsewhere: a handle
         expect(not moved and not exported.flags & IS_COPIED, f"copy=False, dl_device={other}: it copied")
@@ -559,9 +569,9 @@ def shared_not_flagged_copied(producer: Producer) -> None:
 def own_dl_device(producer: Producer) -> None:
     """__dlpack__ accepts the answer of __dlpack_device__ as dl_device."""
     obj = producer.one()
-    exported = export(obj, dl_device=obj.__dlpack_device__())
-    told = exported.tensor.device.device_type
-    expect(told == device_of(obj)[0], f"the capsule is on {told}")
+    own = device_type(obj)
+    told = export(obj, dl_device=obj.__dlpack_device__()).tensor.device.device_type
+    expect(told == own, f"the capsule is on {told}")
 
 
 @producer(f"{KEYWORDS}, dl_device")
@@ -599,7 +609,7 @@ def stream_with_dl_device_cpu(producer: Producer) -> None:
     """With dl_device (1, 0) a stream that is not None is an error."""
     obj = producer.one()
     on_cpu(obj)
-    if device_of(obj)[0] == 1:
+    if device_type(obj) == 1:
         try:
             streamless(obj, "", 1)
         except Wrong:
@@ -810,8 +820,7 @@ def deleter_after_exit(producer: Producer) -> None:
 
 def ending(producer: Producer, late: bool) -> str:
     """Returns how the process of end() ends, or "" if it ends well."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import end; end({producer.spec!r}, {late})"
-    command, quiet = [sys.executable, "-c", code], subprocess.DEVNULL
+    command, quiet = program(__name__, f"end({producer.spec!r}, {late})"), subprocess.DEVNULL
     limit = 3 + 1.5 * producer.seconds  # twice this is less than the limit of the rule
     try:
         # No pipe: what the library starts may keep it open.

@@ -106,6 +106,13 @@ def load(spec: str) -> Callable[[Any], Any]:
     return functools.partial(in_parent, functools.reduce(getattr, name.split("."), library))
 
 
+def program(module: str, call: str) -> list[str]:
+    """Returns the command of a process that makes this call. It finds the modules of this process."""
+    path = [each for each in sys.path if isinstance(each, str)]  # imports overlook a Path
+    code = f"import sys; sys.path[:] = {path!r}; from {module} import {call.partition('(')[0]}; {call}"
+    return [sys.executable, "-c", code]
+
+
 def dtype_of(array: Any) -> tuple[int, int, int]:
     return CODES[array.dtype.kind], 8 * array.dtype.itemsize, 1
 
