@@ -332,13 +332,6 @@ WORDS = {
 }
 
 
-class Shown(dict[str, str]):
-    """The values of a refusal by their names, as its text has them; "..." for one that did not fit the message."""
-
-    def __missing__(self, name: str) -> str:
-        return "..."
-
-
 OF_STRUCT, AS_TEXT = "dtype code {code}, bits {bits}, lanes {lanes}", "{field} {text}"  # {type} of a saying
 
 

@@ -58,7 +58,6 @@ class Consumer:
     """The library's function take."""
 
     def __init__(self, spec: str) -> None:
-        self.spec = spec
         self.function: Callable[[Any], Any] = load(spec)
 
     @functools.cached_property
