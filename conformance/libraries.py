@@ -178,7 +178,7 @@ def mpi4py_take(obj: Any) -> Any:
 
 
 def dpctl() -> Any:
-    """dpctl.tensor. Memory of the CPU needs intel-opencl-rt, too, which leaves its driver where no loader looks."""
+    """dpctl.tensor. Memory of the CPU also needs intel-opencl-rt, whose driver no loader finds."""
     os.environ.setdefault("OCL_ICD_FILENAMES", str(Path(sys.prefix, "lib", "libintelocl.so")))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it moves to dpnp

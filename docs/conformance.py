@@ -1,5 +1,5 @@
 """Tries the rules of pytest-dlpack on each library of several environments, and prints who breaks what. With --write it
-also writes conformance.json, conformance.md and conformance_rules.md beside this file. `make conformance` makes the
+also writes conformance.json, conformance.md and conformance_rules.md into this folder. `make conformance` makes the
 environments and calls this with their interpreters. --only NAME,NAME tries these alone, and takes the others from
 conformance.json; `--only ,` just writes the pages anew."""
 
@@ -64,7 +64,7 @@ def group_of(rule: str) -> str:
 
 
 class Result(dict[str, Any]):
-    """What a library keeps: name, version, python, and of the rules that it does not keep the outcome and the text."""
+    """The version of a library and of Python, and the outcome and text of each rule that the library does not keep."""
 
     @property
     def title(self) -> str:
@@ -101,8 +101,8 @@ def try_out(python: str, module: str) -> dict[str, Any]:
 
 
 def results(pythons: list[str], only: list[str]) -> list[Result]:
-    """Each version of a library once, from the first environment that has it. Of a library that none has, such as cupy
-    where there is no GPU, what is known stays."""
+    """Tries each version of a library once, in the first environment that has it. Keeps the known result of a library
+    that no environment has, such as cupy without a GPU."""
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
     found: dict[str, Result] = {}
     tried: set[str] = set()

@@ -88,8 +88,8 @@ class Managed:
         return capsule_new(ctypes.addressof(self.struct), name or self.name, None)
 
 
-_owned: dict[int, "Tensor"] = {}  # by address: what somebody has to delete
-strays: list[int] = []  # what was deleted that nobody owned, or was deleted before
+_owned: dict[int, "Tensor"] = {}  # by address; a consumer has to delete each
+strays: list[int] = []  # addresses that were deleted again, or had no owner
 
 
 class Tensor(Managed):
@@ -130,7 +130,7 @@ class Tensor(Managed):
 
 
 def owned() -> int:
-    """How many tensors nobody has deleted yet."""
+    """Returns the number of tensors that nobody has deleted yet."""
     return len(_owned)
 
 

@@ -129,12 +129,12 @@ class Seen(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     values: bytes  # the items in row-major order
-    address: int | None  # of the first item; None where the consumer does not tell
-    readonly: bool | None = None  # None where the consumer does not know
+    address: int | None  # of the first item; None if the consumer does not tell
+    readonly: bool | None = None  # None if the consumer does not know
 
 
 def export(obj: Any) -> Any:
-    """What a library's object exports by its own __dlpack__, versioned if it can."""
+    """Exports an object by its own __dlpack__, versioned if it can."""
     try:
         return look(obj.__dlpack__(max_version=(1, 3)))
     except TypeError:
@@ -142,7 +142,7 @@ def export(obj: Any) -> Any:
 
 
 def read(obj: Any) -> Seen:
-    """What it exports, but for what it says of writing."""
+    """Reads what an object exports, but not whether it is read-only."""
     return read_managed(export(obj))._replace(readonly=None)
 
 
@@ -163,7 +163,7 @@ def read_managed(managed: Any) -> Seen:
 
 
 def gather(address: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: float) -> bytes:
-    """The items in row-major order. Items that share a byte are read where they are compact."""
+    """The items in row-major order. Items that share a byte must be compact."""
     size = math.prod(shape)
     if size == 0:
         return b""

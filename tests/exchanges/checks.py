@@ -1,4 +1,4 @@
-"""What the libraries' checks have in common."""
+"""Functions that the libraries' checks share."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from dlpack.tests.memory import Memory
 
 
 def gives(*memories: Memory) -> None:
-    """Whether a C program gets each memory, without a copy or as one, and gives it back."""
+    """Expects that a C program gets each memory, zero-copy or as a copy, and gives it back."""
     for memory in memories:
         serves_once = is_capsule(memory.obj)
         for copy in (memory.copy,) if serves_once else (True, memory.copy):
@@ -25,7 +25,7 @@ def gives(*memories: Memory) -> None:
 
 
 def withholds(objects: Mapping[str, Callable[[], Any]], error: type[Exception] = BufferError) -> None:
-    """Whether each object is refused with this error: an object without memory that can be shared, made anew."""
+    """Expects that each object is refused with this error. It has no memory that can be shared, and is made anew."""
     for name, make in objects.items():
         try:
             dlpack.asdlpack(make()).__dlpack__()

@@ -46,12 +46,12 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 
 
 def column_major(memory: Memory) -> bool:
-    """Whether it is a matrix whose columns have no gaps."""
+    """True if it is a matrix whose columns have no gaps."""
     return len(memory.shape) == 2 and (memory.size == 0 or (memory.strides[0] == 1 and memory.strides[1] > 1))
 
 
 def see(taken: Any) -> Seen:
-    """What cudf says of a Series, or of a DataFrame of several columns."""
+    """Describes a Series, or a DataFrame of several columns, as cudf does."""
     first = taken if taken.ndim == 1 else taken.iloc[:, 0]
     return Seen(first.dtype.name, taken.shape, taken.to_numpy().tobytes(), address(first))
 

@@ -1,4 +1,4 @@
-"""What else is tried of jax."""
+"""More checks of jax."""
 
 from dlpack._abi import FLOAT8
 from dlpack.tests.libraries.datatypes import FORMATS

@@ -1,4 +1,4 @@
-"""What else is tried of mlx."""
+"""More checks of mlx."""
 
 import mlx.core as mx
 

@@ -30,7 +30,7 @@ except RuntimeError:  # the wheel brings no MPI
 
 
 def known(buffer: Any) -> Memory:
-    """What mpi4py says of a buffer."""
+    """Describes a buffer as mpi4py does."""
     values, address, readonly = buffer.tobytes(), buffer.address, buffer.readonly
     return Memory(
         buffer, "uint8", (buffer.nbytes,), values, address, readonly=readonly, references=references_of(buffer)
@@ -63,14 +63,14 @@ class Delegate:
 
 
 def see(buffer: Any) -> Seen:
-    """What mpi4py says of a buffer: bytes; what they stand for is in the capsule that it keeps."""
+    """Describes a buffer as mpi4py does: bytes; what they stand for is in the capsule that it keeps."""
     seen = read_managed(look(buffer.obj))
     assert buffer.nbytes == len(seen.values), f"{buffer.nbytes} bytes, expected {len(seen.values)}"
     return seen._replace(address=buffer.address, readonly=buffer.readonly)
 
 
 def not_contiguous(memory: Memory) -> bool:
-    """Whether it is neither row-major nor column-major, which is row-major with the dimensions turned around."""
+    """True if it is neither row-major nor column-major, which is row-major with the dimensions turned around."""
     turned = dataclasses.replace(memory, shape=memory.shape[::-1], strides=memory.strides[::-1])
     return not memory.packed and not turned.packed
 

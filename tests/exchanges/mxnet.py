@@ -17,7 +17,7 @@ DTYPES = ("int8", "int32", "int64", "uint8", "float16", "float32", "float64")
 
 
 def seen(array: Any) -> Seen:
-    """What mxnet says of an NDArray. To write it first waits for all that is pending."""
+    """Describes an NDArray as mxnet does. To write it first waits for all that is pending."""
     return read_managed(look(mxnet.nd.to_dlpack_for_write(array)))
 
 

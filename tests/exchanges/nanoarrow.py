@@ -25,7 +25,7 @@ def extents(schema: Any) -> list[int]:
 
 
 def seen(array: Any) -> Seen:
-    """What nanoarrow says of an array: of lists of one length, the items."""
+    """Describes an array as nanoarrow does: for lists of one length, their items."""
     array = na.c_array(array)
     schema, view, shape, first = array.schema, array.view(), [len(array)], array.offset
     while schema.n_children == 1:

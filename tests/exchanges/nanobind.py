@@ -71,7 +71,7 @@ def extension() -> Any:
 
 
 def seen(taken: Any) -> Seen:
-    """What nanobind says of an ndarray."""
+    """Describes an ndarray as nanobind does."""
     code, bits, lanes = taken.dtype
     shape, strides = tuple(taken.shape), tuple(taken.strides)
     values = gather(taken.address, shape, strides, bits * lanes / 8)
@@ -106,7 +106,7 @@ PROVIDERS: dict[str, Callable[[], Memory]] = {
 
 
 def read_only(memory: Memory) -> bool:
-    """Whether it arrives so, as what can't say it does; a copy may be written."""
+    """True if the memory arrives read-only, as does memory that can't say; a copy may be written."""
     return memory.readonly is not False and not memory.converted
 
 
@@ -119,7 +119,7 @@ CONSUMERS = [
 
 
 def takes(function: str, memory: Memory) -> bool:
-    """Whether a function of the extension takes the memory, and if so without a copy."""
+    """True if a function of the extension takes the memory; then it must be zero-copy."""
     try:
         taken = getattr(extension(), function)(dlpack.asdlpack(memory.obj))
     except TypeError:

@@ -1,4 +1,4 @@
-"""What else is tried of numpy."""
+"""More checks of numpy."""
 
 from typing import Any
 

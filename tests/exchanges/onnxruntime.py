@@ -19,7 +19,7 @@ from_dlpack: Any = OrtValue.from_dlpack
 
 
 def known(value: Any) -> Memory:
-    """What onnxruntime says of an OrtValue."""
+    """Describes an OrtValue as onnxruntime does."""
     array = value.numpy()
     return Memory(value, array.dtype.name, array.shape, array.tobytes(), value.data_ptr(), readonly=None)
 

@@ -1,4 +1,4 @@
-"""What else is tried of paddle."""
+"""More checks of paddle."""
 
 import paddle
 

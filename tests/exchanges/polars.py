@@ -1,4 +1,4 @@
-"""What else is tried of polars."""
+"""More checks of polars."""
 
 import polars as pl
 

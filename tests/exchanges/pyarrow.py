@@ -1,4 +1,4 @@
-"""What else is tried of pyarrow."""
+"""More checks of pyarrow."""
 
 import struct
 import warnings

@@ -1,4 +1,4 @@
-"""What else is tried of tensorflow."""
+"""More checks of tensorflow."""
 
 import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""What else is tried of torch."""
+"""More checks of torch."""
 
 import inspect
 

@@ -1,4 +1,4 @@
-"""What else is tried of tvm-ffi."""
+"""More checks of tvm-ffi."""
 
 import tvm_ffi
 from tvm_ffi import from_dlpack

@@ -1,4 +1,4 @@
-"""What exchanges memory with what, tried on the libraries that are installed here.
+"""Tries what exchanges memory with what, on the libraries that are installed here.
 
 `python -m dlpack.tests` prints it as a table, `run()` returns it as data. It comes with the package, since no one
 has all libraries in one environment: whoever has some can try those.

@@ -18,7 +18,7 @@ BAR = 79  # characters of the line that tells how far it is
 
 
 def open_standard_descriptors() -> None:
-    """Where they are closed, a pipe to a library's process would get one of their numbers, and be replaced there."""
+    """Opens those that are closed: a pipe to a library's process must not get one of their numbers, and be replaced."""
     while (file := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(file)
@@ -29,7 +29,7 @@ def run_command(arguments: list[str], adapters: str) -> int:
     parser = Parser(
         prog="python -m dlpack.tests",
         description="Hand every kind of memory that is found here to every library that is found here, in processes "
-        "of their own, and print what is shared, copied or refused. Exit status 1 where something fails.",
+        "of their own, and print what is shared, copied or refused. Exit status 1 if something fails.",
         epilog=f"libraries that are known: {', '.join(known(adapters))}",
         allow_abbrev=False,
     )
@@ -68,7 +68,7 @@ def show_progress(done: int, total: int, what: str) -> None:
 
 
 def show(text: Iterable[str]) -> bool:
-    """Whether it could be printed; where it could not, that is told."""
+    """Prints the lines. Returns False, and prints the error, if that fails."""
     try:
         for line in text:
             print(printable(line))

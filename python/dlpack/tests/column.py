@@ -1,4 +1,4 @@
-"""A column of the table: what one library takes, and what else is checked of it."""
+"""A column of the table: the exchanges in which one library takes memory, and its checks."""
 
 import json
 from collections.abc import Generator, Iterator
@@ -56,7 +56,7 @@ class Host:
 
 
 class Column:
-    """What one library takes, and what else is checked of it."""
+    """The exchanges in which one library takes memory, and its checks."""
 
     def __init__(self, library: str, version: str, providers: list[str], package: str) -> None:
         self.library = library
@@ -144,7 +144,7 @@ class Column:
 
 
 def together(names: set[str]) -> bool:
-    """Whether the libraries can be in one process."""
+    """True if the libraries can be in one process."""
     return not any(pair <= names for pair in APART)
 
 

@@ -1,4 +1,4 @@
-"""One object handed to one consumer: whether its memory is shared, and that nothing is lost."""
+"""Hands one object to one consumer: finds out if its memory is shared, and expects that nothing is lost."""
 
 import contextlib
 import ctypes
@@ -47,7 +47,7 @@ def one_line(error: BaseException) -> str:
 
 
 def difference(values: bytes, expected: bytes) -> str:
-    """The 16 bytes in which the first that differs is."""
+    """Shows the 16 bytes around the first one that differs."""
     same = next((i for i, pair in enumerate(zip(values, expected, strict=False)) if pair[0] != pair[1]), 0)
     part = slice(same // 16 * 16, same // 16 * 16 + 16)
     place = f" from byte {part.start} on" if part.start else ""
@@ -56,7 +56,7 @@ def difference(values: bytes, expected: bytes) -> str:
 
 @dataclass
 class Handed:
-    """What became of it. Plain data: an exception would hold the frames, and these the memory."""
+    """The outcome. Plain data: an exception would hold the frames, and these the memory."""
 
     outcome: Outcome
     proof: str = ""
@@ -136,7 +136,7 @@ def take(
 
 
 def refuses_export(consumer: Consumer, x: dlpack.DLPackObject) -> bool:
-    """Whether it is x, not the consumer, that raises. Asks once more, with x behind an object that listens."""
+    """True if x raises, not the consumer. Asks once more, with x behind an object that listens."""
     if consumer.protocol in EXPORTS:
         try:
             EXPORTS[consumer.protocol](x)
@@ -170,7 +170,7 @@ class Listener:
 
 
 def check_description(x: dlpack.DLPackObject, memory: Memory, copy: bool | None) -> None:
-    """Whether the DLPackObject says of the memory what the library that owns it says."""
+    """Expects that the DLPackObject describes the memory as the library that owns it does."""
     copied = memory.size > 0 and x.pointer != memory.address
     expect(not copied or copy is not False, f"pointer is {x.pointer:#x}, expected {memory.address or 0:#x}")
     expect(copied or copy is not True or memory.size == 0, "asdlpack(copy=True) did not copy")
@@ -186,7 +186,7 @@ def check_description(x: dlpack.DLPackObject, memory: Memory, copy: bool | None)
 
 
 def shares(consumer: Consumer, taken: Any, seen: Seen, memory: Memory) -> bool:
-    """Whether the consumer has the owner's address, where it tells one, and sees what is written there."""
+    """True if the consumer has the owner's address, as far as it tells, and sees what is written there."""
     if seen.address is not None and seen.address != memory.address:
         return False
     if seen.address is not None and (memory.readonly is not False or memory.gpu):
@@ -204,7 +204,7 @@ def shares(consumer: Consumer, taken: Any, seen: Seen, memory: Memory) -> bool:
 
 
 def check_hold(memory: Memory, before: int) -> None:
-    """Whether the memory stays where it is as long as the consumer has it."""
+    """Expects that the memory stays where it is as long as the consumer has it."""
     if memory.references:
         expect(memory.references() > before, "the consumer has the memory, but holds no reference to its owner")
     if memory.resize:

@@ -94,7 +94,7 @@ def layout(library: str) -> Rule:
 
 
 def arrow_rules() -> Iterator[Rule]:
-    """What takes Arrow's arrays."""
+    """The rules of consumers of Arrow's arrays."""
     yield Rule("refused", "Arrow has no such type", dtype("complex*", "bfloat16", "float8*"))
     yield Rule("refused", "Arrow's arrays have a length", lambda memory: memory.shape == ())
     yield Rule("refused", "Arrow's arrays are compact and row-major", not_row_major)

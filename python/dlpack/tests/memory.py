@@ -15,7 +15,7 @@ from .._abi import compact, gather, python_api
 
 
 class Skip(Exception):
-    """Raised where something can't be tried here; its text is the reason."""
+    """Raised if something can't be tried here; its text is the reason."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Memory:
 
     @property
     def packed(self) -> bool:
-        """Whether the items lie in row-major order without gaps. A dimension of size 1 may have any stride."""
+        """True if the items lie in row-major order without gaps. A dimension of size 1 may have any stride."""
         pairs = zip(self.shape, self.strides, compact(self.shape), strict=True)
         return self.size == 0 or all(stride == needed for extent, stride, needed in pairs if extent != 1)
 
@@ -93,7 +93,7 @@ def buffer_address(obj: Any) -> int:
 
 
 def of_buffer(obj: Any, dtype: str = "uint8", resize: Callable[[], object] | None = None) -> Memory:
-    """What Python's own memoryview says of the object."""
+    """Describes the object as Python's own memoryview does."""
     with memoryview(obj) as view:
         assert view.shape is not None and view.strides is not None
         shape, strides = view.shape, tuple(stride // view.itemsize for stride in view.strides)

@@ -1,4 +1,4 @@
-"""What a run finds."""
+"""The results of a run."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ RANK = {"refused": 1, "copied": 2, "shared": 3}
 
 @dataclass
 class Exchange:
-    """What became of one object that was handed to one consumer."""
+    """The outcome for one object that was handed to one consumer."""
 
     consumer: str
     provider: str
@@ -30,7 +30,7 @@ class Exchange:
 
     @property
     def news(self) -> bool:
-        """Whether it went better than was known."""
+        """True if it went better than was known."""
         return RANK.get(self.outcome, 0) > RANK.get(self.expected, 3)
 
     @property
@@ -40,7 +40,7 @@ class Exchange:
 
 @dataclass
 class Check:
-    """What else was tried of a library, beyond taking one object."""
+    """The outcome of something else that was tried of a library, beyond taking one object."""
 
     library: str
     name: str

@@ -28,7 +28,7 @@ if sys.platform == "win32":
         return msvcrt.open_osfhandle(number, 0)
 
     def is_readable(pipe: IO[bytes], timeout: float) -> bool:
-        """Whether something, or the end, can be read in time."""
+        """True if something, or the end, can be read in time."""
         last = time.monotonic() + timeout
         while time.monotonic() < last:
             try:
@@ -59,7 +59,7 @@ else:
         return number
 
     def is_readable(pipe: IO[bytes], timeout: float) -> bool:
-        """Whether something, or the end, can be read in time."""
+        """True if something, or the end, can be read in time."""
         return bool(select.select([pipe], [], [], timeout)[0])
 
     def kill(process: "subprocess.Popen[bytes]") -> None:

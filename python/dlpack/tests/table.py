@@ -29,7 +29,7 @@ def word(cell: Exchange) -> str:
 
 
 def counts(report: Report) -> dict[str, int]:
-    """How many exchanges there are of each word; of news; and of all failures, checks and problems included."""
+    """Counts the exchanges of each word, the news, and all failures, checks and problems included."""
     found = Counter(word(cell).rstrip(" *") for cell in report.exchanges)
     return {
         **{name: found[name] for name in ("shared", "copied", "by copy", "refused", "skipped")},

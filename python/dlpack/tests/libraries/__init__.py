@@ -36,7 +36,7 @@ def known(package: str) -> dict[str, _libraries.Library]:
 
 
 class Adapter:
-    """What the modules for a library have, imported."""
+    """Imports the modules for a library, and has what these have."""
 
     def __init__(self, name: str, package: str) -> None:
         self.name = name

@@ -14,7 +14,7 @@ if not cupy.cuda.is_available():
 
 
 def known(array: Any) -> Memory:
-    """What cupy says of an array."""
+    """Describes an array as cupy does."""
     return Memory(
         array,
         array.dtype.name,

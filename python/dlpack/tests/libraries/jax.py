@@ -20,7 +20,7 @@ jax.config.update("jax_default_device", jax.devices("cpu")[0])  # else what is m
 
 
 def known(array: Any) -> Memory:
-    """What jax says of an array."""
+    """Describes an array as jax does."""
     address = array.unsafe_buffer_pointer()
     return Memory(array, array.dtype.name, array.shape, np.asarray(array).tobytes(), address, readonly=True)
 

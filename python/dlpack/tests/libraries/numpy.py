@@ -14,7 +14,7 @@ LEGACY = np.lib.NumpyVersion(np.__version__) < "2.1.0"  # it knows no structure 
 
 
 def known(obj: Any, array: Any = None) -> Memory:
-    """What numpy says of an array: the object itself, or one that shares the object's memory."""
+    """Describes an array as numpy does: the object itself, or one that shares the object's memory."""
     array = obj if array is None else array
     return Memory(
         obj,

@@ -15,7 +15,7 @@ def dtype_of(tensor: Any) -> str:
 
 
 def known(tensor: Any) -> Memory:
-    """What paddle says of a tensor."""
+    """Describes a tensor as paddle does."""
     shape, values, strides = tuple(tensor.shape), tensor.numpy().tobytes(), tuple(tensor.strides)
     return Memory(tensor, dtype_of(tensor), shape, values, tensor.data_ptr(), strides)
 

@@ -17,7 +17,7 @@ STAYS = "stays read-only"
 
 
 def seen(array: Any) -> Seen:
-    """What pyarrow says of an Array: of lists of one length, the items."""
+    """Describes an Array as pyarrow does: for lists of one length, their items."""
     shape = [len(array)]
     while isinstance(array, pa.FixedShapeTensorArray | pa.FixedSizeListArray):
         is_tensor = isinstance(array, pa.FixedShapeTensorArray)
@@ -38,7 +38,7 @@ def known(obj: Any, array: Any = None) -> Memory:
 
 
 def seen_tensor(tensor: Any) -> Seen:
-    """What pyarrow says of a Tensor."""
+    """Describes a Tensor as pyarrow does."""
     dtype, address = NAMES.get(str(tensor.type), str(tensor.type)), buffer_address(tensor)
     return Seen(dtype, tuple(tensor.shape), memoryview(tensor).tobytes(), address, not tensor.is_mutable)
 
@@ -65,7 +65,7 @@ def chunked(chunks: list[list[float | None]]) -> Any:
 
 
 def of_column(obj: Any) -> Memory:
-    """What pyarrow says of a column of one chunk, which may be another library's."""
+    """Describes a column of one chunk, which may be another library's, as pyarrow does."""
     return known(obj, pa.chunked_array(obj).chunk(0))
 
 

@@ -11,7 +11,7 @@ from ..memory import Memory
 
 
 def known(tensor: Any) -> Memory:
-    """What tensorflow says of a tensor. Of its address, only its capsule tells."""
+    """Describes a tensor as tensorflow does. Only its capsule tells its address."""
     address = read(tensor).address
     return Memory(tensor, tensor.dtype.name, tuple(tensor.shape), tensor.numpy().tobytes(), address, readonly=True)
 

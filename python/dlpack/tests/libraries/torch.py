@@ -14,7 +14,7 @@ LEGACY = "max_version" not in inspect.signature(torch.Tensor.__dlpack__).paramet
 
 
 def known(obj: Any, tensor: Any = None) -> Memory:
-    """What torch says of a tensor: the object itself, or one that shares the object's memory."""
+    """Describes a tensor as torch does: the object itself, or one that shares the object's memory."""
     tensor = obj if tensor is None else tensor
     return Memory(
         obj,

@@ -13,7 +13,7 @@ from_dlpack: Any = tvm_ffi.from_dlpack
 
 
 def known(tensor: Any) -> Memory:
-    """What tvm-ffi says of a tensor. Its capsule alone tells the values, and names complex types."""
+    """Describes a tensor as tvm-ffi does. Its capsule alone tells the values, and names complex types."""
     said, strides = read(tensor), tuple(tensor.strides)
     return Memory(tensor, said.dtype, tuple(tensor.shape), said.values, tensor.data_ptr(), strides)
 
