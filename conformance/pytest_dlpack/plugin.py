@@ -51,8 +51,9 @@ def parameters(metafunc: pytest.Metafunc) -> list[Any]:
     from .rules import RULES
 
     options = [metafunc.config.getoption(f"dlpack_{side}") for side in ("producer", "consumer")]
-    # pytest has no public name for this. There is one if nothing overrides the plugin's own, none for a parameter.
-    fixtures = metafunc._arg2fixturedefs
+    # pytest has no public name for this; without it, the rules of both sides are collected, and some skipped. There is
+    # one definition if nothing overrides the plugin's own, none for a parameter.
+    fixtures = getattr(metafunc, "_arg2fixturedefs", {})
     sides = {side for side in ("producer", "consumer") if len(fixtures.get(f"dlpack_{side}", ())) != 1}
     if any(options) or not sides:
         sides |= set(specs(*options))

@@ -37,9 +37,11 @@ def test_it_holds_the_package_and_the_file_that_dlpack_shares_with_it(built):
     with zipfile.ZipFile(wheel) as archive:
         assert {name for name in archive.namelist() if ".dist-info/" not in name} == expected
         assert archive.read("pytest_dlpack/_abi.py") == (ROOT / "python" / "dlpack" / "_abi.py").read_bytes()
+        [licence] = (name for name in archive.namelist() if name.endswith("licenses/LICENSE"))
+        assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert names == expected | {"PKG-INFO", "README.md", "hatch_build.py", "pyproject.toml"}
+    assert names == expected | {"LICENSE", "PKG-INFO", "README.md", "hatch_build.py", "pyproject.toml"}
 
 
 def test_it_tests_a_library_where_nothing_else_is_installed(built, tmp_path):
