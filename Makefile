@@ -161,8 +161,9 @@ clean:
 	$(UV) $(PYTHON) --editable .
 	touch $@
 
-# A hook of its build copies python/dlpack/_abi.py.
-.venv/conformance: .venv/python conformance/pyproject.toml conformance/hatch_build.py python/dlpack/_abi.py
+# A hook of its build copies the last two.
+.venv/conformance: .venv/python conformance/pyproject.toml conformance/hatch_build.py python/dlpack/_abi.py \
+		python/dlpack/tests/findings.py
 	$(UV) $(PYTHON) --editable conformance
 	touch $@
 

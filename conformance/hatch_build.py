@@ -1,4 +1,4 @@
-"""Copies the one file that both distributions of the repository are built from. An sdist has it already."""
+"""Copies the files that both distributions of the repository are built from. An sdist has them already."""
 
 import shutil
 from pathlib import Path
@@ -6,9 +6,12 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+SHARED = ["_abi.py", "tests/findings.py"]
+
 
 class Hook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        home = Path(self.root).parent / "python" / "dlpack" / "_abi.py"
-        if home.exists():
-            shutil.copyfile(home, Path(self.root) / "pytest_dlpack" / "_abi.py")
+        root = Path(self.root)
+        for file in map((root.parent / "python" / "dlpack").joinpath, SHARED):
+            if file.exists():
+                shutil.copyfile(file, root / "pytest_dlpack" / file.name)

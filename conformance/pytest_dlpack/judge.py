@@ -23,10 +23,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TextIO
 
+from .findings import LONGEST, Skip, Wrong, one_line, signal_name
 from .rules import RULES, Rule
 from .rules.consumer import Consumer
 from .rules.producer import Producer
-from .rules.rule import LONGEST, Skip, Wrong, one_line, program
+from .rules.rule import program
 
 FIRST = {"producer": "producer-make", "consumer": "consumer-take"}  # if it is broken, the others can't be tried
 HANGS = 2  # of a side, after which its other rules are not tried
@@ -196,13 +197,6 @@ class Child:
             assert self.process.stdin is not None
             self.process.stdin.close()
         self.errors.close()
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SHARED = {"_abi.py": "_abi.py", "findings.py": "tests/findings.py"}  # home in python/dlpack
 NEEDED = "_pytest iniconfig numpy numpy.libs packaging pluggy py.py pygments pytest".split()
 
 
@@ -20,7 +21,7 @@ def built(tmp_path_factory):
     """The sdist, and the wheel made from it."""
     folder = tmp_path_factory.mktemp("conformance")
     tree = folder / "tree"
-    ignored = shutil.ignore_patterns("__pycache__", "_abi.py")
+    ignored = shutil.ignore_patterns("__pycache__", *SHARED)
     shutil.copytree(ROOT / "conformance", tree / "conformance", ignore=ignored)
     shutil.copytree(ROOT / "python", tree / "python", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     command = [sys.executable, "-m", "build", tree / "conformance", "--outdir", folder / "dist"]
@@ -28,15 +29,16 @@ def built(tmp_path_factory):
     return folder / "dist"
 
 
-def test_it_holds_the_package_and_the_file_that_dlpack_shares_with_it(built):
-    sources = {path.name for path in (ROOT / "conformance" / "pytest_dlpack").glob("*.py")} | {"_abi.py", "py.typed"}
+def test_it_holds_the_package_and_the_files_that_dlpack_shares_with_it(built):
+    sources = {path.name for path in (ROOT / "conformance" / "pytest_dlpack").glob("*.py")} | {*SHARED, "py.typed"}
     sources |= {f"rules/{path.name}" for path in (ROOT / "conformance" / "pytest_dlpack" / "rules").glob("*.py")}
     expected = {f"pytest_dlpack/{name}" for name in sources}
     [wheel], [sdist] = built.glob("*.whl"), built.glob("*.tar.gz")
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert {name for name in archive.namelist() if ".dist-info/" not in name} == expected
-        assert archive.read("pytest_dlpack/_abi.py") == (ROOT / "python" / "dlpack" / "_abi.py").read_bytes()
+        for name, home in SHARED.items():
+            assert archive.read(f"pytest_dlpack/{name}") == (ROOT / "python" / "dlpack" / home).read_bytes()
         [licence] = (name for name in archive.namelist() if name.endswith("licenses/LICENSE"))
         assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
     with tarfile.open(sdist) as archive:

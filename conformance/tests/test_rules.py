@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_dlpack.findings import difference
 from pytest_dlpack.judge import Judge, specs
 from pytest_dlpack.rules import RULES
-from pytest_dlpack.rules.rule import difference
 
 HERE = Path(__file__).parent
 INCLUDE = HERE.parents[1] / "python" / "dlpack" / "include"

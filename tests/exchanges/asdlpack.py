@@ -15,10 +15,11 @@ from typing import Any
 
 import dlpack
 from dlpack._abi import look, read_managed
-from dlpack.tests.exchange import expect, hand_over
+from dlpack.tests.exchange import hand_over
 from dlpack.tests.expectations import PADDED, Rule
+from dlpack.tests.findings import Skip, expect
 from dlpack.tests.libraries import datatypes, layouts, standard
-from dlpack.tests.memory import Memory, Skip, of_buffer, references_of
+from dlpack.tests.memory import Memory, of_buffer, references_of
 
 from .checks import gives
 

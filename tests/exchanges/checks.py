@@ -5,8 +5,9 @@ from typing import Any
 
 import dlpack
 from dlpack._abi import is_capsule
-from dlpack.tests.exchange import Wrong, expect, hand_over, one_line
+from dlpack.tests.exchange import hand_over
 from dlpack.tests.expectations import Rule
+from dlpack.tests.findings import Wrong, expect, one_line
 from dlpack.tests.libraries.standard import VERSIONED
 from dlpack.tests.memory import Memory
 

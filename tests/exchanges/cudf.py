@@ -8,7 +8,8 @@ import cupy
 
 from dlpack._abi import Seen, look
 from dlpack.tests.expectations import NO_PADDED, Consumer, Rule, dtype
-from dlpack.tests.memory import Memory, Skip, references_of
+from dlpack.tests.findings import Skip
+from dlpack.tests.memory import Memory, references_of
 
 if not cupy.cuda.is_available():
     raise Skip("no CUDA device")

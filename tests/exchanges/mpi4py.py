@@ -19,8 +19,9 @@ import dlpack
 from dlpack._abi import Seen, look, read_managed
 from dlpack.tests.exchange import numbers
 from dlpack.tests.expectations import PADDED, Consumer, Rule, dtype
+from dlpack.tests.findings import Skip
 from dlpack.tests.libraries import datatypes
-from dlpack.tests.memory import Memory, Skip, of_buffer, references_of
+from dlpack.tests.memory import Memory, of_buffer, references_of
 
 mpi4py.rc.initialize = False  # the import alone would start MPI
 try:

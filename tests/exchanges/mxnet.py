@@ -8,7 +8,8 @@ import mxnet
 import dlpack
 from dlpack._abi import Seen, look, read_managed
 from dlpack.tests.expectations import WOULD_WRITE, Consumer, Rule, dtype, not_row_major
-from dlpack.tests.memory import Memory, Skip
+from dlpack.tests.findings import Skip
+from dlpack.tests.memory import Memory
 
 from .checks import gives, withholds
 

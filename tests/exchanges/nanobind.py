@@ -18,9 +18,10 @@ import dlpack
 from dlpack._abi import NAMES, WHOLE, Seen, gather, look, read_managed
 from dlpack.tests import libraries
 from dlpack.tests.expectations import Consumer, Rule
+from dlpack.tests.findings import Skip
 from dlpack.tests.libraries.layouts import floats
 from dlpack.tests.libraries.standard import Consumed
-from dlpack.tests.memory import Array, Memory, Skip
+from dlpack.tests.memory import Array, Memory
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 EXTENSION = "dlpack_nanobind"

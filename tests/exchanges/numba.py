@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import dlpack
-from dlpack.tests.memory import Memory, Skip, references_of
+from dlpack.tests.findings import Skip
+from dlpack.tests.memory import Memory, references_of
 
 
 def has_cuda() -> bool:

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 import dlpack
+from dlpack.tests.findings import Skip
 from dlpack.tests.libraries.datatypes import FORMATS
 from dlpack.tests.libraries.numpy import LEGACY, array_struct, known, matrix, read_only
-from dlpack.tests.memory import Skip
 
 from .checks import gives, withholds
 

@@ -11,7 +11,8 @@ from onnxruntime import OrtValue
 import dlpack
 from dlpack._abi import Seen, read
 from dlpack.tests.expectations import Consumer, Rule, dtype, not_row_major
-from dlpack.tests.memory import Memory, Skip
+from dlpack.tests.findings import Skip
+from dlpack.tests.memory import Memory
 
 from .checks import gives, withholds
 

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 
 import dlpack
+from dlpack.tests.findings import Skip
 from dlpack.tests.libraries.numpy import known
-from dlpack.tests.memory import Memory, Skip
+from dlpack.tests.memory import Memory
 
 from .checks import withholds
 

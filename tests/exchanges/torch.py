@@ -6,9 +6,9 @@ import torch
 from torch import from_dlpack
 
 import dlpack
+from dlpack.tests.findings import Skip
 from dlpack.tests.libraries.datatypes import FORMATS
 from dlpack.tests.libraries.torch import LEGACY, known, matrix
-from dlpack.tests.memory import Skip
 
 from .checks import gives, withholds
 

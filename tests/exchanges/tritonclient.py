@@ -12,8 +12,9 @@ from tritonclient.utils import shared_memory
 from tritonclient.utils._shared_memory_tensor import SharedMemoryTensor
 
 import dlpack
+from dlpack.tests.findings import Skip
 from dlpack.tests.libraries.numpy import known
-from dlpack.tests.memory import Memory, Skip
+from dlpack.tests.memory import Memory
 
 from .checks import gives
 

@@ -22,6 +22,7 @@ from .._abi import (
     export,
     read_managed,
 )
+from ..findings import Skip, Wrong, difference, expect, one_line
 from ..tensors import LEGACY, MALFORMED, VERSIONED, Tensor
 from .rule import (
     CPU,
@@ -32,18 +33,13 @@ from .rule import (
     KINDS,
     PYTHON,
     STREAMS,
-    Skip,
-    Wrong,
     consumer,
     device_of,
-    difference,
     dtype_of,
     empty,
-    expect,
     layouts,
     load,
     numbers,
-    one_line,
     refused,
     soon,
     strides_of,

@@ -19,9 +19,10 @@ from ..exchange_api import (
     stream_of,
     to_object,
 )
+from ..findings import Skip, expect, one_line
 from ..tensors import VERSIONED, Tensor
 from .producer import Managed, Producer, export, leaks, on, refuses_indescribable, tried, zeros
-from .rule import HEADER, Skip, dtype_of, expect, numbers, one_line, producer, soon, strides_of
+from .rule import HEADER, dtype_of, numbers, producer, soon, strides_of
 
 NAME, CAPSULE = "__dlpack_c_exchange_api__", b"dlpack_exchange_api"
 API = f"{HEADER}, DLPackExchangeAPI"

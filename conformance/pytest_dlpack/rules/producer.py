@@ -31,6 +31,7 @@ from .._abi import (
     python_api,
     read_managed,
 )
+from ..findings import Skip, Wrong, difference, expect, one_line
 from ..tensors import LEGACY, VERSIONED
 from .rule import (
     CPU,
@@ -41,17 +42,12 @@ from .rule import (
     PRACTICE,
     PYTHON,
     STREAMS,
-    Skip,
-    Wrong,
     device_of,
-    difference,
     dtype_of,
     empty,
-    expect,
     layouts,
     load,
     numbers,
-    one_line,
     producer,
     program,
     refused,

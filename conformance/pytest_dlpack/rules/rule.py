@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..findings import Wrong
+
 HEADER = "dlpack.h 1.3"
 PYTHON = "Python specification of DLPack"
 STREAMS = "array API 2021.12, __dlpack__, stream"
@@ -27,37 +29,7 @@ CODES = {"b": 6, "i": 0, "u": 1, "f": 2, "c": 5}  # by numpy's kind
 # Tried in this order: a library may hold some data types alone, vectors alone, or scalars alone.
 KINDS = [(kind, shape) for shape in ((2, 3), (6,), ()) for kind in ("float32", "float64", "int32", "int64", "uint8")]
 DATA_TYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128".split()
-LONGEST = 2000  # characters that are kept of a library's error
 Check = Callable[[Any], None]
-
-
-class Skip(Exception):
-    """Raised if a rule can't be tried; the text says why."""
-
-
-class Wrong(Exception):
-    """Raised if a rule is broken; the text says what was seen and what was expected."""
-
-
-def expect(condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise Wrong(otherwise)
-
-
-def one_line(error: BaseException) -> str:
-    try:
-        text = " ".join(str(error).split())
-    except Exception:
-        text = "(its text can't be had)"
-    return f"{type(error).__name__}: {text}".removesuffix(": ")[:LONGEST]
-
-
-def difference(values: bytes, expected: bytes) -> str:
-    """Shows the 16 bytes around the first one that differs."""
-    same = next((i for i, pair in enumerate(zip(values, expected, strict=False)) if pair[0] != pair[1]), 0)
-    part = slice(same // 16 * 16, same // 16 * 16 + 16)
-    place = f" from byte {part.start} on" if part.start else ""
-    return f"{values[part].hex(' ')}..., expected {expected[part].hex(' ')}...{place}"
 
 
 @dataclass(frozen=True)

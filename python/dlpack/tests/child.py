@@ -4,7 +4,6 @@ line, and writes its answers, lines of JSON, to a pipe of its own."""
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from collections.abc import Callable, Generator
 from typing import IO, Any
 
 from . import system
+from .findings import signal_name
 
 BUSY = "still busy"
 WORDS = 300  # characters of what a process printed last
@@ -108,13 +108,6 @@ def parsed(line: bytes) -> Event | None:
         if isinstance(event, dict):
             return event
     return None
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
 
 
 def serve(answer: Callable[[str, Callable[[Event], None]], None]) -> None:

@@ -14,11 +14,10 @@ import dlpack
 
 from .._abi import Seen, compact
 from .expectations import Consumer, Rule
+from .findings import Skip, Wrong, difference, expect, one_line
 from .libraries.datatypes import FORMATS
-from .memory import Memory, Skip
+from .memory import Memory
 from .results import Exchange, Outcome
-
-LONGEST = 2000  # characters of what a library says
 
 EXPORTS: dict[str, Callable[[Any], Any]] = {  # how memory is asked for, but for DLPack
     "buffer": memoryview,
@@ -27,31 +26,6 @@ EXPORTS: dict[str, Callable[[Any], Any]] = {  # how memory is asked for, but for
     "__array_struct__": operator.attrgetter("__array_struct__"),
     "__arrow_c_array__": operator.methodcaller("__arrow_c_array__"),
 }
-
-
-class Wrong(Exception):
-    """Raised for what must never be; its text says what was seen and what was expected."""
-
-
-def expect(condition: bool, otherwise: str) -> None:
-    if not condition:
-        raise Wrong(otherwise)
-
-
-def one_line(error: BaseException) -> str:
-    try:
-        text = " ".join(str(error).split())
-    except Exception:
-        text = "(its text can't be had)"
-    return f"{type(error).__name__}: {text}".removesuffix(": ")[:LONGEST]
-
-
-def difference(values: bytes, expected: bytes) -> str:
-    """Shows the 16 bytes around the first one that differs."""
-    same = next((i for i, pair in enumerate(zip(values, expected, strict=False)) if pair[0] != pair[1]), 0)
-    part = slice(same // 16 * 16, same // 16 * 16 + 16)
-    place = f" from byte {part.start} on" if part.start else ""
-    return f"{values[part].hex(' ')}..., expected {expected[part].hex(' ')}...{place}"
 
 
 @dataclass

@@ -14,10 +14,6 @@ import dlpack
 from .._abi import compact, gather, python_api
 
 
-class Skip(Exception):
-    """Raised if something can't be tried here; its text is the reason."""
-
-
 @dataclass
 class Memory:
     """An object that owns memory, and what its library says of that memory."""

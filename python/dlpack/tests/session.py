@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .. import __version__, _libraries
 from .column import Column, Host
-from .exchange import one_line
+from .findings import one_line
 from .libraries import EVERYWHERE, find, known
 from .results import Report
 from .system import usable_cpus

@@ -22,10 +22,11 @@ from typing import Any
 
 from . import libraries
 from .child import Event, serve
-from .exchange import exchange, one_line
+from .exchange import exchange
 from .expectations import Consumer
+from .findings import Skip, one_line
 from .libraries import Adapter
-from .memory import Memory, Skip
+from .memory import Memory
 from .results import Check, Exchange
 
 

@@ -7,7 +7,8 @@ import cupy
 
 from ..._abi import Seen
 from ..expectations import WOULD_WRITE, Consumer, Rule
-from ..memory import Memory, Skip, references_of
+from ..findings import Skip
+from ..memory import Memory, references_of
 
 if not cupy.cuda.is_available():
     raise Skip("no CUDA device")

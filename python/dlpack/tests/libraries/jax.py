@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ..findings import Skip
+
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # several processes have the GPU at a time
 
 import jax
@@ -13,7 +15,7 @@ import numpy as np
 from ..._abi import Seen, read
 from ..._to import TAKERS
 from ..expectations import Consumer, Rule, layout, unaligned
-from ..memory import Memory, Skip
+from ..memory import Memory
 
 jax.config.update("jax_enable_x64", True)  # without it, jax makes 32-bit copies of 64-bit types
 jax.config.update("jax_default_device", jax.devices("cpu")[0])  # else what is made here is on the GPU, if there is one

@@ -7,7 +7,8 @@ import polars as pl
 
 from ..._abi import Seen
 from ..expectations import Consumer, Rule, arrow_rules
-from ..memory import Memory, Skip
+from ..findings import Skip
+from ..memory import Memory
 
 NUMBERS = (1, 2, 3)
 

@@ -10,7 +10,8 @@ import dlpack
 
 from ..._abi import Seen, gather
 from ..expectations import NO_PADDED, Consumer, Rule, arrow_rules, dtype, layout, not_row_major
-from ..memory import Memory, Skip, buffer_address
+from ..findings import Skip
+from ..memory import Memory, buffer_address
 
 NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}  # the others' are DLPack's
 STAYS = "stays read-only"

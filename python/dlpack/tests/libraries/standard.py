@@ -16,7 +16,8 @@ import dlpack
 from ..._abi import DELETER, Seen, capsule_name, capsule_new, compact, consume, gather, read_managed
 from ...structs import DLDataType, DLDevice, DLManagedTensor, DLTensor
 from ..expectations import PADDED, Consumer, Rule, dtype
-from ..memory import Array, Memory, Skip, buffer_address, of_buffer, references_of
+from ..findings import Skip
+from ..memory import Array, Memory, buffer_address, of_buffer, references_of
 from .datatypes import FORMATS
 
 

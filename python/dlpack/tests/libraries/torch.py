@@ -8,7 +8,8 @@ import torch
 
 from ..._abi import Seen, read
 from ..expectations import WOULD_WRITE, Consumer, Rule, dtype, layout, negative_strides
-from ..memory import Memory, Skip
+from ..findings import Skip
+from ..memory import Memory
 
 LEGACY = "max_version" not in inspect.signature(torch.Tensor.__dlpack__).parameters
 

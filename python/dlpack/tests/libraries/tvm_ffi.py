@@ -7,7 +7,8 @@ import tvm_ffi
 
 from ..._abi import read
 from ..expectations import Consumer
-from ..memory import Memory, Skip
+from ..findings import Skip
+from ..memory import Memory
 
 from_dlpack: Any = tvm_ffi.from_dlpack
 
