@@ -46,7 +46,7 @@ def test_it_holds_the_package_and_the_files_that_dlpack_shares_with_it(built):
     assert names == expected | {"LICENSE", "PKG-INFO", "README.md", "hatch_build.py", "pyproject.toml"}
 
 
-def test_it_tests_a_library_where_nothing_else_is_installed(built, tmp_path):
+def test_it_needs_nothing_else_to_test_a_library(built, tmp_path):
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv" / "bin" / "python"
     [wheel] = built.glob("*.whl")

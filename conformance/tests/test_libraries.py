@@ -1,5 +1,5 @@
 """The libraries that are installed here break the musts that docs/conformance.json has for their versions, and no
-others: each is a strict xfail. Where this fails, make conformance WRITE=1 says what changed."""
+others: each is a strict xfail. If this fails, make conformance WRITE=1 says what changed."""
 
 import json
 import os

@@ -30,7 +30,7 @@ LOUD_SHOWN = r"loud: \x00\x1b[31m\x9b\u202e\udcff"
 
 
 def pytest_of(folder, *options, status=0):
-    """What pytest prints in a folder of its own."""
+    """Runs pytest in a folder, and returns its output."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-v", "-rsx", "--rootdir=.", *options]
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"COLUMNS": "200", "PYTHONPATH": path}
@@ -188,7 +188,7 @@ def test_a_run_that_asks_for_nothing_imports_nothing(tmp_path, monkeypatch):
     pytest_of(tmp_path, "-p", "pytest_dlpack.plugin")
 
 
-def test_a_crash_beside_the_rules_is_an_error(library):
+def test_a_crash_that_no_rule_is_blamed_for_is_an_error(library):
     (library / "library.py").write_text(
         "import numpy, os\ncalls = 0\ndef take(obj):\n    global calls; calls += 1\n"
         "    if calls == 3: os.abort()\n    return numpy.from_dlpack(obj)\nmake = numpy.asarray\n"

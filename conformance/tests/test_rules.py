@@ -304,7 +304,7 @@ def test_a_library_that_can_not_be_imported_is_one_broken_rule(tmp_path):
 
 
 def test_a_rule_that_kills_the_process_after_others_is_tried_alone(tmp_path):
-    """What an earlier rule has damaged is told, and not blamed on this one."""
+    """Damage by an earlier rule is reported, and not blamed on this one."""
     (tmp_path / "library.py").write_text(
         "import os, reference\ncalls = 0\ndef take(obj):\n    global calls; calls += 1\n"
         "    if calls == 3: os.abort()\n    return reference.take(obj)\n"
@@ -324,8 +324,8 @@ def test_each_death_is_told_with_its_own_last_words(tmp_path):
     assert judge.problems == [f"{rule}, {told}" for rule in ("consumer-max-version", "consumer-keeps")]
 
 
-def test_a_death_is_seen_where_a_forked_child_lives_on(tmp_path):
-    """The child has the pipe by which the process would tell of its end."""
+def test_a_death_is_seen_if_a_forked_child_lives_on(tmp_path):
+    """The child keeps the pipe open whose end would show the death."""
     (tmp_path / "library.py").write_text(
         "import os, signal\ndef take(obj):\n    if not os.fork(): signal.pause()\n    os.abort()\n"
     )
@@ -391,7 +391,7 @@ def test_a_rule_that_hangs_ends_with_the_process_that_asked(tmp_path):
     assert process.returncode == -signal.SIGKILL
 
 
-def test_a_library_is_found_beside_a_path_that_is_not_a_string(tmp_path, monkeypatch):
+def test_a_library_is_found_if_sys_path_holds_an_object(tmp_path, monkeypatch):
     (tmp_path / "library.py").write_text("import reference\nmake = reference.make\n")
     monkeypatch.syspath_prepend(tmp_path / "with ' \" and space")
     monkeypatch.setattr(sys, "path", [tmp_path, *sys.path])
@@ -421,7 +421,7 @@ def test_values_that_differ_far_behind_are_shown():
     assert difference(b"\1", b"\2") == "01..., expected 02..."
 
 
-def test_rules_say_what_they_are_and_where_they_are_from():
+def test_rules_have_an_id_a_gist_and_a_source():
     for rule in RULES.values():
         assert re.fullmatch(r"(producer|consumer)-[a-z0-9-]+", rule.id)
         assert rule.gist.endswith(".") and "\n" not in rule.gist

@@ -1,4 +1,4 @@
-"""paddle: from_dlpack of a producer on CUDA ends the process where there is no GPU
+"""paddle: from_dlpack of a producer on CUDA ends the process if there is no GPU
 
 Expected: an error
 Seen with paddlepaddle 3.3.1, built for the CPU: SIGSEGV before __dlpack__ is called

@@ -178,7 +178,7 @@ def shares(consumer: Consumer, taken: Any, seen: Seen, memory: Memory) -> bool:
 
 
 def check_hold(memory: Memory, before: int) -> None:
-    """Expects that the memory stays where it is as long as the consumer has it."""
+    """Expects that the memory stays in place as long as the consumer has it."""
     if memory.references:
         expect(memory.references() > before, "the consumer has the memory, but holds no reference to its owner")
     if memory.resize:
