@@ -672,7 +672,7 @@ def malformed(name: str, tensors: Sequence[str]) -> None:
 
 
 malformed("shape", ["NULL shape", "NULL shape of 64 dimensions", "NULL shape of too many"])
-malformed("ndim", ["the largest ndim", "the least ndim"])
+malformed("ndim", ["ndim 2^20", "ndim -2^31"])
 malformed("data", ["NULL data", "NULL data and an offset"])
 malformed("extent", ["a negative length", "2^62 items", "byte_offset 2^63", "stride 2^60"])
 malformed("dtype", ["lanes 0", "padded lanes"])
