@@ -20,6 +20,7 @@ MALFORMED: dict[str, dict[str, Any]] = {
     "NULL shape of 64 dimensions": {"shape": None, "ndim": 64},
     "NULL shape of too many": {"shape": None, "ndim": 2_000_000_000},
     "ndim 65": {"shape": (1,) * 65},
+    "ndim 2^31 - 1": {"ndim": 2**31 - 1, "strides": (1,)},  # with it, jax fills memory for many seconds
     "ndim 2^20": {"ndim": 2**20, "strides": (1,)},
     "ndim -2^31": {"ndim": -(2**31), "strides": (1,)},
     "NULL data": {"data": None},

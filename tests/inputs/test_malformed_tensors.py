@@ -20,6 +20,7 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "NULL shape of 64 dimensions": (ValueError, "shape is NULL; expected 64 dimensions"),
     "NULL shape of too many": (ValueError, "ndim is 2000000000; expected 0 to"),
     "ndim 65": (ValueError, "ndim is 65; expected 0 to 64"),
+    "ndim 2^31 - 1": (ValueError, "ndim is 2147483647"),
     "ndim 2^20": (ValueError, "ndim is 1048576"),
     "ndim -2^31": (ValueError, "ndim is -2147483648"),
     "NULL data": (ValueError, r"data is NULL; expected an address, since shape \(3,\) has items"),
