@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_dlpack.judge import Judge
 from pytest_dlpack.rules import RULES
 
 CONFORMANCE = Path(__file__).parents[1]
@@ -32,3 +33,14 @@ def test_musts_that_a_library_breaks_are_those_that_are_known(library):
     command = [sys.executable, "-m", "pytest", "--pyargs", "pytest_dlpack", "-q", "-p", "no:cacheprovider", *options]
     result = subprocess.run(command, cwd=CONFORMANCE, env=os.environ | {"PYTHONPATH": "."}, capture_output=True)
     assert result.returncode == 0, result.stdout.decode()
+
+
+def test_a_read_only_tensor_of_torch_gives_a_bare_call_a_versioned_capsule(tmp_path, monkeypatch):
+    (tmp_path / "library.py").write_text(
+        "import torch\nfrom torch.utils.dlpack import ReadOnlyTensorWrapper\n"
+        "def make(array): return ReadOnlyTensorWrapper(torch.from_numpy(array))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with Judge({"producer": "library:make"}) as judge:
+        found = judge.verdict(RULES["producer-legacy-name"])
+    assert found == ("broken", "the capsule's name is b'dltensor_versioned', expected b'dltensor'")

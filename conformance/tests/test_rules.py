@@ -197,17 +197,6 @@ def test_a_device_type_that_is_an_enum_conforms(tmp_path):
     assert outcomes(judge)["producer-stream-on-cpu"] == "kept"
 
 
-def test_a_read_only_tensor_of_torch_gives_a_bare_call_a_versioned_capsule(tmp_path):
-    pytest.importorskip("torch", minversion="2.15")
-    (tmp_path / "library.py").write_text(
-        "import torch\nfrom torch.utils.dlpack import ReadOnlyTensorWrapper\n"
-        "def make(array): return ReadOnlyTensorWrapper(torch.from_numpy(array))\n"
-    )
-    judge = judged("producer-legacy-name", producer="library:make")
-    text = "the capsule's name is b'dltensor_versioned', expected b'dltensor'"
-    assert broken(judge, "must") == {"producer-legacy-name": text}
-
-
 def test_a_consumer_that_frees_on_another_thread_conforms(tmp_path):
     (tmp_path / "library.py").write_text(
         "import numpy, threading\nclass Late:\n    def __init__(self, array): self.array = array\n"
