@@ -664,7 +664,7 @@ def test_a_capsule_is_used_up_and_kept_where_the_target_is_refused():
 # Faults. These tests run alone: libraries that other tests import take SIGSEGV over.
 
 
-@pytest.mark.skipif(WINDOWS, reason="it has no mprotect")
+@pytest.mark.skipif(WINDOWS, reason="Windows has no mprotect")
 @pytest.mark.parametrize("nbytes", [64, 8 << 20])
 @alone
 def test_memory_that_can_not_be_read_is_refused(nbytes):
@@ -684,7 +684,7 @@ def test_memory_that_can_not_be_read_is_refused(nbytes):
     assert there.all()
 
 
-@pytest.mark.skipif(WINDOWS, reason="what it says of such a fault was not tried")
+@pytest.mark.skipif(WINDOWS, reason="the error of such a fault was not tried on Windows")
 @alone
 def test_an_address_that_no_memory_can_have_is_refused_by_the_side_it_is_on():
     """Of such a fault the processor says no address."""

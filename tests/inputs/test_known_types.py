@@ -193,7 +193,7 @@ def test_objects_that_speak_nothing_are_refused_each_time():
                 asdlpack(obj)
 
 
-@pytest.mark.skipif(WINDOWS, reason="it has no mprotect")
+@pytest.mark.skipif(WINDOWS, reason="Windows has no mprotect")
 @alone
 def test_memory_without_an_owner_is_not_taken_for_pythons_own():
     """PyMemoryView_FromMemory makes such a memoryview."""
