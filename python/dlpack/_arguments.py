@@ -10,7 +10,7 @@ from sys import byteorder, modules  # the dict itself: sys loses it at exit
 
 from ._dlpack import _COPY_ALIGNMENT, _MAX_NDIM
 from ._errors import hint_for
-from ._foreign import field, is_a, short_repr, unexpected
+from ._foreign import SMALL_INTS, field, is_a, short_repr, unexpected
 from ._refusals import refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     Function = TypeVar("Function", bound=Callable[..., Any])
 
 BUILTINS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}  # as in numpy
-
-SMALL_INTS = [f"int{bits}" for bits in range(1, 8)]
 
 SHAPE = "shape: expected an int, or a sequence of ints, of 64 bits"
 STRIDES = "strides: expected elements, an int or a sequence of ints, of 64 bits"

@@ -12,7 +12,6 @@ from . import (
     _errors,
     _foreign,
     _object,
-    _refusals,
     _sides,
     _start,
 )
@@ -63,6 +62,7 @@ _connect(
         "no_protocol": _errors.no_protocol,
         "refuse": _errors.refuse,
         "refuse_in_words": _errors.refuse_in_words,
+        "refused": _errors.refused,
         "is_numpy_scalar": _foreign.is_numpy_scalar,
         "kind_and_message": _foreign.kind_and_message,
         "absent": _object.absent,
@@ -71,7 +71,6 @@ _connect(
         "no_array": _object.no_array,
         "repr_of": _object.repr_of,
         "shares_by_both": _object.shares_by_both,
-        "refused": _refusals.refused,
         "about_side": _sides.about_side,
         "read_only_target": _sides.read_only_target,
         "sides_were_read": _sides.sides_were_read,

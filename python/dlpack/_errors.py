@@ -10,7 +10,19 @@ import os
 from _thread import RLock
 from sys import _getframe
 
-from ._foreign import IN_WORDS, MOST, NO_MEMORY, bare, exception_text, field, short_repr, text_of, type_name
+from ._foreign import (
+    IN_WORDS,
+    INSTALLED,
+    MOST,
+    NO_MEMORY,
+    SMALL_IN_ML_DTYPES,
+    bare,
+    exception_text,
+    field,
+    short_repr,
+    text_of,
+    type_name,
+)
 from ._refusals import Cure, as_refusal, is_to_copy, quoted, refusal
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -26,6 +38,25 @@ if TYPE_CHECKING:
 loading = RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=loading.acquire, after_in_parent=loading.release, after_in_child=loading.release)
+
+KINDS = {1: ValueError, 2: BufferError, 3: MemoryError, 4: RuntimeError}  # core.h's enum status
+in_words: Any = None  # of _sayings, once that is loaded
+
+
+def refused(status: int, data: bytes) -> Exception:
+    """Returns the exception for a refusal of the Go core, which core.h describes."""
+    global in_words
+    kind = KINDS[status]
+    if in_words is None:
+        try:
+            with loading:
+                from ._sayings import in_words
+        except NO_MEMORY:
+            return MemoryError()
+        except Exception:  # Python ends, or its file is gone
+            return kind(data.decode(errors="replace").strip("\x1f").replace("\x1f", " "))
+    error: Exception = in_words(kind, data)
+    return error
 
 
 def hint_for(problem: str, obj: object, *arguments: object) -> str:
@@ -152,14 +183,6 @@ def device_text(x: DLPackObject) -> str:
 
 AS_BYTES = 'dlpack.frombuffer(x, "uint8") shares the bytes'
 AS_COPIED_BYTES = 'dlpack.frombuffer(dlpack.asdlpack(x, copy=True), "uint8") has a copy of the bytes'
-SMALL_IN_ML_DTYPES = "int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn".split()  # less than a byte
-IN_ML_DTYPES = (
-    "bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz "
-    "float8_e8m0fnu"
-)
-# The package that gives numpy a data type.
-INSTALLED = dict.fromkeys([*IN_ML_DTYPES.split(), *SMALL_IN_ML_DTYPES], "ml_dtypes")
-INSTALLED |= dict.fromkeys(["complex32", "bcomplex32"], "ml_dtypes 0.6")
 # Why x can't be exported: the attribute to blame, what is wrong with it, and a cure. C passes the key, error.reason.
 REFUSALS = {
     "not-on-cuda": ("device", "expected memory of CUDA for __cuda_array_interface__", ""),

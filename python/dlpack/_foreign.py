@@ -22,6 +22,15 @@ PROTOCOLS = (
     "to_dlpack",
 )
 IN_WORDS = tuple(["the buffer protocol" if protocol == "buffer" else protocol for protocol in PROTOCOLS])
+SMALL_INTS = [f"int{bits}" for bits in range(1, 8)]
+SMALL_IN_ML_DTYPES = "int2 int4 uint2 uint4 float4_e2m1fn float6_e2m3fn float6_e3m2fn".split()  # less than a byte
+IN_ML_DTYPES = (
+    "bfloat16 float8_e3m4 float8_e4m3 float8_e4m3b11fnuz float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz "
+    "float8_e8m0fnu"
+)
+# The package that gives numpy a data type.
+INSTALLED = dict.fromkeys([*IN_ML_DTYPES.split(), *SMALL_IN_ML_DTYPES], "ml_dtypes")
+INSTALLED |= dict.fromkeys(["complex32", "bcomplex32"], "ml_dtypes 0.6")
 MOST = 100  # characters quoted of a foreign text
 NO_MEMORY = MemoryError, SystemError  # CPython 3.11 may lose a MemoryError and raise SystemError
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ._foreign import NO_MEMORY, bare, exception_text, text_of
+from ._foreign import bare, exception_text, text_of
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
     from typing import Any
 
-in_words: Any = None  # of _sayings, once that is loaded
-KINDS = {1: ValueError, 2: BufferError, 3: MemoryError, 4: RuntimeError}  # core.h's enum status
 IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 ELSEWHERE = "copy into a new array, and from there by the library that owns the target"
 
@@ -131,21 +129,3 @@ def is_cured_by_copy(error: BaseException) -> bool:
     """True if the cure of an error, or of one that it quotes, is to pass copy=None."""
     error = as_refusal(error)
     return error._quote is not None or is_to_copy(error._cure)  # type: ignore[attr-defined]
-
-
-def refused(status: int, data: bytes) -> Exception:
-    """Returns the exception for a refusal of the Go core, which core.h describes."""
-    global in_words
-    kind = KINDS[status]
-    if in_words is None:
-        try:
-            from ._errors import loading  # _errors imports this module
-
-            with loading:
-                from ._sayings import in_words
-        except NO_MEMORY:
-            return MemoryError()
-        except Exception:  # Python ends, or its file is gone
-            return kind(data.decode(errors="replace").strip("\x1f").replace("\x1f", " "))
-    error: Exception = in_words(kind, data)
-    return error

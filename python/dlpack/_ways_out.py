@@ -10,9 +10,7 @@ import os
 import stat
 from sys import modules  # the dict itself: sys loses it at exit
 
-from ._arguments import SMALL_INTS
-from ._errors import INSTALLED
-from ._foreign import MOST, NO_MEMORY, PROTOCOLS, is_a, is_numpy_scalar
+from ._foreign import INSTALLED, MOST, NO_MEMORY, PROTOCOLS, SMALL_INTS, is_a, is_numpy_scalar
 from ._refusals import Cure, cure_by_side
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package

@@ -10,8 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from dlpack import _errors, _refusals, _sayings, asdlpack, copy_into, from_pointer, frombuffer
-from dlpack._refusals import KINDS, parts_of, refused
+from dlpack import _errors, _sayings, asdlpack, copy_into, from_pointer, frombuffer
+from dlpack._errors import KINDS, refused
+from dlpack._refusals import parts_of
 from support.alone import ROOT, python
 
 SAYINGS = ROOT / "pkg" / "dlpack" / "sayings.go"
@@ -211,7 +212,7 @@ except ValueError as error:
 
 
 def test_without_the_words_an_error_keeps_its_kind_and_data(monkeypatch):
-    monkeypatch.setattr(_refusals, "in_words", None)
+    monkeypatch.setattr(_errors, "in_words", None)
     monkeypatch.setitem(sys.modules, "dlpack._sayings", None)
     with pytest.raises(ValueError, match="negative-dimension .*dimension length 0 -2"):
         frombuffer(b"1234", "uint8", -2)

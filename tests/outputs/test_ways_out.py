@@ -365,7 +365,7 @@ def test_the_way_out_of_items_with_gaps_is_a_copy_of_their_bytes():
 
 
 def test_numpy_has_the_types_that_errors_say_it_has():
-    from dlpack._errors import INSTALLED
+    from dlpack._foreign import INSTALLED
 
     assert set(INSTALLED) == {*ALL, *COMPLEX}
     for name in ALL:
