@@ -37,13 +37,12 @@ from ._describe import describe
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
-    from ._device import DLDeviceType
+    from ._device import DLDeviceType as DLDeviceType
     from ._memmap import memmap
     from ._shared import shared
     from .structs import borrow
 
 __all__ = [
-    "DLDeviceType",
     "DLPackObject",
     "__version__",
     "asdlpack",
@@ -103,7 +102,7 @@ if not TYPE_CHECKING:  # a type checker would accept any name
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "DLDeviceType"})
 
 
 if _os.path.exists(_os.path.join(__path__[0], "capsule.py")):  # a file of pydlpack

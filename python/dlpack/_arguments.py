@@ -40,6 +40,8 @@ DEVICE = (
     "torch, jax or cupy"
 )
 TARGET = f"dl_device: expected None or {INTS}"
+# Other libraries' names of device types.
+DEVICES = {"gpu": "cuda", "hip": "rocm", "host": "cpu", "mps": "metal", "pinned": "cudahost", "xpu": "oneapi"}
 
 
 def plain(call: Any, **arguments: object) -> Any:
@@ -200,8 +202,12 @@ def named_device(text: str) -> tuple[int, int] | Exception:
     name, colon, number = text.partition(":")
     device_type = types.get(name.removeprefix("kDL").lower())
     if device_type is None:
-        said = f"device {short_repr(text)}: unknown; expected one of {', '.join(types)}, and an id as in 'cuda:1'"
-        return refusal(ValueError, "unknown-device", said, device=short_repr(text))
+        from difflib import get_close_matches
+
+        near = DEVICES.get(name.lower()) or "".join(get_close_matches(name.lower(), types, 1))
+        said = f"device {short_repr(text)}: unknown; expected the name of a DLDeviceType, such as 'cpu' or 'cuda:1'"
+        cure = f"did you mean '{near}{colon}{number}'?" if near else ""
+        return refusal(ValueError, "unknown-device", said, cure, device=short_repr(text))
     if colon and not (number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31):
         said = f"device {short_repr(text)}: expected the id behind the colon, as in 'cuda:1'"
         return refusal(ValueError, "unknown-device", said, device=short_repr(text))

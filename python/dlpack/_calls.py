@@ -91,7 +91,7 @@ def imported_as(obj: Any, call: Any, copy: object, align: object, owner: object,
     is_capsule = type(obj) is type(_dlpack.DLPackObject.__dlpack_c_exchange_api__)
     preview = _dlpack._inspect(obj)[1] if is_capsule and copy is False else None
     x = call()._ordered if preview is None else preview
-    error = misplaced(x, step) or (read_only_memory() if must is False and x.readonly else None)
+    error = misplaced(x, step) or (read_only_memory(x) if must is False and x.readonly else None)
     if error is not None:
         if copy is False:
             return stream_was_read(obj, error)
@@ -113,8 +113,9 @@ def misplaced(x: DLPackObject, step: int) -> Exception | None:
     return refusal(BufferError, "alignment", said, pass_copy(" to copy it there"), pointer=address, align=step)
 
 
-def read_only_memory() -> Exception:
-    said = "readonly True: expected writable memory, as readonly=False says"
+def read_only_memory(x: DLPackObject) -> Exception:
+    found = "a legacy capsule can't say that it may be written" if x.protocol == "dltensor" else "readonly True"
+    said = f"{found}: expected writable memory, as readonly=False says"
     return refusal(BufferError, "read-only", said, pass_copy(" to copy it"), readonly=True)
 
 

@@ -11,6 +11,10 @@ from ._foreign import printable
 
 # Names that users look for here, nearly all pydlpack's, and what to use instead.
 INSTEAD = {
+    "array": "use dlpack.to(obj, 'numpy')",
+    "asarray": "use dlpack.to(obj, 'numpy')",
+    "from_numpy": "use dlpack.asdlpack(obj)",
+    "to_dlpack": "use dlpack.asdlpack(obj)",
     "Buffer": "dlpack.asdlpack(obj) has the pointer, shape and strides of a buffer",
     "Capsule": "dlpack.asdlpack(capsule) takes it over, dlpack.describe(capsule) tells what is in it",
     "DLDataTypeCode": 'data types are names here, such as "bfloat16"',

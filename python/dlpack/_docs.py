@@ -15,9 +15,9 @@ again), a ctypes pointer to a structure of dlpack.structs, {", ".join(IN_WORDS[:
 {", ".join(IN_WORDS[3:])}.
 The memory stays alive and locked until the DLPackObject and everything exported from it are gone.
 
-copy=False never copies. copy=None copies only memory that can't be shared as it is (another byte order, strides
+copy: False never copies. None copies only memory that can't be shared as it is (another byte order, strides
 that aren't a multiple of the item size, misaligned data, bit-packed booleans, several chunks, the columns of a
-table, which become a matrix). copy=True always copies. A copy is contiguous (row-major), 64-byte aligned, writable,
+table, which become a matrix). True always copies. A copy is contiguous (row-major), 64-byte aligned, writable,
 and complete when asdlpack returns. If obj has __dlpack__, copy=None copies once, at the first use.
 
 device: the device that the memory shall be on: "cpu", "cuda:1", (device type, device id), a device of torch, jax or

@@ -11,7 +11,6 @@ from _thread import RLock
 from sys import _getframe
 
 from ._foreign import (
-    IN_WORDS,
     INSTALLED,
     MOST,
     NO_MEMORY,
@@ -23,7 +22,7 @@ from ._foreign import (
     text_of,
     type_name,
 )
-from ._refusals import Cure, as_refusal, is_to_copy, quoted, refusal
+from ._refusals import Cure, as_refusal, is_to_copy, quoted, refusal, reworded
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -102,9 +101,10 @@ def no_holder(obj: object) -> Exception:
 
 
 def no_protocol(obj: object) -> Exception:
-    name, looked_for = type_name(obj), f"{', '.join(IN_WORDS[:-1])} and {IN_WORDS[-1]}"
-    said = f"{name} object shares no memory: asdlpack looked for {looked_for}"
-    return refusal(TypeError, "no-protocol", said, hint_for("shares no memory", obj), type=name)
+    name = type_name(obj)
+    said = f"{name} object shares no memory"
+    error = refusal(TypeError, "no-protocol", said, hint_for("shares no memory", obj), type=name)
+    return reworded(error, note="; asdlpack looked for DLPack, array interfaces, buffers and Arrow")
 
 
 def buffer_error(obj: object, error: ValueError | IndexError) -> Exception:

@@ -81,12 +81,16 @@ INSTEAD = {
     "data_ptr": "x.pointer",
     "numpy": "numpy.asarray(x)",
     "to": "dlpack.to(x, library, device=device)",
+    **dict.fromkeys(
+        ("__enter__", "close", "release"),
+        "del x: the memory is released with the last array that shares it",
+    ),
     **{name: f"numpy.asarray(x).{name}" for name in "T astype flags item max mean min reshape sum tolist view".split()},
 }
 
 
-def no_array(use: str, kind: type[Exception] = TypeError) -> Exception:
-    return refusal(kind, "no-array", f"'dlpack.DLPackObject' object {use}: it isn't an array", AN_ARRAY)
+def no_array(use: str, kind: type[Exception] = TypeError, instead: str = AN_ARRAY) -> Exception:
+    return refusal(kind, "no-array", f"'dlpack.DLPackObject' object {use}: it isn't an array", instead)
 
 
 def lacking(name: str, instead: str) -> property:
@@ -97,7 +101,12 @@ def lacking(name: str, instead: str) -> property:
         said = f"'dlpack.DLPackObject' object has no attribute '{name}': it isn't an array; use {instead}"
         raise refusal(AttributeError, "no-array", said, attribute=name)
 
-    return property(refuse)
+    return property(refuse, doc=f"Absent: use {instead}.")
+
+
+def present(self: DLPackObject) -> list[str]:
+    """Returns the attributes for dir() and completion: all but those that only raise what to use instead."""
+    return [name for name in object.__dir__(self) if name not in INSTEAD]
 
 
 def to_html(self: DLPackObject) -> str:
@@ -177,6 +186,7 @@ def add_members(namespace: dict[str, object]) -> None:
         __doc__=DOCS["DLPackObject"],
         __array__=to_numpy,
         __bytes__=tobytes,
+        __dir__=present,
         __numpy_dtype__=property(numpy_dtype),
         __rich_repr__=for_rich,
         _repr_html_=to_html,

@@ -102,6 +102,9 @@ TAKERS = {
     "bytes": Taker("builtins", "bytes", lambda builtins, x: bytes(x), HOST, copies=None),
 }
 
+# Names under which programs import these libraries.
+SHORT = {"cp": "cupy", "jnp": "jax", "mx": "mlx", "np": "numpy", "pa": "pyarrow", "pl": "polars", "tf": "tensorflow"}
+
 types_of_numpy: dict[str, Any] = {}  # those of other libraries, of one or two bytes, by DLPack's names
 
 
@@ -156,10 +159,10 @@ def name_of(target: Any) -> tuple[str, Any]:
             kind = getattr(modules.get(taker.module), taker.array, None)  # a target's module is imported
             if isinstance(kind, type) and (issubclass(target, kind) if is_type else isinstance(target, kind)):
                 return name, None if is_type else target
-    said = f"target {short_repr(target)}: expected a library, its name, its array type or one of its arrays, of "
-    near = get_close_matches(given, TAKERS, 1, 0.5)
-    cure = f'did you mean "{near[0]}"?' if near else "pass dlpack.asdlpack(obj) to another library's from_dlpack"
-    raise refusal(TypeError, "unknown-target", f"{said}{', '.join(TAKERS)}", cure, target=short_repr(target))
+    said = f"target {short_repr(target)}: expected a library, its name, its array type, or one of its arrays"
+    near = SHORT.get(given) or "".join(get_close_matches(given, TAKERS, 1))
+    cure = f'did you mean "{near}"?' if near else "pass dlpack.asdlpack(obj) to another library's from_dlpack"
+    raise refusal(TypeError, "unknown-target", said, cure, target=short_repr(target))
 
 
 def library_of(name: str) -> Any:

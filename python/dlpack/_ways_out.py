@@ -81,6 +81,7 @@ BY_NAME = {
     "netCDF4.Dataset": ("variables", "numpy.asarray(obj[{}])"),
     "numpy.NpzFile": ("files", "obj[{}]"),
     "taichi.StructField": ("keys", "obj.to_numpy()[{}]"),
+    "torch.Module": ("state_dict", "obj.state_dict()[{}]"),
     "builtins.safe_open": ("keys", "obj.get_tensor({})"),
     "xarray.Dataset": ("data_vars", "numpy.asarray(obj[{}])"),
     "zarr.Group": ("keys", "numpy.asarray(obj[{}])"),

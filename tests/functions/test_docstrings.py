@@ -23,9 +23,8 @@ def test_the_example_of_a_docstring_prints_what_it_says(name):
 
 def test_help_begins_with_the_functions():
     text = pydoc.plain(pydoc.render_doc(dlpack))
-    inherited = text.index("Methods inherited from builtins.int")
     first = text.index("CLASSES")
-    assert first < inherited
+    assert "DLDeviceType(" not in text
     assert text.index("These give a DLPackObject") < first
     for name in set(PARTS) - {"DLDeviceType", "DLPackObject"}:
         assert text.index(f" {name}(") < first, name

@@ -32,17 +32,9 @@ def test_object_without_a_protocol_is_a_type_error_that_names_it(obj):
         asdlpack(obj)
     message = str(caught.value)
     assert type(obj).__name__[:50] in message
-    assert len(message) < 1000
-    for protocol in (
-        "dlpack",
-        "array_interface",
-        "array_struct",
-        "cuda_array_interface",
-        "arrow_c_array",
-        "arrow_c_stream",
-    ):
-        assert f"__{protocol}__" in message
-    assert "the buffer protocol" in message
+    assert len(message) <= 200
+    assert caught.value.reason == "no-protocol"  # type: ignore[attr-defined]
+    assert message.endswith("; asdlpack looked for DLPack, array interfaces, buffers and Arrow")
 
 
 # Ints that do not fit are a ValueError, what is no int is a TypeError, for each argument alike.

@@ -525,6 +525,7 @@ REFUSED = {
         lambda: polars.LazyFrame({"a": [1]}),
         "obj.collect(), or a column of it",
     ),
+    "a module of torch": (lambda: torch.nn.Linear(2, 2), "obj.state_dict()['weight']"),
     "a sparse matrix of scipy": (lambda: scipy.sparse.eye(3), "obj.toarray()"),
     "a sparse tensor": (lambda: torch.eye(3).to_sparse(), "obj.to_dense()"),
     "a sparse tensor of pyarrow": (
@@ -675,7 +676,7 @@ def test_an_empty_dataset_of_h5py_has_no_way_out():
     with h5py.File(io.BytesIO(), "w") as file:
         file["empty"] = h5py.Empty("f4")
         for obj in file["empty"], h5py.Empty("f4"):
-            with pytest.raises(TypeError, match=r"\(it has no items\)$"):
+            with pytest.raises(TypeError, match="it has no items"):
                 asdlpack(obj)
 
 

@@ -64,7 +64,7 @@ def odd_class(value, module=__name__, name="Odd", **members):
 def test_odd_attributes_leave_the_hint_that_follows(what):
     memory = numpy.arange(3.0)
     obj = odd_class(ODD[what], __array__=lambda self, dtype=None, copy=None: memory)()
-    with pytest.raises(TypeError, match="Odd object shares no memory: asdlpack looked for") as caught:
+    with pytest.raises(TypeError, match="Odd object shares no memory.*; asdlpack looked for") as caught:
         asdlpack(obj)
     if what != "None":  # a shape that is None says that there are no items
         assert follow(str(caught.value), {"numpy": numpy, "obj": obj}).pointer == memory.ctypes.data
@@ -87,7 +87,7 @@ def test_odd_attributes_of_a_librarys_class_leave_a_type_error(what):
         kind = odd_class(ODD[what], f"{library}.module" if name != "Odd" else library, name)
         for special in ("__getitem__", "__len__", "__iter__"):
             setattr(kind, special, lambda self, *arguments: fail())
-        with pytest.raises(TypeError, match=rf"{name} object shares no memory: asdlpack looked for"):
+        with pytest.raises(TypeError, match=rf"{name} object shares no memory.*; asdlpack looked for"):
             asdlpack(kind())
 
 

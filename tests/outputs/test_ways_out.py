@@ -409,8 +409,9 @@ def test_hint_of_a_file_leads_to_memory_that_may_be_written():
 
 
 def test_hint_of_a_str_says_what_to_do_with_text():
-    with pytest.raises(TypeError, match=r"; of text pass obj\.encode\(\)\)$"):
+    with pytest.raises(TypeError) as caught:
         asdlpack("text")  # type: ignore[arg-type]
+    assert hint_of(str(caught.value)).endswith("; of text pass obj.encode()")
     assert bytes(asdlpack(eval("obj.encode()", {"obj": "text"}))) == b"text"
 
 
@@ -447,21 +448,24 @@ def test_no_hint_is_given_that_might_not_work(what):
 
 def test_hint_of_an_address_can_be_followed():
     memory = ctypes.create_string_buffer(b"abc")
-    with pytest.raises(TypeError, match=r"\(for an address use dlpack\.from_pointer\)$"):
+    with pytest.raises(TypeError) as caught:
         asdlpack(ctypes.addressof(memory))  # type: ignore[arg-type]
+    assert hint_of(str(caught.value)) == "for an address use dlpack.from_pointer"
     assert bytes(dlpack.from_pointer(ctypes.addressof(memory), 3, "uint8")) == b"abc"
 
 
 def test_hint_of_byref_can_be_followed():
     memory = (ctypes.c_int * 2)(1, 2)
-    with pytest.raises(TypeError, match=r"\(pass ctypes\.pointer\(\.\.\.\) instead of ctypes\.byref\(\.\.\.\)\)$"):
+    with pytest.raises(TypeError) as caught:
         asdlpack(ctypes.byref(memory))  # type: ignore[arg-type]
+    assert hint_of(str(caught.value)) == "pass ctypes.pointer(...) instead of ctypes.byref(...)"
     assert dlpack.from_pointer(ctypes.pointer(memory), 2, "int32").shape == (2,)
 
 
 def test_a_long_list_is_looked_at_in_part():
-    with pytest.raises(TypeError, match=r"\(pass numpy\.asarray\(obj\)\)$"):
+    with pytest.raises(TypeError) as caught:
         asdlpack([0] * 1_000_000)  # type: ignore[arg-type]
+    assert hint_of(str(caught.value)) == "pass numpy.asarray(obj)"
     itself: list[object] = []
     itself += [itself, itself]
     with pytest.raises(TypeError, match="shares no memory"):

@@ -5,7 +5,7 @@ import ast
 
 def hint_of(text):
     """The text in the last brackets of an error; "" if it does not end with any."""
-    text = text.partition("; before that make ")[0]
+    text = text.partition("; before that make ")[0].partition("; asdlpack looked for ")[0]
     cut = text.rfind(" (")
     while cut > 0 and text.count("(", cut) != text.count(")", cut):
         cut = text.rfind(" (", 0, cut)
