@@ -9,20 +9,24 @@ THREADS = 16
 
 
 def in_threads(work, count=THREADS):
-    """Runs work(number) in so many threads that start together; gives what they return."""
+    """Runs work(number) in `count` threads that start together. Returns what they return."""
     together = threading.Barrier(count)
     results, failures = [None] * count, []
 
     def run(number):
-        together.wait()
         try:
+            together.wait()
             results[number] = work(number)
         except BaseException as failure:
             failures.append(failure)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
+    try:
+        for thread in threads:
+            thread.start()
+    except RuntimeError:  # no memory for another one: the others would wait for it
+        together.abort()
+        raise
     for thread in threads:
         thread.join()
     if failures:
