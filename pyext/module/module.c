@@ -146,7 +146,14 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
         (given.device != Py_None && !plain_device(given.device, &device))) {
         return read_in_python(python.plain_asdlpack, NULL, args, nargs, kwnames);
     }
-    return share(given.obj, copy, given.device == Py_None ? NULL : &device);
+    PyObject *shared = share(given.obj, copy, given.device == Py_None ? NULL : &device);
+    if (shared != NULL && known_type(given.obj) == HAS_BOTH) {
+        int holds = holds_objects(given.obj);
+        if (holds < 0 || (holds > 0 && tensor_of((DLPackObject *)shared) == NULL)) {
+            Py_CLEAR(shared);
+        }
+    }
+    return shared;
 }
 
 /* Returns (the capsule's name, its tensor or None), and consumes nothing. If the capsule was consumed, or is not

@@ -38,6 +38,17 @@ enum known_type known_type(PyObject *obj)
     return NOT_KNOWN;
 }
 
+/* numpy.dtype(object), which each array of objects has. Set before an array is known, and never freed. */
+static PyObject *_Atomic objects_type;
+
+int holds_objects(PyObject *obj)
+{
+    PyObject *dtype = PyObject_GetAttr(obj, names.dtype);
+    int holds = dtype == NULL ? -1 : dtype == objects_type;
+    Py_XDECREF(dtype);
+    return holds;
+}
+
 bool owns_memory(PyObject *obj)
 {
     enum { STEPS = 4 }; /* an array, its base array, a memoryview, and that one's object */
@@ -73,7 +84,11 @@ int remember_type(PyObject *obj, enum known_type known)
     if (has_both == NULL) {
         return -1;
     }
-    uintptr_t filled = (uintptr_t)type | (has_both == Py_None ? CHANGES : has_both == Py_True ? HAS_BOTH : known);
+    bool changes = has_both == Py_None, is_array = !changes && has_both != Py_False;
+    uintptr_t filled = (uintptr_t)type | (changes ? CHANGES : is_array ? HAS_BOTH : known);
+    if (is_array && objects_type == NULL) {
+        objects_type = Py_NewRef(has_both);
+    }
     Py_DecRef(has_both);
     Py_INCREF((PyObject *)type);
     for (size_t attempt = 0; attempt < TRIES; attempt++) {

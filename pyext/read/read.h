@@ -127,6 +127,9 @@ enum known_type known_type(PyObject *obj);
  * truncated. */
 bool owns_memory(PyObject *obj);
 
+/* 1: a numpy array (HAS_BOTH) holds Python objects, which no protocol shares; 0: it doesn't; -1: error. */
+int holds_objects(PyObject *obj);
+
 /* Caches `known`, which was just found for obj, for its type, if that can't change. -1: error. */
 int remember_type(PyObject *obj, enum known_type known);
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+from sys import modules  # the dict itself: sys loses it at exit
 from time import sleep
 
 from . import _pickle
@@ -32,10 +33,11 @@ def wait_for_deleters() -> None:
 BEFORE_BUFFER = PROTOCOLS[: PROTOCOLS.index("buffer")]
 
 
-def shares_by_both(kind: type, has_dlpack: bool) -> bool | None:
+def shares_by_both(kind: type, has_dlpack: bool) -> Any:
     """Returns whether one protocol serves all objects of a type that looks up attributes as object does.
 
-    True: __dlpack__ and the buffer both do, and give the same memory, as is known of numpy's arrays alone. False: a
+    A data type: __dlpack__ and the buffer both do, and give the same memory, as is known of numpy's arrays alone, but
+    for those of this type, which share nothing. False: a
     method __dlpack__ does if has_dlpack, else the buffer, since no protocol before it is there. None: the protocol may
     change, or differ between objects."""
     if type(kind) is not type or kind.__dictoffset__:
@@ -45,7 +47,9 @@ def shares_by_both(kind: type, has_dlpack: bool) -> bool | None:
             return None  # the type may get one
     if has_dlpack:
         is_numpys = kind.__name__ == "ndarray" and getattr(kind, "__module__", None) == "numpy"
-        return is_numpys if type(kind.__dlpack__) is type(str.join) else None  # type: ignore[attr-defined]
+        if type(kind.__dlpack__) is not type(str.join):  # type: ignore[attr-defined]
+            return None
+        return modules["numpy"].dtype(object) if is_numpys else False
     for name in BEFORE_BUFFER:
         if hasattr(kind, name):
             return None

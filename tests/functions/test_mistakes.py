@@ -37,6 +37,7 @@ MISTAKES = {
     "StringIO": ("asdlpack(obj)", io.StringIO("abc"), TypeError, "no-protocol", "obj.getvalue().encode()"),
     "a type": ("asdlpack(obj)", numpy.ndarray, TypeError, "no-instance", ""),
     "a mask": ("asdlpack(obj)", numpy.ma.array([1, 2], mask=[False, True]), BufferError, "mask", "obj.filled()"),
+    "objects": ("asdlpack(obj)", numpy.array([None, "a"], object), BufferError, "refused", ""),
     "times": ("asdlpack(obj).shape", numpy.zeros(2, "M8[s]"), BufferError, "refused", "obj.view('int64')"),
     "frombuffer's dtype": ("asdlpack(b'abcd', dtype='f4')", b"abcd", TypeError, None, "frombuffer(obj, dtype)"),
     "count": ("frombuffer(obj, 'float32', count=1)", b"abcd", TypeError, None, "shape"),
