@@ -25,8 +25,8 @@ TOGETHER = -m "not serial" -n $(JOBS) --dist loadfile --no-loadscope-reorder --m
 $(foreach name,REF ONLY TAG LINKS WRITE,$(eval override export $(name) := $$(value $(name))))
 
 # The free-threaded interpreter in which make bench times threads: an installed one, or that of make interpreters.
-FREE_THREADED := $(firstword $(foreach version,3.14 3.13,$(shell command -v python$(version)t)) \
-	$(wildcard .interpreters/3.13t/bin/python3.13t))
+FREE_THREADED := $(firstword $(foreach version,3.15 3.14,$(shell command -v python$(version)t)) \
+	$(wildcard .interpreters/3.14t/bin/python3.14t))
 
 # Python 3.12 or later, which numpy 2.5 needs: one on PATH, else one that pyenv installed.
 NEWEST := $(firstword $(foreach version,3.14 3.13 3.12,$(shell python$(version) -c "import sys; print(sys.executable)" \
@@ -69,8 +69,9 @@ test-hints: .venv/package .venv/conformance .venv-hints/hints
 coverage: .venv/package .venv/conformance .venv/libraries .venv-freezers/freezers .venv/coverage
 	$(PYTHON) tools/coverage.py --all
 
+# ONLY="3.14 3.14t" runs the tests in these alone.
 interpreters: .venv/package .venv/conformance .venv/test
-	$(PYTHON) tools/interpreters.py
+	$(PYTHON) tools/interpreters.py $$ONLY
 
 test-cuda: .venv/package .venv/conformance .venv-cuda/matrix
 	PYTHONPATH=python:conformance .venv-cuda/bin/python -m pytest tests/gpu

@@ -1,11 +1,13 @@
-"""The tests in other interpreters: `make interpreters`, or this program with the names of some ("3.14", "3.13t").
+"""Runs the tests in other interpreters: `make interpreters`, or `make interpreters ONLY="3.14 3.14t"`.
 
-It makes what is missing in .interpreters: CPython 3.13, 3.14 and 3.15 and their debug builds, which are packages of
-Debian's later releases, unpacked beside the libc that they need; and a free-threaded 3.13 from the source package. Then
-`python tests/exchanges` and pytest run in each, with what libraries have wheels for it, torch and its like left out.
+It runs `python tests/exchanges` and pytest in each interpreter, with the libraries that have wheels for it, without
+torch and the other large ones. It uses python3.14 and so on if they are on PATH. It makes the others in .interpreters.
+Debian's later releases have packages of CPython 3.13, 3.14 and 3.15 and of their debug builds, which it unpacks beside
+the libc that they need. It compiles a free-threaded 3.14 from the source package.
 
-It needs Debian with its archive configured for apt, a C compiler and what CPython is built with (`apt-get build-dep
-python3`), Go, and the network. It fetches 250 MB and takes about half an hour, and 10 minutes from the second time on.
+What is not on PATH needs Debian with its archive configured for apt, and the free-threaded one also what CPython is
+built with (`apt-get build-dep python3`). All need a C compiler, Go and the network. It fetches 250 MB and takes about
+half an hour, and 10 minutes from the second time on.
 """
 
 import ast
@@ -13,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 from debian import HOME, ROOT, call, interpreter, output
 
@@ -21,7 +24,7 @@ sys.path.insert(0, str(TESTS))
 
 from support.builds import build  # noqa: E402
 
-NAMES = ["3.13", "3.13d", "3.13t", "3.14", "3.14d", "3.15", "3.15d"]
+NAMES = ["3.12", "3.13", "3.13d", "3.14", "3.14d", "3.14t", "3.15", "3.15d"]
 TOOLS = ["hypothesis", "pytest", "pytest-timeout", "numpy", "rich"]
 LIBRARIES = ["ml_dtypes", "nanoarrow", "pillow", "pyarrow>=26"]  # older ones have no from_dlpack
 IN_PROCESSES = ["test_benchmarks", "test_guide", "test_header", "test_pages", "test_peer", "test_site"]
@@ -29,6 +32,15 @@ IN_PROCESSES += ["test_to_libraries", "test_tool_command", "test_tool_libraries"
 ONCE = "alone analysers builds containers data_loader exit failing_allocations frozen go_fuzz hostile_producer limits "
 ONCE += "lock many_threads memory neighbours neighbours_libraries panics sanitizers "
 ONCE += "signals state_machine table wheels"  # in make test's interpreter alone
+
+
+def find(name):
+    """Returns the interpreter on PATH, else Debian's."""
+    if found := shutil.which(f"python{name}"):
+        result = subprocess.run([found, "-c", "import sys; print(sys.executable)"], stdout=-1, stderr=-3, text=True)
+        if result.returncode == 0:
+            return Path(result.stdout.strip())
+    return interpreter(name)
 
 
 def install(python, folder):
@@ -87,7 +99,7 @@ def runnable(python, environ):
 
 def passes(name):
     """Runs the tests in the interpreter of this name."""
-    python = interpreter(name)
+    python = find(name)
     libraries = HOME / name.rstrip("d") / "libraries"
     if not libraries.exists():
         install(python, libraries)
