@@ -1,11 +1,11 @@
 """Runs the tests in other interpreters: `make interpreters`, or `make interpreters ONLY="3.14 3.14t"`.
 
 It runs `python tests/exchanges` and pytest in each interpreter, with the libraries that have wheels for it, without
-torch and the other large ones. It uses python3.14 and so on if they are on PATH. It makes the others in .interpreters.
-Debian's later releases have packages of CPython 3.13, 3.14 and 3.15 and of their debug builds, which it unpacks beside
-the libc that they need. It compiles a free-threaded 3.14 from the source package.
+torch and the other large ones. It uses python3.14 and so on if PATH or pyenv has them. It makes the others in
+.interpreters. Debian's later releases have packages of CPython 3.13, 3.14 and 3.15 and of their debug builds, which it
+unpacks beside the libc that they need. It compiles a free-threaded 3.14 from the source package.
 
-What is not on PATH needs Debian with its archive configured for apt, and the free-threaded one also what CPython is
+What is not installed needs Debian with its archive configured for apt, and the free-threaded one also what CPython is
 built with (`apt-get build-dep python3`). All need a C compiler, Go and the network. It fetches 250 MB and takes about
 half an hour, and 10 minutes from the second time on.
 """
@@ -35,10 +35,11 @@ ONCE += "signals state_machine table wheels"  # in make test's interpreter alone
 
 
 def find(name):
-    """Returns the interpreter on PATH, else Debian's."""
-    if found := shutil.which(f"python{name}"):
+    """Returns the interpreter on PATH, else pyenv's, else Debian's."""
+    pyenv = Path.home().glob(f".pyenv/versions/{name}.*/bin/python{name}")
+    for found in filter(None, [shutil.which(f"python{name}"), *pyenv]):
         result = subprocess.run([found, "-c", "import sys; print(sys.executable)"], stdout=-1, stderr=-3, text=True)
-        if result.returncode == 0:
+        if result.returncode == 0:  # pyenv's shim fails for a version that is not selected
             return Path(result.stdout.strip())
     return interpreter(name)
 
