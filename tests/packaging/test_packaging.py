@@ -123,6 +123,16 @@ def test_the_wheel_has_the_licence_of_go_whose_runtime_is_in_it(wheel):
     assert re.search("^License-Expression: (.*)$", metadata, re.MULTILINE)[1] == "MIT AND BSD-3-Clause"
 
 
+@pytest.mark.parametrize(("folder", "name"), [(".", "dlpack"), ("conformance", "pytest_dlpack")])
+def test_metadata_names_the_module_to_import(tree, tmp_path, folder, name):
+    """Tools can then tell that pydlpack, and PyPI's empty dlpack of 2019, have the same import name (PEP 794)."""
+    succeeds(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path, cwd=tree / folder)
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        metadata = archive.extractfile(f"{sdist.name.removesuffix('.tar.gz')}/PKG-INFO").read().decode()
+    assert re.findall("^Import-Name: (.*)$", metadata, re.MULTILINE) == [name]
+
+
 def metadata_with(tree, folder, address):
     """What PyPI would show if the repository had this address."""
     shutil.copytree(tree, folder)
