@@ -9,6 +9,7 @@ import shutil
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -131,6 +132,21 @@ def test_metadata_names_the_module_to_import(tree, tmp_path, folder, name):
     with tarfile.open(sdist) as archive:
         metadata = archive.extractfile(f"{sdist.name.removesuffix('.tar.gz')}/PKG-INFO").read().decode()
     assert re.findall("^Import-Name: (.*)$", metadata, re.MULTILINE) == [name]
+
+
+def test_recipe_for_conda_has_the_facts_of_pyproject(built):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text()
+    for line in (
+        f"  version: {project['project']['version']}",
+        f"  license: {project['project']['license']}",
+        f"  summary: {project['project']['description']}",
+        *(f"    - {name}" for name in project["project"]["license-files"]),
+        f"    - {project['build-system']['requires'][0].replace('>', ' >')}",
+    ):
+        assert f"{line}\n" in recipe
+    (sdist,) = built.glob("*.tar.gz")
+    assert f"/{sdist.name}\n".replace(project["project"]["version"], "${{ version }}") in recipe
 
 
 def metadata_with(tree, folder, address):
