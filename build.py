@@ -414,6 +414,11 @@ def package_version() -> str:
     return str(re.findall(r'^version = "(.*?)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0])
 
 
+def repository() -> str:
+    """Returns the repository's address in pyproject.toml, or "" while it is not known."""
+    return str(re.findall(r'^repository = "(.*?)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0])
+
+
 def c_compiler() -> list[str] | None:
     """Returns the command of the C compiler: $CC, else one on PATH, else PyPI's ziglang. For another target only
     ziglang serves. On Windows PATH is not searched: most compilers there use Microsoft's linker, which Go can't."""
@@ -541,7 +546,7 @@ else:
         """Fills in the metadata that needs the repository's address, which is in pyproject.toml."""
 
         def update(self, metadata: dict[str, Any]) -> None:
-            address, version = self.config["repository"], metadata["version"]
+            address, version = repository(), metadata["version"]
             text = long_description((ROOT / "README.md").read_text(encoding="utf-8"), address, version)
             metadata["readme"] = {"content-type": "text/markdown", "text": text}
             if address:

@@ -149,14 +149,14 @@ def test_recipe_for_conda_has_the_facts_of_pyproject(built):
     assert f"/{sdist.name}\n".replace(project["project"]["version"], "${{ version }}") in recipe
 
 
-def metadata_with(tree, folder, address):
-    """What PyPI would show if the repository had this address."""
+def metadata_with(tree, folder, address, below="."):
+    """Returns what PyPI would show if the repository had this address."""
     shutil.copytree(tree, folder)
     settings = folder / "pyproject.toml"
     text = settings.read_text()
     assert text.count('repository = ""') == 1
     settings.write_text(text.replace('repository = ""', f'repository = "{address}"'))
-    return json.loads(succeeds(sys.executable, "-m", "hatchling", "metadata", cwd=folder))
+    return json.loads(succeeds(sys.executable, "-m", "hatchling", "metadata", cwd=folder / below))
 
 
 def test_links_into_the_repository_are_absolute_where_its_address_is_known(tree, tmp_path):
@@ -175,6 +175,15 @@ def test_no_link_into_a_repository_of_unknown_address_is_left(tree, tmp_path):
     text = facts["readme"]["text"]
     assert "Guide: recipes by task" in text
     assert not re.findall(r"\]\((?!https?:|#).*", text)
+
+
+def test_links_of_pytest_dlpack_have_the_address_of_pyproject(tree, tmp_path):
+    text = metadata_with(tree, tmp_path / "copy", "https://example.org/dlpack", "conformance")["readme"]["text"]
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    for path in "conformance/libraries.py", "docs/conformance.md":
+        assert f"](https://example.org/dlpack/blob/v{version}/{path})" in text
+    without = metadata_with(tree, tmp_path / "other", "", "conformance")["readme"]["text"]
+    assert not re.findall(r"\]\((?!https?:|#).*", text + without)
 
 
 def test_the_sdist_holds_sources_alone(built):
