@@ -38,7 +38,7 @@ MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton \
 CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv-pydlpack
 
 .PHONY: demo test test-all test-one-cpu test-hints proofs coverage interpreters test-cuda format environments lint \
-	bench bench-compare bench-cuda matrix conformance docs wheels check-wheels lock notes clean
+	bench bench-compare bench-cuda matrix conformance docs wheels check-wheels rehearse lock notes clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -138,6 +138,10 @@ wheels: .venv-wheels/wheels
 # Checks the wheels that make wheels left in dist.
 check-wheels: .venv-wheels/wheels
 	.venv-wheels/bin/python tools/check_wheels.py
+
+# Rehearses a release of the last commit, from the tag to the install. Nothing is published.
+rehearse: .venv-wheels/wheels
+	.venv-wheels/bin/python tools/rehearse.py
 
 # Rewrites tools/wheels.txt, the files and hashes that the group wheels needs, after that changes. Other versions stay.
 lock: .venv/python
