@@ -12,7 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 HOSTS = {
     "dmlc.github.io",
+    "docs.python.org",
     "github.com",
+    "numpy.org",
     "pradyunsg.me",  # of the theme's author, at the foot of each page
     "pypi.org",
     "semver.org",
