@@ -1,4 +1,4 @@
-"""Writes what `make proofs` counted into reliability.md, and draws the largest numbers of it: proofs.svg.
+"""Writes the counts of `make proofs` into proofs.md, and draws the largest: proofs.svg.
 
 python docs/figures.py docs/proofs.json
 """
@@ -80,4 +80,4 @@ if __name__ == "__main__":
     counted = json.loads(Path(sys.argv[1]).read_text())
     with charts.settings():
         charts.write(drawing(counted), DOCS / "proofs.svg", "The largest numbers of the last proofs")
-    write_section(DOCS / "reliability.md", "proofs", table(counted))
+    write_section(DOCS / "proofs.md", "proofs", table(counted))

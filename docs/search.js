@@ -2,7 +2,7 @@
 var Scorer = {
   score: ([page, title, anchor, description, score]) =>
     score + ({ guide: 3, errors: 2, faq: 2, index: 1 }[page] ?? 0) -
-    (["changelog", "conformance", "conformance_rules", "contributing", "matrix", "reliability"].includes(page) ? 4 : 0),
+    (["benchmarks", "changelog", "conformance", "conformance_rules", "contributing", "matrix", "proofs", "reliability"].includes(page) ? 4 : 0),
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },

@@ -1,5 +1,6 @@
 """What the site is made of: links that are checked, figures with readable names, and drawings that are up to date."""
 
+import json
 import sys
 from importlib import import_module
 
@@ -42,6 +43,13 @@ def test_the_figures_of_a_proof_have_its_name_as_people_write_it(module):
     test = "test_signals.py::test_ctrl_c_in_a_copy_by_go_on_a_gpu"
     lines = list(module("figures").table({f"{test}[one]": {"interrupts": 1000}, f"{test}[two]": {"interrupts": 500}}))
     assert lines[2:] == ["| Ctrl-C in a copy by Go on a GPU (`test_signals.py`) | interrupts: 1,500 |"]
+
+
+def test_each_figure_is_of_a_test_that_exists():
+    tests = {file.name: file.read_text() for file in ROOT.glob("tests/**/test_*.py")}
+    figures = json.loads((ROOT / "docs" / "proofs.json").read_text())
+    for file, _, test in (it.partition("[")[0].partition("::") for it in figures):
+        assert f"def {test}(" in tests[file]
 
 
 def test_the_drawing_of_the_rooms_is_up_to_date(module, tmp_path):
