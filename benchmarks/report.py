@@ -1,5 +1,5 @@
-"""Writes what run.py measured: charts, docs/speed.svg and docs/bandwidth.svg; the table of docs/performance.md; and
-five of its rows into the README.
+"""Writes what run.py measured: the charts docs/speed.svg and docs/bandwidth.svg; what users want to know into
+docs/performance.md, and six of its rows into the README; goals and lower bounds into docs/benchmarks.md.
 
 python benchmarks/report.py docs/speed.json
 """
@@ -22,10 +22,32 @@ sys.path.append(str(ROOT / "docs"))
 import charts  # noqa: E402
 from section import write_section  # noqa: E402
 
-CALLS = ["wrapping", "exporting", "handing on"]
+CALLS = ["wrapping", "exporting", "handing on", "as another library's array"]
 LEAST = "beside the least that C can do"
 LOOKING_UP = "beside the least with a look-up"
-OF_THE_README = [  # what, and what it is compared with
+TO_ANOTHER = [  # for users: what, and how the same memory gives the same result without this package
+    ("to(tensor, 'numpy')", "tensor.numpy"),
+    ("to(ndarray, 'torch')", "torch.from_numpy"),
+    ("to(some_bytearray, 'torch')", "torch.frombuffer"),
+    ("to(bfloat16_tensor, 'numpy')", "numpy_by_views"),
+    ("to(bfloat16_ndarray, 'torch')", "torch_by_views"),
+    ("to(tensor, 'paddle')", "paddle.from_dlpack(tensor)"),
+    ("numpy.from_dlpack(asdlpack(tensor))", "numpy.from_dlpack(tensor)"),
+    ("numpy.from_dlpack(asdlpack(ndarray))", "numpy.from_dlpack(ndarray)"),
+    ("numpy.from_dlpack(asdlpack(some_bytearray))", "numpy.frombuffer"),
+    ("torch.from_dlpack(asdlpack(tensor))", "torch.from_dlpack(tensor)"),
+    ("torch.from_dlpack(asdlpack(some_bytearray))", "torch.frombuffer"),
+]
+VIEWS = [
+    ("asdlpack(ndarray)", "memoryview"),
+    ("asdlpack(some_bytearray)", "memoryview"),
+    ("asdlpack(some_array)", "memoryview"),
+    ("asdlpack(interface)", "numpy.asarray"),
+    ("dlpack.frombuffer(some_bytearray, 'float32')", "numpy.frombuffer"),
+    ("wrapped_ndarray.__dlpack__(max_version=(1, 1))", "ndarray.__dlpack__"),
+]
+OF_THE_README = [
+    ("numpy.from_dlpack(asdlpack(tensor))", "numpy.from_dlpack(tensor)"),
     ("asdlpack(ndarray)", "memoryview"),
     ("asdlpack(interface)", "numpy.asarray"),
     ("asdlpack(transposed_64MiB, copy=True)", "transposed_64MiB.copy"),
@@ -33,18 +55,30 @@ OF_THE_README = [  # what, and what it is compared with
     ("asdlpack(swapped_64MiB, copy=True)", "swapped_64MiB.astype"),
 ]
 SIZES = ["copying compact memory", "copying transposed memory"]
-NAMES = {"some_array": "array.array", "some_view": "memoryview", "some_": "", "wrapped": "x", "exchanged": "x"}
+NAMES = {
+    r"some_array": "array.array",
+    r"some_view": "memoryview",
+    r"some_": "",
+    r"wrapped_ndarray|wrapped|exchanged": "x",
+    r"numpy_by_views\((\w+)\)": r"\1.view(int16).numpy().view(bfloat16)",
+    r"torch_by_views\((\w+)\)": r"from_numpy(\1.view('i2')).view(bfloat16)",
+}
 
 
 def plain(statement: str) -> str:
     for name, replacement in NAMES.items():
         statement = re.sub(rf"\b{name}", replacement, statement)
-    return statement.replace("_64MiB", "")
+    return re.sub(r"_(64MiB|1KiB)", "", statement)
+
+
+def pairs(tables: list[Table], wanted: list[tuple[str, str]]) -> list[Row]:
+    rows = [row for table in tables if table.title in (*CALLS, "copying") for row in table.rows]
+    return [row for what, beside in wanted for row in rows if row.what == what and row.beside.startswith(beside)]
 
 
 def calls(tables: list[Table]) -> Figure:
-    """A line for each pair with a goal: dlpack, what stands beside it, and pydlpack where it takes the same."""
-    rows = [row for table in tables if table.title in CALLS for row in table.rows if row.goal]
+    """A line for each pair that gives the same result: dlpack, the other call, and pydlpack if it accepts the same."""
+    rows = pairs(tables, TO_ANOTHER + VIEWS)
     pydlpack = {row.what: row.other for table in tables if "pydlpack" in table.title for row in table.rows}
     figure = Figure(figsize=(charts.WIDTH, 0.6 + 0.56 * len(rows)), layout="constrained")
     axes = figure.subplots()
@@ -55,9 +89,9 @@ def calls(tables: list[Table]) -> Figure:
         axes.hlines(y, min(dots)[0], max(dots)[0], charts.LINES, zorder=1)
         for value, colour in dots:
             axes.plot(value, y, "o", color=colour)
-        for height, text, colour in ((0.56, row.what, charts.TEXT), (0.28, f"beside {row.beside}", charts.QUIET)):
+        for height, text, colour in ((0.56, row.what, charts.TEXT), (0.28, row.beside, charts.QUIET)):
             axes.text(0, y - height, plain(text), color=colour, transform=axes.get_yaxis_transform(), in_layout=False)
-    names = {"dlpack": charts.DLPACK, "the call beside it": charts.QUIET, "pydlpack": charts.PYDLPACK}
+    names = {"dlpack": charts.DLPACK, "without it": charts.QUIET, "pydlpack": charts.PYDLPACK}
     dots_of = [Line2D([], [], color=colour, marker="o", linestyle="", label=name) for name, colour in names.items()]
     figure.legend(handles=dots_of, loc="outside upper left", ncols=len(names))
     axes.set_ylim(len(rows) - 0.6, -0.9)
@@ -105,10 +139,43 @@ def nbytes(text: str) -> int:
     return int(found[1]) * UNITS[found[2]]
 
 
-def table_of_calls(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
-    yield ", ".join(f"{name} {value}" for name, value in about.items()) + ":"
+def about_line(about: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in about.items()) + ":"
+
+
+def page_of_users(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
+    """Tables of four columns, which a telephone shows."""
+    yield about_line(about)
+    yield from table_of_users("From one library to another", pairs(tables, TO_ANOTHER))
+    yield from table_of_users("Views", pairs(tables, VIEWS))
+    imports = [row for table in tables if table.title == "importing" for row in table.rows if "pydlpack" in row.beside]
+    yield from table_of_users("Import", imports)
+    large = [row for table in tables if table.title == "copying" for row in table.rows if row.goal]
+    yield from table_of_users("Copies of 64 MiB", large)
+    small = [
+        row for table in tables if table.title == "copying each layout" for row in table.rows if "1KiB" in row.what
+    ]
+    yield from table_of_users("Copies of 1 KiB", small)
+
+
+def table_of_users(heading: str, rows: list[Row]) -> Iterator[str]:
+    if rows:
+        yield ""
+        yield f"| {heading}, compared with | ours | theirs | ratio |"
+        yield "|---|---:|---:|---:|"
+    for row in rows:
+        ours, peer = amount(row.value, "ns"), amount(row.other, "ns")
+        yield f"| {code(row.what)}<br>{code(row.beside)} | {ours} | {peer} | {row.ratio:.2f} |"
+
+
+def code(statement: str) -> str:
+    return f"`{plain(statement)}`" if re.search(r"\W", statement) else statement
+
+
+def page_of_goals(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
+    yield about_line(about)
     yield ""
-    yield "| call | | beside | | ratio | goal | least | with a look-up |"
+    yield "| call | | compared with | | ratio | goal | lower bound | with a look-up |"
     yield "|---|---:|---|---:|---:|---:|---:|---:|"
     floors = [
         {row.what: row.other for table in tables if table.title == title for row in table.rows}
@@ -120,10 +187,11 @@ def table_of_calls(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
     for table in tables:
         if table.title == "after 1 ms of sleep" or "pydlpack" in table.title:
             ratios = [row.ratio for row in table.rows]
+            title = table.title.replace("beside", "compared with")
             goal = table.rows[0].goal
-            yield f"{len(ratios)} calls {table.title}: ratios of {min(ratios):.3f} to {max(ratios):.3f} (goal {goal})."
+            yield f"{len(ratios)} calls {title}: ratios of {min(ratios):.3f} to {max(ratios):.3f} (goal {goal})."
     if by_threads := [table for table in tables if table.title.startswith("by threads")]:
-        yield f"Calls of 2 threads beside those of 1: {', '.join(map(more_calls, by_threads))}."
+        yield f"Calls of 2 threads compared with those of 1: {', '.join(map(more_calls, by_threads))}."
     yield from table_of([table for table in tables if table.title.startswith("the core")], "the core's start")
     yield from table_of([table for table in tables if table.title == "memory of an object"], "bytes of memory")
     for table in tables:
@@ -133,7 +201,7 @@ def table_of_calls(tables: list[Table], about: dict[str, str]) -> Iterator[str]:
 
 def table_of(tables: list[Table], heading: str) -> Iterator[str]:
     yield ""
-    yield f"| {heading} | | beside | | ratio | goal |"
+    yield f"| {heading} | | compared with | | ratio | goal |"
     yield "|---|---:|---|---:|---:|---:|"
     for table in tables:
         for row in table.rows:
@@ -150,15 +218,12 @@ def with_goals(tables: list[Table]) -> list[Row]:
 def table_of_the_readme(tables: list[Table]) -> Iterator[str]:
     yield "| call | time | compared with | time |"
     yield "|---|---:|---|---:|"
-    for what, beside in OF_THE_README:
-        for row in with_goals(tables):
-            if row.what == what and row.beside.startswith(beside):
-                ours, peer = amount(row.value, "ns"), amount(row.other, "ns")
-                yield f"| `{plain(what)}` | {ours} | `{plain(row.beside)}` | {peer} |"
+    for row in pairs(tables, OF_THE_README):
+        yield f"| `{plain(row.what)}` | {amount(row.value, 'ns')} | `{plain(row.beside)}` | {amount(row.other, 'ns')} |"
 
 
 def table_of_layouts(table: Table) -> Iterator[str]:
-    """The ratios, and of large copies in brackets the least: what floor.c takes, or for swapped bytes a plain copy."""
+    """The ratios, and of large copies in brackets the lower bound: floor.c's, for swapped bytes a plain copy's."""
     rows: dict[str, dict[str, Row]] = {}
     least: dict[tuple[str, str], float] = {}
     for row in table.rows:
@@ -186,7 +251,7 @@ def more_calls(table: Table) -> str:
 
 
 def markdown(row: Row, *floors: float | None) -> str:
-    """One line; a floor is what floor.c takes for the same."""
+    """One line; a floor is the time of floor.c for the same."""
     ours, peer = amount(row.value, "ns"), amount(row.other, "ns")
     least = " | ".join("" if floor is None else f"{floor / row.other:.2f}" for floor in floors)
     return f"| `{plain(row.what)}` | {ours} | `{plain(row.beside)}` | {peer} | {row.ratio:.2f} | {row.goal} | {least} |"
@@ -205,7 +270,8 @@ def main(file: str) -> None:
     with charts.settings():
         charts.write(calls(tables), ROOT / "docs" / "speed.svg", "Time of a call")
         charts.write(bandwidth(tables), ROOT / "docs" / "bandwidth.svg", "Speed of copies by size, in GB/s")
-    write_section(ROOT / "docs" / "performance.md", "bench", table_of_calls(tables, about))
+    write_section(ROOT / "docs" / "performance.md", "bench", page_of_users(tables, about))
+    write_section(ROOT / "docs" / "benchmarks.md", "bench", page_of_goals(tables, about))
     write_section(ROOT / "README.md", "bench", table_of_the_readme(tables))
 
 

@@ -111,7 +111,7 @@ def test_the_same_numbers_give_the_same_chart(report, tables, tmp_path, name):
 
 def test_the_chart_of_calls_has_a_point_for_each_package(report, tables):
     axes = report.calls(tables).axes[0]
-    assert "asdlpack(array.array)" in [text.get_text() for text in axes.texts]
+    assert [text.get_text() for text in axes.texts] == ["asdlpack(array.array)", "memoryview(array.array)"]
     points = {line.get_color(): line.get_xdata()[0] for line in axes.lines}
     assert points == {report.charts.DLPACK: 150, report.charts.QUIET: 100, report.charts.PYDLPACK: 15000}
 
@@ -122,17 +122,43 @@ def test_the_chart_of_copies_has_a_line_for_each_package(report, tables):
         assert list(axes.lines[0].get_xdata()) == [4 << 10, 1 << 20, 1 << 30]
 
 
-def test_the_page_gets_what_has_a_goal(report, tables):
-    lines = list(report.table_of_calls(tables, {"machine": "two CPUs"}))
+def test_pairs_of_unlike_memory_stay_out_of_the_chart(report):
+    title, result = "handing on", "torch.from_dlpack(asdlpack(some_bytearray))"
+    unlike = report.Row(result, 2.0, "torch.from_dlpack(ndarray)", 1.0, 1.1)
+    alike = report.Row(result, 2.0, "torch.frombuffer(some_bytearray, dtype=torch.uint8)", 1.0, 2.0)
+    assert report.pairs([report.Table(title, "ns", [unlike, alike])], report.TO_ANOTHER) == [alike]
+
+
+def test_the_page_of_goals_gets_what_has_a_goal(report, tables):
+    lines = list(report.page_of_goals(tables, {"machine": "two CPUs"}))
     assert lines[0] == "machine two CPUs:"
     assert (
         "| `asdlpack(array.array)` | 150 ns | `memoryview(array.array)` | 100 ns | 1.50 | 1.4 | 0.50 | 0.75 |" in lines
     )
-    assert "1 calls beside pydlpack 0.2.1: ratios of 0.010 to 0.010 (goal 0.02)." in lines
-    assert "Calls of 2 threads beside those of 1: 2.00 times as many in Python 3.13.15 without the GIL." in lines
+    assert "1 calls compared with pydlpack 0.2.1: ratios of 0.010 to 0.010 (goal 0.02)." in lines
+    assert "Calls of 2 threads compared with those of 1: 2.00 times as many in Python 3.13.15 without the GIL." in lines
 
 
-def test_the_readme_gets_five_rows_of_the_last_measurement(report):
-    rows = list(report.table_of_the_readme(report.read(ROOT / "docs" / "speed.json")[0]))[2:]
-    assert len(rows) == len(report.OF_THE_README) == 5
-    assert "\n".join(rows) in (ROOT / "README.md").read_text()
+def test_the_page_of_users_has_tables_of_four_columns(report, tables):
+    lines = list(report.page_of_users(tables, {"machine": "two CPUs"}))
+    assert "| `asdlpack(array.array)`<br>`memoryview(array.array)` | 150 ns | 100 ns | 1.50 |" in lines
+    assert {line.count(" | ") for line in lines if line.startswith("| ")} == {3}
+
+
+@pytest.mark.parametrize(
+    ("document", "written"),
+    [
+        ("README.md", "table_of_the_readme"),
+        ("docs/performance.md", "page_of_users"),
+        ("docs/benchmarks.md", "page_of_goals"),
+    ],
+)
+def test_a_document_has_the_numbers_of_the_last_measurement(report, document, written):
+    tables, about = report.read(ROOT / "docs" / "speed.json")
+    lines = getattr(report, written)(*([tables] if document == "README.md" else [tables, about]))
+    assert "\n".join(lines) in (ROOT / document).read_text()
+
+
+def test_the_readme_gets_six_rows(report):
+    tables, _ = report.read(ROOT / "docs" / "speed.json")
+    assert len(list(report.table_of_the_readme(tables))[2:]) == len(report.OF_THE_README) == 6
