@@ -37,7 +37,7 @@ html_title = f"dlpack {release}"
 html_static_path = ["site.css", "site.js"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
-html_extra_path = ["matrix.html"]
+html_extra_path = ["exchanges.html"]
 html_search_scorer = str(DOCS / "search.js")
 html_show_sourcelink = False
 # The pages that are made of files outside docs, by the path of the file.

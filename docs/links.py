@@ -1,5 +1,6 @@
-"""Checks the links of the site that Sphinx made, those of raw HTML and of the theme too: each page, file and anchor is
-there, and what leads elsewhere is https and to a host that these documents are known to name.
+"""Checks the links of the site that Sphinx made, also those of raw HTML and of the theme: each page, file and anchor
+exists, no link leads to its own page, and links elsewhere are https and to a host that these documents are known to
+name. Also checks that Sphinx has not written over a page of this folder.
 
 python docs/links.py docs/_build/html
 """
@@ -37,6 +38,13 @@ class Page(HTMLParser):
                 self.links.append(value)
 
 
+def overwritten(site: Path) -> Iterator[str]:
+    for page in Path(__file__).parent.glob("*.html"):
+        written = site / page.name
+        if written.is_file() and written.read_bytes() != page.read_bytes():
+            yield f"{page.name}: Sphinx wrote another page of this name over it"
+
+
 def broken(site: Path) -> Iterator[str]:
     pages = {path: Page(path) for path in site.rglob("*.html")}
     for path, page in pages.items():
@@ -49,9 +57,12 @@ def broken(site: Path) -> Iterator[str]:
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not target.is_file():
                 yield f"{path.name}: {link}: no such file"
+            elif parts.path and target == path and not parts.fragment:
+                yield f"{path.name}: {link}: leads to its own page"
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
                 yield f"{path.name}: {link}: no such anchor"
 
 
 if __name__ == "__main__":
-    sys.exit("\n".join(sorted(set(broken(Path(sys.argv[1]).resolve())))) or None)
+    site = Path(sys.argv[1]).resolve()
+    sys.exit("\n".join(sorted({*broken(site), *overwritten(site)})) or None)

@@ -1,6 +1,6 @@
-"""Runs the exchange tests in several environments, and prints what came out. With --write it also writes it: matrix.md
-and matrix.html beside this file, and the table of consumers in libraries.md. `make matrix` makes the environments and
-calls this with their interpreters."""
+"""Runs the exchange tests in several environments, and prints the results. With --write it also writes matrix.md,
+exchanges.html, and the table of consumers in libraries.md. `make matrix` makes the environments and calls this with
+their interpreters."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from dlpack._abi import FLOAT8
 from dlpack._foreign import printable
 from dlpack.tests import Report
 from dlpack.tests.expectations import PADDED
-from dlpack.tests.table import Row, Table, summary, word
+from dlpack.tests.table import Row, Table, summary
 from dlpack.tests.text import listed
 
 DOCS = Path(__file__).resolve().parent
@@ -67,44 +67,55 @@ def merge(first: Report, other: Report) -> None:
     first.problems += other.problems
 
 
+def libraries_first(report: Report) -> None:
+    """Moves the objects of libraries before those of Python and the made ones, and libraries before bare protocols."""
+    report.exchanges.sort(
+        key=lambda cell: (
+            cell.section in ("standard library", "layouts", "data types"),
+            cell.consumer.startswith(("C, ", "memoryview", "numpy, ")),
+        )
+    )
+
+
 def markdown(report: Report) -> Iterator[str]:
     table = Table(report)
     yield "# The matrix of exchanges"
     yield ""
-    yield f'{summary(report)}. <a href="matrix.html">One page has every detail</a>.'
+    yield '<a href="exchanges.html"><b>The coloured matrix</b></a>: a row for each object, a column for each library.'
+    yield "Click on a cell to see what happened, and why. This page has only the reasons."
     yield ""
-    versions = {**report.about, **report.libraries}
-    yield ", ".join(f"{name} {version}".rstrip() for name, version in versions.items()) + "."
+    yield f"{summary(report)}."
+    yield from folded(
+        "Versions", [", ".join(f"{name} {it}".rstrip() for name, it in {**report.about, **report.libraries}.items())]
+    )
     yield ""
-    yield "shared: the same memory. copied: taken, as a copy. by copy: refused as it is, taken with"
-    yield "`asdlpack(..., copy=True)`. refused, skipped: for the reasons below. Empty: no environment has both."
+    yield "## What each library does not share, and why"
     yield ""
-    yield from row("", *table.consumers)
-    yield from row("---", *[":---:"] * len(table.consumers))
-    section = ""
-    for row_section, provider in table.rows:
-        if row_section != section:
-            section = row_section
-            yield from row(f"**{section}**", *[""] * len(table.consumers))
-        cells = [table.cells.get((consumer, row_section, provider)) for consumer in table.consumers]
-        yield from row(provider, *(word(cell) if cell else "" for cell in cells))
+    yield "A copied object was accepted as a copy. Many refused ones work with `asdlpack(..., copy=True)`: the coloured"
+    yield "matrix says which. A skipped one can't be tried here."
     for consumer in table.consumers:
-        yield from reasons(table, consumer)
+        told = []
+        lines = []
+        for outcome in "refused", "copied", "skipped":
+            found = by_reason(table, consumer, outcome)
+            if found:
+                told.append(f"{outcome} {sum(map(len, found.values()))}")
+            lines += [f"- {outcome}: {reason} ({listed(rows)})" for reason, rows in found.items()]
+        if lines:
+            yield from folded(f"{consumer}: {', '.join(told)}", lines)
     yield ""
     yield "## What else was checked"
-    yield ""
+    checks: dict[str, list[str]] = {}
     for check in report.checks:
         why = f": {check.text}" if check.text else ""
-        yield escaped(f"- {check.library} {check.name}: {check.outcome}{why}")
+        checks.setdefault(check.library, []).append(f"- {check.name}: {check.outcome}{why}")
+    for library, lines in checks.items():
+        yield from folded(f"{library}: {len(lines)}", lines)
 
 
-def reasons(table: Table, consumer: str) -> Iterator[str]:
-    lines = []
-    for outcome in "refused", "copied", "skipped":
-        for reason, providers in by_reason(table, consumer, outcome).items():
-            lines.append(escaped(f"- {outcome}: {reason} ({listed(providers)})"))
-    if lines:
-        yield from ("", escaped(f"## {consumer}"), "", *lines)
+def folded(title: str, lines: list[str]) -> Iterator[str]:
+    """Lines that a click shows."""
+    yield from ("", f"<details><summary>{html.escape(title)}</summary>", "", *map(escaped, lines), "", "</details>")
 
 
 def by_reason(table: Table, consumer: str, outcome: str) -> dict[str, list[Row]]:
@@ -169,7 +180,8 @@ def main(pythons: list[str], write: bool) -> None:
     for other in others:
         merge(report, other)
     if write:
-        (DOCS / "matrix.html").write_text(html.page(report), encoding="utf-8")
+        libraries_first(report)
+        (DOCS / "exchanges.html").write_text(html.page(report), encoding="utf-8")
         (DOCS / "matrix.md").write_text("\n".join(markdown(report)) + "\n", encoding="utf-8")
         write_section(DOCS / "libraries.md", "matrix", consumers_table(report))
     print(summary(report))

@@ -21,6 +21,7 @@ def module(monkeypatch):
         ("nowhere.html", "no such file"),
         ("other.html#nowhere", "no such anchor"),
         ("#nowhere", "no such anchor"),
+        ("page.html", "leads to its own page"),
         ("http://github.com", "not https"),
         ("https://gihtub.com/dmlc/dlpack", "a host that links.py does not know"),
     ],
@@ -37,6 +38,21 @@ def test_a_broken_link_of_the_site_is_found(tmp_path, link, why):
     assert found.returncode == 1
     assert found.stderr.startswith(f"page.html: {link}: ")
     assert why in found.stderr
+
+
+def test_a_page_that_sphinx_wrote_over_is_found(tmp_path):
+    check = sys.executable, ROOT / "docs" / "links.py", tmp_path
+    page = tmp_path / "exchanges.html"
+    page.write_bytes((ROOT / "docs" / "exchanges.html").read_bytes())
+    assert run(*check).returncode == 0
+    page.write_text("<p>")
+    found = run(*check)
+    assert found.returncode == 1
+    assert found.stderr == "exchanges.html: Sphinx wrote another page of this name over it\n"
+
+
+def test_the_matrix_leads_to_the_page_with_its_colours():
+    assert '<a href="exchanges.html">' in (ROOT / "docs" / "matrix.md").read_text()
 
 
 def test_the_figures_of_a_proof_have_its_name_as_people_write_it(module):
