@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from matrix import escaped, row
+from matrix import escaped, folded, row
 
 import dlpack
 from pytest_dlpack.rules import RULES
@@ -145,15 +145,6 @@ def page(found: list[Result]) -> Iterator[str]:
     yield "be read in two ways, or is what programs rely on. [All rules](conformance_rules.md): the source of each, who"
     yield "breaks it, and what was seen. `make conformance WRITE=1` writes both pages."
     yield ""
-    yield "## Broken musts"
-    yield ""
-    yield f"{', '.join(result.title for result in found if not result.broken('must'))} break none."
-    yield ""
-    yield "The text after a rule is what was seen. If it is a link, it leads to a report: a program that shows it with"
-    yield "the library alone."
-    yield ""
-    yield from broken_musts(found)
-    yield ""
     yield "## All libraries"
     yield ""
     yield "Each cell: rules kept / rules tried. Bold: a must is broken. Empty: nothing could be tried."
@@ -166,6 +157,15 @@ def page(found: list[Result]) -> Iterator[str]:
     yield f"Tried in CPython {', '.join(sorted({result['python'] for result in found}))}."
     yield "cupy was tried on an NVIDIA H200, as a producer. dpctl's arrays are on a device of oneAPI, and are copied to"
     yield "the CPU. pydlpack's module is loaded under another name than dlpack."
+    yield ""
+    yield "## Broken musts"
+    yield ""
+    yield f"{', '.join(result.title for result in found if not result.broken('must'))} break none."
+    yield ""
+    yield "The text after a rule says what happened. A link leads to a report: a program that shows it with the library"
+    yield "alone."
+    yield ""
+    yield from broken_musts(found)
 
 
 def broken_musts(found: list[Result]) -> Iterator[str]:
@@ -200,7 +200,7 @@ def rules_page(found: list[Result]) -> Iterator[str]:
             if group_of(rule.id) == group:
                 yield from ("", f"### {rule.id}", "", *about(rule, found))
     if any(result["problems"] for result in found):
-        yield from ("", "## Seen beside the rules", "")
+        yield from ("", "## Other findings", "")
         yield from (item(f"{result.title}: {problem}") for result in found for problem in result["problems"])
 
 
@@ -212,13 +212,14 @@ def about(rule: Rule, found: list[Result]) -> Iterator[str]:
         if outcome == "broken":
             broken.setdefault(text, []).append(result.title)
     kept = sum(result.tried(rule.id) for result in found) - sum(map(len, broken.values()))
-    who = f"{kept}, broken by:" if broken else f"{kept}."
-    text = f"**{rule.severity}**: {shown(rule.gist)} Source: {shown(source)}. Kept by {who}"
-    yield from textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
-    if broken:
-        yield ""
-    for text, titles in broken.items():
-        yield item(f"{', '.join(titles)}: {text}")
+
+    def wrapped(text: str) -> list[str]:
+        return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
+
+    who = f"Kept by {kept}" + (f", broken by {sum(map(len, broken.values()))}" if broken else "")
+    yield from wrapped(f"**{rule.severity}**: {shown(rule.gist)}")
+    lines = [item(f"{', '.join(titles)}: {text}") for text, titles in broken.items()]
+    yield from folded(who, [*wrapped(f"Source: {shown(source)}."), *([""] if lines else []), *lines])
 
 
 def anchor(heading: str) -> str:

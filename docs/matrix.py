@@ -102,7 +102,7 @@ def markdown(report: Report) -> Iterator[str]:
                 told.append(f"{outcome} {sum(map(len, found.values()))}")
             lines += [f"- {outcome}: {reason} ({listed(rows)})" for reason, rows in found.items()]
         if lines:
-            yield from folded(f"{consumer}: {', '.join(told)}", lines)
+            yield from folded(f"{consumer}: {', '.join(told)}", list(map(escaped, lines)))
     yield ""
     yield "## What else was checked"
     checks: dict[str, list[str]] = {}
@@ -110,12 +110,12 @@ def markdown(report: Report) -> Iterator[str]:
         why = f": {check.text}" if check.text else ""
         checks.setdefault(check.library, []).append(f"- {check.name}: {check.outcome}{why}")
     for library, lines in checks.items():
-        yield from folded(f"{library}: {len(lines)}", lines)
+        yield from folded(f"{library}: {len(lines)}", list(map(escaped, lines)))
 
 
 def folded(title: str, lines: list[str]) -> Iterator[str]:
-    """Lines that a click shows."""
-    yield from ("", f"<details><summary>{html.escape(title)}</summary>", "", *map(escaped, lines), "", "</details>")
+    """Markdown that a click shows."""
+    yield from ("", f"<details><summary>{html.escape(title)}</summary>", "", *lines, "", "</details>")
 
 
 def by_reason(table: Table, consumer: str, outcome: str) -> dict[str, list[Row]]:
