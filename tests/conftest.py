@@ -90,7 +90,7 @@ def effort(request):
 
 @pytest.fixture
 def figure(request):
-    """figure("children forked", 10_000): what the test did or saw, for the summary and docs/reliability.md."""
+    """figure("children forked", 10_000): what the test did or saw, for the summary and docs/proofs.md."""
     figures = request.config.stash[FIGURES].setdefault(f"{request.path.name}::{request.node.name}", {})
     return figures.__setitem__
 

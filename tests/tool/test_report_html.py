@@ -1,4 +1,4 @@
-"""The page of docs/matrix.html, and the table that it shows, of reports made by hand."""
+"""The page of docs/exchanges.html, and the table that it shows, of reports made by hand."""
 
 from html.parser import HTMLParser
 from typing import Any
