@@ -309,10 +309,21 @@ def python_files(directory: Path, cc: list[str]) -> tuple[Path, list[str]]:
 
 
 def takes(cc: list[str], flags: str, directory: Path, environment: Mapping[str, str]) -> bool:
-    """True if the compiler and its linker accept the flags."""
+    """True if the compiler and its linker accept the flags. Links no C library: zig would compile Windows's anew for
+    each set of flags. The function is the entry that Windows's linker wants."""
     probe = directory / "probe.c"
-    probe.write_text("int probe;\n")
-    command = [*cc, "-Werror", *flags.split(), "-shared", "-fPIC", str(probe), "-o", str(probe.with_suffix(".so"))]
+    probe.write_text("int DllMainCRTStartup(void) { return 1; }\n")
+    command = [
+        *cc,
+        "-Werror",
+        *flags.split(),
+        "-shared",
+        "-nostdlib",
+        "-fPIC",
+        str(probe),
+        "-o",
+        str(probe.with_suffix(".so")),
+    ]
     return subprocess.run(command, env=environment, capture_output=True).returncode == 0
 
 
