@@ -76,7 +76,7 @@ exports:
     symbols: [ ]
 ...
 """
-# A pyconfig.h for another 64-bit system than this one: all that Python.h needs for the stable ABI.
+# A pyconfig.h for another 64-bit system than this one: all that Python.h needs.
 PYCONFIG = """
 #define SIZEOF_SHORT 2
 #define SIZEOF_INT 4
@@ -86,7 +86,10 @@ PYCONFIG = """
 #define SIZEOF_SIZE_T 8
 #define SIZEOF_WCHAR_T __SIZEOF_WCHAR_T__
 #define HAVE_SSIZE_T 1
-#ifdef _WIN32
+#ifndef _WIN32
+#define HAVE_PTHREAD_H 1
+#else
+#define NT_THREADS
 #define MS_WINDOWS
 #define MS_WIN64
 #define Py_ENABLE_SHARED
@@ -297,13 +300,14 @@ def python_files(directory: Path, cc: list[str]) -> tuple[Path, list[str]]:
     (include / "pyconfig.h").write_text(PYCONFIG)
     if target().goos != "windows":
         return include, []
-    text = "".join(header.read_text() for header in include.glob("*.h"))
+    text = "".join(header.read_text() for folder in (include, include / "cpython") for header in folder.glob("*.h"))
     names = re.findall(r"\bPyAPI_(?:FUNC|DATA)\((?:[^()]|\([^()]*\))*\)\s*(\w+)", text)
     definitions, library = directory / "python3.def", directory / "python3.lib"
     names += re.findall(r"\b_Py\w+_SizeT\b", text)  # functions that macros of the headers call
     definitions.write_text("\n".join(["EXPORTS", *sorted(set(names))]))
     machine = {"amd64": "i386:x86-64", "arm64": "arm64"}[target().goarch]
-    dlltool = [*cc[: cc.index("cc")], "dlltool", "-m", machine, "-D", "python3.dll"]
+    dll = f"python{headers_version()}t.dll" if free_threaded() else "python3.dll"
+    dlltool = [*cc[: cc.index("cc")], "dlltool", "-m", machine, "-D", dll]
     subprocess.run([*dlltool, "-d", str(definitions), "-l", str(library)], check=True)
     return include, [str(library)]
 

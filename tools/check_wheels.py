@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from debian import HOME, PACKAGES, ROOT, SHARED_PACKAGES, Archive, call, interpreter, unpack, use_libraries
 from elftools.elf.elffile import ELFFile
-from wheels import BUILD, DIST, TARGETS, build, variants
+from wheels import BUILD, DIST, FREE_THREADED, TARGETS, build, variants
 
 LARGEST = 1_200_000  # bytes
 LIBRARIES = {"libc.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
@@ -66,6 +66,7 @@ LEFT_OUT = {
         "tests/outputs/test_exchange_api.py": "its threads are POSIX's",
     },
 }  # fmt: skip
+RULES = ["--pyargs", "pytest_dlpack", "--dlpack-producer", "numpy:asarray", "-k", "producer-make", "-q"]
 SMOKE = """
 import os
 import dlpack
@@ -435,18 +436,21 @@ def places():
     stable = f"cp311-abi3-{x86_64}"
     yield Place("this interpreter", stable, lambda: Path(sys.executable))
     yield Place("CPython 3.11, oldest glibc", stable, old_glibc)
-    for version in "3.13", "3.14":
+    for version in "3.13", "3.14", "3.15":
         yield Place(f"CPython {version}, newest glibc", stable, lambda version=version: debians(version))
-    for version in "3.13", "3.14":
+    for version in FREE_THREADED:
         tag = f"cp{version.replace('.', '')}"
         yield Place(f"CPython {version}t", f"{tag}-{tag}t-{x86_64}", lambda version=version: debians(f"{version}t"))
+        yield Place(f"CPython {version}t", f"{tag}-{tag}t-{arm}", no_interpreter)
     yield Place("CPython 3.11, QEMU", f"cp311-abi3-{arm}", lambda: aarch64("3.11", ["bookworm"]))
     yield Place("CPython 3.14, QEMU", f"cp311-abi3-{arm}", lambda: aarch64("3.14", ["sid"]))
-    for version in "313", "314":
-        yield Place(f"CPython {version[0]}.{version[1:]}t", f"cp{version}-cp{version}t-{arm}", no_interpreter)
     yield Place("CPython 3.13, wine", f"cp311-abi3-{TARGETS['win-amd64'].wheel}", wine)
     for name in "win-arm64", "macosx-arm64", "macosx-x86_64":
         yield Place("CPython", f"cp311-abi3-{TARGETS[name].wheel}", no_emulator)
+    for name in "win-amd64", "macosx-arm64", "macosx-x86_64":
+        for version in FREE_THREADED:
+            tag = f"cp{version.replace('.', '')}"
+            yield Place(f"CPython {version}t", f"{tag}-{tag}t-{TARGETS[name].wheel}", no_emulator)
 
 
 def no_interpreter():
@@ -514,6 +518,10 @@ def use(place):
             "python -m dlpack": [inside, "-m", "dlpack"],
             "python -m dlpack.tests": [inside, "-m", "dlpack.tests", "numpy", "--json"],
         }
+        if has_tests and not windows:
+            rules = build("wheel", ROOT / "conformance", Path(folder) / "rules")
+            commands["pip install pytest-dlpack"] = [*pip, "--no-index", "--no-deps", rules]
+            commands["pytest --pyargs pytest_dlpack"] = [inside, "-m", "pytest", *RULES]
         outcomes = {"the tag that pip chose": (f"Tag: {place.tag}" not in tags, tags)}
         cc = python.with_name("cc")
         environ = {"CC": str(cc), "PATH": f"{cc.parent}:{os.environ['PATH']}"} if cc.exists() else {}

@@ -1,9 +1,9 @@
 """Makes dist/: the sdist, and the wheels for all systems of build.py's table. `make wheels`, or this program with the
 names of some systems ("linux-aarch64"), for which it leaves the others' wheels as they are.
 
-PyPI's ziglang compiles them all on one Linux machine. Those for a free-threaded CPython need its headers, which are
-taken from Debian's packages: they differ from those of a CPython with GIL by one line. Debian has Go's names of
-processors.
+PyPI's ziglang compiles them all on one Linux machine. Those for a free-threaded CPython need its headers, which come
+from Debian's packages: they differ from those of a CPython with GIL by one line. For Windows and macOS, build.py
+replaces their pyconfig.h. Debian has Go's names of processors.
 """
 
 import os
@@ -20,7 +20,8 @@ from debian import HOME, ROOT, Archive, call
 DIST = ROOT / "dist"
 BUILD = runpy.run_path(str(ROOT / "build.py"))
 TARGETS = BUILD["TARGETS"]
-FREE_THREADED = ["3.13", "3.14"]
+FREE_THREADED = ["3.14", "3.15"]
+WITHOUT = ["win-arm64"]  # clang lacks __getReg in zig's mode for C, by which these headers find the thread
 
 
 def build(kind, source=ROOT, folder=DIST, **environ):
@@ -36,8 +37,8 @@ def build(kind, source=ROOT, folder=DIST, **environ):
 
 
 def headers(version, target):
-    """The folder with the headers of a free-threaded CPython for a target, or None where they can't be had."""
-    folder = HOME / f"headers-{version}t-{target.goos}-{target.goarch}"
+    """Returns the folder of a free-threaded CPython's headers for a target, or None if they can't be had."""
+    folder = HOME / f"headers-{version}t-{target.goarch}"
     if not (folder / "Python.h").exists():
         unpacked = folder.with_name(f"{folder.name}-package")
         shutil.rmtree(unpacked, ignore_errors=True)
@@ -61,7 +62,7 @@ def variants(names):
     """What build.py is told for each wheel."""
     for name in names:
         yield {"DLPACK_TARGET": name}
-        for version in FREE_THREADED if TARGETS[name].goos == "linux" else ():
+        for version in FREE_THREADED if name not in WITHOUT else ():
             if folder := headers(version, TARGETS[name]):
                 yield {"DLPACK_TARGET": name, "DLPACK_HEADERS": str(folder)}
 
