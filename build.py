@@ -274,7 +274,9 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
     flags += [f"-I{ROOT / 'pyext'}", f"-I{ROOT / 'python' / 'dlpack' / 'include'}", "-isystem", str(include)]
     flags.append(f'-DDLPACK_GO_VERSION="{package_version()}"')
     flags.append("-DPy_GIL_DISABLED=1" if free_threaded() else "-DPy_LIMITED_API=0x030b0000")
-    for better in (*LINK_TIME, SHORT_MEMORY, NO_VECTORS, *INLINING, ALIGNED, THREAD_VARIABLES, *DIRECT_CALLS):
+    # zig can't link its C library for Windows with -flto.
+    link_time = () if target().goos == "windows" else LINK_TIME
+    for better in (*link_time, SHORT_MEMORY, NO_VECTORS, *INLINING, ALIGNED, THREAD_VARIABLES, *DIRECT_CALLS):
         flags += better.split() if takes(cc, better, directory, environment) else []
     flags += ["-s"] if cross_target() else []
     flags += shlex.split(os.environ.get("CFLAGS", ""))
@@ -301,7 +303,7 @@ def python_files(directory: Path, cc: list[str]) -> tuple[Path, list[str]]:
     if target().goos != "windows":
         return include, []
     text = "".join(header.read_text() for folder in (include, include / "cpython") for header in folder.glob("*.h"))
-    names = re.findall(r"\bPyAPI_(?:FUNC|DATA)\((?:[^()]|\([^()]*\))*\)\s*(\w+)", text)
+    names = re.findall(r"\bPyAPI_(?:FUNC|DATA)\((?:[^()]|\([^()]*\))*\)\s*(_?Py\w+)", text)
     definitions, library = directory / "python3.def", directory / "python3.lib"
     names += re.findall(r"\b_Py\w+_SizeT\b", text)  # functions that macros of the headers call
     definitions.write_text("\n".join(["EXPORTS", *sorted(set(names))]))
