@@ -13,7 +13,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-import support.abi  # noqa: F401 (before pytest_dlpack)
+pytest.register_assert_rewrite("support")
+import support.abi  # noqa: E402, F401 (before pytest_dlpack)
 
 # The same examples every time: what fails once fails again.
 hypothesis.settings.register_profile("dlpack", deadline=None, derandomize=True)

@@ -14,6 +14,7 @@ from dlpack import DLDeviceType, asdlpack
 from support.alone import alone
 from support.capi import Managed, Speaks, array_at, look
 from support.layouts import DTYPES, LAYOUTS, PROTOCOLS
+from support.refusals import refused
 
 interface = PROTOCOLS["__array_interface__"]
 BYTES_OF_NUMPY = functools.partial(np.frombuffer, dtype="u1")
@@ -46,8 +47,7 @@ def test_true_copies_every_dtype_in_every_layout(protocol, dtype, layout):
 def test_none_swaps_the_bytes_of_every_dtype_in_every_layout(dtype, layout):
     array = LAYOUTS[layout](dtype)
     swapped = array.astype(array.dtype.newbyteorder(">"))
-    with pytest.raises(BufferError, match="copy=None"):
-        asdlpack(interface(swapped))
+    refused(lambda: asdlpack(interface(swapped)), "byte-order", hint="copy=None")
     check_copy(asdlpack(interface(swapped), copy=None), array)
     check_copy(asdlpack(interface(swapped[..., None].T), copy=None), array[..., None].T)
     check_copy(asdlpack(swapped, copy=True), array)
@@ -97,8 +97,7 @@ def test_consumers_get_the_one_copy_that_none_needs():
     taken = np.from_dlpack(x)
     assert taken.ctypes.data == x.pointer != array.ctypes.data
     assert taken.tobytes() == array.tobytes()
-    with pytest.raises(ValueError, match="stream 1: memory of the CPU has no streams"):
-        x.__dlpack__(stream=1)
+    refused(lambda: x.__dlpack__(stream=1), "stream", ValueError, stream=1)
 
 
 def test_none_keeps_nothing_of_a_producer_whose_capsule_is_handed_on():
@@ -147,8 +146,7 @@ def test_what_was_copied_once_is_copied_each_time():
         check_copy(asdlpack(interface(native), copy=True), native)
         assert asdlpack(interface(native), copy=None).pointer == native.ctypes.data
         assert asdlpack(interface(native)).pointer == native.ctypes.data
-        with pytest.raises(BufferError, match="copy=None"):
-            asdlpack(interface(swapped))
+        refused(lambda: asdlpack(interface(swapped)), "byte-order", hint="copy=None")
 
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if "empty" not in layout])

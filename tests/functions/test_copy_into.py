@@ -11,6 +11,7 @@ import mmap
 import sys
 import threading
 import weakref
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -26,6 +27,7 @@ from support.alone import WINDOWS, alone
 from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name
 from support.hints import expression_of, hint_of
 from support.layouts import DTYPES, LAYOUTS, LEGACY, PROTOCOLS
+from support.refusals import refused
 from support.threads import in_threads
 from support.views import same, views
 
@@ -293,8 +295,8 @@ def test_items_of_ml_dtypes_are_copied(name):
 def test_lanes_are_part_of_the_type():
     memory = np.arange(8, dtype="f4")
     source, target = managed(memory, (2, 32, 2)), managed(np.zeros(8, "f4"), (2, 32, 4), shape=(2,))
-    with pytest.raises(ValueError, match=r"float32x2 \(4,\), target is float32x4 \(2,\)"):
-        copy_into(source, target)
+    details = {"source_dtype": "float32x2", "source_shape": "(4,)", "target_dtype": "float32x4", "target_shape": "(2,)"}
+    refused(lambda: copy_into(source, target), "types-differ", ValueError, **details)
 
 
 # Refusals.
@@ -302,28 +304,37 @@ def test_lanes_are_part_of_the_type():
 
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize(
-    ("source", "target", "message"),
+    ("source", "target", "hint"),
     [
-        (numbers(3, 4), numbers(4, 3), r"source is float32 \(3, 4\), target is float32 \(4, 3\); expected one shape"),
-        (numbers(4), numbers(3, 4), r"float32 \(4,\), target is float32 \(3, 4\); .*numpy.broadcast_to"),
-        (numbers(1), numbers(2), "one shape"),
-        (numbers(1), np.zeros((), "f4"), r"float32 \(1,\), target is float32 \(\); "),
-        (numbers(0), numbers(0, 1), "one shape"),
-        (numbers(0), numbers(0, 0), r"float32 \(0,\), target is float32 \(0, 0\); expected one shape"),
-        (np.zeros((), "f4"), numbers(0), r"float32 \(\), target is float32 \(0,\); expected one shape"),
-        (numbers(3), numbers(3, dtype="f8"), r"float32 \(3,\), target is float64 \(3,\); expected one data type"),
-        (numbers(3), numbers(3, dtype=">i4"), r"float32 \(3,\), target is int32 \(3,\); expected one data type"),
-        (numbers(3, dtype="?"), numbers(3, dtype="u1"), r"bool \(3,\), target is uint8 \(3,\)"),
-        (numbers(3, dtype="i4"), numbers(3, dtype="u4"), r"\(pass source.astype\('uint32'\)\)"),
-        (b"four", bytearray(5), r"uint8 \(4,\), target is uint8 \(5,\)"),
+        (numbers(3, 4), numbers(4, 3), "pass source.reshape((4, 3))"),
+        (numbers(4), numbers(3, 4), "pass numpy.broadcast_to("),
+        (numbers(1), numbers(2), "pass numpy.broadcast_to("),
+        (numbers(1), np.zeros((), "f4"), "pass source.reshape(())"),
+        (numbers(0), numbers(0, 1), "pass source.reshape((0, 1))"),
+        (numbers(0), numbers(0, 0), "pass source.reshape((0, 0))"),
+        (np.zeros((), "f4"), numbers(0), "pass numpy.broadcast_to("),
+        (numbers(3), numbers(3, dtype="f8"), "pass source.astype('float64')"),
+        (numbers(3), numbers(3, dtype=">i4"), "pass source.astype('int32')"),
+        (numbers(3, dtype="?"), numbers(3, dtype="u1"), "pass dlpack.frombuffer(source, 'uint8', (3,))"),
+        (numbers(3, dtype="i4"), numbers(3, dtype="u4"), "pass source.astype('uint32')"),
+        (b"four", bytearray(5), "pass the first items: dlpack.frombuffer(target, 'uint8', (4,))"),
     ],
 )
-def test_another_shape_or_dtype_is_a_value_error_naming_both(source, target, message, known):
+def test_another_shape_or_dtype_is_a_value_error_naming_both(source, target, hint, known):
     if known:
         copy_into(source, source.copy() if isinstance(source, np.ndarray) else bytearray(source))
-    before = bytes(target)
-    with pytest.raises(ValueError, match=message):
-        copy_into(source, target)
+    before, (x, y) = bytes(target), (asdlpack(side, copy=None) for side in (source, target))
+    sides = {"source_shape": f"{x.shape}", "target_shape": f"{y.shape}"}
+    reason = "shapes-differ" if x.dtype == y.dtype else "types-differ"
+    refused(
+        lambda: copy_into(source, target),
+        reason,
+        ValueError,
+        hint=hint,
+        source_dtype=x.dtype,
+        target_dtype=y.dtype,
+        **sides,
+    )
     assert bytes(target) == before
 
 
@@ -341,20 +352,18 @@ def test_another_shape_or_dtype_is_a_value_error_naming_both(source, target, mes
     ],
 )
 def test_a_read_only_target_is_a_buffer_error(make):
-    with pytest.raises(
-        BufferError, match=r"^target: .* is read-only; .* \(numpy.ndarray\) into \(pass a new array or bytearray"
-    ):
-        copy_into(numbers(4, dtype="u1"), make())
+    source = numbers(4, dtype="u1")
+    refused(lambda: copy_into(source, make()), "read-only-target", hint="pass a new array or bytearray", side="target")
 
 
 def test_a_target_whose_items_overlap_is_refused():
     room = np.zeros(4, "f4")
     for shape, strides in ((3, 4), (0, 4)), ((3,), (0,)):
-        with pytest.raises(BufferError, match=r"^target: strides dimension 0 is 0: its 3 items are one; expected"):
-            copy_into(np.ones(shape, "f4"), as_strided(room, shape, strides))
+        target = as_strided(room, shape, strides)
+        refused(partial(copy_into, np.ones(shape, "f4"), target), "overlap", dimension=0, items=3, side="target")
     for shape, strides in ((3, 2), (4, 4)), ((2, 3), (4, -4)), ((2, 2, 2), (4, 8, 12)), ((2,), (2,)):
-        with pytest.raises(BufferError, match=r"^target: strides dimension .* items may overlap; expected "):
-            copy_into(np.ones(shape, "f4"), as_strided(room[2:], shape, strides))
+        target = as_strided(room[2:], shape, strides)
+        refused(partial(copy_into, np.ones(shape, "f4"), target), "overlap", side="target")
     assert room.tolist() == [0, 0, 0, 0]
     copy_into(np.ones((1, 4), "f4"), as_strided(room, (1, 4), (0, 4)))
     assert room.tolist() == [1, 1, 1, 1]
@@ -365,8 +374,7 @@ def test_a_target_whose_items_overlap_is_refused():
 def test_a_target_that_would_be_copied_is_refused_with_another_way_out():
     swapped = numbers(4, dtype=">f4")
     obj = Speaks(__array_interface__=swapped.__array_interface__, keep=swapped)
-    with pytest.raises(BufferError, match=r"^target: .*big-endian; .* \(copy into a new array, and from there "):
-        copy_into(numbers(4), obj)
+    refused(lambda: copy_into(numbers(4), obj), "byte-order", hint="copy into a new array, and from", side="target")
     target = numbers(4) + 1
     copy_into(obj, target)
     assert target.tolist() == [0, 1, 2, 3]
@@ -490,9 +498,8 @@ def test_bytes_text_and_numbers_name_a_way_out_that_works(source, target, way_ou
 
 def test_a_longer_target_gets_the_items_by_the_hint():
     target = np.zeros(6, "f4")
-    with pytest.raises(ValueError, match="pass the first items: ") as caught:
-        copy_into(numbers(4), target)
-    copy_into(numbers(4), eval(str(caught.value).partition("items: ")[2][:-1]))
+    error = refused(lambda: copy_into(numbers(4), target), "shapes-differ", ValueError, hint="pass the first items:")
+    copy_into(numbers(4), eval(str(error).partition("items: ")[2][:-1]))
     assert target.tolist() == [0, 1, 2, 3, 0, 0]
 
 
@@ -519,20 +526,18 @@ def test_the_error_says_that_a_capsule_is_used_up():
             ValueError, match="one shape, .*; before that make the source anew, which can be read once$"
         ):
             copy_into(source, numbers(2, 3))
-    with pytest.raises(ValueError, match=r"pass dlpack.frombuffer\(dlpack.asdlpack\(source\), 'uint8', \(24,\)\)"):
-        copy_into(array.__dlpack__(), bytearray(24))
+    hint = "pass dlpack.frombuffer(dlpack.asdlpack(source), 'uint8', (24,))"
+    refused(lambda: copy_into(array.__dlpack__(), bytearray(24)), "types-differ", ValueError, hint=hint)
     with pytest.raises(ValueError, match="make the source and the target anew, which can be read once$"):
         copy_into(numbers(6).__dlpack__(), numbers(2, 3).__dlpack__(max_version=(1, 0)))
     assert (capsule_name(capsule), bool(pointer), managed.deleted) == (b"used_dltensor", False, 1)
-    with pytest.raises(ValueError, match=r"already consumed, which works once \([^)]*\)$"):
-        copy_into(capsule, numbers(2, 3))
+    refused(lambda: copy_into(capsule, numbers(2, 3)), "consumed-capsule", ValueError)
 
 
 def test_packed_items_of_another_shape_name_a_way_out_that_works():
     source, target = frombuffer(bytes(range(4)), "int4", 8), np.zeros((2, 4), ml_dtypes.int4)
-    with pytest.raises(ValueError, match="one shape") as caught:
-        copy_into(source, target)
-    copy_into(eval(expression_of(hint_of(str(caught.value)))), target)
+    error = refused(lambda: copy_into(source, target), "shapes-differ", ValueError)
+    copy_into(eval(expression_of(hint_of(str(error)))), target)
     assert target.tolist() == [[0, 0, 1, 0], [2, 0, 3, 0]]
 
 
@@ -553,24 +558,21 @@ def test_no_items_take_no_time(shape):
 
 
 @pytest.mark.parametrize(
-    ("obj", "error", "message"),
+    ("obj", "error", "reason", "details"),
     [
-        (5, TypeError, "int object shares no memory"),
-        ([1], TypeError, "list object shares no memory"),
-        (bytes, TypeError, "expected an object that holds memory, got the type"),
-        (np.array(["text"]), BufferError, "text; DLPack holds numbers"),
-        (np.array([None]), BufferError, "DLPack"),
-        (np.zeros(3, np.longdouble), BufferError, "80-bit"),
-        (Speaks(__array_interface__={"shape": (1,)}), ValueError, "typestr"),
-        (Speaks(__dlpack__=lambda **_: 7), ValueError, "expected a capsule"),
+        (5, TypeError, "no-protocol", {"type": "int"}),
+        ([1], TypeError, "no-protocol", {"type": "list"}),
+        (bytes, TypeError, "no-instance", {}),
+        (np.array(["text"]), BufferError, "text", {"field": "format", "text": "4w"}),
+        (np.array([None]), BufferError, "objects", {"text": "O"}),
+        (np.zeros(3, np.longdouble), BufferError, "long-double", {"text": "g"}),
+        (Speaks(__array_interface__={"shape": (1,)}), ValueError, "array-interface", {"field": "typestr"}),
+        (Speaks(__dlpack__=lambda **_: 7), ValueError, "wrong-answer", {"method": "__dlpack__"}),
     ],
 )
-def test_what_has_no_memory_is_refused_by_the_side_it_is_on(obj, error, message):
-    other = numbers(3)
-    with pytest.raises(error, match=f"^source: .*{message}"):
-        copy_into(obj, other)
-    with pytest.raises(error, match=f"^target: .*{message}"):
-        copy_into(other, obj)
+def test_what_has_no_memory_is_refused_by_the_side_it_is_on(obj, error, reason, details):
+    refused(lambda: copy_into(obj, numbers(3)), reason, error, side="source", **details)
+    refused(lambda: copy_into(numbers(3), obj), reason, error, side="target", **details)
 
 
 @pytest.mark.parametrize(
@@ -657,8 +659,7 @@ def test_a_capsule_is_used_up_and_kept_where_the_target_is_refused():
     assert capsule_name(capsule) == b"dltensor"
     copy_into(capsule, np.zeros(4, "f4"))
     assert capsule_name(capsule) == b"used_dltensor"
-    with pytest.raises(ValueError, match="^source: .*already consumed"):
-        copy_into(capsule, np.zeros(4, "f4"))
+    refused(lambda: copy_into(capsule, np.zeros(4, "f4")), "consumed-capsule", ValueError, side="source")
 
 
 # Faults. These tests run alone: libraries that other tests import take SIGSEGV over.
@@ -675,10 +676,8 @@ def test_memory_that_can_not_be_read_is_refused(nbytes):
     protect = functools.partial(ctypes.CDLL(None).mprotect, ctypes.c_void_p(address), ctypes.c_size_t(nbytes))
     assert protect(0) == 0
     try:
-        with pytest.raises(BufferError, match=r"^source: data: the memory at 0x\w+ can't be read"):
-            copy_into(unreadable, there)
-        with pytest.raises(BufferError, match=r"^target: the memory at 0x\w+ can't be written"):
-            copy_into(there, unreadable)
+        refused(lambda: copy_into(unreadable, there), "unreadable", side="source")
+        refused(lambda: copy_into(there, unreadable), "unwritable", side="target")
     finally:
         assert protect(mmap.PROT_READ | mmap.PROT_WRITE) == 0
     assert there.all()
@@ -689,18 +688,16 @@ def test_memory_that_can_not_be_read_is_refused(nbytes):
 def test_an_address_that_no_memory_can_have_is_refused_by_the_side_it_is_on():
     """Of such a fault the processor says no address."""
     there = from_pointer(1 << 55, 64, "uint8")
-    with pytest.raises(BufferError, match="^source: data: the memory at 0x80000000000000 can't be read"):
-        copy_into(there, bytearray(64))
-    with pytest.raises(BufferError, match="^target: the memory at 0x80000000000000 can't be written"):
-        copy_into(bytes(64), there)
+    refused(lambda: copy_into(there, bytearray(64)), "unreadable", address=36028797018963968, side="source")
+    refused(lambda: copy_into(bytes(64), there), "unwritable", address=36028797018963968, side="target")
 
 
 @alone
 def test_a_target_that_only_says_it_is_writable_is_refused():
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)
     address = np.frombuffer(page, "u1").ctypes.data
-    with pytest.raises(BufferError, match=r"^target: the memory at 0x\w+ can't be written"):
-        copy_into(bytes(4096), from_pointer(address, 4096, "uint8", owner=page))
+    target = from_pointer(address, 4096, "uint8", owner=page)
+    refused(lambda: copy_into(bytes(4096), target), "unwritable", side="target")
 
 
 class Interface:
@@ -740,26 +737,33 @@ class Copies:
 
 
 LOST = {
-    "an interface": (lambda: Interface(copies=True), "Interface gives other memory at each __array_interface__;"),
-    "an address": (lambda: Interface(copies=True, address=True), "Interface gives other memory at each __array_int"),
-    "a struct": (Struct, "Struct gives other memory at each __array_struct__;"),
-    "a producer": (Copies, r"Copies gives a copy of its memory \(IS_COPIED\)"),
-    "a wrapped producer": (lambda: asdlpack(Copies()), "Copies gives a copy"),  # another one to each consumer
-    "a capsule": (lambda: np.zeros(3, "u1").__dlpack__(copy=True, max_version=(1, 0)), "PyCapsule gives a copy"),
+    "an interface": (lambda: Interface(copies=True), "test_copy_into.Interface", "__array_interface__"),
+    "an address": (lambda: Interface(copies=True, address=True), "test_copy_into.Interface", "__array_interface__"),
+    "a struct": (Struct, "test_copy_into.Struct", "__array_struct__"),
+    "a producer": (Copies, "test_copy_into.Copies", "__dlpack__"),
+    "a wrapped producer": (
+        lambda: asdlpack(Copies()),
+        "test_copy_into.Copies",
+        "__dlpack__",
+    ),
+    "a capsule": (
+        lambda: np.zeros(3, "u1").__dlpack__(copy=True, max_version=(1, 0)),
+        "PyCapsule",
+        "dltensor_versioned",
+    ),
 }
 
 
 @pytest.mark.parametrize("target", LOST)
 def test_a_target_that_gives_copies_is_refused(target):
-    make, message = LOST[target]
-    with pytest.raises(BufferError, match=rf"^target: \S*{message}.*write into a new array"):
-        copy_into(b"abc", make())
+    make, kind, protocol = LOST[target]
+    obj = make()
+    refused(lambda: copy_into(b"abc", obj), "writes-lost", hint="write into a new array", type=kind, protocol=protocol)
 
 
 @pytest.mark.parametrize("obj", [Interface(copies=True), Struct(), Copies(), asdlpack(Copies())])
 def test_a_copy_is_not_borrowed_to_be_written(obj):
-    with pytest.raises(BufferError, match=r"^\S*(Interface|Struct|Copies) gives"), borrow(obj, readonly=False):
-        pass
+    refused(borrow(obj, readonly=False).__enter__, "writes-lost", hint="write into a new array")
     with borrow(obj) as tensor:
         assert tensor.contents.shape[0] == 3
 

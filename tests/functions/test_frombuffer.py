@@ -3,7 +3,9 @@
 import array
 import ctypes
 import mmap
+import re
 import sys
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +15,9 @@ import dlpack
 from dlpack import asdlpack, frombuffer
 from support.alone import alone, run
 from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name, look, on_device
+from support.hints import hint_of
 from support.layouts import PROTOCOLS
+from support.refusals import refused
 from support.small_types import PADDED, WHOLE_BYTES
 
 # name: type code and bits of DLPack
@@ -83,8 +87,7 @@ def test_the_small_types_of_ml_dtypes_are_padded_as_they_are_there():
 
 def test_a_byte_order_is_converted_where_a_copy_is_allowed():
     memory = np.arange(3, dtype=">f4").tobytes()
-    with pytest.raises(BufferError, match=r'dtype ">f4": big-endian; .*pass copy=None'):
-        frombuffer(memory, np.dtype(">f4"))
+    refused(lambda: frombuffer(memory, np.dtype(">f4")), "byte-order", hint="pass copy=None", field="dtype", text=">f4")
     assert np.from_dlpack(frombuffer(memory, ">f4", copy=None)).tolist() == [0, 1, 2]
 
 
@@ -151,8 +154,7 @@ def test_shape_offset_and_strides_choose_the_elements(arguments, shape, strides,
 def test_misaligned_data_is_copied_where_that_is_allowed(copy):
     memory = b"\0" + np.arange(3, dtype="f4").tobytes()
     skew = next(offset for offset in range(1, 5) if (address_of(memory) + offset) % 4)
-    with pytest.raises(BufferError, match=r"data 0x[0-9a-f]+ is misaligned; expected a multiple of 4 \(pass copy=None"):
-        frombuffer(memory, "float32", (2,), offset=skew)
+    refused(lambda: frombuffer(memory, "float32", (2,), offset=skew), "misaligned", hint="pass copy=None", alignment=4)
     x = frombuffer(memory, "float32", (2,), offset=skew, copy=copy)
     assert np.from_dlpack(x).tobytes() == memory[skew : skew + 8]
     assert (x.pointer % 64, x.readonly, x.obj) == (0, False, None)
@@ -165,16 +167,26 @@ def test_a_copy_of_packed_items_is_theirs_alone():
     assert (x.nbytes, ctypes.string_at(x.pointer, 1)) == (1, b"\x43")
 
 
-# Go's tables, of packages dlpack and protocol, have more shapes and names, test_errors.py all ints that don't fit.
+# Go's tables, of packages dlpack and protocol, have more shapes and names.
+CONTRADICTIONS = {
+    "below the beginning": ({"shape": 3, "strides": -1}, "out-of-bounds", {"span": 10, "from": -2, "to": 1}),
+    "strides of another length": ({"shape": 2, "strides": (1, 1)}, "strides-length", {"count": 2, "ndim": 1}),
+    "65 dimensions": ({"shape": (1,) * 65}, "dimensions", {"ndim": 65, "most": 64}),
+    "66 of an array": ({"shape": np.ones(66, "i8")}, "dimensions", {"ndim": 65, "most": 64}),
+    "a word for two types": ({"dtype": "f16"}, "data-type", {"hint": 'of 16 bits "float16" or "<f2"', "text": "f16"}),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_arguments_that_contradict_the_memory_are_a_value_error(case):
+    arguments, reason, details = CONTRADICTIONS[case]
+    exporter = Exporter(bytes(10), shape=(10,))
+    refused(lambda: frombuffer(exporter, **{"dtype": "uint8"} | arguments), reason, ValueError, **details)
+    assert exporter.exports == 0
+
+
+# Errors of arguments have no reason. test_errors.py has all ints that don't fit.
 BAD = {
-    "below the beginning": ({"dtype": "uint8", "shape": 3, "strides": -1}, ValueError, r"has 10 bytes; .* -2 to 1"),
-    "strides of another length": (
-        {"dtype": "uint8", "shape": 2, "strides": (1, 1)},
-        ValueError,
-        r"strides has length 2; expected 1",
-    ),
-    "65 dimensions": ({"dtype": "uint8", "shape": (1,) * 65}, ValueError, r"ndim is 65; expected 0 to 64"),
-    "66 of an array": ({"dtype": "uint8", "shape": np.ones(66, "i8")}, ValueError, r"ndim is 65; expected 0 to 64"),
     "copy of another type": ({"dtype": "uint8", "copy": 1}, TypeError, r"copy: expected True, False or None, got 1"),
     "a name with a NUL": (
         {"dtype": "uint8\0"},
@@ -186,12 +198,7 @@ BAD = {
     "a kind of types of numpy": (
         {"dtype": np.integer},
         TypeError,
-        r"dtype: expected a name such as 'float32', .* got <class 'numpy\.integer'>",
-    ),
-    "a word for two types": (
-        {"dtype": "f16"},
-        ValueError,
-        r"""dtype "f16": unknown; .* \(of 16 bits "float16" or "<f2"; numpy's "f16" is a long double""",
+        r"dtype: expected a name .* <class 'numpy\.integer'>",
     ),
     "a number": ({"dtype": 3}, TypeError, r"dtype: expected a name .* got 3"),
 }
@@ -210,15 +217,14 @@ def test_a_bad_argument_is_named_with_what_was_expected(case):
 
 @pytest.mark.parametrize("obj", [3, None, [1, 2], object()])
 def test_what_has_no_memory_is_a_type_error(obj):
-    with pytest.raises(TypeError, match="shares no memory"):
-        frombuffer(obj, "uint8")
+    refused(lambda: frombuffer(obj, "uint8"), "no-protocol", TypeError)
 
 
 def test_memory_of_more_than_64_dimensions_is_refused():
     """With gaps, and without."""
     for stride in 2, 1:
-        with pytest.raises(ValueError, match="ndim is 65; expected 0 to 64"):
-            frombuffer(Exporter(bytes(8), shape=(*[1] * 64, 4), strides=(*[1] * 64, stride)), "uint8")
+        obj = Exporter(bytes(8), shape=(*[1] * 64, 4), strides=(*[1] * 64, stride))
+        refused(partial(frombuffer, obj, "uint8"), "dimensions", ValueError, ndim=65, most=64)
 
 
 @pytest.mark.parametrize(
@@ -227,8 +233,7 @@ def test_memory_of_more_than_64_dimensions_is_refused():
     ids=["columns", "transposed", "every second"],
 )
 def test_memory_with_gaps_is_refused_with_the_way_out(obj):
-    with pytest.raises(BufferError, match=r"expected it compact \(use frombuffer\(asdlpack\(obj, copy=True\), "):
-        frombuffer(obj, "uint8")
+    refused(lambda: frombuffer(obj, "uint8"), "not-compact", hint="use frombuffer(asdlpack(obj, copy=True),")
     x = frombuffer(asdlpack(obj, copy=True), "uint8")
     assert x.size == asdlpack(obj).nbytes
 
@@ -241,16 +246,14 @@ def test_bytes_of_a_device_are_read_only_where_the_object_is(flags):
 
 def test_bytes_behind_a_handle_are_refused():
     x = on_device((4, 0), dtype=(1, 8, 1), byte_offset=16)
-    with pytest.raises(BufferError, match="handle"):
-        frombuffer(x, "uint8")
+    refused(lambda: frombuffer(x, "uint8"), "handle")
 
 
 def test_a_capsule_or_a_structure_is_refused_and_left_as_it_is():
     capsule, producer = np.zeros(2).__dlpack__(), Managed(1, shape=(1,))
     pointer = ctypes.pointer(producer.struct)
     for obj in capsule, pointer:
-        with pytest.raises(TypeError, match=r"got a capsule or a pointer to a structure \(pass asdlpack of it\)"):
-            frombuffer(obj, "uint8")
+        refused(partial(frombuffer, obj, "uint8"), "no-memory-of-its-own", TypeError, hint="pass asdlpack of it")
     assert (capsule_name(capsule), bool(pointer), producer.deleted) == (b"dltensor", True, 0)
     assert frombuffer(asdlpack(capsule), "uint8").size == 16
 
@@ -267,8 +270,7 @@ def test_a_capsule_or_a_structure_is_refused_and_left_as_it_is():
     ids=lambda pointer: type(pointer).__name__,
 )
 def test_a_pointer_is_not_taken_for_bytes(pointer):
-    with pytest.raises(TypeError, match=r"got a ctypes pointer, which has no length \(pass from_pointer"):
-        frombuffer(pointer, "uint8")
+    refused(lambda: frombuffer(pointer, "uint8"), "no-memory-of-its-own", TypeError, hint="pass from_pointer")
     assert frombuffer((ctypes.c_void_p * 1)(5), "uint64").size == 1
 
 
@@ -286,14 +288,11 @@ def test_known_types_need_no_call_into_go_whatever_their_length():
         assert frombuffer(bytearray(8 * length + 8), "complex64", offset=8).shape == (length,)
         assert frombuffer(bytearray(24 * length), "<f4", (2, -1, 3)).shape == (2, length, 3)
     assert dlpack._dlpack._core_calls() == 0
-    with pytest.raises(ValueError, match="data has 64 bytes"):
-        frombuffer(bytes(64), "float8_e4m3fn", 65)
-    with pytest.raises(ValueError, match="offset 8 is beyond the end of data; expected at most its 7 bytes"):
-        frombuffer(bytes(7), "complex64", offset=8)
-    with pytest.raises(ValueError, match="can't be divided"):
-        frombuffer(bytes(17), "complex64", offset=8)
-    with pytest.raises(ValueError, match="data has 16 bytes; shape, strides and offset need bytes 8 to 24 of it"):
-        frombuffer(bytes(16), "complex64", 2, offset=8)
+    refused(lambda: frombuffer(bytes(64), "float8_e4m3fn", 65), "out-of-bounds", ValueError, span=64)
+    refused(lambda: frombuffer(bytes(7), "complex64", offset=8), "out-of-bounds", ValueError, offset=8, span=7)
+    refused(lambda: frombuffer(bytes(17), "complex64", offset=8), "indivisible", ValueError)
+    details = {"span": 16, "from": 8, "to": 24}
+    refused(lambda: frombuffer(bytes(16), "complex64", 2, offset=8), "out-of-bounds", ValueError, **details)
 
 
 @alone
@@ -320,7 +319,8 @@ def test_modules_that_another_thread_is_importing_are_not_there_yet():
 def test_bytes_are_no_data_type_where_python_forbids_their_text():
     code = "import dlpack\ntry: dlpack.frombuffer(bytes(4), b'float32')\nexcept TypeError as error: print(error)"
     result = run(sys.executable, "-bb", "-c", code)
-    assert (result.stderr, result.stdout[-14:]) == ("", "got b'float32'\n"[-14:])
+    assert result.stderr == ""
+    assert re.fullmatch(r"dtype: expected a name such as 'float32', .* got b'float32'\n", result.stdout)
 
 
 def test_a_failing_dtype_object_passes_its_error_on():
@@ -342,10 +342,9 @@ RECORDS = np.arange(4, dtype="u1").repeat(12).view([("a", "<f8"), ("b", "<i4")])
 @pytest.mark.parametrize("obj", [RECORDS, memoryview(RECORDS), np.arange(4, dtype=">i4")[::2]])  # type: ignore[arg-type]
 def test_bytes_with_gaps_are_refused_with_a_way_out_to_them_as_they_are(obj, copied):
     """copy=None of asdlpack would convert them."""
-    with pytest.raises(
-        BufferError, match=r"make it compact: frombuffer[(]numpy.ascontiguousarray[(]obj[)], ...[)][)]$"
-    ):
+    with pytest.raises(BufferError) as caught:
         dlpack.frombuffer(obj, "uint8", copy=copied)
+    assert hint_of(str(caught.value)).endswith("make it compact: frombuffer(numpy.ascontiguousarray(obj), ...)")
     assert bytes(dlpack.frombuffer(np.ascontiguousarray(obj), "uint8", copy=copied)) == np.asarray(obj).tobytes()
 
 

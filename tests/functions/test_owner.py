@@ -13,6 +13,7 @@ from dlpack import asdlpack, borrow, describe, frombuffer
 from dlpack._dlpack import _core_calls
 from support.capi import Managed, Speaks, capsule_name
 from support.layouts import PROTOCOLS
+from support.refusals import refused
 
 any_asdlpack: Any = asdlpack  # a type checker would refuse the wrong arguments
 any_frombuffer: Any = frombuffer
@@ -210,8 +211,7 @@ def test_frombuffer_has_the_device_and_alignment_of_asdlpack():
         frombuffer(memory, "float32", offset=start + 4, align=64)
     assert caught.value.reason == "alignment"
     assert frombuffer(memory, "float32", offset=start + 4, align=64, copy=None).pointer % 64 == 0
-    with pytest.raises(ValueError, match="device"):
-        frombuffer(memory, "float32", device="gpu")
+    refused(lambda: frombuffer(memory, "float32", device="gpu"), "unknown-device", ValueError)
 
 
 def test_frombuffer_with_a_device_copies_once():
@@ -263,9 +263,8 @@ def test_closed_shared_memory_is_refused():
     memory = SharedMemory(create=True, size=8)
     memory.unlink()
     memory.close()
-    with pytest.raises(ValueError, match="closed") as caught:
-        frombuffer(memory, "uint8")
-    assert caught.value.reason == "closed"
+    error = refused(lambda: frombuffer(memory, "uint8"), "closed", ValueError)
+    assert error.reason == "closed"
 
 
 def test_describe_tells_that_memory_is_read_only():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dlpack import asdlpack, frombuffer
 from support.capi import Speaks, array_at
 from support.layouts import DTYPES, PROTOCOLS
+from support.refusals import refused
 from support.views import same, views
 
 
@@ -215,8 +216,7 @@ def test_frombuffer_gives_the_items_that_are_there_or_refuses(dtype, shape, offs
     alignment = np.dtype(dtype.type(0).real).itemsize if dtype.kind == "c" else dtype.itemsize
     misaligned = expected.size and (MEMORY.ctypes.data + offset) % alignment
     if misaligned and copy is False:
-        with pytest.raises(BufferError, match="misaligned"):
-            frombuffer(MEMORY, dtype.name, shape, offset=offset, strides=strides)
+        refused(lambda: frombuffer(MEMORY, dtype.name, shape, offset=offset, strides=strides), "misaligned")
         return
     x = frombuffer(MEMORY, dtype.name, shape, offset=offset, strides=strides, copy=copy)
     assert same(array_at(x, dtype), expected)

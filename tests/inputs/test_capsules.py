@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from support.capi import (
     capsule_new,
     look,
 )
+from support.refusals import refused
 
 LEGACY, VERSIONED = NAMES = b"dltensor", b"dltensor_versioned"
 NUMBERS = np.arange(24, dtype="f4")
@@ -49,8 +51,7 @@ def test_a_second_use_is_a_value_error_that_leaves_the_first_alone(name):
     managed = Managed(DATA, name=name, shape=(3,))
     capsule = managed.capsule()
     x = asdlpack(capsule)
-    with pytest.raises(ValueError, match=f'capsule "{USED[name].decode()}": already consumed, which works once'):
-        asdlpack(capsule)
+    refused(partial(asdlpack, capsule), "consumed-capsule", ValueError, name=USED[name].decode())
     del capsule
     assert managed.deleted == 0
     assert array_at(x).tolist() == [0, 1, 2]
@@ -61,11 +62,10 @@ def test_a_second_use_is_a_value_error_that_leaves_the_first_alone(name):
 @pytest.mark.parametrize("name", [b"arrow_array", b"", b"DLTENSOR", b"dltensor ", b"\xff", b"x" * 1000, None])
 def test_a_capsule_of_another_name_is_a_value_error(name):
     capsule = capsule_new(DATA, name, None)
-    with pytest.raises(ValueError, match='expected the name "dltensor" or "dltensor_versioned"') as caught:
-        asdlpack(capsule)
+    error = refused(lambda: asdlpack(capsule), "capsule-name", ValueError)
     if name is not None and name.isascii():
-        assert f'capsule "{name.decode()[:100]}"' in str(caught.value)
-    assert len(str(caught.value)) < 400
+        assert f'capsule "{name.decode()[:100]}"' in str(error)
+    assert len(str(error)) < 400
     assert capsule_name(capsule) == name
 
 
@@ -92,10 +92,10 @@ def test_strides_that_were_divided_without_their_sign_are_negative():
     x = asdlpack(Managed(DATA + 40, shape=(3,), dtype=(2, 64, 1), strides=(2**61 - 2,)).capsule())
     assert (x.strides, x.nbytes) == ((-2,), 24)
     for stride in 2**61, 2**62 - 2**46, 2**62, 2**62 + 3, 2**63 - 1:
-        with pytest.raises(ValueError, match=f"strides dimension 0 is {stride} elements, too far for 2 items"):
-            asdlpack(Managed(DATA, shape=(2,), strides=(stride,)).capsule())
-    with pytest.raises(ValueError, match="too far for 2 items"):
-        from_pointer(DATA + 12, (2, 3), "float32", strides=(2**62 - 3, 1))
+        capsule = Managed(DATA, shape=(2,), strides=(stride,)).capsule()
+        refused(partial(asdlpack, capsule), "beyond-addresses", ValueError, dimension=0, stride=stride, items=2)
+    wrap = partial(from_pointer, DATA + 12, (2, 3), "float32", strides=(2**62 - 3, 1))
+    refused(wrap, "beyond-addresses", ValueError, items=2)
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_data_types_of_capsules_are_named(code, dtype):
 
 
 def test_the_first_code_without_a_name_is_refused():
-    with pytest.raises(ValueError, match="dtype code 19, bits 32, lanes 1: unknown code; expected 0 to 18"):
-        asdlpack(Managed(DATA, shape=(2,), dtype=(19, 32, 1)).capsule())
+    capsule = Managed(DATA, shape=(2,), dtype=(19, 32, 1)).capsule()
+    refused(lambda: asdlpack(capsule), "data-type", ValueError, code=19, bits=32, lanes=1, most=18)
 
 
 def test_packed_items_are_compact():
@@ -124,8 +124,8 @@ def test_packed_items_are_compact():
         x = asdlpack(Managed(DATA, shape=shape, strides=strides, dtype=(1, 4, 1)).capsule())
         assert (x.dtype, x.shape, x.strides, x.nbytes) == ("uint4", shape, strides, (x.size + 1) // 2)
     for strides in (10, 2), (0, 0):
-        with pytest.raises(BufferError, match="4 bits"):
-            asdlpack(Managed(DATA, shape=(3, 5), strides=strides, dtype=(1, 4, 1)).capsule())
+        capsule = Managed(DATA, shape=(3, 5), strides=strides, dtype=(1, 4, 1)).capsule()
+        refused(partial(asdlpack, capsule), "packed", bits=4, size=4)
 
 
 def test_padded_items_have_any_shape():
@@ -148,8 +148,7 @@ def test_padded_items_keep_their_flag_and_need_the_versioned_structure():
     x = asdlpack(Managed(DATA, shape=(3,), dtype=(17, 4, 1), flags=SUBBYTE_TYPE_PADDED).capsule())
     assert (x.dtype, x.itemsize, x.nbytes) == ("float4_e2m1fn", 1, 3)
     assert look(x.__dlpack__(max_version=(1, 0))).flags == SUBBYTE_TYPE_PADDED
-    with pytest.raises(BufferError, match="max_version"):
-        x.__dlpack__()
+    refused(x.__dlpack__, "no-legacy-capsule")
 
 
 def test_the_read_only_flag_is_kept():
@@ -193,8 +192,7 @@ def test_flags_of_a_later_minor_version_do_not_leave_again(flags):
 def test_a_misaligned_tensor_needs_a_copy(name):
     managed = Managed(DATA + 1, name=name, shape=(3,))
     capsule = managed.capsule()
-    with pytest.raises(BufferError, match="align.*copy=None"):
-        asdlpack(capsule)
+    refused(lambda: asdlpack(capsule), "misaligned", hint="copy=None")
     assert (capsule_name(capsule), managed.deleted) == (name, 0)
     x = asdlpack(capsule, copy=None)
     assert managed.deleted == 1  # the copy keeps no source
@@ -250,7 +248,6 @@ def test_a_device_type_of_a_later_version_is_named_by_its_number():
     for none in 0, -1, "kDLCPU":
         with pytest.raises(ValueError, match="is not a valid DLDeviceType"):
             DLDeviceType(none)
-    with pytest.raises(BufferError, match="^device type 22:2: the CPU can't read this memory"):
-        memoryview(x)
+    refused(lambda: memoryview(x), "on-gpu", device="device type 22:2")
     assert asdlpack(x, device=(22, 2)) is x
     assert capsule_name(x.__dlpack__(dl_device=(22, 2))) == b"dltensor"

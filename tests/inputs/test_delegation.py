@@ -13,6 +13,7 @@ import pytest
 
 from dlpack import DLDeviceType, asdlpack, borrow, copy_into, describe, frombuffer
 from support.capi import IS_COPIED, READ_ONLY, Managed, Speaks, capsule_name, look
+from support.refusals import refused
 
 ARRAY = np.arange(6, dtype="f4").reshape(2, 3)
 LEGACY, VERSIONED = b"dltensor", b"dltensor_versioned"
@@ -125,24 +126,26 @@ def test_offset_is_folded_into_the_address_for_careless_consumers(name, max_vers
 @pytest.mark.parametrize(("name", "max_version"), [(LEGACY, None), (VERSIONED, (1, 3))])
 def test_a_capsule_with_items_and_data_null_is_refused(name, max_version):
     x = asdlpack(speaking(lambda **_: Managed(0, name=name, shape=(2, 3)).capsule()))
-    with pytest.raises(ValueError, match="^data is NULL; expected an address, since shape \\(2, 3\\) has items"):
-        x.__dlpack__(max_version=max_version)
+    refused(lambda: x.__dlpack__(max_version=max_version), "data-is-null", ValueError, shape="(2, 3)")
     empty = Managed(0, name=name, shape=(0, 3)).capsule()
     assert asdlpack(speaking(lambda **_: empty)).__dlpack__(max_version=max_version) is empty
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [("shape", None, "^shape is NULL"), ("ndim", 1 << 30, "^ndim is 1073741824"), ("ndim", -1, "^ndim is -1")],
+    ("field", "value", "reason", "details"),
+    [
+        ("shape", None, "null-pointer", {"ndim": 2}),
+        ("ndim", 1 << 30, "dimensions", {"ndim": 1 << 30}),
+        ("ndim", -1, "dimensions", {"ndim": -1}),
+    ],
 )
-def test_a_shape_beside_data_null_is_read_only_where_it_can_be(field, value, message):
+def test_a_shape_beside_data_null_is_read_only_where_it_can_be(field, value, reason, details):
     def dlpack(**arguments):
         managed = Managed(0, shape=(2, 3))
         setattr(managed.struct.dl_tensor, field, value)
         return managed.capsule()
 
-    with pytest.raises(ValueError, match=message):
-        asdlpack(speaking(dlpack)).__dlpack__(max_version=(1, 3))
+    refused(lambda: asdlpack(speaking(dlpack)).__dlpack__(max_version=(1, 3)), reason, ValueError, **details)
 
 
 def test_the_device_is_the_producers_own_and_asked_anew():
@@ -165,8 +168,7 @@ def test_the_device_is_the_producers_own_and_asked_anew():
 )
 def test_a_device_that_is_nonsense_is_a_value_error(device):
     producer = Producer(device)
-    with pytest.raises(ValueError, match="__dlpack_device__"):
-        asdlpack(producer).__dlpack_device__()
+    refused(asdlpack(producer).__dlpack_device__, "wrong-answer", ValueError, method="__dlpack_device__")
 
 
 @pytest.mark.parametrize("imported", [False, True])
@@ -353,8 +355,7 @@ def test_what_a_producer_has_copied_to_a_device_is_not_copied_there_again(given)
 
 def test_a_stream_beside_a_device_is_one_of_that_device():
     x = asdlpack(speaking(of_before_version_1))
-    with pytest.raises(ValueError, match="stream 5: memory of the CPU has no streams"):
-        x.__dlpack__(stream=5, dl_device=(1, 0))
+    refused(lambda: x.__dlpack__(stream=5, dl_device=(1, 0)), "stream", ValueError, stream=5)
 
 
 @pytest.mark.parametrize("kind", OF_ANY_TIME)
@@ -572,8 +573,7 @@ def used_capsule():
 def test_answer_that_is_no_fresh_capsule_is_an_error(answer):
     x = asdlpack(speaking(lambda **_: answer()))
     for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
-        with pytest.raises((ValueError, BufferError), match="capsule"):
-            ask()
+        refused(ask, "wrong-answer" if answer is not used_capsule else "consumed-capsule", ValueError)
 
 
 # Objects whose attributes misbehave.
@@ -664,8 +664,7 @@ def test_a_stream_that_is_no_number_is_passed_to_the_producer():
 
 @pytest.mark.parametrize("cls", [np.ndarray, bytearray, Producer, Speaks, type, type(asdlpack(b""))])
 def test_classes_are_refused_though_they_have_the_attributes(cls):
-    with pytest.raises(TypeError, match="class|type"):
-        asdlpack(cls)
+    refused(lambda: asdlpack(cls), "no-instance", TypeError)
 
 
 @pytest.mark.timeout(20)
@@ -924,8 +923,7 @@ def test_forbidden_copy_is_refused_where_the_producer_only_copies():
         def __dlpack__(self, *, stream=None, max_version=None):
             return ARRAY.__dlpack__(max_version=(1, 0), copy=True)
 
-    with pytest.raises(BufferError, match="copy=False"):
-        asdlpack(CopiesSilently()).__dlpack__(max_version=(1, 0), copy=False)
+    refused(lambda: asdlpack(CopiesSilently()).__dlpack__(max_version=(1, 0), copy=False), "copy-alone")
 
 
 def test_what_copy_none_has_to_copy_is_copied_once_for_all_exports():

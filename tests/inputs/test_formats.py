@@ -3,6 +3,7 @@
 import ctypes
 import struct
 from array import array
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from dlpack import asdlpack, frombuffer
 from support.alone import alone
 from support.capi import Exporter, Speaks, array_at
+from support.refusals import refused
 
 # Go's TestFormatsOfNumbersAreRead has all of them.
 NATIVE = {"B": "u1", ">B": "u1", "=l": "i4", "<l": "i8"}  # the last as ctypes says
@@ -23,8 +25,7 @@ def test_big_endian_format_needs_a_copy_and_others_none(format):
     if format in NATIVE:
         assert asdlpack(buffer).pointer == asdlpack(buffer, copy=None).pointer == buffer.view.buf
     else:
-        with pytest.raises(BufferError, match=f'format "{format}".*copy=None'):
-            asdlpack(buffer)
+        refused(lambda: asdlpack(buffer), "byte-order", hint="copy=None", field="format", text=format)
     for copy in None, True:
         x = asdlpack(buffer, copy=copy)
         assert (x.dtype, x.protocol, array_at(x).tolist()) == (numbers.dtype.name, "buffer", [0, 1, 2])
@@ -85,8 +86,7 @@ def test_a_sub_array_keeps_the_strides_of_its_outer_dimensions():
 
 def test_a_sub_array_beyond_64_dimensions_is_a_buffer_error():
     buffer = Exporter(bytes(4), b"(" + b",".join([b"1"] * 64) + b")i", 4, (1,))
-    with pytest.raises(BufferError, match="64"):
-        asdlpack(buffer)
+    refused(lambda: asdlpack(buffer), "dimensions", most=64, own=64)
 
 
 @pytest.mark.parametrize(
@@ -110,23 +110,21 @@ def test_objects_of_other_types_are_refused_with_the_format(make):
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"), [("union", "structure"), ("char pointer", "pointers"), ("wide pointer", "pointers")]
+    ("kind", "reason"), [("union", "structure"), ("char pointer", "pointers"), ("wide pointer", "pointers")]
 )
-def test_what_ctypes_says_of_unions_and_pointers_is_refused_as_what_it_is(kind, said):
+def test_what_ctypes_says_of_unions_and_pointers_is_refused_as_what_it_is(kind, reason):
     class Union(ctypes.Union):
         _fields_ = [("a", ctypes.c_int), ("b", ctypes.c_float)]
 
     obj = {"union": Union, "char pointer": ctypes.c_char_p * 2, "wide pointer": ctypes.c_wchar_p * 2}[kind]()
-    with pytest.raises(BufferError, match=said):
-        asdlpack(obj)
+    refused(lambda: asdlpack(obj), reason)
 
 
 @pytest.mark.parametrize("format", [b"", b"(2", b"\x01", b"\xff", b"(" * 5000])
 def test_a_malformed_format_is_a_value_error(format):
     """Go's TestAMalformedFormatIsRefused has all of them."""
-    with pytest.raises(ValueError, match="format") as caught:
-        asdlpack(Exporter(bytes(8), format, 4, (2,)))
-    assert len(str(caught.value)) < 300
+    error = refused(lambda: asdlpack(Exporter(bytes(8), format, 4, (2,))), "data-type", ValueError, field="format")
+    assert len(str(error)) < 300
 
 
 def test_a_buffer_without_format_holds_bytes():
@@ -153,29 +151,27 @@ def test_a_format_of_several_items_gives_its_dimensions_each_time():
 
 
 def test_suboffset_of_0_or_more_is_a_buffer_error():
-    with pytest.raises(BufferError, match="suboffset"):
-        asdlpack(Exporter(bytes(16), b"B", 1, (2, 8), strides=(8, 1), suboffsets=(0, -1)))
+    refused(lambda: asdlpack(Exporter(bytes(16), b"B", 1, (2, 8), strides=(8, 1), suboffsets=(0, -1))), "indirect")
     assert asdlpack(Exporter(bytes(16), b"B", 1, (2, 8), strides=(8, 1), suboffsets=(-1, -1))).shape == (2, 8)
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "reason", "details"),
     [
-        ({"format": b"i", "itemsize": 8, "shape": (1,)}, 'format "i": size 4; expected the itemsize, 8'),
-        ({"format": b"?", "itemsize": 0}, "size 1; expected the itemsize, 0"),
-        ({"shape": (2, -3)}, "shape dimension 1 is negative: -3"),
-        ({"shape": (2**62, 4)}, "shape|size"),
-        ({"shape": (3,), "strides": (2**63 - 1,)}, "stride|extent|address"),
-        ({"shape": (8,), "strides": (-(2**62),)}, "stride|extent|address"),
-        ({"shape": (9,)}, "len is 8; expected 9 bytes, as itemsize and shape say"),
-        ({"shape": (2, 2**40)}, "len is 8; expected 2199023255552 bytes"),
-        ({"shape": None, "ndim": 1}, "shape"),
+        ({"format": b"i", "itemsize": 8, "shape": (1,)}, "itemsize", {"text": "i", "size": 4, "itemsize": 8}),
+        ({"format": b"?", "itemsize": 0}, "itemsize", {"size": 1, "itemsize": 0}),
+        ({"shape": (2, -3)}, "negative-shape", {"dimension": 1, "length": -3}),
+        ({"shape": (2**62, 4)}, "too-large", {}),
+        ({"shape": (3,), "strides": (2**63 - 1,)}, "beyond-addresses", {"below": 0, "above": 2**64 - 1}),
+        ({"shape": (8,), "strides": (-(2**62),)}, "beyond-addresses", {"dimension": 0}),
+        ({"shape": (9,)}, "buffer-length", {"length": 8, "least": 9}),
+        ({"shape": (2, 2**40)}, "buffer-length", {"length": 8, "least": 2**41}),
+        ({"shape": None, "ndim": 1}, "null-pointer", {"ndim": 1}),
     ],
 )
-def test_a_buffer_that_contradicts_itself_is_a_value_error(fields, message):
+def test_a_buffer_that_contradicts_itself_is_a_value_error(fields, reason, details):
     buffer = Exporter(bytes(8), **fields)
-    with pytest.raises(ValueError, match=message):
-        asdlpack(buffer)
+    refused(lambda: asdlpack(buffer), reason, ValueError, **details)
     assert buffer.exports == 0
 
 
@@ -186,8 +182,7 @@ def test_dimensions_of_a_buffer_of_impossibly_many_are_not_read(ndim, field):
     buffer = Exporter(bytes(8), b"B", 1, ndim=ndim)
     nowhere = ctypes.cast(8, ctypes.POINTER(ctypes.c_ssize_t))
     setattr(buffer.view, field, nowhere)
-    with pytest.raises(ValueError, match=f"ndim is {ndim}; expected 0 to 64"):
-        asdlpack(buffer)
+    refused(lambda: asdlpack(buffer), "dimensions", ValueError, most=64, ndim=ndim)
     assert buffer.exports == 0
 
 
@@ -204,8 +199,7 @@ def test_a_buffer_of_a_negative_length_is_a_value_error(wrap):
         lambda obj: frombuffer(obj, "uint8", 100),
         lambda obj: asdlpack(Speaks(__array_interface__={**keys, "data": obj})),
     ):
-        with pytest.raises(ValueError, match="buffer: len is negative: -8"):
-            use(obj)
+        refused(partial(use, obj), "buffer-length", ValueError, length=-8)
         assert buffer.exports == before
 
 

@@ -7,6 +7,7 @@ import importlib
 import mmap
 import sys
 import weakref
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from dlpack import asdlpack, copy_into, describe, frombuffer
 from support.alone import WINDOWS, alone
 from support.capi import Managed, Speaks, immutable_type
+from support.refusals import refused
 
 INTERFACE = np.arange(3, dtype="f4").__array_interface__
 NUMBERS = np.arange(3.0)
@@ -135,8 +137,7 @@ def test_a_pointer_to_a_structure_is_known_without_the_modules():
     with mock.patch.dict(sys.modules):
         del sys.modules["dlpack.structs"], sys.modules["ctypes"]
         assert describe(pointer)["shape"] == (1,)
-        with pytest.raises(TypeError, match="a ctypes pointer, which has no length"):
-            frombuffer(ctypes.pointer(ctypes.c_int()), "uint8")
+        refused(lambda: frombuffer(ctypes.pointer(ctypes.c_int()), "uint8"), "no-memory-of-its-own", TypeError)
     assert managed.deleted == 0
     asdlpack(pointer)
     assert managed.deleted == 1
@@ -189,8 +190,7 @@ def test_types_that_come_and_go_are_never_mistaken_and_few_are_kept():
 def test_objects_that_speak_nothing_are_refused_each_time():
     for _ in range(3):
         for obj in 1.5, "text", {}, Speaks():
-            with pytest.raises(TypeError, match="shares no memory"):
-                asdlpack(obj)
+            refused(partial(asdlpack, obj), "no-protocol", TypeError)
 
 
 @pytest.mark.skipif(WINDOWS, reason="Windows has no mprotect")
@@ -212,5 +212,4 @@ def test_memory_without_an_owner_is_not_taken_for_pythons_own():
     for source in view, array, array[::2]:
         with pytest.raises(BufferError, match="can't be read"):
             asdlpack(source, copy=True)
-        with pytest.raises(BufferError, match="can't be (read|written)"):
-            copy_into(source, room[: len(source)])
+        refused(partial(copy_into, source, room[: len(source)]), "unreadable")

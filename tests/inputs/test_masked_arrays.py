@@ -7,6 +7,7 @@ import dlpack
 from dlpack import asdlpack, copy_into, describe, frombuffer
 from support.capi import Speaks
 from support.hints import follow, hint_of
+from support.refusals import refused
 
 MASKED = {
     "some masked": lambda: numpy.ma.array([1.0, 2.0, 3.0], mask=[False, True, False], fill_value=-1),
@@ -37,8 +38,7 @@ USES = {
 @pytest.mark.parametrize("what", MASKED)
 def test_masked_array_is_refused_everywhere(what, use):
     obj = MASKED[what]()
-    with pytest.raises(BufferError, match="of numpy has a mask, which DLPack can't say"):
-        USES[use](obj)
+    refused(lambda: USES[use](obj), "mask")
 
 
 @pytest.mark.parametrize("what", MASKED)
@@ -60,17 +60,15 @@ def test_hint_of_a_masked_array_gives_its_items(what, values):
 
 def test_hint_of_a_masked_target_is_its_data():
     target = MASKED["some masked"]()
-    with pytest.raises(BufferError, match=r"^target: .* \(pass obj\.data\)$") as caught:
-        copy_into(numpy.zeros(3), target)
+    error = refused(lambda: copy_into(numpy.zeros(3), target), "mask", hint="pass obj.data", side="target")
     copy_into(numpy.zeros(3), eval("obj.data", {"obj": target}))
-    assert hint_of(str(caught.value)) == "pass obj.data"
+    assert hint_of(str(error)) == "pass obj.data"
     assert target.data.tolist() == [0, 0, 0] and target.mask.tolist() == [False, True, False]
 
 
 def test_interface_with_a_mask_is_refused_alike():
     obj = Speaks(__array_interface__={**numpy.zeros(3).__array_interface__, "mask": numpy.zeros(3, bool)})
-    with pytest.raises(BufferError, match="has a mask, which DLPack can't say"):
-        asdlpack(obj)
+    refused(lambda: asdlpack(obj), "mask")
 
 
 class Image(numpy.ndarray):

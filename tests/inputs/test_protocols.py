@@ -6,6 +6,7 @@ import pytest
 from dlpack import DLDeviceType, asdlpack
 from support.capi import array_at
 from support.layouts import DTYPES, LAYOUTS, LEGACY, PROTOCOLS, true_strides
+from support.refusals import refused
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -121,8 +122,7 @@ def test_protocols_are_tried_in_the_order_of_the_design():
     array = np.zeros(3, "i4")
     everything = Everything(12)
     everything.__cuda_array_interface__ = {"shape": (3,), "typestr": "<i4", "data": (4096, False), "version": 3}
-    with pytest.raises(BufferError, match="CUDA"):
-        asdlpack(everything)
+    refused(lambda: asdlpack(everything), "no-driver")
     everything.__cuda_array_interface__ = None
     assert asdlpack(everything).protocol == "buffer"
     for name in "__array_struct__", "__array_interface__", "__dlpack__":

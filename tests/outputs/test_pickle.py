@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import dlpack
 from dlpack import asdlpack, from_pointer, frombuffer
 from support.alone import uses_dev_shm
+from support.refusals import refused
 
 DTYPES = (
     "int2 int4 int8 int16 int32 int64 uint1 uint2 uint4 uint8 uint16 uint32 uint64 float16 float32 float64 bfloat16 "
@@ -129,8 +131,8 @@ def test_copy_shares_and_deepcopy_copies():
 
 
 def test_memory_that_the_cpu_can_not_read_is_refused():
-    with pytest.raises(TypeError, match="can't be pickled: device kDLVulkan:0: the CPU can't read this memory"):
-        pickle.dumps(from_pointer(4096, 4, "uint8", device="vulkan"))
+    x = from_pointer(4096, 4, "uint8", device="vulkan")
+    refused(lambda: pickle.dumps(x), "on-gpu", TypeError, device="kDLVulkan:0")
 
 
 def with_arguments(*arguments):
@@ -188,8 +190,7 @@ def test_damaged_field_restores_no_other_items(numbers, position):
     for odd in ODD:
         damaged = [*arguments]
         damaged[position] = odd
-        with pytest.raises(ValueError, match="it is damaged, or its buffers are others"):
-            function(*damaged)
+        refused(partial(function, *damaged), "damaged-pickle", ValueError)
     assert facts(function(*arguments)) == facts(x)
 
 
@@ -199,8 +200,7 @@ def test_buffers_missing_too_short_or_of_another_object_are_errors():
         with pytest.raises(pickle.UnpicklingError):
             pickle.loads(data, buffers=none)
     for other in b"", bytes(23), bytes(25), bytearray(48):
-        with pytest.raises(ValueError, match="float64|24"):
-            pickle.loads(data, buffers=[other])
+        refused(partial(pickle.loads, data, buffers=[other]), "damaged-pickle", ValueError)
 
 
 FUZZ = """if True:
