@@ -440,3 +440,25 @@ def test_memory_that_the_cpu_reaches_is_complete_for_a_consumer_without_streams(
             x = asdlpack(managed.capsule() if by_capsule else memory.array(stream=LEGACY))
             array = np.from_dlpack(x)
             assert set(array.tolist()) == {7}, (kind, by_capsule)
+
+
+class Stream:
+    """As streams of torch, cupy and cuda.core, which none can make without a GPU."""
+
+    def __init__(self, *answer):
+        self.answer = answer
+
+    def __cuda_stream__(self):
+        return self.answer
+
+
+@with_driver
+def test_a_stream_by_its_own_word(driver):
+    memory, handle = driver.allocate(8), driver.stream()
+    for stream, number in (Stream(0, handle), handle), (Stream(0, 0), 1):
+        x = from_pointer(memory.address, 8, "uint8", device="cuda:0", stream=stream)
+        assert x.__cuda_array_interface__["stream"] == number
+        x.__dlpack__(stream=stream)
+    for wrong in Stream(1, handle), Stream(0, -1), Stream(0, "1"), Stream(handle):
+        with pytest.raises(ValueError, match=r"stream: __cuda_stream__\(\) must return \(0, handle\), got"):
+            x.__dlpack__(stream=wrong)

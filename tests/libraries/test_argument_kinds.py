@@ -16,7 +16,7 @@ import torch
 from dlpack import asdlpack, from_pointer, frombuffer
 from support.alone import alone
 from support.capi import SUBBYTE_TYPE_PADDED, look
-from support.cuda_driver import with_driver
+from support.refusals import refused
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,7 @@ NO_INTS = ["23", b"23", {0: 2}, {2, 3}, np.array([2.5]), np.array([[2, 3]]), obj
 def test_what_is_no_sequence_of_ints_is_no_shape(shape):
     with pytest.raises(TypeError, match="shape: expected an int, or a sequence of ints, of 64 bits, got"):
         frombuffer(bytearray(16), "uint8", shape)
-    with pytest.raises(ValueError, match="ndim is 65; expected 0 to 64 dimensions"):
-        frombuffer(bytearray(16), "uint8", Endless())
+    refused(lambda: frombuffer(bytearray(16), "uint8", Endless()), "dimensions", ValueError, most=64, ndim=65)
 
 
 CPU_DEVICES = {
@@ -112,8 +111,7 @@ def test_a_torch_device_of_a_gpu_has_its_number():
         BufferError, match="device kDLCUDA:1: the data is on kDLCPU:0, and copy=False forbids to copy it"
     ):
         asdlpack(bytearray(4), device=torch.device("cuda", 1))
-    with pytest.raises(ValueError, match=r"device 'mps:0': unknown; .*\(did you mean 'metal:0'"):
-        asdlpack(bytearray(4), device=torch.device("mps"))
+    refused(lambda: asdlpack(bytearray(4), device=torch.device("mps")), "unknown-device", ValueError, device="'mps:0'")
 
 
 @pytest.mark.parametrize("device", [np.ndarray, 5, (1, 2, 3), object(), None.__class__])
@@ -150,28 +148,6 @@ def test_a_data_type_by_its_numbers():
     for unknown in (2, 33, 1), (99, 8, 1), (-1, 8, 1), (2, 32, 0):
         with pytest.raises(ValueError, match=f"dtype {re.escape(json.dumps(str(unknown)))}: unknown"):
             frombuffer(data, Says(unknown))
-
-
-class Stream:
-    """As streams of torch, cupy and cuda.core, which none can make without a GPU."""
-
-    def __init__(self, *answer):
-        self.answer = answer
-
-    def __cuda_stream__(self):
-        return self.answer
-
-
-@with_driver
-def test_a_stream_by_its_own_word(driver):
-    memory, handle = driver.allocate(8), driver.stream()
-    for stream, number in (Stream(0, handle), handle), (Stream(0, 0), 1):
-        x = from_pointer(memory.address, 8, "uint8", device="cuda:0", stream=stream)
-        assert x.__cuda_array_interface__["stream"] == number
-        x.__dlpack__(stream=stream)
-    for wrong in Stream(1, handle), Stream(0, -1), Stream(0, "1"), Stream(handle):
-        with pytest.raises(ValueError, match=r"stream: __cuda_stream__\(\) must return \(0, handle\), got"):
-            x.__dlpack__(stream=wrong)
 
 
 @alone

@@ -20,6 +20,7 @@ from dlpack import asdlpack, borrow, copy_into, frombuffer
 from dlpack._dlpack import _core_calls
 from support.alone import alone, python
 from support.arrow_c import Column, Stream, only_arrow
+from support.refusals import refused
 
 NUMBERS = np.arange(1, 25, dtype="i4")
 
@@ -212,8 +213,7 @@ def test_several_chunks_become_one_copy(producer, copy):
 
 def test_a_large_duckdb_result_comes_in_chunks():
     relation = duckdb.sql("select a::double as a from range(2_500_000) as numbers(a)")
-    with pytest.raises(BufferError, match="2 chunks or more"):
-        asdlpack(relation)
+    refused(lambda: asdlpack(relation), "chunks")
     np.testing.assert_array_equal(np.from_dlpack(asdlpack(relation, copy=None)), np.arange(2_500_000.0), strict=True)
 
 
@@ -234,8 +234,7 @@ def test_no_chunk_at_all_is_memory_without_items_of_the_type_of_the_stream(copy)
     x = asdlpack(pa.chunked_array([], pa.fixed_shape_tensor(pa.int8(), [2, 3], permutation=[1, 0])), copy=copy)
     assert x.shape == (0, 3, 2)
     assert asdlpack(pa.table({"a": pa.array([], pa.int64())}), copy=copy).dtype == "int64"
-    with pytest.raises(BufferError, match="text"):
-        asdlpack(pa.chunked_array([], pa.string()), copy=copy)
+    refused(lambda: asdlpack(pa.chunked_array([], pa.string()), copy=copy), "text")
 
 
 def test_one_chunk_is_shared_with_copy_none_and_copied_with_copy_true():
@@ -323,8 +322,8 @@ def test_an_error_of_python_behind_a_stream_is_told():
         raise RuntimeError("the generator broke")
 
     reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int32()}), batches())
-    with pytest.raises(BufferError, match="get_next failed with errno .*the generator broke"):
-        asdlpack(reader, copy=None)
+    error = refused(lambda: asdlpack(reader, copy=None), "callback-failed", call="get_next")
+    assert "the generator broke" in str(error)
 
 
 READ = "before that make this stream anew, if it can be read only once: it has been read"
@@ -334,7 +333,7 @@ def test_a_refused_stream_says_that_it_was_read_and_a_new_one_has_all():
     def reader(*chunks):
         return pa.table({"a": chunked(*chunks)}).to_reader()
 
-    for refused in (
+    for use in (
         lambda: asdlpack(reader([1], [2])),
         lambda: asdlpack(pa.table({"a": pa.array([1, 2]).slice(1)}).to_reader(), align=64),
         lambda: copy_into(reader([1]), np.zeros(3, "i4")),
@@ -344,7 +343,7 @@ def test_a_refused_stream_says_that_it_was_read_and_a_new_one_has_all():
         lambda: borrow(reader([1]), readonly=False).__enter__(),
     ):
         with pytest.raises((BufferError, ValueError), match=READ):
-            refused()
+            use()
     assert np.from_dlpack(asdlpack(reader([1], [2]), copy=None)).tolist() == [1, 2]
     with pytest.raises(BufferError) as caught:
         asdlpack(chunked([1], [2]))
@@ -353,9 +352,9 @@ def test_a_refused_stream_says_that_it_was_read_and_a_new_one_has_all():
 
 @pytest.mark.parametrize("obj", [pa.array([True, False, True]), chunked([1], [2])], ids=["booleans", "chunks"])
 def test_bytes_of_what_is_copied_from_arrow_are_had_by_the_way_out(obj):
-    for refused in lambda: frombuffer(obj, "u1"), lambda: borrow(obj).__enter__():
+    for use in lambda: frombuffer(obj, "u1"), lambda: borrow(obj).__enter__():
         with pytest.raises(BufferError, match=r"[(]pass asdlpack[(]obj, copy=None[)] to copy"):
-            refused()
+            use()
     x = asdlpack(obj, copy=None)
     assert bytes(frombuffer(x, "u1")) == bytes(x)
 
@@ -427,8 +426,7 @@ def test_array_that_gives_itself_as_a_table_keeps_its_shape():
 
 
 def test_a_frame_of_pandas_without_columns_does_not_give_its_index():
-    with pytest.raises(BufferError, match=r"shape \(2, 0\): its Arrow table has 2 rows instead"):
-        asdlpack(pd.DataFrame(index=[5, 6]))
+    refused(lambda: asdlpack(pd.DataFrame(index=[5, 6])), "other-rows", rows=2)
     assert asdlpack(pd.DataFrame({"a": [5, 6]})).shape == (2,)
 
 

@@ -18,6 +18,7 @@ import torch
 import zarr
 
 from dlpack import asdlpack, frombuffer
+from support.refusals import refused
 
 # DLPack's name: the names of the type in torch, jax.numpy and ml_dtypes; None if the library doesn't have it.
 TYPES = {
@@ -161,9 +162,8 @@ USES = {
 @pytest.mark.parametrize("use", USES)
 def test_library_that_needs_an_array_names_numpy_asarray(use):
     x = asdlpack(np.arange(4, dtype="f4").reshape(2, 2))
-    with pytest.raises((AttributeError, TypeError, NotImplementedError), match=r"numpy\.asarray\(x\)") as caught:
-        USES[use](x)
-    assert caught.value.reason == "no-array"
+    error = refused(lambda: USES[use](x), "no-array", (AttributeError, TypeError, NotImplementedError))
+    assert error.reason == "no-array"
     USES[use](np.asarray(x))
 
 

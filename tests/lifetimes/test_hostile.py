@@ -27,6 +27,7 @@ from support.chains import (
 )
 from support.exchange_api import delete, from_object
 from support.forks import fork_and_join
+from support.refusals import refused
 from support.threads import FREE
 
 CASES = {
@@ -262,5 +263,4 @@ def test_the_structure_and_its_deleter_outlive_the_tensor_in_garbage():
 
 
 def test_a_device_id_of_any_length_is_quoted_in_the_error():
-    with pytest.raises(ValueError, match=r"device 'cuda:1{94}.*: expected the id behind the colon"):
-        from_pointer(4096, 1, "int8", device="cuda:" + 5000 * "1")
+    refused(lambda: from_pointer(4096, 1, "int8", device="cuda:" + 5000 * "1"), "unknown-device", ValueError)
