@@ -21,7 +21,7 @@ DIST = ROOT / "dist"
 BUILD = runpy.run_path(str(ROOT / "build.py"))
 TARGETS = BUILD["TARGETS"]
 FREE_THREADED = ["3.14", "3.15"]
-WITHOUT = ["win-arm64"]  # clang lacks __getReg in zig's mode for C, by which these headers find the thread
+WITHOUT = ["win-arm64"]  # zig declares no __getReg there, which the headers call
 
 
 def build(kind, source=ROOT, folder=DIST, **environ):
