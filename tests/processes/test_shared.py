@@ -742,6 +742,7 @@ def interrupted(function, after):
                 raise KeyboardInterrupt
         return trace
 
+    sys._getframe().f_trace_opcodes = True  # CPython 3.12 looks for it only when tracing begins (gh-103615)
     sys.settrace(trace)
     try:
         function()
