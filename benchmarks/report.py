@@ -59,7 +59,7 @@ NAMES = {
     r"some_array": "array.array",
     r"some_view": "memoryview",
     r"some_": "",
-    r"wrapped_ndarray|wrapped|exchanged": "x",
+    r"(?:wrapped_ndarray|wrapped|exchanged)": "x",
     r"numpy_by_views\((\w+)\)": r"\1.view(int16).numpy().view(bfloat16)",
     r"torch_by_views\((\w+)\)": r"from_numpy(\1.view('i2')).view(bfloat16)",
 }

@@ -97,18 +97,18 @@ def markup(line: str) -> str:
 
 
 def with_fields(lines: list[str], arguments: ast.arguments) -> list[str]:
-    """Makes a field of each description of arguments: "shape: elements", "dtype, shape: as in frombuffer", "copy=False
-    never copies". An argument without one gets a field with its type, before the others or behind the summary."""
+    """Makes a field of each description of arguments: "shape: elements", "dtype, shape: as in
+    frombuffer". An argument without one gets a field with its type, before the others or behind the summary."""
     given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     types = {arg.arg: annotation(arg.annotation) for arg in given}
     described: set[str] = set()
     parts: list[tuple[list[str], str]] = []  # a line, or the names and the description of arguments
     for line in lines:
-        start = re.match(r"((?:\w+, )*\w+)(?:: (?=.)|(?==))", line)
+        start = re.match(r"((?:\w+, )*\w+): (?=.)", line)
         names = start[1].split(", ") if start else []
         if start and set(names) <= types.keys() - described:
             described.update(names)
-            parts.append((names, line[start.end() :] if start[0].endswith(" ") else line))
+            parts.append((names, line[start.end() :]))
         elif line and parts and parts[-1][0]:
             names, text = parts.pop()
             parts.append((names, f"{text} {line}"))

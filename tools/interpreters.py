@@ -36,7 +36,7 @@ ONCE += "signals state_machine table wheels"  # in make test's interpreter alone
 
 def find(name):
     """Returns the interpreter on PATH, else pyenv's, else Debian's."""
-    pyenv = Path.home().glob(f".pyenv/versions/{name}.*/bin/python{name}")
+    pyenv = Path.home().glob(f".pyenv/versions/{name.rstrip('t')}.*[0-9]{'t' * name.endswith('t')}/bin/python{name}")
     for found in filter(None, [shutil.which(f"python{name}"), *pyenv]):
         result = subprocess.run([found, "-c", "import sys; print(sys.executable)"], stdout=-1, stderr=-3, text=True)
         if result.returncode == 0:  # pyenv's shim fails for a version that is not selected

@@ -145,10 +145,11 @@ static int object_is_true(PyObject *self)
     return 1;
 }
 
-/* Refuses numbers and DLPackObjects. Leaves it to an array on the other side to convert the object and compute. */
+/* Refuses ints, floats, complex numbers and DLPackObjects. Leaves it to an array on the other side to convert the object
+ * and compute. No slot makes an int or a float: pandas would take every object for a scalar. */
 static PyObject *refuse_operand(PyObject *other, const char *use)
 {
-    bool is_number = PyLong_CheckExact(other) || PyFloat_CheckExact(other) || PyComplex_CheckExact(other);
+    bool is_number = PyLong_Check(other) || PyFloat_CheckExact(other) || PyComplex_CheckExact(other);
     return is_number || Py_IS_TYPE(other, DLPackObject_type) ? refuse_use(use) : Py_NewRef(Py_NotImplemented);
 }
 
@@ -166,14 +167,6 @@ static PyObject *object_compare(PyObject *Py_UNUSED(self), PyObject *other, int 
 static Py_hash_t object_hash(PyObject *self)
 {
     return ((hashfunc)PyType_GetSlot(&PyBaseObject_Type, Py_tp_hash))(self);
-}
-
-/* Without these, int() and float() would read the bytes of the buffer as digits. */
-static PyObject *object_number(PyObject *Py_UNUSED(self))
-{
-    check_in_python(python.no_array, Py_BuildValue("(sOs)", "is not a number", PyExc_TypeError,
-                                                   "numpy.asarray(x).item() has the number"));
-    return NULL;
 }
 
 /* Methods. */
@@ -239,8 +232,6 @@ static PyType_Slot object_slots[] = {
     {Py_mp_length, object_length},
     {Py_tp_richcompare, object_compare},
     {Py_tp_hash, object_hash},
-    {Py_nb_int, object_number},
-    {Py_nb_float, object_number},
     {Py_nb_bool, object_is_true},
     {Py_nb_add, object_arithmetic},
     {Py_nb_subtract, object_arithmetic},

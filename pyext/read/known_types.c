@@ -38,13 +38,14 @@ enum known_type known_type(PyObject *obj)
     return NOT_KNOWN;
 }
 
-/* numpy.dtype(object), which each array of objects has. Set before an array is known, and never freed. */
+/* numpy's class of the data types of objects. Never freed; set before an array's type is known. (A thread without the
+ * GIL may see it later: then an array of objects is refused at first use, as others are.) */
 static PyObject *_Atomic objects_type;
 
 int holds_objects(PyObject *obj)
 {
     PyObject *dtype = PyObject_GetAttr(obj, names.dtype);
-    int holds = dtype == NULL ? -1 : dtype == objects_type;
+    int holds = dtype == NULL ? -1 : (PyObject *)Py_TYPE(dtype) == objects_type;
     Py_XDECREF(dtype);
     return holds;
 }
@@ -80,16 +81,16 @@ int remember_type(PyObject *obj, enum known_type known)
     }
     bool looks_up = PyType_GetSlot(type, Py_tp_getattro) == (void *)PyObject_GenericGetAttr;
     PyObject *has_dlpack = known == HAS_DLPACK ? Py_True : Py_False;
-    PyObject *has_both = looks_up ? call_python(python.shares_by_both, PyTuple_Pack(2, type, has_dlpack)) : new_none();
-    if (has_both == NULL) {
+    PyObject *answer = looks_up ? call_python(python.shares_by_both, PyTuple_Pack(2, type, has_dlpack)) : new_none();
+    if (answer == NULL) {
         return -1;
     }
-    bool changes = has_both == Py_None, is_array = !changes && has_both != Py_False;
+    bool changes = answer == Py_None, is_array = !changes && answer != Py_False;
     uintptr_t filled = (uintptr_t)type | (changes ? CHANGES : is_array ? HAS_BOTH : known);
-    if (is_array && objects_type == NULL) {
-        objects_type = Py_NewRef(has_both);
+    PyObject *unset = NULL;
+    if (!is_array || !atomic_compare_exchange_strong(&objects_type, &unset, answer)) {
+        Py_DecRef(answer);
     }
-    Py_DecRef(has_both);
     Py_INCREF((PyObject *)type);
     for (size_t attempt = 0; attempt < TRIES; attempt++) {
         uintptr_t place = 0;

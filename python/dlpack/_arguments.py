@@ -200,18 +200,20 @@ def named_device(text: str) -> tuple[int, int] | Exception:
     """Reads "cpu" or "cuda:1" as (device type, device id)."""
     types = {type.name.removeprefix("kDL").lower(): type.value for type in device_types()}
     name, colon, number = text.partition(":")
-    device_type = types.get(name.removeprefix("kDL").lower())
-    if device_type is None:
+    name = name.removeprefix("kDL").lower()
+    has_id = number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31
+    if name in types and (has_id or not colon):
+        return types[name], int(number or 0)
+    cure = ""
+    if name in types:
+        said = f"device {short_repr(text)}: expected the id behind the colon, as in 'cuda:1'"
+    else:
         from difflib import get_close_matches
 
-        near = DEVICES.get(name.lower()) or "".join(get_close_matches(name.lower(), types, 1))
         said = f"device {short_repr(text)}: unknown; expected the name of a DLDeviceType, such as 'cpu' or 'cuda:1'"
-        cure = f"did you mean '{near}{colon}{number}'?" if near else ""
-        return refusal(ValueError, "unknown-device", said, cure, device=short_repr(text))
-    if colon and not (number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31):
-        said = f"device {short_repr(text)}: expected the id behind the colon, as in 'cuda:1'"
-        return refusal(ValueError, "unknown-device", said, device=short_repr(text))
-    return device_type, int(number or 0)
+        if near := DEVICES.get(name) or "".join(get_close_matches(name, types, 1)):
+            cure = f"did you mean '{near}{colon + number if has_id else ''}'?"
+    return refusal(ValueError, "unknown-device", said, cure, device=short_repr(text))
 
 
 def stream_handle(stream: Any) -> int | Exception:

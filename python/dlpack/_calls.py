@@ -114,7 +114,8 @@ def misplaced(x: DLPackObject, step: int) -> Exception | None:
 
 
 def read_only_memory(x: DLPackObject) -> Exception:
-    found = "a legacy capsule can't say that it may be written" if x.protocol == "dltensor" else "readonly True"
+    is_legacy = x.protocol in ("dltensor", "__dlpack__") and x._version == (0, 0)
+    found = "a legacy capsule can't say that its memory is writable" if is_legacy else "readonly True"
     said = f"{found}: expected writable memory, as readonly=False says"
     return refusal(BufferError, "read-only", said, pass_copy(" to copy it"), readonly=True)
 

@@ -44,7 +44,7 @@ exported from it is gone, so pass its owner.
 
 Raises TypeError if obj has none of the protocols, ValueError if its description contradicts itself, and
 BufferError if the memory can't be exported. An object with __dlpack__ is exported at its first use, so its refusals
-raise there.
+raise there, but for numpy's arrays of objects.
 
 >>> import numpy
 >>> x = asdlpack(b"Hello!")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-from sys import modules  # the dict itself: sys loses it at exit
 from time import sleep
 
 from . import _pickle
@@ -34,12 +33,12 @@ BEFORE_BUFFER = PROTOCOLS[: PROTOCOLS.index("buffer")]
 
 
 def shares_by_both(kind: type, has_dlpack: bool) -> Any:
-    """Returns whether one protocol serves all objects of a type that looks up attributes as object does.
+    """Returns which protocol serves all objects of a type that looks up attributes as object does.
 
-    A data type: __dlpack__ and the buffer both do, and give the same memory, as is known of numpy's arrays alone, but
-    for those of this type, which share nothing. False: a
-    method __dlpack__ does if has_dlpack, else the buffer, since no protocol before it is there. None: the protocol may
-    change, or differ between objects."""
+    A class of data types: both __dlpack__ and the buffer, which give the same memory, as only numpy's arrays do; those
+    with a data type of this class hold Python objects, and share nothing. False: the method __dlpack__ if has_dlpack,
+    else the buffer, since the type has no protocol before it. None: the protocol may change, or differ between objects.
+    """
     if type(kind) is not type or kind.__dictoffset__:
         return None  # an object may get an attribute of its own
     for base in kind.__mro__:
@@ -49,7 +48,7 @@ def shares_by_both(kind: type, has_dlpack: bool) -> Any:
         is_numpys = kind.__name__ == "ndarray" and getattr(kind, "__module__", None) == "numpy"
         if type(kind.__dlpack__) is not type(str.join):  # type: ignore[attr-defined]
             return None
-        return modules["numpy"].dtype(object) if is_numpys else False
+        return type(kind(0, object).dtype) if is_numpys else False  # type: ignore[call-arg]
     for name in BEFORE_BUFFER:
         if hasattr(kind, name):
             return None
@@ -87,14 +86,14 @@ INSTEAD = {
     "to": "dlpack.to(x, library, device=device)",
     **dict.fromkeys(
         ("__enter__", "close", "release"),
-        "del x: the memory is released with the last array that shares it",
+        "del x, which releases the memory once no array shares it",
     ),
     **{name: f"numpy.asarray(x).{name}" for name in "T astype flags item max mean min reshape sum tolist view".split()},
 }
 
 
-def no_array(use: str, kind: type[Exception] = TypeError, instead: str = AN_ARRAY) -> Exception:
-    return refusal(kind, "no-array", f"'dlpack.DLPackObject' object {use}: it isn't an array", instead)
+def no_array(use: str, kind: type[Exception] = TypeError) -> Exception:
+    return refusal(kind, "no-array", f"'dlpack.DLPackObject' object {use}: it isn't an array", AN_ARRAY)
 
 
 def lacking(name: str, instead: str) -> property:

@@ -160,7 +160,8 @@ def name_of(target: Any) -> tuple[str, Any]:
             if isinstance(kind, type) and (issubclass(target, kind) if is_type else isinstance(target, kind)):
                 return name, None if is_type else target
     said = f"target {short_repr(target)}: expected a library, its name, its array type, or one of its arrays"
-    near = SHORT.get(given) or "".join(get_close_matches(given, TAKERS, 1))
+    library = given.partition(".")[0].lower()
+    near = library if library in TAKERS else SHORT.get(library) or "".join(get_close_matches(library, TAKERS, 1))
     cure = f'did you mean "{near}"?' if near else "pass dlpack.asdlpack(obj) to another library's from_dlpack"
     raise refusal(TypeError, "unknown-target", said, cure, target=short_repr(target))
 

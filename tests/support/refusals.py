@@ -10,7 +10,7 @@ def refused(call, reason, kind=BufferError, /, hint="", **details):
     with pytest.raises(kind) as caught:
         call()
     error = caught.value.with_traceback(None)
-    del caught  # with it goes the traceback, by which the error would hold what its frames hold
+    del caught  # it keeps the traceback, whose frames keep objects alive
     assert (error.reason, error.details) == (reason, error.details | details)
     assert hint in hint_of(str(error))
     return error
