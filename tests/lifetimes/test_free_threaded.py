@@ -43,11 +43,15 @@ def in_step(work, shared):
     return [*zip(*in_threads(by_two, 2), strict=True), *zip(*in_threads(by_many), strict=True)]
 
 
+TAKEN = {"consumed-capsule", "capsule-name", "null-pointer", "released"}  # what errors say of what another thread took
+
+
 def taken(thing):
     """What asdlpack makes of it, or None where another thread took it."""
     try:
         return dlpack.asdlpack(thing)
-    except ValueError:
+    except ValueError as error:
+        assert error.reason in TAKEN, error  # type: ignore[attr-defined]
         return None
 
 
@@ -131,11 +135,14 @@ def test_a_refused_capsule_stays_as_it_was(effort):
     made = [capi.Managed(None, shape=(4,), version=(2, 0)) for _ in range(effort(100, 2_000))]
     shared = [managed.capsule() for managed in made]
 
-    def refused(capsule):
-        with pytest.raises((BufferError, ValueError)):
+    def look(capsule):
+        """A thread may also meet the name that the other one gives it meanwhile."""
+        with pytest.raises((BufferError, ValueError)) as caught:
             dlpack.asdlpack(capsule)
+        return caught.value.reason  # type: ignore[attr-defined]
 
-    in_step(refused, shared)
+    reasons = {reason for results in in_step(look, shared) for reason in results}
+    assert "dlpack-version" in reasons and reasons <= {"dlpack-version", *TAKEN}
     assert {capi.capsule_name(capsule) for capsule in shared} == {b"dltensor_versioned"}
     assert {managed.deleted for managed in made} == {0}
 
