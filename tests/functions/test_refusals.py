@@ -2,17 +2,13 @@
 have them."""
 
 import ast
-import copy
-import pickle
 import re
 import sys
 
-import numpy as np
 import pytest
 
-from dlpack import _errors, _sayings, asdlpack, copy_into, from_pointer, frombuffer
+from dlpack import _errors, _sayings, frombuffer
 from dlpack._errors import KINDS, refused
-from dlpack._refusals import parts_of
 from support.alone import ROOT, python
 
 SAYINGS = ROOT / "pkg" / "dlpack" / "sayings.go"
@@ -104,65 +100,6 @@ def test_the_documents_list_each_reason_and_its_values():
     rows = re.findall(r"^\| `([a-z-]+)` \| [^|]+ \|(.*)\|$", text, re.MULTILINE)
     assert [reason for reason, _ in rows] == sorted(values)
     assert {reason: set(re.findall(r"`(\w+)`", names)) for reason, names in rows} == values
-
-
-def interface(**changes):
-    class Speaks:
-        __array_interface__ = {"version": 3, "shape": (3, 4), "typestr": "<f4", "data": bytearray(64), **changes}
-
-    return Speaks()
-
-
-def aligned(count):
-    return np.zeros(count, "i8")
-
-
-REFUSALS = {
-    "data-type": (lambda: frombuffer(b"1234", "flaot32"), {"field": "dtype", "text": "flaot32"}),
-    "byte-order": (lambda: asdlpack(interface(typestr=">f4")), {"field": "typestr", "text": ">f4"}),
-    "objects": (lambda: frombuffer(b"1234", "|O"), {"field": "dtype", "text": "|O"}),
-    "misaligned": (lambda: frombuffer(aligned(2), "int32", 1, offset=1), {"alignment": 4}),
-    "negative-shape": (lambda: frombuffer(b"1234", "uint8", (2, -3)), {"dimension": 1, "length": -3}),
-    "out-of-bounds": (lambda: frombuffer(b"1234", "uint8", 5), {"span": 4, "from": 0, "to": 5}),
-    "open-shape": (lambda: frombuffer(b"1234", "uint8", (-1, -1)), {"dimension": 1}),
-    "indivisible": (
-        lambda: frombuffer(b"12345", "uint16"),
-        {"shape": "(-1,)", "bytes": 5, "offset": 0, "group": 1, "size": 2, "unit": "bytes"},
-    ),
-    "data-is-null": (lambda: from_pointer(0, 3, "uint8"), {"shape": "(3,)"}),
-    "unknown-device": (lambda: from_pointer(4096, 3, "uint8", device=(99, 0)), {"device_type": 99}),
-    "copy-forbidden": (
-        lambda: asdlpack(bytearray(4), device=(2, 0), copy=False),
-        {"target": "kDLCUDA:0", "device": "kDLCPU:0"},
-    ),
-    "shapes-differ": (
-        lambda: copy_into(aligned(3), aligned(4)),
-        {"source_dtype": "int64", "source_shape": "(3,)", "target_dtype": "int64", "target_shape": "(4,)"},
-    ),
-    "overlap": (
-        lambda: copy_into(aligned(3), np.lib.stride_tricks.as_strided(aligned(1), (3,), (0,))),
-        {"side": "target", "dimension": 0, "items": 3},
-    ),
-    "stream": (
-        lambda: from_pointer(4096, 3, "uint8", stream=7),
-        {"stream": 7},
-    ),
-}
-
-
-@pytest.mark.parametrize("reason", REFUSALS)
-def test_an_error_has_its_reason_and_values_also_copied_and_pickled(reason):
-    refuse, details = REFUSALS[reason]
-    with pytest.raises((ValueError, BufferError)) as caught:
-        refuse()
-    error = caught.value
-    for each in error, copy.copy(error), pickle.loads(pickle.dumps(error)):
-        assert type(each) is type(error)
-        assert each.reason == reason
-        assert {**each.details, **details} == each.details
-        assert str(each) == str(error)
-    said, cure = parts_of(error)
-    assert str(error) == (f"{said} ({cure})" if cure else said)
 
 
 def sent(*texts):
