@@ -17,6 +17,7 @@ from support.arrow_c import ArrowDeviceArray, DeviceColumn, DeviceStream
 from support.capi import Speaks, look
 from support.cuda_driver import LEGACY, PER_THREAD, with_driver
 from support.process import in_thread
+from support.refusals import refused
 
 ORDER = "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy_v2", "cuStreamSynchronize"
 CUDA, CUDA_HOST, CUDA_MANAGED = 2, 3, 13
@@ -178,9 +179,7 @@ def test_the_capture_of_a_graph_is_not_broken(driver):
     stream = driver.stream()
     driver.begin_capture(stream)
     x = produced.object()
-    with pytest.raises(BufferError) as caught:
-        export(x, stream=stream)
-    assert caught.value.reason == "capture"
+    refused(lambda: export(x, stream=stream), "capture")
     driver.end_capture(stream)
     assert read_on(driver, stream, export(x, stream=stream)) == {7}
 
@@ -278,6 +277,4 @@ def test_unfinished_memory_is_not_exported(driver):
     memory = driver.allocate(8)
     x = asdlpack(memory.array(stream=driver.stream()))
     driver.fail("cuStreamSynchronize", 1, 999)
-    with pytest.raises(BufferError) as caught:
-        x.__arrow_c_device_array__()
-    assert caught.value.reason == "driver-failed"
+    refused(x.__arrow_c_device_array__, "driver-failed")

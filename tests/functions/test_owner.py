@@ -207,9 +207,7 @@ def test_frombuffer_has_the_device_and_alignment_of_asdlpack():
     start = -memory.ctypes.data % 64
     x = frombuffer(memory, "float32", offset=start, align=64, device="cpu")
     assert x.pointer == memory.ctypes.data + start
-    with pytest.raises(BufferError) as caught:
-        frombuffer(memory, "float32", offset=start + 4, align=64)
-    assert caught.value.reason == "alignment"
+    refused(lambda: frombuffer(memory, "float32", offset=start + 4, align=64), "alignment")
     assert frombuffer(memory, "float32", offset=start + 4, align=64, copy=None).pointer % 64 == 0
     refused(lambda: frombuffer(memory, "float32", device="gpu"), "unknown-device", ValueError)
 

@@ -15,6 +15,7 @@ import pytest
 from dlpack import asdlpack, frombuffer, memmap
 from support.alone import alone
 from support.process import open_files
+from support.refusals import refused
 
 CONTENT = bytes(range(256)) * 40
 
@@ -150,9 +151,7 @@ def cut_short():
 def test_a_copy_of_a_file_that_was_cut_short_raises():
     x = cut_short()
     assert not np.from_dlpack(x)[: mmap.PAGESIZE].any()
-    with pytest.raises(BufferError) as raised:
-        asdlpack(x, copy=True)
-    assert raised.value.reason == "unreadable"
+    refused(lambda: asdlpack(x, copy=True), "unreadable")
 
 
 @alone(status=-signal.SIGBUS)
