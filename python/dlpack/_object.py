@@ -48,7 +48,7 @@ def shares_by_both(kind: type, has_dlpack: bool) -> Any:
         is_numpys = kind.__name__ == "ndarray" and getattr(kind, "__module__", None) == "numpy"
         if type(kind.__dlpack__) is not type(str.join):  # type: ignore[attr-defined]
             return None
-        return type(kind(0, object).dtype) if is_numpys else False  # type: ignore[call-arg]
+        return type(kind(0, object).dtype) if is_numpys else False
     for name in BEFORE_BUFFER:
         if hasattr(kind, name):
             return None
