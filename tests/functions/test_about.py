@@ -145,7 +145,7 @@ def test_broken_metadata_of_other_distributions_hides_no_conflict(tmp_path):
     assert "pip uninstall --yes dlpack-go pydlpack, then" in tells(environ=path_with(tmp_path))["conflict"]
 
 
-def test_a_conflict_is_told_where_the_package_is_imported(tmp_path):
+def test_a_conflict_warning_names_the_line_of_the_import(tmp_path):
     package = shutil.copytree(PACKAGE, tmp_path / "dlpack")
     (package / "capsule.py").touch()  # pydlpack's
     script = tmp_path / "script.py"

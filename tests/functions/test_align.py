@@ -27,7 +27,7 @@ def at(address):
 @pytest.mark.parametrize("align", [4, 32, np.int8(64)])
 @pytest.mark.parametrize("address", [0, 16, 36])
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_what_is_aligned_is_shared_and_other_memory_refused_or_copied(make, address, align, device):
+def test_aligned_memory_is_shared_and_other_refused_or_copied(make, address, align, device):
     array = at(address)
     obj = make(array)
     if address % align == 0:
@@ -90,7 +90,7 @@ def test_a_producer_is_asked_at_once_and_its_memory_stays_that_one():
         asdlpack(refuses, align=64)
 
 
-def test_what_is_refused_is_let_go_and_what_is_shared_is_kept():
+def test_refused_objects_are_released_and_shared_ones_kept():
     array = at(4)
     gone = weakref.ref(array)
     refused(partial(asdlpack, memoryview(array), align=64), "alignment", align=64)
@@ -115,7 +115,7 @@ def test_a_structure_is_taken_over_or_deleted():
 
 
 def test_an_offset_counts():
-    """Where data is a handle, it stays beside it."""
+    """If data is a handle, byte_offset stays in its own field."""
     metal = (8, 0)
     assert asdlpack(on_device(metal, byte_offset=64), align=64).device == metal
     with pytest.raises(BufferError, match=r"pointer 0x1010 is a multiple of 16; expected one of 64"):

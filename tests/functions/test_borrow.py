@@ -71,11 +71,11 @@ def test_what_can_not_be_lent_says_why(obj, readonly, reason, hint):
     refused(borrow(obj, readonly=readonly).__enter__, reason, hint=hint)
 
 
-def test_what_has_no_memory_is_not_lent():
+def test_an_object_without_memory_is_not_lent():
     refused(lambda: borrow(5).__enter__(), "no-protocol", TypeError, type="int")
 
 
-def test_what_was_written_to_a_copy_is_copied_back():
+def test_writes_to_a_copy_can_be_copied_back():
     obj = np.zeros(3, ">f4")
     with borrow(x := dlpack.asdlpack(obj, copy=None), readonly=False) as tensor:
         ctypes.cast(tensor.contents.data, ctypes.POINTER(ctypes.c_float))[1] = 7
@@ -99,7 +99,7 @@ def pointer_to(data):
 
 
 @pytest.mark.parametrize("make", TAKEN_OVER.values(), ids=TAKEN_OVER)
-def test_what_would_be_taken_over_is_not_where_it_is_refused(make):
+def test_a_refused_capsule_or_pointer_is_not_consumed(make):
     obj = make()
     refused(borrow(obj, readonly=False).__enter__, "read-only", readonly=True)
     with borrow(obj) as tensor:

@@ -1,4 +1,4 @@
-"""asdlpack(copy=...): False never copies, None only where it must, True always."""
+"""asdlpack(copy=...): False never copies, None only if it must, True always."""
 
 import ctypes
 import functools
@@ -91,7 +91,7 @@ def test_none_copies_odd_strides_and_misaligned_items(make, dtype):
 
 
 def test_consumers_get_the_one_copy_that_none_needs():
-    """numpy gives misaligned memory as it is, where other consumers crash."""
+    """numpy exports misaligned memory as it is, and other consumers crash on it."""
     array = misaligned("c16")
     x = asdlpack(array, copy=None)
     taken = np.from_dlpack(x)
@@ -139,7 +139,7 @@ def test_a_consumers_copy_is_not_the_one_that_none_keeps():
     assert np.from_dlpack(x, copy=True).ctypes.data != x.pointer == np.from_dlpack(x).ctypes.data
 
 
-def test_what_was_copied_once_is_copied_each_time():
+def test_a_repeated_call_copies_or_shares_as_the_first_did():
     swapped, native = np.arange(4, dtype=">i2"), np.arange(4, dtype="i2")
     for _ in range(3):
         check_copy(asdlpack(interface(swapped), copy=None), native)
@@ -150,7 +150,7 @@ def test_what_was_copied_once_is_copied_each_time():
 
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if "empty" not in layout])
-def test_none_shares_where_no_copy_is_needed(layout):
+def test_none_shares_if_no_copy_is_needed(layout):
     array = LAYOUTS[layout]("float32")
     for obj in (memoryview(array), interface(array), array):
         x = asdlpack(obj, copy=None)
@@ -237,7 +237,7 @@ def test_a_small_copy_belongs_to_the_consumer_who_asked_for_it(kind):
     assert look(capsule).flags == 2  # IS_COPIED
     assert bytes(np.from_dlpack(asdlpack(capsule))) == b"abcd"
     kept = asdlpack(kind(b"abcd"), copy=True)
-    assert look(kept.__dlpack__(max_version=(1, 3))).flags == 0  # others may take it, too
+    assert look(kept.__dlpack__(max_version=(1, 3))).flags == 0  # not IS_COPIED: other consumers may share it
 
 
 def test_true_copies_a_dlpack_object_and_leaves_it_alone():

@@ -44,7 +44,7 @@ def refuse(*words):
 
 
 def every(step: int, array: np.ndarray) -> np.ndarray:
-    """Every so many-th item in each dimension."""
+    """Returns every step-th item in each dimension."""
     index: tuple[Any, ...] = (..., *[slice(None, None, step)] * array.ndim)
     return array[index]
 
@@ -121,7 +121,7 @@ def shapes(draw):
 
 @st.composite
 def rooms(draw, shape, dtype):
-    """A writable view of this shape, of any strides by which no two items share bytes."""
+    """A writable view of this shape and any strides; no two items share bytes."""
     dtype = np.dtype(dtype)
     order = draw(st.permutations(range(len(shape))))
     strides, following = [0] * len(shape), 1
@@ -179,7 +179,7 @@ def test_a_reversed_view_of_the_memory_behind_the_target_overlaps_it(size, dtype
     """Slices of what numpy allocated, which C copies."""
     memory = np.arange(size).astype(dtype)
     for target, source in (
-        (slice(None, -1), slice(None, 0, -1)),  # the source's first item is where the target ends
+        (slice(None, -1), slice(None, 0, -1)),  # the source's first item follows the target's last
         (slice(1, None), slice(-2, None, -1)),
         (slice(None, None, 2), slice(None, None, -2)),
         (slice(None, 0, -1), slice(None, -1)),
@@ -570,7 +570,7 @@ def test_no_items_take_no_time(shape):
         (Speaks(__dlpack__=lambda **_: 7), ValueError, "wrong-answer", {"method": "__dlpack__"}),
     ],
 )
-def test_what_has_no_memory_is_refused_by_the_side_it_is_on(obj, error, reason, details):
+def test_an_error_names_the_side_of_an_unreadable_object(obj, error, reason, details):
     refused(lambda: copy_into(obj, numbers(3)), reason, error, side="source", **details)
     refused(lambda: copy_into(numbers(3), obj), reason, error, side="target", **details)
 
@@ -652,7 +652,7 @@ def test_released_and_closed_memory_is_refused():
                 copy_into(*arguments)
 
 
-def test_a_capsule_is_used_up_and_kept_where_the_target_is_refused():
+def test_a_capsule_is_consumed_unless_the_target_is_refused():
     capsule = numbers(4).__dlpack__()
     with pytest.raises(TypeError):
         copy_into(capsule, 7)
@@ -686,7 +686,7 @@ def test_memory_that_can_not_be_read_is_refused(nbytes):
 @pytest.mark.skipif(WINDOWS, reason="the error of such a fault was not tried on Windows")
 @alone
 def test_an_address_that_no_memory_can_have_is_refused_by_the_side_it_is_on():
-    """Of such a fault the processor says no address."""
+    """The processor reports no address for such a fault."""
     there = from_pointer(1 << 55, 64, "uint8")
     refused(lambda: copy_into(there, bytearray(64)), "unreadable", address=36028797018963968, side="source")
     refused(lambda: copy_into(bytes(64), there), "unwritable", address=36028797018963968, side="target")
@@ -882,7 +882,7 @@ def test_other_threads_run_during_a_large_copy(source, target):
     before = sys.getswitchinterval()
     thread.start()
     try:
-        sys.setswitchinterval(1000)  # from here on, the other thread runs only where this one lets it
+        sys.setswitchinterval(1000)  # from here on, the other thread runs only if this one releases the GIL
         held.release()
         copy_into(source, target)
         while not ran:

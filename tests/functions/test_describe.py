@@ -70,7 +70,7 @@ def test_bytes_are_described():
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, dict) else "",
 )
-def test_what_any_input_is(obj, expected):
+def test_each_kind_of_input_is_described(obj, expected):
     about = describe(obj)
     assert {name: about[name] for name in expected} == expected
     assert list(about) == KEYS
@@ -99,7 +99,7 @@ def test_a_capsule_is_described_and_not_consumed(name):
 
 
 @pytest.mark.parametrize("name", ["used_dltensor", "used_dltensor_versioned", "another"])
-def test_of_a_capsule_that_is_none_to_consume_just_the_name_is_read(name):
+def test_used_and_foreign_capsules_are_named_not_read(name):
     producer = Managed(1, ndim=-1)
     assert describe(producer.capsule(name.encode())) == {"owner": "PyCapsule", "capsule": name}
 
@@ -136,7 +136,7 @@ def test_a_pointer_to_a_structure_is_described_and_not_taken_over():
     ],
     ids=["byte order", "objects", "interface", "ndim", "version", "format", "NULL"],
 )
-def test_what_cannot_be_shared_as_it_is_says_why(obj, reason):
+def test_a_refusal_is_described_with_its_reason(obj, reason):
     about = describe(obj)
     assert list(about) == ["owner", "refused"]
     assert re.search(reason, about["refused"])
@@ -159,7 +159,7 @@ def test_why_an_object_can_not_be_read_now_is_told(error):
 
 
 @pytest.mark.parametrize("obj", [3, None, [1], object(), int])
-def test_what_has_no_memory_is_a_type_error(obj):
+def test_an_object_without_memory_is_a_type_error(obj):
     with pytest.raises(TypeError, match="asdlpack"):
         describe(obj)
 

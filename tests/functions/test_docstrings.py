@@ -1,4 +1,4 @@
-"""What help() shows: every function has an example that prints what it says, and the functions come first."""
+"""Tests the page of help(): every function has an example that prints what it says, and functions come first."""
 
 import doctest
 import pydoc

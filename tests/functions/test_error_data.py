@@ -43,7 +43,7 @@ def misaligned():
     return memory[1 - memory.ctypes.data % 2 :][:64]
 
 
-# What raises an error, its kind and id, and some of its details.
+# Calls that raise an error, with its kind and id, and some of its details.
 REFUSALS = {
     "nothing shared": (lambda: asdlpack(5), TypeError, "no-protocol", {"type": "int"}),
     "a type": (lambda: asdlpack(bytes), TypeError, "no-instance", {}),
@@ -212,7 +212,7 @@ def error_of(call):
 
 
 class OfBuiltins(pickle.Unpickler):
-    """Reads pickles as they are read where this package is absent."""
+    """Reads pickles as if this package were absent."""
 
     def find_class(self, module, name):
         assert module.partition(".")[0] != "dlpack"

@@ -38,7 +38,7 @@ def test_object_without_a_protocol_is_a_type_error_that_names_it(obj):
     assert message.endswith("; asdlpack looked for DLPack, array interfaces, buffers and Arrow")
 
 
-# Ints that do not fit are a ValueError, what is no int is a TypeError, for each argument alike.
+# For each argument: an int out of range is a ValueError, and a value that is not an int is a TypeError.
 
 INTS = {  # an argument: its function, the lowest int that fits, and the first that doesn't
     "asdlpack device type": (lambda value: asdlpack(b"ab", device=(value, 0)), -(2**31), 2**31),
@@ -75,7 +75,7 @@ class Index:
 
 
 @pytest.mark.parametrize("argument", INTS)
-def test_an_int_that_does_not_fit_is_a_value_error_for_every_argument(argument):
+def test_an_int_out_of_range_is_a_value_error(argument):
     call, least, end = INTS[argument]
     name = argument.replace(",", "").split()[1]
     for value in end, least - 1, 2**64, 2**100, -(2**100), 10**5000:
@@ -85,7 +85,7 @@ def test_an_int_that_does_not_fit_is_a_value_error_for_every_argument(argument):
 
 
 @pytest.mark.parametrize("argument", INTS)
-def test_an_argument_that_is_no_int_is_a_type_error_for_every_argument(argument):
+def test_an_argument_that_is_not_an_int_is_a_type_error(argument):
     call, _, _ = INTS[argument]
     name = argument.replace(",", "").split()[1]
     for value in 1.0, "1", [1.5], object(), Ellipsis:
@@ -98,7 +98,7 @@ def test_an_argument_that_is_no_int_is_a_type_error_for_every_argument(argument)
 
 @pytest.mark.parametrize("error", [TypeError, StopIteration])
 @pytest.mark.parametrize("argument", INTS)
-def test_an_error_of_an_index_is_the_callers_for_every_argument(argument, error):
+def test_an_error_of_an_index_method_is_passed_on(argument, error):
     class Broken:
         def __index__(self):
             raise error("broken")
@@ -108,7 +108,7 @@ def test_an_error_of_an_index_is_the_callers_for_every_argument(argument, error)
 
 
 @pytest.mark.parametrize("argument", INTS)
-def test_true_is_1_for_every_argument(argument):
+def test_true_counts_as_1(argument):
     call, _, _ = INTS[argument]
 
     def outcome(value):
@@ -265,7 +265,7 @@ class Unexported:
 
 
 @alone
-def test_errors_are_worded_where_no_module_can_be_imported_any_more():
+def test_errors_are_worded_when_imports_no_longer_work():
     """As after os.chroot, and while Python finalises."""
     strided = asdlpack(np.arange(6, dtype="u1")[::2])
     of_cpu = asdlpack(bytearray(4))

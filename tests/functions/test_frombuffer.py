@@ -85,7 +85,7 @@ def test_the_small_types_of_ml_dtypes_are_padded_as_they_are_there():
     assert look(x.__dlpack__(max_version=(1, 0))).flags & SUBBYTE_TYPE_PADDED
 
 
-def test_a_byte_order_is_converted_where_a_copy_is_allowed():
+def test_a_byte_order_is_converted_if_a_copy_is_allowed():
     memory = np.arange(3, dtype=">f4").tobytes()
     refused(lambda: frombuffer(memory, np.dtype(">f4")), "byte-order", hint="pass copy=None", field="dtype", text=">f4")
     assert np.from_dlpack(frombuffer(memory, ">f4", copy=None)).tolist() == [0, 1, 2]
@@ -151,7 +151,7 @@ def test_shape_offset_and_strides_choose_the_elements(arguments, shape, strides,
 
 
 @pytest.mark.parametrize("copy", [None, True])
-def test_misaligned_data_is_copied_where_that_is_allowed(copy):
+def test_misaligned_data_is_copied_if_a_copy_is_allowed(copy):
     memory = b"\0" + np.arange(3, dtype="f4").tobytes()
     skew = next(offset for offset in range(1, 5) if (address_of(memory) + offset) % 4)
     refused(lambda: frombuffer(memory, "float32", (2,), offset=skew), "misaligned", hint="pass copy=None", alignment=4)
@@ -216,7 +216,7 @@ def test_a_bad_argument_is_named_with_what_was_expected(case):
 
 
 @pytest.mark.parametrize("obj", [3, None, [1, 2], object()])
-def test_what_has_no_memory_is_a_type_error(obj):
+def test_an_object_without_memory_is_a_type_error(obj):
     refused(lambda: frombuffer(obj, "uint8"), "no-protocol", TypeError)
 
 
@@ -239,7 +239,7 @@ def test_memory_with_gaps_is_refused_with_the_way_out(obj):
 
 
 @pytest.mark.parametrize("flags", [0, READ_ONLY])
-def test_bytes_of_a_device_are_read_only_where_the_object_is(flags):
+def test_bytes_of_a_device_are_read_only_if_the_object_is(flags):
     x = asdlpack(Managed(1 << 20, shape=(8,), device=(10, 0), flags=flags).capsule())
     assert frombuffer(x, "uint8").readonly == x.readonly == bool(flags)
 
@@ -316,7 +316,7 @@ def test_modules_that_another_thread_is_importing_are_not_there_yet():
     assert dlpack.from_pointer(Address(), 2, "uint8").pointer == 64
 
 
-def test_bytes_are_no_data_type_where_python_forbids_their_text():
+def test_bytes_as_a_dtype_are_refused_under_python_bb():
     code = "import dlpack\ntry: dlpack.frombuffer(bytes(4), b'float32')\nexcept TypeError as error: print(error)"
     result = run(sys.executable, "-bb", "-c", code)
     assert result.stderr == ""
@@ -348,7 +348,7 @@ def test_bytes_with_gaps_are_refused_with_a_way_out_to_them_as_they_are(obj, cop
     assert bytes(dlpack.frombuffer(np.ascontiguousarray(obj), "uint8", copy=copied)) == np.asarray(obj).tobytes()
 
 
-def test_bytes_that_only_dlpack_gives_are_had_by_asdlpack():
+def test_the_way_out_of_a_misaligned_export_is_asdlpack():
     """numpy.ascontiguousarray would make an array of one Python object."""
     misaligned = np.frombuffer(bytes(range(17)), "u1")[1:].view("i4")
     obj = Speaks(__dlpack__=misaligned.__dlpack__, __dlpack_device__=lambda: (1, 0))
@@ -358,7 +358,7 @@ def test_bytes_that_only_dlpack_gives_are_had_by_asdlpack():
 
 
 @pytest.mark.parametrize("copied", [False, None, True])
-def test_of_a_wrapped_object_the_way_out_names_what_it_was_made_from(copied):
+def test_the_way_out_of_a_wrapped_object_names_its_source(copied):
     obj = asdlpack(np.arange(6, dtype=">i2"))
     with pytest.raises(BufferError, match=r"big-endian.*frombuffer[(]numpy.ascontiguousarray[(]obj.obj[)], ...[)][)]$"):
         frombuffer(obj, "uint8", copy=copied)

@@ -110,7 +110,7 @@ def test_memory_that_is_not_there_raises_whichever_thread_finds_out():
 @pytest.mark.parametrize("size", [2 * mmap.PAGESIZE, 1 << 20, 32 << 20])
 @alone
 def test_a_file_that_is_cut_short_raises_too(size):
-    """What was mapped behind its end gives SIGBUS, in every copy of it and of an array on it."""
+    """Pages behind its new end give SIGBUS in every copy of the mapping, and of an array on it."""
     with tempfile.TemporaryFile() as file:
         file.truncate(size)
         pages, room = mmap.mmap(file.fileno(), size), np.empty(size, "uint8")

@@ -77,14 +77,14 @@ outcomes: list[bool] = []  # of the test that runs: whether each example was acc
 
 @pytest.fixture(autouse=True)
 def a_tenth_is_accepted():
-    """Where the examples may be refused: a test that always sees a refusal tests nothing else."""
+    """Fails a test that accepts a tenth of its examples or fewer: it would hardly test more than refusals."""
     outcomes.clear()
     yield
     assert not outcomes or sum(outcomes) > len(outcomes) / 10
 
 
 def understood(obj, keys, copy):
-    """The bytes of the values that the interface means, where it is well-formed, and those of what was made of it."""
+    """Returns asdlpack(obj), and asserts that its values are those that the interface describes."""
     x = asdlpack(obj, copy=copy)
     item = np.dtype(keys["typestr"])
     strides = keys.get("strides")

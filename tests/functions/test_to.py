@@ -360,7 +360,7 @@ def test_a_failure_keeps_no_reference(library):
 
 
 def test_a_producer_is_asked_once_by_each_call():
-    """What is checked is what is handed over, even if the producer gives other memory at each export."""
+    """to() hands over the memory that it checked, even if each export of the producer gives other memory."""
     exports = []
 
     def export(**keywords):
