@@ -105,7 +105,7 @@ def test_a_malformed_typestr_is_quoted_short_and_printable(typestr):
 
 
 @pytest.mark.parametrize("value", [5, "shape", [("shape", (3,))], (), object()])
-def test_an_interface_that_is_no_dictionary_is_a_value_error(value):
+def test_an_interface_that_is_not_a_dictionary_is_a_value_error(value):
     refused(lambda: asdlpack(Speaks(__array_interface__=value)), "array-interface", ValueError, field=None)
 
 
@@ -267,7 +267,7 @@ def test_an_array_struct_that_contradicts_itself_is_a_value_error(changes, reaso
 @pytest.mark.parametrize(
     "value", [5, b"struct", capsule_new(1 << 12, b"dltensor", None), capsule_new(1 << 12, b"other", None)]
 )
-def test_an_array_struct_that_is_no_unnamed_capsule_is_a_value_error(value):
+def test_an_array_struct_must_be_an_unnamed_capsule(value):
     refused(lambda: asdlpack(Speaks(__array_struct__=value)), "wrong-answer", ValueError, protocol="__array_struct__")
 
 
@@ -295,13 +295,13 @@ def test_a_cuda_array_interface_that_cannot_be_served_says_why(changes, reason, 
     refused(lambda: asdlpack(cuda(**changes)), reason, error, protocol="__cuda_array_interface__", **details)
 
 
-def test_offset_beside_an_address_is_refused_after_a_buffer_had_one():
+def test_offset_from_an_address_is_refused_after_one_in_a_buffer():
     for _ in range(3):
         assert asdlpack(interface(data=bytearray(64), offset=8)).shape == (3, 4)
         refused(lambda: asdlpack(interface(offset=8)), "offset-from-address", ValueError, offset=8)
 
 
-def test_layout_below_the_first_address_is_refused_where_it_is_known():
+def test_layout_that_reaches_below_address_0_is_refused():
     reversed_line = {"strides": (-4,), "shape": (3,)}
     assert asdlpack(interface(**reversed_line, data=(NUMBERS.ctypes.data + 8, False))).strides == (-1,)
     refused(lambda: asdlpack(interface(**reversed_line, data=(4, False))), "beyond-addresses", ValueError)

@@ -129,7 +129,7 @@ def tensor(content, size=6):
     return listed(size=size, extension=(TENSOR, text))
 
 
-# Go's TestMalformedTensorsAreRefused, and FuzzTensor beside encoding/json, have the others.
+# Go's TestMalformedTensorsAreRefused has the others, and FuzzTensor compares with encoding/json.
 MALFORMED_TENSORS: dict[str, Any] = {
     "no text": (b"\xff\xfe\xfd", r'metadata is "\xff\xfe\xfd"; expected a JSON object'),
     "deep JSON": (b"[" * 100_000, 'metadata is "[[[[', '"...; expected a JSON object, nested at most 64 deep'),
@@ -254,7 +254,7 @@ def test_metadata_that_reach_beyond_their_page_are_a_value_error():
 
 
 @alone
-def test_items_at_a_pointer_to_nowhere_are_refused_where_they_are_copied():
+def test_items_at_a_pointer_to_nowhere_are_refused_when_copied():
     for address in WILD.values():
         if address % 4 == 0:  # others are refused for that
             with pytest.raises(BufferError, match=f"the memory at 0x{address:x} can't be read"):
@@ -311,7 +311,7 @@ def test_an_error_outlives_the_destructor_of_a_capsule_that_is_refused():
 
 
 @pytest.mark.parametrize("answer", [None, 3, (), "arrow_array_stream"])
-def test_what_is_no_stream_capsule_is_a_value_error(answer):
+def test_an_answer_other_than_a_capsule_is_a_value_error(answer):
     obj, found = Speaks(__arrow_c_stream__=lambda: answer), repr(answer)
     refused(lambda: asdlpack(obj), "wrong-answer", ValueError, capsule="arrow_array_stream", found=found)
 
@@ -325,7 +325,7 @@ def test_stream_capsule_of_another_name_is_a_value_error_and_left(name):
     assert asdlpack(stream.exporter()).shape == (12,)
 
 
-def test_what_was_released_is_a_value_error_and_not_released_again():
+def test_released_structures_are_refused_and_not_released_again():
     said = "Arrow{0}.release is NULL; expected {1} that was not released or moved"
     column = Column(items=NUMBERS, array={"release": ArrowArray().release})
     with pytest.raises(ValueError, match=said.format("Array", "an array")):
@@ -364,7 +364,7 @@ def test_a_stream_serves_once():
 @pytest.mark.parametrize("start", [0, 1, 8, 63, 64, 65, 130])
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 150])
 def test_an_unknown_number_of_nulls_is_counted_in_the_range_in_use(start, count):
-    """By words of 64 bits where they fit."""
+    """Counts by 64-bit words as far as they fit."""
     valid = np.random.default_rng(start + count).integers(0, 2, 300)
     fields = {"offset": start, "length": count, "null_count": -1}
     column = Column(items=np.arange(300, dtype="i4"), validity=bits(*valid), array=fields)
@@ -429,7 +429,7 @@ def test_data_are_released_once_when_the_last_consumer_is_gone(order):
 
 
 @pytest.mark.parametrize("copy", [None, True])
-def test_what_was_copied_is_released_at_once(copy):
+def test_copied_memory_is_released_at_once(copy):
     column = Column(b"b", np.packbits([1, 0, 1], bitorder="little"), array={"length": 3})
     assert np.from_dlpack(asdlpack(column.exporter(), copy=copy)).tolist() == [True, False, True]
     assert column.released == (1, 1)
@@ -551,7 +551,7 @@ def test_chunks_that_no_memory_can_hold_are_refused(length):
 
 
 def test_the_callbacks_of_a_stream_are_called_without_the_gil():
-    """A producer may wait for a thread that runs Python. As a callback PyGILState_Check returns 1 where it is held."""
+    """A producer may wait for a thread that runs Python. As the callback, PyGILState_Check fails if the GIL is held."""
     for callback in "get_schema", "get_next":
         function = dict(ArrowArrayStream._fields_)[callback]
         held = ctypes.cast(ctypes.pythonapi.PyGILState_Check, function)
@@ -562,7 +562,7 @@ def test_the_callbacks_of_a_stream_are_called_without_the_gil():
             assert asdlpack(stream.exporter()).shape == (0,)
 
 
-def test_what_a_failing_callback_leaves_is_not_released():
+def test_output_of_a_failing_callback_is_not_released():
     class Failing(Stream):
         def _get_schema(self, stream, out):
             return super()._get_schema(stream, out) or errno.EIO
@@ -586,7 +586,7 @@ def test_a_stream_without_end_can_be_interrupted():
     def ring(signum, frame):
         raise Alarm
 
-    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))  # where it is not, it ends there
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))  # bounds the stream if the interrupt fails
     column = Column(items=NUMBERS)
     with library("stream") as path:
         callback = ctypes.cast(ctypes.CDLL(path).get_next, dict(ArrowArrayStream._fields_)["get_next"])
@@ -599,7 +599,7 @@ def test_a_stream_without_end_can_be_interrupted():
     assert stream.released == 1
 
 
-def test_of_lists_only_the_nulls_within_a_slice_count():
+def test_only_the_nulls_within_a_slice_of_lists_count():
     for start, nulls in (0, 0), (1, 1), (2, 0):
         items = Column(items=np.arange(6, dtype="i4"), validity=bits(1, 1, 1, 0, 1, 1), array={"null_count": 1})
         lists = Column(b"+w:2", children=[items], array={"length": 1, "offset": start})

@@ -215,7 +215,7 @@ def test_exception_that_a_deleter_leaves_is_dropped(name):
     managed = Managed(DATA, name=name, shape=(3,))
     managed.struct.deleter = DELETER.from_buffer(ctypes.cast(ctypes.pythonapi.PyErr_NoMemory, ctypes.c_void_p))
     assert array_at(asdlpack(managed.capsule(), copy=True)).tolist() == [0, 1, 2]
-    assert len([asdlpack(managed.capsule())]) == 1  # nor is it raised where the object dies
+    assert len([asdlpack(managed.capsule())]) == 1  # nor is it raised when the object dies
 
 
 # Our own capsules, and their deleters.

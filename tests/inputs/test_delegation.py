@@ -139,7 +139,7 @@ def test_a_capsule_with_items_and_data_null_is_refused(name, max_version):
         ("ndim", -1, "dimensions", {"ndim": -1}),
     ],
 )
-def test_a_shape_beside_data_null_is_read_only_where_it_can_be(field, value, reason, details):
+def test_a_malformed_shape_with_null_data_is_refused(field, value, reason, details):
     def dlpack(**arguments):
         managed = Managed(0, shape=(2, 3))
         setattr(managed.struct.dl_tensor, field, value)
@@ -287,8 +287,8 @@ def test_a_producer_that_has_no_device_is_on_the_cpu(use):
 @pytest.mark.parametrize(
     ("device", "use"), [((14, 0), use) for use in USES] + [((11, 0), use) for use in USES | READS_ON_CPU]
 )
-def test_work_on_a_device_has_ended_where_its_memory_is_used(device, use, takes_streams):
-    """Of oneAPI's memory, and of ROCm's on the host. It need not have where it is only looked at."""
+def test_work_on_a_device_has_ended_when_its_memory_is_used(device, use, takes_streams):
+    """For memory of oneAPI, and of ROCm on the host. Uses that only inspect it need not wait."""
     asked = []
 
     def dlpack(*, stream=None, **arguments):
@@ -342,7 +342,7 @@ GIVEN = {  # and whether it is what asdlpack promises of a copy
 
 
 @pytest.mark.parametrize("given", GIVEN)
-def test_what_a_producer_has_copied_to_a_device_is_not_copied_there_again(given):
+def test_a_producers_copy_is_kept_if_it_is_as_promised(given):
     fields, is_as_promised = GIVEN[given]
     producer = Speaks(
         __dlpack__=lambda **_: Managed(COPIED.ctypes.data, **{"shape": (6,)} | fields).capsule(),
@@ -353,7 +353,7 @@ def test_what_a_producer_has_copied_to_a_device_is_not_copied_there_again(given)
     assert (x.readonly, x.pointer % 64, describe(x)["contiguous"][0]) == (False, 0, "C")
 
 
-def test_a_stream_beside_a_device_is_one_of_that_device():
+def test_a_stream_with_dl_device_belongs_to_that_device():
     x = asdlpack(speaking(of_before_version_1))
     refused(lambda: x.__dlpack__(stream=5, dl_device=(1, 0)), "stream", ValueError, stream=5)
 
@@ -541,7 +541,7 @@ def test_when_nothing_serves_the_error_lists_what_each_said(refusal, keys, said)
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt, MemoryError, ZeroDivisionError, SystemExit, AttributeError, StopIteration]
 )
-def test_errors_that_are_no_refusals_pass_through_as_they_are(error):
+def test_errors_other_than_refusals_pass_through_unchanged(error):
     raised = error("as it is")
     x = asdlpack(refuses(raised, __array_interface__=ARRAY.__array_interface__))
     for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
@@ -550,7 +550,7 @@ def test_errors_that_are_no_refusals_pass_through_as_they_are(error):
         assert caught.value is raised
 
 
-def test_errors_of_other_protocols_that_are_no_refusals_pass_through():
+def test_other_protocols_errors_pass_through_unless_refusals():
     class Broken:
         def __dlpack__(self, **_):
             raise BufferError("no")
@@ -570,7 +570,7 @@ def used_capsule():
 
 
 @pytest.mark.parametrize("answer", [lambda: None, lambda: 5, lambda: b"dltensor", lambda: ARRAY, used_capsule])
-def test_answer_that_is_no_fresh_capsule_is_an_error(answer):
+def test_answer_that_is_not_a_fresh_capsule_is_an_error(answer):
     x = asdlpack(speaking(lambda **_: answer()))
     for ask in (lambda: x.__dlpack__(), lambda: x.__dlpack__(max_version=(1, 0)), lambda: x.shape):
         refused(ask, "wrong-answer" if answer is not used_capsule else "consumed-capsule", ValueError)
@@ -657,7 +657,7 @@ def test_errors_raised_while_a_stream_is_read_pass_through(error, producer):
         asdlpack(producer).__dlpack__(stream=Meddles(1, raises), max_version=(1, 3))
 
 
-def test_a_stream_that_is_no_number_is_passed_to_the_producer():
+def test_a_stream_that_is_not_a_number_is_passed_to_the_producer():
     capsule = asdlpack(speaking(of_any_stream)).__dlpack__(stream=object(), max_version=(1, 3))
     assert asdlpack(capsule).shape == ARRAY.shape
 
@@ -680,7 +680,7 @@ def test_a_producer_that_wraps_itself_without_end_is_a_recursion_error():
 
 
 class Wraps:
-    """Gives what the DLPackObject of another producer gives, and refuses as it likes where that refuses."""
+    """Exports another producer's DLPackObject. If that refuses, raises an error of type `refuse`, if given."""
 
     def __init__(self, inner, refuse=None, copy=False):
         self.inner, self.refuse, self.copy = inner, refuse, copy
@@ -804,7 +804,7 @@ def test_a_refusing_producer_is_asked_once_in_the_same_words(refusal, copy, ask,
 
 
 def of_array(method):
-    """What forwards all arguments to a method that knows fewer."""
+    """Returns a function that forwards all arguments to a method that accepts fewer."""
     return lambda *args, **arguments: method(*args, **arguments)
 
 
@@ -907,7 +907,7 @@ def test_a_refusal_that_a_producer_keeps_keeps_no_frames(refusal):
             assert kept.__traceback__ is None
 
 
-def test_forbidden_copy_is_refused_where_the_producer_only_copies():
+def test_forbidden_copy_is_refused_if_the_producer_only_copies():
     class Copies(Producer):
         def __dlpack__(self, **arguments):
             if arguments.pop("copy", None) is False:
@@ -926,7 +926,7 @@ def test_forbidden_copy_is_refused_where_the_producer_only_copies():
     refused(lambda: asdlpack(CopiesSilently()).__dlpack__(max_version=(1, 0), copy=False), "copy-alone")
 
 
-def test_what_copy_none_has_to_copy_is_copied_once_for_all_exports():
+def test_copy_none_copies_once_for_all_exports():
     x = asdlpack(np.arange(3, dtype=">f4"), copy=None)
     outs = [np.from_dlpack(x), np.from_dlpack(x), np.from_dlpack(x, copy=False)]
     assert {out.ctypes.data for out in outs} == {x.pointer}
@@ -936,7 +936,7 @@ def test_what_copy_none_has_to_copy_is_copied_once_for_all_exports():
 
 @pytest.mark.parametrize("name", [LEGACY, VERSIONED])
 @pytest.mark.parametrize("wrong", [{"dtype": (0, 4, 1), "strides": (2,)}, {"dtype": (99, 8, 1)}, {"device": (77, 0)}])
-def test_what_copy_none_can_neither_share_nor_copy_is_handed_on(wrong, name):
+def test_copy_none_passes_unreadable_capsule_through(wrong, name):
     version = {LEGACY: None, VERSIONED: (1, 3)}[name]
     capsule = Managed(ARRAY.ctypes.data, name=name, shape=(3,), **wrong).capsule()
     producer = speaking(lambda **_: capsule)

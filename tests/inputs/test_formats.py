@@ -112,7 +112,7 @@ def test_objects_of_other_types_are_refused_with_the_format(make):
 @pytest.mark.parametrize(
     ("kind", "reason"), [("union", "structure"), ("char pointer", "pointers"), ("wide pointer", "pointers")]
 )
-def test_what_ctypes_says_of_unions_and_pointers_is_refused_as_what_it_is(kind, reason):
+def test_ctypes_unions_and_pointers_are_refused_by_their_kind(kind, reason):
     class Union(ctypes.Union):
         _fields_ = [("a", ctypes.c_int), ("b", ctypes.c_float)]
 
@@ -188,7 +188,7 @@ def test_dimensions_of_a_buffer_of_impossibly_many_are_not_read(ndim, field):
 
 @pytest.mark.parametrize("wrap", [lambda buffer: buffer, memoryview])
 def test_a_buffer_of_a_negative_length_is_a_value_error(wrap):
-    """As the data of an interface too, where the length is what bounds the memory."""
+    """Also as the data of an interface, whose memory its length bounds."""
     buffer = Exporter()
     buffer.view.len = -8
     obj = wrap(buffer)

@@ -1,4 +1,4 @@
-"""What is remembered of a type is never wrong: of one that changes, of subclasses, of one in the place of another."""
+"""Cached answers about types are never wrong, even if a type changes, is a subclass, or reuses another's address."""
 
 import array
 import ctypes
@@ -56,7 +56,7 @@ def test_a_subclass_with_a_protocol_of_its_own_speaks_that(name):
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_what_a_subclass_gets_after_its_first_use_is_seen(name):
+def test_attributes_added_to_a_subclass_after_its_use_are_seen(name):
     class Later(TYPES[name]):
         __dlpack__ = None
         __array_interface__ = None
@@ -100,7 +100,7 @@ def test_attribute_that_some_objects_of_a_type_lack_is_looked_for_in_each(name, 
 
 @pytest.mark.filterwarnings("ignore:builtin type WithoutModule has no __module__")
 @pytest.mark.parametrize("name", [b"capi.Immutable", b"WithoutModule"])
-def test_copies_are_of_what_dlpack_gives_where_the_buffer_is_other_memory(name):
+def test_copies_come_from_dlpack_if_the_buffer_is_other_memory(name):
     obj = immutable_type("_", has_dlpack=True, name=name)()
     for _ in range(2):
         for copied in False, True:
@@ -119,7 +119,7 @@ def test_an_array_whose_dtype_names_its_bytes_is_copied_alike_each_time():
 
 
 @pytest.mark.parametrize("numpy", [None, mock.MagicMock()], ids=["hidden", "mocked"])
-def test_what_is_numpys_is_known_without_its_module(numpy):
+def test_numpy_types_are_known_without_the_numpy_module(numpy):
     """The memory that a scalar's interface names is gone at once."""
     big_endian = np.dtype(">i4")
     with mock.patch.dict(sys.modules, {"numpy": numpy}):

@@ -119,7 +119,7 @@ LOOKS = {
 
 
 @every_fault
-def test_what_a_producer_gives_is_refused_where_it_is_looked_at(fault, name):
+def test_a_producers_malformed_tensor_is_refused_when_read(fault, name):
     """It may be asked more than once, and gives a tensor each time."""
     _, exception, message = malformed(fault, name)
     made = []
@@ -141,9 +141,9 @@ def test_what_a_producer_gives_is_refused_where_it_is_looked_at(fault, name):
 
 
 @every_fault
-def test_what_a_producer_gives_passes_through_unread(fault, name):
-    """As it would without this package: the consumer has to see what it gets. What has an offset or no memory, or is of
-    another kind than is asked for, is read here."""
+def test_a_producers_malformed_tensor_passes_through_unread(fault, name):
+    """As it would without this package: the consumer has to check it. Read here are tensors with an offset or without
+    memory, and capsules of another kind than is asked for."""
     tensor, exception, message = malformed(fault, name)
     producer = Speaks(capsule=tensor.capsule())
     producer.__dlpack__ = lambda **_: producer.capsule

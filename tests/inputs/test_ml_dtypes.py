@@ -32,7 +32,7 @@ def test_every_ml_dtype_that_dlpack_can_say_is_shared(name, wrap):
 @pytest.mark.parametrize("wrap", [lambda array: array, interface_only])
 @pytest.mark.parametrize("name", ALL)
 def test_every_ml_dtype_leaves_under_its_code_of_dlpack(name, wrap):
-    """What is padded can't be said by the legacy structure."""
+    """The legacy structure can't express padding."""
     x = asdlpack(wrap(numbers(name)))
     managed = look(x.__dlpack__(max_version=(1, 3)))
     assert managed.flags == (SUBBYTE_TYPE_PADDED if name in PADDED else 0)
@@ -63,7 +63,7 @@ uses_complex32 = pytest.mark.skipif(not hasattr(ml_dtypes, "complex32"), reason=
 @uses_complex32
 @pytest.mark.parametrize("name", COMPLEX)
 def test_big_endian_complex32_is_refused_with_a_way_out(name):
-    """ml_dtypes swaps the real and the imaginary part, too."""
+    """ml_dtypes also swaps the real and the imaginary part."""
     native = np.array([1, 2 + 5j]).astype(getattr(ml_dtypes, name))
     obj = native.astype(native.dtype.newbyteorder(">"))
     with pytest.raises(BufferError, match=r"pass obj\.astype\(obj\.dtype\.newbyteorder\('='\)\)"):
@@ -109,7 +109,7 @@ def test_a_plain_typestr_never_asks_for_the_name():
     assert asdlpack(Speaks(__array_interface__=keys, dtype=Raises())).dtype == "float32"
 
 
-def test_a_structure_is_no_number_by_the_name_of_its_class():
+def test_a_structure_is_not_a_number_by_its_class_name():
     structure = np.dtype((type("float", (np.void,), {}), [("x", "i4")]))
     assert structure.name == "float32"
     for use in lambda: asdlpack(np.zeros(3, structure), copy=True), lambda: frombuffer(bytes(12), structure):

@@ -105,7 +105,7 @@ def test_numpy_scalars_are_shared_read_only(scalar):
 
 
 @pytest.mark.parametrize("readonly", [False, True])
-def test_a_scalar_interfaces_address_is_its_own_beside_a_buffer(readonly):
+def test_a_scalar_interfaces_address_wins_over_a_buffer(readonly):
     array = np.array(2.5)
 
     class Scalar(bytearray):
