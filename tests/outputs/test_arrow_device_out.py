@@ -74,7 +74,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_what_arrow_cannot_say_is_refused(reason):
+def test_memory_that_arrow_cannot_describe_is_refused(reason):
     x = REFUSED[reason]()
     before = sys.getrefcount(x)
     with pytest.raises(BufferError) as caught:

@@ -148,7 +148,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_arrow_cannot_say_is_a_buffer_error_with_the_way_out(what):
+def test_memory_arrow_cannot_describe_is_refused_with_a_way_out(what):
     make, reason, way_out = REFUSED[what]
     x = make()
     before = sys.getrefcount(x)
@@ -174,7 +174,7 @@ def test_lengths_have_64_bits():
     array.release()
 
 
-# Who releases what, and when.
+# Releasing structures and their memory.
 
 
 def test_capsules_that_nobody_consumes_release_what_they_hold():
@@ -242,7 +242,7 @@ def test_structures_are_released_on_threads_that_python_does_not_know():
 
 
 @alone
-def test_what_is_held_at_the_exit_is_left_to_it():
+def test_structures_held_at_exit_do_no_harm():
     """A static structure releases after Python is gone."""
     held = [asdlpack(bytearray(24)) for _ in range(3)]
     sys.held = held, [x.__arrow_c_array__() for x in held]

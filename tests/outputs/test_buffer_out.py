@@ -46,7 +46,7 @@ def of_type(code, bits, lanes=1, flags=0, shape=(4,), device=(1, 0)):
 
 
 def answer(obj, flags):
-    """The fields of the buffer that obj gives for these flags; "refused" where it is a BufferError."""
+    """Returns the fields of the buffer that obj gives for these flags, or "refused" for a BufferError."""
     view = Py_buffer()
     try:
         get_buffer(obj, view, flags)
@@ -174,7 +174,7 @@ def test_items_that_share_bytes_are_bytes_and_nothing_else(code, bits, nbytes):
     ("device", "name", "way_out"),
     [((2, 0), "kDLCUDA:0", "copies it to the host"), ((8, 3), "kDLMetal:3", "copy it with the library that owns it")],
 )
-def test_memory_off_the_cpu_is_no_buffer(device, name, way_out, take):
+def test_memory_off_the_cpu_has_no_buffer(device, name, way_out, take):
     x, data = of_type(2, 32, device=device)
     with pytest.raises(BufferError, match=rf"device {name}: the CPU can't read .*{way_out}"):
         take(x)
@@ -227,7 +227,7 @@ EIGHT_BYTES = {
 
 
 @pytest.mark.parametrize("source", EIGHT_BYTES)
-def test_what_reads_and_writes_bytes_takes_every_data_type(source, tmp_path):
+def test_readers_and_writers_of_bytes_accept_every_data_type(source, tmp_path):
     expected, x = EIGHT_BYTES[source].tobytes(), asdlpack(EIGHT_BYTES[source])
     assert (
         bytes(x) == b"".join([x]) == zlib.decompress(zlib.compress(x)) == bytes(struct.unpack_from("8B", x)) == expected

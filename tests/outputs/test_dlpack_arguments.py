@@ -1,5 +1,5 @@
-"""What the array API standard says of __dlpack__ beyond the rules of DLPack, which are tried on every library: what
-asdlpack makes of other producers, and of memory that says it is on a device. Nothing reads that memory.
+"""Tests the array API standard's rules for __dlpack__ beyond those of DLPack, which are tried on every library.
+Here asdlpack wraps other producers, and memory that says it is on a device. Nothing reads that memory.
 
 https://data-apis.org/array-api/2025.12/API_specification/generated/array_api.array.__dlpack__.html
 """
@@ -103,7 +103,7 @@ def test_the_default_stream_is_served_by_its_number(device, stream):
 
 
 @pytest.mark.parametrize("stream", [3, 1 << 62])
-def test_other_streams_are_refused_where_no_driver_orders_them(stream):
+def test_other_streams_are_refused_if_no_driver_orders_them(stream):
     """tests/cuda has CUDA's."""
     refused(lambda: on_device((10, 0)).__dlpack__(stream=stream), "stream-order", stream=stream)
 
@@ -293,7 +293,7 @@ UNEXPORTABLE = {
 
 
 @pytest.mark.parametrize("shown", UNEXPORTABLE.values(), ids=UNEXPORTABLE)
-def test_what_cannot_be_exported_is_a_buffer_error(shown):
+def test_unexportable_memory_is_a_buffer_error(shown):
     with pytest.raises(BufferError):
         asdlpack(Speaks(__array_interface__={"version": 3, "data": bytes(8), **shown})).__dlpack__()
 

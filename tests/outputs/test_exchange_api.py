@@ -116,7 +116,7 @@ def test_any_other_object_is_a_type_error(function, obj):
     assert obj is None or sys.getrefcount(obj) == before  # None has other holders
 
 
-# Of an object with __dlpack__.
+# From an object with __dlpack__.
 
 
 def test_a_producer_is_asked_at_each_export():
@@ -160,7 +160,7 @@ def test_the_other_protocols_of_a_producer_that_refuses_serve():
 
 
 @pytest.mark.parametrize("function", [from_object, borrow])
-def test_what_a_producer_raises_is_raised(function):
+def test_a_producers_error_is_raised(function):
     for error in KeyboardInterrupt(), MemoryError("no"), ZeroDivisionError("no"):
         with pytest.raises(type(error)):
             function(asdlpack(raising(error)))
@@ -224,7 +224,7 @@ def test_an_object_is_made_of_a_managed_tensor_and_owns_it():
     assert produced.deleted == 1
 
 
-def test_an_object_may_be_of_memory_that_is_read_only_or_nobodys():
+def test_an_object_may_hold_read_only_memory_without_a_deleter():
     x = to_object(Managed(NUMBERS.ctypes.data, shape=(3,), flags=READ_ONLY, deleter=False).struct)
     assert x.readonly
     assert not np.from_dlpack(x).flags.writeable
@@ -275,7 +275,7 @@ def test_memory_is_allocated_compact_and_aligned(shape, dtype):
     delete(managed)
 
 
-def test_of_the_prototype_nothing_counts_but_type_shape_and_device():
+def test_only_type_shape_and_device_of_the_prototype_count():
     lengths, strides, managed = (ctypes.c_int64 * 2)(2, 3), (ctypes.c_int64 * 2)(1, 2), ManagedPointer()
     prototype = DLTensor(1, (1, 0), 2, (2, 32, 1), lengths, strides, byte_offset=3)
     assert api_of().managed_tensor_allocator(prototype, managed, None, SetError(lambda *_: None)) == 0
@@ -355,7 +355,7 @@ EXPORTS = {"managed": managed_address, "borrowed": lambda x: borrow(x).data}
 
 
 def read_on_current_stream(driver, address, device=0):
-    """What a kernel reads that is launched on the current stream of DLPackObjects."""
+    """Returns the byte values that a kernel on the current stream of DLPackObjects reads."""
     stream = stream_of(2, device) or 0
     result = driver.allocate(8, device)
     driver.copy(stream, result, address)

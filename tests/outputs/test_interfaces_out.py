@@ -1,4 +1,4 @@
-"""The array interfaces of a DLPackObject, for the CPU and for CUDA: there where they apply, and true."""
+"""The array interfaces of a DLPackObject, for the CPU and for CUDA: present if they apply, and true."""
 
 import gc
 import sys
@@ -241,6 +241,6 @@ def test_interfaces_of_a_refusing_producer_are_absent_for_its_reason(error):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit, TimeoutError, ZeroDivisionError])
 @pytest.mark.parametrize("name", ATTRIBUTES)
-def test_what_is_no_refusal_passes_through_hasattr(name, error):
+def test_errors_other_than_refusals_pass_through_hasattr(name, error):
     with pytest.raises(error):
         hasattr(asdlpack(raising(error())), name)

@@ -1,4 +1,4 @@
-"""What arrays have, and a DLPackObject has not: the error says what to use, and that works."""
+"""Array features that a DLPackObject lacks: the error says what to use, and that works."""
 
 import operator
 import re
@@ -30,7 +30,7 @@ NO_ITEMS = {
 
 
 @pytest.mark.parametrize("what", NO_ITEMS)
-def test_what_only_arrays_do_names_what_does_it(what):
+def test_array_operations_are_refused_naming_numpy_asarray(what):
     use, text = NO_ITEMS[what]
     x = asdlpack(numpy.arange(6.0).reshape(2, 3))
     with pytest.raises(TypeError, match=re.escape(f"'dlpack.DLPackObject' object {text}: it isn't an array")) as caught:
@@ -115,7 +115,7 @@ def test_a_refused_use_keeps_nothing():
     for name in ATTRIBUTES:
         assert not hasattr(x, name)
     del x
-    array.resize(4)  # which raises where something still refers to it
+    array.resize(4)  # raises if something still refers to it
 
 
 FROM_PYDLPACK = {

@@ -67,7 +67,7 @@ def test_odd_attributes_leave_the_hint_that_follows(what):
     memory = numpy.arange(3.0)
     obj = odd_class(ODD[what], __array__=lambda self, dtype=None, copy=None: memory)()
     error = refused(lambda: asdlpack(obj), "no-protocol", TypeError)
-    if what != "None":  # a shape that is None says that there are no items
+    if what != "None":  # if the shape is None, the hint is "it has no items"
         assert follow(str(error), {"numpy": numpy, "obj": obj}).pointer == memory.ctypes.data
 
 
@@ -147,7 +147,7 @@ def test_an_attribute_that_asks_for_the_same_error_is_looked_at_a_few_times(name
     assert 0 < len(calls) < 5
 
 
-def test_items_with_odd_attributes_are_no_memory():
+def test_items_with_odd_attributes_are_not_memory():
     for value in ODD.values():
         error = refused(partial(asdlpack, [odd_class(value)()]), "no-protocol", TypeError, type="list")
         assert hint_of(str(error)) == ""

@@ -47,7 +47,7 @@ def test_every_dtype_comes_back(dtype, protocol):
     assert facts(pickle.loads(pickle.dumps(x, protocol=protocol))) == facts(x)
 
 
-def test_a_protocol_that_is_no_int_is_a_type_error():
+def test_a_protocol_that_is_not_an_int_is_a_type_error():
     with pytest.raises(TypeError, match="'str' object cannot be interpreted as an integer"):
         asdlpack(b"memory").__reduce_ex__("5")
 

@@ -288,7 +288,7 @@ def plain(path, content, mode, **options):
     return open(path, mode, **options)
 
 
-# What is readable, the way out of its error, and what that gives.
+# Readable objects, the way out of their error, and the bytes that it gives.
 READABLE = {
     "gzip": (lambda path: compressed(path, gzip, "rb"), "obj.read()"),
     "bz2": (lambda path: compressed(path, bz2, "rb"), "obj.read()"),
@@ -349,7 +349,7 @@ NOT_IN_NUMPY = ["float32x2", "int128", "opaque_handle64", "bfloat16x2", "int4", 
 
 @pytest.mark.parametrize("dtype", NOT_IN_NUMPY)
 @pytest.mark.parametrize("ask", [memoryview, lambda x: x.__array_interface__, numpy.asarray])
-def test_numpy_is_no_way_out_where_it_has_no_such_type(dtype, ask):
+def test_numpy_is_not_a_way_out_if_it_has_no_such_type(dtype, ask):
     x = dlpack.frombuffer(bytearray(64), dtype)
     with pytest.raises((AttributeError, BufferError)) as caught:
         ask(x)
