@@ -74,7 +74,7 @@ FORKS = "import os, signal\nchild = os.fork()\nif child == 0: {}signal.pause()\n
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_what_a_program_started_ends_with_it(hangs):
+def test_processes_started_by_a_program_end_with_it(hangs):
     if hangs:
         with pytest.raises(pytest.fail.Exception) as failure:
             python(FORKS.format("", "signal.pause()"), timeout=1)

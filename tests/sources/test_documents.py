@@ -1,4 +1,4 @@
-"""What the documents say is so: the demo works, the commands exist, and what is linked."""
+"""The documents are true: the demo works, and the commands and linked files exist."""
 
 import re
 import sys
@@ -21,7 +21,7 @@ def test_the_demo_shows_that_every_source_is_shared(tmp_path):
     assert not list(tmp_path.iterdir())  # what it wrote is gone
 
 
-def test_the_demo_fails_where_memory_is_copied():
+def test_the_demo_fails_if_memory_is_copied():
     copying = f"""
 import dlpack, functools, runpy
 dlpack.asdlpack = functools.partial(dlpack.asdlpack, copy=True)
@@ -36,7 +36,7 @@ runpy.run_path({str(DEMO)!r}, run_name="__main__")
     "document",
     [str(path.relative_to(ROOT)) for folder in (ROOT, ROOT / "docs") for path in sorted(folder.glob("*.md"))],
 )
-def test_what_a_document_names_is_there(document):
+def test_targets_and_paths_that_a_document_names_exist(document):
     text = (ROOT / document).read_text()
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(re.findall(r"(?:`|^    )make ([a-z-]+)", text, re.MULTILINE)) <= set(targets)

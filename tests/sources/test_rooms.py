@@ -65,7 +65,7 @@ def calls_upwards(pyext, scratch):
 
 
 def test_each_file_of_pyext_is_in_a_room():
-    """Nothing lies beside the rooms, and none is empty: a file whose folder is unknown would be checked nowhere."""
+    """Every file lies in a room, and no room is empty: a file in an unknown folder would be checked nowhere."""
     folders = {path.relative_to(PYEXT).parent for suffix in "ch" for path in PYEXT.rglob(f"*.{suffix}")}
     assert folders == {Path(room) for room in ROOMS}
 

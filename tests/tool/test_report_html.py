@@ -45,7 +45,7 @@ def report(*exchanges: Exchange, **rest: Any) -> Report:
 
 
 class Page(HTMLParser):
-    """What a reader sees of a page, and its tags, which must be balanced."""
+    """A page's visible text and its tags, which must be balanced."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ def test_refusals_of_the_same_reason_stand_together() -> None:
     assert "layouts: thirdValueError: -2" in told
 
 
-def test_what_a_consumer_makes_of_read_only_memory_is_told() -> None:
+def test_a_consumers_treatment_of_read_only_memory_is_shown() -> None:
     text = Page(page(report(outcomes()[0], consumers={"numpy": "stays read-only"}))).text
     assert "numpy shares 1. Read-only memory: stays read-only." in text
 
@@ -163,7 +163,7 @@ def test_an_exchange_that_was_not_tried_leaves_its_cell_empty() -> None:
     assert "<td></td>" in page(report(*outcomes())).partition("<tbody>")[2]
 
 
-def test_checks_are_told_with_the_reason_where_they_were_skipped() -> None:
+def test_skipped_checks_are_shown_with_the_reason() -> None:
     checks = [Check("mpi4py", "Send and Recv", "skipped", "no mpiexec"), Check("numpy", "views", "passed")]
     found = Page(page(report(checks=checks)))
     assert "Send and Recv skipped: no mpiexec" in found.text

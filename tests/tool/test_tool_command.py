@@ -15,7 +15,7 @@ from support.tool import DLPACK_TESTS, EXCHANGES, exchange, library_of, modules,
 
 
 def broken(tmp_path, *arguments, command=DLPACK_TESTS, **code):
-    """What is found where modules have this code, which breaks something."""
+    """Returns the report on modules that have this code, which breaks something."""
     for name, text in code.items():
         (tmp_path / f"{name}.py").write_text(text)
     return report(*arguments, command=command, status=1, environ=modules(tmp_path))
