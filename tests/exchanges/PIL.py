@@ -21,7 +21,7 @@ def picture(mode: str) -> Any:
 
 
 def known(image: Any) -> Memory:
-    """What an image says when it is asked once: then the address of the pixels is known."""
+    """Reads an image's interface only once, so that the address of its pixels is known."""
     interface = image.__array_interface__
     pixels = interface["data"]
     said = SimpleNamespace(__array_interface__=interface)

@@ -12,7 +12,7 @@ from .checks import withholds
 
 
 def given(query: str, copy: bool | None = False) -> Seen:
-    """What a C program gets of the query's answer."""
+    """Returns the query's answer as a C program sees it."""
     return read_managed(look(dlpack.asdlpack(duckdb.sql(query), copy=copy).__dlpack__(max_version=(1, 3))))
 
 

@@ -1,4 +1,4 @@
-"""h5py's datasets: read into numpy's arrays, or where they lie in their file in one piece, mapped from it."""
+"""h5py's datasets: read into numpy arrays, or mapped from the file if contiguous in it."""
 
 import tempfile
 from collections.abc import Callable

@@ -94,7 +94,7 @@ def news(report: Report) -> Iterator[str]:
 
 
 def cards(title: str, kind: str, groups: dict[str, list[str]]) -> Iterator[str]:
-    """Texts, and what each is said of: folded where it is much."""
+    """Lists texts, each with the names that it applies to; folds more than 10 names."""
     if groups:
         yield f"<section><h2>{title}</h2><ul class='cards'>"
         for text, names in groups.items():
@@ -149,7 +149,7 @@ def table_cell(cell: Exchange | None) -> str:
 
 
 def detail(cell: Exchange) -> str:
-    """All that is known of the exchange. It is read aloud, and shown where one points."""
+    """Returns all details of the exchange. Screen readers read it; pointing at the cell shows it."""
     parts = [f"<b>{word(cell)}</b> {escape(arrow(cell))}"]
     if cell.proof:
         parts.append(PROOFS.get(cell.proof, escape(cell.proof)))
@@ -164,7 +164,7 @@ def detail(cell: Exchange) -> str:
 
 
 def consumers(report: Report, table: Table) -> Iterator[str]:
-    """What each of them does not share, and why: the text that the table shows where one points, grouped."""
+    """Lists what each consumer does not share, and why: grouped texts of the table's tooltips."""
     if table.consumers:
         yield "<section><h2>What is not shared, and why</h2>"
     for consumer in table.consumers:
@@ -187,7 +187,7 @@ def consumers(report: Report, table: Table) -> Iterator[str]:
 
 
 class Cause(NamedTuple):
-    """What exchanges that are shown together have in common."""
+    """The facts shared by the exchanges of a group."""
 
     refused_by: str
     text: str

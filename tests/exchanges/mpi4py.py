@@ -81,7 +81,7 @@ RULES = [
     Rule("refused", "a message is row-major or column-major", not_contiguous),
 ]
 
-# Of x itself it takes the buffer.
+# mpi4py would take the buffer of x itself; a Delegate offers only DLPack.
 CONSUMERS = [Consumer("mpi4py", lambda x: MPI.buffer(Delegate(x)), see, "stays read-only", rules=RULES)]
 
 

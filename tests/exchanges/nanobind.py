@@ -41,7 +41,7 @@ COMPILER = compiler()
 
 @functools.cache
 def compiled() -> tuple[Any, str]:
-    """SOURCE as a module; None where it does not compile, and why."""
+    """Returns SOURCE as a module; None and the error if it does not compile."""
     sources, headers = nanobind.source_dir(), nanobind.include_dir()
     hashes = Path(headers).parent / "ext" / "robin_map" / "include"
     folders = [f"-I{folder}" for folder in (sysconfig.get_path("include"), headers, sources, hashes)]

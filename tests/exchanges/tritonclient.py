@@ -1,5 +1,4 @@
-"""The shared memory of tritonclient: of the system, and, as SharedMemoryTensor, of the GPU. What shares it does not
-hold it."""
+"""tritonclient's shared memory: the system's, and the GPU's as SharedMemoryTensor. Exports do not keep it alive."""
 
 import functools
 from collections.abc import Callable
