@@ -27,8 +27,8 @@ def test_gccs_analyser_finds_nothing(tmp_path, figure):
 
 
 def unity(folder):
-    """All sources as one, so that the analyser sees what each function of another file does. What two files have of one
-    name is of two."""
+    """Joins all sources into one file, so that the analyser sees into functions of other files. Names that two files
+    define get a prefix."""
     sources = {path: path.read_text() for path in C_SOURCES}
     names = re.compile(r"^(?:[HOT ]*static [\w *]*?([a-z]\w*)\(|struct (\w+) \{)", re.M)
     own = {path: {"".join(found) for found in names.findall(text)} for path, text in sources.items()}

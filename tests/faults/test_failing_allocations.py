@@ -10,8 +10,8 @@ from support.alone import SUPPORT, run
 from support.cuda_driver import environ
 from support.faults import in_faulty
 
-# Of what the extension calls: what looks at an object or at a pending exception, or gives something back, can't fail
-# where its arguments are of the right type. What reads an int fails where it does not fit, which has tests of its own.
+# Functions that the extension calls. They inspect an object or a pending exception, or release something, and can't
+# fail if their arguments have the right type. Those that read an int fail if it does not fit; other tests cover that.
 CANNOT_FAIL = """
     PyBuffer_IsContiguous PyBuffer_Release PyBytes_AsString PyBytes_Size PyCapsule_GetContext PyCapsule_GetName
     PyCapsule_GetPointer PyDict_Next PyDict_Size

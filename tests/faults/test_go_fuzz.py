@@ -1,4 +1,4 @@
-"""Go's fuzz targets: parsers, layouts, copies and whole requests beside second implementations, slow and obvious."""
+"""Go's fuzz targets compare parsers, layouts, copies and whole requests with slow, obvious second implementations."""
 
 import re
 

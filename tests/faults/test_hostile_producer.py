@@ -83,7 +83,7 @@ class Buffer(Exporter):
     def __init__(self, game):
         self.game = game
         self.exports = 0
-        self.wild = True  # what a memoryview survives, too, where it is not
+        self.wild = True  # if False, a memoryview survives the buffer
         self.kept = []
 
     def get_buffer(self, flags):
@@ -142,7 +142,7 @@ class Liar(Thing):
 
 
 class BufferThing(Thing, Buffer):
-    """Has a buffer, too."""
+    """A Thing that also has a buffer."""
 
     def __init__(self, game):
         Thing.__init__(self, game)
@@ -214,7 +214,7 @@ class Game:
     def chance(self, probability):
         return self.random.random() < probability
 
-    # What happens in a callback.
+    # Actions in a callback.
 
     def mischief(self):
         if self.depth < 4 and self.chance(0.25):
@@ -455,7 +455,7 @@ class Game:
         self.objects.append(obj := self.random.choice(makers)())
         return obj
 
-    # What is done with it.
+    # Uses of an object.
 
     def wrap(self, obj):
         choose = self.random.choice
@@ -566,7 +566,7 @@ def play(number):
 
 
 def main(first, count=1, note=None):
-    """Plays so many, and prints what came of them, and what they left behind."""
+    """Plays `count` games from number `first` on, and prints their outcomes and the memory that they left behind."""
     dlpack.asdlpack(memoryview(bytes(4))[::-2], copy=True)
     size = int(status("VmSize")) * 1024 + ROOM_ADDRESSES
     resource.setrlimit(resource.RLIMIT_AS, (size, size))

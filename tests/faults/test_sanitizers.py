@@ -17,7 +17,7 @@ from support.builds import build, copy_sources, seed
 
 HOST = SUPPORT / "core_host.c"
 
-# What is undefined ends the process: its report goes to stderr alone.
+# Undefined behaviour ends the process: its report goes only to stderr.
 SANITIZERS = (
     "-fsanitize=address,undefined -fsanitize-recover=address -fno-sanitize-recover=undefined "
     "-fno-omit-frame-pointer -fno-lto -g -O1"
@@ -46,7 +46,7 @@ SUITE = [
     "lifetimes/test_threads.py",
 ]
 NOT_SO = [
-    "functions/test_large_copies.py::test_a_thread_bound_to_one_cpu_copies_by_itself",  # a sanitizer has threads, too
+    "functions/test_large_copies.py::test_a_thread_bound_to_one_cpu_copies_by_itself",  # sanitizers start threads
 ]
 
 
@@ -202,7 +202,7 @@ def test_the_go_packages_have_no_races():
     go("test", "-race", "./...")
 
 
-# These count allocations, or look where the stack lies: AddressSanitizer changes both.
+# These count allocations, or look at the stack's address: AddressSanitizer changes both.
 NOT_SO_IN_GO = {
     "TestArrowDataBeginsAtItsOffset",
     "TestColumnsAreDescribed",
@@ -215,7 +215,7 @@ NOT_SO_IN_GO = {
 
 @pytest.mark.long
 def test_the_go_packages_and_their_tests_keep_to_their_memory():
-    """They run to their end, too: a report ends the tests of its package."""
+    """Each package's tests also run to the end: a report would end them early."""
     environ = {"CC": "gcc", "ASAN_OPTIONS": "allocator_may_return_null=1"}
     result = run("go", "test", "-asan", "./...", cwd=ROOT, environ=environ, timeout=600)
     output = result.stdout + result.stderr
@@ -224,7 +224,7 @@ def test_the_go_packages_and_their_tests_keep_to_their_memory():
 
 
 def host(folder, sources=ROOT):
-    """Built without -pie, beside which the race detector finds no room for what it keeps."""
+    """Builds without -pie: with it the race detector finds no room for its own memory."""
     archive, program = folder / "core.a", folder / "host"
     succeeds("go", "build", "-race", "-buildmode=c-archive", "-o", archive, "./pyext/core", cwd=sources)
     include = sources / "pyext" / "core"
@@ -292,8 +292,8 @@ def test_a_seeded_breach_of_the_rules_of_pointers_is_found(tmp_path, flags, edit
 
 
 class Memcheck:
-    """A program under valgrind, and the errors that are of this package: with a frame of its extension's, or reading or
-    writing where no memory is in its core. Go's own stacks and the interpreter's are full of false ones."""
+    """Runs a program under valgrind and keeps this package's errors: those with a frame in the extension, and invalid
+    reads, writes and frees in the core. Go's own stacks and the interpreter's are full of false errors."""
 
     OURS = "_dlpack.abi3.so"
     CORE = "_core.so"
