@@ -1,5 +1,5 @@
-"""Settings and fixtures that the tests share. What needs large libraries or builds the package runs with --all, or
-where it is named. Each proof has two forms: a short one, and a long one with --long, which prints what it counted."""
+"""Shared settings and fixtures. Tests that need large libraries or build the package run with --all, or if named.
+Each proof has two forms: a short one, and a long one with --long, which prints its counts."""
 
 import gc
 import json
@@ -27,7 +27,7 @@ NEED_MORE = [
     *(TESTS / name for name in ("libraries", "packaging", "tool/test_tool_libraries.py", "tool/test_tool_catches.py")),
     *(CONFORMANCE / name for name in ("test_libraries.py", "test_distribution.py", "test_reports.py")),
 ]
-# What takes long begins first: for pytest-xdist, which gives whole files to its workers.
+# The slowest folders first: pytest-xdist gives whole files to its workers.
 FIRST = ["packaging", CONFORMANCE.name, "tool", "processes", "faults"]
 
 
@@ -49,8 +49,8 @@ def pytest_configure(config):
     if number is not None and (worker or not config.getoption("numprocesses", None)):
         number += int(worker.removeprefix("gw") or 0)
         usable = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {usable[number % len(usable)]})  # of the processes that tests start, too
-    # What nohup or a shell has ignored stays ignored in the processes that tests start; what is caught does not.
+        os.sched_setaffinity(0, {usable[number % len(usable)]})  # inherited by the processes that tests start
+    # Processes that tests start inherit ignored signals (nohup and shells ignore some), but not handlers.
     given_back = "SIGPIPE", "SIGXFSZ"  # which Python ignores
     for each in signal.valid_signals():
         if signal.getsignal(each) is signal.SIG_IGN and getattr(each, "name", "") not in given_back:

@@ -1,4 +1,4 @@
-"""What pytest-dlpack has of a producer and a consumer in C, in the structures of dlpack.structs.
+"""Imports pytest-dlpack's producer and consumer in C, with the structures of dlpack.structs.
 
 pytest_dlpack is built with a copy of dlpack._abi. Here both are one module: asdlpack takes pointers to its structures.
 """

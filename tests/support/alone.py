@@ -1,5 +1,5 @@
-"""Tests that run alone: each in a process of its own, without anything of this package at first, where what it does to
-its process harms no other test, and where a crash or a hang is one failed test, with what was printed."""
+"""Runs tests alone, each in a process of its own that has not imported this package yet. Changes to that process
+harm no other test. A crash or a hang is one failed test, which shows what was printed."""
 
 import atexit
 import ctypes
@@ -60,9 +60,9 @@ def ends(pid, timeout):
 
 
 def run(*command, timeout=60, environ=None, cwd=None):
-    """Runs a program to its end, or for so long; then what it started ends, too, unless it left the session.
+    """Runs a program for at most `timeout` seconds; then kills all that it started, unless that left the session.
 
-    It prints into files: who left the session holds no pipe open.
+    The output goes to files: a process that left the session would hold a pipe open.
     """
     arguments = [str(argument) for argument in command]
 
@@ -81,7 +81,7 @@ def run(*command, timeout=60, environ=None, cwd=None):
 
 
 def finish(start, timeout):
-    """What the process that start gives has printed, and its status. It leads a session of its own."""
+    """Returns the output and status of the process that start returns, which leads a session of its own."""
     with (
         tempfile.NamedTemporaryFile("r", errors="backslashreplace") as stdout,
         tempfile.NamedTemporaryFile("r", errors="backslashreplace") as stderr,

@@ -1,5 +1,5 @@
-"""A program that uses all of the package that depends on where its files lie; test_places.py and test_frozen.py
-run it from there. It prints nothing, and ends with status 7."""
+"""A program that uses all parts of the package that depend on the place of its files. test_places.py and
+test_frozen.py run it in several places. It prints nothing, and exits with status 7."""
 
 import array
 import os

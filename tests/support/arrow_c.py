@@ -150,8 +150,8 @@ class DeviceColumn(Column):
 
 
 class Stream:
-    """A stream of these chunks, of the first one's schema unless another is given. What is in `fails` returns an errno,
-    after as many chunks as it says."""
+    """A stream of these chunks, with the first one's schema unless another is given. `fails` maps names of functions
+    to the errno that they return; get_next does so after the last chunk."""
 
     structure: type[Structure] = ArrowArrayStream
     name = b"arrow_array_stream"
@@ -216,7 +216,7 @@ class DeviceStream(Stream):
 
 
 def bits(*values):
-    """Values as a bitmap, the least significant bit first."""
+    """Packs values into a bitmap, least significant bit first."""
     return (ctypes.c_uint8 * ((len(values) + 7) // 8))(*np.packbits(values, bitorder="little"))
 
 

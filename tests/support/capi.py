@@ -66,7 +66,7 @@ def _get_buffer(exporter, view, flags):
 
 @CFUNCTYPE(None, py_object, POINTER(Py_buffer))
 def _release_buffer(exporter, view):
-    if hasattr(exporter, "exports"):  # not where the garbage collector has emptied it already
+    if hasattr(exporter, "exports"):  # unless the garbage collector has cleared it
         exporter.exports -= 1
 
 
@@ -135,8 +135,8 @@ class _Method(Structure):
 
 
 def immutable_type(attribute, *, has_dlpack=False, name=b"capi.Immutable"):
-    """A new immutable type of C's: its objects have a buffer of 16 bytes, and the attribute only where one was set. By
-    the attribute __dict__ any may be set. If they have __dlpack__, that gives other memory: 0, 1 and 2, of uint16."""
+    """Returns a new immutable C type. Its objects have a buffer of 16 bytes, and the attribute once it is set. The
+    attribute __dict__ lets any be set. __dlpack__, if they have it, exports other memory: 0, 1 and 2, of uint16."""
     member = (b"__dictoffset__", 19) if attribute == "__dict__" else (attribute.encode(), 16)  # T_PYSSIZET, T_OBJECT_EX
     members = (_Member * 2)(_Member(*member, object.__basicsize__, 1 if attribute == "__dict__" else 0))  # READONLY
     methods = (_Method * 2)(_Method(b"__dlpack__", ctypes.cast(_dlpack_of_numbers, c_void_p), 3))  # VARARGS | KEYWORDS
@@ -156,7 +156,7 @@ _kept: list[Any] = []
 
 
 class PyArrayInterface(Structure):
-    """What an __array_struct__ capsule holds."""
+    """The struct in an __array_struct__ capsule."""
 
     _fields_ = [
         ("two", ctypes.c_int),

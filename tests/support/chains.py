@@ -43,7 +43,7 @@ INTERFACES = "array_interface", "array_struct", "cuda_array_interface", "arrow_c
 
 
 def refuse_circles_of_interfaces():
-    """Of producers that have no __dlpack__."""
+    """Expects a RecursionError if a producer without __dlpack__ asks for itself."""
     for name in INTERFACES:
         for ask in asdlpack, lambda self: frombuffer(self, "uint8"), lambda self: copy_into(self, bytearray(1)):
             with pytest.raises(RecursionError):

@@ -33,8 +33,8 @@ _folders: list[tempfile.TemporaryDirectory] = []  # removed when this process en
 
 @functools.cache
 def environ(*without, runtime=False):
-    """Where this driver, without some of its functions, is the first that is found. runtime: CUDA's runtime as well, as
-    far as libcudart.c has it."""
+    """Returns environment variables that put this driver first, without some of its functions. runtime: CUDA's runtime
+    as well, as far as libcudart.c has it."""
     folder = tempfile.TemporaryDirectory()
     _folders.append(folder)
     library = build_library("libcuda", folder.name, *(f"-D{name}=without_{name}" for name in without))
@@ -68,7 +68,7 @@ def cuda(device):
 
 
 class DriverError(Exception):
-    """What a function of the driver returned, where that is not CUDA_SUCCESS."""
+    """Holds the code that a driver function returned instead of CUDA_SUCCESS."""
 
 
 def cuda_array(address, shape=(8,), typestr="|u1", keep=None, **keys):
@@ -128,7 +128,7 @@ class Driver:
             raise DriverError(result)
 
     def give(self, name, *arguments, of=c_uint64):
-        """Calls a function whose first argument is where its answer goes."""
+        """Calls a function that writes its answer through its first argument; returns the answer."""
         value = of()
         self.call(name, byref(value), *arguments)
         return value.value
@@ -169,8 +169,8 @@ class Driver:
         return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(self.library.fake_bytes(c_uint64(address))), "u1")
 
     def put(self, array, device=0, kind="plain", stream=None, typestr=None):
-        """An object with the CUDA array interface of memory with what the array's has, exactly: of the same shape and
-        strides. Where there is a stream, a kernel on it writes that memory."""
+        """Returns an object with the CUDA array interface: a copy of the array's memory, of the same shape and strides.
+        With a stream, a kernel on it writes that memory."""
         low, high = np.lib.array_utils.byte_bounds(array)
         source = np.frombuffer((ctypes.c_uint8 * max(high - low, 1)).from_address(low), "u1")
         memory = self.allocate(source.size, device, kind)
@@ -247,8 +247,8 @@ class Driver:
         return left
 
     def while_inside(self, name, call):
-        """What call() returns; its first call of a function of the driver waits there for another thread of Python. Who
-        holds the GIL inside of the driver keeps it from that: the driver's function fails then."""
+        """Returns what call() returns. Its first call of the driver function `name` waits for another Python thread. If
+        the caller holds the GIL there, that thread can't run, and the function fails."""
 
         def meet():
             self.library.fake_wait_paused()

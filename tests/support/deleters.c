@@ -97,7 +97,7 @@ void wait_for_all(void)
     }
 }
 
-/* Python is gone: what the threads have not begun yet this one and another delete, too. */
+/* Python is gone: this thread and a new one run the deleters that no thread has begun. */
 static void delete_rest(void)
 {
     start_thread();

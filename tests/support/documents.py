@@ -23,8 +23,8 @@ def examples(document, language="python"):
 
 
 def check(example, *command, **options):
-    """Runs the example alone, by a command where that is given. The comment beside a print, or below it, is what it
-    prints; "..." stands for anything."""
+    """Runs the example alone, with a command if given. A comment after a print, or below it, is the expected output;
+    "..." stands for anything."""
     said = [beside or below.replace("\n# ", "\n").lstrip() for beside, below in PRINT.findall(example)]
     assert len(said) == example.count("print(") > 0
     result = run(*(command or (sys.executable, "-c", example)), timeout=240, **options)

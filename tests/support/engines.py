@@ -1,4 +1,4 @@
-"""What the tests of engines share: engines hand objects to the processes that they start."""
+"""Helpers for the tests of engines, which hand objects to the processes that they start."""
 
 import os
 import shutil
@@ -22,12 +22,12 @@ SETTINGS = {  # of Ray, for machines that are slow, or do much else
 
 
 def mpiexec():
-    """The one beside Python, or on PATH."""
+    """Returns the mpiexec in Python's folder, or else on PATH."""
     return shutil.which("mpiexec", path=os.path.dirname(sys.executable)) or shutil.which("mpiexec")
 
 
 def place(address):
-    """Which page of which file is mapped at an address: two processes for which it is the same share that page."""
+    """Returns the page of a file that is mapped at an address: two processes with equal answers share that page."""
     with open("/proc/self/maps") as lines:
         for line in lines:
             span, access, offset, device, inode, *path = line.split(maxsplit=5)
@@ -44,7 +44,7 @@ def facts(x):
 
 
 def seen(x):
-    """What a process has got: from the process that returns it."""
+    """Describes the object that this process received, with the process ID."""
     return os.getpid(), facts(x), x.readonly
 
 

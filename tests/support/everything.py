@@ -101,7 +101,7 @@ def be_refused():
 
 
 class Inherited:
-    """What a child drops: objects, arrays and capsules, used and unused; and how it knows that nothing holds them."""
+    """Objects, arrays and capsules, used and unused, for a child to drop; it checks that their memory is freed."""
 
     def __init__(self):
         memory = capi.Memory(64)

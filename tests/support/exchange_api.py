@@ -1,4 +1,4 @@
-"""What tests hand to a consumer of __dlpack_c_exchange_api__, and what they count."""
+"""Inputs, calls and counts for the tests of __dlpack_c_exchange_api__."""
 
 import contextlib
 import ctypes
@@ -72,8 +72,8 @@ def facts_of(array):
 
 
 def objects():
-    """How many DLPackObjects there are, and some: each holds a reference to its type, also where the collector does not
-    know it yet. Without a GIL these are not counted."""
+    """Returns the number of DLPackObjects, plus a constant: each holds a reference to its type, even if not GC-tracked
+    yet. Without a GIL those references are not counted, so it counts the tracked objects."""
     gc.collect()
     if "t" in sys.abiflags:
         return sum(type(it) is DLPackObject for it in gc.get_objects())
@@ -106,7 +106,7 @@ def changed_api(kind):
 
 
 class Producer:
-    """Says what an array says, and how it was asked; is no array."""
+    """Exports an array's memory and records the arguments; is not an array itself."""
 
     def __init__(self, array=NUMBERS):
         self.array = array

@@ -1,6 +1,6 @@
 /* faults.h: makes each call that can fail fail in turn, and each Go function panic. Builds for tests include it in
- * pyext/core/core.h and pkg/cuda/driver.h, where it stands in for what their C calls: for the allocator, for functions of
- * CPython where the file knows Python, and for what a start of the core needs. */
+ * pyext/core/core.h and pkg/cuda/driver.h. It replaces functions that their C calls: the allocator, what a start of the
+ * core needs, and CPython's functions if Python.h is included. */
 #ifndef FAULTS_H
 #define FAULTS_H
 
@@ -14,7 +14,7 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
-/* What faults.c has; weak, since it is found when the library is loaded. */
+/* Defined in faults.c; weak, since they are found when the library is loaded. */
 #pragma weak faults_strike
 #pragma weak faults_interrupts
 #pragma weak faults_forgets
@@ -78,7 +78,7 @@ static inline bool faults_raise(void)
     return true;
 }
 
-/* What takes references over takes them also where it fails. */
+/* Fails after the call: functions that steal references steal them even if they fail. */
 static inline PyObject *faults_drop(PyObject *made)
 {
     if (made != NULL && faults_raise()) {

@@ -15,7 +15,7 @@ from support.alone import SUPPORT, TESTS, python
 from support.builds import build
 from support.libraries import build_library
 
-driver = None  # of CUDA, where there is one
+driver = None  # the cuda_driver.Driver whose live objects are counted, if any
 
 
 def build_faulty(folder):
@@ -134,7 +134,7 @@ class Trial:
         self.expected = self.attempt(arm=None)
 
     def attempt(self, arm):
-        """The outcome of one use, for which arm() makes something fail."""
+        """Returns the outcome of one use; arm() makes something fail in it."""
         from support.scenarios import forget, given_back
 
         self.attempts += 1
@@ -177,8 +177,8 @@ class Trial:
 
 
 def growth(attempt):
-    """What many attempts leave behind, if it is more each time: what stops growing, as a table or CPython's free lists
-    do, does not count."""
+    """Describes what many attempts leave behind, if it is more each time; else returns None. Tables and CPython's free
+    lists stop growing, and do not count."""
     from support.scenarios import forget
 
     for times in 3, 20, 20, 20, 500, 500:
@@ -205,7 +205,7 @@ def left_behind():
 
 
 def trials(reason, every, cuda=False):
-    """Of the scenarios, or those with a driver of CUDA, every so many-th."""
+    """Returns trials of the scenarios, or of those with a CUDA driver: the first of each `every` scenarios."""
     global driver
     from support import scenarios
 
@@ -275,7 +275,7 @@ def fail_each_allocation(*, forever):
             n += 1
             for _ in range(3):
                 failed, outcome = attempt(make, call, n)
-                # PyErr_SetString of CPython 3.11.2 raises without the text where there is no memory for it.
+                # PyErr_SetString of CPython 3.11.2 raises without the text if memory for it is missing.
                 is_unworded = sys.version_info < (3, 11, 7) and outcome == f"{str(expected).partition(': ')[0]}: "
                 assert failed or is_unworded or outcome == expected, (
                     f"{name}: {outcome!r:.500}; expected MemoryError, or {expected!r}"
@@ -347,9 +347,9 @@ def panic_at_a_start(kind):
 
 
 def fail_each_start(*, after_one, most):
-    """What the core needs for its start, and then for a large copy, fails in turn, in a child each time, which then
-    starts it. The children's parent has started one itself, or not. At most so many: a copy of the core is written in
-    500 pieces."""
+    """Makes each call of a core's start, and then of a large copy, fail in a child of its own, which then starts the
+    core. With after_one their parent has started one itself. There are at most `most` children: a copy of the core is
+    written in 500 pieces."""
     import dlpack
 
     much = memoryview(bytearray(2 << 20))[::2]
@@ -374,7 +374,7 @@ def fail_each_start(*, after_one, most):
 
 
 def fail_each_opening_of_the_driver():
-    """What is called until the driver of CUDA is open and used fails in turn, in a child each time."""
+    """Makes each call up to the first use of the CUDA driver fail, in a child of its own."""
     import dlpack
 
     def child(n):
@@ -395,7 +395,7 @@ def fail_each_opening_of_the_driver():
 
 
 def fail_each_import():
-    """What the import calls fails in turn, in a child each time, which then imports it."""
+    """Makes each call of the import fail in a child of its own, which then imports dlpack."""
     import enum  # noqa: F401
 
     def child(n):

@@ -1,4 +1,4 @@
-"""What the fork tests do in their processes."""
+"""Code that the fork tests run in their processes."""
 
 import ctypes
 import gc

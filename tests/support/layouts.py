@@ -29,7 +29,7 @@ def numbers(dtype, shape):
 
 
 def with_strides(dtype, shape, strides):
-    """A view with strides in bytes that only matter where a dimension has more than one item."""
+    """Returns a view with strides in bytes, which matter only in dimensions of several items."""
     return as_strided(numbers(dtype, (24,)), shape=shape, strides=strides)
 
 
@@ -57,7 +57,7 @@ LEGACY = "dltensor"  # its memory counts as read-only
 
 
 def true_strides(array):
-    """The strides to expect, in elements: compact where there are no items, and in dimensions of one item."""
+    """Returns the strides to expect, in elements: contiguous if the array is empty, and in dimensions of one item."""
     strides = []
     following = 1
     for size, stride in reversed(list(zip(array.shape, array.strides, strict=True))):

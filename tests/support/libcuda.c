@@ -2,8 +2,8 @@
  * make memory, streams and captures with, and says what NVIDIA's documentation says that they say.
  *
  * Three devices. Their memory is reserved addresses, which the CPU can't touch; the bytes are elsewhere (fake_bytes).
- * Work that is queued on a stream is done when something waits for it, and not before: where a wait is missing, values
- * are wrong each time. What may be an error in a real driver is one here.
+ * Work that is queued on a stream is done only when something waits for it: if a wait is missing, values are wrong
+ * each time. Misuse that may be an error in a real driver is always one here.
  *
  * The functions fake_* are the tests' own. -DcuStreamGetCtx=other makes a driver without that function. */
 #define _GNU_SOURCE
@@ -56,8 +56,8 @@ static const size_t total_memory = (size_t)1 << 30;                             
 
 typedef unsigned long long CUdeviceptr;
 
-/* CUcontext, CUstream, CUevent. A handle is an address: it is read without a question, as by a real driver. What is
- * destroyed stays readable, and says so. */
+/* CUcontext, CUstream, CUevent. A handle is an address, read without a check, as by a real driver. Destroyed objects
+ * stay readable, and are marked dead. */
 struct object {
     enum kind { CONTEXT = 0x43545821, STREAM = 0x53545221, EVENT = 0x45564e21 } kind;
     int number;
@@ -92,7 +92,7 @@ struct stream {
 struct event {
     struct object object;
     unsigned long long recorded; /* the number of the work, 0: none */
-    struct capture *capture;     /* where it was recorded in one */
+    struct capture *capture;     /* NULL: recorded outside of one */
     struct stream *stream;
     int captured;
 };
@@ -289,8 +289,8 @@ static bool pass_pause(const char *name)
     return waited == 0;
 }
 
-/* The mutex is held between begin and end. What gives something back, or waits, does so although it fails: a real
- * driver may return the error of earlier work by it. */
+/* The mutex is held between begin and end. FAILS_LATE: functions that release something, or wait, do so even if they
+ * fail, since a real driver may return an error of earlier work from them. */
 enum { ANYTIME = 1, IN_CONTEXT = 2, FAILS_LATE = 4 };
 
 static CUresult begin(const char *name, int flags)
@@ -412,7 +412,7 @@ static struct stream *default_stream(struct context *context, bool legacy)
     return stream;
 }
 
-/* The stream of a handle or number; of the current context where it is a number. */
+/* Finds a stream by its handle, or a default stream of the current context by its number. */
 static CUresult find_stream(void *handle, struct stream **stream)
 {
     if ((uintptr_t)handle <= 2) {
@@ -517,7 +517,7 @@ static CUresult check_use(const struct stream *stream)
                                                                                      : SUCCESS;
 }
 
-/* What cuThreadExchangeStreamCaptureMode calls potentially unsafe calls: they break captures that forbid them. */
+/* Invalidates captures that forbid potentially unsafe calls (defined by cuThreadExchangeStreamCaptureMode). */
 static CUresult check_safe(void)
 {
     CUresult result = SUCCESS;
@@ -612,7 +612,7 @@ static void release(struct memory *memory)
     free(memory);
 }
 
-/* Where bytes at an address of a device are, if that device (-1: any) has them all; NULL: it doesn't. */
+/* Returns the bytes at an address of a device; NULL unless that device (-1: any) has all of them. */
 static uint8_t *device_bytes(CUdeviceptr address, size_t size, int device)
 {
     const struct memory *memory = find_memory(address);
@@ -687,7 +687,7 @@ DRIVER(cuDeviceGetAttribute, 0, (int *value, int attribute, int device), (value,
 
 /* Contexts. */
 
-/* What is a context's dies with it. */
+/* Destroys a context and all that belongs to it. */
 static void destroy(struct context *context)
 {
     complete(NULL, context->device);
@@ -878,7 +878,7 @@ DRIVER(cuMemHostRegister_v2, IN_CONTEXT, (void *pointer, size_t size, unsigned f
     return SUCCESS;
 }
 
-/* Memory of the device's pool, which is no context's. */
+/* Allocates from the device's pool: no context owns that memory. */
 DRIVER(cuMemAllocAsync, IN_CONTEXT, (CUdeviceptr * address, size_t size, void *handle), (address, size, handle),
        "%zu, %s", size, name_of(handle))
 {
@@ -887,7 +887,7 @@ DRIVER(cuMemAllocAsync, IN_CONTEXT, (CUdeviceptr * address, size_t size, void *h
     return allocate(address, size, POOL, NULL, stream->object.context->device);
 }
 
-/* Of a device, when it is idle; of its pool at once. */
+/* Frees memory of a device when that is idle, and memory of its pool at once. */
 DRIVER(cuMemFree_v2, IN_CONTEXT | FAILS_LATE, (CUdeviceptr address), (address), "%s", memory_name(address))
 {
     struct memory *memory = find_memory(address);
@@ -944,7 +944,7 @@ DRIVER(cuMemcpyPeerAsync, IN_CONTEXT,
                 size);
 }
 
-/* Where a side of a block begins; NULL where it is not as the documentation says. */
+/* Returns the first byte of one side of a block; NULL if it breaks the documented rules. */
 static uint8_t *block_bytes(int type, const void *host, CUdeviceptr address, size_t x, size_t y, size_t z, size_t pitch,
                             size_t height, const CUDA_MEMCPY3D *block, int device)
 {
@@ -1201,7 +1201,7 @@ CUresult fake_launch_copy(void *handle, CUdeviceptr to, CUdeviceptr from, size_t
     return result;
 }
 
-/* Where the bytes of a device's memory are, as they are now. */
+/* Returns the bytes of a device's memory, without waiting for queued work. */
 void *fake_bytes(CUdeviceptr address)
 {
     pthread_mutex_lock(&mutex);
@@ -1223,7 +1223,7 @@ void fake_clear(void)
     pthread_mutex_unlock(&mutex);
 }
 
-/* From now on the log goes to a file, too. */
+/* Also writes the log to a file from now on. */
 void fake_copy_log(int descriptor)
 {
     text_copy = descriptor;
@@ -1247,7 +1247,7 @@ int fake_failures_left(void)
     return failure.count;
 }
 
-/* The next call of a function waits for fake_resume, and returns CUDA_ERROR_TIMEOUT where that does not come. */
+/* The next call of a function waits for fake_resume, and returns CUDA_ERROR_TIMEOUT if that does not come. */
 void fake_pause(const char *name)
 {
     sem_init(&pause_at.reached, 0, 0);

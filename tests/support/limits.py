@@ -1,4 +1,4 @@
-"""What the tests of limits do in their processes. The package is not imported yet: that too happens under the limit."""
+"""Code that the tests of limits run in their processes. They import the package only under the limit."""
 
 import ctypes
 import importlib

@@ -2,7 +2,7 @@
 
     operations.py COUNT
 
-does so many operations, and prints as JSON what has grown meanwhile: Python's blocks, the C heap, resident memory,
+does COUNT operations, and prints as JSON what has grown meanwhile: Python's blocks, the C heap, resident memory,
 references.
 """
 
@@ -16,13 +16,13 @@ from typing import Any
 from support.process import resident
 from support.scenarios import BYTES, NUMBERS, SCENARIOS, attempt, forget
 
-# What all use.
+# Objects that all scenarios use: their references are counted.
 EVERYONES: list[Any] = [None, True, False, (), b"", "", "shape", "data", "typestr", bytearray, memoryview]
 EVERYONES += [type(NUMBERS), ValueError, TypeError, BufferError, BYTES, NUMBERS]
 
 
 def do(count):
-    """Does so many, or a few more, each as often as the others."""
+    """Does `count` operations, or a few more, so that each is done equally often."""
     operations = [*SCENARIOS.values()] * 10
     random.Random(1).shuffle(operations)
     done = 0
@@ -61,7 +61,7 @@ ROUNDS = 6
 
 
 def main(count):
-    """What changed in the round in which it changed least: a leak grows in each, and caches settle."""
+    """Prints each change from the round with the smallest one: a leak grows in every round, and caches settle."""
     do(100_000)  # until CPython's caches of attributes and glibc's of memory have settled
     state()
     rounds, done = [], 0

@@ -1,4 +1,4 @@
-"""What the kernel says of this process."""
+"""Facts about this process from the kernel."""
 
 import mmap
 import os
@@ -61,7 +61,7 @@ OF_THE_CORE = ["anon_inode:[eventfd]", "anon_inode:[eventpoll]"]  # what it has 
 
 
 def opened_since(before):
-    """What the descriptors lead to that open_files had not."""
+    """Returns the targets of the descriptors that are not in `before`, an answer of open_files."""
     return sorted(path for descriptor, path in open_files().items() if descriptor not in before)
 
 

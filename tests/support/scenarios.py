@@ -34,7 +34,7 @@ def wrap(obj, **arguments):
 
 
 def seen(outcome):
-    """What a call gave, so that it can be compared."""
+    """Returns a call's outcome in a form that can be compared."""
     if isinstance(outcome, dlpack.DLPackObject):
         return bytes_of(outcome)
     if isinstance(outcome, memoryview):
@@ -87,7 +87,7 @@ def pointer(*args, **fields):
 
 
 def given_back(made):
-    """Once if it was taken, and not where it was not: then who gave it still owns it."""
+    """Asserts one release if it was taken, and none if not: then its producer still owns it."""
     if isinstance(made, Managed):
         taken = not made.given if isinstance(made.given, ctypes._Pointer) else capsule_name(made.given)[:4] == b"used"
         assert made.deleted == taken
@@ -99,7 +99,7 @@ def given_back(made):
 
 
 def forget():
-    """What the helpers of tests keep."""
+    """Drops the objects that the tests' helpers keep."""
     Managed._all.clear()
     arrow_c._all.clear()
 
@@ -182,7 +182,7 @@ def exchanged():
 
 
 def with_paddle(call):
-    """Calls with a wrapped Tensor, in place of the library's where the package looks for it."""
+    """Calls with a wrapped Tensor, which the package finds in place of paddle's."""
     framework = types.SimpleNamespace(EagerParamBase=None)
     library = types.SimpleNamespace(Tensor=Tensor, base=types.SimpleNamespace(framework=framework))
 
@@ -372,7 +372,7 @@ def exports(**arguments):
     return lambda x: partial(x.__dlpack__, **arguments)
 
 
-# One call of C each, where a frame of Python's would be one more thing that fails.
+# One C call each: a Python frame would be one more thing that fails.
 CALLS: dict[str, Any] = {
     # in
     "bytes": (nothing, of(dlpack.asdlpack, BYTES)),
@@ -566,7 +566,7 @@ SCENARIOS: dict[str, Any] = {name: (make, scenario_of(call)) for name, (make, ca
 
 
 def of_cuda(driver):
-    """The same where there is a driver; what is made once, since the driver's memory is no object's."""
+    """Returns scenarios with a CUDA driver. Its memory is allocated once, since no object frees it."""
     numbers = np.arange(24, dtype="i4").reshape(4, 6)
     stream = driver.stream(1)
     on_device, strided = driver.put(numbers, 1), driver.put(numbers[:, ::2], 1)

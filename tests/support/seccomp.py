@@ -45,8 +45,8 @@ NEW_NAMESPACES = 0x7E020000  # CLONE_NEW* of clone's flags
 LOAD, JUMP_IF_EQUAL, JUMP_IF_ANY, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW, FAIL = 0x7FFF0000, 0x00050000
 
-# What Docker's default profile forbids a container without further capabilities, and a runtime could use: name of the
-# call, the argument looked at, the bits of it that are forbidden (all where there are none), the error.
+# Calls that a runtime could use, and that Docker's default profile forbids a container without further capabilities:
+# name of the call, index of the argument that is checked, its forbidden bits (0: every call is forbidden), the error.
 DOCKER = [
     ("clone", 0, NEW_NAMESPACES, errno.EPERM),
     ("clone3", 0, 0, errno.ENOSYS),

@@ -42,7 +42,7 @@ def bits(array):
 
 
 def in_numpy(name):
-    """What an error says of such items, if ml_dtypes has them."""
+    """Returns the hint in errors about such items, if ml_dtypes has them."""
     if name not in (*ALL, *COMPLEX):
         return ""
     return f"with ml_dtypes{' 0.6' * (name in COMPLEX)} numpy.asarray(x) has it; "

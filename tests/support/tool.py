@@ -12,7 +12,7 @@ EXCHANGES = (TESTS / "exchanges",)
 
 
 def modules(folder):
-    """Where modules are found: first in this folder."""
+    """Returns an environment that finds modules in this folder first."""
     return {"PYTHONPATH": f"{folder}:{ROOT / 'python'}:{TESTS}"}
 
 

@@ -1,5 +1,5 @@
-// A Go library beside dlpack's core: a second Go runtime in the process, as busy as it can be. It has the signals of every
-// Go program: it preempts by SIGURG, faults and recovers, and takes SIGUSR2 by os/signal.
+// A Go library next to dlpack's core: a second Go runtime in the process, as busy as it can be. It uses signals as any
+// Go program does: it preempts by SIGURG, faults and recovers, and takes SIGUSR2 by os/signal.
 package main
 
 import "C"
