@@ -1,4 +1,4 @@
-"""What takes aligned memory alone: jax, which copies other memory, and apache-tvm, which refuses it."""
+"""Consumers of memory aligned to 64 bytes: jax copies other memory, apache-tvm refuses it."""
 
 import jax.numpy
 import numpy as np
@@ -24,7 +24,7 @@ def at(address):
 
 
 def taken_at(x):
-    """Where jax and tvm have it."""
+    """Returns the addresses of the memory in jax and in tvm."""
     array, tensor = jax.numpy.from_dlpack(x), tvm.runtime.from_dlpack(x)
     return {array.unsafe_buffer_pointer(), np.from_dlpack(tensor).ctypes.data}
 

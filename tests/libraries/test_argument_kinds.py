@@ -1,4 +1,4 @@
-"""What other libraries call a data type, a shape, a device and a stream, as arguments."""
+"""Data types, shapes, devices and streams of other libraries as arguments."""
 
 import array
 import json
@@ -85,7 +85,7 @@ NO_INTS = ["23", b"23", {0: 2}, {2, 3}, np.array([2.5]), np.array([[2, 3]]), obj
 
 
 @pytest.mark.parametrize("shape", NO_INTS)
-def test_what_is_no_sequence_of_ints_is_no_shape(shape):
+def test_a_shape_that_is_not_a_sequence_of_ints_is_refused(shape):
     with pytest.raises(TypeError, match="shape: expected an int, or a sequence of ints, of 64 bits, got"):
         frombuffer(bytearray(16), "uint8", shape)
     refused(lambda: frombuffer(bytearray(16), "uint8", Endless()), "dimensions", ValueError, most=64, ndim=65)
@@ -115,7 +115,7 @@ def test_a_torch_device_of_a_gpu_has_its_number():
 
 
 @pytest.mark.parametrize("device", [np.ndarray, 5, (1, 2, 3), object(), None.__class__])
-def test_what_is_no_device_says_what_is(device):
+def test_a_wrong_device_is_an_error_that_says_what_to_pass(device):
     with pytest.raises(TypeError, match="device: expected a name such as .* device of torch, jax or cupy, got"):
         asdlpack(bytearray(4), device=device)
 
@@ -161,7 +161,7 @@ def test_a_mock_in_the_place_of_a_library_changes_nothing():
             assert frombuffer(bytearray(8), SimpleNamespace(name="int16")).dtype == "int16"
 
 
-def test_a_context_manager_of_a_device_is_no_device():
+def test_a_context_manager_of_a_device_is_refused_as_a_device():
     with pytest.raises(TypeError, match="device: expected a name"):
         asdlpack(bytearray(8), device=torch.cuda.device(0))
 

@@ -132,7 +132,7 @@ def test_a_slice_without_items_has_no_address():
 
 def test_a_permuted_tensor_has_the_dimensions_in_the_order_of_the_standard():
     """Dimension i is dimension permutation[i] of the memory. pyarrow's own to_numpy_ndarray, and its __dlpack__, miss
-    items where the permutation is not its own inverse."""
+    items if the permutation is not its own inverse."""
     values = np.arange(48, dtype="i4")
     tensor = pa.fixed_shape_tensor(pa.int32(), [2, 3, 4], permutation=[2, 0, 1])
     array = pa.ExtensionArray.from_storage(tensor, lists(values, 24))
@@ -167,7 +167,7 @@ def test_bit_packed_booleans_are_unpacked_from_any_bit_on(start, count):
         assert not x.readonly
 
 
-def test_what_pyarrow_refuses_by_dlpack_is_read_by_arrow():
+def test_booleans_that_dlpack_refuses_are_copied_through_arrow():
     array = pa.array([True, False, True])
     with pytest.raises(BufferError) as error:
         np.from_dlpack(asdlpack(array))
@@ -298,7 +298,7 @@ def test_nulls_outside_a_slice_are_none():
     ],
 )
 @pytest.mark.parametrize("copy", [False, None, True])
-def test_what_dlpack_has_no_word_for_is_refused(obj, said, copy):
+def test_arrow_data_that_dlpack_can_not_describe_is_refused(obj, said, copy):
     """Go's tables have the formats, test_ways_out_libraries.py the ways out."""
     with pytest.raises(BufferError, match=said):
         asdlpack(obj(), copy=copy)
@@ -351,7 +351,7 @@ def test_a_refused_stream_says_that_it_was_read_and_a_new_one_has_all():
 
 
 @pytest.mark.parametrize("obj", [pa.array([True, False, True]), chunked([1], [2])], ids=["booleans", "chunks"])
-def test_bytes_of_what_is_copied_from_arrow_are_had_by_the_way_out(obj):
+def test_frombuffer_and_borrow_of_arrow_say_how_to_copy(obj):
     for use in lambda: frombuffer(obj, "u1"), lambda: borrow(obj).__enter__():
         with pytest.raises(BufferError, match=r"[(]pass asdlpack[(]obj, copy=None[)] to copy"):
             use()
@@ -430,8 +430,8 @@ def test_a_frame_of_pandas_without_columns_does_not_give_its_index():
     assert asdlpack(pd.DataFrame({"a": [5, 6]})).shape == (2,)
 
 
-def test_the_shape_of_a_table_that_is_no_array_is_not_asked_for():
-    """Of a duckdb relation it runs the query once more."""
+def test_the_shape_of_a_table_that_is_not_an_array_is_not_read():
+    """Reading the shape of a duckdb relation runs its query again."""
 
     class Table:
         __arrow_c_stream__ = pa.table({"a": NUMBERS}).__arrow_c_stream__

@@ -56,7 +56,7 @@ def test_a_requested_schema_changes_nothing():
             x.__arrow_c_array__(*arguments, **keywords)
 
 
-def test_what_came_as_arrow_goes_as_arrow():
+def test_arrow_round_trip_keeps_the_values_and_the_memory():
     column = pa.array([1, 2, 3], pa.int16())
     again = pa.array(asdlpack(pl.Series(asdlpack(column))))
     assert again.equals(column)

@@ -14,7 +14,7 @@ from support.refusals import refused
 
 
 def tensors():
-    """Of every kind that torch and numpy share, and of layouts that are not compact."""
+    """Yields tensors of ten data types, contiguous and not."""
     for dtype in "uint8 int16 int32 int64 float16 float32 float64 complex64 bool bfloat16".split():
         tensor = torch.arange(24).reshape(4, 6).to(getattr(torch, dtype))
         yield tensor
@@ -66,7 +66,7 @@ def test_overlapping_tensors_are_as_if_the_source_was_copied_first():
     assert matrix.tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
 
 
-def test_what_torch_refuses_is_refused_with_the_side():
+def test_a_tensor_that_torch_refuses_is_named_source_or_target():
     learned = torch.ones(3, requires_grad=True)
     for side, arguments in ("source", (learned, torch.zeros(3))), ("target", (torch.zeros(3), learned)):
         with pytest.raises(BufferError, match=f"^{side}: .*requires? gradient"):
@@ -77,7 +77,7 @@ def test_what_torch_refuses_is_refused_with_the_side():
         copy_into(torch.zeros(3), torch.zeros(3, dtype=torch.float64))
 
 
-def test_arrow_goes_into_arrays_and_is_no_target():
+def test_arrow_is_a_source_and_is_refused_as_a_target():
     array = np.zeros(5, "i8")
     column = pa.chunked_array([[1, 2], [3, 4, 5]])
     for source in pa.array([1, 2, 3, 4, 5]), column:
@@ -165,8 +165,8 @@ def test_the_error_of_float4_for_torch_names_the_way(is_packed):
     assert hint_of(str(caught.value)) == ""
 
 
-def test_torchs_conversion_of_pairs_is_no_hint():
-    """It would convert their bytes."""
+def test_torchs_conversion_of_pairs_is_not_hinted_at():
+    """torch's .to() would convert their bytes."""
     with pytest.raises(ValueError, match="one data type") as caught:
         copy_into(torch.zeros(2, dtype=torch.uint8).view(torch.float4_e2m1fn_x2), np.zeros(2, "f4"))
     assert ".to(" not in str(caught.value)

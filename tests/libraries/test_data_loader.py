@@ -18,7 +18,7 @@ def epochs_of_a_data_loader(count):
         memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
 
     class Rows(torch.utils.data.Dataset):
-        """Rows of a mapped file, each described anew; half of them were described in the parent, too."""
+        """Rows of a mapped file. Each access describes its row anew; the parent has described half of them before."""
 
         def __len__(self):
             return 64

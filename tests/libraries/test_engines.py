@@ -40,7 +40,7 @@ def watched():
 
 
 def is_set(gone, seconds=60):
-    """Whether it comes to that. What an engine's threads leave when they end may be garbage in cycles."""
+    """True if the event is set in time. Collects garbage: an engine's threads may leave cycles when they end."""
     end = time.monotonic() + seconds
     while not gone.wait(0.1) and time.monotonic() < end:
         gc.collect()
@@ -48,8 +48,8 @@ def is_set(gone, seconds=60):
 
 
 def same(xs, there, back):
-    """What another process has got, and gave back. Read-only memory may come as writable memory of
-    the engine's."""
+    """Checks what another process received and sent back. Read-only memory may arrive as writable
+    memory of the engine."""
     for x, (process, got, readonly), y in zip(xs, there, back, strict=True):
         assert process != os.getpid() and got == facts(y) == facts(x)
         assert x.readonly or not readonly
@@ -63,7 +63,7 @@ def dask_cluster():
 
     settings = {
         "distributed.comm.timeouts.connect": "120s",
-        "distributed.scheduler.active-memory-manager.start": False,  # it drops what a second worker holds, too
+        "distributed.scheduler.active-memory-manager.start": False,  # it drops the second worker's copy
     }
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -94,7 +94,7 @@ def test_dask_sends_it_as_one_buffer_to_workers_without_torch():
 
 
 @alone(timeout=200)
-def test_dask_goes_on_where_a_worker_dies_that_holds_it():
+def test_dask_goes_on_if_its_worker_dies():
     x, gone = watched()
     expected = facts(x)
     with dask_cluster() as (client, workers):
@@ -116,7 +116,7 @@ def test_joblib_sends_it_to_workers_without_torch():
 
 
 @alone(timeout=200)
-def test_joblib_raises_where_a_worker_dies_that_holds_it_and_goes_on():
+def test_joblib_raises_if_its_worker_dies_and_goes_on():
     x, gone = watched()
     with pytest.raises(TerminatedWorkerError):
         joblib.Parallel(n_jobs=2)([joblib.delayed(end_holding)(x)] * 2)

@@ -233,7 +233,7 @@ def test_a_copy_that_was_needed_is_kept_and_is_the_same_for_all():
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS)
-def test_what_this_package_would_refuse_is_left_to_the_consumer(arguments):
+def test_misaligned_memory_of_a_producer_reaches_the_consumer(arguments):
     tensor = torch.frombuffer(memoryview(bytearray(33))[1:], dtype=torch.float64)  # misaligned
     managed = look(asdlpack(tensor).__dlpack__(**arguments))
     assert getattr(managed, "dl_tensor", managed).data == tensor.data_ptr()

@@ -21,7 +21,7 @@ PROCESSES = ROOT / "docs" / "processes.md"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where the recipes run: what the guide compiles is there, and a file of tensors."""
+    """Returns the recipes' working folder, with a file of tensors and the guide's C code, compiled."""
     folder = tmp_path_factory.mktemp("guide")
     weights = torch.ones(2, 3, dtype=torch.bfloat16)
     safetensors.torch.save_file({"weights": weights, "bias": torch.ones(3)}, folder / "model.safetensors")
@@ -41,7 +41,7 @@ def test_a_recipe_prints_what_its_comments_say(example, folder):
 
 @pytest.fixture
 def engines(monkeypatch):
-    """What engines leave is in a folder, with a path that is short enough for Ray's sockets."""
+    """Has engines leave their files in a folder; its path is short enough for Ray's sockets."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         for name in "DASK_TEMPORARY_DIRECTORY", "RAY_TMPDIR", "TMPDIR":
             monkeypatch.setenv(name, folder)

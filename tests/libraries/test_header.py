@@ -50,7 +50,7 @@ LAYOUT = [
 
 
 def evaluate(header, expressions, folder):
-    """What a C program that includes the header says the expressions are."""
+    """Returns the values of the expressions in a C program that includes the header."""
     lines = "".join(f'    printf("%s = %lld\\n", "{each}", (long long)({each}));\n' for each in expressions)
     source = folder / "print.c"
     source.write_text(
@@ -97,7 +97,7 @@ def test_the_c_header_has_the_standards_numbers_and_layout(expected, tmp_path):
 
 @pytest.mark.parametrize("standard", ["-std=c++11", "-std=c++20"])
 def test_the_c_header_serves_cpp(standard, tmp_path):
-    """device_type and code convert to their enumerations only where they have that type."""
+    """device_type and code convert to their enumerations only if they have that type."""
     source = tmp_path / "use.cpp"
     source.write_text(
         "#include <dlpack/dlpack.h>\n"

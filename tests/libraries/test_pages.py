@@ -13,7 +13,7 @@ import dlpack
 from support.alone import ROOT
 from support.documents import check, examples
 
-# What needs a compiler or engines: test_guide.py runs it.
+# These need a compiler or engines: test_guide.py runs them.
 ELSEWHERE = "guide.md", "processes.md"
 PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in ELSEWHERE)]
 EXAMPLES = [

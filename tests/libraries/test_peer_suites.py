@@ -1,4 +1,4 @@
-"""What the suites of numpy, torch, jax, tvm-ffi and nanobind ask of DLPack, and no other file here does."""
+"""DLPack cases from the suites of numpy, torch, jax, tvm-ffi and nanobind that no other file here tries."""
 
 import jax
 import jax.numpy as jnp

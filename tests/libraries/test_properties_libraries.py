@@ -53,7 +53,7 @@ def check(out, array, copy):
 
 
 def test_frombuffer_takes_no_strided_memory_of_mlx():
-    """Whose arrays give it to consumers that ask for bytes without strides, too."""
+    """mlx exports strided memory even to consumers that ask for bytes without strides."""
     values = mlx.core.arange(8)
     assert memoryview(frombuffer(values[2:], "int32")).tolist() == [2, 3, 4, 5, 6, 7]
     for strided in values[::2], values.reshape(2, 4).T:

@@ -1,4 +1,4 @@
-"""Ray: what was put once is read by all workers where it lies, in the object store."""
+"""Ray: all workers read an object in place, in the object store."""
 
 import ctypes
 import os
@@ -61,7 +61,7 @@ def new_reader():
 
 
 @alone(timeout=240)
-def test_a_tensor_put_once_is_read_by_two_workers_where_it_lies():
+def test_two_workers_read_a_tensor_in_place_in_the_store():
     with a_node():
         tensor = torch.arange(1 << 20).to(torch.bfloat16)
         reference = ray.put(asdlpack(tensor))
@@ -88,7 +88,7 @@ def used():
 
 
 def is_freed(size, seconds=60):
-    """Whether so many bytes are let go, which Ray does when it comes to it."""
+    """Waits until less than `size` is used, and returns False if it takes too long: Ray frees memory late."""
     end = time.monotonic() + seconds
     while used() >= size:
         if time.monotonic() > end:
@@ -98,7 +98,7 @@ def is_freed(size, seconds=60):
 
 @alone(timeout=240)
 def test_the_store_keeps_memory_while_it_is_in_use_and_no_longer():
-    """Also where a worker dies that uses it."""
+    """Also if a worker that uses it dies."""
     with a_node():
         tensor = torch.ones(SIZE, dtype=torch.uint8)
         made = torch.from_dlpack(ray.get(ray.put(asdlpack(tensor))))

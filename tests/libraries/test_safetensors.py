@@ -45,7 +45,7 @@ def span(mapped):
 
 
 def write(path, header, data):
-    """A file such as the package reads, with the tensors where the caller wants them."""
+    """Writes a safetensors file; the caller's header sets the offsets of its tensors."""
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
@@ -129,7 +129,7 @@ def test_the_file_stays_mapped_while_one_tensor_lives(path):
     mapped.close()
 
 
-def test_what_is_written_is_shared_and_leaves_the_file_as_it_is(path):
+def test_writes_are_seen_by_all_views_and_never_reach_the_file(path):
     written = path.read_bytes()
     x = load(path)["bfloat16"]
     assert not x.readonly  # or the next line ends the process
@@ -139,7 +139,7 @@ def test_what_is_written_is_shared_and_leaves_the_file_as_it_is(path):
     assert torch.from_dlpack(load(path)["bfloat16"])[0, 0] != 7
 
 
-def test_a_misaligned_tensor_is_copied_where_the_caller_says_so(tmp_path):
+def test_a_misaligned_tensor_is_copied_with_copy_none(tmp_path):
     path = tmp_path / "file"
     header = {
         "flag": {"dtype": "BOOL", "shape": [1], "data_offsets": [0, 1]},

@@ -32,7 +32,7 @@ class Waiting:
 
 
 class WaitingAfterRefusal(Waiting):
-    """The same, where it is asked again by another protocol."""
+    """A producer that refuses DLPack, and lets others run when asked by another protocol."""
 
     def __dlpack__(self, **arguments):
         raise BufferError("not today")
@@ -140,7 +140,7 @@ def test_python_ends_while_a_greenlet_waits_inside_a_deleter():
 
 
 def exchange(wait):
-    """What a greenlet or task of a server does: waits inside a producer, copies, and hands memory on."""
+    """Waits inside a producer, copies, and exports memory, as a greenlet or task of a server does."""
 
     class Producer:
         def __dlpack__(self, **arguments):
@@ -183,7 +183,7 @@ def test_gevent_with_everything_patched_works():
 
 @alone(timeout=30)
 def test_a_child_of_gevent_goes_on_after_its_parent_has_sent_shared_memory():
-    """The greenlet by which the parent sends goes on in the child, too, where it has nothing to send."""
+    """The parent's sending greenlet also runs on in the child, with nothing to send."""
     from gevent import monkey
 
     monkey.patch_all()

@@ -139,7 +139,7 @@ def test_nan_of_pandas_stays():
 
 @pytest.mark.parametrize("index", [[5, 6], ["x", "y"], pd.MultiIndex.from_tuples([(1, 2), (3, 4)])])
 @pytest.mark.parametrize("dtype", ["int64", "Int64", pd.ArrowDtype(pa.int64())])
-def test_index_of_pandas_is_no_column(index, dtype):
+def test_index_of_pandas_is_not_a_column(index, dtype):
     frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]}, index=index, dtype=dtype)
     assert np.from_dlpack(asdlpack(frame, copy=None)).tolist() == [[1, 3], [2, 4]]
     assert np.from_dlpack(asdlpack(frame[["a"]])).tolist() == [1, 2]

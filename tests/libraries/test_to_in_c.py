@@ -186,7 +186,8 @@ def api():
         yield api
 
 
-def test_what_the_api_refuses_is_freed_once_and_goes_by_from_dlpack(api):
+def test_a_refusal_by_the_api_falls_back_to_from_dlpack(api):
+    """The refused export is freed once."""
     refused = type(api.managed_tensor_to_py_object_no_sync)(lambda managed, out: -1)
     api.managed_tensor_to_py_object_no_sync = refused
     memory, before = bytearray(8), objects()
@@ -256,7 +257,7 @@ def test_paddle():
     test_the_memory_is_given_back_once()
 
 
-def test_a_target_with_a_hash_of_its_own_is_no_key():
+def test_a_target_whose_hash_fails_raises():
     class Meta(type):
         def __hash__(self):
             raise KeyboardInterrupt

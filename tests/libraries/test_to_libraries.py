@@ -104,7 +104,7 @@ SOURCES = {
 
 
 def outcome(source, target, copy):
-    """What `to` makes of a source: shared, copied, itself, or the reason of its refusal. The values are the same."""
+    """Returns how `to` got its result: shared, copied, itself, or refused and why. Checks that the values are equal."""
     try:
         made = to(source, target, copy=copy)
     except (BufferError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What torch, jax, tensorflow, pyarrow and numba have or take besides what python -m dlpack.tests tries."""
+"""Cases of torch, jax, tensorflow, pyarrow and numba that python -m dlpack.tests doesn't try."""
 
 import jax.numpy as jnp
 import numba.cuda

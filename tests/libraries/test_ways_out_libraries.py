@@ -572,7 +572,7 @@ REFUSED = {
     "a tensor with a gradient": (lambda: torch.ones(2, requires_grad=True), "obj.detach()"),
 }
 
-# What some of these ways out give, which another one nearby wouldn't.
+# The results of some of these ways out; similar code would give others.
 VALUES = {
     "int4 of jax": [1, -2],
     "uint4 of jax": [1, 2],
@@ -690,7 +690,7 @@ def test_a_tensor_inside_vmap_names_the_way_out():
     assert asdlpack(torch.func.vmap(double)(torch.ones(3, 2))).shape == (3, 2)
 
 
-# What crashes in a process with tensorflow.
+# These crash in a process with tensorflow.
 ALONE = {
     "a sparse tensor of paddle": ("import paddle; obj = paddle.eye(2).to_sparse_coo(2)", "obj.to_dense()"),
     "a sparse tensor of paddle in rows": ("import paddle; obj = paddle.eye(2).to_sparse_csr()", "obj.to_dense()"),
@@ -729,7 +729,7 @@ def test_hint_of_a_librarys_object_can_be_followed(what):
 
 
 @pytest.mark.parametrize("what", ALONE)
-def test_a_way_out_works_where_the_library_is_alone(what):
+def test_a_way_out_works_in_a_process_with_one_library(what):
     make, text, *meaning = ALONE[what]
     result = python(f"""from dlpack import asdlpack
 {make}
