@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("quick_switches")
 
 
 def in_step(work, shared):
-    """What work gives in each of some threads for each of the shared objects, to which they come together: to one half
-    two threads, which spin and so go on at the same moment, to the other half more, which wait asleep."""
+    """Returns, for each shared object, what work returned in each thread. Threads begin each object together: half
+    of the objects with two threads, which spin and so start at the same moment, half with more, which sleep."""
     arrived = [0, 0]
     asleep = threading.Barrier(THREADS)
 
@@ -47,7 +47,7 @@ TAKEN = {"consumed-capsule", "capsule-name", "null-pointer", "released"}  # what
 
 
 def taken(thing):
-    """What asdlpack makes of it, or None where another thread took it."""
+    """Returns asdlpack(thing), or None if another thread took it."""
     try:
         return dlpack.asdlpack(thing)
     except ValueError as error:
@@ -218,7 +218,7 @@ def test_types_are_remembered_while_they_come_and_go(effort, figure):
 
 
 def test_types_change_while_their_objects_are_wrapped(effort, figure):
-    """What an object is recognised by is what it had at that time."""
+    """asdlpack recognises an object by what its type has at that moment."""
     rounds = effort(300, 20_000)
 
     class Changing(bytearray):
@@ -270,7 +270,7 @@ def test_an_interface_changes_while_it_is_read(effort, figure):
 
 @alone
 def test_threads_begin_together():
-    """What is made at the first use, the core among it, is made once, whoever comes first."""
+    """The first use makes the core and other things once, whichever thread comes first."""
     import dlpack
 
     def work(number):

@@ -55,7 +55,7 @@ def test_a_chain_is_given_back_after_the_limit_of_the_stack_is_lowered():
     refuse_circle(3)
 
 
-# From 3.14 on Python has a RecursionError of its own where 28 KiB of 64 are used; debug builds in 256, too.
+# From 3.14 on Python raises a RecursionError itself in stacks of 64 KiB, once 28 are used; debug builds also in 256.
 SMALL_STACKS = [64 << 10, 256 << 10, 2 << 20]
 if sys.version_info >= (3, 14):
     SMALL_STACKS = [1 << 20, 2 << 20] if hasattr(sys, "gettotalrefcount") else [256 << 10, 2 << 20]
@@ -96,7 +96,7 @@ class Garbage:
         self.taken.append(self.take(used))
 
     def reader(self):
-        """What calls the deleter when it goes."""
+        """Returns an object that calls the deleter when it is freed."""
         return asdlpack(ctypes.pointer(self.producer.struct))
 
     def use(self, obj):
@@ -124,7 +124,7 @@ def test_a_view_in_garbage_reads_memory_of_what_its_object_was_made_of(delegate)
     items = pages()
     source = asdlpack(np.frombuffer(items, "u1") if delegate else items)
     x = frombuffer(source, "uint8")
-    cycle = []  # made before the view, it is cleared before: CPython crashes where a cleared view is read
+    cycle = []  # made before the view, so cleared before it: CPython crashes if a cleared view is read
     view = memoryview(x)
     garbage.use(view)
     cycle.append((cycle, x, view, garbage.reader()))  # a tuple is never cleared, and drops its last item first
@@ -166,8 +166,8 @@ def check_and_drop(taken):
 @alone
 @pytest.mark.parametrize("first", ["the object", "the reader"])
 @pytest.mark.parametrize("source", SOURCES)
-def test_what_garbage_takes_of_an_object_of_the_same_garbage_stays(source, first):
-    """By any way out; and the memory is freed when the last of these is gone."""
+def test_an_export_made_while_its_cycle_is_collected_stays_valid(source, first):
+    """By any way out. The memory is freed with the last export."""
     for take in TAKES.values():
         items = pages()
         alive = weakref.ref(items)
@@ -190,7 +190,7 @@ def test_what_garbage_takes_of_an_object_of_the_same_garbage_stays(source, first
 
 @pytest.mark.parametrize("take", TAKES)
 @pytest.mark.parametrize("source", SOURCES)
-def test_what_a_destructor_of_garbage_takes_stays(source, take):
+def test_an_export_made_in_a_destructor_of_garbage_stays_valid(source, take):
     class Finalised:
         def __del__(self):
             taken.append(TAKES[take](self.x))

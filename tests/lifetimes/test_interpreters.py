@@ -1,4 +1,4 @@
-"""What holds in every interpreter, whatever it counts, frees or warns of."""
+"""Checks that hold in every interpreter, whatever it counts, frees or warns of."""
 
 import ctypes
 import gc
@@ -79,11 +79,11 @@ kept = x.__dlpack__(), memoryview(x), dlpack.asdlpack(x.__dlpack__(max_version=(
 
 @alone(timeout=280)
 def test_operations_leave_no_reference_behind(effort, figure):
-    """By blocks of memory: a debug build counts references, too, but not those of numpy, which is no debug build. What
-    fills up, such as a free list, does in the first rounds; what is lost each time is lost in the second.
+    """Counts blocks of memory. A debug build also counts references, but misses numpy's: numpy isn't a debug build.
+    Free lists and the like fill up in the first round; the second shows what each operation leaks.
 
-    And by None, True and False: the stable ABI of 3.11 counts references to objects that later ones hold immortal and
-    don't count. After a billion that nobody took back, None is no longer what `is None` looks for."""
+    Also counts references to None, True and False. They are immortal and uncounted in later versions, but the stable
+    ABI of 3.11 counts them. After a billion leaked ones, None is no longer what `is None` looks for."""
 
     def collect():
         gc.collect()

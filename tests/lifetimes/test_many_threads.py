@@ -44,7 +44,7 @@ def use_everything(source=b"a kind that is known", dtype="uint8"):
 
 @alone(timeout=600)
 def test_threads_share_the_same_and_different_objects(effort, figure):
-    """What one thread made another consumes, drops or exports again: it lies in one of a few places."""
+    """Each thread puts objects into a few shared places; others consume, drop or export them again."""
     count, rounds = 64, effort(30, 3000)
     sys.setswitchinterval(1e-5)
     places = [None] * 16
@@ -224,7 +224,7 @@ for _ in range({count}):
 """
 
 
-def test_a_foreign_thread_waits_where_another_holds_the_gil():
+def test_a_foreign_thread_waits_while_another_holds_the_gil():
     with library("deleters") as path:
         result = python(
             SCRIPT.format(path=str(path), count=1)
@@ -257,7 +257,7 @@ while not library.{until}:
 
 @pytest.mark.serial
 def test_foreign_threads_delete_while_and_after_python_finalises(effort, figure):
-    """What they begin before is deleted; what they begin after is left to the process's end."""
+    """Deleters that begin before run; those that begin after leave the memory to the process's end."""
     rounds, count = effort(4, 100), 20_000
     with library("deleters") as path:
         early = [end_while_threads_delete(path, count, until="deleted(1)") for _ in range(rounds)]
@@ -276,7 +276,7 @@ LATE = """
 
 
 def test_python_does_not_finalise_before_who_asks_for_the_gil_has_it(tmp_path):
-    """A thread may stop anywhere: here, in a build for this test, where it has seen that Python runs."""
+    """A thread may stop anywhere. In this test's build it stops after it saw that Python runs."""
     header = tmp_path / "late.h"
     header.write_text(LATE)
     package = build(tmp_path, cflags=f"-include {header}")

@@ -24,7 +24,7 @@ from support.process import status
 
 OPERATIONS = SUPPORT / "operations.py"
 
-# What one kind of operation leaks in a round is more: each is done once in 120.
+# Tolerates one leak in 1000 operations. Each kind of operation is one in 120, so its leak is larger.
 RARE = 1000
 COUNTED = {"blocks of Python": 1, "bytes of the C heap": 128, "references": 1}
 
@@ -58,7 +58,7 @@ LEAKS = [
 
 
 def test_seeded_leaks_are_found(tmp_path):
-    """Of a block of an export, of an error, of a reference to the source."""
+    """Leaks a block of an export, an error, and a reference to the source."""
     package = build(tmp_path, cflags="-O0 -fno-lto", edit=seed(*LEAKS))
     assert leaks(grown(10_000, package)) >= {"bytes of the C heap", "blocks of Python", "references"}
 
@@ -133,7 +133,7 @@ WAYS = {
 
 
 @alone
-def test_what_its_deleter_took_away_is_not_touched():
+def test_memory_is_not_touched_after_its_deleter_ran():
     gc.freeze()  # what is there already, so that each collection is short
     for name in b"dltensor", b"dltensor_versioned":
         for way, take in WAYS.items():
@@ -190,7 +190,7 @@ def test_copies_that_come_and_go_take_no_more_memory(size):
 
 
 @alone
-def test_chunks_are_copied_once_where_a_copy_is_asked_for():
+def test_chunks_are_copied_once_if_a_copy_is_asked_for():
     chunks = np.arange(1 << 18, dtype="i4"), np.arange(1 << 18, dtype="i4")  # 1 MiB each
 
     def copy(count):

@@ -1,4 +1,4 @@
-"""Who keeps the memory alive, and for how long: until the last holder is gone, and not a moment longer."""
+"""Memory lives until its last holder is gone, and not a moment longer."""
 
 import ctypes
 import gc
@@ -77,7 +77,7 @@ def test_reference_counts_of_memory_of_cuda_are_exact_after_every_use(driver):
         check_reference_counts(array, use)
 
 
-def test_what_holds_the_object_is_exactly_what_was_made_of_it():
+def test_an_object_is_held_by_its_exports_and_nothing_else():
     obj = Exporter(bytes(8))
     before = sys.getrefcount(obj)
     x = asdlpack(obj)

@@ -1,6 +1,6 @@
-"""Any order of wrapping, exporting, importing, consuming, dropping, writing and forking, beside a model of who holds
-what: memory is locked as long as there is a holder and not a moment longer, deleters are called exactly when they are
-due, and everybody sees the same values."""
+"""Wraps, exports, imports, consumes, drops, writes and forks in any order, and compares with a model of the holders.
+Memory is locked as long as there is a holder, and not a moment longer. Deleters run exactly when they are due. All
+holders see the same values."""
 
 import ctypes
 import gc
@@ -48,7 +48,7 @@ class Source:
 
 @dataclass(eq=False)
 class Holder:
-    """What keeps a source's memory: its object is the only reference to it that the machine has."""
+    """Holds a source's memory: `object` is the machine's only reference to it."""
 
     object: Any
     source: Source
@@ -90,7 +90,7 @@ class Machine(RuleBasedStateMachine):
         self.holders.append(Holder(object, source, readonly, read, write))
 
     def of(self, number, *kinds):
-        """The holder of this number, of those of these kinds; None where there is none."""
+        """Returns one of the holders of these kinds, picked by number, or None."""
         some = [holder for holder in self.holders if isinstance(holder.object, kinds)]
         return some[number % len(some)] if some else None
 
@@ -209,7 +209,7 @@ class Machine(RuleBasedStateMachine):
         gc.collect()
         self.garbage.clear()
 
-    # What happens to the memory.
+    # Writes and forks.
 
     @precondition(lambda self: self.holders)
     @rule(number=numbers, index=numbers, value=st.integers(0, 255))
