@@ -1,4 +1,4 @@
-"""Where a program runs: system calls that are forbidden, a read-only file system, no /proc, odd settings."""
+"""Restricted environments: forbidden system calls, a read-only file system, no /proc, odd settings."""
 
 import ctypes
 import errno
@@ -68,7 +68,7 @@ def test_a_child_that_gets_no_memfd_runs_a_temporary_file():
 
 
 def forbid_execution(libc):
-    """Where temporary files are made. What is there stays there: this may run from below one of these folders."""
+    """Forbids execution in folders of temporary files. Their files stay visible: this test may run from one of them."""
     no_exec, remount, bind = 0x8, 0x20, 0x1000
     for folder in b"/tmp", b"/var/tmp", b"/dev/shm":
         assert libc.mount(folder, folder, None, bind, None) == 0
@@ -78,7 +78,7 @@ def forbid_execution(libc):
 @makes_mounts
 @alone
 def test_a_child_in_a_new_pid_namespace_runs_a_copy_in_memory():
-    """Its /proc is the old one, where it has another number than getpid() gives; and no temporary file may run."""
+    """It keeps the old /proc, which shows another number than getpid() returns. No temporary file may run."""
 
     def use():
         everything.use()
@@ -336,14 +336,14 @@ def test_a_child_whose_filter_denies_fstat_says_so():
 @pytest.mark.parametrize(
     ("denied", "error", "way_out"),
     [
-        ("epoll_ctl", errno.ENOSPC, "raise fs.epoll.max_user_watches"),  # as where the user has no watch left
+        ("epoll_ctl", errno.ENOSPC, "raise fs.epoll.max_user_watches"),  # as if the user has no watch left
         ("epoll_ctl", errno.EPERM, "a filter of system calls"),
         ("epoll_pwait", errno.ENOSYS, "a filter of system calls"),
     ],
 )
 @alone
 def test_an_epoll_instance_that_can_not_be_used_says_why(denied, error, way_out):
-    """Go ends the process where it can't wait for its eventfd."""
+    """Go ends the process if it can't wait for its eventfd."""
     before = process.open_files()
     seccomp.forbid([(denied, 0, 0, error)])
     with pytest.raises(OSError, match=f"{os.strerror(error)} .*{way_out}"):

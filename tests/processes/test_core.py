@@ -108,7 +108,7 @@ def test_unusual_memory_starts_the_core(name):
 
 
 def calls_of(function):
-    """What a call returns or raises, and how often it called the core."""
+    """Returns the result or error of function(), and how often it called the core."""
     before = dlpack._dlpack._core_calls()
     try:
         result = function()
@@ -139,7 +139,7 @@ def lay_out(random, itemsize):
 
 @pytest.mark.parametrize("itemsize", [1, 2, 8])
 def test_a_layout_is_what_numpy_says(itemsize, effort):
-    """Of memory that its buffer describes, with strides in bytes, and of a capsule, with strides in items."""
+    """Tries a buffer, with strides in bytes, and a capsule, with strides in items."""
     memory = np.arange(1 << 13, dtype=f"u{itemsize}")
     random = Random(itemsize)
     for _ in range(effort(2_000, 100_000)):
@@ -196,7 +196,7 @@ def misfits():
     yield "pointers", memoryview(bytearray(8)).cast("P"), BufferError
 
 
-def test_what_the_table_lacks_is_asked_anew_and_once():
+def test_a_refusal_is_not_cached_and_calls_the_core_once():
     for name, source, error in misfits():
         for _ in range(3):
             found, calls = calls_of(lambda source=source: dlpack.asdlpack(source))
@@ -278,7 +278,7 @@ def test_importing_it_anew_works():
 @pytest.mark.serial
 @alone(timeout=120)
 def test_a_large_copy_lets_other_threads_run():
-    """With no forced switch of threads, another runs within asdlpack only where the GIL is released."""
+    """Without forced switches, another thread runs within asdlpack only if asdlpack releases the GIL."""
 
     def runs_during(copy):
         ran = []
@@ -310,7 +310,7 @@ def test_a_large_copy_lets_other_threads_run():
 
 @alone
 def test_the_start_leaves_the_limit_of_descriptors():
-    """Go's runtime raises it, for programs that are started later, too; select takes no descriptor beyond 1023."""
+    """Go's runtime raises it, also for programs that are started later; select accepts no descriptor above 1023."""
     assert forks.core_calls() == 0
     limits = 512, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)

@@ -41,7 +41,7 @@ INTERPRETERS = (
     "''') is None\n"
     "    return interpreter\n"
 )
-# What a program of few imports ends with; its exit status is 0.
+# The last lines of programs with few imports, which exit with status 0.
 EXITS = {
     "with everything alive": "keep = x, x.__dlpack__(), x.__dlpack__(max_version=(1, 0)), np.from_dlpack(x)",
     "with capsules in a cycle": "keep = [x.__dlpack__(), x]; keep.append(keep); del x",
@@ -90,7 +90,7 @@ EXITS = {
         "last = Last(); last.self = last"
     ),
 }
-# What a program ends with, and its exit status.
+# The last lines of programs, and their exit status.
 MORE = {
     "with capsules in statics of other extensions": (
         f"{FOREVER}for it in x, x.__dlpack__(), x.__dlpack__(max_version=(1, 0)), memoryview(x): forever(it)",

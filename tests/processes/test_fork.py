@@ -447,9 +447,9 @@ print(caught)
 """
 
 
-def test_what_a_signal_handler_raises_during_a_fork_reaches_the_program():
-    """Python prints what a function raises that it calls at a fork, and goes on. In a process without pytest, which
-    imports logging, whose functions are called at forks, too."""
+def test_an_exception_of_a_signal_handler_in_a_fork_is_raised():
+    """Python prints the exceptions of functions that it calls at a fork, and goes on. The process runs without pytest:
+    pytest imports logging, which registers such functions."""
     result = python(INTERRUPTED_FORKS)
     assert (result.stdout, result.stderr) == ("20\n", "")
 

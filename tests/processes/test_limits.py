@@ -35,7 +35,7 @@ LONG = {
 
 @pytest.fixture
 def folder(package):
-    """Where an ordinary user finds the package and what the tests do with it."""
+    """Returns a folder from which an ordinary user can import the package and the tests' helpers."""
     shutil.copytree(SUPPORT, package.parent / "support", ignore=shutil.ignore_patterns("__pycache__"))
     return package.parent
 
@@ -184,7 +184,7 @@ thread.join()
     "call", ["x = None", "dlpack.asdlpack(memory)", "dlpack.asdlpack(memory, copy=True)", "dlpack.asdlpack(1)"]
 )
 def test_a_threads_first_call_without_any_memory_works_or_raises(call, tmp_path):
-    """Of what a library keeps for each thread, the loader allocates some at its first use, or ends the process."""
+    """The loader allocates some thread-local variables of a library at first use, or ends the process."""
     library = build_library("exhaust", tmp_path)
     result = python(WITHOUT_MEMORY.format(call=call, library=str(library), tests=str(TESTS)))
     assert (result.returncode, result.stdout in ("works", "raises")) == (0, True), result.stderr

@@ -193,7 +193,7 @@ def test_a_forked_child_has_the_same_pages_and_passes_them_on():
 
 @alone
 def test_a_child_of_a_plain_fork_passes_on_its_own():
-    """multiprocessing's sharer has a number for each; the child counts on where the parent does."""
+    """multiprocessing's sharer numbers what it sends; a child goes on from its parent's last number."""
     x, y = dlpack.shared(1, "int8"), dlpack.shared(1, "int8")
     memoryview(x)[0], memoryview(y)[0] = 1, 2
     passed(x)
@@ -295,7 +295,7 @@ def test_all_else_is_pickled_as_ever():
 
 
 @alone
-def test_what_is_made_and_passed_at_once_in_threads_leaves_nothing():
+def test_memory_made_and_passed_in_threads_leaves_nothing():
     common = [dlpack.shared(1, "int64")]
 
     def work(number):
@@ -318,7 +318,7 @@ def test_what_is_made_and_passed_at_once_in_threads_leaves_nothing():
 
 
 @alone
-def test_what_was_sent_and_never_taken_is_kept_until_the_sharer_is_stopped():
+def test_memory_never_received_is_kept_until_the_sharer_stops():
     ForkingPickler.dumps(dlpack.shared(1, "int8"))
     assert len(files()) == 1
     resource_sharer.stop()
@@ -446,7 +446,7 @@ def test_a_system_call_that_a_filter_denies_is_named_as_the_cause(denied, error)
 
 
 @alone
-def test_what_an_audit_hook_raises_is_passed_on_as_it_is():
+def test_an_exception_of_an_audit_hook_is_raised_unchanged():
     def refuse(event, arguments):
         if event == "open" and arguments[0] == "dlpack.shared":
             raise ValueError("no more files")
@@ -531,7 +531,7 @@ def test_few_descriptors_left_to_pass_it_on_are_named_and_kept(left):
 
 @alone
 def test_it_is_passed_on_once_a_thread_can_be_started():
-    """multiprocessing's own would be sent, and keep its receiver waiting for ever."""
+    """With multiprocessing's own class, later receivers hang if the sharer's thread can't be started."""
     x = dlpack.shared(3, "int8")
 
     def refused(thread):
@@ -549,7 +549,7 @@ def test_it_is_passed_on_once_a_thread_can_be_started():
 
 
 @alone
-def test_what_the_receiver_has_no_room_for_is_a_memory_error():
+def test_memory_too_large_for_the_receiver_is_a_memory_error():
     message, limit = ForkingPickler.dumps(dlpack.shared(1 << 30, "int8")), address_space() + (1 << 28)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     with pytest.raises(MemoryError, match="^dlpack.shared: it can't be received: Cannot allocate memory$"):
@@ -710,8 +710,8 @@ def test_a_program_that_is_started_does_not_inherit_it():
 
 @alone
 @pytest.mark.parametrize("closed", [(0,), (1,), (0, 1, 2)])
-def test_its_descriptors_are_no_standard_ones_where_these_are_closed(closed):
-    """As in a daemon. What it prints then must not be written into the memory."""
+def test_its_descriptors_never_replace_closed_standard_ones(closed):
+    """Daemons close these. Their output must not be written into the memory."""
     passed(dlpack.shared(3, "uint8"))  # multiprocessing's own descriptors are what they will be
     kept = [os.dup(number) for number in closed]
     for number in closed:
@@ -729,8 +729,8 @@ def test_its_descriptors_are_no_standard_ones_where_these_are_closed(closed):
 
 
 def interrupted(function, after):
-    """Calls the function with a KeyboardInterrupt before its so many-th instruction, as a signal handler may raise it;
-    says whether there was one."""
+    """Calls the function and raises KeyboardInterrupt before instruction number `after`, as a signal handler may.
+    Returns False if the function ended before that."""
     left = after
 
     def trace(frame, event, argument):
@@ -784,8 +784,8 @@ def test_an_interrupt_at_any_instruction_leaves_nothing():
 
 
 @alone
-def test_memory_that_nobody_closed_is_no_resource_warning():
-    """As python -X dev shows them."""
+def test_unclosed_memory_raises_no_resource_warning():
+    """python -X dev would show it."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         dlpack.shared(3, "uint8")

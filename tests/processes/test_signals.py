@@ -22,7 +22,7 @@ FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGABRT
 
 
 def names(*omitted):
-    """Of all signals that a program may handle and block, but for these."""
+    """Returns all signals that a program may handle and block, but for these."""
     numbers = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
     return sorted(numbers - {getattr(signal, name) for some in omitted for name in some})
 
@@ -119,8 +119,8 @@ def test_a_fault_in_c_that_go_called_ends_the_process_by_its_signal(how, faulty_
 
 @pytest.mark.parametrize("where", ["main", "thread", "child"])
 @alone
-def test_a_copy_that_faults_is_an_error_where_all_signals_are_blocked(where):
-    """As many programs do in threads of theirs, when these begin. A fault that is blocked ends the process."""
+def test_a_copy_that_faults_with_all_signals_blocked_raises(where):
+    """Many programs block all signals when they start a thread. A blocked fault ends the process."""
 
     def copy_nothing():
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -184,7 +184,7 @@ def test_a_handler_of_every_signal_runs_once_for_each(installed):
 
 @alone
 def test_the_core_takes_two_signals_and_leaves_the_others_as_they_are():
-    """What programs inherit that are started later is the same, too."""
+    """Programs that are started later also inherit the same."""
 
     def inherited():
         kinds = "SigBlk", "SigIgn", "SigCgt"
@@ -213,7 +213,7 @@ def test_the_core_takes_two_signals_and_leaves_the_others_as_they_are():
 
 @alone
 def test_a_forked_child_has_the_fault_handlers_from_before_the_core():
-    """The handlers of a runtime that has lost its threads may wait for ever."""
+    """The handlers of a runtime that has lost its threads may never return."""
 
     def in_child(generations):
         assert process.caught_signals() & faults == 0
@@ -368,7 +368,7 @@ def test_a_start_of_the_core_changes_no_flag_of_a_handler(on_stack, handlers):
 
 @alone
 def test_handlers_with_sa_onstack_have_160_kib_in_the_cores_threads(handlers):
-    """Where a thread has no alternate stack, Go gives it one of 32 KiB, and below that lies memory of Go's."""
+    """Go gives a thread without an alternate stack one of 32 KiB. Go's own memory lies below that."""
     library = ctypes.CDLL(handlers)
     ctypes.c_long.in_dll(library, "needed").value = 160 << 10
     handled, overflowed = (ctypes.c_long.in_dll(library, name) for name in ("handled", "overflowed"))
