@@ -1,4 +1,4 @@
-"""Wrapping, exporting and handing on, beside what Python, numpy, torch, tvm-ffi and pydlpack need for the same."""
+"""Times wrapping, exporting and handing on, compared with Python, numpy, torch, tvm-ffi and pydlpack."""
 
 import math
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""Copies of 64 MiB beside numpy's and torch's, of two layouts up to 1 GiB, and of each from 64 bytes to 64 MiB.
+"""Times copies of 64 MiB compared with numpy's and torch's, two layouts up to 1 GiB, each from 64 bytes to 64 MiB.
 
-torch has as many threads as the process has CPUs, asdlpack as many of these as pay, numpy one. A second process has
-one CPU, so that all have one. What a copy is written to is fresh memory, for all of them, but for copy_into, which like
-numpy.copyto writes to memory that is there."""
+torch uses a thread per CPU of the process, asdlpack only those that make a copy faster, numpy one. A second process has
+one CPU, so that all use one thread. All copies are written to fresh memory, except those of copy_into and numpy.copyto,
+which write to memory that exists."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ LAYOUTS = {  # the goals of small copies and of larger ones
     "second_columns": (3.0, 0.9),
     "swapped": (3.0, 0.9),
 }
-OF_THE_FLOOR = "compact", "reversed_rows", "second_columns"  # which floor.c copies, too
+OF_THE_FLOOR = "compact", "reversed_rows", "second_columns"  # floor.c also copies these
 TABLES = [
     ("asdlpack(table_of_floats, copy=None)", "numpy.ascontiguousarray(table_of_floats.to_pandas().to_numpy())", 1.0),
     ("asdlpack(frame_of_floats, copy=None)", "frame_of_floats.to_numpy(order='c')", 1.0),

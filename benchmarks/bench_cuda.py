@@ -1,4 +1,4 @@
-"""Times memory of a GPU, wrapped, exported, ordered and copied, beside what torch and cupy need for the same.
+"""Times wrapping, exporting, ordering and copying GPU memory, compared with torch and cupy.
 
     python benchmarks/bench_cuda.py [--rounds N]
 
@@ -87,7 +87,7 @@ def wait(result: object) -> object:
 
 
 def objects(size: int) -> dict[str, Any]:
-    """What the statements name: rows of 1 KiB, of so many bytes in all."""
+    """Maps the names in the statements to objects: rows of 1 KiB, `size` bytes in all."""
     pageable = numpy.ones((size // 1024, 256), "f4")
     pinned = cupyx.empty_pinned(pageable.shape, "f4")
     pinned[...] = pageable

@@ -3,8 +3,8 @@ have it.
 
     python benchmarks/bench_engines.py [SIZE...] [--rounds N] [--write]
 
-A time is that from the handing over to the answer of the process that has it, and the least of some rounds; what a
-round hands over is new. With --write the table goes into docs/processes.md.
+Each time runs from handing the memory over to the receiving process's answer. The table shows the minimum of several
+rounds. Each round hands over new memory. With --write the table goes into docs/processes.md.
 """
 
 import argparse

@@ -51,7 +51,7 @@ def objects_alive(rounds: int) -> Table:
 
 
 def threads(python: str, path: str | None, rounds: int) -> Table:
-    """Of all threads' calls together. Without the GIL twice the threads take half the time, while there are CPUs."""
+    """Divides the time by all threads' calls. Without the GIL, twice the threads halve it, while there are CPUs."""
     pair = ("asdlpack(some_bytearray)", "memoryview(some_bytearray)")
     with Worker(python, path) as worker:
         gil = "with the GIL" if worker.about["gil"] else "without the GIL"

@@ -1,7 +1,7 @@
-"""What an import takes, in fresh processes that take turns.
+"""Times imports, in fresh processes that take turns.
 
 The interpreter starts isolated (-I) and without the site module (-S), imports what site always does, and gets the
-folder that the package is in: what an environment's .pth files import would be free for who needs the same."""
+folder of the package. An environment's .pth files would import some of the same modules, untimed."""
 
 import subprocess
 import sys

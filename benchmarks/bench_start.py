@@ -131,7 +131,7 @@ def empty_library(folder: Path) -> Path:
 
 
 def empty_core(folder: Path) -> Path:
-    """Where the package lies that has it."""
+    """Builds the package with an empty core, and returns the folder to import it from."""
     for part in "pkg", "pyext", "python", "build.py", "go.mod", "pyproject.toml":
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         copy(ROOT / part, folder / part)

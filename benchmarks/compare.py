@@ -1,9 +1,9 @@
-"""Times another commit's build beside this one: both in turn, each in its own process.
+"""Times another commit's build compared with this one: both in turn, each in its own process.
 
     python benchmarks/compare.py REF BENCHSTAT
 
-REF is built in a temporary clone. The statements are those of `make bench`, as they are here: what REF does not know
-has no row.
+REF is built in a temporary clone. The statements are those of `make bench`, as they are here: a statement
+that REF does not support has no row.
 """
 
 import math

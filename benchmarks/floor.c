@@ -1,14 +1,14 @@
-/* floor.c: the least that an extension can do, and still hand memory on safely: what `make bench` puts beside dlpack.
+/* floor.c: the lower bound for an extension that hands memory on safely. `make bench` compares dlpack with it.
  *
  * hold(obj) locks the buffer of bytes, and refer(obj) refers to an object with __dlpack__. Both look at nothing, decide
- * nothing, and take every argument unread; what they give is right for bytearrays of 4096 items alone. describe(obj) holds
- * a buffer of bytes, which it describes by Go's table of types: what a type means is decided in Go, so that to look it up is
- * the least that dlpack can do. Of a memoryview it holds one of its own: CPython crashes
- * where one in a garbage cycle is cleared before its export. copy(obj) copies a matrix of floats, its rows in reverse
- * order, or every second column, into memory such as dlpack's copies have. All is called by CPython's own fastest means,
- * without the stable ABI's limits.
+ * nothing, and take every argument unread; their results are right for bytearrays of 4096 items alone. describe(obj)
+ * holds a buffer of bytes, and looks its type up in Go's table. dlpack needs at least that look-up, because Go decides
+ * the meaning of a type. describe makes its own memoryview of a memoryview: CPython crashes if one in a garbage cycle
+ * is cleared before its export. copy(obj) copies a matrix of floats, its rows in reverse order, or every second column,
+ * into memory such as dlpack's copies have. CPython calls all of them in its fastest way, without the limits of the
+ * stable ABI.
  *
- * It is C because that is the least. */
+ * It is C because nothing has less overhead. */
 #include "ask/request.c"
 #include "ask/table.c"
 
@@ -21,7 +21,7 @@ struct floor {
 
 enum { MOST_DIMS = 4 };
 
-/* What describe gives. */
+/* The object that describe returns. */
 struct described {
     struct floor floor;
     DLTensor tensor;
@@ -179,7 +179,7 @@ static struct floor *new_floor(PyTypeObject *type, PyObject *obj)
         return NULL;
     }
     self->producer = NULL;
-    self->memoryview = PyMemoryView_Check(obj) ? PyMemoryView_FromObject(obj) : NULL; /* NULL, too: no memory */
+    self->memoryview = PyMemoryView_Check(obj) ? PyMemoryView_FromObject(obj) : NULL; /* also NULL: no memory */
     if (PyErr_Occurred() ||
         PyObject_GetBuffer(self->memoryview == NULL ? obj : self->memoryview, &self->view, PyBUF_FULL_RO) < 0) {
         self->view.obj = NULL;

@@ -1,5 +1,5 @@
-"""What the statements name: each function makes the object of its name, once a process. Nothing is imported that no
-statement needs, since pydlpack's environment and a free-threaded interpreter's have few libraries."""
+"""Makes the objects that the statements name: each function the one of its name, once a process. It imports only what
+a statement needs, since pydlpack's environment and a free-threaded interpreter's have few libraries."""
 
 import array
 import ctypes
@@ -174,7 +174,7 @@ def wrapped_ndarray() -> Any:
 
 
 def exchanged() -> Any:
-    """A DLPackObject, where its type has the C exchange API."""
+    """Returns a DLPackObject; raises AttributeError if its type lacks the C exchange API."""
     obj = wrapped()
     type(obj).__dlpack_c_exchange_api__  # noqa: B018
     return obj
@@ -222,12 +222,12 @@ def view(ndim: int) -> memoryview:
 
 
 def array_of(ndim: int) -> Any:
-    """16 items in so many dimensions: of two while it lasts, then of one."""
+    """Returns an array of ndim dimensions: the first four have size 2, the others size 1."""
     return numpy().ones([2] * min(ndim, 4) + [1] * (ndim - 4), "f4")
 
 
 def shared(count: int) -> bytearray:
-    """Wrapped so many times already."""
+    """Returns memory that `count` live objects wrap."""
     memory = bytearray(4096)
     live.extend(asdlpack()(memory) for _ in range(count))
     return memory
@@ -236,7 +236,7 @@ def shared(count: int) -> bytearray:
 live: list[Any] = []
 
 
-# What is copied: float32, written to, so that its pages are there.
+# Sources of copies: float32, written to, so that their pages are mapped.
 
 
 def square(nbytes: int) -> Any:
@@ -253,7 +253,7 @@ def transposed(nbytes: int) -> Any:
 
 
 def rotated(nbytes: int) -> Any:
-    """Of 64 MiB: 64 x 64 x 4096, its axes in the order 2, 0, 1."""
+    """Puts the axes of an array (64 x 64 x 4096 for 64 MiB) in the order 2, 0, 1."""
     array = square(nbytes)
     return array.reshape(1 << (len(array).bit_length() - 1) // 2, -1, len(array)).transpose(2, 0, 1)
 
@@ -271,7 +271,7 @@ def swapped(nbytes: int) -> Any:
     return array.astype(array.dtype.newbyteorder())
 
 
-# What is copied into, and by what.
+# Targets of copies, and the functions that copy into them.
 
 
 def copy_into() -> Any:

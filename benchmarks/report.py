@@ -121,7 +121,7 @@ def bandwidth(tables: list[Table]) -> Figure:
 
 
 def speeds(table: Table) -> dict[str, list[tuple[int, float]]]:
-    """Of dlpack, numpy and torch: bytes and GB/s."""
+    """Maps dlpack, numpy and torch to their pairs of bytes and GB/s."""
     lines: dict[str, list[tuple[int, float]]] = {"dlpack": [], "numpy": [], "torch": []}
     for row in table.rows:
         size = nbytes(row.what)
@@ -133,7 +133,7 @@ def speeds(table: Table) -> dict[str, list[tuple[int, float]]]:
 
 
 def nbytes(text: str) -> int:
-    """Of the size that stands in it, such as 4KiB."""
+    """Returns the number of bytes for a size in the text, such as 4KiB."""
     found = re.search(r"(\d+)([KMG]iB)", text)
     assert found is not None
     return int(found[1]) * UNITS[found[2]]

@@ -1,10 +1,10 @@
-"""Measures what this package takes beside its peers, prints it, and keeps it as JSON.
+"""Measures this package compared with its peers, prints the results, and keeps them as JSON.
 
     python benchmarks/run.py [SUBJECT...] [--rounds N] [--runs N] [--json FILE] [--pydlpack PYTHON]
         [--free-threaded PYTHON]
 
-A row whose library is not installed is left out. Times are the least of samples that are taken in turn; on a machine
-that does something else too, only ratios mean anything.
+A row whose library is not installed is left out. Each time is the minimum of samples that are taken in turn. On a busy
+machine only ratios mean anything.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def measure(subject: str, rounds: int, pydlpack: str | None, free_threaded: str 
 
 
 def about() -> dict[str, str]:
-    """Where and of what the numbers are."""
+    """Returns the machine and the versions that the numbers belong to."""
     found = {
         "machine": cpu(),
         "system": platform.platform(),

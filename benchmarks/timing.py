@@ -4,7 +4,7 @@ Ratios within one run are what counts, not nanoseconds: every statement is sampl
 others, and its least sample is taken.
 
 A Worker is this file, run by some interpreter: pydlpack and another build of this package have the same import name, so
-each needs a process of its own, and the processes take turns. What the statements name is in objects.py.
+each needs a process of its own, and the processes take turns. objects.py makes the objects of the statements.
 """
 
 import argparse
@@ -63,7 +63,7 @@ class Timing:
 
     def __init__(self, statement: str, known: Known) -> None:
         self.timer = timeit.Timer(statement, globals=known_to(statement, known))
-        self.timer.timeit(1)  # what a first call sets up is no part of it
+        self.timer.timeit(1)  # the first call sets things up; not counted
         number = 1
         while (seconds := self.timer.timeit(number)) < ROUND / 8:
             number *= 4
@@ -76,8 +76,8 @@ class Timing:
 
 
 class GapTiming:
-    """The same with a sleep before each call, as in a training loop: a sample is the median of some calls, since what
-    interrupts one lasts longer than it. What reading the clock takes is left out."""
+    """The same with a sleep before each call, as in a training loop. A sample is the median of some calls, since an
+    interruption lasts longer than a call. The time to read the clock is left out."""
 
     def __init__(self, statement: str, known: Known) -> None:
         known_to(statement, known)
@@ -163,7 +163,7 @@ class Worker:
     """This file in another process."""
 
     def __init__(self, python: str = sys.executable, path: str | None = None, cpus: int = 0) -> None:
-        """The process looks for modules along path first; it has so many CPUs, or where that is 0 all."""
+        """The process looks for modules along path first. It has `cpus` CPUs, or all if that is 0."""
         environment = os.environ | ({} if path is None else {"PYTHONPATH": path})
         self.process: Any = subprocess.Popen(  # its pipes are optional to a type checker
             [python, __file__, f"--cpus={cpus}"],
@@ -180,7 +180,7 @@ class Worker:
         return json.loads(line) if line else sys.exit(f"the worker of {self.process.args[0]} ended early")
 
     def sample(self, kind: str, statement: str) -> float:
-        """The least so far; NaN where the statement raises, since a library is not installed, say."""
+        """Returns the minimum so far, or NaN if the statement raises, for example without a library."""
         if statement in self.refused:
             return math.nan
         print(json.dumps([kind, statement]), file=self.process.stdin, flush=True)
@@ -240,7 +240,7 @@ def in_turn(
 
 @dataclass
 class Row:
-    """What was measured and what beside it; the goal is the most that value / other should be."""
+    """A measured value and its peer's; the goal is the upper limit of value / other."""
 
     what: str
     value: float
@@ -260,7 +260,7 @@ class Row:
 @dataclass
 class Table:
     title: str
-    unit: str  # "ns", "bytes", "calls", or "" where the rows name it
+    unit: str  # "ns", "bytes", "calls", or "" if the rows name it
     rows: list[Row]
 
 
@@ -277,8 +277,8 @@ def beside(title: str, worker: Worker, pairs: Pairs, rounds: int, kind: str = "l
 
 def apart(title: str, pairs: Pairs, rounds: int, cpus: int = 0) -> Table:
     """Times each statement of a pair in processes of its own: a copy to memory that another statement has freed takes
-    less time than one to new memory. The least of several processes counts, since a copy takes up to half as long again
-    in one as in the next, by where the pages of its memory lie."""
+    less time than one to new memory. The least of several processes counts, since a copy takes up to 50 % longer in
+    one process than in the next, depending on its pages' addresses."""
     rows = []
     for it, peer, goal in pairs:
         value = other = math.inf

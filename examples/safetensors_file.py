@@ -36,9 +36,9 @@ DTYPES = {
 
 
 def load(path: str | os.PathLike[str], *, copy: bool | None = False) -> dict[str, dlpack.DLPackObject]:
-    """The tensors by name. What is written to one stays in this process: the mapping is private, the file unchanged.
+    """Returns the tensors by name. Writes to them stay in this process: the mapping is private, the file unchanged.
 
-    Some writers put a tensor where its items are not aligned. That raises BufferError; copy=None copies such a one.
+    Some writers misalign a tensor's items. That raises BufferError; copy=None copies such a tensor.
     """
     data = memoryview(dlpack.memmap(path, "uint8"))
     start = 8 + int.from_bytes(data[:8], "little")

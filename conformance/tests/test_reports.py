@@ -23,14 +23,14 @@ def rules_and_libraries(path):
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
 def test_report_of_a_library_shows_what_it_says(path, tmp_path):
-    """Where this fails the library may have mended it: then the report goes."""
+    """If this fails, the library may have fixed it: then delete the report."""
     assert "dlpack" not in re.findall(r"^ *(?:import|from) (\w+)", path.read_text(), re.MULTILINE)
     result = run(sys.executable, path, cwd=tmp_path, timeout=240)
     assert result.returncode < 0 or "\nAssertionError" in result.stderr, f"no longer broken: {result.stdout}"
 
 
 def test_reports_cover_each_must_that_is_broken():
-    """Of the versions that are installed here; docs/conformance.json has what they broke."""
+    """Looks at installed versions alone; docs/conformance.json has the rules they broke."""
     versions = {(library.name, version) for library, version in installed()}
     found = json.loads((ROOT / "docs" / "conformance.json").read_text())
     broken = {

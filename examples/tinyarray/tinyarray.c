@@ -219,7 +219,7 @@ static PyObject *dlpack_device(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(no
 
 /* The consumer */
 
-/* What is wrong with a tensor for an Array, which gets its shape and strides; NULL: nothing. */
+/* Reads a tensor's shape and strides into an Array. Returns what is wrong with them, or NULL. */
 static const char *read_shape(Array *self, const DLTensor *tensor)
 {
     if (tensor->ndim > 0 && tensor->shape == NULL) {
