@@ -449,7 +449,7 @@ func TestRowsAreThoseOfAllChunks(t *testing.T) {
 type plainLevel struct {
 	format   string
 	size     int64 // elements of the child for each of these
-	turned   int64 // > 1: each list is a tensor of so many columns, which are its rows
+	turned   int64 // > 1: each list is a transposed tensor; this is its number of rows
 	offset   int64
 	validity byte // every other byte of the bitmap, and inverted those between; 0: null_count is 0, and says that of all
 }

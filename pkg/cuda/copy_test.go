@@ -22,7 +22,7 @@ var layouts = []struct {
 	name           string
 	shape, strides ints // strides count items
 	swap           int
-	toHost         string // the calls that copy; "" where it is refused
+	toHost         string // the calls that copy; "" if it is refused
 	onDevice       string
 	toPeer         string
 }{

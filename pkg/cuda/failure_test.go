@@ -80,7 +80,7 @@ func operations() []operation {
 	}
 }
 
-// kept forgets an allocation; where there is an error, there has to be none.
+// kept drops the allocation, which must be empty if there is an error.
 func kept(a Allocation, err error) error {
 	if err != nil && a != (Allocation{Retained: -1}) {
 		panic("an allocation beside an error")

@@ -12,7 +12,7 @@ import (
 )
 
 // A fake is a driver with three devices, whose memory is Go's. It keeps a log, can fail any call, and fails the test
-// where a call breaks a rule of the driver's.
+// if a call breaks a rule of the driver's.
 type fake struct {
 	t      testing.TB
 	log    []string
@@ -47,7 +47,7 @@ type fakeStream struct {
 const (
 	fakeDevices = 3
 	fakePitch   = 1 << 12
-	other       = context(0x9000) // of device 1, beside its primary context
+	other       = context(0x9000) // of device 1, not its primary context
 )
 
 func primary(device int32) context {
@@ -99,21 +99,21 @@ func (f *fake) top() context {
 	return f.current[len(f.current)-1]
 }
 
-// needs fails the test where no context is current.
+// needs fails the test if no context is current.
 func (f *fake) needs(function string) {
 	if f.top() == 0 {
 		f.t.Errorf("%s without a context", function)
 	}
 }
 
-// unsafe fails the test where a call would break the capture of a graph elsewhere.
+// unsafe fails the test if a call would break the capture of a graph elsewhere.
 func (f *fake) unsafe(function string) {
 	if f.mode != relaxed && f.lacks != "cuThreadExchangeStreamCaptureMode" {
 		f.t.Errorf("%s may break a capture", function)
 	}
 }
 
-// of fails the test where a stream is not of the current context.
+// of finds a stream, and fails the test if it is not of the current context.
 func (f *fake) of(s stream) *fakeStream {
 	known := f.streams[s]
 	if known == nil {
@@ -165,14 +165,14 @@ func (f *fake) span(address uint64, bytes int64) []byte {
 		f.t.Fatalf("%#x is no memory of a device", address)
 	}
 	at := address - uint64(uintptr(unsafe.Pointer(&m.bytes[0])))
-	return m.bytes[at : at+uint64(bytes)] // panics where it is longer
+	return m.bytes[at : at+uint64(bytes)] // panics if it is longer
 }
 
 func hostSpan(address uint64, bytes int64) []byte {
 	return unsafe.Slice((*byte)(foreign.Pointer(address)), bytes)
 }
 
-// balanced fails the test where anything is left that should not be.
+// balanced fails the test if anything is left that should not be.
 func (f *fake) balanced(streams, events, memory int) {
 	f.t.Helper()
 	streams += 2 // the default ones
@@ -210,7 +210,7 @@ func (f *fake) devicePrimaryCtxIsActive(device int32) (bool, error) {
 	return !f.inactive, f.call("cuDevicePrimaryCtxGetState", "active %d", device)
 }
 
-// What gives back counts as done, even where it fails: it was called.
+// A release counts as done even if it fails, because it was called.
 
 func (f *fake) devicePrimaryCtxRelease(device int32) error {
 	f.retained[device]--

@@ -99,7 +99,7 @@ func TestPlan(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		shape, strides ints // strides count items
-		calls          int  // 0 where there is no plan
+		calls          int  // 0: no plan
 		block          ints // bytes of a row, rows, slices
 	}{
 		{"a scalar", ints{}, ints{}, 1, ints{4, 1, 1}},

@@ -70,7 +70,7 @@ func ExampleKindOf() {
 	// negative-dimension: dimension=1, length=-2 true
 }
 
-// What a consumer asks for is checked before anything is done.
+// CheckTarget checks a consumer's request before anything is done.
 func ExampleCheckTarget() {
 	gpu, cpu := dlpack.Device{Type: dlpack.CUDA, ID: 1}, dlpack.Device{Type: dlpack.CPU}
 	fmt.Println(dlpack.CheckTarget(gpu, cpu, true))

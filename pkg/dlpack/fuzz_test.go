@@ -233,7 +233,7 @@ func FuzzValidateFindsWhatUnlimitedNumbersFind(f *testing.F) {
 	add(DataType{Float, 16, 1}, 0, CPU, data, 0, -1, swapped, zero+5, zero)
 	add(float32Type, 0, CPU, data, 0, -1, given, zero+5, zero+6)
 	add(float32Type, 0, CUDA, data+1, 0, -1, 0, zero+5, zero)
-	// no items, beside a dimension that alone is not too large, and beside two that are together
+	// no items, and one dimension that is not too large, and two that are too large together
 	add(int8Type, 0, CPU, 0, 0, -1, 0, zero, zero, huge, zero)
 	add(int8Type, 0, CPU, 0, 0, -1, 0, zero, zero, huge, zero, huge, zero)
 	// as many dimensions as there can be, and one more

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// open is memory of so many bytes whose shape its caller gives.
+// open describes memory of the given number of bytes, whose shape may have a -1.
 func open(t DataType, bytes int64, shape []int64, changes ...func(*Description)) *Description {
 	d := described(t, shape, changes...)
 	d.Span, d.OpenShape = bytes, true
@@ -187,7 +187,7 @@ func FuzzAnOpenShapeIsWhatUnlimitedNumbersFind(f *testing.F) {
 			}
 			return
 		}
-		// It is no other than the same memory with that shape.
+		// It must equal the same memory described with that shape.
 		closed := given
 		closed.OpenShape = false
 		for i, size := range closed.Shape[:d.NDim] {

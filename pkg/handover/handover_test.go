@@ -12,7 +12,7 @@ import (
 	"dlpack/pkg/dlpack"
 )
 
-// An allocator gives memory of Go's, at most so many bytes at once.
+// An allocator returns Go's memory, at most `most` bytes per call.
 type allocator struct {
 	most   int64
 	copied []byte
@@ -28,7 +28,7 @@ func (a *allocator) ForCopy(bytes int64) unsafe.Pointer {
 
 const guard = "not a byte of it"
 
-// contents is what was copied; the test fails where a byte behind it was written.
+// contents returns the copy, and fails the test if a byte behind it was written.
 func (a *allocator) contents(t *testing.T) []byte {
 	t.Helper()
 	if a.copied != nil && string(a.copied[:len(a.copied)+len(guard)][len(a.copied):]) != guard {
@@ -37,7 +37,7 @@ func (a *allocator) contents(t *testing.T) []byte {
 	return a.copied
 }
 
-// What follows is for devices, of which these tests have none.
+// The methods below are for devices. These tests have none.
 func (*allocator) Scratch(int64) unsafe.Pointer { panic("scratch memory") }
 func (*allocator) Free(unsafe.Pointer)          { panic("scratch memory") }
 func (*allocator) Reserve() bool                { panic("device memory") }
@@ -212,7 +212,7 @@ func TestACopyOfMemoryThatCannotBeReadIsRefused(t *testing.T) {
 		described(at(begin+uint64(page)), swapped),
 		described(at(begin+uint64(page)), nibbles),
 		described(at(begin+uint64(page)), bits),
-		described(at(8)),             // where Go takes a fault for a bug of its own
+		described(at(8)),             // Go takes a fault here for a bug of its own
 		described(at(1<<63), bits),   // no address of memory; arm64 takes it for 0
 		described(at(begin), apart),  // to where arm64 reads address 0
 		described(at(100), reversed), // down to the first page
@@ -352,7 +352,7 @@ func plainly(kind dlpack.Kind, empty bool, device dlpack.DeviceType, terms *Term
 	return outcome{device: target, stream: producer}
 }
 
-// What the numbers of checkRules choose from.
+// checkRules picks from these by its arguments.
 var (
 	layouts = []struct {
 		change func(*dlpack.Description)
@@ -371,7 +371,7 @@ var (
 
 const mayCopy, mustCopy, hasTarget, exports, hasStream, fromCaller, fromDriver, completes = 1, 3, 4, 8, 16, 32, 64, 128
 
-// checkRules fails the test where Prepare finds another outcome than plainly does.
+// checkRules fails the test if Prepare finds another outcome than plainly does.
 func checkRules(t *testing.T, layout, device, target, facts uint8, producer, consumer int64) {
 	t.Helper()
 	has := func(fact uint8) bool { return facts&fact == fact }
@@ -393,7 +393,7 @@ func checkRules(t *testing.T, layout, device, target, facts uint8, producer, con
 		terms.Consumer = 0
 	}
 	if d.Device.Type.OfCUDA() {
-		terms.Producer %= 2 // another stream is waited for where a driver is installed
+		terms.Producer %= 2 // with a driver installed, Prepare waits for another stream
 	}
 	want := plainly(l.kind, d.Shape[0] == 0, d.Device.Type, terms)
 	if want.unknown {

@@ -320,7 +320,7 @@ func FuzzFormat(f *testing.F) {
 	f.Add("i 4x", int64(8))
 	f.Add("(99999999999999999999)O", int64(8)) // malformed before it is refused
 	f.Add("iZ", int64(8))
-	f.Add("Z\x00", int64(4)) // a NUL is no end
+	f.Add("Z\x00", int64(4)) // a NUL does not end the text
 	f.Fuzz(func(t *testing.T, text string, itemsize int64) {
 		got, gotShape, err := parseFormat(text, itemsize)
 		name, swapped, shape, ok := plainly(text, itemsize)

@@ -133,7 +133,7 @@ func FuzzEditDistance(f *testing.F) {
 	f.Add("abab", "baba", uint8(9)) // exchanged twice, or moved
 	f.Add("u\xff", "\xffu", uint8(1))
 	f.Fuzz(func(t *testing.T, a, b string, most uint8) {
-		a, b = a[:min(len(a), 6)], b[:min(len(b), 6)] // the definition takes for ever
+		a, b = a[:min(len(a), 6)], b[:min(len(b), 6)] // the definition takes exponential time
 		got, want := editDistance(a, b, int(most)), plainDistance(a, b)
 		if got != want && (got <= int(most) || want <= int(most)) {
 			t.Fatalf("%q to %q: %d; want %d, at most %d", a, b, got, want, most)

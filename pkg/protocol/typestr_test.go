@@ -176,7 +176,7 @@ func FuzzTypestr(f *testing.F) {
 	f.Add("<f12")    // 80 bits
 	f.Add("<M8[ns]") // behind the bytes something that only times have
 	f.Add("|i2")
-	f.Add("|f4")          // no byte order where one is needed
+	f.Add("|f4")          // lacks a byte order
 	f.Add("<V2 bfloat16") // a type by name
 	f.Add(">V1 int4")     // padded
 	f.Add("<V2 int4")     // of another size
@@ -202,7 +202,7 @@ func FuzzTypestr(f *testing.F) {
 			want = numbers[parts[2]+parts[3]]
 		}
 		if named && err == nil {
-			// What a name says is fuzzed with the names; here it has to fit.
+			// FuzzName checks the name's meaning. Here its size must fit.
 			kind, bytes := typestr[1], typestr[2:]
 			if kind != 'V' && kind != 'W' && typestr[1:] != "f1" || bytes != strconv.FormatInt(got.ItemSize(), 10) {
 				t.Fatalf("%q: %v", text, got)

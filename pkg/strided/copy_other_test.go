@@ -41,7 +41,7 @@ func TestNoWorkerIsLeftWhenTheMemoryFaults(t *testing.T) {
 	}
 }
 
-// What lies behind the last item may not be readable.
+// The bytes behind the last item may be unreadable.
 func TestEverySecondItemAtTheEndOfMemory(t *testing.T) {
 	const page, most = 4096, 70
 	memory, err := syscall.Mmap(-1, 0, 2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)

@@ -77,12 +77,12 @@ const guard = 0xA5
 
 type copyFunc func(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int)
 
-// copy copies into memory that is misaligned by skew, and fails where a byte around it has changed.
+// copy copies into memory that is misaligned by skew, and fails if a byte around it has changed.
 func (s *source) copy(t testing.TB, skew int, to copyFunc) []byte {
 	t.Helper()
 	size := s.size()
 	around := bytes.Repeat([]byte{guard}, skew+size+16)
-	// Of an empty source, there need not be a first item.
+	// An empty source may have no first item.
 	var src unsafe.Pointer
 	if size > 0 {
 		src = unsafe.Pointer(&s.memory[s.offset])
@@ -192,7 +192,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// by gives a Copy by so many workers, in pieces of so many bytes.
+// by returns a Copy with the given number of workers and size of pieces.
 func by(workers, pieceBytes int) copyFunc {
 	return func(dst, src unsafe.Pointer, shape, strides []int64, itemSize, swap int) {
 		var memory [maxDims]dim

@@ -81,7 +81,7 @@ func product(lengths []int64) int64 {
 	return product
 }
 
-// askOf gives what the core answers about a column in so many equal chunks.
+// askOf returns the core's answer about a column in `chunks` equal chunks.
 func askOf(c column, chunks int, copy int64, data []byte) told {
 	asked := asked{protocol: arrowArray, data: data, copy: copy}
 	if chunks != 1 {

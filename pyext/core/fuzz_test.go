@@ -54,7 +54,7 @@ var meanings = []meaning{
 	{protocol: dltensor, dtype: [3]int64{5, 32, 1}, name: "complex32", size: 4, align: 2, word: 1},
 }
 
-// arena is the memory that requests are about. What lies where, each byte tells a reader.
+// arena is the memory that requests are about. A byte's value follows from its index.
 var arena = func() []byte {
 	arena := make([]byte, 4<<10+63)
 	arena = arena[-uintptr(unsafe.Pointer(&arena[0]))%64:][:4<<10]
@@ -68,11 +68,11 @@ var arena = func() []byte {
 type plainAnswer struct {
 	status, size int64
 	shape        []int64
-	at           []int64 // where each item lies in arena, in bytes or bits
+	at           []int64 // position of each item in arena, in bytes or bits
 	copied       bool
 }
 
-// A saying is what a request says of where the items lie. Its data are at `data` in arena.
+// A saying is a request's layout of the items. Its data are at `data` in arena.
 type saying struct {
 	meaning
 	data, offset, span, copy int64
@@ -197,7 +197,7 @@ func FuzzDescribe(f *testing.F) {
 			r.strides = nil
 		}
 		if r.protocol == arrowArray || r.protocol == dltensor {
-			r.span = -1 // these don't say where memory ends
+			r.span = -1 // these don't give the size of memory
 		}
 		if r.protocol == arrowArray {
 			r.strides = nil
@@ -396,7 +396,7 @@ func FuzzAnyRequest(f *testing.F) {
 		if (answer.on_cpu != 0) != readable {
 			t.Fatalf("%+v, %q: %+v", request, format, answer)
 		}
-		// What is answered is a tensor, which asked about as one is the same.
+		// The answer is a tensor. A request about that tensor must get the same answer.
 		ndim := int(answer.ndim)
 		again, same := arguments(dlpackDescribe)
 		set(&again.protocol, dltensor)

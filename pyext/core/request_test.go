@@ -36,7 +36,7 @@ type asked struct {
 	device   int64  // 0: CPU
 	data     []byte // nil: memory that isn't read
 	copy     int64
-	schema   uint64 // of Arrow, where the request has nothing else
+	schema   uint64 // schema and arrays are for Arrow alone
 	arrays   []arrow.Array
 }
 
