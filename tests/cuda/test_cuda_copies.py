@@ -27,7 +27,7 @@ from support.cuda_driver import (
 from support.layouts import DTYPES, LAYOUTS
 from support.process import in_thread
 
-# What the driver copies in blocks, and what only a gather on the host can make compact; Go's TestPlan has the others.
+# The driver copies BLOCKS in blocks. Only a gather on the host makes GATHERED compact. Go's TestPlan has other layouts.
 BLOCKS = {
     "compact": numbers(4, 5, 6),
     "scalar": numbers(),
@@ -185,8 +185,8 @@ SPREAD_THIN = numbers(90)[::3], numbers(9, 9)[::3, ::3], numbers(9, 9).T[::3], n
 
 
 @with_driver
-def test_what_has_no_blocks_is_refused_rather_than_copied_item_by_item(driver):
-    """Nor is it brought to the host with all that lies between, where that is more than the items."""
+def test_memory_without_blocks_is_refused_not_copied_by_item(driver):
+    """Nor is it brought to the host with its gaps, if these are larger than the items."""
     for array in *GATHERED.values(), *SPREAD_THIN:
         obj = driver.put(array, 1, stream=driver.stream(1))
         live = driver.live()
@@ -418,7 +418,7 @@ def test_a_device_without_memory_is_an_error_that_says_how_much(driver):
     unchanged(driver, live)
 
 
-# Memory that the CPU can read, too.
+# Memory that the CPU can also read.
 
 
 @with_driver
@@ -506,7 +506,7 @@ def test_copies_and_what_frees_them_break_no_capture(driver):
 
 
 @with_driver
-def test_what_is_being_captured_is_not_copied_nor_waited_for(driver):
+def test_memory_in_a_capture_is_neither_copied_nor_waited_for(driver):
     capturing = driver.stream()
     memory = driver.allocate(8)
     managed = driver.allocate(8, kind="managed")

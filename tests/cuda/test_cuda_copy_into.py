@@ -35,7 +35,7 @@ def room_on(driver, array, device, stream=None):
 
 
 def finish(driver, device, stream):
-    """What the kernel in the room did not do before it does now."""
+    """Waits for the kernel that writes to the room."""
     if stream is not None:
         driver.synchronize(stream, device)
 
@@ -116,7 +116,7 @@ def test_overlapping_memory_of_a_device_is_read_before_it_is_written(driver):
 
 @with_driver
 def test_overlapping_managed_memory_is_read_before_it_is_written(driver):
-    """Of a device it is where the object says so, by asdlpack(obj, device="cuda")."""
+    """Managed memory is the device's only if the object says so: asdlpack(obj, device="cuda")."""
     memory = driver.allocate(20_000, 0, "managed")
     for first, target in (0, 0), (0, 100), (100, 0):
         source_array = memory.array((10_000,), "|u1", first)

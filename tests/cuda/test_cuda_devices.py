@@ -1,4 +1,4 @@
-"""Where memory of CUDA is: the driver is asked, by the address, and by nothing else that could err."""
+"""The device of CUDA memory: the driver is asked, by the address, and by nothing else that could err."""
 
 from ctypes.util import find_library
 
@@ -118,7 +118,7 @@ def test_managed_memory_may_be_called_memory_of_a_device(driver):
 
 
 @with_driver
-def test_what_dlpack_says_of_its_memory_is_its_word_and_no_driver_is_asked(driver):
+def test_the_device_in_a_capsule_is_trusted_without_the_driver(driver):
     memory = driver.allocate(64, 1)
     driver.clear()
     x = asdlpack(Managed(memory.address, shape=(16,), device=(2, 2)).capsule())

@@ -62,7 +62,7 @@ def test_streams_and_events_are_of_a_context_and_die_with_it(driver):
 
 
 @with_driver
-def test_what_is_captured_is_not_done(driver):
+def test_captured_work_does_not_run(driver):
     one, two = driver.stream(), driver.stream()
     memory = driver.allocate(8)
     driver.begin_capture(one)

@@ -1,5 +1,5 @@
-"""Calls of the CUDA driver that fail: each call of each operation, with each of several errors. What is raised names
-the function and the error, and what was taken before is given back."""
+"""Calls of the CUDA driver that fail: each call of each operation, with each of several errors. The exception names
+the function and the error, and everything taken before is given back."""
 
 import re
 from functools import partial
@@ -92,7 +92,7 @@ OPERATIONS = {
 
 
 def fail(driver, operation, nth, result, count=1):
-    """What the operation raised, and whether it made an nth call that could fail."""
+    """Returns the operation's exception or None, and True if it made an nth call that could fail."""
     driver.clear()
     driver.fail(None, nth, result, count)
     made = error = None
@@ -101,13 +101,13 @@ def fail(driver, operation, nth, result, count=1):
     except Exception as raised:
         error = raised.with_traceback(None)
     reached = driver.failures_left() < count
-    if "cuCtxGetCurrent() = CUDA_ERROR_NOT_INITIALIZED" not in driver.log():  # where nothing is queued
+    if "cuCtxGetCurrent() = CUDA_ERROR_NOT_INITIALIZED" not in driver.log():  # that error: nothing is queued
         assert (made is None) == reached, made
     return error, reached
 
 
 def check(driver, operation, live, nth, result):
-    """Whether there was an nth call to fail."""
+    """Returns True if there was an nth call to fail."""
     error, reached = fail(driver, operation, nth, result)
     if error is None:
         return reached
@@ -167,7 +167,7 @@ def test_an_error_that_stays_is_told_and_harms_nothing(driver):
 
 
 @with_driver
-def test_what_fails_breaks_no_capture_elsewhere(driver):
+def test_a_failing_call_breaks_no_capture_elsewhere(driver):
     capturing = driver.stream()
     for name in OPERATIONS.keys() - {"order_in_a_capture"}:
         operation = OPERATIONS[name](driver)

@@ -1,4 +1,4 @@
-"""Who frees what of CUDA, and when: the last holder, on any thread, in the context that it is of, and never twice."""
+"""Freeing of CUDA memory: the last holder frees it, on any thread, in the memory's own context, and never twice."""
 
 import ctypes
 import gc
@@ -161,7 +161,7 @@ def test_a_source_is_let_go_when_its_copy_is_there(driver):
 
 
 @with_driver
-def test_what_is_refused_keeps_nothing(driver):
+def test_a_refused_call_keeps_nothing(driver):
     memory = driver.allocate(64, 1)
     array = memory.array((8,), "<i4", stream=driver.stream(1))
     unknown = cuda_array(1 << 20, stream=driver.stream(1))
@@ -252,7 +252,7 @@ print("main ends", flush=True)
         "x = asdlpack(bytearray(8), device='cuda:1', copy=None); driver.library.fake_fail(None, 1, 1000, 4)",
     ],
 )
-def test_what_is_held_at_the_end_harms_no_exit(held):
+def test_objects_alive_at_exit_do_no_harm(held):
     result = python(AT_EXIT.format(held), environ=environ())
     assert (result.returncode, result.stderr) == (0, "")
     before, after = result.stdout.split("main ends\n")

@@ -98,7 +98,7 @@ def test_a_stream_that_a_producer_refuses_waits_for_the_default_one(driver):
 
 
 @with_driver
-def test_what_a_refusing_producer_has_is_copied_once(driver):
+def test_memory_of_a_refusing_producer_is_copied_once(driver):
     memory = driver.allocate(16, 1)
 
     def refuse(**_):
@@ -208,7 +208,7 @@ def test_a_producer_is_not_asked_to_copy_to_a_gpu(driver):
     """Nobody would know when it is done."""
 
     class Copies(Producer):
-        """Copies where it is asked to, on a stream of its own."""
+        """Copies if it is asked to, on a stream of its own."""
 
         def __dlpack__(self, *, stream=None, dl_device=None, **others):
             assert dl_device is None or dl_device[0] != 2
@@ -271,7 +271,7 @@ def test_a_producer_whose_memory_is_taken_at_once_orders_its_work(driver):
 
 @with_driver
 def test_a_copy_of_memory_in_no_streams_order_serves_no_other_export(driver):
-    """What stream=-1 gave may not be written yet."""
+    """Memory exported with stream=-1 may not be written yet."""
 
     class Misaligned(Producer):
         def __dlpack__(self, *, stream=None, **others):
@@ -294,7 +294,7 @@ def test_a_copy_of_memory_in_no_streams_order_serves_no_other_export(driver):
 
 @with_driver
 def test_a_producer_of_managed_memory_is_told_the_default_stream(driver):
-    """Torch orders nothing where none is named."""
+    """Torch orders nothing if no stream is named."""
     memory, own, asked = driver.allocate(8, 0, "managed"), driver.stream(), []
 
     def dlpack(*, stream=-1, **_):

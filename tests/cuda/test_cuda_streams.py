@@ -26,7 +26,7 @@ def export(x, stream=NOT_GIVEN):
 
 
 def consumed(driver, x, stream, context=None, device=0):
-    """What a kernel on the consumer's stream reads."""
+    """Returns the values that a kernel on the consumer's stream reads."""
     address = export(x, stream)
     result = driver.allocate(8, device)
     with driver.context(context or driver.primary[device]):
@@ -95,7 +95,7 @@ def test_a_consumer_on_the_default_stream_needs_no_call_into_go(driver):
 
 @with_driver
 def test_without_an_order_the_consumer_reads_too_early(driver):
-    """What the other tests rely on; and -1 asks for just that."""
+    """The other tests rely on this; and -1 asks for just that."""
     memory = driver.allocate(8)
     producer, consumer = driver.stream(), driver.stream()
     driver.fill(producer, memory, 7)
@@ -281,8 +281,8 @@ def test_a_stream_that_a_consumer_can_not_have_is_a_value_error(driver):
 
 @with_driver
 def test_a_handle_that_is_none_is_a_value_error(driver):
-    """And the driver is not handed what it could not read. NVIDIA's may crash at what it can read, where this one says
-    no."""
+    """The driver never gets a handle that it could not read. NVIDIA's may even crash on readable ones, which the fake
+    driver refuses."""
     memory = driver.allocate(8)
     stream = driver.stream()
     event = driver.give("cuEventCreate", 2)
@@ -413,7 +413,7 @@ def test_a_driver_without_captures_orders_streams(driver):
 
 
 @with_driver(without=["cuStreamGetCtx"])
-def test_a_function_that_the_driver_lacks_is_named_where_it_is_needed(driver):
+def test_a_function_that_the_driver_lacks_is_named_when_needed(driver):
     memory = driver.allocate(8)
     x = asdlpack(memory.array(stream=driver.stream()))
     assert export(x, -1) == memory.address
@@ -431,7 +431,7 @@ def test_memory_of_a_structure_is_in_the_order_of_the_legacy_stream(driver):
 
 @with_driver
 def test_memory_that_the_cpu_reaches_is_complete_for_a_consumer_without_streams(driver):
-    """In the legacy stream's order, too, of the array interface and of a capsule."""
+    """Its producer may use the legacy stream: the array interface names it, a capsule implies it."""
     for kind, device in ("managed", 13), ("host", 3):
         for by_capsule in True, False:
             memory = driver.allocate(8, 0, kind)

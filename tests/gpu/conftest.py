@@ -11,7 +11,7 @@ import pytest
 
 
 def devices():
-    """How many devices the driver has; raises where there is no driver, or no device."""
+    """Returns the driver's number of devices. Raises OSError without a driver or a device."""
     driver = ctypes.CDLL("libcuda.so.1")
     count = ctypes.c_int()
     result = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))

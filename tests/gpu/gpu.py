@@ -1,4 +1,4 @@
-"""What the tests on a GPU share: the driver itself, every kind of its memory, objects that speak one protocol alone,
+"""Helpers of the tests on a GPU: the driver itself, every kind of its memory, objects that speak one protocol alone,
 and kernels that are held up until the test lets them go."""
 
 import contextlib
@@ -70,7 +70,7 @@ def inside(context):
 
 @contextlib.contextmanager
 def another_context(device=0):
-    """A context beside the one that the libraries share. It is not current."""
+    """Makes a context other than the one that the libraries share. It is not current."""
     context = c_void_p()
     call("cuCtxCreate_v2", byref(context), 0, device)
     call("cuCtxPopCurrent_v2", byref(c_void_p()))
@@ -146,7 +146,7 @@ class Location(ctypes.Structure):
 
 
 class AllocationProp(ctypes.Structure):
-    """CUmemAllocationProp; its type 1 is memory that stays where it is."""
+    """CUmemAllocationProp; its type 1 is memory that does not move."""
 
     _fields_ = [
         ("type", c_int),
@@ -207,7 +207,7 @@ def interface(address, shape=(2, 3), typestr="<f4", readonly=False, keep=None, *
 
 
 def interface_of(array, **changes):
-    """What an array of a library says of itself by the interface, and nothing else of it."""
+    """Returns an object with the array's __cuda_array_interface__ and no other protocol."""
     return Speaks(__cuda_array_interface__={**array.__cuda_array_interface__, **changes}, keep=array)
 
 
@@ -230,7 +230,7 @@ _write = cupy.RawKernel(
 
 
 def write(stream, address, count, value, cycles=0, gate=None, turn=0):
-    """Queues a kernel on a stream of cupy that writes after so many cycles of the GPU's clock."""
+    """Queues a kernel on a stream of cupy that writes after `cycles` cycles of the GPU's clock."""
     gate = gate or address  # it is read all the same
     arguments = (np.uint64(gate), np.uint32(turn), np.int64(cycles), np.uint64(address), np.int32(count))
     with stream:
@@ -238,8 +238,8 @@ def write(stream, address, count, value, cycles=0, gate=None, turn=0):
 
 
 class Gate:
-    """Holds up a kernel until it is opened: what is read before is what was there before, and whoever waits on the host
-    waits for ever. So that such a wait ends as a failed test, the gate opens by itself after a while."""
+    """Holds up a kernel until it is opened. Reads before that see the old values. A wait on the host would never end.
+    So that it ends as a failed test, the gate opens by itself after a while."""
 
     def __init__(self):
         self.stack = contextlib.ExitStack()

@@ -1,4 +1,4 @@
-"""Copies between the host and a GPU, and on one, beside numpy's."""
+"""Copies between the host and a GPU, and on one, compared with numpy's."""
 
 import mmap
 

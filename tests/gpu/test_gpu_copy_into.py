@@ -70,7 +70,7 @@ def test_memory_that_both_reach_is_copied_either_way(allocate):
         np.testing.assert_array_equal(download(address, WHOLE.shape), WHOLE)
 
 
-def test_what_is_queued_on_both_sides_comes_first():
+def test_queued_work_of_both_sides_is_done_before_the_copy():
     source, target = on_gpu(1024), on_gpu(1024)
     first, second = streams()
     torch.cuda.synchronize()

@@ -30,7 +30,7 @@ def on_stream(memory, stream):
 
 
 class Capture:
-    """Captures a kernel on a stream, beside what the test does meanwhile, and proves that the graph is whole."""
+    """Captures a kernel on a stream while the test does something else, and proves that the graph is whole."""
 
     def __init__(self, memory, mode="global", non_blocking=True):
         self.memory, self.mode = memory, MODES[mode]

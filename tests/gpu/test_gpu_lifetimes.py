@@ -1,4 +1,4 @@
-"""What was taken is given back: memory, references, contexts; from any thread, and after a fork."""
+"""Everything taken is given back: memory, references, contexts; from any thread, and after a fork."""
 
 import builtins
 import gc
@@ -185,7 +185,7 @@ def test_a_forked_child_is_told_to_spawn():
 
 
 @alone(timeout=120)
-def test_what_is_held_at_exit_harms_nothing():
+def test_gpu_objects_alive_at_exit_do_no_harm():
     x = asdlpack(HOST, copy=None, device="cuda:0")
     builtins.held = [
         x,

@@ -1,4 +1,4 @@
-"""Where memory is, as the driver says, and what is no memory of CUDA."""
+"""The device of memory, as the driver says, and addresses that are not CUDA's."""
 
 import ctypes
 
@@ -58,7 +58,7 @@ def test_the_driver_tells_the_device_and_the_kind_of_memory(kind):
 
 
 @kinds
-def test_memory_at_a_pointer_is_where_it_is_said_to_be(kind):
+def test_from_pointer_checks_the_device_of_the_memory(kind):
     allocate, device = KINDS[kind]
     with allocate(SIZE) as address:
         assert from_pointer(address, (2, 3), "float32", device=device).device == device
@@ -77,7 +77,7 @@ def test_managed_memory_may_be_called_that_of_the_gpu():
 
 
 @pytest.mark.parametrize("kind", ["managed", "pinned", "registered"])
-def test_what_the_cpu_can_read_goes_out_as_its_memory_without_a_copy(kind):
+def test_memory_that_the_cpu_can_read_is_shared_as_cpu_memory(kind):
     allocate, _ = KINDS[kind]
     with allocate(SIZE) as address:
         upload(address, NUMBERS)

@@ -1,5 +1,5 @@
-"""The order of streams: a kernel writes late on the producer's stream, a consumer reads on another. Where nobody waits
-it reads what was there before, every time; where its stream waits it reads what was written, every time."""
+"""The order of streams: a kernel writes late on the producer's stream, a consumer reads on another. If nobody
+waits, it always reads the old values; if its stream waits, it always reads the new ones."""
 
 import ctypes
 import threading
@@ -230,7 +230,7 @@ def test_memory_held_by_dlpack_is_complete_in_the_legacy_streams_order():
             assert read.value() == i
 
 
-def test_what_is_borrowed_is_complete_in_the_legacy_streams_order():
+def test_borrowed_memory_is_complete_in_the_legacy_streams_order():
     memory, result, (producer,) = cupy.zeros(COUNT, "f4"), cupy.zeros(COUNT, "f4"), streams(1)
     write(producer, memory.data.ptr, COUNT, BEFORE)
     torch.cuda.synchronize()
