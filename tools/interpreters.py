@@ -3,9 +3,9 @@
 It runs `python tests/exchanges` and pytest in each interpreter, with the libraries that have wheels for it, without
 torch and the other large ones. It uses python3.14 and so on if PATH or pyenv has them. It makes the others in
 .interpreters. Debian's later releases have packages of CPython 3.13, 3.14 and 3.15 and of their debug builds, which it
-unpacks beside the libc that they need. It compiles a free-threaded 3.14 from the source package.
+unpacks next to the libc that they need. It compiles a free-threaded 3.14 from the source package.
 
-What is not installed needs Debian with its archive configured for apt, and the free-threaded one also what CPython is
+A missing interpreter needs Debian with its archive configured for apt, and the free-threaded one also what CPython is
 built with (`apt-get build-dep python3`). All need a C compiler, Go and the network. It fetches 250 MB and takes about
 half an hour, and 10 minutes from the second time on.
 """
@@ -45,7 +45,7 @@ def find(name):
 
 
 def install(python, folder):
-    """The wheels that there are for the interpreter; its debug build takes them, too."""
+    """Installs the wheels for the interpreter. Its debug build uses the same ones."""
     tools = HOME / "tools"
     if not list(tools.glob("pip-*.whl")):
         call(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", tools, "pip==26.3")
@@ -60,8 +60,8 @@ def install(python, folder):
 
 
 def package(name, python):
-    """What belongs in PYTHONPATH: the build for the stable ABI, or where that does not serve, or counts no references,
-    one of the interpreter's own."""
+    """Returns the folder for PYTHONPATH: the build for the stable ABI, or the interpreter's own build if the first does
+    not work or counts no references."""
     if name[-1] not in "dt":
         return ROOT / "python"
     folder = HOME / f"package-{name}"

@@ -1,5 +1,5 @@
 """Makes dist/: the sdist, and the wheels for all systems of build.py's table. `make wheels`, or this program with the
-names of some systems ("linux-aarch64"), for which it leaves the others' wheels as they are.
+names of some systems ("linux-aarch64"), which leaves the others' wheels as they are.
 
 PyPI's ziglang compiles them all on one Linux machine. Those for a free-threaded CPython need its headers, which come
 from Debian's packages: they differ from those of a CPython with GIL by one line. For Windows and macOS, build.py
@@ -59,7 +59,7 @@ def headers(version, target):
 
 
 def variants(names):
-    """What build.py is told for each wheel."""
+    """Yields the variables that build.py gets for each wheel."""
     for name in names:
         yield {"DLPACK_TARGET": name}
         for version in FREE_THREADED if name not in WITHOUT else ():

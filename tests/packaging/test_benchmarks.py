@@ -47,7 +47,7 @@ def tables(report):
     ]
 
 
-def test_every_statement_of_a_subject_is_timed_beside_its_peer(tmp_path):
+def test_every_statement_of_a_subject_is_timed_with_its_peer(tmp_path):
     results = tmp_path / "speed.json"
     result = benchmark("calls", "lookup", "imports", "dimensions", "--rounds", 1, "--json", results)
     assert result.returncode == 0, result.stderr
@@ -64,7 +64,7 @@ def test_every_statement_of_a_subject_is_timed_beside_its_peer(tmp_path):
     assert again["tables"][0] == written["tables"][0]
 
 
-def test_a_row_is_left_out_where_a_statement_raises(monkeypatch, capsys):
+def test_a_row_is_left_out_if_a_statement_raises(monkeypatch, capsys):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     timing = import_module("timing")
     pairs = [("wrapped.__dlpack__()", "ndarray.__dlpack__()", None), ("asdlpack(0)", "ndarray.__dlpack__()", 1.0)]

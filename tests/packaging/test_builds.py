@@ -1,4 +1,4 @@
-"""Builds where Go finds no cache that it can write. Each compiles Go's library, too, which takes half a minute."""
+"""Builds without a cache that Go can write. Each also compiles Go's library, which takes half a minute."""
 
 import os
 import sys
@@ -86,7 +86,7 @@ def test_a_cache_that_cannot_be_written_is_not_used(tree, read_only, setting):
     ("setting", "cache"),
     [("HOME={}", ".cache/go-build"), ("XDG_CACHE_HOME={}", "go-build"), ("GOCACHE={}/mine", "mine")],
 )
-def test_the_cache_of_the_user_is_used_where_it_can_be(tree, tmp_path, setting, cache):
+def test_the_cache_of_the_user_is_used_if_it_is_writable(tree, tmp_path, setting, cache):
     home = tmp_path / "home"
     home.mkdir()
     build(tree, *without(*CACHES), setting.format(home))
@@ -95,6 +95,6 @@ def test_the_cache_of_the_user_is_used_where_it_can_be(tree, tmp_path, setting, 
 
 @pytest.mark.long
 def test_go_and_a_compiler_from_pypi_need_no_home(tree, tmp_path):
-    """zig keeps a cache, too."""
+    """zig also keeps a cache."""
     (tmp_path / "bin").mkdir()
     build_wheel(tree, tmp_path / "wheels", *without(*CACHES), f"PATH={tmp_path / 'bin'}", "CC=")

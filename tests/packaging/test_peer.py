@@ -14,7 +14,7 @@ PEER = "pydlpack==0.2.1"
 
 
 def outcomes(python, **environ):
-    """What arrived: by name of the case. The peer prints of leaks after the first line."""
+    """Returns the results by name of the case. After the first line the peer reports leaks."""
     result = run(python, SUPPORT / "peer_cases.py", timeout=120, environ=environ)
     assert result.stdout, result.stderr
     cases = json.loads(result.stdout.splitlines()[0])
@@ -40,13 +40,13 @@ def right(case):
     return case.get("is") == case["should"]
 
 
-def test_what_the_peer_gives_rightly_this_gives_too(peer, ours):
+def test_cases_that_the_peer_gets_right_are_right_here(peer, ours):
     given = [name for name in peer if right(peer[name])]
     assert len(given) > 50, peer
     assert {name: ours[name] for name in given if not right(ours[name])} == {}
 
 
-def test_where_the_peer_gives_wrong_values_this_refuses(peer, ours):
+def test_wrong_values_of_the_peer_are_right_or_refused_here(peer, ours):
     wrong = [name for name in peer if "is" in peer[name] and not right(peer[name])]
     assert any("big-endian" in name for name in wrong)
     assert any("strides of 5 bytes" in name for name in wrong)

@@ -1,5 +1,5 @@
-"""Where the package's files may lie: in zip files, behind links, in read-only folders; and what is said where they are
-not together."""
+"""Places of the package's files: zip files, links, read-only folders; and the errors if the files are not
+together."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ def check(*command, **options):
 
 
 def last_line(*command, **options):
-    """Of what a program prints that fails."""
+    """Returns the last line that a failing program prints."""
     result = run(*command, **options)
     assert result.returncode == 1
     return result.stderr.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""What the site is made of: links that are checked, figures with readable names, and drawings that are up to date."""
+"""Parts of the site: links that are checked, figures with readable names, and drawings that are up to date."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What `make check-wheels` and pip say of wheels that are wrong, or for another system."""
+"""Messages of `make check-wheels` and pip about wheels that are wrong, or for another system."""
 
 import csv
 import hashlib
