@@ -97,8 +97,8 @@ def markup(line: str) -> str:
 
 
 def with_fields(lines: list[str], arguments: ast.arguments) -> list[str]:
-    """Makes a field of each description of arguments: "shape: elements", "dtype, shape: as in
-    frombuffer". An argument without one gets a field with its type, before the others or behind the summary."""
+    """Makes a field of each description of arguments: "shape: elements", "dtype, shape: as in frombuffer". An argument
+    without one gets a field with its type, before the others or behind the summary."""
     given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     types = {arg.arg: annotation(arg.annotation) for arg in given}
     described: set[str] = set()
