@@ -31,10 +31,8 @@ static void make_first_call(describe_function *describe, struct answer *answer)
     static struct request nothing;
     sigset_t before;
     block_signals(BLOCK_ALL_BUT_FAULTS, &before);
-    if (has_stack(answer)) {
-        describe(&nothing, answer);
-        answer->status = STATUS_OK;
-    }
+    describe(&nothing, answer);
+    answer->status = STATUS_OK;
     restore_signals(&before);
 }
 
@@ -43,9 +41,6 @@ static void call_bound(describe_function *describe, struct request *request, str
     sigset_t before;
     if (!is_bound()) {
         make_first_call(describe, answer);
-    }
-    if (answer->status != STATUS_OK) {
-        return;
     }
     bool unblocked = unblock_fault_signals(&before);
     describe(request, answer);
@@ -77,6 +72,9 @@ int call_core(struct request *request, struct answer *answer, bool lets_others_r
     answer->status = STATUS_OK;
     answer->memory = NULL;
     answer->device_memory = NULL;
+    if (!has_stack(answer)) {
+        return 0;
+    }
     if (lets_others_run) {
         grow_core();
         Py_BEGIN_ALLOW_THREADS

@@ -241,3 +241,25 @@ def test_a_first_call_with_little_stack_left_works_or_raises(before):
                 os._exit(status)
         ends.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert ends == {0, 1}
+
+
+@alone
+def test_a_later_call_with_little_stack_left_raises():
+    """A thread's first call finds a lot. Each sort calls Python from C, which takes more of the stack."""
+    from support import forks
+
+    said = []
+
+    def descend(key=None):
+        try:
+            forks.ask_core()
+        except MemoryError as error:
+            said.append(str(error))
+        else:
+            sorted([key], key=descend)
+
+    threading.stack_size(256 << 10)
+    thread = threading.Thread(target=descend)
+    thread.start()
+    thread.join()
+    assert [text.startswith("the Go core needs 16 KiB of stack") for text in said] == [True]
