@@ -147,7 +147,8 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
         return read_in_python(python.plain_asdlpack, NULL, args, nargs, kwnames);
     }
     PyObject *shared = share(given.obj, copy, given.device == Py_None ? NULL : &device);
-    if (shared != NULL && known_type(given.obj) == HAS_BOTH) {
+    const struct delegate *delegate = (struct delegate *)shared;
+    if (shared != NULL && delegate->is_delegate && delegate->exchange == NULL && known_type(given.obj) == HAS_BOTH) {
         int holds = holds_objects(given.obj);
         if (holds < 0 || (holds > 0 && tensor_of((DLPackObject *)shared) == NULL)) {
             Py_CLEAR(shared);

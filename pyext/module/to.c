@@ -80,18 +80,18 @@ HOT static PyObject *give_imported(DLPackObject *x, PyObject *from_dlpack, PyObj
 }
 
 /* Like give_imported, but first without an import if the producer's C exchange API gives a capsule, unless its dtype is
- * noted as one that numpy refuses, which takes microseconds. */
+ * noted as one that numpy refuses, which takes microseconds. Until one is noted, no dtype is read. */
 HOT static PyObject *give_to_numpy(DLPackObject *x, PyObject *from_dlpack, PyObject *types)
 {
     PyObject *dtype = NULL, *array = NULL;
-    if (x->is_delegate && ((struct delegate *)x)->exchange != NULL &&
-        optional_attribute(x->obj, names.dtype, &dtype) > 0) {
-        if (PyDict_GetItemWithError(types, dtype) != NULL) {
-            Py_CLEAR(dtype);
-        }
-        else if (!PyErr_Occurred()) {
-            array = vectorcall(from_dlpack, (PyObject *[]){(PyObject *)x}, 1, NULL);
-        }
+    bool is_exchanged = x->is_delegate && ((struct delegate *)x)->exchange != NULL;
+    bool is_noted = is_exchanged && PyDict_Size(types) > 0 && optional_attribute(x->obj, names.dtype, &dtype) > 0 &&
+                    PyDict_GetItemWithError(types, dtype) != NULL;
+    if (is_noted) {
+        Py_CLEAR(dtype);
+    }
+    else if (is_exchanged && !PyErr_Occurred()) {
+        array = vectorcall(from_dlpack, (PyObject *[]){(PyObject *)x}, 1, NULL);
     }
     if (array == NULL && (!PyErr_Occurred() || is_refusal())) {
         PyErr_Clear();
