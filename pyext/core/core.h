@@ -181,8 +181,9 @@ struct answer {
 
     /* If status is not STATUS_OK, except for a plan: the refusal as UTF-8 texts, separated by US (0x1f). They are the
      * keys of its subject, saying and cure, the first and the last of which may be empty; the letters of its values'
-     * forms, pkg/dlpack's Form, with a "/" before those that only the cure needs; if there are values, their names,
-     * separated by spaces; and the text of each value. Python's dlpack._sayings puts them into words. */
+     * forms, pkg/dlpack's Form, with a "/" before those that only the cure needs; and if there are values, their names,
+     * separated by spaces. The text of each value follows behind an RS (0x1e). Python's dlpack._sayings puts them into
+     * words. */
     char message[MESSAGE_SIZE];
 };
 

@@ -170,12 +170,16 @@ func refuse(answer *C.struct_answer, err error) {
 	setText(answer.message[:], unsafe.String(&message[0], len(message)))
 }
 
-const separator = 0x1f // US; in no value
+// The separators of a message, which are in no value: of its keys (US), and before each value (RS).
+const (
+	betweenKeys = 0x1f
+	beforeValue = 0x1e
+)
 
 // appendMessage appends a refusal in the form that core.h describes. It cuts values after `most` bytes.
 func appendMessage(to []byte, r *dlpack.Refusal, most int) []byte {
 	for _, key := range [...]string{string(r.Subject), string(r.Saying), string(r.Cure)} {
-		to = append(append(to, key...), separator)
+		to = append(append(to, key...), betweenKeys)
 	}
 	all := [...][]dlpack.Value{r.Values, r.With}
 	for i, values := range all {
@@ -186,7 +190,7 @@ func appendMessage(to []byte, r *dlpack.Refusal, most int) []byte {
 			to = append(to, byte(v.Form))
 		}
 	}
-	before := byte(separator)
+	before := byte(betweenKeys)
 	for _, values := range all {
 		for _, v := range values {
 			to = append(append(to, before), v.Name...)
@@ -195,7 +199,7 @@ func appendMessage(to []byte, r *dlpack.Refusal, most int) []byte {
 	}
 	for _, values := range all {
 		for _, v := range values {
-			to = appendText(append(to, separator), v.Text, most)
+			to = appendText(append(to, beforeValue), v.Text, most)
 		}
 	}
 	return to
@@ -207,7 +211,7 @@ func appendText(to []byte, text string, most int) []byte {
 		text, dots = strings.ToValidUTF8(text[:most], ""), "..."
 	}
 	for i := range len(text) {
-		if text[i] == 0 || text[i] == separator {
+		if text[i] == 0 || text[i] == betweenKeys || text[i] == beforeValue {
 			to = append(to, ' ')
 		} else {
 			to = append(to, text[i])

@@ -15,7 +15,7 @@ func arguments[Request, Answer any](func(*Request, *Answer)) (*Request, *Answer)
 
 // said is an answer's message, in which "|" separates the texts.
 func said[Letter ~int8 | ~uint8](message []Letter) string {
-	return strings.ReplaceAll(text(message), string(rune(separator)), "|")
+	return strings.NewReplacer("\x1f", "|", "\x1e", "|").Replace(text(message))
 }
 
 // text is what C's letters say up to a NUL.
@@ -91,12 +91,12 @@ func TestAPanicOfAnyTypeHasAText(t *testing.T) {
 
 func TestAMessageFitsWhateverItsValues(t *testing.T) {
 	long := strings.Repeat("\u00e9", 999)
-	r := dlpack.Unsupported(dlpack.ScatteredOnDevice, dlpack.Text("strides", long), dlpack.Text("device", "a\x00b\x1fc"),
+	r := dlpack.Unsupported(dlpack.ScatteredOnDevice, dlpack.Text("strides", long), dlpack.Text("device", "a\x00b\x1f\x1ec"),
 		dlpack.Number("most", 7)).Cured(dlpack.Nearest, dlpack.Text("names", long))
 	_, answer := arguments(dlpackDescribe)
 	refuse(answer, r)
 	cut := long[:256] + "..."
-	want := "|scattered-on-device|nearest|''#/'|strides device most names|" + cut + "|a b c|7|" + cut
+	want := "|scattered-on-device|nearest|''#/'|strides device most names|" + cut + "|a b  c|7|" + cut
 	if got := said(answer.message[:]); got != want {
 		t.Errorf("%q; want %q", got, want)
 	}

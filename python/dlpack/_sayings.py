@@ -349,7 +349,7 @@ class Template:
         self.key = cure
         self.names = names.split(" ")
         forms, _, of_cure = forms.partition("/")
-        self.forms = list(enumerate(forms))
+        self.values = list(zip(range(len(forms)), self.names, forms))  # noqa: B905 (names of the cure's follow)
         self.forms_of_cure = list(enumerate(of_cure, len(forms)))  # of values that only the cure needs
         self.reason = REASON_OF[saying] if saying in REASON_OF else saying
         self.side = subject if subject in ("source", "target") else None
@@ -389,22 +389,20 @@ if hasattr(os, "register_at_fork"):
 
 def in_words(kind: type[Exception], data: bytes) -> Exception:
     """Returns the exception for a refusal: core.h describes the data, and Form in pkg/dlpack/errors.go the values."""
-    texts = data.decode("utf-8", "replace").split("\x1f")
-    head, shown = " ".join(texts[:5]), texts[5:]
-    if head not in templates:
-        templates[head] = Template(*texts[:5])
-    template = templates[head]
-    names = template.names
+    keys, *shown = data.decode("utf-8", "replace").split("\x1e")
+    if keys not in templates:
+        templates[keys] = Template(*keys.split("\x1f"))
+    template = templates[keys]
     details: dict[str, Any] = {}
-    for i, form in template.forms:
+    for i, name, form in template.values:
         if form == "#":
-            details[names[i]] = int(shown[i], 0)
+            details[name] = int(shown[i], 0)
         elif form == "'":
-            details[names[i]] = shown[i]
+            details[name] = shown[i]
         else:
-            details[names[i]], shown[i] = value_of(form, shown[i], names, shown)
+            details[name], shown[i] = value_of(form, shown[i], template.names, shown)
     for i, form in template.forms_of_cure:
-        shown[i] = value_of(form, shown[i], names, shown)[1]
+        shown[i] = value_of(form, shown[i], template.names, shown)[1]
     if template.side is not None:
         details["side"] = template.side
     cure = template.only_cure

@@ -103,7 +103,7 @@ def test_the_documents_list_each_reason_and_its_values():
 
 
 def sent(*texts):
-    return "\x1f".join(texts).encode()
+    return "\x1e".join(["\x1f".join(texts[:5]), *texts[5:]]).encode()
 
 
 @pytest.mark.parametrize("status", KINDS)
