@@ -1,8 +1,11 @@
 """Copies between the host and devices of CUDA: complete when they return, in the order of the producer's stream."""
 
+import contextlib
 import ctypes
 import itertools
 import mmap
+import re
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,21 +30,23 @@ from support.cuda_driver import (
 from support.layouts import DTYPES, LAYOUTS
 from support.process import in_thread
 
-# The driver copies BLOCKS in blocks. Only a gather on the host makes GATHERED compact. Go's TestPlan has other layouts.
+# How the driver copies each layout in blocks: how many, each of how many bytes, or of slices x rows x bytes.
 BLOCKS = {
-    "compact": numbers(4, 5, 6),
-    "scalar": numbers(),
-    "columns": numbers(6, 8)[:, 2:7],
-    "a block": numbers(5, 6, 7)[1:4, 2:5, 3:6],
-    "every second slice": numbers(6, 4, 5)[::2, 1:3, 1:4],
-    "slices in another order": numbers(3, 4, 5).transpose(1, 0, 2),
-    "slices that begin between two rows": numbers(4, 50)[:, :40].reshape(4, 2, 20)[:, :, :15],
-    "rows backwards": numbers(7, 5)[::-1],
-    "a row over and over": np.broadcast_to(numbers(5), (7, 5)),
-    "windows of two dimensions": np.lib.stride_tricks.sliding_window_view(numbers(6, 7), (3, 4)),
-    "bytes": numbers(7, 9, dtype="u1")[1:, 3:],
-    "empty": numbers(0, 3),
+    "compact": (numbers(4, 5, 6), "1 of 480"),
+    "scalar": (numbers(), "1 of 4"),
+    "columns": (numbers(6, 8)[:, 2:7], "1 of 1x6x20"),
+    "a block": (numbers(5, 6, 7)[1:4, 2:5, 3:6], "1 of 3x3x12"),
+    "every second slice": (numbers(6, 4, 5)[::2, 1:3, 1:4], "1 of 3x2x12"),
+    "slices in another order": (numbers(3, 4, 5).transpose(1, 0, 2), "3 of 1x4x20"),
+    "slices that begin between two rows": (numbers(4, 50)[:, :40].reshape(4, 2, 20)[:, :, :15], "2 of 1x4x60"),
+    "rows backwards": (numbers(7, 5)[::-1], "7 of 20"),
+    "rows further apart than a pitch may be": (numbers(3, 1 << 19)[:, :5], "3 of 20"),
+    "a row over and over": (np.broadcast_to(numbers(5), (7, 5)), "7 of 20"),
+    "windows of two dimensions": (np.lib.stride_tricks.sliding_window_view(numbers(6, 7), (3, 4)), "12 of 1x4x16"),
+    "bytes": (numbers(7, 9, dtype="u1")[1:, 3:], "1 of 1x6x6"),
+    "empty": (numbers(0, 3), ""),
 }
+# Only a gather on the host makes these compact: one copy brings all bytes between the items.
 GATHERED = {
     "transposed": numbers(4, 5).T,
     "backwards": numbers(9)[::-1],
@@ -49,6 +54,16 @@ GATHERED = {
     "each item over and over": np.broadcast_to(numbers(3, 1), (3, 4)),
     "many rows backwards": numbers(3000, 2)[::-1],
 }
+LAYOUTS_OF_CUDA = {name: array for name, (array, _) in BLOCKS.items()} | GATHERED
+
+
+def copies_in(log):
+    """{direction: "how many of how many bytes"}, in the order of the log."""
+    found = {}
+    for line in log:
+        direction, size = re.fullmatch(r"cuMemcpy(.+?)Async(?:_v2)?\(.*, (\w+), \w+\)", line).groups()
+        found.setdefault((direction, size), []).append(line)
+    return {direction: f"{len(lines)} of {size}" for (direction, size), lines in found.items()}
 
 
 def unchanged(driver, live):
@@ -100,7 +115,7 @@ def check_rows(driver, memory, dtype):
 
 @with_driver
 def test_memory_of_every_layout_is_copied_to_the_host_and_to_a_device(driver):
-    for array in {**BLOCKS, **GATHERED}.values():
+    for array in LAYOUTS_OF_CUDA.values():
         for device, p in (0, driver.stream()), (2, driver.stream(2)), (1, None):
             obj = driver.put(array, device, stream=p)
             live = driver.live()
@@ -116,6 +131,38 @@ def test_memory_of_every_layout_is_copied_to_the_host_and_to_a_device(driver):
             check_host(asdlpack(exported, device="cpu", copy=None), array)
             del exported
             unchanged(driver, live)
+
+
+@with_driver
+def test_a_layout_is_copied_by_few_calls(driver):
+    """Between devices, what is no row becomes one on the first device."""
+    for name, (array, blocks) in BLOCKS.items():
+        source, target, host = (
+            driver.put(array, 1),
+            driver.put(np.zeros_like(array, order="C"), 1),
+            np.zeros_like(array),
+        )
+        by_rows, row = "x" in blocks, f"1 of {array.nbytes}" if array.size else ""
+        to_host, on_device = ({"3D" if by_rows else kind: blocks} for kind in ("DtoH", "DtoD"))
+        between = on_device | {"Peer": row} if blocks != row else {"Peer": row}
+        for copy, expected in (
+            (partial(asdlpack, source, device="cpu", copy=None), to_host),
+            (partial(copy_into, source, host), to_host),
+            (partial(asdlpack, source, copy=True), on_device),
+            (partial(copy_into, source, target), on_device),
+            (partial(asdlpack, source, device="cuda:2", copy=None), between),
+            (partial(asdlpack, host, device="cuda:1", copy=None), {"HtoD": row}),
+            (partial(copy_into, host, target), {"HtoD": row}),
+        ):
+            driver.clear()
+            copy()
+            assert copies_in(driver.log(*COPIES)) == (expected if array.size else {}), (name, copy)
+    for name, array in GATHERED.items():
+        low, high = np.lib.array_utils.byte_bounds(array)
+        source = driver.put(array, 1)
+        driver.clear()
+        asdlpack(source, device="cpu", copy=None)
+        assert copies_in(driver.log(*COPIES)) == {"DtoH": f"1 of {high - low}"}, name
 
 
 @with_driver
@@ -169,7 +216,7 @@ def test_items_of_another_byte_order_are_swapped_on_their_way(driver):
 def test_a_copy_on_the_device_is_compact(driver):
     for device in 0, 1:
         with driver.current(device):
-            for array in BLOCKS.values():
+            for array, _ in BLOCKS.values():
                 obj = driver.put(array, device, stream=driver.stream(device))
                 live = driver.live()
                 x = asdlpack(obj, copy=True)
@@ -213,7 +260,7 @@ def test_memory_without_blocks_is_refused_not_copied_by_item(driver):
 
 @with_driver
 def test_memory_is_copied_between_devices(driver):
-    for name, array in BLOCKS.items():
+    for name, (array, _) in BLOCKS.items():
         obj = driver.put(array, 0, stream=driver.stream(0))
         live = driver.live()
         x = asdlpack(obj, device="cuda:2", copy=None)
@@ -246,6 +293,38 @@ def test_memory_of_a_pool_and_of_other_contexts_is_copied(driver):
     in_thread(lambda: check_host(asdlpack(obj, device="cpu", copy=None), array))
     in_thread(lambda: check_device(driver, asdlpack(obj, copy=True), 1, array))
     unchanged(driver, live)
+
+
+@with_driver
+def test_a_copy_on_the_device_is_of_the_memorys_context(driver):
+    """Memory of a pool has none: the current one serves if it is of the same device, else the primary one."""
+    other, (elsewhere, primary, _) = driver.new_context(1), driver.primary
+    for kind, owner, current, expected in (
+        ("plain", other, primary, "c1"),
+        ("plain", primary, None, "primary1"),
+        ("pool", primary, other, "c1"),
+        ("pool", primary, primary, "primary1"),
+        ("pool", primary, elsewhere, "primary1"),
+        ("pool", primary, None, "primary1"),
+    ):
+        array = driver.allocate(8, 1, kind, context=owner).array(stream=LEGACY)
+
+        def copy(array=array, current=current):
+            with driver.context(current) if current else contextlib.nullcontext():
+                return asdlpack(array, copy=True)
+
+        live = driver.live()
+        x = in_thread(copy)
+        assert driver.live()["retained"] == live["retained"] + (expected == "primary1")
+        driver.clear()
+        del x
+        assert driver.log("cuCtxPushCurrent_v2") == [f"cuCtxPushCurrent_v2({expected})"]
+        unchanged(driver, live)
+    driver.call("cuDevicePrimaryCtxRelease_v2", 1)
+    array = driver.allocate(8, 1, context=other).array()
+    driver.clear()
+    asdlpack(array, copy=True)
+    assert driver.log("cuDevicePrimaryCtxRetain") == []  # which would make one
 
 
 @with_driver
@@ -486,13 +565,17 @@ def test_arrow_waits_for_memory_that_the_cpu_reaches(driver):
 def test_copies_and_what_frees_them_break_no_capture(driver):
     array = numbers(6, 8)[:, 1:5]
     capturing, p = driver.stream(), driver.stream()
-    obj = driver.put(array, stream=p)
+    obj, managed = driver.put(array, stream=p), driver.put(array, kind="managed", stream=p)
+    room, host = driver.put(np.zeros((6, 4), array.dtype)), np.zeros((6, 4), array.dtype)
 
     def copy():
         check_host(asdlpack(obj, device="cpu", copy=None), array)
         check_device(driver, asdlpack(obj, copy=True), 0, array)
         check_device(driver, asdlpack(obj, device="cuda:1", copy=None), 1, array)
         check_device(driver, asdlpack(array, device="cuda:0", copy=None), 0, array)
+        for source, target in (array, room), (obj, room), (room, room), (room, host):
+            copy_into(source, target)
+        assert host.tolist() == np.from_dlpack(asdlpack(managed, device="cpu")).tolist() == array.tolist()
         return driver.live()["mode"]
 
     for mode in GLOBAL, THREAD_LOCAL, RELAXED:
@@ -574,7 +657,7 @@ def test_the_driver_is_initialised_for_a_copy_to_a_device_alone():
     assert driver.live()["retained"] == 1
     check_host(asdlpack(copied, device="cpu", copy=None), numbers(8))
     del copied
-    assert driver.live() == {"allocations": 0, "events": 0, "streams": 0, "retained": 0, "pushed": 0, "mode": GLOBAL}
+    assert not any(driver.live().values())
 
 
 @with_driver

@@ -24,6 +24,8 @@ ERRORS = {
     LAUNCH_FAILED: "CUDA_ERROR_LAUNCH_FAILED",
     999: "CUDA_ERROR_UNKNOWN",
 }
+MISSING = -1  # stands for the result of a function that the driver lacks
+OPTIONAL = "cuStreamIsCapturing", "cuThreadExchangeStreamCaptureMode"
 MOST_CALLS = 200
 
 
@@ -143,6 +145,32 @@ def test_each_call_may_fail_with_each_error_and_all_is_given_back(name, driver):
         operation()
         assert driver.live() == live
     assert nth > 1
+
+
+@with_driver
+def test_a_function_that_the_driver_lacks_is_named(driver):
+    """A driver that can't capture needs no function that asks for captures."""
+    for name in sorted(OPERATIONS, key="order_in_a_capture".__eq__):  # that goes on
+        operation = OPERATIONS[name](driver)
+        driver.clear()
+        operation()
+        live = driver.live()
+        for function in {line.split("(")[0] for line in driver.log()}:
+            driver.fail(function, 1, MISSING, count=1000)
+            made = error = None
+            try:
+                made = operation()
+            except BufferError as raised:
+                error = raised.with_traceback(None)
+            called = driver.failures_left() < 1000
+            if function in OPTIONAL or not called:  # what frees a copy is called when it is dropped
+                assert error is None, (name, function)
+            elif function == "cuStreamGetCaptureInfo_v2":
+                assert error.reason == "capture"
+            else:
+                assert f"the driver is too old: it has no {function}" in str(error), name
+            del made
+            assert driver.live() == live, (name, function)
 
 
 @with_driver

@@ -13,7 +13,7 @@ import pytest
 from dlpack import asdlpack, describe, from_pointer
 from dlpack._dlpack import _core_calls
 from support.capi import Managed, Speaks, look
-from support.cuda_driver import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL, Driver, with_driver
+from support.cuda_driver import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL, Driver, DriverError, with_driver
 from support.process import in_thread
 
 ORDER = ("cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy_v2")
@@ -365,6 +365,10 @@ def test_streams_of_two_captures_are_refused_and_both_go_on(driver):
     refused(BufferError, lambda: export(asdlpack(memory.array(stream=one)), two), "captur")
     driver.end_capture(one)
     driver.end_capture(two)
+    driver.begin_capture(one)
+    with pytest.raises(DriverError):
+        driver.order(two, one)  # breaks it
+    refused(BufferError, lambda: export(asdlpack(memory.array(stream=one)), two), "captur")
 
 
 @with_driver

@@ -85,7 +85,7 @@ def numbers(*shape, dtype="i4"):
 class Live(ctypes.Structure):
     """How many there are of the process; how many contexts this thread has pushed, and its mode."""
 
-    _fields_ = [(name, c_int) for name in ("allocations", "events", "streams", "retained", "pushed", "mode")]
+    _fields_ = [(name, c_int) for name in ("allocations", "events", "streams", "retained", "orphans", "pushed", "mode")]
 
 
 class Memory:

@@ -48,7 +48,7 @@
 #define CONSTANT(name, value) name = value,
 typedef enum { RESULTS(CONSTANT) } CUresult;
 
-enum { DEVICES = 3, DEPTH = 64 };
+enum { DEVICES = 3, DEPTH = 64, MAX_PITCH = 1 << 20 };
 enum { MEMORY_TYPE_HOST = 1, MEMORY_TYPE_DEVICE = 2, MEMORY_TYPE_UNIFIED = 4 }; /* CU_MEMORYTYPE_* */
 enum { MODE_GLOBAL, MODE_THREAD_LOCAL, MODE_RELAXED };                          /* CU_STREAM_CAPTURE_MODE_* */
 enum { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED };                     /* CU_STREAM_CAPTURE_STATUS_* */
@@ -681,7 +681,7 @@ DRIVER(cuDeviceGetAttribute, 0, (int *value, int attribute, int device), (value,
        attribute, device)
 {
     TRY(check_device(device));
-    *value = INT32_MAX;
+    *value = MAX_PITCH;
     return attribute == 11 /* CU_DEVICE_ATTRIBUTE_MAX_PITCH */ ? SUCCESS : ERROR_INVALID_VALUE;
 }
 
@@ -802,7 +802,8 @@ DRIVER(cuCtxPopCurrent_v2, FAILS_LATE, (struct context * *context), (context), "
 static CUresult attribute_of(const struct memory *memory, int attribute, void *data)
 {
     static const struct memory nothing;
-    bool on_host = memory != NULL && (memory->kind == HOST || memory->kind == REGISTERED);
+    bool on_host = memory != NULL && (memory->kind == HOST || memory->kind == REGISTERED ||
+                                      (memory->kind == MANAGED && memory->number % 2 == 0)); /* its pages move */
     int type = memory == NULL ? 0 : on_host ? MEMORY_TYPE_HOST : MEMORY_TYPE_DEVICE;
     memory = memory == NULL ? &nothing : memory;
     switch (attribute) {
@@ -932,6 +933,12 @@ DRIVER(cuMemcpyDtoDAsync_v2, IN_CONTEXT, (CUdeviceptr to, CUdeviceptr from, size
     return copy(stream, device_bytes(to, size, device), device_bytes(from, size, device), size);
 }
 
+static bool belongs(CUdeviceptr address, const struct context *context)
+{
+    const struct memory *memory = find_memory(address);
+    return memory != NULL && (memory->context == NULL || memory->context == context);
+}
+
 DRIVER(cuMemcpyPeerAsync, IN_CONTEXT,
        (CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t size,
         void *stream),
@@ -940,6 +947,9 @@ DRIVER(cuMemcpyPeerAsync, IN_CONTEXT,
 {
     TRY(check_object(to_context, CONTEXT));
     TRY(check_object(from_context, CONTEXT));
+    if (!belongs(to, to_context) || !belongs(from, from_context)) {
+        return ERROR_INVALID_VALUE;
+    }
     return copy(stream, device_bytes(to, size, to_context->device), device_bytes(from, size, from_context->device),
                 size);
 }
@@ -988,7 +998,7 @@ DRIVER(cuMemcpy3DAsync_v2, IN_CONTEXT, (const CUDA_MEMCPY3D *block, void *handle
     };
     bool good = work.to != NULL && work.from != NULL && block->WidthInBytes > 0 && block->Height > 0 &&
                 block->Depth > 0 && block->reserved0 == NULL && block->reserved1 == NULL &&
-                block->srcPitch <= INT32_MAX && block->dstPitch <= INT32_MAX && block->srcLOD == 0 &&
+                block->srcPitch <= MAX_PITCH && block->dstPitch <= MAX_PITCH && block->srcLOD == 0 &&
                 block->dstLOD == 0;
     return good ? enqueue(stream, work, NULL) : ERROR_INVALID_VALUE;
 }
@@ -1268,6 +1278,7 @@ void fake_resume(void)
 
 struct live {
     int allocations, events, streams, retained; /* of the process */
+    int orphans;                                /* copies on streams that are gone */
     int pushed, mode;                           /* of this thread */
 };
 
@@ -1281,6 +1292,9 @@ void fake_live(struct live *live)
     for (const struct object *object = objects; object != NULL; object = object->next) {
         live->events += object->kind == EVENT;
         live->streams += object->kind == STREAM && ((const struct stream *)object)->role == CREATED;
+    }
+    for (const struct work *work = queue; work != NULL; work = work->next) {
+        live->orphans += work->depth > 0 && work->stream->object.dead;
     }
     for (int i = 0; i < DEVICES; i++) {
         live->retained += primary[i] == NULL ? 0 : primary[i]->retained;
