@@ -74,7 +74,7 @@ interpreters: .venv/package .venv/conformance .venv/test
 	$(PYTHON) tools/interpreters.py $$ONLY
 
 test-cuda: .venv/package .venv/conformance .venv-cuda/matrix
-	PYTHONPATH=python:conformance .venv-cuda/bin/python -m pytest tests/gpu
+	PYTHONPATH=python:conformance .venv-cuda/bin/python -m pytest tests/gpu tests/cuda -k GPU
 
 format: .venv/lint
 	gofmt -w pkg pyext

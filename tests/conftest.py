@@ -66,6 +66,13 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+def pytest_generate_tests(metafunc):
+    if "where" in metafunc.fixturenames:
+        from support.cuda_driver import gpus
+
+        metafunc.parametrize("where", ["fake", "GPU"] if gpus() else ["fake"])
+
+
 def pytest_collection_modifyitems(config, items):
     if config.pluginmanager.hasplugin("xdist"):
         items.sort(key=lambda item: (FIRST + [item.path.parent.name]).index(item.path.parent.name))

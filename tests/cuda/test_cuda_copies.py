@@ -24,37 +24,12 @@ from support.cuda_driver import (
     THREAD_LOCAL,
     Driver,
     cuda,
-    numbers,
     with_driver,
+    with_each_driver,
 )
+from support.cuda_layouts import BLOCKS, COMPACTED, GATHERED, SPARSE, numbers
 from support.layouts import DTYPES, LAYOUTS
 from support.process import in_thread
-
-# How the driver copies each layout in blocks: how many, each of how many bytes, or of slices x rows x bytes.
-BLOCKS = {
-    "compact": (numbers(4, 5, 6), "1 of 480"),
-    "scalar": (numbers(), "1 of 4"),
-    "columns": (numbers(6, 8)[:, 2:7], "1 of 1x6x20"),
-    "a block": (numbers(5, 6, 7)[1:4, 2:5, 3:6], "1 of 3x3x12"),
-    "every second slice": (numbers(6, 4, 5)[::2, 1:3, 1:4], "1 of 3x2x12"),
-    "slices in another order": (numbers(3, 4, 5).transpose(1, 0, 2), "3 of 1x4x20"),
-    "slices that begin between two rows": (numbers(4, 50)[:, :40].reshape(4, 2, 20)[:, :, :15], "2 of 1x4x60"),
-    "rows backwards": (numbers(7, 5)[::-1], "7 of 20"),
-    "rows further apart than a pitch may be": (numbers(3, 1 << 19)[:, :5], "3 of 20"),
-    "a row over and over": (np.broadcast_to(numbers(5), (7, 5)), "7 of 20"),
-    "windows of two dimensions": (np.lib.stride_tricks.sliding_window_view(numbers(6, 7), (3, 4)), "12 of 1x4x16"),
-    "bytes": (numbers(7, 9, dtype="u1")[1:, 3:], "1 of 1x6x6"),
-    "empty": (numbers(0, 3), ""),
-}
-# Only a gather on the host makes these compact: one copy brings all bytes between the items.
-GATHERED = {
-    "transposed": numbers(4, 5).T,
-    "backwards": numbers(9)[::-1],
-    "every second column": numbers(6, 8)[:, ::2],
-    "each item over and over": np.broadcast_to(numbers(3, 1), (3, 4)),
-    "many rows backwards": numbers(3000, 2)[::-1],
-}
-LAYOUTS_OF_CUDA = {name: array for name, (array, _) in BLOCKS.items()} | GATHERED
 
 
 def copies_in(log):
@@ -113,15 +88,13 @@ def check_rows(driver, memory, dtype):
     assert driver.bytes_at(back.pointer, back.nbytes).tobytes() == b"".join(rows)
 
 
-@with_driver
+@with_each_driver
 def test_memory_of_every_layout_is_copied_to_the_host_and_to_a_device(driver):
-    for array in LAYOUTS_OF_CUDA.values():
-        for device, p in (0, driver.stream()), (2, driver.stream(2)), (1, None):
+    for array in {**COMPACTED, **GATHERED}.values():
+        for device, p in (0, driver.stream()), (driver.devices[-1], driver.stream(driver.devices[-1])), (0, None):
             obj = driver.put(array, device, stream=p)
             live = driver.live()
-            driver.clear()
             check_host(asdlpack(obj, device="cpu", copy=None), array)
-            assert driver.log("cuMemcpy3DAsync_v2", "cuMemcpyDtoHAsync_v2") != [] or array.size == 0
             check_host(asdlpack(obj, device="cpu", copy=True), array)
             out = np.from_dlpack(asdlpack(obj), device="cpu")
             assert (out.tolist(), out.flags.writeable) == (array.tolist(), True)
@@ -165,14 +138,15 @@ def test_a_layout_is_copied_by_few_calls(driver):
         assert copies_in(driver.log(*COPIES)) == {"DtoH": f"1 of {high - low}"}, name
 
 
-@with_driver
+@with_each_driver
 def test_items_of_every_type_are_copied_both_ways(driver):
+    first, last = driver.devices[0], driver.devices[-1]
     for layout in LAYOUTS.keys() - {"reversed columns of every third row"}:  # spread thin
         for dtype in DTYPES:
             array = LAYOUTS[layout](dtype)
-            obj = driver.put(array, 1, stream=driver.stream(1))
+            obj = driver.put(array, last, stream=driver.stream(last))
             check_host(asdlpack(obj, device="cpu", copy=None), array)
-            check_device(driver, asdlpack(array, device="cuda:2", copy=None), 2, array)
+            check_device(driver, asdlpack(array, device=f"cuda:{first}", copy=None), first, array)
 
 
 @with_driver
@@ -212,11 +186,11 @@ def test_items_of_another_byte_order_are_swapped_on_their_way(driver):
             check_device(driver, asdlpack(array, device="cuda:1", copy=None), 1, array)
 
 
-@with_driver
+@with_each_driver
 def test_a_copy_on_the_device_is_compact(driver):
-    for device in 0, 1:
+    for device in driver.devices[:2]:
         with driver.current(device):
-            for array, _ in BLOCKS.values():
+            for array in COMPACTED.values():
                 obj = driver.put(array, device, stream=driver.stream(device))
                 live = driver.live()
                 x = asdlpack(obj, copy=True)
@@ -224,21 +198,19 @@ def test_a_copy_on_the_device_is_compact(driver):
                 y = asdlpack(asdlpack(obj).__dlpack__(copy=True, max_version=(1, 0)))
                 check_device(driver, asdlpack(y, copy=True), device, array)
                 assert len({0, obj.keep.address, x.pointer, y.pointer}) == (4 if x.size else 2)
+                assert x.pointer % 256 == 0
                 del x, y
                 unchanged(driver, live)
-
-
-SPREAD_THIN = numbers(90)[::3], numbers(9, 9)[::3, ::3], numbers(9, 9).T[::3], numbers(4000, 2, 4)[::-2, :, ::2]
 
 
 @with_driver
 def test_memory_without_blocks_is_refused_not_copied_by_item(driver):
     """Nor is it brought to the host with its gaps, if these are larger than the items."""
-    for array in *GATHERED.values(), *SPREAD_THIN:
+    for name, array in {**GATHERED, **SPARSE}.items():
         obj = driver.put(array, 1, stream=driver.stream(1))
         live = driver.live()
         driver.clear()
-        spread = any(array is each for each in SPREAD_THIN)
+        spread = name in SPARSE
         way_out = r"\(copy it with the library that owns it\)" if spread else r'library that owns it, or .*device="cpu"'
         refusals = [
             (lambda obj=obj: asdlpack(obj, copy=True), way_out),
@@ -260,7 +232,7 @@ def test_memory_without_blocks_is_refused_not_copied_by_item(driver):
 
 @with_driver
 def test_memory_is_copied_between_devices(driver):
-    for name, (array, _) in BLOCKS.items():
+    for name, array in COMPACTED.items():
         obj = driver.put(array, 0, stream=driver.stream(0))
         live = driver.live()
         x = asdlpack(obj, device="cuda:2", copy=None)
@@ -379,14 +351,14 @@ def test_an_alignment_is_that_of_the_address_on_the_device(driver):
             asdlpack(array, align=64, device="cuda:1")
 
 
-@with_driver
+@with_each_driver
 def test_a_copy_is_complete_when_it_returns_and_needs_its_source_no_more(driver):
     array = numbers(8)
     for p in driver.stream(), driver.stream(blocking=True), LEGACY, PER_THREAD:
-        for arguments in {"device": "cpu", "copy": None}, {"copy": True}, {"device": "cuda:1", "copy": None}:
+        for arguments in {"device": "cpu", "copy": None}, {"copy": True}, *driver.to_others:
             obj = driver.put(array, stream=p)
             x = asdlpack(obj, **arguments)
-            obj.keep.bytes[...] = 0
+            obj.keep.write(np.zeros(8, "i4"))
             obj.keep.free()
             check_copy(driver, x, array)
     x = asdlpack(array, device="cuda:0", copy=None)
@@ -394,25 +366,35 @@ def test_a_copy_is_complete_when_it_returns_and_needs_its_source_no_more(driver)
     check_device(driver, x, 0, numbers(8))
 
 
-@with_driver
+@with_each_driver
 def test_a_copy_waits_for_the_producers_stream_alone(driver):
     memory, other = driver.allocate(8), driver.allocate(8)
-    p, q = driver.stream(), driver.stream()
-    blocking = driver.stream(blocking=True)
-    driver.fill(p, memory, 7)
-    for stream in q, blocking, LEGACY:
-        driver.fill(stream, other, 7)
-    x = asdlpack(memory.array(stream=p), device="cpu", copy=None)
-    assert set(np.from_dlpack(x).tolist()) == {7}
-    assert set(other.bytes.tolist()) == {0}
-    driver.fill(p, memory, 8)
-    x = asdlpack(memory.array(stream=None), device="cpu", copy=None)
-    assert set(np.from_dlpack(x).tolist()) == {7}
+    producer, elsewhere = driver.stream(), driver.stream()
+    driver.fill(producer, memory, 7)
+    with driver.gate() as gate:
+        gate.fill(elsewhere, other, 7)
+        x = asdlpack(memory.array(stream=producer), device="cpu", copy=None)
+        assert set(np.from_dlpack(x).tolist()) == {7}
+        assert not driver.is_done(elsewhere)
+        gate.fill(producer, memory, 8)
+        x = asdlpack(memory.array(stream=None), device="cpu", copy=None)
+        assert set(np.from_dlpack(x).tolist()) == {7}
+        gate.open()
 
 
 @with_driver
+def test_a_copy_waits_for_no_default_stream(driver):
+    memory, other, producer = driver.allocate(8), driver.allocate(8), driver.stream()
+    driver.fill(producer, memory, 7)
+    for stream in driver.stream(blocking=True), LEGACY:
+        driver.fill(stream, other, 7)
+    asdlpack(memory.array(stream=producer), device="cpu", copy=None)
+    assert set(other.bytes.tolist()) == {0}
+
+
+@with_each_driver
 def test_a_copy_waits_for_the_per_thread_stream_of_another_thread(driver):
-    for arguments in {"device": "cpu", "copy": None}, {"copy": True}, {"device": "cuda:1", "copy": None}:
+    for arguments in {"device": "cpu", "copy": None}, {"copy": True}, *driver.to_others:
         x = asdlpack(driver.put(numbers(8), stream=PER_THREAD))
         y = in_thread(lambda x=x, arguments=arguments: asdlpack(x, **arguments))
         check_copy(driver, y, numbers(8))
@@ -479,6 +461,13 @@ def test_a_device_that_is_not_there_is_refused(driver):
     unchanged(driver, live)
 
 
+@with_each_driver
+def test_more_than_a_device_has_is_a_memory_error(driver):
+    x = from_pointer(4096, driver.available() + (1 << 30), "uint8")  # it isn't read before
+    with pytest.raises(MemoryError, match="CUDA_ERROR_OUT_OF_MEMORY"):
+        asdlpack(x, device="cuda:0", copy=None)
+
+
 @with_driver
 def test_a_device_without_memory_is_an_error_that_says_how_much(driver):
     array = np.zeros(1 << 20, "u1")
@@ -500,11 +489,12 @@ def test_a_device_without_memory_is_an_error_that_says_how_much(driver):
 # Memory that the CPU can also read.
 
 
-@with_driver
+@with_each_driver
 @pytest.mark.parametrize("kind", ["managed", "host", "registered"])
 def test_memory_that_the_cpu_reaches_is_shared_with_it(kind, driver):
-    for p in None, driver.stream(1), driver.stream(1, blocking=True), driver.stream(0), LEGACY, PER_THREAD:
-        memory = driver.allocate(8, 1, kind)
+    first, last = driver.devices[0], driver.devices[-1]
+    for p in None, driver.stream(last), driver.stream(last, blocking=True), driver.stream(first), LEGACY, PER_THREAD:
+        memory = driver.allocate(8, last, kind)
         obj = memory.array(stream=p)
         x = asdlpack(obj)
         for share in (
@@ -517,20 +507,19 @@ def test_memory_that_the_cpu_reaches_is_shared_with_it(kind, driver):
             lambda x=x: np.asarray(Speaks(__array_interface__=x.__array_interface__, keep=x)),
             lambda x=x: np.asarray(Speaks(__array_struct__=x.__array_struct__, keep=x)),
         ):
-            memory.bytes[...] = 0
+            memory.write(np.zeros(8, "u1"))
             if p is not None:
                 driver.fill(p, memory, 7)
-            driver.clear()
             out = share()
             assert out.ctypes.data == memory.address
-            assert driver.log(*COPIES) == []
-            assert driver.log("cuStreamSynchronize") != [] or p is None
             assert set(out.tolist()) == {0 if p is None else 7}
             out[0] = 9
             assert memory.bytes[0] == 9
         y = asdlpack(obj, device="cpu")
         assert (y.device, y.pointer, y.obj is obj) == (CPU, memory.address, True)
         assert look(y.__dlpack__(max_version=(1, 0))).flags == 0
+        capsule = x.__dlpack__(dl_device=(1, 0), max_version=(1, 0))
+        assert look(capsule).dl_tensor.device.device_type == 1
         with pytest.raises(ValueError, match="stream 1"):
             y.__dlpack__(stream=1)
 
@@ -561,21 +550,28 @@ def test_arrow_waits_for_memory_that_the_cpu_reaches(driver):
 # Captures of graphs go on.
 
 
-@with_driver
+@with_each_driver
 def test_copies_and_what_frees_them_break_no_capture(driver):
     array = numbers(6, 8)[:, 1:5]
     capturing, p = driver.stream(), driver.stream()
     obj, managed = driver.put(array, stream=p), driver.put(array, kind="managed", stream=p)
     room, host = driver.put(np.zeros((6, 4), array.dtype)), np.zeros((6, 4), array.dtype)
+    made = []
 
     def copy():
-        check_host(asdlpack(obj, device="cpu", copy=None), array)
-        check_device(driver, asdlpack(obj, copy=True), 0, array)
-        check_device(driver, asdlpack(obj, device="cuda:1", copy=None), 1, array)
-        check_device(driver, asdlpack(array, device="cuda:0", copy=None), 0, array)
+        made.extend(
+            asdlpack(source, **arguments)
+            for source, arguments in (
+                (obj, {"device": "cpu", "copy": None}),
+                (obj, {"copy": True}),
+                (array, {"device": "cuda:0", "copy": None}),
+                (managed, {"device": "cpu"}),
+                *((obj, arguments) for arguments in driver.to_others),
+            )
+        )
+        asdlpack(obj, copy=True)  # freed at once
         for source, target in (array, room), (obj, room), (room, room), (room, host):
             copy_into(source, target)
-        assert host.tolist() == np.from_dlpack(asdlpack(managed, device="cpu")).tolist() == array.tolist()
         return driver.live()["mode"]
 
     for mode in GLOBAL, THREAD_LOCAL, RELAXED:
@@ -583,12 +579,17 @@ def test_copies_and_what_frees_them_break_no_capture(driver):
         assert copy() == GLOBAL
         assert in_thread(copy) == GLOBAL
         driver.end_capture(capturing)
-    for mode in THREAD_LOCAL, RELAXED:
+    for mode in THREAD_LOCAL, RELAXED, GLOBAL:
         driver.call("cuThreadExchangeStreamCaptureMode", ctypes.byref(ctypes.c_int(mode)))
         assert copy() == mode
+    for x in made:
+        if x.obj is None:
+            check_copy(driver, x, array)
+        assert np.from_dlpack(x, device="cpu").tolist() == array.tolist()
+    assert host.tolist() == array.tolist()
 
 
-@with_driver
+@with_each_driver
 def test_memory_in_a_capture_is_neither_copied_nor_waited_for(driver):
     capturing = driver.stream()
     memory = driver.allocate(8)
@@ -598,12 +599,13 @@ def test_memory_in_a_capture_is_neither_copied_nor_waited_for(driver):
     driver.begin_capture(capturing)
     for refused in (
         lambda: asdlpack(x, device="cpu", copy=None),
+        lambda: np.from_dlpack(x, device="cpu"),
         lambda: asdlpack(x, copy=True),
-        lambda: asdlpack(x, device="cuda:1", copy=None),
         lambda: asdlpack(y, device="cpu"),
         lambda: asdlpack(y, copy=True),
         lambda: memoryview(y),
         lambda: np.from_dlpack(y, device="cpu"),
+        *(partial(asdlpack, x, **arguments) for arguments in driver.to_others),
     ):
         with pytest.raises(BufferError, match="captur"):
             refused()

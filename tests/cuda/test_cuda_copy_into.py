@@ -10,20 +10,9 @@ import pytest
 
 from dlpack import asdlpack, copy_into, from_pointer, frombuffer
 from support.capi import Managed
-from support.cuda_driver import LEGACY, PER_THREAD, numbers, with_driver
+from support.cuda_driver import LEGACY, PER_THREAD, with_driver, with_each_driver
+from support.cuda_layouts import COMPACTED, GATHERED, numbers
 from support.refusals import refused
-
-SOURCES = {
-    "compact": numbers(4, 6),
-    "columns": numbers(6, 8)[:, 2:7],
-    "rows backwards": numbers(7, 5)[::-1],
-    "empty": numbers(0, 3),
-    "scalar": numbers(),
-}
-GATHERED = {
-    "transposed": numbers(4, 5).T,
-    "every second column": numbers(6, 8)[:, ::2],
-}
 
 
 def room_on(driver, array, device, stream=None):
@@ -48,30 +37,36 @@ def unchanged(driver, live):
     assert driver.live() == live
 
 
-@with_driver
+def streams_of(driver):
+    """Devices, each with a stream or none."""
+    first, last = driver.devices[0], driver.devices[-1]
+    return (first, None), (first, driver.stream()), (first, LEGACY), (first, PER_THREAD), (last, driver.stream(last))
+
+
+@with_each_driver
 def test_memory_of_the_host_goes_into_that_of_a_device(driver):
-    swapped = {"swapped": numbers(4, 5, dtype=">f4"), "misaligned": np.zeros(41, "u1")[1:].view("f4")}
-    for array in {**SOURCES, **GATHERED, **swapped}.values():
-        for device, stream in (0, None), (0, driver.stream()), (1, LEGACY), (2, driver.stream(2)):
+    others = {"swapped": numbers(4, 5, dtype=">f4"), "misaligned": np.zeros(41, "u1")[1:].view("f4")}
+    streams = streams_of(driver)
+    for array in {**COMPACTED, **GATHERED, **others}.values():
+        for device, stream in streams:
             room = room_on(driver, array, device, stream)
             live = driver.live()
-            driver.clear()
             assert copy_into(array, room) is None
             unchanged(driver, live)
-            assert len(driver.log("cuMemcpyHtoDAsync_v2")) == (array.size > 0)
             finish(driver, device, stream)
             check_room(room, array)
 
 
-@with_driver
+@with_each_driver
 def test_memory_of_a_device_goes_into_any_of_the_host(driver):
-    for array in {**SOURCES, **GATHERED}.values():
+    streams = streams_of(driver)
+    for array in {**COMPACTED, **GATHERED}.values():
         rooms = [np.zeros(array.shape, array.dtype), np.zeros(array.shape[::-1], array.dtype).T]
         rooms += [
-            np.zeros(array.shape, ">i4"),
-            np.zeros([2 * n for n in array.shape], "i4")[(..., *[slice(0, None, 2)] * array.ndim)],
+            np.zeros(array.shape, ">i4" if array.itemsize == 4 else "u1"),
+            np.zeros([2 * n for n in array.shape], array.dtype)[(..., *[slice(0, None, 2)] * array.ndim)],
         ]
-        for device, stream in (0, driver.stream()), (2, None), (1, PER_THREAD):
+        for device, stream in streams:
             source = driver.put(array, device, stream=stream)
             live = driver.live()
             for room in rooms:
@@ -81,36 +76,38 @@ def test_memory_of_a_device_goes_into_any_of_the_host(driver):
             unchanged(driver, live)
 
 
-@with_driver
+@with_each_driver
 def test_memory_of_a_device_goes_into_that_of_devices(driver):
-    for array in SOURCES.values():
-        for device in 0, 2:
-            for stream in None, driver.stream(device), LEGACY:
-                source = driver.put(array, 0, stream=driver.stream(0))
-                room = room_on(driver, array, device, stream)
-                live = driver.live()
-                driver.clear()
-                copy_into(source, room)
-                assert driver.log("cuMemAlloc_v2") == [] or (
-                    device == 2 and array.strides != numbers(*array.shape).strides
-                )
-                unchanged(driver, live)
-                finish(driver, device, stream)
-                check_room(room, array)
+    own, streams = driver.stream(), streams_of(driver)
+    for array in COMPACTED.values():
+        for device, stream in streams:
+            source = driver.put(array, 0, stream=own)
+            room = room_on(driver, array, device, stream)
+            live = driver.live()
+            driver.clear()
+            copy_into(source, room)
+            for log in driver.logged("cuMemAlloc_v2"):
+                assert log == [] or (device != 0 and array.strides != numbers(*array.shape, dtype=array.dtype).strides)
+            unchanged(driver, live)
+            finish(driver, device, stream)
+            check_room(room, array)
 
 
-@with_driver
+@with_each_driver
 def test_overlapping_memory_of_a_device_is_read_before_it_is_written(driver):
-    memory = driver.allocate(64, 1)
+    memory = driver.allocate(1 << 20, driver.devices[-1])
+    items = np.arange(1 << 18, dtype="i4")
     live = driver.live()
-    for first, target in (0, 1), (1, 0), (0, 0):
-        memory.bytes[...] = np.arange(64)
-        copy_into(memory.array((32,), "|u1", first), memory.array((32,), "|u1", target))
-        assert memory.bytes[target : target + 32].tolist() == list(range(first, first + 32))
-    memory.bytes[...] = np.arange(64)
-    rows_reversed = memory.array((3, 16), "|u1", 48, strides=(-16, 1))  # the last one is in the target
-    copy_into(rows_reversed, memory.array((3, 16)))
-    assert memory.bytes[:48].tolist() == [*range(48, 64), *range(32, 48), *range(16, 32)]
+    for first, target in (0, 4), (4, 0), (0, 0):
+        memory.write(items)
+        copy_into(memory.array((items.size - 1,), "<i4", first), memory.array((items.size - 1,), "<i4", target))
+        expected = items.copy()
+        expected[target // 4 :][: items.size - 1] = items[first // 4 :][: items.size - 1]
+        assert (memory.bytes.view("i4") == expected).all()
+    memory.write(items)
+    rows_reversed = memory.array((3, 16), "<i4", 48 * 4, strides=(-64, 4))  # the last one is in the target
+    copy_into(rows_reversed, memory.array((3, 16), "<i4"))
+    assert memory.bytes.view("i4")[:48].tolist() == [*range(48, 64), *range(32, 48), *range(16, 32)]
     unchanged(driver, live)
 
 
@@ -144,7 +141,7 @@ def test_a_copy_to_the_host_that_fails_leaves_the_target_as_it_was(driver):
     assert target == b"x" * 10_000
 
 
-@with_driver
+@with_each_driver
 def test_memory_that_both_reach_is_copied_by_the_cpu(driver):
     for kind in "host", "registered", "managed":
         array, stream = numbers(6, 4), driver.stream()
@@ -155,22 +152,28 @@ def test_memory_that_both_reach_is_copied_by_the_cpu(driver):
         room = driver.put(array * 0, 0, kind, stream=stream)
         driver.clear()
         copy_into(array[::-1], room)
-        assert driver.log("cuMemcpyHtoDAsync_v2") == []
+        for log in driver.logged("cuMemcpyHtoDAsync_v2"):
+            assert log == []
         finish(driver, 0, stream)
         check_room(room, array[::-1])
+        on_device = driver.put(array, 0, stream=stream)
+        for one, other in (on_device, room), (room, on_device):
+            copy_into(one, other)
+            check_room(other, array)
 
 
-@with_driver
+@with_each_driver
 def test_a_target_that_is_not_row_major_is_refused_on_a_device(driver):
-    array = numbers(4, 6)
-    for room in driver.put(array.T, 1), driver.put(numbers(8, 6)[::2], 1), driver.put(array[::-1], 1):
+    array, device = numbers(4, 6), driver.devices[-1]
+    rooms = driver.put(array.T, device), driver.put(numbers(8, 6)[::2], device), driver.put(array[::-1], device)
+    for room in *rooms, driver.put(numbers(4, 12)[:, ::2], device):
         shape = room.__cuda_array_interface__["shape"]
-        live, before = driver.live(), room.keep.bytes.copy()
-        for source in np.zeros(shape, "i4"), driver.put(np.zeros(shape, "i4"), 1):
-            live = driver.live()
-            refused(partial(copy_into, source, room), "not-compact", device="kDLCUDA:1", dtype="int32", side="target")
-        unchanged(driver, live)
-        assert room.keep.bytes.tolist() == before.tolist()
+        before = room.keep.bytes.tolist()
+        for source in np.zeros(shape, "i4"), driver.put(np.zeros(shape, "i4"), device):
+            live, on = driver.live(), f"kDLCUDA:{device}"
+            refused(partial(copy_into, source, room), "not-compact", device=on, dtype="int32", side="target")
+            unchanged(driver, live)
+        assert room.keep.bytes.tolist() == before
 
 
 @with_driver

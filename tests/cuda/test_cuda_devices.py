@@ -1,19 +1,21 @@
 """The device of CUDA memory: the driver is asked, by the address, and by nothing else that could err."""
 
+import itertools
 from ctypes.util import find_library
 
 import numpy as np
 import pytest
 
-from dlpack import DLDeviceType, asdlpack, from_pointer
+from dlpack import DLDeviceType, asdlpack, describe, from_pointer
 from support.alone import python
 from support.capi import Managed, look
-from support.cuda_driver import Driver, cuda_array, with_driver
+from support.cuda_driver import Driver, cuda_array, with_driver, with_each_driver
 from support.process import in_thread
 
 DEVICE_OF = {
     "plain": lambda device: (DLDeviceType.kDLCUDA, device),
     "pool": lambda device: (DLDeviceType.kDLCUDA, device),
+    "virtual": lambda device: (DLDeviceType.kDLCUDA, device),
     "managed": lambda device: (DLDeviceType.kDLCUDAManaged, 0),
     "host": lambda device: (DLDeviceType.kDLCUDAHost, 0),
     "registered": lambda device: (DLDeviceType.kDLCUDAHost, 0),
@@ -29,23 +31,30 @@ def mapped():
         return any("libcuda" in line for line in lines)
 
 
-@with_driver
+@with_each_driver
 def test_memory_of_each_kind_is_on_its_device(driver):
-    for kind, device_of in DEVICE_OF.items():
-        for device in 0, 1, 2:
-            memory = driver.allocate(48, device, kind)
-            expected = device_of(device)
-            for version, offset in (0, 0), (1, 0), (2, 0), (3, 0), (3, 24):
-                x = asdlpack(memory.array((2, 3), "<f4", offset, version=version))
-                assert x.device == expected, x
-                assert (x.pointer, x.shape, x.dtype) == (memory.address + offset, (2, 3), "float32")
-                assert x.__dlpack_device__() == tuple(map(int, expected))
-                tensor = look(x.__dlpack__(max_version=(1, 0))).dl_tensor
-                assert (tensor.device.device_type, tensor.device.device_id) == tuple(map(int, expected))
-                assert (tensor.data, tensor.byte_offset) == (memory.address + offset, 0)
-            for said in expected, named(expected).removeprefix("kDL").lower():
-                x = from_pointer(memory.address, 12, "float32", device=said)
-                assert (x.device, x.pointer) == (expected, memory.address)
+    for kind, device in itertools.product(driver.kinds, driver.devices):
+        memory = driver.allocate(48, device, kind)
+        memory.write(np.arange(12, dtype="f4"))
+        expected = DEVICE_OF[kind](device)
+        for version, offset in (0, 0), (1, 0), (2, 0), (3, 0), (3, 24):
+            x = asdlpack(memory.array((2, 3), "<f4", offset, version=version))
+            assert x.device == expected, x
+            assert (x.pointer, x.shape, x.dtype) == (memory.address + offset, (2, 3), "float32")
+            assert x.__dlpack_device__() == tuple(map(int, expected))
+            assert describe(x)["device"] == named(expected)
+            tensor = look(x.__dlpack__(max_version=(1, 0))).dl_tensor
+            assert (tensor.device.device_type, tensor.device.device_id) == tuple(map(int, expected))
+            assert (tensor.data, tensor.byte_offset) == (memory.address + offset, 0)
+            assert np.ravel(np.asarray(asdlpack(x, copy=None, device="cpu"))).tolist() == [
+                *range(offset // 4, offset // 4 + 6)
+            ]
+        for said in expected, named(expected).removeprefix("kDL").lower():
+            x = from_pointer(memory.address, 12, "float32", device=said)
+            assert (x.device, x.pointer) == (expected, memory.address)
+        if expected[0] == DLDeviceType.kDLCUDA:
+            with pytest.raises(ValueError, match=rf"{memory.address:#x}.*{named(expected)}"):
+                from_pointer(memory.address, 12, "float32", device=f"cuda:{device + 1}")
 
 
 @with_driver
@@ -60,33 +69,37 @@ def test_a_context_is_neither_made_nor_left_for_a_question(driver):
     assert driver.log(*changing) == []
 
 
-@with_driver
+@with_each_driver
 def test_memory_without_items_is_on_the_current_device(driver):
-    memory = driver.allocate(8, 2)
-    for shape in (0,), (3, 0):
-        for address in 0, memory.address:
-            array = cuda_array(address, shape)
-            for device in 0, 1, 2:
-                with driver.current(device):
-                    x = asdlpack(array)
-                    assert (x.device, x.pointer) == ((DLDeviceType.kDLCUDA, device), 0)
-                    assert look(x.__dlpack__(stream=1)).dl_tensor.data is None
-            assert in_thread(lambda array=array: asdlpack(array).device) == (DLDeviceType.kDLCUDA, 0)
+    memory = driver.allocate(8, driver.devices[-1])
+    for shape, address in itertools.product([(0,), (3, 0)], [0, memory.address]):
+        array = cuda_array(address, shape)
+        for device in driver.devices:
+            with driver.current(device):
+                x = asdlpack(array)
+                assert (x.device, x.size, x.pointer) == ((DLDeviceType.kDLCUDA, device), 0, 0)
+                assert look(x.__dlpack__(stream=1)).dl_tensor.data is None
+                assert np.from_dlpack(x, device="cpu").shape == asdlpack(x, copy=True).shape == shape
+        assert in_thread(lambda array=array: asdlpack(array).device) == (DLDeviceType.kDLCUDA, 0)
 
 
-@with_driver
+@with_each_driver
 def test_an_address_that_the_driver_does_not_know_is_a_value_error(driver):
-    memory = driver.allocate(64)
-    assert asdlpack(memory.array()).device == (DLDeviceType.kDLCUDA, 0)
-    memory.free()
-    numbers = np.zeros(16, "f4")
-    for address in memory.address, numbers.ctypes.data, 1 << 20:
+    freed = []
+    for kind in driver.freed_kinds:
+        memory = driver.allocate(64, kind=kind)
+        assert asdlpack(memory.array()).device == DEVICE_OF[kind](0)
+        memory.free()
+        freed.append(memory.address)
+    host = np.zeros(16, "f4")
+    for address in *freed, host.ctypes.data, 8, 1 << 20, 0xDEAD0000, 1 << 47, 1 << 63:
         obj = cuda_array(address, (16,), "<f4", stream=1)
         for arguments in {}, {"copy": None}, {"copy": True}, {"device": "cpu", "copy": None}:
             with pytest.raises(ValueError, match=hex(address)):
                 asdlpack(obj, **arguments)
-        with pytest.raises(ValueError, match=hex(address)):
-            from_pointer(address, 16, "float32", device="cuda:0")
+        if address < 1 << 63:
+            with pytest.raises(ValueError, match=hex(address)):
+                from_pointer(address, 16, "float32", device="cuda:0")
 
 
 @with_driver
@@ -109,10 +122,10 @@ def test_a_pointer_on_another_device_than_was_said_is_a_value_error(driver):
             from_pointer(memory.address, 16, "float32", device=said)
 
 
-@with_driver
+@with_each_driver
 def test_managed_memory_may_be_called_memory_of_a_device(driver):
-    memory = driver.allocate(64, 1, "managed")
-    for device in 0, 1, 2:
+    memory = driver.allocate(64, driver.devices[-1], "managed")
+    for device in driver.devices:
         x = from_pointer(memory.address, 16, "float32", device=f"cuda:{device}")
         assert x.device == (DLDeviceType.kDLCUDA, device)
 

@@ -10,7 +10,8 @@ import pytest
 
 from dlpack import asdlpack, copy_into, from_pointer
 from support.capi import look
-from support.cuda_driver import LEGACY, PER_THREAD, DriverError, numbers, with_driver
+from support.cuda_driver import LEGACY, PER_THREAD, DriverError, with_driver
+from support.cuda_layouts import numbers
 
 OUT_OF_MEMORY, LAUNCH_FAILED = 2, 719
 ERRORS = {

@@ -1,18 +1,21 @@
 """Freeing of CUDA memory: the last holder frees it, on any thread, in the memory's own context, and never twice."""
 
+import contextlib
 import ctypes
 import gc
 import os
 import sys
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
 
-from dlpack import asdlpack, from_pointer
+from dlpack import asdlpack, copy_into, from_pointer
 from support.alone import TESTS, python
 from support.capi import Managed, consume, look
-from support.cuda_driver import LEGACY, Driver, cuda_array, environ, numbers, with_driver
+from support.cuda_driver import LEGACY, Driver, cuda_array, environ, with_driver, with_each_driver
+from support.cuda_layouts import numbers
 from support.forks import fork_and_join
 from support.process import in_thread
 from support.threads import in_threads
@@ -21,15 +24,16 @@ FREES = ("cuCtxPushCurrent_v2", "cuMemFree_v2", "cuCtxPopCurrent_v2", "cuDeviceP
 
 
 def copies(driver):
-    """Each way to memory of a device that is ours, on device 1."""
-    array = driver.put(numbers(8), 1, stream=driver.stream(1))
+    """Each way to memory of a device that is ours, on device 1 if there is one."""
+    device = min(1, driver.devices[-1])
+    array = driver.put(numbers(8), device, stream=driver.stream(device))
     other = driver.put(numbers(8), 0, stream=driver.stream(0))
     return (
-        lambda: asdlpack(numbers(8), device="cuda:1", copy=None),
+        lambda: asdlpack(numbers(8), device=f"cuda:{device}", copy=None),
         lambda: asdlpack(array, copy=True),
-        lambda: asdlpack(other, device="cuda:1", copy=None),
         lambda: asdlpack(asdlpack(array).__dlpack__(copy=True)),
-        lambda: asdlpack(asdlpack(numbers(8)).__dlpack__(dl_device=(2, 1), max_version=(1, 0))),
+        lambda: asdlpack(asdlpack(numbers(8)).__dlpack__(dl_device=(2, device), max_version=(1, 0))),
+        *(partial(asdlpack, other, **arguments) for arguments in driver.to_others),
     )
 
 
@@ -183,23 +187,67 @@ def test_a_refused_call_keeps_nothing(driver):
     assert driver.live() == live
 
 
-@with_driver(timeout=120)
+@with_each_driver(timeout=120)
 def test_many_rounds_leave_nothing(driver):
-    array = driver.put(numbers(8), 1, stream=driver.stream(1))
-    consumer = driver.stream(1)
+    device = driver.devices[-1]
+    array = driver.put(numbers(8), device, stream=driver.stream(device))
+    sparse = driver.put(numbers(64)[::8], device)
+    room, host, consumer = driver.put(numbers(8) * 0, device), numbers(8), driver.stream(device)
     makers = copies(driver)
-    live, available = driver.live(), [driver.available(device) for device in range(3)]
-    for round_number in range(10_000):
+    pointer = partial(from_pointer, array.keep.address, 8, "int32", device=f"cuda:{device}", owner=array)
+
+    def work():
         x = asdlpack(array)
         look(x.__dlpack__(stream=consumer))
+        look(pointer(stream=LEGACY).__dlpack__(stream=consumer))
         np.from_dlpack(x, device="cpu")
-        makers[round_number % len(makers)]()
-        if round_number % 100 == 0:
-            driver.synchronize(consumer, 1)
+        for make in makers:
+            make()
+        for source, target in (host, room), (x, room), (room, host):
+            copy_into(source, target)
+        for refused in (
+            lambda: asdlpack(cuda_array(host.ctypes.data)),
+            lambda: look(asdlpack(array.keep.array(stream=3)).__dlpack__(stream=consumer)),
+            lambda: asdlpack(sparse, copy=True),
+        ):
+            with contextlib.suppress(ValueError, BufferError):
+                refused()
+                raise AssertionError("it is refused")
+
+    for _ in range(10):
+        work()
+    gc.collect()
+    references = sys.getrefcount(array)
+    live, available = driver.live(), [driver.available(device) for device in driver.devices]
+    for number in range(driver.rounds):
+        work()
+        if number % 100 == 0:
+            driver.synchronize(consumer, device)
             driver.clear()
-    del x
-    assert driver.live() == live
-    assert [driver.available(device) for device in range(3)] == available
+    gc.collect()
+    assert (driver.live(), sys.getrefcount(array)) == (live, references)
+    for device, before in zip(driver.devices, available, strict=True):
+        assert before - driver.available(device) < driver.unit
+
+
+@with_each_driver
+def test_device_memory_is_freed_by_its_last_holder_on_any_thread(driver):
+    size = 64 << 20
+    memory, before = bytearray(size), driver.available()
+    held = [asdlpack(memory, copy=None, device="cuda:0")]
+    memory.append(0)  # the copy holds nothing of its source
+    held.append(consume(held[0].__dlpack__()))
+    held.append(asdlpack(held[0].__dlpack__()))
+    del held[0]
+    free(held.pop(0))
+    assert before - driver.available() >= size
+
+    def drop():
+        held.clear()
+        return driver.give("cuCtxGetCurrent")
+
+    assert in_thread(drop) == 0
+    assert before - driver.available() < driver.unit
 
 
 @with_driver
@@ -226,6 +274,7 @@ import sys
 sys.path.insert(0, {str(TESTS)!r})
 import numpy, threading
 from support.cuda_driver import Driver
+from support.cuda_layouts import numbers
 import dlpack
 from dlpack import asdlpack
 from support.capi import consume
@@ -261,29 +310,33 @@ def test_objects_alive_at_exit_do_no_harm(held):
     assert after.count("cuCtxPushCurrent_v2") == after.count("cuCtxPopCurrent_v2") or "DEINITIALIZED" in after
 
 
-@with_driver
+@with_each_driver(alone_on_gpu=True, timeout=120)
 def test_a_forked_child_touches_nothing_of_cuda_nor_its_parents_memory(driver):
-    array = driver.put(numbers(8), 1, stream=driver.stream(1))
+    device = driver.devices[-1]
+    array = driver.put(numbers(8), device, stream=driver.stream(device))
     wrapped = asdlpack(array)
-    pinned = asdlpack(driver.put(numbers(8), 1, "host", stream=driver.stream(1)))
+    pinned = asdlpack(driver.put(numbers(8), device, "host", stream=driver.stream(device)))
     held = [make() for make in copies(driver)]
     live = driver.live()
 
     def child():
         driver.clear()
+        assert wrapped.device[0] == 2  # what is known stays so
         while held:
             held.pop()
         gc.collect()
-        assert driver.log() == []
+        for log in driver.logged():
+            assert log == []
         for refused in (
             lambda: asdlpack(array),
             lambda: asdlpack(wrapped, device="cpu", copy=None),
+            lambda: np.from_dlpack(wrapped, device="cpu"),
             lambda: asdlpack(wrapped, copy=True),
             lambda: asdlpack(pinned, device="cpu"),
             lambda: memoryview(pinned),
             lambda: look(wrapped.__dlpack__(stream=2)),
             lambda: asdlpack(numbers(8), device="cuda:0", copy=None),
-            lambda: from_pointer(array.keep.address, 8, "int32", device="cuda:1"),
+            lambda: from_pointer(array.keep.address, 8, "int32", device=f"cuda:{device}"),
         ):
             with pytest.raises(BufferError, match="CUDA_ERROR_NOT_INITIALIZED.*spawn"):
                 refused()

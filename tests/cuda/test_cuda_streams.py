@@ -10,10 +10,20 @@ import threading
 import numpy as np
 import pytest
 
-from dlpack import asdlpack, describe, from_pointer
+from dlpack import asdlpack, borrow, describe, from_pointer
 from dlpack._dlpack import _core_calls
 from support.capi import Managed, Speaks, look
-from support.cuda_driver import GLOBAL, LEGACY, PER_THREAD, RELAXED, THREAD_LOCAL, Driver, DriverError, with_driver
+from support.cuda_driver import (
+    GLOBAL,
+    LEGACY,
+    PER_THREAD,
+    RELAXED,
+    THREAD_LOCAL,
+    Driver,
+    DriverError,
+    with_driver,
+    with_each_driver,
+)
 from support.process import in_thread
 
 ORDER = ("cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy_v2")
@@ -25,28 +35,30 @@ def export(x, stream=NOT_GIVEN):
     return look(x.__dlpack__() if stream is NOT_GIVEN else x.__dlpack__(stream=stream)).dl_tensor.data
 
 
-def consumed(driver, x, stream, context=None, device=0):
-    """Returns the values that a kernel on the consumer's stream reads."""
-    address = export(x, stream)
+def read_on(driver, stream, address, device=0):
+    """Returns the values that a kernel on a stream reads."""
     result = driver.allocate(8, device)
-    with driver.context(context or driver.primary[device]):
-        driver.call("fake_launch_copy", stream, result.address, address, 8)
-        driver.call("cuStreamSynchronize", stream)
+    driver.copy(stream, result, address)
+    driver.synchronize(stream, device)
     return set(result.bytes.tolist())
 
 
-def is_ordered(driver, producer, consumer):
-    """Whether the log has the one event that orders two streams, and nothing else of that kind."""
-    lines = driver.log(*ORDER)
-    if not lines:
-        return False
-    created, recorded, waited, destroyed = lines
-    event = recorded.removeprefix("cuEventRecord(").partition(",")[0]
-    assert created == "cuEventCreate(2)", lines
-    assert recorded == f"cuEventRecord({event}, {producer})", lines
-    assert waited == f"cuStreamWaitEvent({consumer}, {event})", lines
-    assert destroyed == f"cuEventDestroy_v2({event})", lines
-    return True
+def consumed(driver, x, stream, device=0):
+    """Returns the values that a kernel on the consumer's stream reads."""
+    return read_on(driver, stream, export(x, stream), device)
+
+
+def check_order(driver, producer, consumer):
+    """Checks that the log has the one event that orders two streams, if they differ, and no other wait."""
+    for lines in driver.logged(*ORDER, "cuStreamSynchronize"):
+        event = "".join(lines[:2]).rpartition("cuEventRecord(")[2].partition(",")[0]
+        expected = [
+            "cuEventCreate(2)",
+            f"cuEventRecord({event}, {producer})",
+            f"cuStreamWaitEvent({consumer}, {event})",
+            f"cuEventDestroy_v2({event})",
+        ]
+        assert lines == (expected if producer != consumer else [])
 
 
 def refused(error, function, *parts):
@@ -57,29 +69,30 @@ def refused(error, function, *parts):
         assert part in message, message
 
 
-@with_driver
+@with_each_driver
 def test_known_streams_that_differ_are_ordered_by_one_event(driver):
     """And nothing waits on the host. None, and no argument, is the legacy stream."""
     streams = {"s1": driver.stream(), "s2": driver.stream(), "s3": driver.stream(blocking=True), "1": 1, "2": 2}
-    memory = driver.allocate(8)
+    memory, result = driver.allocate(8), driver.allocate(8)
     live = driver.live()
     for producer, p in streams.items():
         array = asdlpack(memory.array(stream=p))
         owned = asdlpack(memory.array(stream=p), owner=memory, readonly=True)
         for x in array, from_pointer(memory.address, 8, "uint8", device="cuda:0", stream=p), owned:
             for consumer, s in [*streams.items(), ("1", None), ("1", NOT_GIVEN)]:
-                memory.bytes[...] = 0
-                driver.fill(p, memory, 7)
-                driver.clear()
-                address = export(x, s)
-                assert is_ordered(driver, producer, consumer) == (producer != consumer), (producer, consumer)
-                assert driver.log("cuStreamSynchronize") == []
-                assert (memory.bytes[0], driver.live()) == (0, live)
-                result = driver.allocate(8)
-                driver.copy(streams[consumer], result, address)
-                driver.synchronize(streams[consumer])
+                memory.write(np.zeros(8, "u1"))
+                result.write(np.zeros(8, "u1"))
+                with driver.gate() as gate:
+                    gate.fill(p, memory, 7)
+                    driver.clear()
+                    address = export(x, s)
+                    check_order(driver, producer, consumer)
+                    assert (driver.is_done(p), driver.live()) == (False, live)
+                    driver.copy(streams[consumer], result, address)
+                    assert not driver.is_done(streams[consumer])
+                    gate.open()
+                    driver.synchronize(streams[consumer])
                 assert set(result.bytes.tolist()) == {7}, (producer, consumer)
-                result.free()
 
 
 @with_driver
@@ -93,21 +106,48 @@ def test_a_consumer_on_the_default_stream_needs_no_call_into_go(driver):
         assert _core_calls() == calls
 
 
-@with_driver
+@with_each_driver
 def test_without_an_order_the_consumer_reads_too_early(driver):
     """The other tests rely on this; and -1 asks for just that."""
     memory = driver.allocate(8)
     producer, consumer = driver.stream(), driver.stream()
-    driver.fill(producer, memory, 7)
-    x = asdlpack(memory.array(stream=producer))
-    driver.clear()
-    address = export(x, -1)
-    assert driver.log() == []
-    result = driver.allocate(8)
-    driver.copy(consumer, result, address)
-    driver.synchronize(consumer)
-    assert set(result.bytes.tolist()) == {0}
+    x, unordered = asdlpack(memory.array(stream=producer)), asdlpack(memory.array(stream=None))
+    results = driver.allocate(8), driver.allocate(8)
+    with driver.gate() as gate:
+        gate.fill(producer, memory, 7)
+        for each, stream, result in (x, -1, results[0]), (unordered, consumer, results[1]):
+            driver.clear()
+            address = export(each, stream)
+            for log in driver.logged():
+                assert log == []
+            driver.copy(consumer, result, address)
+            driver.synchronize(consumer)
+        gate.open()
+    for result in results:
+        assert set(result.bytes.tolist()) == {0}
     assert consumed(driver, x, consumer) == {7}
+
+
+@with_each_driver
+def test_streams_of_two_contexts_are_ordered(driver):
+    memory, stream, primary, context = driver.allocate(8), driver.stream(), driver.primary[0], driver.new_context(0)
+    other = driver.stream(context=context)
+    for producer, consumer, home in (other, stream, primary), (stream, other, context):
+        with driver.gate() as gate:
+            gate.hold(producer)
+            export(asdlpack(memory.array(stream=producer)), consumer)
+            assert not driver.is_done(consumer, home)
+            gate.open()
+            with driver.context(home):
+                driver.call("cuStreamSynchronize", consumer)
+
+
+@with_each_driver
+def test_borrowed_memory_is_complete_in_the_legacy_streams_order(driver):
+    memory, producer = driver.allocate(8), driver.stream()
+    driver.fill(producer, memory, 7)
+    with borrow(memory.array(stream=producer)) as tensor:
+        assert read_on(driver, LEGACY, tensor.contents.data) == {7}
 
 
 @with_driver
@@ -155,28 +195,31 @@ def test_memory_of_no_known_stream_is_ordered_after_nothing(driver):
             assert x.__cuda_array_interface__["stream"] is None
 
 
-@with_driver
+@with_each_driver
 def test_memory_held_by_dlpack_is_complete_in_the_legacy_streams_order(driver):
-    memory = driver.allocate(8, 1)
-    consumer = driver.stream(1)
+    device = driver.devices[-1]
+    memory, consumer = driver.allocate(8, device), driver.stream(device)
     driver.fill(LEGACY, memory, 7)
-    x = asdlpack(Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 1)).capsule())
+    x = asdlpack(Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, device)).capsule())
     driver.clear()
     for s in NOT_GIVEN, None, LEGACY, -1:
         export(x, s)
-    assert driver.log() == []
-    assert consumed(driver, x, consumer, device=1) == {7}
-    assert is_ordered(driver, "1", "s1")
+    for log in driver.logged():
+        assert log == []
+    address = export(x, consumer)
+    check_order(driver, "1", "s1")
+    assert read_on(driver, consumer, address, device) == {7}
     assert x.__cuda_array_interface__["stream"] == LEGACY
 
 
-@with_driver
+@with_each_driver
 def test_managed_and_pinned_memory_and_that_of_pools_are_ordered_as_well(driver):
-    for kind in "managed", "host", "registered", "pool":
-        memory = driver.allocate(8, 1, kind)
-        producer, consumer = driver.stream(1), driver.stream(1)
+    device = driver.devices[-1]
+    for kind in driver.kinds:
+        memory = driver.allocate(8, device, kind)
+        producer, consumer = driver.stream(device), driver.stream(device)
         driver.fill(producer, memory, 7)
-        assert consumed(driver, asdlpack(memory.array(stream=producer)), consumer, device=1) == {7}, kind
+        assert consumed(driver, asdlpack(memory.array(stream=producer)), consumer, device) == {7}, kind
 
 
 @with_driver
@@ -194,7 +237,7 @@ def test_a_thread_without_a_context_has_none_afterwards(driver):
     assert driver.live() == live
 
 
-@with_driver
+@with_each_driver
 def test_per_thread_stream_seen_from_another_thread_becomes_legacy(driver):
     memory = driver.allocate(8)
     consumer = driver.stream()
@@ -202,24 +245,22 @@ def test_per_thread_stream_seen_from_another_thread_becomes_legacy(driver):
     driver.fill(PER_THREAD, memory, 7)
     driver.clear()
     export(x, PER_THREAD)
-    assert driver.log(*ORDER) == []
+    check_order(driver, "2", "2")
 
-    def export_elsewhere(s):
+    def export_elsewhere(s, consumer):
         driver.clear()
         export(x, s)
-        assert is_ordered(driver, "1", {PER_THREAD: "2", consumer: "s1"}[s])
+        check_order(driver, "1", consumer)
         driver.clear()
         export(x, LEGACY)
         export(x)
-        assert driver.log(*ORDER) == []
+        check_order(driver, "1", "1")
         return x.__cuda_array_interface__["stream"]
 
-    for s in PER_THREAD, consumer:
-        assert in_thread(lambda s=s: export_elsewhere(s)) == LEGACY
+    for s, name in (PER_THREAD, "2"), (consumer, "s1"):
+        assert in_thread(lambda s=s, name=name: export_elsewhere(s, name)) == LEGACY
     assert x.__cuda_array_interface__["stream"] == PER_THREAD
-    driver.copy(consumer, result := driver.allocate(8), memory.address)
-    driver.synchronize(consumer)
-    assert set(result.bytes.tolist()) == {7}
+    assert read_on(driver, consumer, memory.address) == {7}
 
 
 @with_driver
@@ -318,7 +359,7 @@ def test_ordering_streams_needs_a_running_driver():
 # Captures of graphs: no call may break one.
 
 
-@with_driver
+@with_each_driver
 @pytest.mark.parametrize("blocking", [False, True])
 def test_a_capture_goes_on_whatever_is_asked_of_its_stream(blocking, driver):
     """The legacy stream waits for blocking ones: it can't be used while one of them captures."""
@@ -352,31 +393,37 @@ def test_two_streams_of_one_capture_are_ordered_within_it(driver):
     driver.fill(two, memory, 7)
     driver.clear()
     export(asdlpack(memory.array(stream=two)), one)
-    assert is_ordered(driver, "s2", "s1")
+    check_order(driver, "s2", "s1")
     driver.end_capture(one)
 
 
-@with_driver
+@with_each_driver
 def test_streams_of_two_captures_are_refused_and_both_go_on(driver):
     memory = driver.allocate(8)
     one, two = driver.stream(), driver.stream()
-    driver.begin_capture(one)
-    driver.begin_capture(two)
+    for stream in one, two:
+        driver.begin_capture(stream, RELAXED)
     refused(BufferError, lambda: export(asdlpack(memory.array(stream=one)), two), "captur")
-    driver.end_capture(one)
-    driver.end_capture(two)
+    for stream in one, two:
+        driver.end_capture(stream)
+
+
+@with_driver
+def test_a_stream_whose_capture_is_broken_is_refused(driver):
+    memory = driver.allocate(8)
+    one, two = driver.stream(), driver.stream()
     driver.begin_capture(one)
     with pytest.raises(DriverError):
         driver.order(two, one)  # breaks it
     refused(BufferError, lambda: export(asdlpack(memory.array(stream=one)), two), "captur")
 
 
-@with_driver
+@with_each_driver
 def test_a_capture_elsewhere_is_not_broken_and_hinders_nobody(driver):
     memory = driver.allocate(8)
     capturing, one, two = driver.stream(), driver.stream(), driver.stream()
     for mode in GLOBAL, THREAD_LOCAL, RELAXED:
-        memory.bytes[...] = 0
+        memory.write(np.zeros(8, "u1"))
         driver.fill(one, memory, 7)
         driver.begin_capture(capturing, mode)
         x = asdlpack(memory.array(stream=one))
@@ -384,8 +431,7 @@ def test_a_capture_elsewhere_is_not_broken_and_hinders_nobody(driver):
             export(x, s)
         in_thread(lambda x=x: export(x, two))
         driver.end_capture(capturing)
-        driver.synchronize(two)
-        assert memory.bytes[0] == 7
+        assert read_on(driver, two, memory.address) == {7}
 
 
 @with_driver(without=["cuStreamGetCaptureInfo_v2"])

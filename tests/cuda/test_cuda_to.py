@@ -9,7 +9,8 @@ import pytest
 
 from dlpack import asdlpack, from_pointer, to
 from support.capi import Speaks
-from support.cuda_driver import numbers, with_driver
+from support.cuda_driver import with_driver
+from support.cuda_layouts import numbers
 from support.refusals import refused
 
 

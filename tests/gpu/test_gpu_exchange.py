@@ -9,12 +9,13 @@ import cupy
 import numpy as np
 import pytest
 import torch
-from gpu import CUDA, interface_of
 from gpu_libraries import LIBRARIES
 from numba import cuda as numba_cuda
 
 from dlpack import asdlpack, from_pointer
 from support.capi import Speaks
+from support.cuda_driver import cuda
+from support.gpu import interface_of
 
 
 def numbers(start=0):
@@ -40,7 +41,7 @@ def test_the_memory_of_one_library_is_that_of_another(producer, consumer, way):
     producer, consumer = LIBRARIES[producer], LIBRARIES[consumer]
     array = producer.make(numbers())
     x = wrap(producer, array, way)
-    assert (x.device, x.dtype, x.shape, x.strides) == ((CUDA, 0), "float32", (2, 3), (3, 1))
+    assert (x.device, x.dtype, x.shape, x.strides) == (cuda(0), "float32", (2, 3), (3, 1))
     taken = consumer.take(x)
     assert producer.address(array) == x.pointer == consumer.address(taken)
     np.testing.assert_array_equal(consumer.values(taken), numbers())
@@ -120,7 +121,7 @@ def test_a_capsule_of_a_gpu_serves_as_the_tensor_itself():
     tensor = torch.arange(6.0, device="cuda:0")
     for version in None, (1, 3):
         x = asdlpack(asdlpack(tensor).__dlpack__(max_version=version))
-        assert (x.device, x.pointer) == ((CUDA, 0), tensor.data_ptr())
+        assert (x.device, x.pointer) == (cuda(0), tensor.data_ptr())
         assert torch.from_dlpack(x).data_ptr() == cupy.from_dlpack(x).data.ptr == tensor.data_ptr()
 
 

@@ -1,12 +1,14 @@
-"""A CUDA driver for tests without a GPU: libcuda.c, built once, and its functions for a test that runs with it.
+"""Drivers of CUDA for tests: libcuda.c, which needs no GPU and is built once, and that of a GPU (gpu.py).
 
-A test runs `with_driver`, alone in a process that finds this libcuda.so.1. There `Driver()` is what a library that uses
-CUDA would be: it initialises the driver, has a current context, memory, streams and kernels.
+A test runs `with_driver`, alone in a process that finds libcuda.c as libcuda.so.1, or `with_each_driver`, if there is a
+GPU also with that. Its parameter driver is what a library that uses CUDA would be: it has a current context, memory,
+streams and kernels.
 """
 
 import contextlib
 import ctypes
 import functools
+import importlib.util
 import inspect
 import os
 import tempfile
@@ -43,24 +45,55 @@ def environ(*without, runtime=False):
     return {"LD_LIBRARY_PATH": os.pathsep.join([folder.name, os.environ.get("LD_LIBRARY_PATH", "")]), **preload}
 
 
-def with_driver(test=None, *, without=(), runtime=False, **options):
+def with_driver(test=None, *, without=(), runtime=False, on_gpu=False, **options):
     """Decorates a test function: its body runs in a fresh interpreter that has this driver, without some functions. The
     parameter driver is that driver, initialised."""
     if test is None:
-        return functools.partial(with_driver, without=without, runtime=runtime, **options)
+        return functools.partial(with_driver, without=without, runtime=runtime, on_gpu=on_gpu, **options)
     parameters = dict(inspect.signature(test).parameters)
-    takes_driver = parameters.pop("driver", None) is not None
+    takes_driver = parameters.pop("driver", None)
 
     @functools.wraps(test)
-    def body(**arguments):
-        test(**arguments, **({"driver": Driver()} if takes_driver else {}))
+    def body(where="fake", **arguments):
+        if where == "GPU":
+            from support.gpu import GPU
+
+            with GPU() as gpu:
+                test(**arguments, driver=gpu)
+        else:
+            test(**arguments, **({"driver": Driver()} if takes_driver else {}))
 
     @functools.wraps(body)
-    def run_with_driver(**arguments):
-        alone(body, environ=environ(*without, runtime=runtime), **options)(**arguments)
+    def run_with_driver(where="fake", **arguments):
+        if where == "fake":
+            alone(body, environ=environ(*without, runtime=runtime), **options)(**arguments)
+        elif on_gpu == "alone":
+            alone(body, **options)(where=where, **arguments)
+        else:
+            body(where, **arguments)
 
+    if on_gpu:  # tests/conftest.py has its values
+        parameters["where"] = takes_driver.replace(name="where")
     run_with_driver.__signature__ = inspect.Signature(parameters.values())
     return run_with_driver
+
+
+def with_each_driver(test=None, *, alone_on_gpu=False, **options):
+    """Decorates a test function that also runs on this machine's GPU, if it has one: in this process, or alone."""
+    return with_driver(test, on_gpu="alone" if alone_on_gpu else True, **options)
+
+
+@functools.cache
+def gpus():
+    """Returns how many there are; 0 without the libraries that gpu.py needs."""
+    if not all(map(importlib.util.find_spec, ("cupy", "torch"))):
+        return 0
+    count = c_int()
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    return 0 if driver.cuInit(0) or driver.cuDeviceGetCount(byref(count)) else count.value
 
 
 def cuda(device):
@@ -71,15 +104,14 @@ class DriverError(Exception):
     """Holds the code that a driver function returned instead of CUDA_SUCCESS."""
 
 
+class NotReady(DriverError):
+    """CUDA_ERROR_NOT_READY: a stream has work to do."""
+
+
 def cuda_array(address, shape=(8,), typestr="|u1", keep=None, **keys):
     """An object with the CUDA array interface and nothing else; of no stream unless one is said."""
     interface = {"version": 3, "shape": shape, "typestr": typestr, "data": (address, False), "stream": None, **keys}
     return Speaks(__cuda_array_interface__=interface, keep=keep)
-
-
-def numbers(*shape, dtype="i4"):
-    """1, 2, and so on."""
-    return np.arange(1, 1 + np.prod(shape)).astype(dtype).reshape(shape)
 
 
 class Live(ctypes.Structure):
@@ -89,27 +121,119 @@ class Live(ctypes.Structure):
 
 
 class Memory:
-    """Memory that the driver knows, and its bytes as a numpy array: as they are now, whatever is queued."""
+    """Memory that the driver knows, full of zeros."""
 
     def __init__(self, driver, address, nbytes, device, kind, owner=None):
         self.driver, self.address, self.nbytes, self.device, self.kind = driver, address, nbytes, device, kind
         self.owner = owner
-        self.bytes = driver.bytes_at(address, nbytes)
-        self.bytes[...] = 0
+        self.write(np.zeros(nbytes, "u1"))
+
+    @property
+    def bytes(self):
+        return self.driver.bytes_at(self.address, self.nbytes)
+
+    def write(self, array):
+        """Writes an array's bytes, when all work on the memory is done."""
+        self.driver.write(self, np.ascontiguousarray(array).reshape(-1).view("u1"))
 
     def array(self, shape=None, typestr="|u1", offset=0, **keys):
         return cuda_array(self.address + offset, (self.nbytes,) if shape is None else shape, typestr, keep=self, **keys)
 
     def free(self):
-        with self.driver.current(self.device):
-            self.driver.call("cuMemFree_v2", self.address)
+        self.driver.free(self)
 
 
-class Driver:
-    """The driver, initialised, with the primary contexts of all devices; that of device 0 is this thread's."""
+class CUDA:
+    """A driver that is initialised, and has memory, streams and kernels. The primary context of device 0 is current."""
+
+    devices = [0]
+    kinds = ["plain", "pool", "managed", "host", "registered"]
+    freed_kinds = ["plain", "managed"]  # of which nothing is kept
+    to_others: list[dict] = []  # arguments of asdlpack that copy memory of device 0 to other devices
+    unit = 1  # fewer bytes may be missing after everything is given back
+    rounds = 1_000  # that lose at least a unit if each loses something
+
+    def __init__(self):
+        self.library = ctypes.CDLL("libcuda.so.1")
+        self.primary: list[int] = []
+
+    def call(self, name, *arguments):
+        """Calls a function; ints are passed with 64 bits."""
+        result = getattr(self.library, name)(*(c_uint64(x) if isinstance(x, int) else x for x in arguments))
+        if result != 0:
+            raise {600: NotReady}.get(result, DriverError)(result)
+
+    def give(self, name, *arguments, of=c_uint64):
+        """Calls a function that writes its answer through its first argument; returns the answer."""
+        value = of()
+        self.call(name, byref(value), *arguments)
+        return value.value
+
+    def current(self, device):
+        return self.context(self.primary[device])
+
+    @contextlib.contextmanager
+    def context(self, context):
+        self.call("cuCtxPushCurrent_v2", context)
+        try:
+            yield
+        finally:
+            self.call("cuCtxPopCurrent_v2", byref(c_void_p()))
+
+    def put(self, array, device=0, kind="plain", stream=None, typestr=None):
+        """Returns an object with the CUDA array interface: a copy of the array's memory, of the same shape and strides.
+        With a stream, a kernel on it writes that memory."""
+        low, high = np.lib.array_utils.byte_bounds(array)
+        source = np.frombuffer((ctypes.c_uint8 * max(high - low, 1)).from_address(low), "u1")
+        memory = self.allocate(source.size, device, kind)
+        if stream is None:
+            memory.write(source)
+        else:
+            staged = self.allocate(source.size, device)
+            staged.write(source)
+            self.delay(stream)
+            self.copy(stream, memory, staged.address)
+        return memory.array(
+            array.shape,
+            typestr or array.dtype.str,
+            array.__array_interface__["data"][0] - low,
+            strides=array.strides,
+            stream=stream,
+        )
+
+    def new_context(self, device):
+        """Another context than the primary one; it is current nowhere."""
+        context = self.give("cuCtxCreate_v2", 0, device)
+        self.call("cuCtxPopCurrent_v2", byref(c_void_p()))
+        return context
+
+    def synchronize(self, stream, device=0):
+        with self.current(device):
+            self.call("cuStreamSynchronize", stream)
+
+    def is_done(self, stream, context=None):
+        with self.context(context or self.primary[0]), contextlib.suppress(NotReady):
+            self.call("cuStreamQuery", stream)
+            return True
+        return False
+
+    def available(self, device=0):
+        """Bytes that the device has left."""
+        free, total = c_size_t(), c_size_t()
+        with self.current(device):
+            self.call("cuMemGetInfo_v2", byref(free), byref(total))
+        return free.value
+
+
+class Driver(CUDA):
+    """The driver of libcuda.c, initialised, with the primary contexts of all devices; that of device 0 is this
+    thread's. Its Memory.bytes are an array that writes there: the bytes as they are now, whatever is queued."""
+
+    devices = [*range(DEVICES)]
+    to_others = [{"device": "cuda:1", "copy": None}]
 
     def __init__(self, initialise=True):
-        self.library = ctypes.CDLL("libcuda.so.1")
+        super().__init__()
         self.library.fake_bytes.restype = c_void_p
         self.library.fake_log.restype = ctypes.c_char_p
         if initialise:
@@ -120,31 +244,6 @@ class Driver:
         self.primary = [self.give("cuDevicePrimaryCtxRetain", device) for device in range(DEVICES)]
         self.call("cuCtxSetCurrent", self.primary[0])
         self.clear()
-
-    def call(self, name, *arguments):
-        """Calls a function; ints are passed with 64 bits."""
-        result = getattr(self.library, name)(*(c_uint64(x) if isinstance(x, int) else x for x in arguments))
-        if result != 0:
-            raise DriverError(result)
-
-    def give(self, name, *arguments, of=c_uint64):
-        """Calls a function that writes its answer through its first argument; returns the answer."""
-        value = of()
-        self.call(name, byref(value), *arguments)
-        return value.value
-
-    @contextlib.contextmanager
-    def current(self, device):
-        with self.context(self.primary[device]):
-            yield
-
-    @contextlib.contextmanager
-    def context(self, context):
-        self.call("cuCtxPushCurrent_v2", context)
-        try:
-            yield
-        finally:
-            self.call("cuCtxPopCurrent_v2", None)
 
     def allocate(self, nbytes, device=0, kind="plain", context=None):
         """Memory of a device (plain, managed, pool) or of the host as CUDA knows it (host, registered)."""
@@ -164,39 +263,23 @@ class Driver:
                 self.call("cuMemHostRegister_v2", address, nbytes, 0)
         return Memory(self, address, nbytes, device, kind, owner)
 
+    def free(self, memory):
+        with self.current(memory.device):
+            self.call("cuMemFree_v2", memory.address)
+
     def bytes_at(self, address, nbytes):
-        """The bytes at an address that the driver knows, as an array that writes there."""
+        """The bytes at an address that the driver knows."""
         return np.frombuffer((ctypes.c_uint8 * nbytes).from_address(self.library.fake_bytes(c_uint64(address))), "u1")
 
-    def put(self, array, device=0, kind="plain", stream=None, typestr=None):
-        """Returns an object with the CUDA array interface: a copy of the array's memory, of the same shape and strides.
-        With a stream, a kernel on it writes that memory."""
-        low, high = np.lib.array_utils.byte_bounds(array)
-        source = np.frombuffer((ctypes.c_uint8 * max(high - low, 1)).from_address(low), "u1")
-        memory = self.allocate(source.size, device, kind)
-        if stream is None:
-            memory.bytes[...] = source
-        else:
-            staged = self.allocate(source.size, device)
-            staged.bytes[...] = source
-            self.copy(stream, memory, staged.address)
-        return memory.array(
-            array.shape,
-            typestr or array.dtype.str,
-            array.__array_interface__["data"][0] - low,
-            strides=array.strides,
-            stream=stream,
-        )
-
-    def new_context(self, device):
-        """Another context than the primary one; it is current nowhere."""
-        context = self.give("cuCtxCreate_v2", 0, device)
-        self.call("cuCtxPopCurrent_v2", None)
-        return context
+    def write(self, memory, array):
+        memory.bytes[: array.size] = array
 
     def stream(self, device=0, blocking=False, context=None):
         with self.context(context or self.primary[device]):
             return self.give("cuStreamCreate", 0 if blocking else 1)
+
+    def delay(self, stream):
+        """Nothing is done before something waits for it."""
 
     def fill(self, stream, memory, value, context=None):
         """Queues a kernel that fills the memory."""
@@ -208,9 +291,9 @@ class Driver:
         with self.current(to.device):
             self.call("fake_launch_copy", stream, to.address, from_address, to.nbytes)
 
-    def synchronize(self, stream, device=0):
-        with self.current(device):
-            self.call("cuStreamSynchronize", stream)
+    @contextlib.contextmanager
+    def gate(self):
+        yield Gate(self)
 
     def order(self, producer, consumer):
         """Has the consumer's stream wait for the producer's, with an event of the current context."""
@@ -225,6 +308,7 @@ class Driver:
         self.call("cuStreamBeginCapture_v2", stream, mode)
 
     def end_capture(self, stream):
+        """Ends a capture, which must be whole."""
         self.call("cuStreamEndCapture", stream, byref(c_void_p()))
 
     def clear(self):
@@ -234,6 +318,10 @@ class Driver:
         """The calls since the log was cleared: of these functions, or all."""
         lines = self.library.fake_log().decode().splitlines()
         return [line for line in lines if not names or line.split("(")[0] in names]
+
+    def logged(self, *names):
+        """Yields the log, which a GPU's driver does not have."""
+        yield self.log(*names)
 
     def fail(self, name, nth, result, count=1):
         """Has the nth next call of a function (None: of any) fail, and those after it up to this count. Those that give
@@ -267,9 +355,18 @@ class Driver:
         self.library.fake_live(byref(live))
         return {name: getattr(live, name) for name, _ in Live._fields_}
 
-    def available(self, device=0):
-        """Bytes that the device has left."""
-        free, total = c_size_t(), c_size_t()
-        with self.current(device):
-            self.call("cuMemGetInfo_v2", byref(free), byref(total))
-        return free.value
+
+class Gate:
+    """Holds up kernels until it is opened: here nothing is done before something waits for it."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def fill(self, stream, memory, value):
+        self.driver.fill(stream, memory, value)
+
+    def hold(self, stream):
+        self.driver.fill(stream, self.driver.allocate(4), 1)
+
+    def open(self):
+        pass

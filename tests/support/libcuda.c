@@ -31,6 +31,7 @@
     X(ERROR_INVALID_CONTEXT, 201)                                                                                      \
     X(ERROR_ECC_UNCORRECTABLE, 214)                                                                                    \
     X(ERROR_INVALID_HANDLE, 400)                                                                                       \
+    X(ERROR_NOT_READY, 600)                                                                                            \
     X(ERROR_ILLEGAL_ADDRESS, 700)                                                                                      \
     X(ERROR_CONTEXT_IS_DESTROYED, 709)                                                                                 \
     X(ERROR_LAUNCH_FAILED, 719)                                                                                        \
@@ -1039,6 +1040,19 @@ DRIVER(cuStreamSynchronize, IN_CONTEXT | FAILS_LATE, (void *handle), (handle), "
     }
     TRY(check_safe());
     complete(stream, -1);
+    return SUCCESS;
+}
+
+/* Nothing is done by itself: also what waits for nothing is not ready before something has waited for it. */
+DRIVER(cuStreamQuery, IN_CONTEXT, (void *handle), (handle), "%s", name_of(handle))
+{
+    struct stream *stream;
+    TRY(find_stream(handle, &stream));
+    for (const struct work *work = queue; work != NULL; work = work->next) {
+        if (work->stream == stream) {
+            return ERROR_NOT_READY;
+        }
+    }
     return SUCCESS;
 }
 

@@ -1,5 +1,9 @@
-"""Helpers of the tests on a GPU: the driver itself, every kind of its memory, objects that speak one protocol alone,
-and kernels that are held up until the test lets them go."""
+"""A GPU for tests: its driver, every kind of its memory, and kernels that are held up until the test lets them go.
+`GPU` is the driver that the tests of tests/cuda get there."""
+
+import os
+
+os.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"  # the fewer, the sooner streams share a queue, and wait for each other
 
 import contextlib
 import ctypes
@@ -11,14 +15,11 @@ import cupy
 import numpy as np
 import torch
 
-import dlpack
+from support import cuda_driver
 from support.capi import Speaks
+from support.cuda_driver import LEGACY, PER_THREAD
 
-CUDA, CUDA_HOST, MANAGED = (
-    dlpack.DLDeviceType.kDLCUDA,
-    dlpack.DLDeviceType.kDLCUDAHost,
-    dlpack.DLDeviceType.kDLCUDAManaged,
-)
+LATE = 10_000_000  # cycles: some milliseconds
 
 _driver = ctypes.CDLL("libcuda.so.1")
 
@@ -198,14 +199,6 @@ def download(address, shape, dtype="f4"):
     return array
 
 
-# Objects with __cuda_array_interface__ and no other protocol.
-
-
-def interface(address, shape=(2, 3), typestr="<f4", readonly=False, keep=None, **more):
-    described = {"shape": shape, "typestr": typestr, "data": (address, readonly), "version": 3, "strides": None, **more}
-    return Speaks(__cuda_array_interface__=described, keep=keep)
-
-
 def interface_of(array, **changes):
     """Returns an object with the array's __cuda_array_interface__ and no other protocol."""
     return Speaks(__cuda_array_interface__={**array.__cuda_array_interface__, **changes}, keep=array)
@@ -287,3 +280,118 @@ def streams(count=2, non_blocking=True):
 def torch_stream(stream):
     """For a with statement: makes a stream of cupy the current one of torch."""
     return torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr))
+
+
+class GPU(cuda_driver.CUDA):
+    """Device 0, in the context that the libraries share. Its Memory.bytes are a copy, made when all work is done."""
+
+    kinds = [*cuda_driver.CUDA.kinds, "virtual"]
+    freed_kinds = ["plain", "managed", "host", "registered", "virtual"]
+    unit = 2 << 20
+    rounds = 10_000
+    allocates = {
+        "plain": allocated,
+        "pool": of_a_pool,
+        "managed": managed,
+        "host": pinned,
+        "registered": registered,
+        "virtual": virtual,
+    }
+
+    def __init__(self):
+        super().__init__()
+        self.primary = [current_context()]
+        self.cupy_streams = {LEGACY: cupy.cuda.Stream.null, PER_THREAD: cupy.cuda.Stream.ptds}
+        self.undo = contextlib.ExitStack()
+        self.taken = {}  # what gives memory back, by its address
+
+    def __enter__(self):
+        self.before = self.live()
+        self.scratch = self.allocate(4)
+        self.captures = 0
+        write(cupy.cuda.Stream.null, self.scratch.address, 1, 0)  # a kernel is loaded at its first launch
+        call("cuCtxSynchronize")
+        return self
+
+    def __exit__(self, *_):
+        self.undo.close()
+        assert self.live() == self.before
+        call("cuCtxSynchronize")  # reports an error in the context, as every later call would
+
+    def live(self):
+        return {"context": current_context(), "mode": capture_mode()}
+
+    def available(self, device=0):
+        return free_memory()
+
+    def clear(self):
+        """There is no log."""
+
+    def logged(self, *names):
+        return ()
+
+    def allocate(self, nbytes, device=0, kind="plain", context=None):
+        context, taken = context or self.primary[0], contextlib.ExitStack()
+
+        def give_back():
+            with inside(context):
+                taken.close()
+
+        with inside(context):
+            address = taken.enter_context(self.allocates[kind](nbytes))
+        self.undo.callback(give_back)
+        return cuda_driver.Memory(self, address, nbytes, device, kind, owner=give_back)
+
+    def free(self, memory):
+        memory.owner()
+
+    def bytes_at(self, address, nbytes):
+        array = download(address, nbytes, "u1")
+        array.flags.writeable = False  # it is a copy
+        return array
+
+    def write(self, memory, array):
+        upload(memory.address, array)
+
+    def new_context(self, device):
+        return self.undo.enter_context(another_context(device))
+
+    def stream(self, device=0, blocking=False, context=None):
+        if context:
+            return self.undo.enter_context(stream_of(context))
+        (stream,) = streams(1, non_blocking=not blocking)
+        self.cupy_streams[stream.ptr] = stream
+        return stream.ptr
+
+    def delay(self, stream):
+        write(self.cupy_streams[stream], self.scratch.address, 0, 0, cycles=LATE)
+
+    def kernel(self, stream, memory, value):
+        """The arguments of write that fill memory with a byte."""
+        return self.cupy_streams[stream], memory.address, memory.nbytes // 4, np.full(4, value, "u1").view("f4")[0]
+
+    def fill(self, stream, memory, value):
+        write(*self.kernel(stream, memory, value), cycles=LATE)
+
+    def copy(self, stream, to, from_address):
+        call("cuMemcpyAsync", to.address, from_address, to.nbytes, stream)
+
+    @contextlib.contextmanager
+    def gate(self):
+        with Gate() as gate:
+            gate.fill = lambda *fill: gate.write(*self.kernel(*fill))
+            yield gate
+
+    def begin_capture(self, stream, mode=cuda_driver.GLOBAL):
+        self.cupy_streams[stream].begin_capture(mode)
+
+    def end_capture(self, stream):
+        """Ends a capture with a kernel, and proves that the graph is whole."""
+        on, found = self.cupy_streams[stream], np.zeros(1, "f4")
+        self.captures += 1
+        write(on, self.scratch.address, 1, self.captures)
+        graph = on.end_capture()
+        graph.launch(on)
+        on.synchronize()
+        call("cuMemcpy", found.ctypes.data, self.scratch.address, 4)
+        assert found[0] == self.captures
