@@ -37,8 +37,8 @@ MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton \
 	$(if $(wildcard /proc/driver/nvidia),.venv-cuda)
 CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv-pydlpack
 
-.PHONY: demo test test-all test-one-cpu test-hints proofs coverage interpreters test-cuda format environments lint \
-	bench bench-compare bench-cuda matrix conformance docs wheels check-wheels rehearse lock notes clean
+.PHONY: demo test test-all test-one-cpu test-hints proofs coverage mutants interpreters test-cuda format environments \
+	lint bench bench-compare bench-cuda matrix conformance docs wheels check-wheels rehearse lock notes clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -68,6 +68,10 @@ test-hints: .venv/package .venv/conformance .venv-hints/hints
 
 coverage: .venv/package .venv/conformance .venv/libraries .venv-freezers/freezers .venv/coverage
 	$(PYTHON) tools/coverage.py --all
+
+# Results are in mutants.json. ARGUMENTS="--minutes 60 --only go" goes to tools/mutants.py.
+mutants: .venv/package .venv/conformance .venv/test .venv/mutants
+	$(PYTHON) tools/mutants.py $$ARGUMENTS
 
 # ONLY="3.14 3.14t" runs the tests in these alone.
 interpreters: .venv/package .venv/conformance .venv/test
@@ -172,7 +176,7 @@ clean:
 	$(UV) $(PYTHON) --editable conformance
 	touch $@
 
-.venv/demo .venv/test .venv/libraries .venv/lint .venv/coverage: .venv/python pyproject.toml
+.venv/demo .venv/test .venv/libraries .venv/lint .venv/coverage .venv/mutants: .venv/python pyproject.toml
 	$(UV) $(PYTHON) --group $(@F)
 	touch $@
 
