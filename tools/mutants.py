@@ -532,6 +532,8 @@ def main():
         "--tests", nargs="+", default=[], metavar="PATH", help="arguments of pytest; Go's tests all run"
     )
     options = parser.parse_args()
+    if options.again == options.results:
+        parser.error("--again needs other --results, which it adds to")
     end = time.monotonic() + 60 * options.minutes
     ids = options.again and {id for id, result in read(options.again).items() if result["killed_by"]}
     files = {language: files for language, files in sources().items() if options.only in (None, language)}
