@@ -173,96 +173,63 @@ def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir(languag
         assert libc.umount(folder.encode()) == 0
 
 
-@pytest.mark.parametrize("started", [False, True])
-@pytest.mark.parametrize("why", ["No such file", "Permission denied"])
-def test_a_core_that_can_not_be_read_is_named_until_it_can(package, why, started):
-    core = package / "_core.so"
-    code = f"""if True:
-        import os, pytest, dlpack
-        from support import forks, process
-
-        path = {str(core)!r}
-        if {started}:
-            forks.use_all()
-
-        def use():
-            os.chmod(path, 0)
-            process.become_ordinary_user()
-            if {why!r} == "No such file":
-                os.rename(path, path + ".moved")
-            with pytest.raises(RuntimeError, match=path + ": {why}.*put it back, make it readable"):
-                forks.ask_core()
-            if {why!r} == "No such file":
-                os.rename(path + ".moved", path)
-            os.chmod(path, 0o755)
-            forks.use_all()
-
-        forks.fork_and_join(use)"""
-    if os.getuid() == 0:
-        for path in package, core:
-            os.chown(path, 65534, 65534)
-    result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
-    assert result.returncode == 0, result.stderr
-
-
-CHANGES = {
-    "another version": (
-        lambda core: core.replace(dlpack.__version__.encode(), b"9.9.9"),
-        "another version .* start the",
+# What happens to the file of the core after the import, what the error says, and what brings the file back.
+MOVED = "os.rename('_core.so', 'moved')", "os.rename('moved', '_core.so')"
+REPLACED = f"{MOVED[0]}; os.rename('changed', '_core.so')", "os.replace('moved', '_core.so')"
+FILES = {
+    "it is moved": (*MOVED, "_core.so: No such file.*put it back, make it readable"),
+    "it can't be read": (
+        "os.chmod('_core.so', 0); process.become_ordinary_user()",
+        "os.chmod('_core.so', 0o755)",
+        "_core.so: Permission denied.*put it back, make it readable",
     ),
-    "a part": (lambda core: core[:1_500_000], "_core.so: the file was cut off, .*install dlpack-go again"),
-    "no library": (lambda core: b"x" * 9999, "_core.so: invalid ELF header .* install dlpack-go again"),
+    "it is a fifo": (  # to open it would wait for a writer
+        f"{MOVED[0]}; os.mkfifo('_core.so')",
+        "os.replace('moved', '_core.so')",
+        "_core.so: the file was cut off, or is not a regular file",
+    ),
+    "it is of another version": (*REPLACED, "another version .* start the"),
+    "it is cut off": (*REPLACED, "_core.so: the file was cut off, .*install dlpack-go again"),
+    "it is no library": (*REPLACED, "_core.so: invalid ELF header .* install dlpack-go again"),
+}
+CHANGED = {
+    "it is of another version": lambda core: core.replace(dlpack.__version__.encode(), b"9.9.9"),
+    "it is cut off": lambda core: core[:1_500_000],
+    "it is no library": lambda core: b"x" * 9999,
 }
 
 
 @pytest.mark.parametrize(("started", "has_memfd"), [(False, True), (True, True), (True, False)])
-@pytest.mark.parametrize("what", CHANGES)
-def test_a_core_that_was_replaced_since_the_import_is_named(package, what, started, has_memfd):
-    """As an upgrade of the package does. The error says nothing of TMPDIR, and the original works when it is back."""
-    core, (change, text) = package / "_core.so", CHANGES[what]
-    (package / "changed").write_bytes(change(core.read_bytes()))
+@pytest.mark.parametrize("what", FILES)
+def test_a_core_that_can_not_be_loaded_is_named_until_it_can(package, what, started, has_memfd):
+    """As while the package is upgraded. The error says nothing of TMPDIR."""
+    core, (change, undo, text) = package / "_core.so", FILES[what]
+    if what in CHANGED:
+        (package / "changed").write_bytes(CHANGED[what](core.read_bytes()))
     code = f"""if True:
-        import os, pytest, dlpack
-        from support import forks, seccomp
+        import os, pytest, time, dlpack
+        from support import forks, process, seccomp
 
         def use():
             if not {has_memfd}:
                 seccomp.forbid(seccomp.NO_MEMFD)
+            {change}
+            before = process.threads()
             with pytest.raises(RuntimeError, match={text!r}) as raised:
                 forks.ask_core()
             assert {str(core)!r} in str(raised.value) and "TMPDIR" not in str(raised.value)
-            os.replace("original", "_core.so")
-            forks.use_all()
-
-        if {started}:
-            forks.use_all()
-        os.chdir({str(package)!r})
-        os.rename("_core.so", "original")
-        os.rename("changed", "_core.so")
-        forks.fork_and_join(use)"""
-    result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
-    assert result.returncode == 0, result.stderr
-
-
-@pytest.mark.parametrize("started", [False, True])
-def test_a_core_that_is_a_fifo_is_refused(package, started):
-    """To open it would wait for a writer."""
-    code = f"""if True:
-        import os, pytest, time, dlpack
-        from support import forks, process
-
-        def use():
-            before = process.threads()
-            with pytest.raises(RuntimeError, match="_core.so: the file was cut off, or is not a regular file"):
-                forks.ask_core()
-            while process.threads() > before:  # those that the core would have got are on their way out
+            while {what == "it is a fifo"} and process.threads() > before:  # the core's are on their way out
                 time.sleep(0.01)
+            {undo}
+            forks.use_all()
 
+        os.chdir({str(package)!r})
         if {started}:
             forks.use_all()
-        os.unlink({str(package / "_core.so")!r})
-        os.mkfifo({str(package / "_core.so")!r})
         forks.fork_and_join(use)"""
+    if os.getuid() == 0:
+        for path in package, *package.glob("*"):
+            os.chown(path, 65534, 65534)
     result = python(code, environ={"PYTHONPATH": f"{package.parent}:{TESTS}"})
     assert result.returncode == 0, result.stderr
 
@@ -293,9 +260,8 @@ def test_a_process_that_changed_its_root_says_what_it_can_not_read(started):
 
 @makes_mounts
 @alone
-def test_threads_that_can_not_be_started_say_why():
-
-    def use_in_half_a_namespace():
+def test_threads_that_can_not_be_started_after_unshare_say_why():
+    def use():
         libc = enter_namespace()
         new_pids = 0x20000000
         assert libc.unshare(new_pids) == 0
@@ -303,52 +269,46 @@ def test_threads_that_can_not_be_started_say_why():
             forks.ask_core()
         forks.fork_and_join(forks.use_all)
 
-    def use_under_a_filter():
-        seccomp.forbid([(name, 0, 0, errno.EPERM) for name in ("clone", "clone3")])
-        with pytest.raises(OSError, match="a filter of system calls"):
-            forks.ask_core()
-
-    forks.fork_and_join(use_in_half_a_namespace)
-    forks.fork_and_join(use_under_a_filter)
-
-
-@alone
-def test_memory_that_a_filter_denies_at_the_start_says_so():
-    seccomp.forbid([("mmap", 0, 0, errno.EPERM)])
-    with pytest.raises(MemoryError, match="a filter of system calls denies mmap") as raised:
-        forks.ask_core()
-    assert "vm.max_map_count" not in str(raised.value)
-
-
-@alone
-def test_a_child_whose_filter_denies_fstat_says_so():
-    """It does not say that the core's file is damaged."""
-
-    def use():
-        seccomp.forbid([(name, 0, 0, errno.EPERM) for name in ("fstat", "newfstatat")])
-        with pytest.raises(RuntimeError, match="_core.so: Operation not permitted .* its filter of system calls"):
-            forks.ask_core()
-
-    everything.use()
     forks.fork_and_join(use)
 
 
-@pytest.mark.parametrize(
-    ("denied", "error", "way_out"),
-    [
-        ("epoll_ctl", errno.ENOSPC, "raise fs.epoll.max_user_watches"),  # as if the user has no watch left
-        ("epoll_ctl", errno.EPERM, "a filter of system calls"),
-        ("epoll_pwait", errno.ENOSYS, "a filter of system calls"),
-    ],
-)
+# Calls that are denied, the error that each gives, whether the core was started before, and what is raised.
+DENIED = {
+    "threads": (["clone", "clone3"], errno.EPERM, False, OSError, "a filter of system calls"),
+    "memory": (["mmap"], errno.EPERM, False, MemoryError, "a filter of system calls denies mmap"),
+    "a look at its file": (
+        ["fstat", "newfstatat"],
+        errno.EPERM,
+        True,
+        RuntimeError,  # it does not say that the file is damaged
+        "_core.so: Operation not permitted .* its filter of system calls",
+    ),
+    # Go ends the process if it can't wait for its eventfd.
+    "a watch": (["epoll_ctl"], errno.ENOSPC, False, OSError, "No space .*raise fs.epoll.max_user_watches"),
+    "watches": (["epoll_ctl"], errno.EPERM, False, OSError, "not permitted .*a filter of system calls"),
+    "waits": (["epoll_pwait"], errno.ENOSYS, False, OSError, "not implemented .*a filter of system calls"),
+}
+
+
+@pytest.mark.parametrize("what", DENIED)
 @alone
-def test_an_epoll_instance_that_can_not_be_used_says_why(denied, error, way_out):
-    """Go ends the process if it can't wait for its eventfd."""
-    before = process.open_files()
-    seccomp.forbid([(denied, 0, 0, error)])
-    with pytest.raises(OSError, match=f"{os.strerror(error)} .*{way_out}"):
-        forks.ask_core()
-    assert process.open_files() == before
+def test_a_system_call_that_a_start_is_denied_is_named(what):
+    calls, error, started, kind, text = DENIED[what]
+
+    def use():
+        before = process.open_files()
+        seccomp.forbid([(name, 0, 0, error) for name in calls])
+        with pytest.raises(kind, match=text) as raised:
+            forks.ask_core()
+        assert "vm.max_map_count" not in str(raised.value)
+        if "fstat" not in calls:  # which a look at the files needs
+            assert process.open_files() == before
+
+    if started:
+        everything.use()
+        forks.fork_and_join(use)
+    else:
+        use()
 
 
 @alone
@@ -369,21 +329,6 @@ def test_a_child_that_gets_neither_says_so_and_lives():
     forks.fork_and_join(use)
 
 
-@pytest.mark.parametrize("filter", ["DOCKER", "NO_NEW_FILES"])
-@alone
-def test_everything_works_under_a_filter(filter):
-    seccomp.forbid(getattr(seccomp, filter))
-    assert (ctypes.CDLL(None).unshare(0) == 0) == (filter != "DOCKER")
-    if filter == "NO_NEW_FILES":
-        with pytest.raises(OSError, match="Read-only"):
-            os.open("a new file", os.O_CREAT | os.O_WRONLY)
-    everything.use()
-    everything.use()
-    forks.use_all_in_threads()
-    for _ in range(3):
-        forks.fork_and_join(everything.use)
-
-
 def enter_namespace():
     """Mounts of this process's own."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -393,44 +338,58 @@ def enter_namespace():
     return libc
 
 
-@makes_mounts
-@pytest.mark.parametrize("started", [False, True])
-@alone
-def test_everything_works_without_proc(started):
-    """And in a child by a temporary file: a memfd has no path then."""
-    if started:
-        everything.use()
+def under_the_filter_of_docker():
+    seccomp.forbid(seccomp.DOCKER)
+    assert ctypes.CDLL(None).unshare(0) != 0
+
+
+def without_new_files():
+    seccomp.forbid(seccomp.NO_NEW_FILES)
+    assert ctypes.CDLL(None).unshare(0) == 0
+    with pytest.raises(OSError, match="Read-only"):
+        os.open("a new file", os.O_CREAT | os.O_WRONLY)
+
+
+def without_proc():
+    """A memfd has no path then: a child runs a temporary file."""
     libc = enter_namespace()
     assert libc.mount(b"none", b"/proc", b"tmpfs", 0, None) == 0
     assert os.listdir("/proc") == []
-    everything.use()
     chains.nest()
+
+
+def on_a_read_only_file_system():
+    libc = enter_namespace()
+    mount_setattr, here, recursive, read_only = 442, -100, 0x8000, 1
+    attributes = (ctypes.c_uint64 * 4)(read_only, 0, 0, 0)
+    arguments = mount_setattr, here, b"/", recursive, attributes, ctypes.sizeof(attributes)
+    assert libc.syscall(*(ctypes.c_long(a) if isinstance(a, int) else a for a in arguments)) == 0
+    for folder in "/tmp", "/dev/shm", os.getcwd():
+        with pytest.raises(OSError, match="Read-only") as refused:
+            os.open(f"{folder}/file", os.O_CREAT | os.O_WRONLY)
+        assert refused.value.errno == errno.EROFS
+
+
+@pytest.mark.parametrize("started", [False, True])
+@pytest.mark.parametrize(
+    "enter",
+    [
+        "under_the_filter_of_docker",
+        "without_new_files",
+        pytest.param("without_proc", marks=makes_mounts),
+        pytest.param("on_a_read_only_file_system", marks=makes_mounts),
+    ],
+)
+@alone
+def test_everything_works(enter, started):
+    if started:
+        everything.use()
+    globals()[enter]()
+    everything.use()
+    everything.use()
     forks.use_all_in_threads()
     for _ in range(3):
         forks.fork_and_join(lambda: (everything.use(), forks.fork_and_join(everything.use)))
-
-
-@makes_mounts
-@pytest.mark.parametrize("started", [False, True])
-@alone
-def test_everything_works_on_a_read_only_file_system(started):
-    if started:
-        everything.use()
-    with tempfile.TemporaryDirectory() as folder:
-        libc = enter_namespace()
-        mount_setattr, here, recursive, read_only = 442, -100, 0x8000, 1
-        attributes = (ctypes.c_uint64 * 4)(read_only, 0, 0, 0)
-        arguments = mount_setattr, here, b"/", recursive, attributes, ctypes.sizeof(attributes)
-        assert libc.syscall(*(ctypes.c_long(a) if isinstance(a, int) else a for a in arguments)) == 0
-        for tried in folder, "/tmp", "/dev/shm":
-            with pytest.raises(OSError, match="Read-only") as refused:
-                os.open(f"{tried}/file", os.O_CREAT | os.O_WRONLY)
-            assert refused.value.errno == errno.EROFS
-        everything.use()
-        forks.use_all_in_threads()
-        for _ in range(3):
-            forks.fork_and_join(everything.use)
-        os._exit(0)  # the folder is removed by who can
 
 
 SETTINGS = f"""
