@@ -27,6 +27,7 @@ from support.alone import WINDOWS, alone
 from support.capi import READ_ONLY, SUBBYTE_TYPE_PADDED, Exporter, Managed, Speaks, capsule_name
 from support.hints import expression_of, hint_of
 from support.layouts import DTYPES, LAYOUTS, LEGACY, PROTOCOLS
+from support.producers import Producer
 from support.refusals import refused
 from support.threads import in_threads
 from support.views import same, views
@@ -725,25 +726,18 @@ class Struct:
         return np.zeros(3, "u1").__array_struct__
 
 
-class Copies:
-    def __init__(self):
-        self.memory = np.zeros(3, "u1")
-
-    def __dlpack__(self, **arguments):
-        return self.memory.__dlpack__(**arguments | {"copy": True})
-
-    def __dlpack_device__(self):
-        return (1, 0)
+def copying():
+    return Producer(lambda **words: np.zeros(3, "u1").__dlpack__(**words | {"copy": True}))
 
 
 LOST = {
     "an interface": (lambda: Interface(copies=True), "test_copy_into.Interface", "__array_interface__"),
     "an address": (lambda: Interface(copies=True, address=True), "test_copy_into.Interface", "__array_interface__"),
     "a struct": (Struct, "test_copy_into.Struct", "__array_struct__"),
-    "a producer": (Copies, "test_copy_into.Copies", "__dlpack__"),
+    "a producer": (copying, "support.producers.Producer", "__dlpack__"),
     "a wrapped producer": (
-        lambda: asdlpack(Copies()),
-        "test_copy_into.Copies",
+        lambda: asdlpack(copying()),
+        "support.producers.Producer",
         "__dlpack__",
     ),
     "a capsule": (
@@ -761,7 +755,7 @@ def test_a_target_that_gives_copies_is_refused(target):
     refused(lambda: copy_into(b"abc", obj), "writes-lost", hint="write into a new array", type=kind, protocol=protocol)
 
 
-@pytest.mark.parametrize("obj", [Interface(copies=True), Struct(), Copies(), asdlpack(Copies())])
+@pytest.mark.parametrize("obj", [Interface(copies=True), Struct(), copying(), asdlpack(copying())])
 def test_a_copy_is_not_borrowed_to_be_written(obj):
     refused(borrow(obj, readonly=False).__enter__, "writes-lost", hint="write into a new array")
     with borrow(obj) as tensor:
@@ -777,21 +771,8 @@ def test_a_target_that_gives_its_own_memory_by_another_object_is_written():
 # Ownership.
 
 
-class Owner:
-    """Gives its bytearray by a method, and shows when it dies."""
-
-    def __init__(self, n):
-        self.memory = np.zeros(n, "u1")
-
-    def __dlpack__(self, **arguments):
-        return self.memory.__dlpack__(**arguments)
-
-    def __dlpack_device__(self):
-        return (1, 0)
-
-
 def test_nothing_is_kept_of_either_side():
-    source, target = Owner(64), Owner(64)
+    source, target = Producer(np.zeros(64, "u1")), Producer(np.zeros(64, "u1"))
     alive = weakref.ref(source), weakref.ref(target)
     copy_into(source, target)
     del source, target
@@ -830,17 +811,13 @@ def test_references_are_as_they_were():
 def test_the_target_is_locked_while_its_source_is_read():
     target, refused = bytearray(64), []
 
-    class Meddler:
-        def __dlpack__(self, **arguments):
-            with pytest.raises(BufferError, match="re-sized"):
-                target.extend(b"more")
-            refused.append(True)
-            return np.ones(64, "u1").__dlpack__(**arguments)
+    def meddle(**arguments):
+        with pytest.raises(BufferError, match="re-sized"):
+            target.extend(b"more")
+        refused.append(True)
+        return np.ones(64, "u1").__dlpack__(**arguments)
 
-        def __dlpack_device__(self):
-            return (1, 0)
-
-    copy_into(Meddler(), target)
+    copy_into(Producer(meddle), target)
     assert refused == [True]
     assert target == b"\1" * 64
 

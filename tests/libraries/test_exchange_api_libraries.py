@@ -16,7 +16,6 @@ from support.exchange_api import (
     ARRAYS,
     NUMBERS,
     ExchangeAPI,
-    Producer,
     allocate,
     api_of,
     borrow,
@@ -29,6 +28,7 @@ from support.exchange_api import (
     stream_of,
     to_object,
 )
+from support.producers import Producer
 
 
 def test_tvm_ffi_takes_the_api_and_not_the_capsule():
@@ -58,9 +58,9 @@ def test_tvm_ffi_takes_the_api_and_not_the_capsule():
 
 
 def test_tvm_ffi_asks_a_producer_by_the_api():
-    producer = Producer()
+    producer = Producer(NUMBERS)
     assert tvm_ffi.from_dlpack(asdlpack(producer)).shape == (120,)
-    assert producer.calls == [{"max_version": (1, 3)}]
+    assert producer.asked == [{"max_version": (1, 3)}]
 
 
 def test_a_function_of_tvm_ffi_gives_the_objects_that_it_takes():

@@ -14,6 +14,7 @@ from dlpack import structs
 from support import capi
 from support.alone import alone, python
 from support.capi import Memory, Speaks
+from support.producers import Producer
 from support.threads import THREADS, in_threads
 
 pytestmark = pytest.mark.usefixtures("quick_switches")
@@ -186,16 +187,10 @@ def test_a_producer_is_imported_once_for_all_threads(effort, figure):
     """The first import stays, and those of the other threads are given back."""
     rounds = effort(200, 10_000)
 
-    class Producer:
-        """Another tensor at each export."""
+    def another(**arguments):
+        return dlpack.asdlpack(bytearray(8)).__dlpack__(**arguments)
 
-        def __dlpack__(self, **arguments):
-            return dlpack.asdlpack(bytearray(8)).__dlpack__(**arguments)
-
-        def __dlpack_device__(self):
-            return 1, 0
-
-    for results in in_step(lambda x: x.pointer, [dlpack.asdlpack(Producer()) for _ in range(rounds)]):
+    for results in in_step(lambda x: x.pointer, [dlpack.asdlpack(Producer(another)) for _ in range(rounds)]):
         assert len(set(results)) == 1
     figure("producers", rounds)
 

@@ -14,6 +14,7 @@ from dlpack import DLPackObject, asdlpack, from_pointer, frombuffer
 from support.arrow_c import Column
 from support.capi import Exporter, Managed, Memory, Speaks, address, consume
 from support.cuda_driver import with_driver
+from support.producers import Producer
 
 KEYS = {"version": 3, "shape": (4,), "typestr": "<f4"}
 
@@ -198,14 +199,6 @@ def test_the_object_is_weakly_referable():
     assert (reference(), seen) == (None, [reference])
 
 
-class Producer:
-    def __dlpack__(self, **arguments):
-        return np.zeros(3).__dlpack__(**arguments)
-
-    def __dlpack_device__(self):
-        return (1, 0)
-
-
 MEMORY = (ctypes.c_uint8 * 8)()
 BYTES = {"version": 3, "shape": (1,), "typestr": "|u1"}
 
@@ -247,7 +240,7 @@ HOLDINGS = {
     "buffer": (lambda: Memory(8), asdlpack),
     "buffer of C": (Exporter, asdlpack),
     "memoryview": (lambda: Memory(8), lambda obj: asdlpack(memoryview(obj))),
-    "producer": (Producer, asdlpack),
+    "producer": (lambda: Producer(lambda **words: np.zeros(3).__dlpack__(**words)), asdlpack),
     "interface": (Speaks, lambda obj: asdlpack(with_interface(obj))),
     "bytes": (lambda: Memory(8), lambda obj: frombuffer(obj, "uint8")),
     "Arrow": (Speaks, lambda obj: asdlpack(with_arrow(obj))),

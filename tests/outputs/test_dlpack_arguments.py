@@ -12,6 +12,7 @@ import pytest
 
 from dlpack import DLDeviceType, asdlpack
 from support.capi import IS_COPIED, Managed, Speaks, look, on_device
+from support.producers import Producer, refusing
 from support.refusals import refused
 
 CPU = (1, 0)
@@ -28,22 +29,6 @@ DEVICES = {
     DLDeviceType.kDLCUDAManaged: 13,
     DLDeviceType.kDLOneAPI: 14,
 }
-
-
-class Producer:
-    """Answers as this function does; remembers what it is asked."""
-
-    def __init__(self, answer, device=CPU):
-        self.asked = []
-        self.answer = answer
-        self.device = device
-
-    def __dlpack__(self, **keywords):
-        self.asked.append(keywords)
-        return self.answer(**keywords)
-
-    def __dlpack_device__(self):
-        return self.device
 
 
 def capsule_on(device):
@@ -232,12 +217,8 @@ def test_a_producer_that_offers_its_memory_to_the_cpu_is_asked_for_it():
 def swapped():
     """An object that refuses to export its big-endian memory, as numpy's arrays do."""
 
-    def refuse(**_):
-        raise BufferError("only native byte order")
-
-    producer = Producer(refuse)
-    producer.__array_interface__ = {"version": 3, "typestr": f"{SWAPPED}i4", "shape": (2,), "data": bytes(8)}
-    return producer
+    interface = {"version": 3, "typestr": f"{SWAPPED}i4", "shape": (2,), "data": bytes(8)}
+    return refusing(BufferError("only native byte order"), __array_interface__=interface)
 
 
 def test_memory_that_has_to_be_copied_is_copied_with_copy_true_alone():

@@ -20,7 +20,6 @@ from support.exchange_api import (
     ARRAYS,
     NUMBERS,
     ManagedPointer,
-    Producer,
     Refused,
     SetError,
     allocate,
@@ -37,6 +36,7 @@ from support.exchange_api import (
 )
 from support.forks import core_calls, fork_and_join
 from support.process import address_space, in_thread
+from support.producers import Producer
 from support.refusals import refused
 from support.threads import in_threads
 
@@ -120,14 +120,14 @@ def test_any_other_object_is_a_type_error(function, obj):
 
 
 def test_a_producer_is_asked_at_each_export():
-    producer = Producer()
+    producer = Producer(NUMBERS)
     x = asdlpack(producer)
     for array in NUMBERS, NUMBERS[::2], NUMBERS.reshape(2, 60):
-        producer.array = array
+        producer.answer = array
         managed = from_object(x)
         assert facts(managed.dl_tensor) == facts_of(array)
         delete(managed)
-    assert producer.calls == [{"max_version": (1, 3)}] * 3
+    assert producer.asked == [{"max_version": (1, 3)}] * 3
 
 
 def test_a_producers_own_deleter_is_called_once():
@@ -185,10 +185,10 @@ def test_a_borrowed_tensor_is_the_memory_of_the_object(case):
 
 
 def test_tensor_borrowed_of_a_producer_is_imported_once_and_held():
-    producer = Producer()
+    producer = Producer(NUMBERS)
     x = asdlpack(producer)
     assert facts(borrow(x)) == facts(borrow(x)) == facts_of(NUMBERS)
-    assert len(producer.calls) == 1
+    assert len(producer.asked) == 1
     array = np.arange(3.0)
     alive = weakref.ref(array)
     x = asdlpack(array)
@@ -424,19 +424,16 @@ def test_a_stream_that_captures_is_refused_and_nothing_is_held(export, driver):
 @with_driver
 def test_a_producer_of_memory_of_cuda_is_asked_for_the_default_stream(driver):
     memory = driver.allocate(8)
-    calls = []
-
-    def dlpack(**arguments):
-        calls.append(arguments.get("stream"))
-        return Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 0)).capsule()
-
-    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0)))
+    producer = Producer(
+        lambda **_: Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 0)).capsule(), (2, 0)
+    )
+    x = asdlpack(producer)
     from_object(x)
-    assert calls == [None, LEGACY]  # to see what it is, and to order it
+    assert [arguments.get("stream") for arguments in producer.asked] == [None, LEGACY]  # to see what it is, to order it
     for count in 1, 2:
-        calls.clear()
+        producer.asked.clear()
         borrow(x)
-        assert calls == ([-1, LEGACY] if count == 1 else [LEGACY])
+        assert [arguments["stream"] for arguments in producer.asked] == ([-1, LEGACY] if count == 1 else [LEGACY])
 
 
 @with_driver

@@ -11,6 +11,7 @@ import rich
 import dlpack
 from dlpack import asdlpack
 from dlpack._object import INSTEAD
+from support.producers import refusing
 from support.refusals import refused
 
 NO_ITEMS = {
@@ -152,14 +153,8 @@ def test_a_notebook_shows_what_it_is_where_and_from_what():
 
 
 def test_a_notebook_shows_an_error_as_text():
-    class Bad:
-        def __dlpack__(self, **_):
-            raise BufferError("<b>no & no</b>")
-
-        def __dlpack_device__(self):
-            return 1, 0
-
-    assert "&lt;b&gt;no &amp; no&lt;/b&gt;" in asdlpack(Bad())._repr_html_()
+    bad = refusing(BufferError("<b>no & no</b>"))
+    assert "&lt;b&gt;no &amp; no&lt;/b&gt;" in asdlpack(bad)._repr_html_()
 
 
 def test_rich_prints_what_describe_tells(capsys):

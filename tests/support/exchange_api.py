@@ -105,21 +105,6 @@ def changed_api(kind):
     ctypes.memmove(ctypes.addressof(api), before, len(before))
 
 
-class Producer:
-    """Exports an array's memory and records the arguments; is not an array itself."""
-
-    def __init__(self, array=NUMBERS):
-        self.array = array
-        self.calls = []
-
-    def __dlpack__(self, **arguments):
-        self.calls.append(arguments)
-        return self.array.__dlpack__(**{key: value for key, value in arguments.items() if key != "stream"})
-
-    def __dlpack_device__(self):
-        return (1, 0)
-
-
 def raising(error):
     """A producer whose __dlpack__ raises."""
 
