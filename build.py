@@ -5,7 +5,8 @@ passes its arguments to `go build`. $CFLAGS and $LDFLAGS apply to the C extensio
 
 It builds for the machine that it runs on. With $DLPACK_TARGET, a name in TARGETS, PyPI's ziglang compiles for that
 system, and the wheel's tag covers all such systems, such as manylinux_2_17_x86_64. With $DLPACK_HEADERS, a folder with
-the headers of a free-threaded CPython, the extension is built for that CPython. `make wheels` sets both.
+the headers of a free-threaded CPython, the extension is built for that CPython; from 3.15 on for the stable ABI of all
+later ones, too (abi3t). `make wheels` sets both.
 """
 
 from __future__ import annotations  # lets an older Python get as far as check_system
@@ -273,7 +274,10 @@ def compile_extension(directory: Path, cc: list[str], environment: Mapping[str, 
     # -isystem silences the warning that Python's headers and a later C library's define some macros differently.
     flags += [f"-I{ROOT / 'pyext'}", f"-I{ROOT / 'python' / 'dlpack' / 'include'}", "-isystem", str(include)]
     flags.append(f'-DDLPACK_GO_VERSION="{package_version()}"')
-    flags.append("-DPy_GIL_DISABLED=1" if free_threaded() else "-DPy_LIMITED_API=0x030b0000")
+    if abi3t():
+        flags.append("-DPy_TARGET_ABI3T=0x030f0000")
+    else:
+        flags.append("-DPy_GIL_DISABLED=1" if free_threaded() else "-DPy_LIMITED_API=0x030b0000")
     # zig can't link its C library for Windows with -flto.
     link_time = () if target().goos == "windows" else LINK_TIME
     for better in (*link_time, SHORT_MEMORY, NO_VECTORS, *INLINING, ALIGNED, THREAD_VARIABLES, *DIRECT_CALLS):
@@ -308,7 +312,8 @@ def python_files(directory: Path, cc: list[str]) -> tuple[Path, list[str]]:
     names += re.findall(r"\b_Py\w+_SizeT\b", text)  # functions that macros of the headers call
     definitions.write_text("\n".join(["EXPORTS", *sorted(set(names))]))
     machine = {"amd64": "i386:x86-64", "arm64": "arm64"}[target().goarch]
-    dll = f"python{headers_version()}t.dll" if free_threaded() else "python3.dll"
+    version = headers_version() if free_threaded() and not abi3t() else "3"
+    dll = f"python{version}{'t' * free_threaded()}.dll"
     dlltool = [*cc[: cc.index("cc")], "dlltool", "-m", machine, "-D", dll]
     subprocess.run([*dlltool, "-d", str(definitions), "-l", str(library)], check=True)
     return include, [str(library)]
@@ -408,8 +413,14 @@ def headers() -> Path:
 
 
 def free_threaded() -> bool:
-    """True if the extension is for a free-threaded CPython, which has no stable ABI before 3.15."""
+    """True if the extension is for a free-threaded CPython."""
     return bool(os.environ.get("DLPACK_HEADERS") or sysconfig.get_config_var("Py_GIL_DISABLED"))
+
+
+def abi3t() -> bool:
+    """True if the extension is for the stable ABI that free-threaded CPythons have since 3.15 (PEP 803). For this
+    machine it is not, since reference counts take longer by that ABI."""
+    return bool(os.environ.get("DLPACK_HEADERS")) and headers_version() >= "315"
 
 
 def headers_version() -> str:
@@ -421,6 +432,8 @@ def headers_version() -> str:
 def extension_suffix() -> str:
     if not free_threaded():
         return target().stable
+    if abi3t():
+        return target().stable.replace("abi3", "abi3t")
     if os.environ.get("DLPACK_HEADERS"):
         return target().free_threaded.format(headers_version())
     return str(sysconfig.get_config_var("EXT_SUFFIX"))
@@ -597,6 +610,8 @@ else:
             system = sysconfig.get_platform().replace("-", "_") if native else target().wheel
             if not free_threaded():
                 build_data["tag"] = f"cp311-abi3-{system}"
+            elif abi3t():
+                build_data["tag"] = f"cp315-abi3t-{system}"
             elif cross_target():
                 build_data["tag"] = f"cp{headers_version()}-cp{headers_version()}t-{system}"
             else:

@@ -244,6 +244,20 @@ static int module_exec(PyObject *module)
     return PyModule_AddStringConstant(module, "__version__", DLPACK_GO_VERSION);
 }
 
+#ifdef Py_TARGET_ABI3T
+PyABIInfo_VAR(abi_info);
+
+static PySlot module_slots[] = {
+    PySlot_STATIC_DATA(Py_mod_abi, &abi_info),          PySlot_STATIC_DATA(Py_mod_name, "dlpack._dlpack"),
+    PySlot_STATIC_DATA(Py_mod_methods, module_methods), PySlot_FUNC(Py_mod_exec, module_exec),
+    PySlot_DATA(Py_mod_gil, Py_MOD_GIL_NOT_USED),       PySlot_END,
+};
+
+PyMODEXPORT_FUNC PyModExport__dlpack(void)
+{
+    return module_slots;
+}
+#else
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, module_exec},
 #ifdef Py_GIL_DISABLED
@@ -263,3 +277,4 @@ PyMODINIT_FUNC PyInit__dlpack(void)
 {
     return PyModuleDef_Init(&module_definition);
 }
+#endif

@@ -10,6 +10,12 @@
 
 enum { INLINE_NDIM = 4 }; /* dimensions whose shape and strides lie in the object, which saves 5 ns */
 
+/* The stable ABI of free-threaded Pythons hides the size of PyObject (PEP 803). The fields of an object come behind this
+ * space; if it is too small, PyType_FromSpec fails. CPython 3.15 fills half of it. */
+#ifdef Py_TARGET_ABI3T
+#define PyObject_HEAD char head[64];
+#endif
+
 /* Fields that both kinds of DLPackObjects begin with. */
 #define OBJECT_HEAD                                                                                                    \
     PyObject_HEAD                                                                                                      \
