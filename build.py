@@ -116,18 +116,18 @@ class Target(NamedTuple):
     platform: tuple[str, ...]  # the files of pyext/platform
 
 
-def linux(machine: str, goarch: str) -> Target:
+def linux(machine: str, goarch: str, glibc: str = "2.17", *flags: str) -> Target:
     return Target(
         goos="linux",
         goarch=goarch,
-        zig=f"{machine}-linux-gnu.2.17",
-        wheel=f"manylinux_2_17_{machine}",
+        zig=f"{machine}-linux-gnu.{glibc}",
+        wheel=f"manylinux_{glibc.replace('.', '_')}_{machine}",
         core="_core.so",
         stable=".abi3.so",
         free_threaded=f".cpython-{{}}t-{machine}-linux-gnu.so",
         core_links=(f"-Wl,--version-script={ROOT}/pyext/core/exports.map",),
         # No libpython: the interpreter that loads the extension brings Python's symbols.
-        extension_flags=("-fPIC", "-shared", "-pthread", "-ldl"),
+        extension_flags=("-fPIC", "-shared", "-pthread", "-ldl", *flags),
         platform=("linux.c", "posix.c"),
     )
 
@@ -168,6 +168,8 @@ def macos(machine: str, goarch: str, processor: str) -> Target:
 TARGETS = {
     "linux-x86_64": linux("x86_64", "amd64"),
     "linux-aarch64": linux("aarch64", "arm64"),
+    # Not every C library there knows TLS descriptors. If it has no space for the variable, the import fails.
+    "linux-riscv64": linux("riscv64", "riscv64", "2.31", "-ftls-model=initial-exec"),
     "win-amd64": windows("x86_64", "amd64"),
     "win-arm64": windows("aarch64", "arm64"),
     "macosx-arm64": macos("arm64", "arm64", "aarch64"),
@@ -389,7 +391,8 @@ def check_machine() -> None:
         if libc != "glibc":
             found += " (musl can't load a Go library into a running process: golang/go#54805)"
     sys.exit(
-        f"dlpack-go runs on 64-bit Linux with glibc, Windows and macOS, on x86_64 and arm64 (aarch64); this is {found}"
+        "dlpack-go runs on 64-bit Linux with glibc (x86_64, aarch64, riscv64), Windows and macOS (x86_64, arm64); "
+        f"this is {found}"
     )
 
 

