@@ -24,16 +24,17 @@ static PyObject *device_of(const DLTensor *tensor)
                        Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
 }
 
-/* Returns the dlpack._dtype.DType of a name. python.dtypes has the names of Go's table; nothing else is added to it. */
-static PyObject *dtype_of(const char *name)
+/* Returns the dlpack._dtype.DType of a name. python.dtypes has the names of Go's table; nothing else is added to it.
+ * padded: items smaller than a byte fill one each. */
+static PyObject *dtype_of(const char *name, bool padded)
 {
     PyObject *text = PyUnicode_FromString(name);
-    PyObject *dtype = text == NULL ? NULL : PyDict_GetItemWithError(python.dtypes, text);
+    PyObject *dtype = text == NULL || padded ? NULL : PyDict_GetItemWithError(python.dtypes, text);
     if (dtype != NULL) {
         Py_INCREF(dtype);
     }
     else if (text != NULL && !PyErr_Occurred()) {
-        dtype = call_python(python.DType, PyTuple_Pack(1, text));
+        dtype = call_python(padded ? python.PaddedDType : python.DType, PyTuple_Pack(1, text));
     }
     Py_XDECREF(text);
     return dtype;
@@ -50,7 +51,8 @@ static PyObject *dtype_of(const char *name)
     X(itemsize, tensor_of, PyLong_FromLongLong(x->itemsize),                                                           \
       "Bytes of one element; where elements share bytes, rounded up.")                                                 \
     X(nbytes, tensor_of, PyLong_FromLongLong(object_nbytes(x)), "Bytes of all elements.")                              \
-    X(dtype, tensor_of, dtype_of(x->names.dtype),                                                                      \
+    X(dtype, tensor_of,                                                                                                \
+      dtype_of(x->names.dtype, x->tensor.dtype.bits < 8 && x->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED),     \
       "Name of the data type, a str: \"float32\", \"bfloat16\", \"float4_e2m1fnx2\". Equal to the types of numpy,\n"   \
       "ml_dtypes, torch and jax of the same meaning. Has name, itemsize, kind and str, as numpy's have.")              \
     X(device, tensor_of, device_of(&x->tensor), "(DLDeviceType, device id).")                                          \
@@ -279,7 +281,7 @@ static int add_dtypes(void)
 {
     const char *name;
     for (int i = 0; (name = known_type_name(i)) != NULL; i++) {
-        PyObject *dtype = dtype_of(name);
+        PyObject *dtype = dtype_of(name, false);
         int added = dtype == NULL ? -1 : PyDict_SetItemString(python.dtypes, name, dtype);
         Py_XDECREF(dtype);
         if (added < 0) {

@@ -259,7 +259,7 @@ HOT bool plain_ints(PyObject *value, int64_t *into, int32_t *count)
 HOT bool plain_text(PyObject *value, const char **text)
 {
     Py_ssize_t length;
-    if (!PyUnicode_CheckExact(value) && !PyUnicode_Check(value)) {
+    if (!PyUnicode_CheckExact(value) && (PyObject *)Py_TYPE(value) != python.DType) { /* a subclass may mean more */
         return false;
     }
     *text = PyUnicode_AsUTF8AndSize(value, &length);

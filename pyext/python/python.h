@@ -119,8 +119,8 @@ bool plain_text(PyObject *value, const char **text);             /* UTF-8 withou
         F(device), F(doc), F(buffer_error), F(capsule_name), F(no_capsule), F(no_holder), F(no_protocol),              \
         F(refuse_in_words), F(absent), F(add_members), F(interface), F(no_array), F(refuse), F(repr_of),               \
         F(shares_by_both), F(is_numpy_scalar), F(about_side), F(read_only_target), F(sides_were_read),                 \
-        F(start_failed), F(stream_failed), F(streams_instead), F(kind_and_message), F(refused), F(DType), F(dtypes),   \
-        F(frame_source)
+        F(start_failed), F(stream_failed), F(streams_instead), F(kind_and_message), F(refused), F(DType),              \
+        F(PaddedDType), F(dtypes), F(frame_source)
 
 #define PYTHON_MEMBER(name) *name
 extern struct python_functions {

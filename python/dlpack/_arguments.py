@@ -228,12 +228,23 @@ def stream_handle(stream: Any) -> int | Exception:
     return handle or 1
 
 
+class Padded(str):
+    """The name of a data type whose items are smaller than a byte and fill one each. A plain str means packed items."""
+
+    __slots__ = ()
+
+
 def dtype_text(dtype: object) -> str | Exception:
     """Returns the name of a data type, or the typestr (as in the array interface) of a numpy dtype."""
-    text = str.__str__(dtype) if issubclass(type(dtype), str) else carried_name(dtype)
+    text = named(dtype) if issubclass(type(dtype), str) else carried_name(dtype)
     if isinstance(text, str) and not text.isprintable():
         return ValueError(f"dtype: expected a name such as 'float32', got {short_repr(text)}")
     return text
+
+
+def named(dtype: Any) -> str:
+    text = str.__str__(dtype)
+    return f"|V1 {text}" if issubclass(type(dtype), Padded) else text
 
 
 def carried_name(dtype: Any) -> str | Exception:
@@ -247,6 +258,8 @@ def carried_name(dtype: Any) -> str | Exception:
             except (TypeError, ValueError, AttributeError):  # numpy.integer, datetime64, object_
                 return TypeError(unexpected(DTYPE, dtype))
     given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32 has a dtype
+    if issubclass(type(dtype), str):  # of a DLPackObject
+        return named(dtype)
     if is_a(type(dtype), "numpy", "dtype"):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
         return f"{dtype.str} {item_name(dtype)}" if hidden else str(dtype.str)

@@ -53,6 +53,7 @@ _connect(
         "takers": _delegate.takers,
         "types_refused": _delegate.types_refused,
         "DType": _dtype.DType,
+        "PaddedDType": _dtype.PaddedDType,
         "dtypes": _dtype.dtypes,
         "doc": _docs.doc,
         "buffer_error": _errors.buffer_error,

@@ -65,7 +65,7 @@ Arrow's items of a fixed number of bytes.
 dtype: a name ("bfloat16", "float8_e4m3fn", "float4_e2m1fnx2"; "f4", "fp32", "torch.float32" and safetensors' "BF16"
 and "F8_E4M3" work as well), a typestr (">f4"), an object of numpy, ml_dtypes, torch, jax or tensorflow that carries
 one, or an object with __dlpack_data_type__, such as paddle's. "int4" is packed, as in DLPack; ml_dtypes.int4 and
-torch.int4 use a byte per item, as in those libraries.
+torch.int4 use a byte per item, as in those libraries. The dtype of a DLPackObject means what the object has.
 shape: elements, an int or any sequence of ints. One may be -1, which infers that dimension. None means (-1,).
 offset: bytes from the beginning of obj.
 strides: elements, not bytes.

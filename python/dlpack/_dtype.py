@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._arguments import BUILTINS
+from ._arguments import BUILTINS, Padded
 from ._dlpack import frombuffer
 from ._foreign import is_a
 from ._refusals import refusal
@@ -65,6 +65,12 @@ class DType(str):
     @property
     def names(self) -> None:
         """None, since items have no fields."""
+
+
+class PaddedDType(DType, Padded):
+    """The DType of items that are smaller than a byte and fill one each."""
+
+    __slots__ = ()
 
 
 # The types of Go's table by name. C adds them when it is connected, and nothing later: without a GIL, a child that is

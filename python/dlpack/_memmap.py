@@ -12,7 +12,6 @@ import sys
 from ._arguments import OFFSET, integer
 from ._dlpack import DLPackObject, from_pointer, frombuffer
 from ._foreign import short_repr, unexpected
-from ._pickle import dtype_of
 from ._refusals import as_refusal, refusal, reworded
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -99,7 +98,7 @@ def memmap(
         raise OSError(error.errno, error.strerror, name) from None
     finally:
         os.close(descriptor)
-    return frombuffer(memory, dtype_of(wanted), wanted.shape, offset=start - begin)
+    return frombuffer(memory, wanted.dtype, wanted.shape, offset=start - begin)
 
 
 def file_name(path: Any) -> str | bytes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from _operator import index  # importing operator takes longer
 
-from ._dlpack import _PADDED, asdlpack, from_pointer, frombuffer
+from ._arguments import dtype_text
+from ._dlpack import asdlpack, from_pointer, frombuffer
 from ._foreign import short_repr
 from ._refusals import parts_of, refusal, reworded
 
@@ -39,7 +40,7 @@ def reduced(self: DLPackObject, protocol: SupportsIndex) -> tuple[Callable[..., 
         memory = PickleBuffer(memory)
     else:
         memory = bytes(memory) if x.readonly else Writable(memory)
-    return restored, (FORM, dtype_of(x), x.shape, "C" if x._is_row_major else "F", memory)
+    return restored, (FORM, dtype_text(x.dtype), x.shape, "C" if x._is_row_major else "F", memory)
 
 
 class Writable:
@@ -50,11 +51,6 @@ class Writable:
 
     def __reduce__(self) -> tuple[type[bytearray], tuple[bytes]]:
         return bytearray, (bytes(self.memory),)
-
-
-def dtype_of(x: DLPackObject) -> str:
-    """Returns the data type as frombuffer accepts it; for items padded to bytes, the typestr of ml_dtypes."""
-    return f"|V1 {x.dtype}" if x._flags & _PADDED else x.dtype.name
 
 
 def restored(form: object = None, *arguments: Any) -> DLPackObject:
@@ -91,8 +87,8 @@ def are(kind: type, *values: object) -> bool:
 def rebuilt(memory: Any, dtype: str, shape: tuple[int, ...], **options: Any) -> DLPackObject:
     """Calls frombuffer. Raises ValueError unless dtype and shape are as a pickler writes them: not ">f4", and no -1."""
     x = frombuffer(memory, dtype, shape, **options)
-    if (dtype_of(x), x.shape) != (dtype, shape):
-        raise ValueError(f"{dtype} of shape {shape}, expected {dtype_of(x)} of shape {x.shape}")
+    if (dtype_text(x.dtype), x.shape) != (dtype, shape):
+        raise ValueError(f"{dtype} of shape {shape}, expected {dtype_text(x.dtype)} of shape {x.shape}")
     return x
 
 

@@ -14,9 +14,10 @@ from functools import partial
 from io import FileIO
 from multiprocessing import AuthenticationError, current_process, reduction
 
+from ._arguments import dtype_text
 from ._dlpack import DLPackObject, from_pointer, frombuffer
 from ._foreign import exception_text
-from ._pickle import are, dtype_of, rebuilt
+from ._pickle import are, rebuilt
 from ._refusals import refusal, reworded
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
@@ -65,7 +66,7 @@ def shared(shape: SupportsIndex | Sequence[SupportsIndex], dtype: object) -> DLP
         memory = new_memory(max(wanted.nbytes, 1))  # no system maps 0 bytes
     except OSError as error:
         raise worded(error, f"{wanted.nbytes} bytes can't be mapped") from None
-    return frombuffer(memory, dtype_of(wanted), wanted.shape)
+    return frombuffer(memory, wanted.dtype, wanted.shape)
 
 
 def worded(error: OSError, what: str) -> OSError | MemoryError:
@@ -350,7 +351,7 @@ def reduced(x: DLPackObject) -> Any:
     if type(memory) is Memory and not x.readonly:
         offset = x.pointer - frombuffer(memory, "uint8").pointer
         if 0 <= offset < len(memory):
-            return part, (memory, dtype_of(x), x.shape, x.strides, offset)
+            return part, (memory, dtype_text(x.dtype), x.shape, x.strides, offset)
     elif isinstance(memory, mmap.mmap) and memory.__module__ == __name__ and not x.readonly:
         # pickle finds functions by name: those of this import, which don't fit the memory of the other.
         said = "dlpack.shared: the memory was made before the package was imported anew, and can't be passed on"

@@ -253,3 +253,16 @@ def test_the_way_from_packed_items_to_numpy_works():
     assert caught.value.reason == "packed-for-numpy"
     made = eval(hint_of(str(caught.value)).partition(" unpacks")[0])
     assert (made.dtype, made.tolist()) == (ml_dtypes.int4, [[1, 2], [3, -1]])
+
+
+@pytest.mark.parametrize("carrier", [lambda x: x, lambda x: x.dtype], ids=["object", "dtype"])
+@pytest.mark.parametrize("name", SMALL)
+def test_the_dtype_of_an_object_says_if_items_are_padded(name, carrier):
+    """As an argument, it means what the object has; its text alone means packed items."""
+    array = padded(name, (8,))
+    x, packed = asdlpack(array), frombuffer(in_bytes(name, array), name)
+    assert x.dtype == packed.dtype == name
+    for again in frombuffer(x, carrier(x), x.shape), dlpack.from_pointer(x.pointer, x.shape, carrier(x)):
+        assert codes(dlpack.to(again, "numpy", copy=False)) == codes(array)
+    again = frombuffer(packed, carrier(packed))
+    assert (again.shape, again.nbytes) == (packed.shape, packed.nbytes)
