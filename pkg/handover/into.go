@@ -106,6 +106,9 @@ func checkAlike(source, target *Place) error {
 // of the source, if one is needed, does as well. Python adds how the source's library converts numbers.
 func cureTypes(r *dlpack.Refusal, source, target *Place) error {
 	s, t := &source.tensor, &target.tensor
+	if s.Size == t.Size && s.ItemSize == t.ItemSize && !isOneInBytes(s.DataType, t.DataType) {
+		return r
+	}
 	if isByte(s) && isPadded(t) && s.NBytes == packedBytes(t) {
 		return r.Cured(dlpack.Reinterpret, asItems(bytesOf(source), packed(t), t.Shape[:t.NDim], false, false)...)
 	}
@@ -117,6 +120,16 @@ func cureTypes(r *dlpack.Refusal, source, target *Place) error {
 	}
 	misaligned := isByte(s) && s.Compact && (source.Data+s.Offset)%t.DataType.Alignment() != 0
 	return r.Cured(dlpack.Reinterpret, asItems(bytesOf(source), t, t.Shape[:t.NDim], target.Swapped, misaligned)...)
+}
+
+// isOneInBytes reports whether one of two types, as large as each other, is that of bytes, uint8, and the other may be
+// what they hold. int8 and items read of padded ones are rather converted, and a byte may be no boolean.
+func isOneInBytes(source, target dlpack.DataType) bool {
+	bytes := dlpack.DataType{Code: dlpack.UInt, Bits: 8, Lanes: 1}
+	if source == bytes {
+		return target.Code != dlpack.Bool && (target.Code != dlpack.Int || target.Bits < 8)
+	}
+	return target == bytes && source.Bits == 8 && source.Code != dlpack.Int
 }
 
 // bytesOf returns the source as frombuffer reads its bytes.
