@@ -5,6 +5,7 @@ import ctypes
 import itertools
 import mmap
 import re
+import resource
 from functools import partial
 from types import SimpleNamespace
 
@@ -29,7 +30,7 @@ from support.cuda_driver import (
 )
 from support.cuda_layouts import BLOCKS, COMPACTED, GATHERED, SPARSE, numbers
 from support.layouts import DTYPES, LAYOUTS
-from support.process import in_thread
+from support.process import address_space, in_thread
 
 
 def copies_in(log):
@@ -484,6 +485,19 @@ def test_a_device_without_memory_is_an_error_that_says_how_much(driver):
         with pytest.raises(MemoryError, match="1048576"):
             copies()
     unchanged(driver, live)
+
+
+@with_driver
+def test_a_gather_without_memory_of_the_host_is_a_memory_error(driver):
+    """The copy has its 64 MiB; the memory for all bytes between the items has none."""
+    every_second = driver.allocate(128 << 20).array((1 << 12, 1 << 12), "<i4", strides=(1 << 15, 8))
+    check_host(asdlpack(driver.put(numbers(4, 6)[:, ::2]), device="cpu", copy=None), numbers(4, 6)[:, ::2])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (address_space() + (100 << 20), before[1]))
+    with pytest.raises(MemoryError, match="no memory of the host for 134217724 bytes"):
+        asdlpack(every_second, device="cpu", copy=None)
+    resource.setrlimit(resource.RLIMIT_AS, before)
+    assert asdlpack(every_second, device="cpu", copy=None).nbytes == 64 << 20
 
 
 # Memory that the CPU can also read.
