@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dlpack import asdlpack, describe, frombuffer
-from dlpack.structs import DLManagedTensor, DLManagedTensorVersioned
 from support.abi import LEGACY, MALFORMED, VERSIONED, Tensor, owned, strays
 from support.capi import Speaks, capsule_name
 from support.exchange_api import from_object, to_object
@@ -39,7 +38,6 @@ REFUSED: dict[str, tuple[type[Exception], str]] = {
     "version 2.0 and nothing else": (BufferError, "version 2.0: exp"),
     "the largest version": (BufferError, "version 4294967295.4294967295: exp"),
 }
-POINTERS = {LEGACY: DLManagedTensor, VERSIONED: DLManagedTensorVersioned}
 OF_VERSIONED = {"version", "flags"}  # fields
 
 of_versioned_alone = [fault for fault, fields in MALFORMED.items() if OF_VERSIONED & set(fields)]

@@ -99,7 +99,6 @@ class Refusing:
 TIMES = numpy.zeros(2, "M8[s]")
 PAIRS = numpy.zeros(4, [("a", "i4"), ("b", "f4")])
 FILE = pathlib.Path(__file__)
-CODE_POINTS = "numpy.ascontiguousarray(obj).view('uint32')"
 BYTES = "numpy.ascontiguousarray(obj).view('uint8')"
 BUFFER = "memoryview(obj).cast('B')"
 FLOATS = "numpy.asarray(obj).astype('float64')"
