@@ -67,10 +67,10 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_generate_tests(metafunc):
-    if "where" in metafunc.fixturenames:
+    if "cuda_of" in metafunc.fixturenames:
         from support.cuda_driver import gpus
 
-        metafunc.parametrize("where", ["fake", "GPU"] if gpus() else ["fake"])
+        metafunc.parametrize("cuda_of", ["fake", "GPU"] if gpus() else ["fake"])
 
 
 def pytest_collection_modifyitems(config, items):

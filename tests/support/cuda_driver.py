@@ -54,8 +54,8 @@ def with_driver(test=None, *, without=(), runtime=False, on_gpu=False, **options
     takes_driver = parameters.pop("driver", None)
 
     @functools.wraps(test)
-    def body(where="fake", **arguments):
-        if where == "GPU":
+    def body(cuda_of="fake", **arguments):
+        if cuda_of == "GPU":
             from support.gpu import GPU
 
             with GPU() as gpu:
@@ -64,16 +64,16 @@ def with_driver(test=None, *, without=(), runtime=False, on_gpu=False, **options
             test(**arguments, **({"driver": Driver()} if takes_driver else {}))
 
     @functools.wraps(body)
-    def run_with_driver(where="fake", **arguments):
-        if where == "fake":
+    def run_with_driver(cuda_of="fake", **arguments):
+        if cuda_of == "fake":
             alone(body, environ=environ(*without, runtime=runtime), **options)(**arguments)
         elif on_gpu == "alone":
-            alone(body, **options)(where=where, **arguments)
+            alone(body, **options)(cuda_of=cuda_of, **arguments)
         else:
-            body(where, **arguments)
+            body(cuda_of, **arguments)
 
     if on_gpu:  # tests/conftest.py has its values
-        parameters["where"] = takes_driver.replace(name="where")
+        parameters["cuda_of"] = takes_driver.replace(name="cuda_of")
     run_with_driver.__signature__ = inspect.Signature(parameters.values())
     return run_with_driver
 
