@@ -51,14 +51,6 @@ def export(x, **stream):
     return look(x.__dlpack__(**stream)).dl_tensor.data
 
 
-def read_on(driver, stream, address, device=0):
-    """The bytes that a kernel on a stream reads."""
-    result = driver.allocate(8, device)
-    driver.copy(stream, result, address)
-    driver.synchronize(stream, device)
-    return set(result.bytes.tolist())
-
-
 @with_driver
 def test_the_consumers_stream_waits_for_the_event(driver):
     """It alone does: the host does not wait, and nobody else's event is made."""
@@ -72,7 +64,7 @@ def test_the_consumers_stream_waits_for_the_event(driver):
         (waited,) = driver.log(*ORDER)
         assert waited.startswith("cuStreamWaitEvent(s" if name == "s" else f"cuStreamWaitEvent({name}, "), waited
         assert produced.memory.bytes[0] == 0
-        assert read_on(driver, streams[name], address) == {7}
+        assert driver.read_on(streams[name], address) == {7}
 
 
 @with_driver
@@ -103,7 +95,7 @@ def test_nothing_waits_without_an_event_or_an_order(driver):
 def test_a_stream_of_another_device_waits(driver):
     produced = Produced(driver, device=1)
     stream = driver.stream(2)
-    assert read_on(driver, stream, export(produced.object(), stream=stream), 2) == {7}
+    assert driver.read_on(stream, export(produced.object(), stream=stream), 2) == {7}
 
 
 @with_driver
@@ -111,7 +103,7 @@ def test_a_stream_of_arrays_has_the_event_of_its_chunk(driver):
     produced = Produced(driver)
     x = asdlpack(DeviceStream(produced.column, device_type=CUDA).exporter())
     stream = driver.stream()
-    assert read_on(driver, stream, export(x, stream=stream)) == {7}
+    assert driver.read_on(stream, export(x, stream=stream)) == {7}
 
 
 @with_driver
@@ -150,14 +142,14 @@ def test_the_cuda_array_interface_names_a_stream_that_waits(driver):
     interface = produced.object().__cuda_array_interface__
     assert (interface["stream"], interface["data"][0]) == (LEGACY, produced.memory.address)
     assert driver.log("cuStreamWaitEvent")[0].startswith("cuStreamWaitEvent(1, ")
-    assert read_on(driver, LEGACY, produced.memory.address) == {7}
+    assert driver.read_on(LEGACY, produced.memory.address) == {7}
 
 
 @with_driver
 def test_other_views_of_the_memory_wait_as_well(driver):
     produced = Produced(driver)
     stream = driver.stream()
-    assert read_on(driver, stream, export(frombuffer(produced.object(), "uint16"), stream=stream)) == {7}
+    assert driver.read_on(stream, export(frombuffer(produced.object(), "uint16"), stream=stream)) == {7}
 
 
 @with_driver
@@ -181,7 +173,7 @@ def test_the_capture_of_a_graph_is_not_broken(driver):
     x = produced.object()
     refused(lambda: export(x, stream=stream), "capture")
     driver.end_capture(stream)
-    assert read_on(driver, stream, export(x, stream=stream)) == {7}
+    assert driver.read_on(stream, export(x, stream=stream)) == {7}
 
 
 @with_driver

@@ -6,9 +6,10 @@ import pytest
 from dlpack import asdlpack, borrow, frombuffer
 from support.capi import Managed, Speaks, look
 from support.cuda_driver import COPIES, CPU, LEGACY, PER_THREAD, cuda, with_driver
+from support.producers import Producer, refusing
 
 
-class Producer:
+class Writes:
     """Has __dlpack__ and no other protocol; a kernel of its own stream writes its memory."""
 
     def __init__(self, driver, device=0, knows_devices=True):
@@ -34,7 +35,7 @@ class Producer:
         return Managed(self.memory.address, name=name, shape=(8,), dtype=(1, 8, 1), device=(2, self.device)).capsule()
 
 
-class LikeTorch(Producer):
+class LikeTorch(Writes):
     """Orders nothing for a call that names no stream."""
 
     def __dlpack__(self, *, stream=-1, **others):
@@ -43,9 +44,9 @@ class LikeTorch(Producer):
 
 @with_driver
 @pytest.mark.parametrize("knows_devices", [True, False])
-@pytest.mark.parametrize("producer_class", ["Producer", "LikeTorch"])
+@pytest.mark.parametrize("producer_class", ["Writes", "LikeTorch"])
 def test_a_producers_memory_is_copied_when_it_is_written(knows_devices, producer_class, driver):
-    make = {"Producer": Producer, "LikeTorch": LikeTorch}[producer_class]
+    make = {"Writes": Writes, "LikeTorch": LikeTorch}[producer_class]
     for copies in (
         lambda x: np.from_dlpack(asdlpack(x, device="cpu", copy=None)),
         lambda x: np.from_dlpack(asdlpack(x, device="cpu", copy=True)),
@@ -64,15 +65,12 @@ def test_a_producers_memory_is_copied_when_it_is_written(knows_devices, producer
 @with_driver
 def test_a_producers_memory_is_ordered_for_the_consumers_stream(driver):
     consumer = driver.stream(1)
-    for make in Producer, LikeTorch:
+    for make in Writes, LikeTorch:
         for knows_devices in True, False:
             for arguments in {"stream": consumer}, {"stream": None}, {}, {"max_version": (1, 0)}:
                 stream = arguments.get("stream") or LEGACY
                 capsule = asdlpack(make(driver, 1, knows_devices)).__dlpack__(**arguments)
-                result = driver.allocate(8, 1)
-                driver.copy(stream, result, look(capsule).dl_tensor.data)
-                driver.synchronize(stream, 1)
-                assert set(result.bytes.tolist()) == {7}, arguments
+                assert driver.read_on(stream, look(capsule).dl_tensor.data, 1) == {7}, arguments
 
 
 class KnowsNoThreads(LikeTorch):
@@ -90,9 +88,7 @@ class KnowsNoThreads(LikeTorch):
 def test_a_stream_that_a_producer_refuses_waits_for_the_default_one(driver):
     producer = KnowsNoThreads(driver)
     capsule = asdlpack(producer).__dlpack__(stream=PER_THREAD)
-    driver.copy(PER_THREAD, result := driver.allocate(8), look(capsule).dl_tensor.data)
-    driver.synchronize(PER_THREAD)
-    assert set(result.bytes.tolist()) == {7}
+    assert driver.read_on(PER_THREAD, look(capsule).dl_tensor.data) == {7}
     assert [stream for stream, _ in producer.asked] == [LEGACY]
     assert driver.log("cuStreamWaitEvent")[-1].startswith(f"cuStreamWaitEvent({PER_THREAD}, ")
 
@@ -101,13 +97,8 @@ def test_a_stream_that_a_producer_refuses_waits_for_the_default_one(driver):
 def test_memory_of_a_refusing_producer_is_copied_once(driver):
     memory = driver.allocate(16, 1)
 
-    def refuse(**_):
-        raise BufferError("not today")
-
     interface = memory.array((3,), "<f4", 1).__cuda_array_interface__
-    x = asdlpack(
-        Speaks(__dlpack__=refuse, __dlpack_device__=lambda: cuda(1), __cuda_array_interface__=interface), copy=None
-    )
+    x = asdlpack(refusing(BufferError("not today"), cuda(1), __cuda_array_interface__=interface), copy=None)
     addresses = {look(x.__dlpack__(stream=stream)).dl_tensor.data for stream in (1, driver.stream(1), -1)}
     assert addresses == {x.pointer} != {memory.address + 1}
     assert repr(x).startswith(f"<dlpack.DLPackObject: float32[3] at {x.pointer:#x}, 12 bytes on kDLCUDA:1, a copy, ")
@@ -123,7 +114,7 @@ def test_a_copy_for_a_consumer_that_asks_for_no_order_waits_for_nothing(driver):
     def dlpack(*, stream=None, max_version=None):
         return Managed(memory.address + 1, shape=(3,), device=(2, 0)).capsule()  # misaligned
 
-    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0)), copy=None)
+    x = asdlpack(Producer(dlpack, (2, 0)), copy=None)
     driver.clear()
     assert look(x.__dlpack__(stream=-1)).dl_tensor.shape[0] == 3
     assert len(driver.log(*COPIES)) == 1
@@ -138,7 +129,7 @@ def test_a_producer_that_is_asked_for_its_own_device_is_told_the_default_stream(
         asked.append((stream, dl_device))
         return Managed(memory.address, shape=(4,), device=(2, 0)).capsule()
 
-    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0)))
+    x = asdlpack(Producer(dlpack, (2, 0)))
     for device in None, (2, 0):
         x.__dlpack__(dl_device=device)
         assert asked[-1] == (1, device)
@@ -183,7 +174,7 @@ def test_a_producer_that_says_it_copies_lends_nothing_to_write_to(driver):
     def dlpack(*, stream=None, max_version=None):
         return Managed(memory.address, name=b"dltensor_versioned", shape=(4,), device=(2, 0), flags=2).capsule()
 
-    producer = Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0))
+    producer = Producer(dlpack, (2, 0))
     with pytest.raises(BufferError) as raised, borrow(producer, readonly=False):
         pass
     assert raised.value.reason == "writes-lost"
@@ -207,7 +198,7 @@ def test_a_producers_memory_is_copied_in_one_step(driver):
 def test_a_producer_is_not_asked_to_copy_to_a_gpu(driver):
     """Nobody would know when it is done."""
 
-    class Copies(Producer):
+    class Copies(Writes):
         """Copies if it is asked to, on a stream of its own."""
 
         def __dlpack__(self, *, stream=None, dl_device=None, **others):
@@ -226,7 +217,7 @@ def test_a_producer_is_not_asked_to_copy_to_a_gpu(driver):
         assert dl_device is None
         return array.__dlpack__(max_version=max_version)
 
-    x = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (1, 0)), device=(2, 1), copy=None)
+    x = asdlpack(Producer(dlpack, (1, 0)), device=(2, 1), copy=None)
     assert (x.device, set(driver.bytes_at(x.pointer, 8).tolist())) == (cuda(1), {7})
 
 
@@ -236,13 +227,10 @@ def test_a_refusing_producer_whose_interface_names_no_stream_is_refused(kind, dr
     """As torch's tensors on another device than the current one."""
     memory = driver.allocate(8, 1, kind)
 
-    def refuse(**_):
-        raise BufferError("not the current device")
-
     keys = {"shape": (8,), "typestr": "|u1", "data": (memory.address, False)}
     for version in 0, 1, 2, 3:
         interface = {"version": version, **keys} if version else keys
-        x = asdlpack(Speaks(__dlpack__=refuse, __dlpack_device__=lambda: (2, 1), __cuda_array_interface__=interface))
+        x = asdlpack(refusing(BufferError("not the current device"), cuda(1), __cuda_array_interface__=interface))
         if version == 3:
             assert (x.shape, x.__cuda_array_interface__) == ((8,), {**interface, "stream": None})
             continue
@@ -259,7 +247,7 @@ def test_a_producer_whose_memory_is_taken_at_once_orders_its_work(driver):
         asked.append(stream)
         return Managed(memory.address, shape=(8,), device=(2, 0)).capsule()
 
-    obj = Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (2, 0))
+    obj = Producer(dlpack, (2, 0))
     with borrow(obj) as tensor:
         assert (tensor.contents.data, asked) == (memory.address, [-1, LEGACY])
     asked.clear()
@@ -273,7 +261,7 @@ def test_a_producer_whose_memory_is_taken_at_once_orders_its_work(driver):
 def test_a_copy_of_memory_in_no_streams_order_serves_no_other_export(driver):
     """Memory exported with stream=-1 may not be written yet."""
 
-    class Misaligned(Producer):
+    class Misaligned(Writes):
         def __dlpack__(self, *, stream=None, **others):
             self.asked.append((stream, others))
             if stream != -1:
@@ -306,8 +294,6 @@ def test_a_producer_of_managed_memory_is_told_the_default_stream(driver):
 
     for arguments in {}, {"dl_device": (13, 0)}:
         memory.bytes[...] = 0
-        capsule = asdlpack(Speaks(__dlpack__=dlpack, __dlpack_device__=lambda: (13, 0))).__dlpack__(**arguments)
+        capsule = asdlpack(Producer(dlpack, (13, 0))).__dlpack__(**arguments)
         assert asked[-1] == LEGACY
-        driver.copy(LEGACY, result := driver.allocate(8), look(capsule).dl_tensor.data)
-        driver.synchronize(LEGACY)
-        assert set(result.bytes.tolist()) == {7}
+        assert driver.read_on(LEGACY, look(capsule).dl_tensor.data) == {7}

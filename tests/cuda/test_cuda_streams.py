@@ -35,17 +35,9 @@ def export(x, stream=NOT_GIVEN):
     return look(x.__dlpack__() if stream is NOT_GIVEN else x.__dlpack__(stream=stream)).dl_tensor.data
 
 
-def read_on(driver, stream, address, device=0):
-    """Returns the values that a kernel on a stream reads."""
-    result = driver.allocate(8, device)
-    driver.copy(stream, result, address)
-    driver.synchronize(stream, device)
-    return set(result.bytes.tolist())
-
-
 def consumed(driver, x, stream, device=0):
     """Returns the values that a kernel on the consumer's stream reads."""
-    return read_on(driver, stream, export(x, stream), device)
+    return driver.read_on(stream, export(x, stream), device)
 
 
 def check_order(driver, producer, consumer):
@@ -147,7 +139,7 @@ def test_borrowed_memory_is_complete_in_the_legacy_streams_order(driver):
     memory, producer = driver.allocate(8), driver.stream()
     driver.fill(producer, memory, 7)
     with borrow(memory.array(stream=producer)) as tensor:
-        assert read_on(driver, LEGACY, tensor.contents.data) == {7}
+        assert driver.read_on(LEGACY, tensor.contents.data) == {7}
 
 
 @with_driver
@@ -160,9 +152,7 @@ def test_a_consumer_that_names_the_memorys_own_device_is_ordered_as_well(driver)
         driver.fill(producer, memory, 7)
         address = look(x.__dlpack__(stream=consumer, dl_device=(2, 1), **arguments)).dl_tensor.data
         assert address == memory.address
-        driver.copy(consumer, result := driver.allocate(8, 1), address)
-        driver.synchronize(consumer, 1)
-        assert set(result.bytes.tolist()) == {7}
+        assert driver.read_on(consumer, address, 1) == {7}
 
 
 @with_driver
@@ -208,7 +198,7 @@ def test_memory_held_by_dlpack_is_complete_in_the_legacy_streams_order(driver):
         assert log == []
     address = export(x, consumer)
     check_order(driver, "1", "s1")
-    assert read_on(driver, consumer, address, device) == {7}
+    assert driver.read_on(consumer, address, device) == {7}
     assert x.__cuda_array_interface__["stream"] == LEGACY
 
 
@@ -260,7 +250,7 @@ def test_per_thread_stream_seen_from_another_thread_becomes_legacy(driver):
     for s, name in (PER_THREAD, "2"), (consumer, "s1"):
         assert in_thread(lambda s=s, name=name: export_elsewhere(s, name)) == LEGACY
     assert x.__cuda_array_interface__["stream"] == PER_THREAD
-    assert read_on(driver, consumer, memory.address) == {7}
+    assert driver.read_on(consumer, memory.address) == {7}
 
 
 @with_driver
@@ -431,7 +421,7 @@ def test_a_capture_elsewhere_is_not_broken_and_hinders_nobody(driver):
             export(x, s)
         in_thread(lambda x=x: export(x, two))
         driver.end_capture(capturing)
-        assert read_on(driver, two, memory.address) == {7}
+        assert driver.read_on(two, memory.address) == {7}
 
 
 @with_driver(without=["cuStreamGetCaptureInfo_v2"])

@@ -91,7 +91,7 @@ def test_threads_that_end_leave_nothing(effort, figure):
     use_all()
     left = []
 
-    def work():
+    def work(number):
         ask_core()
         asdlpack(memoryview(b"0123456789")[::-2], copy=True)
         left.append(asdlpack(bytearray(8)))  # which another thread lets go
@@ -99,11 +99,7 @@ def test_threads_that_end_leave_nothing(effort, figure):
 
     def start(count):
         for _ in range(count // 50):
-            some = [threading.Thread(target=work) for _ in range(50)]
-            for thread in some:
-                thread.start()
-            for thread in some:
-                thread.join()
+            in_threads(work, 50)
         assert len(left) == 0
         gc.collect()
         return threads(), int(status("VmRSS"))

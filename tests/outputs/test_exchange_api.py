@@ -356,11 +356,7 @@ EXPORTS = {"managed": managed_address, "borrowed": lambda x: borrow(x).data}
 
 def read_on_current_stream(driver, address, device=0):
     """Returns the byte values that a kernel on the current stream of DLPackObjects reads."""
-    stream = stream_of(2, device) or 0
-    result = driver.allocate(8, device)
-    driver.copy(stream, result, address)
-    driver.synchronize(stream, device)
-    return set(result.bytes.tolist())
+    return driver.read_on(stream_of(2, device) or 0, address, device)
 
 
 @with_driver
@@ -446,9 +442,7 @@ def test_memory_that_comes_in_is_complete_on_the_default_stream(driver):
     from_object(x)
     assert driver.log() == []
     x.__dlpack__(stream=consumer)
-    driver.copy(consumer, result := driver.allocate(8), memory.address)
-    driver.synchronize(consumer)
-    assert set(result.bytes.tolist()) == {7}
+    assert driver.read_on(consumer, memory.address) == {7}
 
 
 # Threads and processes.

@@ -17,6 +17,7 @@ import dlpack
 from support import forks, process
 from support.alone import alone, python
 from support.libraries import build_library
+from support.threads import in_threads
 
 FAULTS = {"SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGABRT"}
 
@@ -430,21 +431,14 @@ def test_a_handler_stays_while_its_signal_comes_at_the_cores_start(name, handler
 def test_handlers_that_lack_sa_onstack_have_room_in_a_first_call(handlers, effort, figure):
     """Go prepares a thread at its first call, of which there are many here, while SIGPROF comes as often as it can."""
 
-    def call():
-        forks.ask_core()
-
     library, least, rounds = ctypes.CDLL(handlers), effort(50, 1000), 0
     handled = ctypes.c_long.in_dll(library, "handled")
-    call()
+    forks.ask_core()
     library.handle(signal.SIGPROF, False)
     signal.setitimer(signal.ITIMER_PROF, 1e-4, 1e-4)
     while rounds < least or handled.value == 0:
         rounds += 1
-        threads = [threading.Thread(target=call) for _ in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(lambda number: forks.ask_core(), 20)
     signal.setitimer(signal.ITIMER_PROF, 0)
     figure("threads", 20 * rounds)
 

@@ -211,6 +211,13 @@ class CUDA:
         with self.current(device):
             self.call("cuStreamSynchronize", stream)
 
+    def read_on(self, stream, address, device=0):
+        """Returns the values of the 8 bytes at an address that a kernel on a stream reads."""
+        result = self.allocate(8, device)
+        self.copy(stream, result, address)
+        self.synchronize(stream, device)
+        return set(result.bytes.tolist())
+
     def is_done(self, stream, context=None):
         with self.context(context or self.primary[0]), contextlib.suppress(NotReady):
             self.call("cuStreamQuery", stream)
