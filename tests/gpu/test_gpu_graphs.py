@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dlpack import asdlpack
-from support.cuda_driver import cuda_array
+from support.cuda_driver import GLOBAL, cuda_array
 from support.gpu import streams, write
 
 COUNT = 64
@@ -26,7 +26,7 @@ def on_stream(memory, stream):
 def test_two_streams_of_one_capture_are_ordered_in_the_graph(memory):
     first, second = streams()
     result = cupy.zeros(COUNT, "f4")
-    first.begin_capture()
+    first.begin_capture(GLOBAL)
     write(first, memory.data.ptr, COUNT, 7)
     second.wait_event(first.record())  # this is how a stream joins a capture
     write(first, memory.data.ptr, COUNT, 8, cycles=1_000_000)
