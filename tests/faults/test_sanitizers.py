@@ -268,12 +268,8 @@ def test_go_breaks_no_rule_of_pointers(tmp_path, figure, flags, edits):
     package = build(tmp_path, *flags, edit=seed(*edits))
     done = succeeds(*operations(300_000), environ={"PYTHONPATH": path(package)}).stdout
     figure("operations", int(done))
-    figure(
-        "tests",
-        pytest_of(
-            [*CORE, "functions/test_copy.py", "functions/test_properties.py"], environ={"PYTHONPATH": path(package)}
-        ),
-    )
+    names = [*CORE, "functions/test_copy.py", "functions/test_properties.py", "cuda/test_cuda_copies.py"]
+    figure("tests", pytest_of(names, environ={"PYTHONPATH": path(package)}))
 
 
 @pytest.mark.long
