@@ -153,7 +153,7 @@ def test_other_views_of_the_memory_wait_as_well(driver):
 
 
 @with_driver
-def test_the_array_and_its_event_are_released_after_the_last_consumer(driver):
+def test_array_and_event_are_released_after_the_last_consumer(driver):
     produced = Produced(driver)
     x = produced.object()
     capsules = [x.__dlpack__(stream=stream) for stream in (-1, driver.stream())]

@@ -90,7 +90,7 @@ def check_rows(driver, memory, dtype):
 
 
 @with_each_driver
-def test_memory_of_every_layout_is_copied_to_the_host_and_to_a_device(driver):
+def test_memory_of_every_layout_is_copied_both_ways(driver):
     for array in {**COMPACTED, **GATHERED}.values():
         for device, p in (0, driver.stream()), (driver.devices[-1], driver.stream(driver.devices[-1])), (0, None):
             obj = driver.put(array, device, stream=p)
@@ -109,7 +109,7 @@ def test_memory_of_every_layout_is_copied_to_the_host_and_to_a_device(driver):
 
 @with_driver
 def test_a_layout_is_copied_by_few_calls(driver):
-    """Between devices, what is no row becomes one on the first device."""
+    """Between devices, several blocks become one row on the first device."""
     for name, (array, blocks) in BLOCKS.items():
         source, target, host = (
             driver.put(array, 1),
@@ -353,7 +353,7 @@ def test_an_alignment_is_that_of_the_address_on_the_device(driver):
 
 
 @with_each_driver
-def test_a_copy_is_complete_when_it_returns_and_needs_its_source_no_more(driver):
+def test_a_copy_is_complete_when_it_returns(driver):
     array = numbers(8)
     for p in driver.stream(), driver.stream(blocking=True), LEGACY, PER_THREAD:
         for arguments in {"device": "cpu", "copy": None}, {"copy": True}, *driver.to_others:
@@ -394,7 +394,7 @@ def test_a_copy_waits_for_no_default_stream(driver):
 
 
 @with_each_driver
-def test_a_copy_waits_for_the_per_thread_stream_of_another_thread(driver):
+def test_a_copy_waits_for_another_threads_stream(driver):
     for arguments in {"device": "cpu", "copy": None}, {"copy": True}, *driver.to_others:
         x = asdlpack(driver.put(numbers(8), stream=PER_THREAD))
         y = in_thread(lambda x=x, arguments=arguments: asdlpack(x, **arguments))
@@ -402,7 +402,7 @@ def test_a_copy_waits_for_the_per_thread_stream_of_another_thread(driver):
 
 
 @with_driver
-def test_consumers_of_a_copy_on_a_device_have_nothing_to_wait_for(driver):
+def test_consumers_of_a_copy_on_a_device_do_not_wait(driver):
     obj = driver.put(numbers(8), stream=driver.stream())
     consumer = driver.stream(1)
     x = asdlpack(obj, device="cuda:1", copy=None)
@@ -631,7 +631,7 @@ def test_memory_in_a_capture_is_neither_copied_nor_waited_for(driver):
 
 
 @with_driver
-def test_the_bytes_of_an_object_of_cuda_keep_its_device_and_its_stream(driver):
+def test_frombuffer_keeps_the_device_and_the_stream(driver):
     p, consumer = driver.stream(1), driver.stream(1)
     memory = driver.allocate(8, 1)
     driver.fill(p, memory, 1)
@@ -675,7 +675,7 @@ def test_the_driver_is_initialised_for_a_copy_to_a_device_alone():
 
 
 @with_driver
-def test_managed_memory_is_that_of_each_gpu_in_the_order_of_its_stream(driver):
+def test_managed_memory_is_that_of_each_gpu_in_order(driver):
     memory, consumer = driver.allocate(8, 1, "managed"), driver.stream()
     stream = driver.stream(1)
     array = memory.array(stream=stream)

@@ -94,7 +94,7 @@ def test_memory_of_a_device_goes_into_that_of_devices(driver):
 
 
 @with_each_driver
-def test_overlapping_memory_of_a_device_is_read_before_it_is_written(driver):
+def test_overlapping_device_memory_is_read_before_it_is_written(driver):
     memory = driver.allocate(1 << 20, driver.devices[-1])
     items = np.arange(1 << 18, dtype="i4")
     live = driver.live()
@@ -128,7 +128,7 @@ def test_overlapping_managed_memory_is_read_before_it_is_written(driver):
 
 
 @with_driver
-def test_a_copy_to_the_host_that_fails_leaves_the_target_as_it_was(driver):
+def test_a_failed_copy_to_the_host_leaves_the_target(driver):
     source, target, stream = driver.put(np.ones(10_000, "u1"), 0), bytearray(b"x" * 10_000), driver.stream()
     driver.fail("cuMemcpyDtoHAsync_v2", 1, 2)
     refused(lambda: copy_into(source, target), "driver-failed", MemoryError, result="CUDA_ERROR_OUT_OF_MEMORY")
@@ -192,7 +192,7 @@ def test_other_refusals_name_the_side(driver):
 
 
 @with_driver
-def test_bits_behind_the_last_packed_item_stay_on_the_host_and_are_refused_on_a_device(driver):
+def test_bits_behind_the_last_packed_item_stay_or_are_refused(driver):
     memory, room = driver.allocate(4, 1), bytearray(b"\xff" * 4)
     memory.bytes[...] = 0
     address = memory.array((4,), "|u1").__cuda_array_interface__["data"][0]
@@ -209,7 +209,7 @@ def test_bits_behind_the_last_packed_item_stay_on_the_host_and_are_refused_on_a_
 
 
 @with_driver
-def test_packed_items_become_pairs_on_their_way_to_a_device_and_back(driver):
+def test_packed_items_become_pairs_on_a_device_and_back(driver):
     memory, data = driver.allocate(8, 1), bytearray(range(8))
     on_device = {
         name: from_pointer(memory.address, shape, name, device="cuda:1", owner=memory)

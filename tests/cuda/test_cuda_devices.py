@@ -84,7 +84,7 @@ def test_memory_without_items_is_on_the_current_device(driver):
 
 
 @with_each_driver
-def test_an_address_that_the_driver_does_not_know_is_a_value_error(driver):
+def test_an_address_unknown_to_the_driver_is_a_value_error(driver):
     freed = []
     for kind in driver.freed_kinds:
         memory = driver.allocate(64, kind=kind)
@@ -103,7 +103,7 @@ def test_an_address_that_the_driver_does_not_know_is_a_value_error(driver):
 
 
 @with_driver
-def test_a_pointer_on_another_device_than_was_said_is_a_value_error(driver):
+def test_a_pointer_on_another_device_is_a_value_error(driver):
     cuda, managed, host = DLDeviceType.kDLCUDA, DLDeviceType.kDLCUDAManaged, DLDeviceType.kDLCUDAHost
     for kind, said in [
         ("plain", (cuda, 0)),
@@ -141,7 +141,7 @@ def test_the_device_in_a_capsule_is_trusted_without_the_driver(driver):
 
 
 @with_driver
-def test_the_driver_is_loaded_when_it_is_needed_and_never_initialised():
+def test_the_driver_is_loaded_when_needed_not_initialised():
     memory = bytearray(8)
     np.from_dlpack(asdlpack(memory))
     asdlpack(memory, copy=True)
@@ -195,7 +195,7 @@ def test_without_a_driver_an_object_of_cuda_is_a_buffer_error(installed, tmp_pat
 
 
 @with_driver(without=["cuPointerGetAttributes"])
-def test_a_driver_that_can_not_tell_a_device_is_named_with_what_it_lacks(driver):
+def test_a_driver_that_cannot_tell_a_device_is_named(driver):
     memory = driver.allocate(64)
     with pytest.raises(BufferError, match="cuPointerGetAttributes"):
         asdlpack(memory.array())

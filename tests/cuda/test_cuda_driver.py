@@ -16,7 +16,7 @@ def raises(result):
 
 
 @with_driver
-def test_the_legacy_stream_and_blocking_streams_wait_for_each_other(driver):
+def test_legacy_and_blocking_streams_wait_for_each_other(driver):
     first, second = driver.allocate(8), driver.allocate(8)
     blocking, nonblocking = driver.stream(blocking=True), driver.stream()
     for producer, consumer, waits in [
@@ -113,7 +113,7 @@ def test_captures_break_as_documented(driver):
 
 
 @with_driver
-def test_captures_are_broken_neither_by_relaxed_threads_nor_by_questions(driver):
+def test_relaxed_threads_and_questions_break_no_capture(driver):
     stream = driver.stream(blocking=True)
     driver.begin_capture(stream)
     with raises(IMPLICIT):

@@ -133,7 +133,7 @@ def check(driver, operation, live, nth, result):
 
 @with_driver
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_each_call_may_fail_with_each_error_and_all_is_given_back(name, driver):
+def test_each_call_may_fail_with_each_error(name, driver):
     operation = OPERATIONS[name](driver)
     operation()
     live = driver.live()

@@ -70,7 +70,7 @@ def test_a_copy_is_freed_by_its_last_holder_in_its_context(driver):
 
 
 @with_driver
-def test_a_copy_is_freed_on_any_thread_whose_context_stays_what_it_was(driver):
+def test_a_copy_freed_on_any_thread_leaves_its_context(driver):
     for make in copies(driver):
         for context in None, driver.primary[0], driver.primary[1], driver.new_context(2):
             live = driver.live()
@@ -87,7 +87,7 @@ def test_a_copy_is_freed_on_any_thread_whose_context_stays_what_it_was(driver):
 
 
 @with_driver
-def test_work_that_consumers_queued_is_done_before_the_memory_is_freed(driver):
+def test_queued_work_is_done_before_the_memory_is_freed(driver):
     for stream in driver.stream(1), driver.stream(1, blocking=True), LEGACY:
         x = asdlpack(numbers(2), device="cuda:1", copy=None)
         result = driver.allocate(8, 1)
@@ -130,7 +130,7 @@ def test_a_copy_keeps_the_primary_context_of_its_device_alive():
 
 
 @with_driver
-def test_memory_that_is_shared_lives_by_its_owner_and_is_not_freed(driver):
+def test_shared_memory_lives_by_its_owner(driver):
     memory = driver.allocate(32, 1)
     live = driver.live()
     driver.clear()
@@ -311,7 +311,7 @@ def test_objects_alive_at_exit_do_no_harm(held):
 
 
 @with_each_driver(alone_on_gpu=True, timeout=120)
-def test_a_forked_child_touches_nothing_of_cuda_nor_its_parents_memory(driver):
+def test_a_forked_child_touches_nothing_of_cuda(driver):
     device = driver.devices[-1]
     array = driver.put(numbers(8), device, stream=driver.stream(device))
     wrapped = asdlpack(array)
@@ -369,7 +369,7 @@ def test_a_child_of_a_process_without_cuda_may_use_it():
 
 
 @with_driver
-def test_a_child_that_leaves_by_the_interpreters_exit_frees_nothing(driver):
+def test_a_child_that_exits_python_frees_nothing(driver):
     x = asdlpack(numbers(8), device="cuda:1", copy=None)
     reader, writer = os.pipe()
     pid = os.fork()

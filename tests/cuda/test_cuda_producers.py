@@ -85,7 +85,7 @@ class KnowsNoThreads(LikeTorch):
 
 
 @with_driver
-def test_a_stream_that_a_producer_refuses_waits_for_the_default_one(driver):
+def test_a_stream_that_a_producer_refuses_waits_for_legacy(driver):
     producer = KnowsNoThreads(driver)
     capsule = asdlpack(producer).__dlpack__(stream=PER_THREAD)
     assert driver.read_on(PER_THREAD, look(capsule).dl_tensor.data) == {7}
@@ -108,7 +108,7 @@ def test_memory_of_a_refusing_producer_is_copied_once(driver):
 
 
 @with_driver
-def test_a_copy_for_a_consumer_that_asks_for_no_order_waits_for_nothing(driver):
+def test_a_copy_for_stream_minus_1_waits_for_nothing(driver):
     memory = driver.allocate(16)
 
     def dlpack(*, stream=None, max_version=None):
@@ -122,7 +122,7 @@ def test_a_copy_for_a_consumer_that_asks_for_no_order_waits_for_nothing(driver):
 
 
 @with_driver
-def test_a_producer_that_is_asked_for_its_own_device_is_told_the_default_stream(driver):
+def test_a_producer_asked_for_its_device_is_told_the_stream(driver):
     memory, asked = driver.allocate(16), []
 
     def dlpack(*, stream=-1, max_version=None, dl_device=None):  # as torch's, which orders nothing without one
@@ -138,7 +138,7 @@ def test_a_producer_that_is_asked_for_its_own_device_is_told_the_default_stream(
 
 
 @with_driver
-def test_a_producer_that_is_interrupted_as_it_says_its_device_is_not_asked_again(driver):
+def test_an_interrupted_producer_is_not_asked_again(driver):
     memory, asked = driver.allocate(16), []
 
     def dlpack(*, stream=-1, max_version=None, dl_device=None):
@@ -155,7 +155,7 @@ def test_a_producer_that_is_interrupted_as_it_says_its_device_is_not_asked_again
 
 
 @with_driver
-def test_the_answer_of_a_producer_that_does_not_tell_its_device_is_passed_on(driver):
+def test_a_capsule_of_a_producer_without_a_device_is_passed_on(driver):
     memory, given = driver.allocate(16), []
 
     def dlpack(*, stream=-1, max_version=None, dl_device=None):
@@ -168,7 +168,7 @@ def test_the_answer_of_a_producer_that_does_not_tell_its_device_is_passed_on(dri
 
 
 @with_driver
-def test_a_producer_that_says_it_copies_lends_nothing_to_write_to(driver):
+def test_a_producer_that_copies_lends_nothing_to_write_to(driver):
     memory = driver.allocate(16)
 
     def dlpack(*, stream=None, max_version=None):
@@ -223,7 +223,7 @@ def test_a_producer_is_not_asked_to_copy_to_a_gpu(driver):
 
 @with_driver
 @pytest.mark.parametrize("kind", ["plain", "managed"])
-def test_a_refusing_producer_whose_interface_names_no_stream_is_refused(kind, driver):
+def test_an_interface_without_a_stream_of_a_refuser_is_refused(kind, driver):
     """As torch's tensors on another device than the current one."""
     memory = driver.allocate(8, 1, kind)
 
@@ -240,7 +240,7 @@ def test_a_refusing_producer_whose_interface_names_no_stream_is_refused(kind, dr
 
 
 @with_driver
-def test_a_producer_whose_memory_is_taken_at_once_orders_its_work(driver):
+def test_a_producer_whose_memory_is_borrowed_orders_its_work(driver):
     memory, asked = driver.allocate(64), []
 
     def dlpack(*, stream=None, max_version=None):
@@ -258,7 +258,7 @@ def test_a_producer_whose_memory_is_taken_at_once_orders_its_work(driver):
 
 
 @with_driver
-def test_a_copy_of_memory_in_no_streams_order_serves_no_other_export(driver):
+def test_a_copy_for_stream_minus_1_serves_no_other_export(driver):
     """Memory exported with stream=-1 may not be written yet."""
 
     class Misaligned(Writes):

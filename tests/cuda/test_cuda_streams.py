@@ -143,7 +143,7 @@ def test_borrowed_memory_is_complete_in_the_legacy_streams_order(driver):
 
 
 @with_driver
-def test_a_consumer_that_names_the_memorys_own_device_is_ordered_as_well(driver):
+def test_a_consumer_that_names_the_device_is_ordered(driver):
     memory = driver.allocate(8, 1)
     producer, consumer = driver.stream(1), driver.stream(1)
     x = asdlpack(memory.array(stream=producer))
@@ -186,7 +186,7 @@ def test_memory_of_no_known_stream_is_ordered_after_nothing(driver):
 
 
 @with_each_driver
-def test_memory_held_by_dlpack_is_complete_in_the_legacy_streams_order(driver):
+def test_memory_held_by_dlpack_is_in_the_legacy_streams_order(driver):
     device = driver.devices[-1]
     memory, consumer = driver.allocate(8, device), driver.stream(device)
     driver.fill(LEGACY, memory, 7)
@@ -203,7 +203,7 @@ def test_memory_held_by_dlpack_is_complete_in_the_legacy_streams_order(driver):
 
 
 @with_each_driver
-def test_managed_and_pinned_memory_and_that_of_pools_are_ordered_as_well(driver):
+def test_memory_of_each_kind_is_ordered(driver):
     device = driver.devices[-1]
     for kind in driver.kinds:
         memory = driver.allocate(8, device, kind)
@@ -228,7 +228,7 @@ def test_a_thread_without_a_context_has_none_afterwards(driver):
 
 
 @with_each_driver
-def test_per_thread_stream_seen_from_another_thread_becomes_legacy(driver):
+def test_per_thread_stream_is_legacy_on_another_thread(driver):
     memory = driver.allocate(8)
     consumer = driver.stream()
     x = asdlpack(memory.array(stream=PER_THREAD))
@@ -287,7 +287,7 @@ def test_the_stream_goes_out_by_the_cuda_array_interface(driver):
 
 
 @with_driver
-def test_a_stream_that_memory_can_not_be_written_on_is_a_value_error(driver):
+def test_a_stream_that_cannot_write_is_a_value_error(driver):
     memory = driver.allocate(8)
     for stream in 0, -1, -2, -(2**63):
         for refusing in (
@@ -425,7 +425,7 @@ def test_a_capture_elsewhere_is_not_broken_and_hinders_nobody(driver):
 
 
 @with_driver(without=["cuStreamGetCaptureInfo_v2"])
-def test_a_driver_that_can_not_tell_captures_apart_has_two_of_them(driver):
+def test_a_driver_that_cannot_tell_captures_apart_has_two(driver):
     memory = driver.allocate(8)
     one, two = driver.stream(), driver.stream()
     driver.fill(one, memory, 7)
@@ -462,7 +462,7 @@ def test_a_function_that_the_driver_lacks_is_named_when_needed(driver):
 
 
 @with_driver
-def test_memory_of_a_structure_is_in_the_order_of_the_legacy_stream(driver):
+def test_memory_of_a_structure_is_in_the_legacy_streams_order(driver):
     memory = driver.allocate(8)
     driver.fill(LEGACY, memory, 7)
     managed = Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 0))
@@ -470,7 +470,7 @@ def test_memory_of_a_structure_is_in_the_order_of_the_legacy_stream(driver):
 
 
 @with_driver
-def test_memory_that_the_cpu_reaches_is_complete_for_a_consumer_without_streams(driver):
+def test_memory_that_the_cpu_reaches_is_complete_for_numpy(driver):
     """Its producer may use the legacy stream: the array interface names it, a capsule implies it."""
     for kind, device in ("managed", 13), ("host", 3):
         for by_capsule in True, False:

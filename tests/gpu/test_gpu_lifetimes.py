@@ -1,4 +1,4 @@
-"""What libraries take is given back; other threads run meanwhile."""
+"""Memory that libraries take is given back; other threads run meanwhile."""
 
 import builtins
 import gc
@@ -98,7 +98,7 @@ def test_other_threads_run_while_a_copy_waits_for_the_gpu():
 
 
 @alone(timeout=120)
-def test_a_copy_is_freed_after_the_work_on_it_while_other_threads_run():
+def test_a_copy_is_freed_after_the_work_on_it():
     copy, (stream,) = asdlpack(HOST, copy=None, device="cuda:0"), streams(1)
     write(stream, copy.pointer, 1024, 1)
     stream.synchronize()

@@ -117,6 +117,6 @@ assert ctypes.CDLL("libcuda.so.1").cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p(
 """
 
 
-def test_a_process_that_has_not_initialised_cuda_is_told_so_and_stays_so():
+def test_a_process_that_has_not_initialised_cuda_is_told_so():
     result = python(NOT_INITIALISED)
     assert result.returncode == 0, result.stderr

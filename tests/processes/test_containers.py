@@ -173,7 +173,7 @@ def test_a_child_that_can_run_no_copy_names_each_folder_and_takes_tmpdir(languag
         assert libc.umount(folder.encode()) == 0
 
 
-# What happens to the file of the core after the import, what the error says, and what brings the file back.
+# Changes to the core's file after the import: what makes each, what undoes it, and the error.
 MOVED = "os.rename('_core.so', 'moved')", "os.rename('moved', '_core.so')"
 REPLACED = f"{MOVED[0]}; os.rename('changed', '_core.so')", "os.replace('moved', '_core.so')"
 FILES = {
