@@ -96,7 +96,7 @@ PYTHON = b"""
 def _mutant(number):
     from os import O_WRONLY, close, environ, open, pwrite
     if path := environ.get("DLPACK_MUTANTS_SEEN"):
-        pwrite(file := open(path, O_WRONLY), b"1", number)
+        pwrite(file := open(path, O_WRONLY), b"\\1", number)
         close(file)
     return environ.get("DLPACK_MUTANT") == str(number)
 """
@@ -118,7 +118,7 @@ def reached():
         seen = file.read()
         file.seek(0)
         file.write(bytes(len(seen)))
-    return [number for number, byte in enumerate(seen) if byte]
+    return [number for number, byte in enumerate(seen) if byte == 1]
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
@@ -171,7 +171,9 @@ def sources():
     names = "".join(
         f"{{{{range $name := .{kind}}}}}{{{{$.Dir}}}}/{{{{$name}}}}\n{{{{end}}}}" for kind in ("GoFiles", "CgoFiles")
     )
-    go = subprocess.run(["go", "list", "-f", names, "./..."], cwd=ROOT, capture_output=True, text=True, check=True)
+    go = subprocess.run(
+        ["go", "list", "-f", names, "./pkg/...", "./pyext/..."], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     # Each of tests/libraries needs its library.
     python = [path for path in (ROOT / "python/dlpack").rglob("*.py") if path.parent.name != "libraries"]
     found = {"c": [*c, ROOT / "pkg/cuda/driver.h"], "go": map(Path, go.stdout.split()), "python": python}
@@ -182,7 +184,7 @@ def changes(language, node):
     """Yields (kind, node, its changed code)."""
     code, named = node.text.decode(), node.named_children
     if node.type in BINARY and node.child_count == 3:
-        left, operator, right = (" ".join(child.text.decode().split(" ")) for child in node.children)
+        left, operator, right = (child.text.decode() for child in node.children)
         for kind, others in {"comparison": COMPARISONS, "logic": LOGIC, "arithmetic": ARITHMETIC}.items():
             if operator in others:
                 yield kind, node, f"{left} {others[operator]} {right}"
@@ -418,7 +420,7 @@ class Tests:
         begin = time.perf_counter()
         if file.startswith("go "):
             passed = self.go(file, 900, environ) == 0
-            numbers = [number for number, byte in enumerate(seen.read_bytes()) if byte]
+            numbers = [number for number, byte in enumerate(seen.read_bytes()) if byte == 1]
             return {file: [time.perf_counter() - begin, numbers]} if passed else {}
         _, log = self.pytest([file], [], 1800, environ)
         imports = [number for entry in log for number in entry.get("imports", ())]
