@@ -115,6 +115,18 @@ func TestWhatIsNotAlikeIsNotCopied(t *testing.T) {
 	}
 }
 
+func TestNoCureOfATargetIsItsCopy(t *testing.T) {
+	source, _ := place()
+	target, _ := place(func(d *dlpack.Description) {
+		d.DataType = dlpack.DataType{Code: dlpack.Int, Bits: 4, Lanes: 1}
+		d.HasStrides, d.Strides[0] = true, 2
+	})
+	err := CopyInto(source, target, &allocator{})
+	if r, ok := err.(*dlpack.Refusal); !ok || r.Saying != dlpack.PackedStrides || r.Cure != dlpack.CopyByOwner {
+		t.Error(err)
+	}
+}
+
 func TestItemsArePackedOnTheCPUAlone(t *testing.T) {
 	packed := func(d *dlpack.Description) { d.DataType = dlpack.DataType{Code: dlpack.Int, Bits: 4, Lanes: 1} }
 	padded := func(d *dlpack.Description) { d.Flags = dlpack.SubbyteTypePadded }
