@@ -217,6 +217,13 @@ func TestWorkersCopyWhatOneDoes(t *testing.T) {
 	}
 }
 
+func TestPiecesOfATiledCopyAreNotLargerThanAsked(t *testing.T) {
+	c := cut{copier: copier{dims: []dim{{N: 512}, {N: 512}, {N: 64}}, size: 4, tiled: true}}
+	if pieces := c.plan(512 * 512 * 4); pieces != 64 {
+		t.Errorf("%d pieces; expected one for each step of the last dimension", pieces)
+	}
+}
+
 func TestALargeCopyIsShared(t *testing.T) {
 	const n = 1500
 	for _, strides := range [][]int64{{4 * n, 4}, {4, 4 * n}, {-4 * n, 4}, {4 * n, -4}, {0, 4}} {
