@@ -40,8 +40,19 @@ DEVICE = (
     "torch, jax or cupy"
 )
 TARGET = f"dl_device: expected None or {INTS}"
-# Other libraries' names of device types.
-DEVICES = {"gpu": "cuda", "hip": "rocm", "host": "cpu", "mps": "metal", "pinned": "cudahost", "xpu": "oneapi"}
+# Other libraries' names of device types; "" for those of devices that DLPack lacks.
+DEVICES = {
+    "gpu": "cuda",
+    "hip": "rocm",
+    "host": "cpu",
+    "hpu": "",
+    "meta": "",
+    "mps": "metal",
+    "mtia": "",
+    "npu": "ascend",
+    "pinned": "cudahost",
+    "xpu": "oneapi",
+}
 
 
 def plain(call: Any, **arguments: object) -> Any:
@@ -201,8 +212,7 @@ def named_device(text: str) -> tuple[int, int] | Exception:
     types = {type.name.removeprefix("kDL").lower(): type.value for type in device_types()}
     name, colon, number = text.partition(":")
     name = name.removeprefix("kDL").lower()
-    has_id = number.isascii() and number.isdigit() and len(number) <= 10 and int(number) < 2**31
-    if name in types and (has_id or not colon):
+    if name in types and (is_id(number) or not colon):
         return types[name], int(number or 0)
     cure = ""
     if name in types:
@@ -211,9 +221,15 @@ def named_device(text: str) -> tuple[int, int] | Exception:
         from difflib import get_close_matches
 
         said = f"device {short_repr(text)}: unknown; expected the name of a DLDeviceType, such as 'cpu' or 'cuda:1'"
-        if near := DEVICES.get(name) or "".join(get_close_matches(name, types, 1)):
-            cure = f"did you mean '{near}{colon + number if has_id else ''}'?"
+        kind = name.rstrip("0123456789")  # of "cuda0"
+        id = number if colon else name[len(kind) :]
+        if near := DEVICES.get(kind, "".join(get_close_matches(kind, types, 1))):
+            cure = f"did you mean '{near}{f':{id}' if is_id(id) else ''}'?"
     return refusal(ValueError, "unknown-device", said, cure, device=short_repr(text))
+
+
+def is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 2**31
 
 
 def stream_handle(stream: Any) -> int | Exception:

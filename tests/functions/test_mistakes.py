@@ -51,6 +51,8 @@ MISTAKES = {
     "too few bytes": ("frombuffer(obj, 'float32', 2)", b"abcd", ValueError, "out-of-bounds", ""),
     "gpu": ("asdlpack(obj, device='gpu')", b"abc", ValueError, "unknown-device", "'cuda'"),
     "mps": ("asdlpack(obj, device='mps')", b"abc", ValueError, "unknown-device", "'metal'"),
+    "npu": ("asdlpack(obj, device='npu:1')", b"abc", ValueError, "unknown-device", "'ascend:1'"),
+    "an id without a colon": ("asdlpack(obj, device='gpu0')", b"abc", ValueError, "unknown-device", "'cuda:0'"),
     "host": ("asdlpack(obj, device='host:0')", b"abc", ValueError, "unknown-device", "'cpu:0'"),
     "a misspelled device": ("asdlpack(obj, device='cudaa:1')", b"abc", ValueError, "unknown-device", "'cuda:1'"),
     "another id": ("asdlpack(obj, device='gpu:x')", b"abc", ValueError, "unknown-device", "'cuda'"),
@@ -100,6 +102,13 @@ EXPRESSIONS = [mistake for mistake, (*_, fix) in MISTAKES.items() if "obj" in fi
 def test_the_fix_of_a_mistake_runs(mistake):
     _, obj, _, _, fix = MISTAKES[mistake]
     assert eval(fix, {**NAMES, "obj": obj, "dtype": "float32"}) is not None
+
+
+@pytest.mark.parametrize("device", ["hpu", "meta:0", "mtia"])
+def test_no_device_is_named_instead_of_one_that_dlpack_lacks(device):
+    with pytest.raises(ValueError) as caught:
+        asdlpack(b"abc", device=device)
+    assert "did you mean" not in str(caught.value)
 
 
 def test_with_statement_names_del():
