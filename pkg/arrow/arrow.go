@@ -398,7 +398,11 @@ func (r *reader) items(n *node) error {
 	if d.Data, err = r.buffers(n, 2, dlpack.TwoBuffers); err != nil {
 		return err
 	}
-	d.Nulls = r.nulls * max(width, 1) // without bytes, null items are counted
+	d.Nulls = r.nulls
+	if isBytes && r.nulls != 0 && r.count > 0 { // counts rows, not their bytes
+		return dlpack.Unsupported(dlpack.NullItems, dlpack.Text("field", d.Field), dlpack.Quoted("text", d.Text),
+			dlpack.Number("nulls", r.nulls), dlpack.Number("items", r.count))
+	}
 	offset := uint64(n.array.Offset + r.first)
 	if d.BitPacked && !d.Device.Type.OnCPU() {
 		return dlpack.Unsupported(dlpack.BitsOnDevice, dlpack.Text("field", d.Field), dlpack.Quoted("text", d.Text),

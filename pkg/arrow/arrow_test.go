@@ -325,8 +325,15 @@ func TestBytesOfAFixedWidthAreArraysIfAskedFor(t *testing.T) {
 	source := a.source(sliced)
 	source.Binary = true
 	var d dlpack.Description
-	if err := source.Describe(0, &d); err != nil || d.Offset != 6 || d.Nulls != 4*3 {
-		t.Errorf("offset %d, %d nulls, %v", d.Offset, d.Nulls, err)
+	want := `null-items: field=Arrow format, text="w:3", nulls=4, items=5`
+	if err := source.Describe(0, &d); err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
+	}
+	sliced.NullCount = 0
+	source = a.source(sliced)
+	source.Binary = true
+	if err := source.Describe(0, &d); err != nil || d.Offset != 6 {
+		t.Errorf("offset %d, %v", d.Offset, err)
 	}
 	huge := a.items("w:9223372036854775807", 5, 1<<20)
 	source = a.source(huge)

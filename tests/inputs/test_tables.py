@@ -348,7 +348,7 @@ def test_chunks_of_fixed_size_binary_need_a_copy():
 
 def test_fixed_size_binary_with_nulls_is_refused():
     obj = Exporter(b"w:2", numbers("u1", 6, 2), validity=bits(1, 1, 0, 1, 1, 1), array={"null_count": 1})
-    refused(lambda: frombuffer(obj, "uint8"), "nulls")
+    refused(lambda: frombuffer(obj, "uint8"), "nulls", nulls=1, items=6)
     assert [each.released for each in obj.made] == [(1, 1)] * len(obj.made)
 
 
