@@ -223,7 +223,11 @@ func (d *Description) checkSubbyte(t *Tensor) error {
 		if d.BitPacked {
 			return Unsupported(PackedBitsStrides, d.values()...).Cured(CopyWithLibrary)
 		}
-		return Unsupported(PackedStrides, d.values(Number("size", d.DataType.itemBits()))...).Cured(CopyWithLibrary)
+		refused := Unsupported(PackedStrides, d.values(Number("size", d.DataType.itemBits()))...)
+		if d.Field == "dtype" { // the caller's strides, not those of a library
+			return refused
+		}
+		return refused.Cured(CopyWithLibrary)
 	}
 	if t.VersionedOnly && d.DataType.Lanes > 1 {
 		return Unsupported(PaddedLanes, d.values(Number("lanes", d.DataType.Lanes))...).Cured(OneLane)

@@ -111,6 +111,20 @@ def test_no_device_is_named_instead_of_one_that_dlpack_lacks(device):
     assert "did you mean" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: frombuffer(bytearray(4), "int4", (2, 2), strides=(4, 1)), "packed"),
+        (lambda: asdlpack(bytearray(4), device="tpu", copy=None), "other-device"),
+    ],
+)
+def test_memory_of_python_is_not_copied_by_its_library(call, reason):
+    with pytest.raises(BufferError) as caught:
+        call()
+    assert caught.value.reason == reason  # type: ignore[attr-defined]
+    assert "library" not in str(caught.value)
+
+
 def test_with_statement_names_del():
     memory = bytearray(3)
     x = asdlpack(memory)
