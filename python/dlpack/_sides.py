@@ -26,10 +26,11 @@ def sides_were_read(source: object, target: object, error: Exception) -> Excepti
         return error
     old = as_refusal(error)
     reason, details, cure = old.reason, old.details, old._cure
-    before, side = cure, details.get("side", "")
+    before = cure
     if not cure and details.get("field") in BY_ITEMS:
-        cure = hint_for("items", target if side == "target" else source, reason)
-        cure = for_target(cure) if side == "target" else cure
+        of_target = details.get("side") == "target"
+        cure = hint_for("items", target if of_target else source, reason)
+        cure = for_target(cure) if of_target else cure
     elif not cure and reason == "types-differ":
         cure = hint_for("data type", source, details.get("source_dtype", ""), details.get("target_dtype", ""))
     elif reason == "shapes-differ" and type(cure) is Cure and cure.key == "reinterpret":
@@ -42,8 +43,8 @@ def sides_were_read(source: object, target: object, error: Exception) -> Excepti
         used_up += " and the target" if used_up else "target"
     if used_up:
         note = f"; before that make the {used_up} anew, which can be read once"
-        return reworded(error, cure=cure, note=note, side=side)
-    return stream_was_read(source, error) if cure == before else reworded(error, cure=cure, side=side)
+        return reworded(error, cure=cure, note=note)
+    return stream_was_read(source, error) if cure == before else reworded(error, cure=cure)
 
 
 def read_only_target(source: object, target: object) -> Exception:

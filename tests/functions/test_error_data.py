@@ -211,6 +211,11 @@ def error_of(call):
     return caught.value
 
 
+def test_an_error_about_both_sides_has_no_side():
+    for target in np.zeros(4), np.zeros(3, "int32"):
+        assert "side" not in error_of(lambda target=target: copy_into(np.zeros(3), target)).details
+
+
 class OfBuiltins(pickle.Unpickler):
     """Reads pickles as if this package were absent."""
 
