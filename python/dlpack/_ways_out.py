@@ -633,6 +633,8 @@ def of_columns(obj: Any, reason: str) -> str | None:
     else:
         return None
     common = "int64" if set(kinds) <= INTS else "float64"
+    if common == "float64" and reason == "column-types" and would_round(obj, kinds):
+        return None
     if is_of(obj, "pandas"):
         step = f"obj.fillna({value})" if reason == "nulls" else f"obj.astype('{common}')"
     elif is_of(obj, "polars"):
@@ -642,6 +644,20 @@ def of_columns(obj: Any, reason: str) -> str | None:
     else:
         step = f"obj.cast(pyarrow.schema([(name, '{common}') for name in obj.schema.names]))"
     return f"pass {step}, with copy=None"
+
+
+def would_round(obj: Any, kinds: list[str]) -> bool:
+    """True if float64 doesn't hold all ints of a table; raises pyarrow's error if obj is of pyarrow."""
+    for i, kind in enumerate(kinds):
+        if kind not in ("int64", "uint64"):
+            continue
+        if is_of(obj, "pyarrow"):
+            obj.column(i).cast("float64")
+        else:
+            column = obj.to_series(i) if is_of(obj, "polars") else obj.iloc[:, i]
+            if column.min() < -(2**53) or column.max() > 2**53:
+                return True
+    return False
 
 
 def next_step(types: Any, kind: Any, has_nulls: bool, parts: list[Any]) -> tuple[str, Callable[[Any], Any]] | None:
@@ -753,13 +769,14 @@ def of_duckdb_relation(obj: Any, has_nulls: bool) -> str | None:
         return None
     kinds = [str(kind) for kind in obj.types]
     numbers = [i for i, kind in enumerate(kinds) if kind.strip("U") in DUCKDB_NUMBERS]
-    if numbers and len(kinds) > 1:
+    if numbers and len(kinds) > 1 and not has_nulls:
         return f"pass obj[{obj.columns[numbers[0]]!r}]"
-    kind = kinds[0].partition("(")[0]
-    if len(kinds) > 1 or (kind not in DUCKDB_CASTS and kind.strip("U") not in DUCKDB_NUMBERS):
+    i = numbers[0] if numbers else 0
+    kind = kinds[i].partition("(")[0]
+    if not numbers and (len(kinds) > 1 or kind not in DUCKDB_CASTS):
         return None
     fill = ".fill_null(0)" * has_nulls
-    return f"pass pyarrow.table(obj)[0].combine_chunks(){DUCKDB_CASTS[kind] if kind in DUCKDB_CASTS else ''}{fill}"
+    return f"pass pyarrow.table(obj)[{i}].combine_chunks(){DUCKDB_CASTS[kind] if kind in DUCKDB_CASTS else ''}{fill}"
 
 
 def of_xarray(obj: Any, has_nulls: bool) -> str | None:

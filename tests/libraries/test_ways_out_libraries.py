@@ -340,6 +340,13 @@ REFUSED = {
         lambda: pyarrow.table({"a": [1], "b": [1.5]}),
         "obj.cast(pyarrow.schema([(name, 'float64') for name in obj.schema.names])), with copy=None",
     ),
+    "large ints in columns of pyarrow": (lambda: pyarrow.table({"a": [2**60 + 1], "b": [1.5]}), "obj['a']"),
+    "large ints of two types in columns of pyarrow": (
+        lambda: pyarrow.record_batch({"a": [1], "b": pyarrow.array([2**63], "uint64")}),
+        "obj['a']",
+    ),
+    "large ints in columns of polars": (lambda: polars.DataFrame({"a": [-(2**60) - 1], "b": [1.5]}), "obj['a']"),
+    "large ints in columns of pandas": (lambda: pandas.DataFrame({"a": [2**60 + 1], "b": [1.5]}), "obj['a']"),
     "columns of several widths of pyarrow": (
         lambda: pyarrow.record_batch({"a": [1], "b": pyarrow.array([2], "uint8")}),
         "obj.cast(pyarrow.schema([(name, 'int64') for name in obj.schema.names])), with copy=None",
@@ -627,6 +634,10 @@ VALUES = {
     "columns of several types of polars": [[1, 1.5]],
     "columns of several types of pandas": [[1, 1.5]],
     "columns of several widths of pyarrow": [[1, 2]],
+    "large ints in columns of pyarrow": [2**60 + 1],
+    "large ints of two types in columns of pyarrow": [1],
+    "large ints in columns of polars": [-(2**60) - 1],
+    "large ints in columns of pandas": [2**60 + 1],
     "nulls in columns of pyarrow": [[1, 2], [0, 3]],
     "nulls in columns of polars": [[1, 2], [0, 3]],
     "nulls in columns of pandas": [[1, 2], [0, 3]],
@@ -647,6 +658,14 @@ VALUES = {
     "a number of pyarrow": [7],
     "a list of pyarrow": [1, 2],
 }
+
+
+def test_hint_of_nulls_in_columns_of_duckdb_works_as_written():
+    obj = duckdb.connect().sql("select * from (values (null, 4), (2, 5)) t(x, y)")
+    with pytest.raises(BufferError) as caught:
+        asdlpack(obj, copy=None)
+    x = follow(str(caught.value), {"obj": obj, "pyarrow": pyarrow})
+    assert numpy.asarray(x).tolist() == [0, 2]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of its newest kinds of tensors
