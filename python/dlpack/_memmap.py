@@ -57,7 +57,7 @@ def memmap(
     mode: "c", copy-on-write: consumers may write, and the file does not change. "r": read-only; torch, paddle
     and tvm-ffi ignore that, and a write crashes the process. "r+": what is written goes to the file; x.obj, the
     mmap.mmap, has flush(). "w+": the same for a new file of zeros, which replaces the content of an old one; it needs a
-    shape. numpy's long names ("readonly", "copyonwrite", "readwrite", "write") mean the same.
+    shape, without -1. numpy's long names ("readonly", "copyonwrite", "readwrite", "write") mean the same.
 
     The mapping stays until the DLPackObject and everything exported from it are gone. Before Python 3.13, and on
     Windows, it keeps the file open until then.
@@ -140,6 +140,8 @@ def lay_out(name: str | bytes, size: int | None, dtype: object, shape: Any, star
     page = mmap.ALLOCATIONGRANULARITY
     try:
         if size is None:
+            if shape is None:
+                raise ValueError("shape: expected an int, or a sequence of ints, since mode 'w+' makes a new file")
             return from_pointer(page + start % page, shape, dtype)
         content = from_pointer(page, size, "uint8") if size else b""  # no address is kept of no items
         return frombuffer(content, dtype, shape, offset=start)
