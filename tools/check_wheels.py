@@ -548,9 +548,7 @@ def use(place):
         outcomes = {"the tag that pip chose": (f"Tag: {place.tag}" not in tags, tags)}
         cc = python.with_name("cc")
         environ = {"CC": str(cc), "PATH": f"{cc.parent}:{os.environ['PATH']}"} if cc.exists() else {}
-        environ["CPATH"] = str(
-            python.parents[1] / "include"
-        )  # where Debian's pyconfig.h finds the one that it includes
+        environ["CPATH"] = str(python.parents[1] / "include")  # has what Debian's pyconfig.h includes
         outcomes |= {name: run(*command, cwd=folder, **environ) for name, command in commands.items()}
         for name, (status, text) in outcomes.items():
             passed += status == 0
