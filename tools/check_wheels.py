@@ -431,7 +431,7 @@ def emulated(machine, version, release, *more):
         except (subprocess.CalledProcessError, SystemExit, OSError) as error:
             raise Absent(str(error)) from None
         for library in folder.glob("usr/lib/*/*/lib*.so.3"):  # libblas and liblapack: Debian's scripts link these
-            library.rename(library.parents[1] / library.name)
+            (library.parents[1] / library.name).symlink_to(library)
         (folder / "made").touch()
     write_program(program, f'{qemu(machine)} -0 "$0" {folder}/usr/bin/python{version}')
     write_compiler(program, f"linux-{machine}")
@@ -465,7 +465,7 @@ def places():
     yield Place("CPython 3.11, QEMU", f"cp311-abi3-{arm}", lambda: emulated("aarch64", "3.11", "bookworm"))
     yield Place("CPython 3.14, QEMU", f"cp311-abi3-{arm}", lambda: emulated("aarch64", "3.14", "sid"))
     riscv = TARGETS["linux-riscv64"].wheel
-    yield Place("CPython 3.13, QEMU", f"cp311-abi3-{riscv}", lambda: emulated("riscv64", "3.13", "trixie", *NUMPY))
+    yield Place("CPython 3.14, QEMU", f"cp311-abi3-{riscv}", lambda: emulated("riscv64", "3.14", "sid", *NUMPY))
     yield Place("CPython 3.13, wine", f"cp311-abi3-{TARGETS['win-amd64'].wheel}", wine)
     for name in "win-arm64", "macosx-arm64", "macosx-x86_64":
         yield Place("CPython", f"cp311-abi3-{TARGETS[name].wheel}", no_emulator)
