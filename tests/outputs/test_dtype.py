@@ -52,6 +52,14 @@ def test_type_that_numpy_lacks_is_of_kind_v(name):
     assert np.dtype(x.dtype.str) != x.dtype and x.dtype != np.dtype(x.dtype.str)
 
 
+def test_dtype_is_equal_to_an_object_with_its_numbers():
+    class Float32:
+        def __dlpack_data_type__(self):
+            return 2, 32, 1
+
+    assert dtype("float32") == Float32() and dtype("int8") != Float32()
+
+
 @pytest.mark.parametrize("name", NUMBERS)
 def test_dtype_is_equal_to_one_type_of_numpy(name):
     x = asdlpack(np.zeros(2, name)).dtype
