@@ -60,8 +60,8 @@ frombuffer(obj, /, dtype, shape=None, *, offset=0, strides=None, copy=False, dev
 Share the bytes of an object as a DLPackObject of the data type and shape that you name.
 
 obj: an object with the buffer protocol, a multiprocessing.shared_memory.SharedMemory, or any other that asdlpack
-accepts, except capsules and pointers. Its memory must be contiguous (row-major), and is read as bytes, whatever its type.
-So are Arrow's items of a fixed number of bytes.
+accepts, except capsules and pointers. Its memory must be contiguous (row-major), and is read as bytes, whatever its
+type. So are Arrow's items of a fixed number of bytes.
 dtype: a name ("bfloat16", "float8_e4m3fn", "float4_e2m1fnx2"; "f4", "fp32", "torch.float32" and safetensors' "BF16"
 and "F8_E4M3" work as well), a typestr (">f4"), an object of numpy, ml_dtypes, torch, jax or tensorflow that carries
 one, or an object with __dlpack_data_type__, such as paddle's. "int4" is packed, as in DLPack; ml_dtypes.int4 and
