@@ -55,15 +55,10 @@ def pytest_configure(config):
     for each in signal.valid_signals():
         if signal.getsignal(each) is signal.SIG_IGN and getattr(each, "name", "") not in given_back:
             signal.signal(each, lambda *_: None)
-
-
-def pytest_ignore_collect(collection_path, config):
-    if not config.getoption("all"):
+    if not config.getoption("all"):  # a hook for collection would see the files below this one alone
         named = [Path(argument.partition("::")[0]).resolve() for argument in config.args]
-        for path in NEED_MORE:
-            if collection_path.is_relative_to(path) and not any(name.is_relative_to(path) for name in named):
-                return True
-    return None
+        unnamed = [str(path) for path in NEED_MORE if not any(name.is_relative_to(path) for name in named)]
+        config.option.ignore = [*(config.option.ignore or []), *unnamed]
 
 
 def pytest_generate_tests(metafunc):
