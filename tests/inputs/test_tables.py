@@ -304,6 +304,12 @@ class StreamExporter:
         return 1
 
 
+def test_refused_shape_of_a_stream_says_that_it_has_been_read():
+    stream = Stream(Column(items=NUMBERS))
+    error = refused(partial(frombuffer, stream.exporter(), "int8", (7, 7)), "out-of-bounds", ValueError)
+    assert str(error).endswith("make this stream anew, if it can be read only once: it has been read")
+
+
 @pytest.mark.parametrize("width", [1, 2, 3, 16])
 @pytest.mark.parametrize("offset", [0, 2])
 def test_fixed_size_binary_is_shared_as_bytes(width, offset):
