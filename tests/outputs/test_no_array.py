@@ -57,7 +57,7 @@ ATTRIBUTES = {
     "to": "dlpack.to(x, library, device=device)",
     **{name: f"numpy.asarray(x).{name}" for name in "T astype flags item max mean min reshape sum tolist view".split()},
 }
-RELEASE = {"__enter__", "close", "release"}  # of test_mistakes.py
+RELEASE = {"__enter__", "__exit__", "close", "release"}  # of test_mistakes.py
 
 
 def test_each_name_that_the_package_refuses_is_tested():
