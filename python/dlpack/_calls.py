@@ -207,11 +207,12 @@ def plain_frombuffer(
 
 # Arguments of numpy's and torch's functions: what to use instead.
 INSTEAD = {
-    "count": "shape",
+    "count": "frombuffer(obj, dtype, shape)",
     "dtype": "frombuffer(obj, dtype)",
     "shape": "frombuffer(obj, dtype, shape)",
     "offset": "frombuffer(obj, dtype, offset=offset)",
     "writable": "readonly",
+    "writeable": "readonly",
 }
 
 
