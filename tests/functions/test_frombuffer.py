@@ -200,7 +200,7 @@ BAD = {
         TypeError,
         r"dtype: expected a name .* <class 'numpy\.integer'>",
     ),
-    "a number": ({"dtype": 3}, TypeError, r"dtype: expected a name .* got 3"),
+    "a number": ({"dtype": 3003}, TypeError, r"dtype: expected a name .* got 3003"),  # no cached int
 }
 
 
