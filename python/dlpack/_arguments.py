@@ -252,15 +252,12 @@ class Padded(str):
 
 def dtype_text(dtype: object) -> str | Exception:
     """Returns the name of a data type, or the typestr (as in the array interface) of a numpy dtype."""
-    text = named(dtype) if issubclass(type(dtype), str) else carried_name(dtype)
+    text = str.__str__(dtype) if issubclass(type(dtype), str) else carried_name(dtype)
+    if issubclass(type(dtype), Padded):
+        text = f"|V1 {text}"  # the typestr of ml_dtypes
     if isinstance(text, str) and not text.isprintable():
         return ValueError(f"dtype: expected a name such as 'float32', got {short_repr(text)}")
     return text
-
-
-def named(dtype: Any) -> str:
-    text = str.__str__(dtype)
-    return f"|V1 {text}" if issubclass(type(dtype), Padded) else text
 
 
 def carried_name(dtype: Any) -> str | Exception:
@@ -275,7 +272,7 @@ def carried_name(dtype: Any) -> str | Exception:
                 return TypeError(unexpected(DTYPE, dtype))
     given, dtype = dtype, getattr(dtype, "dtype", dtype)  # jax.numpy.float32 has a dtype
     if issubclass(type(dtype), str):  # of a DLPackObject
-        return named(dtype)
+        return dtype_text(dtype)
     if is_a(type(dtype), "numpy", "dtype"):
         hidden = dtype.kind in "VW" or dtype.str[1:] == "f1"
         return f"{dtype.str} {item_name(dtype)}" if hidden else str(dtype.str)

@@ -53,7 +53,7 @@ def refused(status: int, data: bytes) -> Exception:
         except NO_MEMORY:
             return MemoryError()
         except Exception:  # Python ends, or its file is gone
-            return kind(data.decode(errors="replace").replace("\x1e", "\x1f").strip("\x1f").replace("\x1f", " "))
+            return kind(data.decode(errors="replace").replace("\x1f", " ").replace("\x1e", " ").strip())
     error: Exception = in_words(kind, data)
     return error
 
