@@ -201,7 +201,7 @@ def compile(directory: Path, *go_flags: str) -> list[Path]:
         )
     with folder as scratch:
         environment = os.environ | caches(Path(scratch)) | {"MACOSX_DEPLOYMENT_TARGET": MACOS}
-        with ThreadPoolExecutor() as pool:  # saves up to half of the time
+        with ThreadPoolExecutor() as pool:  # C and Go at the same time
             core = pool.submit(compile_core, Path(scratch), go, cc, environment, *go_flags)
             extension = pool.submit(compile_extension, Path(scratch), cc, environment)
         return [put(library.result(), directory / library.result().name) for library in (core, extension)]

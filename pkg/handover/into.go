@@ -122,8 +122,8 @@ func cureTypes(r *dlpack.Refusal, source, target *Place) error {
 	return r.Cured(dlpack.Reinterpret, asItems(bytesOf(source), t, t.Shape[:t.NDim], target.Swapped, misaligned)...)
 }
 
-// isOneInBytes reports whether one of two types, as large as each other, is that of bytes, uint8, and the other may be
-// what they hold. int8 and items read of padded ones are rather converted, and a byte may be no boolean.
+// isOneInBytes reports whether one of two types of the same size is uint8, for bytes, and the other the type of items in
+// these bytes. Numbers need a conversion instead if a side is int8, the source padded, or the target bool.
 func isOneInBytes(source, target dlpack.DataType) bool {
 	bytes := dlpack.DataType{Code: dlpack.UInt, Bits: 8, Lanes: 1}
 	if source == bytes {

@@ -325,7 +325,7 @@ class GPU(cuda_driver.CUDA):
         return free_memory()
 
     def clear(self):
-        """There is no log."""
+        """Does nothing: a GPU keeps no log."""
 
     def logged(self, *names):
         return ()
