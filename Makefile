@@ -95,6 +95,7 @@ lint: .venv/conformance .venv/lint $(GO_TOOLS)
 	go vet ./...
 	GOOS=windows go vet ./pkg/dlpack ./pkg/protocol ./pkg/strided
 	GOOS=darwin go vet ./pkg/dlpack ./pkg/protocol ./pkg/strided
+	GOARCH=arm64 go vet ./pkg/strided
 	.venv/bin/staticcheck ./...
 	.venv/bin/actionlint .github/workflows/*.yml
 	.venv/bin/zizmor --offline --quiet .

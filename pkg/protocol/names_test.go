@@ -122,13 +122,14 @@ func TestNamesAllocateNothing(t *testing.T) {
 // plainName is the names of all data types, and their lanes.
 var plainName = regexp.MustCompile(`^(?:(?:u?int|opaque_handle)(?:1|2|4|8|16|32|64|128)|float(?:16|32|64|128)|` +
 	`complex(?:32|64|128)|bool|bfloat16|float8_(?:e3m4|e4m3|e4m3b11fnuz|e4m3fn|e4m3fnuz|e5m2|e5m2fnuz|e8m0fnu)|` +
-	`float6_(?:e2m3fn|e3m2fn)|float4_e2m1fn)(?:x([1-9]\d{0,4}))?$`)
+	`float6_(?:e2m3fn|e3m2fn)|float4_e2m1fn|bcomplex32)(?:x([1-9]\d{0,4}))?$`)
 
 func FuzzName(f *testing.F) {
 	f.Add("int32")
 	f.Add("float8_e4m3fnx2") // a code whose name begins with another's
 	f.Add("float8_e4m3b11fnuzx65535")
 	f.Add("opaque_handle64x3")
+	f.Add("bcomplex32")
 	f.Add("int8x65536") // too many lanes
 	f.Add("int8x1")     // lanes that say nothing
 	f.Add("")
