@@ -371,7 +371,7 @@ static bool is_in_order(int64_t stream, PyObject *consumer)
 }
 
 /* Makes a capsule by the producer's C exchange API, if the arguments ask for the memory as it is, and on its device. 1:
- * made; 0: ask the producer; -1: error, which is final. */
+ * made, and fits; 0: ask the producer; -1: error, which is final. */
 HOT static int export_exchanged(struct delegate *self, const struct export_arguments *arguments, DLDevice asked,
                                 bool versioned, PyObject **capsule)
 {
@@ -392,7 +392,8 @@ HOT static int export_exchanged(struct delegate *self, const struct export_argum
         delete_exchanged(managed);
         return 0;
     }
-    if (versioned && (on_cpu || is_in_order(stream, arguments->stream))) {
+    if (versioned && (on_cpu || is_in_order(stream, arguments->stream)) &&
+        (self->copy != COPY_IF_NEEDED || is_ordinary(&managed->dl_tensor))) {
         *capsule = exchanged_capsule(managed);
     }
     else {
@@ -421,19 +422,15 @@ HOT PyObject *delegate_export(struct delegate *self, const struct export_argumen
     }
     const char *name, *expected = versioned ? capsule_versioned : capsule_legacy;
     PyObject *answer = NULL;
-    int exchanged = export_exchanged(self, arguments, asked, versioned, &answer);
-    if (exchanged < 0) {
-        return NULL;
+    if (export_exchanged(self, arguments, asked, versioned, &answer) != 0) {
+        return answer;
     }
-    if (exchanged == 0) {
-        answer = call_producer(self->obj, arguments);
-    }
+    answer = call_producer(self->obj, arguments);
     if (answer == NULL && !is_refusal()) {
         return NULL;
     }
     const DLTensor *given = tensor_in(answer, expected, &name);
-    bool lacks_stream =
-        exchanged == 0 && given != NULL && arguments->stream == NULL && has_default_stream(given->device);
+    bool lacks_stream = given != NULL && arguments->stream == NULL && has_default_stream(given->device);
     /* Some consumers (tensorflow, onnxruntime before 1.32) ignore byte_offset, and all ignore a NULL data, which
      * torch's MaskedTensor exports. */
     bool fits =
