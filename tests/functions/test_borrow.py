@@ -30,12 +30,13 @@ def test_memory_is_locked_within_the_block_and_the_tensor_empty_after_it():
 
 
 def test_an_exception_in_the_block_passes_and_gives_the_memory_back():
-    memory = bytearray(3)
-    references = sys.getrefcount(memory)
-    with pytest.raises(KeyError), borrow(memory):
+    held = [bytearray(3)]  # CPython 3.15 counts a variable's own reference in some places only
+    before = sys.getrefcount(held[0])
+    with pytest.raises(KeyError), borrow(held[0]):
         raise KeyError
-    assert sys.getrefcount(memory) == references
-    memory.append(0)
+    after = sys.getrefcount(held[0])
+    assert after == before
+    held[0].append(0)
 
 
 BITS = Column(b"b", np.zeros(1, "u1"), array={"length": 8})

@@ -1,10 +1,12 @@
 """Go's table of types, with which C describes ordinary memory: it says the same as Go."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from support.alone import ROOT, TESTS, run
+import dlpack
+from support.alone import TESTS, run
 from support.builds import build
 
 
@@ -25,7 +27,8 @@ def outcomes(package, seed, count):
 def test_random_requests_are_answered_as_without_a_table(without_table, seed, effort, figure):
     """Answers, and the texts of refusals, word by word."""
     count = effort(5_000, 50_000)
-    ours, theirs = (outcomes(package, seed, count) for package in (ROOT / "python", without_table))
+    installed = Path(dlpack.__file__).parents[1]
+    ours, theirs = (outcomes(package, seed, count) for package in (installed, without_table))
     assert len(ours) == len(theirs) == count
     assert [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]][:3] == []
     described = sum("Error" not in line.partition(" ")[2][:20] for line in ours)

@@ -73,11 +73,12 @@ def facts_of(array):
 
 def objects():
     """Returns the number of DLPackObjects, plus a constant: each holds a reference to its type, even if not GC-tracked
-    yet. Without a GIL those references are not counted, so it counts the tracked objects."""
+    yet. Without a GIL, and for abi3t, those references are not counted, so it counts the tracked objects."""
     gc.collect()
-    if "t" in sys.abiflags:
+    references = sys.getrefcount(DLPackObject)
+    if "t" in sys.abiflags or references >= 1 << 31:
         return sum(type(it) is DLPackObject for it in gc.get_objects())
-    return sys.getrefcount(DLPackObject)
+    return references
 
 
 def python_calls(call, is_meant):
