@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-from sys import version_info
 from time import sleep
 
 from . import _pickle
@@ -76,7 +75,6 @@ def tensor_text(x: DLPackObject) -> str:
 
 
 AN_ARRAY = "numpy.asarray(x), or the from_dlpack of another library, makes one of the same memory"
-FIRST_OF_WITH = "__exit__" if version_info >= (3, 15) else "__enter__"  # that a with statement looks up
 # Attributes of other libraries' arrays, and what to use instead.
 INSTEAD = {
     "clone": "asdlpack(x, copy=True)",
@@ -87,7 +85,7 @@ INSTEAD = {
     "numpy": "numpy.asarray(x)",
     "to": "dlpack.to(x, library, device=device)",
     **dict.fromkeys(
-        (FIRST_OF_WITH, "close", "release"),
+        ("__enter__", "__exit__", "close", "release"),
         "del x, which releases the memory once no array shares it",
     ),
     **{name: f"numpy.asarray(x).{name}" for name in "T astype flags item max mean min reshape sum tolist view".split()},
