@@ -269,17 +269,18 @@ def plain_from_pointer(
 def refuse_bytes(obj: object, error: Exception) -> Exception | None:
     """Returns the error of frombuffer for an error of asdlpack. A hint that would convert the bytes is replaced. None:
     the items are bytes of Arrow, which frombuffer can read."""
-    if as_refusal(error)._reason_within == "bytes" and not read_once_by(obj):
+    old = as_refusal(error)
+    if getattr(old, "_reason_within", old.reason) == "bytes" and not read_once_by(obj):
         for name in ARROW:
             if getattr(obj, name, None) is not None:
                 return None
     if not is_cured_by_copy(error):
         return error
     given = "obj.obj" if hasattr(type(obj), "_tensor") else "obj"  # a DLPackObject: name its source
-    old, compact = as_refusal(error), f"frombuffer(numpy.ascontiguousarray({given}), ...)"
+    compact = f"frombuffer(numpy.ascontiguousarray({given}), ...)"
     if old.details.get("protocol", "") in (None, *ARROW):  # numpy would not see the bytes
         return of_asdlpack(error, f"asdlpack({given}, copy=None)")
-    said = old._said if old._quote is None else old._quote[0]
+    said = old._quote[0] if hasattr(old, "_quote") else old._said
     return reworded(error, said, f"for the bytes as they are, make it compact: {compact}")
 
 

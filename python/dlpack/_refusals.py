@@ -49,16 +49,15 @@ def refusal(kind: type[Exception], reason: str, said: str, cure: str = "", **det
     """Returns an error with the text "said (cure)".
 
     reason: a stable id, error.reason for users; details: error.details, the names and values in the text."""
+    return refusal_with(details, kind, reason, said, cure)
+
+
+def refusal_with(details: dict[str, Any], kind: type[Exception], reason: str, said: str, cure: str) -> Exception:
+    """Does what `refusal` does, with the details as a dict."""
     error: Any = kind(f"{said} ({cure})" if cure else said)
-    error.__dict__ = {
-        "reason": reason,
-        "details": details,
-        "_said": said,
-        "_cure": cure,
-        "_reason_within": reason,  # that of an error that is quoted, if there is one
-        "_note": "",
-        "_quote": None,  # (text before, purpose, text after) of an error that is quoted, if its cure is copy=None
-    }
+    # Some errors also have _note, their last words. Some that quote another have _reason_within, its reason, or _quote,
+    # if its cure is copy=None: (text before, purpose, text after).
+    error.__dict__ = {"reason": reason, "details": details, "_said": said, "_cure": cure}
     return error  # type: ignore[no-any-return]
 
 
@@ -80,7 +79,7 @@ def parts_of(error: BaseException) -> tuple[str, str]:
 def quoted(error: Any) -> tuple[str, Any]:
     """Returns "BufferError: what it says" and the error's cure, for an error that quotes it."""
     old = as_refusal(error)
-    if old is error and not old._note:
+    if old is error and not hasattr(old, "_note"):
         return f"{type(error).__name__}: {old._said}", old._cure
     return exception_text(error), ""
 
@@ -95,14 +94,14 @@ def reworded(
 ) -> Exception:
     """Returns an error of the same reason and cause with another text, kind, or more details. note: its last words."""
     old = as_refusal(error)
-    new: Any = refusal(
+    new: Any = refusal_with(
+        old.details | details,
         type(error) if kind is None else kind,
         old.reason,
         old._said if said is None else said,
         old._cure if cure is None else cure,
-        **(old.details | details),
     )
-    if last := note or old._note:
+    if last := note or getattr(old, "_note", ""):
         new._note, new.args = last, (f"{new}{last}",)
     new.__cause__ = error.__cause__
     return bare(new)  # type: ignore[no-any-return]
@@ -112,7 +111,7 @@ def of_asdlpack(error: Exception, call: str = "asdlpack(obj, copy=None)", afterw
     """Returns an error of asdlpack for another function: copy=None becomes a call of asdlpack."""
     old = as_refusal(error)
     said, cure = old._said, old._cure
-    if old._quote is not None:
+    if hasattr(old, "_quote"):
         before, purpose, after = old._quote
         said = f"{before} (pass {call}{purpose}){after}"
     if is_to_copy(cure):
@@ -128,4 +127,4 @@ def is_to_copy(cure: Any) -> bool:
 def is_cured_by_copy(error: BaseException) -> bool:
     """True if the cure of an error, or of one that it quotes, is to pass copy=None."""
     error = as_refusal(error)
-    return error._quote is not None or is_to_copy(error._cure)  # type: ignore[attr-defined]
+    return hasattr(error, "_quote") or is_to_copy(error._cure)  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ._refusals import Cure, pass_copy, refusal
+from ._refusals import Cure, pass_copy, refusal_with
 
 TYPE_CHECKING = False  # importing typing takes longer than all the rest of this package
 if TYPE_CHECKING:
@@ -375,6 +375,7 @@ class Template:
 
 
 templates: dict[str, Template] = {}
+latest: tuple[bytes, tuple[dict[str, Any], str, str, str]] | None = None  # the data and parts of a refusal
 
 
 def forget_templates() -> None:
@@ -389,10 +390,20 @@ if hasattr(os, "register_at_fork"):
 
 def in_words(kind: type[Exception], data: bytes) -> Exception:
     """Returns the exception for a refusal: core.h describes the data, and Form in pkg/dlpack/errors.go the values."""
-    keys, *shown = data.decode("utf-8", "replace").split("\x1e")
-    if keys not in templates:
-        templates[keys] = Template(*keys.split("\x1f"))
-    template = templates[keys]
+    global latest
+    kept = latest  # another thread may replace it
+    if kept is None or kept[0] != data:
+        kept = latest = data, composed(data)
+    details, reason, said, cure = kept[1]
+    return refusal_with(details.copy(), kind, reason, said, cure)
+
+
+def composed(data: bytes) -> tuple[dict[str, Any], str, str, str]:
+    """Returns the details, reason, text and cure of a refusal."""
+    keys, *shown = data.decode(errors="replace").split("\x1e")
+    template = templates.get(keys)
+    if template is None:
+        template = templates[keys] = Template(*keys.split("\x1f"))
     details: dict[str, Any] = {}
     for i, name, form in template.values:
         if form == "#":
@@ -405,13 +416,8 @@ def in_words(kind: type[Exception], data: bytes) -> Exception:
         shown[i] = value_of(form, shown[i], template.names, shown)[1]
     if template.side is not None:
         details["side"] = template.side
-    cure = template.only_cure
-    if cure is None:
-        cure = template.cure_of(shown)
-    reason = template.reason
-    error: Any = refusal(kind, reason, template.said.format(*shown), cure)
-    error.details = details
-    return error  # type: ignore[no-any-return]
+    cure = template.cure_of(shown) if template.only_cure is None else template.only_cure
+    return details, template.reason, template.said.format(*shown), cure
 
 
 def value_of(form: str, text: str, names: list[str], shown: list[str]) -> tuple[Any, str]:

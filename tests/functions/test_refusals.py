@@ -136,6 +136,12 @@ def test_each_form_of_a_value_is_shown_and_kept(texts, text, details):
     assert error.details == details
 
 
+def test_details_are_not_shared_by_refusals_of_the_same_data():
+    data = sent("", "no-memory-for", "", "#", "bytes", "7")
+    refused(3, data).details["bytes"] = 8
+    assert refused(3, data).details == {"bytes": 7}
+
+
 def test_the_words_are_loaded_at_the_first_refusal():
     code = """
 import sys, dlpack
