@@ -38,7 +38,8 @@ MATRIX = .venv $(NEWEST:%=.venv-newest) .venv-oldest .venv-mxnet .venv-triton \
 CONFORMANCE = $(filter-out .venv-mxnet .venv-triton,$(MATRIX)) .venv-dpctl .venv-pydlpack
 
 .PHONY: demo test test-all test-one-cpu test-hints proofs coverage mutants interpreters test-cuda format environments \
-	lint bench bench-compare bench-cuda matrix conformance docs wheels check-wheels rehearse lock notes clean
+	lint bench bench-compare bench-instructions bench-cuda matrix conformance docs wheels check-wheels rehearse lock \
+	notes clean
 
 demo: .venv/package .venv/demo
 	$(PYTHON) examples/demo.py
@@ -120,6 +121,10 @@ bench: .venv/package .venv/libraries .venv-pydlpack/pydlpack $(FREE_THREADED:%=.
 # Times the working tree against the commit REF (default: HEAD).
 bench-compare: .venv/package .venv/libraries
 	$(PYTHON) benchmarks/compare.py "$${REF:-HEAD}" $(BENCHSTAT)
+
+# Counts instructions by valgrind instead, and fails if a hot call takes 3 % more than in REF.
+bench-instructions: .venv/package .venv/demo
+	$(PYTHON) benchmarks/compare.py "$${REF:-HEAD}" instructions
 
 bench-cuda: .venv/package .venv-cuda/matrix
 	PYTHONPATH=python .venv-cuda/bin/python benchmarks/bench_cuda.py
