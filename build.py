@@ -225,9 +225,40 @@ def compile_core(directory: Path, go: str, cc: list[str], environment: Mapping[s
     # -g0: zig would leave debug information in, with paths of this machine.
     settings = {"CGO_CFLAGS": "-O2 -g0"} | go_environment(environment) | {"CC": shlex.join(cc)}
     subprocess.run([*command, "-o", output, "./pyext/core"], cwd=ROOT, env=settings, check=True)
+    if target().goos == "linux":
+        leave_signals_alone(output)
     if cross_target() == "macosx-arm64":
         clear_unset_symbols(output)
     return output
+
+
+def leave_signals_alone(library: Path) -> None:
+    """Lets Go's runtime handle SIGSEGV and SIGBUS only, and pass on those that are not its own.
+
+    By default Go also takes SIGURG, SIGPIPE and SIGFPE, adds SA_ONSTACK to each handler that is there, and unblocks
+    SIGCHLD, SIGPROF and others in each thread that it runs in. No setting forbids it. A signal that the program blocks
+    and waits for would be lost, and a handler without SA_ONSTACK would overflow a goroutine's stack of a few KiB. Go
+    does so to each signal with flags in its table, runtime.sigtable, so this clears them.
+
+    The core does not need these signals: preemption by SIGURG is off (GODEBUG), SIGPIPE is for programs that write, and
+    divisors are checked. If a later Go has another table, nothing changes and test_signals.py fails."""
+    notify, kill, throw, panic, unblock = 1, 2, 4, 8, 128  # Go's runtime2.go
+    first = [0, notify | kill, notify | kill, notify | throw, throw | unblock, throw | unblock, notify | throw]
+    first += [panic | unblock, panic | unblock]
+    data = bytearray(library.read_bytes())
+    # An entry has the flags, and 16 bytes for the name.
+    table = re.search(b".{16}".join(re.escape(struct.pack("<q", flags)) for flags in first), data, re.DOTALL)
+    if table is None:
+        return
+    for number in range(65):
+        if number in (7, 11):  # SIGBUS, SIGSEGV: sent by a program while Go runs, they end the process without a report
+            flags = kill | panic | unblock
+        elif number in (32, 33):  # glibc's
+            continue
+        else:
+            flags = 0
+        struct.pack_into("<q", data, table.start() + 24 * number, flags)
+    library.write_bytes(data)
 
 
 def clear_unset_symbols(library: Path) -> None:

@@ -87,12 +87,28 @@ static struct failure open_library(const char *path, void **entry)
 
 enum { FAULTS = 2 };
 static const int taken_signals[FAULTS] = {SIGSEGV, SIGBUS};
-static struct sigaction handlers[2][FAULTS]; /* before the core's start, and after */
+static struct sigaction programs_handlers[FAULTS], gos_handlers[FAULTS];
 
-static void keep_fault_handlers(bool started)
+/* Takes the default action. A fault then recurs, and ends the process at the faulting instruction. */
+static void end_by_signal(int number, siginfo_t *info, void *context)
 {
+    (void)context;
+    signal(number, SIG_DFL);
+    if (info->si_code <= 0) { /* sent by a program */
+        raise(number);
+    }
+}
+
+/* Installs end_by_signal where the program has no handler. Go passes a fault in C that it called to the handler from
+ * before its start; without one it prints a report and, after up to 10 s, ends the process by another signal. */
+static void handle_faults_below_go(void)
+{
+    struct sigaction ours = {.sa_sigaction = end_by_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     for (int i = 0; i < FAULTS; i++) {
-        sigaction(taken_signals[i], NULL, &handlers[started][i]);
+        sigaction(taken_signals[i], NULL, &programs_handlers[i]);
+        if (programs_handlers[i].sa_handler == SIG_DFL) {
+            sigaction(taken_signals[i], &ours, NULL);
+        }
     }
 }
 
@@ -242,7 +258,7 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
     bool known = getrlimit(RLIMIT_NOFILE, &files) == 0;
     int held[3], holds = hold_standard_descriptors(held);
     move_settings(settings, false);
-    keep_fault_handlers(false);
+    handle_faults_below_go();
     failure = open_library(copy == NULL ? path : copy, &entry);
     if (failure.name == NULL) {
         opened = true;
@@ -252,9 +268,14 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
         }
     }
     release_descriptors(held, holds);
-    keep_fault_handlers(true);
     move_settings(settings, true);
     free(settings);
+    for (int i = 0; i < FAULTS; i++) {
+        sigaction(taken_signals[i], NULL, &gos_handlers[i]);
+    }
+    if (failure.name != NULL) {
+        forget_runtime();
+    }
     return failure;
 }
 
@@ -262,8 +283,8 @@ void forget_runtime(void)
 {
     struct sigaction now;
     for (int i = 0; i < FAULTS; i++) {
-        if (sigaction(taken_signals[i], NULL, &now) == 0 && now.sa_handler == handlers[true][i].sa_handler) {
-            sigaction(taken_signals[i], &handlers[false][i], NULL);
+        if (sigaction(taken_signals[i], NULL, &now) == 0 && now.sa_handler == gos_handlers[i].sa_handler) {
+            sigaction(taken_signals[i], &programs_handlers[i], NULL);
         }
     }
     if (go_key_known) {
