@@ -35,7 +35,7 @@ enum { LARGE_BYTES = 0 }; /* other threads run anyway, and may copy meanwhile */
 enum { LARGE_BYTES = GIL_BYTES };
 #endif
 
-/* Calls the core. -1: it can't start; else the answer has a status. */
+/* Calls the core. -1: it can't start, or too little stack is left; else the answer has a status. */
 int call_core(struct request *request, struct answer *answer, bool lets_others_run);
 
 /* Raises the answer's error, and frees its copy. Returns -1. */

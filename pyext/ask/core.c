@@ -13,16 +13,6 @@ PyObject *core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return PyLong_FromUnsignedLongLong(atomic_load_explicit(&calls, memory_order_relaxed));
 }
 
-/* False if too little stack is left for Go, which would end the process. Sets the answer's status. */
-static bool has_stack(struct answer *answer)
-{
-    bool enough = stack_has_bytes(GO_STACK);
-    if (!enough) {
-        answer->status = STATUS_NO_STACK;
-    }
-    return enough;
-}
-
 /* Makes a thread's first call into Go, with an empty request, which grows Go's stack for this thread. C signal handlers
  * without SA_ONSTACK run on that stack, which is small before. So signals wait until the call ends, except those that
  * the thread raises itself. Blocking them in every call would double its time. */
@@ -53,18 +43,18 @@ static void call_bound(describe_function *describe, struct request *request, str
 int raise_answer(const struct answer *answer)
 {
     free_copy(answer);
-    if (answer->status == STATUS_NO_STACK) { /* no function in Python either: that needs more stack */
-        _Static_assert(GO_STACK == 16 << 10, "the text names another size");
-        PyErr_SetString(PyExc_MemoryError, "the Go core needs 16 KiB of stack, and this thread has less left "
-                                           "(ulimit -s, or threading.stack_size)");
-        return -1;
-    }
     check_in_python(python.refused, Py_BuildValue("(iy)", (int)answer->status, answer->message));
     return -1;
 }
 
 int call_core(struct request *request, struct answer *answer, bool lets_others_run)
 {
+    /* Go needs less than 5 KiB for a thread's first call, but over 8 if it waits for a processor on its return. */
+    if (!stack_has_bytes(16 << 10)) { /* Go would end the process; words from Python need more stack */
+        PyErr_SetString(PyExc_MemoryError, "the Go core needs 16 KiB of stack, and this thread has less left "
+                                           "(ulimit -s, or threading.stack_size)");
+        return -1;
+    }
     describe_function *describe = running_core();
     if (describe == NULL) {
         return -1;
@@ -72,9 +62,6 @@ int call_core(struct request *request, struct answer *answer, bool lets_others_r
     answer->status = STATUS_OK;
     answer->memory = NULL;
     answer->device_memory = NULL;
-    if (!has_stack(answer)) {
-        return 0;
-    }
     if (lets_others_run) {
         grow_core();
         Py_BEGIN_ALLOW_THREADS

@@ -132,7 +132,6 @@ enum status {
     STATUS_BUFFER_ERROR,
     STATUS_MEMORY_ERROR,
     STATUS_RUNTIME_ERROR, /* a bug in the core: a panic was recovered */
-    STATUS_NO_STACK,      /* C's own: Go was not called */
 };
 
 /* Memory that Go allocated on a CUDA device. These functions free it without Go, in its own context and its own process

@@ -4,9 +4,6 @@
 
 #include "python/python.h"
 
-/* Stack for a thread's first call into Go: less than 5 KiB, but over 8 if it waits for a processor on its return. */
-enum { GO_STACK = 16 << 10 };
-
 /* dlpack._dlpack._start_copy: starts the core from `path`, a copy of its file. Returns the fields of a struct
  * failure. */
 PyObject *start_copy(PyObject *module, PyObject *path);

@@ -31,9 +31,6 @@ static atomic_int forks_process; /* process that counts them */
 static struct failure start_alone(const char *copy)
 {
     struct core core = {.version = DLPACK_GO_VERSION};
-    if (!stack_has_bytes(GO_STACK)) {
-        return (struct failure){.name = "stack", .number = GO_STACK >> 10};
-    }
     struct failure failure = start_runtime(core_path, copy, &core);
     if (failure.name != NULL) {
         return failure;

@@ -11,10 +11,6 @@ from ._refusals import refusal
 FAILURES = {
     "addresses": (MemoryError, "it reserves {number} MiB of address space, and a limit forbids that ({text})"),
     "memory": (MemoryError, "it maps {number} MiB of private memory, and a limit forbids that ({text})"),
-    "stack": (
-        MemoryError,
-        "it needs {number} KiB of stack, and this thread has less left (ulimit -s, or threading.stack_size)",
-    ),
     "no memory": (MemoryError, "no memory"),
     "descriptors": (OSError, "it opens an epoll instance and an eventfd: {text}"),
     "threads": (OSError, "it starts {number} threads or more, and {reason}"),
