@@ -80,17 +80,6 @@ static void unmap_memory(void *memory, size_t bytes)
     }
 }
 
-void *map_zeroed_by_fork(size_t bytes)
-{
-    enum { WIPE_ON_FORK = 18 /* MADV_WIPEONFORK, which glibc before 2.27 lacks */ };
-    void *memory = map_memory(bytes, PROT_READ | PROT_WRITE);
-    if (memory == MAP_FAILED) {
-        return NULL;
-    }
-    madvise(memory, bytes, WIPE_ON_FORK);
-    return memory;
-}
-
 static void *wait_for(void *gate)
 {
     pthread_mutex_lock(gate);

@@ -4,8 +4,6 @@
  * It is C because its counterpart in linux.c is. */
 #include "platform/platform.h"
 
-#include <stdlib.h>
-
 struct failure check_start(void)
 {
     return (struct failure){0};
@@ -15,9 +13,4 @@ bool may_grow(int processors)
 {
     (void)processors;
     return true;
-}
-
-void *map_zeroed_by_fork(size_t bytes)
-{
-    return calloc(1, bytes);
 }

@@ -65,10 +65,6 @@ int usable_cpus(void);
 /* Tries likewise what Go needs in addition with this number of processors. */
 bool may_grow(int processors);
 
-/* Returns zeroed memory, which a fork zeroes in the child before its fork handlers run (not on macOS, nor on Linux
- * before 4.14). NULL: no memory. */
-void *map_zeroed_by_fork(size_t bytes);
-
 /* Opens the core's library, or the file `copy` unless that is NULL, and calls its entry, which binds this thread to a Go
  * runtime; hides the GO* variables meanwhile. If this process or one that it was forked from has opened the library
  * before, only a copy can be opened: without one the failure is "copy", and its number a descriptor for one, or -1. */

@@ -12,12 +12,9 @@
 
 typedef void grow_function(uint32_t processors);
 
-/* The core's functions; a fork zeroes them. */
-static struct {
-    _Atomic(describe_function *) describe; /* NULL: no core runs */
-    _Atomic(grow_function *) grow;         /* NULL: already grown, or a limit forbids it */
-} *running;
-static char core_path[4096]; /* in this library's folder */
+static _Atomic(describe_function *) describe_in_core; /* NULL: no core runs */
+static _Atomic(grow_function *) grow_in_core;         /* NULL: already grown, or a limit forbids it */
+static char core_path[4096];                          /* in this library's folder */
 
 /* A start of the core waits for forks, and a fork waits for a start. Forks don't wait for each other: os.fork holds the
  * GIL, which a pthread_atfork handler of another library may await in another fork. So a start releases the GIL while
@@ -32,14 +29,15 @@ static struct failure start_alone(const char *copy)
 {
     struct core core = {.version = DLPACK_GO_VERSION};
     struct failure failure = start_runtime(core_path, copy, &core);
+    if (failure.name == NULL && core.describe == NULL) {
+        failure.name = strcmp(core.version, DLPACK_GO_VERSION) == 0 ? "panic" : "version";
+    }
     if (failure.name != NULL) {
+        forget_runtime();
         return failure;
     }
-    if (core.describe == NULL) {
-        return (struct failure){.name = strcmp(core.version, DLPACK_GO_VERSION) == 0 ? "panic" : "version"};
-    }
-    atomic_store(&running->grow, core.grow);
-    atomic_store(&running->describe, core.describe);
+    atomic_store(&grow_in_core, core.grow);
+    atomic_store(&describe_in_core, core.describe);
     return failure;
 }
 
@@ -57,14 +55,12 @@ static void wait_a_little(void)
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
-/* Claims the start if no fork is in progress, or after LONGEST_WAIT. A forked child need not wait: the forks counted
- * are its parent's. */
+/* Claims the start if no fork is in progress, or after LONGEST_WAIT. */
 static bool may_start(int64_t begin)
 {
     int now = 0;
     return atomic_compare_exchange_strong(&forks, &now, STARTING) ||
-           (now > 0 && (getpid() != atomic_load(&forks_process) || milliseconds() - begin > LONGEST_WAIT) &&
-            atomic_compare_exchange_strong(&forks, &now, STARTING));
+           (now > 0 && milliseconds() - begin > LONGEST_WAIT && atomic_compare_exchange_strong(&forks, &now, STARTING));
 }
 
 /* Waits until it may start, and blocks all signals: a handler may fork, and would wait for the start that it
@@ -94,8 +90,7 @@ static struct failure start(const char *copy)
     struct failure failure = {0};
     sigset_t before;
     begin_start(&before);
-    if (atomic_load(&running->describe) == NULL) {
-        forget_runtime(); /* the parent's, if another library's fork handler comes here before after_fork_in_child */
+    if (atomic_load(&describe_in_core) == NULL) {
         failure = start_alone(copy);
     }
     end_start(&before);
@@ -112,11 +107,25 @@ PyObject *start_copy(PyObject *Py_UNUSED(module), PyObject *path)
     return Py_BuildValue("(zlyi)", failure.name, failure.number, failure.text, failure.error);
 }
 
+/* Forgets the inherited runtime, which has lost its threads (golang/go#15538), and what it bound to this thread, whose
+ * destructor would enter that runtime when the thread ends. */
+static void after_fork_in_child(void)
+{
+    atomic_store(&describe_in_core, NULL);
+    atomic_store(&grow_in_core, NULL);
+    forget_runtime();
+    python_after_fork();
+    atomic_store(&forks, 0); /* forks of other threads are the parent's */
+}
+
 describe_function *running_core(void)
 {
     enum { MOST_STARTS = 8 }; /* after each, a signal handler may fork */
+    if (atomic_load(&forks) > 0 && getpid() != atomic_load(&forks_process)) {
+        after_fork_in_child(); /* another library's fork handler comes here before it */
+    }
     prepare_thread();
-    describe_function *describe = atomic_load(&running->describe);
+    describe_function *describe = atomic_load(&describe_in_core);
     for (int starts = 0; describe == NULL && starts < MOST_STARTS; starts++) {
         struct failure failure = start(NULL);
         if (failure.name != NULL &&
@@ -124,7 +133,7 @@ describe_function *running_core(void)
                                                                failure.text, failure.error)) < 0) {
             return NULL;
         }
-        describe = atomic_load(&running->describe);
+        describe = atomic_load(&describe_in_core);
     }
     if (describe == NULL) { /* Python's modules started another package's core */
         PyErr_SetString(PyExc_RuntimeError, "the Go core can't start in a copy of the package under another name");
@@ -135,16 +144,16 @@ describe_function *running_core(void)
 void grow_core(void)
 {
     sigset_t before;
-    if (atomic_load(&running->grow) == NULL) {
+    if (atomic_load(&grow_in_core) == NULL) {
         return;
     }
     begin_start(&before);
-    grow_function *grow = atomic_load(&running->grow);
+    grow_function *grow = atomic_load(&grow_in_core);
     int processors = usable_cpus() + SPARE_CPUS;
     if (grow != NULL && may_grow(processors)) {
         grow((uint32_t)processors);
     }
-    atomic_store(&running->grow, NULL); /* last: other large copies wait for this */
+    atomic_store(&grow_in_core, NULL); /* last: other large copies wait for this */
     end_start(&before);
 }
 
@@ -169,17 +178,6 @@ static void after_fork(void)
     }
 }
 
-/* Forgets the inherited runtime, which has lost its threads (golang/go#15538), and what it bound to this thread, whose
- * destructor would enter that runtime when the thread ends. */
-static void after_fork_in_child(void)
-{
-    atomic_store(&running->describe, NULL);
-    atomic_store(&running->grow, NULL);
-    forget_runtime();
-    python_after_fork();
-    atomic_store(&forks, 0); /* forks of other threads are the parent's */
-}
-
 int start_init(void)
 {
     static bool done;
@@ -190,8 +188,7 @@ int start_init(void)
         PyErr_SetString(PyExc_ImportError, "dlpack: the path of this extension can't be told, or is too long");
         return -1;
     }
-    if ((running == NULL && (running = map_zeroed_by_fork(sizeof *running)) == NULL) ||
-        pthread_atfork(before_fork, after_fork, after_fork_in_child) != 0) {
+    if (pthread_atfork(before_fork, after_fork, after_fork_in_child) != 0) {
         PyErr_NoMemory();
         return -1;
     }
