@@ -1,8 +1,7 @@
 /* core.c: calls the Go core.
  *
- * It is C because signals have to wait during a thread's first call into Go. */
+ * It is C because it releases the GIL meanwhile. */
 #include "ask/ask.h"
-#include "platform/platform.h"
 
 #include <stdatomic.h>
 
@@ -11,33 +10,6 @@ static atomic_uint_fast64_t calls;
 PyObject *core_calls(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return PyLong_FromUnsignedLongLong(atomic_load_explicit(&calls, memory_order_relaxed));
-}
-
-/* Makes a thread's first call into Go, with an empty request, which grows Go's stack for this thread. C signal handlers
- * without SA_ONSTACK run on that stack, which is small before. So signals wait until the call ends, except those that
- * the thread raises itself. Blocking them in every call would double its time. */
-static void make_first_call(describe_function *describe, struct answer *answer)
-{
-    static struct request nothing;
-    sigset_t before;
-    block_signals(BLOCK_ALL_BUT_FAULTS, &before);
-    describe(&nothing, answer);
-    answer->status = STATUS_OK;
-    restore_signals(&before);
-}
-
-static void call_bound(describe_function *describe, struct request *request, struct answer *answer)
-{
-    sigset_t before;
-    if (!is_bound()) {
-        make_first_call(describe, answer);
-    }
-    bool unblocked = unblock_fault_signals(&before);
-    describe(request, answer);
-    if (unblocked) {
-        restore_signals(&before);
-    }
-    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
 }
 
 int raise_answer(const struct answer *answer)
@@ -59,18 +31,18 @@ int call_core(struct request *request, struct answer *answer, bool lets_others_r
     if (describe == NULL) {
         return -1;
     }
-    answer->status = STATUS_OK;
     answer->memory = NULL;
     answer->device_memory = NULL;
     if (lets_others_run) {
         grow_core();
         Py_BEGIN_ALLOW_THREADS
-        call_bound(describe, request, answer);
+        call_describe(describe, request, answer);
         Py_END_ALLOW_THREADS
     }
     else {
-        call_bound(describe, request, answer);
+        call_describe(describe, request, answer);
     }
+    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
     return 0;
 }
 

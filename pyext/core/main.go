@@ -63,6 +63,7 @@ func dlpackDescribe(request *C.struct_request, answer *C.struct_answer) {
 		}
 	}()
 	stack.Reserve() // C's signal handlers run on this stack, from a thread's second call on
+	answer.status = C.STATUS_OK
 	if request.plan != nil {
 		if !move(request.plan) {
 			answer.status = C.STATUS_BUFFER_ERROR // without a message: C then makes a full request

@@ -114,7 +114,6 @@ int usable_cpus(void)
 /* True if Go can open its two descriptors, and wait for one by the other; else errno says why not. */
 static bool has_descriptors(void)
 {
-    int held[3], holds = hold_standard_descriptors(held);
     int epoll = epoll_create1(EPOLL_CLOEXEC), event = eventfd(0, EFD_CLOEXEC);
     struct epoll_event wanted = {.events = EPOLLIN}, met;
     bool has = epoll >= 0 && event >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, event, &wanted) == 0 &&
@@ -122,7 +121,6 @@ static bool has_descriptors(void)
     int error = errno;
     close(epoll);
     close(event);
-    release_descriptors(held, holds);
     errno = error;
     return has;
 }

@@ -78,25 +78,21 @@ void forget_runtime(void);
  * Call it before start_runtime, and before each call of the core's functions. */
 void prepare_thread(void);
 
+/* Calls the core's describe, with SIGSEGV and SIGBUS unblocked: Go recovers from a fault only if they are. Other signals
+ * wait during this thread's first call. */
+typedef void describe_function(struct request *, struct answer *);
+void call_describe(describe_function *describe, struct request *request, struct answer *answer);
+
 /* True if Go has bound this thread in a call. False in a forked child, and if Go's key was not found. */
 bool is_bound(void);
 
-/* Blocks more signals in this thread, until restore_signals restores `before`. */
-enum blocked { BLOCK_ALL_BUT_FAULTS, BLOCK_ALL };
-void block_signals(enum blocked which, sigset_t *before);
+/* Blocks all signals in this thread, until restore_signals restores `before`. */
+void block_signals(sigset_t *before);
 void restore_signals(const sigset_t *before);
-
-/* Unblocks SIGSEGV and SIGBUS until restore_signals, if prepare_thread found one blocked: Go recovers from a fault only
- * if they are not. false: neither was blocked; that costs no system call. */
-bool unblock_fault_signals(sigset_t *before);
 
 /* Shared by posix.c, linux.c and darwin.c. */
 bool may_be_loaded(const char *path); /* false: the loader would hang on a FIFO, or fault in a truncated file */
 struct failure check_start(void);     /* takes all that Go needs with FIRST_CPUS, and gives it back */
 int create_memfd(void);               /* an empty file in memory, executable; -1: none, errno says why */
-/* Opens the standard descriptors that the program has closed, and returns their number: Go must not get one as its own,
- * since the program may reopen them later. */
-int hold_standard_descriptors(int held[3]);
-void release_descriptors(const int *held, int count);
 
 #endif

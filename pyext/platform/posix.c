@@ -165,34 +165,52 @@ void prepare_thread(void)
     }
 }
 
-void block_signals(enum blocked which, sigset_t *before)
+void block_signals(sigset_t *before)
 {
-    static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
-    sigset_t blocked;
-    sigfillset(&blocked);
-    for (size_t i = 0; which == BLOCK_ALL_BUT_FAULTS && i < sizeof fault_signals / sizeof *fault_signals; i++) {
-        sigdelset(&blocked, fault_signals[i]);
-    }
-    pthread_sigmask(SIG_BLOCK, &blocked, before);
-}
-
-bool unblock_fault_signals(sigset_t *before)
-{
-    bool blocked = this_thread()->blocks_fault_signals;
-    if (blocked) {
-        sigset_t unblocked;
-        sigemptyset(&unblocked);
-        for (int i = 0; i < FAULTS; i++) {
-            sigaddset(&unblocked, taken_signals[i]);
-        }
-        pthread_sigmask(SIG_UNBLOCK, &unblocked, before);
-    }
-    return blocked;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, before);
 }
 
 void restore_signals(const sigset_t *before)
 {
     pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+/* Makes a thread's first call into Go, with an empty request, which grows Go's stack for this thread. C signal handlers
+ * without SA_ONSTACK run on that stack, which is small before. So signals wait until the call ends, except those that
+ * the thread raises itself. Blocking them in every call would double its time. */
+static void make_first_call(describe_function *describe, struct answer *answer)
+{
+    static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    static struct request nothing;
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof raised / sizeof *raised; i++) {
+        sigdelset(&blocked, raised[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &blocked, &before);
+    describe(&nothing, answer);
+    restore_signals(&before);
+}
+
+void call_describe(describe_function *describe, struct request *request, struct answer *answer)
+{
+    bool blocked = this_thread()->blocks_fault_signals;
+    sigset_t faults, before;
+    if (!is_bound()) {
+        make_first_call(describe, answer);
+    }
+    if (blocked) {
+        sigemptyset(&faults);
+        sigaddset(&faults, SIGSEGV);
+        sigaddset(&faults, SIGBUS);
+        pthread_sigmask(SIG_UNBLOCK, &faults, &before);
+    }
+    describe(request, answer);
+    if (blocked) {
+        restore_signals(&before);
+    }
 }
 
 /* Moves the GO* variables of the environment to `settings`, in order, or back. Returns their number; only counts if
@@ -213,7 +231,9 @@ static size_t move_settings(char **settings, bool back)
     return count;
 }
 
-int hold_standard_descriptors(int held[3])
+/* Opens the standard descriptors that the program has closed, and returns their number: Go must not get one as its own,
+ * since the program may reopen them later. */
+static int hold_standard_descriptors(int held[3])
 {
     int count = 0, descriptor;
     while ((descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0) {
@@ -227,54 +247,51 @@ int hold_standard_descriptors(int held[3])
     return count;
 }
 
-void release_descriptors(const int *held, int count)
-{
-    while (count > 0) {
-        close(held[--count]);
-    }
-}
-
 /* Hides all GO* variables from the runtime: a malformed GOMEMLIMIT would end the process. */
-struct failure start_runtime(const char *path, const char *copy, struct core *core)
+static struct failure load(const char *path, struct core *core)
 {
-    static bool opened; /* in this process, or in one that it was forked from */
-    void *entry;
-    if (!may_be_loaded(path)) {
-        return (struct failure){.name = "file", .text = path};
-    }
-    struct failure failure = check_start(); /* again for a copy, whose descriptor is open */
-    if (failure.name != NULL) {
-        return failure;
-    }
-    if (copy == NULL && opened) { /* the loader would return the library that it knows */
-        int memfd = create_memfd();
-        return (struct failure){.name = "copy", .number = memfd, .error = memfd < 0 ? errno : 0};
-    }
     char **settings = malloc((move_settings(NULL, false) + 1) * sizeof *settings);
     if (settings == NULL) {
         return (struct failure){.name = "no memory"};
     }
+    void *entry;
     struct rlimit files;
     bool known = getrlimit(RLIMIT_NOFILE, &files) == 0;
-    int held[3], holds = hold_standard_descriptors(held);
     move_settings(settings, false);
     handle_faults_below_go();
-    failure = open_library(copy == NULL ? path : copy, &entry);
+    struct failure failure = open_library(path, &entry);
     if (failure.name == NULL) {
-        opened = true;
         call_entry((dlpack_core_function *)entry, core);
         if (known) {
             setrlimit(RLIMIT_NOFILE, &files); /* Go raises it */
         }
     }
-    release_descriptors(held, holds);
-    move_settings(settings, true);
-    free(settings);
     for (int i = 0; i < FAULTS; i++) {
         sigaction(taken_signals[i], NULL, &gos_handlers[i]);
     }
-    if (failure.name != NULL) {
-        forget_runtime();
+    move_settings(settings, true);
+    free(settings);
+    return failure;
+}
+
+struct failure start_runtime(const char *path, const char *copy, struct core *core)
+{
+    static bool opened; /* in this process, or in one that it was forked from */
+    if (!may_be_loaded(path)) {
+        return (struct failure){.name = "file", .text = path};
+    }
+    int held[3], holds = hold_standard_descriptors(held);
+    struct failure failure = check_start();               /* again for a copy, whose descriptor is open */
+    if (failure.name == NULL && copy == NULL && opened) { /* the loader would return the library that it knows */
+        int memfd = create_memfd();
+        failure = (struct failure){.name = "copy", .number = memfd, .error = memfd < 0 ? errno : 0};
+    }
+    if (failure.name == NULL) {
+        failure = load(copy == NULL ? path : copy, core);
+        opened = opened || failure.name == NULL;
+    }
+    while (holds > 0) {
+        close(held[--holds]);
     }
     return failure;
 }

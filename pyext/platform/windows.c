@@ -67,6 +67,11 @@ struct failure start_runtime(const char *path, const char *copy, struct core *co
     return (struct failure){0};
 }
 
+void call_describe(describe_function *describe, struct request *request, struct answer *answer)
+{
+    describe(request, answer);
+}
+
 /* These have no use on Windows. */
 
 void forget_runtime(void)
@@ -82,18 +87,12 @@ bool is_bound(void)
     return true;
 }
 
-void block_signals(enum blocked which, sigset_t *before)
+void block_signals(sigset_t *before)
 {
-    (void)which, (void)before;
+    (void)before;
 }
 
 void restore_signals(const sigset_t *before)
 {
     (void)before;
-}
-
-bool unblock_fault_signals(sigset_t *before)
-{
-    (void)before;
-    return false;
 }

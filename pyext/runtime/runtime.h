@@ -2,6 +2,7 @@
 #ifndef DLPACK_RUNTIME_H
 #define DLPACK_RUNTIME_H
 
+#include "platform/platform.h"
 #include "python/python.h"
 
 /* dlpack._dlpack._start_copy: starts the core from `path`, a copy of its file. Returns the fields of a struct
@@ -16,7 +17,6 @@ int start_init(void);
 void grow_core(void);
 
 /* Returns the core's describe; starts the core first if none runs. NULL: it can't start. */
-typedef void describe_function(struct request *, struct answer *);
 describe_function *running_core(void);
 
 #endif

@@ -1,7 +1,6 @@
 /* start.c: starts the Go core when it is first needed, and anew in a forked child.
  *
  * It is C because it must run before there is a Go runtime, and in a forked child, whose inherited runtime is dead. */
-#include "platform/platform.h"
 #include "runtime/runtime.h"
 
 #include <pthread.h>
@@ -68,13 +67,13 @@ static bool may_start(int64_t begin)
 static void begin_start(sigset_t *before)
 {
     int64_t begin = milliseconds();
-    block_signals(BLOCK_ALL, before);
+    block_signals(before);
     while (!may_start(begin)) {
         restore_signals(before);
         Py_BEGIN_ALLOW_THREADS
         wait_a_little();
         Py_END_ALLOW_THREADS
-        block_signals(BLOCK_ALL, before);
+        block_signals(before);
     }
 }
 
