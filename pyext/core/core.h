@@ -191,7 +191,8 @@ struct answer {
 struct core {
     char version[VERSION_SIZE];                          /* in: the extension's; out: the core's */
     void (*describe)(struct request *, struct answer *); /* out: answers a request; NULL: the core panicked */
-    void (*grow)(uint32_t processors);                   /* out: sets GOMAXPROCS and starts the threads in advance */
+    void (*grow)(int32_t processors);                    /* out: sets GOMAXPROCS and starts the threads in advance */
+    int32_t most_processors;                             /* out: for grow */
 };
 
 /* The core's only entry, named "dlpack_core". Returns when the Go runtime is ready. */

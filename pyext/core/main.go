@@ -9,12 +9,13 @@ package main
 #include "core.h"
 
 extern void dlpackDescribe(struct request *, struct answer *);
-extern void dlpackGrow(uint32_t);
+extern void dlpackGrow(int32_t);
 */
 import "C"
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"unsafe"
 
@@ -41,12 +42,13 @@ func dlpack_core(core *C.struct_core) {
 	startRuntime(C.FIRST_CPUS)
 	core.describe = (*[0]byte)(C.dlpackDescribe)
 	core.grow = (*[0]byte)(C.dlpackGrow)
+	core.most_processors = C.int32_t(min(runtime.NumCPU(), C.MOST_CPUS) + C.SPARE_CPUS)
 }
 
 // dlpackGrow gives Go the processors that large copies use. The extension prevents forks during the call.
 //
 //export dlpackGrow
-func dlpackGrow(processors C.uint32_t) {
+func dlpackGrow(processors C.int32_t) {
 	defer func() { recover() }()
 	stack.Reserve() // this may be the thread's first call
 	strided.ReadGrants()

@@ -6,13 +6,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-int usable_cpus(void)
-{
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < MOST_CPUS ? (int)count : MOST_CPUS;
-}
 
 bool measure_stack(size_t *used, size_t *size)
 {

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -102,13 +101,6 @@ static int try_threads(int count)
         pthread_join(threads[--started], NULL);
     }
     return error;
-}
-
-int usable_cpus(void)
-{
-    cpu_set_t cpus;
-    int count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : MOST_CPUS;
-    return count < MOST_CPUS ? count : MOST_CPUS;
 }
 
 /* True if Go can open its two descriptors, and wait for one by the other; else errno says why not. */

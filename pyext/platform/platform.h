@@ -59,9 +59,6 @@ bool measure_stack(size_t *used, size_t *size);
 /* Up to this number, nested calls always have space, and need not ask. */
 enum { NESTED_FREELY = 4 };
 
-/* The number of processors that this process may run on, at most MOST_CPUS. */
-int usable_cpus(void);
-
 /* Tries likewise what Go needs in addition with this number of processors. */
 bool may_grow(int processors);
 

@@ -35,12 +35,6 @@ bool path_beside(const char *library, char *path, size_t size)
     return WideCharToMultiByte(CP_UTF8, 0, here, -1, path, (int)size, NULL, NULL) > 0;
 }
 
-int usable_cpus(void)
-{
-    DWORD count = GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
-    return count < MOST_CPUS ? (int)count : MOST_CPUS;
-}
-
 bool measure_stack(size_t *used, size_t *size)
 {
     ULONG_PTR start, end, here = (ULONG_PTR)__builtin_frame_address(0);

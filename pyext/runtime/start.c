@@ -9,11 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef void grow_function(uint32_t processors);
+typedef void grow_function(int32_t processors);
 
 static _Atomic(describe_function *) describe_in_core; /* NULL: no core runs */
 static _Atomic(grow_function *) grow_in_core;         /* NULL: already grown, or a limit forbids it */
-static char core_path[4096];                          /* in this library's folder */
+static int32_t most_processors;
+static char core_path[4096]; /* in this library's folder */
 
 /* A start of the core waits for forks, and a fork waits for a start. Forks don't wait for each other: os.fork holds the
  * GIL, which a pthread_atfork handler of another library may await in another fork. So a start releases the GIL while
@@ -35,6 +36,7 @@ static struct failure start_alone(const char *copy)
         forget_runtime();
         return failure;
     }
+    most_processors = core.most_processors;
     atomic_store(&grow_in_core, core.grow);
     atomic_store(&describe_in_core, core.describe);
     return failure;
@@ -148,9 +150,8 @@ void grow_core(void)
     }
     begin_start(&before);
     grow_function *grow = atomic_load(&grow_in_core);
-    int processors = usable_cpus() + SPARE_CPUS;
-    if (grow != NULL && may_grow(processors)) {
-        grow((uint32_t)processors);
+    if (grow != NULL && may_grow(most_processors)) {
+        grow(most_processors);
     }
     atomic_store(&grow_in_core, NULL); /* last: other large copies wait for this */
     end_start(&before);
