@@ -8,20 +8,6 @@ bool holds_memory(const struct hold *hold)
     return hold->holding == HOLDS_MEMORY || hold->holding == HOLDS_DEVICE;
 }
 
-static void delete_legacy(DLManagedTensor *managed)
-{
-    if (managed->deleter != NULL) {
-        managed->deleter(managed);
-    }
-}
-
-static void delete_versioned(DLManagedTensorVersioned *managed)
-{
-    if (managed->deleter != NULL) {
-        managed->deleter(managed);
-    }
-}
-
 HOT void hold_release(struct hold *hold)
 {
     int held = hold->holding;
@@ -34,10 +20,14 @@ HOT void hold_release(struct hold *hold)
         Py_CLEAR(hold->object);
         break;
     case HOLDS_LEGACY:
-        delete_legacy(hold->managed);
+        if (hold->legacy->deleter != NULL) {
+            hold->legacy->deleter(hold->legacy);
+        }
         break;
     case HOLDS_VERSIONED:
-        delete_versioned(hold->managed);
+        if (hold->versioned->deleter != NULL) {
+            hold->versioned->deleter(hold->versioned);
+        }
         break;
     case HOLDS_MEMORY:
         free_aligned(hold->memory);

@@ -10,8 +10,10 @@ struct hold {
     union {
         Py_buffer view; /* filled in its place: its shape may point into itself */
         PyObject *object;
-        void *managed; /* a DLManagedTensor or DLManagedTensorVersioned */
-        void *memory;  /* from allocate_aligned, or a struct device_memory */
+        void *managed; /* one of the next two */
+        DLManagedTensor *legacy;
+        DLManagedTensorVersioned *versioned;
+        void *memory; /* from allocate_aligned, or a struct device_memory */
     };
 };
 
