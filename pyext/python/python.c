@@ -47,17 +47,15 @@ struct names names;
 
 static int make_names(void)
 {
-#define NAME(name) {&names.name, #name}
-#define DUNDER(name) {&names.name, "__" #name "__"}
-    static const struct {
-        PyObject **name;
-        const char *text;
-    } all[] = {NAMES(NAME, DUNDER)};
-    for (int i = 0; i < COUNT_OF(all); i++) {
-        *all[i].name = PyUnicode_InternFromString(all[i].text);
-        if (*all[i].name == NULL) {
+#define NAME(name) #name
+#define DUNDER(name) "__" #name "__"
+    static const char *const texts[] = {NAMES(NAME, DUNDER)};
+    for (int i = 0; i < COUNT_OF(texts); i++) {
+        PyObject *name = PyUnicode_InternFromString(texts[i]);
+        if (name == NULL) {
             return -1;
         }
+        ((PyObject **)&names)[i] = name;
     }
     return 0;
 }
@@ -78,19 +76,13 @@ struct python_functions python;
  * finalises. */
 int take_functions(PyObject *functions)
 {
-#define FUNCTION(name)                                                                                                 \
-    {                                                                                                                  \
-        &python.name, #name                                                                                            \
-    }
-    static const struct {
-        PyObject **function;
-        const char *name;
-    } all[] = {PYTHON_FUNCTIONS(FUNCTION)};
-    for (int i = 0; i < COUNT_OF(all); i++) {
-        *all[i].function = PyMapping_GetItemString(functions, all[i].name);
-        if (*all[i].function == NULL) {
+    static const char *const texts[] = {PYTHON_FUNCTIONS(NAME)};
+    for (int i = 0; i < COUNT_OF(texts); i++) {
+        PyObject *function = PyMapping_GetItemString(functions, texts[i]);
+        if (function == NULL) {
             return -1;
         }
+        ((PyObject **)&python)[i] = function;
     }
     constants.export_keywords = call_python(python.export_keywords, PyTuple_New(0));
     return constants.export_keywords == NULL ? -1 : 0;
