@@ -66,17 +66,9 @@ int create_memfd(void)
 
 /* Limits. */
 
-/* Go ends the process without memory or threads, so all that it needs is taken first, at once, and given back. */
 static void *map_memory(size_t bytes, int protection)
 {
     return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-}
-
-static void unmap_memory(void *memory, size_t bytes)
-{
-    if (memory != MAP_FAILED) {
-        munmap(memory, bytes);
-    }
 }
 
 static void *wait_for(void *gate)
@@ -117,7 +109,7 @@ static bool has_descriptors(void)
     return has;
 }
 
-/* Takes all at once, and gives it back. */
+/* Go ends the process without memory or threads, so all that it needs is taken first, at once, and given back. */
 static struct failure check_limits(size_t addresses, size_t data, int threads)
 {
     struct failure failure = {0};
@@ -133,8 +125,8 @@ static struct failure check_limits(size_t addresses, size_t data, int threads)
     else if ((error = try_threads(threads)) != 0) {
         failure = (struct failure){.name = "threads", .number = threads, .error = error};
     }
-    unmap_memory(reserved, addresses);
-    unmap_memory(written, data);
+    munmap(reserved, addresses); /* fails harmlessly for MAP_FAILED */
+    munmap(written, data);
     return failure;
 }
 
