@@ -65,7 +65,6 @@ struct constants constants;
 static int make_constants(void)
 {
     constants.newest_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
-    constants.legacy_stream = PyLong_FromLong(STREAM_LEGACY);
     constants.cpu = Py_BuildValue("(ii)", kDLCPU, 0);
     return PyErr_Occurred() ? -1 : 0;
 }

@@ -45,7 +45,6 @@ extern struct names {
 /* Made once, and never freed. */
 extern struct constants {
     PyObject *newest_version;  /* DLPack's, for max_version */
-    PyObject *legacy_stream;   /* 1 */
     PyObject *cpu;             /* (kDLCPU, 0) */
     PyObject *export_keywords; /* tuples of __dlpack__'s keywords; a tuple's index has a bit for each */
 } constants;
