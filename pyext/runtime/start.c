@@ -25,23 +25,6 @@ enum { STARTING = -1 };
 static atomic_int forks;         /* forks in progress, or STARTING */
 static atomic_int forks_process; /* process that counts them */
 
-static struct failure start_alone(const char *copy)
-{
-    struct core core = {.version = DLPACK_GO_VERSION};
-    struct failure failure = start_runtime(core_path, copy, &core);
-    if (failure.name == NULL && core.describe == NULL) {
-        failure.name = strcmp(core.version, DLPACK_GO_VERSION) == 0 ? "panic" : "version";
-    }
-    if (failure.name != NULL) {
-        forget_runtime();
-        return failure;
-    }
-    most_processors = core.most_processors;
-    atomic_store(&grow_in_core, core.grow);
-    atomic_store(&describe_in_core, core.describe);
-    return failure;
-}
-
 enum { LONGEST_WAIT = 1500 }; /* milliseconds */
 
 static int64_t milliseconds(void)
@@ -89,10 +72,20 @@ static void end_start(const sigset_t *before)
 static struct failure start(const char *copy)
 {
     struct failure failure = {0};
+    struct core core = {.version = DLPACK_GO_VERSION};
     sigset_t before;
     begin_start(&before);
     if (atomic_load(&describe_in_core) == NULL) {
-        failure = start_alone(copy);
+        failure = start_runtime(core_path, copy, &core);
+        if (failure.name == NULL && core.describe == NULL) {
+            failure.name = strcmp(core.version, DLPACK_GO_VERSION) == 0 ? "panic" : "version";
+        }
+        if (failure.name != NULL) {
+            forget_runtime();
+        }
+        most_processors = core.most_processors;
+        atomic_store(&grow_in_core, core.grow);
+        atomic_store(&describe_in_core, core.describe);
     }
     end_start(&before);
     return failure;
