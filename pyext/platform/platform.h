@@ -49,10 +49,6 @@ bool stack_has_space(int nested);
 /* True if this thread's stack has `least` bytes left, or if its bounds are unknown and Go will assume so. */
 bool stack_has_bytes(size_t least);
 
-/* True if the used part of this thread's stack may hold `calls` nested calls through Python, at the fewest bytes that
- * one needs. */
-bool used_stack_may_hold(int calls);
-
 /* Measures this thread's stack in bytes. false: its bounds are unknown. */
 bool measure_stack(size_t *used, size_t *size);
 

@@ -40,10 +40,3 @@ bool stack_has_bytes(size_t least)
     /* Below the stack's end, as a limit gives it, Go assumes 32 KiB instead, unless its call is above that end. */
     return (size_t)((char *)this_thread()->stack - (char *)__builtin_frame_address(0)) > FRAMES;
 }
-
-bool used_stack_may_hold(int calls)
-{
-    enum { LEAST = 512 }; /* bytes; measured: 1,250 */
-    size_t used, size;
-    return !measure_stack(&used, &size) || used / LEAST >= (size_t)calls;
-}
