@@ -76,13 +76,6 @@ static const char *loader_error(void)
     return text;
 }
 
-static struct failure open_library(const char *path, void **entry)
-{
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    *entry = library == NULL ? NULL : dlsym(library, "dlpack_core");
-    return *entry != NULL ? (struct failure){0} : (struct failure){.name = "library", .text = loader_error()};
-}
-
 /* Changes that a Go runtime makes to a thread and to the process. */
 
 enum { FAULTS = 2 };
@@ -254,13 +247,17 @@ static struct failure load(const char *path, struct core *core)
     if (settings == NULL) {
         return (struct failure){.name = "no memory"};
     }
-    void *entry;
+    struct failure failure = {0};
     struct rlimit files;
     bool known = getrlimit(RLIMIT_NOFILE, &files) == 0;
     move_settings(settings, false);
     handle_faults_below_go();
-    struct failure failure = open_library(path, &entry);
-    if (failure.name == NULL) {
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL),
+         *entry = library == NULL ? NULL : dlsym(library, "dlpack_core");
+    if (entry == NULL) {
+        failure = (struct failure){.name = "library", .text = loader_error()};
+    }
+    else {
         call_entry((dlpack_core_function *)entry, core);
         if (known) {
             setrlimit(RLIMIT_NOFILE, &files); /* Go raises it */
