@@ -19,24 +19,19 @@ bool stack_has_space(int nested)
     return used < size / 2 && (nested < FEW || used < MOST_FOR_MANY);
 }
 
-/* Go keeps the bounds that it found in a thread's first call while they hold. So does this, without a system call. */
-static bool had_bytes(size_t least)
-{
-    const struct thread *thread = this_thread();
-    size_t left = (size_t)((char *)__builtin_frame_address(0) - (char *)thread->stack);
-    return is_bound() && thread->stack != NULL && left >= least && left < thread->stack_size;
-}
-
 bool stack_has_bytes(size_t least)
 {
     enum { FRAMES = 1 << 10 }; /* bytes; more than lie between the frames of this function and of a call into Go */
-    size_t used, size;
-    if (had_bytes(least)) {
+    const struct thread *thread = this_thread();
+    char *here = __builtin_frame_address(0);
+    size_t used, size, left = (size_t)(here - (char *)thread->stack);
+    /* Go keeps the bounds that it found in a thread's first call while they hold. So does this, without a system call. */
+    if (is_bound() && thread->stack != NULL && left >= least && left < thread->stack_size) {
         return true;
     }
     if (measure_stack(&used, &size)) {
         return size - used >= least;
     }
     /* Below the stack's end, as a limit gives it, Go assumes 32 KiB instead, unless its call is above that end. */
-    return (size_t)((char *)this_thread()->stack - (char *)__builtin_frame_address(0)) > FRAMES;
+    return (size_t)((char *)thread->stack - here) > FRAMES;
 }
