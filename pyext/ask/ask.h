@@ -73,8 +73,9 @@ void free_device_memory(struct device_memory *memory);
  * can answer; the answer is undefined. */
 bool look_up(const struct request *request, struct answer *answer);
 
-/* Gives an answer of look_up the layout of a copy: row-major, from its first item on. */
-void describe_without_gaps(const struct request *request, struct answer *answer);
+/* Gives an answer, whose itemsize is set, the request's shape and the layout of a copy: row-major, from its first item
+ * on. false: only Go can answer. */
+bool lay_out(const struct request *request, struct answer *answer);
 
 /* Returns the name of the i-th type of Go's table; NULL behind the last. */
 const char *known_type_name(int i);

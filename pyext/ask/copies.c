@@ -2,9 +2,7 @@
  *
  * It is C because contiguous copies need no Go, and deleters, which free copies, never enter it. */
 #include "ask/ask.h"
-#include "platform/platform.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -42,7 +40,7 @@ __attribute__((noinline)) int copy_known(struct request *request, struct answer 
         .swap = answer->swap,
     };
     bool contiguous = request->owned && (request->facts & FACT_STRIDES) == 0 && answer->swap == 0;
-    describe_without_gaps(request, answer);
+    lay_out(request, answer); /* succeeds, as it did in look_up */
     size_t bytes = answer->above;
     void *memory = allocate_aligned(bytes);
     if (memory == NULL) {

@@ -111,12 +111,11 @@ __attribute__((noinline)) static int64_t open_length(const struct request *reque
     return left % step == 0 ? (int64_t)(left / step) : -1;
 }
 
-/* Gives the answer the request's shape, without gaps. An empty dimension counts as 1, as in Go. false: only Go can
- * answer. */
-static inline bool lay_out(const struct request *request, struct answer *answer, bool *empty)
+/* An empty dimension counts as 1, as in Go. */
+inline bool lay_out(const struct request *request, struct answer *answer)
 {
     int64_t count = 1, bytes;
-    *empty = false;
+    bool empty = false;
     for (int32_t i = request->ndim - 1; i >= 0; i--) {
         int64_t length = request->dims[i];
         if (length < 0 && (length = open_length(request, answer->itemsize, i)) < 0) {
@@ -124,7 +123,7 @@ static inline bool lay_out(const struct request *request, struct answer *answer,
         }
         answer->dims[i] = length;
         answer->dims[request->ndim + i] = count;
-        *empty = *empty || length == 0;
+        empty = empty || length == 0;
         if (__builtin_mul_overflow(count, length + (length == 0), &count)) {
             return false;
         }
@@ -133,7 +132,7 @@ static inline bool lay_out(const struct request *request, struct answer *answer,
         return false;
     }
     answer->below = 0;
-    answer->above = *empty ? 0 : (uint64_t)bytes;
+    answer->above = empty ? 0 : (uint64_t)bytes;
     return true;
 }
 
@@ -182,24 +181,18 @@ static inline bool lies_well(const struct request *request, const struct answer 
              answer->above <= (uint64_t)request->span - request->offset));
 }
 
-void describe_without_gaps(const struct request *request, struct answer *answer)
-{
-    bool empty;
-    lay_out(request, answer, &empty); /* succeeds, as it did in look_up */
-}
-
 HOT bool look_up(const struct request *request, struct answer *answer)
 {
-    bool empty;
     const struct type_spelling *spelling = DLPACK_USES_TABLE && is_ordinary(request) ? find_spelling(request) : NULL;
     if (spelling == NULL) {
         return false;
     }
     const struct known_type *type = &known_types[spelling->type];
     answer->itemsize = spelling->itemsize;
-    if (!lay_out(request, answer, &empty)) {
+    if (!lay_out(request, answer)) {
         return false;
     }
+    bool empty = answer->above == 0;
     if (empty ? (request->facts & FACT_SPAN) != 0 && request->offset > (uint64_t)request->span
               : ((request->facts & FACT_STRIDES) != 0 && !stretch(request, answer)) ||
                     !lies_well(request, answer, spelling->alignment)) {
