@@ -18,160 +18,35 @@ func parseFormat(text string, itemsize int64) (dlpack.Item, []int64, error) {
 	return item, shape[:ndim], err
 }
 
-func TestFormatsOfNumbersAreRead(t *testing.T) {
-	for _, test := range []struct {
-		text     string
-		itemsize int64
-		name     string
-		swapped  bool
-		shape    []int64
-	}{
-		{"?", 1, "bool", false, nil},
-		{"c", 1, "uint8", false, nil},
-		{"b", 1, "int8", false, nil},
-		{"B", 1, "uint8", false, nil},
-		{"h", 2, "int16", false, nil},
-		{"H", 2, "uint16", false, nil},
-		{"i", 4, "int32", false, nil},
-		{"I", 4, "uint32", false, nil},
-		{"l", 8, "int64", false, nil},
-		{"L", 8, "uint64", false, nil},
-		{"q", 8, "int64", false, nil},
-		{"Q", 8, "uint64", false, nil},
-		{"n", 8, "int64", false, nil},
-		{"N", 8, "uint64", false, nil},
-		{"e", 2, "float16", false, nil},
-		{"f", 4, "float32", false, nil},
-		{"d", 8, "float64", false, nil},
-		{"Ze", 4, "complex32", false, nil},
-		{"Zf", 8, "complex64", false, nil},
-		{"Zd", 16, "complex128", false, nil},
-		{"F", 8, "complex64", false, nil},
-		{"D", 16, "complex128", false, nil},
-
-		{"@l", 8, "int64", false, nil},
-		{"^l", 8, "int64", false, nil},
-		{"=l", 4, "int32", false, nil},
-		{"<L", 4, "uint32", false, nil},
-		{"<l", 8, "int64", false, nil}, // as ctypes says
-		{">L", 8, "uint64", true, nil},
-		{"(2)<l", 16, "int64", false, []int64{2}},
-		{">i", 4, "int32", true, nil},
-		{">Ze", 4, "complex32", true, nil},
-		{"!Zd", 16, "complex128", true, nil},
-		{" < i\n", 4, "int32", false, nil},
-
-		{"(2,3)d", 48, "float64", false, []int64{2, 3}},
-		{"( 2 , 3 ) d", 48, "float64", false, []int64{2, 3}},
-		{"(2)(3)d", 48, "float64", false, []int64{2, 3}},
-		{"(2)3d", 48, "float64", false, []int64{2, 3}},
-		{"(2,3)>d", 48, "float64", true, []int64{2, 3}},
-		{"<(2,3)Zf", 48, "complex64", false, []int64{2, 3}},
-		{"3B", 3, "uint8", false, []int64{3}},
-		{"1B", 1, "uint8", false, nil},
-		{"(1)B", 1, "uint8", false, []int64{1}},
-		{"0B", 0, "uint8", false, []int64{0}},
-		{"(4,0)i", 0, "int32", false, []int64{4, 0}},
-		{"(" + strings.Repeat("1,", 63) + "1)i", 4, "int32", false, ones(64)},
-	} {
-		got, shape, err := parseFormat(test.text, test.itemsize)
-		if name := string(AppendName(nil, got.DataType)); err != nil || name != test.name ||
-			got.Swapped != test.swapped || !slices.Equal(shape, test.shape) {
-			t.Errorf("%q: %+v of %v, %v; want %+v", test.text, got, shape, err, test)
-		}
+// formatOf returns a function that parses formats of items of this size.
+func formatOf(itemsize int64) func(text string) error {
+	return func(text string) error {
+		var shape [dlpack.MaxNDim]int64
+		_, _, err := ParseFormat(text, itemsize, &shape)
+		return err
 	}
 }
 
-func ones(n int) []int64 {
-	shape := make([]int64, n)
-	for i := range shape {
-		shape[i] = 1
-	}
-	return shape
-}
-
-func TestAFormatThatDLPackCannotSayIsUnsupported(t *testing.T) {
-	for text, want := range map[string]string{
-		"g":           `long-double: field=format, text="g"`,
-		"Zg":          "long-complex",
-		"G":           "long-complex",
-		"4s":          "text",
-		"p":           "text",
-		"<u":          "text",
-		"2w":          `text: field=format, text="2w"`,
-		"O":           "objects",
-		"P":           "pointers",
-		"&i":          "pointers",
-		"X{}":         "pointers",
-		"<z":          "pointers", // ctypes' c_char_p
-		"<Z":          "pointers", // ctypes' c_wchar_p
-		"T{i:a:d:b:}": `structure: field=format, text="T{i:a:d:b:}"`,
-		"(2)T{i:a:}":  "structure",
-		"4x":          "padding",
-		"ix":          "padding",
-		"ii":          "structure",
-		"i <d":        "structure",
-		"BBB":         "structure",
-		"t":           "bit-field",
-	} {
-		formatRefused(t, text, 4, dlpack.ErrUnsupported, want)
-	}
-}
-
-func TestAMalformedFormatIsRefused(t *testing.T) {
-	const code, number, missing = "unknown-letter", "sub-array-number", "sub-array-dimension"
-	for text, want := range map[string]string{
-		"":                            code,
-		" ":                           code,
-		"@":                           code,
-		"@@i":                         code,
-		"<>i":                         code,
-		"5":                           code,
-		"3 i":                         code,
-		"3<i":                         code,
-		"33":                          code,
-		"(2)":                         code,
-		"i)":                          code,
-		"i:a:":                        code,
-		"i?!":                         code,
-		"\x00":                        code + `: field=format, text="\x00"`,
-		"\xff":                        code + `: field=format, text="\xff"`,
-		"i\x00":                       code,
-		"Zi":                          "unknown-complex",
-		"Z?":                          "unknown-complex",
-		"Z f":                         "unknown-complex",
-		"(2":                          missing,
-		"(2,":                         number,
-		"(2,)d":                       number,
-		"()":                          number,
-		"((2))i":                      number,
-		"(-1)i":                       number,
-		"(+1)i":                       number,
-		"(2 3)i":                      missing,
-		"(9223372036854775808)i":      number,
-		"99999999999999999999i":       number,
-		"00i":                         number,
-		strings.Repeat("i", 999):      "structure",
-		strings.Repeat("(", 9999):     number,
-		strings.Repeat("(1)", 65):     `sub-array-dimensions: field=format, text="(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)(1)"..., most=64`,
-		strings.Repeat("i", 99) + "!": code,
-	} {
-		kind := dlpack.ErrMalformed
-		if want == "structure" {
-			kind = dlpack.ErrUnsupported
-		}
-		formatRefused(t, text, 4, kind, want)
-	}
-}
-
-func formatRefused(t *testing.T, text string, itemsize int64, kind dlpack.Kind, want string) {
-	t.Helper()
-	_, _, err := parseFormat(text, itemsize)
-	refused(t, text, err, kind, want)
-}
-
-func TestBytesOfAnotherItemSizeAreAStructureOfCtypes(t *testing.T) {
-	formatRefused(t, "B", 4, dlpack.ErrUnsupported, "structure")
+func TestAFormatThatIsNoNumberIsRefused(t *testing.T) {
+	refusals(t, formatOf(4), dlpack.ErrUnsupported, map[string][]string{
+		"long-double":  {"g"},
+		"long-complex": {"Zg", "G"},
+		"text":         {"4s", "p", "<u", "2w"},
+		"objects":      {"O"},
+		"pointers":     {"P", "&i", "X{}", "<z", "<Z"},                                                    // the last are ctypes' c_char_p and c_wchar_p
+		"structure":    {"T{i:a:d:b:}", "(2)T{i:a:}", "ii", "i <d", "BBB", strings.Repeat("i", 999), "B"}, // B as ctypes says
+		"padding":      {"4x", "ix"},
+		"bit-field":    {"t"},
+	})
+	refusals(t, formatOf(4), dlpack.ErrMalformed, map[string][]string{
+		"unknown-letter": {"", " ", "@", "@@i", "<>i", "5", "3 i", "3<i", "33", "(2)", "i)", "i:a:", "i?!", "\x00", "\xff",
+			"i\x00", strings.Repeat("i", 99) + "!"},
+		"unknown-complex":     {"Zi", "Z?", "Z f"},
+		"sub-array-dimension": {"(2", "(2 3)i"},
+		"sub-array-number": {"(2,", "(2,)d", "()", "((2))i", "(-1)i", "(+1)i", "(9223372036854775808)i", "99999999999999999999i",
+			"00i", strings.Repeat("(", 9999)},
+		"sub-array-dimensions": {strings.Repeat("(1)", 65)},
+	})
 }
 
 func TestAFormatOfAnotherSizeThanTheItemIsMalformed(t *testing.T) {
@@ -180,32 +55,21 @@ func TestAFormatOfAnotherSizeThanTheItemIsMalformed(t *testing.T) {
 		itemsize int64
 		want     string
 	}{
-		{"i", 8, `format-size: field=format, text="i", size=4, itemsize=8`},
-		{"l", 4, `format-size: field=format, text="l", size=8, itemsize=4`},
-		{"<i", 8, `format-size: field=format, text="<i", size=4, itemsize=8`},
-		{"<l", 16, `format-size: field=format, text="<l", size=4, itemsize=16`},
-		{"B", 0, `format-size: field=format, text="B", size=1, itemsize=0`},
-		{"B", -1, "itemsize=-1"},
-		{"(2,3)d", 8, `format-size: field=format, text="(2,3)d", size=48, itemsize=8`},
-		{"0B", 1, `format-size: field=format, text="0B", size=0, itemsize=1`},
-		{"(4294967296,4294967296)B", 0, `format-too-large: field=format, text="(4294967296,4294967296)B", size=9223372036854775807, itemsize=0`},
-		{"(4294967296,4294967296)B", -1, "itemsize=-1"},
-		{"(9223372036854775807)h", -2, `format-too-large: field=format, text="(9223372036854775807)h", size=9223372036854775807, itemsize=-2`},
+		{"i", 8, "format-size: size=4, itemsize=8"},
+		{"l", 4, "format-size: size=8, itemsize=4"},
+		{"<i", 8, "format-size: size=4, itemsize=8"},
+		{"<l", 16, "format-size: size=4, itemsize=16"},
+		{"B", 0, "format-size: size=1, itemsize=0"},
+		{"B", -1, "format-size: size=1, itemsize=-1"},
+		{"(2,3)d", 8, "format-size: size=48, itemsize=8"},
+		{"0B", 1, "format-size: size=0, itemsize=1"},
+		{"(4294967296,4294967296)B", 0, "format-too-large: size=9223372036854775807, itemsize=0"},
+		{"(4294967296,4294967296)B", -1, "format-too-large: size=9223372036854775807, itemsize=-1"},
+		{"(9223372036854775807)h", -2, "format-too-large: size=9223372036854775807, itemsize=-2"},
 	} {
-		formatRefused(t, test.text, test.itemsize, dlpack.ErrMalformed, test.want)
-	}
-}
-
-func TestAFormatAllocatesNothing(t *testing.T) {
-	for text, itemsize := range map[string]int64{"B": 1, "<l": 8, ">Zd": 16, "(2, 3)d": 48, "3B": 3} {
-		if n := testing.AllocsPerRun(100, func() {
-			var shape [dlpack.MaxNDim]int64
-			if _, _, err := ParseFormat(text, itemsize, &shape); err != nil {
-				t.Fatal(err)
-			}
-		}); n != 0 {
-			t.Errorf("%q: %v allocations", text, n)
-		}
+		key, values, _ := strings.Cut(test.want, ": ")
+		want := key + ": field=format, text=" + dlpack.Quoted("", test.text).String() + ", " + values
+		refused(t, test.text, formatOf(test.itemsize)(test.text), dlpack.ErrMalformed, want)
 	}
 }
 
@@ -300,7 +164,19 @@ func plainKindOfFormat(text string, itemsize int64) dlpack.Kind {
 }
 
 func FuzzFormat(f *testing.F) {
-	f.Add("B", int64(1))
+	for code, name := range plainCodes {
+		f.Add(code, plainSizes[name])
+	}
+	for _, seed := range []struct {
+		text     string
+		itemsize int64
+	}{
+		{"@l", 8}, {"^l", 8}, {"=l", 4}, {">L", 8}, {">i", 4}, {">Ze", 4}, {"!Zd", 16}, {" < i\n", 4},
+		{"(2,3)d", 48}, {"( 2 , 3 ) d", 48}, {"(2)(3)d", 48}, {"(2)3d", 48}, {"(2,3)>d", 48}, {"<(2,3)Zf", 48},
+		{"3B", 3}, {"(1)B", 1}, {"0B", 0}, {"(4,0)i", 0}, {"(" + strings.Repeat("1,", 63) + "1)i", 4},
+	} {
+		f.Add(seed.text, seed.itemsize)
+	}
 	f.Add("<l", int64(8)) // as ctypes says
 	f.Add("<l", int64(4))
 	f.Add("(2)<l", int64(0))
@@ -340,26 +216,4 @@ func FuzzFormat(f *testing.F) {
 			t.Fatalf("%q, %d: %+v of %v; want %v, %s, %v, %v", text, itemsize, got, gotShape, ok, name, swapped, shape)
 		}
 	})
-}
-
-func BenchmarkFormat(b *testing.B) {
-	formats := map[string]int64{"B": 1, "(2,3)<d": 48}
-	for _, letters := range []int{16, 256, 4096} {
-		formats[strings.Repeat(" ", letters-1)+"f"] = 4
-	}
-	for text, itemsize := range formats {
-		name := text
-		if len(text) >= 16 {
-			name = strconv.Itoa(len(text)) + " letters"
-		}
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			var shape [dlpack.MaxNDim]int64
-			for b.Loop() {
-				if _, _, err := ParseFormat(text, itemsize, &shape); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

@@ -67,12 +67,3 @@ func TestWhatOtherProtocolsCallADataTypeIsReadBackAsIt(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkNamesElsewhere(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if NamesElsewhere(dlpack.DataType{Code: dlpack.Complex, Bits: 128, Lanes: 1}).Typestr == "" {
-			b.Fatal("no typestr")
-		}
-	}
-}

@@ -97,7 +97,7 @@ def test_keys_that_say_nothing_of_the_memory_are_ignored():
 
 @pytest.mark.parametrize("typestr", ["<f\u0664", "<f4" * 1000])
 def test_a_malformed_typestr_is_quoted_short_and_printable(typestr):
-    """Go's TestAMalformedTypestrIsRefused has those that are plain texts."""
+    """Go's TestATypestrThatIsNoNumberIsRefused has those that are plain texts."""
     obj = interface(typestr=typestr, shape=(1,))
     text = str(refused(lambda: asdlpack(obj), "data-type", ValueError, field="typestr"))
     assert len(text) < 300

@@ -13,7 +13,7 @@ from support.alone import alone
 from support.capi import Exporter, Speaks, array_at
 from support.refusals import refused
 
-# Go's TestFormatsOfNumbersAreRead has all of them.
+# Go's FuzzFormat has all of them.
 NATIVE = {"B": "u1", ">B": "u1", "=l": "i4", "<l": "i8"}  # the last as ctypes says
 BIG_ENDIAN = {">i": ">i4", "!Zd": ">c16", ">l": ">i8", ">L": ">u4"}
 
@@ -122,7 +122,7 @@ def test_ctypes_unions_and_pointers_are_refused_by_their_kind(kind, reason):
 
 @pytest.mark.parametrize("format", [b"", b"(2", b"\x01", b"\xff", b"(" * 5000])
 def test_a_malformed_format_is_a_value_error(format):
-    """Go's TestAMalformedFormatIsRefused has all of them."""
+    """Go's TestAFormatThatIsNoNumberIsRefused has all of them."""
     error = refused(lambda: asdlpack(Exporter(bytes(8), format, 4, (2,))), "data-type", ValueError, field="format")
     assert len(str(error)) < 300
 
