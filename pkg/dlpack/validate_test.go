@@ -2,6 +2,7 @@ package dlpack
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -71,197 +72,111 @@ func nulls(n int64) func(*Description) {
 
 func swapped(d *Description) { d.Swapped, d.Field, d.Text = true, "typestr", ">f4" }
 
-func equal(a, b []int64) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return false
+func TestValidDescriptionsBecomeTensors(t *testing.T) {
+	for _, d := range []*Description{
+		described(float32Type, nil),
+		described(float32Type, []int64{2, 3}),
+		described(float32Type, []int64{2, 3}, strides(12, 4)),
+		described(float32Type, []int64{2, 3}, elements(3, 1)),
+		described(float32Type, []int64{2, 3}, strides(4, 8)),
+		described(float32Type, []int64{3}, strides(-4)),
+		described(float32Type, []int64{2, 3}, strides(-12, 4)),
+		described(float32Type, []int64{3}, strides(8)),
+		described(float32Type, []int64{5, 2}, strides(0, 4)),
+		described(float32Type, []int64{2, 1, 3}, strides(12, 7, 4)), // odd, of a dimension of 1
+		described(float32Type, []int64{1}, elements(math.MinInt64)),
+		described(float32Type, []int64{2, 0, 3}),
+		described(float32Type, []int64{2, 0, 3}, elements(math.MinInt64, 7, math.MaxInt64)), // lead nowhere
+		described(float32Type, []int64{0}, at(0)),
+		described(float32Type, []int64{0}, at(1)),
+		described(int8Type, []int64{16}, at(1<<64-16)),        // up to the last address
+		described(int8Type, []int64{16}, at(15), strides(-1)), // down to the first one
+		described(int8Type, []int64{16}, span(16)),
+		described(int8Type, []int64{16}, span(16), offset(15), strides(-1)),
+		described(float32Type, []int64{2}, on(OpenCL), at(1)), // a handle
+		described(DataType{Float, 32, 4}, []int64{3}, at(data+4), elements(2)),
+		described(DataType{Float4E2M1FN, 4, 2}, []int64{3}, elements(2)),
+		described(float4Type, []int64{3, 3}),
+		described(float4Type, []int64{3, 1, 3}, elements(3, 9, 1)),
+		described(DataType{Float6E2M3FN, 6, 2}, []int64{3}),
+		described(float4Type, []int64{3, 3}, flags(SubbyteTypePadded), strides(-3, 2)),
+		described(boolType, []int64{0}, bitPacked(7), at(0)),
+	} {
+		if checkValidation(t, *d); d.Validate(new(Tensor)) != nil {
+			t.Errorf("%+v: %v", d, d.Validate(new(Tensor)))
 		}
 	}
-	return len(a) == len(b)
 }
 
-func TestAValidDescriptionBecomesATensor(t *testing.T) {
+func TestARefusedDescriptionSaysWhatIsWrong(t *testing.T) {
 	for _, test := range []struct {
-		name         string
-		d            *Description
-		strides      []int64 // elements
-		bytes        []int64 // the strides in bytes
-		below, above uint64
-		nbytes       int64
-		compact      bool
-	}{
-		{"no dimensions", described(float32Type, nil), nil, nil, 0, 4, 4, true},
-		{"no strides", described(float32Type, []int64{2, 3}), []int64{3, 1}, []int64{12, 4}, 0, 24, 24, true},
-		{"compact strides", described(float32Type, []int64{2, 3}, strides(12, 4)), []int64{3, 1}, []int64{12, 4}, 0,
-			24, 24, true},
-		{"element strides", described(float32Type, []int64{2, 3}, elements(3, 1)), []int64{3, 1}, []int64{12, 4}, 0,
-			24, 24, true},
-		{"column-major", described(float32Type, []int64{2, 3}, strides(4, 8)), []int64{1, 2}, []int64{4, 8}, 0, 24,
-			24, false},
-		{"reversed", described(float32Type, []int64{3}, strides(-4)), []int64{-1}, []int64{-4}, 8, 4, 12, false},
-		{"reversed rows", described(float32Type, []int64{2, 3}, strides(-12, 4)), []int64{-3, 1}, []int64{-12, 4}, 12,
-			12, 24, false},
-		{"every second item", described(float32Type, []int64{3}, strides(8)), []int64{2}, []int64{8}, 0, 20, 12, false},
-		{"broadcast", described(float32Type, []int64{5, 2}, strides(0, 4)), []int64{0, 1}, []int64{0, 4}, 0, 8, 40,
-			false},
-		{"an odd stride of a dimension of 1", described(float32Type, []int64{2, 1, 3}, strides(12, 7, 4)),
-			[]int64{3, 3, 1}, []int64{12, 12, 4}, 0, 24, 24, true},
-		{"the smallest stride of a dimension of 1", described(float32Type, []int64{1}, elements(math.MinInt64)),
-			[]int64{1}, []int64{4}, 0, 4, 4, true},
-		{"no items", described(float32Type, []int64{2, 0, 3}), []int64{3, 3, 1}, []int64{12, 12, 4}, 0, 0, 0, true},
-		{"no items, and strides that lead nowhere", described(float32Type, []int64{2, 0, 3},
-			elements(math.MinInt64, 7, math.MaxInt64)),
-			[]int64{3, 3, 1}, []int64{12, 12, 4}, 0, 0, 0, true},
-		{"no items at NULL", described(float32Type, []int64{0}, at(0)), []int64{1}, []int64{4}, 0, 0, 0, true},
-		{"no items, misaligned", described(float32Type, []int64{0}, at(1)), []int64{1}, []int64{4}, 0, 0, 0, true},
-		{"up to the last address", described(int8Type, []int64{16}, at(1<<64-16)), []int64{1}, []int64{1}, 0, 16, 16,
-			true},
-		{"down to the first address", described(int8Type, []int64{16}, at(15), strides(-1)), []int64{-1}, []int64{-1},
-			15, 1, 16, false},
-		{"all of the span", described(int8Type, []int64{16}, span(16)), []int64{1}, []int64{1}, 0, 16, 16, true},
-		{"all of the span, backwards", described(int8Type, []int64{16}, span(16), offset(15), strides(-1)),
-			[]int64{-1}, []int64{-1}, 15, 1, 16, false},
-		{"misaligned handles", described(float32Type, []int64{2}, on(OpenCL), at(1)), []int64{1}, []int64{4}, 0, 8, 8,
-			true},
-		{"lanes", described(DataType{Float, 32, 4}, []int64{3}, at(data+4), elements(2)), []int64{2}, []int64{32}, 0,
-			80, 48, false},
-		{"several lanes a byte", described(DataType{Float4E2M1FN, 4, 2}, []int64{3}, elements(2)), []int64{2},
-			[]int64{2}, 0, 5, 3, false},
-		{"packed", described(float4Type, []int64{3, 3}), []int64{3, 1}, []int64{3, 1}, 0, 5, 5, true},
-		{"packed with compact strides", described(float4Type, []int64{3, 1, 3}, elements(3, 9, 1)), []int64{3, 3, 1},
-			[]int64{3, 3, 1}, 0, 5, 5, true},
-		{"packed in three bits a byte", described(DataType{Float6E2M3FN, 6, 2}, []int64{3}), []int64{1}, []int64{2},
-			0, 5, 5, true},
-		{"padded", described(float4Type, []int64{3, 3}, flags(SubbyteTypePadded), strides(-3, 2)), []int64{-3, 2},
-			[]int64{-3, 2}, 6, 5, 9, false},
-		{"no bits", described(boolType, []int64{0}, bitPacked(7), at(0)), []int64{1}, []int64{1}, 0, 0, 0, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var got Tensor
-			if err := test.d.Validate(&got); err != nil {
-				t.Fatal(err)
-			}
-			bytes := test.d.ByteStrides(&got)
-			if !equal(got.Strides[:got.NDim], test.strides) || !equal(bytes[:got.NDim], test.bytes) {
-				t.Errorf("strides %v, bytes %v", got.Strides[:got.NDim], bytes[:got.NDim])
-			}
-			if got.Below != test.below || got.Above != test.above {
-				t.Errorf("below %d, above %d", got.Below, got.Above)
-			}
-			if got.NBytes != test.nbytes || got.Compact != test.compact {
-				t.Errorf("nbytes %d, compact %v", got.NBytes, got.Compact)
-			}
-		})
-	}
-}
-
-func TestADescriptionThatContradictsItselfIsMalformed(t *testing.T) {
-	for _, test := range []struct {
-		name string
 		d    *Description
 		want string
 	}{
-		{"device 0", described(int8Type, nil, on(0)), "unknown-device: device_type=0"},
-		{"a device id of -1", described(int8Type, nil, func(d *Description) { d.Device = Device{CUDA, -1} }),
+		{described(int8Type, nil, on(0)), "unknown-device: device_type=0"},
+		{described(int8Type, nil, on(CUDA), func(d *Description) { d.Device.ID = -1 }),
 			"negative-device-id: id=-1, device=kDLCUDA"},
-		{"ndim -1", described(int8Type, nil, func(d *Description) { d.NDim = -1 }),
-			"wrong-ndim: ndim=-1, most=64"},
-		{"ndim 65", described(int8Type, nil, func(d *Description) { d.NDim = 65 }), "wrong-ndim: ndim=65, most=64"},
-		{"a negative dimension", described(int8Type, []int64{2, 0, -3}), "negative-dimension: dimension=2, length=-3"},
-		{"too many bytes", described(float32Type, []int64{1 << 61}),
-			"too-large: shape=(2305843009213693952,), itemsize=4"},
-		{"too many items", described(int8Type, []int64{1 << 62, 4}), "too-large: shape=(4611686018427387904, 4), itemsize=1"},
-		{"far too many items", described(int8Type, []int64{1 << 62, 1 << 62, 0}),
-			"too-large: shape=(4611686018427387904, 4611686018427387904, 0), itemsize=1"},
-		{"a product that wraps to 0", described(int8Type, []int64{1 << 32, 1 << 32}), "too-large"},
-		{"a long shape", described(int8Type, []int64{9, 1 << 62, 3, 4, 5, 6, 7, 8}),
+		{described(int8Type, nil, func(d *Description) { d.NDim = -1 }), "wrong-ndim: ndim=-1, most=64"},
+		{described(int8Type, nil, func(d *Description) { d.NDim = 65 }), "wrong-ndim: ndim=65, most=64"},
+		{described(float32Type, []int64{-1}, span(12)), "negative-dimension: dimension=0, length=-1"},
+		{described(int8Type, []int64{2, 0, -3}), "negative-dimension: dimension=2, length=-3"},
+		{described(float32Type, []int64{1 << 61}), "too-large: shape=(2305843009213693952,), itemsize=4"},
+		{described(int8Type, []int64{1 << 62, 4}), "too-large: shape=(4611686018427387904, 4), itemsize=1"},
+		{described(int8Type, []int64{1 << 62, 1 << 62, 0}), "too-large"},
+		{described(int8Type, []int64{1 << 32, 1 << 32}), "too-large"}, // the product wraps to 0
+		{described(int8Type, []int64{9, 1 << 62, 3, 4, 5, 6, 7, 8}),
 			"too-large: shape=(9, 4611686018427387904, 3, 4, 5, 6, ...), itemsize=1"},
-		{"a code of no type", described(DataType{99, 8, 1}, nil), "unknown-code: code=99, bits=8, lanes=1, most=18"},
-		{"NULL", described(int8Type, []int64{2, 3}, at(0)),
-			"data-is-null: shape=(2, 3)"},
-		{"a NULL handle", described(int8Type, nil, on(Vulkan), at(0)), "data-is-null"},
-		{"an element stride that overflows", described(float32Type, []int64{2, 2}, elements(1<<61, 1)),
+		{described(DataType{99, 8, 1}, nil), "unknown-code: code=99, bits=8, lanes=1, most=18"},
+		{described(int8Type, []int64{2, 3}, at(0)), "data-is-null: shape=(2, 3)"},
+		{described(int8Type, nil, on(Vulkan), at(0)), "data-is-null"},
+		{described(float32Type, []int64{2, 2}, elements(1<<61, 1)),
 			"too-far-elements: dimension=0, stride=2305843009213693952, items=2"},
-		{"a negative element stride that overflows", described(float32Type, []int64{2, 2}, elements(-1<<62, 1)),
+		{described(float32Type, []int64{2, 2}, elements(-1<<62, 1)),
 			"too-far-elements: dimension=0, stride=-4611686018427387904, items=2"},
-		{"one that overflows by one item", described(float32Type, []int64{2}, elements(-1<<61-1)), "too-far-elements: dimension=0, stride=-2305843009213693953, items=2"},
-		{"element strides that reach too far", described(float32Type, []int64{65}, elements(1<<60)),
+		{described(float32Type, []int64{2}, elements(-1<<61-1)),
+			"too-far-elements: dimension=0, stride=-2305843009213693953, items=2"},
+		{described(float32Type, []int64{65}, elements(1<<60)),
 			"too-far-elements: dimension=0, stride=1152921504606846976, items=65"},
-		{"the smallest stride", described(int8Type, []int64{3}, strides(math.MinInt64)),
+		{described(int8Type, []int64{3}, strides(math.MinInt64)),
 			"too-far-bytes: dimension=0, stride=-9223372036854775808, items=3"},
-		{"strides that reach too far together", described(int8Type, []int64{2, 2, 2},
-			strides(math.MaxInt64, math.MaxInt64, 2)),
+		{described(int8Type, []int64{2, 2, 2}, strides(math.MaxInt64, math.MaxInt64, 2)), // too far together
 			"too-far-bytes: dimension=0, stride=9223372036854775807, items=2"},
-		{"an extent beyond the last address", described(int8Type, []int64{17}, at(1<<64-16)),
+		{described(int8Type, []int64{17}, at(1<<64-16)),
 			"reach-beyond-last: address=0xfffffffffffffff0, below=0, above=17"},
-		{"an extent below the first address", described(int8Type, []int64{17}, at(15), strides(-1)), "reach-beyond-last: address=0xf, below=16, above=1"},
-		{"an offset beyond the last address", described(int8Type, nil, at(8), offset(1<<64-8)),
+		{described(int8Type, []int64{17}, at(15), strides(-1)), "reach-beyond-last: address=0xf, below=16, above=1"},
+		{described(int8Type, nil, at(8), offset(1<<64-8)),
 			"offset-beyond-last: address=0x8, offset=18446744073709551608"},
-		{"an extent beyond the span", described(int8Type, []int64{17}, span(16)),
-			"beyond-span: span=16, from=0, to=17"},
-		{"an extent below the span", described(int8Type, []int64{17}, span(32), offset(3), strides(-1)),
-			"beyond-span: span=32, from=-13, to=4"},
-		{"an offset beyond the span", described(int8Type, nil, span(16), offset(16)), "beyond-span: span=16, from=16, to=17"},
-		{"contradiction before swapped bytes", described(float32Type, []int64{5}, swapped, span(16)),
-			"beyond-span: span=16, from=0, to=20"},
-		{"contradiction before packed items", described(float4Type, []int64{5}, strides(2), at(0)), "data-is-null"},
-	} {
-		t.Run(test.name, func(t *testing.T) { refused(t, test.d, ErrMalformed, test.want) })
-	}
-}
+		{described(int8Type, []int64{17}, span(16)), "beyond-span: span=16, from=0, to=17"},
+		{described(int8Type, []int64{17}, span(32), offset(3), strides(-1)), "beyond-span: span=32, from=-13, to=4"},
+		{described(int8Type, nil, span(16), offset(16)), "beyond-span: span=16, from=16, to=17"},
+		// what is malformed before what a copy cures or can't be exported
+		{described(float32Type, []int64{5}, swapped, span(16)), "beyond-span: span=16, from=0, to=20"},
+		{described(float4Type, []int64{5}, strides(2), at(0)), "data-is-null"},
 
-func TestMemoryThatCannotBeExportedIsUnsupported(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		d    *Description
-		want string
-	}{
-		{"packed with strides", described(float4Type, []int64{3}, elements(2)),
+		{described(float4Type, []int64{3}, elements(2)),
 			"packed-strides: code=17, bits=4, lanes=1, size=4 (copy-with-library)"},
-		{"packed and reversed", described(float4Type, []int64{3}, elements(-1)), "packed-strides: code=17, bits=4, lanes=1, size=4 (copy-with-library)"},
-		{"padded lanes", described(DataType{Float4E2M1FN, 4, 2}, []int64{3}, flags(SubbyteTypePadded)),
+		{described(float4Type, []int64{3}, elements(-1)), "packed-strides"},
+		{described(DataType{Float4E2M1FN, 4, 2}, []int64{3}, flags(SubbyteTypePadded)),
 			"padded-lanes: code=17, bits=4, lanes=2, lanes=2 (one-lane)"},
-		{"bits with strides", described(boolType, []int64{3}, bitPacked(0), elements(2)),
+		{described(boolType, []int64{3}, bitPacked(0), elements(2)),
 			`packed-bits-strides: field=Arrow format, text="b" (copy-with-library)`},
-		{"nulls", described(int8Type, []int64{5}, nulls(2)), `null-items: field=Arrow format, text="l", nulls=2, items=5`},
-		{"nulls of rows", described(int8Type, []int64{2, 3}, nulls(1)), `null-items: field=Arrow format, text="l", nulls=1, items=6`},
-		{"nulls of rows without items", described(int8Type, []int64{2, 0}, nulls(1)), `null-rows: field=Arrow format, text="l", nulls=1`},
-		{"nulls, which a copy doesn't cure, before what it does", described(float32Type, []int64{5}, nulls(2), at(1)),
-			`null-items: field=Arrow format, text="l", nulls=2, items=5`},
-	} {
-		t.Run(test.name, func(t *testing.T) { refused(t, test.d, ErrUnsupported, test.want) })
-	}
-}
+		{described(int8Type, []int64{5}, nulls(2)), `null-items: field=Arrow format, text="l", nulls=2, items=5`},
+		{described(int8Type, []int64{2, 3}, nulls(1)), `null-items: field=Arrow format, text="l", nulls=1, items=6`},
+		{described(int8Type, []int64{2, 0}, nulls(1)), `null-rows: field=Arrow format, text="l", nulls=1`},
+		{described(float32Type, []int64{5}, nulls(2), at(1)), "null-items"}, // which a copy doesn't cure
 
-func TestWhatACopyCuresNeedsACopy(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		d     *Description
-		bytes []int64
-		want  string
-	}{
-		{"swapped bytes", described(float32Type, []int64{2, 1}, swapped, elements(2, 7)), []int64{8, 4},
+		{described(float32Type, []int64{2, 1}, swapped, elements(2, 7)),
 			`big-endian: field=typestr, text=">f4" (convert)`},
-		{"swapped bytes of no items", described(float32Type, []int64{0}, swapped), []int64{4}, "big-endian"},
-		{"strides that are no multiple", described(float32Type, []int64{2, 2}, strides(6, 5)), []int64{6, 5},
-			"odd-strides: dimension=0, stride=6, itemsize=4 (copy)"},
-		{"a misaligned address", described(float32Type, []int64{2}, at(data+2)), []int64{4},
-			"misaligned: address=0x100002, alignment=4 (copy)"},
-		{"a misaligned offset", described(float32Type, []int64{2}, offset(1)), []int64{4},
-			"misaligned: address=0x100001, alignment=4 (copy)"},
-		{"a misaligned address of CUDA", described(float32Type, []int64{2}, on(CUDA), at(data+2)), []int64{4},
-			"misaligned"},
+		{described(float32Type, []int64{0}, swapped), "big-endian"},
+		{described(float32Type, []int64{2, 2}, strides(6, 5)), "odd-strides: dimension=0, stride=6, itemsize=4 (copy)"},
+		{described(float32Type, []int64{2}, at(data+2)), "misaligned: address=0x100002, alignment=4 (copy)"},
+		{described(float32Type, []int64{2}, offset(1)), "misaligned: address=0x100001, alignment=4 (copy)"},
+		{described(float32Type, []int64{2}, on(CUDA), at(data+2)), "misaligned"},
+		{described(boolType, []int64{9}, bitPacked(0), at(math.MaxUint64)),
+			"reach-beyond-last: address=0xffffffffffffffff, below=0, above=2"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := refused(t, test.d, ErrNeedsCopy, test.want)
-			if bytes := test.d.ByteStrides(got); !equal(bytes[:got.NDim], test.bytes) {
-				t.Errorf("strides in bytes: %v", bytes[:got.NDim])
-			}
-			if got.ItemSize != 4 || got.NBytes != got.Size*4 ||
-				!equal(got.Shape[:got.NDim], test.d.Shape[:test.d.NDim]) {
-				t.Errorf("sizes: %+v", got)
-			}
-		})
+		checkValidation(t, *test.d)
+		refused(t, test.d, test.want)
 	}
 }
 
@@ -269,7 +184,7 @@ func TestBitsAreCopiedFromTheBytesThatTheyReach(t *testing.T) {
 	for _, test := range []struct {
 		first uint8
 		shape []int64
-		above uint64
+		above int64
 	}{
 		{0, nil, 1},
 		{0, []int64{8}, 1},
@@ -278,34 +193,22 @@ func TestBitsAreCopiedFromTheBytesThatTheyReach(t *testing.T) {
 		{7, []int64{2, 5}, 3},
 		{7, []int64{math.MaxInt64}, 1<<60 + 1},
 	} {
-		d := described(boolType, test.shape, bitPacked(test.first), span(int64(test.above)))
-		got := refused(t, d, ErrNeedsCopy,
-			`bit-packed: field=Arrow format, text="b" (copy)`)
-		if got.Above != test.above || got.Below != 0 || got.NBytes != got.Size {
-			t.Errorf("%v from bit %d: %+v", test.shape, test.first, got)
-		}
-		d = described(boolType, test.shape, bitPacked(test.first), span(int64(test.above)-1))
-		refused(t, d, ErrMalformed, "beyond-span")
+		d := described(boolType, test.shape, bitPacked(test.first), span(test.above))
+		checkValidation(t, *d)
+		refused(t, d, `bit-packed: field=Arrow format, text="b" (copy)`)
+		refused(t, described(boolType, test.shape, bitPacked(test.first), span(test.above-1)), "beyond-span")
 	}
-	refused(t, described(boolType, []int64{9}, bitPacked(0), at(math.MaxUint64)), ErrMalformed,
-		"reach-beyond-last: address=0xffffffffffffffff, below=0, above=2")
 }
 
-func refused(t *testing.T, d *Description, kind Kind, want string) *Tensor {
+// refused checks what an error says; the oracles check its kind.
+func refused(t *testing.T, d *Description, want string) {
 	t.Helper()
-	var got Tensor
-	before := *d
-	err := d.Validate(&got)
-	if *d != before {
-		t.Errorf("the description became %+v", *d)
-	}
-	if KindOf(err) != kind || !strings.Contains(err.Error(), want) {
-		t.Fatalf("got %v; want kind %q, %q", err, kind, want)
-	}
-	if len(err.Error()) > 340 {
+	err := d.Validate(new(Tensor))
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v; want %s", err, want)
+	} else if len(err.Error()) > 340 {
 		t.Errorf("%q is too long", err)
 	}
-	return &got
 }
 
 func TestOffsetsStayWithHandles(t *testing.T) {
@@ -357,7 +260,7 @@ func TestACopyIsCompact(t *testing.T) {
 	for range 2 {
 		d.Validate(&got)
 		got.MakeCompact()
-		if !got.Compact || !equal(got.Strides[:3], []int64{3, 3, 1}) || got.Offset != 0 ||
+		if !got.Compact || !slices.Equal(got.Strides[:3], []int64{3, 3, 1}) || got.Offset != 0 ||
 			got.Above != uint64(got.NBytes) {
 			t.Errorf("%+v", got)
 		}
@@ -369,7 +272,7 @@ func TestACopyIsCompact(t *testing.T) {
 	}
 	got.Offset, got.ByteOffset = 1, 2
 	if got.MakeCompact(); got.Offset != 0 || got.ByteOffset != 0 || !got.Compact ||
-		!equal(got.Strides[:2], []int64{3, 1}) {
+		!slices.Equal(got.Strides[:2], []int64{3, 1}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -388,14 +291,18 @@ func TestTextFromOutsideIsQuoted(t *testing.T) {
 }
 
 func TestAValidDescriptionAllocatesNothing(t *testing.T) {
-	d := described(float32Type, []int64{4, 3, 2}, strides(-24, 8, 4), offset(72))
-	var tensor Tensor
-	if allocations := testing.AllocsPerRun(100, func() {
-		if d.Validate(&tensor) != nil || CheckTarget(tensor.Device, tensor.Device, false) != nil {
-			t.Fatal("refused")
+	for _, d := range []*Description{
+		described(float32Type, []int64{4, 3, 2}, strides(-24, 8, 4), offset(72)),
+		open(float32Type, 48, []int64{-1, 3}),
+	} {
+		var tensor Tensor
+		if allocations := testing.AllocsPerRun(100, func() {
+			if d.Validate(&tensor) != nil || CheckTarget(tensor.Device, tensor.Device, false) != nil {
+				t.Fatal("refused")
+			}
+		}); allocations != 0 {
+			t.Errorf("%v allocations", allocations)
 		}
-	}); allocations != 0 {
-		t.Errorf("%v allocations", allocations)
 	}
 }
 

@@ -27,24 +27,25 @@ func formatOf(itemsize int64) func(text string) error {
 	}
 }
 
+// Ctypes writes <z for c_char_p, <Z for c_wchar_p, and B for structures.
 func TestAFormatThatIsNoNumberIsRefused(t *testing.T) {
 	refusals(t, formatOf(4), dlpack.ErrUnsupported, map[string][]string{
 		"long-double":  {"g"},
 		"long-complex": {"Zg", "G"},
 		"text":         {"4s", "p", "<u", "2w"},
 		"objects":      {"O"},
-		"pointers":     {"P", "&i", "X{}", "<z", "<Z"},                                                    // the last are ctypes' c_char_p and c_wchar_p
-		"structure":    {"T{i:a:d:b:}", "(2)T{i:a:}", "ii", "i <d", "BBB", strings.Repeat("i", 999), "B"}, // B as ctypes says
+		"pointers":     {"P", "&i", "X{}", "<z", "<Z"},
+		"structure":    {"T{i:a:d:b:}", "(2)T{i:a:}", "ii", "i <d", "BBB", strings.Repeat("i", 999), "B"},
 		"padding":      {"4x", "ix"},
 		"bit-field":    {"t"},
 	})
 	refusals(t, formatOf(4), dlpack.ErrMalformed, map[string][]string{
-		"unknown-letter": {"", " ", "@", "@@i", "<>i", "5", "3 i", "3<i", "33", "(2)", "i)", "i:a:", "i?!", "\x00", "\xff",
-			"i\x00", strings.Repeat("i", 99) + "!"},
+		"unknown-letter": {"", " ", "@", "@@i", "<>i", "5", "3 i", "3<i", "33", "(2)", "i)", "i:a:", "i?!", "\x00",
+			"\xff", "i\x00", strings.Repeat("i", 99) + "!"},
 		"unknown-complex":     {"Zi", "Z?", "Z f"},
 		"sub-array-dimension": {"(2", "(2 3)i"},
-		"sub-array-number": {"(2,", "(2,)d", "()", "((2))i", "(-1)i", "(+1)i", "(9223372036854775808)i", "99999999999999999999i",
-			"00i", strings.Repeat("(", 9999)},
+		"sub-array-number": {"(2,", "(2,)d", "()", "((2))i", "(-1)i", "(+1)i", "(9223372036854775808)i",
+			"99999999999999999999i", "00i", strings.Repeat("(", 9999)},
 		"sub-array-dimensions": {strings.Repeat("(1)", 65)},
 	})
 }

@@ -11,8 +11,8 @@ import (
 func TestAWrongNameSuggestsTheNearest(t *testing.T) {
 	for wrong, want := range map[string]string{
 		// misspelt
-		"bfloat61": "bfloat16", "flaot32": "float32", "unit8": "uint8", "int08": "int8", "uint 8": "uint8", "int16x": "int16",
-		"bool8": "bool", "float8e5m2": "float8_e5m2", "BFLOAT16": "bfloat16", "float32\x00": "float32",
+		"bfloat61": "bfloat16", "flaot32": "float32", "unit8": "uint8", "int08": "int8", "uint 8": "uint8",
+		"int16x": "int16", "bool8": "bool", "float8e5m2": "float8_e5m2", "BFLOAT16": "bfloat16", "float32\x00": "float32",
 		"float8_e4m3fnu": "float8_e4m3fn float8_e4m3fnuz", "opaque_handl64": "opaque_handle64 opaque_handle4",
 		"complex256": "complex64 complex128 complex32", "float_": "float32 float64 float8_e4m3fn", // three at most
 		// of other libraries and languages
