@@ -14,7 +14,7 @@ from support.capi import Speaks, capsule_name
 from support.exchange_api import from_object, to_object
 from support.refusals import refused
 
-# Go's TestADescriptionThatContradictsItselfIsMalformed has the others.
+# Go's TestARefusedDescriptionSaysWhatIsWrong has the others.
 REFUSED: dict[str, tuple[type[Exception], str]] = {
     "NULL shape": (ValueError, "shape is NULL; expected 1 dimensions"),
     "NULL shape of 64 dimensions": (ValueError, "shape is NULL; expected 64 dimensions"),
