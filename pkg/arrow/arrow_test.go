@@ -633,23 +633,3 @@ func FuzzDescribe(f *testing.F) {
 func pointerTo(address uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }
-
-func BenchmarkDescribe(b *testing.B) {
-	var a addresses
-	for name, column := range map[string]*column{
-		"items":  a.items("l", 1000, 1<<20),
-		"lists":  a.around("+w:3", 4, a.items("l", 12, 1<<20)),
-		"tensor": a.tensor(6, 2, `{"shape": [2, 3], "permutation": [1, 0]}`),
-	} {
-		source := a.source(column)
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				var d dlpack.Description
-				if err := source.Describe(0, &d); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -3,7 +3,6 @@ package strided
 import (
 	"bytes"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 	"unsafe"
 )
@@ -96,23 +95,6 @@ func TestIntoAllocatesNothing(t *testing.T) {
 		})
 		if allocations != 0 {
 			t.Errorf("strides %d: %v allocations", to, allocations)
-		}
-	}
-}
-
-func BenchmarkInto(b *testing.B) {
-	for _, size := range []int{512 << 10, 1 << 20, 2 << 20, 4 << 20, 16 << 20, 64 << 20} {
-		for _, run := range []int{256 << 10, 1 << 40} {
-			b.Run(strconv.Itoa(size>>10)+" KiB in runs of "+strconv.Itoa(run>>10), func(b *testing.B) {
-				src, dst := make([]byte, size), make([]byte, size)
-				clear(src)
-				clear(dst)
-				b.SetBytes(int64(size))
-				c := copier{run: run, size: size, dims: []dim{{1, size, size}, {1, size, size}}}
-				for b.Loop() {
-					c.copy(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]))
-				}
-			})
 		}
 	}
 }

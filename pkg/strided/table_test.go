@@ -85,25 +85,3 @@ func FuzzRows(f *testing.F) {
 		checkRows(t, int(count%400), int(rows%2000), max(1, int(size%17)), int(bits), int(skew%16))
 	})
 }
-
-func BenchmarkRows(b *testing.B) {
-	for _, bench := range []struct {
-		name        string
-		count, size int
-	}{{"8 of 8", 8, 8}, {"3 of 4", 3, 4}, {"16 of 1", 16, 1}, {"1000 of 4", 1000, 4}} {
-		b.Run(bench.name, func(b *testing.B) {
-			const bytes = 64 << 20
-			rows := bytes / bench.count / bench.size
-			memory := make([]byte, bytes)
-			var columns []Column
-			for i := range bench.count {
-				columns = append(columns, Column{Src: unsafe.Pointer(&memory[i*rows*bench.size])})
-			}
-			dst := make([]byte, bytes)
-			b.SetBytes(bytes)
-			for b.Loop() {
-				Rows(unsafe.Pointer(&dst[0]), columns, rows, bench.size)
-			}
-		})
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 	"unsafe"
 )
@@ -20,25 +19,6 @@ func unpack(t testing.TB, src []byte, first, n int) []byte {
 	return dst[:n]
 }
 
-func TestBitsBecomeBytesTheLowestFirst(t *testing.T) {
-	for _, test := range []struct {
-		src      []byte
-		first, n int
-		want     []byte
-	}{
-		{nil, 0, 0, nil},
-		{[]byte{0b1}, 0, 1, []byte{1}},
-		{[]byte{0b10110010}, 0, 8, []byte{0, 1, 0, 0, 1, 1, 0, 1}},
-		{[]byte{0b10110010}, 4, 3, []byte{1, 1, 0}},
-		{[]byte{0b10000000, 0b1}, 7, 2, []byte{1, 1}},
-		{[]byte{0b10000000, 0b11111101, 0b10}, 7, 11, []byte{1, 1, 0, 1, 1, 1, 1, 1, 1, 0, 1}},
-	} {
-		if got := unpack(t, test.src, test.first, test.n); !bytes.Equal(got, test.want) {
-			t.Errorf("%08b from bit %d: %v; want %v", test.src, test.first, got, test.want)
-		}
-	}
-}
-
 func TestUnpackReadsNoByteWithoutABitOfItsOwn(t *testing.T) {
 	// A slice of exactly the bytes needed: the checker of pointers finds what goes beyond.
 	random := rand.NewChaCha8([32]byte{})
@@ -51,32 +31,6 @@ func TestUnpackReadsNoByteWithoutABitOfItsOwn(t *testing.T) {
 					t.Fatalf("bit %d of %08b from bit %d: %d", i, src, first, got)
 				}
 			}
-		}
-	}
-}
-
-func TestPackedItemsFollowEachOtherTheLowestBitsFirst(t *testing.T) {
-	for _, test := range []struct {
-		bits          int
-		items, packed []byte
-	}{
-		{4, nil, nil},
-		{4, []byte{1, 2, 0xF}, []byte{0x21, 0x0F}},
-		{2, []byte{1, 2, 3, 0, 3}, []byte{0b00_11_10_01, 0b11}},
-		{6, []byte{1, 2, 3, 4, 5}, []byte{0b10_000001, 0b0011_0000, 0b000100_00, 0b101}},
-	} {
-		memory := append(slices.Clone(test.items), guard)
-		n := len(test.items)
-		for i := range memory[:n] {
-			memory[i] |= byte(0xFF << test.bits) // which is nothing of an item
-		}
-		Pack(unsafe.Pointer(&memory[0]), n, test.bits)
-		if got := memory[:len(test.packed)]; !bytes.Equal(got, test.packed) {
-			t.Errorf("%d of %d bits: %08b; want %08b", test.items, test.bits, got, test.packed)
-		}
-		Pad(unsafe.Pointer(&memory[0]), n, test.bits)
-		if !bytes.Equal(memory[:n], test.items) || memory[n] != guard {
-			t.Errorf("%08b of %d bits: %d; want %d", test.packed, test.bits, memory[:n], test.items)
 		}
 	}
 }
@@ -127,17 +81,4 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatalf("%08b from bit %d: %v; want %v", src, begin, got, want)
 		}
 	})
-}
-
-func BenchmarkUnpack(b *testing.B) {
-	src, dst := make([]byte, 1<<17), make([]byte, 1<<20-8)
-	for _, first := range []int{0, 3} {
-		b.Run(strconv.Itoa(first), func(b *testing.B) {
-			b.SetBytes(int64(len(dst)))
-			b.ReportAllocs()
-			for b.Loop() {
-				Unpack(unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[0]), first, len(dst))
-			}
-		})
-	}
 }
