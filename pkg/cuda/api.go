@@ -2,45 +2,6 @@ package cuda
 
 import "dlpack/pkg/dlpack"
 
-// api lists the functions of the CUDA driver API in use, one method each. Each error is a *failure.
-type api interface {
-	init() error
-	deviceGetCount() (int32, error)
-	maxPitch(device int32) (int64, error) // by cuDeviceGetAttribute
-	devicePrimaryCtxRetain(device int32) (context, error)
-	devicePrimaryCtxRelease(device int32) error
-	devicePrimaryCtxIsActive(device int32) (bool, error) // by cuDevicePrimaryCtxGetState
-
-	ctxGetCurrent() (context, error) // 0 if the thread has none
-	ctxGetDevice() (int32, error)
-	ctxPushCurrent(context) error
-	ctxPopCurrent() error
-
-	pointerGetAttributes(address uint64) (attributes, error)
-	memAlloc(bytes int64) (uint64, error)
-	memFree(address uint64) error
-	memcpyDtoHAsync(dst, src uint64, bytes int64, on stream) error
-	memcpyHtoDAsync(dst, src uint64, bytes int64, on stream) error
-	memcpyDtoDAsync(dst, src uint64, bytes int64, on stream) error
-	memcpyPeerAsync(dst uint64, to context, src uint64, from context, bytes int64, on stream) error
-	memcpy3DAsync(*block, stream) error
-
-	streamCreate() (stream, error)
-	streamDestroy(stream) error
-	streamGetCtx(stream) (context, error)
-	streamWaitEvent(stream, event) error
-	streamSynchronize(stream) error
-	streamIsCapturing(stream) (captureStatus, error)
-	streamGetCaptureInfo(stream) (capture, error)
-	threadExchangeStreamCaptureMode(captureMode) (captureMode, error)
-
-	eventCreate() (event, error)
-	eventRecord(event, stream) error
-	eventDestroy(event) error
-
-	freeFunctions() (FreeFunctions, error)
-}
-
 // Handles (CUcontext, CUstream and CUevent) are integers here: as pointers, streams 1 and 2 would be invalid in Go.
 type (
 	context uintptr

@@ -54,7 +54,7 @@ type FreeFunctions struct {
 }
 
 // A Driver is the CUDA driver of this process.
-type Driver struct{ api }
+type Driver struct{ *library }
 
 // Running returns the driver if this process has initialised it. Otherwise the error says whether the driver is missing
 // or not initialised.

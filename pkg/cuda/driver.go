@@ -118,7 +118,7 @@ func text(s string) *C.char {
 	return (*C.char)(unsafe.Pointer(&bytes[0]))
 }
 
-// check turns a function's result into an error.
+// check turns a function's result into nil or a *failure.
 func (l *library) check(f function, r C.CUresult) error {
 	if r == 0 {
 		return nil
