@@ -1,6 +1,5 @@
 """The exchange tests of this repository: adapters for more libraries than `python -m dlpack.tests` comes with, and what
 else is tried of each library, beyond taking one object.
 
-`python tests/exchanges` is that command with these adapters. dlpack.tests.libraries says what an adapter is. `asdlpack`
-is not a library: it has the checks of asdlpack itself.
+`python tests/exchanges` is that command with these adapters. dlpack.tests.libraries says what an adapter is.
 """

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from html import escape as escape_markup
+from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
@@ -247,7 +248,8 @@ def checks(report: Report) -> Iterator[str]:
 def style() -> str:
     # The symbol, and that it is not to be read aloud: the words of the cell are.
     symbol = "td.{0}::before {{ content: '{1}'; content: '{1}' / ''; }}\n"
-    return STYLE + "".join(symbol.format(kind, text) for kind, text, _ in MARKS.values())
+    rules = Path(__file__).with_suffix(".css").read_text()
+    return rules + "".join(symbol.format(kind, text) for kind, text, _ in MARKS.values())
 
 
 PAGE = Template("""\
@@ -267,105 +269,3 @@ $body
 </body>
 </html>
 """)
-
-STYLE = """\
-:root {
-  --page: #fff; --text: #1f2328; --quiet: #59636e; --line: #d1d9e0; --card: #f6f8fa; --news: #8250df;
-  --shared: #116329; --shared-on: #d3f5db; --copied: #7a4d00; --copied-on: #ffeeb8;
-  --bycopy: #0550ae; --bycopy-on: #d8efff; --refused: #59636e; --refused-on: #e6eaef;
-  --failed: #fff; --failed-on: #cf222e;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --page: #0d1117; --text: #e6edf3; --quiet: #9198a1; --line: #30363d; --card: #161b22; --news: #c297ff;
-    --shared: #6fdd8b; --shared-on: #10301c; --copied: #f0c75e; --copied-on: #3a2d05;
-    --bycopy: #8cc8ff; --bycopy-on: #0d2b4e; --refused: #9198a1; --refused-on: #21262d;
-    --failed: #fff; --failed-on: #da3633;
-  }
-}
-* { box-sizing: border-box; }
-body {
-  margin: 0 auto; padding: 1.5rem 1rem 6rem; max-width: 84rem; background: var(--page); color: var(--text);
-  font: 15px/1.5 system-ui, sans-serif; overflow-wrap: anywhere;
-}
-h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .4rem; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
-h3 { font-size: 1rem; margin: 1rem 0 .2rem; }
-p { margin: .4rem 0; }
-ul { list-style: none; margin: 0; padding: 0; }
-code { font: .88em ui-monospace, monospace; }
-header b { font-weight: 600; }
-header p b { color: var(--text); }
-small, header p, footer, caption { color: var(--quiet); font-size: .9rem; font-weight: normal; }
-footer { margin-top: 3rem; }
-.libraries { display: flex; flex-wrap: wrap; gap: .3rem; margin: .6rem 0; }
-.libraries li { padding: .05rem .55rem; border: 1px solid var(--line); border-radius: 1rem; font-size: .85rem; }
-.verdict { padding: .6rem .8rem; border-radius: .4rem; font-size: 1rem; font-weight: 600; }
-.verdict.shared, .mark.shared, td.shared { color: var(--shared); background: var(--shared-on); }
-.verdict.failed, .mark.failed, td.failed { color: var(--failed); background: var(--failed-on); }
-.mark.copied, td.copied { color: var(--copied); background: var(--copied-on); }
-.mark.bycopy, td.bycopy { color: var(--bycopy); background: var(--bycopy-on); }
-.mark.refused, td.refused { color: var(--refused); background: var(--refused-on); }
-.mark.skipped, td.skipped { color: var(--quiet); background: var(--card); }
-.mark.news { color: var(--news); }
-.mark {
-  display: inline-block; width: 1.5rem; height: 1.5rem; margin-right: .45rem; border-radius: .25rem;
-  font-size: .85rem; font-style: normal; line-height: 1.5rem; text-align: center;
-}
-.mark.blank { border: 1px dotted var(--line); }
-.cards li { margin: .5rem 0; padding: .5rem .8rem; background: var(--card); border-left: 4px solid var(--line); }
-.cards p { columns: 22rem; font-size: .9rem; }
-.cards span { display: block; break-inside: avoid; }
-.cards .failure { border-color: var(--failed-on); }
-.cards .better { border-color: var(--news); }
-.legend { display: grid; grid-template-columns: repeat(auto-fill, minmax(19rem, 1fr)); gap: .4rem 1.5rem; }
-.legend { margin-bottom: 1rem; }
-.legend b { color: var(--text); }
-.legend li { color: var(--quiet); font-size: .9rem; }
-.legend li, .columns li, details h3 { position: relative; min-height: 1.5rem; padding-left: 2rem; }
-.legend .mark, .columns .mark, details .mark { position: absolute; left: 0; }
-.box {
-  position: relative; /* else what the cells hide widens the page */
-  max-height: 90vh; max-width: 100%; width: fit-content; overflow: auto; border: 1px solid var(--line);
-}
-table { border-collapse: separate; border-spacing: 0; font-size: .85rem; line-height: 1.3; }
-caption { position: absolute; clip-path: inset(50%); }
-tr > * { background: var(--page); background-clip: padding-box; border: 1px solid var(--page); padding: .15rem 0; }
-thead th, thead td { position: sticky; top: 0; z-index: 2; border-bottom-color: var(--line); vertical-align: bottom; }
-thead th { padding: .4rem 0; }
-thead span { writing-mode: vertical-rl; transform: rotate(180deg); white-space: nowrap; }
-tbody th { position: sticky; left: 0; z-index: 1; text-align: left; }
-thead td { left: 0; z-index: 3; }
-th[scope=row] { min-width: min(11rem, 40vw); max-width: 40vw; padding: .15rem .7rem; font-weight: normal; }
-th[scope=rowgroup] { padding: .9rem 0 .2rem; }
-th[scope=rowgroup] span { position: sticky; left: .7rem; }
-tbody td { min-width: clamp(2rem, 55vw / var(--columns), 4rem); border-radius: .3rem; text-align: center; }
-tr:hover > th[scope=row] { background: var(--card); }
-td.news::after { content: '★'; content: '★' / ''; color: var(--news); font-size: .7em; vertical-align: super; }
-td[class]:hover, td[class]:focus { outline: 2px solid currentColor; outline-offset: -2px; }
-td > span { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-td:hover > span, td:focus > span {
-  position: fixed; z-index: 9; inset: auto 0 0; width: auto; height: auto; clip-path: none; padding: .8rem 1rem;
-  background: var(--card); border-top: 2px solid var(--line); color: var(--text);
-  font-size: .95rem; text-align: left; pointer-events: none;
-}
-td:hover > span { z-index: 10; }
-summary, .all { margin: 0; padding: .5rem 0; }
-summary { cursor: pointer; }
-details ul { margin: 0 0 1rem 2rem; font-size: .92rem; }
-details li { margin: .25rem 0; }
-details code { display: block; color: var(--quiet); }
-.columns { columns: 20rem; column-gap: 2rem; }
-.columns div { margin-bottom: 1rem; break-inside: avoid; }
-.columns h3 { margin-top: 0; }
-.columns li { margin: .2rem 0; }
-@media print {
-  :root { font-size: 11px; }
-  li, tr, h2, h3, summary { break-inside: avoid; }
-  h2, h3, summary { break-after: avoid; }
-  body { max-width: none; padding: 0; font-size: 1rem; print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  .box { max-height: none; overflow: visible; border: 0; }
-  thead th, thead td, tbody th { position: static; }
-  details::details-content { content-visibility: visible; }
-}
-"""
