@@ -3,7 +3,6 @@
 import builtins
 import gc
 import sys
-import threading
 
 import cupy
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 
 from dlpack import asdlpack
 from support.alone import alone
-from support.gpu import Gate, current_context, free_memory, interface_of, stream_of, streams, write
+from support.gpu import current_context, free_memory, interface_of, stream_of, streams
 from support.threads import in_threads
 
 ROUNDS = 10_000
@@ -43,20 +42,6 @@ def test_ten_thousand_rounds_leave_the_gpus_memory_as_it_was(work):
     assert before - free_memory() < 2 << 20  # the driver's own unit
 
 
-def test_a_copy_is_freed_by_its_last_holder():
-    size = 256 << 20
-    memory = bytearray(size)
-    before = free_memory()
-    x = asdlpack(memory, copy=None, device="cuda:0")
-    tensor, array = torch.from_dlpack(x), cupy.from_dlpack(x)
-    del x, tensor
-    gc.collect()
-    assert before - free_memory() >= size
-    del array
-    gc.collect()
-    assert before - free_memory() < 2 << 20
-
-
 def test_threads_without_a_context_share_and_copy_at_once():
     array, primary = cupy.asarray(HOST), current_context()
     torch.cuda.synchronize()
@@ -73,41 +58,6 @@ def test_threads_without_a_context_share_and_copy_at_once():
                 assert current_context() is None
 
     in_threads(work, 8)
-
-
-def opened_when_others_run(gate):
-    """Opens the gate as soon as another thread than this may run, which is when this one gives up the GIL."""
-    sys.setswitchinterval(1000)
-    called = threading.Event()
-    thread = threading.Thread(target=lambda: (called.wait(), gate.open()))
-    thread.start()
-    called.set()
-    return thread
-
-
-@alone(timeout=120)
-def test_other_threads_run_while_a_copy_waits_for_the_gpu():
-    memory, (producer,) = cupy.zeros(1024, "f4"), streams(1)
-    x = asdlpack(interface_of(memory, stream=producer.ptr))
-    np.from_dlpack(x, device="cpu")
-    with Gate() as gate:
-        gate.write(producer, memory.data.ptr, 1024, 1)
-        thread = opened_when_others_run(gate)
-        assert np.from_dlpack(x, device="cpu").tolist() == [1] * 1024
-        thread.join()
-
-
-@alone(timeout=120)
-def test_a_copy_is_freed_after_the_work_on_it():
-    copy, (stream,) = asdlpack(HOST, copy=None, device="cuda:0"), streams(1)
-    write(stream, copy.pointer, 1024, 1)
-    stream.synchronize()
-    with Gate() as gate:
-        gate.write(stream, copy.pointer, 1024, 2)
-        thread = opened_when_others_run(gate)
-        del copy
-        assert stream.done
-        thread.join()
 
 
 @alone(timeout=120)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dlpack import DLDeviceType, asdlpack, from_pointer
-from support.alone import alone, python
+from support.alone import alone
 from support.cuda_driver import cuda, cuda_array, gpus
 from support.gpu import another_context, call, inside, interface_of
 
@@ -46,24 +46,6 @@ def test_torchs_pinned_tensor_is_read_in_place():
     np.testing.assert_array_equal(array, NUMBERS)
 
 
-def test_memory_of_cupys_asynchronous_pool_is_on_its_device():
-    with cupy.cuda.using_allocator(cupy.cuda.MemoryAsyncPool().malloc):
-        array = cupy.asarray(NUMBERS)
-    x = asdlpack(interface_of(array))
-    assert x.device == cuda(0)
-    np.testing.assert_array_equal(np.from_dlpack(x, device="cpu"), NUMBERS)
-
-
-@alone(timeout=120, environ={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
-def test_torchs_expandable_segments_are_on_their_device():
-    tensor = torch.arange(6.0, device="cuda:0").reshape(2, 3)
-    assert any(segment["is_expandable"] for segment in torch.cuda.memory_snapshot())
-    x = asdlpack(interface_of(tensor))
-    assert x.device == cuda(0)
-    np.testing.assert_array_equal(np.from_dlpack(x, device="cpu"), NUMBERS)
-    assert torch.from_dlpack(x).data_ptr() == tensor.data_ptr()
-
-
 @alone(timeout=120)
 def test_a_copy_is_let_go_after_its_context():
     address = ctypes.c_uint64()
@@ -99,24 +81,3 @@ def test_devices_and_streams_of_libraries_are_arguments():
         x = from_pointer(array.data.ptr, (2, 3), "float32", device=device, owner=array, stream=stream)
         assert x.__cuda_array_interface__["stream"] == stream.__cuda_stream__()[1]
         assert torch.from_dlpack(asdlpack(NUMBERS, device=device, copy=None)).tolist() == NUMBERS.tolist()
-
-
-def test_memory_without_items_has_no_address():
-    x = asdlpack(interface_of(cupy.empty((0, 2), "f4")))
-    assert (x.device, x.size, x.pointer) == (cuda(0), 0, 0)
-    assert torch.from_dlpack(x).shape == cupy.from_dlpack(x).shape == x.shape
-
-
-NOT_INITIALISED = """
-import ctypes, dlpack, pytest
-class Array:
-    __cuda_array_interface__ = {"shape": (3,), "typestr": "<f4", "data": (4096, False), "version": 3}
-with pytest.raises(BufferError, match="CUDA_ERROR_NOT_INITIALIZED"):
-    dlpack.asdlpack(Array())
-assert ctypes.CDLL("libcuda.so.1").cuCtxGetCurrent(ctypes.byref(ctypes.c_void_p())) == 3
-"""
-
-
-def test_a_process_that_has_not_initialised_cuda_is_told_so():
-    result = python(NOT_INITIALISED)
-    assert result.returncode == 0, result.stderr
