@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import matrix_page
 from section import write_section
 
 from dlpack._abi import FLOAT8
@@ -22,9 +23,6 @@ from dlpack.tests.text import listed
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
 TESTS = ROOT / "tests"
-sys.path.append(str(TESTS))
-
-from exchanges import html  # noqa: E402
 
 
 def try_out(python: str) -> Report:
@@ -115,7 +113,7 @@ def markdown(report: Report) -> Iterator[str]:
 
 def folded(title: str, lines: list[str]) -> Iterator[str]:
     """Markdown that a click shows."""
-    yield from ("", f"<details><summary>{html.escape(title)}</summary>", "", *lines, "", "</details>")
+    yield from ("", f"<details><summary>{matrix_page.escape(title)}</summary>", "", *lines, "", "</details>")
 
 
 def by_reason(table: Table, consumer: str, outcome: str) -> dict[str, list[Row]]:
@@ -181,7 +179,7 @@ def main(pythons: list[str], write: bool) -> None:
         merge(report, other)
     if write:
         libraries_first(report)
-        (DOCS / "exchanges.html").write_text(html.page(report), encoding="utf-8")
+        (DOCS / "exchanges.html").write_text(matrix_page.page(report), encoding="utf-8")
         (DOCS / "matrix.md").write_text("\n".join(markdown(report)) + "\n", encoding="utf-8")
         write_section(DOCS / "libraries.md", "matrix", consumers_table(report))
     print(summary(report))
