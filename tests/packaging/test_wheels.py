@@ -1,4 +1,4 @@
-"""Messages of `make check-wheels` and pip about wheels that are wrong, or for another system."""
+"""Messages of `make check-wheels` about wheels that are wrong, or for another system."""
 
 import csv
 import hashlib
@@ -9,7 +9,7 @@ from base64 import urlsafe_b64encode
 
 import pytest
 
-from support.alone import ROOT, run
+from support.alone import ROOT
 
 TAG = "cp311-abi3-manylinux_2_17_x86_64"
 
@@ -72,38 +72,10 @@ def test_the_table_tells_what_failed_and_what_was_skipped(check_wheels):
     assert skipped.endswith("skipped: none here")
 
 
-def pip(*arguments):
-    """The last line of what pip prints, when it fails."""
-    result = run(sys.executable, "-m", "pip", *arguments)
-    assert result.returncode == 1, result.stdout
-    return result.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize("system", ["win_amd64", "manylinux_2_17_riscv64", "musllinux_1_2_x86_64", "win32"])
-def test_pip_names_a_wheel_that_is_for_another_system(wheel, tmp_path, system):
-    other = wheel.rename(tmp_path / wheel.name.replace("manylinux_2_17_x86_64", system))
-    line = f"ERROR: {other.name} is not a supported wheel on this platform."
-    assert pip("install", "--no-index", "--target", tmp_path / "site", other) == line
-
-
-def test_pip_names_a_truncated_wheel(wheel, tmp_path):
-    wheel = wheel.rename(tmp_path / wheel.name.replace(TAG, "py3-none-any"))
-    wheel.write_bytes(wheel.read_bytes()[:-50])
-    line = f"ERROR: Wheel 'dlpack-go' located at {wheel} is invalid."
-    assert pip("install", "--no-index", "--target", tmp_path / "site", wheel) == line
-
-
-def test_pip_finds_no_wheel_for_systems_without_one(check_wheels, wheel, tmp_path):
-    """musl, 32-bit systems, PyPy, Python 3.10."""
-    for options in check_wheels.OTHERS.values():
-        found = ["--no-index", "--find-links", tmp_path, "--only-binary=:all:", "--no-deps", "--dest", tmp_path / "new"]
-        line = "ERROR: No matching distribution found for dlpack-go"
-        assert pip("download", *found, *options, "dlpack-go") == line
-
-
 def test_a_wheel_that_pip_takes_on_other_systems_fails_the_check(check_wheels, wheel, tmp_path, monkeypatch):
+    """musl, 32-bit systems, PyPy, Python 3.10."""
     monkeypatch.setattr(check_wheels, "DIST", tmp_path)
+    assert [row.failures for row in check_wheels.refused_rows()] == [[]] * len(check_wheels.OTHERS)
     monkeypatch.setattr(check_wheels, "OTHERS", {"musl": check_wheels.OTHERS["musl"]})
-    assert [row.failures for row in check_wheels.refused_rows()] == [[]]
     wheel.rename(tmp_path / wheel.name.replace(TAG, "py3-none-any"))
     assert [len(row.failures) for row in check_wheels.refused_rows()] == [1]
