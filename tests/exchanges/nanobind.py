@@ -153,11 +153,6 @@ def takes_what_its_annotations_ask_for() -> None:
         assert found == expected, f"{function} refuses {sorted(found)}, expected {sorted(expected)}"
 
 
-def takes_a_compact_copy_under_c_contig() -> None:
-    taken = extension().c_contig(dlpack.asdlpack(floats((4, 3), (1, 4)).obj, copy=True))
-    assert tuple(taken.strides) == (3, 1), taken.strides
-
-
 def takes_a_capsule_of_either_kind() -> None:
     x = dlpack.asdlpack(b"bytes")
     for version in (None, (1, 3)):
@@ -177,7 +172,6 @@ def gives_memory_that_outlives_its_array() -> None:
 
 CHECKS = {
     "takes what its annotations ask for": takes_what_its_annotations_ask_for,
-    "takes a compact copy under c_contig": takes_a_compact_copy_under_c_contig,
     "takes a capsule of either kind": takes_a_capsule_of_either_kind,
     "gives memory that outlives its array": gives_memory_that_outlives_its_array,
 }
