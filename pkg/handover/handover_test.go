@@ -71,10 +71,6 @@ func swapped(d *dlpack.Description) {
 	d.Swapped, d.Field, d.Text = true, "typestr", ">u2"
 }
 
-func misaligned(d *dlpack.Description) {
-	d.Offset, d.Shape[0] = 1, 2
-}
-
 func bits(d *dlpack.Description) {
 	d.Item = dlpack.Item{DataType: dlpack.DataType{Code: dlpack.Bool, Bits: 8, Lanes: 1}, BitPacked: true}
 	d.FirstBit, d.Shape[0] = 7, 5
@@ -115,52 +111,6 @@ func TestMemoryThatFitsIsSharedWithoutAnAllocation(t *testing.T) {
 		if got.Flags != 0 || got.Device != d.Device || got.Shape[0] != 3 {
 			t.Errorf("%+v", got)
 		}
-	}
-}
-
-func TestACopyIsCompactAndInNativeByteOrder(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		d     *dlpack.Description
-		needs bool // a copy
-		want  []byte
-	}{
-		{"compact", described(), false, []byte{1, 2, 3, 4, 5, 6}},
-		{"reversed", described(reversed), false, []byte{5, 6, 3, 4, 1, 2}},
-		{"swapped", described(swapped), true, []byte{2, 1, 4, 3, 6, 5}},
-		{"misaligned", described(misaligned), true, []byte{2, 3, 4, 5}},
-		{"bits", described(bits), true, []byte{0, 0, 1, 0, 0}},
-		{"packed items", described(nibbles), false, []byte{1, 2, 3}},
-		{"no items", described(shape(0)), false, []byte{}},
-		{"no items, swapped", described(swapped, shape(0)), true, []byte{}},
-		{"no items at NULL", described(shape(0), func(d *dlpack.Description) { d.Data = 0 }), false, []byte{}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			var got dlpack.Tensor
-			_, err := Prepare(test.d, &got, &Terms{}, &allocator{})
-			if test.needs {
-				refused(t, err, dlpack.ErrNeedsCopy, " (co")
-			} else if err != nil {
-				t.Error(err)
-			}
-			for _, terms := range []*Terms{{MayCopy: true}, {MayCopy: true, MustCopy: true}} {
-				memory := allocator{most: 100}
-				stream, err := Prepare(test.d, &got, terms, &memory)
-				if err != nil || stream != dlpack.UnknownStream {
-					t.Fatal(stream, err)
-				}
-				if !test.needs && !terms.MustCopy {
-					if memory.copied != nil || got.Flags != 0 {
-						t.Errorf("copied to %v", memory.copied)
-					}
-					continue
-				}
-				if !bytes.Equal(memory.contents(t), test.want) || got.Flags != dlpack.IsCopied || !got.Compact ||
-					got.Offset != 0 || got.Strides[0] != 1 || got.Shape[0] != test.d.Shape[0] {
-					t.Errorf("%v, %+v; want %v", memory.copied, got, test.want)
-				}
-			}
-		})
 	}
 }
 

@@ -3,7 +3,6 @@ package handover
 import (
 	"bytes"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"unsafe"
 
@@ -137,73 +136,4 @@ func FuzzPacking(f *testing.F) {
 		size := []uint8{1, 2, 4, 6}[bits%4]
 		checkPacking(t, seed, size, int64(rows%8), int64(items), storage{uint16(from), reversed}, storage{uint16(to), reverses})
 	})
-}
-
-func TestOverlappingPairsAreReadFirst(t *testing.T) {
-	source, memory := small(4, 1, 8, storage{2, true})
-	copy(memory, []byte{0x10, 0x32, 0x54, 0x76})
-	target, _ := small(4, 1, 8, storage{1, false})
-	target.Data = source.Data
-	if err := CopyInto(source, target, &scratch{allocator: allocator{most: 8}}); err != nil || !bytes.HasPrefix(memory, []byte{0x76, 0x54, 0x32, 0x10}) {
-		t.Errorf("%x, %v", memory, err)
-	}
-}
-
-func TestLanesThatDoNotFitAreRefused(t *testing.T) {
-	for _, test := range []struct {
-		items, lanes int64
-		from, to     storage
-		want         string
-	}{
-		{5, 3, storage{0, false}, storage{2, false}, "lanes-differ: source_dtype=uint4 (padded), source_shape=(1, 5), " +
-			"target_dtype=uint4x2, target_shape=(1, 3), expected=(1, 6), single=source"},
-		{3, 5, storage{2, false}, storage{1, false}, "target_shape=(1, 5), expected=(1, 6), single=target"},
-		{2, 8, storage{4, false}, storage{2, false}, "small-types-differ: source_dtype=uint4x4, source_shape=(1, 2), " +
-			"target_dtype=uint4x2, target_shape=(1, 8)"},
-	} {
-		source, _ := small(4, 1, test.items*int64(max(test.from.lanes, 1)), test.from)
-		target, _ := small(4, 1, test.lanes*int64(max(test.to.lanes, 1)), test.to)
-		if err := CopyInto(source, target, nil); err == nil || !strings.HasSuffix(err.Error(), test.want) {
-			t.Errorf("%v; expected %s", err, test.want)
-		}
-	}
-}
-
-func TestACureReshapesTheSourceOfLanes(t *testing.T) {
-	flat := func(p *Place, shape ...int64) *Place {
-		p.NDim = copy(p.Shape[:], shape)
-		return p
-	}
-	for want, sides := range map[string][2]storage{
-		"(reinterpret: object=source-copy, dtype=uint4, shape=(2, 4), converted=nothing)":   {{1, false}, {2, false}},
-		"(reinterpret: object=source-copy, dtype=uint4x2, shape=(2, 2), converted=nothing)": {{2, false}, {1, false}},
-	} {
-		source, _ := small(4, 1, 8, sides[0])
-		target, _ := small(4, 2, 4, sides[1])
-		if err := CopyInto(source, target, nil); err == nil || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("%v; expected %s", err, want)
-		}
-	}
-	for _, shapes := range [][2][]int64{{{}, {3}}, {{2, 2, 2}, {3}}, {{3, 1}, {2, 3}}} { // no source of this shape fits
-		source, _ := small(4, 1, 6, storage{2, false})
-		target, _ := small(4, 1, 8, storage{1, false})
-		err := CopyInto(flat(source, shapes[0]...), flat(target, shapes[1]...), nil)
-		if err == nil || strings.Contains(err.Error(), "reinterpret") {
-			t.Error(shapes, err)
-		}
-	}
-}
-
-func TestBytesOfPaddedItemsHaveACure(t *testing.T) {
-	inBytes, _ := small(4, 2, 3, storage{0, false})
-	inBytes.DataType, inBytes.Flags = dlpack.DataType{Code: dlpack.UInt, Bits: 8, Lanes: 1}, 0
-	padded, _ := small(4, 2, 6, storage{0, false})
-	for want, sides := range map[string][2]*Place{
-		"(reinterpret: object=source, dtype=uint4, shape=(2, 6), converted=nothing)": {inBytes, padded},
-		"(reinterpret: object=target, dtype=uint4, shape=(2, 6), converted=nothing)": {padded, inBytes},
-	} {
-		if err := CopyInto(sides[0], sides[1], nil); err == nil || !strings.HasSuffix(err.Error(), want) {
-			t.Errorf("%v; expected %s", err, want)
-		}
-	}
 }
