@@ -61,39 +61,6 @@ func TestStreamsAreThoseOfTheStandard(t *testing.T) {
 	}
 }
 
-func TestTheOrderOfStreamsIsKeptOnCUDAAlone(t *testing.T) {
-	const none = -100
-	for _, test := range []struct {
-		device             DeviceType
-		producer, consumer int64
-		want               Kind
-	}{
-		{CUDA, 5, 7, served},
-		{CUDAManaged, 1, none, served},
-		{CPU, UnknownStream, none, served},
-		{ROCM, UnknownStream, none, served},
-		{ROCM, UnknownStream, NoOrder, served},
-		{ROCM, UnknownStream, 0, served},
-		{ROCM, 7, 0, ErrUnsupported},
-		{ROCM, UnknownStream, 7, ErrUnsupported},
-		{ROCM, 7, 7, served},
-		{ROCM, 7, NoOrder, served},
-		{ROCM, 7, 8, ErrUnsupported},
-		{ROCM, 7, none, ErrUnsupported},
-		{OneAPI, 7, 8, ErrUnsupported},
-	} {
-		consumer, said := test.consumer, fmt.Sprintf("order-of-stream: stream=%d", test.consumer)
-		if consumer == none {
-			consumer, said = 0, fmt.Sprintf("order-of-no-stream: stream=%d", test.producer)
-		}
-		err := CheckOrder(Device{Type: test.device}, test.producer, test.consumer != none, consumer)
-		if got := kindOf(t, err, said, test.device.String(), "(synchronise)"); got != test.want {
-			t.Errorf("stream %d of memory on %s, written on %d: %v; want kind %q", test.consumer, test.device,
-				test.producer, err, test.want)
-		}
-	}
-}
-
 func TestAnEventStandsInTheProducersPlace(t *testing.T) {
 	for handle, want := range map[uint64]int64{2: -2, 1 << 47: -1 << 47, 1<<63 - 1: -1<<63 + 1, 0: 0, 1: 0, 1 << 63: 0} {
 		producer := Event(handle)
@@ -120,38 +87,5 @@ func TestAnEventStandsInTheProducersPlace(t *testing.T) {
 	}
 	if err := CheckOrder(Device{Type: ROCM}, Event(64), true, NoOrder); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestADeviceIsReachedAtOnceOrByACopy(t *testing.T) {
-	const shared, copied, refused = 0, 1, 2
-	for _, test := range []struct {
-		device, target Device
-		want           int
-	}{
-		{Device{CPU, 0}, Device{CPU, 0}, shared},
-		{Device{CPU, 0}, Device{CPU, 7}, shared},
-		{Device{CUDA, 1}, Device{CUDA, 1}, shared},
-		{Device{Metal, 1}, Device{Metal, 1}, shared},
-		{Device{CUDAHost, 0}, Device{CPU, 0}, shared},
-		{Device{CUDAManaged, 0}, Device{CPU, 0}, shared},
-		{Device{ROCMHost, 0}, Device{CPU, 0}, shared},
-		{Device{CUDA, 1}, Device{CUDA, 0}, copied},
-		{Device{CUDA, 0}, Device{CPU, 0}, copied},
-		{Device{CPU, 0}, Device{CUDA, 3}, copied},
-		{Device{CUDAHost, 0}, Device{CUDA, 0}, copied},
-		{Device{CUDAManaged, 0}, Device{CUDA, 1}, shared},
-		{Device{CPU, 0}, Device{CUDAHost, 0}, refused},
-		{Device{CUDA, 0}, Device{CUDAManaged, 0}, refused},
-		{Device{CPU, 0}, Device{99, 0}, refused},
-		{Device{ROCM, 0}, Device{CPU, 0}, refused},
-		{Device{CUDA, 0}, Device{ROCM, 0}, refused},
-	} {
-		for want, mayCopy := range []bool{test.want > shared, test.want > copied} {
-			err := CheckTarget(test.device, test.target, want == 1)
-			if got := kindOf(t, err, test.device.String(), test.target.String()); (got == ErrUnsupported) != mayCopy {
-				t.Errorf("%s to %s, may copy %v: %v", test.device, test.target, want == 1, err)
-			}
-		}
 	}
 }

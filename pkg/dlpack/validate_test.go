@@ -2,7 +2,6 @@ package dlpack
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -251,29 +250,6 @@ func TestOnlyKnownFlagsArePassedOn(t *testing.T) {
 	}
 	if err := described(float4Type, nil, flags(SubbyteTypePadded)).Validate(&got); err != nil || !got.VersionedOnly {
 		t.Errorf("%v, the legacy struct can't say padded", err)
-	}
-}
-
-func TestACopyIsCompact(t *testing.T) {
-	d := described(float32Type, []int64{2, 0, 3}, offset(2), swapped)
-	var got Tensor
-	for range 2 {
-		d.Validate(&got)
-		got.MakeCompact()
-		if !got.Compact || !slices.Equal(got.Strides[:3], []int64{3, 3, 1}) || got.Offset != 0 ||
-			got.Above != uint64(got.NBytes) {
-			t.Errorf("%+v", got)
-		}
-		d = described(float32Type, []int64{2, 0, 3}, strides(3, 4, 5))
-	}
-	d = described(float32Type, []int64{2, 3}, strides(4, 8))
-	if err := d.Validate(&got); err != nil || got.Compact {
-		t.Fatal(err)
-	}
-	got.Offset, got.ByteOffset = 1, 2
-	if got.MakeCompact(); got.Offset != 0 || got.ByteOffset != 0 || !got.Compact ||
-		!slices.Equal(got.Strides[:2], []int64{3, 1}) {
-		t.Errorf("%+v", got)
 	}
 }
 

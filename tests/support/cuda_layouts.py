@@ -21,7 +21,9 @@ BLOCKS = {
     "slices that begin between two rows": (numbers(4, 50)[:, :40].reshape(4, 2, 20)[:, :, :15], "2 of 1x4x60"),
     "rows backwards": (numbers(7, 5)[::-1], "7 of 20"),
     "rows backwards of slices": (numbers(3, 4, 5)[:, ::-1, 1:], "4 of 1x3x16"),
+    "rows as far apart as a pitch may be": (numbers(3, 1 << 18)[:, :5], "1 of 1x3x20"),
     "rows further apart than a pitch may be": (numbers(3, 1 << 19)[:, :5], "3 of 20"),
+    "as many blocks as there may be": (numbers(1024, 2)[::-1], "1024 of 8"),
     "a row over and over": (np.broadcast_to(numbers(5), (7, 5)), "7 of 20"),
     "windows of two dimensions": (np.lib.stride_tricks.sliding_window_view(numbers(6, 7), (3, 4)), "12 of 1x4x16"),
     "five dimensions": (numbers(2, 3, 4, 2, 10)[:, 1:, ::2, :, 2:8], "2 of 4x2x24"),
@@ -36,7 +38,7 @@ GATHERED = {
     "backwards in all dimensions": numbers(3, 4, 5)[::-1, ::-1, ::-1],
     "every second column": numbers(6, 8)[:, ::2],
     "each item over and over": np.broadcast_to(numbers(3, 1), (3, 4)),
-    "many rows backwards": numbers(3000, 2)[::-1],
+    "one row more backwards than there may be blocks": numbers(1025, 2)[::-1],
 }
 # Nobody but the library that owns them: the gaps are larger than the items.
 SPARSE = {
