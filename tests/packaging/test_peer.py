@@ -1,64 +1,107 @@
-"""The floor: whatever pydlpack 0.2.1 exchanges, this does. Its import name is dlpack too, so it has an environment and
-processes of its own."""
+"""The floor: whatever pydlpack 0.2.1 hands to numpy, this does, and wrong values are refused."""
 
-import json
-import sys
-import venv
+import array
+import ctypes
+import mmap
+from functools import partial
 
 import numpy as np
 import pytest
 
-from support.alone import SUPPORT, run
+from dlpack import asdlpack
+from support.capi import Speaks
+from support.layouts import DTYPES
 
-PEER = "pydlpack==0.2.1"
-
-
-def outcomes(python, **environ):
-    """Returns the results by name of the case. After the first line the peer reports leaks."""
-    result = run(python, SUPPORT / "peer_cases.py", timeout=120, environ=environ)
-    assert result.stdout, result.stderr
-    cases = json.loads(result.stdout.splitlines()[0])
-    return {name: case for name, case in cases.items() if case is not None}
+MATRIX = np.arange(12.0).reshape(3, 4)
 
 
-@pytest.fixture(scope="session")
-def peer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("peer")
-    venv.create(folder, with_pip=True, symlinks=True)
-    python = folder / "bin" / "python"
-    installed = run(python, "-m", "pip", "install", "-q", PEER, f"numpy=={np.__version__}", timeout=300)
-    assert installed.returncode == 0, installed.stderr
-    return outcomes(python, PYTHONPATH="")  # it could lead to ours
+def interface(values, **changes):
+    """Speaks the array interface alone."""
+    return Speaks(__array_interface__={**values.__array_interface__, **changes}, keep=values)
 
 
-@pytest.fixture(scope="session")
-def ours():
-    return outcomes(sys.executable)
+def struct(values):
+    return Speaks(__array_struct__=values.__array_struct__, keep=values)
 
 
-def right(case):
-    return case.get("is") == case["should"]
+def producer(values):
+    """Speaks DLPack alone, as it was before versions."""
+    return Speaks(__dlpack__=lambda stream=None: values.__dlpack__(), __dlpack_device__=lambda: (1, 0), keep=values)
 
 
-def test_cases_that_the_peer_gets_right_are_right_here(peer, ours):
-    given = [name for name in peer if right(peer[name])]
-    assert len(given) > 50, peer
-    assert {name: ours[name] for name in given if not right(ours[name])} == {}
+def mapped():
+    memory = mmap.mmap(-1, 16)
+    memory[:4] = b"mmap"
+    return memory
 
 
-def test_wrong_values_of_the_peer_are_right_or_refused_here(peer, ours):
-    wrong = [name for name in peer if "is" in peer[name] and not right(peer[name])]
-    assert any("big-endian" in name for name in wrong)
-    assert any("strides of 5 bytes" in name for name in wrong)
-    for name in wrong:
-        assert right(ours[name]) or ours[name]["error"].startswith("BufferError"), (name, ours[name])
+def frozen(values):
+    values.flags.writeable = False
+    return values
 
 
-def test_nothing_that_arrives_here_is_wrong(ours):
-    assert {name: case for name, case in ours.items() if "is" in case and not right(case)} == {}
+WAYS = np.asarray, memoryview, interface, struct, producer
+LAYOUTS: dict = {
+    "0-d": lambda: np.array(3.0),
+    "vector": lambda: np.arange(5.0),
+    "matrix": MATRIX.copy,
+    "4-d": lambda: np.arange(24, dtype="i4").reshape(2, 3, 2, 2),
+    "empty": lambda: np.zeros(0),
+    "empty in the middle": lambda: np.zeros((2, 0, 3)),
+    "every second": lambda: np.arange(10.0)[::2],
+    "reversed": lambda: np.arange(5.0)[::-1],
+    "columns": lambda: MATRIX.copy()[:, 1:3],
+    "transposed": lambda: MATRIX.copy().T,
+    "broadcast": lambda: np.broadcast_to(np.arange(3.0), (4, 3)),
+    "one column": lambda: MATRIX.copy()[:, 2:3],
+    "read-only": lambda: frozen(MATRIX.copy()),
+}
+LAYOUTS |= {dtype: partial(np.array([[0, 1, 0], [1, 1, 0]]).astype, dtype) for dtype in DTYPES}
+REFUSED = {
+    "big-endian": lambda: np.arange(5, dtype=">f4"),
+    "strides of 5 bytes": lambda: np.frombuffer(bytearray(range(40)), [("a", "i4"), ("b", "u1")])["a"],
+    "datetimes": lambda: np.array(["2020-01-01", "2020-01-02"], "M8[D]"),
+    "text": lambda: np.array(["a", "b"]),
+    "records": lambda: np.zeros(3, [("a", "i4"), ("b", "f4")]),
+    "objects": lambda: np.array([1, None]),
+}
+READ_ONLY = "broadcast", "read-only"  # numpy gives no legacy capsule of these
 
 
-def test_this_gives_more_than_the_peer(peer, ours):
-    more = [name for name in ours if right(ours[name]) and not right(peer[name])]
-    for name in ("read-only as asarray", "matrix as struct", "interface version 2"):
-        assert name in more
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("layout", LAYOUTS | REFUSED)
+def test_arrays_of_numpy_arrive_or_are_refused(layout, way):
+    values = (LAYOUTS | REFUSED)[layout]()
+    if layout == "datetimes" and way is memoryview:
+        return  # numpy gives none
+    if layout in REFUSED or layout in READ_ONLY and way is producer:
+        with pytest.raises(BufferError):
+            asdlpack(way(values)).__dlpack__()
+    else:
+        arrives(way(values), values)
+
+
+def arrives(source, values):
+    x = asdlpack(source)
+    del source
+    taken = np.from_dlpack(x)
+    assert (taken.dtype, taken.shape, taken.tolist()) == (values.dtype, values.shape, values.tolist())
+
+
+def test_memory_of_the_standard_library_arrives():
+    matrix = (ctypes.c_int16 * 3 * 2)()
+    np.frombuffer(matrix, "i2")[...] = range(1, 7)
+    for source, values in (
+        (b"bytes", np.frombuffer(b"bytes", "u1")),
+        (bytearray(b"bytes"), np.frombuffer(b"bytes", "u1")),
+        (bytearray(), np.zeros(0, "u1")),
+        (mapped(), np.frombuffer(b"mmap" + bytes(12), "u1")),
+        ((ctypes.c_double * 3)(1, 2, 3), np.array([1.0, 2, 3])),
+        (matrix, np.arange(1, 7, dtype="i2").reshape(2, 3)),
+        (np.float64(3.5), np.array(3.5)),
+        (interface(MATRIX, strides=None), MATRIX),
+        (interface(MATRIX, version=2), MATRIX),
+        (interface(MATRIX, descr=[("", "<f8")]), MATRIX),
+        *((array.array(code, [1, 2, 3]), np.array(array.array(code, [1, 2, 3]))) for code in "bBhHiIlLqQfd"),
+    ):
+        arrives(source, values)
