@@ -7,7 +7,6 @@ import mmap
 import re
 import resource
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -156,14 +155,6 @@ def test_items_of_types_that_numpy_lacks_are_copied_as_bytes(driver):
     memory.bytes[...] = np.arange(256)
     for dtype in "bfloat16", "float8_e4m3fn", "float4_e2m1fnx2", "float32x4", "int32x2":
         check_rows(driver, memory, dtype)
-
-
-@with_driver
-def test_items_of_one_byte_have_no_order(driver):
-    array = numbers(24, dtype="i1")
-    obj = driver.put(array, 1, stream=driver.stream(1))
-    described = SimpleNamespace(owner=obj, __cuda_array_interface__={**obj.__cuda_array_interface__, "typestr": ">i1"})
-    check_device(driver, asdlpack(described, copy=True), 1, array)
 
 
 @with_driver

@@ -194,14 +194,6 @@ def test_without_a_driver_an_object_of_cuda_is_a_buffer_error(installed, tmp_pat
     assert result.returncode == 0, result.stderr
 
 
-@with_driver(without=["cuPointerGetAttributes"])
-def test_a_driver_that_cannot_tell_a_device_is_named(driver):
-    memory = driver.allocate(64)
-    with pytest.raises(BufferError, match="cuPointerGetAttributes"):
-        asdlpack(memory.array())
-    look(asdlpack(Managed(memory.address, shape=(2,), device=(2, 0)).capsule()).__dlpack__())
-
-
 @with_driver
 def test_keys_that_the_cuda_array_interface_has_not_are_ignored(driver):
     memory = driver.allocate(8)

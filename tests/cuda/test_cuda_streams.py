@@ -188,18 +188,20 @@ def test_memory_of_no_known_stream_is_ordered_after_nothing(driver):
 @with_each_driver
 def test_memory_held_by_dlpack_is_in_the_legacy_streams_order(driver):
     device = driver.devices[-1]
-    memory, consumer = driver.allocate(8, device), driver.stream(device)
-    driver.fill(LEGACY, memory, 7)
-    x = asdlpack(Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, device)).capsule())
-    driver.clear()
-    for s in NOT_GIVEN, None, LEGACY, -1:
-        export(x, s)
-    for log in driver.logged():
-        assert log == []
-    address = export(x, consumer)
-    check_order(driver, "1", "s1")
-    assert driver.read_on(consumer, address, device) == {7}
-    assert x.__cuda_array_interface__["stream"] == LEGACY
+    for by_pointer in False, True:
+        memory, consumer = driver.allocate(8, device), driver.stream(device)
+        driver.fill(LEGACY, memory, 7)
+        managed = Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, device))
+        x = asdlpack(ctypes.pointer(managed.struct) if by_pointer else managed.capsule())
+        driver.clear()
+        for s in NOT_GIVEN, None, LEGACY, -1:
+            export(x, s)
+        for log in driver.logged():
+            assert log == []
+        address = export(x, consumer)
+        check_order(driver, "1", f"s{by_pointer + 1}")
+        assert driver.read_on(consumer, address, device) == {7}
+        assert x.__cuda_array_interface__["stream"] == LEGACY
 
 
 @with_each_driver
@@ -450,23 +452,6 @@ def test_a_driver_without_captures_orders_streams(driver):
     one, two = driver.stream(), driver.stream()
     driver.fill(one, memory, 7)
     assert consumed(driver, asdlpack(memory.array(stream=one)), two) == {7}
-
-
-@with_driver(without=["cuStreamGetCtx"])
-def test_a_function_that_the_driver_lacks_is_named_when_needed(driver):
-    memory = driver.allocate(8)
-    x = asdlpack(memory.array(stream=driver.stream()))
-    assert export(x, -1) == memory.address
-    refused(BufferError, lambda: export(x, LEGACY), "cuStreamGetCtx")
-    assert export(asdlpack(memory.array(stream=LEGACY)), PER_THREAD) == memory.address
-
-
-@with_driver
-def test_memory_of_a_structure_is_in_the_legacy_streams_order(driver):
-    memory = driver.allocate(8)
-    driver.fill(LEGACY, memory, 7)
-    managed = Managed(memory.address, shape=(8,), dtype=(1, 8, 1), device=(2, 0))
-    assert consumed(driver, asdlpack(ctypes.pointer(managed.struct)), driver.stream()) == {7}
 
 
 @with_driver

@@ -80,15 +80,6 @@ def test_an_ordinary_program_starts_nothing():
         forks.fork_and_join(use_ordinary_memory)
 
 
-def test_ordinary_memory_needs_no_core(package):
-    (package / "_core.so").unlink()
-    environ = {"PYTHONPATH": str(package.parent)}
-    code = "import dlpack; print(dlpack.asdlpack(bytearray(3)).dtype); dlpack.frombuffer(b'', 'int4')"
-    result = run(sys.executable, "-c", code, environ=environ)
-    assert result.stdout == "uint8\n"
-    assert f"the Go core can't start: {package / '_core.so'}: No such file" in result.stderr
-
-
 UNUSUAL = {
     "packed items": lambda: dlpack.frombuffer(b"abc", "int4"),
     "a refusal": lambda: dlpack.frombuffer(b"abc", "int99"),

@@ -24,7 +24,6 @@ from support import libraries, process
 from support.alone import TESTS, alone, python, uses_dev_shm
 from support.threads import FREE, ForeignThreads
 
-CHILDREN = 40
 SECONDS = 200  # of one long form of children; a slow machine forks fewer
 
 PARENTS = ["right after the import", "idle", "just back from Go", "with threads inside Go"]
@@ -132,16 +131,6 @@ def test_every_generation_of_a_long_line_starts_a_core(effort, figure):
 
     descend(generations)
     figure("generations", generations)
-
-
-@alone
-def test_many_children_at_once_work():
-    from support import forks
-
-    forks.use_all()
-    children = [forks.fork(forks.use_all) for _ in range(CHILDREN)]
-    for child in children:
-        forks.join(child)
 
 
 @alone
@@ -549,7 +538,7 @@ def test_a_thread_that_forked_may_end_in_the_child():
             children.append(pid)
 
     with forks.Load(2):
-        for _ in range(5 * CHILDREN):
+        for _ in range(200):
             thread = threading.Thread(target=fork_and_return)
             thread.start()
             thread.join()
