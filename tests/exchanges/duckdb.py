@@ -8,8 +8,6 @@ import duckdb
 import dlpack
 from dlpack._abi import Seen, look, read_managed
 
-from .checks import withholds
-
 
 def given(query: str, copy: bool | None = False) -> Seen:
     """Returns the query's answer as a C program sees it."""
@@ -39,22 +37,9 @@ def queries_our_memory() -> None:
     assert answer == [(6.0,)], f"the sum of {ours} is {answer}"
 
 
-def withholds_what_is_no_plain_memory() -> None:
-    withholds(
-        {
-            "booleans": lambda: duckdb.sql("select true"),
-            "a null": lambda: duckdb.sql("select null::integer"),
-            "text": lambda: duckdb.sql("select 'text'"),
-            "a decimal": lambda: duckdb.sql("select 1.5::decimal(4, 1)"),
-            "two columns": lambda: duckdb.sql("select 1 as a, 2 as b"),
-        }
-    )
-
-
 CHECKS = {
     "gives a column": gives_a_column,
     "gives a column of arrays": gives_a_column_of_arrays,
     "gives booleans with copy=None": gives_booleans_with_copy_none,
     "queries our memory": queries_our_memory,
-    "withholds what is no plain memory": withholds_what_is_no_plain_memory,
 }

@@ -10,7 +10,7 @@ from dlpack._abi import Seen, compact, gather
 from dlpack.tests.expectations import Consumer, arrow_rules
 from dlpack.tests.memory import Memory, buffer_address
 
-from .checks import gives, withholds
+from .checks import gives
 
 NAMES = {"half_float": "float16", "float": "float32", "double": "float64"}  # the others' are DLPack's
 
@@ -67,18 +67,6 @@ def gives_every_data_type() -> None:
     gives(*(known(na.c_array(range(6), getattr(na, name)())) for name in (*integers, "float32", "float64")))
 
 
-def withholds_what_is_no_plain_memory() -> None:
-    withholds(
-        {
-            "booleans": lambda: na.Array([True], na.bool_()),
-            "nulls": lambda: na.Array([1, None], na.int32()),
-            "text": lambda: na.Array(["text"], na.string()),
-            "dates": lambda: na.c_array_from_buffers(na.date32(), 1, [None, bytes(4)]),
-        }
-    )
-
-
 CHECKS = {
     "gives every data type": gives_every_data_type,
-    "withholds what is no plain memory": withholds_what_is_no_plain_memory,
 }

@@ -11,8 +11,6 @@ from dlpack.tests.findings import Skip
 from dlpack.tests.libraries.numpy import known
 from dlpack.tests.memory import Memory
 
-from .checks import withholds
-
 
 def series() -> Any:
     return pd.Series([1.0, 2.0, 3.0])
@@ -66,18 +64,7 @@ def becomes_a_series_by_arrow() -> None:
     assert taken.tolist() == [1, 2, 3], taken
 
 
-def withholds_what_is_no_plain_memory() -> None:
-    withholds(
-        {
-            "nulls": lambda: pd.Series([1, None], dtype="Int64"),
-            "text": lambda: pd.Series(["text"]),
-            "two columns": lambda: pd.DataFrame({"a": [1, 2], "b": [1, 2]}),
-        }
-    )
-
-
 CHECKS = {
     "our memory becomes a Series without a copy, by way of numpy": becomes_a_series_without_a_copy_by_way_of_numpy,
     "our memory becomes a Series by Arrow": becomes_a_series_by_arrow,
-    "withholds what is no plain memory": withholds_what_is_no_plain_memory,
 }

@@ -7,30 +7,14 @@ import pyarrow as pa
 
 import dlpack
 from dlpack._abi import look, read_managed
-from dlpack.tests.libraries.pyarrow import chunked, known
+from dlpack.tests.libraries.pyarrow import known
 
-from .checks import gives, withholds
+from .checks import gives
 
 
 def gives_every_data_type() -> None:
     integers = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
     gives(*(known(pa.array(range(8)).cast(name)) for name in (*integers, "halffloat", "float", "double")))
-
-
-def withholds_what_is_no_plain_memory() -> None:
-    withholds(
-        {
-            "booleans": lambda: pa.array([True]),
-            "nulls": lambda: pa.array([1, None]),
-            "text": lambda: pa.array(["text"]),
-            "lists": lambda: pa.array([[1, 2], [3]]),
-            "dates": lambda: pa.array([1], pa.date32()),
-            "a dictionary": lambda: pa.array([1, 1]).dictionary_encode(),
-            "two chunks": lambda: chunked([[1], [2]]),
-            "a column with nulls": lambda: chunked([[1, None]]),
-            "two columns": lambda: pa.table({"a": [1], "b": [1]}),
-        }
-    )
 
 
 def says_why_it_withholds_nulls() -> None:
@@ -62,7 +46,6 @@ def shares_device_arrays() -> None:
 CHECKS = {
     "shares device arrays": shares_device_arrays,
     "gives every data type": gives_every_data_type,
-    "withholds what is no plain memory": withholds_what_is_no_plain_memory,
     "says why it withholds nulls": says_why_it_withholds_nulls,
     "serves a legacy consumer": serves_a_legacy_consumer,
 }

@@ -10,7 +10,7 @@ from dlpack.tests.findings import Skip
 from dlpack.tests.libraries.datatypes import FORMATS
 from dlpack.tests.libraries.torch import LEGACY, known, matrix
 
-from .checks import gives, withholds
+from .checks import gives
 
 FLOAT8 = ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"]
 
@@ -24,17 +24,6 @@ def gives_every_data_type() -> None:
 def gives_tensors_of_every_layout() -> None:
     gives(known(torch.tensor(3.0)), known(torch.zeros(3, 0)), known(torch.arange(10)[2:8:2]))
     gives(known(torch.arange(3).expand(4, 3)), known(torch.nn.Parameter(torch.ones(2)).detach()))
-
-
-def withholds_what_dlpack_cannot_say() -> None:
-    withholds(
-        {
-            "a tensor with a gradient": lambda: torch.zeros(2, requires_grad=True),
-            "a conjugated tensor": lambda: torch.zeros(2, dtype=torch.complex64).conj(),
-            "a sparse tensor": lambda: torch.eye(2).to_sparse(),
-            "a tensor without memory": lambda: torch.zeros(2, device="meta"),
-        }
-    )
 
 
 def takes_a_capsule_of_either_kind() -> None:
@@ -83,7 +72,6 @@ CHECKS = {
     "takes an array by as_tensor": takes_an_array_by_as_tensor,
     "gives every data type": gives_every_data_type,
     "gives tensors of every layout": gives_tensors_of_every_layout,
-    "withholds what DLPack can't say": withholds_what_dlpack_cannot_say,
     "takes a capsule of either kind": takes_a_capsule_of_either_kind,
     "gives two packed float4 a byte as they are": gives_two_packed_float4_a_byte_as_they_are,
     "copies on demand": copies_on_demand,
