@@ -23,8 +23,8 @@ VOID = {"meta", "br"}
 
 def outcomes() -> list[Exchange]:
     """One exchange of each kind."""
-    reversed = "no negative strides", "ValueError: -1", "numpy", "works"
-    bfloat16 = "no such type", "TypeError", "numpy", "refused"
+    reversed: Any = "no negative strides", "ValueError: -1", "numpy", "works"
+    bfloat16: Any = "no such type", "TypeError", "numpy", "refused"
     return [
         Exchange("numpy", "bytes", "standard library", "shared", proof="address"),
         Exchange("numpy", "big-endian", "layouts", "copied", "copied", reason="the bytes have to be swapped"),
