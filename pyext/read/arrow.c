@@ -102,9 +102,8 @@ static void request_device(struct request *request, const struct ArrowDeviceArra
     request->sync_event = (uint64_t)(uintptr_t)array->sync_event;
 }
 
-static void request_arrow(struct request *request, enum protocol protocol, const struct held *held)
+static void request_arrow(struct request *request, const struct held *held)
 {
-    request_init(request, protocol);
     request->schema = (uint64_t)(uintptr_t)&held->schema;
     request->arrays = (uint64_t)(uintptr_t)held->arrays;
     request->array_count = (int64_t)held->count;
@@ -113,9 +112,9 @@ static void request_arrow(struct request *request, enum protocol protocol, const
 
 /* Moves both structures out of their capsules. If two threads take one capsule, one gets its release, and the other
  * NULL, which Go refuses. */
-static int take_pair(struct reading *reading, PyObject *pair, enum protocol protocol)
+static int take_pair(struct reading *reading, PyObject *pair)
 {
-    bool has_device = protocol == PROTOCOL_ARROW_DEVICE_ARRAY;
+    bool has_device = reading->request.protocol == PROTOCOL_ARROW_DEVICE_ARRAY;
     const char *name = has_device ? "arrow_device_array" : "arrow_array";
     bool is_pair = PyTuple_Check(pair) && PyTuple_Size(pair) == 2;
     PyObject *schema = is_pair ? PyTuple_GetItem(pair, 0) : NULL, *array = is_pair ? PyTuple_GetItem(pair, 1) : NULL;
@@ -134,7 +133,7 @@ static int take_pair(struct reading *reading, PyObject *pair, enum protocol prot
     held->arrays[0] = *given_array;
     held->arrays[0].release = __atomic_exchange_n(&given_array->release, NULL, __ATOMIC_ACQ_REL);
     held->count = 1;
-    request_arrow(&reading->request, protocol, held);
+    request_arrow(&reading->request, held);
     if (has_device) {
         request_device(&reading->request, (struct ArrowDeviceArray *)given_array);
     }
@@ -200,7 +199,7 @@ static int get_next(const struct reading *reading, struct stream *stream, struct
 }
 
 /* Reads all chunks. If they can't be joined, reads only two, which are already too many. */
-static int read_stream(struct reading *reading, struct stream *stream, enum protocol protocol)
+static int read_stream(struct reading *reading, struct stream *stream)
 {
     struct ArrowDeviceArray chunk, first = {.device_type = stream->device_type};
     bool joins = reading->terms.copy != COPY_NEVER && stream->device_type == kDLCPU;
@@ -230,15 +229,15 @@ static int read_stream(struct reading *reading, struct stream *stream, enum prot
     if (found < 0) {
         return -1;
     }
-    request_arrow(&reading->request, protocol, held);
+    request_arrow(&reading->request, held);
     request_device(&reading->request, &first);
     return found > 0 ? 0 : check_rows(reading->obj, held);
 }
 
 /* Moves the stream out of its capsule, as take_pair does, then reads and releases it. */
-static int take_stream(struct reading *reading, PyObject *capsule, enum protocol protocol)
+static int take_stream(struct reading *reading, PyObject *capsule)
 {
-    bool has_devices = protocol == PROTOCOL_ARROW_DEVICE_STREAM;
+    bool has_devices = reading->request.protocol == PROTOCOL_ARROW_DEVICE_STREAM;
     const char *name = has_devices ? "arrow_device_array_stream" : "arrow_array_stream";
     if (!PyCapsule_IsValid(capsule, name)) {
         return check_in_python(python.refuse_in_words,
@@ -251,7 +250,7 @@ static int take_stream(struct reading *reading, PyObject *capsule, enum protocol
         return -1;
     }
     stream.host.release = __atomic_exchange_n(&given->release, NULL, __ATOMIC_ACQ_REL);
-    int read = read_stream(reading, &stream, protocol);
+    int read = read_stream(reading, &stream);
     struct pending pending;
     set_aside(&pending);
     Py_BEGIN_ALLOW_THREADS
@@ -263,61 +262,32 @@ static int take_stream(struct reading *reading, PyObject *capsule, enum protocol
     return read;
 }
 
-/* Takes the result of exporter.name(). 1: taken; 0: absent or None; -1: error. */
-static int take_exported(struct reading *reading, PyObject *exporter, PyObject *name,
-                         int (*take)(struct reading *, PyObject *, enum protocol), enum protocol protocol)
+int read_arrow(struct reading *reading, PyObject *method)
 {
-    PyObject *method;
-    int found = optional_attribute(exporter, name, &method);
+    PyObject *exported = PyObject_CallNoArgs(method);
+    if (exported == NULL) {
+        return check_in_python(python.other_method,
+                               Py_BuildValue("(OsN)", reading->obj, reading->protocol, take_exception()));
+    }
+    int protocol = reading->request.protocol;
+    bool is_stream = protocol == PROTOCOL_ARROW_STREAM || protocol == PROTOCOL_ARROW_DEVICE_STREAM;
+    int taken = is_stream ? take_stream(reading, exported) : take_pair(reading, exported);
+    drop_capsule(exported);
+    return taken < 0 ? -1 : 1;
+}
+
+int read_frame(struct reading *reading, PyObject *Py_UNUSED(ignored))
+{
+    PyObject *iloc, *method;
+    PyTypeObject *type = Py_TYPE(reading->obj);
+    bool may_be_frame = !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE); /* pandas' classes are Python's */
+    int found = may_be_frame ? optional_attribute((PyObject *)type, names.iloc, &iloc) : 0;
     if (found <= 0) {
         return found;
     }
-    PyObject *exported = PyObject_CallNoArgs(method);
-    Py_DECREF(method);
-    if (exported == NULL) {
-        bool of_device = protocol == PROTOCOL_ARROW_DEVICE_ARRAY || protocol == PROTOCOL_ARROW_DEVICE_STREAM;
-        if (of_device && PyErr_ExceptionMatches(PyExc_NotImplementedError)) {
-            PyErr_Clear(); /* the host's methods may serve */
-            return 0;
-        }
-        return protocol == PROTOCOL_ARROW_ARRAY
-                   ? check_in_python(python.streams_instead, Py_BuildValue("(ON)", reading->obj, take_exception()))
-                   : -1;
-    }
-    found = take(reading, exported, protocol) < 0 ? -1 : 1;
-    drop_capsule(exported);
-    return found;
-}
-
-int read_arrow_device_array(struct reading *reading)
-{
-    return take_exported(reading, reading->obj, names.arrow_c_device_array, take_pair, PROTOCOL_ARROW_DEVICE_ARRAY);
-}
-
-int read_arrow_device_stream(struct reading *reading)
-{
-    return take_exported(reading, reading->obj, names.arrow_c_device_stream, take_stream, PROTOCOL_ARROW_DEVICE_STREAM);
-}
-
-int read_arrow_array(struct reading *reading)
-{
-    return take_exported(reading, reading->obj, names.arrow_c_array, take_pair, PROTOCOL_ARROW_ARRAY);
-}
-
-int read_arrow_stream(struct reading *reading)
-{
-    PyObject *method, *source = reading->obj;
-    PyTypeObject *type = Py_TYPE(source);
-    bool may_be_frame = !PyType_HasFeature(type, Py_TPFLAGS_IMMUTABLETYPE); /* pandas' classes are Python's */
-    int found = may_be_frame ? optional_attribute((PyObject *)type, names.iloc, &method) : 0;
-    if (found < 0) {
-        return -1;
-    }
-    if (found == 0) {
-        return take_exported(reading, source, names.arrow_c_stream, take_stream, PROTOCOL_ARROW_STREAM);
-    }
-    Py_DECREF(method);
-    source = call_python(python.frame_source, Py_BuildValue("(Oi)", source, reading->terms.copy != COPY_NEVER));
+    Py_DECREF(iloc);
+    PyObject *source =
+        call_python(python.frame_source, Py_BuildValue("(Oi)", reading->obj, reading->terms.copy != COPY_NEVER));
     if (source == NULL) {
         return -1;
     }
@@ -327,8 +297,10 @@ int read_arrow_stream(struct reading *reading)
             reading->terms.copy = COPY_ALWAYS; /* a matrix is row-major */
         }
     }
-    else {
-        found = take_exported(reading, source, names.arrow_c_stream, take_stream, PROTOCOL_ARROW_STREAM);
+    else if ((found = optional_attribute(source, names.arrow_c_stream, &method)) > 0) {
+        request_init(&reading->request, PROTOCOL_ARROW_STREAM);
+        found = read_arrow(reading, method);
+        Py_DECREF(method);
     }
     Py_DECREF(source);
     return found;

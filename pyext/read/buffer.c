@@ -112,7 +112,7 @@ int check_mask(PyObject *obj)
     return check_in_python(python.refuse_mask, PyTuple_Pack(1, obj));
 }
 
-int read_buffer(struct reading *reading)
+int read_buffer(struct reading *reading, PyObject *Py_UNUSED(ignored))
 {
     return PyObject_CheckBuffer(reading->obj) ? lock_buffer(reading) : 0;
 }

@@ -91,7 +91,7 @@ int inspect_capsule(struct reading *reading, PyObject *capsule)
     return read;
 }
 
-int read_to_dlpack(struct reading *reading)
+int read_to_dlpack(struct reading *reading, PyObject *Py_UNUSED(ignored))
 {
     PyObject *method;
     /* Ask the type: a proxy, such as dask's Delayed, has an attribute of any name. */

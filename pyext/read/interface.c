@@ -138,19 +138,13 @@ HOT static int read_plain(struct reading *reading, PyObject *dict)
     return read;
 }
 
-/* Reads the attribute's dict; Python makes it plain if it is not. 1: read; 0: absent or None; -1: error. */
-HOT static int read_interface(struct reading *reading, PyObject *attribute, enum protocol protocol)
+/* Python makes the dict plain if it is not. */
+HOT int read_interface(struct reading *reading, PyObject *dict)
 {
-    PyObject *dict;
-    int found = optional_attribute(reading->obj, attribute, &dict);
-    if (found <= 0) {
-        return found;
-    }
-    request_init(&reading->request, protocol);
     int read = PyDict_Check(dict) ? read_plain(reading, dict) : 0;
     if (read == 0) {
         PyObject *plain = call_python(python.plain_interface, Py_BuildValue("(sO)", reading->protocol, dict));
-        request_init(&reading->request, protocol);
+        request_init(&reading->request, reading->request.protocol);
         read = plain == NULL ? -1 : read_plain(reading, plain);
         Py_XDECREF(plain);
         if (read == 0) { /* no memory for the UTF-8 of its typestr */
@@ -158,18 +152,7 @@ HOT static int read_interface(struct reading *reading, PyObject *attribute, enum
             read = -1;
         }
     }
-    Py_DECREF(dict);
     return read;
-}
-
-int read_array_interface(struct reading *reading)
-{
-    return read_interface(reading, names.array_interface, PROTOCOL_ARRAY_INTERFACE);
-}
-
-int read_cuda_array_interface(struct reading *reading)
-{
-    return read_interface(reading, names.cuda_array_interface, PROTOCOL_CUDA_ARRAY_INTERFACE);
 }
 
 /* True if the struct has no strides, and its flags say column-major. Then fills in the strides. */
@@ -187,16 +170,10 @@ static bool flags_say_column_major(const PyArrayInterface *array, int64_t *strid
     return true;
 }
 
-int read_array_struct(struct reading *reading)
+int read_array_struct(struct reading *reading, PyObject *capsule)
 {
     struct request *request = &reading->request;
-    PyObject *capsule;
-    int found = optional_attribute(reading->obj, names.array_struct, &capsule);
-    if (found <= 0) {
-        return found;
-    }
-    /* The capsule may own the memory. */
-    reading->hold->object = capsule;
+    reading->hold->object = Py_NewRef(capsule); /* it may own the memory */
     reading->hold->holding = HOLDS_OBJECT;
     if (!PyCapsule_IsValid(capsule, NULL)) {
         return check_in_python(python.refuse_in_words, Py_BuildValue("(sO)", "no-array-struct", capsule));
@@ -208,7 +185,6 @@ int read_array_struct(struct reading *reading)
     char typestr[16];
     snprintf(typestr, sizeof typestr, "%c%c%d", array->flags & ARRAY_NOTSWAPPED ? '<' : '>', array->typekind,
              array->itemsize);
-    request_init(request, PROTOCOL_ARRAY_STRUCT);
     request->ndim = array->nd;
     request->data = (uint64_t)(uintptr_t)array->data;
     int64_t strides[MAX_NDIM];

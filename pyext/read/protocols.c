@@ -30,22 +30,26 @@ void explain_read_stream(const struct reading *reading)
     }
 }
 
-/* In the order in which they are tried. */
+/* In the order in which they are tried. A reader gets the value of the attribute; without one it looks itself. */
 static const struct {
     const char *name;
-    int (*read)(struct reading *);
+    PyObject *const *attribute;
+    int (*read)(struct reading *, PyObject *value);
+    enum protocol protocol;
 } protocols[] = {
-    {"__array_interface__", read_array_interface},
-    {"__array_struct__", read_array_struct},
-    {"__cuda_array_interface__", read_cuda_array_interface},
-    {"buffer", read_buffer},
-    {"__arrow_c_device_array__", read_arrow_device_array}, /* the host's methods may copy from a device */
-    {"__arrow_c_device_stream__", read_arrow_device_stream},
-    {"__arrow_c_array__", read_arrow_array},
-    {"__arrow_c_stream__", read_arrow_stream},
-    {"to_dlpack", read_to_dlpack},
+    {"__array_interface__", &names.array_interface, read_interface, PROTOCOL_ARRAY_INTERFACE},
+    {"__array_struct__", &names.array_struct, read_array_struct, PROTOCOL_ARRAY_STRUCT},
+    {"__cuda_array_interface__", &names.cuda_array_interface, read_interface, PROTOCOL_CUDA_ARRAY_INTERFACE},
+    {.name = "buffer", .read = read_buffer},
+    /* The host's methods may copy from a device. */
+    {"__arrow_c_device_array__", &names.arrow_c_device_array, read_arrow, PROTOCOL_ARROW_DEVICE_ARRAY},
+    {"__arrow_c_device_stream__", &names.arrow_c_device_stream, read_arrow, PROTOCOL_ARROW_DEVICE_STREAM},
+    {"__arrow_c_array__", &names.arrow_c_array, read_arrow, PROTOCOL_ARROW_ARRAY},
+    {.name = "__arrow_c_stream__", .read = read_frame},
+    {"__arrow_c_stream__", &names.arrow_c_stream, read_arrow, PROTOCOL_ARROW_STREAM},
+    {.name = "to_dlpack", .read = read_to_dlpack},
 };
-enum { FIRST_OF_ARROW = 4, BEHIND_ARROW = 8 };
+enum { FIRST_OF_ARROW = 4, BEHIND_ARROW = 9 };
 
 /* Reads obj by the first of the protocols from `first` to before `end` that it speaks. */
 static int read_by(struct reading *reading, int first, int end)
@@ -55,8 +59,17 @@ static int read_by(struct reading *reading, int first, int end)
         return -1;
     }
     for (int i = first; i < end && found == 0; i++) {
+        PyObject *value = NULL;
         reading->protocol = protocols[i].name;
-        found = protocols[i].read(reading);
+        if (protocols[i].attribute != NULL) {
+            found = optional_attribute(reading->obj, *protocols[i].attribute, &value);
+            if (found <= 0) {
+                continue;
+            }
+            request_init(&reading->request, protocols[i].protocol);
+        }
+        found = protocols[i].read(reading, value);
+        Py_XDECREF(value);
     }
     --*calls;
     return found;

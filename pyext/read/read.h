@@ -26,19 +26,18 @@ struct reading {
 void reading_init(struct reading *reading, PyObject *obj, enum copy copy, const DLDevice *device, struct hold *hold);
 
 /* Readers. 1: read; 0: the object does not speak the protocol; -1: error, with an exception set. */
-int read_buffer(struct reading *reading);
 int lock_buffer(struct reading *reading); /* for an object that is known to have a buffer; never 0 */
 int lock_exporter(struct reading *reading, PyObject *exporter); /* as lock_buffer, of another object */
-int read_array_interface(struct reading *reading);
-int read_array_struct(struct reading *reading);
-int read_cuda_array_interface(struct reading *reading);
-int read_arrow_device_array(struct reading *reading);
-int read_arrow_device_stream(struct reading *reading);
-int read_arrow_array(struct reading *reading);
-int read_arrow_stream(struct reading *reading);
-int read_fixed_size_binary(struct reading *reading); /* Arrow items of N bytes, as arrays of uint8 */
-int read_to_dlpack(struct reading *reading);
-int read_by_protocols(struct reading *reading); /* by the first of these that the object speaks */
+int read_fixed_size_binary(struct reading *reading);            /* Arrow items of N bytes, as arrays of uint8 */
+int read_by_protocols(struct reading *reading); /* by the first of those other than __dlpack__ that the object speaks */
+
+/* Readers of one protocol, for protocols.c. The first three get the value of its attribute, and an initialised request. */
+int read_interface(struct reading *reading, PyObject *dict);
+int read_array_struct(struct reading *reading, PyObject *capsule);
+int read_arrow(struct reading *reading, PyObject *method);
+int read_buffer(struct reading *reading, PyObject *ignored);
+int read_frame(struct reading *reading, PyObject *ignored); /* of pandas, as dlpack._arrow.frame_source says */
+int read_to_dlpack(struct reading *reading, PyObject *ignored);
 
 /* protocols.c */
 

@@ -166,11 +166,14 @@ def read_once_by(obj: object) -> str | None:
     return stream
 
 
-def streams_instead(obj: object, error: BaseException) -> BaseException | None:
-    """Returns the refusal of obj.__arrow_c_array__, or None if obj's stream can serve instead: nanoarrow raises a
-    ValueError for an array of several chunks."""
-    has_stream = isinstance(error, ValueError) and getattr(obj, "__arrow_c_stream__", None) is not None
-    return None if has_stream else error
+def other_method(obj: object, protocol: str, error: BaseException) -> BaseException | None:
+    """Returns the refusal of obj's method, or None if another can serve instead: the host's for a device's, or for an
+    array obj's stream, since nanoarrow raises a ValueError for an array of several chunks."""
+    if protocol == "__arrow_c_array__":
+        has_other = isinstance(error, ValueError) and getattr(obj, "__arrow_c_stream__", None) is not None
+    else:
+        has_other = "device" in protocol and isinstance(error, NotImplementedError)
+    return None if has_other else error
 
 
 def stream_failed(obj: object, error: Exception) -> Exception:
