@@ -133,7 +133,7 @@ PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssiz
     int read = begun == NULL ? -1 : read_memory(&reading);
     struct memory *self = object_of(read, begun, &reading);
     if (self == NULL && read > 0) {
-        explain_read_stream(&reading);
+        check_in_python(python.stream_failed, Py_BuildValue("(OsN)", given.obj, reading.protocol, take_exception()));
     }
     return (PyObject *)self;
 }

@@ -1,8 +1,6 @@
 /* protocols.c: reads an object by the first protocol other than __dlpack__ that it speaks. */
 #include "read/read.h"
 
-#include <string.h>
-
 HOT void reading_init(struct reading *reading, PyObject *obj, enum copy copy, const DLDevice *device, struct hold *hold)
 {
     reading->obj = obj;
@@ -21,13 +19,6 @@ HOT void reading_init(struct reading *reading, PyObject *obj, enum copy copy, co
 void explain_refusal(const struct reading *reading)
 {
     check_in_python(python.explain, Py_BuildValue("(OsN)", reading->obj, reading->protocol, take_exception()));
-}
-
-void explain_read_stream(const struct reading *reading)
-{
-    if (reading->protocol != NULL && strstr(reading->protocol, "stream") != NULL) {
-        check_in_python(python.stream_failed, Py_BuildValue("(ON)", reading->obj, take_exception()));
-    }
 }
 
 /* In the order in which they are tried. A reader gets the value of the attribute; without one it looks itself. */

@@ -41,9 +41,6 @@ int read_to_dlpack(struct reading *reading, PyObject *ignored);
 
 /* protocols.c */
 
-/* After a failure: if the object gave a stream, adds to the pending exception that the stream has been read. */
-void explain_read_stream(const struct reading *reading);
-
 /* Adds to the pending error of reading the object what to do instead, if that is known for it. */
 void explain_refusal(const struct reading *reading);
 

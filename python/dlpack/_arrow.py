@@ -86,7 +86,7 @@ def explain(obj: object, protocol: str, error: Exception) -> Exception:
         if cure != old._cure or old is not error:
             error = reworded(error, cure=cure)
         error.details["protocol"] = protocol  # type: ignore[attr-defined]
-    return stream_failed(obj, error) if protocol in STREAMS else error
+    return stream_failed(obj, protocol, error)
 
 
 def arrow_array(self: DLPackObject, requested_schema: object = None) -> Any:
@@ -176,8 +176,11 @@ def other_method(obj: object, protocol: str, error: BaseException) -> BaseExcept
     return None if has_other else error
 
 
-def stream_failed(obj: object, error: Exception) -> Exception:
-    """Returns the error to raise if obj did not return its stream, or the stream could not be read."""
+def stream_failed(obj: object, protocol: str, error: Exception) -> Exception:
+    """Returns the error to raise if obj did not return its stream, or the stream could not be read; of another protocol
+    the error itself."""
+    if protocol not in STREAMS:
+        return error
     kinds = TypeError, ValueError, OverflowError, NotImplementedError, ImportError
     for kind in type(obj).__mro__ if isinstance(error, kinds) else ():
         if str(kind.__module__).startswith(("pandas.", "xarray.")):
