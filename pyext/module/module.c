@@ -214,22 +214,13 @@ static PyObject *connect(PyObject *Py_UNUSED(module), PyObject *functions)
 /* Adds core.h's numbers that Python uses. -1: error. */
 static int add_numbers(PyObject *module)
 {
-    static const struct {
-        const char *name;
-        long value;
-    } numbers[] = {
-        {"_COPY_ALIGNMENT", COPY_ALIGNMENT},
-        {"_MAX_NDIM", MAX_NDIM},
-        {"_LEGACY_STREAM", STREAM_LEGACY},
-        {"_UNKNOWN_STREAM", STREAM_UNKNOWN},
-        {"_IS_COPIED", DLPACK_FLAG_BITMASK_IS_COPIED},
-        {"_PADDED", DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED},
-    };
-    int added = 0;
-    for (int i = 0; i < COUNT_OF(numbers) && added == 0; i++) {
-        added = PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value);
-    }
-    return added;
+    bool added = PyModule_AddIntConstant(module, "_COPY_ALIGNMENT", COPY_ALIGNMENT) == 0 &&
+                 PyModule_AddIntConstant(module, "_MAX_NDIM", MAX_NDIM) == 0 &&
+                 PyModule_AddIntConstant(module, "_LEGACY_STREAM", STREAM_LEGACY) == 0 &&
+                 PyModule_AddIntConstant(module, "_UNKNOWN_STREAM", STREAM_UNKNOWN) == 0 &&
+                 PyModule_AddIntConstant(module, "_IS_COPIED", DLPACK_FLAG_BITMASK_IS_COPIED) == 0 &&
+                 PyModule_AddIntConstant(module, "_PADDED", DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) == 0;
+    return added ? 0 : -1;
 }
 
 static int module_exec(PyObject *module)
