@@ -161,9 +161,6 @@ PyObject *from_pointer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     }
     request->facts |= given.stream != Py_None ? FACT_STREAM : 0;
     struct memory *begun = object_begin(&reading, given.owner == Py_None ? NULL : given.owner, COPY_NEVER, NULL);
-    if (begun == NULL) {
-        return NULL;
-    }
     reading.protocol = "pointer";
     reading.readonly = given.readonly == Py_True;
     return (PyObject *)object_of(1, begun, &reading);
