@@ -414,7 +414,7 @@ HOT PyObject *delegate_export(struct delegate *self, const struct export_argumen
     DLDevice asked = {kDLCPU, 0};
     if (!plain_max_version(arguments->max_version, &versioned) ||
         (arguments->dl_device != NULL && !plain_device(arguments->dl_device, &asked))) {
-        return export_in_python(self, arguments);
+        return NULL;
     }
     struct memory *kept = self->imported;
     if (self->copy == COPY_IF_NEEDED && kept != NULL && holds_memory(&kept->hold)) {

@@ -27,7 +27,8 @@ PyObject *object_on(DLPackObject *self, const DLDevice *device, enum copy copy);
 /* Reads the producer's device, or if it does not say, that of its tensor. 0: read; -1: error. */
 int delegate_device(struct delegate *self, DLDevice *device);
 
-/* Returns the producer's capsule for these arguments, or if it gives none that fits, another capsule of its tensor. */
+/* Returns the producer's capsule for these arguments, or if it gives none that fits, another capsule of its tensor. NULL
+ * without an exception: the arguments are not plain. */
 PyObject *delegate_export(struct delegate *self, const struct export_arguments *arguments);
 
 /* For dlpack._delegate; like the functions there, they return exceptions instead of raising them. */

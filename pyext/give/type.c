@@ -178,14 +178,16 @@ HOT static PyObject *object_dlpack(PyObject *self, PyObject *const *args, Py_ssi
                                                  .names = {&names.stream, &names.max_version, &names.dl_device,
                                                            &names.copy}};
     struct export_arguments given = {.stream = NULL};
-    if (!read_arguments(&parameters, &given, args, nargs, kwnames)) {
-        return read_in_python(python.call_dlpack, self, args, nargs, kwnames);
+    PyObject *capsule = NULL;
+    if (read_arguments(&parameters, &given, args, nargs, kwnames)) {
+        for (int i = 0; i < EXPORT_ARGUMENTS; i++) {
+            given.all[i] = given.all[i] == Py_None ? NULL : given.all[i];
+        }
+        capsule = ((DLPackObject *)self)->is_delegate ? delegate_export((struct delegate *)self, &given)
+                                                      : export_tensor((struct memory *)self, &given);
     }
-    for (int i = 0; i < EXPORT_ARGUMENTS; i++) {
-        given.all[i] = given.all[i] == Py_None ? NULL : given.all[i];
-    }
-    return ((DLPackObject *)self)->is_delegate ? delegate_export((struct delegate *)self, &given)
-                                               : export_tensor((struct memory *)self, &given);
+    return capsule != NULL || PyErr_Occurred() ? capsule
+                                               : read_in_python(python.plain_dlpack, self, args, nargs, kwnames);
 }
 
 static PyObject *object_dlpack_device(DLPackObject *self, PyObject *Py_UNUSED(ignored))

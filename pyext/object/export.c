@@ -155,11 +155,6 @@ PyObject *pack_arguments(void *self, const struct export_arguments *arguments)
     return PyTuple_Pack(1 + EXPORT_ARGUMENTS, self, all[0], all[1], all[2], all[3]);
 }
 
-PyObject *export_in_python(void *self, const struct export_arguments *arguments)
-{
-    return make_call(call_python(python.plain_dlpack, pack_arguments(self, arguments)));
-}
-
 bool needs_no_ordering(const struct memory *self)
 {
     return self->stream == STREAM_UNKNOWN || (self->stream == STREAM_LEGACY && !self->on_cpu);
@@ -190,7 +185,7 @@ HOT PyObject *export_tensor(struct memory *self, const struct export_arguments *
     bool versioned, given = arguments->stream != NULL || arguments->dl_device != NULL || arguments->copy != NULL;
     struct terms terms = {.exports = EXPORTS_ORDERED, .copy = COPY_IF_NEEDED};
     if (!plain_max_version(arguments->max_version, &versioned) || (given && !plain_terms(self, arguments, &terms))) {
-        return export_in_python(self, arguments);
+        return NULL;
     }
     if (!versioned && self->versioned_only) {
         object_refuse(self, "no-legacy-capsule");

@@ -146,9 +146,6 @@ PyObject *copy_value(enum copy copy);
 /* Packs self and the arguments for a Python function. */
 PyObject *pack_arguments(void *self, const struct export_arguments *arguments);
 
-/* Calls self.__dlpack__ with arguments that are not all plain. */
-PyObject *export_in_python(void *self, const struct export_arguments *arguments);
-
 /* True if the memory is complete for a consumer that names no stream. */
 bool needs_no_ordering(const struct memory *self);
 
@@ -158,7 +155,7 @@ DLManagedTensorVersioned *make_managed(struct memory *self);
 /* Drops the reference to the owner, and frees the block; on any thread, at any time. */
 void release_export(void *owner, void *block);
 
-/* Makes a capsule of self's tensor for these arguments. */
+/* Makes a capsule of self's tensor for these arguments. NULL without an exception: they are not plain. */
 PyObject *export_tensor(struct memory *self, const struct export_arguments *arguments);
 
 #endif

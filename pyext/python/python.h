@@ -110,7 +110,7 @@ bool plain_text(PyObject *value, const char **text);             /* UTF-8 withou
 
 /* Functions in Python, which are rare or mostly words: python.<name>, handed down by dlpack._connect as <name>. */
 #define PYTHON_FUNCTIONS(F)                                                                                            \
-    F(call_dlpack), F(name_hidden), F(no_buffer), F(partial), F(plain_asdlpack), F(plain_copy_into), F(plain_dlpack),  \
+    F(name_hidden), F(no_buffer), F(partial), F(plain_asdlpack), F(plain_copy_into), F(plain_dlpack),                  \
         F(plain_from_pointer), F(plain_frombuffer), F(plain_to), F(takers), F(types_refused), F(plain_interface),      \
         F(buffer_in), F(refuse_bytes), F(refuse_mask), F(refuse_pointer), F(refuse_tensor), F(check_rows), F(explain), \
         F(device_answered), F(exchange_checks), F(export_keywords), F(export_otherwise), F(import_refused),            \

@@ -138,7 +138,7 @@ def read_only_tensor(tensor: Any, call: Any) -> DLPackObject:
 
 
 @named("__dlpack__")
-def call_dlpack(
+def plain_dlpack(
     x: DLPackObject,
     /,
     stream: object = None,
@@ -147,10 +147,6 @@ def call_dlpack(
     dl_device: object = None,
     copy: object = None,
 ) -> Any:
-    return plain_dlpack(x, stream, max_version, dl_device, copy)
-
-
-def plain_dlpack(x: DLPackObject, stream: object, max_version: object, dl_device: object, copy: object) -> Any:
     return plain(
         x.__dlpack__,
         max_version=None if max_version is None else version_pair(max_version),

@@ -25,7 +25,6 @@ _connect(
         "plain_interface": _arguments.plain_interface,
         "refuse_mask": _arguments.refuse_mask,
         "buffer_in": _calls.buffer_in,
-        "call_dlpack": _calls.call_dlpack,
         "plain_asdlpack": _calls.plain_asdlpack,
         "plain_copy_into": _calls.plain_copy_into,
         "plain_dlpack": _calls.plain_dlpack,
