@@ -337,13 +337,6 @@ HOT static const DLTensor *tensor_in(PyObject *answer, const char *expected, con
     return versioned->version.major == DLPACK_MAJOR_VERSION ? &versioned->dl_tensor : NULL;
 }
 
-/* True if the producer has to be told CUDA's legacy default stream when nobody names a stream. None means that one, but
- * torch then orders nothing. Torch's pinned tensors, kDLCUDAHost, accept no stream. */
-static bool has_default_stream(DLDevice device)
-{
-    return device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged;
-}
-
 /* True if provably empty; the tensor is not validated yet. */
 static bool is_empty(const DLTensor *tensor)
 {
@@ -430,7 +423,10 @@ HOT PyObject *delegate_export(struct delegate *self, const struct export_argumen
         return NULL;
     }
     const DLTensor *given = tensor_in(answer, expected, &name);
-    bool lacks_stream = given != NULL && arguments->stream == NULL && has_default_stream(given->device);
+    /* None means CUDA's legacy default stream, but torch then orders nothing: so the producer has to be told it. Torch's
+     * pinned tensors, kDLCUDAHost, accept no stream. */
+    bool lacks_stream = given != NULL && arguments->stream == NULL &&
+                        (given->device.device_type == kDLCUDA || given->device.device_type == kDLCUDAManaged);
     /* Some consumers (tensorflow, onnxruntime before 1.32) ignore byte_offset, and all ignore a NULL data, which
      * torch's MaskedTensor exports. */
     bool fits =

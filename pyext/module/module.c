@@ -162,7 +162,8 @@ HOT static PyObject *asdlpack(PyObject *Py_UNUSED(module), PyObject *const *args
 static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *capsule)
 {
     const char *name = PyCapsule_GetName(capsule);
-    if (!PyCapsule_IsValid(capsule, capsule_legacy) && !PyCapsule_IsValid(capsule, capsule_versioned)) {
+    bool versioned = PyCapsule_IsValid(capsule, capsule_versioned);
+    if (!versioned && !PyCapsule_IsValid(capsule, capsule_legacy)) {
         return PyErr_Occurred() ? NULL : Py_BuildValue("(sO)", name == NULL ? "" : name, Py_None);
     }
     struct reading reading;
@@ -171,7 +172,11 @@ static PyObject *inspect(PyObject *Py_UNUSED(module), PyObject *capsule)
         return NULL;
     }
     reading.exports = true; /* all its flags are seen */
-    struct memory *self = object_of(inspect_capsule(&reading, capsule), begun, &reading);
+    reading.protocol = versioned ? capsule_versioned : capsule_legacy;
+    reading.readonly = !versioned;
+    int read = read_managed(&reading, PyCapsule_GetPointer(capsule, name), versioned);
+    reading.hold->holding = HOLDS_NOTHING; /* the tensor must outlive the object */
+    struct memory *self = object_of(read, begun, &reading);
     return self == NULL ? NULL : Py_BuildValue("(sN)", name, self);
 }
 

@@ -82,15 +82,6 @@ void return_capsule(PyObject *capsule)
     Py_END_CRITICAL_SECTION();
 }
 
-int inspect_capsule(struct reading *reading, PyObject *capsule)
-{
-    bool versioned;
-    void *managed = managed_of(reading, capsule, &versioned);
-    int read = managed == NULL ? -1 : read_managed(reading, managed, versioned);
-    reading->hold->holding = HOLDS_NOTHING;
-    return read;
-}
-
 int read_to_dlpack(struct reading *reading, PyObject *Py_UNUSED(ignored))
 {
     PyObject *method;

@@ -61,9 +61,6 @@ int read_capsule(struct reading *reading, PyObject *capsule);
 /* Gives a refused capsule its name back. */
 void return_capsule(PyObject *capsule);
 
-/* Reads a capsule without taking it over: its tensor must outlive the object. */
-int inspect_capsule(struct reading *reading, PyObject *capsule);
-
 /* exchange.c */
 
 /* How to take the tensors of a type by its C exchange API. */
