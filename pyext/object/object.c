@@ -14,10 +14,7 @@ PyTypeObject *DLPackObject_type;
 
 void object_keep(struct memory *self)
 {
-    if ((self->flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0) {
-        self->flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
-        self->producer_copied = !holds_memory(&self->hold);
-    }
+    self->flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
 }
 
 /* Like tuple, this type has no tp_clear: the object's references are those that it was made with, so another object
@@ -162,7 +159,6 @@ HOT struct memory *object_of(int found, struct memory *begun, struct reading *re
         dims[2 * ndim + i] = (int64_t)((uint64_t)answer.dims[ndim + i] * (uint64_t)answer.itemsize);
     }
     bool copied = answer.memory != NULL || answer.device_memory != NULL;
-    bool is_copied = (answer.flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0;
     if (copied) {
         give_back(&self->hold);
         self->hold.holding = answer.memory != NULL ? HOLDS_MEMORY : HOLDS_DEVICE;
@@ -176,12 +172,14 @@ HOT struct memory *object_of(int found, struct memory *begun, struct reading *re
     self->hides_obj = reading->hides_obj && !copied;
     self->versioned_only = answer.versioned_only;
     self->on_cpu = answer.on_cpu;
-    self->producer_copied = is_copied && !copied && !reading->exports;
+    self->producer_copied = !copied && (answer.flags & DLPACK_FLAG_BITMASK_IS_COPIED) != 0;
     self->stream = answer.stream;
     self->thread = answer.stream == STREAM_PER_THREAD ? serial() : 0;
     self->version = reading->version;
-    self->flags = (reading->exports ? answer.flags : answer.flags & ~DLPACK_FLAG_BITMASK_IS_COPIED) |
-                  (reading->readonly && !copied ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+    self->flags = answer.flags | (reading->readonly && !copied ? DLPACK_FLAG_BITMASK_READ_ONLY : 0);
+    if (!reading->exports) {
+        object_keep(self);
+    }
     self->tensor = (DLTensor){
         .data = (void *)(uintptr_t)(request->data + answer.offset),
         .device = answer.device,
