@@ -401,6 +401,16 @@ HOT static int export_exchanged(struct delegate *self, const struct export_argum
     return *capsule == NULL ? -1 : 1;
 }
 
+/* Packs self and the arguments for a Python function. */
+static PyObject *pack_arguments(struct delegate *self, const struct export_arguments *arguments)
+{
+    PyObject *all[EXPORT_ARGUMENTS];
+    for (int i = 0; i < EXPORT_ARGUMENTS; i++) {
+        all[i] = arguments->all[i] == NULL ? Py_None : arguments->all[i];
+    }
+    return PyTuple_Pack(1 + EXPORT_ARGUMENTS, self, all[0], all[1], all[2], all[3]);
+}
+
 HOT PyObject *delegate_export(struct delegate *self, const struct export_arguments *arguments)
 {
     bool versioned;

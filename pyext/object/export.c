@@ -146,15 +146,6 @@ HOT bool plain_max_version(PyObject *value, bool *versioned)
     return plain;
 }
 
-PyObject *pack_arguments(void *self, const struct export_arguments *arguments)
-{
-    PyObject *all[EXPORT_ARGUMENTS];
-    for (int i = 0; i < EXPORT_ARGUMENTS; i++) {
-        all[i] = arguments->all[i] == NULL ? Py_None : arguments->all[i];
-    }
-    return PyTuple_Pack(1 + EXPORT_ARGUMENTS, self, all[0], all[1], all[2], all[3]);
-}
-
 bool needs_no_ordering(const struct memory *self)
 {
     return self->stream == STREAM_UNKNOWN || (self->stream == STREAM_LEGACY && !self->on_cpu);

@@ -143,9 +143,6 @@ bool plain_max_version(PyObject *value, bool *versioned);
 /* The value of asdlpack's copy: False, None or True; borrowed. */
 PyObject *copy_value(enum copy copy);
 
-/* Packs self and the arguments for a Python function. */
-PyObject *pack_arguments(void *self, const struct export_arguments *arguments);
-
 /* True if the memory is complete for a consumer that names no stream. */
 bool needs_no_ordering(const struct memory *self);
 
