@@ -72,25 +72,8 @@ static int read_tensor(struct reading *reading)
     return read;
 }
 
-/* Reads the bytes of an object without a buffer: those of a SharedMemory, or of the tensor that asdlpack makes of it. */
-static int read_without_buffer(struct reading *reading)
-{
-    PyObject *obj = reading->obj;
-    if (known_type(obj) == HAS_DLPACK || known_exchange(obj) != NULL || Py_IS_TYPE(obj, DLPackObject_type)) {
-        return read_tensor(reading);
-    }
-    PyObject *buffer = call_python(python.buffer_in, PyTuple_Pack(1, obj));
-    if (buffer == NULL || buffer == Py_None) {
-        Py_DecRef(buffer);
-        return buffer == NULL ? -1 : read_tensor(reading);
-    }
-    reading->protocol = "buffer";
-    int read = read_bytes(reading, buffer);
-    Py_DECREF(buffer);
-    return read < 0 ? -1 : 1;
-}
-
-/* Reads the object's bytes: its buffer, of any data type; without one, the tensor that asdlpack makes of it. */
+/* Reads the object's bytes: its buffer, of any data type, or a SharedMemory's; without one, the tensor that asdlpack makes
+ * of it. */
 static int read_memory(struct reading *reading)
 {
     PyObject *obj = reading->obj;
@@ -98,7 +81,8 @@ static int read_memory(struct reading *reading)
         /* A capsule would be lost if the rest is refused, and a pointer has no length. */
         return check_in_python(python.refuse_tensor, PyTuple_New(0));
     }
-    if (PyObject_CheckBuffer(obj) && !Py_IS_TYPE(obj, DLPackObject_type)) {
+    bool is_tensor = Py_IS_TYPE(obj, DLPackObject_type);
+    if (!is_tensor && PyObject_CheckBuffer(obj)) {
         reading->protocol = "buffer";
         int read = check_mask(obj) < 0 ? -1 : try_bytes(reading, obj);
         bool may_be_pointer = read > 0 && reading->request.span == sizeof(void *) && !PyBytes_CheckExact(obj) &&
@@ -108,7 +92,20 @@ static int read_memory(struct reading *reading)
         }
         return read != 0 ? read : read_tensor(reading);
     }
-    return read_without_buffer(reading);
+    if (is_tensor || known_type(obj) == HAS_DLPACK || known_exchange(obj) != NULL) {
+        return read_tensor(reading);
+    }
+    PyObject *buffer = call_python(python.buffer_in, PyTuple_Pack(1, obj));
+    int read = -1;
+    if (buffer == Py_None) {
+        read = read_tensor(reading);
+    }
+    else if (buffer != NULL) {
+        reading->protocol = "buffer";
+        read = read_bytes(reading, buffer) < 0 ? -1 : 1;
+    }
+    Py_DecRef(buffer);
+    return read;
 }
 
 PyObject *frombuffer(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)

@@ -82,13 +82,6 @@ HOT static PyObject *share_by_others(PyObject *obj, enum copy copy, const DLDevi
     return (PyObject *)self;
 }
 
-static PyObject *share_structure_of(PyObject *pointer, PyObject *reader, enum copy copy, const DLDevice *device)
-{
-    PyObject *target = device == NULL ? new_none() : Py_BuildValue("(ii)", device->device_type, device->device_id);
-    PyObject *args = Py_BuildValue("(OON)", pointer, copy_value(copy), target);
-    return make_call(call_python(reader, args));
-}
-
 /* Shares an object that was wrapped before, as asked for now. NULL without an error: it was wrapped with copy=False and
  * can't be shared; now it may be copied, so ask its producer anew. */
 static PyObject *share_wrapped(DLPackObject *self, enum copy copy, const DLDevice *device)
@@ -123,7 +116,8 @@ HOT PyObject *share(PyObject *obj, enum copy copy, const DLDevice *device)
     }
     PyObject *reader = is_known ? NULL : structure_reader(obj);
     if (reader != NULL) {
-        return share_structure_of(obj, reader, copy, device);
+        PyObject *target = device == NULL ? new_none() : Py_BuildValue("(ii)", device->device_type, device->device_id);
+        return make_call(call_python(reader, Py_BuildValue("(OON)", obj, copy_value(copy), target)));
     }
     int has = has_dlpack(obj, known);
     return has < 0   ? NULL
