@@ -94,20 +94,17 @@ static int check_rows(PyObject *obj, const struct held *held)
                            Py_BuildValue("OLL", obj, (long long)rows, (long long)held->schema.n_children));
 }
 
-/* Adds the device of an array's memory, and its event, which Go reads. */
-static void request_device(struct request *request, const struct ArrowDeviceArray *array)
-{
-    int32_t id = array->device_id == (int32_t)array->device_id ? (int32_t)array->device_id : INT32_MIN;
-    request->device = (DLDevice){array->device_type, id};
-    request->sync_event = (uint64_t)(uintptr_t)array->sync_event;
-}
-
-static void request_arrow(struct request *request, const struct held *held)
+/* device: has the device of the memory, and its event; NULL for the CPU. */
+static void request_arrow(struct request *request, const struct held *held, const struct ArrowDeviceArray *device)
 {
     request->schema = (uint64_t)(uintptr_t)&held->schema;
     request->arrays = (uint64_t)(uintptr_t)held->arrays;
     request->array_count = (int64_t)held->count;
-    request->sync_event = 0;
+    request->sync_event = device == NULL ? 0 : (uint64_t)(uintptr_t)device->sync_event;
+    if (device != NULL) {
+        int32_t id = (int32_t)device->device_id;
+        request->device = (DLDevice){device->device_type, id == device->device_id ? id : INT32_MIN};
+    }
 }
 
 /* Moves both structures out of their capsules. If two threads take one capsule, one gets its release, and the other
@@ -133,10 +130,7 @@ static int take_pair(struct reading *reading, PyObject *pair)
     held->arrays[0] = *given_array;
     held->arrays[0].release = __atomic_exchange_n(&given_array->release, NULL, __ATOMIC_ACQ_REL);
     held->count = 1;
-    request_arrow(&reading->request, held);
-    if (has_device) {
-        request_device(&reading->request, (struct ArrowDeviceArray *)given_array);
-    }
+    request_arrow(&reading->request, held, has_device ? (struct ArrowDeviceArray *)given_array : NULL);
     return check_rows(reading->obj, held);
 }
 
@@ -229,8 +223,7 @@ static int read_stream(struct reading *reading, struct stream *stream)
     if (found < 0) {
         return -1;
     }
-    request_arrow(&reading->request, held);
-    request_device(&reading->request, &first);
+    request_arrow(&reading->request, held, &first);
     return found > 0 ? 0 : check_rows(reading->obj, held);
 }
 
