@@ -17,13 +17,6 @@ static PyObject *tuple_of(const int64_t *values, int32_t count)
     return tuple;
 }
 
-/* Returns (device type, device id); the first is a dlpack.DLDeviceType. */
-static PyObject *device_of(const DLTensor *tensor)
-{
-    return call_python(python.device,
-                       Py_BuildValue("(ii)", (int)tensor->device.device_type, (int)tensor->device.device_id));
-}
-
 /* Returns the dlpack._dtype.DType of a name. python.dtypes has the names of Go's table; nothing else is added to it.
  * padded: items smaller than a byte fill one each. */
 static PyObject *dtype_of(const char *name, bool padded)
@@ -55,7 +48,9 @@ static PyObject *dtype_of(const char *name, bool padded)
       dtype_of(x->names.dtype, x->tensor.dtype.bits < 8 && x->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED),     \
       "Name of the data type, a str: \"float32\", \"bfloat16\", \"float4_e2m1fnx2\". Equal to the types of numpy,\n"   \
       "ml_dtypes, torch and jax of the same meaning. Has name, itemsize, kind and str, as numpy's have.")              \
-    X(device, tensor_of, device_of(&x->tensor), "(DLDeviceType, device id).")                                          \
+    X(device, tensor_of,                                                                                               \
+      call_python(python.device, Py_BuildValue("(ii)", x->tensor.device.device_type, x->tensor.device.device_id)),     \
+      "(DLDeviceType, device id).")                                                                                    \
     X(readonly, tensor_of, PyBool_FromLong((x->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0),                           \
       "Whether the memory must not be written.")                                                                       \
     X(pointer, tensor_of, PyLong_FromVoidPtr(x->tensor.data), "Address of the first element; 0 where there is none.")  \

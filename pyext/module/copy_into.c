@@ -60,13 +60,12 @@ static int read_side(struct reading *reading, const char *side)
 /* Refuses a target that made a copy for this call, since the items written to it would be lost. -1: error. */
 static int check_is_no_copy(const struct reading *target)
 {
-    const char *protocol = target->protocol == NULL ? "" : target->protocol;
     PyObject *holder = target->hold->holding == HOLDS_OBJECT ? target->hold->object : NULL;
     if (holder == NULL || !Py_IS_TYPE(holder, DLPackObject_type)) {
         return 0;
     }
-    bool may_be = ((struct memory *)holder)->producer_copied || strncmp(protocol, "__array_", 8) == 0 ||
-                  strcmp(protocol, "to_dlpack") == 0;
+    bool may_be = ((struct memory *)holder)->producer_copied || strncmp(target->protocol, "__array_", 8) == 0 ||
+                  strcmp(target->protocol, "to_dlpack") == 0;
     return may_be ? check_in_python(python.refuse_copy, PyTuple_Pack(2, target->obj, holder)) : 0;
 }
 

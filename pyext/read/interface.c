@@ -16,13 +16,6 @@ static PyObject *const *const field_names[FIELDS] = {
     &names.offset,  &names.mask,  &names.version, &names.stream,
 };
 
-HOT static void drop_fields(PyObject *const *fields)
-{
-    for (int i = 0; i < FIELDS; i++) {
-        Py_XDECREF(fields[i]);
-    }
-}
-
 /* Gets dict[key]. 1: *value is a new reference; 0: absent, *value is NULL; -1: error. */
 HOT static int dict_item(PyObject *dict, PyObject *key, PyObject **value)
 {
@@ -134,7 +127,9 @@ HOT static int read_plain(struct reading *reading, PyObject *dict)
     if (read > 0 && (read_typestr(reading, typestr) < 0 || read_data(reading, fields[DATA]) < 0)) {
         read = -1;
     }
-    drop_fields(fields);
+    for (int i = 0; i < count; i++) {
+        Py_XDECREF(fields[i]);
+    }
     return read;
 }
 
