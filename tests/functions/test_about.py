@@ -163,11 +163,7 @@ def test_without_libraries_there_are_none(nothing_installed, tmp_path):
 
 @pytest.mark.parametrize(
     ("body", "version"),
-    [
-        ("*version = 13010; return 0;", "13.1"),
-        ("return 34;", "unknown: cuDriverGetVersion returned 34"),
-        (None, None),
-    ],
+    [("*version = 13010; return 0;", "13.1"), ("return 34;", "unknown: cuDriverGetVersion returned 34"), (None, None)],
 )
 def test_the_version_of_the_cuda_driver_is_read_without_starting_it(tmp_path, body, version):
     driver, source = tmp_path / "libcuda.so.1", tmp_path / "driver.c"
@@ -228,11 +224,7 @@ def test_a_file_is_bytes_and_all_of_them_unless_said_otherwise(file, options, nb
 
 @pytest.mark.parametrize(
     ("arguments", "shape"),
-    [
-        (["--shape", "-1"], [40]),
-        (["--shape", "-1,8"], [5, 8]),
-        (["--dtype", "int64", "--offset", "8"], [4]),
-    ],
+    [(["--shape", "-1"], [40]), (["--shape", "-1,8"], [5, 8]), (["--dtype", "int64", "--offset", "8"], [4])],
 )
 def test_one_dimension_may_be_what_is_there(file, arguments, shape):
     assert tells(file, *arguments)["shape"] == shape

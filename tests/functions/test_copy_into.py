@@ -448,21 +448,13 @@ def test_a_file_as_target_is_mapped_once_it_is_open_for_both(tmp_path):
             "numpy.broadcast_to(numpy.asarray(dlpack.asdlpack(source, copy=None)), (2, 3))",
         ),
         (bytes(range(8)), np.zeros(2, ">f4"), "dlpack.frombuffer(source, '>f4', (2,), copy=None)"),
-        (
-            numbers(4, dtype=">u2")[::2],
-            bytearray(4),
-            "dlpack.frombuffer(memoryview(source).tobytes(), 'uint8', (4,))",
-        ),
+        (numbers(4, dtype=">u2")[::2], bytearray(4), "dlpack.frombuffer(memoryview(source).tobytes(), 'uint8', (4,))"),
         (
             PROTOCOLS["__array_interface__"](numbers(2, dtype=">u2")),
             bytearray(4),
             "dlpack.frombuffer(dlpack.asdlpack(source, copy=True), 'uint8', (4,))",
         ),
-        (
-            numbers(6),
-            np.zeros((1, 1, 1, 1, 1, 2, 3), "f4"),
-            "source.reshape(target.shape)",
-        ),
+        (numbers(6), np.zeros((1, 1, 1, 1, 1, 2, 3), "f4"), "source.reshape(target.shape)"),
         (
             memoryview(bytes(range(8))),
             np.zeros((1, 1, 1, 1, 1, 2, 4), "u1"),
@@ -739,11 +731,7 @@ LOST = {
     "an address": (lambda: Interface(copies=True, address=True), "test_copy_into.Interface", "__array_interface__"),
     "a struct": (Struct, "test_copy_into.Struct", "__array_struct__"),
     "a producer": (copying, "support.producers.Producer", "__dlpack__"),
-    "a wrapped producer": (
-        lambda: asdlpack(copying()),
-        "support.producers.Producer",
-        "__dlpack__",
-    ),
+    "a wrapped producer": (lambda: asdlpack(copying()), "support.producers.Producer", "__dlpack__"),
     "a capsule": (
         lambda: np.zeros(3, "u1").__dlpack__(copy=True, max_version=(1, 0)),
         "PyCapsule",

@@ -316,10 +316,7 @@ OWN = {
     "a SharedMemory": (shared_memory, lambda obj: bytes(obj.buf)),
     "a path": (file_of, lambda obj: obj.read_bytes()),
     "a name": (lambda path: str(file_of(path)), lambda obj: open(obj, "rb").read()),
-    "a file": (
-        lambda path: open(file_of(path), "r+b"),
-        lambda obj: open(obj.name, "rb").read(),
-    ),
+    "a file": (lambda path: open(file_of(path), "r+b"), lambda obj: open(obj.name, "rb").read()),
 }
 
 OF_DEV_SHM = "an Array of multiprocessing", "a SharedMemory"

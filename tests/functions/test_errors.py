@@ -222,12 +222,7 @@ def test_a_weak_reference_is_refused_since_it_keeps_no_memory_alive():
         (asdlpack, [b"a"], {"color": 1}, "asdlpack() got an unexpected keyword argument 'color'"),
         (frombuffer, [b"a"], {}, "frombuffer() missing 1 required positional argument: 'dtype'"),
         (frombuffer, [], {"dtype": "uint8"}, "frombuffer() missing 1 required positional argument: 'obj'"),
-        (
-            frombuffer,
-            [],
-            {"obj": b"a", "dtype": "uint8"},
-            "frombuffer() missing 1 required positional argument: 'obj'",
-        ),
+        (frombuffer, [], {"obj": b"a", "dtype": "uint8"}, "frombuffer() missing 1 required positional argument: 'obj'"),
         (frombuffer, [b"a", "uint8"], {"dtype": "uint8"}, "frombuffer() got multiple values for argument 'dtype'"),
         (from_pointer, [64], {"dtype": "uint8"}, "from_pointer() missing 1 required positional argument: 'shape'"),
         (from_pointer, [64, 1, "uint8", None], {}, "from_pointer() takes 3 positional arguments but 4 were given"),

@@ -155,11 +155,7 @@ BAD = {
         BufferError,
         r"\(copy its bytes: frombuffer\(ctypes.string_at\(address, 20\), dtype, shape, strides=strides, copy=None\)\)",
     ),
-    "None as the shape": (
-        {"shape": None},
-        TypeError,
-        r"shape: expected an int.*None needs memory.*got None",
-    ),
+    "None as the shape": ({"shape": None}, TypeError, r"shape: expected an int.*None needs memory.*got None"),
     "an unknown device": ({"device": "gpu"}, ValueError, r"device 'gpu': unknown; .*\(did you mean 'cuda'"),
     "a device without an id": ({"device": "cuda:"}, ValueError, r"device 'cuda:': expected the id behind the colon"),
     "an id that is no number": ({"device": "cuda:x"}, ValueError, r"device 'cuda:x': expected the id"),

@@ -18,12 +18,7 @@ SOURCES = [
     for path in sorted((ROOT / folder).rglob("*.go"))
     if path != SAYINGS and not path.name.endswith("_test.go")
 ]
-TABLES = {
-    "Subject": _sayings.SUBJECTS,
-    "Saying": _sayings.SAYINGS,
-    "Cure": _sayings.CURES,
-    "Word": _sayings.WORDS,
-}
+TABLES = {"Subject": _sayings.SUBJECTS, "Saying": _sayings.SAYINGS, "Cure": _sayings.CURES, "Word": _sayings.WORDS}
 
 
 def constants(kind):

@@ -12,14 +12,7 @@ import pytest
 from dlpack import asdlpack, copy_into, describe
 from dlpack._dlpack import _core_calls
 from support.alone import alone
-from support.arrow_c import (
-    ArrowDeviceArrayStream,
-    ArrowSchema,
-    Column,
-    DeviceColumn,
-    DeviceStream,
-    bits,
-)
+from support.arrow_c import ArrowDeviceArrayStream, ArrowSchema, Column, DeviceColumn, DeviceStream, bits
 from support.capi import Speaks, capsule_new, look
 
 CPU, CUDA, CUDA_HOST, METAL, ROCM = 1, 2, 3, 8, 10

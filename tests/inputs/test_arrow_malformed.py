@@ -16,17 +16,7 @@ import pytest
 
 from dlpack import asdlpack
 from support.alone import alone
-from support.arrow_c import (
-    RELEASE,
-    ArrowArray,
-    ArrowArrayStream,
-    ArrowSchema,
-    Column,
-    Stream,
-    bits,
-    metadata,
-    pointers,
-)
+from support.arrow_c import RELEASE, ArrowArray, ArrowArrayStream, ArrowSchema, Column, Stream, bits, metadata, pointers
 from support.capi import Speaks, capsule_new
 from support.libraries import library
 from support.refusals import refused

@@ -286,10 +286,7 @@ def test_nulls_outside_a_slice_are_none():
             lambda: pl.Series([1]).cast(pl.Datetime("us", "America/Argentina/Buenos_Aires")),
             r"Buenos_Aires.*times; .*to_physical\(\)",
         ),
-        (
-            lambda: pa.table({"a": [1], "b": [2], "c": [3], "d": ["4"]}),
-            'column "d": Arrow format "u": text',
-        ),
+        (lambda: pa.table({"a": [1], "b": [2], "c": [3], "d": ["4"]}), 'column "d": Arrow format "u": text'),
         (lambda: pa.table({"a": [{"b": 1}]}), "structure"),
         (lambda: pl.Series([{"a": 1, "b": 2.5}]), 'column "b": float64, where column "a" has int64'),
         (lambda: pl.Series([{"a": 1}, None, {"a": 3}]), "1 of 3 items are null"),

@@ -182,11 +182,7 @@ def test_the_memory_is_shared_and_given_back_once():
     assert tensor._use_count() == before
 
 
-NOT_AS_THEY_ARE = {
-    "copied": {"copy": True},
-    "on another device": {"dl_device": (2, 0)},
-    "on a stream": {"stream": -1},
-}
+NOT_AS_THEY_ARE = {"copied": {"copy": True}, "on another device": {"dl_device": (2, 0)}, "on a stream": {"stream": -1}}
 
 
 @pytest.mark.parametrize("arguments", NOT_AS_THEY_ARE.values(), ids=NOT_AS_THEY_ARE)

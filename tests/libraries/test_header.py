@@ -113,10 +113,7 @@ def test_the_c_header_serves_cpp(standard, tmp_path):
 def test_go_has_every_number_of_the_standard(expected):
     test = "TestNumbersAreTheHeaders"
     run = subprocess.run(
-        ["go", "test", "-count=1", "-v", "-run", f"^{test}$", "./pkg/dlpack"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
+        ["go", "test", "-count=1", "-v", "-run", f"^{test}$", "./pkg/dlpack"], cwd=ROOT, capture_output=True, text=True
     )
     assert f"--- PASS: {test}" in run.stdout, run.stdout + run.stderr
     got = numbers(run.stdout)

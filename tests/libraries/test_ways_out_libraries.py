@@ -83,10 +83,7 @@ REFUSED = {
     "nulls of polars": (lambda: polars.Series([1, None]), "obj.fill_null(0)"),
     "nulls of pyarrow": (lambda: pyarrow.array([1, None]), "obj.fill_null(0)"),
     "nulls of pandas": (lambda: pandas.Series([1, None], dtype="Int64"), "obj.fillna(0)"),
-    "integers of 128 bits of polars": (
-        lambda: polars.Series([1], dtype=polars.Int128),
-        "obj.cast(polars.Float64)",
-    ),
+    "integers of 128 bits of polars": (lambda: polars.Series([1], dtype=polars.Int128), "obj.cast(polars.Float64)"),
     "a pandas index that is no range": (
         lambda: pandas.DataFrame({"a": [1, 2], "b": ["x", "y"]}, index=[5, 6]),
         "obj['a']",
@@ -100,14 +97,8 @@ REFUSED = {
         lambda: polars.Series([[1, 2], None], dtype=polars.Array(polars.Int64, 2)),
         "obj.explode().fill_null(0)",
     ),
-    "nulls in lists of pyarrow": (
-        lambda: pyarrow.array([[1, None]], LISTS),
-        "obj.flatten().fill_null(0)",
-    ),
-    "lists of pyarrow that are null": (
-        lambda: pyarrow.array([[1, 2], None], LISTS),
-        "obj.flatten().fill_null(0)",
-    ),
+    "nulls in lists of pyarrow": (lambda: pyarrow.array([[1, None]], LISTS), "obj.flatten().fill_null(0)"),
+    "lists of pyarrow that are null": (lambda: pyarrow.array([[1, 2], None], LISTS), "obj.flatten().fill_null(0)"),
     "nulls in lists of pandas": (
         lambda: pandas.Series(pyarrow.array([[1, None], [2, 3]], LISTS), dtype=pandas.ArrowDtype(LISTS)),
         "pyarrow.array(obj).flatten().fill_null(0)",
@@ -120,10 +111,7 @@ REFUSED = {
         lambda: polars.DataFrame({"a": polars.Series([[1, None], [2, 3]], dtype=polars.Array(polars.Int64, 2))}),
         "obj['a'].explode().fill_null(0)",
     ),
-    "tensors of pyarrow that are null": (
-        tensors,
-        "obj.storage.flatten().fill_null(0)",
-    ),
+    "tensors of pyarrow that are null": (tensors, "obj.storage.flatten().fill_null(0)"),
     "tensors of pyarrow that are null, in chunks": (
         lambda: pyarrow.chunked_array([tensors(), tensors()]),
         "obj.combine_chunks().storage.flatten().fill_null(0)",
@@ -136,10 +124,7 @@ REFUSED = {
         lambda: duckdb.connect().sql("values (1), (null)"),
         "pyarrow.table(obj)[0].combine_chunks().fill_null(0)",
     ),
-    "nulls of nanoarrow": (
-        lambda: nanoarrow.Array([1, None], nanoarrow.int64()),
-        "pyarrow.array(obj).fill_null(0)",
-    ),
+    "nulls of nanoarrow": (lambda: nanoarrow.Array([1, None], nanoarrow.int64()), "pyarrow.array(obj).fill_null(0)"),
     "chunks of nanoarrow with nulls": (
         lambda: nanoarrow.Array.from_chunks([[1, None], [2]], nanoarrow.int64()),
         "pyarrow.chunked_array(obj).combine_chunks().fill_null(0)",
@@ -149,32 +134,17 @@ REFUSED = {
         "pyarrow.table(obj)[0].combine_chunks().cast('int32')",
     ),
     "nulls alone": (lambda: pyarrow.nulls(2), "obj.cast('int64').fill_null(0)"),
-    "nulls alone of pandas": (
-        lambda: pandas.Series([None, None]),
-        "pyarrow.array(obj).cast('int64').fill_null(0)",
-    ),
-    "dicts in pandas": (
-        lambda: pandas.Series([{"a": 1, "b": 2}]),
-        "copy=None to copy them into one matrix",
-    ),
+    "nulls alone of pandas": (lambda: pandas.Series([None, None]), "pyarrow.array(obj).cast('int64').fill_null(0)"),
+    "dicts in pandas": (lambda: pandas.Series([{"a": 1, "b": 2}]), "copy=None to copy them into one matrix"),
     "an array of dates of pandas": (
         lambda: pandas.array([datetime.date(2000, 1, 1)], dtype=pandas.ArrowDtype(pyarrow.date32())),
         "pyarrow.array(obj).cast('int32')",
     ),
     "text of pyarrow": (lambda: pyarrow.array(["1"]), "obj.cast('float64')"),
     "text of polars": (lambda: polars.Series(["1"]), "obj.cast(polars.Float64)"),
-    "text of pandas": (
-        lambda: pandas.Series(["1"], dtype="str"),
-        "pyarrow.array(obj).cast('float64')",
-    ),
-    "decimals": (
-        lambda: pyarrow.array([1], pyarrow.decimal128(5)),
-        "obj.cast('float64')",
-    ),
-    "times of pyarrow": (
-        lambda: pyarrow.array([1], pyarrow.date32()),
-        "obj.cast('int32')",
-    ),
+    "text of pandas": (lambda: pandas.Series(["1"], dtype="str"), "pyarrow.array(obj).cast('float64')"),
+    "decimals": (lambda: pyarrow.array([1], pyarrow.decimal128(5)), "obj.cast('float64')"),
+    "times of pyarrow": (lambda: pyarrow.array([1], pyarrow.date32()), "obj.cast('int32')"),
     "times of pandas": (
         lambda: pandas.Series(pandas.to_datetime(["2000-01-01"])),
         "obj.array.asi8, their ticks as int64",
@@ -195,14 +165,8 @@ REFUSED = {
         lambda: polars.Series([["1", "2"]], dtype=polars.Array(polars.String, 2)),
         "obj.explode().cast(polars.Float64)",
     ),
-    "items that are bytes": (
-        lambda: BYTES,
-        "dlpack.frombuffer(obj, 'uint8', (-1, 2))",
-    ),
-    "items that are bytes, a slice": (
-        lambda: BYTES[1:3],
-        "dlpack.frombuffer(obj, 'uint8', (-1, 2))",
-    ),
+    "items that are bytes": (lambda: BYTES, "dlpack.frombuffer(obj, 'uint8', (-1, 2))"),
+    "items that are bytes, a slice": (lambda: BYTES[1:3], "dlpack.frombuffer(obj, 'uint8', (-1, 2))"),
     "items that are bytes, with nulls": (
         lambda: pyarrow.array([b"a", None], pyarrow.binary(1)),
         "dlpack.frombuffer(obj.fill_null(bytes(1)), 'uint8', (-1, 1))",
@@ -219,10 +183,7 @@ REFUSED = {
         lambda: pandas.Series(BYTES[1:], dtype=pandas.ArrowDtype(BYTES.type)),
         "dlpack.frombuffer(pyarrow.array(obj), ",
     ),
-    "items that are bytes of nanoarrow": (
-        lambda: nanoarrow.Array(BYTES[1:]),
-        "dlpack.frombuffer(pyarrow.array(obj), ",
-    ),
+    "items that are bytes of nanoarrow": (lambda: nanoarrow.Array(BYTES[1:]), "dlpack.frombuffer(pyarrow.array(obj), "),
     "UUIDs": (
         lambda: pyarrow.array([uuid.UUID(int=number) for number in range(3)], pyarrow.uuid())[2:],
         "dlpack.frombuffer(obj.storage, ",
@@ -245,10 +206,7 @@ REFUSED = {
         lambda: pyarrow.chunked_array([["a"], ["b"]]).dictionary_encode(),
         "obj.combine_chunks().indices",
     ),
-    "codes of polars": (
-        lambda: polars.Series(["a"], dtype=polars.Categorical),
-        "obj.to_physical()",
-    ),
+    "codes of polars": (lambda: polars.Series(["a"], dtype=polars.Categorical), "obj.to_physical()"),
     "codes of a table of pandas": (
         lambda: pandas.DataFrame({"a": pandas.Categorical(["x", "y"])}),
         "obj['a'].cat.codes",
@@ -274,23 +232,14 @@ REFUSED = {
         lambda: pandas.Series([datetime.datetime(1970, 1, 2)], dtype=object),
         "pyarrow.array(obj).cast('int64')",
     ),
-    "times of the day in pandas": (
-        lambda: pandas.Series([datetime.time(0, 0, 1)]),
-        "pyarrow.array(obj).cast('int64')",
-    ),
-    "dates of polars": (
-        lambda: polars.Series([datetime.date(1970, 1, 8)]),
-        "obj.to_physical()",
-    ),
+    "times of the day in pandas": (lambda: pandas.Series([datetime.time(0, 0, 1)]), "pyarrow.array(obj).cast('int64')"),
+    "dates of polars": (lambda: polars.Series([datetime.date(1970, 1, 8)]), "obj.to_physical()"),
     "lists of any length": (lambda: pyarrow.array([[1], [2, 3]]), "obj.flatten()"),
     "lists of any length of nanoarrow": (
         lambda: nanoarrow.Array(pyarrow.array([[1], [2, 3]])),
         "pyarrow.array(obj).flatten()",
     ),
-    "views of lists": (
-        lambda: pyarrow.array([[1, 2], [3, 4]], pyarrow.list_view(pyarrow.int64())),
-        "obj.flatten()",
-    ),
+    "views of lists": (lambda: pyarrow.array([[1, 2], [3, 4]], pyarrow.list_view(pyarrow.int64())), "obj.flatten()"),
     "lists of any length of one length": (
         lambda: pyarrow.array([[1.5, 2], [3, 4]]),
         "pass obj.cast(pyarrow.list_(obj.type.value_type, 2))",
@@ -299,26 +248,17 @@ REFUSED = {
         lambda: pyarrow.chunked_array([[[1]], [[2, 3]]]),
         "obj.combine_chunks().flatten()",
     ),
-    "lists of any length of polars": (
-        lambda: polars.Series([[1], [2, 3]]),
-        "obj.explode()",
-    ),
+    "lists of any length of polars": (lambda: polars.Series([[1], [2, 3]]), "obj.explode()"),
     "lists of any length of one length of polars": (
         lambda: polars.Series([[1, 2], [3, 4]]),
         "pass obj.list.to_array(2)",
     ),
-    "lists of any length in pandas": (
-        lambda: pandas.Series([[1], [2, 3]]),
-        "pyarrow.array(obj).flatten()",
-    ),
+    "lists of any length in pandas": (lambda: pandas.Series([[1], [2, 3]]), "pyarrow.array(obj).flatten()"),
     "lists of any length in a table": (
         lambda: polars.DataFrame({"a": [[1], [2, 3]]}),
         "obj['a'].explode().drop_nulls()",
     ),
-    "objects of polars": (
-        lambda: polars.Series([1, 2.5], dtype=polars.Object),
-        "numpy.asarray(obj).astype('float64')",
-    ),
+    "objects of polars": (lambda: polars.Series([1, 2.5], dtype=polars.Object), "numpy.asarray(obj).astype('float64')"),
     "chunks of pyarrow": (lambda: pyarrow.chunked_array([[1], [2]]), "copy=None to copy them into one"),
     "chunks of polars": (
         lambda: polars.concat([polars.Series([1]), polars.Series([2])], rechunk=False),
@@ -326,10 +266,7 @@ REFUSED = {
     ),
     "columns of pyarrow": (lambda: pyarrow.table({"a": [1], "b": [2]}), "copy=None to copy them into one matrix"),
     "columns of polars": (lambda: polars.DataFrame({"a": [1], "b": [2]}), "copy=None to copy them into one matrix"),
-    "columns of a stream that is read once": (
-        COLUMNS.to_reader,
-        "copy=None to copy them into one matrix",
-    ),
+    "columns of a stream that is read once": (COLUMNS.to_reader, "copy=None to copy them into one matrix"),
     "a stream that is read once": (
         lambda: pyarrow.table({"a": [1, None]}).to_reader(),
         "pyarrow.table(obj)['a'].combine_chunks().fill_null(0)",
@@ -383,18 +320,12 @@ REFUSED = {
         lambda: pyarrow.StructArray.from_arrays([[1, 9], [2, 9]], ["a", "b"], mask=pyarrow.array([False, True])),
         "obj.flatten()[0].fill_null(0)",
     ),
-    "structures of a column that are null": (
-        lambda: pyarrow.array([{"a": 1}, None]),
-        "obj.flatten()[0].fill_null(0)",
-    ),
+    "structures of a column that are null": (lambda: pyarrow.array([{"a": 1}, None]), "obj.flatten()[0].fill_null(0)"),
     "chunks of structures": (
         lambda: pyarrow.chunked_array([[{"a": 1}, None], [{"a": 1}]]),
         "obj.combine_chunks().flatten()[0].fill_null(0)",
     ),
-    "structures of polars": (
-        lambda: polars.Series([{"a": 1, "b": 2}]),
-        "copy=None to copy them into one matrix",
-    ),
+    "structures of polars": (lambda: polars.Series([{"a": 1, "b": 2}]), "copy=None to copy them into one matrix"),
     "structures of pandas": (
         lambda: pandas.Series(pyarrow.array([{"a": 1, "b": 2}]), dtype=pandas.ArrowDtype(STRUCTURES)),
         "copy=None to copy them into one matrix",
@@ -415,14 +346,8 @@ REFUSED = {
         lambda: xarray.DataArray([1, 2], name="n", dims="x", coords={"x": [5, 6]}),
         "numpy.asarray(obj)",
     ),
-    "nulls among booleans": (
-        lambda: pandas.Series([True, None], dtype="boolean"),
-        "obj.fillna(False), with copy=None",
-    ),
-    "nulls among booleans of pyarrow": (
-        lambda: pyarrow.array([True, None]),
-        "obj.fill_null(False), with copy=None",
-    ),
+    "nulls among booleans": (lambda: pandas.Series([True, None], dtype="boolean"), "obj.fillna(False), with copy=None"),
+    "nulls among booleans of pyarrow": (lambda: pyarrow.array([True, None]), "obj.fill_null(False), with copy=None"),
     "nulls among booleans of a byte": (booleans, "obj.storage.fill_null(0)"),
     "nulls among booleans of a byte, in chunks": (
         lambda: pyarrow.chunked_array([booleans()]),
@@ -451,14 +376,8 @@ REFUSED = {
         "numpy.asarray(obj).astype('complex128')",
     ),
     "sparse items in pandas": (lambda: pandas.Series([1.0, 0], dtype="Sparse[float64]"), "numpy.asarray(obj)"),
-    "long doubles in pandas": (
-        lambda: pandas.Series(numpy.ones(2, "g")),
-        "numpy.asarray(obj).astype('float64')",
-    ),
-    "numbers of more than 64 bits in pandas": (
-        lambda: pandas.Series([2**70]),
-        "numpy.asarray(obj).astype('float64')",
-    ),
+    "long doubles in pandas": (lambda: pandas.Series(numpy.ones(2, "g")), "numpy.asarray(obj).astype('float64')"),
+    "numbers of more than 64 bits in pandas": (lambda: pandas.Series([2**70]), "numpy.asarray(obj).astype('float64')"),
     "numbers and text in pandas": (lambda: pandas.Series([1, "2"]), "numpy.asarray(obj).astype('float64')"),
     "columns of pandas of one name": (
         lambda: pandas.DataFrame([[1, 2]], columns=["a", "a"]),
@@ -472,10 +391,7 @@ REFUSED = {
         lambda: pandas.Series([numpy.ones((2, 2)), numpy.zeros((2, 2))]),
         "numpy.stack(numpy.asarray(obj))",
     ),
-    "a list of tensors": (
-        lambda: [torch.ones(2), torch.ones(3)],
-        "obj[0]",
-    ),
+    "a list of tensors": (lambda: [torch.ones(2), torch.ones(3)], "obj[0]"),
     "a tuple of arrays of jax": (lambda: (jax.numpy.ones(2),), "obj[0]"),
     "an untyped storage of torch": (
         lambda: torch.ones(2).untyped_storage(),
@@ -526,10 +442,7 @@ REFUSED = {
         lambda: tensorflow.IndexedSlices(tensorflow.ones([1, 2]), tensorflow.constant([0])),
         "obj.values",
     ),
-    "lists of any length of tensorflow": (
-        lambda: tensorflow.ragged.constant([[1, 2], [3]]),
-        "obj.to_tensor()",
-    ),
+    "lists of any length of tensorflow": (lambda: tensorflow.ragged.constant([[1, 2], [3]]), "obj.to_tensor()"),
     "a frame of polars that is not computed yet": (
         lambda: polars.LazyFrame({"a": [1]}),
         "obj.collect(), or a column of it",
@@ -537,14 +450,8 @@ REFUSED = {
     "a module of torch": (lambda: torch.nn.Linear(2, 2), "obj.state_dict()['weight']"),
     "a sparse matrix of scipy": (lambda: scipy.sparse.eye(3), "obj.toarray()"),
     "a sparse tensor": (lambda: torch.eye(3).to_sparse(), "obj.to_dense()"),
-    "a sparse tensor of pyarrow": (
-        lambda: pyarrow.SparseCOOTensor.from_dense_numpy(numpy.eye(2)),
-        "obj.to_tensor()",
-    ),
-    "a sparse matrix of pyarrow": (
-        lambda: pyarrow.SparseCSRMatrix.from_dense_numpy(numpy.eye(2)),
-        "obj.to_tensor()",
-    ),
+    "a sparse tensor of pyarrow": (lambda: pyarrow.SparseCOOTensor.from_dense_numpy(numpy.eye(2)), "obj.to_tensor()"),
+    "a sparse matrix of pyarrow": (lambda: pyarrow.SparseCSRMatrix.from_dense_numpy(numpy.eye(2)), "obj.to_tensor()"),
     "a sparse matrix of columns of pyarrow": (
         lambda: pyarrow.SparseCSCMatrix.from_dense_numpy(numpy.eye(2)),
         "obj.to_tensor()",
@@ -557,10 +464,7 @@ REFUSED = {
     "a group of zarr": (group_of_zarr, "numpy.asarray(obj['numbers'])"),
     "a sparse tensor in rows": (lambda: torch.eye(3).to_sparse_csr(), "obj.to_dense()"),
     "a conjugated tensor": (lambda: torch.ones(2, dtype=torch.complex64).conj(), "obj.resolve_conj()"),
-    "a quantized tensor": (
-        lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8),
-        "obj.dequantize()",
-    ),
+    "a quantized tensor": (lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8), "obj.dequantize()"),
     "a tensor of bits": (lambda: torch.ones(2, dtype=torch.uint8).view(torch.bits8), "obj.view(torch.uint8)"),
     "a transposed tensor of bits": (
         lambda: torch.tensor([[1, 2], [3, 4]], dtype=torch.int16).view(torch.bits16).T,

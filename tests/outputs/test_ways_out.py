@@ -110,20 +110,11 @@ AS_UINT8 = 'dlpack.frombuffer(x, "uint8")'
 # Objects that are refused, and a part of the hint, which is run as it is written.
 REFUSED = {
     "a str of numpy": (lambda: numpy.str_("abc"), "numpy.asarray(obj)[..., None].view('uint32')"),
-    "an array of str": (
-        lambda: numpy.array(["ab", "c", "d"])[::2],
-        "obj[..., None].view('uint32')",
-    ),
+    "an array of str": (lambda: numpy.array(["ab", "c", "d"])[::2], "obj[..., None].view('uint32')"),
     "an array of bytes of numbers": (lambda: numpy.array([b"1", b"2"]), "obj.astype('float64')"),
     "a chararray of numbers": (lambda: numpy.char.array([b"1", b"2"]), FLOATS),
-    "big-endian str": (
-        lambda: numpy.array(["a"], ">U1"),
-        "obj[..., None].view('>u4'), with copy=None",
-    ),
-    "an array of str without a dimension": (
-        lambda: numpy.array("abc"),
-        "obj[..., None].view('uint32')",
-    ),
+    "big-endian str": (lambda: numpy.array(["a"], ">U1"), "obj[..., None].view('>u4'), with copy=None"),
+    "an array of str without a dimension": (lambda: numpy.array("abc"), "obj[..., None].view('uint32')"),
     "an array of StringDType": (
         lambda: numpy.array(["1", "2"], numpy.dtypes.StringDType()),
         "obj.astype(object).astype('float64')",
@@ -133,10 +124,7 @@ REFUSED = {
         "obj.astype(object).astype('float64')",
     ),
     "bytes of numpy": (lambda: numpy.bytes_(b"abc"), "numpy.asarray(obj)[..., None].view('uint8')"),
-    "an array of bytes": (
-        lambda: numpy.array([b"ab", b"c", b"d"])[::2],
-        "obj[..., None].view('uint8')",
-    ),
+    "an array of bytes": (lambda: numpy.array([b"ab", b"c", b"d"])[::2], "obj[..., None].view('uint8')"),
     "structures": (lambda: PAIRS, "obj['a'], with copy=None, one field"),
     "strided structures": (lambda: PAIRS[::2], "obj['a'], with copy=None, one field"),
     "a structure of numpy": (lambda: PAIRS[0], "numpy.asarray(obj)['a'], with copy=None, one field"),
@@ -151,20 +139,14 @@ REFUSED = {
     "an array of structures of ctypes": (Pair * 2, BUFFER),
     "a union of ctypes": (Either, BUFFER),
     "text of ctypes": (ctypes.c_wchar * 2, BUFFER),
-    "strided text of ctypes": (
-        lambda: memoryview((ctypes.c_wchar * 4)())[::2],
-        "memoryview(obj).tobytes()",
-    ),
+    "strided text of ctypes": (lambda: memoryview((ctypes.c_wchar * 4)())[::2], "memoryview(obj).tobytes()"),
     "pointers": (ctypes.c_void_p * 2, "memoryview(obj).cast('B').cast('Q'), the addresses"),
     "strided pointers": (lambda: memoryview((ctypes.c_void_p * 4)())[::2], INTEGERS),
     "times": (lambda: numpy.zeros(4, "M8[s]")[::2], "obj.view('int64')"),
     "big-endian times": (lambda: numpy.array([1], ">M8[s]"), "obj.astype('int64')"),
     "a time": (lambda: numpy.datetime64("2000-01-01"), "numpy.asarray(obj).view('int64'), their ticks"),
     "objects": (lambda: numpy.array([1, 2], object), "obj.astype('float64')"),
-    "complex objects": (
-        lambda: numpy.array([1j, 2], object),
-        "obj.astype('complex128')",
-    ),
+    "complex objects": (lambda: numpy.array([1j, 2], object), "obj.astype('complex128')"),
     "objects that are dates": (
         lambda: numpy.array([datetime.date(2000, 1, 1)], object),
         "obj.astype('datetime64[us]').view('int64')",
@@ -183,18 +165,12 @@ REFUSED = {
     "big-endian numbers": (lambda: numpy.zeros(2, ">f4"), "copy=None to convert"),
     "a list": (lambda: [1, 2], "numpy.asarray(obj)"),
     "a list of lists": (lambda: [[1, 2], [3, 4]], "numpy.asarray(obj)"),
-    "a list of lists of any length": (
-        lambda: [[1], [2, 3]],
-        "numpy.asarray(obj[0]), and so on: its items one by one",
-    ),
+    "a list of lists of any length": (lambda: [[1], [2, 3]], "numpy.asarray(obj[0]), and so on: its items one by one"),
     "a list of numbers and lists": (lambda: (1, [2, 3]), "numpy.asarray(obj[0])"),
     "a list of arrays": (lambda: [numpy.zeros(2), numpy.zeros(3)], "obj[0]"),
     "a list of bytes": (lambda: [b"ab", b"c"], "obj[0]"),
     "a list of numbers of numpy": (lambda: [numpy.float32(1), numpy.float32(2)], "numpy.asarray(obj)"),
-    "a mapping": (
-        lambda: collections.UserDict(a=numpy.zeros(2)),
-        "obj['a'], and so on: its values one by one",
-    ),
+    "a mapping": (lambda: collections.UserDict(a=numpy.zeros(2)), "obj['a'], and so on: its values one by one"),
     "a range": (lambda: range(3), "numpy.asarray(obj)"),
     "a deque": (lambda: collections.deque([1, 2]), "numpy.asarray(list(obj))"),
     "bfloat16 of ml_dtypes that was saved": (
@@ -234,10 +210,7 @@ REFUSED = {
         lambda: with_bytes(tempfile.TemporaryFile()),
         "after obj.flush() pass mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY), which maps the file; if it is ",
     ),
-    "a file in memory": (
-        lambda: at_its_beginning(with_bytes(tempfile.SpooledTemporaryFile())),
-        "obj.read()",
-    ),
+    "a file in memory": (lambda: at_its_beginning(with_bytes(tempfile.SpooledTemporaryFile())), "obj.read()"),
     "a pipe": (pipe, "obj.read()"),
     "a file": (lambda: FILE.open("rb"), "mmap.mmap(obj.fileno(), 0, access=mmap.ACCESS_COPY)"),
 }
@@ -294,10 +267,7 @@ READABLE = {
     "lzma": (lambda path: compressed(path, lzma, "rb"), "obj.read()"),
     "text in gzip": (lambda path: compressed(path, gzip, "rt"), "obj.read().encode()"),
     "a member of a zip file": (lambda path: archive(path, zipfile.ZipFile, "write").open("name"), "obj.read()"),
-    "a member of a tar file": (
-        lambda path: archive(path, tarfile.TarFile, "add").extractfile("name"),
-        "obj.read()",
-    ),
+    "a member of a tar file": (lambda path: archive(path, tarfile.TarFile, "add").extractfile("name"), "obj.read()"),
     "a response": (lambda path: plain(path, CONTENT, "rb") and urlopen(path.as_uri()), MAPPED),
     "a reader of a BytesIO": (lambda path: io.BufferedReader(io.BytesIO(CONTENT)), "obj.read()"),
     "text of a BytesIO": (lambda path: io.TextIOWrapper(io.BytesIO(CONTENT)), "obj.read().encode()"),
