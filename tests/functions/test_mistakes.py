@@ -10,6 +10,7 @@ import pytest
 
 import dlpack
 from dlpack import asdlpack, frombuffer, memmap, to
+from support.refusals import refused
 
 FILE = pathlib.Path(__file__)
 ARRAY = numpy.arange(6, dtype="float32").reshape(2, 3)
@@ -119,10 +120,7 @@ def test_no_device_is_named_instead_of_one_that_dlpack_lacks(device):
     ],
 )
 def test_memory_of_python_is_not_copied_by_its_library(call, reason):
-    with pytest.raises(BufferError) as caught:
-        call()
-    assert caught.value.reason == reason  # type: ignore[attr-defined]
-    assert "library" not in str(caught.value)
+    assert "library" not in str(refused(call, reason))
 
 
 def test_with_statement_names_del():

@@ -155,9 +155,8 @@ def test_readonly_true_of_a_copy(copy):
 @pytest.mark.parametrize("way", WAYS)
 def test_readonly_false_shares_writable_memory_and_refuses_other(way):
     memory = bytearray(np.arange(4, dtype="f4"))
-    with pytest.raises(BufferError) as caught:
-        WAYS[way](memoryview(memory).toreadonly(), readonly=False)
-    assert (caught.value.reason, caught.value.details) == ("read-only", {"readonly": True})
+    error = refused(lambda: WAYS[way](memoryview(memory).toreadonly(), readonly=False), "read-only")
+    assert error.details == {"readonly": True}
     x = WAYS[way](memory, readonly=False)
     memoryview(x).cast("B")[0] = 7
     assert (memory[0], x.readonly) == (7, False)
@@ -171,9 +170,8 @@ def test_readonly_false_shares_writable_memory_and_refuses_other(way):
 def test_readonly_false_refuses_a_capsule_without_consuming_it():
     array = np.arange(3)
     legacy = array.__dlpack__()
-    with pytest.raises(BufferError) as caught:
-        asdlpack(legacy, readonly=False)  # nothing says whether it may be written
-    assert (caught.value.reason, capsule_name(legacy)) == ("read-only", b"dltensor")
+    refused(lambda: asdlpack(legacy, readonly=False), "read-only")  # nothing says whether it may be written
+    assert capsule_name(legacy) == b"dltensor"
     versioned = array.__dlpack__(max_version=(1, 0))
     assert asdlpack(versioned, readonly=False).pointer == array.ctypes.data
     assert capsule_name(versioned) == b"used_dltensor_versioned"
@@ -262,8 +260,7 @@ def test_closed_shared_memory_is_refused():
     memory = SharedMemory(create=True, size=8)
     memory.unlink()
     memory.close()
-    error = refused(lambda: frombuffer(memory, "uint8"), "closed", ValueError)
-    assert error.reason == "closed"
+    refused(lambda: frombuffer(memory, "uint8"), "closed", ValueError)
 
 
 def test_describe_tells_that_memory_is_read_only():

@@ -10,7 +10,6 @@ from functools import partial
 
 import ml_dtypes
 import numpy as np
-import pytest
 
 from dlpack import asdlpack, frombuffer, to
 from support.alone import ROOT, alone
@@ -180,9 +179,7 @@ def test_read_only_memory_does_not_become_writable():
         made = to(data, library)
         made[0] = 7
         assert (data, made.tolist()) == (b"bytes", [7, *b"ytes"])
-        with pytest.raises(BufferError) as caught:
-            to(data, library, copy=False)
-        assert (caught.value.reason, caught.value.details) == ("read-only", {"readonly": True})
+        assert refused(partial(to, data, library, copy=False), "read-only").details == {"readonly": True}
 
 
 @alone(timeout=200)
@@ -192,9 +189,7 @@ def test_a_variable_of_tensorflow_does_not_write_to_read_only_memory():
     source = readonly()
     tensorflow.Variable(to(source, "tensorflow")).assign_add(np.ones((2, 3), "f4"))
     assert source.tolist() == matrix().tolist()
-    with pytest.raises(BufferError) as caught:
-        to(source, "tensorflow", copy=False)
-    assert caught.value.reason == "read-only"
+    refused(lambda: to(source, "tensorflow", copy=False), "read-only")
 
 
 @alone(timeout=200)
@@ -220,9 +215,7 @@ def test_negative_strides_give_the_right_values():
     for source in np.arange(6.0, dtype="f4")[::-1], np.arange(12, dtype="i2").reshape(3, 4)[:, ::-2]:
         for library in torch, paddle, mlx.core:
             assert to(source, library).tolist() == source.tolist()
-            with pytest.raises(BufferError) as caught:
-                to(source, library, copy=False)
-            assert caught.value.reason == "negative-strides"
+            refused(partial(to, source, library, copy=False), "negative-strides")
 
 
 @alone(timeout=100)
@@ -235,7 +228,6 @@ def test_jax_narrows_nothing():
         for copy in COPIES:
             for target in "jax", jax, jnp, jax.Array, jnp.ones(1):
                 error = refused(partial(to, values, target, copy=copy), "narrowed", hint="jax_enable_x64")
-                assert error.reason == "narrowed"
                 assert error.details == {"dtype": values.dtype.name, "library": "jax"}
             with jax.enable_x64(True):
                 made = to(values, "jax", copy=copy)
@@ -248,9 +240,7 @@ def test_mlx_narrows_nothing():
 
     for dtype in "float64", "complex128":
         for copy in COPIES:
-            with pytest.raises(BufferError) as caught:
-                to(np.ones(2, dtype), mlx.core, copy=copy)
-            assert (caught.value.reason, caught.value.details["dtype"]) == ("narrowed", dtype)
+            refused(partial(to, np.ones(2, dtype), mlx.core, copy=copy), "narrowed", dtype=dtype)
     assert to(np.array([2**60]), "mlx").tolist() == [2**60]
 
 
@@ -264,9 +254,7 @@ def test_jax_shares_what_has_no_gaps_in_any_order_of_axes():
         made = to(source, jax, copy=False)
         assert made.unsafe_buffer_pointer() == cube.ctypes.data
         assert made.tolist() == source.tolist()
-    with pytest.raises(BufferError) as caught:
-        to(cube[:, :, ::2], jax, copy=False)
-    assert caught.value.reason == "not-compact"
+    refused(lambda: to(cube[:, :, ::2], jax, copy=False), "not-compact")
     assert to(cube[:, :, ::2], jax).tolist() == cube[:, :, ::2].tolist()
 
 
@@ -314,9 +302,7 @@ def test_a_subclass_of_the_target_is_returned_itself():
 def test_a_tensor_that_needs_its_gradient_is_refused():
     import torch
 
-    with pytest.raises(BufferError, match=r"obj\.detach\(\)") as caught:
-        to(torch.ones(3, requires_grad=True), "numpy")
-    assert caught.value.reason == "refused"
+    refused(lambda: to(torch.ones(3, requires_grad=True), "numpy"), "refused", hint="obj.detach()")
 
 
 def test_bfloat16_and_float8_reach_numpy_and_come_back():

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -192,7 +193,7 @@ def test_another_attribute_of_numpys_names_numpy(name):
     x = asdlpack(np.zeros(2, "f4"))
     assert not hasattr(x.dtype, name)
     error = refused(lambda: getattr(x.dtype, name), "no-array", AttributeError, hint="numpy.asarray(x)")
-    assert (error.reason, error.details) == ("no-array", {"attribute": name})
+    assert error.details == {"attribute": name}
     assert hasattr(np.asarray(x).dtype, name)
 
 
@@ -204,8 +205,7 @@ def test_numpy_dtype_is_that_of_the_memory(name):
 
 def test_numpy_dtype_is_absent_where_numpy_has_no_such_type():
     x = frombuffer(b"abc", "float4_e2m1fnx2")
-    error = refused(lambda: x.__numpy_dtype__, "not-in-numpy", AttributeError, dtype="float4_e2m1fnx2")
-    assert error.reason == "not-in-numpy"
+    refused(lambda: x.__numpy_dtype__, "not-in-numpy", AttributeError, dtype="float4_e2m1fnx2")
 
 
 @pytest.mark.parametrize(
@@ -222,9 +222,5 @@ def test_tobytes_of_items_that_share_bytes_are_their_bytes():
 
 def test_tobytes_of_gpu_memory_are_refused_as_bytes_are():
     x = from_pointer(0x1000, 4, "uint8", device="metal")
-    reasons = []
     for use in bytes, lambda x: x.tobytes():
-        with pytest.raises(BufferError) as caught:
-            use(x)
-        reasons.append(caught.value.reason)
-    assert reasons[0] == reasons[1] != ""
+        refused(partial(use, x), "on-gpu")
