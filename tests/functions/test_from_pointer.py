@@ -25,15 +25,8 @@ def test_memory_at_an_address_is_shared():
     assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
     array[1, 0] = 30
     assert memory[3] == 30
-    assert (x.dtype, x.shape, x.strides, x.readonly, x.protocol, x.obj) == (
-        "float32",
-        (2, 3),
-        (3, 1),
-        False,
-        "pointer",
-        None,
-    )
-    assert x.device == (DLDeviceType.kDLCPU, 0)
+    assert (x.dtype, x.shape, x.strides, x.device) == ("float32", (2, 3), (3, 1), (DLDeviceType.kDLCPU, 0))
+    assert (x.readonly, x.protocol, x.obj) == (False, "pointer", None)
 
 
 @pytest.mark.parametrize(
@@ -130,47 +123,42 @@ def test_no_elements_need_no_address():
 
 
 # Go's tables have more shapes, strides and addresses, test_errors.py all ints that don't fit and devices of no name.
-BAD = {
-    "a readonly that is no bool": ({"readonly": "no"}, TypeError, "readonly: expected True or False, got 'no'"),
-    "a NULL of ctypes": ({"pointer": ctypes.c_void_p()}, ValueError, r"data is NULL"),
-    "no address": (
-        {"pointer": 1.5},
-        TypeError,
-        r"pointer: expected an address, an int .* or a ctypes pointer, got 1\.5$",
-    ),
-    "an array of ctypes": ({"pointer": floats()}, TypeError, r"pointer: expected an address, .* or a ctypes pointer"),
-    "bytes": ({"pointer": b"abcd"}, TypeError, r"pointer: expected an address"),
-    "misaligned on a GPU": (
+BAD = [
+    ({"readonly": "no"}, TypeError, "readonly: expected True or False, got 'no'"),
+    ({"pointer": ctypes.c_void_p()}, ValueError, r"data is NULL"),
+    ({"pointer": 1.5}, TypeError, r"pointer: expected an address, an int .* or a ctypes pointer, got 1\.5$"),
+    ({"pointer": floats()}, TypeError, r"pointer: expected an address, .* or a ctypes pointer"),
+    ({"pointer": b"abcd"}, TypeError, r"pointer: expected an address"),
+    (
         {"pointer": 4097, "device": "cuda"},
         BufferError,
         r"is misaligned; expected a multiple of 4 \(copy it with the library that owns it\)",
     ),
-    "misaligned": (
+    (
         {"pointer": 4097},
         BufferError,
         r"data 0x1001 is misaligned; expected a multiple of 4 \(copy its bytes: frombuffer\(ctypes.string_at",
     ),
-    "misaligned, with strides": (
+    (
         {"pointer": 4097, "shape": 3, "strides": 2},
         BufferError,
         r"\(copy its bytes: frombuffer\(ctypes.string_at\(address, 20\), dtype, shape, strides=strides, copy=None\)\)",
     ),
-    "None as the shape": ({"shape": None}, TypeError, r"shape: expected an int.*None needs memory.*got None"),
-    "an unknown device": ({"device": "gpu"}, ValueError, r"device 'gpu': unknown; .*\(did you mean 'cuda'"),
-    "a device without an id": ({"device": "cuda:"}, ValueError, r"device 'cuda:': expected the id behind the colon"),
-    "an id that is no number": ({"device": "cuda:x"}, ValueError, r"device 'cuda:x': expected the id"),
-    "an id of 32 bits": ({"device": f"cuda:{2**31}"}, ValueError, r"device 'cuda:2147483648': expected the id"),
-    "a device of another type": ({"device": 2}, TypeError, r"device: expected a name such as 'cpu' .* got 2"),
-    "no device": ({"device": None}, TypeError, r"device: expected a name such as 'cpu' .* got None"),
-    "three numbers": ({"device": (1, 0, 0)}, TypeError, r"device: expected a name .* got \(1, 0, 0\)"),
-    "another byte order": ({"dtype": ">f4"}, BufferError, r'dtype ">f4": big-endian; .* \(copy its bytes: frombuffer'),
-    "no data type": ({"dtype": None}, TypeError, r"dtype: expected a name .* got None"),
-}
+    ({"shape": None}, TypeError, r"shape: expected an int.*None needs memory.*got None"),
+    ({"device": "gpu"}, ValueError, r"device 'gpu': unknown; .*\(did you mean 'cuda'"),
+    ({"device": "cuda:"}, ValueError, r"device 'cuda:': expected the id behind the colon"),
+    ({"device": "cuda:x"}, ValueError, r"device 'cuda:x': expected the id"),
+    ({"device": f"cuda:{2**31}"}, ValueError, r"device 'cuda:2147483648': expected the id"),
+    ({"device": 2}, TypeError, r"device: expected a name such as 'cpu' .* got 2"),
+    ({"device": None}, TypeError, r"device: expected a name such as 'cpu' .* got None"),
+    ({"device": (1, 0, 0)}, TypeError, r"device: expected a name .* got \(1, 0, 0\)"),
+    ({"dtype": ">f4"}, BufferError, r'dtype ">f4": big-endian; .* \(copy its bytes: frombuffer'),
+    ({"dtype": None}, TypeError, r"dtype: expected a name .* got None"),
+]
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_a_bad_argument_is_named_with_what_was_expected(case):
-    changes, exception, message = BAD[case]
+@pytest.mark.parametrize(("changes", "exception", "message"), BAD)
+def test_a_bad_argument_is_named_with_what_was_expected(changes, exception, message):
     arguments = {"pointer": 4096, "shape": (2,), "dtype": "float32", **changes}
     owner = Speaks()
     before = sys.getrefcount(owner)
@@ -187,10 +175,8 @@ def test_a_copy_of_an_address_that_is_not_mapped_is_an_error():
 def test_the_repr_says_where_the_memory_is():
     memory = floats()
     x = from_pointer(ctypes.addressof(memory), (2, 3), "float32", readonly=True)
-    assert (
-        repr(x)
-        == f"<dlpack.DLPackObject: float32[2, 3] at {x.pointer:#x}, 24 bytes on kDLCPU:0, read-only, by pointer>"
-    )
+    where = f"{x.pointer:#x}, 24 bytes on kDLCPU:0, read-only, by pointer"
+    assert repr(x) == f"<dlpack.DLPackObject: float32[2, 3] at {where}>"
 
 
 @pytest.mark.parametrize("strides", [None, (1, 2), (-1, 2), (-2, -6)])

@@ -20,8 +20,6 @@ from support.layouts import PROTOCOLS
 from support.refusals import refused
 from support.small_types import PADDED, WHOLE_BYTES
 
-# name: type code and bits of DLPack
-
 
 def data_type(x):
     dtype = look(x.__dlpack__(max_version=(1, 0))).dl_tensor.dtype
@@ -168,45 +166,35 @@ def test_a_copy_of_packed_items_is_theirs_alone():
 
 
 # Go's tables, of packages dlpack and protocol, have more shapes and names.
-CONTRADICTIONS = {
-    "below the beginning": ({"shape": 3, "strides": -1}, "out-of-bounds", {"span": 10, "from": -2, "to": 1}),
-    "strides of another length": ({"shape": 2, "strides": (1, 1)}, "strides-length", {"count": 2, "ndim": 1}),
-    "65 dimensions": ({"shape": (1,) * 65}, "dimensions", {"ndim": 65, "most": 64}),
-    "66 of an array": ({"shape": np.ones(66, "i8")}, "dimensions", {"ndim": 65, "most": 64}),
-    "a word for two types": ({"dtype": "f16"}, "data-type", {"hint": 'of 16 bits "float16" or "<f2"', "text": "f16"}),
-}
+CONTRADICTIONS = [
+    ({"shape": 3, "strides": -1}, "out-of-bounds", {"span": 10, "from": -2, "to": 1}),
+    ({"shape": 2, "strides": (1, 1)}, "strides-length", {"count": 2, "ndim": 1}),
+    ({"shape": (1,) * 65}, "dimensions", {"ndim": 65, "most": 64}),
+    ({"shape": np.ones(66, "i8")}, "dimensions", {"ndim": 65, "most": 64}),
+    ({"dtype": "f16"}, "data-type", {"hint": 'of 16 bits "float16" or "<f2"', "text": "f16"}),
+]
 
 
-@pytest.mark.parametrize("case", CONTRADICTIONS)
-def test_arguments_that_contradict_the_memory_are_a_value_error(case):
-    arguments, reason, details = CONTRADICTIONS[case]
+@pytest.mark.parametrize(("arguments", "reason", "details"), CONTRADICTIONS)
+def test_arguments_that_contradict_the_memory_are_a_value_error(arguments, reason, details):
     exporter = Exporter(bytes(10), shape=(10,))
     refused(lambda: frombuffer(exporter, **{"dtype": "uint8"} | arguments), reason, ValueError, **details)
     assert exporter.exports == 0
 
 
 # Errors of arguments have no reason. test_errors.py has all ints that don't fit.
-BAD = {
-    "copy of another type": ({"dtype": "uint8", "copy": 1}, TypeError, r"copy: expected True, False or None, got 1"),
-    "a name with a NUL": (
-        {"dtype": "uint8\0"},
-        ValueError,
-        r"dtype: expected a name such as 'float32', got 'uint8\\x00'",
-    ),
-    "a lone surrogate": ({"dtype": "\ud800"}, ValueError, r"dtype: expected a name"),
-    "no data type": ({"dtype": None}, TypeError, r"dtype: expected a name such as 'float32', .* got None"),
-    "a kind of types of numpy": (
-        {"dtype": np.integer},
-        TypeError,
-        r"dtype: expected a name .* <class 'numpy\.integer'>",
-    ),
-    "a number": ({"dtype": 3003}, TypeError, r"dtype: expected a name .* got 3003"),  # no cached int
-}
+BAD = [
+    ({"dtype": "uint8", "copy": 1}, TypeError, r"copy: expected True, False or None, got 1"),
+    ({"dtype": "uint8\0"}, ValueError, r"dtype: expected a name such as 'float32', got 'uint8\\x00'"),
+    ({"dtype": "\ud800"}, ValueError, r"dtype: expected a name"),
+    ({"dtype": None}, TypeError, r"dtype: expected a name such as 'float32', .* got None"),
+    ({"dtype": np.integer}, TypeError, r"dtype: expected a name .* <class 'numpy\.integer'>"),
+    ({"dtype": 3003}, TypeError, r"dtype: expected a name .* got 3003"),  # no cached int
+]
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_a_bad_argument_is_named_with_what_was_expected(case):
-    arguments, exception, message = BAD[case]
+@pytest.mark.parametrize(("arguments", "exception", "message"), BAD)
+def test_a_bad_argument_is_named_with_what_was_expected(arguments, exception, message):
     exporter = Exporter(bytes(10), shape=(10,))
     before = sys.getrefcount(exporter), sys.getrefcount(arguments["dtype"])
     with pytest.raises(exception, match=message):
